@@ -1,0 +1,46 @@
+/**
+ * The two messages of `ShouldRateLimit` as the decision code handles them. Field meanings: the proto files.
+ * The wire codec (`wire-codec.ts`) reads and writes them; the generated messages are for JSON and for tests.
+ */
+import type { JsonObject } from '../../rules/model.ts';
+import type { Entry } from '../../rules/request.ts';
+
+export interface RateLimitRequest {
+  domain: string;
+  descriptors: Descriptor[];
+  /** 0 when absent: counts as 1. */
+  hitsAddend: number;
+}
+
+export interface Descriptor {
+  entries: Entry[];
+  /** A limit in the request, which takes the place of the rule's. `unit` may be any number. */
+  limit: { requestsPerUnit: number; unit: number } | undefined;
+  /** Undefined: the request's. Saturates at 2^53 - 1; Infinity stands for anything above 2^63 - 1. */
+  hitsAddend: number | undefined;
+  isNegativeHits: boolean;
+}
+
+export const Code = { UNKNOWN: 0, OK: 1, OVER_LIMIT: 2 } as const;
+export type Code = (typeof Code)[keyof typeof Code];
+
+export interface RateLimitResponse {
+  overallCode: Code;
+  statuses: DescriptorStatus[];
+  responseHeadersToAdd: Header[];
+  requestHeadersToAdd: Header[];
+  dynamicMetadata: JsonObject | undefined;
+}
+
+export interface DescriptorStatus {
+  code: Code;
+  currentLimit: { name: string; requestsPerUnit: number; unit: number } | undefined;
+  /** uint32. */
+  limitRemaining: number;
+  durationUntilResetSeconds: number | undefined;
+}
+
+export interface Header {
+  key: string;
+  value: string;
+}

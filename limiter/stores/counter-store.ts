@@ -1,0 +1,45 @@
+/** What every store of counters can do. Knows keys and numbers, neither rules nor requests. */
+import type { StoreError } from './store-error.ts';
+
+/**
+ * One counter's part in one request: written by the caller, answered in place by the store.
+ * The total is as if every caller had come alone, in the order of `submit`.
+ */
+export interface CounterOp {
+  /** The whole counter key, window included. */
+  readonly key: string;
+  /** 0 .. 2^53 - 1. 0 looks without counting. */
+  readonly hits: number;
+  /** Take the hits back: never below zero, and a missing key stays missing. */
+  readonly negative: boolean;
+  /** Life of the key from its first hit, in seconds, jitter included. At least 1. */
+  readonly ttlSeconds: number;
+  /** Used by `SubmitOptions.stopWhenOver` only: over when the total exceeds it. */
+  readonly limit: number;
+  /**
+   * Used by `SubmitOptions.stopWhenOver` only: the caller already knows another key of the request to be over, so
+   * this one is looked at, not incremented.
+   */
+  readonly lookOnly: boolean;
+
+  /** Answer: hits that the store really applied: `hits`, or 0 where stop-when-over held them back. */
+  applied: number;
+  /** Answer: the total after this op, saturating at 2^53 - 1. */
+  after: number;
+  /** Answer: set when this key failed; `after` then means nothing. */
+  error: StoreError | undefined;
+}
+
+export interface SubmitOptions {
+  /** When one op of the request would exceed its limit, the ops that would not are not incremented. */
+  stopWhenOver: boolean;
+}
+
+export interface CounterStore {
+  /** Hands over all ops of one request. `done` is called exactly once, possibly before `submit` returns. */
+  submit(ops: CounterOp[], options: SubmitOptions, done: () => void): void;
+  /** Settles when the store answered once; rejects with a StoreError. */
+  ping(): Promise<void>;
+  /** Ends connections and timers; ops under way are answered with an error. */
+  close(): Promise<void>;
+}

@@ -1,0 +1,35 @@
+/** Health of a process: healthy when every component is. Pure; listeners are told of changes of the whole only. */
+export interface HealthView {
+  readonly healthy: boolean;
+  /** Calls back at every change, not at once. Returns what ends the subscription. */
+  subscribe(listener: (healthy: boolean) => void): () => void;
+}
+
+export class Health implements HealthView {
+  readonly #components = new Map<string, boolean>();
+  readonly #listeners = new Set<(healthy: boolean) => void>();
+  #healthy = true;
+
+  get healthy(): boolean {
+    return this.#healthy;
+  }
+
+  /** Sets one component, which is enabled by its first call. */
+  set(component: string, healthy: boolean): void {
+    this.#components.set(component, healthy);
+    const whole = [...this.#components.values()].every(Boolean);
+    if (whole === this.#healthy) return;
+    this.#healthy = whole;
+    for (const listener of this.#listeners) listener(whole);
+  }
+
+  /** Names of the components that are not healthy. */
+  unhealthyComponents(): string[] {
+    return [...this.#components].filter(([, healthy]) => !healthy).map(([name]) => name);
+  }
+
+  subscribe(listener: (healthy: boolean) => void): () => void {
+    this.#listeners.add(listener);
+    return () => this.#listeners.delete(listener);
+  }
+}

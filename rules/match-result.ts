@@ -1,0 +1,36 @@
+import type { JsonObject, Unit } from './model.ts';
+import type { Entry } from './request.ts';
+
+/** The limit of one rule as decisions need it. One object per rule and rule table, however often it matches. */
+export interface MatchedRule {
+  /** UNKNOWN exactly when unlimited. */
+  readonly unit: Unit;
+  readonly requestsPerUnit: number;
+  readonly unlimited: boolean;
+  readonly shadowMode: boolean;
+  readonly quotaMode: boolean;
+  /** Empty when the limit has no name. */
+  readonly name: string;
+  readonly replaces: readonly string[];
+  readonly metadata: JsonObject | undefined;
+}
+
+export interface RuleMatch {
+  readonly rule: MatchedRule;
+  /** Reference section 3.2: the domain, then a segment an entry, joined by `.`; not yet sanitised. */
+  readonly metricKey: string;
+  /**
+   * The counter key without prefix and window: `<domain>_` and `<key>_<value>_` an entry, with the pattern in
+   * place of the value where values share one threshold. Reference section 3.3.
+   */
+  readonly counterStem: string;
+}
+
+/** Finds the rule for a descriptor: the specification's rules 1 to 6 and 12. The cost does not grow with the number of rules. */
+export interface RuleMatcher {
+  /** How many domains have rules. */
+  readonly domainCount: number;
+  hasDomain(domain: string): boolean;
+  /** Undefined when no rule with a limit (an unlimited one included) applies. */
+  match(domain: string, entries: readonly Entry[]): RuleMatch | undefined;
+}

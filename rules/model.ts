@@ -1,0 +1,64 @@
+/**
+ * What a rule is, whatever its spelling (YAML file, xDS resource, Kubernetes object).
+ * Readers produce these types, `validate` checks them, `compile-rules` turns them into bytes to match on.
+ */
+
+/** Numbers of `RateLimitResponse.RateLimit.Unit` in Envoy's rls v3; the names are those of its enum. */
+export const Unit = {
+  UNKNOWN: 0,
+  SECOND: 1,
+  MINUTE: 2,
+  HOUR: 3,
+  DAY: 4,
+  MONTH: 5,
+  YEAR: 6,
+  WEEK: 7,
+} as const;
+export type UnitName = keyof typeof Unit;
+export type Unit = (typeof Unit)[UnitName];
+
+/** Name of a unit by its number; undefined for a number that the enum does not have. */
+export function unitName(unit: number): UnitName | undefined {
+  return unitNames[unit];
+}
+const unitNames: (UnitName | undefined)[] = [];
+for (const [name, number] of Object.entries(Unit)) unitNames[number] = name as UnitName;
+
+export type JsonValue = null | boolean | number | string | JsonValue[] | JsonObject;
+export interface JsonObject {
+  [key: string]: JsonValue;
+}
+
+/** The rules of one source for one domain: one YAML file or one resource. */
+export interface RuleSource {
+  /** How errors name it: `config.basic.yaml`, or a resource's name. */
+  name: string;
+  domain: string;
+  descriptors: Rule[];
+}
+
+export interface Rule {
+  key: string;
+  /** Empty: any value matches. May contain `*`. */
+  value: string;
+  rateLimit: RateLimit | undefined;
+  shadowMode: boolean;
+  quotaMode: boolean;
+  detailedMetric: boolean;
+  valueToMetric: boolean;
+  shareThreshold: boolean;
+  /** Copied into the dynamic metadata of an answer. */
+  metadata: JsonObject | undefined;
+  descriptors: Rule[];
+}
+
+export interface RateLimit {
+  /** As written; the validator resolves it, in any letter case. Empty when there is none. */
+  unit: string;
+  /** 0 blocks everything. 0..4294967295. */
+  requestsPerUnit: number;
+  unlimited: boolean;
+  /** Empty: no rule can replace this limit. */
+  name: string;
+  replaces: string[];
+}

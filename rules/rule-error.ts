@@ -1,0 +1,40 @@
+/** One thing wrong with a source of rules. Text as in the Go service (`<source>: <text>`), place as precisely as known. */
+export interface RuleError {
+  code: RuleErrorCode;
+  /** `RuleSource.name`, or the file's name. */
+  source: string;
+  /** The Go service's words without `<source>: `. */
+  text: string;
+  /** Where in the document: keys and list positions from its root. */
+  path: readonly (string | number)[];
+  /** 1-based; undefined when the source has no lines (xDS). */
+  line: number | undefined;
+  column: number | undefined;
+}
+
+export type RuleErrorCode =
+  | 'syntax'
+  | 'wrong-type'
+  | 'key-not-a-string'
+  | 'unknown-key'
+  | 'misplaced-key'
+  | 'list-element-not-a-map'
+  | 'empty-domain'
+  | 'duplicate-domain'
+  | 'empty-key'
+  | 'duplicate-descriptor'
+  | 'invalid-unit'
+  | 'unit-when-unlimited'
+  | 'empty-replaces'
+  | 'replaces-itself'
+  | 'share-threshold-without-wildcard'
+  | 'invalid-metadata'
+  | 'too-large'
+  | 'unreadable';
+
+/** `config.basic.yaml:4:9: descriptor has empty key`, or without place where none is known. */
+export function formatRuleError(error: RuleError): string {
+  const place =
+    error.line === undefined ? error.source : `${error.source}:${error.line}:${error.column ?? 1}`;
+  return `${place}: ${error.text}`;
+}
