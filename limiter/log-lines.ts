@@ -1,0 +1,98 @@
+/** Every line that the limiter logs, one function each. Wording that people search for is the Go service's. */
+import type { Logger } from '../process/logger.ts';
+import type { SettingsError } from '../process/settings-reader.ts';
+import type { ShutdownListener } from '../process/shutdown.ts';
+import type { RuleError } from '../rules/rule-error.ts';
+
+/** The process ends after this. */
+export function startFailed(log: Logger, error: unknown): void {
+  log.error(`Cannot start: ${errorText(error)}`);
+}
+
+export function listeningForDebug(log: Logger, address: string): void {
+  log.warn(`Listening for debug on '${address}'`);
+}
+
+export function listeningForGrpc(log: Logger, address: string): void {
+  log.warn(`Listening for gRPC on '${address}'`);
+}
+
+export function listeningForHttp(log: Logger, address: string): void {
+  log.warn(`Listening for HTTP on '${address}'`);
+}
+
+export function listenerFailed(log: Logger, listener: string, error: unknown): void {
+  log.error('Cannot listen', { listener, error });
+}
+
+export function settingRefused(log: Logger, error: SettingsError): void {
+  log.error(error.message);
+}
+
+export function settingWarning(log: Logger, warning: string): void {
+  log.warn(warning);
+}
+
+export function configLoaded(log: Logger, fields: { domains: number; rules: number; loadMs: number }): void {
+  log.info('Successfully loaded new configuration', { ...fields, loadMs: Math.round(fields.loadMs) });
+}
+
+/** One line an error; `total` counts those beyond the listed ones too. */
+export function configLoadFailed(log: Logger, errors: readonly RuleError[], total: number): void {
+  for (const { source, text, line, column } of errors) {
+    log.error(`Error loading new configuration: ${source}: ${text}`, { line, column });
+  }
+  if (total > errors.length) log.error('Error loading new configuration: more errors', { total });
+}
+
+export function configWarning(log: Logger, warning: RuleError): void {
+  log.warn(`${warning.source}: ${warning.text}`, { line: warning.line, column: warning.column });
+}
+
+/** The rules in force stay as they are until the files can be watched again. */
+export function configWatchLost(log: Logger, path: string, error: unknown): void {
+  log.error('Rule files are not watched', { path, error });
+}
+
+export function configWatchFound(log: Logger, path: string): void {
+  log.warn('Rule files are watched again', { path });
+}
+
+/** `url` without credentials. */
+export function redisConnectionRetry(
+  log: Logger,
+  retry: { url: string; waitMs: number; elapsedMs: number; error: unknown },
+): void {
+  const wait = `${(retry.waitMs / 1000).toFixed(1)}s`;
+  const elapsed = `${(retry.elapsedMs / 1000).toFixed(1)}s`;
+  log.warn(
+    `Retrying Redis connection to ${retry.url} in ${wait} (elapsed: ${elapsed}): ${errorText(retry.error)}`,
+  );
+}
+
+export function statsdUp(log: Logger, address: string): void {
+  log.info('Connected to the statsd receiver', { address });
+}
+
+export function statsdDown(log: Logger, address: string, reason: string): void {
+  log.warn('No connection to the statsd receiver: trying again every 3 s', { address, reason });
+}
+
+/** A fault of this program; the call was answered with an error. */
+export function callFault(log: Logger, call: string, error: unknown): void {
+  log.error('Fault while answering a call', { call, error });
+}
+
+export function shutdownLines(log: Logger): ShutdownListener {
+  return {
+    signalled: (signal, drainDelayMs) => log.warn('Ending on a signal', { signal, drainDelayMs }),
+    stepFailed: (step, error) => log.error('Could not end a part in order', { step, error }),
+    stepTookTooLong: (step, timeoutMs) => log.error('A part did not end in time', { step, timeoutMs }),
+    forced: (signal) => log.warn('Ending at once on a second signal', { signal }),
+    finished: () => log.info('Ended in order'),
+  };
+}
+
+function errorText(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}

@@ -1,0 +1,424 @@
+/**
+ * Every environment variable of the limiter, once. The typed settings, the errors and docs/settings.md come from
+ * this table. Names are the Go service's; other names are aliases (`limiterAliases`).
+ */
+import { logFormats, logLevels } from '../process/logger.ts';
+import type { AliasTable } from '../process/settings-aliases.ts';
+import {
+  bindHost,
+  bool,
+  choice,
+  duration,
+  float,
+  headerName,
+  integer,
+  port,
+  text,
+} from '../process/settings-kinds.ts';
+import {
+  type Environment,
+  readSettings,
+  type SettingsOf,
+  type SettingsResult,
+  type SettingsSchema,
+  type SettingsTable,
+} from '../process/settings-reader.ts';
+
+const dayMs = 24 * 3_600_000;
+const mebibyte = 1024 * 1024;
+
+const listeners = {
+  grpcHost: {
+    name: 'GRPC_HOST',
+    kind: bindHost(),
+    default: '0.0.0.0',
+    summary: 'Address of the gRPC listener.',
+  },
+  grpcPort: {
+    name: 'GRPC_PORT',
+    kind: port({ min: 0 }),
+    default: 8081,
+    summary: 'Port of the gRPC listener; 0 takes any free one.',
+  },
+  httpHost: {
+    name: 'HOST',
+    kind: bindHost(),
+    default: '0.0.0.0',
+    summary: 'Address of the HTTP listener (`/json`, `/healthcheck`).',
+  },
+  httpPort: {
+    name: 'PORT',
+    kind: port({ min: 0 }),
+    default: 8080,
+    summary: 'Port of the HTTP listener; 0 takes any free one.',
+  },
+  httpMaxBodyBytes: {
+    name: 'HTTP_MAX_BODY_BYTES',
+    kind: integer({ min: 1, max: 256 * mebibyte }),
+    default: 4 * mebibyte,
+    summary: 'Longest body that `/json` takes; a longer one is answered with 413. Not in the Go service.',
+  },
+  debugHost: {
+    name: 'DEBUG_HOST',
+    kind: bindHost(),
+    default: '0.0.0.0',
+    summary: 'Address of the debug listener (`/stats`, `/rlconfig`, `/debug/pprof/`).',
+  },
+  debugPort: {
+    name: 'DEBUG_PORT',
+    kind: port({ min: 0 }),
+    default: 6070,
+    summary: 'Port of the debug listener; 0 takes any free one.',
+  },
+  shutdownDrainDelayMs: {
+    name: 'SHUTDOWN_DRAIN_DELAY',
+    kind: duration({ min: 0, max: 3_600_000 }),
+    default: 0,
+    summary:
+      'How long the limiter goes on answering, already unhealthy, after a signal to end. Not in the Go service.',
+  },
+} as const satisfies SettingsTable;
+
+const logging = {
+  logLevel: {
+    name: 'LOG_LEVEL',
+    kind: choice({ values: logLevels }),
+    default: 'warn',
+    summary: 'Lines below this level are not written. Logs go to standard error.',
+  },
+  logFormat: {
+    name: 'LOG_FORMAT',
+    kind: choice({ values: logFormats, synonyms: { '': 'text' } }),
+    default: 'text',
+    summary:
+      '`text` writes `time="..." level=... msg="..."`, `json` one object a line with `@message`, `@timestamp` and `level`.',
+  },
+} as const satisfies SettingsTable;
+
+const configuration = {
+  configType: {
+    name: 'CONFIG_TYPE',
+    kind: choice({ values: ['FILE'], unavailable: ['GRPC_XDS_SOTW'] }),
+    default: 'FILE',
+    summary: 'Where rules come from.',
+  },
+  runtimeRoot: {
+    name: 'RUNTIME_ROOT',
+    kind: text(),
+    default: '/srv/runtime_data/current',
+    summary: 'Root of the rule files, often a symbolic link.',
+  },
+  runtimeSubdirectory: {
+    name: 'RUNTIME_SUBDIRECTORY',
+    kind: text(),
+    default: '',
+    summary: 'Directory below the root.',
+  },
+  runtimeAppDirectory: {
+    name: 'RUNTIME_APPDIRECTORY',
+    kind: text(),
+    default: 'config',
+    summary: 'Directory below `RUNTIME_SUBDIRECTORY`; its `*.yaml` and `*.yml` files are the rules.',
+  },
+  runtimeIgnoreDotFiles: {
+    name: 'RUNTIME_IGNOREDOTFILES',
+    kind: bool(),
+    default: false,
+    summary: 'Leave out files and directories whose name begins with a dot.',
+  },
+  runtimeWatchRoot: {
+    name: 'RUNTIME_WATCH_ROOT',
+    kind: bool(),
+    default: true,
+    summary:
+      'true: rules are loaded again when the root is linked to another directory; false: when files in the directory change.',
+  },
+  mergeDomainConfig: {
+    name: 'MERGE_DOMAIN_CONFIG',
+    kind: bool(),
+    default: false,
+    summary: 'Several files may hold rules for one domain.',
+  },
+  forceStartWithoutInitialConfig: {
+    name: 'FORCE_START_WITHOUT_INITIAL_CONFIG',
+    kind: bool(),
+    default: false,
+    summary: 'Open the gRPC and HTTP listeners before the first rules arrived.',
+  },
+  healthyWithAtLeastOneConfigLoaded: {
+    name: 'HEALTHY_WITH_AT_LEAST_ONE_CONFIG_LOADED',
+    kind: bool(),
+    default: false,
+    summary: 'Healthy only while rules for at least one domain are loaded.',
+  },
+} as const satisfies SettingsTable;
+
+const store = {
+  backendType: {
+    name: 'BACKEND_TYPE',
+    kind: choice({ values: ['redis', 'memory'], synonyms: { '': 'redis' }, unavailable: ['memcache'] }),
+    default: 'redis',
+    summary: 'Where counters live: `redis`, or `memory`, in which every limiter counts for itself.',
+  },
+  redisSocketType: {
+    name: 'REDIS_SOCKET_TYPE',
+    kind: choice({ values: ['unix', 'tcp'] }),
+    default: 'unix',
+    summary: 'How `REDIS_URL` is reached.',
+  },
+  redisType: {
+    name: 'REDIS_TYPE',
+    kind: choice({ values: ['SINGLE'], unavailable: ['SENTINEL', 'CLUSTER'] }),
+    default: 'SINGLE',
+    summary: 'Kind of Redis deployment.',
+  },
+  redisUrl: {
+    name: 'REDIS_URL',
+    kind: text(),
+    default: '/var/run/nutcracker/ratelimit.sock',
+    secret: true,
+    summary: 'Path of a socket, `host:port`, or (socket type tcp) `redis://[user:password@]host:port[/db]`.',
+  },
+  redisAuth: {
+    name: 'REDIS_AUTH',
+    kind: text(),
+    default: '',
+    secret: true,
+    summary: '`password` or `user:password`; goes before credentials in `REDIS_URL`. Empty: none.',
+  },
+  redisTimeoutMs: {
+    name: 'REDIS_TIMEOUT',
+    kind: duration({ min: 1, max: dayMs }),
+    default: 10_000,
+    summary: 'Bounds connecting and every command.',
+  },
+  memoryStoreMaxCounters: {
+    name: 'MEMORY_STORE_MAX_COUNTERS',
+    kind: integer({ min: 1, max: 16_000_000 }),
+    default: 1_000_000,
+    summary:
+      'Counters that `memory` holds at most; the ones nearest to their end make room. Not in the Go service.',
+  },
+  cacheKeyPrefix: {
+    name: 'CACHE_KEY_PREFIX',
+    kind: text(),
+    default: '',
+    summary: 'Stands before every counter key.',
+  },
+  expirationJitterMaxSeconds: {
+    name: 'EXPIRATION_JITTER_MAX_SECONDS',
+    kind: integer({ min: -2_147_483_648, max: 2_147_483_647 }),
+    default: 300,
+    summary: 'A counter lives up to this much longer than its window, at random; 0 or less: not longer.',
+  },
+  localCacheSizeInBytes: {
+    name: 'LOCAL_CACHE_SIZE_IN_BYTES',
+    kind: integer({ min: 0, max: 64 * 1024 * mebibyte }),
+    default: 0,
+    summary:
+      'Memory for keys that are known to be over their limit, for which the store is not asked again; 0: none.',
+  },
+  stopCacheKeyIncrementWhenOverLimit: {
+    name: 'STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT',
+    kind: bool(),
+    default: false,
+    summary: 'When one descriptor of a request is over its limit, the others are not counted.',
+  },
+} as const satisfies SettingsTable;
+
+const decisions = {
+  nearLimitRatio: {
+    name: 'NEAR_LIMIT_RATIO',
+    kind: float({ min: 0, max: 1 }),
+    default: 0.8,
+    summary: 'From which part of a limit on hits count as near_limit.',
+  },
+  useCalendarMonthRateLimit: {
+    name: 'USE_CALENDAR_MONTH_RATE_LIMIT',
+    kind: bool(),
+    default: false,
+    summary: 'The unit month is the calendar month in UTC instead of 30 days.',
+  },
+  shadowMode: {
+    name: 'SHADOW_MODE',
+    kind: bool(),
+    default: false,
+    summary: 'Count and report, but let every request pass.',
+  },
+  quotaMode: {
+    name: 'QUOTA_MODE',
+    kind: bool(),
+    default: false,
+    summary: 'Every limit is in quota mode: the request is over only if all of its descriptors are.',
+  },
+  responseDynamicMetadata: {
+    name: 'RESPONSE_DYNAMIC_METADATA',
+    kind: bool(),
+    default: false,
+    summary: "Answers carry the request's descriptors and the rules' metadata as dynamic metadata.",
+  },
+} as const satisfies SettingsTable;
+
+const headers = {
+  limitResponseHeadersEnabled: {
+    name: 'LIMIT_RESPONSE_HEADERS_ENABLED',
+    kind: bool(),
+    default: false,
+    summary: 'Answers carry limit, remaining and reset as response headers.',
+  },
+  limitLimitHeader: {
+    name: 'LIMIT_LIMIT_HEADER',
+    kind: headerName(),
+    default: 'RateLimit-Limit',
+    summary: 'Response header with the limit.',
+  },
+  limitRemainingHeader: {
+    name: 'LIMIT_REMAINING_HEADER',
+    kind: headerName(),
+    default: 'RateLimit-Remaining',
+    summary: 'Response header with the remaining hits.',
+  },
+  limitResetHeader: {
+    name: 'LIMIT_RESET_HEADER',
+    kind: headerName(),
+    default: 'RateLimit-Reset',
+    summary: 'Response header with the seconds to the end of the window.',
+  },
+  limitPerUnitHeadersEnabled: {
+    name: 'LIMIT_PER_UNIT_HEADERS_ENABLED',
+    kind: bool(),
+    default: false,
+    summary:
+      'Answers carry `RateLimit-Limit-<Unit>` and `RateLimit-Remaining-<Unit>` for every unit that applied.',
+  },
+  limitRequestHeadersEnabled: {
+    name: 'LIMIT_REQUEST_HEADERS_ENABLED',
+    kind: bool(),
+    default: false,
+    summary: 'The proxy adds limit, remaining and reset to the request that it forwards.',
+  },
+  limitRequestLimitHeader: {
+    name: 'LIMIT_REQUEST_LIMIT_HEADER',
+    kind: headerName(),
+    default: 'RateLimit-Limit',
+    summary: 'Request header with the limit.',
+  },
+  limitRequestRemainingHeader: {
+    name: 'LIMIT_REQUEST_REMAINING_HEADER',
+    kind: headerName(),
+    default: 'RateLimit-Remaining',
+    summary: 'Request header with the remaining hits.',
+  },
+  limitRequestResetHeader: {
+    name: 'LIMIT_REQUEST_RESET_HEADER',
+    kind: headerName(),
+    default: 'RateLimit-Reset',
+    summary: 'Request header with the seconds to the end of the window.',
+  },
+} as const satisfies SettingsTable;
+
+const statistics = {
+  useStatsd: {
+    name: 'USE_STATSD',
+    kind: bool(),
+    default: true,
+    summary: 'Send statistics to a statsd receiver over TCP; false: they are shown by `/stats` only.',
+  },
+  statsdHost: {
+    name: 'STATSD_HOST',
+    kind: text(),
+    default: 'localhost',
+    summary: 'Host of the statsd receiver.',
+  },
+  statsdPort: {
+    name: 'STATSD_PORT',
+    kind: port({ min: 1 }),
+    default: 8125,
+    summary: 'Port of the statsd receiver.',
+  },
+  statsFlushIntervalMs: {
+    name: 'STATS_FLUSH_INTERVAL',
+    kind: duration({ min: 10, max: dayMs }),
+    default: 10_000,
+    summary: 'How often counters and gauges are sent.',
+  },
+} as const satisfies SettingsTable;
+
+/** The table in the order of the documentation. */
+export const limiterSettingGroups: readonly { title: string; settings: SettingsTable }[] = [
+  { title: 'Listeners', settings: listeners },
+  { title: 'Logs', settings: logging },
+  { title: 'Rules', settings: configuration },
+  { title: 'Counters', settings: store },
+  { title: 'Decisions', settings: decisions },
+  { title: 'Headers', settings: headers },
+  { title: 'Statistics', settings: statistics },
+];
+
+const table = {
+  ...listeners,
+  ...logging,
+  ...configuration,
+  ...store,
+  ...decisions,
+  ...headers,
+  ...statistics,
+};
+
+export type LimiterSettings = SettingsOf<typeof table>;
+
+/** The names under which the specification knows the same settings. */
+export const limiterAliases: AliasTable = {
+  prefixes: [
+    ['KVS_', 'REDIS_'],
+    ['MCS_', 'MEMCACHE_'],
+    ['USE_PUSHSTATS', 'USE_STATSD'],
+    ['PUSHSTATS_', 'STATSD_'],
+    ['USE_TAGGEDSTATS', 'USE_DOG_STATSD'],
+    ['TAGGEDSTATS_', 'DOG_STATSD_'],
+    ['USE_PULLSTATS', 'USE_PROMETHEUS'],
+    ['PULLSTATS_', 'PROMETHEUS_'],
+  ],
+  names: { LocalCacheSizeInBytes: 'LOCAL_CACHE_SIZE_IN_BYTES' },
+};
+
+/** `GRPC_` as a whole is left out: gRPC libraries read GRPC_VERBOSITY, GRPC_TRACE and others. */
+const ownPrefixes = [
+  'CONFIG_GRPC_XDS_',
+  'DISABLE_STATS',
+  'DOG_STATSD_',
+  'EXTRA_TAGS',
+  'GRPC_CLIENT_TLS_',
+  'GRPC_MAX_CONNECTION_',
+  'GRPC_SERVER_',
+  'GRPC_UDS',
+  'LIMIT_',
+  'LOCAL_CACHE_',
+  'MEMCACHE_',
+  'MEMORY_STORE_',
+  'PROMETHEUS_',
+  'REDIS_',
+  'RUNTIME_',
+  'SANITIZE_DESCRIPTOR_METRIC_',
+  'STATSD_',
+  'STATS_FLUSH_',
+  'TRACING_',
+  'USE_DOG_STATSD',
+  'USE_PROMETHEUS',
+  'USE_STATSD',
+  'XDS_CLIENT_',
+];
+
+const schema: SettingsSchema<typeof table> = {
+  table,
+  aliases: limiterAliases,
+  ownPrefixes,
+  check: (settings) =>
+    settings.backendType === 'redis' && settings.redisUrl === ''
+      ? [{ variable: 'REDIS_URL', message: 'REDIS_URL: must not be empty with BACKEND_TYPE=redis' }]
+      : [],
+};
+
+export function parseLimiterSettings(env: Environment): SettingsResult<typeof table> {
+  return readSettings(schema, env);
+}

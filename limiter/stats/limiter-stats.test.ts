@@ -1,0 +1,79 @@
+import { describe, expect, it } from 'vitest';
+import {
+  createGrpcCallStats,
+  createLimiterStats,
+  registerLocalCacheStats,
+  registerMemoryStoreStats,
+  registerPoolStats,
+  registerRuntimeStats,
+} from './limiter-stats.ts';
+import { StatsRegistry } from './stats-registry.ts';
+
+describe('names of the service’s statistics', () => {
+  it('are all there before anything happened', () => {
+    const registry = new StatsRegistry();
+    createLimiterStats(registry);
+    createGrpcCallStats(registry, ['ShouldRateLimit', 'Check', 'List']);
+    registerPoolStats(registry, 'redis_pool', { active: 1, total: 2, localClose: 1 });
+    registerMemoryStoreStats(registry, { size: 9 });
+    registerRuntimeStats(registry, () => 4);
+    expect([...registry.statsLines()]).toEqual([
+      'ratelimit.memory_store.counters: 9',
+      'ratelimit.redis_pool.cx_active: 1',
+      'ratelimit.redis_pool.cx_local_close: 1',
+      'ratelimit.redis_pool.cx_total: 2',
+      'ratelimit.service.call.should_rate_limit.redis_error: 0',
+      'ratelimit.service.call.should_rate_limit.service_error: 0',
+      'ratelimit.service.config_load_error: 0',
+      'ratelimit.service.config_load_success: 0',
+      'ratelimit.service.global_shadow_mode: 0',
+      'ratelimit_server.Check.total_requests: 0',
+      'ratelimit_server.List.total_requests: 0',
+      'ratelimit_server.ShouldRateLimit.total_requests: 0',
+      'runtime.load_attempts: 0',
+      'runtime.load_failures: 0',
+      'runtime.num_values: 4',
+    ]);
+  });
+
+  it('of the local cache are gauges under ratelimit.localcache', () => {
+    const registry = new StatsRegistry();
+    registerLocalCacheStats(registry, {
+      evacuateCount: 1,
+      expiredCount: 2,
+      entryCount: 3,
+      averageAccessTime: 0,
+      hitCount: 4,
+      missCount: 5,
+      lookupCount: 9,
+      overwriteCount: 6,
+    });
+    expect([...registry.statsLines()]).toEqual([
+      'ratelimit.localcache.averageAccessTime: 0',
+      'ratelimit.localcache.entryCount: 3',
+      'ratelimit.localcache.evacuateCount: 1',
+      'ratelimit.localcache.expiredCount: 2',
+      'ratelimit.localcache.hitCount: 4',
+      'ratelimit.localcache.lookupCount: 9',
+      'ratelimit.localcache.missCount: 5',
+      'ratelimit.localcache.overwriteCount: 6',
+    ]);
+  });
+});
+
+describe('createGrpcCallStats', () => {
+  it('counts calls and records whole milliseconds, cut off', () => {
+    const registry = new StatsRegistry();
+    const recorded: string[] = [];
+    registry.onTimer((timer, value) => recorded.push(`${timer.name}:${value}`));
+    const onCall = createGrpcCallStats(registry, ['ShouldRateLimit']);
+    onCall('ShouldRateLimit', 2.99);
+    onCall('ShouldRateLimit', 0.4);
+    onCall('SomethingElse', 1);
+    expect(recorded).toEqual([
+      'ratelimit_server.ShouldRateLimit.response_time:2',
+      'ratelimit_server.ShouldRateLimit.response_time:0',
+    ]);
+    expect([...registry.statsLines()]).toEqual(['ratelimit_server.ShouldRateLimit.total_requests: 2']);
+  });
+});

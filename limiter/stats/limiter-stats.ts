@@ -1,0 +1,95 @@
+/** The statistics of the service as a whole by name. Those of rules: `rule-stats.ts`. Reference section 8.1. */
+import type { StatsRegistry } from './stats-registry.ts';
+
+export interface LimiterStats {
+  serviceError(): void;
+  storeError(): void;
+  globalShadowMode(): void;
+  configLoadSuccess(): void;
+  configLoadError(): void;
+  /** One attempt to read the rule files, whatever came of it. */
+  runtimeLoadAttempt(): void;
+  /** The rule files could not be read. */
+  runtimeLoadFailure(): void;
+}
+
+/** Makes the counters at once, so that they are shown as 0 before anything happened. */
+export function createLimiterStats(registry: StatsRegistry): LimiterStats {
+  const counting = (name: string) => {
+    const slot = registry.counter(name);
+    return () => registry.add(slot, 1);
+  };
+  return {
+    serviceError: counting('ratelimit.service.call.should_rate_limit.service_error'),
+    storeError: counting('ratelimit.service.call.should_rate_limit.redis_error'),
+    globalShadowMode: counting('ratelimit.service.global_shadow_mode'),
+    configLoadSuccess: counting('ratelimit.service.config_load_success'),
+    configLoadError: counting('ratelimit.service.config_load_error'),
+    runtimeLoadAttempt: counting('runtime.load_attempts'),
+    runtimeLoadFailure: counting('runtime.load_failures'),
+  };
+}
+
+/** What to call after every gRPC call of one of `methods`; calls of other methods are not counted. */
+export function createGrpcCallStats(
+  registry: StatsRegistry,
+  methods: readonly string[],
+): (method: string, durationMs: number) => void {
+  const byMethod = new Map(
+    methods.map((method) => [
+      method,
+      {
+        requests: registry.counter(`ratelimit_server.${method}.total_requests`),
+        responseTime: registry.timer(`ratelimit_server.${method}.response_time`),
+      },
+    ]),
+  );
+  return (method, durationMs) => {
+    const stats = byMethod.get(method);
+    if (stats === undefined) return;
+    registry.add(stats.requests, 1);
+    stats.responseTime.record(Math.trunc(durationMs));
+  };
+}
+
+/** Connections of a store, as it shows them. */
+export interface PoolFigures {
+  readonly active: number;
+  readonly total: number;
+  readonly localClose: number;
+}
+
+/** `pool` is `redis_pool`, later also `redis_per_second_pool`. */
+export function registerPoolStats(registry: StatsRegistry, pool: string, figures: PoolFigures): void {
+  registry.gauge(`ratelimit.${pool}.cx_active`, () => figures.active);
+  registry.counterFrom(`ratelimit.${pool}.cx_total`, () => figures.total);
+  registry.counterFrom(`ratelimit.${pool}.cx_local_close`, () => figures.localClose);
+}
+
+const localCacheGauges = [
+  'evacuateCount',
+  'expiredCount',
+  'entryCount',
+  'averageAccessTime',
+  'hitCount',
+  'missCount',
+  'lookupCount',
+  'overwriteCount',
+] as const;
+
+/** Figures of the local cache of over-limit keys, by the names of their gauges. */
+export type LocalCacheFigures = { readonly [name in (typeof localCacheGauges)[number]]: number };
+
+export function registerLocalCacheStats(registry: StatsRegistry, figures: LocalCacheFigures): void {
+  for (const name of localCacheGauges) registry.gauge(`ratelimit.localcache.${name}`, () => figures[name]);
+}
+
+/** How many counters the memory store holds. */
+export function registerMemoryStoreStats(registry: StatsRegistry, store: { readonly size: number }): void {
+  registry.gauge('ratelimit.memory_store.counters', () => store.size);
+}
+
+/** How many values the last good reading of the rule files gave. */
+export function registerRuntimeStats(registry: StatsRegistry, numValues: () => number): void {
+  registry.gauge('runtime.num_values', numValues);
+}

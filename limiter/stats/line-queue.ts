@@ -1,0 +1,60 @@
+/** Lines on their way to a receiver, gathered in chunks that end with a line, bounded in bytes. */
+
+/** The buffer of the Go service's statsd client. */
+const chunkBytes = 64 * 1024;
+/** UTF-8 bytes of one UTF-16 unit, at most. */
+const maxBytesPerUnit = 3;
+
+export class LineQueue {
+  readonly #maxBytes: number;
+  readonly #full: Uint8Array[] = [];
+  #open: Buffer | undefined;
+  #openBytes = 0;
+  #bytes = 0;
+
+  constructor(maxBytes: number) {
+    this.#maxBytes = maxBytes;
+  }
+
+  /** Bytes waiting. */
+  get bytes(): number {
+    return this.#bytes;
+  }
+
+  /** Whether a whole chunk waits. */
+  get hasFullChunk(): boolean {
+    return this.#full.length > 0;
+  }
+
+  /** `line` ends in a newline. False, and nothing is kept, when it does not fit. */
+  append(line: string): boolean {
+    const most = line.length * maxBytesPerUnit;
+    if (this.#bytes + most > this.#maxBytes && this.#bytes + Buffer.byteLength(line) > this.#maxBytes) {
+      return false;
+    }
+    if (this.#open === undefined || this.#openBytes + most > this.#open.length) {
+      this.#closeChunk();
+      this.#open = Buffer.allocUnsafe(Math.max(chunkBytes, most));
+    }
+    const written = this.#open.write(line, this.#openBytes);
+    this.#openBytes += written;
+    this.#bytes += written;
+    return true;
+  }
+
+  /** Takes the oldest chunk out, a partly filled one too. */
+  shift(): Uint8Array | undefined {
+    if (this.#full.length === 0) this.#closeChunk();
+    const chunk = this.#full.shift();
+    if (chunk !== undefined) this.#bytes -= chunk.length;
+    return chunk;
+  }
+
+  #closeChunk(): void {
+    if (this.#open !== undefined && this.#openBytes > 0) {
+      this.#full.push(this.#open.subarray(0, this.#openBytes));
+    }
+    this.#open = undefined;
+    this.#openBytes = 0;
+  }
+}

@@ -1,0 +1,32 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { SortedNames } from './sorted-names.ts';
+
+describe('SortedNames', () => {
+  it('gives every slot once, by name, over any number of runs', () => {
+    const count = fc.integer({ min: 0, max: 20_000 });
+    fc.assert(
+      fc.property(count, fc.integer({ min: 1, max: 20_000 }), (slots, different) => {
+        // A multiplicative walk spreads the names over all runs; a small range makes many of them equal.
+        const names = Array.from({ length: slots }, (_, slot) => `n${(slot * 7919) % different}`);
+        const sorted = new SortedNames((slot) => names[slot] as string);
+        for (let slot = 0; slot < slots; slot += 1) sorted.add(slot);
+        const read = [...sorted.slots()];
+        expect(read.map((slot) => names[slot])).toEqual([...names].sort());
+        expect(new Set(read).size).toBe(slots);
+      }),
+      { numRuns: 30 },
+    );
+  });
+
+  it('leaves out what is added while it is read', () => {
+    const sorted = new SortedNames((slot) => String(slot).padStart(6, '0'));
+    for (let slot = 0; slot < 3000; slot += 1) sorted.add(slot);
+    const seen: number[] = [];
+    for (const slot of sorted.slots()) {
+      seen.push(slot);
+      if (slot < 3000) sorted.add(10_000 + slot);
+    }
+    expect(seen).toEqual(Array.from({ length: 3000 }, (_, slot) => slot));
+  });
+});

@@ -1,0 +1,114 @@
+import { describe, expect, it } from 'vitest';
+import { RuleStat, ruleStatNames } from './rule-stats.ts';
+import { StatsRegistry } from './stats-registry.ts';
+
+describe('StatsRegistry', () => {
+  it('shows counters and gauges by name, and counters of 0 too', () => {
+    const registry = new StatsRegistry();
+    const slot = registry.ruleSlot('mongo_cps.database_default');
+    registry.add(slot + RuleStat.totalHits, 2846);
+    registry.gauge('ratelimit.memory_store.counters', () => 3);
+    registry.counter('ratelimit.service.config_load_success');
+    registry.domainNotFound('nowhere');
+    registry.domainNotFound('nowhere');
+    expect([...registry.statsLines()]).toEqual([
+      'ratelimit.memory_store.counters: 3',
+      'ratelimit.service.config_load_success: 0',
+      'ratelimit.service.rate_limit.mongo_cps.database_default.near_limit: 0',
+      'ratelimit.service.rate_limit.mongo_cps.database_default.over_limit: 0',
+      'ratelimit.service.rate_limit.mongo_cps.database_default.over_limit_with_local_cache: 0',
+      'ratelimit.service.rate_limit.mongo_cps.database_default.shadow_mode: 0',
+      'ratelimit.service.rate_limit.mongo_cps.database_default.total_hits: 2846',
+      'ratelimit.service.rate_limit.mongo_cps.database_default.total_negative_hits: 0',
+      'ratelimit.service.rate_limit.mongo_cps.database_default.within_limit: 0',
+      'ratelimit.service.rate_limit.nowhere.domain_not_found: 2',
+    ]);
+  });
+
+  it('keeps the order of the whole name where one metric key begins with another', () => {
+    const registry = new StatsRegistry();
+    for (const key of ['d.a', 'd.a.o', 'd.a.b']) registry.ruleSlot(key);
+    const names = [...registry.statsLines()].map((line) => line.split(':')[0]);
+    expect(names).toEqual([...names].sort());
+    expect(names.length).toBe(21);
+  });
+
+  it('names the slots of a rule in the order of RuleStat', () => {
+    const registry = new StatsRegistry();
+    registry.counter('in.between');
+    const slot = registry.ruleSlot('d.k');
+    expect(ruleStatNames.map((_, offset) => registry.nameOf(slot + offset))).toEqual(
+      ruleStatNames.map((name) => `ratelimit.service.rate_limit.d.k.${name}`),
+    );
+    expect(Object.values(RuleStat)).toEqual(ruleStatNames.map((_, offset) => offset));
+  });
+
+  it('counts metric keys that differ only in what is replaced as one', () => {
+    const registry = new StatsRegistry();
+    const slot = registry.ruleSlot('d.n_10.0.0.1:8');
+    expect(registry.ruleSlot('d.n_10_0_0_1_8')).toBe(slot);
+    expect(registry.ruleSlot('d.n_10.0.0.1|8')).toBe(slot);
+    expect(registry.ruleSlot('d.n_10.0.0.1:8')).toBe(slot);
+    expect(registry.nameOf(slot)).toBe('ratelimit.service.rate_limit.d.n_10_0_0_1_8.total_hits');
+  });
+
+  it('keeps values while the arrays grow', () => {
+    const registry = new StatsRegistry();
+    const slots = Array.from({ length: 3000 }, (_, i) => registry.ruleSlot(`d.k_${i}`));
+    for (const [i, slot] of slots.entries()) registry.add(slot + RuleStat.overLimit, i);
+    registry.ruleSlot('d.one_more');
+    for (const [i, slot] of slots.entries()) expect(registry.valueOf(slot + RuleStat.overLimit)).toBe(i);
+    expect(registry.slotCount).toBe(3001 * ruleStatNames.length);
+  });
+
+  it('counts metric keys beyond the bound together', () => {
+    const registry = new StatsRegistry({ maxRuleNameBytes: 700 });
+    const first = registry.ruleSlot('d.k_1');
+    const second = registry.ruleSlot('d.k_2');
+    const third = registry.ruleSlot('d.k_3');
+    expect(new Set([first, second, third]).size).toBe(3);
+    expect(registry.ruleSlot('d.k_4')).toBe(third);
+    expect(registry.ruleSlot('d.k_1')).toBe(first);
+    expect(registry.nameOf(third)).toBe('ratelimit.service.rate_limit._overflow.total_hits');
+    expect(registry.slotCount).toBe(3 * ruleStatNames.length);
+  });
+
+  it('counts metric keys of more than 4,096 characters together, whatever room there is', () => {
+    const registry = new StatsRegistry();
+    expect(registry.nameOf(registry.ruleSlot('k'.repeat(4097)))).toContain('._overflow.');
+    expect(registry.nameOf(registry.ruleSlot('k'.repeat(4096)))).toContain('.kkk');
+  });
+
+  it('counts unknown domains beyond the bound together, and leaves the room for rules alone', () => {
+    const registry = new StatsRegistry({ maxDomainNameBytes: 400 });
+    for (const domain of ['a:1', 'b', 'c', 'a:1']) registry.domainNotFound(domain);
+    registry.ruleSlot('d.k');
+    const lines = [...registry.statsLines()];
+    expect(lines).toContain('ratelimit.service.rate_limit.a_1.domain_not_found: 2');
+    expect(lines).toContain('ratelimit.service.rate_limit._overflow.domain_not_found: 2');
+    expect(lines).toContain('ratelimit.service.rate_limit.d.k.total_hits: 0');
+  });
+
+  it('reads gauges and counters kept elsewhere when it is shown', () => {
+    const registry = new StatsRegistry();
+    const pool = { active: 1, total: 4 };
+    registry.gauge('g', () => pool.active);
+    registry.counterFrom('c', () => pool.total);
+    expect([...registry.statsLines()]).toEqual(['c: 4', 'g: 1']);
+    pool.active = 0;
+    pool.total = 5;
+    expect([...registry.statsLines()]).toEqual(['c: 5', 'g: 0']);
+  });
+
+  it('hands timers to every listener, those that come later too', () => {
+    const registry = new StatsRegistry();
+    const timer = registry.timer('t');
+    const heard: string[] = [];
+    registry.onTimer((it, value) => heard.push(`${it.name}=${value}`));
+    timer.record(3);
+    registry.onTimer((it, value) => heard.push(`second ${it.index}=${value}`));
+    timer.record(4);
+    expect(heard).toEqual(['t=3', 't=4', 'second 0=4']);
+    expect(registry.timer('t')).toBe(timer);
+  });
+});

@@ -1,0 +1,217 @@
+/**
+ * Writes the registry to a statsd receiver as the Go service does: every flush the differences of the counters
+ * (`|c`, not those of 0) and all gauges (`|g`), timers (`|ms`) when they are recorded. Reference section 8.3.
+ *
+ * Never waits and never blocks: while the receiver is away, differences stay in the registry and reach it later;
+ * timers are kept up to a bound, then dropped and counted.
+ */
+import type { Timers } from '../../process/timers.ts';
+import { LineQueue } from './line-queue.ts';
+import type { StatsRegistry, Timer } from './stats-registry.ts';
+import { StatsdConnection } from './statsd-connection.ts';
+
+export interface StatsdSinkOptions {
+  registry: StatsRegistry;
+  host: string;
+  port: number;
+  flushIntervalMs: number;
+  timers: Timers;
+  /** Bytes kept while the receiver is away. Defaults to 4 MiB, as in the Go service. */
+  maxQueuedBytes?: number;
+  listener?: StatsdListener;
+}
+
+export interface StatsdListener {
+  up(): void;
+  /** Called once an outage. */
+  down(reason: string): void;
+}
+
+/** What was recorded leaves at the latest this much later. */
+const sendIntervalMs = 1000;
+/** Slots looked at in one turn of the event loop: a few milliseconds if all of them changed. */
+const slotsPerTurn = 8192;
+
+export class StatsdSink {
+  readonly #registry: StatsRegistry;
+  readonly #options: StatsdSinkOptions;
+  readonly #connection: StatsdConnection;
+  readonly #queue: LineQueue;
+  #flushed = new Float64Array(0);
+  #flushing: Promise<void> | undefined;
+  #linesDropped = 0;
+  #stopTimers: (() => void)[] = [];
+  #closing = false;
+  #waiting: (() => void)[] = [];
+  #sendAll = false;
+  #outageReported = false;
+
+  constructor(options: StatsdSinkOptions) {
+    this.#registry = options.registry;
+    this.#options = options;
+    this.#queue = new LineQueue(options.maxQueuedBytes ?? 4 * 1024 * 1024);
+    this.#connection = new StatsdConnection({
+      host: options.host,
+      port: options.port,
+      timers: options.timers,
+      onIdle: () => this.#idle(),
+      onUp: () => this.#up(),
+      onLost: (reason) => this.#lost(reason),
+    });
+    this.#registry.onTimer((timer, value) => this.#record(timer, value));
+    this.#registry.counterFrom('ratelimit.statsd.lines_dropped', () => this.#linesDropped);
+  }
+
+  get linesDropped(): number {
+    return this.#linesDropped;
+  }
+
+  get connected(): boolean {
+    return this.#connection.connected;
+  }
+
+  start(): void {
+    const { timers, flushIntervalMs } = this.#options;
+    this.#connection.open();
+    this.#stopTimers = [
+      timers.every(sendIntervalMs, () => this.#startSending()),
+      timers.every(flushIntervalMs, () => {
+        void this.flush();
+      }),
+    ];
+  }
+
+  /** Sends counters and gauges, in slices. Settles when they are queued; does nothing while disconnected. */
+  flush(): Promise<void> {
+    this.#flushing ??= this.#flushSlices().finally(() => {
+      this.#flushing = undefined;
+    });
+    return this.#flushing;
+  }
+
+  /** A last flush, then the end of the connection, all within `timeoutMs`. Dials once more if not connected. */
+  async close(timeoutMs: number): Promise<void> {
+    if (this.#closing) return;
+    this.#closing = true;
+    for (const stop of this.#stopTimers) stop();
+    let stopWaiting = () => {};
+    const timeUp = new Promise<void>((resolve) => {
+      stopWaiting = this.#options.timers.after(timeoutMs, resolve);
+    });
+    await Promise.race([timeUp, this.#finish()]);
+    stopWaiting();
+    this.#connection.destroy();
+  }
+
+  async #finish(): Promise<void> {
+    if (!this.#connection.connected) {
+      this.#connection.open();
+      await this.#connectionEvent();
+    }
+    await this.#flushing;
+    await this.flush();
+    while (this.#connection.connected && (this.#queue.bytes > 0 || !this.#connection.idle)) {
+      this.#startSending();
+      await this.#connectionEvent();
+    }
+    await this.#connection.close();
+  }
+
+  /** Settles when the connection comes, goes, or is done with a write. */
+  #connectionEvent(): Promise<void> {
+    return new Promise((resolve) => this.#waiting.push(resolve));
+  }
+
+  async #flushSlices(): Promise<void> {
+    this.#registry.refresh();
+    const slotCount = this.#registry.slotCount;
+    if (this.#flushed.length < slotCount) {
+      const grown = new Float64Array(slotCount * 2);
+      grown.set(this.#flushed);
+      this.#flushed = grown;
+    }
+    let slot = 0;
+    while (slot < slotCount && this.#connection.connected) {
+      const end = Math.min(slot + slotsPerTurn, slotCount);
+      slot = this.#flushSlots(slot, end);
+      if (slot < end) {
+        this.#startSending();
+        if (!this.#connection.idle) await this.#connectionEvent();
+      } else if (slot < slotCount) {
+        await new Promise((resolve) => setImmediate(resolve));
+      }
+    }
+    this.#startSending();
+  }
+
+  /** The slot at which the queue was full, else `to`. */
+  #flushSlots(from: number, to: number): number {
+    const registry = this.#registry;
+    const flushed = this.#flushed;
+    for (let slot = from; slot < to; slot += 1) {
+      const value = registry.valueOf(slot);
+      const isGauge = registry.kindOf(slot) === 'gauge';
+      const difference = value - (flushed[slot] as number);
+      if (isGauge || difference > 0) {
+        const line = `${registry.nameOf(slot)}:${isGauge ? `${value}|g` : `${difference}|c`}\n`;
+        if (!this.#append(line)) {
+          if (this.#queue.bytes > 0) return slot;
+          this.#linesDropped += 1;
+        }
+      }
+      flushed[slot] = value;
+    }
+    return to;
+  }
+
+  #record(timer: Timer, value: number): void {
+    if (this.#closing && !this.#connection.connected) return;
+    const text = Number.isInteger(value) ? value : value.toFixed(6);
+    if (!this.#append(`${timer.name}:${text}|ms\n`)) this.#linesDropped += 1;
+  }
+
+  #append(line: string): boolean {
+    const kept = this.#queue.append(line);
+    if (this.#queue.hasFullChunk && this.#connection.idle) this.#send();
+    return kept;
+  }
+
+  #up(): void {
+    this.#outageReported = false;
+    this.#options.listener?.up();
+  }
+
+  #idle(): void {
+    this.#send();
+    this.#wake();
+  }
+
+  #wake(): void {
+    const waiting = this.#waiting;
+    this.#waiting = [];
+    for (const resume of waiting) resume();
+  }
+
+  #lost(reason: string): void {
+    this.#wake();
+    if (this.#outageReported) return;
+    this.#outageReported = true;
+    this.#options.listener?.down(reason);
+  }
+
+  #startSending(): void {
+    this.#sendAll = true;
+    this.#send();
+  }
+
+  /** Hands over one chunk; its end brings the next. Partly filled chunks leave with the next send interval. */
+  #send(): void {
+    if (!this.#connection.idle) return;
+    const chunk = this.#sendAll || this.#queue.hasFullChunk ? this.#queue.shift() : undefined;
+    if (chunk !== undefined) {
+      this.#connection.write(chunk);
+      return;
+    }
+    this.#sendAll = false;
+  }
+}

@@ -1,0 +1,122 @@
+/** Reads settings from the environment by one table. Every bad value is reported, not just the first. */
+import { type AliasTable, canonicalName } from './settings-aliases.ts';
+import type { SettingKind } from './settings-kinds.ts';
+import { unknownVariables } from './settings-unknown.ts';
+
+export interface Setting<T> {
+  /** The environment variable. */
+  readonly name: string;
+  readonly kind: SettingKind<T>;
+  readonly default: T;
+  /** One sentence for the documentation. */
+  readonly summary: string;
+  /** Its value never appears in errors. */
+  readonly secret?: boolean;
+}
+
+/** Settings by the name under which the program handles them. */
+// biome-ignore lint/suspicious/noExplicitAny: a table holds settings of every type
+export type SettingsTable = Readonly<Record<string, Setting<any>>>;
+
+export type SettingsOf<Table extends SettingsTable> = {
+  readonly [key in keyof Table]: Table[key] extends Setting<infer T> ? T : never;
+};
+
+export type Environment = Readonly<Record<string, string | undefined>>;
+
+export interface SettingsError {
+  /** The variable as it is set, an alias included. */
+  readonly variable: string;
+  /** A whole sentence that begins with the variable. */
+  readonly message: string;
+}
+
+export interface SettingsSchema<Table extends SettingsTable> {
+  readonly table: Table;
+  readonly aliases: AliasTable;
+  /** Unknown variables that begin so are warned about. */
+  readonly ownPrefixes: readonly string[];
+  /** What is wrong with the values together. Bad values are missing from `settings`. */
+  readonly check?: (settings: Partial<SettingsOf<Table>>) => SettingsError[];
+}
+
+export type SettingsResult<Table extends SettingsTable> =
+  | {
+      readonly settings: SettingsOf<Table>;
+      readonly warnings: readonly string[];
+      readonly errors?: undefined;
+    }
+  | {
+      readonly errors: readonly SettingsError[];
+      readonly settings?: undefined;
+      readonly warnings?: undefined;
+    };
+
+/** A variable that is set, even if empty, counts. */
+export function readSettings<Table extends SettingsTable>(
+  schema: SettingsSchema<Table>,
+  env: Environment,
+): SettingsResult<Table> {
+  const errors: SettingsError[] = [];
+  const sources = findSources(schema, env);
+  const settings: Record<string, unknown> = {};
+  for (const [key, setting] of Object.entries(schema.table)) {
+    const names = sources.get(setting.name) ?? [];
+    const clash = names.find((name) => env[name] !== env[names[0] as string]);
+    if (clash !== undefined) {
+      errors.push(disagreement(setting, names, env));
+    } else if (names[0] === undefined) {
+      settings[key] = setting.default;
+    } else {
+      const parsed = parse(setting, names[0], env[names[0]] as string);
+      if ('message' in parsed) errors.push(parsed);
+      else settings[key] = parsed.value;
+    }
+  }
+  errors.push(...(schema.check?.(settings as Partial<SettingsOf<Table>>) ?? []));
+  if (errors.length > 0) return { errors };
+  return { settings: settings as SettingsOf<Table>, warnings: unknownVariables(schema, env) };
+}
+
+/** The variables that are set for each setting: the canonical name first, then its aliases by name. */
+function findSources(
+  schema: Pick<SettingsSchema<SettingsTable>, 'table' | 'aliases'>,
+  env: Environment,
+): Map<string, string[]> {
+  const sources = new Map<string, string[]>();
+  for (const { name } of Object.values(schema.table))
+    sources.set(name, env[name] === undefined ? [] : [name]);
+  for (const name of Object.keys(env).sort()) {
+    if (env[name] === undefined || sources.has(name)) continue;
+    const canonical = canonicalName(schema.aliases, name);
+    if (canonical !== undefined) sources.get(canonical)?.push(name);
+  }
+  return sources;
+}
+
+function disagreement(setting: Setting<unknown>, names: readonly string[], env: Environment): SettingsError {
+  const set = names.map((name) => (setting.secret === true ? name : `${name}=${quote(env[name])}`));
+  return {
+    variable: names[0] as string,
+    message: `${set.join(' and ')} name the same setting with different values: keep one of them`,
+  };
+}
+
+function parse(
+  setting: Setting<unknown>,
+  variable: string,
+  value: string,
+): { value: unknown } | SettingsError {
+  const result = setting.kind.schema.safeParse(value);
+  if (result.success) return { value: result.data };
+  const custom = result.error.issues.find((issue) => issue.code === 'custom')?.message;
+  const shown =
+    setting.secret === true ? 'the value (not shown) is not accepted' : `${quote(value)} is not accepted`;
+  return { variable, message: `${variable}: ${shown}, expected ${custom ?? setting.kind.expected}` };
+}
+
+/** Bounded, so that a file pasted into a variable does not fill the log. */
+function quote(value: string | undefined): string {
+  const text = value ?? '';
+  return JSON.stringify(text.length > 100 ? `${text.slice(0, 100)}...` : text);
+}

@@ -1,0 +1,62 @@
+import { describe, expect, it } from 'vitest';
+import { editDistance, unknownVariables } from './settings-unknown.ts';
+
+const known = {
+  table: {
+    url: { name: 'REDIS_URL' },
+    host: { name: 'HOST' },
+    grpcPort: { name: 'GRPC_PORT' },
+    cache: { name: 'LOCAL_CACHE_SIZE_IN_BYTES' },
+  },
+  aliases: { prefixes: [['KVS_', 'REDIS_']], names: { LocalCacheSizeInBytes: 'LOCAL_CACHE_SIZE_IN_BYTES' } },
+  ownPrefixes: ['REDIS_'],
+} as const;
+
+describe('unknownVariables', () => {
+  const cases: [variable: string, value: string, warning: string | undefined][] = [
+    ['REDIS_URL', 'x', undefined],
+    ['KVS_URL', 'x', undefined],
+    ['LocalCacheSizeInBytes', '1', undefined],
+    ['REDIS_ULR', 'x', '; did you mean REDIS_URL?'],
+    ['REDIS_URI', 'x', '; did you mean REDIS_URL?'],
+    ['KVS_URLS', 'x', '; did you mean KVS_URL?'],
+    ['REDISURL', 'x', '; did you mean REDIS_URL?'],
+    ['grpc_port', '1', '; did you mean GRPC_PORT?'],
+    ['LOCALCACHESIZEINBYTES', '1', '; did you mean LOCAL_CACHE_SIZE_IN_BYTES?'],
+    ['LOCAL_CACHE_SIZE_BYTES', '1', undefined],
+    ['REDIS_POOL_SIZE', '1', ''],
+    ['KVS_POOL_SIZE', '1', ''],
+    ['HOME', '/root', undefined],
+    ['HOSTS', 'x', undefined],
+    ['GRPC_VERBOSITY', 'DEBUG', undefined],
+    ['REDIS_SERVICE_HOST', '10.0.0.1', undefined],
+    ['REDIS_SERVICE_PORT', '6379', undefined],
+    ['REDIS_SERVICE_PORT_CLIENT', '6379', undefined],
+    ['REDIS_PORT', 'tcp://10.0.0.1:6379', undefined],
+    ['REDIS_PORT', '6379', ''],
+    ['REDIS_PORT_6379_TCP', 'tcp://10.0.0.1:6379', undefined],
+    ['REDIS_PORT_6379_TCP_ADDR', '10.0.0.1', undefined],
+    ['REDIS_MASTER_PORT_6379_TCP_PROTO', 'tcp', undefined],
+  ];
+  for (const [variable, value, rest] of cases) {
+    it(`says ${rest === undefined ? 'nothing' : `"ignored${rest}"`} of ${variable}=${value}`, () => {
+      expect(unknownVariables(known, { [variable]: value })).toEqual(
+        rest === undefined ? [] : [`${variable} is not known to this version: ignored${rest}`],
+      );
+    });
+  }
+});
+
+describe('editDistance', () => {
+  const cases: [string, string, number][] = [
+    ['', '', 0],
+    ['', 'abc', 3],
+    ['abc', '', 3],
+    ['kitten', 'sitting', 3],
+    ['PORT', 'PORT', 0],
+    ['PORT', 'PRT', 1],
+  ];
+  for (const [a, b, distance] of cases) {
+    it(`from "${a}" to "${b}" is ${distance}`, () => expect(editDistance(a, b)).toBe(distance));
+  }
+});

@@ -1,0 +1,12 @@
+/** `npm run check`: everything that can be said about the sources without running them. */
+import { run } from './commands.ts';
+
+const steps: [string, string, string[]][] = [
+  ['types', 'tsc', ['-p', 'tsconfig.json']],
+  ['lint and format', 'biome', ['check', '--error-on-warnings', '.']],
+  ['generated files', 'node', ['scripts/generate.ts', '--check']],
+];
+
+const failed = steps.filter(([, command, args]) => run(command, args) !== 0).map(([name]) => name);
+console.log(failed.length === 0 ? 'check: all good' : `check failed: ${failed.join(', ')}`);
+process.exitCode = failed.length === 0 ? 0 : 1;

@@ -1,0 +1,29 @@
+import { spawnSync } from 'node:child_process';
+import { fileURLToPath } from 'node:url';
+
+export const projectRoot: string = fileURLToPath(new URL('..', import.meta.url));
+
+export interface RunOptions {
+  env?: NodeJS.ProcessEnv;
+  cwd?: string;
+}
+
+/** Runs a command with this terminal; returns its exit status, 1 when it could not be started. */
+export function run(command: string, args: readonly string[], options: RunOptions = {}): number {
+  const result = spawnSync(command, args, {
+    cwd: options.cwd ?? projectRoot,
+    stdio: 'inherit',
+    env: options.env ?? process.env,
+  });
+  if (result.error) console.error(`${command}: ${result.error.message}`);
+  return result.status ?? 1;
+}
+
+/** Runs a command that must succeed: ends this process with its status otherwise. */
+export function mustRun(command: string, args: readonly string[], options: RunOptions = {}): void {
+  const status = run(command, args, options);
+  if (status !== 0) {
+    console.error(`failed (${status}): ${command} ${args.join(' ')}`);
+    process.exit(status);
+  }
+}

