@@ -118,6 +118,7 @@ describe('shutdownOnSignal', () => {
     const steps: string[] = [];
     const run = start({ drainDelayMs: 5000, steps: [step('grpc', steps)] });
     run.signals.emit('SIGTERM');
+    run.timers.advance(500);
     run.signals.emit('SIGINT');
     run.signals.emit('SIGTERM');
     await run.ended;
@@ -125,5 +126,17 @@ describe('shutdownOnSignal', () => {
     await settle();
     expect(run.events).toEqual(['unhealthy', 'SIGTERM, drains 5000 ms', 'forced by SIGINT', 'exit 1']);
     expect(steps).toEqual([]);
+  });
+
+  it('takes a signal that comes again at once for the same one', async () => {
+    const steps: string[] = [];
+    const run = start({ drainDelayMs: 5000, steps: [step('grpc', steps)] });
+    run.signals.emit('SIGINT');
+    run.timers.advance(499);
+    run.signals.emit('SIGINT');
+    run.timers.advance(4501);
+    await run.ended;
+    expect(run.events).toEqual(['unhealthy', 'SIGINT, drains 5000 ms', 'finished', 'exit 0']);
+    expect(steps).toEqual(['grpc begins', 'grpc ended']);
   });
 });

@@ -4,6 +4,9 @@
  *   running ──signal──> unhealthy, draining ──delay──> step 1 ──> step 2 ... ──> exit 0
  *                            └──────────── second signal ────────────┴──> exit 1 at once
  *
+ * A signal that comes again within a moment is the same wish twice: a Ctrl-C reaches a program both from the terminal
+ * and from the npm that started it.
+ *
  * Each step is bounded in time; one that fails or takes too long is reported, and the next one begins.
  */
 import type { Timers } from './timers.ts';
@@ -45,14 +48,18 @@ export interface ShutdownOptions {
   listener: ShutdownListener;
 }
 
+/** We chose it: far below the patience of a person, far above the time between two deliveries of one signal. */
+const sameSignalMs = 500;
+
 /** Waits for the first signal. The promise settles when the exit was called. */
 export function shutdownOnSignal(options: ShutdownOptions): Promise<void> {
   return new Promise((resolve) => {
     let begun = false;
+    let again = false;
     let forced = false;
     const onSignal = (signal: ShutdownSignal) => {
       if (begun) {
-        if (forced) return;
+        if (forced || !again) return;
         forced = true;
         options.listener.forced(signal);
         options.exit(1);
@@ -60,9 +67,15 @@ export function shutdownOnSignal(options: ShutdownOptions): Promise<void> {
         return;
       }
       begun = true;
+      const callOff = options.timers.after(sameSignalMs, () => {
+        again = true;
+      });
       options.markUnhealthy();
       options.listener.signalled(signal, options.drainDelayMs);
-      void endInOrder(options, () => forced).then(resolve);
+      void endInOrder(options, () => forced).then(() => {
+        callOff();
+        resolve();
+      });
     };
     for (const signal of shutdownSignals) options.signals.on(signal, () => onSignal(signal));
   });

@@ -1,0 +1,213 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { RuleStat, type RuleStats } from '../stats/rule-stats.ts';
+import {
+  Assessment,
+  assessRefund,
+  assessRemembered,
+  assessTotal,
+  countAssessment,
+  nearThreshold,
+  type Threshold,
+} from './assess.ts';
+
+function threshold(requestsPerUnit: number, shadowMode = false, ratio = 0.8): Threshold {
+  return { rule: { requestsPerUnit, shadowMode }, nearThreshold: nearThreshold(requestsPerUnit, ratio) };
+}
+
+function assessed(limit: Threshold, before: number, hits: number): Assessment {
+  const assessment = new Assessment();
+  assessTotal(limit, hits, before + hits, assessment);
+  return assessment;
+}
+
+/** The table of reference section 4. */
+const table = [
+  { limit: 10, n: 8, before: 7, hits: 1, code: 'OK', remaining: 2, near: 0, over: 0, within: 1, shadow: 0 },
+  { limit: 10, n: 8, before: 8, hits: 1, code: 'OK', remaining: 1, near: 1, over: 0, within: 1, shadow: 0 },
+  { limit: 10, n: 8, before: 9, hits: 1, code: 'OK', remaining: 0, near: 1, over: 0, within: 1, shadow: 0 },
+  {
+    limit: 10,
+    n: 8,
+    before: 10,
+    hits: 1,
+    code: 'OVER',
+    remaining: 0,
+    near: 0,
+    over: 1,
+    within: 0,
+    shadow: 1,
+  },
+  { limit: 10, n: 8, before: 5, hits: 4, code: 'OK', remaining: 1, near: 1, over: 0, within: 4, shadow: 0 },
+  { limit: 10, n: 8, before: 7, hits: 5, code: 'OVER', remaining: 0, near: 2, over: 2, within: 0, shadow: 2 },
+  { limit: 10, n: 8, before: 9, hits: 3, code: 'OVER', remaining: 0, near: 1, over: 2, within: 0, shadow: 2 },
+  {
+    limit: 10,
+    n: 8,
+    before: 0,
+    hits: 15,
+    code: 'OVER',
+    remaining: 0,
+    near: 2,
+    over: 5,
+    within: 0,
+    shadow: 5,
+  },
+  { limit: 10, n: 8, before: 10, hits: 0, code: 'OK', remaining: 0, near: 0, over: 0, within: 0, shadow: 0 },
+  {
+    limit: 10,
+    n: 8,
+    before: 11,
+    hits: 0,
+    code: 'OVER',
+    remaining: 0,
+    near: 0,
+    over: 0,
+    within: 0,
+    shadow: 0,
+  },
+  { limit: 0, n: 0, before: 0, hits: 1, code: 'OVER', remaining: 0, near: 0, over: 1, within: 0, shadow: 1 },
+  { limit: 1, n: 0, before: 0, hits: 1, code: 'OK', remaining: 0, near: 1, over: 0, within: 1, shadow: 0 },
+];
+
+describe('assessTotal', () => {
+  it.each(table)('limit $limit, before $before, hits $hits: $code', (row) => {
+    const plain = threshold(row.limit);
+    expect(plain.nearThreshold).toBe(row.n);
+    expect(assessed(plain, row.before, row.hits)).toMatchObject({
+      over: row.code === 'OVER',
+      refused: row.code === 'OVER',
+      remaining: row.remaining,
+      nearLimit: row.near,
+      overLimit: row.over,
+      overLimitWithLocalCache: 0,
+      withinLimit: row.within,
+      shadowMode: 0,
+    });
+  });
+
+  it.each(table)('in shadow mode, limit $limit, before $before, hits $hits: OK', (row) => {
+    expect(assessed(threshold(row.limit, true), row.before, row.hits)).toMatchObject({
+      over: row.code === 'OVER',
+      refused: false,
+      remaining: row.remaining,
+      nearLimit: row.near,
+      overLimit: row.over,
+      withinLimit: row.within,
+      shadowMode: row.shadow,
+    });
+  });
+
+  it('takes a total below the hits to have been 0 before', () => {
+    const assessment = new Assessment();
+    assessTotal(threshold(10), 7, 2, assessment);
+    expect(assessment).toMatchObject({ refused: false, remaining: 8, nearLimit: 0, withinLimit: 7 });
+    assessTotal(threshold(10), 70, 12, assessment);
+    expect(assessment).toMatchObject({ refused: true, nearLimit: 2, overLimit: 2, withinLimit: 0 });
+    assessTotal(threshold(0), 5, 3, assessment);
+    expect(assessment).toMatchObject({ refused: true, nearLimit: 0, overLimit: 5, withinLimit: 0 });
+  });
+
+  it('leaves nothing of the assessment before', () => {
+    const assessment = new Assessment();
+    assessRemembered(threshold(10, true), 5, assessment);
+    assessTotal(threshold(10), 1, 1, assessment);
+    const fresh = new Assessment();
+    assessTotal(threshold(10), 1, 1, fresh);
+    expect(assessment).toEqual(fresh);
+  });
+
+  it('never counts more near and over hits than there are, and each hit within or over', () => {
+    const number = fc.oneof(fc.nat(20), fc.nat());
+    fc.assert(
+      fc.property(
+        number,
+        number,
+        number,
+        fc.double({ min: 0, max: 1, noNaN: true }),
+        (limit, before, hits, ratio) => {
+          const { nearLimit, overLimit, withinLimit, over, remaining } = assessed(
+            threshold(limit, false, ratio),
+            before,
+            hits,
+          );
+          expect(over).toBe(before + hits > limit);
+          expect(remaining).toBe(Math.max(0, limit - before - hits));
+          expect(nearLimit + overLimit).toBeLessThanOrEqual(hits);
+          expect(nearLimit).toBeGreaterThanOrEqual(0);
+          expect(withinLimit === 0 || overLimit === 0).toBe(true);
+        },
+      ),
+    );
+  });
+});
+
+describe('nearThreshold', () => {
+  it.each([
+    [100, 0.29, 29],
+    [10, 0.8, 8],
+    [20, 0.8, 16],
+    [4_294_967_295, 0.8, 3_435_973_888],
+    [16_777_217, 1, 16_777_216],
+    [16_777_219, 1, 16_777_219],
+    [5, 0, 0],
+  ])('of %d by %d is %d, in 32-bit floats', (limit, ratio, near) => {
+    expect(nearThreshold(limit, ratio)).toBe(near);
+  });
+});
+
+describe('assessRemembered', () => {
+  it('counts all hits over, by the local cache as well, and none near', () => {
+    const assessment = new Assessment();
+    assessRemembered(threshold(10), 4, assessment);
+    expect(assessment).toMatchObject({ over: true, refused: true, remaining: 0, nearLimit: 0, overLimit: 4 });
+    expect(assessment).toMatchObject({ overLimitWithLocalCache: 4, withinLimit: 0, shadowMode: 0 });
+  });
+
+  it('lets a rule in shadow mode pass and counts that', () => {
+    const assessment = new Assessment();
+    assessRemembered(threshold(10, true), 4, assessment);
+    expect(assessment).toMatchObject({ over: true, refused: false, overLimit: 4, shadowMode: 4 });
+  });
+});
+
+describe('assessRefund', () => {
+  it.each([
+    [10, 4, 6],
+    [10, 10, 0],
+    [10, 50, 0],
+  ])('is OK without a statistic: limit %d, %d left, %d remaining', (limit, after, remaining) => {
+    const assessment = new Assessment();
+    assessRefund(threshold(limit, true), after, assessment);
+    const nothing = new Assessment();
+    nothing.remaining = remaining;
+    expect(assessment).toEqual(nothing);
+  });
+});
+
+describe('countAssessment', () => {
+  it('adds each amount to its statistic of the rule', () => {
+    const added: [number, number][] = [];
+    const stats: RuleStats = {
+      ruleSlot: () => 0,
+      domainNotFound: () => {},
+      add: (slot, amount) => added.push([slot, amount]),
+    };
+    const assessment = new Assessment();
+    Object.assign(assessment, {
+      nearLimit: 1,
+      overLimit: 2,
+      overLimitWithLocalCache: 3,
+      withinLimit: 4,
+      shadowMode: 5,
+    });
+    countAssessment(stats, 70, assessment);
+    expect(added.toSorted()).toEqual([
+      [70 + RuleStat.overLimit, 2],
+      [70 + RuleStat.nearLimit, 1],
+      [70 + RuleStat.overLimitWithLocalCache, 3],
+      [70 + RuleStat.withinLimit, 4],
+      [70 + RuleStat.shadowMode, 5],
+    ]);
+  });
+});

@@ -1,0 +1,101 @@
+/** Arithmetic of one limit: from hits and total to the decision and its statistics. Reference section 4. */
+import type { MatchedRule } from '../../rules/match-result.ts';
+import { RuleStat, type RuleStats } from '../stats/rule-stats.ts';
+
+/**
+ * Hits above it are near the limit. In 32-bit floats, as the Go service computes it; where those round up beyond the
+ * limit (16777219 by 1), it is the limit.
+ */
+export function nearThreshold(requestsPerUnit: number, nearLimitRatio: number): number {
+  const product = Math.fround(Math.fround(requestsPerUnit) * Math.fround(nearLimitRatio));
+  return Math.min(requestsPerUnit, Math.floor(product));
+}
+
+/** The outcome for one descriptor. Filled in place, since one is needed a descriptor. */
+export class Assessment {
+  /** The total exceeds the limit, whatever the answer says. */
+  over = false;
+  /** `over` and not in shadow mode: the descriptor's code is OVER_LIMIT. */
+  refused = false;
+  remaining = 0;
+  /** Amounts for the rule's statistics. */
+  nearLimit = 0;
+  overLimit = 0;
+  overLimitWithLocalCache = 0;
+  withinLimit = 0;
+  shadowMode = 0;
+
+  reset(): void {
+    this.over = false;
+    this.refused = false;
+    this.remaining = 0;
+    this.nearLimit = 0;
+    this.overLimit = 0;
+    this.overLimitWithLocalCache = 0;
+    this.withinLimit = 0;
+    this.shadowMode = 0;
+  }
+}
+
+/** What of a plan decides. */
+export interface Threshold {
+  readonly rule: Pick<MatchedRule, 'requestsPerUnit' | 'shadowMode'>;
+  readonly nearThreshold: number;
+}
+
+/**
+ * The store's total is known. Where stop-when-over held hits back, `after` holds none of them: they are then assessed
+ * as if they were the last of the total.
+ */
+export function assessTotal(threshold: Threshold, hits: number, after: number, into: Assessment): void {
+  into.reset();
+  const limit = threshold.rule.requestsPerUnit;
+  const near = threshold.nearThreshold;
+  const before = after > hits ? after - hits : 0;
+  if (after <= limit) {
+    into.remaining = limit - after;
+    into.withinLimit = hits;
+    if (after > near) into.nearLimit = before >= near ? hits : after - near;
+    return;
+  }
+  into.over = true;
+  if (before >= limit) {
+    into.overLimit = hits;
+  } else {
+    into.overLimit = after - limit;
+    into.nearLimit = limit - Math.max(near, before);
+  }
+  overrule(threshold, into);
+}
+
+/** The local cache remembers the counter to be over its limit, and the store was not asked. */
+export function assessRemembered(threshold: Threshold, hits: number, into: Assessment): void {
+  into.reset();
+  into.over = true;
+  into.overLimit = hits;
+  into.overLimitWithLocalCache = hits;
+  overrule(threshold, into);
+}
+
+/** Hits were taken back: always OK, whatever is left, and without any effect of being over or near. */
+export function assessRefund(threshold: Threshold, after: number, into: Assessment): void {
+  into.reset();
+  into.remaining = Math.max(0, threshold.rule.requestsPerUnit - after);
+}
+
+function overrule(threshold: Threshold, into: Assessment): void {
+  if (threshold.rule.shadowMode) into.shadowMode = into.overLimit;
+  else into.refused = true;
+}
+
+/** Adds the amounts to the statistics of a rule. */
+export function countAssessment(stats: RuleStats, slot: number, assessment: Assessment): void {
+  const { nearLimit, overLimit, overLimitWithLocalCache, withinLimit, shadowMode } = assessment;
+  if (withinLimit !== 0) stats.add(slot + RuleStat.withinLimit, withinLimit);
+  if (nearLimit !== 0) stats.add(slot + RuleStat.nearLimit, nearLimit);
+  if (overLimit !== 0) stats.add(slot + RuleStat.overLimit, overLimit);
+  if (overLimitWithLocalCache !== 0) {
+    stats.add(slot + RuleStat.overLimitWithLocalCache, overLimitWithLocalCache);
+  }
+  if (shadowMode !== 0) stats.add(slot + RuleStat.shadowMode, shadowMode);
+}

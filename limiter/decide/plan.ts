@@ -1,0 +1,125 @@
+/**
+ * What is to be done for a descriptor: which rule, which counter, which statistics. A plan depends on the rules, the
+ * domain, the entries and the override only; never on hits addends, which may differ in every request.
+ */
+import type { MatchedRule, RuleMatcher } from '../../rules/match-result.ts';
+import type { RuleStats } from '../stats/rule-stats.ts';
+import { nearThreshold } from './assess.ts';
+import { overrideMetricKey, overrideStem } from './counter-key.ts';
+import type { Descriptor } from './messages.ts';
+import { ServiceError } from './service-error.ts';
+import { isCountable } from './windows.ts';
+
+export interface LimitedPlan {
+  readonly kind: 'limited';
+  readonly rule: MatchedRule;
+  /** The counter key without its window; the prefix is in it. */
+  readonly counterStem: string;
+  /** First slot of the rule's statistics. */
+  readonly statSlot: number;
+  readonly nearThreshold: number;
+}
+
+export interface UnlimitedPlan {
+  readonly kind: 'unlimited';
+  readonly rule: MatchedRule;
+}
+
+export interface NoLimitPlan {
+  readonly kind: 'no-limit' | 'domain-not-found';
+}
+
+export type Plan = LimitedPlan | UnlimitedPlan | NoLimitPlan;
+
+/** No rule applies, or another rule of the request replaces the one that would. */
+export const noLimit: NoLimitPlan = { kind: 'no-limit' };
+const domainNotFound: NoLimitPlan = { kind: 'domain-not-found' };
+
+export interface PlannerOptions {
+  matcher: RuleMatcher;
+  stats: RuleStats;
+  /** CACHE_KEY_PREFIX. */
+  counterKeyPrefix: string;
+  /** NEAR_LIMIT_RATIO. */
+  nearLimitRatio: number;
+}
+
+/** Plans for one set of rules. */
+export class Planner {
+  readonly #matcher: RuleMatcher;
+  readonly #stats: RuleStats;
+  readonly #counterKeyPrefix: string;
+  readonly #nearLimitRatio: number;
+
+  constructor(options: PlannerOptions) {
+    this.#matcher = options.matcher;
+    this.#stats = options.stats;
+    this.#counterKeyPrefix = options.counterKeyPrefix;
+    this.#nearLimitRatio = options.nearLimitRatio;
+  }
+
+  /** Throws a `ServiceError` when the descriptor carries a limit without a usable unit. */
+  plan(domain: string, descriptor: Descriptor): Plan {
+    if (!this.#matcher.hasDomain(domain)) return domainNotFound;
+    if (descriptor.limit !== undefined) return this.#planOverride(domain, descriptor, descriptor.limit);
+    const match = this.#matcher.match(domain, descriptor.entries);
+    if (match === undefined) return noLimit;
+    if (match.rule.unlimited) return { kind: 'unlimited', rule: match.rule };
+    return this.#limited(match.rule, match.counterStem, match.metricKey);
+  }
+
+  #planOverride(
+    domain: string,
+    descriptor: Descriptor,
+    limit: NonNullable<Descriptor['limit']>,
+  ): LimitedPlan {
+    const { unit, requestsPerUnit } = limit;
+    if (!isCountable(unit)) {
+      throw new ServiceError(
+        `the limit of a request's descriptor must have a unit from 1 (SECOND) to 7 (WEEK), not ${unit}`,
+      );
+    }
+    const rule: MatchedRule = {
+      unit,
+      requestsPerUnit,
+      unlimited: false,
+      shadowMode: false,
+      quotaMode: false,
+      name: '',
+      replaces: [],
+      metadata: undefined,
+    };
+    const entries = descriptor.entries;
+    return this.#limited(rule, overrideStem(domain, entries), overrideMetricKey(domain, entries));
+  }
+
+  #limited(rule: MatchedRule, stem: string, metricKey: string): LimitedPlan {
+    return {
+      kind: 'limited',
+      rule,
+      counterStem: this.#counterKeyPrefix + stem,
+      statSlot: this.#stats.ruleSlot(metricKey),
+      nearThreshold: nearThreshold(rule.requestsPerUnit, this.#nearLimitRatio),
+    };
+  }
+}
+
+/**
+ * Drops, in place, the limits whose name another matched rule of the same request replaces. An unlimited rule
+ * replaces others but is not replaced itself. Reference section 3.5.
+ */
+export function applyReplaces(plans: Plan[]): void {
+  let replaced: Set<string> | undefined;
+  for (let index = 0; index < plans.length; index++) {
+    const plan = plans[index]!;
+    if (plan.kind !== 'limited' && plan.kind !== 'unlimited') continue;
+    if (plan.rule.replaces.length === 0) continue;
+    replaced ??= new Set();
+    for (const name of plan.rule.replaces) replaced.add(name);
+  }
+  if (replaced === undefined) return;
+  for (const [index, plan] of plans.entries()) {
+    if (plan.kind !== 'limited' || plan.rule.name === '') continue;
+    if (replaced.has(plan.rule.name)) plans[index] = noLimit;
+  }
+}

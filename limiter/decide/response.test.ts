@@ -1,0 +1,220 @@
+import { describe, expect, it } from 'vitest';
+import type { MatchedRule } from '../../rules/match-result.ts';
+import { Unit } from '../../rules/model.ts';
+import { Code, type DescriptorStatus, type RateLimitRequest, type RateLimitResponse } from './messages.ts';
+import { noLimit, type Plan } from './plan.ts';
+import { assembleResponse, okStatus, type ResponseOptions, unlimitedStatus } from './response.ts';
+
+interface Part {
+  plan: Plan;
+  status: DescriptorStatus;
+}
+
+const baseRule: MatchedRule = {
+  unit: Unit.MINUTE,
+  requestsPerUnit: 10,
+  unlimited: false,
+  shadowMode: false,
+  quotaMode: false,
+  name: '',
+  replaces: [],
+  metadata: undefined,
+};
+
+function limited(code: Code, remaining: number, fields: Partial<MatchedRule> = {}): Part {
+  const rule = { ...baseRule, ...fields };
+  return {
+    plan: { kind: 'limited', rule, counterStem: '', statSlot: 0, nearThreshold: 0 },
+    status: { code, currentLimit: rule, limitRemaining: remaining, durationUntilResetSeconds: 37 },
+  };
+}
+
+const ok = (remaining: number, fields?: Partial<MatchedRule>): Part => limited(Code.OK, remaining, fields);
+const over = (fields?: Partial<MatchedRule>): Part => limited(Code.OVER_LIMIT, 0, fields);
+const quotaOver = over({ quotaMode: true });
+const unmatched: Part = { plan: noLimit, status: okStatus };
+const unlimited: Part = {
+  plan: { kind: 'unlimited', rule: { ...baseRule, unlimited: true } },
+  status: unlimitedStatus,
+};
+
+const noOptions: ResponseOptions = {
+  shadowMode: false,
+  quotaMode: false,
+  dynamicMetadata: false,
+  responseHeaders: undefined,
+  requestHeaders: undefined,
+  perUnitHeaders: false,
+};
+const names = { limit: 'L', remaining: 'R', reset: 'T' };
+
+function assemble(parts: Part[], options: Partial<ResponseOptions> = {}, request?: RateLimitRequest) {
+  let shadowed = 0;
+  const response: RateLimitResponse = assembleResponse(
+    {
+      request: request ?? { domain: 'd', descriptors: [], hitsAddend: 0 },
+      plans: parts.map(({ plan }) => plan),
+      statuses: parts.map(({ status }) => status),
+    },
+    { ...noOptions, ...options },
+    { onGlobalShadow: () => shadowed++ },
+  );
+  return { response, shadowed };
+}
+
+const headerTexts = (headers: RateLimitResponse['responseHeadersToAdd']): string[] =>
+  headers.map(({ key, value }) => `${key}: ${value}`);
+
+describe('overall code', () => {
+  it.each<[string, Part[], boolean, keyof typeof Code]>([
+    ['one OK', [ok(1)], false, 'OK'],
+    ['one over', [over()], false, 'OVER_LIMIT'],
+    ['one of two over', [ok(1), over()], false, 'OVER_LIMIT'],
+    ['no limits', [unmatched, unlimited], false, 'OK'],
+    ['all quotas over', [quotaOver, quotaOver], false, 'OVER_LIMIT'],
+    ['all quotas over, an OK limit beside', [quotaOver, ok(1)], false, 'OVER_LIMIT'],
+    ['all quotas over, an unmatched descriptor beside', [quotaOver, unmatched], false, 'OVER_LIMIT'],
+    ['one of two quotas over', [quotaOver, ok(1, { quotaMode: true })], false, 'OK'],
+    ['a limit over, a quota OK', [over(), ok(1, { quotaMode: true })], false, 'OVER_LIMIT'],
+    ['QUOTA_MODE, one of two over', [over(), ok(1)], true, 'OK'],
+    ['QUOTA_MODE, all over', [over(), over()], true, 'OVER_LIMIT'],
+    ['QUOTA_MODE, all over but an unmatched descriptor', [over(), unmatched], true, 'OK'],
+    ['QUOTA_MODE, all over but an unlimited descriptor', [over(), unlimited], true, 'OVER_LIMIT'],
+  ])('%s (QUOTA_MODE %s)', (_, parts, quotaMode, code) => {
+    expect(assemble(parts, { quotaMode }).response.overallCode).toBe(Code[code]);
+  });
+
+  it('is OK in SHADOW_MODE, counted once, with the statuses left as they are', () => {
+    const { response, shadowed } = assemble([over(), over()], { shadowMode: true });
+    expect(response.overallCode).toBe(Code.OK);
+    expect(response.statuses.map(({ code }) => code)).toEqual([Code.OVER_LIMIT, Code.OVER_LIMIT]);
+    expect(shadowed).toBe(1);
+  });
+
+  it('is not counted as shadowed when it was OK anyway', () => {
+    expect(assemble([ok(1)], { shadowMode: true }).shadowed).toBe(0);
+  });
+});
+
+describe('standard headers', () => {
+  it('are absent unless asked for', () => {
+    const { response } = assemble([over()]);
+    expect(response.responseHeadersToAdd).toEqual([]);
+    expect(response.requestHeadersToAdd).toEqual([]);
+  });
+
+  it.each<[string, Part[], boolean, string[]]>([
+    ['the least remaining', [ok(5), ok(3, { requestsPerUnit: 4 }), ok(9)], false, ['L: 4', 'R: 3', 'T: 37']],
+    ['the first of equals', [ok(3, { requestsPerUnit: 4 }), ok(3)], false, ['L: 4', 'R: 3', 'T: 37']],
+    [
+      'the last over its limit',
+      [over({ requestsPerUnit: 1 }), ok(0), over({ requestsPerUnit: 2 }), ok(0)],
+      false,
+      ['L: 2', 'R: 0', 'T: 37'],
+    ],
+    [
+      'an over-limit before a rule in shadow mode',
+      [ok(0, { requestsPerUnit: 5 }), over()],
+      false,
+      ['L: 10', 'R: 0', 'T: 37'],
+    ],
+    [
+      'a quota only as one with little left',
+      [quotaOver, over({ requestsPerUnit: 3 })],
+      false,
+      ['L: 3', 'R: 0', 'T: 37'],
+    ],
+    [
+      'the first of several quotas over',
+      [over({ requestsPerUnit: 1 }), over({ requestsPerUnit: 2 })],
+      true,
+      ['L: 1', 'R: 0', 'T: 37'],
+    ],
+    ['no status without limit', [unmatched, unlimited, ok(7)], false, ['L: 10', 'R: 7', 'T: 37']],
+    [
+      'a limit of which all remains',
+      [ok(0xffff_ffff, { requestsPerUnit: 0xffff_ffff })],
+      false,
+      ['L: 4294967295', 'R: 4294967295', 'T: 37'],
+    ],
+    ['nothing when there is no limit', [unmatched, unlimited], false, []],
+  ])('describe %s', (_, parts, quotaMode, headers) => {
+    const { response } = assemble(parts, { quotaMode, responseHeaders: names });
+    expect(headerTexts(response.responseHeadersToAdd)).toEqual(headers);
+    expect(response.requestHeadersToAdd).toEqual([]);
+  });
+
+  it('go to the request by a switch and names of their own', () => {
+    const { response } = assemble([ok(5)], { requestHeaders: { limit: 'X', remaining: 'Y', reset: 'Z' } });
+    expect(headerTexts(response.requestHeadersToAdd)).toEqual(['X: 10', 'Y: 5', 'Z: 37']);
+    expect(response.responseHeadersToAdd).toEqual([]);
+  });
+
+  it('stay as they were in SHADOW_MODE', () => {
+    const { response } = assemble([over()], { shadowMode: true, responseHeaders: names });
+    expect(headerTexts(response.responseHeadersToAdd)).toEqual(['L: 10', 'R: 0', 'T: 37']);
+  });
+});
+
+describe('per-unit headers', () => {
+  it('come for each unit from short to long, before the standard ones', () => {
+    const units = [Unit.YEAR, Unit.MONTH, Unit.WEEK, Unit.DAY, Unit.HOUR, Unit.MINUTE, Unit.SECOND];
+    const parts = units.map((unit) => ok(unit, { unit, requestsPerUnit: 10 * unit }));
+    const { response } = assemble(parts, { perUnitHeaders: true, responseHeaders: names });
+    expect(headerTexts(response.responseHeadersToAdd)).toEqual([
+      'RateLimit-Limit-Seconds: 10',
+      'RateLimit-Remaining-Seconds: 1',
+      'RateLimit-Limit-Minutes: 20',
+      'RateLimit-Remaining-Minutes: 2',
+      'RateLimit-Limit-Hours: 30',
+      'RateLimit-Remaining-Hours: 3',
+      'RateLimit-Limit-Days: 40',
+      'RateLimit-Remaining-Days: 4',
+      'RateLimit-Limit-Weeks: 70',
+      'RateLimit-Remaining-Weeks: 7',
+      'RateLimit-Limit-Months: 50',
+      'RateLimit-Remaining-Months: 5',
+      'RateLimit-Limit-Years: 60',
+      'RateLimit-Remaining-Years: 6',
+      'L: 10',
+      'R: 1',
+      'T: 37',
+    ]);
+  });
+
+  it('describe the least remaining of each unit, and work alone', () => {
+    const parts = [
+      ok(5),
+      unmatched,
+      ok(3, { requestsPerUnit: 4 }),
+      ok(3),
+      ok(7),
+      unlimited,
+      ok(9, { unit: Unit.DAY }),
+    ];
+    const { response } = assemble(parts, { perUnitHeaders: true });
+    expect(headerTexts(response.responseHeadersToAdd)).toEqual([
+      'RateLimit-Limit-Minutes: 4',
+      'RateLimit-Remaining-Minutes: 3',
+      'RateLimit-Limit-Days: 10',
+      'RateLimit-Remaining-Days: 9',
+    ]);
+    expect(response.requestHeadersToAdd).toEqual([]);
+  });
+
+  it('are absent when no status has a limit', () => {
+    const { response } = assemble([unmatched, unlimited], { perUnitHeaders: true, responseHeaders: names });
+    expect(response.responseHeadersToAdd).toEqual([]);
+  });
+});
+
+describe('dynamic metadata', () => {
+  it('is absent unless asked for', () => {
+    expect(assemble([ok(1, { metadata: { a: 1 } })]).response.dynamicMetadata).toBeUndefined();
+  });
+
+  it('comes when asked for', () => {
+    const { response } = assemble([ok(1, { metadata: { a: 1 } })], { dynamicMetadata: true });
+    expect(response.dynamicMetadata).toEqual({ domain: 'd', descriptors: [], metadata: { a: 1 } });
+  });
+});

@@ -1,0 +1,120 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { Unit, unitName } from '../../rules/model.ts';
+import { isCountable, lifeSeconds, secondsToReset, Windows, windowAt } from './windows.ts';
+
+const units = [Unit.SECOND, Unit.MINUTE, Unit.HOUR, Unit.DAY, Unit.WEEK, Unit.MONTH, Unit.YEAR];
+const lengths: Record<number, number> = {
+  [Unit.SECOND]: 1,
+  [Unit.MINUTE]: 60,
+  [Unit.HOUR]: 3600,
+  [Unit.DAY]: 86_400,
+  [Unit.WEEK]: 604_800,
+  [Unit.MONTH]: 2_592_000,
+  [Unit.YEAR]: 31_536_000,
+};
+const seconds = (text: string): number => Date.parse(text) / 1000;
+/** Until the year 2200. */
+const moment = fc.integer({ min: 0, max: 7_258_118_400 });
+
+describe('windowAt', () => {
+  it.each(units.map((unit) => [unitName(unit), unit] as const))(
+    'starts a %s at a multiple of its length, and holds the moment',
+    (_, unit) => {
+      const length = lengths[unit]!;
+      const nearEdge = fc
+        .tuple(fc.nat(5000), fc.integer({ min: -2, max: 2 }))
+        .map(([windows, offset]) => Math.max(0, windows * length + offset));
+      fc.assert(
+        fc.property(fc.oneof(moment, nearEdge), (now) => {
+          const window = windowAt(unit, now, false);
+          expect(window.startSeconds % length).toBe(0);
+          expect(window.endSeconds - window.startSeconds).toBe(length);
+          expect(window.startSeconds).toBeLessThanOrEqual(now);
+          expect(window.endSeconds).toBeGreaterThan(now);
+          expect(window.keySuffix).toBe(`${Math.floor(now / length) * length}`);
+          expect(lifeSeconds(window, now)).toBe(length);
+          expect(secondsToReset(window, now)).toBe(length - (now % length));
+        }),
+      );
+    },
+  );
+
+  it.each([
+    ['the first second of a month', '2026-03-01T00:00:00Z', '2026-03-01T00:00:00Z', 31 * 86_400],
+    ['the last second of a month', '2026-03-31T23:59:59Z', '2026-03-01T00:00:00Z', 1],
+    ['February', '2026-02-10T12:00:00Z', '2026-02-01T00:00:00Z', 18 * 86_400 + 43_200],
+    ['February of a leap year', '2028-02-28T00:00:00Z', '2028-02-01T00:00:00Z', 2 * 86_400],
+    ['February of 2000', '2000-02-29T23:59:50Z', '2000-02-01T00:00:00Z', 10],
+    ['February of 2100, no leap year', '2100-02-28T23:59:50Z', '2100-02-01T00:00:00Z', 10],
+    ['the last second of a year', '2026-12-31T23:59:59Z', '2026-12-01T00:00:00Z', 1],
+    ['the first second of a year', '2027-01-01T00:00:00Z', '2027-01-01T00:00:00Z', 31 * 86_400],
+  ])('follows the calendar in %s', (_, now, start, rest) => {
+    const window = windowAt(Unit.MONTH, seconds(now), true);
+    expect(window.startSeconds).toBe(seconds(start));
+    expect(window.keySuffix).toBe(`${seconds(start)}`);
+    expect(secondsToReset(window, seconds(now))).toBe(rest);
+    expect(lifeSeconds(window, seconds(now))).toBe(rest);
+  });
+
+  it('joins calendar months without gap or overlap', () => {
+    fc.assert(
+      fc.property(moment, (now) => {
+        const month = windowAt(Unit.MONTH, now, true);
+        expect(month.startSeconds).toBeLessThanOrEqual(now);
+        expect(month.endSeconds).toBeGreaterThan(now);
+        expect(windowAt(Unit.MONTH, month.endSeconds, true).startSeconds).toBe(month.endSeconds);
+        expect(windowAt(Unit.MONTH, month.endSeconds - 1, true)).toEqual(month);
+        const start = new Date(month.startSeconds * 1000).toISOString();
+        expect(start).toMatch(/-01T00:00:00\.000Z$/);
+        expect(start.slice(0, 7)).toBe(new Date(now * 1000).toISOString().slice(0, 7));
+      }),
+    );
+  });
+
+  it('leaves other units alone when months follow the calendar', () => {
+    const now = seconds('2026-03-31T23:59:59Z');
+    for (const unit of units.filter((unit) => unit !== Unit.MONTH)) {
+      expect(windowAt(unit, now, true)).toEqual(windowAt(unit, now, false));
+    }
+  });
+});
+
+describe('lifeSeconds', () => {
+  it('is at least 1, even for a clock that ran past the month', () => {
+    const window = windowAt(Unit.MONTH, seconds('2026-03-31T23:59:59Z'), true);
+    expect(lifeSeconds(window, window.endSeconds + 5)).toBe(1);
+  });
+});
+
+describe('Windows', () => {
+  it('gives the window of the moment, whichever way the clock goes', () => {
+    fc.assert(
+      fc.property(
+        fc.array(fc.tuple(fc.constantFrom(...units), moment), { minLength: 1 }),
+        fc.boolean(),
+        (steps, calendarMonth) => {
+          const windows = new Windows({ calendarMonth });
+          for (const [unit, now] of steps)
+            expect(windows.at(unit, now)).toEqual(windowAt(unit, now, calendarMonth));
+        },
+      ),
+    );
+  });
+
+  it('makes a window once', () => {
+    const windows = new Windows({ calendarMonth: false });
+    expect(windows.at(Unit.MINUTE, 119)).toBe(windows.at(Unit.MINUTE, 60));
+    expect(windows.at(Unit.MINUTE, 120)).not.toBe(windows.at(Unit.MINUTE, 60));
+  });
+});
+
+describe('isCountable', () => {
+  it.each([-1, 0, 8, 1.5, 2 ** 31])('refuses %d', (unit) => {
+    expect(isCountable(unit)).toBe(false);
+  });
+
+  it('takes every unit but UNKNOWN', () => {
+    expect(Object.values(Unit).filter(isCountable).toSorted()).toEqual([1, 2, 3, 4, 5, 6, 7]);
+  });
+});

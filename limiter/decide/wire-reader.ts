@@ -1,0 +1,216 @@
+/**
+ * Reads the protobuf wire format from one array of bytes.
+ * https://protobuf.dev/programming-guides/encoding
+ *
+ * What it accepts is what `@bufbuild/protobuf` accepts, so that both codecs agree on damaged bytes too: the wire
+ * type of a known field is not checked, and a message's length ends its loop without bounding its fields.
+ */
+import { ShortStrings } from './short-strings.ts';
+
+/** Bytes that are no message of the expected type. */
+export class DecodeError extends Error {
+  override readonly name = 'DecodeError';
+}
+
+const WIRE_VARINT = 0;
+const WIRE_64_BIT = 1;
+const WIRE_LENGTH_DELIMITED = 2;
+const WIRE_START_GROUP = 3;
+const WIRE_END_GROUP = 4;
+const WIRE_32_BIT = 5;
+
+/** How deep messages and groups may nest. */
+const recursionLimit = 100;
+
+const latin1Slice = Buffer.prototype.latin1Slice;
+const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
+const noBytes = new Uint8Array(0);
+
+/** Reads forward from `reset`; every method throws a `DecodeError` at the end of the bytes. One at a time: not re-entrant. */
+export class WireReader {
+  #bytes: Uint8Array = noBytes;
+  #length = 0;
+  position = 0;
+  /** Wire type of the tag read last. */
+  wireType = 0;
+  readonly #shortStrings = new ShortStrings();
+
+  reset(bytes: Uint8Array): void {
+    this.#bytes = bytes;
+    this.#length = bytes.length;
+    this.position = 0;
+  }
+
+  /** Lets go of the bytes. */
+  release(): void {
+    this.#bytes = noBytes;
+    this.#length = 0;
+  }
+
+  /** Field number of the next record; its wire type is in `wireType`. */
+  fieldNumber(): number {
+    const first = this.#bytes[this.position];
+    if (first === undefined) throw this.#endOfBytes();
+    const start = this.position;
+    let tag = first;
+    if (first < 0x80) {
+      this.position++;
+    } else {
+      tag = this.uint32();
+      const size = this.position - start;
+      if (size > 5 || (size === 5 && this.#bytes[this.position - 1]! > 0x0f)) {
+        throw new DecodeError(`the tag at byte ${start} does not fit in 32 bits`);
+      }
+    }
+    const fieldNumber = tag >>> 3;
+    this.wireType = tag & 7;
+    if (fieldNumber === 0 || this.wireType > WIRE_32_BIT) {
+      throw new DecodeError(
+        `the tag at byte ${start} has field number ${fieldNumber} and wire type ${this.wireType}`,
+      );
+    }
+    return fieldNumber;
+  }
+
+  /** The low 32 bits of a varint. */
+  uint32(): number {
+    const bytes = this.#bytes;
+    let position = this.position;
+    let byte = bytes[position++]!;
+    let value = byte & 0x7f;
+    if ((byte & 0x80) !== 0) {
+      byte = bytes[position++]!;
+      value |= (byte & 0x7f) << 7;
+      if ((byte & 0x80) !== 0) {
+        byte = bytes[position++]!;
+        value |= (byte & 0x7f) << 14;
+        if ((byte & 0x80) !== 0) {
+          byte = bytes[position++]!;
+          value |= (byte & 0x7f) << 21;
+          if ((byte & 0x80) !== 0) {
+            byte = bytes[position++]!;
+            value |= (byte & 0x0f) << 28;
+            for (let size = 5; (byte & 0x80) !== 0; size++) {
+              if (size === 10)
+                throw new DecodeError(`the varint at byte ${this.position} is longer than 10 bytes`);
+              byte = bytes[position++]!;
+            }
+          }
+        }
+      }
+    }
+    if (position > this.#length) throw this.#endOfBytes();
+    this.position = position;
+    return value >>> 0;
+  }
+
+  /** An enum's number; any number is one, as enums are open. */
+  int32(): number {
+    return this.uint32() | 0;
+  }
+
+  /** A 64-bit unsigned varint; saturates at 2^53 - 1, and is Infinity above 2^63 - 1. */
+  uint64(): number {
+    const bytes = this.#bytes;
+    const start = this.position;
+    let position = start;
+    let low = 0;
+    let high = 0;
+    for (let size = 0; ; size++) {
+      if (size === 10) throw new DecodeError(`the varint at byte ${start} is longer than 10 bytes`);
+      const byte = bytes[position++]!;
+      const bits = byte & 0x7f;
+      if (size < 4) low |= bits << (7 * size);
+      else if (size === 4) {
+        low |= bits << 28;
+        high = bits >> 4;
+      } else high |= bits << (7 * size - 32);
+      if ((byte & 0x80) === 0) break;
+    }
+    if (position > this.#length) throw this.#endOfBytes();
+    this.position = position;
+    if (high < 0) return Number.POSITIVE_INFINITY;
+    const value = high * 0x1_0000_0000 + (low >>> 0);
+    return Math.min(value, Number.MAX_SAFE_INTEGER);
+  }
+
+  bool(): boolean {
+    return this.uint64() !== 0;
+  }
+
+  /** A string; refuses what is not UTF-8. */
+  string(): string {
+    const length = this.uint32();
+    const start = this.position;
+    const end = start + length;
+    if (end > this.#length) throw this.#endOfBytes();
+    this.position = end;
+    if (length <= ShortStrings.maxLength) {
+      const text = this.#shortStrings.get(this.#bytes, start, end);
+      if (text !== undefined) return text;
+    } else if (this.#isAscii(start, end)) {
+      return latin1Slice.call(this.#bytes, start, end);
+    }
+    return this.#utf8(start, end);
+  }
+
+  /** Passes over the record whose tag was just read. `depth`: how many messages and groups are open around it. */
+  skip(fieldNumber: number, depth: number): void {
+    switch (this.wireType) {
+      case WIRE_VARINT:
+        while ((this.#bytes[this.position++]! & 0x80) !== 0);
+        break;
+      case WIRE_64_BIT:
+        this.position += 8;
+        break;
+      case WIRE_LENGTH_DELIMITED: {
+        const length = this.uint32();
+        this.position += length;
+        break;
+      }
+      case WIRE_START_GROUP:
+        this.#skipGroup(fieldNumber, depth + 1);
+        break;
+      case WIRE_32_BIT:
+        this.position += 4;
+        break;
+      default:
+        throw new DecodeError(`the group ${fieldNumber} ends before byte ${this.position} but never began`);
+    }
+    if (this.position > this.#length) throw this.#endOfBytes();
+  }
+
+  #skipGroup(groupNumber: number, depth: number): void {
+    if (depth > recursionLimit) throw new DecodeError(`groups are nested deeper than ${recursionLimit}`);
+    for (;;) {
+      const fieldNumber = this.fieldNumber();
+      if (this.wireType === WIRE_END_GROUP) {
+        if (fieldNumber === groupNumber) return;
+        throw new DecodeError(
+          `the group ${groupNumber} is ended as ${fieldNumber} before byte ${this.position}`,
+        );
+      }
+      this.skip(fieldNumber, depth);
+    }
+  }
+
+  #isAscii(start: number, end: number): boolean {
+    const bytes = this.#bytes;
+    for (let position = start; position < end; position++) {
+      if (bytes[position]! > 0x7f) return false;
+    }
+    return true;
+  }
+
+  #utf8(start: number, end: number): string {
+    try {
+      return utf8.decode(this.#bytes.subarray(start, end));
+    } catch {
+      throw new DecodeError(`the string at byte ${start} is not UTF-8`);
+    }
+  }
+
+  #endOfBytes(): DecodeError {
+    return new DecodeError(`the message ends early, at byte ${this.#length}`);
+  }
+}

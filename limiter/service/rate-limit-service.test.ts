@@ -1,0 +1,618 @@
+import fc from 'fast-check';
+import { beforeEach, describe, expect, it } from 'vitest';
+import type { Clock } from '../../process/clock.ts';
+import type { MatchedRule, RuleMatcher } from '../../rules/match-result.ts';
+import { Unit } from '../../rules/model.ts';
+import { Code, type Descriptor, type RateLimitRequest, type RateLimitResponse } from '../decide/messages.ts';
+import type { ResponseOptions } from '../decide/response.ts';
+import { ServiceError } from '../decide/service-error.ts';
+import { type RuleStatName, type RuleStats, ruleStatNames } from '../stats/rule-stats.ts';
+import type { CounterOp, CounterStore, SubmitOptions } from '../stores/counter-store.ts';
+import { BoundedLocalCache } from '../stores/local-cache.ts';
+import { MemoryStore } from '../stores/memory/memory-store.ts';
+import { StoreError } from '../stores/store-error.ts';
+import { type CountingOptions, RateLimitService } from './rate-limit-service.ts';
+
+/** 2026-03-31T23:59:30Z: half a minute before a minute, an hour, a day and a month end. */
+const start = Date.UTC(2026, 2, 31, 23, 59, 30);
+
+class StandingClock implements Clock {
+  ms = start;
+  nowMs = (): number => this.ms;
+  monotonicMs = (): number => this.ms;
+}
+
+/** Statistics by the full name's last parts: `d.k.total_hits`. */
+class NamedStats implements RuleStats {
+  readonly counted: Record<string, number> = {};
+  readonly #keys: string[] = [];
+
+  ruleSlot(metricKey: string): number {
+    const known = this.#keys.indexOf(metricKey);
+    return (known >= 0 ? known : this.#keys.push(metricKey) - 1) * ruleStatNames.length;
+  }
+
+  domainNotFound(domain: string): void {
+    this.#add(`${domain}.domain_not_found`, 1);
+  }
+
+  add(slot: number, amount: number): void {
+    const stat: RuleStatName = ruleStatNames[slot % ruleStatNames.length]!;
+    this.#add(`${this.#keys[Math.floor(slot / ruleStatNames.length)]}.${stat}`, amount);
+  }
+
+  #add(name: string, amount: number): void {
+    if (amount !== 0) this.counted[name] = (this.counted[name] ?? 0) + amount;
+  }
+}
+
+/** Passes everything to a real store, and can fail keys, hold answers back, and tell what was asked. */
+class WatchedStore implements CounterStore {
+  readonly #store: CounterStore;
+  readonly asked: {
+    ops: Pick<CounterOp, 'key' | 'hits' | 'negative' | 'ttlSeconds' | 'limit' | 'lookOnly'>[];
+    stopWhenOver: boolean;
+  }[] = [];
+  readonly held: (() => void)[] = [];
+  failing = new Map<string, Error>();
+  holding = false;
+
+  constructor(store: CounterStore) {
+    this.#store = store;
+  }
+
+  submit(ops: CounterOp[], options: SubmitOptions, done: () => void): void {
+    this.asked.push({
+      ops: ops.map(({ key, hits, negative, ttlSeconds, limit, lookOnly }) => ({
+        key,
+        hits,
+        negative,
+        ttlSeconds,
+        limit,
+        lookOnly,
+      })),
+      stopWhenOver: options.stopWhenOver,
+    });
+    this.#store.submit(ops, options, () => {
+      for (const op of ops) {
+        const error = this.failing.get(op.key);
+        if (error !== undefined) op.error = error as StoreError;
+      }
+      if (this.holding) this.held.push(done);
+      else done();
+    });
+  }
+
+  ping = (): Promise<void> => this.#store.ping();
+  close = (): Promise<void> => this.#store.close();
+}
+
+function rule(fields: Partial<MatchedRule> = {}): MatchedRule {
+  return {
+    unit: Unit.MINUTE,
+    requestsPerUnit: 10,
+    unlimited: false,
+    shadowMode: false,
+    quotaMode: false,
+    name: '',
+    replaces: [],
+    metadata: undefined,
+    ...fields,
+  };
+}
+
+/** One rule a key, whatever the value, in the domain `d`. */
+function matcher(rules: Record<string, MatchedRule>): RuleMatcher {
+  return {
+    domainCount: 1,
+    hasDomain: (domain) => domain === 'd',
+    match: (domain, entries) => {
+      const [entry] = entries;
+      const found = entry && rules[entry.key];
+      if (entry === undefined || found === undefined) return undefined;
+      return {
+        rule: found,
+        metricKey: `${domain}.${entry.key}`,
+        counterStem: `${domain}_${entry.key}_${entry.value}_`,
+      };
+    },
+  };
+}
+
+function descriptor(key: string, fields: Partial<Descriptor> = {}): Descriptor {
+  return {
+    entries: [{ key, value: 'v' }],
+    limit: undefined,
+    hitsAddend: undefined,
+    isNegativeHits: false,
+    ...fields,
+  };
+}
+
+function request(...descriptors: (string | Descriptor)[]): RateLimitRequest {
+  return {
+    domain: 'd',
+    descriptors: descriptors.map((one) => (typeof one === 'string' ? descriptor(one) : one)),
+    hitsAddend: 0,
+  };
+}
+
+const minuteSuffix = Date.UTC(2026, 2, 31, 23, 59) / 1000;
+
+let clock: StandingClock;
+let stats: NamedStats;
+let store: WatchedStore;
+let events: string[];
+let cache: BoundedLocalCache;
+
+beforeEach(() => {
+  clock = new StandingClock();
+  stats = new NamedStats();
+  store = new WatchedStore(new MemoryStore({ clock }));
+  events = [];
+  cache = new BoundedLocalCache({ maxBytes: 100_000 });
+});
+
+interface ServiceFields {
+  rules?: Record<string, MatchedRule>;
+  counting?: Partial<CountingOptions>;
+  response?: Partial<ResponseOptions>;
+  localCache?: boolean;
+  random?: () => number;
+}
+
+function service({ rules, counting, response, localCache, random }: ServiceFields): RateLimitService {
+  const made = new RateLimitService({
+    store,
+    localCache: localCache ? cache : undefined,
+    stats,
+    clock,
+    random: random ?? (() => 0),
+    counting: {
+      counterKeyPrefix: '',
+      nearLimitRatio: 0.8,
+      calendarMonth: false,
+      expirationJitterMaxSeconds: 0,
+      stopWhenOver: false,
+      ...counting,
+    },
+    response: {
+      shadowMode: false,
+      quotaMode: false,
+      dynamicMetadata: false,
+      responseHeaders: undefined,
+      requestHeaders: undefined,
+      perUnitHeaders: false,
+      ...response,
+    },
+    events: {
+      onServiceError: () => events.push('service error'),
+      onStoreError: (error) => events.push(`store error: ${error.message}`),
+      onGlobalShadow: () => events.push('global shadow'),
+    },
+  });
+  if (rules !== undefined) made.useRules(matcher(rules));
+  return made;
+}
+
+function outcome(decider: RateLimitService, asked: RateLimitRequest): RateLimitResponse | Error {
+  const outcomes: (RateLimitResponse | Error)[] = [];
+  decider.decide(asked, {
+    answer: (response) => outcomes.push(response),
+    refuse: (error) => outcomes.push(error as Error),
+  });
+  expect(outcomes).toHaveLength(1);
+  return outcomes[0]!;
+}
+
+function answer(decider: RateLimitService, asked: RateLimitRequest): RateLimitResponse {
+  const result = outcome(decider, asked);
+  if (result instanceof Error) throw result;
+  return result;
+}
+
+/** `OK 9`: code and remaining of each status. */
+function statuses(decider: RateLimitService, asked: RateLimitRequest): string[] {
+  return answer(decider, asked).statuses.map(
+    ({ code, limitRemaining }) => `${code === Code.OK ? 'OK' : 'OVER'} ${limitRemaining}`,
+  );
+}
+
+function times<T>(count: number, action: () => T): T[] {
+  return Array.from({ length: count }, action);
+}
+
+describe('RateLimitService', () => {
+  it('allows up to the limit and refuses beyond, until the window ends', () => {
+    const decider = service({ rules: { k: rule({ requestsPerUnit: 2, name: 'n' }) } });
+    expect(answer(decider, request('k'))).toEqual({
+      overallCode: Code.OK,
+      statuses: [
+        {
+          code: Code.OK,
+          currentLimit: rule({ requestsPerUnit: 2, name: 'n' }),
+          limitRemaining: 1,
+          durationUntilResetSeconds: 30,
+        },
+      ],
+      responseHeadersToAdd: [],
+      requestHeadersToAdd: [],
+      dynamicMetadata: undefined,
+    });
+    expect(statuses(decider, request('k'))).toEqual(['OK 0']);
+    expect(statuses(decider, request('k'))).toEqual(['OVER 0']);
+    expect(answer(decider, request('k')).overallCode).toBe(Code.OVER_LIMIT);
+    clock.ms += 29_999;
+    expect(answer(decider, request('k')).statuses[0]).toMatchObject({
+      code: Code.OVER_LIMIT,
+      durationUntilResetSeconds: 1,
+    });
+    clock.ms += 1;
+    expect(answer(decider, request('k')).statuses[0]).toMatchObject({
+      code: Code.OK,
+      durationUntilResetSeconds: 60,
+    });
+    expect(stats.counted).toEqual({
+      'd.k.total_hits': 6,
+      'd.k.within_limit': 3,
+      'd.k.near_limit': 1,
+      'd.k.over_limit': 3,
+    });
+  });
+
+  it('blocks everything by a limit of 0', () => {
+    const decider = service({ rules: { k: rule({ requestsPerUnit: 0 }) } });
+    expect(statuses(decider, request('k'))).toEqual(['OVER 0']);
+  });
+
+  it('is over when one of several descriptors is, and counts all of them', () => {
+    const decider = service({ rules: { a: rule(), b: rule({ requestsPerUnit: 0 }) } });
+    const response = answer(decider, request('a', 'b'));
+    expect(response.overallCode).toBe(Code.OVER_LIMIT);
+    expect(response.statuses.map(({ code }) => code)).toEqual([Code.OK, Code.OVER_LIMIT]);
+    expect(statuses(decider, request('a'))).toEqual(['OK 8']);
+  });
+
+  it('answers for unmatched and unlimited descriptors without asking the store', () => {
+    const decider = service({ rules: { u: rule({ unlimited: true, unit: Unit.UNKNOWN }) } });
+    const none = {
+      code: Code.OK,
+      currentLimit: undefined,
+      limitRemaining: 0,
+      durationUntilResetSeconds: undefined,
+    };
+    expect(answer(decider, request('other', 'u')).statuses).toEqual([
+      none,
+      { ...none, limitRemaining: 0xffff_ffff },
+    ]);
+    expect(store.asked).toEqual([]);
+    expect(stats.counted).toEqual({});
+  });
+
+  it('counts a domain without rules, once a descriptor', () => {
+    const decider = service({ rules: {} });
+    expect(statuses(decider, { ...request('a', 'b'), domain: 'other' })).toEqual(['OK 0', 'OK 0']);
+    expect(stats.counted).toEqual({ 'other.domain_not_found': 2 });
+  });
+
+  it('counts nothing for a replaced limit', () => {
+    const decider = service({ rules: { a: rule({ name: 'a' }), b: rule({ replaces: ['a'] }) } });
+    expect(statuses(decider, request('a', 'b'))).toEqual(['OK 0', 'OK 9']);
+    expect(store.asked.map(({ ops }) => ops.map(({ key }) => key))).toEqual([[`d_b_v_${minuteSuffix}`]]);
+    expect(stats.counted).toEqual({ 'd.b.total_hits': 1, 'd.b.within_limit': 1 });
+  });
+
+  it('prefers the limit of the request', () => {
+    const decider = service({ rules: { k: rule() }, counting: { counterKeyPrefix: 'p:' } });
+    const asked = request(descriptor('k', { limit: { requestsPerUnit: 3, unit: Unit.DAY } }));
+    expect(answer(decider, asked).statuses[0]).toMatchObject({
+      limitRemaining: 2,
+      currentLimit: { requestsPerUnit: 3, unit: Unit.DAY },
+    });
+    expect(store.asked[0]?.ops[0]?.key).toBe(`p:d_k_v_${Date.UTC(2026, 2, 31) / 1000}`);
+    expect(stats.counted).toEqual({
+      'd.k_v.total_hits': 1,
+      'd.k_v.within_limit': 1,
+    });
+  });
+
+  it('counts the same counter twice in one request, in order', () => {
+    const decider = service({ rules: { k: rule({ requestsPerUnit: 1 }) } });
+    expect(statuses(decider, request('k', 'k'))).toEqual(['OK 0', 'OVER 0']);
+  });
+
+  describe('hits', () => {
+    it('are the addend of the descriptor, else of the request, else 1', () => {
+      const decider = service({ rules: { k: rule() } });
+      const asked = {
+        ...request('k', descriptor('k', { hitsAddend: 3 }), descriptor('k', { hitsAddend: 0 })),
+        hitsAddend: 2,
+      };
+      expect(statuses(decider, asked)).toEqual(['OK 8', 'OK 5', 'OK 5']);
+      expect(statuses(decider, request('k'))).toEqual(['OK 4']);
+      expect(stats.counted).toMatchObject({ 'd.k.total_hits': 6, 'd.k.within_limit': 6 });
+    });
+
+    it('of 0 look without counting', () => {
+      const decider = service({ rules: { k: rule({ requestsPerUnit: 1 }) } });
+      const look = request(descriptor('k', { hitsAddend: 0 }));
+      expect(statuses(decider, look)).toEqual(['OK 1']);
+      times(2, () => answer(decider, request('k')));
+      expect(statuses(decider, look)).toEqual(['OVER 0']);
+    });
+  });
+
+  describe('negative hits', () => {
+    const refund = (hits: number) => request(descriptor('k', { hitsAddend: hits, isNegativeHits: true }));
+
+    it('are taken back, never below 0, and make no counter', () => {
+      const decider = service({ rules: { k: rule({ requestsPerUnit: 5 }) } });
+      expect(statuses(decider, refund(3))).toEqual(['OK 5']);
+      times(4, () => answer(decider, request('k')));
+      expect(statuses(decider, refund(1))).toEqual(['OK 2']);
+      expect(statuses(decider, refund(100))).toEqual(['OK 5']);
+      expect(statuses(decider, request('k'))).toEqual(['OK 4']);
+    });
+
+    it('are OK above the limit, without any statistic but their own', () => {
+      const decider = service({ rules: { k: rule({ requestsPerUnit: 1 }) }, localCache: true });
+      answer(decider, { ...request('k'), hitsAddend: 9 });
+      const before = { ...stats.counted };
+      expect(statuses(decider, refund(2))).toEqual(['OK 0']);
+      expect(stats.counted).toEqual({ ...before, 'd.k.total_negative_hits': 2 });
+      expect(events).toEqual([]);
+    });
+
+    it('neither read nor set the local cache, and make it forget the counter', () => {
+      const decider = service({ rules: { k: rule({ requestsPerUnit: 1 }) }, localCache: true });
+      times(2, () => answer(decider, request('k')));
+      const key = `d_k_v_${minuteSuffix}`;
+      expect(cache.has(key, clock.ms)).toBe(true);
+      expect(statuses(decider, refund(1))).toEqual(['OK 0']);
+      expect(cache.has(key, clock.ms)).toBe(false);
+      expect(statuses(decider, refund(1))).toEqual(['OK 1']);
+      expect(statuses(decider, request('k'))).toEqual(['OK 0']);
+    });
+  });
+
+  describe('shadow mode', () => {
+    it('of a rule makes its status OK, counts what it changed, and is no over-limit of the request', () => {
+      const decider = service({ rules: { k: rule({ requestsPerUnit: 1, shadowMode: true }) } });
+      answer(decider, request('k'));
+      const response = answer(decider, request('k'));
+      expect(response.overallCode).toBe(Code.OK);
+      expect(response.statuses[0]).toMatchObject({ code: Code.OK, limitRemaining: 0 });
+      expect(stats.counted).toMatchObject({ 'd.k.over_limit': 1, 'd.k.shadow_mode': 1 });
+    });
+
+    it('of the service changes the overall code alone', () => {
+      const decider = service({ rules: { k: rule({ requestsPerUnit: 0 }) }, response: { shadowMode: true } });
+      const response = answer(decider, request('k', 'k'));
+      expect(response.overallCode).toBe(Code.OK);
+      expect(response.statuses.map(({ code }) => code)).toEqual([Code.OVER_LIMIT, Code.OVER_LIMIT]);
+      expect(events).toEqual(['global shadow']);
+    });
+  });
+
+  describe('local cache', () => {
+    it('answers for a counter known to be over, and leaves the store alone', () => {
+      const decider = service({
+        rules: { k: rule({ requestsPerUnit: 1 }), other: rule() },
+        localCache: true,
+      });
+      times(2, () => answer(decider, request('k')));
+      store.asked.length = 0;
+      expect(statuses(decider, { ...request('k', 'other'), hitsAddend: 4 })).toEqual(['OVER 0', 'OK 6']);
+      expect(store.asked.map(({ ops }) => ops.map(({ key }) => key))).toEqual([
+        [`d_other_v_${minuteSuffix}`],
+      ]);
+      expect(stats.counted).toMatchObject({
+        'd.k.total_hits': 6,
+        'd.k.over_limit': 5,
+        'd.k.over_limit_with_local_cache': 4,
+      });
+    });
+
+    it('forgets when the window ends', () => {
+      const decider = service({ rules: { k: rule({ requestsPerUnit: 1 }) }, localCache: true });
+      times(2, () => answer(decider, request('k')));
+      expect(cache.has(`d_k_v_${minuteSuffix}`, clock.ms + 29_999)).toBe(true);
+      expect(cache.has(`d_k_v_${minuteSuffix}`, clock.ms + 30_000)).toBe(false);
+      clock.ms += 30_000;
+      expect(statuses(decider, request('k'))).toEqual(['OK 0']);
+    });
+
+    it('remembers counters of rules in shadow mode as well', () => {
+      const decider = service({
+        rules: { k: rule({ requestsPerUnit: 0, shadowMode: true }) },
+        localCache: true,
+      });
+      times(3, () => expect(statuses(decider, request('k'))).toEqual(['OK 0']));
+      expect(stats.counted).toMatchObject({ 'd.k.over_limit_with_local_cache': 2, 'd.k.shadow_mode': 3 });
+    });
+
+    it('is empty after new rules', () => {
+      const decider = service({ rules: { k: rule({ requestsPerUnit: 1 }) }, localCache: true });
+      times(2, () => answer(decider, request('k')));
+      decider.useRules(matcher({ k: rule({ requestsPerUnit: 5 }) }));
+      expect(statuses(decider, request('k'))).toEqual(['OK 2']);
+    });
+
+    it('learns nothing from a request that was decided by older rules', () => {
+      const decider = service({ rules: { k: rule({ requestsPerUnit: 0 }) }, localCache: true });
+      store.holding = true;
+      const codes: Code[] = [];
+      decider.decide(request('k'), {
+        answer: ({ overallCode }) => codes.push(overallCode),
+        refuse: () => {},
+      });
+      store.holding = false;
+      decider.useRules(matcher({ k: rule({ requestsPerUnit: 5 }) }));
+      for (const done of store.held) done();
+      expect(codes).toEqual([Code.OVER_LIMIT]);
+      expect(statuses(decider, request('k'))).toEqual(['OK 3']);
+    });
+  });
+
+  describe('stop when over', () => {
+    const rules = { a: rule({ requestsPerUnit: 5 }), b: rule({ requestsPerUnit: 1 }) };
+
+    it('counts no other descriptor once one is over', () => {
+      const decider = service({ rules, counting: { stopWhenOver: true } });
+      expect(statuses(decider, request('a', 'b'))).toEqual(['OK 4', 'OK 0']);
+      times(3, () => expect(statuses(decider, request('a', 'b'))).toEqual(['OK 4', 'OVER 0']));
+      expect(statuses(decider, request('a'))).toEqual(['OK 3']);
+      expect(stats.counted).toMatchObject({
+        'd.a.total_hits': 5,
+        'd.a.within_limit': 5,
+        'd.b.over_limit': 3,
+      });
+      expect(store.asked.map(({ stopWhenOver }) => stopWhenOver)).toEqual([true, true, true, true, false]);
+    });
+
+    it('only looks at the others when the local cache knows one to be over', () => {
+      const decider = service({ rules, counting: { stopWhenOver: true }, localCache: true });
+      times(2, () => answer(decider, request('b')));
+      store.asked.length = 0;
+      expect(statuses(decider, request('a', 'b'))).toEqual(['OK 5', 'OVER 0']);
+      expect(store.asked).toMatchObject([
+        { ops: [{ key: `d_a_v_${minuteSuffix}`, limit: 5, lookOnly: true }], stopWhenOver: true },
+      ]);
+      expect(statuses(decider, request('a'))).toEqual(['OK 4']);
+    });
+
+    it('takes hits back all the same', () => {
+      const decider = service({ rules, counting: { stopWhenOver: true }, localCache: true });
+      times(2, () => answer(decider, request('b')));
+      times(3, () => answer(decider, request('a')));
+      const refund = descriptor('a', { isNegativeHits: true });
+      expect(statuses(decider, request(refund, 'b'))).toEqual(['OK 3', 'OVER 0']);
+      expect(store.asked.at(-1)?.ops).toMatchObject([{ negative: true, lookOnly: false }]);
+    });
+
+    it('never makes the statistics of held-back hits fall below 0', () => {
+      const decider = service({ rules, counting: { stopWhenOver: true } });
+      times(2, () => answer(decider, request('b')));
+      expect(statuses(decider, { ...request('a', 'b'), hitsAddend: 5 })).toEqual(['OK 5', 'OVER 0']);
+      expect(stats.counted).toEqual({
+        'd.a.total_hits': 5,
+        'd.a.within_limit': 5,
+        'd.b.total_hits': 7,
+        'd.b.within_limit': 1,
+        'd.b.near_limit': 1,
+        'd.b.over_limit': 6,
+      });
+    });
+  });
+
+  describe('life of a counter', () => {
+    it.each([
+      ['MINUTE', false, 60],
+      ['YEAR', false, 31_536_000],
+      ['MONTH', false, 2_592_000],
+      ['MONTH', true, 30],
+    ] as const)('in a %s (calendar %s) is %d seconds', (unit, calendarMonth, ttlSeconds) => {
+      const decider = service({ rules: { k: rule({ unit: Unit[unit] }) }, counting: { calendarMonth } });
+      answer(decider, request('k'));
+      expect(store.asked[0]?.ops[0]?.ttlSeconds).toBe(ttlSeconds);
+    });
+
+    it('is drawn out by jitter below its bound', () => {
+      let random = 0;
+      const decider = service({
+        rules: { k: rule() },
+        counting: { expirationJitterMaxSeconds: 300 },
+        random: () => random,
+      });
+      for (random of [0, 0.5, 0.9999]) answer(decider, request('k'));
+      expect(store.asked.map(({ ops }) => ops[0]?.ttlSeconds)).toEqual([60, 210, 359]);
+    });
+
+    it('reports the end of a calendar month as the reset', () => {
+      const decider = service({
+        rules: { k: rule({ unit: Unit.MONTH }) },
+        counting: { calendarMonth: true },
+      });
+      expect(answer(decider, request('k')).statuses[0]?.durationUntilResetSeconds).toBe(30);
+      expect(store.asked[0]?.ops[0]?.key).toBe(`d_k_v_${Date.UTC(2026, 2) / 1000}`);
+    });
+  });
+
+  describe('errors', () => {
+    it.each<[string, RateLimitRequest, boolean, string]>([
+      ['an empty domain', { ...request(), domain: '' }, false, 'rate limit domain must not be empty'],
+      ['no descriptors', request(), false, 'rate limit descriptor list must not be empty'],
+      ['no rules yet', request('k'), false, 'no rate limit configuration loaded'],
+      [
+        'too many hits',
+        request('k', descriptor('other', { hitsAddend: Number.POSITIVE_INFINITY })),
+        true,
+        'hits_addend of descriptor 1 must be at most 9223372036854775807',
+      ],
+      [
+        'a limit without unit',
+        request('k', descriptor('k', { limit: { requestsPerUnit: 1, unit: 0 } })),
+        true,
+        "the limit of a request's descriptor must have a unit from 1 (SECOND) to 7 (WEEK), not 0",
+      ],
+    ])('refuses %s and counts nothing', (_, asked, loaded, message) => {
+      const decider = service(loaded ? { rules: { k: rule() } } : {});
+      expect(outcome(decider, asked)).toEqual(new ServiceError(message));
+      expect(events).toEqual(['service error']);
+      expect(stats.counted).toEqual({});
+      expect(store.asked).toEqual([]);
+    });
+
+    it('fails a request whose counter failed, once, and no other', () => {
+      const decider = service({ rules: { a: rule(), b: rule(), c: rule() } });
+      for (const key of ['b', 'c']) {
+        store.failing.set(
+          `d_${key}_v_${minuteSuffix}`,
+          new StoreError(`${key} is broken`, { transient: true }),
+        );
+      }
+      expect(outcome(decider, request('a', 'b', 'c'))).toEqual(
+        new StoreError('b is broken', { transient: true }),
+      );
+      expect(events).toEqual(['store error: b is broken']);
+      expect(statuses(decider, request('a'))).toEqual(['OK 8']);
+      expect(stats.counted).toEqual({
+        'd.a.total_hits': 2,
+        'd.a.within_limit': 1,
+        'd.b.total_hits': 1,
+        'd.c.total_hits': 1,
+      });
+    });
+
+    it('hands on what nobody expected', () => {
+      const decider = service({ rules: { k: rule() } });
+      store.failing.set(`d_k_v_${minuteSuffix}`, new TypeError('a fault'));
+      expect(outcome(decider, request('k'))).toEqual(new TypeError('a fault'));
+      expect(events).toEqual([]);
+    });
+  });
+
+  it('allows exactly the limit, whatever the hits', () => {
+    const step = fc.record({ hits: fc.nat(4), negative: fc.boolean() });
+    fc.assert(
+      fc.property(fc.nat(12), fc.array(step, { maxLength: 30 }), fc.boolean(), (limit, steps, localCache) => {
+        store = new WatchedStore(new MemoryStore({ clock }));
+        cache.clear();
+        const decider = service({ rules: { k: rule({ requestsPerUnit: limit }) }, localCache });
+        let total = 0;
+        let over = false;
+        for (const { hits, negative } of steps) {
+          const [status] = statuses(
+            decider,
+            request(descriptor('k', { hitsAddend: hits, isNegativeHits: negative })),
+          );
+          if (negative) over = false;
+          if (!(over && localCache)) total = negative ? Math.max(0, total - hits) : total + hits;
+          if (!negative) over = total > limit;
+          const code = !negative && over ? 'OVER' : 'OK';
+          expect(status).toBe(`${code} ${Math.max(0, limit - total)}`);
+        }
+      }),
+    );
+  });
+});

@@ -1,0 +1,256 @@
+/**
+ * Joins rules, counters, local cache and statistics into decisions. A decision has two halves: `#prepare` before the
+ * store counts and `#conclude` after it did; nothing is shared between two requests but what the store counts.
+ */
+import type { Clock } from '../../process/clock.ts';
+import type { RuleMatcher } from '../../rules/match-result.ts';
+import {
+  Assessment,
+  assessRefund,
+  assessRemembered,
+  assessTotal,
+  countAssessment,
+} from '../decide/assess.ts';
+import { counterKey } from '../decide/counter-key.ts';
+import { checkHitsAddends, hitsOf } from '../decide/hits-addend.ts';
+import {
+  Code,
+  type Descriptor,
+  type DescriptorStatus,
+  type RateLimitRequest,
+  type RateLimitResponse,
+} from '../decide/messages.ts';
+import { applyReplaces, type LimitedPlan, type Plan, Planner } from '../decide/plan.ts';
+import { assembleResponse, okStatus, type ResponseOptions, unlimitedStatus } from '../decide/response.ts';
+import { ServiceError } from '../decide/service-error.ts';
+import { lifeSeconds, secondsToReset, Windows } from '../decide/windows.ts';
+import { RuleStat, type RuleStats } from '../stats/rule-stats.ts';
+import type { CounterStore } from '../stores/counter-store.ts';
+import type { LocalCache } from '../stores/over-limit-cache.ts';
+import { StoreError } from '../stores/store-error.ts';
+import { CountedHit } from './counted-hit.ts';
+
+export interface CountingOptions {
+  /** CACHE_KEY_PREFIX. */
+  counterKeyPrefix: string;
+  /** NEAR_LIMIT_RATIO, 0 to 1. */
+  nearLimitRatio: number;
+  /** USE_CALENDAR_MONTH_RATE_LIMIT. */
+  calendarMonth: boolean;
+  /** EXPIRATION_JITTER_MAX_SECONDS: a counter lives up to this much longer. 0 and less: no jitter. */
+  expirationJitterMaxSeconds: number;
+  /** STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT. */
+  stopWhenOver: boolean;
+}
+
+/** What the service tells of itself, besides the statistics of rules. */
+export interface ServiceEvents {
+  /** A request was refused for what it is: call.should_rate_limit.service_error. */
+  onServiceError(): void;
+  /** A request failed with its counter: call.should_rate_limit.redis_error. Once a request. */
+  onStoreError(error: StoreError): void;
+  /** SHADOW_MODE made an OVER_LIMIT an OK: global_shadow_mode. */
+  onGlobalShadow(): void;
+}
+
+export interface RateLimitServiceOptions {
+  store: CounterStore;
+  /** Undefined is off: LOCAL_CACHE_SIZE_IN_BYTES=0. */
+  localCache: LocalCache | undefined;
+  stats: RuleStats;
+  clock: Clock;
+  /** From 0 to below 1. */
+  random: () => number;
+  counting: CountingOptions;
+  response: ResponseOptions;
+  events: ServiceEvents;
+}
+
+/** Called once a request, with one of the two; possibly before `decide` returns. */
+export interface DecisionReply {
+  answer(response: RateLimitResponse): void;
+  /** A `ServiceError`, a `StoreError`, or whatever else went wrong, which is then a fault of ours. */
+  refuse(error: unknown): void;
+}
+
+/** A request between its two halves. */
+interface Decision {
+  readonly request: RateLimitRequest;
+  /** The rules it is decided by, which may be replaced while the store counts. */
+  readonly planner: Planner;
+  readonly plans: readonly Plan[];
+  /** One a descriptor; undefined where nothing is counted. */
+  readonly hits: readonly (CountedHit | undefined)[];
+  /** Those of `hits` that the store is asked for. */
+  readonly ops: CountedHit[];
+  /** The local cache remembers at least one of the counters. */
+  readonly someRemembered: boolean;
+}
+
+const countAll = { stopWhenOver: false } as const;
+const stopWhenOver = { stopWhenOver: true } as const;
+
+export class RateLimitService {
+  readonly #options: RateLimitServiceOptions;
+  readonly #windows: Windows;
+  /** Reused by all descriptors: it holds nothing between two of them. */
+  readonly #assessment = new Assessment();
+  #planner: Planner | undefined;
+
+  constructor(options: RateLimitServiceOptions) {
+    this.#options = options;
+    this.#windows = new Windows({ calendarMonth: options.counting.calendarMonth });
+  }
+
+  /** Decides by these rules from now on; requests at the store are concluded by those they began with. */
+  useRules(matcher: RuleMatcher): void {
+    const { stats, counting, localCache } = this.#options;
+    this.#planner = new Planner({
+      matcher,
+      stats,
+      counterKeyPrefix: counting.counterKeyPrefix,
+      nearLimitRatio: counting.nearLimitRatio,
+    });
+    localCache?.clear();
+  }
+
+  /** Never throws. */
+  decide(request: RateLimitRequest, reply: DecisionReply): void {
+    let decision: Decision;
+    try {
+      decision = this.#prepare(request);
+    } catch (error) {
+      this.#refuse(error, reply);
+      return;
+    }
+    const ops = decision.ops;
+    if (ops.length === 0) {
+      this.#complete(decision, reply);
+      return;
+    }
+    const stop = this.#options.counting.stopWhenOver && (ops.length > 1 || decision.someRemembered);
+    this.#options.store.submit(ops, stop ? stopWhenOver : countAll, () => this.#complete(decision, reply));
+  }
+
+  /** Throws a `ServiceError` for a request that cannot be decided; nothing is counted then. */
+  #prepare(request: RateLimitRequest): Decision {
+    if (request.domain === '') throw new ServiceError('rate limit domain must not be empty');
+    const descriptors = request.descriptors;
+    if (descriptors.length === 0) throw new ServiceError('rate limit descriptor list must not be empty');
+    const planner = this.#planner;
+    if (planner === undefined) throw new ServiceError('no rate limit configuration loaded');
+    checkHitsAddends(descriptors);
+
+    const plans: Plan[] = [];
+    for (let index = 0; index < descriptors.length; index++) {
+      plans.push(planner.plan(request.domain, descriptors[index]!));
+    }
+    applyReplaces(plans);
+    return this.#gatherHits(request, planner, plans);
+  }
+
+  /** Counts the hits in the rules' statistics, and picks those that the store is to count. */
+  #gatherHits(request: RateLimitRequest, planner: Planner, plans: readonly Plan[]): Decision {
+    const nowMs = this.#options.clock.nowMs();
+    const hits: (CountedHit | undefined)[] = [];
+    const ops: CountedHit[] = [];
+    let someRemembered = false;
+    for (let index = 0; index < plans.length; index++) {
+      const plan = plans[index]!;
+      if (plan.kind !== 'limited') {
+        if (plan.kind === 'domain-not-found') this.#options.stats.domainNotFound(request.domain);
+        hits.push(undefined);
+        continue;
+      }
+      const descriptor = request.descriptors[index]!;
+      const hit = this.#countedHit(plan, descriptor, hitsOf(request, descriptor), nowMs);
+      hits.push(hit);
+      if (hit.remembered) someRemembered = true;
+      else ops.push(hit);
+    }
+    if (someRemembered && this.#options.counting.stopWhenOver) {
+      for (const op of ops) op.lookOnly = !op.negative;
+    }
+    return { request, planner, plans, hits, ops, someRemembered };
+  }
+
+  #countedHit(plan: LimitedPlan, descriptor: Descriptor, hits: number, nowMs: number): CountedHit {
+    const { stats, localCache, random } = this.#options;
+    const negative = descriptor.isNegativeHits;
+    // Hits taken back are no hits: they count in their own statistic alone.
+    stats.add(plan.statSlot + (negative ? RuleStat.totalNegativeHits : RuleStat.totalHits), hits);
+    const nowSeconds = Math.floor(nowMs / 1000);
+    const window = this.#windows.at(plan.rule.unit, nowSeconds);
+    const key = counterKey(plan.counterStem, window);
+    const jitter = this.#options.counting.expirationJitterMaxSeconds;
+    return new CountedHit({
+      plan,
+      key,
+      hits,
+      negative,
+      ttlSeconds: lifeSeconds(window, nowSeconds) + (jitter > 0 ? Math.floor(random() * jitter) : 0),
+      secondsToReset: secondsToReset(window, nowSeconds),
+      windowEndSeconds: window.endSeconds,
+      remembered: !negative && localCache !== undefined && localCache.has(key, nowMs),
+    });
+  }
+
+  /** `done` of the store: must not throw, as other requests' turns come after this one. */
+  #complete(decision: Decision, reply: DecisionReply): void {
+    let response: RateLimitResponse;
+    try {
+      response = this.#conclude(decision);
+    } catch (error) {
+      this.#refuse(error, reply);
+      return;
+    }
+    reply.answer(response);
+  }
+
+  /** Throws the `StoreError` of the first counter that failed. */
+  #conclude(decision: Decision): RateLimitResponse {
+    const { request, plans, hits, ops } = decision;
+    for (const op of ops) {
+      if (op.error !== undefined) throw op.error;
+    }
+    const statuses: DescriptorStatus[] = [];
+    for (let index = 0; index < plans.length; index++) {
+      const hit = hits[index];
+      if (hit !== undefined) statuses.push(this.#statusOf(hit, decision.planner));
+      else statuses.push(plans[index]!.kind === 'unlimited' ? unlimitedStatus : okStatus);
+    }
+    const { response, events } = this.#options;
+    return assembleResponse({ request, plans, statuses }, response, events);
+  }
+
+  #statusOf(hit: CountedHit, planner: Planner): DescriptorStatus {
+    const { stats, localCache } = this.#options;
+    const { plan, hits, after } = hit;
+    const assessment = this.#assessment;
+    if (hit.remembered) {
+      assessRemembered(plan, hits, assessment);
+    } else if (hit.negative) {
+      assessRefund(plan, after, assessment);
+      localCache?.forget(hit.key);
+    } else {
+      assessTotal(plan, hits, after, assessment);
+      // Rules that came meanwhile may allow more: then the cache was cleared and is not to learn from the old ones.
+      if (assessment.over && localCache !== undefined && planner === this.#planner) {
+        localCache.remember(hit.key, hit.windowEndSeconds * 1000);
+      }
+    }
+    countAssessment(stats, plan.statSlot, assessment);
+    return {
+      code: assessment.refused ? Code.OVER_LIMIT : Code.OK,
+      currentLimit: plan.rule,
+      limitRemaining: assessment.remaining,
+      durationUntilResetSeconds: hit.secondsToReset,
+    };
+  }
+
+  #refuse(error: unknown, reply: DecisionReply): void {
+    if (error instanceof StoreError) this.#options.events.onStoreError(error);
+    else if (error instanceof ServiceError) this.#options.events.onServiceError();
+    reply.refuse(error);
+  }
+}

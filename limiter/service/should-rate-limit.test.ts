@@ -1,0 +1,112 @@
+import { create, fromBinary, toBinary } from '@bufbuild/protobuf';
+import { describe, expect, it } from 'vitest';
+import {
+  RateLimitRequestSchema,
+  RateLimitResponseSchema,
+} from '../../gen/envoy/service/ratelimit/v3/rls_pb.ts';
+import { Code, type RateLimitRequest } from '../decide/messages.ts';
+import { ServiceError } from '../decide/service-error.ts';
+import { StoreError } from '../stores/store-error.ts';
+import type { GrpcStatus, UnaryReply } from '../unary-handler.ts';
+import type { DecisionReply } from './rate-limit-service.ts';
+import { createShouldRateLimit } from './should-rate-limit.ts';
+
+interface Recorded {
+  sent: Uint8Array[];
+  failed: GrpcStatus[];
+  faults: unknown[];
+}
+
+function call(
+  bytes: Uint8Array,
+  decide: (request: RateLimitRequest, reply: DecisionReply) => void,
+): Recorded {
+  const recorded: Recorded = { sent: [], failed: [], faults: [] };
+  const reply: UnaryReply = {
+    send: (message) => recorded.sent.push(message),
+    fail: (status) => recorded.failed.push(status),
+  };
+  createShouldRateLimit({ service: { decide }, onFault: (error) => recorded.faults.push(error) })(
+    bytes,
+    reply,
+  );
+  return recorded;
+}
+
+const requestBytes = toBinary(
+  RateLimitRequestSchema,
+  create(RateLimitRequestSchema, { domain: 'd', descriptors: [{ entries: [{ key: 'k', value: 'v' }] }] }),
+);
+
+describe('createShouldRateLimit', () => {
+  it('reads the request and writes the answer', () => {
+    const requests: RateLimitRequest[] = [];
+    const { sent, failed, faults } = call(requestBytes, (request, reply) => {
+      requests.push(request);
+      reply.answer({
+        overallCode: Code.OVER_LIMIT,
+        statuses: [],
+        responseHeadersToAdd: [{ key: 'a', value: 'b' }],
+        requestHeadersToAdd: [],
+        dynamicMetadata: undefined,
+      });
+    });
+    expect(requests).toEqual([
+      {
+        domain: 'd',
+        descriptors: [
+          {
+            entries: [{ key: 'k', value: 'v' }],
+            limit: undefined,
+            hitsAddend: undefined,
+            isNegativeHits: false,
+          },
+        ],
+        hitsAddend: 0,
+      },
+    ]);
+    expect(sent.map((bytes) => fromBinary(RateLimitResponseSchema, bytes))).toMatchObject([
+      { overallCode: 2, responseHeadersToAdd: [{ key: 'a', value: 'b' }] },
+    ]);
+    expect([failed, faults]).toEqual([[], []]);
+  });
+
+  it.each([
+    ['a request that cannot be decided', new ServiceError('rate limit domain must not be empty')],
+    [
+      'a store that could not count',
+      new StoreError('rate limit domain must not be empty', { transient: true }),
+    ],
+  ])('answers UNKNOWN with its words for %s', (_, error) => {
+    expect(call(requestBytes, (__, reply) => reply.refuse(error))).toEqual({
+      sent: [],
+      failed: [{ code: 2, message: 'rate limit domain must not be empty' }],
+      faults: [],
+    });
+  });
+
+  it('answers INTERNAL for bytes that are no request', () => {
+    const undecided = (): void => expect.unreachable();
+    expect(call(Uint8Array.of(0x0a, 5, 97), undecided)).toEqual({
+      sent: [],
+      failed: [{ code: 13, message: 'cannot decode the request: the message ends early, at byte 3' }],
+      faults: [],
+    });
+  });
+
+  it('answers INTERNAL without details for a fault of ours, and reports it', () => {
+    const fault = new TypeError('secret');
+    expect(call(requestBytes, (_, reply) => reply.refuse(fault))).toEqual({
+      sent: [],
+      failed: [{ code: 13, message: 'internal error' }],
+      faults: [fault],
+    });
+  });
+
+  it('answers INTERNAL when an answer cannot be written', () => {
+    const { sent, failed, faults } = call(requestBytes, (_, reply) => reply.answer({} as never));
+    expect(sent).toEqual([]);
+    expect(failed).toEqual([{ code: 13, message: 'internal error' }]);
+    expect(faults).toHaveLength(1);
+  });
+});

@@ -1,0 +1,66 @@
+/** The method `envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit`: bytes in, bytes or a status out. */
+import type { RateLimitRequest, RateLimitResponse } from '../decide/messages.ts';
+import { ServiceError } from '../decide/service-error.ts';
+import { DecodeError, decodeRateLimitRequest, encodeRateLimitResponse } from '../decide/wire-codec.ts';
+import { StoreError } from '../stores/store-error.ts';
+import { GrpcCode, type UnaryHandler, type UnaryReply } from '../unary-handler.ts';
+import type { DecisionReply, RateLimitService } from './rate-limit-service.ts';
+
+export const shouldRateLimitPath = '/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit';
+
+export interface ShouldRateLimitOptions {
+  service: Pick<RateLimitService, 'decide'>;
+  /** Something that must not happen did; the caller is told no more than that. */
+  onFault(error: unknown): void;
+}
+
+/** Handler for gRPC and, by way of it, for /json. Every call is answered, whatever the bytes. */
+export function createShouldRateLimit(options: ShouldRateLimitOptions): UnaryHandler {
+  return (bytes, reply) => {
+    let request: RateLimitRequest;
+    try {
+      request = decodeRateLimitRequest(bytes);
+    } catch (error) {
+      refuse(error, reply, options);
+      return;
+    }
+    options.service.decide(request, new WireReply(reply, options));
+  };
+}
+
+class WireReply implements DecisionReply {
+  readonly #reply: UnaryReply;
+  readonly #options: ShouldRateLimitOptions;
+
+  constructor(reply: UnaryReply, options: ShouldRateLimitOptions) {
+    this.#reply = reply;
+    this.#options = options;
+  }
+
+  answer(response: RateLimitResponse): void {
+    let message: Uint8Array;
+    try {
+      message = encodeRateLimitResponse(response);
+    } catch (error) {
+      this.refuse(error);
+      return;
+    }
+    this.#reply.send(message);
+  }
+
+  refuse(error: unknown): void {
+    refuse(error, this.#reply, this.#options);
+  }
+}
+
+/** INTERNAL for bytes that are no request, as grpc-go answers them; UNKNOWN for what the Go service calls an error. */
+function refuse(error: unknown, reply: UnaryReply, options: ShouldRateLimitOptions): void {
+  if (error instanceof ServiceError || error instanceof StoreError) {
+    reply.fail({ code: GrpcCode.UNKNOWN, message: error.message });
+  } else if (error instanceof DecodeError) {
+    reply.fail({ code: GrpcCode.INTERNAL, message: `cannot decode the request: ${error.message}` });
+  } else {
+    options.onFault(error);
+    reply.fail({ code: GrpcCode.INTERNAL, message: 'internal error' });
+  }
+}
