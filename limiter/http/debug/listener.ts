@@ -1,0 +1,74 @@
+/** The debug listener: what is loaded, what is counted, where the time goes. For operators, not for callers. */
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { ListenAddress } from '../../../process/bind.ts';
+import type { Clock } from '../../../process/clock.ts';
+import { type HttpListener, HttpServer } from '../http-server.ts';
+import { requestPath } from '../request-path.ts';
+import { sendError, sendRedirect, sendText } from '../text-response.ts';
+import { sendLines } from './line-stream.ts';
+import { PprofPages, pprofRoot } from './pprof-pages.ts';
+
+export interface DebugListenerOptions {
+  /** The lines of `/rlconfig`, without newlines; read bit by bit while the answer is written. */
+  rlconfigLines(): Iterable<string>;
+  /** The lines of `/stats`, likewise. */
+  statsLines(): Iterable<string>;
+  clock: Clock;
+  /** How long requests may take at the end before they are cut. */
+  closeGraceMs: number;
+  /** Called when a request was answered with 500, or cut, because something threw. */
+  onFault?: (error: unknown) => void;
+}
+
+const index = `/debug/pprof/: root of various pprof endpoints. hit for help.
+/debug/pprof/heap: memory profiling endpoint
+/debug/pprof/profile: CPU profiling endpoint
+/livez: 200 while the process answers at all, whatever its health
+/rlconfig: print out the currently loaded configuration for debugging
+/stats: print out stats
+`;
+
+export function createDebugListener(options: DebugListenerOptions): HttpListener {
+  return new DebugListener(options);
+}
+
+class DebugListener implements HttpListener {
+  readonly #options: DebugListenerOptions;
+  readonly #pprof: PprofPages;
+  readonly #server: HttpServer;
+
+  constructor(options: DebugListenerOptions) {
+    this.#options = options;
+    this.#pprof = new PprofPages(options.clock);
+    this.#server = new HttpServer({
+      serve: (request, response) => this.#route(request, response),
+      closeGraceMs: options.closeGraceMs,
+      onFault: options.onFault,
+    });
+  }
+
+  async listen(address: ListenAddress): Promise<{ port: number }> {
+    const bound = await this.#server.listen(address);
+    await this.#pprof.start();
+    return bound;
+  }
+
+  async close(): Promise<void> {
+    this.#pprof.endProfiles();
+    await this.#server.close();
+    this.#pprof.stop();
+  }
+
+  async #route(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const target = requestPath(request.url ?? '/');
+    if (target === undefined) sendError(response, 400, 'Bad Request', 'damaged request target');
+    else if (target.path !== target.clean) sendRedirect(response, target.location);
+    else if (target.path === '/livez') sendText(response, 200, 'OK');
+    else if (target.path === '/rlconfig') await sendLines(response, this.#options.rlconfigLines());
+    else if (target.path === '/stats') await sendLines(response, this.#options.statsLines());
+    else if (target.path.startsWith(pprofRoot)) {
+      await this.#pprof.answer(response, target.path.slice(pprofRoot.length), target.query);
+    } else if (`${target.path}/` === pprofRoot) sendRedirect(response, pprofRoot);
+    else sendText(response, 200, index);
+  }
+}

@@ -1,0 +1,116 @@
+/** The pages under `/debug/pprof/`, for `go tool pprof` and for browsers. */
+import type { ServerResponse } from 'node:http';
+import type { Clock } from '../../../process/clock.ts';
+import { sendError } from '../text-response.ts';
+import { CpuProfiler } from './cpu-profiler.ts';
+import { HeapSampler } from './heap-sampler.ts';
+
+export const pprofRoot = '/debug/pprof/';
+
+/** As in Go. */
+const defaultSeconds = 30;
+const mostSeconds = 300;
+
+export class PprofPages {
+  readonly #cpu: CpuProfiler;
+  readonly #heap: HeapSampler;
+  readonly #ended: Promise<void>;
+  #end = (): void => {};
+
+  constructor(clock: Clock) {
+    this.#cpu = new CpuProfiler(clock);
+    this.#heap = new HeapSampler(clock);
+    this.#ended = new Promise((resolve) => {
+      this.#end = resolve;
+    });
+  }
+
+  /** Begins to sample the heap. */
+  start(): Promise<void> {
+    return this.#heap.start();
+  }
+
+  /** Ends a running CPU profile, which is then answered with what it has. */
+  endProfiles(): void {
+    this.#end();
+  }
+
+  /** Ends the sampling of the heap. */
+  stop(): void {
+    this.#heap.stop();
+  }
+
+  async answer(response: ServerResponse, page: string, query: URLSearchParams): Promise<void> {
+    if (page === '') sendIndex(response);
+    else if (page === 'profile') await this.#answerCpu(response, query.get('seconds'));
+    else if (page === 'heap') await this.#answerHeap(response, query);
+    else if (page === 'trace') {
+      refuse(response, 404, 'Unknown profile: traces are of the Go runtime; see /debug/pprof/profile');
+    } else refuse(response, 404, 'Unknown profile');
+  }
+
+  async #answerCpu(response: ServerResponse, asked: string | null): Promise<void> {
+    const seconds = asked === null ? defaultSeconds : Number(asked);
+    if (asked === '' || !Number.isInteger(seconds) || seconds < 1 || seconds > mostSeconds) {
+      refuse(response, 400, `seconds must be a whole number from 1 to ${mostSeconds}, not "${asked}"`);
+    } else if (this.#cpu.busy) {
+      refuse(response, 409, 'Could not enable CPU profiling: cpu profiling already in use');
+    } else {
+      const gone = new Promise<void>((resolve) => response.once('close', resolve));
+      const profile = await this.#cpu.profile(seconds, Promise.race([gone, this.#ended]));
+      sendProfile(response, 'profile', profile);
+    }
+  }
+
+  async #answerHeap(response: ServerResponse, query: URLSearchParams): Promise<void> {
+    if (query.has('seconds')) {
+      refuse(response, 400, 'the heap profile is of one moment: ask without seconds');
+      return;
+    }
+    sendProfile(response, 'heap', await this.#heap.profile({ collect: query.get('gc') === '1' }));
+  }
+}
+
+/** With the header that lets `go tool pprof` show the text. */
+function refuse(response: ServerResponse, status: number, text: string): void {
+  response.setHeader('X-Go-Pprof', '1');
+  sendError(response, status, text);
+}
+
+function sendProfile(response: ServerResponse, name: string, profile: Uint8Array): void {
+  response.writeHead(200, {
+    'Content-Type': 'application/octet-stream',
+    'Content-Disposition': `attachment; filename="${name}"`,
+    'Content-Length': profile.length,
+    'X-Content-Type-Options': 'nosniff',
+  });
+  response.end(profile);
+}
+
+const index = `<!DOCTYPE html>
+<html lang="en">
+<head><meta charset="utf-8"><title>/debug/pprof/</title></head>
+<body>
+<h1>/debug/pprof/</h1>
+<p>Profiles of the main thread, in the format of <code>go tool pprof</code>.</p>
+<dl>
+<dt><a href="heap">heap</a></dt>
+<dd>JavaScript objects that are alive, by the function that allocated them, sampled since the start.
+<a href="heap?gc=1">heap?gc=1</a> collects garbage first, which stops the process for a moment.</dd>
+<dt><a href="profile">profile</a></dt>
+<dd>CPU time by function, taken for ${defaultSeconds} seconds or as long as <code>seconds=</code> says (1 to ${mostSeconds}).
+One profile at a time.</dd>
+</dl>
+<pre>go tool pprof http://HOST:PORT/debug/pprof/profile?seconds=5
+go tool pprof http://HOST:PORT/debug/pprof/heap</pre>
+</body>
+</html>
+`;
+
+function sendIndex(response: ServerResponse): void {
+  response.writeHead(200, {
+    'Content-Type': 'text/html; charset=utf-8',
+    'Content-Length': Buffer.byteLength(index),
+  });
+  response.end(index);
+}

@@ -1,0 +1,60 @@
+/** The proto3 JSON of `/json`, on the generated messages: this is not the hot path. */
+import { fromBinary, fromJsonString, type JsonValue, toBinary, toJson } from '@bufbuild/protobuf';
+import {
+  RateLimitResponse_Code as Code,
+  RateLimitRequestSchema,
+  RateLimitResponseSchema,
+} from '../../gen/envoy/service/ratelimit/v3/rls_pb.ts';
+
+/** A BOM is not dropped, and so refused by the JSON parser, as in Go. */
+const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
+
+/**
+ * `JSON.parse` rounds long numbers, where proto3 JSON has 64 exact bits; as strings they stay exact. Only this field
+ * has so many. A quote inside a JSON string is escaped, so this never matches inside of one.
+ */
+const longHitsAddend = /("hits(?:A|_a)ddend"\s*:\s*)(\d{16,20})(?=[\s,}])/g;
+
+/** The request's bytes on the wire, or why it is refused. */
+export function requestFromJson(body: Uint8Array): { wire: Uint8Array } | { refusal: string } {
+  try {
+    const text = utf8.decode(body).replace(longHitsAddend, '$1"$2"');
+    return { wire: toBinary(RateLimitRequestSchema, fromJsonString(RateLimitRequestSchema, text)) };
+  } catch (error) {
+    return { refusal: (error as Error).message };
+  }
+}
+
+/** Throws for bytes that are no response, or one without a decision. */
+export function responseToJson(wire: Uint8Array): { overLimit: boolean; text: string } {
+  const message = fromBinary(RateLimitResponseSchema, wire);
+  if (message.overallCode !== Code.OK && message.overallCode !== Code.OVER_LIMIT) {
+    throw new Error(`the response has no decision: overall code ${message.overallCode}`);
+  }
+  const { dynamicMetadata, ...rest } = toJson(RateLimitResponseSchema, message) as Record<string, JsonValue>;
+  const text = JSON.stringify(rest, nameFirst);
+  return {
+    overLimit: message.overallCode === Code.OVER_LIMIT,
+    text:
+      dynamicMetadata === undefined
+        ? text
+        : `${text.slice(0, -1)},"dynamicMetadata":${sortedJson(dynamicMetadata)}}`,
+  };
+}
+
+/** The Go service writes fields in the order of their declaration; ours go by number, which differs in one place. */
+function nameFirst(key: string, value: JsonValue): JsonValue {
+  if (key !== 'currentLimit') return value;
+  const { name, ...rest } = value as Record<string, JsonValue>;
+  return name === undefined ? rest : { name, ...rest };
+}
+
+/** JSON with the keys of every object sorted; JavaScript's own objects would put keys like "10" first. */
+function sortedJson(value: JsonValue): string {
+  if (Array.isArray(value)) return `[${value.map(sortedJson).join(',')}]`;
+  if (typeof value !== 'object' || value === null) return JSON.stringify(value);
+  const members = Object.keys(value)
+    .sort()
+    .map((key) => `${JSON.stringify(key)}:${sortedJson(value[key] as JsonValue)}`);
+  return `{${members.join(',')}}`;
+}

@@ -1,0 +1,72 @@
+/** `/json`: one rate limit decision for a JSON request. */
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import { GrpcCode, type GrpcStatus, type UnaryHandler } from '../unary-handler.ts';
+import { requestFromJson, responseToJson } from './json-codec.ts';
+import { discardBody, readBody } from './request-body.ts';
+import { sendError, writeErrorHead } from './text-response.ts';
+
+/** Ours: how long the rest of an outsized body is taken in. */
+const discardMs = 2_000;
+
+export async function answerJson(
+  request: IncomingMessage,
+  response: ServerResponse,
+  options: { shouldRateLimit: UnaryHandler; maxBodyBytes: number },
+): Promise<void> {
+  const body = await readBody(request, options.maxBodyBytes);
+  if (body.kind === 'aborted') return;
+  if (body.kind === 'tooLong') {
+    await refuseOutsized(request, response, options.maxBodyBytes);
+    return;
+  }
+  const parsed = requestFromJson(body.bytes);
+  if ('refusal' in parsed) {
+    sendError(response, 400, 'Bad Request', parsed.refusal);
+    return;
+  }
+  const outcome = await ask(options.shouldRateLimit, parsed.wire);
+  if ('status' in outcome) sendFailure(response, outcome.status);
+  else sendDecision(response, outcome.message);
+}
+
+function ask(
+  handler: UnaryHandler,
+  request: Uint8Array,
+): Promise<{ message: Uint8Array } | { status: GrpcStatus }> {
+  return new Promise((resolve) => {
+    handler(request, {
+      send: (message) => resolve({ message: new Uint8Array(message) }),
+      fail: (status) => resolve({ status }),
+    });
+  });
+}
+
+function sendDecision(response: ServerResponse, message: Uint8Array): void {
+  const { overLimit, text } = responseToJson(message);
+  response.writeHead(overLimit ? 429 : 200, {
+    'Content-Type': 'application/json',
+    'Content-Length': Buffer.byteLength(text),
+  });
+  response.end(text);
+}
+
+/** Errors of the store are 400, too, as in the Go service; 500 is left for faults of ours. */
+function sendFailure(response: ServerResponse, status: GrpcStatus): void {
+  if (status.code === GrpcCode.INTERNAL) sendError(response, 500, 'Internal Server Error');
+  else sendError(response, 400, 'Bad Request', status.message);
+}
+
+/** The answer goes out at once; its end waits for the sender, which may not read before it has sent all. */
+async function refuseOutsized(
+  request: IncomingMessage,
+  response: ServerResponse,
+  maxBodyBytes: number,
+): Promise<void> {
+  const body = 'Request Entity Too Large\n';
+  response.setHeader('Connection', 'close');
+  response.setHeader('Content-Length', body.length);
+  writeErrorHead(response, 413, `the body is longer than ${maxBodyBytes} bytes`);
+  response.write(body);
+  await discardBody(request, discardMs);
+  response.end();
+}

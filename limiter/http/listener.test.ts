@@ -1,0 +1,411 @@
+import { Agent, request as httpRequest, type IncomingHttpHeaders } from 'node:http';
+import { connect, type Socket } from 'node:net';
+import { create, fromBinary, toBinary } from '@bufbuild/protobuf';
+import { afterEach, describe, expect, it } from 'vitest';
+import {
+  RateLimitResponse_Code as Code,
+  type RateLimitRequest,
+  RateLimitRequestSchema,
+  RateLimitResponseSchema,
+} from '../../gen/envoy/service/ratelimit/v3/rls_pb.ts';
+import { BindError } from '../../process/bind.ts';
+import { Health } from '../../process/health.ts';
+import { GrpcCode, type UnaryHandler, type UnaryReply } from '../unary-handler.ts';
+import type { HttpListener } from './http-server.ts';
+import { createHttpListener } from './listener.ts';
+
+const cleanups: (() => unknown)[] = [];
+afterEach(async () => {
+  for (const cleanup of cleanups.splice(0).reverse()) await cleanup();
+});
+
+const decision = (overallCode: Code): Uint8Array =>
+  toBinary(RateLimitResponseSchema, create(RateLimitResponseSchema, { overallCode }));
+
+interface Fixture {
+  listener: HttpListener;
+  port: number;
+  health: Health;
+  asked: RateLimitRequest[];
+  faults: unknown[];
+}
+
+interface StartOptions {
+  answer?: (reply: UnaryReply) => void;
+  maxBodyBytes?: number;
+  closeGraceMs?: number;
+}
+
+async function start(options: StartOptions = {}): Promise<Fixture> {
+  const answer = options.answer ?? ((reply) => reply.send(decision(Code.OK)));
+  const asked: RateLimitRequest[] = [];
+  const faults: unknown[] = [];
+  const health = new Health();
+  const shouldRateLimit: UnaryHandler = (bytes, reply) => {
+    asked.push(fromBinary(RateLimitRequestSchema, bytes));
+    answer(reply);
+  };
+  const listener = createHttpListener({
+    shouldRateLimit,
+    health,
+    maxBodyBytes: options.maxBodyBytes ?? 100_000,
+    closeGraceMs: options.closeGraceMs ?? 5_000,
+    onFault: (error) => faults.push(error),
+  });
+  const { port } = await listener.listen({ host: '127.0.0.1', port: 0 });
+  cleanups.push(() => listener.close());
+  return { listener, port, health, asked, faults };
+}
+
+interface Answer {
+  status: number;
+  headers: IncomingHttpHeaders;
+  body: string;
+}
+
+interface Sent {
+  method?: string;
+  path?: string;
+  body?: string | Uint8Array;
+  agent?: Agent;
+}
+
+function send(port: number, { method = 'POST', path = '/json', body = '', agent }: Sent): Promise<Answer> {
+  return new Promise((resolve, reject) => {
+    const headers = { 'Content-Length': Buffer.byteLength(body) };
+    const request = httpRequest(
+      { port, host: '127.0.0.1', method, path, headers, agent: agent ?? false },
+      (response) => {
+        let text = '';
+        response.setEncoding('utf8').on('data', (chunk: string) => {
+          text += chunk;
+        });
+        response.on('end', () =>
+          resolve({ status: response.statusCode ?? 0, headers: response.headers, body: text }),
+        );
+        response.on('error', reject);
+      },
+    );
+    request.on('error', reject);
+    request.end(body);
+  });
+}
+
+/** Sends bytes as they are and gives back everything until the other side hangs up. */
+function raw(port: number, ...parts: (string | Uint8Array)[]): Promise<string> {
+  return new Promise((resolve, reject) => {
+    const socket: Socket = connect(port, '127.0.0.1', () => {
+      for (const part of parts) socket.write(part);
+    });
+    let text = '';
+    socket.on('data', (chunk) => {
+      text += chunk.toString('latin1');
+    });
+    socket.on('error', reject);
+    socket.on('close', () => resolve(text));
+  });
+}
+
+const badRequest = {
+  status: 400,
+  body: 'Bad Request\n',
+  headers: { 'content-type': 'text/plain; charset=utf-8', 'x-content-type-options': 'nosniff' },
+};
+
+const ask = { domain: 'd', descriptors: [{ entries: [{ key: 'k', value: 'v' }] }] };
+
+describe('/json', () => {
+  it('answers 200 with the decision', async () => {
+    const { port, asked } = await start();
+    const answer = await send(port, { body: JSON.stringify(ask) });
+    expect(answer).toMatchObject({
+      status: 200,
+      body: '{"overallCode":"OK"}',
+      headers: { 'content-type': 'application/json', 'content-length': '20' },
+    });
+    expect(asked).toHaveLength(1);
+    expect(asked[0]).toMatchObject({
+      domain: 'd',
+      descriptors: [{ entries: [{ key: 'k', value: 'v' }] }],
+      hitsAddend: 0,
+    });
+  });
+
+  it('answers 429 when over limit', async () => {
+    const { port } = await start({ answer: (reply) => reply.send(decision(Code.OVER_LIMIT)) });
+    const answer = await send(port, { body: JSON.stringify(ask) });
+    expect(answer).toMatchObject({
+      status: 429,
+      body: '{"overallCode":"OVER_LIMIT"}',
+      headers: { 'content-type': 'application/json' },
+    });
+  });
+
+  it('takes any method', async () => {
+    const { port } = await start();
+    for (const method of ['GET', 'PUT', 'DELETE', 'PATCH', 'OPTIONS', 'PROPFIND']) {
+      const { status } = await send(port, { method, body: JSON.stringify(ask) });
+      expect([method, status]).toEqual([method, 200]);
+    }
+    const head = await send(port, { method: 'HEAD', body: JSON.stringify(ask) });
+    expect(head).toMatchObject({ status: 200, body: '' });
+  });
+
+  it('answers on a connection that is kept', async () => {
+    const { port } = await start();
+    const agent = new Agent({ keepAlive: true, maxSockets: 1 });
+    cleanups.push(() => agent.destroy());
+    for (let i = 0; i < 3; i++) {
+      const { headers } = await send(port, { body: JSON.stringify(ask), agent });
+      expect(headers.connection).toBe('keep-alive');
+    }
+  });
+
+  it('refuses an empty body', async () => {
+    const { port, asked } = await start();
+    expect(await send(port, { method: 'GET' })).toMatchObject(badRequest);
+    expect(asked).toEqual([]);
+  });
+
+  it('names what was wrong in a header', async () => {
+    const { port } = await start();
+    const answer = await send(port, { body: '{"doman\\u00fc":1}' });
+    expect(answer).toMatchObject(badRequest);
+    expect(answer.headers['weir-error']).toBe(
+      'cannot decode message envoy.service.ratelimit.v3.RateLimitRequest from JSON: key "doman?" is unknown',
+    );
+  });
+
+  it('bounds what it says of a bad request', async () => {
+    const { port } = await start();
+    const answer = await send(port, { body: `{"${'x'.repeat(50_000)}":1}` });
+    expect(answer).toMatchObject(badRequest);
+    expect(answer.headers['weir-error']).toHaveLength(259);
+  });
+
+  it('answers 400 for errors of the service and of the store', async () => {
+    const message = 'rate limit domain must not be empty';
+    for (const code of [GrpcCode.UNKNOWN, GrpcCode.INVALID_ARGUMENT, GrpcCode.UNAVAILABLE]) {
+      const { port, faults } = await start({ answer: (reply) => reply.fail({ code, message }) });
+      const answer = await send(port, { body: '{}' });
+      expect(answer).toMatchObject(badRequest);
+      expect(answer.headers['weir-error']).toBe(message);
+      expect(faults).toEqual([]);
+    }
+  });
+
+  const faultyAnswers: Record<string, (reply: UnaryReply) => void> = {
+    'a handler that throws': () => {
+      throw new Error('secret inside');
+    },
+    'an internal error': (reply) => reply.fail({ code: GrpcCode.INTERNAL, message: 'secret inside' }),
+    'a response without a decision': (reply) => reply.send(decision(Code.UNKNOWN)),
+    'a response that cannot be decoded': (reply) => reply.send(Uint8Array.of(0x0a, 0xff)),
+  };
+  for (const [name, answer] of Object.entries(faultyAnswers)) {
+    it(`answers 500 for ${name}, without the reason, and goes on`, async () => {
+      const { port } = await start({ answer });
+      for (let i = 0; i < 2; i++) {
+        const got = await send(port, { body: JSON.stringify(ask) });
+        expect(got).toMatchObject({ status: 500, body: 'Internal Server Error\n' });
+        expect(JSON.stringify(got.headers)).not.toContain('secret');
+      }
+    });
+  }
+
+  it('reports what was thrown', async () => {
+    const { port, faults } = await start({
+      answer: () => {
+        throw new Error('secret inside');
+      },
+    });
+    await send(port, { body: JSON.stringify(ask) });
+    expect(faults.map(String)).toEqual(['Error: secret inside']);
+  });
+});
+
+describe('bodies over the limit', () => {
+  const tooLong = { status: 413, body: 'Request Entity Too Large\n', headers: { connection: 'close' } };
+
+  it('are refused by their announced length', async () => {
+    const { port, asked } = await start({ maxBodyBytes: 1000 });
+    const answer = await send(port, { body: ' '.repeat(1001) });
+    expect(answer).toMatchObject(tooLong);
+    expect(answer.headers['weir-error']).toBe('the body is longer than 1000 bytes');
+    expect(asked).toEqual([]);
+  });
+
+  it('are taken up to the last byte', async () => {
+    const { port } = await start({ maxBodyBytes: 1000 });
+    expect(await send(port, { body: JSON.stringify(ask).padEnd(1000) })).toMatchObject({ status: 200 });
+  });
+
+  it('are refused in chunks, and the sender of many gets to read the answer', async () => {
+    const { port } = await start({ maxBodyBytes: 1000 });
+    const chunk = Buffer.concat([Buffer.from('10000\r\n'), Buffer.alloc(0x10000, 0x20), Buffer.from('\r\n')]);
+    const answer = await raw(
+      port,
+      'POST /json HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n',
+      ...Array.from({ length: 200 }, () => chunk),
+      '0\r\n\r\n',
+    );
+    expect(answer).toMatch(/^HTTP\/1\.1 413 /);
+    expect(answer).toMatch(/Request Entity Too Large\n$/);
+  });
+
+  it('are answered although the sender never sends what it announced', async () => {
+    const { port } = await start({ maxBodyBytes: 1000 });
+    const answer = await raw(port, 'POST /json HTTP/1.1\r\nHost: x\r\nContent-Length: 5000000\r\n\r\nabc');
+    expect(answer).toMatch(/^HTTP\/1\.1 413 /);
+  });
+});
+
+describe('/healthcheck', () => {
+  it('follows health, for any method', async () => {
+    const { port, health } = await start();
+    for (const method of ['GET', 'POST', 'DELETE']) {
+      const answer = await send(port, { method, path: '/healthcheck?x', body: 'ignored' });
+      expect(answer).toMatchObject({
+        status: 200,
+        body: 'OK',
+        headers: { 'content-type': 'text/plain; charset=utf-8' },
+      });
+    }
+    health.set('sigterm', false);
+    const answer = await send(port, { method: 'GET', path: '/healthcheck' });
+    expect(answer).toMatchObject({ status: 500, body: '', headers: { 'content-length': '0' } });
+  });
+});
+
+describe('other paths', () => {
+  it('are not found', async () => {
+    const { port } = await start();
+    for (const path of ['/', '/json/', '/jsonx', '/JSON', '/stats']) {
+      const answer = await send(port, { path, body: JSON.stringify(ask) });
+      expect(answer).toMatchObject({ ...badRequest, status: 404, body: '404 page not found\n' });
+    }
+  });
+
+  it('are redirected when a segment is empty', async () => {
+    const { port } = await start();
+    const answer = await send(port, { path: '//json?x=1', body: JSON.stringify(ask) });
+    expect(answer).toMatchObject({ status: 301, body: '', headers: { location: '/json?x=1' } });
+  });
+
+  it('are refused when damaged', async () => {
+    const { port } = await start();
+    expect(await send(port, { path: '/%zz' })).toMatchObject(badRequest);
+  });
+});
+
+describe('damaged requests', () => {
+  const bytes: Record<string, { sent: (string | Uint8Array)[]; want: RegExp }> = {
+    'no HTTP at all': { sent: ['\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03'], want: /^HTTP\/1\.1 400 / },
+    'a request line without a version': { sent: ['GET\r\n\r\n'], want: /^HTTP\/1\.1 400 / },
+    'a request without a host': { sent: ['GET /json HTTP/1.1\r\n\r\n'], want: /^HTTP\/1\.1 400 / },
+    'two different lengths': {
+      sent: ['POST /json HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\nContent-Length: 3\r\n\r\n{}'],
+      want: /^HTTP\/1\.1 400 /,
+    },
+    'a chunk that is no chunk': {
+      sent: ['POST /json HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n{}\r\n'],
+      want: /^HTTP\/1\.1 400 /,
+    },
+    'a header that is too long': {
+      sent: [`GET /json HTTP/1.1\r\nHost: x\r\nX: ${'y'.repeat(17_000)}\r\n\r\n`],
+      want: /^HTTP\/1\.1 431 /,
+    },
+  };
+  for (const [name, { sent, want }] of Object.entries(bytes)) {
+    it(`are answered: ${name}`, async () => {
+      const { port } = await start();
+      expect(await raw(port, ...sent)).toMatch(want);
+      expect(await send(port, { body: JSON.stringify(ask) })).toMatchObject({ status: 200 });
+    });
+  }
+
+  it('leave nothing behind when the sender hangs up in the middle of a body', async () => {
+    const { port, asked, faults } = await start();
+    await new Promise<void>((resolve) => {
+      const socket = connect(port, '127.0.0.1', () => {
+        socket.write('POST /json HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{"dom', () =>
+          socket.destroy(),
+        );
+      });
+      socket.on('close', () => resolve());
+    });
+    expect(await send(port, { body: JSON.stringify(ask) })).toMatchObject({ status: 200 });
+    expect(asked).toHaveLength(1);
+    expect(faults).toEqual([]);
+  });
+});
+
+describe('listen', () => {
+  it('fails with the address when the port is taken', async () => {
+    const { port, health } = await start();
+    const other = createHttpListener({ shouldRateLimit: () => {}, health, maxBodyBytes: 1, closeGraceMs: 0 });
+    const error = await other.listen({ host: '127.0.0.1', port }).catch((reason: unknown) => reason);
+    expect(error).toBeInstanceOf(BindError);
+    expect((error as BindError).message).toBe(
+      `cannot listen on 127.0.0.1:${port}: address already in use (EADDRINUSE)`,
+    );
+    await other.close();
+  });
+});
+
+describe('close', () => {
+  it('answers what is in flight, then ends its connection, and takes no new ones', async () => {
+    const replies: UnaryReply[] = [];
+    const { listener, port } = await start({ answer: (reply) => replies.push(reply), closeGraceMs: 60_000 });
+    const agent = new Agent({ keepAlive: true });
+    cleanups.push(() => agent.destroy());
+    const running = send(port, { body: JSON.stringify(ask), agent });
+    await expect.poll(() => replies.length).toBe(1);
+    const closed = listener.close();
+    await expect(send(port, {})).rejects.toThrow('ECONNREFUSED');
+    replies[0]?.send(decision(Code.OK));
+    expect(await running).toMatchObject({ status: 200 });
+    await closed;
+  });
+
+  it('ends idle connections at once, used or not, and may be asked twice', async () => {
+    const { listener, port } = await start({ closeGraceMs: 60_000 });
+    const agent = new Agent({ keepAlive: true });
+    cleanups.push(() => agent.destroy());
+    await send(port, { body: JSON.stringify(ask), agent });
+    const unused = connect(port, '127.0.0.1');
+    await new Promise((resolve) => unused.once('connect', resolve));
+    await send(port, { path: '/healthcheck' });
+    const ended = new Promise((resolve) => unused.once('close', resolve));
+    unused.resume();
+    await Promise.all([listener.close(), listener.close()]);
+    await ended;
+  });
+
+  it('answers a request that was half sent, and says that its connection ends', async () => {
+    const { listener, port } = await start({ closeGraceMs: 60_000 });
+    const socket = connect(port, '127.0.0.1');
+    let answer = '';
+    socket.on('data', (chunk) => {
+      answer += chunk.toString();
+    });
+    socket.write('GET /healthcheck HTTP/1.1\r\nHos');
+    await send(port, { path: '/healthcheck' });
+    const closed = listener.close();
+    socket.write('t: x\r\n\r\n');
+    await closed;
+    await expect
+      .poll(() => answer)
+      .toMatch(/^HTTP\/1\.1 200 OK\r\n(?:.*\r\n)*Connection: close\r\n(?:.*\r\n)*\r\nOK$/);
+  });
+
+  it('cuts requests that outlast the grace', async () => {
+    const { listener, port } = await start({ answer: () => {}, closeGraceMs: 50 });
+    const stuck = send(port, { body: JSON.stringify(ask) });
+    const halfSent = raw(port, 'POST /json HTTP/1.1\r\nHost: x\r\n').catch(() => 'reset');
+    await send(port, { path: '/healthcheck' });
+    await listener.close();
+    await expect(stuck).rejects.toThrow('socket hang up');
+    await halfSent;
+  });
+});
