@@ -1,0 +1,119 @@
+/**
+ * CPU per counter of the stores alone, without gRPC and rules: `node bench/stores.ts [--seconds N]`. Requests of two
+ * counters, keys by Zipf's law, a fixed number of requests under way. Redis is measured when `redis-server` is found:
+ * over a unix socket, its own CPU beside ours.
+ */
+import { parseArgs } from 'node:util';
+import type { CounterOp, CounterStore } from '../limiter/stores/counter-store.ts';
+import { MemoryStore } from '../limiter/stores/memory/memory-store.ts';
+import { parseRedisAddress } from '../limiter/stores/redis/redis-address.ts';
+import { RedisStore } from '../limiter/stores/redis/redis-store.ts';
+import { systemClock } from '../process/clock.ts';
+import { findServer, redisProgram } from '../test/support/find-server.ts';
+import { startRedis } from '../test/support/redis-server.ts';
+import { processCpuUs } from './process-cpu.ts';
+import { seededRandom, zipfSequence } from './zipf.ts';
+
+const countersPerRequest = 2;
+const keyCount = 10_000;
+const random = seededRandom(20_240_601);
+const sequence = zipfSequence({ count: keyCount, length: 1 << 16, random });
+const keys = Array.from({ length: keyCount }, (_, i) => `bench_user_${i}_path_/api/v1/items_1735689600`);
+const { values: flags } = parseArgs({ options: { seconds: { type: 'string', default: '3' } } });
+const durationMs = Number(flags.seconds) * 1000;
+
+interface Load {
+  store: CounterStore;
+  underWay: number;
+  stopWhenOver: boolean;
+}
+
+/** Keeps `underWay` requests under way until the time is over; gives requests and latencies. */
+function run(load: Load): Promise<{ requests: number; latenciesMs: Float64Array }> {
+  const { store, underWay, stopWhenOver } = load;
+  const latenciesMs = new Float64Array(1 << 16);
+  const endMs = performance.now() + durationMs;
+  let requests = 0;
+  let next = 0;
+  let running = underWay;
+  return new Promise((resolve) => {
+    const start = () => {
+      const ops: CounterOp[] = [];
+      for (let i = 0; i < countersPerRequest; i += 1)
+        ops.push(newOp(keys[sequence[next++ & 0xffff] as number] as string));
+      const startedMs = performance.now();
+      store.submit(ops, { stopWhenOver }, () => {
+        const nowMs = performance.now();
+        latenciesMs[requests & 0xffff] = nowMs - startedMs;
+        requests += 1;
+        for (const op of ops) if (op.error !== undefined) throw op.error;
+        if (nowMs < endMs) setImmediate(start);
+        else if (--running === 0) resolve({ requests, latenciesMs: latenciesMs.slice(0, requests).sort() });
+      });
+    };
+    for (let i = 0; i < underWay; i += 1) start();
+  });
+}
+
+function newOp(key: string): CounterOp {
+  return {
+    key,
+    hits: 1,
+    negative: false,
+    ttlSeconds: 60,
+    limit: 1e6,
+    lookOnly: false,
+    applied: 0,
+    after: 0,
+    error: undefined,
+  };
+}
+
+async function measure(name: string, load: Load, serverPid?: number): Promise<void> {
+  await run(load);
+  const cpu = process.cpuUsage();
+  const serverCpuUs = serverPid === undefined ? 0 : processCpuUs(serverPid);
+  const { requests, latenciesMs } = await run(load);
+  const { user, system } = process.cpuUsage(cpu);
+  const counters = requests * countersPerRequest;
+  const server =
+    serverPid === undefined ? '' : ((processCpuUs(serverPid) - serverCpuUs) / counters).toFixed(2);
+  const percentile = (share: number) => (latenciesMs[Math.floor(latenciesMs.length * share)] ?? 0).toFixed(2);
+  const cells = [
+    name.padEnd(34),
+    Math.round((counters / durationMs) * 1000)
+      .toString()
+      .padStart(10),
+    ((user + system) / counters).toFixed(2).padStart(8),
+    server.padStart(8),
+    percentile(0.5).padStart(8),
+    percentile(0.99).padStart(8),
+  ];
+  console.log(cells.join(' '));
+}
+
+console.log(`Node ${process.version}, ${keyCount} keys, ${countersPerRequest} counters a request`);
+console.log(`${'store, requests under way'.padEnd(34)} counters/s  us each server us   p50 ms   p99 ms`);
+await measure('memory, 256', {
+  store: new MemoryStore({ clock: systemClock }),
+  underWay: 256,
+  stopWhenOver: false,
+});
+const found = findServer(redisProgram);
+if ('missing' in found) {
+  console.log(`redis not measured: ${found.missing}`);
+} else {
+  const server = await startRedis({ path: found.path, unixSocket: true });
+  const address = parseRedisAddress({ socketType: 'unix', url: server.socketPath, auth: '' });
+  const store = new RedisStore({ address, timeoutMs: 10_000, random });
+  await store.connect({
+    monotonicMs: systemClock.monotonicMs,
+    sleep: () => Promise.reject(new Error('no Redis')),
+  });
+  for (const underWay of [1, 16, 64, 256, 1024]) {
+    await measure(`redis, ${underWay}`, { store, underWay, stopWhenOver: false }, server.pid);
+  }
+  await measure('redis, stop when over, 256', { store, underWay: 256, stopWhenOver: true }, server.pid);
+  await store.close();
+  await server.stop();
+}

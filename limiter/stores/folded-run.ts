@@ -1,0 +1,90 @@
+/**
+ * Folding: what many callers do to one key becomes one command, and everyone still learns the total as if it had come
+ * alone, in order. An addition is x -> min(maxTotal, x + h), a subtraction x -> max(0, x - h). Both are clamps, and
+ * clamps compose: any run of them is x -> min(high, max(low, x + shift)) with three numbers. The store applies that once
+ * and gives the value before; each total follows from it. Pure.
+ */
+import type { CounterOp } from './counter-store.ts';
+import type { StoreError } from './store-error.ts';
+
+/** Totals stop here: the largest number that is exact both in JavaScript and in Redis's Lua. */
+export const maxTotal = Number.MAX_SAFE_INTEGER;
+
+export class FoldedRun {
+  readonly key: string;
+  /** Never beyond ±maxTotal, so that shift plus any total still compares exactly with low and high. */
+  shift = 0;
+  low = 0;
+  high = maxTotal;
+  /** Life of the key should it be missing; 0 when nothing in the run creates it. */
+  ttlSeconds = 0;
+  readonly #first: CounterOp;
+  /** Only from the second op on: most runs have one. */
+  #rest: CounterOp[] | undefined;
+
+  constructor(op: CounterOp) {
+    this.key = op.key;
+    this.#first = op;
+    this.#fold(op);
+  }
+
+  add(op: CounterOp): void {
+    if (this.#rest === undefined) this.#rest = [op];
+    else this.#rest.push(op);
+    this.#fold(op);
+  }
+
+  /** Whether plain INCRBY by `shift` does the same: something is added, and no subtraction left a trace. */
+  get isAddition(): boolean {
+    return this.shift > 0 && this.low === this.shift && this.high === maxTotal;
+  }
+
+  /** Writes every op's answer, from the key's value before the run. A missing key counts as 0. */
+  answer(before: number): void {
+    let total = answerOp(this.#first, Math.max(0, before));
+    if (this.#rest === undefined) return;
+    for (const op of this.#rest) total = answerOp(op, total);
+  }
+
+  fail(error: StoreError): void {
+    failOp(this.#first, error);
+    if (this.#rest === undefined) return;
+    for (const op of this.#rest) failOp(op, error);
+  }
+
+  #fold(op: CounterOp): void {
+    const { hits } = op;
+    if (op.negative) {
+      this.low = Math.max(0, this.low - hits);
+      this.high = Math.max(0, this.high - hits);
+      // Any x ends at low from here down, as x is at most maxTotal.
+      this.shift = Math.max(this.low - maxTotal, this.shift - hits);
+    } else {
+      this.low = Math.min(maxTotal, this.low + hits);
+      this.high = Math.min(maxTotal, this.high + hits);
+      // Any x ends at high from here up, as x is at least 0.
+      this.shift = Math.min(this.high, this.shift + hits);
+      if (this.ttlSeconds === 0 && hits > 0) this.ttlSeconds = op.ttlSeconds;
+    }
+  }
+}
+
+/** The total after `hits` are added or, when `negative`, taken back. */
+export function totalAfter(before: number, hits: number, negative: boolean): number {
+  return negative ? Math.max(0, before - hits) : Math.min(maxTotal, before + hits);
+}
+
+/** Says what went wrong with one op, as the answer to it. */
+export function failOp(op: CounterOp, error: StoreError): void {
+  op.applied = 0;
+  op.after = 0;
+  op.error = error;
+}
+
+function answerOp(op: CounterOp, before: number): number {
+  const after = totalAfter(before, op.hits, op.negative);
+  op.applied = op.hits;
+  op.after = after;
+  op.error = undefined;
+  return after;
+}

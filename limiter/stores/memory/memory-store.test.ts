@@ -1,0 +1,108 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import type { Clock } from '../../../process/clock.ts';
+import { counterOp, submit, totalOf } from '../../../test/support/counter-ops.ts';
+import { MemoryStore } from './memory-store.ts';
+
+class ManualClock implements Clock {
+  ms = 1_000_000;
+  nowMs(): number {
+    return this.ms;
+  }
+  monotonicMs(): number {
+    return this.ms;
+  }
+}
+
+describe('MemoryStore', () => {
+  it('answers before submit returns', () => {
+    const op = counterOp({ key: 'a' });
+    let answered = false;
+    new MemoryStore({ clock: new ManualClock() }).submit([op], { stopWhenOver: false }, () => {
+      answered = true;
+    });
+    expect([answered, op.after]).toEqual([true, 1]);
+  });
+
+  it('ends a counter with its life, which starts with its first hit', async () => {
+    const clock = new ManualClock();
+    const store = new MemoryStore({ clock });
+    await totalOf(store, { key: 'a', ttlSeconds: 10 });
+    clock.ms += 9_999;
+    expect(await totalOf(store, { key: 'a', ttlSeconds: 10 })).toBe(2);
+    clock.ms += 1;
+    expect(await totalOf(store, { key: 'a', ttlSeconds: 10 })).toBe(1);
+  });
+
+  it('holds no counter for a look or a refund', async () => {
+    const store = new MemoryStore({ clock: new ManualClock() });
+    await totalOf(store, { key: 'a', hits: 0 });
+    await totalOf(store, { key: 'b', negative: true });
+    expect(store.size).toBe(0);
+  });
+
+  it('drops the counters nearest to their end when full', async () => {
+    const store = new MemoryStore({ clock: new ManualClock(), maxCounters: 2 });
+    await totalOf(store, { key: 'long', ttlSeconds: 3600 });
+    await totalOf(store, { key: 'short', ttlSeconds: 60 });
+    await totalOf(store, { key: 'new', ttlSeconds: 3600 });
+    expect([store.size, store.evicted]).toEqual([2, 1]);
+    expect(await totalOf(store, { key: 'long', hits: 0 })).toBe(1);
+    expect(await totalOf(store, { key: 'short', hits: 0 })).toBe(0);
+  });
+
+  it('reports a size that falls when traffic has ended', async () => {
+    const clock = new ManualClock();
+    const store = new MemoryStore({ clock });
+    for (let i = 0; i < 25_000; i += 1) await totalOf(store, { key: `k${i}`, ttlSeconds: 1 });
+    clock.ms += 1000;
+    expect([store.size, store.size, store.size]).toEqual([15_000, 5_000, 0]);
+  });
+
+  it('does not grow when every second brings new counters', async () => {
+    const clock = new ManualClock();
+    const store = new MemoryStore({ clock, maxCounters: 1_000_000 });
+    for (let second = 0; second < 50; second += 1) {
+      const ops = Array.from({ length: 100 }, (_, i) => counterOp({ key: `${second}:${i}`, ttlSeconds: 1 }));
+      await submit(store, ops);
+      clock.ms += 1000;
+    }
+    expect(store.size).toBe(0);
+    expect(store.evicted).toBe(0);
+  });
+
+  it('counts as a plain map with ends does, in any order of things', () => {
+    const step = fc.record({
+      key: fc.constantFrom('a', 'b', 'c'),
+      hits: fc.nat(5),
+      negative: fc.boolean(),
+      ttlSeconds: fc.integer({ min: 1, max: 5 }),
+      passMs: fc.constantFrom(0, 1, 999, 1000, 2500),
+    });
+    fc.assert(
+      fc.property(fc.array(step, { maxLength: 50 }), (steps) => {
+        const clock = new ManualClock();
+        const store = new MemoryStore({ clock });
+        const model = new Map<string, { value: number; end: number }>();
+        for (const { key, hits, negative, ttlSeconds, passMs } of steps) {
+          clock.ms += passMs;
+          if ((model.get(key)?.end ?? 0) <= clock.ms) model.delete(key);
+          const held = model.get(key);
+          const after = negative ? Math.max(0, (held?.value ?? 0) - hits) : (held?.value ?? 0) + hits;
+          if (held !== undefined) held.value = after;
+          else if (!negative && hits > 0) model.set(key, { value: after, end: clock.ms + ttlSeconds * 1000 });
+          const op = counterOp({ key, hits, negative, ttlSeconds });
+          store.submit([op], { stopWhenOver: false }, () => {});
+          expect(op.after).toBe(after);
+        }
+      }),
+    );
+  });
+
+  it('answers with an error once closed', async () => {
+    const store = new MemoryStore({ clock: new ManualClock() });
+    await store.close();
+    const [op] = await submit(store, [counterOp({ key: 'a' })]);
+    expect(op?.error?.message).toBe('memory store is closed');
+  });
+});

@@ -1,0 +1,78 @@
+import type { Clock } from '../../../process/clock.ts';
+import type { CounterOp, CounterStore, SubmitOptions } from '../counter-store.ts';
+import { failOp, totalAfter } from '../folded-run.ts';
+import { holdBack } from '../stop-when-over.ts';
+import { StoreError } from '../store-error.ts';
+import { CounterTable } from './counter-table.ts';
+
+export interface MemoryStoreOptions {
+  clock: Clock;
+  /** How many counters are held at most; when full, those nearest to their end go first. Defaults to 1,000,000. */
+  maxCounters?: number;
+}
+
+/** More than one, so that ended counters go faster than new ones can come. */
+const sweptPerOp = 4;
+/** Holds the thread for a few milliseconds at most. */
+const sweptPerSizeReading = 10_000;
+
+/** Counts exactly, in this process alone. `done` is called before `submit` returns. */
+export class MemoryStore implements CounterStore {
+  readonly #clock: Clock;
+  readonly #table: CounterTable;
+  #closed = false;
+
+  constructor(options: MemoryStoreOptions) {
+    this.#clock = options.clock;
+    this.#table = new CounterTable({ maxCounters: options.maxCounters ?? 1_000_000 });
+  }
+
+  /** Counters held now, for a gauge. Sweeps as well, so that it falls when traffic ends. */
+  get size(): number {
+    this.#table.sweep(this.#clock.nowMs(), sweptPerSizeReading);
+    return this.#table.size;
+  }
+
+  /** Counters dropped before their end since the start, because the table was full. */
+  get evicted(): number {
+    return this.#table.evicted;
+  }
+
+  submit(ops: CounterOp[], options: SubmitOptions, done: () => void): void {
+    if (this.#closed) {
+      const error = new StoreError('memory store is closed', { transient: false });
+      for (const op of ops) failOp(op, error);
+    } else {
+      const nowMs = this.#clock.nowMs();
+      this.#table.sweep(nowMs, ops.length * sweptPerOp);
+      if (options.stopWhenOver) {
+        for (const op of ops) op.after = this.#table.get(op.key, nowMs)?.value ?? 0;
+        holdBack(ops);
+      } else {
+        for (const op of ops) op.applied = op.hits;
+      }
+      for (const op of ops) this.#apply(op, nowMs);
+    }
+    done();
+  }
+
+  ping(): Promise<void> {
+    return Promise.resolve();
+  }
+
+  close(): Promise<void> {
+    this.#closed = true;
+    return Promise.resolve();
+  }
+
+  #apply(op: CounterOp, nowMs: number): void {
+    const counter = this.#table.get(op.key, nowMs);
+    op.error = undefined;
+    op.after = totalAfter(counter?.value ?? 0, op.applied, op.negative);
+    if (counter !== undefined) {
+      counter.value = op.after;
+    } else if (!op.negative && op.applied > 0) {
+      this.#table.create({ key: op.key, value: op.after, expiresAtMs: nowMs + op.ttlSeconds * 1000 });
+    }
+  }
+}

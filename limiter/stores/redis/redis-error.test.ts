@@ -1,0 +1,38 @@
+import { ReplyError } from 'ioredis';
+import { describe, expect, it } from 'vitest';
+import { RedisErrors } from './redis-error.ts';
+
+const errors = new RedisErrors({ timeoutMs: 250, username: 'me', password: 'hunter2' });
+
+describe('RedisErrors', () => {
+  it.each([
+    [
+      new ReplyError('WRONGTYPE Operation against a key'),
+      'Redis answered: WRONGTYPE Operation against a key',
+      false,
+    ],
+    [new ReplyError('LOADING Redis is loading'), 'Redis answered: LOADING Redis is loading', true],
+    [new ReplyError('READONLY You can not write'), 'Redis answered: READONLY You can not write', true],
+    [
+      new ReplyError("ERR unknown command 'AUTH', 'hunter2'"),
+      "Redis answered: ERR unknown command 'AUTH', '*****'",
+      false,
+    ],
+    [new Error('Command timed out'), 'Redis did not answer within 250 ms', true],
+    [
+      new Error("Stream isn't writeable and enableOfflineQueue options is false"),
+      'Redis is not connected',
+      true,
+    ],
+    [new Error('Connection is closed.'), 'connection to Redis was lost before it answered', true],
+    ['text', 'Redis gave an answer of an unexpected form', false],
+  ])('words %s of a command', (foreign, message, transient) => {
+    const { message: worded, transient: judged, cause } = errors.fromCommand(foreign);
+    expect({ worded, judged, cause }).toEqual({ worded: message, judged: transient, cause: undefined });
+  });
+
+  it('keeps what the system says about connecting', () => {
+    const foreign = new Error('connect ECONNREFUSED 127.0.0.1:1');
+    expect(errors.fromConnecting(foreign).message).toBe('connect ECONNREFUSED 127.0.0.1:1');
+  });
+});

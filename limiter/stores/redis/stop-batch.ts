@@ -1,0 +1,65 @@
+import type { CounterOp } from '../counter-store.ts';
+import { failOp } from '../folded-run.ts';
+import type { StoreError } from '../store-error.ts';
+import { type Batch, maxKeysPerCall, type PendingRequest, replyNumber } from './batch.ts';
+import type { RedisErrors } from './redis-error.ts';
+import { stopScript } from './stop-script.ts';
+
+/** Whole requests for one call of `stopScript`. Nothing is folded: what a request may count depends on those before it. */
+export class StopBatch implements Batch {
+  readonly script = stopScript;
+  readonly requests: PendingRequest[] = [];
+  readonly #ops: CounterOp[] = [];
+  /** How many ops each request has. */
+  readonly #sizes: number[] = [];
+
+  /** False when the request's keys would be too many; an empty batch takes any up to `maxKeysPerCall`. */
+  add(ops: CounterOp[], request: PendingRequest): boolean {
+    if (this.#ops.length + ops.length > maxKeysPerCall) return false;
+    for (const op of ops) this.#ops.push(op);
+    this.#sizes.push(ops.length);
+    this.requests.push(request);
+    request.callsLeft += 1;
+    return true;
+  }
+
+  toArgs(): string[] {
+    const args = [String(this.#ops.length)];
+    for (const op of this.#ops) args.push(op.key);
+    let next = 0;
+    for (const size of this.#sizes) {
+      args.push(String(size));
+      for (const end = next + size; next < end; next += 1) {
+        const op = this.#ops[next] as CounterOp;
+        args.push(hitsArgument(op), String(op.ttlSeconds), String(op.limit));
+      }
+    }
+    return args;
+  }
+
+  answer(reply: unknown, errors: RedisErrors): boolean {
+    if (!Array.isArray(reply) || reply.length !== this.#ops.length) return false;
+    for (let i = 0; i < reply.length; i += 1) {
+      const op = this.#ops[i] as CounterOp;
+      const after = replyNumber(reply[i]);
+      if (after === undefined) {
+        failOp(op, errors.fromCommand(reply[i]));
+        continue;
+      }
+      const heldBack = after < 0;
+      op.applied = heldBack ? 0 : op.hits;
+      op.after = heldBack ? -1 - after : after;
+      op.error = undefined;
+    }
+    return true;
+  }
+
+  fail(error: StoreError): void {
+    for (const op of this.#ops) failOp(op, error);
+  }
+}
+
+function hitsArgument(op: CounterOp): string {
+  if (op.negative) return op.hits === 0 ? '' : `-${op.hits}`;
+  return op.lookOnly ? '' : String(op.hits);
+}

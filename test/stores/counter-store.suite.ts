@@ -1,0 +1,237 @@
+/** What every store of counters does, whatever holds the counters. */
+import { randomUUID } from 'node:crypto';
+import fc from 'fast-check';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import type { CounterOp, CounterStore } from '../../limiter/stores/counter-store.ts';
+import { counterOp, submit, totalOf } from '../support/counter-ops.ts';
+import { CounterModel } from './counter-model.ts';
+
+const max = Number.MAX_SAFE_INTEGER;
+
+/** One request of a random workload; keys are made unique for each run. */
+const change = fc.record({
+  key: fc.constantFrom('a', 'b', 'c'),
+  hits: fc.oneof(
+    { weight: 9, arbitrary: fc.nat(4) },
+    { weight: 1, arbitrary: fc.nat(3).map((n) => max - n) },
+  ),
+  negative: fc.boolean(),
+  limit: fc.nat(8),
+  lookOnly: fc.boolean(),
+});
+const requests = fc.array(
+  fc.record({
+    ops: fc.array(change, { minLength: 1, maxLength: 4 }),
+    /** Wait for all answers before the next request, instead of handing it over in the same turn. */
+    wait: fc.boolean(),
+  }),
+  { minLength: 1, maxLength: 12 },
+);
+
+const answers = (ops: CounterOp[]) => ops.map(({ applied, after, error }) => ({ applied, after, error }));
+
+export function counterStoreSuite(open: () => Promise<CounterStore>): void {
+  let store: CounterStore;
+  let runs = 0;
+  const suite = randomUUID();
+  /** A key that no other test uses, nor another suite on the same server. */
+  const fresh = (name = 'key') => `${suite}:${name}:${++runs}`;
+
+  beforeAll(async () => {
+    store = await open();
+  });
+  afterAll(() => store.close());
+
+  it('answers a ping', () => store.ping());
+
+  it('adds hits and answers with the total', async () => {
+    const key = fresh();
+    expect(await totalOf(store, { key, hits: 3 })).toBe(3);
+    expect(await totalOf(store, { key, hits: 4 })).toBe(7);
+  });
+
+  it('looks without counting', async () => {
+    const key = fresh();
+    expect(await totalOf(store, { key, hits: 0 })).toBe(0);
+    expect(await totalOf(store, { key, hits: 5 })).toBe(5);
+    expect(await totalOf(store, { key, hits: 0 })).toBe(5);
+  });
+
+  it('takes hits back, never below zero', async () => {
+    const key = fresh();
+    await totalOf(store, { key, hits: 5 });
+    expect(await totalOf(store, { key, hits: 2, negative: true })).toBe(3);
+    expect(await totalOf(store, { key, hits: 9, negative: true })).toBe(0);
+    expect(await totalOf(store, { key, hits: 1 })).toBe(1);
+  });
+
+  it('leaves a missing key at zero when hits are taken back', async () => {
+    const key = fresh();
+    expect(await totalOf(store, { key, hits: 5, negative: true })).toBe(0);
+    expect(await totalOf(store, { key, hits: 2 })).toBe(2);
+  });
+
+  it('counts a key that comes twice in a request twice, in order', async () => {
+    const key = fresh();
+    const ops = await submit(store, [counterOp({ key, hits: 2 }), counterOp({ key, hits: 3 })]);
+    expect(ops.map((op) => op.after)).toEqual([2, 5]);
+  });
+
+  it('answers a request without ops', async () => {
+    expect(await submit(store, [])).toEqual([]);
+    expect(await submit(store, [], { stopWhenOver: true })).toEqual([]);
+  });
+
+  it('says how many hits it applied, and clears old answers', async () => {
+    const op = counterOp({ key: fresh(), hits: 3, applied: 7, after: 7 });
+    await submit(store, [op]);
+    expect(answers([op])).toEqual([{ applied: 3, after: 3, error: undefined }]);
+  });
+
+  it('saturates at 2^53 - 1', async () => {
+    const key = fresh();
+    expect(await totalOf(store, { key, hits: max - 1 })).toBe(max - 1);
+    expect(await totalOf(store, { key, hits: 5 })).toBe(max);
+    expect(await totalOf(store, { key, hits: max })).toBe(max);
+    expect(await totalOf(store, { key, hits: 3, negative: true })).toBe(max - 3);
+    expect(await totalOf(store, { key, hits: max, negative: true })).toBe(0);
+  });
+
+  it('counts a request of 1,300 keys', async () => {
+    const prefix = fresh('large');
+    const newOps = () =>
+      Array.from({ length: 1300 }, (_, i) => counterOp({ key: `${prefix}:${i}`, hits: i + 1 }));
+    await submit(store, newOps());
+    const ops = await submit(store, newOps());
+    expect(ops.map((op) => op.after)).toEqual(ops.map((_, i) => 2 * (i + 1)));
+  });
+
+  it('gives each of many callers in one turn a total of its own', async () => {
+    const key = fresh();
+    const all = await Promise.all(Array.from({ length: 2000 }, () => submit(store, [counterOp({ key })])));
+    expect(all.map(([op]) => op?.after)).toEqual(all.map((_, i) => i + 1));
+  });
+
+  describe('with any workload', () => {
+    for (const stopWhenOver of [false, true]) {
+      it(`answers as if every request had come alone, stop when over ${stopWhenOver}`, async () => {
+        await fc.assert(
+          fc.asyncProperty(requests, async (list) => {
+            const prefix = fresh('work');
+            const model = new CounterModel();
+            const pending: Promise<CounterOp[]>[] = [];
+            const expected: unknown[] = [];
+            for (const { ops, wait } of list) {
+              const prefixed = ops.map((given) => counterOp({ ...given, key: `${prefix}:${given.key}` }));
+              expected.push(model.submit(prefixed, stopWhenOver));
+              pending.push(submit(store, prefixed, { stopWhenOver }));
+              if (wait) await Promise.all(pending);
+            }
+            expect((await Promise.all(pending)).map(answers)).toEqual(expected);
+          }),
+          { numRuns: 150 },
+        );
+      });
+    }
+  });
+
+  describe('stop when over', () => {
+    const stop = { stopWhenOver: true };
+
+    it('counts every op when none would be over', async () => {
+      const [a, b] = [fresh(), fresh()];
+      const ops = await submit(
+        store,
+        [counterOp({ key: a, limit: 1 }), counterOp({ key: b, limit: 1 })],
+        stop,
+      );
+      expect(ops.map((op) => [op.applied, op.after])).toEqual([
+        [1, 1],
+        [1, 1],
+      ]);
+    });
+
+    it('counts only the op that would be over', async () => {
+      const [full, free] = [fresh(), fresh()];
+      await totalOf(store, { key: full, hits: 2 });
+      await totalOf(store, { key: free, hits: 5 });
+      const request = [
+        counterOp({ key: free, hits: 3, limit: 10 }),
+        counterOp({ key: full, limit: 2 }),
+        counterOp({ key: fresh(), limit: 10 }),
+      ];
+      const ops = await submit(store, request, stop);
+      expect(ops.map((op) => [op.applied, op.after])).toEqual([
+        [0, 5],
+        [1, 3],
+        [0, 0],
+      ]);
+    });
+
+    it('still takes back hits when another op is over', async () => {
+      const [full, refunded] = [fresh(), fresh()];
+      await totalOf(store, { key: refunded, hits: 5 });
+      const request = [
+        counterOp({ key: full, hits: 2, limit: 1 }),
+        counterOp({ key: refunded, hits: 3, negative: true, limit: 1, lookOnly: true }),
+      ];
+      const ops = await submit(store, request, stop);
+      expect(ops.map((op) => [op.applied, op.after])).toEqual([
+        [2, 2],
+        [3, 2],
+      ]);
+    });
+
+    it('looks only where the caller says so', async () => {
+      const key = fresh();
+      await totalOf(store, { key, hits: 4 });
+      const [op] = await submit(store, [counterOp({ key, hits: 3, limit: 1, lookOnly: true })], stop);
+      expect([op?.applied, op?.after]).toEqual([0, 4]);
+    });
+
+    it('judges a key that comes twice by its total before the request', async () => {
+      const key = fresh();
+      await totalOf(store, { key, hits: 9 });
+      const request = [counterOp({ key, limit: 10 }), counterOp({ key, limit: 10 })];
+      expect((await submit(store, request, stop)).map((op) => op.after)).toEqual([10, 11]);
+    });
+
+    it('takes whole requests in the order they came, though they come in one turn', async () => {
+      const [shared, own] = [fresh(), fresh()];
+      const request = () => [counterOp({ key: shared, limit: 3 }), counterOp({ key: own, limit: 100 })];
+      const all = await Promise.all(Array.from({ length: 5 }, () => submit(store, request(), stop)));
+      expect(all.map((ops) => ops.map((op) => op.after))).toEqual([
+        [1, 1],
+        [2, 2],
+        [3, 3],
+        [4, 3],
+        [5, 3],
+      ]);
+    });
+
+    it('does the same for a request of 1,300 keys', async () => {
+      const prefix = fresh('large');
+      const full = fresh();
+      await totalOf(store, { key: full });
+      const request = Array.from({ length: 1299 }, (_, i) => counterOp({ key: `${prefix}:${i}` }));
+      await submit(store, request, stop);
+      const ops = await submit(store, [...request, counterOp({ key: full, limit: 1 })], stop);
+      expect(new Set(ops.map((op) => op.after))).toEqual(new Set([1, 2]));
+      expect(ops.map((op) => op.applied)).toEqual([...request.map(() => 0), 1]);
+    });
+  });
+}
+
+/** Once closed, a store answers with an error; needs a store of its own. */
+export function closedStoreSuite(open: () => Promise<CounterStore>): void {
+  it('answers every op once when it is closed, and with an error from then on', async () => {
+    const store = await open();
+    const underWay = submit(store, [counterOp({ key: 'closing' })]);
+    await store.close();
+    const [op] = await underWay;
+    expect(op?.error !== undefined || op?.after === 1).toBe(true);
+    const [late] = await submit(store, [counterOp({ key: 'closing' })]);
+    expect(late?.error?.message).toMatch(/ store is closed$/);
+    expect(late?.error?.transient).toBe(false);
+  });
+}

@@ -1,0 +1,92 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { existsSync, mkdtempSync, rmSync } from 'node:fs';
+import { connect } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { freePort } from './free-port.ts';
+
+export interface RedisServerOptions {
+  /** The program: see `findServer`. */
+  path: string;
+  /** Listen on a unix socket as well. */
+  unixSocket?: boolean;
+  /** Further arguments of redis-server. */
+  args?: string[];
+}
+
+/** A real Redis on loopback, in a folder of its own under the system's temporary one, that saves nothing. */
+export class RedisServer {
+  readonly port: number;
+  /** Path of the unix socket, whether or not it was asked for. */
+  readonly socketPath: string;
+  readonly #options: RedisServerOptions;
+  readonly #folder: string;
+  #process: ChildProcess | undefined;
+
+  constructor(options: RedisServerOptions, port: number) {
+    this.#options = options;
+    this.port = port;
+    this.#folder = mkdtempSync(join(tmpdir(), 'weir-redis-'));
+    this.socketPath = join(this.#folder, 'redis.sock');
+  }
+
+  get pid(): number | undefined {
+    return this.#process?.pid;
+  }
+
+  /** Starts it again on the same port after `kill`; resolves once it answers. */
+  async start(): Promise<void> {
+    const { path, unixSocket = false, args = [] } = this.#options;
+    const listen = ['--bind', '127.0.0.1', '--port', String(this.port), '--dir', this.#folder];
+    const socket = unixSocket ? ['--unixsocket', this.socketPath] : [];
+    const child = spawn(path, [...listen, ...socket, '--save', '', '--appendonly', 'no', ...args], {
+      stdio: ['ignore', 'pipe', 'inherit'],
+    });
+    this.#process = child;
+    let output = '';
+    child.stdout.on('data', (data) => {
+      output += data;
+    });
+    for (let attempt = 0; !(await this.#accepts()); attempt += 1) {
+      if (child.exitCode !== null || attempt > 500) throw new Error(`redis-server did not start:\n${output}`);
+      await sleep(20);
+    }
+  }
+
+  /** Sends a signal to this one process; resolves when it is gone, unless the signal only stops or continues it. */
+  async kill(signal: 'SIGKILL' | 'SIGTERM' | 'SIGSTOP' | 'SIGCONT'): Promise<void> {
+    const child = this.#process;
+    if (child === undefined || child.exitCode !== null || child.signalCode !== null) return;
+    const exited = once(child, 'exit');
+    child.kill(signal);
+    if (signal === 'SIGKILL' || signal === 'SIGTERM') await exited;
+  }
+
+  async stop(): Promise<void> {
+    await this.kill('SIGKILL');
+    rmSync(this.#folder, { recursive: true, force: true });
+  }
+
+  #accepts(): Promise<boolean> {
+    if (this.#options.unixSocket && !existsSync(this.socketPath)) return Promise.resolve(false);
+    return new Promise((resolve) => {
+      const socket = connect(this.port, '127.0.0.1');
+      socket.once('connect', () => socket.destroy());
+      socket.once('error', () => {});
+      socket.once('close', (hadError) => resolve(!hadError));
+    });
+  }
+}
+
+export async function startRedis(options: RedisServerOptions): Promise<RedisServer> {
+  const server = new RedisServer(options, await freePort());
+  try {
+    await server.start();
+  } catch (error) {
+    await server.stop();
+    throw error;
+  }
+  return server;
+}
