@@ -18,6 +18,7 @@ export type RuleErrorCode =
   | 'key-not-a-string'
   | 'unknown-key'
   | 'misplaced-key'
+  | 'duplicate-key'
   | 'list-element-not-a-map'
   | 'empty-domain'
   | 'duplicate-domain'
@@ -37,4 +38,30 @@ export function formatRuleError(error: RuleError): string {
   const place =
     error.line === undefined ? error.source : `${error.source}:${error.line}:${error.column ?? 1}`;
   return `${place}: ${error.text}`;
+}
+
+/** Errors as they are listed: the first ones, and how many there are in all. */
+export class RuleErrorList {
+  readonly errors: RuleError[] = [];
+  readonly #limit: number;
+  #count = 0;
+
+  /** `limit` defaults to 1,000: nobody reads more, and they must fit into a log line and a status. */
+  constructor(limit = 1000) {
+    this.#limit = limit;
+  }
+
+  get count(): number {
+    return this.#count;
+  }
+
+  /** Whether the next error is counted only. */
+  get isFull(): boolean {
+    return this.errors.length >= this.#limit;
+  }
+
+  add(error: RuleError): void {
+    this.#count++;
+    if (!this.isFull) this.errors.push(error);
+  }
 }

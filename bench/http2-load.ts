@@ -1,0 +1,224 @@
+/**
+ * A load generator: gRPC unary calls over HTTP/2 connections that it frames itself, because a general client costs
+ * more CPU than the server under test. It never reads header blocks (the peer is told to keep no dynamic table), so
+ * a call is answered well when DATA arrived before its stream ended.
+ */
+import { connect, type Socket } from 'node:net';
+
+import {
+  ACK,
+  type CallTemplate,
+  clientPreface,
+  END_STREAM,
+  FrameType,
+  frame,
+  settingsFrame,
+  windowUpdateFrame,
+} from './http2-frames.ts';
+import { LatencyHistogram } from './latency-histogram.ts';
+
+export interface LoadOptions {
+  port: number;
+  calls: readonly CallTemplate[];
+  /** Which of `calls` comes next, over and over. */
+  sequence: Uint32Array;
+  connections: number;
+  /** Calls under way per connection; with `perSecond` a bound, else kept up all the time. */
+  streams: number;
+  /** Sends on a schedule instead of after an answer: the time an answer is late counts from when it was due. */
+  perSecond?: number;
+  durationMs: number;
+}
+
+export interface LoadResult {
+  answered: number;
+  failed: number;
+  seconds: number;
+  latency: LatencyHistogram;
+}
+
+const SETTINGS_HEADER_TABLE_SIZE = 1;
+const SETTINGS_INITIAL_WINDOW_SIZE = 4;
+const largestWindow = 2 ** 31 - 1;
+const refillBytes = 2 ** 30;
+
+/** Runs the load to its end and closes its connections. Rejects when a connection fails. */
+export async function runLoad(options: LoadOptions): Promise<LoadResult> {
+  const run = new LoadRun(options);
+  await Promise.all(run.connections.map((connection) => connection.opened));
+  return run.finished();
+}
+
+class LoadRun {
+  readonly connections: LoadConnection[] = [];
+  readonly latency = new LatencyHistogram();
+  readonly #options: LoadOptions;
+  #next = 0;
+  #answered = 0;
+  #failed = 0;
+  #running = true;
+
+  constructor(options: LoadOptions) {
+    this.#options = options;
+    for (let i = 0; i < options.connections; i++)
+      this.connections.push(new LoadConnection(options.port, this));
+  }
+
+  async finished(): Promise<LoadResult> {
+    const startedMs = performance.now();
+    const timer =
+      this.#options.perSecond === undefined ? this.#fill() : this.#schedule(this.#options.perSecond);
+    await Promise.race([
+      new Promise((resolve) => setTimeout(resolve, this.#options.durationMs)),
+      ...this.connections.map((connection) => connection.failed),
+    ]);
+    const result = {
+      answered: this.#answered,
+      failed: this.#failed,
+      seconds: (performance.now() - startedMs) / 1000,
+      latency: this.latency,
+    };
+    this.#running = false;
+    clearInterval(timer);
+    for (const connection of this.connections) connection.close();
+    return result;
+  }
+
+  #fill(): undefined {
+    for (const connection of this.connections) {
+      for (let i = 0; i < this.#options.streams; i++) connection.call(this.nextCall(), performance.now());
+      connection.flush();
+    }
+    return undefined;
+  }
+
+  #schedule(perSecond: number): NodeJS.Timeout {
+    const startMs = performance.now();
+    let sent = 0;
+    return setInterval(() => {
+      const due = Math.floor(((performance.now() - startMs) * perSecond) / 1000);
+      for (; sent < due; sent++) {
+        const connection = this.connections[sent % this.connections.length] as LoadConnection;
+        if (connection.underWay >= this.#options.streams) this.#failed += 1;
+        else connection.call(this.nextCall(), startMs + (sent * 1000) / perSecond);
+      }
+      for (const connection of this.connections) connection.flush();
+    }, 1);
+  }
+
+  nextCall(): CallTemplate {
+    const { calls, sequence } = this.#options;
+    this.#next = (this.#next + 1) % sequence.length;
+    return calls[sequence[this.#next] as number] as CallTemplate;
+  }
+
+  ended(connection: LoadConnection, dueMs: number, well: boolean): void {
+    if (well) this.#answered += 1;
+    else this.#failed += 1;
+    const nowMs = performance.now();
+    this.latency.record(nowMs - dueMs);
+    if (this.#running && this.#options.perSecond === undefined) connection.call(this.nextCall(), nowMs);
+  }
+}
+
+class LoadConnection {
+  readonly opened: Promise<void>;
+  readonly failed: Promise<never>;
+  readonly #socket: Socket;
+  readonly #run: LoadRun;
+  readonly #open = new Map<number, { dueMs: number; data: boolean }>();
+  #nextStreamId = 1;
+  #output: Buffer[] = [];
+  #rest: Buffer = Buffer.alloc(0);
+  #received = 0;
+
+  constructor(port: number, run: LoadRun) {
+    this.#run = run;
+    this.#socket = connect({ host: '127.0.0.1', port, noDelay: true });
+    this.opened = new Promise((resolve) => this.#socket.once('connect', resolve));
+    this.failed = new Promise((_, reject) => {
+      this.#socket.on('error', reject);
+      this.#socket.on('close', () => reject(new Error('the server closed a connection')));
+    });
+    this.failed.catch(() => {});
+    this.#socket.on('data', (chunk: Buffer) => this.#read(chunk));
+    const settings = settingsFrame([
+      [SETTINGS_HEADER_TABLE_SIZE, 0],
+      [SETTINGS_INITIAL_WINDOW_SIZE, largestWindow],
+    ]);
+    this.#output.push(clientPreface, settings, windowUpdateFrame(0, largestWindow - 65_535));
+  }
+
+  get underWay(): number {
+    return this.#open.size;
+  }
+
+  call(template: CallTemplate, dueMs: number): void {
+    const bytes = Buffer.from(template.bytes);
+    for (const offset of template.streamIdOffsets) bytes.writeUInt32BE(this.#nextStreamId, offset);
+    this.#open.set(this.#nextStreamId, { dueMs, data: false });
+    this.#nextStreamId += 2;
+    this.#output.push(bytes);
+  }
+
+  flush(): void {
+    if (this.#output.length === 0) return;
+    this.#socket.write(this.#output.length === 1 ? (this.#output[0] as Buffer) : Buffer.concat(this.#output));
+    this.#output = [];
+  }
+
+  close(): void {
+    this.#socket.destroy();
+  }
+
+  #read(chunk: Buffer): void {
+    const bytes = this.#rest.length === 0 ? chunk : Buffer.concat([this.#rest, chunk]);
+    let at = 0;
+    while (at + 9 <= bytes.length) {
+      const length = bytes.readUIntBE(at, 3);
+      if (at + 9 + length > bytes.length) break;
+      this.#frame(
+        bytes[at + 3] as number,
+        bytes[at + 4] as number,
+        bytes.readUInt32BE(at + 5),
+        bytes,
+        at + 9,
+        length,
+      );
+      at += 9 + length;
+    }
+    this.#rest = bytes.subarray(at);
+    this.flush();
+  }
+
+  #frame(type: number, flags: number, streamId: number, bytes: Buffer, at: number, length: number): void {
+    if (type === FrameType.DATA || type === FrameType.HEADERS)
+      this.#streamFrame(type, flags, streamId, length);
+    else if (type === FrameType.RST_STREAM) this.#end(streamId, false);
+    else if (type === FrameType.SETTINGS && (flags & ACK) === 0) {
+      this.#output.push(frame(FrameType.SETTINGS, ACK, 0, Buffer.alloc(0)));
+    } else if (type === FrameType.PING && (flags & ACK) === 0) {
+      this.#output.push(frame(FrameType.PING, ACK, 0, bytes.subarray(at, at + length)));
+    }
+  }
+
+  #streamFrame(type: number, flags: number, streamId: number, length: number): void {
+    const stream = this.#open.get(streamId);
+    if (type === FrameType.DATA) {
+      this.#received += length;
+      if (this.#received >= refillBytes) {
+        this.#output.push(windowUpdateFrame(0, this.#received));
+        this.#received = 0;
+      }
+      if (stream !== undefined) stream.data = true;
+    }
+    if ((flags & END_STREAM) !== 0) this.#end(streamId, stream?.data === true);
+  }
+
+  #end(streamId: number, well: boolean): void {
+    const stream = this.#open.get(streamId);
+    if (stream === undefined) return;
+    this.#open.delete(streamId);
+    this.#run.ended(this, stream.dueMs, well);
+  }
+}

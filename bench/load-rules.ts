@@ -1,0 +1,190 @@
+/**
+ * What a load of 100,000 rules from one file costs: time, peak memory of a fresh process, and how long the thread
+ * that answers requests is held. `node bench/load-rules.ts [--json] [rules]`
+ */
+import { execFileSync } from 'node:child_process';
+import { appendFileSync, mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, utimesSync } from 'node:fs';
+import { setPriority, tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { type ConfigListener, FileConfigSource } from '../limiter/config-source/index.ts';
+import { systemClock } from '../process/clock.ts';
+import { systemTimers } from '../process/timers.ts';
+
+export interface LoadFigures {
+  rules: number;
+  fileMiB: number;
+  loadMs: number;
+  /** VmHWM of the process after the first load, in millions of bytes. */
+  peakMb: number;
+  /** Of a second load, while the rules of the first are in force. */
+  reloadMs: number;
+  reloadPeakMb: number;
+  /** Longest time between two turns of the event loop, from the start of the load until after the swap. */
+  longestHoldMs: number;
+  reloadLongestHoldMs: number;
+  /** The same in the same process while nothing is loaded: what the machine does to it anyway. */
+  idleLongestHoldMs: number;
+}
+
+const repeats = 3;
+const self = fileURLToPath(import.meta.url);
+
+const [mode, argument] = process.argv.slice(2).filter((word) => word !== '--json');
+if (mode === 'measure' && argument !== undefined) console.log(JSON.stringify(await measure(argument)));
+else run(Number(mode ?? 100_000));
+
+function run(rules: number): void {
+  const root = mkdtempSync(join(tmpdir(), 'weir-load-'));
+  try {
+    mkdirSync(join(root, 'config'));
+    writeRules(join(root, 'config/rules.yaml'), rules);
+    preferOwnChildren();
+    const figures: LoadFigures[] = [];
+    for (let repeat = 0; repeat < repeats; repeat += 1) {
+      const output = execFileSync(process.execPath, [self, 'measure', root], { encoding: 'utf8' });
+      figures.push(JSON.parse(output) as LoadFigures);
+    }
+    if (process.argv.includes('--json')) console.log(JSON.stringify(figures));
+    else for (const figure of figures) print(figure);
+  } finally {
+    rmSync(root, { recursive: true, force: true });
+  }
+}
+
+/**
+ * Those measured inherit it with all their threads. Root may; without the right to it the figures are as noisy as the
+ * machine is busy.
+ */
+function preferOwnChildren(): void {
+  try {
+    setPriority(-15);
+  } catch {}
+}
+
+/** Flat rules, and every tenth with a child; in pieces, to keep no large text. */
+function writeRules(path: string, rules: number): void {
+  let text = 'domain: bench\ndescriptors:\n';
+  for (let made = 0; made < rules; ) {
+    text += `  - key: user_id\n    value: customer-${made}\n`;
+    text += `    rate_limit:\n      unit: minute\n      requests_per_unit: ${(made % 500) + 1}\n`;
+    made += 1;
+    if (made % 10 === 0 && made < rules) {
+      text += '    descriptors:\n      - key: path\n        value: /api/v1/orders\n';
+      text += '        rate_limit:\n          unit: hour\n          requests_per_unit: 100\n';
+      made += 1;
+    }
+    if (text.length > 1 << 20) {
+      appendFileSync(path, text);
+      text = '';
+    }
+  }
+  appendFileSync(path, text);
+}
+
+async function measure(root: string): Promise<LoadFigures> {
+  const path = join(root, 'config/rules.yaml');
+  const idle = startHoldMeter();
+  await new Promise((resolve) => setTimeout(resolve, 1_000));
+  const idleLongestHoldMs = idle();
+
+  const loads = listenForLoads();
+  const source = new FileConfigSource({
+    paths: { root, subdirectory: '', appDirectory: 'config', ignoreDotFiles: false, watchRoot: false },
+    mergeDomains: false,
+    clock: systemClock,
+    timers: systemTimers,
+  });
+  const firstMeter = startHoldMeter();
+  await source.start(loads.listener);
+  const first = await loads.next();
+  const longestHoldMs = firstMeter();
+  const peakMb = peakMemoryMb();
+
+  const secondMeter = startHoldMeter();
+  utimesSync(path, new Date(), new Date());
+  const second = await loads.next();
+  const reloadLongestHoldMs = secondMeter();
+  await source.close();
+  return {
+    rules: first.rules,
+    fileMiB: statSync(path).size / 1024 / 1024,
+    loadMs: first.loadMs,
+    peakMb,
+    reloadMs: second.loadMs,
+    reloadPeakMb: peakMemoryMb(),
+    longestHoldMs,
+    reloadLongestHoldMs,
+    idleLongestHoldMs,
+  };
+}
+
+type Load = Parameters<ConfigListener['loaded']>[0];
+
+/** Keeps the table of the last load, as the service does. */
+function listenForLoads(): { listener: ConfigListener; next(): Promise<Load> } {
+  let settle: (load: Load) => void;
+  let next = new Promise<Load>((resolve) => {
+    settle = resolve;
+  });
+  let table: Load['table'] | undefined;
+  const listener: ConfigListener = {
+    loaded: (load) => {
+      table = load.table;
+      if (!table.hasDomain('bench')) throw new Error('the rules are not those written');
+      // One turn later, so that the turn of the swap is measured as a whole.
+      setTimeout(() => settle(load), 50);
+    },
+    failed: (errors) => {
+      throw new Error(`load failed: ${errors[0]?.text}`);
+    },
+    unreachable: (reason) => {
+      throw new Error(reason);
+    },
+    reachable: () => undefined,
+  };
+  const take = async () => {
+    const load = await next;
+    next = new Promise((resolve) => {
+      settle = resolve;
+    });
+    return load;
+  };
+  return { listener, next: take };
+}
+
+/** Spins the event loop; returns what ends it and tells the longest time between two turns. */
+function startHoldMeter(): () => number {
+  let longestMs = 0;
+  let lastMs = performance.now();
+  let isRunning = true;
+  const turn = () => {
+    const nowMs = performance.now();
+    if (nowMs - lastMs > longestMs) longestMs = nowMs - lastMs;
+    lastMs = nowMs;
+    if (isRunning) setImmediate(turn);
+  };
+  setImmediate(turn);
+  return () => {
+    isRunning = false;
+    return longestMs;
+  };
+}
+
+function peakMemoryMb(): number {
+  const line = /^VmHWM:\s+(\d+) kB$/m.exec(readFileSync('/proc/self/status', 'utf8'));
+  if (line === null) throw new Error('/proc/self/status does not tell VmHWM');
+  return (Number(line[1]) * 1024) / 1e6;
+}
+
+function print(figures: LoadFigures): void {
+  const { rules, fileMiB, idleLongestHoldMs } = figures;
+  console.log(`${rules} rules in one file of ${fileMiB.toFixed(1)} MiB`);
+  for (const [name, ms, peak, hold] of [
+    ['load', figures.loadMs, figures.peakMb, figures.longestHoldMs],
+    ['reload', figures.reloadMs, figures.reloadPeakMb, figures.reloadLongestHoldMs],
+  ] as const) {
+    const cells = [`${ms.toFixed(0)} ms`, `peak ${peak.toFixed(0)} MB`, `longest hold ${hold.toFixed(1)} ms`];
+    console.log(`  ${name.padEnd(7)} ${cells.join(', ')} (idle ${idleLongestHoldMs.toFixed(1)} ms)`);
+  }
+}

@@ -1,0 +1,49 @@
+import type { RuleError } from '../../rules/rule-error.ts';
+import type { RuleTable } from '../../rules/rule-table.ts';
+
+/** A good load: replaces all rules of the load before it. */
+export interface LoadedRules {
+  table: RuleTable;
+  domains: number;
+  /** Descriptors on all levels. */
+  rules: number;
+  /** How many files (or resources) were read. */
+  sources: number;
+  /** From the start of the load to the table in hand; the wait for a burst of changes to end is not in it. */
+  loadMs: number;
+  warnings: readonly RuleError[];
+}
+
+export interface ConfigListener {
+  loaded(result: LoadedRules): void;
+  /** The rules of the last good load stay in force. `total` counts the errors that `errors` had no room for as well. */
+  failed(errors: readonly RuleError[], total: number): void;
+  /** Changes are not noticed until `reachable`. Told once, however long it lasts. */
+  unreachable(reason: string): void;
+  /** Changes are noticed again; a load follows where something may have been missed. */
+  reachable(): void;
+}
+
+/** Where rules come from. Loads come one after another, never two at once. */
+export interface ConfigSource {
+  /**
+   * Follows changes and begins the first load, whose result goes to the listener.
+   * Rejects with a ConfigSourceError when rules can never arrive.
+   */
+  start(listener: ConfigListener): Promise<void>;
+  /** The listener is not called again, not even for a load under way. */
+  close(): Promise<void>;
+}
+
+export type ConfigSourceErrorCode = 'unwatchable' | 'app-directory-outside';
+
+/** A source that cannot start: a fault of its settings or of its surroundings, not of the rules. */
+export class ConfigSourceError extends Error {
+  readonly code: ConfigSourceErrorCode;
+
+  constructor(code: ConfigSourceErrorCode, message: string, options?: ErrorOptions) {
+    super(message, options);
+    this.name = 'ConfigSourceError';
+    this.code = code;
+  }
+}

@@ -1,0 +1,307 @@
+import {
+  appendFileSync,
+  chmodSync,
+  mkdirSync,
+  mkdtempSync,
+  renameSync,
+  rmSync,
+  symlinkSync,
+  unlinkSync,
+  watch,
+  writeFileSync,
+} from 'node:fs';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { ManualTimers } from '../../../test/support/manual-timers.ts';
+import { ConfigSourceError } from '../config-source.ts';
+import { ChangeWatch } from './change-watch.ts';
+import { fileLayout } from './file-layout.ts';
+
+const checkIntervalMs = 1000;
+
+let base: string;
+let changeWatch: ChangeWatch | undefined;
+let timers: ManualTimers;
+/** What the listener was told, in order: `changed <entry>`, `lost <reason>`, `found`. */
+let told: string[];
+
+beforeEach(() => {
+  base = mkdtempSync(join(tmpdir(), 'weir-watch-'));
+  timers = new ManualTimers();
+  told = [];
+});
+afterEach(() => {
+  changeWatch?.close();
+  rmSync(base, { recursive: true, force: true });
+});
+
+function startWatch(root: string, watchRoot: boolean): void {
+  const paths = {
+    root: at(root),
+    subdirectory: '',
+    appDirectory: 'config',
+    ignoreDotFiles: false,
+    watchRoot,
+  };
+  const listener = {
+    changed: (entry: string | undefined) => told.push(`changed ${entry ?? '(any)'}`),
+    lost: (reason: string) => told.push(`lost ${reason}`),
+    found: () => told.push('found'),
+  };
+  changeWatch = new ChangeWatch(fileLayout(paths), listener, { timers, checkIntervalMs });
+  changeWatch.start();
+}
+
+const at = (path: string) => join(base, path);
+const toldOf = (line: string) =>
+  vi.waitFor(() => expect(told).toContain(line), { interval: 2, timeout: 5000 });
+
+function write(path: string): void {
+  mkdirSync(dirname(at(path)), { recursive: true });
+  writeFileSync(at(path), 'domain: d\n');
+}
+
+/** `ln -sfn` as it is done without a moment in which the link is missing. */
+function relink(target: string, path: string): void {
+  symlinkSync(target, at(`${path}.new`));
+  renameSync(at(`${path}.new`), at(path));
+}
+
+/** Every event until now was handed to the watches: inotify keeps their order. */
+async function eventsHandedOver(): Promise<void> {
+  const { promise, resolve } = Promise.withResolvers<void>();
+  const watcher = watch(base, (_kind, entry) => {
+    if (entry === 'marker') resolve();
+  });
+  writeFileSync(at('marker'), '');
+  await promise;
+  watcher.close();
+}
+
+interface Step {
+  name: string;
+  act: () => void;
+}
+
+describe('ChangeWatch of the app directory', () => {
+  beforeEach(() => {
+    write('root/config/a.yaml');
+    write('root/config/sub/b.yaml');
+    write('outside/c.yaml');
+    startWatch('root', false);
+  });
+
+  const triggers: (Step & { entry: string })[] = [
+    { name: 'create', entry: 'c.yaml', act: () => write('root/config/c.yaml') },
+    { name: 'write', entry: 'a.yaml', act: () => appendFileSync(at('root/config/a.yaml'), '#') },
+    { name: 'truncation', entry: 'a.yaml', act: () => writeFileSync(at('root/config/a.yaml'), '') },
+    { name: 'chmod', entry: 'a.yaml', act: () => chmodSync(at('root/config/a.yaml'), 0o600) },
+    { name: 'remove', entry: 'a.yaml', act: () => unlinkSync(at('root/config/a.yaml')) },
+    {
+      name: 'move-in',
+      entry: 'c.yaml',
+      act: () => renameSync(at('outside/c.yaml'), at('root/config/c.yaml')),
+    },
+    {
+      name: 'move over a file',
+      entry: 'a.yaml',
+      act: () => renameSync(at('outside/c.yaml'), at('root/config/a.yaml')),
+    },
+    {
+      name: 'move out, which to inotify by way of Node is a remove',
+      entry: 'a.yaml',
+      act: () => renameSync(at('root/config/a.yaml'), at('outside/a.yaml')),
+    },
+    { name: 'symbolic link', entry: 'l.yaml', act: () => symlinkSync('a.yaml', at('root/config/l.yaml')) },
+    { name: 'new subdirectory', entry: 'new', act: () => mkdirSync(at('root/config/new')) },
+    { name: 'chmod of the directory itself', entry: '(any)', act: () => chmodSync(at('root/config'), 0o700) },
+  ];
+  it.each(triggers)('tells of a $name', async ({ act, entry }) => {
+    act();
+    await toldOf(`changed ${entry}`);
+  });
+
+  const nonTriggers: Step[] = [
+    { name: 'a file in a subdirectory', act: () => write('root/config/sub/c.yaml') },
+    { name: 'a write in a subdirectory', act: () => appendFileSync(at('root/config/sub/b.yaml'), '#') },
+    { name: 'a file beside the directory', act: () => write('root/config.yaml') },
+    { name: 'nothing', act: () => undefined },
+  ];
+  it.each(nonTriggers)('is silent at $name', async ({ act }) => {
+    act();
+    await eventsHandedOver();
+    expect(told).toEqual([]);
+    mkdirSync(at('root/config/sentinel'));
+    await toldOf('changed sentinel');
+    expect(told).toEqual(['changed sentinel']);
+  });
+
+  it('tells of the swap of a ConfigMap', async () => {
+    write('root/config/..2026_2/a.yaml');
+    relink('..2026_2', 'root/config/..data');
+    await toldOf('changed ..data');
+  });
+
+  it('goes on after the directory was removed and made again', async () => {
+    rmSync(at('root/config'), { recursive: true });
+    const reason = `unable to watch file (${at('root/config')}): no such file or directory`;
+    await toldOf(`lost ${reason}`);
+    for (const line of told.filter((line) => line.startsWith('lost'))) expect(line).toBe(`lost ${reason}`);
+
+    timers.advance(checkIntervalMs);
+    mkdirSync(at('root/config'));
+    told = [];
+    await vi.waitFor(() => {
+      timers.advance(checkIntervalMs);
+      expect(told).toEqual(['found', 'changed (any)']);
+    });
+    write('root/config/new.yaml');
+    await toldOf('changed new.yaml');
+  });
+
+  it('follows the path when another directory takes the place', async () => {
+    mkdirSync(at('next'));
+    renameSync(at('root/config'), at('previous'));
+    renameSync(at('next'), at('root/config'));
+    await toldOf('changed (any)');
+    told = [];
+    write('previous/old.yaml');
+    write('root/config/new.yaml');
+    await toldOf('changed new.yaml');
+    expect(told).not.toContain('changed old.yaml');
+  });
+
+  it('says nothing after close', async () => {
+    changeWatch?.close();
+    write('root/config/c.yaml');
+    await new Promise((resolve) => setTimeout(resolve, 50));
+    expect(told).toEqual([]);
+    expect(timers.size).toBe(0);
+  });
+});
+
+describe('ChangeWatch of the app directory behind a symbolic link', () => {
+  it('follows the link when it is turned elsewhere', async () => {
+    write('v1/config/a.yaml');
+    write('v2/config/a.yaml');
+    relink('v1', 'current');
+    startWatch('current', false);
+    relink('v2', 'current');
+    await vi.waitFor(() => {
+      timers.advance(checkIntervalMs);
+      expect(told).toEqual(['changed (any)']);
+    });
+    write('v2/config/b.yaml');
+    await toldOf('changed b.yaml');
+  });
+});
+
+describe('ChangeWatch of the root', () => {
+  beforeEach(() => {
+    write('v1/config/a.yaml');
+    write('v2/config/a.yaml');
+    relink('v1', 'current');
+    startWatch('current', true);
+  });
+
+  const triggers: Step[] = [
+    { name: 'a link renamed over it', act: () => relink('v2', 'current') },
+    { name: 'a link renamed over it that leads to the same place', act: () => relink('v1', 'current') },
+    {
+      name: 'a link removed and made again',
+      act: () => {
+        unlinkSync(at('current'));
+        symlinkSync('v2', at('current'));
+      },
+    },
+    {
+      name: 'a directory in place of the link',
+      act: () => {
+        unlinkSync(at('current'));
+        renameSync(at('v2'), at('current'));
+      },
+    },
+  ];
+  it.each(triggers)('tells of $name', async ({ act }) => {
+    act();
+    await toldOf('changed current');
+  });
+
+  const nonTriggers: Step[] = [
+    { name: 'an edit inside', act: () => appendFileSync(at('v1/config/a.yaml'), '#') },
+    { name: 'a new file inside', act: () => write('v1/config/b.yaml') },
+    { name: 'a removed file inside', act: () => unlinkSync(at('v1/config/a.yaml')) },
+    { name: 'its removal', act: () => unlinkSync(at('current')) },
+    { name: 'its move elsewhere', act: () => renameSync(at('current'), at('old')) },
+    { name: 'a neighbour', act: () => write('current2') },
+    { name: 'nothing', act: () => undefined },
+  ];
+  it.each(nonTriggers)('is silent at $name', async ({ act }) => {
+    act();
+    await eventsHandedOver();
+    expect(told).toEqual([]);
+    relink('v2', 'current');
+    await toldOf('changed current');
+    expect(told).toEqual(['changed current']);
+  });
+
+  it('goes on after the parent was exchanged', async () => {
+    changeWatch?.close();
+    for (const parent of ['p1', 'p2']) {
+      mkdirSync(at(parent));
+      symlinkSync('../v1', at(`${parent}/current`));
+    }
+    relink('p1', 'parent');
+    startWatch('parent/current', true);
+    relink('p2', 'parent');
+    await vi.waitFor(() => {
+      timers.advance(checkIntervalMs);
+      expect(told).toEqual(['changed (any)']);
+    });
+    relink('../v2', 'p2/current');
+    await toldOf('changed current');
+  });
+});
+
+describe('ChangeWatch of a root that is a directory', () => {
+  beforeEach(() => {
+    write('current/config/a.yaml');
+    startWatch('current', true);
+  });
+
+  it.each<Step>([
+    { name: 'its change of mode', act: () => chmodSync(at('current'), 0o700) },
+    { name: 'an edit inside', act: () => write('current/config/b.yaml') },
+  ])('is silent at $name', async ({ act }) => {
+    act();
+    await eventsHandedOver();
+    expect(told).toEqual([]);
+    write('next/config/a.yaml');
+    renameSync(at('current'), at('old'));
+    renameSync(at('next'), at('current'));
+    await toldOf('changed current');
+    expect(told).toEqual(['changed current']);
+  });
+});
+
+describe('ChangeWatch without anything to watch', () => {
+  it('refuses a missing parent of the root', () => {
+    const act = () => startWatch('none/current', true);
+    expect(act).toThrow(ConfigSourceError);
+    expect(act).toThrow(`unable to watch file (${at('none')}): no such file or directory`);
+  });
+
+  it('accepts a missing root, and tells when it appears', async () => {
+    startWatch('current', true);
+    write('current/config/a.yaml');
+    await toldOf('changed current');
+  });
+
+  it('refuses a missing app directory', () => {
+    mkdirSync(at('root'));
+    expect(() => startWatch('root', false)).toThrow(
+      `unable to watch file (${at('root/config')}): no such file or directory`,
+    );
+  });
+});

@@ -1,0 +1,282 @@
+import {
+  mkdirSync,
+  mkdtempSync,
+  readlinkSync,
+  renameSync,
+  rmSync,
+  symlinkSync,
+  truncateSync,
+  unlinkSync,
+  writeFileSync,
+} from 'node:fs';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { systemClock } from '../../../process/clock.ts';
+import { systemTimers } from '../../../process/timers.ts';
+import { formatRuleError } from '../../../rules/rule-error.ts';
+import { ConfigSourceError, type LoadedRules } from '../config-source.ts';
+import type { RuntimePaths } from './file-layout.ts';
+import { FileConfigSource, type FileSourceLimits } from './file-source.ts';
+
+type Event = { loaded: LoadedRules } | { failed: string[]; total: number } | { reach: string };
+
+let root: string;
+let source: FileConfigSource | undefined;
+let events: Event[];
+
+beforeEach(() => {
+  root = mkdtempSync(join(tmpdir(), 'weir-source-'));
+  events = [];
+});
+afterEach(async () => {
+  await source?.close();
+  rmSync(root, { recursive: true, force: true });
+});
+
+interface Setup {
+  paths?: Partial<RuntimePaths>;
+  mergeDomains?: boolean;
+  limits?: Partial<FileSourceLimits>;
+}
+
+async function start({ paths, mergeDomains = false, limits = {} }: Setup = {}): Promise<void> {
+  source = new FileConfigSource({
+    paths: {
+      root,
+      subdirectory: '',
+      appDirectory: 'config',
+      ignoreDotFiles: false,
+      watchRoot: false,
+      ...paths,
+    },
+    mergeDomains,
+    clock: systemClock,
+    timers: systemTimers,
+    limits: { checkIntervalMs: 50, ...limits },
+  });
+  await source.start({
+    loaded: (loaded) => events.push({ loaded }),
+    failed: (errors, total) => events.push({ failed: errors.map(formatRuleError), total }),
+    unreachable: (reason) => events.push({ reach: reason }),
+    reachable: () => events.push({ reach: 'reachable' }),
+  });
+}
+
+/** Waits for the next event and takes it. */
+async function next(): Promise<Event> {
+  await vi.waitFor(() => expect(events).not.toEqual([]), { interval: 5, timeout: 10_000 });
+  return events.shift()!;
+}
+
+async function nextDomains(...names: string[]): Promise<void> {
+  const event = await next();
+  expect(event).toHaveProperty('loaded');
+  if (!('loaded' in event)) return;
+  expect(event.loaded.domains).toBe(names.length);
+  for (const name of names) expect(event.loaded.table.hasDomain(name)).toBe(true);
+}
+
+/** Waits for twice the longest wait before a load, and for the load. */
+async function expectSilence(): Promise<void> {
+  await new Promise((resolve) => setTimeout(resolve, 400));
+  expect(events).toEqual([]);
+}
+
+function write(path: string, text: string): void {
+  mkdirSync(dirname(join(root, path)), { recursive: true });
+  writeFileSync(join(root, path), text);
+}
+
+function relink(target: string, path: string): void {
+  symlinkSync(target, join(root, `${path}_tmp`));
+  renameSync(join(root, `${path}_tmp`), join(root, path));
+}
+
+function domain(name: string): string {
+  return `domain: ${name}\ndescriptors:\n  - key: k\n    rate_limit: {unit: minute, requests_per_unit: 5}\n`;
+}
+
+describe('FileConfigSource', () => {
+  it('loads what is there at the start', async () => {
+    write('config/a.yaml', domain('a'));
+    write('config/b.yml', domain('b'));
+    await start();
+    const event = await next();
+    expect(event).toMatchObject({ loaded: { domains: 2, rules: 2, sources: 2, warnings: [] } });
+    if ('loaded' in event) {
+      expect(event.loaded.loadMs).toBeGreaterThan(0);
+      expect(event.loaded.table.match('a', [{ key: 'k', value: 'v' }])?.rule.requestsPerUnit).toBe(5);
+    }
+  });
+
+  it('loads an empty directory as no rules', async () => {
+    mkdirSync(join(root, 'config'));
+    await start();
+    expect(await next()).toMatchObject({ loaded: { domains: 0, rules: 0, sources: 0 } });
+  });
+
+  it('loads again when a file changes', async () => {
+    write('config/a.yaml', domain('a'));
+    await start();
+    await nextDomains('a');
+    write('config/b.yaml', domain('b'));
+    await nextDomains('a', 'b');
+    unlinkSync(join(root, 'config/a.yaml'));
+    await nextDomains('b');
+    await expectSilence();
+  });
+
+  it('makes one load of a burst', async () => {
+    write('config/a.yaml', domain('a'));
+    await start();
+    await nextDomains('a');
+    for (let index = 0; index < 200; index += 1) write(`config/b${index}.yaml`, domain(`b${index}`));
+    truncateSync(join(root, 'config/a.yaml'));
+    write('config/a.yaml', domain('a'));
+    expect(await next()).toMatchObject({ loaded: { domains: 201 } });
+    await expectSilence();
+  });
+
+  it('makes exactly one more load of changes during a load', async () => {
+    write('config/a.yaml', domain('a'));
+    await start({ limits: { quietMs: 0 } });
+    for (const name of ['b', 'c', 'd']) write(`config/${name}.yaml`, domain(name));
+    await next();
+    await nextDomains('a', 'b', 'c', 'd');
+    await expectSilence();
+  });
+
+  it('goes on after a broken load, whose errors it tells all', async () => {
+    write('config/a.yaml', domain('a'));
+    await start();
+    await nextDomains('a');
+    write('config/b.yaml', 'domain: b\ndescriptors:\n  - value: v\n  - key: ""\n');
+    write('config/c.yaml', 'domain: ""\n');
+    expect(await next()).toEqual({
+      failed: [
+        'b.yaml:3:5: descriptor has empty key',
+        'b.yaml:4:10: descriptor has empty key',
+        'c.yaml:1:9: config file cannot have empty domain',
+      ],
+      total: 3,
+    });
+    write('config/b.yaml', domain('b'));
+    unlinkSync(join(root, 'config/c.yaml'));
+    await nextDomains('a', 'b');
+  });
+
+  it('merges files of one domain only when told to', async () => {
+    write('config/a.yaml', domain('a'));
+    write('config/b.yaml', domain('a').replace('key: k', 'key: l'));
+    await start({ mergeDomains: true });
+    await nextDomains('a');
+    await source?.close();
+    await start();
+    expect(await next()).toEqual({
+      failed: ["b.yaml:1:9: duplicate domain 'a' in config file"],
+      total: 1,
+    });
+  });
+
+  it('refuses more bytes than the bound and names it', async () => {
+    write('config/a.yaml', domain('a'));
+    write('config/b.yaml', domain('b'));
+    await start({ limits: { maxBytes: 100 } });
+    expect(await next()).toEqual({
+      failed: ['b.yaml: the rule files up to this one hold 174 bytes, the bound is 100'],
+      total: 1,
+    });
+  });
+
+  it('tells what it skipped', async () => {
+    write('config/a.yaml', domain('a'));
+    write('more/b.yaml', domain('b'));
+    symlinkSync('../more', join(root, 'config/more'));
+    await start();
+    const event = await next();
+    expect('loaded' in event && event.loaded.warnings.map(formatRuleError)).toEqual([
+      'more: symbolic link to a directory, which is not followed',
+    ]);
+  });
+
+  it.each([false, true])('follows a ConfigMap mount with ignoreDotFiles=%s', async (ignoreDotFiles) => {
+    write('config/..2026_1/rules.yaml', domain('one'));
+    symlinkSync('..2026_1', join(root, 'config/..data'));
+    symlinkSync('..data/rules.yaml', join(root, 'config/rules.yaml'));
+    await start({ paths: { ignoreDotFiles } });
+    await nextDomains('one');
+
+    write('config/..2026_2/rules.yaml', domain('two'));
+    const old = readlinkSync(join(root, 'config/..data'));
+    relink('..2026_2', 'config/..data');
+    rmSync(join(root, 'config', old), { recursive: true });
+    await nextDomains('two');
+    await expectSilence();
+  });
+
+  it('follows a ConfigMap whose ..data is the root', async () => {
+    write('..2026_1/config/rules.yaml', domain('one'));
+    symlinkSync('..2026_1', join(root, '..data'));
+    await start({ paths: { root: join(root, '..data'), watchRoot: true } });
+    await nextDomains('one');
+    write('..2026_2/config/rules.yaml', domain('two'));
+    relink('..2026_2', '..data');
+    await nextDomains('two');
+  });
+
+  it('loads again when the watched root is replaced, not when it is edited', async () => {
+    write('v1/rl/config/a.yaml', domain('a'));
+    write('v2/rl/config/b.yaml', domain('b'));
+    symlinkSync('v1', join(root, 'current'));
+    await start({ paths: { root: join(root, 'current'), subdirectory: 'rl', watchRoot: true } });
+    await nextDomains('a');
+    write('v1/rl/config/c.yaml', domain('c'));
+    unlinkSync(join(root, 'current'));
+    await expectSilence();
+    relink('v2', 'current');
+    await nextDomains('b');
+  });
+
+  it('keeps the rules while the app directory is missing, and follows its successor', async () => {
+    write('config/a.yaml', domain('a'));
+    await start();
+    await nextDomains('a');
+    renameSync(join(root, 'config'), join(root, 'gone'));
+    const reason = `unable to watch file (${join(root, 'config')}): no such file or directory`;
+    expect(await next()).toEqual({ reach: reason });
+    write('config.new/b.yaml', domain('b'));
+    renameSync(join(root, 'config.new'), join(root, 'config'));
+    expect(await next()).toEqual({ reach: 'reachable' });
+    await nextDomains('b');
+    write('config/c.yaml', domain('c'));
+    await nextDomains('b', 'c');
+  });
+
+  it('has no rules while the root is missing, and loads when it appears', async () => {
+    await start({ paths: { root: join(root, 'current'), watchRoot: true } });
+    const event = await next();
+    expect(event).toMatchObject({ loaded: { domains: 0 } });
+    expect('loaded' in event && event.loaded.warnings.map(formatRuleError)).toEqual([
+      `${join(root, 'current')}: no such file or directory`,
+    ]);
+    write('v1/config/a.yaml', domain('a'));
+    relink('v1', 'current');
+    await nextDomains('a');
+  });
+
+  it('does not start where nothing can be watched', async () => {
+    await expect(start()).rejects.toThrow(ConfigSourceError);
+    await expect(start()).rejects.toThrow(
+      `unable to watch file (${join(root, 'config')}): no such file or directory`,
+    );
+  });
+
+  it('says nothing after close, not even of a load under way', async () => {
+    write('config/a.yaml', domain('a'));
+    await start();
+    await source?.close();
+    write('config/b.yaml', domain('b'));
+    await expectSilence();
+  });
+});

@@ -1,0 +1,121 @@
+import type { Clock } from '../../../process/clock.ts';
+import type { Timers } from '../../../process/timers.ts';
+import { RuleTable } from '../../../rules/rule-table.ts';
+import type { ConfigListener, ConfigSource } from '../config-source.ts';
+import { ChangeWatch } from './change-watch.ts';
+import { type FileLayout, fileLayout, type RuntimePaths } from './file-layout.ts';
+import type { LoadOutcome } from './load-rules.ts';
+import { type LoadThread, type LoadThreadLimits, startLoadThread } from './load-thread.ts';
+import { ReloadSchedule } from './reload-schedule.ts';
+
+export interface FileConfigSourceOptions {
+  paths: RuntimePaths;
+  /** MERGE_DOMAIN_CONFIG. */
+  mergeDomains: boolean;
+  clock: Clock;
+  timers: Timers;
+  limits?: Partial<FileSourceLimits>;
+}
+
+/** Bounds and waits we chose ourselves. */
+export interface FileSourceLimits extends LoadThreadLimits {
+  /** A burst of changes ends when nothing changed for so long. */
+  quietMs: number;
+  /** So late at most a load starts after a change, however long the burst. */
+  maxDelayMs: number;
+  /** How often the watched path is checked to still lead to the directory watched. */
+  checkIntervalMs: number;
+  /** Of all rule files together. */
+  maxBytes: number;
+}
+
+export const defaultFileSourceLimits: Readonly<FileSourceLimits> = {
+  quietMs: 50,
+  maxDelayMs: 500,
+  checkIntervalMs: 1_000,
+  maxBytes: 256 * 1024 * 1024,
+  maxHeapMiB: 4_096,
+  timeoutMs: 300_000,
+};
+
+/** Rules from files on disk, loaded anew whenever they change. */
+export class FileConfigSource implements ConfigSource {
+  readonly #options: FileConfigSourceOptions;
+  readonly #limits: FileSourceLimits;
+  readonly #schedule: ReloadSchedule;
+  #watch: ChangeWatch | undefined;
+  #callOffLoad: (() => void) | undefined;
+  #thread: LoadThread | undefined;
+  #isClosed = false;
+
+  constructor(options: FileConfigSourceOptions) {
+    this.#options = options;
+    this.#limits = { ...defaultFileSourceLimits, ...options.limits };
+    this.#schedule = new ReloadSchedule(this.#limits);
+  }
+
+  /** Watches before it loads, so that no change falls between. */
+  async start(listener: ConfigListener): Promise<void> {
+    const layout = fileLayout(this.#options.paths);
+    this.#watch = new ChangeWatch(
+      layout,
+      {
+        changed: () => {
+          this.#schedule.changed(this.#options.clock.monotonicMs());
+          this.#setTimer(layout, listener);
+        },
+        lost: (reason) => listener.unreachable(reason),
+        found: () => listener.reachable(),
+      },
+      { timers: this.#options.timers, checkIntervalMs: this.#limits.checkIntervalMs },
+    );
+    this.#watch.start();
+    void this.#load(layout, listener);
+  }
+
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    this.#watch?.close();
+    this.#callOffLoad?.();
+    this.#thread?.stop();
+    await this.#thread?.outcome;
+  }
+
+  #setTimer(layout: FileLayout, listener: ConfigListener): void {
+    this.#callOffLoad?.();
+    const { dueMs } = this.#schedule;
+    if (dueMs === undefined || this.#isClosed) return;
+    const waitMs = Math.max(0, dueMs - this.#options.clock.monotonicMs());
+    this.#callOffLoad = this.#options.timers.after(waitMs, () => void this.#load(layout, listener));
+  }
+
+  async #load(layout: FileLayout, listener: ConfigListener): Promise<void> {
+    const startMs = this.#options.clock.monotonicMs();
+    this.#schedule.started();
+    const { mergeDomains, timers } = this.#options;
+    const request = { layout, mergeDomains, maxBytes: this.#limits.maxBytes };
+    this.#thread = startLoadThread(request, { ...this.#limits, timers });
+    const outcome = await this.#thread.outcome;
+    this.#thread = undefined;
+    if (this.#isClosed) return;
+    this.#schedule.ended();
+    this.#setTimer(layout, listener);
+    this.#deliver(outcome, startMs, listener);
+  }
+
+  #deliver(outcome: LoadOutcome, startMs: number, listener: ConfigListener): void {
+    if (!outcome.ok) {
+      listener.failed(outcome.errors, outcome.total);
+      return;
+    }
+    const table = new RuleTable(outcome.bytes);
+    listener.loaded({
+      table,
+      domains: table.domainCount,
+      rules: table.ruleCount,
+      sources: outcome.sources,
+      loadMs: this.#options.clock.monotonicMs() - startMs,
+      warnings: outcome.warnings,
+    });
+  }
+}

@@ -1,0 +1,37 @@
+import { compileRules } from '../../../rules/compile-rules.ts';
+import { readRuleFiles } from '../../../rules/read-rule-files.ts';
+import type { RuleError } from '../../../rules/rule-error.ts';
+import type { FileLayout } from './file-layout.ts';
+import { listRuleFiles } from './list-files.ts';
+import { readFiles } from './read-files.ts';
+
+/** What one load needs to know. Plain data: it goes to the loading thread. */
+export interface LoadRequest {
+  layout: FileLayout;
+  mergeDomains: boolean;
+  /** Of all rule files together. */
+  maxBytes: number;
+}
+
+export type LoadOutcome =
+  | { ok: true; bytes: ArrayBuffer; sources: number; warnings: RuleError[] }
+  | { ok: false; errors: RuleError[]; total: number };
+
+/** From the paths to the bytes of a RuleTable. Blocks; run where nobody waits for answers. */
+export function loadRules({ layout, mergeDomains, maxBytes }: LoadRequest): LoadOutcome {
+  const listing = listRuleFiles(layout);
+  const contents = readFiles(listing.files, maxBytes);
+  const fileErrors = [...listing.errors, ...contents.errors];
+  if (fileErrors.some((error) => error.code === 'too-large')) {
+    return { ok: false, errors: fileErrors, total: fileErrors.length };
+  }
+  const { sources, errors, errorCount, warnings } = readRuleFiles(contents.files, { mergeDomains: true });
+  const total = fileErrors.length + errorCount;
+  if (total > 0) return { ok: false, errors: [...fileErrors, ...errors], total };
+  return {
+    ok: true,
+    bytes: compileRules(sources),
+    sources: sources.length,
+    warnings: [...listing.warnings, ...contents.warnings, ...warnings],
+  };
+}

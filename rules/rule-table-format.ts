@@ -1,0 +1,263 @@
+/**
+ * The bytes of a compiled rule table: made once by `compileRules`, possibly in another thread, and matched on as they are.
+ *
+ * A header of 32-bit words (`Header`), then the sections, each given by offset and length in the header. All sections
+ * are 32-bit words but the last two, which are UTF-16 code units. Byte order is the machine's own: a table is handed
+ * between threads, never stored.
+ *
+ *  nodes           one record (`Node`) a rule, domain and root. Node 0 is the root, its children are the domains, theirs
+ *                  the rules. Children of one node have consecutive numbers in the order of their declaration, so that
+ *                  "declared first" means "smaller number".
+ *  nodeIndex       (parent, hash of the composite key) -> node. A composite is `key`, or `key_value`. A domain's is its name.
+ *  sortedChildren  at a node's first child: the numbers of its children sorted by composite
+ *  extras          name, replaces and metadata of the rules that have any
+ *  strings         all text; records point into it with offset and length
+ *
+ * Rules with a `*` stand in `nodeIndex` too (for values that equal the pattern) and in a level, one for each parent:
+ *
+ *  levels          (`Level`) which lengths its prefixes and suffixes have, and where its automaton starts
+ *  lengths         the distinct lengths, ascending
+ *  prefixes        (`Prefix`) text before the first `*`; prefixIndex: (level, hash) -> prefix
+ *  suffixes        (`Suffix`) text after the last `*`; suffixIndex: (level, hash from the end) -> suffix
+ *  groups          (`Group`) the patterns that share prefix and suffix; groupIndex: (prefix, suffix) -> group
+ *  buckets         (`Bucket`) those of a group that share the literal which is rarest there; bucketIndex: (group, literal) -> bucket
+ *  patterns        (`Pattern`) one rule's literals between the stars; their numbers in `parts`
+ *  literals        the length of each literal, by its number
+ *  states, labels  an Aho-Corasick automaton a level, which finds all its literals in one pass (`State`)
+ */
+import { createHash } from 'node:crypto';
+
+const wordSections = [
+  'nodes',
+  'nodeIndex',
+  'sortedChildren',
+  'extras',
+  'levels',
+  'lengths',
+  'prefixes',
+  'prefixIndex',
+  'suffixes',
+  'suffixIndex',
+  'groups',
+  'groupIndex',
+  'buckets',
+  'bucketIndex',
+  'patterns',
+  'parts',
+  'literals',
+  'states',
+] as const;
+const unitSections = ['labels', 'strings'] as const;
+
+/** The sections as views on one buffer. */
+export type RuleTableSections = Record<(typeof wordSections)[number], Int32Array> &
+  Record<(typeof unitSections)[number], Uint16Array>;
+
+/** What the header says about the content. */
+export interface RuleTableCounts {
+  rules: number;
+  /** Levels of the deepest rule: no longer descriptor matches. */
+  maxDepth: number;
+}
+
+/** A buffer whose header was checked. */
+export interface OpenRuleTable {
+  sections: RuleTableSections;
+  counts: RuleTableCounts;
+  /** 16 hexadecimal digits: equal for equal content, whatever the split into files. */
+  contentHash: string;
+}
+
+/** Words of a record in `nodes`. */
+export const Node = {
+  compositeOffset: 0,
+  compositeLength: 1,
+  /** `NodeFlag`s, and the unit from bit 8 on. */
+  flags: 2,
+  /** uint32 bits. */
+  requestsPerUnit: 3,
+  /** Number of the level that holds the children with a `*`; 0 for none. */
+  level: 4,
+  /** Position in `extras`, -1 for none. */
+  extra: 5,
+  firstChild: 6,
+  childCount: 7,
+  words: 8,
+} as const;
+
+/** Bits of `Node.flags`. */
+export const NodeFlag = {
+  hasLimit: 1,
+  unlimited: 2,
+  shadowMode: 4,
+  quotaMode: 8,
+  detailedMetric: 16,
+  valueToMetric: 32,
+  shareThreshold: 64,
+} as const;
+export const nodeUnitShift = 8;
+
+/** In `extras`: these five, then offset and length of each replaced name. */
+export const Extra = {
+  nameOffset: 0,
+  nameLength: 1,
+  metadataOffset: 2,
+  /** 0: no metadata. The text is JSON. */
+  metadataLength: 3,
+  replacesCount: 4,
+  words: 5,
+} as const;
+
+/** Record 0 is unused, so that 0 can say "no level". */
+export const Level = {
+  prefixLengths: 0,
+  prefixLengthCount: 1,
+  suffixLengths: 2,
+  suffixLengthCount: 3,
+  /** First state of the automaton, -1 when no pattern has a literal between two stars. */
+  root: 4,
+  words: 5,
+} as const;
+
+/** `firstNode` of a prefix, group or bucket: the smallest node in it. */
+export const Prefix = {
+  offset: 0,
+  length: 1,
+  firstNode: 2,
+  firstGroup: 3,
+  groupCount: 4,
+  words: 5,
+} as const;
+
+/** Words of a record in `suffixes`. */
+export const Suffix = { offset: 0, length: 1, words: 2 } as const;
+
+/** Words of a record in `groups`. */
+export const Group = {
+  suffix: 0,
+  firstNode: 1,
+  /** The first pattern without a literal between the stars: prefix and suffix decide alone. `noNode` for none. */
+  bareNode: 2,
+  firstBucket: 3,
+  bucketCount: 4,
+  /** Length of prefix and suffix together: no shorter text matches. */
+  minLength: 5,
+  prefixLength: 6,
+  words: 7,
+} as const;
+
+/** Words of a record in `buckets`; a bucket's patterns stand in the order of their declaration. */
+export const Bucket = { literal: 0, firstNode: 1, firstPattern: 2, patternCount: 3, words: 4 } as const;
+
+/** Words of a record in `patterns`. */
+export const Pattern = { node: 0, firstPart: 1, partCount: 2, words: 3 } as const;
+
+/** Children of a state have consecutive numbers, ascending by label, up to the first child of the next state. */
+export const State = {
+  firstChild: 0,
+  /** The state of the longest proper suffix that the automaton knows. */
+  fail: 1,
+  /** The nearest state on the way of `fail` that ends a literal, -1 for none. */
+  shorterEnd: 2,
+  /** The literal that ends here, -1 for none. */
+  literal: 3,
+  words: 4,
+} as const;
+
+/** Larger than any node. */
+export const noNode = 0x7fffffff;
+
+const Header = {
+  magic: 0,
+  version: 1,
+  byteLength: 2,
+  checksum: 3,
+  contentHash: 4,
+  rules: 6,
+  maxDepth: 7,
+  sections: 8,
+  words: 8 + 2 * (wordSections.length + unitSections.length),
+} as const;
+const magic = 0x52495745;
+const version = 1;
+
+/** Lays the sections into one buffer of exactly their size. */
+export function packRuleTable(sections: RuleTableSections, counts: RuleTableCounts): ArrayBuffer {
+  const all = [...wordSections, ...unitSections];
+  let byteLength = Header.words * 4;
+  for (const name of all) byteLength += sections[name].byteLength;
+  const buffer = new ArrayBuffer(byteLength);
+  const bytes = new Uint8Array(buffer);
+  const header = new Int32Array(buffer, 0, Header.words);
+  header[Header.magic] = magic;
+  header[Header.version] = version;
+  header[Header.byteLength] = byteLength;
+  header[Header.rules] = counts.rules;
+  header[Header.maxDepth] = counts.maxDepth;
+  let offset = Header.words * 4;
+  for (const [i, name] of all.entries()) {
+    const section = sections[name];
+    header[Header.sections + 2 * i] = offset;
+    header[Header.sections + 2 * i + 1] = section.length;
+    bytes.set(new Uint8Array(section.buffer, section.byteOffset, section.byteLength), offset);
+    offset += section.byteLength;
+  }
+  const digest = createHash('sha256').update(bytes).digest();
+  header[Header.contentHash] = digest.readInt32BE(0);
+  header[Header.contentHash + 1] = digest.readInt32BE(4);
+  header[Header.checksum] = headerChecksum(header);
+  return buffer;
+}
+
+/** Views on the sections, without reading them. Throws a RangeError when the bytes are no whole table of this version. */
+export function openRuleTable(buffer: ArrayBuffer): OpenRuleTable {
+  const header = checkedHeader(buffer);
+  const sections: Partial<Record<string, Int32Array | Uint16Array>> = {};
+  let at: number = Header.sections;
+  for (const name of wordSections) {
+    sections[name] = new Int32Array(buffer, header[at++], header[at++]);
+  }
+  for (const name of unitSections) {
+    sections[name] = new Uint16Array(buffer, header[at++], header[at++]);
+  }
+  return {
+    sections: sections as RuleTableSections,
+    counts: { rules: header[Header.rules]!, maxDepth: header[Header.maxDepth]! },
+    contentHash: hexWord(header[Header.contentHash]!) + hexWord(header[Header.contentHash + 1]!),
+  };
+}
+
+function checkedHeader(buffer: ArrayBuffer): Int32Array {
+  if (buffer.byteLength < Header.words * 4) {
+    throw new RangeError(
+      `rule table of ${buffer.byteLength} bytes is shorter than its ${Header.words * 4} byte header`,
+    );
+  }
+  const header = new Int32Array(buffer, 0, Header.words);
+  if (header[Header.magic] !== magic) throw new RangeError('not a rule table: the first bytes differ');
+  if (header[Header.version] !== version) {
+    throw new RangeError(
+      `rule table of version ${header[Header.version]}, this program reads version ${version}`,
+    );
+  }
+  if (header[Header.byteLength] !== buffer.byteLength) {
+    throw new RangeError(
+      `rule table of ${header[Header.byteLength]} bytes arrived with ${buffer.byteLength} bytes`,
+    );
+  }
+  if (header[Header.checksum] !== headerChecksum(header))
+    throw new RangeError('rule table with a damaged header');
+  return header;
+}
+
+function headerChecksum(header: Int32Array): number {
+  let sum = 0;
+  for (let i = 0; i < header.length; i++) {
+    if (i !== Header.checksum) sum = (Math.imul(sum, 0x01000193) + header[i]! + 1) | 0;
+  }
+  return sum;
+}
+
+function hexWord(word: number): string {
+  return (word >>> 0).toString(16).padStart(8, '0');
+}

@@ -1,0 +1,324 @@
+/**
+ * Walks over YAML text line by line and reads the scalars that can be read with certainty.
+ * What it is not certain of it refuses by throwing `Uncertain`; the complete parser then decides.
+ */
+
+/** Thrown where the fast reader gives up. `problem` says what is wrong when something surely is. */
+export class Uncertain extends Error {
+  readonly problem: SyntaxProblem | undefined;
+
+  constructor(problem?: SyntaxProblem) {
+    super(problem?.text ?? 'not certain');
+    this.problem = problem;
+  }
+}
+
+/** A syntax error in the words of the Go service's YAML library. */
+export interface SyntaxProblem {
+  text: string;
+  offset: number;
+  /** False for those that the library reports without a line. */
+  hasLine?: boolean;
+  /** Where the library noticed it, if that is on another line. */
+  noticedAt?: number;
+}
+
+const TAB = 9;
+const LINE_FEED = 10;
+const CARRIAGE_RETURN = 13;
+const SPACE = 32;
+const DOUBLE_QUOTE = 34;
+const HASH = 35;
+const SINGLE_QUOTE = 39;
+const MINUS = 45;
+const DOT = 46;
+const COLON = 58;
+const BACKSLASH = 92;
+
+/** libyaml looks no further for the `:` behind a key. */
+const longestKey = 1024;
+
+/** 1 for characters that may start a plain scalar whatever follows. */
+const startsPlain = new Uint8Array(128);
+for (const char of 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_./<($^=~+;') {
+  startsPlain[char.charCodeAt(0)] = 1;
+}
+
+const escapes: Partial<Record<string, string>> = {
+  '"': '"',
+  '\\': '\\',
+  '/': '/',
+  n: '\n',
+  t: '\t',
+  r: '\r',
+};
+
+export class YamlCursor {
+  readonly text: string;
+  readonly end: number;
+  pos = 0;
+  /** Column of the content at `pos` when a line has just begun; -1 at the end of the document. */
+  column = 0;
+  lineStart = 0;
+  /** The decoded text of the quoted scalar just read, when it is not simply a slice. */
+  decoded: string | undefined;
+
+  constructor(text: string) {
+    this.text = text;
+    this.end = text.length;
+  }
+
+  /** Gives up over something that is surely wrong. */
+  fail(text: string, offset = this.pos): never {
+    throw new Uncertain({ text, offset });
+  }
+
+  /** Gives up: valid or not, this is for the complete parser. */
+  unsure(): never {
+    throw new Uncertain();
+  }
+
+  /** The character at `pos`; NaN at the end. */
+  peek(): number {
+    return this.text.charCodeAt(this.pos);
+  }
+
+  skipSpaces(): void {
+    const { text } = this;
+    while (text.charCodeAt(this.pos) === SPACE) this.pos++;
+  }
+
+  /** Whether nothing but a comment is left of this line. `pos` must be behind a space or at a line's start. */
+  atLineEnd(): boolean {
+    const char = this.text.charCodeAt(this.pos);
+    return char === LINE_FEED || char === CARRIAGE_RETURN || char === HASH || this.pos >= this.end;
+  }
+
+  /** Whether a space or the end of the line is at `offset`. */
+  isBlank(offset: number): boolean {
+    const char = this.text.charCodeAt(offset);
+    return char === SPACE || char === LINE_FEED || char === CARRIAGE_RETURN || offset >= this.end;
+  }
+
+  /** Ends the line, which must hold nothing more, and goes to the next content. */
+  endLine(): void {
+    while (isSpaceOrTab(this.peek())) this.pos++;
+    if (this.peek() === COLON) this.unsure();
+    if (!this.atLineEnd()) this.fail('did not find expected key');
+    if (this.peek() === HASH && !this.isCommentHere()) this.unsure();
+    this.toContent();
+  }
+
+  /** Whether a `#` at `pos` has the space before it that makes it a comment. */
+  isCommentHere(): boolean {
+    return this.pos === this.lineStart || isSpaceOrTab(this.text.charCodeAt(this.pos - 1));
+  }
+
+  /** Goes from the rest of a line, a comment or nothing, to the next line with content. */
+  toContent(): void {
+    const { text, end } = this;
+    for (;;) {
+      if (this.peek() === HASH) this.pos = this.#lineFeedFrom(this.pos);
+      if (this.peek() === CARRIAGE_RETURN) this.pos++;
+      if (this.pos >= end) {
+        this.column = -1;
+        return;
+      }
+      if (text.charCodeAt(this.pos) !== LINE_FEED) this.unsure();
+      this.startLine(this.pos + 1);
+      if (this.column < 0 || !this.atLineEnd()) return;
+    }
+  }
+
+  /** Reads the indentation of the line at `offset`. */
+  startLine(offset: number): void {
+    this.lineStart = offset;
+    this.pos = offset;
+    this.skipSpaces();
+    const char = this.peek();
+    if (char === TAB) this.unsure();
+    this.column = this.pos - offset;
+    if (this.column === 0 && (char === MINUS || char === DOT) && this.atDocumentMarker()) this.column = -1;
+  }
+
+  /** `---` or `...`, alone or with a space behind it. */
+  atDocumentMarker(): boolean {
+    const { text, pos } = this;
+    const char = text.charCodeAt(pos);
+    if (text.charCodeAt(pos + 1) !== char || text.charCodeAt(pos + 2) !== char) return false;
+    return this.isBlank(pos + 3) || text.charCodeAt(pos + 3) === TAB;
+  }
+
+  /** Whether a plain scalar may start at `pos`. */
+  atPlain(): boolean {
+    const char = this.peek();
+    if (char === MINUS) return startsPlain[this.text.charCodeAt(this.pos + 1)] === 1;
+    return char < 128 ? startsPlain[char] === 1 : char > 0xa0;
+  }
+
+  /** Reads a plain scalar of a block; returns where it ends. Stops before `: `, which makes it a key. */
+  readPlain(): number {
+    const { text, end } = this;
+    let pos = this.pos + 1;
+    let last = pos;
+    for (; pos < end; pos++) {
+      const char = text.charCodeAt(pos);
+      if (char === SPACE || char === TAB) continue;
+      if (char === LINE_FEED || char === CARRIAGE_RETURN) break;
+      if (char === HASH && last !== pos) break;
+      if (char === COLON && this.isBlankOrTab(pos + 1)) break;
+      last = pos + 1;
+    }
+    this.pos = last;
+    return last;
+  }
+
+  /** Reads a plain scalar inside brackets; returns where it ends. */
+  readFlowPlain(): number {
+    const { text, end } = this;
+    let pos = this.pos + 1;
+    let last = pos;
+    for (; pos < end; pos++) {
+      const char = text.charCodeAt(pos);
+      if (char === SPACE) continue;
+      if (char === LINE_FEED || char === CARRIAGE_RETURN) break;
+      if (char === 0x2c || char === 0x5d || char === 0x7d) break; // , ] }
+      if (char === HASH && last !== pos) break;
+      if (char === COLON && this.isBlank(pos + 1)) break;
+      if (char === TAB || char === COLON || char === 0x3f || char === 0x5b || char === 0x7b) this.unsure(); // : ? [ {
+      last = pos + 1;
+    }
+    this.pos = last;
+    return last;
+  }
+
+  isBlankOrTab(offset: number): boolean {
+    return this.isBlank(offset) || this.text.charCodeAt(offset) === TAB;
+  }
+
+  /** Whether the characters at `pos` are surely a key and its `:`. Cheap, and no for unusual keys. */
+  atSimpleKey(): boolean {
+    const { text } = this;
+    let pos = this.pos;
+    let char = text.charCodeAt(pos);
+    while ((char >= 97 && char <= 122) || char === 95) char = text.charCodeAt(++pos);
+    return char === COLON && pos > this.pos && this.isBlank(pos + 1);
+  }
+
+  /** Whether the line at `pos` begins with a key, of any form this reader knows. Does not move. */
+  atKey(): boolean {
+    if (this.atSimpleKey()) return true;
+    const start = this.pos;
+    const char = this.peek();
+    if (char === DOUBLE_QUOTE || char === SINGLE_QUOTE) this.readQuoted(char);
+    else if (this.atPlain()) this.readPlain();
+    else return false;
+    this.skipSpaces();
+    const isKey = this.peek() === COLON && this.isBlank(this.pos + 1);
+    if (isKey && (this.pos - start > longestKey || this.text.slice(start, this.pos).includes('\n')))
+      this.unsure();
+    this.pos = start;
+    return isKey;
+  }
+
+  /** Reads a quoted scalar; leaves `pos` behind it and its text, if that is not a slice, in `decoded`. */
+  readQuoted(quote: number): void {
+    const { text, end } = this;
+    const start = ++this.pos;
+    this.decoded = undefined;
+    for (let pos = start; pos < end; pos++) {
+      const char = text.charCodeAt(pos);
+      if (char === quote && (quote === DOUBLE_QUOTE || text.charCodeAt(pos + 1) !== SINGLE_QUOTE)) {
+        this.pos = pos + 1;
+        return;
+      }
+      const isSpecial = char === quote || char === LINE_FEED || char === CARRIAGE_RETURN;
+      if (isSpecial || (char === BACKSLASH && quote === DOUBLE_QUOTE)) break;
+    }
+    this.#decodeQuoted(start, quote);
+  }
+
+  /** Reads the name behind `&` or `*`. */
+  readAnchorName(): string {
+    const { text } = this;
+    const start = ++this.pos;
+    for (;;) {
+      const char = text.charCodeAt(this.pos);
+      const isLetter = (char | 32) >= 97 && (char | 32) <= 122;
+      if (!isLetter && !(char >= 48 && char <= 57) && char !== 95 && char !== MINUS) break;
+      this.pos++;
+    }
+    if (this.pos === start) this.unsure();
+    return text.slice(start, this.pos);
+  }
+
+  #decodeQuoted(start: number, quote: number): void {
+    const { text, end } = this;
+    let decoded = '';
+    let from = start;
+    for (let pos = start; pos < end; pos++) {
+      const char = text.charCodeAt(pos);
+      if (char === LINE_FEED || char === CARRIAGE_RETURN) {
+        decoded += text.slice(from, this.#blanksBefore(pos, from));
+        const next = this.#afterBlankLines(pos);
+        decoded += next.breaks > 1 ? '\n'.repeat(next.breaks - 1) : ' ';
+        from = next.offset;
+        pos = from - 1;
+      } else if (char === BACKSLASH && quote === DOUBLE_QUOTE) {
+        const escaped = escapes[text.charAt(pos + 1)];
+        if (escaped === undefined) this.unsure();
+        decoded += text.slice(from, pos) + escaped;
+        pos++;
+        from = pos + 1;
+      } else if (char === quote) {
+        decoded += text.slice(from, pos);
+        if (quote === DOUBLE_QUOTE || text.charCodeAt(pos + 1) !== SINGLE_QUOTE) {
+          this.pos = pos + 1;
+          this.decoded = decoded;
+          return;
+        }
+        decoded += "'";
+        pos++;
+        from = pos + 1;
+      }
+    }
+    throw new Uncertain({ text: 'found unexpected end of stream', offset: start - 1, noticedAt: end });
+  }
+
+  /** Where the spaces and tabs before `offset` begin, not before `from`. */
+  #blanksBefore(offset: number, from: number): number {
+    let start = offset;
+    while (start > from && isSpaceOrTab(this.text.charCodeAt(start - 1))) start--;
+    return start;
+  }
+
+  /** Skips a line break in quotes with the empty lines and the indentation behind it. */
+  #afterBlankLines(offset: number): { offset: number; breaks: number } {
+    const { text } = this;
+    let breaks = 0;
+    let pos = offset;
+    for (;;) {
+      const char = text.charCodeAt(pos);
+      if (char === LINE_FEED) {
+        breaks++;
+        this.pos = pos + 1;
+        const first = text.charCodeAt(this.pos);
+        if ((first === MINUS || first === DOT) && this.atDocumentMarker()) {
+          this.fail('found unexpected document indicator');
+        }
+      } else if (char !== CARRIAGE_RETURN && !isSpaceOrTab(char)) {
+        return { offset: pos, breaks };
+      }
+      pos++;
+    }
+  }
+
+  #lineFeedFrom(offset: number): number {
+    const at = this.text.indexOf('\n', offset);
+    return at < 0 ? this.end : at;
+  }
+}
+
+function isSpaceOrTab(char: number): boolean {
+  return char === SPACE || char === TAB;
+}

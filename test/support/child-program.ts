@@ -1,0 +1,101 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+
+export interface ChildProgramOptions {
+  command: string;
+  args: readonly string[];
+  env?: NodeJS.ProcessEnv;
+  cwd?: string;
+  /** Signals go to everything it starts as well, as a terminal's Ctrl-C does. */
+  group?: boolean;
+}
+
+/** A program started by a test: what it prints is kept, waited for by pattern, and it ends with `stop`, by its pid. */
+export class ChildProgram {
+  readonly process: ChildProcess;
+  readonly ended: Promise<{ code: number | null; signal: NodeJS.Signals | null }>;
+  #output = '';
+  #stdout = '';
+  #exited = false;
+  readonly #group: boolean;
+  readonly #waiting = new Set<() => void>();
+
+  constructor(options: ChildProgramOptions) {
+    this.#group = options.group === true;
+    this.process = spawn(options.command, options.args, {
+      env: options.env ?? process.env,
+      cwd: options.cwd,
+      stdio: ['ignore', 'pipe', 'pipe'],
+      detached: this.#group,
+    });
+    this.process.stdout?.on('data', (chunk) => this.#keep(String(chunk), true));
+    this.process.stderr?.on('data', (chunk) => this.#keep(String(chunk), false));
+    this.ended = once(this.process, 'close').then(([code, signal]) => ({ code, signal }));
+    this.ended
+      .catch(() => {})
+      .finally(() => {
+        this.#exited = true;
+        for (const check of this.#waiting) check();
+      });
+    this.process.on('error', (error) => this.#keep(`${error.message}\n`, false));
+  }
+
+  get pid(): number {
+    if (this.process.pid === undefined) throw new Error(`not started: ${this.#output}`);
+    return this.process.pid;
+  }
+
+  /** Everything printed so far on both streams. */
+  get output(): string {
+    return this.#output;
+  }
+
+  get stdout(): string {
+    return this.#stdout;
+  }
+
+  /** Waits until the output matches; rejects with the output when the program ends first or time is up. */
+  async printed(pattern: RegExp, timeoutMs = 20_000): Promise<RegExpExecArray> {
+    const match = (): RegExpExecArray | null => pattern.exec(this.#output);
+    const found = match();
+    if (found !== null) return found;
+    return new Promise((resolve, reject) => {
+      const finish = (settle: () => void): void => {
+        clearTimeout(timer);
+        this.#waiting.delete(check);
+        settle();
+      };
+      const fail = (why: string): void =>
+        finish(() => reject(new Error(`${why} before it printed ${pattern}; it printed:\n${this.#output}`)));
+      const check = (): void => {
+        const now = match();
+        if (now !== null) finish(() => resolve(now));
+        else if (this.#exited) fail('the program ended');
+      };
+      const timer = setTimeout(() => fail(`${timeoutMs} ms passed`), timeoutMs);
+      this.#waiting.add(check);
+      check();
+    });
+  }
+
+  /** Sends the signal and waits for the end; after 10 s it is killed. */
+  async stop(
+    signal: NodeJS.Signals = 'SIGTERM',
+  ): Promise<{ code: number | null; signal: NodeJS.Signals | null }> {
+    this.#kill(signal);
+    const timer = setTimeout(() => this.#kill('SIGKILL'), 10_000);
+    const end = await this.ended;
+    clearTimeout(timer);
+    return end;
+  }
+
+  #kill(signal: NodeJS.Signals): void {
+    if (!this.#exited) process.kill(this.#group ? -this.pid : this.pid, signal);
+  }
+
+  #keep(text: string, isStdout: boolean): void {
+    this.#output += text;
+    if (isStdout) this.#stdout += text;
+    for (const check of this.#waiting) check();
+  }
+}

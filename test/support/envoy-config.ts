@@ -1,0 +1,102 @@
+/** An Envoy configuration for tests: every request is described by its address, path and plan, then goes upstream. */
+const type = (name: string): string => `type.googleapis.com/${name}`;
+
+export interface EnvoyConfigOptions {
+  listenPort: number;
+  limiterPort: number;
+  upstreamPort: number;
+  domain: string;
+}
+
+const rateLimits = [
+  { actions: [{ remote_address: {} }] },
+  { actions: [{ request_headers: { header_name: ':path', descriptor_key: 'path' } }] },
+  {
+    actions: [
+      { request_headers: { header_name: ':path', descriptor_key: 'path' } },
+      { request_headers: { header_name: 'x-plan', descriptor_key: 'plan' } },
+    ],
+  },
+];
+
+export function envoyConfig(options: EnvoyConfigOptions): object {
+  const rateLimitFilter = {
+    name: 'envoy.filters.http.ratelimit',
+    typed_config: {
+      '@type': type('envoy.extensions.filters.http.ratelimit.v3.RateLimit'),
+      domain: options.domain,
+      timeout: '5s',
+      // An unanswered question shows as a 500, or a test could not tell it from a yes.
+      failure_mode_deny: true,
+      rate_limit_service: {
+        transport_api_version: 'V3',
+        grpc_service: { envoy_grpc: { cluster_name: 'limiter' } },
+      },
+    },
+  };
+  const router = {
+    name: 'envoy.filters.http.router',
+    typed_config: { '@type': type('envoy.extensions.filters.http.router.v3.Router') },
+  };
+  const route = {
+    match: { prefix: '/' },
+    route: { cluster: 'upstream' },
+    typed_per_filter_config: {
+      'envoy.filters.http.ratelimit': {
+        '@type': type('envoy.extensions.filters.http.ratelimit.v3.RateLimitPerRoute'),
+        rate_limits: rateLimits,
+      },
+    },
+  };
+  const connectionManager = {
+    '@type': type('envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager'),
+    stat_prefix: 'http',
+    use_remote_address: true,
+    http_filters: [rateLimitFilter, router],
+    route_config: { virtual_hosts: [{ name: 'all', domains: ['*'], routes: [route] }] },
+  };
+  return {
+    static_resources: {
+      listeners: [
+        {
+          name: 'http',
+          address: socketAddress(options.listenPort),
+          filter_chains: [
+            {
+              filters: [
+                { name: 'envoy.filters.network.http_connection_manager', typed_config: connectionManager },
+              ],
+            },
+          ],
+        },
+      ],
+      clusters: [
+        cluster('limiter', options.limiterPort, true),
+        cluster('upstream', options.upstreamPort, false),
+      ],
+    },
+  };
+}
+
+function socketAddress(port: number): object {
+  return { socket_address: { address: '127.0.0.1', port_value: port } };
+}
+
+function cluster(name: string, port: number, http2: boolean): object {
+  const protocol = http2 ? { http2_protocol_options: {} } : { http_protocol_options: {} };
+  return {
+    name,
+    type: 'STATIC',
+    connect_timeout: '1s',
+    typed_extension_protocol_options: {
+      'envoy.extensions.upstreams.http.v3.HttpProtocolOptions': {
+        '@type': type('envoy.extensions.upstreams.http.v3.HttpProtocolOptions'),
+        explicit_http_config: protocol,
+      },
+    },
+    load_assignment: {
+      cluster_name: name,
+      endpoints: [{ lb_endpoints: [{ endpoint: { address: socketAddress(port) } }] }],
+    },
+  };
+}

@@ -1,0 +1,49 @@
+import { create, fromBinary, type MessageInitShape, toBinary } from '@bufbuild/protobuf';
+import { Client, credentials, type ServiceError } from '@grpc/grpc-js';
+
+import {
+  RateLimitRequestSchema,
+  type RateLimitResponse,
+  RateLimitResponse_Code,
+  RateLimitResponseSchema,
+} from '../../gen/envoy/service/ratelimit/v3/rls_pb.ts';
+
+const method = '/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit';
+
+/** A caller of a limiter with one connection of its own; rejects with the gRPC error of a call. */
+export class LimiterClient {
+  readonly #client: Client;
+
+  constructor(port: number) {
+    // Channels of one process share their connections by default.
+    this.#client = new Client(`127.0.0.1:${port}`, credentials.createInsecure(), {
+      'grpc.use_local_subchannel_pool': 1,
+    });
+  }
+
+  ask(request: MessageInitShape<typeof RateLimitRequestSchema>): Promise<RateLimitResponse> {
+    return new Promise((resolve, reject) => {
+      this.#client.makeUnaryRequest(
+        method,
+        (bytes: Uint8Array) => Buffer.from(bytes),
+        (bytes: Buffer) => fromBinary(RateLimitResponseSchema, bytes),
+        toBinary(RateLimitRequestSchema, create(RateLimitRequestSchema, request)),
+        { deadline: Date.now() + 20_000 },
+        (error: ServiceError | null, response?: RateLimitResponse) => {
+          if (response === undefined) reject(error ?? new Error('no answer'));
+          else resolve(response);
+        },
+      );
+    });
+  }
+
+  /** Asks for one descriptor of one entry; true when the answer is OK. */
+  async allowed(domain: string, key: string, value: string): Promise<boolean> {
+    const response = await this.ask({ domain, descriptors: [{ entries: [{ key, value }] }] });
+    return response.overallCode === RateLimitResponse_Code.OK;
+  }
+
+  close(): void {
+    this.#client.close();
+  }
+}

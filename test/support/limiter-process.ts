@@ -1,0 +1,59 @@
+import { fileURLToPath } from 'node:url';
+
+import { ChildProgram } from './child-program.ts';
+
+const weir = fileURLToPath(new URL('../../bin/weir.js', import.meta.url));
+
+export interface LimiterProcess {
+  program: ChildProgram;
+  pid: number;
+  ports: { grpc: number; http: number; debug: number };
+  stop(): Promise<void>;
+}
+
+export interface LimiterProcessOptions {
+  /** Settings besides the ones that a test always wants: loopback, any free port, nothing exported. */
+  env: Record<string, string>;
+  /** What runs instead of this checkout's program, for the packed package. */
+  entry?: string;
+  /** Runs the limiter on this core, where the system has `taskset`. */
+  core?: number;
+}
+
+/** Starts a limiter without waiting for its listeners. The environment is the options' alone, but for PATH. */
+export function spawnLimiter(options: LimiterProcessOptions): ChildProgram {
+  const node = [process.execPath, options.entry ?? weir, 'limiter'];
+  const command = options.core === undefined ? node : ['taskset', '-c', String(options.core), ...node];
+  return new ChildProgram({
+    command: command[0] as string,
+    args: command.slice(1),
+    env: {
+      PATH: process.env['PATH'],
+      HOST: '127.0.0.1',
+      PORT: '0',
+      GRPC_HOST: '127.0.0.1',
+      GRPC_PORT: '0',
+      DEBUG_HOST: '127.0.0.1',
+      DEBUG_PORT: '0',
+      USE_STATSD: 'false',
+      RUNTIME_WATCH_ROOT: 'false',
+      ...options.env,
+    },
+  });
+}
+
+/** Starts a limiter and waits until all its listeners are open. */
+export async function startLimiter(options: LimiterProcessOptions): Promise<LimiterProcess> {
+  const program = spawnLimiter(options);
+  const port = async (name: string): Promise<number> => {
+    const [, text] = await program.printed(new RegExp(`Listening for ${name} on '[^']*:(\\d+)'`));
+    return Number(text);
+  };
+  try {
+    const ports = { debug: await port('debug'), grpc: await port('gRPC'), http: await port('HTTP') };
+    return { program, pid: program.pid, ports, stop: async () => void (await program.stop()) };
+  } catch (error) {
+    await program.stop('SIGKILL');
+    throw error;
+  }
+}

@@ -1,0 +1,124 @@
+/**
+ * The matching rules written down sentence by sentence, without an index: an object tree, scanned from the front.
+ * Tests hold `RuleTable` equal to it.
+ */
+import type { MatchedRule, RuleMatch, RuleMatcher } from '../../rules/match-result.ts';
+import { type Rule, type RuleSource, Unit, type UnitName } from '../../rules/model.ts';
+import type { Entry } from '../../rules/request.ts';
+
+/** "A rule with key and value is tried before a rule with the same key and no value." */
+interface Step {
+  rule: Rule;
+  how: 'exact' | 'wildcard' | 'key';
+}
+
+export class NaiveMatcher implements RuleMatcher {
+  readonly #sources: readonly RuleSource[];
+
+  constructor(sources: readonly RuleSource[]) {
+    this.#sources = sources;
+  }
+
+  get domainCount(): number {
+    return new Set(this.#sources.map(({ domain }) => domain)).size;
+  }
+
+  hasDomain(domain: string): boolean {
+    return this.#sources.some((source) => source.domain === domain);
+  }
+
+  match(domain: string, entries: readonly Entry[]): RuleMatch | undefined {
+    let level = this.#sources
+      .filter((source) => source.domain === domain)
+      .flatMap((source) => source.descriptors);
+    const steps: Step[] = [];
+    for (const entry of entries) {
+      const step = firstHit(level, entry);
+      if (step === undefined) return undefined;
+      steps.push(step);
+      level = step.rule.descriptors;
+    }
+    const limit = steps.at(-1)?.rule.rateLimit;
+    if (limit === undefined) return undefined;
+    return {
+      rule: matchedRule(steps.at(-1)!.rule),
+      metricKey: [domain, ...metricSegments(entries, steps)].join('.'),
+      counterStem: `${domain}_${entries.map((entry, i) => `${entry.key}_${counterValue(entry, steps[i]!)}_`).join('')}`,
+    };
+  }
+}
+
+function firstHit(level: readonly Rule[], { key, value }: Entry): Step | undefined {
+  const text = `${key}_${value}`;
+  const exact = level.find((rule) => composite(rule) === text);
+  if (exact !== undefined) return { rule: exact, how: 'exact' };
+  const wildcard = level.find(
+    (rule) => composite(rule).includes('*') && matchesPattern(composite(rule), text),
+  );
+  if (wildcard !== undefined) return { rule: wildcard, how: 'wildcard' };
+  const keyOnly = level.find((rule) => composite(rule) === key);
+  return keyOnly === undefined ? undefined : { rule: keyOnly, how: 'key' };
+}
+
+export function composite(rule: { key: string; value: string }): string {
+  return rule.value === '' ? rule.key : `${rule.key}_${rule.value}`;
+}
+
+/** Each `*` matches zero or more characters: any split of the text will do. */
+export function matchesPattern(pattern: string, text: string): boolean {
+  if (pattern === '') return text === '';
+  if (pattern[0] !== '*') return pattern[0] === text[0] && matchesPattern(pattern.slice(1), text.slice(1));
+  for (let skipped = 0; skipped <= text.length; skipped++) {
+    if (matchesPattern(pattern.slice(1), text.slice(skipped))) return true;
+  }
+  return false;
+}
+
+function metricSegments(entries: readonly Entry[], steps: readonly Step[]): string[] {
+  const detailed = steps.at(-1)!.rule.detailedMetric;
+  const sharesAny = steps.some(isShared);
+  return entries.map((entry, i) => {
+    const step = steps[i]!;
+    if (detailed && !sharesAny) return `${entry.key}_${entry.value}`;
+    if (detailed) return joined(entry.key, isShared(step) ? beforeStar(entry, step) : entry.value);
+    if (step.how === 'exact') return joined(entry.key, entry.value);
+    if (step.how === 'key') return joined(entry.key, step.rule.valueToMetric ? entry.value : '');
+    if (!step.rule.valueToMetric) return `${entry.key}_${pattern(entry, step)}`;
+    return joined(entry.key, isShared(step) ? beforeStar(entry, step) : entry.value);
+  });
+}
+
+function counterValue(entry: Entry, step: Step): string {
+  return isShared(step) ? pattern(entry, step) : entry.value;
+}
+
+function isShared(step: Step): boolean {
+  return step.how === 'wildcard' && step.rule.shareThreshold;
+}
+
+function pattern({ key }: Entry, { rule }: Step): string {
+  const whole = composite(rule);
+  return whole.startsWith(`${key}_`) ? whole.slice(key.length + 1) : whole;
+}
+
+function beforeStar(entry: Entry, step: Step): string {
+  return pattern(entry, step).split('*')[0]!;
+}
+
+function joined(key: string, value: string): string {
+  return value === '' ? key : `${key}_${value}`;
+}
+
+function matchedRule({ rateLimit, shadowMode, quotaMode, metadata }: Rule): MatchedRule {
+  const { unit, requestsPerUnit, unlimited, name, replaces } = rateLimit!;
+  return {
+    unit: unlimited ? Unit.UNKNOWN : Unit[unit.toUpperCase() as UnitName],
+    requestsPerUnit,
+    unlimited,
+    shadowMode,
+    quotaMode,
+    name,
+    replaces,
+    metadata,
+  };
+}

@@ -1,0 +1,26 @@
+import type { RateLimit, Rule, RuleSource } from '../../rules/model.ts';
+
+/** A rule with the given traits, all others at their defaults. */
+export function rule(traits: Partial<Rule> & { key: string }): Rule {
+  return {
+    value: '',
+    rateLimit: undefined,
+    shadowMode: false,
+    quotaMode: false,
+    detailedMetric: false,
+    valueToMetric: false,
+    shareThreshold: false,
+    metadata: undefined,
+    descriptors: [],
+    ...traits,
+  };
+}
+
+/** 10 a minute unless told otherwise. */
+export function limit(traits: Partial<RateLimit> = {}): RateLimit {
+  return { unit: 'minute', requestsPerUnit: 10, unlimited: false, name: '', replaces: [], ...traits };
+}
+
+export function source(domain: string, descriptors: Rule[], name = `${domain}.yaml`): RuleSource {
+  return { name, domain, descriptors };
+}
