@@ -1,0 +1,12 @@
+import { readFileSync } from 'node:fs';
+
+/** Ends the process with one sentence when the running Node is older than package.json's `engines` asks for. */
+export function refuseOldNode() {
+  const manifest = JSON.parse(readFileSync(new URL('../package.json', import.meta.url), 'utf8'));
+  const wanted = Number(/\d+/.exec(manifest.engines.node)[0]);
+  if (Number(process.versions.node.split('.')[0]) >= wanted) return;
+  process.stderr.write(
+    `weir needs Node ${wanted} or newer and this is Node ${process.versions.node}: in a clone, run it through npm or npx after "npm ci".\n`,
+  );
+  process.exit(1);
+}

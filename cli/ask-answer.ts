@@ -1,0 +1,39 @@
+import type {
+  RateLimitResponse_DescriptorStatus as DescriptorStatus,
+  RateLimitRequest,
+  RateLimitResponse,
+} from '../gen/envoy/service/ratelimit/v3/rls_pb.ts';
+import { RateLimitResponse_Code as Code } from '../gen/envoy/service/ratelimit/v3/rls_pb.ts';
+import { unitName } from '../rules/model.ts';
+
+const unlimitedRemaining = 4_294_967_295;
+
+/** The answer for a person: the overall code, then a line for each descriptor. */
+export function describeAnswer(request: RateLimitRequest, response: RateLimitResponse): string {
+  const lines = [codeName(response.overallCode)];
+  response.statuses.forEach((status, index) => {
+    const entries = request.descriptors[index]?.entries ?? [];
+    const descriptor = entries.map(({ key, value }) => `${key}=${value}`).join(',');
+    lines.push(`  ${descriptor}: ${codeName(status.code)}, ${describeLimit(status)}`);
+  });
+  const headers = [...response.responseHeadersToAdd, ...response.requestHeadersToAdd];
+  for (const { key, value } of headers) lines.push(`  ${key}: ${value}`);
+  return `${lines.join('\n')}\n`;
+}
+
+function describeLimit(status: DescriptorStatus): string {
+  const limit = status.currentLimit;
+  if (limit === undefined) {
+    return status.limitRemaining === unlimitedRemaining ? 'unlimited' : 'no rule limits it';
+  }
+  const name = limit.name === '' ? '' : ` (${limit.name})`;
+  const unit = (unitName(limit.unit) ?? `unit ${limit.unit}`).toLowerCase();
+  const reset =
+    status.durationUntilReset === undefined ? '' : `, resets in ${status.durationUntilReset.seconds} s`;
+  return `${status.limitRemaining} of ${limit.requestsPerUnit} a ${unit} left${name}${reset}`;
+}
+
+function codeName(code: Code): string {
+  if (code === Code.OK) return 'OK';
+  return code === Code.OVER_LIMIT ? 'OVER_LIMIT' : `code ${code}`;
+}

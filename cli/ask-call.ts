@@ -1,0 +1,43 @@
+import { fromBinary, toBinary } from '@bufbuild/protobuf';
+import { Client, credentials, type ServiceError, status } from '@grpc/grpc-js';
+
+import {
+  type RateLimitRequest,
+  RateLimitRequestSchema,
+  type RateLimitResponse,
+  RateLimitResponseSchema,
+} from '../gen/envoy/service/ratelimit/v3/rls_pb.ts';
+
+/** The limiter gave no decision; the message names the gRPC status. */
+export class CallFailed extends Error {
+  override readonly name = 'CallFailed';
+}
+
+export interface AskOptions {
+  /** host:port, or any target that gRPC resolves. */
+  address: string;
+  timeoutMs: number;
+  request: RateLimitRequest;
+}
+
+/** One call of `ShouldRateLimit` over a connection of its own. Rejects with CallFailed. */
+export async function askLimiter(options: AskOptions): Promise<RateLimitResponse> {
+  const client = new Client(options.address, credentials.createInsecure());
+  try {
+    return await new Promise<RateLimitResponse>((resolve, reject) => {
+      client.makeUnaryRequest(
+        '/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit',
+        (request: RateLimitRequest) => Buffer.from(toBinary(RateLimitRequestSchema, request)),
+        (bytes: Buffer) => fromBinary(RateLimitResponseSchema, bytes),
+        options.request,
+        { deadline: Date.now() + options.timeoutMs },
+        (error: ServiceError | null, response?: RateLimitResponse) => {
+          if (error) reject(new CallFailed(`${status[error.code] ?? error.code}: ${error.details}`));
+          else if (response) resolve(response);
+        },
+      );
+    });
+  } finally {
+    client.close();
+  }
+}

@@ -1,0 +1,70 @@
+import { create, toJsonString } from '@bufbuild/protobuf';
+
+import { RateLimitRequestSchema, RateLimitResponseSchema } from '../gen/envoy/service/ratelimit/v3/rls_pb.ts';
+import { describeAnswer } from './ask-answer.ts';
+import { askLimiter, CallFailed } from './ask-call.ts';
+import { parseDescriptor } from './ask-descriptor.ts';
+import { parseFlags, UsageError } from './flags.ts';
+
+const help = `Usage: weir ask --domain <domain> --descriptors <key=value,...> [flags]
+
+Asks a limiter over gRPC for one decision, as a proxy would: the hits are counted.
+
+  --domain <domain>             domain of the rules
+  --descriptors <k=v,k2=v2>     one descriptor; repeat the flag for several
+  --dial-string <host:port>     the limiter (default localhost:8081)
+  --hits-addend <n>             hits to count on every descriptor (default 1; 0 looks without counting)
+  --timeout-ms <ms>             how long to wait for the answer (default 5000)
+  --output text|json            how to print the answer (default text)
+
+The Go client's spelling works as well: -dial_string, -domain, -descriptors.
+Exit status: 0 when the limiter answered (OK or OVER_LIMIT), 1 when it did not, 2 for a wrong command line.
+`;
+
+export async function askCommand(args: string[]): Promise<number> {
+  const flags = parseFlags(args, {
+    domain: { type: 'string' },
+    descriptors: { type: 'string', multiple: true },
+    'dial-string': { type: 'string' },
+    'hits-addend': { type: 'string' },
+    'timeout-ms': { type: 'string' },
+    output: { type: 'string' },
+    help: { type: 'boolean' },
+  });
+  if (flags.on('help')) {
+    process.stdout.write(help);
+    return 0;
+  }
+  const stray = flags.positionals[0];
+  if (stray !== undefined) throw new UsageError(`ask takes flags only, "${stray}" is none`);
+  const output = flags.text('output') ?? 'text';
+  if (output !== 'text' && output !== 'json')
+    throw new UsageError(`--output is text or json, not "${output}"`);
+  const timeoutMs = wholeNumber('--timeout-ms', flags.text('timeout-ms') ?? '5000', 1, 600_000);
+  const hitsAddend = BigInt(wholeNumber('--hits-addend', flags.text('hits-addend') ?? '1', 0, 4_294_967_295));
+  const descriptors = flags.list('descriptors').map((text) => ({ ...parseDescriptor(text), hitsAddend }));
+  const request = create(RateLimitRequestSchema, { domain: flags.text('domain') ?? '', descriptors });
+  try {
+    const response = await askLimiter({
+      address: flags.text('dial-string') ?? 'localhost:8081',
+      timeoutMs,
+      request,
+    });
+    const text =
+      output === 'json'
+        ? `${toJsonString(RateLimitResponseSchema, response)}\n`
+        : describeAnswer(request, response);
+    process.stdout.write(text);
+    return 0;
+  } catch (error) {
+    if (!(error instanceof CallFailed)) throw error;
+    process.stderr.write(`request error: ${error.message}\n`);
+    return 1;
+  }
+}
+
+function wholeNumber(flag: string, text: string, least: number, most: number): number {
+  const value = /^\d+$/.test(text) ? Number(text) : Number.NaN;
+  if (value >= least && value <= most) return value;
+  throw new UsageError(`${flag} is a whole number from ${least} to ${most}, not "${text}"`);
+}

@@ -1,0 +1,23 @@
+import { runLimiter } from '../limiter/main.ts';
+import { parseFlags, UsageError } from './flags.ts';
+
+const help = `Usage: weir limiter
+
+Answers rate limit requests: gRPC on 8081, HTTP on 8080, debug on 6070. All settings come from the environment, see
+docs/settings.md; it takes no flags. SIGTERM and SIGINT stop it.
+
+  BACKEND_TYPE=memory USE_STATSD=false RUNTIME_ROOT=examples RUNTIME_APPDIRECTORY=rules RUNTIME_WATCH_ROOT=false \\
+    weir limiter
+`;
+
+export async function limiterCommand(args: string[]): Promise<number> {
+  const flags = parseFlags(args, { help: { type: 'boolean' } });
+  if (flags.on('help')) {
+    process.stdout.write(help);
+    return 0;
+  }
+  const stray = flags.positionals[0];
+  if (stray !== undefined) throw new UsageError(`limiter takes no arguments, "${stray}" is one`);
+  // Not left to the event loop: what a stuck peer holds open must not hold up the end.
+  process.exit(await runLimiter({ env: process.env }));
+}

@@ -1,0 +1,68 @@
+/** The command line: one word that names the command, then its flags. Commands load what they need only when called. */
+import { packageVersion } from '../process/version.ts';
+import { UsageError } from './flags.ts';
+
+/** Runs a command and returns the exit status; a command that serves returns when it has stopped. */
+type Command = (args: string[]) => Promise<number>;
+
+interface CommandEntry {
+  summary: string;
+  load(): Promise<Command>;
+}
+
+const commands: Record<string, CommandEntry> = {
+  limiter: {
+    summary: 'answer rate limit requests over gRPC and HTTP; settings come from the environment',
+    load: async () => (await import('./limiter-command.ts')).limiterCommand,
+  },
+  ask: {
+    summary: 'ask a limiter for one decision, as a proxy would (it counts)',
+    load: async () => (await import('./ask-command.ts')).askCommand,
+  },
+  check: {
+    summary: 'check a folder of rule files: every error with its place',
+    load: async () => (await import('./check-command.ts')).checkCommand,
+  },
+};
+
+function helpText(): string {
+  const width = Math.max(...Object.keys(commands).map((name) => name.length));
+  const lines = Object.entries(commands).map(([name, { summary }]) => `  ${name.padEnd(width)}  ${summary}`);
+  return [
+    'Usage: weir <command> [flags]',
+    '',
+    ...lines,
+    '',
+    '  weir <command> --help   what a command takes',
+    '  weir --version',
+    '',
+  ].join('\n');
+}
+
+async function dispatch(args: string[]): Promise<number> {
+  const [name = '', ...rest] = args;
+  if (/^(--?version|version)$/.test(name)) {
+    process.stdout.write(`weir ${packageVersion()} (node ${process.versions.node})\n`);
+    return 0;
+  }
+  if (/^(--?help|-h|help)$/.test(name)) {
+    process.stdout.write(helpText());
+    return 0;
+  }
+  const command = Object.hasOwn(commands, name) ? commands[name] : undefined;
+  if (command === undefined) {
+    throw new UsageError(name === '' ? 'no command given' : `there is no command "${name}"`);
+  }
+  return (await command.load())(rest);
+}
+
+/** Runs the command that the arguments name and ends the process with its status; 2 for a wrong command line. */
+export async function main(args: string[]): Promise<void> {
+  try {
+    process.exitCode = await dispatch(args);
+  } catch (error) {
+    if (!(error instanceof UsageError)) throw error;
+    process.stderr.write(`weir: ${error.message}\n\n${helpText()}`);
+    process.exitCode = 2;
+  }
+}

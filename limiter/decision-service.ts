@@ -1,0 +1,70 @@
+/** The settings of decisions, headers and counting, read into the service that uses them. */
+import type { Clock } from '../process/clock.ts';
+import type { ResponseOptions } from './decide/response.ts';
+import { RateLimitService } from './service/rate-limit-service.ts';
+import type { LimiterSettings } from './settings.ts';
+import { type LimiterStats, registerLocalCacheStats } from './stats/limiter-stats.ts';
+import type { StatsRegistry } from './stats/stats-registry.ts';
+import type { CounterStore } from './stores/counter-store.ts';
+import { BoundedLocalCache } from './stores/local-cache.ts';
+
+export interface DecisionServiceParts {
+  settings: LimiterSettings;
+  store: CounterStore;
+  clock: Clock;
+  random: () => number;
+  registry: StatsRegistry;
+  stats: LimiterStats;
+}
+
+export function createDecisionService(parts: DecisionServiceParts): RateLimitService {
+  const { settings, store, clock, random, registry, stats } = parts;
+  return new RateLimitService({
+    store,
+    localCache: createLocalCache(settings.localCacheSizeInBytes, registry),
+    stats: registry,
+    clock,
+    random,
+    counting: {
+      counterKeyPrefix: settings.cacheKeyPrefix,
+      nearLimitRatio: settings.nearLimitRatio,
+      calendarMonth: settings.useCalendarMonthRateLimit,
+      expirationJitterMaxSeconds: settings.expirationJitterMaxSeconds,
+      stopWhenOver: settings.stopCacheKeyIncrementWhenOverLimit,
+    },
+    response: responseOptions(settings),
+    events: {
+      onServiceError: stats.serviceError,
+      onStoreError: stats.storeError,
+      onGlobalShadow: stats.globalShadowMode,
+    },
+  });
+}
+
+function createLocalCache(maxBytes: number, registry: StatsRegistry): BoundedLocalCache | undefined {
+  if (maxBytes === 0) return undefined;
+  const cache = new BoundedLocalCache({ maxBytes });
+  registerLocalCacheStats(registry, cache.stats);
+  return cache;
+}
+
+function responseOptions(settings: LimiterSettings): ResponseOptions {
+  const responseHeaders = {
+    limit: settings.limitLimitHeader,
+    remaining: settings.limitRemainingHeader,
+    reset: settings.limitResetHeader,
+  };
+  const requestHeaders = {
+    limit: settings.limitRequestLimitHeader,
+    remaining: settings.limitRequestRemainingHeader,
+    reset: settings.limitRequestResetHeader,
+  };
+  return {
+    shadowMode: settings.shadowMode,
+    quotaMode: settings.quotaMode,
+    dynamicMetadata: settings.responseDynamicMetadata,
+    responseHeaders: settings.limitResponseHeadersEnabled ? responseHeaders : undefined,
+    requestHeaders: settings.limitRequestHeadersEnabled ? requestHeaders : undefined,
+    perUnitHeaders: settings.limitPerUnitHeadersEnabled,
+  };
+}

@@ -1,0 +1,236 @@
+/** From settings to parts to listeners, and back in order: the one place that knows all parts of the limiter. */
+import { addressText, BindError, type ListenAddress } from '../process/bind.ts';
+import { type Clock, systemClock } from '../process/clock.ts';
+import { Health } from '../process/health.ts';
+import { createLogger, type LogDestination, type Logger } from '../process/logger.ts';
+import type { Environment } from '../process/settings-reader.ts';
+import { type ShutdownStep, type SignalSource, shutdownOnSignal } from '../process/shutdown.ts';
+import { systemTimers, type Timers } from '../process/timers.ts';
+import { type ConfigSource, FileConfigSource } from './config-source/index.ts';
+import { createDecisionService } from './decision-service.ts';
+import { createGrpcServer, type GrpcServer } from './grpc/index.ts';
+import { createDebugListener, createHttpListener, type HttpListener } from './http/index.ts';
+import * as lines from './log-lines.ts';
+import { openStore } from './opened-store.ts';
+import { RulesInForce } from './rules-in-force.ts';
+import { createShouldRateLimit, shouldRateLimitPath } from './service/should-rate-limit.ts';
+import { type LimiterSettings, parseLimiterSettings } from './settings.ts';
+import { createGrpcCallStats, createLimiterStats } from './stats/limiter-stats.ts';
+import { StatsRegistry } from './stats/stats-registry.ts';
+import { StatsdSink } from './stats/statsd-sink.ts';
+import type { CounterStore } from './stores/counter-store.ts';
+
+export interface LimiterHost {
+  env: Environment;
+  /** Defaults to this process. */
+  signals?: SignalSource;
+  clock?: Clock;
+  timers?: Timers;
+  /** From 0 to below 1. */
+  random?: () => number;
+  /** Defaults to standard error. */
+  logDestination?: LogDestination;
+  /** Called when all listeners are open. */
+  onListening?: (ports: ListeningPorts) => void;
+}
+
+export interface ListeningPorts {
+  grpc: { port: number };
+  http: { port: number };
+  /** Undefined when its address was taken; the limiter runs without it. */
+  debug: { port: number } | undefined;
+}
+
+/** How long requests in flight may take after the listeners closed. */
+const shutdownGraceMs = 10_000;
+const lastFlushMs = 2_000;
+
+/** Runs a limiter until a signal ends it, or until it cannot start. Resolves with the exit status. */
+export async function runLimiter(host: LimiterHost): Promise<number> {
+  const parsed = parseLimiterSettings(host.env);
+  const clock = host.clock ?? systemClock;
+  const destination = host.logDestination === undefined ? {} : { destination: host.logDestination };
+  if (parsed.errors !== undefined) {
+    const format = host.env['LOG_FORMAT'] === 'json' ? 'json' : 'text';
+    const log = createLogger({ level: 'error', format, clock, ...destination });
+    for (const error of parsed.errors) lines.settingRefused(log, error);
+    return 1;
+  }
+  const { settings, warnings } = parsed;
+  const log = createLogger({ level: settings.logLevel, format: settings.logFormat, clock, ...destination });
+  for (const warning of warnings) lines.settingWarning(log, warning);
+  try {
+    const limiter = new Limiter(settings, log, host);
+    return await limiter.run();
+  } catch (error) {
+    lines.startFailed(log, error);
+    return 1;
+  }
+}
+
+class Limiter {
+  readonly #settings: LimiterSettings;
+  readonly #log: Logger;
+  readonly #host: LimiterHost;
+  readonly #timers: Timers;
+  readonly #health = new Health();
+  readonly #registry = new StatsRegistry();
+  readonly #rules: RulesInForce;
+  readonly #configSource: ConfigSource;
+  readonly #store: CounterStore;
+  readonly #connectStore: () => Promise<void>;
+  readonly #grpc: GrpcServer;
+  readonly #http: HttpListener;
+  readonly #debug: HttpListener;
+  readonly #statsd: StatsdSink | undefined;
+
+  constructor(settings: LimiterSettings, log: Logger, host: LimiterHost) {
+    this.#settings = settings;
+    this.#log = log;
+    this.#host = host;
+    this.#timers = host.timers ?? systemTimers;
+    const clock = host.clock ?? systemClock;
+    const random = host.random ?? Math.random;
+    const registry = this.#registry;
+    const health = this.#health;
+    const stats = createLimiterStats(registry);
+
+    const { store, connect } = openStore({ settings, clock, random, registry, health, log });
+    this.#store = store;
+    this.#connectStore = connect;
+    const service = createDecisionService({ settings, store, clock, random, registry, stats });
+    this.#rules = new RulesInForce({
+      useRules: (table) => service.useRules(table),
+      healthNeedsDomains: settings.healthyWithAtLeastOneConfigLoaded,
+      path: settings.runtimeRoot,
+      health,
+      registry,
+      stats,
+      log,
+    });
+    this.#configSource = new FileConfigSource({
+      paths: {
+        root: settings.runtimeRoot,
+        subdirectory: settings.runtimeSubdirectory,
+        appDirectory: settings.runtimeAppDirectory,
+        ignoreDotFiles: settings.runtimeIgnoreDotFiles,
+        watchRoot: settings.runtimeWatchRoot,
+      },
+      mergeDomains: settings.mergeDomainConfig,
+      clock,
+      timers: this.#timers,
+    });
+
+    const onFault = (call: string) => (error: unknown) => lines.callFault(log, call, error);
+    const shouldRateLimit = createShouldRateLimit({ service, onFault: onFault('ShouldRateLimit') });
+    this.#grpc = createGrpcServer({
+      unary: new Map([[shouldRateLimitPath, shouldRateLimit]]),
+      health,
+      clock,
+      shutdownGraceMs,
+      onCall: createGrpcCallStats(registry, ['ShouldRateLimit', 'Check', 'List']),
+      onFault: (method, error) => lines.callFault(log, method, error),
+    });
+    this.#http = createHttpListener({
+      shouldRateLimit,
+      health,
+      maxBodyBytes: settings.httpMaxBodyBytes,
+      closeGraceMs: shutdownGraceMs,
+      onFault: onFault('HTTP'),
+    });
+    this.#debug = createDebugListener({
+      rlconfigLines: () => this.#rules.rlconfigLines(),
+      statsLines: () => registry.statsLines(),
+      clock,
+      closeGraceMs: shutdownGraceMs,
+      onFault: onFault('debug'),
+    });
+    this.#statsd = settings.useStatsd ? this.#createStatsd() : undefined;
+  }
+
+  /** Resolves with the exit status. Rejects when it cannot start, everything closed again. */
+  async run(): Promise<number> {
+    const ended = this.#untilSignal();
+    try {
+      return await Promise.race([ended, this.#start().then(() => ended)]);
+    } catch (error) {
+      await Promise.allSettled(this.#steps().map((step) => step.run()));
+      throw error;
+    }
+  }
+
+  #untilSignal(): Promise<number> {
+    return new Promise((resolve) => {
+      void shutdownOnSignal({
+        signals: this.#host.signals ?? process,
+        timers: this.#timers,
+        drainDelayMs: this.#settings.shutdownDrainDelayMs,
+        markUnhealthy: () => this.#health.set('sigterm', false),
+        steps: this.#steps(),
+        exit: resolve,
+        listener: lines.shutdownLines(this.#log),
+      });
+    });
+  }
+
+  /** The debug listener opens at once; the others when the store answered and the first load of rules ended. */
+  async #start(): Promise<void> {
+    const settings = this.#settings;
+    const debug = await this.#listenForDebug({ host: settings.debugHost, port: settings.debugPort });
+    this.#statsd?.start();
+    await this.#configSource.start(this.#rules.listener);
+    await this.#connectStore();
+    if (!settings.forceStartWithoutInitialConfig) await this.#rules.firstLoad;
+    if (this.#health.unhealthyComponents().includes('sigterm')) return;
+
+    const grpcAddress = { host: settings.grpcHost, port: settings.grpcPort };
+    const grpc = await this.#grpc.listen(grpcAddress);
+    lines.listeningForGrpc(this.#log, addressText({ ...grpcAddress, ...grpc }));
+    const httpAddress = { host: settings.httpHost, port: settings.httpPort };
+    const http = await this.#http.listen(httpAddress);
+    lines.listeningForHttp(this.#log, addressText({ ...httpAddress, ...http }));
+    this.#host.onListening?.({ grpc, http, debug });
+  }
+
+  /** A taken debug port keeps nobody from deciding. */
+  async #listenForDebug(address: ListenAddress): Promise<{ port: number } | undefined> {
+    try {
+      const bound = await this.#debug.listen(address);
+      lines.listeningForDebug(this.#log, addressText({ ...address, ...bound }));
+      return bound;
+    } catch (error) {
+      if (!(error instanceof BindError)) throw error;
+      lines.listenerFailed(this.#log, 'debug', error);
+      return undefined;
+    }
+  }
+
+  #createStatsd(): StatsdSink {
+    const { statsdHost: host, statsdPort: port, statsFlushIntervalMs: flushIntervalMs } = this.#settings;
+    const address = addressText({ host, port });
+    return new StatsdSink({
+      registry: this.#registry,
+      host,
+      port,
+      flushIntervalMs,
+      timers: this.#timers,
+      listener: {
+        up: () => lines.statsdUp(this.#log, address),
+        down: (reason) => lines.statsdDown(this.#log, address, reason),
+      },
+    });
+  }
+
+  /** From the callers inwards; the debug listener last, so that an end that takes long can be looked at. */
+  #steps(): ShutdownStep[] {
+    const timeoutMs = shutdownGraceMs + 1_000;
+    return [
+      { name: 'gRPC listener', timeoutMs, run: () => this.#grpc.shutdown() },
+      { name: 'HTTP listener', timeoutMs, run: () => this.#http.close() },
+      { name: 'configuration source', timeoutMs, run: () => this.#configSource.close() },
+      { name: 'statistics', timeoutMs, run: () => this.#statsd?.close(lastFlushMs) },
+      { name: 'store', timeoutMs, run: () => this.#store.close() },
+      { name: 'debug listener', timeoutMs, run: () => this.#debug.close() },
+    ];
+  }
+}

@@ -1,0 +1,118 @@
+import { readdirSync, readFileSync } from 'node:fs';
+import { dirname, join, relative } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { describe, expect, it } from 'vitest';
+
+const root = fileURLToPath(new URL('..', import.meta.url));
+
+/** A part of the program and the parts that it may import. A part is the longest prefix of a file's path. */
+const allowed: Record<string, string[]> = {
+  gen: [],
+  rules: ['gen'],
+  process: [],
+  'limiter/unary-handler.ts': [],
+  'limiter/settings.ts': ['process'],
+  'limiter/log-lines.ts': ['process', 'rules'],
+  'limiter/stats/rule-stats.ts': [],
+  'limiter/decide': ['rules', 'process', 'limiter/stats/rule-stats.ts'],
+  'limiter/stores': ['process'],
+  'limiter/stats': ['process', 'limiter/stats/rule-stats.ts'],
+  'limiter/service': [
+    'rules',
+    'process',
+    'limiter/decide',
+    'limiter/stores',
+    'limiter/stats',
+    'limiter/stats/rule-stats.ts',
+    'limiter/unary-handler.ts',
+  ],
+  'limiter/grpc': ['process', 'gen', 'limiter/unary-handler.ts'],
+  'limiter/http': ['process', 'gen', 'limiter/unary-handler.ts'],
+  'limiter/config-source': ['rules', 'process'],
+  limiter: ['rules', 'process', 'limiter/*'],
+  cli: ['rules', 'process', 'gen', 'limiter', 'limiter/*'],
+};
+const parts = Object.keys(allowed).sort((a, b) => b.length - a.length);
+const folders = ['gen', 'rules', 'process', 'limiter', 'cli'];
+
+interface Import {
+  from: string;
+  to: string;
+  typeOnly: boolean;
+}
+
+function partOf(path: string): string {
+  const part = parts.find((candidate) => path === candidate || path.startsWith(`${candidate}/`));
+  if (part === undefined) throw new Error(`${path} belongs to no part`);
+  return part;
+}
+
+function sourceFiles(): string[] {
+  return folders.flatMap((folder) =>
+    readdirSync(join(root, folder), { recursive: true, encoding: 'utf8' })
+      .filter((name) => /\.ts$/.test(name) && !/\.(test|suite)\.ts$/.test(name))
+      .map((name) => join(folder, name)),
+  );
+}
+
+function importsOf(path: string): Import[] {
+  const text = readFileSync(join(root, path), 'utf8');
+  const statements = text.matchAll(/^(?:import|export)\s+(type\s)?[^;]*?from\s+['"](\.[^'"]+)['"]/gms);
+  const dynamic = text.matchAll(/(import)\(['"](\.[^'"]+)['"]\)/g);
+  return [...statements, ...dynamic].map((match) => ({
+    from: path,
+    to: relative(root, join(root, dirname(path), match[2] as string)),
+    typeOnly: match[1]?.startsWith('type') === true,
+  }));
+}
+
+const imports = sourceFiles().flatMap(importsOf);
+
+function mayImport(from: string, to: string): boolean {
+  const [source, target] = [partOf(from), partOf(to)];
+  if (source === target) return true;
+  return (allowed[source] ?? []).some((entry) =>
+    entry.endsWith('/*') ? target.startsWith(entry.slice(0, -1)) : entry === target,
+  );
+}
+
+describe('the parts of the program', () => {
+  it('are read at all', () => {
+    expect(imports.length).toBeGreaterThan(50);
+  });
+
+  it('import only what lies below them', () => {
+    const offences = imports
+      .filter(({ from, to }) => !mayImport(from, to))
+      .map(({ from, to }) => `${from} -> ${to}`);
+    expect(offences).toEqual([]);
+  });
+
+  it('have no cycles among their files, types apart', () => {
+    const next = new Map<string, string[]>();
+    for (const { from, to, typeOnly } of imports) {
+      if (!typeOnly) next.set(from, [...(next.get(from) ?? []), to]);
+    }
+    const done = new Set<string>();
+    const visit = (path: string, trail: string[]): string | undefined => {
+      if (trail.includes(path)) return [...trail.slice(trail.indexOf(path)), path].join(' -> ');
+      if (done.has(path)) return undefined;
+      for (const target of next.get(path) ?? []) {
+        const cycle = visit(target, [...trail, path]);
+        if (cycle !== undefined) return cycle;
+      }
+      done.add(path);
+      return undefined;
+    };
+    expect(
+      [...next.keys()].map((path) => visit(path, [])).find((cycle) => cycle !== undefined),
+    ).toBeUndefined();
+  });
+
+  it('read the environment in the program’s entrances alone', () => {
+    const readers = sourceFiles().filter((path) =>
+      /process\.env/.test(readFileSync(join(root, path), 'utf8')),
+    );
+    expect(readers.filter((path) => !/^cli\//.test(path))).toEqual([]);
+  });
+});

@@ -1,0 +1,191 @@
+import { spawnSync } from 'node:child_process';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+
+import { freePort } from '../support/free-port.ts';
+import { startLimiter } from '../support/limiter-process.ts';
+
+const root = fileURLToPath(new URL('../..', import.meta.url));
+
+interface Outcome {
+  status: number | null;
+  stdout: string;
+  stderr: string;
+}
+
+function weir(...args: string[]): Outcome {
+  const result = spawnSync(process.execPath, ['bin/weir.js', ...args], { cwd: root, encoding: 'utf8' });
+  return { status: result.status, stdout: result.stdout, stderr: result.stderr };
+}
+
+describe('weir', () => {
+  it('tells its version', () => {
+    const { version } = JSON.parse(readFileSync(`${root}package.json`, 'utf8')) as { version: string };
+    expect(weir('--version')).toEqual({
+      status: 0,
+      stdout: `weir ${version} (node ${process.versions.node})\n`,
+      stderr: '',
+    });
+  });
+
+  it.each([['limiter'], ['ask'], ['check']])('explains %s', (command) => {
+    const { status, stdout } = weir(command, '--help');
+    expect(status).toBe(0);
+    expect(stdout).toMatch(`Usage: weir ${command}`);
+    expect(weir('--help').stdout).toMatch(`  ${command} `);
+  });
+
+  it.each([
+    [[], 'weir: no command given'],
+    [['frobnicate'], 'weir: there is no command "frobnicate"'],
+    [['constructor'], 'weir: there is no command "constructor"'],
+    [['limiter', 'now'], 'weir: limiter takes no arguments, "now" is one'],
+    [['ask', '-nope'], "weir: Unknown option '--nope'"],
+    [['ask', '-hits-addend', '-1'], "weir: Option '--hits-addend' argument is ambiguous"],
+    [['ask', '--hits-addend=-1'], 'weir: --hits-addend is a whole number from 0 to 4294967295, not "-1"'],
+    [
+      ['ask', '-descriptors', 'a'],
+      'weir: invalid value "a" for --descriptors: "a" is not of the form key=value',
+    ],
+    [['ask', '--output', 'xml'], 'weir: --output is text or json, not "xml"'],
+    [['check'], 'weir: check needs a folder or a file'],
+  ])('refuses %j with status 2', (args, message) => {
+    const { status, stderr } = weir(...args);
+    expect(stderr).toContain(message);
+    expect(status).toBe(2);
+  });
+
+  it('refuses an older Node in one sentence', () => {
+    const script = `
+      Object.defineProperty(process.versions, 'node', { value: '20.1.0' });
+      await import(${JSON.stringify(`${root}bin/weir.js`)});`;
+    const result = spawnSync(process.execPath, ['--input-type=module', '-e', script], { encoding: 'utf8' });
+    expect(result.status).toBe(1);
+    expect(result.stderr).toMatch(/^weir needs Node 26 or newer and this is Node 20\.1\.0: [^\n]*\n$/);
+  });
+});
+
+describe('weir check', () => {
+  let folder: string;
+
+  beforeEach(() => {
+    folder = mkdtempSync(join(tmpdir(), 'weir-check-'));
+  });
+  afterEach(() => {
+    rmSync(folder, { recursive: true, force: true });
+  });
+  const write = (name: string, text: string): void => writeFileSync(join(folder, name), text);
+
+  it('is content with the examples', () => {
+    expect(weir('check', 'examples/rules')).toEqual({
+      status: 0,
+      stdout: [
+        'checking rate limit configs...',
+        'loading config directory: examples/rules',
+        'opening config file: examples/rules/mail.yaml',
+        'opening config file: examples/rules/shop.yaml',
+        '2 files, 2 domains',
+        'all rate limit configs ok',
+        '',
+      ].join('\n'),
+      stderr: '',
+    });
+  });
+
+  it('prints every error of every file with its place', () => {
+    write(
+      'a.yaml',
+      'domain: a\ndescriptors:\n  - key: x\n    rate_limit: { unit: fortnight }\n  - value: y\n',
+    );
+    write('b.yml', 'domain: ""\nfoo: 1\n');
+    const { status, stderr } = weir('check', folder);
+    expect(stderr.split('\n')).toEqual([
+      `error loading rate limit configs: ${folder}/b.yml:2:1: config error, unknown key 'foo'`,
+      `error loading rate limit configs: ${folder}/a.yaml:4:25: invalid rate limit unit 'fortnight'`,
+      `error loading rate limit configs: ${folder}/a.yaml:5:5: descriptor has empty key`,
+      `error loading rate limit configs: ${folder}/b.yml:1:9: config file cannot have empty domain`,
+      '4 errors',
+      '',
+    ]);
+    expect(status).toBe(1);
+  });
+
+  it('takes two files for one domain only when they are merged', () => {
+    write('a.yaml', 'domain: d\ndescriptors: [{ key: x }]\n');
+    write('b.yaml', 'domain: d\ndescriptors: [{ key: y }]\n');
+    const apart = weir('check', '-config_dir', folder);
+    expect(apart.stderr).toContain(`${folder}/b.yaml:1:9: duplicate domain 'd' in config file`);
+    expect(apart.status).toBe(1);
+    expect(weir('check', '-config_dir', folder, '-merge_domain_configs').status).toBe(0);
+  });
+
+  it('checks a single file', () => {
+    write('a.yaml', 'domain: d\n');
+    expect(weir('check', join(folder, 'a.yaml')).status).toBe(0);
+  });
+
+  it('calls a folder without rules an error', () => {
+    const { status, stderr } = weir('check', folder);
+    expect(stderr).toContain(`${folder}: holds no *.yaml or *.yml file`);
+    expect(status).toBe(1);
+  });
+
+  it('names a folder that is not there', () => {
+    const { status, stderr } = weir('check', join(folder, 'nowhere'));
+    expect(stderr).toContain(`${folder}/nowhere: no such file or directory`);
+    expect(status).toBe(1);
+  });
+});
+
+describe('weir ask', () => {
+  it('prints the answer as text and as JSON', async () => {
+    const limiter = await startLimiter({
+      env: { BACKEND_TYPE: 'memory', RUNTIME_ROOT: `${root}examples`, RUNTIME_APPDIRECTORY: 'rules' },
+    });
+    try {
+      const target = ['-dial_string', `127.0.0.1:${limiter.ports.grpc}`, '-domain', 'mail'];
+      const text = weir(
+        'ask',
+        ...target,
+        '-descriptors',
+        'tenant=acme',
+        '-descriptors',
+        'other=1',
+        '--hits-addend',
+        '3',
+      );
+      expect(text.stdout).toMatch(
+        /^OK\n {2}tenant=acme: OK, 997 of 1000 a day left \(per_tenant\), resets in \d+ s\n {2}other=1: OK, no rule limits it\n$/,
+      );
+      const look = weir(
+        'ask',
+        ...target,
+        '-descriptors',
+        'tenant=acme',
+        '--hits-addend',
+        '0',
+        '--output',
+        'json',
+      );
+      expect(JSON.parse(look.stdout)).toMatchObject({
+        overallCode: 'OK',
+        statuses: [{ limitRemaining: 997 }],
+      });
+      expect(look.status).toBe(0);
+      const wrong = weir('ask', ...target.slice(0, 2), '-descriptors', 'a=b');
+      expect(wrong.stderr).toBe('request error: UNKNOWN: rate limit domain must not be empty\n');
+      expect(wrong.status).toBe(1);
+    } finally {
+      await limiter.stop();
+    }
+  });
+
+  it('says when no limiter is there', async () => {
+    const { status, stderr } = weir('ask', '-dial_string', `127.0.0.1:${await freePort()}`, '-domain', 'd');
+    expect(stderr).toMatch(/^request error: UNAVAILABLE: /);
+    expect(status).toBe(1);
+  });
+});

@@ -1,0 +1,139 @@
+/**
+ * Runs the README: every `sh` block in it is either run here, as written and on the ports it names, or listed below
+ * with the reason why it cannot be.
+ */
+import { spawnSync } from 'node:child_process';
+import { readFileSync } from 'node:fs';
+import { delimiter, dirname } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+
+import { ChildProgram } from '../support/child-program.ts';
+import { describeWithServer } from '../support/describe-with-server.ts';
+import { envoyProgram, findServer } from '../support/find-server.ts';
+
+const root = fileURLToPath(new URL('../..', import.meta.url));
+const blocks = [...readFileSync(`${root}README.md`, 'utf8').matchAll(/```sh\n(.*?)```/gs)].map((match) =>
+  (match[1] as string).trim(),
+);
+
+/** The PATH of a person: without the project's own programs, which npm and npx put there themselves. */
+const personalPath = (process.env['PATH'] ?? '')
+  .split(delimiter)
+  .filter((folder) => !folder.includes('node_modules'))
+  .join(delimiter);
+const envoy = findServer(envoyProgram);
+const env = {
+  PATH: 'path' in envoy ? [dirname(envoy.path), personalPath].join(delimiter) : personalPath,
+  HOME: process.env['HOME'],
+  npm_config_update_notifier: 'false',
+};
+
+function block(beginning: string): string {
+  const found = blocks.filter((text) => text.startsWith(beginning));
+  expect(found, `README blocks that begin with "${beginning}"`).toHaveLength(1);
+  return found[0] as string;
+}
+
+function shell(command: string): string {
+  const result = spawnSync('sh', ['-c', command], { cwd: root, env, encoding: 'utf8', timeout: 60_000 });
+  expect(result.status, `${command}\n${result.stderr}`).toBe(0);
+  return result.stdout;
+}
+
+/** Runs the command until its output matches: a window may end while it runs, so it gets twice the limit. */
+function shellUntil(command: string, pattern: RegExp, times: number): string {
+  for (let i = 0; i < times; i++) {
+    const output = shell(command);
+    if (pattern.test(output)) return output;
+  }
+  throw new Error(`${times} runs of "${command}" never printed ${pattern}`);
+}
+
+describe('the README', () => {
+  let limiter: ChildProgram;
+
+  beforeAll(async () => {
+    // `npm ci` would take the packages away from under this test; the gate runs it before.
+    expect(block('npm ci && npm start')).toBe('npm ci && npm start');
+    limiter = new ChildProgram({ command: 'npm', args: ['start'], cwd: root, env, group: true });
+    await limiter.printed(/curl .*\/json/);
+  });
+
+  afterAll(async () => {
+    await limiter?.stop();
+  });
+
+  it('has no block that nobody runs', () => {
+    const known = [
+      'npm ci && npm start',
+      'curl -i http://localhost:8080/json',
+      'npx weir ask',
+      'curl http://localhost:6070/rlconfig',
+      'envoy -c',
+      'for i in',
+      'npx weir check',
+      // Needs a Redis on its standard port and a folder in /etc; test/e2e/shared-redis.test.ts runs the like.
+      'RUNTIME_ROOT=/etc/weir',
+      // This very test is part of it.
+      'npm ci && npm test',
+    ];
+    expect(blocks.filter((text) => !known.some((beginning) => text.startsWith(beginning)))).toEqual([]);
+    for (const beginning of known) block(beginning);
+  });
+
+  it('gets decisions with curl until the answer is 429', () => {
+    const curl = block('curl -i http://localhost:8080/json');
+    const first = shell(curl);
+    expect(first).toMatch(/^HTTP\/1\.1 (200 OK|429 Too Many Requests)\r\n/);
+    expect(first).toContain('"currentLimit":{"requestsPerUnit":5,"unit":"MINUTE"}');
+    shellUntil(curl, /^HTTP\/1\.1 429 Too Many Requests\r\n/, 12);
+  });
+
+  it('starts with a curl line to copy that works', () => {
+    const line = /^\s*(curl .*\/json.*)$/m.exec(limiter.output)?.[1] as string;
+    shellUntil(line, /429/, 12);
+  });
+
+  it('asks over gRPC', () => {
+    expect(shell(block('npx weir ask'))).toMatch(
+      /^(OK|OVER_LIMIT)\n {2}remote_address=203\.0\.113\.7: .* of 5 a minute/,
+    );
+  });
+
+  it('shows rules and counters', () => {
+    const output = shell(block('curl http://localhost:6070/rlconfig'));
+    expect(output).toContain('shop.remote_address: unit=MINUTE requests_per_unit=5, shadow_mode: false');
+    expect(output).toMatch(/^ratelimit\.service\.rate_limit\.shop\.remote_address\.total_hits: \d+$/m);
+  });
+
+  it('checks the example rules', () => {
+    expect(shell(block('npx weir check'))).toContain('all rate limit configs ok');
+  });
+
+  describeWithServer('with Envoy in front', envoyProgram, () => {
+    it('answers 429 through it', async () => {
+      const program = new ChildProgram({
+        command: 'sh',
+        args: ['-c', `exec ${block('envoy -c')}`],
+        cwd: root,
+        env,
+      });
+      try {
+        await program.printed(/starting main dispatch loop/);
+        const output = shellUntil(block('for i in'), /429\n$/, 2);
+        expect(output).toMatch(/^((200|429)\n){6}$/);
+      } finally {
+        await program.stop();
+      }
+    });
+  });
+
+  it('stops in order at Ctrl-C', async () => {
+    await limiter.stop('SIGINT');
+    expect(limiter.output).toContain('Ending on a signal');
+    expect(limiter.output).not.toContain('Ending at once');
+    const refused = spawnSync('curl', ['-s', 'http://localhost:8080/healthcheck']);
+    expect(refused.status).toBe(7);
+  });
+});

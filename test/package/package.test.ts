@@ -1,0 +1,85 @@
+import { execFileSync } from 'node:child_process';
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+
+import { eventually } from '../support/eventually.ts';
+import { type LimiterProcess, startLimiter } from '../support/limiter-process.ts';
+
+const root = fileURLToPath(new URL('../..', import.meta.url));
+
+const rules = (limit: number): string => `
+domain: packed
+descriptors:
+  - key: k
+    rate_limit: { unit: year, requests_per_unit: ${limit} }
+`;
+
+/** Node as package managers find it for a program: the one that runs this test. */
+const env = { ...process.env, npm_config_update_notifier: 'false' };
+
+describe('the packed package, alone in an empty folder with production dependencies', () => {
+  let folder: string;
+  let rulesFolder: string;
+  let limiter: LimiterProcess;
+
+  const ask = async (value: string): Promise<number> => {
+    const body = JSON.stringify({ domain: 'packed', descriptors: [{ entries: [{ key: 'k', value }] }] });
+    const response = await fetch(`http://127.0.0.1:${limiter.ports.http}/json`, { method: 'POST', body });
+    return response.status;
+  };
+
+  beforeAll(async () => {
+    folder = mkdtempSync(join(tmpdir(), 'weir-package-'));
+    const packed = execFileSync('npm', ['pack', '--pack-destination', folder, '--silent'], {
+      cwd: root,
+      env,
+    });
+    const tarball = String(packed).trim().split('\n').at(-1) as string;
+    writeFileSync(join(folder, 'package.json'), '{ "name": "empty", "private": true }\n');
+    const install = ['install', '--omit=dev', '--no-audit', '--no-fund', '--silent', `./${tarball}`];
+    execFileSync('npm', install, { cwd: folder, env });
+    rulesFolder = join(folder, 'rules');
+    mkdirSync(rulesFolder);
+    writeFileSync(join(rulesFolder, 'packed.yaml'), rules(1));
+    limiter = await startLimiter({
+      entry: join(folder, 'node_modules', '.bin', 'weir'),
+      env: { BACKEND_TYPE: 'memory', RUNTIME_ROOT: folder, RUNTIME_APPDIRECTORY: 'rules' },
+    });
+  }, 180_000);
+
+  afterAll(async () => {
+    await limiter?.stop();
+    rmSync(folder, { recursive: true, force: true });
+  });
+
+  it('holds no sources, no tests and no development dependencies', () => {
+    const own = readdirSync(join(folder, 'node_modules', 'weir'), { recursive: true, encoding: 'utf8' });
+    expect(own.filter((name) => /(?<!\.d)\.ts$|\.test\./.test(name))).toEqual([]);
+    const installed = readdirSync(join(folder, 'node_modules'));
+    expect(installed).not.toContain('vitest');
+    expect(installed).not.toContain('typescript');
+  });
+
+  it('tells its version', () => {
+    const { version } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as { version: string };
+    const weir = join(folder, 'node_modules', '.bin', 'weir');
+    expect(String(execFileSync(process.execPath, [weir, '--version']))).toMatch(`weir ${version} `);
+  });
+
+  it('starts and decides', async () => {
+    expect(await ask('a')).toBe(200);
+    expect(await ask('a')).toBe(429);
+  });
+
+  it('takes over changed rules', async () => {
+    writeFileSync(join(rulesFolder, 'packed.yaml'), rules(1_000));
+    await eventually(async () => expect(await ask('a')).toBe(200));
+  });
+
+  it('stops with status 0', async () => {
+    expect(await limiter.program.stop()).toEqual({ code: 0, signal: null });
+  });
+});
