@@ -40,7 +40,7 @@ const accepted = {
   'a plain scalar that begins with a dash': 'a: -b\nc: -1\n- d: e\n'.replace('- d', '-d'),
   'plain scalars with spaces and tabs inside': 'a: b  c\td\t \n',
   'quoted scalars': `a: 'it''s'\nb: "c\\"\\\\\\/\\n\\t\\rd"\ne: ''\nf: ""\n`,
-  'quoted scalars of several lines': `a: "b\n  c\n\n\n  d  \n \te"\nf: 'g\n  h'\n`,
+  'quoted scalars of several lines': `a: "b\n  c\n\n  c\n\n\n  d  \n \te"\nf: 'g\n  h'\n`,
   'quoted keys': `"a b": c\n'd': e\n"f" : g\n`,
   'unusual keys': 'a.b-c/d: e\n<<: f\n5: g\n~: h\na b: c\n',
   'flow collections': 'a: {b: c, "d":e, f: , g: [h, "i", {j: k}, []], l: {}}\n',

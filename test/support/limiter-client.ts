@@ -8,6 +8,12 @@ import {
   RateLimitResponseSchema,
 } from '../../gen/envoy/service/ratelimit/v3/rls_pb.ts';
 
+import {
+  HealthCheckRequestSchema,
+  type HealthCheckResponse,
+  HealthCheckResponseSchema,
+} from '../../gen/grpc/health/v1/health_pb.ts';
+
 const method = '/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit';
 
 /** A caller of a limiter with one connection of its own; rejects with the gRPC error of a call. */
@@ -41,6 +47,21 @@ export class LimiterClient {
   async allowed(domain: string, key: string, value: string): Promise<boolean> {
     const response = await this.ask({ domain, descriptors: [{ entries: [{ key, value }] }] });
     return response.overallCode === RateLimitResponse_Code.OK;
+  }
+
+  /** Calls back with each health status of the service; settles when the stream ends, however. */
+  watchHealth(service: string, onStatus: (status: number) => void): Promise<void> {
+    const call = this.#client.makeServerStreamRequest(
+      '/grpc.health.v1.Health/Watch',
+      (bytes: Uint8Array) => Buffer.from(bytes),
+      (bytes: Buffer) => fromBinary(HealthCheckResponseSchema, bytes),
+      toBinary(HealthCheckRequestSchema, create(HealthCheckRequestSchema, { service })),
+    );
+    call.on('data', ({ status }: HealthCheckResponse) => onStatus(status));
+    return new Promise((resolve) => {
+      call.on('error', () => resolve());
+      call.on('end', () => resolve());
+    });
   }
 
   close(): void {

@@ -7,14 +7,16 @@ import {
   symlinkSync,
   truncateSync,
   unlinkSync,
+  watch,
   writeFileSync,
 } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import { systemClock } from '../../../process/clock.ts';
-import { systemTimers } from '../../../process/timers.ts';
+import { type Clock, systemClock } from '../../../process/clock.ts';
+import { systemTimers, type Timers } from '../../../process/timers.ts';
 import { formatRuleError } from '../../../rules/rule-error.ts';
+import { ManualTimers } from '../../../test/support/manual-timers.ts';
 import { ConfigSourceError, type LoadedRules } from '../config-source.ts';
 import type { RuntimePaths } from './file-layout.ts';
 import { FileConfigSource, type FileSourceLimits } from './file-source.ts';
@@ -38,9 +40,12 @@ interface Setup {
   paths?: Partial<RuntimePaths>;
   mergeDomains?: boolean;
   limits?: Partial<FileSourceLimits>;
+  clock?: Clock;
+  timers?: Timers;
 }
 
-async function start({ paths, mergeDomains = false, limits = {} }: Setup = {}): Promise<void> {
+async function start(setup: Setup = {}): Promise<void> {
+  const { paths, mergeDomains = false, limits, clock = systemClock, timers = systemTimers } = setup;
   source = new FileConfigSource({
     paths: {
       root,
@@ -51,8 +56,8 @@ async function start({ paths, mergeDomains = false, limits = {} }: Setup = {}): 
       ...paths,
     },
     mergeDomains,
-    clock: systemClock,
-    timers: systemTimers,
+    clock,
+    timers,
     limits: { checkIntervalMs: 50, ...limits },
   });
   await source.start({
@@ -77,10 +82,19 @@ async function nextDomains(...names: string[]): Promise<void> {
   for (const name of names) expect(event.loaded.table.hasDomain(name)).toBe(true);
 }
 
-/** Waits for twice the longest wait before a load, and for the load. */
+/** Waits longer than a load takes that nobody should have begun. */
 async function expectSilence(): Promise<void> {
   await new Promise((resolve) => setTimeout(resolve, 400));
   expect(events).toEqual([]);
+}
+
+/** Every event until now was handed to the watches: inotify keeps their order. */
+async function eventsHandedOver(): Promise<void> {
+  const { promise, resolve } = Promise.withResolvers<void>();
+  const watcher = watch(root, () => resolve());
+  writeFileSync(join(root, 'marker'), '');
+  await promise;
+  watcher.close();
 }
 
 function write(path: string, text: string): void {
@@ -136,6 +150,22 @@ describe('FileConfigSource', () => {
     write('config/a.yaml', domain('a'));
     expect(await next()).toMatchObject({ loaded: { domains: 201 } });
     await expectSilence();
+  });
+
+  it('waits for a pause of 50 ms in a burst, with time standing still', async () => {
+    write('config/a.yaml', domain('a'));
+    const timers = new ManualTimers();
+    await start({ timers, clock: { nowMs: () => timers.nowMs, monotonicMs: () => timers.nowMs } });
+    await nextDomains('a');
+    for (const name of ['b', 'c', 'd']) {
+      write(`config/${name}.yaml`, domain(name));
+      await eventsHandedOver();
+      timers.advance(49);
+    }
+    timers.advance(1);
+    await nextDomains('a', 'b', 'c', 'd');
+    // Only the check of the path is still set: no load was begun earlier, so none is due after this one.
+    expect(timers.size).toBe(1);
   });
 
   it('makes exactly one more load of changes during a load', async () => {

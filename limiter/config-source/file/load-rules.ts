@@ -25,7 +25,7 @@ export function loadRules({ layout, mergeDomains, maxBytes }: LoadRequest): Load
   if (fileErrors.some((error) => error.code === 'too-large')) {
     return { ok: false, errors: fileErrors, total: fileErrors.length };
   }
-  const { sources, errors, errorCount, warnings } = readRuleFiles(contents.files, { mergeDomains: true });
+  const { sources, errors, errorCount, warnings } = readRuleFiles(contents.files, { mergeDomains });
   const total = fileErrors.length + errorCount;
   if (total > 0) return { ok: false, errors: [...fileErrors, ...errors], total };
   return {
