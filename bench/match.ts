@@ -5,10 +5,10 @@
  *   node bench/match.ts
  */
 import { performance } from 'node:perf_hooks';
-import { compileRules } from '../rules/compile-rules.ts';
 import type { Rule } from '../rules/model.ts';
 import type { Entry } from '../rules/request.ts';
-import { RuleTable } from '../rules/rule-table.ts';
+import { compileRules } from '../rules/table/compile-rules.ts';
+import { RuleTable } from '../rules/table/rule-table.ts';
 import { limit, rule, source } from '../test/support/rule-builder.ts';
 
 const requestCount = 1_000;

@@ -70,6 +70,15 @@ export function redisConnectionRetry(
   );
 }
 
+/** Once an outage; requests fail until it is over. */
+export function redisConnectionLost(log: Logger, url: string, reason: string): void {
+  log.error('Lost the connection to Redis: trying again', { url, reason });
+}
+
+export function redisConnectionBack(log: Logger, url: string): void {
+  log.warn('Connected to Redis again', { url });
+}
+
 export function statsdUp(log: Logger, address: string): void {
   log.info('Connected to the statsd receiver', { address });
 }

@@ -4,14 +4,14 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { Clock } from '../process/clock.ts';
 import type { Health } from '../process/health.ts';
 import type { Logger } from '../process/logger.ts';
-import { redisConnectionRetry } from './log-lines.ts';
+import { redisConnectionBack, redisConnectionLost, redisConnectionRetry } from './log-lines.ts';
 import type { LimiterSettings } from './settings.ts';
 import { registerMemoryStoreStats, registerPoolStats } from './stats/limiter-stats.ts';
 import type { StatsRegistry } from './stats/stats-registry.ts';
 import type { CounterStore } from './stores/counter-store.ts';
 import { MemoryStore } from './stores/memory/memory-store.ts';
 import { parseRedisAddress } from './stores/redis/redis-address.ts';
-import { RedisStore } from './stores/redis/redis-store.ts';
+import { RedisStore, type RedisStoreOptions } from './stores/redis/redis-store.ts';
 
 export interface StoreParts {
   settings: LimiterSettings;
@@ -46,7 +46,12 @@ function openRedisStore(parts: StoreParts): OpenedStore {
     url: settings.redisUrl,
     auth: settings.redisAuth,
   });
-  const store = new RedisStore({ address, timeoutMs: settings.redisTimeoutMs, random });
+  const store = new RedisStore({
+    address,
+    timeoutMs: settings.redisTimeoutMs,
+    random,
+    ...connectionLines(log, address.label),
+  });
   registerPoolStats(registry, 'redis_pool', store.connectionCounts);
   health.set('redis', false);
   const connect = async (): Promise<void> => {
@@ -58,4 +63,22 @@ function openRedisStore(parts: StoreParts): OpenedStore {
     health.set('redis', true);
   };
   return { store, connect };
+}
+
+/** One line when the connection is lost and one when it is back, however many attempts fail between them. */
+function connectionLines(log: Logger, url: string): Pick<RedisStoreOptions, 'onChange' | 'onFailure'> {
+  let wasConnected = false;
+  let isLost = false;
+  return {
+    onChange: (connected) => {
+      if (connected && wasConnected) redisConnectionBack(log, url);
+      if (connected) isLost = false;
+      wasConnected ||= connected;
+    },
+    onFailure: (reason) => {
+      if (!wasConnected || isLost) return;
+      isLost = true;
+      redisConnectionLost(log, url, reason);
+    },
+  };
 }

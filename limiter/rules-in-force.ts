@@ -1,7 +1,7 @@
 /** What happens when rules arrive, or fail to: the decisions, health, statistics and the log learn of it. */
 import type { Health } from '../process/health.ts';
 import type { Logger } from '../process/logger.ts';
-import type { RuleTable } from '../rules/rule-table.ts';
+import type { RuleTable } from '../rules/table/rule-table.ts';
 import type { ConfigListener } from './config-source/index.ts';
 import * as lines from './log-lines.ts';
 import { type LimiterStats, registerRuntimeStats } from './stats/limiter-stats.ts';

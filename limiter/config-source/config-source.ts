@@ -1,5 +1,5 @@
 import type { RuleError } from '../../rules/rule-error.ts';
-import type { RuleTable } from '../../rules/rule-table.ts';
+import type { RuleTable } from '../../rules/table/rule-table.ts';
 
 /** A good load: replaces all rules of the load before it. */
 export interface LoadedRules {

@@ -163,6 +163,29 @@ describeWithServer('a start before its Redis', redisProgram, (path) => {
     }
   });
 
+  it('says once that Redis is lost and once that it is back', async () => {
+    const redis = new RedisServer({ path }, await freePort());
+    await redis.start();
+    const limiter = await start({
+      BACKEND_TYPE: '',
+      REDIS_SOCKET_TYPE: 'tcp',
+      REDIS_URL: `127.0.0.1:${redis.port}`,
+    });
+    try {
+      await redis.kill('SIGKILL');
+      await limiter.program.printed(/Lost the connection to Redis/);
+      const refused = await json(limiter.ports.http);
+      expect(refused.status).toBe(400);
+      expect(refused.headers.get('weir-error')).toBe('Redis is not connected');
+      await redis.start();
+      await limiter.program.printed(/Connected to Redis again/);
+      expect((await json(limiter.ports.http)).status).toBe(200);
+      expect(limiter.program.output.match(/Lost the connection to Redis/g)).toHaveLength(1);
+    } finally {
+      await redis.stop();
+    }
+  });
+
   it('ends in order when it is stopped while it waits', async () => {
     const program = spawn({
       BACKEND_TYPE: '',

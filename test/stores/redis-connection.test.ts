@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Redis } from 'ioredis';
-import { afterAll, beforeAll, expect, it } from 'vitest';
+import { afterAll, beforeAll, expect, it, onTestFinished } from 'vitest';
 import type { CounterOp } from '../../limiter/stores/counter-store.ts';
 import type { RedisStore } from '../../limiter/stores/redis/redis-store.ts';
 import { counterOp, submit, totalOf } from '../support/counter-ops.ts';
@@ -9,19 +9,42 @@ import { describeWithServer } from '../support/describe-with-server.ts';
 import { eventually } from '../support/eventually.ts';
 import { redisProgram } from '../support/find-server.ts';
 import { freePort } from '../support/free-port.ts';
-import { RedisServer, startRedis } from '../support/redis-server.ts';
+import { RedisServer, type RedisServerOptions, startRedis } from '../support/redis-server.ts';
 import { connectStore, newRedisStore, openRedisStore } from '../support/redis-stores.ts';
 
 const never = () => Promise.reject(new Error('retried'));
 const once = { monotonicMs: () => performance.now(), sleep: never };
 
+/** Stops with the test, however that ends. */
+async function serverForTest(options: RedisServerOptions): Promise<RedisServer> {
+  const server = await startRedis(options);
+  onTestFinished(() => server.stop());
+  return server;
+}
+
+/** Not connected yet; closes with the test. */
+function storeForTest(...given: Parameters<typeof newRedisStore>): RedisStore {
+  const store = newRedisStore(...given);
+  onTestFinished(() => store.close());
+  return store;
+}
+
+async function connectedStoreForTest(...given: Parameters<typeof newRedisStore>): Promise<RedisStore> {
+  const store = storeForTest(...given);
+  await connectStore(store);
+  return store;
+}
+
 describeWithServer('RedisStore when its server fails', redisProgram, (path) => {
   it('counts nothing twice when the server is killed under load, and goes on when it is back', async () => {
     // Every write is on disk before it is answered, so what was counted outlives the kill.
-    const server = await startRedis({ path, args: ['--appendonly', 'yes', '--appendfsync', 'always'] });
-    const store = await openRedisStore({ url: `127.0.0.1:${server.port}` }, { timeoutMs: 2000 });
+    const server = await serverForTest({ path, args: ['--appendonly', 'yes', '--appendfsync', 'always'] });
+    const store = await connectedStoreForTest({ url: `127.0.0.1:${server.port}` }, { timeoutMs: 2000 });
     const answered: { op: CounterOp; tookMs: number }[] = [];
     let stopped = false;
+    onTestFinished(() => {
+      stopped = true;
+    });
     const caller = async () => {
       while (!stopped) {
         const op = counterOp({ key: randomUUID(), ttlSeconds: 3600 });
@@ -45,8 +68,6 @@ describeWithServer('RedisStore when its server fails', redisProgram, (path) => {
     const client = new Redis(server.port, '127.0.0.1', { protocol: 2 });
     const held = await client.mget(answered.map(({ op }) => op.key));
     client.disconnect();
-    await store.close();
-    await server.stop();
     for (const [i, { op, tookMs }] of answered.entries()) {
       expect(tookMs).toBeLessThan(2500);
       if (op.error === undefined) expect([op.after, held[i]]).toEqual([1, '1']);
@@ -59,8 +80,8 @@ describeWithServer('RedisStore when its server fails', redisProgram, (path) => {
   });
 
   it('answers within the timeout when the server hangs, and goes on when it is back', async () => {
-    const server = await startRedis({ path });
-    const store = await openRedisStore({ url: `127.0.0.1:${server.port}` }, { timeoutMs: 300 });
+    const server = await serverForTest({ path });
+    const store = await connectedStoreForTest({ url: `127.0.0.1:${server.port}` }, { timeoutMs: 300 });
     await server.kill('SIGSTOP');
     const startedMs = performance.now();
     const [op] = await submit(store, [counterOp({ key: 'hanging' })]);
@@ -71,12 +92,10 @@ describeWithServer('RedisStore when its server fails', redisProgram, (path) => {
     await server.kill('SIGCONT');
     await eventually(async () => expect(await totalOf(store, { key: randomUUID() })).toBe(1));
     expect(store.connectionCounts.localClose).toBeGreaterThan(0);
-    await store.close();
-    await server.stop();
   });
 
   it('fails at once without a connection', async () => {
-    const store = newRedisStore({ url: '127.0.0.1:1' });
+    const store = storeForTest({ url: '127.0.0.1:1' });
     const op = counterOp({ key: 'a' });
     let answered = false;
     store.submit([op], { stopWhenOver: true }, () => {
@@ -89,7 +108,8 @@ describeWithServer('RedisStore when its server fails', redisProgram, (path) => {
 
   it('waits for a server that starts later', async () => {
     const server = new RedisServer({ path }, await freePort());
-    const store = newRedisStore({ url: `127.0.0.1:${server.port}` });
+    onTestFinished(() => server.stop());
+    const store = storeForTest({ url: `127.0.0.1:${server.port}` });
     const errors: string[] = [];
     const connected = store.connect({
       initialMs: 20,
@@ -103,19 +123,17 @@ describeWithServer('RedisStore when its server fails', redisProgram, (path) => {
     await connected;
     expect(errors[0]).toBe(`connect ECONNREFUSED 127.0.0.1:${server.port}`);
     expect(await totalOf(store, { key: 'a' })).toBe(1);
-    await store.close();
-    await server.stop();
   });
 
   it('gives up connecting when closed', async () => {
-    const store = newRedisStore({ url: '127.0.0.1:1' });
+    const store = storeForTest({ url: '127.0.0.1:1' });
     const connected = store.connect({ ...once, sleep: () => store.close() });
     await expect(connected).rejects.toThrow('Redis store is closed');
   });
 
   it('answers all ops under way when closed', async () => {
-    const server = await startRedis({ path });
-    const store = await openRedisStore({ url: `127.0.0.1:${server.port}` });
+    const server = await serverForTest({ path });
+    const store = await connectedStoreForTest({ url: `127.0.0.1:${server.port}` });
     await server.kill('SIGSTOP');
     const sent = submit(store, [counterOp({ key: 'a' })]);
     await new Promise((resolve) => setImmediate(resolve));
@@ -124,14 +142,13 @@ describeWithServer('RedisStore when its server fails', redisProgram, (path) => {
     expect((await sent)[0]?.error?.message).toBe('connection to Redis was lost before it answered');
     expect((await gathered)[0]?.error).toBeDefined();
     expect(store.connected).toBe(false);
-    await server.stop();
   });
 
   it('tells when the connection comes and goes, and counts connections', async () => {
-    const server = await startRedis({ path });
+    const server = await serverForTest({ path });
     const changes: boolean[] = [];
     const failures: string[] = [];
-    const store = newRedisStore(
+    const store = storeForTest(
       { url: `127.0.0.1:${server.port}` },
       { onChange: (connected) => changes.push(connected), onFailure: (message) => failures.push(message) },
     );
@@ -147,7 +164,6 @@ describeWithServer('RedisStore when its server fails', redisProgram, (path) => {
     expect(store.connectionCounts).toEqual({ active: 1, total: 2, localClose: 1 });
     await store.close();
     expect(store.connectionCounts).toEqual({ active: 0, total: 2, localClose: 2 });
-    await server.stop();
   });
 });
 
@@ -218,10 +234,11 @@ describeWithServer('RedisStore logging in', redisProgram, (path) => {
 
   it('does not count in database 0 when that of the URL does not exist', async () => {
     const changes: boolean[] = [];
+    const refusals: string[] = [];
     const errors: string[] = [];
     const store = newRedisStore(
       { url: `redis://:${secret}@${url}/99` },
-      { onChange: (connected) => changes.push(connected) },
+      { onChange: (connected) => changes.push(connected), onFailure: (message) => refusals.push(message) },
     );
     const connected = store.connect({
       ...once,
@@ -230,6 +247,7 @@ describeWithServer('RedisStore logging in', redisProgram, (path) => {
     });
     await expect(connected).rejects.toThrow('Redis store is closed');
     expect(errors).toEqual(Array(3).fill('Redis answered: ERR DB index is out of range'));
+    expect(refusals).toEqual(errors);
     expect(changes).toEqual([]);
   });
 });

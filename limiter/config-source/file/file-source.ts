@@ -1,6 +1,6 @@
 import type { Clock } from '../../../process/clock.ts';
 import type { Timers } from '../../../process/timers.ts';
-import { RuleTable } from '../../../rules/rule-table.ts';
+import { RuleTable } from '../../../rules/table/rule-table.ts';
 import type { ConfigListener, ConfigSource } from '../config-source.ts';
 import { ChangeWatch } from './change-watch.ts';
 import { type FileLayout, fileLayout, type RuntimePaths } from './file-layout.ts';

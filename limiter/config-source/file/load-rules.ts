@@ -1,6 +1,6 @@
-import { compileRules } from '../../../rules/compile-rules.ts';
-import { readRuleFiles } from '../../../rules/read-rule-files.ts';
+import { readRuleFiles } from '../../../rules/reader/read-rule-files.ts';
 import type { RuleError } from '../../../rules/rule-error.ts';
+import { compileRules } from '../../../rules/table/compile-rules.ts';
 import type { FileLayout } from './file-layout.ts';
 import { listRuleFiles } from './list-files.ts';
 import { readFiles } from './read-files.ts';

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { systemTimers } from '../../../process/timers.ts';
-import { RuleTable } from '../../../rules/rule-table.ts';
+import { RuleTable } from '../../../rules/table/rule-table.ts';
 import { ManualTimers } from '../../../test/support/manual-timers.ts';
 import type { FileLayout } from './file-layout.ts';
 import { fileLayout } from './file-layout.ts';

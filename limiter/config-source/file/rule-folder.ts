@@ -1,7 +1,7 @@
 import { statSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
 
-import { readRuleFiles } from '../../../rules/read-rule-files.ts';
+import { readRuleFiles } from '../../../rules/reader/read-rule-files.ts';
 import type { RuleError } from '../../../rules/rule-error.ts';
 import { fileProblem } from './file-problem.ts';
 import { defaultFileSourceLimits } from './file-source.ts';

@@ -32,7 +32,8 @@ local function look(key)
   return value
 end
 
--- Adds hits, 1 or more; answers with the value before.
+-- Adds hits, 1 or more; answers with the value before. A key that refunds brought to 0 counts as new: its life starts
+-- again, which changes no total, as its name holds its window.
 local function add(key, hits, ttl)
   local after = pcall('INCRBY', key, hits)
   if type(after) == 'table' then

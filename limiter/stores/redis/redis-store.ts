@@ -152,6 +152,7 @@ export class RedisStore implements CounterStore {
   }
 
   #failed(batch: Batch, error: unknown): void {
+    if (isTimeout(error)) this.#connection.reset();
     batch.fail(this.#connection.errors.fromCommand(error));
     settle(batch);
   }

@@ -1,0 +1,258 @@
+import { AliasBudget } from '../yaml/alias-budget.ts';
+import type { ScalarType } from '../yaml/scalar.ts';
+import { NodeKind, type YamlTape } from '../yaml/tape.ts';
+import { printedScalar, printedValue, scalarText, scalarType, TagMismatch } from '../yaml/values.ts';
+import { type Field, fields, type Place, placesInWords } from './read-fields.ts';
+import { ProblemLog } from './read-problem-log.ts';
+
+/** Maps and lists in each other, followed through aliases. */
+const maxDepth = 400;
+
+/** Stops the reading of a document that is too deep or too large once its aliases are followed. */
+export class Unreadable extends Error {}
+
+/**
+ * Goes through the maps and lists of a rule file: through aliases and merge keys, and looking at every key.
+ * Repeated and merged keys work as in the Go service: in the order of the document, later ones win.
+ */
+export class DocumentWalk {
+  readonly tape: YamlTape;
+  readonly log: ProblemLog;
+  readonly #aliases = new AliasBudget();
+  #depth = 0;
+
+  constructor(tape: YamlTape) {
+    this.tape = tape;
+    this.log = new ProblemLog(tape);
+  }
+
+  /** Calls back with each key that belongs to this kind of map, and its value. */
+  eachField(map: number, place: Place, take: (name: string, value: number) => void): void {
+    const { tape } = this;
+    const end = tape.next(map);
+    let seen = 0;
+    for (let key = map + 1; key < end; ) {
+      const given = tape.next(key);
+      if (this.#isMerge(key)) {
+        this.#merge(given, (source) => this.eachField(source, place, take));
+      } else {
+        const field = this.#fieldOf(key, given, place);
+        if (field !== undefined) {
+          if ((seen & field.bit) !== 0) this.#warnOfRepetition(key, field);
+          seen |= field.bit;
+          take(field.name, this.enter(given, field.name));
+          this.leave(given);
+        }
+      }
+      key = tape.next(given);
+    }
+  }
+
+  /** Calls back with each element of a list of maps and its position. */
+  eachMap(list: number, take: (map: number, index: number) => void): void {
+    const { tape } = this;
+    const end = tape.next(list);
+    let index = 0;
+    for (let given = list + 1; given < end; given = tape.next(given)) {
+      const element = this.enter(given, index);
+      if (tape.kind(element) === NodeKind.MAP) take(element, index);
+      else this.#refuseElement(element);
+      this.leave(given);
+      index++;
+    }
+  }
+
+  /** Calls back with every key of a map whose keys are free, and its value. */
+  eachEntry(map: number, keyText: (key: number) => string, take: (key: string, value: number) => void): void {
+    const { tape } = this;
+    const end = tape.next(map);
+    for (let key = map + 1; key < end; ) {
+      const given = tape.next(key);
+      const keyNode = tape.resolve(key);
+      this.#count(key);
+      if (this.#isMerge(key)) {
+        this.#merge(given, (source) => this.eachEntry(source, keyText, take));
+      } else if (tape.kind(keyNode) !== NodeKind.SCALAR) {
+        this.#refuseKey(keyNode);
+      } else {
+        const name = keyText(keyNode);
+        take(name, this.enter(given, name));
+        this.leave(given);
+      }
+      key = tape.next(given);
+    }
+  }
+
+  /** Looks at the keys inside a value that has no meaning where it stands. */
+  keysIn(node: number): void {
+    const kind = this.tape.kind(node);
+    if (kind === NodeKind.LIST) {
+      this.eachMap(node, (map) => this.keysIn(map));
+    } else if (kind === NodeKind.MAP) {
+      this.#keysOf(node);
+    } else if (this.isUnsupported(node)) {
+      this.refuseUnsupported(node);
+    }
+  }
+
+  /** Goes down to a value, through its alias if it is one. */
+  enter(given: number, name: string | number): number {
+    this.log.path.push(name);
+    if (++this.#depth > maxDepth) this.#stop(given, `exceeded max depth of ${maxDepth}`);
+    this.#count(given);
+    const node = this.tape.resolve(given);
+    if (node !== given) {
+      this.#aliases.enter();
+      this.#count(given);
+    }
+    return node;
+  }
+
+  leave(given: number): void {
+    this.log.path.pop();
+    this.#depth--;
+    if (this.tape.kind(given) === NodeKind.ALIAS) this.#aliases.leave();
+  }
+
+  /** Undefined for maps and lists. A scalar that does not fit its tag is reported, and taken for a string. */
+  scalarType(node: number): ScalarType | undefined {
+    if (this.tape.kind(node) !== NodeKind.SCALAR) return undefined;
+    if (this.tape.tag(node) === undefined) return scalarType(this.tape, node);
+    return this.checked(node, () => scalarType(this.tape, node)) ?? 'string';
+  }
+
+  text(node: number): string {
+    if (this.tape.tag(node) === undefined) return this.tape.text(node);
+    return this.checked(node, () => scalarText(this.tape, node)) ?? '';
+  }
+
+  /** What `read` makes of a scalar; undefined, and reported, when it does not fit its tag. */
+  checked<T>(node: number, read: () => T): T | undefined {
+    try {
+      return read();
+    } catch (error) {
+      if (!(error instanceof TagMismatch)) throw error;
+      this.log.yaml(node, 'wrong-type', error.message);
+      return undefined;
+    }
+  }
+
+  /** Numbers that the Go service has no case for outside metadata. */
+  isUnsupported(node: number): boolean {
+    const type = this.scalarType(node);
+    return type === 'float' || type === 'huge';
+  }
+
+  refuseUnsupported(node: number): void {
+    this.log.value(node, 'wrong-type', 'error checking config');
+  }
+
+  #keysOf(map: number): void {
+    const { tape } = this;
+    const end = tape.next(map);
+    for (let key = map + 1; key < end; ) {
+      const given = tape.next(key);
+      if (this.#isMerge(key)) {
+        this.#merge(given, (source) => this.#keysOf(source));
+      } else {
+        const field = this.#knownField(key);
+        if (field !== undefined) this.#keysBelow(field, given);
+      }
+      key = tape.next(given);
+    }
+  }
+
+  #keysBelow({ name }: Field, given: number): void {
+    if (name === 'metadata') return;
+    this.keysIn(this.enter(given, name));
+    this.leave(given);
+  }
+
+  /** The field that a key names, if it belongs to this kind of map. */
+  #fieldOf(key: number, given: number, place: Place): Field | undefined {
+    const field = this.#knownField(key);
+    if (field === undefined || (field.places & place) !== 0) return field;
+    const where = placesInWords(field);
+    const text = `config warning, key '${field.name}' has no effect here, it belongs to ${where}`;
+    this.log.warnKey(this.tape.resolve(key), 'misplaced-key', text);
+    this.#keysBelow(field, given);
+    return undefined;
+  }
+
+  #knownField(given: number): Field | undefined {
+    const { tape } = this;
+    this.#count(given);
+    const key = tape.resolve(given);
+    if (tape.kind(key) !== NodeKind.SCALAR) {
+      this.#refuseKey(key);
+      return undefined;
+    }
+    const text = this.text(key);
+    if (this.scalarType(key) !== 'string') {
+      const printed = this.checked(key, () => printedScalar(tape, key)) ?? text;
+      this.log.key(key, 'key-not-a-string', `config error, key is not of type string: ${printed}`);
+      return undefined;
+    }
+    const field = fields.get(text);
+    if (field === undefined) this.log.key(key, 'unknown-key', `config error, unknown key '${text}'`);
+    return field;
+  }
+
+  #isMerge(key: number): boolean {
+    const { tape } = this;
+    if (tape.kind(key) !== NodeKind.SCALAR || !tape.isPlain(key)) return false;
+    return tape.source.charCodeAt(tape.start(key)) === 60 && tape.text(key) === '<<';
+  }
+
+  /** Reads the maps behind `<<` as if their keys stood here; of several, the first one wins. */
+  #merge(given: number, readMap: (map: number) => void): void {
+    const { tape } = this;
+    const node = this.enter(given, '<<');
+    if (tape.kind(node) === NodeKind.LIST && node === given) {
+      for (const source of this.#elements(node).reverse()) {
+        this.#mergeMap(this.enter(source, '<<'), readMap);
+        this.leave(source);
+      }
+    } else {
+      this.#mergeMap(node, readMap);
+    }
+    this.leave(given);
+  }
+
+  #mergeMap(node: number, readMap: (map: number) => void): void {
+    if (this.tape.kind(node) === NodeKind.MAP) readMap(node);
+    else this.log.yaml(node, 'wrong-type', 'map merge requires map or sequence of maps as the value');
+  }
+
+  #elements(list: number): number[] {
+    const elements: number[] = [];
+    const end = this.tape.next(list);
+    for (let node = list + 1; node < end; node = this.tape.next(node)) elements.push(node);
+    return elements;
+  }
+
+  #warnOfRepetition(key: number, { name }: Field): void {
+    const text = `config warning, key '${name}' is repeated, the last one counts`;
+    this.log.warnKey(this.tape.resolve(key), 'duplicate-key', text);
+  }
+
+  #refuseKey(key: number): void {
+    const printed = this.checked(key, () => printedValue(this.tape, key));
+    this.log.yaml(key, 'key-not-a-string', `invalid map key: ${printed}`);
+  }
+
+  #refuseElement(element: number): void {
+    const printed = this.checked(element, () => printedValue(this.tape, element));
+    const text = `config error, yaml file contains list of type other than map: ${printed}`;
+    this.log.value(element, 'list-element-not-a-map', text);
+  }
+
+  #count(node: number): void {
+    if (!this.#aliases.count()) this.#stop(node, 'document contains excessive aliasing');
+  }
+
+  #stop(node: number, text: string): never {
+    this.log.yaml(node, 'too-large', text);
+    throw new Unreadable(text);
+  }
+}

@@ -1,0 +1,169 @@
+import type { RateLimit, Rule } from '../model.ts';
+import { NodeKind, type YamlTape } from '../yaml/tape.ts';
+import { DocumentWalk, Unreadable } from './read-document-walk.ts';
+import { type DocumentProblem, goTypes, Place, Stage } from './read-fields.ts';
+import { ValueReader } from './read-values.ts';
+
+/** What one YAML document says, as far as it can be understood. */
+export interface RuleDocument {
+  domain: string;
+  descriptors: Rule[];
+}
+
+export interface RuleDocumentReading {
+  /** Undefined when the document as a whole cannot be read. */
+  document: RuleDocument | undefined;
+  problems: DocumentProblem[];
+  warnings: DocumentProblem[];
+}
+
+/**
+ * Reads rules out of a YAML document: keys, types and values, but not what they mean together (see `validateSources`).
+ * An element of a list that is not a map leaves a hole, so that the others keep their position.
+ */
+export function readRuleDocument(tape: YamlTape): RuleDocumentReading {
+  const walk = new DocumentWalk(tape);
+  let document: RuleDocument | undefined;
+  try {
+    document = new RuleReader(walk).file(0);
+  } catch (error) {
+    if (!(error instanceof Unreadable)) throw error;
+  }
+  return { document, problems: walk.log.problems, warnings: walk.log.warnings };
+}
+
+class RuleReader {
+  readonly #walk: DocumentWalk;
+  readonly #values: ValueReader;
+
+  constructor(walk: DocumentWalk) {
+    this.#walk = walk;
+    this.#values = new ValueReader(walk);
+  }
+
+  file(node: number): RuleDocument | undefined {
+    const document: RuleDocument = { domain: '', descriptors: [] };
+    if (this.#walk.scalarType(node) === 'null') return document;
+    if (this.#walk.tape.kind(node) !== NodeKind.MAP) {
+      this.#values.mismatch(node, goTypes.file, Stage.DOCUMENT);
+      return undefined;
+    }
+    this.#walk.eachField(node, Place.FILE, (name, value) => {
+      if (name === 'domain') document.domain = this.#values.string(value);
+      else document.descriptors = this.#descriptors(value);
+    });
+    return document;
+  }
+
+  #descriptors(list: number): Rule[] {
+    const rules: Rule[] = [];
+    if (this.#walk.tape.kind(list) !== NodeKind.LIST) {
+      this.#values.refuse(list, goTypes.descriptors);
+      return rules;
+    }
+    this.#walk.eachMap(list, (map, index) => {
+      const rule = emptyRule();
+      this.#walk.eachField(map, Place.DESCRIPTOR, (name, value) => this.#ruleField(rule, name, value));
+      rules[index] = rule;
+    });
+    return rules;
+  }
+
+  #ruleField(rule: Rule, name: string, value: number): void {
+    const values = this.#values;
+    switch (name) {
+      case 'key':
+        rule.key = values.string(value);
+        break;
+      case 'value':
+        rule.value = values.string(value);
+        break;
+      case 'rate_limit':
+        rule.rateLimit = this.#rateLimit(value, rule.rateLimit);
+        break;
+      case 'descriptors':
+        rule.descriptors = this.#descriptors(value);
+        break;
+      case 'shadow_mode':
+        rule.shadowMode = values.boolean(value);
+        break;
+      case 'quota_mode':
+        rule.quotaMode = values.boolean(value);
+        break;
+      case 'detailed_metric':
+        rule.detailedMetric = values.boolean(value);
+        break;
+      case 'value_to_metric':
+        rule.valueToMetric = values.boolean(value);
+        break;
+      case 'share_threshold':
+        rule.shareThreshold = values.boolean(value);
+        break;
+      case 'metadata':
+        rule.metadata = values.metadata(value, rule.metadata);
+        break;
+    }
+  }
+
+  /** A repeated or merged block adds to the earlier one. */
+  #rateLimit(node: number, earlier: RateLimit | undefined): RateLimit | undefined {
+    if (this.#walk.tape.kind(node) !== NodeKind.MAP) {
+      this.#values.refuse(node, goTypes.rateLimit);
+      return undefined;
+    }
+    const limit = earlier ?? { unit: '', requestsPerUnit: 0, unlimited: false, name: '', replaces: [] };
+    this.#walk.eachField(node, Place.RATE_LIMIT, (name, value) => this.#limitField(limit, name, value));
+    return limit;
+  }
+
+  #limitField(limit: RateLimit, name: string, value: number): void {
+    const values = this.#values;
+    switch (name) {
+      case 'unit':
+        limit.unit = values.string(value);
+        break;
+      case 'requests_per_unit':
+        limit.requestsPerUnit = values.uint32(value);
+        break;
+      case 'unlimited':
+        limit.unlimited = values.boolean(value);
+        break;
+      case 'name':
+        limit.name = values.string(value);
+        break;
+      case 'replaces':
+        limit.replaces = this.#replaces(value);
+        break;
+    }
+  }
+
+  #replaces(list: number): string[] {
+    const names: string[] = [];
+    if (this.#walk.tape.kind(list) !== NodeKind.LIST) {
+      this.#values.refuse(list, goTypes.replaces);
+      return names;
+    }
+    this.#walk.eachMap(list, (map, index) => {
+      names[index] = '';
+      this.#walk.eachField(map, Place.REPLACES, (_, value) => {
+        names[index] = this.#values.string(value);
+      });
+    });
+    return names;
+  }
+}
+
+function emptyRule(): Rule {
+  return {
+    key: '',
+    value: '',
+    rateLimit: undefined,
+    shadowMode: false,
+    quotaMode: false,
+    detailedMetric: false,
+    valueToMetric: false,
+    shareThreshold: false,
+    metadata: undefined,
+    descriptors: [],
+  };
+}

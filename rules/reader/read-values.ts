@@ -1,0 +1,125 @@
+import type { JsonObject, JsonValue } from '../model.ts';
+import { booleanValue, integerValue } from '../yaml/scalar.ts';
+import { NodeKind } from '../yaml/tape.ts';
+import { printedScalar, scalarValue, shortTag, typeTag } from '../yaml/values.ts';
+import type { DocumentWalk } from './read-document-walk.ts';
+import { goTypes, Stage } from './read-fields.ts';
+
+const maxUint32 = 4294967295n;
+
+/** Reads values of a wanted type. Null stands for the type's zero value; what does not fit is reported, and zero. */
+export class ValueReader {
+  readonly #walk: DocumentWalk;
+
+  constructor(walk: DocumentWalk) {
+    this.#walk = walk;
+  }
+
+  /** Integers and booleans are texts too, as they are written. */
+  string(node: number): string {
+    const type = this.#walk.scalarType(node);
+    if (type === undefined || type === 'float' || type === 'huge') this.refuse(node, goTypes.string);
+    else if (type !== 'null') return this.#walk.text(node);
+    return '';
+  }
+
+  boolean(node: number): boolean {
+    if (this.#walk.scalarType(node) === 'bool') return booleanValue(this.#walk.tape.text(node));
+    this.refuse(node, goTypes.bool);
+    return false;
+  }
+
+  uint32(node: number): number {
+    const { tape } = this.#walk;
+    if (tape.kind(node) === NodeKind.SCALAR && tape.isPlain(node) && tape.tag(node) === undefined) {
+      const value = smallDecimal(tape.text(node));
+      if (value >= 0) return value;
+    }
+    if (this.#walk.scalarType(node) === 'int') {
+      const value = integerValue(tape.text(node));
+      if (value >= 0n && value <= maxUint32) return Number(value);
+    }
+    this.refuse(node, goTypes.uint32);
+    return 0;
+  }
+
+  /** A map of any content, added to what an earlier one held. Undefined when there is nothing in it. */
+  metadata(node: number, earlier: JsonObject | undefined): JsonObject | undefined {
+    if (this.#walk.tape.kind(node) !== NodeKind.MAP) {
+      this.refuse(node, goTypes.metadata);
+      return undefined;
+    }
+    const object = earlier ?? {};
+    const keyText = (key: number) => (this.#walk.scalarType(key) === 'null' ? '' : this.#walk.text(key));
+    this.#jsonMap(node, object, keyText);
+    return Object.keys(object).length === 0 ? undefined : object;
+  }
+
+  /** Reports a value that is not of the type it must have, unless it is null. */
+  refuse(node: number, goType: string): void {
+    const type = this.#walk.scalarType(node);
+    if (type === 'null') return;
+    const isMetadata = goType === goTypes.metadata;
+    if ((type === 'float' || type === 'huge') && !isMetadata) {
+      this.#walk.refuseUnsupported(node);
+      return;
+    }
+    if (type === undefined && !isMetadata) this.#walk.keysIn(node);
+    this.mismatch(node, goType, Stage.TYPES);
+  }
+
+  mismatch(node: number, goType: string, stage: Stage): void {
+    this.#walk.log.type(node, stage, `cannot unmarshal ${this.#typeAndText(node)} into ${goType}`);
+  }
+
+  #typeAndText(node: number): string {
+    const { tape } = this.#walk;
+    const kind = tape.kind(node);
+    if (kind !== NodeKind.SCALAR) return kind === NodeKind.MAP ? '!!map' : '!!seq';
+    const text = tape.text(node);
+    const tag = tape.tag(node);
+    const type = tag === undefined ? typeTag(this.#walk.scalarType(node) ?? 'string') : shortTag(tag);
+    return `${type} \`${text.length > 10 ? `${text.slice(0, 7)}...` : text}\``;
+  }
+
+  #json(node: number): JsonValue {
+    const { tape } = this.#walk;
+    const kind = tape.kind(node);
+    if (kind === NodeKind.SCALAR) return this.#walk.checked(node, () => scalarValue(tape, node)) ?? null;
+    if (kind === NodeKind.MAP) {
+      const object: JsonObject = {};
+      this.#jsonMap(node, object, (key) => this.#walk.checked(key, () => printedScalar(tape, key)) ?? '');
+      return object;
+    }
+    const list: JsonValue[] = [];
+    const end = tape.next(node);
+    for (let given = node + 1; given < end; given = tape.next(given)) {
+      list.push(this.#json(this.#walk.enter(given, list.length)));
+      this.#walk.leave(given);
+    }
+    return list;
+  }
+
+  #jsonMap(map: number, object: JsonObject, keyText: (key: number) => string): void {
+    this.#walk.eachEntry(map, keyText, (key, value) => setOwn(object, key, this.#json(value)));
+  }
+}
+
+/** The value of up to nine decimal digits without a leading zero; -1 for anything else. */
+function smallDecimal(text: string): number {
+  const { length } = text;
+  if (length === 0 || length > 9 || (length > 1 && text.charCodeAt(0) === 48)) return -1;
+  let value = 0;
+  for (let index = 0; index < length; index++) {
+    const digit = text.charCodeAt(index) - 48;
+    if (!(digit >= 0 && digit <= 9)) return -1;
+    value = value * 10 + digit;
+  }
+  return value;
+}
+
+/** Sets a key even where it is `__proto__`. */
+function setOwn(object: JsonObject, key: string, value: JsonValue): void {
+  if (key !== '__proto__') object[key] = value;
+  else Object.defineProperty(object, key, { value, enumerable: true, writable: true, configurable: true });
+}

@@ -1,0 +1,127 @@
+import { performance } from 'node:perf_hooks';
+import { describe, expect, it } from 'vitest';
+import { limit, rule, source } from '../../test/support/rule-builder.ts';
+import type { RuleSource } from '../model.ts';
+import { compileRules } from './compile-rules.ts';
+import { RuleTable } from './rule-table.ts';
+
+function manyRules(count: number): RuleSource {
+  const rules = Array.from({ length: count }, (_, i) =>
+    rule({ key: 'tenant', value: `customer-${i}`, rateLimit: limit({ requestsPerUnit: i }) }),
+  );
+  return source('d', rules);
+}
+
+describe('compileRules', () => {
+  const small = () => compileRules([source('d', [rule({ key: 'k', value: 'a*', rateLimit: limit() })])]);
+
+  it('makes the same bytes from the same rules', () => {
+    expect(new Uint8Array(small())).toEqual(new Uint8Array(small()));
+  });
+
+  it('makes a table that survives a transfer', () => {
+    const bytes = structuredClone(small());
+    expect(new RuleTable(bytes).match('d', [{ key: 'k', value: 'ab' }])?.metricKey).toBe('d.k_a*');
+  });
+
+  it('gives each content its own hash', () => {
+    const base = { key: 'k', value: 'v', rateLimit: limit() };
+    const contents = [
+      [],
+      [source('d', [])],
+      [source('e', [])],
+      [source('d', [rule(base)])],
+      [source('d', [rule({ ...base, key: 'l' })])],
+      [source('d', [rule({ ...base, shadowMode: true })])],
+      [source('d', [rule({ ...base, metadata: {} })])],
+      [source('d', [rule({ ...base, rateLimit: limit({ requestsPerUnit: 11 }) })])],
+      [source('d', [rule({ ...base, rateLimit: limit({ name: 'n' }) })])],
+      [source('d', [rule({ ...base, descriptors: [rule({ key: 'c' })] })])],
+    ];
+    const hashes = contents.map((sources) => new RuleTable(compileRules(sources)).contentHash);
+    expect(new Set(hashes).size).toBe(contents.length);
+    for (const hash of hashes) expect(hash).toMatch(/^[0-9a-f]{16}$/);
+  });
+
+  it('refuses a unit that the validator should have refused', () => {
+    const rules = [rule({ key: 'k', rateLimit: limit({ unit: 'fortnight' }) })];
+    expect(() => compileRules([source('d', rules)])).toThrow("cannot compile rate limit unit 'fortnight'");
+  });
+
+  it('refuses a composite key that stands twice on one level', () => {
+    const rules = [rule({ key: 'a', value: 'b_c' }), rule({ key: 'x' }), rule({ key: 'a_b', value: 'c' })];
+    expect(() => compileRules([source('d', rules)])).toThrow(
+      "cannot compile composite key 'a_b_c' twice on one level",
+    );
+  });
+
+  it('makes 100,000 rules into a table that opens at once', { timeout: 60_000 }, () => {
+    const sources = [manyRules(100_000)];
+    const start = performance.now();
+    const bytes = compileRules(sources);
+    expect(performance.now() - start).toBeLessThan(2_000);
+    expect(bytes.byteLength).toBeLessThan(16 * 2 ** 20);
+    const opened = performance.now();
+    const table = new RuleTable(bytes);
+    expect(performance.now() - opened).toBeLessThan(20);
+    expect(table.ruleCount).toBe(100_000);
+    expect(table.match('d', [{ key: 'tenant', value: 'customer-99999' }])?.rule.requestsPerUnit).toBe(99_999);
+  });
+});
+
+describe('the bytes of a table', () => {
+  const whole = () => compileRules([manyRules(3)]);
+
+  it.each([0, 4, 100, 191])('are refused when only %i of them arrive', (length) => {
+    expect(() => new RuleTable(whole().slice(0, length))).toThrow(
+      `rule table of ${length} bytes is shorter than its 192 byte header`,
+    );
+  });
+
+  it('are refused when the end is missing', () => {
+    const bytes = whole();
+    expect(() => new RuleTable(bytes.slice(0, -4))).toThrow(
+      `rule table of ${bytes.byteLength} bytes arrived with ${bytes.byteLength - 4} bytes`,
+    );
+  });
+
+  it('are refused when they are something else', () => {
+    expect(() => new RuleTable(new ArrayBuffer(4_096))).toThrow('not a rule table: the first bytes differ');
+  });
+
+  it('are refused when another version made them', () => {
+    const bytes = whole();
+    new Int32Array(bytes)[1] = 77;
+    expect(() => new RuleTable(bytes)).toThrow(/^rule table of version 77, this program reads version \d+$/);
+  });
+
+  it('are refused whichever word of the header is damaged', () => {
+    for (let word = 0; word < 48; word++) {
+      const bytes = whole();
+      new Int32Array(bytes)[word]! ^= 1 << (word % 31);
+      expect(() => new RuleTable(bytes), `word ${word}`).toThrow(RangeError);
+    }
+  });
+});
+
+describe('the cost of a match', () => {
+  it('is about the same with 10, 1,000 and 100,000 rules', { timeout: 60_000, retry: 2 }, () => {
+    const sizes = [10, 1_000, 100_000].map((count) => ({
+      table: new RuleTable(compileRules([manyRules(count)])),
+      requests: Array.from({ length: 1_000 }, (_, i) => [
+        { key: 'tenant', value: `customer-${Math.imul(i, 7919) % count}` },
+      ]),
+      rounds: [] as number[],
+    }));
+    for (let round = 0; round < 60; round++) {
+      for (const { table, requests, rounds } of sizes) {
+        const start = performance.now();
+        for (const entries of requests) table.match('d', entries);
+        rounds.push(performance.now() - start);
+      }
+    }
+    const [small, middle, large] = sizes.map(({ rounds }) => rounds.sort((a, b) => a - b)[30]!);
+    expect(middle! / small!).toBeLessThan(3);
+    expect(large! / small!).toBeLessThan(3);
+  });
+});

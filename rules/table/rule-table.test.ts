@@ -1,0 +1,270 @@
+import { describe, expect, it } from 'vitest';
+import { limit, rule, source } from '../../test/support/rule-builder.ts';
+import { type JsonObject, type Rule, type RuleSource, Unit } from '../model.ts';
+import type { Entry } from '../request.ts';
+import { compileRules } from './compile-rules.ts';
+import { RuleTable } from './rule-table.ts';
+
+function tableOf(...sources: RuleSource[]): RuleTable {
+  return new RuleTable(compileRules(sources));
+}
+
+function limited(key: string, value = '', traits: Partial<Rule> = {}): Rule {
+  return rule({ key, value, rateLimit: limit(), ...traits });
+}
+
+/** `k=v z=1` */
+function entriesOf(text: string): Entry[] {
+  return text.split(' ').map((pair) => {
+    const [key = '', value = ''] = pair.split('=');
+    return { key, value };
+  });
+}
+
+describe('the worked examples of the reference', () => {
+  const shared = { shareThreshold: true };
+  const toMetric = { valueToMetric: true };
+  const pair = [limited('k'), limited('k', 'v')];
+  const whitelist = [rule({ key: 'k', value: 'v' }), limited('k')];
+  const inner = [limited('k', 'v', { descriptors: [limited('s')] })];
+  const wildcards = [limited('k', 'v*'), limited('k', 'vv*'), limited('k')];
+  const route = rule({
+    key: 'route',
+    ...toMetric,
+    descriptors: [rule({ key: 'method', ...toMetric, descriptors: [limited('id')] })],
+  });
+  const examples: { rules: Rule[]; request: string; metric?: string; stem?: string }[] = [
+    { rules: pair, request: 'k=v', metric: 'd.k_v', stem: 'd_k_v_' },
+    { rules: pair, request: 'k=x', metric: 'd.k', stem: 'd_k_x_' },
+    { rules: pair, request: 'k=', metric: 'd.k', stem: 'd_k__' },
+    { rules: pair, request: 'k=v z=1' },
+    { rules: whitelist, request: 'k=v' },
+    { rules: whitelist, request: 'k=q', metric: 'd.k', stem: 'd_k_q_' },
+    { rules: inner, request: 'k=v', metric: 'd.k_v', stem: 'd_k_v_' },
+    { rules: inner, request: 'k=v s=1', metric: 'd.k_v.s', stem: 'd_k_v_s_1_' },
+    { rules: inner, request: 'k=v t=1' },
+    { rules: wildcards, request: 'k=vvx', metric: 'd.k_v*', stem: 'd_k_vvx_' },
+    { rules: wildcards, request: 'k=vv*', metric: 'd.k_vv*', stem: 'd_k_vv*_' },
+    { rules: [limited('k', 'w*', toMetric)], request: 'k=w1', metric: 'd.k_w1', stem: 'd_k_w1_' },
+    { rules: [limited('k', 'y*', shared)], request: 'k=y1', metric: 'd.k_y*', stem: 'd_k_y*_' },
+    {
+      rules: [limited('k', 'y*', { ...shared, ...toMetric })],
+      request: 'k=y1',
+      metric: 'd.k_y',
+      stem: 'd_k_y*_',
+    },
+    { rules: [limited('k', '', { detailedMetric: true })], request: 'k=v', metric: 'd.k_v', stem: 'd_k_v_' },
+    { rules: [limited('k', '', { detailedMetric: true })], request: 'k=', metric: 'd.k_', stem: 'd_k__' },
+    {
+      rules: [rule({ key: 'a', value: 'p*', ...shared, descriptors: [limited('b')] })],
+      request: 'a=p1 b=2',
+      metric: 'd.a_p*.b',
+      stem: 'd_a_p*_b_2_',
+    },
+    {
+      rules: [
+        rule({ key: 'a', value: 'p*', ...shared, descriptors: [limited('c', '', { detailedMetric: true })] }),
+      ],
+      request: 'a=p1 c=2',
+      metric: 'd.a_p.c_2',
+      stem: 'd_a_p*_c_2_',
+    },
+    {
+      rules: [route],
+      request: 'route=api method=GET id=7',
+      metric: 'd.route_api.method_GET.id',
+      stem: 'd_route_api_method_GET_id_7_',
+    },
+  ];
+  for (const [i, { rules, request, metric, stem }] of examples.entries()) {
+    it(`row ${i + 1}: ${request} gives ${metric ?? 'no limit'}`, () => {
+      const match = tableOf(source('d', rules)).match('d', entriesOf(request));
+      expect(match?.metricKey).toBe(metric);
+      expect(match?.counterStem).toBe(stem);
+    });
+  }
+});
+
+describe('RuleTable.match', () => {
+  it('has no limit for zero entries and for an unknown domain', () => {
+    const table = tableOf(source('d', [limited('k')]));
+    expect(table.match('d', [])).toBeUndefined();
+    expect(table.match('e', entriesOf('k=v'))).toBeUndefined();
+  });
+
+  it('takes the first hit without going back to a less specific rule', () => {
+    const table = tableOf(
+      source('d', [
+        rule({ key: 'k', value: 'v', descriptors: [limited('s')] }),
+        rule({ key: 'k', descriptors: [limited('t')] }),
+      ]),
+    );
+    expect(table.match('d', entriesOf('k=v t=1'))).toBeUndefined();
+    expect(table.match('d', entriesOf('k=w t=1'))?.metricKey).toBe('d.k.t');
+  });
+
+  it('reads key and value as one text', () => {
+    const table = tableOf(source('d', [limited('a', 'b_c')]));
+    expect(table.match('d', entriesOf('a_b=c'))?.metricKey).toBe('d.a_b_c');
+    expect(table.match('d', entriesOf('a_b_c=x'))?.metricKey).toBe('d.a_b_c');
+    expect(table.match('d', entriesOf('a=b'))).toBeUndefined();
+  });
+
+  it('matches a star in the key, with the whole composite as pattern', () => {
+    const table = tableOf(source('d', [limited('k*', 'v', { shareThreshold: true })]));
+    const match = table.match('d', entriesOf('k1=v'));
+    expect(match?.metricKey).toBe('d.k1_k*_v');
+    expect(match?.counterStem).toBe('d_k1_k*_v_');
+  });
+
+  it('matches key k_a by the pattern of key k and value *', () => {
+    const match = tableOf(source('d', [limited('k', '*', { shareThreshold: true })])).match(
+      'd',
+      entriesOf('k_a=1'),
+    );
+    expect(match?.metricKey).toBe('d.k_a_k_*');
+    expect(match?.counterStem).toBe('d_k_a_k_*_');
+  });
+
+  it('writes the key alone where share_threshold leaves nothing before the star', () => {
+    const traits = { shareThreshold: true, valueToMetric: true };
+    expect(tableOf(source('d', [limited('k', '*', traits)])).match('d', entriesOf('k=1'))?.metricKey).toBe(
+      'd.k',
+    );
+  });
+
+  it('treats names of object prototypes as plain text', () => {
+    const table = tableOf(source('__proto__', [limited('constructor', 'toString')]));
+    expect(table.match('__proto__', entriesOf('constructor=toString'))?.metricKey).toBe(
+      '__proto__.constructor_toString',
+    );
+    for (const name of ['constructor', 'toString', 'hasOwnProperty']) {
+      expect(table.hasDomain(name)).toBe(false);
+      expect(table.match('__proto__', [{ key: name, value: '' }])).toBeUndefined();
+    }
+  });
+
+  it('keeps lone surrogates apart', () => {
+    const table = tableOf(
+      source('d', [limited('k', '\ud83d'), limited('k', '\ude00*', { shareThreshold: true })]),
+    );
+    expect(table.match('d', [{ key: 'k', value: '\ud83d' }])?.metricKey).toBe('d.k_\ud83d');
+    expect(table.match('d', [{ key: 'k', value: '\ude00x' }])?.counterStem).toBe('d_k_\ude00*_');
+    expect(table.match('d', [{ key: 'k', value: '\ufffd' }])).toBeUndefined();
+  });
+
+  it('has no limit for more entries than the deepest rule has levels', () => {
+    const table = tableOf(source('d', [limited('k')]));
+    expect(table.match('d', new Array(10_000).fill({ key: 'k', value: 'v' }))).toBeUndefined();
+  });
+});
+
+describe('the matched rule', () => {
+  const metadata: JsonObject = JSON.parse('{"__proto__":{"a":[1,null,true,"\\ud83d"]},"n":-0.5}');
+  const traits: { name: string; given: Rule; expected: object }[] = [
+    {
+      name: 'a limit with all traits',
+      given: limited('k', '', {
+        rateLimit: limit({ unit: 'Week', requestsPerUnit: 4294967295, name: 'n', replaces: ['a', 'ä'] }),
+        shadowMode: true,
+        quotaMode: true,
+        metadata,
+      }),
+      expected: {
+        unit: Unit.WEEK,
+        requestsPerUnit: 4294967295,
+        unlimited: false,
+        shadowMode: true,
+        quotaMode: true,
+        name: 'n',
+        replaces: ['a', 'ä'],
+        metadata,
+      },
+    },
+    {
+      name: 'an unlimited one',
+      given: limited('k', '', { rateLimit: limit({ unit: '', requestsPerUnit: 7, unlimited: true }) }),
+      expected: {
+        unit: Unit.UNKNOWN,
+        requestsPerUnit: 7,
+        unlimited: true,
+        shadowMode: false,
+        quotaMode: false,
+        name: '',
+        replaces: [],
+        metadata: undefined,
+      },
+    },
+    {
+      name: 'metadata beside detailed_metric and value_to_metric',
+      given: limited('k', '', { metadata: {}, detailedMetric: true, valueToMetric: true }),
+      expected: expect.objectContaining({ metadata: {}, requestsPerUnit: 10, unit: Unit.MINUTE }),
+    },
+  ];
+  for (const { name, given, expected } of traits) {
+    it(`is ${name}`, () => {
+      expect(tableOf(source('d', [given])).match('d', entriesOf('k=v'))?.rule).toEqual(expected);
+    });
+  }
+
+  it('is one object however often it matches', () => {
+    const table = tableOf(source('d', [limited('k')]));
+    expect(table.match('d', entriesOf('k=1'))?.rule).toBe(table.match('d', entriesOf('k=2'))?.rule);
+  });
+});
+
+describe('several sources', () => {
+  const first = source('d', [limited('k', 'ab*')], '1.yaml');
+  const other = source('e', [limited('k')], '2.yaml');
+  const second = source('d', [limited('k', 'a*'), limited('m')], '3.yaml');
+
+  it('add up their rules by domain, wildcards in the order of the files', () => {
+    const table = tableOf(first, other, second);
+    expect(table.match('d', entriesOf('k=abc'))?.metricKey).toBe('d.k_ab*');
+    expect(tableOf(second, other, first).match('d', entriesOf('k=abc'))?.metricKey).toBe('d.k_a*');
+    expect(table.match('d', entriesOf('m=1'))?.metricKey).toBe('d.m');
+    expect([table.domainCount, table.ruleCount, table.domains()]).toEqual([2, 4, ['d', 'e']]);
+  });
+
+  it('count as domains without rules, too', () => {
+    const table = tableOf(source('z', []), source('', []));
+    expect([table.domainCount, table.ruleCount, table.domains()]).toEqual([2, 0, ['', 'z']]);
+    expect(table.hasDomain('z')).toBe(true);
+    expect(table.match('z', entriesOf('k=v'))).toBeUndefined();
+  });
+
+  it('may be none at all', () => {
+    const table = tableOf();
+    expect([table.domainCount, table.hasDomain(''), [...table.rlconfigLines()]]).toEqual([0, false, []]);
+  });
+});
+
+describe('RuleTable.rlconfigLines', () => {
+  it('lists limits sorted, parents before children', () => {
+    const table = tableOf(
+      source('e', [limited('z', 'y*', { shadowMode: true })]),
+      source('d', [
+        limited('k', 'v', { descriptors: [rule({ key: 's', descriptors: [limited('t')] }), limited('b')] }),
+        limited('a', '', {
+          rateLimit: limit({ unlimited: true, requestsPerUnit: 3, unit: '' }),
+          quotaMode: true,
+        }),
+      ]),
+    );
+    expect([...table.rlconfigLines()]).toEqual([
+      'd.a: unit=UNKNOWN requests_per_unit=3, shadow_mode: false, quota_mode: true',
+      'd.k_v: unit=MINUTE requests_per_unit=10, shadow_mode: false, quota_mode: false',
+      'd.k_v.b: unit=MINUTE requests_per_unit=10, shadow_mode: false, quota_mode: false',
+      'd.k_v.s.t: unit=MINUTE requests_per_unit=10, shadow_mode: false, quota_mode: false',
+      'e.z_y*: unit=MINUTE requests_per_unit=10, shadow_mode: true, quota_mode: false',
+    ]);
+  });
+
+  it('goes through rules nested thousands of levels deep', () => {
+    let deep = limited('leaf');
+    for (let i = 0; i < 5_000; i++) deep = rule({ key: 'k', descriptors: [deep] });
+    const lines = [...tableOf(source('d', [deep])).rlconfigLines()];
+    expect(lines).toHaveLength(1);
+    expect(lines[0]).toMatch(/^d(\.k){5000}\.leaf: unit=MINUTE/);
+  });
+});

@@ -1,0 +1,235 @@
+/**
+ * Builds the index of the rules with a `*`, level by level. A pattern is found by what is rarest in it: first its
+ * prefix, then its suffix, then, among the patterns that share both, the literal between the stars that fewest have.
+ */
+
+import { type StringPool, WordList } from '../table/compile-lists.ts';
+import { noNode, type RuleTableSections } from '../table/rule-table-format.ts';
+import { hashSeed, hashText, hashTextBackwards } from '../table/rule-table-hash.ts';
+import { AutomatonCompiler } from './compile-automaton.ts';
+import { compilePairIndex } from './compile-pair-index.ts';
+
+export interface Wildcard {
+  node: number;
+  /** The whole composite key, with its stars. */
+  composite: string;
+}
+
+interface Parsed {
+  node: number;
+  /** The literals between the stars, empty ones left out. */
+  parts: string[];
+}
+
+type WildcardSections = Pick<
+  RuleTableSections,
+  | 'levels'
+  | 'lengths'
+  | 'prefixes'
+  | 'prefixIndex'
+  | 'suffixes'
+  | 'suffixIndex'
+  | 'groups'
+  | 'groupIndex'
+  | 'buckets'
+  | 'bucketIndex'
+  | 'patterns'
+  | 'parts'
+  | 'literals'
+  | 'states'
+  | 'labels'
+>;
+
+/** What is numbered within one level. */
+interface LevelInProgress {
+  id: number;
+  suffixes: Map<string, number>;
+  literals: Map<string, number>;
+}
+
+/** Collects levels; `finish` gives the sections. */
+export class WildcardCompiler {
+  readonly #strings: StringPool;
+  readonly #automata = new AutomatonCompiler();
+  readonly #levels = new WordList();
+  readonly #lengths = new WordList();
+  readonly #prefixes = new WordList();
+  readonly #prefixTriples = new WordList();
+  readonly #suffixes = new WordList();
+  readonly #suffixTriples = new WordList();
+  readonly #groups = new WordList();
+  readonly #groupTriples = new WordList();
+  readonly #buckets = new WordList();
+  readonly #bucketTriples = new WordList();
+  readonly #patterns = new WordList();
+  readonly #parts = new WordList();
+  readonly #literals = new WordList();
+  #levelCount = 1;
+  #prefixCount = 0;
+  #suffixCount = 0;
+  #groupCount = 0;
+  #bucketCount = 0;
+  #patternCount = 0;
+
+  constructor(strings: StringPool) {
+    this.#strings = strings;
+    this.#levels.pushAll([0, 0, 0, 0, -1]);
+  }
+
+  /** Number of the new level, 0 when there are no patterns. They come in the order of their declaration. */
+  addLevel(wildcards: readonly Wildcard[]): number {
+    if (wildcards.length === 0) return 0;
+    const level: LevelInProgress = { id: this.#levelCount++, suffixes: new Map(), literals: new Map() };
+    const byPrefix = groupByEnds(wildcards);
+    for (const [prefix, bySuffix] of byPrefix) this.#addPrefix(level, prefix, bySuffix);
+    const prefixLengths = this.#addLengths(byPrefix.keys());
+    const suffixLengths = this.#addLengths(level.suffixes.keys());
+    const literals = [...level.literals].map(([text, id]) => ({ text, id }));
+    const root = literals.length === 0 ? -1 : this.#automata.add(literals);
+    this.#levels.pushAll([...prefixLengths, ...suffixLengths, root]);
+    return level.id;
+  }
+
+  finish(): WildcardSections {
+    return {
+      levels: this.#levels.toWords(),
+      lengths: this.#lengths.toWords(),
+      prefixes: this.#prefixes.toWords(),
+      prefixIndex: compilePairIndex(this.#prefixTriples.toWords()),
+      suffixes: this.#suffixes.toWords(),
+      suffixIndex: compilePairIndex(this.#suffixTriples.toWords()),
+      groups: this.#groups.toWords(),
+      groupIndex: compilePairIndex(this.#groupTriples.toWords()),
+      buckets: this.#buckets.toWords(),
+      bucketIndex: compilePairIndex(this.#bucketTriples.toWords()),
+      patterns: this.#patterns.toWords(),
+      parts: this.#parts.toWords(),
+      literals: this.#literals.toWords(),
+      states: this.#automata.states.toWords(),
+      labels: this.#automata.labels.toUnits(),
+    };
+  }
+
+  #addLengths(texts: Iterable<string>): [start: number, count: number] {
+    const lengths = new Set<number>();
+    for (const text of texts) lengths.add(text.length);
+    const start = this.#lengths.length;
+    this.#lengths.pushAll([...lengths].sort((a, b) => a - b));
+    return [start, lengths.size];
+  }
+
+  #addPrefix(level: LevelInProgress, prefix: string, bySuffix: Map<string, Parsed[]>): void {
+    const id = this.#prefixCount++;
+    const firstGroup = this.#groupCount;
+    let firstNode = noNode;
+    for (const [suffix, patterns] of bySuffix) {
+      firstNode = Math.min(firstNode, patterns[0]!.node);
+      const suffixId = this.#suffixId(level, suffix);
+      this.#groupTriples.pushAll([id, suffixId, this.#groupCount]);
+      this.#addGroup({ level, prefix, suffix, suffixId, patterns });
+    }
+    this.#prefixes.pushAll([this.#strings.add(prefix), prefix.length, firstNode, firstGroup, bySuffix.size]);
+    this.#prefixTriples.pushAll([level.id, hashText(hashSeed, prefix), id]);
+  }
+
+  #suffixId(level: LevelInProgress, suffix: string): number {
+    const known = level.suffixes.get(suffix);
+    if (known !== undefined) return known;
+    const id = this.#suffixCount++;
+    level.suffixes.set(suffix, id);
+    this.#suffixes.pushAll([this.#strings.add(suffix), suffix.length]);
+    this.#suffixTriples.pushAll([level.id, hashTextBackwards(hashSeed, suffix), id]);
+    return id;
+  }
+
+  #addGroup(group: GroupInProgress): void {
+    const { level, prefix, suffix, suffixId, patterns } = group;
+    const id = this.#groupCount++;
+    const bare = patterns.findIndex(({ parts }) => parts.length === 0);
+    // Whatever the group's later patterns match, the bare one matches too and was declared before them.
+    const reachable = bare === -1 ? patterns : patterns.slice(0, bare);
+    const firstBucket = this.#bucketCount;
+    const byLiteral = groupByRarestLiteral(reachable);
+    for (const [literal, sharing] of byLiteral)
+      this.#addBucket({ level, group: id, literal, patterns: sharing });
+    this.#groups.pushAll([
+      suffixId,
+      patterns[0]!.node,
+      bare === -1 ? noNode : patterns[bare]!.node,
+      firstBucket,
+      byLiteral.size,
+      prefix.length + suffix.length,
+      prefix.length,
+    ]);
+  }
+
+  #addBucket(bucket: { level: LevelInProgress; group: number; literal: string; patterns: Parsed[] }): void {
+    const { level, group, literal, patterns } = bucket;
+    const literalId = this.#literalId(level, literal);
+    this.#bucketTriples.pushAll([group, literalId, this.#bucketCount++]);
+    this.#buckets.pushAll([literalId, patterns[0]!.node, this.#patternCount, patterns.length]);
+    for (const { node, parts } of patterns) {
+      this.#patternCount++;
+      this.#patterns.pushAll([node, this.#parts.length, parts.length]);
+      for (const part of parts) this.#parts.push(this.#literalId(level, part));
+    }
+  }
+
+  #literalId(level: LevelInProgress, text: string): number {
+    const known = level.literals.get(text);
+    if (known !== undefined) return known;
+    const id = this.#literals.length;
+    level.literals.set(text, id);
+    this.#literals.push(text.length);
+    return id;
+  }
+}
+
+interface GroupInProgress {
+  level: LevelInProgress;
+  prefix: string;
+  suffix: string;
+  suffixId: number;
+  patterns: Parsed[];
+}
+
+function groupByEnds(wildcards: readonly Wildcard[]): Map<string, Map<string, Parsed[]>> {
+  const byPrefix = new Map<string, Map<string, Parsed[]>>();
+  for (const { node, composite } of wildcards) {
+    const parts = composite.split('*');
+    const prefix = parts.shift()!;
+    const suffix = parts.pop()!;
+    const bySuffix = byPrefix.get(prefix) ?? new Map<string, Parsed[]>();
+    byPrefix.set(prefix, bySuffix);
+    const parsed = { node, parts: parts.filter((part) => part !== '') };
+    const patterns = bySuffix.get(suffix);
+    if (patterns === undefined) bySuffix.set(suffix, [parsed]);
+    else patterns.push(parsed);
+  }
+  return byPrefix;
+}
+
+function groupByRarestLiteral(patterns: readonly Parsed[]): Map<string, Parsed[]> {
+  const frequencies = new Map<string, number>();
+  for (const { parts } of patterns) {
+    for (const part of new Set(parts)) frequencies.set(part, (frequencies.get(part) ?? 0) + 1);
+  }
+  const byLiteral = new Map<string, Parsed[]>();
+  for (const pattern of patterns) {
+    const literal = rarest(pattern.parts, frequencies);
+    const sharing = byLiteral.get(literal);
+    if (sharing === undefined) byLiteral.set(literal, [pattern]);
+    else sharing.push(pattern);
+  }
+  return byLiteral;
+}
+
+/** The longer of equally rare ones: it occurs by chance less often. */
+function rarest(parts: readonly string[], frequencies: ReadonlyMap<string, number>): string {
+  let best = parts[0]!;
+  for (const part of parts) {
+    const difference = frequencies.get(part)! - frequencies.get(best)!;
+    if (difference < 0 || (difference === 0 && part.length > best.length)) best = part;
+  }
+  return best;
+}

@@ -1,0 +1,389 @@
+import { type SyntaxProblem, Uncertain, YamlCursor } from './cursor.ts';
+import { NodeKind, YamlTape } from './tape.ts';
+
+/**
+ * Reads the YAML that rule files are written in: block and flow collections, scalars of one line, comments, anchors
+ * and aliases. What it accepts means the same to a complete parser; everything else it leaves to one.
+ */
+export type FastReading = { tape: YamlTape } | { tape: undefined; problem: SyntaxProblem | undefined };
+
+const LINE_FEED = 10;
+const CARRIAGE_RETURN = 13;
+const SPACE = 32;
+const DOUBLE_QUOTE = 34;
+const HASH = 35;
+const AMPERSAND = 38;
+const SINGLE_QUOTE = 39;
+const ASTERISK = 42;
+const COMMA = 44;
+const MINUS = 45;
+const COLON = 58;
+const OPEN_BRACKET = 91;
+const CLOSE_BRACKET = 93;
+const OPEN_BRACE = 123;
+const CLOSE_BRACE = 125;
+
+/** Line breaks that YAML 1.1 knows and 1.2 does not, or that nobody writes. */
+const unusualLineBreak = /\r(?!\n)|[\u0085\u2028\u2029]/;
+
+/** Deeper documents are left to the complete parser, which knows the bound. */
+const maxDepth = 200;
+
+export function readFast(text: string): FastReading {
+  if (unusualLineBreak.test(text)) return { tape: undefined, problem: undefined };
+  try {
+    return { tape: new FastReader(text).readDocument() };
+  } catch (error) {
+    if (error instanceof Uncertain) return { tape: undefined, problem: error.problem };
+    throw error;
+  }
+}
+
+class FastReader {
+  readonly #cursor: YamlCursor;
+  readonly #tape: YamlTape;
+  readonly #anchors = new Map<string, number>();
+  /** The anchor read before the node that comes next. */
+  #anchor: string | undefined;
+  #depth = 0;
+
+  constructor(text: string) {
+    this.#cursor = new YamlCursor(text);
+    this.#tape = new YamlTape(text);
+  }
+
+  readDocument(): YamlTape {
+    const cursor = this.#cursor;
+    this.#toFirstContent();
+    if (cursor.column < 0) {
+      this.#tape.addSlice(cursor.end, cursor.end, true);
+      return this.#tape;
+    }
+    const char = cursor.peek();
+    if (char === OPEN_BRACE || char === OPEN_BRACKET) {
+      this.#readFlow();
+      cursor.endLine();
+    } else {
+      this.#readBlock();
+    }
+    if (cursor.column >= 0) this.#refuseMoreThanOne(char);
+    return this.#tape;
+  }
+
+  #refuseMoreThanOne(first: number): void {
+    const isBlockMap = first !== OPEN_BRACE && first !== OPEN_BRACKET && first !== MINUS;
+    if (isBlockMap && this.#atListItem()) this.#cursor.fail('did not find expected key');
+    this.#cursor.unsure();
+  }
+
+  /** Skips comments and one `---`. */
+  #toFirstContent(): void {
+    const cursor = this.#cursor;
+    cursor.startLine(0);
+    if (cursor.column >= 0 && cursor.atLineEnd()) cursor.toContent();
+    if (cursor.column < 0 && cursor.pos < cursor.end) {
+      if (cursor.peek() !== MINUS) cursor.unsure();
+      cursor.pos += 3;
+      cursor.skipSpaces();
+      if (!cursor.atLineEnd()) cursor.unsure();
+      cursor.toContent();
+    }
+  }
+
+  /** A map or list whose first character is at the cursor, at the beginning of a line's content. */
+  #readBlock(): void {
+    const cursor = this.#cursor;
+    if (cursor.peek() === MINUS && cursor.isBlank(cursor.pos + 1)) this.#readList(cursor.column);
+    else if (cursor.atKey()) this.#readMap(cursor.column);
+    else cursor.unsure();
+  }
+
+  #readMap(column: number): void {
+    const cursor = this.#cursor;
+    const map = this.#open(NodeKind.MAP);
+    do {
+      this.#readKey();
+      this.#readValue(column);
+    } while (cursor.column === column && !this.#atListItem());
+    if (cursor.column > column) cursor.unsure();
+    this.#close(map);
+  }
+
+  #atListItem(): boolean {
+    const cursor = this.#cursor;
+    return cursor.peek() === MINUS && cursor.isBlank(cursor.pos + 1);
+  }
+
+  /** Reads `key:`, and leaves the cursor behind the colon. */
+  #readKey(): void {
+    const cursor = this.#cursor;
+    const start = cursor.pos;
+    const char = cursor.peek();
+    if (char === DOUBLE_QUOTE || char === SINGLE_QUOTE) {
+      cursor.readQuoted(char);
+      this.#addQuoted(start);
+    } else {
+      if (!cursor.atPlain()) cursor.unsure();
+      this.#tape.addSlice(start, cursor.readPlain(), true);
+    }
+    cursor.skipSpaces();
+    if (cursor.peek() !== COLON) cursor.fail("could not find expected ':'", start);
+    if (!cursor.isBlank(cursor.pos + 1)) cursor.unsure();
+    cursor.pos++;
+  }
+
+  /** The value of a key of the map that begins at `column`; leaves the cursor at the next line's content. */
+  #readValue(column: number): void {
+    const cursor = this.#cursor;
+    const afterColon = cursor.pos;
+    cursor.skipSpaces();
+    if (cursor.peek() === AMPERSAND) this.#readAnchor();
+    if (!cursor.atLineEnd()) {
+      this.#readInline();
+      if (cursor.column > column) this.#refuseDeeperLine();
+      return;
+    }
+    cursor.toContent();
+    if (cursor.column > column || (cursor.column === column && this.#atListItem())) this.#readBlock();
+    else this.#addNull(afterColon);
+    if (cursor.column > column) this.#refuseMisaligned('did not find expected key');
+  }
+
+  #readList(column: number): void {
+    const cursor = this.#cursor;
+    const list = this.#open(NodeKind.LIST);
+    do this.#readItem(column);
+    while (cursor.column === column && this.#atListItem());
+    if (cursor.column > column) this.#refuseMisaligned("did not find expected '-' indicator");
+    this.#close(list);
+  }
+
+  /** One `- ` of the list that begins at `column`. */
+  #readItem(column: number): void {
+    const cursor = this.#cursor;
+    const afterDash = ++cursor.pos;
+    cursor.skipSpaces();
+    const isAnchored = cursor.peek() === AMPERSAND;
+    if (isAnchored) this.#readAnchor();
+    if (cursor.atLineEnd()) {
+      cursor.toContent();
+      if (cursor.column > column) this.#readBlock();
+      else this.#addNull(afterDash);
+      return;
+    }
+    if (this.#atListItem()) cursor.unsure();
+    if (cursor.atKey()) {
+      if (isAnchored) cursor.unsure(); // the anchor names the key, not the map
+      this.#readMap(cursor.pos - cursor.lineStart);
+      return;
+    }
+    this.#readInline();
+    if (cursor.column > column) cursor.unsure();
+  }
+
+  /** A value that stands on the line of its key or dash; leaves the cursor at the next line's content. */
+  #readInline(): void {
+    const cursor = this.#cursor;
+    const char = cursor.peek();
+    if (char === OPEN_BRACE || char === OPEN_BRACKET) this.#readFlow();
+    else if (char === DOUBLE_QUOTE || char === SINGLE_QUOTE) this.#readQuotedValue(char);
+    else if (char === ASTERISK) this.#readAlias();
+    else if (cursor.atPlain()) this.#readPlainValue();
+    else this.#refuseStart(char);
+    cursor.endLine();
+  }
+
+  #readPlainValue(): void {
+    const cursor = this.#cursor;
+    const start = cursor.pos;
+    this.#named(this.#tape.addSlice(start, cursor.readPlain(), true));
+    cursor.skipSpaces();
+    if (cursor.peek() === COLON) cursor.fail('mapping values are not allowed in this context');
+  }
+
+  #readQuotedValue(quote: number): void {
+    const start = this.#cursor.pos;
+    this.#cursor.readQuoted(quote);
+    this.#named(this.#addQuoted(start));
+  }
+
+  #readAlias(): void {
+    const cursor = this.#cursor;
+    const start = cursor.pos;
+    if (this.#anchor !== undefined) cursor.unsure();
+    const name = cursor.readAnchorName();
+    const target = this.#anchors.get(name);
+    if (target === undefined || this.#tape.isOpen(target)) cursor.unsure();
+    else this.#tape.addAlias(start, target);
+  }
+
+  #readAnchor(): void {
+    const cursor = this.#cursor;
+    this.#anchor = cursor.readAnchorName();
+    if (!cursor.isBlank(cursor.pos)) cursor.unsure();
+    cursor.skipSpaces();
+  }
+
+  /** A value in brackets, of any number of lines, or a scalar inside one. */
+  #readFlow(): void {
+    const char = this.#cursor.peek();
+    if (char === OPEN_BRACE) this.#readFlowMap();
+    else if (char === OPEN_BRACKET) this.#readFlowList();
+    else if (char === DOUBLE_QUOTE || char === SINGLE_QUOTE) this.#readQuotedValue(char);
+    else if (char === ASTERISK) this.#readAlias();
+    else this.#readFlowPlain();
+  }
+
+  #readFlowPlain(): void {
+    const cursor = this.#cursor;
+    const start = cursor.pos;
+    if (!cursor.atPlain()) cursor.unsure();
+    this.#named(this.#tape.addSlice(start, cursor.readFlowPlain(), true));
+  }
+
+  #readFlowMap(): void {
+    const cursor = this.#cursor;
+    const start = cursor.pos;
+    const map = this.#open(NodeKind.MAP);
+    cursor.pos++;
+    for (;;) {
+      this.#skipFlowSpace(start);
+      if (cursor.peek() === CLOSE_BRACE) break;
+      this.#readFlowKey();
+      const afterColon = cursor.pos;
+      this.#skipFlowSpace(start);
+      const char = cursor.peek();
+      if (char === COMMA || char === CLOSE_BRACE) this.#addNull(afterColon);
+      else this.#readFlow();
+      if (this.#isLast(start, CLOSE_BRACE)) break;
+    }
+    cursor.pos++;
+    this.#close(map);
+  }
+
+  #readFlowKey(): void {
+    const cursor = this.#cursor;
+    const start = cursor.pos;
+    const char = cursor.peek();
+    const isQuoted = char === DOUBLE_QUOTE || char === SINGLE_QUOTE;
+    if (isQuoted) {
+      cursor.readQuoted(char);
+      this.#addQuoted(start);
+    } else {
+      if (!cursor.atPlain()) cursor.unsure();
+      this.#tape.addSlice(start, cursor.readFlowPlain(), true);
+    }
+    cursor.skipSpaces();
+    if (cursor.peek() !== COLON) cursor.unsure();
+    cursor.pos++;
+    if (!isQuoted && !cursor.isBlank(cursor.pos)) cursor.unsure();
+  }
+
+  #readFlowList(): void {
+    const cursor = this.#cursor;
+    const start = cursor.pos;
+    const list = this.#open(NodeKind.LIST);
+    cursor.pos++;
+    for (;;) {
+      this.#skipFlowSpace(start);
+      if (cursor.peek() === CLOSE_BRACKET) break;
+      this.#readFlow();
+      if (this.#isLast(start, CLOSE_BRACKET)) break;
+    }
+    cursor.pos++;
+    this.#close(list);
+  }
+
+  /** Goes behind the comma that separates members, or to the bracket that follows the last one. */
+  #isLast(opened: number, closing: number): boolean {
+    const cursor = this.#cursor;
+    const { lineStart } = cursor;
+    this.#skipFlowSpace(opened);
+    const char = cursor.peek();
+    if (char === closing) return true;
+    if (char !== COMMA) {
+      if (lineStart !== cursor.lineStart) cursor.unsure(); // a plain scalar may go on here
+      if (char === COLON && closing === CLOSE_BRACKET) cursor.unsure(); // a map of one pair
+      this.#refuseOpenBracket(opened, cursor.pos);
+    }
+    cursor.pos++;
+    return false;
+  }
+
+  /** Skips spaces, line breaks and comments inside brackets that opened at `opened`. */
+  #skipFlowSpace(opened: number): void {
+    const cursor = this.#cursor;
+    for (;;) {
+      cursor.skipSpaces();
+      const char = cursor.peek();
+      if (cursor.pos >= cursor.end) this.#refuseOpenBracket(opened, opened);
+      if (char === HASH && !cursor.isCommentHere()) cursor.unsure();
+      if (char !== HASH && char !== LINE_FEED && char !== CARRIAGE_RETURN) return;
+      cursor.toContent();
+      if (cursor.column < 0 && cursor.pos < cursor.end) cursor.unsure();
+    }
+  }
+
+  #refuseOpenBracket(opened: number, offset: number): void {
+    const closing = this.#cursor.text.charCodeAt(opened) === OPEN_BRACE ? '}' : ']';
+    this.#cursor.fail(`did not find expected ',' or '${closing}'`, offset);
+  }
+
+  /** The line at the cursor is indented more than the map whose value on one line ended before it. */
+  #refuseDeeperLine(): void {
+    const cursor = this.#cursor;
+    if (!cursor.atPlain() || !cursor.atKey()) cursor.unsure();
+    cursor.readPlain();
+    cursor.skipSpaces();
+    cursor.fail('mapping values are not allowed in this context');
+  }
+
+  #refuseMisaligned(text: string): void {
+    const cursor = this.#cursor;
+    if (cursor.atKey()) cursor.fail(text);
+    if (cursor.atPlain()) cursor.fail("could not find expected ':'");
+    cursor.unsure();
+  }
+
+  #refuseStart(char: number): void {
+    const cursor = this.#cursor;
+    if (char === 37 || char === 64 || char === 96) cursor.fail('found character that cannot start any token'); // % @ `
+    if (char === MINUS && cursor.text.charCodeAt(cursor.pos + 1) === SPACE) {
+      cursor.fail('block sequence entries are not allowed in this context');
+    }
+    if (char === COMMA || char === CLOSE_BRACKET || char === CLOSE_BRACE) {
+      cursor.fail('did not find expected node content');
+    }
+    cursor.unsure();
+  }
+
+  #open(kind: NodeKind): number {
+    if (++this.#depth > maxDepth) this.#cursor.unsure();
+    return this.#named(this.#tape.open(kind, this.#cursor.pos));
+  }
+
+  #close(node: number): void {
+    this.#depth--;
+    this.#tape.close(node);
+  }
+
+  #addNull(offset: number): void {
+    if (this.#anchor !== undefined) this.#cursor.unsure();
+    this.#tape.addSlice(offset, offset, true);
+  }
+
+  #addQuoted(start: number): number {
+    const { pos, decoded } = this.#cursor;
+    if (decoded === undefined) return this.#tape.addSlice(start + 1, pos - 1, false);
+    return this.#tape.addScalar({ start: start + 1, end: pos - 1, plain: false, text: decoded });
+  }
+
+  /** Gives the anchor that was read, if any, to the node it stands before. */
+  #named(node: number): number {
+    if (this.#anchor !== undefined) {
+      this.#anchors.set(this.#anchor, node);
+      this.#anchor = undefined;
+    }
+    return node;
+  }
+}

@@ -1,0 +1,66 @@
+import { NodeKind, type YamlTape } from './tape.ts';
+
+/** Finds the places of values in a document by their paths. Follows aliases and merge keys. */
+export class PathLocator {
+  readonly #tape: YamlTape;
+  /** The elements of lists that were asked for, so that many paths into one list cost one walk. */
+  readonly #elements = new Map<number, number[]>();
+
+  constructor(tape: YamlTape) {
+    this.#tape = tape;
+  }
+
+  /** Offset of the value at a path; of the last map or list on the way where there is no such value. */
+  offsetOf(path: readonly (string | number)[]): number {
+    const tape = this.#tape;
+    let node = 0;
+    for (const step of path) {
+      const child = typeof step === 'number' ? this.#element(node, step) : this.#value(node, step);
+      if (child === undefined) break;
+      node = tape.resolve(child);
+    }
+    return tape.place(node);
+  }
+
+  #element(list: number, index: number): number | undefined {
+    if (this.#tape.kind(list) !== NodeKind.LIST) return undefined;
+    let elements = this.#elements.get(list);
+    if (elements === undefined) {
+      elements = [];
+      const end = this.#tape.next(list);
+      for (let node = list + 1; node < end; node = this.#tape.next(node)) elements.push(node);
+      this.#elements.set(list, elements);
+    }
+    return elements[index];
+  }
+
+  /** The value of a key; the last one where it is repeated, merged ones included. */
+  #value(map: number, name: string): number | undefined {
+    const tape = this.#tape;
+    if (tape.kind(map) !== NodeKind.MAP) return undefined;
+    let found: number | undefined;
+    const end = tape.next(map);
+    for (let key = map + 1; key < end; ) {
+      const value = tape.next(key);
+      const keyNode = tape.resolve(key);
+      if (tape.kind(keyNode) === NodeKind.SCALAR) {
+        const text = tape.text(keyNode);
+        if (text === name) found = value;
+        else if (text === '<<' && tape.isPlain(keyNode))
+          found = this.#merged(tape.resolve(value), name) ?? found;
+      }
+      key = tape.next(value);
+    }
+    return found;
+  }
+
+  #merged(source: number, name: string): number | undefined {
+    if (this.#tape.kind(source) !== NodeKind.LIST) return this.#value(source, name);
+    const end = this.#tape.next(source);
+    for (let node = source + 1; node < end; node = this.#tape.next(node)) {
+      const found = this.#value(this.#tape.resolve(node), name);
+      if (found !== undefined) return found;
+    }
+    return undefined;
+  }
+}

@@ -1,0 +1,117 @@
+import { booleanValue, floatValue, integerValue, plainType, type ScalarType } from './scalar.ts';
+import { NodeKind, type YamlTape } from './tape.ts';
+
+const longTagPrefix = 'tag:yaml.org,2002:';
+
+/** A scalar whose explicit tag it does not fit. */
+export class TagMismatch extends Error {}
+
+/** `!!str` for `!!str` and for `!<tag:yaml.org,2002:str>`. */
+export function shortTag(tag: string): string {
+  const name = tag.startsWith('!<') ? tag.slice(2, -1) : tag;
+  return name.startsWith(longTagPrefix) ? `!!${name.slice(longTagPrefix.length)}` : name;
+}
+
+/** The type of a scalar, from its tag, its quotes and its text. Throws `TagMismatch`. */
+export function scalarType(tape: YamlTape, node: number): ScalarType {
+  const tag = tape.tag(node);
+  if (tag === undefined) return tape.isPlain(node) ? plainType(tape.text(node)) : 'string';
+  const text = tape.text(node);
+  const short = shortTag(tag);
+  switch (short) {
+    case '!!int':
+    case '!!bool':
+    case '!!null':
+    case '!!float':
+      break;
+    default:
+      return 'string';
+  }
+  const found = plainType(text);
+  if (found === 'int' && short === '!!float') return 'float';
+  if (typeTag(found) === short) return found;
+  throw new TagMismatch(`cannot decode ${typeTag(found)} \`${text}\` as a ${short}`);
+}
+
+/** The text of a scalar; what it encodes when it is tagged as binary. Throws `TagMismatch`. */
+export function scalarText(tape: YamlTape, node: number): string {
+  const tag = tape.tag(node);
+  const text = tape.text(node);
+  if (tag === undefined || shortTag(tag) !== '!!binary') return text;
+  const base64 = text.replaceAll(/[\r\n]/g, '');
+  if (!/^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$/.test(base64)) {
+    throw new TagMismatch('!!binary value contains invalid base64 data');
+  }
+  try {
+    return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(Buffer.from(base64, 'base64'));
+  } catch {
+    throw new TagMismatch('!!binary value is not UTF-8');
+  }
+}
+
+/** The tag that a type has when none is written. */
+export function typeTag(type: ScalarType): string {
+  if (type === 'string') return '!!str';
+  return type === 'huge' ? '!!int' : `!!${type}`;
+}
+
+/** The value of a scalar as JSON has it; integers beyond 2^53 lose their last digits. */
+export function scalarValue(tape: YamlTape, node: number): null | boolean | number | string {
+  const type = scalarType(tape, node);
+  const text = scalarText(tape, node);
+  if (type === 'string') return text;
+  if (type === 'null') return null;
+  if (type === 'bool') return booleanValue(text);
+  return type === 'float' ? floatValue(text) : Number(integerValue(text));
+}
+
+/** How the Go service prints a value in a message, cut to `maxLength` characters. */
+export function printedValue(tape: YamlTape, node: number, maxLength = 200): string {
+  const text = printed(tape, node, { left: maxLength });
+  return text.length <= maxLength ? text : `${text.slice(0, maxLength)}...`;
+}
+
+function printed(tape: YamlTape, given: number, budget: { left: number }): string {
+  const node = tape.resolve(given);
+  if (budget.left <= 0) return '';
+  const kind = tape.kind(node);
+  if (kind === NodeKind.SCALAR) {
+    const text = printedScalar(tape, node);
+    budget.left -= text.length;
+    return text;
+  }
+  budget.left--;
+  const parts: string[] = [];
+  const end = tape.next(node);
+  for (let child = node + 1; child < end && budget.left > 0; child = tape.next(child)) {
+    const text = printed(tape, child, budget);
+    if (kind === NodeKind.LIST) {
+      parts.push(text);
+    } else {
+      child = tape.next(child);
+      parts.push(`${text}:${printed(tape, child, budget)}`);
+    }
+  }
+  return kind === NodeKind.LIST ? `[${parts.join(' ')}]` : `map[${parts.sort().join(' ')}]`;
+}
+
+/** A scalar as Go's `%v` prints it. */
+export function printedScalar(tape: YamlTape, node: number): string {
+  const type = scalarType(tape, node);
+  const text = scalarText(tape, node);
+  if (type === 'string') return text;
+  if (type === 'null') return '<nil>';
+  if (type === 'bool') return String(booleanValue(text));
+  return type === 'float' ? printedFloat(floatValue(text)) : String(integerValue(text));
+}
+
+/** A number as Go's `%v` prints it: with an exponent of two digits below 1e-4 and from 1e6. */
+function printedFloat(value: number): string {
+  if (Number.isNaN(value)) return 'NaN';
+  if (!Number.isFinite(value)) return value > 0 ? '+Inf' : '-Inf';
+  if (Object.is(value, -0)) return '-0';
+  const [mantissa = '', exponent = '0'] = value.toExponential().split('e');
+  const power = Number(exponent);
+  if (power >= -4 && power < 6) return String(value);
+  return `${mantissa}e${power < 0 ? '-' : '+'}${String(Math.abs(power)).padStart(2, '0')}`;
+}
