@@ -67,19 +67,7 @@ const text = fc.oneof(
     'a\tb',
     '---',
   ),
-  fc.constantFrom(
-    '__proto__',
-    'constructor',
-    'a\r\nb',
-    '\u2028',
-    '\u0085',
-    '\ufeff',
-    '.',
-    '...',
-    '=',
-    '1_0',
-    '0o7',
-  ),
+  fc.constantFrom('__proto__', 'constructor', 'a\r\nb', '\u2028', '\u0085', '\ufeff', '.', '...', '=', '0o7'),
   fc.string({ maxLength: 6 }),
 );
 
@@ -178,8 +166,8 @@ describe('decodeRuleFile', () => {
     fc.assert(
       fc.property(text, rules(2), (domain, descriptors) => {
         const model = { domain, descriptors: descriptors.map(written) };
-        // The package `yaml` writes these two without quotes, which YAML 1.1 as Go reads it would need.
-        fc.pre(!style.startsWith('by yaml') || !/"(?:<<|0o7)"/.test(JSON.stringify(model)));
+        // The packages write these without quotes, which YAML 1.1 as Go reads it would need: numbers with `_` in them.
+        fc.pre(!style.startsWith('by ') || !/"(?:<<|0o7|[-+.]*\d[^"]*_[^"]*)"/.test(JSON.stringify(model)));
         const document = print(model);
         const { source, errors } = decodeRuleFile({ name: 'f', text: document });
         expect(errors).toEqual([]);
