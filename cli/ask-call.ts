@@ -22,7 +22,7 @@ export interface AskOptions {
 
 /** One call of `ShouldRateLimit` over a connection of its own. Rejects with CallFailed. */
 export async function askLimiter(options: AskOptions): Promise<RateLimitResponse> {
-  const client = new Client(options.address, credentials.createInsecure());
+  const client = createClient(options.address);
   try {
     return await new Promise<RateLimitResponse>((resolve, reject) => {
       client.makeUnaryRequest(
@@ -39,5 +39,13 @@ export async function askLimiter(options: AskOptions): Promise<RateLimitResponse
     });
   } finally {
     client.close();
+  }
+}
+
+function createClient(address: string): Client {
+  try {
+    return new Client(address, credentials.createInsecure());
+  } catch (error) {
+    throw new CallFailed(error instanceof Error ? error.message : String(error));
   }
 }

@@ -29,7 +29,6 @@ export async function askCommand(args: string[]): Promise<number> {
     'hits-addend': { type: 'string' },
     'timeout-ms': { type: 'string' },
     output: { type: 'string' },
-    help: { type: 'boolean' },
   });
   if (flags.on('help')) {
     process.stdout.write(help);
@@ -41,12 +40,14 @@ export async function askCommand(args: string[]): Promise<number> {
   if (output !== 'text' && output !== 'json')
     throw new UsageError(`--output is text or json, not "${output}"`);
   const timeoutMs = wholeNumber('--timeout-ms', flags.text('timeout-ms') ?? '5000', 1, 600_000);
+  const address = flags.text('dial-string') ?? 'localhost:8081';
+  if (address === '') throw new UsageError('--dial-string is host:port, not ""');
   const hitsAddend = BigInt(wholeNumber('--hits-addend', flags.text('hits-addend') ?? '1', 0, 4_294_967_295));
   const descriptors = flags.list('descriptors').map((text) => ({ ...parseDescriptor(text), hitsAddend }));
   const request = create(RateLimitRequestSchema, { domain: flags.text('domain') ?? '', descriptors });
   try {
     const response = await askLimiter({
-      address: flags.text('dial-string') ?? 'localhost:8081',
+      address,
       timeoutMs,
       request,
     });

@@ -18,7 +18,6 @@ export async function checkCommand(args: string[]): Promise<number> {
   const flags = parseFlags(args, {
     'config-dir': { type: 'string' },
     'merge-domain-configs': { type: 'boolean' },
-    help: { type: 'boolean' },
   });
   if (flags.on('help')) {
     process.stdout.write(help);

@@ -24,8 +24,32 @@ describe('parseFlags', () => {
     expect(flags.list('descriptors')).toEqual(['a_b=c_d,e=f', 'g_h=i']);
   });
 
-  it.each([['-merge'], ['--merge'], ['-merge=true']])('reads the boolean %s', (arg) => {
-    expect(parseFlags([arg], types).on('merge')).toBe(true);
+  it.each([['-merge'], ['--merge'], ['-merge=true'], ['-merge=T'], ['-merge=1']])(
+    'reads the boolean %s',
+    (arg) => {
+      expect(parseFlags([arg], types).on('merge')).toBe(true);
+    },
+  );
+
+  it.each([['-merge=false'], ['--merge=0']])('reads the boolean %s as off', (arg) => {
+    expect(parseFlags([arg], types).on('merge')).toBe(false);
+  });
+
+  it('refuses another word for a boolean', () => {
+    expect(() => parseFlags(['-merge=maybe'], types)).toThrow('--merge is true or false, not "maybe"');
+  });
+
+  it.each([
+    [['-dial_string', '-x'], '-x'],
+    [['-dial_string=true'], 'true'],
+    [['-dial_string='], ''],
+    [['-dial_string', ''], ''],
+  ])('takes the value of %j as it is', (args, value) => {
+    expect(parseFlags(args, types).text('dial-string')).toBe(value);
+  });
+
+  it.each([['-h'], ['-help'], ['--help']])('knows %s', (arg) => {
+    expect(parseFlags([arg], types).on('help')).toBe(true);
   });
 
   it('leaves a boolean off that is not there', () => {

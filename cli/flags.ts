@@ -14,15 +14,19 @@ export interface ParsedFlags {
   positionals: string[];
 }
 
+/** Every command has it, also as `-h`. */
+const helpFlag = { help: { type: 'boolean', short: 'h' } } as const;
+
 /**
  * Reads flags in the usual form (`--dial-string host:port`) and in that of Go's flag package (`-dial_string`,
- * `--dial_string=host:port`): one dash or two, `_` and `-` alike.
+ * `--dial_string=host:port`, `-merge=false`): one dash or two, `_` and `-` alike.
  */
 export function parseFlags(args: readonly string[], types: FlagTypes): ParsedFlags {
+  const options = { ...types, ...helpFlag };
   try {
     const { values, positionals } = parseArgs({
-      args: args.map(toLongFlag),
-      options: types,
+      args: longFlags(args, options),
+      options,
       allowPositionals: true,
       strict: true,
     });
@@ -38,11 +42,33 @@ export function parseFlags(args: readonly string[], types: FlagTypes): ParsedFla
   }
 }
 
-function toLongFlag(arg: string): string {
-  const match = /^--?([A-Za-z][\w-]+)(=.*)?$/s.exec(arg);
-  if (match === null) return arg;
-  const [, name = '', value = ''] = match;
-  // Go writes a boolean's value behind an equals sign; here a boolean flag is there or not.
-  const suffix = value === '=true' ? '' : value;
-  return `--${name.replaceAll('_', '-')}${suffix}`;
+function longFlags(args: readonly string[], types: FlagTypes): string[] {
+  const flags: string[] = [];
+  for (let i = 0; i < args.length; i++) {
+    const arg = args[i] as string;
+    if (arg === '--') return [...flags, ...args.slice(i)];
+    const match = /^--?([A-Za-z][\w-]+)(?:=(.*))?$/s.exec(arg);
+    const name = match?.[1]?.replaceAll('_', '-') ?? '';
+    const value = match?.[2];
+    const type = Object.hasOwn(types, name) ? types[name]?.type : undefined;
+    if (match === null) {
+      flags.push(arg);
+    } else if (type === 'boolean' && value !== undefined) {
+      if (isTrue(name, value)) flags.push(`--${name}`);
+    } else if (type === 'string' && value === undefined && i + 1 < args.length) {
+      // Joined, so that a value may begin with a dash.
+      i += 1;
+      flags.push(`--${name}=${args[i]}`);
+    } else {
+      flags.push(value === undefined ? `--${name}` : `--${name}=${value}`);
+    }
+  }
+  return flags;
+}
+
+/** Go's words for a boolean. */
+function isTrue(name: string, value: string): boolean {
+  if (/^(?:1|t|T|TRUE|true|True)$/.test(value)) return true;
+  if (/^(?:0|f|F|FALSE|false|False)$/.test(value)) return false;
+  throw new UsageError(`--${name} is true or false, not "${value}"`);
 }

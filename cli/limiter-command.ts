@@ -11,7 +11,7 @@ docs/settings.md; it takes no flags. SIGTERM and SIGINT stop it.
 `;
 
 export async function limiterCommand(args: string[]): Promise<number> {
-  const flags = parseFlags(args, { help: { type: 'boolean' } });
+  const flags = parseFlags(args, {});
   if (flags.on('help')) {
     process.stdout.write(help);
     return 0;

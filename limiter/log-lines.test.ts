@@ -64,7 +64,7 @@ describe('log lines', () => {
         lines.settingWarning(log, 'REDIS_ULR is not known to this version: ignored; did you mean REDIS_URL?');
       },
       [
-        String.raw`level=error msg="PORT: \"x\" is not accepted"`,
+        String.raw`level=fatal msg="PORT: \"x\" is not accepted"`,
         'level=warning msg="REDIS_ULR is not known to this version: ignored; did you mean REDIS_URL?"',
       ],
     ],

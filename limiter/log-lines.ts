@@ -6,7 +6,7 @@ import type { RuleError } from '../rules/rule-error.ts';
 
 /** The process ends after this. */
 export function startFailed(log: Logger, error: unknown): void {
-  log.error(`Cannot start: ${errorText(error)}`);
+  log.fatal(`Cannot start: ${errorText(error)}`);
 }
 
 export function listeningForDebug(log: Logger, address: string): void {
@@ -26,7 +26,7 @@ export function listenerFailed(log: Logger, listener: string, error: unknown): v
 }
 
 export function settingRefused(log: Logger, error: SettingsError): void {
-  log.error(error.message);
+  log.fatal(error.message);
 }
 
 export function settingWarning(log: Logger, warning: string): void {
@@ -73,6 +73,11 @@ export function redisConnectionRetry(
 /** Once an outage; requests fail until it is over. */
 export function redisConnectionLost(log: Logger, url: string, reason: string): void {
   log.error('Lost the connection to Redis: trying again', { url, reason });
+}
+
+/** At every attempt, so not for the usual level. */
+export function redisConnectionFailed(log: Logger, url: string, reason: string): void {
+  log.info('An attempt to connect to Redis failed', { url, reason });
 }
 
 export function redisConnectionBack(log: Logger, url: string): void {

@@ -51,7 +51,7 @@ export async function runLimiter(host: LimiterHost): Promise<number> {
   const clock = host.clock ?? systemClock;
   const destination = host.logDestination === undefined ? {} : { destination: host.logDestination };
   if (parsed.errors !== undefined) {
-    const format = host.env['LOG_FORMAT'] === 'json' ? 'json' : 'text';
+    const format = host.env['LOG_FORMAT']?.toLowerCase() === 'json' ? 'json' : 'text';
     const log = createLogger({ level: 'error', format, clock, ...destination });
     for (const error of parsed.errors) lines.settingRefused(log, error);
     return 1;
@@ -83,6 +83,9 @@ class Limiter {
   readonly #http: HttpListener;
   readonly #debug: HttpListener;
   readonly #statsd: StatsdSink | undefined;
+  #isEnding = false;
+  /** Whether gRPC and HTTP callers may be there, who have to learn that they should go elsewhere. */
+  #isServing = false;
 
   constructor(settings: LimiterSettings, log: Logger, host: LimiterHost) {
     this.#settings = settings;
@@ -154,6 +157,8 @@ class Limiter {
     try {
       return await Promise.race([ended, this.#start().then(() => ended)]);
     } catch (error) {
+      // A store that is closed while it connects is no failure to start.
+      if (this.#isEnding) return ended;
       await Promise.allSettled(this.#steps().map((step) => step.run()));
       throw error;
     }
@@ -164,8 +169,11 @@ class Limiter {
       void shutdownOnSignal({
         signals: this.#host.signals ?? process,
         timers: this.#timers,
-        drainDelayMs: this.#settings.shutdownDrainDelayMs,
-        markUnhealthy: () => this.#health.set('sigterm', false),
+        drainDelayMs: () => (this.#isServing ? this.#settings.shutdownDrainDelayMs : 0),
+        markUnhealthy: () => {
+          this.#isEnding = true;
+          this.#health.set('sigterm', false);
+        },
         steps: this.#steps(),
         exit: resolve,
         listener: lines.shutdownLines(this.#log),
@@ -181,8 +189,9 @@ class Limiter {
     await this.#configSource.start(this.#rules.listener);
     await this.#connectStore();
     if (!settings.forceStartWithoutInitialConfig) await this.#rules.firstLoad;
-    if (this.#health.unhealthyComponents().includes('sigterm')) return;
+    if (this.#isEnding) return;
 
+    this.#isServing = true;
     const grpcAddress = { host: settings.grpcHost, port: settings.grpcPort };
     const grpc = await this.#grpc.listen(grpcAddress);
     lines.listeningForGrpc(this.#log, addressText({ ...grpcAddress, ...grpc }));

@@ -4,7 +4,12 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { Clock } from '../process/clock.ts';
 import type { Health } from '../process/health.ts';
 import type { Logger } from '../process/logger.ts';
-import { redisConnectionBack, redisConnectionLost, redisConnectionRetry } from './log-lines.ts';
+import {
+  redisConnectionBack,
+  redisConnectionFailed,
+  redisConnectionLost,
+  redisConnectionRetry,
+} from './log-lines.ts';
 import type { LimiterSettings } from './settings.ts';
 import { registerMemoryStoreStats, registerPoolStats } from './stats/limiter-stats.ts';
 import type { StatsRegistry } from './stats/stats-registry.ts';
@@ -67,18 +72,13 @@ function openRedisStore(parts: StoreParts): OpenedStore {
 
 /** One line when the connection is lost and one when it is back, however many attempts fail between them. */
 function connectionLines(log: Logger, url: string): Pick<RedisStoreOptions, 'onChange' | 'onFailure'> {
-  let wasConnected = false;
-  let isLost = false;
+  let wasLost = false;
   return {
-    onChange: (connected) => {
-      if (connected && wasConnected) redisConnectionBack(log, url);
-      if (connected) isLost = false;
-      wasConnected ||= connected;
+    onChange: (connected, reason) => {
+      if (!connected) redisConnectionLost(log, url, reason ?? '');
+      else if (wasLost) redisConnectionBack(log, url);
+      wasLost = !connected;
     },
-    onFailure: (reason) => {
-      if (!wasConnected || isLost) return;
-      isLost = true;
-      redisConnectionLost(log, url, reason);
-    },
+    onFailure: (reason) => redisConnectionFailed(log, url, reason),
   };
 }

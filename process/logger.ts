@@ -7,6 +7,8 @@ import { formatLogLine } from './logger-text.ts';
 export type LogFields = Record<string, unknown>;
 
 export interface Logger {
+  /** Why the process ends. */
+  fatal(message: string, fields?: LogFields): void;
   error(message: string, fields?: LogFields): void;
   warn(message: string, fields?: LogFields): void;
   info(message: string, fields?: LogFields): void;
@@ -62,11 +64,13 @@ export function createLogger(options: LoggerOptions): Logger {
     },
     options.format === 'json' ? destination : textStream(options.clock, destination),
   );
-  const write = (level: 'error' | 'warn' | 'info' | 'debug') => (message: string, fields?: LogFields) => {
-    if (fields === undefined) log[level](message);
-    else log[level](plainFields(fields), message);
-  };
+  const write =
+    (level: 'fatal' | 'error' | 'warn' | 'info' | 'debug') => (message: string, fields?: LogFields) => {
+      if (fields === undefined) log[level](message);
+      else log[level](plainFields(fields), message);
+    };
   return {
+    fatal: write('fatal'),
     error: write('error'),
     warn: write('warn'),
     info: write('info'),

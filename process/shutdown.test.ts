@@ -10,7 +10,7 @@ function start(options: { drainDelayMs?: number; steps?: ShutdownStep[] } = {}) 
   const ended = shutdownOnSignal({
     signals,
     timers,
-    drainDelayMs: options.drainDelayMs ?? 0,
+    drainDelayMs: () => options.drainDelayMs ?? 0,
     markUnhealthy: () => events.push('unhealthy'),
     steps: options.steps ?? [step('grpc', events), step('stats', events)],
     exit: (code) => events.push(`exit ${code}`),

@@ -38,8 +38,8 @@ export interface SignalSource {
 export interface ShutdownOptions {
   signals: SignalSource;
   timers: Timers;
-  /** How long the process goes on answering after the signal. */
-  drainDelayMs: number;
+  /** How long the process goes on answering after the signal. Asked when it comes. */
+  drainDelayMs(): number;
   /** Called first of all, so that callers go elsewhere while the process still answers. */
   markUnhealthy(): void;
   /** Run one after another, in this order. */
@@ -71,8 +71,9 @@ export function shutdownOnSignal(options: ShutdownOptions): Promise<void> {
         again = true;
       });
       options.markUnhealthy();
-      options.listener.signalled(signal, options.drainDelayMs);
-      void endInOrder(options, () => forced).then(() => {
+      const drainDelayMs = options.drainDelayMs();
+      options.listener.signalled(signal, drainDelayMs);
+      void endInOrder(options, drainDelayMs, () => forced).then(() => {
         callOff();
         resolve();
       });
@@ -81,10 +82,14 @@ export function shutdownOnSignal(options: ShutdownOptions): Promise<void> {
   });
 }
 
-async function endInOrder(options: ShutdownOptions, forced: () => boolean): Promise<void> {
-  if (options.drainDelayMs > 0) {
+async function endInOrder(
+  options: ShutdownOptions,
+  drainDelayMs: number,
+  forced: () => boolean,
+): Promise<void> {
+  if (drainDelayMs > 0) {
     await new Promise<void>((resolve) => {
-      options.timers.after(options.drainDelayMs, resolve);
+      options.timers.after(drainDelayMs, resolve);
     });
   }
   for (const step of options.steps) {

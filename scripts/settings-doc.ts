@@ -13,6 +13,8 @@ function settingsDoc(): string {
   const template = readFileSync(new URL('settings-doc.template.md', import.meta.url), 'utf8');
   const tables = limiterSettingGroups.map(({ title, settings }) => groupTable(title, settings)).join('\n\n');
   const aliases = [
+    row(['instead of', 'also']),
+    row(['---', '---']),
     ...Object.entries(limiterAliases.names).map(([alias, name]) => row([code(name), code(alias)])),
     ...limiterAliases.prefixes.map(([alias, name]) => row([code(`${name}...`), code(`${alias}...`)])),
   ].join('\n');

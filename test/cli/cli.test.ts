@@ -44,8 +44,8 @@ describe('weir', () => {
     [['constructor'], 'weir: there is no command "constructor"'],
     [['limiter', 'now'], 'weir: limiter takes no arguments, "now" is one'],
     [['ask', '-nope'], "weir: Unknown option '--nope'"],
-    [['ask', '-hits-addend', '-1'], "weir: Option '--hits-addend' argument is ambiguous"],
-    [['ask', '--hits-addend=-1'], 'weir: --hits-addend is a whole number from 0 to 4294967295, not "-1"'],
+    [['ask', '-dial_string', ''], 'weir: --dial-string is host:port, not ""'],
+    [['ask', '-hits-addend', '-1'], 'weir: --hits-addend is a whole number from 0 to 4294967295, not "-1"'],
     [
       ['ask', '-descriptors', 'a'],
       'weir: invalid value "a" for --descriptors: "a" is not of the form key=value',

@@ -1,5 +1,5 @@
 import { mkdirSync, mkdtempSync, renameSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
-import { createServer, type Server } from 'node:net';
+import { type AddressInfo, createServer, type Server } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
@@ -184,6 +184,51 @@ describeWithServer('a start before its Redis', redisProgram, (path) => {
     } finally {
       await redis.stop();
     }
+  });
+
+  it('says that a Redis is lost that hangs, and is back only when it answers', async () => {
+    const redis = new RedisServer({ path }, await freePort());
+    await redis.start();
+    const limiter = await start({
+      BACKEND_TYPE: '',
+      REDIS_SOCKET_TYPE: 'tcp',
+      REDIS_URL: `127.0.0.1:${redis.port}`,
+      REDIS_TIMEOUT: '200ms',
+    });
+    try {
+      await redis.kill('SIGSTOP');
+      for (let i = 0; i < 4; i++) expect((await json(limiter.ports.http)).status).toBe(400);
+      await limiter.program.printed(
+        /Lost the connection to Redis.*reason="Redis did not answer within 200 ms"/,
+      );
+      await new Promise((resolve) => setTimeout(resolve, 500));
+      expect(limiter.program.output).not.toContain('Connected to Redis again');
+      await redis.kill('SIGCONT');
+      await limiter.program.printed(/Connected to Redis again/);
+      expect((await json(limiter.ports.http)).status).toBe(200);
+    } finally {
+      await redis.stop();
+    }
+  });
+
+  it.each([
+    ['port', ''],
+    ['port, without a drain delay that serves nobody', '1m'],
+  ])('ends in order when it is stopped while nobody answers on the %s', async (_, drainDelay) => {
+    const silent = createServer();
+    await new Promise<void>((resolve) => silent.listen(0, '127.0.0.1', resolve));
+    const { port } = silent.address() as AddressInfo;
+    const connected = new Promise((resolve) => silent.once('connection', resolve));
+    const program = spawn({
+      BACKEND_TYPE: '',
+      REDIS_SOCKET_TYPE: 'tcp',
+      REDIS_URL: `127.0.0.1:${port}`,
+      ...(drainDelay === '' ? {} : { SHUTDOWN_DRAIN_DELAY: drainDelay }),
+    });
+    await connected;
+    expect(await program.stop()).toEqual({ code: 0, signal: null });
+    expect(program.output).not.toContain('Cannot start');
+    silent.close();
   });
 
   it('ends in order when it is stopped while it waits', async () => {

@@ -14,6 +14,8 @@ export interface ServerProgram {
 
 export const redisProgram: ServerProgram = { command: 'redis-server', variable: 'WEIR_REDIS_SERVER' };
 
+export const goProgram: ServerProgram = { command: 'go', variable: 'WEIR_GO' };
+export const curlProgram: ServerProgram = { command: 'curl', variable: 'WEIR_CURL' };
 export const envoyProgram: ServerProgram = { command: 'envoy', variable: 'WEIR_ENVOY' };
 
 export type FoundServer = { path: string } | { missing: string };

@@ -4,6 +4,7 @@ import { RuleTable } from '../../../rules/table/rule-table.ts';
 import type { ConfigListener, ConfigSource } from '../config-source.ts';
 import { ChangeWatch } from './change-watch.ts';
 import { type FileLayout, fileLayout, type RuntimePaths } from './file-layout.ts';
+import { fileProblem } from './file-problem.ts';
 import type { LoadOutcome } from './load-rules.ts';
 import { type LoadThread, type LoadThreadLimits, startLoadThread } from './load-thread.ts';
 import { ReloadSchedule } from './reload-schedule.ts';
@@ -108,7 +109,14 @@ export class FileConfigSource implements ConfigSource {
       listener.failed(outcome.errors, outcome.total);
       return;
     }
-    const table = new RuleTable(outcome.bytes);
+    let table: RuleTable;
+    try {
+      table = new RuleTable(outcome.bytes);
+    } catch (error) {
+      const text = error instanceof Error ? error.message : String(error);
+      listener.failed([fileProblem('unreadable', this.#options.paths.root, text)], 1);
+      return;
+    }
     listener.loaded({
       table,
       domains: table.domainCount,

@@ -47,6 +47,14 @@ describe('startLoadThread', () => {
     expect(outcome.ok && new RuleTable(outcome.bytes).hasDomain('a')).toBe(true);
   });
 
+  it('fails when there is no thread to be had', async () => {
+    // What cannot be handed over makes the thread fail to begin, as a bound on threads does.
+    const request = { layout, mergeDomains: false, maxBytes, unsendable: () => {} };
+    const { outcome, stop } = startLoadThread(request, limits);
+    stop();
+    expect(await outcome).toEqual(problem('the load broke off: () => {} could not be cloned.'));
+  });
+
   it('fails when the thread throws', async () => {
     const request = { layout: { ...layout, readDirectory: null as never }, mergeDomains: false, maxBytes };
     const outcome = await startLoadThread(request, limits).outcome;

@@ -32,12 +32,25 @@ const maxYoungHeapMiB = 8;
 
 /** Loads in a thread of its own, made for this load: between loads none of its memory stays. */
 export function startLoadThread(request: LoadRequest, options: LoadThreadOptions): LoadThread {
-  const { maxHeapMiB, timeoutMs, timers } = options;
-  const worker = new Worker(workerUrl, {
+  try {
+    return followWorker(startWorker(request, options.maxHeapMiB), request, options);
+  } catch (error) {
+    // No thread to be had, for one where the number of threads is bounded: the next change tries again.
+    const outcome = failure(request, brokenThread(error, options.maxHeapMiB));
+    return { outcome: Promise.resolve(outcome), stop: () => {} };
+  }
+}
+
+function startWorker(request: LoadRequest, maxHeapMiB: number): Worker {
+  return new Worker(workerUrl, {
     name: 'load-rules',
     workerData: request,
     resourceLimits: { maxOldGenerationSizeMb: maxHeapMiB, maxYoungGenerationSizeMb: maxYoungHeapMiB },
   });
+}
+
+function followWorker(worker: Worker, request: LoadRequest, options: LoadThreadOptions): LoadThread {
+  const { maxHeapMiB, timeoutMs, timers } = options;
   let outcome = failure(request, 'the load ended without a result');
   let isSettled = false;
   const settle = (value: LoadOutcome) => {

@@ -6,6 +6,7 @@ import { promisify } from 'node:util';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { ChildProgram } from '../../../test/support/child-program.ts';
 import { describeWithServer } from '../../../test/support/describe-with-server.ts';
+import { goProgram } from '../../../test/support/find-server.ts';
 
 const run = promisify(execFile);
 const moduleUrl = (path: string): string => JSON.stringify(new URL(path, import.meta.url).href);
@@ -33,7 +34,7 @@ setInterval(burnTime, 10);
 process.stdout.write('port ' + port + '\\n');
 `;
 
-describeWithServer('go tool pprof', { command: 'go', variable: 'WEIR_GO' }, (go) => {
+describeWithServer('go tool pprof', goProgram, (go) => {
   let folder = '';
   let busy: ChildProgram;
   let pages = '';

@@ -18,6 +18,12 @@ describe('maskRedisUrl', () => {
       'mymaster,redis://*****@s1:1,redis://*****@s2:2',
     ],
     ['redis://host?username=u&password=secret&db=3', 'redis://host?username=*****&password=*****&db=3'],
+    ['redis://:secret', 'redis://*****'],
+    ['redis://user:secret', 'redis://*****'],
+    ['redis://:secretx://y@h:1', 'redis://*****@h:1'],
+    ['redis://h:1?p%61ssword=secret', 'redis://h:1?p%61ssword=*****'],
+    ['redis://[::1]:6379/1', 'redis://[::1]:6379/1'],
+    ['redis://a:1,redis://b:2', 'redis://a:1,redis://b:2'],
     ['redis://host?db=3&PASSWORD=secret', 'redis://host?db=3&PASSWORD=*****'],
   ])('shows %s as %s', (url, masked) => {
     expect(maskRedisUrl(url)).toBe(masked);

@@ -5,14 +5,22 @@
 export function maskRedisUrl(url: string): string {
   // Not split at commas: a password may hold one.
   return url
-    .split(/(?=[a-z]+:\/\/)/i)
+    .split(/(?=rediss?:\/\/)/i)
     .map(maskItem)
     .join('');
 }
 
 function maskItem(item: string): string {
-  const hostAt = item.lastIndexOf('@');
   const scheme = /^[a-z]+:\/\//i.exec(item)?.[0] ?? '';
-  const shown = hostAt === -1 ? item : `${scheme}*****${item.slice(hostAt)}`;
-  return shown.replace(/([?&](?:username|password)=)[^&]*/gi, '$1*****');
+  const hostAt = item.lastIndexOf('@');
+  if (hostAt !== -1) return maskQuery(`${scheme}*****${item.slice(hostAt)}`);
+  // Without an `@` what looks like a host may be a password that lost its host.
+  const [, authority = '', rest = ''] = /^([^/?]*)(.*)$/s.exec(item.slice(scheme.length)) ?? [];
+  const isHost = scheme === '' || /^(?:\[[^\]]*\]|[^:]*)(?::\d*)?$/.test(authority.replace(/,$/, ''));
+  return maskQuery(`${scheme}${isHost ? authority : '*****'}${rest}`);
+}
+
+/** Names may be escaped, so every value counts as a secret but that of `db`. */
+function maskQuery(text: string): string {
+  return text.replace(/([?&](?!db=\d+(?:$|[&,]))[^=&]*=)[^&]*/gi, '$1*****');
 }

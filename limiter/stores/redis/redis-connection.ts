@@ -22,7 +22,8 @@ export interface RedisConnectionOptions {
   timeoutMs: number;
   /** 0 up to 1, for the jitter of reconnecting. */
   random: () => number;
-  onChange?: ((connected: boolean) => void) | undefined;
+  /** `reason` says why the connection ended. */
+  onChange?: ((connected: boolean, reason?: string) => void) | undefined;
   /** An attempt to connect failed, or an open connection broke. The message holds no credentials. */
   onFailure?: ((message: string) => void) | undefined;
 }
@@ -35,6 +36,8 @@ export class RedisConnection {
   #connected = false;
   /** Reconnecting by itself, which it does not do before the first success. */
   #reconnects = false;
+  /** Ends with the first answer on a new connection: taking it says little, the system does that for a hung server. */
+  #checked: Promise<void> = Promise.resolve();
   /** Why the attempt under way fails; kept apart because ioredis only says that the connection was closed. */
   #failure: StoreError | undefined;
   #closing = false;
@@ -42,7 +45,7 @@ export class RedisConnection {
   constructor(options: RedisConnectionOptions) {
     const { address, timeoutMs } = options;
     this.#options = options;
-    this.errors = new RedisErrors({ timeoutMs, username: address.username, password: address.password });
+    this.errors = new RedisErrors({ timeoutMs, password: address.password });
     this.#redis = new Redis({
       ...address.endpoint,
       ...(address.username === undefined ? {} : { username: address.username }),
@@ -64,8 +67,10 @@ export class RedisConnection {
     this.#redis.on('connecting', () => {
       this.#failure = undefined;
     });
-    this.#redis.on('ready', () => this.#ready());
-    this.#redis.on('close', () => this.#down());
+    this.#redis.on('ready', () => {
+      this.#checked = this.#check();
+    });
+    this.#redis.on('close', () => this.#down('the connection was closed'));
     this.#redis.on('error', (error: Error) => this.#failed(error));
   }
 
@@ -81,6 +86,7 @@ export class RedisConnection {
     } catch (error) {
       throw this.#failure ?? this.errors.fromConnecting(error);
     }
+    await this.#checked;
     // ioredis takes a refused SELECT for a success and would count in the wrong database.
     if (this.#failure !== undefined) throw this.#failure;
     this.#reconnects = true;
@@ -93,7 +99,7 @@ export class RedisConnection {
 
   /** After a command timed out: everything under way fails, and a new connection is tried. */
   reset(): void {
-    this.#down();
+    this.#down(this.errors.timedOut().message);
     this.#redis.disconnect(true);
   }
 
@@ -110,7 +116,14 @@ export class RedisConnection {
     });
   }
 
-  #ready(): void {
+  /** Never rejects. */
+  async #check(): Promise<void> {
+    try {
+      await this.#redis.ping();
+    } catch (error) {
+      this.#failure ??= this.errors.fromCommand(error);
+      this.#redis.disconnect(this.#reconnects);
+    }
     if (this.#failure !== undefined || this.#closing) return;
     this.#connected = true;
     this.counts.active = 1;
@@ -118,12 +131,12 @@ export class RedisConnection {
     this.#options.onChange?.(true);
   }
 
-  #down(): void {
+  #down(reason: string): void {
     if (!this.#connected) return;
     this.#connected = false;
     this.counts.active = 0;
     this.counts.localClose += 1;
-    if (!this.#closing) this.#options.onChange?.(false);
+    if (!this.#closing) this.#options.onChange?.(false, reason);
   }
 
   #failed(error: Error): void {

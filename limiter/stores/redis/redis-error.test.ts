@@ -2,7 +2,7 @@ import { ReplyError } from 'ioredis';
 import { describe, expect, it } from 'vitest';
 import { RedisErrors } from './redis-error.ts';
 
-const errors = new RedisErrors({ timeoutMs: 250, username: 'me', password: 'hunter2' });
+const errors = new RedisErrors({ timeoutMs: 250, password: 'hunter2' });
 
 describe('RedisErrors', () => {
   it.each([
@@ -32,7 +32,16 @@ describe('RedisErrors', () => {
   });
 
   it('keeps what the system says about connecting', () => {
-    const foreign = new Error('connect ECONNREFUSED 127.0.0.1:1');
+    const parts = { syscall: 'connect', code: 'ECONNREFUSED', address: '127.0.0.1', port: 1 };
+    const foreign = Object.assign(new Error('anything'), parts);
     expect(errors.fromConnecting(foreign).message).toBe('connect ECONNREFUSED 127.0.0.1:1');
+  });
+
+  it('shows no path of a socket and no arguments of a command', () => {
+    const parts = { syscall: 'connect', code: 'ENOENT', address: 'user:hunter2@host:1' };
+    const wrongPath = Object.assign(new Error('connect ENOENT user:hunter2@host:1'), parts);
+    expect(errors.fromConnecting(wrongPath).message).toBe('connect ENOENT');
+    const repeated = new ReplyError("ERR unknown command 'AUTH', with args beginning with: 'hunte' ");
+    expect(errors.fromConnecting(repeated).message).toBe("Redis answered: ERR unknown command 'AUTH'");
   });
 });

@@ -19,13 +19,11 @@ const transientReplies = new Set([
  */
 export class RedisErrors {
   readonly #timeoutMs: number;
-  readonly #secrets: string[];
+  readonly #password: string;
 
-  constructor(options: { timeoutMs: number; username: string | undefined; password: string | undefined }) {
+  constructor(options: { timeoutMs: number; password: string | undefined }) {
     this.#timeoutMs = options.timeoutMs;
-    this.#secrets = [options.password, options.username].filter(
-      (text) => text !== undefined && text !== '',
-    ) as string[];
+    this.#password = options.password ?? '';
   }
 
   notConnected(): StoreError {
@@ -59,19 +57,32 @@ export class RedisErrors {
   fromConnecting(error: unknown): StoreError {
     if (!(error instanceof Error) || error instanceof ReplyError || isTimeout(error))
       return this.fromCommand(error);
-    return new StoreError(this.#scrub(error.message), { transient: true });
+    return new StoreError(systemErrorText(error) ?? this.#scrub(error.message), { transient: true });
   }
 
   unexpectedAnswer(): StoreError {
     return new StoreError('Redis gave an answer of an unexpected form', { transient: false });
   }
 
-  /** Servers that do not know a command repeat its arguments, which may be those of AUTH. */
+  /** Servers that do not know a command repeat its arguments, shortened and escaped, which may be those of AUTH. */
   #scrub(text: string): string {
-    let shown = text;
-    for (const secret of this.#secrets) shown = shown.replaceAll(secret, '*****');
-    return shown;
+    const shown = text.replace(/,? with args beginning with.*/s, '');
+    return this.#password === '' ? shown : shown.replaceAll(this.#password, '*****');
   }
+}
+
+/**
+ * What the system says, put together from its parts: its own text also names the path of a unix socket as it was
+ * given, which may be a URL with a password by mistake.
+ */
+function systemErrorText(error: Error): string | undefined {
+  const first = error instanceof AggregateError ? (error.errors[0] as unknown) : error;
+  const { syscall, code, address, port, hostname } = first as {
+    [name in 'syscall' | 'code' | 'address' | 'port' | 'hostname']?: unknown;
+  };
+  if (typeof syscall !== 'string' || typeof code !== 'string') return undefined;
+  const place = port === undefined ? hostname : `${address}:${port}`;
+  return [syscall, code, place].filter((part) => part !== undefined).join(' ');
 }
 
 /** Whether Redis does not know the script yet. It ran nothing then. */

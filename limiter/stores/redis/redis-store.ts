@@ -15,7 +15,7 @@ export interface RedisStoreOptions {
   timeoutMs: number;
   random: () => number;
   /** Told at every change of `connected`. */
-  onChange?: (connected: boolean) => void;
+  onChange?: (connected: boolean, reason?: string) => void;
   /** An attempt to connect failed, or an open connection broke; for the log. Holds no credentials. */
   onFailure?: (message: string) => void;
 }
