@@ -26,10 +26,23 @@ const cores = availableParallelism();
 const keyCount = 10_000;
 const warmUpMs = 2_000;
 
-const { values: flags } = parseArgs({
-  options: { seconds: { type: 'string', default: '5' }, json: { type: 'boolean' }, only: { type: 'string' } },
-});
+const usage = 'npm run bench -- [--seconds N] [--json] [--only memory|redis|echo]';
+const flags = parseFlags();
 const durationMs = Number(flags.seconds) * 1000;
+
+function parseFlags(): { seconds: string; json?: boolean; only?: string } {
+  try {
+    const seconds = { type: 'string', default: '5' } as const;
+    const { values } = parseArgs({
+      options: { seconds, json: { type: 'boolean' }, only: { type: 'string' } },
+    });
+    if (Number(values.seconds) > 0) return values;
+  } catch {
+    // Told below.
+  }
+  console.error(usage);
+  process.exit(2);
+}
 
 interface Target {
   name: string;

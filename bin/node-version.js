@@ -6,7 +6,7 @@ export function refuseOldNode() {
   const wanted = Number(/\d+/.exec(manifest.engines.node)[0]);
   if (Number(process.versions.node.split('.')[0]) >= wanted) return;
   process.stderr.write(
-    `weir needs Node ${wanted} or newer and this is Node ${process.versions.node}: in a clone, run it through npm or npx after "npm ci".\n`,
+    `weir needs Node ${wanted} or newer and this is Node ${process.versions.node}: in a clone, "npm ci" brings the right one for npm and npx, unless npm ignores install scripts; elsewhere, install it.\n`,
   );
   process.exit(1);
 }

@@ -42,6 +42,9 @@ export async function askCommand(args: string[]): Promise<number> {
   const timeoutMs = wholeNumber('--timeout-ms', flags.text('timeout-ms') ?? '5000', 1, 600_000);
   const address = flags.text('dial-string') ?? 'localhost:8081';
   if (address === '') throw new UsageError('--dial-string is host:port, not ""');
+  if (flags.list('descriptors').length === 0) {
+    throw new UsageError('ask needs --domain and at least one --descriptors key=value');
+  }
   const hitsAddend = BigInt(wholeNumber('--hits-addend', flags.text('hits-addend') ?? '1', 0, 4_294_967_295));
   const descriptors = flags.list('descriptors').map((text) => ({ ...parseDescriptor(text), hitsAddend }));
   const request = create(RateLimitRequestSchema, { domain: flags.text('domain') ?? '', descriptors });

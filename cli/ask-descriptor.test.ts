@@ -16,7 +16,11 @@ describe('parseDescriptor', () => {
     expect(parseDescriptor('a=')).toEqual({ entries: [{ key: 'a', value: '' }] });
   });
 
-  it.each([['a'], ['a=b=c'], ['a=b,'], ['=b'], ['']])('refuses "%s"', (text) => {
+  it('ends a key at the first equals sign', () => {
+    expect(parseDescriptor('path=/s?q=1')).toEqual({ entries: [{ key: 'path', value: '/s?q=1' }] });
+  });
+
+  it.each([['a'], ['a=b,'], ['=b'], ['']])('refuses "%s"', (text) => {
     expect(() => parseDescriptor(text)).toThrow(`invalid value "${text}" for --descriptors`);
   });
 });

@@ -1,16 +1,15 @@
 import { UsageError } from './flags.ts';
 
-/** Reads `key=value,key2=value2`, one descriptor; every pair has exactly one `=`, as the Go client has it. */
+/** Reads `key=value,key2=value2`, one descriptor. A pair ends its key at the first `=`: `path=/search?q=1` is one. */
 export function parseDescriptor(text: string): { entries: { key: string; value: string }[] } {
   const entries = text.split(',').map((pair) => {
-    const parts = pair.split('=');
-    const [key, value] = parts;
-    if (parts.length !== 2 || key === undefined || value === undefined || key === '') {
+    const end = pair.indexOf('=');
+    if (end < 1) {
       throw new UsageError(
         `invalid value "${text}" for --descriptors: "${pair}" is not of the form key=value`,
       );
     }
-    return { key, value };
+    return { key: pair.slice(0, end), value: pair.slice(end + 1) };
   });
   return { entries };
 }

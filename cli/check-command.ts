@@ -30,7 +30,7 @@ export async function checkCommand(args: string[]): Promise<number> {
   const counts = paths.map((path) => checkPath(path, flags.on('merge-domain-configs')));
   const errors = counts.reduce((sum, count) => sum + count, 0);
   if (errors > 0) {
-    console.error(`${errors} ${errors === 1 ? 'error' : 'errors'}`);
+    console.error(count(errors, 'error'));
     return 1;
   }
   console.log('all rate limit configs ok');
@@ -49,6 +49,10 @@ function checkPath(path: string, mergeDomains: boolean): number {
     console.error(`error loading rate limit configs: ${path}: holds no *.yaml or *.yml file`);
     return 1;
   }
-  if (errors.length === 0) console.log(`${files.length} files, ${domains} domains`);
+  if (errors.length === 0) console.log(`${count(files.length, 'file')}, ${count(domains, 'domain')}`);
   return errorCount;
+}
+
+function count(number: number, noun: string): string {
+  return `${number} ${noun}${number === 1 ? '' : 's'}`;
 }

@@ -38,7 +38,10 @@ export function parseFlags(args: readonly string[], types: FlagTypes): ParsedFla
       positionals,
     };
   } catch (error) {
-    throw new UsageError(error instanceof Error ? error.message : String(error));
+    if (error instanceof UsageError) throw error;
+    // The first sentence names the flag; what follows explains how Node's own parser would have it.
+    const [sentence = ''] = String(error instanceof Error ? error.message : error).split('. ', 1);
+    throw new UsageError(sentence);
   }
 }
 

@@ -45,6 +45,8 @@ async function dispatch(args: string[]): Promise<number> {
     process.stdout.write(`weir ${packageVersion()} (node ${process.versions.node})\n`);
     return 0;
   }
+  if (name === 'help' && Object.hasOwn(commands, rest[0] ?? ''))
+    return dispatch([rest[0] as string, '--help']);
   if (/^(--?help|-h|help)$/.test(name)) {
     process.stdout.write(helpText());
     return 0;
@@ -62,7 +64,11 @@ export async function main(args: string[]): Promise<void> {
     process.exitCode = await dispatch(args);
   } catch (error) {
     if (!(error instanceof UsageError)) throw error;
-    process.stderr.write(`weir: ${error.message}\n\n${helpText()}`);
+    const [name = ''] = args;
+    const more = Object.hasOwn(commands, name)
+      ? `"weir ${name} --help" says what it takes.\n`
+      : `\n${helpText()}`;
+    process.stderr.write(`weir: ${error.message}\n${more}`);
     process.exitCode = 2;
   }
 }

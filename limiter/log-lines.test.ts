@@ -41,8 +41,13 @@ describe('log lines', () => {
     ],
     [
       'a good load',
-      (log) => lines.configLoaded(log, { domains: 2, rules: 30, loadMs: 12.6 }),
+      (log) => lines.configLoaded(log, { domains: 2, rules: 30, loadMs: 12.6 }, false),
       ['level=info msg="Successfully loaded new configuration" domains=2 rules=30 loadMs=13'],
+    ],
+    [
+      'a good load after one that failed',
+      (log) => lines.configLoaded(log, { domains: 2, rules: 30, loadMs: 12.6 }, true),
+      ['level=warning msg="Successfully loaded new configuration" domains=2 rules=30 loadMs=13'],
     ],
     [
       'a retry of the connection to Redis',

@@ -1,12 +1,12 @@
 /** Every line that the limiter logs, one function each. Wording that people search for is the Go service's. */
-import type { Logger } from '../process/logger.ts';
+import type { LogFields, Logger } from '../process/logger.ts';
 import type { SettingsError } from '../process/settings-reader.ts';
 import type { ShutdownListener } from '../process/shutdown.ts';
 import type { RuleError } from '../rules/rule-error.ts';
 
 /** The process ends after this. */
-export function startFailed(log: Logger, error: unknown): void {
-  log.fatal(`Cannot start: ${errorText(error)}`);
+export function startFailed(log: Logger, error: unknown, fields: LogFields): void {
+  log.fatal(`Cannot start: ${errorText(error)}`, fields);
 }
 
 export function listeningForDebug(log: Logger, address: string): void {
@@ -29,12 +29,27 @@ export function settingRefused(log: Logger, error: SettingsError): void {
   log.fatal(error.message);
 }
 
+/** What a library would have printed past the log. */
+export function libraryWarning(log: Logger, text: string): void {
+  log.warn(text);
+}
+
 export function settingWarning(log: Logger, warning: string): void {
   log.warn(warning);
 }
 
-export function configLoaded(log: Logger, fields: { domains: number; rules: number; loadMs: number }): void {
-  log.info('Successfully loaded new configuration', { ...fields, loadMs: Math.round(fields.loadMs) });
+/** After a load that failed it is worth a warning: the trouble is over. */
+export function configLoaded(
+  log: Logger,
+  fields: { domains: number; rules: number; loadMs: number },
+  lastLoadFailed: boolean,
+): void {
+  const level = lastLoadFailed ? 'warn' : 'info';
+  log[level]('Successfully loaded new configuration', { ...fields, loadMs: Math.round(fields.loadMs) });
+}
+
+export function noRules(log: Logger, path: string): void {
+  log.warn('No rules are loaded: no request is limited', { path });
 }
 
 /** One line an error; `total` counts those beyond the listed ones too. */

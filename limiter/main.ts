@@ -1,12 +1,15 @@
 /** From settings to parts to listeners, and back in order: the one place that knows all parts of the limiter. */
+import { join } from 'node:path';
+
 import { addressText, BindError, type ListenAddress } from '../process/bind.ts';
 import { type Clock, systemClock } from '../process/clock.ts';
 import { Health } from '../process/health.ts';
+import { routeLibraryWarnings } from '../process/library-warnings.ts';
 import { createLogger, type LogDestination, type Logger } from '../process/logger.ts';
 import type { Environment } from '../process/settings-reader.ts';
 import { type ShutdownStep, type SignalSource, shutdownOnSignal } from '../process/shutdown.ts';
 import { systemTimers, type Timers } from '../process/timers.ts';
-import { type ConfigSource, FileConfigSource } from './config-source/index.ts';
+import { type ConfigSource, ConfigSourceError, FileConfigSource } from './config-source/index.ts';
 import { createDecisionService } from './decision-service.ts';
 import { createGrpcServer, type GrpcServer } from './grpc/index.ts';
 import { createDebugListener, createHttpListener, type HttpListener } from './http/index.ts';
@@ -59,11 +62,18 @@ export async function runLimiter(host: LimiterHost): Promise<number> {
   const { settings, warnings } = parsed;
   const log = createLogger({ level: settings.logLevel, format: settings.logFormat, clock, ...destination });
   for (const warning of warnings) lines.settingWarning(log, warning);
+  routeLibraryWarnings((text) => lines.libraryWarning(log, text));
   try {
     const limiter = new Limiter(settings, log, host);
     return await limiter.run();
   } catch (error) {
-    lines.startFailed(log, error);
+    const { runtimeRoot, runtimeSubdirectory, runtimeAppDirectory } = settings;
+    const paths = {
+      RUNTIME_ROOT: runtimeRoot,
+      RUNTIME_SUBDIRECTORY: runtimeSubdirectory,
+      RUNTIME_APPDIRECTORY: runtimeAppDirectory,
+    };
+    lines.startFailed(log, error, error instanceof ConfigSourceError ? paths : {});
     return 1;
   }
 }
@@ -105,7 +115,7 @@ class Limiter {
     this.#rules = new RulesInForce({
       useRules: (table) => service.useRules(table),
       healthNeedsDomains: settings.healthyWithAtLeastOneConfigLoaded,
-      path: settings.runtimeRoot,
+      path: join(settings.runtimeRoot, settings.runtimeSubdirectory, settings.runtimeAppDirectory),
       health,
       registry,
       stats,

@@ -15,7 +15,7 @@ export interface RulesInForceParts {
   registry: StatsRegistry;
   stats: LimiterStats;
   log: Logger;
-  /** Named in a line when changes are no longer noticed. */
+  /** Where rules are looked for, named in log lines. */
   path: string;
 }
 
@@ -25,6 +25,7 @@ export class RulesInForce {
   readonly listener: ConfigListener;
   #table: RuleTable | undefined;
   #sources = 0;
+  #lastLoadFailed = false;
 
   constructor(parts: RulesInForceParts) {
     const { health, stats, log } = parts;
@@ -43,13 +44,17 @@ export class RulesInForce {
         stats.configLoadSuccess();
         if (parts.healthNeedsDomains) health.set('config', result.domains > 0);
         for (const warning of result.warnings) lines.configWarning(log, warning);
-        lines.configLoaded(log, { domains: result.domains, rules: result.rules, loadMs: result.loadMs });
+        const { domains, rules, loadMs } = result;
+        lines.configLoaded(log, { domains, rules, loadMs }, this.#lastLoadFailed);
+        if (domains === 0) lines.noRules(log, parts.path);
+        this.#lastLoadFailed = false;
         firstLoadEnded();
       },
       failed: (errors, total) => {
         stats.runtimeLoadAttempt();
         if (errors.some(({ code }) => code === 'unreadable')) stats.runtimeLoadFailure();
         stats.configLoadError();
+        this.#lastLoadFailed = true;
         lines.configLoadFailed(log, errors, total);
         firstLoadEnded();
       },

@@ -132,16 +132,49 @@ describe('parseLimiterSettings', () => {
   it('warns of settings of the Go service that are not read, and not of those of gRPC libraries', () => {
     expect(
       parseLimiterSettings({
-        REDIS_TLS: 'true',
-        KVS_PERSECOND: 'true',
+        REDIS_POOL_SIZE: '5',
+        KVS_PIPELINE_WINDOW: '0',
+        USE_PROMETHEUS: 'false',
         USE_DOG_STATSD: 'true',
         GRPC_TRACE: 'all',
       }).warnings,
     ).toEqual([
-      'KVS_PERSECOND is not known to this version: ignored',
-      'REDIS_TLS is not known to this version: ignored',
-      'USE_DOG_STATSD is not known to this version: ignored',
+      'REDIS_POOL_SIZE is a setting that this version does not have: ignored',
+      'USE_DOG_STATSD is a setting that this version does not have: ignored',
     ]);
+  });
+
+  it('refuses what it would not be safe to ignore', () => {
+    const env = {
+      KVS_TLS: 'true',
+      GRPC_CLIENT_TLS_CACERT: '/ca.pem',
+      REDIS_PERSECOND: '1',
+      GRPC_SERVER_USE_TLS: 'false',
+    };
+    expect(parseLimiterSettings(env).errors?.map(({ message }) => message)).toEqual(
+      ['GRPC_CLIENT_TLS_CACERT', 'KVS_TLS', 'REDIS_PERSECOND'].map(
+        (name) =>
+          `${name}: this version does not have it, and it is not safe to go on without; remove it or set it to false`,
+      ),
+    );
+  });
+
+  it.each([
+    [{ REDIS_URL: '' }, 'must not be empty with BACKEND_TYPE=redis'],
+    [
+      { REDIS_URL: 'localhost:6379' },
+      'is the path of a socket with REDIS_SOCKET_TYPE=unix (the default); for host:port set REDIS_SOCKET_TYPE=tcp',
+    ],
+    [{ REDIS_SOCKET_TYPE: 'tcp', REDIS_URL: 'localhost' }, 'Redis URL "localhost" is not host:port'],
+    [
+      { REDIS_URL: 'redis://u:hunter2@h:1' },
+      'Redis URL "redis://*****@h:1" needs the socket type tcp, not unix',
+    ],
+  ])('refuses %j', (env, problem) => {
+    expect(parseLimiterSettings({ ...env, PORT: 'x' }).errors?.map(({ message }) => message)).toContain(
+      `REDIS_URL: ${problem}`,
+    );
+    expect(parseLimiterSettings({ ...env, BACKEND_TYPE: 'memory' }).errors).toBeUndefined();
   });
 });
 

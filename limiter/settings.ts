@@ -24,6 +24,8 @@ import {
   type SettingsTable,
 } from '../process/settings-reader.ts';
 
+import { parseRedisAddress } from './stores/redis/redis-address.ts';
+
 const dayMs = 24 * 3_600_000;
 const mebibyte = 1024 * 1024;
 
@@ -409,15 +411,42 @@ const ownPrefixes = [
   'XDS_CLIENT_',
 ];
 
+/** Who sets these counts on encryption, on known callers, or on a second store. */
+const unsafeToIgnore = [
+  'GRPC_CLIENT_TLS_CACERT',
+  'GRPC_CLIENT_TLS_SAN',
+  'GRPC_SERVER_USE_TLS',
+  'REDIS_PERSECOND',
+  'REDIS_PERSECOND_TLS',
+  'REDIS_TLS',
+];
+
 const schema: SettingsSchema<typeof table> = {
   table,
   aliases: limiterAliases,
   ownPrefixes,
-  check: (settings) =>
-    settings.backendType === 'redis' && settings.redisUrl === ''
-      ? [{ variable: 'REDIS_URL', message: 'REDIS_URL: must not be empty with BACKEND_TYPE=redis' }]
-      : [],
+  unsafeToIgnore,
+  check: (settings) => {
+    const problem = redisUrlProblem(settings);
+    return problem === undefined ? [] : [{ variable: 'REDIS_URL', message: `REDIS_URL: ${problem}` }];
+  },
 };
+
+/** What is wrong with the address of Redis; values that were refused by themselves are missing. */
+function redisUrlProblem(settings: Partial<LimiterSettings>): string | undefined {
+  const { backendType, redisSocketType: socketType, redisUrl: url, redisAuth: auth } = settings;
+  if (backendType !== 'redis' || socketType === undefined || url === undefined) return undefined;
+  if (url === '') return 'must not be empty with BACKEND_TYPE=redis';
+  if (socketType === 'unix' && !url.includes('/') && /:\d+$/.test(url)) {
+    return 'is the path of a socket with REDIS_SOCKET_TYPE=unix (the default); for host:port set REDIS_SOCKET_TYPE=tcp';
+  }
+  try {
+    parseRedisAddress({ socketType, url, auth: auth ?? '' });
+    return undefined;
+  } catch (error) {
+    return (error as Error).message;
+  }
+}
 
 export function parseLimiterSettings(env: Environment): SettingsResult<typeof table> {
   return readSettings(schema, env);

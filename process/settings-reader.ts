@@ -1,7 +1,7 @@
 /** Reads settings from the environment by one table. Every bad value is reported, not just the first. */
 import { type AliasTable, canonicalName } from './settings-aliases.ts';
 import type { SettingKind } from './settings-kinds.ts';
-import { unknownVariables } from './settings-unknown.ts';
+import { unknownVariables, unsafeVariables } from './settings-unknown.ts';
 
 export interface Setting<T> {
   /** The environment variable. */
@@ -36,6 +36,8 @@ export interface SettingsSchema<Table extends SettingsTable> {
   readonly aliases: AliasTable;
   /** Unknown variables that begin so are warned about. */
   readonly ownPrefixes: readonly string[];
+  /** Variables that are not read, and that it would not be safe to go on without when they are set. */
+  readonly unsafeToIgnore?: readonly string[];
   /** What is wrong with the values together. Bad values are missing from `settings`. */
   readonly check?: (settings: Partial<SettingsOf<Table>>) => SettingsError[];
 }
@@ -72,6 +74,12 @@ export function readSettings<Table extends SettingsTable>(
       if ('message' in parsed) errors.push(parsed);
       else settings[key] = parsed.value;
     }
+  }
+  for (const variable of unsafeVariables(schema.unsafeToIgnore ?? [], schema.aliases, env)) {
+    errors.push({
+      variable,
+      message: `${variable}: this version does not have it, and it is not safe to go on without; remove it or set it to false`,
+    });
   }
   errors.push(...(schema.check?.(settings as Partial<SettingsOf<Table>>) ?? []));
   if (errors.length > 0) return { errors };

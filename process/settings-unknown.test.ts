@@ -24,8 +24,6 @@ describe('unknownVariables', () => {
     ['grpc_port', '1', '; did you mean GRPC_PORT?'],
     ['LOCALCACHESIZEINBYTES', '1', '; did you mean LOCAL_CACHE_SIZE_IN_BYTES?'],
     ['LOCAL_CACHE_SIZE_BYTES', '1', undefined],
-    ['REDIS_POOL_SIZE', '1', ''],
-    ['KVS_POOL_SIZE', '1', ''],
     ['HOME', '/root', undefined],
     ['HOSTS', 'x', undefined],
     ['GRPC_VERBOSITY', 'DEBUG', undefined],
@@ -33,11 +31,24 @@ describe('unknownVariables', () => {
     ['REDIS_SERVICE_PORT', '6379', undefined],
     ['REDIS_SERVICE_PORT_CLIENT', '6379', undefined],
     ['REDIS_PORT', 'tcp://10.0.0.1:6379', undefined],
-    ['REDIS_PORT', '6379', ''],
     ['REDIS_PORT_6379_TCP', 'tcp://10.0.0.1:6379', undefined],
     ['REDIS_PORT_6379_TCP_ADDR', '10.0.0.1', undefined],
     ['REDIS_MASTER_PORT_6379_TCP_PROTO', 'tcp', undefined],
   ];
+  it.each([
+    ['REDIS_POOL_SIZE', '1'],
+    ['KVS_POOL_SIZE', '1'],
+    ['REDIS_PORT', '6379'],
+  ])('tells that %s=%s belongs to another version', (variable, value) => {
+    expect(unknownVariables(known, { [variable]: value })).toEqual([
+      `${variable} is a setting that this version does not have: ignored`,
+    ]);
+  });
+
+  it.each(['', 'false', '0'])('says nothing of one that is off ("%s")', (value) => {
+    expect(unknownVariables(known, { REDIS_TLS: value })).toEqual([]);
+  });
+
   for (const [variable, value, rest] of cases) {
     it(`says ${rest === undefined ? 'nothing' : `"ignored${rest}"`} of ${variable}=${value}`, () => {
       expect(unknownVariables(known, { [variable]: value })).toEqual(

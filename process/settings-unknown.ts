@@ -1,6 +1,9 @@
 /** Warnings for variables that look as if they were meant for this program and are not read by it. */
 import { type AliasTable, aliasesOf, canonicalName } from './settings-aliases.ts';
 
+/** What a variable may hold that only says: not that. */
+const off = /^(?:|0|f|F|FALSE|false|False)$/;
+
 export interface KnownNames {
   readonly table: Readonly<Record<string, { readonly name: string }>>;
   readonly aliases: AliasTable;
@@ -20,15 +23,28 @@ export function unknownVariables(
   }
   const warnings: string[] = [];
   for (const variable of Object.keys(env).sort()) {
-    if (spellings.has(variable) || isServiceLink(variable, env[variable] ?? '')) continue;
+    const value = env[variable] ?? '';
+    if (spellings.has(variable) || isServiceLink(variable, value)) continue;
     const meant = nearest(variable, [...spellings.keys()]);
     if (meant !== undefined) {
       warnings.push(`${variable} is not known to this version: ignored; did you mean ${meant}?`);
-    } else if (isOwn(known, variable)) {
-      warnings.push(`${variable} is not known to this version: ignored`);
+    } else if (isOwn(known, variable) && !off.test(value)) {
+      warnings.push(`${variable} is a setting that this version does not have: ignored`);
     }
   }
   return warnings;
+}
+
+/** Variables that are set to something, are not read, and must not be ignored: by canonical name. */
+export function unsafeVariables(
+  unsafe: readonly string[],
+  aliases: AliasTable,
+  env: Readonly<Record<string, string | undefined>>,
+): string[] {
+  return Object.keys(env)
+    .filter((variable) => unsafe.includes(canonicalName(aliases, variable) ?? variable))
+    .filter((variable) => !off.test(env[variable] ?? ''))
+    .sort();
 }
 
 function isOwn(known: KnownNames, variable: string): boolean {

@@ -7,6 +7,8 @@ const demoSettings = {
   RUNTIME_ROOT: 'examples',
   RUNTIME_APPDIRECTORY: 'rules',
   RUNTIME_WATCH_ROOT: 'false',
+  // So that it says when it has loaded rules again.
+  LOG_LEVEL: 'info',
 };
 
 const question =

@@ -9,6 +9,10 @@ import type { Setting, SettingsTable } from '../process/settings-reader.ts';
 
 const target = new URL('../docs/settings.md', import.meta.url);
 
+const settingNames = limiterSettingGroups.flatMap(({ settings }) =>
+  Object.values(settings).map(({ name }) => name),
+);
+
 function settingsDoc(): string {
   const template = readFileSync(new URL('settings-doc.template.md', import.meta.url), 'utf8');
   const tables = limiterSettingGroups.map(({ title, settings }) => groupTable(title, settings)).join('\n\n');
@@ -16,7 +20,9 @@ function settingsDoc(): string {
     row(['instead of', 'also']),
     row(['---', '---']),
     ...Object.entries(limiterAliases.names).map(([alias, name]) => row([code(name), code(alias)])),
-    ...limiterAliases.prefixes.map(([alias, name]) => row([code(`${name}...`), code(`${alias}...`)])),
+    ...limiterAliases.prefixes
+      .filter(([, name]) => settingNames.some((setting) => setting.startsWith(name)))
+      .map(([alias, name]) => row([code(`${name}...`), code(`${alias}...`)])),
   ].join('\n');
   return template.replace('{{tables}}', () => tables).replace('{{aliases}}', () => aliases);
 }

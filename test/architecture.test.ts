@@ -11,7 +11,7 @@ const allowed: Record<string, string[]> = {
   rules: ['gen'],
   process: [],
   'limiter/unary-handler.ts': [],
-  'limiter/settings.ts': ['process'],
+  'limiter/settings.ts': ['process', 'limiter/stores'],
   'limiter/log-lines.ts': ['process', 'rules'],
   'limiter/stats/rule-stats.ts': [],
   'limiter/decide': ['rules', 'process', 'limiter/stats/rule-stats.ts'],

@@ -45,12 +45,16 @@ describe('weir', () => {
     [['limiter', 'now'], 'weir: limiter takes no arguments, "now" is one'],
     [['ask', '-nope'], "weir: Unknown option '--nope'"],
     [['ask', '-dial_string', ''], 'weir: --dial-string is host:port, not ""'],
-    [['ask', '-hits-addend', '-1'], 'weir: --hits-addend is a whole number from 0 to 4294967295, not "-1"'],
+    [
+      ['ask', '-descriptors', 'a=b', '-hits-addend', '-1'],
+      'weir: --hits-addend is a whole number from 0 to 4294967295, not "-1"',
+    ],
     [
       ['ask', '-descriptors', 'a'],
       'weir: invalid value "a" for --descriptors: "a" is not of the form key=value',
     ],
     [['ask', '--output', 'xml'], 'weir: --output is text or json, not "xml"'],
+    [['ask', '-domain', 'd'], 'weir: ask needs --domain and at least one --descriptors key=value'],
     [['check'], 'weir: check needs a folder or a file'],
   ])('refuses %j with status 2', (args, message) => {
     const { status, stderr } = weir(...args);
@@ -176,6 +180,7 @@ describe('weir ask', () => {
       });
       expect(look.status).toBe(0);
       const wrong = weir('ask', ...target.slice(0, 2), '-descriptors', 'a=b');
+      expect(weir('help', 'ask').stdout).toMatch('Usage: weir ask');
       expect(wrong.stderr).toBe('request error: UNKNOWN: rate limit domain must not be empty\n');
       expect(wrong.status).toBe(1);
     } finally {
@@ -184,7 +189,8 @@ describe('weir ask', () => {
   });
 
   it('says when no limiter is there', async () => {
-    const { status, stderr } = weir('ask', '-dial_string', `127.0.0.1:${await freePort()}`, '-domain', 'd');
+    const target = ['-dial_string', `127.0.0.1:${await freePort()}`, '-domain', 'd', '-descriptors', 'a=b'];
+    const { status, stderr } = weir('ask', ...target);
     expect(stderr).toMatch(/^request error: UNAVAILABLE: /);
     expect(status).toBe(1);
   });

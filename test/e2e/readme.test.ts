@@ -73,6 +73,8 @@ describe('the README', () => {
       'envoy -c',
       'for i in',
       'npx weir check',
+      // test/package/package.test.ts does, and goes on with the file.
+      'npm pack',
       // Needs a Redis on its standard port and a folder in /etc; test/e2e/shared-redis.test.ts runs the like.
       'RUNTIME_ROOT=/etc/weir',
       // This very test is part of it.
