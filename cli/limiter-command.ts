@@ -4,7 +4,7 @@ import { parseFlags, UsageError } from './flags.ts';
 const help = `Usage: weir limiter
 
 Answers rate limit requests: gRPC on 8081, HTTP on 8080, debug on 6070. All settings come from the environment, see
-docs/settings.md; it takes no flags. SIGTERM and SIGINT stop it.
+docs/settings.md; it takes no flags. SIGTERM, SIGINT and SIGHUP stop it.
 
   BACKEND_TYPE=memory USE_STATSD=false RUNTIME_ROOT=examples RUNTIME_APPDIRECTORY=rules RUNTIME_WATCH_ROOT=false \\
     weir limiter

@@ -29,7 +29,9 @@ export function createDecisionService(parts: DecisionServiceParts): RateLimitSer
       counterKeyPrefix: settings.cacheKeyPrefix,
       nearLimitRatio: settings.nearLimitRatio,
       calendarMonth: settings.useCalendarMonthRateLimit,
-      expirationJitterMaxSeconds: settings.expirationJitterMaxSeconds,
+      // The jitter spares Redis a moment in which all keys end; in memory it would keep counters that are over, for which
+      // counters in force would have to make room.
+      expirationJitterMaxSeconds: settings.backendType === 'memory' ? 0 : settings.expirationJitterMaxSeconds,
       stopWhenOver: settings.stopCacheKeyIncrementWhenOverLimit,
     },
     response: responseOptions(settings),

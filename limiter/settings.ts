@@ -211,7 +211,7 @@ const store = {
     name: 'EXPIRATION_JITTER_MAX_SECONDS',
     kind: integer({ min: -2_147_483_648, max: 2_147_483_647 }),
     default: 300,
-    summary: 'A counter lives up to this much longer than its window, at random; 0 or less: not longer.',
+    summary: 'A key in Redis lives up to this much longer than its window, at random; 0 or less: not longer.',
   },
   localCacheSizeInBytes: {
     name: 'LOCAL_CACHE_SIZE_IN_BYTES',

@@ -1,4 +1,4 @@
-/** The one source of delays. Passed in, so that tests move time by hand. */
+/** Delays that decide what a part does next. Passed in, so that tests move time by hand; mere bounds on sockets are not. */
 export interface Timers {
   /** Calls back once. Returns what calls it off. */
   after(delayMs: number, callback: () => void): () => void;

@@ -1,6 +1,6 @@
 /**
  * What a rule is, whatever its spelling (YAML file, xDS resource, Kubernetes object).
- * Readers produce these types, `validate` checks them, `compile-rules` turns them into bytes to match on.
+ * Readers produce these types, `checkSources` checks them, `compile-rules` turns them into bytes to match on.
  */
 
 /** Numbers of `RateLimitResponse.RateLimit.Unit` in Envoy's rls v3; the names are those of its enum. */

@@ -60,10 +60,13 @@ export class Planner {
 
   /** Throws a `ServiceError` when the descriptor carries a limit without a usable unit. */
   plan(domain: string, descriptor: Descriptor): Plan {
-    if (!this.#matcher.hasDomain(domain)) return domainNotFound;
-    if (descriptor.limit !== undefined) return this.#planOverride(domain, descriptor, descriptor.limit);
+    if (descriptor.limit !== undefined) {
+      if (!this.#matcher.hasDomain(domain)) return domainNotFound;
+      return this.#planOverride(domain, descriptor, descriptor.limit);
+    }
+    // Matching first spares the usual request a second look for its domain.
     const match = this.#matcher.match(domain, descriptor.entries);
-    if (match === undefined) return noLimit;
+    if (match === undefined) return this.#matcher.hasDomain(domain) ? noLimit : domainNotFound;
     if (match.rule.unlimited) return { kind: 'unlimited', rule: match.rule };
     return this.#limited(match.rule, match.counterStem, match.metricKey);
   }

@@ -15,10 +15,11 @@ describe('names of the service’s statistics', () => {
     createLimiterStats(registry);
     createGrpcCallStats(registry, ['ShouldRateLimit', 'Check', 'List']);
     registerPoolStats(registry, 'redis_pool', { active: 1, total: 2, localClose: 1 });
-    registerMemoryStoreStats(registry, { size: 9 });
+    registerMemoryStoreStats(registry, { size: 9, evicted: 2 });
     registerRuntimeStats(registry, () => 4);
     expect([...registry.statsLines()]).toEqual([
       'ratelimit.memory_store.counters: 9',
+      'ratelimit.memory_store.evicted: 2',
       'ratelimit.redis_pool.cx_active: 1',
       'ratelimit.redis_pool.cx_local_close: 1',
       'ratelimit.redis_pool.cx_total: 2',

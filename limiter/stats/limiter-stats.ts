@@ -84,9 +84,13 @@ export function registerLocalCacheStats(registry: StatsRegistry, figures: LocalC
   for (const name of localCacheGauges) registry.gauge(`ratelimit.localcache.${name}`, () => figures[name]);
 }
 
-/** How many counters the memory store holds. */
-export function registerMemoryStoreStats(registry: StatsRegistry, store: { readonly size: number }): void {
+/** How many counters the memory store holds, and how many it dropped before their end for want of room. */
+export function registerMemoryStoreStats(
+  registry: StatsRegistry,
+  store: { readonly size: number; readonly evicted: number },
+): void {
   registry.gauge('ratelimit.memory_store.counters', () => store.size);
+  registry.counterFrom('ratelimit.memory_store.evicted', () => store.evicted);
 }
 
 /** How many values the last good reading of the rule files gave. */

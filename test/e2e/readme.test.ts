@@ -4,6 +4,7 @@
  */
 import { spawnSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
+import { connect } from 'node:net';
 import { delimiter, dirname } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -50,10 +51,22 @@ function shellUntil(command: string, pattern: RegExp, times: number): string {
   throw new Error(`${times} runs of "${command}" never printed ${pattern}`);
 }
 
+/** Whether something listens there already, which the README's commands would then talk to. */
+function accepts(port: number): Promise<boolean> {
+  return new Promise((resolve) => {
+    const socket = connect(port, '127.0.0.1');
+    socket.once('connect', () => socket.destroy());
+    socket.once('error', () => {});
+    socket.once('close', (hadError) => resolve(!hadError));
+  });
+}
+
 describe('the README', () => {
   let limiter: ChildProgram;
 
   beforeAll(async () => {
+    for (const port of [8080, 8081, 6070, 10_000, 10_001])
+      expect(await accepts(port), `port ${port} is taken`).toBe(false);
     // `npm ci` would take the packages away from under this test; the gate runs it before.
     expect(block('npm ci && npm start')).toBe('npm ci && npm start');
     limiter = new ChildProgram({ command: 'npm', args: ['start'], cwd: root, env, group: true });
