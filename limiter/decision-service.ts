@@ -29,9 +29,8 @@ export function createDecisionService(parts: DecisionServiceParts): RateLimitSer
       counterKeyPrefix: settings.cacheKeyPrefix,
       nearLimitRatio: settings.nearLimitRatio,
       calendarMonth: settings.useCalendarMonthRateLimit,
-      // The jitter spares Redis a moment in which all keys end; in memory it would keep counters that are over, for which
-      // counters in force would have to make room.
-      expirationJitterMaxSeconds: settings.backendType === 'memory' ? 0 : settings.expirationJitterMaxSeconds,
+      expirationJitterMaxSeconds: settings.expirationJitterMaxSeconds,
+      countersEndWithWindow: settings.backendType === 'memory',
       stopWhenOver: settings.stopCacheKeyIncrementWhenOverLimit,
     },
     response: responseOptions(settings),

@@ -39,7 +39,11 @@ export function openStore(parts: StoreParts): OpenedStore {
 }
 
 function openMemoryStore({ settings, clock, registry }: StoreParts): OpenedStore {
-  const store = new MemoryStore({ clock, maxCounters: settings.memoryStoreMaxCounters });
+  const store = new MemoryStore({
+    clock,
+    maxCounters: settings.memoryStoreMaxCounters,
+    maxBytes: settings.memoryStoreMaxBytes,
+  });
   registerMemoryStoreStats(registry, store);
   return { store, connect: () => store.ping() };
 }

@@ -34,6 +34,7 @@ describe('parseLimiterSettings', () => {
         redisAuth: '',
         redisTimeoutMs: 10_000,
         memoryStoreMaxCounters: 1_000_000,
+        memoryStoreMaxBytes: 268_435_456,
         cacheKeyPrefix: '',
         expirationJitterMaxSeconds: 300,
         localCacheSizeInBytes: 0,

@@ -201,6 +201,12 @@ const store = {
     summary:
       'Counters that `memory` holds at most; the ones nearest to their end make room. Not in the Go service.',
   },
+  memoryStoreMaxBytes: {
+    name: 'MEMORY_STORE_MAX_BYTES',
+    kind: integer({ min: 16 * mebibyte, max: 64 * 1024 * mebibyte }),
+    default: 256 * mebibyte,
+    summary: 'What the counters of `memory` may occupy, keys included; likewise. Not in the Go service.',
+  },
   cacheKeyPrefix: {
     name: 'CACHE_KEY_PREFIX',
     kind: text(),

@@ -173,6 +173,7 @@ function service({ rules, counting, response, localCache, random }: ServiceField
       nearLimitRatio: 0.8,
       calendarMonth: false,
       expirationJitterMaxSeconds: 0,
+      countersEndWithWindow: false,
       stopWhenOver: false,
       ...counting,
     },
@@ -375,6 +376,18 @@ describe('RateLimitService', () => {
     });
   });
 
+  it('make the local cache forget their counter also when the request fails by another one', () => {
+    const decider = service({
+      rules: { k: rule({ requestsPerUnit: 1 }), broken: rule() },
+      localCache: true,
+    });
+    times(2, () => answer(decider, request('k')));
+    store.failing.set(`d_broken_v_${minuteSuffix}`, new StoreError('broken', { transient: true }));
+    const refund = descriptor('k', { hitsAddend: 2, isNegativeHits: true });
+    expect(outcome(decider, request(refund, 'broken'))).toBeInstanceOf(StoreError);
+    expect(statuses(decider, request('k'))).toEqual(['OK 0']);
+  });
+
   describe('shadow mode', () => {
     it('of a rule makes its status OK, counts what it changed, and is no over-limit of the request', () => {
       const decider = service({ rules: { k: rule({ requestsPerUnit: 1, shadowMode: true }) } });
@@ -527,6 +540,19 @@ describe('RateLimitService', () => {
       for (random of [0, 0.5, 0.9999]) answer(decider, request('k'));
       expect(store.asked.map(({ ops }) => ops[0]?.ttlSeconds)).toEqual([60, 210, 359]);
     });
+
+    it.each(['MINUTE', 'DAY', 'YEAR'] as const)(
+      'ends with its %s where the store is asked for that',
+      (unit) => {
+        const decider = service({
+          rules: { k: rule({ unit: Unit[unit] }) },
+          counting: { countersEndWithWindow: true, expirationJitterMaxSeconds: 300 },
+          random: () => 0.5,
+        });
+        const reset = answer(decider, request('k')).statuses[0]?.durationUntilResetSeconds;
+        expect(store.asked[0]?.ops[0]?.ttlSeconds).toBe(reset);
+      },
+    );
 
     it('reports the end of a calendar month as the reset', () => {
       const decider = service({

@@ -39,6 +39,11 @@ export interface CountingOptions {
   calendarMonth: boolean;
   /** EXPIRATION_JITTER_MAX_SECONDS: a counter lives up to this much longer. 0 and less: no jitter. */
   expirationJitterMaxSeconds: number;
+  /**
+   * Counters end with their window instead of a whole window, and the jitter, after their first hit: for a store in
+   * which those that are over would take the room of those in force.
+   */
+  countersEndWithWindow: boolean;
   /** STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT. */
   stopWhenOver: boolean;
 }
@@ -182,14 +187,16 @@ export class RateLimitService {
     const nowSeconds = Math.floor(nowMs / 1000);
     const window = this.#windows.at(plan.rule.unit, nowSeconds);
     const key = counterKey(plan.counterStem, window);
-    const jitter = this.#options.counting.expirationJitterMaxSeconds;
+    const reset = secondsToReset(window, nowSeconds);
+    const { expirationJitterMaxSeconds: jitter, countersEndWithWindow } = this.#options.counting;
+    const jitterSeconds = jitter > 0 ? Math.floor(random() * jitter) : 0;
     return new CountedHit({
       plan,
       key,
       hits,
       negative,
-      ttlSeconds: lifeSeconds(window, nowSeconds) + (jitter > 0 ? Math.floor(random() * jitter) : 0),
-      secondsToReset: secondsToReset(window, nowSeconds),
+      ttlSeconds: countersEndWithWindow ? reset : lifeSeconds(window, nowSeconds) + jitterSeconds,
+      secondsToReset: reset,
       windowEndSeconds: window.endSeconds,
       remembered: !negative && localCache !== undefined && localCache.has(key, nowMs),
     });
@@ -210,6 +217,7 @@ export class RateLimitService {
   /** Throws the `StoreError` of the first counter that failed. */
   #conclude(decision: Decision): RateLimitResponse {
     const { request, plans, hits, ops } = decision;
+    this.#forgetRefunded(ops);
     for (const op of ops) {
       if (op.error !== undefined) throw op.error;
     }
@@ -223,6 +231,15 @@ export class RateLimitService {
     return assembleResponse({ request, plans, statuses }, response, events);
   }
 
+  /** Also when the request fails by another counter: what was given back, or may have been, is to be seen. */
+  #forgetRefunded(ops: readonly CountedHit[]): void {
+    const { localCache } = this.#options;
+    if (localCache === undefined) return;
+    for (const op of ops) {
+      if (op.negative) localCache.forget(op.key);
+    }
+  }
+
   #statusOf(hit: CountedHit, planner: Planner): DescriptorStatus {
     const { stats, localCache } = this.#options;
     const { plan, hits, after } = hit;
@@ -231,7 +248,6 @@ export class RateLimitService {
       assessRemembered(plan, hits, assessment);
     } else if (hit.negative) {
       assessRefund(plan, after, assessment);
-      localCache?.forget(hit.key);
     } else {
       assessTotal(plan, hits, after, assessment);
       // Rules that came meanwhile may allow more: then the cache was cleared and is not to learn from the old ones.

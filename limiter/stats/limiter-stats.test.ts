@@ -15,9 +15,10 @@ describe('names of the service’s statistics', () => {
     createLimiterStats(registry);
     createGrpcCallStats(registry, ['ShouldRateLimit', 'Check', 'List']);
     registerPoolStats(registry, 'redis_pool', { active: 1, total: 2, localClose: 1 });
-    registerMemoryStoreStats(registry, { size: 9, evicted: 2 });
+    registerMemoryStoreStats(registry, { size: 9, bytes: 1800, evicted: 2 });
     registerRuntimeStats(registry, () => 4);
     expect([...registry.statsLines()]).toEqual([
+      'ratelimit.memory_store.bytes: 1800',
       'ratelimit.memory_store.counters: 9',
       'ratelimit.memory_store.evicted: 2',
       'ratelimit.redis_pool.cx_active: 1',

@@ -84,12 +84,13 @@ export function registerLocalCacheStats(registry: StatsRegistry, figures: LocalC
   for (const name of localCacheGauges) registry.gauge(`ratelimit.localcache.${name}`, () => figures[name]);
 }
 
-/** How many counters the memory store holds, and how many it dropped before their end for want of room. */
+/** How many counters the memory store holds, their bytes, and how many it dropped early for want of room. */
 export function registerMemoryStoreStats(
   registry: StatsRegistry,
-  store: { readonly size: number; readonly evicted: number },
+  store: { readonly size: number; readonly bytes: number; readonly evicted: number },
 ): void {
   registry.gauge('ratelimit.memory_store.counters', () => store.size);
+  registry.gauge('ratelimit.memory_store.bytes', () => store.bytes);
   registry.counterFrom('ratelimit.memory_store.evicted', () => store.evicted);
 }
 

@@ -1,3 +1,4 @@
+import { keyBytes } from './key-bytes.ts';
 import type { LocalCache } from './over-limit-cache.ts';
 
 /** Gauges `ratelimit.localcache.<name>`. */
@@ -128,9 +129,4 @@ export class BoundedLocalCache implements LocalCache {
     if (entry.newer === undefined) this.#newest = entry.older;
     else entry.newer.older = entry.older;
   }
-}
-
-/** At least what V8 keeps: one byte a character, two where any is beyond ASCII. */
-function keyBytes(key: string): number {
-  return Buffer.byteLength(key) === key.length ? key.length : key.length * 2;
 }

@@ -45,6 +45,19 @@ describeWithServer('what RedisStore leaves in Redis', redisProgram, (path) => {
     expect([await client.get(key), await client.ttl(key)]).toEqual(['3', 50]);
   });
 
+  it('reports a refund that Redis refuses', async () => {
+    const key = randomUUID();
+    await totalOf(store, { key, hits: 5 });
+    await client.config('SET', 'maxmemory', '1');
+    try {
+      const [op] = await submit(store, [counterOp({ key, hits: 2, negative: true })]);
+      expect(op?.error?.message).toMatch(/^Redis answered: OOM /);
+    } finally {
+      await client.config('SET', 'maxmemory', '0');
+    }
+    expect(await client.get(key)).toBe('5');
+  });
+
   it('creates no key for a look or a refund', async () => {
     const key = randomUUID();
     await totalOf(store, { key, hits: 0 });

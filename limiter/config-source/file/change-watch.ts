@@ -1,10 +1,10 @@
 import { basename } from 'node:path';
+import { systemErrorReason } from '../../../process/system-error.ts';
 import type { Timers } from '../../../process/timers.ts';
 import { ConfigSourceError } from '../config-source.ts';
 import { DirectoryWatch } from './directory-watch.ts';
 import { entryIdentity, type FileIdentity } from './file-identity.ts';
 import { type FileLayout, watchedDirectory } from './file-layout.ts';
-import { systemErrorReason } from './system-error.ts';
 
 export interface ChangeListener {
   /**

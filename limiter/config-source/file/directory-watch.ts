@@ -1,9 +1,9 @@
 import { type FSWatcher, watch } from 'node:fs';
 import { stat } from 'node:fs/promises';
 import { basename } from 'node:path';
+import { systemErrorReason } from '../../../process/system-error.ts';
 import type { Timers } from '../../../process/timers.ts';
 import { type FileIdentity, identity, targetIdentity } from './file-identity.ts';
-import { systemErrorReason } from './system-error.ts';
 
 export interface DirectoryWatchListener {
   /** An entry directly inside appeared, vanished or changed; undefined: any may have. */

@@ -1,4 +1,5 @@
 import type { Clock } from '../../../process/clock.ts';
+import { errorText } from '../../../process/error-text.ts';
 import type { Timers } from '../../../process/timers.ts';
 import { RuleTable } from '../../../rules/table/rule-table.ts';
 import type { ConfigListener, ConfigSource } from '../config-source.ts';
@@ -48,6 +49,7 @@ export class FileConfigSource implements ConfigSource {
   #callOffLoad: (() => void) | undefined;
   #thread: LoadThread | undefined;
   #isClosed = false;
+  #hasRules = false;
 
   constructor(options: FileConfigSourceOptions) {
     this.#options = options;
@@ -94,7 +96,9 @@ export class FileConfigSource implements ConfigSource {
     const startMs = this.#options.clock.monotonicMs();
     this.#schedule.started();
     const { mergeDomains, timers } = this.#options;
-    const request = { layout, mergeDomains, maxBytes: this.#limits.maxBytes };
+    // Rules that are in force do not go because their root is missing for a moment.
+    const mustExist = layout.mustExist || this.#hasRules;
+    const request = { layout: { ...layout, mustExist }, mergeDomains, maxBytes: this.#limits.maxBytes };
     this.#thread = startLoadThread(request, { ...this.#limits, timers });
     const outcome = await this.#thread.outcome;
     this.#thread = undefined;
@@ -113,10 +117,10 @@ export class FileConfigSource implements ConfigSource {
     try {
       table = new RuleTable(outcome.bytes);
     } catch (error) {
-      const text = error instanceof Error ? error.message : String(error);
-      listener.failed([fileProblem('unreadable', this.#options.paths.root, text)], 1);
+      listener.failed([fileProblem('unreadable', this.#options.paths.root, errorText(error))], 1);
       return;
     }
+    this.#hasRules ||= table.domainCount > 0;
     listener.loaded({
       table,
       domains: table.domainCount,

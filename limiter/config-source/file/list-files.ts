@@ -1,9 +1,9 @@
 import { type Dirent, readdirSync, type Stats, statSync } from 'node:fs';
 import { join } from 'node:path';
+import { isSystemError, systemErrorCode, systemErrorReason } from '../../../process/system-error.ts';
 import type { RuleError } from '../../../rules/rule-error.ts';
 import type { FileLayout } from './file-layout.ts';
 import { fileProblem } from './file-problem.ts';
-import { isSystemError, systemErrorCode, systemErrorReason } from './system-error.ts';
 
 export interface ListedFile {
   /** The config name: the path relative to the directory read, with `.` for `/`. */
@@ -25,11 +25,12 @@ const maxEntries = 200_000;
 /**
  * Lists the rule files: `*.yaml` and `*.yml`, in subdirectories as well. Symbolic links to files are followed, those
  * to directories are not. In a directory that has a `..data` link, as mounts of Kubernetes ConfigMaps do, entries
- * that begin with `..` are passed over: they hold the same files once more.
+ * that begin with `..` are passed over: they hold the same files once more. `directory` is where the layout's leads to
+ * now; errors name the latter.
  */
-export function listRuleFiles(layout: FileLayout): FileListing {
+export function listRuleFiles(layout: FileLayout, directory: string = layout.readDirectory): FileListing {
   const lister = new Lister(layout);
-  lister.listTop();
+  lister.listTop(directory);
   const { files, errors, warnings } = lister;
   files.sort((a, b) => compareBytewise(a.name, b.name) || compareBytewise(a.path, b.path));
   return { files, errors, warnings };
@@ -46,10 +47,10 @@ class Lister {
     this.#layout = layout;
   }
 
-  listTop(): void {
+  listTop(directory: string): void {
     const { readDirectory, mustExist } = this.#layout;
     try {
-      this.#list(readDirectory, '');
+      this.#list(directory, '');
     } catch (error) {
       if (!isSystemError(error)) throw error;
       const problem = fileProblem('unreadable', readDirectory, systemErrorReason(error));

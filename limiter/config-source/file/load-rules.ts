@@ -2,8 +2,7 @@ import { readRuleFiles } from '../../../rules/reader/read-rule-files.ts';
 import type { RuleError } from '../../../rules/rule-error.ts';
 import { compileRules } from '../../../rules/table/compile-rules.ts';
 import type { FileLayout } from './file-layout.ts';
-import { listRuleFiles } from './list-files.ts';
-import { readFiles } from './read-files.ts';
+import { readConsistently } from './read-consistently.ts';
 
 /** What one load needs to know. Plain data: it goes to the loading thread. */
 export interface LoadRequest {
@@ -19,8 +18,7 @@ export type LoadOutcome =
 
 /** From the paths to the bytes of a RuleTable. Blocks; run where nobody waits for answers. */
 export function loadRules({ layout, mergeDomains, maxBytes }: LoadRequest): LoadOutcome {
-  const listing = listRuleFiles(layout);
-  const contents = readFiles(listing.files, maxBytes);
+  const { listing, contents } = readConsistently(layout, maxBytes);
   const fileErrors = [...listing.errors, ...contents.errors];
   if (fileErrors.some((error) => error.code === 'too-large')) {
     return { ok: false, errors: fileErrors, total: fileErrors.length };
@@ -32,6 +30,6 @@ export function loadRules({ layout, mergeDomains, maxBytes }: LoadRequest): Load
     ok: true,
     bytes: compileRules(sources),
     sources: sources.length,
-    warnings: [...listing.warnings, ...contents.warnings, ...warnings],
+    warnings: [...listing.warnings, ...warnings],
   };
 }

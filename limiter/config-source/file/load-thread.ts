@@ -1,9 +1,10 @@
 import { extname } from 'node:path';
 import { Worker } from 'node:worker_threads';
+import { errorText } from '../../../process/error-text.ts';
+import { systemErrorCode } from '../../../process/system-error.ts';
 import type { Timers } from '../../../process/timers.ts';
 import { fileProblem } from './file-problem.ts';
 import type { LoadOutcome, LoadRequest } from './load-rules.ts';
-import { systemErrorCode } from './system-error.ts';
 
 export interface LoadThread {
   /** Never rejects: a thread that breaks is a load that failed. Settles once the thread and its memory are gone. */
@@ -78,7 +79,7 @@ function brokenThread(error: unknown, maxHeapMiB: number): string {
   if (systemErrorCode(error) === 'ERR_WORKER_OUT_OF_MEMORY') {
     return `the rules need more memory to load than the bound of ${maxHeapMiB} MiB`;
   }
-  return `the load broke off: ${error instanceof Error ? error.message : String(error)}`;
+  return `the load broke off: ${errorText(error)}`;
 }
 
 function failure(request: LoadRequest, text: string): LoadOutcome {

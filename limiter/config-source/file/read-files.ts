@@ -1,18 +1,19 @@
 import { readFileSync } from 'node:fs';
+import { isSystemError, systemErrorCode, systemErrorReason } from '../../../process/system-error.ts';
 import type { RuleError } from '../../../rules/rule-error.ts';
 import { fileProblem } from './file-problem.ts';
 import type { ListedFile } from './list-files.ts';
-import { isSystemError, systemErrorCode, systemErrorReason } from './system-error.ts';
 
 export interface FileContents {
   files: { name: string; text: Uint8Array }[];
   errors: RuleError[];
-  warnings: RuleError[];
+  /** Names of files that were listed and are not there any more. */
+  gone: string[];
 }
 
 /** Reads at most `maxBytes` in all. A file that cannot be read is an error: its rules must not vanish silently. */
 export function readFiles(listed: readonly ListedFile[], maxBytes: number): FileContents {
-  const contents: FileContents = { files: [], errors: [], warnings: [] };
+  const contents: FileContents = { files: [], errors: [], gone: [] };
   let bytes = 0;
   for (const { name, path, bytes: size } of listed) {
     if (bytes + size > maxBytes) {
@@ -26,9 +27,8 @@ export function readFiles(listed: readonly ListedFile[], maxBytes: number): File
       contents.files.push({ name, text });
     } catch (error) {
       if (!isSystemError(error)) throw error;
-      const isGone = systemErrorCode(error) === 'ENOENT';
-      const problem = fileProblem('unreadable', name, isGone ? 'gone, skipped' : systemErrorReason(error));
-      (isGone ? contents.warnings : contents.errors).push(problem);
+      if (systemErrorCode(error) === 'ENOENT') contents.gone.push(name);
+      else contents.errors.push(fileProblem('unreadable', name, systemErrorReason(error)));
     }
   }
   return contents;

@@ -1,13 +1,12 @@
 import { statSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
-
+import { systemErrorReason } from '../../../process/system-error.ts';
 import { readRuleFiles } from '../../../rules/reader/read-rule-files.ts';
 import type { RuleError } from '../../../rules/rule-error.ts';
 import { fileProblem } from './file-problem.ts';
 import { defaultFileSourceLimits } from './file-source.ts';
 import { type FileListing, listRuleFiles } from './list-files.ts';
 import { readFiles } from './read-files.ts';
-import { systemErrorReason } from './system-error.ts';
 
 export interface RuleFolderReading {
   /** Paths of the rule files, in the order in which they are read. */
@@ -28,13 +27,14 @@ export function readRuleFolder(path: string, options: { mergeDomains: boolean })
   const files = listing.files.map((file) => ({ ...file, name: file.path }));
   const contents = readFiles(files, defaultFileSourceLimits.maxBytes);
   const rules = readRuleFiles(contents.files, options);
-  const errors = [...listing.errors, ...contents.errors, ...rules.errors];
+  const gone = contents.gone.map((file) => fileProblem('unreadable', file, 'gone while it was to be read'));
+  const errors = [...listing.errors, ...contents.errors, ...gone, ...rules.errors];
   return {
     files: files.map((file) => file.path),
     domains: new Set(rules.sources.map(({ domain }) => domain)).size,
     errors,
     errorCount: errors.length + rules.errorCount - rules.errors.length,
-    warnings: [...listing.warnings, ...contents.warnings, ...rules.warnings],
+    warnings: [...listing.warnings, ...rules.warnings],
   };
 }
 

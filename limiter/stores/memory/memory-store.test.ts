@@ -59,9 +59,42 @@ describe('MemoryStore', () => {
     expect([store.size, store.size, store.size]).toEqual([15_000, 5_000, 0]);
   });
 
+  it('drops the counters nearest to their end when their bytes are too many', async () => {
+    const store = new MemoryStore({ clock: new ManualClock(), maxBytes: 2_000 });
+    await totalOf(store, { key: 'long'.padEnd(700), ttlSeconds: 3600 });
+    await totalOf(store, { key: 'short'.padEnd(700), ttlSeconds: 60 });
+    expect(store.bytes).toBeGreaterThan(1_400);
+    await totalOf(store, { key: 'new'.padEnd(700), ttlSeconds: 3600 });
+    expect([store.size, store.evicted]).toEqual([2, 1]);
+    expect(store.bytes).toBeLessThanOrEqual(2_000);
+    expect(await totalOf(store, { key: 'long'.padEnd(700), hits: 0 })).toBe(1);
+    expect(await totalOf(store, { key: 'short'.padEnd(700), hits: 0 })).toBe(0);
+  });
+
+  it('refuses a key that is too long for it, and keeps what it has', async () => {
+    const store = new MemoryStore({ clock: new ManualClock(), maxBytes: 2_000 });
+    await totalOf(store, { key: 'a' });
+    const [op, other] = await submit(store, [counterOp({ key: 'é'.repeat(1_000) }), counterOp({ key: 'a' })]);
+    expect(op?.error?.message).toBe(
+      'a counter key of 1000 characters does not fit into the 2000 bytes of the memory store',
+    );
+    expect([other?.after, other?.error, store.size]).toEqual([2, undefined, 1]);
+  });
+
+  it('keeps a counter that took the name of an ended one, whatever has to make room', async () => {
+    const clock = new ManualClock();
+    const store = new MemoryStore({ clock, maxBytes: 20_000 });
+    await totalOf(store, { key: 'a', ttlSeconds: 1 });
+    for (let i = 0; i < 100; i += 1) await totalOf(store, { key: `ended-${i}`, ttlSeconds: 1 });
+    clock.ms += 1000;
+    await totalOf(store, { key: 'a', ttlSeconds: 60 });
+    await totalOf(store, { key: 'large'.padEnd(19_500), ttlSeconds: 3600 });
+    expect([store.size, await totalOf(store, { key: 'a', hits: 0 })]).toEqual([2, 1]);
+  });
+
   it('does not grow when every second brings new counters', async () => {
     const clock = new ManualClock();
-    const store = new MemoryStore({ clock, maxCounters: 1_000_000 });
+    const store = new MemoryStore({ clock, maxCounters: 200 });
     for (let second = 0; second < 50; second += 1) {
       const ops = Array.from({ length: 100 }, (_, i) => counterOp({ key: `${second}:${i}`, ttlSeconds: 1 }));
       await submit(store, ops);

@@ -9,6 +9,8 @@ export interface MemoryStoreOptions {
   clock: Clock;
   /** How many counters are held at most; when full, those nearest to their end go first. Defaults to 1,000,000. */
   maxCounters?: number;
+  /** What they occupy at most, keys included. Defaults to 256 MiB. */
+  maxBytes?: number;
 }
 
 /** More than one, so that ended counters go faster than new ones can come. */
@@ -24,13 +26,19 @@ export class MemoryStore implements CounterStore {
 
   constructor(options: MemoryStoreOptions) {
     this.#clock = options.clock;
-    this.#table = new CounterTable({ maxCounters: options.maxCounters ?? 1_000_000 });
+    const { maxCounters = 1_000_000, maxBytes = 256 * 1024 * 1024 } = options;
+    this.#table = new CounterTable({ maxCounters, maxBytes });
   }
 
   /** Counters held now, for a gauge. Sweeps as well, so that it falls when traffic ends. */
   get size(): number {
     this.#table.sweep(this.#clock.nowMs(), sweptPerSizeReading);
     return this.#table.size;
+  }
+
+  /** What the counters occupy now. */
+  get bytes(): number {
+    return this.#table.bytes;
   }
 
   /** Counters dropped before their end since the start, because the table was full. */
@@ -72,7 +80,19 @@ export class MemoryStore implements CounterStore {
     if (counter !== undefined) {
       counter.value = op.after;
     } else if (!op.negative && op.applied > 0) {
-      this.#table.create({ key: op.key, value: op.after, expiresAtMs: nowMs + op.ttlSeconds * 1000 });
+      const created = this.#table.create({
+        key: op.key,
+        value: op.after,
+        expiresAtMs: nowMs + op.ttlSeconds * 1000,
+      });
+      if (!created) failOp(op, keyTooLong(op.key, this.#table.maxBytes));
     }
   }
+}
+
+function keyTooLong(key: string, maxBytes: number): StoreError {
+  return new StoreError(
+    `a counter key of ${key.length} characters does not fit into the ${maxBytes} bytes of the memory store`,
+    { transient: false },
+  );
 }

@@ -1,0 +1,90 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdirSync, mkdtempSync, rmSync, symlinkSync, unlinkSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { RuleTable } from '../../../rules/table/rule-table.ts';
+import { fileLayout } from './file-layout.ts';
+import { loadRules } from './load-rules.ts';
+
+const fileCount = 150;
+
+let folder: string;
+let swapper: ChildProcess | undefined;
+
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), 'weir-swap-'));
+});
+afterEach(async () => {
+  const ended = swapper === undefined ? undefined : once(swapper, 'close');
+  swapper?.kill('SIGKILL');
+  await ended;
+  swapper = undefined;
+  rmSync(folder, { recursive: true, force: true });
+});
+
+/** A version in which every rule has the version's number as its limit. */
+function writeVersion(number: number, files = fileCount): void {
+  const directory = join(folder, `v${number}`, 'config');
+  mkdirSync(directory, { recursive: true });
+  for (let i = 0; i < files; i++) {
+    const limit = `{ unit: day, requests_per_unit: ${number} }`;
+    writeFileSync(
+      join(directory, `${i}.yaml`),
+      `domain: d${i}\ndescriptors: [{ key: k, rate_limit: ${limit} }]\n`,
+    );
+  }
+}
+
+function load() {
+  const root = join(folder, 'current');
+  const layout = fileLayout({
+    root,
+    subdirectory: '',
+    appDirectory: 'config',
+    ignoreDotFiles: false,
+    watchRoot: true,
+  });
+  return loadRules({ layout, mergeDomains: false, maxBytes: 1 << 26 });
+}
+
+describe('a load while the root is swapped', () => {
+  it('gives one version as a whole, or none', () => {
+    for (const number of [1, 2, 3]) writeVersion(number, fileCount - number);
+    symlinkSync('v1', join(folder, 'current'));
+    const swap =
+      'i=0; while [ $i -lt 3000 ]; do for v in 2 3 1; do ln -s v$v tmp; mv -T tmp current; i=$((i+1)); done; done';
+    swapper = spawn('sh', ['-c', swap], { cwd: folder, stdio: 'ignore' });
+    const seen = new Set<string>();
+    for (let i = 0; i < 60; i++) {
+      const outcome = load();
+      if (!outcome.ok) {
+        expect(outcome.errors.map(({ text }) => text)).toEqual([
+          'changed while it was read, 3 times in a row',
+        ]);
+        seen.add('none');
+        continue;
+      }
+      const limits = new Set(
+        [...new RuleTable(outcome.bytes).rlconfigLines()].map((line) =>
+          line.replace(/.*per_unit=(\d+).*/, '$1'),
+        ),
+      );
+      expect(limits.size).toBe(1);
+      const [version] = limits;
+      expect(outcome.sources).toBe(fileCount - Number(version));
+      seen.add(version as string);
+    }
+    expect(seen.size).toBeGreaterThan(1);
+  });
+
+  it('has no rules while the root is missing', () => {
+    expect(load()).toMatchObject({ ok: true, sources: 0 });
+    writeVersion(1, 1);
+    symlinkSync('v1', join(folder, 'current'));
+    expect(load()).toMatchObject({ ok: true, sources: 1 });
+    unlinkSync(join(folder, 'current'));
+    expect(load()).toMatchObject({ ok: true, sources: 0 });
+  });
+});
