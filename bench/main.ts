@@ -13,6 +13,7 @@ import { parseArgs } from 'node:util';
 import { create, toBinary } from '@bufbuild/protobuf';
 
 import { RateLimitRequestSchema } from '../gen/envoy/service/ratelimit/v3/rls_pb.ts';
+import { shouldRateLimitPath } from '../limiter/service/should-rate-limit.ts';
 import { ChildProgram } from '../test/support/child-program.ts';
 import { startLimiter } from '../test/support/limiter-process.ts';
 import { startRedisIfFound } from './bench-redis.ts';
@@ -71,13 +72,12 @@ interface Row {
 const core = pinnedCore();
 const random = seededRandom(20_240_601);
 const sequence = zipfSequence({ count: keyCount, length: 1 << 16, random });
-const path = '/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit';
 const calls: CallTemplate[] = Array.from({ length: keyCount }, (_, i) => {
   const descriptors = [
     { entries: [{ key: 'remote_address', value: `10.${i >> 16}.${(i >> 8) & 255}.${i & 255}` }] },
   ];
   return callTemplate(
-    path,
+    shouldRateLimitPath,
     toBinary(RateLimitRequestSchema, create(RateLimitRequestSchema, { domain: 'bench', descriptors })),
   );
 });

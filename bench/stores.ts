@@ -5,11 +5,11 @@
  */
 import { parseArgs } from 'node:util';
 import type { CounterOp, CounterStore } from '../limiter/stores/counter-store.ts';
-import { MemoryStore } from '../limiter/stores/memory/memory-store.ts';
 import { parseRedisAddress } from '../limiter/stores/redis/redis-address.ts';
 import { RedisStore } from '../limiter/stores/redis/redis-store.ts';
 import { systemClock } from '../process/clock.ts';
 import { findServer, redisProgram } from '../test/support/find-server.ts';
+import { openMemoryStore } from '../test/support/open-memory-store.ts';
 import { startRedis } from '../test/support/redis-server.ts';
 import { processCpuUs } from './process-cpu.ts';
 import { seededRandom, zipfSequence } from './zipf.ts';
@@ -95,7 +95,7 @@ async function measure(name: string, load: Load, serverPid?: number): Promise<vo
 console.log(`Node ${process.version}, ${keyCount} keys, ${countersPerRequest} counters a request`);
 console.log(`${'store, requests under way'.padEnd(34)} counters/s  us each server us   p50 ms   p99 ms`);
 await measure('memory, 256', {
-  store: new MemoryStore({ clock: systemClock }),
+  store: openMemoryStore({ clock: systemClock }),
   underWay: 256,
   stopWhenOver: false,
 });

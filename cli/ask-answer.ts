@@ -4,9 +4,7 @@ import type {
   RateLimitResponse,
 } from '../gen/envoy/service/ratelimit/v3/rls_pb.ts';
 import { RateLimitResponse_Code as Code } from '../gen/envoy/service/ratelimit/v3/rls_pb.ts';
-import { unitName } from '../rules/model.ts';
-
-const unlimitedRemaining = 4_294_967_295;
+import { maxUint32, unitName } from '../rules/model.ts';
 
 /** The answer for a person: the overall code, then a line for each descriptor. */
 export function describeAnswer(request: RateLimitRequest, response: RateLimitResponse): string {
@@ -24,7 +22,7 @@ export function describeAnswer(request: RateLimitRequest, response: RateLimitRes
 function describeLimit(status: DescriptorStatus): string {
   const limit = status.currentLimit;
   if (limit === undefined) {
-    return status.limitRemaining === unlimitedRemaining ? 'unlimited' : 'no rule limits it';
+    return status.limitRemaining === maxUint32 ? 'unlimited' : 'no rule limits it';
   }
   const name = limit.name === '' ? '' : ` (${limit.name})`;
   const unit = (unitName(limit.unit) ?? `unit ${limit.unit}`).toLowerCase();

@@ -7,6 +7,8 @@ import {
   type RateLimitResponse,
   RateLimitResponseSchema,
 } from '../gen/envoy/service/ratelimit/v3/rls_pb.ts';
+import { shouldRateLimitPath } from '../limiter/service/should-rate-limit.ts';
+import { errorText } from '../process/error-text.ts';
 
 /** The limiter gave no decision; the message names the gRPC status. */
 export class CallFailed extends Error {
@@ -26,7 +28,7 @@ export async function askLimiter(options: AskOptions): Promise<RateLimitResponse
   try {
     return await new Promise<RateLimitResponse>((resolve, reject) => {
       client.makeUnaryRequest(
-        '/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit',
+        shouldRateLimitPath,
         (request: RateLimitRequest) => Buffer.from(toBinary(RateLimitRequestSchema, request)),
         (bytes: Buffer) => fromBinary(RateLimitResponseSchema, bytes),
         options.request,
@@ -46,6 +48,6 @@ function createClient(address: string): Client {
   try {
     return new Client(address, credentials.createInsecure());
   } catch (error) {
-    throw new CallFailed(error instanceof Error ? error.message : String(error));
+    throw new CallFailed(errorText(error));
   }
 }

@@ -1,6 +1,7 @@
 import { create, toJsonString } from '@bufbuild/protobuf';
 
 import { RateLimitRequestSchema, RateLimitResponseSchema } from '../gen/envoy/service/ratelimit/v3/rls_pb.ts';
+import { maxUint32 } from '../rules/model.ts';
 import { describeAnswer } from './ask-answer.ts';
 import { askLimiter, CallFailed } from './ask-call.ts';
 import { parseDescriptor } from './ask-descriptor.ts';
@@ -45,7 +46,7 @@ export async function askCommand(args: string[]): Promise<number> {
   if (flags.list('descriptors').length === 0) {
     throw new UsageError('ask needs --domain and at least one --descriptors key=value');
   }
-  const hitsAddend = BigInt(wholeNumber('--hits-addend', flags.text('hits-addend') ?? '1', 0, 4_294_967_295));
+  const hitsAddend = BigInt(wholeNumber('--hits-addend', flags.text('hits-addend') ?? '1', 0, maxUint32));
   const descriptors = flags.list('descriptors').map((text) => ({ ...parseDescriptor(text), hitsAddend }));
   const request = create(RateLimitRequestSchema, { domain: flags.text('domain') ?? '', descriptors });
   try {

@@ -1,4 +1,6 @@
 import { parseArgs } from 'node:util';
+import { errorText } from '../process/error-text.ts';
+import { parseGoBool } from '../process/go-values.ts';
 
 /** A command line that cannot be understood; the message is for the person who typed it. */
 export class UsageError extends Error {
@@ -40,7 +42,7 @@ export function parseFlags(args: readonly string[], types: FlagTypes): ParsedFla
   } catch (error) {
     if (error instanceof UsageError) throw error;
     // The first sentence names the flag; what follows explains how Node's own parser would have it.
-    const [sentence = ''] = String(error instanceof Error ? error.message : error).split('. ', 1);
+    const [sentence = ''] = errorText(error).split('. ', 1);
     throw new UsageError(sentence);
   }
 }
@@ -69,9 +71,8 @@ function longFlags(args: readonly string[], types: FlagTypes): string[] {
   return flags;
 }
 
-/** Go's words for a boolean. */
 function isTrue(name: string, value: string): boolean {
-  if (/^(?:1|t|T|TRUE|true|True)$/.test(value)) return true;
-  if (/^(?:0|f|F|FALSE|false|False)$/.test(value)) return false;
+  const meaning = parseGoBool(value);
+  if (meaning !== undefined) return meaning;
   throw new UsageError(`--${name} is true or false, not "${value}"`);
 }

@@ -5,8 +5,8 @@ import { RateLimitService } from './service/rate-limit-service.ts';
 import type { LimiterSettings } from './settings.ts';
 import { type LimiterStats, registerLocalCacheStats } from './stats/limiter-stats.ts';
 import type { StatsRegistry } from './stats/stats-registry.ts';
+import { BoundedLocalCache } from './stores/bounded-local-cache.ts';
 import type { CounterStore } from './stores/counter-store.ts';
-import { BoundedLocalCache } from './stores/local-cache.ts';
 
 export interface DecisionServiceParts {
   settings: LimiterSettings;

@@ -1,13 +1,13 @@
 import { describe, expect, it } from 'vitest';
 import { createLogger, type Logger } from '../process/logger.ts';
 import type { RuleError } from '../rules/rule-error.ts';
+import { ManualClock } from '../test/support/manual-clock.ts';
 import * as lines from './log-lines.ts';
 
 function logged(write: (log: Logger) => void): string[] {
   const written: string[] = [];
-  const clock = { nowMs: () => 0, monotonicMs: () => 0 };
   const destination = { write: (line: string) => written.push(line) };
-  write(createLogger({ level: 'debug', format: 'text', clock, destination }));
+  write(createLogger({ level: 'debug', format: 'text', clock: new ManualClock(), destination }));
   return written.map((line) => line.replace('time="1970-01-01T00:00:00Z" ', '').trimEnd());
 }
 

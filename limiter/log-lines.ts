@@ -1,4 +1,5 @@
 /** Every line that the limiter logs, one function each. Wording that people search for is the Go service's. */
+import { errorText } from '../process/error-text.ts';
 import type { LogFields, Logger } from '../process/logger.ts';
 import type { SettingsError } from '../process/settings-reader.ts';
 import type { ShutdownListener } from '../process/shutdown.ts';
@@ -120,8 +121,4 @@ export function shutdownLines(log: Logger): ShutdownListener {
     forced: (signal) => log.warn('Ending at once on a second signal', { signal }),
     finished: () => log.info('Ended in order'),
   };
-}
-
-function errorText(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
 }

@@ -2,12 +2,8 @@
 
 /** Status codes of gRPC that this project answers with. https://github.com/grpc/grpc/blob/v1.60.0/doc/statuscodes.md */
 export const GrpcCode = {
-  OK: 0,
   UNKNOWN: 2,
-  INVALID_ARGUMENT: 3,
   NOT_FOUND: 5,
-  RESOURCE_EXHAUSTED: 8,
-  UNIMPLEMENTED: 12,
   INTERNAL: 13,
   UNAVAILABLE: 14,
 } as const;

@@ -1,6 +1,6 @@
 /** Opens a TCP listener, with one wording for every failure. No port is shared: a second process on it fails. */
 import type { AddressInfo, Server } from 'node:net';
-import { getSystemErrorMessage } from 'node:util';
+import { systemErrorReason } from './system-error.ts';
 
 /** An empty host stands for every address of the machine; port 0 for any free port. */
 export interface ListenAddress {
@@ -52,5 +52,5 @@ export function addressText({ host, port }: ListenAddress): string {
 
 function reason(cause: NodeJS.ErrnoException): string {
   if (cause.code === 'ERR_SOCKET_BAD_PORT') return 'the port must be 0 to 65535';
-  return cause.errno === undefined ? cause.message : getSystemErrorMessage(cause.errno);
+  return systemErrorReason(cause);
 }

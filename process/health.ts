@@ -23,11 +23,6 @@ export class Health implements HealthView {
     for (const listener of this.#listeners) listener(whole);
   }
 
-  /** Names of the components that are not healthy. */
-  unhealthyComponents(): string[] {
-    return [...this.#components].filter(([, healthy]) => !healthy).map(([name]) => name);
-  }
-
   subscribe(listener: (healthy: boolean) => void): () => void {
     this.#listeners.add(listener);
     return () => this.#listeners.delete(listener);

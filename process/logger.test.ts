@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
-import type { Clock } from './clock.ts';
+import { ManualClock } from '../test/support/manual-clock.ts';
 import { createLogger, type LogFormat, type Logger, type LogLevel } from './logger.ts';
 
-const clock: Clock = { nowMs: () => Date.UTC(2026, 0, 2, 3, 4, 5, 678), monotonicMs: () => 0 };
+const clock = new ManualClock(Date.UTC(2026, 0, 2, 3, 4, 5, 678));
 
 function capture(level: LogLevel, format: LogFormat): { log: Logger; lines: string[] } {
   const lines: string[] = [];

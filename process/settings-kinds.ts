@@ -1,6 +1,6 @@
 /** The kinds of values that environment variables hold. Each says what it accepts, in words for errors and docs. */
 import { z } from 'zod';
-import { formatGoDuration, parseGoDuration, parseGoFloat, parseGoInteger } from './settings-numbers.ts';
+import { formatGoDuration, parseGoBool, parseGoDuration, parseGoFloat, parseGoInteger } from './go-values.ts';
 
 export interface SettingKind<T> {
   /** Continues "expected ...". */
@@ -23,16 +23,11 @@ export function text(): SettingKind<string> {
   return { expected: 'text', brief: 'text', schema: z.string(), format: (value) => value };
 }
 
-const boolWords: Record<string, boolean> = {};
-for (const word of ['1', 't', 'T', 'TRUE', 'true', 'True']) boolWords[word] = true;
-for (const word of ['0', 'f', 'F', 'FALSE', 'false', 'False']) boolWords[word] = false;
-
-/** The words that Go's strconv.ParseBool takes. */
 export function bool(): SettingKind<boolean> {
   return {
     expected: 'true or false (also 1, t, T, TRUE, True, 0, f, F, FALSE, False)',
     brief: 'boolean',
-    schema: parsedBy((value) => (Object.hasOwn(boolWords, value) ? boolWords[value] : undefined)),
+    schema: parsedBy(parseGoBool),
     format: String,
   };
 }

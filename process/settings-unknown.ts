@@ -1,8 +1,7 @@
 /** Warnings for variables that look as if they were meant for this program and are not read by it. */
-import { type AliasTable, aliasesOf, canonicalName } from './settings-aliases.ts';
 
-/** What a variable may hold that only says: not that. */
-const off = /^(?:|0|f|F|FALSE|false|False)$/;
+import { parseGoBool } from './go-values.ts';
+import { type AliasTable, aliasesOf, canonicalName } from './settings-aliases.ts';
 
 export interface KnownNames {
   readonly table: Readonly<Record<string, { readonly name: string }>>;
@@ -28,7 +27,7 @@ export function unknownVariables(
     const meant = nearest(variable, [...spellings.keys()]);
     if (meant !== undefined) {
       warnings.push(`${variable} is not known to this version: ignored; did you mean ${meant}?`);
-    } else if (isOwn(known, variable) && !off.test(value)) {
+    } else if (isOwn(known, variable) && !isOff(value)) {
       warnings.push(`${variable} is a setting that this version does not have: ignored`);
     }
   }
@@ -43,8 +42,13 @@ export function unsafeVariables(
 ): string[] {
   return Object.keys(env)
     .filter((variable) => unsafe.includes(canonicalName(aliases, variable) ?? variable))
-    .filter((variable) => !off.test(env[variable] ?? ''))
+    .filter((variable) => !isOff(env[variable] ?? ''))
     .sort();
+}
+
+/** Whether a variable only says: not that. */
+function isOff(value: string): boolean {
+  return value === '' || parseGoBool(value) === false;
 }
 
 function isOwn(known: KnownNames, variable: string): boolean {

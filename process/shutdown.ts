@@ -27,7 +27,7 @@ export interface ShutdownListener {
   finished(): void;
 }
 
-export const shutdownSignals = ['SIGTERM', 'SIGINT', 'SIGHUP'] as const;
+const shutdownSignals = ['SIGTERM', 'SIGINT', 'SIGHUP'] as const;
 export type ShutdownSignal = (typeof shutdownSignals)[number];
 
 /** The part of Node's `process` that is needed. */

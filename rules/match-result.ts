@@ -28,8 +28,6 @@ export interface RuleMatch {
 
 /** Finds the rule for a descriptor: the specification's rules 1 to 6 and 12. The cost does not grow with the number of rules. */
 export interface RuleMatcher {
-  /** How many domains have rules. */
-  readonly domainCount: number;
   hasDomain(domain: string): boolean;
   /** Undefined when no rule with a limit (an unlimited one included) applies. */
   match(domain: string, entries: readonly Entry[]): RuleMatch | undefined;

@@ -17,6 +17,9 @@ export const Unit = {
 export type UnitName = keyof typeof Unit;
 export type Unit = (typeof Unit)[UnitName];
 
+/** The largest number that the protocol has room for: of requests a unit, of what remains, of hits. */
+export const maxUint32 = 0xffff_ffff;
+
 /** Name of a unit by its number; undefined for a number that the enum does not have. */
 export function unitName(unit: number): UnitName | undefined {
   return unitNames[unit];

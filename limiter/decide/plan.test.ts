@@ -23,7 +23,6 @@ function rule(fields: Partial<MatchedRule> = {}): MatchedRule {
 /** Matches by the first entry's key alone. */
 function matcher(rules: Record<string, MatchedRule>): RuleMatcher {
   return {
-    domainCount: 1,
     hasDomain: (domain) => domain === 'd',
     match: (_, entries) => {
       const found = rules[entries[0]?.key ?? ''];

@@ -1,4 +1,5 @@
 /** From the statuses of the descriptors to the answer. Reference section 5. */
+import { maxUint32 } from '../../rules/model.ts';
 import { dynamicMetadata } from './dynamic-metadata.ts';
 import { type LimitHeaderNames, limitHeaders, perUnitHeaders, statusForHeaders } from './limit-headers.ts';
 import {
@@ -42,7 +43,7 @@ export const okStatus: DescriptorStatus = Object.freeze({
 });
 
 /** Status of a descriptor whose rule is unlimited. */
-export const unlimitedStatus: DescriptorStatus = Object.freeze({ ...okStatus, limitRemaining: 0xffff_ffff });
+export const unlimitedStatus: DescriptorStatus = Object.freeze({ ...okStatus, limitRemaining: maxUint32 });
 
 export function assembleResponse(
   decided: DecidedRequest,

@@ -5,10 +5,16 @@ import { GrpcCode, type GrpcStatus, type UnaryHandler, type UnaryReply } from '.
 import { statusText } from './status-text.ts';
 import type { MessageStream, StreamHandler } from './stream-handler.ts';
 
+/** Who learns of calls; `method` is its name without the service. */
 export interface CallObserver {
   clock: Clock;
-  onCall: ((method: string, durationMs: number) => void) | undefined;
-  onFault: ((method: string, error: unknown) => void) | undefined;
+  /**
+   * Called after every answered unary call, failed ones too. Calls that never reach a handler (unknown method, message
+   * too long) are not counted.
+   */
+  onCall(method: string, durationMs: number): void;
+  /** Called when a handler threw. */
+  onFault(method: string, error: unknown): void;
 }
 
 const fault: GrpcStatus = { code: GrpcCode.INTERNAL, message: 'internal error' };
@@ -23,7 +29,7 @@ export function serveUnary(
     try {
       handler(call.request, reply);
     } catch (error) {
-      observer.onFault?.(method, error);
+      observer.onFault(method, error);
       reply.fail(fault);
     }
   };
@@ -59,7 +65,7 @@ class UnaryCall implements UnaryReply {
   }
 
   #observe(): void {
-    this.#observer.onCall?.(this.#method, this.#observer.clock.monotonicMs() - this.#startedMs);
+    this.#observer.onCall(this.#method, this.#observer.clock.monotonicMs() - this.#startedMs);
   }
 }
 
@@ -93,7 +99,7 @@ export function serveStream(
     try {
       handler(call.request, stream);
     } catch (error) {
-      observer.onFault?.(method, error);
+      observer.onFault(method, error);
       stream.end(fault);
     }
   };

@@ -1,2 +1,2 @@
 /** gRPC on top of a transport. Knows nothing of rate limits: its methods take and give bytes. */
-export { createGrpcServer, type GrpcServer, type GrpcServerOptions } from './server.ts';
+export { createGrpcServer, type GrpcServer } from './server.ts';

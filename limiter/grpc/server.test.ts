@@ -18,6 +18,7 @@ import {
 import { BindError } from '../../process/bind.ts';
 import { systemClock } from '../../process/clock.ts';
 import { Health } from '../../process/health.ts';
+import { ManualClock } from '../../test/support/manual-clock.ts';
 import { GrpcCode, type UnaryHandler, type UnaryReply } from '../unary-handler.ts';
 import { createGrpcServer, type GrpcServer, type GrpcServerOptions } from './server.ts';
 
@@ -48,6 +49,8 @@ async function start(
     health,
     clock: systemClock,
     shutdownGraceMs: 5_000,
+    onCall: () => {},
+    onFault: () => {},
     ...rest,
   });
   const { port } = await server.listen({ host: '127.0.0.1', port: 0 });
@@ -220,12 +223,12 @@ describe('unary calls', () => {
   });
 
   it('are observed with their method and time, failed ones too', async () => {
-    let nowMs = 0;
+    const clock = new ManualClock();
     const calls: [string, number][] = [];
     const { client } = await start({
-      clock: { nowMs: () => 0, monotonicMs: () => nowMs },
+      clock,
       handler: (request, reply) => {
-        nowMs += 25;
+        clock.ms += 25;
         if (request[0] === 1) throw new Error('x');
         reply.fail({ code: GrpcCode.UNKNOWN, message: 'x' });
       },
@@ -395,7 +398,14 @@ describe('shutdown', () => {
 describe('listen', () => {
   it('fails with the address when the port is taken', async () => {
     const { port, health } = await start();
-    const other = createGrpcServer({ unary: new Map(), health, clock: systemClock, shutdownGraceMs: 0 });
+    const other = createGrpcServer({
+      unary: new Map(),
+      health,
+      clock: systemClock,
+      shutdownGraceMs: 0,
+      onCall: () => {},
+      onFault: () => {},
+    });
     const error = await other.listen({ host: '127.0.0.1', port }).catch((reason: unknown) => reason);
     expect(error).toBeInstanceOf(BindError);
     expect((error as BindError).message).toBe(

@@ -2,26 +2,18 @@
 import { createServer, type Socket } from 'node:net';
 import { Server, ServerCredentials } from '@grpc/grpc-js';
 import { bind, type ListenAddress } from '../../process/bind.ts';
-import type { Clock } from '../../process/clock.ts';
+import { closeOrCut } from '../../process/close-or-cut.ts';
 import type { HealthView } from '../../process/health.ts';
 import type { UnaryHandler } from '../unary-handler.ts';
 import { type CallObserver, serveStream, serveUnary } from './grpc-js-calls.ts';
 import { HealthService } from './health-service.ts';
 
-export interface GrpcServerOptions {
+export interface GrpcServerOptions extends CallObserver {
   /** By full path, for example `/package.Service/Method`. */
   unary: ReadonlyMap<string, UnaryHandler>;
   health: HealthView;
-  clock: Clock;
   /** How long running calls may take at shutdown before they are cut. */
   shutdownGraceMs: number;
-  /**
-   * Called after every answered unary call, failed ones too, with the method's name without its service. Calls that
-   * never reach a handler (unknown method, message too long) are not counted.
-   */
-  onCall?: (method: string, durationMs: number) => void;
-  /** Called when a handler threw. */
-  onFault?: (method: string, error: unknown) => void;
 }
 
 export interface GrpcServer {
@@ -43,17 +35,12 @@ export function createGrpcServer(options: GrpcServerOptions): GrpcServer {
     'grpc.enable_channelz': 0,
   });
   const health = new HealthService(options.health);
-  const observer: CallObserver = {
-    clock: options.clock,
-    onCall: options.onCall,
-    onFault: options.onFault,
-  };
   const unary = new Map(options.unary);
   unary.set('/grpc.health.v1.Health/Check', health.check).set('/grpc.health.v1.Health/List', health.list);
   for (const [path, handler] of unary) {
-    grpc.register(path, serveUnary(methodName(path), handler, observer), encode, decode, 'unary');
+    grpc.register(path, serveUnary(methodName(path), handler, options), encode, decode, 'unary');
   }
-  const watch = serveStream('Watch', health.watch, observer);
+  const watch = serveStream('Watch', health.watch, options);
   grpc.register('/grpc.health.v1.Health/Watch', watch, encode, decode, 'serverStream');
   return new GrpcJsServer({ grpc, health, shutdownGraceMs: options.shutdownGraceMs });
 }
@@ -99,17 +86,18 @@ class GrpcJsServer implements GrpcServer {
     return this.#shutdown;
   }
 
-  async #stop(): Promise<void> {
+  #stop(): Promise<void> {
     this.#health.stop();
-    const closed = new Promise<void>((resolve) => {
-      this.#listener.close(() => resolve());
+    return closeOrCut({
+      close: (closed) => {
+        this.#listener.close(() => closed());
+        this.#grpc.tryShutdown(() => {});
+      },
+      cut: () => {
+        for (const socket of this.#sockets) socket.destroy();
+      },
+      graceMs: this.#shutdownGraceMs,
     });
-    this.#grpc.tryShutdown(() => {});
-    const cut = setTimeout(() => {
-      for (const socket of this.#sockets) socket.destroy();
-    }, this.#shutdownGraceMs);
-    await closed;
-    clearTimeout(cut);
   }
 }
 

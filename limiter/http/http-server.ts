@@ -1,7 +1,9 @@
-/** An HTTP/1.1 listener: opening, timeouts, and an end that lets requests in flight finish. Knows no paths. */
+/** An HTTP/1.1 listener: opening, timeouts, and an end that lets requests in flight finish. Knows no paths, only their form. */
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import { bind, type ListenAddress } from '../../process/bind.ts';
-import { sendError } from './text-response.ts';
+import { closeOrCut } from '../../process/close-or-cut.ts';
+import { type RequestPath, requestPath } from './request-path.ts';
+import { sendError, sendRedirect } from './text-response.ts';
 
 export interface HttpListener {
   /** Rejects with a BindError. */
@@ -10,12 +12,19 @@ export interface HttpListener {
   close(): Promise<void>;
 }
 
+/** One request, whose path is whole and clean. */
+export interface HttpCall {
+  target: RequestPath;
+  request: IncomingMessage;
+  response: ServerResponse;
+}
+
 export interface HttpServerOptions {
   /** What it throws, or rejects with, is answered with 500 and reported to `onFault`. */
-  serve(request: IncomingMessage, response: ServerResponse): void | Promise<void>;
+  serve(call: HttpCall): void | Promise<void>;
   /** How long requests may take at the end before they are cut. */
   closeGraceMs: number;
-  onFault: ((error: unknown) => void) | undefined;
+  onFault(error: unknown): void;
 }
 
 /** Ours: slow senders are cut, and idle connections outlive the keep-alive of common proxies (60 s). */
@@ -53,20 +62,26 @@ export class HttpServer implements HttpListener {
       if (this.#closed !== undefined) setImmediate(() => this.#server.closeIdleConnections());
     });
     try {
-      await this.#options.serve(request, response);
+      await this.#route(request, response);
     } catch (error) {
-      this.#options.onFault?.(error);
+      this.#options.onFault(error);
       if (response.headersSent) response.destroy();
       else sendError(response, 500, 'Internal Server Error');
     }
   }
 
-  async #stop(): Promise<void> {
-    const closed = new Promise<void>((resolve) => {
-      this.#server.close(() => resolve());
+  async #route(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const target = requestPath(request.url ?? '/');
+    if (target === undefined) sendError(response, 400, 'Bad Request', 'damaged request target');
+    else if (target.path !== target.clean) sendRedirect(response, target.location);
+    else await this.#options.serve({ target, request, response });
+  }
+
+  #stop(): Promise<void> {
+    return closeOrCut({
+      close: (closed) => this.#server.close(() => closed()),
+      cut: () => this.#server.closeAllConnections(),
+      graceMs: this.#options.closeGraceMs,
     });
-    const cut = setTimeout(() => this.#server.closeAllConnections(), this.#options.closeGraceMs);
-    await closed;
-    clearTimeout(cut);
   }
 }

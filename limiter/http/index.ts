@@ -1,4 +1,4 @@
 /** The HTTP listeners. They know no rules, stores or statistics: those come in as handlers and callbacks. */
-export { createDebugListener, type DebugListenerOptions } from './debug/listener.ts';
+export { createDebugListener } from './debug/listener.ts';
 export type { HttpListener } from './http-server.ts';
-export { createHttpListener, type HttpListenerOptions } from './listener.ts';
+export { createHttpListener } from './listener.ts';

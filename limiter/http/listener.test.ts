@@ -185,7 +185,7 @@ describe('/json', () => {
 
   it('answers 400 for errors of the service and of the store', async () => {
     const message = 'rate limit domain must not be empty';
-    for (const code of [GrpcCode.UNKNOWN, GrpcCode.INVALID_ARGUMENT, GrpcCode.UNAVAILABLE]) {
+    for (const code of [GrpcCode.UNKNOWN, GrpcCode.NOT_FOUND, GrpcCode.UNAVAILABLE]) {
       const { port, faults } = await start({ answer: (reply) => reply.fail({ code, message }) });
       const answer = await send(port, { body: '{}' });
       expect(answer).toMatchObject(badRequest);
@@ -343,7 +343,13 @@ describe('damaged requests', () => {
 describe('listen', () => {
   it('fails with the address when the port is taken', async () => {
     const { port, health } = await start();
-    const other = createHttpListener({ shouldRateLimit: () => {}, health, maxBodyBytes: 1, closeGraceMs: 0 });
+    const other = createHttpListener({
+      shouldRateLimit: () => {},
+      health,
+      maxBodyBytes: 1,
+      closeGraceMs: 0,
+      onFault: () => {},
+    });
     const error = await other.listen({ host: '127.0.0.1', port }).catch((reason: unknown) => reason);
     expect(error).toBeInstanceOf(BindError);
     expect((error as BindError).message).toBe(

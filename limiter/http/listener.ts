@@ -1,11 +1,10 @@
 /** The HTTP listener: `/json` and `/healthcheck`, for any method. */
-import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { ServerResponse } from 'node:http';
 import type { HealthView } from '../../process/health.ts';
 import type { UnaryHandler } from '../unary-handler.ts';
-import { type HttpListener, HttpServer } from './http-server.ts';
+import { type HttpCall, type HttpListener, HttpServer } from './http-server.ts';
 import { answerJson } from './json-endpoint.ts';
-import { requestPath } from './request-path.ts';
-import { sendError, sendNotFound, sendRedirect, sendText } from './text-response.ts';
+import { sendNotFound, sendText } from './text-response.ts';
 
 export interface HttpListenerOptions {
   shouldRateLimit: UnaryHandler;
@@ -15,26 +14,19 @@ export interface HttpListenerOptions {
   /** How long requests may take at the end before they are cut. */
   closeGraceMs: number;
   /** Called when a request was answered with 500 because something threw. */
-  onFault?: (error: unknown) => void;
+  onFault(error: unknown): void;
 }
 
 export function createHttpListener(options: HttpListenerOptions): HttpListener {
   return new HttpServer({
-    serve: (request, response) => route(request, response, options),
+    serve: (call) => route(call, options),
     closeGraceMs: options.closeGraceMs,
-    onFault: options.onFault,
+    onFault: (error) => options.onFault(error),
   });
 }
 
-async function route(
-  request: IncomingMessage,
-  response: ServerResponse,
-  options: HttpListenerOptions,
-): Promise<void> {
-  const target = requestPath(request.url ?? '/');
-  if (target === undefined) sendError(response, 400, 'Bad Request', 'damaged request target');
-  else if (target.path !== target.clean) sendRedirect(response, target.location);
-  else if (target.path === '/json') await answerJson(request, response, options);
+async function route({ target, request, response }: HttpCall, options: HttpListenerOptions): Promise<void> {
+  if (target.path === '/json') await answerJson(request, response, options);
   else if (target.path === '/healthcheck') answerHealth(response, options.health);
   else sendNotFound(response);
 }

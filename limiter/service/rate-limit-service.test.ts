@@ -1,26 +1,20 @@
 import fc from 'fast-check';
 import { beforeEach, describe, expect, it } from 'vitest';
-import type { Clock } from '../../process/clock.ts';
 import type { MatchedRule, RuleMatcher } from '../../rules/match-result.ts';
 import { Unit } from '../../rules/model.ts';
+import { ManualClock } from '../../test/support/manual-clock.ts';
+import { openMemoryStore } from '../../test/support/open-memory-store.ts';
 import { Code, type Descriptor, type RateLimitRequest, type RateLimitResponse } from '../decide/messages.ts';
 import type { ResponseOptions } from '../decide/response.ts';
 import { ServiceError } from '../decide/service-error.ts';
 import { type RuleStatName, type RuleStats, ruleStatNames } from '../stats/rule-stats.ts';
+import { BoundedLocalCache } from '../stores/bounded-local-cache.ts';
 import type { CounterOp, CounterStore, SubmitOptions } from '../stores/counter-store.ts';
-import { BoundedLocalCache } from '../stores/local-cache.ts';
-import { MemoryStore } from '../stores/memory/memory-store.ts';
 import { StoreError } from '../stores/store-error.ts';
 import { type CountingOptions, RateLimitService } from './rate-limit-service.ts';
 
 /** 2026-03-31T23:59:30Z: half a minute before a minute, an hour, a day and a month end. */
 const start = Date.UTC(2026, 2, 31, 23, 59, 30);
-
-class StandingClock implements Clock {
-  ms = start;
-  nowMs = (): number => this.ms;
-  monotonicMs = (): number => this.ms;
-}
 
 /** Statistics by the full name's last parts: `d.k.total_hits`. */
 class NamedStats implements RuleStats {
@@ -104,7 +98,6 @@ function rule(fields: Partial<MatchedRule> = {}): MatchedRule {
 /** One rule a key, whatever the value, in the domain `d`. */
 function matcher(rules: Record<string, MatchedRule>): RuleMatcher {
   return {
-    domainCount: 1,
     hasDomain: (domain) => domain === 'd',
     match: (domain, entries) => {
       const [entry] = entries;
@@ -139,16 +132,16 @@ function request(...descriptors: (string | Descriptor)[]): RateLimitRequest {
 
 const minuteSuffix = Date.UTC(2026, 2, 31, 23, 59) / 1000;
 
-let clock: StandingClock;
+let clock: ManualClock;
 let stats: NamedStats;
 let store: WatchedStore;
 let events: string[];
 let cache: BoundedLocalCache;
 
 beforeEach(() => {
-  clock = new StandingClock();
+  clock = new ManualClock(start);
   stats = new NamedStats();
-  store = new WatchedStore(new MemoryStore({ clock }));
+  store = new WatchedStore(openMemoryStore({ clock }));
   events = [];
   cache = new BoundedLocalCache({ maxBytes: 100_000 });
 });
@@ -622,7 +615,7 @@ describe('RateLimitService', () => {
     const step = fc.record({ hits: fc.nat(4), negative: fc.boolean() });
     fc.assert(
       fc.property(fc.nat(12), fc.array(step, { maxLength: 30 }), fc.boolean(), (limit, steps, localCache) => {
-        store = new WatchedStore(new MemoryStore({ clock }));
+        store = new WatchedStore(openMemoryStore({ clock }));
         cache.clear();
         const decider = service({ rules: { k: rule({ requestsPerUnit: limit }) }, localCache });
         let total = 0;

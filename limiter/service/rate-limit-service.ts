@@ -26,7 +26,7 @@ import { ServiceError } from '../decide/service-error.ts';
 import { lifeSeconds, secondsToReset, Windows } from '../decide/windows.ts';
 import { RuleStat, type RuleStats } from '../stats/rule-stats.ts';
 import type { CounterStore } from '../stores/counter-store.ts';
-import type { LocalCache } from '../stores/over-limit-cache.ts';
+import type { LocalCache } from '../stores/local-cache.ts';
 import { StoreError } from '../stores/store-error.ts';
 import { CountedHit } from './counted-hit.ts';
 

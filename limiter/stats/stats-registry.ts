@@ -27,7 +27,7 @@ export interface StatsRegistryOptions {
 }
 
 /** Stands in for the metric keys and domains that no longer fit. */
-export const overflowKey = '_overflow';
+const overflowKey = '_overflow';
 
 const rulePrefix = 'ratelimit.service.rate_limit.';
 // What a slot is: 0..6 a rule's statistic, otherwise one of these.

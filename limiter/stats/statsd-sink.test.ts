@@ -1,5 +1,6 @@
 import { createServer, type Server, type Socket } from 'node:net';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { eventually } from '../../test/support/eventually.ts';
 import { ManualTimers } from '../../test/support/manual-timers.ts';
 import { RuleStat } from './rule-stats.ts';
 import { StatsRegistry } from './stats-registry.ts';
@@ -47,13 +48,7 @@ class Receiver {
   }
 }
 
-async function until(holds: () => boolean): Promise<void> {
-  const deadline = Date.now() + 5000;
-  while (!holds()) {
-    if (Date.now() > deadline) throw new Error('not so within 5 s');
-    await new Promise((resolve) => setTimeout(resolve, 2));
-  }
-}
+const until = (holds: () => boolean) => eventually(() => expect(holds()).toBe(true), { intervalMs: 2 });
 
 let receiver: Receiver;
 let timers: ManualTimers;

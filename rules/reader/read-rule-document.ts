@@ -1,8 +1,8 @@
 import type { RateLimit, Rule } from '../model.ts';
 import { NodeKind, type YamlTape } from '../yaml/tape.ts';
-import { DocumentWalk, Unreadable } from './read-document-walk.ts';
+import { DocumentWalk, Unreadable } from './document-walk.ts';
 import { type DocumentProblem, goTypes, Place, Stage } from './read-fields.ts';
-import { ValueReader } from './read-values.ts';
+import { ValueReader } from './value-reader.ts';
 
 /** What one YAML document says, as far as it can be understood. */
 export interface RuleDocument {

@@ -1,13 +1,13 @@
 import type { RuleSource } from '../model.ts';
 import type { RuleError } from '../rule-error.ts';
 import type { SyntaxProblem } from '../yaml/cursor.ts';
-import { LineIndex, type TextPlace } from '../yaml/lines.ts';
-import { PathLocator } from '../yaml/locate.ts';
+import { LineIndex, type TextPlace } from '../yaml/line-index.ts';
 import { parseYaml } from '../yaml/parse.ts';
+import { PathLocator } from '../yaml/path-locator.ts';
 import { YamlTape } from '../yaml/tape.ts';
 import { decodeYaml } from '../yaml/text.ts';
+import { FollowUps } from './follow-ups.ts';
 import type { DocumentProblem } from './read-fields.ts';
-import { FollowUps } from './read-follow-ups.ts';
 import { readRuleDocument } from './read-rule-document.ts';
 
 export interface RuleFile {

@@ -1,12 +1,13 @@
 /** Turns validated rules into the bytes that `RuleTable` matches on. The layout: `rule-table-format.ts`. */
 
-import { type Rule, type RuleSource, Unit, type UnitName } from '../model.ts';
-import { compilePairIndex } from '../wildcards/compile-pair-index.ts';
+import { type StringPool, WordList } from '../bytes/compile-lists.ts';
+import { compilePairIndex } from '../bytes/compile-pair-index.ts';
+import { NodeFlag, nodeUnitShift, packRuleTable } from '../bytes/rule-table-format.ts';
+import { hashSeed, hashUnits } from '../bytes/rule-table-hash.ts';
+import type { Rule, RuleSource, Unit } from '../model.ts';
+import { unitFromText } from '../validation/unit-from-text.ts';
 import { type Wildcard, WildcardCompiler } from '../wildcards/compile-wildcards.ts';
-import { type StringPool, WordList } from './compile-lists.ts';
-import { compositeOf, type NumberedTree, numberRules } from './compile-tree.ts';
-import { NodeFlag, nodeUnitShift, packRuleTable } from './rule-table-format.ts';
-import { hashSeed, hashUnits } from './rule-table-hash.ts';
+import { compositeOf, type NumberedTree, numberRules } from './numbered-tree.ts';
 
 /**
  * One buffer of exactly the table's size, to be transferred between threads. Sources of one domain add up in the
@@ -63,9 +64,9 @@ function nodeFlags(rule: Rule): number {
 }
 
 function unitNumber(written: string): Unit {
-  const name = written.toUpperCase();
-  if (!Object.hasOwn(Unit, name)) throw new RangeError(`cannot compile rate limit unit '${written}'`);
-  return Unit[name as UnitName];
+  const unit = unitFromText(written);
+  if (unit === undefined) throw new RangeError(`cannot compile rate limit unit '${written}'`);
+  return unit;
 }
 
 function addExtra(rule: Rule, extras: WordList, strings: StringPool): number {

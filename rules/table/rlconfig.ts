@@ -1,5 +1,5 @@
+import { NodeFlag } from '../bytes/rule-table-format.ts';
 import { Unit, unitName } from '../model.ts';
-import { NodeFlag } from './rule-table-format.ts';
 import type { RuleNodes } from './rule-table-nodes.ts';
 
 /**

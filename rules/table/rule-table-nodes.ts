@@ -1,20 +1,19 @@
+import { Extra, Node, NodeFlag, nodeUnitShift, type RuleTableSections } from '../bytes/rule-table-format.ts';
+import { readText } from '../bytes/rule-table-text.ts';
 import type { MatchedRule } from '../match-result.ts';
 import type { JsonObject, Unit } from '../model.ts';
-import { Extra, Node, NodeFlag, nodeUnitShift, type RuleTableSections } from './rule-table-format.ts';
-import { readText } from './rule-table-text.ts';
 
 /** The records of a rule table by node number. Text and rules become objects at their first use, once each. */
 export class RuleNodes {
-  readonly count: number;
   readonly #s: RuleTableSections;
   readonly #composites: (string | undefined)[];
   readonly #rules: (MatchedRule | undefined)[];
 
   constructor(sections: RuleTableSections) {
     this.#s = sections;
-    this.count = sections.nodes.length / Node.words;
-    this.#composites = new Array(this.count);
-    this.#rules = new Array(this.count);
+    const count = sections.nodes.length / Node.words;
+    this.#composites = new Array(count);
+    this.#rules = new Array(count);
   }
 
   /** `NodeFlag`s, and the unit from bit 8 on. */

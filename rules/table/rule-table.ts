@@ -1,12 +1,12 @@
+import { Node, NodeFlag, openRuleTable, type RuleTableSections } from '../bytes/rule-table-format.ts';
+import { hashSeed, hashText, hashUnit, PairIndex } from '../bytes/rule-table-hash.ts';
+import { unitsEqual } from '../bytes/rule-table-text.ts';
 import type { MatchedRule, RuleMatch, RuleMatcher } from '../match-result.ts';
 import type { Entry } from '../request.ts';
 import { WildcardIndex } from '../wildcards/wildcard-index.ts';
-import { MatchKind, MatchPath } from './metric-key.ts';
+import { MatchKind, MatchPath } from './match-path.ts';
 import { rlconfigLines } from './rlconfig.ts';
-import { Node, NodeFlag, openRuleTable, type RuleTableSections } from './rule-table-format.ts';
-import { hashSeed, hashText, hashUnit, PairIndex } from './rule-table-hash.ts';
 import { RuleNodes } from './rule-table-nodes.ts';
-import { unitsEqual } from './rule-table-text.ts';
 
 const underscore = 0x5f;
 
@@ -44,14 +44,6 @@ export class RuleTable implements RuleMatcher {
 
   hasDomain(domain: string): boolean {
     return this.#findDomain(domain) >= 0;
-  }
-
-  /** Sorted. */
-  domains(): string[] {
-    const domains: string[] = [];
-    for (let n = 0; n < this.domainCount; n++)
-      domains.push(this.#rules.readComposite(this.#rules.sortedChild(0, n)));
-    return domains;
   }
 
   /** A line for each rule with a limit, as the debug listener's `/rlconfig` shows them. Lazy. */

@@ -1,8 +1,8 @@
 import type { RateLimit, Rule, RuleSource } from '../model.ts';
 import type { RuleErrorCode } from '../rule-error.ts';
 import { type RuleError, RuleErrorList } from '../rule-error.ts';
-import { metadataProblem } from './validate-metadata.ts';
-import { unitFromText } from './validate-unit.ts';
+import { metadataProblem } from './metadata-problem.ts';
+import { unitFromText } from './unit-from-text.ts';
 
 export interface ValidationOptions {
   /** Whether several sources may add rules to one domain. */

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { State } from '../table/rule-table-format.ts';
+import { State } from '../bytes/rule-table-format.ts';
 import { AutomatonCompiler } from './compile-automaton.ts';
 import { childState } from './wildcard-automaton.ts';
 import { Occurrences } from './wildcard-occurrences.ts';

@@ -1,5 +1,5 @@
-import { UnitList, WordList } from '../table/compile-lists.ts';
-import { State } from '../table/rule-table-format.ts';
+import { UnitList, WordList } from '../bytes/compile-lists.ts';
+import { State } from '../bytes/rule-table-format.ts';
 import { childState } from './wildcard-automaton.ts';
 
 /** A text to find, and the number it is reported by. */

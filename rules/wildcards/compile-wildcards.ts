@@ -3,11 +3,11 @@
  * prefix, then its suffix, then, among the patterns that share both, the literal between the stars that fewest have.
  */
 
-import { type StringPool, WordList } from '../table/compile-lists.ts';
-import { noNode, type RuleTableSections } from '../table/rule-table-format.ts';
-import { hashSeed, hashText, hashTextBackwards } from '../table/rule-table-hash.ts';
+import { type StringPool, WordList } from '../bytes/compile-lists.ts';
+import { compilePairIndex } from '../bytes/compile-pair-index.ts';
+import { noNode, type RuleTableSections } from '../bytes/rule-table-format.ts';
+import { hashSeed, hashText, hashTextBackwards } from '../bytes/rule-table-hash.ts';
 import { AutomatonCompiler } from './compile-automaton.ts';
-import { compilePairIndex } from './compile-pair-index.ts';
 
 export interface Wildcard {
   node: number;

@@ -1,4 +1,4 @@
-import { State } from '../table/rule-table-format.ts';
+import { State } from '../bytes/rule-table-format.ts';
 
 /** The child of a state for one code unit, or -1. Labels of children ascend, so this is a binary search. */
 export function childState(states: Int32Array, labels: Uint16Array, state: number, unit: number): number {

@@ -4,6 +4,8 @@
  * number of patterns, never by the product of both: prefixes and suffixes are looked up by hash, literals are found in
  * one pass over the text, and a candidate is checked by binary search in the literals' positions.
  */
+
+import { grownWords } from '../bytes/grown-words.ts';
 import {
   Bucket,
   Group,
@@ -13,9 +15,9 @@ import {
   Prefix,
   type RuleTableSections,
   Suffix,
-} from '../table/rule-table-format.ts';
-import { hashSeed, hashUnit, PairIndex } from '../table/rule-table-hash.ts';
-import { unitsEqual } from '../table/rule-table-text.ts';
+} from '../bytes/rule-table-format.ts';
+import { hashSeed, hashUnit, PairIndex } from '../bytes/rule-table-hash.ts';
+import { unitsEqual } from '../bytes/rule-table-text.ts';
 import { Occurrences } from './wildcard-occurrences.ts';
 
 /** Searches the levels of one table; one lookup at a time. */
@@ -154,9 +156,7 @@ export class WildcardIndex {
 
   #addSuffix(suffix: number): void {
     if (this.#suffixCount === this.#matchedSuffixes.length) {
-      const larger = new Int32Array(this.#suffixCount * 2);
-      larger.set(this.#matchedSuffixes);
-      this.#matchedSuffixes = larger;
+      this.#matchedSuffixes = grownWords(this.#matchedSuffixes);
     }
     this.#matchedSuffixes[this.#suffixCount++] = suffix;
     this.#suffixStamps[suffix] = this.#pass;

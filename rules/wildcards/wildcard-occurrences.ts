@@ -2,7 +2,9 @@
  * Where the literals of one level occur in a text: found in one pass by the level's automaton, then held as one
  * ascending list of positions a literal. The arrays are used again for the next text.
  */
-import { State } from '../table/rule-table-format.ts';
+
+import { grownWords } from '../bytes/grown-words.ts';
+import { State } from '../bytes/rule-table-format.ts';
 import { childState } from './wildcard-automaton.ts';
 
 /** Room for more hits than this is given back after use: only texts made for the purpose need it. */
@@ -101,13 +103,13 @@ export class Occurrences {
     if (this.#stamps[literal] !== this.#pass) {
       this.#stamps[literal] = this.#pass;
       this.#counts[literal] = 0;
-      if (this.foundCount === this.found.length) this.found = grown(this.found);
+      if (this.foundCount === this.found.length) this.found = grownWords(this.found);
       this.found[this.foundCount++] = literal;
     }
     this.#counts[literal] = this.#counts[literal]! + 1;
     if (this.#hitCount === this.#hitLiterals.length) {
-      this.#hitLiterals = grown(this.#hitLiterals);
-      this.#hitStarts = grown(this.#hitStarts);
+      this.#hitLiterals = grownWords(this.#hitLiterals);
+      this.#hitStarts = grownWords(this.#hitStarts);
     }
     this.#hitLiterals[this.#hitCount] = literal;
     this.#hitStarts[this.#hitCount++] = start;
@@ -135,10 +137,4 @@ export class Occurrences {
       this.#hitStarts = new Int32Array(64);
     }
   }
-}
-
-function grown(list: Int32Array): Int32Array<ArrayBuffer> {
-  const larger = new Int32Array(list.length * 2);
-  larger.set(list);
-  return larger;
 }

@@ -1,6 +1,11 @@
+import { readEscape } from './escapes.ts';
+
 /**
  * Walks over YAML text line by line and reads the scalars that can be read with certainty.
  * What it is not certain of it refuses by throwing `Uncertain`; the complete parser then decides.
+ *
+ * Long because every method moves the same position in the same text, at a few nanoseconds a character: parts would hand
+ * that position to and fro.
  */
 
 /** Thrown where the fast reader gives up. `problem` says what is wrong when something surely is. */
@@ -27,6 +32,7 @@ const TAB = 9;
 const LINE_FEED = 10;
 const CARRIAGE_RETURN = 13;
 const SPACE = 32;
+const EXCLAMATION = 33;
 const DOUBLE_QUOTE = 34;
 const HASH = 35;
 const SINGLE_QUOTE = 39;
@@ -43,15 +49,6 @@ const startsPlain = new Uint8Array(128);
 for (const char of 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_./<($^=~+;') {
   startsPlain[char.charCodeAt(0)] = 1;
 }
-
-const escapes: Partial<Record<string, string>> = {
-  '"': '"',
-  '\\': '\\',
-  '/': '/',
-  n: '\n',
-  t: '\t',
-  r: '\r',
-};
 
 export class YamlCursor {
   readonly text: string;
@@ -185,11 +182,62 @@ export class YamlCursor {
       if (char === 0x2c || char === 0x5d || char === 0x7d) break; // , ] }
       if (char === HASH && last !== pos) break;
       if (char === COLON && this.isBlank(pos + 1)) break;
-      if (char === TAB || char === COLON || char === 0x3f || char === 0x5b || char === 0x7b) this.unsure(); // : ? [ {
+      if (char === COLON && startsPlain[text.charCodeAt(pos + 1)] !== 1) this.unsure();
+      if (char === TAB || char === 0x3f || char === 0x5b || char === 0x7b) this.unsure(); // ? [ {
       last = pos + 1;
     }
     this.pos = last;
     return last;
+  }
+
+  /**
+   * Reads on in a plain scalar of a block whose first line ends at `firstEnd`, when lines indented more than `column` continue it;
+   * the cursor is at such a line. Leaves it at the content behind the scalar.
+   */
+  readPlainLines(start: number, firstEnd: number, column: number): { end: number; text: string } {
+    let end = firstEnd;
+    let folded = this.text.slice(start, end);
+    while (this.column > column) {
+      const gap = this.text.slice(end, this.lineStart);
+      if (gap.includes('#')) break;
+      if (this.peek() === COLON && this.isBlankOrTab(this.pos + 1)) this.unsure();
+      const from = this.pos;
+      end = this.readPlain();
+      folded += foldedBreaks(lineFeedsIn(gap)) + this.text.slice(from, end);
+      while (isSpaceOrTab(this.peek())) this.pos++;
+      if (this.peek() === COLON) this.fail('mapping values are not allowed in this context');
+      this.endLine();
+    }
+    return { end, text: folded };
+  }
+
+  /** Reads on in a plain scalar inside brackets from the end of its first line. Undefined if it has no other. */
+  readFlowPlainLines(start: number, firstEnd: number): { end: number; text: string } | undefined {
+    let end = firstEnd;
+    let folded: string | undefined;
+    for (;;) {
+      this.skipSpaces();
+      const breaks = this.#skipBlankLines();
+      if (breaks === 0 || this.column < 0 || endsFlowPlain(this.peek())) break;
+      if (!continuesFlowPlain(this.peek())) this.unsure();
+      const from = this.pos;
+      folded ??= this.text.slice(start, end);
+      end = this.readFlowPlain();
+      folded += foldedBreaks(breaks) + this.text.slice(from, end);
+    }
+    return folded === undefined ? undefined : { end, text: folded };
+  }
+
+  /** Goes from the end of a line to the next line that is not empty; returns the number of line breaks between. */
+  #skipBlankLines(): number {
+    let breaks = 0;
+    for (;;) {
+      if (this.peek() === CARRIAGE_RETURN) this.pos++;
+      if (this.peek() !== LINE_FEED) return breaks;
+      breaks++;
+      this.startLine(this.pos + 1);
+      if (this.column < 0) return breaks;
+    }
   }
 
   isBlankOrTab(offset: number): boolean {
@@ -238,16 +286,25 @@ export class YamlCursor {
     this.#decodeQuoted(start, quote);
   }
 
+  /** Reads `!`, `!name` or `!!name`, as written; leaves `pos` behind the spaces that follow. */
+  readTag(): string {
+    const { text } = this;
+    const start = this.pos++;
+    const isShort = text.charCodeAt(this.pos) === EXCLAMATION;
+    if (isShort) this.pos++;
+    const nameStart = this.pos;
+    while (isNameCharacter(this.peek())) this.pos++;
+    if (!this.isBlank(this.pos) || (isShort && this.pos === nameStart)) this.unsure();
+    const tag = text.slice(start, this.pos);
+    this.skipSpaces();
+    return tag;
+  }
+
   /** Reads the name behind `&` or `*`. */
   readAnchorName(): string {
     const { text } = this;
     const start = ++this.pos;
-    for (;;) {
-      const char = text.charCodeAt(this.pos);
-      const isLetter = (char | 32) >= 97 && (char | 32) <= 122;
-      if (!isLetter && !(char >= 48 && char <= 57) && char !== 95 && char !== MINUS) break;
-      this.pos++;
-    }
+    while (isNameCharacter(this.peek())) this.pos++;
     if (this.pos === start) this.unsure();
     return text.slice(start, this.pos);
   }
@@ -261,15 +318,14 @@ export class YamlCursor {
       if (char === LINE_FEED || char === CARRIAGE_RETURN) {
         decoded += text.slice(from, this.#blanksBefore(pos, from));
         const next = this.#afterBlankLines(pos);
-        decoded += next.breaks > 1 ? '\n'.repeat(next.breaks - 1) : ' ';
+        decoded += foldedBreaks(next.breaks);
         from = next.offset;
         pos = from - 1;
       } else if (char === BACKSLASH && quote === DOUBLE_QUOTE) {
-        const escaped = escapes[text.charAt(pos + 1)];
-        if (escaped === undefined) this.unsure();
-        decoded += text.slice(from, pos) + escaped;
-        pos++;
-        from = pos + 1;
+        const escaped = this.#readEscape(pos);
+        decoded += text.slice(from, pos) + escaped.text;
+        from = escaped.end;
+        pos = from - 1;
       } else if (char === quote) {
         decoded += text.slice(from, pos);
         if (quote === DOUBLE_QUOTE || text.charCodeAt(pos + 1) !== SINGLE_QUOTE) {
@@ -283,6 +339,18 @@ export class YamlCursor {
       }
     }
     throw new Uncertain({ text: 'found unexpected end of stream', offset: start - 1, noticedAt: end });
+  }
+
+  /** The escape whose backslash is at `offset`. An escaped line break leaves nothing but the empty lines behind it. */
+  #readEscape(offset: number): { text: string; end: number } {
+    const { text } = this;
+    const char = text.charCodeAt(offset + 1);
+    if (char === LINE_FEED || char === CARRIAGE_RETURN) {
+      const next = this.#afterBlankLines(offset + 1);
+      return { text: '\n'.repeat(next.breaks - 1), end: next.offset };
+    }
+    const escaped = readEscape(text, offset);
+    return typeof escaped === 'string' ? this.fail(escaped, offset) : escaped;
   }
 
   /** Where the spaces and tabs before `offset` begin, not before `from`. */
@@ -317,6 +385,33 @@ export class YamlCursor {
     const at = this.text.indexOf('\n', offset);
     return at < 0 ? this.end : at;
   }
+}
+
+/** Letters, digits, `_` and `-`. */
+function isNameCharacter(char: number): boolean {
+  const isLetter = (char | 32) >= 97 && (char | 32) <= 122;
+  return isLetter || (char >= 48 && char <= 57) || char === 95 || char === MINUS;
+}
+
+/** What a number of line breaks inside a scalar stands for. */
+function foldedBreaks(breaks: number): string {
+  return breaks > 1 ? '\n'.repeat(breaks - 1) : ' ';
+}
+
+function lineFeedsIn(text: string): number {
+  let count = 0;
+  for (let at = text.indexOf('\n'); at >= 0; at = text.indexOf('\n', at + 1)) count++;
+  return count;
+}
+
+/** `#`, `,`, `]`, `}` at the beginning of a line inside brackets, or the end of the text. */
+function endsFlowPlain(char: number): boolean {
+  return char === HASH || char === 0x2c || char === 0x5d || char === 0x7d || Number.isNaN(char);
+}
+
+/** Anything but `:`, `?`, `[`, `{`, which take thought. */
+function continuesFlowPlain(char: number): boolean {
+  return char !== COLON && char !== 0x3f && char !== 0x5b && char !== 0x7b;
 }
 
 function isSpaceOrTab(char: number): boolean {

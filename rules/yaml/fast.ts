@@ -1,15 +1,21 @@
+/**
+ * Reads the YAML that rule files are written in: block and flow collections, all scalars, comments, anchors, aliases
+ * and short tags. What it accepts means the same to a complete parser; everything else it leaves to one.
+ *
+ * Long because it is one recursive descent: block and flow collections call each other, and share the tape, the depth
+ * and the anchor that waits for its node. Their characters and lines are the cursor's.
+ */
+import { readBlockScalar } from './block-scalar.ts';
 import { type SyntaxProblem, Uncertain, YamlCursor } from './cursor.ts';
 import { NodeKind, YamlTape } from './tape.ts';
 
-/**
- * Reads the YAML that rule files are written in: block and flow collections, scalars of one line, comments, anchors
- * and aliases. What it accepts means the same to a complete parser; everything else it leaves to one.
- */
+/** `problem` is given when something is surely wrong. */
 export type FastReading = { tape: YamlTape } | { tape: undefined; problem: SyntaxProblem | undefined };
 
 const LINE_FEED = 10;
 const CARRIAGE_RETURN = 13;
 const SPACE = 32;
+const EXCLAMATION = 33;
 const DOUBLE_QUOTE = 34;
 const HASH = 35;
 const AMPERSAND = 38;
@@ -18,9 +24,11 @@ const ASTERISK = 42;
 const COMMA = 44;
 const MINUS = 45;
 const COLON = 58;
+const GREATER = 62;
 const OPEN_BRACKET = 91;
 const CLOSE_BRACKET = 93;
 const OPEN_BRACE = 123;
+const BAR = 124;
 const CLOSE_BRACE = 125;
 
 /** Line breaks that YAML 1.1 knows and 1.2 does not, or that nobody writes. */
@@ -45,6 +53,8 @@ class FastReader {
   readonly #anchors = new Map<string, number>();
   /** The anchor read before the node that comes next. */
   #anchor: string | undefined;
+  /** The tag read before it. */
+  #tag: string | undefined;
   #depth = 0;
 
   constructor(text: string) {
@@ -64,7 +74,7 @@ class FastReader {
       this.#readFlow();
       cursor.endLine();
     } else {
-      this.#readBlock();
+      this.#readBlock(-1);
     }
     if (cursor.column >= 0) this.#refuseMoreThanOne(char);
     return this.#tape;
@@ -90,11 +100,12 @@ class FastReader {
     }
   }
 
-  /** A map or list whose first character is at the cursor, at the beginning of a line's content. */
-  #readBlock(): void {
+  /** What begins a line at the cursor, inside what begins at column `parent`; of the whole document a map or list. */
+  #readBlock(parent: number): void {
     const cursor = this.#cursor;
-    if (cursor.peek() === MINUS && cursor.isBlank(cursor.pos + 1)) this.#readList(cursor.column);
+    if (this.#atListItem()) this.#readList(cursor.column);
     else if (cursor.atKey()) this.#readMap(cursor.column);
+    else if (parent >= 0) this.#readInline(parent);
     else cursor.unsure();
   }
 
@@ -137,15 +148,18 @@ class FastReader {
     const cursor = this.#cursor;
     const afterColon = cursor.pos;
     cursor.skipSpaces();
-    if (cursor.peek() === AMPERSAND) this.#readAnchor();
+    this.#readProperties();
     if (!cursor.atLineEnd()) {
-      this.#readInline();
+      this.#readInline(column);
       if (cursor.column > column) this.#refuseDeeperLine();
       return;
     }
     cursor.toContent();
-    if (cursor.column > column || (cursor.column === column && this.#atListItem())) this.#readBlock();
-    else this.#addNull(afterColon);
+    if (cursor.column > column || (cursor.column === column && this.#atListItem())) {
+      this.#readBlock(column);
+    } else {
+      this.#addNull(afterColon);
+    }
     if (cursor.column > column) this.#refuseMisaligned('did not find expected key');
   }
 
@@ -163,42 +177,61 @@ class FastReader {
     const cursor = this.#cursor;
     const afterDash = ++cursor.pos;
     cursor.skipSpaces();
-    const isAnchored = cursor.peek() === AMPERSAND;
-    if (isAnchored) this.#readAnchor();
+    this.#readProperties();
     if (cursor.atLineEnd()) {
       cursor.toContent();
-      if (cursor.column > column) this.#readBlock();
+      if (cursor.column > column) this.#readBlock(column);
       else this.#addNull(afterDash);
       return;
     }
-    if (this.#atListItem()) cursor.unsure();
-    if (cursor.atKey()) {
-      if (isAnchored) cursor.unsure(); // the anchor names the key, not the map
-      this.#readMap(cursor.pos - cursor.lineStart);
+    const isList = this.#atListItem();
+    if (isList || cursor.atKey()) {
+      if (this.#hasProperties()) cursor.unsure(); // they belong to the key, not to the map
+      if (isList) this.#readList(cursor.pos - cursor.lineStart);
+      else this.#readMap(cursor.pos - cursor.lineStart);
       return;
     }
-    this.#readInline();
+    this.#readInline(column);
     if (cursor.column > column) cursor.unsure();
   }
 
-  /** A value that stands on the line of its key or dash; leaves the cursor at the next line's content. */
-  #readInline(): void {
+  /** A value that stands on the line of its key or dash, which are at `column`; leaves the cursor behind it. */
+  #readInline(column: number): void {
     const cursor = this.#cursor;
     const char = cursor.peek();
+    if (char === BAR || char === GREATER) {
+      this.#readBlockScalar(column);
+      return;
+    }
     if (char === OPEN_BRACE || char === OPEN_BRACKET) this.#readFlow();
     else if (char === DOUBLE_QUOTE || char === SINGLE_QUOTE) this.#readQuotedValue(char);
     else if (char === ASTERISK) this.#readAlias();
-    else if (cursor.atPlain()) this.#readPlainValue();
-    else this.#refuseStart(char);
+    else if (cursor.atPlain()) {
+      this.#readPlainValue(column);
+      return;
+    } else this.#refuseStart(char);
     cursor.endLine();
   }
 
-  #readPlainValue(): void {
+  #readPlainValue(column: number): void {
     const cursor = this.#cursor;
     const start = cursor.pos;
-    this.#named(this.#tape.addSlice(start, cursor.readPlain(), true));
+    const end = cursor.readPlain();
+    const node = this.#named(this.#tape.addSlice(start, end, true));
     cursor.skipSpaces();
     if (cursor.peek() === COLON) cursor.fail('mapping values are not allowed in this context');
+    cursor.endLine();
+    if (cursor.column <= column) return;
+    const longer = cursor.readPlainLines(start, end, column);
+    if (longer.end !== end) this.#tape.lengthen(node, longer);
+  }
+
+  #readBlockScalar(column: number): void {
+    const cursor = this.#cursor;
+    const start = cursor.pos;
+    const { end, text } = readBlockScalar(cursor, column);
+    this.#named(this.#tape.addScalar({ start, end, plain: false, text }));
+    if (cursor.column > column) cursor.unsure();
   }
 
   #readQuotedValue(quote: number): void {
@@ -210,7 +243,7 @@ class FastReader {
   #readAlias(): void {
     const cursor = this.#cursor;
     const start = cursor.pos;
-    if (this.#anchor !== undefined) cursor.unsure();
+    if (this.#hasProperties()) cursor.unsure();
     const name = cursor.readAnchorName();
     const target = this.#anchors.get(name);
     if (target === undefined || this.#tape.isOpen(target)) cursor.unsure();
@@ -224,8 +257,24 @@ class FastReader {
     cursor.skipSpaces();
   }
 
+  /** An anchor and a tag in either order, and the spaces behind them. */
+  #readProperties(): void {
+    const cursor = this.#cursor;
+    for (;;) {
+      const char = cursor.peek();
+      if (char === AMPERSAND && this.#anchor === undefined) this.#readAnchor();
+      else if (char === EXCLAMATION && this.#tag === undefined) this.#tag = cursor.readTag();
+      else return;
+    }
+  }
+
+  #hasProperties(): boolean {
+    return this.#anchor !== undefined || this.#tag !== undefined;
+  }
+
   /** A value in brackets, of any number of lines, or a scalar inside one. */
   #readFlow(): void {
+    this.#readProperties();
     const char = this.#cursor.peek();
     if (char === OPEN_BRACE) this.#readFlowMap();
     else if (char === OPEN_BRACKET) this.#readFlowList();
@@ -237,8 +286,12 @@ class FastReader {
   #readFlowPlain(): void {
     const cursor = this.#cursor;
     const start = cursor.pos;
+    if (this.#atListItem()) cursor.fail('did not find expected node content');
     if (!cursor.atPlain()) cursor.unsure();
-    this.#named(this.#tape.addSlice(start, cursor.readFlowPlain(), true));
+    const end = cursor.readFlowPlain();
+    const node = this.#named(this.#tape.addSlice(start, end, true));
+    const longer = cursor.readFlowPlainLines(start, end);
+    if (longer !== undefined) this.#tape.lengthen(node, longer);
   }
 
   #readFlowMap(): void {
@@ -270,6 +323,7 @@ class FastReader {
       cursor.readQuoted(char);
       this.#addQuoted(start);
     } else {
+      if (this.#atListItem()) cursor.fail('did not find expected node content');
       if (!cursor.atPlain()) cursor.unsure();
       this.#tape.addSlice(start, cursor.readFlowPlain(), true);
     }
@@ -297,12 +351,10 @@ class FastReader {
   /** Goes behind the comma that separates members, or to the bracket that follows the last one. */
   #isLast(opened: number, closing: number): boolean {
     const cursor = this.#cursor;
-    const { lineStart } = cursor;
     this.#skipFlowSpace(opened);
     const char = cursor.peek();
     if (char === closing) return true;
     if (char !== COMMA) {
-      if (lineStart !== cursor.lineStart) cursor.unsure(); // a plain scalar may go on here
       if (char === COLON && closing === CLOSE_BRACKET) cursor.unsure(); // a map of one pair
       this.#refuseOpenBracket(opened, cursor.pos);
     }
@@ -368,7 +420,7 @@ class FastReader {
   }
 
   #addNull(offset: number): void {
-    if (this.#anchor !== undefined) this.#cursor.unsure();
+    if (this.#hasProperties()) this.#cursor.unsure();
     this.#tape.addSlice(offset, offset, true);
   }
 
@@ -378,11 +430,15 @@ class FastReader {
     return this.#tape.addScalar({ start: start + 1, end: pos - 1, plain: false, text: decoded });
   }
 
-  /** Gives the anchor that was read, if any, to the node it stands before. */
+  /** Gives the anchor and the tag that were read, if any, to the node they stand before. */
   #named(node: number): number {
     if (this.#anchor !== undefined) {
       this.#anchors.set(this.#anchor, node);
       this.#anchor = undefined;
+    }
+    if (this.#tag !== undefined) {
+      this.#tape.setTag(node, this.#tag);
+      this.#tag = undefined;
     }
     return node;
   }

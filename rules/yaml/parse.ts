@@ -1,5 +1,5 @@
+import { readComplete } from './complete.ts';
 import type { SyntaxProblem } from './cursor.ts';
-import { readComplete } from './events.ts';
 import { readFast } from './fast.ts';
 import { YamlTape } from './tape.ts';
 

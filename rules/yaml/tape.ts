@@ -11,6 +11,9 @@ const WORDS = 3;
 const PLAIN = 4;
 const TEXT_SHIFT = 3;
 
+/** Maps and lists in each other, aliases followed; the Go service stops at 10,000. */
+export const maxYamlDepth = 400;
+
 export const NodeKind = { MAP: 0, LIST: 1, SCALAR: 2, ALIAS: 3 } as const;
 export type NodeKind = (typeof NodeKind)[keyof typeof NodeKind];
 
@@ -59,6 +62,14 @@ export class YamlTape {
     return this.#add(start, end, NodeKind.SCALAR | (plain ? PLAIN : 0) | (number << TEXT_SHIFT));
   }
 
+  /** Gives a scalar more text than the line that it was added with. */
+  lengthen(node: number, { end, text }: { end: number; text: string }): void {
+    const at = node * WORDS;
+    const number = this.#texts.push(text);
+    this.#words[at + 1] = end;
+    this.#words[at + 2] = ((this.#words[at + 2] ?? 0) & (PLAIN | 3)) | (number << TEXT_SHIFT);
+  }
+
   addAlias(start: number, target: number): number {
     return this.#add(start, target, NodeKind.ALIAS);
   }
@@ -81,6 +92,11 @@ export class YamlTape {
     if (this.kind(node) !== NodeKind.SCALAR || this.isPlain(node)) return start;
     const before = this.source.charAt(start - 1);
     return before === '"' || before === "'" ? start - 1 : start;
+  }
+
+  /** Offset behind the last character of a scalar. */
+  end(node: number): number {
+    return this.#words[node * WORDS + 1] ?? 0;
   }
 
   /** The node behind this one and everything inside it. */

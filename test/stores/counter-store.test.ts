@@ -1,14 +1,14 @@
 import { afterAll, beforeAll, describe } from 'vitest';
-import { MemoryStore } from '../../limiter/stores/memory/memory-store.ts';
 import { systemClock } from '../../process/clock.ts';
 import { describeWithServer } from '../support/describe-with-server.ts';
 import { redisProgram } from '../support/find-server.ts';
+import { openMemoryStore } from '../support/open-memory-store.ts';
 import { type RedisServer, startRedis } from '../support/redis-server.ts';
 import { openRedisStore } from '../support/redis-stores.ts';
 import { closedStoreSuite, counterStoreSuite } from './counter-store.suite.ts';
 
 describe('memory', () => {
-  const open = async () => new MemoryStore({ clock: systemClock });
+  const open = async () => openMemoryStore({ clock: systemClock });
   counterStoreSuite(open);
   closedStoreSuite(open);
 });

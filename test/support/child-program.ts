@@ -45,6 +45,10 @@ export class ChildProgram {
     return this.process.pid;
   }
 
+  get running(): boolean {
+    return !this.#exited;
+  }
+
   /** Everything printed so far on both streams. */
   get output(): string {
     return this.#output;

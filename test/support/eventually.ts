@@ -1,12 +1,15 @@
 /** Repeats an assertion until it holds; rejects with its last error when time is up. */
-export async function eventually(assertion: () => Promise<void> | void, timeoutMs = 10_000): Promise<void> {
+export async function eventually(
+  assertion: () => Promise<void> | void,
+  { timeoutMs = 10_000, intervalMs = 50 } = {},
+): Promise<void> {
   const deadlineMs = performance.now() + timeoutMs;
   for (;;) {
     try {
       return await assertion();
     } catch (error) {
       if (performance.now() > deadlineMs) throw error;
-      await new Promise((resolve) => setTimeout(resolve, 50));
+      await new Promise((resolve) => setTimeout(resolve, intervalMs));
     }
   }
 }

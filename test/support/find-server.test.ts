@@ -1,20 +1,19 @@
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { beforeEach, describe, expect, it } from 'vitest';
 import { findServer } from './find-server.ts';
+import { temporaryFolder } from './temporary-folder.ts';
 
 const program = { command: 'weir-test-server', variable: 'WEIR_TEST_SERVER' };
 let folder: string;
 let path: string;
 
-beforeAll(() => {
-  folder = mkdtempSync(join(tmpdir(), 'weir-find-'));
+beforeEach(() => {
+  folder = temporaryFolder();
   path = join(folder, program.command);
   writeFileSync(path, '#!/bin/sh\n', { mode: 0o755 });
   writeFileSync(join(folder, 'plain'), '');
 });
-afterAll(() => rmSync(folder, { recursive: true }));
 
 describe('findServer', () => {
   it('takes what the variable names', () => {

@@ -65,7 +65,7 @@ export function composite(rule: { key: string; value: string }): string {
 }
 
 /** Each `*` matches zero or more characters: any split of the text will do. */
-export function matchesPattern(pattern: string, text: string): boolean {
+function matchesPattern(pattern: string, text: string): boolean {
   if (pattern === '') return text === '';
   if (pattern[0] !== '*') return pattern[0] === text[0] && matchesPattern(pattern.slice(1), text.slice(1));
   for (let skipped = 0; skipped <= text.length; skipped++) {

@@ -1,10 +1,9 @@
-import { type ChildProcess, spawn } from 'node:child_process';
-import { once } from 'node:events';
 import { existsSync, mkdtempSync, rmSync } from 'node:fs';
 import { connect } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { ChildProgram } from './child-program.ts';
 import { freePort } from './free-port.ts';
 
 export interface RedisServerOptions {
@@ -23,7 +22,7 @@ export class RedisServer {
   readonly socketPath: string;
   readonly #options: RedisServerOptions;
   readonly #folder: string;
-  #process: ChildProcess | undefined;
+  #program: ChildProgram | undefined;
 
   constructor(options: RedisServerOptions, port: number) {
     this.#options = options;
@@ -33,7 +32,7 @@ export class RedisServer {
   }
 
   get pid(): number | undefined {
-    return this.#process?.pid;
+    return this.#program?.process.pid;
   }
 
   /** Starts it again on the same port after `kill`; resolves once it answers. */
@@ -41,27 +40,25 @@ export class RedisServer {
     const { path, unixSocket = false, args = [] } = this.#options;
     const listen = ['--bind', '127.0.0.1', '--port', String(this.port), '--dir', this.#folder];
     const socket = unixSocket ? ['--unixsocket', this.socketPath] : [];
-    const child = spawn(path, [...listen, ...socket, '--save', '', '--appendonly', 'no', ...args], {
-      stdio: ['ignore', 'pipe', 'inherit'],
+    const keepNothing = ['--save', '', '--appendonly', 'no'];
+    const program = new ChildProgram({
+      command: path,
+      args: [...listen, ...socket, ...keepNothing, ...args],
     });
-    this.#process = child;
-    let output = '';
-    child.stdout.on('data', (data) => {
-      output += data;
-    });
+    this.#program = program;
     for (let attempt = 0; !(await this.#accepts()); attempt += 1) {
-      if (child.exitCode !== null || attempt > 500) throw new Error(`redis-server did not start:\n${output}`);
+      if (!program.running || attempt > 500)
+        throw new Error(`redis-server did not start:\n${program.output}`);
       await sleep(20);
     }
   }
 
   /** Sends a signal to this one process; resolves when it is gone, unless the signal only stops or continues it. */
   async kill(signal: 'SIGKILL' | 'SIGTERM' | 'SIGSTOP' | 'SIGCONT'): Promise<void> {
-    const child = this.#process;
-    if (child === undefined || child.exitCode !== null || child.signalCode !== null) return;
-    const exited = once(child, 'exit');
-    child.kill(signal);
-    if (signal === 'SIGKILL' || signal === 'SIGTERM') await exited;
+    const program = this.#program;
+    if (program === undefined || !program.running) return;
+    if (signal === 'SIGKILL' || signal === 'SIGTERM') await program.stop(signal);
+    else program.process.kill(signal);
   }
 
   async stop(): Promise<void> {

@@ -2,7 +2,6 @@ import {
   appendFileSync,
   chmodSync,
   mkdirSync,
-  mkdtempSync,
   renameSync,
   rmSync,
   symlinkSync,
@@ -10,10 +9,11 @@ import {
   watch,
   writeFileSync,
 } from 'node:fs';
-import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
-import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { eventually } from '../../../test/support/eventually.ts';
 import { ManualTimers } from '../../../test/support/manual-timers.ts';
+import { temporaryFolder } from '../../../test/support/temporary-folder.ts';
 import { ConfigSourceError } from '../config-source.ts';
 import { ChangeWatch } from './change-watch.ts';
 import { fileLayout } from './file-layout.ts';
@@ -27,14 +27,11 @@ let timers: ManualTimers;
 let told: string[];
 
 beforeEach(() => {
-  base = mkdtempSync(join(tmpdir(), 'weir-watch-'));
+  base = temporaryFolder();
   timers = new ManualTimers();
   told = [];
 });
-afterEach(() => {
-  changeWatch?.close();
-  rmSync(base, { recursive: true, force: true });
-});
+afterEach(() => changeWatch?.close());
 
 function startWatch(root: string, watchRoot: boolean): void {
   const paths = {
@@ -54,8 +51,7 @@ function startWatch(root: string, watchRoot: boolean): void {
 }
 
 const at = (path: string) => join(base, path);
-const toldOf = (line: string) =>
-  vi.waitFor(() => expect(told).toContain(line), { interval: 2, timeout: 5000 });
+const toldOf = (line: string) => eventually(() => expect(told).toContain(line), { intervalMs: 2 });
 
 function write(path: string): void {
   mkdirSync(dirname(at(path)), { recursive: true });
@@ -152,7 +148,7 @@ describe('ChangeWatch of the app directory', () => {
     timers.advance(checkIntervalMs);
     mkdirSync(at('root/config'));
     told = [];
-    await vi.waitFor(() => {
+    await eventually(() => {
       timers.advance(checkIntervalMs);
       expect(told).toEqual(['found', 'changed (any)']);
     });
@@ -188,7 +184,7 @@ describe('ChangeWatch of the app directory behind a symbolic link', () => {
     relink('v1', 'current');
     startWatch('current', false);
     relink('v2', 'current');
-    await vi.waitFor(() => {
+    await eventually(() => {
       timers.advance(checkIntervalMs);
       expect(told).toEqual(['changed (any)']);
     });
@@ -255,7 +251,7 @@ describe('ChangeWatch of the root', () => {
     relink('p1', 'parent');
     startWatch('parent/current', true);
     relink('p2', 'parent');
-    await vi.waitFor(() => {
+    await eventually(() => {
       timers.advance(checkIntervalMs);
       expect(told).toEqual(['changed (any)']);
     });

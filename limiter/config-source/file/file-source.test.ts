@@ -1,6 +1,5 @@
 import {
   mkdirSync,
-  mkdtempSync,
   readlinkSync,
   renameSync,
   rmSync,
@@ -10,13 +9,14 @@ import {
   watch,
   writeFileSync,
 } from 'node:fs';
-import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
-import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { type Clock, systemClock } from '../../../process/clock.ts';
 import { systemTimers, type Timers } from '../../../process/timers.ts';
 import { formatRuleError } from '../../../rules/rule-error.ts';
+import { eventually } from '../../../test/support/eventually.ts';
 import { ManualTimers } from '../../../test/support/manual-timers.ts';
+import { temporaryFolder } from '../../../test/support/temporary-folder.ts';
 import { ConfigSourceError, type LoadedRules } from '../config-source.ts';
 import type { RuntimePaths } from './file-layout.ts';
 import { FileConfigSource, type FileSourceLimits } from './file-source.ts';
@@ -28,13 +28,10 @@ let source: FileConfigSource | undefined;
 let events: Event[];
 
 beforeEach(() => {
-  root = mkdtempSync(join(tmpdir(), 'weir-source-'));
+  root = temporaryFolder();
   events = [];
 });
-afterEach(async () => {
-  await source?.close();
-  rmSync(root, { recursive: true, force: true });
-});
+afterEach(() => source?.close());
 
 interface Setup {
   paths?: Partial<RuntimePaths>;
@@ -70,7 +67,7 @@ async function start(setup: Setup = {}): Promise<void> {
 
 /** Waits for the next event and takes it. */
 async function next(): Promise<Event> {
-  await vi.waitFor(() => expect(events).not.toEqual([]), { interval: 5, timeout: 10_000 });
+  await eventually(() => expect(events).not.toEqual([]), { intervalMs: 5 });
   return events.shift()!;
 }
 

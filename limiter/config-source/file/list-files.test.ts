@@ -1,17 +1,16 @@
 import { execFileSync } from 'node:child_process';
-import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { mkdirSync, symlinkSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { beforeEach, describe, expect, it } from 'vitest';
 import { formatRuleError } from '../../../rules/rule-error.ts';
+import { temporaryFolder } from '../../../test/support/temporary-folder.ts';
 import { fileLayout, type RuntimePaths } from './file-layout.ts';
 import { listRuleFiles } from './list-files.ts';
 
 let root: string;
 beforeEach(() => {
-  root = mkdtempSync(join(tmpdir(), 'weir-list-'));
+  root = temporaryFolder();
 });
-afterEach(() => rmSync(root, { recursive: true, force: true }));
 
 function write(path: string, text = 'domain: d\n'): void {
   mkdirSync(dirname(join(root, path)), { recursive: true });

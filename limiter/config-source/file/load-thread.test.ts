@@ -1,10 +1,10 @@
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { beforeEach, describe, expect, it } from 'vitest';
 import { systemTimers } from '../../../process/timers.ts';
 import { RuleTable } from '../../../rules/table/rule-table.ts';
 import { ManualTimers } from '../../../test/support/manual-timers.ts';
+import { temporaryFolder } from '../../../test/support/temporary-folder.ts';
 import type { FileLayout } from './file-layout.ts';
 import { fileLayout } from './file-layout.ts';
 import { startLoadThread } from './load-thread.ts';
@@ -15,7 +15,7 @@ const maxBytes = 1 << 26;
 let root: string;
 let layout: FileLayout;
 beforeEach(() => {
-  root = mkdtempSync(join(tmpdir(), 'weir-thread-'));
+  root = temporaryFolder();
   mkdirSync(join(root, 'config'));
   layout = fileLayout({
     root,
@@ -25,7 +25,6 @@ beforeEach(() => {
     watchRoot: false,
   });
 });
-afterEach(() => rmSync(root, { recursive: true, force: true }));
 
 function problem(text: string) {
   const error = {

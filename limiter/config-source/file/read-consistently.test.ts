@@ -1,10 +1,10 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdirSync, mkdtempSync, rmSync, symlinkSync, unlinkSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { mkdirSync, symlinkSync, unlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { RuleTable } from '../../../rules/table/rule-table.ts';
+import { temporaryFolder } from '../../../test/support/temporary-folder.ts';
 import { fileLayout } from './file-layout.ts';
 import { loadRules } from './load-rules.ts';
 
@@ -14,14 +14,13 @@ let folder: string;
 let swapper: ChildProcess | undefined;
 
 beforeEach(() => {
-  folder = mkdtempSync(join(tmpdir(), 'weir-swap-'));
+  folder = temporaryFolder();
 });
 afterEach(async () => {
   const ended = swapper === undefined ? undefined : once(swapper, 'close');
   swapper?.kill('SIGKILL');
   await ended;
   swapper = undefined;
-  rmSync(folder, { recursive: true, force: true });
 });
 
 /** A version in which every rule has the version's number as its limit. */

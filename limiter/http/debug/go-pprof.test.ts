@@ -27,7 +27,13 @@ function burnTime(): number {
   return x;
 }
 const none = () => [];
-const debug = createDebugListener({ rlconfigLines: none, statsLines: none, clock: systemClock, closeGraceMs: 0 });
+const debug = createDebugListener({
+  rlconfigLines: none,
+  statsLines: none,
+  clock: systemClock,
+  closeGraceMs: 0,
+  onFault: (error) => console.error(error),
+});
 const { port } = await debug.listen({ host: '127.0.0.1', port: 0 });
 keepObjects();
 setInterval(burnTime, 10);

@@ -284,6 +284,7 @@ describe('listen', () => {
       statsLines: () => [],
       clock: systemClock,
       closeGraceMs: 0,
+      onFault: () => {},
     });
     const error = await other.listen({ host: '127.0.0.1', port }).catch((reason: unknown) => reason);
     expect(error).toBeInstanceOf(BindError);

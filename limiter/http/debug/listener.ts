@@ -1,10 +1,8 @@
 /** The debug listener: what is loaded, what is counted, where the time goes. For operators, not for callers. */
-import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { ListenAddress } from '../../../process/bind.ts';
 import type { Clock } from '../../../process/clock.ts';
-import { type HttpListener, HttpServer } from '../http-server.ts';
-import { requestPath } from '../request-path.ts';
-import { sendError, sendRedirect, sendText } from '../text-response.ts';
+import { type HttpCall, type HttpListener, HttpServer } from '../http-server.ts';
+import { sendRedirect, sendText } from '../text-response.ts';
 import { sendLines } from './line-stream.ts';
 import { PprofPages, pprofRoot } from './pprof-pages.ts';
 
@@ -17,7 +15,7 @@ export interface DebugListenerOptions {
   /** How long requests may take at the end before they are cut. */
   closeGraceMs: number;
   /** Called when a request was answered with 500, or cut, because something threw. */
-  onFault?: (error: unknown) => void;
+  onFault(error: unknown): void;
 }
 
 const index = `/debug/pprof/: root of various pprof endpoints. hit for help.
@@ -41,9 +39,9 @@ class DebugListener implements HttpListener {
     this.#options = options;
     this.#pprof = new PprofPages(options.clock);
     this.#server = new HttpServer({
-      serve: (request, response) => this.#route(request, response),
+      serve: (call) => this.#route(call),
       closeGraceMs: options.closeGraceMs,
-      onFault: options.onFault,
+      onFault: (error) => options.onFault(error),
     });
   }
 
@@ -59,11 +57,8 @@ class DebugListener implements HttpListener {
     this.#pprof.stop();
   }
 
-  async #route(request: IncomingMessage, response: ServerResponse): Promise<void> {
-    const target = requestPath(request.url ?? '/');
-    if (target === undefined) sendError(response, 400, 'Bad Request', 'damaged request target');
-    else if (target.path !== target.clean) sendRedirect(response, target.location);
-    else if (target.path === '/livez') sendText(response, 200, 'OK');
+  async #route({ target, response }: HttpCall): Promise<void> {
+    if (target.path === '/livez') sendText(response, 200, 'OK');
     else if (target.path === '/rlconfig') await sendLines(response, this.#options.rlconfigLines());
     else if (target.path === '/stats') await sendLines(response, this.#options.statsLines());
     else if (target.path.startsWith(pprofRoot)) {

@@ -13,7 +13,7 @@ export interface Counter {
 }
 
 /** What a counter occupies besides its key's characters: measured with a million of them on Node 26, rounded up. */
-export const counterOverheadBytes = 160;
+const counterOverheadBytes = 160;
 
 /** Counters by key, bounded in number and in bytes: when full, one of those that end soonest goes. */
 export class CounterTable {

@@ -1,24 +1,14 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import type { Clock } from '../../../process/clock.ts';
 import { counterOp, submit, totalOf } from '../../../test/support/counter-ops.ts';
-import { MemoryStore } from './memory-store.ts';
-
-class ManualClock implements Clock {
-  ms = 1_000_000;
-  nowMs(): number {
-    return this.ms;
-  }
-  monotonicMs(): number {
-    return this.ms;
-  }
-}
+import { ManualClock } from '../../../test/support/manual-clock.ts';
+import { openMemoryStore } from '../../../test/support/open-memory-store.ts';
 
 describe('MemoryStore', () => {
   it('answers before submit returns', () => {
     const op = counterOp({ key: 'a' });
     let answered = false;
-    new MemoryStore({ clock: new ManualClock() }).submit([op], { stopWhenOver: false }, () => {
+    openMemoryStore().submit([op], { stopWhenOver: false }, () => {
       answered = true;
     });
     expect([answered, op.after]).toEqual([true, 1]);
@@ -26,7 +16,7 @@ describe('MemoryStore', () => {
 
   it('ends a counter with its life, which starts with its first hit', async () => {
     const clock = new ManualClock();
-    const store = new MemoryStore({ clock });
+    const store = openMemoryStore({ clock });
     await totalOf(store, { key: 'a', ttlSeconds: 10 });
     clock.ms += 9_999;
     expect(await totalOf(store, { key: 'a', ttlSeconds: 10 })).toBe(2);
@@ -35,14 +25,14 @@ describe('MemoryStore', () => {
   });
 
   it('holds no counter for a look or a refund', async () => {
-    const store = new MemoryStore({ clock: new ManualClock() });
+    const store = openMemoryStore();
     await totalOf(store, { key: 'a', hits: 0 });
     await totalOf(store, { key: 'b', negative: true });
     expect(store.size).toBe(0);
   });
 
   it('drops the counters nearest to their end when full', async () => {
-    const store = new MemoryStore({ clock: new ManualClock(), maxCounters: 2 });
+    const store = openMemoryStore({ maxCounters: 2 });
     await totalOf(store, { key: 'long', ttlSeconds: 3600 });
     await totalOf(store, { key: 'short', ttlSeconds: 60 });
     await totalOf(store, { key: 'new', ttlSeconds: 3600 });
@@ -53,14 +43,14 @@ describe('MemoryStore', () => {
 
   it('reports a size that falls when traffic has ended', async () => {
     const clock = new ManualClock();
-    const store = new MemoryStore({ clock });
+    const store = openMemoryStore({ clock });
     for (let i = 0; i < 25_000; i += 1) await totalOf(store, { key: `k${i}`, ttlSeconds: 1 });
     clock.ms += 1000;
     expect([store.size, store.size, store.size]).toEqual([15_000, 5_000, 0]);
   });
 
   it('drops the counters nearest to their end when their bytes are too many', async () => {
-    const store = new MemoryStore({ clock: new ManualClock(), maxBytes: 2_000 });
+    const store = openMemoryStore({ maxBytes: 2_000 });
     await totalOf(store, { key: 'long'.padEnd(700), ttlSeconds: 3600 });
     await totalOf(store, { key: 'short'.padEnd(700), ttlSeconds: 60 });
     expect(store.bytes).toBeGreaterThan(1_400);
@@ -72,7 +62,7 @@ describe('MemoryStore', () => {
   });
 
   it('refuses a key that is too long for it, and keeps what it has', async () => {
-    const store = new MemoryStore({ clock: new ManualClock(), maxBytes: 2_000 });
+    const store = openMemoryStore({ maxBytes: 2_000 });
     await totalOf(store, { key: 'a' });
     const [op, other] = await submit(store, [counterOp({ key: 'é'.repeat(1_000) }), counterOp({ key: 'a' })]);
     expect(op?.error?.message).toBe(
@@ -83,7 +73,7 @@ describe('MemoryStore', () => {
 
   it('keeps a counter that took the name of an ended one, whatever has to make room', async () => {
     const clock = new ManualClock();
-    const store = new MemoryStore({ clock, maxBytes: 20_000 });
+    const store = openMemoryStore({ clock, maxBytes: 20_000 });
     await totalOf(store, { key: 'a', ttlSeconds: 1 });
     for (let i = 0; i < 100; i += 1) await totalOf(store, { key: `ended-${i}`, ttlSeconds: 1 });
     clock.ms += 1000;
@@ -94,7 +84,7 @@ describe('MemoryStore', () => {
 
   it('does not grow when every second brings new counters', async () => {
     const clock = new ManualClock();
-    const store = new MemoryStore({ clock, maxCounters: 200 });
+    const store = openMemoryStore({ clock, maxCounters: 200 });
     for (let second = 0; second < 50; second += 1) {
       const ops = Array.from({ length: 100 }, (_, i) => counterOp({ key: `${second}:${i}`, ttlSeconds: 1 }));
       await submit(store, ops);
@@ -115,7 +105,7 @@ describe('MemoryStore', () => {
     fc.assert(
       fc.property(fc.array(step, { maxLength: 50 }), (steps) => {
         const clock = new ManualClock();
-        const store = new MemoryStore({ clock });
+        const store = openMemoryStore({ clock });
         const model = new Map<string, { value: number; end: number }>();
         for (const { key, hits, negative, ttlSeconds, passMs } of steps) {
           clock.ms += passMs;
@@ -133,7 +123,7 @@ describe('MemoryStore', () => {
   });
 
   it('answers with an error once closed', async () => {
-    const store = new MemoryStore({ clock: new ManualClock() });
+    const store = openMemoryStore();
     await store.close();
     const [op] = await submit(store, [counterOp({ key: 'a' })]);
     expect(op?.error?.message).toBe('memory store is closed');

@@ -7,10 +7,10 @@ import { CounterTable } from './counter-table.ts';
 
 export interface MemoryStoreOptions {
   clock: Clock;
-  /** How many counters are held at most; when full, those nearest to their end go first. Defaults to 1,000,000. */
-  maxCounters?: number;
-  /** What they occupy at most, keys included. Defaults to 256 MiB. */
-  maxBytes?: number;
+  /** How many counters are held at most; when full, those nearest to their end go first. */
+  maxCounters: number;
+  /** What they occupy at most, keys included. */
+  maxBytes: number;
 }
 
 /** More than one, so that ended counters go faster than new ones can come. */
@@ -24,9 +24,8 @@ export class MemoryStore implements CounterStore {
   readonly #table: CounterTable;
   #closed = false;
 
-  constructor(options: MemoryStoreOptions) {
-    this.#clock = options.clock;
-    const { maxCounters = 1_000_000, maxBytes = 256 * 1024 * 1024 } = options;
+  constructor({ clock, maxCounters, maxBytes }: MemoryStoreOptions) {
+    this.#clock = clock;
     this.#table = new CounterTable({ maxCounters, maxBytes });
   }
 

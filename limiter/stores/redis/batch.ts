@@ -22,12 +22,19 @@ export interface Batch {
   readonly requests: readonly PendingRequest[];
 }
 
-/** Tells those requests that wait for nothing else any more. */
+/** Tells those requests that wait for nothing else any more: all of them, even when one throws, which is thrown then. */
 export function settle(batch: Batch): void {
+  let thrown: { error: unknown } | undefined;
   for (const request of batch.requests) {
     request.callsLeft -= 1;
-    if (request.callsLeft === 0) request.done();
+    if (request.callsLeft > 0) continue;
+    try {
+      request.done();
+    } catch (error) {
+      thrown ??= { error };
+    }
   }
+  if (thrown !== undefined) throw thrown.error;
 }
 
 /** A number of a script's reply; undefined for the error of one key. Beyond 2^52 the scripts write it as text. */

@@ -1,3 +1,4 @@
+import { grownWords } from './grown-words.ts';
 import { readText } from './rule-table-text.ts';
 
 /** A growing list of 32-bit words. */
@@ -7,11 +8,7 @@ export class WordList {
   length = 0;
 
   push(word: number): void {
-    if (this.length === this.words.length) {
-      const larger = new Int32Array(this.length * 2);
-      larger.set(this.words);
-      this.words = larger;
-    }
+    if (this.length === this.words.length) this.words = grownWords(this.words);
     this.words[this.length++] = word;
   }
 

@@ -1,12 +1,9 @@
 import { AliasBudget } from '../yaml/alias-budget.ts';
 import type { ScalarType } from '../yaml/scalar.ts';
-import { NodeKind, type YamlTape } from '../yaml/tape.ts';
+import { maxYamlDepth, NodeKind, type YamlTape } from '../yaml/tape.ts';
 import { printedScalar, printedValue, scalarText, scalarType, TagMismatch } from '../yaml/values.ts';
+import { ProblemLog } from './problem-log.ts';
 import { type Field, fields, type Place, placesInWords } from './read-fields.ts';
-import { ProblemLog } from './read-problem-log.ts';
-
-/** Maps and lists in each other, followed through aliases. */
-const maxDepth = 400;
 
 /** Stops the reading of a document that is too deep or too large once its aliases are followed. */
 export class Unreadable extends Error {}
@@ -98,7 +95,7 @@ export class DocumentWalk {
   /** Goes down to a value, through its alias if it is one. */
   enter(given: number, name: string | number): number {
     this.log.path.push(name);
-    if (++this.#depth > maxDepth) this.#stop(given, `exceeded max depth of ${maxDepth}`);
+    if (++this.#depth > maxYamlDepth) this.#stop(given, `exceeded max depth of ${maxYamlDepth}`);
     this.#count(given);
     const node = this.tape.resolve(given);
     if (node !== given) {

@@ -1,4 +1,4 @@
-import { Unit, type UnitName } from '../model.ts';
+import { Unit } from '../model.ts';
 
 const unitsByText = new Map<string, Unit>();
 for (const [name, unit] of Object.entries(Unit)) {
@@ -10,5 +10,5 @@ for (const [name, unit] of Object.entries(Unit)) {
 
 /** The unit that a rule's text names, in any letter case; undefined when it names none (UNKNOWN is none). */
 export function unitFromText(text: string): Unit | undefined {
-  return unitsByText.get(text) ?? unitsByText.get(text.toUpperCase() as UnitName);
+  return unitsByText.get(text) ?? unitsByText.get(text.toUpperCase());
 }

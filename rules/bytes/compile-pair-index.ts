@@ -1,4 +1,4 @@
-import { slotHash, slotWords } from '../table/rule-table-hash.ts';
+import { slotHash, slotWords } from './rule-table-hash.ts';
 
 /** The slots of a `PairIndex` that holds the given (a, b, value) triples. */
 export function compilePairIndex(triples: Int32Array): Int32Array {

@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import { limit, rule, source } from '../../test/support/rule-builder.ts';
-import { compilePairIndex } from '../wildcards/compile-pair-index.ts';
-import { compileRules } from './compile-rules.ts';
-import { RuleTable } from './rule-table.ts';
+import { compileRules } from '../table/compile-rules.ts';
+import { RuleTable } from '../table/rule-table.ts';
+import { compilePairIndex } from './compile-pair-index.ts';
 import { hashSeed, hashText, hashTextBackwards, hashUnit, PairIndex } from './rule-table-hash.ts';
 
 /** Two texts of two code units which, appended to a text of the given hash, give one hash. */

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { formatGoDuration, parseGoDuration, parseGoFloat, parseGoInteger } from './settings-numbers.ts';
+import { formatGoDuration, parseGoDuration, parseGoFloat, parseGoInteger } from './go-values.ts';
 
 function table<T>(name: string, parse: (text: string) => T | undefined, cases: [string, T | undefined][]) {
   describe(name, () => {

@@ -1,4 +1,11 @@
-/** Numbers and durations as Go reads them, so that every value a Go service accepted means the same here. */
+/** Booleans, numbers and durations as Go reads them, so that every value a Go service accepted means the same here. */
+
+/** The words of Go's strconv.ParseBool; undefined for anything else. */
+export function parseGoBool(text: string): boolean | undefined {
+  if (/^(?:1|t|T|TRUE|true|True)$/.test(text)) return true;
+  if (/^(?:0|f|F|FALSE|false|False)$/.test(text)) return false;
+  return undefined;
+}
 
 // A base prefix may be followed by an underscore, digits may be parted by single ones: Go's rule for base 0.
 const integer =

@@ -1,17 +1,22 @@
-import { EVENT_ID, type Event, getScalarValue, parseEvents, SCALAR_STYLE, YAMLException } from 'js-yaml';
+import {
+  CHOMPING_MODE,
+  EVENT_ID,
+  type Event,
+  getScalarValue,
+  parseEvents,
+  SCALAR_STYLE,
+  YAMLException,
+} from 'js-yaml';
 import type { SyntaxProblem } from './cursor.ts';
 import { explainSyntax } from './syntax-words.ts';
-import { NodeKind, YamlTape } from './tape.ts';
-
-/** Collections in collections; the Go service stops at 10,000. */
-const maxDepth = 400;
+import { maxYamlDepth, NodeKind, YamlTape } from './tape.ts';
 
 /** Reads any YAML document with the complete parser, five times slower and fatter than `readFast`. */
 export function readComplete(text: string): YamlTape | SyntaxProblem {
   const document = firstDocument(text);
   let events: Event[];
   try {
-    events = parseEvents(document, { maxDepth });
+    events = parseEvents(document, { maxDepth: maxYamlDepth });
   } catch (error) {
     if (!(error instanceof YAMLException)) throw error;
     return explainSyntax(error.reason, error.mark?.position ?? 0, document);
@@ -78,11 +83,11 @@ class EventReader {
     }
   }
 
-  #addScalar(event: Event & { type: typeof EVENT_ID.SCALAR }): SyntaxProblem | undefined {
+  #addScalar(event: ScalarEvent): SyntaxProblem | undefined {
     const isEmpty = event.valueStart < 0;
-    const start = isEmpty ? this.#offset : event.valueStart;
+    const start = isEmpty ? this.#offset : this.#startOf(event);
     const end = isEmpty ? start : event.valueEnd;
-    const text = isEmpty ? '' : getScalarValue(this.#text, event);
+    const text = isEmpty ? '' : this.#valueOf(event);
     if (!text.isWellFormed()) {
       return { text: 'found invalid Unicode character escape code', offset: start };
     }
@@ -90,6 +95,24 @@ class EventReader {
     this.#name(this.#tape.addScalar({ start, end, plain, text }), event);
     this.#offset = end;
     return undefined;
+  }
+
+  /** Of a block scalar the `|` or `>`; js-yaml tells where its lines begin. */
+  #startOf(event: ScalarEvent): number {
+    if (!isBlockScalar(event)) return event.valueStart;
+    const lineStart = this.#text.lastIndexOf('\n', event.valueStart - 2) + 1;
+    const from = Math.max(lineStart, this.#offset, event.tagEnd, event.anchorEnd);
+    const found = this.#text.slice(from, event.valueStart).search(/[|>]/);
+    return found < 0 ? event.valueStart : from + found;
+  }
+
+  /** js-yaml ends the last line of a block scalar with a line break even where the text has none. */
+  #valueOf(event: ScalarEvent): string {
+    const value = getScalarValue(this.#text, event);
+    if (!isBlockScalar(event) || !value.endsWith('\n')) return value;
+    const lastLine = this.#text.slice(this.#text.lastIndexOf('\n', event.valueEnd - 1) + 1, event.valueEnd);
+    const isAdded = event.chomping === CHOMPING_MODE.KEEP ? lastLine !== '' : lastLine.trim() !== '';
+    return isAdded ? value.slice(0, -1) : value;
   }
 
   #addAlias(start: number, end: number): SyntaxProblem | undefined {
@@ -110,6 +133,12 @@ class EventReader {
     if (anchorStart >= 0) this.#anchors.set(this.#text.slice(anchorStart, anchorEnd), node);
     if (tagStart >= 0) this.#tape.setTag(node, this.#text.slice(tagStart, tagEnd));
   }
+}
+
+type ScalarEvent = Event & { type: typeof EVENT_ID.SCALAR };
+
+function isBlockScalar({ style }: ScalarEvent): boolean {
+  return style === SCALAR_STYLE.LITERAL_BLOCK || style === SCALAR_STYLE.FOLDED_BLOCK;
 }
 
 interface Properties {

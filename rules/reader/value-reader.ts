@@ -1,11 +1,9 @@
-import type { JsonObject, JsonValue } from '../model.ts';
+import { type JsonObject, type JsonValue, maxUint32 } from '../model.ts';
 import { booleanValue, integerValue } from '../yaml/scalar.ts';
 import { NodeKind } from '../yaml/tape.ts';
 import { printedScalar, scalarValue, shortTag, typeTag } from '../yaml/values.ts';
-import type { DocumentWalk } from './read-document-walk.ts';
+import type { DocumentWalk } from './document-walk.ts';
 import { goTypes, Stage } from './read-fields.ts';
-
-const maxUint32 = 4294967295n;
 
 /** Reads values of a wanted type. Null stands for the type's zero value; what does not fit is reported, and zero. */
 export class ValueReader {

@@ -1,5 +1,5 @@
+import { StringPool, WordList } from '../bytes/compile-lists.ts';
 import type { Rule, RuleSource } from '../model.ts';
-import { StringPool, WordList } from './compile-lists.ts';
 
 /**
  * All rules of all sources as numbered nodes; the numbering is that of the table's `nodes`. Composite keys are written
