@@ -28,6 +28,14 @@ export interface SyntaxProblem {
   noticedAt?: number;
 }
 
+/** A plain scalar of a block: its first line, where what it stands in begins, and what must follow it. */
+interface PlainLines {
+  start: number;
+  firstEnd: number;
+  column: number;
+  expected: string;
+}
+
 const TAB = 9;
 const LINE_FEED = 10;
 const CARRIAGE_RETURN = 13;
@@ -98,12 +106,18 @@ export class YamlCursor {
   }
 
   /** Ends the line, which must hold nothing more, and goes to the next content. */
-  endLine(): void {
+  endLine(expected: string): void {
     while (isSpaceOrTab(this.peek())) this.pos++;
-    if (this.peek() === COLON) this.unsure();
-    if (!this.atLineEnd()) this.fail('did not find expected key');
+    if (!this.atLineEnd()) this.refuseContent(expected);
     if (this.peek() === HASH && !this.isCommentHere()) this.unsure();
     this.toContent();
+  }
+
+  /** Gives up over content where something else was expected, unless that content itself may be wrong. */
+  refuseContent(expected: string): never {
+    const char = this.peek();
+    if (this.atPlain() || char === 0x5b || char === 0x7b) this.fail(expected); // [ {
+    this.unsure();
   }
 
   /** Whether a `#` at `pos` has the space before it that makes it a comment. */
@@ -191,10 +205,10 @@ export class YamlCursor {
   }
 
   /**
-   * Reads on in a plain scalar of a block whose first line ends at `firstEnd`, when lines indented more than `column` continue it;
-   * the cursor is at such a line. Leaves it at the content behind the scalar.
+   * Reads on in a plain scalar of a block, on lines indented more than `column`; the cursor is at the first of them.
+   * Leaves it at the content behind the scalar.
    */
-  readPlainLines(start: number, firstEnd: number, column: number): { end: number; text: string } {
+  readPlainLines({ start, firstEnd, column, expected }: PlainLines): { end: number; text: string } {
     let end = firstEnd;
     let folded = this.text.slice(start, end);
     while (this.column > column) {
@@ -204,11 +218,19 @@ export class YamlCursor {
       const from = this.pos;
       end = this.readPlain();
       folded += foldedBreaks(lineFeedsIn(gap)) + this.text.slice(from, end);
-      while (isSpaceOrTab(this.peek())) this.pos++;
-      if (this.peek() === COLON) this.fail('mapping values are not allowed in this context');
-      this.endLine();
+      this.endPlain(expected);
     }
     return { end, text: folded };
+  }
+
+  /** Ends the line of a plain scalar that is no key. */
+  endPlain(expected: string): void {
+    this.skipSpaces();
+    if (this.peek() === COLON) {
+      if (!this.isBlank(this.pos + 1)) this.unsure();
+      this.fail('mapping values are not allowed in this context');
+    }
+    this.endLine(expected);
   }
 
   /** Reads on in a plain scalar inside brackets from the end of its first line. Undefined if it has no other. */

@@ -12,6 +12,10 @@ import { NodeKind, YamlTape } from './tape.ts';
 /** `problem` is given when something is surely wrong. */
 export type FastReading = { tape: YamlTape } | { tape: undefined; problem: SyntaxProblem | undefined };
 
+const expectedKey = 'did not find expected key';
+const expectedDash = "did not find expected '-' indicator";
+
+const TAB = 9;
 const LINE_FEED = 10;
 const CARRIAGE_RETURN = 13;
 const SPACE = 32;
@@ -72,9 +76,9 @@ class FastReader {
     const char = cursor.peek();
     if (char === OPEN_BRACE || char === OPEN_BRACKET) {
       this.#readFlow();
-      cursor.endLine();
+      cursor.endLine('did not find expected <document start>');
     } else {
-      this.#readBlock(-1);
+      this.#readBlock(-1, expectedKey);
     }
     if (cursor.column >= 0) this.#refuseMoreThanOne(char);
     return this.#tape;
@@ -101,11 +105,11 @@ class FastReader {
   }
 
   /** What begins a line at the cursor, inside what begins at column `parent`; of the whole document a map or list. */
-  #readBlock(parent: number): void {
+  #readBlock(parent: number, expected: string): void {
     const cursor = this.#cursor;
     if (this.#atListItem()) this.#readList(cursor.column);
     else if (cursor.atKey()) this.#readMap(cursor.column);
-    else if (parent >= 0) this.#readInline(parent);
+    else if (parent >= 0) this.#readInline(parent, expected);
     else cursor.unsure();
   }
 
@@ -138,6 +142,7 @@ class FastReader {
       this.#tape.addSlice(start, cursor.readPlain(), true);
     }
     cursor.skipSpaces();
+    if (cursor.peek() === TAB) cursor.unsure();
     if (cursor.peek() !== COLON) cursor.fail("could not find expected ':'", start);
     if (!cursor.isBlank(cursor.pos + 1)) cursor.unsure();
     cursor.pos++;
@@ -150,17 +155,17 @@ class FastReader {
     cursor.skipSpaces();
     this.#readProperties();
     if (!cursor.atLineEnd()) {
-      this.#readInline(column);
-      if (cursor.column > column) this.#refuseDeeperLine();
+      this.#readInline(column, expectedKey);
+      if (cursor.column > column) cursor.refuseContent(expectedKey);
       return;
     }
     cursor.toContent();
     if (cursor.column > column || (cursor.column === column && this.#atListItem())) {
-      this.#readBlock(column);
+      this.#readBlock(column, expectedKey);
     } else {
       this.#addNull(afterColon);
     }
-    if (cursor.column > column) this.#refuseMisaligned('did not find expected key');
+    if (cursor.column > column) cursor.refuseContent(expectedKey);
   }
 
   #readList(column: number): void {
@@ -168,7 +173,7 @@ class FastReader {
     const list = this.#open(NodeKind.LIST);
     do this.#readItem(column);
     while (cursor.column === column && this.#atListItem());
-    if (cursor.column > column) this.#refuseMisaligned("did not find expected '-' indicator");
+    if (cursor.column > column) cursor.refuseContent(expectedDash);
     this.#close(list);
   }
 
@@ -180,7 +185,7 @@ class FastReader {
     this.#readProperties();
     if (cursor.atLineEnd()) {
       cursor.toContent();
-      if (cursor.column > column) this.#readBlock(column);
+      if (cursor.column > column) this.#readBlock(column, expectedDash);
       else this.#addNull(afterDash);
       return;
     }
@@ -191,12 +196,12 @@ class FastReader {
       else this.#readMap(cursor.pos - cursor.lineStart);
       return;
     }
-    this.#readInline(column);
-    if (cursor.column > column) cursor.unsure();
+    this.#readInline(column, expectedDash);
+    if (cursor.column > column) cursor.refuseContent(expectedDash);
   }
 
   /** A value that stands on the line of its key or dash, which are at `column`; leaves the cursor behind it. */
-  #readInline(column: number): void {
+  #readInline(column: number, expected: string): void {
     const cursor = this.#cursor;
     const char = cursor.peek();
     if (char === BAR || char === GREATER) {
@@ -207,23 +212,21 @@ class FastReader {
     else if (char === DOUBLE_QUOTE || char === SINGLE_QUOTE) this.#readQuotedValue(char);
     else if (char === ASTERISK) this.#readAlias();
     else if (cursor.atPlain()) {
-      this.#readPlainValue(column);
+      this.#readPlainValue(column, expected);
       return;
     } else this.#refuseStart(char);
-    cursor.endLine();
+    cursor.endLine(expected);
   }
 
-  #readPlainValue(column: number): void {
+  #readPlainValue(column: number, expected: string): void {
     const cursor = this.#cursor;
     const start = cursor.pos;
-    const end = cursor.readPlain();
-    const node = this.#named(this.#tape.addSlice(start, end, true));
-    cursor.skipSpaces();
-    if (cursor.peek() === COLON) cursor.fail('mapping values are not allowed in this context');
-    cursor.endLine();
+    const firstEnd = cursor.readPlain();
+    const node = this.#named(this.#tape.addSlice(start, firstEnd, true));
+    cursor.endPlain(expected);
     if (cursor.column <= column) return;
-    const longer = cursor.readPlainLines(start, end, column);
-    if (longer.end !== end) this.#tape.lengthen(node, longer);
+    const longer = cursor.readPlainLines({ start, firstEnd, column, expected });
+    if (longer.end !== firstEnd) this.#tape.lengthen(node, longer);
   }
 
   #readBlockScalar(column: number): void {
@@ -231,7 +234,6 @@ class FastReader {
     const start = cursor.pos;
     const { end, text } = readBlockScalar(cursor, column);
     this.#named(this.#tape.addScalar({ start, end, plain: false, text }));
-    if (cursor.column > column) cursor.unsure();
   }
 
   #readQuotedValue(quote: number): void {
@@ -356,6 +358,7 @@ class FastReader {
     if (char === closing) return true;
     if (char !== COMMA) {
       if (char === COLON && closing === CLOSE_BRACKET) cursor.unsure(); // a map of one pair
+      if (char !== COLON && !cursor.atPlain()) cursor.unsure();
       this.#refuseOpenBracket(opened, cursor.pos);
     }
     cursor.pos++;
@@ -379,22 +382,6 @@ class FastReader {
   #refuseOpenBracket(opened: number, offset: number): void {
     const closing = this.#cursor.text.charCodeAt(opened) === OPEN_BRACE ? '}' : ']';
     this.#cursor.fail(`did not find expected ',' or '${closing}'`, offset);
-  }
-
-  /** The line at the cursor is indented more than the map whose value on one line ended before it. */
-  #refuseDeeperLine(): void {
-    const cursor = this.#cursor;
-    if (!cursor.atPlain() || !cursor.atKey()) cursor.unsure();
-    cursor.readPlain();
-    cursor.skipSpaces();
-    cursor.fail('mapping values are not allowed in this context');
-  }
-
-  #refuseMisaligned(text: string): void {
-    const cursor = this.#cursor;
-    if (cursor.atKey()) cursor.fail(text);
-    if (cursor.atPlain()) cursor.fail("could not find expected ':'");
-    cursor.unsure();
   }
 
   #refuseStart(char: number): void {
