@@ -1,27 +1,13 @@
-import {
-  CHOMPING_MODE,
-  EVENT_ID,
-  type Event,
-  getScalarValue,
-  parseEvents,
-  SCALAR_STYLE,
-  YAMLException,
-} from 'js-yaml';
+import { CHOMPING_MODE, EVENT_ID, type Event, getScalarValue, SCALAR_STYLE } from 'js-yaml';
 import type { SyntaxProblem } from './cursor.ts';
-import { explainSyntax } from './syntax-words.ts';
-import { maxYamlDepth, NodeKind, YamlTape } from './tape.ts';
+import type { DeepenedText } from './deepened-text.ts';
+import { type ParsedEvents, parseDeepening } from './deepening-parser.ts';
+import { NodeKind, YamlTape } from './tape.ts';
 
 /** Reads any YAML document with the complete parser, five times slower and fatter than `readFast`. */
 export function readComplete(text: string): YamlTape | SyntaxProblem {
-  const document = firstDocument(text);
-  let events: Event[];
-  try {
-    events = parseEvents(document, { maxDepth: maxYamlDepth });
-  } catch (error) {
-    if (!(error instanceof YAMLException)) throw error;
-    return explainSyntax(error.reason, error.mark?.position ?? 0, document);
-  }
-  return new EventReader(text, events).read();
+  const parsed = parseDeepening(firstDocument(text));
+  return 'events' in parsed ? new EventReader(text, parsed).read() : parsed;
 }
 
 /** The text up to where a second document begins: what follows is not read, so it may be anything. */
@@ -35,17 +21,20 @@ function firstDocument(text: string): string {
 }
 
 class EventReader {
+  /** What the offsets of the events are in. */
   readonly #text: string;
+  readonly #layout: DeepenedText;
   readonly #events: Event[];
   readonly #tape: YamlTape;
   readonly #anchors = new Map<string, number>();
   readonly #open: number[] = [];
   #offset = 0;
 
-  constructor(text: string, events: Event[]) {
-    this.#text = text;
+  constructor(source: string, { events, layout }: ParsedEvents) {
+    this.#text = layout.text;
+    this.#layout = layout;
     this.#events = events;
-    this.#tape = new YamlTape(text);
+    this.#tape = new YamlTape(source);
   }
 
   read(): YamlTape | SyntaxProblem {
@@ -66,7 +55,7 @@ class EventReader {
       case EVENT_ID.SEQUENCE: {
         this.#offset = event.start;
         const kind = event.type === EVENT_ID.MAPPING ? NodeKind.MAP : NodeKind.LIST;
-        const node = this.#tape.open(kind, event.start);
+        const node = this.#tape.open(kind, this.#layout.sourceOffset(event.start));
         this.#open.push(node);
         this.#name(node, event);
         return undefined;
@@ -85,15 +74,15 @@ class EventReader {
 
   #addScalar(event: ScalarEvent): SyntaxProblem | undefined {
     const isEmpty = event.valueStart < 0;
-    const start = isEmpty ? this.#offset : this.#startOf(event);
-    const end = isEmpty ? start : event.valueEnd;
+    const start = this.#layout.sourceOffset(isEmpty ? this.#offset : this.#startOf(event));
+    const end = isEmpty ? start : this.#layout.sourceOffset(event.valueEnd);
     const text = isEmpty ? '' : this.#valueOf(event);
     if (!text.isWellFormed()) {
       return { text: 'found invalid Unicode character escape code', offset: start };
     }
     const plain = event.style === SCALAR_STYLE.PLAIN;
     this.#name(this.#tape.addScalar({ start, end, plain, text }), event);
-    this.#offset = end;
+    if (!isEmpty) this.#offset = event.valueEnd;
     return undefined;
   }
 
@@ -111,12 +100,13 @@ class EventReader {
     const value = getScalarValue(this.#text, event);
     if (!isBlockScalar(event) || !value.endsWith('\n')) return value;
     const lastLine = this.#text.slice(this.#text.lastIndexOf('\n', event.valueEnd - 1) + 1, event.valueEnd);
-    const isAdded = event.chomping === CHOMPING_MODE.KEEP ? lastLine !== '' : lastLine.trim() !== '';
+    const isAdded = event.chomping === CHOMPING_MODE.KEEP ? lastLine !== '' : lastLine.length > event.indent;
     return isAdded ? value.slice(0, -1) : value;
   }
 
-  #addAlias(start: number, end: number): SyntaxProblem | undefined {
-    const name = this.#text.slice(start, end);
+  #addAlias(from: number, to: number): SyntaxProblem | undefined {
+    const name = this.#text.slice(from, to);
+    const start = this.#layout.sourceOffset(from);
     const target = this.#anchors.get(name);
     if (target === undefined) {
       return { text: `unknown anchor '${name}' referenced`, offset: start, hasLine: false };
@@ -125,7 +115,7 @@ class EventReader {
       return { text: `anchor '${name}' value contains itself`, offset: start, hasLine: false };
     }
     this.#tape.addAlias(start, target);
-    this.#offset = end;
+    this.#offset = to;
     return undefined;
   }
 

@@ -88,6 +88,10 @@ export class YamlCursor {
     return this.text.charCodeAt(this.pos);
   }
 
+  skipBlanks(): void {
+    while (isSpaceOrTab(this.peek())) this.pos++;
+  }
+
   skipSpaces(): void {
     const { text } = this;
     while (text.charCodeAt(this.pos) === SPACE) this.pos++;
@@ -107,7 +111,7 @@ export class YamlCursor {
 
   /** Ends the line, which must hold nothing more, and goes to the next content. */
   endLine(expected: string): void {
-    while (isSpaceOrTab(this.peek())) this.pos++;
+    this.skipBlanks();
     if (!this.atLineEnd()) this.refuseContent(expected);
     if (this.peek() === HASH && !this.isCommentHere()) this.unsure();
     this.toContent();
@@ -191,13 +195,13 @@ export class YamlCursor {
     let last = pos;
     for (; pos < end; pos++) {
       const char = text.charCodeAt(pos);
-      if (char === SPACE) continue;
+      if (char === SPACE || char === TAB) continue;
       if (char === LINE_FEED || char === CARRIAGE_RETURN) break;
       if (char === 0x2c || char === 0x5d || char === 0x7d) break; // , ] }
       if (char === HASH && last !== pos) break;
-      if (char === COLON && this.isBlank(pos + 1)) break;
+      if (char === COLON && this.isBlankOrTab(pos + 1)) break;
       if (char === COLON && startsPlain[text.charCodeAt(pos + 1)] !== 1) this.unsure();
-      if (char === TAB || char === 0x3f || char === 0x5b || char === 0x7b) this.unsure(); // ? [ {
+      if (char === 0x3f || char === 0x5b || char === 0x7b) this.unsure(); // ? [ {
       last = pos + 1;
     }
     this.pos = last;
@@ -227,7 +231,7 @@ export class YamlCursor {
   endPlain(expected: string): void {
     this.skipSpaces();
     if (this.peek() === COLON) {
-      if (!this.isBlank(this.pos + 1)) this.unsure();
+      if (!this.isBlankOrTab(this.pos + 1)) this.unsure();
       this.fail('mapping values are not allowed in this context');
     }
     this.endLine(expected);
@@ -238,7 +242,7 @@ export class YamlCursor {
     let end = firstEnd;
     let folded: string | undefined;
     for (;;) {
-      this.skipSpaces();
+      this.skipBlanks();
       const breaks = this.#skipBlankLines();
       if (breaks === 0 || this.column < 0 || endsFlowPlain(this.peek())) break;
       if (!continuesFlowPlain(this.peek())) this.unsure();
@@ -272,7 +276,7 @@ export class YamlCursor {
     let pos = this.pos;
     let char = text.charCodeAt(pos);
     while ((char >= 97 && char <= 122) || char === 95) char = text.charCodeAt(++pos);
-    return char === COLON && pos > this.pos && this.isBlank(pos + 1);
+    return char === COLON && pos > this.pos && this.isBlankOrTab(pos + 1);
   }
 
   /** Whether the line at `pos` begins with a key, of any form this reader knows. Does not move. */
@@ -284,7 +288,7 @@ export class YamlCursor {
     else if (this.atPlain()) this.readPlain();
     else return false;
     this.skipSpaces();
-    const isKey = this.peek() === COLON && this.isBlank(this.pos + 1);
+    const isKey = this.peek() === COLON && this.isBlankOrTab(this.pos + 1);
     if (isKey && (this.pos - start > longestKey || this.text.slice(start, this.pos).includes('\n')))
       this.unsure();
     this.pos = start;
@@ -372,7 +376,7 @@ export class YamlCursor {
       return { text: '\n'.repeat(next.breaks - 1), end: next.offset };
     }
     const escaped = readEscape(text, offset);
-    return typeof escaped === 'string' ? this.fail(escaped, offset) : escaped;
+    return 'problem' in escaped ? this.fail(escaped.problem, escaped.offset) : escaped;
   }
 
   /** Where the spaces and tabs before `offset` begin, not before `from`. */

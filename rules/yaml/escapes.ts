@@ -28,23 +28,28 @@ export interface Escape {
   end: number;
 }
 
+/** What is wrong with an escape, in the words of the Go service, and where. */
+export interface EscapeProblem {
+  problem: string;
+  offset: number;
+}
+
 /**
- * Reads the escape in double quotes whose backslash is at `offset`, other than that of a line break. A string is what
- * is wrong with it, in the words of the Go service. More than that one knows: `\/` and pairs of surrogates, as JSON
- * has them.
+ * Reads the escape in double quotes whose backslash is at `offset`, other than that of a line break. Knows two
+ * things that the Go service does not, because JSON has them: `\/` and pairs of surrogates.
  */
-export function readEscape(text: string, offset: number): Escape | string {
+export function readEscape(text: string, offset: number): Escape | EscapeProblem {
   const letter = text.charAt(offset + 1);
   const known = simple[letter];
   if (known !== undefined) return { text: known, end: offset + 2 };
   const digits = digitCounts[letter];
-  if (digits === undefined) return 'found unknown escape character';
+  if (digits === undefined) return { problem: 'found unknown escape character', offset: offset + 1 };
   const end = offset + 2 + digits;
   const code = hexNumber(text.slice(offset + 2, end), digits);
-  if (code < 0) return 'did not find expected hexdecimal number';
+  if (code < 0) return { problem: 'did not find expected hexdecimal number', offset };
   if (code < 0xd800 || (code > 0xdfff && code <= 0x10ffff)) return { text: String.fromCodePoint(code), end };
   const low = code < 0xdc00 && letter === 'u' ? lowSurrogateAt(text, end) : -1;
-  if (low < 0) return 'found invalid Unicode character escape code';
+  if (low < 0) return { problem: 'found invalid Unicode character escape code', offset };
   return { text: String.fromCharCode(code, low), end: end + 6 };
 }
 

@@ -12,6 +12,7 @@ import { NodeKind, YamlTape } from './tape.ts';
 /** `problem` is given when something is surely wrong. */
 export type FastReading = { tape: YamlTape } | { tape: undefined; problem: SyntaxProblem | undefined };
 
+const expectedColon = "could not find expected ':'";
 const expectedKey = 'did not find expected key';
 const expectedDash = "did not find expected '-' indicator";
 
@@ -73,6 +74,7 @@ class FastReader {
       this.#tape.addSlice(cursor.end, cursor.end, true);
       return this.#tape;
     }
+    const { column } = cursor;
     const char = cursor.peek();
     if (char === OPEN_BRACE || char === OPEN_BRACKET) {
       this.#readFlow();
@@ -80,14 +82,12 @@ class FastReader {
     } else {
       this.#readBlock(-1, expectedKey);
     }
-    if (cursor.column >= 0) this.#refuseMoreThanOne(char);
+    if (cursor.column >= 0) {
+      const isBlockMap = char !== OPEN_BRACE && char !== OPEN_BRACKET && char !== MINUS;
+      if (isBlockMap && cursor.column === column && this.#atListItem()) cursor.fail(expectedKey);
+      cursor.unsure();
+    }
     return this.#tape;
-  }
-
-  #refuseMoreThanOne(first: number): void {
-    const isBlockMap = first !== OPEN_BRACE && first !== OPEN_BRACKET && first !== MINUS;
-    if (isBlockMap && this.#atListItem()) this.#cursor.fail('did not find expected key');
-    this.#cursor.unsure();
   }
 
   /** Skips comments and one `---`. */
@@ -107,7 +107,7 @@ class FastReader {
   /** What begins a line at the cursor, inside what begins at column `parent`; of the whole document a map or list. */
   #readBlock(parent: number, expected: string): void {
     const cursor = this.#cursor;
-    if (this.#atListItem()) this.#readList(cursor.column);
+    if (this.#atListItem()) this.#readList(cursor.column, parent);
     else if (cursor.atKey()) this.#readMap(cursor.column);
     else if (parent >= 0) this.#readInline(parent, expected);
     else cursor.unsure();
@@ -143,8 +143,8 @@ class FastReader {
     }
     cursor.skipSpaces();
     if (cursor.peek() === TAB) cursor.unsure();
-    if (cursor.peek() !== COLON) cursor.fail("could not find expected ':'", start);
-    if (!cursor.isBlank(cursor.pos + 1)) cursor.unsure();
+    if (cursor.peek() !== COLON) cursor.fail(expectedColon, start);
+    if (!cursor.isBlankOrTab(cursor.pos + 1)) cursor.unsure();
     cursor.pos++;
   }
 
@@ -152,7 +152,7 @@ class FastReader {
   #readValue(column: number): void {
     const cursor = this.#cursor;
     const afterColon = cursor.pos;
-    cursor.skipSpaces();
+    cursor.skipBlanks();
     this.#readProperties();
     if (!cursor.atLineEnd()) {
       this.#readInline(column, expectedKey);
@@ -168,13 +168,22 @@ class FastReader {
     if (cursor.column > column) cursor.refuseContent(expectedKey);
   }
 
-  #readList(column: number): void {
+  #readList(column: number, parent: number): void {
     const cursor = this.#cursor;
     const list = this.#open(NodeKind.LIST);
     do this.#readItem(column);
     while (cursor.column === column && this.#atListItem());
+    if (cursor.column === column && column > parent) this.#refuseNoItem();
     if (cursor.column > column) cursor.refuseContent(expectedDash);
     this.#close(list);
+  }
+
+  /** Something else than an item stands where the next item of a list would begin. */
+  #refuseNoItem(): void {
+    const cursor = this.#cursor;
+    if (cursor.atKey()) cursor.fail(expectedDash);
+    if (cursor.atPlain()) cursor.fail(expectedColon);
+    cursor.unsure();
   }
 
   /** One `- ` of the list that begins at `column`. */
@@ -192,7 +201,7 @@ class FastReader {
     const isList = this.#atListItem();
     if (isList || cursor.atKey()) {
       if (this.#hasProperties()) cursor.unsure(); // they belong to the key, not to the map
-      if (isList) this.#readList(cursor.pos - cursor.lineStart);
+      if (isList) this.#readList(cursor.pos - cursor.lineStart, column);
       else this.#readMap(cursor.pos - cursor.lineStart);
       return;
     }
@@ -288,7 +297,7 @@ class FastReader {
   #readFlowPlain(): void {
     const cursor = this.#cursor;
     const start = cursor.pos;
-    if (this.#atListItem()) cursor.fail('did not find expected node content');
+    this.#refuseListItem();
     if (!cursor.atPlain()) cursor.unsure();
     const end = cursor.readFlowPlain();
     const node = this.#named(this.#tape.addSlice(start, end, true));
@@ -325,14 +334,24 @@ class FastReader {
       cursor.readQuoted(char);
       this.#addQuoted(start);
     } else {
-      if (this.#atListItem()) cursor.fail('did not find expected node content');
+      this.#refuseListItem();
       if (!cursor.atPlain()) cursor.unsure();
       this.#tape.addSlice(start, cursor.readFlowPlain(), true);
     }
-    cursor.skipSpaces();
+    cursor.skipBlanks();
     if (cursor.peek() !== COLON) cursor.unsure();
     cursor.pos++;
-    if (!isQuoted && !cursor.isBlank(cursor.pos)) cursor.unsure();
+    if (!isQuoted && !cursor.isBlankOrTab(cursor.pos)) cursor.unsure();
+  }
+
+  /** A `- ` inside brackets. */
+  #refuseListItem(): void {
+    const cursor = this.#cursor;
+    if (!this.#atListItem() || this.#hasProperties()) return;
+    cursor.pos++;
+    cursor.skipSpaces();
+    if (!cursor.atPlain()) cursor.unsure();
+    cursor.fail('did not find expected node content', cursor.text.lastIndexOf('-', cursor.pos - 1));
   }
 
   #readFlowList(): void {
@@ -369,7 +388,7 @@ class FastReader {
   #skipFlowSpace(opened: number): void {
     const cursor = this.#cursor;
     for (;;) {
-      cursor.skipSpaces();
+      cursor.skipBlanks();
       const char = cursor.peek();
       if (cursor.pos >= cursor.end) this.#refuseOpenBracket(opened, opened);
       if (char === HASH && !cursor.isCommentHere()) cursor.unsure();
@@ -390,7 +409,7 @@ class FastReader {
     if (char === MINUS && cursor.text.charCodeAt(cursor.pos + 1) === SPACE) {
       cursor.fail('block sequence entries are not allowed in this context');
     }
-    if (char === COMMA || char === CLOSE_BRACKET || char === CLOSE_BRACE) {
+    if (!this.#hasProperties() && (char === COMMA || char === CLOSE_BRACKET || char === CLOSE_BRACE)) {
       cursor.fail('did not find expected node content');
     }
     cursor.unsure();

@@ -2,6 +2,8 @@ import type { SyntaxProblem } from './cursor.ts';
 
 /** What the complete parser says, and what the Go service's YAML library says of the same mistake. */
 const sameMistake: [RegExp, string][] = [
+  [/^deficient indentation/, 'found unexpected end of stream'],
+  [/^duplication of an? (?:tag|anchor) property/, 'did not find expected node content'],
   [/^tab characters must not/, 'found a tab character that violates indentation'],
   [/^unexpected end of the stream within a (?:single|double) quoted/, 'found unexpected end of stream'],
   [/^unexpected end of the document within/, 'found unexpected document indicator'],
@@ -38,9 +40,6 @@ export function explainSyntax(reason: string, offset: number, text: string): Syn
   }
   if (reason.startsWith('end of the stream or a document') && char === ':') {
     return { text: 'mapping values are not allowed in this context', offset };
-  }
-  if (reason.startsWith('deficient indentation') && text.slice(offset).trim() === '') {
-    return { text: 'found unexpected end of stream', offset };
   }
   for (const [pattern, words] of sameMistake) {
     const match = pattern.exec(reason);

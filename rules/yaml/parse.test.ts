@@ -1,0 +1,119 @@
+import { describe, expect, it } from 'vitest';
+import { parseYaml } from './parse.ts';
+import { YamlTape } from './tape.ts';
+import { scalarValue } from './values.ts';
+
+type Value = string | number | boolean | null | Value[] | { [key: string]: Value };
+
+function documentOf(tape: YamlTape, given = 0): Value {
+  const node = tape.resolve(given);
+  if (tape.kind(node) === 2) return scalarValue(tape, node);
+  const children: number[] = [];
+  for (let child = node + 1; child < tape.next(node); child = tape.next(child)) children.push(child);
+  if (tape.kind(node) === 1) return children.map((child) => documentOf(tape, child));
+  const pairs = children.flatMap((key, i) =>
+    i % 2 === 0 ? [[String(documentOf(tape, key)), documentOf(tape, children[i + 1])] as const] : [],
+  );
+  return Object.fromEntries(pairs);
+}
+
+function read(text: string): Value {
+  const tape = parseYaml(text);
+  if (!(tape instanceof YamlTape)) throw new Error(`${tape.text} at ${tape.offset}`);
+  return documentOf(tape);
+}
+
+/** What stands at the place of the last scalar. */
+function lastWord(text: string): string {
+  const tape = parseYaml(text) as YamlTape;
+  return text.slice(tape.place(tape.size - 1));
+}
+
+const limit = { unit: 'day', requests_per_unit: 5 };
+
+/** Layouts that YAML 1.1 allows and 1.2 does not. */
+const layouts: [what: string, text: string, value: Value[]][] = [
+  [
+    'a brace that closes at the column of its key',
+    'descriptors:\n  - key: k\n    rate_limit: {\n      unit: day,\n      requests_per_unit: 5\n    }\n',
+    [{ key: 'k', rate_limit: limit }],
+  ],
+  [
+    'a brace that closes before the column of its key',
+    'descriptors:\n  - key: k\n    rate_limit: {\nunit: day,\nrequests_per_unit: 5\n}\n',
+    [{ key: 'k', rate_limit: limit }],
+  ],
+  ['a bracket that closes at column 0', 'descriptors: [\n  {key: k}\n]\n', [{ key: 'k' }]],
+  [
+    'everything in brackets at column 0',
+    'descriptors: [\n{key: k},\n{key: l}\n]\n',
+    [{ key: 'k' }, { key: 'l' }],
+  ],
+  [
+    'a quoted text with an escape that goes on at the column of its key',
+    'descriptors:\n- key: "caf\\u00e9\n  x"\n- key: \'y\nz\'\n',
+    [{ key: 'café x' }, { key: 'y z' }],
+  ],
+];
+
+const additions: [what: string, text: string, value: Value, isFast: boolean][] = [
+  ['nothing', '', null, true],
+  ['an escape', 'more: "caf\\u00e9"\n', 'café', true],
+  ['a folded text', 'more: >-\n  a\n  b\n', 'a b', true],
+  ['a literal text', 'more: |\n  a\n   b\n', 'a\n b\n', true],
+  ['a tag', 'more: !!str 5\n', '5', true],
+  ['a text of two lines', 'more: a\n  b\n', 'a b', true],
+  ['an explicit key', '? more\n: a\n', 'a', false],
+  ['a full tag', 'more: !<tag:yaml.org,2002:str> 5\n', '5', false],
+  ['a pair in brackets', 'more: [a: b]\n', [{ a: 'b' }], false],
+  ['lines that begin with brackets in a text', '? x\n: y\nmore: |\n  a\n  ]\n  }\n', 'a\n]\n}\n', false],
+  ['lines that begin with brackets in a plain text', '? x\n: y\nmore: a\n  ]\n  }\n', 'a ] }', false],
+];
+
+describe('parseYaml', () => {
+  describe.each(layouts)('reads %s', (_, text, descriptors) => {
+    it.each(additions)('with %s elsewhere in the file', (_, addition, more) => {
+      const added = addition === '' ? {} : { more };
+      expect(read(text + addition)).toMatchObject({ descriptors, ...added });
+      expect(read(addition + text)).toMatchObject({ descriptors, ...added });
+    });
+  });
+
+  it('tells the places of the text as it is written where lines were not deep enough', () => {
+    expect(lastWord('a: [\n]\n? b\n: {\nc: "d\ne", f:\n\t"g"}\n')).toBe('"g"}\n');
+    expect(lastWord('a: [\nb\n]\n? c\n: |\n  d\n')).toBe('|\n  d\n');
+  });
+
+  it('reads 1,000 lines that begin with closing brackets in a file for the complete parser', () => {
+    const text = `${Array.from({ length: 1000 }, (_, i) => `a${i}: {\n  b: c\n}\n`).join('')}? d\n: e\n`;
+    expect(read(text)).toMatchObject({ a0: { b: 'c' }, a999: { b: 'c' }, d: 'e' });
+  });
+
+  const wrong: [what: string, text: string, words: string, offset: number][] = [
+    [
+      'an open brace before the next item',
+      'a:\n  - b: {\n      c: d,\n      e: 5\n  - key: x\n',
+      "did not find expected ',' or '}'",
+      42,
+    ],
+    ['an open brace behind a comma', 'a:\n- b: {c: d,\n- key: x\n', 'did not find expected node content', 15],
+    ['an open bracket before the next key', 'a: [b\nc: d\n', "did not find expected ',' or ']'", 7],
+    ['an open quote behind an escape', 'a: "\\x41\nb: c\n', 'found unexpected end of stream', 3],
+    ['half a pair of surrogates', 'a: "\\ud83d\\u0041"\n', 'found invalid Unicode character escape code', 4],
+    ['the second half alone', 'a: "\\ude00"\n', 'found invalid Unicode character escape code', 4],
+    ['no character', 'a: "\\U00110000"\n', 'found invalid Unicode character escape code', 4],
+    ['too few digits', 'a: "\\x4"\n', 'did not find expected hexdecimal number', 4],
+    ['an escape that is none', 'a: "\\q"\n', 'found unknown escape character', 5],
+  ];
+  it.each(wrong)('refuses %s', (_, text, words, offset) => {
+    expect(parseYaml(text)).toMatchObject({ text: words, offset });
+  });
+
+  it('gives up over more lines than it can deepen one by one', () => {
+    const lines = 'b,\n'.repeat(2_000);
+    const text = `a: [\n${lines}]\n? ${'c'.repeat(100_000)}\n: e\n`;
+    expect(parseYaml(text)).toMatchObject({
+      text: 'more than 316 lines in brackets or quotes are indented less than the block around them',
+    });
+  });
+});
