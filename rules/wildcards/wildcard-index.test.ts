@@ -96,6 +96,12 @@ describe('values of 64 KiB made to be slow', () => {
       first: undefined,
     },
     {
+      name: 'literals that are suffixes of one another',
+      patterns: numbers(2_000).map((i) => `*${'a'.repeat(i + 1)}*b*`),
+      value: fill('a'),
+      first: undefined,
+    },
+    {
       name: 'the last of 5,000 patterns at its very end',
       patterns: numbers(5_000).map((i) => `p*-${i}-*`),
       value: `p${fill('-x4999')}-4999-`,

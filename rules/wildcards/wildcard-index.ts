@@ -1,6 +1,5 @@
 /**
- * Finds the first declared pattern of a level that a text matches. The work is bounded by the text's length (times
- * the number of the level's literals that end at one place, when literals are suffixes of one another) plus the
+ * Finds the first declared pattern of a level that a text matches. The work is bounded by the text's length plus the
  * number of patterns, never by the product of both: prefixes and suffixes are looked up by hash, literals are found in
  * one pass over the text, and a candidate is checked by binary search in the literals' positions.
  */
@@ -83,6 +82,7 @@ export class WildcardIndex {
       }
     }
     this.#text = '';
+    if (this.#scanned) this.#occurrences.release();
     return this.#best === noNode ? -1 : this.#best;
   }
 

@@ -84,9 +84,9 @@ describe('parseYaml', () => {
     expect(lastWord('a: [\nb\n]\n? c\n: |\n  d\n')).toBe('|\n  d\n');
   });
 
-  it('reads 1,000 lines that begin with closing brackets in a file for the complete parser', () => {
-    const text = `${Array.from({ length: 1000 }, (_, i) => `a${i}: {\n  b: c\n}\n`).join('')}? d\n: e\n`;
-    expect(read(text)).toMatchObject({ a0: { b: 'c' }, a999: { b: 'c' }, d: 'e' });
+  it('reads 3,000 lines that begin with closing brackets in a file for the complete parser', () => {
+    const text = `${Array.from({ length: 3000 }, (_, i) => `a${i}: {\n  b: c\n}\n`).join('')}? d\n: e\n`;
+    expect(read(text)).toMatchObject({ a0: { b: 'c' }, a2999: { b: 'c' }, d: 'e' });
   });
 
   const wrong: [what: string, text: string, words: string, offset: number][] = [
@@ -101,7 +101,20 @@ describe('parseYaml', () => {
     ['an open quote behind an escape', 'a: "\\x41\nb: c\n', 'found unexpected end of stream', 3],
     ['half a pair of surrogates', 'a: "\\ud83d\\u0041"\n', 'found invalid Unicode character escape code', 4],
     ['the second half alone', 'a: "\\ude00"\n', 'found invalid Unicode character escape code', 4],
+    ['the last half alone', 'a: "\\udfff"\n', 'found invalid Unicode character escape code', 4],
+    [
+      'an unknown anchor behind a line that was not deep enough',
+      'a: [\n]\n? b\n: *c\n',
+      "unknown anchor 'c' referenced",
+      14,
+    ],
     ['no character', 'a: "\\U00110000"\n', 'found invalid Unicode character escape code', 4],
+    [
+      'no character, by the complete parser',
+      '? a\n: "\\U00110000"\n',
+      'found invalid Unicode character escape code',
+      7,
+    ],
     ['too few digits', 'a: "\\x4"\n', 'did not find expected hexdecimal number', 4],
     ['an escape that is none', 'a: "\\q"\n', 'found unknown escape character', 5],
   ];

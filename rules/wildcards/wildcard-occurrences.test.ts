@@ -1,0 +1,118 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { NaiveMatcher } from '../../test/support/naive-matcher.ts';
+import { limit, rule, source } from '../../test/support/rule-builder.ts';
+import { compileRules } from '../table/compile-rules.ts';
+import { RuleTable } from '../table/rule-table.ts';
+import { AutomatonCompiler } from './compile-automaton.ts';
+import { Occurrences } from './wildcard-occurrences.ts';
+
+function occurrencesOf(literals: readonly string[], mostHits?: number): { root: number; found: Occurrences } {
+  const automata = new AutomatonCompiler();
+  const root = automata.add(literals.map((text, id) => ({ text, id })));
+  const sections = {
+    states: automata.states.toWords(),
+    labels: automata.labels.toUnits(),
+    literals: Int32Array.from(literals, (literal) => literal.length),
+  };
+  return { root, found: new Occurrences(sections, mostHits) };
+}
+
+/** Every answer about every literal and position, and what is said to be found. */
+function answers(literals: readonly string[], found: Occurrences, size: number): unknown {
+  const firsts = literals.map((_, id) =>
+    Array.from({ length: size + 1 }, (_, position) => found.firstFrom(id, position)),
+  );
+  return { firsts, found: [...found.found.slice(0, found.foundCount)].sort((a, b) => a - b) };
+}
+
+function plainAnswers(literals: readonly string[], text: string, { from, to }: { from: number; to: number }) {
+  const firstFrom = (literal: string, position: number) => {
+    const start = text.slice(0, to).indexOf(literal, Math.max(from, position));
+    return start;
+  };
+  const firsts = literals.map((literal) =>
+    Array.from({ length: text.length + 1 }, (_, position) => firstFrom(literal, position)),
+  );
+  return { firsts, found: literals.flatMap((literal, id) => (firstFrom(literal, 0) < 0 ? [] : [id])) };
+}
+
+describe('Occurrences', () => {
+  it.each([1, 4, 1 << 16])('answers as a plain search does when %i hits are noted one by one', (mostHits) => {
+    const letters = fc.array(fc.constantFrom('a', 'a', 'a', 'b'), { minLength: 1, maxLength: 12 });
+    const nested = letters.map((list) => list.map((_, i) => list.slice(i).join('')));
+    const literals = fc.tuple(nested, nested).map(([a, b]) => [...new Set([...a, ...b])]);
+    const text = fc.array(fc.constantFrom('a', 'aaaa', 'aaaaaaaaaaaaa', 'b'), { maxLength: 14 });
+    fc.assert(
+      fc.property(
+        literals,
+        fc.array(fc.tuple(text, fc.nat(4), fc.nat(4)), { minLength: 1, maxLength: 3 }),
+        (list, scans) => {
+          const { root, found } = occurrencesOf(list, mostHits);
+          for (const [pieces, before, after] of scans) {
+            const value = pieces.join('');
+            const from = Math.min(before, value.length);
+            const to = Math.max(from, value.length - after);
+            found.scan(root, value, { from, to });
+            expect(answers(list, found, value.length)).toEqual(plainAnswers(list, value, { from, to }));
+            found.release();
+          }
+        },
+      ),
+      { numRuns: 300 },
+    );
+  });
+
+  it('keeps blocks of more than 8 characters apart in a long text', () => {
+    const literals = ['a', 'ba', 'x', 'bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbba'];
+    const { root, found } = occurrencesOf(literals, 8);
+    const pieces = Array.from({ length: 300 }, (_, i) => `${'b'.repeat((i * 37) % 101)}a`);
+    const text = `${pieces.join('')}x${pieces.join('')}`;
+    found.scan(root, text, { from: 0, to: text.length });
+    expect(text.length).toBeGreaterThan(1024 * 16);
+    for (const [id, literal] of literals.entries()) {
+      for (let position = 0; position <= text.length; position += 7) {
+        expect(found.firstFrom(id, position)).toBe(text.indexOf(literal, position));
+      }
+    }
+  });
+});
+
+describe('patterns whose literals are suffixes of one another', () => {
+  it('match as the naive matcher says on texts with more occurrences than are noted one by one', () => {
+    const count = 100;
+    const patterns = Array.from(
+      { length: count },
+      (_, i) => `*${'a'.repeat(i + 1)}*c${i}*${'a'.repeat(i % 7)}`,
+    );
+    const rules = [
+      source(
+        'd',
+        patterns.map((value) => rule({ key: 'k', value, rateLimit: limit() })),
+      ),
+    ];
+    const table = new RuleTable(compileRules(rules));
+    const naive = new NaiveMatcher(rules);
+    for (const [before, marks, after] of [
+      [800, 'c7c9', 0],
+      [95, 'c99c98c97c96c95c94c93', 750],
+      [800, '', 0],
+      [3, 'c3', 800],
+    ] as const) {
+      const entries = [{ key: 'k', value: `${'a'.repeat(before)}${marks}${'a'.repeat(after)}` }];
+      expect(table.match('d', entries)).toEqual(naive.match('d', entries));
+    }
+  });
+
+  it('cost 100 of them on 4 MB less than a second and 64 MB', () => {
+    const patterns = Array.from({ length: 100 }, (_, i) => `*${'a'.repeat(i + 1)}*c${i}*`);
+    const rules = patterns.map((value) => rule({ key: 'k', value, rateLimit: limit() }));
+    const table = new RuleTable(compileRules([source('d', rules)]));
+    const value = 'a'.repeat(4 << 20);
+    const before = process.memoryUsage().arrayBuffers;
+    const start = performance.now();
+    expect(table.match('d', [{ key: 'k', value }])).toBeUndefined();
+    expect(performance.now() - start).toBeLessThan(1000);
+    expect(process.memoryUsage().arrayBuffers - before).toBeLessThan(64e6);
+  });
+});
