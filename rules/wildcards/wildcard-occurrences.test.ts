@@ -103,16 +103,4 @@ describe('patterns whose literals are suffixes of one another', () => {
       expect(table.match('d', entries)).toEqual(naive.match('d', entries));
     }
   });
-
-  it('cost 100 of them on 4 MB less than a second and 64 MB', () => {
-    const patterns = Array.from({ length: 100 }, (_, i) => `*${'a'.repeat(i + 1)}*c${i}*`);
-    const rules = patterns.map((value) => rule({ key: 'k', value, rateLimit: limit() }));
-    const table = new RuleTable(compileRules([source('d', rules)]));
-    const value = 'a'.repeat(4 << 20);
-    const before = process.memoryUsage().arrayBuffers;
-    const start = performance.now();
-    expect(table.match('d', [{ key: 'k', value }])).toBeUndefined();
-    expect(performance.now() - start).toBeLessThan(1000);
-    expect(process.memoryUsage().arrayBuffers - before).toBeLessThan(64e6);
-  });
 });
