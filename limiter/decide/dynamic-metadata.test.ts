@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import type { MatchedRule } from '../../rules/match-result.ts';
 import { type JsonObject, Unit } from '../../rules/model.ts';
+import { matchedRule } from '../../test/support/matched-rule.ts';
 import { dynamicMetadata, mergeMetadata } from './dynamic-metadata.ts';
 import { Code, type Descriptor, type DescriptorStatus, type RateLimitRequest } from './messages.ts';
 import { noLimit, type Plan } from './plan.ts';
@@ -15,16 +16,8 @@ function request(fields: Partial<RateLimitRequest> = {}): RateLimitRequest {
 }
 
 function rule(metadata: JsonObject | undefined, unlimited = false): MatchedRule {
-  return {
-    unit: unlimited ? Unit.UNKNOWN : Unit.DAY,
-    requestsPerUnit: 1,
-    unlimited,
-    shadowMode: false,
-    quotaMode: false,
-    name: '',
-    replaces: [],
-    metadata,
-  };
+  const unit = unlimited ? Unit.UNKNOWN : Unit.DAY;
+  return matchedRule({ unit, requestsPerUnit: 1, unlimited, metadata });
 }
 
 const limited = (metadata: JsonObject | undefined): Plan => ({

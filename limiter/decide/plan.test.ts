@@ -1,24 +1,11 @@
 import { describe, expect, it } from 'vitest';
 import type { MatchedRule, RuleMatcher } from '../../rules/match-result.ts';
 import { Unit } from '../../rules/model.ts';
+import { matchedRule as rule } from '../../test/support/matched-rule.ts';
 import type { RuleStats } from '../stats/rule-stats.ts';
 import type { Descriptor } from './messages.ts';
 import { applyReplaces, type LimitedPlan, noLimit, type Plan, Planner } from './plan.ts';
 import { ServiceError } from './service-error.ts';
-
-function rule(fields: Partial<MatchedRule> = {}): MatchedRule {
-  return {
-    unit: Unit.MINUTE,
-    requestsPerUnit: 10,
-    unlimited: false,
-    shadowMode: false,
-    quotaMode: false,
-    name: '',
-    replaces: [],
-    metadata: undefined,
-    ...fields,
-  };
-}
 
 /** Matches by the first entry's key alone. */
 function matcher(rules: Record<string, MatchedRule>): RuleMatcher {

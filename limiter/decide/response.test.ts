@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import type { MatchedRule } from '../../rules/match-result.ts';
 import { Unit } from '../../rules/model.ts';
+import { matchedRule } from '../../test/support/matched-rule.ts';
 import { Code, type DescriptorStatus, type RateLimitRequest, type RateLimitResponse } from './messages.ts';
 import { noLimit, type Plan } from './plan.ts';
 import { assembleResponse, okStatus, type ResponseOptions, unlimitedStatus } from './response.ts';
@@ -10,19 +11,8 @@ interface Part {
   status: DescriptorStatus;
 }
 
-const baseRule: MatchedRule = {
-  unit: Unit.MINUTE,
-  requestsPerUnit: 10,
-  unlimited: false,
-  shadowMode: false,
-  quotaMode: false,
-  name: '',
-  replaces: [],
-  metadata: undefined,
-};
-
 function limited(code: Code, remaining: number, fields: Partial<MatchedRule> = {}): Part {
-  const rule = { ...baseRule, ...fields };
+  const rule = matchedRule(fields);
   return {
     plan: { kind: 'limited', rule, counterStem: '', statSlot: 0, nearThreshold: 0 },
     status: { code, currentLimit: rule, limitRemaining: remaining, durationUntilResetSeconds: 37 },
@@ -34,7 +24,7 @@ const over = (fields?: Partial<MatchedRule>): Part => limited(Code.OVER_LIMIT, 0
 const quotaOver = over({ quotaMode: true });
 const unmatched: Part = { plan: noLimit, status: okStatus };
 const unlimited: Part = {
-  plan: { kind: 'unlimited', rule: { ...baseRule, unlimited: true } },
+  plan: { kind: 'unlimited', rule: matchedRule({ unlimited: true }) },
   status: unlimitedStatus,
 };
 

@@ -3,6 +3,7 @@ import { beforeEach, describe, expect, it } from 'vitest';
 import type { MatchedRule, RuleMatcher } from '../../rules/match-result.ts';
 import { Unit } from '../../rules/model.ts';
 import { ManualClock } from '../../test/support/manual-clock.ts';
+import { matchedRule as rule } from '../../test/support/matched-rule.ts';
 import { openMemoryStore } from '../../test/support/open-memory-store.ts';
 import { Code, type Descriptor, type RateLimitRequest, type RateLimitResponse } from '../decide/messages.ts';
 import type { ResponseOptions } from '../decide/response.ts';
@@ -79,20 +80,6 @@ class WatchedStore implements CounterStore {
 
   ping = (): Promise<void> => this.#store.ping();
   close = (): Promise<void> => this.#store.close();
-}
-
-function rule(fields: Partial<MatchedRule> = {}): MatchedRule {
-  return {
-    unit: Unit.MINUTE,
-    requestsPerUnit: 10,
-    unlimited: false,
-    shadowMode: false,
-    quotaMode: false,
-    name: '',
-    replaces: [],
-    metadata: undefined,
-    ...fields,
-  };
 }
 
 /** One rule a key, whatever the value, in the domain `d`. */
