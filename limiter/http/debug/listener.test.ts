@@ -6,7 +6,7 @@ import { Profile } from 'pprof-format';
 import { afterEach, describe, expect, it } from 'vitest';
 import { BindError } from '../../../process/bind.ts';
 import { systemClock } from '../../../process/clock.ts';
-import type { HttpListener } from '../http-server.ts';
+import type { HttpListener } from '../../../process/http/http-server.ts';
 import { createDebugListener, type DebugListenerOptions } from './listener.ts';
 
 const unzip = promisify(gunzip);

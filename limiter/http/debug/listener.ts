@@ -1,8 +1,8 @@
 /** The debug listener: what is loaded, what is counted, where the time goes. For operators, not for callers. */
 import type { ListenAddress } from '../../../process/bind.ts';
 import type { Clock } from '../../../process/clock.ts';
-import { type HttpCall, type HttpListener, HttpServer } from '../http-server.ts';
-import { sendRedirect, sendText } from '../text-response.ts';
+import { type HttpCall, type HttpListener, HttpServer } from '../../../process/http/http-server.ts';
+import { sendRedirect, sendText } from '../../../process/http/text-response.ts';
 import { sendLines } from './line-stream.ts';
 import { PprofPages, pprofRoot } from './pprof-pages.ts';
 

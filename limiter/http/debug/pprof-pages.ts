@@ -1,7 +1,7 @@
 /** The pages under `/debug/pprof/`, for `go tool pprof` and for browsers. */
 import type { ServerResponse } from 'node:http';
 import type { Clock } from '../../../process/clock.ts';
-import { sendError } from '../text-response.ts';
+import { sendError } from '../../../process/http/text-response.ts';
 import { CpuProfiler } from './cpu-profiler.ts';
 import { HeapSampler } from './heap-sampler.ts';
 

@@ -1,7 +1,9 @@
-/** An HTTP/1.1 listener: opening, timeouts, and an end that lets requests in flight finish. Knows no paths, only their form. */
+/** An HTTP/1.1 listener, with or without TLS: opening, timeouts, and an end that lets requests in flight finish. Knows no paths, only their form. */
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
-import { bind, type ListenAddress } from '../../process/bind.ts';
-import { closeOrCut } from '../../process/close-or-cut.ts';
+import { createServer as createTlsServer, type Server as TlsServer } from 'node:https';
+import type { SecureContextOptions } from 'node:tls';
+import { bind, type ListenAddress } from '../bind.ts';
+import { closeOrCut } from '../close-or-cut.ts';
 import { type RequestPath, requestPath } from './request-path.ts';
 import { sendError, sendRedirect } from './text-response.ts';
 
@@ -25,6 +27,8 @@ export interface HttpServerOptions {
   /** How long requests may take at the end before they are cut. */
   closeGraceMs: number;
   onFault(error: unknown): void;
+  /** Certificate and key: callers speak TLS 1.2 or newer. */
+  tls?: SecureContextOptions;
 }
 
 /** Ours: slow senders are cut, and idle connections outlive the keep-alive of common proxies (60 s). */
@@ -36,16 +40,27 @@ const timeouts = {
 };
 
 export class HttpServer implements HttpListener {
-  readonly #server: Server;
+  readonly #server: Server | TlsServer;
   readonly #options: HttpServerOptions;
   #closed: Promise<void> | undefined;
 
   constructor(options: HttpServerOptions) {
     this.#options = options;
-    this.#server = createServer(timeouts, (request, response) => {
+    const answer = (request: IncomingMessage, response: ServerResponse): void => {
       if (this.#closed !== undefined) response.setHeader('Connection', 'close');
       void this.#serve(request, response);
-    });
+    };
+    const { tls } = options;
+    this.#server =
+      tls === undefined
+        ? createServer(timeouts, answer)
+        : createTlsServer({ ...timeouts, minVersion: 'TLSv1.2', ...tls }, answer);
+  }
+
+  /** New connections get these; those that are open keep what they had. Only for a server that speaks TLS. */
+  useTls(tls: SecureContextOptions): void {
+    if (!('setSecureContext' in this.#server)) throw new Error('this server does not speak TLS');
+    this.#server.setSecureContext({ minVersion: 'TLSv1.2', ...tls });
   }
 
   listen(address: ListenAddress): Promise<{ port: number }> {

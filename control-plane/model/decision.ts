@@ -1,0 +1,42 @@
+import type { ConfigObject } from './config-object.ts';
+import type { FleetSnapshot } from './fleet-snapshot.ts';
+
+/** What follows from all objects: what is served, and what is said about each object. */
+export interface Decision {
+  /** By fleet; only fleets that some object is served to. */
+  fleets: ReadonlyMap<string, FleetSnapshot>;
+  /** By uid, one for each object. */
+  verdicts: ReadonlyMap<string, Verdict>;
+}
+
+export interface Verdict {
+  object: ConfigObject;
+  accepted: Acceptance;
+  /** What is served for the object; undefined: nothing. */
+  served: ServedConfig | undefined;
+}
+
+export type Acceptance = { status: true } | { status: false; reason: RejectionReason; message: string };
+
+export type RejectionReason = 'Invalid' | 'DomainConflict' | 'DomainNotAllowed';
+
+export interface ServedConfig {
+  fleet: string;
+  domain: string;
+  /** Of the object at the time; older than `object.generation` while the newer one is not accepted. */
+  generation: number;
+  /** Of the object's own rules, whatever they are merged with. */
+  hash: string;
+  /** Name of the resource in the fleet's snapshot that holds the rules. */
+  resource: string;
+  /** Rules of all levels. */
+  rules: number;
+  /** Fields in use that only this project's limiters know, as manifests spell them: `valueToMetric`. */
+  ownFields: readonly string[];
+}
+
+/** The last spec of an object that was accepted: it stays in force while a newer one is not. */
+export interface KeptSpec {
+  generation: number;
+  spec: unknown;
+}
