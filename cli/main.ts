@@ -15,6 +15,11 @@ const commands: Record<string, CommandEntry> = {
     summary: 'answer rate limit requests over gRPC and HTTP; settings come from the environment',
     load: async () => (await import('./limiter-command.ts')).limiterCommand,
   },
+  'control-plane': {
+    summary:
+      'serve RateLimitConfigs to limiters, and report what is in force; settings come from the environment',
+    load: async () => (await import('./control-plane-command.ts')).controlPlaneCommand,
+  },
   ask: {
     summary: 'ask a limiter for one decision, as a proxy would (it counts)',
     load: async () => (await import('./ask-command.ts')).askCommand,
@@ -22,6 +27,10 @@ const commands: Record<string, CommandEntry> = {
   check: {
     summary: 'check a folder of rule files: every error with its place',
     load: async () => (await import('./check-command.ts')).checkCommand,
+  },
+  webhook: {
+    summary: "verify a delivery of the control plane's webhooks",
+    load: async () => (await import('./webhook-command.ts')).webhookCommand,
   },
 };
 

@@ -50,6 +50,40 @@ describe('log lines', () => {
       ['level=warning msg="Successfully loaded new configuration" domains=2 rules=30 loadMs=13'],
     ],
     [
+      'rule files that cannot be watched, and no rules in them',
+      (log) => {
+        const files = lines.ruleFileLines(log, '/rules');
+        files.noRules();
+        files.unreachable('gone');
+        files.reachable();
+      },
+      [
+        'level=warning msg="No rules are loaded: no request is limited" path=/rules',
+        'level=error msg="Rule files are not watched" path=/rules error=gone',
+        'level=warning msg="Rule files are watched again" path=/rules',
+      ],
+    ],
+    [
+      'an xDS server that comes and goes',
+      (log) => {
+        const xds = lines.xdsLines(log, 'cp:18000');
+        xds.connected();
+        xds.noRulesYet();
+        xds.noRules();
+        xds.unreachable('it broke');
+        xds.attemptFailed('not there', 2999.9);
+        xds.reachable();
+      },
+      [
+        'level=info msg="Connected to the xDS server" server="cp:18000"',
+        'level=warning msg="The xDS server has not sent any rules yet" server="cp:18000"',
+        'level=warning msg="No rules are loaded: no request is limited" server="cp:18000"',
+        'level=error msg="No connection to the xDS server: trying again, the last good rules stay in force" server="cp:18000" reason="it broke"',
+        'level=info msg="An attempt to connect to the xDS server failed" server="cp:18000" reason="not there" retryMs=3000',
+        'level=warning msg="Connected to the xDS server again" server="cp:18000"',
+      ],
+    ],
+    [
       'a retry of the connection to Redis',
       (log) =>
         lines.redisConnectionRetry(log, {

@@ -49,8 +49,53 @@ export function configLoaded(
   log[level]('Successfully loaded new configuration', { ...fields, loadMs: Math.round(fields.loadMs) });
 }
 
-export function noRules(log: Logger, path: string): void {
-  log.warn('No rules are loaded: no request is limited', { path });
+/** What is logged of the place that rules come from. */
+export interface OriginLines {
+  /** A good load without any. */
+  noRules(): void;
+  /** Once an outage; the last good rules stay in force. */
+  unreachable(reason: string): void;
+  reachable(): void;
+}
+
+export function ruleFileLines(log: Logger, path: string): OriginLines {
+  return {
+    noRules: () => noRules(log, { path }),
+    unreachable: (error) => log.error('Rule files are not watched', { path, error }),
+    reachable: () => log.warn('Rule files are watched again', { path }),
+  };
+}
+
+export interface XdsLines extends OriginLines {
+  connected(): void;
+  /** At every attempt, so not for the usual level. */
+  attemptFailed(reason: string, retryMs: number): void;
+  noRulesYet(): void;
+}
+
+export function xdsLines(log: Logger, server: string): XdsLines {
+  return {
+    noRules: () => noRules(log, { server }),
+    connected: () => log.info('Connected to the xDS server', { server }),
+    unreachable: (reason) => {
+      log.error('No connection to the xDS server: trying again, the last good rules stay in force', {
+        server,
+        reason,
+      });
+    },
+    attemptFailed: (reason, retryMs) =>
+      log.info('An attempt to connect to the xDS server failed', {
+        server,
+        reason,
+        retryMs: Math.round(retryMs),
+      }),
+    reachable: () => log.warn('Connected to the xDS server again', { server }),
+    noRulesYet: () => log.warn('The xDS server has not sent any rules yet', { server }),
+  };
+}
+
+function noRules(log: Logger, from: LogFields): void {
+  log.warn('No rules are loaded: no request is limited', from);
 }
 
 /** One line an error; `total` counts those beyond the listed ones too. */
@@ -63,15 +108,6 @@ export function configLoadFailed(log: Logger, errors: readonly RuleError[], tota
 
 export function configWarning(log: Logger, warning: RuleError): void {
   log.warn(`${warning.source}: ${warning.text}`, { line: warning.line, column: warning.column });
-}
-
-/** The rules in force stay as they are until the files can be watched again. */
-export function configWatchLost(log: Logger, path: string, error: unknown): void {
-  log.error('Rule files are not watched', { path, error });
-}
-
-export function configWatchFound(log: Logger, path: string): void {
-  log.warn('Rule files are watched again', { path });
 }
 
 /** `url` without credentials. */

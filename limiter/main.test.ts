@@ -16,6 +16,7 @@ import { LimiterClient } from '../test/support/limiter-client.ts';
 import { ManualTimers } from '../test/support/manual-timers.ts';
 import { type RedisServer, startRedis } from '../test/support/redis-server.ts';
 import { limiterSettingGroups } from './settings.ts';
+import { xdsSettings } from './xds-settings.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'weir-main-'));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
@@ -762,7 +763,10 @@ describe('a limiter', () => {
 
 /** Settings that only a process of its own shows, or that have one value, and the tests that name them. */
 const elsewhere: Record<string, string> = {
-  CONFIG_TYPE: 'limiter/settings.test.ts',
+  CONFIG_TYPE: 'limiter/xds-settings.test.ts',
+  ...Object.fromEntries(
+    Object.values(xdsSettings).map(({ name }) => [name, 'limiter/xds-settings.test.ts'] as const),
+  ),
   FORCE_START_WITHOUT_INITIAL_CONFIG: 'test/e2e/lifecycle.test.ts',
   REDIS_TYPE: 'limiter/settings.test.ts',
 };

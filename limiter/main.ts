@@ -1,19 +1,18 @@
 /** From settings to parts to listeners, and back in order: the one place that knows all parts of the limiter. */
-import { join } from 'node:path';
-
 import { addressText, BindError, type ListenAddress } from '../process/bind.ts';
 import { type Clock, systemClock } from '../process/clock.ts';
 import { Health } from '../process/health.ts';
 import { routeLibraryWarnings } from '../process/library-warnings.ts';
-import { createLogger, type LogDestination, type Logger } from '../process/logger.ts';
+import { createLogger, type LogDestination, type LogFields, type Logger } from '../process/logger.ts';
 import type { Environment } from '../process/settings-reader.ts';
 import { type ShutdownStep, type SignalSource, shutdownOnSignal } from '../process/shutdown.ts';
 import { systemTimers, type Timers } from '../process/timers.ts';
-import { type ConfigSource, ConfigSourceError, FileConfigSource } from './config-source/index.ts';
+import { type ConfigSource, ConfigSourceError } from './config-source/index.ts';
 import { createDecisionService } from './decision-service.ts';
 import { createGrpcServer, type GrpcServer } from './grpc/index.ts';
 import { createDebugListener, createHttpListener, type HttpListener } from './http/index.ts';
 import * as lines from './log-lines.ts';
+import { openConfigSource } from './opened-config-source.ts';
 import { openStore } from './opened-store.ts';
 import { RulesInForce } from './rules-in-force.ts';
 import { createShouldRateLimit, shouldRateLimitPath } from './service/should-rate-limit.ts';
@@ -67,15 +66,19 @@ export async function runLimiter(host: LimiterHost): Promise<number> {
     const limiter = new Limiter(settings, log, host);
     return await limiter.run();
   } catch (error) {
-    const { runtimeRoot, runtimeSubdirectory, runtimeAppDirectory } = settings;
-    const paths = {
-      RUNTIME_ROOT: runtimeRoot,
-      RUNTIME_SUBDIRECTORY: runtimeSubdirectory,
-      RUNTIME_APPDIRECTORY: runtimeAppDirectory,
-    };
-    lines.startFailed(log, error, error instanceof ConfigSourceError ? paths : {});
+    lines.startFailed(log, error, error instanceof ConfigSourceError ? sourceFields(settings) : {});
     return 1;
   }
+}
+
+/** The settings by which a source of rules that cannot start was looked for. */
+function sourceFields(settings: LimiterSettings): LogFields {
+  if (settings.configType === 'GRPC_XDS_SOTW') return { CONFIG_GRPC_XDS_SERVER_URL: settings.xdsServerUrl };
+  return {
+    RUNTIME_ROOT: settings.runtimeRoot,
+    RUNTIME_SUBDIRECTORY: settings.runtimeSubdirectory,
+    RUNTIME_APPDIRECTORY: settings.runtimeAppDirectory,
+  };
 }
 
 class Limiter {
@@ -112,26 +115,17 @@ class Limiter {
     this.#store = store;
     this.#connectStore = connect;
     const service = createDecisionService({ settings, store, clock, random, registry, stats });
+    const { source, origin } = openConfigSource({ settings, clock, timers: this.#timers, random, log });
+    this.#configSource = source;
     this.#rules = new RulesInForce({
       useRules: (table) => service.useRules(table),
       healthNeedsDomains: settings.healthyWithAtLeastOneConfigLoaded,
-      path: join(settings.runtimeRoot, settings.runtimeSubdirectory, settings.runtimeAppDirectory),
+      origin,
+      isFiles: settings.configType === 'FILE',
       health,
       registry,
       stats,
       log,
-    });
-    this.#configSource = new FileConfigSource({
-      paths: {
-        root: settings.runtimeRoot,
-        subdirectory: settings.runtimeSubdirectory,
-        appDirectory: settings.runtimeAppDirectory,
-        ignoreDotFiles: settings.runtimeIgnoreDotFiles,
-        watchRoot: settings.runtimeWatchRoot,
-      },
-      mergeDomains: settings.mergeDomainConfig,
-      clock,
-      timers: this.#timers,
     });
 
     const onFault = (call: string) => (error: unknown) => lines.callFault(log, call, error);

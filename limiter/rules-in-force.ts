@@ -4,7 +4,7 @@ import type { Logger } from '../process/logger.ts';
 import type { RuleTable } from '../rules/table/rule-table.ts';
 import type { ConfigListener } from './config-source/index.ts';
 import * as lines from './log-lines.ts';
-import { type LimiterStats, registerRuntimeStats } from './stats/limiter-stats.ts';
+import { createRuntimeStats, type LimiterStats } from './stats/limiter-stats.ts';
 import type { StatsRegistry } from './stats/stats-registry.ts';
 
 export interface RulesInForceParts {
@@ -15,8 +15,10 @@ export interface RulesInForceParts {
   registry: StatsRegistry;
   stats: LimiterStats;
   log: Logger;
-  /** Where rules are looked for, named in log lines. */
-  path: string;
+  /** What to log of the place that rules come from. */
+  origin: lines.OriginLines;
+  /** Whether rules are files, whose loads have statistics of their own. */
+  isFiles: boolean;
 }
 
 export class RulesInForce {
@@ -28,16 +30,16 @@ export class RulesInForce {
   #lastLoadFailed = false;
 
   constructor(parts: RulesInForceParts) {
-    const { health, stats, log } = parts;
+    const { health, stats, log, origin } = parts;
     let firstLoadEnded = (): void => {};
     this.firstLoad = new Promise((resolve) => {
       firstLoadEnded = resolve;
     });
-    registerRuntimeStats(parts.registry, () => this.#sources);
+    const runtime = parts.isFiles ? createRuntimeStats(parts.registry, () => this.#sources) : undefined;
     if (parts.healthNeedsDomains) health.set('config', false);
     this.listener = {
       loaded: (result) => {
-        stats.runtimeLoadAttempt();
+        runtime?.loadAttempt();
         this.#table = result.table;
         this.#sources = result.sources;
         parts.useRules(result.table);
@@ -46,20 +48,20 @@ export class RulesInForce {
         for (const warning of result.warnings) lines.configWarning(log, warning);
         const { domains, rules, loadMs } = result;
         lines.configLoaded(log, { domains, rules, loadMs }, this.#lastLoadFailed);
-        if (domains === 0) lines.noRules(log, parts.path);
+        if (domains === 0) origin.noRules();
         this.#lastLoadFailed = false;
         firstLoadEnded();
       },
       failed: (errors, total) => {
-        stats.runtimeLoadAttempt();
-        if (errors.some(({ code }) => code === 'unreadable')) stats.runtimeLoadFailure();
+        runtime?.loadAttempt();
+        if (errors.some(({ code }) => code === 'unreadable')) runtime?.loadFailure();
         stats.configLoadError();
         this.#lastLoadFailed = true;
         lines.configLoadFailed(log, errors, total);
         firstLoadEnded();
       },
-      unreachable: (reason) => lines.configWatchLost(log, parts.path, reason),
-      reachable: () => lines.configWatchFound(log, parts.path),
+      unreachable: (reason) => origin.unreachable(reason),
+      reachable: () => origin.reachable(),
     };
   }
 

@@ -27,6 +27,24 @@ describe('parseLimiterSettings', () => {
         mergeDomainConfig: false,
         forceStartWithoutInitialConfig: false,
         healthyWithAtLeastOneConfigLoaded: false,
+        xdsServerUrl: 'localhost:18000',
+        xdsNodeId: 'default',
+        xdsFleet: 'default',
+        xdsNodeMetadata: [],
+        podName: '',
+        xdsConnectRetryMs: 3_000,
+        xdsAdditionalHeaders: [],
+        xdsUseTls: false,
+        xdsTlsCert: '',
+        xdsTlsKey: '',
+        xdsTlsCa: '',
+        xdsTlsSan: '',
+        xdsKeepaliveMs: 40_000,
+        xdsBackoffInitialMs: 10_000,
+        xdsBackoffMaxMs: 60_000,
+        xdsBackoffFactor: 0.5,
+        xdsBackoffJitter: true,
+        xdsMaxMessageBytes: 0,
         backendType: 'redis',
         redisSocketType: 'unix',
         redisType: 'SINGLE',
@@ -87,8 +105,23 @@ describe('parseLimiterSettings', () => {
   const refused: [variable: string, value: string, message: string][] = [
     [
       'CONFIG_TYPE',
-      'GRPC_XDS_SOTW',
-      'CONFIG_TYPE: "GRPC_XDS_SOTW" is not accepted, expected FILE, in any letter case; this version does not have that one',
+      'GRPC_XDS_DELTA',
+      'CONFIG_TYPE: "GRPC_XDS_DELTA" is not accepted, expected FILE or GRPC_XDS_SOTW, in any letter case',
+    ],
+    [
+      'CONFIG_GRPC_XDS_SERVER_URL',
+      'http://cp:18000',
+      'CONFIG_GRPC_XDS_SERVER_URL: "http://cp:18000" is not accepted, expected the address of a gRPC server: host:port, dns:///host:port, ipv4:address:port, ipv6:[address]:port or unix:path',
+    ],
+    [
+      'CONFIG_GRPC_XDS_CLIENT_ADDITIONAL_HEADERS',
+      'authorization=hunter2',
+      'CONFIG_GRPC_XDS_CLIENT_ADDITIONAL_HEADERS: the value (not shown) is not accepted, expected name:value,name2:value2; part 1 has not exactly one colon',
+    ],
+    [
+      'CONFIG_GRPC_XDS_FLEET',
+      'Edge',
+      'CONFIG_GRPC_XDS_FLEET: "Edge" is not accepted, expected up to 63 of a-z, 0-9 and -, neither first nor last of them -',
     ],
     [
       'BACKEND_TYPE',
@@ -179,6 +212,43 @@ describe('parseLimiterSettings', () => {
   });
 });
 
+describe('parseLimiterSettings of an xDS server', () => {
+  it.each([
+    ['cp:18000'],
+    ['cp'],
+    ['[::1]:18000'],
+    ['dns:///cp.weir.svc:18000'],
+    ['ipv4:10.0.0.1:18000'],
+    ['unix:/run/xds.sock'],
+    ['unix:///run/xds.sock'],
+    ['passthrough:///cp:18000', 'cp:18000'],
+  ])('reads the address %s', (url, target = url) => {
+    const env = { REDIS_URL: '/sock', CONFIG_GRPC_XDS_SERVER_URL: url };
+    expect(parseLimiterSettings(env).settings?.xdsServerUrl).toBe(target);
+  });
+
+  it.each([[''], ['xds:///cp'], ['cp:1 cp:2'], ['cp/x']])('refuses the address "%s"', (url) => {
+    const errors = parseLimiterSettings({ CONFIG_GRPC_XDS_SERVER_URL: url }).errors ?? [];
+    expect(errors.map(({ variable }) => variable)).toEqual(['CONFIG_GRPC_XDS_SERVER_URL']);
+  });
+
+  it.each([
+    ['CERT', 'KEY'],
+    ['KEY', 'CERT'],
+  ])('refuses a client’s %s without its %s, where TLS is on', (set, missing) => {
+    const variable = `CONFIG_GRPC_XDS_CLIENT_TLS_${set}`;
+    const env = { CONFIG_TYPE: 'grpc_xds_sotw', [variable]: '/file.pem' };
+    expect(parseLimiterSettings(env).errors).toBeUndefined();
+    expect(parseLimiterSettings({ ...env, CONFIG_GRPC_XDS_SERVER_USE_TLS: 'true' }).errors).toEqual([
+      { variable, message: `${variable}: needs CONFIG_GRPC_XDS_CLIENT_TLS_${missing} as well` },
+    ]);
+  });
+
+  it('says nothing of NODE_NAME, which pods have beside POD_NAME', () => {
+    expect(parseLimiterSettings({ NODE_NAME: 'n', POD_NAME: 'p' }).warnings).toEqual([]);
+  });
+});
+
 describe('the table of settings', () => {
   it('has every variable once, and no variable that is an alias', () => {
     const names = all.map(({ name }) => name);
@@ -198,6 +268,7 @@ describe('the table of settings', () => {
 
   it('keeps what may hold credentials secret', () => {
     expect(all.filter(({ secret }) => secret === true).map(({ name }) => name)).toEqual([
+      'CONFIG_GRPC_XDS_CLIENT_ADDITIONAL_HEADERS',
       'REDIS_URL',
       'REDIS_AUTH',
     ]);

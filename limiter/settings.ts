@@ -25,6 +25,7 @@ import {
 } from '../process/settings-reader.ts';
 
 import { parseRedisAddress } from './stores/redis/redis-address.ts';
+import { xdsSettings, xdsSettingsProblems } from './xds-settings.ts';
 
 const dayMs = 24 * 3_600_000;
 const mebibyte = 1024 * 1024;
@@ -100,9 +101,9 @@ const logging = {
 const configuration = {
   configType: {
     name: 'CONFIG_TYPE',
-    kind: choice({ values: ['FILE'], unavailable: ['GRPC_XDS_SOTW'] }),
+    kind: choice({ values: ['FILE', 'GRPC_XDS_SOTW'] }),
     default: 'FILE',
-    summary: 'Where rules come from.',
+    summary: 'Where rules come from: `FILE`, or `GRPC_XDS_SOTW`, a control plane.',
   },
   runtimeRoot: {
     name: 'RUNTIME_ROOT',
@@ -139,7 +140,7 @@ const configuration = {
     name: 'MERGE_DOMAIN_CONFIG',
     kind: bool(),
     default: false,
-    summary: 'Several files may hold rules for one domain.',
+    summary: 'Several files (or resources) may hold rules for one domain.',
   },
   forceStartWithoutInitialConfig: {
     name: 'FORCE_START_WITHOUT_INITIAL_CONFIG',
@@ -357,6 +358,7 @@ export const limiterSettingGroups: readonly { title: string; settings: SettingsT
   { title: 'Listeners', settings: listeners },
   { title: 'Logs', settings: logging },
   { title: 'Rules', settings: configuration },
+  { title: 'Rules from an xDS server', settings: xdsSettings },
   { title: 'Counters', settings: store },
   { title: 'Decisions', settings: decisions },
   { title: 'Headers', settings: headers },
@@ -367,6 +369,7 @@ const table = {
   ...listeners,
   ...logging,
   ...configuration,
+  ...xdsSettings,
   ...store,
   ...decisions,
   ...headers,
@@ -434,7 +437,10 @@ const schema: SettingsSchema<typeof table> = {
   unsafeToIgnore,
   check: (settings) => {
     const problem = redisUrlProblem(settings);
-    return problem === undefined ? [] : [{ variable: 'REDIS_URL', message: `REDIS_URL: ${problem}` }];
+    return [
+      ...(problem === undefined ? [] : [{ variable: 'REDIS_URL', message: `REDIS_URL: ${problem}` }]),
+      ...(settings.configType === 'GRPC_XDS_SOTW' ? xdsSettingsProblems(settings) : []),
+    ];
   },
 };
 

@@ -9,6 +9,9 @@ export interface KnownNames {
   readonly ownPrefixes: readonly string[];
 }
 
+/** Names of others that look like a slip of one of ours: pods get NODE_NAME beside POD_NAME. */
+const foreign: ReadonlySet<string> = new Set(['NODE_NAME']);
+
 /** One sentence for each, by name. Their values are not looked at beyond telling a Kubernetes link. */
 export function unknownVariables(
   known: KnownNames,
@@ -23,7 +26,7 @@ export function unknownVariables(
   const warnings: string[] = [];
   for (const variable of Object.keys(env).sort()) {
     const value = env[variable] ?? '';
-    if (spellings.has(variable) || isServiceLink(variable, value)) continue;
+    if (spellings.has(variable) || foreign.has(variable) || isServiceLink(variable, value)) continue;
     const meant = nearest(variable, [...spellings.keys()]);
     if (meant !== undefined) {
       warnings.push(`${variable} is not known to this version: ignored; did you mean ${meant}?`);

@@ -40,7 +40,9 @@ mustRun('buf', ['lint']);
 if (process.argv.includes('--check')) {
   checkGenerated();
   mustRun('node', ['scripts/settings-doc.ts', '--check']);
+  mustRun('node', ['scripts/crd.ts', '--check']);
 } else {
   mustRun('buf', ['generate']);
   mustRun('node', ['scripts/settings-doc.ts']);
+  mustRun('node', ['scripts/crd.ts']);
 }

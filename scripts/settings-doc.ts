@@ -1,43 +1,64 @@
 /**
- * Writes docs/settings.md from the table in limiter/settings.ts and the prose in settings-doc.template.md. With
- * `--check`, writes nothing and fails when the committed file is stale.
+ * Writes docs/settings.md and docs/settings-control-plane.md, each from its table of settings and the prose of its
+ * template. With `--check`, writes nothing and fails when a committed file is stale.
  */
 import { readFileSync, writeFileSync } from 'node:fs';
+import { controlPlaneSettingGroups } from '../control-plane/settings.ts';
 import { limiterAliases, limiterSettingGroups } from '../limiter/settings.ts';
-import { aliasesOf } from '../process/settings-aliases.ts';
+import { type AliasTable, aliasesOf } from '../process/settings-aliases.ts';
 import type { Setting, SettingsTable } from '../process/settings-reader.ts';
 
-const target = new URL('../docs/settings.md', import.meta.url);
-
-const settingNames = limiterSettingGroups.flatMap(({ settings }) =>
-  Object.values(settings).map(({ name }) => name),
-);
-
-function settingsDoc(): string {
-  const template = readFileSync(new URL('settings-doc.template.md', import.meta.url), 'utf8');
-  const tables = limiterSettingGroups.map(({ title, settings }) => groupTable(title, settings)).join('\n\n');
-  const aliases = [
-    row(['instead of', 'also']),
-    row(['---', '---']),
-    ...Object.entries(limiterAliases.names).map(([alias, name]) => row([code(name), code(alias)])),
-    ...limiterAliases.prefixes
-      .filter(([, name]) => settingNames.some((setting) => setting.startsWith(name)))
-      .map(([alias, name]) => row([code(`${name}...`), code(`${alias}...`)])),
-  ].join('\n');
-  return template.replace('{{tables}}', () => tables).replace('{{aliases}}', () => aliases);
+interface SettingsDocument {
+  target: string;
+  template: string;
+  groups: readonly { title: string; settings: SettingsTable }[];
+  aliases: AliasTable;
 }
 
-function groupTable(title: string, settings: SettingsTable): string {
+const documents: SettingsDocument[] = [
+  {
+    target: 'docs/settings.md',
+    template: 'settings-doc.template.md',
+    groups: limiterSettingGroups,
+    aliases: limiterAliases,
+  },
+  {
+    target: 'docs/settings-control-plane.md',
+    template: 'settings-doc-control-plane.template.md',
+    groups: controlPlaneSettingGroups,
+    aliases: { prefixes: [], names: {} },
+  },
+];
+
+function documentText({ template, groups, aliases }: SettingsDocument): string {
+  const prose = readFileSync(new URL(template, import.meta.url), 'utf8');
+  const tables = groups.map(({ title, settings }) => groupTable(title, settings, aliases)).join('\n\n');
+  return prose.replace('{{tables}}', () => tables).replace('{{aliases}}', () => aliasTable(groups, aliases));
+}
+
+function aliasTable(groups: SettingsDocument['groups'], aliases: AliasTable): string {
+  const names = groups.flatMap(({ settings }) => Object.values(settings).map(({ name }) => name));
+  return [
+    row(['instead of', 'also']),
+    row(['---', '---']),
+    ...Object.entries(aliases.names).map(([alias, name]) => row([code(name), code(alias)])),
+    ...aliases.prefixes
+      .filter(([, prefix]) => names.some((name) => name.startsWith(prefix)))
+      .map(([alias, prefix]) => row([code(`${prefix}...`), code(`${alias}...`)])),
+  ].join('\n');
+}
+
+function groupTable(title: string, settings: SettingsTable, aliases: AliasTable): string {
   const rows = Object.values(settings).map((setting) =>
-    row([variable(setting), defaultValue(setting), setting.kind.brief, setting.summary]),
+    row([variable(setting, aliases), defaultValue(setting), setting.kind.brief, setting.summary]),
   );
   const head = [row(['variable', 'default', 'accepted', 'meaning']), row(['---', '---', '---', '---'])];
   return [`### ${title}`, '', ...head, ...rows].join('\n');
 }
 
-function variable(setting: Setting<unknown>): string {
-  const aliases = aliasesOf(limiterAliases, setting.name).map((alias) => `, also ${code(alias)}`);
-  return `${code(setting.name)}${aliases.join('')}${setting.secret === true ? ' (secret)' : ''}`;
+function variable(setting: Setting<unknown>, aliases: AliasTable): string {
+  const others = aliasesOf(aliases, setting.name).map((alias) => `, also ${code(alias)}`);
+  return `${code(setting.name)}${others.join('')}${setting.secret === true ? ' (secret)' : ''}`;
 }
 
 function defaultValue(setting: Setting<unknown>): string {
@@ -53,18 +74,22 @@ function code(value: string): string {
   return `\`${value}\``;
 }
 
-const wanted = settingsDoc();
-if (process.argv.includes('--check')) {
-  let committed = '';
+/** Empty when it is missing, which is stale too. */
+function committedText(target: URL): string {
   try {
-    committed = readFileSync(target, 'utf8');
+    return readFileSync(target, 'utf8');
   } catch {
-    // A missing file is stale too.
+    return '';
   }
-  if (committed !== wanted) {
-    console.error('docs/settings.md is stale, run "npm run generate"');
+}
+
+for (const document of documents) {
+  const target = new URL(`../${document.target}`, import.meta.url);
+  const wanted = documentText(document);
+  if (!process.argv.includes('--check')) {
+    writeFileSync(target, wanted);
+  } else if (committedText(target) !== wanted) {
+    console.error(`${document.target} is stale, run "npm run generate"`);
     process.exitCode = 1;
   }
-} else {
-  writeFileSync(target, wanted);
 }

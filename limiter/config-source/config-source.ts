@@ -35,7 +35,7 @@ export interface ConfigSource {
   close(): Promise<void>;
 }
 
-export type ConfigSourceErrorCode = 'unwatchable' | 'app-directory-outside';
+export type ConfigSourceErrorCode = 'unwatchable' | 'app-directory-outside' | 'bad-credentials';
 
 /** A source that cannot start: a fault of its settings or of its surroundings, not of the rules. */
 export class ConfigSourceError extends Error {

@@ -17,9 +17,9 @@ import {
 } from '../../gen/grpc/health/v1/health_pb.ts';
 import { BindError } from '../../process/bind.ts';
 import { systemClock } from '../../process/clock.ts';
+import { GrpcCode, type UnaryHandler, type UnaryReply } from '../../process/grpc/unary-handler.ts';
 import { Health } from '../../process/health.ts';
 import { ManualClock } from '../../test/support/manual-clock.ts';
-import { GrpcCode, type UnaryHandler, type UnaryReply } from '../unary-handler.ts';
 import { createGrpcServer, type GrpcServer, type GrpcServerOptions } from './server.ts';
 
 const echoPath = '/test.Service/Echo';

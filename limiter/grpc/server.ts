@@ -1,12 +1,15 @@
 /** The gRPC listener: unary methods given as handlers of bytes, and the standard health service. */
-import { createServer, type Socket } from 'node:net';
+import { createServer } from 'node:net';
 import { Server, ServerCredentials } from '@grpc/grpc-js';
 import { bind, type ListenAddress } from '../../process/bind.ts';
 import { closeOrCut } from '../../process/close-or-cut.ts';
+import { type CallObserver, serveUnary } from '../../process/grpc/grpc-js-calls.ts';
+import { registerHealth } from '../../process/grpc/health-methods.ts';
+import { HealthService } from '../../process/grpc/health-service.ts';
+import { OpenSockets } from '../../process/grpc/open-sockets.ts';
+import { decodeBytes, encodeBytes } from '../../process/grpc/raw-bytes.ts';
+import type { UnaryHandler } from '../../process/grpc/unary-handler.ts';
 import type { HealthView } from '../../process/health.ts';
-import type { UnaryHandler } from '../unary-handler.ts';
-import { type CallObserver, serveStream, serveUnary } from './grpc-js-calls.ts';
-import { HealthService } from './health-service.ts';
 
 export interface GrpcServerOptions extends CallObserver {
   /** By full path, for example `/package.Service/Method`. */
@@ -26,22 +29,16 @@ export interface GrpcServer {
 /** As gRPC's other servers have it. */
 const longestMessageBytes = 4 * 1024 * 1024;
 
-/** How long a peer may take to hang up after we did: a reset at once could cost it our last frames. */
-const lingerMs = 500;
-
 export function createGrpcServer(options: GrpcServerOptions): GrpcServer {
   const grpc = new Server({
     'grpc.max_receive_message_length': longestMessageBytes,
     'grpc.enable_channelz': 0,
   });
-  const health = new HealthService(options.health);
-  const unary = new Map(options.unary);
-  unary.set('/grpc.health.v1.Health/Check', health.check).set('/grpc.health.v1.Health/List', health.list);
-  for (const [path, handler] of unary) {
-    grpc.register(path, serveUnary(methodName(path), handler, options), encode, decode, 'unary');
+  const health = new HealthService(options.health, ['ratelimit']);
+  registerHealth(grpc, health, options);
+  for (const [path, handler] of options.unary) {
+    grpc.register(path, serveUnary(methodName(path), handler, options), encodeBytes, decodeBytes, 'unary');
   }
-  const watch = serveStream('Watch', health.watch, options);
-  grpc.register('/grpc.health.v1.Health/Watch', watch, encode, decode, 'serverStream');
   return new GrpcJsServer({ grpc, health, shutdownGraceMs: options.shutdownGraceMs });
 }
 
@@ -50,7 +47,7 @@ class GrpcJsServer implements GrpcServer {
   readonly #grpc: Server;
   readonly #health: HealthService;
   readonly #shutdownGraceMs: number;
-  readonly #sockets = new Set<Socket>();
+  readonly #sockets = new OpenSockets();
   readonly #listener = createServer({ noDelay: true });
   #shutdown: Promise<void> | undefined;
 
@@ -60,20 +57,8 @@ class GrpcJsServer implements GrpcServer {
     this.#shutdownGraceMs = parts.shutdownGraceMs;
     const injector = this.#grpc.createConnectionInjector(ServerCredentials.createInsecure());
     this.#listener.on('connection', (socket) => {
-      this.#watchSocket(socket);
+      this.#sockets.add(socket);
       injector.injectConnection(socket);
-    });
-  }
-
-  #watchSocket(socket: Socket): void {
-    this.#sockets.add(socket);
-    let linger: NodeJS.Timeout | undefined;
-    socket.on('finish', () => {
-      linger = setTimeout(() => socket.destroy(), lingerMs);
-    });
-    socket.on('close', () => {
-      clearTimeout(linger);
-      this.#sockets.delete(socket);
     });
   }
 
@@ -93,9 +78,7 @@ class GrpcJsServer implements GrpcServer {
         this.#listener.close(() => closed());
         this.#grpc.tryShutdown(() => {});
       },
-      cut: () => {
-        for (const socket of this.#sockets) socket.destroy();
-      },
+      cut: () => this.#sockets.cut(),
       graceMs: this.#shutdownGraceMs,
     });
   }
@@ -103,14 +86,4 @@ class GrpcJsServer implements GrpcServer {
 
 function methodName(path: string): string {
   return path.slice(path.lastIndexOf('/') + 1);
-}
-
-function encode(message: Uint8Array): Buffer {
-  return Buffer.isBuffer(message)
-    ? message
-    : Buffer.from(message.buffer, message.byteOffset, message.byteLength);
-}
-
-function decode(message: Buffer): Buffer {
-  return message;
 }

@@ -1,7 +1,7 @@
 /** `/json`: one rate limit decision for a JSON request. */
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import { GrpcCode, type GrpcStatus, type UnaryHandler } from '../../process/grpc/unary-handler.ts';
 import { sendError, writeErrorHead } from '../../process/http/text-response.ts';
-import { GrpcCode, type GrpcStatus, type UnaryHandler } from '../unary-handler.ts';
 import { requestFromJson, responseToJson } from './json-codec.ts';
 import { discardBody, readBody } from './request-body.ts';
 

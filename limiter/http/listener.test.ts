@@ -9,9 +9,9 @@ import {
   RateLimitResponseSchema,
 } from '../../gen/envoy/service/ratelimit/v3/rls_pb.ts';
 import { BindError } from '../../process/bind.ts';
+import { GrpcCode, type UnaryHandler, type UnaryReply } from '../../process/grpc/unary-handler.ts';
 import { Health } from '../../process/health.ts';
 import type { HttpListener } from '../../process/http/http-server.ts';
-import { GrpcCode, type UnaryHandler, type UnaryReply } from '../unary-handler.ts';
 import { createHttpListener } from './listener.ts';
 
 const cleanups: (() => unknown)[] = [];

@@ -1,9 +1,9 @@
 /** The HTTP listener: `/json` and `/healthcheck`, for any method. */
 import type { ServerResponse } from 'node:http';
+import type { UnaryHandler } from '../../process/grpc/unary-handler.ts';
 import type { HealthView } from '../../process/health.ts';
 import { type HttpCall, type HttpListener, HttpServer } from '../../process/http/http-server.ts';
 import { sendNotFound, sendText } from '../../process/http/text-response.ts';
-import type { UnaryHandler } from '../unary-handler.ts';
 import { answerJson } from './json-endpoint.ts';
 
 export interface HttpListenerOptions {

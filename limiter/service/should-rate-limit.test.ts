@@ -4,10 +4,10 @@ import {
   RateLimitRequestSchema,
   RateLimitResponseSchema,
 } from '../../gen/envoy/service/ratelimit/v3/rls_pb.ts';
+import type { GrpcStatus, UnaryReply } from '../../process/grpc/unary-handler.ts';
 import { Code, type RateLimitRequest } from '../decide/messages.ts';
 import { ServiceError } from '../decide/service-error.ts';
 import { StoreError } from '../stores/store-error.ts';
-import type { GrpcStatus, UnaryReply } from '../unary-handler.ts';
 import type { DecisionReply } from './rate-limit-service.ts';
 import { createShouldRateLimit } from './should-rate-limit.ts';
 

@@ -1,9 +1,10 @@
 /** The method `envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit`: bytes in, bytes or a status out. */
+
+import { GrpcCode, type UnaryHandler, type UnaryReply } from '../../process/grpc/unary-handler.ts';
 import type { RateLimitRequest, RateLimitResponse } from '../decide/messages.ts';
 import { ServiceError } from '../decide/service-error.ts';
 import { DecodeError, decodeRateLimitRequest, encodeRateLimitResponse } from '../decide/wire-codec.ts';
 import { StoreError } from '../stores/store-error.ts';
-import { GrpcCode, type UnaryHandler, type UnaryReply } from '../unary-handler.ts';
 import type { DecisionReply, RateLimitService } from './rate-limit-service.ts';
 
 export const shouldRateLimitPath = '/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit';

@@ -2,10 +2,10 @@ import { describe, expect, it } from 'vitest';
 import {
   createGrpcCallStats,
   createLimiterStats,
+  createRuntimeStats,
   registerLocalCacheStats,
   registerMemoryStoreStats,
   registerPoolStats,
-  registerRuntimeStats,
 } from './limiter-stats.ts';
 import { StatsRegistry } from './stats-registry.ts';
 
@@ -16,7 +16,7 @@ describe('names of the service’s statistics', () => {
     createGrpcCallStats(registry, ['ShouldRateLimit', 'Check', 'List']);
     registerPoolStats(registry, 'redis_pool', { active: 1, total: 2, localClose: 1 });
     registerMemoryStoreStats(registry, { size: 9, bytes: 1800, evicted: 2 });
-    registerRuntimeStats(registry, () => 4);
+    createRuntimeStats(registry, () => 4);
     expect([...registry.statsLines()]).toEqual([
       'ratelimit.memory_store.bytes: 1800',
       'ratelimit.memory_store.counters: 9',

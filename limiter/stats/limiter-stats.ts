@@ -7,26 +7,42 @@ export interface LimiterStats {
   globalShadowMode(): void;
   configLoadSuccess(): void;
   configLoadError(): void;
-  /** One attempt to read the rule files, whatever came of it. */
-  runtimeLoadAttempt(): void;
-  /** The rule files could not be read. */
-  runtimeLoadFailure(): void;
+}
+
+/** Loads of rule files. */
+export interface RuntimeStats {
+  /** One attempt to read them, whatever came of it. */
+  loadAttempt(): void;
+  /** They could not be read. */
+  loadFailure(): void;
 }
 
 /** Makes the counters at once, so that they are shown as 0 before anything happened. */
 export function createLimiterStats(registry: StatsRegistry): LimiterStats {
-  const counting = (name: string) => {
-    const slot = registry.counter(name);
-    return () => registry.add(slot, 1);
-  };
+  const counting = countingIn(registry);
   return {
     serviceError: counting('ratelimit.service.call.should_rate_limit.service_error'),
     storeError: counting('ratelimit.service.call.should_rate_limit.redis_error'),
     globalShadowMode: counting('ratelimit.service.global_shadow_mode'),
     configLoadSuccess: counting('ratelimit.service.config_load_success'),
     configLoadError: counting('ratelimit.service.config_load_error'),
-    runtimeLoadAttempt: counting('runtime.load_attempts'),
-    runtimeLoadFailure: counting('runtime.load_failures'),
+  };
+}
+
+/** Only where rules are files: `numValues` says how many the last good reading gave. */
+export function createRuntimeStats(registry: StatsRegistry, numValues: () => number): RuntimeStats {
+  const counting = countingIn(registry);
+  registry.gauge('runtime.num_values', numValues);
+  return {
+    loadAttempt: counting('runtime.load_attempts'),
+    loadFailure: counting('runtime.load_failures'),
+  };
+}
+
+function countingIn(registry: StatsRegistry): (name: string) => () => void {
+  return (name) => {
+    const slot = registry.counter(name);
+    return () => registry.add(slot, 1);
   };
 }
 
@@ -92,9 +108,4 @@ export function registerMemoryStoreStats(
   registry.gauge('ratelimit.memory_store.counters', () => store.size);
   registry.gauge('ratelimit.memory_store.bytes', () => store.bytes);
   registry.counterFrom('ratelimit.memory_store.evicted', () => store.evicted);
-}
-
-/** How many values the last good reading of the rule files gave. */
-export function registerRuntimeStats(registry: StatsRegistry, numValues: () => number): void {
-  registry.gauge('runtime.num_values', numValues);
 }

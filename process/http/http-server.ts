@@ -22,6 +22,8 @@ export interface HttpCall {
 }
 
 export interface HttpServerOptions {
+  /** Asked first, before the path is looked at; false when it has answered. Without it every request goes on. */
+  admit?(request: IncomingMessage, response: ServerResponse): boolean;
   /** What it throws, or rejects with, is answered with 500 and reported to `onFault`. */
   serve(call: HttpCall): void | Promise<void>;
   /** How long requests may take at the end before they are cut. */
@@ -77,6 +79,7 @@ export class HttpServer implements HttpListener {
       if (this.#closed !== undefined) setImmediate(() => this.#server.closeIdleConnections());
     });
     try {
+      if (this.#options.admit?.(request, response) === false) return;
       await this.#route(request, response);
     } catch (error) {
       this.#options.onFault(error);

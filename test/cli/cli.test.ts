@@ -31,7 +31,7 @@ describe('weir', () => {
     });
   });
 
-  it.each([['limiter'], ['ask'], ['check']])('explains %s', (command) => {
+  it.each([['limiter'], ['control-plane'], ['ask'], ['check']])('explains %s', (command) => {
     const { status, stdout } = weir(command, '--help');
     expect(status).toBe(0);
     expect(stdout).toMatch(`Usage: weir ${command}`);
@@ -43,6 +43,7 @@ describe('weir', () => {
     [['frobnicate'], 'weir: there is no command "frobnicate"'],
     [['constructor'], 'weir: there is no command "constructor"'],
     [['limiter', 'now'], 'weir: limiter takes no arguments, "now" is one'],
+    [['control-plane', 'now'], 'weir: control-plane takes no arguments, "now" is one'],
     [['ask', '-nope'], "weir: Unknown option '--nope'"],
     [['ask', '-dial_string', ''], 'weir: --dial-string is host:port, not ""'],
     [

@@ -39,6 +39,11 @@ export class ApiServer {
     return `https://127.0.0.1:${this.#port}`;
   }
 
+  /** Of etcd's clients. */
+  get etcdUrl(): string {
+    return this.#etcdUrl;
+  }
+
   get pid(): number {
     if (this.#server === undefined) throw new Error('the API server is not running');
     return this.#server.pid;

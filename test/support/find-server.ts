@@ -22,6 +22,7 @@ export const redisProgram: ServerProgram = { command: 'redis-server', variable: 
 export const goProgram: ServerProgram = { command: 'go', variable: 'WEIR_GO' };
 export const curlProgram: ServerProgram = { command: 'curl', variable: 'WEIR_CURL' };
 export const envoyProgram: ServerProgram = { command: 'envoy', variable: 'WEIR_ENVOY' };
+export const opensslProgram: ServerProgram = { command: 'openssl', variable: 'WEIR_OPENSSL' };
 
 export const etcdProgram: ServerProgram = {
   command: 'etcd',

@@ -1,9 +1,9 @@
 import { basename } from 'node:path';
+import { DirectoryWatch } from '../../../process/files/directory-watch.ts';
+import { entryIdentity, type FileIdentity } from '../../../process/files/file-identity.ts';
 import { systemErrorReason } from '../../../process/system-error.ts';
 import type { Timers } from '../../../process/timers.ts';
 import { ConfigSourceError } from '../config-source.ts';
-import { DirectoryWatch } from './directory-watch.ts';
-import { entryIdentity, type FileIdentity } from './file-identity.ts';
 import { type FileLayout, watchedDirectory } from './file-layout.ts';
 
 export interface ChangeListener {

@@ -1,14 +1,14 @@
 import type { Clock } from '../../../process/clock.ts';
 import { errorText } from '../../../process/error-text.ts';
+import { ReloadSchedule } from '../../../process/files/reload-schedule.ts';
 import type { Timers } from '../../../process/timers.ts';
-import { RuleTable } from '../../../rules/table/rule-table.ts';
-import type { ConfigListener, ConfigSource } from '../config-source.ts';
+import type { ConfigListener, ConfigSource, LoadedRules } from '../config-source.ts';
+import { type CompiledRules, type LoadOutcome, loadedRules } from '../load-outcome.ts';
+import type { LoadThread, LoadThreadLimits } from '../load-thread.ts';
 import { ChangeWatch } from './change-watch.ts';
 import { type FileLayout, fileLayout, type RuntimePaths } from './file-layout.ts';
 import { fileProblem } from './file-problem.ts';
-import type { LoadOutcome } from './load-rules.ts';
-import { type LoadThread, type LoadThreadLimits, startLoadThread } from './load-thread.ts';
-import { ReloadSchedule } from './reload-schedule.ts';
+import { startLoadThread } from './load-thread.ts';
 
 export interface FileConfigSourceOptions {
   paths: RuntimePaths;
@@ -47,7 +47,7 @@ export class FileConfigSource implements ConfigSource {
   readonly #schedule: ReloadSchedule;
   #watch: ChangeWatch | undefined;
   #callOffLoad: (() => void) | undefined;
-  #thread: LoadThread | undefined;
+  #thread: LoadThread<CompiledRules> | undefined;
   #isClosed = false;
   #hasRules = false;
 
@@ -113,21 +113,14 @@ export class FileConfigSource implements ConfigSource {
       listener.failed(outcome.errors, outcome.total);
       return;
     }
-    let table: RuleTable;
+    let rules: LoadedRules;
     try {
-      table = new RuleTable(outcome.bytes);
+      rules = loadedRules(outcome, this.#options.clock.monotonicMs() - startMs);
     } catch (error) {
       listener.failed([fileProblem('unreadable', this.#options.paths.root, errorText(error))], 1);
       return;
     }
-    this.#hasRules ||= table.domainCount > 0;
-    listener.loaded({
-      table,
-      domains: table.domainCount,
-      rules: table.ruleCount,
-      sources: outcome.sources,
-      loadMs: this.#options.clock.monotonicMs() - startMs,
-      warnings: outcome.warnings,
-    });
+    this.#hasRules ||= rules.domains > 0;
+    listener.loaded(rules);
   }
 }

@@ -1,6 +1,6 @@
 import { readRuleFiles } from '../../../rules/reader/read-rule-files.ts';
-import type { RuleError } from '../../../rules/rule-error.ts';
 import { compileRules } from '../../../rules/table/compile-rules.ts';
+import type { LoadOutcome } from '../load-outcome.ts';
 import type { FileLayout } from './file-layout.ts';
 import { readConsistently } from './read-consistently.ts';
 
@@ -11,10 +11,6 @@ export interface LoadRequest {
   /** Of all rule files together. */
   maxBytes: number;
 }
-
-export type LoadOutcome =
-  | { ok: true; bytes: ArrayBuffer; sources: number; warnings: RuleError[] }
-  | { ok: false; errors: RuleError[]; total: number };
 
 /** From the paths to the bytes of a RuleTable. Blocks; run where nobody waits for answers. */
 export function loadRules({ layout, mergeDomains, maxBytes }: LoadRequest): LoadOutcome {

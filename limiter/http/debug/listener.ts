@@ -2,8 +2,9 @@
 import type { ListenAddress } from '../../../process/bind.ts';
 import type { Clock } from '../../../process/clock.ts';
 import { type HttpCall, type HttpListener, HttpServer } from '../../../process/http/http-server.ts';
+import { sendLines } from '../../../process/http/line-stream.ts';
 import { sendRedirect, sendText } from '../../../process/http/text-response.ts';
-import { sendLines } from './line-stream.ts';
+
 import { PprofPages, pprofRoot } from './pprof-pages.ts';
 
 export interface DebugListenerOptions {

@@ -1,0 +1,23 @@
+import { runControlPlane } from '../control-plane/main.ts';
+import { parseFlags, UsageError } from './flags.ts';
+
+const help = `Usage: weir control-plane
+
+Serves RateLimitConfigs to limiters over xDS on 18000 and writes into their status whether they are in force; probes,
+metrics and what is served to whom are on 19000. All settings come from the environment, see
+docs/settings-control-plane.md; it takes no flags. SIGTERM, SIGINT and SIGHUP stop it. Without a cluster:
+
+  SOURCE=DIRECTORY MANIFESTS_DIRECTORY=examples/manifests weir control-plane
+`;
+
+export async function controlPlaneCommand(args: string[]): Promise<number> {
+  const flags = parseFlags(args, {});
+  if (flags.on('help')) {
+    process.stdout.write(help);
+    return 0;
+  }
+  const stray = flags.positionals[0];
+  if (stray !== undefined) throw new UsageError(`control-plane takes no arguments, "${stray}" is one`);
+  // Not left to the event loop: what a stuck peer holds open must not hold up the end.
+  process.exit(await runControlPlane({ env: process.env }));
+}

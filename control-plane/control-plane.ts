@@ -1,0 +1,355 @@
+/** One replica of the control plane: its parts, how they hear of each other, and their order at start and end. */
+import { addressText } from '../process/bind.ts';
+import type { Clock } from '../process/clock.ts';
+import { Health } from '../process/health.ts';
+import type { HttpListener } from '../process/http/http-server.ts';
+import type { Logger } from '../process/logger.ts';
+import type { Environment } from '../process/settings-reader.ts';
+import { type ShutdownStep, type SignalSource, shutdownOnSignal } from '../process/shutdown.ts';
+import type { Timers } from '../process/timers.ts';
+import { packageVersion } from '../process/version.ts';
+import { Announcer } from './announcer.ts';
+import type { Backing, BackingListener } from './backing/backing.ts';
+import type { OpenBacking } from './backing/open-backing.ts';
+import { DecisionLines } from './decision-lines.ts';
+import { Distribution } from './distribution.ts';
+import { createControlPlaneListener } from './http/listener.ts';
+import { Readiness } from './http/readiness.ts';
+import * as lines from './log-lines.ts';
+import { ControlPlaneMetrics } from './metrics/control-plane-metrics.ts';
+import { objectKey } from './model/config-object.ts';
+import type { Decision } from './model/decision.ts';
+import { openNotifications, openSecretLookup } from './notifications.ts';
+import { Decider } from './reconcile/decide.ts';
+import { parseDomainOwners } from './reconcile/domain-owners.ts';
+import { persistedKept } from './reconcile/kept-specs.ts';
+import { VersionLedger } from './reconcile/version-ledger.ts';
+import { replicaName } from './replicas/replica-name.ts';
+import type { ControlPlaneSettings } from './settings.ts';
+import type { SourceListener } from './source/object-source.ts';
+import { StatusKeeper, type StatusKeeperListener } from './status-keeper.ts';
+import type { Webhooks } from './webhooks/index.ts';
+import { createXdsServer, type XdsServer } from './xds/index.ts';
+import { xdsHappenings } from './xds-happenings.ts';
+
+export interface ControlPlaneOptions {
+  settings: ControlPlaneSettings;
+  openBacking: OpenBacking;
+  /** For what is no setting of ours: where a pod finds its API server, and a person's home. */
+  env: Environment;
+  hostName: string;
+  signals: SignalSource;
+  clock: Clock;
+  timers: Timers;
+  random(): number;
+  log: Logger;
+  onListening(ports: ControlPlanePorts): void;
+}
+
+export interface ControlPlanePorts {
+  xds: { port: number };
+  http: { port: number };
+  /** Undefined: there is no token, so the secret lookup is closed. */
+  api: { port: number } | undefined;
+}
+
+/** How long requests and streams may take to end. */
+const shutdownGraceMs = 5_000;
+const webhooksGraceMs = 5_000;
+/** A leader may be dead for the Lease's duration, and its last status a moment older. */
+const webhookRepeatMarginMs = 30_000;
+
+export class ControlPlane {
+  readonly #options: ControlPlaneOptions;
+  readonly #replica: string;
+  readonly #health = new Health();
+  readonly #readiness = new Readiness();
+  readonly #metrics: ControlPlaneMetrics;
+  readonly #backing: Backing;
+  readonly #xds: XdsServer;
+  readonly #ledger = new VersionLedger();
+  readonly #distribution: Distribution;
+  readonly #statuses: StatusKeeper;
+  readonly #announcer: Announcer;
+  readonly #decisionLines: DecisionLines;
+  readonly #http: HttpListener;
+  #webhooks: Webhooks | undefined;
+  #api: HttpListener | undefined;
+  #oversize: ReadonlySet<string> = new Set();
+  #hasKept = false;
+  #isListed = false;
+  /** When the source told of a change that no limiter was sent yet. */
+  #unsentChangeMs: number | undefined;
+  #isEnding = false;
+
+  /** Throws when the settings name no way to the objects. */
+  constructor(options: ControlPlaneOptions) {
+    const { settings, hostName, random, log } = options;
+    this.#options = options;
+    this.#replica = replicaName({ podName: settings.podName, hostName, random });
+    this.#decisionLines = new DecisionLines(log);
+    this.#metrics = this.#createMetrics();
+    this.#backing = options.openBacking({
+      ...options,
+      replica: this.#replica,
+      metrics: this.#metrics,
+      listener: this.#backingListener(),
+    });
+    this.#health.set('source', false);
+    this.#xds = this.#createXds();
+    this.#distribution = this.#createDistribution();
+    this.#statuses = new StatusKeeper({
+      ...options,
+      backing: this.#backing,
+      ledger: this.#ledger,
+      decision: () => this.#distribution.decision,
+      isOversize: (fleet) => this.#oversize.has(fleet),
+      writesPerSecond: settings.statusWritesPerSecond,
+      listener: this.#statusListener(),
+    });
+    this.#announcer = new Announcer({
+      clock: options.clock,
+      recordEvent: (event) => this.#backing.recordEvent(event),
+      notify: (event) => this.#webhooks?.notify(event),
+      repeatMs: settings.leaseDurationMs + webhookRepeatMarginMs,
+    });
+    this.#http = this.#createHttp();
+  }
+
+  /** Resolves with the exit status. Rejects when it cannot start, everything closed again. */
+  async run(): Promise<number> {
+    const ended = this.#untilSignal();
+    try {
+      return await Promise.race([ended, this.#start().then(() => ended)]);
+    } catch (error) {
+      if (this.#isEnding) return ended;
+      await Promise.allSettled(this.#steps().map((step) => step.run()));
+      throw error;
+    }
+  }
+
+  /** The own listener first, so that a start that waits can be looked at; limiters may connect before there is a list. */
+  async #start(): Promise<void> {
+    const { settings, log } = this.#options;
+    const parts = { ...this.#options, metrics: this.#metrics };
+    this.#webhooks = await openNotifications(parts);
+    this.#api = await openSecretLookup(parts, this.#webhooks);
+    const httpAddress = { host: settings.httpHost, port: settings.httpPort };
+    const http = await this.#http.listen(httpAddress);
+    lines.listeningForHttp(log, addressText({ ...httpAddress, ...http }));
+    const xdsAddress = { host: settings.xdsHost, port: settings.xdsPort };
+    const xds = await this.#xds.listen(xdsAddress);
+    this.#readiness.reached('xds');
+    lines.listeningForXds(log, addressText({ ...xdsAddress, ...xds }));
+    const apiAddress = { host: settings.apiHost, port: settings.apiPort };
+    const api = await this.#api?.listen(apiAddress);
+    if (api !== undefined) lines.listeningForApi(log, addressText({ ...apiAddress, ...api }));
+    this.#backing.start();
+    await this.#backing.source.start(this.#sourceListener());
+    if (!this.#isEnding) this.#options.onListening({ xds, http, api });
+  }
+
+  #untilSignal(): Promise<number> {
+    const { signals, timers, settings, log } = this.#options;
+    return new Promise((resolve) => {
+      void shutdownOnSignal({
+        signals,
+        timers,
+        drainDelayMs: () => (this.#isListed ? settings.shutdownDrainDelayMs : 0),
+        markUnhealthy: () => {
+          this.#isEnding = true;
+          this.#readiness.drain();
+          this.#health.set('sigterm', false);
+        },
+        steps: this.#steps(),
+        exit: resolve,
+        listener: lines.shutdownLines(log),
+      });
+    });
+  }
+
+  /** Statuses are left to the next leader before limiters leave for other replicas, so that nobody writes half the truth. */
+  #steps(): ShutdownStep[] {
+    const timeoutMs = shutdownGraceMs + 1_000;
+    return [
+      { name: 'statuses', timeoutMs, run: () => this.#statuses.close() },
+      { name: 'xDS listener', timeoutMs, run: () => this.#xds.shutdown() },
+      { name: 'webhooks', timeoutMs, run: () => this.#webhooks?.close(webhooksGraceMs) },
+      { name: 'source', timeoutMs, run: () => this.#closeSource() },
+      { name: 'replicas', timeoutMs, run: () => this.#backing.close() },
+      { name: 'secret lookup', timeoutMs, run: () => this.#api?.close() },
+      { name: 'HTTP listener', timeoutMs, run: () => this.#http.close() },
+    ];
+  }
+
+  #closeSource(): Promise<void> {
+    this.#distribution.close();
+    return this.#backing.source.close();
+  }
+
+  #sourceListener(): SourceListener {
+    const { log } = this.#options;
+    const metrics = this.#metrics;
+    return {
+      listed: () => {
+        this.#isListed = true;
+        metrics.sourceConnected();
+        lines.sourceListed(log, this.#backing.source.objects().length);
+        this.#markChange();
+        this.#distribution.listed();
+      },
+      changed: () => {
+        this.#markChange();
+        this.#distribution.changed();
+      },
+      unreachable: (reason) => {
+        metrics.sourceLost();
+        lines.sourceUnreachable(log, reason);
+      },
+      reachable: () => {
+        metrics.sourceConnected();
+        lines.sourceReachable(log);
+      },
+      skipped: (object, reason) => {
+        metrics.sourceSkipped();
+        lines.objectSkipped(log, object, reason);
+      },
+      problem: (place, text) => {
+        metrics.sourceSkipped();
+        lines.manifestProblem(log, place, text);
+      },
+    };
+  }
+
+  #backingListener(): BackingListener {
+    return {
+      startedLeading: () => {
+        this.#keep();
+        this.#announcer.startedLeading(this.#backing.source.objects());
+        this.#statuses.startedLeading();
+      },
+      stoppedLeading: () => this.#statuses.stoppedLeading(),
+      reportsChanged: () => this.#statuses.update(),
+      keptChanged: (stored) => {
+        this.#hasKept = true;
+        this.#distribution.useKept(stored);
+      },
+    };
+  }
+
+  #statusListener(): StatusKeeperListener {
+    const { log } = this.#options;
+    return {
+      written: (change) => {
+        this.#metrics.statusWritten();
+        this.#announcer.written(change);
+      },
+      notWritten: (object, error, retryInMs) => {
+        this.#metrics.statusWriteFailed();
+        lines.statusNotWritten(log, { object: objectKey(object), error, retryInMs });
+      },
+    };
+  }
+
+  #createDistribution(): Distribution {
+    const { settings, clock, timers } = this.#options;
+    const parsed = parseDomainOwners(settings.domainOwners);
+    if (!parsed.ok) throw new Error(`DOMAIN_OWNERS: ${parsed.errors.join('; ')}`);
+    return new Distribution({
+      source: this.#backing.source,
+      decider: new Decider({
+        mergeDomains: settings.mergeDomainConfig,
+        domainOwners: parsed.owners,
+      }),
+      ledger: this.#ledger,
+      xds: this.#xds,
+      clock,
+      timers,
+      decided: (decision, durationMs) => this.#decided(decision, durationMs),
+    });
+  }
+
+  #decided(decision: Decision, durationMs: number): void {
+    this.#metrics.decided(decision, durationMs);
+    this.#decisionLines.decided(decision, durationMs);
+    this.#oversize = new Set(
+      this.#xds.served()?.flatMap(({ fleet, isOversize }) => (isOversize ? fleet : [])),
+    );
+    if (this.#hasKept) {
+      this.#readiness.reached('source');
+      this.#health.set('source', true);
+    }
+    this.#keep();
+    this.#statuses.update();
+  }
+
+  /** Before the first decision nobody can say what may be forgotten. */
+  #keep(): void {
+    const { decision, kept } = this.#distribution;
+    if (decision !== undefined && this.#backing.leads) this.#backing.keep(persistedKept(decision, kept));
+  }
+
+  #markChange(): void {
+    this.#unsentChangeMs ??= this.#options.clock.monotonicMs();
+  }
+
+  #createXds(): XdsServer {
+    const { settings, log, clock } = this.#options;
+    const { xdsTlsCert: certFile, xdsTlsKey: keyFile, xdsTlsClientCacert, xdsClientFleets } = settings;
+    const clientCa = xdsTlsClientCacert === '' ? {} : { clientCaFile: xdsTlsClientCacert };
+    return createXdsServer({
+      ...this.#options,
+      replicaName: this.#replica,
+      health: this.#health,
+      maxStreams: settings.xdsMaxStreams,
+      keepaliveIntervalMs: settings.xdsKeepaliveIntervalMs,
+      keepaliveTimeoutMs: settings.xdsKeepaliveTimeoutMs,
+      shutdownGraceMs,
+      ...(certFile === '' ? {} : { tls: { certFile, keyFile, ...clientCa } }),
+      ...(xdsClientFleets.size === 0 ? {} : { fleetsOfCertificates: xdsClientFleets }),
+      listener: xdsHappenings({
+        log,
+        metrics: this.#metrics,
+        changed: () => this.#backing.publish(this.#xds.limiters()),
+        sent: () => {
+          if (this.#unsentChangeMs === undefined) return;
+          this.#metrics.changePushed(clock.monotonicMs() - this.#unsentChangeMs);
+          this.#unsentChangeMs = undefined;
+        },
+      }),
+    });
+  }
+
+  #createMetrics(): ControlPlaneMetrics {
+    return new ControlPlaneMetrics({
+      sources: {
+        decision: () => this.#distribution.decision,
+        limiters: () => this.#xds.limiters(),
+        replicasAlive: () => this.#backing.reports().length,
+        statusWritesWaiting: () => this.#statuses.waiting,
+        webhookEventsQueued: () => this.#webhooks?.status().reduce((sum, { queued }) => sum + queued, 0) ?? 0,
+      },
+      version: packageVersion(),
+      nodeVersion: process.versions.node,
+    });
+  }
+
+  #createHttp(): HttpListener {
+    return createControlPlaneListener({
+      readiness: this.#readiness,
+      metrics: this.#metrics,
+      view: {
+        replica: this.#replica,
+        leader: () => this.#backing.leader,
+        decision: () => this.#distribution.decision,
+        reports: () => this.#backing.reports(),
+        statusOf: (object) => object.status,
+      },
+      closeGraceMs: shutdownGraceMs,
+      onFault: (error) => {
+        this.#metrics.fault();
+        lines.fault(this.#options.log, 'HTTP', error);
+      },
+    });
+  }
+}

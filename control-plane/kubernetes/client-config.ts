@@ -1,0 +1,146 @@
+/** Where the Kubernetes API is and how to log in to it. Reading and log-in plugins are the library's. */
+import { existsSync, readFileSync } from 'node:fs';
+import { isIPv6 } from 'node:net';
+import { dirname, join } from 'node:path';
+import { KubeConfig } from '@kubernetes/client-node';
+import { load } from 'js-yaml';
+import { errorText } from '../../process/error-text.ts';
+import { isSystemError, systemErrorReason } from '../../process/system-error.ts';
+
+export interface KubernetesConfigOptions {
+  /** KUBECONFIG: paths separated by `:`, of which those that do not exist are passed over; empty: not set. */
+  kubeconfig?: string | undefined;
+  /** KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT, which every pod has. */
+  serviceHost?: string | undefined;
+  servicePort?: string | undefined;
+  /** HOME: `.kube/config` in it is read when nothing else is given. */
+  home?: string | undefined;
+  /** Where a pod finds its token; defaults to Kubernetes' path. */
+  serviceAccountFolder?: string;
+}
+
+/** There is no way to the Kubernetes API in what was given, or it cannot be read. */
+export class KubernetesConfigError extends Error {
+  override readonly name = 'KubernetesConfigError';
+}
+
+const defaultServiceAccountFolder = '/var/run/secrets/kubernetes.io/serviceaccount';
+
+/** The first that is there: KUBECONFIG, the pod's service account, `~/.kube/config`. Throws a KubernetesConfigError. */
+export function loadKubernetesConfig(options: KubernetesConfigOptions): KubeConfig {
+  const paths = (options.kubeconfig ?? '').split(':').filter((path) => path !== '');
+  if (paths.length > 0) return fromFiles(paths, `KUBECONFIG=${options.kubeconfig}`);
+  const inCluster = fromServiceAccount(options);
+  if (inCluster !== undefined) return inCluster;
+  const inHome = options.home ? join(options.home, '.kube', 'config') : undefined;
+  if (inHome !== undefined && existsSync(inHome)) return fromFiles([inHome], inHome);
+  throw new KubernetesConfigError(
+    `no way to the Kubernetes API: KUBECONFIG is not set, this is not a pod with a service account, and ${inHome ?? '~/.kube/config'} does not exist`,
+  );
+}
+
+/** Merges several files as kubectl does: of two that define the same thing the first one counts. */
+function fromFiles(paths: readonly string[], what: string): KubeConfig {
+  const present = paths.filter((path) => existsSync(path));
+  if (present.length === 0) throw new KubernetesConfigError(`${what}: no such file`);
+  const merged = new KubeConfig();
+  for (const path of present) {
+    const next = readFile(path);
+    for (const list of ['clusters', 'users', 'contexts'] as const) {
+      const known = new Set(merged[list].map(({ name }) => name));
+      const added = next[list].filter(({ name }) => !known.has(name));
+      (merged[list] as unknown[]).push(...added);
+    }
+    merged.currentContext ||= next.currentContext;
+  }
+  checkContext(merged, what);
+  return merged;
+}
+
+function readFile(path: string): KubeConfig {
+  const config = new KubeConfig();
+  try {
+    const text = readFileSync(path, 'utf8');
+    config.loadFromString(text);
+    addTokenFiles(config, load(text));
+    config.makePathsAbsolute(dirname(path));
+  } catch (error) {
+    // The reader's own words may quote the file, and so a password.
+    const reason = isSystemError(error) ? systemErrorReason(error) : 'not a kubeconfig file';
+    throw new KubernetesConfigError(`${path}: ${reason}`);
+  }
+  return config;
+}
+
+/** The library knows a user's `tokenFile` only as an authProvider; as there, it counts when there is no token. */
+function addTokenFiles(config: KubeConfig, document: unknown): void {
+  const entries = (document as { users?: { name?: unknown; user?: { tokenFile?: unknown } }[] }).users ?? [];
+  for (const { name, user } of entries) {
+    const tokenFile = user?.tokenFile;
+    if (typeof tokenFile !== 'string') continue;
+    config.users = config.users.map((known) =>
+      known.name !== name || known.token
+        ? known
+        : { ...known, authProvider: { name: 'tokenFile', config: { tokenFile } } },
+    );
+  }
+}
+
+function checkContext(config: KubeConfig, what: string): void {
+  const { currentContext } = config;
+  if (!currentContext) throw new KubernetesConfigError(`${what}: current-context is not set`);
+  if (!config.contexts.some(({ name }) => name === currentContext)) {
+    throw new KubernetesConfigError(`${what}: current-context "${currentContext}" is not among its contexts`);
+  }
+  const cluster = config.getCurrentCluster();
+  if (cluster === null) {
+    throw new KubernetesConfigError(`${what}: the cluster of context "${currentContext}" is not defined`);
+  }
+  if (config.getCurrentUser() === null) {
+    throw new KubernetesConfigError(`${what}: the user of context "${currentContext}" is not defined`);
+  }
+  try {
+    new URL(cluster.server);
+  } catch (error) {
+    throw new KubernetesConfigError(`${what}: server of cluster "${cluster.name}": ${errorText(error)}`);
+  }
+}
+
+/** The token is read again once a minute by the library, since Kubernetes replaces it. */
+function fromServiceAccount(options: KubernetesConfigOptions): KubeConfig | undefined {
+  const { serviceHost, servicePort, serviceAccountFolder = defaultServiceAccountFolder } = options;
+  const tokenFile = join(serviceAccountFolder, 'token');
+  if (!serviceHost || !servicePort || !existsSync(tokenFile)) return undefined;
+  const host = isIPv6(serviceHost) ? `[${serviceHost}]` : serviceHost;
+  const config = new KubeConfig();
+  const namespace = textOf(join(serviceAccountFolder, 'namespace'));
+  config.loadFromOptions({
+    clusters: [
+      {
+        name: 'in-cluster',
+        server: `https://${host}:${servicePort}`,
+        caFile: join(serviceAccountFolder, 'ca.crt'),
+        skipTLSVerify: false,
+      },
+    ],
+    users: [{ name: 'in-cluster', authProvider: { name: 'tokenFile', config: { tokenFile } } }],
+    contexts: [
+      {
+        name: 'in-cluster',
+        cluster: 'in-cluster',
+        user: 'in-cluster',
+        ...(namespace === undefined ? {} : { namespace }),
+      },
+    ],
+    currentContext: 'in-cluster',
+  });
+  return config;
+}
+
+function textOf(path: string): string | undefined {
+  try {
+    return readFileSync(path, 'utf8').trim() || undefined;
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,259 @@
+/**
+ * Requests to the Kubernetes API over connections that are kept. How to log in comes from the library, anew for every
+ * request: tokens and certificates are replaced while the process lives. The library's own clients open a connection
+ * for every request, and its watch swallows what it cannot parse.
+ */
+import {
+  Agent as HttpAgent,
+  request as httpRequest,
+  type IncomingMessage,
+  type OutgoingHttpHeaders,
+} from 'node:http';
+import { Agent as HttpsAgent, request as httpsRequest, type RequestOptions } from 'node:https';
+import type { KubeConfig } from '@kubernetes/client-node';
+import { errorText } from '../../process/error-text.ts';
+import { isSystemError, systemErrorCode, systemErrorReason } from '../../process/system-error.ts';
+import { ApiError, refusal, unreachable, unreadable } from './api-error.ts';
+
+export interface ApiRequest {
+  /** Defaults to GET. */
+  method?: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
+  /** From the root of the API: `/api/v1/namespaces/default/configmaps`. */
+  path: string;
+  /** Undefined values are left out. */
+  query?: Readonly<Record<string, string | number | boolean | undefined>>;
+  /** Sent as JSON. */
+  body?: unknown;
+  /** Of the body; defaults to `application/json`. Server-side apply takes `application/apply-patch+yaml`. */
+  contentType?: string;
+  signal?: AbortSignal | undefined;
+  /** Until the whole answer is there, for a stream until it begins; defaults to the client's. */
+  timeoutMs?: number;
+}
+
+export interface KubernetesClientOptions {
+  config: KubeConfig;
+  /** `User-Agent`: audit logs show it, and it is the field manager of writes that name none. */
+  userAgent: string;
+  /** Of one request; defaults to 30,000. */
+  timeoutMs?: number;
+}
+
+/** We chose it: how long a connection may be silent before TCP asks whether the other side is still there. */
+const keepAliveProbeMs = 15_000;
+
+export class KubernetesClient {
+  readonly #config: KubeConfig;
+  readonly #userAgent: string;
+  readonly #timeoutMs: number;
+  readonly #server: URL;
+  readonly #agent: HttpAgent;
+
+  constructor({ config, userAgent, timeoutMs = 30_000 }: KubernetesClientOptions) {
+    this.#config = config;
+    this.#userAgent = userAgent;
+    this.#timeoutMs = timeoutMs;
+    this.#server = new URL(config.getCurrentCluster()?.server ?? '');
+    const Agent = this.#server.protocol === 'http:' ? HttpAgent : HttpsAgent;
+    this.#agent = new Agent({ keepAlive: true, keepAliveMsecs: keepAliveProbeMs });
+  }
+
+  /** `https://10.0.0.1:443`: for messages. */
+  get server(): string {
+    return this.#server.origin;
+  }
+
+  /** Of the current context, in a pod the pod's own; undefined when there is none. */
+  get namespace(): string | undefined {
+    return this.#config.getContextObject(this.#config.currentContext)?.namespace;
+  }
+
+  /** The answer's JSON, unchecked. Every failure is an ApiError. */
+  async request<T = unknown>(request: ApiRequest): Promise<T> {
+    const timeout = this.#timeoutOf(request);
+    try {
+      const response = await this.#open(request, timeout.signal);
+      const body = await this.#body(response, timeout.signal);
+      return parse(body, describe(request)) as T;
+    } finally {
+      timeout.end();
+    }
+  }
+
+  /** The answer while it comes, for watches; its consumer ends it by `signal` or by destroying it. */
+  async stream(request: ApiRequest): Promise<IncomingMessage> {
+    const timeout = this.#timeoutOf(request);
+    try {
+      const response = await this.#open(request, timeout.signal);
+      response.socket.setKeepAlive(true, keepAliveProbeMs);
+      const onAbort = () => response.destroy();
+      if (request.signal?.aborted) onAbort();
+      request.signal?.addEventListener('abort', onAbort, { once: true });
+      response.once('close', () => request.signal?.removeEventListener('abort', onAbort));
+      return response;
+    } finally {
+      timeout.end();
+    }
+  }
+
+  /** Ends all connections; requests under way fail. */
+  close(): void {
+    this.#agent.destroy();
+  }
+
+  /** A signal that ends the request when its time is up or the caller wishes so. */
+  #timeoutOf({ signal, timeoutMs = this.#timeoutMs }: ApiRequest): { signal: AbortSignal; end(): void } {
+    const controller = new AbortController();
+    const abort = (reason: string, message: string) =>
+      controller.abort(new ApiError({ status: 0, reason, message: `${this.server}: ${message}` }));
+    const timer = setTimeout(() => abort('Timeout', `no answer within ${timeoutMs} ms`), timeoutMs);
+    const onAbort = () => abort('Aborted', 'the request was given up');
+    if (signal?.aborted) onAbort();
+    else signal?.addEventListener('abort', onAbort, { once: true });
+    const end = () => {
+      clearTimeout(timer);
+      signal?.removeEventListener('abort', onAbort);
+    };
+    return { signal: controller.signal, end };
+  }
+
+  /** Until the answer begins, with success; a refusal is read and thrown. */
+  async #open(request: ApiRequest, signal: AbortSignal): Promise<IncomingMessage> {
+    const body = request.body === undefined ? undefined : JSON.stringify(request.body);
+    const options = await this.#options(request, body);
+    const response = await this.#send({ request, options, body, signal, isSecondAttempt: false });
+    const status = response.statusCode ?? 0;
+    if (status >= 200 && status < 300) return response;
+    throw refusal({
+      status,
+      body: await this.#body(response, signal),
+      request: describe(request),
+      retryAfter: response.headers['retry-after'],
+    });
+  }
+
+  async #options(request: ApiRequest, body: string | undefined): Promise<RequestOptions> {
+    const login = await this.#login();
+    const headers = { ...(login.headers as OutgoingHttpHeaders | undefined) };
+    // A token's file may end with a line break.
+    if (typeof headers['Authorization'] === 'string')
+      headers['Authorization'] = headers['Authorization'].trim();
+    const url = this.#url(request);
+    return {
+      protocol: url.protocol,
+      hostname: url.hostname.replace(/^\[|\]$/g, ''),
+      port: url.port,
+      path: `${url.pathname}${url.search}`,
+      method: request.method ?? 'GET',
+      ...login,
+      // The library's own agent is needed to go through a proxy only; it keeps no connections.
+      agent: this.#config.getCurrentCluster()?.proxyUrl ? login.agent : this.#agent,
+      headers: {
+        ...headers,
+        'User-Agent': this.#userAgent,
+        Accept: 'application/json',
+        ...(body === undefined ? {} : bodyHeaders(request, body)),
+      },
+    };
+  }
+
+  async #login(): Promise<RequestOptions> {
+    const login: RequestOptions = {};
+    try {
+      await this.#config.applyToHTTPSOptions(login);
+      return login;
+    } catch (error) {
+      // What a log-in plugin printed may be quoted by the parser that did not understand it.
+      const reason = isSystemError(error)
+        ? `${systemErrorReason(error)} (${(error as NodeJS.ErrnoException).path ?? ''})`
+        : error instanceof SyntaxError
+          ? 'the log-in plugin printed something other than JSON'
+          : errorText(error);
+      throw new ApiError({
+        status: 0,
+        reason: 'Credentials',
+        message: `cannot log in to ${this.server}: ${reason}`,
+      });
+    }
+  }
+
+  #url({ path, query = {} }: ApiRequest): URL {
+    const url = new URL(this.#server);
+    url.pathname = `${url.pathname.replace(/\/$/, '')}${path}`;
+    for (const [key, value] of Object.entries(query)) {
+      if (value !== undefined) url.searchParams.set(key, String(value));
+    }
+    return url;
+  }
+
+  #send(attempt: Attempt): Promise<IncomingMessage> {
+    const { options, body, signal } = attempt;
+    return new Promise((resolve, reject) => {
+      if (signal.aborted) {
+        reject(signal.reason);
+        return;
+      }
+      const open = options.protocol === 'http:' ? httpRequest : httpsRequest;
+      const request = open(options, resolve);
+      const onAbort = () => request.destroy(signal.reason);
+      signal.addEventListener('abort', onAbort, { once: true });
+      request.once('close', () => signal.removeEventListener('abort', onAbort));
+      request.on('error', (error) => {
+        if (signal.aborted) reject(signal.reason);
+        else if (request.reusedSocket && mayRepeat(attempt, error)) {
+          resolve(this.#send({ ...attempt, isSecondAttempt: true }));
+        } else reject(unreachable(this.server, error));
+      });
+      request.end(body);
+    });
+  }
+
+  #body(response: IncomingMessage, signal: AbortSignal): Promise<string> {
+    return new Promise((resolve, reject) => {
+      const chunks: Buffer[] = [];
+      const onAbort = () => response.destroy(signal.reason);
+      if (signal.aborted) onAbort();
+      signal.addEventListener('abort', onAbort, { once: true });
+      response.on('data', (chunk: Buffer) => chunks.push(chunk));
+      response.once('end', () => resolve(Buffer.concat(chunks).toString('utf8')));
+      response.once('error', (error) =>
+        reject(signal.aborted ? signal.reason : unreachable(this.server, error)),
+      );
+      response.once('close', () => {
+        signal.removeEventListener('abort', onAbort);
+        reject(unreachable(this.server, new Error('the connection ended within the answer')));
+      });
+    });
+  }
+}
+
+interface Attempt {
+  request: ApiRequest;
+  options: RequestOptions;
+  body: string | undefined;
+  signal: AbortSignal;
+  isSecondAttempt: boolean;
+}
+
+/** With its length: Node sends none for the body of a DELETE, whose bytes the server then takes for the next request. */
+function bodyHeaders({ contentType = 'application/json' }: ApiRequest, body: string): OutgoingHttpHeaders {
+  return { 'Content-Type': contentType, 'Content-Length': Buffer.byteLength(body) };
+}
+
+/** A kept connection may have been ended by the server just as the request went out; what creates is never repeated. */
+function mayRepeat({ request, isSecondAttempt }: Attempt, error: Error): boolean {
+  const code = systemErrorCode(error);
+  return !isSecondAttempt && request.method !== 'POST' && (code === 'ECONNRESET' || code === 'EPIPE');
+}
+
+function describe({ method = 'GET', path }: ApiRequest): string {
+  return `${method} ${path}`;
+}
+
+function parse(body: string, request: string): unknown {
+  try {
+    return JSON.parse(body);
+  } catch (error) {
+    throw unreadable(`${request}: the answer is not JSON`, error);
+  }
+}

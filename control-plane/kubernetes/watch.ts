@@ -1,0 +1,258 @@
+/**
+ * Does what the reflector says: lists, watches, waits. Of the library's informer nothing is used: it asks for no
+ * bookmarks, stops at an error, lists in one piece, passes over events that it cannot parse, gives up a quiet watch every
+ * 30 s, and opens a connection of its own for each watch.
+ */
+import type { Clock } from '../../process/clock.ts';
+import type { Timers } from '../../process/timers.ts';
+import { ApiError, unreadable } from './api-error.ts';
+import type { KubernetesClient } from './client.ts';
+import { type Reading, Reflector, type ReflectorStep } from './reflector.ts';
+import { WatchOutage } from './watch-outage.ts';
+import {
+  type ApiObject,
+  type ProgressEvent,
+  parseListPage,
+  resourcePath,
+  resourceText,
+  type WatchedResource,
+} from './watch-resource.ts';
+import { readWatch } from './watch-stream.ts';
+
+export interface WatchListener {
+  /** The first complete list is in. */
+  listed(): void;
+  /** `items` changed after that; comes once an event, and once for each later list. */
+  changed(): void;
+  /** Once an outage; `items` stay as they are meanwhile. */
+  unreachable(reason: string): void;
+  reachable(): void;
+  /** An object that cannot be read; what was read of it before stays. */
+  skipped(key: string, reason: string): void;
+}
+
+export interface ResourceWatchOptions<T> {
+  client: KubernetesClient;
+  resource: WatchedResource;
+  /** Only objects with these labels: `team=a,stage!=dev`; empty or undefined: all. */
+  labelSelector?: string | undefined;
+  /** What is kept of an object; the rest of it is forgotten. */
+  read(object: ApiObject): Reading<T>;
+  listener: WatchListener;
+  clock: Clock;
+  timers: Timers;
+  /** 0 <= x < 1: for waits. */
+  random(): number;
+  limits?: Partial<WatchLimits>;
+}
+
+/** Bounds and waits we chose ourselves. */
+export interface WatchLimits {
+  /** Objects a page of the list. */
+  pageSize: number;
+  firstDelayMs: number;
+  maxDelayMs: number;
+  /**
+   * A watch that is silent for so long is opened anew, since its connection may be dead. Where anything of the kind
+   * changes, matching or not, the server sends a bookmark about once a minute.
+   */
+  idleTimeoutMs: number;
+  /** After so long the server is asked to end a watch, or up to twice that, so that watches spread over servers. */
+  watchSeconds: number;
+}
+
+export const defaultWatchLimits: Readonly<WatchLimits> = {
+  pageSize: 500,
+  firstDelayMs: 200,
+  maxDelayMs: 5_000,
+  idleTimeoutMs: 150_000,
+  watchSeconds: 300,
+};
+
+/** The objects of one kind, kept up to date from `start` to `close`. */
+export class ResourceWatch<T> {
+  readonly #options: ResourceWatchOptions<T>;
+  readonly #limits: WatchLimits;
+  readonly #reflector: Reflector<T>;
+  readonly #outage = new WatchOutage();
+  readonly #abort = new AbortController();
+  #running: Promise<void> | undefined;
+  #isListed = false;
+  /** The outage is told off at the first event only: the server opens watches and breaks them off. */
+  #waitsForEvent = false;
+
+  constructor(options: ResourceWatchOptions<T>) {
+    this.#options = options;
+    this.#limits = { ...defaultWatchLimits, ...options.limits };
+    const { read, listener, random } = options;
+    this.#reflector = new Reflector<T>({
+      ...this.#limits,
+      read,
+      random,
+      skipped: (key, reason) => listener.skipped(key, reason),
+    });
+  }
+
+  /** By `namespace/name`; empty before the first complete list. Another map after each list. */
+  get items(): ReadonlyMap<string, T> {
+    return this.#reflector.items;
+  }
+
+  get isListed(): boolean {
+    return this.#isListed;
+  }
+
+  start(): void {
+    this.#running = this.#run();
+  }
+
+  /** Settles when nothing of it runs any more. */
+  async close(): Promise<void> {
+    this.#abort.abort();
+    await this.#running;
+  }
+
+  async #run(): Promise<void> {
+    let step = this.#reflector.start();
+    while (!this.#abort.signal.aborted) {
+      const next = await this.#take(step);
+      if (next === undefined) return;
+      step = next;
+    }
+  }
+
+  /** Undefined when the watch was closed meanwhile. */
+  #take(step: ReflectorStep): Promise<ReflectorStep | undefined> {
+    switch (step.do) {
+      case 'list':
+        return this.#list(step);
+      case 'watch':
+        return this.#watch(step.resourceVersion);
+      case 'wait':
+        return this.#wait(step.delayMs);
+    }
+  }
+
+  async #list(step: ReflectorStep & { do: 'list' }): Promise<ReflectorStep | undefined> {
+    const { client, resource, labelSelector, listener } = this.#options;
+    const path = resourcePath(resource);
+    const query = {
+      limit: step.limit,
+      continue: step.continueToken,
+      labelSelector: labelSelector || undefined,
+    };
+    try {
+      const answer = await client.request({ path, query, signal: this.#abort.signal });
+      const page = parseListPage(answer);
+      if (page === undefined) throw unreadable(`GET ${path}: the answer is not a list`);
+      if (this.#abort.signal.aborted) return undefined;
+      const { isComplete, step: next } = this.#reflector.pageListed(page);
+      if (isComplete) {
+        if (this.#isListed) listener.changed();
+        else {
+          this.#isListed = true;
+          listener.listed();
+        }
+      }
+      return next;
+    } catch (error) {
+      if (!(error instanceof ApiError)) throw error;
+      if (this.#abort.signal.aborted) return undefined;
+      const isExpired = error.status === 410;
+      if (!isExpired) this.#failed(error);
+      return this.#reflector.listFailed(error);
+    }
+  }
+
+  async #watch(resourceVersion: string): Promise<ReflectorStep | undefined> {
+    const startMs = this.#options.clock.monotonicMs();
+    const { error, hasOpened } = await this.#follow(resourceVersion);
+    if (this.#abort.signal.aborted) return undefined;
+    const lastedMs = this.#options.clock.monotonicMs() - startMs;
+    const next = this.#reflector.watchEnded({ error, lastedMs });
+    const isRepeated = this.#reflector.failures > 2;
+    if (error !== undefined && error.status !== 410 && (!hasOpened || isRepeated)) {
+      this.#waitsForEvent = hasOpened;
+      this.#failed(error);
+    }
+    return next;
+  }
+
+  /** From the request to the end of the answer. */
+  async #follow(resourceVersion: string): Promise<{ error: ApiError | undefined; hasOpened: boolean }> {
+    const { client, resource, labelSelector, random, timers } = this.#options;
+    const path = resourcePath(resource);
+    let hasOpened = false;
+    try {
+      const stream = await client.stream({
+        path,
+        query: {
+          watch: true,
+          allowWatchBookmarks: true,
+          resourceVersion,
+          timeoutSeconds: Math.ceil(this.#limits.watchSeconds * (1 + random())),
+          labelSelector: labelSelector || undefined,
+        },
+        signal: this.#abort.signal,
+      });
+      hasOpened = true;
+      if (!this.#waitsForEvent) this.#recovered();
+      const error = await readWatch({
+        stream,
+        timers,
+        idleTimeoutMs: this.#limits.idleTimeoutMs,
+        server: client.server,
+        request: `watch of ${path}`,
+        receive: (events) => this.#receive(events),
+      });
+      return { error, hasOpened };
+    } catch (error) {
+      if (!(error instanceof ApiError)) throw error;
+      return { error, hasOpened };
+    }
+  }
+
+  #receive(events: readonly ProgressEvent[]): void {
+    let hasChanged = false;
+    for (const event of events) {
+      if (event.type === 'BOOKMARK') this.#reflector.bookmarked(event.resourceVersion);
+      else {
+        this.#reflector.objectChanged(event.type, event.object);
+        hasChanged = true;
+      }
+    }
+    if (this.#waitsForEvent) this.#recovered();
+    if (hasChanged) this.#options.listener.changed();
+  }
+
+  #wait(delayMs: number): Promise<ReflectorStep | undefined> {
+    const { signal } = this.#abort;
+    return new Promise((resolve) => {
+      const onAbort = () => {
+        callOff();
+        resolve(undefined);
+      };
+      const callOff = this.#options.timers.after(delayMs, () => {
+        signal.removeEventListener('abort', onAbort);
+        resolve(this.#reflector.due());
+      });
+      signal.addEventListener('abort', onAbort, { once: true });
+    });
+  }
+
+  #failed(error: ApiError): void {
+    const reason = reasonText(error, this.#options.resource);
+    if (this.#outage.failed(error, reason)) this.#options.listener.unreachable(reason);
+  }
+
+  #recovered(): void {
+    this.#waitsForEvent = false;
+    if (this.#outage.recovered()) this.#options.listener.reachable();
+  }
+}
+
+/** The server's words name the permission that is missing; of a kind it does not know they say nothing. */
+function reasonText(error: ApiError, resource: WatchedResource): string {
+  if (error.status !== 404) return error.message;
+  return `the Kubernetes API has no ${resourceText(resource)}: is the CustomResourceDefinition installed?`;
+}

@@ -1,0 +1,69 @@
+/** From settings to parts to listeners, and back in order: the one place that knows all parts of the control plane. */
+import { hostname } from 'node:os';
+
+import { type Clock, systemClock } from '../process/clock.ts';
+import { routeLibraryWarnings } from '../process/library-warnings.ts';
+import { createLogger, type LogDestination, type Logger } from '../process/logger.ts';
+import type { Environment } from '../process/settings-reader.ts';
+import type { SignalSource } from '../process/shutdown.ts';
+import { systemTimers, type Timers } from '../process/timers.ts';
+import { loadBacking } from './backing/open-backing.ts';
+import { ControlPlane, type ControlPlanePorts } from './control-plane.ts';
+import * as lines from './log-lines.ts';
+import { parseControlPlaneSettings } from './settings.ts';
+
+export interface ControlPlaneHost {
+  env: Environment;
+  /** Defaults to this process. */
+  signals?: SignalSource;
+  clock?: Clock;
+  timers?: Timers;
+  /** From 0 to below 1. */
+  random?: () => number;
+  /** Defaults to this machine's. */
+  hostName?: string;
+  /** Defaults to standard error. */
+  logDestination?: LogDestination;
+  /** Called when all listeners are open. */
+  onListening?: (ports: ControlPlanePorts) => void;
+}
+
+/** Runs a control plane until a signal ends it, or until it cannot start. Resolves with the exit status. */
+export async function runControlPlane(host: ControlPlaneHost): Promise<number> {
+  const parsed = parseControlPlaneSettings(host.env);
+  const clock = host.clock ?? systemClock;
+  const destination = host.logDestination === undefined ? {} : { destination: host.logDestination };
+  if (parsed.errors !== undefined) {
+    const format = host.env['LOG_FORMAT']?.toLowerCase() === 'json' ? 'json' : 'text';
+    const log = createLogger({ level: 'error', format, clock, ...destination });
+    for (const error of parsed.errors) lines.settingRefused(log, error);
+    return 1;
+  }
+  const { settings, warnings } = parsed;
+  const log = createLogger({ level: settings.logLevel, format: settings.logFormat, clock, ...destination });
+  for (const warning of warnings) lines.settingWarning(log, warning);
+  routeLibraryWarnings((text) => lines.libraryWarning(log, text));
+  return run(host, { settings, log, clock });
+}
+
+async function run(
+  host: ControlPlaneHost,
+  parts: Pick<ConstructorParameters<typeof ControlPlane>[0], 'settings' | 'clock'> & { log: Logger },
+): Promise<number> {
+  try {
+    const controlPlane = new ControlPlane({
+      ...parts,
+      openBacking: await loadBacking(parts.settings),
+      env: host.env,
+      hostName: host.hostName ?? hostname(),
+      signals: host.signals ?? process,
+      timers: host.timers ?? systemTimers,
+      random: host.random ?? Math.random,
+      onListening: host.onListening ?? (() => {}),
+    });
+    return await controlPlane.run();
+  } catch (error) {
+    lines.startFailed(parts.log, error);
+    return 1;
+  }
+}

@@ -1,0 +1,189 @@
+/** Every metric of our own: its name, its labels and what it says. docs/metrics-control-plane.md has the same list. */
+import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
+
+export const metricPrefix = 'weir_control_plane_';
+
+const reconcileBuckets = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5];
+const pushBuckets = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10];
+
+export type MetricSet = ReturnType<typeof createMetricSet>;
+
+export function createMetricSet(registry: Registry) {
+  return {
+    ...sourceMetrics(registry),
+    ...decisionMetrics(registry),
+    ...limiterMetrics(registry),
+    ...statusMetrics(registry),
+    ...webhookMetrics(registry),
+    buildInfo: gauge(registry, 'build_info', 'Always 1; the labels say what runs.', ['version', 'node']),
+    faults: counter(registry, 'faults_total', 'Defects of this program that ended a call or a request.'),
+  };
+}
+
+function sourceMetrics(registry: Registry) {
+  return {
+    sourceConnected: gauge(
+      registry,
+      'source_connected',
+      '1 while changes of RateLimitConfigs are seen, else 0.',
+    ),
+    sourceOutages: counter(registry, 'source_outages_total', 'How often the source could no longer be seen.'),
+    sourceSkipped: counter(
+      registry,
+      'source_skipped_total',
+      'Objects and files of the source that could not be read.',
+    ),
+  };
+}
+
+function decisionMetrics(registry: Registry) {
+  const fleet = ['fleet'] as const;
+  return {
+    objects: gauge(registry, 'objects', 'RateLimitConfigs by the reason of their condition Accepted.', [
+      'accepted',
+    ]),
+    objectsServedOlder: gauge(
+      registry,
+      'objects_served_older',
+      'RateLimitConfigs that are served as an older generation, because the newest one is not accepted.',
+    ),
+    fleets: gauge(registry, 'fleets', 'Fleets that some RateLimitConfig is served to.'),
+    fleetRules: gauge(registry, 'fleet_rules', 'Rules of all levels that a fleet is served.', fleet),
+    fleetSnapshotBytes: gauge(
+      registry,
+      'fleet_snapshot_bytes',
+      'Size of the resources that a fleet is served.',
+      fleet,
+    ),
+    snapshotChanges: counter(
+      registry,
+      'snapshot_changes_total',
+      'New versions of the snapshots of all fleets.',
+    ),
+    reconcileDuration: histogram(
+      registry,
+      'reconcile_duration_seconds',
+      'Time to decide anew what is served.',
+      reconcileBuckets,
+    ),
+  };
+}
+
+function limiterMetrics(registry: Registry) {
+  return {
+    limiters: gauge(
+      registry,
+      'limiters',
+      'Limiters connected to this replica, by whether they have the present version in force.',
+      ['fleet', 'state'],
+    ),
+    pushes: counter(registry, 'xds_pushes_total', 'Snapshots sent to limiters.'),
+    pushedBytes: counter(registry, 'xds_pushed_bytes_total', 'Size of the snapshots sent to limiters.'),
+    acks: counter(registry, 'xds_acks_total', 'Snapshots that limiters accepted.'),
+    nacks: counter(registry, 'xds_nacks_total', 'Snapshots that limiters refused.'),
+    unanswered: counter(
+      registry,
+      'xds_unanswered_total',
+      'Streams ended because a snapshot was not answered in time.',
+    ),
+    streamsRefused: counter(
+      registry,
+      'xds_streams_refused_total',
+      'Streams refused for the limit on streams, or for what they said and who they are.',
+      ['reason'],
+    ),
+    handshakesFailed: counter(
+      registry,
+      'xds_handshakes_failed_total',
+      'TLS handshakes of limiters that failed.',
+    ),
+    oversize: counter(
+      registry,
+      'xds_oversize_snapshots_total',
+      'Versions of snapshots above 4 MiB, the limit of usual clients.',
+    ),
+    changeToPush: histogram(
+      registry,
+      'change_to_push_seconds',
+      'Time from a change that the source told of to the sending of the first snapshot with it.',
+      pushBuckets,
+    ),
+    pushToAck: histogram(
+      registry,
+      'push_to_ack_seconds',
+      'Time from the sending of a snapshot to its acceptance by the limiter.',
+      pushBuckets,
+    ),
+  };
+}
+
+function statusMetrics(registry: Registry) {
+  return {
+    leader: gauge(registry, 'leader', '1 while this replica leads, else 0.'),
+    leaseRenewalsFailed: counter(
+      registry,
+      'lease_renewals_failed_total',
+      'Attempts to renew a Lease that failed.',
+    ),
+    reportsNotPublished: counter(
+      registry,
+      'report_publishes_failed_total',
+      'Attempts to publish what the limiters of this replica answered that failed.',
+    ),
+    replicasAlive: gauge(registry, 'replicas_alive', 'Replicas whose Lease is renewed, this one included.'),
+    statusWrites: counter(registry, 'status_writes_total', 'Statuses written, and attempts that failed.', [
+      'outcome',
+    ]),
+    statusWritesWaiting: gauge(
+      registry,
+      'status_writes_waiting',
+      'Statuses that have changed and are not written yet.',
+    ),
+    eventsRecorded: counter(registry, 'events_recorded_total', 'Kubernetes events written.'),
+    eventsDropped: counter(
+      registry,
+      'events_dropped_total',
+      'Kubernetes events left out, for their number or a failure.',
+    ),
+  };
+}
+
+function webhookMetrics(registry: Registry) {
+  return {
+    webhookDelivered: counter(registry, 'webhook_events_delivered_total', 'Events that an endpoint took.'),
+    webhookFailed: counter(
+      registry,
+      'webhook_attempts_failed_total',
+      'Attempts to deliver an event that failed.',
+    ),
+    webhookDropped: counter(
+      registry,
+      'webhook_events_dropped_total',
+      'Events that an endpoint will never get.',
+      ['reason'],
+    ),
+    webhookQueued: gauge(registry, 'webhook_events_queued', 'Events that wait for an endpoint.'),
+  };
+}
+
+function counter<Label extends string = never>(
+  registry: Registry,
+  name: string,
+  help: string,
+  labelNames: readonly Label[] = [],
+): Counter<Label> {
+  return new Counter({ name: metricPrefix + name, help, labelNames, registers: [registry] });
+}
+
+function gauge<Label extends string = never>(
+  registry: Registry,
+  name: string,
+  help: string,
+  labelNames: readonly Label[] = [],
+): Gauge<Label> {
+  return new Gauge({ name: metricPrefix + name, help, labelNames, registers: [registry] });
+}
+
+function histogram(registry: Registry, name: string, help: string, buckets: number[]): Histogram {
+  return new Histogram({ name: metricPrefix + name, help, buckets, registers: [registry] });
+}

@@ -1,0 +1,102 @@
+/** Webhooks and the lookup of their secret, as the settings ask for them. */
+import type { Clock } from '../process/clock.ts';
+import type { HttpListener } from '../process/http/http-server.ts';
+import type { Logger } from '../process/logger.ts';
+import type { Timers } from '../process/timers.ts';
+import * as lines from './log-lines.ts';
+import type { ControlPlaneMetrics } from './metrics/control-plane-metrics.ts';
+import type { ControlPlaneSettings } from './settings.ts';
+import {
+  openSecretApi,
+  openWebhooks,
+  type SecretPlace,
+  type WebhookListener,
+  type Webhooks,
+} from './webhooks/index.ts';
+
+export interface NotificationParts {
+  settings: ControlPlaneSettings;
+  clock: Clock;
+  timers: Timers;
+  random(): number;
+  log: Logger;
+  metrics: ControlPlaneMetrics;
+}
+
+/** Undefined without WEBHOOK_URLS. Rejects with a SecretError. */
+export async function openNotifications(parts: NotificationParts): Promise<Webhooks | undefined> {
+  const { settings } = parts;
+  if (settings.webhookUrls.length === 0) return undefined;
+  return openWebhooks({
+    ...parts,
+    urls: settings.webhookUrls,
+    secret: placeOf('WEBHOOK_SECRET', settings.webhookSecret, settings.webhookSecretFile),
+    queueSize: settings.webhookQueueSize,
+    timeoutMs: settings.webhookTimeoutMs,
+    secretOverlapMs: settings.webhookSecretOverlapMs,
+    listener: webhookHappenings(parts),
+  });
+}
+
+/** Undefined without API_TOKEN and API_TOKEN_FILE. Rejects with a SecretError. */
+export async function openSecretLookup(
+  { settings, timers, log, metrics }: NotificationParts,
+  webhooks: Webhooks | undefined,
+): Promise<HttpListener | undefined> {
+  const { apiToken, apiTokenFile, apiTlsCert: certFile, apiTlsKey: keyFile } = settings;
+  if (apiToken === '' && apiTokenFile === '') return undefined;
+  return openSecretApi({
+    token: placeOf('API_TOKEN', apiToken, apiTokenFile),
+    signingSecret: () => webhooks?.signingSecret(),
+    ...(certFile === '' ? {} : { tls: { certFile, keyFile } }),
+    timers,
+    closeGraceMs: 1_000,
+    listener: {
+      tokenRotated: () => lines.secretRotated(log, 'API_TOKEN_FILE'),
+      tokenRefused: (reason) => lines.secretRefused(log, 'API_TOKEN_FILE', reason),
+      certificateChanged: () => lines.certificateChanged(log, 'secret lookup'),
+      certificateRefused: (reason) => lines.certificateRefused(log, 'secret lookup', reason),
+      fault: (error) => {
+        metrics.fault();
+        lines.fault(log, 'secret lookup', error);
+      },
+    },
+  });
+}
+
+function placeOf(variable: string, value: string, file: string): SecretPlace {
+  return file === '' ? { variable, value } : { file };
+}
+
+/** A full queue drops an event for every new one: that is told once a minute, with their number. */
+const dropLineIntervalMs = 60_000;
+
+function webhookHappenings({ log, metrics, clock }: NotificationParts): WebhookListener {
+  const dropped = new Map<string, { toldMs: number; count: number }>();
+  return {
+    delivered: (delivery) => {
+      metrics.webhookDelivered();
+      lines.webhookDelivered(log, delivery);
+    },
+    deliveryFailed: (failure) => {
+      metrics.webhookAttemptFailed();
+      lines.webhookFailed(log, failure);
+    },
+    dropped: ({ endpoint, reason, events }) => {
+      metrics.webhookDropped(reason, events.length);
+      const key = JSON.stringify([endpoint, reason]);
+      const known = dropped.get(key);
+      const count = (known?.count ?? 0) + events.length;
+      const nowMs = clock.monotonicMs();
+      if (known !== undefined && nowMs - known.toldMs < dropLineIntervalMs) {
+        known.count = count;
+        return;
+      }
+      dropped.set(key, { toldMs: nowMs, count: 0 });
+      lines.webhooksDropped(log, { endpoint, reason, count });
+    },
+    endpointGone: (endpoint) => lines.webhookEndpointGone(log, endpoint),
+    secretRotated: () => lines.secretRotated(log, 'WEBHOOK_SECRET_FILE'),
+    secretRefused: (reason) => lines.secretRefused(log, 'WEBHOOK_SECRET_FILE', reason),
+  };
+}

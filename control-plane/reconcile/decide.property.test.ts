@@ -1,0 +1,216 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { compileRules } from '../../rules/table/compile-rules.ts';
+import { validateSources } from '../../rules/validation/validate-sources.ts';
+import { decodeResource } from '../../rules/xds/index.ts';
+import { type ConfigObject, objectKey } from '../model/config-object.ts';
+import type { Decision, KeptSpec } from '../model/decision.ts';
+import { Decider, type DeciderOptions } from './decide.ts';
+import { anyoneOwnsAnything, parseDomainOwners } from './domain-owners.ts';
+import { FleetStanding } from './fleet-standing.ts';
+import { nextKept } from './kept-specs.ts';
+import { statusOf } from './status.ts';
+
+type Kept = ReadonlyMap<string, KeptSpec>;
+
+const limit = fc.record({ unit: fc.constantFrom('second', 'day', 'fortnight'), requestsPerUnit: fc.nat(5) });
+const key = fc.constantFrom('k', 'l', 'm', 'k_v', '__proto__', 'é*', '');
+const rule = fc.record({ key, value: fc.constantFrom('v', 'v*', '😀') }, { requiredKeys: ['key'] });
+const level = fc.array(
+  fc
+    .tuple(rule, fc.option(limit, { nil: undefined, freq: 4 }), fc.array(rule, { maxLength: 2 }))
+    .map(([head, rateLimit, descriptors]) => ({ ...head, ...(rateLimit && { rateLimit }), descriptors })),
+  { maxLength: 3 },
+);
+/** Valid ones mostly, in few domains and with few keys, so that many of them clash. */
+const spec = fc.oneof(
+  { weight: 1, arbitrary: fc.constantFrom<unknown>(undefined, null, 'x', {}, { domain: '' }, []) },
+  {
+    weight: 4,
+    arbitrary: fc.record({
+      fleet: fc.constantFrom('default', 'edge'),
+      domain: fc.constantFrom('a', 'b'),
+      descriptors: level,
+    }),
+  },
+  {
+    weight: 8,
+    arbitrary: fc
+      .record({
+        domain: fc.constantFrom('a', 'b', 'c', 'x/0', '__proto__'),
+        keys: fc.subarray(['k', 'l', 'm', 'k_v']),
+      })
+      .map(({ domain, keys }) => ({ domain, descriptors: keys.map((name) => ({ key: name })) })),
+  },
+);
+
+/** What happens to one of the objects. */
+const step = fc.record({
+  name: fc.nat(6).map(String),
+  event: fc.constantFrom('delete', 'change', 'change', 'change'),
+  spec,
+  createdMs: fc.nat(3),
+  isStatusWritten: fc.boolean(),
+});
+const history = fc.array(step, { minLength: 1, maxLength: 14 });
+const settings = fc.record({
+  mergeDomains: fc.boolean(),
+  owners: fc.constantFrom('', '', 'a=y; *=x'),
+});
+
+const newest: ConfigObject = {
+  namespace: 'x',
+  name: 'newcomer',
+  uid: 'newcomer',
+  generation: 1,
+  createdMs: 99,
+  spec: undefined,
+  status: undefined,
+};
+
+interface World {
+  objects: readonly ConfigObject[];
+  kept: Kept;
+}
+
+function optionsOf({ mergeDomains, owners }: { mergeDomains: boolean; owners: string }): DeciderOptions {
+  const parsed = parseDomainOwners(owners);
+  return { mergeDomains, domainOwners: parsed.ok ? parsed.owners : anyoneOwnsAnything };
+}
+
+/** After each step, the world and what was decided on it. */
+function* played(
+  steps: readonly (typeof step extends fc.Arbitrary<infer T> ? T : never)[],
+  options: DeciderOptions,
+) {
+  const decider = new Decider(options);
+  let world: World = { objects: [], kept: new Map() };
+  for (const [index, { name, event, createdMs, isStatusWritten, ...change }] of steps.entries()) {
+    const before = world.objects.find((object) => object.name === name);
+    const others = world.objects.filter((object) => object !== before);
+    const created = {
+      namespace: Number(name) % 2 === 0 ? 'x' : 'y',
+      name,
+      uid: `${name}-${index}`,
+      createdMs,
+    };
+    const next =
+      before === undefined
+        ? { ...created, generation: 1, spec: change.spec, status: undefined }
+        : { ...before, generation: before.generation + 1, spec: change.spec };
+    world = { ...world, objects: event === 'delete' ? others : [...others, next] };
+    const decision = decider.decide(world.objects, world.kept);
+    yield { world, decision };
+    world = {
+      objects: isStatusWritten ? withStatus(decision) : world.objects,
+      kept: nextKept(decision, world.kept),
+    };
+  }
+}
+
+function withStatus({ verdicts }: Decision): ConfigObject[] {
+  const standing = new FleetStanding([]).of(1);
+  return [...verdicts.values()].map((verdict) => {
+    const facts = { verdict, standing, others: { items: [], count: 0 }, isOversize: false };
+    return { ...verdict.object, status: statusOf({ ...facts, previous: verdict.object.status, nowMs: 0 }) };
+  });
+}
+
+/** Everything that follows, in an order of its own. Without names of resources, which change when domains are merged. */
+function outcomeOf({ fleets, verdicts }: Decision, without?: ConfigObject) {
+  return {
+    fleets: [...fleets.values()].map(({ fleet, version }) => `${fleet} ${version}`).sort(),
+    verdicts: [...verdicts.values()]
+      .filter(({ object }) => object.uid !== without?.uid)
+      .map(({ object, accepted, served }) => ({
+        key: objectKey(object),
+        accepted,
+        served: served && { ...served, resource: '' },
+      }))
+      .sort((a, b) => (a.key < b.key ? -1 : 1)),
+  };
+}
+
+function forEveryHistory(check: (world: World, decision: Decision, options: DeciderOptions) => void): void {
+  fc.assert(
+    fc.property(history, settings, (steps, chosen) => {
+      const options = optionsOf(chosen);
+      for (const { world, decision } of played(steps, options)) check(world, decision, options);
+    }),
+    { numRuns: 300 },
+  );
+}
+
+describe('decide, whatever happened before', () => {
+  it('serves only what a limiter without any setting loads', () => {
+    forEveryHistory((_, { fleets }) => {
+      for (const { resources } of fleets.values()) {
+        const sources = resources.map(({ bytes }) => decodeResource(bytes));
+        expect(validateSources(sources, { mergeDomains: false })).toEqual([]);
+        compileRules(sources);
+        expect(new Set(resources.map(({ name }) => name)).size).toBe(resources.length);
+      }
+    });
+  });
+
+  it('serves every accepted object its newest generation, and what it says that it serves', () => {
+    forEveryHistory((_, { fleets, verdicts }) => {
+      const named = new Set<string>();
+      for (const { object, accepted, served } of verdicts.values()) {
+        if (accepted.status) expect(served?.generation).toBe(object.generation);
+        else if (served === undefined) expect(accepted.message).toMatch(/; nothing is in force$/);
+        else expect(accepted.message.endsWith(`; generation ${served.generation} stays in force`)).toBe(true);
+        if (served === undefined) continue;
+        named.add(`${served.fleet} ${served.resource}`);
+      }
+      const resources = [...fleets.values()].flatMap(({ fleet, resources }) =>
+        resources.map(({ name }) => `${fleet} ${name}`),
+      );
+      expect([...named].sort()).toEqual(resources.sort());
+    });
+  });
+
+  it('does not depend on the order of objects, nor on what was decided before', () => {
+    forEveryHistory(({ objects, kept }, decision, options) => {
+      const expected = outcomeOf(decision);
+      expect(outcomeOf(new Decider(options).decide(objects.toReversed(), kept))).toEqual(expected);
+      const rotated = [...objects.slice(2), ...objects.slice(0, 2)];
+      expect(outcomeOf(new Decider(options).decide(rotated, kept))).toEqual(expected);
+    });
+  });
+
+  it('decides the same once the statuses are written and the kept specs follow', () => {
+    forEveryHistory(({ kept }, decision, options) => {
+      const again = new Decider(options);
+      const expected = outcomeOf(decision);
+      const written = withStatus(decision);
+      expect(outcomeOf(again.decide(written, kept))).toEqual(expected);
+      expect(outcomeOf(again.decide(written, nextKept(decision, kept)))).toEqual(expected);
+    });
+  });
+
+  it('does not let a newcomer change what is said about the others', () => {
+    fc.assert(
+      fc.property(history, settings, spec, (steps, chosen, claimed) => {
+        const options = optionsOf(chosen);
+        const newcomer = { ...newest, spec: claimed };
+        for (const { world, decision } of played(steps, options)) {
+          const joined = new Decider(options).decide([newcomer, ...world.objects], world.kept);
+          expect(outcomeOf(joined, newcomer).verdicts).toEqual(outcomeOf(decision).verdicts);
+          const isServed = joined.verdicts.get(newcomer.uid)?.served !== undefined;
+          if (!isServed) expect(outcomeOf(joined, newcomer)).toEqual(outcomeOf(decision));
+        }
+      }),
+      { numRuns: 300 },
+    );
+  });
+
+  it('leaves every object something in force that had something in force', () => {
+    forEveryHistory(({ kept }, { verdicts }) => {
+      for (const uid of kept.keys()) {
+        const verdict = verdicts.get(uid);
+        if (verdict !== undefined) expect(verdict.served).toBeDefined();
+      }
+    });
+  });
+});

@@ -1,0 +1,362 @@
+import { describe, expect, it } from 'vitest';
+import { decodeResource } from '../../rules/xds/index.ts';
+import { configObject, configSpec, invalidSpec } from '../../test/support/config-object-builder.ts';
+import type { ConfigObject } from '../model/config-object.ts';
+import type { ConfigStatus } from '../model/config-status.ts';
+import type { Decision, KeptSpec, Verdict } from '../model/decision.ts';
+import { Decider, type DeciderOptions } from './decide.ts';
+import { anyoneOwnsAnything, parseDomainOwners } from './domain-owners.ts';
+import { nextKept, persistedKept } from './kept-specs.ts';
+
+type Kept = ReadonlyMap<string, KeptSpec>;
+
+function decide(
+  objects: readonly ConfigObject[],
+  options: Partial<DeciderOptions> & { kept?: Kept } = {},
+): Decision {
+  const { kept = new Map(), ...others } = options;
+  return new Decider({ mergeDomains: false, domainOwners: anyoneOwnsAnything, ...others }).decide(
+    objects,
+    kept,
+  );
+}
+
+function verdict(decision: Decision, { uid }: ConfigObject): Verdict {
+  return decision.verdicts.get(uid)!;
+}
+
+/** `Valid`, or the reason and message. */
+function saidOf(decision: Decision, object: ConfigObject): string {
+  const { accepted } = verdict(decision, object);
+  return accepted.status ? 'Valid' : `${accepted.reason}: ${accepted.message}`;
+}
+
+/** `resource: keys of the top level`. */
+function servedTo(decision: Decision, fleet: string): string[] {
+  return (decision.fleets.get(fleet)?.resources ?? []).map(({ name, bytes }) => {
+    const source = decodeResource(bytes);
+    expect(source.name).toBe(name);
+    return `${name}: ${source.descriptors.map(({ key }) => key).join(' ')}`;
+  });
+}
+
+function servedStatus(place: { domain: string; fleet?: string; generation?: number }): ConfigStatus {
+  const { domain, fleet = 'default', generation = 1 } = place;
+  return { observedGeneration: generation, domain, fleet, servedGeneration: generation, conditions: [] };
+}
+
+const merging = { mergeDomains: true };
+
+describe('Decider', () => {
+  it('serves every valid object to its fleet', () => {
+    const a = configObject({ name: 'a', spec: configSpec({ domain: 'a', keys: ['k', 'l'] }) });
+    const b = configObject({ name: 'b', spec: configSpec({ domain: 'b', fleet: 'edge' }) });
+    const decision = decide([b, a]);
+    expect([...decision.fleets.keys()].sort()).toEqual(['default', 'edge']);
+    expect(servedTo(decision, 'default')).toEqual(['default/a: k l']);
+    expect(servedTo(decision, 'edge')).toEqual(['default/b: key']);
+    expect(verdict(decision, a)).toEqual({
+      object: a,
+      accepted: { status: true },
+      served: {
+        fleet: 'default',
+        domain: 'a',
+        generation: 1,
+        hash: decision.fleets.get('default')!.resources[0]!.hash,
+        resource: 'default/a',
+        rules: 2,
+        ownFields: [],
+      },
+    });
+  });
+
+  it('serves nothing of an invalid object and all of the others', () => {
+    const bad = configObject({ name: 'bad', spec: invalidSpec() });
+    const good = configObject({ name: 'good' });
+    const decision = decide([bad, good]);
+    expect(servedTo(decision, 'default')).toEqual(['default/good: key']);
+    expect(saidOf(decision, bad)).toMatch(
+      /^Invalid: spec\.domain: .*; spec\.descriptors\[0\]\.key: descriptor has empty key; nothing is in force$/,
+    );
+  });
+
+  it.each([undefined, null, 'text', 7, []])('rejects the spec %j', (spec) => {
+    const object = configObject({ name: 'a', spec });
+    expect(saidOf(decide([object]), object)).toMatch(/^Invalid: spec.*; nothing is in force$/);
+  });
+
+  it('keeps a message within what a condition takes, however many errors there are', () => {
+    const descriptors = Array.from({ length: 3_000 }, () => ({ key: '', value: 'v'.repeat(50) }));
+    const object = configObject({ name: 'a', spec: { domain: 'd', descriptors } });
+    const said = saidOf(decide([object]), object);
+    expect(said.length).toBeLessThan(32_768);
+    expect(said).toMatch(/; and \d+ more; nothing is in force$/);
+    const named = said.match(/has empty key/g)!.length;
+    expect(named + Number(/and (\d+) more/.exec(said)![1])).toBe(3_000);
+  });
+
+  it('gives a domain to the older of two newcomers', () => {
+    const older = configObject({ name: 'b', createdMs: 1 });
+    const younger = configObject({ name: 'a', createdMs: 2 });
+    const decision = decide([younger, older]);
+    expect(saidOf(decision, older)).toBe('Valid');
+    expect(saidOf(decision, younger)).toBe(
+      "DomainConflict: domain 'shop' of fleet 'default' is taken by default/b; nothing is in force",
+    );
+  });
+
+  it('leaves a domain to the object whose status says that it has it', () => {
+    const older = configObject({ name: 'older', createdMs: 1 });
+    const younger = configObject({ name: 'younger', createdMs: 2, status: servedStatus({ domain: 'shop' }) });
+    expect(saidOf(decide([older, younger]), older)).toContain('taken by default/younger');
+  });
+
+  it('leaves a domain to the object that has it while that changes its rules', () => {
+    const older = configObject({ name: 'older', createdMs: 1 });
+    const status = servedStatus({ domain: 'shop' });
+    const changed = configObject({ name: 'changed', createdMs: 2, generation: 2, status });
+    expect(saidOf(decide([older, changed]), older)).toContain('taken by default/changed');
+    expect(saidOf(decide([older, changed]), changed)).toBe('Valid');
+  });
+
+  it('takes a status for another domain or fleet as no claim', () => {
+    const older = configObject({ name: 'older', createdMs: 1 });
+    for (const status of [servedStatus({ domain: 'x' }), servedStatus({ domain: 'shop', fleet: 'x' })]) {
+      expect(saidOf(decide([older, configObject({ name: 'b', createdMs: 2, status })]), older)).toBe('Valid');
+    }
+  });
+
+  it('lets one domain be used in two fleets', () => {
+    const a = configObject({ name: 'a' });
+    const b = configObject({ name: 'b', spec: configSpec({ fleet: 'edge' }) });
+    const decision = decide([a, b]);
+    expect([saidOf(decision, a), saidOf(decision, b)]).toEqual(['Valid', 'Valid']);
+  });
+
+  it('rejects a domain that belongs to other namespaces', () => {
+    const parsed = parseDomainOwners('shop=platform,shop-*');
+    if (!parsed.ok) throw new Error(parsed.errors.join());
+    const mine = configObject({ name: 'mine', namespace: 'shop-1', createdMs: 2 });
+    const foreign = configObject({ name: 'foreign', namespace: 'x', createdMs: 1 });
+    const decision = decide([mine, foreign], { domainOwners: parsed.owners });
+    expect(saidOf(decision, mine)).toBe('Valid');
+    expect(saidOf(decision, foreign)).toBe(
+      "DomainNotAllowed: domain 'shop' is for these namespaces only: platform, shop-*; nothing is in force",
+    );
+  });
+
+  it('gives the same values again for what has not changed', () => {
+    const decider = new Decider({ mergeDomains: false, domainOwners: anyoneOwnsAnything });
+    const a = configObject({ name: 'a', spec: configSpec({ domain: 'a' }) });
+    const b = configObject({ name: 'b', spec: configSpec({ domain: 'b', fleet: 'edge' }) });
+    const first = decider.decide([a, b], new Map());
+    const changed = { ...b, generation: 2, spec: configSpec({ domain: 'b', fleet: 'edge', keys: ['x'] }) };
+    const second = decider.decide([changed, a], new Map());
+    expect(second.fleets.get('default')).toBe(first.fleets.get('default'));
+    expect(verdict(second, a)).toBe(verdict(first, a));
+    expect(second.fleets.get('edge')?.version).not.toBe(first.fleets.get('edge')?.version);
+    expect(verdict(second, changed).served?.generation).toBe(2);
+  });
+
+  it('gives the same resource for a spec that was read anew', () => {
+    const decider = new Decider({ mergeDomains: false, domainOwners: anyoneOwnsAnything });
+    const a = configObject({ name: 'a' });
+    const first = decider.decide([a], new Map()).fleets.get('default');
+    const again = { ...a, spec: structuredClone(a.spec), status: servedStatus({ domain: 'shop' }) };
+    expect(decider.decide([again], new Map()).fleets.get('default')).toBe(first);
+    // Same generation, other rules: as after a restored backup of the API server.
+    const other = { ...a, spec: configSpec({ keys: ['other'] }) };
+    expect(servedTo(decider.decide([other], new Map()), 'default')).toEqual(['default/a: other']);
+  });
+});
+
+describe('a kept spec', () => {
+  const kept = (object: ConfigObject): Kept => nextKept(decide([object]), new Map());
+  const first = configObject({ name: 'a', createdMs: 5 });
+
+  it('stays in force while the newer generation is invalid', () => {
+    const second = { ...first, generation: 2, spec: invalidSpec() };
+    const decision = decide([second], { kept: kept(first) });
+    expect(servedTo(decision, 'default')).toEqual(['default/a: key']);
+    expect(saidOf(decision, second)).toMatch(/^Invalid: .*; generation 1 stays in force$/);
+    expect(verdict(decision, second).served?.generation).toBe(1);
+    expect(nextKept(decision, kept(first))).toEqual(kept(first));
+    expect([...persistedKept(decision, kept(first))]).toEqual([
+      [first.uid, { generation: 1, spec: first.spec, namespace: 'default', name: 'a' }],
+    ]);
+  });
+
+  it('keeps its domain from an older newcomer', () => {
+    const second = { ...first, generation: 2, spec: invalidSpec() };
+    const newcomer = configObject({ name: 'b', createdMs: 1 });
+    const decision = decide([newcomer, second], { kept: kept(first) });
+    expect(saidOf(decision, newcomer)).toContain('is taken by default/a; nothing is in force');
+    expect(servedTo(decision, 'default')).toEqual(['default/a: key']);
+  });
+
+  it('stays in force when the domain that the newer one wants is taken', () => {
+    const wanting = { ...first, generation: 2, spec: configSpec({ domain: 'mail' }) };
+    const owner = configObject({ name: 'mail', spec: configSpec({ domain: 'mail' }) });
+    const waiting = configObject({ name: 'waiting', createdMs: 1 });
+    const decision = decide([wanting, owner, waiting], { kept: kept(first) });
+    expect(saidOf(decision, wanting)).toBe(
+      "DomainConflict: domain 'mail' of fleet 'default' is taken by default/mail; generation 1 stays in force",
+    );
+    expect(saidOf(decision, waiting)).toContain("'shop' of fleet 'default' is taken by default/a;");
+  });
+
+  it('lets two objects swap their domains', () => {
+    const a = configObject({ name: 'a', spec: configSpec({ domain: 'a' }) });
+    const b = configObject({ name: 'b', spec: configSpec({ domain: 'b' }) });
+    const before = decide([a, b]);
+    const swapped = [
+      { ...a, generation: 2, spec: b.spec, status: servedStatus({ domain: 'a' }) },
+      { ...b, generation: 2, spec: a.spec, status: servedStatus({ domain: 'b' }) },
+    ] as const;
+    const decision = decide(swapped, { kept: nextKept(before, new Map()) });
+    expect(swapped.map((object) => saidOf(decision, object))).toEqual(['Valid', 'Valid']);
+  });
+
+  it('goes when its object frees the domain and another one takes it', () => {
+    const moved = { ...first, generation: 2, spec: configSpec({ domain: 'mail' }) };
+    const waiting = configObject({ name: 'waiting' });
+    const decision = decide([moved, waiting], { kept: kept(first) });
+    expect([saidOf(decision, moved), saidOf(decision, waiting)]).toEqual(['Valid', 'Valid']);
+    expect(nextKept(decision, kept(first)).get(first.uid)).toEqual({ generation: 2, spec: moved.spec });
+    expect(persistedKept(decision, kept(first)).size).toBe(0);
+  });
+
+  it('is no longer served once it is no longer valid or allowed', () => {
+    const second = { ...first, generation: 2, spec: invalidSpec() };
+    const parsed = parseDomainOwners('*=platform');
+    if (!parsed.ok) throw new Error(parsed.errors.join());
+    const decision = decide([second], { kept: kept(first), domainOwners: parsed.owners });
+    expect(decision.fleets.size).toBe(0);
+    expect(saidOf(decision, second)).toMatch(/; nothing is in force$/);
+    expect(nextKept(decision, kept(first)).size).toBe(0);
+    const damaged = new Map([[first.uid, { generation: 1, spec: 'damaged' }]]);
+    expect(saidOf(decide([second], { kept: damaged }), second)).toMatch(/; nothing is in force$/);
+  });
+
+  it('takes the place of newer specs only', () => {
+    const bad = { ...first, spec: invalidSpec() };
+    for (const generation of [1, 2]) {
+      const stale = new Map([[first.uid, { generation, spec: first.spec }]]);
+      expect(saidOf(decide([bad], { kept: stale }), bad)).toMatch(/; nothing is in force$/);
+    }
+  });
+
+  it('has no better claim to a domain than the newer spec that claims it too', () => {
+    // Both had the domain while domains were merged.
+    const status = servedStatus({ domain: 'shop' });
+    const changed = { ...first, createdMs: 1, generation: 2, spec: configSpec({ keys: ['x'] }), status };
+    const other = configObject({ name: 'other', createdMs: 2, status });
+    const decision = decide([changed, other], { kept: kept(first) });
+    expect(saidOf(decision, other)).toBe('Valid');
+    expect(saidOf(decision, changed)).toContain('is taken by default/other; nothing is in force');
+  });
+
+  it('of an object that is gone goes too', () => {
+    expect(nextKept(decide([]), kept(first)).size).toBe(0);
+  });
+});
+
+describe('a merged domain', () => {
+  const a = configObject({ name: 'a', createdMs: 1, spec: configSpec({ keys: ['k', 'l'] }) });
+  const b = configObject({ name: 'b', createdMs: 2, spec: configSpec({ keys: ['m'] }) });
+
+  it('is one resource with the rules in the order of age', () => {
+    const decision = decide([b, a], merging);
+    expect(servedTo(decision, 'default')).toEqual(['shop: k l m']);
+    expect(verdict(decision, b).served).toMatchObject({ resource: 'shop', rules: 1 });
+  });
+
+  it('has the name of its object while there is one only', () => {
+    expect(servedTo(decide([a], merging), 'default')).toEqual(['default/a: k l']);
+  });
+
+  it('never has the name of an object', () => {
+    const spec = (key: string) => configSpec({ domain: 'default/c', keys: [key] });
+    const c = configObject({ name: 'c', spec: configSpec({ domain: 'other' }) });
+    const objects = [{ ...a, spec: spec('k') }, { ...b, spec: spec('l') }, c];
+    expect(servedTo(decide(objects, merging), 'default')).toEqual([
+      'default/c: key',
+      'domain default/c: k l',
+    ]);
+  });
+
+  it('keeps the order of its rules whoever was accepted first', () => {
+    const accepted = { ...b, status: servedStatus({ domain: 'shop' }) };
+    expect(servedTo(decide([a, accepted], merging), 'default')).toEqual(['shop: k l m']);
+  });
+
+  it('rejects only the younger of two objects with one key', () => {
+    const clashing = configObject({ name: 'c', createdMs: 3, spec: configSpec({ keys: ['x', 'l'] }) });
+    const decision = decide([clashing, a, b], merging);
+    expect(servedTo(decision, 'default')).toEqual(['shop: k l m']);
+    expect(saidOf(decision, clashing)).toBe(
+      "DomainConflict: descriptor 'l' in domain 'shop' of fleet 'default' is taken by default/a; nothing is in force",
+    );
+  });
+
+  it('rejects the change of an older object that would take the key of an accepted one', () => {
+    const served = [a, b].map((object) => ({ ...object, status: servedStatus({ domain: 'shop' }) })) as [
+      ConfigObject,
+      ConfigObject,
+    ];
+    const kept = nextKept(decide(served, merging), new Map());
+    const greedy = { ...served[0], generation: 2, spec: configSpec({ keys: ['k', 'm'] }) };
+    const decision = decide([greedy, served[1]], { ...merging, kept });
+    expect(saidOf(decision, greedy)).toContain(
+      "'m' in domain 'shop' of fleet 'default' is taken by default/b; generation 1",
+    );
+    expect(servedTo(decision, 'default')).toEqual(['shop: k l m']);
+  });
+
+  it.each(['status', 'memory'])('knows by the %s alone what is served', (where) => {
+    const status = where === 'status' ? servedStatus({ domain: 'shop' }) : undefined;
+    const served = [a, b].map((object) => ({ ...object, status })) as [ConfigObject, ConfigObject];
+    const kept = where === 'memory' ? nextKept(decide(served, merging), new Map()) : new Map();
+    const greedy = { ...served[0], generation: 2, spec: configSpec({ keys: ['k', 'm'] }) };
+    const decision = decide([greedy, served[1]], { ...merging, kept });
+    expect(saidOf(decision, greedy)).toContain(
+      "'m' in domain 'shop' of fleet 'default' is taken by default/b;",
+    );
+    expect(saidOf(decision, served[1])).toBe('Valid');
+  });
+
+  it('names the oldest of several objects that have the keys', () => {
+    const clashing = configObject({ name: 'c', createdMs: 3, spec: configSpec({ keys: ['m', 'l'] }) });
+    expect(saidOf(decide([a, b, clashing], merging), clashing)).toContain(
+      "'l' in domain 'shop' of fleet 'default' is taken by default/a;",
+    );
+  });
+
+  it('tells composite keys apart as the validator does', () => {
+    const withValue = { domain: 'shop', descriptors: [{ key: 'k', value: 'l' }] };
+    const joined = { domain: 'shop', descriptors: [{ key: 'k_l' }] };
+    const objects = [
+      a,
+      { ...b, spec: withValue },
+      configObject({ name: 'c', createdMs: 3, spec: joined }),
+    ] as const;
+    const decision = decide(objects, merging);
+    expect(objects.map((object) => verdict(decision, object).accepted.status)).toEqual([true, true, false]);
+  });
+
+  it('lets an object in whose rival is turned down itself in the end', () => {
+    // First `rival` takes 'k' from `newcomer`; then `holder`, turned down elsewhere, comes back and takes 'x' from `rival`.
+    const holder = configObject({ name: 'holder', createdMs: 1, spec: configSpec({ keys: ['x'] }) });
+    const kept = nextKept(decide([holder], merging), new Map());
+    const owner = configObject({ name: 'owner', createdMs: 0, spec: configSpec({ domain: 'mail' }) });
+    const wanting = { ...holder, generation: 2, spec: configSpec({ domain: 'mail' }) };
+    const rival = configObject({ name: 'rival', createdMs: 2, spec: configSpec({ keys: ['x', 'k'] }) });
+    const newcomer = configObject({ name: 'newcomer', createdMs: 3, spec: configSpec({ keys: ['k'] }) });
+    const decision = decide([wanting, owner, rival, newcomer], { ...merging, kept });
+    expect(servedTo(decision, 'default')).toEqual(['default/owner: key', 'shop: x k']);
+    expect(saidOf(decision, newcomer)).toBe('Valid');
+    expect(saidOf(decision, rival)).toContain(
+      "descriptor 'x' in domain 'shop' of fleet 'default' is taken by default/holder",
+    );
+  });
+});

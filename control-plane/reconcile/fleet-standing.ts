@@ -1,0 +1,94 @@
+import { isDeepStrictEqual } from 'node:util';
+import type { FirstFew } from './bounded-text.ts';
+
+/** A limiter as far as statuses need it; numbers are those of the `VersionLedger`. */
+export interface LimiterState {
+  name: string;
+  isWeir: boolean;
+  /** Of the snapshot that it has in force; 0: of none that is known. */
+  accepted: number;
+  /** The newest snapshot that it refused since. */
+  refusal: { number: number; message: string } | undefined;
+}
+
+/** Where the limiters of a fleet stand with the rules of one object. Lists are in the order of names. */
+export interface Standing {
+  total: number;
+  inForce: number;
+  /** Those that refused the rules. */
+  refused: FirstFew<{ name: string; message: string }>;
+  /** Those that have not answered yet. */
+  pending: FirstFew<string>;
+}
+
+/** Ours: enough to begin to look. */
+const namesShown = 10;
+
+/**
+ * The limiters of one fleet. Objects whose rules came with the same snapshot share one answer, as do all objects that
+ * every limiter has: 5,000 objects and 1,000 limiters take few looks at each limiter.
+ */
+export class FleetStanding {
+  /** Limiters that are not Weir's. */
+  readonly others: FirstFew<string>;
+  readonly #states: readonly LimiterState[];
+  readonly #leastAccepted: number;
+  readonly #answers = new Map<number, Standing>();
+  /** Given again where they still hold, so that what was derived from them holds too. */
+  readonly #formerAnswers: ReadonlyMap<number, Standing>;
+
+  /** `former` is the same fleet a moment ago. */
+  constructor(states: readonly LimiterState[], former?: FleetStanding) {
+    this.#states = states.toSorted(byName);
+    this.#formerAnswers = former === undefined ? new Map() : former.#answers;
+    this.#leastAccepted = states.reduce((least, { accepted }) => Math.min(least, accepted), Infinity);
+    const names = this.#states.filter(({ isWeir }) => !isWeir).map(({ name }) => name);
+    this.others = formerIfSame(former?.others, firstFew(names));
+  }
+
+  /** Of the rules that are in all snapshots from this number on. */
+  of(since: number): Standing {
+    // All that everybody has share the answer for 0, which everybody has.
+    const key = since <= this.#leastAccepted ? 0 : since;
+    let answer = this.#answers.get(key);
+    if (answer === undefined) {
+      answer = formerIfSame(this.#formerAnswers.get(key), this.#answer(key));
+      this.#answers.set(key, answer);
+    }
+    return answer;
+  }
+
+  /** Whether these limiters would give the same answers. */
+  isOf(states: readonly LimiterState[]): boolean {
+    return isDeepStrictEqual(this.#states, states.toSorted(byName));
+  }
+
+  #answer(since: number): Standing {
+    const refused: { name: string; message: string }[] = [];
+    const pending: string[] = [];
+    for (const { name, accepted, refusal } of this.#states) {
+      if (accepted >= since) continue;
+      if (refusal !== undefined && refusal.number >= since) refused.push({ name, message: refusal.message });
+      else pending.push(name);
+    }
+    const total = this.#states.length;
+    return {
+      total,
+      inForce: total - refused.length - pending.length,
+      refused: firstFew(refused),
+      pending: firstFew(pending),
+    };
+  }
+}
+
+function firstFew<T>(items: readonly T[]): FirstFew<T> {
+  return { items: items.slice(0, namesShown), count: items.length };
+}
+
+function formerIfSame<T>(former: T | undefined, next: T): T {
+  return former !== undefined && isDeepStrictEqual(former, next) ? former : next;
+}
+
+function byName(a: LimiterState, b: LimiterState): number {
+  return a.name < b.name ? -1 : a.name > b.name ? 1 : 0;
+}

@@ -1,0 +1,196 @@
+import { beforeEach, describe, expect, it } from 'vitest';
+import { configObject, configSpec } from '../../test/support/config-object-builder.ts';
+import type { ConfigObject } from '../model/config-object.ts';
+import { type ConfigStatus, findCondition } from '../model/config-status.ts';
+import { Decider } from './decide.ts';
+import { anyoneOwnsAnything } from './domain-owners.ts';
+import { LimiterView } from './limiter-view.ts';
+import { StatusBoard } from './status-board.ts';
+import { StatusQueue } from './status-queue.ts';
+import { VersionLedger } from './version-ledger.ts';
+
+const a = configObject({ name: 'a', spec: configSpec({ domain: 'a' }) });
+const b = configObject({ name: 'b', spec: configSpec({ domain: 'b' }) });
+
+/** A leader with one limiter, in memory. */
+class Leader {
+  readonly queue = new StatusQueue({ writesPerSecond: 1_000 });
+  readonly #ledger = new VersionLedger();
+  readonly #limiters = new LimiterView(this.#ledger);
+  readonly board = new StatusBoard({ queue: this.queue, ledger: this.#ledger, limiters: this.#limiters });
+  readonly #decider = new Decider({ mergeDomains: false, domainOwners: anyoneOwnsAnything });
+  objects: ConfigObject[] = [a, b];
+  nowMs = 0;
+  #process = 0;
+  #hasAccepted = false;
+  isOversize = false;
+
+  evaluate(): void {
+    const decision = this.#decider.decide(this.objects, new Map());
+    this.#ledger.observe(decision);
+    const version = decision.fleets.get('default')?.version;
+    const limiter = {
+      id: '1',
+      // Another process each time, since what one process had in force is remembered.
+      instance: `process-${this.#process}`,
+      name: 'limiter-1',
+      fleet: 'default',
+      isWeir: true,
+      connectedMs: 0,
+      acceptedVersion: this.#hasAccepted ? version : undefined,
+      refusal: undefined,
+    };
+    this.#limiters.update([{ replica: 'r', limiters: [limiter] }]);
+    this.board.evaluate({ decision, isOversize: () => this.isOversize, nowMs: this.nowMs });
+  }
+
+  set hasAccepted(value: boolean) {
+    this.#hasAccepted = value;
+    this.#process++;
+  }
+
+  /** Writes what waits; with `isSeen` the source shows it. Returns `a False Pending` for each. */
+  write({ isSeen = true } = {}): string[] {
+    const written: string[] = [];
+    for (let entry = this.queue.next(this.nowMs); entry !== undefined; entry = this.queue.next(this.nowMs)) {
+      const { object, status } = entry;
+      this.board.written(entry, this.nowMs);
+      this.queue.done(object.uid);
+      if (isSeen) this.show(object.uid, status);
+      written.push(`${object.name} ${said(status)}`);
+    }
+    return written;
+  }
+
+  show(uid: string, status: ConfigStatus): void {
+    this.objects = this.objects.map((object) => (object.uid === uid ? { ...object, status } : object));
+  }
+}
+
+function said(status: ConfigStatus): string {
+  const { status: value, reason } = findCondition(status, 'Programmed')!;
+  return `${value} ${reason}`;
+}
+
+describe('StatusBoard', () => {
+  let leader: Leader;
+  beforeEach(() => {
+    leader = new Leader();
+    leader.evaluate();
+  });
+
+  it('queues what differs, and nothing once it is written', () => {
+    expect(leader.write()).toEqual(['a False Pending', 'b False Pending']);
+    leader.nowMs = 60_000;
+    leader.evaluate();
+    expect(leader.queue.size).toBe(0);
+    leader.hasAccepted = true;
+    leader.evaluate();
+    expect(leader.write()).toEqual(['a True AllLimiters', 'b True AllLimiters']);
+  });
+
+  it('offers a status again that could not be written', () => {
+    const failed = leader.queue.next(0)!;
+    leader.queue.done(failed.object.uid);
+    expect(leader.write()).toEqual(['b False Pending']);
+    leader.evaluate();
+    expect(leader.write()).toEqual(['a False Pending']);
+  });
+
+  it('does not offer again what is being written', () => {
+    const [first, second] = [leader.queue.next(0)!, leader.queue.next(0)!];
+    leader.evaluate();
+    expect(leader.queue.size).toBe(0);
+    leader.hasAccepted = true;
+    leader.evaluate();
+    expect(leader.queue.size).toBe(2);
+    leader.hasAccepted = false;
+    leader.evaluate();
+    expect(leader.queue.size).toBe(0);
+    for (const entry of [first, second]) {
+      leader.board.written(entry, 0);
+      leader.queue.done(entry.object.uid);
+    }
+    leader.evaluate();
+    expect(leader.queue.size).toBe(0);
+  });
+
+  it('makes good in the end for a write on its way that is no longer true', () => {
+    leader.write();
+    leader.evaluate();
+    leader.hasAccepted = true;
+    leader.evaluate();
+    const entry = leader.queue.next(0)!;
+    leader.hasAccepted = false;
+    leader.evaluate();
+    expect(leader.write()).toEqual([]);
+    leader.board.written(entry, 0);
+    leader.queue.done(entry.object.uid);
+    expect(leader.write()).toEqual(['a False Pending']);
+  });
+
+  it('trusts what was written as long as the source lags behind', () => {
+    leader.write({ isSeen: false });
+    leader.nowMs = 3_600_000;
+    leader.evaluate();
+    expect(leader.queue.size).toBe(0);
+  });
+
+  it('writes again, but not at once, when the source shows another status', () => {
+    leader.write({ isSeen: false });
+    leader.show(a.uid, { observedGeneration: 1, conditions: [] });
+    leader.nowMs = 9_999;
+    leader.evaluate();
+    expect(leader.queue.size).toBe(0);
+    leader.nowMs = 10_000;
+    leader.evaluate();
+    expect(leader.write()).toEqual(['a False Pending']);
+  });
+
+  it('writes again at once when somebody else changes what the source has shown', () => {
+    leader.write();
+    leader.evaluate();
+    leader.show(a.uid, { observedGeneration: 1, conditions: [] });
+    leader.evaluate();
+    expect(leader.write()).toEqual(['a False Pending']);
+  });
+
+  it('takes back what is no longer to be written', () => {
+    leader.write();
+    leader.evaluate();
+    leader.hasAccepted = true;
+    leader.evaluate();
+    expect(leader.queue.size).toBe(2);
+    leader.hasAccepted = false;
+    leader.evaluate();
+    expect(leader.queue.size).toBe(0);
+  });
+
+  it('forgets objects that are gone', () => {
+    leader.objects = [b];
+    leader.evaluate();
+    expect(leader.write()).toEqual(['b False Pending']);
+  });
+
+  it('says of every object of a fleet that its snapshot is too large', () => {
+    leader.write();
+    leader.isOversize = true;
+    leader.evaluate();
+    const status = leader.queue.next(0)?.status;
+    expect(findCondition(status, 'Supported')?.reason).toBe('SnapshotTooLarge');
+    expect(leader.queue.size).toBe(1);
+  });
+
+  it('gives what was written before, for events', () => {
+    const entry = leader.queue.next(0)!;
+    expect(leader.board.written(entry, 0)).toBeUndefined();
+    expect(leader.board.written({ ...entry, status: { ...entry.status, rules: 7 } }, 0)).toBe(entry.status);
+  });
+
+  it('knows nothing of what it wrote once it has been cleared', () => {
+    leader.write({ isSeen: false });
+    leader.board.clear();
+    leader.evaluate();
+    expect(leader.queue.size).toBe(2);
+  });
+});

@@ -1,0 +1,135 @@
+/**
+ * Keeps every object's status true: compares what follows from decision and limiters with what was written, and queues
+ * what differs. What was written counts before what the source has, until the source has it too. Leaders only.
+ */
+import type { ConfigStatus } from '../model/config-status.ts';
+import type { Decision, Verdict } from '../model/decision.ts';
+import type { FirstFew } from './bounded-text.ts';
+import type { Standing } from './fleet-standing.ts';
+import type { LimiterView } from './limiter-view.ts';
+import { sameStatus, statusOf } from './status.ts';
+import type { StatusQueue, WaitingStatus } from './status-queue.ts';
+import type { VersionLedger } from './version-ledger.ts';
+
+export interface StatusBoardOptions {
+  queue: StatusQueue;
+  ledger: VersionLedger;
+  limiters: LimiterView;
+}
+
+export interface Evaluation {
+  decision: Decision;
+  /** Whether the fleet's snapshot is longer than the usual client of gRPC takes. */
+  isOversize(fleet: string): boolean;
+  nowMs: number;
+}
+
+/** What a status followed from. As long as none of it changes, the status does not. */
+interface Grounds {
+  verdict: Verdict;
+  standing: Standing | undefined;
+  others: FirstFew<string>;
+  isOversize: boolean;
+  previous: ConfigStatus | undefined;
+}
+
+interface Written {
+  status: ConfigStatus;
+  atMs: number;
+  /** What the source had then: as long as it has the same, it only lags behind. */
+  sourceHad: ConfigStatus | undefined;
+}
+
+/** Ours: another status than ours that a source shows may be an older one of ours until then, later it is foreign. */
+const trustWrittenMs = 10_000;
+const noLimiters: FirstFew<string> = { items: [], count: 0 };
+
+export class StatusBoard {
+  readonly #options: StatusBoardOptions;
+  #evaluated = new Map<string, { grounds: Grounds; status: ConfigStatus; isWritten: boolean }>();
+  readonly #written = new Map<string, Written>();
+
+  constructor(options: StatusBoardOptions) {
+    this.#options = options;
+  }
+
+  /** Call after `VersionLedger.observe` and `LimiterView.update`. */
+  evaluate(evaluation: Evaluation): void {
+    const { verdicts } = evaluation.decision;
+    for (const uid of this.#evaluated.keys()) if (!verdicts.has(uid)) this.#forget(uid);
+    for (const verdict of verdicts.values()) this.#evaluate(verdict, evaluation);
+  }
+
+  /** Returns what was written before, for events: see `transitions`. */
+  written({ object, status }: WaitingStatus, nowMs: number): ConfigStatus | undefined {
+    const before = this.#written.get(object.uid)?.status ?? object.status;
+    this.#written.set(object.uid, { status, atMs: nowMs, sourceHad: object.status });
+    return before;
+  }
+
+  /** When this process no longer leads: others may write then. */
+  clear(): void {
+    this.#evaluated.clear();
+    this.#written.clear();
+    this.#options.queue.clear();
+  }
+
+  #evaluate(verdict: Verdict, { isOversize, nowMs }: Evaluation): void {
+    const { uid } = verdict.object;
+    const grounds = this.#grounds(verdict, isOversize, nowMs);
+    const last = this.#evaluated.get(uid);
+    if (last !== undefined && isSame(last.grounds, grounds)) {
+      if (!last.isWritten) this.#offer(verdict, last.status);
+      return;
+    }
+    const status = statusOf({ ...grounds, nowMs });
+    const isWritten = sameStatus(status, grounds.previous);
+    this.#evaluated.set(uid, { grounds, status, isWritten });
+    if (isWritten && this.#options.queue.inFlight(uid) === undefined) this.#options.queue.withdraw(uid);
+    else this.#offer(verdict, status);
+  }
+
+  #offer({ object }: Verdict, status: ConfigStatus): void {
+    const { queue } = this.#options;
+    if (sameStatus(status, queue.inFlight(object.uid))) queue.withdraw(object.uid);
+    else queue.offer(object, status);
+  }
+
+  #grounds(verdict: Verdict, isOversize: Evaluation['isOversize'], nowMs: number): Grounds {
+    const { ledger, limiters } = this.#options;
+    const { object, served } = verdict;
+    const previous = this.#previous(verdict, nowMs);
+    if (served === undefined) {
+      return { verdict, standing: undefined, others: noLimiters, isOversize: false, previous };
+    }
+    const fleet = limiters.fleet(served.fleet);
+    const standing = fleet.of(ledger.since(object.uid) ?? Number.POSITIVE_INFINITY);
+    return { verdict, standing, others: fleet.others, isOversize: isOversize(served.fleet), previous };
+  }
+
+  #previous({ object: { uid, status } }: Verdict, nowMs: number): ConfigStatus | undefined {
+    const written = this.#written.get(uid);
+    if (written === undefined) return status;
+    const isShown = sameStatus(written.status, status);
+    const isLagging = nowMs - written.atMs < trustWrittenMs || sameStatus(written.sourceHad, status);
+    if (!isShown && isLagging) return written.status;
+    this.#written.delete(uid);
+    return status;
+  }
+
+  #forget(uid: string): void {
+    this.#evaluated.delete(uid);
+    this.#written.delete(uid);
+    this.#options.queue.withdraw(uid);
+  }
+}
+
+function isSame(a: Grounds, b: Grounds): boolean {
+  return (
+    a.verdict === b.verdict &&
+    a.standing === b.standing &&
+    a.others === b.others &&
+    a.isOversize === b.isOversize &&
+    a.previous === b.previous
+  );
+}

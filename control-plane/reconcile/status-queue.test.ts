@@ -1,0 +1,120 @@
+import { describe, expect, it } from 'vitest';
+import { configObject } from '../../test/support/config-object-builder.ts';
+import type { ConfigObject } from '../model/config-object.ts';
+import type { ConfigStatus } from '../model/config-status.ts';
+import { StatusQueue } from './status-queue.ts';
+
+function status(rules: number): ConfigStatus {
+  return { observedGeneration: 1, rules, conditions: [] };
+}
+
+/** Nobody has changed it since its status was written. */
+function settled(name: string): ConfigObject {
+  return configObject({ name, status: status(0) });
+}
+
+function changed(name: string): ConfigObject {
+  return { ...settled(name), generation: 2 };
+}
+
+/** Takes and finishes what may be written at that time. */
+function drain(queue: StatusQueue, nowMs: number): string[] {
+  const names: string[] = [];
+  for (let entry = queue.next(nowMs); entry !== undefined; entry = queue.next(nowMs)) {
+    names.push(`${entry.object.name}${entry.status.rules}`);
+    queue.done(entry.object.uid);
+  }
+  return names;
+}
+
+const plenty = { writesPerSecond: 1_000 };
+
+describe('StatusQueue', () => {
+  it('gives those first that a user just changed, then those that wait longest', () => {
+    const queue = new StatusQueue(plenty);
+    queue.offer(settled('a'), status(1));
+    queue.offer(settled('b'), status(1));
+    queue.offer(changed('c'), status(1));
+    queue.offer(configObject({ name: 'new' }), status(1));
+    expect(queue.size).toBe(4);
+    expect(drain(queue, 0)).toEqual(['c1', 'new1', 'a1', 'b1']);
+    expect(queue.size).toBe(0);
+  });
+
+  it('replaces what waits without moving it back', () => {
+    const queue = new StatusQueue(plenty);
+    queue.offer(settled('a'), status(1));
+    queue.offer(settled('b'), status(1));
+    queue.offer(settled('a'), status(2));
+    expect(drain(queue, 0)).toEqual(['a2', 'b1']);
+  });
+
+  it('moves an object to the front when a user changes it', () => {
+    const queue = new StatusQueue(plenty);
+    queue.offer(settled('a'), status(1));
+    queue.offer(settled('b'), status(1));
+    queue.offer(changed('b'), status(2));
+    expect(drain(queue, 0)).toEqual(['b2', 'a1']);
+  });
+
+  it('holds an object back while one of its statuses is being written', () => {
+    const queue = new StatusQueue(plenty);
+    const a = settled('a');
+    queue.offer(a, status(1));
+    expect(queue.next(0)?.status).toEqual(status(1));
+    expect(queue.inFlight(a.uid)).toEqual(status(1));
+    queue.offer(a, status(2));
+    queue.offer(a, status(3));
+    expect(queue.size).toBe(1);
+    expect(queue.next(0)).toBeUndefined();
+    expect(queue.nextDueMs(0)).toBeUndefined();
+    queue.done(a.uid);
+    expect(drain(queue, 0)).toEqual(['a3']);
+    expect(queue.inFlight(a.uid)).toBeUndefined();
+  });
+
+  it('forgets what is withdrawn, and everything when it is cleared', () => {
+    const queue = new StatusQueue(plenty);
+    for (const object of [settled('a'), changed('b'), settled('c'), changed('d')])
+      queue.offer(object, status(1));
+    queue.withdraw(settled('a').uid);
+    queue.withdraw(changed('b').uid);
+    expect(queue.size).toBe(2);
+    queue.clear();
+    expect(drain(queue, 0)).toEqual([]);
+  });
+
+  it('stays within the budget whatever is offered', () => {
+    const queue = new StatusQueue({ writesPerSecond: 50 });
+    for (let index = 0; index < 500; index++) queue.offer(settled(`o${index}`), status(1));
+    let nowMs = 1_000;
+    const times: number[] = [];
+    for (let waitMs = queue.nextDueMs(nowMs); waitMs !== undefined; waitMs = queue.nextDueMs(nowMs)) {
+      nowMs += waitMs;
+      expect(queue.next(nowMs)).toBeDefined();
+      times.push(nowMs);
+    }
+    expect(times).toHaveLength(500);
+    // A fifth of a second's writes at once, then one in 20 ms.
+    expect(times.filter((time) => time === 1_000)).toHaveLength(10);
+    expect(times.at(-1)).toBe(1_000 + 490 * 20);
+  });
+
+  it('says how long to wait', () => {
+    const queue = new StatusQueue({ writesPerSecond: 2 });
+    expect(queue.nextDueMs(0)).toBeUndefined();
+    for (const name of ['a', 'b']) queue.offer(settled(name), status(1));
+    expect(queue.nextDueMs(0)).toBe(0);
+    expect(drain(queue, 0)).toEqual(['a1']);
+    expect(queue.nextDueMs(100)).toBe(400);
+    expect(queue.next(499)).toBeUndefined();
+    expect(drain(queue, 500)).toEqual(['b1']);
+  });
+
+  it('writes once in two seconds when told so', () => {
+    const queue = new StatusQueue({ writesPerSecond: 0.5 });
+    for (const name of ['a', 'b']) queue.offer(settled(name), status(1));
+    expect(drain(queue, 0)).toEqual(['a1']);
+    expect(queue.nextDueMs(0)).toBe(2_000);
+  });
+});

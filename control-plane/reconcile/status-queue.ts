@@ -1,0 +1,113 @@
+/**
+ * Statuses that wait to be written, under one budget for all: those of objects that a user just changed first, then
+ * those that wait longest. An object waits once, with its newest status; while one of its statuses is being written, it
+ * has to wait, so that no older one is ever written last.
+ */
+import type { ConfigObject } from '../model/config-object.ts';
+import type { ConfigStatus } from '../model/config-status.ts';
+
+export interface WaitingStatus {
+  object: ConfigObject;
+  status: ConfigStatus;
+}
+
+export interface StatusQueueOptions {
+  writesPerSecond: number;
+}
+
+/** Ours: what may be written at once after a quiet time, as a part of the writes of one second. */
+const burstPart = 0.2;
+/** Keeps a wait of exactly one write from missing it by a rounding error. */
+const roundingError = 1e-6;
+
+export class StatusQueue {
+  readonly #writesPerSecond: number;
+  readonly #burst: number;
+  readonly #urgent = new Map<string, WaitingStatus>();
+  readonly #others = new Map<string, WaitingStatus>();
+  /** By uid: what is being written. */
+  readonly #inFlight = new Map<string, WaitingStatus>();
+  /** By uid: what was offered while another one was being written. */
+  readonly #held = new Map<string, WaitingStatus>();
+  #budget: number;
+  #budgetAtMs = Number.NEGATIVE_INFINITY;
+
+  constructor({ writesPerSecond }: StatusQueueOptions) {
+    this.#writesPerSecond = writesPerSecond;
+    this.#burst = Math.max(1, Math.floor(writesPerSecond * burstPart));
+    this.#budget = this.#burst;
+  }
+
+  /** Without those being written. */
+  get size(): number {
+    return this.#urgent.size + this.#others.size + this.#held.size;
+  }
+
+  /** Takes the place of a status of the same object that waits. */
+  offer(object: ConfigObject, status: ConfigStatus): void {
+    const { uid } = object;
+    const entry = { object, status };
+    if (this.#inFlight.has(uid)) {
+      this.#held.set(uid, entry);
+    } else if (isUsersChange(object)) {
+      this.#others.delete(uid);
+      this.#urgent.set(uid, entry);
+    } else if (this.#urgent.has(uid)) {
+      this.#urgent.set(uid, entry);
+    } else {
+      this.#others.set(uid, entry);
+    }
+  }
+
+  /** There is nothing to write for the object any more. */
+  withdraw(uid: string): void {
+    for (const waiting of [this.#urgent, this.#others, this.#held]) waiting.delete(uid);
+  }
+
+  /** When this process no longer leads. What is being written is not called back. */
+  clear(): void {
+    for (const waiting of [this.#urgent, this.#others, this.#held]) waiting.clear();
+  }
+
+  /** What to write now; undefined when nothing waits or the budget is used up. Call `done` when it is written or failed. */
+  next(nowMs: number): WaitingStatus | undefined {
+    const waiting = this.#urgent.size > 0 ? this.#urgent : this.#others;
+    const [first] = waiting;
+    if (first === undefined || this.#refill(nowMs) < 1 - roundingError) return undefined;
+    const [uid, entry] = first;
+    waiting.delete(uid);
+    this.#budget = Math.max(0, this.#budget - 1);
+    this.#inFlight.set(uid, entry);
+    return entry;
+  }
+
+  done(uid: string): void {
+    this.#inFlight.delete(uid);
+    const held = this.#held.get(uid);
+    this.#held.delete(uid);
+    if (held !== undefined) this.offer(held.object, held.status);
+  }
+
+  /** What is being written for the object. */
+  inFlight(uid: string): ConfigStatus | undefined {
+    return this.#inFlight.get(uid)?.status;
+  }
+
+  /** Milliseconds until `next` has something; undefined when nothing waits but for what is being written. */
+  nextDueMs(nowMs: number): number | undefined {
+    if (this.#urgent.size + this.#others.size === 0) return undefined;
+    const missing = 1 - roundingError - this.#refill(nowMs);
+    return missing <= 0 ? 0 : Math.ceil((missing * 1000) / this.#writesPerSecond);
+  }
+
+  #refill(nowMs: number): number {
+    const passedMs = Math.max(0, nowMs - this.#budgetAtMs);
+    this.#budget = Math.min(this.#burst, this.#budget + (passedMs * this.#writesPerSecond) / 1000);
+    this.#budgetAtMs = nowMs;
+    return this.#budget;
+  }
+}
+
+function isUsersChange({ generation, status }: ConfigObject): boolean {
+  return status === undefined || status.observedGeneration < generation;
+}

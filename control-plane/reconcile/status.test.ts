@@ -1,0 +1,246 @@
+import { describe, expect, it } from 'vitest';
+import { configObject } from '../../test/support/config-object-builder.ts';
+import { type ConditionType, type ConfigStatus, findCondition } from '../model/config-status.ts';
+import type { ServedConfig, Verdict } from '../model/decision.ts';
+import type { Standing } from './fleet-standing.ts';
+import { type StatusFacts, sameStatus, statusOf } from './status.ts';
+import { transitions } from './transitions.ts';
+
+const served: ServedConfig = {
+  fleet: 'edge',
+  domain: 'shop',
+  generation: 2,
+  hash: '0123456789abcdef',
+  resource: 'default/a',
+  rules: 3,
+  ownFields: [],
+};
+const object = configObject({ name: 'a', generation: 2 });
+const accepted: Verdict = { object, accepted: { status: true }, served };
+const rejection = { status: false, reason: 'Invalid', message: 'bad; generation 1 stays in force' } as const;
+const keptInForce: Verdict = { object, accepted: rejection, served: { ...served, generation: 1 } };
+const rejected: Verdict = {
+  object,
+  accepted: { status: false, reason: 'DomainConflict', message: 'taken; nothing is in force' },
+  served: undefined,
+};
+
+function standing(inForce: number, traits: { refused?: string[]; pending?: string[] } = {}): Standing {
+  const { refused = [], pending = [] } = traits;
+  const refusals = refused.map((name) => ({ name, message: `${name} says no` }));
+  return {
+    total: inForce + refused.length + pending.length,
+    inForce,
+    refused: { items: refusals, count: refused.length },
+    pending: { items: pending, count: pending.length },
+  };
+}
+
+function statusWith(facts: Partial<StatusFacts>): ConfigStatus {
+  return statusOf({
+    verdict: accepted,
+    standing: standing(3),
+    others: { items: [], count: 0 },
+    isOversize: false,
+    previous: undefined,
+    nowMs: Date.UTC(2026, 0, 2, 3, 4, 5, 678),
+    ...facts,
+  });
+}
+
+/** `True AllLimiters: message`; undefined without the condition. */
+function said(status: ConfigStatus, type: ConditionType): string | undefined {
+  const condition = findCondition(status, type);
+  return condition && `${condition.status} ${condition.reason}: ${condition.message}`;
+}
+
+describe('statusOf', () => {
+  it('is complete for an object that every limiter has', () => {
+    const stamp = { lastTransitionTime: '2026-01-02T03:04:05Z', observedGeneration: 2 };
+    const message = "all 3 limiters of fleet 'edge' have the rules";
+    expect(statusWith({})).toEqual({
+      observedGeneration: 2,
+      domain: 'shop',
+      fleet: 'edge',
+      rules: 3,
+      servedVersion: '0123456789abcdef',
+      servedGeneration: 2,
+      limiters: { inForce: 3, refused: 0, total: 3, summary: '3/3' },
+      conditions: [
+        {
+          type: 'Accepted',
+          status: 'True',
+          reason: 'Valid',
+          message: "3 rules for domain 'shop' served to fleet 'edge'",
+          ...stamp,
+        },
+        { type: 'Programmed', status: 'True', reason: 'AllLimiters', message, ...stamp },
+        { type: 'Ready', status: 'True', reason: 'Ready', message, ...stamp },
+      ],
+    });
+  });
+
+  const progress: [what: string, facts: Partial<StatusFacts>, programmed: string, ready?: string][] = [
+    [
+      'one limiter',
+      { standing: standing(1) },
+      "True AllLimiters: the one limiter of fleet 'edge' have the rules",
+    ],
+    ['no limiter', { standing: standing(0) }, "False NoLimiters: no limiter of fleet 'edge' is connected"],
+    [
+      'limiters that have not answered',
+      { standing: standing(1, { pending: ['p', 'q'] }) },
+      "False Pending: 1 of 3 limiters of fleet 'edge' have the rules; waiting for p, q",
+    ],
+    [
+      'more limiters than are named',
+      { standing: { ...standing(0, { pending: ['p'] }), total: 9, pending: { items: ['p'], count: 9 } } },
+      "False Pending: 0 of 9 limiters of fleet 'edge' have the rules; waiting for p and 8 more",
+    ],
+    [
+      'a limiter that refuses',
+      { standing: standing(1, { refused: ['r'], pending: ['p'] }) },
+      "False Refused: 1 of 3 limiters of fleet 'edge' have the rules; r refuses: r says no; waiting for p",
+    ],
+    [
+      'several that refuse',
+      { standing: standing(0, { refused: ['r', 's', 't'] }) },
+      "False Refused: 0 of 3 limiters of fleet 'edge' have the rules; r refuses: r says no; also refused by s, t",
+    ],
+    [
+      'an older generation in force',
+      { verdict: keptInForce, standing: standing(1, { pending: ['p'] }) },
+      'False NotAccepted: generation 2 is not accepted; generation 1 stays in force: ' +
+        "1 of 2 limiters of fleet 'edge' have the rules; waiting for p",
+      'False Invalid: not accepted: Invalid',
+    ],
+    [
+      'nothing in force',
+      { verdict: rejected, standing: undefined },
+      'False NotAccepted: generation 2 is not accepted; nothing is in force',
+      'False DomainConflict: not accepted: DomainConflict',
+    ],
+  ];
+  it.each(progress)('tells of %s', (_, facts, programmed, ready) => {
+    const status = statusWith(facts);
+    expect(said(status, 'Programmed')).toBe(programmed);
+    expect(said(status, 'Ready')).toBe(ready ?? programmed.replace('AllLimiters', 'Ready'));
+  });
+
+  it('says what is served while the newest generation is not accepted', () => {
+    const status = statusWith({ verdict: keptInForce });
+    expect(status).toMatchObject({ observedGeneration: 2, servedGeneration: 1, rules: 3, domain: 'shop' });
+    expect(said(status, 'Accepted')).toBe('False Invalid: bad; generation 1 stays in force');
+  });
+
+  it('remembers what the object was accepted for when nothing of it is served', () => {
+    const status = statusWith({ verdict: rejected, standing: undefined, previous: statusWith({}) });
+    expect(status).toEqual({
+      observedGeneration: 2,
+      domain: 'shop',
+      fleet: 'edge',
+      conditions: status.conditions,
+    });
+  });
+
+  it('shortens the words of a limiter', () => {
+    const refused = { items: [{ name: 'r', message: 'x'.repeat(40_000) }], count: 1 };
+    const text = said(statusWith({ standing: { ...standing(0), total: 1, refused } }), 'Programmed')!;
+    expect(text.length).toBeLessThan(2_200);
+    expect(text.endsWith('xxx...')).toBe(true);
+  });
+
+  const others = { items: ['go-1', 'go-2'], count: 4 };
+  const own: Verdict = { ...accepted, served: { ...served, ownFields: ['valueToMetric', 'shareThreshold'] } };
+  const ignored =
+    "valueToMetric, shareThreshold ignored by limiters that are not Weir's: go-1, go-2 and 2 more";
+  const tooLarge =
+    "the rules of fleet 'edge' take over 4 MiB, which limiters refuse unless they are told to take more";
+  const supported: [what: string, facts: Partial<StatusFacts>, text: string | undefined][] = [
+    ['own fields and other limiters', { verdict: own, others }, `False UnknownFields: ${ignored}`],
+    ['own fields and Weir’s limiters', { verdict: own }, undefined],
+    ['no own fields', { others }, undefined],
+    [
+      'a snapshot too large',
+      { isOversize: true },
+      `False SnapshotTooLarge: ${tooLarge}; Weir's take more by default`,
+    ],
+    [
+      'both',
+      { verdict: own, others, isOversize: true },
+      `False SnapshotTooLarge: ${tooLarge}; Weir's take more by default, others are go-1, go-2 and 2 more; ${ignored}`,
+    ],
+    ['nothing served', { verdict: rejected, standing: undefined, isOversize: true }, undefined],
+  ];
+  it.each(supported)('knows what is not supported with %s', (_, facts, text) => {
+    expect(said(statusWith(facts), 'Supported')).toBe(text);
+  });
+
+  it('keeps the time of a transition while the status of the condition stays', () => {
+    const previous = statusWith({ standing: standing(0, { pending: ['p'] }) });
+    const later = Date.UTC(2026, 0, 3);
+    const refused = statusWith({ standing: standing(0, { refused: ['p'] }), previous, nowMs: later });
+    const done = statusWith({ standing: standing(1), previous: refused, nowMs: later });
+    const timeOf = (status: ConfigStatus, type: ConditionType) =>
+      findCondition(status, type)?.lastTransitionTime;
+    expect(timeOf(refused, 'Programmed')).toBe('2026-01-02T03:04:05Z');
+    expect(timeOf(done, 'Programmed')).toBe('2026-01-03T00:00:00Z');
+    expect(timeOf(done, 'Accepted')).toBe('2026-01-02T03:04:05Z');
+  });
+
+  it('is the same a second later', () => {
+    const previous = statusWith({});
+    expect(sameStatus(statusWith({ previous, nowMs: Date.UTC(2030, 0) }), previous)).toBe(true);
+  });
+});
+
+describe('sameStatus', () => {
+  const status = statusWith({});
+
+  it('takes neither the order of conditions nor those of others for a change', () => {
+    const foreign = { ...status.conditions[0]!, type: 'Foreign' as ConditionType };
+    expect(sameStatus({ ...status, conditions: [foreign, ...status.conditions.toReversed()] }, status)).toBe(
+      true,
+    );
+  });
+
+  it.each<[what: string, other: ConfigStatus | undefined]>([
+    ['none', undefined],
+    ['another count', statusWith({ standing: standing(4), previous: status })],
+    ['a condition less', { ...status, conditions: status.conditions.slice(1) }],
+    ['a condition more', statusWith({ isOversize: true, previous: status })],
+    ['another served generation', { ...status, servedGeneration: 1 }],
+  ])('tells it from %s', (_, other) => {
+    expect(sameStatus(status, other)).toBe(false);
+  });
+});
+
+describe('transitions', () => {
+  const pending = statusWith({ standing: standing(0, { pending: ['p'] }) });
+  const names = (previous: ConfigStatus | undefined, next: ConfigStatus) =>
+    transitions(previous, next).map(({ type, status, reason }) => `${type} ${status} ${reason}`);
+
+  it('has everything that the first status says, but not what follows from it', () => {
+    expect(names(undefined, pending)).toEqual(['Accepted True Valid', 'Programmed False Pending']);
+  });
+
+  it('has the conditions with another status or reason', () => {
+    expect(names(pending, statusWith({}))).toEqual(['Programmed True AllLimiters']);
+    expect(names(pending, statusWith({ standing: standing(0, { refused: ['p'] }) }))).toEqual([
+      'Programmed False Refused',
+    ]);
+    expect(names(pending, statusWith({ standing: standing(0, { pending: ['q'] }) }))).toEqual([]);
+  });
+
+  it('has what is said of a newer generation', () => {
+    const verdict = {
+      ...accepted,
+      object: { ...object, generation: 3 },
+      served: { ...served, generation: 3 },
+    };
+    expect(names(statusWith({}), statusWith({ verdict }))).toEqual([
+      'Accepted True Valid',
+      'Programmed True AllLimiters',
+    ]);
+  });
+});

@@ -1,0 +1,86 @@
+import { describe, expect, it } from 'vitest';
+import { configObject, configSpec } from '../../test/support/config-object-builder.ts';
+import type { ConfigObject } from '../model/config-object.ts';
+import { Decider } from './decide.ts';
+import { anyoneOwnsAnything } from './domain-owners.ts';
+import { VersionLedger } from './version-ledger.ts';
+
+/** Observes what is decided on `objects`; returns the version of the fleet `default`. */
+function observe(ledger: VersionLedger, ...objects: ConfigObject[]): string {
+  const decider = new Decider({ mergeDomains: false, domainOwners: anyoneOwnsAnything });
+  const decision = decider.decide(objects, new Map());
+  ledger.observe(decision);
+  return decision.fleets.get('default')?.version ?? '';
+}
+
+const a = configObject({ name: 'a', spec: configSpec({ domain: 'a' }) });
+const b = configObject({ name: 'b', spec: configSpec({ domain: 'b' }) });
+const changedB = { ...b, generation: 2, spec: configSpec({ domain: 'b', keys: ['x'] }) };
+
+describe('VersionLedger', () => {
+  it('numbers versions as they appear and keeps the first number of unchanged rules', () => {
+    const ledger = new VersionLedger();
+    const first = observe(ledger, a);
+    const second = observe(ledger, a, b);
+    const third = observe(ledger, a, changedB);
+    expect([first, second, third].map((version) => ledger.numberOf('default', version))).toEqual([1, 2, 3]);
+    expect([ledger.since(a.uid), ledger.since(b.uid)]).toEqual([1, 3]);
+  });
+
+  it('does not count a decision that changes nothing', () => {
+    const ledger = new VersionLedger();
+    const version = observe(ledger, a);
+    observe(ledger, { ...a, generation: 2 });
+    expect(ledger.numberOf('default', version)).toBe(1);
+    expect(ledger.since(a.uid)).toBe(1);
+  });
+
+  it('counts a version that comes back as new', () => {
+    const ledger = new VersionLedger();
+    const first = observe(ledger, a, b);
+    observe(ledger, a, changedB);
+    expect(observe(ledger, a, b)).toBe(first);
+    expect(ledger.numberOf('default', first)).toBe(3);
+    expect(ledger.since(b.uid)).toBe(3);
+  });
+
+  it('never gives a number twice, not even to a fleet that comes back', () => {
+    const ledger = new VersionLedger();
+    const version = observe(ledger, a);
+    observe(ledger);
+    expect(ledger.numberOf('default', version)).toBeUndefined();
+    expect(ledger.since(a.uid)).toBeUndefined();
+    observe(ledger, a);
+    expect(ledger.numberOf('default', version)).toBe(2);
+    expect(ledger.since(a.uid)).toBe(2);
+  });
+
+  it('counts rules anew that move to another fleet', () => {
+    const ledger = new VersionLedger();
+    observe(ledger, a, b);
+    observe(ledger, a, { ...b, spec: configSpec({ domain: 'b', fleet: 'edge' }) });
+    expect(ledger.since(a.uid)).toBe(1);
+    expect(ledger.since(b.uid)).toBe(3);
+  });
+
+  it('forgets the oldest versions of a fleet', () => {
+    const ledger = new VersionLedger({ versionsRemembered: 2 });
+    const versions = ['x', 'y', 'z'].map((key) =>
+      observe(ledger, { ...a, spec: configSpec({ keys: [key] }) }),
+    );
+    expect(versions.map((version) => ledger.numberOf('default', version))).toEqual([undefined, 2, 3]);
+  });
+
+  it('remembers a version that came back as long as its new number', () => {
+    const ledger = new VersionLedger({ versionsRemembered: 2 });
+    const versions = ['x', 'y', 'x', 'z'].map((key) =>
+      observe(ledger, { ...a, spec: configSpec({ keys: [key] }) }),
+    );
+    expect(versions.map((version) => ledger.numberOf('default', version))).toEqual([3, undefined, 3, 4]);
+  });
+
+  it('knows nothing of other fleets', () => {
+    const ledger = new VersionLedger();
+    expect(ledger.numberOf('edge', observe(ledger, a))).toBeUndefined();
+  });
+});

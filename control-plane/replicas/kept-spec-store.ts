@@ -1,0 +1,201 @@
+/**
+ * Kept specs that are served in place of a newer generation, in ConfigMaps of the control plane's own namespace: read
+ * by every replica, written by the leader, so that no restart drops the limits of a team whose last change was bad.
+ */
+import type { Clock } from '../../process/clock.ts';
+import type { Timers } from '../../process/timers.ts';
+import { ApiError } from '../kubernetes/api-error.ts';
+import type { KubernetesClient } from '../kubernetes/client.ts';
+import { ResourceWatch } from '../kubernetes/watch.ts';
+import { maxConfigMapBytes } from './config-map.ts';
+import { ConfigMapApi, configMapOf } from './config-map-api.ts';
+import { KeptSpecCollection, type VersionedConfigMap } from './kept-spec-collection.ts';
+import { encodeKeptSpec, keptSpecBytes, keptSpecName, type StoredSpec } from './kept-spec-encoding.ts';
+import { managedLabels, roleLabel } from './object-names.ts';
+import { retryDelayMs } from './retry-delay.ts';
+
+export interface KeptSpecListener {
+  /** What is stored has changed, or was read for the first time. */
+  changed(stored: ReadonlyMap<string, StoredSpec>): void;
+  /** It stays in force as long as some replica lives, but not longer. */
+  tooLarge(object: string, bytes: number, most: number): void;
+  /** It is tried again. */
+  writeFailed(object: string, error: unknown): void;
+  unreachable(reason: string): void;
+  reachable(): void;
+  /** A ConfigMap that holds no readable spec. */
+  skipped(key: string, reason: string): void;
+}
+
+export interface KeptSpecStoreOptions {
+  client: KubernetesClient;
+  namespace: string;
+  /** Asked before each write. */
+  mayWrite(): boolean;
+  clock: Clock;
+  timers: Timers;
+  random(): number;
+  listener: KeptSpecListener;
+}
+
+export class KeptSpecStore {
+  readonly #options: KeptSpecStoreOptions;
+  readonly #api: ConfigMapApi;
+  readonly #watch: ResourceWatch<VersionedConfigMap>;
+  readonly #collection: KeptSpecCollection;
+  readonly #loaded = Promise.withResolvers<ReadonlyMap<string, StoredSpec>>();
+  #wanted: ReadonlyMap<string, StoredSpec> | undefined;
+  /** By uid: what was written or deleted, in which generation, while the watch does not show it yet. */
+  readonly #written = new Map<string, number | undefined>();
+  readonly #toldTooLarge = new Map<string, number>();
+  #syncing: Promise<void> | undefined;
+  /** Something changed while what is stored was being written. */
+  #mustSyncAgain = false;
+  #failures = 0;
+  #callOff: (() => void) | undefined;
+  #isClosed = false;
+
+  constructor(options: KeptSpecStoreOptions) {
+    this.#options = options;
+    const { client, namespace, clock, timers, random, listener } = options;
+    this.#api = new ConfigMapApi({ client, namespace, timeoutMs: 10_000 });
+    this.#collection = new KeptSpecCollection({
+      changed: (stored) => this.#storedChanged(stored),
+      damaged: (name, reason) => listener.skipped(name, reason),
+    });
+    this.#watch = new ResourceWatch<VersionedConfigMap>({
+      client,
+      clock,
+      timers,
+      random,
+      resource: { group: '', version: 'v1', plural: 'configmaps', namespace },
+      labelSelector: `${roleLabel}=${managedLabels('kept-spec')[roleLabel]}`,
+      read: (object) => ({
+        item: { resourceVersion: object.metadata.resourceVersion ?? '', map: configMapOf(object) },
+      }),
+      listener: {
+        listed: () => this.#read(),
+        changed: () => this.#read(),
+        unreachable: (reason) => listener.unreachable(reason),
+        reachable: () => listener.reachable(),
+        skipped: (key, reason) => listener.skipped(key, reason),
+      },
+    });
+  }
+
+  /** Begins to watch; settles with the complete list, however long the API server is away. By uid. */
+  load(): Promise<ReadonlyMap<string, StoredSpec>> {
+    this.#watch.start();
+    return this.#loaded.promise;
+  }
+
+  /** By uid. */
+  get stored(): ReadonlyMap<string, StoredSpec> {
+    return this.#collection.stored;
+  }
+
+  /** Makes what is stored the same as `wanted`, by uid: soon, and again after failures, while this process may write. */
+  sync(wanted: ReadonlyMap<string, StoredSpec>): void {
+    this.#wanted = wanted;
+    this.#drive();
+  }
+
+  /** Nothing is deleted: what is stored is for the next process. */
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    this.#callOff?.();
+    await Promise.all([this.#watch.close(), this.#syncing]);
+  }
+
+  #read(): void {
+    void this.#collection.update([...this.#watch.items.values()]);
+  }
+
+  #storedChanged(stored: ReadonlyMap<string, StoredSpec>): void {
+    if (this.#isClosed) return;
+    this.#written.clear();
+    this.#options.listener.changed(stored);
+    this.#loaded.resolve(stored);
+    this.#drive();
+  }
+
+  #drive(): void {
+    if (this.#syncing !== undefined) this.#mustSyncAgain = true;
+    if (this.#isClosed || this.#syncing !== undefined || this.#wanted === undefined) return;
+    if (!this.#watch.isListed || !this.#options.mayWrite()) return;
+    this.#callOff?.();
+    this.#mustSyncAgain = false;
+    this.#syncing = this.#write(this.#wanted).then((isDone) => {
+      this.#syncing = undefined;
+      if (this.#isClosed) return;
+      if (!isDone) this.#retryLater();
+      else {
+        this.#failures = 0;
+        if (this.#mustSyncAgain) this.#drive();
+      }
+    });
+  }
+
+  #retryLater(): void {
+    this.#failures += 1;
+    const delayMs = retryDelayMs({
+      failures: this.#failures,
+      firstMs: 500,
+      mostMs: 30_000,
+      random: this.#options.random,
+    });
+    this.#callOff = this.#options.timers.after(delayMs, () => this.#drive());
+  }
+
+  /** Whether all is as it is wanted. */
+  async #write(wanted: ReadonlyMap<string, StoredSpec>): Promise<boolean> {
+    let isDone = true;
+    const surplus = [...this.stored.keys()].filter((uid) => !wanted.has(uid));
+    for (const uid of surplus) if (!(await this.#delete(uid))) isDone = false;
+    for (const [uid, spec] of wanted) if (!(await this.#store(uid, spec))) isDone = false;
+    for (const uid of this.#toldTooLarge.keys()) if (!wanted.has(uid)) this.#toldTooLarge.delete(uid);
+    return isDone;
+  }
+
+  async #delete(uid: string): Promise<boolean> {
+    if (this.#written.has(uid) && this.#written.get(uid) === undefined) return true;
+    const object = objectText(uid, this.stored.get(uid));
+    return this.#attempt(object, async () => {
+      await this.#api.delete(keptSpecName(uid));
+      this.#written.set(uid, undefined);
+    });
+  }
+
+  async #store(uid: string, spec: StoredSpec): Promise<boolean> {
+    const present = this.#written.has(uid) ? this.#written.get(uid) : this.stored.get(uid)?.generation;
+    if (present === spec.generation || this.#toldTooLarge.get(uid) === spec.generation) return true;
+    const map = await encodeKeptSpec(uid, spec);
+    const bytes = keptSpecBytes(map);
+    if (bytes > maxConfigMapBytes) {
+      this.#toldTooLarge.set(uid, spec.generation);
+      this.#options.listener.tooLarge(objectText(uid, spec), bytes, maxConfigMapBytes);
+      return true;
+    }
+    return this.#attempt(objectText(uid, spec), async () => {
+      await this.#api.apply(map, { role: 'kept-spec' });
+      this.#written.set(uid, spec.generation);
+    });
+  }
+
+  /** A process that no longer leads leaves the rest to the next leader. */
+  async #attempt(object: string, write: () => Promise<void>): Promise<boolean> {
+    if (!this.#options.mayWrite()) return true;
+    try {
+      await write();
+      return true;
+    } catch (error) {
+      if (!(error instanceof ApiError)) throw error;
+      this.#options.listener.writeFailed(object, error);
+      return false;
+    }
+  }
+}
+
+function objectText(uid: string, spec: StoredSpec | undefined): string {
+  return spec === undefined ? uid : `${spec.namespace}/${spec.name}`;
+}

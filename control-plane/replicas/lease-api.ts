@@ -1,0 +1,147 @@
+/** Leases of one namespace: the leader's, which candidates replace by version, and the replicas' own, which are applied. */
+import { ApiError } from '../kubernetes/api-error.ts';
+import type { KubernetesClient } from '../kubernetes/client.ts';
+import type { LeaseRecord } from './lease-record.ts';
+import { fieldManager, managedLabels } from './object-names.ts';
+
+export interface LeaseApiOptions {
+  client: KubernetesClient;
+  namespace: string;
+  /** Of one request. */
+  timeoutMs: number;
+  /** Milliseconds since 1970; for people who read the Lease. */
+  nowMs(): number;
+}
+
+export interface LeaseClaim {
+  name: string;
+  holder: string;
+  durationMs: number;
+  transitions: number;
+  /** Undefined: now. */
+  acquireTime: string | undefined;
+}
+
+/** As the API server has it, as far as we read it. */
+export interface LeaseObject {
+  metadata: { name: string; uid: string; resourceVersion: string; labels?: Record<string, string> };
+  spec?: {
+    holderIdentity?: string | null;
+    leaseDurationSeconds?: number | null;
+    acquireTime?: string | null;
+    renewTime?: string | null;
+    leaseTransitions?: number | null;
+  };
+}
+
+export class LeaseApi {
+  readonly #options: LeaseApiOptions;
+
+  constructor(options: LeaseApiOptions) {
+    this.#options = options;
+  }
+
+  /** Undefined: there is none. */
+  async read(name: string): Promise<LeaseRecord | undefined> {
+    try {
+      return leaseRecord(await this.#request<LeaseObject>({ path: this.#path(name) }));
+    } catch (error) {
+      if (isStatus(error, 404)) return undefined;
+      throw error;
+    }
+  }
+
+  /** Creates the Lease, or replaces what `over` says it holds. Undefined: it is another one by now. */
+  async claim(claim: LeaseClaim, over: LeaseRecord | undefined): Promise<LeaseRecord | undefined> {
+    const version = over === undefined ? {} : { resourceVersion: over.resourceVersion };
+    const body = { ...this.#head(claim.name, version, managedLabels()), spec: this.#spec(claim) };
+    try {
+      const written =
+        over === undefined
+          ? await this.#request<LeaseObject>({ method: 'POST', path: this.#path(), body })
+          : await this.#request<LeaseObject>({ method: 'PUT', path: this.#path(claim.name), body });
+      return leaseRecord(written);
+    } catch (error) {
+      // Not found: somebody deleted it since it was read.
+      if (isStatus(error, 409) || (over !== undefined && isStatus(error, 404))) return undefined;
+      throw error;
+    }
+  }
+
+  /** Renews a Lease that nobody else writes, and makes it where it is missing. */
+  apply(claim: LeaseClaim, labels: Readonly<Record<string, string>>): Promise<LeaseObject> {
+    return this.#request<LeaseObject>({
+      method: 'PATCH',
+      path: this.#path(claim.name),
+      query: { fieldManager, force: true },
+      contentType: 'application/apply-patch+yaml',
+      body: { ...this.#head(claim.name, {}, labels), spec: this.#spec(claim) },
+    });
+  }
+
+  /** Whether it is gone; with `resourceVersion` only if nobody has written it since. */
+  async delete(name: string, resourceVersion?: string): Promise<boolean> {
+    const preconditions = resourceVersion === undefined ? {} : { preconditions: { resourceVersion } };
+    try {
+      await this.#request({ method: 'DELETE', path: this.#path(name), body: preconditions });
+      return true;
+    } catch (error) {
+      if (isStatus(error, 404)) return true;
+      if (isStatus(error, 409)) return false;
+      throw error;
+    }
+  }
+
+  #head(name: string, version: object, labels: object): object {
+    const { namespace } = this.#options;
+    return {
+      apiVersion: 'coordination.k8s.io/v1',
+      kind: 'Lease',
+      metadata: { name, namespace, labels, ...version },
+    };
+  }
+
+  #spec({ holder, durationMs, transitions, acquireTime }: LeaseClaim): LeaseObject['spec'] {
+    const now = microTime(this.#options.nowMs());
+    return {
+      holderIdentity: holder,
+      leaseDurationSeconds: Math.ceil(durationMs / 1000),
+      acquireTime: acquireTime ?? now,
+      renewTime: now,
+      leaseTransitions: transitions,
+    };
+  }
+
+  #path(name?: string): string {
+    return `${leasesPath(this.#options.namespace)}${name === undefined ? '' : `/${name}`}`;
+  }
+
+  #request<T>(request: Parameters<KubernetesClient['request']>[0]): Promise<T> {
+    return this.#options.client.request<T>({ timeoutMs: this.#options.timeoutMs, ...request });
+  }
+}
+
+export function leasesPath(namespace: string): string {
+  return `/apis/coordination.k8s.io/v1/namespaces/${namespace}/leases`;
+}
+
+/** A missing or damaged field counts as not given. */
+export function leaseRecord({ metadata, spec = {} }: LeaseObject): LeaseRecord {
+  const { holderIdentity, leaseDurationSeconds: seconds, acquireTime, leaseTransitions } = spec;
+  return {
+    resourceVersion: metadata.resourceVersion,
+    holder: holderIdentity ?? '',
+    durationMs: typeof seconds === 'number' && seconds > 0 ? seconds * 1000 : undefined,
+    acquireTime: acquireTime ?? undefined,
+    transitions: leaseTransitions ?? 0,
+  };
+}
+
+/** RFC 3339 with the six digits that Kubernetes' MicroTime asks for. */
+export function microTime(ms: number): string {
+  return new Date(ms).toISOString().replace('Z', '000Z');
+}
+
+function isStatus(error: unknown, status: number): boolean {
+  return error instanceof ApiError && error.status === status;
+}

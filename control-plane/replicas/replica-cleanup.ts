@@ -1,0 +1,74 @@
+/** Deletes what dead replicas left; only the leader does. */
+import type { Clock } from '../../process/clock.ts';
+import type { Timers } from '../../process/timers.ts';
+import type { ConfigMapApi } from './config-map-api.ts';
+import type { LeaseApi } from './lease-api.ts';
+import type { ReportReader } from './report-reader.ts';
+
+export interface ReplicaCleanupOptions {
+  reader: Pick<ReportReader, 'remains'>;
+  leases: LeaseApi;
+  configMaps: ConfigMapApi;
+  /** How long a replica has to be dead. */
+  afterMs: number;
+  mayDelete(): boolean;
+  clock: Clock;
+  timers: Timers;
+  listener: ReplicaCleanupListener;
+}
+
+export interface ReplicaCleanupListener {
+  cleanedUp(replica: string): void;
+  /** It is tried again at the next round. */
+  cleanupFailed(replica: string, error: unknown): void;
+}
+
+export class ReplicaCleanup {
+  readonly #options: ReplicaCleanupOptions;
+  /** By replica: since when it has been seen to be dead. */
+  #deadSinceMs = new Map<string, number>();
+  #round: Promise<void> | undefined;
+  #end: (() => void) | undefined;
+
+  constructor(options: ReplicaCleanupOptions) {
+    this.#options = options;
+  }
+
+  start(): void {
+    this.#end = this.#options.timers.every(this.#options.afterMs / 4, () => {
+      this.#round ??= this.#sweep().finally(() => {
+        this.#round = undefined;
+      });
+    });
+  }
+
+  async close(): Promise<void> {
+    this.#end?.();
+    await this.#round;
+  }
+
+  async #sweep(): Promise<void> {
+    const { reader, clock, afterMs, mayDelete } = this.#options;
+    const nowMs = clock.monotonicMs();
+    const remains = reader.remains();
+    this.#deadSinceMs = new Map(
+      remains.map(({ replica }) => [replica, this.#deadSinceMs.get(replica) ?? nowMs] as const),
+    );
+    for (const dead of remains) {
+      const sinceMs = this.#deadSinceMs.get(dead.replica) ?? nowMs;
+      if (mayDelete() && nowMs - sinceMs >= afterMs) await this.#delete(dead);
+    }
+  }
+
+  /** By version: a replica that comes back meanwhile keeps what it writes. */
+  async #delete({ replica, leases, reports }: ReturnType<ReportReader['remains']>[number]): Promise<void> {
+    const { leases: leaseApi, configMaps, listener } = this.#options;
+    try {
+      for (const { name, record } of leases) await leaseApi.delete(name, record.resourceVersion);
+      for (const { map, resourceVersion } of reports) await configMaps.delete(map.name, resourceVersion);
+      listener.cleanedUp(replica);
+    } catch (error) {
+      listener.cleanupFailed(replica, error);
+    }
+  }
+}

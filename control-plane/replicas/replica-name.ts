@@ -1,0 +1,32 @@
+import { createHash } from 'node:crypto';
+
+export interface ReplicaNameOptions {
+  /** POD_NAME; unset or empty: the host's name and something random make a name of their own. */
+  podName: string | undefined;
+  hostName: string;
+  /** From 0 to below 1. */
+  random(): number;
+}
+
+/** Ours: leaves room in a name of at most 253 characters for what goes before and after it. */
+const longestName = 200;
+
+/** A DNS label that is another one for every replica that runs at the same time; part of the names of its objects. */
+export function replicaName({ podName, hostName, random }: ReplicaNameOptions): string {
+  if (podName !== undefined && podName !== '') return asLabel(podName);
+  const suffix = Math.floor(random() * 36 ** 5)
+    .toString(36)
+    .padStart(5, '0');
+  return asLabel(`${hostName}-${suffix}`);
+}
+
+/** No dots: they part a name from the number of a part. */
+function asLabel(text: string): string {
+  const label = text
+    .toLowerCase()
+    .replace(/[^a-z0-9-]+/g, '-')
+    .replace(/^-+|-+$/g, '');
+  if (label !== '' && label.length <= longestName) return label;
+  const hash = createHash('sha256').update(text).digest('hex').slice(0, 10);
+  return label === '' ? hash : `${label.slice(0, longestName - 11).replace(/-+$/, '')}-${hash}`;
+}

@@ -1,0 +1,145 @@
+/** One replica among the others: its sign of life, its report, the others' reports, and the election of the leader. */
+import type { Clock } from '../../process/clock.ts';
+import type { Timers } from '../../process/timers.ts';
+import type { KubernetesClient } from '../kubernetes/client.ts';
+import type { LimiterReport, ReplicaReport } from '../model/limiter-report.ts';
+import { ConfigMapApi } from './config-map-api.ts';
+import type { ElectionOptions } from './election-state.ts';
+import { LeaseApi } from './lease-api.ts';
+import { type ElectionListener, LeaseElection } from './lease-election.ts';
+import { ReplicaCleanup, type ReplicaCleanupListener } from './replica-cleanup.ts';
+import { ReplicaLease, type ReplicaLeaseListener } from './replica-lease.ts';
+import { boundedReport } from './report-encoding.ts';
+import { ReportPublisher, type ReportPublisherListener } from './report-publisher.ts';
+import { ReportReader, type ReportReaderListener } from './report-reader.ts';
+
+export type ReplicasListener = ElectionListener &
+  Pick<ReplicaLeaseListener, 'renewalFailed'> &
+  ReportPublisherListener &
+  ReplicaCleanupListener &
+  Pick<ReportReaderListener, 'changed' | 'unreachable' | 'reachable' | 'skipped'>;
+
+export interface ReplicasOptions extends Omit<ElectionOptions, 'identity'> {
+  client: KubernetesClient;
+  /** Of Leases and ConfigMaps. */
+  namespace: string;
+  /** See `replicaName`; also its identity in the election. */
+  replica: string;
+  leaseName: string;
+  replicaLeaseDurationMs: number;
+  /** How long a replica has to be dead before the leader deletes what it left. Defaults to a minute. */
+  cleanupAfterMs?: number;
+  clock: Clock;
+  timers: Timers;
+  random(): number;
+  listener: ReplicasListener;
+}
+
+export class Replicas {
+  readonly #options: ReplicasOptions;
+  readonly #reader: ReportReader;
+  readonly #lease: ReplicaLease;
+  readonly #publisher: ReportPublisher;
+  readonly #election: LeaseElection;
+  readonly #cleanup: ReplicaCleanup;
+  #isClosed = false;
+
+  constructor(options: ReplicasOptions) {
+    this.#options = options;
+    const { client, namespace, replica, clock, timers, random, listener, renewDeadlineMs } = options;
+    const common = { replica, clock, timers, random };
+    const configMaps = new ConfigMapApi({ client, namespace, timeoutMs: 10_000 });
+    this.#reader = new ReportReader({ ...common, client, namespace, listener: this.#readerListener() });
+    // A sign of life that hangs must fail before others take this replica for dead.
+    this.#lease = new ReplicaLease({
+      ...common,
+      durationMs: options.replicaLeaseDurationMs,
+      api: this.#leaseApi(options.replicaLeaseDurationMs / 2),
+      listener: {
+        renewed: (owner) => {
+          this.#reader.renewed(true);
+          this.#publisher.ownedBy(owner);
+        },
+        renewalFailed: (error) => {
+          this.#reader.renewed(false);
+          listener.renewalFailed(error);
+        },
+      },
+    });
+    this.#publisher = new ReportPublisher({ ...common, api: configMaps, listener });
+    this.#election = new LeaseElection({
+      ...options,
+      identity: replica,
+      api: this.#leaseApi(renewDeadlineMs / 2),
+    });
+    this.#cleanup = new ReplicaCleanup({
+      reader: this.#reader,
+      leases: this.#leaseApi(10_000),
+      configMaps,
+      afterMs: options.cleanupAfterMs ?? 60_000,
+      mayDelete: () => this.leads,
+      clock,
+      timers,
+      listener,
+    });
+  }
+
+  /** Whether this replica may write; by the clock, so that it is false before another one leads. */
+  get leads(): boolean {
+    return this.#election.leads;
+  }
+
+  get leader(): string | undefined {
+    return this.#election.leader;
+  }
+
+  /** A candidate it becomes once it knows what all replicas reported. */
+  start(): void {
+    this.#reader.start();
+    this.#lease.start();
+    this.publish([]);
+    this.#cleanup.start();
+  }
+
+  /** What is known of our own limiters; `changed` is told at once. */
+  publish(limiters: readonly LimiterReport[]): void {
+    const report = boundedReport({ replica: this.#options.replica, limiters });
+    this.#publisher.publish(report);
+    this.#reader.setOwn(report);
+  }
+
+  /** Our own report first. */
+  living(): ReplicaReport[] {
+    return this.#reader.living();
+  }
+
+  /** Gives up the lead and takes back every sign of this replica; rejects when the API server does not let it. */
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    await Promise.all([this.#election.close(), this.#cleanup.close(), this.#reader.close()]);
+    const outcomes = await Promise.allSettled([this.#lease.close(), this.#publisher.close()]);
+    for (const outcome of outcomes) if (outcome.status === 'rejected') throw outcome.reason;
+  }
+
+  #readerListener(): ReportReaderListener {
+    const { listener, leaseName } = this.#options;
+    return {
+      listed: () => {
+        if (!this.#isClosed) this.#election.start();
+      },
+      changed: () => listener.changed(),
+      leaseChanged: (name, record) => {
+        if (name === leaseName) this.#election.heard(record);
+      },
+      configMapDeleted: (name) => this.#publisher.deleted(name),
+      unreachable: (reason) => listener.unreachable(reason),
+      reachable: () => listener.reachable(),
+      skipped: (key, reason) => listener.skipped(key, reason),
+    };
+  }
+
+  #leaseApi(timeoutMs: number): LeaseApi {
+    const { client, namespace, clock } = this.#options;
+    return new LeaseApi({ client, namespace, timeoutMs, nowMs: () => clock.nowMs() });
+  }
+}

@@ -1,0 +1,145 @@
+/**
+ * Keeps a replica's ConfigMaps as its limiters are: the first change at once, further ones at most every 250 ms, one
+ * write at a time, again after a failure, and anew when somebody deletes one.
+ */
+import type { Clock } from '../../process/clock.ts';
+import type { Timers } from '../../process/timers.ts';
+import { ApiError } from '../kubernetes/api-error.ts';
+import type { ReplicaReport } from '../model/limiter-report.ts';
+import type { ConfigMapApi, Owner } from './config-map-api.ts';
+import { encodeReport, reportName } from './report-encoding.ts';
+import { retryDelayMs } from './retry-delay.ts';
+
+export interface ReportPublisherOptions {
+  replica: string;
+  api: ConfigMapApi;
+  clock: Clock;
+  timers: Timers;
+  random(): number;
+  /** Between the starts of two writes. Defaults to 250. */
+  intervalMs?: number;
+  /** See `encodeReport`. */
+  maxPartBytes?: number;
+  listener: ReportPublisherListener;
+}
+
+export interface ReportPublisherListener {
+  published(): void;
+  /** It is tried again. */
+  publishFailed(error: unknown): void;
+}
+
+const firstRetryMs = 250;
+const mostRetryMs = 5_000;
+
+export class ReportPublisher {
+  readonly #options: ReportPublisherOptions;
+  /** No two runs of one replica may count from the same number. */
+  readonly #run: string;
+  #count = 0;
+  #report: ReplicaReport | undefined;
+  #owner: Owner | undefined;
+  /** What is to be written differs from what was. */
+  #isDue = false;
+  #parts = 0;
+  #failures = 0;
+  #notBeforeMs = Number.NEGATIVE_INFINITY;
+  #request: Promise<void> | undefined;
+  #callOff: (() => void) | undefined;
+  #isClosed = false;
+
+  constructor(options: ReportPublisherOptions) {
+    this.#options = options;
+    this.#run = `${options.clock.nowMs().toString(36)}-${Math.floor(options.random() * 36 ** 6).toString(36)}`;
+  }
+
+  publish(report: ReplicaReport): void {
+    this.#report = report;
+    this.#ask();
+  }
+
+  /** Nothing is written before the first one is known; the ConfigMaps go when it does. */
+  ownedBy(owner: Owner): void {
+    if (owner.uid === this.#owner?.uid) return;
+    this.#owner = owner;
+    this.#ask();
+  }
+
+  /** Somebody deleted a ConfigMap. */
+  deleted(name: string): void {
+    const own = Array.from({ length: this.#parts }, (_, index) =>
+      reportName(this.#options.replica, index + 1),
+    );
+    if (own.includes(name)) this.#ask();
+  }
+
+  /** Deletes what was written. */
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    this.#callOff?.();
+    await this.#request;
+    await this.#deleteParts(1);
+  }
+
+  #ask(): void {
+    this.#isDue = this.#report !== undefined;
+    this.#drive();
+  }
+
+  #drive(): void {
+    const { clock, timers } = this.#options;
+    if (this.#isClosed || this.#request !== undefined || !this.#isDue || this.#owner === undefined) return;
+    this.#callOff?.();
+    const waitMs = this.#notBeforeMs - clock.monotonicMs();
+    if (waitMs > 0) {
+      this.#callOff = timers.after(Math.ceil(waitMs), () => this.#drive());
+      return;
+    }
+    this.#request = this.#write().finally(() => {
+      this.#request = undefined;
+      this.#drive();
+    });
+  }
+
+  async #write(): Promise<void> {
+    const { clock, random, intervalMs = 250, listener } = this.#options;
+    const startMs = clock.monotonicMs();
+    this.#isDue = false;
+    try {
+      await this.#writeParts();
+      this.#failures = 0;
+      this.#notBeforeMs = startMs + intervalMs;
+      listener.published();
+    } catch (error) {
+      this.#failures += 1;
+      const retryAfterMs = error instanceof ApiError ? error.retryAfterMs : undefined;
+      const delayMs = retryDelayMs({
+        failures: this.#failures,
+        firstMs: firstRetryMs,
+        mostMs: mostRetryMs,
+        random,
+        retryAfterMs,
+      });
+      this.#isDue = true;
+      this.#notBeforeMs = clock.monotonicMs() + delayMs;
+      listener.publishFailed(error);
+    }
+  }
+
+  async #writeParts(): Promise<void> {
+    const { api, maxPartBytes } = this.#options;
+    const [report, owner] = [this.#report as ReplicaReport, this.#owner as Owner];
+    this.#count += 1;
+    const bound = maxPartBytes === undefined ? {} : { maxPartBytes };
+    const maps = await encodeReport(report, { revision: `${this.#run}-${this.#count}`, ...bound });
+    this.#parts = Math.max(this.#parts, maps.length);
+    for (const map of maps) await api.apply(map, { role: 'limiters', owner });
+    await this.#deleteParts(maps.length + 1);
+  }
+
+  async #deleteParts(first: number): Promise<void> {
+    for (; this.#parts >= first; this.#parts -= 1) {
+      await this.#options.api.delete(reportName(this.#options.replica, this.#parts));
+    }
+  }
+}

@@ -1,0 +1,252 @@
+/** What all replicas know of their limiters: watches their Leases and ConfigMaps, and counts those that live. */
+import type { Clock } from '../../process/clock.ts';
+import type { Timers } from '../../process/timers.ts';
+import type { KubernetesClient } from '../kubernetes/client.ts';
+import { ResourceWatch, type WatchListener } from '../kubernetes/watch.ts';
+import type { ReplicaReport } from '../model/limiter-report.ts';
+import type { ConfigMap } from './config-map.ts';
+import { configMapOf } from './config-map-api.ts';
+import { type LeaseObject, leaseRecord } from './lease-api.ts';
+import type { LeaseRecord } from './lease-record.ts';
+import { managedLabels, roleLabel } from './object-names.ts';
+import { ReportCollection } from './report-collection.ts';
+import { SignsOfLife } from './signs-of-life.ts';
+
+export interface ReportReaderListener {
+  /** The first complete lists are in, and read. */
+  listed(): void;
+  /** `living` may answer differently. */
+  changed(): void;
+  /** Of any Lease of the control plane, by name. */
+  leaseChanged(name: string, record: LeaseRecord | undefined): void;
+  configMapDeleted(name: string): void;
+  /** Once an outage, for each of the two kinds. */
+  unreachable(reason: string): void;
+  reachable(): void;
+  /** A Lease or report that cannot be read; a replica's last readable report stays. */
+  skipped(key: string, reason: string): void;
+}
+
+export interface ReportReaderOptions {
+  client: KubernetesClient;
+  namespace: string;
+  /** Whose report comes from `setOwn`, not through the API. */
+  replica: string;
+  clock: Clock;
+  timers: Timers;
+  random(): number;
+  listener: ReportReaderListener;
+}
+
+export interface SeenLease {
+  name: string;
+  isReplica: boolean;
+  record: LeaseRecord;
+}
+
+export interface SeenReport {
+  resourceVersion: string;
+  map: ConfigMap;
+}
+
+/** For a Lease that says nothing. */
+const usualDurationMs = 5_000;
+
+export class ReportReader {
+  readonly #options: ReportReaderOptions;
+  readonly #leases: ResourceWatch<SeenLease>;
+  readonly #reports: ResourceWatch<SeenReport>;
+  readonly #signs = new SignsOfLife();
+  readonly #collection: ReportCollection;
+  #own: ReplicaReport;
+  #toldLeases: ReadonlyMap<string, SeenLease> = new Map();
+  #toldMaps = new Set<string>();
+  #callOff: (() => void) | undefined;
+  /** Why nothing is heard: a watch that is cut, a Lease of our own that cannot be renewed. */
+  readonly #deafFor = new Set<'watch' | 'renewal'>();
+  #isListed = false;
+  #isClosed = false;
+
+  constructor(options: ReportReaderOptions) {
+    this.#options = options;
+    const { client, namespace, clock, timers, random, listener } = options;
+    this.#own = { replica: options.replica, limiters: [] };
+    this.#collection = new ReportCollection({
+      changed: () => this.#changed(),
+      damaged: (replica, reason) => listener.skipped(`report of ${replica}`, reason),
+    });
+    const common = { client, clock, timers, random };
+    this.#leases = new ResourceWatch<SeenLease>({
+      ...common,
+      resource: { group: 'coordination.k8s.io', version: 'v1', plural: 'leases', namespace },
+      labelSelector: selectorOf(managedLabels()),
+      read: (object) => ({ item: seenLease(object as unknown as LeaseObject) }),
+      listener: this.#watchListener({
+        changed: () => this.#leasesChanged(),
+        unreachable: () => this.#hears('watch', false),
+        reachable: () => this.#hears('watch', true),
+      }),
+    });
+    this.#reports = new ResourceWatch<SeenReport>({
+      ...common,
+      resource: { group: '', version: 'v1', plural: 'configmaps', namespace },
+      labelSelector: selectorOf(managedLabels('limiters')),
+      read: (object) => ({
+        item: { resourceVersion: object.metadata.resourceVersion ?? '', map: configMapOf(object) },
+      }),
+      listener: this.#watchListener({ changed: () => this.#reportsChanged() }),
+    });
+  }
+
+  get isListed(): boolean {
+    return this.#isListed;
+  }
+
+  start(): void {
+    this.#leases.start();
+    this.#reports.start();
+  }
+
+  /** Our own report, as it is published; it counts whatever our Lease says. */
+  setOwn(report: ReplicaReport): void {
+    this.#own = report;
+    this.#changed();
+  }
+
+  /** Our own Lease was renewed, or not: while it cannot be, nobody is taken for dead. */
+  renewed(isRenewed: boolean): void {
+    this.#hears('renewal', isRenewed);
+  }
+
+  /** Our own first, then by name. */
+  living(): ReplicaReport[] {
+    const nowMs = this.#nowMs();
+    const others = [...this.#collection.reports.values()]
+      .filter(({ replica }) => replica !== this.#own.replica && this.#signs.isAlive(replica, nowMs))
+      .sort((a, b) => (a.replica < b.replica ? -1 : 1));
+    return [this.#own, ...others];
+  }
+
+  /** What replicas left that do not live: for whoever clears away. Empty while nothing is heard. */
+  remains(): { replica: string; leases: SeenLease[]; reports: SeenReport[] }[] {
+    if (this.#deafFor.size > 0) return [];
+    const nowMs = this.#nowMs();
+    const leases = [...this.#leases.items.values()].filter(({ isReplica }) => isReplica);
+    const reports = [...this.#reports.items.values()];
+    const names = new Set([
+      ...leases.map(({ record }) => record.holder),
+      ...reports.map(({ map }) => map.data['replica'] ?? ''),
+    ]);
+    return [...names]
+      .filter((replica) => replica !== this.#own.replica && !this.#signs.isAlive(replica, nowMs))
+      .map((replica) => ({
+        replica,
+        leases: leases.filter(({ record }) => record.holder === replica),
+        reports: reports.filter(({ map }) => (map.data['replica'] ?? '') === replica),
+      }));
+  }
+
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    this.#callOff?.();
+    await Promise.all([this.#leases.close(), this.#reports.close()]);
+  }
+
+  #watchListener(own: { changed(): void; unreachable?(): void; reachable?(): void }): WatchListener {
+    const { listener } = this.#options;
+    return {
+      listed: () => own.changed(),
+      changed: () => own.changed(),
+      unreachable: (reason) => {
+        own.unreachable?.();
+        listener.unreachable(reason);
+      },
+      reachable: () => {
+        own.reachable?.();
+        listener.reachable();
+      },
+      skipped: (key, reason) => listener.skipped(key, reason),
+    };
+  }
+
+  #leasesChanged(): void {
+    const items = new Map([...this.#leases.items.values()].map((lease) => [lease.name, lease]));
+    let hasChanged = false;
+    for (const lease of items.values()) if (this.#leaseSeen(lease)) hasChanged = true;
+    for (const lease of this.#toldLeases.values()) {
+      if (!items.has(lease.name) && this.#leaseGone(lease)) hasChanged = true;
+    }
+    this.#toldLeases = items;
+    if (hasChanged) this.#changed();
+    else this.#setTimer();
+    this.#listed();
+  }
+
+  /** Whether a replica came to life by it. */
+  #leaseSeen({ name, record, isReplica }: SeenLease): boolean {
+    const { resourceVersion, holder, durationMs = usualDurationMs } = record;
+    if (this.#toldLeases.get(name)?.record.resourceVersion === resourceVersion) return false;
+    this.#options.listener.leaseChanged(name, record);
+    return isReplica && this.#signs.see({ name: holder, resourceVersion, durationMs }, this.#nowMs());
+  }
+
+  /** Whether a living replica ended by it. */
+  #leaseGone({ name, record, isReplica }: SeenLease): boolean {
+    this.#options.listener.leaseChanged(name, undefined);
+    return isReplica && this.#signs.remove(record.holder, this.#nowMs());
+  }
+
+  #reportsChanged(): void {
+    const seen = [...this.#reports.items.values()];
+    const names = new Set(seen.map(({ map }) => map.name));
+    for (const name of this.#toldMaps) if (!names.has(name)) this.#options.listener.configMapDeleted(name);
+    this.#toldMaps = names;
+    void this.#collection.update(seen.map(({ map }) => map)).then(() => this.#listed());
+  }
+
+  #listed(): void {
+    if (this.#isListed || !this.#leases.isListed || !this.#reports.isListed || this.#isClosed) return;
+    if (this.#collection.isBusy) return;
+    this.#isListed = true;
+    this.#options.listener.listed();
+  }
+
+  #hears(what: 'watch' | 'renewal', does: boolean): void {
+    if (does) this.#deafFor.delete(what);
+    else this.#deafFor.add(what);
+    if (this.#deafFor.size > 0) this.#signs.becomeDeaf(this.#nowMs());
+    else this.#signs.hearAgain(this.#nowMs());
+    this.#setTimer();
+  }
+
+  #changed(): void {
+    if (this.#isClosed) return;
+    this.#setTimer();
+    this.#options.listener.changed();
+  }
+
+  /** Wakes when the next replica dies. */
+  #setTimer(): void {
+    this.#callOff?.();
+    this.#callOff = undefined;
+    const nowMs = this.#nowMs();
+    const dueMs = this.#signs.nextDeathMs(nowMs);
+    if (this.#isClosed || dueMs === Number.POSITIVE_INFINITY) return;
+    this.#callOff = this.#options.timers.after(Math.ceil(dueMs - nowMs), () => this.#changed());
+  }
+
+  #nowMs(): number {
+    return this.#options.clock.monotonicMs();
+  }
+}
+
+function seenLease(object: LeaseObject): SeenLease {
+  const { name, labels = {} } = object.metadata;
+  return { name, isReplica: labels[roleLabel] === 'replica', record: leaseRecord(object) };
+}
+
+function selectorOf(labels: Readonly<Record<string, string>>): string {
+  return Object.entries(labels)
+    .map(([key, value]) => `${key}=${value}`)
+    .join(',');
+}

@@ -1,0 +1,69 @@
+import { describe, expect, it } from 'vitest';
+import { SignsOfLife } from './signs-of-life.ts';
+
+const sign = (resourceVersion: string) => ({ name: 'a', resourceVersion, durationMs: 5_000 });
+
+function seenAt(ms: number): SignsOfLife {
+  const signs = new SignsOfLife();
+  signs.see(sign('1'), ms);
+  return signs;
+}
+
+describe('signs of life', () => {
+  it('keep a replica alive for the duration of its Lease', () => {
+    const signs = seenAt(1_000);
+    expect(signs.isAlive('a', 5_999)).toBe(true);
+    expect(signs.nextDeathMs(5_999)).toBe(6_000);
+    expect(signs.isAlive('a', 6_000)).toBe(false);
+    expect(signs.diedMs('a', 7_000)).toBe(6_000);
+    expect(signs.nextDeathMs(6_000)).toBe(Number.POSITIVE_INFINITY);
+  });
+
+  it('say who came to life', () => {
+    const signs = new SignsOfLife();
+    expect(signs.see(sign('1'), 0)).toBe(true);
+    expect(signs.see(sign('2'), 1_000)).toBe(false);
+    expect(signs.see(sign('3'), 9_000)).toBe(true);
+    expect(signs.names()).toEqual(['a']);
+  });
+
+  it('are changes of the Lease, not the same state again', () => {
+    const signs = seenAt(0);
+    signs.see(sign('1'), 4_000);
+    expect(signs.isAlive('a', 5_000)).toBe(false);
+    signs.see(sign('1'), 6_000);
+    expect(signs.isAlive('a', 6_000)).toBe(false);
+  });
+
+  it('end with the Lease', () => {
+    const signs = seenAt(0);
+    expect(signs.remove('a', 1_000)).toBe(true);
+    expect(signs.isAlive('a', 1_000)).toBe(false);
+    expect(signs.diedMs('a', 1_000)).toBeUndefined();
+    expect(signs.remove('a', 1_000)).toBe(false);
+  });
+
+  it('let nobody die while nothing is heard', () => {
+    const signs = seenAt(0);
+    signs.becomeDeaf(4_000);
+    signs.becomeDeaf(8_000);
+    expect(signs.isAlive('a', 60_000)).toBe(true);
+    expect(signs.nextDeathMs(60_000)).toBe(Number.POSITIVE_INFINITY);
+  });
+
+  it('give everybody a whole duration after a time in which nothing was heard', () => {
+    const signs = seenAt(0);
+    signs.becomeDeaf(4_000);
+    signs.hearAgain(60_000);
+    expect(signs.isAlive('a', 64_999)).toBe(true);
+    expect(signs.isAlive('a', 65_000)).toBe(false);
+  });
+
+  it('do not bring back whoever was dead before', () => {
+    const signs = seenAt(0);
+    signs.becomeDeaf(5_000);
+    signs.hearAgain(60_000);
+    expect(signs.isAlive('a', 60_000)).toBe(false);
+    expect(signs.diedMs('a', 60_000)).toBe(5_000);
+  });
+});

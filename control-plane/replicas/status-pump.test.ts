@@ -1,0 +1,161 @@
+import { describe, expect, it } from 'vitest';
+import { ManualClock } from '../../test/support/manual-clock.ts';
+import { ManualTimers } from '../../test/support/manual-timers.ts';
+import { ApiError } from '../kubernetes/api-error.ts';
+import type { ConfigObject } from '../model/config-object.ts';
+import { type StatusEntry, StatusPump } from './status-pump.ts';
+import type { WriteOutcome } from './status-writer.ts';
+
+const unreachable = new ApiError({ status: 0, reason: 'Unreachable', message: 'away' });
+const invalid = new ApiError({ status: 422, reason: 'Invalid', message: 'bad' });
+
+function entry(uid: string): StatusEntry {
+  const object: ConfigObject = {
+    namespace: 'n',
+    name: uid,
+    uid,
+    generation: 1,
+    createdMs: 0,
+    spec: {},
+    status: undefined,
+  };
+  return { object, status: { observedGeneration: 1, conditions: [] } };
+}
+
+/** A queue without a budget; writes wait until the test answers them. */
+function setUp({ concurrency = 2 } = {}) {
+  const waiting: StatusEntry[] = [];
+  const told: string[] = [];
+  const done: string[] = [];
+  const answers = new Map<string, (outcome: WriteOutcome) => void>();
+  const clock = new ManualClock();
+  const timers = new ManualTimers();
+  const state = { leads: true, dueMs: 0 };
+  const pump = new StatusPump({
+    queue: {
+      next: () => (state.dueMs > timers.nowMs ? undefined : waiting.shift()),
+      nextDueMs: () => (waiting.length === 0 ? undefined : Math.max(0, state.dueMs - timers.nowMs)),
+      done: (uid) => done.push(uid),
+    },
+    writer: {
+      write: ({ uid }) => new Promise((resolve) => answers.set(uid, resolve)),
+    },
+    mayWrite: () => state.leads,
+    concurrency,
+    clock,
+    timers,
+    random: () => 0,
+    listener: {
+      written: ({ object }) => told.push(`written ${object.uid}`),
+      gone: ({ object }) => told.push(`gone ${object.uid}`),
+      refused: ({ object }, error) => told.push(`refused ${object.uid}: ${error.message}`),
+      released: ({ object }) => told.push(`released ${object.uid}`),
+      failed: ({ object }, error, delayMs) => told.push(`failed ${object.uid}: ${error.message}, ${delayMs}`),
+    },
+  });
+  const answer = async (uid: string, outcome: WriteOutcome) => {
+    const resolve = answers.get(uid);
+    answers.delete(uid);
+    resolve?.(outcome);
+    await new Promise((settled) => setImmediate(settled));
+  };
+  return { pump, waiting, told, done, answers, timers, state, answer };
+}
+
+describe('a status pump', () => {
+  it('writes a few at a time', async () => {
+    const { pump, waiting, told, done, answers, answer } = setUp();
+    waiting.push(entry('a'), entry('b'), entry('c'));
+    pump.wake();
+    expect([...answers.keys()]).toEqual(['a', 'b']);
+    await answer('a', { is: 'written' });
+    expect([...answers.keys()]).toEqual(['b', 'c']);
+    await answer('c', { is: 'gone' });
+    expect(told).toEqual(['written a', 'gone c']);
+    expect(done).toEqual(['a', 'c']);
+  });
+
+  it('waits for the budget', () => {
+    const { pump, waiting, answers, timers, state } = setUp();
+    state.dueMs = 20;
+    waiting.push(entry('a'));
+    pump.wake();
+    timers.advance(19);
+    expect([...answers.keys()]).toEqual([]);
+    timers.advance(1);
+    expect([...answers.keys()]).toEqual(['a']);
+  });
+
+  it('tries again, later each time, until it is written', async () => {
+    const { pump, waiting, told, done, answers, timers, answer } = setUp();
+    waiting.push(entry('a'));
+    pump.wake();
+    await answer('a', { is: 'failed', error: unreachable });
+    expect(answers.size).toBe(0);
+    timers.advance(50);
+    await new Promise((settled) => setImmediate(settled));
+    await answer('a', { is: 'failed', error: unreachable });
+    timers.advance(100);
+    await new Promise((settled) => setImmediate(settled));
+    await answer('a', { is: 'written' });
+    expect(told).toEqual(['failed a: away, 50', 'failed a: away, 100', 'written a']);
+    expect(done).toEqual(['a']);
+  });
+
+  it('keeps a refused status from coming again at once, and its place free for others', async () => {
+    const { pump, waiting, told, done, answers, timers, answer } = setUp({ concurrency: 1 });
+    waiting.push(entry('a'), entry('b'));
+    pump.wake();
+    await answer('a', { is: 'refused', error: invalid });
+    expect(told).toEqual(['refused a: bad']);
+    expect([...answers.keys()]).toEqual(['b']);
+    expect(done).toEqual([]);
+    timers.advance(5_000);
+    expect(done).toEqual(['a']);
+    expect(told).toEqual(['refused a: bad', 'released a']);
+  });
+
+  it('takes a status for refused that the server stumbles over again and again', async () => {
+    const { pump, waiting, told, timers, answer } = setUp();
+    waiting.push(entry('a'));
+    pump.wake();
+    const fault = new ApiError({ status: 500, reason: '', message: 'fault' });
+    for (let attempt = 0; attempt < 6; attempt++) {
+      await answer('a', { is: 'failed', error: fault });
+      timers.advance(5_000);
+      await new Promise((settled) => setImmediate(settled));
+    }
+    expect(told.slice(4)).toEqual(['failed a: fault, 800', 'refused a: fault', 'released a']);
+  });
+
+  it('stops when it may not write any more', async () => {
+    const { pump, waiting, done, answers, timers, state, answer } = setUp();
+    waiting.push(entry('a'), entry('b'), entry('c'));
+    pump.wake();
+    await answer('a', { is: 'failed', error: unreachable });
+    state.leads = false;
+    pump.stop();
+    await answer('b', { is: 'written' });
+    expect([...answers.keys()]).toEqual([]);
+    expect(done).toEqual(['a', 'b']);
+    expect(timers.size).toBe(0);
+    state.leads = true;
+    pump.wake();
+    expect([...answers.keys()]).toEqual(['c']);
+  });
+
+  it('ends when the last write has', async () => {
+    const { pump, waiting, timers, answer } = setUp();
+    waiting.push(entry('a'));
+    pump.wake();
+    let isClosed = false;
+    const closed = pump.close().then(() => {
+      isClosed = true;
+    });
+    await new Promise((settled) => setImmediate(settled));
+    expect(isClosed).toBe(false);
+    await answer('a', { is: 'written' });
+    await closed;
+    expect(timers.size).toBe(0);
+  });
+});

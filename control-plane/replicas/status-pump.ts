@@ -1,0 +1,162 @@
+/** Carries statuses from the queue to the API server: a few at a time, and each one again until it is written. */
+import type { Clock } from '../../process/clock.ts';
+import type { Timers } from '../../process/timers.ts';
+import type { ApiError } from '../kubernetes/api-error.ts';
+import type { ConfigObject } from '../model/config-object.ts';
+import type { ConfigStatus } from '../model/config-status.ts';
+import { retryDelayMs } from './retry-delay.ts';
+import type { WriteOutcome } from './status-writer.ts';
+
+export interface StatusEntry {
+  object: ConfigObject;
+  status: ConfigStatus;
+}
+
+/** What waits, in which order and under which budget: see the reconciler's StatusQueue. */
+export interface StatusEntries {
+  next(nowMs: number): StatusEntry | undefined;
+  /** Milliseconds until `next` has something; undefined when nothing waits. */
+  nextDueMs(nowMs: number): number | undefined;
+  /** The entry is off our hands: newer statuses of the object may come. */
+  done(uid: string): void;
+}
+
+export interface StatusPumpListener {
+  written(entry: StatusEntry): void;
+  gone(entry: StatusEntry): void;
+  /** The API server does not take this status. For 5 s none of the object's is tried; then comes `released`. */
+  refused(entry: StatusEntry, error: ApiError): void;
+  /** A status of the object may be offered again. */
+  released(entry: StatusEntry): void;
+  /** Tried again after the delay. */
+  failed(entry: StatusEntry, error: ApiError, delayMs: number): void;
+}
+
+export interface StatusPumpOptions {
+  queue: StatusEntries;
+  writer: { write(object: ConfigObject, status: ConfigStatus): Promise<WriteOutcome> };
+  /** Asked before each write: whether this process leads. */
+  mayWrite(): boolean;
+  /** Writes under way at once. Defaults to 8. */
+  concurrency?: number;
+  clock: Clock;
+  timers: Timers;
+  random(): number;
+  listener: StatusPumpListener;
+}
+
+const firstRetryMs = 100;
+const mostRetryMs = 5_000;
+/** Ours: how long an object whose status was refused waits, so that it does not use up the budget. */
+const refusedPauseMs = 5_000;
+/** Ours: a status that the server answers with its own fault so often counts as refused; what is not typed right is. */
+const mostFaults = 6;
+
+export class StatusPump {
+  readonly #options: StatusPumpOptions;
+  readonly #running = new Set<Promise<void>>();
+  /** What ends each wait at once. */
+  readonly #waits = new Set<() => void>();
+  #callOff: (() => void) | undefined;
+  #isClosed = false;
+
+  constructor(options: StatusPumpOptions) {
+    this.#options = options;
+  }
+
+  /** Writes under way, those that wait for another attempt included. */
+  get writing(): number {
+    return this.#running.size;
+  }
+
+  /** Something was put into the queue, or this process leads from now on. */
+  wake(): void {
+    const { queue, clock, timers, mayWrite, concurrency = 8 } = this.#options;
+    this.#callOff?.();
+    this.#callOff = undefined;
+    while (!this.#isClosed && mayWrite() && this.#running.size < concurrency) {
+      const entry = queue.next(clock.nowMs());
+      if (entry === undefined) break;
+      this.#run(entry);
+    }
+    if (this.#isClosed || !mayWrite() || this.#running.size >= concurrency) return;
+    const delayMs = queue.nextDueMs(clock.nowMs());
+    if (delayMs !== undefined) this.#callOff = timers.after(Math.max(1, delayMs), () => this.wake());
+  }
+
+  /** This process no longer leads: nothing is tried again. Call `wake` when it leads anew. */
+  stop(): void {
+    this.#callOff?.();
+    this.#callOff = undefined;
+    for (const end of [...this.#waits]) end();
+  }
+
+  /** Settles when no write is under way any more. */
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    this.stop();
+    await Promise.all(this.#running);
+  }
+
+  #run(entry: StatusEntry): void {
+    const run = this.#deliver(entry).finally(() => {
+      this.#running.delete(run);
+      this.wake();
+    });
+    this.#running.add(run);
+  }
+
+  async #deliver(entry: StatusEntry): Promise<void> {
+    const { writer, mayWrite, listener, queue } = this.#options;
+    const { uid } = entry.object;
+    for (let failures = 1; mayWrite() && !this.#isClosed; failures += 1) {
+      const outcome = await writer.write(entry.object, entry.status);
+      if (outcome.is === 'written' || outcome.is === 'gone') {
+        queue.done(uid);
+        listener[outcome.is](entry);
+        return;
+      }
+      const { is, error } = outcome;
+      if (is === 'refused' || (error.status >= 500 && failures >= mostFaults)) {
+        listener.refused(entry, error);
+        this.#holdBack(entry);
+        return;
+      }
+      await this.#pause(entry, error, failures);
+    }
+    queue.done(uid);
+  }
+
+  #pause(entry: StatusEntry, error: ApiError, failures: number): Promise<void> {
+    const { random, listener } = this.#options;
+    const delayMs = retryDelayMs({
+      failures,
+      firstMs: firstRetryMs,
+      mostMs: mostRetryMs,
+      random,
+      retryAfterMs: error.retryAfterMs,
+    });
+    listener.failed(entry, error, delayMs);
+    return new Promise((resolve) => this.#wait(delayMs, resolve));
+  }
+
+  /** Leaves the object's place in flight for a while, but none of ours. */
+  #holdBack(entry: StatusEntry): void {
+    const { queue, listener } = this.#options;
+    this.#wait(refusedPauseMs, () => {
+      queue.done(entry.object.uid);
+      listener.released(entry);
+      this.wake();
+    });
+  }
+
+  #wait(delayMs: number, then: () => void): void {
+    const end = () => {
+      callOff();
+      this.#waits.delete(end);
+      then();
+    };
+    const callOff = this.#options.timers.after(delayMs, end);
+    this.#waits.add(end);
+  }
+}

@@ -1,0 +1,239 @@
+import { describe, expect, it } from 'vitest';
+import { controlPlaneSettingGroups, parseControlPlaneSettings } from './settings.ts';
+
+const all = controlPlaneSettingGroups.flatMap(({ settings }) => Object.values(settings));
+const secret = `whsec_${Buffer.alloc(32, 7).toString('base64')}`;
+
+function messages(env: Record<string, string>): string[] | undefined {
+  return parseControlPlaneSettings(env).errors?.map(({ message }) => message);
+}
+
+describe('parseControlPlaneSettings', () => {
+  it('has defaults for everything', () => {
+    expect(parseControlPlaneSettings({})).toEqual({
+      settings: {
+        source: 'KUBERNETES',
+        manifestsDirectory: '',
+        watchNamespaces: [],
+        labelSelector: '',
+        kubeconfig: '',
+        mergeDomainConfig: false,
+        domainOwners: '',
+        xdsHost: '0.0.0.0',
+        xdsPort: 18_000,
+        xdsTlsCert: '',
+        xdsTlsKey: '',
+        xdsTlsClientCacert: '',
+        xdsClientFleets: new Map(),
+        xdsMaxStreams: 10_000,
+        xdsKeepaliveIntervalMs: 10_000,
+        xdsKeepaliveTimeoutMs: 5_000,
+        podName: '',
+        podNamespace: '',
+        leaseName: 'weir-control-plane',
+        leaseDurationMs: 15_000,
+        leaseRenewDeadlineMs: 10_000,
+        leaseRetryPeriodMs: 2_000,
+        replicaLeaseDurationMs: 5_000,
+        statusWritesPerSecond: 50,
+        webhookUrls: [],
+        webhookSecret: '',
+        webhookSecretFile: '',
+        webhookSecretOverlapMs: 86_400_000,
+        webhookQueueSize: 1000,
+        webhookTimeoutMs: 10_000,
+        apiHost: '0.0.0.0',
+        apiPort: 19_001,
+        apiTlsCert: '',
+        apiTlsKey: '',
+        apiToken: '',
+        apiTokenFile: '',
+        httpHost: '0.0.0.0',
+        httpPort: 19_000,
+        logLevel: 'info',
+        logFormat: 'text',
+        shutdownDrainDelayMs: 0,
+      },
+      warnings: [],
+    });
+  });
+
+  it('reads lists and pairs', () => {
+    expect(
+      parseControlPlaneSettings({
+        WATCH_NAMESPACES: 'shop, mail,shop',
+        XDS_TLS_CERT: '/c.pem',
+        XDS_TLS_KEY: '/k.pem',
+        XDS_TLS_CLIENT_CACERT: '/ca.pem',
+        XDS_CLIENT_FLEETS: 'edge.example=edge, spiffe://c/ns/a=b/sa=shop, edge.example=default',
+        WEBHOOK_URLS: 'https://a.example/x?y=1,http://b.example',
+        WEBHOOK_SECRET: secret,
+      }).settings,
+    ).toMatchObject({
+      watchNamespaces: ['shop', 'mail'],
+      xdsClientFleets: new Map([
+        ['edge.example', ['edge', 'default']],
+        ['spiffe://c/ns/a=b/sa', ['shop']],
+      ]),
+      webhookUrls: ['https://a.example/x?y=1', 'http://b.example'],
+    });
+  });
+
+  const namespace = 'up to 63 of a-z, 0-9 and -, neither first nor last of them -';
+  const refused: [env: Record<string, string>, ...messages: string[]][] = [
+    [{ SOURCE: 'DIRECTORY' }, 'MANIFESTS_DIRECTORY: is needed with SOURCE=DIRECTORY'],
+    [
+      { MANIFESTS_DIRECTORY: '/m' },
+      'MANIFESTS_DIRECTORY: is read with SOURCE=DIRECTORY only: set that as well, or remove it',
+    ],
+    [
+      { SOURCE: 'directory', MANIFESTS_DIRECTORY: '/m', WATCH_NAMESPACES: 'a', LABEL_SELECTOR: 'a=b' },
+      'WATCH_NAMESPACES: has no effect with SOURCE=DIRECTORY: remove it',
+      'LABEL_SELECTOR: has no effect with SOURCE=DIRECTORY: remove it',
+    ],
+    [
+      { SOURCE: 'FILE' },
+      'SOURCE: "FILE" is not accepted, expected KUBERNETES or DIRECTORY, in any letter case',
+    ],
+    [
+      { WATCH_NAMESPACES: 'shop,Mail' },
+      `WATCH_NAMESPACES: "shop,Mail" is not accepted, expected up to 1000 items between commas, each ${namespace}; item 2 is not`,
+    ],
+    [
+      { LABEL_SELECTOR: 'a=b=c' },
+      'LABEL_SELECTOR: "a=b=c" is not accepted, expected a label selector such as team=payments,tier in (edge,core),!legacy',
+    ],
+    [
+      { DOMAIN_OWNERS: 'shop; *=Platform' },
+      "DOMAIN_OWNERS: entry 1 'shop' has no '=' between a domain and its namespaces",
+      "DOMAIN_OWNERS: entry 2 '*=Platform' has 'Platform' where a namespace must stand",
+    ],
+    [{ XDS_TLS_CERT: '/c.pem' }, 'XDS_TLS_KEY: is needed with XDS_TLS_CERT'],
+    [{ XDS_TLS_KEY: '/k.pem' }, 'XDS_TLS_CERT: is needed with XDS_TLS_KEY'],
+    [{ XDS_TLS_CLIENT_CACERT: '/ca.pem' }, 'XDS_TLS_CERT: is needed with XDS_TLS_CLIENT_CACERT'],
+    [
+      { XDS_CLIENT_FLEETS: 'a=b' },
+      'XDS_TLS_CLIENT_CACERT: is needed with XDS_CLIENT_FLEETS: without it limiters show no certificate',
+    ],
+    [
+      { XDS_CLIENT_FLEETS: 'a=b,c' },
+      `XDS_CLIENT_FLEETS: "a=b,c" is not accepted, expected up to 10000 items between commas, each name=value, where the name is a DNS name, URI or common name of a certificate, and the value is ${namespace}; item 2 is not`,
+    ],
+    [
+      { POD_NAME: 'Weir_0' },
+      'POD_NAME: "Weir_0" is not accepted, expected up to 200 of a-z, 0-9, - and ., with a letter or digit at both ends of each part, or empty',
+    ],
+    [
+      { LEASE_NAME: '' },
+      'LEASE_NAME: "" is not accepted, expected up to 200 of a-z, 0-9, - and ., with a letter or digit at both ends of each part',
+    ],
+    [{ POD_NAMESPACE: '-' }, `POD_NAMESPACE: "-" is not accepted, expected ${namespace}, or empty`],
+    [
+      { LEASE_DURATION: '10s' },
+      'LEASE_RENEW_DEADLINE: 10s must be less than LEASE_DURATION, 10s: else two replicas could lead',
+    ],
+    [
+      { LEASE_RETRY_PERIOD: '10s' },
+      'LEASE_RETRY_PERIOD: 10s must be less than LEASE_RENEW_DEADLINE, 10s: else one failed attempt ends the lead',
+    ],
+    [
+      { STATUS_WRITES_PER_SECOND: '0' },
+      'STATUS_WRITES_PER_SECOND: "0" is not accepted, expected a whole number from 1 to 10000',
+    ],
+    [
+      { WEBHOOK_URLS: 'https://a.example' },
+      'WEBHOOK_SECRET_FILE: is needed with WEBHOOK_URLS, or WEBHOOK_SECRET is: events are never posted unsigned',
+    ],
+    [
+      { WEBHOOK_SECRET: secret, WEBHOOK_SECRET_FILE: '/s' },
+      'WEBHOOK_SECRET_FILE: is set together with WEBHOOK_SECRET: keep one of them',
+    ],
+    [
+      { WEBHOOK_SECRET: 'whsec_dG9vIHNob3J0' },
+      'WEBHOOK_SECRET: the signing secret must hold 24 to 64 bytes, it holds 9',
+    ],
+    [
+      { WEBHOOK_SECRET: secret, WEBHOOK_URLS: 'https://a.example,ftp://user:hunter2@b.example' },
+      'WEBHOOK_URLS: item 2 must begin with https:// or http://',
+    ],
+    [
+      { WEBHOOK_SECRET: secret, WEBHOOK_URLS: 'https://u:hunter2@a.example,' },
+      'WEBHOOK_URLS: the value (not shown) is not accepted, expected up to 32 items between commas, each text; item 2 is not',
+    ],
+    [{ API_TLS_CERT: '/c.pem' }, 'API_TLS_KEY: is needed with API_TLS_CERT'],
+    [{ API_TLS_KEY: '/k.pem' }, 'API_TLS_CERT: is needed with API_TLS_KEY'],
+    [
+      { API_TOKEN: 'hunter2', API_TOKEN_FILE: '/t' },
+      'API_TOKEN_FILE: is set together with API_TOKEN: keep one of them',
+    ],
+    [
+      { XDS_TLS_CLIENT_CA: '/ca.pem' },
+      'XDS_TLS_CLIENT_CA: this version does not have it, and it is not safe to go on without; remove it or set it to false',
+    ],
+    [{ PORT: '65536' }, 'PORT: "65536" is not accepted, expected a whole number from 0 to 65535'],
+  ];
+  it.each(refused)('refuses %j', (env, ...expected) => {
+    expect(messages(env)).toEqual(expected);
+  });
+
+  it('reports everything at once and shows no secret', () => {
+    const env = {
+      WEBHOOK_SECRET: 'hunter2',
+      WEBHOOK_URLS: 'hunter2://x',
+      API_TOKEN: 'hunter2',
+      API_TOKEN_FILE: '/t',
+      PORT: 'x',
+      LEASE_RETRY_PERIOD: 'x',
+    };
+    const errors = parseControlPlaneSettings(env).errors ?? [];
+    expect(errors.map(({ variable }) => variable)).toEqual([
+      'LEASE_RETRY_PERIOD',
+      'PORT',
+      'WEBHOOK_URLS',
+      'WEBHOOK_SECRET',
+      'API_TOKEN_FILE',
+    ]);
+    expect(JSON.stringify(errors)).not.toContain('hunter2');
+  });
+
+  it('warns of what it does not know, and not of what is for others', () => {
+    expect(
+      parseControlPlaneSettings({
+        WEBHOOK_RETRIES: '3',
+        WATCH_NAMESPACE: 'shop',
+        XDS_SERVICE_HOST: '10.0.0.1',
+        API_KEY: 'x',
+        HOME: '/root',
+        HOSTNAME: 'weir-0',
+      }).warnings,
+    ).toEqual([
+      'WATCH_NAMESPACE is not known to this version: ignored; did you mean WATCH_NAMESPACES?',
+      'WEBHOOK_RETRIES is a setting that this version does not have: ignored',
+    ]);
+  });
+});
+
+describe('the table of settings', () => {
+  it('has every variable once', () => {
+    const names = all.map(({ name }) => name);
+    expect(new Set(names).size).toBe(names.length);
+  });
+
+  it('has defaults that its own kinds accept', () => {
+    for (const { name, kind, default: value } of all) {
+      expect([name, kind.schema.parse(kind.format(value))]).toEqual([name, value]);
+    }
+  });
+
+  it('has one sentence for each', () => {
+    for (const { name, summary } of all) expect([name, /^[^\n]+\.$/.test(summary)]).toEqual([name, true]);
+  });
+
+  it('keeps what may hold credentials secret', () => {
+    expect(all.filter((setting) => setting.secret === true).map(({ name }) => name)).toEqual([
+      'WEBHOOK_URLS',
+      'WEBHOOK_SECRET',
+      'API_TOKEN',
+    ]);
+  });
+});

@@ -1,0 +1,475 @@
+/**
+ * Every environment variable of the control plane, once. The typed settings, the errors and
+ * docs/settings-control-plane.md come from this table.
+ */
+import { z } from 'zod';
+
+import { formatGoDuration } from '../process/go-values.ts';
+import { logFormats, logLevels } from '../process/logger.ts';
+import {
+  bindHost,
+  bool,
+  choice,
+  duration,
+  integer,
+  port,
+  type SettingKind,
+  text,
+} from '../process/settings-kinds.ts';
+import { dnsLabel, labelSelector, objectName } from '../process/settings-kubernetes-kinds.ts';
+import { list, pairs } from '../process/settings-list-kinds.ts';
+import {
+  type Environment,
+  readSettings,
+  type SettingsError,
+  type SettingsOf,
+  type SettingsResult,
+  type SettingsSchema,
+  type SettingsTable,
+} from '../process/settings-reader.ts';
+import { parseDomainOwners } from './reconcile/domain-owners.ts';
+import { signingSecretProblem, webhookUrlProblem } from './webhooks/index.ts';
+
+const minuteMs = 60_000;
+const hourMs = 60 * minuteMs;
+
+const source = {
+  source: {
+    name: 'SOURCE',
+    kind: choice({ values: ['KUBERNETES', 'DIRECTORY'] }),
+    default: 'KUBERNETES',
+    summary: 'Where RateLimitConfigs come from: a cluster, or a directory of manifests.',
+  },
+  manifestsDirectory: {
+    name: 'MANIFESTS_DIRECTORY',
+    kind: text(),
+    default: '',
+    summary:
+      'The directory of `*.yaml`, `*.yml` and `*.json` manifests; needed with `SOURCE=DIRECTORY`, and for nothing else.',
+  },
+  watchNamespaces: {
+    name: 'WATCH_NAMESPACES',
+    kind: list(dnsLabel(), { max: 1000 }),
+    default: [] as readonly string[],
+    summary: 'Namespaces whose RateLimitConfigs are served; empty: all.',
+  },
+  labelSelector: {
+    name: 'LABEL_SELECTOR',
+    kind: labelSelector(),
+    default: '',
+    summary: 'Only RateLimitConfigs with such labels are served; empty: all.',
+  },
+  kubeconfig: {
+    name: 'KUBECONFIG',
+    kind: text(),
+    default: '',
+    summary:
+      'Files with the way to the cluster, `:` between them; empty: the service account of the pod, else `~/.kube/config`.',
+  },
+} as const satisfies SettingsTable;
+
+const decisions = {
+  mergeDomainConfig: {
+    name: 'MERGE_DOMAIN_CONFIG',
+    kind: bool(),
+    default: false,
+    summary: 'Several RateLimitConfigs of a fleet may hold rules for one domain; limiters get them as one.',
+  },
+  domainOwners: {
+    name: 'DOMAIN_OWNERS',
+    kind: text(),
+    default: '',
+    summary: 'Which namespaces may use which domains, see below; empty: all may use all.',
+  },
+} as const satisfies SettingsTable;
+
+const xds = {
+  xdsHost: {
+    name: 'XDS_HOST',
+    kind: bindHost(),
+    default: '0.0.0.0',
+    summary: 'Address of the listener for limiters (gRPC: aggregated discovery, health).',
+  },
+  xdsPort: {
+    name: 'XDS_PORT',
+    kind: port({ min: 0 }),
+    default: 18_000,
+    summary: 'Port of the listener for limiters; 0 takes any free one.',
+  },
+  xdsTlsCert: {
+    name: 'XDS_TLS_CERT',
+    kind: text(),
+    default: '',
+    summary: 'File with the certificate chain (PEM) for limiters, read again when it changes; empty: no TLS.',
+  },
+  xdsTlsKey: {
+    name: 'XDS_TLS_KEY',
+    kind: text(),
+    default: '',
+    summary: 'File with the key (PEM) of `XDS_TLS_CERT`.',
+  },
+  xdsTlsClientCacert: {
+    name: 'XDS_TLS_CLIENT_CACERT',
+    kind: text(),
+    default: '',
+    summary: 'File with the authorities (PEM) that sign certificates of limiters, which then must show one.',
+  },
+  xdsClientFleets: {
+    name: 'XDS_CLIENT_FLEETS',
+    kind: pairs({ name: certificateName(), value: { ...dnsLabel(), brief: 'fleet' }, max: 10_000 }),
+    default: new Map() as ReadonlyMap<string, readonly string[]>,
+    summary:
+      'Fleets that a limiter may ask for, by a name in its certificate (DNS or URI name, else common name); empty: every limiter any.',
+  },
+  xdsMaxStreams: {
+    name: 'XDS_MAX_STREAMS',
+    kind: integer({ min: 1, max: 1_000_000 }),
+    default: 10_000,
+    summary: 'Limiters that one replica serves; further ones are refused with RESOURCE_EXHAUSTED.',
+  },
+  xdsKeepaliveIntervalMs: {
+    name: 'XDS_KEEPALIVE_INTERVAL',
+    kind: duration({ min: 1000, max: hourMs }),
+    default: 10_000,
+    summary: 'How often the connection of a limiter is pinged.',
+  },
+  xdsKeepaliveTimeoutMs: {
+    name: 'XDS_KEEPALIVE_TIMEOUT',
+    kind: duration({ min: 100, max: hourMs }),
+    default: 5_000,
+    summary: 'How long a limiter may take to answer a ping before its connection is cut.',
+  },
+} as const satisfies SettingsTable;
+
+const replicas = {
+  podName: {
+    name: 'POD_NAME',
+    kind: objectName({ maxLength: 200, mayBeEmpty: true }),
+    default: '',
+    summary: 'Name of this replica, another one for each; empty: made from the name of the machine.',
+  },
+  podNamespace: {
+    name: 'POD_NAMESPACE',
+    kind: dnsLabel({ mayBeEmpty: true }),
+    default: '',
+    summary:
+      'Namespace of Leases and ConfigMaps; empty: that of the service account of the pod, else `weir-system`.',
+  },
+  leaseName: {
+    name: 'LEASE_NAME',
+    kind: objectName({ maxLength: 200, mayBeEmpty: false }),
+    default: 'weir-control-plane',
+    summary: 'Name of the Lease whose holder leads: it alone writes status and events and posts webhooks.',
+  },
+  leaseDurationMs: {
+    name: 'LEASE_DURATION',
+    kind: duration({ min: 1000, max: hourMs }),
+    default: 15_000,
+    summary: 'How long after the last sign of life of the leader another replica takes its place.',
+  },
+  leaseRenewDeadlineMs: {
+    name: 'LEASE_RENEW_DEADLINE',
+    kind: duration({ min: 100, max: hourMs }),
+    default: 10_000,
+    summary: 'How long a leader that cannot renew its Lease goes on leading; shorter than `LEASE_DURATION`.',
+  },
+  leaseRetryPeriodMs: {
+    name: 'LEASE_RETRY_PERIOD',
+    kind: duration({ min: 100, max: hourMs }),
+    default: 2_000,
+    summary: 'Between two attempts to get or to renew the Lease; shorter than `LEASE_RENEW_DEADLINE`.',
+  },
+  replicaLeaseDurationMs: {
+    name: 'REPLICA_LEASE_DURATION',
+    kind: duration({ min: 1000, max: hourMs }),
+    default: 5_000,
+    summary: 'How long after the last sign of life of a replica its limiters leave the counts.',
+  },
+  statusWritesPerSecond: {
+    name: 'STATUS_WRITES_PER_SECOND',
+    kind: integer({ min: 1, max: 10_000 }),
+    default: 50,
+    summary:
+      'Most statuses written in a second; those of RateLimitConfigs that a user just changed go first.',
+  },
+} as const satisfies SettingsTable;
+
+const webhooks = {
+  webhookUrls: {
+    name: 'WEBHOOK_URLS',
+    kind: list({ ...text(), brief: '`https://` or `http://` URL' }, { max: 32 }),
+    default: [] as readonly string[],
+    secret: true,
+    summary: 'Where events are posted; empty: nowhere.',
+  },
+  webhookSecret: {
+    name: 'WEBHOOK_SECRET',
+    kind: text(),
+    default: '',
+    secret: true,
+    summary: 'Signs events: `whsec_` and 24 to 64 bytes in base64.',
+  },
+  webhookSecretFile: {
+    name: 'WEBHOOK_SECRET_FILE',
+    kind: text(),
+    default: '',
+    summary: 'File with the signing secret, read again when it changes; instead of `WEBHOOK_SECRET`.',
+  },
+  webhookSecretOverlapMs: {
+    name: 'WEBHOOK_SECRET_OVERLAP',
+    kind: duration({ min: 0, max: 30 * 24 * hourMs }),
+    default: 24 * hourMs,
+    summary: 'How long events are signed with the secret before the present one, too.',
+  },
+  webhookQueueSize: {
+    name: 'WEBHOOK_QUEUE_SIZE',
+    kind: integer({ min: 1, max: 100_000 }),
+    default: 1000,
+    summary: 'Events that may wait for each URL; what exceeds it is dropped and counted.',
+  },
+  webhookTimeoutMs: {
+    name: 'WEBHOOK_TIMEOUT',
+    kind: duration({ min: 100, max: 10 * minuteMs }),
+    default: 10_000,
+    summary: 'Bounds one attempt to post an event.',
+  },
+} as const satisfies SettingsTable;
+
+const api = {
+  apiHost: {
+    name: 'API_HOST',
+    kind: bindHost(),
+    default: '0.0.0.0',
+    summary: 'Address of the listener for `/v1/webhooks/default/secret`.',
+  },
+  apiPort: {
+    name: 'API_PORT',
+    kind: port({ min: 0 }),
+    default: 19_001,
+    summary: 'Port of the listener for `/v1/webhooks/default/secret`; 0 takes any free one.',
+  },
+  apiTlsCert: {
+    name: 'API_TLS_CERT',
+    kind: text(),
+    default: '',
+    summary:
+      'File with the certificate chain (PEM) of that listener, read again when it changes; empty: no TLS.',
+  },
+  apiTlsKey: {
+    name: 'API_TLS_KEY',
+    kind: text(),
+    default: '',
+    summary: 'File with the key (PEM) of `API_TLS_CERT`.',
+  },
+  apiToken: {
+    name: 'API_TOKEN',
+    kind: text(),
+    default: '',
+    secret: true,
+    summary: 'Token that callers of that listener show; it opens only with one.',
+  },
+  apiTokenFile: {
+    name: 'API_TOKEN_FILE',
+    kind: text(),
+    default: '',
+    summary: 'File with the token, read again when it changes; instead of `API_TOKEN`.',
+  },
+} as const satisfies SettingsTable;
+
+const operations = {
+  httpHost: {
+    name: 'HOST',
+    kind: bindHost(),
+    default: '0.0.0.0',
+    summary: 'Address of the listener for operators (`/healthz`, `/readyz`, `/metrics`, `/snapshot`).',
+  },
+  httpPort: {
+    name: 'PORT',
+    kind: port({ min: 0 }),
+    default: 19_000,
+    summary: 'Port of the listener for operators; 0 takes any free one.',
+  },
+  logLevel: {
+    name: 'LOG_LEVEL',
+    kind: choice({ values: logLevels }),
+    default: 'info',
+    summary: 'Lines below this level are not written. Logs go to standard error.',
+  },
+  logFormat: {
+    name: 'LOG_FORMAT',
+    kind: choice({ values: logFormats, synonyms: { '': 'text' } }),
+    default: 'text',
+    summary:
+      '`text` writes `time="..." level=... msg="..."`, `json` one object a line with `@message`, `@timestamp` and `level`.',
+  },
+  shutdownDrainDelayMs: {
+    name: 'SHUTDOWN_DRAIN_DELAY',
+    kind: duration({ min: 0, max: hourMs }),
+    default: 0,
+    summary: 'How long the control plane goes on serving, no longer ready, after a signal to end.',
+  },
+} as const satisfies SettingsTable;
+
+/** The table in the order of the documentation. */
+export const controlPlaneSettingGroups: readonly { title: string; settings: SettingsTable }[] = [
+  { title: 'Source', settings: source },
+  { title: 'Decisions', settings: decisions },
+  { title: 'Limiters', settings: xds },
+  { title: 'Replicas and status', settings: replicas },
+  { title: 'Webhooks', settings: webhooks },
+  { title: 'Secret lookup', settings: api },
+  { title: 'Operations', settings: operations },
+];
+
+const table = { ...source, ...decisions, ...xds, ...replicas, ...webhooks, ...api, ...operations };
+
+export type ControlPlaneSettings = SettingsOf<typeof table>;
+
+/** Values that were refused by themselves are missing. */
+type ReadSettings = Partial<ControlPlaneSettings>;
+
+const schema: SettingsSchema<typeof table> = {
+  table,
+  aliases: { prefixes: [], names: {} },
+  ownPrefixes: [
+    'API_TLS_',
+    'API_TOKEN_',
+    'DOMAIN_OWNERS_',
+    'LABEL_SELECTOR_',
+    'LEASE_',
+    'MANIFESTS_',
+    'MERGE_DOMAIN_',
+    'REPLICA_LEASE_',
+    'STATUS_WRITES_',
+    'WATCH_NAMESPACES_',
+    'WEBHOOK_',
+    'XDS_',
+  ],
+  unsafeToIgnore: ['XDS_TLS_CACERT', 'XDS_TLS_CLIENT_CA', 'API_TLS_CLIENT_CACERT'],
+  check: (settings) => [
+    ...sourceProblems(settings),
+    ...ownerProblems(settings),
+    ...tlsProblems(settings),
+    ...leaseProblems(settings),
+    ...secretProblems(settings),
+  ],
+};
+
+/** All errors at once, without the value of any secret. */
+export function parseControlPlaneSettings(env: Environment): SettingsResult<typeof table> {
+  return readSettings(schema, env);
+}
+
+function sourceProblems(settings: ReadSettings): SettingsError[] {
+  const { source: kind, manifestsDirectory, watchNamespaces, labelSelector: selector } = settings;
+  if (kind === undefined) return [];
+  const isDirectory = kind === 'DIRECTORY';
+  return problems([
+    [isDirectory && manifestsDirectory === '', 'MANIFESTS_DIRECTORY', 'is needed with SOURCE=DIRECTORY'],
+    [
+      !isDirectory && isSet(manifestsDirectory),
+      'MANIFESTS_DIRECTORY',
+      'is read with SOURCE=DIRECTORY only: set that as well, or remove it',
+    ],
+    [
+      isDirectory && (watchNamespaces?.length ?? 0) > 0,
+      'WATCH_NAMESPACES',
+      'has no effect with SOURCE=DIRECTORY: remove it',
+    ],
+    [isDirectory && isSet(selector), 'LABEL_SELECTOR', 'has no effect with SOURCE=DIRECTORY: remove it'],
+  ]);
+}
+
+function ownerProblems({ domainOwners }: ReadSettings): SettingsError[] {
+  const parsed = parseDomainOwners(domainOwners ?? '');
+  return parsed.ok ? [] : problems(parsed.errors.map((error) => [true, 'DOMAIN_OWNERS', error]));
+}
+
+function tlsProblems(settings: ReadSettings): SettingsError[] {
+  const { xdsTlsCert, xdsTlsKey, xdsTlsClientCacert, xdsClientFleets, apiTlsCert, apiTlsKey } = settings;
+  return problems([
+    [isSet(xdsTlsCert) && xdsTlsKey === '', 'XDS_TLS_KEY', 'is needed with XDS_TLS_CERT'],
+    [isSet(xdsTlsKey) && xdsTlsCert === '', 'XDS_TLS_CERT', 'is needed with XDS_TLS_KEY'],
+    [isSet(xdsTlsClientCacert) && xdsTlsCert === '', 'XDS_TLS_CERT', 'is needed with XDS_TLS_CLIENT_CACERT'],
+    [
+      (xdsClientFleets?.size ?? 0) > 0 && xdsTlsClientCacert === '',
+      'XDS_TLS_CLIENT_CACERT',
+      'is needed with XDS_CLIENT_FLEETS: without it limiters show no certificate',
+    ],
+    [isSet(apiTlsCert) && apiTlsKey === '', 'API_TLS_KEY', 'is needed with API_TLS_CERT'],
+    [isSet(apiTlsKey) && apiTlsCert === '', 'API_TLS_CERT', 'is needed with API_TLS_KEY'],
+  ]);
+}
+
+function leaseProblems(settings: ReadSettings): SettingsError[] {
+  const { leaseDurationMs, leaseRenewDeadlineMs, leaseRetryPeriodMs } = settings;
+  return problems([
+    [
+      isAtLeast(leaseRenewDeadlineMs, leaseDurationMs),
+      'LEASE_RENEW_DEADLINE',
+      `${goDuration(leaseRenewDeadlineMs)} must be less than LEASE_DURATION, ${goDuration(leaseDurationMs)}: else two replicas could lead`,
+    ],
+    [
+      isAtLeast(leaseRetryPeriodMs, leaseRenewDeadlineMs),
+      'LEASE_RETRY_PERIOD',
+      `${goDuration(leaseRetryPeriodMs)} must be less than LEASE_RENEW_DEADLINE, ${goDuration(leaseRenewDeadlineMs)}: else one failed attempt ends the lead`,
+    ],
+  ]);
+}
+
+function secretProblems(settings: ReadSettings): SettingsError[] {
+  const { webhookUrls = [], webhookSecret, webhookSecretFile, apiToken, apiTokenFile } = settings;
+  const secretProblem = isSet(webhookSecret) ? signingSecretProblem(webhookSecret) : undefined;
+  const badUrls = webhookUrls.flatMap((url, index): Check[] => {
+    const problem = webhookUrlProblem(url);
+    return problem === undefined ? [] : [[true, 'WEBHOOK_URLS', `item ${index + 1} ${problem}`]];
+  });
+  return problems([
+    ...badUrls,
+    [secretProblem !== undefined, 'WEBHOOK_SECRET', secretProblem ?? ''],
+    [
+      isSet(webhookSecret) && isSet(webhookSecretFile),
+      'WEBHOOK_SECRET_FILE',
+      'is set together with WEBHOOK_SECRET: keep one of them',
+    ],
+    [
+      webhookUrls.length > 0 && webhookSecret === '' && webhookSecretFile === '',
+      'WEBHOOK_SECRET_FILE',
+      'is needed with WEBHOOK_URLS, or WEBHOOK_SECRET is: events are never posted unsigned',
+    ],
+    [
+      isSet(apiToken) && isSet(apiTokenFile),
+      'API_TOKEN_FILE',
+      'is set together with API_TOKEN: keep one of them',
+    ],
+  ]);
+}
+
+type Check = readonly [isWrong: boolean, variable: string, problem: string];
+
+function problems(checks: readonly Check[]): SettingsError[] {
+  return checks
+    .filter(([isWrong]) => isWrong)
+    .map(([, variable, problem]) => ({ variable, message: `${variable}: ${problem}` }));
+}
+
+function isSet(value: string | undefined): value is string {
+  return value !== undefined && value !== '';
+}
+
+function isAtLeast(value: number | undefined, bound: number | undefined): boolean {
+  return value !== undefined && bound !== undefined && value >= bound;
+}
+
+function goDuration(ms: number | undefined): string {
+  return formatGoDuration(ms ?? 0);
+}
+
+function certificateName(): SettingKind<string> {
+  return {
+    expected: 'a DNS name, URI or common name of a certificate',
+    brief: 'certificate name',
+    schema: z.string().min(1),
+    format: (value) => value,
+  };
+}

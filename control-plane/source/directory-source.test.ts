@@ -1,0 +1,254 @@
+import { execFileSync } from 'node:child_process';
+import { mkdirSync, renameSync, rmSync, symlinkSync, unlinkSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { systemClock } from '../../process/clock.ts';
+import { systemTimers } from '../../process/timers.ts';
+import { eventually } from '../../test/support/eventually.ts';
+import { temporaryFolder } from '../../test/support/temporary-folder.ts';
+import type { ConfigStatus } from '../model/config-status.ts';
+import { DirectorySource, DirectorySourceError } from './directory-source.ts';
+
+let folder: string;
+let source: DirectorySource | undefined;
+/** What the listener was told, `changed` apart. */
+let told: string[];
+let changes: number;
+
+beforeEach(() => {
+  folder = join(temporaryFolder(), 'manifests');
+  mkdirSync(folder);
+  told = [];
+  changes = 0;
+});
+afterEach(() => source?.close());
+
+function manifest(name: string, domain = name, namespace?: string): string {
+  const place = namespace === undefined ? '' : `, namespace: ${namespace}`;
+  return `apiVersion: ratelimit.weir.dev/v1alpha1
+kind: RateLimitConfig
+metadata: { name: ${name}${place} }
+spec: { domain: ${domain} }
+`;
+}
+
+const write = (file: string, ...manifests: string[]) =>
+  writeFileSync(join(folder, file), manifests.join('---\n'));
+
+async function start(limits: { maxBytes?: number } = {}): Promise<DirectorySource> {
+  source = new DirectorySource({
+    folder,
+    clock: systemClock,
+    timers: systemTimers,
+    limits: { quietMs: 5, checkIntervalMs: 10, ...limits },
+  });
+  await source.start({
+    listed: () => told.push('listed'),
+    changed: () => changes++,
+    unreachable: (reason) => told.push(`unreachable: ${reason}`),
+    reachable: () => told.push('reachable'),
+    skipped: (object, reason) => told.push(`skipped ${object}: ${reason}`),
+    problem: (place, text) => told.push(`${place}: ${text}`),
+  });
+  return source;
+}
+
+/** `namespace/name: domain, generation`, by name. */
+function objects(): string[] {
+  return (source?.objects() ?? [])
+    .map(({ namespace, name, generation, spec }) => {
+      return `${namespace}/${name}: ${(spec as { domain: string }).domain}, ${generation}`;
+    })
+    .sort();
+}
+
+const objectsAre = (...expected: string[]) =>
+  eventually(() => expect(objects()).toEqual(expected), { intervalMs: 5 });
+const toldIs = (...expected: string[]) =>
+  eventually(() => expect(told.slice(1)).toEqual(expected), { intervalMs: 5 });
+const uidOf = (name: string) => source?.objects().find((object) => object.name === name)?.uid;
+
+describe('DirectorySource', () => {
+  it('reads all manifests before it is listed', async () => {
+    write('a.yaml', manifest('one'), manifest('two', 'second', 'team'));
+    write('b.yml', manifest('three'));
+    write(
+      'c.json',
+      JSON.stringify({
+        apiVersion: 'ratelimit.weir.dev/v1alpha1',
+        kind: 'RateLimitConfig',
+        metadata: { name: 'four' },
+        spec: { domain: 'fourth' },
+      }),
+    );
+    write('notes.txt', 'not a manifest');
+    write('.hidden.yaml', manifest('hidden'));
+    write('other.yaml', 'apiVersion: v1\nkind: Namespace\nmetadata: { name: team }\n');
+    mkdirSync(join(folder, 'folder.yaml'));
+    await start();
+    expect(told).toEqual(['listed']);
+    expect(objects()).toEqual([
+      'default/four: fourth, 1',
+      'default/one: one, 1',
+      'default/three: three, 1',
+      'team/two: second, 1',
+    ]);
+    expect(source?.objects()[0]).toMatchObject({ createdMs: 0, status: undefined });
+  });
+
+  it('follows changes: a generation grows with the spec, other values stay', async () => {
+    write('a.yaml', manifest('one'));
+    write('b.yaml', manifest('two'));
+    await start();
+    const [uid, two] = [uidOf('one'), source?.objects()[1]];
+    write('a.yaml', manifest('one', 'changed'));
+    await objectsAre('default/one: changed, 2', 'default/two: two, 1');
+    expect(uidOf('one')).toBe(uid);
+    expect(source?.objects()[1]).toBe(two);
+    expect(changes).toBeGreaterThan(0);
+  });
+
+  it('gives an object that comes back another uid, and the same ones at each start', async () => {
+    write('a.yaml', manifest('one'));
+    await start();
+    const uid = uidOf('one');
+    unlinkSync(join(folder, 'a.yaml'));
+    await objectsAre();
+    write('b.yaml', manifest('one'));
+    await objectsAre('default/one: one, 1');
+    expect(uidOf('one')).not.toBe(uid);
+    await source?.close();
+    await start();
+    expect(uidOf('one')).toBe(uid);
+  });
+
+  it('keeps what a file said that cannot be parsed any more, and says where it is wrong, once', async () => {
+    write('a.yaml', manifest('one'));
+    write('b.yaml', manifest('two'));
+    await start();
+    write('a.yaml', 'spec: [');
+    write('b.yaml', manifest('two', 'changed'));
+    await objectsAre('default/one: one, 1', 'default/two: changed, 2');
+    await eventually(() => expect(told.length).toBe(2));
+    expect(told[1]).toMatch(/^a\.yaml:1:\d+: /);
+    write('b.yaml', manifest('two', 'again'));
+    await objectsAre('default/one: one, 1', 'default/two: again, 3');
+    write('a.yaml', manifest('one', 'repaired'));
+    await objectsAre('default/one: repaired, 2', 'default/two: again, 3');
+    expect(told.length).toBe(2);
+  });
+
+  it('takes what can be read of a file with a bad document', async () => {
+    write('a.yaml', manifest('one'), manifest('two'));
+    await start();
+    write('a.yaml', manifest('one', 'changed'), 'kind: RateLimitConfig\n', manifest('three'));
+    await objectsAre('default/one: changed, 2', 'default/three: three, 1', 'default/two: two, 1');
+    await toldIs('a.yaml:6:1: apiVersion: is required');
+  });
+
+  it('takes the first of two manifests of one object, and tells the other once', async () => {
+    write('b.yaml', manifest('one', 'of-b'));
+    write('a.yaml', manifest('one', 'of-a'), manifest('two'), manifest('two', 'again'));
+    await start();
+    expect(objects()).toEqual(['default/one: of-a, 1', 'default/two: two, 1']);
+    expect(told).toEqual([
+      'a.yaml:11: default/two is already defined at a.yaml:6; this one is left out',
+      'b.yaml:1: default/one is already defined at a.yaml:1; this one is left out',
+      'listed',
+    ]);
+    told = ['listed'];
+    write('c.yaml', manifest('three'));
+    await objectsAre('default/one: of-a, 1', 'default/three: three, 1', 'default/two: two, 1');
+    unlinkSync(join(folder, 'a.yaml'));
+    await objectsAre('default/one: of-b, 2', 'default/three: three, 1');
+    expect(told).toEqual(['listed']);
+  });
+
+  it('follows the swap of a Kubernetes volume', async () => {
+    const version = (name: string, domain: string) => {
+      mkdirSync(join(folder, name));
+      writeFileSync(join(folder, name, 'a.yaml'), manifest('one', domain));
+    };
+    version('..1', 'old');
+    symlinkSync('..1', join(folder, '..data'));
+    symlinkSync('..data/a.yaml', join(folder, 'a.yaml'));
+    await start();
+    expect(objects()).toEqual(['default/one: old, 1']);
+    version('..2', 'new');
+    symlinkSync('..2', join(folder, '..data_tmp'));
+    renameSync(join(folder, '..data_tmp'), join(folder, '..data'));
+    rmSync(join(folder, '..1'), { recursive: true });
+    await objectsAre('default/one: new, 2');
+    expect(told).toEqual(['listed']);
+  });
+
+  it('keeps everything while the folder is gone, and goes on with its successor', async () => {
+    write('a.yaml', manifest('one'));
+    await start();
+    renameSync(folder, `${folder}.old`);
+    await eventually(() => expect(told.some((line) => line.startsWith('unreachable: '))).toBe(true));
+    expect(told.at(1)).toBe(`unreachable: unable to watch file (${folder}): no such file or directory`);
+    expect(objects()).toEqual(['default/one: one, 1']);
+    mkdirSync(folder);
+    write('a.yaml', manifest('one', 'back'));
+    await objectsAre('default/one: back, 2');
+    expect(told).toContain('reachable');
+  });
+
+  it('keeps what files said that cannot be read', async () => {
+    write('a.yaml', manifest('one'));
+    write('b.yaml', manifest('two'));
+    await start({ maxBytes: 400 });
+    rmSync(join(folder, 'a.yaml'));
+    symlinkSync('nowhere', join(folder, 'a.yaml'));
+    write('b.yaml', `${manifest('two', 'changed')}#${'x'.repeat(400)}`);
+    await toldIs(
+      'a.yaml: it leads to no file',
+      'b.yaml: the manifests up to this one hold more than 400 bytes',
+    );
+    expect(objects()).toEqual(['default/one: one, 1', 'default/two: two, 1']);
+  });
+
+  it('passes over a pipe instead of waiting for its writer', async () => {
+    execFileSync('mkfifo', [join(folder, 'a.yaml')]);
+    await start();
+    expect(told).toEqual(['a.yaml: not a regular file', 'listed']);
+  });
+
+  it('gives statuses back while their object is there', async () => {
+    write('a.yaml', manifest('one'));
+    await start();
+    const uid = uidOf('one') as string;
+    const status: ConfigStatus = { observedGeneration: 1, conditions: [] };
+    source?.setStatus(uid, status);
+    source?.setStatus(uid, { ...status });
+    source?.setStatus('other', status);
+    expect(changes).toBe(1);
+    expect(source?.objects()[0]).toMatchObject({ generation: 1, status });
+    write('a.yaml', manifest('one', 'changed'));
+    await objectsAre('default/one: changed, 2');
+    expect(source?.objects()[0]?.status).toEqual(status);
+  });
+
+  it('says nothing of a change that changes nothing', async () => {
+    write('a.yaml', manifest('one'));
+    await start();
+    write('a.yaml', `# A comment.\n${manifest('one')}`);
+    write('bad.yaml', 'kind: RateLimitConfig\n');
+    await toldIs('bad.yaml:1:1: apiVersion: is required');
+    expect(changes).toBe(0);
+  });
+
+  it('refuses a folder that is not there, and a file', async () => {
+    const file = join(folder, 'a.yaml');
+    write('a.yaml', manifest('one'));
+    folder = file;
+    await expect(start()).rejects.toThrow(
+      new DirectorySourceError(`the folder of manifests ${file}: not a directory`),
+    );
+    folder = join(file, '..', 'missing');
+    await expect(start()).rejects.toThrow(
+      new DirectorySourceError(`the folder of manifests ${folder}: no such file or directory`),
+    );
+  });
+});

@@ -1,0 +1,154 @@
+import { stat } from 'node:fs/promises';
+import type { Clock } from '../../process/clock.ts';
+import { DirectoryWatch } from '../../process/files/directory-watch.ts';
+import { ReloadSchedule } from '../../process/files/reload-schedule.ts';
+import { isSystemError, systemErrorReason } from '../../process/system-error.ts';
+import type { Timers } from '../../process/timers.ts';
+import type { ConfigObject } from '../model/config-object.ts';
+import type { ConfigStatus } from '../model/config-status.ts';
+import { ManifestFiles } from './manifest-files.ts';
+import { ManifestFolderError, readManifestFolder } from './manifest-folder.ts';
+import { ManifestObjects } from './manifest-objects.ts';
+import type { ObjectSource, SourceListener } from './object-source.ts';
+
+export interface DirectorySourceOptions {
+  /** Holds the manifests; folders in it are not looked into, as with `kubectl apply -f`. */
+  folder: string;
+  clock: Clock;
+  timers: Timers;
+  limits?: Partial<DirectorySourceLimits>;
+}
+
+/** Bounds and waits we chose ourselves. */
+export interface DirectorySourceLimits {
+  /** A burst of changes ends when nothing changed for so long. */
+  quietMs: number;
+  /** So late at most the folder is read after a change, however long the burst. */
+  maxDelayMs: number;
+  /** How often the folder's path is checked to still lead to the folder watched. */
+  checkIntervalMs: number;
+  /** Of all manifests together. */
+  maxBytes: number;
+}
+
+export const defaultDirectorySourceLimits: Readonly<DirectorySourceLimits> = {
+  quietMs: 50,
+  maxDelayMs: 500,
+  checkIntervalMs: 1_000,
+  maxBytes: 64 * 1024 * 1024,
+};
+
+/** The folder of manifests is not there, or cannot be watched or read. */
+export class DirectorySourceError extends Error {
+  override readonly name = 'DirectorySourceError';
+}
+
+/** RateLimitConfigs from a folder of manifests, read anew whenever they change. Statuses are kept in memory. */
+export class DirectorySource implements ObjectSource {
+  readonly #options: DirectorySourceOptions;
+  readonly #limits: DirectorySourceLimits;
+  readonly #schedule: ReloadSchedule;
+  readonly #files = new ManifestFiles();
+  readonly #objects = new ManifestObjects();
+  #listener: SourceListener | undefined;
+  #watch: DirectoryWatch | undefined;
+  #callOffReading: (() => void) | undefined;
+  #reading: Promise<void> | undefined;
+  #isClosed = false;
+  /** Why the last reading failed as a whole. */
+  #failure: string | undefined;
+
+  constructor(options: DirectorySourceOptions) {
+    this.#options = options;
+    this.#limits = { ...defaultDirectorySourceLimits, ...options.limits };
+    this.#schedule = new ReloadSchedule(this.#limits);
+  }
+
+  /** Watches before it reads, so that no change falls between. Rejects with a DirectorySourceError. */
+  async start(listener: SourceListener): Promise<void> {
+    const { folder, timers } = this.#options;
+    this.#watch = new DirectoryWatch({
+      directory: folder,
+      timers,
+      checkIntervalMs: this.#limits.checkIntervalMs,
+      listener: {
+        changed: () => this.#onEvent(),
+        lost: (reason) => listener.unreachable(reason),
+        found: () => listener.reachable(),
+      },
+    });
+    try {
+      if (!(await stat(folder)).isDirectory()) throw new ManifestFolderError('not a directory');
+      this.#watch.start();
+      this.#schedule.started();
+      await this.#read(listener);
+    } catch (error) {
+      this.#watch.close();
+      if (!isSystemError(error) && !(error instanceof ManifestFolderError)) throw error;
+      const reason = systemErrorReason(error);
+      throw new DirectorySourceError(`the folder of manifests ${folder}: ${reason}`, { cause: error });
+    }
+    if (this.#isClosed) return;
+    this.#listener = listener;
+    listener.listed();
+    this.#schedule.ended();
+    this.#setTimer();
+  }
+
+  objects(): readonly ConfigObject[] {
+    return this.#objects.objects;
+  }
+
+  /** Kept until the object is gone; `objects` gives it back. */
+  setStatus(uid: string, status: ConfigStatus): void {
+    if (this.#objects.setStatus(uid, status)) this.#listener?.changed();
+  }
+
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    this.#watch?.close();
+    this.#callOffReading?.();
+    await this.#reading;
+  }
+
+  #onEvent(): void {
+    this.#schedule.changed(this.#options.clock.monotonicMs());
+    this.#setTimer();
+  }
+
+  #setTimer(): void {
+    this.#callOffReading?.();
+    const { dueMs } = this.#schedule;
+    if (dueMs === undefined || this.#isClosed) return;
+    const waitMs = Math.max(0, dueMs - this.#options.clock.monotonicMs());
+    this.#callOffReading = this.#options.timers.after(waitMs, () => {
+      this.#reading = this.#readAgain();
+    });
+  }
+
+  async #readAgain(): Promise<void> {
+    const listener = this.#listener as SourceListener;
+    this.#schedule.started();
+    let failure: string | undefined;
+    try {
+      if (await this.#read(listener)) listener.changed();
+    } catch (error) {
+      if (!(error instanceof ManifestFolderError)) throw error;
+      failure = error.message;
+      if (!this.#isClosed && failure !== this.#failure) listener.problem(this.#options.folder, failure);
+    }
+    this.#failure = failure;
+    this.#schedule.ended();
+    this.#setTimer();
+  }
+
+  /** Returns whether the objects changed. */
+  async #read(listener: SourceListener): Promise<boolean> {
+    const files = await readManifestFolder(this.#options.folder, this.#limits.maxBytes);
+    if (this.#isClosed) return false;
+    const problems = this.#files.update(files);
+    const { hasChanged, problems: duplicates } = this.#objects.update(this.#files.manifests);
+    for (const { place, text } of [...problems, ...duplicates]) listener.problem(place, text);
+    return hasChanged;
+  }
+}

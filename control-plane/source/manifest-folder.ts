@@ -1,0 +1,98 @@
+import { constants } from 'node:fs';
+import { open, readdir, readlink, realpath } from 'node:fs/promises';
+import { join } from 'node:path';
+import { isSystemError, systemErrorCode, systemErrorReason } from '../../process/system-error.ts';
+
+/** A file of manifests, or why it cannot be read. */
+export type ManifestFile = { name: string; text: string } | { name: string; unreadable: string };
+
+/** We chose it: swaps come minutes apart, and each of them is followed by a reading of its own. */
+const maxAttempts = 3;
+
+/** A folder that cannot be listed; the message says why, without naming it. */
+export class ManifestFolderError extends Error {
+  override readonly name = 'ManifestFolderError';
+}
+
+/**
+ * Reads the files `*.yaml`, `*.yml` and `*.json` directly in a folder, by name, as one version: a folder behind a link
+ * is followed once, and a swap of a Kubernetes volume's `..data`, or a file that was listed and is gone, begins it
+ * again. Names that begin with a dot are passed over: editors and Kubernetes volumes keep their own there. Files beyond
+ * `maxBytes` in all are unreadable. Rejects with a ManifestFolderError.
+ */
+export async function readManifestFolder(folder: string, maxBytes: number): Promise<ManifestFile[]> {
+  for (let attempt = 1; ; attempt++) {
+    const { files, gone, isSwapped } = await readOnce(folder, maxBytes);
+    if (gone.length === 0 && !isSwapped) return files;
+    if (attempt < maxAttempts) continue;
+    if (isSwapped) throw new ManifestFolderError(`changed while it was read, ${maxAttempts} times in a row`);
+    return [...files, ...gone.map((name) => ({ name, unreadable: 'it leads to no file' }))].sort(byName);
+  }
+}
+
+interface FolderReading {
+  files: ManifestFile[];
+  /** Names that were listed and lead nowhere. */
+  gone: string[];
+  isSwapped: boolean;
+}
+
+async function readOnce(folder: string, maxBytes: number): Promise<FolderReading> {
+  try {
+    const directory = await realpath(folder);
+    const before = await volumeVersion(directory);
+    const names = (await readdir(directory)).filter((name) => /^[^.].*\.(yaml|yml|json)$/.test(name)).sort();
+    const { files, gone } = await readFiles(directory, names, maxBytes);
+    return { files, gone, isSwapped: (await volumeVersion(directory)) !== before };
+  } catch (error) {
+    if (!isSystemError(error)) throw error;
+    throw new ManifestFolderError(systemErrorReason(error), { cause: error });
+  }
+}
+
+/** Where `..data` leads; empty where there is none. */
+function volumeVersion(directory: string): Promise<string> {
+  return readlink(join(directory, '..data')).catch(() => '');
+}
+
+async function readFiles(
+  directory: string,
+  names: readonly string[],
+  maxBytes: number,
+): Promise<Pick<FolderReading, 'files' | 'gone'>> {
+  const files: ManifestFile[] = [];
+  const gone: string[] = [];
+  let bytes = 0;
+  for (const name of names) {
+    const file = await readFile(join(directory, name), maxBytes - bytes);
+    if (file === 'gone') gone.push(name);
+    else if (file === 'too-large') {
+      files.push({ name, unreadable: `the manifests up to this one hold more than ${maxBytes} bytes` });
+    } else if (file !== 'directory') {
+      files.push({ name, ...file });
+      if ('text' in file) bytes += Buffer.byteLength(file.text);
+    }
+  }
+  return { files, gone };
+}
+
+function byName(a: ManifestFile, b: ManifestFile): number {
+  return a.name < b.name ? -1 : 1;
+}
+
+type FileReading = { text: string } | { unreadable: string } | 'directory' | 'gone' | 'too-large';
+
+async function readFile(path: string, maxBytes: number): Promise<FileReading> {
+  try {
+    // Not blocking: a named pipe would be waited for until somebody writes.
+    await using file = await open(path, constants.O_RDONLY | constants.O_NONBLOCK);
+    const stats = await file.stat();
+    if (stats.isDirectory()) return 'directory';
+    if (!stats.isFile()) return { unreadable: 'not a regular file' };
+    if (stats.size > maxBytes) return 'too-large';
+    return { text: await file.readFile('utf8') };
+  } catch (error) {
+    if (!isSystemError(error)) throw error;
+    return systemErrorCode(error) === 'ENOENT' ? 'gone' : { unreadable: systemErrorReason(error) };
+  }
+}

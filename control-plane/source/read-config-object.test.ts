@@ -1,0 +1,43 @@
+import { describe, expect, it } from 'vitest';
+import { readConfigObject } from './read-config-object.ts';
+
+const metadata = {
+  namespace: 'team',
+  name: 'shop',
+  uid: 'u-1',
+  generation: 3,
+  creationTimestamp: '2026-01-01T00:00:01Z',
+};
+
+describe('readConfigObject', () => {
+  it('keeps what is needed, and no annotations', () => {
+    const object = {
+      metadata: { ...metadata, annotations: { large: 'x' }, managedFields: [] },
+      spec: { domain: 'shop' },
+    };
+    expect(readConfigObject(object)).toEqual({
+      item: {
+        namespace: 'team',
+        name: 'shop',
+        uid: 'u-1',
+        generation: 3,
+        createdMs: Date.UTC(2026, 0, 1, 0, 0, 1),
+        spec: { domain: 'shop' },
+        status: undefined,
+      },
+    });
+  });
+
+  it.each(['namespace', 'uid', 'generation'])('cannot read an object without %s', (field) => {
+    const rest = Object.fromEntries(Object.entries(metadata).filter(([name]) => name !== field));
+    expect(readConfigObject({ metadata: rest as typeof metadata })).toEqual({
+      unreadable: `it has no metadata.${field}`,
+    });
+  });
+
+  it('makes do without a readable time of creation', () => {
+    expect(readConfigObject({ metadata: { ...metadata, creationTimestamp: 'today' } })).toMatchObject({
+      item: { createdMs: 0 },
+    });
+  });
+});

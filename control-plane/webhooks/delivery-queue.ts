@@ -1,0 +1,166 @@
+/**
+ * The events that one endpoint has yet to take, oldest first, and when each is tried. Bounded: when it is full, the
+ * oldest event that waits is dropped, because a newer one says more about how things are now.
+ *
+ *            take               delivered, discard
+ *   waiting ──────> in flight ─────────────────────> out
+ *      ^               │
+ *      └───────────────┘ failed: waits on its own account, longer each time
+ *
+ * A failure that is the endpoint's (no connection, 5xx, 429 ...) also pauses the endpoint; until it has taken an event
+ * again only one is tried at a time. A failure that is the event's (400, 404 ...) lets the others pass.
+ *
+ * Pure: times are milliseconds of a clock that never jumps, and the owner sets the timer.
+ */
+import { retryDelayMs } from './retry-delay.ts';
+
+export interface DeliveryQueueOptions {
+  /** Events that may wait, beside those in flight. At least 1. */
+  capacity: number;
+  /** Deliveries at the same time while the endpoint is well. */
+  concurrency: number;
+  /** Older events are dropped. */
+  maxAgeMs: number;
+  random(): number;
+}
+
+export interface DeliveryFailure {
+  /** Whose it is. */
+  side: 'endpoint' | 'event';
+  /** The least wait that the endpoint asked for. */
+  retryAfterMs?: number | undefined;
+}
+
+interface Entry<Message> {
+  message: Message;
+  addedMs: number;
+  attempts: number;
+  dueMs: number;
+  isInFlight: boolean;
+}
+
+/** Ours: how long events that failed with the endpoint wait at most once it is well again. */
+const recoveryMs = 30_000;
+
+export class DeliveryQueue<Message extends { readonly id: string }> {
+  readonly #options: DeliveryQueueOptions;
+  /** In the order in which they came, also while in flight. */
+  readonly #entries = new Map<string, Entry<Message>>();
+  #inFlight = 0;
+  /** Of the endpoint, since it last took an event. */
+  #failures = 0;
+  #pausedUntilMs = Number.NEGATIVE_INFINITY;
+
+  constructor(options: DeliveryQueueOptions) {
+    this.#options = options;
+  }
+
+  /** Waiting or in flight. */
+  get size(): number {
+    return this.#entries.size;
+  }
+
+  get inFlight(): number {
+    return this.#inFlight;
+  }
+
+  /** Returns what had to go. One that is here already, by its id, is not added again. */
+  add(message: Message, nowMs: number): Message[] {
+    if (this.#entries.has(message.id)) return [];
+    const entry = { message, addedMs: nowMs, attempts: 0, dueMs: nowMs, isInFlight: false };
+    this.#entries.set(message.id, entry);
+    return this.#shrink();
+  }
+
+  /** Takes out what is too old, and returns it. */
+  expire(nowMs: number): Message[] {
+    const expired: Message[] = [];
+    for (const { message, addedMs, isInFlight } of this.#entries.values()) {
+      if (nowMs - addedMs <= this.#options.maxAgeMs) break;
+      if (!isInFlight) expired.push(message);
+    }
+    for (const { id } of expired) this.#entries.delete(id);
+    return expired;
+  }
+
+  /** The oldest event that is due, now in flight; undefined when there is none or no delivery may begin. */
+  take(nowMs: number): { message: Message; attempt: number } | undefined {
+    if (!this.#hasSlot() || nowMs < this.#pausedUntilMs) return undefined;
+    for (const entry of this.#entries.values()) {
+      if (entry.isInFlight || entry.dueMs > nowMs) continue;
+      entry.isInFlight = true;
+      entry.attempts += 1;
+      this.#inFlight += 1;
+      return { message: entry.message, attempt: entry.attempts };
+    }
+    return undefined;
+  }
+
+  /** When `take` will have something; undefined when only an addition or the end of a delivery can bring that. */
+  get dueMs(): number | undefined {
+    if (!this.#hasSlot()) return undefined;
+    let earliestMs = Number.POSITIVE_INFINITY;
+    for (const { isInFlight, dueMs } of this.#entries.values()) {
+      if (!isInFlight && dueMs < earliestMs) earliestMs = dueMs;
+    }
+    return earliestMs === Number.POSITIVE_INFINITY ? undefined : Math.max(earliestMs, this.#pausedUntilMs);
+  }
+
+  delivered(id: string, nowMs: number): void {
+    this.discard(id);
+    if (this.#failures === 0) return;
+    this.#failures = 0;
+    for (const entry of this.#entries.values()) entry.dueMs = Math.min(entry.dueMs, nowMs + recoveryMs);
+  }
+
+  /** Returns the wait until the next attempt, and what had to go because others came meanwhile. */
+  failed(id: string, nowMs: number, failure: DeliveryFailure): { retryInMs: number; dropped: Message[] } {
+    const entry = this.#land(id);
+    if (entry === undefined) return { retryInMs: 0, dropped: [] };
+    const { random } = this.#options;
+    const leastMs = failure.retryAfterMs ?? 0;
+    entry.dueMs = nowMs + Math.max(leastMs, retryDelayMs(entry.attempts, random));
+    // What else was in flight when the endpoint failed says nothing new.
+    if (failure.side === 'endpoint' && nowMs >= this.#pausedUntilMs) {
+      this.#failures += 1;
+      this.#pausedUntilMs = nowMs + retryDelayMs(this.#failures, random);
+    }
+    if (failure.side === 'endpoint') this.#pausedUntilMs = Math.max(this.#pausedUntilMs, nowMs + leastMs);
+    const retryInMs = Math.round(Math.max(entry.dueMs, this.#pausedUntilMs) - nowMs);
+    return { retryInMs, dropped: this.#shrink() };
+  }
+
+  /** Takes one event out that was in flight and is not to be tried again. */
+  discard(id: string): void {
+    if (this.#land(id) !== undefined) this.#entries.delete(id);
+  }
+
+  /** Takes out everything that waits. */
+  clear(): Message[] {
+    const waiting = [...this.#entries.values()].filter(({ isInFlight }) => !isInFlight);
+    for (const { message } of waiting) this.#entries.delete(message.id);
+    return waiting.map(({ message }) => message);
+  }
+
+  #hasSlot(): boolean {
+    return this.#inFlight < (this.#failures > 0 ? 1 : this.#options.concurrency);
+  }
+
+  #land(id: string): Entry<Message> | undefined {
+    const entry = this.#entries.get(id);
+    if (entry === undefined || !entry.isInFlight) return undefined;
+    entry.isInFlight = false;
+    this.#inFlight -= 1;
+    return entry;
+  }
+
+  #shrink(): Message[] {
+    const dropped: Message[] = [];
+    for (const { message, isInFlight } of this.#entries.values()) {
+      if (this.#entries.size - this.#inFlight - dropped.length <= this.#options.capacity) break;
+      if (!isInFlight) dropped.push(message);
+    }
+    for (const { id } of dropped) this.#entries.delete(id);
+    return dropped;
+  }
+}

@@ -1,0 +1,161 @@
+import type { Clock } from '../../process/clock.ts';
+import type { Timers } from '../../process/timers.ts';
+import type { DeliveryQueue } from './delivery-queue.ts';
+import type { DropReason, EventName, WebhookListener } from './webhook-listener.ts';
+import type { AttemptResult, WebhookMessage } from './webhook-sender.ts';
+
+export interface QueuedEvent extends WebhookMessage {
+  event: EventName;
+}
+
+export interface EndpointDeliveryOptions {
+  /** The endpoint's masked name. */
+  label: string;
+  queue: DeliveryQueue<QueuedEvent>;
+  sender: { send(message: WebhookMessage): Promise<AttemptResult>; close(): void };
+  clock: Clock;
+  timers: Timers;
+  listener: WebhookListener;
+}
+
+export interface EndpointStatus {
+  /** Masked. */
+  endpoint: string;
+  /** Waiting or in flight. */
+  queued: number;
+  delivered: number;
+  /** Attempts, not events. */
+  failed: number;
+  /** Events that the endpoint will never hear of. */
+  dropped: number;
+  /** Of the newest attempt that failed; undefined once one succeeded. */
+  lastError: string | undefined;
+  /** It answered 410. */
+  isGone: boolean;
+}
+
+/** Delivers what one endpoint's queue holds, at the queue's pace. Endpoints know nothing of each other. */
+export class EndpointDelivery {
+  readonly #options: EndpointDeliveryOptions;
+  #delivered = 0;
+  #failed = 0;
+  #dropped = 0;
+  #lastError: string | undefined;
+  #isGone = false;
+  /** Takes no more events. */
+  #isClosing = false;
+  /** Begins no more deliveries, and tries none again. */
+  #isOver = false;
+  readonly #underWay = new Set<Promise<void>>();
+  #callOff: (() => void) | undefined;
+  /** Set while the end is near: called when nothing is left that can go out now. */
+  #onIdle: (() => void) | undefined;
+
+  constructor(options: EndpointDeliveryOptions) {
+    this.#options = options;
+  }
+
+  get status(): EndpointStatus {
+    return {
+      endpoint: this.#options.label,
+      queued: this.#options.queue.size,
+      delivered: this.#delivered,
+      failed: this.#failed,
+      dropped: this.#dropped,
+      lastError: this.#lastError,
+      isGone: this.#isGone,
+    };
+  }
+
+  add(queued: QueuedEvent): void {
+    if (this.#isGone || this.#isClosing) {
+      this.#drop(this.#isGone ? 'endpoint gone' : 'shutdown', [queued]);
+      return;
+    }
+    this.#drop('queue full', this.#options.queue.add(queued, this.#nowMs()));
+    this.#pump();
+  }
+
+  /** Lets what is due go out, for `graceMs` at most; what is left then is dropped. */
+  async close(graceMs: number): Promise<void> {
+    this.#isClosing = true;
+    const { queue, sender, timers } = this.#options;
+    await new Promise<void>((resolve) => {
+      const callOff = timers.after(graceMs, resolve);
+      this.#onIdle = () => {
+        callOff();
+        resolve();
+      };
+      this.#pump();
+    });
+    this.#callOff?.();
+    this.#isOver = true;
+    this.#drop('shutdown', queue.clear());
+    sender.close();
+    await Promise.all(this.#underWay);
+  }
+
+  #pump(): void {
+    const { queue, timers } = this.#options;
+    this.#callOff?.();
+    this.#callOff = undefined;
+    this.#drop('too old', queue.expire(this.#nowMs()));
+    while (!this.#isOver) {
+      const taken = queue.take(this.#nowMs());
+      if (taken === undefined) break;
+      this.#begin(taken.message, taken.attempt);
+    }
+    const { dueMs } = queue;
+    if (this.#onIdle !== undefined) {
+      if (queue.inFlight === 0) this.#onIdle();
+    } else if (dueMs !== undefined) {
+      this.#callOff = timers.after(Math.max(0, dueMs - this.#nowMs()), () => this.#pump());
+    }
+  }
+
+  #begin(message: QueuedEvent, attempt: number): void {
+    const underWay = this.#options.sender.send(message).then((result) => {
+      this.#underWay.delete(underWay);
+      this.#settle(message, attempt, result);
+      this.#pump();
+    });
+    this.#underWay.add(underWay);
+  }
+
+  #settle(message: QueuedEvent, attempt: number, result: AttemptResult): void {
+    const { label: endpoint, queue, listener } = this.#options;
+    const { id, event } = message;
+    if (result.outcome === 'delivered') {
+      queue.delivered(id, this.#nowMs());
+      this.#delivered += 1;
+      this.#lastError = undefined;
+      listener.delivered({ endpoint, event, attempt });
+      return;
+    }
+    this.#failed += 1;
+    this.#lastError = result.reason;
+    if (result.outcome === 'gone' && !this.#isGone) {
+      this.#isGone = true;
+      listener.endpointGone(endpoint);
+    }
+    if (this.#isGone || this.#isOver || result.outcome === 'gone') {
+      queue.discard(id);
+      this.#drop(this.#isGone ? 'endpoint gone' : 'shutdown', [message, ...queue.clear()]);
+      return;
+    }
+    const { retryInMs, dropped } = queue.failed(id, this.#nowMs(), result);
+    listener.deliveryFailed({ endpoint, event, attempt, reason: result.reason, retryInMs });
+    this.#drop('queue full', dropped);
+  }
+
+  #drop(reason: DropReason, lost: readonly QueuedEvent[]): void {
+    if (lost.length === 0) return;
+    const { label: endpoint, listener } = this.#options;
+    this.#dropped += lost.length;
+    listener.dropped({ endpoint, reason, events: lost.map(({ event }) => event) });
+  }
+
+  #nowMs(): number {
+    return this.#options.clock.monotonicMs();
+  }
+}

@@ -1,0 +1,137 @@
+import { describe, expect, it } from 'vitest';
+import type { Condition, ConfigStatus } from '../model/config-status.ts';
+import { type WebhookEvent, webhookEvents } from './webhook-event.ts';
+
+const object = {
+  namespace: 'shop',
+  name: 'checkout',
+  uid: '2f1c',
+  spec: { domain: 'from-spec', fleet: 'edge' },
+};
+
+function condition(type: Condition['type'], changes: Partial<Condition> = {}): Condition {
+  return {
+    type,
+    status: 'True',
+    reason: 'Valid',
+    message: 'ok',
+    lastTransitionTime: '2026-01-31T12:00:00Z',
+    observedGeneration: 3,
+    ...changes,
+  };
+}
+
+function status(...conditions: Condition[]): ConfigStatus {
+  return { observedGeneration: 3, domain: 'checkout', fleet: 'default', conditions };
+}
+
+function events(
+  previous: ConfigStatus | undefined,
+  next: ConfigStatus,
+  of: Parameters<typeof webhookEvents>[0]['object'] = object,
+): WebhookEvent[] {
+  return webhookEvents({ object: of, previous, next, nowMs: Date.UTC(2026, 0, 31, 12, 0, 1) });
+}
+
+const accepted = condition('Accepted');
+const rejected = condition('Accepted', { status: 'False', reason: 'Invalid' });
+const programmed = condition('Programmed', { reason: 'AllLimiters' });
+const pending = condition('Programmed', { status: 'False', reason: 'Pending' });
+const refused = condition('Programmed', { status: 'False', reason: 'Refused' });
+
+describe('webhookEvents', () => {
+  it.each<[string, ConfigStatus | undefined, ConfigStatus, string[]]>([
+    ['a first acceptance', undefined, status(accepted, pending), ['accepted']],
+    ['a first rejection', undefined, status(rejected), ['rejected']],
+    ['limiters that all have it', status(accepted, pending), status(accepted, programmed), ['programmed']],
+    ['a limiter that refuses', status(accepted, pending), status(accepted, refused), ['refused']],
+    ['two changes at once', undefined, status(accepted, programmed), ['accepted', 'programmed']],
+    [
+      'a newer generation that is accepted as well',
+      status(accepted),
+      status(condition('Accepted', { observedGeneration: 4 })),
+      ['accepted'],
+    ],
+    [
+      'a rejection for another reason',
+      status(rejected),
+      status({ ...rejected, reason: 'DomainConflict' }),
+      ['rejected'],
+    ],
+    ['a return to acceptance', status(rejected), status(accepted), ['accepted']],
+  ])('tells of %s', (_, previous, next, types) => {
+    expect(events(previous, next).map(({ type }) => type)).toEqual(types.map((t) => `ratelimitconfig.${t}`));
+  });
+
+  it.each<[string, ConfigStatus | undefined, ConfigStatus]>([
+    ['nothing that changed', status(accepted, programmed), status(accepted, programmed)],
+    ['other words of a message', status(accepted), status({ ...accepted, message: 'fine' })],
+    ['limiters that are missing', status(accepted, programmed), status(accepted, pending)],
+    ['Ready, which says nothing new', undefined, status(condition('Ready'))],
+  ])('says nothing of %s', (_, previous, next) => {
+    expect(events(previous, next)).toEqual([]);
+  });
+
+  it('carries what a receiver needs to know', () => {
+    const next: ConfigStatus = {
+      ...status(refused),
+      servedGeneration: 3,
+      servedVersion: '00c0ffee00c0ffee',
+      limiters: { inForce: 2, refused: 1, total: 3, summary: '2/3' },
+    };
+    expect(events(undefined, next)).toEqual([
+      {
+        id: expect.stringMatching(/^msg_[0-9a-f]{32}$/),
+        type: 'ratelimitconfig.refused',
+        timestamp: '2026-01-31T12:00:01.000Z',
+        data: {
+          namespace: 'shop',
+          name: 'checkout',
+          uid: '2f1c',
+          generation: 3,
+          domain: 'checkout',
+          fleet: 'default',
+          condition: {
+            type: 'Programmed',
+            status: 'False',
+            reason: 'Refused',
+            message: 'ok',
+            lastTransitionTime: '2026-01-31T12:00:00Z',
+          },
+          servedGeneration: 3,
+          servedVersion: '00c0ffee00c0ffee',
+          limiters: { inForce: 2, refused: 1, total: 3 },
+        },
+      },
+    ]);
+  });
+
+  it('takes domain and fleet from a spec that was never accepted', () => {
+    const { domain: _d, fleet: _f, ...never } = status(rejected);
+    expect(events(undefined, never)[0]?.data).toMatchObject({ domain: 'from-spec', fleet: 'edge' });
+    const odd = events(undefined, never, { ...object, spec: { domain: 7 } })[0]?.data;
+    expect(odd).toMatchObject({ domain: null, fleet: null });
+  });
+
+  it('shortens a message that would make the event too large', () => {
+    const [event] = events(undefined, status({ ...rejected, message: 'x'.repeat(32_768) }));
+    expect(event?.data.condition.message).toBe(`${'x'.repeat(8_192)}...`);
+  });
+
+  it('gives the same event the same id, whoever tells of it and when', () => {
+    const [one] = events(status(rejected), status(accepted));
+    const [other] = webhookEvents({ object, previous: undefined, next: status(accepted), nowMs: 0 });
+    expect(one?.id).toBe(other?.id);
+  });
+
+  it.each<[string, Condition, string]>([
+    ['generation', { ...accepted, observedGeneration: 4 }, '2f1c'],
+    ['transition', { ...accepted, lastTransitionTime: '2026-01-31T12:00:01Z' }, '2f1c'],
+    ['reason', { ...accepted, reason: 'Other' }, '2f1c'],
+    ['object', accepted, '2f1d'],
+  ])('gives another %s another id', (_, changed, uid) => {
+    const [one] = events(undefined, status(accepted));
+    const [other] = events(undefined, status(changed), { ...object, uid });
+    expect(other?.id).not.toBe(one?.id);
+  });
+});

@@ -1,0 +1,121 @@
+/**
+ * What receivers are told, as a function of an object's status: an event is new when the status before did not have it.
+ * So the id of an event is the same whoever sends it, and however often.
+ */
+import { createHash } from 'node:crypto';
+import type { ConfigObject } from '../model/config-object.ts';
+import { type Condition, type ConfigStatus, findCondition } from '../model/config-status.ts';
+
+export type WebhookEventType =
+  | 'ratelimitconfig.accepted'
+  | 'ratelimitconfig.rejected'
+  | 'ratelimitconfig.programmed'
+  | 'ratelimitconfig.refused';
+
+export interface WebhookEvent {
+  /** Header `webhook-id`: follows from uid, generation, condition and its transition. */
+  id: string;
+  type: WebhookEventType;
+  /** RFC 3339: when the change was seen. */
+  timestamp: string;
+  data: WebhookEventData;
+}
+
+export interface WebhookEventData {
+  namespace: string;
+  name: string;
+  uid: string;
+  /** The generation that the condition speaks of. */
+  generation: number;
+  /** What the object was last accepted for, else what its spec says; null when that cannot be read. */
+  domain: string | null;
+  fleet: string | null;
+  condition: Omit<Condition, 'observedGeneration'>;
+  /** Null while nothing is served for the object. */
+  servedGeneration: number | null;
+  servedVersion: string | null;
+  limiters: { inForce: number; refused: number; total: number } | null;
+}
+
+export interface StatusChange {
+  object: Pick<ConfigObject, 'namespace' | 'name' | 'uid' | 'spec'>;
+  /** Undefined before the first status. */
+  previous: ConfigStatus | undefined;
+  next: ConfigStatus;
+  nowMs: number;
+}
+
+/** Ours: keeps an event below the 20 kB that the Standard Webhooks recommend; the status has the whole message. */
+const longestMessage = 8_192;
+/** Ours: longer names in a spec that was never accepted are not worth repeating. */
+const longestName = 1_024;
+
+/** What a change of status tells receivers; empty when nothing that they hear of has changed. */
+export function webhookEvents({ object, previous, next, nowMs }: StatusChange): WebhookEvent[] {
+  const known = new Set(toldConditions(previous).map(({ condition }) => eventId(object.uid, condition)));
+  return toldConditions(next)
+    .map(({ type, condition }) => ({
+      id: eventId(object.uid, condition),
+      type,
+      timestamp: new Date(nowMs).toISOString(),
+      data: eventData(object, next, condition),
+    }))
+    .filter(({ id }) => !known.has(id));
+}
+
+function toldConditions(
+  status: ConfigStatus | undefined,
+): { type: WebhookEventType; condition: Condition }[] {
+  const told: { type: WebhookEventType; condition: Condition }[] = [];
+  const accepted = findCondition(status, 'Accepted');
+  if (accepted?.status === 'True') told.push({ type: 'ratelimitconfig.accepted', condition: accepted });
+  if (accepted?.status === 'False') told.push({ type: 'ratelimitconfig.rejected', condition: accepted });
+  const programmed = findCondition(status, 'Programmed');
+  if (programmed?.status === 'True') told.push({ type: 'ratelimitconfig.programmed', condition: programmed });
+  if (programmed?.status === 'False' && programmed.reason === 'Refused') {
+    told.push({ type: 'ratelimitconfig.refused', condition: programmed });
+  }
+  return told;
+}
+
+/** Without the message: its words may change while the condition stays. Without full stops: they part what is signed. */
+function eventId(uid: string, condition: Condition): string {
+  const { observedGeneration, type, status, reason, lastTransitionTime } = condition;
+  const parts = JSON.stringify([uid, observedGeneration, type, status, reason, lastTransitionTime]);
+  return `msg_${createHash('sha256').update(parts).digest('hex').slice(0, 32)}`;
+}
+
+function eventData(
+  object: StatusChange['object'],
+  status: ConfigStatus,
+  condition: Condition,
+): WebhookEventData {
+  const { type, reason, message, lastTransitionTime, observedGeneration } = condition;
+  return {
+    namespace: object.namespace,
+    name: object.name,
+    uid: object.uid,
+    generation: observedGeneration,
+    domain: status.domain ?? namedInSpec(object.spec, 'domain') ?? null,
+    fleet: status.fleet ?? namedInSpec(object.spec, 'fleet') ?? null,
+    condition: { type, status: condition.status, reason, message: shortened(message), lastTransitionTime },
+    servedGeneration: status.servedGeneration ?? null,
+    servedVersion: status.servedVersion ?? null,
+    limiters: limiterCounts(status),
+  };
+}
+
+function limiterCounts({ limiters }: ConfigStatus): WebhookEventData['limiters'] {
+  if (limiters === undefined) return null;
+  return { inForce: limiters.inForce, refused: limiters.refused, total: limiters.total };
+}
+
+function namedInSpec(spec: unknown, field: 'domain' | 'fleet'): string | undefined {
+  if (typeof spec !== 'object' || spec === null) return undefined;
+  const value: unknown = (spec as Record<string, unknown>)[field];
+  return typeof value === 'string' && value.length <= longestName ? value : undefined;
+}
+
+function shortened(message: string): string {
+  return message.length <= longestMessage ? message : `${message.slice(0, longestMessage).toWellFormed()}...`;
+}

@@ -1,0 +1,127 @@
+/** Posts one event to one endpoint, signed as the Standard Webhooks say, and says what came of it. */
+import { Webhook } from 'standardwebhooks';
+import type { Clock } from '../../process/clock.ts';
+import { systemErrorReason } from '../../process/system-error.ts';
+import type { DeliveryFailure } from './delivery-queue.ts';
+import type { WebhookEndpoint } from './endpoint-url.ts';
+import { parseRetryAfterMs } from './retry-delay.ts';
+
+export interface WebhookMessage {
+  /** Header `webhook-id`. */
+  id: string;
+  /** JSON, the same for every endpoint and attempt. */
+  body: string;
+}
+
+export interface WebhookSenderOptions {
+  endpoint: WebhookEndpoint;
+  /** Asked at every attempt; all of them sign. */
+  secrets(): readonly string[];
+  /** From the start of the connection to the end of the answer. */
+  timeoutMs: number;
+  userAgent: string;
+  clock: Clock;
+}
+
+/** `gone`: the endpoint wants no more events (410), as the Standard Webhooks have it. */
+export type AttemptResult =
+  | { outcome: 'delivered' }
+  | { outcome: 'gone'; reason: string }
+  | ({ outcome: 'failed'; reason: string } & DeliveryFailure);
+
+/** Ours: enough to keep the connection for the next event after any sensible answer. */
+const mostAnswerBytes = 65_536;
+
+/** `signature` header: one for each secret, in their order. */
+export function signatures(
+  secrets: readonly string[],
+  { id, body }: WebhookMessage,
+  timestamp: Date,
+): string {
+  return secrets.map((secret) => new Webhook(secret).sign(id, timestamp, body)).join(' ');
+}
+
+export class WebhookSender {
+  readonly #options: WebhookSenderOptions;
+  readonly #ended = new AbortController();
+
+  constructor(options: WebhookSenderOptions) {
+    this.#options = options;
+  }
+
+  /** Never rejects. */
+  async send(message: WebhookMessage): Promise<AttemptResult> {
+    const { endpoint, timeoutMs, clock } = this.#options;
+    const timeout = AbortSignal.timeout(timeoutMs);
+    try {
+      const response = await fetch(endpoint.url, {
+        method: 'POST',
+        headers: this.#headers(message),
+        body: message.body,
+        redirect: 'manual',
+        signal: AbortSignal.any([timeout, this.#ended.signal]),
+      });
+      await readAway(response);
+      return resultOf(response, clock.nowMs());
+    } catch (error) {
+      const reason = timeout.aborted ? `no answer within ${timeoutMs} ms` : connectionProblem(error);
+      return { outcome: 'failed', side: 'endpoint', reason };
+    }
+  }
+
+  /** Cuts what is under way. */
+  close(): void {
+    this.#ended.abort();
+  }
+
+  #headers(message: WebhookMessage): Record<string, string> {
+    const { endpoint, secrets, userAgent, clock } = this.#options;
+    const now = new Date(clock.nowMs());
+    return {
+      'content-type': 'application/json',
+      'user-agent': userAgent,
+      'webhook-id': message.id,
+      'webhook-timestamp': String(Math.floor(now.getTime() / 1000)),
+      'webhook-signature': signatures(secrets(), message, now),
+      ...(endpoint.authorization === undefined ? {} : { authorization: endpoint.authorization }),
+    };
+  }
+}
+
+function resultOf(response: Response, nowMs: number): AttemptResult {
+  const { status, headers } = response;
+  if (status >= 200 && status < 300) return { outcome: 'delivered' };
+  if (status === 410) return { outcome: 'gone', reason: 'answered 410' };
+  const isRedirect = status >= 300 && status < 400;
+  return {
+    outcome: 'failed',
+    side: isEventsFault(status) ? 'event' : 'endpoint',
+    reason: isRedirect ? `answered ${status}, a redirect, which is not followed` : `answered ${status}`,
+    retryAfterMs: parseRetryAfterMs(headers.get('retry-after'), nowMs),
+  };
+}
+
+/** Of the answers 4xx these speak of the endpoint's state, not of the request: timeout, too early, too many. */
+function isEventsFault(status: number): boolean {
+  return status >= 400 && status < 500 && ![408, 425, 429].includes(status);
+}
+
+/** The status has decided: a body that is too long or breaks off changes nothing. */
+async function readAway(response: Response): Promise<void> {
+  let bytes = 0;
+  try {
+    for await (const chunk of response.body ?? []) {
+      bytes += chunk.byteLength;
+      if (bytes > mostAnswerBytes) break;
+    }
+  } catch {
+    // The connection is lost with the rest of the body.
+  }
+}
+
+/** `fetch` hides what happened in the cause; one that tried several addresses has one for each. */
+function connectionProblem(error: unknown): string {
+  const cause = error instanceof Error && error.cause !== undefined ? error.cause : error;
+  const first: unknown = cause instanceof AggregateError ? cause.errors[0] : cause;
+  return systemErrorReason(first);
+}

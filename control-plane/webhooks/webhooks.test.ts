@@ -1,0 +1,319 @@
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { beforeEach, describe, expect, it, onTestFinished } from 'vitest';
+import { systemClock } from '../../process/clock.ts';
+import { systemTimers } from '../../process/timers.ts';
+import { packageVersion } from '../../process/version.ts';
+import { eventually } from '../../test/support/eventually.ts';
+import { freePort } from '../../test/support/free-port.ts';
+import { temporaryFolder } from '../../test/support/temporary-folder.ts';
+import { startReceiver, verified } from '../../test/support/webhook-receiver.ts';
+import type { WebhookEvent } from './webhook-event.ts';
+import { openWebhooks, type Webhooks, type WebhooksOptions } from './webhooks.ts';
+
+const secretOf = (fill: number): string => `whsec_${Buffer.alloc(32, fill).toString('base64')}`;
+const [first, second] = [secretOf(1), secretOf(2)];
+
+/** What the listener was told, a line each. */
+let told: string[];
+
+beforeEach(() => {
+  told = [];
+});
+
+function event(number: number): WebhookEvent {
+  return {
+    id: `msg_${number}`,
+    type: 'ratelimitconfig.accepted',
+    timestamp: '2026-01-31T12:00:00.000Z',
+    data: {
+      namespace: 'shop',
+      name: `config-${number}`,
+      uid: 'u',
+      generation: 1,
+      domain: 'shop',
+      fleet: 'default',
+      condition: {
+        type: 'Accepted',
+        status: 'True',
+        reason: 'Valid',
+        message: 'grüße',
+        lastTransitionTime: '2026-01-31T12:00:00Z',
+      },
+      servedGeneration: 1,
+      servedVersion: 'abc',
+      limiters: null,
+    },
+  };
+}
+
+async function open(urls: string[], options: Partial<WebhooksOptions> = {}): Promise<Webhooks> {
+  const webhooks = await openWebhooks({
+    urls,
+    secret: { variable: 'WEBHOOK_SECRET', value: first },
+    queueSize: 100,
+    timeoutMs: 5_000,
+    secretOverlapMs: 3_600_000,
+    secretIntervalMs: 10,
+    clock: systemClock,
+    timers: systemTimers,
+    // No jitter: the first wait is half a second.
+    random: () => 0,
+    listener: {
+      delivered: ({ event: { id }, attempt }) => told.push(`${id} delivered at attempt ${attempt}`),
+      deliveryFailed: ({ event: { id }, reason, retryInMs }) =>
+        told.push(`${id} failed: ${reason}, again in ${retryInMs} ms`),
+      dropped: ({ reason, events }) => told.push(`${events.map(({ id }) => id)} dropped: ${reason}`),
+      endpointGone: (endpoint) => told.push(`gone: ${endpoint}`),
+      secretRotated: () => told.push('rotated'),
+      secretRefused: (reason) => told.push(`refused: ${reason}`),
+    },
+    ...options,
+  });
+  onTestFinished(() => webhooks.close(0));
+  return webhooks;
+}
+
+const hears = (...lines: string[]): Promise<void> =>
+  eventually(() => expect(told).toEqual(expect.arrayContaining(lines)), { intervalMs: 5 });
+
+describe('openWebhooks', () => {
+  it('delivers an event that the library verifies', async () => {
+    const receiver = await startReceiver();
+    const webhooks = await open([receiver.url]);
+    webhooks.notify(event(1));
+    await hears('msg_1 delivered at attempt 1');
+    const [delivery] = receiver.deliveries;
+    const { id: _, ...body } = event(1);
+    expect(verified(first, delivery!)).toEqual(body);
+    expect(() => verified(second, delivery!)).toThrow('No matching signature found');
+    expect(delivery).toMatchObject({
+      path: '/hook',
+      id: 'msg_1',
+      headers: { 'content-type': 'application/json', 'user-agent': `weir/${packageVersion()}` },
+    });
+    expect(webhooks.status()).toEqual([
+      {
+        endpoint: receiver.url,
+        queued: 0,
+        delivered: 1,
+        failed: 0,
+        dropped: 0,
+        lastError: undefined,
+        isGone: false,
+      },
+    ]);
+  });
+
+  it('tries again after errors, with the same id and a new time', async () => {
+    const receiver = (await startReceiver()).answer(200, [500, 503]);
+    const webhooks = await open([receiver.url], {
+      clock: { ...systemClock, nowMs: () => Date.now() - 10_000 * (3 - receiver.deliveries.length) },
+    });
+    webhooks.notify(event(1));
+    await hears('msg_1 delivered at attempt 3');
+    expect(told).toEqual([
+      'msg_1 failed: answered 500, again in 500 ms',
+      'msg_1 failed: answered 503, again in 1000 ms',
+      'msg_1 delivered at attempt 3',
+    ]);
+    expect(receiver.ids).toEqual(['msg_1', 'msg_1', 'msg_1']);
+    for (const delivery of receiver.deliveries) verified(first, delivery);
+    const times = receiver.deliveries.map(({ headers }) => Number(headers['webhook-timestamp']));
+    expect(times[2]! - times[0]!).toBeGreaterThanOrEqual(20);
+    expect(new Set(receiver.deliveries.map(({ body }) => body)).size).toBe(1);
+  });
+
+  it('waits as long as the receiver asks', async () => {
+    const receiver = (await startReceiver()).answer({ status: 429, headers: { 'retry-after': '3' } });
+    (await open([receiver.url])).notify(event(1));
+    await hears('msg_1 failed: answered 429, again in 3000 ms');
+  });
+
+  it('goes on when a receiver that was down comes back', async () => {
+    const receiver = await startReceiver();
+    await receiver.stop();
+    const webhooks = await open([receiver.url]);
+    webhooks.notify(event(1));
+    webhooks.notify(event(2));
+    await hears('msg_1 failed: connection refused, again in 500 ms');
+    expect(webhooks.status()[0]).toMatchObject({ queued: 2, lastError: 'connection refused' });
+    await receiver.start();
+    await eventually(() => expect(receiver.ids.toSorted()).toEqual(['msg_1', 'msg_2']));
+  });
+
+  it('gives up an attempt that takes too long', async () => {
+    const receiver = (await startReceiver()).answer(200, ['hang']);
+    (await open([receiver.url], { timeoutMs: 300 })).notify(event(1));
+    await hears('msg_1 failed: no answer within 300 ms, again in 500 ms', 'msg_1 delivered at attempt 2');
+  });
+
+  it('follows no redirect', async () => {
+    const other = await startReceiver();
+    const receiver = (await startReceiver()).answer({ status: 307, headers: { location: other.url } });
+    (await open([receiver.url])).notify(event(1));
+    await hears('msg_1 failed: answered 307, a redirect, which is not followed, again in 500 ms');
+    expect(other.deliveries).toEqual([]);
+  });
+
+  it('never lets one endpoint wait for another', async () => {
+    const hanging = (await startReceiver()).answer('hang');
+    const healthy = await startReceiver();
+    const down = `http://127.0.0.1:${await freePort()}/`;
+    const webhooks = await open([hanging.url, down, healthy.url, healthy.url]);
+    const startedMs = performance.now();
+    for (let i = 0; i < 50; i++) webhooks.notify(event(i));
+    expect(performance.now() - startedMs).toBeLessThan(500);
+    await eventually(() => {
+      expect(webhooks.status().map(({ queued, delivered }) => [queued, delivered])).toEqual([
+        [50, 0],
+        [50, 0],
+        [0, 50],
+      ]);
+      expect(hanging.open).toBe(8);
+    });
+    // The same URL twice is one endpoint.
+    expect(healthy.ids).toHaveLength(50);
+    expect(healthy.mostOpen).toBeLessThanOrEqual(8);
+  });
+
+  it('says what it dropped from a full queue', async () => {
+    const receiver = (await startReceiver()).answer('hang');
+    const webhooks = await open([receiver.url], { queueSize: 2 });
+    for (let i = 1; i <= 12; i++) webhooks.notify(event(i));
+    expect(told).toEqual(['msg_9 dropped: queue full', 'msg_10 dropped: queue full']);
+    expect(webhooks.status()[0]).toMatchObject({ queued: 10, dropped: 2 });
+  });
+
+  it('drops what could not be delivered for too long', async () => {
+    const receiver = (await startReceiver()).answer(500);
+    const webhooks = await open([receiver.url], { maxAgeMs: 300 });
+    webhooks.notify(event(1));
+    await hears('msg_1 dropped: too old');
+    expect(receiver.deliveries).toHaveLength(1);
+    expect(webhooks.status()[0]).toMatchObject({ queued: 0, dropped: 1 });
+  });
+
+  it('sends nothing more to an endpoint that is gone', async () => {
+    const receiver = (await startReceiver()).answer(410);
+    const webhooks = await open([receiver.url]);
+    webhooks.notify(event(1));
+    await hears('msg_1 dropped: endpoint gone');
+    webhooks.notify(event(2));
+    expect(told).toEqual([
+      `gone: ${receiver.url}`,
+      'msg_1 dropped: endpoint gone',
+      'msg_2 dropped: endpoint gone',
+    ]);
+    expect(webhooks.status()[0]).toMatchObject({ isGone: true, queued: 0, dropped: 2 });
+    expect(receiver.ids).toEqual(['msg_1']);
+  });
+
+  it('sends credentials as a header and never names them', async () => {
+    const receiver = (await startReceiver()).answer(500);
+    const webhooks = await open([receiver.url.replace('//', '//user:S3CRET@').concat('?t=S3CRET')]);
+    webhooks.notify(event(1));
+    await eventually(() => expect(receiver.deliveries).toHaveLength(1));
+    expect(receiver.deliveries[0]).toMatchObject({
+      path: '/hook?t=S3CRET',
+      headers: { authorization: `Basic ${btoa('user:S3CRET')}` },
+    });
+    await eventually(() => expect(webhooks.status()[0]?.failed).toBe(1));
+    expect(JSON.stringify([told, webhooks.status()])).not.toContain('S3CRET');
+  });
+
+  it('repeats nothing that is queued, and gives another process the same ids', async () => {
+    const receiver = (await startReceiver()).answer('hang');
+    const one = await open([receiver.url]);
+    one.notify(event(1));
+    one.notify(event(1));
+    expect(one.status()[0]?.queued).toBe(1);
+    await eventually(() => expect(receiver.ids).toEqual(['msg_1']));
+    await one.close(0);
+    expect(told).toEqual(['msg_1 dropped: shutdown']);
+    receiver.answer(200);
+    (await open([receiver.url])).notify(event(1));
+    await hears('msg_1 delivered at attempt 1');
+    expect(receiver.ids).toEqual(['msg_1', 'msg_1']);
+  });
+});
+
+describe('close', () => {
+  it('lets out what is queued', async () => {
+    const receiver = await startReceiver();
+    const webhooks = await open([receiver.url]);
+    for (let i = 0; i < 30; i++) webhooks.notify(event(i));
+    await webhooks.close(5_000);
+    expect(receiver.deliveries).toHaveLength(30);
+    expect(told.filter((line) => line.includes('dropped'))).toEqual([]);
+    webhooks.notify(event(31));
+    expect(told.at(-1)).toBe('msg_31 dropped: shutdown');
+  });
+
+  it('does not wait for a receiver that is down', async () => {
+    const webhooks = await open([`http://127.0.0.1:${await freePort()}/`]);
+    webhooks.notify(event(1));
+    await webhooks.close(60_000);
+    expect(told.at(-1)).toBe('msg_1 dropped: shutdown');
+  });
+
+  it('cuts what takes longer than its grace', async () => {
+    const receiver = (await startReceiver()).answer('hang');
+    const webhooks = await open([receiver.url], { timeoutMs: 60_000 });
+    for (let i = 1; i <= 9; i++) webhooks.notify(event(i));
+    await webhooks.close(50);
+    expect(webhooks.status()[0]).toMatchObject({ queued: 0, dropped: 9 });
+    await eventually(() => expect(receiver.open).toBe(0));
+  });
+});
+
+describe('the signing secret', () => {
+  it('changes without a restart: both sign for a while, the new one first', async () => {
+    const file = join(temporaryFolder(), 'secret');
+    writeFileSync(file, `${first}\n`);
+    const receiver = await startReceiver();
+    const webhooks = await open([receiver.url], { secret: { file } });
+    writeFileSync(file, `${second}\n`);
+    await hears('rotated');
+    expect(webhooks.signingSecret()).toBe(second);
+    webhooks.notify(event(1));
+    await hears('msg_1 delivered at attempt 1');
+    const [delivery] = receiver.deliveries;
+    verified(first, delivery!);
+    verified(second, delivery!);
+    const [newest] = String(delivery!.headers['webhook-signature']).split(' ');
+    verified(second, { ...delivery!, headers: { ...delivery!.headers, 'webhook-signature': newest! } });
+  });
+
+  it('stops signing with the old one when the overlap is over', async () => {
+    const file = join(temporaryFolder(), 'secret');
+    writeFileSync(file, first);
+    const receiver = await startReceiver();
+    const webhooks = await open([receiver.url], { secret: { file }, secretOverlapMs: 0 });
+    writeFileSync(file, second);
+    await hears('rotated');
+    webhooks.notify(event(1));
+    await hears('msg_1 delivered at attempt 1');
+    expect(() => verified(first, receiver.deliveries[0]!)).toThrow('No matching signature found');
+    verified(second, receiver.deliveries[0]!);
+  });
+
+  it('stays when the file holds a bad one, which is told without showing it', async () => {
+    const file = join(temporaryFolder(), 'secret');
+    writeFileSync(file, first);
+    const webhooks = await open([], { secret: { file } });
+    writeFileSync(file, 'S3CRET');
+    await hears(`refused: ${file}: the signing secret must begin with whsec_`);
+    expect(webhooks.signingSecret()).toBe(first);
+    writeFileSync(file, `${first}\n\n`);
+    writeFileSync(file, second);
+    await hears('rotated');
+    expect(told.join()).not.toContain('S3CRET');
+  });
+
+  it('must be good at the start', async () => {
+    await expect(open([], { secret: { variable: 'WEBHOOK_SECRET', value: 'S3CRET' } })).rejects.toThrow(
+      /^WEBHOOK_SECRET: the signing secret must begin with whsec_$/,
+    );
+  });
+});

@@ -1,0 +1,61 @@
+import type { Logger } from '../process/logger.ts';
+import * as lines from './log-lines.ts';
+import type { ControlPlaneMetrics } from './metrics/control-plane-metrics.ts';
+import type { XdsListener } from './xds/index.ts';
+
+export interface XdsHappeningsOptions {
+  log: Logger;
+  metrics: ControlPlaneMetrics;
+  /** What limiters answered, or which there are, is different now. */
+  changed(): void;
+  /** A snapshot went to a limiter. */
+  sent(): void;
+}
+
+/** What happens on the listener for limiters, as log lines and metrics. */
+export function xdsHappenings({ log, metrics, changed, sent }: XdsHappeningsOptions): XdsListener {
+  return {
+    changed,
+    connected: (limiter) => lines.limiterConnected(log, limiter),
+    disconnected: (limiter) => lines.limiterDisconnected(log, limiter),
+    sent: (_limiter, { bytes }) => {
+      metrics.pushed(bytes);
+      sent();
+    },
+    accepted: (limiter, { version, afterMs }) => {
+      metrics.acknowledged(afterMs);
+      lines.limiterAccepted(log, limiter, version);
+    },
+    refused: (limiter, answer) => {
+      metrics.refused();
+      lines.limiterRefused(log, limiter, answer);
+    },
+    unanswered: (limiter, wait) => {
+      metrics.unanswered();
+      lines.limiterUnanswered(log, limiter, wait);
+    },
+    streamRefused: (refusal) => {
+      metrics.streamsRefused('request', refusal.times);
+      lines.streamRefused(log, refusal);
+    },
+    tooManyStreams: (limit) => {
+      metrics.streamsRefused('limit', limit.times);
+      lines.tooManyStreams(log, limit);
+    },
+    otherTypeAsked: (request) => lines.otherTypeAsked(log, request),
+    oversize: (response) => {
+      metrics.oversize();
+      lines.snapshotOversize(log, response);
+    },
+    certificateChanged: () => lines.certificateChanged(log, 'xDS'),
+    certificateRefused: (reason) => lines.certificateRefused(log, 'xDS', reason),
+    handshakeFailed: (failure) => {
+      metrics.handshakesFailed(failure.times);
+      lines.handshakeFailed(log, failure);
+    },
+    fault: (method, error) => {
+      metrics.fault();
+      lines.fault(log, method, error);
+    },
+  };
+}

@@ -1,0 +1,52 @@
+/**
+ * The answer to every limiter of one fleet, encoded once: a DiscoveryResponse without its nonce. Fields of a protobuf
+ * message may follow each other in any order, so the nonce of each stream is appended to bytes that all streams share.
+ */
+import { BinaryWriter, WireType } from '@bufbuild/protobuf/wire';
+import { rateLimitConfigTypeUrl } from '../../rules/xds/index.ts';
+import type { FleetSnapshot } from '../model/fleet-snapshot.ts';
+
+/** The longest message that clients of gRPC take unless they are told otherwise. */
+export const usualClientLimitBytes = 4 * 1024 * 1024;
+
+/** Ours: more than the nonce of any stream takes. */
+const nonceRoomBytes = 128;
+
+export interface FleetResponse {
+  fleet: string;
+  version: string;
+  resources: number;
+  /** Without the nonce. */
+  bytes: Uint8Array;
+  /** Whether clients with the usual limit refuse it unread. */
+  isOversize: boolean;
+}
+
+/** Numbers of DiscoveryResponse's fields, and of those of its messages. */
+const fields = { version: 1, resources: 2, typeUrl: 4, nonce: 5, controlPlane: 6 } as const;
+const anyFields = { typeUrl: 1, value: 2 } as const;
+const controlPlaneFields = { identifier: 1 } as const;
+
+/** `replicaName` tells who reads the answer on the wire which replica gave it. */
+export function fleetResponse(snapshot: FleetSnapshot, replicaName: string): FleetResponse {
+  const { fleet, version, resources } = snapshot;
+  const writer = new BinaryWriter();
+  writer.tag(fields.version, WireType.LengthDelimited).string(version);
+  for (const { bytes } of resources) {
+    writer.tag(fields.resources, WireType.LengthDelimited).fork();
+    writer.tag(anyFields.typeUrl, WireType.LengthDelimited).string(rateLimitConfigTypeUrl);
+    writer.tag(anyFields.value, WireType.LengthDelimited).bytes(bytes).join();
+  }
+  writer.tag(fields.typeUrl, WireType.LengthDelimited).string(rateLimitConfigTypeUrl);
+  writer.tag(fields.controlPlane, WireType.LengthDelimited).fork();
+  writer.tag(controlPlaneFields.identifier, WireType.LengthDelimited).string(replicaName).join();
+  const bytes = writer.finish();
+  const isOversize = bytes.length + nonceRoomBytes > usualClientLimitBytes;
+  return { fleet, version, resources: resources.length, bytes, isOversize };
+}
+
+/** What goes to one stream. Copies the shared bytes: the transport takes whole messages. */
+export function withNonce({ bytes }: FleetResponse, nonce: string): Buffer {
+  const writer = new BinaryWriter();
+  return Buffer.concat([bytes, writer.tag(fields.nonce, WireType.LengthDelimited).string(nonce).finish()]);
+}

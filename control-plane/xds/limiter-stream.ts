@@ -1,0 +1,241 @@
+/** One stream of one limiter: its requests to the state machine, and what is due to the transport. */
+import { fromBinary } from '@bufbuild/protobuf';
+import type { ServerDuplexStream } from '@grpc/grpc-js';
+import {
+  type DiscoveryRequest,
+  DiscoveryRequestSchema,
+} from '../../gen/envoy/service/discovery/v3/discovery_pb.ts';
+import type { Clock } from '../../process/clock.ts';
+import { statusText } from '../../process/grpc/status-text.ts';
+import { GrpcCode, type GrpcStatus } from '../../process/grpc/unary-handler.ts';
+import type { Timers } from '../../process/timers.ts';
+import { rateLimitConfigTypeUrl } from '../../rules/xds/index.ts';
+import type { LimiterReport } from '../model/limiter-report.ts';
+import { type FleetsOfCertificates, fleetRefusal } from './fleet-permissions.ts';
+import { type FleetResponse, withNonce } from './fleet-response.ts';
+import type { FleetResponses } from './fleet-responses.ts';
+import { type NodeIdentity, nodeIdentity } from './node-identity.ts';
+import type { Sender, SendTurns } from './send-turns.ts';
+import { StreamState } from './stream-state.ts';
+import type { XdsListener } from './xds-listener.ts';
+
+export type DiscoveryCall = ServerDuplexStream<Buffer, Buffer>;
+
+/** What all streams share. */
+export interface StreamContext {
+  clock: Clock;
+  timers: Timers;
+  turns: SendTurns;
+  responses: FleetResponses;
+  fleetsOfCertificates: FleetsOfCertificates | undefined;
+  answerTimeoutMs: number;
+  listener: XdsListener;
+  /** Tells of a stream that ends for what it said. */
+  refuse(peer: string, reason: string): void;
+  /** Destroys the connection that a stream came over. */
+  cutConnection(peer: string): void;
+  /** Called once. */
+  closed(stream: LimiterStream): void;
+}
+
+/** Ours: what a refusal says goes into statuses and ConfigMaps. */
+const longestMessage = 2048;
+/** Ours: a peer that reads takes the end of its stream in far less. */
+const cutAfterMs = 5_000;
+
+const undecodable = { code: GrpcCode.INVALID_ARGUMENT, message: 'cannot decode the discovery request' };
+
+export class LimiterStream implements Sender {
+  readonly #call: DiscoveryCall;
+  readonly #context: StreamContext;
+  readonly #id: string;
+  readonly #peer: string;
+  readonly #state: StreamState;
+  #node: DiscoveryRequest['node'];
+  #report: LimiterReport | undefined;
+  #offered: FleetResponse | undefined;
+  /** Of the response in flight. */
+  #sentMs = 0;
+  #stopWaiting = (): void => {};
+  #isEnding = false;
+  #isClosed = false;
+  #askedOtherType = false;
+
+  constructor(call: DiscoveryCall, context: StreamContext, ids: { id: string; noncePrefix: string }) {
+    this.#call = call;
+    this.#context = context;
+    this.#id = ids.id;
+    this.#peer = call.getPeer();
+    this.#state = new StreamState(ids.noncePrefix);
+    call.on('data', (bytes: Buffer) => this.#read(bytes));
+    // A caller that asks once and listens no further has its answer by now.
+    call.on('end', () => this.#finish());
+    call.on('cancelled', () => this.#close());
+    call.on('close', () => this.#close());
+  }
+
+  /** Undefined before the first request for rules. */
+  get report(): LimiterReport | undefined {
+    return this.#report;
+  }
+
+  /** Called when what is served has changed. */
+  update(): void {
+    if (this.#report === undefined || this.#isEnding) return;
+    this.#offered = this.#context.responses.get(this.#report.fleet);
+    if (this.#offered === undefined) return;
+    this.#state.offer(this.#offered.version);
+    if (this.#state.isDue) this.#context.turns.ask(this);
+  }
+
+  dueBytes(): number {
+    return !this.#isEnding && this.#state.isDue ? (this.#offered?.bytes.length ?? 0) : 0;
+  }
+
+  send(taken: () => void): void {
+    const { clock, timers, answerTimeoutMs, listener } = this.#context;
+    const response = this.#offered as FleetResponse;
+    const { version, nonce } = this.#state.send();
+    this.#sentMs = clock.monotonicMs();
+    this.#stopWaiting = timers.after(answerTimeoutMs, () => this.#giveUp(version));
+    this.#call.write(withNonce(response, nonce), () => taken());
+    listener.sent(this.#report as LimiterReport, { version, bytes: response.bytes.length });
+  }
+
+  /** The peer learns why; what is sent after it is dropped. */
+  end(status: GrpcStatus): void {
+    if (this.#isEnding) return;
+    this.#isEnding = true;
+    this.#stopWaiting();
+    this.#call.emit('error', { code: status.code, details: statusText(status.message) });
+  }
+
+  #finish(): void {
+    if (this.#isEnding) return;
+    this.#isEnding = true;
+    this.#call.end();
+  }
+
+  #close(): void {
+    if (this.#isClosed) return;
+    this.#isClosed = true;
+    this.#isEnding = true;
+    const { listener } = this.#context;
+    this.#stopWaiting();
+    this.#context.closed(this);
+    if (this.#report === undefined) return;
+    listener.disconnected(this.#report);
+    listener.changed();
+  }
+
+  #read(bytes: Buffer): void {
+    if (this.#isEnding) return;
+    try {
+      const request = decode(bytes);
+      if (request === undefined) this.#refuse(undecodable);
+      else this.#take(request);
+    } catch (error) {
+      this.#context.listener.fault('StreamAggregatedResources', error);
+      this.end({ code: GrpcCode.INTERNAL, message: 'internal error' });
+    }
+  }
+
+  #take(request: DiscoveryRequest): void {
+    // A client may leave it out of all requests but the first.
+    this.#node ??= request.node;
+    if (request.typeUrl !== rateLimitConfigTypeUrl) this.#passOver(request.typeUrl);
+    else if (this.#report === undefined) this.#subscribe(request);
+    else this.#answer(this.#report, request);
+  }
+
+  /** Another discovery service may be asked over the same stream; its absence is no reason to lose this one. */
+  #passOver(typeUrl: string): void {
+    if (this.#askedOtherType) return;
+    this.#askedOtherType = true;
+    const asked = typeUrl.slice(0, longestMessage);
+    this.#context.listener.otherTypeAsked({ peer: this.#peer, typeUrl: asked });
+  }
+
+  /** `resource_names` are not looked at: a limiter gets all rules of its fleet. */
+  #subscribe({ versionInfo }: DiscoveryRequest): void {
+    const identity = this.#identify();
+    if (identity === undefined) return;
+    const { clock, listener } = this.#context;
+    this.#report = {
+      id: this.#id,
+      ...identity,
+      connectedMs: clock.nowMs(),
+      // Other clients repeat here what they received last, refused or not.
+      acceptedVersion: identity.isWeir && versionInfo !== '' ? versionInfo : undefined,
+      refusal: undefined,
+    };
+    this.#state.subscribe();
+    listener.connected(this.#report);
+    listener.changed();
+    this.update();
+  }
+
+  /** Undefined when the stream was refused. */
+  #identify(): NodeIdentity | undefined {
+    const identity = nodeIdentity(this.#node, this.#peer);
+    if ('problem' in identity) {
+      this.#refuse({ code: GrpcCode.INVALID_ARGUMENT, message: identity.problem });
+      return undefined;
+    }
+    const { fleetsOfCertificates } = this.#context;
+    if (fleetsOfCertificates === undefined) return identity;
+    const certificate = this.#call.getAuthContext().sslPeerCertificate;
+    const message = fleetRefusal(fleetsOfCertificates, certificate, identity.fleet);
+    if (message === undefined) return identity;
+    this.#refuse({ code: GrpcCode.PERMISSION_DENIED, message });
+    return undefined;
+  }
+
+  #answer(report: LimiterReport, { responseNonce, errorDetail }: DiscoveryRequest): void {
+    const answer = this.#state.answer(responseNonce, errorDetail !== undefined);
+    if (answer === undefined) return;
+    const { clock, listener, turns } = this.#context;
+    const { version } = answer;
+    this.#stopWaiting();
+    if (answer.kind === 'accepted') {
+      this.#report = { ...report, acceptedVersion: version, refusal: undefined };
+      listener.accepted(this.#report, { version, afterMs: clock.monotonicMs() - this.#sentMs });
+    } else {
+      const message = refusalText(errorDetail?.message ?? '');
+      this.#report = { ...report, refusal: { version, message } };
+      listener.refused(this.#report, { version, message });
+    }
+    listener.changed();
+    if (this.#state.isDue) turns.ask(this);
+  }
+
+  #giveUp(version: string): void {
+    const { answerTimeoutMs: timeoutMs, listener, timers, cutConnection } = this.#context;
+    listener.unanswered(this.#report as LimiterReport, { version, timeoutMs });
+    this.end({
+      code: GrpcCode.UNAVAILABLE,
+      message: `no answer to version ${version} within ${timeoutMs} ms`,
+    });
+    // Who does not read does not take the end of its stream either.
+    this.#stopWaiting = timers.after(cutAfterMs, () => cutConnection(this.#peer));
+  }
+
+  #refuse(status: GrpcStatus): void {
+    this.#context.refuse(this.#peer, status.message);
+    this.end(status);
+  }
+}
+
+function decode(bytes: Buffer): DiscoveryRequest | undefined {
+  try {
+    return fromBinary(DiscoveryRequestSchema, bytes);
+  } catch {
+    return undefined;
+  }
+}
+
+function refusalText(message: string): string {
+  if (message === '') return 'refused without a message';
+  const cut = message.length > longestMessage ? `${message.slice(0, longestMessage)}...` : message;
+  return cut.toWellFormed();
+}

@@ -1,0 +1,62 @@
+import { create, type MessageInitShape } from '@bufbuild/protobuf';
+import { describe, expect, it } from 'vitest';
+import { NodeSchema } from '../../gen/envoy/config/core/v3/base_pb.ts';
+import { nodeIdentity } from './node-identity.ts';
+
+const peer = '10.0.0.7:41000';
+const identityOf = (node: MessageInitShape<typeof NodeSchema>) =>
+  nodeIdentity(create(NodeSchema, node), peer);
+
+describe('nodeIdentity', () => {
+  it('names a limiter of this project by its pod', () => {
+    const metadata = { pod: 'limiter-7', fleet: 'blue', instance: 'abc' };
+    expect(identityOf({ id: 'default', metadata, userAgentName: 'weir' })).toEqual({
+      name: 'limiter-7',
+      fleet: 'blue',
+      instance: 'abc',
+      isWeir: true,
+    });
+  });
+
+  it('names another limiter by its node id and its address', () => {
+    expect(identityOf({ id: 'default', userAgentName: 'envoy' })).toEqual({
+      name: 'default (10.0.0.7:41000)',
+      fleet: 'default',
+      instance: undefined,
+      isWeir: false,
+    });
+  });
+
+  it('names a limiter without a node by its address', () => {
+    expect(nodeIdentity(undefined, peer)).toMatchObject({ name: peer, fleet: 'default' });
+  });
+
+  it('shortens names', () => {
+    expect(identityOf({ metadata: { pod: 'p'.repeat(300) } })).toMatchObject({
+      name: `${'p'.repeat(253)}...`,
+    });
+  });
+
+  it.each(['pod', 'instance'])('passes over a %s that is no text', (key) => {
+    expect(identityOf({ id: 'n', metadata: { [key]: 7 } })).toMatchObject({
+      name: `n (${peer})`,
+      instance: undefined,
+    });
+  });
+
+  it('takes an empty fleet for the default one', () => {
+    expect(identityOf({ metadata: { fleet: '' } })).toMatchObject({ fleet: 'default' });
+  });
+
+  it('refuses a fleet that is no text', () => {
+    expect(identityOf({ metadata: { fleet: ['blue'] } })).toEqual({
+      problem: 'the node metadata "fleet" is not a string',
+    });
+  });
+
+  it.each(['Blue', 'a b', '-a', 'a'.repeat(64)])('refuses the fleet %j', (fleet) => {
+    expect(identityOf({ metadata: { fleet } })).toEqual({
+      problem: `the node metadata "fleet" is not a DNS label of at most 63 lower case letters, digits and inner hyphens: "${fleet}"`,
+    });
+  });
+});

@@ -1,0 +1,48 @@
+/** Who a limiter says it is, in the `node` of its first request. */
+import type { Node } from '../../gen/envoy/config/core/v3/base_pb.ts';
+import { bounds, defaultFleet, dnsLabelPattern } from '../../rules/manifest/bounds.ts';
+
+export interface NodeIdentity {
+  name: string;
+  fleet: string;
+  instance: string | undefined;
+  isWeir: boolean;
+}
+
+/** How Weir's limiters name themselves in `node.user_agent_name`. */
+const weirUserAgent = 'weir';
+
+/** Ours: names are for people, and go into every status. */
+const longestName = 253;
+
+const fleetPattern = new RegExp(dnsLabelPattern);
+
+/** Every client of the Go service may have the same node id, so the address goes with it. */
+export function nodeIdentity(node: Node | undefined, peer: string): NodeIdentity | { problem: string } {
+  const metadata = node?.metadata ?? {};
+  const fleet = metadata['fleet'] ?? '';
+  if (typeof fleet !== 'string') return { problem: 'the node metadata "fleet" is not a string' };
+  if (fleet.length > bounds.fleetLength || (fleet !== '' && !fleetPattern.test(fleet))) {
+    return {
+      problem:
+        `the node metadata "fleet" is not a DNS label of at most ${bounds.fleetLength} lower case letters, ` +
+        `digits and inner hyphens: ${JSON.stringify(bounded(fleet))}`,
+    };
+  }
+  const id = bounded(node?.id ?? '');
+  return {
+    name: text(metadata['pod']) ?? (id === '' ? peer : `${id} (${peer})`),
+    fleet: fleet === '' ? defaultFleet : fleet,
+    instance: text(metadata['instance']),
+    isWeir: node?.userAgentName === weirUserAgent,
+  };
+}
+
+function text(value: unknown): string | undefined {
+  return typeof value === 'string' && value !== '' ? bounded(value) : undefined;
+}
+
+function bounded(value: string): string {
+  const cut = value.length > longestName ? `${value.slice(0, longestName)}...` : value;
+  return cut.toWellFormed();
+}

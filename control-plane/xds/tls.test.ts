@@ -1,0 +1,245 @@
+import { readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { connect } from 'node:tls';
+import { credentials } from '@grpc/grpc-js';
+import { describe, expect, it, onTestFinished } from 'vitest';
+import {
+  type CertificatePair,
+  createAuthority,
+  overwritePair,
+  type TestAuthority,
+} from '../../test/support/certificates.ts';
+import { describeWithServer } from '../../test/support/describe-with-server.ts';
+import { eventually } from '../../test/support/eventually.ts';
+import { opensslProgram } from '../../test/support/find-server.ts';
+import { temporaryFolder } from '../../test/support/temporary-folder.ts';
+import { ScriptedXdsClient } from '../../test/support/xds-client.ts';
+import {
+  fleetsOf,
+  type RunningXdsServer,
+  startXdsServer,
+  testSnapshot,
+} from '../../test/support/xds-server.ts';
+import { createXdsServer, type FleetsOfCertificates, type XdsServerOptions } from './index.ts';
+
+const fleets = fleetsOf(testSnapshot('blue', ['b']), testSnapshot('green', ['g']));
+/** Short, so that a change of the files is soon seen. */
+const reloadIntervalMs = 20;
+
+describeWithServer('TLS', opensslProgram, (openssl) => {
+  interface World {
+    folder: string;
+    authority: TestAuthority;
+    server: CertificatePair;
+  }
+
+  function makeWorld(): World {
+    const folder = temporaryFolder();
+    const authority = createAuthority(openssl, folder, 'authority');
+    return {
+      folder,
+      authority,
+      server: authority.issue({ name: 'server', alternativeNames: 'DNS:localhost' }),
+    };
+  }
+
+  async function start(
+    tls: XdsServerOptions['tls'],
+    allowed?: FleetsOfCertificates,
+  ): Promise<RunningXdsServer> {
+    const bound = allowed === undefined ? {} : { fleetsOfCertificates: allowed };
+    const running = await startXdsServer({
+      ...(tls === undefined ? {} : { tls: { reloadIntervalMs, ...tls } }),
+      ...bound,
+    });
+    running.server.serve(fleets);
+    return running;
+  }
+
+  function connectAs(port: number, ca: string, fleet: string, pair?: CertificatePair): ScriptedXdsClient {
+    const [key, cert] = pair === undefined ? [] : [readFileSync(pair.keyFile), readFileSync(pair.certFile)];
+    const client = new ScriptedXdsClient({
+      port,
+      metadata: { fleet },
+      credentials: credentials.createSsl(readFileSync(ca), key ?? null, cert ?? null),
+      reconnects: false,
+    });
+    onTestFinished(() => client.close());
+    return client;
+  }
+
+  /** Serial number of the certificate that a handshake shows now. */
+  function serialNumber(port: number): Promise<string> {
+    return new Promise((resolve, reject) => {
+      const socket = connect(
+        { port, host: '127.0.0.1', rejectUnauthorized: false, ALPNProtocols: ['h2'] },
+        () => {
+          resolve(socket.getPeerCertificate().serialNumber);
+          socket.destroy();
+        },
+      );
+      socket.on('error', reject);
+    });
+  }
+
+  describe('without client certificates', () => {
+    it('serves who knows the authority', async () => {
+      const { authority, server } = makeWorld();
+      const { port } = await start(server);
+      const client = connectAs(port, authority.caFile, 'blue');
+      await eventually(() => expect(client.last?.domains).toEqual(['b']));
+    });
+
+    it('tells of a handshake that failed', async () => {
+      const { folder, server } = makeWorld();
+      const { port, events } = await start(server);
+      const other = createAuthority(openssl, folder, 'other');
+      connectAs(port, other.caFile, 'blue');
+      await eventually(() => expect(events[0]).toMatchObject(['handshakeFailed', { times: 1 }]));
+    });
+
+    it('tells of a client that speaks no HTTP/2', async () => {
+      const { server } = makeWorld();
+      const { port, events } = await start(server);
+      const socket = connect({ port, host: '127.0.0.1', rejectUnauthorized: false });
+      onTestFinished(() => void socket.destroy());
+      await new Promise<void>((resolve) => socket.on('close', () => resolve()).on('error', () => {}));
+      const reason = 'the client does not speak HTTP/2';
+      expect(events).toEqual([['handshakeFailed', { peer: expect.any(String), reason, times: 1 }]]);
+    });
+  });
+
+  describe('with client certificates', () => {
+    it('refuses who shows none, or one of another authority', async () => {
+      const { folder, authority, server } = makeWorld();
+      const { port, server: xds } = await start({ ...server, clientCaFile: authority.caFile });
+      const other = createAuthority(openssl, folder, 'other').issue({ name: 'stranger' });
+      const clients = [
+        connectAs(port, authority.caFile, 'blue'),
+        connectAs(port, authority.caFile, 'blue', other),
+      ];
+      for (const client of clients) {
+        await eventually(() => expect(client.ends[0]).toMatch(/^14 UNAVAILABLE/));
+      }
+      expect(xds.limiters()).toEqual([]);
+    });
+
+    it('binds names of certificates to fleets', async () => {
+      const { authority, server } = makeWorld();
+      const allowed = new Map([
+        ['limiter.blue.example', ['blue']],
+        ['spiffe://mesh/green', ['green']],
+        ['plain', ['blue']],
+      ]);
+      const { port } = await start({ ...server, clientCaFile: authority.caFile }, allowed);
+      const blue = authority.issue({ name: 'one', alternativeNames: 'DNS:limiter.blue.example' });
+      const green = authority.issue({ name: 'two', alternativeNames: 'URI:spiffe://mesh/green' });
+      const plain = authority.issue({ name: 'plain' });
+      const unknown = authority.issue({ name: 'unknown' });
+      // An alternative name is the name: what the subject says besides it does not count.
+      const posing = authority.issue({ name: 'plain2', alternativeNames: 'DNS:x.example' });
+
+      const served = [
+        { pair: blue, fleet: 'blue', domains: ['b'] },
+        { pair: green, fleet: 'green', domains: ['g'] },
+        { pair: plain, fleet: 'blue', domains: ['b'] },
+      ];
+      for (const { pair, fleet, domains } of served) {
+        const client = connectAs(port, authority.caFile, fleet, pair);
+        await eventually(() => expect(client.last?.domains).toEqual(domains));
+      }
+      const refused = [
+        {
+          pair: blue,
+          fleet: 'green',
+          text: 'the certificate of "limiter.blue.example" is not bound to the fleet "green"',
+        },
+        { pair: unknown, fleet: 'blue', text: 'the certificate of "unknown" is bound to no fleet' },
+        { pair: posing, fleet: 'blue', text: 'the certificate of "x.example" is bound to no fleet' },
+      ];
+      for (const { pair, fleet, text } of refused) {
+        const client = connectAs(port, authority.caFile, fleet, pair);
+        await eventually(() => expect(client.ends).toEqual([`7 PERMISSION_DENIED: ${text}`]));
+        expect(client.received).toEqual([]);
+      }
+    });
+
+    it('takes another authority for new connections when its file changes', async () => {
+      const { folder, authority, server } = makeWorld();
+      const other = createAuthority(openssl, folder, 'other');
+      const clientCaFile = join(folder, 'clients.pem');
+      writeFileSync(clientCaFile, readFileSync(authority.caFile));
+      const { port, eventNames, server: xds } = await start({ ...server, clientCaFile });
+      const [mine, others] = [authority.issue({ name: 'mine' }), other.issue({ name: 'others' })];
+      const before = connectAs(port, authority.caFile, 'blue', mine);
+      await eventually(() => expect(before.last).toBeDefined());
+      writeFileSync(clientCaFile, readFileSync(other.caFile));
+      await eventually(() => expect(eventNames()).toContain('certificateChanged'));
+      const [late, next] = [
+        connectAs(port, authority.caFile, 'blue', mine),
+        connectAs(port, authority.caFile, 'blue', others),
+      ];
+      await eventually(() => expect(next.last).toBeDefined());
+      await eventually(() => expect(late.ends[0]).toMatch(/^14 UNAVAILABLE/));
+      expect(before.ends).toEqual([]);
+      expect(xds.limiters()).toHaveLength(2);
+    });
+
+    it('needs an authority to bind certificates to fleets', () => {
+      const options = { tls: { certFile: 'c', keyFile: 'k' }, fleetsOfCertificates: new Map() };
+      expect(() => createXdsServer(options as unknown as XdsServerOptions)).toThrow(
+        'fleetsOfCertificates needs clientCaFile: without it no client shows a certificate',
+      );
+    });
+  });
+
+  describe('the files', () => {
+    it('are read again while streams stay open', async () => {
+      const { authority, server } = makeWorld();
+      const { port, eventNames } = await start(server);
+      const client = connectAs(port, authority.caFile, 'blue');
+      await eventually(() => expect(client.last).toBeDefined());
+      const before = await serialNumber(port);
+      overwritePair(authority.issue({ name: 'next', alternativeNames: 'DNS:localhost' }), server);
+      await eventually(async () => expect(await serialNumber(port)).not.toBe(before));
+      expect(eventNames()).toContain('certificateChanged');
+      expect(client.ends).toEqual([]);
+      const late = connectAs(port, authority.caFile, 'blue');
+      await eventually(() => expect(late.last).toBeDefined());
+    });
+
+    it('keep their last good pair in use', async () => {
+      const { authority, server } = makeWorld();
+      const { port, events } = await start(server);
+      const before = await serialNumber(port);
+      const next = authority.issue({ name: 'next', alternativeNames: 'DNS:localhost' });
+      writeFileSync(server.certFile, readFileSync(next.certFile));
+      const refusals = (): unknown[] => events.filter(([name]) => name === 'certificateRefused');
+      await eventually(() => expect(refusals()).toHaveLength(1));
+      const reason = new RegExp(
+        `^${server.certFile} and ${server.keyFile}: not a certificate and its key: .*key values mismatch`,
+      );
+      expect(refusals()).toEqual([['certificateRefused', expect.stringMatching(reason)]]);
+      expect(await serialNumber(port)).toBe(before);
+      writeFileSync(server.keyFile, readFileSync(next.keyFile));
+      await eventually(async () => expect(await serialNumber(port)).not.toBe(before));
+      expect(refusals()).toHaveLength(1);
+    });
+
+    it('are named when the server cannot start with them', async () => {
+      const { folder, authority, server } = makeWorld();
+      const missing = join(folder, 'missing.pem');
+      await expect(start({ ...server, keyFile: missing })).rejects.toThrow(
+        `${missing}: no such file or directory`,
+      );
+      const empty = join(folder, 'empty.pem');
+      writeFileSync(empty, '');
+      const all = `${server.certFile} and ${server.keyFile} and ${empty}`;
+      await expect(start({ ...server, clientCaFile: empty })).rejects.toThrow(
+        `${all}: no certificate of an authority: `,
+      );
+      const wrong = { certFile: server.certFile, keyFile: authority.issue({ name: 'x' }).keyFile };
+      await expect(start(wrong)).rejects.toThrow(/not a certificate and its key: .*key values mismatch/);
+    });
+  });
+});

@@ -1,0 +1,90 @@
+/** Connections of limiters, plain or by TLS, on their way to `@grpc/grpc-js`. */
+import { createServer as createPlainServer, type Server, type Socket } from 'node:net';
+import { createServer as createTlsServer, type SecureContextOptions, type TLSSocket } from 'node:tls';
+import { errorText } from '../../process/error-text.ts';
+import { OpenSockets } from '../../process/grpc/open-sockets.ts';
+
+export interface TransportOptions {
+  /** Takes a connection that is ready for HTTP/2. */
+  accept(socket: Socket): void;
+  handshakeFailed(peer: string, reason: string): void;
+}
+
+/** The sockets are ours, which gives exact errors of binding, TLS without a restart, and an end that is bounded. */
+export interface Transport {
+  server: Server;
+  sockets: OpenSockets;
+  /** Destroys the connection from this address and port, if it is still there. */
+  cut(peer: string): void;
+}
+
+/** Ours: far above what a handshake takes over any network. */
+const handshakeTimeoutMs = 10_000;
+
+export function plainTransport(options: TransportOptions): Transport {
+  const server = createPlainServer({ noDelay: true });
+  const connections = new Connections();
+  server.on('connection', (socket) => {
+    connections.add(socket);
+    options.accept(socket);
+  });
+  return { server, sockets: connections.sockets, cut: (peer) => connections.cut(peer) };
+}
+
+export interface TlsTransport extends Transport {
+  /** For the handshakes from now on; connections that are open stay. */
+  useCredentials(credentials: SecureContextOptions): void;
+}
+
+/** With `ca`, clients must show a certificate of one of these authorities. */
+export function tlsTransport(credentials: SecureContextOptions, options: TransportOptions): TlsTransport {
+  const needsClientCertificate = credentials.ca !== undefined;
+  const server = createTlsServer({
+    ...credentials,
+    ALPNProtocols: ['h2'],
+    requestCert: needsClientCertificate,
+    rejectUnauthorized: needsClientCertificate,
+    handshakeTimeout: handshakeTimeoutMs,
+    noDelay: true,
+  });
+  const connections = new Connections();
+  server.on('connection', (socket: Socket) => connections.add(socket));
+  server.on('secureConnection', (socket: TLSSocket) => {
+    connections.sockets.add(socket);
+    if (socket.alpnProtocol === 'h2') return options.accept(socket);
+    options.handshakeFailed(peerOf(socket), 'the client does not speak HTTP/2');
+    socket.destroy();
+  });
+  server.on('tlsClientError', (error, socket) => options.handshakeFailed(peerOf(socket), errorText(error)));
+  return {
+    server,
+    sockets: connections.sockets,
+    cut: (peer) => connections.cut(peer),
+    useCredentials: (next) => server.setSecureContext(next),
+  };
+}
+
+class Connections {
+  readonly sockets = new OpenSockets();
+  readonly #byPeer = new Map<string, Socket>();
+
+  add(socket: Socket): void {
+    const peer = peerOf(socket);
+    this.sockets.add(socket);
+    this.#byPeer.set(peer, socket);
+    // Before HTTP/2 has taken over; the connection closes by itself.
+    socket.on('error', () => {});
+    socket.on('close', () => {
+      if (this.#byPeer.get(peer) === socket) this.#byPeer.delete(peer);
+    });
+  }
+
+  cut(peer: string): void {
+    this.#byPeer.get(peer)?.destroy();
+  }
+}
+
+/** As grpc-js names it. */
+function peerOf({ remoteAddress, remotePort }: Socket): string {
+  return remoteAddress === undefined ? 'unknown' : `${remoteAddress}:${remotePort}`;
+}

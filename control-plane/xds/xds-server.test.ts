@@ -1,0 +1,501 @@
+import { connect } from 'node:http2';
+import { connect as connectTcp, createServer, type Socket } from 'node:net';
+import { create, fromBinary, toBinary } from '@bufbuild/protobuf';
+import { Client, credentials } from '@grpc/grpc-js';
+import { describe, expect, it, onTestFinished } from 'vitest';
+import { DiscoveryRequestSchema } from '../../gen/envoy/service/discovery/v3/discovery_pb.ts';
+import { HealthListResponseSchema } from '../../gen/grpc/health/v1/health_pb.ts';
+import { bind } from '../../process/bind.ts';
+import { eventually } from '../../test/support/eventually.ts';
+import { LimiterClient } from '../../test/support/limiter-client.ts';
+import { ManualTimers } from '../../test/support/manual-timers.ts';
+import {
+  rateLimitConfigType,
+  ScriptedXdsClient,
+  type ScriptedXdsClientOptions,
+  startGoLikeClient,
+  startWeirLikeClient,
+  type WeirLikeClientOptions,
+} from '../../test/support/xds-client.ts';
+import {
+  fleetsOf,
+  type RunningXdsServer,
+  startXdsServer,
+  testSnapshot,
+} from '../../test/support/xds-server.ts';
+
+const method = '/envoy.service.discovery.v3.AggregatedDiscoveryService/StreamAggregatedResources';
+
+function closing<C extends { close(): void }>(client: C): C {
+  onTestFinished(() => client.close());
+  return client;
+}
+const scripted = (options: ScriptedXdsClientOptions): ScriptedXdsClient =>
+  closing(new ScriptedXdsClient(options));
+const goLike = async (options: ScriptedXdsClientOptions): Promise<ScriptedXdsClient> =>
+  closing(await startGoLikeClient(options));
+const weirLike = async (options: WeirLikeClientOptions): Promise<ScriptedXdsClient> =>
+  closing(await startWeirLikeClient(options));
+
+/** The one limiter that is connected. */
+function onlyLimiter({ server }: RunningXdsServer) {
+  const limiters = server.limiters();
+  expect(limiters).toHaveLength(1);
+  return limiters[0];
+}
+
+const v1 = testSnapshot('default', ['a']);
+const v2 = testSnapshot('default', ['a', 'b']);
+const v3 = testSnapshot('default', ['a', 'b', 'c']);
+
+describe('a stream', () => {
+  it('gets nothing before the first call of serve', async () => {
+    const running = await startXdsServer();
+    const client = scripted({ port: running.port });
+    await eventually(() => expect(running.server.limiters()).toHaveLength(1));
+    expect(running.server.served()).toBeUndefined();
+    expect(client.received).toEqual([]);
+    running.server.serve(fleetsOf(v1));
+    await eventually(() => expect(client.last).toMatchObject({ version: v1.version, names: ['team/a'] }));
+  });
+
+  it('gets an empty answer where nothing is served to its fleet', async () => {
+    const { server, port } = await startXdsServer();
+    server.serve(fleetsOf(v1));
+    const client = await weirLike({ port, pod: 'p', fleet: 'other' });
+    expect(client.last).toMatchObject({ names: [], version: testSnapshot('other', []).version });
+  });
+
+  it('gets the rules of its fleet only', async () => {
+    const { server, port } = await startXdsServer();
+    server.serve(fleetsOf(testSnapshot('blue', ['b']), testSnapshot('green', ['g'])));
+    const blue = await weirLike({ port, pod: 'b', fleet: 'blue' });
+    const green = await weirLike({ port, pod: 'g', fleet: 'green' });
+    server.serve(fleetsOf(testSnapshot('blue', ['b']), testSnapshot('green', ['g', 'h'])));
+    await eventually(() => expect(green.last?.domains).toEqual(['g', 'h']));
+    server.serve(fleetsOf(testSnapshot('green', ['g', 'h'])));
+    await eventually(() => expect(blue.last?.domains).toEqual([]));
+    expect(blue.received.map(({ domains }) => domains)).toEqual([['b'], []]);
+    expect(green.received.map(({ domains }) => domains)).toEqual([['g'], ['g', 'h']]);
+  });
+
+  it('does not get a version twice', async () => {
+    const running = await startXdsServer();
+    running.server.serve(fleetsOf(v1));
+    const client = await goLike({ port: running.port });
+    running.server.serve(fleetsOf(v1));
+    running.server.serve(fleetsOf(testSnapshot('default', ['a'])));
+    running.server.serve(fleetsOf(v2));
+    await eventually(() => expect(onlyLimiter(running)?.acceptedVersion).toBe(v2.version));
+    expect(client.received.map(({ version }) => version)).toEqual([v1.version, v2.version]);
+  });
+
+  it('gets the newest of the versions that came while its answer was awaited', async () => {
+    const running = await startXdsServer();
+    running.server.serve(fleetsOf(v1));
+    const client = scripted({ port: running.port });
+    client.fallSilent();
+    await eventually(() => expect(client.received).toHaveLength(1));
+    running.server.serve(fleetsOf(v2));
+    running.server.serve(fleetsOf(v3));
+    client.acceptAgain();
+    client.answer();
+    await eventually(() => expect(onlyLimiter(running)?.acceptedVersion).toBe(v3.version));
+    expect(client.received.map(({ version }) => version)).toEqual([v1.version, v3.version]);
+  });
+
+  it('is answered when it asks once and listens no further', async () => {
+    const { server, port } = await startXdsServer();
+    server.serve(fleetsOf(v1));
+    const client = scripted({ port, reconnects: false });
+    client.fallSilent();
+    client.halfClose();
+    await eventually(() => expect(client.ends).toEqual(['ended']));
+    expect(client.last?.names).toEqual(['team/a']);
+    expect(server.limiters()).toEqual([]);
+  });
+
+  it('lives on when it asks for other types, which stay unanswered', async () => {
+    const { server, port, events } = await startXdsServer();
+    server.serve(fleetsOf(v1));
+    const client = await goLike({ port });
+    const typeUrl = 'type.googleapis.com/envoy.config.cluster.v3.Cluster';
+    client.request({ typeUrl });
+    client.request({ typeUrl, refusal: 'no' });
+    server.serve(fleetsOf(v2));
+    await eventually(() => expect(client.last?.version).toBe(v2.version));
+    expect(client.received).toHaveLength(2);
+    const asked = events.filter(([name]) => name === 'otherTypeAsked');
+    expect(asked).toEqual([
+      ['otherTypeAsked', { peer: expect.stringMatching(/^127\.0\.0\.1:\d+$/), typeUrl }],
+    ]);
+  });
+
+  it('is known by the node of its first request, whatever type that asks for', async () => {
+    const running = await startXdsServer();
+    const metadata = { pod: 'p', fleet: 'blue' };
+    const client = new Client(`127.0.0.1:${running.port}`, credentials.createInsecure());
+    closing(client);
+    const call = client.makeBidiStreamRequest(
+      method,
+      (bytes: Buffer) => bytes,
+      (bytes) => bytes,
+    );
+    call.on('error', () => {});
+    const send = (init: Parameters<typeof create<typeof DiscoveryRequestSchema>>[1]): void => {
+      call.write(Buffer.from(toBinary(DiscoveryRequestSchema, create(DiscoveryRequestSchema, init))));
+    };
+    send({ node: { metadata }, typeUrl: 'other' });
+    send({ typeUrl: rateLimitConfigType });
+    await eventually(() => expect(onlyLimiter(running)).toMatchObject({ name: 'p', fleet: 'blue' }));
+    call.cancel();
+  });
+});
+
+describe('the report of a limiter', () => {
+  it('says what it accepted, and who it is', async () => {
+    const running = await startXdsServer();
+    running.server.serve(fleetsOf(v1));
+    await weirLike({ port: running.port, pod: 'limiter-7', instance: 'i' });
+    await eventually(() => {
+      expect(onlyLimiter(running)).toEqual({
+        id: expect.stringMatching(/^replica-0\/[0-9a-f]{16}\.1$/),
+        name: 'limiter-7',
+        fleet: 'default',
+        instance: 'i',
+        isWeir: true,
+        connectedMs: expect.any(Number),
+        acceptedVersion: v1.version,
+        refusal: undefined,
+      });
+    });
+    expect(running.eventNames()).toEqual(['connected', 'accepted']);
+    expect(running.changes()).toBe(2);
+  });
+
+  it('names limiters that share a node id by their addresses', async () => {
+    const { server, port } = await startXdsServer();
+    server.serve(fleetsOf(v1));
+    await goLike({ port });
+    await goLike({ port });
+    const names = server.limiters().map(({ name }) => name);
+    expect(names).toEqual([
+      expect.stringMatching(/^default \(127\.0\.0\.1:\d+\)$/),
+      expect.stringMatching(/^default \(127\.0\.0\.1:\d+\)$/),
+    ]);
+    expect(names[0]).not.toBe(names[1]);
+  });
+
+  it('says what it refused, until it accepts again', async () => {
+    const running = await startXdsServer();
+    running.server.serve(fleetsOf(v1));
+    const client = await goLike({ port: running.port });
+    client.refuseWith('cannot load that');
+    running.server.serve(fleetsOf(v2));
+    await eventually(() => {
+      expect(onlyLimiter(running)).toMatchObject({
+        acceptedVersion: v1.version,
+        refusal: { version: v2.version, message: 'cannot load that' },
+      });
+    });
+    client.acceptAgain();
+    running.server.serve(fleetsOf(v3));
+    await eventually(() => {
+      expect(onlyLimiter(running)).toMatchObject({ acceptedVersion: v3.version, refusal: undefined });
+    });
+    expect(client.received).toHaveLength(3);
+    expect(running.eventNames()).toEqual(['connected', 'accepted', 'refused', 'accepted']);
+  });
+
+  it('can go back to what was accepted before', async () => {
+    const running = await startXdsServer();
+    running.server.serve(fleetsOf(v1));
+    const client = await goLike({ port: running.port });
+    client.refuseWith('no');
+    running.server.serve(fleetsOf(v2));
+    await eventually(() => expect(onlyLimiter(running)?.refusal).toBeDefined());
+    client.acceptAgain();
+    running.server.serve(fleetsOf(v1));
+    await eventually(() => expect(onlyLimiter(running)?.refusal).toBeUndefined());
+    expect(onlyLimiter(running)?.acceptedVersion).toBe(v1.version);
+  });
+
+  it('does not take what a Go client repeats after a reconnect for an answer', async () => {
+    const running = await startXdsServer();
+    running.server.serve(fleetsOf(v1));
+    const client = await goLike({ port: running.port });
+    client.refuseWith('no');
+    running.server.serve(fleetsOf(v2));
+    await eventually(() => expect(onlyLimiter(running)?.refusal).toBeDefined());
+    client.fallSilent();
+    client.reconnect();
+    // It now claims version 2 with the nonce of version 2, which it refused.
+    await eventually(() => expect(client.received).toHaveLength(3));
+    expect(client.acceptedVersion).toBe(v2.version);
+    expect(onlyLimiter(running)).toMatchObject({ acceptedVersion: undefined, refusal: undefined });
+    client.request({ versionInfo: v2.version, responseNonce: client.received[1]?.nonce as string });
+    client.answer();
+    await eventually(() => expect(onlyLimiter(running)?.refusal?.version).toBe(v2.version));
+    expect(onlyLimiter(running)?.acceptedVersion).toBeUndefined();
+  });
+
+  it('takes the word of a limiter of this project for what it has in force', async () => {
+    const running = await startXdsServer();
+    const client = scripted({ port: running.port, userAgentName: 'weir', reconnects: false });
+    client.acceptedVersion = 'version-of-old';
+    client.reconnect();
+    await eventually(() => expect(onlyLimiter(running)?.acceptedVersion).toBe('version-of-old'));
+  });
+
+  it('gets the snapshot on a new stream, even when it has it already', async () => {
+    const running = await startXdsServer();
+    running.server.serve(fleetsOf(v1));
+    const client = await weirLike({ port: running.port, pod: 'p' });
+    client.reconnect();
+    await eventually(() => expect(client.received).toHaveLength(2));
+    expect(client.last?.version).toBe(v1.version);
+    expect(client.received[0]?.nonce).not.toBe(client.last?.nonce);
+  });
+
+  it('goes when its stream ends', async () => {
+    const running = await startXdsServer();
+    running.server.serve(fleetsOf(v1));
+    const client = await goLike({ port: running.port });
+    client.close();
+    await eventually(() => expect(running.server.limiters()).toEqual([]), { timeoutMs: 1_000 });
+    expect(running.eventNames().at(-1)).toBe('disconnected');
+  });
+
+  it('shortens what a limiter says', async () => {
+    const running = await startXdsServer();
+    running.server.serve(fleetsOf(v1));
+    const client = scripted({ port: running.port });
+    client.refuseWith('x'.repeat(5_000));
+    await eventually(() => expect(onlyLimiter(running)?.refusal?.message).toBe(`${'x'.repeat(2_048)}...`));
+  });
+
+  it('has words for a refusal without any', async () => {
+    const running = await startXdsServer();
+    running.server.serve(fleetsOf(v1));
+    const client = scripted({ port: running.port });
+    client.refuseWith('');
+    await eventually(() => expect(onlyLimiter(running)?.refusal?.message).toBe('refused without a message'));
+  });
+});
+
+describe('the server', () => {
+  it('refuses streams beyond its limit, and takes new ones when others have left', async () => {
+    const running = await startXdsServer({ maxStreams: 2 });
+    running.server.serve(fleetsOf(v1));
+    const first = await goLike({ port: running.port });
+    await goLike({ port: running.port });
+    const third = scripted({ port: running.port });
+    await eventually(() => expect(third.ends.length).toBeGreaterThan(1));
+    expect(new Set(third.ends)).toEqual(
+      new Set(['8 RESOURCE_EXHAUSTED: this replica of the control plane serves at most 2 streams']),
+    );
+    first.close();
+    await eventually(() => expect(third.last?.version).toBe(v1.version));
+    const told = running.events.filter(([name]) => name === 'tooManyStreams');
+    expect(told).toEqual([['tooManyStreams', { maxStreams: 2, peer: expect.any(String), times: 1 }]]);
+  });
+
+  it('refuses a fleet that cannot be one', async () => {
+    const running = await startXdsServer();
+    const client = scripted({ port: running.port, metadata: { fleet: 'No Fleet' }, reconnects: false });
+    const reason =
+      'the node metadata "fleet" is not a DNS label of at most 63 lower case letters, digits and inner hyphens: "No Fleet"';
+    await eventually(() => expect(client.ends).toEqual([`3 INVALID_ARGUMENT: ${reason}`]));
+    expect(running.events).toEqual([['streamRefused', { peer: expect.any(String), reason, times: 1 }]]);
+  });
+
+  it('refuses what is no discovery request', async () => {
+    const { port } = await startXdsServer();
+    const client = closing(new Client(`127.0.0.1:${port}`, credentials.createInsecure()));
+    const call = client.makeBidiStreamRequest(
+      method,
+      (bytes: Buffer) => bytes,
+      (bytes) => bytes,
+    );
+    const ended = new Promise<string>((resolve) => call.on('error', ({ message }) => resolve(message)));
+    call.write(Buffer.from([0xff, 0xff, 0xff]));
+    expect(await ended).toBe('3 INVALID_ARGUMENT: cannot decode the discovery request');
+  });
+
+  it('refuses a request beyond 1 MiB', async () => {
+    const { port } = await startXdsServer();
+    const client = scripted({ port, metadata: { pod: 'p'.repeat(1024 * 1024) }, reconnects: false });
+    await eventually(() =>
+      expect(client.ends[0]).toMatch(/^8 RESOURCE_EXHAUSTED: Received message larger than max/),
+    );
+  });
+
+  it('tells of an answer that usual clients refuse, once a version', async () => {
+    const { server, port, events } = await startXdsServer();
+    const large = testSnapshot('default', ['a'], 4 * 1024 * 1024);
+    server.serve(fleetsOf(large));
+    server.serve(fleetsOf(large));
+    const served = server.served()?.[0];
+    expect(served).toMatchObject({
+      fleet: 'default',
+      version: large.version,
+      resources: 1,
+      isOversize: true,
+    });
+    const told = { fleet: 'default', version: large.version, bytes: served?.bytes, limitBytes: 4_194_304 };
+    expect(events).toEqual([['oversize', told]]);
+    const usual = scripted({ port, reconnects: false });
+    await eventually(() => expect(usual.ends[0]).toMatch(/^8 RESOURCE_EXHAUSTED/));
+    const patient = await weirLike({ port, pod: 'p', maxMessageBytes: -1 });
+    expect(patient.last?.version).toBe(large.version);
+    server.serve(fleetsOf(v1));
+    expect(server.served()?.[0]?.isOversize).toBe(false);
+  });
+
+  it('gives up a limiter that does not answer', async () => {
+    const running = await startXdsServer({ answerTimeoutMs: 100 });
+    running.server.serve(fleetsOf(v1));
+    const client = scripted({ port: running.port, reconnects: false });
+    client.fallSilent();
+    const text = `14 UNAVAILABLE: no answer to version ${v1.version} within 100 ms`;
+    await eventually(() => expect(client.ends).toEqual([text]));
+    expect(running.eventNames()).toEqual(['connected', 'unanswered', 'disconnected']);
+  });
+
+  it('holds one response for a limiter that does not read, and cuts it in the end', async () => {
+    const timers = new ManualTimers();
+    const running = await startXdsServer({ timers, answerTimeoutMs: 30_000 });
+    const sizes = 1024 * 1024;
+    running.server.serve(fleetsOf(testSnapshot('default', ['a'], sizes)));
+    const { closed } = openWithoutReading(running.port);
+    await eventually(() => expect(running.server.limiters()).toHaveLength(1));
+    const slow = onlyLimiter(running)?.id;
+    const other = await goLike({ port: running.port });
+    for (let index = 0; index < 50; index++) {
+      running.server.serve(fleetsOf(testSnapshot('default', [`d${index}`], sizes)));
+    }
+    await eventually(() => expect(other.last?.domains).toEqual(['d49']));
+    expect(running.sends.filter(({ id }) => id === slow)).toHaveLength(1);
+    timers.advance(30_000);
+    expect(running.eventNames()).toContain('unanswered');
+    timers.advance(5_000);
+    await closed;
+    await eventually(() => expect(running.server.limiters()).toHaveLength(1));
+  });
+
+  it('misses a limiter that the network lost', async () => {
+    const running = await startXdsServer({ keepaliveIntervalMs: 100, keepaliveTimeoutMs: 100 });
+    running.server.serve(fleetsOf(v1));
+    const network = await startRelay(running.port);
+    await weirLike({ port: network.port, pod: 'lost', reconnects: false });
+    const near = await weirLike({ port: running.port, pod: 'near', reconnects: false });
+    network.stopForwarding();
+    await eventually(() => expect(running.server.limiters().map(({ name }) => name)).toEqual(['near']), {
+      timeoutMs: 2_000,
+    });
+    expect(near.ends).toEqual([]);
+  });
+
+  it('says its health by the standard service', async () => {
+    const { server, port, health } = await startXdsServer();
+    const client = closing(new LimiterClient(port));
+    const statuses: number[] = [];
+    const service = 'envoy.service.discovery.v3.AggregatedDiscoveryService';
+    const watch = client.watchHealth(service, (status) => statuses.push(status));
+    await eventually(() => expect(statuses).toEqual([1]));
+    health.set('first list', false);
+    await eventually(() => expect(statuses).toEqual([1, 2]));
+    expect(await listHealth(port)).toEqual({ '': 2, [service]: 2 });
+    health.set('first list', true);
+    await eventually(() => expect(statuses).toEqual([1, 2, 1]));
+    await server.shutdown();
+    await watch;
+    expect(statuses).toEqual([1, 2, 1, 2]);
+  });
+
+  it('ends its streams at shutdown, so that limiters go elsewhere', async () => {
+    const running = await startXdsServer({ shutdownGraceMs: 20_000 });
+    running.server.serve(fleetsOf(v1));
+    const client = closing(await startGoLikeClient({ port: running.port, reconnects: false }));
+    const started = performance.now();
+    await running.server.shutdown();
+    expect(performance.now() - started).toBeLessThan(5_000);
+    await eventually(() =>
+      expect(client.ends).toEqual(['14 UNAVAILABLE: this replica of the control plane is shutting down']),
+    );
+    expect(running.server.limiters()).toEqual([]);
+  });
+
+  it('cuts at shutdown who does not leave', async () => {
+    const running = await startXdsServer({ shutdownGraceMs: 100 });
+    running.server.serve(fleetsOf(testSnapshot('default', ['a'], 1024 * 1024)));
+    const { closed } = openWithoutReading(running.port);
+    await eventually(() => expect(running.server.limiters()).toHaveLength(1));
+    const startedMs = performance.now();
+    await running.server.shutdown();
+    await closed;
+    expect(performance.now() - startedMs).toBeLessThan(5_000);
+  });
+
+  it('names the address that it cannot listen on', async () => {
+    const { port } = await startXdsServer();
+    await expect(startXdsServer({}, port)).rejects.toThrow(
+      `cannot listen on 127.0.0.1:${port}: address already in use (EADDRINUSE)`,
+    );
+  });
+});
+
+/** A limiter that asks for rules and then reads nothing. */
+function openWithoutReading(port: number): { closed: Promise<void> } {
+  const session = connect(`http://127.0.0.1:${port}`);
+  onTestFinished(() => session.destroy());
+  session.on('error', () => {});
+  const closed = new Promise<void>((resolve) => session.on('close', () => resolve()));
+  const headers = { ':method': 'POST', ':path': method, 'content-type': 'application/grpc', te: 'trailers' };
+  const stream = session.request(headers);
+  stream.on('error', () => {});
+  const request = create(DiscoveryRequestSchema, { typeUrl: rateLimitConfigType });
+  const bytes = toBinary(DiscoveryRequestSchema, request);
+  stream.write(Buffer.concat([Buffer.from([0, 0, 0, 0, bytes.length]), bytes]));
+  return { closed };
+}
+
+/** A way to the server that can fall silent without closing. */
+async function startRelay(to: number): Promise<{ port: number; stopForwarding(): void }> {
+  const sockets: Socket[] = [];
+  const server = createServer((socket) => {
+    const onward = connectTcp(to, '127.0.0.1');
+    sockets.push(socket, onward);
+    for (const each of [socket, onward]) each.on('error', () => {});
+    socket.pipe(onward).pipe(socket);
+  });
+  const { port } = await bind(server, { host: '127.0.0.1', port: 0 });
+  onTestFinished(() => {
+    for (const socket of sockets) socket.destroy();
+    server.close();
+  });
+  return {
+    port,
+    stopForwarding: () => {
+      for (const socket of sockets) socket.unpipe().pause();
+    },
+  };
+}
+
+function listHealth(port: number): Promise<Record<string, number>> {
+  const client = closing(new Client(`127.0.0.1:${port}`, credentials.createInsecure()));
+  const decode = (bytes: Buffer) => fromBinary(HealthListResponseSchema, bytes).statuses;
+  return new Promise((resolve, reject) => {
+    client.makeUnaryRequest(
+      '/grpc.health.v1.Health/List',
+      (bytes: Buffer) => bytes,
+      decode,
+      Buffer.alloc(0),
+      (error, statuses = {}) => {
+        if (error !== null) reject(error);
+        else
+          resolve(Object.fromEntries(Object.entries(statuses).map(([name, { status }]) => [name, status])));
+      },
+    );
+  });
+}

@@ -1,0 +1,144 @@
+import { copyFileSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { ServerCredentials } from '@grpc/grpc-js';
+import { beforeEach, expect, it, onTestFinished } from 'vitest';
+import { AdsServer } from '../../../test/support/ads-server.ts';
+import {
+  type CertificatePair,
+  createAuthority,
+  type TestAuthority,
+} from '../../../test/support/certificates.ts';
+import { describeWithServer } from '../../../test/support/describe-with-server.ts';
+import { eventually } from '../../../test/support/eventually.ts';
+import { opensslProgram } from '../../../test/support/find-server.ts';
+import { temporaryFolder } from '../../../test/support/temporary-folder.ts';
+import { WatchedXdsSource } from '../../../test/support/watched-xds-source.ts';
+import type { AdsTls } from './ads-credentials.ts';
+
+describeWithServer('an xDS source with TLS', opensslProgram, (openssl) => {
+  let folder: string;
+  let authority: TestAuthority;
+  let stranger: TestAuthority;
+  let server: CertificatePair;
+  let client: CertificatePair;
+  beforeEach(() => {
+    folder = temporaryFolder();
+    authority = createAuthority(openssl, folder, 'authority');
+    stranger = createAuthority(openssl, folder, 'stranger');
+    server = authority.issue({ name: 'server', alternativeNames: 'IP:127.0.0.1,DNS:ads.internal' });
+    client = authority.issue({ name: 'client' });
+  });
+
+  async function startServer(options: { needsClient?: boolean; port?: number } = {}): Promise<AdsServer> {
+    const { needsClient = false, port = 0 } = options;
+    const credentials = ServerCredentials.createSsl(
+      readFileSync(authority.caFile),
+      [{ cert_chain: readFileSync(server.certFile), private_key: readFileSync(server.keyFile) }],
+      needsClient,
+    );
+    const started = await AdsServer.start({ credentials, port });
+    onTestFinished(() => started.stop());
+    return started;
+  }
+
+  const tls = (options: Partial<AdsTls> = {}): AdsTls => {
+    return { certPath: '', keyPath: '', caPath: authority.caFile, serverName: '', ...options };
+  };
+
+  it.each([
+    ['the address', ''],
+    ['the name that is set', 'ads.internal'],
+    ['the address that is set', '127.0.0.1'],
+  ])('trusts a certificate with %s', async (_, serverName) => {
+    const ads = await startServer();
+    await WatchedXdsSource.start({ port: ads.port, tls: tls({ serverName }) });
+    expect(await (await ads.stream()).request()).toMatchObject({ versionInfo: '' });
+  });
+
+  it.each([
+    [
+      'another name than the one that is set',
+      { serverName: 'other.internal' },
+      "Hostname/IP does not match certificate's altnames: Host: other.internal. is not in the cert's altnames: IP Address:127.0.0.1, DNS:ads.internal",
+    ],
+    [
+      'another address than the one that is set',
+      { serverName: '127.0.0.2' },
+      "Hostname/IP does not match certificate's altnames: IP: 127.0.0.2 is not in the cert's list: 127.0.0.1",
+    ],
+  ])('does not trust a certificate with %s', async (_, options, reason) => {
+    const ads = await startServer();
+    const watched = await WatchedXdsSource.start({ port: ads.port, tls: tls(options) });
+    await eventually(() => expect(watched.told[0]).toBe(`lost: ${reason}`));
+    expect(ads.waiting).toBe(0);
+  });
+
+  it('does not trust a certificate of an authority that it does not know, and says so', async () => {
+    const ads = await startServer();
+    for (const caPath of ['', stranger.caFile]) {
+      const watched = await WatchedXdsSource.start({ port: ads.port, tls: tls({ caPath }) });
+      await eventually(() =>
+        expect(watched.told[0]).toBe('lost: self-signed certificate in certificate chain'),
+      );
+    }
+    expect(ads.waiting).toBe(0);
+  });
+
+  it('says so when the server speaks no TLS', async () => {
+    const ads = await AdsServer.start();
+    onTestFinished(() => ads.stop());
+    const watched = await WatchedXdsSource.start({ port: ads.port, tls: tls() });
+    await eventually(() => expect(watched.told[0]).toMatch(/^lost: .*wrong.version.number/i));
+  });
+
+  it('shows its own certificate where the server asks for one', async () => {
+    const ads = await startServer({ needsClient: true });
+    const own = { certPath: client.certFile, keyPath: client.keyFile };
+    await WatchedXdsSource.start({ port: ads.port, tls: tls(own) });
+    await (await ads.stream()).request();
+    const other = stranger.issue({ name: 'other' });
+    for (const without of [{}, { certPath: other.certFile, keyPath: other.keyFile }]) {
+      const watched = await WatchedXdsSource.start({ port: ads.port, tls: tls(without) });
+      await eventually(() => expect(watched.told[0]).toMatch(/^lost: \S/));
+    }
+    expect(ads.waiting).toBe(0);
+  });
+
+  it('reads its files again for every connection', async () => {
+    const caPath = join(folder, 'rotated.pem');
+    copyFileSync(stranger.caFile, caPath);
+    const ads = await startServer();
+    const watched = await WatchedXdsSource.start({ port: ads.port, tls: tls({ caPath }) });
+    await eventually(() => expect(watched.told.length).toBeGreaterThan(1));
+    rmSync(caPath);
+    const missing = `failed: failed to read file: ${caPath}: no such file or directory`;
+    await eventually(() => expect(watched.told).toContain(missing));
+    copyFileSync(authority.caFile, caPath);
+    expect(await (await ads.stream()).request()).toMatchObject({ versionInfo: '' });
+  });
+
+  it('does not start with files that it cannot use', async () => {
+    const empty = join(folder, 'empty.pem');
+    writeFileSync(empty, '');
+    const nowhere = join(folder, 'nowhere.pem');
+    const { certFile, keyFile } = client;
+    const refused: [options: Partial<AdsTls>, message: string | RegExp][] = [
+      [{ caPath: nowhere }, `failed to read file: ${nowhere}: no such file or directory`],
+      [{ caPath: empty }, `failed to load the provided TLS CA certificate: ${empty}`],
+      [{ certPath: nowhere, keyPath: keyFile }, `failed to read file: ${nowhere}: no such file or directory`],
+      [
+        { certPath: certFile, keyPath: empty },
+        /^failed to load TLS key pair \(.*client\.pem,.*empty\.pem\): \S/,
+      ],
+      [
+        { certPath: certFile, keyPath: server.keyFile },
+        /^failed to load TLS key pair \(.*client\.pem,.*server\.key\): .*key values mismatch/,
+      ],
+    ];
+    for (const [options, message] of refused) {
+      const watched = new WatchedXdsSource({ port: 1, tls: tls(options) });
+      await expect(watched.start()).rejects.toMatchObject({ code: 'bad-credentials' });
+      await expect(watched.start()).rejects.toThrow(message);
+    }
+  });
+});

@@ -1,0 +1,79 @@
+/** How the server is known, and the limiter to it. Files are read anew for every connection, so that they can rotate. */
+import { readFileSync } from 'node:fs';
+import { isIP } from 'node:net';
+import { checkServerIdentity, createSecureContext, getCACertificates } from 'node:tls';
+import { type ChannelCredentials, type ChannelOptions, credentials } from '@grpc/grpc-js';
+import { errorText } from '../../../process/error-text.ts';
+import { systemErrorReason } from '../../../process/system-error.ts';
+import { ConfigSourceError } from '../config-source.ts';
+
+/** Paths of PEM files; empty ones are none. */
+export interface AdsTls {
+  /** The client's certificate; with its key, or neither. */
+  certPath: string;
+  keyPath: string;
+  /** Trusted besides the usual authorities. */
+  caPath: string;
+  /** Name that the server's certificate must have instead of the host's; empty: the host's. */
+  serverName: string;
+}
+
+export interface AdsCredentials {
+  credentials: ChannelCredentials;
+  options: ChannelOptions;
+}
+
+/** gRPC hands an IP address to TLS as the server's name, which Node refuses: this goes in its place. RFC 6066, section 3. */
+const noServerName = 'ip-address.invalid';
+
+/** `tls` undefined: none. Throws a ConfigSourceError on files that are missing or no PEM. */
+export function adsCredentials(target: string, tls: AdsTls | undefined): AdsCredentials {
+  if (tls === undefined) return { credentials: credentials.createInsecure(), options: {} };
+  const ca = tls.caPath === '' ? null : authorities(tls.caPath);
+  const [cert, key] = tls.certPath === '' ? [null, null] : [readPem(tls.certPath), readPem(tls.keyPath)];
+  const secureContext = () =>
+    createSecureContext({ ...(ca && { ca }), ...(cert && { cert, key: key as Buffer }) });
+  try {
+    const name = tls.serverName === '' ? hostOf(target) : tls.serverName;
+    const verify =
+      isIP(name) === 0
+        ? {}
+        : {
+            checkServerIdentity: (_: string, peer: Parameters<typeof checkServerIdentity>[1]) =>
+              checkServerIdentity(name, peer),
+          };
+    const override = isIP(name) === 0 ? tls.serverName : noServerName;
+    return {
+      credentials: credentials.createFromSecureContext(secureContext(), verify),
+      options: override === '' ? {} : { 'grpc.ssl_target_name_override': override },
+    };
+  } catch (error) {
+    throw bad(`failed to load TLS key pair (${tls.certPath},${tls.keyPath}): ${errorText(error)}`, error);
+  }
+}
+
+function authorities(path: string): string[] {
+  const own = readPem(path)
+    .toString('latin1')
+    .match(/-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g);
+  if (own === null) throw bad(`failed to load the provided TLS CA certificate: ${path}`);
+  return [...getCACertificates('default'), ...own];
+}
+
+function readPem(path: string): Buffer {
+  try {
+    return readFileSync(path);
+  } catch (error) {
+    throw bad(`failed to read file: ${path}: ${systemErrorReason(error)}`, error);
+  }
+}
+
+function bad(message: string, cause?: unknown): ConfigSourceError {
+  return new ConfigSourceError('bad-credentials', message, { cause });
+}
+
+/** The host of a gRPC target: `dns:///host:1`, `ipv4:10.0.0.1:1`, `[::1]:1`, `host`. */
+function hostOf(target: string): string {
+  const address = target.replace(/^(?:dns:(?:\/\/[^/]*\/)?|ipv[46]:)/, '');
+  return /^\[([^\]]*)\]/.exec(address)?.[1] ?? address.replace(/:\d*$/, '');
+}

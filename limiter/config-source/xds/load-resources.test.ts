@@ -1,0 +1,138 @@
+import { create, toBinary } from '@bufbuild/protobuf';
+import { describe, expect, it } from 'vitest';
+import { DiscoveryResponseSchema } from '../../../gen/envoy/service/discovery/v3/discovery_pb.ts';
+import type { RuleSource } from '../../../rules/model.ts';
+import { RuleTable } from '../../../rules/table/rule-table.ts';
+import { encodeResource, rateLimitConfigTypeUrl } from '../../../rules/xds/index.ts';
+import { limit, rule, source } from '../../../test/support/rule-builder.ts';
+import { loadResources } from './load-resources.ts';
+import { refusalMessage } from './refusal-message.ts';
+
+interface Given {
+  resources: { typeUrl: string; value: Uint8Array }[];
+  typeUrl?: string;
+  mergeDomains?: boolean;
+  hashInForce?: string;
+}
+
+const wrongUrl = 'type.googleapis.com/envoy.config.listener.v3.Listener';
+
+function resource(one: RuleSource): { typeUrl: string; value: Uint8Array } {
+  return { typeUrl: rateLimitConfigTypeUrl, value: encodeResource(one) };
+}
+
+function load({ resources, typeUrl = rateLimitConfigTypeUrl, mergeDomains = false, hashInForce }: Given) {
+  const response = create(DiscoveryResponseSchema, { versionInfo: '1', nonce: 'n', typeUrl, resources });
+  return loadResources({ bytes: toBinary(DiscoveryResponseSchema, response), mergeDomains, hashInForce });
+}
+
+/** The lines of `/rlconfig` after a good load. */
+function rules(given: Given): string[] {
+  const outcome = load(given);
+  if (!outcome.ok || outcome.rules === undefined) throw new Error(JSON.stringify(outcome));
+  return [...new RuleTable(outcome.rules.bytes).rlconfigLines()].map((line) => line.replace(/,.*/, ''));
+}
+
+const some = source('d', [rule({ key: 'k', rateLimit: limit() })], 'r1');
+const twice = source('d', [rule({ key: 'l', rateLimit: limit({ unit: 'HOUR' }) })], 'r2');
+
+describe('loadResources', () => {
+  it('makes one table of all resources', () => {
+    expect(rules({ resources: [resource(some), resource({ ...twice, domain: 'e' })] })).toEqual([
+      'd.k: unit=MINUTE requests_per_unit=10',
+      'e.l: unit=HOUR requests_per_unit=10',
+    ]);
+  });
+
+  it('takes no resources for no rules', () => {
+    expect(rules({ resources: [] })).toEqual([]);
+  });
+
+  it('adds up resources of one domain where domains may be merged', () => {
+    expect(rules({ resources: [resource(some), resource(twice)], mergeDomains: true })).toEqual([
+      'd.k: unit=MINUTE requests_per_unit=10',
+      'd.l: unit=HOUR requests_per_unit=10',
+    ]);
+  });
+
+  it('does not load again what is in force, whatever its version', () => {
+    const first = load({ resources: [resource(some)] });
+    const hashInForce = first.ok ? first.hash : '';
+    expect(load({ resources: [resource(some)], hashInForce })).toEqual({
+      ok: true,
+      hash: hashInForce,
+      rules: undefined,
+    });
+    expect(rules({ resources: [resource(twice)], hashInForce })).toHaveLength(1);
+    expect(rules({ resources: [], hashInForce })).toEqual([]);
+  });
+
+  const bad: [what: string, given: Given, message: string][] = [
+    [
+      'a domain that comes twice',
+      { resources: [resource(some), resource(twice)] },
+      "r2: duplicate domain 'd' in config file",
+    ],
+    [
+      'several errors',
+      { resources: [resource({ ...some, domain: '' }), resource(some), resource(twice)] },
+      "r1: config file cannot have empty domain; r2: duplicate domain 'd' in config file",
+    ],
+    [
+      'a resource without a name',
+      { resources: [resource(some), resource({ ...twice, name: '', domain: '' })] },
+      'resource 2: config file cannot have empty domain',
+    ],
+    [
+      'another type of response',
+      { resources: [], typeUrl: wrongUrl },
+      `response: type URL is '${wrongUrl}', expected '${rateLimitConfigTypeUrl}'`,
+    ],
+    [
+      'resources of another type, and damaged ones',
+      {
+        resources: [
+          resource(some),
+          { typeUrl: wrongUrl, value: new Uint8Array() },
+          { typeUrl: rateLimitConfigTypeUrl, value: Buffer.from('0a05', 'hex') },
+        ],
+      },
+      `resource 2: type URL is '${wrongUrl}', expected '${rateLimitConfigTypeUrl}'; resource 3: cannot be decoded: premature EOF`,
+    ],
+  ];
+  it.each(bad)('refuses %s', (_, given, message) => {
+    const outcome = load(given);
+    expect(outcome.ok ? undefined : refusalMessage(outcome)).toBe(message);
+  });
+
+  it('counts errors that it does not list', () => {
+    const many = source(
+      'd',
+      Array.from({ length: 1_500 }, () => rule({ key: '' })),
+      'r',
+    );
+    const outcome = load({ resources: [resource(many)] });
+    expect(outcome.ok ? undefined : [outcome.errors.length, outcome.total]).toEqual([1_000, 1_500]);
+  });
+});
+
+describe('refusalMessage', () => {
+  const error = (text: string) => {
+    return { code: 'syntax', source: 'r', text, path: [], line: undefined, column: undefined } as const;
+  };
+
+  it('lists ten errors and counts the others', () => {
+    const errors = Array.from({ length: 12 }, (_, index) => error(`e${index}`));
+    const listed = Array.from({ length: 10 }, (_, index) => `r: e${index}`);
+    expect(refusalMessage({ ok: false, errors, total: 1_500 })).toBe(
+      `${listed.join('; ')}; and 1490 more errors`,
+    );
+  });
+
+  it('has a bounded length, and no half of a character', () => {
+    const message = refusalMessage({ ok: false, errors: [error('\ud83d\ude00'.repeat(4_000))], total: 1 });
+    expect(message).toHaveLength(4_099);
+    expect(message.isWellFormed()).toBe(true);
+    expect(message.endsWith('\ufffd...')).toBe(true);
+  });
+});

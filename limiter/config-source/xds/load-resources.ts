@@ -1,0 +1,87 @@
+/** From one response of the server to the bytes of a RuleTable. */
+import { createHash } from 'node:crypto';
+import type { Any } from '@bufbuild/protobuf/wkt';
+import { errorText } from '../../../process/error-text.ts';
+import type { RuleSource } from '../../../rules/model.ts';
+import { type RuleError, type RuleErrorCode, RuleErrorList } from '../../../rules/rule-error.ts';
+import { compileRules } from '../../../rules/table/compile-rules.ts';
+import { checkSources } from '../../../rules/validation/validate-sources.ts';
+import { decodeResource, rateLimitConfigTypeUrl } from '../../../rules/xds/index.ts';
+import type { CompiledRules, FailedLoad } from '../load-outcome.ts';
+import { type DiscoveryAnswer, decodeAnswer } from './discovery-messages.ts';
+
+/** Plain data: it may go to a loading thread. */
+export interface ResourcesRequest {
+  /** A DiscoveryResponse. */
+  bytes: Uint8Array;
+  /** MERGE_DOMAIN_CONFIG. */
+  mergeDomains: boolean;
+  /** `hash` of the load whose rules are in force. */
+  hashInForce: string | undefined;
+}
+
+/** `rules` undefined: the very resources whose rules are in force. After a new connection that is the usual case. */
+export interface LoadedResources {
+  ok: true;
+  hash: string;
+  rules: CompiledRules | undefined;
+}
+
+/** Blocks for as long as the response is large. */
+export function loadResources(request: ResourcesRequest): LoadedResources | FailedLoad {
+  const { typeUrl, resources } = decodeAnswer(request.bytes);
+  if (typeUrl !== rateLimitConfigTypeUrl) return failed([wrongType('response', typeUrl)]);
+  const hash = hashOf(resources);
+  if (hash === request.hashInForce) return { ok: true, hash, rules: undefined };
+  const { sources, errors } = decodeAll(resources);
+  if (errors.length > 0) return failed(errors);
+  const list = new RuleErrorList();
+  checkSources(sources, request, ({ source, code, text, path }) => {
+    list.add({ ...problem(code, source.name, text), path });
+  });
+  if (list.count > 0) return { ok: false, errors: list.errors, total: list.count };
+  const rules: CompiledRules = {
+    ok: true,
+    bytes: compileRules(sources),
+    sources: sources.length,
+    warnings: [],
+  };
+  return { ok: true, hash, rules };
+}
+
+function decodeAll(resources: DiscoveryAnswer['resources']): { sources: RuleSource[]; errors: RuleError[] } {
+  const sources: RuleSource[] = [];
+  const errors: RuleError[] = [];
+  for (const [index, { typeUrl, value }] of resources.entries()) {
+    const place = `resource ${index + 1}`;
+    if (typeUrl !== rateLimitConfigTypeUrl) {
+      errors.push(wrongType(place, typeUrl));
+      continue;
+    }
+    try {
+      const source = decodeResource(value);
+      sources.push(source.name === '' ? { ...source, name: place } : source);
+    } catch (error) {
+      errors.push(problem('syntax', place, `cannot be decoded: ${errorText(error)}`));
+    }
+  }
+  return { sources, errors };
+}
+
+function wrongType(source: string, typeUrl: string): RuleError {
+  return problem('wrong-type', source, `type URL is '${typeUrl}', expected '${rateLimitConfigTypeUrl}'`);
+}
+
+function problem(code: RuleErrorCode, source: string, text: string): RuleError {
+  return { code, source, text, path: [], line: undefined, column: undefined };
+}
+
+function failed(errors: RuleError[]): FailedLoad {
+  return { ok: false, errors, total: errors.length };
+}
+
+function hashOf(resources: readonly Any[]): string {
+  const hash = createHash('sha256');
+  for (const { typeUrl, value } of resources) hash.update(`${typeUrl}\0${value.length}\0`).update(value);
+  return hash.digest('hex');
+}

@@ -1,0 +1,185 @@
+/**
+ * What an xDS client does next (state of the world, aggregated). Pure: the owner carries out the actions and reports
+ * what happened.
+ *
+ *              start               opened             settled, or received
+ *       idle ────────> connecting ────────> open:new ───────────────────────> open:settled
+ *                       ^      │               │                                   │
+ *                   due │      │ ended         │ ended                             │ ended
+ *                       │      v               │                                   │
+ *                       waiting <──────────────┴───────────────────────────────────┘
+ *
+ *       any ──close──> closed
+ *
+ * Beside it, one response at a time is loaded, whatever becomes of the stream that it came over:
+ *
+ *                 received              received: waits, in the place of one that waits already
+ *       resting ───────────> loading ──┐
+ *          ^                 │    ^    │
+ *          └─────────────────┘    └────┘ loaded, another one waits
+ *             loaded: ACK or NACK, if its stream is still the open one
+ *
+ * An outage begins when a connection or a stream ends, and is over when a stream has settled: it brought a response or
+ * stood for a while. It is told once. An event that does not fit the state changes nothing.
+ */
+import { type BackoffOptions, backoffMs } from './backoff.ts';
+
+/** What has to be known of a response; the rest is the owner's. */
+export interface VersionedResponse {
+  version: string;
+  nonce: string;
+}
+
+export type Verdict = { accepted: true } | { accepted: false; message: string };
+
+/** `version` is always the one last accepted, over all streams; empty before the first. */
+export interface SessionRequest {
+  version: string;
+  /** Of the response that is accepted or refused; empty in the first request of a stream. */
+  nonce: string;
+  /** Why the response is refused. */
+  error: string | undefined;
+}
+
+export type SessionAction<R> =
+  | { do: 'connect' }
+  | { do: 'send'; request: SessionRequest }
+  | { do: 'load'; response: R }
+  /** Report `due` then. */
+  | { do: 'wait'; delayMs: number }
+  /** Report `settled` then, if the stream is still open. */
+  | { do: 'settle'; delayMs: number }
+  /** `isNews` at the first failure of an outage. The wait that follows is `retryMs`. */
+  | { do: 'tell-lost'; reason: string; isNews: boolean; retryMs: number }
+  | { do: 'tell-connected'; afterOutage: boolean }
+  /** The stream stands, and no response ever came. Once. */
+  | { do: 'tell-no-rules' };
+
+export type SessionState = 'idle' | 'connecting' | 'open:new' | 'open:settled' | 'waiting' | 'closed';
+
+export interface SessionOptions {
+  /** CONFIG_GRPC_XDS_SERVER_CONNECT_RETRY_INTERVAL: between attempts to connect. */
+  connectRetryMs: number;
+  /** After a stream that broke. Starts anew once a stream settled. */
+  backoff: BackoffOptions;
+}
+
+/** We chose it: longer than a server takes to refuse a stream, shorter than a person's patience. */
+export const settleMs = 5_000;
+
+export class XdsSession<R extends VersionedResponse> {
+  readonly #options: SessionOptions;
+  #state: SessionState = 'idle';
+  /** Counts streams, so that an answer never goes to another stream than its response came over. */
+  #stream = 0;
+  #attempt = 0;
+  #acceptedVersion = '';
+  #loading: { response: R; stream: number } | undefined;
+  #next: R | undefined;
+  #isOutage = false;
+  #hasResponse = false;
+
+  constructor(options: SessionOptions) {
+    this.#options = options;
+  }
+
+  get state(): SessionState {
+    return this.#state;
+  }
+
+  get isOpen(): boolean {
+    return this.#state === 'open:new' || this.#state === 'open:settled';
+  }
+
+  start(): SessionAction<R>[] {
+    if (this.#state !== 'idle') return [];
+    this.#state = 'connecting';
+    return [{ do: 'connect' }];
+  }
+
+  /** The connection stands, and requests can be sent. */
+  opened(): SessionAction<R>[] {
+    if (this.#state !== 'connecting') return [];
+    this.#state = 'open:new';
+    this.#stream++;
+    return [this.#send('', undefined), { do: 'settle', delayMs: settleMs }];
+  }
+
+  /** The stream has stood for `settleMs`. */
+  settled(): SessionAction<R>[] {
+    if (this.#state !== 'open:new') return [];
+    return [...this.#settle(), ...(this.#hasResponse ? [] : [{ do: 'tell-no-rules' } as const])];
+  }
+
+  received(response: R): SessionAction<R>[] {
+    if (!this.isOpen) return [];
+    this.#hasResponse = true;
+    const told = this.#state === 'open:new' ? this.#settle() : [];
+    if (this.#loading !== undefined) {
+      this.#next = response;
+      return told;
+    }
+    return [...told, this.#load(response)];
+  }
+
+  /** The load that was asked for is over. */
+  loaded(verdict: Verdict): SessionAction<R>[] {
+    const loading = this.#loading;
+    if (loading === undefined || this.#state === 'closed') return [];
+    this.#loading = undefined;
+    const { response, stream } = loading;
+    if (verdict.accepted) this.#acceptedVersion = response.version;
+    const actions: SessionAction<R>[] = [];
+    if (this.isOpen && stream === this.#stream) {
+      actions.push(this.#send(response.nonce, verdict.accepted ? undefined : verdict.message));
+    }
+    if (this.#next !== undefined) actions.push(this.#load(this.#next));
+    this.#next = undefined;
+    return actions;
+  }
+
+  /** An attempt to connect failed, or the stream is over, however. */
+  ended(reason: string): SessionAction<R>[] {
+    if (this.#state !== 'connecting' && !this.isOpen) return [];
+    const delayMs =
+      this.#state === 'connecting'
+        ? this.#options.connectRetryMs
+        : backoffMs(this.#options.backoff, this.#attempt++);
+    this.#state = 'waiting';
+    this.#next = undefined;
+    const isNews = !this.#isOutage;
+    this.#isOutage = true;
+    return [
+      { do: 'tell-lost', reason, isNews, retryMs: delayMs },
+      { do: 'wait', delayMs },
+    ];
+  }
+
+  /** The wait is over. */
+  due(): SessionAction<R>[] {
+    if (this.#state !== 'waiting') return [];
+    this.#state = 'connecting';
+    return [{ do: 'connect' }];
+  }
+
+  close(): void {
+    this.#state = 'closed';
+  }
+
+  #settle(): SessionAction<R>[] {
+    this.#state = 'open:settled';
+    this.#attempt = 0;
+    const afterOutage = this.#isOutage;
+    this.#isOutage = false;
+    return [{ do: 'tell-connected', afterOutage }];
+  }
+
+  #load(response: R): SessionAction<R> {
+    this.#loading = { response, stream: this.#stream };
+    return { do: 'load', response };
+  }
+
+  #send(nonce: string, error: string | undefined): SessionAction<R> {
+    return { do: 'send', request: { version: this.#acceptedVersion, nonce, error } };
+  }
+}

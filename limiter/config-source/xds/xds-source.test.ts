@@ -1,0 +1,351 @@
+import { once } from 'node:events';
+import {
+  createServer as createHttp2Server,
+  type ServerHttp2Session,
+  type ServerHttp2Stream,
+} from 'node:http2';
+import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net';
+import { status } from '@grpc/grpc-js';
+import { describe, expect, it, onTestFinished } from 'vitest';
+import type { RuleSource } from '../../../rules/model.ts';
+import { rateLimitConfigTypeUrl } from '../../../rules/xds/index.ts';
+import { AdsServer } from '../../../test/support/ads-server.ts';
+import { eventually } from '../../../test/support/eventually.ts';
+import { freePort } from '../../../test/support/free-port.ts';
+import { ManualTimers } from '../../../test/support/manual-timers.ts';
+import { limit, rule, source } from '../../../test/support/rule-builder.ts';
+import { WatchedXdsSource } from '../../../test/support/watched-xds-source.ts';
+import { routeGrpcErrors } from './grpc-log.ts';
+
+function oneRule(domain: string, requestsPerUnit: number, name = `team/${domain}`): RuleSource {
+  return source(domain, [rule({ key: 'k', rateLimit: limit({ requestsPerUnit }) })], name);
+}
+
+async function startServer(port = 0): Promise<AdsServer> {
+  const server = await AdsServer.start({ port });
+  onTestFinished(() => server.stop());
+  return server;
+}
+
+/** A port of 127.0.0.1 with what a test does to each of its connections. */
+async function listen(server: Server): Promise<number> {
+  const sockets = new Set<Socket>();
+  server.on('connection', (socket: Socket) => {
+    sockets.add(socket);
+    socket.on('error', () => {});
+  });
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  onTestFinished(async () => {
+    server.close();
+    for (const socket of sockets) socket.destroy();
+  });
+  return (server.address() as AddressInfo).port;
+}
+
+const bad = [oneRule('dom', 1, 'r1'), oneRule('dom', 2, 'r2')];
+const badText = "r2: duplicate domain 'dom' in config file";
+const loaded = 'loaded: 1 sources, 1 domains, 1 rules';
+
+/** A source that has the rules of version 1 in force, and its stream. */
+async function withRules() {
+  const server = await startServer();
+  const watched = await WatchedXdsSource.start({ port: server.port });
+  const stream = await server.stream();
+  stream.respond({ version: '1', sources: [oneRule('d', 10)] });
+  await stream.request();
+  expect(await stream.request()).toMatchObject({ versionInfo: '1', responseNonce: 'nonce-1' });
+  expect(watched.rules).toEqual(['d.k 10']);
+  return { server, watched, stream };
+}
+
+describe('an xDS source', () => {
+  it('subscribes with its node, and loads and accepts what comes', async () => {
+    const server = await startServer();
+    const watched = await WatchedXdsSource.start({ port: server.port });
+    const stream = await server.stream();
+    const node = {
+      id: 'node-1',
+      metadata: { pod: 'pod-1' },
+      userAgentName: 'weir',
+      userAgentVersion: '1.2.3',
+    };
+    const common = { node, resourceNames: [], typeUrl: rateLimitConfigTypeUrl };
+    expect(await stream.request()).toMatchObject({ ...common, versionInfo: '', responseNonce: '' });
+    expect([watched.source.connected, watched.told]).toEqual([true, []]);
+    stream.respond({ version: '1', nonce: 'a', sources: [oneRule('d', 10), oneRule('e', 20)] });
+    expect(await stream.request()).toMatchObject({ ...common, versionInfo: '1', responseNonce: 'a' });
+    expect(watched.rules).toEqual(['d.k 10', 'e.k 20']);
+    stream.respond({ version: '2', nonce: 'b', sources: [oneRule('d', 30)] });
+    expect(await stream.request()).toMatchObject({ ...common, versionInfo: '2', responseNonce: 'b' });
+    expect(watched.rules).toEqual(['d.k 30']);
+    stream.respond({ version: '3', nonce: 'c' });
+    expect(await stream.request()).toMatchObject({ ...common, versionInfo: '3', responseNonce: 'c' });
+    expect(watched.rules).toEqual([]);
+    expect(watched.told).toEqual([
+      'connected',
+      'loaded: 2 sources, 2 domains, 2 rules',
+      loaded,
+      'loaded: 0 sources, 0 domains, 0 rules',
+    ]);
+  });
+
+  it('refuses bad rules with the validator’s words, keeps the last good ones and takes the next', async () => {
+    const { watched, stream } = await withRules();
+    stream.respond({ version: '2', sources: bad });
+    expect(await stream.request()).toMatchObject({
+      versionInfo: '1',
+      responseNonce: 'nonce-2',
+      errorDetail: { code: 0, message: badText },
+      node: { id: 'node-1' },
+    });
+    expect(watched.rules).toEqual(['d.k 10']);
+    stream.respond({ version: '3', sources: [oneRule('dom', 3)] });
+    const acceptance = await stream.request();
+    expect([acceptance.versionInfo, acceptance.errorDetail]).toEqual(['3', undefined]);
+    expect(watched.rules).toEqual(['dom.k 3']);
+    expect(watched.told).toEqual(['connected', loaded, `refused: ${badText}`, loaded]);
+  });
+
+  it('refuses another type of response', async () => {
+    const { watched, stream } = await withRules();
+    const typeUrl = 'type.googleapis.com/envoy.config.listener.v3.Listener';
+    stream.respond({ version: '2', typeUrl });
+    expect(await stream.request()).toMatchObject({
+      versionInfo: '1',
+      responseNonce: 'nonce-2',
+      typeUrl: rateLimitConfigTypeUrl,
+      errorDetail: { message: `response: type URL is '${typeUrl}', expected '${rateLimitConfigTypeUrl}'` },
+    });
+    expect(watched.rules).toEqual(['d.k 10']);
+  });
+
+  it('merges domains where it may', async () => {
+    const server = await startServer();
+    const watched = await WatchedXdsSource.start({ port: server.port, mergeDomains: true });
+    const other = source('dom', [rule({ key: 'l', rateLimit: limit({ requestsPerUnit: 2 }) })], 'r2');
+    (await server.stream()).respond({ version: '1', sources: [oneRule('dom', 1, 'r1'), other] });
+    await eventually(() => expect(watched.rules).toEqual(['dom.k 1', 'dom.l 2']));
+  });
+
+  it('loads large responses in a thread, the bad ones included', async () => {
+    const server = await startServer();
+    const limits = { maxInPlaceBytes: 300 };
+    const watched = await WatchedXdsSource.start({ port: server.port, limits });
+    const stream = await server.stream();
+    await stream.request();
+    const many = source(
+      'd',
+      Array.from({ length: 2_000 }, (_, i) => rule({ key: `k${i}`, rateLimit: limit() })),
+    );
+    stream.respond({ version: '1', sources: [many] });
+    expect(await stream.request()).toMatchObject({ versionInfo: '1', responseNonce: 'nonce-1' });
+    expect(watched.rules).toHaveLength(2_000);
+    stream.respond({ version: '2', sources: [many, many] });
+    expect(await stream.request()).toMatchObject({
+      versionInfo: '1',
+      errorDetail: { message: "d.yaml: duplicate domain 'd' in config file" },
+    });
+  });
+
+  it('refuses what its thread has no memory for', async () => {
+    const server = await startServer();
+    const limits = { maxInPlaceBytes: 0, maxHeapMiB: 12 };
+    await WatchedXdsSource.start({ port: server.port, limits, maxMessageBytes: 1 << 26 });
+    const stream = await server.stream();
+    await stream.request();
+    const many = Array.from({ length: 100_000 }, (_, i) => rule({ key: 'key', value: `value-${i}` }));
+    stream.respond({ version: '1', sources: [source('d', many)] });
+    expect(await stream.request()).toMatchObject({
+      versionInfo: '',
+      errorDetail: { message: 'response: the rules need more memory to load than the bound of 12 MiB' },
+    });
+  });
+});
+
+describe('an xDS source after an outage', () => {
+  it('subscribes with the version it accepted last, without a nonce, and tells once', async () => {
+    const { server, watched, stream } = await withRules();
+    stream.respond({ version: '2', sources: bad });
+    await stream.request();
+    await server.stop();
+    await eventually(() =>
+      expect(watched.told.filter((text) => text.startsWith('failed')).length > 2).toBe(true),
+    );
+    expect(watched.source.connected).toBe(false);
+    expect(watched.rules).toEqual(['d.k 10']);
+    const again = await startServer(server.port);
+    const second = await again.stream();
+    expect(await second.request()).toMatchObject({
+      versionInfo: '1',
+      responseNonce: '',
+      node: { id: 'node-1' },
+    });
+    second.respond({ version: '3', sources: [oneRule('d', 30)] });
+    expect(await second.request()).toMatchObject({ versionInfo: '3' });
+    expect(watched.rules).toEqual(['d.k 30']);
+    expect(watched.told.filter((text) => !text.startsWith('failed'))).toEqual([
+      'connected',
+      loaded,
+      `refused: ${badText}`,
+      expect.stringMatching(/^lost: \S/),
+      'found',
+      loaded,
+    ]);
+    const refusal = `failed: connect ECONNREFUSED 127.0.0.1:${server.port}`;
+    expect(watched.told).toContain(refusal);
+  });
+
+  it('accepts the same resources without loading them again', async () => {
+    const { server, watched, stream } = await withRules();
+    stream.end();
+    const second = await server.stream();
+    expect(await second.request()).toMatchObject({ versionInfo: '1', responseNonce: '' });
+    second.respond({ version: 'one', nonce: 'n', sources: [oneRule('d', 10)] });
+    expect(await second.request()).toMatchObject({ versionInfo: 'one', responseNonce: 'n' });
+    expect(watched.told).toEqual(['connected', loaded, 'lost: the server ended the stream', 'found']);
+  });
+
+  it.each([
+    ['that the server refused', { code: status.PERMISSION_DENIED, details: 'not you' }, 'not you'],
+    ['without a reason', { code: status.INTERNAL, details: '' }, 'status INTERNAL'],
+  ])('tells why a stream ended %s', async (_, end, reason) => {
+    const { watched, stream } = await withRules();
+    stream.fail(end);
+    await eventually(() => expect(watched.told.at(-1)).toBe(`lost: ${reason}`));
+  });
+
+  it('gives up a stream with bytes that are no response', async () => {
+    const { server, watched, stream } = await withRules();
+    stream.send(Buffer.from('0a05', 'hex'));
+    const second = await server.stream();
+    expect(await second.request()).toMatchObject({ versionInfo: '1' });
+    expect(watched.told.at(-1)).toBe('lost: the server sent what is no DiscoveryResponse: premature EOF');
+    expect(watched.rules).toEqual(['d.k 10']);
+  });
+
+  it('keeps its rules when a message is too large, and names both sizes', async () => {
+    const server = await startServer();
+    const watched = await WatchedXdsSource.start({ port: server.port, maxMessageBytes: 1_000 });
+    const stream = await server.stream();
+    stream.respond({ version: '1', sources: [oneRule('d', 10)] });
+    await eventually(() => expect(watched.rules).toEqual(['d.k 10']));
+    stream.respond({ version: '2', sources: [oneRule('x'.repeat(1_000), 10)] });
+    await server.stream();
+    expect(watched.told.at(-1)).toMatch(/^lost: Received message larger than max \(\d+ vs\.? 1000\)/);
+    expect(watched.rules).toEqual(['d.k 10']);
+  });
+
+  it('waits for the retry interval when it cannot connect, and for the backoff when a stream broke', async () => {
+    const timers = new ManualTimers();
+    const port = await freePort();
+    const backoff = { initialMs: 7_000, maxMs: 9_000, factor: 1, jitter: false, random: () => 0 };
+    const watched = await WatchedXdsSource.start({ port, timers, connectRetryMs: 4_000, backoff });
+    const refusal = `connect ECONNREFUSED 127.0.0.1:${port}`;
+    await eventually(() => expect(watched.told).toEqual([`lost: ${refusal}`]));
+    timers.advance(3_999);
+    await new Promise((resolve) => setImmediate(resolve));
+    expect(timers.size).toBe(1);
+    timers.advance(1);
+    await eventually(() => expect(watched.told).toEqual([`lost: ${refusal}`, `failed: ${refusal}`]));
+    const server = await startServer(port);
+    timers.advance(4_000);
+    const stream = await server.stream();
+    stream.end();
+    await eventually(() => expect(watched.told).toHaveLength(3));
+    expect(watched.told.at(-1)).toBe('failed: the server ended the stream');
+    timers.advance(6_999);
+    expect(watched.source.connected).toBe(false);
+    timers.advance(1);
+    await server.stream();
+    await watched.source.close();
+    expect(timers.size).toBe(0);
+  });
+});
+
+describe('an xDS source and a silent server', () => {
+  it('tells when a stream stands and no rules come', async () => {
+    const timers = new ManualTimers();
+    const server = await startServer();
+    const watched = await WatchedXdsSource.start({ port: server.port, timers });
+    await (await server.stream()).request();
+    timers.advance(5_000);
+    expect(watched.told).toEqual(['connected', 'no rules yet']);
+    expect(watched.source.connected).toBe(true);
+  });
+
+  it('gives up a connection on which nothing comes', async () => {
+    const timers = new ManualTimers();
+    const accepted: Socket[] = [];
+    const port = await listen(createServer((socket) => accepted.push(socket.resume())));
+    const watched = await WatchedXdsSource.start({ port, timers });
+    await eventually(() => expect(accepted).toHaveLength(1));
+    timers.advance(20_000);
+    expect(watched.told).toEqual(['lost: no connection within 20 s']);
+    await eventually(() => expect(accepted[0]?.closed).toBe(true));
+  });
+
+  it('notices by pings that a server is gone', async () => {
+    const server = await startServer();
+    const pipes: Socket[] = [];
+    const port = await listen(
+      createServer((socket) => {
+        const onward = connect(server.port, '127.0.0.1');
+        onward.on('error', () => {});
+        pipes.push(onward);
+        socket.pipe(onward).pipe(socket);
+        socket.on('close', () => onward.destroy());
+      }),
+    );
+    const watched = await WatchedXdsSource.start({ port, keepaliveMs: 100, limits: { pingTimeoutMs: 200 } });
+    const stream = await server.stream();
+    stream.respond({ version: '1', sources: [oneRule('d', 10)] });
+    await eventually(() => expect(watched.rules).toEqual(['d.k 10']));
+    pipes[0]?.unpipe().pause();
+    const second = await server.stream();
+    expect(await second.request()).toMatchObject({ versionInfo: '1' });
+    expect(watched.told.filter((text) => text.startsWith('lost'))).toHaveLength(1);
+  });
+
+  it('pings half as often where a server does not want so many', async () => {
+    const warnings: string[] = [];
+    routeGrpcErrors((text) => warnings.push(text));
+    const pingTimes: number[][] = [];
+    const server = createHttp2Server();
+    server.on('session', (session: ServerHttp2Session) => {
+      const times: number[] = [];
+      pingTimes.push(times);
+      session.on('error', () => {});
+      session.on('ping', () => {
+        times.push(performance.now());
+        if (pingTimes.length > 1 || session.destroyed) return;
+        session.goaway(11, 1, Buffer.from('too_many_pings'));
+        session.destroy();
+      });
+    });
+    server.on('stream', (stream: ServerHttp2Stream) => {
+      stream.on('error', () => {});
+      stream.respond({ ':status': 200, 'content-type': 'application/grpc' });
+    });
+    const watched = await WatchedXdsSource.start({ port: await listen(server), keepaliveMs: 100 });
+    await eventually(() => expect(pingTimes[1]?.length).toBeGreaterThan(1), { timeoutMs: 20_000 });
+    const [first = 0, second = 0] = pingTimes[1] ?? [];
+    expect(second - first).toBeGreaterThan(150);
+    expect(warnings).toEqual([expect.stringContaining('rejected by server because of excess pings')]);
+    expect(watched.told.filter((text) => text.startsWith('lost'))).toHaveLength(1);
+  });
+});
+
+describe('an xDS source that is closed', () => {
+  it('tells nothing more, not even of a load under way', async () => {
+    const server = await startServer();
+    const watched = await WatchedXdsSource.start({ port: server.port, limits: { maxInPlaceBytes: 0 } });
+    const stream = await server.stream();
+    stream.respond({ version: '1', sources: [oneRule('d', 10)] });
+    await eventually(() => expect(watched.told).toEqual(['connected']));
+    await watched.source.close();
+    await stream.ended;
+    expect(watched.told).toEqual(['connected']);
+    expect(watched.source.connected).toBe(false);
+  });
+});

@@ -1,0 +1,195 @@
+import type { Node } from '../../../gen/envoy/config/core/v3/base_pb.ts';
+import type { Clock } from '../../../process/clock.ts';
+import { errorText } from '../../../process/error-text.ts';
+import type { Timers } from '../../../process/timers.ts';
+import type { ConfigListener, ConfigSource } from '../config-source.ts';
+import { type FailedLoad, loadedRules } from '../load-outcome.ts';
+import { type AdsTls, adsCredentials } from './ads-credentials.ts';
+import { AdsStream, type AdsStreamOptions } from './ads-stream.ts';
+import { decodeAnswer, encodeRequest, nodeMessage, type XdsNode } from './discovery-messages.ts';
+import type { LoadedResources } from './load-resources.ts';
+import { refusalMessage } from './refusal-message.ts';
+import { ResponseLoader, type ResponseLoaderOptions } from './response-loader.ts';
+import {
+  type SessionAction,
+  type SessionOptions,
+  type Verdict,
+  type VersionedResponse,
+  XdsSession,
+} from './xds-session.ts';
+
+export interface XdsConfigSourceOptions
+  extends SessionOptions,
+    Pick<AdsStreamOptions, 'target' | 'headers' | 'maxMessageBytes' | 'keepaliveMs'> {
+  /** Undefined: no TLS. */
+  tls: AdsTls | undefined;
+  node: XdsNode;
+  /** MERGE_DOMAIN_CONFIG. */
+  mergeDomains: boolean;
+  clock: Clock;
+  timers: Timers;
+  listener: XdsListener;
+  limits?: Partial<XdsSourceLimits>;
+}
+
+/** What happens beside the rules. */
+export interface XdsListener {
+  /** The first connection stands; later ones are told by `ConfigListener.reachable`. */
+  connected(): void;
+  /** Another attempt of an outage that was told by `ConfigListener.unreachable`. */
+  attemptFailed(reason: string, retryMs: number): void;
+  /** The server took the stream and has not sent any rules yet. Told once. */
+  noRulesYet(): void;
+}
+
+/** Bounds we chose ourselves. */
+export type XdsSourceLimits = Omit<ResponseLoaderOptions, 'timers'> & Pick<AdsStreamOptions, 'pingTimeoutMs'>;
+
+export const defaultXdsSourceLimits: Readonly<XdsSourceLimits> = {
+  // A few milliseconds of work; a thread takes some 50 to begin.
+  maxInPlaceBytes: 64 * 1024,
+  maxHeapMiB: 4_096,
+  timeoutMs: 300_000,
+  pingTimeoutMs: 15_000,
+};
+
+interface Response extends VersionedResponse {
+  bytes: Uint8Array;
+}
+
+type ActionHandlers = {
+  [Kind in SessionAction<Response>['do']]: (action: Extract<SessionAction<Response>, { do: Kind }>) => void;
+};
+
+/** Rules from an xDS server. Those of the last good response stay in force for as long as the server is away. */
+export class XdsConfigSource implements ConfigSource {
+  readonly #options: XdsConfigSourceOptions;
+  readonly #limits: XdsSourceLimits;
+  readonly #node: Node;
+  readonly #session: XdsSession<Response>;
+  readonly #loader: ResponseLoader;
+  #listener: ConfigListener | undefined;
+  #stream: AdsStream | undefined;
+  #callOffTimer: (() => void) | undefined;
+  #hashInForce: string | undefined;
+  #keepaliveMs: number;
+  #isClosed = false;
+  readonly #handlers: ActionHandlers = {
+    connect: () => this.#connect(),
+    send: ({ request }) => this.#stream?.send(encodeRequest(this.#node, request)),
+    load: ({ response }) => void this.#load(response),
+    wait: ({ delayMs }) => this.#setTimer(delayMs, () => this.#session.due()),
+    settle: ({ delayMs }) => this.#setTimer(delayMs, () => this.#session.settled()),
+    'tell-lost': ({ reason, isNews, retryMs }) => {
+      if (isNews) this.#listener?.unreachable(reason);
+      else this.#options.listener.attemptFailed(reason, retryMs);
+    },
+    'tell-connected': ({ afterOutage }) => {
+      if (afterOutage) this.#listener?.reachable();
+      else this.#options.listener.connected();
+    },
+    'tell-no-rules': () => this.#options.listener.noRulesYet(),
+  };
+
+  constructor(options: XdsConfigSourceOptions) {
+    this.#options = options;
+    this.#node = nodeMessage(options.node);
+    this.#session = new XdsSession(options);
+    this.#limits = { ...defaultXdsSourceLimits, ...options.limits };
+    this.#loader = new ResponseLoader({ ...this.#limits, timers: options.timers });
+    this.#keepaliveMs = options.keepaliveMs;
+  }
+
+  /** Whether a stream to the server is open. */
+  get connected(): boolean {
+    return this.#session.isOpen;
+  }
+
+  /** Connects without waiting for it. Rejects with a ConfigSourceError on TLS files that cannot be used. */
+  async start(listener: ConfigListener): Promise<void> {
+    adsCredentials(this.#options.target, this.#options.tls);
+    this.#listener = listener;
+    this.#carryOut(this.#session.start());
+  }
+
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    this.#session.close();
+    this.#callOffTimer?.();
+    this.#stream?.close();
+    await this.#loader.close();
+  }
+
+  #carryOut(actions: readonly SessionAction<Response>[]): void {
+    for (const action of actions) {
+      const carryOut = this.#handlers[action.do] as (action: SessionAction<Response>) => void;
+      carryOut(action);
+    }
+  }
+
+  /** One timer is enough: a stream that settles and a wait exclude each other. */
+  #setTimer(delayMs: number, fire: () => SessionAction<Response>[]): void {
+    this.#callOffTimer?.();
+    this.#callOffTimer = this.#options.timers.after(delayMs, () => this.#carryOut(fire()));
+  }
+
+  #connect(): void {
+    const { target, tls, node } = this.#options;
+    try {
+      this.#stream = new AdsStream(
+        {
+          ...this.#options,
+          credentials: adsCredentials(target, tls),
+          userAgent: `weir/${node.version}`,
+          keepaliveMs: this.#keepaliveMs,
+          pingTimeoutMs: this.#limits.pingTimeoutMs,
+        },
+        {
+          opened: () => this.#carryOut(this.#session.opened()),
+          received: (bytes) => this.#receive(bytes),
+          ended: (reason, tooManyPings) => {
+            // gRPC proposal A8: a client that is told so pings half as often.
+            if (tooManyPings) this.#keepaliveMs *= 2;
+            this.#carryOut(this.#session.ended(reason));
+          },
+        },
+      );
+    } catch (error) {
+      this.#carryOut(this.#session.ended(errorText(error)));
+    }
+  }
+
+  #receive(bytes: Uint8Array): void {
+    let response: Response;
+    try {
+      const { version, nonce } = decodeAnswer(bytes);
+      response = { version, nonce, bytes };
+    } catch (error) {
+      // Without its nonce it cannot be refused.
+      this.#stream?.close();
+      const reason = `the server sent what is no DiscoveryResponse: ${errorText(error)}`;
+      this.#carryOut(this.#session.ended(reason));
+      return;
+    }
+    this.#carryOut(this.#session.received(response));
+  }
+
+  async #load({ bytes }: Response): Promise<void> {
+    const startMs = this.#options.clock.monotonicMs();
+    const { mergeDomains } = this.#options;
+    const outcome = await this.#loader.load({ bytes, mergeDomains, hashInForce: this.#hashInForce });
+    if (this.#isClosed) return;
+    const loadMs = this.#options.clock.monotonicMs() - startMs;
+    this.#carryOut(this.#session.loaded(this.#apply(outcome, loadMs)));
+  }
+
+  #apply(outcome: LoadedResources | FailedLoad, loadMs: number): Verdict {
+    if (!outcome.ok) {
+      this.#listener?.failed(outcome.errors, outcome.total);
+      return { accepted: false, message: refusalMessage(outcome) };
+    }
+    if (outcome.rules !== undefined) this.#listener?.loaded(loadedRules(outcome.rules, loadMs));
+    this.#hashInForce = outcome.hash;
+    return { accepted: true };
+  }
+}

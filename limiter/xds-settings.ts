@@ -1,0 +1,160 @@
+/** Settings of the rules that an xDS server sends: a part of the table in settings.ts. */
+
+import { z } from 'zod';
+import { bool, duration, float, integer, type SettingKind, text } from '../process/settings-kinds.ts';
+import { dnsLabel } from '../process/settings-kubernetes-kinds.ts';
+import { headerPairs, metadataPairs } from '../process/settings-pairs.ts';
+import type { SettingsError, SettingsOf, SettingsTable } from '../process/settings-reader.ts';
+
+const dayMs = 24 * 3_600_000;
+const mebibyte = 1024 * 1024;
+
+export const xdsSettings = {
+  xdsServerUrl: {
+    name: 'CONFIG_GRPC_XDS_SERVER_URL',
+    kind: grpcTarget(),
+    default: 'localhost:18000',
+    summary: 'Address of the xDS server.',
+  },
+  xdsNodeId: {
+    name: 'CONFIG_GRPC_XDS_NODE_ID',
+    kind: text(),
+    default: 'default',
+    summary: 'Id of the node that the limiter says it is; one for all replicas.',
+  },
+  xdsFleet: {
+    name: 'CONFIG_GRPC_XDS_FLEET',
+    kind: dnsLabel(),
+    default: 'default',
+    summary:
+      "The fleet whose rules a Weir control plane sends: `spec.fleet` of its RateLimitConfigs; sent as the node's metadata `fleet`. Not in the Go service.",
+  },
+  xdsNodeMetadata: {
+    name: 'CONFIG_GRPC_XDS_NODE_METADATA',
+    kind: metadataPairs(),
+    default: [],
+    summary: "More metadata of the node; goes before the limiter's own `pod`, `fleet` and `instance`.",
+  },
+  podName: {
+    name: 'POD_NAME',
+    kind: text(),
+    default: '',
+    summary:
+      "How a control plane's status names this limiter; sent as the node's metadata `pod`. Empty: the host's name. Not in the Go service.",
+  },
+  xdsConnectRetryMs: {
+    name: 'CONFIG_GRPC_XDS_SERVER_CONNECT_RETRY_INTERVAL',
+    kind: duration({ min: 1, max: dayMs }),
+    default: 3_000,
+    summary: 'Wait after an attempt to connect that failed.',
+  },
+  xdsAdditionalHeaders: {
+    name: 'CONFIG_GRPC_XDS_CLIENT_ADDITIONAL_HEADERS',
+    kind: headerPairs(),
+    default: [],
+    secret: true,
+    summary: 'Headers for the xDS server, for example an authorization; names are sent in lower case.',
+  },
+  xdsUseTls: {
+    name: 'CONFIG_GRPC_XDS_SERVER_USE_TLS',
+    kind: bool(),
+    default: false,
+    summary: 'Speak TLS with the xDS server; the next four settings have no effect without it.',
+  },
+  xdsTlsCert: {
+    name: 'CONFIG_GRPC_XDS_CLIENT_TLS_CERT',
+    kind: text(),
+    default: '',
+    summary:
+      "PEM file with the limiter's certificate, read again for every connection; empty: none is shown.",
+  },
+  xdsTlsKey: {
+    name: 'CONFIG_GRPC_XDS_CLIENT_TLS_KEY',
+    kind: text(),
+    default: '',
+    summary: 'PEM file with its key.',
+  },
+  xdsTlsCa: {
+    name: 'CONFIG_GRPC_XDS_SERVER_TLS_CACERT',
+    kind: text(),
+    default: '',
+    summary: 'PEM file with authorities that are trusted besides the usual ones.',
+  },
+  xdsTlsSan: {
+    name: 'CONFIG_GRPC_XDS_SERVER_TLS_SAN',
+    kind: text(),
+    default: '',
+    summary: "Name that the server's certificate must have; empty: the host of the address.",
+  },
+  xdsKeepaliveMs: {
+    name: 'CONFIG_GRPC_XDS_KEEPALIVE_INTERVAL',
+    kind: duration({ min: 0, max: dayMs }),
+    default: 40_000,
+    summary:
+      'How often the xDS server is pinged, so that one that vanished is noticed 15 s later; 0: never. Not in the Go service.',
+  },
+  xdsBackoffInitialMs: {
+    name: 'XDS_CLIENT_BACKOFF_INITIAL_INTERVAL',
+    kind: duration({ min: 1, max: dayMs }),
+    default: 10_000,
+    summary: 'Shortest wait after a stream that broke.',
+  },
+  xdsBackoffMaxMs: {
+    name: 'XDS_CLIENT_BACKOFF_MAX_INTERVAL',
+    kind: duration({ min: 1, max: dayMs }),
+    default: 60_000,
+    summary: 'Longest wait after a stream that broke.',
+  },
+  xdsBackoffFactor: {
+    name: 'XDS_CLIENT_BACKOFF_RANDOM_FACTOR',
+    kind: float({ min: 0, max: 1_000 }),
+    default: 0.5,
+    summary:
+      'Each wait is so many times the one before, but never shorter than the shortest: above 1 waits grow, else all are the shortest one.',
+  },
+  xdsBackoffJitter: {
+    name: 'XDS_CLIENT_BACKOFF_JITTER',
+    kind: bool(),
+    default: true,
+    summary: 'Wait for a random time between the shortest wait and the one due.',
+  },
+  xdsMaxMessageBytes: {
+    name: 'XDS_CLIENT_MAX_MSG_SIZE_IN_BYTES',
+    kind: integer({ min: 0, max: 2_147_483_647 }),
+    default: 0,
+    summary: 'Largest response that is taken; 0: 256 MiB (100,000 small rules are 4).',
+  },
+} as const satisfies SettingsTable;
+
+type XdsSettings = SettingsOf<typeof xdsSettings>;
+
+/** What XDS_CLIENT_MAX_MSG_SIZE_IN_BYTES means in effect. We chose the default: as much as rule files may have. */
+export function xdsMaxMessageBytes({
+  xdsMaxMessageBytes: set,
+}: Pick<XdsSettings, 'xdsMaxMessageBytes'>): number {
+  return set === 0 ? 256 * mebibyte : set;
+}
+
+/** What is wrong with the values together. */
+export function xdsSettingsProblems(settings: Partial<XdsSettings>): SettingsError[] {
+  const { xdsUseTls, xdsTlsCert = '', xdsTlsKey = '' } = settings;
+  if (xdsUseTls !== true || (xdsTlsCert === '') === (xdsTlsKey === '')) return [];
+  const [set, missing] = xdsTlsCert === '' ? ['KEY', 'CERT'] : ['CERT', 'KEY'];
+  const variable = `CONFIG_GRPC_XDS_CLIENT_TLS_${set}`;
+  return [{ variable, message: `${variable}: needs CONFIG_GRPC_XDS_CLIENT_TLS_${missing} as well` }];
+}
+
+/** `passthrough:` is a way of Go to hand an address over as it is: here that is an address without scheme. */
+function grpcTarget(): SettingKind<string> {
+  const expected =
+    'the address of a gRPC server: host:port, dns:///host:port, ipv4:address:port, ipv6:[address]:port or unix:path';
+  return {
+    expected,
+    brief: 'gRPC target',
+    schema: z
+      .string()
+      .transform((value) => value.replace(/^passthrough:(?:\/\/\/)?/, ''))
+      .pipe(z.string().regex(/^(?:dns:\S+|unix:\S+|unix-abstract:\S+|ipv[46]:\S+|(?!.*:\/\/)[^\s/]+)$/)),
+    format: (value) => value,
+  };
+}

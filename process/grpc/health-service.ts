@@ -1,0 +1,108 @@
+/**
+ * The standard health service on top of a HealthView.
+ * https://github.com/grpc/grpc/blob/v1.60.0/doc/health-checking.md
+ */
+import { create, fromBinary, toBinary } from '@bufbuild/protobuf';
+import {
+  HealthCheckRequestSchema,
+  HealthCheckResponseSchema,
+  HealthListResponseSchema,
+  HealthCheckResponse_ServingStatus as ServingStatus,
+} from '../../gen/grpc/health/v1/health_pb.ts';
+import type { HealthView } from '../health.ts';
+import type { MessageStream, StreamHandler } from './stream-handler.ts';
+import { GrpcCode, type UnaryHandler } from './unary-handler.ts';
+
+const undecodable = { code: GrpcCode.INTERNAL, message: 'cannot decode the request' };
+
+export class HealthService {
+  readonly #health: HealthView;
+  readonly #services: readonly string[];
+  readonly #watches = new Set<Watch>();
+  #stopped = false;
+
+  /** `services` are the names that follow the health of the process, as does the empty one: the server as a whole. */
+  constructor(health: HealthView, services: readonly string[]) {
+    this.#health = health;
+    this.#services = ['', ...services];
+  }
+
+  readonly check: UnaryHandler = (request, reply) => {
+    const service = requestedService(request);
+    if (service === undefined) reply.fail(undecodable);
+    else if (!this.#services.includes(service)) {
+      reply.fail({ code: GrpcCode.NOT_FOUND, message: 'unknown service' });
+    } else reply.send(encodeStatus(this.#status()));
+  };
+
+  readonly list: UnaryHandler = (_request, reply) => {
+    const status = create(HealthCheckResponseSchema, { status: this.#status() });
+    const statuses = Object.fromEntries(this.#services.map((name) => [name, status]));
+    reply.send(toBinary(HealthListResponseSchema, create(HealthListResponseSchema, { statuses })));
+  };
+
+  readonly watch: StreamHandler = (request, stream) => {
+    const service = requestedService(request);
+    if (service === undefined) {
+      stream.end(undecodable);
+      return;
+    }
+    const watch = new Watch(stream);
+    const known = this.#services.includes(service);
+    watch.tell(known ? this.#status() : ServingStatus.SERVICE_UNKNOWN);
+    if (this.#stopped) {
+      watch.end();
+      return;
+    }
+    this.#watches.add(watch);
+    const unsubscribe = known ? this.#health.subscribe(() => watch.tell(this.#status())) : () => {};
+    stream.onClose(() => {
+      unsubscribe();
+      this.#watches.delete(watch);
+    });
+  };
+
+  /** Says NOT_SERVING from now on, and ends the watches, which would hold up the end of the process. */
+  stop(): void {
+    this.#stopped = true;
+    for (const watch of [...this.#watches]) {
+      if (watch.status !== ServingStatus.SERVICE_UNKNOWN) watch.tell(ServingStatus.NOT_SERVING);
+      watch.end();
+    }
+  }
+
+  #status(): ServingStatus {
+    return this.#health.healthy && !this.#stopped ? ServingStatus.SERVING : ServingStatus.NOT_SERVING;
+  }
+}
+
+class Watch {
+  readonly #stream: MessageStream;
+  status: ServingStatus | undefined;
+
+  constructor(stream: MessageStream) {
+    this.#stream = stream;
+  }
+
+  tell(status: ServingStatus): void {
+    if (status === this.status) return;
+    this.status = status;
+    this.#stream.send(encodeStatus(status));
+  }
+
+  end(): void {
+    this.#stream.end({ code: GrpcCode.UNAVAILABLE, message: 'the server is shutting down' });
+  }
+}
+
+function requestedService(request: Uint8Array): string | undefined {
+  try {
+    return fromBinary(HealthCheckRequestSchema, request).service;
+  } catch {
+    return undefined;
+  }
+}
+
+function encodeStatus(status: ServingStatus): Uint8Array {
+  return toBinary(HealthCheckResponseSchema, create(HealthCheckResponseSchema, { status }));
+}

@@ -1,0 +1,28 @@
+/** How a unary method is served, whatever transport is below: bytes in, bytes or a status out. */
+
+/** Status codes of gRPC that this project answers with. https://github.com/grpc/grpc/blob/v1.60.0/doc/statuscodes.md */
+export const GrpcCode = {
+  UNKNOWN: 2,
+  INVALID_ARGUMENT: 3,
+  DEADLINE_EXCEEDED: 4,
+  NOT_FOUND: 5,
+  PERMISSION_DENIED: 7,
+  RESOURCE_EXHAUSTED: 8,
+  INTERNAL: 13,
+  UNAVAILABLE: 14,
+} as const;
+export type GrpcCode = (typeof GrpcCode)[keyof typeof GrpcCode];
+
+export interface GrpcStatus {
+  code: GrpcCode;
+  message: string;
+}
+
+export interface UnaryReply {
+  /** Called exactly once, with one of the two. */
+  send(message: Uint8Array): void;
+  fail(status: GrpcStatus): void;
+}
+
+/** `request` is only valid until the handler returns. */
+export type UnaryHandler = (request: Uint8Array, reply: UnaryReply) => void;

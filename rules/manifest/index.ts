@@ -1,0 +1,13 @@
+/** RateLimitConfigs as Kubernetes and manifests have them. */
+export { bounds, defaultFleet, dnsLabelPattern } from './bounds.ts';
+export { fieldPath, formatManifestError } from './manifest-error.ts';
+export type { ManifestMetadata } from './manifest-metadata.ts';
+export {
+  type Manifest,
+  type ManifestReading,
+  readManifests,
+  type SkippedDocument,
+} from './read-manifests.ts';
+export { type AcceptedSpec, type RefusedSpec, readSpec, type SpecReading } from './read-spec.ts';
+export { apiVersion, group, kind, listKind, plural, singular, version } from './resource.ts';
+export { statusModel } from './status-model.ts';

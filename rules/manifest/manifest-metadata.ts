@@ -1,0 +1,61 @@
+import { bounds, dnsLabelPattern, dnsNamePattern, objectNameLength } from './bounds.ts';
+import { isObject } from './spec-rules.ts';
+
+export interface ManifestMetadata {
+  name: string;
+  /** `default` where none is written. */
+  namespace: string;
+  labels: Record<string, string>;
+}
+
+/** Something wrong with a manifest apart from its spec. */
+export interface ManifestProblem {
+  text: string;
+  path: (string | number)[];
+}
+
+const namePattern = new RegExp(dnsNamePattern);
+const labelPattern = new RegExp(dnsLabelPattern);
+
+/** Reads `metadata` as far as this project uses it; refuses names that the API server would. */
+export function readMetadata(
+  metadata: unknown,
+  report: (problem: ManifestProblem) => void,
+): ManifestMetadata {
+  const given = isObject(metadata) ? metadata : {};
+  const { name, namespace = 'default' } = given;
+  if (name == null) {
+    report({ path: ['metadata', 'name'], text: 'is required' });
+  } else if (typeof name !== 'string' || name.length > objectNameLength || !namePattern.test(name)) {
+    const rule = `lower case letters, digits, '-' and '.', at most ${objectNameLength} characters`;
+    report({ path: ['metadata', 'name'], text: `must be a DNS name (${rule}), found ${printed(name)}` });
+  }
+  const space = namespace ?? 'default';
+  if (typeof space !== 'string' || space.length > bounds.fleetLength || !labelPattern.test(space)) {
+    const rule = `lower case letters, digits and '-', at most ${bounds.fleetLength} characters`;
+    report({
+      path: ['metadata', 'namespace'],
+      text: `must be a DNS label (${rule}), found ${printed(space)}`,
+    });
+  }
+  return { name: String(name), namespace: String(space), labels: labelsOf(given['labels'], report) };
+}
+
+function labelsOf(labels: unknown, report: (problem: ManifestProblem) => void): Record<string, string> {
+  if (labels == null) return {};
+  if (!isObject(labels)) {
+    report({ path: ['metadata', 'labels'], text: 'must be an object' });
+    return {};
+  }
+  const entries: [string, string][] = [];
+  for (const [label, value] of Object.entries(labels)) {
+    if (typeof value === 'string') entries.push([label, value]);
+    else report({ path: ['metadata', 'labels', label], text: `must be a string, found ${printed(value)}` });
+  }
+  return Object.fromEntries(entries);
+}
+
+function printed(value: unknown): string {
+  const text = JSON.stringify(value) ?? String(value);
+  return text.length > 60 ? `${text.slice(0, 60)}...` : text;
+}

@@ -1,0 +1,169 @@
+import type { RuleError, RuleErrorCode } from '../rule-error.ts';
+import type { TextPlace } from '../yaml/line-index.ts';
+import { type DocumentText, documentTexts } from './document-texts.ts';
+import { type ManifestMetadata, type ManifestProblem, readMetadata } from './manifest-metadata.ts';
+import { apiVersion, group, kind, listKind } from './resource.ts';
+import { isObject } from './spec-rules.ts';
+import { ValuePlaces } from './value-places.ts';
+import { readYamlDocument } from './yaml-document.ts';
+
+/** A RateLimitConfig as a file has it. */
+export interface Manifest {
+  metadata: ManifestMetadata;
+  /** As it was read, unchecked: for `readSpec`. */
+  spec: unknown;
+  /** Where it begins in the file, from 1. */
+  line: number;
+  /** Of the value at a path of the manifest (`['spec', 'domain']`), or of the map that lacks it. */
+  placeOf(path: readonly (string | number)[]): TextPlace;
+}
+
+/** An object of another kind, which is none of this project's business. */
+export interface SkippedDocument {
+  /** `v1 ConfigMap`. */
+  type: string;
+  line: number;
+}
+
+export interface ManifestReading {
+  manifests: Manifest[];
+  /** Of documents that are left out. */
+  errors: RuleError[];
+  skipped: SkippedDocument[];
+}
+
+/**
+ * Reads the manifests of a file of YAML or JSON, of one document or several; lists are unpacked. A document with errors
+ * is left out, the others are read.
+ */
+export function readManifests(text: string, fileName: string): ManifestReading {
+  const reader = new ManifestReader(fileName);
+  for (const document of documentTexts(text)) reader.read(document);
+  return reader.reading;
+}
+
+const topLevelFields = new Set(['apiVersion', 'kind', 'metadata', 'spec', 'status']);
+
+class ManifestReader {
+  readonly reading: ManifestReading = { manifests: [], errors: [], skipped: [] };
+  readonly #fileName: string;
+
+  constructor(fileName: string) {
+    this.#fileName = fileName;
+  }
+
+  read(document: DocumentText): void {
+    const yaml = readYamlDocument(document.text);
+    if (yaml.ok) {
+      this.#object(yaml.value, new ObjectPlaces(placesOf(document), []));
+    } else if (!yaml.empty) {
+      const { text, line, column } = yaml;
+      this.#fail('syntax', { text, path: [] }, { line: line + document.firstLine - 1, column });
+    }
+  }
+
+  #object(value: unknown, places: ObjectPlaces): void {
+    if (!isObject(value)) {
+      this.#fail(
+        'wrong-type',
+        { text: 'must be an object with apiVersion and kind', path: [] },
+        places.placeOf([]),
+      );
+      return;
+    }
+    const { apiVersion: givenVersion, kind: givenKind } = value;
+    const problems: ManifestProblem[] = [];
+    for (const field of ['apiVersion', 'kind']) {
+      if (typeof value[field] !== 'string' || value[field] === '') {
+        problems.push({ path: [field], text: value[field] == null ? 'is required' : 'must be a string' });
+      }
+    }
+    if (problems.length > 0) this.#failAll(problems, places);
+    else this.#typed(value, { apiVersion: givenVersion as string, kind: givenKind as string }, places);
+  }
+
+  #typed(
+    value: Record<string, unknown>,
+    type: { apiVersion: string; kind: string },
+    places: ObjectPlaces,
+  ): void {
+    const isOurs = type.apiVersion.startsWith(`${group}/`);
+    if (type.kind === 'List' || (isOurs && type.kind === listKind)) {
+      this.#items(value['items'], places);
+    } else if (!isOurs) {
+      this.reading.skipped.push({ type: `${type.apiVersion} ${type.kind}`, line: places.placeOf([]).line });
+    } else if (type.apiVersion !== apiVersion) {
+      this.#failAll(
+        [{ path: ['apiVersion'], text: `must be ${apiVersion}, found ${type.apiVersion}` }],
+        places,
+      );
+    } else if (type.kind !== kind) {
+      this.#failAll([{ path: ['kind'], text: `must be ${kind}, found ${type.kind}` }], places);
+    } else {
+      this.#config(value, places);
+    }
+  }
+
+  #items(items: unknown, places: ObjectPlaces): void {
+    if (items == null) return;
+    if (!Array.isArray(items)) {
+      this.#failAll([{ path: ['items'], text: 'must be a list' }], places);
+      return;
+    }
+    for (const [index, item] of items.entries()) this.#object(item, places.below(['items', index]));
+  }
+
+  #config(value: Record<string, unknown>, places: ObjectPlaces): void {
+    const problems: ManifestProblem[] = [];
+    for (const field of Object.keys(value)) {
+      if (!topLevelFields.has(field)) problems.push({ path: [field], text: 'unknown field' });
+    }
+    const metadata = readMetadata(value['metadata'], (problem) => problems.push(problem));
+    if (problems.length > 0) {
+      this.#failAll(problems, places);
+      return;
+    }
+    const { spec } = value;
+    const placeOf = (path: readonly (string | number)[]): TextPlace => places.placeOf(path);
+    this.reading.manifests.push({ metadata, spec, line: placeOf([]).line, placeOf });
+  }
+
+  #failAll(problems: readonly ManifestProblem[], places: ObjectPlaces): void {
+    for (const problem of problems) {
+      const code = problem.text === 'unknown field' ? 'unknown-key' : 'wrong-type';
+      this.#fail(code, problem, places.placeOf(problem.path));
+    }
+  }
+
+  #fail(code: RuleErrorCode, { text, path }: ManifestProblem, place: TextPlace): void {
+    this.reading.errors.push({ code, source: this.#fileName, text, path, ...place });
+  }
+}
+
+/** Places of one object in a document: of the whole, or of an element of a list in it. */
+class ObjectPlaces {
+  readonly #places: () => ValuePlaces;
+  readonly #base: readonly (string | number)[];
+
+  constructor(places: () => ValuePlaces, base: readonly (string | number)[]) {
+    this.#places = places;
+    this.#base = base;
+  }
+
+  below(path: readonly (string | number)[]): ObjectPlaces {
+    return new ObjectPlaces(this.#places, [...this.#base, ...path]);
+  }
+
+  placeOf(path: readonly (string | number)[]): TextPlace {
+    return this.#places().placeOf([...this.#base, ...path]);
+  }
+}
+
+/** Looks through a document at the first question, and once. */
+function placesOf(document: DocumentText): () => ValuePlaces {
+  let places: ValuePlaces | undefined;
+  return () => {
+    places ??= new ValuePlaces(document);
+    return places;
+  };
+}

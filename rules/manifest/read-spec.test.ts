@@ -1,0 +1,165 @@
+import { describe, expect, it } from 'vitest';
+import { acceptedSpecs, refusedSpecs } from '../../test/support/refused-specs.ts';
+import { limit, rule } from '../../test/support/rule-builder.ts';
+import { formatManifestError } from './manifest-error.ts';
+import { readSpec } from './read-spec.ts';
+
+function errorsOf(spec: unknown): string[] {
+  const reading = readSpec(spec, 'team/shop');
+  return reading.ok ? [] : reading.errors.map(formatManifestError);
+}
+
+describe('readSpec', () => {
+  it.each(refusedSpecs)('refuses $name', ({ spec, reader }) => {
+    expect(errorsOf(spec)).toEqual(reader);
+  });
+
+  it.each(acceptedSpecs)('accepts $name', ({ spec }) => {
+    expect(errorsOf(spec)).toEqual([]);
+  });
+
+  it('makes rules of every field', () => {
+    const spec = acceptedSpecs.find(({ name }) => name === 'every field of a rule')?.spec;
+    expect(readSpec(spec, 'team/shop')).toEqual({
+      ok: true,
+      fleet: 'blue-2',
+      rules: 2,
+      ownFields: ['shareThreshold', 'valueToMetric'],
+      source: {
+        name: 'team/shop',
+        domain: 'shop',
+        descriptors: [
+          rule({
+            key: 'path',
+            value: '/search*',
+            rateLimit: limit({ requestsPerUnit: 4294967295, name: 'search', replaces: ['all'] }),
+            shadowMode: true,
+            quotaMode: true,
+            detailedMetric: true,
+            valueToMetric: true,
+            shareThreshold: true,
+            metadata: { team: 'search', list: [1, null, { deep: true }] },
+            descriptors: [
+              rule({ key: 'plan', rateLimit: limit({ unit: '', requestsPerUnit: 0, unlimited: true }) }),
+            ],
+          }),
+        ],
+      },
+    });
+  });
+
+  it('is of the default fleet where none is written', () => {
+    expect(readSpec({ domain: 'd' }, 'n')).toMatchObject({
+      ok: true,
+      fleet: 'default',
+      rules: 0,
+      ownFields: [],
+    });
+    expect(readSpec({ domain: 'd', fleet: null }, 'n')).toMatchObject({ ok: true, fleet: 'default' });
+  });
+
+  it('lists the errors of form and of meaning of every rule', () => {
+    const descriptors = [
+      { key: '', rateLimit: { unit: 'x', requestsPerUnit: '5' } },
+      { key: 'a', valueTometric: true },
+      { key: 'a', descriptors: [{ key: 'b' }, { key: 'b' }] },
+    ];
+    expect(errorsOf({ domain: 'd', descriptors, 'odd key': 1 })).toEqual([
+      "spec.descriptors[0].rateLimit.requestsPerUnit: must be a whole number, found the text '5'",
+      'spec.descriptors[1].valueTometric: unknown field',
+      'spec["odd key"]: unknown field',
+      'spec.descriptors[0].key: descriptor has empty key',
+      "spec.descriptors[0].rateLimit.unit: invalid rate limit unit 'x'",
+      "spec.descriptors[2].key: duplicate descriptor composite key 'd.a'",
+      "spec.descriptors[2].descriptors[1].key: duplicate descriptor composite key 'd.a.b'",
+    ]);
+  });
+
+  it('reports no error that follows from another', () => {
+    const descriptors = [
+      { key: 'a', value: 5 },
+      { key: 'a', value: 6, shareThreshold: true },
+      { key: 'a' },
+      { key: 7, rateLimit: { unit: 8, requestsPerUnit: 1 } },
+      { key: 9 },
+      { key: 'b', rateLimit: 'day' },
+    ];
+    expect(errorsOf({ domain: 'd', descriptors })).toEqual([
+      'spec.descriptors[0].value: must be a string, found 5',
+      'spec.descriptors[1].value: must be a string, found 6',
+      'spec.descriptors[3].key: must be a string, found 7',
+      'spec.descriptors[3].rateLimit.unit: must be a string, found 8',
+      'spec.descriptors[4].key: must be a string, found 9',
+      "spec.descriptors[5].rateLimit: must be an object, found the text 'day'",
+    ]);
+  });
+
+  it.each([
+    [undefined, 'spec: is required'],
+    [null, 'spec: must be an object, found null'],
+    ['shop', "spec: must be an object, found the text 'shop'"],
+    [[], 'spec: must be an object, found a list'],
+  ])('refuses %j as a spec', (spec, message) => {
+    const reading = readSpec(spec, 'n');
+    expect(errorsOf(spec)).toEqual([message]);
+    expect(reading).not.toHaveProperty('fleet');
+    expect(reading).not.toHaveProperty('domain');
+  });
+
+  it('tells fleet and domain of a refused spec as far as they are valid', () => {
+    const descriptors = [{}];
+    const [good, bad] = [
+      { domain: 'd', fleet: 'blue', descriptors },
+      { domain: 5, fleet: 'B', descriptors },
+    ];
+    expect(readSpec(good, 'n')).toMatchObject({ ok: false, domain: 'd', fleet: 'blue' });
+    expect(readSpec(bad, 'n')).not.toHaveProperty('domain');
+    expect(readSpec(bad, 'n')).not.toHaveProperty('fleet');
+  });
+
+  it('refuses what has no form in UTF-8', () => {
+    expect(
+      errorsOf({ domain: '\ud800', descriptors: [{ key: 'a\udc00', metadata: { x: '\ud800' } }] }),
+    ).toEqual([
+      'spec.domain: is not valid Unicode',
+      'spec.descriptors[0].key: is not valid Unicode',
+      "spec.descriptors[0].metadata: error parsing metadata: text at 'x' is not valid Unicode",
+    ]);
+  });
+
+  it('bounds how deep metadata nests', () => {
+    const nest = (levels: number): unknown => (levels === 0 ? 1 : { a: nest(levels - 1) });
+    const spec = (metadata: unknown) => ({ domain: 'd', descriptors: [{ key: 'k', metadata }] });
+    expect(errorsOf(spec(nest(16)))).toEqual([]);
+    const message = 'spec.descriptors[0].metadata: must nest objects and lists at most 16 levels deep';
+    expect(errorsOf(spec(nest(17)))).toEqual([message]);
+    expect(errorsOf(spec({ list: JSON.parse(`${'['.repeat(9000)}${']'.repeat(9000)}`) }))).toEqual([message]);
+  });
+
+  it('survives rules that nest without end', () => {
+    const descriptors: unknown[] = [];
+    for (let level = 0, list = descriptors; level < 5000; level++) {
+      const below: unknown[] = [];
+      list.push({ key: 'k', descriptors: below });
+      list = below;
+    }
+    expect(errorsOf({ domain: 'd', descriptors })).toEqual([
+      `spec${'.descriptors[0]'.repeat(8)}.descriptors: must be empty: rules nest at most 8 levels deep`,
+    ]);
+  });
+
+  it('lists a thousand errors and counts them all', () => {
+    const descriptors = Array.from({ length: 3000 }, () => ({ key: 5 }));
+    const reading = readSpec({ domain: 'd', descriptors }, 'n');
+    expect(reading).toMatchObject({ ok: false, errorCount: 3000 });
+    expect(reading.ok ? [] : reading.errors).toHaveLength(1000);
+  });
+
+  it('takes names of JavaScript for unknown fields', () => {
+    const spec: unknown = JSON.parse('{"domain":"d","__proto__":{},"constructor":1}');
+    expect(errorsOf(spec).sort()).toEqual([
+      'spec.__proto__: unknown field',
+      'spec.constructor: unknown field',
+    ]);
+  });
+});

@@ -1,0 +1,14 @@
+import { expect, it } from 'vitest';
+import { readSpec } from './read-spec.ts';
+
+it('reads 5,000 objects of 20 rules in less than two seconds', () => {
+  const descriptors = Array.from({ length: 20 }, (_, n) => ({
+    key: 'user',
+    value: `u${n}`,
+    rateLimit: { unit: 'second', requestsPerUnit: n },
+  }));
+  const specs = Array.from({ length: 5000 }, (_, n) => ({ domain: `d${n}`, descriptors }));
+  const startMs = performance.now();
+  expect(specs.every((spec) => readSpec(spec, 'n').ok)).toBe(true);
+  expect(performance.now() - startMs).toBeLessThan(2000);
+});

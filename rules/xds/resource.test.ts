@@ -1,0 +1,188 @@
+import { fromBinary, toBinary } from '@bufbuild/protobuf';
+import { BinaryWriter, WireType } from '@bufbuild/protobuf/wire';
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { RateLimitConfigSchema } from '../../gen/ratelimit/config/ratelimit/v3/rls_conf_pb.ts';
+import { limit, rule, source } from '../../test/support/rule-builder.ts';
+import type { JsonObject, JsonValue, RateLimit, Rule } from '../model.ts';
+import { validateSources } from '../validation/validate-sources.ts';
+import { decodeResource, encodeResource, rateLimitConfigTypeUrl } from './resource.ts';
+
+const text = fc.oneof(
+  fc.constantFrom('', 'k', '__proto__', 'constructor', '*', '\ufeff', '\0', '\ud83d\ude00', 'é'.repeat(100)),
+  fc.string({ unit: 'grapheme' }),
+);
+const { metadata } = fc.letrec<{ value: JsonValue; metadata: JsonObject }>((tie) => ({
+  value: fc.oneof(
+    { maxDepth: 3 },
+    fc.oneof(
+      text,
+      fc.boolean(),
+      fc.constant(null),
+      fc.double({ noNaN: true, noDefaultInfinity: true }),
+      fc.constantFrom(1, 0),
+    ),
+    fc.array(tie('value'), { maxLength: 3 }),
+    tie('metadata'),
+  ),
+  metadata: fc
+    .array(fc.tuple(fc.oneof(text, fc.constantFrom('1', '10', '2')), tie('value')), { maxLength: 4 })
+    .map((entries) => Object.fromEntries(entries)),
+}));
+
+const limited = fc.record({
+  unit: fc.constantFrom('SECOND', 'MINUTE', 'HOUR', 'DAY', 'WEEK', 'MONTH', 'YEAR'),
+  requestsPerUnit: fc.oneof(fc.constantFrom(0, 2 ** 32 - 1), fc.nat()),
+  unlimited: fc.constant(false),
+  name: text,
+  replaces: fc.array(text, { maxLength: 3 }),
+});
+const rateLimit: fc.Arbitrary<RateLimit> = fc.oneof(
+  limited,
+  limited.map((one) => ({ ...one, unit: '', unlimited: true })),
+);
+
+const { rules } = fc.letrec<{ rules: Rule[] }>((tie) => ({
+  rules: fc.array(
+    fc.record({
+      key: text,
+      value: text,
+      rateLimit: fc.option(rateLimit, { nil: undefined }),
+      shadowMode: fc.boolean(),
+      quotaMode: fc.boolean(),
+      detailedMetric: fc.boolean(),
+      valueToMetric: fc.boolean(),
+      shareThreshold: fc.boolean(),
+      metadata: fc.option(metadata, { nil: undefined }),
+      descriptors: fc.oneof({ maxDepth: 3 }, fc.constant<Rule[]>([]), tie('rules')),
+    }),
+    { maxLength: 3 },
+  ),
+}));
+const sources = fc.record({ name: text, domain: text, descriptors: rules });
+
+/** The same object with its keys put in the other order. */
+function reversed(value: JsonValue): JsonValue {
+  if (Array.isArray(value)) return value.map(reversed);
+  if (value === null || typeof value !== 'object') return value;
+  return Object.fromEntries(
+    Object.entries(value)
+      .reverse()
+      .map(([key, member]) => [key, reversed(member)]),
+  );
+}
+
+function withReversedMetadata(one: Rule): Rule {
+  const { metadata: object, descriptors } = one;
+  return {
+    ...one,
+    metadata: object && (reversed(object) as JsonObject),
+    descriptors: descriptors.map(withReversedMetadata),
+  };
+}
+
+describe('a resource', () => {
+  it('brings every source back as it was', () => {
+    fc.assert(
+      fc.property(sources, (one) => {
+        expect(decodeResource(encodeResource(one))).toEqual(one);
+      }),
+    );
+  });
+
+  it('has the same bytes whatever the order of keys in metadata', () => {
+    fc.assert(
+      fc.property(sources, (one) => {
+        const other = { ...one, descriptors: one.descriptors.map(withReversedMetadata) };
+        expect(encodeResource(other)).toEqual(encodeResource(one));
+      }),
+    );
+  });
+
+  it('has the bytes of the public definition, and its own fields from 1000 up', () => {
+    const one = source('d', [
+      rule({
+        key: 'k',
+        value: 'v*',
+        rateLimit: limit({ unit: 'Week', requestsPerUnit: 5, name: 'n', replaces: ['o'] }),
+        shadowMode: true,
+        detailedMetric: true,
+        quotaMode: true,
+        metadata: { b: 1, a: [null] },
+        valueToMetric: true,
+        shareThreshold: true,
+        descriptors: [rule({ key: 'c' })],
+      }),
+    ]);
+    const hex = [
+      '0a06 642e79616d6c 1201 64 1a45', // name, domain, descriptors
+      '0a01 6b 1202 762a', // key, value
+      '1a0c 0807 1005 2201 6e 2a03 0a01 6f', // rate_limit: unit, requests_per_unit, name, replaces
+      '2203 0a01 63 2801 3001 3801', // descriptors, shadow_mode, detailed_metric, quota_mode
+      '421d 0a0b 0a01 61 1206 3204 0a02 0800', // metadata: a, a list of a null
+      '0a0e 0a01 62 1209 11 000000000000f03f', // b, a number
+      'c03e 01 c83e 01', // value_to_metric, share_threshold
+    ];
+    expect(rateLimitConfigTypeUrl).toBe(`type.googleapis.com/${RateLimitConfigSchema.typeName}`);
+    expect(Buffer.from(encodeResource(one)).toString('hex')).toBe(hex.join('').replaceAll(' ', ''));
+  });
+
+  const units: [written: string, unlimited: boolean, read: string][] = [
+    ['minute', false, 'MINUTE'],
+    ['DAY', false, 'DAY'],
+    ['fortnight', false, 'UNKNOWN'],
+    ['', true, ''],
+    ['fortnight', true, ''],
+  ];
+  it.each(units)('has unit "%s" with unlimited %s for "%s"', (unit, unlimited, read) => {
+    const one = source('d', [rule({ key: 'k', rateLimit: limit({ unit, unlimited }) })]);
+    expect(decodeResource(encodeResource(one)).descriptors[0]?.rateLimit?.unit).toBe(read);
+  });
+
+  it('has an unknown unit by its number, which the validator refuses in the Go service’s words', () => {
+    const message = fromBinary(
+      RateLimitConfigSchema,
+      encodeResource(source('d', [rule({ key: 'k', rateLimit: limit() })], 'r')),
+    );
+    const policy = message.descriptors[0]?.rateLimit;
+    if (policy !== undefined) policy.unit = 9 as never;
+    const one = decodeResource(toBinary(RateLimitConfigSchema, message));
+    expect(validateSources([one], { mergeDomains: false }).map(({ text: words }) => words)).toEqual([
+      "invalid rate limit unit '9'",
+    ]);
+  });
+
+  it('takes fields that it does not know', () => {
+    const bytes = encodeResource(source('d', [rule({ key: 'k' })]));
+    const unknown = new BinaryWriter().tag(5000, WireType.LengthDelimited).string('x').finish();
+    expect(decodeResource(Buffer.concat([bytes, unknown]))).toEqual(decodeResource(bytes));
+  });
+
+  it('may nest as deeply as files of rules, and no deeper than can be read', () => {
+    const nested = (levels: number) => {
+      let inner = rule({ key: 'k' });
+      for (let level = 1; level < levels; level++) inner = rule({ key: 'k', descriptors: [inner] });
+      return source('d', [inner]);
+    };
+    expect(decodeResource(encodeResource(nested(400)))).toEqual(nested(400));
+    expect(() => decodeResource(encodeResource(nested(2_000)))).toThrow('maximum recursion depth');
+  });
+
+  it.each([
+    ['cut off', Buffer.from('0a05', 'hex')],
+    ['no UTF-8', Buffer.from('0a01ff', 'hex')],
+    ['of a wire type that there is not', Buffer.from('0f', 'hex')],
+  ])('is refused when its bytes are %s', (_, bytes) => {
+    expect(() => decodeResource(bytes)).toThrow();
+  });
+
+  it('is refused wherever it is cut inside a field', () => {
+    const bytes = encodeResource(source('domain', [], 'name'));
+    const whole = [0, 6, bytes.length];
+    for (let end = 0; end < bytes.length; end++) {
+      const cut = () => decodeResource(bytes.subarray(0, end));
+      if (whole.includes(end)) expect(cut).not.toThrow();
+      else expect(cut).toThrow();
+    }
+  });
+});

@@ -1,0 +1,31 @@
+import { runControlPlane } from '../control-plane/main.ts';
+
+/** Settings of `npm run control-plane`; whatever the environment already says goes before them. */
+const demoSettings = {
+  SOURCE: 'DIRECTORY',
+  MANIFESTS_DIRECTORY: 'examples/manifests',
+};
+
+const question =
+  '{"domain":"shop","descriptors":[{"entries":[{"key":"remote_address","value":"203.0.113.7"}]}]}';
+
+/** Serves the example manifests until it is stopped, and tells how to start a limiter that takes its rules from it. */
+export async function startControlPlaneDemo(): Promise<void> {
+  const status = await runControlPlane({
+    env: { ...demoSettings, ...process.env },
+    onListening: ({ xds, http }) => {
+      console.log(`
+Listening: xDS on ${xds.port}, HTTP on ${http.port}.
+Rules: examples/manifests/; they are served again when you change them. Start a limiter with them, in another terminal:
+
+  CONFIG_TYPE=GRPC_XDS_SOTW CONFIG_GRPC_XDS_SERVER_URL=localhost:${xds.port} npm start
+
+Ask it, and look at what is served to whom:
+
+  curl -i http://localhost:8080/json -d '${question}'
+  curl http://localhost:${http.port}/snapshot
+`);
+    },
+  });
+  process.exit(status);
+}

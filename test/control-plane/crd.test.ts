@@ -1,0 +1,210 @@
+import { readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { load } from 'js-yaml';
+import { beforeAll, describe, expect, expectTypeOf, it } from 'vitest';
+import type { ConfigStatus } from '../../control-plane/model/config-status.ts';
+import { bounds } from '../../rules/manifest/bounds.ts';
+import { type StatusModel, statusModel } from '../../rules/manifest/status-model.ts';
+import type { ApiServer, KubectlResult } from '../support/api-server.ts';
+import { describeWithApiServer } from '../support/describe-with-api-server.ts';
+import { eventually } from '../support/eventually.ts';
+import { kubectlScalars } from '../support/kubectl-scalars.ts';
+import { acceptedSpecs, nested, refusedSpecs } from '../support/refused-specs.ts';
+
+const root = join(import.meta.dirname, '../..');
+const crdFile = join(root, 'crds/ratelimit.weir.dev_ratelimitconfigs.yaml');
+const examples = join(root, 'examples/manifests');
+const crd = 'crd/ratelimitconfigs.ratelimit.weir.dev';
+
+function config(spec: unknown, name = 'shop'): string {
+  return JSON.stringify({
+    apiVersion: 'ratelimit.weir.dev/v1alpha1',
+    kind: 'RateLimitConfig',
+    metadata: { name, namespace: 'default' },
+    spec,
+  });
+}
+
+/** 100 rules in each of `lists` lists. */
+function rulesByTheHundred(lists: number): unknown {
+  const below = Array.from({ length: 100 }, (_, n) => ({
+    key: 'user',
+    value: `u${n}`,
+    rateLimit: { unit: 'minute', requestsPerUnit: 5 },
+  }));
+  return Array.from({ length: lists }, (_, n) => ({ key: 'path', value: `/p${n}`, descriptors: below }));
+}
+
+const status: ConfigStatus = {
+  observedGeneration: 1,
+  domain: 'shop',
+  fleet: 'default',
+  rules: 4,
+  servedVersion: '0123456789abcdef',
+  servedGeneration: 1,
+  limiters: { inForce: 2, refused: 1, total: 3, summary: '2/3' },
+  conditions: (['Accepted', 'Programmed', 'Ready', 'Supported'] as const).map((type) => ({
+    type,
+    status: type === 'Accepted' ? 'True' : 'False',
+    reason: type === 'Accepted' ? 'Valid' : 'Refused',
+    message: '',
+    lastTransitionTime: '2026-01-01T00:00:00Z',
+    observedGeneration: 1,
+  })),
+};
+
+describe('the CRD file', () => {
+  it('unrolls at least six levels of rules, and says how many', () => {
+    let schema = (load(readFileSync(crdFile, 'utf8')) as Definition).spec.versions[0]!.schema.openAPIV3Schema;
+    schema = schema.properties!['spec']!;
+    expect(schema.properties!['descriptors']!.description).toContain(
+      `at most ${bounds.descriptorLevels} levels`,
+    );
+    let levels = 0;
+    for (let list = schema.properties!['descriptors']!; list.items?.properties?.['key']; levels++) {
+      list = list.items.properties['descriptors']!;
+    }
+    expect(levels).toBe(bounds.descriptorLevels);
+    expect(levels).toBeGreaterThanOrEqual(6);
+  });
+
+  it('describes the status that the control plane writes', () => {
+    expectTypeOf<StatusModel>().toEqualTypeOf<ConfigStatus>();
+    expect(statusModel.parse(status)).toEqual(status);
+  });
+});
+
+interface Schema {
+  description?: string;
+  items?: Schema;
+  properties?: Record<string, Schema>;
+}
+
+interface Definition {
+  spec: { versions: { schema: { openAPIV3Schema: Schema } }[] };
+}
+
+describeWithApiServer('RateLimitConfigs on the API server', (api) => {
+  const apply = (spec: unknown, ...options: string[]): KubectlResult =>
+    api().kubectl(['apply', '--server-side', '-f', '-', ...options], { input: config(spec) });
+
+  beforeAll(() => installed(api()));
+
+  it('are established, with a structural schema', () => {
+    const conditions = api().mustKubectl(['get', crd, '-o', 'jsonpath={.status.conditions[*].type}']);
+    expect(conditions).toContain('Established');
+    expect(conditions).not.toContain('NonStructuralSchema');
+  });
+
+  it.each(readdirSync(examples))('are accepted as in examples/manifests/%s', (file) => {
+    const args = ['apply', '--server-side', '--dry-run=server', '-f', join(examples, file)];
+    expect(api().mustKubectl(args)).toContain('serverside-applied (server dry run)');
+  });
+
+  it.each(acceptedSpecs)('are accepted and kept as written: $name', ({ spec }) => {
+    const { status, stderr, stdout } = apply(spec, '--dry-run=server', '-o', 'json');
+    expect([status, stderr]).toEqual([0, '']);
+    expect(JSON.parse(stdout).spec).toEqual({ fleet: 'default', ...spec });
+  });
+
+  it.each(refusedSpecs)('are refused with $name', ({ spec, server }) => {
+    const { status, stderr } = apply(spec, '--dry-run=server');
+    expect(stderr).toContain(server);
+    expect(status).toBe(1);
+  });
+
+  it.each(['strict', 'warn', 'ignore'])(
+    'are refused one level too deep, with field validation %s',
+    (validation) => {
+      const input = config({ domain: 'deep', descriptors: [nested(9)] });
+      const result = api().kubectl(['create', `--validate=${validation}`, '-f', '-'], { input });
+      const path = `spec${'.descriptors[0]'.repeat(8)}.descriptors`;
+      expect(result.stderr).toMatch(
+        validation === 'strict' ? `unknown field "${path}[0].key"` : `${path}: Too many`,
+      );
+      expect(result.status).toBe(1);
+    },
+  );
+
+  it('hold 10,000 rules, as many as etcd takes', () => {
+    const startMs = performance.now();
+    const { status, stderr } = apply({ domain: 'wide', descriptors: rulesByTheHundred(100) });
+    const elapsedMs = performance.now() - startMs;
+    expect([status, stderr]).toEqual([0, '']);
+    expect(elapsedMs).toBeLessThan(10_000);
+  });
+
+  it('are replaced list by list', () => {
+    const name = 'lists';
+    const applyAs = (keys: string[]): void => {
+      const input = config({ domain: 'lists', descriptors: keys.map((key) => ({ key })) }, name);
+      api().mustKubectl(['apply', '--server-side', '-f', '-'], { input });
+    };
+    applyAs(['b', 'a', 'c']);
+    applyAs(['c', 'b']);
+    const keys = api().mustKubectl(['get', 'rlc', name, '-o', 'jsonpath={.spec.descriptors[*].key}']);
+    expect(keys).toBe('c b');
+  });
+
+  it('are explained', () => {
+    expect(api().mustKubectl(['explain', 'rlc.spec.descriptors'])).toMatch(
+      /key\s+<string> -required-\n.*compared as written/,
+    );
+    expect(api().mustKubectl(['explain', 'rlc.spec'])).toContain('Rules nest at most 8');
+  });
+
+  it('are listed with their columns', () => {
+    api().mustKubectl(['apply', '-f', '-'], { input: config({ domain: 'mail' }, 'columns') });
+    const patch = [
+      'patch',
+      'rlc',
+      'columns',
+      '--subresource=status',
+      '--type=merge',
+      '-p',
+      JSON.stringify({ status }),
+    ];
+    api().mustKubectl(patch);
+    const [head, row] = api().mustKubectl(['get', 'rlc', 'columns']).split('\n');
+    expect(head?.split(/\s+/)).toEqual([
+      'NAME',
+      'DOMAIN',
+      'RULES',
+      'ACCEPTED',
+      'PROGRAMMED',
+      'LIMITERS',
+      'AGE',
+    ]);
+    expect(row?.split(/\s+/).slice(0, -1)).toEqual(['columns', 'mail', '4', 'True', 'False', '2/3']);
+    expect(api().mustKubectl(['get', 'weir'])).toContain('columns');
+    const written = api().mustKubectl(['get', 'rlc', 'columns', '-o', 'jsonpath={.status}']);
+    expect(JSON.parse(written)).toEqual(status);
+  });
+
+  it('keep their status when the spec is applied', () => {
+    const { stdout } = api().kubectl(['apply', '--server-side', '-f', '-', '-o', 'json'], {
+      input: JSON.stringify({ ...JSON.parse(config({ domain: 'mail' }, 'own-status')), status }),
+    });
+    expect(JSON.parse(stdout)).not.toHaveProperty('status');
+  });
+
+  it('have the scalars that kubectl reads', () => {
+    const data = kubectlScalars.map(([scalar], n) => `v${n}: ${scalar}\n`).join('');
+    const input = `apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n${data}`;
+    const text = api().mustKubectl(['patch', '--local', '--type=json', '-p', '[]', '-f', '-', '-o', 'json'], {
+      input,
+    });
+    const read = JSON.parse(text);
+    expect(kubectlScalars.map(([scalar], n) => [scalar, read[`v${n}`] ?? null])).toEqual(kubectlScalars);
+  });
+});
+
+/** Resolves when objects can be made and kubectl can explain them. */
+async function installed(api: ApiServer): Promise<void> {
+  api.mustKubectl(['apply', '-f', crdFile]);
+  api.mustKubectl(['wait', '--for=condition=Established', crd, '--timeout=30s']);
+  await eventually(() => {
+    api.mustKubectl(['get', 'rlc']);
+    api.mustKubectl(['explain', 'rlc.spec']);
+  });
+}

@@ -1,0 +1,164 @@
+import { randomBytes } from 'node:crypto';
+import { beforeAll, beforeEach, expect, it, onTestFinished } from 'vitest';
+import type { StoredSpec } from '../../control-plane/replicas/kept-spec-encoding.ts';
+import { KeptSpecStore } from '../../control-plane/replicas/kept-spec-store.ts';
+import { systemClock } from '../../process/clock.ts';
+import { errorText } from '../../process/error-text.ts';
+import { systemTimers } from '../../process/timers.ts';
+import type { ApiServer } from '../support/api-server.ts';
+import { describeWithApiServer } from '../support/describe-with-api-server.ts';
+import { eventually } from '../support/eventually.ts';
+import { clientOf } from '../support/kubernetes-client.ts';
+
+const namespace = 'weir-system';
+const role = 'ratelimit.weir.dev/role=kept-spec';
+
+function store(api: ApiServer, { leads = true } = {}) {
+  const told: string[] = [];
+  const state = { leads };
+  const specs = new KeptSpecStore({
+    client: clientOf(api, { user: 'control-plane' }),
+    namespace,
+    mayWrite: () => state.leads,
+    clock: systemClock,
+    timers: systemTimers,
+    random: Math.random,
+    listener: {
+      changed: () => {},
+      tooLarge: (object, bytes, most) => told.push(`${object} is too large: ${bytes > most}`),
+      writeFailed: (object, error) => told.push(`${object}: ${errorText(error)}`),
+      unreachable: () => told.push('unreachable'),
+      reachable: () => told.push('reachable'),
+      skipped: (key, reason) => told.push(`skipped ${key}: ${reason}`),
+    },
+  });
+  onTestFinished(() => specs.close());
+  return { specs, told, state };
+}
+
+function kept(generation: number, spec: unknown = { domain: 'd' }): StoredSpec {
+  return { namespace: 'team', name: 'limits', generation, spec };
+}
+
+const names = (api: ApiServer) =>
+  api
+    .mustKubectl([
+      'get',
+      'configmaps',
+      '-n',
+      namespace,
+      '-l',
+      role,
+      '-o',
+      'jsonpath={.items[*].metadata.name}',
+    ])
+    .split(' ')
+    .filter(Boolean);
+
+describeWithApiServer('kept specs on the API server', (api) => {
+  beforeAll(() => {
+    api().mustKubectl(['apply', '-f', 'examples/kubernetes/rbac.yaml']);
+  });
+  beforeEach(() => {
+    api().mustKubectl(['delete', 'configmaps', '-n', namespace, '-l', role]);
+  });
+
+  it('outlive the process that stored them', async () => {
+    const first = store(api());
+    expect(await first.specs.load()).toEqual(new Map());
+    const wanted = new Map([
+      ['u1', kept(3)],
+      ['u2', { ...kept(1, { list: [1, 'ü', null] }), name: 'others' }],
+    ]);
+    first.specs.sync(wanted);
+    await eventually(() => expect(first.specs.stored).toEqual(wanted));
+    await first.specs.close();
+    const second = store(api(), { leads: false });
+    expect(await second.specs.load()).toEqual(wanted);
+    expect([...first.told, ...second.told]).toEqual([]);
+  });
+
+  it('are changed and deleted as they are wanted', async () => {
+    const { specs } = store(api());
+    await specs.load();
+    specs.sync(
+      new Map([
+        ['u1', kept(1)],
+        ['u2', kept(1)],
+      ]),
+    );
+    specs.sync(new Map([['u1', kept(2)]]));
+    await eventually(() => expect(specs.stored).toEqual(new Map([['u1', kept(2)]])));
+    await eventually(() => expect(names(api())).toEqual(['weir-kept-u1']));
+    specs.sync(new Map());
+    await eventually(() => expect(names(api())).toEqual([]));
+  });
+
+  it('are read by all and written by the leader alone', async () => {
+    const leader = store(api());
+    const other = store(api(), { leads: false });
+    await Promise.all([leader.specs.load(), other.specs.load()]);
+    leader.specs.sync(new Map([['u1', kept(1)]]));
+    other.specs.sync(new Map());
+    await eventually(() => expect(other.specs.stored).toEqual(new Map([['u1', kept(1)]])));
+    other.state.leads = true;
+    leader.state.leads = false;
+    other.specs.sync(new Map([['u1', kept(2)]]));
+    await eventually(() => expect(leader.specs.stored).toEqual(new Map([['u1', kept(2)]])));
+  });
+
+  it('are written again when somebody deletes them', async () => {
+    const { specs } = store(api());
+    await specs.load();
+    specs.sync(new Map([['u1', kept(1)]]));
+    await eventually(() => expect(names(api())).toEqual(['weir-kept-u1']));
+    api().mustKubectl(['delete', 'configmap', 'weir-kept-u1', '-n', namespace]);
+    await eventually(() => expect(names(api())).toEqual(['weir-kept-u1']));
+  });
+
+  it('are told of when they are too large, and the others stored', async () => {
+    const { specs, told } = store(api());
+    await specs.load();
+    const large = kept(1, { text: randomBytes(1_100_000).toString('base64') });
+    specs.sync(
+      new Map([
+        ['u1', large],
+        ['u2', kept(1)],
+      ]),
+    );
+    await eventually(() => expect(names(api())).toEqual(['weir-kept-u2']));
+    expect(told).toEqual(['team/limits is too large: true']);
+  });
+
+  it('fill a ConfigMap to its bound', async () => {
+    const { specs, told } = store(api());
+    await specs.load();
+    const spec = kept(1, { text: randomBytes(742_000).toString('base64') });
+    specs.sync(new Map([['u1', spec]]));
+    await eventually(() => expect(specs.stored).toEqual(new Map([['u1', spec]])));
+    expect(told).toEqual([]);
+  });
+
+  it('are passed over where they are damaged', async () => {
+    const input = JSON.stringify({
+      apiVersion: 'v1',
+      kind: 'ConfigMap',
+      metadata: { name: 'weir-kept-u9', namespace, labels: { 'ratelimit.weir.dev/role': 'kept-spec' } },
+      data: { uid: 'u9' },
+    });
+    api().mustKubectl(['apply', '-f', '-'], { input });
+    const { specs, told } = store(api());
+    expect(await specs.load()).toEqual(new Map());
+    expect(told).toEqual(['skipped weir-kept-u9: uid, namespace, name or spec.json.gz is missing']);
+  });
+
+  it('are stored once the API server is back', async () => {
+    const { specs, told } = store(api());
+    await specs.load();
+    await api().stopServer();
+    specs.sync(new Map([['u1', kept(1)]]));
+    await eventually(() => expect(told.join()).toMatch(/team\/limits: .*connection refused/));
+    await api().startServer();
+    await eventually(() => expect(specs.stored).toEqual(new Map([['u1', kept(1)]])), { timeoutMs: 20_000 });
+  });
+});

@@ -1,0 +1,48 @@
+import { beforeAll, expect, it } from 'vitest';
+import { describeWithApiServer } from '../support/describe-with-api-server.ts';
+
+/** What the control plane may do, by namespace; what is not here is asked for below and denied. */
+const allowed = [
+  'list ratelimitconfigs.ratelimit.weir.dev -A',
+  'watch ratelimitconfigs.ratelimit.weir.dev -A',
+  'patch ratelimitconfigs.ratelimit.weir.dev --subresource=status -n default',
+  'create events.events.k8s.io -n default',
+  'patch events.events.k8s.io -n default',
+  ...['get', 'list', 'watch', 'create', 'update', 'patch', 'delete'].map(
+    (verb) => `${verb} leases.coordination.k8s.io -n weir-system`,
+  ),
+  ...['list', 'watch', 'create', 'patch', 'delete'].map((verb) => `${verb} configmaps -n weir-system`),
+];
+
+const denied = [
+  'patch ratelimitconfigs.ratelimit.weir.dev -n default',
+  'create ratelimitconfigs.ratelimit.weir.dev -n default',
+  'delete ratelimitconfigs.ratelimit.weir.dev -n default',
+  'list events.events.k8s.io -n default',
+  'get leases.coordination.k8s.io -n default',
+  'list configmaps -n default',
+  'list configmaps -A',
+  'get configmaps -n weir-system',
+  'get secrets -n weir-system',
+  'list pods -n weir-system',
+];
+
+describeWithApiServer('the permissions in examples/kubernetes/rbac.yaml', (api) => {
+  beforeAll(() => {
+    api().mustKubectl(['apply', '-f', 'crds/ratelimit.weir.dev_ratelimitconfigs.yaml']);
+    api().mustKubectl(['apply', '-f', 'examples/kubernetes/rbac.yaml']);
+  });
+
+  const answer = (question: string) =>
+    api()
+      .kubectl(['auth', 'can-i', ...question.split(' ')], { user: 'control-plane' })
+      .stdout.trim();
+
+  it.each(allowed)('allow the control plane to %s', (question) => {
+    expect(answer(question)).toBe('yes');
+  });
+
+  it.each(denied)('do not allow it to %s', (question) => {
+    expect(answer(question)).toBe('no');
+  });
+});

@@ -1,0 +1,265 @@
+import { beforeAll, expect, it, onTestFinished } from 'vitest';
+import { KubernetesClient } from '../../control-plane/kubernetes/client.ts';
+import { loadKubernetesConfig } from '../../control-plane/kubernetes/client-config.ts';
+import type { LimiterReport } from '../../control-plane/model/limiter-report.ts';
+import { Replicas, type ReplicasOptions } from '../../control-plane/replicas/replicas.ts';
+import { systemClock } from '../../process/clock.ts';
+import { errorText } from '../../process/error-text.ts';
+import { systemTimers } from '../../process/timers.ts';
+import type { ApiServer } from '../support/api-server.ts';
+import { describeWithApiServer } from '../support/describe-with-api-server.ts';
+import { eventually } from '../support/eventually.ts';
+
+const namespace = 'weir-system';
+const times = {
+  leaseDurationMs: 3_000,
+  renewDeadlineMs: 2_000,
+  retryPeriodMs: 300,
+  replicaLeaseDurationMs: 2_000,
+};
+
+function limiter(id: string, fields: Partial<LimiterReport> = {}): LimiterReport {
+  return {
+    id,
+    instance: undefined,
+    name: `pod-${id}`,
+    fleet: 'default',
+    isWeir: true,
+    connectedMs: 1,
+    acceptedVersion: 'v1',
+    refusal: undefined,
+    ...fields,
+  };
+}
+
+/** `kill` ends it as kill -9 does: no timer fires, and nothing is sent or received. */
+function replica(api: ApiServer, name: string, options: Partial<ReplicasOptions> = {}) {
+  const config = loadKubernetesConfig({ kubeconfig: api.kubeconfig('control-plane') });
+  const client = new KubernetesClient({ config, userAgent: 'weir-test' });
+  const told: string[] = [];
+  const callOffs = new Set<() => void>();
+  let isKilled = false;
+  const tell = (text: string) => () => told.push(text);
+  const tellError = (text: string) => (error: unknown) => told.push(`${text}: ${errorText(error)}`);
+  const replicas = new Replicas({
+    ...times,
+    client,
+    namespace,
+    replica: name,
+    leaseName: 'weir-control-plane',
+    clock: systemClock,
+    timers: {
+      after: (delayMs, callback) => {
+        const callOff = isKilled ? () => {} : systemTimers.after(delayMs, callback);
+        callOffs.add(callOff);
+        return callOff;
+      },
+      every: (intervalMs, callback) => {
+        const end = systemTimers.every(intervalMs, callback);
+        callOffs.add(end);
+        return end;
+      },
+    },
+    random: Math.random,
+    listener: {
+      startedLeading: tell('started'),
+      stoppedLeading: tell('stopped'),
+      leaderChanged: () => {},
+      attemptFailed: tellError('attempt'),
+      renewalFailed: tellError('renewal'),
+      published: tell('published'),
+      publishFailed: tellError('publish'),
+      cleanedUp: (dead) => told.push(`cleaned up ${dead}`),
+      cleanupFailed: (dead, error) => told.push(`cleanup of ${dead}: ${errorText(error)}`),
+      changed: () => {},
+      unreachable: () => told.push('unreachable'),
+      reachable: tell('reachable'),
+      skipped: (key, reason) => told.push(`skipped ${key}: ${reason}`),
+    },
+    ...options,
+  });
+  const kill = () => {
+    isKilled = true;
+    for (const callOff of callOffs) callOff();
+    client.close();
+  };
+  onTestFinished(async () => {
+    if (!isKilled) await replicas.close();
+    client.close();
+  });
+  replicas.start();
+  return { replicas, told, kill };
+}
+
+const namesOf = ({ replicas }: { replicas: Replicas }) => replicas.living().map(({ replica: name }) => name);
+const limitersOf = ({ replicas }: { replicas: Replicas }) =>
+  replicas.living().flatMap(({ limiters }) => limiters.map(({ id }) => id));
+
+function names(api: ApiServer, kind: string, selector = 'ratelimit.weir.dev/role'): string[] {
+  const args = ['get', kind, '-n', namespace, '-l', selector, '-o', 'jsonpath={.items[*].metadata.name}'];
+  return api.mustKubectl(args).split(' ').filter(Boolean).sort();
+}
+
+describeWithApiServer('replicas on the API server', (api) => {
+  beforeAll(() => {
+    api().mustKubectl(['apply', '-f', 'examples/kubernetes/rbac.yaml']);
+  });
+
+  it('know each other’s limiters, and one of them leads', async () => {
+    const [a, b] = [replica(api(), 'a'), replica(api(), 'b')];
+    a.replicas.publish([limiter('1')]);
+    b.replicas.publish([limiter('2', { refusal: { version: 'v2', message: 'no' } })]);
+    expect(limitersOf(a)).toContain('1');
+    await eventually(() => {
+      expect(limitersOf(a)).toEqual(['1', '2']);
+      expect(limitersOf(b)).toEqual(['2', '1']);
+    });
+    expect(a.replicas.living()[1]?.limiters[0]?.refusal).toEqual({ version: 'v2', message: 'no' });
+    await eventually(() => expect([a, b].filter(({ replicas }) => replicas.leads)).toHaveLength(1));
+    expect(names(api(), 'leases')).toEqual(['weir-replica-a', 'weir-replica-b']);
+    expect(names(api(), 'configmaps')).toEqual(['weir-limiters-a', 'weir-limiters-b']);
+    const owner = ['get', 'configmap', 'weir-limiters-a', '-n', namespace, '-o'];
+    expect(api().mustKubectl([...owner, 'jsonpath={.metadata.ownerReferences[0].name}'])).toBe(
+      'weir-replica-a',
+    );
+    expect([...a.told, ...b.told].filter((line) => line.includes(':'))).toEqual([]);
+  });
+
+  it('learn of a limiter that moves within a second', async () => {
+    const [a, b] = [replica(api(), 'a'), replica(api(), 'b')];
+    a.replicas.publish([limiter('1')]);
+    await eventually(() => expect(limitersOf(b)).toEqual(['1']));
+    const movedMs = performance.now();
+    a.replicas.publish([]);
+    b.replicas.publish([limiter('1b')]);
+    await eventually(() => expect([limitersOf(a), limitersOf(b)]).toEqual([['1b'], ['1b']]), {
+      intervalMs: 5,
+    });
+    expect(performance.now() - movedMs).toBeLessThan(1_000);
+  });
+
+  it('do not count one that was killed, after its Lease’s duration', async () => {
+    const [a, b] = [replica(api(), 'a'), replica(api(), 'b')];
+    b.replicas.publish([limiter('2')]);
+    await eventually(() => expect(limitersOf(a)).toEqual(['2']));
+    b.kill();
+    const killedMs = performance.now();
+    await eventually(() => expect(namesOf(a)).toEqual(['a']), { intervalMs: 5 });
+    expect(performance.now() - killedMs).toBeLessThan(times.replicaLeaseDurationMs + 300);
+    expect(performance.now() - killedMs).toBeGreaterThan(times.replicaLeaseDurationMs / 2);
+  });
+
+  it('do not count one that ended in order, at once, and find nothing of it', async () => {
+    const [a, b] = [replica(api(), 'a'), replica(api(), 'c', { replicaLeaseDurationMs: 60_000 })];
+    await eventually(() => expect(namesOf(a)).toEqual(['a', 'c']));
+    await b.replicas.close();
+    await eventually(() => expect(namesOf(a)).toEqual(['a']), { timeoutMs: 1_000 });
+    expect(names(api(), 'leases')).not.toContain('weir-replica-c');
+    expect(names(api(), 'configmaps')).not.toContain('weir-limiters-c');
+  });
+
+  it('write their objects again when somebody deletes them', async () => {
+    const a = replica(api(), 'a');
+    const b = replica(api(), 'b');
+    a.replicas.publish([limiter('1')]);
+    await eventually(() => expect(limitersOf(b)).toEqual(['1']));
+    api().mustKubectl(['delete', 'configmap', 'weir-limiters-a', '-n', namespace]);
+    await eventually(() => expect(names(api(), 'configmaps')).toContain('weir-limiters-a'));
+    await eventually(() => expect(limitersOf(b)).toEqual(['1']));
+    const uid = () =>
+      api().kubectl(['get', 'lease', 'weir-replica-a', '-n', namespace, '-o', 'jsonpath={.metadata.uid}'])
+        .stdout;
+    const before = uid();
+    api().mustKubectl(['delete', 'lease', 'weir-replica-a', '-n', namespace]);
+    await eventually(() => expect(['', before]).not.toContain(uid()));
+    await eventually(() => {
+      const path = 'jsonpath={.metadata.ownerReferences[0].uid}';
+      const owner = api().mustKubectl(['get', 'configmap', 'weir-limiters-a', '-n', namespace, '-o', path]);
+      expect(owner).toBe(uid());
+    });
+  });
+
+  it('collapse a storm of changes into a few writes', async () => {
+    const [a, b] = [replica(api(), 'a'), replica(api(), 'b')];
+    await eventually(() => expect(namesOf(b)).toEqual(['b', 'a']));
+    const before = a.told.filter((line) => line === 'published').length;
+    const startMs = performance.now();
+    for (let index = 1; performance.now() - startMs < 1_000; index++) {
+      a.replicas.publish([limiter(String(index))]);
+      await new Promise((resolve) => setTimeout(resolve, 2));
+    }
+    a.replicas.publish([limiter('last')]);
+    await eventually(() => expect(limitersOf(b)).toEqual(['last']));
+    const writes = a.told.filter((line) => line === 'published').length - before;
+    expect(writes).toBeGreaterThan(1);
+    expect(writes).toBeLessThan(8);
+  });
+
+  it('carry ten thousand limiters', async () => {
+    const [a, b] = [replica(api(), 'a'), replica(api(), 'b')];
+    const many = Array.from({ length: 10_000 }, (_, index) => {
+      const instance = crypto.randomUUID();
+      return limiter(`${crypto.randomUUID()}/${index}`, {
+        instance,
+        name: `pod-${index}`,
+        connectedMs: Date.now(),
+      });
+    });
+    const startMs = performance.now();
+    a.replicas.publish(many);
+    await eventually(() => expect(limitersOf(b)).toHaveLength(10_000), { intervalMs: 20 });
+    expect(performance.now() - startMs).toBeLessThan(5_000);
+    expect(limitersOf(b).at(-1)).toBe(many.at(-1)?.id);
+    a.replicas.publish([limiter('1')]);
+    await eventually(() => expect(limitersOf(b)).toEqual(['1']));
+    await eventually(() => expect(names(api(), 'configmaps')).not.toContain('weir-limiters-a.2'));
+  });
+
+  it('pass over a report that is damaged', async () => {
+    const [a, b] = [replica(api(), 'a'), replica(api(), 'b')];
+    b.replicas.publish([limiter('2')]);
+    await eventually(() => expect(limitersOf(a)).toEqual(['2']));
+    const patch = JSON.stringify({ data: { revision: 'x', 'report.json': '{' } });
+    const kubectl = ['patch', 'configmap', 'weir-limiters-b', '-n', namespace, '--type=merge', '-p', patch];
+    api().mustKubectl(kubectl);
+    await eventually(() => expect(a.told.join()).toMatch(/skipped report of b: .*JSON/));
+    expect(limitersOf(a)).toEqual(['2']);
+  });
+
+  it('clear away what a dead one left, when they lead', async () => {
+    const b = replica(api(), 'dead');
+    await eventually(() => expect(names(api(), 'configmaps')).toContain('weir-limiters-dead'));
+    const a = replica(api(), 'a', { cleanupAfterMs: 1_000 });
+    b.kill();
+    await eventually(() => expect(a.told).toContain('cleaned up dead'), { timeoutMs: 15_000 });
+    expect(names(api(), 'leases')).not.toContain('weir-replica-dead');
+    expect(names(api(), 'configmaps')).not.toContain('weir-limiters-dead');
+  });
+
+  it('count nobody out while the API server is away', async () => {
+    const [a, b] = [replica(api(), 'a'), replica(api(), 'b')];
+    a.replicas.publish([limiter('1')]);
+    b.replicas.publish([limiter('2')]);
+    await eventually(() =>
+      expect([limitersOf(a), limitersOf(b)]).toEqual([
+        ['1', '2'],
+        ['2', '1'],
+      ]),
+    );
+    await eventually(() => expect([a, b].filter(({ replicas }) => replicas.leads)).toHaveLength(1));
+    const leader = a.replicas.leads ? a : b;
+    await api().stopServer();
+    b.replicas.publish([limiter('2'), limiter('3')]);
+    await eventually(() => expect(leader.told).toContain('stopped'));
+    await new Promise((resolve) => setTimeout(resolve, times.replicaLeaseDurationMs));
+    expect(namesOf(a)).toEqual(['a', 'b']);
+    await api().startServer();
+    const least = setInterval(() => {
+      if (namesOf(a).length < 2) a.told.push('b went missing');
+    }, 5);
+    onTestFinished(() => clearInterval(least));
+    await eventually(() => expect(limitersOf(a)).toEqual(['1', '2', '3']), { timeoutMs: 15_000 });
+    await eventually(() => expect([a, b].filter(({ replicas }) => replicas.leads)).toHaveLength(1));
+    expect(a.told).not.toContain('b went missing');
+  });
+});

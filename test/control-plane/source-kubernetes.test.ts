@@ -1,0 +1,197 @@
+import { fileURLToPath } from 'node:url';
+import { beforeAll, beforeEach, expect, it, onTestFinished } from 'vitest';
+import type { KubernetesClient } from '../../control-plane/kubernetes/client.ts';
+import { KubernetesSource } from '../../control-plane/source/kubernetes-source.ts';
+import { systemClock } from '../../process/clock.ts';
+import { systemTimers } from '../../process/timers.ts';
+import type { ApiServer } from '../support/api-server.ts';
+import { describeWithApiServer } from '../support/describe-with-api-server.ts';
+import { eventually } from '../support/eventually.ts';
+import { clientOf } from '../support/kubernetes-client.ts';
+import { rateLimitConfigText } from '../support/rate-limit-config.ts';
+
+const crds = fileURLToPath(new URL('../../crds', import.meta.url));
+const missingKind =
+  'unreachable: the Kubernetes API has no ratelimitconfigs of ratelimit.weir.dev/v1alpha1: is the CustomResourceDefinition installed?';
+
+function startSource(
+  client: KubernetesClient,
+  options: { namespaces?: string[]; labelSelector?: string } = {},
+) {
+  const { namespaces = [], labelSelector = '' } = options;
+  const told: string[] = [];
+  const source = new KubernetesSource({
+    client,
+    namespaces,
+    labelSelector,
+    clock: systemClock,
+    timers: systemTimers,
+    random: Math.random,
+    limits: { maxDelayMs: 300 },
+  });
+  source.start({
+    listed: () => told.push(`listed ${source.objects().length}`),
+    changed: () => {},
+    unreachable: (reason) => told.push(`unreachable: ${reason}`),
+    reachable: () => told.push('reachable'),
+    skipped: (object, reason) => told.push(`skipped ${object}: ${reason}`),
+    problem: (place, text) => told.push(`${place}: ${text}`),
+  });
+  onTestFinished(() => source.close());
+  const names = () =>
+    source
+      .objects()
+      .map(({ namespace, name }) => `${namespace}/${name}`)
+      .sort();
+  return { source, told, names };
+}
+
+function installKind(api: ApiServer): void {
+  api.mustKubectl(['apply', '-f', crds]);
+  api.mustKubectl(['wait', '--for=condition=Established', 'crd/ratelimitconfigs.ratelimit.weir.dev']);
+}
+
+function apply(api: ApiServer, namespace: string, name: string, requests = 1): void {
+  const input = rateLimitConfigText({ namespace, name, domain: `${namespace}-${name}`, requests });
+  api.mustKubectl(['apply', '-f', '-'], { input });
+}
+
+const wait = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
+
+describeWithApiServer('KubernetesSource before its kind is installed', (api) => {
+  it('is not listed and says so once, until the definition is there', async () => {
+    const { told, names } = startSource(clientOf(api()));
+    await eventually(() => expect(told).toEqual([missingKind]));
+    await wait(1000);
+    expect(told.length).toBe(1);
+    installKind(api());
+    await eventually(() => expect(told).toEqual([missingKind, 'listed 0', 'reachable']));
+    apply(api(), 'default', 'first');
+    await eventually(() => expect(names()).toEqual(['default/first']));
+  });
+});
+
+describeWithApiServer('KubernetesSource', (server) => {
+  let api: ApiServer;
+  let one: string;
+  let two: string;
+  let count = 0;
+
+  beforeAll(() => installKind(server()));
+  beforeEach(() => {
+    api = server();
+    count++;
+    [one, two] = [`one-${count}`, `two-${count}`];
+    for (const namespace of [one, two]) api.mustKubectl(['create', 'namespace', namespace]);
+  });
+
+  it('gives objects as their spec, generation, age and status are', async () => {
+    apply(api, one, 'a');
+    const { source, told } = startSource(clientOf(api), { namespaces: [one] });
+    await eventually(() => expect(told).toEqual(['listed 1']));
+    const [object] = source.objects();
+    expect(object).toMatchObject({ namespace: one, name: 'a', generation: 1, status: undefined });
+    expect(object?.spec).toMatchObject({ domain: `${one}-a`, descriptors: [{ key: 'key' }] });
+    expect(Math.abs(Date.now() - (object?.createdMs ?? 0))).toBeLessThan(60_000);
+
+    apply(api, one, 'a', 2);
+    await eventually(() => expect(source.objects()[0]?.generation).toBe(2));
+    const status = { observedGeneration: 2, domain: 'd', conditions: [] };
+    const path = `/apis/ratelimit.weir.dev/v1alpha1/namespaces/${one}/ratelimitconfigs/a/status`;
+    await clientOf(api).request({
+      method: 'PATCH',
+      path,
+      body: { status },
+      contentType: 'application/merge-patch+json',
+    });
+    await eventually(() => expect(source.objects()[0]).toMatchObject({ generation: 2, status }));
+  });
+
+  it('gives an object that was created anew another uid', async () => {
+    apply(api, one, 'a');
+    const { source, told } = startSource(clientOf(api), { namespaces: [one] });
+    await eventually(() => expect(told).toEqual(['listed 1']));
+    const uid = source.objects()[0]?.uid;
+    api.mustKubectl(['delete', 'rlc', 'a', '-n', one]);
+    await eventually(() => expect(source.objects()).toEqual([]));
+    apply(api, one, 'a');
+    await eventually(() => expect(source.objects().length).toBe(1));
+    expect(source.objects()[0]?.uid).not.toBe(uid);
+  });
+
+  it('sees all namespaces, or those that were named', async () => {
+    apply(api, one, 'a');
+    apply(api, two, 'b');
+    const all = startSource(clientOf(api));
+    const named = startSource(clientOf(api), { namespaces: [two, two] });
+    await eventually(() => expect(all.names()).toEqual(expect.arrayContaining([`${one}/a`, `${two}/b`])));
+    await eventually(() => expect(named.told).toEqual(['listed 1']));
+    expect(named.names()).toEqual([`${two}/b`]);
+  });
+
+  it('is listed only when every namespace is', async () => {
+    apply(api, one, 'a');
+    api.mustKubectl([
+      'create',
+      'role',
+      'reader',
+      '-n',
+      one,
+      '--verb=list,watch',
+      '--resource=ratelimitconfigs',
+    ]);
+    const bind = (namespace: string) =>
+      api.mustKubectl(['create', 'rolebinding', 'reader', '-n', namespace, '--role=reader', '--user=nobody']);
+    bind(one);
+    const { told, names } = startSource(clientOf(api, { user: 'nobody' }), { namespaces: [one, two] });
+    await eventually(() => expect(told.length).toBe(1));
+    expect(told[0]).toBe(
+      `unreachable: GET /apis/ratelimit.weir.dev/v1alpha1/namespaces/${two}/ratelimitconfigs: ratelimitconfigs.ratelimit.weir.dev is forbidden: User "nobody" cannot list resource "ratelimitconfigs" in API group "ratelimit.weir.dev" in the namespace "${two}"`,
+    );
+    await wait(500);
+    expect(told.length).toBe(1);
+    expect(names()).toEqual([]);
+    api.mustKubectl([
+      'create',
+      'role',
+      'reader',
+      '-n',
+      two,
+      '--verb=list,watch',
+      '--resource=ratelimitconfigs',
+    ]);
+    bind(two);
+    await eventually(() => expect(told.slice(1)).toEqual(['listed 1', 'reachable']));
+    expect(names()).toEqual([`${one}/a`]);
+  });
+
+  it('follows the label selector', async () => {
+    for (const name of ['a', 'b']) apply(api, one, name);
+    api.mustKubectl(['label', 'rlc', 'a', '-n', one, 'tier=gold']);
+    const { told, names } = startSource(clientOf(api), {
+      namespaces: [one],
+      labelSelector: 'tier in (gold)',
+    });
+    await eventually(() => expect(told).toEqual(['listed 1']));
+    api.mustKubectl(['label', 'rlc', 'b', '-n', one, 'tier=gold']);
+    await eventually(() => expect(names()).toEqual([`${one}/a`, `${one}/b`]));
+    api.mustKubectl(['label', 'rlc', 'a', '-n', one, 'tier-']);
+    await eventually(() => expect(names()).toEqual([`${one}/b`]));
+  });
+
+  it('keeps its objects while the server is away, says so once for all namespaces, and catches up', async () => {
+    apply(api, one, 'a');
+    apply(api, two, 'b');
+    const { source, told, names } = startSource(clientOf(api), { namespaces: [one, two] });
+    await eventually(() => expect(told).toEqual(['listed 2']));
+    await api.stopServer('SIGKILL');
+    await eventually(() => expect(told.slice(1)).toEqual([`unreachable: ${api.url}: connection refused`]));
+    expect(names()).toEqual([`${one}/a`, `${two}/b`]);
+    await api.startServer();
+    apply(api, one, 'a', 5);
+    api.mustKubectl(['delete', 'rlc', 'b', '-n', two]);
+    await eventually(() => expect(names()).toEqual([`${one}/a`]));
+    await eventually(() => expect(source.objects()[0]?.generation).toBe(2));
+    await eventually(() => expect(told.slice(2)).toEqual(['reachable']));
+  });
+});

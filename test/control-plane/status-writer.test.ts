@@ -1,0 +1,191 @@
+import { beforeAll, expect, it, onTestFinished } from 'vitest';
+import type { ConfigObject } from '../../control-plane/model/config-object.ts';
+import type { Condition, ConfigStatus } from '../../control-plane/model/config-status.ts';
+import { EventRecorder, type RecordedEvent } from '../../control-plane/replicas/event-recorder.ts';
+import { StatusWriter } from '../../control-plane/replicas/status-writer.ts';
+import { systemClock } from '../../process/clock.ts';
+import { errorText } from '../../process/error-text.ts';
+import { systemTimers } from '../../process/timers.ts';
+import type { ApiServer } from '../support/api-server.ts';
+import { describeWithApiServer } from '../support/describe-with-api-server.ts';
+import { eventually } from '../support/eventually.ts';
+import { clientOf } from '../support/kubernetes-client.ts';
+
+interface Json {
+  metadata: { uid: string; name: string };
+  status?: unknown;
+}
+
+/** Under this name, for the namespace `default`. */
+function create(api: ApiServer, name: string): ConfigObject {
+  const input = JSON.stringify({
+    apiVersion: 'ratelimit.weir.dev/v1alpha1',
+    kind: 'RateLimitConfig',
+    metadata: { name, namespace: 'default' },
+    spec: { domain: name, descriptors: [{ key: 'k', rateLimit: { unit: 'second', requestsPerUnit: 1 } }] },
+  });
+  api.mustKubectl(['apply', '-f', '-'], { input });
+  return objectOf(get(api, name));
+}
+
+function objectOf({ metadata: { uid, name } }: Json): ConfigObject {
+  return { namespace: 'default', name, uid, generation: 1, createdMs: 0, spec: {}, status: undefined };
+}
+
+function get(api: ApiServer, name: string): Json {
+  return JSON.parse(api.mustKubectl(['get', 'rlc', name, '-o', 'json'])) as Json;
+}
+
+function condition(type: Condition['type'], fields: Partial<Condition> = {}): Condition {
+  return {
+    type,
+    status: 'True',
+    reason: 'Valid',
+    message: 'fine',
+    lastTransitionTime: '2026-01-02T03:04:05Z',
+    observedGeneration: 1,
+    ...fields,
+  };
+}
+
+function recorder(api: ApiServer) {
+  const told: string[] = [];
+  const events = new EventRecorder({
+    client: clientOf(api, { user: 'control-plane' }),
+    instance: 'plane-a',
+    clock: systemClock,
+    timers: systemTimers,
+    random: Math.random,
+    listener: {
+      dropped: (reason) => told.push(`dropped: ${reason}`),
+      writeFailed: (error) => told.push(`failed: ${errorText(error)}`),
+    },
+  });
+  onTestFinished(() => events.close());
+  return { events, told };
+}
+
+function eventsOf(api: ApiServer, name: string): Record<string, unknown>[] {
+  const args = ['get', 'events.v1.events.k8s.io', '--field-selector', `regarding.name=${name}`, '-o', 'json'];
+  const { items } = JSON.parse(api.mustKubectl(args)) as { items: Record<string, unknown>[] };
+  return items;
+}
+
+describeWithApiServer('what the leader writes about RateLimitConfigs', (api) => {
+  beforeAll(async () => {
+    api().mustKubectl(['apply', '-f', 'crds/ratelimit.weir.dev_ratelimitconfigs.yaml']);
+    api().mustKubectl(['apply', '-f', 'examples/kubernetes/rbac.yaml']);
+    api().mustKubectl(['wait', '--for=condition=Established', 'crd/ratelimitconfigs.ratelimit.weir.dev']);
+    await eventually(() => void api().mustKubectl(['get', 'rlc']));
+  });
+
+  it('is the whole status: what is not said any more is gone', async () => {
+    const object = create(api(), 'whole');
+    const writer = new StatusWriter({ client: clientOf(api(), { user: 'control-plane' }) });
+    const first: ConfigStatus = {
+      observedGeneration: 1,
+      domain: 'whole',
+      fleet: 'default',
+      rules: 1,
+      servedVersion: '0123456789abcdef',
+      servedGeneration: 1,
+      limiters: { inForce: 1, refused: 0, total: 3, summary: '1/3' },
+      conditions: [condition('Accepted'), condition('Supported', { status: 'False' })],
+    };
+    expect(await writer.write(object, first)).toEqual({ is: 'written' });
+    expect(get(api(), 'whole').status).toEqual(first);
+    const second: ConfigStatus = { observedGeneration: 1, conditions: [condition('Accepted')] };
+    expect(await writer.write(object, second)).toEqual({ is: 'written' });
+    expect(get(api(), 'whole').status).toEqual(second);
+  });
+
+  it('is not for an object that is gone, or for another one of its name', async () => {
+    const before = create(api(), 'again');
+    const writer = new StatusWriter({ client: clientOf(api(), { user: 'control-plane' }) });
+    api().mustKubectl(['delete', 'rlc', 'again']);
+    const status: ConfigStatus = { observedGeneration: 1, conditions: [condition('Accepted')] };
+    expect(await writer.write(before, status)).toEqual({ is: 'gone' });
+    const after = create(api(), 'again');
+    expect(await writer.write(before, status)).toEqual({ is: 'gone' });
+    expect(await writer.write(after, status)).toEqual({ is: 'written' });
+  });
+
+  it('is refused where the schema does not allow it', async () => {
+    const object = create(api(), 'refused');
+    const writer = new StatusWriter({ client: clientOf(api(), { user: 'control-plane' }) });
+    const conditions = [condition('Accepted', { message: 'x'.repeat(40_000) })];
+    const outcome = await writer.write(object, { observedGeneration: 1, conditions });
+    expect(outcome).toMatchObject({ is: 'refused', error: { status: 422 } });
+  });
+
+  it('is worth another attempt when there is no answer', async () => {
+    const object = create(api(), 'unanswered');
+    const writer = new StatusWriter({ client: clientOf(api(), { user: 'control-plane' }), timeoutMs: 0 });
+    const outcome = await writer.write(object, { observedGeneration: 1, conditions: [] });
+    expect(outcome).toMatchObject({ is: 'failed', error: { reason: 'Timeout' } });
+  });
+
+  it('is an event that kubectl describe shows', async () => {
+    const object = create(api(), 'told');
+    const { events, told } = recorder(api());
+    events.record({ object, type: 'Warning', reason: 'Invalid', note: 'spec.domain: missing' });
+    await eventually(() => expect(eventsOf(api(), 'told')).toHaveLength(1));
+    expect(eventsOf(api(), 'told')[0]).toMatchObject({
+      type: 'Warning',
+      reason: 'Invalid',
+      note: 'spec.domain: missing',
+      action: 'Reconcile',
+      reportingController: 'weir.dev/control-plane',
+      reportingInstance: 'plane-a',
+      regarding: {
+        apiVersion: 'ratelimit.weir.dev/v1alpha1',
+        kind: 'RateLimitConfig',
+        namespace: 'default',
+        name: 'told',
+        uid: object.uid,
+      },
+    });
+    expect(api().mustKubectl(['describe', 'rlc', 'told'])).toMatch(
+      /Warning +Invalid .*spec\.domain: missing/,
+    );
+    expect(told).toEqual([]);
+  });
+
+  it('is one event with a count when it comes again', async () => {
+    const object = create(api(), 'counted');
+    const { events, told } = recorder(api());
+    const event: RecordedEvent = { object, type: 'Normal', reason: 'Valid', note: 'accepted' };
+    events.record(event);
+    await eventually(() => expect(eventsOf(api(), 'counted')).toHaveLength(1));
+    for (let index = 0; index < 3; index++) events.record(event);
+    await eventually(() => expect(eventsOf(api(), 'counted')[0]?.['series']).toMatchObject({ count: 4 }));
+    expect(eventsOf(api(), 'counted')).toHaveLength(1);
+    expect(told).toEqual([]);
+  });
+
+  it('is cut where an event is too long for the API', async () => {
+    const object = create(api(), 'long');
+    const { events, told } = recorder(api());
+    events.record({ object, type: 'Normal', reason: 'Valid', note: 'ü'.repeat(2_000) });
+    await eventually(() => expect(eventsOf(api(), 'long')).toHaveLength(1));
+    const note = String(eventsOf(api(), 'long')[0]?.['note']);
+    expect(note).toBe(`${'ü'.repeat(510)}...`);
+    expect(told).toEqual([]);
+  });
+
+  it('never holds up whoever records events, and says what was dropped', () => {
+    const object = create(api(), 'storm');
+    const { events, told } = recorder(api());
+    for (let index = 0; index < 100; index++) {
+      events.record({ object, type: 'Normal', reason: 'Valid', note: `number ${index}` });
+    }
+    expect(told).toEqual(Array.from({ length: 75 }, () => 'dropped: object'));
+  });
+
+  it('is lost with a word when the API server refuses it', async () => {
+    const object = { ...create(api(), 'nowhere'), namespace: 'missing' };
+    const { events, told } = recorder(api());
+    events.record({ object, type: 'Normal', reason: 'Valid', note: 'accepted' });
+    await eventually(() => expect(told[0]).toMatch(/^failed: .*namespaces "missing" not found/));
+  });
+});

@@ -1,0 +1,121 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { afterAll, beforeAll, expect, it } from 'vitest';
+
+import {
+  conditionOf,
+  installPrerequisites,
+  messageOf,
+  startReplica,
+  startXdsLimiter,
+} from '../support/cluster.ts';
+import type { ControlPlaneProcess } from '../support/control-plane-process.ts';
+import { describeWithApiServer } from '../support/describe-with-api-server.ts';
+import { eventually } from '../support/eventually.ts';
+import { LimiterClient } from '../support/limiter-client.ts';
+import type { LimiterProcess } from '../support/limiter-process.ts';
+import { type ManifestOptions, rateLimitConfigText } from '../support/rate-limit-config.ts';
+import { ScriptedXdsClient } from '../support/xds-client.ts';
+
+/** Shorter than the defaults, so that a death is over soon; what is asserted follows from them. */
+const leaseMs = 4_000;
+const leases = {
+  LEASE_DURATION: `${leaseMs}ms`,
+  LEASE_RENEW_DEADLINE: '3s',
+  LEASE_RETRY_PERIOD: '500ms',
+  REPLICA_LEASE_DURATION: '3s',
+};
+
+describeWithApiServer('two replicas and three limiters', (api) => {
+  const replicas: ControlPlaneProcess[] = [];
+  const limiters: LimiterProcess[] = [];
+  let foreign: ScriptedXdsClient;
+
+  beforeAll(async () => {
+    installPrerequisites(api());
+    // The first one is the leader: it is there before the other.
+    replicas.push(await startReplica(api(), 'control-plane-0', leases));
+    await replicas[0]?.program.printed(/Leading/);
+    replicas.push(await startReplica(api(), 'control-plane-1', leases));
+    limiters.push(await startXdsLimiter(port(0), 'limiter-0'), await startXdsLimiter(port(1), 'limiter-1'));
+    foreign = new ScriptedXdsClient({ port: port(1), nodeId: 'default' });
+  });
+
+  afterAll(async () => {
+    foreign?.close();
+    await Promise.all([...limiters, ...replicas].map((process) => process.stop()));
+  });
+
+  const port = (index: number): number => (replicas[index] as ControlPlaneProcess).ports.xds;
+  const apply = (options: ManifestOptions): string =>
+    api().mustKubectl(['apply', '-f', '-'], { input: rateLimitConfigText(options) });
+  const counts = (name: string): string =>
+    api().mustKubectl(['get', 'rlc', name, '-o', 'jsonpath={.status.limiters.summary}']);
+
+  it('count every limiter of every replica', async () => {
+    apply({ name: 'shop', domain: 'shop', requests: 5 });
+    await eventually(() => expect(counts('shop')).toBe('3/3'));
+    expect(conditionOf(api(), 'shop', 'Programmed')).toBe('True AllLimiters');
+  });
+
+  it('say which limiter refuses a change, and in its words', async () => {
+    foreign.refuseWith('cannot load that');
+    apply({ name: 'shop', domain: 'shop', requests: 6 });
+    apply({ name: 'mail', domain: 'mail', requests: 1 });
+    await eventually(() => expect(conditionOf(api(), 'mail', 'Programmed')).toBe('False Refused'));
+    expect(messageOf(api(), 'mail', 'Programmed')).toContain('cannot load that');
+    expect(counts('mail')).toBe('2/3');
+    foreign.acceptAgain();
+    apply({ name: 'shop', domain: 'shop', requests: 7 });
+    await eventually(() => expect(counts('mail')).toBe('3/3'));
+    await eventually(() => expect(counts('shop')).toBe('3/3'));
+  });
+
+  it('are true again within 2 s after a limiter moved', async () => {
+    foreign.close();
+    await eventually(() => expect(counts('shop')).toBe('2/2'), { timeoutMs: 2_000 });
+    foreign = new ScriptedXdsClient({ port: port(0), nodeId: 'default' });
+    await eventually(() => expect(counts('shop')).toBe('3/3'), { timeoutMs: 2_000 });
+  });
+
+  it('are true again within 2 s after a limiter died', async () => {
+    process.kill((limiters[1] as LimiterProcess).pid, 'SIGKILL');
+    await eventually(() => expect(counts('shop')).toBe('2/2'), { timeoutMs: 2_000 });
+    limiters[1] = await startXdsLimiter(port(1), 'limiter-1');
+    await eventually(() => expect(counts('shop')).toBe('3/3'), { timeoutMs: 2_000 });
+  });
+
+  it('go on after the leader was killed', async () => {
+    process.kill((replicas[0] as ControlPlaneProcess).pid, 'SIGKILL');
+    apply({ name: 'late', domain: 'late', requests: 3 });
+    // Its two limiters left with it; the third one has the new rules.
+    await eventually(() => expect(counts('late')).toBe('1/1'), { timeoutMs: leaseMs + 2_000 });
+    expect(conditionOf(api(), 'late', 'Programmed')).toBe('True AllLimiters');
+    replicas[0] = await startReplica(api(), 'control-plane-2', { ...leases, XDS_PORT: String(port(0)) });
+    await eventually(() => expect(counts('late')).toBe('3/3'), { timeoutMs: 15_000 });
+  });
+
+  it('serve old and new limiters while the API server is away', async () => {
+    await api().stopServer();
+    const late = await startXdsLimiter(port(0), 'limiter-late');
+    const client = new LimiterClient(late.ports.grpc);
+    try {
+      for (let second = 0; second < 60; second++) {
+        for (const limiter of [limiters[0] as LimiterProcess, late]) {
+          const asker = limiter === late ? client : new LimiterClient(limiter.ports.grpc);
+          const entries = [{ key: 'key', value: `v${second}` }];
+          const answer = await asker.ask({ domain: 'shop', descriptors: [{ entries }] });
+          expect(answer.statuses[0]?.currentLimit?.requestsPerUnit).toBe(7);
+          if (asker !== client) asker.close();
+        }
+        await sleep(1_000);
+      }
+      await api().startServer();
+      await eventually(() => expect(counts('shop')).toBe('4/4'), { timeoutMs: 30_000 });
+      apply({ name: 'shop', domain: 'shop', requests: 8 });
+      await eventually(() => expect(conditionOf(api(), 'shop', 'Programmed')).toBe('True AllLimiters'));
+    } finally {
+      client.close();
+      await late.stop();
+    }
+  }, 150_000);
+});

@@ -1,0 +1,58 @@
+import { fileURLToPath } from 'node:url';
+import type { ApiServer } from './api-server.ts';
+import { type ControlPlaneProcess, startControlPlane } from './control-plane-process.ts';
+import { type LimiterProcess, startLimiter } from './limiter-process.ts';
+
+const root = fileURLToPath(new URL('../..', import.meta.url));
+
+/** Installs what a cluster needs before the control plane: the CRD, the namespace and the least rights. */
+export function installPrerequisites(api: ApiServer): void {
+  api.mustKubectl(['apply', '-f', `${root}crds`, '-f', `${root}examples/kubernetes/rbac.yaml`]);
+  api.mustKubectl(['wait', '--for=condition=Established', 'crd/ratelimitconfigs.ratelimit.weir.dev']);
+}
+
+/** A replica of the control plane that asks this API server with its own least rights. */
+export function startReplica(
+  api: ApiServer,
+  name: string,
+  env: Record<string, string> = {},
+): Promise<ControlPlaneProcess> {
+  return startControlPlane({
+    env: {
+      KUBECONFIG: api.kubeconfig('control-plane'),
+      POD_NAME: name,
+      POD_NAMESPACE: 'weir-system',
+      ...env,
+    },
+  });
+}
+
+/** A limiter that counts in memory and takes its rules from the control plane at these ports. */
+export function startXdsLimiter(
+  xdsPort: number,
+  name: string,
+  env: Record<string, string> = {},
+): Promise<LimiterProcess> {
+  return startLimiter({
+    env: {
+      BACKEND_TYPE: 'memory',
+      CONFIG_TYPE: 'GRPC_XDS_SOTW',
+      CONFIG_GRPC_XDS_SERVER_URL: `127.0.0.1:${xdsPort}`,
+      XDS_CLIENT_BACKOFF_INITIAL_INTERVAL: '100ms',
+      POD_NAME: name,
+      ...env,
+    },
+  });
+}
+
+/** The status of a RateLimitConfig's condition as `True AllLimiters`, empty while there is none. */
+export function conditionOf(api: ApiServer, name: string, type: string, namespace = 'default'): string {
+  const path = `{.status.conditions[?(@.type=="${type}")]['status','reason']}`;
+  return api.mustKubectl(['get', 'rlc', name, '-n', namespace, '-o', `jsonpath=${path}`]);
+}
+
+/** As `conditionOf`, its message. */
+export function messageOf(api: ApiServer, name: string, type: string, namespace = 'default'): string {
+  const path = `{.status.conditions[?(@.type=="${type}")].message}`;
+  return api.mustKubectl(['get', 'rlc', name, '-n', namespace, '-o', `jsonpath=${path}`]);
+}

@@ -1,0 +1,35 @@
+import type { ConfigObject } from '../../control-plane/model/config-object.ts';
+
+/** A RateLimitConfig of its first generation with one rule, `key`, for the domain `shop`; other traits as given. */
+export function configObject(traits: Partial<ConfigObject> & { name: string }): ConfigObject {
+  const namespace = traits.namespace ?? 'default';
+  return {
+    namespace,
+    uid: `uid-${namespace}-${traits.name}`,
+    generation: 1,
+    createdMs: 0,
+    spec: configSpec(),
+    status: undefined,
+    ...traits,
+  };
+}
+
+export interface SpecTraits {
+  domain?: string;
+  fleet?: string;
+  /** Keys of the rules on the top level. */
+  keys?: string[];
+  requestsPerUnit?: number;
+}
+
+/** A valid spec, as it comes from the API server. */
+export function configSpec(traits: SpecTraits = {}): Record<string, unknown> {
+  const { domain = 'shop', fleet, keys = ['key'], requestsPerUnit = 10 } = traits;
+  const descriptors = keys.map((key) => ({ key, rateLimit: { unit: 'minute', requestsPerUnit } }));
+  return { ...(fleet === undefined ? {} : { fleet }), domain, descriptors };
+}
+
+/** A spec without the domain that it needs. */
+export function invalidSpec(): Record<string, unknown> {
+  return { descriptors: [{ key: '' }] };
+}

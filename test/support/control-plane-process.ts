@@ -1,0 +1,53 @@
+import { fileURLToPath } from 'node:url';
+
+import { ChildProgram } from './child-program.ts';
+
+const weir = fileURLToPath(new URL('../../bin/weir.js', import.meta.url));
+
+export interface ControlPlaneProcess {
+  program: ChildProgram;
+  pid: number;
+  ports: { xds: number; http: number };
+  stop(): Promise<void>;
+}
+
+export interface ControlPlaneProcessOptions {
+  /** Settings besides the ones that a test always wants: loopback and any free port. */
+  env: Record<string, string>;
+  /** What runs instead of this checkout's program, for the packed package. */
+  entry?: string;
+}
+
+/** Starts a control plane without waiting for its listeners. The environment is the options' alone, but for PATH. */
+export function spawnControlPlane(options: ControlPlaneProcessOptions): ChildProgram {
+  return new ChildProgram({
+    command: process.execPath,
+    args: [options.entry ?? weir, 'control-plane'],
+    env: {
+      PATH: process.env['PATH'],
+      HOST: '127.0.0.1',
+      PORT: '0',
+      XDS_HOST: '127.0.0.1',
+      XDS_PORT: '0',
+      API_HOST: '127.0.0.1',
+      API_PORT: '0',
+      ...options.env,
+    },
+  });
+}
+
+/** Starts a control plane and waits until its listeners are open. */
+export async function startControlPlane(options: ControlPlaneProcessOptions): Promise<ControlPlaneProcess> {
+  const program = spawnControlPlane(options);
+  const port = async (name: string): Promise<number> => {
+    const [, text] = await program.printed(new RegExp(`Listening for ${name} on '[^']*:(\\d+)'`));
+    return Number(text);
+  };
+  try {
+    const ports = { http: await port('HTTP'), xds: await port('xDS') };
+    return { program, pid: program.pid, ports, stop: async () => void (await program.stop()) };
+  } catch (error) {
+    await program.stop('SIGKILL');
+    throw error;
+  }
+}

@@ -1,0 +1,91 @@
+import type { ControlPlaneView } from '../../control-plane/http/control-plane-view.ts';
+import { type ConfigObject, objectKey } from '../../control-plane/model/config-object.ts';
+import type { ConfigStatus } from '../../control-plane/model/config-status.ts';
+import type { Acceptance, Decision, ServedConfig, Verdict } from '../../control-plane/model/decision.ts';
+import { fleetSnapshot, hashOf, type Resource } from '../../control-plane/model/fleet-snapshot.ts';
+import type { LimiterReport } from '../../control-plane/model/limiter-report.ts';
+
+/** One object as a decision has it: accepted and served as it is, unless said otherwise. */
+export interface DecidedObject {
+  name: string;
+  fleet?: string;
+  generation?: number;
+  /** Undefined where there is none: nothing is served. */
+  servedGeneration?: number | undefined;
+  rules?: number;
+  /** Size of its resource. */
+  bytes?: number;
+  accepted?: Acceptance;
+  status?: ConfigStatus;
+}
+
+/** A decision in which every object of namespace `team` has a resource of its own. */
+export function decisionOf(objects: readonly DecidedObject[]): Decision {
+  const resources = new Map<string, Resource[]>();
+  const verdicts = new Map<string, Verdict>();
+  for (const decided of objects) {
+    const verdict = verdictOf(decided);
+    verdicts.set(verdict.object.uid, verdict);
+    if (verdict.served === undefined) continue;
+    const { fleet, domain, resource: name, hash } = verdict.served;
+    const bytes = new Uint8Array(decided.bytes ?? 100);
+    const ofFleet = resources.get(fleet) ?? [];
+    ofFleet.push({ name, domain, bytes, hash });
+    resources.set(fleet, ofFleet);
+  }
+  const fleets = new Map([...resources].map(([fleet, all]) => [fleet, fleetSnapshot(fleet, all)]));
+  return { fleets, verdicts };
+}
+
+function verdictOf(decided: DecidedObject): Verdict {
+  const { name, fleet = 'default', generation = 1, status } = decided;
+  const object: ConfigObject = {
+    namespace: 'team',
+    name,
+    uid: `uid-${name}`,
+    generation,
+    createdMs: 0,
+    spec: { fleet },
+    status,
+  };
+  const servedGeneration = 'servedGeneration' in decided ? decided.servedGeneration : generation;
+  const served: ServedConfig | undefined =
+    servedGeneration === undefined
+      ? undefined
+      : {
+          fleet,
+          domain: name,
+          generation: servedGeneration,
+          hash: hashOf(`${name} ${servedGeneration}`),
+          resource: objectKey(object),
+          rules: decided.rules ?? 1,
+          ownFields: [],
+        };
+  return { object, accepted: decided.accepted ?? { status: true }, served };
+}
+
+export function limiterReport(report: Partial<LimiterReport>): LimiterReport {
+  return {
+    id: 'replica-a/1',
+    instance: undefined,
+    name: 'limiter',
+    fleet: 'default',
+    isWeir: true,
+    connectedMs: Date.UTC(2026, 0, 2, 3, 4, 5),
+    acceptedVersion: undefined,
+    refusal: undefined,
+    ...report,
+  };
+}
+
+/** Of replica `replica-a`, without limiters and before the first list, unless said otherwise. */
+export function viewOf(view: Partial<ControlPlaneView>): ControlPlaneView {
+  return {
+    replica: 'replica-a',
+    leader: () => undefined,
+    decision: () => undefined,
+    reports: () => [],
+    statusOf: ({ status }) => status,
+    ...view,
+  };
+}

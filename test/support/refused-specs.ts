@@ -1,0 +1,238 @@
+/** Specs that both the API server and the reader of manifests refuse, and what each of them says. */
+export interface RefusedSpec {
+  name: string;
+  spec: unknown;
+  /** A part of the API server's message. */
+  server: string;
+  /** Every error of the reader. */
+  reader: string[];
+}
+
+const unitPattern = '^(?i:second|minute|hour|day|week|month|year)$';
+const dnsLabel = 'a DNS label (lower case letters, digits and inner hyphens)';
+
+function rule(name: string, descriptor: unknown, server: string, ...reader: string[]): RefusedSpec {
+  return { name, spec: { domain: 'shop', descriptors: [descriptor] }, server, reader };
+}
+
+function limit(name: string, rateLimit: unknown, server: string, ...reader: string[]): RefusedSpec {
+  return rule(name, { key: 'k', rateLimit }, server, ...reader);
+}
+
+/** Rules nested `levels` deep. */
+export function nested(levels: number): Record<string, unknown> {
+  return levels === 1 ? { key: 'k' } : { key: 'k', descriptors: [nested(levels - 1)] };
+}
+
+const tooDeep = `spec${'.descriptors[0]'.repeat(8)}.descriptors`;
+
+export const refusedSpecs: readonly RefusedSpec[] = [
+  {
+    name: 'no domain',
+    spec: {},
+    server: 'spec.domain: Required value',
+    reader: ['spec.domain: is required'],
+  },
+  {
+    name: 'an empty domain',
+    spec: { domain: '' },
+    server: 'spec.domain in body should be at least 1 chars long',
+    reader: ['spec.domain: config file cannot have empty domain'],
+  },
+  {
+    name: 'a long domain',
+    spec: { domain: 'a'.repeat(254) },
+    server: 'spec.domain: Too long: may not be more than 253',
+    reader: ['spec.domain: must have at most 253 characters, found 254'],
+  },
+  {
+    name: 'a fleet that is no label',
+    spec: { domain: 'shop', fleet: 'Blue' },
+    server: 'spec.fleet in body should match',
+    reader: [`spec.fleet: must be ${dnsLabel}, found 'Blue'`],
+  },
+  {
+    name: 'an empty fleet',
+    spec: { domain: 'shop', fleet: '' },
+    server: 'spec.fleet in body should match',
+    reader: [`spec.fleet: must be ${dnsLabel}, found ''`],
+  },
+  {
+    name: 'descriptors that are no list',
+    spec: { domain: 'shop', descriptors: { key: 'k' } },
+    server: 'spec.descriptors: expected list',
+    reader: ['spec.descriptors: must be a list, found an object'],
+  },
+  {
+    name: 'an unknown field',
+    spec: { domain: 'shop', domains: ['a'] },
+    server: '.spec.domains: field not declared in schema',
+    reader: ['spec.domains: unknown field'],
+  },
+  rule('no key', {}, 'spec.descriptors[0].key: Required value', 'spec.descriptors[0].key: is required'),
+  rule(
+    'an empty key',
+    { key: '' },
+    'spec.descriptors[0].key in body should be at least 1 chars long',
+    'spec.descriptors[0].key: descriptor has empty key',
+  ),
+  rule(
+    'a long key',
+    { key: 'k'.repeat(1025) },
+    'spec.descriptors[0].key: Too long: may not be more than 1024',
+    'spec.descriptors[0].key: must have at most 1024 characters, found 1025',
+  ),
+  rule(
+    'a key that is a number',
+    { key: 5 },
+    '.spec.descriptors[0].key: expected string',
+    'spec.descriptors[0].key: must be a string, found 5',
+  ),
+  rule(
+    'a value that is a boolean',
+    { key: 'k', value: true },
+    '.spec.descriptors[0].value: expected string',
+    'spec.descriptors[0].value: must be a string, found true',
+  ),
+  rule(
+    'the spelling of rule files',
+    { key: 'k', rate_limit: { unit: 'day' } },
+    '.spec.descriptors[0].rate_limit: field not declared in schema',
+    "spec.descriptors[0].rate_limit: unknown field, did you mean 'rateLimit'?",
+  ),
+  rule(
+    'a limit of which nothing is written',
+    { key: 'k', rateLimit: null },
+    'spec.descriptors[0].rateLimit in body must be of type object',
+    'spec.descriptors[0].rateLimit: must be an object, found null',
+  ),
+  rule(
+    'a rule that is null',
+    null,
+    'spec.descriptors[0] in body must be of type object',
+    'spec.descriptors[0]: must be an object, found null',
+  ),
+  rule(
+    'a shared threshold without wildcard',
+    { key: 'k', value: 'v', shareThreshold: true },
+    'spec.descriptors[0].value in body should match',
+    "spec.descriptors[0].shareThreshold: share_threshold can only be used with wildcard values (containing '*'), but found key 'k_v'",
+  ),
+  rule(
+    'metadata that is no object',
+    { key: 'k', metadata: 5 },
+    '.spec.descriptors[0].metadata: expected map',
+    'spec.descriptors[0].metadata: must be an object, found 5',
+  ),
+  rule(
+    'a ninth level',
+    nested(9),
+    `${tooDeep}: Too many: 1: must have at most 0 items`,
+    `${tooDeep}: must be empty: rules nest at most 8 levels deep`,
+  ),
+  limit(
+    'an unknown unit',
+    { unit: 'fortnight', requestsPerUnit: 1 },
+    `spec.descriptors[0].rateLimit.unit in body should match '${unitPattern}'`,
+    "spec.descriptors[0].rateLimit.unit: invalid rate limit unit 'fortnight'",
+  ),
+  limit(
+    'no unit',
+    { requestsPerUnit: 1 },
+    'spec.descriptors[0].rateLimit.unit: Required value',
+    "spec.descriptors[0].rateLimit.unit: invalid rate limit unit ''",
+  ),
+  limit(
+    'no number of requests',
+    { unit: 'day' },
+    'spec.descriptors[0].rateLimit.requestsPerUnit: Required value',
+    'spec.descriptors[0].rateLimit.requestsPerUnit: is required (0 blocks everything)',
+  ),
+  limit(
+    'a unit of something unlimited',
+    { unit: 'day', unlimited: true },
+    'spec.descriptors[0].rateLimit.unit: Too long: may not be more than 0',
+    'spec.descriptors[0].rateLimit.unit: should not specify rate limit unit when unlimited',
+  ),
+  limit(
+    'a number beyond 32 bits',
+    { unit: 'day', requestsPerUnit: 4294967296 },
+    'spec.descriptors[0].rateLimit.requestsPerUnit in body should be less than or equal to 4294967295',
+    'spec.descriptors[0].rateLimit.requestsPerUnit: must be a whole number from 0 to 4294967295, found 4294967296',
+  ),
+  limit(
+    'a negative number',
+    { unit: 'day', requestsPerUnit: -1 },
+    'spec.descriptors[0].rateLimit.requestsPerUnit in body should be greater than or equal to 0',
+    'spec.descriptors[0].rateLimit.requestsPerUnit: must be a whole number from 0 to 4294967295, found -1',
+  ),
+  limit(
+    'a fraction',
+    { unit: 'day', requestsPerUnit: 1.5 },
+    'spec.descriptors[0].rateLimit.requestsPerUnit in body must be of type integer',
+    'spec.descriptors[0].rateLimit.requestsPerUnit: must be a whole number from 0 to 4294967295, found 1.5',
+  ),
+  limit(
+    'a replaced limit without name',
+    { unit: 'day', requestsPerUnit: 1, replaces: [{ name: '' }] },
+    'spec.descriptors[0].rateLimit.replaces[0].name in body should be at least 1 chars long',
+    'spec.descriptors[0].rateLimit.replaces[0].name: should not have an empty replaces entry',
+  ),
+  limit(
+    'too many replaced limits',
+    { unit: 'day', requestsPerUnit: 1, replaces: Array.from({ length: 65 }, (_, n) => ({ name: `n${n}` })) },
+    'spec.descriptors[0].rateLimit.replaces: Too many: 65: must have at most 64 items',
+    'spec.descriptors[0].rateLimit.replaces: must have at most 64 elements, found 65',
+  ),
+];
+
+/** Every feature, each at its bounds. */
+export const acceptedSpecs: readonly { name: string; spec: Record<string, unknown> }[] = [
+  { name: 'a domain alone', spec: { domain: 'shop' } },
+  {
+    name: 'names at their bounds',
+    spec: { domain: '😀'.repeat(253), fleet: 'f'.repeat(63), descriptors: [] },
+  },
+  {
+    name: 'every field of a rule',
+    spec: {
+      domain: 'shop',
+      fleet: 'blue-2',
+      descriptors: [
+        {
+          key: 'path',
+          value: '/search*',
+          rateLimit: {
+            unit: 'minute',
+            requestsPerUnit: 4294967295,
+            unlimited: false,
+            name: 'search',
+            replaces: [{ name: 'all' }],
+          },
+          shadowMode: true,
+          quotaMode: true,
+          detailedMetric: true,
+          valueToMetric: true,
+          shareThreshold: true,
+          metadata: { team: 'search', list: [1, null, { deep: true }] },
+          descriptors: [{ key: 'plan', value: '', rateLimit: { unlimited: true } }],
+        },
+      ],
+    },
+  },
+  {
+    name: 'units in any letter case',
+    spec: {
+      domain: 'shop',
+      descriptors: ['second', 'Minute', 'HOUR', 'daY', 'week', 'month', 'year'].map((unit) => ({
+        key: unit,
+        rateLimit: { unit, requestsPerUnit: 0 },
+      })),
+    },
+  },
+  {
+    name: 'a wildcard in the key',
+    spec: { domain: 'd', descriptors: [{ key: 'a*', shareThreshold: true }] },
+  },
+  { name: 'eight levels', spec: { domain: 'd', descriptors: [nested(8)] } },
+];

@@ -1,0 +1,57 @@
+import { onTestFinished } from 'vitest';
+import { XdsConfigSource, type XdsConfigSourceOptions } from '../../limiter/config-source/xds/xds-source.ts';
+import { systemClock } from '../../process/clock.ts';
+import { systemTimers } from '../../process/timers.ts';
+
+/** An xDS source and what it told, an entry each; it ends with the test. */
+export class WatchedXdsSource {
+  readonly source: XdsConfigSource;
+  readonly told: string[] = [];
+  /** Lines of `/rlconfig`, in short: `d.k 10`. */
+  rules: string[] = [];
+
+  constructor(options: Partial<XdsConfigSourceOptions> & { port: number }) {
+    const { port, ...rest } = options;
+    this.source = new XdsConfigSource({
+      target: `127.0.0.1:${port}`,
+      headers: [],
+      tls: undefined,
+      maxMessageBytes: 1 << 20,
+      keepaliveMs: 0,
+      node: { id: 'node-1', metadata: { pod: 'pod-1' }, version: '1.2.3' },
+      mergeDomains: false,
+      connectRetryMs: 20,
+      backoff: { initialMs: 20, maxMs: 20, factor: 1, jitter: false, random: () => 0 },
+      clock: systemClock,
+      timers: systemTimers,
+      listener: {
+        connected: () => this.told.push('connected'),
+        attemptFailed: (reason) => this.told.push(`failed: ${reason}`),
+        noRulesYet: () => this.told.push('no rules yet'),
+      },
+      ...rest,
+    });
+    onTestFinished(() => this.source.close());
+  }
+
+  start(): Promise<void> {
+    return this.source.start({
+      loaded: ({ table, domains, rules, sources }) => {
+        this.rules = [...table.rlconfigLines()].map((line) =>
+          line.replace(/: .*requests_per_unit=(\d+),.*/, ' $1'),
+        );
+        this.told.push(`loaded: ${sources} sources, ${domains} domains, ${rules} rules`);
+      },
+      failed: (errors) =>
+        this.told.push(`refused: ${errors.map(({ source, text }) => `${source}: ${text}`).join()}`),
+      unreachable: (reason) => this.told.push(`lost: ${reason}`),
+      reachable: () => this.told.push('found'),
+    });
+  }
+
+  static async start(options: Partial<XdsConfigSourceOptions> & { port: number }): Promise<WatchedXdsSource> {
+    const watched = new WatchedXdsSource(options);
+    await watched.start();
+    return watched;
+  }
+}

@@ -1,0 +1,86 @@
+import { once } from 'node:events';
+import { createServer, type IncomingHttpHeaders, type Server } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { Webhook } from 'standardwebhooks';
+import { onTestFinished } from 'vitest';
+
+export interface ReceivedDelivery {
+  path: string;
+  headers: IncomingHttpHeaders;
+  body: string;
+  id: string;
+}
+
+/** What the receiver does with a delivery; `hang` never answers. */
+export type ReceiverAnswer = number | 'hang' | { status: number; headers: Record<string, string> };
+
+/** A webhook endpoint on loopback. It ends with the test. */
+export class WebhookReceiver {
+  readonly deliveries: ReceivedDelivery[] = [];
+  /** Deliveries that are being answered now. */
+  open = 0;
+  mostOpen = 0;
+  readonly #answers: ReceiverAnswer[] = [];
+  #usual: ReceiverAnswer = 204;
+  #server: Server | undefined;
+  #port = 0;
+
+  get url(): string {
+    return `http://127.0.0.1:${this.#port}/hook`;
+  }
+
+  get ids(): string[] {
+    return this.deliveries.map(({ id }) => id);
+  }
+
+  /** Every delivery from now on gets this answer; before it those in `first`, one each. */
+  answer(usual: ReceiverAnswer, first: ReceiverAnswer[] = []): this {
+    this.#usual = usual;
+    this.#answers.splice(0, Infinity, ...first);
+    return this;
+  }
+
+  /** Starts, or starts anew on the port it had. */
+  async start(): Promise<this> {
+    const server = createServer(async (request, response) => {
+      this.open += 1;
+      this.mostOpen = Math.max(this.mostOpen, this.open);
+      response.on('close', () => {
+        this.open -= 1;
+      });
+      const body = Buffer.concat(await request.toArray()).toString('utf8');
+      const { headers, url: path = '' } = request;
+      this.deliveries.push({ path, headers, body, id: String(headers['webhook-id']) });
+      const answer = this.#answers.shift() ?? this.#usual;
+      if (answer === 'hang') return;
+      if (typeof answer === 'number') response.writeHead(answer).end();
+      else response.writeHead(answer.status, answer.headers).end('an answer with a body');
+    });
+    server.listen(this.#port, '127.0.0.1');
+    await once(server, 'listening');
+    this.#port = (server.address() as AddressInfo).port;
+    this.#server = server;
+    return this;
+  }
+
+  async stop(): Promise<void> {
+    const server = this.#server;
+    if (server === undefined) return;
+    this.#server = undefined;
+    const closed = once(server, 'close');
+    server.close();
+    server.closeAllConnections();
+    await closed;
+  }
+}
+
+export async function startReceiver(): Promise<WebhookReceiver> {
+  const receiver = new WebhookReceiver();
+  onTestFinished(() => receiver.stop());
+  return receiver.start();
+}
+
+/** What a receiver with this secret reads in the delivery; throws when the signature is wrong. */
+export function verified(secret: string, { body, headers }: ReceivedDelivery): unknown {
+  return new Webhook(secret).verify(body, headers as Record<string, string>);
+}
