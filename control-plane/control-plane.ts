@@ -20,6 +20,7 @@ import { ControlPlaneMetrics } from './metrics/control-plane-metrics.ts';
 import { objectKey } from './model/config-object.ts';
 import type { Decision } from './model/decision.ts';
 import { openNotifications, openSecretLookup } from './notifications.ts';
+import { Pace } from './pace.ts';
 import { Decider } from './reconcile/decide.ts';
 import { parseDomainOwners } from './reconcile/domain-owners.ts';
 import { persistedKept } from './reconcile/kept-specs.ts';
@@ -55,6 +56,9 @@ export interface ControlPlanePorts {
 
 /** How long requests and streams may take to end. */
 const shutdownGraceMs = 5_000;
+/** Ours: far below the time in which a status has to be true. */
+const reportGatherMs = 10;
+const reportIntervalMs = 100;
 const webhooksGraceMs = 5_000;
 /** A leader may be dead for the Lease's duration, and its last status a moment older. */
 const webhookRepeatMarginMs = 30_000;
@@ -67,6 +71,8 @@ export class ControlPlane {
   readonly #metrics: ControlPlaneMetrics;
   readonly #backing: Backing;
   readonly #xds: XdsServer;
+  /** Answers of limiters come in bursts. */
+  readonly #reportPace: Pace;
   readonly #ledger = new VersionLedger();
   readonly #distribution: Distribution;
   readonly #statuses: StatusKeeper;
@@ -97,6 +103,12 @@ export class ControlPlane {
     });
     this.#health.set('source', false);
     this.#xds = this.#createXds();
+    this.#reportPace = new Pace({
+      ...options,
+      gatherMs: reportGatherMs,
+      intervalMs: reportIntervalMs,
+      run: () => this.#backing.publish(this.#xds.limiters()),
+    });
     this.#distribution = this.#createDistribution();
     this.#statuses = new StatusKeeper({
       ...options,
@@ -184,6 +196,7 @@ export class ControlPlane {
 
   #closeSource(): Promise<void> {
     this.#distribution.close();
+    this.#reportPace.close();
     return this.#backing.source.close();
   }
 
@@ -310,7 +323,7 @@ export class ControlPlane {
       listener: xdsHappenings({
         log,
         metrics: this.#metrics,
-        changed: () => this.#backing.publish(this.#xds.limiters()),
+        changed: () => this.#reportPace.ask(),
         sent: () => {
           if (this.#unsentChangeMs === undefined) return;
           this.#metrics.changePushed(clock.monotonicMs() - this.#unsentChangeMs);

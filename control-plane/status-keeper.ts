@@ -65,6 +65,7 @@ export class StatusKeeper {
       listener: {
         written: (entry) => this.#written(entry),
         gone: () => {},
+        released: () => this.update(),
         refused: ({ object }, error) => options.listener.notWritten(object, error),
         failed: ({ object }, error, delayMs) => options.listener.notWritten(object, error, delayMs),
       },

@@ -88,7 +88,7 @@ async function retryWaits(limiter: InProcessLimiter, fail: () => Promise<void>):
     });
   await fail();
   await eventually(() => expect(limiter.lines.join()).toContain('No connection to the xDS server'));
-  timers.advance(100_000);
+  timers.advanceToNext();
   await fail();
   await eventually(() => expect(waits()).toHaveLength(1));
   return waits();

@@ -16,18 +16,21 @@ export interface WatchedFilesOptions<Value> {
   intervalMs?: number;
   /** Called with every value but the first. */
   changed(value: Value): void;
-  /** What the files hold now is not taken, the value before stays. Once for each reason and content. */
+  /**
+   * What the files hold now is not taken, the value before stays. Comes once, and only when two looks found the same:
+   * before that somebody may still be writing.
+   */
   refused(reason: string): void;
-}
-
-/** The files hold no good value; the message names them. */
-export class WatchedFilesError extends Error {
-  override readonly name = 'WatchedFilesError';
 }
 
 /** Ours: far above what a certificate chain or a secret takes. */
 const mostBytes = 262_144;
 const defaultIntervalMs = 5_000;
+
+/** The files hold no good value; the message names them. */
+export class WatchedFilesError extends Error {
+  override readonly name = 'WatchedFilesError';
+}
 
 /** Resolves with the first value, and with what ends the watch; rejects with a WatchedFilesError when there is none. */
 export async function watchFiles<Value>(
@@ -40,8 +43,10 @@ export async function watchFiles<Value>(
 
 class FilesWatch<Value> {
   readonly #options: WatchedFilesOptions<Value>;
-  /** What was seen last, taken or not. */
-  #seen = '';
+  /** What was taken or refused last. */
+  #settled = '';
+  /** Not good, but seen once only. */
+  #suspect = '';
   #isReading = false;
   #isClosed = false;
   #end: (() => void) | undefined;
@@ -55,7 +60,7 @@ class FilesWatch<Value> {
     try {
       const texts = await readTexts(paths);
       const value = read(texts);
-      this.#seen = JSON.stringify(texts);
+      this.#settled = JSON.stringify(texts);
       this.#end = timers.every(intervalMs, () => void this.#look());
       return value;
     } catch (error) {
@@ -75,23 +80,34 @@ class FilesWatch<Value> {
     try {
       const texts = await readTexts(this.#options.paths);
       seen = JSON.stringify(texts);
-      if (!this.#isNew(seen)) return;
+      if (!this.#isNew(seen)) {
+        this.#suspect = '';
+        return;
+      }
       const value = this.#options.read(texts);
-      this.#seen = seen;
+      this.#settled = seen;
+      this.#suspect = '';
       this.#options.changed(value);
     } catch (error) {
-      const reason = this.#reason(error);
-      const sight = seen ?? reason;
-      if (!this.#isNew(sight)) return;
-      this.#seen = sight;
-      this.#options.refused(reason);
+      this.#doubt(seen, this.#reason(error));
     } finally {
       this.#isReading = false;
     }
   }
 
+  #doubt(seen: string | undefined, reason: string): void {
+    const sight = seen ?? reason;
+    if (!this.#isNew(sight)) return;
+    if (sight !== this.#suspect) {
+      this.#suspect = sight;
+      return;
+    }
+    this.#settled = sight;
+    this.#options.refused(reason);
+  }
+
   #isNew(sight: string): boolean {
-    return !this.#isClosed && sight !== this.#seen;
+    return !this.#isClosed && sight !== this.#settled;
   }
 
   #reason(error: unknown): string {

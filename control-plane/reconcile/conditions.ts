@@ -53,7 +53,8 @@ function programmedFinding({ verdict, standing }: ConditionFacts): Finding {
   }
   const { reason, message } = progress(served, standing);
   if (accepted.status) return found(reason, message);
-  const older = `generation ${served.generation} stays in force: ${message}`;
+  const stays = standing.total === 0 ? 'is served as before, but ' : 'stays ';
+  const older = `generation ${served.generation} ${stays}${message}`;
   return found(ProgrammedReason.NotAccepted, `generation ${object.generation} is not accepted; ${older}`);
 }
 
@@ -62,14 +63,14 @@ function progress({ fleet }: ServedConfig, standing: Standing): { reason: string
   if (total === 0) {
     return { reason: ProgrammedReason.NoLimiters, message: `no limiter of fleet '${fleet}' is connected` };
   }
-  const counts = `${inForce} of ${counted(total, 'limiter')} of fleet '${fleet}' have the rules`;
+  const counts = `in force on ${inForce} of ${counted(total, 'limiter')} of fleet '${fleet}'`;
   const waiting = pending.count === 0 ? '' : `; waiting for ${listed(pending)}`;
   if (refused.count > 0) {
     return { reason: ProgrammedReason.Refused, message: `${counts}; ${refusalText(refused)}${waiting}` };
   }
   if (pending.count > 0) return { reason: ProgrammedReason.Pending, message: `${counts}${waiting}` };
   const all = total === 1 ? 'the one limiter' : `all ${total} limiters`;
-  return { reason: ProgrammedReason.AllLimiters, message: `${all} of fleet '${fleet}' have the rules` };
+  return { reason: ProgrammedReason.AllLimiters, message: `in force on ${all} of fleet '${fleet}'` };
 }
 
 function refusalText({ items, count }: Standing['refused']): string {

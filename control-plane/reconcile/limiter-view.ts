@@ -16,15 +16,9 @@ export class LimiterView {
   /** By instance, else by id. Only of limiters that are there: one that goes away is forgotten. */
   #lastKnown = new Map<string, LastKnown>();
   #fleets = new Map<string, FleetStanding>();
-  #count = 0;
 
   constructor(ledger: VersionLedger) {
     this.#ledger = ledger;
-  }
-
-  /** All limiters of all fleets. */
-  get count(): number {
-    return this.#count;
   }
 
   /** Call when a report has changed, and when the ledger has observed a decision: more versions may be known then. */
@@ -39,7 +33,6 @@ export class LimiterView {
       if (list === undefined) states.set(limiter.fleet, [state]);
       else list.push(state);
     }
-    this.#count = limiters.size;
     this.#lastKnown = lastKnown;
     const fleets = new Map<string, FleetStanding>();
     for (const [fleet, list] of states) {

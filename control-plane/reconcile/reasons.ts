@@ -35,5 +35,3 @@ export const SupportedReason = {
   /** The fleet's snapshot is longer than what clients of gRPC take unless they are told otherwise. */
   SnapshotTooLarge: 'SnapshotTooLarge',
 } as const;
-
-export type ReasonOf<T> = T[keyof T];

@@ -5,6 +5,7 @@ import type { Acceptance, RejectionReason } from '../model/decision.ts';
 import { joinedWithin, shortened } from './bounded-text.ts';
 import type { Claim } from './claim.ts';
 import type { Clash } from './domain-holders.ts';
+import { AcceptedReason } from './reasons.ts';
 import type { UnreadableSpec } from './spec-reader.ts';
 
 export interface Rejection {
@@ -20,13 +21,16 @@ const longestError = 2_000;
 
 export function invalid({ errors, errorCount }: UnreadableSpec): Rejection {
   const items = errors.map((error) => shortened(formatManifestError(error), longestError));
-  return { reason: 'Invalid', problem: joinedWithin({ items, count: errorCount }, longestProblem) };
+  return {
+    reason: AcceptedReason.Invalid,
+    problem: joinedWithin({ items, count: errorCount }, longestProblem),
+  };
 }
 
 export function domainNotAllowed(domain: string, owners: readonly string[]): Rejection {
   const names = name(owners.join(', '));
   return {
-    reason: 'DomainNotAllowed',
+    reason: AcceptedReason.DomainNotAllowed,
     problem: `domain '${name(domain)}' is for these namespaces only: ${names}`,
   };
 }
@@ -34,7 +38,10 @@ export function domainNotAllowed(domain: string, owners: readonly string[]): Rej
 export function domainConflict({ rules: { domain, fleet } }: Claim, { holder, key }: Clash): Rejection {
   const place = `domain '${name(domain)}' of fleet '${name(fleet)}'`;
   const what = key === undefined ? place : `descriptor '${name(key)}' in ${place}`;
-  return { reason: 'DomainConflict', problem: `${what} is taken by ${objectKey(holder.object)}` };
+  return {
+    reason: AcceptedReason.DomainConflict,
+    problem: `${what} is taken by ${objectKey(holder.object)}`,
+  };
 }
 
 export function rejected({ reason, problem }: Rejection, servedGeneration: number | undefined): Acceptance {

@@ -57,7 +57,7 @@ function said(status: ConfigStatus, type: ConditionType): string | undefined {
 describe('statusOf', () => {
   it('is complete for an object that every limiter has', () => {
     const stamp = { lastTransitionTime: '2026-01-02T03:04:05Z', observedGeneration: 2 };
-    const message = "all 3 limiters of fleet 'edge' have the rules";
+    const message = "in force on all 3 limiters of fleet 'edge'";
     expect(statusWith({})).toEqual({
       observedGeneration: 2,
       domain: 'shop',
@@ -84,34 +84,40 @@ describe('statusOf', () => {
     [
       'one limiter',
       { standing: standing(1) },
-      "True AllLimiters: the one limiter of fleet 'edge' have the rules",
+      "True AllLimiters: in force on the one limiter of fleet 'edge'",
     ],
     ['no limiter', { standing: standing(0) }, "False NoLimiters: no limiter of fleet 'edge' is connected"],
     [
       'limiters that have not answered',
       { standing: standing(1, { pending: ['p', 'q'] }) },
-      "False Pending: 1 of 3 limiters of fleet 'edge' have the rules; waiting for p, q",
+      "False Pending: in force on 1 of 3 limiters of fleet 'edge'; waiting for p, q",
     ],
     [
       'more limiters than are named',
       { standing: { ...standing(0, { pending: ['p'] }), total: 9, pending: { items: ['p'], count: 9 } } },
-      "False Pending: 0 of 9 limiters of fleet 'edge' have the rules; waiting for p and 8 more",
+      "False Pending: in force on 0 of 9 limiters of fleet 'edge'; waiting for p and 8 more",
     ],
     [
       'a limiter that refuses',
       { standing: standing(1, { refused: ['r'], pending: ['p'] }) },
-      "False Refused: 1 of 3 limiters of fleet 'edge' have the rules; r refuses: r says no; waiting for p",
+      "False Refused: in force on 1 of 3 limiters of fleet 'edge'; r refuses: r says no; waiting for p",
     ],
     [
       'several that refuse',
       { standing: standing(0, { refused: ['r', 's', 't'] }) },
-      "False Refused: 0 of 3 limiters of fleet 'edge' have the rules; r refuses: r says no; also refused by s, t",
+      "False Refused: in force on 0 of 3 limiters of fleet 'edge'; r refuses: r says no; also refused by s, t",
     ],
     [
       'an older generation in force',
       { verdict: keptInForce, standing: standing(1, { pending: ['p'] }) },
-      'False NotAccepted: generation 2 is not accepted; generation 1 stays in force: ' +
-        "1 of 2 limiters of fleet 'edge' have the rules; waiting for p",
+      'False NotAccepted: generation 2 is not accepted; generation 1 stays ' +
+        "in force on 1 of 2 limiters of fleet 'edge'; waiting for p",
+      'False Invalid: not accepted: Invalid',
+    ],
+    [
+      'an older generation that nobody takes',
+      { verdict: keptInForce, standing: standing(0) },
+      "False NotAccepted: generation 2 is not accepted; generation 1 is served as before, but no limiter of fleet 'edge' is connected",
       'False Invalid: not accepted: Invalid',
     ],
     [

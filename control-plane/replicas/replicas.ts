@@ -29,6 +29,8 @@ export interface ReplicasOptions extends Omit<ElectionOptions, 'identity'> {
   replicaLeaseDurationMs: number;
   /** How long a replica has to be dead before the leader deletes what it left. Defaults to a minute. */
   cleanupAfterMs?: number;
+  /** Of one of the ConfigMaps that hold a report. Defaults to what the API server takes. */
+  maxPartBytes?: number;
   clock: Clock;
   timers: Timers;
   random(): number;
@@ -66,7 +68,13 @@ export class Replicas {
         },
       },
     });
-    this.#publisher = new ReportPublisher({ ...common, api: configMaps, listener });
+    const { maxPartBytes } = options;
+    this.#publisher = new ReportPublisher({
+      ...common,
+      api: configMaps,
+      listener,
+      ...(maxPartBytes === undefined ? {} : { maxPartBytes }),
+    });
     this.#election = new LeaseElection({
       ...options,
       identity: replica,

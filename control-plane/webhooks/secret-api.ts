@@ -3,11 +3,11 @@ import { createSecureContext, type SecureContextOptions } from 'node:tls';
 import { errorText } from '../../process/error-text.ts';
 import { type HttpListener, HttpServer } from '../../process/http/http-server.ts';
 import type { Timers } from '../../process/timers.ts';
+import { watchFiles } from '../../process/watched-files.ts';
 import { parseApiToken } from './api-token.ts';
 import { admit, answerSecret } from './secret-endpoint.ts';
 import { openSecret, type SecretPlace } from './secret-place.ts';
 import { SecretError } from './signing-secret.ts';
-import { watchFiles } from './watched-files.ts';
 
 export interface SecretApiOptions {
   token: SecretPlace;
@@ -34,7 +34,7 @@ export interface SecretApiListener {
   fault(error: unknown): void;
 }
 
-/** Rejects with a SecretError when token or certificate are not good to begin with. It has yet to `listen`. */
+/** Rejects with a SecretError or a WatchedFilesError when token or certificate are not good to begin with. It has yet to `listen`. */
 export async function openSecretApi(options: SecretApiOptions): Promise<HttpListener> {
   const { listener } = options;
   const token = await openToken(options);

@@ -1,6 +1,6 @@
 import type { Timers } from '../../process/timers.ts';
+import { watchFiles } from '../../process/watched-files.ts';
 import { SecretError } from './signing-secret.ts';
-import { watchFiles } from './watched-files.ts';
 
 /** Where a secret comes from: an environment variable, for good, or a file that is read again when it changes. */
 export type SecretPlace = { variable: string; value: string } | { file: string };
@@ -17,7 +17,7 @@ export interface SecretOptions<Value> {
   refused(reason: string): void;
 }
 
-/** Rejects with a SecretError that names the variable or the file. */
+/** Rejects with a SecretError that names the variable, or a WatchedFilesError that names the file. */
 export async function openSecret<Value>(
   options: SecretOptions<Value>,
 ): Promise<{ first: Value; close(): void }> {

@@ -8,7 +8,7 @@ import type { Timers } from '../../process/timers.ts';
 export interface Sender {
   /** Of what it would send now; 0 when nothing is due any more. */
   dueBytes(): number;
-  /** Its turn; calls `taken` when the transport took everything, or never where it cannot know. */
+  /** Its turn; calls `taken` when the transport took everything, or not at all where the stream is gone. */
   send(taken: () => void): void;
 }
 

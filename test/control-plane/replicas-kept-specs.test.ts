@@ -99,12 +99,18 @@ describeWithApiServer('kept specs on the API server', (api) => {
     const other = store(api(), { leads: false });
     await Promise.all([leader.specs.load(), other.specs.load()]);
     leader.specs.sync(new Map([['u1', kept(1)]]));
-    other.specs.sync(new Map());
     await eventually(() => expect(other.specs.stored).toEqual(new Map([['u1', kept(1)]])));
+    const path = 'jsonpath={.metadata.uid}';
+    const uid = () => api().mustKubectl(['get', 'configmap', 'weir-kept-u1', '-n', namespace, '-o', path]);
+    const before = uid();
+    other.specs.sync(new Map());
+    leader.specs.sync(new Map([['u1', kept(2)]]));
+    await eventually(() => expect(other.specs.stored).toEqual(new Map([['u1', kept(2)]])));
+    expect(uid()).toBe(before);
     other.state.leads = true;
     leader.state.leads = false;
-    other.specs.sync(new Map([['u1', kept(2)]]));
-    await eventually(() => expect(leader.specs.stored).toEqual(new Map([['u1', kept(2)]])));
+    other.specs.sync(new Map());
+    await eventually(() => expect(leader.specs.stored).toEqual(new Map()));
   });
 
   it('are written again when somebody deletes them', async () => {

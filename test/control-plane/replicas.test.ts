@@ -195,8 +195,8 @@ describeWithApiServer('replicas on the API server', (api) => {
     expect(writes).toBeLessThan(8);
   });
 
-  it('carry ten thousand limiters', async () => {
-    const [a, b] = [replica(api(), 'a'), replica(api(), 'b')];
+  it('carry ten thousand limiters, in several ConfigMaps where one is too small', async () => {
+    const [a, b] = [replica(api(), 'a', { maxPartBytes: 250_000 }), replica(api(), 'b')];
     const many = Array.from({ length: 10_000 }, (_, index) => {
       const instance = crypto.randomUUID();
       return limiter(`${crypto.randomUUID()}/${index}`, {
@@ -210,9 +210,11 @@ describeWithApiServer('replicas on the API server', (api) => {
     await eventually(() => expect(limitersOf(b)).toHaveLength(10_000), { intervalMs: 20 });
     expect(performance.now() - startMs).toBeLessThan(5_000);
     expect(limitersOf(b).at(-1)).toBe(many.at(-1)?.id);
+    expect(names(api(), 'configmaps')).toContain('weir-limiters-a.3');
     a.replicas.publish([limiter('1')]);
     await eventually(() => expect(limitersOf(b)).toEqual(['1']));
     await eventually(() => expect(names(api(), 'configmaps')).not.toContain('weir-limiters-a.2'));
+    expect(names(api(), 'configmaps')).not.toContain('weir-limiters-a.3');
   });
 
   it('pass over a report that is damaged', async () => {

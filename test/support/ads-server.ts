@@ -169,11 +169,15 @@ class Queue<T> {
     const item = this.#items.shift();
     if (item !== undefined) return Promise.resolve(item);
     return new Promise((resolve, reject) => {
-      const timer = setTimeout(() => reject(new Error(`no ${this.#what} came`)), waitMs);
-      this.#takers.push((taken) => {
+      const taker = (taken: T): void => {
         clearTimeout(timer);
         resolve(taken);
-      });
+      };
+      const timer = setTimeout(() => {
+        this.#takers.splice(this.#takers.indexOf(taker), 1);
+        reject(new Error(`no ${this.#what} came`));
+      }, waitMs);
+      this.#takers.push(taker);
     });
   }
 }

@@ -28,6 +28,13 @@ export class ManualTimers implements Timers {
     return this.#add({ dueMs: this.#nowMs + intervalMs, everyMs: intervalMs, callback });
   }
 
+  /** Moves time on to the timer that is due next, and fires it; throws when none is set. */
+  advanceToNext(): void {
+    const dueMs = Math.min(...[...this.#entries].map((entry) => entry.dueMs));
+    if (!Number.isFinite(dueMs)) throw new Error('no timer is set');
+    this.advance(dueMs - this.#nowMs);
+  }
+
   /** Moves time on and fires what falls due on the way, in order. */
   advance(ms: number): void {
     const end = this.#nowMs + ms;

@@ -1,11 +1,10 @@
 import { mkdirSync, renameSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { beforeEach, describe, expect, it } from 'vitest';
-import { eventually } from '../../test/support/eventually.ts';
-import { ManualTimers } from '../../test/support/manual-timers.ts';
-import { temporaryFolder } from '../../test/support/temporary-folder.ts';
-import { SecretError } from './signing-secret.ts';
-import { watchFiles } from './watched-files.ts';
+import { eventually } from '../test/support/eventually.ts';
+import { ManualTimers } from '../test/support/manual-timers.ts';
+import { temporaryFolder } from '../test/support/temporary-folder.ts';
+import { WatchedFilesError, watchFiles } from './watched-files.ts';
 
 let folder: string;
 let timers: ManualTimers;
@@ -23,7 +22,7 @@ function watch(...names: string[]): Promise<{ first: string; close(): void }> {
   return watchFiles({
     paths: names.map((name) => join(folder, name)),
     read: (texts) => {
-      if (texts.includes('bad')) throw new SecretError('not good');
+      if (texts.includes('bad')) throw new WatchedFilesError('not good');
       return texts.join('+');
     },
     timers,
@@ -99,13 +98,13 @@ describe('watchFiles', () => {
 
   it('rejects when there is nothing good to begin with', async () => {
     await expect(watch('a')).rejects.toThrow(
-      new SecretError(`${join(folder, 'a')}: no such file or directory`),
+      new WatchedFilesError(`${join(folder, 'a')}: no such file or directory`),
     );
     write('a', 'bad');
-    await expect(watch('a')).rejects.toThrow(new SecretError(`${join(folder, 'a')}: not good`));
+    await expect(watch('a')).rejects.toThrow(new WatchedFilesError(`${join(folder, 'a')}: not good`));
     write('a', 'x'.repeat(262_145));
     await expect(watch('a')).rejects.toThrow(
-      new SecretError(`${join(folder, 'a')}: is larger than 262144 bytes`),
+      new WatchedFilesError(`${join(folder, 'a')}: is larger than 262144 bytes`),
     );
     expect(timers.size).toBe(0);
   });

@@ -1,0 +1,71 @@
+/** RateLimitConfigs in memory for measurements: as many objects, fleets and rules as asked for, and changes of them. */
+import type { ConfigObject } from '../control-plane/model/config-object.ts';
+import type { ConfigStatus } from '../control-plane/model/config-status.ts';
+import type { ObjectSource, SourceListener } from '../control-plane/source/object-source.ts';
+
+export interface ObjectNumbers {
+  fleets: number;
+  objects: number;
+  /** In each object. */
+  rules: number;
+}
+
+export class MemorySource implements ObjectSource {
+  readonly #objects: ConfigObject[];
+  readonly #places: Map<string, number>;
+  readonly #numbers: ObjectNumbers;
+  #listener: SourceListener | undefined;
+
+  constructor(numbers: ObjectNumbers) {
+    this.#numbers = numbers;
+    this.#objects = Array.from({ length: numbers.objects }, (_, index) => this.#object(index, 1));
+    this.#places = new Map(this.#objects.map(({ uid }, index) => [uid, index]));
+  }
+
+  start(listener: SourceListener): void {
+    this.#listener = listener;
+    listener.listed();
+  }
+
+  objects(): readonly ConfigObject[] {
+    return this.#objects;
+  }
+
+  /** Gives an object a new generation with another limit. */
+  change(index: number): void {
+    const { generation, status } = this.#objects[index] as ConfigObject;
+    this.#objects[index] = { ...this.#object(index, generation + 1), status };
+    this.#listener?.changed();
+  }
+
+  /** One object of every fleet. */
+  changeEveryFleet(): void {
+    for (let fleet = 0; fleet < this.#numbers.fleets; fleet++) this.change(fleet);
+  }
+
+  setStatus(uid: string, status: ConfigStatus): void {
+    const index = this.#places.get(uid) as number;
+    this.#objects[index] = { ...(this.#objects[index] as ConfigObject), status };
+    this.#listener?.changed();
+  }
+
+  async close(): Promise<void> {}
+
+  #object(index: number, generation: number): ConfigObject {
+    const { fleets, rules } = this.#numbers;
+    const descriptors = Array.from({ length: rules }, (_, rule) => ({
+      key: 'path',
+      value: `/service-${index}/resource-${rule}`,
+      rateLimit: { unit: 'minute', requestsPerUnit: 10 * (rule + 1) + (generation % 10) },
+    }));
+    return {
+      namespace: `team-${index % fleets}`,
+      name: `config-${index}`,
+      uid: `uid-${index}`,
+      generation,
+      createdMs: 1_700_000_000_000 + index * 1000,
+      spec: { fleet: `fleet-${index % fleets}`, domain: `domain-${index}`, descriptors },
+      status: undefined,
+    };
+  }
+}

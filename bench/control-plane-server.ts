@@ -1,0 +1,82 @@
+/**
+ * The process that `npm run bench:control-plane` measures: a whole control plane but for Kubernetes, whose objects are
+ * in memory and change when the parent process says so.
+ */
+import type { Backing } from '../control-plane/backing/backing.ts';
+import { ControlPlane } from '../control-plane/control-plane.ts';
+import type { LimiterReport } from '../control-plane/model/limiter-report.ts';
+import { parseControlPlaneSettings } from '../control-plane/settings.ts';
+import { systemClock } from '../process/clock.ts';
+import { createLogger } from '../process/logger.ts';
+import { systemTimers } from '../process/timers.ts';
+import { MemorySource, type ObjectNumbers } from './control-plane-objects.ts';
+
+export type Order = { do: 'change'; index: number } | { do: 'change every fleet' } | { do: 'usage' };
+export type Told =
+  | { is: 'listening'; xds: number; http: number }
+  | { is: 'usage'; cpuMs: number; rssMiB: number };
+
+const numbers = JSON.parse(process.argv[2] as string) as ObjectNumbers;
+const source = new MemorySource(numbers);
+const tell = (told: Told): void => void process.send?.(told);
+
+const { settings } = parseControlPlaneSettings({
+  SOURCE: 'DIRECTORY',
+  MANIFESTS_DIRECTORY: 'in memory',
+  XDS_HOST: '127.0.0.1',
+  XDS_PORT: '0',
+  HOST: '127.0.0.1',
+  PORT: '0',
+});
+if (settings === undefined) throw new Error('the settings of the measurement are wrong');
+
+const controlPlane = new ControlPlane({
+  settings,
+  openBacking: ({ listener }) => {
+    let limiters: readonly LimiterReport[] = [];
+    const backing: Backing = {
+      source,
+      leads: true,
+      leader: 'bench',
+      statusWriter: {
+        write: async ({ uid }, status) => {
+          source.setStatus(uid, status);
+          return { is: 'written' };
+        },
+      },
+      start: () => {
+        listener.keptChanged(new Map());
+        listener.startedLeading();
+      },
+      publish: (reported) => {
+        limiters = reported;
+        listener.reportsChanged();
+      },
+      reports: () => [{ replica: 'bench', limiters }],
+      recordEvent: () => {},
+      keep: () => {},
+      close: async () => {},
+    };
+    return backing;
+  },
+  env: {},
+  hostName: 'bench',
+  signals: process,
+  clock: systemClock,
+  timers: systemTimers,
+  random: Math.random,
+  log: createLogger({ level: 'error', format: 'text', clock: systemClock }),
+  onListening: ({ xds, http }) => tell({ is: 'listening', xds: xds.port, http: http.port }),
+});
+
+process.on('message', (order: Order) => {
+  if (order.do === 'change') source.change(order.index);
+  else if (order.do === 'change every fleet') source.changeEveryFleet();
+  else {
+    const { user, system } = process.cpuUsage();
+    const rssMiB = process.memoryUsage.rss() / 1024 / 1024;
+    tell({ is: 'usage', cpuMs: (user + system) / 1000, rssMiB });
+  }
+});
+process.on('disconnect', () => process.exit(0));
+process.exit(await controlPlane.run());

@@ -1,0 +1,234 @@
+/**
+ * `npm run bench:control-plane`: how fast changes of RateLimitConfigs reach limiters. The control plane runs on one
+ * core, 1,000 streams of limiters on the other, where the system has two and `taskset`; objects come from memory.
+ *
+ *   npm run bench:control-plane -- [--limiters N] [--fleets N] [--objects N] [--rules N per object] [--json]
+ */
+import { type ChildProcess, fork } from 'node:child_process';
+import { once } from 'node:events';
+import { availableParallelism } from 'node:os';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { parseArgs } from 'node:util';
+import type { ObjectNumbers } from './control-plane-objects.ts';
+import type { Order, Told } from './control-plane-server.ts';
+import { keepOnCore } from './core.ts';
+import { type Arrival, XdsStreams } from './xds-streams.ts';
+
+const usage =
+  'npm run bench:control-plane -- [--limiters N] [--fleets N] [--objects N] [--rules N per object] [--json]';
+const rounds = 11;
+const patienceMs = 120_000;
+const targets = { oneChangeMs: 250, everyFleetMs: 2_000 };
+
+interface Numbers extends ObjectNumbers {
+  limiters: number;
+}
+
+interface Result {
+  name: string;
+  median: number;
+  max: number;
+  unit: string;
+  target?: number;
+}
+
+/** A control plane and its limiters. */
+class Setting {
+  readonly numbers: Numbers;
+  readonly #server: ChildProcess;
+  readonly #streams: XdsStreams;
+  #arrivals: Arrival[] = [];
+  #check = (): void => {};
+
+  constructor(numbers: Numbers, server: ChildProcess) {
+    this.numbers = numbers;
+    this.#server = server;
+    this.#streams = new XdsStreams((arrival) => {
+      this.#arrivals.push(arrival);
+      this.#check();
+    });
+  }
+
+  static async open(numbers: Numbers): Promise<{ setting: Setting; firstMs: number; bytes: number }> {
+    const server = fork(new URL('./control-plane-server.ts', import.meta.url), [JSON.stringify(numbers)]);
+    if (server.pid !== undefined) keepOnCore(server.pid, 0);
+    const setting = new Setting(numbers, server);
+    const listening = await setting.#told('listening');
+    const startMs = performance.now();
+    const arrived = setting.#arrived(numbers.limiters);
+    for (let i = 0; i < numbers.limiters; i++) {
+      setting.#streams.open(listening.xds, `fleet-${i % numbers.fleets}`, `limiter-${i}`);
+    }
+    const last = await arrived;
+    await setting.#settle();
+    return { setting, firstMs: last.atMs - startMs, bytes: last.bytes };
+  }
+
+  /** Milliseconds from the order to the last of so many arrivals. */
+  async time(order: Order, arrivals: number): Promise<number> {
+    const arrived = this.#arrived(arrivals);
+    const startMs = performance.now();
+    this.#server.send(order);
+    const { atMs } = await arrived;
+    await this.#settle();
+    return atMs - startMs;
+  }
+
+  /** 1,000 changes of objects of one fleet within a second: how often its limiters are sent something. */
+  async storm(): Promise<number> {
+    const { fleets, objects, limiters } = this.numbers;
+    const own = Math.max(1, Math.floor(objects / fleets));
+    this.#arrivals = [];
+    const startMs = performance.now();
+    for (let i = 0; i < 1_000; i++) {
+      this.#server.send({ do: 'change', index: (i % own) * fleets } satisfies Order);
+      const aheadMs = startMs + i - performance.now();
+      if (aheadMs > 1) await sleep(aheadMs);
+    }
+    await sleep(1_000);
+    return this.#arrivals.length / Math.max(1, Math.ceil(limiters / fleets));
+  }
+
+  async usage(): Promise<Extract<Told, { is: 'usage' }>> {
+    const told = this.#told('usage');
+    this.#server.send({ do: 'usage' } satisfies Order);
+    return told;
+  }
+
+  async close(): Promise<void> {
+    this.#streams.close();
+    const ended = once(this.#server, 'exit');
+    this.#server.disconnect();
+    await ended;
+  }
+
+  async #told<Is extends Told['is']>(is: Is): Promise<Extract<Told, { is: Is }>> {
+    for (;;) {
+      const [told] = (await once(this.#server, 'message')) as [Told];
+      if (told.is === is) return told as Extract<Told, { is: Is }>;
+    }
+  }
+
+  #arrived(count: number): Promise<Arrival> {
+    this.#arrivals = [];
+    return new Promise((resolve, reject) => {
+      const timer = setTimeout(() => {
+        reject(new Error(`${this.#arrivals.length} of ${count} snapshots arrived in ${patienceMs} ms`));
+      }, patienceMs);
+      this.#check = () => {
+        if (this.#arrivals.length < count) return;
+        clearTimeout(timer);
+        this.#check = () => {};
+        resolve(this.#arrivals.at(-1) as Arrival);
+      };
+    });
+  }
+
+  /** Acknowledgements and statuses of the change before are no part of the next one. */
+  async #settle(): Promise<void> {
+    await sleep(400);
+  }
+}
+
+function median(values: readonly number[]): number {
+  return values.toSorted((a, b) => a - b)[Math.floor(values.length / 2)] as number;
+}
+
+function timed(name: string, times: readonly number[], target?: number): Result {
+  const result = { name, median: median(times), max: Math.max(...times), unit: 'ms' };
+  return target === undefined ? result : { ...result, target };
+}
+
+async function measureFleets(numbers: Numbers): Promise<Result[]> {
+  const { setting, firstMs, bytes } = await Setting.open(numbers);
+  const { fleets, limiters } = numbers;
+  const results = [
+    timed(`first snapshots of ${limiters} limiters (${Math.round(bytes / 1024)} KiB each)`, [firstMs]),
+  ];
+  const one: number[] = [];
+  for (let i = 0; i < rounds; i++) {
+    one.push(await setting.time({ do: 'change', index: i % fleets }, Math.ceil(limiters / fleets)));
+  }
+  results.push(timed('one change, to all limiters of its fleet', one, targets.oneChangeMs));
+  const all: number[] = [];
+  for (let i = 0; i < rounds; i++) all.push(await setting.time({ do: 'change every fleet' }, limiters));
+  results.push(timed('a change of every fleet, to all limiters', all, targets.everyFleetMs));
+  const pushes = await setting.storm();
+  results.push({
+    name: '1,000 changes in a second: pushes to each limiter',
+    median: pushes,
+    max: pushes,
+    unit: '',
+  });
+  const { rssMiB, cpuMs } = await setting.usage();
+  results.push({ name: 'memory of the control plane', median: rssMiB, max: rssMiB, unit: 'MiB' });
+  results.push({ name: 'CPU of all that', median: cpuMs, max: cpuMs, unit: 'ms' });
+  await setting.close();
+  return results;
+}
+
+async function measureOneFleet(name: string, numbers: Numbers): Promise<Result[]> {
+  const { setting, firstMs, bytes } = await Setting.open(numbers);
+  const times: number[] = [];
+  for (let i = 0; i < 5; i++) times.push(await setting.time({ do: 'change', index: i }, numbers.limiters));
+  const { rssMiB } = await setting.usage();
+  await setting.close();
+  const size = `${(bytes / 1024 / 1024).toFixed(2)} MiB`;
+  return [
+    timed(`${name} (${size}): first snapshots`, [firstMs]),
+    timed(`${name}: one change, to all its limiters`, times),
+    { name: `${name}: memory`, median: rssMiB, max: rssMiB, unit: 'MiB' },
+  ];
+}
+
+function parseNumbers(): { numbers: Numbers; json: boolean } {
+  const number = (preset: string) => ({ type: 'string', default: preset }) as const;
+  try {
+    const { values } = parseArgs({
+      options: {
+        limiters: number('1000'),
+        fleets: number('100'),
+        objects: number('5000'),
+        rules: number('20'),
+        json: { type: 'boolean', default: false },
+      },
+    });
+    const { limiters, fleets, objects, rules } = values;
+    const numbers = { limiters: +limiters, fleets: +fleets, objects: +objects, rules: +rules };
+    if (Object.values(numbers).every((value) => value >= 1)) return { numbers, json: values.json };
+  } catch {
+    // Told below.
+  }
+  console.error(usage);
+  process.exit(2);
+}
+
+const { numbers, json } = parseNumbers();
+if (availableParallelism() > 1) keepOnCore(process.pid, 1);
+const results = await measureFleets(numbers);
+const { limiters, objects, rules } = numbers;
+results.push(
+  ...(await measureOneFleet(`one fleet of ${limiters} limiters`, {
+    limiters,
+    fleets: 1,
+    objects: 50,
+    rules,
+  })),
+  ...(await measureOneFleet(`one fleet of ${objects * rules} rules`, {
+    limiters: 10,
+    fleets: 1,
+    objects,
+    rules,
+  })),
+);
+if (json) console.log(JSON.stringify(results));
+else {
+  console.log(
+    `${limiters} limiters in ${numbers.fleets} fleets, ${objects} objects with ${objects * rules} rules\n`,
+  );
+  for (const { name, median: middle, max, unit, target } of results) {
+    const wanted = target === undefined ? '' : `, wanted below ${target}`;
+    const spread = middle === max ? '' : ` (max ${max.toFixed(0)})`;
+    console.log(`${name.padEnd(64)} ${middle.toFixed(0).padStart(7)} ${unit}${spread}${wanted}`);
+  }
+}
