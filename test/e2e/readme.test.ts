@@ -10,8 +10,10 @@ import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 
 import { ChildProgram } from '../support/child-program.ts';
+import { describeWithApiServer } from '../support/describe-with-api-server.ts';
 import { describeWithServer } from '../support/describe-with-server.ts';
-import { envoyProgram, findServer } from '../support/find-server.ts';
+import { eventually } from '../support/eventually.ts';
+import { envoyProgram, findServer, kubectlProgram } from '../support/find-server.ts';
 
 const root = fileURLToPath(new URL('../..', import.meta.url));
 const blocks = [...readFileSync(`${root}README.md`, 'utf8').matchAll(/```sh\n(.*?)```/gs)].map((match) =>
@@ -36,8 +38,9 @@ function block(beginning: string): string {
   return found[0] as string;
 }
 
-function shell(command: string): string {
-  const result = spawnSync('sh', ['-c', command], { cwd: root, env, encoding: 'utf8', timeout: 60_000 });
+function shell(command: string, more: Record<string, string> = {}): string {
+  const options = { cwd: root, env: { ...env, ...more }, encoding: 'utf8', timeout: 60_000 } as const;
+  const result = spawnSync('sh', ['-c', command], options);
   expect(result.status, `${command}\n${result.stderr}`).toBe(0);
   return result.stdout;
 }
@@ -65,7 +68,7 @@ describe('the README', () => {
   let limiter: ChildProgram;
 
   beforeAll(async () => {
-    for (const port of [8080, 8081, 6070, 10_000, 10_001])
+    for (const port of [8080, 8081, 6070, 10_000, 10_001, 18_000, 19_000])
       expect(await accepts(port), `port ${port} is taken`).toBe(false);
     // `npm ci` would take the packages away from under this test; the gate runs it before.
     expect(block('npm ci && npm start')).toBe('npm ci && npm start');
@@ -86,6 +89,10 @@ describe('the README', () => {
       'envoy -c',
       'for i in',
       'npx weir check',
+      'npm run control-plane',
+      'CONFIG_TYPE=GRPC_XDS_SOTW',
+      'curl http://localhost:19000/snapshot',
+      'kubectl apply -f crds/',
       // test/package/package.test.ts does, and goes on with the file.
       'npm pack',
       // Needs a Redis on its standard port and a folder in /etc; test/e2e/shared-redis.test.ts runs the like.
@@ -150,5 +157,40 @@ describe('the README', () => {
     expect(limiter.output).not.toContain('Ending at once');
     const refused = spawnSync('curl', ['-s', 'http://localhost:8080/healthcheck']);
     expect(refused.status).toBe(7);
+  });
+
+  it('gets rules from the control plane, and shows who has them', async () => {
+    const start = (command: string): ChildProgram =>
+      new ChildProgram({ command: 'sh', args: ['-c', command], cwd: root, env, group: true });
+    const controlPlane = start(block('npm run control-plane'));
+    try {
+      await controlPlane.printed(/Start a limiter/);
+      const served = start(block('CONFIG_TYPE=GRPC_XDS_SOTW'));
+      try {
+        await served.printed(/Rules: from the control plane at localhost:18000/);
+        shellUntil(block('curl -i http://localhost:8080/json'), /^HTTP\/1\.1 429 Too Many Requests\r\n/, 12);
+        await eventually(() => {
+          const snapshot = shell(block('curl http://localhost:19000/snapshot'));
+          expect(snapshot).toMatch(/object default\/shop: .* programmed 1\/1/);
+        });
+      } finally {
+        await served.stop();
+      }
+    } finally {
+      await controlPlane.stop();
+    }
+  });
+
+  describeWithApiServer('in a cluster', (api) => {
+    it('applies and lists', () => {
+      const kubectl = findServer(kubectlProgram);
+      if (!('path' in kubectl)) throw new Error(kubectl.missing);
+      const output = shell(block('kubectl apply -f crds/'), {
+        PATH: [dirname(kubectl.path), personalPath].join(delimiter),
+        KUBECONFIG: api().kubeconfig(),
+      });
+      expect(output).toMatch(/^NAME +DOMAIN +RULES +ACCEPTED +PROGRAMMED +LIMITERS +AGE$/m);
+      expect(output).toMatch(/^mail +mail.*\nshop +shop/m);
+    });
   });
 });

@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 
+import { spawnControlPlane, startControlPlane } from '../support/control-plane-process.ts';
 import { eventually } from '../support/eventually.ts';
 import { type LimiterProcess, startLimiter } from '../support/limiter-process.ts';
 
@@ -72,6 +73,24 @@ describe('the packed package, alone in an empty folder with production dependenc
   it('starts and decides', async () => {
     expect(await ask('a')).toBe(200);
     expect(await ask('a')).toBe(429);
+  });
+
+  it('runs a control plane, with the library for Kubernetes at hand', async () => {
+    const entry = join(folder, 'node_modules', '.bin', 'weir');
+    const manifests = join(folder, 'node_modules', 'weir', 'examples', 'manifests');
+    const env = { SOURCE: 'DIRECTORY', MANIFESTS_DIRECTORY: manifests };
+    const controlPlane = await startControlPlane({ entry, env });
+    try {
+      await eventually(async () => {
+        const response = await fetch(`http://127.0.0.1:${controlPlane.ports.http}/snapshot`);
+        expect(await response.text()).toContain('resource default/shop');
+      });
+    } finally {
+      await controlPlane.stop();
+    }
+    const inCluster = spawnControlPlane({ entry, env: { HOME: folder } });
+    await inCluster.printed(/no way to the Kubernetes API/);
+    expect((await inCluster.ended).code).toBe(1);
   });
 
   it('takes over changed rules', async () => {

@@ -120,10 +120,13 @@ describeWithServer('an xDS source with TLS', opensslProgram, (openssl) => {
   it('does not start with files that it cannot use', async () => {
     const empty = join(folder, 'empty.pem');
     writeFileSync(empty, '');
+    const broken = join(folder, 'broken.pem');
+    writeFileSync(broken, '-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n');
     const nowhere = join(folder, 'nowhere.pem');
     const { certFile, keyFile } = client;
     const refused: [options: Partial<AdsTls>, message: string | RegExp][] = [
       [{ caPath: nowhere }, `failed to read file: ${nowhere}: no such file or directory`],
+      [{ caPath: broken }, `failed to load the provided TLS CA certificate: ${broken}: `],
       [{ caPath: empty }, `failed to load the provided TLS CA certificate: ${empty}`],
       [{ certPath: nowhere, keyPath: keyFile }, `failed to read file: ${nowhere}: no such file or directory`],
       [

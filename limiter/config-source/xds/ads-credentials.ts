@@ -1,8 +1,9 @@
 /** How the server is known, and the limiter to it. Files are read anew for every connection, so that they can rotate. */
+import { X509Certificate } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { isIP } from 'node:net';
 import { checkServerIdentity, createSecureContext, getCACertificates } from 'node:tls';
-import { type ChannelCredentials, type ChannelOptions, credentials } from '@grpc/grpc-js';
+import { type ChannelCredentials, type ChannelOptions, credentials, type VerifyOptions } from '@grpc/grpc-js';
 import { errorText } from '../../../process/error-text.ts';
 import { systemErrorReason } from '../../../process/system-error.ts';
 import { ConfigSourceError } from '../config-source.ts';
@@ -29,26 +30,31 @@ const noServerName = 'ip-address.invalid';
 /** `tls` undefined: none. Throws a ConfigSourceError on files that are missing or no PEM. */
 export function adsCredentials(target: string, tls: AdsTls | undefined): AdsCredentials {
   if (tls === undefined) return { credentials: credentials.createInsecure(), options: {} };
-  const ca = tls.caPath === '' ? null : authorities(tls.caPath);
-  const [cert, key] = tls.certPath === '' ? [null, null] : [readPem(tls.certPath), readPem(tls.keyPath)];
-  const secureContext = () =>
-    createSecureContext({ ...(ca && { ca }), ...(cert && { cert, key: key as Buffer }) });
+  const ca = tls.caPath === '' ? undefined : authorities(tls.caPath);
+  const name = tls.serverName === '' ? hostOf(target) : tls.serverName;
+  const isAddress = isIP(name) !== 0;
+  const verifyAddress: VerifyOptions = {
+    checkServerIdentity: (_, certificate) => checkServerIdentity(name, certificate),
+  };
+  const override = isAddress ? noServerName : tls.serverName;
+  return {
+    credentials: credentials.createFromSecureContext(
+      createSecureContext({ ...(ca && { ca }), ...clientPair(tls) }),
+      isAddress ? verifyAddress : {},
+    ),
+    options: override === '' ? {} : { 'grpc.ssl_target_name_override': override },
+  };
+}
+
+/** None where no certificate is set. */
+function clientPair({ certPath, keyPath }: AdsTls): { cert?: Buffer; key?: Buffer } {
+  if (certPath === '') return {};
+  const pair = { cert: readPem(certPath), key: readPem(keyPath) };
   try {
-    const name = tls.serverName === '' ? hostOf(target) : tls.serverName;
-    const verify =
-      isIP(name) === 0
-        ? {}
-        : {
-            checkServerIdentity: (_: string, peer: Parameters<typeof checkServerIdentity>[1]) =>
-              checkServerIdentity(name, peer),
-          };
-    const override = isIP(name) === 0 ? tls.serverName : noServerName;
-    return {
-      credentials: credentials.createFromSecureContext(secureContext(), verify),
-      options: override === '' ? {} : { 'grpc.ssl_target_name_override': override },
-    };
+    createSecureContext(pair);
+    return pair;
   } catch (error) {
-    throw bad(`failed to load TLS key pair (${tls.certPath},${tls.keyPath}): ${errorText(error)}`, error);
+    throw bad(`failed to load TLS key pair (${certPath},${keyPath}): ${errorText(error)}`, error);
   }
 }
 
@@ -56,7 +62,14 @@ function authorities(path: string): string[] {
   const own = readPem(path)
     .toString('latin1')
     .match(/-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g);
-  if (own === null) throw bad(`failed to load the provided TLS CA certificate: ${path}`);
+  const problem = `failed to load the provided TLS CA certificate: ${path}`;
+  if (own === null) throw bad(problem);
+  try {
+    // TLS would pass over what it cannot read.
+    for (const pem of own) new X509Certificate(pem);
+  } catch (error) {
+    throw bad(`${problem}: ${errorText(error)}`, error);
+  }
   return [...getCACertificates('default'), ...own];
 }
 

@@ -218,6 +218,7 @@ describe('an xDS source after an outage', () => {
   it('gives up a stream with bytes that are no response', async () => {
     const { server, watched, stream } = await withRules();
     stream.send(Buffer.from('0a05', 'hex'));
+    await stream.ended;
     const second = await server.stream();
     expect(await second.request()).toMatchObject({ versionInfo: '1' });
     expect(watched.told.at(-1)).toBe('lost: the server sent what is no DiscoveryResponse: premature EOF');

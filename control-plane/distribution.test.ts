@@ -1,0 +1,110 @@
+import { beforeEach, describe, expect, it } from 'vitest';
+import { configObject, configSpec, invalidSpec } from '../test/support/config-object-builder.ts';
+import { ManualTimers } from '../test/support/manual-timers.ts';
+import { Distribution } from './distribution.ts';
+import type { ConfigObject } from './model/config-object.ts';
+import type { FleetSnapshot } from './model/fleet-snapshot.ts';
+import { Decider } from './reconcile/decide.ts';
+import { anyoneOwnsAnything } from './reconcile/domain-owners.ts';
+import { VersionLedger } from './reconcile/version-ledger.ts';
+
+let timers: ManualTimers;
+let objects: ConfigObject[];
+/** Domains of the default fleet, by push. */
+let served: string[][];
+let distribution: Distribution;
+
+beforeEach(() => {
+  timers = new ManualTimers();
+  objects = [];
+  served = [];
+  distribution = start();
+});
+
+function start(): Distribution {
+  return new Distribution({
+    source: { objects: () => objects },
+    decider: new Decider({ mergeDomains: false, domainOwners: anyoneOwnsAnything }),
+    ledger: new VersionLedger(),
+    xds: {
+      serve: (fleets: ReadonlyMap<string, FleetSnapshot>) =>
+        served.push(fleets.get('default')?.resources.map(({ domain }) => domain) ?? []),
+    },
+    clock: { nowMs: () => timers.nowMs, monotonicMs: () => timers.nowMs },
+    timers,
+    decided: () => {},
+  });
+}
+
+const shop = (generation: number, spec: unknown): ConfigObject =>
+  configObject({ name: 'shop', uid: 'u1', generation, spec });
+
+describe('Distribution', () => {
+  it('serves nothing before the first complete list', () => {
+    distribution.useKept(new Map());
+    distribution.changed();
+    timers.advance(10_000);
+    expect(served).toEqual([]);
+    distribution.listed();
+    timers.advance(10_000);
+    expect(served).toEqual([[]]);
+  });
+
+  it('serves nothing before it knows what has to stay in force', () => {
+    objects = [shop(2, invalidSpec())];
+    distribution.listed();
+    timers.advance(10_000);
+    expect(served).toEqual([]);
+    distribution.useKept(new Map([['u1', { generation: 1, spec: configSpec({ domain: 'shop' }) }]]));
+    timers.advance(10_000);
+    expect(served).toEqual([['shop']]);
+  });
+
+  it('leaves the last accepted rules in force', () => {
+    distribution.useKept(new Map());
+    objects = [shop(1, configSpec({ domain: 'shop' }))];
+    distribution.listed();
+    timers.advance(100);
+    objects = [shop(2, invalidSpec())];
+    distribution.changed();
+    timers.advance(100);
+    expect(served).toEqual([['shop'], ['shop']]);
+    expect(distribution.kept.get('u1')?.generation).toBe(1);
+    objects = [];
+    distribution.changed();
+    timers.advance(100);
+    expect(served.at(-1)).toEqual([]);
+    expect(distribution.kept.size).toBe(0);
+  });
+
+  it('does not go back to what another replica kept longer ago', () => {
+    distribution.useKept(new Map());
+    objects = [shop(3, configSpec({ domain: 'shop' }))];
+    distribution.listed();
+    timers.advance(100);
+    objects = [shop(4, invalidSpec())];
+    distribution.useKept(new Map([['u1', { generation: 1, spec: configSpec({ domain: 'old' }) }]]));
+    timers.advance(100);
+    expect(served.at(-1)).toEqual(['shop']);
+  });
+
+  it('decides a storm of changes ten times a second', () => {
+    distribution.useKept(new Map());
+    distribution.listed();
+    for (let i = 0; i < 1_000; i++) {
+      distribution.changed();
+      timers.advance(1);
+    }
+    timers.advance(1_000);
+    expect(served).toHaveLength(11);
+  });
+
+  it('decides nothing more once it is closed', () => {
+    distribution.useKept(new Map());
+    distribution.listed();
+    distribution.close();
+    timers.advance(1_000);
+    expect(served).toEqual([]);
+    expect(timers.size).toBe(0);
+  });
+});
