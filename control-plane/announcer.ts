@@ -32,14 +32,21 @@ export class Announcer {
     for (const event of webhookEvents({ object, previous, next, nowMs: clock.nowMs() })) notify(event);
   }
 
-  /** Webhooks of conditions that changed a moment ago, under the ids that they had: receivers know which they have seen. */
+  /**
+   * Webhooks of what changed a moment ago, under the ids that they had: receivers know which they have seen. Call once
+   * this replica leads and has the objects. An edit that leaves a condition's status as it was is news without a new
+   * time in the condition.
+   */
   startedLeading(objects: readonly ConfigObject[]): void {
     const { clock, notify, repeatMs } = this.#options;
     const nowMs = clock.nowMs();
     for (const object of objects) {
       if (object.status === undefined) continue;
       for (const event of webhookEvents({ object, previous: undefined, next: object.status, nowMs })) {
-        if (nowMs - Date.parse(event.data.condition.lastTransitionTime) < repeatMs) notify(event);
+        const { generation, condition } = event.data;
+        const editedMs = generation === object.generation ? (object.editedMs ?? 0) : 0;
+        const changedMs = Math.max(Date.parse(condition.lastTransitionTime), editedMs);
+        if (nowMs - changedMs < repeatMs) notify(event);
       }
     }
   }

@@ -186,9 +186,9 @@ export class ControlPlane {
     return [
       { name: 'statuses', timeoutMs, run: () => this.#statuses.close() },
       { name: 'xDS listener', timeoutMs, run: () => this.#xds.shutdown() },
-      { name: 'webhooks', timeoutMs, run: () => this.#webhooks?.close(webhooksGraceMs) },
       { name: 'source', timeoutMs, run: () => this.#closeSource() },
       { name: 'replicas', timeoutMs, run: () => this.#backing.close() },
+      { name: 'webhooks', timeoutMs, run: () => this.#webhooks?.close(webhooksGraceMs) },
       { name: 'secret lookup', timeoutMs, run: () => this.#api?.close() },
       { name: 'HTTP listener', timeoutMs, run: () => this.#http.close() },
     ];
@@ -209,6 +209,8 @@ export class ControlPlane {
         metrics.sourceConnected();
         lines.sourceListed(log, this.#backing.source.objects().length);
         this.#markChange();
+        // A lead that was won before there were objects had nothing to repeat.
+        if (this.#backing.leads) this.#announcer.startedLeading(this.#backing.source.objects());
         this.#distribution.listed();
       },
       changed: () => {
@@ -217,7 +219,7 @@ export class ControlPlane {
       },
       unreachable: (reason) => {
         metrics.sourceLost();
-        lines.sourceUnreachable(log, reason);
+        lines.sourceUnreachable(log, reason, this.#isListed);
       },
       reachable: () => {
         metrics.sourceConnected();
@@ -284,7 +286,9 @@ export class ControlPlane {
 
   #decided(decision: Decision, durationMs: number): void {
     this.#metrics.decided(decision, durationMs);
-    this.#decisionLines.decided(decision, durationMs);
+    const changedFleets = this.#decisionLines.decided(decision, durationMs);
+    // Nothing will be sent because of what changed.
+    if (changedFleets === 0) this.#unsentChangeMs = undefined;
     this.#oversize = new Set(
       this.#xds.served()?.flatMap(({ fleet, isOversize }) => (isOversize ? fleet : [])),
     );

@@ -12,7 +12,8 @@ export class DecisionLines {
     this.#log = log;
   }
 
-  decided(decision: Decision, durationMs: number): void {
+  /** Returns how many fleets are served something else now. */
+  decided(decision: Decision, durationMs: number): number {
     const last = this.#last;
     this.#last = decision;
     const changedFleets = changedNames(decision, last);
@@ -21,10 +22,15 @@ export class DecisionLines {
       lines.decided(this.#log, { objects: verdicts.size, fleets: fleets.size, changedFleets, durationMs });
     }
     for (const [uid, verdict] of decision.verdicts) this.#verdict(verdict, last?.verdicts.get(uid));
+    return changedFleets;
   }
 
   #verdict({ object, accepted, served }: Verdict, last: Verdict | undefined): void {
-    if (accepted.status) return;
+    if (accepted.status) {
+      if (last?.accepted.status === false)
+        lines.objectAccepted(this.#log, objectKey(object), object.generation);
+      return;
+    }
     const { reason, message } = accepted;
     const before = last?.accepted;
     if (before?.status === false && before.message === message) return;

@@ -1,26 +1,13 @@
 /** Every line that the control plane logs, one function each. */
 import { errorText } from '../process/error-text.ts';
 import type { Logger } from '../process/logger.ts';
-import type { SettingsError } from '../process/settings-reader.ts';
-import type { ShutdownListener } from '../process/shutdown.ts';
 import type { LimiterReport } from './model/limiter-report.ts';
+
+export { libraryWarning, settingRefused, settingWarning, shutdownLines } from '../process/process-lines.ts';
 
 /** The process ends after this. */
 export function startFailed(log: Logger, error: unknown): void {
   log.fatal(`Cannot start: ${errorText(error)}`);
-}
-
-export function settingRefused(log: Logger, error: SettingsError): void {
-  log.fatal(error.message);
-}
-
-export function settingWarning(log: Logger, warning: string): void {
-  log.warn(warning);
-}
-
-/** What a library would have printed past the log. */
-export function libraryWarning(log: Logger, text: string): void {
-  log.warn(text);
 }
 
 export function listeningForXds(log: Logger, address: string): void {
@@ -40,9 +27,10 @@ export function sourceListed(log: Logger, objects: number): void {
   log.info('The first complete list of RateLimitConfigs is in', { objects });
 }
 
-/** Limiters are served the last known objects meanwhile. */
-export function sourceUnreachable(log: Logger, reason: string): void {
-  log.error('RateLimitConfigs cannot be followed: serving what is known', { reason });
+/** Limiters are served the last known objects meanwhile, nothing before the first list. */
+export function sourceUnreachable(log: Logger, reason: string, isListed: boolean): void {
+  const meanwhile = isListed ? 'serving what is known' : 'nothing is served before the first list';
+  log.error(`RateLimitConfigs cannot be followed: ${meanwhile}`, { reason });
 }
 
 export function sourceReachable(log: Logger): void {
@@ -79,6 +67,11 @@ export function objectRejected(
   log.warn('A RateLimitConfig is not accepted', fields);
 }
 
+/** After a rejection. */
+export function objectAccepted(log: Logger, object: string, generation: number): void {
+  log.info('A RateLimitConfig is accepted again', { object, generation });
+}
+
 export function limiterConnected(log: Logger, limiter: LimiterReport): void {
   const { name, fleet, isWeir } = limiter;
   log.info('A limiter connected', { limiter: name, fleet, isWeir });
@@ -86,6 +79,14 @@ export function limiterConnected(log: Logger, limiter: LimiterReport): void {
 
 export function limiterDisconnected(log: Logger, { name, fleet }: LimiterReport): void {
   log.info('A limiter is gone', { limiter: name, fleet });
+}
+
+/** It may not be able to take what it is sent. */
+export function limiterLeftUnanswered(log: Logger, { name, fleet }: LimiterReport): void {
+  log.warn('A limiter left without an answer to the snapshot it was sent; its own log may say why', {
+    limiter: name,
+    fleet,
+  });
 }
 
 export function limiterAccepted(log: Logger, { name, fleet }: LimiterReport, version: string): void {
@@ -152,11 +153,13 @@ export function stoppedLeading(log: Logger, replica: string): void {
 }
 
 export function leaderChanged(log: Logger, leader: string | undefined): void {
-  log.info('The leader is another one', { leader: leader ?? 'nobody' });
+  if (leader === undefined) log.info('No replica leads');
+  else log.info('Another replica leads', { leader });
 }
 
-export function leaseFailed(log: Logger, error: unknown): void {
-  log.error('A Lease could not be read or written: trying again', { error });
+/** At once, then once a minute while it lasts. */
+export function leaseFailed(log: Logger, failure: { reason: string; times: number }): void {
+  log.error('A Lease could not be read or written: trying again', failure);
 }
 
 export function reportsUnreachable(log: Logger, reason: string): void {
@@ -263,14 +266,4 @@ export function secretRefused(log: Logger, secret: string, reason: string): void
 /** A fault of this program. */
 export function fault(log: Logger, call: string, error: unknown): void {
   log.error('Fault', { call, error });
-}
-
-export function shutdownLines(log: Logger): ShutdownListener {
-  return {
-    signalled: (signal, drainDelayMs) => log.warn('Ending on a signal', { signal, drainDelayMs }),
-    stepFailed: (step, error) => log.error('Could not end a part in order', { step, error }),
-    stepTookTooLong: (step, timeoutMs) => log.error('A part did not end in time', { step, timeoutMs }),
-    forced: (signal) => log.warn('Ending at once on a second signal', { signal }),
-    finished: () => log.info('Ended in order'),
-  };
 }

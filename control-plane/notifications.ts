@@ -3,10 +3,12 @@ import type { Clock } from '../process/clock.ts';
 import type { HttpListener } from '../process/http/http-server.ts';
 import type { Logger } from '../process/logger.ts';
 import type { Timers } from '../process/timers.ts';
+import { DropTally } from './drop-tally.ts';
 import * as lines from './log-lines.ts';
 import type { ControlPlaneMetrics } from './metrics/control-plane-metrics.ts';
 import type { ControlPlaneSettings } from './settings.ts';
 import {
+  type DropReason,
   openSecretApi,
   openWebhooks,
   type SecretPlace,
@@ -27,15 +29,23 @@ export interface NotificationParts {
 export async function openNotifications(parts: NotificationParts): Promise<Webhooks | undefined> {
   const { settings } = parts;
   if (settings.webhookUrls.length === 0) return undefined;
-  return openWebhooks({
+  const tallies = new Map<string, DropTally>();
+  const webhooks = await openWebhooks({
     ...parts,
     urls: settings.webhookUrls,
     secret: placeOf('WEBHOOK_SECRET', settings.webhookSecret, settings.webhookSecretFile),
     queueSize: settings.webhookQueueSize,
     timeoutMs: settings.webhookTimeoutMs,
     secretOverlapMs: settings.webhookSecretOverlapMs,
-    listener: webhookHappenings(parts),
+    listener: webhookHappenings(parts, tallies),
   });
+  return {
+    ...webhooks,
+    close: async (graceMs) => {
+      await webhooks.close(graceMs);
+      for (const tally of tallies.values()) tally.close();
+    },
+  };
 }
 
 /** Undefined without API_TOKEN and API_TOKEN_FILE. Rejects with a SecretError. */
@@ -68,11 +78,18 @@ function placeOf(variable: string, value: string, file: string): SecretPlace {
   return file === '' ? { variable, value } : { file };
 }
 
-/** A full queue drops an event for every new one: that is told once a minute, with their number. */
-const dropLineIntervalMs = 60_000;
-
-function webhookHappenings({ log, metrics, clock }: NotificationParts): WebhookListener {
-  const dropped = new Map<string, { toldMs: number; count: number }>();
+function webhookHappenings(
+  { log, metrics, timers }: NotificationParts,
+  tallies: Map<string, DropTally>,
+): WebhookListener {
+  const tallyOf = (endpoint: string, reason: DropReason): DropTally => {
+    const key = JSON.stringify([endpoint, reason]);
+    const known = tallies.get(key);
+    if (known !== undefined) return known;
+    const tally = new DropTally(timers, (count) => lines.webhooksDropped(log, { endpoint, reason, count }));
+    tallies.set(key, tally);
+    return tally;
+  };
   return {
     delivered: (delivery) => {
       metrics.webhookDelivered();
@@ -84,16 +101,7 @@ function webhookHappenings({ log, metrics, clock }: NotificationParts): WebhookL
     },
     dropped: ({ endpoint, reason, events }) => {
       metrics.webhookDropped(reason, events.length);
-      const key = JSON.stringify([endpoint, reason]);
-      const known = dropped.get(key);
-      const count = (known?.count ?? 0) + events.length;
-      const nowMs = clock.monotonicMs();
-      if (known !== undefined && nowMs - known.toldMs < dropLineIntervalMs) {
-        known.count = count;
-        return;
-      }
-      dropped.set(key, { toldMs: nowMs, count: 0 });
-      lines.webhooksDropped(log, { endpoint, reason, count });
+      tallyOf(endpoint, reason).add(events.length);
     },
     endpointGone: (endpoint) => lines.webhookEndpointGone(log, endpoint),
     secretRotated: () => lines.secretRotated(log, 'WEBHOOK_SECRET_FILE'),

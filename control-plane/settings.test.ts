@@ -160,7 +160,11 @@ describe('parseControlPlaneSettings', () => {
       { WEBHOOK_SECRET: secret, WEBHOOK_URLS: 'https://u:hunter2@a.example,' },
       'WEBHOOK_URLS: the value (not shown) is not accepted, expected up to 32 items between commas, each text; item 2 is not',
     ],
-    [{ API_TLS_CERT: '/c.pem' }, 'API_TLS_KEY: is needed with API_TLS_CERT'],
+    [{ API_TLS_CERT: '/c.pem', API_TOKEN: 'token' }, 'API_TLS_KEY: is needed with API_TLS_CERT'],
+    [
+      { API_TLS_CERT: '/c.pem', API_TLS_KEY: '/k.pem' },
+      'API_TOKEN_FILE: is needed with API_TLS_CERT, or API_TOKEN is: without a token that listener does not open',
+    ],
     [{ API_TLS_KEY: '/k.pem' }, 'API_TLS_CERT: is needed with API_TLS_KEY'],
     [
       { API_TOKEN: 'hunter2', API_TOKEN_FILE: '/t' },

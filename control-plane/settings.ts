@@ -398,6 +398,11 @@ function tlsProblems(settings: ReadSettings): SettingsError[] {
     ],
     [isSet(apiTlsCert) && apiTlsKey === '', 'API_TLS_KEY', 'is needed with API_TLS_CERT'],
     [isSet(apiTlsKey) && apiTlsCert === '', 'API_TLS_CERT', 'is needed with API_TLS_KEY'],
+    [
+      isSet(apiTlsCert) && settings.apiToken === '' && settings.apiTokenFile === '',
+      'API_TOKEN_FILE',
+      'is needed with API_TLS_CERT, or API_TOKEN is: without a token that listener does not open',
+    ],
   ]);
 }
 

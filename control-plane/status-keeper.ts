@@ -42,6 +42,8 @@ export interface StatusKeeperListener {
 /** Ours: answers of limiters come in bursts. */
 const gatherMs = 20;
 const intervalMs = 100;
+/** Ours: longer than limiters wait by default before they open a lost stream again. */
+const limitersPatienceMs = 15_000;
 
 export class StatusKeeper {
   readonly #options: StatusKeeperOptions;
@@ -50,6 +52,9 @@ export class StatusKeeper {
   readonly #board: StatusBoard;
   readonly #pump: StatusPump;
   readonly #pace: Pace;
+  /** Since when this process can serve limiters. */
+  #servesSinceMs: number | undefined;
+  #callOff = (): void => {};
 
   constructor(options: StatusKeeperOptions) {
     const { backing, ledger, clock, timers, writesPerSecond } = options;
@@ -93,6 +98,7 @@ export class StatusKeeper {
   }
 
   async close(): Promise<void> {
+    this.#callOff();
     this.#pace.close();
     await this.#pump.close();
   }
@@ -101,9 +107,21 @@ export class StatusKeeper {
     const { backing, clock, decision, isOversize } = this.#options;
     this.#limiters.update(backing.reports());
     const newest = decision();
-    if (newest === undefined || !backing.leads) return;
-    this.#board.evaluate({ decision: newest, isOversize, nowMs: clock.nowMs() });
+    if (newest === undefined) return;
+    const awaitsLimiters = this.#awaitsLimiters();
+    if (!backing.leads) return;
+    this.#board.evaluate({ decision: newest, isOversize, awaitsLimiters, nowMs: clock.nowMs() });
     this.#pump.wake();
+  }
+
+  #awaitsLimiters(): boolean {
+    const { clock, timers } = this.#options;
+    const nowMs = clock.monotonicMs();
+    if (this.#servesSinceMs === undefined) {
+      this.#servesSinceMs = nowMs;
+      this.#callOff = timers.after(limitersPatienceMs, () => this.update());
+    }
+    return nowMs - this.#servesSinceMs < limitersPatienceMs;
   }
 
   #written(entry: StatusEntry): void {

@@ -14,23 +14,32 @@ export interface XdsHappeningsOptions {
 
 /** What happens on the listener for limiters, as log lines and metrics. */
 export function xdsHappenings({ log, metrics, changed, sent }: XdsHappeningsOptions): XdsListener {
+  /** Ids of limiters that were sent a snapshot and have not answered it. */
+  const unanswered = new Set<string>();
   return {
     changed,
     connected: (limiter) => lines.limiterConnected(log, limiter),
-    disconnected: (limiter) => lines.limiterDisconnected(log, limiter),
-    sent: (_limiter, { bytes }) => {
+    disconnected: (limiter) => {
+      const left = unanswered.delete(limiter.id) ? lines.limiterLeftUnanswered : lines.limiterDisconnected;
+      left(log, limiter);
+    },
+    sent: (limiter, { bytes }) => {
+      unanswered.add(limiter.id);
       metrics.pushed(bytes);
       sent();
     },
     accepted: (limiter, { version, afterMs }) => {
+      unanswered.delete(limiter.id);
       metrics.acknowledged(afterMs);
       lines.limiterAccepted(log, limiter, version);
     },
     refused: (limiter, answer) => {
+      unanswered.delete(limiter.id);
       metrics.refused();
       lines.limiterRefused(log, limiter, answer);
     },
     unanswered: (limiter, wait) => {
+      unanswered.delete(limiter.id);
       metrics.unanswered();
       lines.limiterUnanswered(log, limiter, wait);
     },

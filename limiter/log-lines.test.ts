@@ -78,7 +78,7 @@ describe('log lines', () => {
         'level=info msg="Connected to the xDS server" server="cp:18000"',
         'level=warning msg="The xDS server has not sent any rules yet" server="cp:18000"',
         'level=warning msg="No rules are loaded: no request is limited" server="cp:18000"',
-        'level=error msg="No connection to the xDS server: trying again, the last good rules stay in force" server="cp:18000" reason="it broke"',
+        'level=error msg="No rules come from the xDS server: trying again, what is loaded stays in force" server="cp:18000" reason="it broke"',
         'level=info msg="An attempt to connect to the xDS server failed" server="cp:18000" reason="not there" retryMs=3000',
         'level=warning msg="Connected to the xDS server again" server="cp:18000"',
       ],
@@ -122,8 +122,13 @@ describe('log lines', () => {
         'level=error msg="Could not end a part in order" step=redis error=no',
         'level=error msg="A part did not end in time" step=grpc timeoutMs=10',
         'level=warning msg="Ending at once on a second signal" signal=SIGINT',
-        'level=info msg="Ended in order"',
+        'level=info msg="Ended"',
       ],
+    ],
+    [
+      'an end without trouble',
+      (log) => lines.shutdownLines(log).finished(),
+      ['level=info msg="Ended in order"'],
     ],
   ];
   for (const [name, write, written] of cases) {

@@ -1,9 +1,9 @@
 /** Every line that the limiter logs, one function each. Wording that people search for is the Go service's. */
 import { errorText } from '../process/error-text.ts';
 import type { LogFields, Logger } from '../process/logger.ts';
-import type { SettingsError } from '../process/settings-reader.ts';
-import type { ShutdownListener } from '../process/shutdown.ts';
 import type { RuleError } from '../rules/rule-error.ts';
+
+export { libraryWarning, settingRefused, settingWarning, shutdownLines } from '../process/process-lines.ts';
 
 /** The process ends after this. */
 export function startFailed(log: Logger, error: unknown, fields: LogFields): void {
@@ -24,19 +24,6 @@ export function listeningForHttp(log: Logger, address: string): void {
 
 export function listenerFailed(log: Logger, listener: string, error: unknown): void {
   log.error('Cannot listen', { listener, error });
-}
-
-export function settingRefused(log: Logger, error: SettingsError): void {
-  log.fatal(error.message);
-}
-
-/** What a library would have printed past the log. */
-export function libraryWarning(log: Logger, text: string): void {
-  log.warn(text);
-}
-
-export function settingWarning(log: Logger, warning: string): void {
-  log.warn(warning);
 }
 
 /** After a load that failed it is worth a warning: the trouble is over. */
@@ -78,7 +65,7 @@ export function xdsLines(log: Logger, server: string): XdsLines {
     noRules: () => noRules(log, { server }),
     connected: () => log.info('Connected to the xDS server', { server }),
     unreachable: (reason) => {
-      log.error('No connection to the xDS server: trying again, the last good rules stay in force', {
+      log.error('No rules come from the xDS server: trying again, what is loaded stays in force', {
         server,
         reason,
       });
@@ -147,14 +134,4 @@ export function statsdDown(log: Logger, address: string, reason: string): void {
 /** A fault of this program; the call was answered with an error. */
 export function callFault(log: Logger, call: string, error: unknown): void {
   log.error('Fault while answering a call', { call, error });
-}
-
-export function shutdownLines(log: Logger): ShutdownListener {
-  return {
-    signalled: (signal, drainDelayMs) => log.warn('Ending on a signal', { signal, drainDelayMs }),
-    stepFailed: (step, error) => log.error('Could not end a part in order', { step, error }),
-    stepTookTooLong: (step, timeoutMs) => log.error('A part did not end in time', { step, timeoutMs }),
-    forced: (signal) => log.warn('Ending at once on a second signal', { signal }),
-    finished: () => log.info('Ended in order'),
-  };
 }

@@ -87,7 +87,7 @@ async function retryWaits(limiter: InProcessLimiter, fail: () => Promise<void>):
       return found === undefined ? [] : [Number(found)];
     });
   await fail();
-  await eventually(() => expect(limiter.lines.join()).toContain('No connection to the xDS server'));
+  await eventually(() => expect(limiter.lines.join()).toContain('No rules come from the xDS server'));
   timers.advanceToNext();
   await fail();
   await eventually(() => expect(waits()).toHaveLength(1));
@@ -102,7 +102,7 @@ const backoff: Row['observe'] = (limiter) =>
 
 async function connection({ lines }: InProcessLimiter): Promise<string> {
   if (lines.join().includes('Cannot start')) return 'cannot start';
-  const lost = /No connection to the xDS server/;
+  const lost = /No rules come from the xDS server/;
   let seen = '';
   await eventually(() => {
     if (lines.some((line) => lost.test(line))) seen = 'not connected';

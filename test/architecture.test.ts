@@ -90,8 +90,10 @@ const allowed: Record<string, string[]> = {
     'control-plane/source',
   ],
   'control-plane/decision-lines.ts': ['process', 'control-plane/log-lines.ts', 'control-plane/model'],
+  'control-plane/drop-tally.ts': ['process'],
   'control-plane/notifications.ts': [
     'process',
+    'control-plane/drop-tally.ts',
     'process/http',
     'control-plane/log-lines.ts',
     'control-plane/metrics',

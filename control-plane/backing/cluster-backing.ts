@@ -1,5 +1,7 @@
 import type { Clock } from '../../process/clock.ts';
+import { errorText } from '../../process/error-text.ts';
 import type { Logger } from '../../process/logger.ts';
+import { Seldom } from '../../process/seldom.ts';
 import type { Timers } from '../../process/timers.ts';
 import type { KubernetesClient } from '../kubernetes/client.ts';
 import * as lines from '../log-lines.ts';
@@ -27,6 +29,8 @@ export interface ClusterBackingOptions {
   metrics: ControlPlaneMetrics;
   listener: BackingListener;
 }
+
+const seldomMs = 60_000;
 
 /** A Kubernetes cluster, whose API holds the objects, their statuses, and what the replicas know of each other. */
 export class ClusterBacking implements Backing {
@@ -69,7 +73,8 @@ export class ClusterBacking implements Backing {
   }
 
   get leader(): string | undefined {
-    return this.#replicas.leader;
+    const { leader, leads } = this.#replicas;
+    return leader === this.#options.replica && !leads ? undefined : leader;
   }
 
   start(): void {
@@ -102,9 +107,12 @@ export class ClusterBacking implements Backing {
 
   #replicasListener(): ReplicasListener {
     const { log, metrics, replica, listener } = this.#options;
+    const failures = new Seldom<string>(this.#options.clock, seldomMs, (reason, times) => {
+      lines.leaseFailed(log, { reason, times });
+    });
     const leaseFailed = (error: unknown): void => {
       metrics.leaseRenewalFailed();
-      lines.leaseFailed(log, error);
+      failures.note(errorText(error));
     };
     return {
       startedLeading: () => {
@@ -118,7 +126,9 @@ export class ClusterBacking implements Backing {
         this.#events.clear();
         listener.stoppedLeading();
       },
-      leaderChanged: (leader) => lines.leaderChanged(log, leader),
+      leaderChanged: (leader) => {
+        if (leader !== replica) lines.leaderChanged(log, leader);
+      },
       attemptFailed: leaseFailed,
       renewalFailed: leaseFailed,
       published: () => {},

@@ -1,9 +1,11 @@
+import type { ControlPlaneMetrics } from '../metrics/control-plane-metrics.ts';
 import type { LimiterReport, ReplicaReport } from '../model/limiter-report.ts';
 import { DirectorySource, type DirectorySourceOptions } from '../source/directory-source.ts';
 import type { Backing, BackingListener } from './backing.ts';
 
 export interface DirectoryBackingOptions extends DirectorySourceOptions {
   replica: string;
+  metrics: Pick<ControlPlaneMetrics, 'leading'>;
   listener: BackingListener;
 }
 
@@ -31,6 +33,7 @@ export class DirectoryBacking implements Backing {
   };
 
   start(): void {
+    this.#options.metrics.leading(true);
     this.#options.listener.keptChanged(new Map());
     this.#options.listener.startedLeading();
   }

@@ -14,6 +14,7 @@
  * waits. A list is always the newest state (no `resourceVersion`): one from a server's cache might be older than what
  * is kept.
  */
+import { retryDelayMs } from '../../process/retry-delay.ts';
 import type { ApiError } from './api-error.ts';
 import { type ApiObject, apiObjectKey, type ListPage } from './watch-resource.ts';
 
@@ -155,14 +156,18 @@ export class Reflector<T> {
     return { do: 'watch', resourceVersion: this.#resourceVersion };
   }
 
-  /** Between half the delay and all of it, so that not all clients come back at one moment. */
   #wait(error: ApiError | undefined): ReflectorStep {
     this.#state = 'waiting';
     const { firstDelayMs, maxDelayMs, random } = this.#options;
-    const longest = Math.min(maxDelayMs, firstDelayMs * 2 ** Math.min(this.#failures, 30));
     this.#failures++;
-    const delayMs = Math.ceil(longest * (0.5 + random() / 2));
-    return { do: 'wait', delayMs: Math.max(delayMs, error?.retryAfterMs ?? 0) };
+    const delayMs = retryDelayMs({
+      failures: this.#failures,
+      firstMs: firstDelayMs,
+      mostMs: maxDelayMs,
+      random,
+      retryAfterMs: error?.retryAfterMs,
+    });
+    return { do: 'wait', delayMs };
   }
 
   #keep(object: ApiObject, items: Map<string, T>): void {

@@ -33,6 +33,8 @@ export interface ApiObject {
     creationTimestamp?: string;
     labels?: Record<string, string>;
     annotations?: Record<string, string>;
+    /** Who wrote which fields, and when last; `subresource` is there for the status. */
+    managedFields?: { subresource?: string; time?: string }[];
   };
   [field: string]: unknown;
 }

@@ -10,6 +10,8 @@ export interface ConfigObject {
   generation: number;
   /** Milliseconds since 1970; 0 where the source has no such time. */
   createdMs: number;
+  /** When somebody last changed anything but the status; undefined where the source has no such time. */
+  editedMs?: number;
   /** As it was read, unchecked. */
   spec: unknown;
   /** What the leader wrote last, as far as it can be read; undefined before the first time. */

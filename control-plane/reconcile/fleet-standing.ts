@@ -7,6 +7,8 @@ export interface LimiterState {
   isWeir: boolean;
   /** Of the snapshot that it has in force; 0: of none that is known. */
   accepted: number;
+  /** Whether it has one in force that this process never served: rules that everybody had before may be in it. */
+  hasUnknown: boolean;
   /** The newest snapshot that it refused since. */
   refusal: { number: number; message: string } | undefined;
 }
@@ -33,26 +35,33 @@ export class FleetStanding {
   readonly others: FirstFew<string>;
   readonly #states: readonly LimiterState[];
   readonly #leastAccepted: number;
-  readonly #answers = new Map<number, Standing>();
+  readonly #someUnknown: boolean;
+  readonly #answers = new Map<string, Standing>();
   /** Given again where they still hold, so that what was derived from them holds too. */
-  readonly #formerAnswers: ReadonlyMap<number, Standing>;
+  readonly #formerAnswers: ReadonlyMap<string, Standing>;
 
   /** `former` is the same fleet a moment ago. */
   constructor(states: readonly LimiterState[], former?: FleetStanding) {
     this.#states = states.toSorted(byName);
     this.#formerAnswers = former === undefined ? new Map() : former.#answers;
     this.#leastAccepted = states.reduce((least, { accepted }) => Math.min(least, accepted), Infinity);
+    this.#someUnknown = states.some(({ hasUnknown }) => hasUnknown);
     const names = this.#states.filter(({ isWeir }) => !isWeir).map(({ name }) => name);
     this.others = formerIfSame(former?.others, firstFew(names));
   }
 
-  /** Of the rules that are in all snapshots from this number on. */
-  of(since: number): Standing {
+  /**
+   * Of the rules that are in all snapshots from this number on. `wasInForce`: every limiter had them when this process
+   * began to lead.
+   */
+  of(since: number, { wasInForce = false } = {}): Standing {
     // All that everybody has share the answer for 0, which everybody has.
-    const key = since <= this.#leastAccepted ? 0 : since;
+    const least = since <= this.#leastAccepted ? 0 : since;
+    const trustsUnknown = wasInForce && this.#someUnknown;
+    const key = `${least} ${trustsUnknown}`;
     let answer = this.#answers.get(key);
     if (answer === undefined) {
-      answer = formerIfSame(this.#formerAnswers.get(key), this.#answer(key));
+      answer = formerIfSame(this.#formerAnswers.get(key), this.#answer(least, trustsUnknown));
       this.#answers.set(key, answer);
     }
     return answer;
@@ -63,11 +72,11 @@ export class FleetStanding {
     return isDeepStrictEqual(this.#states, states.toSorted(byName));
   }
 
-  #answer(since: number): Standing {
+  #answer(since: number, trustsUnknown: boolean): Standing {
     const refused: { name: string; message: string }[] = [];
     const pending: string[] = [];
-    for (const { name, accepted, refusal } of this.#states) {
-      if (accepted >= since) continue;
+    for (const { name, accepted, hasUnknown, refusal } of this.#states) {
+      if (accepted >= since || (trustsUnknown && hasUnknown)) continue;
       if (refusal !== undefined && refusal.number >= since) refused.push({ name, message: refusal.message });
       else pending.push(name);
     }

@@ -107,6 +107,18 @@ describe('LimiterView', () => {
     expect(said(view.fleet('default').of(3))).toBe('1/1');
   });
 
+  it('believes of a version that it does not know that it holds what everybody had before', () => {
+    const refusal = { version: 'v1', message: 'no' };
+    const ledger = ledgerOf('v1');
+    const view = viewOf(ledger, replica(limiter('a', { acceptedVersion: 'v0', refusal }), limiter('b')));
+    expect(said(view.fleet('default').of(1))).toBe('0/2, a: no, b');
+    expect(said(view.fleet('default').of(1, { wasInForce: true }))).toBe('1/2, b');
+    view.update([replica(limiter('a', { acceptedVersion: 'v1' }))]);
+    observe(ledger, 'v2');
+    view.update([replica(limiter('a', { acceptedVersion: 'v3' }))]);
+    expect(said(view.fleet('default').of(2, { wasInForce: true }))).toBe('0/1, a');
+  });
+
   it('forgets a limiter that goes away', () => {
     const view = viewOf(ledgerOf('v1'), replica(limiter('a', { acceptedVersion: 'v1' })));
     view.update([]);

@@ -50,12 +50,13 @@ export class LimiterView {
   #state(limiter: LimiterReport, last: LastKnown | undefined): LimiterState {
     const { name, fleet, isWeir, acceptedVersion, refusal } = limiter;
     const before = last?.fleet === fleet ? last.accepted : 0;
-    const accepted = this.#numberOf(fleet, acceptedVersion) ?? before;
+    const known = this.#numberOf(fleet, acceptedVersion);
     const refused = this.#numberOf(fleet, refusal?.version);
     return {
       name,
       isWeir,
-      accepted,
+      accepted: known ?? before,
+      hasUnknown: acceptedVersion !== undefined && known === undefined && before === 0,
       refusal:
         refusal === undefined || refused === undefined
           ? undefined

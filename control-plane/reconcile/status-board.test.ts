@@ -24,24 +24,32 @@ class Leader {
   #process = 0;
   #hasAccepted = false;
   isOversize = false;
+  /** Of the limiter: undefined as long as it accepts, else what it has in force instead. */
+  refusedFor: string | undefined;
+  hasLimiter = true;
+  /** Of the limiter. */
+  fleet = 'default';
+  awaitsLimiters = false;
 
   evaluate(): void {
     const decision = this.#decider.decide(this.objects, new Map());
     this.#ledger.observe(decision);
-    const version = decision.fleets.get('default')?.version;
+    const version = decision.fleets.get(this.fleet)?.version;
     const limiter = {
       id: '1',
       // Another process each time, since what one process had in force is remembered.
       instance: `process-${this.#process}`,
       name: 'limiter-1',
-      fleet: 'default',
+      fleet: this.fleet,
       isWeir: true,
       connectedMs: 0,
-      acceptedVersion: this.#hasAccepted ? version : undefined,
-      refusal: undefined,
+      acceptedVersion: this.refusedFor ?? (this.#hasAccepted ? version : undefined),
+      refusal:
+        this.refusedFor === undefined || version === undefined ? undefined : { version, message: 'no' },
     };
-    this.#limiters.update([{ replica: 'r', limiters: [limiter] }]);
-    this.board.evaluate({ decision, isOversize: () => this.isOversize, nowMs: this.nowMs });
+    this.#limiters.update([{ replica: 'r', limiters: this.hasLimiter ? [limiter] : [] }]);
+    const { isOversize, awaitsLimiters, nowMs } = this;
+    this.board.evaluate({ decision, isOversize: () => isOversize, awaitsLimiters, nowMs });
   }
 
   set hasAccepted(value: boolean) {
@@ -164,6 +172,72 @@ describe('StatusBoard', () => {
     leader.hasAccepted = false;
     leader.evaluate();
     expect(leader.queue.size).toBe(0);
+  });
+
+  it('does not blame a limiter of the leader before for rules that it had in force then', () => {
+    leader.hasAccepted = true;
+    leader.evaluate();
+    leader.write();
+    const next = new Leader();
+    const changed = { ...b, generation: 2, spec: configSpec({ domain: 'b', requestsPerUnit: 11 }) };
+    next.objects = leader.objects.map((object) =>
+      object.uid === b.uid ? { ...changed, status: object.status } : object,
+    );
+    next.refusedFor = 'a version from before';
+    next.evaluate();
+    expect(next.write()).toEqual(['b False Refused']);
+    const moved = configSpec({ domain: 'a', fleet: 'edge' });
+    next.objects = next.objects.map((object) =>
+      object.uid === a.uid ? { ...object, generation: 2, spec: moved } : object,
+    );
+    next.fleet = 'edge';
+    next.evaluate();
+    expect(next.write()).toEqual(['a False Refused', 'b False NoLimiters']);
+  });
+
+  describe('while limiters of the leader before may still be on their way', () => {
+    let next: Leader;
+    beforeEach(() => {
+      leader.hasAccepted = true;
+      leader.evaluate();
+      leader.write();
+      next = new Leader();
+      Object.assign(next, { objects: leader.objects, hasLimiter: false, awaitsLimiters: true });
+      next.evaluate();
+    });
+
+    it('does not say that they are away', () => {
+      expect(next.queue.size).toBe(0);
+      next.evaluate();
+      expect(next.queue.size).toBe(0);
+      next.hasLimiter = true;
+      next.hasAccepted = true;
+      next.evaluate();
+      expect(next.queue.size).toBe(0);
+    });
+
+    it('says so afterwards', () => {
+      next.awaitsLimiters = false;
+      next.evaluate();
+      expect(next.write()).toEqual(['a False NoLimiters', 'b False NoLimiters']);
+    });
+
+    it('says so at once of those that came and went', () => {
+      next.hasLimiter = true;
+      next.hasAccepted = true;
+      next.evaluate();
+      next.hasLimiter = false;
+      next.evaluate();
+      expect(next.write()).toEqual(['a False NoLimiters', 'b False NoLimiters']);
+    });
+
+    it('says all of an object that somebody changes', () => {
+      next.objects = next.objects.map((object) =>
+        object.uid === b.uid ? { ...object, generation: 2 } : object,
+      );
+      next.evaluate();
+      expect(next.write()).toEqual(['b False NoLimiters']);
+    });
   });
 
   it('forgets objects that are gone', () => {

@@ -2,8 +2,9 @@
  * Keeps every object's status true: compares what follows from decision and limiters with what was written, and queues
  * what differs. What was written counts before what the source has, until the source has it too. Leaders only.
  */
-import type { ConfigStatus } from '../model/config-status.ts';
-import type { Decision, Verdict } from '../model/decision.ts';
+import type { ConfigObject } from '../model/config-object.ts';
+import { type ConfigStatus, findCondition } from '../model/config-status.ts';
+import type { Decision, ServedConfig, Verdict } from '../model/decision.ts';
 import type { FirstFew } from './bounded-text.ts';
 import type { Standing } from './fleet-standing.ts';
 import type { LimiterView } from './limiter-view.ts';
@@ -21,7 +22,18 @@ export interface Evaluation {
   decision: Decision;
   /** Whether the fleet's snapshot is longer than the usual client of gRPC takes. */
   isOversize(fleet: string): boolean;
+  /**
+   * Limiters may still be on their way to a process that has just started: until then no object loses the word of the
+   * leader before for that alone.
+   */
+  awaitsLimiters?: boolean;
   nowMs: number;
+}
+
+interface Found {
+  status: ConfigStatus | undefined;
+  /** Whether some of its limiters have been missing ever since. */
+  isAwaited: boolean;
 }
 
 /** What a status followed from. As long as none of it changes, the status does not. */
@@ -31,6 +43,13 @@ interface Grounds {
   others: FirstFew<string>;
   isOversize: boolean;
   previous: ConfigStatus | undefined;
+}
+
+interface Evaluated {
+  grounds: Grounds;
+  status: ConfigStatus;
+  isWritten: boolean;
+  isHeld: boolean;
 }
 
 interface Written {
@@ -46,8 +65,10 @@ const noLimiters: FirstFew<string> = { items: [], count: 0 };
 
 export class StatusBoard {
   readonly #options: StatusBoardOptions;
-  #evaluated = new Map<string, { grounds: Grounds; status: ConfigStatus; isWritten: boolean }>();
+  #evaluated = new Map<string, Evaluated>();
   readonly #written = new Map<string, Written>();
+  /** By uid: what this process found when it first looked at the object. */
+  readonly #found = new Map<string, Found>();
 
   constructor(options: StatusBoardOptions) {
     this.#options = options;
@@ -71,21 +92,25 @@ export class StatusBoard {
   clear(): void {
     this.#evaluated.clear();
     this.#written.clear();
+    this.#found.clear();
     this.#options.queue.clear();
   }
 
-  #evaluate(verdict: Verdict, { isOversize, nowMs }: Evaluation): void {
+  #evaluate(verdict: Verdict, { isOversize, awaitsLimiters = false, nowMs }: Evaluation): void {
     const { uid } = verdict.object;
     const grounds = this.#grounds(verdict, isOversize, nowMs);
     const last = this.#evaluated.get(uid);
     if (last !== undefined && isSame(last.grounds, grounds)) {
-      if (!last.isWritten) this.#offer(verdict, last.status);
+      const isHeld = awaitsLimiters && last.isHeld;
+      if (!last.isWritten && !isHeld) this.#offer(verdict, last.status);
       return;
     }
     const status = statusOf({ ...grounds, nowMs });
     const isWritten = sameStatus(status, grounds.previous);
-    this.#evaluated.set(uid, { grounds, status, isWritten });
-    if (isWritten && this.#options.queue.inFlight(uid) === undefined) this.#options.queue.withdraw(uid);
+    const isHeld = this.#isHeld(status, grounds);
+    this.#evaluated.set(uid, { grounds, status, isWritten, isHeld });
+    const isDone = isWritten || (awaitsLimiters && isHeld);
+    if (isDone && this.#options.queue.inFlight(uid) === undefined) this.#options.queue.withdraw(uid);
     else this.#offer(verdict, status);
   }
 
@@ -103,7 +128,8 @@ export class StatusBoard {
       return { verdict, standing: undefined, others: noLimiters, isOversize: false, previous };
     }
     const fleet = limiters.fleet(served.fleet);
-    const standing = fleet.of(ledger.since(object.uid) ?? Number.POSITIVE_INFINITY);
+    const wasInForce = hadAllLimiters(this.#foundAt(object).status, served);
+    const standing = fleet.of(ledger.since(object.uid) ?? Number.POSITIVE_INFINITY, { wasInForce });
     return { verdict, standing, others: fleet.others, isOversize: isOversize(served.fleet), previous };
   }
 
@@ -117,11 +143,46 @@ export class StatusBoard {
     return status;
   }
 
+  #foundAt({ uid, status }: ConfigObject): Found {
+    let found = this.#found.get(uid);
+    if (found === undefined) {
+      found = { status, isAwaited: true };
+      this.#found.set(uid, found);
+    }
+    return found;
+  }
+
+  /** Whether nothing has changed but that limiters of the leader before are missing. */
+  #isHeld(next: ConfigStatus, { verdict, previous }: Grounds): boolean {
+    const found = this.#foundAt(verdict.object);
+    found.isAwaited &&= lacksLimitersOnly(next, found.status);
+    return found.isAwaited && sameStatus(previous, found.status);
+  }
+
   #forget(uid: string): void {
     this.#evaluated.delete(uid);
     this.#written.delete(uid);
+    this.#found.delete(uid);
     this.#options.queue.withdraw(uid);
   }
+}
+
+/** Whether the leader before said that every limiter has these very rules. */
+function hadAllLimiters(before: ConfigStatus | undefined, { fleet, hash }: ServedConfig): boolean {
+  const { inForce = 0, total = 0 } = before?.limiters ?? {};
+  return total > 0 && inForce === total && before?.servedVersion === hash && before.fleet === fleet;
+}
+
+function lacksLimitersOnly(next: ConfigStatus, before: ConfigStatus | undefined): boolean {
+  if (next.limiters === undefined || before?.limiters === undefined) return false;
+  return (
+    next.limiters.total < before.limiters.total &&
+    next.limiters.refused <= before.limiters.refused &&
+    next.observedGeneration === before.observedGeneration &&
+    next.servedVersion === before.servedVersion &&
+    next.fleet === before.fleet &&
+    findCondition(next, 'Accepted')?.message === findCondition(before, 'Accepted')?.message
+  );
 }
 
 function isSame(a: Grounds, b: Grounds): boolean {

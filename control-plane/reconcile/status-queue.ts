@@ -3,6 +3,7 @@
  * those that wait longest. An object waits once, with its newest status; while one of its statuses is being written, it
  * has to wait, so that no older one is ever written last.
  */
+import { TokenBucket } from '../../process/token-bucket.ts';
 import type { ConfigObject } from '../model/config-object.ts';
 import type { ConfigStatus } from '../model/config-status.ts';
 
@@ -17,25 +18,19 @@ export interface StatusQueueOptions {
 
 /** Ours: what may be written at once after a quiet time, as a part of the writes of one second. */
 const burstPart = 0.2;
-/** Keeps a wait of exactly one write from missing it by a rounding error. */
-const roundingError = 1e-6;
 
 export class StatusQueue {
-  readonly #writesPerSecond: number;
-  readonly #burst: number;
+  readonly #budget: TokenBucket;
   readonly #urgent = new Map<string, WaitingStatus>();
   readonly #others = new Map<string, WaitingStatus>();
   /** By uid: what is being written. */
   readonly #inFlight = new Map<string, WaitingStatus>();
   /** By uid: what was offered while another one was being written. */
   readonly #held = new Map<string, WaitingStatus>();
-  #budget: number;
-  #budgetAtMs = Number.NEGATIVE_INFINITY;
 
   constructor({ writesPerSecond }: StatusQueueOptions) {
-    this.#writesPerSecond = writesPerSecond;
-    this.#burst = Math.max(1, Math.floor(writesPerSecond * burstPart));
-    this.#budget = this.#burst;
+    const burst = Math.max(1, Math.floor(writesPerSecond * burstPart));
+    this.#budget = new TokenBucket({ burst, perSecond: writesPerSecond });
   }
 
   /** Without those being written. */
@@ -73,10 +68,9 @@ export class StatusQueue {
   next(nowMs: number): WaitingStatus | undefined {
     const waiting = this.#urgent.size > 0 ? this.#urgent : this.#others;
     const [first] = waiting;
-    if (first === undefined || this.#refill(nowMs) < 1 - roundingError) return undefined;
+    if (first === undefined || !this.#budget.take(nowMs)) return undefined;
     const [uid, entry] = first;
     waiting.delete(uid);
-    this.#budget = Math.max(0, this.#budget - 1);
     this.#inFlight.set(uid, entry);
     return entry;
   }
@@ -96,15 +90,7 @@ export class StatusQueue {
   /** Milliseconds until `next` has something; undefined when nothing waits but for what is being written. */
   nextDueMs(nowMs: number): number | undefined {
     if (this.#urgent.size + this.#others.size === 0) return undefined;
-    const missing = 1 - roundingError - this.#refill(nowMs);
-    return missing <= 0 ? 0 : Math.ceil((missing * 1000) / this.#writesPerSecond);
-  }
-
-  #refill(nowMs: number): number {
-    const passedMs = Math.max(0, nowMs - this.#budgetAtMs);
-    this.#budget = Math.min(this.#burst, this.#budget + (passedMs * this.#writesPerSecond) / 1000);
-    this.#budgetAtMs = nowMs;
-    return this.#budget;
+    return this.#budget.waitMs(nowMs);
   }
 }
 

@@ -1,13 +1,13 @@
 /** Kubernetes events about RateLimitConfigs, which `kubectl describe` shows. Never in anybody's way: what is too much is dropped. */
 import { createHash } from 'node:crypto';
 import type { Clock } from '../../process/clock.ts';
+import { retryDelayMs } from '../../process/retry-delay.ts';
 import type { Timers } from '../../process/timers.ts';
 import { ApiError } from '../kubernetes/api-error.ts';
 import type { KubernetesClient } from '../kubernetes/client.ts';
 import type { ConfigObject } from '../model/config-object.ts';
 import { type DropReason, EventQueue, type EventQueueOptions, type EventWrite } from './event-queue.ts';
 import { microTime } from './lease-api.ts';
-import { retryDelayMs } from './retry-delay.ts';
 import { apiVersion, kind } from './status-writer.ts';
 
 export interface RecordedEvent {

@@ -3,6 +3,7 @@
  * by every replica, written by the leader, so that no restart drops the limits of a team whose last change was bad.
  */
 import type { Clock } from '../../process/clock.ts';
+import { retryDelayMs } from '../../process/retry-delay.ts';
 import type { Timers } from '../../process/timers.ts';
 import { ApiError } from '../kubernetes/api-error.ts';
 import type { KubernetesClient } from '../kubernetes/client.ts';
@@ -12,7 +13,6 @@ import { ConfigMapApi, configMapOf } from './config-map-api.ts';
 import { KeptSpecCollection, type VersionedConfigMap } from './kept-spec-collection.ts';
 import { encodeKeptSpec, keptSpecBytes, keptSpecName, type StoredSpec } from './kept-spec-encoding.ts';
 import { managedLabels, roleLabel } from './object-names.ts';
-import { retryDelayMs } from './retry-delay.ts';
 
 export interface KeptSpecListener {
   /** What is stored has changed, or was read for the first time. */

@@ -3,12 +3,12 @@
  * write at a time, again after a failure, and anew when somebody deletes one.
  */
 import type { Clock } from '../../process/clock.ts';
+import { retryDelayMs } from '../../process/retry-delay.ts';
 import type { Timers } from '../../process/timers.ts';
 import { ApiError } from '../kubernetes/api-error.ts';
 import type { ReplicaReport } from '../model/limiter-report.ts';
 import type { ConfigMapApi, Owner } from './config-map-api.ts';
 import { encodeReport, reportName } from './report-encoding.ts';
-import { retryDelayMs } from './retry-delay.ts';
 
 export interface ReportPublisherOptions {
   replica: string;

@@ -1,10 +1,10 @@
 /** Carries statuses from the queue to the API server: a few at a time, and each one again until it is written. */
 import type { Clock } from '../../process/clock.ts';
+import { retryDelayMs } from '../../process/retry-delay.ts';
 import type { Timers } from '../../process/timers.ts';
 import type { ApiError } from '../kubernetes/api-error.ts';
 import type { ConfigObject } from '../model/config-object.ts';
 import type { ConfigStatus } from '../model/config-status.ts';
-import { retryDelayMs } from './retry-delay.ts';
 import type { WriteOutcome } from './status-writer.ts';
 
 export interface StatusEntry {

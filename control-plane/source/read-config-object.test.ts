@@ -28,6 +28,18 @@ describe('readConfigObject', () => {
     });
   });
 
+  it('takes the newest write beside the status for the last edit', () => {
+    const managedFields = [
+      { time: '2026-01-01T00:00:01Z' },
+      { time: '2026-01-01T00:00:05Z' },
+      { time: 'today' },
+      { time: '2026-01-01T00:00:09Z', subresource: 'status' },
+    ];
+    expect(readConfigObject({ metadata: { ...metadata, managedFields } })).toMatchObject({
+      item: { editedMs: Date.UTC(2026, 0, 1, 0, 0, 5) },
+    });
+  });
+
   it.each(['namespace', 'uid', 'generation'])('cannot read an object without %s', (field) => {
     const rest = Object.fromEntries(Object.entries(metadata).filter(([name]) => name !== field));
     expect(readConfigObject({ metadata: rest as typeof metadata })).toEqual({

@@ -12,7 +12,7 @@
  *
  * Pure: times are milliseconds of a clock that never jumps, and the owner sets the timer.
  */
-import { retryDelayMs } from './retry-delay.ts';
+import { deliveryDelayMs } from './retry-delay.ts';
 
 export interface DeliveryQueueOptions {
   /** Events that may wait, beside those in flight. At least 1. */
@@ -119,11 +119,11 @@ export class DeliveryQueue<Message extends { readonly id: string }> {
     if (entry === undefined) return { retryInMs: 0, dropped: [] };
     const { random } = this.#options;
     const leastMs = failure.retryAfterMs ?? 0;
-    entry.dueMs = nowMs + Math.max(leastMs, retryDelayMs(entry.attempts, random));
+    entry.dueMs = nowMs + Math.max(leastMs, deliveryDelayMs(entry.attempts, random));
     // What else was in flight when the endpoint failed says nothing new.
     if (failure.side === 'endpoint' && nowMs >= this.#pausedUntilMs) {
       this.#failures += 1;
-      this.#pausedUntilMs = nowMs + retryDelayMs(this.#failures, random);
+      this.#pausedUntilMs = nowMs + deliveryDelayMs(this.#failures, random);
     }
     if (failure.side === 'endpoint') this.#pausedUntilMs = Math.max(this.#pausedUntilMs, nowMs + leastMs);
     const retryInMs = Math.round(Math.max(entry.dueMs, this.#pausedUntilMs) - nowMs);

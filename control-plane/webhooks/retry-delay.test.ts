@@ -1,8 +1,8 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { parseRetryAfterMs, retryDelayMs } from './retry-delay.ts';
+import { deliveryDelayMs, parseRetryAfterMs } from './retry-delay.ts';
 
-describe('retryDelayMs', () => {
+describe('deliveryDelayMs', () => {
   it.each([
     [1, 1_000],
     [2, 2_000],
@@ -10,8 +10,8 @@ describe('retryDelayMs', () => {
     [11, 600_000],
     [5_000, 600_000],
   ])('waits after %s failures up to %s ms', (failures, longestMs) => {
-    expect(retryDelayMs(failures, () => 1)).toBe(longestMs);
-    expect(retryDelayMs(failures, () => 0)).toBe(longestMs / 2);
+    expect(deliveryDelayMs(failures, () => 1)).toBe(longestMs);
+    expect(deliveryDelayMs(failures, () => 0)).toBe(longestMs / 2);
   });
 
   it('never waits less after more failures by more than the jitter', () => {
@@ -20,7 +20,9 @@ describe('retryDelayMs', () => {
         fc.integer({ min: 1, max: 100 }),
         fc.double({ min: 0, max: 1, noNaN: true }),
         (n, random) => {
-          expect(retryDelayMs(n + 1, () => random)).toBeGreaterThanOrEqual(retryDelayMs(n, () => random));
+          expect(deliveryDelayMs(n + 1, () => random)).toBeGreaterThanOrEqual(
+            deliveryDelayMs(n, () => random),
+          );
         },
       ),
     );

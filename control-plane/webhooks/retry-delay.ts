@@ -1,4 +1,5 @@
 /** When a delivery that failed is tried again. */
+import { retryDelayMs } from '../../process/retry-delay.ts';
 
 /** Ours: a receiver that restarts is asked again soon, one that is down for long not often. */
 const firstDelayMs = 1_000;
@@ -6,10 +7,9 @@ const longestDelayMs = 600_000;
 /** Ours: a receiver cannot silence an endpoint for longer at a time. */
 const longestRetryAfterMs = 3_600_000;
 
-/** Doubles with every failure, from the first (1), and takes half of it up to all of it by `random`. */
-export function retryDelayMs(failures: number, random: () => number): number {
-  const fullMs = Math.min(longestDelayMs, firstDelayMs * 2 ** Math.min(failures - 1, 30));
-  return Math.round(fullMs * (0.5 + random() / 2));
+/** After so many failures in a row, 1 for the first. */
+export function deliveryDelayMs(failures: number, random: () => number): number {
+  return retryDelayMs({ failures, firstMs: firstDelayMs, mostMs: longestDelayMs, random });
 }
 
 /** RFC 9110, section 10.2.3: seconds or a date. Undefined when it is missing or damaged. */

@@ -36,10 +36,15 @@ export interface StreamContext {
   cutConnection(peer: string): void;
   /** Called once. */
   closed(stream: LimiterStream): void;
+  /** The limiter ended its stream, or lost it, while a response was in flight. */
+  leftUnanswered(limiter: LimiterReport): void;
+  answered(limiter: LimiterReport): void;
 }
 
 /** Ours: what a refusal says goes into statuses and ConfigMaps. */
 const longestMessage = 2048;
+/** Ours: versions are hashes, so a longer one is of another control plane; it goes into ConfigMaps. */
+const longestVersion = 128;
 /** Ours: a peer that reads takes the end of its stream in far less. */
 const cutAfterMs = 5_000;
 
@@ -58,6 +63,8 @@ export class LimiterStream implements Sender {
   #sentMs = 0;
   #stopWaiting = (): void => {};
   #isEnding = false;
+  /** Ended by us, with an error. */
+  #isRefused = false;
   #isClosed = false;
   #askedOtherType = false;
 
@@ -106,6 +113,7 @@ export class LimiterStream implements Sender {
   end(status: GrpcStatus): void {
     if (this.#isEnding) return;
     this.#isEnding = true;
+    this.#isRefused = true;
     this.#stopWaiting();
     this.#call.emit('error', { code: status.code, details: statusText(status.message) });
   }
@@ -118,12 +126,15 @@ export class LimiterStream implements Sender {
 
   #close(): void {
     if (this.#isClosed) return;
+    // Not so when we end it, nor when the caller asked once and listened no further.
+    const wasGivenUp = this.#call.cancelled && !this.#isRefused;
     this.#isClosed = true;
     this.#isEnding = true;
     const { listener } = this.#context;
     this.#stopWaiting();
     this.#context.closed(this);
     if (this.#report === undefined) return;
+    if (wasGivenUp && this.#state.phase === 'in flight') this.#context.leftUnanswered(this.#report);
     listener.disconnected(this.#report);
     listener.changed();
   }
@@ -166,7 +177,7 @@ export class LimiterStream implements Sender {
       ...identity,
       connectedMs: clock.nowMs(),
       // Other clients repeat here what they received last, refused or not.
-      acceptedVersion: identity.isWeir && versionInfo !== '' ? versionInfo : undefined,
+      acceptedVersion: identity.isWeir ? knowableVersion(versionInfo) : undefined,
       refusal: undefined,
     };
     this.#state.subscribe();
@@ -197,6 +208,7 @@ export class LimiterStream implements Sender {
     const { clock, listener, turns } = this.#context;
     const { version } = answer;
     this.#stopWaiting();
+    this.#context.answered(report);
     if (answer.kind === 'accepted') {
       this.#report = { ...report, acceptedVersion: version, refusal: undefined };
       listener.accepted(this.#report, { version, afterMs: clock.monotonicMs() - this.#sentMs });
@@ -232,6 +244,10 @@ function decode(bytes: Buffer): DiscoveryRequest | undefined {
   } catch {
     return undefined;
   }
+}
+
+function knowableVersion(version: string): string | undefined {
+  return version === '' || version.length > longestVersion ? undefined : version;
 }
 
 function refusalText(message: string): string {

@@ -55,13 +55,24 @@ export function tlsTransport(credentials: SecureContextOptions, options: Transpo
     options.handshakeFailed(peerOf(socket), 'the client does not speak HTTP/2');
     socket.destroy();
   });
-  server.on('tlsClientError', (error, socket) => options.handshakeFailed(peerOf(socket), errorText(error)));
+  server.on('tlsClientError', (error, socket) =>
+    options.handshakeFailed(peerOf(socket), handshakeProblem(error, socket)),
+  );
   return {
     server,
     sockets: connections.sockets,
     cut: (peer) => connections.cut(peer),
     useCredentials: (next) => server.setSecureContext(next),
   };
+}
+
+/** A certificate that is not believed ends the connection without a word: only the socket knows why. */
+function handshakeProblem(error: Error & { reason?: unknown }, socket: TLSSocket): string {
+  // A code, despite its type.
+  const doubt = socket.authorizationError as unknown;
+  if (doubt) return `the client's certificate is not accepted: ${String(doubt)}`;
+  // The message of OpenSSL has the file and line in its sources around the reason.
+  return typeof error.reason === 'string' ? error.reason : errorText(error);
 }
 
 class Connections {

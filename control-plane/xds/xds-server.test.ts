@@ -1,5 +1,6 @@
 import { connect } from 'node:http2';
 import { connect as connectTcp, createServer, type Socket } from 'node:net';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { create, fromBinary, toBinary } from '@bufbuild/protobuf';
 import { Client, credentials } from '@grpc/grpc-js';
 import { describe, expect, it, onTestFinished } from 'vitest';
@@ -247,6 +248,18 @@ describe('the report of a limiter', () => {
     await eventually(() => expect(onlyLimiter(running)?.acceptedVersion).toBe('version-of-old'));
   });
 
+  it('passes over a version that is too long to be one of a control plane like this', async () => {
+    const running = await startXdsServer();
+    const client = scripted({ port: running.port, userAgentName: 'weir', reconnects: false });
+    await eventually(() => expect(running.eventNames()).toEqual(['connected']));
+    client.acceptedVersion = 'v'.repeat(129);
+    client.reconnect();
+    await eventually(() =>
+      expect(running.eventNames().filter((name) => name === 'connected')).toHaveLength(2),
+    );
+    await eventually(() => expect(onlyLimiter(running)).toMatchObject({ acceptedVersion: undefined }));
+  });
+
   it('gets the snapshot on a new stream, even when it has it already', async () => {
     const running = await startXdsServer();
     running.server.serve(fleetsOf(v1));
@@ -328,6 +341,20 @@ describe('the server', () => {
     await eventually(() =>
       expect(client.ends[0]).toMatch(/^8 RESOURCE_EXHAUSTED: Received message larger than max/),
     );
+  });
+
+  it('counts a limiter that cannot take what it is sent also between its streams', async () => {
+    const { server, port } = await startXdsServer();
+    server.serve(fleetsOf(testSnapshot('default', ['a'], 1000)));
+    const client = scripted({ port, nodeId: 'go', maxMessageBytes: 100 });
+    await eventually(() => expect(client.ends.length).toBeGreaterThanOrEqual(2));
+    for (let look = 0; look < 50; look++) {
+      expect(server.limiters()).toMatchObject([{ acceptedVersion: undefined, refusal: undefined }]);
+      await sleep(10);
+    }
+    client.close();
+    await sleep(100);
+    expect(server.limiters()).toHaveLength(1);
   });
 
   it('tells of an answer that usual clients refuse, once a version', async () => {

@@ -9,6 +9,7 @@ import { HealthService } from '../../process/grpc/health-service.ts';
 import { decodeBytes, encodeBytes } from '../../process/grpc/raw-bytes.ts';
 import { GrpcCode, type GrpcStatus } from '../../process/grpc/unary-handler.ts';
 import type { HealthView } from '../../process/health.ts';
+import { Seldom } from '../../process/seldom.ts';
 import type { Timers } from '../../process/timers.ts';
 import type { FleetSnapshot } from '../model/fleet-snapshot.ts';
 import type { LimiterReport } from '../model/limiter-report.ts';
@@ -16,10 +17,10 @@ import type { FleetsOfCertificates } from './fleet-permissions.ts';
 import { type FleetResponse, usualClientLimitBytes } from './fleet-response.ts';
 import { FleetResponses } from './fleet-responses.ts';
 import { type DiscoveryCall, LimiterStream, type StreamContext } from './limiter-stream.ts';
-import { Seldom } from './seldom.ts';
 import { SendTurns } from './send-turns.ts';
 import { type TlsFiles, watchTlsCredentials } from './tls-credentials.ts';
 import { plainTransport, type TlsTransport, type Transport, tlsTransport } from './transport.ts';
+import { UnansweredDepartures } from './unanswered-departures.ts';
 import type { XdsListener } from './xds-listener.ts';
 
 export interface XdsServerOptions {
@@ -62,7 +63,7 @@ export interface XdsServer {
   listen(address: ListenAddress): Promise<{ port: number }>;
   /** What every fleet has to have from now on; a fleet that is missing has no rules. Nothing is sent before the first call. */
   serve(fleets: ReadonlyMap<string, FleetSnapshot>): void;
-  /** Of every stream that asked for rules. */
+  /** Of every stream that asked for rules, and of limiters that are between two streams: see `UnansweredDepartures`. */
   limiters(): LimiterReport[];
   /** In the order of the fleets' names; undefined before the first `serve`. */
   served(): ServedFleet[] | undefined;
@@ -102,6 +103,9 @@ class GrpcXdsServer implements XdsServer {
   readonly #responses: FleetResponses;
   readonly #context: StreamContext;
   readonly #streams = new Set<LimiterStream>();
+  readonly #departures = new UnansweredDepartures();
+  /** Of limiters that go on for a while. */
+  readonly #callOffs = new Set<() => void>();
   readonly #tooMany: Seldom<string>;
   readonly #refusals: Seldom<{ peer: string; reason: string }>;
   readonly #handshakes: Seldom<{ peer: string; reason: string }>;
@@ -147,7 +151,8 @@ class GrpcXdsServer implements XdsServer {
   }
 
   limiters(): LimiterReport[] {
-    return [...this.#streams].flatMap(({ report }) => report ?? []);
+    const present = [...this.#streams].flatMap(({ report }) => report ?? []);
+    return [...present, ...this.#departures.lingering(present, this.#options.clock.monotonicMs())];
   }
 
   served(): ServedFleet[] | undefined {
@@ -175,7 +180,20 @@ class GrpcXdsServer implements XdsServer {
       refuse: (peer, reason) => this.#refusals.note({ peer, reason }),
       cutConnection: (peer) => this.#transport?.cut(peer),
       closed: (stream) => this.#streams.delete(stream),
+      leftUnanswered: (limiter) => this.#leftUnanswered(limiter),
+      answered: (limiter) => this.#departures.answered(limiter),
     };
+  }
+
+  #leftUnanswered(limiter: LimiterReport): void {
+    const { clock, timers, listener } = this.#options;
+    const lingerMs = this.#departures.left(limiter, clock.monotonicMs());
+    if (lingerMs === 0) return;
+    const callOff = timers.after(lingerMs, () => {
+      this.#callOffs.delete(callOff);
+      listener.changed();
+    });
+    this.#callOffs.add(callOff);
   }
 
   #createGrpc(): Server {
@@ -243,6 +261,7 @@ class GrpcXdsServer implements XdsServer {
 
   async #stop(): Promise<void> {
     this.#closeCredentials();
+    for (const callOff of this.#callOffs) callOff();
     this.#health.stop();
     const transport = this.#transport;
     if (transport === undefined) return;

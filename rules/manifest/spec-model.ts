@@ -112,7 +112,8 @@ export const specModel: z.ZodType = object(
       },
       {
         default: defaultFleet,
-        description: 'The limiters that load these rules: those whose node metadata says fleet=<this name>.',
+        description:
+          'The limiters that load these rules: those whose node metadata says fleet=<this name>. Defaults to "default".',
       },
     ).nullish(),
     domain: text(bounds.domainLength, {

@@ -1,3 +1,2 @@
 /** Rules as resources of xDS: the third spelling of the same model, beside YAML files and manifests. */
-export { ownFieldsOf } from './own-fields.ts';
 export { decodeResource, encodeResource, rateLimitConfigTypeUrl } from './resource.ts';

@@ -6,6 +6,7 @@ import type { ConfigStatus } from '../../control-plane/model/config-status.ts';
 import { bounds } from '../../rules/manifest/bounds.ts';
 import { type StatusModel, statusModel } from '../../rules/manifest/status-model.ts';
 import type { ApiServer, KubectlResult } from '../support/api-server.ts';
+import { awaitCrd } from '../support/cluster.ts';
 import { describeWithApiServer } from '../support/describe-with-api-server.ts';
 import { eventually } from '../support/eventually.ts';
 import { kubectlScalars } from '../support/kubectl-scalars.ts';
@@ -202,7 +203,7 @@ describeWithApiServer('RateLimitConfigs on the API server', (api) => {
 /** Resolves when objects can be made and kubectl can explain them. */
 async function installed(api: ApiServer): Promise<void> {
   api.mustKubectl(['apply', '-f', crdFile]);
-  api.mustKubectl(['wait', '--for=condition=Established', crd, '--timeout=30s']);
+  awaitCrd(api);
   await eventually(() => {
     api.mustKubectl(['get', 'rlc']);
     api.mustKubectl(['explain', 'rlc.spec']);

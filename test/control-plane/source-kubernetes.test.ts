@@ -5,6 +5,7 @@ import { KubernetesSource } from '../../control-plane/source/kubernetes-source.t
 import { systemClock } from '../../process/clock.ts';
 import { systemTimers } from '../../process/timers.ts';
 import type { ApiServer } from '../support/api-server.ts';
+import { awaitCrd } from '../support/cluster.ts';
 import { describeWithApiServer } from '../support/describe-with-api-server.ts';
 import { eventually } from '../support/eventually.ts';
 import { clientOf } from '../support/kubernetes-client.ts';
@@ -48,7 +49,7 @@ function startSource(
 
 function installKind(api: ApiServer): void {
   api.mustKubectl(['apply', '-f', crds]);
-  api.mustKubectl(['wait', '--for=condition=Established', 'crd/ratelimitconfigs.ratelimit.weir.dev']);
+  awaitCrd(api);
 }
 
 function apply(api: ApiServer, namespace: string, name: string, requests = 1): void {

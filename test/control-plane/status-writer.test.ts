@@ -7,6 +7,7 @@ import { systemClock } from '../../process/clock.ts';
 import { errorText } from '../../process/error-text.ts';
 import { systemTimers } from '../../process/timers.ts';
 import type { ApiServer } from '../support/api-server.ts';
+import { awaitCrd } from '../support/cluster.ts';
 import { describeWithApiServer } from '../support/describe-with-api-server.ts';
 import { eventually } from '../support/eventually.ts';
 import { clientOf } from '../support/kubernetes-client.ts';
@@ -75,7 +76,7 @@ describeWithApiServer('what the leader writes about RateLimitConfigs', (api) => 
   beforeAll(async () => {
     api().mustKubectl(['apply', '-f', 'crds/ratelimit.weir.dev_ratelimitconfigs.yaml']);
     api().mustKubectl(['apply', '-f', 'examples/kubernetes/rbac.yaml']);
-    api().mustKubectl(['wait', '--for=condition=Established', 'crd/ratelimitconfigs.ratelimit.weir.dev']);
+    awaitCrd(api());
     await eventually(() => void api().mustKubectl(['get', 'rlc']));
   });
 

@@ -62,6 +62,11 @@ describeWithApiServer('a limit from kubectl to a decision', (api) => {
     expect(line.split(/\s+/).slice(0, -1)).toEqual(['shop', 'shop', '1', 'True', 'True', '1/1']);
   });
 
+  it('leads without taking itself for another', () => {
+    expect(replica.program.output).toMatch(/msg="?Leading/);
+    expect(replica.program.output).not.toContain('The leader is another one');
+  });
+
   it('tells about it in describe', () => {
     const text = api().mustKubectl(['describe', 'rlc', 'shop']);
     for (const word of [

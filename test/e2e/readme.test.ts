@@ -45,6 +45,12 @@ function shell(command: string, more: Record<string, string> = {}): string {
   return result.stdout;
 }
 
+/** Starts what a block starts, with all that it starts itself. */
+function start(command: string, more: Record<string, string> = {}): ChildProgram {
+  const options = { cwd: root, env: { ...env, ...more }, group: true };
+  return new ChildProgram({ command: 'sh', args: ['-c', command], ...options });
+}
+
 /** Runs the command until its output matches: a window may end while it runs, so it gets twice the limit. */
 function shellUntil(command: string, pattern: RegExp, times: number): string {
   for (let i = 0; i < times; i++) {
@@ -93,6 +99,8 @@ describe('the README', () => {
       'CONFIG_TYPE=GRPC_XDS_SOTW',
       'curl http://localhost:19000/snapshot',
       'kubectl apply -f crds/',
+      'npx weir control-plane',
+      'kubectl apply -f examples/manifests/',
       // test/package/package.test.ts does, and goes on with the file.
       'npm pack',
       // Needs a Redis on its standard port and a folder in /etc; test/e2e/shared-redis.test.ts runs the like.
@@ -160,8 +168,6 @@ describe('the README', () => {
   });
 
   it('gets rules from the control plane, and shows who has them', async () => {
-    const start = (command: string): ChildProgram =>
-      new ChildProgram({ command: 'sh', args: ['-c', command], cwd: root, env, group: true });
     const controlPlane = start(block('npm run control-plane'));
     try {
       await controlPlane.printed(/Start a limiter/);
@@ -182,15 +188,29 @@ describe('the README', () => {
   });
 
   describeWithApiServer('in a cluster', (api) => {
-    it('applies and lists', () => {
+    it('applies, waits and lists', async () => {
       const kubectl = findServer(kubectlProgram);
       if (!('path' in kubectl)) throw new Error(kubectl.missing);
-      const output = shell(block('kubectl apply -f crds/'), {
+      const inCluster = {
         PATH: [dirname(kubectl.path), personalPath].join(delimiter),
         KUBECONFIG: api().kubeconfig(),
-      });
-      expect(output).toMatch(/^NAME +DOMAIN +RULES +ACCEPTED +PROGRAMMED +LIMITERS +AGE$/m);
-      expect(output).toMatch(/^mail +mail.*\nshop +shop/m);
+      };
+      shell(block('kubectl apply -f crds/'), inCluster);
+      const controlPlane = start(block('npx weir control-plane'), inCluster);
+      try {
+        await controlPlane.printed(/Leading/);
+        const served = start(block('CONFIG_TYPE=GRPC_XDS_SOTW'));
+        try {
+          await served.printed(/Rules: from the control plane/);
+          const output = shell(block('kubectl apply -f examples/manifests/'), inCluster);
+          expect(output).toMatch(/^NAME +DOMAIN +RULES +ACCEPTED +PROGRAMMED +LIMITERS +AGE$/m);
+          expect(output).toMatch(/^mail +mail +2 +True +True +1\/1 .*\nshop +shop +6 +True +True +1\/1 /m);
+        } finally {
+          await served.stop();
+        }
+      } finally {
+        await controlPlane.stop();
+      }
     });
   });
 });

@@ -8,7 +8,17 @@ const root = fileURLToPath(new URL('../..', import.meta.url));
 /** Installs what a cluster needs before the control plane: the CRD, the namespace and the least rights. */
 export function installPrerequisites(api: ApiServer): void {
   api.mustKubectl(['apply', '-f', `${root}crds`, '-f', `${root}examples/kubernetes/rbac.yaml`]);
-  api.mustKubectl(['wait', '--for=condition=Established', 'crd/ratelimitconfigs.ratelimit.weir.dev']);
+  awaitCrd(api);
+}
+
+/** kubectl's own wait fails while a new object has no conditions at all. */
+export function awaitCrd(api: ApiServer): void {
+  const wait = ['wait', '--for=condition=Established', 'crd/ratelimitconfigs.ratelimit.weir.dev'];
+  for (let attempt = 1; ; attempt++) {
+    const { status, stderr } = api.kubectl(wait);
+    if (status === 0) return;
+    if (attempt === 20) throw new Error(stderr);
+  }
 }
 
 /** A replica of the control plane that asks this API server with its own least rights. */

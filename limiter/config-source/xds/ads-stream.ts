@@ -14,6 +14,7 @@ import type { Timers } from '../../../process/timers.ts';
 import type { AdsCredentials } from './ads-credentials.ts';
 import { socketsOf } from './connected-sockets.ts';
 import { adsPath } from './discovery-messages.ts';
+import { endReason } from './end-reason.ts';
 
 export interface AdsStreamOptions {
   /** A gRPC target. */
@@ -125,17 +126,6 @@ function channelOptions(options: AdsStreamOptions): ChannelOptions {
       'grpc.keepalive_timeout_ms': pingTimeoutMs,
     }),
   };
-}
-
-/** In a line, without what gRPC puts around the reason of a failed connection. */
-function endReason({ code, details }: StatusObject): string {
-  const text = details
-    .replace(/^No connection established\. Last error: (?:\w*Error(?: \[\w+\])?: )?/, '')
-    .replace(/\. Resolution note: *$/s, '')
-    .replaceAll(/\s+/g, ' ')
-    .trim();
-  if (code === status.OK) return 'the server ended the stream';
-  return text === '' ? `status ${status[code]}` : text;
 }
 
 /** grpc-js keeps the GOAWAY `too_many_pings` to itself; this is the status that it ends the call with. */

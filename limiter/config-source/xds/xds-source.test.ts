@@ -225,7 +225,7 @@ describe('an xDS source after an outage', () => {
     expect(watched.rules).toEqual(['d.k 10']);
   });
 
-  it('keeps its rules when a message is too large, and names both sizes', async () => {
+  it('keeps its rules when a message is too large, and names both sizes and the setting', async () => {
     const server = await startServer();
     const watched = await WatchedXdsSource.start({ port: server.port, maxMessageBytes: 1_000 });
     const stream = await server.stream();
@@ -233,7 +233,9 @@ describe('an xDS source after an outage', () => {
     await eventually(() => expect(watched.rules).toEqual(['d.k 10']));
     stream.respond({ version: '2', sources: [oneRule('x'.repeat(1_000), 10)] });
     await server.stream();
-    expect(watched.told.at(-1)).toMatch(/^lost: Received message larger than max \(\d+ vs\.? 1000\)/);
+    expect(watched.told.at(-1)).toMatch(
+      /^lost: Received message larger than max \(\d+ vs\.? 1000\) \(XDS_CLIENT_MAX_MSG_SIZE_IN_BYTES is the bound\)$/,
+    );
     expect(watched.rules).toEqual(['d.k 10']);
   });
 

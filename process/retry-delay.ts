@@ -9,7 +9,10 @@ export interface RetryOptions {
   retryAfterMs?: number | undefined;
 }
 
-/** How long to wait after a failure: doubled by each one, between half of that and all of it. */
+/**
+ * How long to wait after a failure: doubled by each one, and between half of that and all of it, so that not all
+ * come back at one moment.
+ */
 export function retryDelayMs({ failures, firstMs, mostMs, random, retryAfterMs = 0 }: RetryOptions): number {
   const longest = Math.min(mostMs, firstMs * 2 ** Math.min(failures - 1, 30));
   return Math.max(Math.ceil(longest * (0.5 + random() / 2)), retryAfterMs);

@@ -5,6 +5,9 @@ export interface TokenBucketOptions {
   perSecond: number;
 }
 
+/** Keeps a wait of exactly one token from missing it by a rounding error. */
+const roundingError = 1e-6;
+
 export class TokenBucket {
   readonly #options: TokenBucketOptions;
   #tokens: number;
@@ -18,15 +21,16 @@ export class TokenBucket {
   /** Whether one was left; takes it. */
   take(nowMs: number): boolean {
     this.#refill(nowMs);
-    if (this.#tokens < 1) return false;
-    this.#tokens -= 1;
+    if (this.#tokens < 1 - roundingError) return false;
+    this.#tokens = Math.max(0, this.#tokens - 1);
     return true;
   }
 
   /** 0: `take` succeeds now. */
   waitMs(nowMs: number): number {
     this.#refill(nowMs);
-    return this.#tokens >= 1 ? 0 : Math.ceil(((1 - this.#tokens) / this.#options.perSecond) * 1000);
+    const missing = 1 - roundingError - this.#tokens;
+    return missing <= 0 ? 0 : Math.ceil((missing / this.#options.perSecond) * 1000);
   }
 
   #refill(nowMs: number): void {

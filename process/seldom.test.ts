@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { ManualClock } from '../../test/support/manual-clock.ts';
+import { ManualClock } from '../test/support/manual-clock.ts';
 import { Seldom } from './seldom.ts';
 
 it('tells at once, then once an interval how often it happened', () => {

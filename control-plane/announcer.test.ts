@@ -1,0 +1,130 @@
+import { beforeEach, describe, expect, it } from 'vitest';
+
+import { configObject } from '../test/support/config-object-builder.ts';
+import { Announcer } from './announcer.ts';
+import type { ConfigObject } from './model/config-object.ts';
+import type { Condition, ConfigStatus } from './model/config-status.ts';
+import type { RecordedEvent } from './replicas/event-recorder.ts';
+import type { WebhookEvent } from './webhooks/index.ts';
+
+const nowMs = Date.UTC(2026, 0, 31, 12);
+const repeatMs = 45_000;
+
+let recorded: RecordedEvent[];
+let notified: WebhookEvent[];
+let announcer: Announcer;
+
+/** As another replica has it. */
+function makeAnnouncer(): Announcer {
+  return new Announcer({
+    clock: { nowMs: () => nowMs, monotonicMs: () => 0 },
+    recordEvent: (event) => recorded.push(event),
+    notify: (event) => notified.push(event),
+    repeatMs,
+  });
+}
+
+beforeEach(() => {
+  recorded = [];
+  notified = [];
+  announcer = makeAnnouncer();
+});
+
+type Wish = [type: Condition['type'], status: 'True' | 'False', reason: string];
+
+/** Conditions that came about so long ago. */
+function statusOf(generation: number, ageMs: number, ...wishes: Wish[]): ConfigStatus {
+  const lastTransitionTime = new Date(nowMs - ageMs).toISOString().replace('.000', '');
+  const conditions = wishes.map(([type, status, reason]): Condition => {
+    return {
+      type,
+      status,
+      reason,
+      message: `so: ${reason}`,
+      lastTransitionTime,
+      observedGeneration: generation,
+    };
+  });
+  return { observedGeneration: generation, conditions };
+}
+
+const accepted: Wish = ['Accepted', 'True', 'Valid'];
+const rejected: Wish = ['Accepted', 'False', 'Invalid'];
+const programmed: Wish = ['Programmed', 'True', 'AllLimiters'];
+const refused: Wish = ['Programmed', 'False', 'Refused'];
+const pending: Wish = ['Programmed', 'False', 'Pending'];
+const ready: Wish = ['Ready', 'True', 'Ready'];
+
+const types = (): string[] => notified.map(({ type }) => type);
+const events = (): string[] => recorded.map(({ type, reason, note }) => `${type} ${reason}: ${note}`);
+
+describe('written', () => {
+  const object = configObject({ name: 'shop' });
+
+  it('tells of what is new, once for each who follows', () => {
+    announcer.written({ object, previous: undefined, next: statusOf(1, 0, accepted, programmed, ready) });
+    expect(types()).toEqual(['ratelimitconfig.accepted', 'ratelimitconfig.programmed']);
+    expect(events()).toEqual(['Normal Valid: so: Valid', 'Normal AllLimiters: so: AllLimiters']);
+  });
+
+  it('tells nothing of what was there before, nor of what passes by itself', () => {
+    const previous = statusOf(1, 0, accepted);
+    announcer.written({ object, previous, next: statusOf(1, 0, accepted, pending) });
+    expect([notified, recorded]).toEqual([[], []]);
+  });
+
+  it('warns of what is refused', () => {
+    announcer.written({ object, previous: undefined, next: statusOf(1, 0, rejected, refused) });
+    expect(types()).toEqual(['ratelimitconfig.rejected', 'ratelimitconfig.refused']);
+    expect(events()).toEqual(['Warning Invalid: so: Invalid', 'Warning Refused: so: Refused']);
+  });
+
+  it('tells of a newer generation also where the condition stays as it was', () => {
+    const [previous, next] = [statusOf(1, 0, accepted), statusOf(2, 0, accepted)];
+    announcer.written({ object, previous, next });
+    expect(types()).toEqual(['ratelimitconfig.accepted']);
+    expect(notified[0]?.data.generation).toBe(2);
+  });
+});
+
+describe('startedLeading', () => {
+  const withStatus = (status: ConfigStatus, traits: Partial<ConfigObject> = {}): ConfigObject =>
+    configObject({ name: 'shop', generation: status.observedGeneration, status, ...traits });
+
+  it('repeats what the leader before told, under the same ids', () => {
+    const next = statusOf(1, 5_000, accepted, programmed);
+    announcer.written({ object: configObject({ name: 'shop' }), previous: undefined, next });
+    const told = notified.map(({ id }) => id);
+    notified = [];
+    makeAnnouncer().startedLeading([withStatus(next)]);
+    expect(notified.map(({ id }) => id)).toEqual(told);
+    expect(told).toHaveLength(2);
+  });
+
+  it('writes no Kubernetes event again', () => {
+    announcer.startedLeading([withStatus(statusOf(1, 0, accepted))]);
+    expect(recorded).toEqual([]);
+  });
+
+  it.each([
+    ['of a moment ago', repeatMs - 1_000, ['ratelimitconfig.accepted']],
+    ['of long ago', repeatMs, []],
+  ])('looks at the time of the condition: %s', (_, ageMs, seen) => {
+    announcer.startedLeading([withStatus(statusOf(1, ageMs, accepted))]);
+    expect(types()).toEqual(seen);
+  });
+
+  it.each([
+    ['edited a moment ago', { editedMs: nowMs - 1_000 }, ['ratelimitconfig.accepted']],
+    ['edited long ago', { editedMs: nowMs - repeatMs }, []],
+    ['edited a moment ago, not yet decided', { editedMs: nowMs - 1_000, generation: 3 }, []],
+  ])('repeats what stayed as it was through an edit: %s', (_, traits, seen) => {
+    announcer.startedLeading([withStatus(statusOf(2, 3_600_000, accepted), traits)]);
+    expect(types()).toEqual(seen);
+  });
+
+  it('passes over objects without a status, and what is no news', () => {
+    announcer.startedLeading([configObject({ name: 'new' }), withStatus(statusOf(1, 0, pending))]);
+    expect(notified).toEqual([]);
+  });
+});

@@ -1,0 +1,37 @@
+import type { Timers } from '../process/timers.ts';
+
+/** Ours: a full queue drops an event for every new one. */
+const intervalMs = 60_000;
+
+/** Tells of losses at once, then once a minute how many there were since, until there are none. */
+export class DropTally {
+  readonly #timers: Timers;
+  readonly #tell: (count: number) => void;
+  #count = 0;
+  #callOff: (() => void) | undefined;
+
+  constructor(timers: Timers, tell: (count: number) => void) {
+    this.#timers = timers;
+    this.#tell = tell;
+  }
+
+  add(count: number): void {
+    this.#count += count;
+    if (this.#callOff === undefined) this.#round();
+  }
+
+  /** Tells what was not told yet. */
+  close(): void {
+    this.#callOff?.();
+    if (this.#count > 0) this.#tell(this.#count);
+    this.#count = 0;
+  }
+
+  #round(): void {
+    this.#callOff = undefined;
+    if (this.#count === 0) return;
+    this.#tell(this.#count);
+    this.#count = 0;
+    this.#callOff = this.#timers.after(intervalMs, () => this.#round());
+  }
+}

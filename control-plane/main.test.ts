@@ -1,0 +1,722 @@
+/** What every setting does to a whole control plane: the tests that notice a setting read, checked and then not handed on. */
+import { once } from 'node:events';
+import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { request as httpsRequest } from 'node:https';
+import { type AddressInfo, connect, createServer } from 'node:net';
+import { join } from 'node:path';
+import { connect as connectTls } from 'node:tls';
+import { credentials } from '@grpc/grpc-js';
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+
+import { systemTimers, type Timers } from '../process/timers.ts';
+import { type CertificatePair, createAuthority, overwritePair } from '../test/support/certificates.ts';
+import { describeWithServer } from '../test/support/describe-with-server.ts';
+import { eventually } from '../test/support/eventually.ts';
+import { opensslProgram } from '../test/support/find-server.ts';
+import { httpAsk } from '../test/support/http-ask.ts';
+import {
+  InProcessControlPlane,
+  type InProcessControlPlaneOptions,
+} from '../test/support/in-process-control-plane.ts';
+import { rateLimitConfigText } from '../test/support/rate-limit-config.ts';
+import { suiteFolder } from '../test/support/suite-folder.ts';
+import { verified, WebhookReceiver } from '../test/support/webhook-receiver.ts';
+import { ScriptedXdsClient, type ScriptedXdsClientOptions } from '../test/support/xds-client.ts';
+import { controlPlaneSettingGroups } from './settings.ts';
+
+const folder = suiteFolder();
+
+function writeFile(path: string, text: string): string {
+  const full = join(folder, path);
+  mkdirSync(join(full, '..'), { recursive: true });
+  writeFileSync(full, text);
+  return full;
+}
+
+function writeManifest(directory: string, domain: string, fleet = 'default', name = domain): void {
+  const text = rateLimitConfigText({ name, domain, fleet, requests: 5 });
+  writeFile(`${directory}/${name}.json`, text);
+}
+
+writeManifest('usual', 'shop');
+writeManifest('fleets', 'blue', 'blue');
+writeManifest('fleets', 'green', 'green');
+for (const name of ['one', 'two', 'three', 'four']) writeManifest('several', name);
+writeManifest('twice', 'same', 'default', 'first');
+writeFile(
+  'twice/second.json',
+  JSON.stringify({
+    ...JSON.parse(rateLimitConfigText({ name: 'second', domain: 'same', requests: 5 })),
+    spec: { domain: 'same', descriptors: [{ key: 'other', rateLimit: { unit: 'day', requestsPerUnit: 1 } }] },
+  }),
+);
+
+const usual = { SOURCE: 'DIRECTORY', MANIFESTS_DIRECTORY: join(folder, 'usual') };
+const several = { MANIFESTS_DIRECTORY: join(folder, 'several') };
+const fleets = { MANIFESTS_DIRECTORY: join(folder, 'fleets') };
+
+const secretOf = (fill: number): string => `whsec_${Buffer.alloc(32, fill).toString('base64')}`;
+const [firstSecret, secondSecret] = [secretOf(1), secretOf(2)];
+/** Written anew by each test that reads it. */
+const secretFile = join(folder, 'secret');
+const tokenFile = writeFile('token', 'T0KEN-IN-A-FILE\n');
+
+const running: InProcessControlPlane[] = [];
+const clients: ScriptedXdsClient[] = [];
+
+/** Nobody waits five seconds for a look at a file. */
+const hasty: Timers = {
+  after: (delayMs, callback) => systemTimers.after(delayMs, callback),
+  every: (intervalMs, callback) => systemTimers.every(Math.min(intervalMs, 20), callback),
+};
+
+async function start(
+  env: Record<string, string> = {},
+  options: Partial<InProcessControlPlaneOptions> = {},
+): Promise<InProcessControlPlane> {
+  const controlPlane = await InProcessControlPlane.start({
+    timers: hasty,
+    random: () => 0.5,
+    hostName: 'this-machine',
+    ...options,
+    env: { ...usual, ...env },
+  });
+  running.push(controlPlane);
+  return controlPlane;
+}
+
+function connectLimiter(port: number, options: Partial<ScriptedXdsClientOptions> = {}): ScriptedXdsClient {
+  const client = new ScriptedXdsClient({ port, reconnects: false, ...options });
+  clients.push(client);
+  return client;
+}
+
+let receiver: WebhookReceiver;
+beforeAll(async () => {
+  receiver = await new WebhookReceiver().start();
+});
+afterAll(() => receiver.stop());
+afterEach(async () => {
+  for (const client of clients.splice(0)) client.close();
+  // Ends what it left unanswered.
+  await receiver.answer(204).stop();
+  await Promise.all(running.splice(0).map((controlPlane) => controlPlane.stop()));
+  receiver.deliveries.length = 0;
+  await receiver.start();
+});
+
+interface Row {
+  setting: string;
+  /** By the value of the setting; `unset` is none. */
+  seen: Record<string, unknown>;
+  /** What it takes to see something. */
+  env?: Record<string, string>;
+  /** Comes before the start. */
+  prepare?(): void;
+  observe(controlPlane: InProcessControlPlane): unknown;
+}
+
+/** Set aside for documentation, so no machine has it. */
+const foreignAddress = '192.0.2.1';
+const other = createServer();
+other.listen(0, '127.0.0.1');
+await once(other, 'listening');
+afterAll(() => void other.close());
+const taken = String((other.address() as AddressInfo).port);
+
+/** The listeners that opened, in order, and why another one did not. */
+function listeners({ lines }: InProcessControlPlane): string[] {
+  return lines.flatMap(
+    (line) => /(?<=Listening for )[\w ]+(?= on)|cannot listen on .*?\)/.exec(line)?.[0] ?? [],
+  );
+}
+
+/** Domains by fleet, once something is decided. */
+async function domains(controlPlane: InProcessControlPlane): Promise<Record<string, string[]>> {
+  await eventually(async () => expect((await controlPlane.get('/readyz')).status).toBe(200));
+  const { fleets: pages } = await controlPlane.snapshot();
+  return Object.fromEntries(
+    pages.map(({ fleet, resources }: { fleet: string; resources: { domain: string }[] }) => [
+      fleet,
+      resources.map(({ domain }) => domain),
+    ]),
+  );
+}
+
+/** Why each object is accepted or not. */
+async function reasons(controlPlane: InProcessControlPlane): Promise<string[]> {
+  await domains(controlPlane);
+  const { fleets: pages } = await controlPlane.snapshot();
+  return pages.flatMap(({ objects }: { objects: { name: string; accepted: { reason: string } }[] }) =>
+    objects.map(({ name, accepted }) => `${name}: ${accepted.reason}`),
+  );
+}
+
+const foreign = `cannot listen on ${foreignAddress}:0: address not available (EADDRNOTAVAIL)`;
+const inUse = `cannot listen on 127.0.0.1:${taken}: address already in use (EADDRINUSE)`;
+const withToken = { API_TOKEN: 'T0KEN' };
+const allOpen = ['HTTP', 'xDS', 'the secret lookup'];
+
+const listenerRows: Row[] = [
+  ['HOST', foreignAddress, [foreign]] as const,
+  ['PORT', taken, [inUse]] as const,
+  ['XDS_HOST', foreignAddress, ['HTTP', foreign]] as const,
+  ['XDS_PORT', taken, ['HTTP', inUse]] as const,
+  ['API_HOST', foreignAddress, ['HTTP', 'xDS', foreign]] as const,
+  ['API_PORT', taken, ['HTTP', 'xDS', inUse]] as const,
+].map(([setting, value, seen]) => ({
+  setting,
+  env: withToken,
+  seen: { unset: allOpen, [value]: seen },
+  observe: listeners,
+}));
+
+const sourceRows: Row[] = [
+  {
+    setting: 'SOURCE',
+    seen: {
+      DIRECTORY: 'the directory',
+      KUBERNETES: 'MANIFESTS_DIRECTORY: is read with SOURCE=DIRECTORY only',
+    },
+    observe: async (controlPlane) => {
+      const refusal = /MANIFESTS_DIRECTORY: is read with SOURCE=DIRECTORY only/.exec(
+        controlPlane.lines.join(),
+      );
+      return refusal?.[0] ?? ((await domains(controlPlane))['default'] && 'the directory');
+    },
+  },
+  {
+    setting: 'MANIFESTS_DIRECTORY',
+    seen: {
+      [usual.MANIFESTS_DIRECTORY]: { default: ['shop'] },
+      [fleets.MANIFESTS_DIRECTORY]: { blue: ['blue'], green: ['green'] },
+    },
+    observe: domains,
+  },
+  {
+    setting: 'MERGE_DOMAIN_CONFIG',
+    env: { MANIFESTS_DIRECTORY: join(folder, 'twice') },
+    seen: {
+      unset: ['default/first: Valid', 'default/second: DomainConflict'],
+      true: ['default/first: Valid', 'default/second: Valid'],
+    },
+    observe: reasons,
+  },
+  {
+    setting: 'DOMAIN_OWNERS',
+    seen: { unset: ['default/shop: Valid'], 'sh*=shops': ['default/shop: DomainNotAllowed'] },
+    observe: reasons,
+  },
+];
+
+/** A connection that says hello in HTTP/2 and then nothing: what it still hears, and whether it is cut. */
+async function silentConnection(port: number, ms: number): Promise<{ pings: number; isCut: boolean }> {
+  const socket = connect(port, '127.0.0.1');
+  const chunks: Buffer[] = [];
+  socket.on('data', (chunk: Buffer) => chunks.push(chunk));
+  socket.write('PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n');
+  // RFC 9113, section 6.5: SETTINGS without any, then its acknowledgement.
+  socket.write(Buffer.from([0, 0, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 4, 1, 0, 0, 0, 0]));
+  let isCut = false;
+  const closed = once(socket, 'close').then(() => {
+    isCut = true;
+  });
+  let cancel = (): void => {};
+  await Promise.race([closed, new Promise<void>((resolve) => (cancel = systemTimers.after(ms, resolve)))]);
+  cancel();
+  const wasCut = isCut;
+  socket.destroy();
+  return { pings: frames(Buffer.concat(chunks)).filter((type) => type === 6).length, isCut: wasCut };
+}
+
+/** Types of the frames in what a peer sent. RFC 9113, section 4.1. */
+function frames(bytes: Buffer): number[] {
+  const types: number[] = [];
+  for (let at = 0; at + 9 <= bytes.length; at += 9 + bytes.readUIntBE(at, 3))
+    types.push(bytes[at + 3] as number);
+  return types;
+}
+
+const limiterRows: Row[] = [
+  {
+    setting: 'XDS_MAX_STREAMS',
+    seen: { unset: 0, 1: 1 },
+    observe: async (controlPlane) => {
+      const pair = [connectLimiter(controlPlane.ports.xds), connectLimiter(controlPlane.ports.xds)];
+      const settled = (): number => pair.filter(({ last, ends }) => (last ?? ends[0]) !== undefined).length;
+      await eventually(() => expect(settled()).toBe(2));
+      return pair.flatMap(({ ends }) => ends).filter((end) => end.startsWith('8 RESOURCE_EXHAUSTED')).length;
+    },
+  },
+  {
+    setting: 'XDS_KEEPALIVE_INTERVAL',
+    seen: { unset: 0, '1s': 1 },
+    observe: async ({ ports }) => (await silentConnection(ports.xds, 1_700)).pings,
+  },
+  {
+    setting: 'XDS_KEEPALIVE_TIMEOUT',
+    env: { XDS_KEEPALIVE_INTERVAL: '1s' },
+    seen: { unset: false, '100ms': true },
+    observe: async ({ ports }) => (await silentConnection(ports.xds, 2_000)).isCut,
+  },
+];
+
+const replicaRows: Row[] = [
+  {
+    setting: 'POD_NAME',
+    seen: { unset: true, 'weir-7': false },
+    observe: async (controlPlane) => (await controlPlane.snapshot()).replica.startsWith('this-machine-'),
+  },
+  {
+    setting: 'STATUS_WRITES_PER_SECOND',
+    env: several,
+    seen: { unset: 4, 1: 1 },
+    observe: async (controlPlane) => {
+      const written = () => controlPlane.metric('status_writes_total{outcome="written"}');
+      await eventually(async () => expect(await written()).toBeGreaterThan(0), { intervalMs: 5 });
+      await new Promise((resolve) => setTimeout(resolve, 300));
+      return written();
+    },
+  },
+];
+
+const processRows: Row[] = [
+  {
+    setting: 'LOG_LEVEL',
+    seen: { unset: true, warn: false },
+    observe: async (controlPlane) => {
+      await domains(controlPlane);
+      return controlPlane.lines.some((line) => line.includes('The first complete list'));
+    },
+  },
+  {
+    setting: 'LOG_FORMAT',
+    seen: { unset: false, json: true },
+    observe: ({ lines }) => lines[0]?.startsWith('{"level":'),
+  },
+  {
+    setting: 'SHUTDOWN_DRAIN_DELAY',
+    seen: { unset: [0, 'ended'], '200ms': [200, 503] },
+    observe: async (controlPlane) => {
+      const ended = controlPlane.stop().then(() => 'ended');
+      const delayMs = Number(/drainDelayMs=(\d+)/.exec(controlPlane.lines.at(-1) ?? '')?.[1]);
+      if (delayMs === 0) return [delayMs, await ended];
+      return [delayMs, (await controlPlane.get('/readyz')).status];
+    },
+  },
+];
+
+const posting = { WEBHOOK_URLS: 'RECEIVER', WEBHOOK_SECRET: firstSecret };
+
+/** The deliveries of one limit that was accepted. */
+async function delivered(controlPlane: InProcessControlPlane): Promise<typeof receiver.deliveries> {
+  await eventually(async () => expect(await controlPlane.metric('webhook_events_delivered_total')).toBe(1));
+  return receiver.deliveries;
+}
+
+/** Which of the two secrets signed. */
+function signers(delivery: (typeof receiver.deliveries)[number] | undefined): string[] {
+  return Object.entries({ first: firstSecret, second: secondSecret }).flatMap(([name, secret]) => {
+    try {
+      verified(secret, delivery!);
+      return [name];
+    } catch {
+      return [];
+    }
+  });
+}
+
+const webhookRows: Row[] = [
+  {
+    setting: 'WEBHOOK_URLS',
+    env: { WEBHOOK_SECRET: firstSecret },
+    seen: { unset: [], RECEIVER: ['ratelimitconfig.accepted'] },
+    observe: async (controlPlane) => {
+      const status = () => controlPlane.metric('status_writes_total{outcome="written"}');
+      await eventually(async () => expect(await status()).toBe(1));
+      await controlPlane.stop();
+      return receiver.deliveries.map(({ body }) => JSON.parse(body).type);
+    },
+  },
+  {
+    setting: 'WEBHOOK_SECRET',
+    env: posting,
+    seen: { [firstSecret]: ['first'], [secondSecret]: ['second'] },
+    observe: async (controlPlane) => signers((await delivered(controlPlane))[0]),
+  },
+  {
+    setting: 'WEBHOOK_SECRET_FILE',
+    env: { WEBHOOK_URLS: 'RECEIVER' },
+    seen: {
+      unset:
+        'WEBHOOK_SECRET_FILE: is needed with WEBHOOK_URLS, or WEBHOOK_SECRET is: events are never posted unsigned',
+      [secretFile]: ['first'],
+    },
+    observe: async (controlPlane) =>
+      /WEBHOOK_SECRET_FILE: [^"]*/.exec(controlPlane.lines.join())?.[0] ??
+      signers((await delivered(controlPlane))[0]),
+  },
+  {
+    setting: 'WEBHOOK_SECRET_OVERLAP',
+    env: {
+      WEBHOOK_URLS: 'RECEIVER',
+      WEBHOOK_SECRET_FILE: secretFile,
+      MANIFESTS_DIRECTORY: join(folder, 'rotating'),
+    },
+    prepare: () => {
+      rmSync(join(folder, 'rotating'), { recursive: true, force: true });
+      writeManifest('rotating', 'shop');
+    },
+    seen: { unset: ['first', 'second'], 0: ['second'] },
+    observe: async (controlPlane) => {
+      await delivered(controlPlane);
+      writeFileSync(secretFile, secondSecret);
+      await eventually(() => expect(controlPlane.lines.join()).toContain('A new secret is in use'));
+      writeManifest('rotating', 'late');
+      await eventually(() => expect(receiver.deliveries).toHaveLength(2));
+      return signers(receiver.deliveries[1]);
+    },
+  },
+  {
+    setting: 'WEBHOOK_QUEUE_SIZE',
+    env: { ...posting, MANIFESTS_DIRECTORY: join(folder, 'many') },
+    prepare: () => void receiver.answer('hang'),
+    seen: { unset: 0, 1: 3 },
+    observe: async (controlPlane) => {
+      const written = () => controlPlane.metric('status_writes_total{outcome="written"}');
+      await eventually(async () => expect(await written()).toBe(12));
+      return controlPlane.metric('webhook_events_dropped_total{reason="queue full"}');
+    },
+  },
+  {
+    setting: 'WEBHOOK_TIMEOUT',
+    env: posting,
+    prepare: () => void receiver.answer('hang'),
+    seen: { unset: false, '100ms': true },
+    observe: async (controlPlane) => {
+      await eventually(() => expect(receiver.deliveries).toHaveLength(1));
+      await new Promise((resolve) => setTimeout(resolve, 500));
+      return controlPlane.lines.join().includes('no answer within 100 ms');
+    },
+  },
+];
+for (let i = 0; i < 12; i++) writeManifest('many', `domain-${i}`);
+
+/** Status of the lookup by the tokens that are shown. */
+async function lookup({ ports }: InProcessControlPlane, ...tokens: string[]): Promise<unknown> {
+  if (ports.api === 0) return 'closed';
+  const asked = tokens.map((token) =>
+    httpAsk(ports.api, '/v1/webhooks/default/secret', { headers: { authorization: `Bearer ${token}` } }),
+  );
+  return (await Promise.all(asked)).map(({ status }) => status);
+}
+
+const lookupRows: Row[] = [
+  {
+    setting: 'API_TOKEN',
+    env: posting,
+    seen: { unset: 'closed', T0KEN: [200, 401], OTH3R: [401, 200] },
+    observe: (controlPlane) => lookup(controlPlane, 'T0KEN', 'OTH3R'),
+  },
+  {
+    setting: 'API_TOKEN_FILE',
+    env: posting,
+    seen: { unset: 'closed', [tokenFile]: [200, 401] },
+    observe: (controlPlane) => lookup(controlPlane, 'T0KEN-IN-A-FILE', 'T0KEN'),
+  },
+];
+
+const rows = [
+  ...listenerRows,
+  ...sourceRows,
+  ...limiterRows,
+  ...replicaRows,
+  ...webhookRows,
+  ...lookupRows,
+  ...processRows,
+];
+
+/** A test for each value of each row. */
+const cases = (of: Row[]) =>
+  of.flatMap((row) =>
+    Object.entries(row.seen).map(([value, seen]) => {
+      const shown = value
+        .replace(folder, '')
+        .replace(taken, 'the port of another')
+        .replace(/whsec_.*/, 'a secret');
+      return { name: `${row.setting} ${value === 'unset' ? value : `= ${shown}`}`, row, value, seen };
+    }),
+  );
+
+async function observed(row: Row, value: string): Promise<unknown> {
+  const env: Record<string, string> = { ...row.env, ...(value === 'unset' ? {} : { [row.setting]: value }) };
+  for (const [name, text] of Object.entries(env)) env[name] = text.replace('RECEIVER', receiver.url);
+  return row.observe(await start(env));
+}
+
+describe('what a setting does', () => {
+  it.each(cases(rows))('$name', async ({ row, value, seen }) => {
+    writeFileSync(secretFile, `${firstSecret}\n`);
+    row.prepare?.();
+    expect(await observed(row, value)).toEqual(seen);
+  });
+});
+
+const pem = (name: string): string => join(folder, `${name}.pem`);
+const keyOf = (name: string): string => join(folder, `${name}.key`);
+const serverCertificate = { XDS_TLS_CERT: pem('server'), XDS_TLS_KEY: keyOf('server') };
+const lookupCertificate = { API_TLS_CERT: pem('server'), API_TLS_KEY: keyOf('server') };
+
+/** The common name in the certificate that a listener shows, or why the control plane did not start. */
+const certificate = (listener: 'xds' | 'api'): Row['observe'] => {
+  return async (controlPlane) => {
+    const problem = /[A-Z]+_TLS_\w+: is needed with \w+|key values mismatch/;
+    const refusal = problem.exec(controlPlane.lines.join())?.[0];
+    return refusal ?? (await shownName(controlPlane.ports[listener]));
+  };
+};
+
+function shownName(port: number): Promise<string> {
+  return new Promise((resolve, reject) => {
+    const options = { port, host: '127.0.0.1', rejectUnauthorized: false, ALPNProtocols: ['h2', 'http/1.1'] };
+    const socket = connectTls(options, () => {
+      resolve(String(socket.getPeerCertificate().subject.CN));
+      socket.destroy();
+    });
+    socket.on('error', reject);
+  });
+}
+
+/** What becomes of a limiter that trusts the authority and shows this certificate, or none. */
+const limiterOf = (fleet: string, name?: string): Row['observe'] => {
+  return async ({ ports }) => {
+    const [key, cert] =
+      name === undefined ? [null, null] : [keyOf(name), pem(name)].map((f) => readFileSync(f));
+    const client = connectLimiter(ports.xds, {
+      metadata: { fleet },
+      credentials: credentials.createSsl(readFileSync(pem('authority')), key, cert),
+    });
+    await eventually(() => expect(client.last ?? client.ends[0]).toBeDefined());
+    return client.last?.domains ?? client.ends[0]?.replace(/(?<=UNAVAILABLE).*/s, '');
+  };
+};
+
+const tlsRows: Row[] = [
+  {
+    setting: 'XDS_TLS_CERT',
+    env: { XDS_TLS_KEY: keyOf('server') },
+    seen: { unset: 'XDS_TLS_CERT: is needed with XDS_TLS_KEY', [pem('server')]: 'server' },
+    observe: certificate('xds'),
+  },
+  {
+    setting: 'XDS_TLS_KEY',
+    env: { XDS_TLS_CERT: pem('server') },
+    seen: {
+      unset: 'XDS_TLS_KEY: is needed with XDS_TLS_CERT',
+      [keyOf('server')]: 'server',
+      [keyOf('limiter')]: 'key values mismatch',
+    },
+    observe: certificate('xds'),
+  },
+  {
+    setting: 'XDS_TLS_CLIENT_CACERT',
+    env: serverCertificate,
+    seen: { unset: ['shop'], [pem('authority')]: '14 UNAVAILABLE' },
+    observe: limiterOf('default'),
+  },
+  {
+    setting: 'XDS_CLIENT_FLEETS',
+    env: { ...serverCertificate, XDS_TLS_CLIENT_CACERT: pem('authority'), ...fleets },
+    seen: {
+      unset: ['blue'],
+      'limiter=green': '7 PERMISSION_DENIED: the certificate of "limiter" is not bound to the fleet "blue"',
+      'stranger=blue': '7 PERMISSION_DENIED: the certificate of "limiter" is bound to no fleet',
+    },
+    observe: limiterOf('blue', 'limiter'),
+  },
+  {
+    setting: 'API_TLS_CERT',
+    env: { ...withToken, API_TLS_KEY: keyOf('server') },
+    seen: { unset: 'API_TLS_CERT: is needed with API_TLS_KEY', [pem('server')]: 'server' },
+    observe: certificate('api'),
+  },
+  {
+    setting: 'API_TLS_KEY',
+    env: { ...withToken, API_TLS_CERT: pem('server') },
+    seen: {
+      unset: 'API_TLS_KEY: is needed with API_TLS_CERT',
+      [keyOf('server')]: 'server',
+      [keyOf('limiter')]: 'key values mismatch',
+    },
+    observe: certificate('api'),
+  },
+];
+
+describeWithServer('what a setting does with certificates', opensslProgram, (openssl) => {
+  let next: CertificatePair;
+  beforeAll(() => {
+    const authority = createAuthority(openssl, folder, 'authority');
+    authority.issue({ name: 'server', alternativeNames: 'DNS:localhost,IP:127.0.0.1' });
+    authority.issue({ name: 'limiter' });
+    next = authority.issue({ name: 'next', alternativeNames: 'DNS:localhost,IP:127.0.0.1' });
+  });
+
+  it.each(cases(tlsRows))('$name', async ({ row, value, seen }) => {
+    expect(await observed(row, value)).toEqual(seen);
+  });
+
+  it('reads certificates again while it runs', async () => {
+    const mutable = { certFile: join(folder, 'mutable.pem'), keyFile: join(folder, 'mutable.key') };
+    overwritePair({ certFile: pem('server'), keyFile: keyOf('server') }, mutable);
+    const { certFile, keyFile } = mutable;
+    const files = {
+      XDS_TLS_CERT: certFile,
+      XDS_TLS_KEY: keyFile,
+      API_TLS_CERT: certFile,
+      API_TLS_KEY: keyFile,
+    };
+    const { ports, lines } = await start({ ...withToken, ...files });
+    const shown = () => Promise.all([ports.xds, ports.api].map(shownName));
+    expect(await shown()).toEqual(['server', 'server']);
+    overwritePair(next, mutable);
+    await eventually(async () => expect(await shown()).toEqual(['next', 'next']));
+    writeFileSync(keyFile, readFileSync(keyOf('limiter')));
+    const refused = `level=error msg="A new certificate cannot be used: the one before stays"`;
+    await eventually(() => expect(lines.filter((line) => line.startsWith(refused))).toHaveLength(2));
+    expect(await shown()).toEqual(['next', 'next']);
+  });
+
+  it('answers the secret lookup over TLS', async () => {
+    const { ports } = await start({
+      ...lookupCertificate,
+      ...withToken,
+      WEBHOOK_URLS: receiver.url,
+      WEBHOOK_SECRET: firstSecret,
+    });
+    const request = httpsRequest({
+      port: ports.api,
+      path: '/v1/webhooks/default/secret',
+      host: '127.0.0.1',
+      ca: readFileSync(pem('authority')),
+      headers: { authorization: 'Bearer T0KEN' },
+      agent: false,
+    });
+    const answered = once(request, 'response');
+    request.end();
+    const [response] = await answered;
+    const body = Buffer.concat(await response.toArray()).toString();
+    expect([response.statusCode, body]).toEqual([200, JSON.stringify({ key: firstSecret })]);
+  });
+});
+
+describe('a control plane', () => {
+  const token = 'T0KEN-THAT-NOBODY-SEES';
+
+  it('shows no secret in logs, metrics or snapshot, whatever goes wrong', async () => {
+    writeFileSync(secretFile, `${firstSecret}\n`);
+    const file = writeFile('api-token', token);
+    const hidden = receiver
+      .answer(500)
+      .url.replace('//', '//user:PASSW0RD@')
+      .concat('/t0ken-in-path?q=QUERY-T0KEN');
+    const controlPlane = await start({
+      WEBHOOK_URLS: hidden,
+      WEBHOOK_SECRET_FILE: secretFile,
+      API_TOKEN_FILE: file,
+      LOG_LEVEL: 'debug',
+    });
+    await eventually(() => expect(controlPlane.lines.join()).toContain('Could not deliver a webhook'));
+    await lookup(controlPlane, token, 'WR0NG-T0KEN');
+    writeFileSync(secretFile, 'whsec_BROKEN-SECRET');
+    writeFileSync(file, 'BROKEN TOKEN');
+    const refused = () => controlPlane.lines.filter((line) => line.includes('A new secret cannot be used'));
+    await eventually(() => expect(refused()).toHaveLength(2));
+    const paths = ['/', '/metrics', '/snapshot', '/snapshot?format=json', '/readyz'];
+    const bodies = (await Promise.all(paths.map((path) => controlPlane.get(path)))).map(({ body }) => body);
+    await controlPlane.stop();
+    const shown = [...controlPlane.lines, ...bodies].join('\n');
+    for (const secret of [
+      firstSecret.slice(6),
+      token,
+      'WR0NG',
+      'BROKEN',
+      'PASSW0RD',
+      't0ken-in-path',
+      'QUERY-T0KEN',
+    ]) {
+      expect(shown).not.toContain(secret);
+    }
+  });
+
+  it.each([
+    ['WEBHOOK_SECRET', { WEBHOOK_URLS: 'https://h/', WEBHOOK_SECRET: 'whsec_HIDDEN' }],
+    ['WEBHOOK_URLS', { WEBHOOK_URLS: 'https://user:HIDDEN%@h/HIDDEN', WEBHOOK_SECRET: firstSecret }],
+    ['API_TOKEN', { API_TOKEN: 'HIDDEN HIDDEN' }],
+  ])('does not start with a bad %s and does not show it', async (setting, env) => {
+    const controlPlane = await start(env);
+    expect(await controlPlane.ended).toBe(1);
+    expect(controlPlane.lines.join('\n')).toContain(`${setting}: `);
+    expect(controlPlane.lines.join('\n')).not.toContain('HIDDEN');
+  });
+
+  it('leads, where there is no other', async () => {
+    const controlPlane = await start({ POD_NAME: 'alone' });
+    expect(await controlPlane.metric('leader')).toBe(1);
+    expect((await controlPlane.snapshot()).leader).toBe('alone');
+  });
+
+  it('has no secret to look up while webhooks are off', async () => {
+    const controlPlane = await start({ ...withToken, WEBHOOK_SECRET: firstSecret });
+    expect(await lookup(controlPlane, 'T0KEN', 'OTH3R')).toEqual([404, 401]);
+  });
+
+  it('leaves nothing open when it cannot start', async () => {
+    const controlPlane = await start({ ...withToken, API_PORT: taken });
+    expect(await controlPlane.ended).toBe(1);
+    const ports = controlPlane.lines.flatMap(
+      (line) => /Listening for .* on '.*:(\d+)'/.exec(line)?.[1] ?? [],
+    );
+    expect(ports).toHaveLength(2);
+    for (const port of ports)
+      await expect(httpAsk(Number(port), '/')).rejects.toMatchObject({ code: 'ECONNREFUSED' });
+  });
+});
+
+const withCluster = 'test/control-plane/settings.test.ts';
+
+/** Settings that only a cluster shows, and the tests that name them. */
+const elsewhere: Record<string, string> = {
+  WATCH_NAMESPACES: withCluster,
+  LABEL_SELECTOR: withCluster,
+  KUBECONFIG: withCluster,
+  POD_NAMESPACE: withCluster,
+  LEASE_NAME: withCluster,
+  LEASE_DURATION: withCluster,
+  LEASE_RENEW_DEADLINE: withCluster,
+  LEASE_RETRY_PERIOD: withCluster,
+  REPLICA_LEASE_DURATION: withCluster,
+};
+
+describe('these tests', () => {
+  const tabled = [...rows, ...tlsRows];
+
+  it('are there for every setting', () => {
+    const tested = new Set([...tabled.map(({ setting }) => setting), ...Object.keys(elsewhere)]);
+    const all = controlPlaneSettingGroups.flatMap(({ settings }) =>
+      Object.values(settings).map(({ name }) => name),
+    );
+    expect([...tested].sort()).toEqual(all.sort());
+  });
+
+  it('see each setting make a difference', () => {
+    for (const { setting, seen } of tabled) {
+      const different = new Set(Object.values(seen).map((one) => JSON.stringify(one)));
+      expect([setting, different.size]).toEqual([setting, Object.keys(seen).length]);
+      expect(different.size).toBeGreaterThan(1);
+    }
+  });
+
+  it.each(Object.entries(elsewhere))('leave %s to %s', (setting, file) => {
+    expect(readFileSync(join(import.meta.dirname, '..', file), 'utf8')).toContain(`setting: '${setting}'`);
+  });
+});

@@ -1,0 +1,53 @@
+import { describe, expect, it } from 'vitest';
+import type { LimiterReport } from '../model/limiter-report.ts';
+import { UnansweredDepartures } from './unanswered-departures.ts';
+
+function limiter(traits: Partial<LimiterReport> = {}): LimiterReport {
+  return {
+    id: 'r/1',
+    instance: undefined,
+    name: 'default (10.0.0.1:4000)',
+    fleet: 'default',
+    isWeir: false,
+    connectedMs: 0,
+    acceptedVersion: undefined,
+    refusal: undefined,
+    ...traits,
+  };
+}
+
+describe('UnansweredDepartures', () => {
+  it('lets a limiter go that leaves once', () => {
+    const departures = new UnansweredDepartures();
+    expect(departures.left(limiter(), 0)).toBe(0);
+    expect(departures.lingering([], 1)).toEqual([]);
+  });
+
+  it('goes on with one that leaves again, from another port, until it is there or time is up', () => {
+    const departures = new UnansweredDepartures();
+    departures.left(limiter(), 0);
+    const again = limiter({ id: 'r/2', name: 'default (10.0.0.1:4001)' });
+    expect(departures.left(again, 10_000)).toBe(15_000);
+    expect(departures.lingering([], 24_999)).toEqual([again]);
+    expect(departures.lingering([limiter({ name: 'default (10.0.0.1:4002)' })], 20_000)).toEqual([]);
+    expect(departures.lingering([], 25_000)).toEqual([]);
+  });
+
+  it.each([
+    ['another host', { name: 'default (10.0.0.2:4000)' }],
+    ['another fleet', { fleet: 'edge' }],
+    ['another process', { instance: 'i' }],
+  ])('tells %s apart', (_, traits) => {
+    const departures = new UnansweredDepartures();
+    departures.left(limiter(), 0);
+    expect(departures.left(limiter(traits), 1)).toBe(0);
+  });
+
+  it('begins anew after an answer, and after a minute', () => {
+    const departures = new UnansweredDepartures();
+    departures.left(limiter(), 0);
+    departures.answered(limiter());
+    expect(departures.left(limiter(), 1)).toBe(0);
+    expect(departures.left(limiter(), 60_001)).toBe(0);
+  });
+});

@@ -1,0 +1,53 @@
+/**
+ * Limiters that leave, come back, and leave again without an answer to what they are sent: it is mostly longer than they
+ * take. Between two streams such a limiter is not gone, and its rules are not in force: it goes on as a limiter that has
+ * not answered, or every status of its fleet would change with each of its attempts. Pure.
+ */
+import type { LimiterReport } from '../model/limiter-report.ts';
+
+/** Ours: clients wait 10 s between two streams. */
+const lingerMs = 15_000;
+/** Ours: so soon after the first departure a second one makes it a habit. One alone may be the end of a process. */
+const habitMs = 60_000;
+
+interface Departure {
+  report: LimiterReport;
+  atMs: number;
+  /** 0 when it does not go on. */
+  untilMs: number;
+}
+
+export class UnansweredDepartures {
+  readonly #departures = new Map<string, Departure>();
+
+  /** Returns how long the limiter goes on, 0 when it does not. */
+  left(report: LimiterReport, nowMs: number): number {
+    const key = identity(report);
+    const before = this.#departures.get(key);
+    const isHabit = before !== undefined && nowMs - before.atMs < habitMs;
+    for (const [other, { atMs }] of this.#departures) {
+      if (nowMs - atMs >= habitMs) this.#departures.delete(other);
+    }
+    this.#departures.set(key, { report, atMs: nowMs, untilMs: isHabit ? nowMs + lingerMs : 0 });
+    return isHabit ? lingerMs : 0;
+  }
+
+  /** It accepted or refused something. */
+  answered(report: LimiterReport): void {
+    if (this.#departures.size > 0) this.#departures.delete(identity(report));
+  }
+
+  /** Those that go on and are not there. */
+  lingering(present: readonly LimiterReport[], nowMs: number): LimiterReport[] {
+    if (this.#departures.size === 0) return [];
+    const there = new Set(present.map(identity));
+    return [...this.#departures].flatMap(([key, { report, untilMs }]) =>
+      untilMs > nowMs && !there.has(key) ? report : [],
+    );
+  }
+}
+
+/** The same over the streams of one limiter, as far as that can be known: a name may hold an address and its port. */
+function identity({ fleet, instance, name }: LimiterReport): string {
+  return JSON.stringify([fleet, instance ?? name.replace(/:\d+(\)?)$/, '$1')]);
+}

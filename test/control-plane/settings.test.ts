@@ -1,0 +1,174 @@
+/** What the settings that only a cluster shows do to a whole control plane; control-plane/main.test.ts has the others. */
+import { setTimeout as sleep } from 'node:timers/promises';
+import { afterEach, beforeAll, expect, it } from 'vitest';
+
+import type { ApiServer } from '../support/api-server.ts';
+import { installPrerequisites } from '../support/cluster.ts';
+import { describeWithApiServer } from '../support/describe-with-api-server.ts';
+import { eventually } from '../support/eventually.ts';
+import { InProcessControlPlane } from '../support/in-process-control-plane.ts';
+import { rateLimitConfig } from '../support/rate-limit-config.ts';
+
+interface Row {
+  setting: string;
+  /** By the value of the setting; `unset` is none. */
+  seen: Record<string, unknown>;
+  /** What it takes to see something. */
+  env?: Record<string, string>;
+  observe(controlPlane: InProcessControlPlane, api: ApiServer): unknown;
+}
+
+const namespace = 'weir-system';
+const common = { POD_NAME: 'replica', POD_NAMESPACE: namespace };
+
+/** Names of the objects that are served, once something is decided. */
+async function served(controlPlane: InProcessControlPlane): Promise<string[]> {
+  await eventually(async () => expect((await controlPlane.get('/readyz')).status).toBe(200));
+  const { fleets } = await controlPlane.snapshot();
+  return fleets
+    .flatMap(({ objects }: { objects: { name: string }[] }) => objects.map(({ name }) => name))
+    .sort();
+}
+
+interface Lease {
+  metadata: { name: string };
+  spec: { leaseDurationSeconds: number; renewTime: string };
+}
+
+function leases(api: ApiServer, inNamespace = namespace): Lease[] {
+  return JSON.parse(api.mustKubectl(['get', 'leases', '-n', inNamespace, '-o', 'json'])).items;
+}
+
+/** Once the replica leads. */
+async function leaseNamed(name: string, controlPlane: InProcessControlPlane, api: ApiServer): Promise<Lease> {
+  await eventually(() => expect(controlPlane.lines.join()).toContain('msg="Leading"'));
+  return leases(api).find(({ metadata }) => metadata.name === name) as Lease;
+}
+
+const inUse = 'weir-control-plane';
+
+const rows: Row[] = [
+  {
+    setting: 'KUBECONFIG',
+    seen: {
+      unset: 'no way to the Kubernetes API',
+      '/nowhere/config': 'KUBECONFIG=/nowhere/config: no such file',
+      GOOD: ['default/one', 'other/two'],
+    },
+    observe: (controlPlane) =>
+      /no way to the Kubernetes API|KUBECONFIG=[^"]*/.exec(controlPlane.lines.join())?.[0] ??
+      served(controlPlane),
+  },
+  {
+    setting: 'WATCH_NAMESPACES',
+    seen: {
+      unset: ['default/one', 'other/two'],
+      other: ['other/two'],
+      'default,other': ['default/one', 'other/two'],
+    },
+    observe: served,
+  },
+  {
+    setting: 'LABEL_SELECTOR',
+    seen: { unset: ['default/one', 'other/two'], 'team=blue': ['other/two'] },
+    observe: served,
+  },
+  {
+    setting: 'POD_NAMESPACE',
+    seen: { [namespace]: [inUse, 'weir-replica-replica'], elsewhere: [] },
+    observe: async (controlPlane, api) => {
+      await eventually(() => expect(controlPlane.lines.join()).toMatch(/msg="Leading"|A Lease could not be/));
+      await eventually(() => expect([0, 2]).toContain(leases(api).length));
+      return leases(api)
+        .map(({ metadata }) => metadata.name)
+        .sort();
+    },
+  },
+  {
+    setting: 'LEASE_NAME',
+    seen: { unset: [inUse], 'another-lease': ['another-lease'] },
+    observe: async (controlPlane, api) => {
+      await leaseNamed('', controlPlane, api);
+      return leases(api)
+        .map(({ metadata }) => metadata.name)
+        .filter((name) => !name.startsWith('weir-replica-'));
+    },
+  },
+  {
+    setting: 'LEASE_DURATION',
+    seen: { unset: 15, '40s': 40 },
+    observe: async (controlPlane, api) =>
+      (await leaseNamed(inUse, controlPlane, api)).spec.leaseDurationSeconds,
+  },
+  {
+    setting: 'REPLICA_LEASE_DURATION',
+    seen: { unset: 5, '9s': 9 },
+    observe: async (controlPlane, api) =>
+      (await leaseNamed('weir-replica-replica', controlPlane, api)).spec.leaseDurationSeconds,
+  },
+  {
+    setting: 'LEASE_RETRY_PERIOD',
+    seen: { unset: 'once', '200ms': 'often' },
+    observe: async (controlPlane, api) => {
+      const first = await leaseNamed(inUse, controlPlane, api);
+      await sleep(1_000);
+      const second = await leaseNamed(inUse, controlPlane, api);
+      return first.spec.renewTime === second.spec.renewTime ? 'once' : 'often';
+    },
+  },
+  {
+    setting: 'LEASE_RENEW_DEADLINE',
+    env: { LEASE_RETRY_PERIOD: '200ms' },
+    seen: { unset: 'leads on', '1s': 'leads no longer' },
+    observe: async (controlPlane, api) => {
+      await leaseNamed(inUse, controlPlane, api);
+      await api.stopServer();
+      await sleep(2_500);
+      const leads = !controlPlane.lines.join().includes('No longer leading');
+      await api.startServer();
+      return leads ? 'leads on' : 'leads no longer';
+    },
+  },
+];
+
+describeWithApiServer('what a setting does in a cluster', (api) => {
+  let running: InProcessControlPlane | undefined;
+
+  beforeAll(() => {
+    installPrerequisites(api());
+    api().mustKubectl(['create', 'namespace', 'other']);
+    const two = rateLimitConfig({ name: 'two', namespace: 'other', domain: 'two', requests: 2 });
+    const labelled = { ...two, metadata: { name: 'two', namespace: 'other', labels: { team: 'blue' } } };
+    for (const object of [rateLimitConfig({ name: 'one', domain: 'one', requests: 1 }), labelled]) {
+      api().mustKubectl(['apply', '-f', '-'], { input: JSON.stringify(object) });
+    }
+  });
+  afterEach(async () => {
+    await running?.stop();
+    api().mustKubectl(['delete', 'leases', '--all', '-n', namespace]);
+  });
+
+  it.each(
+    rows.flatMap((row) =>
+      Object.entries(row.seen).map(([value, seen]) => ({
+        name: `${row.setting} ${value}`,
+        row,
+        value,
+        seen,
+      })),
+    ),
+  )('$name', async ({ row, value, seen }) => {
+    const kubeconfig = api().kubeconfig('control-plane');
+    const usual: Record<string, string> = row.setting === 'KUBECONFIG' ? {} : { KUBECONFIG: kubeconfig };
+    const set = value === 'unset' ? {} : { [row.setting]: value.replace('GOOD', kubeconfig) };
+    running = await InProcessControlPlane.start({ env: { ...common, ...usual, ...row.env, ...set } });
+    expect(await row.observe(running, api())).toEqual(seen);
+  });
+
+  it('sees each setting make a difference', () => {
+    for (const { setting, seen } of rows) {
+      const different = new Set(Object.values(seen).map((one) => JSON.stringify(one)));
+      expect([setting, different.size > 1]).toEqual([setting, true]);
+    }
+  });
+});

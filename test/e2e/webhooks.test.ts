@@ -1,0 +1,147 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { afterAll, beforeAll, expect, it } from 'vitest';
+
+import { ChildProgram } from '../support/child-program.ts';
+import { installPrerequisites, startReplica } from '../support/cluster.ts';
+import type { ControlPlaneProcess } from '../support/control-plane-process.ts';
+import { describeWithApiServer } from '../support/describe-with-api-server.ts';
+import { eventually } from '../support/eventually.ts';
+import { httpAsk } from '../support/http-ask.ts';
+import { type ManifestOptions, rateLimitConfigText } from '../support/rate-limit-config.ts';
+import { type ReceivedDelivery, verified, WebhookReceiver } from '../support/webhook-receiver.ts';
+import { ScriptedXdsClient } from '../support/xds-client.ts';
+
+const root = fileURLToPath(new URL('../..', import.meta.url));
+const secret = `whsec_${Buffer.alloc(32, 7).toString('base64')}`;
+const token = 'T0KEN-OF-THE-PIPELINE';
+const leases = { LEASE_DURATION: '3s', LEASE_RENEW_DEADLINE: '2s', LEASE_RETRY_PERIOD: '300ms' };
+
+describeWithApiServer('webhooks of two replicas', (api) => {
+  const folder = mkdtempSync(join(tmpdir(), 'weir-webhooks-'));
+  const receiver = new WebhookReceiver();
+  const replicas: ControlPlaneProcess[] = [];
+  let limiter: ScriptedXdsClient;
+
+  const start = async (name: string): Promise<void> => {
+    const env = { WEBHOOK_URLS: receiver.url, WEBHOOK_SECRET: secret, API_TOKEN: token, ...leases };
+    replicas.push(await startReplica(api(), name, env));
+  };
+
+  beforeAll(async () => {
+    installPrerequisites(api());
+    await receiver.start();
+    await start('control-plane-0');
+    await replicas[0]?.program.printed(/Leading/);
+    await start('control-plane-1');
+    limiter = new ScriptedXdsClient({ port: (replicas[1] as ControlPlaneProcess).ports.xds });
+  });
+  afterAll(async () => {
+    limiter?.close();
+    await Promise.all(replicas.map(({ stop }) => stop()));
+    await receiver.stop();
+    rmSync(folder, { recursive: true });
+  });
+
+  const apply = (options: ManifestOptions): string =>
+    api().mustKubectl(['apply', '-f', '-'], { input: rateLimitConfigText(options) });
+
+  interface Told {
+    type: string;
+    data: { name: string; generation: number; condition: { message: string } };
+  }
+
+  /** What a receiver with the secret reads. */
+  const read = (delivery: ReceivedDelivery): Told => verified(secret, delivery) as Told;
+  const told = (name: string): string[] =>
+    receiver.deliveries
+      .map(read)
+      .filter(({ data }) => data.name === name)
+      .map(({ type, data }) => `${type.replace('ratelimitconfig.', '')} ${data.generation}`);
+
+  it('tell of what becomes accepted and programmed, refused, rejected', async () => {
+    apply({ name: 'shop', domain: 'shop', requests: 1 });
+    await eventually(() => expect(told('shop').toSorted()).toEqual(['accepted 1', 'programmed 1']));
+    limiter.refuseWith('no room for that');
+    apply({ name: 'shop', domain: 'shop', requests: 2 });
+    await eventually(() => expect(told('shop')).toContain('refused 2'));
+    const refusal = receiver.deliveries.map(read).find(({ type }) => type === 'ratelimitconfig.refused');
+    expect(refusal?.data.condition.message).toContain('no room for that');
+    limiter.acceptAgain();
+    apply({ name: 'shop', domain: 'shop', requests: 3 });
+    await eventually(() => expect(told('shop')).toContain('programmed 3'));
+    const twice = { key: 'key', rateLimit: { unit: 'day', requestsPerUnit: 1 } };
+    apply({ name: 'shop', domain: 'shop', requests: 4, more: [twice] });
+    await eventually(() => expect(told('shop')).toContain('rejected 4'));
+    expect(new Set(receiver.ids).size).toBe(receiver.ids.length);
+  });
+
+  it('are posted by the leader alone', () => {
+    const text = api().mustKubectl(['get', 'lease', 'weir-control-plane', '-n', 'weir-system', '-o', 'yaml']);
+    expect(text).toContain('holderIdentity: control-plane-0');
+    const accepted = told('shop').filter((one) => one.startsWith('accepted'));
+    expect(accepted.toSorted()).toEqual(['accepted 1', 'accepted 2', 'accepted 3']);
+  });
+
+  it('are verified by a pipeline that asks any replica for the secret', async () => {
+    const { headers, body } = receiver.deliveries.at(-1) as ReceivedDelivery;
+    writeFileSync(join(folder, 'headers.json'), JSON.stringify(headers));
+    writeFileSync(join(folder, 'body'), body);
+    for (const { program } of replicas) {
+      const [, port] = await program.printed(/Listening for the secret lookup on '[^']*:(\d+)'/);
+      const path = '/v1/webhooks/default/secret';
+      const answer = await httpAsk(Number(port), path, { headers: { authorization: `Bearer ${token}` } });
+      expect([answer.status, JSON.parse(answer.body)]).toEqual([200, { key: secret }]);
+      expect(answer.headers['cache-control']).toBe('no-store');
+      expect((await httpAsk(Number(port), path)).status).toBe(401);
+      const from = ['--secret-from', `http://127.0.0.1:${port}`];
+      const files = ['--headers', join(folder, 'headers.json'), '--body', join(folder, 'body')];
+      const verify = new ChildProgram({
+        command: process.execPath,
+        args: ['bin/weir.js', 'webhook', 'verify', ...from, ...files],
+        cwd: root,
+        env: { PATH: process.env['PATH'], API_TOKEN: token },
+      });
+      expect([(await verify.ended).code, verify.output]).toEqual([0, expect.stringMatching(/^valid: msg_/)]);
+    }
+  });
+
+  it('come from the next leader, under the same ids, when the one before died with them', async () => {
+    const before = receiver.deliveries.length;
+    receiver.answer(503);
+    apply({ name: 'shop', domain: 'shop', requests: 5 });
+    apply({ name: 'mail', domain: 'mail', requests: 1 });
+    const undelivered = (): Set<string> => new Set(receiver.ids.slice(before));
+    const asked = (): number => Number(/webhook_events_queued (\d+)/.exec(page)?.[1]);
+    let page = '';
+    await eventually(async () => {
+      page = (await httpAsk((replicas[0] as ControlPlaneProcess).ports.http, '/metrics')).body;
+      // Accepted and programmed, of each.
+      expect(asked()).toBe(4);
+    });
+    const died = undelivered();
+    expect(died.size).toBeGreaterThan(0);
+    process.kill((replicas[0] as ControlPlaneProcess).pid, 'SIGKILL');
+    await (replicas[0] as ControlPlaneProcess).program.ended;
+    receiver.answer(204);
+    const after = receiver.deliveries.length;
+    const expected = ['accepted 1', 'accepted 5', 'programmed 1', 'programmed 5'];
+    const arrived = (): string[] =>
+      receiver.deliveries
+        .slice(after)
+        .map(read)
+        .filter(({ data: { name, generation } }) => name === 'mail' || generation === 5)
+        .map(({ type, data }) => `${type.replace('ratelimitconfig.', '')} ${data.generation}`);
+    await eventually(() => expect([...new Set(arrived())].sort()).toEqual(expected), { timeoutMs: 15_000 });
+    for (const id of died) expect(receiver.ids.slice(after)).toContain(id);
+  });
+
+  it('never show a secret in a log', () => {
+    for (const { program } of replicas) {
+      expect(program.output).not.toContain(secret.slice(6));
+      expect(program.output).not.toContain(token);
+    }
+  });
+});
