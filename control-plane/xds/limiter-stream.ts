@@ -77,7 +77,7 @@ export class LimiterStream implements Sender {
     call.on('data', (bytes: Buffer) => this.#read(bytes));
     // A caller that asks once and listens no further has its answer by now.
     call.on('end', () => this.#finish());
-    call.on('cancelled', () => this.#close());
+    call.on('cancelled', () => this.#givenUp());
     call.on('close', () => this.#close());
   }
 
@@ -124,17 +124,21 @@ export class LimiterStream implements Sender {
     this.#call.end();
   }
 
+  /** Comes right after the end of the stream. Not when we end it, nor after a caller that listens no further. */
+  #givenUp(): void {
+    this.#close();
+    if (this.#report === undefined || this.#isRefused || this.#state.phase !== 'in flight') return;
+    this.#context.leftUnanswered(this.#report);
+  }
+
   #close(): void {
     if (this.#isClosed) return;
-    // Not so when we end it, nor when the caller asked once and listened no further.
-    const wasGivenUp = this.#call.cancelled && !this.#isRefused;
     this.#isClosed = true;
     this.#isEnding = true;
     const { listener } = this.#context;
     this.#stopWaiting();
     this.#context.closed(this);
     if (this.#report === undefined) return;
-    if (wasGivenUp && this.#state.phase === 'in flight') this.#context.leftUnanswered(this.#report);
     listener.disconnected(this.#report);
     listener.changed();
   }

@@ -194,6 +194,7 @@ class GrpcXdsServer implements XdsServer {
       listener.changed();
     });
     this.#callOffs.add(callOff);
+    listener.changed();
   }
 
   #createGrpc(): Server {
