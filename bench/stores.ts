@@ -4,10 +4,12 @@
  * over a unix socket, its own CPU beside ours.
  */
 import { parseArgs } from 'node:util';
+import { BreakerStore } from '../limiter/stores/breaker/breaker-store.ts';
 import type { CounterOp, CounterStore } from '../limiter/stores/counter-store.ts';
 import { parseRedisAddress } from '../limiter/stores/redis/redis-address.ts';
 import { RedisStore } from '../limiter/stores/redis/redis-store.ts';
 import { systemClock } from '../process/clock.ts';
+import { systemTimers } from '../process/timers.ts';
 import { findServer, redisProgram } from '../test/support/find-server.ts';
 import { openMemoryStore } from '../test/support/open-memory-store.ts';
 import { startRedis } from '../test/support/redis-server.ts';
@@ -63,6 +65,7 @@ function newOp(key: string): CounterOp {
     ttlSeconds: 60,
     limit: 1e6,
     lookOnly: false,
+    perSecond: false,
     applied: 0,
     after: 0,
     error: undefined,
@@ -110,10 +113,24 @@ if ('missing' in found) {
     monotonicMs: systemClock.monotonicMs,
     sleep: () => Promise.reject(new Error('no Redis')),
   });
+  const breaker = new BreakerStore({
+    store,
+    timers: systemTimers,
+    random,
+    silenceMs: 700,
+    probeIntervalMs: 250,
+    maxWaiting: 65_536,
+    maxWaitingBytes: 64 * 1024 * 1024,
+  });
   for (const underWay of [1, 16, 64, 256, 1024]) {
     await measure(`redis, ${underWay}`, { store, underWay, stopWhenOver: false }, server.pid);
+    await measure(
+      `redis behind its breaker, ${underWay}`,
+      { store: breaker, underWay, stopWhenOver: false },
+      server.pid,
+    );
   }
   await measure('redis, stop when over, 256', { store, underWay: 256, stopWhenOver: true }, server.pid);
-  await store.close();
+  await breaker.close();
   await server.stop();
 }

@@ -1,6 +1,7 @@
 /** The settings of decisions, headers and counting, read into the service that uses them. */
 import type { Clock } from '../process/clock.ts';
 import type { ResponseOptions } from './decide/response.ts';
+import type { StoreFailureAnswer } from './decide/uncounted-status.ts';
 import { RateLimitService } from './service/rate-limit-service.ts';
 import type { LimiterSettings } from './settings.ts';
 import { type LimiterStats, registerLocalCacheStats } from './stats/limiter-stats.ts';
@@ -32,11 +33,13 @@ export function createDecisionService(parts: DecisionServiceParts): RateLimitSer
       expirationJitterMaxSeconds: settings.expirationJitterMaxSeconds,
       countersEndWithWindow: settings.backendType === 'memory',
       stopWhenOver: settings.stopCacheKeyIncrementWhenOverLimit,
+      onStoreFailure: storeFailureAnswer(settings),
     },
     response: responseOptions(settings),
     events: {
       onServiceError: stats.serviceError,
       onStoreError: stats.storeError,
+      onUncounted: stats.uncounted,
       onGlobalShadow: stats.globalShadowMode,
     },
   });
@@ -47,6 +50,11 @@ function createLocalCache(maxBytes: number, registry: StatsRegistry): BoundedLoc
   const cache = new BoundedLocalCache({ maxBytes });
   registerLocalCacheStats(registry, cache.stats);
   return cache;
+}
+
+/** In the mode `local` the store itself answers, and what it cannot answer is an error. */
+function storeFailureAnswer({ storeFailureMode }: LimiterSettings): StoreFailureAnswer {
+  return storeFailureMode === 'local' ? 'error' : storeFailureMode;
 }
 
 function responseOptions(settings: LimiterSettings): ResponseOptions {

@@ -123,6 +123,67 @@ export function redisConnectionBack(log: Logger, url: string): void {
   log.warn('Connected to Redis again', { url });
 }
 
+/** Keys of that node fail until it, or the one that takes its place, is reached. */
+export function redisNodeLost(log: Logger, node: string, reason: string): void {
+  log.error('Lost the connection to a node of the Redis Cluster: trying again', { node, reason });
+}
+
+export function redisNodeBack(log: Logger, node: string): void {
+  log.warn('Connected to the node of the Redis Cluster again', { node });
+}
+
+/** Once a process. */
+export function redisScriptsRefused(log: Logger, url: string, reason: string): void {
+  log.warn('Redis refuses scripts: counting goes on by plain commands', { url, reason });
+}
+
+/** Once an outage, and `storeAskedAgain` once at its end. */
+export function storeNotAsked(log: Logger, outage: { store: string; reason: string; mode: string }): void {
+  log.error('The store does not answer: it is not asked until it does', outage);
+}
+
+export function storeAskedAgain(log: Logger, outage: { store: string; seconds: number }): void {
+  log.warn('The store answers again', outage);
+}
+
+/** Counted by STORE_FAILURE_MODE=local and lost, rather than perhaps counted twice. */
+export function hitsNotDelivered(log: Logger, undelivered: { counters: number; reason: string }): void {
+  log.error('Hits counted while the store was away could not be added to it', undelivered);
+}
+
+/** Keys of that node count as 0 until it is back. */
+export function memcacheNodeLost(log: Logger, node: string, reason: string): void {
+  log.error('No connection to a memcache node: trying again, its limits let requests pass', { node, reason });
+}
+
+export function memcacheNodeBack(log: Logger, node: string): void {
+  log.warn('Connected to the memcache node again', { node });
+}
+
+/** `further` of the same kind were not logged. */
+export function memcacheProblem(
+  log: Logger,
+  { text, ...fields }: { text: string; key?: string; error?: string; further: number },
+): void {
+  log.error(text, fields);
+}
+
+/** Once a rule. */
+export function memcacheBadKey(log: Logger, rule: string): void {
+  log.error('malformed: key is too long or contains invalid characters: not counted, requests pass', {
+    rule,
+  });
+}
+
+export function memcacheSrvFailed(log: Logger, name: string, reason: string): void {
+  log.warn('failed to refresh memcache hosts', { name, reason });
+}
+
+/** As the Go service, at the start. */
+export function redisPipelineLimitIgnored(log: Logger, url: string): void {
+  log.warn('REDIS_PIPELINE_LIMIT is deprecated and has no effect', { url });
+}
+
 export function statsdUp(log: Logger, address: string): void {
   log.info('Connected to the statsd receiver', { address });
 }

@@ -15,7 +15,10 @@ import { InProcessLimiter, type InProcessLimiterOptions } from '../test/support/
 import { LimiterClient } from '../test/support/limiter-client.ts';
 import { ManualTimers } from '../test/support/manual-timers.ts';
 import { type RedisServer, startRedis } from '../test/support/redis-server.ts';
+import { memcacheSettings } from './memcache-settings.ts';
+import { redisBatchSettings } from './redis-batch-settings.ts';
 import { limiterSettingGroups } from './settings.ts';
+import { storeFailureSettings } from './store-failure-settings.ts';
 import { xdsSettings } from './xds-settings.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'weir-main-'));
@@ -659,6 +662,7 @@ describe('a limiter', () => {
       'ratelimit.memory_store.evicted': 1,
       'ratelimit.service.call.should_rate_limit.redis_error': 0,
       'ratelimit.service.call.should_rate_limit.service_error': 1,
+      'ratelimit.service.call.should_rate_limit.store_failure_mode': 0,
       'ratelimit.service.config_load_error': 0,
       'ratelimit.service.config_load_success': 1,
       'ratelimit.service.global_shadow_mode': 0,
@@ -686,10 +690,10 @@ describe('a limiter', () => {
   it('logs warnings of settings and of rules', async () => {
     writeRules('warned/config/a.yaml', `${oneRule('warned')}unit: day\n`);
     symlinkSync(folder, join(folder, 'warned/config/link.yaml'));
-    const env = { RUNTIME_ROOT: join(folder, 'warned'), REDIS_POOL_SIZE: '5' };
+    const env = { RUNTIME_ROOT: join(folder, 'warned'), USE_DOG_STATSD: 'true' };
     const { lines } = await start(env);
     expect(lines.filter((line) => !line.includes('Listening'))).toEqual([
-      'level=warning msg="REDIS_POOL_SIZE is a setting that this version does not have: ignored"',
+      'level=warning msg="USE_DOG_STATSD is a setting that this version does not have: ignored"',
       'level=warning msg="config.link.yaml: symbolic link to a directory, which is not followed"',
       `level=warning msg="config.a.yaml: config warning, key 'unit' has no effect here, it belongs to rate_limit" line=5 column=1`,
     ]);
@@ -763,12 +767,48 @@ describe('a limiter', () => {
 
 /** Settings that only a process of its own shows, or that have one value, and the tests that name them. */
 const elsewhere: Record<string, string> = {
+  ...Object.fromEntries(
+    Object.values(storeFailureSettings).map(
+      ({ name }) => [name, 'test/stores/store-failure-mode.test.ts'] as const,
+    ),
+  ),
+  ...Object.fromEntries(
+    Object.values(redisBatchSettings).map(
+      ({ name }) => [name, 'limiter/redis-batch-settings.test.ts'] as const,
+    ),
+  ),
   CONFIG_TYPE: 'limiter/xds-settings.test.ts',
   ...Object.fromEntries(
     Object.values(xdsSettings).map(({ name }) => [name, 'limiter/xds-settings.test.ts'] as const),
   ),
+  ...Object.fromEntries(
+    Object.values(memcacheSettings).map(({ name }) => [name, 'limiter/memcache-settings.test.ts'] as const),
+  ),
   FORCE_START_WITHOUT_INITIAL_CONFIG: 'test/e2e/lifecycle.test.ts',
-  REDIS_TYPE: 'limiter/settings.test.ts',
+  ...Object.fromEntries(
+    [
+      'REDIS_TYPE',
+      'REDIS_SENTINEL_AUTH',
+      'REDIS_TLS',
+      'REDIS_TLS_CLIENT_CERT',
+      'REDIS_TLS_CLIENT_KEY',
+      'REDIS_TLS_CACERT',
+      'REDIS_TLS_SKIP_HOSTNAME_VERIFICATION',
+      'REDIS_HEALTH_CHECK_ACTIVE_CONNECTION',
+      'REDIS_CLOSE_CONNECTION_ON_READONLY_ERROR',
+      'REDIS_STARTUP_INITIAL_INTERVAL',
+      'REDIS_STARTUP_MAX_INTERVAL',
+      'REDIS_STARTUP_MAX_ELAPSED_TIME',
+      'REDIS_PERSECOND',
+      'REDIS_PERSECOND_SOCKET_TYPE',
+      'REDIS_PERSECOND_TYPE',
+      'REDIS_PERSECOND_URL',
+      'REDIS_PERSECOND_AUTH',
+      'REDIS_PERSECOND_SENTINEL_AUTH',
+      'REDIS_PERSECOND_TIMEOUT',
+      'REDIS_PERSECOND_TLS',
+    ].map((name) => [name, 'limiter/redis-settings.test.ts'] as const),
+  ),
 };
 
 describe('these tests', () => {

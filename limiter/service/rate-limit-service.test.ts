@@ -155,6 +155,7 @@ function service({ rules, counting, response, localCache, random }: ServiceField
       expirationJitterMaxSeconds: 0,
       countersEndWithWindow: false,
       stopWhenOver: false,
+      onStoreFailure: 'error',
       ...counting,
     },
     response: {
@@ -169,6 +170,7 @@ function service({ rules, counting, response, localCache, random }: ServiceField
     events: {
       onServiceError: () => events.push('service error'),
       onStoreError: (error) => events.push(`store error: ${error.message}`),
+      onUncounted: () => events.push('uncounted'),
       onGlobalShadow: () => events.push('global shadow'),
     },
   });
@@ -594,6 +596,86 @@ describe('RateLimitService', () => {
       const decider = service({ rules: { k: rule() } });
       store.failing.set(`d_k_v_${minuteSuffix}`, new TypeError('a fault'));
       expect(outcome(decider, request('k'))).toEqual(new TypeError('a fault'));
+      expect(events).toEqual([]);
+    });
+  });
+
+  describe('with an answer for counters that fail', () => {
+    const rules = {
+      a: rule(),
+      b: rule(),
+      shadow: rule({ shadowMode: true }),
+      quota: rule({ quotaMode: true }),
+    };
+
+    const failing = (onStoreFailure: 'allow' | 'deny', keys: string[]) => {
+      const error = new StoreError('broken', { transient: true });
+      for (const key of keys) store.failing.set(`d_${key}_v_${minuteSuffix}`, error);
+      const headers = { limit: 'Limit', remaining: 'Remaining', reset: 'Reset' };
+      return service({
+        rules,
+        counting: { onStoreFailure },
+        response: { responseHeaders: headers },
+        localCache: true,
+      });
+    };
+
+    it('allows without claiming a count', () => {
+      const answer = outcome(failing('allow', ['a']), request('a')) as RateLimitResponse;
+      expect(answer).toEqual({
+        overallCode: Code.OK,
+        statuses: [
+          { code: Code.OK, currentLimit: undefined, limitRemaining: 0, durationUntilResetSeconds: undefined },
+        ],
+        responseHeadersToAdd: [],
+        requestHeadersToAdd: [],
+        dynamicMetadata: undefined,
+      });
+      expect(events).toEqual(['uncounted']);
+      expect(stats.counted).toEqual({ 'd.a.total_hits': 1 });
+    });
+
+    it('denies without claiming a count, and remembers nothing', () => {
+      const decider = failing('deny', ['a']);
+      const answer = outcome(decider, request('a')) as RateLimitResponse;
+      expect(answer.overallCode).toBe(Code.OVER_LIMIT);
+      expect(answer.statuses).toEqual([
+        { code: Code.OVER_LIMIT, currentLimit: rules.a, limitRemaining: 0, durationUntilResetSeconds: 30 },
+      ]);
+      expect(answer.responseHeadersToAdd.map(({ value }) => value)).toEqual(['10', '0', '30']);
+      expect(stats.counted).toEqual({ 'd.a.total_hits': 1 });
+      store.failing.clear();
+      expect(statuses(decider, request('a'))).toEqual(['OK 8']);
+    });
+
+    it('denies no rule in shadow mode and no hits taken back', () => {
+      const decider = failing('deny', ['shadow', 'a']);
+      const refund = request('shadow', descriptor('a', { isNegativeHits: true }));
+      expect(statuses(decider, refund)).toEqual(['OK 0', 'OK 0']);
+      expect(events).toEqual(['uncounted']);
+    });
+
+    it('denies a quota only together with all others', () => {
+      const decider = failing('deny', ['quota']);
+      expect(outcome(decider, request('quota'))).toMatchObject({ overallCode: Code.OVER_LIMIT });
+      expect(outcome(decider, request('quota', 'b'))).toMatchObject({ overallCode: Code.OVER_LIMIT });
+      rules.b = rule({ quotaMode: true });
+      decider.useRules(matcher(rules));
+      expect(outcome(decider, request('quota', 'b'))).toMatchObject({ overallCode: Code.OK });
+    });
+
+    it('decides by the counters that did not fail', () => {
+      const decider = failing('allow', ['a']);
+      expect(statuses(decider, request('a', descriptor('b', { hitsAddend: 11 })))).toEqual([
+        'OK 0',
+        'OVER 0',
+      ]);
+    });
+
+    it('hands on what nobody expected', () => {
+      const decider = failing('allow', ['a']);
+      store.failing.set(`d_b_v_${minuteSuffix}`, new TypeError('a fault'));
+      expect(outcome(decider, request('a', 'b'))).toEqual(new TypeError('a fault'));
       expect(events).toEqual([]);
     });
   });

@@ -23,6 +23,7 @@ import {
 import { applyReplaces, type LimitedPlan, type Plan, Planner } from '../decide/plan.ts';
 import { assembleResponse, okStatus, type ResponseOptions, unlimitedStatus } from '../decide/response.ts';
 import { ServiceError } from '../decide/service-error.ts';
+import { type StoreFailureAnswer, uncountedStatus } from '../decide/uncounted-status.ts';
 import { lifeSeconds, secondsToReset, Windows } from '../decide/windows.ts';
 import { RuleStat, type RuleStats } from '../stats/rule-stats.ts';
 import type { CounterStore } from '../stores/counter-store.ts';
@@ -46,6 +47,8 @@ export interface CountingOptions {
   countersEndWithWindow: boolean;
   /** STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT. */
   stopWhenOver: boolean;
+  /** STORE_FAILURE_MODE: what a descriptor gets whose counter failed. `error` fails the request. */
+  onStoreFailure: StoreFailureAnswer;
 }
 
 /** What the service tells of itself, besides the statistics of rules. */
@@ -54,6 +57,8 @@ export interface ServiceEvents {
   onServiceError(): void;
   /** A request failed with its counter: call.should_rate_limit.redis_error. Once a request. */
   onStoreError(error: StoreError): void;
+  /** A request with a counter that failed was answered nevertheless, by STORE_FAILURE_MODE. Once a request. */
+  onUncounted(): void;
   /** SHADOW_MODE made an OVER_LIMIT an OK: global_shadow_mode. */
   onGlobalShadow(): void;
 }
@@ -214,13 +219,11 @@ export class RateLimitService {
     reply.answer(response);
   }
 
-  /** Throws the `StoreError` of the first counter that failed. */
+  /** Throws the `StoreError` of the first counter that failed, unless failed counters have an answer. */
   #conclude(decision: Decision): RateLimitResponse {
     const { request, plans, hits, ops } = decision;
     this.#forgetRefunded(ops);
-    for (const op of ops) {
-      if (op.error !== undefined) throw op.error;
-    }
+    this.#acceptFailures(ops);
     const statuses: DescriptorStatus[] = [];
     for (let index = 0; index < plans.length; index++) {
       const hit = hits[index];
@@ -229,6 +232,17 @@ export class RateLimitService {
     }
     const { response, events } = this.#options;
     return assembleResponse({ request, plans, statuses }, response, events);
+  }
+
+  #acceptFailures(ops: readonly CountedHit[]): void {
+    let anyFailed = false;
+    for (const op of ops) {
+      if (op.error === undefined) continue;
+      const hasAnswer = this.#options.counting.onStoreFailure !== 'error' && op.error instanceof StoreError;
+      if (!hasAnswer) throw op.error;
+      anyFailed = true;
+    }
+    if (anyFailed) this.#options.events.onUncounted();
   }
 
   /** Also when the request fails by another counter: what was given back, or may have been, is to be seen. */
@@ -241,7 +255,8 @@ export class RateLimitService {
   }
 
   #statusOf(hit: CountedHit, planner: Planner): DescriptorStatus {
-    const { stats, localCache } = this.#options;
+    const { stats, localCache, counting } = this.#options;
+    if (hit.error !== undefined) return uncountedStatus(hit, counting.onStoreFailure);
     const { plan, hits, after } = hit;
     const assessment = this.#assessment;
     if (hit.remembered) {

@@ -26,6 +26,7 @@ describe('names of the service’s statistics', () => {
       'ratelimit.redis_pool.cx_total: 2',
       'ratelimit.service.call.should_rate_limit.redis_error: 0',
       'ratelimit.service.call.should_rate_limit.service_error: 0',
+      'ratelimit.service.call.should_rate_limit.store_failure_mode: 0',
       'ratelimit.service.config_load_error: 0',
       'ratelimit.service.config_load_success: 0',
       'ratelimit.service.global_shadow_mode: 0',

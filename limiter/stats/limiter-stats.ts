@@ -4,6 +4,8 @@ import type { StatsRegistry } from './stats-registry.ts';
 export interface LimiterStats {
   serviceError(): void;
   storeError(): void;
+  /** STORE_FAILURE_MODE allow or deny answered a request. */
+  uncounted(): void;
   globalShadowMode(): void;
   configLoadSuccess(): void;
   configLoadError(): void;
@@ -23,6 +25,7 @@ export function createLimiterStats(registry: StatsRegistry): LimiterStats {
   return {
     serviceError: counting('ratelimit.service.call.should_rate_limit.service_error'),
     storeError: counting('ratelimit.service.call.should_rate_limit.redis_error'),
+    uncounted: counting('ratelimit.service.call.should_rate_limit.store_failure_mode'),
     globalShadowMode: counting('ratelimit.service.global_shadow_mode'),
     configLoadSuccess: counting('ratelimit.service.config_load_success'),
     configLoadError: counting('ratelimit.service.config_load_error'),
@@ -108,4 +111,31 @@ export function registerMemoryStoreStats(
   registry.gauge('ratelimit.memory_store.counters', () => store.size);
   registry.gauge('ratelimit.memory_store.bytes', () => store.bytes);
   registry.counterFrom('ratelimit.memory_store.evicted', () => store.evicted);
+}
+
+/** State of the breaker around a store; `breaker` is `store_breaker`, or `per_second_store_breaker`. */
+export function registerBreakerStats(
+  registry: StatsRegistry,
+  breaker: string,
+  store: {
+    readonly phase: string;
+    readonly waiting: number;
+    readonly opened: number;
+    readonly refused: number;
+  },
+): void {
+  registry.gauge(`ratelimit.${breaker}.open`, () => (store.phase === 'closed' ? 0 : 1));
+  registry.gauge(`ratelimit.${breaker}.waiting`, () => store.waiting);
+  registry.counterFrom(`ratelimit.${breaker}.opened`, () => store.opened);
+  registry.counterFrom(`ratelimit.${breaker}.refused`, () => store.refused);
+}
+
+/** What STORE_FAILURE_MODE=local counted in memory, and what of it the store does not have. */
+export function registerLocalFallbackStats(
+  registry: StatsRegistry,
+  store: { readonly countedLocally: number; readonly owedCounters: number; readonly undelivered: number },
+): void {
+  registry.counterFrom('ratelimit.store_failure_mode.local_requests', () => store.countedLocally);
+  registry.gauge('ratelimit.store_failure_mode.owed_counters', () => store.owedCounters);
+  registry.counterFrom('ratelimit.store_failure_mode.undelivered', () => store.undelivered);
 }

@@ -4,6 +4,8 @@ import type { StoreError } from './store-error.ts';
 /**
  * One counter's part in one request: written by the caller, answered in place by the store.
  * The total is as if every caller had come alone, in the order of `submit`.
+ * It is made for one `submit` and its answer is read when `done` is called, not later: a store that was given up on may
+ * still write to it.
  */
 export interface CounterOp {
   /** The whole counter key, window included. */
@@ -21,6 +23,8 @@ export interface CounterOp {
    * this one is looked at, not incremented.
    */
   readonly lookOnly: boolean;
+  /** The limit's unit is the second: such counters may have a store of their own (REDIS_PERSECOND). */
+  readonly perSecond: boolean;
 
   /** Answer: hits that the store really applied: `hits`, or 0 where stop-when-over held them back. */
   applied: number;
@@ -36,6 +40,8 @@ export interface SubmitOptions {
 }
 
 export interface CounterStore {
+  /** False while it can reach no server at all, so that every op fails. Absent where that is never so, or not known. */
+  readonly connected?: boolean;
   /** Hands over all ops of one request. `done` is called exactly once, possibly before `submit` returns. */
   submit(ops: CounterOp[], options: SubmitOptions, done: () => void): void;
   /** Settles when the store answered once; rejects with a StoreError. */

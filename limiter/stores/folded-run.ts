@@ -39,6 +39,11 @@ export class FoldedRun {
     return this.shift > 0 && this.low === this.shift && this.high === maxTotal;
   }
 
+  /** Whether it changes no total, whatever that is. */
+  get isLook(): boolean {
+    return this.shift === 0 && this.low === 0 && this.high === maxTotal;
+  }
+
   /** Writes every op's answer, from the key's value before the run. A missing key counts as 0. */
   answer(before: number): void {
     let total = answerOp(this.#first, Math.max(0, before));

@@ -3,9 +3,12 @@ export class StoreError extends Error {
   override readonly name = 'StoreError';
   /** Whether the same op may succeed a moment later. */
   readonly transient: boolean;
+  /** The op certainly was not counted; false where nobody can know, such as when its reply was lost. */
+  readonly notCounted: boolean;
 
-  constructor(message: string, options: { transient: boolean; cause?: unknown }) {
+  constructor(message: string, options: { transient: boolean; notCounted?: boolean; cause?: unknown }) {
     super(message, { cause: options.cause });
     this.transient = options.transient;
+    this.notCounted = options.notCounted ?? false;
   }
 }

@@ -30,7 +30,18 @@ const requests = fc.array(
 
 const answers = (ops: CounterOp[]) => ops.map(({ applied, after, error }) => ({ applied, after, error }));
 
-export function counterStoreSuite(open: () => Promise<CounterStore>): void {
+export interface CounterStoreSuiteOptions {
+  /**
+   * False: requests that stop when over may all look before one of them counts, when they are under way together.
+   * Defaults to true: they are taken one after another.
+   */
+  stopsInOrder?: boolean;
+}
+
+export function counterStoreSuite(
+  open: () => Promise<CounterStore>,
+  { stopsInOrder = true }: CounterStoreSuiteOptions = {},
+): void {
   let store: CounterStore;
   let runs = 0;
   const suite = randomUUID();
@@ -40,7 +51,7 @@ export function counterStoreSuite(open: () => Promise<CounterStore>): void {
   beforeAll(async () => {
     store = await open();
   });
-  afterAll(() => store.close());
+  afterAll(() => store?.close());
 
   it('answers a ping', () => store.ping());
 
@@ -125,7 +136,7 @@ export function counterStoreSuite(open: () => Promise<CounterStore>): void {
               const prefixed = ops.map((given) => counterOp({ ...given, key: `${prefix}:${given.key}` }));
               expected.push(model.submit(prefixed, stopWhenOver));
               pending.push(submit(store, prefixed, { stopWhenOver }));
-              if (wait) await Promise.all(pending);
+              if (wait || (stopWhenOver && !stopsInOrder)) await Promise.all(pending);
             }
             expect((await Promise.all(pending)).map(answers)).toEqual(expected);
           }),
@@ -196,7 +207,8 @@ export function counterStoreSuite(open: () => Promise<CounterStore>): void {
       expect((await submit(store, request, stop)).map((op) => op.after)).toEqual([10, 11]);
     });
 
-    it('takes whole requests in the order they came, though they come in one turn', async () => {
+    const ordered = stopsInOrder ? it : undefined;
+    ordered?.('takes whole requests in the order they came, though they come in one turn', async () => {
       const [shared, own] = [fresh(), fresh()];
       const request = () => [counterOp({ key: shared, limit: 3 }), counterOp({ key: own, limit: 100 })];
       const all = await Promise.all(Array.from({ length: 5 }, () => submit(store, request(), stop)));

@@ -1,4 +1,6 @@
 import { afterAll, beforeAll, describe } from 'vitest';
+import type { CounterOp } from '../../limiter/stores/counter-store.ts';
+import { PerSecondStore } from '../../limiter/stores/per-second-store.ts';
 import { systemClock } from '../../process/clock.ts';
 import { describeWithServer } from '../support/describe-with-server.ts';
 import { redisProgram } from '../support/find-server.ts';
@@ -31,4 +33,29 @@ describeWithServer('redis', redisProgram, (path) => {
     counterStoreSuite(open);
     closedStoreSuite(open);
   });
+});
+
+/** Counts some of the keys in one store and some in the other, by what they are called. */
+class SplitByKey extends PerSecondStore {
+  override submit(ops: CounterOp[], ...rest: [options: { stopWhenOver: boolean }, done: () => void]): void {
+    for (const op of ops)
+      Object.assign(op, { perSecond: (op.key.codePointAt(op.key.length - 1) ?? 0) % 2 === 1 });
+    super.submit(ops, ...rest);
+  }
+}
+
+describeWithServer('two redis, one for limits per second', redisProgram, (path) => {
+  let servers: [RedisServer, RedisServer];
+  beforeAll(async () => {
+    servers = [await startRedis({ path }), await startRedis({ path })];
+  });
+  afterAll(() => Promise.all(servers.map((server) => server.stop())));
+
+  const open = async () =>
+    new SplitByKey({
+      main: await openRedisStore({ url: `127.0.0.1:${servers[0].port}` }),
+      perSecond: await openRedisStore({ url: `127.0.0.1:${servers[1].port}` }),
+    });
+  counterStoreSuite(open, { stopsInOrder: false });
+  closedStoreSuite(open);
 });

@@ -1,4 +1,6 @@
 import { randomUUID } from 'node:crypto';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Redis } from 'ioredis';
 import { afterAll, beforeAll, expect, it, onTestFinished } from 'vitest';
@@ -203,6 +205,28 @@ describeWithServer('RedisStore logging in', redisProgram, (path) => {
     expect(await tryConnect(newRedisStore({ url: `${prefix}${url}`, ...settings }))).toBeUndefined();
   });
 
+  it('needs of its user no more than docs/operations.md says', async () => {
+    const admin = new Redis(server.port, '127.0.0.1', { protocol: 2, password: secret });
+    onTestFinished(() => admin.disconnect());
+    const text = readFileSync(join(import.meta.dirname, '../../docs/operations.md'), 'utf8');
+    const rules = /ACL SETUSER weir on >\S+ (.*)/.exec(text)?.[1]?.split(' ') ?? [];
+    await admin.call('ACL', 'SETUSER', 'weir', 'on', `>${secret}3`, ...rules);
+    const store = await openRedisStore(
+      { url, auth: `weir:${secret}3` },
+      { scripts: 'auto', onScriptsRefused: (reason) => expect.fail(reason) },
+    );
+    onTestFinished(() => store.close());
+    const max = Number.MAX_SAFE_INTEGER;
+    const steps = [{ hits: 3 }, { hits: 1, negative: true }, { hits: 0 }, { hits: max }, { hits: max }];
+    const totals: number[] = [];
+    for (const step of steps) totals.push(await totalOf(store, { key: 'weir', ...step }));
+    expect(totals).toEqual([3, 2, 2, max, max]);
+    const ops = await submit(store, [counterOp({ key: 'weir2' }), counterOp({ key: 'weir3' })], {
+      stopWhenOver: true,
+    });
+    expect(ops.map(({ after }) => after)).toEqual([1, 1]);
+  });
+
   it('says that the password is wrong without showing it', async () => {
     const failures: string[] = [];
     const store = newRedisStore(
@@ -249,5 +273,55 @@ describeWithServer('RedisStore logging in', redisProgram, (path) => {
     expect(errors).toEqual(Array(3).fill('Redis answered: ERR DB index is out of range'));
     expect(refusals).toEqual(errors);
     expect(changes).toEqual([]);
+  });
+});
+
+describeWithServer('RedisStore on a server that became a replica', redisProgram, (path) => {
+  let server: RedisServer;
+  let client: Redis;
+  beforeAll(async () => {
+    server = await startRedis({ path });
+    client = new Redis(server.port, '127.0.0.1', { protocol: 2 });
+  });
+  afterAll(async () => {
+    client.disconnect();
+    await server.stop();
+  });
+
+  it.each([
+    [true, false],
+    [true, true],
+    [false, false],
+  ])(
+    'answers with the error, closes the connection %s, stop when over %s',
+    async (closeOnReadOnly, stopWhenOver) => {
+      const changes: string[] = [];
+      const store = await connectedStoreForTest(
+        { url: `127.0.0.1:${server.port}` },
+        { closeOnReadOnly, onChange: (connected, reason) => changes.push(reason ?? String(connected)) },
+      );
+      await client.call('REPLICAOF', '127.0.0.1', '1');
+      const ops = [counterOp({ key: 'a' }), counterOp({ key: 'b' })];
+      await submit(store, ops, { stopWhenOver });
+      for (const { error } of ops) {
+        expect(error?.message).toBe("Redis answered: READONLY You can't write against a read only replica.");
+        expect(error?.transient).toBe(true);
+      }
+      expect(store.connected).toBe(!closeOnReadOnly);
+      await client.call('REPLICAOF', 'NO', 'ONE');
+      await eventually(async () => expect(await totalOf(store, { key: randomUUID() })).toBe(1));
+      expect(changes).toEqual(closeOnReadOnly ? ['true', 'the server takes no writes', 'true'] : ['true']);
+    },
+  );
+
+  it('stays connected when one key fails for another reason', async () => {
+    const store = await connectedStoreForTest({ url: `127.0.0.1:${server.port}` }, { closeOnReadOnly: true });
+    await client.rpush('list', 'no number');
+    const [broken, well] = await submit(store, [
+      counterOp({ key: 'list' }),
+      counterOp({ key: randomUUID() }),
+    ]);
+    expect([broken?.error?.message.slice(0, 25), well?.after]).toEqual(['Redis answered: WRONGTYPE', 1]);
+    expect(store.connectionCounts.localClose).toBe(0);
   });
 });

@@ -45,6 +45,20 @@ describeWithServer('what RedisStore leaves in Redis', redisProgram, (path) => {
     expect([await client.get(key), await client.ttl(key)]).toEqual(['3', 50]);
   });
 
+  it('answers a hundred times as many requests as its pool has places', async () => {
+    const calls = { places: 10, whenEmpty: 'WAIT', waitMs: 0 } as const;
+    const pooled = await openRedisStore({ url: `127.0.0.1:${server.port}` }, { calls });
+    const key = randomUUID();
+    const totals: Promise<number>[] = [];
+    // One a turn of the event loop, so that each is a call of its own.
+    for (let i = 0; i < 1_000; i++) {
+      totals.push(totalOf(pooled, { key }));
+      await new Promise(setImmediate);
+    }
+    expect(await Promise.all(totals)).toEqual(Array.from({ length: 1_000 }, (_, i) => i + 1));
+    await pooled.close();
+  });
+
   it('reports a refund that Redis refuses', async () => {
     const key = randomUUID();
     await totalOf(store, { key, hits: 5 });

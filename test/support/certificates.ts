@@ -13,6 +13,8 @@ export interface CertificateWish {
   name: string;
   /** As openssl spells them: `DNS:localhost,IP:127.0.0.1`. */
   alternativeNames?: string;
+  /** How many days it is good for; below 0: it ended so long ago. Defaults to 2. */
+  days?: number;
 }
 
 /** An authority of the test's own. */
@@ -33,7 +35,7 @@ export function createAuthority(openssl: string, folder: string, name: string): 
   run('req', '-x509', ...newKey, '-days', '2', '-subj', `/CN=${name}`, '-keyout', caKeyFile, '-out', caFile);
   return {
     caFile,
-    issue({ name: subject, alternativeNames }) {
+    issue({ name: subject, alternativeNames, days = 2 }) {
       const [certFile, keyFile] = [at(`${subject}.pem`), at(`${subject}.key`)];
       const [requestFile, extensionsFile] = [at(`${subject}.csr`), at(`${subject}.ext`)];
       run('req', ...newKey, '-subj', `/CN=${subject}`, '-keyout', keyFile, '-out', requestFile);
@@ -41,7 +43,7 @@ export function createAuthority(openssl: string, folder: string, name: string): 
         extensionsFile,
         alternativeNames === undefined ? '' : `subjectAltName=${alternativeNames}\n`,
       );
-      const signer = ['-CA', caFile, '-CAkey', caKeyFile, '-CAcreateserial', '-days', '2'];
+      const signer = ['-CA', caFile, '-CAkey', caKeyFile, '-CAcreateserial', '-days', String(days)];
       run('x509', '-req', '-in', requestFile, ...signer, '-extfile', extensionsFile, '-out', certFile);
       return { certFile, keyFile };
     },

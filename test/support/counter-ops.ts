@@ -8,6 +8,7 @@ export function counterOp(given: Partial<CounterOp> & { key: string }): CounterO
     ttlSeconds: 60,
     limit: 4_294_967_295,
     lookOnly: false,
+    perSecond: false,
     applied: -1,
     after: -1,
     error: undefined,

@@ -19,6 +19,11 @@ export interface ServerProgram {
 
 export const redisProgram: ServerProgram = { command: 'redis-server', variable: 'WEIR_REDIS_SERVER' };
 
+/** twemproxy, a proxy that spreads keys over servers. */
+export const nutcrackerProgram: ServerProgram = { command: 'nutcracker', variable: 'WEIR_NUTCRACKER' };
+
+export const memcachedProgram: ServerProgram = { command: 'memcached', variable: 'WEIR_MEMCACHED' };
+
 export const goProgram: ServerProgram = { command: 'go', variable: 'WEIR_GO' };
 export const curlProgram: ServerProgram = { command: 'curl', variable: 'WEIR_CURL' };
 export const envoyProgram: ServerProgram = { command: 'envoy', variable: 'WEIR_ENVOY' };

@@ -63,6 +63,15 @@ export class MemoryStore implements CounterStore {
     done();
   }
 
+  /** Takes over a total that another store counted. A counter that is new here lives for `ttlSeconds`. */
+  learn(key: string, total: number, ttlSeconds: number): void {
+    const nowMs = this.#clock.nowMs();
+    this.#table.sweep(nowMs, sweptPerOp);
+    const counter = this.#table.get(key, nowMs);
+    if (counter !== undefined) counter.value = total;
+    else if (total > 0) this.#table.create({ key, value: total, expiresAtMs: nowMs + ttlSeconds * 1000 });
+  }
+
   ping(): Promise<void> {
     return Promise.resolve();
   }

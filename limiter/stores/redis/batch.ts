@@ -1,4 +1,5 @@
 import type { StoreError } from '../store-error.ts';
+import type { PlainCounting } from './plain-counting.ts';
 import type { RedisErrors } from './redis-error.ts';
 import type { RedisScript } from './redis-script.ts';
 
@@ -19,6 +20,8 @@ export interface Batch {
   /** Writes the answers; false when the reply is not what the script gives, and nothing was written. */
   answer(reply: unknown, errors: RedisErrors): boolean;
   fail(error: StoreError): void;
+  /** Counts and answers without a script. Never rejects. */
+  countPlainly(plain: PlainCounting): Promise<void>;
   readonly requests: readonly PendingRequest[];
 }
 

@@ -3,6 +3,7 @@ import { FoldedRun } from '../folded-run.ts';
 import type { StoreError } from '../store-error.ts';
 import { type Batch, maxKeysPerCall, type PendingRequest, replyNumber } from './batch.ts';
 import { countScript } from './count-script.ts';
+import type { PlainCounting } from './plain-counting.ts';
 import type { RedisErrors } from './redis-error.ts';
 
 /** Ops of many requests, folded by key, for one call of `countScript`. */
@@ -54,5 +55,9 @@ export class CountBatch implements Batch {
 
   fail(error: StoreError): void {
     for (const run of this.#runs.values()) run.fail(error);
+  }
+
+  countPlainly(plain: PlainCounting): Promise<void> {
+    return plain.count([...this.#runs.values()]);
   }
 }

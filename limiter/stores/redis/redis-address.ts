@@ -1,10 +1,14 @@
 /** Where one Redis server is and how to log in: REDIS_SOCKET_TYPE, REDIS_URL and REDIS_AUTH read together. */
 import { maskRedisUrl } from './mask-url.ts';
 
-export interface RedisAddress {
-  endpoint: { host: string; port: number } | { path: string };
+/** A user without a password there is not; a password without a user is that of `default`. */
+export interface Credentials {
   username: string | undefined;
   password: string | undefined;
+}
+
+export interface RedisAddress extends Credentials {
+  endpoint: { host: string; port: number } | { path: string };
   /** Sent as SELECT after logging in. */
   db: number;
   /** How logs and errors name it; holds no credentials. */
@@ -33,7 +37,8 @@ export function parseRedisAddress(settings: RedisAddressSettings): RedisAddress 
   return parseUrl(url, settings.auth, label);
 }
 
-function parseAuth(auth: string): { username: string | undefined; password: string | undefined } {
+/** `password` or `user:password`; empty is neither. */
+export function parseAuth(auth: string): Credentials {
   if (auth === '') return { username: undefined, password: undefined };
   const colon = auth.indexOf(':');
   if (colon === -1) return { username: undefined, password: auth };

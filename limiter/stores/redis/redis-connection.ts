@@ -2,10 +2,14 @@
  * One connection to one Redis server, held open by ioredis. Nothing is queued while it is down and nothing is sent
  * twice: a command whose reply was lost is an error to its caller, since it may have been counted.
  */
-import { Command, Redis } from 'ioredis';
+import { Command, Redis, ReplyError } from 'ioredis';
+import type { ClientTls } from '../client-tls.ts';
 import type { StoreError } from '../store-error.ts';
 import type { RedisAddress } from './redis-address.ts';
 import { isTimeout, RedisErrors } from './redis-error.ts';
+import { redisOptions } from './redis-options.ts';
+import type { SentinelAddress } from './sentinel-address.ts';
+import { type MasterPlace, Sentinels } from './sentinels.ts';
 
 /** Values of `ratelimit.redis_pool.cx_active`, `cx_total` and `cx_local_close`. */
 export interface ConnectionCounts {
@@ -17,7 +21,12 @@ export interface ConnectionCounts {
 }
 
 export interface RedisConnectionOptions {
-  address: RedisAddress;
+  /** One server, or the master that sentinels know. */
+  address: RedisAddress | SentinelAddress;
+  /** Undefined: none. */
+  tls?: ClientTls | undefined;
+  /** REDIS_CLOSE_CONNECTION_ON_READONLY_ERROR: a server that takes no writes is left, and a new connection tried. */
+  closeOnReadOnly?: boolean | undefined;
   /** Bounds connecting and every command. */
   timeoutMs: number;
   /** 0 up to 1, for the jitter of reconnecting. */
@@ -33,6 +42,9 @@ export class RedisConnection {
   readonly errors: RedisErrors;
   readonly #options: RedisConnectionOptions;
   readonly #redis: Redis;
+  readonly #sentinels: Sentinels | undefined;
+  /** Which master the sentinels named at the last attempt. */
+  #place: MasterPlace | undefined;
   #connected = false;
   /** Reconnecting by itself, which it does not do before the first success. */
   #reconnects = false;
@@ -43,27 +55,24 @@ export class RedisConnection {
   #closing = false;
 
   constructor(options: RedisConnectionOptions) {
-    const { address, timeoutMs } = options;
+    const { address, timeoutMs, tls } = options;
     this.#options = options;
-    this.errors = new RedisErrors({ timeoutMs, password: address.password });
-    this.#redis = new Redis({
-      ...address.endpoint,
-      ...(address.username === undefined ? {} : { username: address.username }),
-      ...(address.password === undefined ? {} : { password: address.password }),
-      db: address.db,
-      protocol: 2,
-      lazyConnect: true,
-      connectTimeout: timeoutMs,
-      commandTimeout: timeoutMs,
-      disconnectTimeout: 1,
-      enableOfflineQueue: false,
-      autoResendUnfulfilledCommands: false,
-      maxRetriesPerRequest: 0,
-      // INFO and CLIENT SETINFO are unknown to proxies and often forbidden.
-      enableReadyCheck: false,
-      disableClientInfo: true,
-      retryStrategy: (attempt) => (this.#reconnects ? reconnectDelayMs(attempt, options.random) : null),
-    });
+    const onReadOnly =
+      options.closeOnReadOnly === true ? () => this.#leave('the server takes no writes') : undefined;
+    this.errors = new RedisErrors({ timeoutMs, password: address.password, onReadOnly });
+    if ('sentinels' in address) this.#sentinels = new Sentinels({ address, timeoutMs, tls });
+    this.#redis = new Redis(
+      redisOptions({
+        address,
+        timeoutMs,
+        tls,
+        retryStrategy: (attempt) => (this.#reconnects ? reconnectDelayMs(attempt, options.random) : null),
+        sentinels: this.#sentinels,
+        onPlace: (place) => {
+          this.#place = place;
+        },
+      }),
+    );
     this.#redis.on('connecting', () => {
       this.#failure = undefined;
     });
@@ -89,6 +98,7 @@ export class RedisConnection {
     await this.#checked;
     // ioredis takes a refused SELECT for a success and would count in the wrong database.
     if (this.#failure !== undefined) throw this.#failure;
+    if (!this.#reconnects) this.#sentinels?.watch((master) => this.#switched(master));
     this.#reconnects = true;
   }
 
@@ -99,12 +109,12 @@ export class RedisConnection {
 
   /** After a command timed out: everything under way fails, and a new connection is tried. */
   reset(): void {
-    this.#down(this.errors.timedOut().message);
-    this.#redis.disconnect(true);
+    this.#leave(this.errors.timedOut().message);
   }
 
   close(): Promise<void> {
     this.#closing = true;
+    this.#sentinels?.close();
     const { status } = this.#redis;
     if (status !== 'connecting' && status !== 'connect' && status !== 'ready') {
       this.#redis.disconnect();
@@ -120,6 +130,11 @@ export class RedisConnection {
   async #check(): Promise<void> {
     try {
       await this.#redis.ping();
+      if (this.#sentinels !== undefined && (await this.#isReplica())) {
+        this.#failure ??= this.errors.isReplica();
+        this.#options.onFailure?.(this.#failure.message);
+        this.#redis.disconnect(this.#reconnects);
+      }
     } catch (error) {
       this.#failure ??= this.errors.fromCommand(error);
       this.#redis.disconnect(this.#reconnects);
@@ -129,6 +144,30 @@ export class RedisConnection {
     this.counts.active = 1;
     this.counts.total += 1;
     this.#options.onChange?.(true);
+  }
+
+  /** A sentinel may still name a master that has come back as a replica. Who may not ask takes its word. */
+  async #isReplica(): Promise<boolean> {
+    try {
+      const [role] = (await this.#redis.role()) as unknown[];
+      return role === 'slave';
+    } catch (error) {
+      if (error instanceof ReplyError) return false;
+      throw error;
+    }
+  }
+
+  /** The sentinels made another server the master. While there is no connection, the next attempt asks them anyway. */
+  #switched(master: MasterPlace): void {
+    const isHere = master.host === this.#place?.host && master.port === this.#place.port;
+    if (!isHere) this.#leave(`the master is ${master.host}:${master.port} now`);
+  }
+
+  /** Everything under way fails, and a new connection is tried. */
+  #leave(reason: string): void {
+    if (!this.#connected) return;
+    this.#down(reason);
+    this.#redis.disconnect(true);
   }
 
   #down(reason: string): void {

@@ -37,6 +37,25 @@ describe('RedisErrors', () => {
     expect(errors.fromConnecting(foreign).message).toBe('connect ECONNREFUSED 127.0.0.1:1');
   });
 
+  it('keeps of an error of TLS what it is about', () => {
+    const parts = { code: 'ERR_SSL_WRONG_VERSION_NUMBER', reason: 'wrong version number' };
+    const foreign = Object.assign(new Error('0012:error:0A00010B:SSL routines:x.c:354:'), parts);
+    expect(errors.fromConnecting(foreign).message).toBe('TLS: wrong version number');
+  });
+
+  it('tells of READONLY alone', () => {
+    let told = 0;
+    const onReadOnly = () => {
+      told += 1;
+    };
+    const telling = new RedisErrors({ timeoutMs: 1, password: undefined, onReadOnly });
+    telling.fromCommand(new ReplyError('LOADING Redis is loading'));
+    telling.fromCommand(new Error('READONLY of another kind'));
+    expect(told).toBe(0);
+    telling.fromCommand(new ReplyError('READONLY You can not write'));
+    expect(told).toBe(1);
+  });
+
   it('shows no path of a socket and no arguments of a command', () => {
     const parts = { syscall: 'connect', code: 'ENOENT', address: 'user:hunter2@host:1' };
     const wrongPath = Object.assign(new Error('connect ENOENT user:hunter2@host:1'), parts);

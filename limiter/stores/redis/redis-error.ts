@@ -20,18 +20,37 @@ const transientReplies = new Set([
 export class RedisErrors {
   readonly #timeoutMs: number;
   readonly #password: string;
+  readonly #onReadOnly: (() => void) | undefined;
 
-  constructor(options: { timeoutMs: number; password: string | undefined }) {
+  /** `onReadOnly` is told of every READONLY that Redis answers, be it for one key of a script. */
+  constructor(options: {
+    timeoutMs: number;
+    password: string | undefined;
+    onReadOnly?: (() => void) | undefined;
+  }) {
     this.#timeoutMs = options.timeoutMs;
     this.#password = options.password ?? '';
+    this.#onReadOnly = options.onReadOnly;
   }
 
   notConnected(): StoreError {
-    return new StoreError('Redis is not connected', { transient: true });
+    return new StoreError('Redis is not connected', { transient: true, notCounted: true });
+  }
+
+  /** `waitedMs` 0: the store is being closed. */
+  noPlace(waitedMs: number): StoreError {
+    if (waitedMs === 0) return this.closed();
+    const text = `no place for a call to Redis was free within ${waitedMs} ms (REDIS_POOL_SIZE)`;
+    return new StoreError(text, { transient: true, notCounted: true });
   }
 
   closed(): StoreError {
     return new StoreError('Redis store is closed', { transient: false });
+  }
+
+  /** For a server that sentinels name as the master. */
+  isReplica(): StoreError {
+    return new StoreError('the server that the sentinels name is a replica', { transient: true });
   }
 
   timedOut(): StoreError {
@@ -43,6 +62,7 @@ export class RedisErrors {
     if (!(error instanceof Error)) return this.unexpectedAnswer();
     if (error instanceof ReplyError) {
       const [code = ''] = error.message.split(' ', 1);
+      if (code === 'READONLY') this.#onReadOnly?.();
       return new StoreError(`Redis answered: ${this.#scrub(error.message)}`, {
         transient: transientReplies.has(code),
       });
@@ -55,9 +75,11 @@ export class RedisErrors {
 
   /** For an attempt to connect. */
   fromConnecting(error: unknown): StoreError {
+    if (error instanceof StoreError) return error;
     if (!(error instanceof Error) || error instanceof ReplyError || isTimeout(error))
       return this.fromCommand(error);
-    return new StoreError(systemErrorText(error) ?? this.#scrub(error.message), { transient: true });
+    const text = systemErrorText(error) ?? tlsErrorText(error) ?? this.#scrub(error.message);
+    return new StoreError(text, { transient: true });
   }
 
   unexpectedAnswer(): StoreError {
@@ -83,6 +105,14 @@ function systemErrorText(error: Error): string | undefined {
   if (typeof syscall !== 'string' || typeof code !== 'string') return undefined;
   const place = port === undefined ? hostname : `${address}:${port}`;
   return [syscall, code, place].filter((part) => part !== undefined).join(' ');
+}
+
+/** What TLS says in plain words; its own text also names places in the library's source. */
+function tlsErrorText(error: Error): string | undefined {
+  const { code, reason } = error as { code?: unknown; reason?: unknown };
+  if (typeof code !== 'string' || !code.startsWith('ERR_SSL_') || typeof reason !== 'string')
+    return undefined;
+  return `TLS: ${reason}`;
 }
 
 /** Whether Redis does not know the script yet. It ran nothing then. */

@@ -1,19 +1,38 @@
+import { systemTimers, type Timers } from '../../../process/timers.ts';
+import type { ClientTls } from '../client-tls.ts';
 import type { CounterOp, CounterStore, SubmitOptions } from '../counter-store.ts';
 import { failOp } from '../folded-run.ts';
 import { lookThenCount } from '../stop-when-over.ts';
-import { type Batch, maxKeysPerCall, type PendingRequest, settle } from './batch.ts';
-import { CountBatch } from './count-batch.ts';
+import { type Batch, maxKeysPerCall, settle } from './batch.ts';
+import { type CallBounds, CallPlaces, usualCallBounds } from './call-places.ts';
+import { connectionCommands } from './connection-commands.ts';
+import { PlainCounting } from './plain-counting.ts';
 import type { RedisAddress } from './redis-address.ts';
 import { type ConnectionCounts, RedisConnection } from './redis-connection.ts';
 import { isNoScript, isTimeout } from './redis-error.ts';
+import { areScriptsRefused, type RedisScripts } from './scripts-refused.ts';
+import type { SentinelAddress } from './sentinel-address.ts';
 import { type StartRetryOptions, startWithRetry } from './start-retry.ts';
-import { StopBatch } from './stop-batch.ts';
+import { TurnGathering } from './turn-gathering.ts';
 
 export interface RedisStoreOptions {
-  address: RedisAddress;
+  /** One server, or the master that sentinels know. */
+  address: RedisAddress | SentinelAddress;
+  /** Undefined: none. */
+  tls?: ClientTls | undefined;
+  /** REDIS_CLOSE_CONNECTION_ON_READONLY_ERROR. Defaults to false. */
+  closeOnReadOnly?: boolean | undefined;
   /** REDIS_TIMEOUT: bounds connecting and every command. Without a connection ops fail at once. */
   timeoutMs: number;
+  /** REDIS_POOL_*. Defaults to ten places, and to going beyond them after a second. */
+  calls?: CallBounds | undefined;
+  /** Defaults to Node's. */
+  timers?: Timers | undefined;
   random: () => number;
+  /** REDIS_SCRIPTS. Defaults to `auto`. */
+  scripts?: RedisScripts | undefined;
+  /** Told once, when `auto` goes on without scripts. The reason holds no credentials. */
+  onScriptsRefused?: ((reason: string) => void) | undefined;
   /** Told at every change of `connected`. */
   onChange?: (connected: boolean, reason?: string) => void;
   /** An attempt to connect failed, or an open connection broke; for the log. Holds no credentials. */
@@ -22,24 +41,42 @@ export interface RedisStoreOptions {
 
 /**
  * Counts in one Redis server: what arrives in one turn of the event loop goes out in one script call, folded by key.
- * Calls go out in order, and each waits for none before it.
+ * Calls go out in order, so many at a time as there are places for them.
  */
 export class RedisStore implements CounterStore {
   readonly #connection: RedisConnection;
   readonly #label: string;
   readonly #random: () => number;
-  /** Closed to new ops, to be sent when the turn ends. */
-  #full: Batch[] = [];
-  #open: CountBatch | StopBatch | undefined;
-  #scheduled = false;
+  readonly #gathering = new TurnGathering({ send: (batch) => this.#places.take(batch) });
+  readonly #places: CallPlaces<Batch>;
+  readonly #plain: PlainCounting;
+  readonly #onScriptsRefused: ((reason: string) => void) | undefined;
+  #scripts: RedisScripts;
   #closed = false;
-  readonly #flush = () => this.#sendAll();
 
   constructor(options: RedisStoreOptions) {
-    const { address, timeoutMs, random, onChange, onFailure } = options;
-    this.#connection = new RedisConnection({ address, timeoutMs, random, onChange, onFailure });
+    const { address, timeoutMs, random } = options;
+    this.#connection = new RedisConnection(options);
     this.#label = address.label;
     this.#random = random;
+    this.#scripts = options.scripts ?? 'auto';
+    this.#onScriptsRefused = options.onScriptsRefused;
+    this.#places = new CallPlaces<Batch>({
+      ...(options.calls ?? usualCallBounds),
+      timeoutMs,
+      timers: options.timers ?? systemTimers,
+      go: (batch) => this.#send(batch),
+      refuse: (batch, waitedMs) => {
+        batch.fail(this.#connection.errors.noPlace(waitedMs));
+        settle(batch);
+      },
+    });
+    this.#plain = new PlainCounting({
+      commands: connectionCommands(this.#connection),
+      timeoutMs,
+      timedOut: () => this.#connection.errors.timedOut(),
+      monotonicMs: () => performance.now(),
+    });
   }
 
   get connected(): boolean {
@@ -72,11 +109,11 @@ export class RedisStore implements CounterStore {
     } else if (ops.length === 0) {
       done();
     } else if (!options.stopWhenOver) {
-      this.#gather(ops, { callsLeft: 0, done });
+      this.#gathering.add(ops, { callsLeft: 0, done });
     } else if (ops.length > maxKeysPerCall) {
       lookThenCount(this, ops, done);
     } else {
-      this.#gatherWhole(ops, { callsLeft: 0, done });
+      this.#gathering.addWhole(ops, { callsLeft: 0, done });
     }
   }
 
@@ -92,44 +129,15 @@ export class RedisStore implements CounterStore {
 
   close(): Promise<void> {
     this.#closed = true;
+    this.#places.close();
     return this.#connection.close();
   }
 
-  #gather(ops: CounterOp[], request: PendingRequest): void {
-    let batch = this.#open instanceof CountBatch ? this.#open : this.#begin(new CountBatch());
-    for (const op of ops) {
-      if (batch.add(op, request)) continue;
-      batch = this.#begin(new CountBatch());
-      batch.add(op, request);
-    }
-  }
-
-  #gatherWhole(ops: CounterOp[], request: PendingRequest): void {
-    if (this.#open instanceof StopBatch && this.#open.add(ops, request)) return;
-    this.#begin(new StopBatch()).add(ops, request);
-  }
-
-  #begin<T extends CountBatch | StopBatch>(batch: T): T {
-    if (this.#open !== undefined) this.#full.push(this.#open);
-    this.#open = batch;
-    if (!this.#scheduled) {
-      this.#scheduled = true;
-      setImmediate(this.#flush);
-    }
-    return batch;
-  }
-
-  #sendAll(): void {
-    this.#scheduled = false;
-    const full = this.#full;
-    const last = this.#open;
-    this.#full = [];
-    this.#open = undefined;
-    for (const batch of full) this.#send(batch);
-    if (last !== undefined) this.#send(last);
-  }
-
   #send(batch: Batch): void {
+    if (this.#scripts === 'never') {
+      this.#countPlainly(batch);
+      return;
+    }
     const args = batch.toArgs();
     this.#connection.send('evalsha', [batch.script.sha1, ...args]).then(
       (reply) => this.#answered(batch, reply),
@@ -148,12 +156,28 @@ export class RedisStore implements CounterStore {
   #answered(batch: Batch, reply: unknown): void {
     const { errors } = this.#connection;
     if (!batch.answer(reply, errors)) batch.fail(errors.unexpectedAnswer());
+    this.#settle(batch);
+  }
+
+  #countPlainly(batch: Batch): void {
+    batch.countPlainly(this.#plain).then(() => this.#settle(batch));
+  }
+
+  #settle(batch: Batch): void {
+    this.#places.free();
     settle(batch);
   }
 
   #failed(batch: Batch, error: unknown): void {
+    if (areScriptsRefused(error)) {
+      if (this.#scripts === 'auto')
+        this.#onScriptsRefused?.(this.#connection.errors.fromCommand(error).message);
+      this.#scripts = 'never';
+      this.#countPlainly(batch);
+      return;
+    }
     if (isTimeout(error)) this.#connection.reset();
     batch.fail(this.#connection.errors.fromCommand(error));
-    settle(batch);
+    this.#settle(batch);
   }
 }

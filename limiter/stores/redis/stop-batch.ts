@@ -2,6 +2,7 @@ import type { CounterOp } from '../counter-store.ts';
 import { failOp } from '../folded-run.ts';
 import type { StoreError } from '../store-error.ts';
 import { type Batch, maxKeysPerCall, type PendingRequest, replyNumber } from './batch.ts';
+import type { PlainCounting } from './plain-counting.ts';
 import type { RedisErrors } from './redis-error.ts';
 import { stopScript } from './stop-script.ts';
 
@@ -56,6 +57,16 @@ export class StopBatch implements Batch {
 
   fail(error: StoreError): void {
     for (const op of this.#ops) failOp(op, error);
+  }
+
+  countPlainly(plain: PlainCounting): Promise<void> {
+    const requests: CounterOp[][] = [];
+    let first = 0;
+    for (const size of this.#sizes) {
+      requests.push(this.#ops.slice(first, first + size));
+      first += size;
+    }
+    return plain.countWhole(requests);
   }
 }
 

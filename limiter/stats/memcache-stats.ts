@@ -1,0 +1,54 @@
+/** The statistics of memcache by name; a tag's place is after `.__`. Reference sections 8.1 and 8.2. */
+import type { StatsRegistry } from './stats-registry.ts';
+
+export interface MemcacheStats {
+  /** The question of one request. */
+  request(outcome: { keys: number; found: number; failed: boolean }): void;
+  command(
+    command: 'increment' | 'add' | 'decrement',
+    outcome: 'success' | 'error' | 'miss' | 'not_stored',
+  ): void;
+  /** A key that memcache does not take. */
+  badKey(): void;
+}
+
+const outcomes = {
+  multiget: ['success', 'error'],
+  increment: ['success', 'miss', 'error'],
+  add: ['success', 'not_stored', 'error'],
+  decrement: ['success', 'miss', 'error'],
+} as const;
+
+export function createMemcacheStats(registry: StatsRegistry): MemcacheStats {
+  const slots = new Map<string, number>();
+  for (const [command, codes] of Object.entries(outcomes)) {
+    for (const code of codes)
+      slots.set(`${command} ${code}`, registry.counter(`ratelimit.memcache.${command}.__code=${code}`));
+  }
+  const add = (command: string, outcome: string): void => {
+    const slot = slots.get(`${command} ${outcome}`);
+    if (slot !== undefined) registry.add(slot, 1);
+  };
+  const keysRequested = registry.counter('ratelimit.memcache.keys_requested');
+  const keysFound = registry.counter('ratelimit.memcache.keys_found');
+  const badKeys = registry.counter('ratelimit.memcache.bad_keys');
+  return {
+    request: ({ keys, found, failed }) => {
+      registry.add(keysRequested, keys);
+      if (!failed) registry.add(keysFound, found);
+      add('multiget', failed ? 'error' : 'success');
+    },
+    command: add,
+    badKey: () => registry.add(badKeys, 1),
+  };
+}
+
+/** What the store shows of its nodes. */
+export function registerMemcacheNodes(
+  registry: StatsRegistry,
+  store: { readonly figures: { nodes: number; down: number; connections: number } },
+): void {
+  registry.gauge('ratelimit.memcache.nodes', () => store.figures.nodes);
+  registry.gauge('ratelimit.memcache.nodes_down', () => store.figures.down);
+  registry.gauge('ratelimit.memcache.cx_active', () => store.figures.connections);
+}

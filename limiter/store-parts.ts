@@ -1,0 +1,27 @@
+import type { Clock } from '../process/clock.ts';
+import type { Health } from '../process/health.ts';
+import type { Logger } from '../process/logger.ts';
+import type { Timers } from '../process/timers.ts';
+import type { LimiterSettings } from './settings.ts';
+import type { StatsRegistry } from './stats/stats-registry.ts';
+import type { CounterStore } from './stores/counter-store.ts';
+import type { ResolveSrv } from './stores/memcache/srv-lookup.ts';
+
+/** What it takes to open a store. */
+export interface StoreParts {
+  settings: LimiterSettings;
+  clock: Clock;
+  timers: Timers;
+  random: () => number;
+  registry: StatsRegistry;
+  health: Health;
+  log: Logger;
+  /** Of MEMCACHE_SRV. Defaults to the system's. */
+  resolveSrv?: ResolveSrv | undefined;
+}
+
+export interface OpenedStore {
+  store: CounterStore;
+  /** Waits for the first answer of the store, for as long as it takes. */
+  connect(): Promise<void>;
+}

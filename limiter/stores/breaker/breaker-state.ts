@@ -1,0 +1,89 @@
+/**
+ * When a store is asked and when it is not:
+ *
+ *            silence, unreachable              probe sent
+ *   closed ───────────────────────> open ──────────────────> probing
+ *     ^                             ^  ^                      │    │
+ *     │                             │  └──── probe failed ────┘    │ probe answered
+ *     │ doubled to the end          │ silence, unreachable         v
+ *     └─────────────────────────── ramping <───────────────────────┘
+ *
+ * Time is ticks. A tick is quiet when requests wait and none was answered since the tick before; more than `quietTicks`
+ * of them in a row are silence. A process that stalls by itself misses ticks, so it does not take its own pause for the
+ * store's. While ramping, a bounded number of requests is under way, which doubles with every tick that was not quiet.
+ * Pure.
+ */
+export type BreakerPhase = 'closed' | 'open' | 'probing' | 'ramping';
+
+/** Requests under way at first when the store is back: enough to see it work, too few to hurt it. */
+export const firstAdmitted = 8;
+/** Above this the ramp is over. */
+export const lastAdmitted = 512;
+
+export class BreakerState {
+  readonly #quietTicks: number;
+  #phase: BreakerPhase = 'closed';
+  #admitted = Number.POSITIVE_INFINITY;
+  #heard = false;
+  #quiet = 0;
+
+  constructor(options: { quietTicks: number }) {
+    this.#quietTicks = options.quietTicks;
+  }
+
+  get phase(): BreakerPhase {
+    return this.#phase;
+  }
+
+  /** How many requests may be under way. */
+  get admitted(): number {
+    return this.#admitted;
+  }
+
+  /** The store answered a request. */
+  heard(): void {
+    this.#heard = true;
+  }
+
+  /** `waiting`: requests are under way. */
+  tick(waiting: boolean): void {
+    if (this.#phase === 'open' || this.#phase === 'probing') return;
+    this.#quiet = waiting && !this.#heard ? this.#quiet + 1 : 0;
+    this.#heard = false;
+    if (this.#quiet > this.#quietTicks) this.#open();
+    else if (this.#phase === 'ramping' && this.#quiet === 0) this.#widen();
+  }
+
+  /** The store says that it has no connection. */
+  unreachable(): void {
+    if (this.#phase === 'closed' || this.#phase === 'ramping') this.#open();
+  }
+
+  probeSent(): void {
+    if (this.#phase === 'open') this.#phase = 'probing';
+  }
+
+  probeFailed(): void {
+    if (this.#phase === 'probing') this.#phase = 'open';
+  }
+
+  probeAnswered(): void {
+    if (this.#phase !== 'probing') return;
+    this.#phase = 'ramping';
+    this.#admitted = firstAdmitted;
+  }
+
+  #open(): void {
+    this.#phase = 'open';
+    this.#admitted = 0;
+    this.#quiet = 0;
+    this.#heard = false;
+  }
+
+  #widen(): void {
+    this.#admitted *= 2;
+    if (this.#admitted <= lastAdmitted) return;
+    this.#phase = 'closed';
+    this.#admitted = Number.POSITIVE_INFINITY;
+  }
+}

@@ -1,0 +1,211 @@
+import { describe, expect, it } from 'vitest';
+import { counterOp, submit } from '../../../test/support/counter-ops.ts';
+import { HandDrivenStore } from '../../../test/support/hand-driven-store.ts';
+import { ManualTimers } from '../../../test/support/manual-timers.ts';
+import { StoreError } from '../store-error.ts';
+import { BreakerStore, type BreakerStoreOptions } from './breaker-store.ts';
+
+function setUp(options: Partial<BreakerStoreOptions> = {}) {
+  const inner = new HandDrivenStore();
+  const timers = new ManualTimers();
+  const changes: [boolean, string | undefined][] = [];
+  const store = new BreakerStore({
+    store: inner,
+    timers,
+    random: () => 0,
+    silenceMs: 800,
+    probeIntervalMs: 250,
+    maxWaiting: 1000,
+    maxWaitingBytes: 1_000_000,
+    onChange: (open, reason) => changes.push([open, reason]),
+    ...options,
+  });
+  /** Submits one op; gives it, and how often it was answered. */
+  const ask = (key = 'a') => {
+    const asked = { op: counterOp({ key }), answers: 0 };
+    store.submit([asked.op], { stopWhenOver: false }, () => {
+      asked.answers += 1;
+    });
+    return asked;
+  };
+  return { inner, timers, store, changes, ask };
+}
+
+/** Opens it by silence. */
+function opened() {
+  const parts = setUp();
+  parts.ask();
+  parts.timers.advance(900);
+  return parts;
+}
+
+/** Runs what a settled probe goes on with. */
+const turn = () => new Promise((resolve) => setImmediate(resolve));
+
+const silent = 'the store did not answer within 800 ms';
+
+describe('BreakerStore', () => {
+  it('hands ops and answers on while closed', () => {
+    const { inner, store, ask } = setUp();
+    const asked = ask('k');
+    expect([asked.answers, store.waiting]).toEqual([0, 1]);
+    inner.answerAll(7);
+    expect(asked).toEqual({ op: counterOp({ key: 'k', applied: 1, after: 7 }), answers: 1 });
+    expect([store.phase, store.waiting]).toEqual(['closed', 0]);
+  });
+
+  it('answers all who wait within 900 ms of silence, and then everybody at once', () => {
+    const { timers, store, ask, inner, changes } = setUp();
+    const waiting = [ask('a'), ask('b')];
+    timers.advance(800);
+    expect(waiting.map(({ answers }) => answers)).toEqual([0, 0]);
+    timers.advance(100);
+    expect(waiting.map(({ op, answers }) => [op.error?.message, op.error?.notCounted, answers])).toEqual([
+      [silent, false, 1],
+      [silent, false, 1],
+    ]);
+    const { op, answers } = ask();
+    expect([answers, op.error?.message, op.error?.notCounted]).toEqual([
+      1,
+      `the store is not asked until it answers again: ${silent}`,
+      true,
+    ]);
+    expect([inner.requests.length, store.opened, store.refused]).toEqual([2, 1, 1]);
+    expect(changes).toEqual([[true, silent]]);
+  });
+
+  it('stays closed while answers come, however long one request waits', () => {
+    const { timers, store, ask, inner } = setUp();
+    const longest = ask('longest');
+    const [held] = inner.requests.splice(0);
+    for (let i = 0; i < 50; i += 1) {
+      ask();
+      inner.answerAll(1);
+      timers.advance(100);
+    }
+    held?.answer(1);
+    expect([store.phase, longest.op.after, longest.answers]).toEqual(['closed', 1, 1]);
+  });
+
+  it('tells nobody when the store answers after all', () => {
+    const { timers, store, ask, inner } = setUp();
+    const asked = ask();
+    timers.advance(900);
+    expect([asked.answers, asked.op.error?.message]).toEqual([1, silent]);
+    inner.answerAll(7);
+    expect([asked.answers, store.waiting, store.phase]).toEqual([1, 0, 'open']);
+  });
+
+  it('opens at once when the store says that it is not connected', () => {
+    const { store, ask, inner, changes } = setUp();
+    const [first, second] = [ask(), ask()];
+    inner.connected = false;
+    inner.requests[0]?.fail(new StoreError('Redis is not connected', { transient: true, notCounted: true }));
+    expect([first.op.error?.message, first.op.error?.notCounted]).toEqual(['Redis is not connected', true]);
+    expect([second.op.error?.message, second.op.error?.notCounted, second.answers]).toEqual([
+      'Redis is not connected',
+      false,
+      1,
+    ]);
+    expect([store.phase, store.waiting, changes.length]).toEqual(['open', 0, 1]);
+  });
+
+  it('stays closed at errors of a store that is connected', () => {
+    const { store, ask, inner, timers } = setUp();
+    for (let i = 0; i < 20; i += 1) {
+      ask();
+      inner.requests[0]?.fail(new StoreError('WRONGTYPE', { transient: false }));
+      inner.requests.splice(0);
+      timers.advance(100);
+    }
+    expect(store.phase).toBe('closed');
+  });
+
+  it('probes until the store answers, then lets more and more through, and says so once', async () => {
+    const { timers, store, ask, inner, changes } = opened();
+    timers.advance(249);
+    expect(inner.pings.length).toBe(0);
+    timers.advance(1);
+    inner.pings[0]?.reject(new StoreError('Redis is not connected', { transient: true }));
+    await turn();
+    expect(ask().answers).toBe(1);
+    timers.advance(250);
+    expect(inner.pings.length).toBe(2);
+    inner.pings[1]?.resolve();
+    await turn();
+    inner.requests.splice(0);
+    const under = Array.from({ length: 20 }, () => ask());
+    expect(inner.requests.length).toBe(8);
+    expect(under.filter(({ answers }) => answers === 1).length).toBe(12);
+    inner.answerAll(1);
+    timers.advance(100);
+    for (let i = 0; i < 20; i += 1) ask();
+    expect(inner.requests.length).toBe(16);
+    inner.answerAll(1);
+    timers.advance(600);
+    expect(store.phase).toBe('closed');
+    expect(changes).toEqual([
+      [true, silent],
+      [false, undefined],
+    ]);
+    timers.advance(100);
+    expect(timers.size).toBe(0);
+  });
+
+  it('says nothing new when the store fails again before it was let go', async () => {
+    const { timers, store, ask, inner, changes } = opened();
+    timers.advance(250);
+    inner.pings[0]?.resolve();
+    await turn();
+    ask();
+    timers.advance(900);
+    expect([store.phase, store.opened, changes.length]).toEqual(['open', 2, 1]);
+  });
+
+  it('refuses more than may wait, and names the bound', () => {
+    const { ask, store } = setUp({ maxWaiting: 2 });
+    const asked = [ask(), ask(), ask()];
+    expect(asked.map(({ op }) => op.error?.message)).toEqual([
+      undefined,
+      undefined,
+      '2 requests wait for the store, and STORE_BREAKER_MAX_WAITING allows no more',
+    ]);
+    expect([store.phase, store.refused]).toEqual(['closed', 1]);
+  });
+
+  it('refuses more bytes than may wait, and takes them again when others left', () => {
+    const { ask, inner } = setUp({ maxWaitingBytes: 1000 });
+    ask('a'.repeat(400));
+    expect(ask('b'.repeat(100)).op.error?.message).toBe(
+      'requests that wait for the store would occupy 1012 bytes, and STORE_BREAKER_MAX_WAITING_BYTES allows 1000',
+    );
+    inner.answerAll(1);
+    expect(ask('b'.repeat(100)).answers).toBe(0);
+  });
+
+  it('answers all who wait although one of them throws', () => {
+    const { store, timers, ask } = setUp();
+    store.submit([counterOp({ key: 'a' })], { stopWhenOver: false }, () => {
+      throw new Error('fault');
+    });
+    const other = ask();
+    expect(() => timers.advance(900)).toThrow('fault');
+    expect(other.answers).toBe(1);
+  });
+
+  it('leaves no timer when closed, also while a probe is under way', async () => {
+    const { timers, store, inner } = opened();
+    timers.advance(250);
+    await store.close();
+    inner.pings[0]?.reject(new StoreError('Redis store is closed', { transient: false }));
+    await turn();
+    expect(timers.size).toBe(0);
+  });
+
+  it('asks for nothing where a request has no ops', async () => {
+    const { store, inner } = setUp();
+    const empty = submit(store, []);
+    inner.answerAll(0);
+    expect(await empty).toEqual([]);
+  });
+});

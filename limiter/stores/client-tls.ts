@@ -1,0 +1,105 @@
+/** TLS of a store's client: how the server is known, and the limiter to it. */
+import { X509Certificate } from 'node:crypto';
+import { readFileSync } from 'node:fs';
+import { type ConnectionOptions, createSecureContext, getCACertificates, type SecureContext } from 'node:tls';
+import { errorText } from '../../process/error-text.ts';
+import { systemErrorReason } from '../../process/system-error.ts';
+
+/** Paths of PEM files; empty ones are none. */
+export interface ClientTlsFiles {
+  /** The limiter's certificate; with its key, or neither. */
+  certPath: string;
+  keyPath: string;
+  /** Trusted besides the usual authorities. */
+  caPath: string;
+  /** Take a certificate of any name; its chain is verified all the same. */
+  skipHostnameVerification: boolean;
+}
+
+interface Pem {
+  cert: string;
+  key: string;
+  ca: string;
+}
+
+/** Files are read again for every connection, so that they can rotate; while they cannot be used, the last good ones are. */
+export class ClientTls {
+  readonly #files: ClientTlsFiles;
+  #pem: Pem;
+  #context: SecureContext;
+
+  /** Throws an Error on files that are missing or no PEM. The words are the Go service's. */
+  constructor(files: ClientTlsFiles) {
+    this.#files = files;
+    this.#pem = readFiles(files);
+    this.#context = secureContext(files, this.#pem);
+  }
+
+  /** For `tls.connect`: what is copied from it is of this moment. */
+  get options(): ConnectionOptions {
+    const context = () => this.#current();
+    return {
+      get secureContext() {
+        return context();
+      },
+      ...(this.#files.skipHostnameVerification ? { checkServerIdentity: () => undefined } : {}),
+    };
+  }
+
+  #current(): SecureContext {
+    try {
+      const pem = readFiles(this.#files);
+      const { cert, key, ca } = this.#pem;
+      if (pem.cert !== cert || pem.key !== key || pem.ca !== ca) {
+        this.#context = secureContext(this.#files, pem);
+        this.#pem = pem;
+      }
+    } catch {
+      // A rotation is under way, or went wrong: the server says so once the certificate has ended.
+    }
+    return this.#context;
+  }
+}
+
+function readFiles({ certPath, keyPath, caPath }: ClientTlsFiles): Pem {
+  const pair = (path: string): string =>
+    path === '' ? '' : readFile(path, `failed lo load TLS key pair (${certPath},${keyPath})`);
+  return {
+    cert: pair(certPath),
+    key: pair(keyPath),
+    ca: caPath === '' ? '' : readFile(caPath, `failed to read file: ${caPath}`),
+  };
+}
+
+function readFile(path: string, problem: string): string {
+  try {
+    return readFileSync(path, 'latin1');
+  } catch (error) {
+    throw new Error(`${problem}: ${systemErrorReason(error)}`, { cause: error });
+  }
+}
+
+function secureContext(files: ClientTlsFiles, { cert, key, ca }: Pem): SecureContext {
+  const authorities = ca === '' && files.caPath === '' ? {} : { ca: withUsual(ca, files.caPath) };
+  if (cert === '') return createSecureContext(authorities);
+  try {
+    return createSecureContext({ ...authorities, cert, key });
+  } catch (error) {
+    const problem = `failed lo load TLS key pair (${files.certPath},${files.keyPath})`;
+    throw new Error(`${problem}: ${errorText(error)}`, { cause: error });
+  }
+}
+
+/** A given authority is trusted besides those that Node trusts. */
+function withUsual(text: string, path: string): string[] {
+  const problem = `failed to load the provided TLS CA certificate: ${path}`;
+  const own = text.match(/-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g);
+  if (own === null) throw new Error(problem);
+  try {
+    // TLS would pass over what it cannot read.
+    for (const pem of own) new X509Certificate(pem);
+  } catch (error) {
+    throw new Error(`${problem}: ${errorText(error)}`, { cause: error });
+  }
+  return [...getCACertificates('default'), ...own];
+}

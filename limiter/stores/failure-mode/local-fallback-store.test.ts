@@ -1,0 +1,249 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { counterOp, submit } from '../../../test/support/counter-ops.ts';
+import { ManualClock } from '../../../test/support/manual-clock.ts';
+import { ManualTimers } from '../../../test/support/manual-timers.ts';
+import { openMemoryStore } from '../../../test/support/open-memory-store.ts';
+import type { CounterOp, CounterStore, SubmitOptions } from '../counter-store.ts';
+import { failOp } from '../folded-run.ts';
+import { StoreError } from '../store-error.ts';
+import { deliveryIntervalMs, keysPerDelivery, LocalFallbackStore } from './local-fallback-store.ts';
+
+type Mode = 'up' | 'down' | 'reply lost' | 'request lost';
+
+/** Counts like any store while `up`; otherwise fails, with or without counting first. */
+class FailingStore implements CounterStore {
+  mode: Mode = 'up';
+  readonly counters = openMemoryStore();
+  /** Keys of each request that was let through. */
+  readonly asked: string[][] = [];
+
+  submit(ops: CounterOp[], options: SubmitOptions, done: () => void): void {
+    if (this.mode === 'up' || this.mode === 'reply lost') this.counters.submit(ops, options, () => {});
+    if (this.mode === 'up') this.asked.push(ops.map(({ key }) => key));
+    const notCounted = this.mode === 'down';
+    const error = new StoreError(notCounted ? 'away' : 'lost', { transient: true, notCounted });
+    if (this.mode !== 'up') for (const op of ops) failOp(op, error);
+    done();
+  }
+
+  total(key: string): number {
+    const op = counterOp({ key, hits: 0 });
+    this.counters.submit([op], { stopWhenOver: false }, () => {});
+    return op.after;
+  }
+
+  ping = () => Promise.resolve();
+  close = () => Promise.resolve();
+}
+
+function setUp(bounds: { maxOwedKeys?: number; maxOwedBytes?: number } = {}) {
+  const inner = new FailingStore();
+  const timers = new ManualTimers();
+  const clock = new ManualClock();
+  const said: { counters: number; reason: string }[] = [];
+  const store = new LocalFallbackStore({
+    store: inner,
+    local: openMemoryStore({ clock }),
+    clock,
+    timers,
+    maxOwedKeys: 1000,
+    maxOwedBytes: 1_000_000,
+    onUndelivered: (undelivered) => said.push(undelivered),
+    ...bounds,
+  });
+  return { inner, timers, clock, store, said };
+}
+
+const ask = async (store: CounterStore, given: Partial<CounterOp> & { key: string }) => {
+  const [op] = await submit(store, [counterOp(given)]);
+  return op?.error?.message ?? op?.after;
+};
+
+/** Lets deliveries run until none is due and none goes on with the next batch. */
+async function deliverAll({ timers, store }: ReturnType<typeof setUp>): Promise<void> {
+  for (let round = 0; round < 100 && (store.owedCounters > 0 || timers.size > 0); round += 1) {
+    timers.advance(deliveryIntervalMs);
+    await new Promise((resolve) => setImmediate(resolve));
+  }
+}
+
+describe('LocalFallbackStore', () => {
+  it('goes on from the last known total, and adds what it counted when the store is back', async () => {
+    const parts = setUp();
+    const { inner, store, timers } = parts;
+    expect(await ask(store, { key: 'a', hits: 5 })).toBe(5);
+    inner.mode = 'down';
+    expect([await ask(store, { key: 'a', hits: 2 }), await ask(store, { key: 'b' })]).toEqual([7, 1]);
+    expect([store.owedCounters, store.countedLocally]).toEqual([2, 2]);
+    timers.advance(10 * deliveryIntervalMs);
+    expect([inner.total('a'), store.owedCounters]).toEqual([5, 2]);
+    inner.mode = 'up';
+    await deliverAll(parts);
+    expect([inner.total('a'), inner.total('b'), store.owedCounters, store.undelivered]).toEqual([7, 1, 0, 0]);
+    expect(timers.size).toBe(0);
+  });
+
+  it('answers with what is owed added, until it is delivered', async () => {
+    const { inner, store } = setUp();
+    inner.mode = 'down';
+    await ask(store, { key: 'a', hits: 4 });
+    inner.mode = 'up';
+    expect([await ask(store, { key: 'a' }), inner.total('a')]).toEqual([5, 1]);
+  });
+
+  it('counts hits whose reply was lost for the caller, and never sends them again', async () => {
+    const parts = setUp();
+    const { inner, store } = parts;
+    inner.mode = 'reply lost';
+    expect(await ask(store, { key: 'a' })).toBe(1);
+    inner.mode = 'up';
+    await deliverAll(parts);
+    expect([inner.total('a'), inner.asked]).toEqual([1, []]);
+  });
+
+  it('gives up a delivery whose reply was lost, and says so', async () => {
+    const parts = setUp();
+    const { inner, store, said } = parts;
+    inner.mode = 'down';
+    await ask(store, { key: 'a' });
+    inner.mode = 'reply lost';
+    await deliverAll(parts);
+    inner.mode = 'up';
+    await deliverAll(parts);
+    expect(inner.total('a')).toBe(1);
+    expect([said, store.undelivered]).toEqual([[{ counters: 1, reason: 'lost' }], 1]);
+  });
+
+  it('delivers in batches, each after the one before', async () => {
+    const parts = setUp();
+    const { inner, store } = parts;
+    inner.mode = 'down';
+    const keys = Array.from({ length: 2 * keysPerDelivery + 1 }, (_, i) => `k${i}`);
+    for (const key of keys) await ask(store, { key });
+    inner.mode = 'up';
+    await deliverAll(parts);
+    expect(inner.asked.map((batch) => batch.length)).toEqual([keysPerDelivery, keysPerDelivery, 1]);
+    expect(inner.asked.flat()).toEqual(keys);
+  });
+
+  it('delivers nothing to a counter that has ended', async () => {
+    const parts = setUp();
+    const { inner, store, clock } = parts;
+    inner.mode = 'down';
+    await ask(store, { key: 'a', ttlSeconds: 10 });
+    clock.ms += 10_000;
+    inner.mode = 'up';
+    await deliverAll(parts);
+    expect([inner.asked, store.owedCounters]).toEqual([[], 0]);
+  });
+
+  it('owes no more keys and bytes than it may, and counts what it drops', async () => {
+    for (const bounds of [{ maxOwedKeys: 2 }, { maxOwedBytes: 410 }]) {
+      const { inner, store } = setUp(bounds);
+      inner.mode = 'down';
+      for (const key of ['a', 'b', 'c', 'a']) await ask(store, { key });
+      expect([store.owedCounters, store.undelivered]).toEqual([2, 1]);
+    }
+  });
+
+  it('holds hits back when another of the request is over', async () => {
+    const { inner, store } = setUp();
+    await ask(store, { key: 'over', hits: 3 });
+    inner.mode = 'down';
+    const ops = [counterOp({ key: 'over', limit: 3 }), counterOp({ key: 'other' })];
+    await submit(store, ops, { stopWhenOver: true });
+    expect(ops.map(({ after, applied }) => [after, applied])).toEqual([
+      [4, 1],
+      [0, 0],
+    ]);
+    expect(store.owedCounters).toBe(1);
+  });
+
+  it('says what it still owed when it is closed', async () => {
+    const { inner, store, said, timers } = setUp();
+    inner.mode = 'down';
+    await ask(store, { key: 'a' });
+    await store.close();
+    expect([said, timers.size]).toEqual([
+      [{ counters: 1, reason: 'the limiter ended before the store was back' }],
+      0,
+    ]);
+  });
+
+  it('loses and doubles no hit, whatever the store does and when', async () => {
+    const key = fc.constantFrom('a', 'b');
+    const step = fc.oneof(
+      fc.record({ ask: key, hits: fc.nat(5) }),
+      fc.record({ mode: fc.constantFrom<Mode>('up', 'down') }),
+      fc.constant('deliver' as const),
+    );
+    await fc.assert(
+      fc.asyncProperty(fc.array(step, { maxLength: 40 }), async (steps) => {
+        const parts = setUp();
+        const counted = new Map<string, number>();
+        for (const one of steps) {
+          if (one === 'deliver') {
+            parts.timers.advance(deliveryIntervalMs);
+            await new Promise((resolve) => setImmediate(resolve));
+          } else if ('mode' in one) {
+            parts.inner.mode = one.mode;
+          } else {
+            const total = (counted.get(one.ask) ?? 0) + one.hits;
+            counted.set(one.ask, total);
+            expect(await ask(parts.store, { key: one.ask, hits: one.hits })).toBe(total);
+          }
+        }
+        parts.inner.mode = 'up';
+        await deliverAll(parts);
+        for (const [name, total] of counted) expect(parts.inner.total(name)).toBe(total);
+        expect(parts.store.undelivered).toBe(0);
+      }),
+    );
+  });
+
+  it('leaves the store between what was surely counted and all that was asked, when replies get lost', async () => {
+    const step = fc.record({
+      mode: fc.constantFrom<Mode>('up', 'down', 'reply lost', 'request lost'),
+      hits: fc.nat(5),
+      deliver: fc.boolean(),
+    });
+    await fc.assert(
+      fc.asyncProperty(fc.array(step, { maxLength: 30 }), async (steps) => {
+        const parts = setUp();
+        let sure = 0;
+        let all = 0;
+        for (const { mode, hits, deliver } of steps) {
+          parts.inner.mode = mode;
+          await ask(parts.store, { key: 'a', hits });
+          all += hits;
+          if (mode === 'up') sure += hits;
+          if (deliver) parts.timers.advance(deliveryIntervalMs);
+        }
+        parts.inner.mode = 'up';
+        await deliverAll(parts);
+        expect(parts.inner.total('a')).toBeGreaterThanOrEqual(sure);
+        expect(parts.inner.total('a')).toBeLessThanOrEqual(all);
+      }),
+    );
+  });
+
+  it('takes hits back as if the store had been there', async () => {
+    const step = fc.record({ hits: fc.nat(5), negative: fc.boolean() });
+    await fc.assert(
+      fc.asyncProperty(fc.nat(10), fc.array(step, { maxLength: 20 }), async (first, steps) => {
+        const parts = setUp();
+        await ask(parts.store, { key: 'a', hits: first });
+        parts.inner.mode = 'down';
+        let total = first;
+        for (const { hits, negative } of steps) {
+          total = negative ? Math.max(0, total - hits) : total + hits;
+          expect(await ask(parts.store, { key: 'a', hits, negative })).toBe(total);
+        }
+        parts.inner.mode = 'up';
+        await deliverAll(parts);
+        expect(parts.inner.total('a')).toBe(total);
+      }),
+    );
+  });
+});

@@ -1,0 +1,186 @@
+import type { Clock } from '../../../process/clock.ts';
+import type { Timers } from '../../../process/timers.ts';
+import type { CounterOp, CounterStore, SubmitOptions } from '../counter-store.ts';
+import type { MemoryStore } from '../memory/memory-store.ts';
+import type { StoreError } from '../store-error.ts';
+import { type OwedCounter, OwedCounters } from './owed-counters.ts';
+
+export interface LocalFallbackStoreOptions {
+  store: CounterStore;
+  /** Holds the last known totals, and counts from them; bounded by itself. */
+  local: MemoryStore;
+  clock: Clock;
+  timers: Timers;
+  /** Keys that hits may be owed to, and what they may occupy. */
+  maxOwedKeys: number;
+  maxOwedBytes: number;
+  /** Some of what was counted locally never reached the store; once a round of deliveries. */
+  onUndelivered?: (undelivered: { counters: number; reason: string }) => void;
+}
+
+/** Keys delivered in one go; the next ones wait for its answer. */
+export const keysPerDelivery = 128;
+/** From one try to deliver to the next while the store is away. */
+export const deliveryIntervalMs = 250;
+
+/**
+ * STORE_FAILURE_MODE=local: what the store cannot count is counted in memory, from the last total that the store told
+ * this process, and added to the store when it is back. Only hits that certainly were not counted are added: those whose
+ * reply was lost may be in the store already, and nothing is sent twice.
+ */
+export class LocalFallbackStore implements CounterStore {
+  readonly #options: LocalFallbackStoreOptions;
+  readonly #owed: OwedCounters;
+  #countedLocally = 0;
+  #undelivered = 0;
+  #endWait: (() => void) | undefined;
+  #delivering = false;
+  #closed = false;
+
+  constructor(options: LocalFallbackStoreOptions) {
+    this.#options = options;
+    this.#owed = new OwedCounters({ maxKeys: options.maxOwedKeys, maxBytes: options.maxOwedBytes });
+  }
+
+  /** Requests in which something was counted locally, since the start. */
+  get countedLocally(): number {
+    return this.#countedLocally;
+  }
+
+  /** Keys whose hits the store does not have yet. */
+  get owedCounters(): number {
+    return this.#owed.size;
+  }
+
+  /** Deliveries to keys that failed, and ops that found no room, since the start. */
+  get undelivered(): number {
+    return this.#undelivered + this.#owed.dropped;
+  }
+
+  submit(ops: CounterOp[], options: SubmitOptions, done: () => void): void {
+    this.#options.store.submit(ops, options, () => {
+      this.#answered(ops, options);
+      done();
+    });
+  }
+
+  ping(): Promise<void> {
+    return this.#options.store.ping();
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true;
+    this.#endWait?.();
+    this.#say(this.#owed.size, 'the limiter ended before the store was back');
+    await this.#options.store.close();
+  }
+
+  #answered(ops: readonly CounterOp[], options: SubmitOptions): void {
+    let anyFailed = false;
+    for (const op of ops) {
+      if (op.error !== undefined) anyFailed = true;
+      else this.#learn(op);
+    }
+    if (!anyFailed || this.#closed) return;
+    const failed = ops.filter((op) => op.error !== undefined);
+    this.#countLocally(failed, options);
+  }
+
+  #learn(op: CounterOp): void {
+    if (this.#owed.size > 0) op.after = this.#owed.get(op.key)?.appliedTo(op.after) ?? op.after;
+    this.#options.local.learn(op.key, op.after, op.ttlSeconds);
+  }
+
+  #countLocally(ops: CounterOp[], options: SubmitOptions): void {
+    this.#countedLocally += 1;
+    const errors = ops.map((op) => op.error as StoreError);
+    this.#options.local.submit(ops, options, () => {});
+    const nowMs = this.#options.clock.nowMs();
+    for (const [index, { key, applied, negative, perSecond, ttlSeconds, error }] of ops.entries()) {
+      if (error !== undefined || applied === 0 || errors[index]?.notCounted !== true) continue;
+      this.#owed.owe({ key, hits: applied, negative, perSecond, endMs: nowMs + ttlSeconds * 1000 });
+    }
+    this.#deliverLater();
+  }
+
+  #deliverLater(): void {
+    if (this.#closed || this.#delivering || this.#endWait !== undefined || this.#owed.size === 0) return;
+    this.#endWait = this.#options.timers.after(deliveryIntervalMs, () => {
+      this.#endWait = undefined;
+      this.#delivering = true;
+      this.#deliver();
+    });
+  }
+
+  /** One batch, and when the store took it, the next. */
+  #deliver(): void {
+    const nowMs = this.#options.clock.nowMs();
+    const deliveries = this.#owed.take(keysPerDelivery, nowMs).map((counter) => deliveryOf(counter, nowMs));
+    const ops = deliveries.flatMap((delivery) => delivery.ops);
+    if (ops.length === 0) {
+      this.#delivering = false;
+      this.#deliverLater();
+      return;
+    }
+    this.#options.store.submit(ops, { stopWhenOver: false }, () => {
+      if (this.#settle(deliveries)) {
+        setImmediate(() => this.#deliver());
+        return;
+      }
+      this.#delivering = false;
+      this.#deliverLater();
+    });
+  }
+
+  /** False when the store is not there yet. What failed otherwise may have been counted, so it is not sent again. */
+  #settle(deliveries: readonly Delivery[]): boolean {
+    let lost = 0;
+    let reason = '';
+    let there = !this.#closed;
+    for (const { counter, ops } of deliveries) {
+      const error = ops.find((op) => op.error !== undefined)?.error;
+      if (error === undefined) continue;
+      if (!this.#closed && ops.every((op) => op.error?.notCounted === true)) {
+        this.#owed.putBack(counter);
+        there = false;
+      } else {
+        lost += 1;
+        reason = error.message;
+      }
+    }
+    this.#say(lost, reason);
+    return there;
+  }
+
+  #say(counters: number, reason: string): void {
+    if (counters === 0) return;
+    this.#undelivered += counters;
+    this.#options.onUndelivered?.({ counters, reason });
+  }
+}
+
+/** What is owed to one key, as the ops that add it. */
+interface Delivery {
+  readonly counter: OwedCounter;
+  readonly ops: readonly CounterOp[];
+}
+
+/** One subtraction and one addition, or the one of them that does anything. */
+function deliveryOf(counter: OwedCounter, nowMs: number): Delivery {
+  const { toTakeBack, toAdd } = counter.hits;
+  const ttlSeconds = Math.max(1, Math.ceil((counter.endMs - nowMs) / 1000));
+  const common = {
+    key: counter.key,
+    perSecond: counter.perSecond,
+    ttlSeconds,
+    limit: Number.MAX_SAFE_INTEGER,
+    lookOnly: false,
+    applied: 0,
+    after: 0,
+    error: undefined,
+  };
+  const ops: CounterOp[] = [];
+  if (toTakeBack > 0) ops.push({ ...common, hits: toTakeBack, negative: true });
+  if (toAdd > 0) ops.push({ ...common, hits: toAdd, negative: false });
+  return { counter, ops };
+}

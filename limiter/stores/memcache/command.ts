@@ -1,0 +1,104 @@
+/** Commands of the text protocol. Keys in them are legal (`isLegalKey`), so none can end or prolong its command. */
+import type { StoreError } from '../store-error.ts';
+import { refusedByServer } from './memcache-error.ts';
+
+export interface Command {
+  /** With its line end. */
+  readonly text: string;
+  /** A value of the reply; only after a `get`. */
+  onValue(key: string, value: string | undefined): boolean;
+  /** The reply's last line. False when it is no reply to this command: the connection is out of step then. */
+  onLine(line: string): boolean;
+  /** There is no reply. The command may have been carried out all the same. */
+  onError(error: StoreError): void;
+}
+
+/** A command that is answered with one line. */
+export class LineCommand implements Command {
+  readonly text: string;
+  readonly #isReply: RegExp;
+  readonly #done: (reply: string | StoreError) => void;
+
+  constructor(text: string, isReply: RegExp, done: (reply: string | StoreError) => void) {
+    this.text = text;
+    this.#isReply = isReply;
+    this.#done = done;
+  }
+
+  onValue(): boolean {
+    return false;
+  }
+
+  onLine(line: string): boolean {
+    const isRefusal = isServerRefusal(line);
+    if (!isRefusal && !this.#isReply.test(line)) return false;
+    this.#done(isRefusal ? refusedByServer(line) : line);
+    return true;
+  }
+
+  onError(error: StoreError): void {
+    this.#done(error);
+  }
+}
+
+/** `done` gets the new total as text, or NOT_FOUND. `hits` is at most 2^53 - 1. */
+export function changeCommand(
+  verb: 'incr' | 'decr',
+  key: string,
+  hits: number,
+  done: (reply: string | StoreError) => void,
+): Command {
+  return new LineCommand(`${verb} ${key} ${hits}\r\n`, /^(?:\d+|NOT_FOUND)$/, done);
+}
+
+/** `done` gets STORED or NOT_STORED. `expiry` is in seconds from now, or since 1970 where that is above 30 days. */
+export function addCommand(
+  key: string,
+  hits: number,
+  expiry: number,
+  done: (reply: string | StoreError) => void,
+): Command {
+  const value = String(hits);
+  const text = `add ${key} 0 ${expiry} ${value.length}\r\n${value}\r\n`;
+  return new LineCommand(text, /^(?:STORED|NOT_STORED)$/, done);
+}
+
+export function versionCommand(done: (reply: string | StoreError) => void): Command {
+  return new LineCommand('version\r\n', /^VERSION /, done);
+}
+
+/** One `get` of several keys: what was found is told value by value, then `done`, once. */
+export class GetCommand implements Command {
+  readonly text: string;
+  readonly #found: (key: string, value: string | undefined) => void;
+  readonly #done: (error: StoreError | undefined) => void;
+
+  constructor(
+    keys: readonly string[],
+    found: (key: string, value: string | undefined) => void,
+    done: (error: StoreError | undefined) => void,
+  ) {
+    this.text = `get ${keys.join(' ')}\r\n`;
+    this.#found = found;
+    this.#done = done;
+  }
+
+  onValue(key: string, value: string | undefined): boolean {
+    this.#found(key, value);
+    return true;
+  }
+
+  onLine(line: string): boolean {
+    if (line !== 'END' && !isServerRefusal(line)) return false;
+    this.#done(line === 'END' ? undefined : refusedByServer(line));
+    return true;
+  }
+
+  onError(error: StoreError): void {
+    this.#done(error);
+  }
+}
+
+function isServerRefusal(line: string): boolean {
+  return line.startsWith('SERVER_ERROR') || line.startsWith('CLIENT_ERROR');
+}

@@ -1,0 +1,248 @@
+/**
+ * One connection to one node. Commands are sent at once, one behind the other, and answered in that order.
+ *
+ *   new --send/open--> connecting --VERSION--> ready
+ *                        |  ^                   |
+ *                 failed |  '---lost, at once---'
+ *                        v
+ *                      down --after a delay--> connecting, which answers what comes with an error meanwhile
+ *
+ * While it connects for the first time, or again after it was lost, commands wait; nothing is sent twice.
+ */
+import { connect, isIP, type Socket } from 'node:net';
+import { connect as connectTls } from 'node:tls';
+import type { ClientTls } from '../client-tls.ts';
+import type { StoreError } from '../store-error.ts';
+import { type Command, versionCommand } from './command.ts';
+import { CommandQueue } from './command-queue.ts';
+import type { MemcacheAddress } from './memcache-address.ts';
+import { closedError, lostConnection, notConnected, timedOut, tooMuchWaiting } from './memcache-error.ts';
+import { ReplyReader } from './reply-reader.ts';
+
+export interface MemcacheConnectionOptions {
+  address: MemcacheAddress;
+  /** Undefined: none. */
+  tls?: ClientTls | undefined;
+  /** Bounds connecting and every command. */
+  timeoutMs: number;
+  /** From 0 to below 1. */
+  random: () => number;
+  /** It went down, with why, or is ready again. Not told of a loss that the first attempt made good. */
+  onChange(up: boolean, reason: string): void;
+}
+
+/** Ours: a node that reads no more must not take the memory of the process. */
+const maxWaitingBytes = 16 * 1024 * 1024;
+const keepAliveMs = 30_000;
+
+export class MemcacheConnection {
+  readonly #options: MemcacheConnectionOptions;
+  #state: 'new' | 'connecting' | 'ready' | 'down' | 'closed' = 'new';
+  /** Told of as down, and not yet as up. */
+  #isDown = false;
+  #socket: Socket | undefined;
+  #reader: ReplyReader | undefined;
+  /** On their way, in the order of their replies. */
+  readonly #sent = new CommandQueue();
+  /** Wait for the connection. */
+  readonly #unsent = new CommandQueue();
+  #output = '';
+  #isFlushing = false;
+  /** Attempts that failed one after another. */
+  #failures = 0;
+  #retry: NodeJS.Timeout | undefined;
+  #deadline: NodeJS.Timeout | undefined;
+
+  constructor(options: MemcacheConnectionOptions) {
+    this.#options = options;
+  }
+
+  get ready(): boolean {
+    return this.#state === 'ready';
+  }
+
+  get idle(): boolean {
+    return this.#sent.size + this.#unsent.size === 0;
+  }
+
+  /** Connects, if nothing did so before. */
+  open(): void {
+    if (this.#state === 'new') this.#connect();
+  }
+
+  /** The command is answered in any case, possibly before `send` returns. */
+  send(command: Command): void {
+    if (this.#state === 'closed') command.onError(closedError());
+    else if (this.#state === 'down' || (this.#state === 'connecting' && this.#isDown))
+      command.onError(notConnected());
+    else if (this.#sent.bytes + this.#unsent.bytes > maxWaitingBytes) command.onError(tooMuchWaiting());
+    else if (this.#state === 'ready') this.#write(command);
+    else {
+      this.#unsent.push(command, performance.now());
+      this.#watch();
+      this.open();
+    }
+  }
+
+  /** Commands under way are answered with an error. */
+  close(): void {
+    this.#state = 'closed';
+    clearTimeout(this.#retry);
+    this.#drop(closedError());
+    this.#unsent.fail(closedError());
+    clearTimeout(this.#deadline);
+  }
+
+  #connect(): void {
+    this.#state = 'connecting';
+    const socket = this.#dial();
+    this.#socket = socket;
+    this.#reader = new ReplyReader({
+      onValue: (key, value) => {
+        if (this.#sent.first?.onValue(key, value) !== true) this.#lost(socket, 'unexpected answer');
+      },
+      onLine: (line) => this.#line(socket, line),
+    });
+    socket.setNoDelay(true);
+    socket.setKeepAlive(true, keepAliveMs);
+    const opened = this.#options.tls === undefined ? 'connect' : 'secureConnect';
+    socket.once(opened, () => this.#probe(socket));
+    socket.on('data', (chunk: Buffer) => {
+      if (socket !== this.#socket) return;
+      if (this.#reader?.push(chunk) === false) this.#lost(socket, 'unexpected answer');
+    });
+    socket.on('error', (error) => this.#lost(socket, reasonOf(error)));
+    socket.on('close', () => this.#lost(socket, 'the node closed the connection'));
+    const timer = setTimeout(() => {
+      if (this.#state === 'connecting') this.#lost(socket, timedOut(this.#options.timeoutMs).message);
+    }, this.#options.timeoutMs);
+    socket.once('close', () => clearTimeout(timer));
+  }
+
+  #dial(): Socket {
+    const { address, tls } = this.#options;
+    const { endpoint } = address;
+    if (tls === undefined) return connect(endpoint);
+    const named = 'host' in endpoint && isIP(endpoint.host) === 0 ? { servername: endpoint.host } : {};
+    return connectTls({ ...endpoint, ...named, ...tls.options });
+  }
+
+  /** A hung process takes connections, so the node has to answer once before decisions wait for it. */
+  #probe(socket: Socket): void {
+    if (socket !== this.#socket) return;
+    const probe = versionCommand((reply) => {
+      if (typeof reply === 'string') this.#opened();
+    });
+    this.#write(probe);
+  }
+
+  #opened(): void {
+    this.#state = 'ready';
+    this.#failures = 0;
+    if (this.#isDown) {
+      this.#isDown = false;
+      this.#options.onChange(true, '');
+    }
+    while (this.#unsent.first !== undefined) {
+      const command = this.#unsent.first;
+      this.#unsent.shift();
+      this.#write(command);
+    }
+  }
+
+  #write(command: Command): void {
+    this.#sent.push(command, performance.now());
+    this.#output += command.text;
+    this.#watch();
+    if (this.#isFlushing) return;
+    this.#isFlushing = true;
+    process.nextTick(() => this.#flush());
+  }
+
+  /** Once for everything that one event made. */
+  #flush(): void {
+    this.#isFlushing = false;
+    const output = this.#output;
+    this.#output = '';
+    if (output !== '') this.#socket?.write(output);
+  }
+
+  #line(socket: Socket, line: string): void {
+    if (socket !== this.#socket) return;
+    const command = this.#sent.first;
+    this.#sent.shift();
+    if (command?.onLine(line) === true) return;
+    command?.onError(lostConnection());
+    this.#lost(socket, `unexpected answer: ${line.slice(0, 100)}`);
+  }
+
+  #lost(socket: Socket, reason: string, error = lostConnection()): void {
+    if (socket !== this.#socket || this.#state === 'closed') return;
+    const wasReady = this.#state === 'ready';
+    if (wasReady) this.#connectAgain(error);
+    else this.#failed(reason, error);
+  }
+
+  /** Commands that come now wait for the new connection. */
+  #connectAgain(error: StoreError): void {
+    this.#state = 'connecting';
+    this.#drop(error);
+    this.#connect();
+  }
+
+  #failed(reason: string, error: StoreError): void {
+    const { random, onChange } = this.#options;
+    this.#state = 'down';
+    this.#failures += 1;
+    this.#retry = setTimeout(() => this.#connect(), reconnectDelayMs(this.#failures, random));
+    if (!this.#isDown) {
+      this.#isDown = true;
+      onChange(false, reason);
+    }
+    this.#drop(error);
+    this.#unsent.fail(notConnected());
+  }
+
+  /** Ends the socket and answers what it was sent. */
+  #drop(error: StoreError): void {
+    const socket = this.#socket;
+    this.#socket = undefined;
+    this.#reader = undefined;
+    this.#output = '';
+    socket?.destroy();
+    this.#sent.fail(error);
+  }
+
+  /** One timer, for the command that waits longest. */
+  #watch(): void {
+    if (this.#deadline !== undefined) return;
+    this.#deadline = setTimeout(() => this.#expire(), this.#options.timeoutMs);
+  }
+
+  #expire(): void {
+    this.#deadline = undefined;
+    const sinceMs = Math.min(this.#sent.firstMs ?? Infinity, this.#unsent.firstMs ?? Infinity);
+    if (sinceMs === Infinity) return;
+    const { timeoutMs } = this.#options;
+    const leftMs = sinceMs + timeoutMs - performance.now();
+    if (leftMs > 0) {
+      this.#deadline = setTimeout(() => this.#expire(), Math.ceil(leftMs));
+      return;
+    }
+    const socket = this.#socket;
+    const error = timedOut(timeoutMs);
+    if (socket !== undefined) this.#lost(socket, error.message, error);
+    this.#unsent.fail(error);
+  }
+}
+
+/** 125 ms doubling to 4 s, less up to a quarter so that many limiters do not come back at once. */
+function reconnectDelayMs(attempt: number, random: () => number): number {
+  return Math.round(Math.min(4000, 125 * 2 ** Math.min(attempt - 1, 5)) * (1 - random() / 4));
+}
+
+/** Of errors of several attempts, one for each address of a name, the first. */
+function reasonOf(error: Error): string {
+  const first = error instanceof AggregateError ? (error.errors[0] as unknown) : error;
+  return first instanceof Error ? first.message : error.message;
+}

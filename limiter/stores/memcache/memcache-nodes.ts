@@ -1,0 +1,93 @@
+import type { MemcacheAddress } from './memcache-address.ts';
+import { MemcacheConnection, type MemcacheConnectionOptions } from './memcache-connection.ts';
+import { keyHash } from './memcache-key.ts';
+
+export interface MemcacheNodesOptions
+  extends Pick<MemcacheConnectionOptions, 'tls' | 'timeoutMs' | 'random'> {
+  /** At least 1. A key always goes by the same one, so that its commands stay in order. */
+  connectionsPerNode: number;
+  /** A node can not be used, with why, or can again. */
+  onChange(node: string, up: boolean, reason: string): void;
+}
+
+/** One node, however often it is listed. */
+class MemcacheNode {
+  readonly connections: readonly MemcacheConnection[];
+  #connectionsDown = 0;
+
+  constructor(address: MemcacheAddress, options: MemcacheNodesOptions) {
+    const { connectionsPerNode, onChange, ...rest } = options;
+    const changed = (up: boolean, reason: string): void => {
+      const wasUp = this.up;
+      this.#connectionsDown += up ? -1 : 1;
+      if (this.up !== wasUp) onChange(address.label, up, reason);
+    };
+    this.connections = Array.from(
+      { length: connectionsPerNode },
+      () => new MemcacheConnection({ ...rest, address, onChange: changed }),
+    );
+  }
+
+  get up(): boolean {
+    return this.#connectionsDown === 0;
+  }
+}
+
+/** The nodes in their order, by which every limiter finds a key on the same one. */
+export class MemcacheNodes {
+  readonly #options: MemcacheNodesOptions;
+  #byLabel = new Map<string, MemcacheNode>();
+  #listed: MemcacheNode[] = [];
+
+  constructor(options: MemcacheNodesOptions) {
+    this.#options = options;
+  }
+
+  get size(): number {
+    return this.#byLabel.size;
+  }
+
+  get down(): number {
+    return [...this.#byLabel.values()].filter((node) => !node.up).length;
+  }
+
+  /** Open connections. */
+  get connectionsReady(): number {
+    return this.connections().filter((connection) => connection.ready).length;
+  }
+
+  connections(): MemcacheConnection[] {
+    return [...this.#byLabel.values()].flatMap((node) => node.connections);
+  }
+
+  /** The first connection of each node. */
+  perNode(): MemcacheConnection[] {
+    return [...this.#byLabel.values()].map((node) => node.connections[0] as MemcacheConnection);
+  }
+
+  /** Takes the place of the nodes before. What is under way to a node that left is answered with an error. */
+  set(addresses: readonly MemcacheAddress[]): void {
+    const before = this.#byLabel;
+    this.#byLabel = new Map();
+    this.#listed = addresses.map((address) => {
+      const known = this.#byLabel.get(address.label) ?? before.get(address.label);
+      const node = known ?? new MemcacheNode(address, this.#options);
+      this.#byLabel.set(address.label, node);
+      return node;
+    });
+    for (const [label, node] of before) {
+      if (this.#byLabel.has(label)) continue;
+      for (const connection of node.connections) connection.close();
+    }
+    for (const connection of this.connections()) connection.open();
+  }
+
+  /** Where a key lives: gomemcache's choice, its hash modulo the number of nodes. Undefined without nodes. */
+  connectionOf(key: string): MemcacheConnection | undefined {
+    const count = this.#listed.length;
+    if (count === 0) return undefined;
+    const hash = keyHash(key);
+    const { connections } = this.#listed[hash % count] as MemcacheNode;
+    return connections[Math.floor(hash / count) % connections.length];
+  }
+}

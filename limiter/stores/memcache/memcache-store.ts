@@ -1,0 +1,270 @@
+/**
+ * Counts in memcache as the Go service does: one question a turn and connection for all keys, answers computed from it, and
+ * increments sent behind them, for whose answers nobody waits. So simultaneous requests of several limiters can exceed a
+ * limit; those of one limiter are told apart. A node that cannot be asked stands for totals of 0: requests pass.
+ */
+import type { Clock } from '../../../process/clock.ts';
+import type { ClientTls } from '../client-tls.ts';
+import type { CounterOp, CounterStore, SubmitOptions } from '../counter-store.ts';
+import { failOp, maxTotal } from '../folded-run.ts';
+import type { StoreError } from '../store-error.ts';
+import { AskedKeys } from './asked-keys.ts';
+import { GetCommand, versionCommand } from './command.ts';
+import { CounterBatch, type KeyCount, type PendingRequest } from './counter-batch.ts';
+import { type ChangeEvents, decrease, increase } from './counter-change.ts';
+import type { MemcacheAddress } from './memcache-address.ts';
+import type { MemcacheConnection } from './memcache-connection.ts';
+import { closedError, notConnected } from './memcache-error.ts';
+import { isLegalKey } from './memcache-key.ts';
+import { MemcacheNodes } from './memcache-nodes.ts';
+
+export interface MemcacheEvents extends ChangeEvents {
+  /** The questions of one request are answered. */
+  onRequest(outcome: { keys: number; found: number; failed: boolean }): void;
+  /** A key that memcache does not take: nothing was counted, the op passes. */
+  onBadKey(op: CounterOp): void;
+  /** A counter that holds no number; it stands for 0. */
+  onBadValue(key: string): void;
+  /** A question was refused by its node, which is there. */
+  onGetRefused(error: string): void;
+  /** A node went down or came back. */
+  onNode(node: string, up: boolean, reason: string): void;
+}
+
+export interface MemcacheStoreOptions {
+  /** In the order that all limiters share. `setNodes` changes them. */
+  nodes: readonly MemcacheAddress[];
+  /** Undefined: none. */
+  tls?: ClientTls | undefined;
+  /** Connections kept to each node; below 1 is 2, as with gomemcache. */
+  connectionsPerNode: number;
+  /** Bounds connecting and every command. Defaults to 500, which gomemcache has. */
+  timeoutMs?: number;
+  clock: Pick<Clock, 'nowMs'>;
+  /** From 0 to below 1. */
+  random: () => number;
+  events: MemcacheEvents;
+}
+
+/** What fits into the 16 KiB that memcached reads at a time. */
+const keysPerGet = 64;
+/** From here on memcache takes an expiry for seconds since 1970. */
+const longestRelativeSeconds = 30 * 86_400;
+
+export class MemcacheStore implements CounterStore {
+  readonly #clock: Pick<Clock, 'nowMs'>;
+  readonly #events: MemcacheEvents;
+  readonly #timeoutMs: number;
+  readonly #nodes: MemcacheNodes;
+  readonly #asked = new AskedKeys();
+  #open: CounterBatch | undefined;
+  #requestsUnderWay = 0;
+  #closed = false;
+  readonly #isLegal = (op: CounterOp) => this.#checkKey(op);
+
+  constructor(options: MemcacheStoreOptions) {
+    const { tls, random, connectionsPerNode, timeoutMs = 500, events } = options;
+    this.#clock = options.clock;
+    this.#events = events;
+    this.#timeoutMs = timeoutMs;
+    this.#nodes = new MemcacheNodes({
+      tls,
+      timeoutMs,
+      random,
+      connectionsPerNode: connectionsPerNode < 1 ? 2 : connectionsPerNode,
+      onChange: (node, up, reason) => events.onNode(node, up, reason),
+    });
+    this.#nodes.set(options.nodes);
+  }
+
+  /** Nodes, how many of them are down, and open connections, for gauges. */
+  get figures(): { nodes: number; down: number; connections: number } {
+    return { nodes: this.#nodes.size, down: this.#nodes.down, connections: this.#nodes.connectionsReady };
+  }
+
+  /** Keys move to where the new list has them; what was counted elsewhere is not found again. */
+  setNodes(nodes: readonly MemcacheAddress[]): void {
+    if (!this.#closed) this.#nodes.set(nodes);
+  }
+
+  submit(ops: CounterOp[], options: SubmitOptions, done: () => void): void {
+    if (this.#closed) {
+      for (const op of ops) failOp(op, closedError());
+      done();
+    } else if (ops.length === 0) {
+      done();
+    } else {
+      if (this.#open === undefined) setImmediate(() => this.#ask());
+      this.#open ??= new CounterBatch();
+      this.#requestsUnderWay += 1;
+      const { stopWhenOver } = options;
+      this.#open.add({ ops, stopWhenOver, done, keysLeft: 0, failed: false }, this.#isLegal);
+    }
+  }
+
+  /** Settles when every node answered. */
+  async ping(): Promise<void> {
+    if (this.#closed) throw closedError();
+    await Promise.all(
+      this.#nodes.perNode().map(
+        (connection) =>
+          new Promise<void>((resolve, reject) => {
+            connection.send(
+              versionCommand((reply) => (typeof reply === 'string' ? resolve() : reject(reply))),
+            );
+          }),
+      ),
+    );
+  }
+
+  /** What is under way may end, for as long as a command may take: it holds hits that were admitted. */
+  async close(): Promise<void> {
+    this.#closed = true;
+    this.#ask();
+    const untilMs = performance.now() + this.#timeoutMs;
+    while (!this.#isIdle() && performance.now() < untilMs) await new Promise((next) => setTimeout(next, 5));
+    for (const connection of this.#nodes.connections()) connection.close();
+  }
+
+  #isIdle(): boolean {
+    return this.#requestsUnderWay === 0 && this.#nodes.connections().every((connection) => connection.idle);
+  }
+
+  #checkKey(op: CounterOp): boolean {
+    const isLegal = isLegalKey(op.key);
+    if (!isLegal) this.#events.onBadKey(op);
+    return isLegal;
+  }
+
+  /** Sends the questions of a turn. */
+  #ask(): void {
+    const batch = this.#open;
+    this.#open = undefined;
+    if (batch === undefined) return;
+    const unasked = batch.requests.filter((request) => request.keysLeft === 0);
+    const byConnection = new Map<MemcacheConnection | undefined, KeyCount[]>();
+    for (const count of batch.keys.values()) {
+      const connection = this.#nodes.connectionOf(count.key);
+      const counts = byConnection.get(connection);
+      if (counts === undefined) byConnection.set(connection, [count]);
+      else counts.push(count);
+    }
+    for (const [connection, counts] of byConnection) {
+      for (let i = 0; i < counts.length; i += keysPerGet)
+        this.#askFor(connection, counts.slice(i, i + keysPerGet), batch);
+    }
+    this.#conclude(unasked, batch);
+  }
+
+  #askFor(connection: MemcacheConnection | undefined, counts: KeyCount[], batch: CounterBatch): void {
+    const totals = new Map<string, number>();
+    for (const count of counts) this.#asked.add(count);
+    const command = new GetCommand(
+      counts.map((count) => count.key),
+      (key, value) => totals.set(key, this.#readTotal(key, value)),
+      (error) => this.#answered({ batch, counts, totals, error }),
+    );
+    if (connection === undefined) command.onError(notConnected());
+    else connection.send(command);
+  }
+
+  #readTotal(key: string, value: string | undefined): number {
+    const total = parseTotal(value);
+    if (total === undefined) this.#events.onBadValue(key);
+    return total ?? 0;
+  }
+
+  #answered(answer: {
+    batch: CounterBatch;
+    counts: KeyCount[];
+    totals: Map<string, number>;
+    error: StoreError | undefined;
+  }): void {
+    const { batch, counts, totals, error } = answer;
+    if (error !== undefined) this.#events.onGetRefused(error.message);
+    const ready: PendingRequest[] = [];
+    for (const count of counts) {
+      this.#asked.remove(count);
+      const total = totals.get(count.key);
+      if (error === undefined) count.answer(total !== undefined, total ?? 0);
+      for (const request of count.requests) {
+        request.keysLeft -= 1;
+        if (error !== undefined) request.failed = true;
+        if (request.keysLeft === 0) ready.push(request);
+      }
+    }
+    this.#conclude(inOrder(ready, batch), batch);
+  }
+
+  /** Changes go out before callers hear of their totals, in one go for all requests. */
+  #conclude(requests: readonly PendingRequest[], batch: CounterBatch): void {
+    const changed = new Set<KeyCount>();
+    for (const request of requests) {
+      for (const count of batch.conclude(request)) changed.add(count);
+      this.#tellOf(request, batch);
+    }
+    for (const count of changed) this.#change(count);
+    this.#requestsUnderWay -= requests.length;
+    settle(requests);
+  }
+
+  #tellOf({ ops, failed }: PendingRequest, batch: CounterBatch): void {
+    let keys = 0;
+    let found = 0;
+    for (const op of ops) {
+      const count = batch.keys.get(op.key);
+      if (count === undefined) continue;
+      keys += 1;
+      if (count.found === true) found += 1;
+    }
+    if (keys > 0) this.#events.onRequest({ keys, found, failed });
+  }
+
+  #change(count: KeyCount): void {
+    const { key, ttlSeconds } = count;
+    const connection = this.#nodes.connectionOf(key);
+    if (connection === undefined) return;
+    const send = connection.send.bind(connection);
+    let wasMissing = count.found === false;
+    for (const change of count.takeChanges()) {
+      const hits = Math.abs(change);
+      this.#asked.overlook(key, change);
+      if (change < 0) {
+        decrease({ key, hits, send, events: this.#events });
+        continue;
+      }
+      const expiry = (): number => expiryOf(ttlSeconds, this.#clock.nowMs());
+      increase({ key, hits, expiry, wasMissing, send, events: this.#events });
+      wasMissing = false;
+    }
+  }
+}
+
+function inOrder(ready: PendingRequest[], batch: CounterBatch): PendingRequest[] {
+  if (ready.length === batch.requests.length) return batch.requests;
+  const isReady = new Set(ready);
+  return ready.length < 2 ? ready : batch.requests.filter((request) => isReady.has(request));
+}
+
+/** Tells all of them, even when one throws, which is thrown then. */
+function settle(requests: readonly PendingRequest[]): void {
+  let thrown: { error: unknown } | undefined;
+  for (const { done } of requests) {
+    try {
+      done();
+    } catch (error) {
+      thrown ??= { error };
+    }
+  }
+  if (thrown !== undefined) throw thrown.error;
+}
+
+/** 64 bits; memcache leaves blanks behind a number that `decr` made shorter. */
+function parseTotal(value: string | undefined): number | undefined {
+  if (value === undefined || !/^\d{1,20} *$/.test(value)) return undefined;
+  return Math.min(maxTotal, Number(value));
+}
+
+function expiryOf(ttlSeconds: number, nowMs: number): number {
+  return ttlSeconds <= longestRelativeSeconds ? ttlSeconds : Math.floor(nowMs / 1000) + ttlSeconds;
+}

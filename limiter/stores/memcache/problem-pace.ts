@@ -1,0 +1,33 @@
+import type { Clock } from '../../../process/clock.ts';
+
+export interface Problem {
+  text: string;
+  key?: string;
+  error?: string;
+  /** How often the same came since it was last told, this time not counted. */
+  further: number;
+}
+
+/** Tells the first problem of a kind at once and after that one every 10 s, so that an outage does not flood the log. */
+export class ProblemPace {
+  readonly #clock: Pick<Clock, 'monotonicMs'>;
+  readonly #say: (problem: Problem) => void;
+  readonly #told = new Map<string, { ms: number; further: number }>();
+
+  constructor(options: { clock: Pick<Clock, 'monotonicMs'>; say: (problem: Problem) => void }) {
+    this.#clock = options.clock;
+    this.#say = options.say;
+  }
+
+  /** `text` names the kind: there are few of them. */
+  tell(text: string, fields: { key?: string; error?: string }): void {
+    const nowMs = this.#clock.monotonicMs();
+    const told = this.#told.get(text);
+    if (told !== undefined && nowMs - told.ms < 10_000) {
+      told.further += 1;
+      return;
+    }
+    this.#told.set(text, { ms: nowMs, further: 0 });
+    this.#say({ text, ...fields, further: told?.further ?? 0 });
+  }
+}

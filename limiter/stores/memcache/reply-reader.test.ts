@@ -1,0 +1,52 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { ReplyReader } from './reply-reader.ts';
+
+function read(...chunks: string[]): { seen: string[]; good: boolean } {
+  const seen: string[] = [];
+  const reader = new ReplyReader({
+    onValue: (key, value) => seen.push(`${key}=${value}`),
+    onLine: (line) => seen.push(line),
+  });
+  const good = chunks.every((chunk) => reader.push(Buffer.from(chunk)));
+  return { seen, good };
+}
+
+describe('ReplyReader', () => {
+  const text = `VALUE a 0 2\r\n17\r\nVALUE é 0 3 99\r\n5  \r\nVALUE long 0 70\r\n${'x'.repeat(70)}\r\nVALUE e 0 0\r\n\r\nEND\r\n3\r\nNOT_FOUND\r\n`;
+  const seen = ['a=17', 'é=5  ', 'long=undefined', 'e=', 'END', '3', 'NOT_FOUND'];
+
+  it('gives values and lines', () => {
+    expect(read(text)).toEqual({ seen, good: true });
+  });
+
+  it('gives the same however the text is cut', () => {
+    fc.assert(
+      fc.property(fc.array(fc.nat(Buffer.byteLength(text)), { maxLength: 20 }), (cuts) => {
+        const bytes = Buffer.from(text);
+        const given: string[] = [];
+        const reader = new ReplyReader({
+          onValue: (key, value) => given.push(`${key}=${value}`),
+          onLine: (line) => given.push(line),
+        });
+        const places = [0, ...cuts.sort((a, b) => a - b), bytes.length];
+        for (const [i, place] of places.slice(1).entries())
+          expect(reader.push(Buffer.from(bytes.subarray(places[i], place)))).toBe(true);
+        expect(given).toEqual(seen);
+      }),
+    );
+  });
+
+  it('does not take data for a reply', () => {
+    expect(read('VALUE a 0 13\r\nEND\r\nSTORED\r\n\r\n').seen).toEqual(['a=END\r\nSTORED\r\n']);
+  });
+
+  it.each([
+    ['a line without carriage return', 'END\n'],
+    ['a value longer than it says', 'VALUE a 0 1\r\n17\r\n'],
+    ['a value without length', 'VALUE a 0\r\n'],
+    ['a line without end', 'x'.repeat(5000)],
+  ])('refuses %s', (_, given) => {
+    expect(read(given).good).toBe(false);
+  });
+});

@@ -1,0 +1,80 @@
+import { StoreError } from '../../store-error.ts';
+import type { KeyedCommands } from '../keyed-commands.ts';
+import { isTimeout, type RedisErrors } from '../redis-error.ts';
+import type { ClusterNode } from './cluster-nodes.ts';
+import type { ClusterTopology } from './cluster-topology.ts';
+import { keySlot } from './key-slot.ts';
+import { parseRedirection } from './redirection.ts';
+
+/** As often as the Go service's client follows. */
+const maxRedirections = 5;
+
+export interface ClusterCommandsOptions {
+  topology: ClusterTopology;
+  errors: RedisErrors;
+  /** A command is sent to no further node after this. */
+  timeoutMs: number;
+}
+
+/**
+ * Each command to the node that holds its key's slot. Sent again only where a node said that it ran nothing and who
+ * would (MOVED, ASK); a command whose reply was lost is an error.
+ */
+export class ClusterCommands implements KeyedCommands {
+  readonly #options: ClusterCommandsOptions;
+
+  constructor(options: ClusterCommandsOptions) {
+    this.#options = options;
+  }
+
+  async send(key: string, name: string, args: string[]): Promise<unknown> {
+    const { topology, errors } = this.#options;
+    const node = topology.nodeOf(keySlot(key));
+    if (node === undefined || !node.connection.connected) {
+      topology.troubled();
+      throw errors.notConnected();
+    }
+    try {
+      return await node.connection.send(name, args);
+    } catch (error) {
+      return this.#follow({ error, node, name, args });
+    }
+  }
+
+  translate(error: unknown): StoreError {
+    return error instanceof StoreError ? error : this.#options.errors.fromCommand(error);
+  }
+
+  placeOf(key: string): unknown {
+    return this.#options.topology.nodeOf(keySlot(key));
+  }
+
+  async #follow(sent: { error: unknown; node: ClusterNode; name: string; args: string[] }): Promise<unknown> {
+    const { topology, errors, timeoutMs } = this.#options;
+    const { name, args } = sent;
+    const endMs = performance.now() + timeoutMs;
+    let { error, node } = sent;
+    for (let redirections = 1; redirections <= maxRedirections; redirections += 1) {
+      const redirection = parseRedirection(error, node.place);
+      if (redirection === undefined) break;
+      if (performance.now() >= endMs) throw errors.timedOut();
+      node = topology.redirected(redirection);
+      await node.opening;
+      if (!node.connection.connected) throw errors.notConnected();
+      try {
+        // Written one after the other: nothing comes between ASKING and the command that it is for.
+        if (redirection.ask) node.connection.send('asking', []).catch(() => {});
+        return await node.connection.send(name, args);
+      } catch (next) {
+        error = next;
+      }
+    }
+    if (isTimeout(error)) node.connection.reset();
+    if (isClusterDown(error)) topology.troubled();
+    throw error;
+  }
+}
+
+function isClusterDown(error: unknown): boolean {
+  return error instanceof Error && error.message.startsWith('CLUSTERDOWN');
+}

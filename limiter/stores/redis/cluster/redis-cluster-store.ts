@@ -1,0 +1,204 @@
+import { systemTimers } from '../../../../process/timers.ts';
+import type { CounterOp, CounterStore, SubmitOptions } from '../../counter-store.ts';
+import { type FoldedRun, failOp } from '../../folded-run.ts';
+import { lookThenCount } from '../../stop-when-over.ts';
+import { type Batch, maxKeysPerCall, settle } from '../batch.ts';
+import { CallPlaces, usualCallBounds } from '../call-places.ts';
+import { applyByScript } from '../key-script.ts';
+import { PlainCounting } from '../plain-counting.ts';
+import { applyPlainly } from '../plain-run.ts';
+import { type ConnectionCounts, RedisConnection, type RedisConnectionOptions } from '../redis-connection.ts';
+import { RedisErrors } from '../redis-error.ts';
+import type { RedisStoreOptions } from '../redis-store.ts';
+import { areScriptsRefused, type RedisScripts } from '../scripts-refused.ts';
+import { type StartRetryOptions, startWithRetry } from '../start-retry.ts';
+import { TurnGathering } from '../turn-gathering.ts';
+import type { ClusterAddress } from './cluster-address.ts';
+import { ClusterCommands } from './cluster-commands.ts';
+import { ClusterNodes } from './cluster-nodes.ts';
+import { ClusterTopology } from './cluster-topology.ts';
+import { type NodePlace, placeName } from './node-place.ts';
+
+export interface RedisClusterStoreOptions
+  extends Pick<RedisConnectionOptions, 'tls' | 'timeoutMs' | 'random'>,
+    Pick<RedisStoreOptions, 'calls' | 'timers'> {
+  address: ClusterAddress;
+  /** Nodes that are asked at a time for one batch. Defaults to all. */
+  parallelism?: number | undefined;
+  /** Gather for so long instead of one turn of the event loop. Defaults to 0. */
+  windowMs?: number | undefined;
+  /** REDIS_SCRIPTS; refunds alone use one. Defaults to `auto`. */
+  scripts?: RedisScripts | undefined;
+  /** Told once, when `auto` goes on without scripts. The reason holds no credentials. */
+  onScriptsRefused?: ((reason: string) => void) | undefined;
+  /** Told at every change of `connected`. */
+  onChange?: ((connected: boolean, reason?: string) => void) | undefined;
+  /** Told for each node, as `host:port`. */
+  onNodeChange?: ((node: string, connected: boolean, reason?: string) => void) | undefined;
+  /** An attempt to connect to a node failed, or an open connection broke. Holds no credentials. */
+  onFailure?: ((message: string) => void) | undefined;
+}
+
+/**
+ * Counts in a Redis Cluster: what arrives in one turn of the event loop is folded by key and goes out as INCRBY and
+ * EXPIRE, all of one node together.
+ */
+export class RedisClusterStore implements CounterStore {
+  readonly #options: RedisClusterStoreOptions;
+  readonly #errors: RedisErrors;
+  readonly #nodes: ClusterNodes;
+  readonly #topology: ClusterTopology;
+  readonly #commands: ClusterCommands;
+  readonly #plain: PlainCounting;
+  readonly #gathering: TurnGathering;
+  readonly #places: CallPlaces<Batch>;
+  #scripts: RedisScripts;
+  #connected = false;
+  #closed = false;
+
+  constructor(options: RedisClusterStoreOptions) {
+    const { address, timeoutMs, parallelism, scripts = 'auto', windowMs } = options;
+    this.#options = options;
+    this.#scripts = scripts;
+    const errors = new RedisErrors({ timeoutMs, password: address.password });
+    this.#errors = errors;
+    this.#nodes = new ClusterNodes({
+      newConnection: (place) => this.#newConnection(place),
+      lingerMs: timeoutMs,
+    });
+    this.#topology = new ClusterTopology({
+      nodes: this.#nodes,
+      seeds: address.seeds,
+      translate: (error) => this.#commands.translate(error),
+    });
+    this.#commands = new ClusterCommands({ topology: this.#topology, errors, timeoutMs });
+    this.#plain = new PlainCounting({
+      commands: this.#commands,
+      clamp: (run) => this.#clamp(run),
+      timeoutMs,
+      ...(parallelism === undefined ? {} : { parallelism }),
+      timedOut: () => errors.timedOut(),
+      monotonicMs: () => performance.now(),
+    });
+    this.#gathering = new TurnGathering({
+      windowMs,
+      send: (batch) => this.#places.take(batch),
+    });
+    this.#places = new CallPlaces<Batch>({
+      ...(options.calls ?? usualCallBounds),
+      timeoutMs,
+      timers: options.timers ?? systemTimers,
+      go: (batch) => this.#count(batch),
+      refuse: (batch, waitedMs) => {
+        batch.fail(errors.noPlace(waitedMs));
+        settle(batch);
+      },
+    });
+  }
+
+  /** Whether any node is reached. Keys of the others fail. */
+  get connected(): boolean {
+    return this.#connected;
+  }
+
+  get connectionCounts(): Readonly<ConnectionCounts> {
+    return this.#nodes.counts;
+  }
+
+  /** Reads the topology and waits for the first PONG, again and again; then follows the cluster by itself. */
+  connect(retry: Omit<StartRetryOptions, 'attempt' | 'label' | 'random' | 'stopped'>): Promise<void> {
+    return startWithRetry({
+      ...retry,
+      label: this.#options.address.label,
+      random: this.#options.random,
+      stopped: () => this.#closed,
+      attempt: async () => {
+        if (this.#closed) throw this.#errors.closed();
+        await this.#topology.read();
+        await Promise.all(this.#topology.masters.map((node) => node.opening));
+        await this.ping();
+      },
+    });
+  }
+
+  submit(ops: CounterOp[], options: SubmitOptions, done: () => void): void {
+    if (!this.#connected || this.#closed) {
+      const error = this.#closed ? this.#errors.closed() : this.#errors.notConnected();
+      for (const op of ops) failOp(op, error);
+      done();
+    } else if (ops.length === 0) {
+      done();
+    } else if (!options.stopWhenOver) {
+      this.#gathering.add(ops, { callsLeft: 0, done });
+    } else if (ops.length > maxKeysPerCall) {
+      lookThenCount(this, ops, done);
+    } else {
+      this.#gathering.addWhole(ops, { callsLeft: 0, done });
+    }
+  }
+
+  /** Asks every node that is reached; one answer is enough. */
+  async ping(): Promise<void> {
+    const nodes = this.#topology.masters.filter((node) => node.connection.connected);
+    if (nodes.length === 0) throw this.#closed ? this.#errors.closed() : this.#errors.notConnected();
+    const pings = nodes.map((node) => node.connection.send('ping', []));
+    const outcomes = await Promise.any(pings).catch((error: AggregateError) => error);
+    if (outcomes instanceof AggregateError) throw this.#commands.translate(outcomes.errors[0]);
+  }
+
+  close(): Promise<void> {
+    this.#closed = true;
+    this.#places.close();
+    this.#topology.close();
+    return this.#nodes.close();
+  }
+
+  #count(batch: Batch): void {
+    void batch.countPlainly(this.#plain).then(() => {
+      this.#places.free();
+      settle(batch);
+    });
+  }
+
+  async #clamp(run: FoldedRun): Promise<void> {
+    if (this.#scripts === 'never') return applyPlainly(this.#commands, run);
+    try {
+      await applyByScript(this.#commands, run);
+    } catch (error) {
+      if (!areScriptsRefused(error)) throw error;
+      if (this.#scripts === 'auto') this.#options.onScriptsRefused?.(this.#commands.translate(error).message);
+      this.#scripts = 'never';
+      await applyPlainly(this.#commands, run);
+    }
+  }
+
+  #newConnection(place: NodePlace): RedisConnection {
+    const { address, timeoutMs, random, tls, onFailure } = this.#options;
+    const name = placeName(place);
+    return new RedisConnection({
+      address: {
+        endpoint: place,
+        username: address.username,
+        password: address.password,
+        db: 0,
+        label: name,
+      },
+      tls,
+      timeoutMs,
+      random,
+      onFailure,
+      onChange: (connected, reason) => {
+        this.#options.onNodeChange?.(name, connected, reason);
+        if (!connected) this.#topology.troubled();
+        this.#note(reason);
+      },
+    });
+  }
+
+  #note(reason: string | undefined): void {
+    const connected = this.#nodes.connected.length > 0;
+    if (connected === this.#connected) return;
+    this.#connected = connected;
+    if (!this.#closed) this.#options.onChange?.(connected, reason);
+  }
+}

@@ -1,0 +1,123 @@
+/** What a connection asks of the sentinels: where the master is, and word when it is another. */
+import { Redis } from 'ioredis';
+import type { ClientTls } from '../client-tls.ts';
+import { StoreError } from '../store-error.ts';
+import { RedisErrors } from './redis-error.ts';
+import type { SentinelAddress } from './sentinel-address.ts';
+
+export interface MasterPlace {
+  host: string;
+  port: number;
+}
+
+export interface SentinelsOptions {
+  address: SentinelAddress;
+  /** Bounds connecting to a sentinel, and its answer. */
+  timeoutMs: number;
+  tls: ClientTls | undefined;
+}
+
+/** A lost watch is opened again so much later; nobody waits for it. */
+const watchRetryMs = 1_000;
+
+export class Sentinels {
+  readonly #options: SentinelsOptions;
+  readonly #errors: RedisErrors;
+  /** Asked right now. */
+  readonly #asked = new Set<Redis>();
+  #watching: Redis[] = [];
+
+  constructor(options: SentinelsOptions) {
+    this.#options = options;
+    this.#errors = new RedisErrors({
+      timeoutMs: options.timeoutMs,
+      password: options.address.sentinelAuth.password,
+    });
+  }
+
+  /** Asks all of them at once and takes the first answer: one that hangs holds up nobody. Rejects with a StoreError. */
+  async master(): Promise<MasterPlace> {
+    const asked = this.#options.address.sentinels.map((sentinel) => this.#ask(sentinel));
+    try {
+      return await Promise.any(asked);
+    } catch (error) {
+      throw (error as AggregateError).errors[0];
+    } finally {
+      this.stopAsking();
+    }
+  }
+
+  /** `master` under way rejects. */
+  stopAsking(): void {
+    for (const client of this.#asked) client.disconnect();
+    this.#asked.clear();
+  }
+
+  /** Calls back when a sentinel says that the master is another, once for each sentinel. */
+  watch(onSwitch: (master: MasterPlace) => void): void {
+    this.#watching = this.#options.address.sentinels.map((sentinel) => {
+      const client = this.#client(sentinel, () => watchRetryMs);
+      client.on('ready', () => client.subscribe('+switch-master').catch(() => client.disconnect(true)));
+      client.on('message', (_channel: string, text: string) => {
+        const [name, , , host = '', port] = text.split(' ');
+        if (name === this.#options.address.masterName) onSwitch({ host, port: Number(port) });
+      });
+      client.connect().catch(() => {});
+      return client;
+    });
+  }
+
+  close(): void {
+    this.stopAsking();
+    for (const client of this.#watching) client.disconnect();
+    this.#watching = [];
+  }
+
+  async #ask(sentinel: MasterPlace): Promise<MasterPlace> {
+    const client = this.#client(sentinel, () => null);
+    let failure: StoreError | undefined;
+    client.on('error', (error: Error) => {
+      failure ??= this.#errors.fromConnecting(error);
+    });
+    this.#asked.add(client);
+    let reply: unknown;
+    try {
+      await client.connect();
+      reply = await client.call('SENTINEL', 'get-master-addr-by-name', this.#options.address.masterName);
+    } catch (error) {
+      const { message, transient } = failure ?? this.#errors.fromConnecting(error);
+      throw new StoreError(`sentinel ${sentinel.host}:${sentinel.port}: ${message}`, { transient });
+    }
+    if (!Array.isArray(reply)) {
+      const text = `sentinel ${sentinel.host}:${sentinel.port} knows no master "${this.#options.address.masterName}"`;
+      throw new StoreError(text, { transient: true });
+    }
+    return { host: String(reply[0]), port: Number(reply[1]) };
+  }
+
+  #client({ host, port }: MasterPlace, retryStrategy: () => number | null): Redis {
+    const { address, timeoutMs, tls } = this.#options;
+    const { username, password } = address.sentinelAuth;
+    const client = new Redis({
+      host,
+      port,
+      ...(username === undefined ? {} : { username }),
+      ...(password === undefined ? {} : { password }),
+      ...(tls === undefined ? {} : { tls: tls.options }),
+      protocol: 2,
+      lazyConnect: true,
+      connectTimeout: timeoutMs,
+      commandTimeout: timeoutMs,
+      disconnectTimeout: 1,
+      enableOfflineQueue: false,
+      autoResubscribe: false,
+      autoResendUnfulfilledCommands: false,
+      maxRetriesPerRequest: 0,
+      enableReadyCheck: false,
+      disableClientInfo: true,
+      retryStrategy,
+    });
+    client.on('error', () => {});
+    return client;
+  }
+}

@@ -1,0 +1,62 @@
+import type { CounterOp } from '../counter-store.ts';
+import type { Batch, PendingRequest } from './batch.ts';
+import { CountBatch } from './count-batch.ts';
+import { StopBatch } from './stop-batch.ts';
+
+export interface TurnGatheringOptions {
+  /** Called with the batches of one turn, in order. */
+  send: (batch: Batch) => void;
+  /** Gather for so long instead of one turn of the event loop. Whole milliseconds, at least 1 when not 0. Defaults to 0. */
+  windowMs?: number | undefined;
+}
+
+/** Gathers what arrives in one turn of the event loop into as few batches as possible. */
+export class TurnGathering {
+  readonly #options: TurnGatheringOptions;
+  /** Closed to new ops, to be sent when the turn ends. */
+  #full: Batch[] = [];
+  #open: CountBatch | StopBatch | undefined;
+  #scheduled = false;
+  readonly #flush = () => this.#sendAll();
+
+  constructor(options: TurnGatheringOptions) {
+    this.#options = options;
+  }
+
+  add(ops: CounterOp[], request: PendingRequest): void {
+    let batch = this.#open instanceof CountBatch ? this.#open : this.#begin(new CountBatch());
+    for (const op of ops) {
+      if (batch.add(op, request)) continue;
+      batch = this.#begin(new CountBatch());
+      batch.add(op, request);
+    }
+  }
+
+  /** For stop-when-over: the ops stay together. At most `maxKeysPerCall` of them. */
+  addWhole(ops: CounterOp[], request: PendingRequest): void {
+    if (this.#open instanceof StopBatch && this.#open.add(ops, request)) return;
+    this.#begin(new StopBatch()).add(ops, request);
+  }
+
+  #begin<T extends CountBatch | StopBatch>(batch: T): T {
+    if (this.#open !== undefined) this.#full.push(this.#open);
+    this.#open = batch;
+    if (!this.#scheduled) {
+      this.#scheduled = true;
+      const { windowMs = 0 } = this.#options;
+      if (windowMs > 0) setTimeout(this.#flush, windowMs);
+      else setImmediate(this.#flush);
+    }
+    return batch;
+  }
+
+  #sendAll(): void {
+    this.#scheduled = false;
+    const full = this.#full;
+    const last = this.#open;
+    this.#full = [];
+    this.#open = undefined;
+    for (const batch of full) this.#options.send(batch);
+    if (last !== undefined) this.#options.send(last);
+  }
+}

@@ -1,0 +1,156 @@
+import { randomUUID } from 'node:crypto';
+import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
+import { keySlot } from '../../limiter/stores/redis/cluster/key-slot.ts';
+import type { RedisClusterStore } from '../../limiter/stores/redis/cluster/redis-cluster-store.ts';
+import { openClusterStore } from '../support/cluster-stores.ts';
+import { counterOp, submit, totalOf } from '../support/counter-ops.ts';
+import { describeWithServer } from '../support/describe-with-server.ts';
+import { redisProgram } from '../support/find-server.ts';
+import { type ClusterMember, type RedisCluster, startRedisCluster } from '../support/redis-cluster.ts';
+import { closedStoreSuite, counterStoreSuite } from './counter-store.suite.ts';
+
+describeWithServer('Redis Cluster', redisProgram, (path) => {
+  let cluster: RedisCluster;
+  beforeAll(async () => {
+    cluster = await startRedisCluster({ path, password: 'tr0ub4dor' });
+  });
+  afterAll(() => cluster?.stop());
+
+  const settings = () => ({ url: cluster.url, auth: 'tr0ub4dor' });
+  const masters = () => cluster.members.slice(0, 3);
+
+  async function storeForTest(
+    options: Parameters<typeof openClusterStore>[1] = {},
+  ): Promise<RedisClusterStore> {
+    const store = await openClusterStore(settings(), options);
+    onTestFinished(() => store.close());
+    return store;
+  }
+
+  /** How often each master ran a command since `resetCalls`. */
+  async function calls(command: string): Promise<number[]> {
+    const stats = await Promise.all(masters().map(({ client }) => client.info('commandstats')));
+    return stats.map((text) => Number(new RegExp(`cmdstat_${command}:calls=(\\d+)`).exec(text)?.[1] ?? 0));
+  }
+  const sum = (numbers: number[]) => numbers.reduce((total, n) => total + n, 0);
+  const resetCalls = () => Promise.all(masters().map(({ client }) => client.config('RESETSTAT')));
+
+  describe('with a script for refunds', () => {
+    const open = () => openClusterStore(settings());
+    counterStoreSuite(open);
+    closedStoreSuite(open);
+  });
+
+  describe('without scripts', () => {
+    const open = () => openClusterStore(settings(), { scripts: 'never', parallelism: 1 });
+    counterStoreSuite(open);
+    closedStoreSuite(open);
+  });
+
+  it('finds all nodes by one seed, a replica, and logs in to each', async () => {
+    const port = cluster.members[4]?.server.port;
+    const store = await openClusterStore({ url: `127.0.0.1:${port}`, auth: 'tr0ub4dor' });
+    onTestFinished(() => store.close());
+    const keys = Array.from({ length: 60 }, () => randomUUID());
+    const ops = await submit(
+      store,
+      keys.map((key) => counterOp({ key })),
+    );
+    expect(ops.map(({ after, error }) => [after, error])).toEqual(keys.map(() => [1, undefined]));
+    // Three masters, and the seed until its last answer cannot be under way any more.
+    expect(store.connectionCounts).toEqual({ active: 4, total: 4, localClose: 0 });
+  });
+
+  it('says that the password is wrong without showing it', async () => {
+    const failed = openClusterStore({ url: cluster.url, auth: 'hunter2' }, { timeoutMs: 500 });
+    const error = (await failed.catch((reason: Error) => reason)) as Error;
+    expect(error.message).toMatch(
+      /^timed out waiting for Redis connection to 127\..*: Redis answered: WRONGPASS /,
+    );
+    expect(error.message).not.toContain('hunter2');
+  });
+
+  it('sends one INCRBY and one EXPIRE for all additions to a key in one turn, and a script for refunds alone', async () => {
+    const store = await storeForTest();
+    const keys = Array.from({ length: 30 }, () => randomUUID());
+    await resetCalls();
+    await Promise.all(
+      Array.from({ length: 300 }, (_, i) => submit(store, [counterOp({ key: keys[i % 30] ?? '' })])),
+    );
+    for (const [name, count] of Object.entries({ incrby: 30, expire: 30, evalsha: 0 }))
+      expect([name, sum(await calls(name))]).toEqual([name, count]);
+    await totalOf(store, { key: keys[0] ?? '', negative: true });
+    expect(sum(await calls('evalsha'))).toBe(1);
+    expect(await cluster.valuesOf(keys.slice(0, 2))).toEqual(['9', '10']);
+  });
+
+  it('goes on without scripts where an ACL forbids them, and says so once', async () => {
+    for (const { client } of cluster.members)
+      await client.acl('SETUSER', 'plain', 'on', '>pw', '~*', '+@all', '-eval', '-evalsha');
+    const reasons: string[] = [];
+    const store = await openClusterStore(
+      { url: cluster.url, auth: 'plain:pw' },
+      { onScriptsRefused: (reason) => reasons.push(reason) },
+    );
+    onTestFinished(() => store.close());
+    const keys = Array.from({ length: 10 }, () => randomUUID());
+    await Promise.all(keys.map((key) => totalOf(store, { key, hits: 5 })));
+    const totals = await Promise.all(keys.map((key) => totalOf(store, { key, hits: 2, negative: true })));
+    expect(totals).toEqual(keys.map(() => 3));
+    expect(reasons).toEqual([expect.stringMatching(/^Redis answered: NOPERM /)]);
+  });
+
+  /** A key of each master. */
+  async function keyOfEach(): Promise<string[]> {
+    const keys: string[] = [];
+    for (const member of masters()) {
+      for (;;) {
+        const key = randomUUID();
+        if ((await cluster.ownerOf(keySlot(key))) !== member) continue;
+        keys.push(key);
+        break;
+      }
+    }
+    return keys;
+  }
+
+  it.each([
+    { parallelism: 1, together: [1, 0, 0] },
+    { parallelism: 2, together: [1, 1, 0] },
+    { parallelism: undefined, together: [1, 1, 1] },
+  ])('asks $parallelism nodes at a time', async ({ parallelism, together }) => {
+    const store = await storeForTest(parallelism === undefined ? {} : { parallelism });
+    const keys = await keyOfEach();
+    await resetCalls();
+    // They take the commands, and answer none before the pause is over.
+    await Promise.all(masters().map(({ client }) => client.call('CLIENT', 'PAUSE', '400', 'WRITE')));
+    const [first] = masters() as [ClusterMember];
+    const answered = submit(
+      store,
+      keys.map((key) => counterOp({ key })),
+    );
+    const waiting = async ({ client }: ClusterMember) =>
+      Number(/blocked_clients:(\d+)/.exec(await client.info('clients'))?.[1]) > 0 ? 1 : 0;
+    await expect.poll(() => waiting(first)).toBe(1);
+    expect(await Promise.all(masters().map(waiting))).toEqual(together);
+    expect((await answered).map((op) => op.after)).toEqual([1, 1, 1]);
+  });
+
+  it('gathers for the time of its window instead of one turn', async () => {
+    const key = randomUUID();
+    for (const [windowMs, batches] of [
+      [0, 5],
+      [200, 1],
+    ] as const) {
+      const store = await storeForTest({ windowMs });
+      await resetCalls();
+      const answers: Promise<unknown>[] = [];
+      for (let i = 0; i < 5; i += 1) {
+        answers.push(submit(store, [counterOp({ key })]));
+        await new Promise((resolve) => setTimeout(resolve, 5));
+      }
+      await Promise.all(answers);
+      expect(sum(await calls('incrby'))).toBe(batches);
+    }
+  });
+});

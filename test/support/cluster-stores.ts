@@ -1,0 +1,23 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { parseClusterAddress } from '../../limiter/stores/redis/cluster/cluster-address.ts';
+import {
+  RedisClusterStore,
+  type RedisClusterStoreOptions,
+} from '../../limiter/stores/redis/cluster/redis-cluster-store.ts';
+
+/** A store that counts in a Redis Cluster and is connected; it tries every 20 ms, for 5 s. */
+export async function openClusterStore(
+  settings: { url: string; auth?: string },
+  options: Partial<RedisClusterStoreOptions> = {},
+): Promise<RedisClusterStore> {
+  const address = parseClusterAddress({ auth: '', ...settings });
+  const store = new RedisClusterStore({ address, timeoutMs: 5000, random: Math.random, ...options });
+  await store.connect({
+    initialMs: 20,
+    maxMs: 20,
+    maxElapsedMs: 5000,
+    monotonicMs: () => performance.now(),
+    sleep: (ms) => sleep(ms),
+  });
+  return store;
+}

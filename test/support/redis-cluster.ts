@@ -1,0 +1,155 @@
+import { Redis } from 'ioredis';
+import { keySlot } from '../../limiter/stores/redis/cluster/key-slot.ts';
+import { eventually } from './eventually.ts';
+import { freePort } from './free-port.ts';
+import { RedisServer } from './redis-server.ts';
+
+const masterCount = 3;
+const slotCount = 16_384;
+
+export interface ClusterMember {
+  server: RedisServer;
+  client: Redis;
+  busPort: number;
+  id: string;
+}
+
+/** First slot, last slot, master. */
+type SlotRange = [number, number, [host: string, port: number, id: string]];
+
+export interface RedisClusterOptions {
+  /** The program: see `findServer`. */
+  path: string;
+  /** Further arguments of each redis-server. */
+  args?: string[];
+  /** Of `--requirepass`. */
+  password?: string;
+}
+
+/** A real Redis Cluster on loopback: members 0 to 2 are masters, 3 to 5 their replicas in the same order. */
+export class RedisCluster {
+  readonly members: readonly ClusterMember[];
+
+  constructor(members: readonly ClusterMember[]) {
+    this.members = members;
+  }
+
+  /** REDIS_URL with all members. */
+  get url(): string {
+    return this.members.map(({ server }) => `127.0.0.1:${server.port}`).join(',');
+  }
+
+  /** The member that takes writes for the slot, as the first one of `among` sees it. */
+  async ownerOf(slot: number, among: readonly ClusterMember[] = this.members): Promise<ClusterMember> {
+    return ownerIn(await this.#ranges(among), this.members, slot);
+  }
+
+  /** Moves a slot with its keys, in steps that leave both sides answering ASK and MOVED in between. */
+  async moveSlot(slot: number, to: ClusterMember): Promise<void> {
+    const from = await this.ownerOf(slot);
+    await to.client.cluster('SETSLOT', slot, 'IMPORTING', from.id);
+    await from.client.cluster('SETSLOT', slot, 'MIGRATING', to.id);
+    for (;;) {
+      const keys = (await from.client.cluster('GETKEYSINSLOT', slot, 10)) as string[];
+      if (keys.length === 0) break;
+      await from.client.call('MIGRATE', '127.0.0.1', to.server.port, '', 0, 5000, 'KEYS', ...keys);
+    }
+    for (const { client } of [to, from]) await client.cluster('SETSLOT', slot, 'NODE', to.id);
+  }
+
+  /** The values of keys, wherever they are. */
+  async valuesOf(keys: readonly string[], among = this.members): Promise<(string | null)[]> {
+    const ranges = await this.#ranges(among);
+    return Promise.all(keys.map((key) => ownerIn(ranges, this.members, keySlot(key)).client.get(key)));
+  }
+
+  async #ranges(among: readonly ClusterMember[]): Promise<SlotRange[]> {
+    return (await among[0]?.client.cluster('SLOTS')) as unknown as SlotRange[];
+  }
+
+  async stop(): Promise<void> {
+    for (const { client } of this.members) client.disconnect();
+    await Promise.all(this.members.map(({ server }) => server.stop()));
+  }
+}
+
+function ownerIn(
+  ranges: readonly SlotRange[],
+  members: readonly ClusterMember[],
+  slot: number,
+): ClusterMember {
+  const range = ranges.find(([first, last]) => first <= slot && slot <= last);
+  const owner = members.find(({ server }) => server.port === range?.[2][1]);
+  if (owner === undefined) throw new Error(`nobody owns slot ${slot}`);
+  return owner;
+}
+
+export async function startRedisCluster(options: RedisClusterOptions): Promise<RedisCluster> {
+  const members: ClusterMember[] = [];
+  const cluster = new RedisCluster(members);
+  try {
+    for (let i = 0; i < 2 * masterCount; i += 1) members.push(await startMember(options));
+    await join(members);
+    return cluster;
+  } catch (error) {
+    await cluster.stop();
+    throw error;
+  }
+}
+
+async function startMember({ path, args = [], password }: RedisClusterOptions): Promise<ClusterMember> {
+  const busPort = await freePort();
+  const login = password === undefined ? [] : ['--requirepass', password, '--masterauth', password];
+  const clustered = ['--cluster-enabled', 'yes', '--cluster-port', String(busPort)];
+  const fast = ['--cluster-node-timeout', '1000', '--repl-diskless-sync-delay', '0'];
+  const server = new RedisServer(
+    { path, args: [...clustered, ...fast, ...login, ...args] },
+    await freePort(),
+  );
+  await server.start();
+  const client = new Redis(server.port, '127.0.0.1', {
+    protocol: 2,
+    ...(password === undefined ? {} : { password }),
+    retryStrategy: () => 100,
+  });
+  // A member that a test kills makes its client complain.
+  client.on('error', () => {});
+  return { server, client, busPort, id: String(await client.cluster('MYID')) };
+}
+
+async function join(members: readonly ClusterMember[]): Promise<void> {
+  const [first] = members as [ClusterMember];
+  const share = Math.ceil(slotCount / masterCount);
+  for (const [i, { client }] of members.entries()) {
+    await client.cluster('SET-CONFIG-EPOCH', i + 1);
+    if (i < masterCount)
+      await client.cluster('ADDSLOTSRANGE', i * share, Math.min(slotCount, (i + 1) * share) - 1);
+    if (i > 0) await client.cluster('MEET', '127.0.0.1', first.server.port, first.busPort);
+  }
+  const settled = { timeoutMs: 30_000 };
+  await everyMember(members, async ({ client }) => {
+    const nodes = String(await client.cluster('NODES'))
+      .trim()
+      .split('\n');
+    if (nodes.length !== members.length || nodes.some((line) => line.includes('handshake')))
+      throw new Error('apart');
+  });
+  for (const [i, { client }] of members.slice(masterCount).entries())
+    await client.cluster('REPLICATE', members[i]?.id as string);
+  await everyMember(members, async ({ client }) => {
+    if (!String(await client.cluster('INFO')).includes('cluster_state:ok')) throw new Error('not ok');
+    const slots = (await client.cluster('SLOTS')) as unknown[][];
+    if (slots.length !== masterCount || slots.some((range) => range.length !== 4))
+      throw new Error('no replicas');
+  });
+  await everyMember(members.slice(masterCount), async ({ client }) => {
+    if (!(await client.info('replication')).includes('master_link_status:up')) throw new Error('no link');
+  });
+
+  async function everyMember(
+    some: readonly ClusterMember[],
+    check: (member: ClusterMember) => Promise<void>,
+  ): Promise<void> {
+    for (const member of some) await eventually(() => check(member), settled);
+  }
+}
