@@ -146,13 +146,13 @@ describeWithServer('Redis Cluster under load', redisProgram, (path) => {
     expect(lost).toBeLessThanOrEqual(50);
     const errors = answered.flatMap(({ op }) => op.error ?? []);
     expect(errors.every((error) => error.transient)).toBe(true);
-    expect(new Set(errors.map((error) => error.message))).toEqual(
-      new Set([
-        'connection to Redis was lost before it answered',
-        'Redis is not connected',
-        'Redis answered: CLUSTERDOWN The cluster is down',
-      ]),
-    );
+    // Which of them depends on the moment of the kill.
+    const messages = new Set([
+      'connection to Redis was lost before it answered',
+      'Redis is not connected',
+      'Redis answered: CLUSTERDOWN The cluster is down',
+    ]);
+    expect(errors.map((error) => error.message).filter((message) => !messages.has(message))).toEqual([]);
   });
 
   it('stops asking a master that hangs within the timeout, and counts with the others meanwhile', {
