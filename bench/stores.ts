@@ -1,5 +1,6 @@
 /**
- * CPU per counter of the stores alone, without gRPC and rules: `node bench/stores.ts [--seconds N]`. Requests of two
+ * CPU per counter of the stores alone, without gRPC and rules: `node bench/stores.ts [--seconds N] [--rounds N]`, medians
+ * of the rounds, in each of which every row has its turn. Requests of two
  * counters, keys by Zipf's law, a fixed number of requests under way. Redis is measured when `redis-server` is found:
  * over a unix socket, its own CPU beside ours.
  */
@@ -21,8 +22,11 @@ const keyCount = 10_000;
 const random = seededRandom(20_240_601);
 const sequence = zipfSequence({ count: keyCount, length: 1 << 16, random });
 const keys = Array.from({ length: keyCount }, (_, i) => `bench_user_${i}_path_/api/v1/items_1735689600`);
-const { values: flags } = parseArgs({ options: { seconds: { type: 'string', default: '3' } } });
+const { values: flags } = parseArgs({
+  options: { seconds: { type: 'string', default: '3' }, rounds: { type: 'string', default: '1' } },
+});
 const durationMs = Number(flags.seconds) * 1000;
+const rounds = Number(flags.rounds);
 
 interface Load {
   store: CounterStore;
@@ -72,38 +76,57 @@ function newOp(key: string): CounterOp {
   };
 }
 
-async function measure(name: string, load: Load, serverPid?: number): Promise<void> {
+interface Row extends Load {
+  name: string;
+  serverPid?: number | undefined;
+}
+
+/** Counters a second, CPU µs each, the server's, p50 and p99 in ms; the server's is NaN where there is none. */
+async function measure(load: Row): Promise<number[]> {
+  const { serverPid } = load;
   await run(load);
   const cpu = process.cpuUsage();
   const serverCpuUs = serverPid === undefined ? 0 : processCpuUs(serverPid);
   const { requests, latenciesMs } = await run(load);
   const { user, system } = process.cpuUsage(cpu);
   const counters = requests * countersPerRequest;
-  const server =
-    serverPid === undefined ? '' : ((processCpuUs(serverPid) - serverCpuUs) / counters).toFixed(2);
-  const percentile = (share: number) => (latenciesMs[Math.floor(latenciesMs.length * share)] ?? 0).toFixed(2);
-  const cells = [
-    name.padEnd(34),
-    Math.round((counters / durationMs) * 1000)
-      .toString()
-      .padStart(10),
-    ((user + system) / counters).toFixed(2).padStart(8),
-    server.padStart(8),
-    percentile(0.5).padStart(8),
-    percentile(0.99).padStart(8),
+  const percentile = (share: number) => latenciesMs[Math.floor(latenciesMs.length * share)] ?? 0;
+  return [
+    Math.round((counters / durationMs) * 1000),
+    (user + system) / counters,
+    serverPid === undefined ? Number.NaN : (processCpuUs(serverPid) - serverCpuUs) / counters,
+    percentile(0.5),
+    percentile(0.99),
   ];
-  console.log(cells.join(' '));
+}
+
+async function report(rows: readonly Row[]): Promise<void> {
+  const measured: number[][][] = rows.map(() => []);
+  for (let round = 0; round < rounds; round += 1) {
+    for (const [i, row] of rows.entries()) measured[i]?.push(await measure(row));
+  }
+  for (const [i, { name }] of rows.entries()) {
+    const cells = [0, 1, 2, 3, 4].map((column) => {
+      const value = median((measured[i] ?? []).map((figures) => figures[column] as number));
+      if (Number.isNaN(value)) return ''.padStart(8);
+      return column === 0 ? String(value).padStart(10) : value.toFixed(2).padStart(8);
+    });
+    console.log([name.padEnd(34), ...cells].join(' '));
+  }
+}
+
+function median(values: number[]): number {
+  return values.sort((a, b) => a - b)[Math.floor(values.length / 2)] as number;
 }
 
 console.log(`Node ${process.version}, ${keyCount} keys, ${countersPerRequest} counters a request`);
 console.log(`${'store, requests under way'.padEnd(34)} counters/s  us each server us   p50 ms   p99 ms`);
-await measure('memory, 256', {
-  store: openMemoryStore({ clock: systemClock }),
-  underWay: 256,
-  stopWhenOver: false,
-});
+const rows: Row[] = [
+  { name: 'memory, 256', store: openMemoryStore({ clock: systemClock }), underWay: 256, stopWhenOver: false },
+];
 const found = findServer(redisProgram);
 if ('missing' in found) {
+  await report(rows);
   console.log(`redis not measured: ${found.missing}`);
 } else {
   const server = await startRedis({ path: found.path, unixSocket: true });
@@ -122,15 +145,13 @@ if ('missing' in found) {
     maxWaiting: 65_536,
     maxWaitingBytes: 64 * 1024 * 1024,
   });
+  const redis = { store, stopWhenOver: false, serverPid: server.pid };
   for (const underWay of [1, 16, 64, 256, 1024]) {
-    await measure(`redis, ${underWay}`, { store, underWay, stopWhenOver: false }, server.pid);
-    await measure(
-      `redis behind its breaker, ${underWay}`,
-      { store: breaker, underWay, stopWhenOver: false },
-      server.pid,
-    );
+    rows.push({ ...redis, name: `redis, ${underWay}`, underWay });
+    rows.push({ ...redis, name: `redis behind its breaker, ${underWay}`, store: breaker, underWay });
   }
-  await measure('redis, stop when over, 256', { store, underWay: 256, stopWhenOver: true }, server.pid);
+  rows.push({ ...redis, name: 'redis, stop when over, 256', underWay: 256, stopWhenOver: true });
+  await report(rows);
   await breaker.close();
   await server.stop();
 }

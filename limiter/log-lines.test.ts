@@ -2,7 +2,29 @@ import { describe, expect, it } from 'vitest';
 import { createLogger, type Logger } from '../process/logger.ts';
 import type { RuleError } from '../rules/rule-error.ts';
 import { ManualClock } from '../test/support/manual-clock.ts';
-import * as lines from './log-lines.ts';
+import * as allLines from './log-lines.ts';
+
+/** What the rows below called: `name` of a line, `name.line` where a function gives several. */
+const called = new Set<string>();
+
+/** The same lines; calls are noted. */
+const lines = noted(allLines as unknown as Record<string, unknown>, '') as unknown as typeof allLines;
+
+function noted(given: Record<string, unknown>, prefix: string): Record<string, unknown> {
+  return Object.fromEntries(
+    Object.entries(given).map(([name, line]) => [name, notedLine(line as Line, `${prefix}${name}`)]),
+  );
+}
+
+type Line = (...args: unknown[]) => Record<string, unknown> | undefined;
+
+function notedLine(line: Line, name: string): Line {
+  return (...args) => {
+    called.add(name);
+    const given = line(...args);
+    return given === undefined ? undefined : noted(given, `${name}.`);
+  };
+}
 
 function logged(write: (log: Logger) => void): string[] {
   const written: string[] = [];
@@ -130,8 +152,131 @@ describe('log lines', () => {
       (log) => lines.shutdownLines(log).finished(),
       ['level=info msg="Ended in order"'],
     ],
+    [
+      'an end before the start',
+      (log) => lines.startFailed(log, new Error('no rules folder'), { store: 'redis' }),
+      ['level=fatal msg="Cannot start: no rules folder" store=redis'],
+    ],
+    [
+      'a listener that cannot be opened',
+      (log) => lines.listenerFailed(log, 'debug', new Error('listen EADDRINUSE')),
+      ['level=error msg="Cannot listen" listener=debug error="listen EADDRINUSE"'],
+    ],
+    [
+      'a warning about a rule file',
+      (log) => lines.configWarning(log, ruleError('a key has no effect', 4)),
+      ['level=warning msg="config.basic.yaml: a key has no effect" line=4 column=3'],
+    ],
+    [
+      'a connection to Redis that is lost and comes back',
+      (log) => {
+        lines.redisConnectionLost(log, 'cache:6379', 'the connection was closed');
+        lines.redisConnectionFailed(log, 'cache:6379', 'connect ECONNREFUSED');
+        lines.redisConnectionBack(log, 'cache:6379');
+      },
+      [
+        'level=error msg="Lost the connection to Redis: trying again" url="cache:6379" reason="the connection was closed"',
+        'level=info msg="An attempt to connect to Redis failed" url="cache:6379" reason="connect ECONNREFUSED"',
+        'level=warning msg="Connected to Redis again" url="cache:6379"',
+      ],
+    ],
+    [
+      'a node of a Redis Cluster that is lost and comes back',
+      (log) => {
+        lines.redisNodeLost(log, 'node:7000', 'the connection was closed');
+        lines.redisNodeBack(log, 'node:7000');
+      },
+      [
+        'level=error msg="Lost a node of the Redis Cluster: trying again" node="node:7000" reason="the connection was closed"',
+        'level=warning msg="The node of the Redis Cluster answers again" node="node:7000"',
+      ],
+    ],
+    [
+      'Redis without scripts, and settings of it that do nothing',
+      (log) => {
+        lines.redisScriptsRefused(log, 'cache:6379', 'Redis answered: NOPERM');
+        lines.redisPipelineLimitIgnored(log, 'cache:6379');
+      },
+      [
+        'level=warning msg="Redis refuses scripts: counting goes on by plain commands" url="cache:6379" reason="Redis answered: NOPERM"',
+        'level=warning msg="REDIS_PIPELINE_LIMIT is deprecated and has no effect" url="cache:6379"',
+      ],
+    ],
+    [
+      'the outage of a store, and its end',
+      (log) => {
+        lines.storeNotAsked(log, { store: 'store', reason: 'Redis is not connected', mode: 'local' });
+        lines.storeAskedAgain(log, { store: 'store', seconds: 1.5 });
+        lines.hitsNotDelivered(log, { counters: 3, reason: 'Redis is not connected' });
+      },
+      [
+        'level=error msg="The store does not answer: it is not asked until it does" store=store reason="Redis is not connected" mode=local',
+        'level=warning msg="The store answers again" store=store seconds=1.5',
+        'level=error msg="Hits counted while the store was away could not be added to it" counters=3 reason="Redis is not connected"',
+      ],
+    ],
+    [
+      'memcache and its troubles',
+      (log) => {
+        lines.memcacheNodeLost(log, 'mc:11211', 'connect ECONNREFUSED');
+        lines.memcacheNodeBack(log, 'mc:11211');
+        lines.memcacheProblem(log, { text: 'Failed to increment key', key: 'k', error: 'gone', further: 2 });
+        lines.memcacheBadKey(log, 'domain.key');
+        lines.memcacheSrvFailed(log, '_memcache._tcp.x', 'queryA ENOTFOUND');
+      },
+      [
+        'level=error msg="No connection to a memcache node: trying again, its limits let requests pass" node="mc:11211" reason="connect ECONNREFUSED"',
+        'level=warning msg="Connected to the memcache node again" node="mc:11211"',
+        'level=error msg="Failed to increment key" key=k error=gone further=2',
+        'level=error msg="malformed: key is too long or contains invalid characters: not counted, requests pass" rule=domain.key',
+        'level=warning msg="failed to refresh memcache hosts" name=_memcache._tcp.x reason="queryA ENOTFOUND"',
+      ],
+    ],
+    [
+      'a statsd receiver that comes and goes',
+      (log) => {
+        lines.statsdUp(log, 'statsd:8125');
+        lines.statsdDown(log, 'statsd:8125', 'connect ECONNREFUSED');
+      },
+      [
+        'level=info msg="Connected to the statsd receiver" address="statsd:8125"',
+        'level=warning msg="No connection to the statsd receiver: trying again every 3 s" address="statsd:8125" reason="connect ECONNREFUSED"',
+      ],
+    ],
+    [
+      'a fault of the program, and what a library has to say',
+      (log) => {
+        lines.callFault(log, 'ShouldRateLimit', new Error('the clock broke'));
+        lines.libraryWarning(log, 'deprecated');
+      },
+      [
+        'level=error msg="Fault while answering a call" call=ShouldRateLimit error="the clock broke"',
+        'level=warning msg="deprecated"',
+      ],
+    ],
   ];
   for (const [name, write, written] of cases) {
     it(`tell ${name}`, () => expect(logged(write)).toEqual(written));
   }
+
+  it('are all in a row of this test', () => {
+    called.clear();
+    for (const [, write] of cases) logged(write);
+    const log = createLogger({
+      level: 'fatal',
+      format: 'text',
+      clock: new ManualClock(),
+      destination: { write() {} },
+    });
+    const families = {
+      ruleFileLines: lines.ruleFileLines(log, ''),
+      xdsLines: lines.xdsLines(log, ''),
+      shutdownLines: lines.shutdownLines(log),
+    };
+    const all = Object.keys(allLines).flatMap((name) => {
+      const family = name in families ? families[name as keyof typeof families] : undefined;
+      return family === undefined ? [name] : [name, ...Object.keys(family).map((line) => `${name}.${line}`)];
+    });
+    expect([...called].sort()).toEqual(all.sort());
+  });
 });

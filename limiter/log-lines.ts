@@ -125,11 +125,11 @@ export function redisConnectionBack(log: Logger, url: string): void {
 
 /** Keys of that node fail until it, or the one that takes its place, is reached. */
 export function redisNodeLost(log: Logger, node: string, reason: string): void {
-  log.error('Lost the connection to a node of the Redis Cluster: trying again', { node, reason });
+  log.error('Lost a node of the Redis Cluster: trying again', { node, reason });
 }
 
 export function redisNodeBack(log: Logger, node: string): void {
-  log.warn('Connected to the node of the Redis Cluster again', { node });
+  log.warn('The node of the Redis Cluster answers again', { node });
 }
 
 /** Once a process. */

@@ -49,6 +49,7 @@ function openRedis(parts: StoreParts, { pool, component, redis }: RedisRole): Op
   if (redis.pipelineLimit > 0) redisPipelineLimitIgnored(log, label);
   const store = newStore({
     redis,
+    settings,
     calls: {
       places: callsAtATime(redis.poolSize),
       whenEmpty: redis.onEmpty,
@@ -88,15 +89,18 @@ function newStore(
   options: Omit<RedisStoreOptions, 'address'> & {
     address: ReturnType<typeof redisAddress>;
     redis: RedisStoreSettings;
+    settings: StoreParts['settings'];
     log: StoreParts['log'];
   },
 ): RedisStore | RedisClusterStore {
-  const { address, redis, log } = options;
+  const { address, redis, settings, log } = options;
   if (!('seeds' in address)) return new RedisStore({ ...options, address });
   return new RedisClusterStore({
     ...options,
     address,
     parallelism: nodesAtATime(redis),
+    silenceMs: settings.storeBreakerSilenceMs,
+    probeIntervalMs: settings.storeBreakerProbeIntervalMs,
     // Timers know whole milliseconds.
     windowMs: Math.ceil(redis.pipelineWindowMs),
     onNodeChange: clusterNodeLines(log),

@@ -313,6 +313,15 @@ describeWithServer('settings of sentinels', redisProgram, (path) => {
     expect(await outcome({ ...env, REDIS_SENTINEL_AUTH: '' })).toMatch(/: NOAUTH /);
   });
 
+  it('REDIS_URL may hold the password of the sentinels, for all of them in the first', async () => {
+    const [, first, ...others] = trio.url.split(',');
+    const url = (password: string) => ['mymaster', `redis://:${password}@${first}`, ...others].join(',');
+    const env = { REDIS_TYPE: 'sentinel', REDIS_AUTH: 'hunter2' };
+    expect(await outcome({ ...env, REDIS_URL: url('hunter3') })).toBe('OK');
+    expect(await outcome({ ...env, REDIS_URL: url('x') })).toMatch(/: WRONGPASS /);
+    expect(await outcome({ ...env, REDIS_URL: url('x'), REDIS_SENTINEL_AUTH: 'hunter3' })).toBe('OK');
+  });
+
   it('REDIS_PERSECOND_TYPE and REDIS_PERSECOND_SENTINEL_AUTH lead the per-second store there', async () => {
     const env = {
       REDIS_URL: `127.0.0.1:${plain.port}`,

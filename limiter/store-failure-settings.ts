@@ -17,7 +17,7 @@ export const storeFailureSettings = {
     kind: duration({ min: 100, max: 3_600_000 }),
     default: 700,
     summary:
-      'When requests wait for so long, or up to an eighth longer, and the store has answered none, it is not asked until it answers a PING. Not in the Go service.',
+      'When requests wait for so long, or up to an eighth longer, and the store has answered none, it is not asked until it answers a PING; nor is a single node of a Redis Cluster. Not in the Go service.',
   },
   storeBreakerProbeIntervalMs: {
     name: 'STORE_BREAKER_PROBE_INTERVAL',

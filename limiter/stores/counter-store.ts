@@ -44,8 +44,11 @@ export interface CounterStore {
   readonly connected?: boolean;
   /** Hands over all ops of one request. `done` is called exactly once, possibly before `submit` returns. */
   submit(ops: CounterOp[], options: SubmitOptions, done: () => void): void;
-  /** Settles when the store answered once; rejects with a StoreError. */
-  ping(): Promise<void>;
+  /**
+   * Settles when the store answered once; rejects with a StoreError. A connection that has not answered after
+   * `patienceMs` is given up for a new one: a network may have lost it without a word. Defaults to the store's timeout.
+   */
+  ping(patienceMs?: number): Promise<void>;
   /** Ends connections and timers; ops under way are answered with an error. */
   close(): Promise<void>;
 }

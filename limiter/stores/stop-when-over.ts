@@ -29,7 +29,7 @@ export function lookThenCount(store: CounterStore, ops: CounterOp[], done: () =>
       const op = ops[i] as CounterOp;
       op.after = look.after;
       if (look.error === undefined) seen.push(op);
-      else failOp(op, look.error);
+      else failOp(op, look.error.marked(true));
     }
     holdBack(seen);
     const counts = seen.map((op) => ({ ...op, hits: op.applied }));

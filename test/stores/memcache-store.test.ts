@@ -1,20 +1,15 @@
 /** What memcached holds after counting, and what happens to a node that fails. */
 import { randomUUID } from 'node:crypto';
-import { mkdtempSync, rmSync } from 'node:fs';
 import { createServer, type Server, type Socket } from 'node:net';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { crc32 } from 'node:zlib';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
-import { ClientTls } from '../../limiter/stores/client-tls.ts';
 import { parseMemcacheAddresses } from '../../limiter/stores/memcache/memcache-address.ts';
 import type { MemcacheStore, MemcacheStoreOptions } from '../../limiter/stores/memcache/memcache-store.ts';
-import { createAuthority } from '../support/certificates.ts';
 import { counterOp, submit, totalOf } from '../support/counter-ops.ts';
 import { describeWithServer } from '../support/describe-with-server.ts';
 import { eventually } from '../support/eventually.ts';
-import { findServer, memcachedProgram, opensslProgram } from '../support/find-server.ts';
+import { memcachedProgram } from '../support/find-server.ts';
 import { freePort } from '../support/free-port.ts';
 import { MemcacheNews, openMemcacheStore } from '../support/memcache-stores.ts';
 import { type MemcachedServer, startMemcached } from '../support/memcached-server.ts';
@@ -246,7 +241,11 @@ describeWithServer('memcache store', memcachedProgram, (path) => {
       await store.ping();
       await b.kill('SIGKILL');
       await eventually(() => expect(store.figures.down).toBe(1));
-      expect(news.lines).toEqual([`${b.address} down: connect ECONNREFUSED ${b.address}`]);
+      // The system may take one more connection for a process that is ending.
+      const reason = `(?:connect ECONNREFUSED ${b.address}|read ECONNRESET|the node closed the connection)`;
+      expect(news.lines).toEqual([
+        expect.stringMatching(new RegExp(`^${b.address} down: ${reason}$`.replaceAll('.', '\\.'))),
+      ]);
 
       const startedMs = performance.now();
       const ops = await submit(store, [counterOp({ key: onA }), counterOp({ key: onB })]);
@@ -334,68 +333,6 @@ describeWithServer('memcache store', memcachedProgram, (path) => {
       await store.close();
       expect(await answered).toBe(6);
       expect(await a.valueOf(key)).toBe('6');
-    });
-  });
-
-  const openssl = findServer(opensslProgram);
-  describe.skipIf('missing' in openssl)('over TLS', () => {
-    const folder = mkdtempSync(join(tmpdir(), 'weir-memcache-tls-'));
-    afterAll(() => rmSync(folder, { recursive: true, force: true }));
-    const authority = createAuthority('path' in openssl ? openssl.path : '', folder, 'ca');
-    const client = authority.issue({ name: 'limiter' });
-    let server: MemcachedServer;
-    let misnamed: MemcachedServer;
-    const files = {
-      certPath: client.certFile,
-      keyPath: client.keyFile,
-      caPath: authority.caFile,
-      skipHostnameVerification: false,
-    };
-    beforeAll(async () => {
-      const start = (name: string, alternativeNames: string) => {
-        const { certFile, keyFile } = authority.issue({ name, alternativeNames });
-        const options = [
-          `ssl_chain_cert=${certFile}`,
-          `ssl_key=${keyFile}`,
-          `ssl_ca_cert=${authority.caFile}`,
-        ];
-        // As root: another user could not read the key.
-        return startMemcached({
-          path,
-          user: 'root',
-          args: ['-Z', '-o', [...options, 'ssl_verify_mode=2'].join()],
-        });
-      };
-      server = await start('node', 'IP:127.0.0.1');
-      misnamed = await start('other', 'DNS:other.example');
-    });
-    afterAll(() => Promise.all([server?.stop(), misnamed?.stop()]));
-
-    it('counts, known by its certificate', async () => {
-      const { store } = open(server.address, { tls: new ClientTls(files) });
-      const key = fresh();
-      expect(await totalOf(store, { key, hits: 2 })).toBe(2);
-      expect(await totalOf(store, { key, hits: 2 })).toBe(4);
-      await store.ping();
-    });
-
-    it.each([
-      ['its name is another', () => misnamed, files, /Hostname\/IP does not match certificate's altnames/],
-      [
-        'nobody known signed it',
-        () => server,
-        { ...files, caPath: '' },
-        /self-signed certificate in certificate chain/,
-      ],
-    ])('refuses a node when %s', async (_, node, given, reason) => {
-      const { store, news } = open(node().address, { tls: new ClientTls(given) });
-      await eventually(() => expect(store.figures.down).toBe(1));
-      expect(news.lines[0]).toMatch(reason);
-    });
-
-    it('takes any name when it is told to', async () => {
-      const tls = new ClientTls({ ...files, skipHostnameVerification: true });
-      await open(misnamed.address, { tls }).store.ping();
     });
   });
 });

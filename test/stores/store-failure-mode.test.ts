@@ -131,6 +131,19 @@ describeWithServer('a limiter whose Redis fails', redisProgram, (path) => {
     client.disconnect();
   });
 
+  it('adds what STORE_FAILURE_MODE=local counted while Redis took no writes, too', async () => {
+    const { redis, limiter } = await start({ STORE_FAILURE_MODE: 'local' });
+    const client = new Redis(redis.port, '127.0.0.1');
+    onTestFinished(() => client.disconnect());
+    expect(await five(limiter, 2)).toEqual(['200 OK 4', '200 OK 3']);
+    await client.call('REPLICAOF', '127.0.0.1', '1');
+    expect(await five(limiter, 2)).toEqual(['200 OK 2', '200 OK 1']);
+    await client.call('REPLICAOF', 'NO', 'ONE');
+    const [key = ''] = await client.keys('d_five_a_*');
+    await eventually(async () => expect(await client.get(key)).toBe('4'));
+    expect((await limiter.stats()).get('ratelimit.store_failure_mode.undelivered')).toBe(0);
+  });
+
   it('opens after STORE_BREAKER_SILENCE and asks again every STORE_BREAKER_PROBE_INTERVAL', async () => {
     const { redis, limiter } = await start({
       STORE_BREAKER_SILENCE: '200ms',

@@ -16,13 +16,15 @@ export interface LimiterProcessOptions {
   env: Record<string, string>;
   /** What runs instead of this checkout's program, for the packed package. */
   entry?: string;
+  /** Of Node itself, before the program's name. */
+  nodeArguments?: readonly string[];
   /** Runs the limiter on this core, where the system has `taskset`. */
   core?: number;
 }
 
 /** Starts a limiter without waiting for its listeners. The environment is the options' alone, but for PATH. */
 export function spawnLimiter(options: LimiterProcessOptions): ChildProgram {
-  const node = [process.execPath, options.entry ?? weir, 'limiter'];
+  const node = [process.execPath, ...(options.nodeArguments ?? []), options.entry ?? weir, 'limiter'];
   const command = options.core === undefined ? node : ['taskset', '-c', String(options.core), ...node];
   return new ChildProgram({
     command: command[0] as string,

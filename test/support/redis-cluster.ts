@@ -3,12 +3,15 @@ import { keySlot } from '../../limiter/stores/redis/cluster/key-slot.ts';
 import { eventually } from './eventually.ts';
 import { freePort } from './free-port.ts';
 import { RedisServer } from './redis-server.ts';
+import { type RedisTlsFiles, tlsArguments } from './redis-tls-server.ts';
 
 const masterCount = 3;
 const slotCount = 16_384;
 
 export interface ClusterMember {
   server: RedisServer;
+  /** Undefined without TLS. */
+  tlsPort: number | undefined;
   client: Redis;
   busPort: number;
   id: string;
@@ -24,6 +27,8 @@ export interface RedisClusterOptions {
   args?: string[];
   /** Of `--requirepass`. */
   password?: string;
+  /** Speak TLS on a port besides, and among each other. */
+  tls?: RedisTlsFiles;
 }
 
 /** A real Redis Cluster on loopback: members 0 to 2 are masters, 3 to 5 their replicas in the same order. */
@@ -39,6 +44,11 @@ export class RedisCluster {
     return this.members.map(({ server }) => `127.0.0.1:${server.port}`).join(',');
   }
 
+  /** The same by TLS. */
+  get tlsUrl(): string {
+    return this.members.map(({ tlsPort }) => `127.0.0.1:${tlsPort}`).join(',');
+  }
+
   /** The member that takes writes for the slot, as the first one of `among` sees it. */
   async ownerOf(slot: number, among: readonly ClusterMember[] = this.members): Promise<ClusterMember> {
     return ownerIn(await this.#ranges(among), this.members, slot);
@@ -52,7 +62,16 @@ export class RedisCluster {
     for (;;) {
       const keys = (await from.client.cluster('GETKEYSINSLOT', slot, 10)) as string[];
       if (keys.length === 0) break;
-      await from.client.call('MIGRATE', '127.0.0.1', to.server.port, '', 0, 5000, 'KEYS', ...keys);
+      await from.client.call(
+        'MIGRATE',
+        '127.0.0.1',
+        to.tlsPort ?? to.server.port,
+        '',
+        0,
+        5000,
+        'KEYS',
+        ...keys,
+      );
     }
     for (const { client } of [to, from]) await client.cluster('SETSLOT', slot, 'NODE', to.id);
   }
@@ -97,13 +116,26 @@ export async function startRedisCluster(options: RedisClusterOptions): Promise<R
   }
 }
 
-async function startMember({ path, args = [], password }: RedisClusterOptions): Promise<ClusterMember> {
+async function startMember({ path, args = [], password, tls }: RedisClusterOptions): Promise<ClusterMember> {
   const busPort = await freePort();
   const login = password === undefined ? [] : ['--requirepass', password, '--masterauth', password];
   const clustered = ['--cluster-enabled', 'yes', '--cluster-port', String(busPort)];
   const fast = ['--cluster-node-timeout', '1000', '--repl-diskless-sync-delay', '0'];
+  const tlsPort = tls === undefined ? undefined : await freePort();
+  const encrypted =
+    tls === undefined
+      ? []
+      : [
+          '--tls-port',
+          String(tlsPort),
+          '--tls-cluster',
+          'yes',
+          '--tls-replication',
+          'yes',
+          ...tlsArguments(tls),
+        ];
   const server = new RedisServer(
-    { path, args: [...clustered, ...fast, ...login, ...args] },
+    { path, args: [...clustered, ...fast, ...login, ...encrypted, ...args] },
     await freePort(),
   );
   await server.start();
@@ -114,7 +146,7 @@ async function startMember({ path, args = [], password }: RedisClusterOptions): 
   });
   // A member that a test kills makes its client complain.
   client.on('error', () => {});
-  return { server, client, busPort, id: String(await client.cluster('MYID')) };
+  return { server, tlsPort, client, busPort, id: String(await client.cluster('MYID')) };
 }
 
 async function join(members: readonly ClusterMember[]): Promise<void> {
@@ -124,7 +156,7 @@ async function join(members: readonly ClusterMember[]): Promise<void> {
     await client.cluster('SET-CONFIG-EPOCH', i + 1);
     if (i < masterCount)
       await client.cluster('ADDSLOTSRANGE', i * share, Math.min(slotCount, (i + 1) * share) - 1);
-    if (i > 0) await client.cluster('MEET', '127.0.0.1', first.server.port, first.busPort);
+    if (i > 0) await client.cluster('MEET', '127.0.0.1', first.tlsPort ?? first.server.port, first.busPort);
   }
   const settled = { timeoutMs: 30_000 };
   await everyMember(members, async ({ client }) => {

@@ -29,35 +29,22 @@ export interface SentinelTrio {
 }
 
 export async function startSentinelTrio(options: SentinelTrioOptions): Promise<SentinelTrio> {
-  const { path, password = '' } = options;
-  const args = password === '' ? [] : ['--requirepass', password, '--masterauth', password];
+  const { path, password = '', sentinelPassword = '' } = options;
+  const login = password === '' ? [] : ['--requirepass', password, '--masterauth', password];
+  const args = [...login, '--repl-diskless-sync-delay', '0'];
   const master = await startRedis({ path, args });
   const replica = await startRedis({
     path,
-    args: [...args, '--replicaof', '127.0.0.1', String(master.port), '--repl-diskless-sync-delay', '0'],
+    args: [...args, '--replicaof', '127.0.0.1', String(master.port)],
   });
   const sentinelPorts = [await freePort(), await freePort(), await freePort()];
   const programs = sentinelPorts.map((port) => startSentinel(options, port, master.port));
-  const ask = async <T>(port: number, act: (client: Redis) => Promise<T>): Promise<T> => {
-    const client = new Redis(port, '127.0.0.1', {
-      protocol: 2,
-      retryStrategy: () => null,
-      enableReadyCheck: false,
-      ...(options.sentinelPassword === undefined ? {} : { password: options.sentinelPassword }),
-    });
-    client.on('error', () => {});
-    try {
-      return await act(client);
-    } finally {
-      client.disconnect();
-    }
-  };
   const trio: SentinelTrio = {
     servers: [master, replica],
     sentinelPorts,
     url: ['mymaster', ...sentinelPorts.map((port) => `127.0.0.1:${port}`)].join(','),
     masterPort: () =>
-      ask(sentinelPorts[0] as number, async (client) => {
+      ask(sentinelPorts[0] as number, sentinelPassword, async (client) => {
         const reply = await client.call('SENTINEL', 'get-master-addr-by-name', 'mymaster');
         return Number((reply as string[])[1]);
       }),
@@ -67,22 +54,42 @@ export async function startSentinelTrio(options: SentinelTrioOptions): Promise<S
     },
   };
   try {
-    // A failover needs sentinels that know each other and the replica.
-    for (const port of sentinelPorts) {
-      await eventually(
-        () =>
-          ask(port, async (client) => {
-            const text = String(await client.info('sentinel'));
-            if (!/status=ok,.*slaves=1,sentinels=3/.test(text)) throw new Error(`not ready: ${text}`);
-          }),
-        { timeoutMs: 30_000 },
-      );
-    }
+    // A failover needs sentinels that know each other and the replica, and a replica that holds what the master does.
+    for (const port of sentinelPorts)
+      await informed(port, sentinelPassword, 'sentinel', /status=ok,.*slaves=1,sentinels=3/);
+    await informed(replica.port, password, 'replication', /master_link_status:up/);
     return trio;
   } catch (error) {
     await trio.stop();
     throw error;
   }
+}
+
+async function ask<T>(port: number, password: string, act: (client: Redis) => Promise<T>): Promise<T> {
+  const client = new Redis(port, '127.0.0.1', {
+    protocol: 2,
+    retryStrategy: () => null,
+    enableReadyCheck: false,
+    ...(password === '' ? {} : { password }),
+  });
+  client.on('error', () => {});
+  try {
+    return await act(client);
+  } finally {
+    client.disconnect();
+  }
+}
+
+/** Resolves when this section of the server's INFO matches. */
+function informed(port: number, password: string, section: string, pattern: RegExp): Promise<void> {
+  const look = (client: Redis) => client.info(section);
+  return eventually(
+    async () => {
+      const text = String(await ask(port, password, look));
+      if (!pattern.test(text)) throw new Error(`not ready: ${text}`);
+    },
+    { timeoutMs: 30_000 },
+  );
 }
 
 function startSentinel(options: SentinelTrioOptions, port: number, masterPort: number): ChildProgram {

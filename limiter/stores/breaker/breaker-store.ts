@@ -81,8 +81,8 @@ export class BreakerStore implements CounterStore {
     this.#store.submit(ops, options, () => this.#answered(flight));
   }
 
-  ping(): Promise<void> {
-    return this.#store.ping();
+  ping(patienceMs?: number): Promise<void> {
+    return this.#store.ping(patienceMs);
   }
 
   close(): Promise<void> {
@@ -175,7 +175,7 @@ export class BreakerStore implements CounterStore {
 
   #probe(): void {
     this.#state.probeSent();
-    this.#store.ping().then(
+    this.#store.ping(this.#options.silenceMs).then(
       () => {
         this.#state.probeAnswered();
         this.#startTicks();

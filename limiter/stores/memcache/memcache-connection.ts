@@ -13,6 +13,7 @@ import { connect, isIP, type Socket } from 'node:net';
 import { connect as connectTls } from 'node:tls';
 import type { ClientTls } from '../client-tls.ts';
 import type { StoreError } from '../store-error.ts';
+import { tlsErrorText } from '../tls-error-text.ts';
 import { type Command, versionCommand } from './command.ts';
 import { CommandQueue } from './command-queue.ts';
 import type { MemcacheAddress } from './memcache-address.ts';
@@ -244,5 +245,5 @@ function reconnectDelayMs(attempt: number, random: () => number): number {
 /** Of errors of several attempts, one for each address of a name, the first. */
 function reasonOf(error: Error): string {
   const first = error instanceof AggregateError ? (error.errors[0] as unknown) : error;
-  return first instanceof Error ? first.message : error.message;
+  return tlsErrorText(error) ?? (first instanceof Error ? first.message : error.message);
 }

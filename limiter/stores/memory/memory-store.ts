@@ -47,7 +47,7 @@ export class MemoryStore implements CounterStore {
 
   submit(ops: CounterOp[], options: SubmitOptions, done: () => void): void {
     if (this.#closed) {
-      const error = new StoreError('memory store is closed', { transient: false });
+      const error = new StoreError('memory store is closed', { transient: false, notCounted: true });
       for (const op of ops) failOp(op, error);
     } else {
       const nowMs = this.#clock.nowMs();

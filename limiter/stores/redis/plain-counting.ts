@@ -48,7 +48,7 @@ export class PlainCounting {
       items: [...stop.totals.keys()],
       keyOf: (key) => key,
       work: async (key) => void stop.totals.set(key, await totalHeld(this.#options.commands, key)),
-      fail: (key, error) => void stop.totals.set(key, error),
+      fail: (key, error) => void stop.totals.set(key, error.marked(true)),
     });
     await this.count(stop.judge());
     stop.answer();
@@ -73,7 +73,7 @@ export class PlainCounting {
     const endMs = monotonicMs() + timeoutMs;
     await inParallel([...groups.values()], parallelism, async (group) => {
       if (monotonicMs() >= endMs) {
-        for (const item of group) fail(item, timedOut());
+        for (const item of group) fail(item, timedOut().marked(true));
         return;
       }
       await Promise.all(

@@ -29,12 +29,12 @@ export async function totalHeld(commands: KeyedCommands, key: string): Promise<n
 /** Refunds that meet never leave the key below zero for long, and create no key. Gives the value before. */
 async function clamp(commands: KeyedCommands, run: FoldedRun): Promise<number> {
   const { key } = run;
-  const before = await totalHeld(commands, key);
+  const before = await marking(true, commands, totalHeld(commands, key));
   const after = Math.min(run.high, Math.max(run.low, before + run.shift));
   if (after > before) return add(commands, run, after - before);
   if (after === before) return before;
   const left = Number(await commands.send(key, 'decrby', [key, String(before - after)]));
-  if (left < 0) await commands.send(key, 'incrby', [key, String(-left)]);
+  if (left < 0) await marking(false, commands, commands.send(key, 'incrby', [key, String(-left)]));
   return before;
 }
 
@@ -50,10 +50,21 @@ async function add(commands: KeyedCommands, run: FoldedRun, hits: number): Promi
     return maxTotal;
   }
   // The key moved between the two, or the connection broke there. A life may be set twice, unlike a count.
-  if (expired.status === 'rejected' || Number(expired.value) !== 1) await insist(expire);
+  if (expired.status === 'rejected' || Number(expired.value) !== 1)
+    await marking(false, commands, insist(expire));
   const after = Number(counted.value);
   if (after <= exactReply) return after - hits;
-  return Math.min(maxTotal, Number((await saturate(commands, key)) - BigInt(hits)));
+  const total = await marking(false, commands, saturate(commands, key));
+  return Math.min(maxTotal, Number(total - BigInt(hits)));
+}
+
+/** For a step before the one that counts, or behind it: its failure says whether the op was counted. */
+async function marking<T>(notCounted: boolean, commands: KeyedCommands, step: Promise<T>): Promise<T> {
+  try {
+    return await step;
+  } catch (error) {
+    throw commands.translate(error).marked(notCounted);
+  }
 }
 
 /** A total that Redis acknowledged is answered even when the server is lost before it set the life. */

@@ -107,6 +107,24 @@ export class RedisConnection {
     return this.#redis.sendCommand(new Command(name, args)) as Promise<unknown>;
   }
 
+  /** Rejects with a StoreError. Without an answer after `patienceMs`, or the timeout, the connection is given up. */
+  async ping(patienceMs = this.#options.timeoutMs): Promise<void> {
+    let failure: StoreError | undefined;
+    const giveUp = () => {
+      failure = this.errors.timedOut(patienceMs);
+      this.#leave(failure.message);
+    };
+    const late = patienceMs < this.#options.timeoutMs ? setTimeout(giveUp, patienceMs) : undefined;
+    try {
+      await this.send('ping', []);
+    } catch (error) {
+      if (isTimeout(error)) this.reset();
+      throw failure ?? this.errors.fromCommand(error);
+    } finally {
+      clearTimeout(late);
+    }
+  }
+
   /** After a command timed out: everything under way fails, and a new connection is tried. */
   reset(): void {
     this.#leave(this.errors.timedOut().message);
@@ -129,12 +147,9 @@ export class RedisConnection {
   /** Never rejects. */
   async #check(): Promise<void> {
     try {
-      await this.#redis.ping();
-      if (this.#sentinels !== undefined && (await this.#isReplica())) {
-        this.#failure ??= this.errors.isReplica();
-        this.#options.onFailure?.(this.#failure.message);
-        this.#redis.disconnect(this.#reconnects);
-      }
+      if ((await this.#redis.ping()) !== 'PONG') this.#unfit(this.errors.unexpectedAnswer());
+      else if (this.#sentinels !== undefined && (await this.#isReplica()))
+        this.#unfit(this.errors.isReplica());
     } catch (error) {
       this.#failure ??= this.errors.fromCommand(error);
       this.#redis.disconnect(this.#reconnects);
@@ -144,6 +159,13 @@ export class RedisConnection {
     this.counts.active = 1;
     this.counts.total += 1;
     this.#options.onChange?.(true);
+  }
+
+  /** It answers, but not as the server that is wanted. */
+  #unfit(failure: StoreError): void {
+    this.#failure ??= failure;
+    this.#options.onFailure?.(this.#failure.message);
+    this.#redis.disconnect(this.#reconnects);
   }
 
   /** A sentinel may still name a master that has come back as a replica. Who may not ask takes its word. */

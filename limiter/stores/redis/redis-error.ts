@@ -1,12 +1,14 @@
 import { ReplyError } from 'ioredis';
 import { StoreError } from '../store-error.ts';
+import { tlsErrorText } from '../tls-error-text.ts';
 
-/** First words of Redis's replies after which the same command may succeed a moment later. */
+/** First words of Redis's replies after which the same command may succeed a moment later. Redis ran nothing then. */
 const transientReplies = new Set([
   'BUSY',
   'CLUSTERDOWN',
   'LOADING',
   'MASTERDOWN',
+  'MISCONF',
   'NOREPLICAS',
   'OOM',
   'READONLY',
@@ -45,7 +47,7 @@ export class RedisErrors {
   }
 
   closed(): StoreError {
-    return new StoreError('Redis store is closed', { transient: false });
+    return new StoreError('Redis store is closed', { transient: false, notCounted: true });
   }
 
   /** For a server that sentinels name as the master. */
@@ -53,8 +55,8 @@ export class RedisErrors {
     return new StoreError('the server that the sentinels name is a replica', { transient: true });
   }
 
-  timedOut(): StoreError {
-    return new StoreError(`Redis did not answer within ${this.#timeoutMs} ms`, { transient: true });
+  timedOut(afterMs = this.#timeoutMs): StoreError {
+    return new StoreError(`Redis did not answer within ${afterMs} ms`, { transient: true });
   }
 
   /** For a command that was refused or not answered, and for one key's error in a script's answer. */
@@ -63,8 +65,11 @@ export class RedisErrors {
     if (error instanceof ReplyError) {
       const [code = ''] = error.message.split(' ', 1);
       if (code === 'READONLY') this.#onReadOnly?.();
+      const transient = transientReplies.has(code);
+      // Of other replies a proxy may be the author, which does not know what the server did.
       return new StoreError(`Redis answered: ${this.#scrub(error.message)}`, {
-        transient: transientReplies.has(code),
+        transient,
+        notCounted: transient,
       });
     }
     // The library's own errors have neither class nor code, only these texts.
@@ -105,14 +110,6 @@ function systemErrorText(error: Error): string | undefined {
   if (typeof syscall !== 'string' || typeof code !== 'string') return undefined;
   const place = port === undefined ? hostname : `${address}:${port}`;
   return [syscall, code, place].filter((part) => part !== undefined).join(' ');
-}
-
-/** What TLS says in plain words; its own text also names places in the library's source. */
-function tlsErrorText(error: Error): string | undefined {
-  const { code, reason } = error as { code?: unknown; reason?: unknown };
-  if (typeof code !== 'string' || !code.startsWith('ERR_SSL_') || typeof reason !== 'string')
-    return undefined;
-  return `TLS: ${reason}`;
 }
 
 /** Whether Redis does not know the script yet. It ran nothing then. */

@@ -117,14 +117,9 @@ export class RedisStore implements CounterStore {
     }
   }
 
-  async ping(): Promise<void> {
+  async ping(patienceMs?: number): Promise<void> {
     if (!this.#connection.connected) throw this.#connection.errors.notConnected();
-    try {
-      await this.#connection.send('ping', []);
-    } catch (error) {
-      if (isTimeout(error)) this.#connection.reset();
-      throw this.#connection.errors.fromCommand(error);
-    }
+    await this.#connection.ping(patienceMs);
   }
 
   close(): Promise<void> {

@@ -1,7 +1,7 @@
 import { StoreError } from '../../store-error.ts';
 import type { KeyedCommands } from '../keyed-commands.ts';
-import { isTimeout, type RedisErrors } from '../redis-error.ts';
-import type { ClusterNode } from './cluster-nodes.ts';
+import type { RedisErrors } from '../redis-error.ts';
+import type { ClusterNode } from './cluster-node.ts';
 import type { ClusterTopology } from './cluster-topology.ts';
 import { keySlot } from './key-slot.ts';
 import { parseRedirection } from './redirection.ts';
@@ -35,7 +35,7 @@ export class ClusterCommands implements KeyedCommands {
       throw errors.notConnected();
     }
     try {
-      return await node.connection.send(name, args);
+      return await node.send(name, args);
     } catch (error) {
       return this.#follow({ error, node, name, args });
     }
@@ -57,19 +57,18 @@ export class ClusterCommands implements KeyedCommands {
     for (let redirections = 1; redirections <= maxRedirections; redirections += 1) {
       const redirection = parseRedirection(error, node.place);
       if (redirection === undefined) break;
-      if (performance.now() >= endMs) throw errors.timedOut();
+      if (performance.now() >= endMs) throw errors.timedOut().marked(true);
       node = topology.redirected(redirection);
       await node.opening;
       if (!node.connection.connected) throw errors.notConnected();
       try {
         // Written one after the other: nothing comes between ASKING and the command that it is for.
-        if (redirection.ask) node.connection.send('asking', []).catch(() => {});
-        return await node.connection.send(name, args);
+        if (redirection.ask) node.send('asking', []).catch(() => {});
+        return await node.send(name, args);
       } catch (next) {
         error = next;
       }
     }
-    if (isTimeout(error)) node.connection.reset();
     if (isClusterDown(error)) topology.troubled();
     throw error;
   }

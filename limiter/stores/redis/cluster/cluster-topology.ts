@@ -3,7 +3,8 @@
  * and four times a second while a node is missing. Between that, a MOVED counts at once.
  */
 import { StoreError } from '../../store-error.ts';
-import type { ClusterNode, ClusterNodes } from './cluster-nodes.ts';
+import type { ClusterNode } from './cluster-node.ts';
+import type { ClusterNodes } from './cluster-nodes.ts';
 import { type NodePlace, placeName } from './node-place.ts';
 import type { Redirection } from './redirection.ts';
 import { parseSlotRanges, type SlotRange } from './slot-ranges.ts';
@@ -66,7 +67,7 @@ export class ClusterTopology {
     this.#timer.unref();
   }
 
-  /** Asks connected nodes first, then the seeds, until one answers. Rejects with the last error. */
+  /** Asks nodes that answer first, then the seeds, until one answers. Rejects with the last error. */
   read(): Promise<void> {
     this.#reading ??= this.#read().finally(() => {
       this.#reading = undefined;
@@ -88,7 +89,7 @@ export class ClusterTopology {
     const ask = async (node: ClusterNode): Promise<boolean> => {
       if (asked.has(node) || this.#closed) return false;
       asked.add(node);
-      nodes.reopen(node);
+      node.open();
       await node.opening;
       try {
         if (node.failure !== undefined) throw node.failure;
@@ -100,7 +101,7 @@ export class ClusterTopology {
         return false;
       }
     };
-    for (const node of nodes.connected) if (await ask(node)) return;
+    for (const node of nodes.reached) if (await ask(node)) return;
     for (const seed of seeds) if (await ask(nodes.at(seed))) return;
     throw failure;
   }
@@ -114,12 +115,12 @@ export class ClusterTopology {
       this.#slots.fill(masters.get(placeName(master)), first, last + 1);
     }
     this.#masters = [...masters.values()];
-    for (const node of this.#masters) nodes.reopen(node);
+    for (const node of this.#masters) node.open();
     nodes.keep(new Set(masters.keys()));
   }
 
   #isWhole(): boolean {
-    return this.#masters.length > 0 && this.#masters.every((node) => node.connection.connected);
+    return this.#masters.length > 0 && this.#masters.every((node) => node.reached);
   }
 }
 

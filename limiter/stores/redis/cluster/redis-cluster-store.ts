@@ -15,13 +15,15 @@ import { type StartRetryOptions, startWithRetry } from '../start-retry.ts';
 import { TurnGathering } from '../turn-gathering.ts';
 import type { ClusterAddress } from './cluster-address.ts';
 import { ClusterCommands } from './cluster-commands.ts';
+import type { NodeSilence } from './cluster-node.ts';
 import { ClusterNodes } from './cluster-nodes.ts';
 import { ClusterTopology } from './cluster-topology.ts';
 import { type NodePlace, placeName } from './node-place.ts';
 
 export interface RedisClusterStoreOptions
   extends Pick<RedisConnectionOptions, 'tls' | 'timeoutMs' | 'random'>,
-    Pick<RedisStoreOptions, 'calls' | 'timers'> {
+    Pick<RedisStoreOptions, 'calls' | 'timers'>,
+    Partial<NodeSilence> {
   address: ClusterAddress;
   /** Nodes that are asked at a time for one batch. Defaults to all. */
   parallelism?: number | undefined;
@@ -33,8 +35,8 @@ export interface RedisClusterStoreOptions
   onScriptsRefused?: ((reason: string) => void) | undefined;
   /** Told at every change of `connected`. */
   onChange?: ((connected: boolean, reason?: string) => void) | undefined;
-  /** Told for each node, as `host:port`. */
-  onNodeChange?: ((node: string, connected: boolean, reason?: string) => void) | undefined;
+  /** A node, as `host:port`, was lost or fell silent, or it answers again. */
+  onNodeChange?: ((node: string, reached: boolean, reason?: string) => void) | undefined;
   /** An attempt to connect to a node failed, or an open connection broke. Holds no credentials. */
   onFailure?: ((message: string) => void) | undefined;
 }
@@ -58,12 +60,18 @@ export class RedisClusterStore implements CounterStore {
 
   constructor(options: RedisClusterStoreOptions) {
     const { address, timeoutMs, parallelism, scripts = 'auto', windowMs } = options;
+    const { timers = systemTimers, random, silenceMs = 700, probeIntervalMs = 250 } = options;
     this.#options = options;
     this.#scripts = scripts;
     const errors = new RedisErrors({ timeoutMs, password: address.password });
     this.#errors = errors;
     this.#nodes = new ClusterNodes({
-      newConnection: (place) => this.#newConnection(place),
+      newConnection: (place, onChange) => this.#newConnection(place, onChange),
+      onChange: (place, reached, reason) => this.#nodeChanged(placeName(place), reached, reason),
+      timers,
+      random,
+      silenceMs,
+      probeIntervalMs,
       lingerMs: timeoutMs,
     });
     this.#topology = new ClusterTopology({
@@ -87,7 +95,7 @@ export class RedisClusterStore implements CounterStore {
     this.#places = new CallPlaces<Batch>({
       ...(options.calls ?? usualCallBounds),
       timeoutMs,
-      timers: options.timers ?? systemTimers,
+      timers,
       go: (batch) => this.#count(batch),
       refuse: (batch, waitedMs) => {
         batch.fail(errors.noPlace(waitedMs));
@@ -96,7 +104,7 @@ export class RedisClusterStore implements CounterStore {
     });
   }
 
-  /** Whether any node is reached. Keys of the others fail. */
+  /** Whether any node answers. Keys of the others fail at once. */
   get connected(): boolean {
     return this.#connected;
   }
@@ -138,12 +146,12 @@ export class RedisClusterStore implements CounterStore {
   }
 
   /** Asks every node that is reached; one answer is enough. */
-  async ping(): Promise<void> {
+  async ping(patienceMs?: number): Promise<void> {
     const nodes = this.#topology.masters.filter((node) => node.connection.connected);
     if (nodes.length === 0) throw this.#closed ? this.#errors.closed() : this.#errors.notConnected();
-    const pings = nodes.map((node) => node.connection.send('ping', []));
-    const outcomes = await Promise.any(pings).catch((error: AggregateError) => error);
-    if (outcomes instanceof AggregateError) throw this.#commands.translate(outcomes.errors[0]);
+    const pings = nodes.map((node) => node.connection.ping(patienceMs));
+    const outcome = await Promise.any(pings).catch((error: AggregateError) => error);
+    if (outcome instanceof AggregateError) throw outcome.errors[0];
   }
 
   close(): Promise<void> {
@@ -172,31 +180,23 @@ export class RedisClusterStore implements CounterStore {
     }
   }
 
-  #newConnection(place: NodePlace): RedisConnection {
+  #newConnection(place: NodePlace, onChange: RedisConnectionOptions['onChange']): RedisConnection {
     const { address, timeoutMs, random, tls, onFailure } = this.#options;
-    const name = placeName(place);
+    const { username, password } = address;
     return new RedisConnection({
-      address: {
-        endpoint: place,
-        username: address.username,
-        password: address.password,
-        db: 0,
-        label: name,
-      },
+      address: { endpoint: place, username, password, db: 0, label: placeName(place) },
       tls,
       timeoutMs,
       random,
       onFailure,
-      onChange: (connected, reason) => {
-        this.#options.onNodeChange?.(name, connected, reason);
-        if (!connected) this.#topology.troubled();
-        this.#note(reason);
-      },
+      onChange,
     });
   }
 
-  #note(reason: string | undefined): void {
-    const connected = this.#nodes.connected.length > 0;
+  #nodeChanged(name: string, reached: boolean, reason: string | undefined): void {
+    this.#options.onNodeChange?.(name, reached, reason);
+    if (!reached) this.#topology.troubled();
+    const connected = this.#nodes.reached.length > 0;
     if (connected === this.#connected) return;
     this.#connected = connected;
     if (!this.#closed) this.#options.onChange?.(connected, reason);

@@ -1,0 +1,150 @@
+import { ReplyError } from 'ioredis';
+import { describe, expect, it } from 'vitest';
+import { counterOp } from '../../../test/support/counter-ops.ts';
+import { FoldedRun } from '../folded-run.ts';
+import { StoreError } from '../store-error.ts';
+import type { KeyedCommands } from './keyed-commands.ts';
+import { applyPlainly } from './plain-run.ts';
+import { RedisErrors } from './redis-error.ts';
+
+const errors = new RedisErrors({ timeoutMs: 1000, password: undefined });
+const refused = new ReplyError("READONLY You can't write against a read only replica.");
+const lost = new Error('Connection is closed.');
+
+/** Commands that are answered as the test says, in order; an Error rejects. */
+function scripted(replies: [command: string, reply: unknown][]): KeyedCommands {
+  return {
+    send: (_key, name, args) => {
+      const [command, reply] = replies.shift() ?? [];
+      expect([name, ...args].join(' ')).toBe(command);
+      return reply instanceof Error ? Promise.reject(reply) : Promise.resolve(reply);
+    },
+    translate: (error) => (error instanceof StoreError ? error : errors.fromCommand(error)),
+    placeOf: () => 0,
+  };
+}
+
+/** The total, or whether the failed op is marked as not counted. */
+async function applied(
+  hits: { hits: number; negative?: boolean },
+  replies: [string, unknown][],
+): Promise<number | { notCounted: boolean }> {
+  const op = counterOp({ key: 'k', ttlSeconds: 60, ...hits });
+  const commands = scripted(replies);
+  try {
+    await applyPlainly(commands, new FoldedRun(op));
+    return op.after;
+  } catch (error) {
+    return { notCounted: commands.translate(error).notCounted };
+  } finally {
+    expect(replies).toEqual([]);
+  }
+}
+
+const add = { hits: 2 };
+const takeBack = { hits: 3, negative: true };
+const expire = 'expire k 60';
+
+describe('applyPlainly, when a command fails,', () => {
+  const cases: [what: string, hits: typeof add, replies: [string, unknown][], outcome: unknown][] = [
+    [
+      'INCRBY was refused',
+      add,
+      [
+        ['incrby k 2', refused],
+        [expire, 0],
+      ],
+      { notCounted: true },
+    ],
+    [
+      'the reply to INCRBY was lost',
+      add,
+      [
+        ['incrby k 2', lost],
+        [expire, lost],
+      ],
+      { notCounted: false },
+    ],
+    [
+      'there was no connection',
+      add,
+      [
+        ['incrby k 2', errors.notConnected()],
+        [expire, errors.notConnected()],
+      ],
+      { notCounted: true },
+    ],
+    [
+      'INCRBY counted and EXPIRE was refused twice',
+      add,
+      [
+        ['incrby k 2', 5],
+        [expire, refused],
+        [expire, refused],
+      ],
+      { notCounted: false },
+    ],
+    [
+      'INCRBY counted and EXPIRE was refused once',
+      add,
+      [
+        ['incrby k 2', 5],
+        [expire, refused],
+        [expire, 1],
+      ],
+      5,
+    ],
+    [
+      'INCRBY counted and the connection was lost',
+      add,
+      [
+        ['incrby k 2', 5],
+        [expire, lost],
+        [expire, errors.notConnected()],
+      ],
+      5,
+    ],
+    [
+      'INCRBY counted beyond 2^53 and what brings it back found no connection',
+      add,
+      [
+        ['incrby k 2', 2 ** 53],
+        [expire, 1],
+        ['get k', errors.notConnected()],
+      ],
+      { notCounted: false },
+    ],
+    ['the reply to GET before DECRBY was lost', takeBack, [['get k', lost]], { notCounted: true }],
+    [
+      'DECRBY was refused',
+      takeBack,
+      [
+        ['get k', '5'],
+        ['decrby k 3', refused],
+      ],
+      { notCounted: true },
+    ],
+    [
+      'the reply to DECRBY was lost',
+      takeBack,
+      [
+        ['get k', '5'],
+        ['decrby k 3', lost],
+      ],
+      { notCounted: false },
+    ],
+    [
+      'DECRBY counted and what corrects it found no connection',
+      takeBack,
+      [
+        ['get k', '5'],
+        ['decrby k 3', -1],
+        ['incrby k 1', errors.notConnected()],
+      ],
+      { notCounted: false },
+    ],
+  ];
+  it.each(cases)('knows whether it counted: %s', async (_, hits, replies, outcome) => {
+    expect(await applied(hits, [...replies])).toEqual(outcome);
+  });
+});

@@ -1,0 +1,122 @@
+/** What a fault did, computed from the answers and from what the store holds at the end. Pure. */
+import type { FaultBounds } from './fault-case.ts';
+import type { Answer } from './fault-load.ts';
+
+/** A time during which the breaker was open, as the limiter's log tells it. */
+export interface OpenSpan {
+  fromMs: number;
+  /** Infinity while it is open. */
+  toMs: number;
+}
+
+export interface FaultFigures {
+  sent: number;
+  /** With OK or OVER_LIMIT. */
+  answered: number;
+  errors: number;
+  /** Of those answered: perhaps by STORE_FAILURE_MODE, without a count. */
+  byMode: number;
+  slowestMs: number;
+  /** Times that the breaker opened. */
+  opened: number;
+  /** Of the answers asked for and given while the breaker was open; undefined when there were none. */
+  openP99Ms: number | undefined;
+  /** OK answers of a counter beyond its limit. */
+  overAdmitted: number;
+  /** Hits that were counted for an answer and that the store does not hold. */
+  lost: number;
+  /** Hits that the store holds beyond those that can have been counted. */
+  countedTwice: number;
+}
+
+export interface FaultEvidence {
+  sent: number;
+  answers: readonly Answer[];
+  held: ReadonlyMap<string, number>;
+  openSpans: readonly OpenSpan[];
+}
+
+interface CounterTally {
+  limit: number;
+  admitted: number;
+  /** The answer says that the hit is in the store. */
+  counted: number;
+  /** The store may have it or not. */
+  uncertain: number;
+}
+
+/** Errors of requests that never left for the store. */
+const neverSent = ['the store is not asked until it answers again', 'Redis is not connected'];
+
+export function faultFigures({ sent, answers, held, openSpans }: FaultEvidence): FaultFigures {
+  const errors = answers.filter(({ outcome }) => outcome === 'ERROR').length;
+  const tallies = tallied(answers);
+  const sum = (of: (tally: CounterTally, held: number) => number): number => {
+    let total = 0;
+    for (const [counter, tally] of tallies) total += Math.max(0, of(tally, held.get(counter) ?? 0));
+    return total;
+  };
+  return {
+    sent,
+    answered: answers.length - errors,
+    errors,
+    byMode: answers.filter(({ outcome }) => outcome === 'BY_MODE').length,
+    slowestMs: answers.reduce((slowest, { tookMs }) => Math.max(slowest, tookMs), 0),
+    opened: openSpans.length,
+    openP99Ms: quantile(
+      openSpans.flatMap((span) => answers.filter((answer) => isWithin(answer, span))),
+      0.99,
+    ),
+    overAdmitted: sum(({ admitted, limit }) => admitted - limit),
+    lost: sum(({ counted }, there) => counted - there),
+    countedTwice: sum(({ counted, uncertain }, there) => there - counted - uncertain),
+  };
+}
+
+/** What of the figures is not as it must be; empty when all is. */
+export function breaches(figures: FaultFigures, bounds: FaultBounds): string[] {
+  const atMost: [keyof FaultFigures, number][] = [
+    ['slowestMs', bounds.slowestMs],
+    ['errors', bounds.errors ?? Number.POSITIVE_INFINITY],
+    ['opened', bounds.opened ?? Number.POSITIVE_INFINITY],
+    ['overAdmitted', bounds.overAdmitted ?? 0],
+    ['lost', bounds.lost ?? 0],
+    ['countedTwice', bounds.countedTwice ?? 0],
+  ];
+  const atLeast: [keyof FaultFigures, number][] = [
+    ['errors', bounds.minErrors ?? 0],
+    ['byMode', bounds.minByMode ?? 0],
+    ['opened', bounds.minOpened ?? 0],
+  ];
+  const unanswered = figures.sent - figures.answered - figures.errors;
+  return [
+    ...(unanswered === 0 ? [] : [`${unanswered} requests had no answer`]),
+    ...atMost
+      .filter(([name, most]) => (figures[name] ?? 0) > most)
+      .map(([name, most]) => `${name} is ${figures[name]}, more than ${most}`),
+    ...atLeast
+      .filter(([name, least]) => (figures[name] ?? 0) < least)
+      .map(([name, least]) => `${name} is ${figures[name]}, less than ${least}`),
+  ];
+}
+
+function tallied(answers: readonly Answer[]): Map<string, CounterTally> {
+  const tallies = new Map<string, CounterTally>();
+  for (const { counter, limit, outcome, admitted, message } of answers) {
+    const tally = tallies.get(counter) ?? { limit, admitted: 0, counted: 0, uncertain: 0 };
+    tallies.set(counter, tally);
+    if (admitted) tally.admitted += 1;
+    if (outcome === 'OK' || outcome === 'OVER_LIMIT') tally.counted += 1;
+    else if (!neverSent.some((text) => message.startsWith(text))) tally.uncertain += 1;
+  }
+  return tallies;
+}
+
+function isWithin({ askedMs, tookMs }: Answer, { fromMs, toMs }: OpenSpan): boolean {
+  return askedMs >= fromMs && askedMs + tookMs <= toMs;
+}
+
+function quantile(answers: readonly Answer[], share: number): number | undefined {
+  const sorted = answers.map(({ tookMs }) => tookMs).sort((a, b) => a - b);
+  return sorted[Math.floor(sorted.length * share)];
+}

@@ -1,0 +1,136 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { eventually } from '../support/eventually.ts';
+import { findServer, type ServerProgram } from '../support/find-server.ts';
+import { type LimiterProcess, startLimiter } from '../support/limiter-process.ts';
+import { BreakerWatch } from './breaker-watch.ts';
+import { rulesFile } from './counter-plan.ts';
+import { type FaultCase, type StoreInDanger, usualSettings } from './fault-case.ts';
+import { type FaultFigures, faultFigures } from './fault-figures.ts';
+import { FaultLoad } from './fault-load.ts';
+import { inspectArguments, LimiterMemory } from './limiter-memory.ts';
+import { internalFaults } from './log-faults.ts';
+
+export interface FaultPace {
+  perSecond: number;
+  /** Load before the fault and after its end. */
+  calmMs: number;
+  /** How long the fault lasts, where the case can choose. */
+  outageMs: number;
+}
+
+export interface FaultReport {
+  figures: FaultFigures;
+  /** What the limiter's heap gained between the first load, before the fault, and the end. */
+  heapGrowthBytes: number;
+  /** Lines of faults of the program itself, and what was odd about its end. */
+  internalFaults: string[];
+  /** What the requests that failed were told, and how many. */
+  messages: ReadonlyMap<string, number>;
+}
+
+/** Answers in a row without an error that show the end of the fault. */
+const wellAnswers = 100;
+
+const recovery = { timeoutMs: 40_000 };
+
+/** Runs one case from the start of its store to the end of everything. */
+export async function runFaultCase(faultCase: FaultCase, pace: FaultPace): Promise<FaultReport> {
+  const folder = mkdtempSync(join(tmpdir(), 'weir-fault-'));
+  let store: StoreInDanger | undefined;
+  let limiter: LimiterProcess | undefined;
+  try {
+    writeFileSync(join(folder, 'faults.yaml'), rulesFile);
+    store = await faultCase.prepare({ folder, program: pathOf });
+    const rules = { RUNTIME_ROOT: folder, RUNTIME_APPDIRECTORY: '.' };
+    limiter = await startLimiter({
+      env: { ...usualSettings, ...rules, ...store.env },
+      nodeArguments: inspectArguments,
+    });
+    return await underFault(faultCase, pace, { store, limiter });
+  } finally {
+    if (limiter?.program.running) await limiter.program.stop('SIGKILL');
+    await store?.stop();
+    rmSync(folder, { recursive: true, force: true });
+  }
+}
+
+async function underFault(
+  faultCase: FaultCase,
+  { perSecond, calmMs, outageMs }: FaultPace,
+  { store, limiter }: { store: StoreInDanger; limiter: LimiterProcess },
+): Promise<FaultReport> {
+  const { program, ports } = limiter;
+  const watch = new BreakerWatch(program);
+  const memory = await LimiterMemory.of(program);
+  const mode = store.env['STORE_FAILURE_MODE'];
+  const load = new FaultLoad({ port: ports.grpc, perSecond, keyPadding: faultCase.keyPadding, mode });
+  try {
+    const loadFor = async (ms: number) => {
+      load.start();
+      await sleep(ms);
+      await load.pause();
+    };
+    await loadFor(calmMs);
+    const heapBeforeBytes = await memory.usedBytes();
+    load.start();
+    await sleep(calmMs / 2);
+    await store.act({ load, limiter, outage: () => sleep(outageMs) });
+    await recovered(load, watch);
+    await load.pause();
+    await loadFor(calmMs);
+    await store.settled?.(limiter);
+    const held = await store.held();
+    const heapGrowthBytes = (await memory.usedBytes()) - heapBeforeBytes;
+    memory.close();
+    const { answers, sent } = load;
+    return {
+      figures: faultFigures({ sent, answers, held, openSpans: watch.spans }),
+      heapGrowthBytes,
+      internalFaults: await faultsAtItsEnd(limiter),
+      messages: countedMessages(load),
+    };
+  } finally {
+    load.close();
+    memory.close();
+  }
+}
+
+/** Resolves when the breaker is closed and the latest answers, all asked for after that, are no errors. */
+async function recovered(load: FaultLoad, watch: BreakerWatch): Promise<void> {
+  const fromMs = performance.now();
+  await eventually(() => {
+    const sinceMs = Math.max(fromMs, watch.spans.at(-1)?.toMs ?? 0);
+    const latest = load.latest(wellAnswers).filter(({ askedMs }) => askedMs > sinceMs);
+    const failed = latest.filter(({ outcome }) => outcome === 'ERROR');
+    if (watch.isOpen || latest.length < wellAnswers || failed.length > 0) {
+      throw new Error(`the limiter does not answer well again: ${failed.at(-1)?.message ?? 'not open'}`);
+    }
+  }, recovery);
+}
+
+async function faultsAtItsEnd({ program }: LimiterProcess): Promise<string[]> {
+  const wasRunning = program.running;
+  const { code, signal } = await program.stop();
+  return [
+    ...(wasRunning ? [] : ['the process ended before it was told to']),
+    ...(code === 0 ? [] : [`the process ended with status ${code}, signal ${signal}`]),
+    ...internalFaults(program.output),
+  ];
+}
+
+function countedMessages({ answers }: FaultLoad): Map<string, number> {
+  const counts = new Map<string, number>();
+  for (const { outcome, message } of answers) {
+    if (outcome === 'ERROR') counts.set(message, (counts.get(message) ?? 0) + 1);
+  }
+  return counts;
+}
+
+function pathOf(program: ServerProgram): string {
+  const found = findServer(program);
+  if ('missing' in found) throw new Error(found.missing);
+  return found.path;
+}

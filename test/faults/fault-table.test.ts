@@ -1,0 +1,27 @@
+import { expect, it } from 'vitest';
+import { faultTable, tableEnd, tableStart, withTable } from './fault-table.ts';
+
+it('the table has a row and a sentence for each case', () => {
+  const figures = {
+    sent: 1234,
+    answered: 1200,
+    errors: 34,
+    byMode: 0,
+    slowestMs: 801.4,
+    opened: 1,
+    openP99Ms: undefined,
+    overAdmitted: 0,
+    lost: 1,
+    countedTwice: 2,
+  };
+  const rows = [{ faultCase: { name: 'one', what: 'It ends' }, report: { figures, heapGrowthBytes: 2048 } }];
+  const [, , row, , sentence] = faultTable(rows).split('\n');
+  expect(row).toBe('| `one` | 1,234 | 1,200 | 34 | 801 | – | 0 | 1 | 2 | 2 |');
+  expect(sentence).toBe('- `one`: It ends.');
+});
+
+it('only what is between the markers is written', () => {
+  const document = `before\n${tableStart}\nold\n${tableEnd}\nafter\n`;
+  expect(withTable(document, 'new\n')).toBe(`before\n${tableStart}\n\nnew\n\n${tableEnd}\nafter\n`);
+  expect(() => withTable('nothing', 'new')).toThrow('the document has no line');
+});

@@ -1,0 +1,63 @@
+/** The report of `npm run faults` as Markdown. Pure. */
+import type { FaultCase } from './fault-case.ts';
+import type { FaultReport } from './fault-run.ts';
+
+export interface FaultRow {
+  faultCase: Pick<FaultCase, 'name' | 'what'>;
+  report: Pick<FaultReport, 'figures' | 'heapGrowthBytes'>;
+}
+
+export const tableStart = '<!-- written by npm run faults -->';
+export const tableEnd = '<!-- end of what npm run faults writes -->';
+
+const columns = [
+  'case',
+  'sent',
+  'answered',
+  'errors',
+  'slowest ms',
+  'p99 ms while open',
+  'over-admitted',
+  'lost',
+  'counted twice',
+  'heap growth KiB',
+];
+
+export function faultTable(rows: readonly FaultRow[]): string {
+  return [
+    line(columns),
+    line(columns.map((_, i) => (i === 0 ? '---' : '---:'))),
+    ...rows.map(({ faultCase, report }) => line(cells(faultCase.name, report))),
+    '',
+    ...rows.map(({ faultCase }) => `- \`${faultCase.name}\`: ${faultCase.what}.`),
+    '',
+  ].join('\n');
+}
+
+/** `document` with the text between the two markers replaced; throws when they are not there. */
+export function withTable(document: string, table: string): string {
+  const [start, end] = [document.indexOf(tableStart), document.indexOf(tableEnd)];
+  if (start < 0 || end < start) throw new Error(`the document has no line ${tableStart} before ${tableEnd}`);
+  return `${document.slice(0, start + tableStart.length)}\n\n${table}\n${document.slice(end)}`;
+}
+
+function cells(name: string, { figures, heapGrowthBytes }: FaultRow['report']): string[] {
+  const { sent, answered, errors, slowestMs, openP99Ms, overAdmitted, lost, countedTwice } = figures;
+  return [
+    `\`${name}\``,
+    count(sent),
+    count(answered),
+    count(errors),
+    count(Math.round(slowestMs)),
+    openP99Ms === undefined ? '–' : openP99Ms.toFixed(1),
+    ...[overAdmitted, lost, countedTwice, Math.round(heapGrowthBytes / 1024)].map(count),
+  ];
+}
+
+function count(value: number): string {
+  return value.toLocaleString('en-US');
+}
+
+function line(texts: readonly string[]): string {
+  return `| ${texts.join(' | ')} |`;
+}

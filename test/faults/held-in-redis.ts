@@ -1,0 +1,33 @@
+import { Redis } from 'ioredis';
+import { domain, nameInKey } from './counter-plan.ts';
+
+export interface HeldInRedisOptions {
+  port: number;
+  password?: string;
+}
+
+/** What a Redis without TLS holds of the load's counters, by name. */
+export async function heldInRedis(options: HeldInRedisOptions): Promise<Map<string, number>> {
+  return withRedis(options, async (client) => {
+    const keys = await client.keys(`${domain}_*`);
+    const values = keys.length === 0 ? [] : await client.mget(keys);
+    return new Map(keys.map((key, i) => [nameInKey(key), Number(values[i])]));
+  });
+}
+
+/** Talks to the server itself, past the limiter. */
+export async function withRedis<T>(
+  { port, password }: HeldInRedisOptions,
+  act: (client: Redis) => Promise<T>,
+): Promise<T> {
+  const client = new Redis(port, '127.0.0.1', {
+    protocol: 2,
+    ...(password === undefined ? {} : { password }),
+  });
+  client.on('error', () => {});
+  try {
+    return await act(client);
+  } finally {
+    client.disconnect();
+  }
+}

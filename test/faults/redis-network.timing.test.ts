@@ -1,0 +1,4 @@
+import { redisNetworkCases } from './cases/redis-network.ts';
+import { faultSuite } from './fault-suite.ts';
+
+faultSuite('a limiter under load whose network to Redis fails', redisNetworkCases);

@@ -1,0 +1,105 @@
+import { once } from 'node:events';
+import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net';
+import { DelayLine } from './delay-line.ts';
+
+/** A TCP proxy on loopback between a program and its server, which does to their connections what networks do. */
+export class TcpProxy {
+  readonly #server: Server;
+  readonly #targetPort: number;
+  readonly #sockets = new Set<Socket>();
+  readonly #lines = new Set<DelayLine>();
+  #port = 0;
+  #delayMs = 0;
+  #swallows = false;
+  /** How often `forget` was called: connections made before the last time pass nothing. */
+  #forgotten = 0;
+
+  private constructor(targetPort: number) {
+    this.#targetPort = targetPort;
+    this.#server = createServer((socket) => this.#join(socket));
+  }
+
+  static async to(targetPort: number): Promise<TcpProxy> {
+    const proxy = new TcpProxy(targetPort);
+    await proxy.#listen();
+    return proxy;
+  }
+
+  get port(): number {
+    return this.#port;
+  }
+
+  /** Each chunk, either way, arrives so much later from now on. */
+  delay(ms: number): void {
+    this.#delayMs = ms;
+  }
+
+  /** Drops whatever is sent from now on and leaves connections open, as a firewall does that forgot them. */
+  swallow(): void {
+    this.#swallows = true;
+  }
+
+  /** Drops whatever is sent on the connections that are open, for good and without a word. New ones work. */
+  forget(): void {
+    this.#forgotten += 1;
+  }
+
+  /** Ends every connection with a reset. New ones are taken. */
+  cut(): void {
+    for (const socket of this.#sockets) socket.resetAndDestroy();
+  }
+
+  /** Ends every connection and refuses new ones. */
+  async refuse(): Promise<void> {
+    this.cut();
+    this.#server.close();
+    await once(this.#server, 'close');
+  }
+
+  /** Passes everything again. Connections whose bytes were dropped are reset, since their streams have holes. */
+  async heal(): Promise<void> {
+    this.#delayMs = 0;
+    if (this.#swallows) this.cut();
+    this.#swallows = false;
+    if (!this.#server.listening) await this.#listen();
+  }
+
+  async close(): Promise<void> {
+    for (const line of this.#lines) line.clear();
+    if (this.#server.listening) await this.refuse();
+    else this.cut();
+  }
+
+  async #listen(): Promise<void> {
+    this.#server.listen(this.#port, '127.0.0.1');
+    await once(this.#server, 'listening');
+    this.#port = (this.#server.address() as AddressInfo).port;
+  }
+
+  #join(client: Socket): void {
+    const server = connect(this.#targetPort, '127.0.0.1');
+    this.#pass(client, server);
+    this.#pass(server, client);
+  }
+
+  #pass(from: Socket, to: Socket): void {
+    const line = new DelayLine();
+    const forgotten = this.#forgotten;
+    this.#lines.add(line);
+    this.#sockets.add(from);
+    from.setNoDelay(true);
+    from.on('data', (chunk) => {
+      const passes = !this.#swallows && forgotten === this.#forgotten;
+      if (passes) line.add(this.#delayMs, () => void (to.writable && to.write(chunk)));
+    });
+    from.on('error', () => {});
+    from.on('close', () => {
+      this.#sockets.delete(from);
+      // After what was sent before it.
+      line.add(this.#delayMs, () => {
+        this.#lines.delete(line);
+        to.destroySoon();
+      });
+    });
+  }
+}
