@@ -142,6 +142,7 @@ if ('missing' in found) {
     random,
     silenceMs: 700,
     probeIntervalMs: 250,
+    patienceMs: 10_000,
     maxWaiting: 65_536,
     maxWaitingBytes: 64 * 1024 * 1024,
   });

@@ -26,8 +26,19 @@ export interface CalmStoreParts {
   log: Logger;
 }
 
-/** The store behind its own breaker. `name` is `store`, or `per_second_store` for that of REDIS_PERSECOND. */
-export function withBreaker(parts: CalmStoreParts, store: CounterStore, name: string): CounterStore {
+export interface BreakerRole {
+  /** `store`, or `per_second_store` for that of REDIS_PERSECOND. */
+  name: string;
+  /** The timeout of the store: no request waits longer. */
+  patienceMs: number;
+}
+
+/** The store behind its own breaker. */
+export function withBreaker(
+  parts: CalmStoreParts,
+  store: CounterStore,
+  { name, patienceMs }: BreakerRole,
+): CounterStore {
   const { settings, clock, timers, random, registry, health, log } = parts;
   let openedMs = 0;
   const breaker = new BreakerStore({
@@ -36,6 +47,7 @@ export function withBreaker(parts: CalmStoreParts, store: CounterStore, name: st
     random,
     silenceMs: settings.storeBreakerSilenceMs,
     probeIntervalMs: settings.storeBreakerProbeIntervalMs,
+    patienceMs,
     maxWaiting: settings.storeBreakerMaxWaiting,
     maxWaitingBytes: settings.storeBreakerMaxWaitingBytes,
     onChange: (open, reason = '') => {

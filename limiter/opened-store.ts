@@ -1,5 +1,5 @@
 /** The store that the settings name, with its statistics and its part in the process's health. */
-import { withBreaker, withLocalFallback } from './calm-store.ts';
+import { type BreakerRole, withBreaker, withLocalFallback } from './calm-store.ts';
 import { openMemcache } from './opened-memcache.ts';
 import { openMainRedis, openPerSecondRedis } from './opened-redis.ts';
 import { registerMemoryStoreStats } from './stats/limiter-stats.ts';
@@ -12,15 +12,20 @@ export function openStore(parts: StoreParts): OpenedStore {
   if (parts.settings.backendType === 'memory') return openMemoryStore(parts);
   // It answers whatever happens, so no breaker has anything to do.
   if (parts.settings.backendType === 'memcache') return openMemcache(parts);
-  const main = calm(parts, 'store', openMainRedis(parts));
-  const opened = parts.settings.redisPerSecond
-    ? besidePerSecond(main, calm(parts, 'per_second_store', openPerSecondRedis(parts)))
+  const { redisPerSecond, redisTimeoutMs, redisPerSecondTimeoutMs } = parts.settings;
+  const main = calm(parts, { name: 'store', patienceMs: redisTimeoutMs }, openMainRedis(parts));
+  const opened = redisPerSecond
+    ? besidePerSecond(main, openCalmPerSecond(parts, redisPerSecondTimeoutMs))
     : main;
   return { ...opened, store: withLocalFallback(parts, opened.store) };
 }
 
-function calm(parts: StoreParts, name: string, { store, connect }: OpenedStore): OpenedStore {
-  return { store: withBreaker(parts, store, name), connect };
+function openCalmPerSecond(parts: StoreParts, patienceMs: number): OpenedStore {
+  return calm(parts, { name: 'per_second_store', patienceMs }, openPerSecondRedis(parts));
+}
+
+function calm(parts: StoreParts, role: BreakerRole, { store, connect }: OpenedStore): OpenedStore {
+  return { store: withBreaker(parts, store, role), connect };
 }
 
 /** Connects to that of limits per second first, as the Go service does. */

@@ -75,6 +75,7 @@ async function underLoad(path: string) {
     random: Math.random,
     silenceMs: 700,
     probeIntervalMs: 100,
+    patienceMs: 10_000,
     maxWaiting: 1000,
     maxWaitingBytes: 1_000_000,
     onChange: (open) => changes.push(open ? 'open' : 'closed'),

@@ -60,6 +60,7 @@ describeWithServer('a Redis Cluster with one node that hangs', redisProgram, (pa
         random: Math.random,
         silenceMs,
         probeIntervalMs: 100,
+        patienceMs: 10_000,
         maxWaiting: 1000,
         maxWaitingBytes: 1_000_000,
       });

@@ -15,6 +15,7 @@ function setUp(options: Partial<BreakerStoreOptions> = {}) {
     random: () => 0,
     silenceMs: 800,
     probeIntervalMs: 250,
+    patienceMs: 60_000,
     maxWaiting: 1000,
     maxWaitingBytes: 1_000_000,
     onChange: (open, reason) => changes.push([open, reason]),
@@ -85,6 +86,25 @@ describe('BreakerStore', () => {
     }
     held?.answer(1);
     expect([store.phase, longest.op.after, longest.answers]).toEqual(['closed', 1, 1]);
+  });
+
+  it('answers who waited as long as the timeout, however many others are answered meanwhile', () => {
+    const { timers, store, ask, inner } = setUp({ patienceMs: 2000 });
+    const late = ask('late');
+    inner.requests.splice(0);
+    for (let i = 0; i < 20; i += 1) {
+      expect(late.answers).toBe(0);
+      ask();
+      inner.answerAll(1);
+      timers.advance(100);
+    }
+    timers.advance(100);
+    expect([late.answers, late.op.error?.message, late.op.error?.notCounted]).toEqual([
+      1,
+      'the store did not answer this request within 2000 ms',
+      false,
+    ]);
+    expect([store.phase, store.waiting]).toEqual(['closed', 0]);
   });
 
   it('tells nobody when the store answers after all', () => {

@@ -14,6 +14,11 @@ export interface BreakerStoreOptions {
   silenceMs: number;
   /** STORE_BREAKER_PROBE_INTERVAL: from a failed probe to the next, less up to a quarter. */
   probeIntervalMs: number;
+  /**
+   * No request waits longer, at most an eighth of `silenceMs` apart: neither when its turn at the store comes late, nor
+   * while answers to others keep the breaker closed.
+   */
+  patienceMs: number;
   /** STORE_BREAKER_MAX_WAITING. */
   maxWaiting: number;
   /** STORE_BREAKER_MAX_WAITING_BYTES. */
@@ -38,6 +43,8 @@ export class BreakerStore implements CounterStore {
   #refusal: StoreError | undefined;
   #opened = 0;
   #refused = 0;
+  /** Counts up while requests wait. */
+  #ticks = 0;
   #endTicks: (() => void) | undefined;
   #endProbe: (() => void) | undefined;
   #closed = false;
@@ -75,7 +82,7 @@ export class BreakerStore implements CounterStore {
       done();
       return;
     }
-    const flight = new Flight(ops, bytes, done);
+    const flight = new Flight(ops, bytes, this.#ticks, done);
     this.#flights.add(flight);
     if (this.#endTicks === undefined) this.#startTicks();
     this.#store.submit(ops, options, () => this.#answered(flight));
@@ -137,6 +144,8 @@ export class BreakerStore implements CounterStore {
   }
 
   #tick(): void {
+    this.#ticks += 1;
+    this.#abandonLate();
     const before = this.#state.phase;
     this.#state.tick(this.#flights.size > 0);
     const { phase } = this.#state;
@@ -146,6 +155,15 @@ export class BreakerStore implements CounterStore {
       if (before === 'ramping') this.#closes();
       if (this.#flights.size === 0) this.#stopTicks();
     }
+  }
+
+  #abandonLate(): void {
+    const { silenceMs, patienceMs } = this.#options;
+    const oldest = this.#ticks - Math.ceil((patienceMs * quietTicks) / silenceMs);
+    const late = this.#flights.takeBefore(oldest);
+    if (late.length === 0) return;
+    const message = `the store did not answer this request within ${patienceMs} ms`;
+    abandonAll(late, new StoreError(message, { transient: true }));
   }
 
   /** After the state opened. Whoever waits is answered now; whether they were counted, nobody knows. */

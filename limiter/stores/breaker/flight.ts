@@ -17,14 +17,17 @@ export class Flight {
   readonly ops: readonly CounterOp[];
   readonly bytes: number;
   readonly done: () => void;
+  /** The tick of the breaker in which it set out. */
+  readonly sinceTick: number;
   /** Whether the caller still waits: what the store says otherwise is too late. */
   waiting = true;
   previous: Flight | undefined = undefined;
   next: Flight | undefined = undefined;
 
-  constructor(ops: readonly CounterOp[], bytes: number, done: () => void) {
+  constructor(ops: readonly CounterOp[], bytes: number, sinceTick: number, done: () => void) {
     this.ops = ops;
     this.bytes = bytes;
+    this.sinceTick = sinceTick;
     this.done = done;
   }
 
@@ -64,13 +67,18 @@ export class Flights {
     this.bytes -= flight.bytes;
   }
 
+  /** Takes out those that set out before this tick. */
+  takeBefore(tick: number): Flight[] {
+    const taken: Flight[] = [];
+    for (let flight = this.#first; flight !== undefined && flight.sinceTick < tick; flight = this.#first) {
+      this.remove(flight);
+      taken.push(flight);
+    }
+    return taken;
+  }
+
   /** Empties the list. */
   takeAll(): Flight[] {
-    const all: Flight[] = [];
-    for (let flight = this.#first; flight !== undefined; flight = this.#first) {
-      this.remove(flight);
-      all.push(flight);
-    }
-    return all;
+    return this.takeBefore(Number.POSITIVE_INFINITY);
   }
 }
