@@ -35,7 +35,8 @@ export async function runControlPlane(host: ControlPlaneHost): Promise<number> {
   const destination = host.logDestination === undefined ? {} : { destination: host.logDestination };
   if (parsed.errors !== undefined) {
     const format = host.env['LOG_FORMAT']?.toLowerCase() === 'json' ? 'json' : 'text';
-    const log = createLogger({ level: 'error', format, clock, ...destination });
+    const log = createLogger({ level: 'warn', format, clock, ...destination });
+    for (const warning of parsed.warnings) lines.settingWarning(log, warning);
     for (const error of parsed.errors) lines.settingRefused(log, error);
     return 1;
   }

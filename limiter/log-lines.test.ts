@@ -181,6 +181,29 @@ describe('log lines', () => {
       ],
     ],
     [
+      'a Redis that stays away, and one that refuses',
+      (log) => {
+        lines.redisAsksForNoPassword(log);
+        lines.redisStaysAway(log, 'cache:6379', 'Redis answered: WRONGPASS');
+        lines.redisRefuses(log, { url: 'cache:6379', reply: 'OOM full', hint: 'raise it', further: 2 });
+        lines.redisRefuses(log, { url: 'cache:6379', reply: 'ERR x', hint: undefined, further: 0 });
+      },
+      [
+        'level=warning msg="Redis does not ask for a password, but one is set (REDIS_AUTH or REDIS_URL)"',
+        'level=error msg="Redis cannot be reached: trying again" url="cache:6379" reason="Redis answered: WRONGPASS"',
+        'level=warning msg="Redis answers with an error" url="cache:6379" reply="OOM full" hint="raise it" further=2',
+        'level=warning msg="Redis answers with an error" url="cache:6379" reply="ERR x" further=0',
+      ],
+    ],
+    [
+      'health that changes',
+      (log) => {
+        lines.healthChanged(log, ['redis', 'config']);
+        lines.healthChanged(log, []);
+      },
+      ['level=warning msg="Unhealthy" components="redis,config"', 'level=warning msg="Healthy again"'],
+    ],
+    [
       'a node of a Redis Cluster that is lost and comes back',
       (log) => {
         lines.redisNodeLost(log, 'node:7000', 'the connection was closed');

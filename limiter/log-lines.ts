@@ -119,6 +119,24 @@ export function redisConnectionFailed(log: Logger, url: string, reason: string):
   log.info('An attempt to connect to Redis failed', { url, reason });
 }
 
+/** The password may be meant for another server; the client goes on. */
+export function redisAsksForNoPassword(log: Logger): void {
+  log.warn('Redis does not ask for a password, but one is set (REDIS_AUTH or REDIS_URL)');
+}
+
+/** Once for each reason in an outage. */
+export function redisStaysAway(log: Logger, url: string, reason: string): void {
+  log.error('Redis cannot be reached: trying again', { url, reason });
+}
+
+/** At most once a minute for each kind of error; `further` of the same kind were not logged. */
+export function redisRefuses(
+  log: Logger,
+  refusal: { url: string; reply: string; hint: string | undefined; further: number },
+): void {
+  log.warn('Redis answers with an error', refusal);
+}
+
 export function redisConnectionBack(log: Logger, url: string): void {
   log.warn('Connected to Redis again', { url });
 }
@@ -182,6 +200,12 @@ export function memcacheSrvFailed(log: Logger, name: string, reason: string): vo
 /** As the Go service, at the start. */
 export function redisPipelineLimitIgnored(log: Logger, url: string): void {
   log.warn('REDIS_PIPELINE_LIMIT is deprecated and has no effect', { url });
+}
+
+/** The health that callers are told changed; `components` are those that are not well. */
+export function healthChanged(log: Logger, components: readonly string[]): void {
+  if (components.length === 0) log.warn('Healthy again');
+  else log.warn('Unhealthy', { components: components.join(',') });
 }
 
 export function statsdUp(log: Logger, address: string): void {

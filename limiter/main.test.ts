@@ -687,6 +687,15 @@ describe('a limiter', () => {
     expect(await held()).toBe(0);
   });
 
+  it('logs warnings beside the settings that it refuses', async () => {
+    const limiter = await InProcessLimiter.start({ env: { PORT: 'x', REDIS_PASSWORD: 'hunter2' } });
+    expect(await limiter.ended).toBe(1);
+    expect(limiter.lines).toEqual([
+      'level=warning msg="REDIS_PASSWORD is not known to this version: ignored; did you mean REDIS_AUTH?"',
+      expect.stringMatching(/^level=fatal msg="PORT: /),
+    ]);
+  });
+
   it('logs warnings of settings and of rules', async () => {
     writeRules('warned/config/a.yaml', `${oneRule('warned')}unit: day\n`);
     symlinkSync(folder, join(folder, 'warned/config/link.yaml'));

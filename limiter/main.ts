@@ -57,14 +57,18 @@ export async function runLimiter(host: LimiterHost): Promise<number> {
   const destination = host.logDestination === undefined ? {} : { destination: host.logDestination };
   if (parsed.errors !== undefined) {
     const format = host.env['LOG_FORMAT']?.toLowerCase() === 'json' ? 'json' : 'text';
-    const log = createLogger({ level: 'error', format, clock, ...destination });
+    const log = createLogger({ level: 'warn', format, clock, ...destination });
+    for (const warning of parsed.warnings) lines.settingWarning(log, warning);
     for (const error of parsed.errors) lines.settingRefused(log, error);
     return 1;
   }
   const { settings, warnings } = parsed;
   const log = createLogger({ level: settings.logLevel, format: settings.logFormat, clock, ...destination });
   for (const warning of warnings) lines.settingWarning(log, warning);
-  routeLibraryWarnings((text) => lines.libraryWarning(log, text));
+  routeLibraryWarnings((text) => {
+    if (/ does not require a password, but /.test(text)) lines.redisAsksForNoPassword(log);
+    else lines.libraryWarning(log, text);
+  });
   try {
     const limiter = new Limiter(settings, log, host);
     return await limiter.run();
@@ -208,6 +212,7 @@ class Limiter {
     if (this.#isEnding) return;
 
     this.#isServing = true;
+    this.#tellOfHealth();
     const grpcAddress = { host: settings.grpcHost, port: settings.grpcPort };
     const grpc = await this.#grpc.listen(grpcAddress);
     lines.listeningForGrpc(this.#log, addressText({ ...grpcAddress, ...grpc }));
@@ -215,6 +220,15 @@ class Limiter {
     const http = await this.#http.listen(httpAddress);
     lines.listeningForHttp(this.#log, addressText({ ...httpAddress, ...http }));
     this.#host.onListening?.({ grpc, http, debug });
+  }
+
+  /** From here on callers are told of it, who see no more than good or bad. */
+  #tellOfHealth(): void {
+    const tell = () => {
+      if (!this.#isEnding) lines.healthChanged(this.#log, this.#health.failing);
+    };
+    if (!this.#health.healthy) tell();
+    this.#health.subscribe(tell);
   }
 
   /** A taken debug port keeps nobody from deciding. */

@@ -220,8 +220,21 @@ describeWithServer('a limiter on memcache', memcachedProgram, (path) => {
     it('does not start with files that cannot be read', async () => {
       await start({ MEMCACHE_HOST_PORT: server!.address, ...all, MEMCACHE_TLS_CACERT: '/nowhere' });
       expect(limiter?.lines.at(-1)).toContain(
-        'Cannot start: failed to read file: /nowhere: no such file or directory',
+        'Cannot start: MEMCACHE_TLS_CACERT: failed to read file: /nowhere: no such file or directory',
       );
     });
+  });
+});
+
+describe('STORE_FAILURE_MODE with memcache', () => {
+  it.each([
+    [
+      'deny',
+      ['STORE_FAILURE_MODE=deny has no effect with BACKEND_TYPE=memcache: requests pass when it fails'],
+    ],
+    ['error', []],
+  ])('%s warns %j', (mode, warnings) => {
+    const env = { BACKEND_TYPE: 'memcache', MEMCACHE_HOST_PORT: ' a:1 , b:1', STORE_FAILURE_MODE: mode };
+    expect(parseLimiterSettings(env).warnings).toEqual(warnings);
   });
 });

@@ -13,7 +13,7 @@ export const memcacheSettings = {
     kind: text(),
     default: '',
     summary:
-      'Nodes of memcache between commas, each `host:port` or the path of a socket, in the same order for all limiters.',
+      'Nodes of memcache between commas, each `host:port` or the path of a socket, in the same order for all limiters. Blanks around each are left out.',
   },
   memcacheSrv: {
     name: 'MEMCACHE_SRV',
@@ -101,4 +101,12 @@ function pairProblems(settings: Partial<MemcacheSettings>): [string, string][] {
   if (memcacheTls !== true || (cert === '') === (key === '')) return [];
   const [set, missing] = cert === '' ? ['KEY', 'CERT'] : ['CERT', 'KEY'];
   return [[`MEMCACHE_TLS_CLIENT_${set}`, `needs MEMCACHE_TLS_CLIENT_${missing} as well`]];
+}
+
+/** What has no effect with `BACKEND_TYPE=memcache`. */
+export function memcacheSettingsWarnings({ storeFailureMode }: { storeFailureMode: string }): string[] {
+  if (storeFailureMode === 'error') return [];
+  return [
+    `STORE_FAILURE_MODE=${storeFailureMode} has no effect with BACKEND_TYPE=memcache: requests pass when it fails`,
+  ];
 }

@@ -17,8 +17,8 @@ import { ClientTls } from './stores/client-tls.ts';
 import type { CounterOp } from './stores/counter-store.ts';
 import { parseMemcacheAddresses } from './stores/memcache/memcache-address.ts';
 import { type MemcacheEvents, MemcacheStore } from './stores/memcache/memcache-store.ts';
-import { ProblemPace } from './stores/memcache/problem-pace.ts';
 import { lookUpNodes } from './stores/memcache/srv-lookup.ts';
+import { ProblemPace } from './stores/problem-pace.ts';
 
 /** Ours: from here on further rules with bad keys are only counted. */
 const maxRulesLogged = 1000;
@@ -78,6 +78,7 @@ function tlsFiles(settings: LimiterSettings): ConstructorParameters<typeof Clien
     keyPath: settings.memcacheTlsClientKey,
     caPath: settings.memcacheTlsCaCert,
     skipHostnameVerification: settings.memcacheTlsSkipHostnameVerification,
+    settingPrefix: 'MEMCACHE_TLS_',
   };
 }
 

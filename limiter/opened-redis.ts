@@ -1,19 +1,11 @@
 /** A store in Redis, of whatever kind the settings name, with its statistics and its part in the process's health. */
 import { setTimeout as sleep } from 'node:timers/promises';
 
-import {
-  redisConnectionBack,
-  redisConnectionFailed,
-  redisConnectionLost,
-  redisConnectionRetry,
-  redisNodeBack,
-  redisNodeLost,
-  redisPipelineLimitIgnored,
-  redisScriptsRefused,
-} from './log-lines.ts';
+import { redisConnectionRetry, redisPipelineLimitIgnored, redisScriptsRefused } from './log-lines.ts';
 import { callsAtATime, nodesAtATime } from './redis-batch-settings.ts';
+import { type RedisLines, redisLines } from './redis-lines.ts';
 import { mainRedis, perSecondRedis, type RedisStoreSettings, redisAddress } from './redis-settings.ts';
-import { registerPoolStats } from './stats/limiter-stats.ts';
+import { registerNodeStats, registerPoolStats } from './stats/limiter-stats.ts';
 import type { OpenedStore, StoreParts } from './store-parts.ts';
 import { ClientTls } from './stores/client-tls.ts';
 import { RedisClusterStore } from './stores/redis/cluster/redis-cluster-store.ts';
@@ -24,12 +16,19 @@ interface RedisRole {
   pool: string;
   /** Its component of the process's health. */
   component: string;
+  /** Begins the names of its settings. */
+  prefix: 'REDIS_' | 'REDIS_PERSECOND_';
   redis: RedisStoreSettings;
 }
 
 /** Throws an Error without credentials on an address that cannot be read, and on files of TLS that are no good. */
 export function openMainRedis(parts: StoreParts): OpenedStore {
-  return openRedis(parts, { pool: 'redis_pool', component: 'redis', redis: mainRedis(parts.settings) });
+  return openRedis(parts, {
+    pool: 'redis_pool',
+    component: 'redis',
+    prefix: 'REDIS_',
+    redis: mainRedis(parts.settings),
+  });
 }
 
 /** The same for REDIS_PERSECOND. */
@@ -37,15 +36,17 @@ export function openPerSecondRedis(parts: StoreParts): OpenedStore {
   return openRedis(parts, {
     pool: 'redis_per_second_pool',
     component: 'redis_per_second',
+    prefix: 'REDIS_PERSECOND_',
     redis: perSecondRedis(parts.settings),
   });
 }
 
-function openRedis(parts: StoreParts, { pool, component, redis }: RedisRole): OpenedStore {
+function openRedis(parts: StoreParts, { pool, component, prefix, redis }: RedisRole): OpenedStore {
   const { settings, clock, random, registry, health, log } = parts;
   const address = redisAddress(redis);
   const { label } = address;
-  const lines = connectionLines(log, label);
+  const isCluster = redis.type === 'CLUSTER';
+  const lines = redisLines({ log, clock, url: label, prefix, isCluster });
   if (redis.pipelineLimit > 0) redisPipelineLimitIgnored(log, label);
   const store = newStore({
     redis,
@@ -55,8 +56,9 @@ function openRedis(parts: StoreParts, { pool, component, redis }: RedisRole): Op
       whenEmpty: redis.onEmpty,
       waitMs: redis.onEmptyWaitMs,
     },
-    log,
     address,
+    onNodeChange: lines.onNodeChange,
+    onRefusal: lines.onRefusal,
     scripts: settings.redisScripts,
     onScriptsRefused: (reason) => redisScriptsRefused(log, label, reason),
     tls: redis.tls ? new ClientTls(tlsFiles(settings)) : undefined,
@@ -69,7 +71,8 @@ function openRedis(parts: StoreParts, { pool, component, redis }: RedisRole): Op
       if (settings.redisHealthCheckActiveConnection) health.set(component, connected);
     },
   });
-  registerPoolStats(registry, pool, store.connectionCounts);
+  registerPoolStats(registry, pool, { connections: store.connectionCounts, calls: store.callCounts });
+  if (store instanceof RedisClusterStore) registerNodeStats(registry, pool, () => store.nodeCounts);
   health.set(component, false);
   const connect = async (): Promise<void> => {
     await store.connect({
@@ -90,10 +93,10 @@ function newStore(
     address: ReturnType<typeof redisAddress>;
     redis: RedisStoreSettings;
     settings: StoreParts['settings'];
-    log: StoreParts['log'];
+    onNodeChange: RedisLines['onNodeChange'];
   },
 ): RedisStore | RedisClusterStore {
-  const { address, redis, settings, log } = options;
+  const { address, redis, settings } = options;
   if (!('seeds' in address)) return new RedisStore({ ...options, address });
   return new RedisClusterStore({
     ...options,
@@ -103,20 +106,7 @@ function newStore(
     probeIntervalMs: settings.storeBreakerProbeIntervalMs,
     // Timers know whole milliseconds.
     windowMs: Math.ceil(redis.pipelineWindowMs),
-    onNodeChange: clusterNodeLines(log),
   });
-}
-
-/** One line when a node of a cluster is lost and one when it is back. */
-function clusterNodeLines(
-  log: StoreParts['log'],
-): (node: string, connected: boolean, reason?: string) => void {
-  const lost = new Set<string>();
-  return (node, connected, reason) => {
-    if (!connected) redisNodeLost(log, node, reason ?? '');
-    else if (lost.delete(node)) redisNodeBack(log, node);
-    if (!connected) lost.add(node);
-  };
 }
 
 function tlsFiles(settings: StoreParts['settings']): ConstructorParameters<typeof ClientTls>[0] {
@@ -125,21 +115,6 @@ function tlsFiles(settings: StoreParts['settings']): ConstructorParameters<typeo
     keyPath: settings.redisTlsClientKey,
     caPath: settings.redisTlsCaCert,
     skipHostnameVerification: settings.redisTlsSkipHostnameVerification,
-  };
-}
-
-/** One line when the connection is lost and one when it is back, however many attempts fail between them. */
-function connectionLines(
-  log: StoreParts['log'],
-  url: string,
-): Required<Pick<RedisStoreOptions, 'onChange' | 'onFailure'>> {
-  let wasLost = false;
-  return {
-    onChange: (connected, reason) => {
-      if (!connected) redisConnectionLost(log, url, reason ?? '');
-      else if (wasLost) redisConnectionBack(log, url);
-      wasLost = !connected;
-    },
-    onFailure: (reason) => redisConnectionFailed(log, url, reason),
+    settingPrefix: 'REDIS_TLS_',
   };
 }

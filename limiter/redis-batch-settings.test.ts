@@ -195,6 +195,53 @@ describeWithServer('a pool of calls on a Redis that does not answer', redisProgr
   });
 });
 
+describe('warnings of settings of Redis that have no effect', () => {
+  const warningsOf = (env: Record<string, string>) =>
+    parseLimiterSettings({
+      BACKEND_TYPE: 'redis',
+      REDIS_SOCKET_TYPE: 'tcp',
+      REDIS_URL: 'a:1',
+      REDIS_PERSECOND_SOCKET_TYPE: 'tcp',
+      REDIS_PERSECOND_URL: 'b:1',
+      ...env,
+    }).warnings;
+
+  it.each([
+    [
+      { REDIS_PIPELINE_WINDOW: '1ms' },
+      'REDIS_PIPELINE_WINDOW has no effect without REDIS_TYPE=cluster: what arrives in one turn of the event loop is gathered',
+    ],
+    [
+      { REDIS_PERSECOND: 'true', REDIS_PERSECOND_PIPELINE_WINDOW: '1ms' },
+      'REDIS_PERSECOND_PIPELINE_WINDOW has no effect without REDIS_PERSECOND_TYPE=cluster: what arrives in one turn of the event loop is gathered',
+    ],
+    [
+      { REDIS_TLS_CACERT: '/ca.pem' },
+      'REDIS_TLS_CACERT has no effect without REDIS_TLS=true: Redis is spoken to in plain text',
+    ],
+    [
+      { REDIS_TLS_SKIP_HOSTNAME_VERIFICATION: 'true' },
+      'REDIS_TLS_SKIP_HOSTNAME_VERIFICATION has no effect without REDIS_TLS=true: Redis is spoken to in plain text',
+    ],
+    [
+      { REDIS_PASSWORD: 'x' },
+      'REDIS_PASSWORD is not known to this version: ignored; did you mean REDIS_AUTH?',
+    ],
+  ])('%j', (env, warning) => expect(warningsOf(env as Record<string, string>)).toEqual([warning]));
+
+  it.each([
+    [{ REDIS_PIPELINE_WINDOW: '1ms', REDIS_TYPE: 'cluster' }],
+    [{ REDIS_TLS_CACERT: '/ca.pem', REDIS_TLS: 'true' }],
+    [{ REDIS_TLS_CACERT: '/ca.pem', REDIS_PERSECOND: 'true', REDIS_PERSECOND_TLS: 'true' }],
+  ])('none with %j', (env) => expect(warningsOf(env as unknown as Record<string, string>)).toEqual([]));
+
+  it('come with errors, too: they may say why something is missing', () => {
+    const { errors, warnings } = parseLimiterSettings({ BACKEND_TYPE: 'redis', REDIS_UR: 'a:1', PORT: 'x' });
+    expect(errors).toHaveLength(1);
+    expect(warnings).toEqual(['REDIS_UR is not known to this version: ignored; did you mean REDIS_URL?']);
+  });
+});
+
 // Its effect, gathering, is shown on a cluster by test/stores/redis-cluster.test.ts.
 describe('REDIS_PERSECOND_PIPELINE_WINDOW', () => {
   it('is a duration', () => {

@@ -26,7 +26,7 @@ export const redisBatchSettings = {
     kind: window,
     default: 0,
     summary:
-      'With `CLUSTER`: gather requests for so long, in whole milliseconds; 0: for one turn of the event loop.',
+      'With `CLUSTER`: gather requests for so long, in whole milliseconds; 0: for one turn of the event loop. Without, no effect and a warning.',
   },
   redisClusterPipelineParallelism: {
     name: 'REDIS_CLUSTER_PIPELINE_PARALLELISM',
@@ -39,7 +39,7 @@ export const redisBatchSettings = {
     kind: poolSize,
     default: 10,
     summary:
-      'Calls under way at a time; 0 means 4. One connection to each server carries them all, and each call carries what arrived together.',
+      'Calls under way at a time; 0 means 4, as in the client of the Go service. One connection to each server carries them all, and each call carries what arrived together.',
   },
   redisPoolOnEmptyBehavior: {
     name: 'REDIS_POOL_ON_EMPTY_BEHAVIOR',

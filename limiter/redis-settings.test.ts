@@ -257,18 +257,20 @@ describeWithServer('settings of TLS', 'path' in openssl ? redisProgram : openssl
 
   it('connect with TLS and the files, and say so where one is not as it should be', async () => {
     expect(await outcome(env)).toBe('OK');
-    expect(await outcome({ ...env, REDIS_TLS: 'false' })).not.toBe('OK');
+    expect(await outcome({ ...env, REDIS_TLS: 'false' })).toMatch(
+      / \(if it speaks TLS, set REDIS_TLS=true\)$/,
+    );
     expect(await outcome({ ...env, REDIS_TLS_CACERT: other.caFile })).toBe(
-      'self-signed certificate in certificate chain',
+      'self-signed certificate in certificate chain (REDIS_TLS_CACERT names authorities to trust)',
     );
     expect(await outcome({ ...env, REDIS_TLS_CLIENT_CERT: '', REDIS_TLS_CLIENT_KEY: '' })).toMatch(
       /certificate required$/,
     );
     expect(await outcome({ ...env, REDIS_TLS_CACERT: '/missing.pem' })).toBe(
-      'Cannot start: failed to read file: /missing.pem: no such file or directory',
+      'Cannot start: REDIS_TLS_CACERT: failed to read file: /missing.pem: no such file or directory',
     );
     expect(await outcome({ ...env, REDIS_TLS_CLIENT_KEY: '/missing.key' })).toBe(
-      `Cannot start: failed lo load TLS key pair (${env['REDIS_TLS_CLIENT_CERT']},/missing.key): no such file or directory`,
+      `Cannot start: REDIS_TLS_CLIENT_CERT and _KEY: failed lo load TLS key pair (${env['REDIS_TLS_CLIENT_CERT']},/missing.key): no such file or directory`,
     );
   });
 

@@ -24,8 +24,9 @@ import {
   type SettingsTable,
 } from '../process/settings-reader.ts';
 
-import { memcacheSettings, memcacheSettingsProblems } from './memcache-settings.ts';
+import { memcacheSettings, memcacheSettingsProblems, memcacheSettingsWarnings } from './memcache-settings.ts';
 import { redisSettings, redisSettingsProblems } from './redis-settings.ts';
+import { redisSettingsWarnings } from './redis-settings-warnings.ts';
 import { storeFailureSettings } from './store-failure-settings.ts';
 import { xdsSettings, xdsSettingsProblems } from './xds-settings.ts';
 
@@ -410,6 +411,15 @@ const schema: SettingsSchema<typeof table> = {
     ...(settings.backendType === 'memcache' ? memcacheSettingsProblems(settings) : []),
     ...(settings.configType === 'GRPC_XDS_SOTW' ? xdsSettingsProblems(settings) : []),
   ],
+  warn: (settings) => [
+    ...(settings.backendType === 'redis' ? redisSettingsWarnings(settings) : []),
+    ...(settings.backendType === 'memcache' ? memcacheSettingsWarnings(settings) : []),
+  ],
+  mistakenNames: {
+    REDIS_PASSWORD: 'REDIS_AUTH',
+    REDIS_PERSECOND_PASSWORD: 'REDIS_PERSECOND_AUTH',
+    REDIS_SENTINEL_PASSWORD: 'REDIS_SENTINEL_AUTH',
+  },
 };
 
 export function parseLimiterSettings(env: Environment): SettingsResult<typeof table> {

@@ -10,7 +10,7 @@ export const storeFailureSettings = {
     kind: choice({ values: ['error', 'allow', 'deny', 'local'] }),
     default: 'error',
     summary:
-      'What requests get whose counters in Redis fail: a gRPC error, OK, OVER_LIMIT, or counts of this process alone, which are added to the store when it is back. Not in the Go service.',
+      'What requests get whose counters in Redis fail: a gRPC error, OK, OVER_LIMIT, or counts of this process alone, which are added to the store when it is back. With memcache no effect, and a warning. Not in the Go service.',
   },
   storeBreakerSilenceMs: {
     name: 'STORE_BREAKER_SILENCE',

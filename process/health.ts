@@ -14,6 +14,11 @@ export class Health implements HealthView {
     return this.#healthy;
   }
 
+  /** The components that are not well, by name. */
+  get failing(): string[] {
+    return [...this.#components].flatMap(([name, well]) => (well ? [] : [name])).sort();
+  }
+
   /** Sets one component, which is enabled by its first call. */
   set(component: string, healthy: boolean): void {
     this.#components.set(component, healthy);

@@ -40,6 +40,10 @@ export interface SettingsSchema<Table extends SettingsTable> {
   readonly unsafeToIgnore?: readonly string[];
   /** What is wrong with the values together. Bad values are missing from `settings`. */
   readonly check?: (settings: Partial<SettingsOf<Table>>) => SettingsError[];
+  /** Sentences about values that have no effect beside the others. */
+  readonly warn?: (settings: SettingsOf<Table>) => string[];
+  /** What is meant by names that are not near to it: a setting's name by the mistaken one. */
+  readonly mistakenNames?: Readonly<Record<string, string>>;
 }
 
 export type SettingsResult<Table extends SettingsTable> =
@@ -51,7 +55,8 @@ export type SettingsResult<Table extends SettingsTable> =
   | {
       readonly errors: readonly SettingsError[];
       readonly settings?: undefined;
-      readonly warnings?: undefined;
+      /** They may say why something is missing. */
+      readonly warnings: readonly string[];
     };
 
 /** A variable that is set, even if empty, counts. */
@@ -82,8 +87,10 @@ export function readSettings<Table extends SettingsTable>(
     });
   }
   errors.push(...(schema.check?.(settings as Partial<SettingsOf<Table>>) ?? []));
-  if (errors.length > 0) return { errors };
-  return { settings: settings as SettingsOf<Table>, warnings: unknownVariables(schema, env) };
+  const warnings = unknownVariables(schema, env);
+  if (errors.length > 0) return { errors, warnings };
+  const whole = settings as SettingsOf<Table>;
+  return { settings: whole, warnings: [...warnings, ...(schema.warn?.(whole) ?? [])] };
 }
 
 /** The variables that are set for each setting: the canonical name first, then its aliases by name. */

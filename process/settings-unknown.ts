@@ -7,6 +7,7 @@ export interface KnownNames {
   readonly table: Readonly<Record<string, { readonly name: string }>>;
   readonly aliases: AliasTable;
   readonly ownPrefixes: readonly string[];
+  readonly mistakenNames?: Readonly<Record<string, string>>;
 }
 
 /** Names of others that look like a slip of one of ours: pods get NODE_NAME beside POD_NAME. */
@@ -27,7 +28,7 @@ export function unknownVariables(
   for (const variable of Object.keys(env).sort()) {
     const value = env[variable] ?? '';
     if (spellings.has(variable) || foreign.has(variable) || isServiceLink(variable, value)) continue;
-    const meant = nearest(variable, [...spellings.keys()]);
+    const meant = known.mistakenNames?.[variable] ?? nearest(variable, [...spellings.keys()]);
     if (meant !== undefined) {
       warnings.push(`${variable} is not known to this version: ignored; did you mean ${meant}?`);
     } else if (isOwn(known, variable) && !isOff(value)) {

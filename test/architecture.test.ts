@@ -111,6 +111,7 @@ const allowed: Record<string, string[]> = {
   'limiter/settings.ts': [
     'process',
     'limiter/memcache-settings.ts',
+    'limiter/redis-settings-warnings.ts',
     'limiter/redis-settings.ts',
     'limiter/store-failure-settings.ts',
     'limiter/stores',
@@ -119,6 +120,7 @@ const allowed: Record<string, string[]> = {
   'limiter/xds-settings.ts': ['process'],
   'limiter/redis-settings.ts': ['process', 'limiter/redis-batch-settings.ts', 'limiter/stores'],
   'limiter/redis-batch-settings.ts': ['process'],
+  'limiter/redis-settings-warnings.ts': ['limiter/redis-settings.ts'],
   'limiter/store-failure-settings.ts': ['process'],
   'limiter/memcache-settings.ts': ['process', 'limiter/stores'],
   'limiter/opened-memcache.ts': [
@@ -172,9 +174,11 @@ const allowed: Record<string, string[]> = {
     'gen',
   ],
   'limiter/store-parts.ts': ['process', 'limiter/settings.ts', 'limiter/stats', 'limiter/stores'],
+  'limiter/redis-lines.ts': ['process', 'limiter/log-lines.ts', 'limiter/stores'],
   'limiter/opened-redis.ts': [
     'process',
     'limiter/log-lines.ts',
+    'limiter/redis-lines.ts',
     'limiter/redis-batch-settings.ts',
     'limiter/redis-settings.ts',
     'limiter/stats',

@@ -5,6 +5,7 @@ import {
   createRuntimeStats,
   registerLocalCacheStats,
   registerMemoryStoreStats,
+  registerNodeStats,
   registerPoolStats,
 } from './limiter-stats.ts';
 import { StatsRegistry } from './stats-registry.ts';
@@ -14,16 +15,25 @@ describe('names of the service’s statistics', () => {
     const registry = new StatsRegistry();
     createLimiterStats(registry);
     createGrpcCallStats(registry, ['ShouldRateLimit', 'Check', 'List']);
-    registerPoolStats(registry, 'redis_pool', { active: 1, total: 2, localClose: 1 });
+    registerPoolStats(registry, 'redis_pool', {
+      connections: { active: 1, total: 2, localClose: 1 },
+      calls: { active: 3, waiting: 4, refused: 5 },
+    });
+    registerNodeStats(registry, 'redis_pool', () => ({ known: 7, reached: 6 }));
     registerMemoryStoreStats(registry, { size: 9, bytes: 1800, evicted: 2 });
     createRuntimeStats(registry, () => 4);
     expect([...registry.statsLines()]).toEqual([
       'ratelimit.memory_store.bytes: 1800',
       'ratelimit.memory_store.counters: 9',
       'ratelimit.memory_store.evicted: 2',
+      'ratelimit.redis_pool.calls_active: 3',
+      'ratelimit.redis_pool.calls_refused: 5',
+      'ratelimit.redis_pool.calls_waiting: 4',
       'ratelimit.redis_pool.cx_active: 1',
       'ratelimit.redis_pool.cx_local_close: 1',
       'ratelimit.redis_pool.cx_total: 2',
+      'ratelimit.redis_pool.nodes: 7',
+      'ratelimit.redis_pool.nodes_reached: 6',
       'ratelimit.service.call.should_rate_limit.redis_error: 0',
       'ratelimit.service.call.should_rate_limit.service_error: 0',
       'ratelimit.service.call.should_rate_limit.store_failure_mode: 0',

@@ -78,11 +78,35 @@ export interface PoolFigures {
   readonly localClose: number;
 }
 
+/** Calls of a store: under way, waiting for a place, and those that got none in time. */
+export interface CallFigures {
+  readonly active: number;
+  readonly waiting: number;
+  readonly refused: number;
+}
+
 /** `pool` is `redis_pool`, later also `redis_per_second_pool`. */
-export function registerPoolStats(registry: StatsRegistry, pool: string, figures: PoolFigures): void {
-  registry.gauge(`ratelimit.${pool}.cx_active`, () => figures.active);
-  registry.counterFrom(`ratelimit.${pool}.cx_total`, () => figures.total);
-  registry.counterFrom(`ratelimit.${pool}.cx_local_close`, () => figures.localClose);
+export function registerPoolStats(
+  registry: StatsRegistry,
+  pool: string,
+  { connections, calls }: { connections: PoolFigures; calls: CallFigures },
+): void {
+  registry.gauge(`ratelimit.${pool}.cx_active`, () => connections.active);
+  registry.counterFrom(`ratelimit.${pool}.cx_total`, () => connections.total);
+  registry.counterFrom(`ratelimit.${pool}.cx_local_close`, () => connections.localClose);
+  registry.gauge(`ratelimit.${pool}.calls_active`, () => calls.active);
+  registry.gauge(`ratelimit.${pool}.calls_waiting`, () => calls.waiting);
+  registry.counterFrom(`ratelimit.${pool}.calls_refused`, () => calls.refused);
+}
+
+/** Masters of a cluster that are known, and those that answer. */
+export function registerNodeStats(
+  registry: StatsRegistry,
+  pool: string,
+  figures: () => { known: number; reached: number },
+): void {
+  registry.gauge(`ratelimit.${pool}.nodes`, () => figures().known);
+  registry.gauge(`ratelimit.${pool}.nodes_reached`, () => figures().reached);
 }
 
 const localCacheGauges = [

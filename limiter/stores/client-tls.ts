@@ -14,6 +14,8 @@ export interface ClientTlsFiles {
   caPath: string;
   /** Take a certificate of any name; its chain is verified all the same. */
   skipHostnameVerification: boolean;
+  /** Begins the names of their settings, for errors. Defaults to none being named. */
+  settingPrefix?: 'REDIS_TLS_' | 'MEMCACHE_TLS_';
 }
 
 interface Pem {
@@ -61,14 +63,24 @@ export class ClientTls {
   }
 }
 
-function readFiles({ certPath, keyPath, caPath }: ClientTlsFiles): Pem {
-  const pair = (path: string): string =>
-    path === '' ? '' : readFile(path, `failed lo load TLS key pair (${certPath},${keyPath})`);
+function readFiles(files: ClientTlsFiles): Pem {
+  const { certPath, keyPath, caPath } = files;
+  const pair = (path: string): string => (path === '' ? '' : readFile(path, pairProblem(files)));
   return {
     cert: pair(certPath),
     key: pair(keyPath),
-    ca: caPath === '' ? '' : readFile(caPath, `failed to read file: ${caPath}`),
+    ca: caPath === '' ? '' : readFile(caPath, `${settingOf(files, 'CACERT')}failed to read file: ${caPath}`),
   };
+}
+
+/** The slip of the pen is the Go service's: people search for it. */
+function pairProblem(files: ClientTlsFiles): string {
+  const setting = settingOf(files, 'CLIENT_CERT and _KEY');
+  return `${setting}failed lo load TLS key pair (${files.certPath},${files.keyPath})`;
+}
+
+function settingOf({ settingPrefix }: ClientTlsFiles, name: string): string {
+  return settingPrefix === undefined ? '' : `${settingPrefix}${name}: `;
 }
 
 function readFile(path: string, problem: string): string {
@@ -80,19 +92,18 @@ function readFile(path: string, problem: string): string {
 }
 
 function secureContext(files: ClientTlsFiles, { cert, key, ca }: Pem): SecureContext {
-  const authorities = ca === '' && files.caPath === '' ? {} : { ca: withUsual(ca, files.caPath) };
+  const authorities = ca === '' && files.caPath === '' ? {} : { ca: withUsual(ca, files) };
   if (cert === '') return createSecureContext(authorities);
   try {
     return createSecureContext({ ...authorities, cert, key });
   } catch (error) {
-    const problem = `failed lo load TLS key pair (${files.certPath},${files.keyPath})`;
-    throw new Error(`${problem}: ${errorText(error)}`, { cause: error });
+    throw new Error(`${pairProblem(files)}: ${errorText(error)}`, { cause: error });
   }
 }
 
 /** A given authority is trusted besides those that Node trusts. */
-function withUsual(text: string, path: string): string[] {
-  const problem = `failed to load the provided TLS CA certificate: ${path}`;
+function withUsual(text: string, files: ClientTlsFiles): string[] {
+  const problem = `${settingOf(files, 'CACERT')}failed to load the provided TLS CA certificate: ${files.caPath}`;
   const own = text.match(/-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g);
   if (own === null) throw new Error(problem);
   try {

@@ -34,6 +34,11 @@ export class FoldedRun {
     this.#fold(op);
   }
 
+  /** Life of the key should something have made it after all. */
+  get lifeSeconds(): number {
+    return this.ttlSeconds === 0 ? this.#first.ttlSeconds : this.ttlSeconds;
+  }
+
   /** Whether plain INCRBY by `shift` does the same: something is added, and no subtraction left a trace. */
   get isAddition(): boolean {
     return this.shift > 0 && this.low === this.shift && this.high === maxTotal;

@@ -8,16 +8,26 @@ export class StoreError extends Error {
    * nobody can know, such as when its reply was lost.
    */
   readonly notCounted: boolean;
+  /**
+   * Nobody asked the store, or it said nothing, and nothing within it has drawn a conclusion from that: such an error is
+   * no sign that the store is there.
+   */
+  readonly unheard: boolean;
 
-  constructor(message: string, options: { transient: boolean; notCounted?: boolean; cause?: unknown }) {
+  constructor(
+    message: string,
+    options: { transient: boolean; notCounted?: boolean; unheard?: boolean; cause?: unknown },
+  ) {
     super(message, { cause: options.cause });
     this.transient = options.transient;
     this.notCounted = options.notCounted ?? false;
+    this.unheard = options.unheard ?? false;
   }
 
   /** The same for an op of which more is known than when the error was made. */
   marked(notCounted: boolean): StoreError {
     if (notCounted === this.notCounted) return this;
-    return new StoreError(this.message, { transient: this.transient, notCounted, cause: this.cause });
+    const { transient, unheard, cause } = this;
+    return new StoreError(this.message, { transient, notCounted, unheard, cause });
   }
 }

@@ -46,7 +46,7 @@ interface CounterTally {
 }
 
 /** Errors of requests that never left for the store. */
-const neverSent = ['the store is not asked until it answers again', 'Redis is not connected'];
+const neverSent = /^(?:the store is not asked until it answers again|(?:Redis|node \S+) is not connected)/;
 
 export function faultFigures({ sent, answers, held, openSpans }: FaultEvidence): FaultFigures {
   const errors = answers.filter(({ outcome }) => outcome === 'ERROR').length;
@@ -107,7 +107,7 @@ function tallied(answers: readonly Answer[]): Map<string, CounterTally> {
     tallies.set(counter, tally);
     if (admitted) tally.admitted += 1;
     if (outcome === 'OK' || outcome === 'OVER_LIMIT') tally.counted += 1;
-    else if (!neverSent.some((text) => message.startsWith(text))) tally.uncertain += 1;
+    else if (!neverSent.test(message)) tally.uncertain += 1;
   }
   return tallies;
 }

@@ -14,6 +14,14 @@ const document = new URL('../../docs/reliability.md', import.meta.url);
 const pace: FaultPace = { perSecond: 1000, calmMs: 1500, outageMs: 2000 };
 
 const names = process.argv.slice(2);
+if (names.includes('--help')) {
+  console.log('npm run faults -- [case...]\n');
+  console.log(
+    'Without a case it runs all of them and writes the figures into docs/reliability.md. The cases:\n',
+  );
+  for (const { name, what } of allCases) console.log(`  ${name}: ${what}`);
+  process.exit(0);
+}
 const unknown = names.filter((name) => !allCases.some((faultCase) => faultCase.name === name));
 if (unknown.length > 0) {
   console.error(`no such case: ${unknown.join(', ')}\ncases: ${allCases.map(({ name }) => name).join(', ')}`);

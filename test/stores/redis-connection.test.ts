@@ -60,7 +60,7 @@ describeWithServer('RedisStore when its server fails', redisProgram, (path) => {
     const succeeded = () => answered.filter(({ op }) => op.error === undefined).length;
     await eventually(() => expect(succeeded()).toBeGreaterThan(500));
     await server.kill('SIGKILL');
-    await eventually(() => expect(answered.at(-1)?.op.error?.message).toBe('Redis is not connected'));
+    await eventually(() => expect(answered.at(-1)?.op.error?.message).toMatch(/^Redis is not connected/));
     const before = succeeded();
     await server.start();
     await eventually(() => expect(succeeded()).toBeGreaterThan(before + 500));
@@ -90,7 +90,7 @@ describeWithServer('RedisStore when its server fails', redisProgram, (path) => {
     expect(op?.error?.message).toBe('Redis did not answer within 300 ms');
     expect(performance.now() - startedMs).toBeLessThan(600);
     const [next] = await submit(store, [counterOp({ key: 'hanging' })]);
-    expect(next?.error?.message).toMatch(/^Redis (is not connected|did not answer within 300 ms)$/);
+    expect(next?.error?.message).toMatch(/^Redis (is not connected.*|did not answer within 300 ms)$/);
     await server.kill('SIGCONT');
     await eventually(async () => expect(await totalOf(store, { key: randomUUID() })).toBe(1));
     expect(store.connectionCounts.localClose).toBeGreaterThan(0);

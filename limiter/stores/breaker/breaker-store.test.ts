@@ -116,6 +116,28 @@ describe('BreakerStore', () => {
     expect([asked.answers, store.waiting, store.phase]).toEqual([1, 0, 'open']);
   });
 
+  it('takes an error that the store never saw for no answer', () => {
+    const { timers, store, ask, inner, changes } = setUp();
+    ask('hangs');
+    for (let i = 0; i < 18; i += 1) {
+      ask('refused');
+      timers.advance(50);
+      const error = new StoreError('no place', { transient: true, notCounted: true, unheard: true });
+      inner.requests.at(-1)?.fail(error);
+    }
+    expect([store.phase, changes]).toEqual(['open', [[true, silent]]]);
+  });
+
+  it('says while it is open why the last probe failed', async () => {
+    const { timers, ask, inner } = opened();
+    timers.advance(250);
+    inner.pings[0]?.reject(new StoreError('Redis is not connected: WRONGPASS', { transient: true }));
+    await turn();
+    expect(ask().op.error?.message).toBe(
+      'the store is not asked until it answers again: Redis is not connected: WRONGPASS',
+    );
+  });
+
   it('opens at once when the store says that it is not connected', () => {
     const { store, ask, inner, changes } = setUp();
     const [first, second] = [ask(), ask()];

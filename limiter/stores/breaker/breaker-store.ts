@@ -121,7 +121,7 @@ export class BreakerStore implements CounterStore {
     const error = this.#store.connected === false && !this.#closed ? firstError(flight.ops) : undefined;
     if (error === undefined) {
       // Errors of a key, or of one node of many, come from a store that is there.
-      this.#state.heard();
+      if (flight.ops.some(isWordOfStore)) this.#state.heard();
       flight.done();
       return;
     }
@@ -171,10 +171,7 @@ export class BreakerStore implements CounterStore {
     this.#stopTicks();
     this.#opened += 1;
     const wasOpen = this.#refusal !== undefined;
-    this.#refusal = new StoreError(`the store is not asked until it answers again: ${reason}`, {
-      transient: true,
-      notCounted: true,
-    });
+    this.#refusal = notAsked(reason);
     if (!wasOpen) this.#options.onChange?.(true, reason);
     this.#scheduleProbe();
     abandonAll(this.#flights.takeAll(), new StoreError(reason, { transient: true }));
@@ -198,7 +195,9 @@ export class BreakerStore implements CounterStore {
         this.#state.probeAnswered();
         this.#startTicks();
       },
-      () => {
+      (error: Error) => {
+        // Why it does not come back says more than how it went away.
+        if (!this.#closed) this.#refusal = notAsked(error.message);
         this.#state.probeFailed();
         this.#scheduleProbe();
       },
@@ -208,6 +207,15 @@ export class BreakerStore implements CounterStore {
 
 function firstError(ops: readonly CounterOp[]): StoreError | undefined {
   return ops.find((op) => op.error !== undefined)?.error;
+}
+
+function isWordOfStore({ error }: CounterOp): boolean {
+  return error === undefined || !error.unheard;
+}
+
+function notAsked(reason: string): StoreError {
+  const message = `the store is not asked until it answers again: ${reason}`;
+  return new StoreError(message, { transient: true, notCounted: true });
 }
 
 function tooMany(message: string): StoreError {

@@ -7,7 +7,12 @@ import { openMemoryStore } from '../../../test/support/open-memory-store.ts';
 import type { CounterOp, CounterStore, SubmitOptions } from '../counter-store.ts';
 import { failOp } from '../folded-run.ts';
 import { StoreError } from '../store-error.ts';
-import { deliveryIntervalMs, keysPerDelivery, LocalFallbackStore } from './local-fallback-store.ts';
+import {
+  deliveryIntervalMs,
+  keysPerDelivery,
+  LocalFallbackStore,
+  lastDeliveriesMs,
+} from './local-fallback-store.ts';
 
 type Mode = 'up' | 'down' | 'reply lost' | 'request lost';
 
@@ -15,6 +20,9 @@ type Mode = 'up' | 'down' | 'reply lost' | 'request lost';
 class FailingStore implements CounterStore {
   mode: Mode = 'up';
   readonly counters = openMemoryStore();
+  /** Counts, and answers at `release` only. */
+  holds = false;
+  readonly #held: (() => void)[] = [];
   /** Keys of each request that was let through. */
   readonly asked: string[][] = [];
 
@@ -24,7 +32,13 @@ class FailingStore implements CounterStore {
     const notCounted = this.mode === 'down';
     const error = new StoreError(notCounted ? 'away' : 'lost', { transient: true, notCounted });
     if (this.mode !== 'up') for (const op of ops) failOp(op, error);
-    done();
+    if (this.holds) this.#held.push(done);
+    else done();
+  }
+
+  release(): void {
+    this.holds = false;
+    for (const done of this.#held.splice(0)) done();
   }
 
   total(key: string): number {
@@ -164,11 +178,40 @@ describe('LocalFallbackStore', () => {
     const { inner, store, said, timers } = setUp();
     inner.mode = 'down';
     await ask(store, { key: 'a' });
-    await store.close();
+    const closed = store.close();
+    timers.advance(lastDeliveriesMs);
+    await closed;
     expect([said, timers.size]).toEqual([
-      [{ counters: 1, reason: 'the limiter ended before the store was back' }],
+      [{ counters: 1, reason: 'the limiter ended before the store took them' }],
       0,
     ]);
+  });
+
+  it('delivers what it still owes when the store is back as it is closed, or a moment later', async () => {
+    const { inner, store, said, timers } = setUp();
+    inner.mode = 'down';
+    await ask(store, { key: 'a', hits: 3 });
+    const closed = store.close();
+    timers.advance(deliveryIntervalMs);
+    inner.mode = 'up';
+    timers.advance(deliveryIntervalMs);
+    await closed;
+    expect([inner.total('a'), said]).toEqual([3, []]);
+  });
+
+  it('adds what is on its way to answers that the store gave before it', async () => {
+    const parts = setUp();
+    const { store, inner, timers } = parts;
+    inner.mode = 'down';
+    await ask(store, { key: 'a', hits: 5 });
+    inner.mode = 'up';
+    inner.holds = true;
+    const early = ask(store, { key: 'a' });
+    timers.advance(deliveryIntervalMs);
+    inner.release();
+    expect([await early, inner.total('a'), store.owedCounters]).toEqual([6, 6, 0]);
+    inner.mode = 'down';
+    expect(await ask(store, { key: 'a' })).toBe(7);
   });
 
   it('loses and doubles no hit, whatever the store does and when', async () => {

@@ -4,6 +4,7 @@ import type { CounterOp, CounterStore, SubmitOptions } from '../counter-store.ts
 import type { MemoryStore } from '../memory/memory-store.ts';
 import type { StoreError } from '../store-error.ts';
 import { type OwedCounter, OwedCounters } from './owed-counters.ts';
+import type { OwedHits } from './owed-hits.ts';
 
 export interface LocalFallbackStoreOptions {
   store: CounterStore;
@@ -22,6 +23,8 @@ export interface LocalFallbackStoreOptions {
 export const keysPerDelivery = 128;
 /** From one try to deliver to the next while the store is away. */
 export const deliveryIntervalMs = 250;
+/** How long an end waits for what is still owed, as the store may just have come back. */
+export const lastDeliveriesMs = 1_000;
 
 /**
  * STORE_FAILURE_MODE=local: what the store cannot count is counted in memory, from the last total that the store told
@@ -31,11 +34,17 @@ export const deliveryIntervalMs = 250;
 export class LocalFallbackStore implements CounterStore {
   readonly #options: LocalFallbackStoreOptions;
   readonly #owed: OwedCounters;
+  /** What is on its way, by key: answers to requests that were sent before it do not have it yet. */
+  #underWay: ReadonlyMap<string, OwedHits> = new Map();
   #countedLocally = 0;
   #undelivered = 0;
   #endWait: (() => void) | undefined;
   #delivering = false;
+  /** Nothing more is counted locally. */
   #closed = false;
+  /** Nothing more is delivered. */
+  #ended = false;
+  #onAllDelivered: (() => void) | undefined;
 
   constructor(options: LocalFallbackStoreOptions) {
     this.#options = options;
@@ -70,8 +79,10 @@ export class LocalFallbackStore implements CounterStore {
 
   async close(): Promise<void> {
     this.#closed = true;
+    await this.#lastDeliveries();
+    this.#ended = true;
     this.#endWait?.();
-    this.#say(this.#owed.size, 'the limiter ended before the store was back');
+    this.#say(this.#owed.size, 'the limiter ended before the store took them');
     await this.#options.store.close();
   }
 
@@ -87,6 +98,7 @@ export class LocalFallbackStore implements CounterStore {
   }
 
   #learn(op: CounterOp): void {
+    if (this.#underWay.size > 0) op.after = this.#underWay.get(op.key)?.appliedTo(op.after) ?? op.after;
     if (this.#owed.size > 0) op.after = this.#owed.get(op.key)?.appliedTo(op.after) ?? op.after;
     this.#options.local.learn(op.key, op.after, op.ttlSeconds);
   }
@@ -103,8 +115,21 @@ export class LocalFallbackStore implements CounterStore {
     this.#deliverLater();
   }
 
+  async #lastDeliveries(): Promise<void> {
+    if (this.#owed.size === 0 && !this.#delivering) return;
+    await new Promise<void>((resolve) => {
+      const giveUp = this.#options.timers.after(lastDeliveriesMs, resolve);
+      this.#onAllDelivered = () => {
+        giveUp();
+        resolve();
+      };
+      this.#deliverLater();
+    });
+  }
+
   #deliverLater(): void {
-    if (this.#closed || this.#delivering || this.#endWait !== undefined || this.#owed.size === 0) return;
+    if (this.#owed.size === 0 && !this.#delivering) this.#onAllDelivered?.();
+    if (this.#ended || this.#delivering || this.#endWait !== undefined || this.#owed.size === 0) return;
     this.#endWait = this.#options.timers.after(deliveryIntervalMs, () => {
       this.#endWait = undefined;
       this.#delivering = true;
@@ -122,7 +147,9 @@ export class LocalFallbackStore implements CounterStore {
       this.#deliverLater();
       return;
     }
+    this.#underWay = new Map(deliveries.map(({ counter }) => [counter.key, counter.hits]));
     this.#options.store.submit(ops, { stopWhenOver: false }, () => {
+      this.#underWay = new Map();
       if (this.#settle(deliveries)) {
         setImmediate(() => this.#deliver());
         return;
@@ -136,11 +163,14 @@ export class LocalFallbackStore implements CounterStore {
   #settle(deliveries: readonly Delivery[]): boolean {
     let lost = 0;
     let reason = '';
-    let there = !this.#closed;
+    let there = !this.#ended;
     for (const { counter, ops } of deliveries) {
       const error = ops.find((op) => op.error !== undefined)?.error;
-      if (error === undefined) continue;
-      if (!this.#closed && ops.every((op) => op.error?.notCounted === true)) {
+      if (error === undefined) {
+        for (const op of ops) this.#learn(op);
+        continue;
+      }
+      if (!this.#ended && ops.every((op) => op.error?.notCounted === true)) {
         this.#owed.putBack(counter);
         there = false;
       } else {

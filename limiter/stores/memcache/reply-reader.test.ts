@@ -37,6 +37,17 @@ describe('ReplyReader', () => {
     );
   });
 
+  it('takes every key that the protocol allows, Unicode blanks too', () => {
+    const refused: string[] = [];
+    for (let code = 0x21; code <= 0x10ffff; code += code < 0x3100 ? 1 : 97) {
+      if (code === 0x7f || (code >= 0xd800 && code <= 0xdfff)) continue;
+      const key = `a${String.fromCodePoint(code)}b`;
+      const { seen: given, good } = read(`VALUE ${key} 0 1\r\n7\r\nEND\r\n`);
+      if (!good || given.join() !== `${key}=7,END`) refused.push(code.toString(16));
+    }
+    expect(refused).toEqual([]);
+  });
+
   it('does not take data for a reply', () => {
     expect(read('VALUE a 0 13\r\nEND\r\nSTORED\r\n\r\n').seen).toEqual(['a=END\r\nSTORED\r\n']);
   });

@@ -65,7 +65,7 @@ export class ReplyReader {
       this.#handler.onLine(line);
       return true;
     }
-    const [, key = '', bytes] = /^VALUE (\S+) \d+ (\d{1,10})(?: \d+)?$/.exec(line) ?? [];
+    const [, key = '', bytes] = /^VALUE ([^ ]+) \d+ (\d{1,10})(?: \d+)?$/.exec(line) ?? [];
     if (bytes === undefined) return false;
     if (Number(bytes) > maxValueBytes) {
       this.#skipBytes = Number(bytes) + 2;

@@ -60,7 +60,7 @@ describe('CallPlaces', () => {
     const { timers, events, subject } = places();
     for (const call of ['a', 'b', 'c']) subject.take(call);
     subject.close();
-    expect(events.at(-1)).toBe('refuse c 0');
+    expect(events.at(-1)).toBe('refuse c undefined');
     expect(timers.size).toBe(0);
   });
 

@@ -25,7 +25,8 @@ export interface CallPlacesOptions<Call> extends CallBounds {
   timers: Timers;
   /** The call has a place until `free`. */
   go(call: Call): void;
-  refuse(call: Call, waitedMs: number): void;
+  /** `waitedMs` is undefined when the places are being closed. */
+  refuse(call: Call, waitedMs: number | undefined): void;
 }
 
 interface Waiting<Call> {
@@ -33,14 +34,28 @@ interface Waiting<Call> {
   callOff: () => void;
 }
 
+/** Values of `ratelimit.redis_pool.calls_active`, `calls_waiting` and `calls_refused`. */
+export type CallCounts = Readonly<Record<'active' | 'waiting' | 'refused', number>>;
+
 export class CallPlaces<Call> {
   readonly #options: CallPlacesOptions<Call>;
   /** Oldest first. */
   readonly #waiting = new Set<Waiting<Call>>();
   #taken = 0;
+  #refused = 0;
 
   constructor(options: CallPlacesOptions<Call>) {
     this.#options = options;
+  }
+
+  /** Calls under way, those beyond the bound too. */
+  get active(): number {
+    return this.#taken;
+  }
+
+  /** Calls that found no place in time, since the start. */
+  get refused(): number {
+    return this.#refused;
   }
 
   get waiting(): number {
@@ -71,7 +86,7 @@ export class CallPlaces<Call> {
   close(): void {
     for (const waiting of [...this.#waiting]) {
       this.#leave(waiting);
-      this.#options.refuse(waiting.call, 0);
+      this.#options.refuse(waiting.call, undefined);
     }
   }
 
@@ -85,6 +100,7 @@ export class CallPlaces<Call> {
         this.#taken += 1;
         this.#options.go(call);
       } else {
+        this.#refused += 1;
         this.#options.refuse(call, mostMs);
       }
     });

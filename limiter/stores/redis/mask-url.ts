@@ -13,11 +13,19 @@ export function maskRedisUrl(url: string): string {
 function maskItem(item: string): string {
   const scheme = /^[a-z]+:\/\//i.exec(item)?.[0] ?? '';
   const hostAt = item.lastIndexOf('@');
-  if (hostAt !== -1) return maskQuery(`${scheme}*****${item.slice(hostAt)}`);
+  if (hostAt !== -1) return maskRest(`${scheme}*****`, item.slice(hostAt));
   // Without an `@` what looks like a host may be a password that lost its host.
   const [, authority = '', rest = ''] = /^([^/?]*)(.*)$/s.exec(item.slice(scheme.length)) ?? [];
   const isHost = scheme === '' || /^(?:\[[^\]]*\]|[^:]*)(?::\d*)?$/.test(authority.replace(/,$/, ''));
-  return maskQuery(`${scheme}${isHost ? authority : '*****'}${rest}`);
+  if (scheme === '') return maskQuery(item);
+  return maskRest(scheme, `${isHost ? authority : '*****'}${rest}`);
+}
+
+/** A path that is no number of a database may be a password that had a `/`. */
+function maskRest(start: string, rest: string): string {
+  const [, authority = '', path = '', query = ''] = /^([^/?]*)([^?]*)(.*)$/s.exec(rest) ?? [];
+  const isDb = /^(?:\/\d*)?,?$/.test(path);
+  return maskQuery(`${start}${authority}${isDb ? path : '/*****'}${query}`);
 }
 
 /** Names may be escaped, so every value counts as a secret but that of `db`. */

@@ -26,7 +26,10 @@ export async function totalHeld(commands: KeyedCommands, key: string): Promise<n
   throw new StoreError('Redis answered: ERR value is not an integer or out of range', { transient: false });
 }
 
-/** Refunds that meet never leave the key below zero for long, and create no key. Gives the value before. */
+/**
+ * Refunds that meet never leave the key below zero for long. A key that ends between the two steps is made anew, as 0 and
+ * with a life. Gives the value before.
+ */
 async function clamp(commands: KeyedCommands, run: FoldedRun): Promise<number> {
   const { key } = run;
   const before = await marking(true, commands, totalHeld(commands, key));
@@ -34,7 +37,11 @@ async function clamp(commands: KeyedCommands, run: FoldedRun): Promise<number> {
   if (after > before) return add(commands, run, after - before);
   if (after === before) return before;
   const left = Number(await commands.send(key, 'decrby', [key, String(before - after)]));
-  if (left < 0) await marking(false, commands, commands.send(key, 'incrby', [key, String(-left)]));
+  if (left < 0) {
+    const expire = () => commands.send(key, 'expire', [key, String(run.lifeSeconds)]);
+    const corrected = commands.send(key, 'incrby', [key, String(-left)]);
+    await marking(false, commands, Promise.all([corrected, insist(expire)]));
+  }
   return before;
 }
 

@@ -46,11 +46,14 @@ describe('parseRedisAddress', () => {
     ['redis://host:0', 'Redis URL "redis://host:0" has a port outside 1..65535'],
     ['a:1,b:2', 'Redis URL "a:1,b:2" is not host:port'],
     ['user:secret@host:6379', 'Redis URL "*****@host:6379" is not host:port'],
-    ['rediss://u:secret@host', 'Redis URL "rediss://*****@host" has a scheme other than redis://'],
+    [
+      'rediss://u:secret@host',
+      'Redis URL "rediss://*****@host" has a scheme other than redis://; for TLS set REDIS_TLS=true',
+    ],
     ['redis://u:secret@', 'Redis URL "redis://*****@" is not redis://[user:password@]host:port[/db]'],
     [
       'redis://u:secret@host:6379/x',
-      'Redis URL "redis://*****@host:6379/x" has a database that is not a number',
+      'Redis URL "redis://*****@host:6379/*****" has a database that is not a number',
     ],
     ['redis://u:%zz@host', 'Redis URL "redis://*****@host" has credentials with a "%" that is not an escape'],
     ['redis://user@host', 'Redis URL "redis://*****@host" has a user without a password'],
@@ -61,6 +64,36 @@ describe('parseRedisAddress', () => {
   it('refuses a URL where a socket path belongs', () => {
     expect(() => parseRedisAddress({ socketType: 'unix', url: 'redis://u:secret@host', auth: '' })).toThrow(
       new Error('Redis URL "redis://*****@host" needs the socket type tcp, not unix'),
+    );
+  });
+});
+
+describe('what a refused REDIS_URL says to do', () => {
+  const refusal = (url: string) => {
+    try {
+      parseRedisAddress({ socketType: 'tcp', url, auth: '' });
+      return 'taken';
+    } catch (error) {
+      return (error as Error).message;
+    }
+  };
+  const advice = '; "#", "/" and "?" in a password must be percent-encoded, or set REDIS_AUTH';
+
+  it.each([
+    'redis://u:p#x@h:1',
+    'redis://u:12#x@h:1',
+    'redis://:p/x@h:1',
+    'redis://u:12/x@h:1',
+    'redis://u:p?x@h:1',
+  ])('is to escape the password of %s', (url) => {
+    const text = refusal(url);
+    expect(text.endsWith(advice)).toBe(true);
+    expect(text).toContain('Redis URL "redis://*****@h:1" is not ');
+  });
+
+  it('is REDIS_TLS for rediss://', () => {
+    expect(refusal('rediss://h:1')).toBe(
+      'Redis URL "rediss://h:1" has a scheme other than redis://; for TLS set REDIS_TLS=true',
     );
   });
 });

@@ -55,10 +55,15 @@ function parseHostPort(text: string, label: string): { host: string; port: numbe
 }
 
 function parseUrl(text: string, auth: string, label: string): RedisAddress {
-  if (!/^redis:\/\//i.test(text)) throw new Error(`Redis URL "${label}" has a scheme other than redis://`);
+  if (!/^redis:\/\//i.test(text))
+    throw new Error(
+      `Redis URL "${label}" has a scheme other than redis://${/^rediss:/i.test(text) ? '; for TLS set REDIS_TLS=true' : ''}`,
+    );
   const url = URL.parse(text);
-  if (url === null || url.hostname === '')
-    throw new Error(`Redis URL "${label}" is not redis://[user:password@]host:port[/db]`);
+  if (url === null || url.hostname === '' || url.hash !== '' || /@/.test(url.pathname))
+    throw new Error(
+      `Redis URL "${label}" is not redis://[user:password@]host:port[/db]${passwordHint(text)}`,
+    );
   const username = decode(url.username, label) || url.searchParams.get('username') || undefined;
   const password = decode(url.password, label) || url.searchParams.get('password') || undefined;
   const credentials = auth === '' ? { username, password } : parseAuth(auth);
@@ -70,6 +75,13 @@ function parseUrl(text: string, auth: string, label: string): RedisAddress {
   if (port === 0) throw new Error(`Redis URL "${label}" has a port outside 1..65535`);
   const db = parseDb(url.pathname.slice(1) || url.searchParams.get('db') || '0', label);
   return { endpoint: { host, port }, ...credentials, db, label };
+}
+
+/** What stands before the last `@` ends at these characters unless they are escaped. */
+function passwordHint(text: string): string {
+  const before = text.slice('redis://'.length, Math.max(0, text.lastIndexOf('@')));
+  if (!/[#/?]/.test(before)) return '';
+  return '; "#", "/" and "?" in a password must be percent-encoded, or set REDIS_AUTH';
 }
 
 function decode(text: string, label: string): string {

@@ -4,7 +4,8 @@
  */
 import { Command, Redis, ReplyError } from 'ioredis';
 import type { ClientTls } from '../client-tls.ts';
-import type { StoreError } from '../store-error.ts';
+import { StoreError } from '../store-error.ts';
+import { connectingHint } from './connecting-hint.ts';
 import type { RedisAddress } from './redis-address.ts';
 import { isTimeout, RedisErrors } from './redis-error.ts';
 import { redisOptions } from './redis-options.ts';
@@ -35,6 +36,8 @@ export interface RedisConnectionOptions {
   onChange?: ((connected: boolean, reason?: string) => void) | undefined;
   /** An attempt to connect failed, or an open connection broke. The message holds no credentials. */
   onFailure?: ((message: string) => void) | undefined;
+  /** Redis answered a command that counts with an error: its first word, and its text without credentials. */
+  onRefusal?: ((code: string, text: string) => void) | undefined;
 }
 
 export class RedisConnection {
@@ -52,6 +55,8 @@ export class RedisConnection {
   #checked: Promise<void> = Promise.resolve();
   /** Why the attempt under way fails; kept apart because ioredis only says that the connection was closed. */
   #failure: StoreError | undefined;
+  /** Why the last attempt failed, until one succeeds. */
+  #lastFailure: string | undefined;
   #closing = false;
 
   constructor(options: RedisConnectionOptions) {
@@ -59,7 +64,8 @@ export class RedisConnection {
     this.#options = options;
     const onReadOnly =
       options.closeOnReadOnly === true ? () => this.#leave('the server takes no writes') : undefined;
-    this.errors = new RedisErrors({ timeoutMs, password: address.password, onReadOnly });
+    const { onRefusal } = options;
+    this.errors = new RedisErrors({ timeoutMs, password: address.password, onReadOnly, onRefusal });
     if ('sentinels' in address) this.#sentinels = new Sentinels({ address, timeoutMs, tls });
     this.#redis = new Redis(
       redisOptions({
@@ -85,6 +91,16 @@ export class RedisConnection {
 
   get connected(): boolean {
     return this.#connected;
+  }
+
+  /** Why the last attempt to connect failed; undefined when none did since there was a connection. */
+  get lastFailure(): string | undefined {
+    return this.#lastFailure;
+  }
+
+  /** For ops that arrive without a connection, with the reason why there is none. */
+  notConnected(): StoreError {
+    return this.errors.notConnected(this.#lastFailure);
   }
 
   /** One attempt. Once it succeeded, lost connections are reopened for as long as it takes. */
@@ -119,7 +135,7 @@ export class RedisConnection {
       await this.send('ping', []);
     } catch (error) {
       if (isTimeout(error)) this.reset();
-      throw failure ?? this.errors.fromCommand(error);
+      throw failure ?? this.errors.fromOwnCommand(error);
     } finally {
       clearTimeout(late);
     }
@@ -151,11 +167,12 @@ export class RedisConnection {
       else if (this.#sentinels !== undefined && (await this.#isReplica()))
         this.#unfit(this.errors.isReplica());
     } catch (error) {
-      this.#failure ??= this.errors.fromCommand(error);
-      this.#redis.disconnect(this.#reconnects);
+      if (this.#failure === undefined && !this.#closing) this.#unfit(this.#fromServer(error));
+      else this.#redis.disconnect(this.#reconnects);
     }
     if (this.#failure !== undefined || this.#closing) return;
     this.#connected = true;
+    this.#lastFailure = undefined;
     this.counts.active = 1;
     this.counts.total += 1;
     this.#options.onChange?.(true);
@@ -164,6 +181,7 @@ export class RedisConnection {
   /** It answers, but not as the server that is wanted. */
   #unfit(failure: StoreError): void {
     this.#failure ??= failure;
+    this.#lastFailure = this.#failure.message;
     this.#options.onFailure?.(this.#failure.message);
     this.#redis.disconnect(this.#reconnects);
   }
@@ -200,11 +218,22 @@ export class RedisConnection {
     if (!this.#closing) this.#options.onChange?.(false, reason);
   }
 
+  /** What the master says must not look as if a sentinel had said it: their passwords are two. */
+  #fromServer(error: unknown): StoreError {
+    const { message, transient, notCounted, unheard } = this.errors.fromConnecting(error);
+    const isMasters = this.#place !== undefined && error instanceof ReplyError;
+    const who = isMasters ? `master ${this.#place?.host}:${this.#place?.port}: ` : '';
+    const tls = this.#options.tls !== undefined;
+    const hint = connectingHint(error, { tls, wasConnected: this.counts.total > 0 });
+    return new StoreError(`${who}${message}${hint}`, { transient, notCounted, unheard });
+  }
+
   #failed(error: Error): void {
-    const failure = this.errors.fromConnecting(error);
+    const failure = this.#fromServer(error);
     this.#options.onFailure?.(failure.message);
     if (this.#connected) return;
     this.#failure = failure;
+    this.#lastFailure = failure.message;
     if (isSelect(error) || isTimeout(error)) this.#redis.disconnect(true);
   }
 }

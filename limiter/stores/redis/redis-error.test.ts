@@ -43,6 +43,34 @@ describe('RedisErrors', () => {
     expect(errors.fromConnecting(foreign).message).toBe('TLS: wrong version number');
   });
 
+  it('words a wait for a place, and none', () => {
+    const { message, transient, notCounted, unheard } = errors.noPlace(50);
+    expect({ message, transient, notCounted, unheard }).toEqual({
+      message: 'no place for a call to Redis was free within 50 ms (REDIS_POOL_SIZE)',
+      transient: true,
+      notCounted: true,
+      unheard: true,
+    });
+    expect(errors.noPlace(0).message).toBe('no place for a call to Redis was free (REDIS_POOL_SIZE)');
+    expect(errors.noPlace(undefined).message).toBe('Redis store is closed');
+  });
+
+  it('takes no silence for a word of Redis', () => {
+    expect(errors.timedOut().marked(true)).toMatchObject({ unheard: true, notCounted: true });
+    expect(errors.fromCommand(new ReplyError('OOM full')).unheard).toBe(false);
+  });
+
+  it('tells of what Redis refuses, but not when it is about logging in', () => {
+    const told: string[][] = [];
+    const onRefusal = (code: string, text: string) => told.push([code, text]);
+    const telling = new RedisErrors({ timeoutMs: 1, password: 'hunter2', onRefusal });
+    telling.fromConnecting(new ReplyError('WRONGPASS hunter2'));
+    telling.fromOwnCommand(new ReplyError('NOAUTH Authentication required.'));
+    expect(told).toEqual([]);
+    telling.fromCommand(new ReplyError('ERR wrong hunter2'));
+    expect(told).toEqual([['ERR', 'ERR wrong *****']]);
+  });
+
   it('tells of READONLY alone', () => {
     let told = 0;
     const onReadOnly = () => {

@@ -23,27 +23,35 @@ export class RedisErrors {
   readonly #timeoutMs: number;
   readonly #password: string;
   readonly #onReadOnly: (() => void) | undefined;
+  readonly #onRefusal: ((code: string, text: string) => void) | undefined;
 
-  /** `onReadOnly` is told of every READONLY that Redis answers, be it for one key of a script. */
+  /**
+   * `onReadOnly` is told of every READONLY that Redis answers, be it for one key of a script; `onRefusal` of every error
+   * that it answers, by its first word, with the whole text, which holds no credentials.
+   */
   constructor(options: {
     timeoutMs: number;
     password: string | undefined;
     onReadOnly?: (() => void) | undefined;
+    onRefusal?: ((code: string, text: string) => void) | undefined;
   }) {
     this.#timeoutMs = options.timeoutMs;
     this.#password = options.password ?? '';
     this.#onReadOnly = options.onReadOnly;
+    this.#onRefusal = options.onRefusal;
   }
 
-  notConnected(): StoreError {
-    return new StoreError('Redis is not connected', { transient: true, notCounted: true });
+  /** `reason`: why the last attempt to connect failed. */
+  notConnected(reason?: string): StoreError {
+    return notConnected('Redis', reason);
   }
 
-  /** `waitedMs` 0: the store is being closed. */
-  noPlace(waitedMs: number): StoreError {
-    if (waitedMs === 0) return this.closed();
-    const text = `no place for a call to Redis was free within ${waitedMs} ms (REDIS_POOL_SIZE)`;
-    return new StoreError(text, { transient: true, notCounted: true });
+  /** `waitedMs` undefined: the store is being closed. */
+  noPlace(waitedMs: number | undefined): StoreError {
+    if (waitedMs === undefined) return this.closed();
+    const within = waitedMs === 0 ? '' : ` within ${waitedMs} ms`;
+    const text = `no place for a call to Redis was free${within} (REDIS_POOL_SIZE)`;
+    return new StoreError(text, { transient: true, notCounted: true, unheard: true });
   }
 
   closed(): StoreError {
@@ -56,16 +64,24 @@ export class RedisErrors {
   }
 
   timedOut(afterMs = this.#timeoutMs): StoreError {
-    return new StoreError(`Redis did not answer within ${afterMs} ms`, { transient: true });
+    return new StoreError(`Redis did not answer within ${afterMs} ms`, { transient: true, unheard: true });
   }
 
   /** For a command that was refused or not answered, and for one key's error in a script's answer. */
   fromCommand(error: unknown): StoreError {
+    if (error instanceof Error && error instanceof ReplyError) {
+      const code = replyCode(error);
+      if (code === 'READONLY') this.#onReadOnly?.();
+      this.#onRefusal?.(code, this.#scrub(error.message));
+    }
+    return this.fromOwnCommand(error);
+  }
+
+  /** The same for commands that count nothing, as PING and those of logging in: nobody is told. */
+  fromOwnCommand(error: unknown): StoreError {
     if (!(error instanceof Error)) return this.unexpectedAnswer();
     if (error instanceof ReplyError) {
-      const [code = ''] = error.message.split(' ', 1);
-      if (code === 'READONLY') this.#onReadOnly?.();
-      const transient = transientReplies.has(code);
+      const transient = transientReplies.has(replyCode(error));
       // Of other replies a proxy may be the author, which does not know what the server did.
       return new StoreError(`Redis answered: ${this.#scrub(error.message)}`, {
         transient,
@@ -82,7 +98,7 @@ export class RedisErrors {
   fromConnecting(error: unknown): StoreError {
     if (error instanceof StoreError) return error;
     if (!(error instanceof Error) || error instanceof ReplyError || isTimeout(error))
-      return this.fromCommand(error);
+      return this.fromOwnCommand(error);
     const text = systemErrorText(error) ?? tlsErrorText(error) ?? this.#scrub(error.message);
     return new StoreError(text, { transient: true });
   }
@@ -96,6 +112,17 @@ export class RedisErrors {
     const shown = text.replace(/,? with args beginning with.*/s, '');
     return this.#password === '' ? shown : shown.replaceAll(this.#password, '*****');
   }
+}
+
+/** Of a server, or one node of a cluster, by its name. */
+export function notConnected(server: string, reason: string | undefined): StoreError {
+  const text = `${server} is not connected${reason === undefined ? '' : `: ${reason}`}`;
+  return new StoreError(text, { transient: true, notCounted: true });
+}
+
+function replyCode(error: Error): string {
+  const [code = ''] = error.message.split(' ', 1);
+  return code;
 }
 
 /**

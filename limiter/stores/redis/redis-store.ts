@@ -4,7 +4,7 @@ import type { CounterOp, CounterStore, SubmitOptions } from '../counter-store.ts
 import { failOp } from '../folded-run.ts';
 import { lookThenCount } from '../stop-when-over.ts';
 import { type Batch, maxKeysPerCall, settle } from './batch.ts';
-import { type CallBounds, CallPlaces, usualCallBounds } from './call-places.ts';
+import { type CallBounds, type CallCounts, CallPlaces, usualCallBounds } from './call-places.ts';
 import { connectionCommands } from './connection-commands.ts';
 import { PlainCounting } from './plain-counting.ts';
 import type { RedisAddress } from './redis-address.ts';
@@ -37,6 +37,8 @@ export interface RedisStoreOptions {
   onChange?: (connected: boolean, reason?: string) => void;
   /** An attempt to connect failed, or an open connection broke; for the log. Holds no credentials. */
   onFailure?: (message: string) => void;
+  /** Redis answered a command that counts with an error: its first word, and its text without credentials. */
+  onRefusal?: ((code: string, text: string) => void) | undefined;
 }
 
 /**
@@ -87,6 +89,11 @@ export class RedisStore implements CounterStore {
     return this.#connection.counts;
   }
 
+  /** Calls under way, those that wait for a place, and those that got none. */
+  get callCounts(): CallCounts {
+    return this.#places;
+  }
+
   /** Connects and waits for the first PONG, again and again; then reconnects by itself whenever that is needed. */
   connect(retry: Omit<StartRetryOptions, 'attempt' | 'label' | 'random' | 'stopped'>): Promise<void> {
     return startWithRetry({
@@ -103,7 +110,7 @@ export class RedisStore implements CounterStore {
 
   submit(ops: CounterOp[], options: SubmitOptions, done: () => void): void {
     if (!this.#connection.connected || this.#closed) {
-      const error = this.#closed ? this.#connection.errors.closed() : this.#connection.errors.notConnected();
+      const error = this.#closed ? this.#connection.errors.closed() : this.#connection.notConnected();
       for (const op of ops) failOp(op, error);
       done();
     } else if (ops.length === 0) {
@@ -118,7 +125,7 @@ export class RedisStore implements CounterStore {
   }
 
   async ping(patienceMs?: number): Promise<void> {
-    if (!this.#connection.connected) throw this.#connection.errors.notConnected();
+    if (!this.#connection.connected) throw this.#connection.notConnected();
     await this.#connection.ping(patienceMs);
   }
 
@@ -166,7 +173,7 @@ export class RedisStore implements CounterStore {
   #failed(batch: Batch, error: unknown): void {
     if (areScriptsRefused(error)) {
       if (this.#scripts === 'auto')
-        this.#onScriptsRefused?.(this.#connection.errors.fromCommand(error).message);
+        this.#onScriptsRefused?.(this.#connection.errors.fromOwnCommand(error).message);
       this.#scripts = 'never';
       this.#countPlainly(batch);
       return;

@@ -49,8 +49,15 @@ describe('parseSentinelAddress', () => {
     ['mymaster,', `${format}"mymaster,"`],
     ['mymaster,s1:1,', `${format}"mymaster,s1:1,"`],
     ['redis://u:secret@s1:1,s2:2', `${format}"redis://*****@s1:1,s2:2"`],
+    [
+      'mymaster,redis://s1:1/3',
+      'Redis URL "redis://s1:1/3" has a database, which a sentinel has not; the master counts in 0',
+    ],
     ['mymaster,s1', 'Redis URL "s1" is not host:port'],
-    ['mymaster,rediss://u:secret@s1:1', 'Redis URL "rediss://*****@s1:1" has a scheme other than redis://'],
+    [
+      'mymaster,rediss://u:secret@s1:1',
+      'Redis URL "rediss://*****@s1:1" has a scheme other than redis://; for TLS set REDIS_TLS=true',
+    ],
   ])('refuses %s', (url, message) => {
     expect(() => parse(url)).toThrow(new Error(message));
   });

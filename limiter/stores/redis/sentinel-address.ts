@@ -37,6 +37,12 @@ export function parseSentinelAddress(settings: SentinelAddressSettings): Sentine
   const parsed = items.map((url) =>
     parseRedisAddress({ socketType: 'tcp', url, auth: settings.sentinelAuth }),
   );
+  const withDb = parsed.find(({ db }) => db !== 0);
+  if (withDb !== undefined) {
+    throw new Error(
+      `Redis URL "${withDb.label}" has a database, which a sentinel has not; the master counts in 0`,
+    );
+  }
   const sentinels = parsed.map(({ endpoint }) => endpoint as { host: string; port: number });
   const { username, password } = parsed[0] as Credentials;
   const sentinelAuth = { username, password };

@@ -2,6 +2,7 @@
 import { Redis } from 'ioredis';
 import type { ClientTls } from '../client-tls.ts';
 import { StoreError } from '../store-error.ts';
+import { connectingHint } from './connecting-hint.ts';
 import { RedisErrors } from './redis-error.ts';
 import type { SentinelAddress } from './sentinel-address.ts';
 
@@ -76,8 +77,10 @@ export class Sentinels {
   async #ask(sentinel: MasterPlace): Promise<MasterPlace> {
     const client = this.#client(sentinel, () => null);
     let failure: StoreError | undefined;
+    let hint = '';
     client.on('error', (error: Error) => {
       failure ??= this.#errors.fromConnecting(error);
+      hint ||= connectingHint(error, { tls: this.#options.tls !== undefined, wasConnected: false });
     });
     this.#asked.add(client);
     let reply: unknown;
@@ -86,7 +89,7 @@ export class Sentinels {
       reply = await client.call('SENTINEL', 'get-master-addr-by-name', this.#options.address.masterName);
     } catch (error) {
       const { message, transient } = failure ?? this.#errors.fromConnecting(error);
-      throw new StoreError(`sentinel ${sentinel.host}:${sentinel.port}: ${message}`, { transient });
+      throw new StoreError(`sentinel ${sentinel.host}:${sentinel.port}: ${message}${hint}`, { transient });
     }
     if (!Array.isArray(reply)) {
       const text = `sentinel ${sentinel.host}:${sentinel.port} knows no master "${this.#options.address.masterName}"`;

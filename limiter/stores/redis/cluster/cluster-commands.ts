@@ -1,9 +1,10 @@
 import { StoreError } from '../../store-error.ts';
 import type { KeyedCommands } from '../keyed-commands.ts';
-import type { RedisErrors } from '../redis-error.ts';
+import { notConnected, type RedisErrors } from '../redis-error.ts';
 import type { ClusterNode } from './cluster-node.ts';
 import type { ClusterTopology } from './cluster-topology.ts';
 import { keySlot } from './key-slot.ts';
+import { placeName } from './node-place.ts';
 import { parseRedirection } from './redirection.ts';
 
 /** As often as the Go service's client follows. */
@@ -28,11 +29,11 @@ export class ClusterCommands implements KeyedCommands {
   }
 
   async send(key: string, name: string, args: string[]): Promise<unknown> {
-    const { topology, errors } = this.#options;
+    const { topology } = this.#options;
     const node = topology.nodeOf(keySlot(key));
     if (node === undefined || !node.connection.connected) {
       topology.troubled();
-      throw errors.notConnected();
+      throw node === undefined ? noNode() : nodeNotConnected(node);
     }
     try {
       return await node.send(name, args);
@@ -60,7 +61,7 @@ export class ClusterCommands implements KeyedCommands {
       if (performance.now() >= endMs) throw errors.timedOut().marked(true);
       node = topology.redirected(redirection);
       await node.opening;
-      if (!node.connection.connected) throw errors.notConnected();
+      if (!node.connection.connected) throw nodeNotConnected(node);
       try {
         // Written one after the other: nothing comes between ASKING and the command that it is for.
         if (redirection.ask) node.send('asking', []).catch(() => {});
@@ -72,6 +73,15 @@ export class ClusterCommands implements KeyedCommands {
     if (isClusterDown(error)) topology.troubled();
     throw error;
   }
+}
+
+function noNode(): StoreError {
+  const text = 'no node of the Redis Cluster takes writes for the slot of this key';
+  return new StoreError(text, { transient: true, notCounted: true });
+}
+
+function nodeNotConnected({ place, connection }: ClusterNode): StoreError {
+  return notConnected(`node ${placeName(place)}`, connection.lastFailure);
 }
 
 function isClusterDown(error: unknown): boolean {

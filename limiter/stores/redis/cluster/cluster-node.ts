@@ -31,6 +31,7 @@ export class ClusterNode {
   readonly #breaker: CallBreaker;
   readonly #onChange: (reached: boolean, reason?: string) => void;
   #reached = false;
+  #wasMissed = false;
   #opening: Promise<void> = Promise.resolve();
   #isOpening = false;
   #failure: unknown;
@@ -88,6 +89,13 @@ export class ClusterNode {
       .finally(() => {
         this.#isOpening = false;
       });
+  }
+
+  /** Tells `onChange`, once, of a node that no attempt has reached yet. */
+  tellIfMissed(): void {
+    if (this.#failure === undefined || this.#wasMissed || this.connection.counts.total > 0) return;
+    this.#wasMissed = true;
+    this.#onChange(false, (this.#failure as Error).message);
   }
 
   /** Written before it returns, or not at all. Rejects with the library's error, or at once while the node hangs. */

@@ -43,6 +43,11 @@ export class ClusterTopology {
     return this.#masters;
   }
 
+  /** Why the master that was missed last is not reached. */
+  get lastFailure(): string | undefined {
+    return this.#masters.findLast((node) => !node.reached)?.connection.lastFailure;
+  }
+
   /** Where the command goes now. */
   redirected(redirection: Redirection): ClusterNode {
     const node = this.#options.nodes.at(redirection);
@@ -115,8 +120,16 @@ export class ClusterTopology {
       this.#slots.fill(masters.get(placeName(master)), first, last + 1);
     }
     this.#masters = [...masters.values()];
-    for (const node of this.#masters) node.open();
+    for (const node of this.#masters) {
+      node.open();
+      void node.opening.then(() => this.#missed(node));
+    }
     nodes.keep(new Set(masters.keys()));
+  }
+
+  /** A master that was never reached is lost as well as one that was. */
+  #missed(node: ClusterNode): void {
+    if (!this.#closed && this.#masters.includes(node)) node.tellIfMissed();
   }
 
   #isWhole(): boolean {

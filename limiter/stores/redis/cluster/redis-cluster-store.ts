@@ -2,8 +2,9 @@ import { systemTimers } from '../../../../process/timers.ts';
 import type { CounterOp, CounterStore, SubmitOptions } from '../../counter-store.ts';
 import { type FoldedRun, failOp } from '../../folded-run.ts';
 import { lookThenCount } from '../../stop-when-over.ts';
+import { StoreError } from '../../store-error.ts';
 import { type Batch, maxKeysPerCall, settle } from '../batch.ts';
-import { CallPlaces, usualCallBounds } from '../call-places.ts';
+import { type CallCounts, CallPlaces, usualCallBounds } from '../call-places.ts';
 import { applyByScript } from '../key-script.ts';
 import { PlainCounting } from '../plain-counting.ts';
 import { applyPlainly } from '../plain-run.ts';
@@ -21,7 +22,7 @@ import { ClusterTopology } from './cluster-topology.ts';
 import { type NodePlace, placeName } from './node-place.ts';
 
 export interface RedisClusterStoreOptions
-  extends Pick<RedisConnectionOptions, 'tls' | 'timeoutMs' | 'random'>,
+  extends Pick<RedisConnectionOptions, 'tls' | 'timeoutMs' | 'random' | 'closeOnReadOnly'>,
     Pick<RedisStoreOptions, 'calls' | 'timers'>,
     Partial<NodeSilence> {
   address: ClusterAddress;
@@ -39,6 +40,8 @@ export interface RedisClusterStoreOptions
   onNodeChange?: ((node: string, reached: boolean, reason?: string) => void) | undefined;
   /** An attempt to connect to a node failed, or an open connection broke. Holds no credentials. */
   onFailure?: ((message: string) => void) | undefined;
+  /** A node answered a command that counts with an error: its first word, and its text without credentials. */
+  onRefusal?: ((code: string, text: string) => void) | undefined;
 }
 
 /**
@@ -63,7 +66,11 @@ export class RedisClusterStore implements CounterStore {
     const { timers = systemTimers, random, silenceMs = 700, probeIntervalMs = 250 } = options;
     this.#options = options;
     this.#scripts = scripts;
-    const errors = new RedisErrors({ timeoutMs, password: address.password });
+    const errors = new RedisErrors({
+      timeoutMs,
+      password: address.password,
+      onRefusal: options.onRefusal,
+    });
     this.#errors = errors;
     this.#nodes = new ClusterNodes({
       newConnection: (place, onChange) => this.#newConnection(place, onChange),
@@ -77,7 +84,7 @@ export class RedisClusterStore implements CounterStore {
     this.#topology = new ClusterTopology({
       nodes: this.#nodes,
       seeds: address.seeds,
-      translate: (error) => this.#commands.translate(error),
+      translate: (error) => (error instanceof StoreError ? error : errors.fromOwnCommand(error)),
     });
     this.#commands = new ClusterCommands({ topology: this.#topology, errors, timeoutMs });
     this.#plain = new PlainCounting({
@@ -113,6 +120,17 @@ export class RedisClusterStore implements CounterStore {
     return this.#nodes.counts;
   }
 
+  /** Calls under way, those that wait for a place, and those that got none. */
+  get callCounts(): CallCounts {
+    return this.#places;
+  }
+
+  /** Masters that the cluster names, and how many of them answer. */
+  get nodeCounts(): { known: number; reached: number } {
+    const { masters } = this.#topology;
+    return { known: masters.length, reached: masters.filter(({ reached }) => reached).length };
+  }
+
   /** Reads the topology and waits for the first PONG, again and again; then follows the cluster by itself. */
   connect(retry: Omit<StartRetryOptions, 'attempt' | 'label' | 'random' | 'stopped'>): Promise<void> {
     return startWithRetry({
@@ -131,7 +149,7 @@ export class RedisClusterStore implements CounterStore {
 
   submit(ops: CounterOp[], options: SubmitOptions, done: () => void): void {
     if (!this.#connected || this.#closed) {
-      const error = this.#closed ? this.#errors.closed() : this.#errors.notConnected();
+      const error = this.#closed ? this.#errors.closed() : this.#notConnected();
       for (const op of ops) failOp(op, error);
       done();
     } else if (ops.length === 0) {
@@ -148,7 +166,7 @@ export class RedisClusterStore implements CounterStore {
   /** Asks every node that is reached; one answer is enough. */
   async ping(patienceMs?: number): Promise<void> {
     const nodes = this.#topology.masters.filter((node) => node.connection.connected);
-    if (nodes.length === 0) throw this.#closed ? this.#errors.closed() : this.#errors.notConnected();
+    if (nodes.length === 0) throw this.#closed ? this.#errors.closed() : this.#notConnected();
     const pings = nodes.map((node) => node.connection.ping(patienceMs));
     const outcome = await Promise.any(pings).catch((error: AggregateError) => error);
     if (outcome instanceof AggregateError) throw outcome.errors[0];
@@ -174,21 +192,27 @@ export class RedisClusterStore implements CounterStore {
       await applyByScript(this.#commands, run);
     } catch (error) {
       if (!areScriptsRefused(error)) throw error;
-      if (this.#scripts === 'auto') this.#options.onScriptsRefused?.(this.#commands.translate(error).message);
+      if (this.#scripts === 'auto')
+        this.#options.onScriptsRefused?.(this.#errors.fromOwnCommand(error).message);
       this.#scripts = 'never';
       await applyPlainly(this.#commands, run);
     }
   }
 
+  #notConnected(): StoreError {
+    return this.#errors.notConnected(this.#topology.lastFailure);
+  }
+
   #newConnection(place: NodePlace, onChange: RedisConnectionOptions['onChange']): RedisConnection {
-    const { address, timeoutMs, random, tls, onFailure } = this.#options;
+    const { address, timeoutMs, random, tls, closeOnReadOnly, onFailure } = this.#options;
     const { username, password } = address;
     return new RedisConnection({
       address: { endpoint: place, username, password, db: 0, label: placeName(place) },
       tls,
+      closeOnReadOnly,
       timeoutMs,
       random,
-      onFailure,
+      onFailure: (message) => onFailure?.(`node ${placeName(place)}: ${message}`),
       onChange,
     });
   }

@@ -1,4 +1,4 @@
-import type { Clock } from '../../../process/clock.ts';
+import type { Clock } from '../../process/clock.ts';
 
 export interface Problem {
   text: string;
@@ -8,22 +8,29 @@ export interface Problem {
   further: number;
 }
 
-/** Tells the first problem of a kind at once and after that one every 10 s, so that an outage does not flood the log. */
+/** Tells the first problem of a kind at once and after that one every so often, so that an outage does not flood the log. */
 export class ProblemPace {
   readonly #clock: Pick<Clock, 'monotonicMs'>;
   readonly #say: (problem: Problem) => void;
+  readonly #intervalMs: number;
   readonly #told = new Map<string, { ms: number; further: number }>();
 
-  constructor(options: { clock: Pick<Clock, 'monotonicMs'>; say: (problem: Problem) => void }) {
+  /** `intervalMs` defaults to 10 s. */
+  constructor(options: {
+    clock: Pick<Clock, 'monotonicMs'>;
+    say: (problem: Problem) => void;
+    intervalMs?: number;
+  }) {
     this.#clock = options.clock;
     this.#say = options.say;
+    this.#intervalMs = options.intervalMs ?? 10_000;
   }
 
   /** `text` names the kind: there are few of them. */
   tell(text: string, fields: { key?: string; error?: string }): void {
     const nowMs = this.#clock.monotonicMs();
     const told = this.#told.get(text);
-    if (told !== undefined && nowMs - told.ms < 10_000) {
+    if (told !== undefined && nowMs - told.ms < this.#intervalMs) {
       told.further += 1;
       return;
     }

@@ -1,0 +1,19 @@
+import { describe, expect, it } from 'vitest';
+import { connectingHint } from './connecting-hint.ts';
+
+const hint = (code: string, given: { tls: boolean; wasConnected: boolean }) =>
+  connectingHint(Object.assign(new Error('x'), { code }), given);
+const plain = { tls: false, wasConnected: false };
+const tls = { tls: true, wasConnected: false };
+
+describe('connectingHint', () => {
+  it.each([
+    ['ECONNRESET', plain, ' (if it speaks TLS, set REDIS_TLS=true)'],
+    ['ECONNRESET', { ...plain, wasConnected: true }, ''],
+    ['ECONNREFUSED', plain, ''],
+    ['ETIMEDOUT', plain, ''],
+    ['ETIMEDOUT', tls, ' (no connection, or no answer to TLS: is it a port that speaks TLS?)'],
+    ['SELF_SIGNED_CERT_IN_CHAIN', tls, ' (REDIS_TLS_CACERT names authorities to trust)'],
+    ['ECONNRESET', tls, ''],
+  ])('of %s with %j is "%s"', (code, given, text) => expect(hint(code, given)).toBe(text));
+});

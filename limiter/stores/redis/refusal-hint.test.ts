@@ -1,0 +1,26 @@
+import { describe, expect, it } from 'vitest';
+import { refusalHint } from './refusal-hint.ts';
+
+describe('refusalHint', () => {
+  it.each([
+    ['MOVED', false, 'it is a node of a Redis Cluster: set REDIS_TYPE=cluster'],
+    ['ASK', false, 'it is a node of a Redis Cluster: set REDIS_TYPE=cluster'],
+    ['MOVED', true, undefined],
+    ['NOAUTH', false, 'it asks for a password: set REDIS_AUTH'],
+    [
+      'OOM',
+      true,
+      'it is at its maxmemory: raise that, or set a maxmemory-policy that evicts, such as volatile-ttl',
+    ],
+    ['WRONGTYPE', false, undefined],
+  ])('of %s, in a cluster: %s', (code, isCluster, hint) => {
+    expect(refusalHint(code, { prefix: 'REDIS_', isCluster })).toBe(hint);
+  });
+
+  it('names the settings of the store', () => {
+    const given = { prefix: 'REDIS_PERSECOND_', isCluster: false } as const;
+    expect(refusalHint('MOVED', given)).toBe(
+      'it is a node of a Redis Cluster: set REDIS_PERSECOND_TYPE=cluster',
+    );
+  });
+});
