@@ -1,56 +1,38 @@
 /**
  * `npm run bench`: decisions per second, CPU per decision and latency of a running limiter, beside an empty unary
- * echo on `node:http2` that is measured in the same run. The servers run on one core and the load generator on the
- * other, where the system has two and `taskset`. Redis is measured when `redis-server` is found.
- *
- *   npm run bench -- [--seconds N] [--json] [--only memory|redis|echo]
+ * echo on `node:http2` that is measured in the same runs, taking turns. The servers run on one core and the load
+ * generator and Redis on the other, where the system has two and `taskset`. Redis and h2load are used when found.
+ * docs/performance.md says what the figures mean. `npm run bench:check` is the same with `--check`: five runs, whose
+ * ratios to the echo are compared with those in ratios.json.
  */
-import { execFileSync } from 'node:child_process';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { availableParallelism, cpus, tmpdir } from 'node:os';
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { cpus, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { create, toBinary } from '@bufbuild/protobuf';
 
 import { RateLimitRequestSchema } from '../gen/envoy/service/ratelimit/v3/rls_pb.ts';
 import { shouldRateLimitPath } from '../limiter/service/should-rate-limit.ts';
-import { ChildProgram } from '../test/support/child-program.ts';
-import { startLimiter } from '../test/support/limiter-process.ts';
+import { findServer, h2loadProgram } from '../test/support/find-server.ts';
+import { type Figures, mediansOf, type Ratios, ratiosOf, regressions, tableOf } from './bench-figures.ts';
 import { startRedisIfFound } from './bench-redis.ts';
-import { type CallTemplate, callTemplate } from './http2-frames.ts';
+import { keepOffServerCore, startEcho, startWeir, type Target, targetTitles } from './bench-targets.ts';
+import { type HotKeyFigures, measureHotKey } from './hot-key.ts';
+import { callTemplate } from './http2-frames.ts';
 import { type LoadOptions, runLoad } from './http2-load.ts';
+import { type LatencyFigures, measureLatency } from './latency.ts';
 import { processCpuUs } from './process-cpu.ts';
 import { seededRandom, zipfSequence } from './zipf.ts';
 
-/** Read before this process is kept on one of them. */
-const cores = availableParallelism();
 const keyCount = 10_000;
-const warmUpMs = 2_000;
+const warmUpMs = 1_000;
+const hotKeyCalls = 1_000_000;
+const ratiosFile = new URL('./ratios.json', import.meta.url);
+const usage =
+  'npm run bench -- [--seconds N] [--runs N] [--json] [--only memory|redis|echo] [--check] [--write-ratios]';
 
-const usage = 'npm run bench -- [--seconds N] [--json] [--only memory|redis|echo]';
 const flags = parseFlags();
 const durationMs = Number(flags.seconds) * 1000;
-
-function parseFlags(): { seconds: string; json?: boolean; only?: string } {
-  try {
-    const seconds = { type: 'string', default: '5' } as const;
-    const { values } = parseArgs({
-      options: { seconds, json: { type: 'boolean' }, only: { type: 'string' } },
-    });
-    if (Number(values.seconds) > 0) return values;
-  } catch {
-    // Told below.
-  }
-  console.error(usage);
-  process.exit(2);
-}
-
-interface Target {
-  name: string;
-  pid: number;
-  port: number;
-  stop(): Promise<unknown>;
-}
 
 const loads: { name: string; options: Pick<LoadOptions, 'connections' | 'streams' | 'perSecond'> }[] = [
   { name: '8 connections x 50 streams', options: { connections: 8, streams: 50 } },
@@ -58,135 +40,154 @@ const loads: { name: string; options: Pick<LoadOptions, 'connections' | 'streams
   { name: '5,000/s on a schedule', options: { connections: 8, streams: 200, perSecond: 5_000 } },
 ];
 
-interface Row {
-  target: string;
-  load: string;
-  perSecond: number;
-  cpuUs: number;
-  p50Ms: number;
-  p99Ms: number;
-  p999Ms: number;
-  failed: number;
-}
-
-const core = pinnedCore();
-const random = seededRandom(20_240_601);
-const sequence = zipfSequence({ count: keyCount, length: 1 << 16, random });
-const calls: CallTemplate[] = Array.from({ length: keyCount }, (_, i) => {
-  const descriptors = [
-    { entries: [{ key: 'remote_address', value: `10.${i >> 16}.${(i >> 8) & 255}.${i & 255}` }] },
-  ];
-  return callTemplate(
-    shouldRateLimitPath,
-    toBinary(RateLimitRequestSchema, create(RateLimitRequestSchema, { domain: 'bench', descriptors })),
-  );
-});
-
-/** Keeps this process on the last core and returns the first one for the servers; undefined where that cannot be. */
-function pinnedCore(): number | undefined {
-  if (cores < 2) return undefined;
+function parseFlags() {
   try {
-    execFileSync('taskset', ['-apc', String(cores - 1), String(process.pid)], {
-      stdio: 'ignore',
+    const { values } = parseArgs({
+      options: {
+        seconds: { type: 'string', default: '5' },
+        runs: { type: 'string' },
+        json: { type: 'boolean', default: false },
+        only: { type: 'string' },
+        check: { type: 'boolean', default: false },
+        'write-ratios': { type: 'boolean', default: false },
+      },
     });
-    return 0;
+    const comparing = values.check || values['write-ratios'];
+    const runs = Number(values.runs ?? (comparing ? 5 : 3));
+    const known = values.only === undefined || (values.only in targetTitles && !comparing);
+    if (Number(values.seconds) > 0 && Number.isInteger(runs) && runs > 0 && known) {
+      return { ...values, runs, comparing };
+    }
   } catch {
-    return undefined;
+    // Told below.
   }
+  console.error(usage);
+  process.exit(2);
 }
 
-async function startEcho(): Promise<Target> {
-  const script = new URL('./echo-server.ts', import.meta.url).pathname;
-  const node = [process.execPath, script];
-  const command = core === undefined ? node : ['taskset', '-c', String(core), ...node];
-  const program = new ChildProgram({ command: command[0] as string, args: command.slice(1) });
-  const [, port] = await program.printed(/listening (\d+)/);
+const cores = keepOffServerCore();
+const messages = Array.from({ length: keyCount }, (_, i) =>
+  requestMessage(`10.${i >> 16}.${(i >> 8) & 255}.${i & 255}`),
+);
+const load = {
+  calls: messages.map((message) => callTemplate(shouldRateLimitPath, message)),
+  sequence: zipfSequence({ count: keyCount, length: 1 << 16, random: seededRandom(20_240_601) }),
+};
+
+function requestMessage(address: string): Uint8Array {
+  const descriptors = [{ entries: [{ key: 'remote_address', value: address }] }];
+  return toBinary(RateLimitRequestSchema, create(RateLimitRequestSchema, { domain: 'bench', descriptors }));
+}
+
+/** With a few hundred rules beside the one in use, so that loading them again is not nothing. */
+function rulesText(version: number): string {
+  const others = Array.from(
+    { length: 500 },
+    (_, i) =>
+      `  - { key: path, value: /${i}, rate_limit: { unit: hour, requests_per_unit: ${1_000 + version} } }\n`,
+  );
+  const used = '  - key: remote_address\n    rate_limit: { unit: hour, requests_per_unit: 4000000000 }\n';
+  return `domain: bench\ndescriptors:\n${used}${others.join('')}`;
+}
+
+async function measure(
+  target: Target,
+  { name, options }: (typeof loads)[number],
+  run: number,
+): Promise<Figures> {
+  const all = { port: target.port, ...load, ...options };
+  await runLoad({ ...all, durationMs: warmUpMs });
+  const cpuBeforeUs = processCpuUs(target.pid);
+  const { answered, failed, seconds, latency } = await runLoad({ ...all, durationMs });
   return {
-    name: 'empty echo on node:http2',
-    pid: program.pid,
-    port: Number(port),
-    stop: () => program.stop(),
+    target: target.name,
+    load: name,
+    run,
+    perSecond: answered / seconds,
+    cpuUs: (processCpuUs(target.pid) - cpuBeforeUs) / answered,
+    p50Ms: latency.quantileMs(0.5),
+    p99Ms: latency.quantileMs(0.99),
+    p999Ms: latency.quantileMs(0.999),
+    failed,
   };
 }
 
-async function startWeir(name: string, rules: string, env: Record<string, string>): Promise<Target> {
-  const limiter = await startLimiter({
-    env: { RUNTIME_ROOT: rules, RUNTIME_APPDIRECTORY: '.', ...env },
-    ...(core === undefined ? {} : { core }),
-  });
-  return { name, pid: limiter.pid, port: limiter.ports.grpc, stop: () => limiter.stop() };
-}
-
-async function measure(target: Target): Promise<Row[]> {
-  const rows: Row[] = [];
-  for (const { name, options } of loads) {
-    const load = { port: target.port, calls, sequence, ...options };
-    await runLoad({ ...load, durationMs: warmUpMs });
-    const cpuBeforeUs = processCpuUs(target.pid);
-    const result = await runLoad({ ...load, durationMs });
-    const row: Row = {
-      target: target.name,
-      load: name,
-      perSecond: Math.round(result.answered / result.seconds),
-      cpuUs: (processCpuUs(target.pid) - cpuBeforeUs) / result.answered,
-      p50Ms: result.latency.quantileMs(0.5),
-      p99Ms: result.latency.quantileMs(0.99),
-      p999Ms: result.latency.quantileMs(0.999),
-      failed: result.failed,
-    };
-    rows.push(row);
-    if (!flags.json) printRow(row);
-  }
-  return rows;
-}
-
-function printRow(row: Row): void {
-  const cells = [
-    row.perSecond,
-    row.cpuUs.toFixed(1),
-    row.p50Ms.toFixed(2),
-    row.p99Ms.toFixed(2),
-    row.p999Ms.toFixed(2),
-    row.failed,
-  ];
-  console.log(`| ${row.target} | ${row.load} | ${cells.join(' | ')} |`);
-}
-
-const rules = mkdtempSync(join(tmpdir(), 'weir-bench-'));
-writeFileSync(
-  join(rules, 'bench.yaml'),
-  'domain: bench\ndescriptors:\n  - key: remote_address\n    rate_limit: { unit: hour, requests_per_unit: 4000000000 }\n',
-);
-const redis = await startRedisIfFound(core === undefined ? undefined : cores - 1);
-const starters: Record<string, () => Promise<Target>> = {
-  echo: startEcho,
-  memory: () => startWeir('weir, memory', rules, { BACKEND_TYPE: 'memory' }),
-};
-if (redis !== undefined) {
-  starters['redis'] = () =>
-    startWeir('weir, Redis', rules, { REDIS_SOCKET_TYPE: 'tcp', REDIS_URL: `127.0.0.1:${redis.port}` });
-}
-try {
-  if (!flags.json) {
-    console.log(
-      `${cpus()[0]?.model}, ${cores} cores, node ${process.versions.node}; ${keyCount} keys by Zipf`,
-    );
-    if (redis === undefined) console.log('redis-server not found: measured without Redis');
-    console.log('| server | load | answers/s | CPU µs an answer | p50 ms | p99 ms | p99.9 ms | failed |');
-    console.log('|---|---|---|---|---|---|---|---|');
-  }
-  const all: Row[] = [];
-  for (const [name, start] of Object.entries(starters)) {
-    if (flags.only !== undefined && flags.only !== name) continue;
-    const target = await start();
-    try {
-      all.push(...(await measure(target)));
-    } finally {
-      await target.stop();
+/** Every target under every load in each run: what the machine does in a minute is done to all of them. */
+async function measureAll(targets: readonly Target[]): Promise<Figures[]> {
+  const all: Figures[] = [];
+  for (let run = 0; run < flags.runs; run++) {
+    for (const one of loads) {
+      for (const target of targets) all.push(await measure(target, one, run));
     }
   }
-  if (flags.json) console.log(JSON.stringify(all, null, 2));
+  return all;
+}
+
+async function hotKeyOf(target: Target | undefined): Promise<HotKeyFigures | undefined> {
+  const found = findServer(h2loadProgram);
+  if ('missing' in found || target === undefined || flags.comparing) return undefined;
+  const { pid, port } = target;
+  const message = messages[0] as Uint8Array;
+  const bodyFile = join(folder, 'hot-key');
+  return measureHotKey({ h2load: found.path, pid, port, message, bodyFile, calls: hotKeyCalls });
+}
+
+async function latencyBesideIdle(): Promise<LatencyFigures | undefined> {
+  if (flags.comparing || flags.only === 'echo') return undefined;
+  const redisPort = flags.only === 'memory' ? undefined : redis?.port;
+  mkdirSync(join(folder, 'latency', 'rules'), { recursive: true });
+  const own = join(folder, 'latency');
+  return measureLatency({ folder: own, rulesText, redisPort, cores, load, durationMs: 2 * durationMs });
+}
+
+function hotKeyLine({ perSecond, cpuUs, cores: used, failed }: HotKeyFigures): string {
+  return `one hot key, Redis, h2load -c 8 -m 50: ${perSecond} decisions/s, ${cpuUs.toFixed(1)} µs CPU each, ${used.toFixed(2)} of its core (a whole one: ${Math.round(1e6 / cpuUs)}/s), ${failed} failed`;
+}
+
+function latencyLine(figures: LatencyFigures): string {
+  const { perSecond, p50Ms, p99Ms, p999Ms, limiter, idle, reloads, failed } = figures;
+  const pauses = ({ p99Ms: p99, largestMs }: typeof idle): string =>
+    `p99 ${p99.toFixed(1)}, largest ${largestMs.toFixed(1)} ms`;
+  return [
+    `${perSecond}/s with ${reloads} loads of rules and metrics sent each second: p50 ${p50Ms.toFixed(2)}, p99 ${p99Ms.toFixed(2)}, p99.9 ${p999Ms.toFixed(2)} ms, ${failed} failed`,
+    `pauses of the limiter's event loop: ${pauses(limiter)}; of an idle process beside it: ${pauses(idle)}`,
+  ].join('\n');
+}
+
+const folder = mkdtempSync(join(tmpdir(), 'weir-bench-'));
+const rules = join(folder, 'rules');
+mkdirSync(rules);
+writeFileSync(join(rules, 'bench.yaml'), rulesText(0));
+const redis = await startRedisIfFound(cores?.others);
+const targets: Target[] = [];
+const wanted = (name: string): boolean => flags.only === undefined || flags.only === name;
+try {
+  if (wanted('echo')) targets.push(await startEcho(cores));
+  if (wanted('memory')) targets.push(await startWeir({ rules, redisPort: undefined, cores }));
+  if (wanted('redis') && redis !== undefined) {
+    targets.push(await startWeir({ rules, redisPort: redis.port, cores }));
+  }
+  const machine = `${cpus()[0]?.model}, ${cpus().length} cores, node ${process.versions.node}; ${keyCount} keys by Zipf; medians of ${flags.runs} runs of ${flags.seconds} s`;
+  const rows = mediansOf(await measureAll(targets));
+  const hotKey = await hotKeyOf(targets.find(({ name }) => name === 'redis'));
+  const latency = await latencyBesideIdle();
+  if (flags.json)
+    console.log(JSON.stringify({ machine, rows, ratios: ratiosOf(rows), hotKey, latency }, null, 2));
+  else {
+    console.log(machine);
+    if (redis === undefined) console.log('redis-server not found: measured without Redis');
+    console.log(tableOf(rows));
+    if (hotKey !== undefined) console.log(hotKeyLine(hotKey));
+    if (latency !== undefined) console.log(latencyLine(latency));
+  }
+  if (flags['write-ratios']) writeFileSync(ratiosFile, `${JSON.stringify(ratiosOf(rows), null, 2)}\n`);
+  if (flags.check) {
+    const problems = regressions(ratiosOf(rows), JSON.parse(readFileSync(ratiosFile, 'utf8')) as Ratios);
+    for (const problem of problems) console.error(`bench:check: ${problem}`);
+    if (problems.length > 0) process.exitCode = 1;
+  }
 } finally {
+  for (const target of targets) await target.stop();
   await redis?.stop();
-  rmSync(rules, { recursive: true, force: true });
+  rmSync(folder, { recursive: true, force: true });
 }

@@ -9,6 +9,8 @@ import {
 } from '../gen/envoy/service/ratelimit/v3/rls_pb.ts';
 import { shouldRateLimitPath } from '../limiter/service/should-rate-limit.ts';
 import { errorText } from '../process/error-text.ts';
+import { tlsTarget } from '../process/grpc/tls-target.ts';
+import type { AskTls } from './ask-tls.ts';
 
 /** The limiter gave no decision; the message names the gRPC status. */
 export class CallFailed extends Error {
@@ -19,12 +21,14 @@ export interface AskOptions {
   /** host:port, or any target that gRPC resolves. */
   address: string;
   timeoutMs: number;
+  /** Undefined: no TLS. */
+  tls: AskTls | undefined;
   request: RateLimitRequest;
 }
 
 /** One call of `ShouldRateLimit` over a connection of its own. Rejects with CallFailed. */
 export async function askLimiter(options: AskOptions): Promise<RateLimitResponse> {
-  const client = createClient(options.address);
+  const client = createClient(options);
   try {
     return await new Promise<RateLimitResponse>((resolve, reject) => {
       client.makeUnaryRequest(
@@ -44,9 +48,12 @@ export async function askLimiter(options: AskOptions): Promise<RateLimitResponse
   }
 }
 
-function createClient(address: string): Client {
+function createClient({ address, tls }: AskOptions): Client {
   try {
-    return new Client(address, credentials.createInsecure());
+    if (tls === undefined) return new Client(address, credentials.createInsecure());
+    const { ca = null, cert = null, key = null } = tls;
+    const { verify, options } = tlsTarget(address);
+    return new Client(address, credentials.createSsl(ca, key, cert, verify), options);
   } catch (error) {
     throw new CallFailed(errorText(error));
   }

@@ -5,6 +5,7 @@ import { maxUint32 } from '../rules/model.ts';
 import { describeAnswer } from './ask-answer.ts';
 import { askLimiter, CallFailed } from './ask-call.ts';
 import { parseDescriptor } from './ask-descriptor.ts';
+import { askTls, askTlsFlags } from './ask-tls.ts';
 import { parseFlags, UsageError } from './flags.ts';
 
 const help = `Usage: weir ask --domain <domain> --descriptors <key=value,...> [flags]
@@ -17,8 +18,12 @@ Asks a limiter over gRPC for one decision, as a proxy would: the hits are counte
   --hits-addend <n>             hits to count on every descriptor (default 1; 0 looks without counting)
   --timeout-ms <ms>             how long to wait for the answer (default 5000)
   --output text|json            how to print the answer (default text)
+  --grpc-use-tls                speak TLS, with a limiter that has GRPC_SERVER_USE_TLS
+  --grpc-server-ca-file <path>  its authority, PEM (default: the usual ones)
+  --grpc-cert-file <path>       our certificate, PEM, for a limiter that has GRPC_CLIENT_TLS_CACERT
+  --grpc-key-file <path>        its key, PEM
 
-The Go client's spelling works as well: -dial_string, -domain, -descriptors.
+The Go client's spelling works as well: -dial_string, -domain, -descriptors, -grpc-use-tls.
 Exit status: 0 when the limiter answered (OK or OVER_LIMIT), 1 when it did not, 2 for a wrong command line.
 `;
 
@@ -30,6 +35,7 @@ export async function askCommand(args: string[]): Promise<number> {
     'hits-addend': { type: 'string' },
     'timeout-ms': { type: 'string' },
     output: { type: 'string' },
+    ...askTlsFlags,
   });
   if (flags.on('help')) {
     process.stdout.write(help);
@@ -48,13 +54,10 @@ export async function askCommand(args: string[]): Promise<number> {
   }
   const hitsAddend = BigInt(wholeNumber('--hits-addend', flags.text('hits-addend') ?? '1', 0, maxUint32));
   const descriptors = flags.list('descriptors').map((text) => ({ ...parseDescriptor(text), hitsAddend }));
+  const tls = askTls(flags);
   const request = create(RateLimitRequestSchema, { domain: flags.text('domain') ?? '', descriptors });
   try {
-    const response = await askLimiter({
-      address,
-      timeoutMs,
-      request,
-    });
+    const response = await askLimiter({ address, timeoutMs, request, tls });
     const text =
       output === 'json'
         ? `${toJsonString(RateLimitResponseSchema, response)}\n`

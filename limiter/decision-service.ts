@@ -40,6 +40,7 @@ export function createDecisionService(parts: DecisionServiceParts): RateLimitSer
       onServiceError: stats.serviceError,
       onStoreError: stats.storeError,
       onUncounted: stats.uncounted,
+      onAbandoned: stats.abandoned,
       onGlobalShadow: stats.globalShadowMode,
     },
   });

@@ -53,6 +53,19 @@ describe('log lines', () => {
       ],
     ],
     [
+      'certificates of the gRPC listener, and handshakes that failed',
+      (log) => {
+        lines.certificateChanged(log);
+        lines.certificateRefused(log, 'c.pem: no such file or directory');
+        lines.handshakeFailed(log, { peer: '10.0.0.1:4711', reason: 'no shared cipher', times: 3 });
+      },
+      [
+        'level=info msg="A new certificate is in use"',
+        'level=error msg="A new certificate cannot be used: the one before stays" reason="c.pem: no such file or directory"',
+        'level=warning msg="A TLS handshake failed" peer="10.0.0.1:4711" reason="no shared cipher" times=3',
+      ],
+    ],
+    [
       'every error of a failed load, and how many there are beyond those listed',
       (log) => lines.configLoadFailed(log, [ruleError('a "b"', 4), ruleError('c', undefined)], 7),
       [
@@ -65,6 +78,17 @@ describe('log lines', () => {
       'a good load',
       (log) => lines.configLoaded(log, { domains: 2, rules: 30, loadMs: 12.6 }, false),
       ['level=info msg="Successfully loaded new configuration" domains=2 rules=30 loadMs=13'],
+    ],
+    [
+      'a worker thread that ended, and the one in its place',
+      (log) => {
+        lines.workerEnded(log, { worker: 2, reason: 'it broke', waitMs: 90 });
+        lines.workerReady(log, 2);
+      },
+      [
+        'level=error msg="A worker thread ended: another one takes its place" worker=2 reason="it broke" waitMs=90',
+        'level=warning msg="A new worker thread answers" worker=2',
+      ],
     ],
     [
       'a good load after one that failed',

@@ -216,6 +216,30 @@ export function statsdDown(log: Logger, address: string, reason: string): void {
   log.warn('No connection to the statsd receiver: trying again every 3 s', { address, reason });
 }
 
+/** Of the gRPC listener; open connections keep the one before. */
+export function certificateChanged(log: Logger): void {
+  log.info('A new certificate is in use');
+}
+
+export function certificateRefused(log: Logger, reason: string): void {
+  log.error('A new certificate cannot be used: the one before stays', { reason });
+}
+
+/** At most once a minute: `times` counts those in between too. */
+export function handshakeFailed(log: Logger, failure: { peer: string; reason: string; times: number }): void {
+  log.warn('A TLS handshake failed', failure);
+}
+
+/** Another one is started after the wait; the others go on. */
+export function workerEnded(log: Logger, end: { worker: number; reason: string; waitMs: number }): void {
+  log.error('A worker thread ended: another one takes its place', end);
+}
+
+/** It took the place of one that ended. */
+export function workerReady(log: Logger, worker: number): void {
+  log.warn('A new worker thread answers', { worker });
+}
+
 /** A fault of this program; the call was answered with an error. */
 export function callFault(log: Logger, call: string, error: unknown): void {
   log.error('Fault while answering a call', { call, error });

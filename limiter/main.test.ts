@@ -15,9 +15,11 @@ import { InProcessLimiter, type InProcessLimiterOptions } from '../test/support/
 import { LimiterClient } from '../test/support/limiter-client.ts';
 import { ManualTimers } from '../test/support/manual-timers.ts';
 import { type RedisServer, startRedis } from '../test/support/redis-server.ts';
+import { grpcSettings } from './grpc-settings.ts';
 import { memcacheSettings } from './memcache-settings.ts';
 import { redisBatchSettings } from './redis-batch-settings.ts';
 import { limiterSettingGroups } from './settings.ts';
+import { connectionRefusals } from './sockets/index.ts';
 import { storeFailureSettings } from './store-failure-settings.ts';
 import { xdsSettings } from './xds-settings.ts';
 
@@ -662,6 +664,7 @@ describe('a limiter', () => {
       'ratelimit.memory_store.evicted': 1,
       'ratelimit.service.call.should_rate_limit.redis_error': 0,
       'ratelimit.service.call.should_rate_limit.service_error': 1,
+      'ratelimit.service.call.should_rate_limit.abandoned': 0,
       'ratelimit.service.call.should_rate_limit.store_failure_mode': 0,
       'ratelimit.service.config_load_error': 0,
       'ratelimit.service.config_load_success': 1,
@@ -669,6 +672,8 @@ describe('a limiter', () => {
       'ratelimit_server.Check.total_requests': 0,
       'ratelimit_server.List.total_requests': 0,
       'ratelimit_server.ShouldRateLimit.total_requests': 1,
+      ...Object.fromEntries(connectionRefusals.map((reason) => [`ratelimit_server.http2.${reason}`, 0])),
+      'ratelimit_server.http2.connections': expect.any(Number),
       'runtime.load_attempts': 1,
       'runtime.load_failures': 0,
       'runtime.num_values': 1,
@@ -785,6 +790,10 @@ const elsewhere: Record<string, string> = {
     Object.values(redisBatchSettings).map(
       ({ name }) => [name, 'limiter/redis-batch-settings.test.ts'] as const,
     ),
+  ),
+  LIMITER_WORKERS: 'test/e2e/workers.test.ts',
+  ...Object.fromEntries(
+    Object.values(grpcSettings).map(({ name }) => [name, 'limiter/grpc-settings.test.ts'] as const),
   ),
   CONFIG_TYPE: 'limiter/xds-settings.test.ts',
   ...Object.fromEntries(

@@ -1,4 +1,5 @@
 /** From settings to parts to listeners, and back in order: the one place that knows all parts of the limiter. */
+import { availableParallelism } from 'node:os';
 import { addressText, BindError, type ListenAddress } from '../process/bind.ts';
 import { type Clock, systemClock } from '../process/clock.ts';
 import { Health } from '../process/health.ts';
@@ -8,20 +9,19 @@ import type { Environment } from '../process/settings-reader.ts';
 import { type ShutdownStep, type SignalSource, shutdownOnSignal } from '../process/shutdown.ts';
 import { systemTimers, type Timers } from '../process/timers.ts';
 import { type ConfigSource, ConfigSourceError } from './config-source/index.ts';
-import { createDecisionService } from './decision-service.ts';
-import { createGrpcServer, type GrpcServer } from './grpc/index.ts';
-import { createDebugListener, createHttpListener, type HttpListener } from './http/index.ts';
+import { createDebugListener, type HttpListener } from './http/index.ts';
 import * as lines from './log-lines.ts';
 import { openConfigSource } from './opened-config-source.ts';
-import { openStore } from './opened-store.ts';
+import { grpcAddress } from './opened-grpc.ts';
 import { RulesInForce } from './rules-in-force.ts';
-import { createShouldRateLimit, shouldRateLimitPath } from './service/should-rate-limit.ts';
+import { openServing, type Serving, shutdownGraceMs } from './serving.ts';
 import { type LimiterSettings, parseLimiterSettings } from './settings.ts';
-import { createGrpcCallStats, createLimiterStats } from './stats/limiter-stats.ts';
+import { createLimiterStats } from './stats/limiter-stats.ts';
 import { StatsRegistry } from './stats/stats-registry.ts';
 import { StatsdSink } from './stats/statsd-sink.ts';
-import type { CounterStore } from './stores/counter-store.ts';
 import type { ResolveSrv } from './stores/memcache/srv-lookup.ts';
+import { workersWanted } from './worker-settings.ts';
+import { type StartThread, WorkerPool } from './workers/index.ts';
 
 export interface LimiterHost {
   env: Environment;
@@ -33,6 +33,8 @@ export interface LimiterHost {
   random?: () => number;
   /** Looks up MEMCACHE_SRV. Defaults to the system's resolver. */
   resolveSrv?: ResolveSrv;
+  /** Starts the threads of LIMITER_WORKERS, to which clock, timers, random and resolveSrv are not handed on. */
+  startThread?: StartThread;
   /** Defaults to standard error. */
   logDestination?: LogDestination;
   /** Called when all listeners are open. */
@@ -40,14 +42,13 @@ export interface LimiterHost {
 }
 
 export interface ListeningPorts {
+  /** With GRPC_UDS its port is 0. */
   grpc: { port: number };
   http: { port: number };
   /** Undefined when its address was taken; the limiter runs without it. */
   debug: { port: number } | undefined;
 }
 
-/** How long requests in flight may take after the listeners closed. */
-const shutdownGraceMs = 10_000;
 const lastFlushMs = 2_000;
 
 /** Runs a limiter until a signal ends it, or until it cannot start. Resolves with the exit status. */
@@ -97,10 +98,9 @@ class Limiter {
   readonly #registry = new StatsRegistry();
   readonly #rules: RulesInForce;
   readonly #configSource: ConfigSource;
-  readonly #store: CounterStore;
-  readonly #connectStore: () => Promise<void>;
-  readonly #grpc: GrpcServer;
-  readonly #http: HttpListener;
+  readonly #serving: Serving;
+  /** Undefined when this thread answers callers itself. */
+  readonly #workers: WorkerPool | undefined;
   readonly #debug: HttpListener;
   readonly #statsd: StatsdSink | undefined;
   #isEnding = false;
@@ -118,23 +118,15 @@ class Limiter {
     const health = this.#health;
     const stats = createLimiterStats(registry);
 
-    const { store, connect } = openStore({
-      settings,
-      clock,
-      timers: this.#timers,
-      random,
-      registry,
-      health,
-      log,
-      resolveSrv: host.resolveSrv,
-    });
-    this.#store = store;
-    this.#connectStore = connect;
-    const service = createDecisionService({ settings, store, clock, random, registry, stats });
+    const shared = { settings, clock, timers: this.#timers, random, registry, health, log };
+    const count = workersWanted(settings.limiterWorkers, availableParallelism());
+    if (count > 1) this.#workers = new WorkerPool({ ...shared, count, startThread: host.startThread });
+    this.#serving =
+      this.#workers ?? openServing({ ...shared, storeHealth: health, resolveSrv: host.resolveSrv });
     const { source, origin } = openConfigSource({ settings, clock, timers: this.#timers, random, log });
     this.#configSource = source;
     this.#rules = new RulesInForce({
-      useRules: (table) => service.useRules(table),
+      useRules: (table) => this.#serving.useRules(table),
       healthNeedsDomains: settings.healthyWithAtLeastOneConfigLoaded,
       origin,
       isFiles: settings.configType === 'FILE',
@@ -144,29 +136,13 @@ class Limiter {
       log,
     });
 
-    const onFault = (call: string) => (error: unknown) => lines.callFault(log, call, error);
-    const shouldRateLimit = createShouldRateLimit({ service, onFault: onFault('ShouldRateLimit') });
-    this.#grpc = createGrpcServer({
-      unary: new Map([[shouldRateLimitPath, shouldRateLimit]]),
-      health,
-      clock,
-      shutdownGraceMs,
-      onCall: createGrpcCallStats(registry, ['ShouldRateLimit', 'Check', 'List']),
-      onFault: (method, error) => lines.callFault(log, method, error),
-    });
-    this.#http = createHttpListener({
-      shouldRateLimit,
-      health,
-      maxBodyBytes: settings.httpMaxBodyBytes,
-      closeGraceMs: shutdownGraceMs,
-      onFault: onFault('HTTP'),
-    });
     this.#debug = createDebugListener({
       rlconfigLines: () => this.#rules.rlconfigLines(),
-      statsLines: () => registry.statsLines(),
+      statsLines: () => this.#statsLines(),
+      workers: this.#workers,
       clock,
       closeGraceMs: shutdownGraceMs,
-      onFault: onFault('debug'),
+      onFault: (error) => lines.callFault(log, 'debug', error),
     });
     this.#statsd = settings.useStatsd ? this.#createStatsd() : undefined;
   }
@@ -207,17 +183,17 @@ class Limiter {
     const debug = await this.#listenForDebug({ host: settings.debugHost, port: settings.debugPort });
     this.#statsd?.start();
     await this.#configSource.start(this.#rules.listener);
-    await this.#connectStore();
+    await this.#serving.connectStore();
     if (!settings.forceStartWithoutInitialConfig) await this.#rules.firstLoad;
     if (this.#isEnding) return;
 
     this.#isServing = true;
     this.#tellOfHealth();
-    const grpcAddress = { host: settings.grpcHost, port: settings.grpcPort };
-    const grpc = await this.#grpc.listen(grpcAddress);
-    lines.listeningForGrpc(this.#log, addressText({ ...grpcAddress, ...grpc }));
+    const forGrpc = grpcAddress(settings);
+    const grpc = await this.#serving.listenForGrpc(forGrpc);
+    lines.listeningForGrpc(this.#log, addressText({ ...forGrpc, ...grpc }));
     const httpAddress = { host: settings.httpHost, port: settings.httpPort };
-    const http = await this.#http.listen(httpAddress);
+    const http = await this.#serving.listenForHttp(httpAddress);
     lines.listeningForHttp(this.#log, addressText({ ...httpAddress, ...http }));
     this.#host.onListening?.({ grpc, http, debug });
   }
@@ -244,6 +220,11 @@ class Limiter {
     }
   }
 
+  async #statsLines(): Promise<Iterable<string>> {
+    await this.#workers?.readStatistics();
+    return this.#registry.statsLines();
+  }
+
   #createStatsd(): StatsdSink {
     const { statsdHost: host, statsdPort: port, statsFlushIntervalMs: flushIntervalMs } = this.#settings;
     const address = addressText({ host, port });
@@ -252,6 +233,7 @@ class Limiter {
       host,
       port,
       flushIntervalMs,
+      prepareFlush: this.#workers && (() => this.#workers?.readStatistics() ?? Promise.resolve()),
       timers: this.#timers,
       listener: {
         up: () => lines.statsdUp(this.#log, address),
@@ -264,11 +246,11 @@ class Limiter {
   #steps(): ShutdownStep[] {
     const timeoutMs = shutdownGraceMs + 1_000;
     return [
-      { name: 'gRPC listener', timeoutMs, run: () => this.#grpc.shutdown() },
-      { name: 'HTTP listener', timeoutMs, run: () => this.#http.close() },
+      { name: 'gRPC listener', timeoutMs, run: () => this.#serving.shutdownGrpc() },
+      { name: 'HTTP listener', timeoutMs, run: () => this.#serving.closeHttp() },
       { name: 'configuration source', timeoutMs, run: () => this.#configSource.close() },
       { name: 'statistics', timeoutMs, run: () => this.#statsd?.close(lastFlushMs) },
-      { name: 'store', timeoutMs, run: () => this.#store.close() },
+      { name: 'store', timeoutMs, run: () => this.#serving.closeStore() },
       { name: 'debug listener', timeoutMs, run: () => this.#debug.close() },
     ];
   }

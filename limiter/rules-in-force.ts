@@ -2,13 +2,14 @@
 import type { Health } from '../process/health.ts';
 import type { Logger } from '../process/logger.ts';
 import type { RuleTable } from '../rules/table/rule-table.ts';
-import type { ConfigListener } from './config-source/index.ts';
+import type { ConfigListener, LoadedRules } from './config-source/index.ts';
 import * as lines from './log-lines.ts';
 import { createRuntimeStats, type LimiterStats } from './stats/limiter-stats.ts';
 import type { StatsRegistry } from './stats/stats-registry.ts';
 
 export interface RulesInForceParts {
-  useRules(table: RuleTable): void;
+  /** With a promise they are in force everywhere when it settles. */
+  useRules(table: RuleTable): void | Promise<void>;
   health: Health;
   /** HEALTHY_WITH_AT_LEAST_ONE_CONFIG_LOADED. */
   healthNeedsDomains: boolean;
@@ -37,20 +38,23 @@ export class RulesInForce {
     });
     const runtime = parts.isFiles ? createRuntimeStats(parts.registry, () => this.#sources) : undefined;
     if (parts.healthNeedsDomains) health.set('config', false);
+    const tell = (result: LoadedRules): void => {
+      this.#table = result.table;
+      this.#sources = result.sources;
+      stats.configLoadSuccess();
+      if (parts.healthNeedsDomains) health.set('config', result.domains > 0);
+      for (const warning of result.warnings) lines.configWarning(log, warning);
+      const { domains, rules, loadMs } = result;
+      lines.configLoaded(log, { domains, rules, loadMs }, this.#lastLoadFailed);
+      if (domains === 0) origin.noRules();
+      this.#lastLoadFailed = false;
+      firstLoadEnded();
+    };
     this.listener = {
       loaded: (result) => {
         runtime?.loadAttempt();
-        this.#table = result.table;
-        this.#sources = result.sources;
-        parts.useRules(result.table);
-        stats.configLoadSuccess();
-        if (parts.healthNeedsDomains) health.set('config', result.domains > 0);
-        for (const warning of result.warnings) lines.configWarning(log, warning);
-        const { domains, rules, loadMs } = result;
-        lines.configLoaded(log, { domains, rules, loadMs }, this.#lastLoadFailed);
-        if (domains === 0) origin.noRules();
-        this.#lastLoadFailed = false;
-        firstLoadEnded();
+        const inForce = parts.useRules(result.table);
+        return inForce === undefined ? tell(result) : inForce.then(() => tell(result));
       },
       failed: (errors, total) => {
         runtime?.loadAttempt();

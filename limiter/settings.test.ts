@@ -10,12 +10,27 @@ describe('parseLimiterSettings', () => {
       settings: {
         grpcHost: '0.0.0.0',
         grpcPort: 8081,
+        grpcUds: '',
+        grpcUdsMode: 0o660,
+        grpcMaxConnections: 10_000,
+        grpcMaxConnectionAgeMs: 86_400_000,
+        grpcMaxConnectionAgeGraceMs: 3_600_000,
+        grpcMaxConnectionIdleMs: 0,
+        grpcKeepaliveTimeMs: 7_200_000,
+        grpcKeepaliveTimeoutMs: 20_000,
+        grpcReflection: false,
+        grpcServerUseTls: false,
+        grpcServerTlsCert: '',
+        grpcServerTlsKey: '',
+        grpcClientTlsCaCert: '',
+        grpcClientTlsSan: '',
         httpHost: '0.0.0.0',
         httpPort: 8080,
         httpMaxBodyBytes: 4_194_304,
         debugHost: '0.0.0.0',
         debugPort: 6070,
         shutdownDrainDelayMs: 0,
+        limiterWorkers: 1,
         logLevel: 'warn',
         logFormat: 'text',
         configType: 'FILE',
@@ -220,18 +235,45 @@ describe('parseLimiterSettings', () => {
     ).toEqual(['USE_DOG_STATSD is a setting that this version does not have: ignored']);
   });
 
-  it('refuses what it would not be safe to ignore', () => {
+  const tls = { GRPC_SERVER_USE_TLS: 'true', GRPC_SERVER_TLS_CERT: '/c.pem', GRPC_SERVER_TLS_KEY: '/k.pem' };
+  it.each<[env: Record<string, string>, messages: string[]]>([
+    [
+      { GRPC_SERVER_USE_TLS: 'true' },
+      ['CERT', 'KEY'].map(
+        (name) => `GRPC_SERVER_TLS_${name}: must not be empty with GRPC_SERVER_USE_TLS=true`,
+      ),
+    ],
+    [
+      { ...tls, GRPC_SERVER_USE_TLS: 'false', GRPC_CLIENT_TLS_CACERT: '/ca.pem' },
+      ['GRPC_CLIENT_TLS_CACERT: needs GRPC_SERVER_USE_TLS=true: without TLS no caller shows a certificate'],
+    ],
+    [
+      { ...tls, GRPC_CLIENT_TLS_SAN: 'proxy' },
+      ['GRPC_CLIENT_TLS_SAN: needs GRPC_CLIENT_TLS_CACERT: without it no caller shows a certificate'],
+    ],
+    [
+      { GRPC_UDS_MODE: '0888' },
+      ['GRPC_UDS_MODE: "0888" is not accepted, expected permissions in octal, 0 to 0777'],
+    ],
+  ])('refuses %j', (env, messages) => {
+    expect(parseLimiterSettings(env).errors?.map(({ message }) => message)).toEqual(messages);
+  });
+
+  it('reads the TLS files, and permissions in octal', () => {
     const env = {
+      ...tls,
       GRPC_CLIENT_TLS_CACERT: '/ca.pem',
       GRPC_CLIENT_TLS_SAN: 'proxy',
-      GRPC_SERVER_USE_TLS: 'false',
+      GRPC_UDS_MODE: '666',
     };
-    expect(parseLimiterSettings(env).errors?.map(({ message }) => message)).toEqual(
-      ['GRPC_CLIENT_TLS_CACERT', 'GRPC_CLIENT_TLS_SAN'].map(
-        (name) =>
-          `${name}: this version does not have it, and it is not safe to go on without; remove it or set it to false`,
-      ),
-    );
+    expect(parseLimiterSettings(env).settings).toMatchObject({
+      grpcServerUseTls: true,
+      grpcServerTlsCert: '/c.pem',
+      grpcServerTlsKey: '/k.pem',
+      grpcClientTlsCaCert: '/ca.pem',
+      grpcClientTlsSan: 'proxy',
+      grpcUdsMode: 0o666,
+    });
   });
 
   it.each([

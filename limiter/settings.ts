@@ -24,10 +24,12 @@ import {
   type SettingsTable,
 } from '../process/settings-reader.ts';
 
+import { grpcSettings, grpcSettingsProblems } from './grpc-settings.ts';
 import { memcacheSettings, memcacheSettingsProblems, memcacheSettingsWarnings } from './memcache-settings.ts';
 import { redisSettings, redisSettingsProblems } from './redis-settings.ts';
 import { redisSettingsWarnings } from './redis-settings-warnings.ts';
 import { storeFailureSettings } from './store-failure-settings.ts';
+import { workerSettings, workerSettingsProblems } from './worker-settings.ts';
 import { xdsSettings, xdsSettingsProblems } from './xds-settings.ts';
 
 const dayMs = 24 * 3_600_000;
@@ -330,6 +332,8 @@ const statistics = {
 /** The table in the order of the documentation. */
 export const limiterSettingGroups: readonly { title: string; settings: SettingsTable }[] = [
   { title: 'Listeners', settings: listeners },
+  { title: 'gRPC connections', settings: grpcSettings },
+  { title: 'Threads', settings: workerSettings },
   { title: 'Logs', settings: logging },
   { title: 'Rules', settings: configuration },
   { title: 'Rules from an xDS server', settings: xdsSettings },
@@ -342,6 +346,8 @@ export const limiterSettingGroups: readonly { title: string; settings: SettingsT
 
 const table = {
   ...listeners,
+  ...grpcSettings,
+  ...workerSettings,
   ...logging,
   ...configuration,
   ...xdsSettings,
@@ -376,9 +382,11 @@ const ownPrefixes = [
   'DOG_STATSD_',
   'EXTRA_TAGS',
   'GRPC_CLIENT_TLS_',
+  'GRPC_KEEPALIVE_',
   'GRPC_MAX_CONNECTION_',
   'GRPC_SERVER_',
   'GRPC_UDS',
+  'LIMITER_',
   'LIMIT_',
   'LOCAL_CACHE_',
   'MEMCACHE_',
@@ -398,15 +406,13 @@ const ownPrefixes = [
   'XDS_CLIENT_',
 ];
 
-/** Who sets these counts on encryption, or on known callers. */
-const unsafeToIgnore = ['GRPC_CLIENT_TLS_CACERT', 'GRPC_CLIENT_TLS_SAN', 'GRPC_SERVER_USE_TLS'];
-
 const schema: SettingsSchema<typeof table> = {
   table,
   aliases: limiterAliases,
   ownPrefixes,
-  unsafeToIgnore,
   check: (settings) => [
+    ...grpcSettingsProblems(settings),
+    ...workerSettingsProblems(settings),
     ...(settings.backendType === 'redis' ? redisSettingsProblems(settings) : []),
     ...(settings.backendType === 'memcache' ? memcacheSettingsProblems(settings) : []),
     ...(settings.configType === 'GRPC_XDS_SOTW' ? xdsSettingsProblems(settings) : []),

@@ -1,11 +1,20 @@
-/** Opens a TCP listener, with one wording for every failure. No port is shared: a second process on it fails. */
-import type { AddressInfo, Server } from 'node:net';
+/** Opens a TCP listener, with one wording for every failure. No port is shared, unless that is asked for: a second process on it fails. */
+import type { AddressInfo, ListenOptions, Server } from 'node:net';
 import { systemErrorReason } from './system-error.ts';
 
 /** An empty host stands for every address of the machine; port 0 for any free port. */
 export interface ListenAddress {
   host: string;
   port: number;
+  /** Listeners that all say so share the port: the system deals the connections out among them (SO_REUSEPORT). */
+  reusePort?: boolean;
+}
+
+/** A socket in the file system. */
+export interface UnixAddress {
+  path: string;
+  /** Its permissions: to connect is to write. */
+  mode: number;
 }
 
 /** A listener could not be opened; the message names its address. */
@@ -15,10 +24,11 @@ export class BindError extends Error {
   /** As the system names it, for example EADDRINUSE. */
   readonly code: string;
 
-  constructor(address: ListenAddress, cause: NodeJS.ErrnoException) {
+  /** `why` goes before what the system says. */
+  constructor(address: ListenAddress | UnixAddress, cause: NodeJS.ErrnoException, why = reason(cause)) {
     const text = addressText(address);
     const code = cause.code ?? 'unknown';
-    super(`cannot listen on ${text}: ${reason(cause)} (${code})`, { cause });
+    super(`cannot listen on ${text}: ${why} (${code})`, { cause });
     this.address = text;
     this.code = code;
   }
@@ -41,12 +51,15 @@ export function bind(server: Server, address: ListenAddress): Promise<{ port: nu
   });
 }
 
-function listenOptions({ host, port }: ListenAddress): { port: number; host?: string } {
-  return host === '' ? { port } : { port, host };
+function listenOptions({ host, port, reusePort = false }: ListenAddress): ListenOptions {
+  const options = reusePort ? { port, reusePort } : { port };
+  return host === '' ? options : { ...options, host };
 }
 
 /** An address as users write it: IPv6 in brackets. */
-export function addressText({ host, port }: ListenAddress): string {
+export function addressText(address: ListenAddress | UnixAddress): string {
+  if ('path' in address) return address.path;
+  const { host, port } = address;
   return host.includes(':') ? `[${host}]:${port}` : `${host}:${port}`;
 }
 

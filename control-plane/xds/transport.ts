@@ -1,8 +1,8 @@
 /** Connections of limiters, plain or by TLS, on their way to `@grpc/grpc-js`. */
 import { createServer as createPlainServer, type Server, type Socket } from 'node:net';
 import { createServer as createTlsServer, type SecureContextOptions, type TLSSocket } from 'node:tls';
-import { errorText } from '../../process/error-text.ts';
 import { OpenSockets } from '../../process/grpc/open-sockets.ts';
+import { handshakeProblem, handshakeTimeoutMs } from '../../process/tls-handshake.ts';
 
 export interface TransportOptions {
   /** Takes a connection that is ready for HTTP/2. */
@@ -17,9 +17,6 @@ export interface Transport {
   /** Destroys the connection from this address and port, if it is still there. */
   cut(peer: string): void;
 }
-
-/** Ours: far above what a handshake takes over any network. */
-const handshakeTimeoutMs = 10_000;
 
 export function plainTransport(options: TransportOptions): Transport {
   const server = createPlainServer({ noDelay: true });
@@ -64,15 +61,6 @@ export function tlsTransport(credentials: SecureContextOptions, options: Transpo
     cut: (peer) => connections.cut(peer),
     useCredentials: (next) => server.setSecureContext(next),
   };
-}
-
-/** A certificate that is not believed ends the connection without a word: only the socket knows why. */
-function handshakeProblem(error: Error & { reason?: unknown }, socket: TLSSocket): string {
-  // A code, despite its type.
-  const doubt = socket.authorizationError as unknown;
-  if (doubt) return `the client's certificate is not accepted: ${String(doubt)}`;
-  // The message of OpenSSL has the file and line in its sources around the reason.
-  return typeof error.reason === 'string' ? error.reason : errorText(error);
 }
 
 class Connections {

@@ -15,7 +15,8 @@ export interface LoadedRules {
 }
 
 export interface ConfigListener {
-  loaded(result: LoadedRules): void;
+  /** With a promise the rules are in force everywhere only when it settles: nothing is acknowledged or loaded before. */
+  loaded(result: LoadedRules): void | Promise<void>;
   /** The rules of the last good load stay in force. `total` counts the errors that `errors` had no room for as well. */
   failed(errors: readonly RuleError[], total: number): void;
   /** Changes are not noticed until `reachable`. Told once, however long it lasts. */

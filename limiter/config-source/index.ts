@@ -1,5 +1,10 @@
 /** Where rules come from: files on disk, or an xDS server; watched, and loaded in a thread where that takes long. */
-export { type ConfigListener, type ConfigSource, ConfigSourceError } from './config-source.ts';
+export {
+  type ConfigListener,
+  type ConfigSource,
+  ConfigSourceError,
+  type LoadedRules,
+} from './config-source.ts';
 export { FileConfigSource } from './file/file-source.ts';
 export { readRuleFolder } from './file/rule-folder.ts';
 export { routeGrpcErrors } from './xds/grpc-log.ts';

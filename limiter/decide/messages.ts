@@ -4,6 +4,7 @@
  */
 import type { JsonObject } from '../../rules/model.ts';
 import type { Entry } from '../../rules/request.ts';
+import type { KnownEntries } from './known-entries.ts';
 
 export interface RateLimitRequest {
   domain: string;
@@ -13,7 +14,9 @@ export interface RateLimitRequest {
 }
 
 export interface Descriptor {
-  entries: Entry[];
+  entries: readonly Entry[];
+  /** Set where the same entries came before, and may be planned for already. */
+  known?: KnownEntries | undefined;
   /** A limit in the request, which takes the place of the rule's. `unit` may be any number. */
   limit: { requestsPerUnit: number; unit: number } | undefined;
   /** Undefined: the request's. Saturates at 2^53 - 1; Infinity stands for anything above 2^63 - 1. */

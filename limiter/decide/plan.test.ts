@@ -3,6 +3,7 @@ import type { MatchedRule, RuleMatcher } from '../../rules/match-result.ts';
 import { Unit } from '../../rules/model.ts';
 import { matchedRule as rule } from '../../test/support/matched-rule.ts';
 import type { RuleStats } from '../stats/rule-stats.ts';
+import { KnownEntries } from './known-entries.ts';
 import type { Descriptor } from './messages.ts';
 import { applyReplaces, type LimitedPlan, noLimit, type Plan, Planner } from './plan.ts';
 import { ServiceError } from './service-error.ts';
@@ -55,6 +56,20 @@ describe('Planner', () => {
       nearThreshold: 4,
     });
     expect(slots).toEqual(['d.k']);
+  });
+
+  it('plans once for entries that came before, in each domain, and anew for a limit of the request', () => {
+    const { planner: plans, slots } = planner({ k: rule({ requestsPerUnit: 9 }) });
+    const entries = [{ key: 'k', value: 'v' }];
+    const known = new KnownEntries(3, new Uint8Array(1), entries);
+    const asked = descriptor([['k', 'v']], { known, entries });
+    const plan = plans.plan('d', asked);
+    expect(plans.plan('d', { ...asked, hitsAddend: 5 })).toBe(plan);
+    expect(plans.plan('other', asked)).not.toBe(plan);
+    expect(plans.plan('d', { ...asked, limit: { requestsPerUnit: 5, unit: Unit.DAY } })).not.toBe(plan);
+    const sameSlot = new KnownEntries(3, new Uint8Array(1), [{ key: 'x', value: 'v' }]);
+    expect(plans.plan('d', descriptor([['x', 'v']], { known: sameSlot }))).toEqual({ kind: 'no-limit' });
+    expect(slots).toEqual(['d.k', 'd.k', 'd.k_v']);
   });
 
   it('plans nothing where no rule matches', () => {

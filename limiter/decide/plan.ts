@@ -5,10 +5,11 @@
 import type { MatchedRule, RuleMatcher } from '../../rules/match-result.ts';
 import type { RuleStats } from '../stats/rule-stats.ts';
 import { nearThreshold } from './assess.ts';
-import { overrideMetricKey, overrideStem } from './counter-key.ts';
+import { counterKey, overrideMetricKey, overrideStem } from './counter-key.ts';
+import { type KnownEntries, knownEntriesSlots } from './known-entries.ts';
 import type { Descriptor } from './messages.ts';
 import { ServiceError } from './service-error.ts';
-import { isCountable } from './windows.ts';
+import { isCountable, type Window } from './windows.ts';
 
 export interface LimitedPlan {
   readonly kind: 'limited';
@@ -18,6 +19,18 @@ export interface LimitedPlan {
   /** First slot of the rule's statistics. */
   readonly statSlot: number;
   readonly nearThreshold: number;
+  /** Of `keyIn`: the window asked for last, and its key. */
+  lastWindow?: Window | undefined;
+  lastKey?: string | undefined;
+}
+
+/** The counter's key in this window. The same string as for the last request spares the store hashing it again. */
+export function keyIn(plan: LimitedPlan, window: Window): string {
+  if (plan.lastWindow === window) return plan.lastKey as string;
+  const key = counterKey(plan.counterStem, window);
+  plan.lastWindow = window;
+  plan.lastKey = key;
+  return key;
 }
 
 export interface UnlimitedPlan {
@@ -44,12 +57,20 @@ export interface PlannerOptions {
   nearLimitRatio: number;
 }
 
+interface Memo {
+  readonly known: KnownEntries;
+  readonly domain: string;
+  readonly plan: Plan;
+}
+
 /** Plans for one set of rules. */
 export class Planner {
   readonly #matcher: RuleMatcher;
   readonly #stats: RuleStats;
   readonly #counterKeyPrefix: string;
   readonly #nearLimitRatio: number;
+  /** Plans made before, by the slot of the entries; they end with the rules that they were made for. */
+  readonly #memos: (Memo | undefined)[] = new Array(knownEntriesSlots).fill(undefined);
 
   constructor(options: PlannerOptions) {
     this.#matcher = options.matcher;
@@ -60,6 +81,17 @@ export class Planner {
 
   /** Throws a `ServiceError` when the descriptor carries a limit without a usable unit. */
   plan(domain: string, descriptor: Descriptor): Plan {
+    const { known } = descriptor;
+    if (known === undefined || descriptor.limit !== undefined) return this.#newPlan(domain, descriptor);
+    const memo = this.#memos[known.slot];
+    if (memo !== undefined && memo.known === known && memo.domain === domain) return memo.plan;
+    const plan = this.#newPlan(domain, descriptor);
+    // An unknown domain is counted by each request, and an error is made by each.
+    this.#memos[known.slot] = { known, domain, plan };
+    return plan;
+  }
+
+  #newPlan(domain: string, descriptor: Descriptor): Plan {
     if (descriptor.limit !== undefined) {
       if (!this.#matcher.hasDomain(domain)) return domainNotFound;
       return this.#planOverride(domain, descriptor, descriptor.limit);
@@ -103,6 +135,8 @@ export class Planner {
       counterStem: this.#counterKeyPrefix + stem,
       statSlot: this.#stats.ruleSlot(metricKey),
       nearThreshold: nearThreshold(rule.requestsPerUnit, this.#nearLimitRatio),
+      lastWindow: undefined,
+      lastKey: undefined,
     };
   }
 }

@@ -92,9 +92,23 @@ function saturated(value: bigint): number {
   return value > BigInt(Number.MAX_SAFE_INTEGER) ? Number.MAX_SAFE_INTEGER : Number(value);
 }
 
+function withoutKnown(request: RateLimitRequest): RateLimitRequest {
+  return {
+    ...request,
+    descriptors: request.descriptors.map((descriptor) => ({ ...descriptor, known: undefined })),
+  };
+}
+
+/** Twice: entries that came before are found instead of read. */
 function handDecode(bytes: Uint8Array): RateLimitRequest | undefined {
   try {
-    return decodeRateLimitRequest(bytes);
+    const first = withoutKnown(decodeRateLimitRequest(bytes));
+    const again = decodeRateLimitRequest(bytes);
+    for (const { known, entries } of again.descriptors) {
+      if (known !== undefined) expect(known.entries).toBe(entries);
+    }
+    expect(withoutKnown(again)).toEqual(first);
+    return first;
   } catch (error) {
     if (!(error instanceof DecodeError)) throw error;
     return undefined;
@@ -267,11 +281,32 @@ describe('decodeRateLimitRequest', () => {
     expect(() => decodeRateLimitRequest(Buffer.from(hex, 'hex'))).toThrow(new DecodeError(message));
   });
 
+  it('knows the entries of a descriptor again, whatever comes behind them', () => {
+    const entry = [0x0a, 0x06, 0x0a, 0x01, 0x6b, 0x12, 0x01, 0x76];
+    const decode = (...rest: number[]) =>
+      decodeRateLimitRequest(Uint8Array.from([0x12, entry.length + rest.length, ...entry, ...rest]))
+        .descriptors[0];
+    const plain = decode();
+    const negative = decode(0x20, 0x01);
+    const longer = decode(0x20, 0x01, ...entry);
+    expect(plain?.known).toBeDefined();
+    expect([negative?.known, negative?.entries, negative?.isNegativeHits]).toEqual([
+      plain?.known,
+      [{ key: 'k', value: 'v' }],
+      true,
+    ]);
+    expect([longer?.known, longer?.entries.length, plain?.entries.length]).toEqual([undefined, 2, 1]);
+  });
+
   it('keeps nothing of the bytes it was given', () => {
     const bytes = Buffer.from('0a03616263', 'hex');
     const decoded = decodeRateLimitRequest(bytes);
     bytes.fill(0x7a);
     expect(decoded.domain).toBe('abc');
+    const descriptor = Buffer.from('12080a060a016b120176', 'hex');
+    decodeRateLimitRequest(descriptor);
+    descriptor[6] = 0x6c;
+    expect(decodeRateLimitRequest(descriptor).descriptors[0]?.entries).toEqual([{ key: 'l', value: 'v' }]);
   });
 });
 

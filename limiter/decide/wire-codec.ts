@@ -4,6 +4,7 @@
  */
 import type { JsonObject, JsonValue } from '../../rules/model.ts';
 import type { Entry } from '../../rules/request.ts';
+import { KnownEntriesCache } from './known-entries.ts';
 import type {
   Descriptor,
   DescriptorStatus,
@@ -16,20 +17,23 @@ import { WireWriter } from './wire-writer.ts';
 
 export { DecodeError } from './wire-reader.ts';
 
+const noEntries: readonly Entry[] = [];
 const reader = new WireReader();
 const writer = new WireWriter();
+const knownEntries = new KnownEntriesCache();
 
 /** Throws a `DecodeError` when the bytes are no such message. Keeps nothing of `bytes`. */
 export function decodeRateLimitRequest(bytes: Uint8Array): RateLimitRequest {
   reader.reset(bytes);
   try {
-    return readRequest(bytes.length);
+    return readRequest(bytes);
   } finally {
     reader.release();
   }
 }
 
-function readRequest(end: number): RateLimitRequest {
+function readRequest(bytes: Uint8Array): RateLimitRequest {
+  const end = bytes.length;
   const request: RateLimitRequest = { domain: '', descriptors: [], hitsAddend: 0 };
   while (reader.position < end) {
     const field = reader.fieldNumber();
@@ -38,7 +42,7 @@ function readRequest(end: number): RateLimitRequest {
         request.domain = reader.string();
         break;
       case 2:
-        request.descriptors.push(readDescriptor());
+        request.descriptors.push(readDescriptor(bytes));
         break;
       case 3:
         request.hitsAddend = reader.uint32();
@@ -50,19 +54,23 @@ function readRequest(end: number): RateLimitRequest {
   return request;
 }
 
-function readDescriptor(): Descriptor {
+function readDescriptor(bytes: Uint8Array): Descriptor {
   const descriptor: Descriptor = {
-    entries: [],
+    entries: noEntries,
+    known: undefined,
     limit: undefined,
     hitsAddend: undefined,
     isNegativeHits: false,
   };
   const end = messageEnd();
+  readFirstEntries(descriptor, bytes, end);
   while (reader.position < end) {
     const field = reader.fieldNumber();
     switch (field) {
       case 1:
-        descriptor.entries.push(readEntry());
+        // Behind another field: no usual client, and shared entries are not to be changed.
+        descriptor.entries = [...descriptor.entries, readEntry()];
+        descriptor.known = undefined;
         break;
       case 2:
         descriptor.limit ??= { requestsPerUnit: 0, unit: 0 };
@@ -79,6 +87,30 @@ function readDescriptor(): Descriptor {
     }
   }
   return descriptor;
+}
+
+/** Entries come first and in a row from every usual client; then their bytes tell whether they are known. */
+function readFirstEntries(descriptor: Descriptor, bytes: Uint8Array, end: number): void {
+  const start = reader.position;
+  const entriesEnd = reader.endOfFirstFields(end);
+  if (entriesEnd === start || entriesEnd - start > KnownEntriesCache.maxBytes) return;
+  const known = knownEntries.get(bytes, start, entriesEnd);
+  if (known !== undefined) {
+    reader.position = entriesEnd;
+    descriptor.known = known;
+    descriptor.entries = known.entries;
+    return;
+  }
+  const entries: Entry[] = [];
+  while (reader.position < entriesEnd) {
+    reader.fieldNumber();
+    entries.push(readEntry());
+  }
+  descriptor.entries = entries;
+  // A damaged entry may end elsewhere than it says.
+  if (reader.position === entriesEnd) {
+    descriptor.known = knownEntries.add(bytes, start, entriesEnd, entries);
+  }
 }
 
 function readEntry(): Entry {

@@ -154,6 +154,19 @@ export class WireReader {
     return this.#utf8(start, end);
   }
 
+  /** Where the records of field 1 that follow each other from here on end, short of `end`; nothing is read. */
+  endOfFirstFields(end: number): number {
+    const bytes = this.#bytes;
+    let position = this.position;
+    while (position + 1 < end && bytes[position] === 0x0a) {
+      const length = bytes[position + 1]!;
+      const next = position + 2 + length;
+      if (length > 0x7f || next > end) break;
+      position = next;
+    }
+    return position;
+  }
+
   /** Passes over the record whose tag was just read. `depth`: how many messages and groups are open around it. */
   skip(fieldNumber: number, depth: number): void {
     switch (this.wireType) {

@@ -15,10 +15,15 @@ import {
   HealthListResponseSchema,
   HealthCheckResponse_ServingStatus as ServingStatus,
 } from '../../gen/grpc/health/v1/health_pb.ts';
+import {
+  ServerReflectionRequestSchema,
+  ServerReflectionResponseSchema,
+} from '../../gen/grpc/reflection/v1/reflection_pb.ts';
 import { BindError } from '../../process/bind.ts';
 import { systemClock } from '../../process/clock.ts';
 import { GrpcCode, type UnaryHandler, type UnaryReply } from '../../process/grpc/unary-handler.ts';
 import { Health } from '../../process/health.ts';
+import { systemTimers } from '../../process/timers.ts';
 import { ManualClock } from '../../test/support/manual-clock.ts';
 import { createGrpcServer, type GrpcServer, type GrpcServerOptions } from './server.ts';
 
@@ -48,6 +53,8 @@ async function start(
     unary: new Map([[echoPath, handler]]),
     health,
     clock: systemClock,
+    timers: systemTimers,
+    random: Math.random,
     shutdownGraceMs: 5_000,
     onCall: () => {},
     onFault: () => {},
@@ -402,6 +409,8 @@ describe('listen', () => {
       unary: new Map(),
       health,
       clock: systemClock,
+      timers: systemTimers,
+      random: Math.random,
       shutdownGraceMs: 0,
       onCall: () => {},
       onFault: () => {},
@@ -434,22 +443,134 @@ describe('damaged connections', () => {
   it('get an answer for requests that are no gRPC', async () => {
     const { client, port } = await start();
     const session = connectHttp2(`http://127.0.0.1:${port}`);
-    const statusOf = (headers: Record<string, string>): Promise<unknown> =>
+    const answerTo = (headers: Record<string, string>): Promise<unknown> =>
       new Promise((resolve) => {
-        const stream = session.request({ ':method': 'POST', ...headers });
-        stream.on('response', (got) => resolve(got['grpc-status'] ?? got[':status']));
+        const stream = session.request({
+          ':method': 'POST',
+          ':path': echoPath,
+          'content-type': 'application/grpc',
+          ...headers,
+        });
+        stream.on('response', (got) => resolve([got[':status'], got['grpc-status'], got['grpc-message']]));
         stream.on('error', () => resolve('reset'));
         stream.resume().end();
       });
-    expect(await statusOf({ ':path': echoPath })).toBe(415);
-    for (const path of ['/%zz', '/caf\u00e9', '/a b', `/${'x'.repeat(8000)}`]) {
-      const got = await statusOf({ ':path': path, 'content-type': 'application/grpc' });
-      expect(['12', 'reset']).toContain(got);
+    expect(await answerTo({ 'content-type': 'text/html' })).toEqual([
+      415,
+      '3',
+      'invalid gRPC request content-type "text/html"',
+    ]);
+    expect(await answerTo({ ':method': 'GET' })).toEqual([
+      405,
+      '13',
+      'Received a HEADERS frame with :method "GET" which should be POST',
+    ]);
+    expect(await answerTo({ 'grpc-timeout': 'soon' })).toEqual([400, '13', 'malformed grpc-timeout: "soon"']);
+    expect(await answerTo({ ':path': '/%zz' })).toEqual([200, '12', 'malformed method name: "/%25zz"']);
+    for (const path of ['/caf\u00e9', '/a b', `/${'x'.repeat(8000)}`]) {
+      expect(await answerTo({ ':path': path })).toEqual(
+        expect.toSatisfy((got) => got === 'reset' || (got as unknown[])[1] === '12'),
+      );
     }
-    expect(
-      await statusOf({ ':path': echoPath, 'content-type': 'application/grpc', 'grpc-timeout': 'soon' }),
-    ).toBe('13');
     session.destroy();
     expect(await ask(client, echoPath, Uint8Array.of(3))).toEqual(Buffer.of(3));
+  });
+});
+
+describe('abandoned calls', () => {
+  it('are those whose deadline passed, and those that were cancelled', async () => {
+    const replies: UnaryReply[] = [];
+    const calls: string[] = [];
+    const { client } = await start({
+      handler: (_, reply) => {
+        replies.push(reply);
+      },
+      onCall: (method) => calls.push(method),
+    });
+    const call = (options: { deadline?: number }) => {
+      const ended = Promise.withResolvers<number>();
+      const made = client.makeUnaryRequest(echoPath, identity, identity, Buffer.of(1), options, (error) =>
+        ended.resolve(error?.code ?? 0),
+      );
+      return { made, ended: ended.promise };
+    };
+    const [expired, cancelled] = [call({ deadline: Date.now() + 300 }), call({})];
+    await expect.poll(() => replies.length).toBe(2);
+    cancelled.made.cancel();
+    expect(await Promise.all([expired.ended, cancelled.ended])).toEqual([
+      Status.DEADLINE_EXCEEDED,
+      Status.CANCELLED,
+    ]);
+    await expect.poll(() => replies.map(({ abandoned }) => abandoned)).toEqual([true, true]);
+    await expect.poll(() => calls).toEqual(['Echo', 'Echo']);
+  });
+
+  it('get DEADLINE_EXCEEDED from the server where the caller waits on', async () => {
+    const { port } = await start({ handler: () => {} });
+    const session = connectHttp2(`http://127.0.0.1:${port}`);
+    const stream = session.request({
+      ':method': 'POST',
+      ':path': echoPath,
+      'content-type': 'application/grpc',
+      'grpc-timeout': '30m',
+    });
+    stream.end(Buffer.of(0, 0, 0, 0, 0));
+    const got = await new Promise<Record<string, unknown>>((resolve) => stream.on('response', resolve));
+    expect([got['grpc-status'], got['grpc-message']]).toEqual(['4', 'context deadline exceeded']);
+    session.destroy();
+  });
+});
+
+describe('a unary method', () => {
+  it.each([
+    [0, 'cardinality violation: received no request message'],
+    [2, 'cardinality violation: received more than one request message'],
+  ])('is not called with %s messages', async (count, details) => {
+    const { client } = await start({ handler: () => expect.fail('reached') });
+    const answer = new Promise((resolve, reject) => {
+      const call = client.makeClientStreamRequest(echoPath, identity, identity, (error, reply) => {
+        if (error === null) resolve(reply);
+        else reject(error);
+      });
+      for (let sent = 0; sent < count; sent++) call.write(Buffer.of(sent));
+      call.end();
+    });
+    expect(await failure(answer)).toEqual({ code: Status.INTERNAL, details });
+  });
+});
+
+describe('reflection', () => {
+  /** The names that it lists, or the status that ends the stream. */
+  function listServices(client: Client, version: string): Promise<string[] | number> {
+    const path = `/grpc.reflection.${version}.ServerReflection/ServerReflectionInfo`;
+    const call = client.makeBidiStreamRequest(path, identity, identity);
+    const question = create(ServerReflectionRequestSchema, {
+      messageRequest: { case: 'listServices', value: '' },
+    });
+    return new Promise((resolve) => {
+      call.on('error', (error: ServiceError) => resolve(error.code));
+      call.on('data', (bytes: Buffer) => {
+        const { messageResponse } = fromBinary(ServerReflectionResponseSchema, bytes);
+        if (messageResponse.case !== 'listServicesResponse') return;
+        resolve(messageResponse.value.service.map(({ name }) => name));
+        call.end();
+      });
+      call.write(Buffer.from(toBinary(ServerReflectionRequestSchema, question)));
+    });
+  }
+
+  it.each(['v1', 'v1alpha'])('tells in version %s what is served, when it is on', async (version) => {
+    const { client } = await start({ reflection: true });
+    expect(await listServices(client, version)).toEqual([
+      'grpc.health.v1.Health',
+      'grpc.reflection.v1.ServerReflection',
+      'grpc.reflection.v1alpha.ServerReflection',
+      'test.Service',
+    ]);
+  });
+
+  it('is unknown when it is not', async () => {
+    const { client } = await start();
+    expect(await listServices(client, 'v1')).toBe(Status.UNIMPLEMENTED);
   });
 });

@@ -1,89 +1,89 @@
-/** The gRPC listener: unary methods given as handlers of bytes, and the standard health service. */
-import { createServer } from 'node:net';
-import { Server, ServerCredentials } from '@grpc/grpc-js';
-import { bind, type ListenAddress } from '../../process/bind.ts';
-import { closeOrCut } from '../../process/close-or-cut.ts';
-import { type CallObserver, serveUnary } from '../../process/grpc/grpc-js-calls.ts';
-import { registerHealth } from '../../process/grpc/health-methods.ts';
+/** The gRPC listener: unary methods given as handlers of bytes, the standard health service, and reflection. */
+import type { ListenAddress, UnixAddress } from '../../process/bind.ts';
+import type { CallObserver } from '../../process/grpc/call-observer.ts';
 import { HealthService } from '../../process/grpc/health-service.ts';
-import { OpenSockets } from '../../process/grpc/open-sockets.ts';
-import { decodeBytes, encodeBytes } from '../../process/grpc/raw-bytes.ts';
 import type { UnaryHandler } from '../../process/grpc/unary-handler.ts';
 import type { HealthView } from '../../process/health.ts';
+import type { Timers } from '../../process/timers.ts';
+import { defaultHttp2Limits, type Http2Limits } from '../http2/index.ts';
+import {
+  type ConnectionAges,
+  Http2SocketServer,
+  noAges,
+  type SocketServerListener,
+  type TlsOptions,
+} from '../sockets/index.ts';
+import { grpcMethods } from './grpc-methods.ts';
+import { GrpcRequestHandler } from './grpc-request-handler.ts';
 
 export interface GrpcServerOptions extends CallObserver {
   /** By full path, for example `/package.Service/Method`. */
   unary: ReadonlyMap<string, UnaryHandler>;
   health: HealthView;
+  timers: Timers;
+  /** From 0 to below 1. */
+  random: () => number;
   /** How long running calls may take at shutdown before they are cut. */
   shutdownGraceMs: number;
+  /** Whether callers may ask what services there are. Defaults to false. */
+  reflection?: boolean;
+  /** What differs from `defaultHttp2Limits`. */
+  limits?: Partial<Http2Limits>;
+  /** Defaults to none. */
+  ages?: ConnectionAges;
+  /** Defaults to as many as there are. */
+  maxConnections?: number;
+  /** Defaults to no TLS. */
+  tls?: TlsOptions;
+  listener?: SocketServerListener;
 }
 
 export interface GrpcServer {
-  /** Rejects with a BindError. */
-  listen(address: ListenAddress): Promise<{ port: number }>;
+  /** How many are open. */
+  readonly connections: number;
+  /** Rejects with a BindError, or with a WatchedFilesError of the TLS files. A Unix socket has the port 0. */
+  listen(address: ListenAddress | UnixAddress): Promise<{ port: number }>;
   /** Takes no more calls; settles when the last one ended, or was cut after the grace. */
   shutdown(): Promise<void>;
 }
 
-/** As gRPC's other servers have it. */
-const longestMessageBytes = 4 * 1024 * 1024;
+const silent: SocketServerListener = {
+  refused: () => {},
+  handshakeFailed: () => {},
+  certificateChanged: () => {},
+  certificateRefused: () => {},
+};
 
 export function createGrpcServer(options: GrpcServerOptions): GrpcServer {
-  const grpc = new Server({
-    'grpc.max_receive_message_length': longestMessageBytes,
-    'grpc.enable_channelz': 0,
-  });
+  const { unary, clock, timers, random, shutdownGraceMs, reflection = false } = options;
   const health = new HealthService(options.health, ['ratelimit']);
-  registerHealth(grpc, health, options);
-  for (const [path, handler] of options.unary) {
-    grpc.register(path, serveUnary(methodName(path), handler, options), encodeBytes, decodeBytes, 'unary');
-  }
-  return new GrpcJsServer({ grpc, health, shutdownGraceMs: options.shutdownGraceMs });
-}
-
-/** The sockets are ours, which gives exact errors of binding and an end that no stuck peer can hold up. */
-class GrpcJsServer implements GrpcServer {
-  readonly #grpc: Server;
-  readonly #health: HealthService;
-  readonly #shutdownGraceMs: number;
-  readonly #sockets = new OpenSockets();
-  readonly #listener = createServer({ noDelay: true });
-  #shutdown: Promise<void> | undefined;
-
-  constructor(parts: { grpc: Server; health: HealthService; shutdownGraceMs: number }) {
-    this.#grpc = parts.grpc;
-    this.#health = parts.health;
-    this.#shutdownGraceMs = parts.shutdownGraceMs;
-    const injector = this.#grpc.createConnectionInjector(ServerCredentials.createInsecure());
-    this.#listener.on('connection', (socket) => {
-      this.#sockets.add(socket);
-      injector.injectConnection(socket);
-    });
-  }
-
-  listen(address: ListenAddress): Promise<{ port: number }> {
-    return bind(this.#listener, address);
-  }
-
-  shutdown(): Promise<void> {
-    this.#shutdown ??= this.#stop();
-    return this.#shutdown;
-  }
-
-  #stop(): Promise<void> {
-    this.#health.stop();
-    return closeOrCut({
-      close: (closed) => {
-        this.#listener.close(() => closed());
-        this.#grpc.tryShutdown(() => {});
-      },
-      cut: () => this.#sockets.cut(),
-      graceMs: this.#shutdownGraceMs,
-    });
-  }
-}
-
-function methodName(path: string): string {
-  return path.slice(path.lastIndexOf('/') + 1);
+  const handler = new GrpcRequestHandler({
+    methods: grpcMethods({ unary, health, reflection }),
+    clock,
+    timers,
+    onCall: options.onCall,
+    onFault: options.onFault,
+  });
+  const sockets = new Http2SocketServer({
+    handler,
+    limits: { ...defaultHttp2Limits, ...options.limits },
+    ages: options.ages ?? noAges,
+    maxConnections: options.maxConnections ?? Number.POSITIVE_INFINITY,
+    tls: options.tls,
+    clock,
+    timers,
+    random,
+    listener: options.listener ?? silent,
+  });
+  return {
+    get connections() {
+      return sockets.connections;
+    },
+    listen: (address) => sockets.listen(address),
+    shutdown: async () => {
+      health.stop();
+      await sockets.close(shutdownGraceMs);
+      handler.close();
+    },
+  };
 }

@@ -1,6 +1,6 @@
 import { Unit } from '../../rules/model.ts';
 import type { LimitedPlan } from '../decide/plan.ts';
-import type { CounterOp } from '../stores/counter-store.ts';
+import type { Caller, CounterOp } from '../stores/counter-store.ts';
 import type { StoreError } from '../stores/store-error.ts';
 
 export interface CountedHitFields {
@@ -27,6 +27,7 @@ export class CountedHit implements CounterOp {
   /** The local cache knows the counter to be over its limit: the store is not asked. */
   readonly remembered: boolean;
   readonly perSecond: boolean;
+  caller: Caller | undefined = undefined;
   lookOnly = false;
   applied = 0;
   after = 0;

@@ -10,6 +10,7 @@ import type { ResponseOptions } from '../decide/response.ts';
 import { ServiceError } from '../decide/service-error.ts';
 import { type RuleStatName, type RuleStats, ruleStatNames } from '../stats/rule-stats.ts';
 import { BoundedLocalCache } from '../stores/bounded-local-cache.ts';
+import { callAbandoned } from '../stores/call-abandoned.ts';
 import type { CounterOp, CounterStore, SubmitOptions } from '../stores/counter-store.ts';
 import { StoreError } from '../stores/store-error.ts';
 import { type CountingOptions, RateLimitService } from './rate-limit-service.ts';
@@ -170,6 +171,7 @@ function service({ rules, counting, response, localCache, random }: ServiceField
     events: {
       onServiceError: () => events.push('service error'),
       onStoreError: (error) => events.push(`store error: ${error.message}`),
+      onAbandoned: () => events.push('abandoned'),
       onUncounted: () => events.push('uncounted'),
       onGlobalShadow: () => events.push('global shadow'),
     },
@@ -181,6 +183,7 @@ function service({ rules, counting, response, localCache, random }: ServiceField
 function outcome(decider: RateLimitService, asked: RateLimitRequest): RateLimitResponse | Error {
   const outcomes: (RateLimitResponse | Error)[] = [];
   decider.decide(asked, {
+    abandoned: false,
     answer: (response) => outcomes.push(response),
     refuse: (error) => outcomes.push(error as Error),
   });
@@ -438,6 +441,7 @@ describe('RateLimitService', () => {
       store.holding = true;
       const codes: Code[] = [];
       decider.decide(request('k'), {
+        abandoned: false,
         answer: ({ overallCode }) => codes.push(overallCode),
         refuse: () => {},
       });
@@ -702,5 +706,44 @@ describe('RateLimitService', () => {
         }
       }),
     );
+  });
+
+  describe('a caller that gives up', () => {
+    function decided(decider: RateLimitService, caller: { abandoned: boolean }): unknown[] {
+      const outcomes: unknown[] = [];
+      decider.decide(request('k', 'l'), {
+        get abandoned() {
+          return caller.abandoned;
+        },
+        answer: ({ overallCode }) => outcomes.push(overallCode),
+        refuse: (error) => outcomes.push(error),
+      });
+      return outcomes;
+    }
+
+    it('is known to every op that goes to the store', () => {
+      const caller = { abandoned: false };
+      const seen: unknown[] = [];
+      store.submit = (ops) => {
+        caller.abandoned = true;
+        seen.push(ops.map((op) => op.caller?.abandoned));
+      };
+      decided(service({ rules: { k: rule(), l: rule() } }), caller);
+      expect(seen).toEqual([[true, true]]);
+    });
+
+    it('is refused when an op was left out: counted as asked for, and as nothing else', () => {
+      const decider = service({ rules: { k: rule(), l: rule() }, counting: { onStoreFailure: 'allow' } });
+      store.failing.set(`d_l_v_${minuteSuffix}`, callAbandoned);
+      expect(decided(decider, { abandoned: true })).toEqual([callAbandoned]);
+      expect(events).toEqual(['abandoned']);
+      expect(stats.counted).toEqual({ 'd.k.total_hits': 1, 'd.l.total_hits': 1 });
+    });
+
+    it('is decided for as any other once its hits were counted', () => {
+      const decider = service({ rules: { k: rule({ requestsPerUnit: 0 }), l: rule() } });
+      expect(decided(decider, { abandoned: true })).toEqual([Code.OVER_LIMIT]);
+      expect(events).toEqual([]);
+    });
   });
 });

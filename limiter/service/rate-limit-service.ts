@@ -11,7 +11,6 @@ import {
   assessTotal,
   countAssessment,
 } from '../decide/assess.ts';
-import { counterKey } from '../decide/counter-key.ts';
 import { checkHitsAddends, hitsOf } from '../decide/hits-addend.ts';
 import {
   Code,
@@ -20,13 +19,14 @@ import {
   type RateLimitRequest,
   type RateLimitResponse,
 } from '../decide/messages.ts';
-import { applyReplaces, type LimitedPlan, type Plan, Planner } from '../decide/plan.ts';
+import { applyReplaces, keyIn, type LimitedPlan, type Plan, Planner } from '../decide/plan.ts';
 import { assembleResponse, okStatus, type ResponseOptions, unlimitedStatus } from '../decide/response.ts';
 import { ServiceError } from '../decide/service-error.ts';
 import { type StoreFailureAnswer, uncountedStatus } from '../decide/uncounted-status.ts';
 import { lifeSeconds, secondsToReset, Windows } from '../decide/windows.ts';
 import { RuleStat, type RuleStats } from '../stats/rule-stats.ts';
-import type { CounterStore } from '../stores/counter-store.ts';
+import { callAbandoned, wasLeftOut } from '../stores/call-abandoned.ts';
+import type { Caller, CounterStore } from '../stores/counter-store.ts';
 import type { LocalCache } from '../stores/local-cache.ts';
 import { StoreError } from '../stores/store-error.ts';
 import { CountedHit } from './counted-hit.ts';
@@ -59,6 +59,8 @@ export interface ServiceEvents {
   onStoreError(error: StoreError): void;
   /** A request with a counter that failed was answered nevertheless, by STORE_FAILURE_MODE. Once a request. */
   onUncounted(): void;
+  /** A caller gave up before anything of its request was sent to the store: it was not counted. Once a request. */
+  onAbandoned(): void;
   /** SHADOW_MODE made an OVER_LIMIT an OK: global_shadow_mode. */
   onGlobalShadow(): void;
 }
@@ -76,8 +78,8 @@ export interface RateLimitServiceOptions {
   events: ServiceEvents;
 }
 
-/** Called once a request, with one of the two; possibly before `decide` returns. */
-export interface DecisionReply {
+/** Whoever asked. Called once a request, with one of the two; possibly before `decide` returns. */
+export interface DecisionReply extends Caller {
   answer(response: RateLimitResponse): void;
   /** A `ServiceError`, a `StoreError`, or whatever else went wrong, which is then a fault of ours. */
   refuse(error: unknown): void;
@@ -138,6 +140,7 @@ export class RateLimitService {
       this.#complete(decision, reply);
       return;
     }
+    for (const op of ops) op.caller = reply;
     const stop = this.#options.counting.stopWhenOver && (ops.length > 1 || decision.someRemembered);
     this.#options.store.submit(ops, stop ? stopWhenOver : countAll, () => this.#complete(decision, reply));
   }
@@ -159,7 +162,7 @@ export class RateLimitService {
     return this.#gatherHits(request, planner, plans);
   }
 
-  /** Counts the hits in the rules' statistics, and picks those that the store is to count. */
+  /** Counts the hits as asked in the rules' statistics, whatever becomes of the request, and picks those that the store is to count. */
   #gatherHits(request: RateLimitRequest, planner: Planner, plans: readonly Plan[]): Decision {
     const nowMs = this.#options.clock.nowMs();
     const hits: (CountedHit | undefined)[] = [];
@@ -191,7 +194,7 @@ export class RateLimitService {
     stats.add(plan.statSlot + (negative ? RuleStat.totalNegativeHits : RuleStat.totalHits), hits);
     const nowSeconds = Math.floor(nowMs / 1000);
     const window = this.#windows.at(plan.rule.unit, nowSeconds);
-    const key = counterKey(plan.counterStem, window);
+    const key = keyIn(plan, window);
     const reset = secondsToReset(window, nowSeconds);
     const { expirationJitterMaxSeconds: jitter, countersEndWithWindow } = this.#options.counting;
     const jitterSeconds = jitter > 0 ? Math.floor(random() * jitter) : 0;
@@ -222,6 +225,7 @@ export class RateLimitService {
   /** Throws the `StoreError` of the first counter that failed, unless failed counters have an answer. */
   #conclude(decision: Decision): RateLimitResponse {
     const { request, plans, hits, ops } = decision;
+    if (wasLeftOut(ops)) throw callAbandoned;
     this.#forgetRefunded(ops);
     this.#acceptFailures(ops);
     const statuses: DescriptorStatus[] = [];
@@ -280,7 +284,8 @@ export class RateLimitService {
   }
 
   #refuse(error: unknown, reply: DecisionReply): void {
-    if (error instanceof StoreError) this.#options.events.onStoreError(error);
+    if (error === callAbandoned) this.#options.events.onAbandoned();
+    else if (error instanceof StoreError) this.#options.events.onStoreError(error);
     else if (error instanceof ServiceError) this.#options.events.onServiceError();
     reply.refuse(error);
   }

@@ -4,9 +4,10 @@ import {
   RateLimitRequestSchema,
   RateLimitResponseSchema,
 } from '../../gen/envoy/service/ratelimit/v3/rls_pb.ts';
-import type { GrpcStatus, UnaryReply } from '../../process/grpc/unary-handler.ts';
+import { GrpcCode, type GrpcStatus, type UnaryReply } from '../../process/grpc/unary-handler.ts';
 import { Code, type RateLimitRequest } from '../decide/messages.ts';
 import { ServiceError } from '../decide/service-error.ts';
+import { callAbandoned } from '../stores/call-abandoned.ts';
 import { StoreError } from '../stores/store-error.ts';
 import type { DecisionReply } from './rate-limit-service.ts';
 import { createShouldRateLimit } from './should-rate-limit.ts';
@@ -23,6 +24,7 @@ function call(
 ): Recorded {
   const recorded: Recorded = { sent: [], failed: [], faults: [] };
   const reply: UnaryReply = {
+    abandoned: false,
     send: (message) => recorded.sent.push(message),
     fail: (status) => recorded.failed.push(status),
   };
@@ -57,6 +59,7 @@ describe('createShouldRateLimit', () => {
         descriptors: [
           {
             entries: [{ key: 'k', value: 'v' }],
+            known: expect.anything(),
             limit: undefined,
             hitsAddend: undefined,
             isNegativeHits: false,
@@ -69,6 +72,28 @@ describe('createShouldRateLimit', () => {
       { overallCode: 2, responseHeadersToAdd: [{ key: 'a', value: 'b' }] },
     ]);
     expect([failed, faults]).toEqual([[], []]);
+  });
+
+  it('answers DEADLINE_EXCEEDED for a request that was not sent because its caller gave up', () => {
+    const { sent, failed, faults } = call(requestBytes, (_, reply) => reply.refuse(callAbandoned));
+    expect(failed).toEqual([{ code: GrpcCode.DEADLINE_EXCEEDED, message: 'context deadline exceeded' }]);
+    expect([sent, faults]).toEqual([[], []]);
+  });
+
+  it('hands on whether its caller still waits', () => {
+    const seen: boolean[] = [];
+    const reply = { abandoned: false, send: () => {}, fail: () => {} };
+    createShouldRateLimit({
+      service: {
+        decide: (_, decision) => {
+          seen.push(decision.abandoned);
+          reply.abandoned = true;
+          seen.push(decision.abandoned);
+        },
+      },
+      onFault: () => {},
+    })(requestBytes, reply);
+    expect(seen).toEqual([false, true]);
   });
 
   it.each([

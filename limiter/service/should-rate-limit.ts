@@ -4,6 +4,7 @@ import { GrpcCode, type UnaryHandler, type UnaryReply } from '../../process/grpc
 import type { RateLimitRequest, RateLimitResponse } from '../decide/messages.ts';
 import { ServiceError } from '../decide/service-error.ts';
 import { DecodeError, decodeRateLimitRequest, encodeRateLimitResponse } from '../decide/wire-codec.ts';
+import { callAbandoned } from '../stores/call-abandoned.ts';
 import { StoreError } from '../stores/store-error.ts';
 import type { DecisionReply, RateLimitService } from './rate-limit-service.ts';
 
@@ -38,6 +39,10 @@ class WireReply implements DecisionReply {
     this.#options = options;
   }
 
+  get abandoned(): boolean {
+    return this.#reply.abandoned;
+  }
+
   answer(response: RateLimitResponse): void {
     let message: Uint8Array;
     try {
@@ -56,7 +61,10 @@ class WireReply implements DecisionReply {
 
 /** INTERNAL for bytes that are no request, as grpc-go answers them; UNKNOWN for what the Go service calls an error. */
 function refuse(error: unknown, reply: UnaryReply, options: ShouldRateLimitOptions): void {
-  if (error instanceof ServiceError || error instanceof StoreError) {
+  if (error === callAbandoned) {
+    // A caller that hung up hears nothing; for any other the deadline passed, in the words of grpc-go.
+    reply.fail({ code: GrpcCode.DEADLINE_EXCEEDED, message: 'context deadline exceeded' });
+  } else if (error instanceof ServiceError || error instanceof StoreError) {
     reply.fail({ code: GrpcCode.UNKNOWN, message: error.message });
   } else if (error instanceof DecodeError) {
     reply.fail({ code: GrpcCode.INTERNAL, message: `cannot decode the request: ${error.message}` });

@@ -34,6 +34,7 @@ describe('names of the service’s statistics', () => {
       'ratelimit.redis_pool.cx_total: 2',
       'ratelimit.redis_pool.nodes: 7',
       'ratelimit.redis_pool.nodes_reached: 6',
+      'ratelimit.service.call.should_rate_limit.abandoned: 0',
       'ratelimit.service.call.should_rate_limit.redis_error: 0',
       'ratelimit.service.call.should_rate_limit.service_error: 0',
       'ratelimit.service.call.should_rate_limit.store_failure_mode: 0',

@@ -6,6 +6,8 @@ export interface LimiterStats {
   storeError(): void;
   /** STORE_FAILURE_MODE allow or deny answered a request. */
   uncounted(): void;
+  /** A caller gave up before its request was sent to the store. */
+  abandoned(): void;
   globalShadowMode(): void;
   configLoadSuccess(): void;
   configLoadError(): void;
@@ -26,6 +28,7 @@ export function createLimiterStats(registry: StatsRegistry): LimiterStats {
     serviceError: counting('ratelimit.service.call.should_rate_limit.service_error'),
     storeError: counting('ratelimit.service.call.should_rate_limit.redis_error'),
     uncounted: counting('ratelimit.service.call.should_rate_limit.store_failure_mode'),
+    abandoned: counting('ratelimit.service.call.should_rate_limit.abandoned'),
     globalShadowMode: counting('ratelimit.service.global_shadow_mode'),
     configLoadSuccess: counting('ratelimit.service.config_load_success'),
     configLoadError: counting('ratelimit.service.config_load_error'),
@@ -68,6 +71,35 @@ export function createGrpcCallStats(
     if (stats === undefined) return;
     registry.add(stats.requests, 1);
     stats.responseTime.record(Math.trunc(durationMs));
+  };
+}
+
+/**
+ * What to call for a gRPC connection that is refused, or ended against its peer's will. Every reason is shown from the
+ * start; `open` says how many connections there are.
+ */
+export function createConnectionStats<Reason extends string>(
+  registry: StatsRegistry,
+  reasons: readonly Reason[],
+  open: () => number,
+): (reason: Reason) => void {
+  const prefix = 'ratelimit_server.http2';
+  registry.gauge(`${prefix}.connections`, open);
+  const slots = new Map(reasons.map((reason) => [reason, registry.counter(`${prefix}.${reason}`)]));
+  return (reason) => registry.add(slots.get(reason) as number, 1);
+}
+
+/** Changes of the TLS files of the gRPC listener. Reference section 8.1. */
+export function createCertificateStats(registry: StatsRegistry): { loaded(): void; failed(): void } {
+  const counting = countingIn(registry);
+  const attempt = counting('certs.load_attempts');
+  const failure = counting('certs.load_failures');
+  return {
+    loaded: attempt,
+    failed: () => {
+      attempt();
+      failure();
+    },
   };
 }
 
@@ -162,4 +194,10 @@ export function registerLocalFallbackStats(
   registry.counterFrom('ratelimit.store_failure_mode.local_requests', () => store.countedLocally);
   registry.gauge('ratelimit.store_failure_mode.owed_counters', () => store.owedCounters);
   registry.counterFrom('ratelimit.store_failure_mode.undelivered', () => store.undelivered);
+}
+
+/** Worker threads of LIMITER_WORKERS: how many answer callers, and how often one ended that was not told to. */
+export function createWorkerStats(registry: StatsRegistry, ready: () => number): { crashed(): void } {
+  registry.gauge('ratelimit.workers.ready', ready);
+  return { crashed: countingIn(registry)('ratelimit.workers.crashed') };
 }

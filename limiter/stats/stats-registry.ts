@@ -24,6 +24,15 @@ export interface StatsRegistryOptions {
   maxRuleNameBytes?: number;
   /** Bound for the names of unknown domains. Defaults to 4 MiB. */
   maxDomainNameBytes?: number;
+  /** The values are kept in memory that other threads can read; called with each array that takes the place of another. */
+  onSharedValues?: (values: Float64Array<SharedArrayBuffer>) => void;
+}
+
+/** What a slot stands for, so that another registry can have it too. `name` is already sanitised. */
+export interface SlotName {
+  /** A rule has as many slots side by side as `ruleStatNames` says, the others one. */
+  kind: 'rule' | 'domain' | SlotKind;
+  name: string;
 }
 
 /** Stands in for the metric keys and domains that no longer fit. */
@@ -33,9 +42,11 @@ const rulePrefix = 'ratelimit.service.rate_limit.';
 // What a slot is: 0..6 a rule's statistic, otherwise one of these.
 const plainCounter = 255;
 const plainGauge = 254;
+/** A counter whose name came with a request. */
+const domainCounter = 253;
 
 export class StatsRegistry implements RuleStats {
-  #values = new Float64Array(1024);
+  #values: Float64Array;
   #roles = new Uint8Array(1024);
   /** By slot; for a rule its sanitised metric key, at the first of its slots. */
   readonly #names: string[] = [];
@@ -48,10 +59,13 @@ export class StatsRegistry implements RuleStats {
   readonly #sorted = new SortedNames((slot) => this.nameOf(slot));
   readonly #timers = new Map<string, Timer>();
   readonly #timerListeners: TimerListener[] = [];
+  readonly #onSharedValues: StatsRegistryOptions['onSharedValues'];
 
   constructor(options: StatsRegistryOptions = {}) {
     this.#ruleBudget = new NameBudget(options.maxRuleNameBytes ?? 128 * 1024 * 1024);
     this.#domainBudget = new NameBudget(options.maxDomainNameBytes ?? 4 * 1024 * 1024);
+    this.#onSharedValues = options.onSharedValues;
+    this.#values = this.#moved(new Float64Array(0), 1024);
   }
 
   /** Slots are numbered from 0 to here; the number only grows. */
@@ -89,6 +103,11 @@ export class StatsRegistry implements RuleStats {
     return timer;
   }
 
+  /** By index, from `first` on. */
+  timerNames(first: number): string[] {
+    return [...this.#timers.keys()].slice(first);
+  }
+
   onTimer(listener: TimerListener): void {
     this.#timerListeners.push(listener);
   }
@@ -98,7 +117,7 @@ export class StatsRegistry implements RuleStats {
   }
 
   ruleSlot(metricKey: string): number {
-    return this.#ruleSlots.get(metricKey) ?? this.#newRuleSlot(metricKey);
+    return this.#ruleSlots.get(metricKey) ?? this.#newRuleSlot(metricKey, sanitizeMetricKey(metricKey));
   }
 
   domainNotFound(domain: string): void {
@@ -107,12 +126,34 @@ export class StatsRegistry implements RuleStats {
 
   nameOf(slot: number): string {
     const role = this.#roles[slot] as number;
-    if (role >= plainGauge) return this.#names[slot] as string;
+    if (role >= domainCounter) return this.#names[slot] as string;
     return `${rulePrefix}${this.#names[slot - role]}.${ruleStatNames[role]}`;
   }
 
   kindOf(slot: number): SlotKind {
     return this.#roles[slot] === plainGauge ? 'gauge' : 'counter';
+  }
+
+  /** Of the slots from `first` on, which begins a name, in their order. */
+  slotNames(first: number): SlotName[] {
+    const names: SlotName[] = [];
+    for (let slot = first; slot < this.slotCount; slot += 1) {
+      const role = this.#roles[slot] as number;
+      const name = this.#names[slot] as string;
+      if (role === plainGauge) names.push({ kind: 'gauge', name });
+      else if (role === plainCounter) names.push({ kind: 'counter', name });
+      else if (role === domainCounter) names.push({ kind: 'domain', name });
+      else if (role === 0) names.push({ kind: 'rule', name });
+    }
+    return names;
+  }
+
+  /** The first slot of what another registry has under this name; made here, within the bounds of names, if need be. */
+  slotOf({ kind, name }: SlotName): number {
+    if (kind === 'counter') return this.counter(name);
+    if (kind === 'gauge') return this.#slots.get(name) ?? this.#addSlot(name, plainGauge);
+    if (kind === 'domain') return this.#slots.get(name) ?? this.#newDomainNameSlot(name);
+    return this.#ruleSlots.get(name) ?? this.#newRuleSlot(name, name);
   }
 
   /** The value as of the last `refresh` for what is read from elsewhere; always current for the rest. */
@@ -131,11 +172,10 @@ export class StatsRegistry implements RuleStats {
     for (const slot of this.#sorted.slots()) yield `${this.nameOf(slot)}: ${this.valueOf(slot)}`;
   }
 
-  #newRuleSlot(metricKey: string): number {
+  #newRuleSlot(metricKey: string, name: string): number {
     if (!this.#ruleBudget.take(metricKey)) {
       return this.#ruleSlots.get(overflowKey) ?? this.#addRule(overflowKey);
     }
-    const name = sanitizeMetricKey(metricKey);
     const slot = this.#ruleSlots.get(name) ?? this.#addRule(name);
     if (name !== metricKey) this.#ruleSlots.set(metricKey, slot);
     return slot;
@@ -151,9 +191,18 @@ export class StatsRegistry implements RuleStats {
 
   #newDomainSlot(domain: string): number {
     const key = this.#domainBudget.take(domain) ? domain : overflowKey;
-    const slot = this.counter(`${rulePrefix}${sanitizeMetricKey(key)}.domain_not_found`);
+    const slot = this.#domainSlot(`${rulePrefix}${sanitizeMetricKey(key)}.domain_not_found`);
     this.#domainSlots.set(key, slot);
     return slot;
+  }
+
+  #newDomainNameSlot(name: string): number {
+    const fits = this.#domainBudget.take(name);
+    return this.#domainSlot(fits ? name : `${rulePrefix}${overflowKey}.domain_not_found`);
+  }
+
+  #domainSlot(name: string): number {
+    return this.#slots.get(name) ?? this.#addSlot(name, domainCounter);
   }
 
   #addSlot(name: string, role: number): number {
@@ -172,11 +221,21 @@ export class StatsRegistry implements RuleStats {
   }
 
   #grow(): void {
-    const values = new Float64Array(this.#values.length * 2);
-    values.set(this.#values);
-    this.#values = values;
-    const roles = new Uint8Array(values.length);
+    this.#values = this.#moved(this.#values, this.#values.length * 2);
+    const roles = new Uint8Array(this.#values.length);
     roles.set(this.#roles);
     this.#roles = roles;
+  }
+
+  #moved(from: Float64Array, length: number): Float64Array {
+    if (this.#onSharedValues === undefined) {
+      const values = new Float64Array(length);
+      values.set(from);
+      return values;
+    }
+    const values = new Float64Array(new SharedArrayBuffer(length * Float64Array.BYTES_PER_ELEMENT));
+    values.set(from);
+    this.#onSharedValues(values);
+    return values;
   }
 }

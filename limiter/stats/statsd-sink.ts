@@ -15,6 +15,8 @@ export interface StatsdSinkOptions {
   host: string;
   port: number;
   flushIntervalMs: number;
+  /** Brings the registry up to date with what other threads count, before each flush. Must not reject. */
+  prepareFlush?: (() => Promise<void>) | undefined;
   timers: Timers;
   /** Bytes kept while the receiver is away. Defaults to 4 MiB, as in the Go service. */
   maxQueuedBytes?: number;
@@ -123,6 +125,7 @@ export class StatsdSink {
   }
 
   async #flushSlices(): Promise<void> {
+    if (this.#options.prepareFlush !== undefined) await this.#options.prepareFlush();
     this.#registry.refresh();
     const slotCount = this.#registry.slotCount;
     if (this.#flushed.length < slotCount) {

@@ -1,6 +1,12 @@
 /** What every store of counters can do. Knows keys and numbers, neither rules nor requests. */
 import type { StoreError } from './store-error.ts';
 
+/** Who asked. */
+export interface Caller {
+  /** True from the moment on when it gave up; stays false for a caller that was answered, with or without the store. */
+  readonly abandoned: boolean;
+}
+
 /**
  * One counter's part in one request: written by the caller, answered in place by the store.
  * The total is as if every caller had come alone, in the order of `submit`.
@@ -25,6 +31,11 @@ export interface CounterOp {
   readonly lookOnly: boolean;
   /** The limit's unit is the second: such counters may have a store of their own (REDIS_PERSECOND). */
   readonly perSecond: boolean;
+  /**
+   * Whose op it is: one that was abandoned before its batch is sent is left out and answered with `callAbandoned`.
+   * Undefined where nobody can give up. A store that counts within `submit` need not look.
+   */
+  readonly caller?: Caller | undefined;
 
   /** Answer: hits that the store really applied: `hits`, or 0 where stop-when-over held them back. */
   applied: number;

@@ -41,6 +41,38 @@ function fold(list: readonly Change[]) {
 }
 
 describe('FoldedRun', () => {
+  it('is as if the ops that are left out had never been added', () => {
+    const marked = fc.array(fc.record({ given: change, isKept: fc.boolean() }), {
+      minLength: 1,
+      maxLength: 8,
+    });
+    fc.assert(
+      fc.property(state, marked, (start, list) => {
+        const { ops, run } = fold(list.map(({ given }) => given));
+        const wanted = list.filter(({ isKept }) => isKept).map(({ given }) => given);
+        const left: typeof ops = [];
+        const keeps = run.keepOthers((op) => {
+          const isKept = list[ops.indexOf(op as (typeof ops)[0])]?.isKept === true;
+          if (!isKept) left.push(op as (typeof ops)[0]);
+          return !isKept;
+        });
+        expect(keeps).toBe(wanted.length > 0);
+        expect(left).toEqual(ops.filter((_, index) => !list[index]?.isKept));
+        if (!keeps) return;
+        const alike = fold(wanted);
+        expect([run.shift, run.low, run.high, run.ttlSeconds]).toEqual([
+          alike.run.shift,
+          alike.run.low,
+          alike.run.high,
+          alike.run.ttlSeconds,
+        ]);
+        run.answer(start ?? 0);
+        alike.run.answer(start ?? 0);
+        expect(ops.filter((_, index) => list[index]?.isKept)).toEqual(alike.ops);
+      }),
+    );
+  });
+
   it('gives every op its total as if it had come alone, and leaves the same value', () => {
     fc.assert(
       fc.property(state, changes, (start, list) => {

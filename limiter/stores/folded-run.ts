@@ -18,7 +18,7 @@ export class FoldedRun {
   high = maxTotal;
   /** Life of the key should it be missing; 0 when nothing in the run creates it. */
   ttlSeconds = 0;
-  readonly #first: CounterOp;
+  #first: CounterOp;
   /** Only from the second op on: most runs have one. */
   #rest: CounterOp[] | undefined;
 
@@ -47,6 +47,24 @@ export class FoldedRun {
   /** Whether it changes no total, whatever that is. */
   get isLook(): boolean {
     return this.shift === 0 && this.low === 0 && this.high === maxTotal;
+  }
+
+  /** Answers the ops for which `leaveOut` is true and forgets them; false when none is left. */
+  keepOthers(leaveOut: (op: CounterOp) => boolean): boolean {
+    const rest = this.#rest;
+    if (rest === undefined) return !leaveOut(this.#first);
+    const kept = [this.#first, ...rest].filter((op) => !leaveOut(op));
+    const [first, ...others] = kept;
+    if (first === undefined) return false;
+    if (others.length === rest.length) return true;
+    this.#first = first;
+    this.#rest = others;
+    this.shift = 0;
+    this.low = 0;
+    this.high = maxTotal;
+    this.ttlSeconds = 0;
+    for (const op of kept) this.#fold(op);
+    return true;
   }
 
   /** Writes every op's answer, from the key's value before the run. A missing key counts as 0. */

@@ -1,21 +1,14 @@
 /** Our handlers of bytes as handlers of `@grpc/grpc-js`. */
-import type { handleServerStreamingCall, handleUnaryCall, sendUnaryData } from '@grpc/grpc-js';
-import type { Clock } from '../clock.ts';
+import type {
+  handleServerStreamingCall,
+  handleUnaryCall,
+  ServerUnaryCall,
+  sendUnaryData,
+} from '@grpc/grpc-js';
+import type { CallObserver } from './call-observer.ts';
 import { statusText } from './status-text.ts';
 import type { MessageStream, StreamHandler } from './stream-handler.ts';
 import { GrpcCode, type GrpcStatus, type UnaryHandler, type UnaryReply } from './unary-handler.ts';
-
-/** Who learns of calls; `method` is its name without the service. */
-export interface CallObserver {
-  clock: Clock;
-  /**
-   * Called after every answered unary call, failed ones too. Calls that never reach a handler (unknown method, message
-   * too long) are not counted.
-   */
-  onCall(method: string, durationMs: number): void;
-  /** Called when a handler threw. */
-  onFault(method: string, error: unknown): void;
-}
 
 const fault: GrpcStatus = { code: GrpcCode.INTERNAL, message: 'internal error' };
 
@@ -25,7 +18,7 @@ export function serveUnary(
   observer: CallObserver,
 ): handleUnaryCall<Buffer, Uint8Array> {
   return (call, callback) => {
-    const reply = new UnaryCall(method, callback, observer);
+    const reply = new UnaryCall(method, call, callback, observer);
     try {
       handler(call.request, reply);
     } catch (error) {
@@ -38,16 +31,27 @@ export function serveUnary(
 /** One running call. Only the first answer counts, so that a handler that answers and then throws does no harm. */
 class UnaryCall implements UnaryReply {
   readonly #method: string;
+  readonly #call: ServerUnaryCall<Buffer, Uint8Array>;
   readonly #callback: sendUnaryData<Uint8Array>;
   readonly #observer: CallObserver;
   readonly #startedMs: number;
   #answered = false;
 
-  constructor(method: string, callback: sendUnaryData<Uint8Array>, observer: CallObserver) {
+  constructor(
+    method: string,
+    call: ServerUnaryCall<Buffer, Uint8Array>,
+    callback: sendUnaryData<Uint8Array>,
+    observer: CallObserver,
+  ) {
     this.#method = method;
+    this.#call = call;
     this.#callback = callback;
     this.#observer = observer;
     this.#startedMs = observer.clock.monotonicMs();
+  }
+
+  get abandoned(): boolean {
+    return !this.#answered && this.#call.cancelled;
   }
 
   send(message: Uint8Array): void {
@@ -88,7 +92,8 @@ export function serveStream(
       end: (status) => {
         if (ended) return;
         close();
-        call.emit('error', { code: status.code, details: statusText(status.message) });
+        if (status === undefined) call.end();
+        else call.emit('error', { code: status.code, details: statusText(status.message) });
       },
       onClose: (listener) => {
         if (ended) listener();

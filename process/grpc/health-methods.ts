@@ -1,5 +1,6 @@
 import type { Server } from '@grpc/grpc-js';
-import { type CallObserver, serveStream, serveUnary } from './grpc-js-calls.ts';
+import type { CallObserver } from './call-observer.ts';
+import { serveStream, serveUnary } from './grpc-js-calls.ts';
 import type { HealthService } from './health-service.ts';
 import { decodeBytes, encodeBytes } from './raw-bytes.ts';
 

@@ -8,6 +8,7 @@ export const GrpcCode = {
   NOT_FOUND: 5,
   PERMISSION_DENIED: 7,
   RESOURCE_EXHAUSTED: 8,
+  UNIMPLEMENTED: 12,
   INTERNAL: 13,
   UNAVAILABLE: 14,
 } as const;
@@ -19,6 +20,11 @@ export interface GrpcStatus {
 }
 
 export interface UnaryReply {
+  /**
+   * The caller hung up, or its deadline passed, before it was answered: what has an effect and did not begin yet need not
+   * begin. The call still ends with one of the two below.
+   */
+  readonly abandoned: boolean;
   /** Called exactly once, with one of the two. */
   send(message: Uint8Array): void;
   fail(status: GrpcStatus): void;

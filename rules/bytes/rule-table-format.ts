@@ -210,7 +210,7 @@ export function packRuleTable(sections: RuleTableSections, counts: RuleTableCoun
 }
 
 /** Views on the sections, without reading them. Throws a RangeError when the bytes are no whole table of this version. */
-export function openRuleTable(buffer: ArrayBuffer): OpenRuleTable {
+export function openRuleTable(buffer: ArrayBufferLike): OpenRuleTable {
   const header = checkedHeader(buffer);
   const sections: Partial<Record<string, Int32Array | Uint16Array>> = {};
   let at: number = Header.sections;
@@ -227,7 +227,7 @@ export function openRuleTable(buffer: ArrayBuffer): OpenRuleTable {
   };
 }
 
-function checkedHeader(buffer: ArrayBuffer): Int32Array {
+function checkedHeader(buffer: ArrayBufferLike): Int32Array {
   if (buffer.byteLength < Header.words * 4) {
     throw new RangeError(
       `rule table of ${buffer.byteLength} bytes is shorter than its ${Header.words * 4} byte header`,

@@ -20,6 +20,8 @@ export class RuleTable implements RuleMatcher {
   readonly ruleCount: number;
   /** 16 hexadecimal digits: equal for equal rules in equal order, whatever the split into files. */
   readonly contentHash: string;
+  /** What it was made from, and any number of others can be, also in other threads. */
+  readonly bytes: ArrayBufferLike;
   readonly #maxDepth: number;
   readonly #s: RuleTableSections;
   readonly #nodeIndex: PairIndex;
@@ -29,8 +31,9 @@ export class RuleTable implements RuleMatcher {
   readonly #path: MatchPath;
 
   /** Throws a RangeError when the bytes are no whole table of this version. */
-  constructor(bytes: ArrayBuffer) {
+  constructor(bytes: ArrayBufferLike) {
     const { sections, counts, contentHash } = openRuleTable(bytes);
+    this.bytes = bytes;
     this.#s = sections;
     this.#nodeIndex = new PairIndex(sections.nodeIndex);
     this.#rules = new RuleNodes(sections);

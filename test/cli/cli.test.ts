@@ -4,6 +4,9 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { beforeEach, describe, expect, it } from 'vitest';
 
+import { createAuthority } from '../support/certificates.ts';
+import { describeWithServer } from '../support/describe-with-server.ts';
+import { opensslProgram } from '../support/find-server.ts';
 import { freePort } from '../support/free-port.ts';
 import { startLimiter } from '../support/limiter-process.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
@@ -56,6 +59,18 @@ describe('weir', () => {
     ],
     [['ask', '--output', 'xml'], 'weir: --output is text or json, not "xml"'],
     [['ask', '-domain', 'd'], 'weir: ask needs --domain and at least one --descriptors key=value'],
+    [
+      ['ask', '-descriptors', 'a=b', '-grpc-server-ca-file', 'ca.pem'],
+      'weir: --grpc-server-ca-file has no effect without --grpc-use-tls',
+    ],
+    [
+      ['ask', '-descriptors', 'a=b', '-grpc-use-tls', '-grpc-cert-file', 'package.json'],
+      'weir: --grpc-cert-file: package.json: is not PEM',
+    ],
+    [
+      ['ask', '-descriptors', 'a=b', '-grpc-use-tls', '-grpc-server-ca-file', '/nowhere/ca.pem'],
+      'weir: --grpc-server-ca-file: /nowhere/ca.pem: no such file or directory',
+    ],
     [['check'], 'weir: check needs a folder or a file'],
   ])('refuses %j with status 2', (args, message) => {
     const { status, stderr } = weir(...args);
@@ -191,5 +206,45 @@ describe('weir ask', () => {
     const { status, stderr } = weir('ask', ...target);
     expect(stderr).toMatch(/^request error: UNAVAILABLE: /);
     expect(status).toBe(1);
+  });
+});
+
+describeWithServer('weir ask over TLS', opensslProgram, (openssl) => {
+  it('shows a certificate where the limiter asks for one, and says what is wrong', async () => {
+    const authority = createAuthority(openssl, temporaryFolder(), 'authority');
+    const server = authority.issue({ name: 'server', alternativeNames: 'IP:127.0.0.1' });
+    const me = authority.issue({ name: 'me', alternativeNames: 'DNS:me.example' });
+    const limiter = await startLimiter({
+      env: {
+        BACKEND_TYPE: 'memory',
+        RUNTIME_ROOT: `${root}examples`,
+        RUNTIME_APPDIRECTORY: 'rules',
+        GRPC_SERVER_USE_TLS: 'true',
+        GRPC_SERVER_TLS_CERT: server.certFile,
+        GRPC_SERVER_TLS_KEY: server.keyFile,
+        GRPC_CLIENT_TLS_CACERT: authority.caFile,
+        GRPC_CLIENT_TLS_SAN: 'me.example',
+      },
+    });
+    try {
+      const ask = (...flags: string[]) => {
+        const target = ['-dial_string', `127.0.0.1:${limiter.ports.grpc}`, '-domain', 'mail'];
+        return weir('ask', ...target, '-descriptors', 'tenant=acme', '-timeout-ms', '20000', ...flags);
+      };
+      const tls = ['-grpc-use-tls', '-grpc-server-ca-file', authority.caFile];
+      const mine = ['-grpc-cert-file', me.certFile, '-grpc-key-file', me.keyFile];
+      expect(ask(...tls, ...mine)).toMatchObject({ status: 0, stdout: expect.stringMatching(/^OK\n/) });
+      const failed = { status: 1, stderr: expect.stringMatching(/^request error: UNAVAILABLE: /) };
+      expect(ask(...tls)).toMatchObject(failed);
+      expect(ask('-grpc-use-tls', ...mine)).toMatchObject(failed);
+      expect(ask()).toMatchObject(failed);
+      const half = ask(...tls, '-grpc-cert-file', me.certFile);
+      expect(half.stderr).toMatch('weir: --grpc-cert-file and --grpc-key-file need each other\n');
+      const wrong = ask(...tls, '-grpc-cert-file', me.certFile, '-grpc-key-file', server.keyFile);
+      expect(wrong.stderr).toMatch(/^weir: --grpc-cert-file and --grpc-key-file: .*key values mismatch/);
+      expect([half.status, wrong.status]).toEqual([2, 2]);
+    } finally {
+      await limiter.stop();
+    }
   });
 });

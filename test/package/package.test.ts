@@ -75,6 +75,27 @@ describe('the packed package, alone in an empty folder with production dependenc
     expect(await ask('a')).toBe(429);
   });
 
+  it('answers by worker threads', async () => {
+    // Memcache fails open, so that it takes no server.
+    const workers = await startLimiter({
+      entry: join(folder, 'node_modules', '.bin', 'weir'),
+      env: {
+        BACKEND_TYPE: 'memcache',
+        MEMCACHE_HOST_PORT: '127.0.0.1:1',
+        LIMITER_WORKERS: '2',
+        RUNTIME_ROOT: folder,
+        RUNTIME_APPDIRECTORY: 'rules',
+      },
+    });
+    try {
+      expect((await fetch(`http://127.0.0.1:${workers.ports.http}/healthcheck`)).status).toBe(200);
+      const stats = await fetch(`http://127.0.0.1:${workers.ports.debug}/stats`);
+      expect(await stats.text()).toContain('\nratelimit.workers.ready: 2\n');
+    } finally {
+      expect(await workers.program.stop()).toEqual({ code: 0, signal: null });
+    }
+  });
+
   it('runs a control plane, with the library for Kubernetes at hand', async () => {
     const entry = join(folder, 'node_modules', '.bin', 'weir');
     const manifests = join(folder, 'node_modules', 'weir', 'examples', 'manifests');

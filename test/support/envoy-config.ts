@@ -6,6 +6,8 @@ export interface EnvoyConfigOptions {
   limiterPort: number;
   upstreamPort: number;
   domain: string;
+  /** Authority of the limiter's certificate; without it there is no TLS to the limiter. */
+  limiterCaFile?: string | undefined;
 }
 
 const rateLimits = [
@@ -71,7 +73,7 @@ export function envoyConfig(options: EnvoyConfigOptions): object {
         },
       ],
       clusters: [
-        cluster('limiter', options.limiterPort, true),
+        { ...cluster('limiter', options.limiterPort, true), ...tlsTo(options.limiterCaFile) },
         cluster('upstream', options.upstreamPort, false),
       ],
     },
@@ -80,6 +82,22 @@ export function envoyConfig(options: EnvoyConfigOptions): object {
 
 function socketAddress(port: number): object {
   return { socket_address: { address: '127.0.0.1', port_value: port } };
+}
+
+function tlsTo(caFile: string | undefined): object {
+  if (caFile === undefined) return {};
+  const typed_config = {
+    '@type': type('envoy.extensions.transport_sockets.tls.v3.UpstreamTlsContext'),
+    sni: 'localhost',
+    common_tls_context: {
+      alpn_protocols: ['h2'],
+      validation_context: {
+        trusted_ca: { filename: caFile },
+        match_typed_subject_alt_names: [{ san_type: 'DNS', matcher: { exact: 'localhost' } }],
+      },
+    },
+  };
+  return { transport_socket: { name: 'envoy.transport_sockets.tls', typed_config } };
 }
 
 function cluster(name: string, port: number, http2: boolean): object {

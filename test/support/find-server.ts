@@ -46,6 +46,18 @@ export const kubectlProgram: ServerProgram = {
   ownOnly: true,
 };
 
+/** A conformance test of HTTP/2 servers. */
+export const h2specProgram: ServerProgram = { command: 'h2spec', variable: 'WEIR_H2SPEC' };
+
+/** Load generators: nghttp2's for HTTP/2, and one for gRPC. */
+export const h2loadProgram: ServerProgram = { command: 'h2load', variable: 'WEIR_H2LOAD' };
+export const ghzProgram: ServerProgram = { command: 'ghz', variable: 'WEIR_GHZ' };
+
+export const grpcurlProgram: ServerProgram = { command: 'grpcurl', variable: 'WEIR_GRPCURL' };
+
+/** A Python that can import grpcio. */
+export const grpcioProgram: ServerProgram = { command: 'python-grpcio', variable: 'WEIR_PYTHON_GRPCIO' };
+
 export type FoundServer = { path: string } | { missing: string };
 
 export const serversFolder = join(import.meta.dirname, '../../.cache/servers');

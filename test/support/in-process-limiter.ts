@@ -16,7 +16,9 @@ const usualEnv: Readonly<Record<string, string>> = {
 };
 
 export interface InProcessLimiterOptions
-  extends Partial<Pick<LimiterHost, 'clock' | 'timers' | 'random' | 'resolveSrv' | 'onListening'>> {
+  extends Partial<
+    Pick<LimiterHost, 'clock' | 'timers' | 'random' | 'resolveSrv' | 'onListening' | 'startThread'>
+  > {
   /** Settings besides the usual ones, which they replace. */
   env: Readonly<Record<string, string>>;
 }

@@ -27,14 +27,17 @@ export class LimiterClient {
     });
   }
 
-  ask(request: MessageInitShape<typeof RateLimitRequestSchema>): Promise<RateLimitResponse> {
+  ask(
+    request: MessageInitShape<typeof RateLimitRequestSchema>,
+    { timeoutMs = 20_000 }: { timeoutMs?: number } = {},
+  ): Promise<RateLimitResponse> {
     return new Promise((resolve, reject) => {
       this.#client.makeUnaryRequest(
         method,
         (bytes: Uint8Array) => Buffer.from(bytes),
         (bytes: Buffer) => fromBinary(RateLimitResponseSchema, bytes),
         toBinary(RateLimitRequestSchema, create(RateLimitRequestSchema, request)),
-        { deadline: Date.now() + 20_000 },
+        { deadline: Date.now() + timeoutMs },
         (error: ServiceError | null, response?: RateLimitResponse) => {
           if (response === undefined) reject(error ?? new Error('no answer'));
           else resolve(response);

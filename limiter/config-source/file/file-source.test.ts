@@ -58,7 +58,7 @@ async function start(setup: Setup = {}): Promise<void> {
     limits: { checkIntervalMs: 50, ...limits },
   });
   await source.start({
-    loaded: (loaded) => events.push({ loaded }),
+    loaded: (loaded) => void events.push({ loaded }),
     failed: (errors, total) => events.push({ failed: errors.map(formatRuleError), total }),
     unreachable: (reason) => events.push({ reach: reason }),
     reachable: () => events.push({ reach: 'reachable' }),

@@ -103,24 +103,21 @@ export class FileConfigSource implements ConfigSource {
     const outcome = await this.#thread.outcome;
     this.#thread = undefined;
     if (this.#isClosed) return;
+    await this.#deliver(outcome, startMs, listener);
+    if (this.#isClosed) return;
     this.#schedule.ended();
     this.#setTimer(layout, listener);
-    this.#deliver(outcome, startMs, listener);
   }
 
-  #deliver(outcome: LoadOutcome, startMs: number, listener: ConfigListener): void {
-    if (!outcome.ok) {
-      listener.failed(outcome.errors, outcome.total);
-      return;
-    }
+  #deliver(outcome: LoadOutcome, startMs: number, listener: ConfigListener): void | Promise<void> {
+    if (!outcome.ok) return listener.failed(outcome.errors, outcome.total);
     let rules: LoadedRules;
     try {
       rules = loadedRules(outcome, this.#options.clock.monotonicMs() - startMs);
     } catch (error) {
-      listener.failed([fileProblem('unreadable', this.#options.paths.root, errorText(error))], 1);
-      return;
+      return listener.failed([fileProblem('unreadable', this.#options.paths.root, errorText(error))], 1);
     }
     this.#hasRules ||= rules.domains > 0;
-    listener.loaded(rules);
+    return listener.loaded(rules);
   }
 }

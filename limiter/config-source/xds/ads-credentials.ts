@@ -1,10 +1,10 @@
 /** How the server is known, and the limiter to it. Files are read anew for every connection, so that they can rotate. */
 import { X509Certificate } from 'node:crypto';
 import { readFileSync } from 'node:fs';
-import { isIP } from 'node:net';
-import { checkServerIdentity, createSecureContext, getCACertificates } from 'node:tls';
-import { type ChannelCredentials, type ChannelOptions, credentials, type VerifyOptions } from '@grpc/grpc-js';
+import { createSecureContext, getCACertificates } from 'node:tls';
+import { type ChannelCredentials, type ChannelOptions, credentials } from '@grpc/grpc-js';
 import { errorText } from '../../../process/error-text.ts';
+import { tlsTarget } from '../../../process/grpc/tls-target.ts';
 import { systemErrorReason } from '../../../process/system-error.ts';
 import { ConfigSourceError } from '../config-source.ts';
 
@@ -24,26 +24,13 @@ export interface AdsCredentials {
   options: ChannelOptions;
 }
 
-/** gRPC hands an IP address to TLS as the server's name, which Node refuses: this goes in its place. RFC 6066, section 3. */
-const noServerName = 'ip-address.invalid';
-
 /** `tls` undefined: none. Throws a ConfigSourceError on files that are missing or no PEM. */
 export function adsCredentials(target: string, tls: AdsTls | undefined): AdsCredentials {
   if (tls === undefined) return { credentials: credentials.createInsecure(), options: {} };
   const ca = tls.caPath === '' ? undefined : authorities(tls.caPath);
-  const name = tls.serverName === '' ? hostOf(target) : tls.serverName;
-  const isAddress = isIP(name) !== 0;
-  const verifyAddress: VerifyOptions = {
-    checkServerIdentity: (_, certificate) => checkServerIdentity(name, certificate),
-  };
-  const override = isAddress ? noServerName : tls.serverName;
-  return {
-    credentials: credentials.createFromSecureContext(
-      createSecureContext({ ...(ca && { ca }), ...clientPair(tls) }),
-      isAddress ? verifyAddress : {},
-    ),
-    options: override === '' ? {} : { 'grpc.ssl_target_name_override': override },
-  };
+  const { verify, options } = tlsTarget(target, tls.serverName);
+  const context = createSecureContext({ ...(ca && { ca }), ...clientPair(tls) });
+  return { credentials: credentials.createFromSecureContext(context, verify), options };
 }
 
 /** None where no certificate is set. */
@@ -83,10 +70,4 @@ function readPem(path: string): Buffer {
 
 function bad(message: string, cause?: unknown): ConfigSourceError {
   return new ConfigSourceError('bad-credentials', message, { cause });
-}
-
-/** The host of a gRPC target: `dns:///host:1`, `ipv4:10.0.0.1:1`, `[::1]:1`, `host`. */
-function hostOf(target: string): string {
-  const address = target.replace(/^(?:dns:(?:\/\/[^/]*\/)?|ipv[46]:)/, '');
-  return /^\[([^\]]*)\]/.exec(address)?.[1] ?? address.replace(/:\d*$/, '');
 }

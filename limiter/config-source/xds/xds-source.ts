@@ -180,15 +180,16 @@ export class XdsConfigSource implements ConfigSource {
     const outcome = await this.#loader.load({ bytes, mergeDomains, hashInForce: this.#hashInForce });
     if (this.#isClosed) return;
     const loadMs = this.#options.clock.monotonicMs() - startMs;
-    this.#carryOut(this.#session.loaded(this.#apply(outcome, loadMs)));
+    const verdict = await this.#apply(outcome, loadMs);
+    if (!this.#isClosed) this.#carryOut(this.#session.loaded(verdict));
   }
 
-  #apply(outcome: LoadedResources | FailedLoad, loadMs: number): Verdict {
+  async #apply(outcome: LoadedResources | FailedLoad, loadMs: number): Promise<Verdict> {
     if (!outcome.ok) {
       this.#listener?.failed(outcome.errors, outcome.total);
       return { accepted: false, message: refusalMessage(outcome) };
     }
-    if (outcome.rules !== undefined) this.#listener?.loaded(loadedRules(outcome.rules, loadMs));
+    if (outcome.rules !== undefined) await this.#listener?.loaded(loadedRules(outcome.rules, loadMs));
     this.#hashInForce = outcome.hash;
     return { accepted: true };
   }

@@ -6,13 +6,16 @@ import { sendLines } from '../../../process/http/line-stream.ts';
 import { sendRedirect, sendText } from '../../../process/http/text-response.ts';
 
 import { PprofPages, pprofRoot } from './pprof-pages.ts';
+import type { WorkerProfiles } from './worker-profiles.ts';
 
 export interface DebugListenerOptions {
   /** The lines of `/rlconfig`, without newlines; read bit by bit while the answer is written. */
   rlconfigLines(): Iterable<string>;
   /** The lines of `/stats`, likewise. */
-  statsLines(): Iterable<string>;
+  statsLines(): Iterable<string> | Promise<Iterable<string>>;
   clock: Clock;
+  /** Undefined where this thread answers callers itself. */
+  workers?: WorkerProfiles | undefined;
   /** How long requests may take at the end before they are cut. */
   closeGraceMs: number;
   /** Called when a request was answered with 500, or cut, because something threw. */
@@ -38,7 +41,7 @@ class DebugListener implements HttpListener {
 
   constructor(options: DebugListenerOptions) {
     this.#options = options;
-    this.#pprof = new PprofPages(options.clock);
+    this.#pprof = new PprofPages(options.clock, options.workers);
     this.#server = new HttpServer({
       serve: (call) => this.#route(call),
       closeGraceMs: options.closeGraceMs,
@@ -61,7 +64,7 @@ class DebugListener implements HttpListener {
   async #route({ target, response }: HttpCall): Promise<void> {
     if (target.path === '/livez') sendText(response, 200, 'OK');
     else if (target.path === '/rlconfig') await sendLines(response, this.#options.rlconfigLines());
-    else if (target.path === '/stats') await sendLines(response, this.#options.statsLines());
+    else if (target.path === '/stats') await sendLines(response, await this.#options.statsLines());
     else if (target.path.startsWith(pprofRoot)) {
       await this.#pprof.answer(response, target.path.slice(pprofRoot.length), target.query);
     } else if (`${target.path}/` === pprofRoot) sendRedirect(response, pprofRoot);

@@ -4,6 +4,7 @@ import type { Clock } from '../../../process/clock.ts';
 import { sendError } from '../../../process/http/text-response.ts';
 import { CpuProfiler } from './cpu-profiler.ts';
 import { HeapSampler } from './heap-sampler.ts';
+import type { ProfileQuestion, WorkerProfiles } from './worker-profiles.ts';
 
 export const pprofRoot = '/debug/pprof/';
 
@@ -14,10 +15,14 @@ const mostSeconds = 300;
 export class PprofPages {
   readonly #cpu: CpuProfiler;
   readonly #heap: HeapSampler;
+  readonly #workers: WorkerProfiles | undefined;
+  /** Workers whose CPU profile is under way. */
+  readonly #busyWorkers = new Set<number>();
   readonly #ended: Promise<void>;
   #end = (): void => {};
 
-  constructor(clock: Clock) {
+  constructor(clock: Clock, workers?: WorkerProfiles) {
+    this.#workers = workers;
     this.#cpu = new CpuProfiler(clock);
     this.#heap = new HeapSampler(clock);
     this.#ended = new Promise((resolve) => {
@@ -42,17 +47,20 @@ export class PprofPages {
 
   async answer(response: ServerResponse, page: string, query: URLSearchParams): Promise<void> {
     if (page === '') sendIndex(response);
-    else if (page === 'profile') await this.#answerCpu(response, query.get('seconds'));
+    else if (page === 'profile') await this.#answerCpu(response, query);
     else if (page === 'heap') await this.#answerHeap(response, query);
     else if (page === 'trace') {
       refuse(response, 404, 'Unknown profile: traces are of the Go runtime; see /debug/pprof/profile');
     } else refuse(response, 404, 'Unknown profile');
   }
 
-  async #answerCpu(response: ServerResponse, asked: string | null): Promise<void> {
+  async #answerCpu(response: ServerResponse, query: URLSearchParams): Promise<void> {
+    const asked = query.get('seconds');
     const seconds = asked === null ? defaultSeconds : Number(asked);
     if (asked === '' || !Number.isInteger(seconds) || seconds < 1 || seconds > mostSeconds) {
       refuse(response, 400, `seconds must be a whole number from 1 to ${mostSeconds}, not "${asked}"`);
+    } else if (query.has('worker')) {
+      await this.#answerOfWorker(response, query, { of: 'cpu', seconds });
     } else if (this.#cpu.busy) {
       refuse(response, 409, 'Could not enable CPU profiling: cpu profiling already in use');
     } else {
@@ -67,7 +75,32 @@ export class PprofPages {
       refuse(response, 400, 'the heap profile is of one moment: ask without seconds');
       return;
     }
-    sendProfile(response, 'heap', await this.#heap.profile({ collect: query.get('gc') === '1' }));
+    const collect = query.get('gc') === '1';
+    if (query.has('worker')) await this.#answerOfWorker(response, query, { of: 'heap', collect });
+    else sendProfile(response, 'heap', await this.#heap.profile({ collect }));
+  }
+
+  async #answerOfWorker(
+    response: ServerResponse,
+    query: URLSearchParams,
+    question: ProfileQuestion,
+  ): Promise<void> {
+    const workers = this.#workers;
+    const number = Number(query.get('worker'));
+    if (workers === undefined || !Number.isInteger(number) || number < 1 || number > workers.count) {
+      refuse(response, 404, `there is no worker "${query.get('worker')}"`);
+      return;
+    }
+    const isCpu = question.of === 'cpu';
+    if (isCpu && this.#busyWorkers.has(number)) {
+      refuse(response, 409, 'Could not enable CPU profiling: cpu profiling already in use');
+      return;
+    }
+    if (isCpu) this.#busyWorkers.add(number);
+    const profile = await workers.profile(number, question);
+    if (isCpu) this.#busyWorkers.delete(number);
+    if (profile === undefined) refuse(response, 503, `worker ${number} does not answer`);
+    else sendProfile(response, isCpu ? 'profile' : 'heap', profile);
   }
 }
 
@@ -92,7 +125,8 @@ const index = `<!DOCTYPE html>
 <head><meta charset="utf-8"><title>/debug/pprof/</title></head>
 <body>
 <h1>/debug/pprof/</h1>
-<p>Profiles of the main thread, in the format of <code>go tool pprof</code>.</p>
+<p>Profiles of the main thread, in the format of <code>go tool pprof</code>. Where LIMITER_WORKERS is above 1,
+<code>worker=2</code> asks for those of the second worker thread instead.</p>
 <dl>
 <dt><a href="heap">heap</a></dt>
 <dd>JavaScript objects that are alive, by the function that allocated them, sampled since the start.

@@ -2,6 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { counterOp, submit } from '../../../test/support/counter-ops.ts';
 import { HandDrivenStore } from '../../../test/support/hand-driven-store.ts';
 import { ManualTimers } from '../../../test/support/manual-timers.ts';
+import { callAbandoned } from '../call-abandoned.ts';
 import { StoreError } from '../store-error.ts';
 import { BreakerStore, type BreakerStoreOptions } from './breaker-store.ts';
 
@@ -53,6 +54,26 @@ describe('BreakerStore', () => {
     inner.answerAll(7);
     expect(asked).toEqual({ op: counterOp({ key: 'k', applied: 1, after: 7 }), answers: 1 });
     expect([store.phase, store.waiting]).toEqual(['closed', 0]);
+  });
+
+  it('does not take what was left out for a word of the store', () => {
+    const { timers, store, ask, inner, changes } = setUp();
+    ask('waits');
+    for (let turns = 0; turns < 9; turns += 1) {
+      const left = ask('left');
+      inner.requests.pop()?.fail(callAbandoned);
+      expect([left.answers, left.op.error]).toEqual([1, callAbandoned]);
+      timers.advance(100);
+    }
+    expect([store.phase, changes]).toEqual(['open', [[true, silent]]]);
+  });
+
+  it('does not open for what was left out while the store is away', () => {
+    const { store, ask, inner, changes } = setUp();
+    ask();
+    inner.connected = false;
+    inner.requests.pop()?.fail(callAbandoned);
+    expect([store.phase, store.waiting, changes]).toEqual(['closed', 0, []]);
   });
 
   it('answers all who wait within 900 ms of silence, and then everybody at once', () => {

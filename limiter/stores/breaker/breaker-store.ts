@@ -1,4 +1,5 @@
 import type { Timers } from '../../../process/timers.ts';
+import { wasLeftOut } from '../call-abandoned.ts';
 import type { CounterOp, CounterStore, SubmitOptions } from '../counter-store.ts';
 import { failOp } from '../folded-run.ts';
 import { StoreError } from '../store-error.ts';
@@ -118,6 +119,11 @@ export class BreakerStore implements CounterStore {
     if (!flight.waiting) return;
     this.#flights.remove(flight);
     flight.waiting = false;
+    if (wasLeftOut(flight.ops)) {
+      // Which says nothing of the store.
+      flight.done();
+      return;
+    }
     const error = this.#store.connected === false && !this.#closed ? firstError(flight.ops) : undefined;
     if (error === undefined) {
       // Errors of a key, or of one node of many, come from a store that is there.

@@ -4,6 +4,7 @@ import { counterOp, submit } from '../../../test/support/counter-ops.ts';
 import { ManualClock } from '../../../test/support/manual-clock.ts';
 import { ManualTimers } from '../../../test/support/manual-timers.ts';
 import { openMemoryStore } from '../../../test/support/open-memory-store.ts';
+import { callAbandoned } from '../call-abandoned.ts';
 import type { CounterOp, CounterStore, SubmitOptions } from '../counter-store.ts';
 import { failOp } from '../folded-run.ts';
 import { StoreError } from '../store-error.ts';
@@ -96,6 +97,20 @@ describe('LocalFallbackStore', () => {
     await deliverAll(parts);
     expect([inner.total('a'), inner.total('b'), store.owedCounters, store.undelivered]).toEqual([7, 1, 0, 0]);
     expect(timers.size).toBe(0);
+  });
+
+  it('counts and owes nothing that was left out, and learns nothing of it', async () => {
+    const { inner, store } = setUp();
+    await ask(store, { key: 'a', hits: 5 });
+    inner.submit = (ops, _, done) => {
+      for (const op of ops) failOp(op, callAbandoned);
+      done();
+    };
+    expect(await ask(store, { key: 'a' })).toBe(callAbandoned.message);
+    expect([store.owedCounters, store.countedLocally]).toEqual([0, 0]);
+    inner.mode = 'down';
+    inner.submit = FailingStore.prototype.submit;
+    expect(await ask(store, { key: 'a' })).toBe(6);
   });
 
   it('answers with what is owed added, until it is delivered', async () => {

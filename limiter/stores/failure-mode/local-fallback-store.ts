@@ -1,5 +1,6 @@
 import type { Clock } from '../../../process/clock.ts';
 import type { Timers } from '../../../process/timers.ts';
+import { wasLeftOut } from '../call-abandoned.ts';
 import type { CounterOp, CounterStore, SubmitOptions } from '../counter-store.ts';
 import type { MemoryStore } from '../memory/memory-store.ts';
 import type { StoreError } from '../store-error.ts';
@@ -87,6 +88,7 @@ export class LocalFallbackStore implements CounterStore {
   }
 
   #answered(ops: readonly CounterOp[], options: SubmitOptions): void {
+    if (wasLeftOut(ops)) return;
     let anyFailed = false;
     for (const op of ops) {
       if (op.error !== undefined) anyFailed = true;

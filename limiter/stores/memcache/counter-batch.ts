@@ -2,8 +2,9 @@
  * The requests of one turn and the totals of their keys. A key is asked for once, whoever wants it; a request is concluded
  * when all of its keys are answered, and each op then gets the total as if it had come alone, in order. Pure.
  */
+import { callAbandoned } from '../call-abandoned.ts';
 import type { CounterOp } from '../counter-store.ts';
-import { maxTotal, totalAfter } from '../folded-run.ts';
+import { failOp, maxTotal, totalAfter } from '../folded-run.ts';
 import { holdBack } from '../stop-when-over.ts';
 
 export interface PendingRequest {
@@ -93,6 +94,10 @@ export class CounterBatch {
   /** Writes the answers of one request into its ops. Returns the keys that are to be changed. */
   conclude({ ops, stopWhenOver }: PendingRequest): Set<KeyCount> {
     const changedKeys = new Set<KeyCount>();
+    if (ops[0]?.caller?.abandoned === true) {
+      for (const op of ops) failOp(op, callAbandoned);
+      return changedKeys;
+    }
     for (const op of ops) {
       op.error = undefined;
       op.applied = op.hits;

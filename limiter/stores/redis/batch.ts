@@ -15,6 +15,8 @@ export interface PendingRequest {
 /** What goes out in one script call. */
 export interface Batch {
   readonly script: RedisScript;
+  /** Asked right before it is sent: answers the ops whose callers gave up, and drops them. False when none is left. */
+  leaveOutAbandoned(): boolean;
   /** Arguments after the script itself: the number of keys, the keys, the rest. */
   toArgs(): string[];
   /** Writes the answers; false when the reply is not what the script gives, and nothing was written. */

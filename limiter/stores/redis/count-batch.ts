@@ -1,3 +1,4 @@
+import { leaveOut } from '../call-abandoned.ts';
 import type { CounterOp } from '../counter-store.ts';
 import { FoldedRun } from '../folded-run.ts';
 import type { StoreError } from '../store-error.ts';
@@ -25,6 +26,13 @@ export class CountBatch implements Batch {
       request.callsLeft += 1;
     }
     return true;
+  }
+
+  leaveOutAbandoned(): boolean {
+    for (const run of this.#runs.values()) {
+      if (!run.keepOthers(leaveOut)) this.#runs.delete(run.key);
+    }
+    return this.#runs.size > 0;
   }
 
   toArgs(): string[] {

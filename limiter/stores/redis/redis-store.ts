@@ -136,6 +136,11 @@ export class RedisStore implements CounterStore {
   }
 
   #send(batch: Batch): void {
+    if (!batch.leaveOutAbandoned()) {
+      // Not at once: the next batch may be such a one, too, and so on.
+      queueMicrotask(() => this.#settle(batch));
+      return;
+    }
     if (this.#scripts === 'never') {
       this.#countPlainly(batch);
       return;

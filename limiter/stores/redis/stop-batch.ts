@@ -1,3 +1,4 @@
+import { callAbandoned } from '../call-abandoned.ts';
 import type { CounterOp } from '../counter-store.ts';
 import { failOp } from '../folded-run.ts';
 import type { StoreError } from '../store-error.ts';
@@ -10,9 +11,9 @@ import { stopScript } from './stop-script.ts';
 export class StopBatch implements Batch {
   readonly script = stopScript;
   readonly requests: PendingRequest[] = [];
-  readonly #ops: CounterOp[] = [];
+  #ops: CounterOp[] = [];
   /** How many ops each request has. */
-  readonly #sizes: number[] = [];
+  #sizes: number[] = [];
 
   /** False when the request's keys would be too many; an empty batch takes any up to `maxKeysPerCall`. */
   add(ops: CounterOp[], request: PendingRequest): boolean {
@@ -22,6 +23,26 @@ export class StopBatch implements Batch {
     this.requests.push(request);
     request.callsLeft += 1;
     return true;
+  }
+
+  /** Whole requests: what one of them may count depends on all of its ops. */
+  leaveOutAbandoned(): boolean {
+    const kept: CounterOp[] = [];
+    const sizes: number[] = [];
+    let first = 0;
+    for (const size of this.#sizes) {
+      const ops = this.#ops.slice(first, first + size);
+      first += size;
+      if (ops[0]?.caller?.abandoned === true) {
+        for (const op of ops) failOp(op, callAbandoned);
+      } else {
+        for (const op of ops) kept.push(op);
+        sizes.push(size);
+      }
+    }
+    this.#ops = kept;
+    this.#sizes = sizes;
+    return kept.length > 0;
   }
 
   toArgs(): string[] {

@@ -180,7 +180,8 @@ export class RedisClusterStore implements CounterStore {
   }
 
   #count(batch: Batch): void {
-    void batch.countPlainly(this.#plain).then(() => {
+    const counted = batch.leaveOutAbandoned() ? batch.countPlainly(this.#plain) : Promise.resolve();
+    void counted.then(() => {
       this.#places.free();
       settle(batch);
     });

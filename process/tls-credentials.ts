@@ -1,8 +1,8 @@
 import { X509Certificate } from 'node:crypto';
 import { createSecureContext, type SecureContextOptions } from 'node:tls';
-import { errorText } from '../../process/error-text.ts';
-import type { Timers } from '../../process/timers.ts';
-import { watchFiles } from '../../process/watched-files.ts';
+import { errorText } from './error-text.ts';
+import type { Timers } from './timers.ts';
+import { watchFiles } from './watched-files.ts';
 
 /** Paths of PEM files. They are read again when they change. */
 export interface TlsFiles {
@@ -39,6 +39,10 @@ export function watchTlsCredentials(
 
 /** A file that is half written, or a key that is not the certificate's, is told here rather than at the handshake. */
 function usable(credentials: { cert: string; key: string; ca?: string }): SecureContextOptions {
+  // Node takes an empty file, as it is for a moment while somebody writes it, for none: every handshake would fail.
+  for (const part of ['cert', 'key'] as const) {
+    if (credentials[part] === '') throw new Error(`not a certificate and its key: the ${part} is empty`);
+  }
   try {
     createSecureContext(credentials);
   } catch (error) {

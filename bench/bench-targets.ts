@@ -1,0 +1,78 @@
+/** What `npm run bench` measures: a limiter in memory, one with Redis, and the echo beside them, each a process. */
+import { execFileSync } from 'node:child_process';
+import { availableParallelism } from 'node:os';
+import { fileURLToPath } from 'node:url';
+
+import { ChildProgram } from '../test/support/child-program.ts';
+import { startLimiter } from '../test/support/limiter-process.ts';
+
+export type TargetName = 'echo' | 'memory' | 'redis';
+
+export const targetTitles: Record<TargetName, string> = {
+  echo: 'empty echo on node:http2',
+  memory: 'weir, memory',
+  redis: 'weir, Redis',
+};
+
+export interface Target {
+  name: TargetName;
+  pid: number;
+  port: number;
+  stop(): Promise<unknown>;
+}
+
+/** The server's core and the one for everything else. */
+export interface Cores {
+  server: number;
+  others: number;
+}
+
+/** Keeps this process on the last core; undefined where the system has one core, or no `taskset`. */
+export function keepOffServerCore(): Cores | undefined {
+  const cores = availableParallelism();
+  if (cores < 2) return undefined;
+  try {
+    execFileSync('taskset', ['-apc', String(cores - 1), String(process.pid)], { stdio: 'ignore' });
+    return { server: 0, others: cores - 1 };
+  } catch {
+    return undefined;
+  }
+}
+
+/** A script of this folder in a process of its own, on the server's core. */
+export function startScript(script: string, cores: Cores | undefined, env?: NodeJS.ProcessEnv): ChildProgram {
+  const node = [process.execPath, fileURLToPath(new URL(script, import.meta.url))];
+  const command = cores === undefined ? node : ['taskset', '-c', String(cores.server), ...node];
+  return new ChildProgram({
+    command: command[0] as string,
+    args: command.slice(1),
+    ...(env === undefined ? {} : { env: { ...process.env, ...env } }),
+  });
+}
+
+export async function startEcho(cores: Cores | undefined): Promise<Target> {
+  const program = startScript('./echo-server.ts', cores);
+  const [, port] = await program.printed(/listening (\d+)/);
+  return { name: 'echo', pid: program.pid, port: Number(port), stop: () => program.stop() };
+}
+
+/** With the rules in a folder. Without a Redis it counts in memory. */
+export async function startWeir(options: {
+  rules: string;
+  redisPort: number | undefined;
+  cores: Cores | undefined;
+  env?: Record<string, string>;
+}): Promise<Target & { debugPort: number }> {
+  const { rules, redisPort, cores, env = {} } = options;
+  const store: Record<string, string> =
+    redisPort === undefined
+      ? { BACKEND_TYPE: 'memory' }
+      : { REDIS_SOCKET_TYPE: 'tcp', REDIS_URL: `127.0.0.1:${redisPort}` };
+  const limiter = await startLimiter({
+    env: { RUNTIME_ROOT: rules, RUNTIME_APPDIRECTORY: '.', ...store, ...env },
+    ...(cores === undefined ? {} : { core: cores.server }),
+  });
+  const name = redisPort === undefined ? 'memory' : 'redis';
+  const { grpc: port, debug: debugPort } = limiter.ports;
+  return { name, pid: limiter.pid, port, debugPort, stop: () => limiter.stop() };
+}

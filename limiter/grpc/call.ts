@@ -1,0 +1,29 @@
+import type { CallObserver } from '../../process/grpc/call-observer.ts';
+import { GrpcCode, type GrpcStatus } from '../../process/grpc/unary-handler.ts';
+import type { ByteBudget } from './byte-budget.ts';
+import type { Deadlines, DueCall } from './deadlines.ts';
+import type { GrpcLimits } from './limits.ts';
+import { trailersOnly } from './response-fields.ts';
+
+/** One running call, as the connection drives it. */
+export interface Call extends DueCall {
+  receive(data: Uint8Array, endStream: boolean): void;
+  /** The stream is gone; nothing can be sent. */
+  abort(): void;
+}
+
+/** What all calls of a server share. */
+export interface CallSite {
+  observer: CallObserver;
+  deadlines: Deadlines;
+  budget: ByteBudget;
+  limits: GrpcLimits;
+}
+
+/** What a caller is told whose handler failed by a fault of ours. */
+export const fault: GrpcStatus = { code: GrpcCode.INTERNAL, message: 'internal error' };
+
+export const deadlineExceeded = trailersOnly({
+  code: GrpcCode.DEADLINE_EXCEEDED,
+  message: 'context deadline exceeded',
+});

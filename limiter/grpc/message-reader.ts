@@ -1,0 +1,149 @@
+/**
+ * Messages out of the body of a request, however its bytes are cut. Each is one byte, which says whether it is
+ * compressed, four of length, and as many bytes as that. Pure.
+ * https://github.com/grpc/grpc/blob/v1.60.0/doc/PROTOCOL-HTTP2.md
+ */
+import { GrpcCode, type GrpcStatus } from '../../process/grpc/unary-handler.ts';
+import type { ByteBudget } from './byte-budget.ts';
+
+/** The byte and the length in front of a message. */
+export const prefixBytes = 5;
+
+/** Chosen: the first room for a message that comes in pieces. What a peer announces is not worth memory by itself. */
+const firstRoomBytes = 4096;
+
+export interface MessageReaderOptions {
+  maxMessageBytes: number;
+  /** What all readers hold together comes from here. */
+  budget: ByteBudget;
+  /** `message` is only valid until it returns. */
+  onMessage(message: Uint8Array): void;
+}
+
+export class MessageReader {
+  readonly #options: MessageReaderOptions;
+  readonly #prefix = new Uint8Array(prefixBytes);
+  #prefixLength = 0;
+  /** Of the message under way, once its prefix is complete. */
+  #wantedBytes = 0;
+  #gathered: Uint8Array | undefined;
+  #gatheredBytes = 0;
+  #released = false;
+
+  constructor(options: MessageReaderOptions) {
+    this.#options = options;
+  }
+
+  /** Whether the bytes so far end with a message, or are none. */
+  get isBetweenMessages(): boolean {
+    return this.#prefixLength === 0;
+  }
+
+  /** Undefined, or why nothing more can be read. A reader that was released takes bytes and gives nothing. */
+  push(data: Uint8Array): GrpcStatus | undefined {
+    let position = 0;
+    while (position < data.length && !this.#released) {
+      if (this.#prefixLength < prefixBytes) {
+        position = this.#readPrefix(data, position);
+        if (this.#prefixLength < prefixBytes) return undefined;
+        const refusal = prefixRefusal(this.#prefix, this.#options.maxMessageBytes);
+        if (refusal !== undefined) return refusal;
+        this.#wantedBytes = messageLength(this.#prefix, 0);
+      }
+      const end = Math.min(data.length, position + this.#wantedBytes - this.#gatheredBytes);
+      const piece = data.subarray(position, end);
+      position = end;
+      if (this.#gatheredBytes + piece.length < this.#wantedBytes) return this.#gather(piece);
+      const refusal = this.#complete(piece);
+      if (refusal !== undefined) return refusal;
+    }
+    return undefined;
+  }
+
+  /** Gives back what it holds. */
+  release(): void {
+    this.#released = true;
+    this.#drop();
+  }
+
+  #readPrefix(data: Uint8Array, from: number): number {
+    let position = from;
+    while (this.#prefixLength < prefixBytes && position < data.length) {
+      this.#prefix[this.#prefixLength++] = data[position++]!;
+    }
+    return position;
+  }
+
+  #gather(piece: Uint8Array): GrpcStatus | undefined {
+    const needed = this.#gatheredBytes + piece.length;
+    const held = this.#gathered?.length ?? 0;
+    if (needed > held) {
+      const room = Math.min(this.#wantedBytes, Math.max(firstRoomBytes, 2 * needed));
+      if (!this.#options.budget.take(room - held)) return tooMuchUnfinished;
+      const larger = new Uint8Array(room);
+      if (this.#gathered !== undefined) larger.set(this.#gathered.subarray(0, this.#gatheredBytes));
+      this.#gathered = larger;
+    }
+    this.#gathered?.set(piece, this.#gatheredBytes);
+    this.#gatheredBytes = needed;
+    return undefined;
+  }
+
+  #complete(piece: Uint8Array): GrpcStatus | undefined {
+    let message = piece;
+    if (this.#gatheredBytes > 0) {
+      const refusal = this.#gather(piece);
+      if (refusal !== undefined) return refusal;
+      message = this.#gathered!.subarray(0, this.#wantedBytes);
+    }
+    this.#prefixLength = 0;
+    this.#options.onMessage(message);
+    this.#drop();
+    return undefined;
+  }
+
+  #drop(): void {
+    if (this.#gathered !== undefined) this.#options.budget.give(this.#gathered.length);
+    this.#gathered = undefined;
+    this.#gatheredBytes = 0;
+  }
+}
+
+/** Length of the message whose prefix begins at `offset`. */
+export function messageLength(bytes: Uint8Array, offset: number): number {
+  return (
+    bytes[offset + 1]! * 0x1000000 +
+    ((bytes[offset + 2]! << 16) | (bytes[offset + 3]! << 8) | bytes[offset + 4]!)
+  );
+}
+
+/** The message with its prefix, in a buffer of its own. */
+export function withPrefix(message: Uint8Array): Uint8Array {
+  const framed = Buffer.allocUnsafe(prefixBytes + message.length);
+  framed[0] = 0;
+  framed.writeUInt32BE(message.length, 1);
+  framed.set(message, prefixBytes);
+  return framed;
+}
+
+/** All requests together hold as much as they may. */
+export const tooMuchUnfinished: GrpcStatus = {
+  code: GrpcCode.RESOURCE_EXHAUSTED,
+  message: 'too many bytes of unfinished requests',
+};
+
+function prefixRefusal(prefix: Uint8Array, maxMessageBytes: number): GrpcStatus | undefined {
+  const length = messageLength(prefix, 0);
+  if (length > maxMessageBytes) {
+    return {
+      code: GrpcCode.RESOURCE_EXHAUSTED,
+      message: `received message larger than max (${length} vs. ${maxMessageBytes})`,
+    };
+  }
+  if (prefix[0] === 0) return undefined;
+  const message =
+    prefix[0] === 1
+      ? 'compressed flag set with identity or empty encoding'
+      : `received unexpected payload format ${prefix[0]}`;
+  return { code: GrpcCode.INTERNAL, message };
+}

@@ -1,0 +1,109 @@
+/**
+ * One call that is answered with a stream of messages, for one message (`serverStream`) or for a stream of them (`duplex`).
+ * The header section goes out with the first message; without any, the status is the whole answer.
+ */
+import type { MessageStream } from '../../process/grpc/stream-handler.ts';
+import type { GrpcStatus } from '../../process/grpc/unary-handler.ts';
+import { ErrorCode } from '../http2/error-code.ts';
+import type { HeaderFields, RequestStream } from '../http2/request-handler.ts';
+import { type Call, type CallSite, deadlineExceeded, fault } from './call.ts';
+import type { DueCall } from './deadlines.ts';
+import { withPrefix } from './message-reader.ts';
+import { okHeaders, okTrailers, statusTrailers, trailersOnly } from './response-fields.ts';
+import {
+  type CallInput,
+  type DuplexMethod,
+  duplexInput,
+  type StreamMethod,
+  streamInput,
+} from './stream-input.ts';
+
+export class StreamCall implements Call, MessageStream {
+  readonly deadlineMs: number;
+  previousDue: DueCall | undefined = undefined;
+  nextDue: DueCall | undefined = undefined;
+  readonly #stream: RequestStream;
+  readonly #name: string;
+  readonly #site: CallSite;
+  #input: CallInput | undefined;
+  #closeListeners: (() => void)[] = [];
+  #began = false;
+  #over = false;
+
+  constructor(stream: RequestStream, method: StreamMethod | DuplexMethod, site: CallSite, timeoutMs: number) {
+    this.#stream = stream;
+    this.#name = method.name;
+    this.#site = site;
+    this.deadlineMs = site.observer.clock.monotonicMs() + timeoutMs;
+    if (timeoutMs !== Number.POSITIVE_INFINITY) site.deadlines.add(this);
+    this.#guard(() => {
+      this.#input =
+        method.kind === 'duplex' ? duplexInput(method, this, site) : streamInput(method, this, site);
+    });
+  }
+
+  receive(data: Uint8Array, endStream: boolean): void {
+    const input = this.#input;
+    if (this.#over || input === undefined) return;
+    this.#guard(() => {
+      const refusal = input.push(data) ?? (endStream && !this.#over ? input.end() : undefined);
+      if (refusal !== undefined) this.end(refusal);
+    });
+  }
+
+  send(message: Uint8Array): void {
+    if (this.#over) return;
+    const stream = this.#stream;
+    if (stream.queuedBytes > this.#site.limits.maxQueuedBytes) {
+      this.#close();
+      stream.reset(ErrorCode.ENHANCE_YOUR_CALM);
+      return;
+    }
+    if (!this.#began) stream.sendHeaders(okHeaders, false);
+    this.#began = true;
+    stream.sendData(withPrefix(message));
+  }
+
+  end(status?: GrpcStatus): void {
+    if (status !== undefined) this.#end(statusTrailers(status), trailersOnly(status));
+    else this.#end(okTrailers, okWithoutMessages);
+  }
+
+  onClose(listener: () => void): void {
+    if (this.#over) listener();
+    else this.#closeListeners.push(listener);
+  }
+
+  expire(): void {
+    this.#end(deadlineExceeded.slice(4), deadlineExceeded);
+  }
+
+  abort(): void {
+    if (!this.#over) this.#close();
+  }
+
+  #end(trailers: HeaderFields, wholeAnswer: HeaderFields): void {
+    if (this.#over) return;
+    this.#close();
+    if (this.#began) this.#stream.sendTrailers(trailers);
+    else this.#stream.sendHeaders(wholeAnswer, true);
+  }
+
+  #close(): void {
+    this.#over = true;
+    if (this.deadlineMs !== Number.POSITIVE_INFINITY) this.#site.deadlines.remove(this);
+    this.#input?.release();
+    for (const listener of this.#closeListeners.splice(0)) listener();
+  }
+
+  #guard(work: () => void): void {
+    try {
+      work();
+    } catch (error) {
+      this.#site.observer.onFault(this.#name, error);
+      this.end(fault);
+    }
+  }
+}
+
+const okWithoutMessages: HeaderFields = [...okHeaders, ...okTrailers];

@@ -1,0 +1,61 @@
+/** What callers send in methods that answer with a stream: one message, or a stream of them. */
+import type { DuplexHandler, MessageStream, StreamHandler } from '../../process/grpc/stream-handler.ts';
+import type { GrpcStatus } from '../../process/grpc/unary-handler.ts';
+import type { CallSite } from './call.ts';
+import { MessageReader } from './message-reader.ts';
+import { SingleMessage, unfinished } from './single-message.ts';
+
+/** One message in, once the request has ended. */
+export interface StreamMethod {
+  readonly kind: 'stream';
+  /** Without its service. */
+  readonly name: string;
+  readonly handler: StreamHandler;
+}
+
+/** Messages in as they come. */
+export interface DuplexMethod {
+  readonly kind: 'duplex';
+  readonly name: string;
+  readonly handler: DuplexHandler;
+}
+
+/** Both give the reason where the call cannot go on. */
+export interface CallInput {
+  push(data: Uint8Array): GrpcStatus | undefined;
+  end(): GrpcStatus | undefined;
+  release(): void;
+}
+
+export function streamInput(method: StreamMethod, answer: MessageStream, site: CallSite): CallInput {
+  const single = new SingleMessage({ maxMessageBytes: site.limits.maxMessageBytes, budget: site.budget });
+  return {
+    push: (data) => single.push(data),
+    end: () => {
+      const message = single.end();
+      if (!(message instanceof Uint8Array)) return message;
+      method.handler(message, answer);
+      single.release();
+      return undefined;
+    },
+    release: () => single.release(),
+  };
+}
+
+export function duplexInput(method: DuplexMethod, answer: MessageStream, site: CallSite): CallInput {
+  const listener = method.handler(answer);
+  const reader = new MessageReader({
+    maxMessageBytes: site.limits.maxMessageBytes,
+    budget: site.budget,
+    onMessage: (message) => listener.onMessage(message),
+  });
+  return {
+    push: (data) => reader.push(data),
+    end: () => {
+      if (!reader.isBetweenMessages) return unfinished;
+      listener.onEnd();
+      return undefined;
+    },
+    release: () => reader.release(),
+  };
+}

@@ -1,0 +1,138 @@
+/**
+ * One unary call. The request is whole at its end, the handler is asked, the first answer ends the call:
+ *
+ *   receiving --end of request--> running --send, fail--> answered
+ *       |                            |                      ^
+ *       +------- refused ------------|----------------------+
+ *       +------- deadline, abort ----+--> abandoned
+ */
+import type { GrpcStatus, UnaryHandler, UnaryReply } from '../../process/grpc/unary-handler.ts';
+import type { HeaderFields, RequestStream } from '../http2/request-handler.ts';
+import { type Call, type CallSite, deadlineExceeded, fault } from './call.ts';
+import type { DueCall } from './deadlines.ts';
+import { messageLength, prefixBytes, withPrefix } from './message-reader.ts';
+import { okHeaders, okTrailers, trailersOnly } from './response-fields.ts';
+import { SingleMessage } from './single-message.ts';
+
+export interface UnaryMethod {
+  readonly kind: 'unary';
+  /** Without its service. */
+  readonly name: string;
+  readonly handler: UnaryHandler;
+}
+
+const receiving = 0;
+const running = 1;
+const answered = 2;
+const abandoned = 3;
+type State = typeof receiving | typeof running | typeof answered | typeof abandoned;
+
+export class UnaryCall implements Call, UnaryReply {
+  readonly deadlineMs: number;
+  previousDue: DueCall | undefined = undefined;
+  nextDue: DueCall | undefined = undefined;
+  readonly #stream: RequestStream;
+  readonly #method: UnaryMethod;
+  readonly #site: CallSite;
+  readonly #startedMs: number;
+  #state: State = receiving;
+  /** Only of a request that comes in pieces. */
+  #pieces: SingleMessage | undefined;
+
+  constructor(stream: RequestStream, method: UnaryMethod, site: CallSite, timeoutMs: number) {
+    this.#stream = stream;
+    this.#method = method;
+    this.#site = site;
+    this.#startedMs = site.observer.clock.monotonicMs();
+    this.deadlineMs = this.#startedMs + timeoutMs;
+    if (timeoutMs !== Number.POSITIVE_INFINITY) site.deadlines.add(this);
+  }
+
+  get abandoned(): boolean {
+    if (this.#state >= answered) return this.#state === abandoned;
+    const { deadlineMs } = this;
+    return deadlineMs !== Number.POSITIVE_INFINITY && deadlineMs <= this.#site.observer.clock.monotonicMs();
+  }
+
+  receive(data: Uint8Array, endStream: boolean): void {
+    if (this.#state !== receiving) return;
+    if (endStream && this.#pieces === undefined && this.#isWholeMessage(data)) {
+      this.#run(data.subarray(prefixBytes));
+      return;
+    }
+    const { limits, budget } = this.#site;
+    this.#pieces ??= new SingleMessage({ maxMessageBytes: limits.maxMessageBytes, budget });
+    const refusal = this.#pieces.push(data);
+    if (refusal !== undefined) this.#refuse(refusal);
+    else if (endStream) this.#runPieces(this.#pieces);
+  }
+
+  send(message: Uint8Array): void {
+    if (this.#state >= answered) return;
+    const stream = this.#stream;
+    this.#end(answered);
+    stream.respond(okHeaders, withPrefix(message), okTrailers);
+  }
+
+  fail(status: GrpcStatus): void {
+    if (this.#state < answered) this.#refuse(status);
+  }
+
+  expire(): void {
+    if (this.#state < answered) this.#answerOnly(deadlineExceeded, abandoned);
+  }
+
+  abort(): void {
+    if (this.#state < answered) this.#end(abandoned);
+  }
+
+  #isWholeMessage(data: Uint8Array): boolean {
+    const length = data.length - prefixBytes;
+    return (
+      length >= 0 &&
+      length <= this.#site.limits.maxMessageBytes &&
+      data[0] === 0 &&
+      messageLength(data, 0) === length
+    );
+  }
+
+  #runPieces(pieces: SingleMessage): void {
+    const message = pieces.end();
+    if (!(message instanceof Uint8Array)) {
+      this.#refuse(message);
+      return;
+    }
+    this.#run(message);
+    pieces.release();
+  }
+
+  #run(request: Uint8Array): void {
+    this.#state = running;
+    try {
+      this.#method.handler(request, this);
+    } catch (error) {
+      this.#site.observer.onFault(this.#method.name, error);
+      this.fail(fault);
+    }
+  }
+
+  #refuse(status: GrpcStatus): void {
+    this.#answerOnly(trailersOnly(status), answered);
+  }
+
+  #answerOnly(fields: HeaderFields, end: State): void {
+    const stream = this.#stream;
+    this.#end(end);
+    stream.sendHeaders(fields, true);
+  }
+
+  /** Calls that never reached their handler are not counted. */
+  #end(state: State): void {
+    const { observer, deadlines } = this.#site;
+    const reached = this.#state === running;
+    this.#state = state;
+    if (this.deadlineMs !== Number.POSITIVE_INFINITY) deadlines.remove(this);
+    if (reached) observer.onCall(this.#method.name, observer.clock.monotonicMs() - this.#startedMs);
+    else this.#pieces?.release();
+  }
+}

@@ -1,0 +1,164 @@
+/** Header blocks to header fields. RFC 7541, section 3.2 for the order of things, section 6 for the formats. */
+import { DynamicTable, entryOverheadBytes, initialTableBytes } from './dynamic-table.ts';
+import { HpackError } from './hpack-error.ts';
+import { decodeHuffman } from './huffman-decoding.ts';
+import { staticNames, staticTableLength, staticValues } from './static-table.ts';
+
+const latin1Slice = Buffer.prototype.latin1Slice;
+const noBytes = new Uint8Array(0);
+
+/** One for each connection, as the blocks of a connection build on each other. */
+export class HpackDecoder {
+  readonly #announcedTableBytes: number;
+  readonly #maxListBytes: number;
+  readonly #table = new DynamicTable();
+  /** The largest size that the peer may give the table now. */
+  #maxTableBytes: number;
+  #block: Uint8Array = noBytes;
+  #position = 0;
+  #end = 0;
+
+  /**
+   * `maxTableBytes` is what SETTINGS_HEADER_TABLE_SIZE announced, `maxListBytes` bounds the fields of one block,
+   * counted as in RFC 9113, section 6.5.2.
+   */
+  constructor(options: { maxTableBytes: number; maxListBytes: number }) {
+    this.#announcedTableBytes = options.maxTableBytes;
+    this.#maxTableBytes = Math.max(options.maxTableBytes, initialTableBytes);
+    this.#maxListBytes = options.maxListBytes;
+  }
+
+  /** What the dynamic table holds, counted as in RFC 7541, section 4.1. */
+  get tableBytes(): number {
+    return this.#table.bytes;
+  }
+
+  /**
+   * The peer acknowledged our SETTINGS: from now on a table larger than announced is an error. Only matters if less
+   * than the initial 4096 was announced, which the peer may have used until it knew.
+   */
+  settingsAcknowledged(): void {
+    this.#maxTableBytes = this.#announcedTableBytes;
+  }
+
+  /**
+   * Decodes the complete block in `block` from `start` to `end`; appends name, value, name, value to `into`, one
+   * character a byte. False when the fields are more than `maxListBytes`: the table is right, `into` lacks some.
+   * @throws HpackError after which the decoder is of no use
+   */
+  decode(block: Uint8Array, start: number, end: number, into: string[]): boolean {
+    this.#block = block;
+    this.#position = start;
+    this.#end = end;
+    try {
+      this.#sizeUpdates();
+      return this.#fields(into);
+    } finally {
+      this.#block = noBytes;
+    }
+  }
+
+  /** At most two, before the first field. RFC 7541, sections 4.2 and 6.3. */
+  #sizeUpdates(): void {
+    for (let count = 0; this.#position < this.#end; count++) {
+      const byte = this.#block[this.#position]!;
+      if ((byte & 0xe0) !== 0x20) break;
+      if (count === 2) throw new HpackError('the block begins with more than two table size updates');
+      this.#position++;
+      const bytes = this.#integer(byte, 0x1f);
+      if (bytes > this.#maxTableBytes) {
+        throw new HpackError(`the table size ${bytes} is above the announced ${this.#maxTableBytes}`);
+      }
+      this.#table.resize(bytes);
+    }
+    if (this.#table.maxBytes > this.#maxTableBytes) {
+      throw new HpackError(
+        `the block lacks a table size update from ${this.#table.maxBytes} to at most ${this.#maxTableBytes}`,
+      );
+    }
+  }
+
+  #fields(into: string[]): boolean {
+    const block = this.#block;
+    const table = this.#table;
+    let roomBytes = this.#maxListBytes;
+    while (this.#position < this.#end) {
+      const byte = block[this.#position++]!;
+      let name: string;
+      let value: string;
+      if (byte >= 0x80) {
+        const index = this.#integer(byte, 0x7f);
+        if (index === 0) throw new HpackError('the index of a field is 0');
+        if (index <= staticTableLength) {
+          name = staticNames[index]!;
+          value = staticValues[index]!;
+        } else {
+          const age = this.#ageOf(index);
+          name = table.nameOf(age);
+          value = table.valueOf(age);
+        }
+      } else if (byte >= 0x40) {
+        name = this.#name(this.#integer(byte, 0x3f));
+        value = this.#string();
+        table.insert(name, value);
+      } else if (byte >= 0x20) {
+        throw new HpackError('a table size update stands behind a field');
+      } else {
+        // Without indexing (0x00) or never indexed (0x10): one for whoever passes fields on, which is not done here.
+        name = this.#name(this.#integer(byte, 0x0f));
+        value = this.#string();
+      }
+      roomBytes -= name.length + value.length + entryOverheadBytes;
+      if (roomBytes >= 0) into.push(name, value);
+    }
+    return roomBytes >= 0;
+  }
+
+  #name(index: number): string {
+    if (index === 0) return this.#string();
+    return index <= staticTableLength ? staticNames[index]! : this.#table.nameOf(this.#ageOf(index));
+  }
+
+  #ageOf(index: number): number {
+    const age = index - staticTableLength - 1;
+    if (age >= this.#table.length) {
+      throw new HpackError(
+        `the index ${index} is above ${staticTableLength + this.#table.length}, the last entry of the table`,
+      );
+    }
+    return age;
+  }
+
+  /** RFC 7541, section 5.1. `first`, already read, holds the prefix, whose bits `mask` has. At most 2^28 + 126. */
+  #integer(first: number, mask: number): number {
+    const prefix = first & mask;
+    if (prefix < mask) return prefix;
+    let value = 0;
+    for (let shift = 0; shift < 28; shift += 7) {
+      const byte = this.#next();
+      value |= (byte & 0x7f) << shift;
+      if (byte < 0x80) return value + mask;
+    }
+    throw new HpackError('an integer takes more than five bytes');
+  }
+
+  /** RFC 7541, section 5.2. */
+  #string(): string {
+    const first = this.#next();
+    const length = this.#integer(first, 0x7f);
+    const start = this.#position;
+    const end = start + length;
+    if (end > this.#end) throw this.#endOfBlock();
+    this.#position = end;
+    return first >= 0x80 ? decodeHuffman(this.#block, start, end) : latin1Slice.call(this.#block, start, end);
+  }
+
+  #next(): number {
+    if (this.#position >= this.#end) throw this.#endOfBlock();
+    return this.#block[this.#position++]!;
+  }
+
+  #endOfBlock(): HpackError {
+    return new HpackError('the block ends inside a field');
+  }
+}

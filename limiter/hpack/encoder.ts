@@ -1,0 +1,152 @@
+/** Header fields to header blocks. RFC 7541, section 6. */
+import { DynamicTable, initialTableBytes } from './dynamic-table.ts';
+import { encodeHuffman, huffmanEncodedBytes } from './huffman-encoding.ts';
+import { Indexing, responseIndexing } from './indexing.ts';
+import { byteAt } from './octets.ts';
+import { staticIndexOfName, staticNames, staticTableLength, staticValues } from './static-table.ts';
+
+/** A prefix of one byte and four more, twice a field and for two size updates: more than is ever needed. */
+const integerBytes = 5;
+
+/** Room that `HpackEncoder.encode` may need for these fields. */
+export function maxEncodedBytes(fields: readonly string[]): number {
+  let bytes = 2 * integerBytes;
+  for (let index = 0; index < fields.length; index++) bytes += fields[index]!.length + 2 * integerBytes;
+  return bytes;
+}
+
+export interface HpackEncoderOptions {
+  /** The most that the dynamic table may take, whatever the peer allows. */
+  maxTableBytes: number;
+  /** By name, for fields in no table. By default `responseIndexing`. */
+  indexing?: (name: string) => Indexing;
+  /** Whether strings that get no longer by it are Huffman-coded. True by default. */
+  huffman?: boolean;
+}
+
+/** One for each connection. Fields go out in the order given: one character a byte, names in lower case. */
+export class HpackEncoder {
+  readonly #maxTableBytes: number;
+  readonly #indexing: (name: string) => Indexing;
+  readonly #huffman: boolean;
+  readonly #table = new DynamicTable();
+  /** The size that the next block has to give the table, and the smallest one since the last block. */
+  #tableBytes: number;
+  #smallestTableBytes: number;
+
+  constructor(options: HpackEncoderOptions) {
+    this.#maxTableBytes = options.maxTableBytes;
+    this.#indexing = options.indexing ?? responseIndexing;
+    this.#huffman = options.huffman ?? true;
+    this.#tableBytes = Math.min(options.maxTableBytes, initialTableBytes);
+    this.#smallestTableBytes = this.#tableBytes;
+  }
+
+  /** What the dynamic table holds, counted as in RFC 7541, section 4.1. */
+  get tableBytes(): number {
+    return this.#table.bytes;
+  }
+
+  /** The peer's SETTINGS_HEADER_TABLE_SIZE. The next block says what became of it. */
+  setPeerTableBytes(bytes: number): void {
+    this.#tableBytes = Math.min(bytes, this.#maxTableBytes);
+    this.#smallestTableBytes = Math.min(this.#smallestTableBytes, this.#tableBytes);
+  }
+
+  /**
+   * Writes one block of name, value, name, value at `offset`; returns the offset behind it. `target` has room for
+   * `maxEncodedBytes(fields)`.
+   */
+  encode(fields: readonly string[], target: Uint8Array, offset: number): number {
+    let position = this.#sizeUpdates(target, offset);
+    for (let index = 0; index < fields.length; index += 2) {
+      position = this.#field(fields[index]!, fields[index + 1]!, target, position);
+    }
+    return position;
+  }
+
+  /** RFC 7541, section 4.2: the smallest size since the last block, where entries were lost, then the one in force. */
+  #sizeUpdates(target: Uint8Array, offset: number): number {
+    let position = offset;
+    if (this.#smallestTableBytes < Math.min(this.#table.maxBytes, this.#tableBytes)) {
+      position = this.#sizeUpdate(this.#smallestTableBytes, target, position);
+    }
+    if (this.#tableBytes !== this.#table.maxBytes) {
+      position = this.#sizeUpdate(this.#tableBytes, target, position);
+    }
+    this.#smallestTableBytes = this.#tableBytes;
+    return position;
+  }
+
+  #sizeUpdate(bytes: number, target: Uint8Array, offset: number): number {
+    this.#table.resize(bytes);
+    return writeInteger(0x20, 0x1f, bytes, target, offset);
+  }
+
+  #field(name: string, value: string, target: Uint8Array, offset: number): number {
+    const staticName = staticIndexOfName(name);
+    if (staticName !== 0) {
+      for (let index = staticName; staticNames[index] === name; index++) {
+        if (staticValues[index] === value) return writeInteger(0x80, 0x7f, index, target, offset);
+      }
+    }
+    const age = this.#table.find(name, value);
+    if (age >= 0) return writeInteger(0x80, 0x7f, staticTableLength + 1 + age, target, offset);
+    return this.#literal(name, value, staticName, target, offset);
+  }
+
+  #literal(name: string, value: string, staticName: number, target: Uint8Array, offset: number): number {
+    const indexing = this.#indexing(name);
+    const nameIndex = staticName !== 0 ? staticName : this.#dynamicName(name);
+    let position = writeInteger(
+      indexing,
+      indexing === Indexing.INCREMENTAL ? 0x3f : 0x0f,
+      nameIndex,
+      target,
+      offset,
+    );
+    if (nameIndex === 0) position = this.#string(name, target, position);
+    position = this.#string(value, target, position);
+    if (indexing === Indexing.INCREMENTAL) this.#table.insert(name, value);
+    return position;
+  }
+
+  #dynamicName(name: string): number {
+    const age = this.#table.findName(name);
+    return age < 0 ? 0 : staticTableLength + 1 + age;
+  }
+
+  /** RFC 7541, section 5.2. */
+  #string(text: string, target: Uint8Array, offset: number): number {
+    const length = text.length;
+    if (this.#huffman) {
+      const huffmanBytes = huffmanEncodedBytes(text);
+      if (huffmanBytes <= length) {
+        return encodeHuffman(text, target, writeInteger(0x80, 0x7f, huffmanBytes, target, offset));
+      }
+    }
+    let position = writeInteger(0x00, 0x7f, length, target, offset);
+    for (let index = 0; index < length; index++) target[position++] = byteAt(text, index);
+    return position;
+  }
+}
+
+/** RFC 7541, section 5.1: behind the bits of `first`, in a prefix whose bits `mask` has. */
+function writeInteger(
+  first: number,
+  mask: number,
+  value: number,
+  target: Uint8Array,
+  offset: number,
+): number {
+  if (value < mask) {
+    target[offset] = first | value;
+    return offset + 1;
+  }
+  let position = offset;
+  target[position++] = first | mask;
+  let rest = value - mask;
+  for (; rest >= 0x80; rest = Math.floor(rest / 0x80)) target[position++] = 0x80 | (rest & 0x7f);
+  target[position++] = rest;
+  return position;
+}

@@ -1,0 +1,97 @@
+import { Budget } from './budget.ts';
+import { ClosedBy } from './closed-streams.ts';
+import { largest31 } from './constants.ts';
+import { ErrorCode } from './error-code.ts';
+import { writeResetStream } from './frame-writer.ts';
+import type { Http2Limits } from './limits.ts';
+import { OutputBuffer } from './output-buffer.ts';
+import type { RequestHandler } from './request-handler.ts';
+import { ResponseWriter } from './response-writer.ts';
+import type { Http2Stream } from './stream.ts';
+import { StreamTable } from './stream-table.ts';
+import { ConnectionError } from './violation.ts';
+
+export interface ContextOptions {
+  handler: RequestHandler;
+  limits: Http2Limits;
+  nowMs: number;
+  onWritten: () => void;
+  onEmpty: () => void;
+}
+
+/** What the parts of one connection share: its streams, its output, the time, and what is left of its allowances. */
+export class ConnectionContext {
+  readonly limits: Http2Limits;
+  readonly handler: RequestHandler;
+  readonly output = new OutputBuffer();
+  readonly streams: StreamTable;
+  readonly writer: ResponseWriter;
+  /** As of the last bytes or tick. */
+  nowMs: number;
+  /** Streams above it are not served any more: what the last GOAWAY said. */
+  lastServedId = largest31;
+  isClosed = false;
+  readonly #controlFrames: Budget;
+  readonly #rapidResets: Budget;
+  readonly #provokedResets: Budget;
+
+  constructor(options: ContextOptions) {
+    const { limits, nowMs } = options;
+    this.limits = limits;
+    this.handler = options.handler;
+    this.nowMs = nowMs;
+    this.#controlFrames = new Budget(limits.controlFrames, nowMs);
+    this.#rapidResets = new Budget(limits.rapidResets, nowMs);
+    this.#provokedResets = new Budget(limits.provokedResets, nowMs);
+    this.streams = new StreamTable(options.onEmpty);
+    this.writer = new ResponseWriter({
+      output: this.output,
+      streams: this.streams,
+      onWritten: options.onWritten,
+      onCompleted: () => this.#requestCompleted(),
+    });
+  }
+
+  /** @throws ConnectionError when the peer sends control frames and nothing useful beside them. */
+  spendControl(cost: number): void {
+    if (this.#controlFrames.spend(cost, this.nowMs)) return;
+    throw new ConnectionError(ErrorCode.ENHANCE_YOUR_CALM, 'control_flood');
+  }
+
+  /** @throws ConnectionError when the peer resets too many streams just after it opened them. */
+  spendReset(stream: Http2Stream): void {
+    if (this.nowMs - stream.openedMs >= this.limits.rapidResetMs) return;
+    if (this.#rapidResets.spend(1, this.nowMs)) return;
+    throw new ConnectionError(ErrorCode.ENHANCE_YOUR_CALM, 'rapid_reset');
+  }
+
+  /** @throws ConnectionError when the peer made the server reset too many streams. */
+  spendProvocation(): void {
+    if (this.#provokedResets.spend(1, this.nowMs)) return;
+    throw new ConnectionError(ErrorCode.ENHANCE_YOUR_CALM, 'provoked_reset');
+  }
+
+  /** A fault of the peer that only concerns one stream. RFC 9113, section 5.4.2. */
+  streamError(id: number, code: ErrorCode): void {
+    this.spendProvocation();
+    writeResetStream(this.output, id, code);
+    const stream = this.streams.get(id);
+    if (stream === undefined) this.streams.closed.add(id, ClosedBy.SERVER_RESET);
+    else this.abort(stream, code, ClosedBy.SERVER_RESET);
+  }
+
+  /** Closes a stream and tells its handler first, unless that is done with it. */
+  abort(stream: Http2Stream, code: ErrorCode, how: ClosedBy): void {
+    const wasOpen = stream.isOpen;
+    stream.responseEnded = true;
+    this.writer.forget(stream);
+    if (wasOpen) this.handler.onAbort(stream, code);
+    this.streams.close(stream, how);
+  }
+
+  #requestCompleted(): void {
+    this.#controlFrames.requestCompleted();
+    this.#rapidResets.requestCompleted();
+    this.#provokedResets.requestCompleted();
+  }
+}

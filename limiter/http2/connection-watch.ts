@@ -1,0 +1,120 @@
+/** What the passing of time says of a connection; pure: facts and the time in, a verdict out. */
+import { ErrorCode } from './error-code.ts';
+import type { Http2Limits } from './limits.ts';
+import type { ViolationReason } from './violation.ts';
+
+export type Verdict = 'send_ping' | 'drain_over' | { code: ErrorCode; reason: ViolationReason };
+
+export interface ConnectionFacts {
+  nowMs: number;
+  openStreams: number;
+  /** The transport waits for the peer. */
+  blocked: boolean;
+  /** Bodies that wait for windows, and how often some of them went out. */
+  queuedBytes: number;
+  sentFromQueues: number;
+}
+
+/** A moment that has not come. */
+const never = Number.POSITIVE_INFINITY;
+
+export class ConnectionWatch {
+  readonly #limits: Http2Limits;
+  readonly #startedMs: number;
+  #prefaceIsOver = false;
+  #settingsSentMs = never;
+  #receivedMs: number;
+  #pingSentMs = never;
+  #emptySinceMs: number;
+  #stalledMs = never;
+  #queuesStalledMs = never;
+  #sentFromQueues = 0;
+  #drainStartedMs = never;
+
+  constructor(limits: Http2Limits, nowMs: number) {
+    this.#limits = limits;
+    this.#startedMs = nowMs;
+    this.#receivedMs = nowMs;
+    this.#emptySinceMs = nowMs;
+  }
+
+  /** Our SETTINGS go out with it. */
+  prefaceReceived(nowMs: number): void {
+    this.#settingsSentMs = nowMs;
+  }
+
+  settingsReceived(): void {
+    this.#prefaceIsOver = true;
+  }
+
+  settingsAcknowledged(): void {
+    this.#settingsSentMs = never;
+  }
+
+  received(nowMs: number): void {
+    this.#receivedMs = nowMs;
+  }
+
+  pingAnswered(): void {
+    this.#pingSentMs = never;
+  }
+
+  /** The last stream closed. */
+  emptied(nowMs: number): void {
+    this.#emptySinceMs = nowMs;
+  }
+
+  /** The transport takes no more. */
+  stalled(nowMs: number): void {
+    this.#stalledMs = nowMs;
+  }
+
+  drainStarted(nowMs: number): void {
+    this.#drainStartedMs = nowMs;
+  }
+
+  drainEnded(): void {
+    this.#drainStartedMs = never;
+  }
+
+  look(facts: ConnectionFacts): Verdict | undefined {
+    const { nowMs } = facts;
+    const limits = this.#limits;
+    if (!this.#prefaceIsOver && nowMs - this.#startedMs >= limits.prefaceTimeoutMs) {
+      return { code: ErrorCode.PROTOCOL_ERROR, reason: 'preface_timeout' };
+    }
+    if (nowMs - this.#settingsSentMs >= limits.settingsTimeoutMs) {
+      return { code: ErrorCode.SETTINGS_TIMEOUT, reason: 'settings_timeout' };
+    }
+    if (this.#readsTooSlowly(facts)) return { code: ErrorCode.ENHANCE_YOUR_CALM, reason: 'slow_reader' };
+    if (nowMs - this.#drainStartedMs >= limits.drainPingMs) return 'drain_over';
+    if (facts.openStreams === 0 && nowMs - this.#emptySinceMs >= limits.idleTimeoutMs) {
+      return { code: ErrorCode.NO_ERROR, reason: 'idle_timeout' };
+    }
+    return facts.blocked || !this.#prefaceIsOver ? undefined : this.#keepalive(nowMs);
+  }
+
+  #readsTooSlowly(facts: ConnectionFacts): boolean {
+    const { nowMs } = facts;
+    if (facts.blocked && nowMs - this.#stalledMs >= this.#limits.slowReaderMs) return true;
+    if (facts.queuedBytes === 0) this.#queuesStalledMs = never;
+    else if (this.#queuesStalledMs === never || facts.sentFromQueues !== this.#sentFromQueues) {
+      this.#queuesStalledMs = nowMs;
+    }
+    this.#sentFromQueues = facts.sentFromQueues;
+    return nowMs - this.#queuesStalledMs >= this.#limits.slowReaderMs;
+  }
+
+  /** Any bytes prove the peer alive, but only the answer shows that it reads what we send. */
+  #keepalive(nowMs: number): Verdict | undefined {
+    if (this.#pingSentMs !== never) {
+      if (nowMs - Math.max(this.#pingSentMs, this.#receivedMs) < this.#limits.keepaliveTimeoutMs) {
+        return undefined;
+      }
+      return { code: ErrorCode.NO_ERROR, reason: 'keepalive_timeout' };
+    }
+    if (nowMs - this.#receivedMs < this.#limits.keepaliveMs) return undefined;
+    this.#pingSentMs = nowMs;
+    return 'send_ping';
+  }
+}

@@ -1,0 +1,158 @@
+import { describe, expect, it } from 'vitest';
+
+import { data, ping, settings, settingsAck } from '../../test/support/http2-frame-script.ts';
+import { Http2Peer, requestFields } from '../../test/support/http2-peer.ts';
+import { clientPreface, Flag } from './constants.ts';
+
+const answered = (id: number, body: string) => [
+  `HEADERS ${id} :status 200 content-type application/grpc`,
+  `DATA ${id} ${body}`,
+  `HEADERS ${id} grpc-status 0 end`,
+];
+
+describe('a connection', () => {
+  it('says nothing before the preface, then its SETTINGS first', () => {
+    const peer = new Http2Peer();
+    peer.send(clientPreface.subarray(0, 23));
+    expect(peer.frames()).toEqual([]);
+    peer.send(clientPreface.subarray(23), settings(), settingsAck);
+    expect(peer.frames()).toEqual([
+      'SETTINGS 3=1024 4=1048576 6=16384',
+      'WINDOW_UPDATE 0 4128769',
+      'SETTINGS ACK',
+    ]);
+  });
+
+  it('answers a call', () => {
+    const peer = Http2Peer.opened();
+    peer.send(peer.call(1), peer.call(3, 'again'));
+    expect(peer.frames()).toEqual([...answered(1, 'hello'), ...answered(3, 'again')]);
+    expect(peer.handler.seen).toEqual([
+      'request 1 /a.B/C',
+      'data 1 5 end',
+      'request 3 /a.B/C',
+      'data 3 5 end',
+    ]);
+    expect(peer.connection.openStreams).toBe(0);
+  });
+
+  it('writes all answers of one piece at once', () => {
+    const peer = Http2Peer.opened();
+    peer.send(peer.call(1), peer.call(3), ping());
+    expect(peer.transport.written).toHaveLength(1);
+  });
+
+  it('asks for one flush for all answers of a turn', () => {
+    const peer = Http2Peer.opened();
+    peer.handler.silent = true;
+    peer.send(
+      peer.headers(1, requestFields, Flag.END_STREAM),
+      peer.headers(3),
+      data(3, 'x', Flag.END_STREAM),
+    );
+    for (const stream of peer.handler.streams.values()) {
+      stream.respond([':status', '200'], Buffer.from('late'), ['grpc-status', '0']);
+    }
+    expect(peer.flushes).toBe(1);
+    expect(peer.transport.written).toHaveLength(0);
+    peer.connection.flush();
+    expect(peer.transport.written).toHaveLength(1);
+    expect(peer.frames()).toHaveLength(6);
+  });
+});
+
+describe('the end of a connection', () => {
+  it('comes in two steps when it is drained, RFC 9113, section 6.8', () => {
+    const peer = Http2Peer.opened();
+    peer.send(peer.headers(1));
+    peer.connection.drain();
+    expect(peer.flushes).toBe(1);
+    expect(peer.frames()).toEqual(['GOAWAY 2147483647 NO_ERROR', 'PING weir.end']);
+    peer.send(peer.headers(3), ping('weir.end', Flag.ACK), peer.call(5));
+    expect(peer.frames()).toEqual(['GOAWAY 3 NO_ERROR']);
+    peer.send(data(1, 'a', Flag.END_STREAM));
+    expect(peer.transport.calls).toEqual([]);
+    peer.send(data(3, 'b', Flag.END_STREAM));
+    expect(peer.frames()).toEqual([...answered(1, 'a'), ...answered(3, 'b')]);
+    expect(peer.transport.calls).toEqual(['end']);
+    expect(peer.closes).toBe(1);
+    expect(peer.violations).toEqual([]);
+  });
+
+  it('does not wait long for the answer to its PING', () => {
+    const peer = Http2Peer.opened();
+    peer.connection.drain();
+    peer.pass(500);
+    expect(peer.transport.calls).toEqual([]);
+    peer.pass(500);
+    expect(peer.frames().at(-1)).toBe('GOAWAY 0 NO_ERROR');
+    expect(peer.transport.calls).toEqual(['end']);
+  });
+
+  it('is at once when it is drained before it began', () => {
+    const peer = new Http2Peer();
+    peer.connection.drain();
+    expect(peer.transport.calls).toEqual(['end']);
+    expect(peer.transport.written).toEqual([]);
+  });
+
+  it('aborts all streams when the transport is lost', () => {
+    const peer = Http2Peer.opened();
+    peer.handler.silent = true;
+    peer.send(peer.headers(1), peer.call(3));
+    peer.connection.lost();
+    expect(peer.handler.seen.slice(-2)).toEqual(['abort 1 CANCEL', 'abort 3 CANCEL']);
+    expect(peer.connection.isClosed).toBe(true);
+    expect(peer.closes).toBe(1);
+    expect(peer.transport.calls).toEqual([]);
+    peer.handler.streams.get(3)?.respond([':status', '200'], Buffer.from('late'), []);
+    peer.connection.onDrain();
+    peer.connection.tick(1e9);
+    expect(peer.frames()).toEqual([]);
+  });
+
+  it('tells every handler, though one throws', () => {
+    const peer = Http2Peer.opened();
+    peer.handler.silent = true;
+    peer.send(peer.headers(1), peer.headers(3));
+    const aborted: number[] = [];
+    peer.handler.onAbort = (stream) => {
+      aborted.push(stream.id);
+      throw new Error('a defect');
+    };
+    peer.connection.lost();
+    expect(aborted).toEqual([1, 3]);
+  });
+
+  it('waits for answers when the peer said its last word', () => {
+    const peer = Http2Peer.opened();
+    peer.handler.silent = true;
+    peer.send(peer.headers(1), peer.call(3));
+    peer.connection.peerEnded();
+    expect(peer.handler.seen.at(-1)).toBe('abort 1 CANCEL');
+    expect(peer.transport.calls).toEqual([]);
+    peer.handler.streams.get(3)?.respond([':status', '200'], Buffer.from('late'), ['grpc-status', '0']);
+    expect(peer.frames()).toHaveLength(3);
+    expect(peer.transport.calls).toEqual(['end']);
+  });
+
+  it('is at once when the peer ends without streams', () => {
+    const peer = Http2Peer.opened();
+    peer.connection.peerEnded();
+    expect(peer.transport.calls).toEqual(['end']);
+    expect(peer.violations).toEqual([]);
+  });
+
+  it('hands over what was gathered, though the transport was full', () => {
+    const peer = Http2Peer.opened();
+    peer.handler.silent = true;
+    peer.send(peer.call(1), peer.call(3));
+    peer.transport.full = true;
+    peer.handler.streams.get(1)?.respond([':status', '200'], Buffer.from('a'), ['grpc-status', '0']);
+    peer.connection.flush();
+    peer.connection.peerEnded();
+    peer.handler.streams.get(3)?.respond([':status', '200'], Buffer.from('b'), ['grpc-status', '0']);
+    expect(peer.frames()).toHaveLength(6);
+    expect(peer.transport.calls).toEqual(['end']);
+  });
+});

@@ -1,0 +1,121 @@
+/**
+ * Cuts a stream of bytes into frames (RFC 9113, section 4.1). A frame that lies whole in one piece is handed over where
+ * it lies; one that is cut is gathered in a buffer of its own, which is never larger than the largest frame.
+ *
+ *     Length (24) | Type (8) | Flags (8) | Reserved (1) | Stream Identifier (31) | Payload
+ */
+import { frameHeaderBytes, initialMaxFrameBytes, largest31 } from './constants.ts';
+import { ErrorCode } from './error-code.ts';
+import { ConnectionError } from './violation.ts';
+
+export interface FrameSink {
+  /** The payload is `bytes` from `start` to `end`, valid until it returns. False stops the reading for good. */
+  onFrame(
+    type: number,
+    flags: number,
+    streamId: number,
+    bytes: Uint8Array,
+    start: number,
+    end: number,
+  ): boolean;
+}
+
+const nothing = new Uint8Array(0);
+
+export class FrameReader {
+  readonly #sink: FrameSink;
+  /** The frame that is not complete; its header's bytes until those are complete. */
+  #partial: Uint8Array = nothing;
+  #gathered = 0;
+  #wanted = 0;
+
+  constructor(sink: FrameSink) {
+    this.#sink = sink;
+  }
+
+  /** @throws ConnectionError when a frame is too large, as soon as its header says so. */
+  read(bytes: Uint8Array, offset: number): void {
+    let at = offset;
+    if (this.#gathered > 0) {
+      at = this.#gather(bytes, at);
+      if (at < 0) return;
+    }
+    while (at + frameHeaderBytes <= bytes.length) {
+      const end = at + frameHeaderBytes + payloadLength(bytes, at);
+      if (end > bytes.length) break;
+      if (!this.#handOver(bytes, at, end)) return;
+      at = end;
+    }
+    if (at < bytes.length) this.#keep(bytes, at);
+  }
+
+  /** Completes the frame that was cut. Returns where the next one starts, or -1 when there is none to read. */
+  #gather(bytes: Uint8Array, offset: number): number {
+    let at = offset;
+    for (;;) {
+      const take = Math.min(this.#wanted - this.#gathered, bytes.length - at);
+      this.#partial.set(bytes.subarray(at, at + take), this.#gathered);
+      this.#gathered += take;
+      at += take;
+      if (this.#gathered < this.#wanted) return -1;
+      if (this.#wanted > frameHeaderBytes) break;
+      this.#wanted = frameHeaderBytes + payloadLength(this.#partial, 0);
+      if (this.#wanted === frameHeaderBytes) break;
+      if (this.#wanted > this.#partial.length) this.#grow();
+    }
+    const frame = this.#partial;
+    this.#partial = nothing;
+    this.#gathered = 0;
+    return this.#handOver(frame, 0, this.#wanted) ? at : -1;
+  }
+
+  #grow(): void {
+    const larger = new Uint8Array(this.#wanted);
+    larger.set(this.#partial.subarray(0, this.#gathered));
+    this.#partial = larger;
+  }
+
+  #keep(bytes: Uint8Array, at: number): void {
+    const rest = bytes.length - at;
+    const whole = rest >= frameHeaderBytes ? frameHeaderBytes + payloadLength(bytes, at) : frameHeaderBytes;
+    this.#partial = new Uint8Array(whole);
+    this.#partial.set(bytes.subarray(at));
+    this.#gathered = rest;
+    this.#wanted = whole;
+  }
+
+  #handOver(bytes: Uint8Array, at: number, end: number): boolean {
+    return this.#sink.onFrame(
+      bytes[at + 3] as number,
+      bytes[at + 4] as number,
+      readUint31(bytes, at + 5),
+      bytes,
+      at + frameHeaderBytes,
+      end,
+    );
+  }
+}
+
+function payloadLength(bytes: Uint8Array, at: number): number {
+  const length = ((bytes[at] as number) << 16) | ((bytes[at + 1] as number) << 8) | (bytes[at + 2] as number);
+  // RFC 9113, section 4.2: an error of the stream would do for some frames, but never has to.
+  if (length > initialMaxFrameBytes) {
+    throw new ConnectionError(ErrorCode.FRAME_SIZE_ERROR, 'frame_size_error');
+  }
+  return length;
+}
+
+/** The reserved bit is ignored. */
+export function readUint31(bytes: Uint8Array, at: number): number {
+  return readUint32(bytes, at) & largest31;
+}
+
+export function readUint32(bytes: Uint8Array, at: number): number {
+  return (
+    (((bytes[at] as number) << 24) |
+      ((bytes[at + 1] as number) << 16) |
+      ((bytes[at + 2] as number) << 8) |
+      (bytes[at + 3] as number)) >>>
+    0
+  );
+}

@@ -1,0 +1,82 @@
+/** Writes frames into the output: RFC 9113, section 4.1, and the fixed ones of section 6. */
+import { Flag, FrameType, frameHeaderBytes } from './constants.ts';
+import type { ErrorCode } from './error-code.ts';
+import type { OutputBuffer } from './output-buffer.ts';
+
+export function writeFrameHeader(
+  target: Uint8Array,
+  at: number,
+  length: number,
+  type: number,
+  flags: number,
+  streamId: number,
+): void {
+  target[at] = length >>> 16;
+  target[at + 1] = length >>> 8;
+  target[at + 2] = length;
+  target[at + 3] = type;
+  target[at + 4] = flags;
+  writeUint32(target, at + 5, streamId);
+}
+
+export function writeUint32(target: Uint8Array, at: number, value: number): void {
+  target[at] = value >>> 24;
+  target[at + 1] = value >>> 16;
+  target[at + 2] = value >>> 8;
+  target[at + 3] = value;
+}
+
+export function writeResetStream(output: OutputBuffer, streamId: number, code: ErrorCode): void {
+  writeNumberFrame(output, FrameType.RST_STREAM, streamId, code);
+}
+
+export function writeWindowUpdate(output: OutputBuffer, streamId: number, increment: number): void {
+  writeNumberFrame(output, FrameType.WINDOW_UPDATE, streamId, increment);
+}
+
+/** `payload` are 8 bytes. */
+export function writePing(output: OutputBuffer, flags: number, payload: Uint8Array): void {
+  const at = output.reserve(frameHeaderBytes + 8);
+  writeFrameHeader(output.bytes, at, 8, FrameType.PING, flags, 0);
+  output.bytes.set(payload, at + frameHeaderBytes);
+  output.end = at + frameHeaderBytes + 8;
+}
+
+export function writeGoAway(output: OutputBuffer, lastStreamId: number, code: ErrorCode): void {
+  const at = output.reserve(frameHeaderBytes + 8);
+  writeFrameHeader(output.bytes, at, 8, FrameType.GOAWAY, 0, 0);
+  writeUint32(output.bytes, at + frameHeaderBytes, lastStreamId);
+  writeUint32(output.bytes, at + frameHeaderBytes + 4, code);
+  output.end = at + frameHeaderBytes + 8;
+}
+
+/** SETTINGS from pairs of identifier and value. */
+export function writeSettings(
+  output: OutputBuffer,
+  pairs: readonly (readonly [identifier: number, value: number])[],
+): void {
+  const length = 6 * pairs.length;
+  let at = output.reserve(frameHeaderBytes + length);
+  writeFrameHeader(output.bytes, at, length, FrameType.SETTINGS, 0, 0);
+  at += frameHeaderBytes;
+  for (const [identifier, value] of pairs) {
+    output.bytes[at] = identifier >>> 8;
+    output.bytes[at + 1] = identifier;
+    writeUint32(output.bytes, at + 2, value);
+    at += 6;
+  }
+  output.end = at;
+}
+
+export function writeSettingsAck(output: OutputBuffer): void {
+  const at = output.reserve(frameHeaderBytes);
+  writeFrameHeader(output.bytes, at, 0, FrameType.SETTINGS, Flag.ACK, 0);
+  output.end = at + frameHeaderBytes;
+}
+
+function writeNumberFrame(output: OutputBuffer, type: number, streamId: number, value: number): void {
+  const at = output.reserve(frameHeaderBytes + 4);
+  writeFrameHeader(output.bytes, at, 4, type, 0, streamId);
+  writeUint32(output.bytes, at + frameHeaderBytes, value);
+  output.end = at + frameHeaderBytes + 4;
+}

@@ -1,0 +1,76 @@
+/** What the server allows a peer: numbers that we chose, as the RFC leaves them open. */
+
+/** An allowance that is spent by one kind of event and comes back with useful work and, slowly, with time. */
+export interface BudgetLimits {
+  /** What may be spent at once. */
+  burst: number;
+  /** What one completed request gives back. */
+  perRequest: number;
+  /** What a second gives back, so that a quiet client's keepalive never adds up to an attack. */
+  perSecond: number;
+}
+
+export interface Http2Limits {
+  /** SETTINGS_MAX_CONCURRENT_STREAMS: more are refused. */
+  maxConcurrentStreams: number;
+  /** SETTINGS_INITIAL_WINDOW_SIZE: at least 65,535, as a peer may use that before it knows. */
+  streamWindowBytes: number;
+  /** The connection's receive window, at least 65,535. */
+  connectionWindowBytes: number;
+  /** Bodies of requests that are not complete, summed over the connection: the stream that takes it beyond is reset. */
+  maxHeldBytes: number;
+  /** SETTINGS_MAX_HEADER_LIST_SIZE: a request above it is answered with 431. RFC 9113, section 10.5.1. */
+  maxHeaderListBytes: number;
+  /** Compressed bytes of one header section: beyond it the connection ends. */
+  maxHeaderBlockBytes: number;
+  /** CONTINUATION frames of one header section. */
+  maxContinuationFrames: number;
+  /** SETTINGS, PING, PRIORITY, PRIORITY_UPDATE, WINDOW_UPDATE, empty DATA, unknown frames, frames on closed streams. */
+  controlFrames: BudgetLimits;
+  /** Streams that the peer resets within `rapidResetMs` after it opened them. */
+  rapidResets: BudgetLimits;
+  /** A call that was given up after this long is an expired deadline, not an attack. */
+  rapidResetMs: number;
+  /** Streams that the server must reset or refuse for a fault of the peer. */
+  provokedResets: BudgetLimits;
+  /** Answers that wait for a full socket: reading pauses. Answers that wait for windows: new requests are refused. */
+  pauseQueuedBytes: number;
+  /** Answers that wait for either: beyond it the connection ends. */
+  maxQueuedBytes: number;
+  /** How long answers may wait without the least progress. */
+  slowReaderMs: number;
+  /** From the connection's start to the client's preface and SETTINGS. */
+  prefaceTimeoutMs: number;
+  /** From the server's SETTINGS to their acknowledgement. RFC 9113, section 6.5.3. */
+  settingsTimeoutMs: number;
+  /** Without any stream. `Infinity` for no limit. */
+  idleTimeoutMs: number;
+  /** Without a byte from the peer, after which it is asked with PING. `Infinity` for never. */
+  keepaliveMs: number;
+  keepaliveTimeoutMs: number;
+  /** How long a graceful shutdown waits for requests that were under way when the peer learned of it. */
+  drainPingMs: number;
+}
+
+export const defaultHttp2Limits: Http2Limits = {
+  maxConcurrentStreams: 1024,
+  streamWindowBytes: 1_048_576,
+  connectionWindowBytes: 4_194_304,
+  maxHeldBytes: 33_554_432,
+  maxHeaderListBytes: 16_384,
+  maxHeaderBlockBytes: 65_536,
+  maxContinuationFrames: 16,
+  controlFrames: { burst: 1000, perRequest: 8, perSecond: 10 },
+  rapidResets: { burst: 1000, perRequest: 1, perSecond: 100 },
+  rapidResetMs: 10,
+  provokedResets: { burst: 500, perRequest: 0.1, perSecond: 1 },
+  pauseQueuedBytes: 262_144,
+  maxQueuedBytes: 8_388_608,
+  slowReaderMs: 30_000,
+  prefaceTimeoutMs: 10_000,
+  settingsTimeoutMs: 10_000,
+  idleTimeoutMs: 1_800_000,
+  keepaliveMs: 60_000,
+  keepaliveTimeoutMs: 20_000,
+  drainPingMs: 1000,
+};

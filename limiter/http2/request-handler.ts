@@ -1,0 +1,46 @@
+/**
+ * Between HTTP/2 and the layer above it: requests as header fields and pieces of a body in, response fields and pieces
+ * of a body out. Neither side knows the other's inside.
+ */
+import type { ErrorCode } from './error-code.ts';
+
+/**
+ * Header fields in the order of the wire: name, value, name, value. Names are in lower case, pseudo-header fields come
+ * first and were checked (RFC 9113, section 8.3.1); one character a byte.
+ */
+export type HeaderFields = readonly string[];
+
+/** Sees every request of every connection that it serves. Must not throw: what does ends the connection. */
+export interface RequestHandler {
+  /** A request's header section is complete. With `endStream` it has no body. */
+  onRequest(stream: RequestStream, fields: HeaderFields, endStream: boolean): void;
+  /** A piece of the body; the bytes are only valid until it returns, and their credit goes back to the peer by itself. */
+  onData(stream: RequestStream, data: Uint8Array, endStream: boolean): void;
+  /** Trailers, which end the request. */
+  onTrailers(stream: RequestStream, fields: HeaderFields): void;
+  /** The stream was reset by the peer or lost with its connection before the response ended: nothing can be sent any more. */
+  onAbort(stream: RequestStream, code: ErrorCode): void;
+}
+
+/** One request and its response. Everything that is called after the end of the stream does nothing. */
+export interface RequestStream {
+  readonly id: number;
+  /** The handler's own: what it knows of this request. */
+  context: unknown;
+  /** False once the response ended or the stream was aborted. */
+  readonly isOpen: boolean;
+  /** Body bytes that wait for the peer's window. */
+  readonly queuedBytes: number;
+  /**
+   * A whole response at once, which is the fast way: fields, one piece of body, trailers. The body is copied or
+   * written before it returns.
+   */
+  respond(fields: HeaderFields, body: Uint8Array, trailers: HeaderFields): void;
+  /** The response's header section; with `endStream` that is the whole response ("trailers only" in gRPC). */
+  sendHeaders(fields: HeaderFields, endStream: boolean): void;
+  /** A piece of body, as far as the peer's windows allow; the rest waits. */
+  sendData(body: Uint8Array): void;
+  /** Ends the response once the body is out. */
+  sendTrailers(fields: HeaderFields): void;
+  reset(code: ErrorCode): void;
+}

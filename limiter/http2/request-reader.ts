@@ -1,0 +1,253 @@
+/**
+ * The receiving half of requests: HEADERS, CONTINUATION, DATA and RST_STREAM. Header blocks are always decoded, of
+ * streams that are refused or ignored too, because the blocks of a connection build on each other.
+ */
+import { HpackDecoder } from '../hpack/index.ts';
+import { ClosedBy } from './closed-streams.ts';
+import type { ConnectionContext } from './connection-context.ts';
+import { Flag, initialHeaderTableBytes } from './constants.ts';
+import { ErrorCode } from './error-code.ts';
+import { writeResetStream, writeWindowUpdate } from './frame-writer.ts';
+import { HeaderBlock, placeOfBlock } from './header-block.ts';
+import { ReceiveWindow } from './receive-window.ts';
+import { malformed, noLength, RequestFields, trailersAreWellFormed } from './request-fields.ts';
+import type { HeaderFields } from './request-handler.ts';
+import { Http2Stream, StreamState } from './stream.ts';
+import { ConnectionError } from './violation.ts';
+
+const tooLarge: HeaderFields = [':status', '431'];
+
+export class RequestReader {
+  readonly #context: ConnectionContext;
+  readonly #decoder: HpackDecoder;
+  readonly #window: ReceiveWindow;
+  readonly #requestFields = new RequestFields();
+  /** The header section that goes on: nothing but its CONTINUATION may follow. */
+  #block: HeaderBlock | undefined;
+
+  constructor(context: ConnectionContext) {
+    this.#context = context;
+    this.#window = new ReceiveWindow(context.limits.connectionWindowBytes);
+    this.#decoder = new HpackDecoder({
+      maxTableBytes: initialHeaderTableBytes,
+      maxListBytes: context.limits.maxHeaderListBytes,
+    });
+  }
+
+  get awaitsContinuation(): boolean {
+    return this.#block !== undefined;
+  }
+
+  onHeaders(flags: number, id: number, bytes: Uint8Array, start: number, end: number): void {
+    if (id === 0) throw new ConnectionError(ErrorCode.PROTOCOL_ERROR, 'protocol_error');
+    const endStream = (flags & Flag.END_STREAM) !== 0;
+    let [from, to, dependsOnItself] = [start, end, false];
+    if ((flags & (Flag.PADDED | Flag.PRIORITY)) !== 0) {
+      const place = placeOfBlock(flags, id, bytes, start, end);
+      from = place.start;
+      to = place.end;
+      dependsOnItself = place.dependsOnItself;
+    }
+    if ((flags & Flag.END_HEADERS) !== 0) {
+      this.#section(id, endStream, dependsOnItself, bytes, from, to);
+      return;
+    }
+    this.#block = new HeaderBlock(this.#context.limits, id, endStream, dependsOnItself);
+    this.#block.add(bytes, from, to);
+  }
+
+  onContinuation(flags: number, id: number, bytes: Uint8Array, start: number, end: number): void {
+    const block = this.#block;
+    if (block === undefined || block.streamId !== id) {
+      throw new ConnectionError(ErrorCode.PROTOCOL_ERROR, 'protocol_error');
+    }
+    block.add(bytes, start, end);
+    if ((flags & Flag.END_HEADERS) === 0) return;
+    this.#block = undefined;
+    const whole = block.whole();
+    this.#section(id, block.endStream, block.dependsOnItself, whole, 0, whole.length);
+  }
+
+  onData(flags: number, id: number, bytes: Uint8Array, start: number, end: number): void {
+    if (this.#context.streams.isIdle(id)) {
+      throw new ConnectionError(ErrorCode.PROTOCOL_ERROR, 'protocol_error');
+    }
+    let [from, to] = [start, end];
+    if ((flags & Flag.PADDED) !== 0) {
+      if (start === end) throw new ConnectionError(ErrorCode.FRAME_SIZE_ERROR, 'frame_size_error');
+      from = start + 1;
+      to = end - (bytes[start] as number);
+      if (to < from) throw new ConnectionError(ErrorCode.PROTOCOL_ERROR, 'protocol_error');
+    }
+    this.#creditConnection(end - start);
+    const stream = this.#context.streams.get(id);
+    if (stream === undefined) this.#lateFrame(id);
+    else if (stream.state !== StreamState.OPEN) this.#context.streamError(id, ErrorCode.STREAM_CLOSED);
+    else if ((flags & Flag.END_STREAM) !== 0) this.#lastData(stream, bytes.subarray(from, to), end - start);
+    else this.#data(stream, bytes.subarray(from, to), end - start);
+  }
+
+  onResetStream(id: number, code: number): void {
+    const { streams } = this.#context;
+    if (streams.isIdle(id)) throw new ConnectionError(ErrorCode.PROTOCOL_ERROR, 'protocol_error');
+    const stream = streams.get(id);
+    if (stream === undefined) {
+      this.#context.spendControl(1);
+      return;
+    }
+    // An unknown code has no special meaning. RFC 9113, section 7.
+    this.#context.abort(stream, code as ErrorCode, ClosedBy.PEER_RESET);
+    this.#context.spendReset(stream);
+  }
+
+  /** @throws HpackError */
+  #section(
+    id: number,
+    endStream: boolean,
+    dependsOnItself: boolean,
+    bytes: Uint8Array,
+    start: number,
+    end: number,
+  ): void {
+    const fields: string[] = [];
+    const whole = this.#decoder.decode(bytes, start, end, fields);
+    const { streams } = this.#context;
+    const stream = streams.get(id);
+    if (stream !== undefined) {
+      if (dependsOnItself) this.#context.streamError(id, ErrorCode.PROTOCOL_ERROR);
+      else this.#trailers(stream, fields, whole, endStream);
+      return;
+    }
+    if (!streams.isIdle(id)) {
+      this.#lateSection(id);
+      return;
+    }
+    if ((id & 1) === 0) throw new ConnectionError(ErrorCode.PROTOCOL_ERROR, 'protocol_error');
+    streams.lastId = id;
+    if (id > this.#context.lastServedId) streams.closed.add(id, ClosedBy.SERVER_RESET);
+    else if (dependsOnItself) this.#context.streamError(id, ErrorCode.PROTOCOL_ERROR);
+    else this.#request(id, fields, whole, endStream);
+  }
+
+  #request(id: number, fields: HeaderFields, whole: boolean, endStream: boolean): void {
+    const { streams, writer, limits } = this.#context;
+    if (streams.size >= limits.maxConcurrentStreams || writer.queuedBytes > limits.pauseQueuedBytes) {
+      this.#context.streamError(id, ErrorCode.REFUSED_STREAM);
+      return;
+    }
+    if (!whole) {
+      this.#answerTooLarge(id, endStream);
+      return;
+    }
+    const contentLength = this.#requestFields.checkRequest(fields);
+    if (contentLength === malformed || (endStream && contentLength > 0)) {
+      this.#context.streamError(id, ErrorCode.PROTOCOL_ERROR);
+      return;
+    }
+    const state = endStream ? StreamState.HALF_CLOSED_REMOTE : StreamState.OPEN;
+    const stream = new Http2Stream(
+      writer,
+      id,
+      state,
+      writer.initialStreamWindow,
+      contentLength,
+      this.#context.nowMs,
+    );
+    streams.add(stream);
+    this.#context.handler.onRequest(stream, fields, endStream);
+  }
+
+  /** RFC 6585, section 5. */
+  #answerTooLarge(id: number, endStream: boolean): void {
+    this.#context.spendProvocation();
+    this.#context.writer.refuse(id, tooLarge);
+    if (!endStream) writeResetStream(this.#context.output, id, ErrorCode.NO_ERROR);
+    this.#context.streams.closed.add(id, endStream ? ClosedBy.END : ClosedBy.SERVER_RESET);
+  }
+
+  /** RFC 9113, section 8.1: they end the request, and only once. */
+  #trailers(stream: Http2Stream, fields: HeaderFields, whole: boolean, endStream: boolean): void {
+    if (stream.state !== StreamState.OPEN) {
+      this.#context.streamError(stream.id, ErrorCode.STREAM_CLOSED);
+    } else if (!whole) {
+      this.#context.streamError(stream.id, ErrorCode.ENHANCE_YOUR_CALM);
+    } else if (!endStream || !trailersAreWellFormed(fields) || !hasWholeBody(stream)) {
+      this.#context.streamError(stream.id, ErrorCode.PROTOCOL_ERROR);
+    } else {
+      this.#context.streams.requestEnded(stream);
+      this.#context.handler.onTrailers(stream, fields);
+    }
+  }
+
+  #lastData(stream: Http2Stream, data: Uint8Array, frameBytes: number): void {
+    const { streams, handler, limits } = this.#context;
+    if (stream.uncreditedBytes + frameBytes > limits.streamWindowBytes) {
+      this.#context.streamError(stream.id, ErrorCode.FLOW_CONTROL_ERROR);
+      return;
+    }
+    streams.heldBytes += data.length;
+    stream.bodyBytes += data.length;
+    if (!hasWholeBody(stream)) {
+      this.#context.streamError(stream.id, ErrorCode.PROTOCOL_ERROR);
+      return;
+    }
+    streams.requestEnded(stream);
+    handler.onData(stream, data, true);
+  }
+
+  #data(stream: Http2Stream, data: Uint8Array, frameBytes: number): void {
+    const { streams, handler, limits } = this.#context;
+    stream.uncreditedBytes += frameBytes;
+    if (stream.uncreditedBytes > limits.streamWindowBytes) {
+      this.#context.streamError(stream.id, ErrorCode.FLOW_CONTROL_ERROR);
+      return;
+    }
+    if (data.length === 0) this.#context.spendControl(1);
+    stream.bodyBytes += data.length;
+    streams.heldBytes += data.length;
+    if (stream.contentLength !== noLength && stream.bodyBytes > stream.contentLength) {
+      this.#context.streamError(stream.id, ErrorCode.PROTOCOL_ERROR);
+      return;
+    }
+    if (streams.heldBytes > limits.maxHeldBytes) {
+      this.#context.streamError(stream.id, ErrorCode.ENHANCE_YOUR_CALM);
+      return;
+    }
+    if (2 * stream.uncreditedBytes >= limits.streamWindowBytes) {
+      writeWindowUpdate(this.#context.output, stream.id, stream.uncreditedBytes);
+      stream.uncreditedBytes = 0;
+    }
+    if (data.length > 0) handler.onData(stream, data, false);
+  }
+
+  /** DATA counts for the connection's window whatever becomes of its stream. RFC 9113, section 6.9. */
+  #creditConnection(frameBytes: number): void {
+    if (!this.#window.take(frameBytes)) {
+      throw new ConnectionError(ErrorCode.FLOW_CONTROL_ERROR, 'flow_control_error');
+    }
+    const credit = this.#window.credit();
+    if (credit > 0) writeWindowUpdate(this.#context.output, 0, credit);
+  }
+
+  /** DATA on a closed stream. */
+  #lateFrame(id: number): void {
+    this.#context.spendControl(1);
+    if (this.#context.streams.closed.find(id) === ClosedBy.SERVER_RESET) return;
+    this.#context.streamError(id, ErrorCode.STREAM_CLOSED);
+  }
+
+  /** HEADERS on a closed stream. RFC 9113, sections 5.1 and 5.1.1. */
+  #lateSection(id: number): void {
+    this.#context.spendControl(1);
+    const how = this.#context.streams.closed.find(id);
+    if (how === ClosedBy.SERVER_RESET) return;
+    if (how === ClosedBy.PEER_RESET) this.#context.streamError(id, ErrorCode.STREAM_CLOSED);
+    else if (how === ClosedBy.END) throw new ConnectionError(ErrorCode.STREAM_CLOSED, 'stream_closed');
+    else throw new ConnectionError(ErrorCode.PROTOCOL_ERROR, 'protocol_error');
+  }
+}
+
+/** RFC 9113, section 8.1.1. */
+function hasWholeBody(stream: Http2Stream): boolean {
+  return stream.contentLength === noLength || stream.contentLength === stream.bodyBytes;
+}

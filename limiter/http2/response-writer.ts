@@ -1,0 +1,268 @@
+/**
+ * The sending half: responses to frames, within the peer's windows (RFC 9113, section 6.9). What the windows do not
+ * allow is copied and waits with its stream; WINDOW_UPDATE and SETTINGS send it on, the longest waiting stream first.
+ * Frames are never larger than 16,384 bytes, which every peer must take (section 4.2).
+ */
+import { HpackEncoder, maxEncodedBytes } from '../hpack/index.ts';
+import { ClosedBy } from './closed-streams.ts';
+import {
+  Flag,
+  FrameType,
+  frameHeaderBytes,
+  initialHeaderTableBytes,
+  initialMaxFrameBytes,
+  initialWindowBytes,
+  largest31,
+} from './constants.ts';
+import { ErrorCode } from './error-code.ts';
+import { writeFrameHeader, writeResetStream } from './frame-writer.ts';
+import type { OutputBuffer } from './output-buffer.ts';
+import type { HeaderFields } from './request-handler.ts';
+import { SendQueue } from './send-queue.ts';
+import { type Http2Stream, type StreamOwner, StreamState } from './stream.ts';
+import type { StreamTable } from './stream-table.ts';
+
+export interface WriterOptions {
+  output: OutputBuffer;
+  streams: StreamTable;
+  /** Something was gathered, or has to wait. */
+  onWritten: () => void;
+  /** A response went out whole. */
+  onCompleted: () => void;
+}
+
+export class ResponseWriter implements StreamOwner {
+  readonly encoder = new HpackEncoder({ maxTableBytes: initialHeaderTableBytes });
+  /** The peer's SETTINGS_INITIAL_WINDOW_SIZE. */
+  initialStreamWindow = initialWindowBytes;
+  /** Bodies that wait for windows. */
+  queuedBytes = 0;
+  /** Counts every piece of body that waited and went out: slow readers are those for whom it stands still. */
+  sentFromQueues = 0;
+  readonly #output: OutputBuffer;
+  readonly #streams: StreamTable;
+  readonly #onWritten: () => void;
+  readonly #onCompleted: () => void;
+  readonly #waiting = new Set<Http2Stream>();
+  #connectionWindow = initialWindowBytes;
+
+  constructor(options: WriterOptions) {
+    this.#output = options.output;
+    this.#streams = options.streams;
+    this.#onWritten = options.onWritten;
+    this.#onCompleted = options.onCompleted;
+  }
+
+  respond(stream: Http2Stream, fields: HeaderFields, body: Uint8Array, trailers: HeaderFields): void {
+    const length = body.length;
+    const headBytes = maxEncodedBytes(fields);
+    const tailBytes = maxEncodedBytes(trailers);
+    const fits =
+      length <= stream.sendWindow &&
+      length <= this.#connectionWindow &&
+      length <= initialMaxFrameBytes &&
+      headBytes <= initialMaxFrameBytes &&
+      tailBytes <= initialMaxFrameBytes &&
+      stream.queue === undefined;
+    if (!fits) {
+      this.sendHeaders(stream, fields, false);
+      this.sendData(stream, body);
+      this.sendTrailers(stream, trailers);
+      return;
+    }
+    stream.responseEnded = true;
+    const output = this.#output;
+    output.reserve(3 * frameHeaderBytes + headBytes + length + tailBytes);
+    this.#writeShortBlock(stream.id, fields, Flag.END_HEADERS);
+    if (length > 0) {
+      const at = output.end;
+      writeFrameHeader(output.bytes, at, length, FrameType.DATA, 0, stream.id);
+      output.bytes.set(body, at + frameHeaderBytes);
+      output.end = at + frameHeaderBytes + length;
+      stream.sendWindow -= length;
+      this.#connectionWindow -= length;
+    }
+    this.#writeShortBlock(stream.id, trailers, Flag.END_HEADERS | Flag.END_STREAM);
+    this.#completed(stream);
+    this.#onWritten();
+  }
+
+  sendHeaders(stream: Http2Stream, fields: HeaderFields, endStream: boolean): void {
+    this.#writeBlock(stream.id, fields, endStream ? Flag.END_STREAM : 0);
+    if (endStream) {
+      stream.responseEnded = true;
+      this.#completed(stream);
+    }
+    this.#onWritten();
+  }
+
+  sendData(stream: Http2Stream, body: Uint8Array): void {
+    let at = 0;
+    if (stream.queue === undefined) {
+      const allowed = Math.min(body.length, stream.sendWindow, this.#connectionWindow);
+      for (; at < allowed; at += initialMaxFrameBytes) {
+        this.#writeData(stream, body.subarray(at, Math.min(allowed, at + initialMaxFrameBytes)));
+      }
+      at = Math.max(0, Math.min(at, allowed));
+    }
+    if (at < body.length) this.#wait(stream, body.subarray(at));
+    this.#onWritten();
+  }
+
+  sendTrailers(stream: Http2Stream, fields: HeaderFields): void {
+    stream.responseEnded = true;
+    if (stream.queue !== undefined) stream.queue.trailers = fields;
+    else this.#writeTrailers(stream, fields);
+    this.#onWritten();
+  }
+
+  reset(stream: Http2Stream, code: ErrorCode): void {
+    writeResetStream(this.#output, stream.id, code);
+    this.forget(stream);
+    this.#streams.close(stream, ClosedBy.SERVER_RESET);
+    this.#onWritten();
+  }
+
+  /** Drops what waits for a stream that is about to close. */
+  forget(stream: Http2Stream): void {
+    if (stream.queue === undefined) return;
+    this.queuedBytes -= stream.queue.bytes;
+    stream.queue = undefined;
+    this.#waiting.delete(stream);
+  }
+
+  /** A whole response of fields alone to a request that has no stream. */
+  refuse(streamId: number, fields: HeaderFields): void {
+    this.#writeBlock(streamId, fields, Flag.END_STREAM);
+  }
+
+  /** Opens the connection's window. False when it would overflow. */
+  openConnectionWindow(increment: number): boolean {
+    this.#connectionWindow += increment;
+    if (this.#connectionWindow > largest31) return false;
+    this.#sendWaiting();
+    return true;
+  }
+
+  /** Opens a stream's window. False when it would overflow. */
+  openStreamWindow(stream: Http2Stream, increment: number): boolean {
+    stream.sendWindow += increment;
+    if (stream.sendWindow > largest31) return false;
+    if (stream.queue !== undefined) this.#sendQueued(stream);
+    return true;
+  }
+
+  /** Applies the peer's SETTINGS_INITIAL_WINDOW_SIZE to all streams. False when a window would overflow. */
+  changeInitialWindow(size: number): boolean {
+    const change = size - this.initialStreamWindow;
+    this.initialStreamWindow = size;
+    for (const stream of this.#streams) {
+      stream.sendWindow += change;
+      if (stream.sendWindow > largest31) return false;
+    }
+    if (change > 0) this.#sendWaiting();
+    return true;
+  }
+
+  #sendWaiting(): void {
+    for (const stream of this.#waiting) {
+      if (this.#connectionWindow <= 0) return;
+      this.#sendQueued(stream);
+    }
+  }
+
+  #sendQueued(stream: Http2Stream): void {
+    const queue = stream.queue as SendQueue;
+    for (;;) {
+      const most = Math.min(queue.bytes, stream.sendWindow, this.#connectionWindow, initialMaxFrameBytes);
+      if (most <= 0) break;
+      const at = this.#output.reserve(frameHeaderBytes + most);
+      writeFrameHeader(this.#output.bytes, at, most, FrameType.DATA, 0, stream.id);
+      queue.moveTo(this.#output.bytes, at + frameHeaderBytes, most);
+      this.#output.end = at + frameHeaderBytes + most;
+      this.#spend(stream, most);
+      this.queuedBytes -= most;
+      this.sentFromQueues += 1;
+    }
+    if (queue.bytes > 0) return;
+    this.#waiting.delete(stream);
+    stream.queue = undefined;
+    if (queue.trailers !== undefined) this.#writeTrailers(stream, queue.trailers);
+  }
+
+  #wait(stream: Http2Stream, piece: Uint8Array): void {
+    if (stream.queue === undefined) {
+      stream.queue = new SendQueue();
+      this.#waiting.add(stream);
+    }
+    stream.queue.add(piece);
+    this.queuedBytes += piece.length;
+  }
+
+  #writeData(stream: Http2Stream, piece: Uint8Array): void {
+    const at = this.#output.reserve(frameHeaderBytes + piece.length);
+    writeFrameHeader(this.#output.bytes, at, piece.length, FrameType.DATA, 0, stream.id);
+    this.#output.bytes.set(piece, at + frameHeaderBytes);
+    this.#output.end = at + frameHeaderBytes + piece.length;
+    this.#spend(stream, piece.length);
+  }
+
+  #spend(stream: Http2Stream, bytes: number): void {
+    stream.sendWindow -= bytes;
+    this.#connectionWindow -= bytes;
+  }
+
+  #writeTrailers(stream: Http2Stream, fields: HeaderFields): void {
+    this.#writeBlock(stream.id, fields, Flag.END_STREAM);
+    this.#completed(stream);
+  }
+
+  /** END_STREAM went out. A request that goes on is told that nobody listens. RFC 9113, section 8.1. */
+  #completed(stream: Http2Stream): void {
+    this.#onCompleted();
+    if (stream.state === StreamState.HALF_CLOSED_REMOTE) {
+      this.#streams.close(stream, ClosedBy.END);
+      return;
+    }
+    writeResetStream(this.#output, stream.id, ErrorCode.NO_ERROR);
+    this.#streams.close(stream, ClosedBy.SERVER_RESET);
+  }
+
+  #writeBlock(streamId: number, fields: HeaderFields, flags: number): void {
+    const most = maxEncodedBytes(fields);
+    this.#output.reserve(frameHeaderBytes + most);
+    if (most <= initialMaxFrameBytes) this.#writeShortBlock(streamId, fields, flags | Flag.END_HEADERS);
+    else this.#writeLongBlock(streamId, fields, flags, most);
+  }
+
+  /** Room was made. */
+  #writeShortBlock(streamId: number, fields: HeaderFields, flags: number): void {
+    const output = this.#output;
+    const at = output.end;
+    output.end = this.encoder.encode(fields, output.bytes, at + frameHeaderBytes);
+    const length = output.end - at - frameHeaderBytes;
+    writeFrameHeader(output.bytes, at, length, FrameType.HEADERS, flags, streamId);
+  }
+
+  /** HEADERS and as many CONTINUATION frames as it takes. RFC 9113, section 6.10. */
+  #writeLongBlock(streamId: number, fields: HeaderFields, flags: number, most: number): void {
+    const block = Buffer.allocUnsafe(most);
+    const length = this.encoder.encode(fields, block, 0);
+    for (let at = 0; at === 0 || at < length; at += initialMaxFrameBytes) {
+      const piece = block.subarray(at, Math.min(length, at + initialMaxFrameBytes));
+      const last = at + initialMaxFrameBytes >= length ? Flag.END_HEADERS : 0;
+      const offset = this.#output.reserve(frameHeaderBytes + piece.length);
+      const type = at === 0 ? FrameType.HEADERS : FrameType.CONTINUATION;
+      writeFrameHeader(
+        this.#output.bytes,
+        offset,
+        piece.length,
+        type,
+        at === 0 ? flags | last : last,
+        streamId,
+      );
+      this.#output.bytes.set(piece, offset + frameHeaderBytes);
+      this.#output.end = offset + frameHeaderBytes + piece.length;
+    }
+  }
+}

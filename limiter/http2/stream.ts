@@ -1,0 +1,94 @@
+/**
+ * One request and its response, as the server sees a stream (RFC 9113, section 5.1). An idle stream has no object, and
+ * neither has a closed one for the connection; only its handler may still hold it.
+ *
+ *               HEADERS                 END_STREAM received
+ *     idle ───────────────────▶ OPEN ─────────────────────▶ HALF_CLOSED_REMOTE
+ *       │                        │                                  │
+ *       │ HEADERS with           │ END_STREAM sent, then            │ END_STREAM sent;
+ *       │ END_STREAM             │ RST_STREAM(NO_ERROR) sent;       │ RST_STREAM either way
+ *       │                        │ RST_STREAM either way            │
+ *       ▼                        ▼                                  ▼
+ *     HALF_CLOSED_REMOTE       CLOSED                            CLOSED
+ *
+ * A response that ends before its request makes the rest of the request pointless, so half-closed (local) is left at
+ * once, as section 8.1 allows.
+ */
+import type { ErrorCode } from './error-code.ts';
+import type { HeaderFields, RequestStream } from './request-handler.ts';
+import type { SendQueue } from './send-queue.ts';
+
+export const StreamState = { OPEN: 0, HALF_CLOSED_REMOTE: 1, CLOSED: 2 } as const;
+export type StreamState = (typeof StreamState)[keyof typeof StreamState];
+
+/** What a stream's handler asks of the connection. */
+export interface StreamOwner {
+  respond(stream: Http2Stream, fields: HeaderFields, body: Uint8Array, trailers: HeaderFields): void;
+  sendHeaders(stream: Http2Stream, fields: HeaderFields, endStream: boolean): void;
+  sendData(stream: Http2Stream, body: Uint8Array): void;
+  sendTrailers(stream: Http2Stream, fields: HeaderFields): void;
+  reset(stream: Http2Stream, code: ErrorCode): void;
+}
+
+/** Fields beyond `RequestStream` belong to the connection. */
+export class Http2Stream implements RequestStream {
+  readonly id: number;
+  context: unknown = undefined;
+  state: StreamState;
+  /** The handler gave its last piece; it may wait in the queue still. */
+  responseEnded = false;
+  /** What the peer lets us send: negative when it lowered its initial window (RFC 9113, section 6.9.2). */
+  sendWindow: number;
+  /** Received, padding included, and not yet given back by WINDOW_UPDATE. */
+  uncreditedBytes = 0;
+  bodyBytes = 0;
+  /** What content-length said, or `noLength`. */
+  readonly contentLength: number;
+  readonly openedMs: number;
+  queue: SendQueue | undefined = undefined;
+  readonly #owner: StreamOwner;
+
+  constructor(
+    owner: StreamOwner,
+    id: number,
+    state: StreamState,
+    sendWindow: number,
+    contentLength: number,
+    openedMs: number,
+  ) {
+    this.#owner = owner;
+    this.id = id;
+    this.state = state;
+    this.sendWindow = sendWindow;
+    this.contentLength = contentLength;
+    this.openedMs = openedMs;
+  }
+
+  get isOpen(): boolean {
+    return !this.responseEnded && this.state !== StreamState.CLOSED;
+  }
+
+  get queuedBytes(): number {
+    return this.queue === undefined ? 0 : this.queue.bytes;
+  }
+
+  respond(fields: HeaderFields, body: Uint8Array, trailers: HeaderFields): void {
+    if (this.isOpen) this.#owner.respond(this, fields, body, trailers);
+  }
+
+  sendHeaders(fields: HeaderFields, endStream: boolean): void {
+    if (this.isOpen) this.#owner.sendHeaders(this, fields, endStream);
+  }
+
+  sendData(body: Uint8Array): void {
+    if (this.isOpen) this.#owner.sendData(this, body);
+  }
+
+  sendTrailers(fields: HeaderFields): void {
+    if (this.isOpen) this.#owner.sendTrailers(this, fields);
+  }
+
+  reset(code: ErrorCode): void {
+    if (this.isOpen) this.#owner.reset(this, code);
+  }
+}

@@ -1,0 +1,80 @@
+/** What answers callers: the service, its store, and the gRPC and HTTP listeners. Runs whole in one thread. */
+import type { ListenAddress, UnixAddress } from '../process/bind.ts';
+import type { Clock } from '../process/clock.ts';
+import type { Health, HealthView } from '../process/health.ts';
+import type { Logger } from '../process/logger.ts';
+import type { Timers } from '../process/timers.ts';
+import type { RuleTable } from '../rules/table/rule-table.ts';
+import { createDecisionService } from './decision-service.ts';
+import { createHttpListener } from './http/index.ts';
+import * as lines from './log-lines.ts';
+import { openGrpc } from './opened-grpc.ts';
+import { openStore } from './opened-store.ts';
+import { createShouldRateLimit, shouldRateLimitPath } from './service/should-rate-limit.ts';
+import type { LimiterSettings } from './settings.ts';
+import { createLimiterStats } from './stats/limiter-stats.ts';
+import type { StatsRegistry } from './stats/stats-registry.ts';
+import type { ResolveSrv } from './stores/memcache/srv-lookup.ts';
+
+/** How long requests in flight may take after the listeners closed. */
+export const shutdownGraceMs = 10_000;
+
+/** In this thread, or in several that share the ports. */
+export interface Serving {
+  /** Decides by these rules from now on; a promise settles when that is so everywhere. */
+  useRules(table: RuleTable): void | Promise<void>;
+  /** Waits for the first answer of the store, for as long as it takes. */
+  connectStore(): Promise<void>;
+  /** Rejects with a BindError, or with a WatchedFilesError of the TLS files. A Unix socket has the port 0. */
+  listenForGrpc(address: ListenAddress | UnixAddress): Promise<{ port: number }>;
+  /** Rejects with a BindError. */
+  listenForHttp(address: ListenAddress): Promise<{ port: number }>;
+  /** Takes no more calls; settles when the last one ended, or was cut after the grace. */
+  shutdownGrpc(): Promise<void>;
+  /** Likewise. */
+  closeHttp(): Promise<void>;
+  closeStore(): Promise<void>;
+}
+
+export interface ServingParts {
+  settings: LimiterSettings;
+  clock: Clock;
+  timers: Timers;
+  random: () => number;
+  /** Of MEMCACHE_SRV. Defaults to the system's. */
+  resolveSrv?: ResolveSrv | undefined;
+  registry: StatsRegistry;
+  /** What the store says of itself. */
+  storeHealth: Health;
+  /** What callers are told. */
+  health: HealthView;
+  log: Logger;
+}
+
+/** Throws an Error without credentials when the store cannot be opened as the settings say. */
+export function openServing(parts: ServingParts): Serving {
+  const { settings, clock, timers, random, registry, storeHealth, health, log } = parts;
+  const { store, connect } = openStore({ ...parts, health: storeHealth, resolveSrv: parts.resolveSrv });
+  const stats = createLimiterStats(registry);
+  const service = createDecisionService({ settings, store, clock, random, registry, stats });
+  const onFault = (call: string) => (error: unknown) => lines.callFault(log, call, error);
+  const shouldRateLimit = createShouldRateLimit({ service, onFault: onFault('ShouldRateLimit') });
+  const unary = new Map([[shouldRateLimitPath, shouldRateLimit]]);
+  const grpc = openGrpc({ settings, unary, health, clock, timers, random, registry, log, shutdownGraceMs });
+  const http = createHttpListener({
+    shouldRateLimit,
+    health,
+    maxBodyBytes: settings.httpMaxBodyBytes,
+    closeGraceMs: shutdownGraceMs,
+    onFault: onFault('HTTP'),
+  });
+  return {
+    useRules: (table) => service.useRules(table),
+    connectStore: connect,
+    listenForGrpc: (address) => grpc.listen(address),
+    listenForHttp: (address) => http.listen(address),
+    shutdownGrpc: () => grpc.shutdown(),
+    closeHttp: () => http.close(),
+    closeStore: () => store.close(),
+  };
+}

@@ -1,0 +1,201 @@
+import { connect, type Socket } from 'node:net';
+import { afterEach, describe, expect, it, onTestFinished } from 'vitest';
+import { systemClock } from '../../process/clock.ts';
+import { systemTimers } from '../../process/timers.ts';
+import { eventually } from '../../test/support/eventually.ts';
+import { defaultHttp2Limits, type RequestHandler, type RequestStream } from '../http2/index.ts';
+import { noAges } from './connection-age.ts';
+import { type ConnectionRefusal, Http2SocketServer, type Http2SocketServerOptions } from './socket-server.ts';
+
+/** Answers nothing until told to. */
+class WaitingHandler implements RequestHandler {
+  readonly streams: RequestStream[] = [];
+  aborted = 0;
+
+  onRequest(stream: RequestStream): void {
+    this.streams.push(stream);
+  }
+  onData(): void {}
+  onTrailers(): void {}
+  onAbort(): void {
+    this.aborted += 1;
+  }
+}
+
+const running: Http2SocketServer[] = [];
+afterEach(() => Promise.all(running.splice(0).map((server) => server.close(0))));
+
+interface World {
+  server: Http2SocketServer;
+  handler: WaitingHandler;
+  refusals: ConnectionRefusal[];
+  port: number;
+}
+
+async function start(options: Partial<Http2SocketServerOptions> = {}): Promise<World> {
+  const handler = new WaitingHandler();
+  const refusals: ConnectionRefusal[] = [];
+  const server = new Http2SocketServer({
+    handler,
+    limits: defaultHttp2Limits,
+    ages: noAges,
+    maxConnections: 100,
+    tls: undefined,
+    clock: systemClock,
+    timers: systemTimers,
+    random: () => 0.5,
+    listener: {
+      refused: (reason) => refusals.push(reason),
+      handshakeFailed: () => {},
+      certificateChanged: () => {},
+      certificateRefused: () => {},
+    },
+    ...options,
+  });
+  running.push(server);
+  const { port } = await server.listen({ host: '127.0.0.1', port: 0 });
+  return { server, handler, refusals, port };
+}
+
+const preface = Buffer.from('PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0', 'latin1');
+const settingsAck = Buffer.from([0, 0, 0, 4, 1, 0, 0, 0, 0]);
+
+/** A request without a body: every field by its number in HPACK's static table, but for its authority. */
+function requestFrame(streamId: number): Buffer {
+  const block = [0x83, 0x86, 0x84, 0x01, 1, 0x61];
+  return Buffer.from([0, 0, block.length, 1, 5, 0, 0, 0, streamId, ...block]);
+}
+
+/** A client of raw frames. */
+class RawClient {
+  readonly socket: Socket;
+  /** The bytes of each event. */
+  readonly chunks: Buffer[] = [];
+  isClosed = false;
+
+  constructor(port: number, options: { allowHalfOpen?: boolean } = {}) {
+    this.socket = connect({ port, host: '127.0.0.1', ...options });
+    this.socket.on('data', (chunk: Buffer) => this.chunks.push(chunk));
+    this.socket.on('error', () => {});
+    this.socket.on('close', () => {
+      this.isClosed = true;
+    });
+    onTestFinished(() => void this.socket.destroy());
+  }
+
+  write(...frames: Buffer[]): void {
+    this.socket.write(Buffer.concat(frames));
+  }
+
+  /** Frame types that came, in order. */
+  get frameTypes(): number[] {
+    const bytes = Buffer.concat(this.chunks);
+    const types: number[] = [];
+    for (let at = 0; at + 9 <= bytes.length; at += 9 + bytes.readUIntBE(at, 3)) {
+      types.push(bytes[at + 3] as number);
+    }
+    return types;
+  }
+}
+
+/** With this many requests that the handler holds. */
+async function withRequests(world: World, count: number, options = {}): Promise<RawClient> {
+  const client = new RawClient(world.port, options);
+  const before = world.handler.streams.length;
+  const requests = Array.from({ length: count }, (_, index) => requestFrame(2 * index + 1));
+  client.write(preface, settingsAck, ...requests);
+  await eventually(() => expect(world.handler.streams).toHaveLength(before + count));
+  return client;
+}
+
+const [data, headers, goAway] = [0, 1, 7];
+const ok = [':status', '200'];
+const trailers = ['grpc-status', '0'];
+
+describe('Http2SocketServer', () => {
+  it('writes the answers of one turn at once', async () => {
+    const world = await start();
+    const client = await withRequests(world, 20);
+    await eventually(() => expect(client.chunks.length).toBeGreaterThan(0));
+    client.chunks.length = 0;
+    for (const stream of world.handler.streams) stream.respond(ok, Buffer.of(1), trailers);
+    await eventually(() =>
+      expect(client.frameTypes).toEqual(Array.from({ length: 20 }, () => [headers, data, headers]).flat()),
+    );
+    expect(client.chunks).toHaveLength(1);
+  });
+
+  it('hears of calls whose caller is gone, and goes on with the others', async () => {
+    const world = await start();
+    const [first, second] = [await withRequests(world, 3), await withRequests(world, 1)];
+    first.socket.resetAndDestroy();
+    await eventually(() => expect(world.handler.aborted).toBe(3));
+    expect(world.server.connections).toBe(1);
+    for (const stream of world.handler.streams) stream.respond(ok, Buffer.of(1), trailers);
+    await eventually(() => expect(second.frameTypes.slice(-3)).toEqual([headers, data, headers]));
+    expect(world.refusals).toEqual([]);
+  });
+
+  it('answers a caller that only ended its own side', async () => {
+    const world = await start();
+    const client = await withRequests(world, 1, { allowHalfOpen: true });
+    client.socket.end();
+    await new Promise((resolve) => setImmediate(resolve));
+    world.handler.streams[0]?.respond(ok, Buffer.of(1), trailers);
+    await eventually(() => expect(client.isClosed).toBe(true));
+    expect(client.frameTypes.slice(-3)).toEqual([headers, data, headers]);
+    expect(world.server.connections).toBe(0);
+  });
+
+  it('closes what speaks no HTTP/2, and counts why', async () => {
+    const world = await start();
+    const client = new RawClient(world.port);
+    client.socket.write('GET / HTTP/1.1\r\n\r\n');
+    await eventually(() => expect(client.isClosed).toBe(true));
+    expect(client.chunks).toEqual([]);
+    expect(world.refusals).toEqual(['not_http2']);
+  });
+
+  it('ends by itself a peer that does not hang up', async () => {
+    const world = await start();
+    const client = new RawClient(world.port, { allowHalfOpen: true });
+    client.socket.write('GET / HTTP/1.1\r\n\r\n');
+    await eventually(() => expect(world.server.connections).toBe(0));
+  });
+
+  it('ends with who does not read its answers', async () => {
+    const world = await start();
+    const client = await withRequests(world, 1);
+    // So much credit that only the socket can hold it up.
+    const window = (id: number): Buffer => Buffer.from([0, 0, 4, 8, 0, 0, 0, 0, id, 0x7f, 0, 0, 0]);
+    client.write(window(0), window(1));
+    client.socket.pause();
+    world.handler.streams[0]?.sendHeaders(ok, false);
+    const filling = setInterval(() => world.handler.streams[0]?.sendData(Buffer.alloc(262_144)), 5);
+    onTestFinished(() => clearInterval(filling));
+    await eventually(() => expect(world.refusals).toEqual(['slow_reader']));
+    await eventually(() => expect(world.server.connections).toBe(0));
+  });
+
+  it('lets running calls end at its close, and takes no new connection', async () => {
+    const world = await start();
+    const client = await withRequests(world, 1);
+    const idle = await withRequests(world, 0);
+    const closed = world.server.close(60_000);
+    await eventually(() => expect(client.frameTypes).toContain(goAway));
+    const late = new RawClient(world.port);
+    await eventually(() => expect(late.isClosed).toBe(true));
+    world.handler.streams[0]?.respond(ok, Buffer.of(1), trailers);
+    await closed;
+    await eventually(() => expect([client.isClosed, idle.isClosed]).toEqual([true, true]));
+    expect(client.frameTypes).toContain(data);
+  });
+
+  it('cuts what outlasts the grace', async () => {
+    const world = await start();
+    const client = await withRequests(world, 1);
+    await world.server.close(20);
+    await eventually(() => expect(client.isClosed).toBe(true));
+    expect(world.handler.aborted).toBe(1);
+  });
+});

@@ -1,0 +1,224 @@
+/**
+ * Listens, and gives every connection that is accepted its HTTP/2. One timer serves them all; what one peer does, or
+ * fails to do, ends its own connection and nothing else.
+ */
+import { createServer, type Server, type Socket } from 'node:net';
+import type { SecureContextOptions } from 'node:tls';
+import { bind, type ListenAddress, type UnixAddress } from '../../process/bind.ts';
+import { bindUnix } from '../../process/bind-unix.ts';
+import type { Clock } from '../../process/clock.ts';
+import { closeOrCut } from '../../process/close-or-cut.ts';
+import { OpenSockets } from '../../process/grpc/open-sockets.ts';
+import type { Timers } from '../../process/timers.ts';
+import { watchTlsCredentials } from '../../process/tls-credentials.ts';
+import {
+  Http2Connection,
+  type Http2Limits,
+  type RequestHandler,
+  type ViolationReason,
+  violationReasons,
+} from '../http2/index.ts';
+import { ConnectionAge, type ConnectionAges } from './connection-age.ts';
+import { FlushTurn } from './flush-turn.ts';
+import { SocketTransport } from './socket-transport.ts';
+import { createTlsListener, type TlsOptions, type TlsRefusal, tlsRefusals } from './tls-listener.ts';
+
+/** Why a connection was not served, or served no longer. */
+export type ConnectionRefusal = ViolationReason | TlsRefusal | 'too_many_connections' | 'max_connection_age';
+
+export const connectionRefusals: readonly ConnectionRefusal[] = [
+  'too_many_connections',
+  /** Its calls outlasted the grace after its age. */
+  'max_connection_age',
+  ...tlsRefusals,
+  ...violationReasons,
+];
+
+export interface SocketServerListener {
+  refused(reason: ConnectionRefusal): void;
+  /** Besides `refused`: why TLS did not come about. */
+  handshakeFailed(peer: string, problem: string): void;
+  certificateChanged(): void;
+  /** What the files hold now is not taken, the certificate before stays. */
+  certificateRefused(problem: string): void;
+}
+
+export interface Http2SocketServerOptions {
+  handler: RequestHandler;
+  limits: Http2Limits;
+  ages: ConnectionAges;
+  /** Further ones are closed at once. */
+  maxConnections: number;
+  /** Undefined: no TLS. */
+  tls: TlsOptions | undefined;
+  clock: Clock;
+  timers: Timers;
+  /** From 0 to below 1. */
+  random: () => number;
+  listener: SocketServerListener;
+}
+
+/** Ours: how exact the times of `Http2Limits` and of ages are. */
+const tickMs = 250;
+
+interface OpenConnection {
+  http2: Http2Connection;
+  age: ConnectionAge;
+  transport: SocketTransport;
+}
+
+export class Http2SocketServer {
+  readonly #options: Http2SocketServerOptions;
+  readonly #sockets = new OpenSockets();
+  readonly #connections = new Set<OpenConnection>();
+  readonly #flushTurn = new FlushTurn();
+  #server: Server | undefined;
+  /** Set while there are connections. */
+  #endTicks: (() => void) | undefined;
+  #endWatch = (): void => {};
+  #closing: Promise<void> | undefined;
+
+  constructor(options: Http2SocketServerOptions) {
+    this.#options = options;
+  }
+
+  /** That speak HTTP/2, or are about to. */
+  get connections(): number {
+    return this.#connections.size;
+  }
+
+  /** Rejects with a BindError, or with a WatchedFilesError of the TLS files. A Unix socket has the port 0. */
+  async listen(address: ListenAddress | UnixAddress): Promise<{ port: number }> {
+    const { tls, maxConnections } = this.#options;
+    const server = tls === undefined ? this.#plainServer() : await this.#tlsServer(tls);
+    server.maxConnections = maxConnections;
+    server.on('drop', () => this.#options.listener.refused('too_many_connections'));
+    try {
+      const bound = 'path' in address ? await bindPath(server, address) : await bind(server, address);
+      // Of one connection that could not be accepted, for want of file descriptors for example.
+      server.on('error', () => {});
+      this.#server = server;
+      return bound;
+    } catch (error) {
+      this.#endWatch();
+      throw error;
+    }
+  }
+
+  /** Takes no more connections and tells those there are; settles when the last one ended, or was cut after the grace. */
+  close(graceMs: number): Promise<void> {
+    this.#closing ??= this.#close(graceMs);
+    return this.#closing;
+  }
+
+  async #close(graceMs: number): Promise<void> {
+    this.#endWatch();
+    const server = this.#server;
+    if (server === undefined) return;
+    await closeOrCut({
+      close: (closed) => {
+        server.close(() => closed());
+        for (const { http2 } of this.#connections) http2.drain();
+      },
+      cut: () => this.#sockets.cut(),
+      graceMs,
+    });
+    this.#stopTicks();
+  }
+
+  #plainServer(): Server {
+    const server = createServer({ noDelay: true, allowHalfOpen: true });
+    return server.on('connection', (socket) => this.#accept(socket));
+  }
+
+  async #tlsServer(tls: TlsOptions): Promise<Server> {
+    const { timers, listener } = this.#options;
+    const { clientName, reloadIntervalMs, ...files } = tls;
+    let use = (_credentials: SecureContextOptions): void => {};
+    const { first, close } = await watchTlsCredentials({
+      files,
+      timers,
+      ...(reloadIntervalMs === undefined ? {} : { reloadIntervalMs }),
+      changed: (credentials) => {
+        use(credentials);
+        listener.certificateChanged();
+      },
+      refused: (problem) => listener.certificateRefused(problem),
+    });
+    this.#endWatch = close;
+    const { server, useCredentials } = createTlsListener({
+      credentials: first,
+      clientName,
+      accept: (socket) => this.#accept(socket),
+      refused: (refusal, peer, problem) => {
+        listener.refused(refusal);
+        listener.handshakeFailed(peer, problem);
+      },
+    });
+    use = useCredentials;
+    // While it shakes hands a connection is not among ours yet, and must not hold up the end.
+    return server.on('connection', (socket) => this.#sockets.add(socket));
+  }
+
+  #accept(socket: Socket): void {
+    const { clock, handler, limits, ages, random, listener } = this.#options;
+    this.#sockets.add(socket);
+    const transport = new SocketTransport(socket);
+    const nowMs = clock.monotonicMs();
+    const http2 = new Http2Connection({
+      handler,
+      transport,
+      limits,
+      nowMs,
+      scheduleFlush: this.#flushTurn.schedule,
+      onViolation: listener.refused,
+    });
+    const connection = { http2, transport, age: new ConnectionAge(ages, nowMs, random()) };
+    this.#opened(connection);
+    socket.on('data', (bytes: Buffer) => http2.receive(bytes, clock.monotonicMs()));
+    socket.on('drain', () => http2.onDrain());
+    socket.on('end', () => http2.peerEnded());
+    // A reset and the like: 'close' follows.
+    socket.on('error', () => {});
+    socket.on('close', () => {
+      this.#closed(connection);
+      http2.lost();
+    });
+    // Accepted when the end had begun.
+    if (this.#closing !== undefined) http2.drain();
+  }
+
+  #opened(connection: OpenConnection): void {
+    this.#connections.add(connection);
+    this.#endTicks ??= this.#options.timers.every(tickMs, () => this.#tick());
+  }
+
+  #closed(connection: OpenConnection): void {
+    this.#connections.delete(connection);
+    if (this.#connections.size === 0) this.#stopTicks();
+  }
+
+  #stopTicks(): void {
+    this.#endTicks?.();
+    this.#endTicks = undefined;
+  }
+
+  #tick(): void {
+    const nowMs = this.#options.clock.monotonicMs();
+    for (const { http2, age, transport } of this.#connections) {
+      http2.tick(nowMs);
+      const step = age.due(nowMs);
+      if (step === 'nothing') continue;
+      if (step === 'drain') http2.drain();
+      else {
+        this.#options.listener.refused('max_connection_age');
+        transport.destroy();
+      }
+    }
+  }
+}
+
+async function bindPath(server: Server, address: UnixAddress): Promise<{ port: number }> {
+  await bindUnix(server, address);
+  return { port: 0 };
+}

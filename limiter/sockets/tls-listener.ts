@@ -1,0 +1,111 @@
+/** TLS as HTTP/2 asks for it: RFC 9113, section 9.2. */
+import { constants } from 'node:crypto';
+import type { Server, Socket } from 'node:net';
+import { isIP } from 'node:net';
+import { createServer, type SecureContextOptions, type TLSSocket } from 'node:tls';
+import type { TlsFiles } from '../../process/tls-credentials.ts';
+import { handshakeProblem, handshakeTimeoutMs } from '../../process/tls-handshake.ts';
+
+export interface TlsOptions extends TlsFiles {
+  /** DNS name, or IP address, that the certificate of a client must have. Needs `clientCaFile`. */
+  clientName?: string;
+  /** How often the files are looked at. Defaults to 5 s. */
+  reloadIntervalMs?: number;
+}
+
+export const tlsRefusals = [
+  /** The handshake failed or took too long. */
+  'tls_handshake',
+  /** The client did not choose HTTP/2 by ALPN. */
+  'tls_no_h2',
+  /** Its certificate is good, and not of the name asked for. */
+  'tls_client_name',
+] as const;
+export type TlsRefusal = (typeof tlsRefusals)[number];
+
+export interface TlsListenerOptions {
+  credentials: SecureContextOptions;
+  clientName: string | undefined;
+  accept(socket: TLSSocket): void;
+  refused(refusal: TlsRefusal, peer: string, problem: string): void;
+}
+
+/** Those of TLS 1.2 that RFC 9113, appendix A, leaves: ephemeral keys and authenticated encryption. Then those of TLS 1.3. */
+const ciphers = [
+  'ECDHE-ECDSA-AES128-GCM-SHA256',
+  'ECDHE-RSA-AES128-GCM-SHA256',
+  'ECDHE-ECDSA-AES256-GCM-SHA384',
+  'ECDHE-RSA-AES256-GCM-SHA384',
+  'ECDHE-ECDSA-CHACHA20-POLY1305',
+  'ECDHE-RSA-CHACHA20-POLY1305',
+  'TLS_AES_128_GCM_SHA256',
+  'TLS_AES_256_GCM_SHA384',
+  'TLS_CHACHA20_POLY1305_SHA256',
+].join(':');
+
+/** `setSecureContext` of the server takes the result, too: new connections get it. */
+export function secureContextOptions(credentials: SecureContextOptions): SecureContextOptions {
+  // A session that is resumed would not be held against authorities that changed since.
+  const tickets = credentials.ca === undefined ? 0 : constants.SSL_OP_NO_TICKET;
+  return {
+    ...credentials,
+    minVersion: 'TLSv1.2',
+    ciphers,
+    secureOptions: constants.SSL_OP_NO_RENEGOTIATION | tickets,
+  };
+}
+
+export interface TlsListener {
+  server: Server;
+  useCredentials(credentials: SecureContextOptions): void;
+}
+
+/** With authorities (`ca`), clients must show a certificate of one of them. */
+export function createTlsListener(options: TlsListenerOptions): TlsListener {
+  const { credentials, clientName, accept, refused } = options;
+  const needsClientCertificate = credentials.ca !== undefined;
+  const server = createServer({
+    ...secureContextOptions(credentials),
+    ALPNProtocols: ['h2'],
+    requestCert: needsClientCertificate,
+    rejectUnauthorized: needsClientCertificate,
+    handshakeTimeout: handshakeTimeoutMs,
+    noDelay: true,
+    // With half-open connections a client that goes in the midst of the handshake would stay until its timeout.
+    allowHalfOpen: false,
+  });
+  server.on('secureConnection', (socket: TLSSocket) => {
+    const problem = refusalOf(socket, clientName);
+    if (problem === undefined) return accept(socket);
+    socket.on('error', () => {});
+    refused(problem.refusal, peerOf(socket), problem.text);
+    socket.destroy();
+  });
+  server.on('tlsClientError', (error, socket) =>
+    refused('tls_handshake', peerOf(socket), handshakeProblem(error, socket)),
+  );
+  return { server, useCredentials: (next) => server.setSecureContext(secureContextOptions(next)) };
+}
+
+function refusalOf(
+  socket: TLSSocket,
+  clientName: string | undefined,
+): { refusal: TlsRefusal; text: string } | undefined {
+  if (socket.alpnProtocol !== 'h2') {
+    return { refusal: 'tls_no_h2', text: 'the client does not speak HTTP/2' };
+  }
+  if (clientName === undefined || hasName(socket, clientName)) return undefined;
+  return { refusal: 'tls_client_name', text: `the client's certificate is not of ${clientName}` };
+}
+
+/** By the alternative names alone, as Go does it; the common name does not count. RFC 6125, section 6.4.4. */
+function hasName(socket: TLSSocket, name: string): boolean {
+  const certificate = socket.getPeerX509Certificate();
+  if (certificate === undefined) return false;
+  if (isIP(name) !== 0) return certificate.checkIP(name) !== undefined;
+  return certificate.checkHost(name, { subject: 'never' }) !== undefined;
+}
+
+export function peerOf({ remoteAddress, remotePort }: Socket): string {
+  return remoteAddress === undefined ? 'unknown' : `${remoteAddress}:${remotePort}`;
+}

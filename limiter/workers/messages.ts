@@ -1,0 +1,54 @@
+/** What the main thread and a worker thread tell each other. Plain data: it is copied, or shared, between them. */
+import type { ListenAddress } from '../../process/bind.ts';
+import type { LogFields } from '../../process/logger.ts';
+import type { ProfileQuestion } from '../http/index.ts';
+import type { LimiterSettings } from '../settings.ts';
+import type { SlotName } from '../stats/stats-registry.ts';
+
+/** What a thread begins with. */
+export interface WorkerStart {
+  settings: LimiterSettings;
+  /** The rules in force: the bytes of a RuleTable, which all threads read in one place. */
+  rules: SharedArrayBuffer | undefined;
+  /** Health of the whole process. */
+  healthy: boolean;
+  /** Whether the main thread wants durations. */
+  timers: boolean;
+}
+
+export type WorkerTask =
+  /** Done when the store answered first. */
+  | { do: 'connect-store' }
+  | { do: 'use-rules'; rules: SharedArrayBuffer }
+  | { do: 'listen'; listener: 'grpc' | 'http'; address: ListenAddress }
+  | { do: 'set-health'; healthy: boolean }
+  /** Done when everything counted so far can be read: new names and durations come before the answer. */
+  | { do: 'show-statistics' }
+  /** Answered with the profile, gzipped. */
+  | { do: 'profile'; question: ProfileQuestion }
+  | { do: 'shutdown-grpc' }
+  | { do: 'close-http' }
+  | { do: 'close-store' }
+  /** The thread ends once it has answered. */
+  | { do: 'end' };
+
+/** Each is answered once, by its number, when it is done or has failed. */
+export interface NumberedTask {
+  number: number;
+  task: WorkerTask;
+}
+
+export type LogLevelName = 'fatal' | 'error' | 'warn' | 'info' | 'debug';
+
+export type WorkerNews =
+  | { is: 'done'; number: number; result: Uint8Array | undefined }
+  | { is: 'failed'; number: number; message: string }
+  | { is: 'log'; level: LogLevelName; message: string; fields: LogFields | undefined }
+  /** Of what the worker itself sees: its connections to the store. */
+  | { is: 'health'; healthy: boolean }
+  /** Where the values of its statistics are from now on. */
+  | { is: 'values'; values: Float64Array<SharedArrayBuffer> }
+  /** Of further slots of `values`, in their order. */
+  | { is: 'names'; names: SlotName[] }
+  /** Pairs of a timer's index and what it recorded; `names` are those of further indices. */
+  | { is: 'durations'; names: string[]; pairs: Float64Array };

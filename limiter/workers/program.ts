@@ -1,0 +1,89 @@
+/** A worker thread: serves callers as a process of one thread does, and tells the main thread the rest. */
+import { parentPort, workerData } from 'node:worker_threads';
+import { systemClock } from '../../process/clock.ts';
+import { errorText } from '../../process/error-text.ts';
+import { Health } from '../../process/health.ts';
+import { routeLibraryWarnings } from '../../process/library-warnings.ts';
+import { systemTimers } from '../../process/timers.ts';
+import { RuleTable } from '../../rules/table/rule-table.ts';
+import { CpuProfiler, HeapSampler, type ProfileQuestion } from '../http/index.ts';
+import { libraryWarning } from '../log-lines.ts';
+import { openServing, type Serving } from '../serving.ts';
+import type { NumberedTask, WorkerNews, WorkerStart, WorkerTask } from './messages.ts';
+import { createPostedLog } from './posted-log.ts';
+import { PostedStatistics } from './posted-statistics.ts';
+
+const { settings, rules, healthy, timers } = workerData as WorkerStart;
+const post = (news: WorkerNews): void => parentPort?.postMessage(news);
+
+const log = createPostedLog(settings.logLevel, (level, message, fields) =>
+  post({ is: 'log', level, message, fields }),
+);
+routeLibraryWarnings((text) => libraryWarning(log, text));
+const statistics = new PostedStatistics({ post, durations: timers, timers: systemTimers });
+const health = new Health();
+health.set('process', healthy);
+const storeHealth = new Health();
+storeHealth.subscribe((isHealthy) => post({ is: 'health', healthy: isHealthy }));
+
+const cpu = new CpuProfiler(systemClock);
+const heap = new HeapSampler(systemClock);
+void heap.start();
+
+let serving: Serving | undefined;
+
+/** At the first task, so that a store that cannot be opened is an answer and no crash. */
+function opened(): Serving {
+  if (serving !== undefined) return serving;
+  serving = openServing({
+    settings,
+    clock: systemClock,
+    timers: systemTimers,
+    random: Math.random,
+    registry: statistics.registry,
+    storeHealth,
+    health,
+    log,
+  });
+  if (rules !== undefined) void serving.useRules(new RuleTable(rules));
+  return serving;
+}
+
+function profile(question: ProfileQuestion): Promise<Uint8Array> {
+  if (question.of === 'heap') return heap.profile(question);
+  return cpu.profile(question.seconds, new Promise(() => {}));
+}
+
+type TaskHandlers = {
+  [Kind in WorkerTask['do']]: (task: Extract<WorkerTask, { do: Kind }>) => unknown;
+};
+
+const handlers: TaskHandlers = {
+  'connect-store': () => opened().connectStore(),
+  'use-rules': (task) => opened().useRules(new RuleTable(task.rules)),
+  listen: ({ listener, address }) =>
+    listener === 'grpc' ? opened().listenForGrpc(address) : opened().listenForHttp(address),
+  'set-health': (task) => health.set('process', task.healthy),
+  'show-statistics': () => statistics.show(),
+  profile: ({ question }) => profile(question),
+  'shutdown-grpc': () => serving?.shutdownGrpc(),
+  'close-http': () => serving?.closeHttp(),
+  'close-store': () => serving?.closeStore(),
+  end: () => {
+    statistics.end();
+    heap.stop();
+  },
+};
+
+async function carryOut({ number, task }: NumberedTask): Promise<void> {
+  try {
+    const carryOutOne = handlers[task.do] as (task: WorkerTask) => unknown;
+    const result = await carryOutOne(task);
+    post({ is: 'done', number, result: result instanceof Uint8Array ? result : undefined });
+  } catch (error) {
+    post({ is: 'failed', number, message: errorText(error) });
+  }
+  if (task.do === 'end') parentPort?.close();
+}
+
+parentPort?.on('message', (message: NumberedTask) => void carryOut(message));

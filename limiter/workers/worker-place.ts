@@ -1,0 +1,209 @@
+/**
+ * One of the workers that there are to be, whatever becomes of its threads:
+ *
+ *          begin             the store answered, listeners open
+ *   idle ────────> starting ────────────────────────────────────> ready
+ *                   │   ^                                           │
+ *    failed, ended  │   │ after a while                             │ ended
+ *                   v   │                                           │
+ *                  waiting <────────────────────────────────────────┘
+ *
+ *   any ──close──> closed
+ *
+ * The first start is not tried again: its failure is that of the limiter.
+ */
+import type { ListenAddress } from '../../process/bind.ts';
+import type { Clock } from '../../process/clock.ts';
+import { errorText } from '../../process/error-text.ts';
+import type { Logger } from '../../process/logger.ts';
+import { retryDelayMs } from '../../process/retry-delay.ts';
+import type { Timers } from '../../process/timers.ts';
+import { workerEnded, workerReady } from '../log-lines.ts';
+import type { StatsRegistry } from '../stats/stats-registry.ts';
+import { silenceSeconds, watchHeartbeat } from './heartbeat.ts';
+import type { WorkerNews, WorkerStart, WorkerTask } from './messages.ts';
+import { WorkerStatistics } from './worker-statistics.ts';
+import { type StartThread, WorkerTaskError, WorkerThread } from './worker-thread.ts';
+
+export type ListenerName = 'grpc' | 'http';
+
+export interface WorkerPlaceOptions {
+  /** From 1. */
+  number: number;
+  startThread: StartThread;
+  /** What a thread that starts now begins with. */
+  beginning(): WorkerStart;
+  /** Those that a thread opens before it is ready. */
+  addresses: ReadonlyMap<ListenerName, ListenAddress>;
+  registry: StatsRegistry;
+  clock: Clock;
+  timers: Timers;
+  random: () => number;
+  log: Logger;
+  /** Its readiness or its health is another one. */
+  onChange(): void;
+  /** A thread ended that was not told to. */
+  onCrash(): void;
+}
+
+/** Waits between threads that end, ours: the first one hardly noticed, the longest no burden to the others. */
+const firstWaitMs = 100;
+const mostWaitMs = 30_000;
+/** A thread that was ready for so long was a good one. */
+const goodAfterMs = 60_000;
+/** So long a thread may take to end once nothing is left to do. */
+const endGraceMs = 2_000;
+
+export class WorkerPlace {
+  readonly #options: WorkerPlaceOptions;
+  #state: 'idle' | 'starting' | 'ready' | 'waiting' | 'closed' = 'idle';
+  #thread: WorkerThread | undefined;
+  #statistics: WorkerStatistics;
+  #storeHealthy = true;
+  #isFirst = true;
+  #failures = 0;
+  #readySinceMs = 0;
+  #callOffWait = (): void => {};
+  #callOffWatch = (): void => {};
+
+  constructor(options: WorkerPlaceOptions) {
+    this.#options = options;
+    this.#statistics = new WorkerStatistics(options.registry);
+  }
+
+  get isReady(): boolean {
+    return this.#state === 'ready';
+  }
+
+  /** As the worker sees its store. */
+  get isHealthy(): boolean {
+    return this.#storeHealthy;
+  }
+
+  /** The first start. Rejects when it fails, or ends before it is ready. */
+  async begin(): Promise<void> {
+    await this.#start();
+    this.#isFirst = false;
+  }
+
+  /** Settles when the task is done, and at once when there is no thread. Rejects when the thread cannot carry it out. */
+  async ask(task: WorkerTask): Promise<Uint8Array | undefined> {
+    try {
+      return await this.#thread?.ask(task);
+    } catch (error) {
+      if (!(error instanceof WorkerTaskError && error.isEnd)) throw error;
+      return undefined;
+    }
+  }
+
+  /** What cannot fail but by a fault: a thread that does not manage is replaced. */
+  async demand(task: WorkerTask): Promise<void> {
+    const thread = this.#thread;
+    await this.ask(task).catch((error: unknown) => thread?.abandon(errorText(error)));
+  }
+
+  /** Adds what the worker counted to the statistics of the process. */
+  mergeStatistics(): void {
+    this.#statistics.merge();
+  }
+
+  /** No thread takes the place of one that ends from now on. */
+  close(): void {
+    this.#state = 'closed';
+    this.#callOffWait();
+    this.#callOffWatch();
+  }
+
+  /** After `close`, and when nothing is left to do: settles when the thread is gone. */
+  async end(): Promise<void> {
+    const thread = this.#thread;
+    if (thread === undefined) return;
+    const callOff = this.#options.timers.after(endGraceMs, () => void thread.terminate());
+    await thread.end().catch(() => {});
+    await thread.ended;
+    callOff();
+  }
+
+  async #start(): Promise<void> {
+    this.#state = 'starting';
+    this.#storeHealthy = true;
+    const statistics = new WorkerStatistics(this.#options.registry);
+    this.#statistics = statistics;
+    const thread = new WorkerThread({
+      start: this.#options.beginning(),
+      name: `worker-${this.#options.number}`,
+      startThread: this.#options.startThread,
+      onNews: (news) => this.#take(news, statistics),
+      onEnd: (reason) => {
+        statistics.end();
+        this.#ended(reason);
+      },
+    });
+    this.#thread = thread;
+    await thread.ask({ do: 'connect-store' });
+    // Goes on with those that are added while it runs.
+    for (const [listener, address] of this.#options.addresses) {
+      await thread.ask({ do: 'listen', listener, address });
+    }
+    if (this.#state !== 'starting') return;
+    this.#state = 'ready';
+    this.#readySinceMs = this.#options.clock.monotonicMs();
+    this.#callOffWatch = watchHeartbeat(
+      this.#options.timers,
+      () => thread.ask({ do: 'show-statistics' }),
+      () => thread.abandon(`it did not answer for ${silenceSeconds} s`),
+    );
+    this.#options.onChange();
+  }
+
+  #take(news: Exclude<WorkerNews, { is: 'done' | 'failed' }>, statistics: WorkerStatistics): void {
+    if (news.is === 'values') statistics.useValues(news.values);
+    else if (news.is === 'names') statistics.addNames(news.names);
+    else if (news.is === 'durations') statistics.record(news.names, news.pairs);
+    else if (news.is === 'log') {
+      this.#options.log[news.level](news.message, { ...news.fields, worker: this.#options.number });
+    } else {
+      this.#storeHealthy = news.healthy;
+      this.#options.onChange();
+    }
+  }
+
+  #ended(reason: string | undefined): void {
+    this.#thread = undefined;
+    this.#callOffWatch();
+    if (this.#state === 'closed') return;
+    const { clock, log, number } = this.#options;
+    if (this.#state === 'ready' && clock.monotonicMs() - this.#readySinceMs >= goodAfterMs)
+      this.#failures = 0;
+    this.#state = 'waiting';
+    // Whoever began it learns of it by what it asked.
+    if (this.#isFirst) return;
+    const waitMs = this.#scheduleNext();
+    workerEnded(log, { worker: number, reason: reason ?? 'it was ended', waitMs });
+    this.#options.onCrash();
+    this.#options.onChange();
+  }
+
+  #scheduleNext(): number {
+    this.#failures += 1;
+    const { random, timers } = this.#options;
+    const waitMs = retryDelayMs({
+      failures: this.#failures,
+      firstMs: firstWaitMs,
+      mostMs: mostWaitMs,
+      random,
+    });
+    this.#callOffWait = timers.after(waitMs, () => void this.#replace());
+    return waitMs;
+  }
+
+  async #replace(): Promise<void> {
+    try {
+      await this.#start();
+      if (this.isReady) workerReady(this.#options.log, this.#options.number);
+    } catch (error) {
+      if (this.#thread !== undefined) this.#thread.abandon(errorText(error));
+      else if (this.#state === 'starting') this.#ended(errorText(error));
+    }
+  }
+}

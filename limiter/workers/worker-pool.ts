@@ -1,0 +1,156 @@
+/** Serves by several threads that share the ports, as one: their statistics, health and log lines are the process's. */
+import type { ListenAddress } from '../../process/bind.ts';
+import type { Clock } from '../../process/clock.ts';
+import type { Health } from '../../process/health.ts';
+import type { Logger } from '../../process/logger.ts';
+import type { Timers } from '../../process/timers.ts';
+import type { RuleTable } from '../../rules/table/rule-table.ts';
+import type { ProfileQuestion, WorkerProfiles } from '../http/index.ts';
+import type { Serving } from '../serving.ts';
+import type { LimiterSettings } from '../settings.ts';
+import { createWorkerStats } from '../stats/limiter-stats.ts';
+import type { StatsRegistry } from '../stats/stats-registry.ts';
+import type { WorkerTask } from './messages.ts';
+import { addressToShare, assertPortsCanBeShared } from './port-sharing.ts';
+import { type ListenerName, WorkerPlace } from './worker-place.ts';
+import { type StartThread, startNodeThread } from './worker-thread.ts';
+
+export interface WorkerPoolOptions {
+  /** At least 2. */
+  count: number;
+  settings: LimiterSettings;
+  clock: Clock;
+  timers: Timers;
+  random: () => number;
+  registry: StatsRegistry;
+  /** Of the process: what callers of every worker are told. */
+  health: Health;
+  log: Logger;
+  startThread?: StartThread | undefined;
+}
+
+/** We chose it: so long /stats and a flush wait for workers to say what they counted. */
+const statisticsWaitMs = 1_000;
+
+export class WorkerPool implements Serving, WorkerProfiles {
+  readonly #options: WorkerPoolOptions;
+  readonly #places: readonly WorkerPlace[];
+  readonly #addresses = new Map<ListenerName, ListenAddress>();
+  #rules: SharedArrayBuffer | undefined;
+
+  constructor(options: WorkerPoolOptions) {
+    this.#options = options;
+    const { registry, health, settings, startThread = startNodeThread } = options;
+    const stats = createWorkerStats(registry, () => this.#ready().length);
+    const place = (number: number): WorkerPlace =>
+      new WorkerPlace({
+        ...options,
+        number,
+        startThread,
+        addresses: this.#addresses,
+        beginning: () => ({
+          settings,
+          rules: this.#rules,
+          healthy: health.healthy,
+          timers: settings.useStatsd,
+        }),
+        onChange: () => this.#updateHealth(),
+        onCrash: stats.crashed,
+      });
+    this.#places = Array.from({ length: options.count }, (_, index) => place(index + 1));
+    this.#updateHealth();
+    health.subscribe((healthy) => {
+      for (const one of this.#places) void one.demand({ do: 'set-health', healthy });
+    });
+  }
+
+  /** Starts the threads; settles when each has its store. Rejects with the first failure, which ends the limiter. */
+  async connectStore(): Promise<void> {
+    await assertPortsCanBeShared(this.#options.settings.grpcHost);
+    await Promise.all(this.#places.map((place) => place.begin()));
+  }
+
+  /** The bytes are copied once, for all threads. Settles when all that serve decide by them. */
+  async useRules({ bytes }: RuleTable): Promise<void> {
+    const rules = new SharedArrayBuffer(bytes.byteLength);
+    new Uint8Array(rules).set(new Uint8Array(bytes));
+    this.#rules = rules;
+    const inForce = this.#places.map((place) => {
+      const { isReady } = place;
+      const done = place.demand({ do: 'use-rules', rules });
+      // One that starts has them before it takes its first call.
+      return isReady ? done : undefined;
+    });
+    await Promise.all(inForce);
+  }
+
+  listenForGrpc(address: ListenAddress): Promise<{ port: number }> {
+    return this.#listen('grpc', address);
+  }
+
+  listenForHttp(address: ListenAddress): Promise<{ port: number }> {
+    return this.#listen('http', address);
+  }
+
+  async shutdownGrpc(): Promise<void> {
+    for (const place of this.#places) place.close();
+    await this.#askAll({ do: 'shutdown-grpc' });
+  }
+
+  async closeHttp(): Promise<void> {
+    await this.#askAll({ do: 'close-http' });
+  }
+
+  /** Ends the threads as well. */
+  async closeStore(): Promise<void> {
+    await Promise.all(
+      this.#places.map(async (place) => {
+        await place.ask({ do: 'close-store' }).catch(() => {});
+        await place.end();
+      }),
+    );
+  }
+
+  get count(): number {
+    return this.#places.length;
+  }
+
+  async profile(worker: number, question: ProfileQuestion): Promise<Uint8Array | undefined> {
+    return this.#places[worker - 1]?.ask({ do: 'profile', question });
+  }
+
+  /** Brings the registry up to date, as far as workers say in time what they counted. */
+  async readStatistics(): Promise<void> {
+    const answers = this.#places.map((place) => place.demand({ do: 'show-statistics' }));
+    let callOff = (): void => {};
+    const timeIsUp = new Promise<void>((resolve) => {
+      callOff = this.#options.timers.after(statisticsWaitMs, resolve);
+    });
+    await Promise.race([Promise.all(answers), timeIsUp]);
+    callOff();
+    for (const place of this.#places) place.mergeStatistics();
+  }
+
+  async #listen(listener: ListenerName, address: ListenAddress): Promise<{ port: number }> {
+    const shared = await addressToShare(address);
+    const ready = this.#ready();
+    this.#addresses.set(listener, shared);
+    await Promise.all(ready.map((place) => place.ask({ do: 'listen', listener, address: shared })));
+    return { port: shared.port };
+  }
+
+  /** One that ends meanwhile has nothing left to do. */
+  async #askAll(task: WorkerTask): Promise<void> {
+    await Promise.all(this.#places.map((place) => place.ask(task)));
+  }
+
+  #ready(): WorkerPlace[] {
+    return this.#places.filter((place) => place.isReady);
+  }
+
+  /** Healthy while any worker serves and each of those that do has its store. */
+  #updateHealth(): void {
+    const ready = this.#ready();
+    this.#options.health.set('workers', ready.length > 0 && ready.every((place) => place.isHealthy));
+  }
+}

@@ -1,0 +1,112 @@
+/** The main thread's end of one worker thread. */
+import { extname } from 'node:path';
+import { Worker, type WorkerOptions } from 'node:worker_threads';
+import { errorText } from '../../process/error-text.ts';
+import type { NumberedTask, WorkerNews, WorkerStart, WorkerTask } from './messages.ts';
+
+/** Starts a thread; what `new Worker` does. */
+export type StartThread = (program: URL, options: WorkerOptions) => Worker;
+
+export interface WorkerThreadOptions {
+  start: WorkerStart;
+  name: string;
+  startThread: StartThread;
+  /** Everything that is no answer to a task. */
+  onNews(news: Exclude<WorkerNews, { is: 'done' | 'failed' }>): void;
+  /** The thread and its memory are gone. `reason` says why where that was no end in order. */
+  onEnd(reason: string | undefined): void;
+}
+
+/** A task could not be carried out, or its thread ended before. */
+export class WorkerTaskError extends Error {
+  override readonly name = 'WorkerTaskError';
+  /** Whether there is no thread any more. */
+  readonly isEnd: boolean;
+
+  constructor(message: string, isEnd: boolean) {
+    super(message);
+    this.isEnd = isEnd;
+  }
+}
+
+interface Waiting {
+  resolve(result: Uint8Array | undefined): void;
+  reject(error: WorkerTaskError): void;
+}
+
+export class WorkerThread {
+  readonly ended: Promise<void>;
+  readonly #worker: Worker;
+  readonly #waiting = new Map<number, Waiting>();
+  #lastNumber = 0;
+  #endReason: string | undefined;
+  #mayEnd = false;
+  #hasEnded = false;
+
+  /** Throws when no thread is to be had. */
+  constructor(options: WorkerThreadOptions) {
+    // The program is `.ts` when run from source, `.js` in the package: the compiler leaves a URL as it is.
+    const program = new URL(`./program${extname(import.meta.url)}`, import.meta.url);
+    this.#worker = options.startThread(program, { name: options.name, workerData: options.start });
+    this.#worker.on('message', (news: WorkerNews) => this.#receive(news, options));
+    this.#worker.on('messageerror', (error) => this.abandon(errorText(error)));
+    this.#worker.on('error', (error) => {
+      this.#endReason = errorText(error);
+    });
+    const { promise, resolve } = Promise.withResolvers<void>();
+    this.ended = promise;
+    this.#worker.on('exit', (code) => {
+      this.#hasEnded = true;
+      const reason = this.#mayEnd ? undefined : (this.#endReason ?? `the thread ended with code ${code}`);
+      for (const { reject } of this.#waiting.values()) reject(endError(reason));
+      this.#waiting.clear();
+      options.onEnd(reason);
+      resolve();
+    });
+  }
+
+  /** Settles when the task is done; rejects with a WorkerTaskError. */
+  ask(task: WorkerTask): Promise<Uint8Array | undefined> {
+    if (this.#hasEnded) return Promise.reject(endError(this.#endReason));
+    const number = ++this.#lastNumber;
+    return new Promise((resolve, reject) => {
+      this.#waiting.set(number, { resolve, reject });
+      this.#worker.postMessage({ number, task } satisfies NumberedTask);
+    });
+  }
+
+  /** The thread ends by itself once it has done what it was asked before. */
+  async end(): Promise<void> {
+    this.#mayEnd = true;
+    await this.ask({ do: 'end' });
+  }
+
+  /** Ends the thread, whatever it does. */
+  async terminate(): Promise<void> {
+    this.#mayEnd = true;
+    await this.#worker.terminate();
+  }
+
+  /** Ends the thread as if it had ended by itself, for that reason. */
+  abandon(reason: string): void {
+    this.#endReason = reason;
+    void this.#worker.terminate();
+  }
+
+  #receive(news: WorkerNews, options: WorkerThreadOptions): void {
+    if (news.is !== 'done' && news.is !== 'failed') {
+      options.onNews(news);
+      return;
+    }
+    const waiting = this.#waiting.get(news.number);
+    this.#waiting.delete(news.number);
+    if (news.is === 'done') waiting?.resolve(news.result);
+    else waiting?.reject(new WorkerTaskError(news.message, false));
+  }
+}
+
+function endError(reason = 'the thread was ended'): WorkerTaskError {
+  return new WorkerTaskError(`a worker thread ended: ${reason}`, true);
+}
+
+export const startNodeThread: StartThread = (program, options) => new Worker(program, options);

@@ -1,0 +1,61 @@
+/** The thread in which a target is fuzzed; `fuzzing.ts` starts it and watches over it. */
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
+import { parentPort, workerData } from 'node:worker_threads';
+import { type Finding, FuzzLoop } from './fuzz-loop.ts';
+import type { FuzzTarget } from './fuzz-target.ts';
+import { InputSlot } from './input-slot.ts';
+
+export interface FuzzWorkerData {
+  /** The module whose `fuzzTargets` has the target. */
+  targetsUrl: string;
+  target: string;
+  corpus: Uint8Array[];
+  slot: SharedArrayBuffer;
+  seed: number;
+  /** 0 replays the corpus and nothing else. */
+  seconds: number;
+  maxInputBytes: number;
+  maxGrowthBytes: number;
+}
+
+export interface FuzzResult {
+  finding: Finding | undefined;
+  runs: number;
+  outcomes: number;
+  blocks: number;
+  novel: Uint8Array[];
+}
+
+setFlagsFromString('--expose-gc');
+const collectGarbage = runInNewContext('gc') as () => void;
+
+function heapBytes(): number {
+  collectGarbage();
+  const { heapUsed, external } = process.memoryUsage();
+  return heapUsed + external;
+}
+
+const data = workerData as FuzzWorkerData;
+const { fuzzTargets } = (await import(data.targetsUrl)) as { fuzzTargets: readonly FuzzTarget[] };
+const target = fuzzTargets.find(({ name }) => name === data.target);
+if (target === undefined) throw new Error(`no target is named ${data.target}`);
+const loop = new FuzzLoop({ ...data, target, slot: new InputSlot(data.slot), heapBytes });
+
+function fuzz(): Finding | undefined {
+  const endMs = performance.now() + 1000 * data.seconds;
+  let nextCheckMs = performance.now() + 1000;
+  const replayed = loop.replay();
+  if (replayed !== undefined) return replayed;
+  while (performance.now() < endMs) {
+    const finding = loop.step(16) ?? (performance.now() < nextCheckMs ? undefined : loop.checkGrowth());
+    if (finding !== undefined) return finding;
+    if (performance.now() >= nextCheckMs) nextCheckMs = performance.now() + 1000;
+  }
+  return undefined;
+}
+
+const finding = fuzz();
+loop.close();
+const { runs, outcomes, blocks, novel } = loop;
+parentPort?.postMessage({ finding, runs, outcomes, blocks, novel } satisfies FuzzResult);

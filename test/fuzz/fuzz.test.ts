@@ -1,0 +1,124 @@
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { describe, expect, it } from 'vitest';
+import { ChildProgram } from '../support/child-program.ts';
+import { temporaryFolder } from '../support/temporary-folder.ts';
+import { readCorpus } from './corpus.ts';
+import type { FuzzResult } from './fuzz-worker.ts';
+import { fuzzTarget } from './fuzzing.ts';
+import { mutated } from './mutation.ts';
+import { Random } from './random.ts';
+import { fuzzTargets } from './targets.ts';
+
+const path = (name: string): string => fileURLToPath(new URL(name, import.meta.url));
+const url = (name: string): string => new URL(name, import.meta.url).href;
+
+describe('a short run finds nothing', () => {
+  it.each(fuzzTargets.map(({ name }) => name))('in %s', async (target) => {
+    const corpus = readCorpus(path('./corpus'), target);
+    expect(corpus.length).toBeGreaterThan(4);
+    const result = await fuzzTarget({ targetsUrl: url('./targets.ts'), target, corpus, seed: 1, seconds: 5 });
+    expect(result.finding).toBeUndefined();
+    // Where the corpus leads at least: less means that the target looks at nothing.
+    expect(result.runs).toBeGreaterThan(corpus.length);
+    expect(result.outcomes).toBeGreaterThan(8);
+    expect(result.blocks).toBeGreaterThan(10);
+  });
+});
+
+describe('a planted defect is found', () => {
+  const find = (target: string): Promise<FuzzResult> =>
+    fuzzTarget({
+      ...{ targetsUrl: url('./planted-targets.ts'), target, corpus: [], seed: 5, seconds: 25 },
+      ...{ hangMs: 3000, maxGrowthBytes: 8_000_000 },
+    });
+
+  it('as a crash', async () => {
+    const { finding } = await find('crashing');
+    expect(finding).toMatchObject({ kind: 'crash', message: expect.stringMatching(/^Error: planted\n/) });
+    expect(Buffer.from(finding!.input).toString('hex')).toMatch(/^80ff/);
+  });
+
+  it('as a hang, with the input that hangs', async () => {
+    const { finding } = await find('hanging');
+    expect(finding).toMatchObject({ kind: 'hang', message: 'an input took more than 3000 ms' });
+    expect(finding!.input[0]).toBe(0x20);
+  });
+
+  it('as growth over many inputs', async () => {
+    const { finding } = await find('growing');
+    expect(finding?.kind).toBe('growth');
+    expect(finding?.message).toMatch(/^the heap grew by \d+ bytes, more than 8000000, in \d+ inputs$/);
+  });
+
+  it('as growth by one input', async () => {
+    const { finding } = await find('out-of-memory');
+    expect(finding?.kind).toBe('growth');
+    expect(finding!.input[0]).toBe(0x20);
+  });
+});
+
+describe('npm run fuzz', () => {
+  async function run(...args: string[]): Promise<{ code: number | null; output: string }> {
+    const program = new ChildProgram({ command: process.execPath, args: [path('./main.ts'), ...args] });
+    const { code } = await program.ended;
+    return { code, output: program.output };
+  }
+
+  it('keeps an input that finds something, and says how to replay it', async () => {
+    const corpus = temporaryFolder();
+    const planted = ['--targets', path('./planted-targets.ts'), '--corpus', corpus];
+    const first = await run('crashing', '--seed', '5', '--seconds', '25', '--rounds', '1', ...planted);
+    expect(first.code).toBe(1);
+    expect(first.output).toMatch(/^crashing: crash after \d+ inputs, seed 5: Error: planted\n/);
+    const [name] = readdirSync(join(corpus, 'crashing'));
+    const kept = join(corpus, 'crashing', name as string);
+    expect(readFileSync(kept).toString('hex')).toMatch(/^80ff/);
+    expect(first.output).toContain(`crashing/${name}\n`);
+
+    const again = await run('--replay', kept, ...planted);
+    expect(again.code).toBe(1);
+    expect(again.output).toMatch(/^crashing: crash: Error: planted\n/);
+    writeFileSync(kept, 'sound');
+    const sound = await run('--replay', kept, ...planted);
+    expect(sound).toEqual({ code: 0, output: 'crashing: nothing found\n' });
+  });
+
+  it('goes through the targets with a seed a round', async () => {
+    const planted = ['--targets', path('./planted-targets.ts'), '--corpus', temporaryFolder()];
+    const { code, output } = await run(
+      'sound',
+      '--seed',
+      '7',
+      '--seconds',
+      '0.2',
+      '--rounds',
+      '2',
+      ...planted,
+    );
+    expect(code).toBe(0);
+    expect(output.match(/seed \d/g)).toEqual(['seed 7', 'seed 8']);
+  });
+
+  it('names the targets when asked for another', async () => {
+    expect(await run('hpak')).toEqual({
+      code: 2,
+      output: 'there is no target hpak; there are hpack, connection, grpc-message, rate-limit-request\n',
+    });
+  });
+});
+
+it('makes the same inputs of the same seed, and others of another', () => {
+  const inputs = (seed: number): string[] => {
+    const random = new Random(seed);
+    const input = Buffer.from('some bytes to begin with');
+    return Array.from({ length: 50 }, () =>
+      mutated(input, { other: input, random, maxBytes: 100 }).toString('hex'),
+    );
+  };
+  expect(inputs(1)).toEqual(inputs(1));
+  expect(inputs(2)).not.toEqual(inputs(1));
+  expect(inputs(1).every((hex) => hex.length <= 200)).toBe(true);
+  expect(new Set(inputs(1)).size).toBeGreaterThan(40);
+});

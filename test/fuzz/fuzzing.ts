@@ -1,0 +1,77 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import { Worker } from 'node:worker_threads';
+import type { FuzzResult, FuzzWorkerData } from './fuzz-worker.ts';
+import { InputSlot } from './input-slot.ts';
+
+export interface FuzzingOptions {
+  targetsUrl: string;
+  target: string;
+  corpus: Uint8Array[];
+  seed: number;
+  seconds: number;
+  /** Longest time for one input. Generous, as the machine may be busy elsewhere. */
+  hangMs?: number;
+  maxGrowthBytes?: number;
+}
+
+const maxInputBytes = 65_536;
+const mebibyte = 1024 * 1024;
+
+/** What a thread with a target and its corpus may take, garbage included. */
+const maxProcessGrowthBytes = 768 * mebibyte;
+
+/** Fuzzes one target in a thread of its own, which is ended when an input does not come back from it. */
+export function fuzzTarget(options: FuzzingOptions): Promise<FuzzResult> {
+  const { targetsUrl, target, corpus, seed, seconds } = options;
+  const slot = InputSlot.withRoomFor(maxInputBytes);
+  const workerData: FuzzWorkerData = {
+    ...{ targetsUrl, target, corpus, seed, seconds, maxInputBytes, slot: slot.buffer },
+    maxGrowthBytes: options.maxGrowthBytes ?? 48 * mebibyte,
+  };
+  const worker = new Worker(new URL('./fuzz-worker.ts', import.meta.url), {
+    workerData,
+    // Far above what the watch allows: a thread that runs into this limit can hardly be ended.
+    resourceLimits: { maxOldGenerationSizeMb: 4096 },
+  });
+  return new Promise((resolve) => {
+    const end = (kind: 'crash' | 'hang' | 'growth', message: string): void => {
+      const finding = { kind, message, input: slot.input() };
+      finish({ finding, runs: slot.count, outcomes: 0, blocks: 0, novel: [] });
+    };
+    const watch = watchOver({ slot, hangMs: options.hangMs ?? 10_000, end });
+    const finish = (result: FuzzResult): void => {
+      clearInterval(watch);
+      // V8 does not end every loop that allocates; what was found is told all the same.
+      void Promise.race([worker.terminate(), delay(5000, undefined, { ref: false })]).then(() =>
+        resolve(result),
+      );
+    };
+    worker.on('message', (result: FuzzResult) => finish(result));
+    worker.on('error', (error: Error) => end('crash', error.stack ?? error.message));
+  });
+}
+
+interface WatchOptions {
+  slot: InputSlot;
+  hangMs: number;
+  end(kind: 'hang' | 'growth', message: string): void;
+}
+
+/** Ends a thread that is at one input for too long, or with which the process grows too far. */
+function watchOver({ slot, hangMs, end }: WatchOptions): NodeJS.Timeout {
+  const firstBytes = process.memoryUsage.rss();
+  let count = slot.count;
+  let sinceMs = performance.now();
+  return setInterval(() => {
+    if (slot.count !== count || count === 0) {
+      count = slot.count;
+      sinceMs = performance.now();
+    }
+    const growth = process.memoryUsage.rss() - firstBytes;
+    if (growth > maxProcessGrowthBytes) {
+      end('growth', `the process grew by ${growth} bytes, more than ${maxProcessGrowthBytes}`);
+    } else if (performance.now() - sinceMs > hangMs) {
+      end('hang', `an input took more than ${hangMs} ms`);
+    }
+  }, 100);
+}

@@ -1,0 +1,57 @@
+import { fromBinary } from '@bufbuild/protobuf';
+import {
+  type RateLimitRequest as GeneratedRequest,
+  RateLimitRequestSchema,
+} from '../../gen/envoy/service/ratelimit/v3/rls_pb.ts';
+import type { RateLimitRequest } from '../../limiter/decide/messages.ts';
+import { DecodeError, decodeRateLimitRequest } from '../../limiter/decide/wire-codec.ts';
+import { type FuzzTarget, must, withoutNumbers } from './fuzz-target.ts';
+
+function byHand(input: Uint8Array): RateLimitRequest | string {
+  try {
+    return decodeRateLimitRequest(input);
+  } catch (error) {
+    if (!(error instanceof DecodeError)) throw error;
+    return error.message;
+  }
+}
+
+function generated(input: Uint8Array): GeneratedRequest | undefined {
+  try {
+    return fromBinary(RateLimitRequestSchema, input);
+  } catch {
+    return undefined;
+  }
+}
+
+function words(request: RateLimitRequest | GeneratedRequest): string {
+  return JSON.stringify([
+    request.domain,
+    request.hitsAddend,
+    request.descriptors.map((descriptor) => [
+      descriptor.entries.map(({ key, value }) => [key, value]),
+      descriptor.limit && [descriptor.limit.requestsPerUnit, descriptor.limit.unit],
+      // Beyond 2^53 the two represent it differently.
+      descriptor.hitsAddend !== undefined &&
+        (Number(descriptor.hitsAddend) < 2 ** 53 - 1 ? Number(descriptor.hitsAddend) : 'many'),
+      descriptor.isNegativeHits,
+    ]),
+  ]);
+}
+
+/** The hand-written codec of requests, held equal to the generated one. */
+export const requestTarget: FuzzTarget = {
+  name: 'rate-limit-request',
+  run(input) {
+    const actual = byHand(input);
+    const expected = generated(input);
+    must(
+      (typeof actual === 'string') === (expected === undefined),
+      `the generated codec disagrees: ${String(actual)}`,
+    );
+    if (typeof actual === 'string' || expected === undefined) return withoutNumbers(String(actual));
+    must(words(actual) === words(expected), `${words(actual)} is not ${words(expected)}`);
+    const entries = actual.descriptors.reduce((sum, descriptor) => sum + descriptor.entries.length, 0);
+    return `${Math.min(3, actual.descriptors.length)} descriptors, ${Math.min(3, entries)} entries`;
+  },
+};

@@ -1,0 +1,42 @@
+import { expect, it } from 'vitest';
+
+import { describeWithServer } from '../support/describe-with-server.ts';
+import { redisProgram } from '../support/find-server.ts';
+import { type SoakReport, soak } from './soak.ts';
+import { verdict } from './verdict.ts';
+
+describeWithServer('a limiter under load for a minute', redisProgram, (redisPath) => {
+  it('answers rightly, keeps nothing, and ends well', async () => {
+    const report = await soak({ redisPath, durationMs: 60_000 });
+    expect(verdict(report)).toEqual([]);
+    // As many as there would be on an idle machine: 300,000. What is asked is that the load was one.
+    expect(report.answered).toBeGreaterThan(50_000);
+    expect(report.connectionsOpened).toBeGreaterThan(400);
+  }, 180_000);
+});
+
+it('is told apart from one that went wrong', () => {
+  const memory = (heapUsed: number) => ({ heapUsed, arrayBuffers: 1_000 });
+  const good: SoakReport = {
+    answered: 1,
+    failed: 0,
+    faultCount: 0,
+    faults: [],
+    connectionsOpened: 1,
+    connectionsLeft: 0,
+    rulesLoaded: 6,
+    memory: [20e6, 24e6, 26e6, 24e6, 26e6].map(memory),
+    exitCode: 0,
+    complaints: [],
+  };
+  expect(verdict(good)).toEqual([]);
+  expect(verdict({ ...good, memory: [20e6, 24e6, 25e6, 26e6, 27e6].map(memory) })).toEqual([
+    'heapUsed grew from 20000000 to 26000000 bytes',
+  ]);
+  expect(verdict({ ...good, faultCount: 3, faults: ['a'], connectionsLeft: 2, exitCode: 1 })).toEqual([
+    'a',
+    '2 faults more',
+    '2 connections were left',
+    'the limiter ended with 1',
+  ]);
+});

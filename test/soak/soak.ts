@@ -1,0 +1,161 @@
+/** A limiter under load for minutes: rules come anew every ten seconds, Redis goes away once, memory is looked at. */
+import { mkdtempSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+
+import { seededRandom } from '../../bench/zipf.ts';
+import { eventually } from '../support/eventually.ts';
+import { InspectedProcess, type LiveMemory } from '../support/inspected-process.ts';
+import { type LimiterProcess, startLimiter } from '../support/limiter-process.ts';
+import { type RedisServer, startRedis } from '../support/redis-server.ts';
+import { soakRules } from './soak-calls.ts';
+import { SoakLoad } from './soak-load.ts';
+
+export interface SoakReport {
+  answered: number;
+  /** While Redis was away. */
+  failed: number;
+  /** What was wrong, the first of them in words. */
+  faultCount: number;
+  faults: string[];
+  connectionsOpened: number;
+  /** At the end, that the limiter says. */
+  connectionsLeft: number;
+  rulesLoaded: number;
+  /** At equal distances, the first after a fifth of the time, with the caches full. */
+  memory: LiveMemory[];
+  exitCode: number | null;
+  /** What the limiter printed that it does not print in peace. */
+  complaints: string[];
+}
+
+export interface SoakOptions {
+  redisPath: string;
+  durationMs: number;
+  /** Told now and then. */
+  progress?: (line: string) => void;
+}
+
+const reloadEveryMs = 10_000;
+const samples = 5;
+const redisAwayMs = 2_000;
+/** After Redis is back, until the limiter asks it again: connections are made anew, its breaker has to see it. */
+const recoveryMs = 10_000;
+
+export async function soak(options: SoakOptions): Promise<SoakReport> {
+  const folder = mkdtempSync(join(tmpdir(), 'weir-soak-'));
+  const redis = await startRedis({ path: options.redisPath, args: ['--appendonly', 'yes'] });
+  try {
+    writeRules(folder, 0);
+    const limiter = await startLimiter({
+      env: {
+        NODE_OPTIONS: '--inspect=127.0.0.1:0',
+        REDIS_SOCKET_TYPE: 'tcp',
+        REDIS_URL: `127.0.0.1:${redis.port}`,
+        RUNTIME_ROOT: folder,
+        RUNTIME_APPDIRECTORY: '.',
+      },
+    });
+    try {
+      return await soakLimiter(limiter, redis, folder, options);
+    } finally {
+      await limiter.stop();
+    }
+  } finally {
+    await redis.stop();
+    rmSync(folder, { recursive: true, force: true });
+  }
+}
+
+async function soakLimiter(
+  limiter: LimiterProcess,
+  redis: RedisServer,
+  folder: string,
+  { durationMs, progress = () => {} }: SoakOptions,
+): Promise<SoakReport> {
+  const inspected = await InspectedProcess.of(limiter.program);
+  const load = new SoakLoad(limiter.ports.grpc, seededRandom(7));
+  let version = 0;
+  const reloads = setInterval(() => {
+    load.calls.wrote(++version);
+    writeRules(folder, version);
+  }, reloadEveryMs);
+  const memory: LiveMemory[] = [];
+  try {
+    load.start();
+    const restarted = sleep(durationMs * 0.4).then(() => restart(redis, load));
+    for (let i = 0; i < samples; i++) {
+      await sleep(durationMs / samples);
+      memory.push(await inspected.liveMemory());
+      const { answered, failed, faultCount } = load;
+      progress(
+        `${answered} answered, ${failed} failed, ${faultCount} faults, ${JSON.stringify(memory.at(-1))}`,
+      );
+    }
+    await restarted;
+  } finally {
+    clearInterval(reloads);
+    await load.stop();
+    inspected.close();
+  }
+  const { answered, failed, faults, faultCount, opened: connectionsOpened } = load;
+  const statistics = await settledStatistics(limiter);
+  const { code: exitCode } = await limiter.program.stop();
+  const complaints = complaintsIn(limiter.program.output);
+  return {
+    answered,
+    failed,
+    faultCount,
+    faults,
+    connectionsOpened,
+    ...statistics,
+    memory,
+    exitCode,
+    complaints,
+  };
+}
+
+/** A file half written would be refused. */
+function writeRules(folder: string, version: number): void {
+  writeFileSync(join(folder, '.new'), soakRules(version));
+  renameSync(join(folder, '.new'), join(folder, 'soak.yaml'));
+}
+
+/** Politely, so that every count is in its file. */
+async function restart(redis: RedisServer, load: SoakLoad): Promise<void> {
+  load.mayFail = true;
+  await redis.kill('SIGTERM');
+  await sleep(redisAwayMs);
+  await redis.start();
+  await sleep(recoveryMs);
+  load.mayFail = false;
+}
+
+/** Ends of connections are noticed a moment later. */
+async function settledStatistics(
+  limiter: LimiterProcess,
+): Promise<{ connectionsLeft: number; rulesLoaded: number }> {
+  const read = async (name: string): Promise<number> => {
+    const text = await (await fetch(`http://127.0.0.1:${limiter.ports.debug}/stats`)).text();
+    return Number(
+      text
+        .split('\n')
+        .find((line) => line.startsWith(`${name}: `))
+        ?.slice(name.length + 2),
+    );
+  };
+  let connectionsLeft = Number.NaN;
+  await eventually(async () => {
+    connectionsLeft = await read('ratelimit_server.http2.connections');
+    if (connectionsLeft > 0) throw new Error('connections left');
+  }).catch(() => {});
+  return { connectionsLeft, rulesLoaded: await read('ratelimit.service.config_load_success') };
+}
+
+/** Lines of the runtime and of its own that tell of a fault inside. */
+function complaintsIn(output: string): string[] {
+  return output
+    .split('\n')
+    .filter((line) => /unhandled|uncaught|level=(fatal|panic)|Warning:|fault/i.test(line));
+}

@@ -1,0 +1,63 @@
+/**
+ * A server on the limiter's HTTP/2 alone, without gRPC: it answers every request that came whole with what it held,
+ * and not at once, so that streams stay open beside each other.
+ */
+import { defaultHttp2Limits, type Http2Limits, type RequestHandler } from '../../limiter/http2/index.ts';
+import { Http2SocketServer, noAges, type TlsOptions } from '../../limiter/sockets/index.ts';
+import { systemClock } from '../../process/clock.ts';
+import { systemTimers } from '../../process/timers.ts';
+
+export interface Http2EchoServer {
+  port: number;
+  stop(): Promise<void>;
+}
+
+/** What is said to a request without a body. */
+const greeting = Buffer.from('hello');
+const delayMs = 20;
+
+export async function startHttp2Echo(options: {
+  limits?: Partial<Http2Limits>;
+  tls?: TlsOptions;
+}): Promise<Http2EchoServer> {
+  const server = new Http2SocketServer({
+    handler: echoHandler(),
+    limits: { ...defaultHttp2Limits, ...options.limits },
+    ages: noAges,
+    maxConnections: 1_000,
+    tls: options.tls,
+    clock: systemClock,
+    timers: systemTimers,
+    random: Math.random,
+    listener: {
+      refused: () => {},
+      handshakeFailed: () => {},
+      certificateChanged: () => {},
+      certificateRefused: () => {},
+    },
+  });
+  const { port } = await server.listen({ host: '127.0.0.1', port: 0 });
+  return { port, stop: () => server.close(1_000) };
+}
+
+function echoHandler(): RequestHandler {
+  const answer: RequestHandler['onTrailers'] = (stream) => {
+    setTimeout(() => {
+      const body = Buffer.concat(stream.context as Buffer[]);
+      stream.respond([':status', '200'], body.length === 0 ? greeting : body, ['x-end', 'yes']);
+    }, delayMs);
+  };
+  return {
+    onRequest: (stream, _fields, endStream) => {
+      stream.context = [];
+      if (endStream) answer(stream, []);
+    },
+    onData: (stream, bytes, endStream) => {
+      (stream.context as Buffer[]).push(Buffer.from(bytes));
+      if (endStream) answer(stream, []);
+    },
+    onTrailers: answer,
+    // What is said to it later does nothing.
+    onAbort: () => {},
+  };
+}

@@ -1,0 +1,208 @@
+/** Plays the client of an Http2Connection in memory: frames in, and what comes back told in words. */
+import { HpackDecoder, HpackEncoder, maxEncodedBytes } from '../../limiter/hpack/index.ts';
+import { Http2Connection } from '../../limiter/http2/connection.ts';
+import { clientPreface, Flag, FrameType } from '../../limiter/http2/constants.ts';
+import { ErrorCode } from '../../limiter/http2/error-code.ts';
+import { defaultHttp2Limits, type Http2Limits } from '../../limiter/http2/limits.ts';
+import type { HeaderFields, RequestHandler, RequestStream } from '../../limiter/http2/request-handler.ts';
+import type { Transport } from '../../limiter/http2/transport.ts';
+import { frame, settings, settingsAck } from './http2-frame-script.ts';
+
+/** The fields that every request of a gRPC client has. */
+export const requestFields: HeaderFields = [
+  ...[':method', 'POST', ':scheme', 'http', ':path', '/a.B/C', ':authority', 'localhost'],
+  ...['te', 'trailers', 'content-type', 'application/grpc'],
+];
+export const responseFields: HeaderFields = [':status', '200', 'content-type', 'application/grpc'];
+export const trailerFields: HeaderFields = ['grpc-status', '0'];
+
+/** Takes what is written; `full` makes it a socket whose peer does not read. */
+export class MemoryTransport implements Transport {
+  readonly written: Buffer[] = [];
+  readonly calls: string[] = [];
+  full = false;
+
+  write(bytes: Uint8Array): boolean {
+    this.written.push(Buffer.from(bytes));
+    return !this.full;
+  }
+  end(): void {
+    this.calls.push('end');
+  }
+  destroy(): void {
+    this.calls.push('destroy');
+  }
+  pause(): void {
+    this.calls.push('pause');
+  }
+  resume(): void {
+    this.calls.push('resume');
+  }
+}
+
+/** Tells what it sees, and answers complete requests with their own body unless `silent`. */
+export class EchoHandler implements RequestHandler {
+  readonly seen: string[] = [];
+  readonly streams = new Map<number, RequestStream>();
+  silent: boolean;
+
+  constructor(silent = false) {
+    this.silent = silent;
+  }
+
+  onRequest(stream: RequestStream, fields: HeaderFields, endStream: boolean): void {
+    stream.context = Buffer.alloc(0);
+    this.streams.set(stream.id, stream);
+    this.seen.push(`request ${stream.id} ${fields[fields.indexOf(':path') + 1]}${endStream ? ' end' : ''}`);
+    if (endStream) this.#answer(stream);
+  }
+  onData(stream: RequestStream, bytes: Uint8Array, endStream: boolean): void {
+    stream.context = Buffer.concat([stream.context as Buffer, bytes]);
+    this.seen.push(`data ${stream.id} ${bytes.length}${endStream ? ' end' : ''}`);
+    if (endStream) this.#answer(stream);
+  }
+  onTrailers(stream: RequestStream, fields: HeaderFields): void {
+    this.seen.push(`trailers ${stream.id} ${fields.join(' ')}`);
+    this.#answer(stream);
+  }
+  onAbort(stream: RequestStream, code: ErrorCode): void {
+    this.seen.push(`abort ${stream.id} ${codeName(code)}`);
+  }
+
+  #answer(stream: RequestStream): void {
+    if (!this.silent) stream.respond(responseFields, stream.context as Buffer, trailerFields);
+  }
+}
+
+export interface PeerOptions {
+  limits?: Partial<Http2Limits>;
+  handler?: RequestHandler;
+}
+
+export class Http2Peer {
+  readonly transport = new MemoryTransport();
+  readonly handler: EchoHandler;
+  readonly violations: string[] = [];
+  readonly connection: Http2Connection;
+  nowMs = 1000;
+  closes = 0;
+  flushes = 0;
+  readonly #encoder = new HpackEncoder({ maxTableBytes: 4096 });
+  readonly #decoder = new HpackDecoder({ maxTableBytes: 4096, maxListBytes: 1_000_000 });
+  #unread: Buffer = Buffer.alloc(0);
+
+  constructor(options: PeerOptions = {}) {
+    this.handler = (options.handler as EchoHandler | undefined) ?? new EchoHandler();
+    this.connection = new Http2Connection({
+      handler: this.handler,
+      transport: this.transport,
+      limits: { ...defaultHttp2Limits, ...options.limits },
+      nowMs: this.nowMs,
+      scheduleFlush: () => {
+        this.flushes += 1;
+      },
+      onViolation: (reason) => this.violations.push(reason),
+      onClose: () => {
+        this.closes += 1;
+      },
+    });
+  }
+
+  /** A peer whose preface, SETTINGS and acknowledgement went over. */
+  static opened(options: PeerOptions = {}): Http2Peer {
+    const peer = new Http2Peer(options);
+    peer.send(clientPreface, settings(), settingsAck);
+    peer.frames();
+    return peer;
+  }
+
+  send(...pieces: Uint8Array[]): void {
+    this.connection.receive(Buffer.concat(pieces), this.nowMs);
+  }
+
+  /** Lets time pass, with ticks of 500 ms. */
+  pass(ms: number): void {
+    for (let left = ms; left > 0; left -= 500) {
+      this.nowMs += Math.min(500, left);
+      this.connection.tick(this.nowMs);
+    }
+  }
+
+  block(fields: HeaderFields): Buffer {
+    const target = Buffer.alloc(maxEncodedBytes(fields));
+    return target.subarray(0, this.#encoder.encode(fields, target, 0));
+  }
+
+  headers(streamId: number, fields: HeaderFields = requestFields, flags = 0): Buffer {
+    return frame(FrameType.HEADERS, Flag.END_HEADERS | flags, streamId, this.block(fields));
+  }
+
+  /** One whole call. */
+  call(streamId: number, body = 'hello'): Buffer {
+    const bytes = Buffer.from(body);
+    return Buffer.concat([this.headers(streamId), frame(FrameType.DATA, Flag.END_STREAM, streamId, bytes)]);
+  }
+
+  /** What the server wrote since the last time, flushed or not, in words. */
+  frames(): string[] {
+    this.connection.flush();
+    const bytes = Buffer.concat([this.#unread, ...this.transport.written.splice(0)]);
+    const told: string[] = [];
+    let at = 0;
+    while (at + 9 <= bytes.length) {
+      const end = at + 9 + bytes.readUIntBE(at, 3);
+      if (end > bytes.length) break;
+      told.push(
+        this.#tell(
+          bytes[at + 3] as number,
+          bytes[at + 4] as number,
+          bytes.readUInt32BE(at + 5),
+          bytes.subarray(at + 9, end),
+        ),
+      );
+      at = end;
+    }
+    this.#unread = bytes.subarray(at);
+    return told;
+  }
+
+  #tell(type: number, flags: number, id: number, payload: Buffer): string {
+    const end = (flags & Flag.END_STREAM) !== 0 ? ' end' : '';
+    switch (type) {
+      case FrameType.HEADERS: {
+        if ((flags & Flag.END_HEADERS) === 0) return `HEADERS ${id} goes on${end}`;
+        const fields: string[] = [];
+        this.#decoder.decode(payload, 0, payload.length, fields);
+        return `HEADERS ${id} ${fields.join(' ')}${end}`;
+      }
+      case FrameType.CONTINUATION:
+        return `CONTINUATION ${id}${(flags & Flag.END_HEADERS) !== 0 ? ' last' : ''}`;
+      case FrameType.DATA:
+        return `DATA ${id} ${payload.length > 32 ? payload.length : payload.toString()}${end}`;
+      case FrameType.RST_STREAM:
+        return `RST_STREAM ${id} ${codeName(payload.readUInt32BE(0))}`;
+      case FrameType.GOAWAY:
+        return `GOAWAY ${payload.readUInt32BE(0)} ${codeName(payload.readUInt32BE(4))}`;
+      case FrameType.WINDOW_UPDATE:
+        return `WINDOW_UPDATE ${id} ${payload.readUInt32BE(0)}`;
+      case FrameType.PING:
+        return `PING${(flags & Flag.ACK) !== 0 ? ' ACK' : ''} ${payload.toString('latin1')}`;
+      case FrameType.SETTINGS:
+        return (flags & Flag.ACK) !== 0 ? 'SETTINGS ACK' : `SETTINGS ${tellSettings(payload)}`;
+      default:
+        return `type ${type}`;
+    }
+  }
+}
+
+function tellSettings(payload: Buffer): string {
+  const told: string[] = [];
+  for (let at = 0; at < payload.length; at += 6) {
+    told.push(`${payload.readUInt16BE(at)}=${payload.readUInt32BE(at + 2)}`);
+  }
+  return told.join(' ');
+}
+
+function codeName(code: number): string {
+  return Object.entries(ErrorCode).find(([, value]) => value === code)?.[0] ?? `code ${code}`;
+}

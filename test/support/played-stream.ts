@@ -1,0 +1,51 @@
+import type { ErrorCode } from '../../limiter/http2/error-code.ts';
+import type { HeaderFields, RequestStream } from '../../limiter/http2/request-handler.ts';
+
+/** A stream of a connection that does not exist: writes down what the handler answers. */
+export class PlayedStream implements RequestStream {
+  readonly id = 1;
+  context: unknown = undefined;
+  isOpen = true;
+  queuedBytes = 0;
+  /** Every header section, the trailers included. */
+  readonly sections: Record<string, string>[] = [];
+  readonly body: Uint8Array[] = [];
+  resetCode: ErrorCode | undefined;
+
+  respond(fields: HeaderFields, body: Uint8Array, trailers: HeaderFields): void {
+    this.sendHeaders(fields, false);
+    this.sendData(body);
+    this.sendTrailers(trailers);
+  }
+
+  sendHeaders(fields: HeaderFields, endStream: boolean): void {
+    this.#section(fields, endStream);
+  }
+
+  sendData(body: Uint8Array): void {
+    if (!this.isOpen) throw new Error('data after the end');
+    this.body.push(body);
+  }
+
+  sendTrailers(fields: HeaderFields): void {
+    this.#section(fields, true);
+  }
+
+  reset(code: ErrorCode): void {
+    this.isOpen = false;
+    this.resetCode = code;
+  }
+
+  /** The last section: of an answer that ended, the trailers. */
+  get last(): Record<string, string> | undefined {
+    return this.sections.at(-1);
+  }
+
+  #section(fields: HeaderFields, endStream: boolean): void {
+    if (!this.isOpen) throw new Error('a header section after the end');
+    const section: Record<string, string> = {};
+    for (let index = 0; index < fields.length; index += 2) section[fields[index]!] = fields[index + 1]!;
+    this.sections.push(section);
+    if (endStream) this.isOpen = false;
+  }
+}
