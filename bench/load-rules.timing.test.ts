@@ -16,10 +16,10 @@ describe('a load of 100,000 rules in one file', () => {
   const of = (name: keyof LoadFigures) => figures.map((figure) => figure[name]);
 
   it('loads them all', () => {
-    expect(of('rules')).toEqual([100_000, 100_000, 100_000]);
+    expect(of('rules')).toEqual(new Array(5).fill(100_000));
   });
 
-  // Times are the best of three: what else runs on the machine only lengthens them.
+  // Times are the best of five: what else runs on the machine only lengthens them.
   it.each(['loadMs', 'reloadMs'] as const)('takes less than 2.5 s (%s)', (name) => {
     expect(Math.min(...of(name))).toBeLessThan(2_500);
   });

@@ -27,7 +27,7 @@ export interface LoadFigures {
   idleLongestHoldMs: number;
 }
 
-const repeats = 3;
+const repeats = 5;
 const self = fileURLToPath(import.meta.url);
 
 const [mode, argument] = process.argv.slice(2).filter((word) => word !== '--json');

@@ -61,13 +61,13 @@ describe('Planner', () => {
   it('plans once for entries that came before, in each domain, and anew for a limit of the request', () => {
     const { planner: plans, slots } = planner({ k: rule({ requestsPerUnit: 9 }) });
     const entries = [{ key: 'k', value: 'v' }];
-    const known = new KnownEntries(3, new Uint8Array(1), entries);
+    const known = new KnownEntries(3, 'a', entries);
     const asked = descriptor([['k', 'v']], { known, entries });
     const plan = plans.plan('d', asked);
     expect(plans.plan('d', { ...asked, hitsAddend: 5 })).toBe(plan);
     expect(plans.plan('other', asked)).not.toBe(plan);
     expect(plans.plan('d', { ...asked, limit: { requestsPerUnit: 5, unit: Unit.DAY } })).not.toBe(plan);
-    const sameSlot = new KnownEntries(3, new Uint8Array(1), [{ key: 'x', value: 'v' }]);
+    const sameSlot = new KnownEntries(3, 'b', [{ key: 'x', value: 'v' }]);
     expect(plans.plan('d', descriptor([['x', 'v']], { known: sameSlot }))).toEqual({ kind: 'no-limit' });
     expect(slots).toEqual(['d.k', 'd.k', 'd.k_v']);
   });

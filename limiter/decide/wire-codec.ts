@@ -102,15 +102,15 @@ function readFirstEntries(descriptor: Descriptor, bytes: Uint8Array, end: number
     return;
   }
   const entries: Entry[] = [];
+  descriptor.entries = entries;
   while (reader.position < entriesEnd) {
+    const entryEnd = reader.position + 2 + bytes[reader.position + 1]!;
     reader.fieldNumber();
     entries.push(readEntry());
+    // A damaged entry may end elsewhere than it says: what follows may be anything.
+    if (reader.position !== entryEnd) return;
   }
-  descriptor.entries = entries;
-  // A damaged entry may end elsewhere than it says.
-  if (reader.position === entriesEnd) {
-    descriptor.known = knownEntries.add(bytes, start, entriesEnd, entries);
-  }
+  descriptor.known = knownEntries.add(bytes, start, entriesEnd, entries);
 }
 
 function readEntry(): Entry {

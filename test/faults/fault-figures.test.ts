@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
-import { breaches, type FaultFigures, faultFigures } from './fault-figures.ts';
+import { breaches, type FaultEvidence, type FaultFigures, faultFigures } from './fault-figures.ts';
 import type { Answer } from './fault-load.ts';
+import { GeneratorStalls } from './generator-stalls.ts';
 
 const answer = (given: Partial<Answer> = {}): Answer => ({
   counter: 'a',
@@ -13,12 +14,18 @@ const answer = (given: Partial<Answer> = {}): Answer => ({
   ...given,
 });
 
-const figuresOf = (answers: Answer[], held: Record<string, number> = {}) =>
+const figuresOf = (
+  answers: Answer[],
+  held: Record<string, number> = {},
+  evidence: Partial<FaultEvidence> = {},
+) =>
   faultFigures({
     sent: answers.length,
     answers,
     held: new Map(Object.entries(held)),
     openSpans: [{ fromMs: 100, toMs: 200 }],
+    stalls: new GeneratorStalls(),
+    ...evidence,
   });
 
 const lostAnswer = { outcome: 'ERROR', message: 'connection to Redis was lost before it answered' } as const;
@@ -65,15 +72,36 @@ describe('faultFigures', () => {
     expect(figuresOf([...answers, answer({ outcome: 'OVER_LIMIT' })], { a: 4 }).overAdmitted).toBe(1);
   });
 
-  it('take p99 of the answers that began and ended while the breaker was open', () => {
-    const inside = Array.from({ length: 100 }, (_, i) => answer({ askedMs: 100, tookMs: i }));
+  it('take p99 of what was answered without the store while the breaker was open', () => {
+    const inside = Array.from({ length: 100 }, (_, i) => answer({ ...refused, askedMs: 100, tookMs: i }));
     const outside = [
-      answer({ askedMs: 99, tookMs: 90 }),
-      answer({ askedMs: 150, tookMs: 99 }),
-      answer({ askedMs: 300 }),
+      answer({ ...refused, askedMs: 99, tookMs: 190 }),
+      answer({ ...refused, askedMs: 150, tookMs: 199 }),
+      answer({ ...refused, askedMs: 300 }),
+      answer({ askedMs: 100, tookMs: 98 }),
     ];
     expect(figuresOf([...inside, ...outside]).openP99Ms).toBe(99);
     expect(figuresOf(outside).openP99Ms).toBeUndefined();
+  });
+
+  it('take p99 of what was answered long before the breaker opened', () => {
+    const span = { fromMs: 5000, toMs: 6000 };
+    const before = Array.from({ length: 100 }, (_, i) => answer({ askedMs: 100, tookMs: i }));
+    const late = answer({ askedMs: 3000, tookMs: 501 });
+    expect(figuresOf([...before, late], {}, { openSpans: [span] }).calmP99Ms).toBe(99);
+    expect(figuresOf([late]).calmP99Ms).toBeUndefined();
+  });
+
+  it('leave out of p99 what the load generator stood still', () => {
+    const stalls = new GeneratorStalls();
+    for (const [fromMs, toMs] of [
+      [90, 104],
+      [106, 107.5],
+      [108, 108.9],
+    ] as const)
+      stalls.add(fromMs, toMs);
+    const answers = [answer({ ...refused, askedMs: 100, tookMs: 10 })];
+    expect(figuresOf(answers, {}, { stalls }).openP99Ms).toBeCloseTo(10 - 4 - 1.5);
   });
 });
 
@@ -85,6 +113,7 @@ describe('breaches', () => {
     byMode: 0,
     slowestMs: 90,
     opened: 1,
+    calmP99Ms: 1,
     openP99Ms: 1,
     overAdmitted: 0,
     lost: 0,

@@ -1,6 +1,7 @@
 /** What a fault did, computed from the answers and from what the store holds at the end. Pure. */
 import type { FaultBounds } from './fault-case.ts';
 import type { Answer } from './fault-load.ts';
+import type { GeneratorStalls } from './generator-stalls.ts';
 
 /** A time during which the breaker was open, as the limiter's log tells it. */
 export interface OpenSpan {
@@ -19,7 +20,9 @@ export interface FaultFigures {
   slowestMs: number;
   /** Times that the breaker opened. */
   opened: number;
-  /** Of the answers asked for and given while the breaker was open; undefined when there were none. */
+  /** Of the answers before the breaker opened for the first time, less what the load generator itself stood still. */
+  calmP99Ms: number | undefined;
+  /** The same of the answers given without the store while the breaker was open; undefined when there were none. */
   openP99Ms: number | undefined;
   /** OK answers of a counter beyond its limit. */
   overAdmitted: number;
@@ -34,6 +37,7 @@ export interface FaultEvidence {
   answers: readonly Answer[];
   held: ReadonlyMap<string, number>;
   openSpans: readonly OpenSpan[];
+  stalls: GeneratorStalls;
 }
 
 interface CounterTally {
@@ -45,10 +49,13 @@ interface CounterTally {
   uncertain: number;
 }
 
+/** More than the breaker needs to open. */
+const troubledMs = 1500;
+
 /** Errors of requests that never left for the store. */
 const neverSent = /^(?:the store is not asked until it answers again|(?:Redis|node \S+) is not connected)/;
 
-export function faultFigures({ sent, answers, held, openSpans }: FaultEvidence): FaultFigures {
+export function faultFigures({ sent, answers, held, openSpans, stalls }: FaultEvidence): FaultFigures {
   const errors = answers.filter(({ outcome }) => outcome === 'ERROR').length;
   const tallies = tallied(answers);
   const sum = (of: (tally: CounterTally, held: number) => number): number => {
@@ -63,9 +70,10 @@ export function faultFigures({ sent, answers, held, openSpans }: FaultEvidence):
     byMode: answers.filter(({ outcome }) => outcome === 'BY_MODE').length,
     slowestMs: answers.reduce((slowest, { tookMs }) => Math.max(slowest, tookMs), 0),
     opened: openSpans.length,
-    openP99Ms: quantile(
-      openSpans.flatMap((span) => answers.filter((answer) => isWithin(answer, span))),
-      0.99,
+    calmP99Ms: p99Ms(answers.filter(isBefore(openSpans[0])), stalls),
+    openP99Ms: p99Ms(
+      openSpans.flatMap((span) => answers.filter((answer) => isWithin(answer, span)).filter(isWithoutStore)),
+      stalls,
     ),
     overAdmitted: sum(({ admitted, limit }) => admitted - limit),
     lost: sum(({ counted }, there) => counted - there),
@@ -116,7 +124,19 @@ function isWithin({ askedMs, tookMs }: Answer, { fromMs, toMs }: OpenSpan): bool
   return askedMs >= fromMs && askedMs + tookMs <= toMs;
 }
 
-function quantile(answers: readonly Answer[], share: number): number | undefined {
-  const sorted = answers.map(({ tookMs }) => tookMs).sort((a, b) => a - b);
-  return sorted[Math.floor(sorted.length * share)];
+function isBefore(span: OpenSpan | undefined): (answer: Answer) => boolean {
+  // What was asked for shortly before already waited for a store in trouble.
+  const endMs = span === undefined ? Number.POSITIVE_INFINITY : span.fromMs - troubledMs;
+  return ({ askedMs, tookMs }) => askedMs + tookMs < endMs;
+}
+
+function isWithoutStore({ outcome, message }: Answer): boolean {
+  return outcome === 'BY_MODE' || (outcome === 'ERROR' && neverSent.test(message));
+}
+
+function p99Ms(answers: readonly Answer[], stalls: GeneratorStalls): number | undefined {
+  const sorted = answers
+    .map(({ askedMs, tookMs }) => tookMs - stalls.within(askedMs, askedMs + tookMs))
+    .sort((a, b) => a - b);
+  return sorted[Math.floor(sorted.length * 0.99)];
 }

@@ -5,6 +5,7 @@ import {
 } from '../../gen/envoy/service/ratelimit/v3/rls_pb.ts';
 import { LimiterClient } from '../support/limiter-client.ts';
 import { counterName, domain, plannedCounter } from './counter-plan.ts';
+import { GeneratorStalls } from './generator-stalls.ts';
 
 /** BY_MODE: STORE_FAILURE_MODE may have said so without counting. */
 export type Outcome = 'OK' | 'OVER_LIMIT' | 'BY_MODE' | 'ERROR';
@@ -37,6 +38,7 @@ const intervalMs = 5;
 /** Requests on a schedule, whether or not those before were answered, each numbered and recorded with its answer. */
 export class FaultLoad {
   readonly answers: Answer[] = [];
+  readonly stalls = new GeneratorStalls();
   readonly #options: FaultLoadOptions;
   readonly #clients: LimiterClient[];
   readonly #underWay = new Set<Promise<void>>();
@@ -59,6 +61,8 @@ export class FaultLoad {
 
   /** Begins to send, or goes on after `pause`. */
   start(): void {
+    this.stalls.stop();
+    this.stalls.start();
     const startedMs = performance.now();
     const sentBefore = this.#sent;
     this.#timer = setInterval(() => {
@@ -71,10 +75,12 @@ export class FaultLoad {
   async pause(): Promise<void> {
     clearInterval(this.#timer);
     await Promise.all(this.#underWay);
+    this.stalls.stop();
   }
 
   close(): void {
     clearInterval(this.#timer);
+    this.stalls.stop();
     for (const client of this.#clients) client.close();
   }
 

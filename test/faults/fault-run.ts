@@ -85,9 +85,9 @@ async function underFault(
     const held = await store.held();
     const heapGrowthBytes = (await memory.usedBytes()) - heapBeforeBytes;
     memory.close();
-    const { answers, sent } = load;
+    const { answers, sent, stalls } = load;
     return {
-      figures: faultFigures({ sent, answers, held, openSpans: watch.spans }),
+      figures: faultFigures({ sent, answers, held, openSpans: watch.spans, stalls }),
       heapGrowthBytes,
       internalFaults: await faultsAtItsEnd(limiter),
       messages: countedMessages(load),

@@ -9,6 +9,7 @@ it('the table has a row and a sentence for each case', () => {
     byMode: 0,
     slowestMs: 801.4,
     opened: 1,
+    calmP99Ms: 2.04,
     openP99Ms: undefined,
     overAdmitted: 0,
     lost: 1,
@@ -16,7 +17,7 @@ it('the table has a row and a sentence for each case', () => {
   };
   const rows = [{ faultCase: { name: 'one', what: 'It ends' }, report: { figures, heapGrowthBytes: 2048 } }];
   const [, , row, , sentence] = faultTable(rows).split('\n');
-  expect(row).toBe('| `one` | 1,234 | 1,200 | 34 | 801 | – | 0 | 1 | 2 | 2 |');
+  expect(row).toBe('| `one` | 1,234 | 1,200 | 34 | 801 | 2.0 | – | 0 | 1 | 2 | 2 |');
   expect(sentence).toBe('- `one`: It ends.');
 });
 

@@ -16,6 +16,7 @@ const columns = [
   'answered',
   'errors',
   'slowest ms',
+  'p99 ms before',
   'p99 ms while open',
   'over-admitted',
   'lost',
@@ -42,16 +43,22 @@ export function withTable(document: string, table: string): string {
 }
 
 function cells(name: string, { figures, heapGrowthBytes }: FaultRow['report']): string[] {
-  const { sent, answered, errors, slowestMs, openP99Ms, overAdmitted, lost, countedTwice } = figures;
+  const { sent, answered, errors, slowestMs, calmP99Ms, openP99Ms, overAdmitted, lost, countedTwice } =
+    figures;
   return [
     `\`${name}\``,
     count(sent),
     count(answered),
     count(errors),
     count(Math.round(slowestMs)),
-    openP99Ms === undefined ? '–' : openP99Ms.toFixed(1),
+    milliseconds(calmP99Ms),
+    milliseconds(openP99Ms),
     ...[overAdmitted, lost, countedTwice, Math.round(heapGrowthBytes / 1024)].map(count),
   ];
+}
+
+function milliseconds(value: number | undefined): string {
+  return value === undefined ? '–' : value.toFixed(1);
 }
 
 function count(value: number): string {

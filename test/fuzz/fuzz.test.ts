@@ -28,10 +28,10 @@ describe('a short run finds nothing', () => {
 });
 
 describe('a planted defect is found', () => {
-  const find = (target: string): Promise<FuzzResult> =>
+  const find = (target: string, hangMs = 3000): Promise<FuzzResult> =>
     fuzzTarget({
       ...{ targetsUrl: url('./planted-targets.ts'), target, corpus: [], seed: 5, seconds: 25 },
-      ...{ hangMs: 3000, maxGrowthBytes: 8_000_000 },
+      ...{ hangMs, maxGrowthBytes: 8_000_000 },
     });
 
   it('as a crash', async () => {
@@ -53,7 +53,7 @@ describe('a planted defect is found', () => {
   });
 
   it('as growth by one input', async () => {
-    const { finding } = await find('out-of-memory');
+    const { finding } = await find('out-of-memory', 25_000);
     expect(finding?.kind).toBe('growth');
     expect(finding!.input[0]).toBe(0x20);
   });

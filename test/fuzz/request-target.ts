@@ -1,8 +1,9 @@
-import { fromBinary } from '@bufbuild/protobuf';
+import { create, fromBinary, toBinary } from '@bufbuild/protobuf';
 import {
   type RateLimitRequest as GeneratedRequest,
   RateLimitRequestSchema,
 } from '../../gen/envoy/service/ratelimit/v3/rls_pb.ts';
+import { knownEntriesSlots } from '../../limiter/decide/known-entries.ts';
 import type { RateLimitRequest } from '../../limiter/decide/messages.ts';
 import { DecodeError, decodeRateLimitRequest } from '../../limiter/decide/wire-codec.ts';
 import { type FuzzTarget, must, withoutNumbers } from './fuzz-target.ts';
@@ -38,6 +39,21 @@ function words(request: RateLimitRequest | GeneratedRequest): string {
     ]),
   ]);
 }
+
+/** Entries that came before are kept, in bounds: they are full before growth is looked for. */
+function fillKnownEntries(): void {
+  for (let i = 0; i < 4 * knownEntriesSlots; i += 1) {
+    const value = String(i).padStart(60, 'v');
+    decodeRateLimitRequest(
+      toBinary(
+        RateLimitRequestSchema,
+        create(RateLimitRequestSchema, { descriptors: [{ entries: [{ key: 'k', value }] }] }),
+      ),
+    );
+  }
+}
+
+fillKnownEntries();
 
 /** The hand-written codec of requests, held equal to the generated one. */
 export const requestTarget: FuzzTarget = {
