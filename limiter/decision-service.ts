@@ -2,10 +2,12 @@
 import type { Clock } from '../process/clock.ts';
 import type { ResponseOptions } from './decide/response.ts';
 import type { StoreFailureAnswer } from './decide/uncounted-status.ts';
+import type { CountedHit } from './service/counted-hit.ts';
 import { RateLimitService } from './service/rate-limit-service.ts';
 import type { LimiterSettings } from './settings.ts';
 import { type LimiterStats, registerLocalCacheStats } from './stats/limiter-stats.ts';
 import type { StatsRegistry } from './stats/stats-registry.ts';
+import type { Offence, TopOffenders } from './stats/top/top-offenders.ts';
 import { BoundedLocalCache } from './stores/bounded-local-cache.ts';
 import type { CounterStore } from './stores/counter-store.ts';
 
@@ -16,10 +18,12 @@ export interface DecisionServiceParts {
   random: () => number;
   registry: StatsRegistry;
   stats: LimiterStats;
+  /** Undefined: nobody keeps who is over limit. */
+  offenders: TopOffenders | undefined;
 }
 
 export function createDecisionService(parts: DecisionServiceParts): RateLimitService {
-  const { settings, store, clock, random, registry, stats } = parts;
+  const { settings, store, clock, random, registry, stats, offenders } = parts;
   return new RateLimitService({
     store,
     localCache: createLocalCache(settings.localCacheSizeInBytes, registry),
@@ -29,6 +33,7 @@ export function createDecisionService(parts: DecisionServiceParts): RateLimitSer
     counting: {
       counterKeyPrefix: settings.cacheKeyPrefix,
       nearLimitRatio: settings.nearLimitRatio,
+      undottedMetrics: settings.sanitizeDescriptorMetricDots,
       calendarMonth: settings.useCalendarMonthRateLimit,
       expirationJitterMaxSeconds: settings.expirationJitterMaxSeconds,
       countersEndWithWindow: settings.backendType === 'memory',
@@ -42,8 +47,17 @@ export function createDecisionService(parts: DecisionServiceParts): RateLimitSer
       onUncounted: stats.uncounted,
       onAbandoned: stats.abandoned,
       onGlobalShadow: stats.globalShadowMode,
+      onOverLimit: offenders && ((domain, hit, overLimit) => offenders.add(offence(domain, hit, overLimit))),
     },
   });
+}
+
+function offence(domain: string, { key, plan }: CountedHit, hits: number): Offence {
+  const { counterStem, metric, rule } = plan;
+  // The stem itself is still in pieces, which take longer to put together than all the rest; the key is in one since
+  // the store, or the local cache, looked for it.
+  const name = key.slice(0, counterStem.length);
+  return { domain, key: name, hits, rule: metric.key, shadowMode: rule.shadowMode };
 }
 
 function createLocalCache(maxBytes: number, registry: StatsRegistry): BoundedLocalCache | undefined {

@@ -75,6 +75,27 @@ describe('log lines', () => {
       ],
     ],
     [
+      'what a load has brought, in the Go service’s words',
+      (log) => {
+        lines.loadingDomain(log, 'mongo_cps');
+        lines.loadingDescriptor(log, 'mongo_cps.database', undefined);
+        lines.loadingDescriptor(log, 'mongo_cps.database_users', {
+          requestsPerUnit: 5,
+          unit: 'SECOND',
+          unlimited: false,
+          shadowMode: true,
+          quotaMode: false,
+        });
+        lines.listingReplaced(log);
+      },
+      [
+        'level=debug msg="loading domain: mongo_cps"',
+        'level=debug msg="loading descriptor: key=mongo_cps.database"',
+        'level=debug msg="loading descriptor: key=mongo_cps.database_users ratelimit={requests_per_unit=5, unit=SECOND, unlimited=false, shadow_mode=true, quota_mode=false}"',
+        'level=debug msg="newer rules were loaded before all rules were listed"',
+      ],
+    ],
+    [
       'a good load',
       (log) => lines.configLoaded(log, { domains: 2, rules: 30, loadMs: 12.6 }, false),
       ['level=info msg="Successfully loaded new configuration" domains=2 rules=30 loadMs=13'],
@@ -263,6 +284,19 @@ describe('log lines', () => {
       ],
     ],
     [
+      'the endpoint for Prometheus',
+      (log) => {
+        lines.listeningForPrometheus(log, ':9090');
+        lines.mapperWarning(log, 'map.yaml:1:2: buf_cap has no effect');
+        lines.metricNameTaken(log, 'a.b', 'a_b');
+      },
+      [
+        'level=warning msg="Listening for Prometheus on \':9090\'"',
+        'level=warning msg="PROMETHEUS_MAPPER_YAML: map.yaml:1:2: buf_cap has no effect"',
+        'level=error msg="A statistic is not served to Prometheus: its metric has another type" stat=a.b metric=a_b',
+      ],
+    ],
+    [
       'memcache and its troubles',
       (log) => {
         lines.memcacheNodeLost(log, 'mc:11211', 'connect ECONNREFUSED');
@@ -274,7 +308,8 @@ describe('log lines', () => {
       [
         'level=error msg="No connection to a memcache node: trying again, its limits let requests pass" node="mc:11211" reason="connect ECONNREFUSED"',
         'level=warning msg="Connected to the memcache node again" node="mc:11211"',
-        'level=error msg="Failed to increment key" key=k error=gone further=2',
+        'level=error msg="Failed to increment key" error=gone further=2',
+        'level=debug msg="Failed to increment key" key=k',
         'level=error msg="malformed: key is too long or contains invalid characters: not counted, requests pass" rule=domain.key',
         'level=warning msg="failed to refresh memcache hosts" name=_memcache._tcp.x reason="queryA ENOTFOUND"',
       ],
@@ -288,6 +323,30 @@ describe('log lines', () => {
       [
         'level=info msg="Connected to the statsd receiver" address="statsd:8125"',
         'level=warning msg="No connection to the statsd receiver: trying again every 3 s" address="statsd:8125" reason="connect ECONNREFUSED"',
+      ],
+    ],
+    [
+      'a dogstatsd receiver that comes and goes',
+      (log) => {
+        lines.dogStatsdUp(log, 'agent:8125');
+        lines.dogStatsdDown(log, 'agent:8125', 'recvmsg ECONNREFUSED');
+      },
+      [
+        'level=info msg="Sending statistics to the dogstatsd receiver" address="agent:8125"',
+        'level=warning msg="The dogstatsd receiver is not there: trying again every 3 s" address="agent:8125" reason="recvmsg ECONNREFUSED"',
+      ],
+    ],
+    [
+      'a collector of traces that comes and goes',
+      (log) => {
+        lines.tracesNotSent(log, 'http', 'connect ECONNREFUSED');
+        lines.tracesSentAgain(log, 'http');
+        lines.lastTracesLost(log, 'not sent within 3 s');
+      },
+      [
+        'level=warning msg="Traces cannot be exported: spans are dropped until they can" protocol=http reason="connect ECONNREFUSED"',
+        'level=warning msg="Traces are exported again" protocol=http',
+        'level=warning msg="The last spans could not be exported" reason="not sent within 3 s"',
       ],
     ],
     [

@@ -2,6 +2,7 @@
 import { errorText } from '../process/error-text.ts';
 import type { LogFields, Logger } from '../process/logger.ts';
 import type { RuleError } from '../rules/rule-error.ts';
+import type { ListedLimit } from '../rules/table/listed-rules.ts';
 
 export { libraryWarning, settingRefused, settingWarning, shutdownLines } from '../process/process-lines.ts';
 
@@ -83,6 +84,27 @@ export function xdsLines(log: Logger, server: string): XdsLines {
 
 function noRules(log: Logger, from: LogFields): void {
   log.warn('No rules are loaded: no request is limited', from);
+}
+
+/** In the Go service's words. */
+export function loadingDomain(log: Logger, domain: string): void {
+  log.debug(`loading domain: ${domain}`);
+}
+
+/** In the Go service's words. `key` is the whole path, from the domain on; a rule may have no limit of its own. */
+export function loadingDescriptor(log: Logger, key: string, limit: ListedLimit | undefined): void {
+  log.debug(`loading descriptor: key=${key}${limit === undefined ? '' : ` ratelimit={${limitText(limit)}}`}`);
+}
+
+function limitText(limit: ListedLimit): string {
+  const { requestsPerUnit, unit, unlimited, shadowMode, quotaMode } = limit;
+  const modes = `shadow_mode=${shadowMode}, quota_mode=${quotaMode}`;
+  return `requests_per_unit=${requestsPerUnit}, unit=${unit}, unlimited=${unlimited}, ${modes}`;
+}
+
+/** The rest of a listing is left out: the rules that came meanwhile are listed instead. */
+export function listingReplaced(log: Logger): void {
+  log.debug('newer rules were loaded before all rules were listed');
 }
 
 /** One line an error; `total` counts those beyond the listed ones too. */
@@ -178,12 +200,13 @@ export function memcacheNodeBack(log: Logger, node: string): void {
   log.warn('Connected to the memcache node again', { node });
 }
 
-/** `further` of the same kind were not logged. */
+/** `further` of the same kind were not logged. The key holds what callers sent: it has a line of its own, at debug. */
 export function memcacheProblem(
   log: Logger,
-  { text, ...fields }: { text: string; key?: string; error?: string; further: number },
+  { text, key, ...fields }: { text: string; key?: string; error?: string; further: number },
 ): void {
   log.error(text, fields);
+  if (key !== undefined) log.debug(text, { key });
 }
 
 /** Once a rule. */
@@ -202,6 +225,20 @@ export function redisPipelineLimitIgnored(log: Logger, url: string): void {
   log.warn('REDIS_PIPELINE_LIMIT is deprecated and has no effect', { url });
 }
 
+export function listeningForPrometheus(log: Logger, address: string): void {
+  log.warn(`Listening for Prometheus on '${address}'`);
+}
+
+/** `warning` begins with file and line. */
+export function mapperWarning(log: Logger, warning: string): void {
+  log.warn(`PROMETHEUS_MAPPER_YAML: ${warning}`);
+}
+
+/** Once for a metric. */
+export function metricNameTaken(log: Logger, stat: string, metric: string): void {
+  log.error('A statistic is not served to Prometheus: its metric has another type', { stat, metric });
+}
+
 /** The health that callers are told changed; `components` are those that are not well. */
 export function healthChanged(log: Logger, components: readonly string[]): void {
   if (components.length === 0) log.warn('Healthy again');
@@ -214,6 +251,29 @@ export function statsdUp(log: Logger, address: string): void {
 
 export function statsdDown(log: Logger, address: string, reason: string): void {
   log.warn('No connection to the statsd receiver: trying again every 3 s', { address, reason });
+}
+
+/** As far as UDP tells: nothing was refused for a while. */
+export function dogStatsdUp(log: Logger, address: string): void {
+  log.info('Sending statistics to the dogstatsd receiver', { address });
+}
+
+export function dogStatsdDown(log: Logger, address: string, reason: string): void {
+  log.warn('The dogstatsd receiver is not there: trying again every 3 s', { address, reason });
+}
+
+/** Once an outage. */
+export function tracesNotSent(log: Logger, protocol: string, reason: string): void {
+  log.warn('Traces cannot be exported: spans are dropped until they can', { protocol, reason });
+}
+
+export function tracesSentAgain(log: Logger, protocol: string): void {
+  log.warn('Traces are exported again', { protocol });
+}
+
+/** At the end of the process. */
+export function lastTracesLost(log: Logger, reason: string): void {
+  log.warn('The last spans could not be exported', { reason });
 }
 
 /** Of the gRPC listener; open connections keep the one before. */

@@ -8,6 +8,7 @@ import { Redis } from 'ioredis';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 
 import { systemTimers } from '../process/timers.ts';
+import { packageVersion } from '../process/version.ts';
 import { describeWithServer } from '../test/support/describe-with-server.ts';
 import { eventually } from '../test/support/eventually.ts';
 import { redisProgram } from '../test/support/find-server.ts';
@@ -17,10 +18,13 @@ import { ManualTimers } from '../test/support/manual-timers.ts';
 import { type RedisServer, startRedis } from '../test/support/redis-server.ts';
 import { grpcSettings } from './grpc-settings.ts';
 import { memcacheSettings } from './memcache-settings.ts';
+import { prometheusSettings } from './prometheus-settings.ts';
 import { redisBatchSettings } from './redis-batch-settings.ts';
 import { limiterSettingGroups } from './settings.ts';
 import { connectionRefusals } from './sockets/index.ts';
 import { storeFailureSettings } from './store-failure-settings.ts';
+import { topSettings } from './top-settings.ts';
+import { tracingSettings } from './tracing-settings.ts';
 import { xdsSettings } from './xds-settings.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'weir-main-'));
@@ -48,6 +52,10 @@ descriptors:
   - key: monthly
     rate_limit: { unit: month, requests_per_unit: 5 }
 `,
+);
+writeRules(
+  'each/config/w.yaml',
+  oneRule('w.e', 'each').replace('rate_limit:', 'detailed_metric: true\n    rate_limit:'),
 );
 writeRules('tree/config/a.yaml', oneRule('plain'));
 writeRules('tree/config/.hidden/b.yaml', oneRule('hidden'));
@@ -176,6 +184,19 @@ async function flushes(limiter: InProcessLimiter): Promise<number> {
   await limiter.stop();
   await receiver.settled();
   return receiver.count('runtime.num_values:1|g');
+}
+
+async function writesToOutput(limiter: InProcessLimiter): Promise<boolean> {
+  await limiter.stop();
+  return limiter.output.join('').includes('"name":"runtime.num_values","type":"gauge","value":"1.000000"');
+}
+
+/** Of the rules that counted two values. */
+async function metricKeys(limiter: InProcessLimiter): Promise<string[]> {
+  for (const value of ['a.b', 'c']) await limiter.ask('w.e', [{ each: value }]);
+  return [...(await limiter.stats()).keys()].flatMap(
+    (name) => /^ratelimit\.service\.rate_limit\.(.+)\.total_hits$/.exec(name)?.[1] ?? [],
+  );
 }
 
 const texts = (headers: { key: string; value: string }[] = []): string[] =>
@@ -391,6 +412,38 @@ const toReceiver = { USE_STATSD: 'true', STATSD_HOST: '127.0.0.1', STATSD_PORT: 
 
 const statisticsRows: Row[] = [
   { setting: 'USE_STATSD', env: toReceiver, seen: { false: 0, true: 1 }, observe: flushes },
+  { setting: 'DISABLE_STATS', env: toReceiver, seen: { unset: 1, true: 0 }, observe: flushes },
+  { setting: 'STATSD_PROTOCOL', env: toReceiver, seen: { unset: 1, udp: 0 }, observe: flushes },
+  {
+    setting: 'USE_DOG_STATSD',
+    env: { USE_STATSD: 'false', STATSD_HOST: '127.0.0.1', STATSD_PORT: taken },
+    seen: { false: true, true: false },
+    observe: writesToOutput,
+  },
+  {
+    setting: 'USE_PROMETHEUS',
+    env: { USE_STATSD: 'false', PROMETHEUS_ADDR: '127.0.0.1:0' },
+    seen: { false: true, true: false },
+    observe: writesToOutput,
+  },
+  {
+    setting: 'EXTRA_TAGS',
+    seen: { unset: ['runtime.num_values'], 'b:2,a:1.5': ['runtime.num_values.__a=1_5.__b=2'] },
+    observe: async (limiter) =>
+      [...(await limiter.stats()).keys()].filter((name) => name.startsWith('runtime.num_values')),
+  },
+  {
+    setting: 'SANITIZE_DESCRIPTOR_METRIC_DOTS',
+    env: { RUNTIME_ROOT: join(folder, 'each') },
+    seen: { unset: ['w.e.each_a.b', 'w.e.each_c'], true: ['w.e.each_a_b', 'w.e.each_c'] },
+    observe: metricKeys,
+  },
+  {
+    setting: 'STATS_MAX_DETAILED_METRICS',
+    env: { RUNTIME_ROOT: join(folder, 'each') },
+    seen: { unset: ['w.e.each_a.b', 'w.e.each_c'], 1: ['_overflow', 'w.e.each_a.b'], 0: ['_overflow'] },
+    observe: metricKeys,
+  },
   { setting: 'STATSD_HOST', env: toReceiver, seen: { '127.0.0.1': 1, '::1': 0 }, observe: flushes },
   { setting: 'STATSD_PORT', env: toReceiver, seen: { [taken]: 1, 1: 0 }, observe: flushes },
   {
@@ -650,6 +703,8 @@ describe('a limiter', () => {
     await limiter.ask('', [{ one: 'a' }]);
     const stats = await limiter.stats();
     for (const name of [...stats.keys()]) if (name.includes('.rate_limit.w.')) stats.delete(name);
+    const version = /__version=([0-9a-f]{16})$/m.exec([...stats.keys()].join('\n'))?.[1];
+    const underscored = (text: string): string => text.replaceAll('.', '_');
     expect(Object.fromEntries(stats)).toEqual({
       'ratelimit.localcache.averageAccessTime': 0,
       'ratelimit.localcache.entryCount': 1,
@@ -662,6 +717,11 @@ describe('a limiter', () => {
       'ratelimit.memory_store.bytes': expect.any(Number),
       'ratelimit.memory_store.counters': 2,
       'ratelimit.memory_store.evicted': 1,
+      'ratelimit.output.lines_dropped': 0,
+      'ratelimit.rules.age_seconds': expect.any(Number),
+      'ratelimit.rules.domains': 1,
+      [`ratelimit.rules.info.__version=${version}`]: 1,
+      'ratelimit.rules.rules': 3,
       'ratelimit.service.call.should_rate_limit.redis_error': 0,
       'ratelimit.service.call.should_rate_limit.service_error': 1,
       'ratelimit.service.call.should_rate_limit.abandoned': 0,
@@ -669,6 +729,12 @@ describe('a limiter', () => {
       'ratelimit.service.config_load_error': 0,
       'ratelimit.service.config_load_success': 1,
       'ratelimit.service.global_shadow_mode': 0,
+      'ratelimit.stats.detailed_metrics': 0,
+      'ratelimit.stats.detailed_metrics_left': 0,
+      'ratelimit.stats.detailed_metrics_refused': 0,
+      'ratelimit.top_offenders.bytes': expect.any(Number),
+      'ratelimit.top_offenders.domains': 1,
+      'ratelimit.top_offenders.dropped': 0,
       'ratelimit_server.Check.total_requests': 0,
       'ratelimit_server.List.total_requests': 0,
       'ratelimit_server.ShouldRateLimit.total_requests': 1,
@@ -677,6 +743,7 @@ describe('a limiter', () => {
       'runtime.load_attempts': 1,
       'runtime.load_failures': 0,
       'runtime.num_values': 1,
+      [`weir.build_info.__node=${underscored(process.version)}.__version=${underscored(packageVersion())}`]: 1,
     });
   });
 
@@ -704,13 +771,24 @@ describe('a limiter', () => {
   it('logs warnings of settings and of rules', async () => {
     writeRules('warned/config/a.yaml', `${oneRule('warned')}unit: day\n`);
     symlinkSync(folder, join(folder, 'warned/config/link.yaml'));
-    const env = { RUNTIME_ROOT: join(folder, 'warned'), USE_DOG_STATSD: 'true' };
+    const env = { RUNTIME_ROOT: join(folder, 'warned'), STATSD_PREFIX: 'true' };
     const { lines } = await start(env);
     expect(lines.filter((line) => !line.includes('Listening'))).toEqual([
-      'level=warning msg="USE_DOG_STATSD is a setting that this version does not have: ignored"',
+      'level=warning msg="STATSD_PREFIX is a setting that this version does not have: ignored"',
       'level=warning msg="config.link.yaml: symbolic link to a directory, which is not followed"',
       `level=warning msg="config.a.yaml: config warning, key 'unit' has no effect here, it belongs to rate_limit" line=5 column=1`,
     ]);
+  });
+
+  it('lists what it loaded at the level debug alone', async () => {
+    const listed = ({ lines }: InProcessLimiter) => lines.filter((line) => line.includes('msg="loading '));
+    const limiter = await start({ LOG_LEVEL: 'debug' });
+    await eventually(() => expect(listed(limiter)).toHaveLength(4));
+    expect(listed(limiter).slice(0, 2)).toEqual([
+      'level=debug msg="loading domain: w"',
+      'level=debug msg="loading descriptor: key=w.monthly ratelimit={requests_per_unit=5, unit=MONTH, unlimited=false, shadow_mode=false, quota_mode=false}"',
+    ]);
+    expect(listed(await start({ LOG_LEVEL: 'info' }))).toEqual([]);
   });
 
   it.each([
@@ -793,6 +871,9 @@ const elsewhere: Record<string, string> = {
   ),
   LIMITER_WORKERS: 'test/e2e/workers.test.ts',
   ...Object.fromEntries(
+    Object.values(topSettings).map(({ name }) => [name, 'limiter/top-settings.test.ts'] as const),
+  ),
+  ...Object.fromEntries(
     Object.values(grpcSettings).map(({ name }) => [name, 'limiter/grpc-settings.test.ts'] as const),
   ),
   CONFIG_TYPE: 'limiter/xds-settings.test.ts',
@@ -801,6 +882,15 @@ const elsewhere: Record<string, string> = {
   ),
   ...Object.fromEntries(
     Object.values(memcacheSettings).map(({ name }) => [name, 'limiter/memcache-settings.test.ts'] as const),
+  ),
+  ...Object.fromEntries(
+    Object.values(prometheusSettings).map(
+      ({ name }) => [name, 'limiter/prometheus-settings.test.ts'] as const,
+    ),
+  ),
+  USE_DOG_STATSD_MOGRIFIERS: 'limiter/dogstatsd-settings.test.ts',
+  ...Object.fromEntries(
+    Object.values(tracingSettings).map(({ name }) => [name, 'test/e2e/tracing.test.ts'] as const),
   ),
   FORCE_START_WITHOUT_INITIAL_CONFIG: 'test/e2e/lifecycle.test.ts',
   ...Object.fromEntries(

@@ -1,4 +1,5 @@
 /** From settings to parts to listeners, and back in order: the one place that knows all parts of the limiter. */
+import { randomUUID } from 'node:crypto';
 import { availableParallelism } from 'node:os';
 import { addressText, BindError, type ListenAddress } from '../process/bind.ts';
 import { type Clock, systemClock } from '../process/clock.ts';
@@ -8,18 +9,23 @@ import { createLogger, type LogDestination, type LogFields, type Logger } from '
 import type { Environment } from '../process/settings-reader.ts';
 import { type ShutdownStep, type SignalSource, shutdownOnSignal } from '../process/shutdown.ts';
 import { systemTimers, type Timers } from '../process/timers.ts';
+import { packageVersion } from '../process/version.ts';
 import { type ConfigSource, ConfigSourceError } from './config-source/index.ts';
 import { createDebugListener, type HttpListener } from './http/index.ts';
 import * as lines from './log-lines.ts';
 import { openConfigSource } from './opened-config-source.ts';
 import { grpcAddress } from './opened-grpc.ts';
+import { openSink, type Sink } from './opened-sinks.ts';
 import { RulesInForce } from './rules-in-force.ts';
 import { openServing, type Serving, shutdownGraceMs } from './serving.ts';
 import { type LimiterSettings, parseLimiterSettings } from './settings.ts';
-import { createLimiterStats } from './stats/limiter-stats.ts';
+import { DescriptorOutput, type OutputStream } from './stats/descriptor-output.ts';
+import { createLimiterStats, registerProcessStats } from './stats/limiter-stats.ts';
 import { StatsRegistry } from './stats/stats-registry.ts';
-import { StatsdSink } from './stats/statsd-sink.ts';
+import { topPage } from './stats/top/top-page.ts';
+import { TopReporter } from './stats/top/top-report.ts';
 import type { ResolveSrv } from './stores/memcache/srv-lookup.ts';
+import { withInstanceId } from './tracing-settings.ts';
 import { workersWanted } from './worker-settings.ts';
 import { type StartThread, WorkerPool } from './workers/index.ts';
 
@@ -37,6 +43,8 @@ export interface LimiterHost {
   startThread?: StartThread;
   /** Defaults to standard error. */
   logDestination?: LogDestination;
+  /** Where statistics are written with USE_STATSD=false. Defaults to standard output. */
+  statsOutput?: OutputStream;
   /** Called when all listeners are open. */
   onListening?: (ports: ListeningPorts) => void;
 }
@@ -71,7 +79,7 @@ export async function runLimiter(host: LimiterHost): Promise<number> {
     else lines.libraryWarning(log, text);
   });
   try {
-    const limiter = new Limiter(settings, log, host);
+    const limiter = new Limiter(withInstanceId(settings, randomUUID), log, host);
     return await limiter.run();
   } catch (error) {
     lines.startFailed(log, error, error instanceof ConfigSourceError ? sourceFields(settings) : {});
@@ -95,14 +103,15 @@ class Limiter {
   readonly #host: LimiterHost;
   readonly #timers: Timers;
   readonly #health = new Health();
-  readonly #registry = new StatsRegistry();
+  readonly #registry: StatsRegistry;
   readonly #rules: RulesInForce;
   readonly #configSource: ConfigSource;
   readonly #serving: Serving;
   /** Undefined when this thread answers callers itself. */
   readonly #workers: WorkerPool | undefined;
   readonly #debug: HttpListener;
-  readonly #statsd: StatsdSink | undefined;
+  readonly #sink: Sink | undefined;
+  #stopPeriods = (): void => {};
   #isEnding = false;
   /** Whether gRPC and HTTP callers may be there, who have to learn that they should go elsewhere. */
   #isServing = false;
@@ -114,16 +123,28 @@ class Limiter {
     this.#timers = host.timers ?? systemTimers;
     const clock = host.clock ?? systemClock;
     const random = host.random ?? Math.random;
-    const registry = this.#registry;
+    const registry = new StatsRegistry({
+      extraTags: settings.extraTags,
+      maxDetailedMetrics: settings.statsMaxDetailedMetrics,
+    });
+    this.#registry = registry;
     const health = this.#health;
     const stats = createLimiterStats(registry);
+    registerProcessStats(registry, { version: packageVersion(), node: process.version });
 
     const shared = { settings, clock, timers: this.#timers, random, registry, health, log };
     const count = workersWanted(settings.limiterWorkers, availableParallelism());
     if (count > 1) this.#workers = new WorkerPool({ ...shared, count, startThread: host.startThread });
     this.#serving =
       this.#workers ?? openServing({ ...shared, storeHealth: health, resolveSrv: host.resolveSrv });
-    const { source, origin } = openConfigSource({ settings, clock, timers: this.#timers, random, log });
+    const { source, origin } = openConfigSource({
+      settings,
+      clock,
+      timers: this.#timers,
+      random,
+      registry,
+      log,
+    });
     this.#configSource = source;
     this.#rules = new RulesInForce({
       useRules: (table) => this.#serving.useRules(table),
@@ -132,19 +153,27 @@ class Limiter {
       isFiles: settings.configType === 'FILE',
       health,
       registry,
+      clock,
       stats,
       log,
     });
 
+    const { top } = this.#serving;
+    const reporter =
+      top && new TopReporter({ source: top, clock, counterKeyPrefix: settings.cacheKeyPrefix });
     this.#debug = createDebugListener({
       rlconfigLines: () => this.#rules.rlconfigLines(),
       statsLines: () => this.#statsLines(),
+      topPage: (query) => topPage(query, reporter),
       workers: this.#workers,
       clock,
       closeGraceMs: shutdownGraceMs,
       onFault: (error) => lines.callFault(log, 'debug', error),
     });
-    this.#statsd = settings.useStatsd ? this.#createStatsd() : undefined;
+    const workers = this.#workers;
+    if (workers !== undefined) registry.readOthersBy(() => workers.readStatistics());
+    const output = host.statsOutput ?? new DescriptorOutput(1);
+    this.#sink = openSink({ settings, source: registry, clock, timers: this.#timers, log, output });
   }
 
   /** Resolves with the exit status. Rejects when it cannot start, everything closed again. */
@@ -181,7 +210,8 @@ class Limiter {
   async #start(): Promise<void> {
     const settings = this.#settings;
     const debug = await this.#listenForDebug({ host: settings.debugHost, port: settings.debugPort });
-    this.#statsd?.start();
+    this.#stopPeriods = this.#timers.every(settings.statsFlushIntervalMs, () => this.#registry.nextPeriod());
+    await this.#sink?.start();
     await this.#configSource.start(this.#rules.listener);
     await this.#serving.connectStore();
     if (!settings.forceStartWithoutInitialConfig) await this.#rules.firstLoad;
@@ -221,25 +251,18 @@ class Limiter {
   }
 
   async #statsLines(): Promise<Iterable<string>> {
-    await this.#workers?.readStatistics();
+    await this.#registry.refreshAll();
     return this.#registry.statsLines();
   }
 
-  #createStatsd(): StatsdSink {
-    const { statsdHost: host, statsdPort: port, statsFlushIntervalMs: flushIntervalMs } = this.#settings;
-    const address = addressText({ host, port });
-    return new StatsdSink({
-      registry: this.#registry,
-      host,
-      port,
-      flushIntervalMs,
-      prepareFlush: this.#workers && (() => this.#workers?.readStatistics() ?? Promise.resolve()),
-      timers: this.#timers,
-      listener: {
-        up: () => lines.statsdUp(this.#log, address),
-        down: (reason) => lines.statsdDown(this.#log, address, reason),
-      },
-    });
+  async #closeStatistics(): Promise<void> {
+    this.#stopPeriods();
+    await this.#sink?.close(lastFlushMs);
+  }
+
+  async #closeConfigSource(): Promise<void> {
+    this.#rules.close();
+    await this.#configSource.close();
   }
 
   /** From the callers inwards; the debug listener last, so that an end that takes long can be looked at. */
@@ -248,8 +271,8 @@ class Limiter {
     return [
       { name: 'gRPC listener', timeoutMs, run: () => this.#serving.shutdownGrpc() },
       { name: 'HTTP listener', timeoutMs, run: () => this.#serving.closeHttp() },
-      { name: 'configuration source', timeoutMs, run: () => this.#configSource.close() },
-      { name: 'statistics', timeoutMs, run: () => this.#statsd?.close(lastFlushMs) },
+      { name: 'configuration source', timeoutMs, run: () => this.#closeConfigSource() },
+      { name: 'statistics', timeoutMs, run: () => this.#closeStatistics() },
       { name: 'store', timeoutMs, run: () => this.#serving.closeStore() },
       { name: 'debug listener', timeoutMs, run: () => this.#debug.close() },
     ];

@@ -15,6 +15,8 @@ import {
 } from './config-source/index.ts';
 import { libraryWarning, type OriginLines, ruleFileLines, xdsLines } from './log-lines.ts';
 import type { LimiterSettings } from './settings.ts';
+import { registerXdsStats } from './stats/limiter-stats.ts';
+import type { StatsRegistry } from './stats/stats-registry.ts';
 import { xdsMaxMessageBytes } from './xds-settings.ts';
 
 export interface ConfigSourceParts {
@@ -22,6 +24,7 @@ export interface ConfigSourceParts {
   clock: Clock;
   timers: Timers;
   random: () => number;
+  registry: StatsRegistry;
   log: Logger;
 }
 
@@ -52,7 +55,7 @@ function openFiles({ settings, clock, timers, log }: ConfigSourceParts): OpenedC
   };
 }
 
-function openXds({ settings, clock, timers, random, log }: ConfigSourceParts): OpenedConfigSource {
+function openXds({ settings, clock, timers, random, registry, log }: ConfigSourceParts): OpenedConfigSource {
   const listener = xdsLines(log, settings.xdsServerUrl);
   routeGrpcErrors((text) => libraryWarning(log, text));
   const source = new XdsConfigSource({
@@ -82,6 +85,7 @@ function openXds({ settings, clock, timers, random, log }: ConfigSourceParts): O
     timers,
     listener,
   });
+  registerXdsStats(registry, () => source.connected);
   return { source, origin: listener };
 }
 

@@ -1,5 +1,6 @@
 /** From settings to the gRPC listener, with what is logged and counted of its connections. */
 import type { ListenAddress, UnixAddress } from '../process/bind.ts';
+import type { CallTracer } from '../process/call-tracer.ts';
 import type { Clock } from '../process/clock.ts';
 import type { UnaryHandler } from '../process/grpc/unary-handler.ts';
 import type { HealthView } from '../process/health.ts';
@@ -23,6 +24,8 @@ export interface OpenedGrpcParts {
   registry: StatsRegistry;
   log: Logger;
   shutdownGraceMs: number;
+  /** Undefined where tracing is off. */
+  tracer: CallTracer | undefined;
 }
 
 /** Handshakes that fail are logged at most so often. */
@@ -38,6 +41,7 @@ export function openGrpc(parts: OpenedGrpcParts): GrpcServer {
     timers,
     random,
     shutdownGraceMs,
+    tracer: parts.tracer,
     reflection: settings.grpcReflection,
     limits: {
       idleTimeoutMs: orNever(settings.grpcMaxConnectionIdleMs),

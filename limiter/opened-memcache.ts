@@ -11,7 +11,6 @@ import {
 import { CountedHit } from './service/counted-hit.ts';
 import type { LimiterSettings } from './settings.ts';
 import { createMemcacheStats, registerMemcacheNodes } from './stats/memcache-stats.ts';
-import type { StatsRegistry } from './stats/stats-registry.ts';
 import type { OpenedStore, StoreParts } from './store-parts.ts';
 import { ClientTls } from './stores/client-tls.ts';
 import type { CounterOp } from './stores/counter-store.ts';
@@ -95,7 +94,7 @@ function memcacheEvents({ registry, clock, log }: StoreParts): MemcacheEvents {
     onNode: (node, up, reason) => (up ? memcacheNodeBack(log, node) : memcacheNodeLost(log, node, reason)),
     onBadKey: (op) => {
       stats.badKey();
-      const rule = ruleOf(op, registry);
+      const rule = ruleOf(op);
       if (rulesLogged.has(rule) || rulesLogged.size >= maxRulesLogged) return;
       rulesLogged.add(rule);
       memcacheBadKey(log, rule);
@@ -104,7 +103,6 @@ function memcacheEvents({ registry, clock, log }: StoreParts): MemcacheEvents {
 }
 
 /** The rule by its metric key. */
-function ruleOf(op: CounterOp, registry: StatsRegistry): string {
-  if (!(op instanceof CountedHit)) return '';
-  return registry.nameOf(op.plan.statSlot).replace(/^ratelimit\.service\.rate_limit\.|\.total_hits$/g, '');
+function ruleOf(op: CounterOp): string {
+  return op instanceof CountedHit ? op.plan.metric.key : '';
 }

@@ -97,15 +97,16 @@ function newStore(
   },
 ): RedisStore | RedisClusterStore {
   const { address, redis, settings } = options;
-  if (!('seeds' in address)) return new RedisStore({ ...options, address });
+  // Timers know whole milliseconds.
+  const windowMs = Math.ceil(redis.pipelineWindowMs);
+  if (!('seeds' in address)) return new RedisStore({ ...options, address, windowMs });
   return new RedisClusterStore({
     ...options,
     address,
     parallelism: nodesAtATime(redis),
     silenceMs: settings.storeBreakerSilenceMs,
     probeIntervalMs: settings.storeBreakerProbeIntervalMs,
-    // Timers know whole milliseconds.
-    windowMs: Math.ceil(redis.pipelineWindowMs),
+    windowMs,
   });
 }
 

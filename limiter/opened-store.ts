@@ -6,12 +6,13 @@ import { registerMemoryStoreStats } from './stats/limiter-stats.ts';
 import type { OpenedStore, StoreParts } from './store-parts.ts';
 import { MemoryStore } from './stores/memory/memory-store.ts';
 import { PerSecondStore } from './stores/per-second-store.ts';
+import { TracedStore } from './tracing/index.ts';
 
 /** Throws an Error without credentials when the store cannot be opened as the settings say. */
 export function openStore(parts: StoreParts): OpenedStore {
   if (parts.settings.backendType === 'memory') return openMemoryStore(parts);
   // It answers whatever happens, so no breaker has anything to do.
-  if (parts.settings.backendType === 'memcache') return openMemcache(parts);
+  if (parts.settings.backendType === 'memcache') return traced(parts, 'store', openMemcache(parts));
   const { redisPerSecond, redisTimeoutMs, redisPerSecondTimeoutMs } = parts.settings;
   const main = calm(parts, { name: 'store', patienceMs: redisTimeoutMs }, openMainRedis(parts));
   const opened = redisPerSecond
@@ -24,8 +25,24 @@ function openCalmPerSecond(parts: StoreParts, patienceMs: number): OpenedStore {
   return calm(parts, { name: 'per_second_store', patienceMs }, openPerSecondRedis(parts));
 }
 
-function calm(parts: StoreParts, role: BreakerRole, { store, connect }: OpenedStore): OpenedStore {
+function calm(parts: StoreParts, role: BreakerRole, opened: OpenedStore): OpenedStore {
+  const { store, connect } = traced(parts, role.name, opened);
   return { store: withBreaker(parts, store, role), connect };
+}
+
+/** Inside the breaker, so that what it answers itself is no work of the store. */
+function traced(parts: StoreParts, name: string, opened: OpenedStore): OpenedStore {
+  const { settings, spanMaker } = parts;
+  if (spanMaker === undefined) return opened;
+  const isRedis = settings.backendType === 'redis';
+  const store = new TracedStore({
+    store: opened.store,
+    // The Go service's names.
+    spanName: isRedis ? 'Redis Pipeline Execution' : 'Memcached Fetch Execution',
+    attributes: { 'db.system.name': isRedis ? 'redis' : 'memcached', 'weir.store': name },
+    maker: spanMaker,
+  });
+  return { ...opened, store };
 }
 
 /** Connects to that of limits per second first, as the Go service does. */

@@ -208,14 +208,6 @@ describe('warnings of settings of Redis that have no effect', () => {
 
   it.each([
     [
-      { REDIS_PIPELINE_WINDOW: '1ms' },
-      'REDIS_PIPELINE_WINDOW has no effect without REDIS_TYPE=cluster: what arrives in one turn of the event loop is gathered',
-    ],
-    [
-      { REDIS_PERSECOND: 'true', REDIS_PERSECOND_PIPELINE_WINDOW: '1ms' },
-      'REDIS_PERSECOND_PIPELINE_WINDOW has no effect without REDIS_PERSECOND_TYPE=cluster: what arrives in one turn of the event loop is gathered',
-    ],
-    [
       { REDIS_TLS_CACERT: '/ca.pem' },
       'REDIS_TLS_CACERT has no effect without REDIS_TLS=true: Redis is spoken to in plain text',
     ],

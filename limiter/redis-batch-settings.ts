@@ -26,7 +26,7 @@ export const redisBatchSettings = {
     kind: window,
     default: 0,
     summary:
-      'With `CLUSTER`: gather requests for so long, in whole milliseconds; 0: for one turn of the event loop. Without, no effect and a warning.',
+      'Under traffic at most one call to Redis in so long, in whole milliseconds: requests that come soon after a call are gathered. 0: what arrives in one turn of the event loop.',
   },
   redisClusterPipelineParallelism: {
     name: 'REDIS_CLUSTER_PIPELINE_PARALLELISM',

@@ -3,15 +3,8 @@ import { mainRedis, perSecondRedis, type RedisSettings } from './redis-settings.
 
 /** With `BACKEND_TYPE=redis`. */
 export function redisSettingsWarnings(settings: RedisSettings): string[] {
-  const stores = [{ prefix: 'REDIS_', given: mainRedis(settings) }];
-  if (settings.redisPerSecond) stores.push({ prefix: 'REDIS_PERSECOND_', given: perSecondRedis(settings) });
-  const windows = stores
-    .filter(({ given }) => given.pipelineWindowMs > 0 && given.type !== 'CLUSTER')
-    .map(
-      ({ prefix }) =>
-        `${prefix}PIPELINE_WINDOW has no effect without ${prefix}TYPE=cluster: what arrives in one turn of the event loop is gathered`,
-    );
-  return stores.some(({ given }) => given.tls) ? windows : [...windows, ...unusedTlsFiles(settings)];
+  const stores = [mainRedis(settings), ...(settings.redisPerSecond ? [perSecondRedis(settings)] : [])];
+  return stores.some(({ tls }) => tls) ? [] : unusedTlsFiles(settings);
 }
 
 function unusedTlsFiles(settings: RedisSettings): string[] {

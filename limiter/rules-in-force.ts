@@ -1,10 +1,12 @@
 /** What happens when rules arrive, or fail to: the decisions, health, statistics and the log learn of it. */
+import type { Clock } from '../process/clock.ts';
 import type { Health } from '../process/health.ts';
 import type { Logger } from '../process/logger.ts';
 import type { RuleTable } from '../rules/table/rule-table.ts';
 import type { ConfigListener, LoadedRules } from './config-source/index.ts';
+import { LoadedRulesLog } from './loaded-rules-log.ts';
 import * as lines from './log-lines.ts';
-import { createRuntimeStats, type LimiterStats } from './stats/limiter-stats.ts';
+import { createRulesStats, createRuntimeStats, type LimiterStats } from './stats/limiter-stats.ts';
 import type { StatsRegistry } from './stats/stats-registry.ts';
 
 export interface RulesInForceParts {
@@ -14,6 +16,7 @@ export interface RulesInForceParts {
   /** HEALTHY_WITH_AT_LEAST_ONE_CONFIG_LOADED. */
   healthNeedsDomains: boolean;
   registry: StatsRegistry;
+  clock: Clock;
   stats: LimiterStats;
   log: Logger;
   /** What to log of the place that rules come from. */
@@ -26,17 +29,20 @@ export class RulesInForce {
   /** Settles with the end of the first load, good or bad. */
   readonly firstLoad: Promise<void>;
   readonly listener: ConfigListener;
+  readonly #loadedRules: LoadedRulesLog;
   #table: RuleTable | undefined;
   #sources = 0;
   #lastLoadFailed = false;
 
   constructor(parts: RulesInForceParts) {
     const { health, stats, log, origin } = parts;
+    this.#loadedRules = new LoadedRulesLog(log);
     let firstLoadEnded = (): void => {};
     this.firstLoad = new Promise((resolve) => {
       firstLoadEnded = resolve;
     });
     const runtime = parts.isFiles ? createRuntimeStats(parts.registry, () => this.#sources) : undefined;
+    const inForce = createRulesStats(parts.registry, parts.clock);
     if (parts.healthNeedsDomains) health.set('config', false);
     const tell = (result: LoadedRules): void => {
       this.#table = result.table;
@@ -45,7 +51,9 @@ export class RulesInForce {
       if (parts.healthNeedsDomains) health.set('config', result.domains > 0);
       for (const warning of result.warnings) lines.configWarning(log, warning);
       const { domains, rules, loadMs } = result;
+      inForce({ version: result.table.contentHash, domains, rules });
       lines.configLoaded(log, { domains, rules, loadMs }, this.#lastLoadFailed);
+      void this.#loadedRules.list(result.table);
       if (domains === 0) origin.noRules();
       this.#lastLoadFailed = false;
       firstLoadEnded();
@@ -53,8 +61,8 @@ export class RulesInForce {
     this.listener = {
       loaded: (result) => {
         runtime?.loadAttempt();
-        const inForce = parts.useRules(result.table);
-        return inForce === undefined ? tell(result) : inForce.then(() => tell(result));
+        const everywhere = parts.useRules(result.table);
+        return everywhere === undefined ? tell(result) : everywhere.then(() => tell(result));
       },
       failed: (errors, total) => {
         runtime?.loadAttempt();
@@ -67,6 +75,11 @@ export class RulesInForce {
       unreachable: (reason) => origin.unreachable(reason),
       reachable: () => origin.reachable(),
     };
+  }
+
+  /** Nothing more is logged of what was loaded. */
+  close(): void {
+    this.#loadedRules.stop();
   }
 
   /** Lines of `/rlconfig`; none while nothing is loaded. */

@@ -10,10 +10,14 @@ import { createHttpListener } from './http/index.ts';
 import * as lines from './log-lines.ts';
 import { openGrpc } from './opened-grpc.ts';
 import { openStore } from './opened-store.ts';
+import { openTop } from './opened-top.ts';
+import { openTracing } from './opened-tracing.ts';
 import { createShouldRateLimit, shouldRateLimitPath } from './service/should-rate-limit.ts';
 import type { LimiterSettings } from './settings.ts';
 import { createLimiterStats } from './stats/limiter-stats.ts';
 import type { StatsRegistry } from './stats/stats-registry.ts';
+import type { TopOffenders } from './stats/top/top-offenders.ts';
+import type { TopSource } from './stats/top/top-source.ts';
 import type { ResolveSrv } from './stores/memcache/srv-lookup.ts';
 
 /** How long requests in flight may take after the listeners closed. */
@@ -33,7 +37,14 @@ export interface Serving {
   shutdownGrpc(): Promise<void>;
   /** Likewise. */
   closeHttp(): Promise<void>;
+  /** Sends the last spans as well. */
   closeStore(): Promise<void>;
+  /** Who is over limit; undefined with STATS_TOP_KEYS=0. */
+  readonly top: TopSource | undefined;
+}
+
+export interface ThreadServing extends Serving {
+  readonly offenders: TopOffenders | undefined;
 }
 
 export interface ServingParts {
@@ -52,29 +63,61 @@ export interface ServingParts {
 }
 
 /** Throws an Error without credentials when the store cannot be opened as the settings say. */
-export function openServing(parts: ServingParts): Serving {
+export function openServing(parts: ServingParts): ThreadServing {
   const { settings, clock, timers, random, registry, storeHealth, health, log } = parts;
-  const { store, connect } = openStore({ ...parts, health: storeHealth, resolveSrv: parts.resolveSrv });
+  const tracing = openTracing({ settings, timers, random, registry, log });
+  const { store, connect } = openStore({
+    ...parts,
+    health: storeHealth,
+    resolveSrv: parts.resolveSrv,
+    spanMaker: tracing?.maker,
+  });
   const stats = createLimiterStats(registry);
-  const service = createDecisionService({ settings, store, clock, random, registry, stats });
+  const top = openTop({ settings, clock, timers, registry });
+  const offenders = top?.offenders;
+  const service = createDecisionService({ settings, store, clock, random, registry, stats, offenders });
   const onFault = (call: string) => (error: unknown) => lines.callFault(log, call, error);
   const shouldRateLimit = createShouldRateLimit({ service, onFault: onFault('ShouldRateLimit') });
   const unary = new Map([[shouldRateLimitPath, shouldRateLimit]]);
-  const grpc = openGrpc({ settings, unary, health, clock, timers, random, registry, log, shutdownGraceMs });
+  const grpc = openGrpc({
+    settings,
+    unary,
+    health,
+    clock,
+    timers,
+    random,
+    registry,
+    log,
+    shutdownGraceMs,
+    tracer: tracing?.grpc,
+  });
   const http = createHttpListener({
     shouldRateLimit,
     health,
     maxBodyBytes: settings.httpMaxBodyBytes,
     closeGraceMs: shutdownGraceMs,
     onFault: onFault('HTTP'),
+    tracer: tracing?.http,
   });
   return {
     useRules: (table) => service.useRules(table),
-    connectStore: connect,
+    connectStore: async () => {
+      await tracing?.start();
+      await connect();
+    },
     listenForGrpc: (address) => grpc.listen(address),
     listenForHttp: (address) => http.listen(address),
     shutdownGrpc: () => grpc.shutdown(),
     closeHttp: () => http.close(),
-    closeStore: () => store.close(),
+    closeStore: async () => {
+      top?.close();
+      await store.close();
+      await tracing?.close();
+    },
+    top: offenders && {
+      topDomains: () => [offenders.topDomains()],
+      summariesOf: (domain) => offenders.summariesOf(domain),
+    },
+    offenders,
   };
 }

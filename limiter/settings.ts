@@ -24,15 +24,25 @@ import {
   type SettingsTable,
 } from '../process/settings-reader.ts';
 
+import {
+  dogStatsdSettings,
+  mogrifierListAliases,
+  readMogrifiers,
+  withoutMogrifiers,
+} from './dogstatsd-settings.ts';
 import { grpcSettings, grpcSettingsProblems } from './grpc-settings.ts';
 import { memcacheSettings, memcacheSettingsProblems, memcacheSettingsWarnings } from './memcache-settings.ts';
+import { prometheusSettings } from './prometheus-settings.ts';
 import { redisSettings, redisSettingsProblems } from './redis-settings.ts';
 import { redisSettingsWarnings } from './redis-settings-warnings.ts';
+import type { MogrifierText } from './stats/dogstatsd/index.ts';
+import { sinkOf, statsSettings, statsSettingsProblems } from './stats-settings.ts';
 import { storeFailureSettings } from './store-failure-settings.ts';
+import { topSettings } from './top-settings.ts';
+import { tracingSettings } from './tracing-settings.ts';
 import { workerSettings, workerSettingsProblems } from './worker-settings.ts';
 import { xdsSettings, xdsSettingsProblems } from './xds-settings.ts';
 
-const dayMs = 24 * 3_600_000;
 const mebibyte = 1024 * 1024;
 
 const listeners = {
@@ -302,33 +312,6 @@ const headers = {
   },
 } as const satisfies SettingsTable;
 
-const statistics = {
-  useStatsd: {
-    name: 'USE_STATSD',
-    kind: bool(),
-    default: true,
-    summary: 'Send statistics to a statsd receiver over TCP; false: they are shown by `/stats` only.',
-  },
-  statsdHost: {
-    name: 'STATSD_HOST',
-    kind: text(),
-    default: 'localhost',
-    summary: 'Host of the statsd receiver.',
-  },
-  statsdPort: {
-    name: 'STATSD_PORT',
-    kind: port({ min: 1 }),
-    default: 8125,
-    summary: 'Port of the statsd receiver.',
-  },
-  statsFlushIntervalMs: {
-    name: 'STATS_FLUSH_INTERVAL',
-    kind: duration({ min: 10, max: dayMs }),
-    default: 10_000,
-    summary: 'How often counters and gauges are sent.',
-  },
-} as const satisfies SettingsTable;
-
 /** The table in the order of the documentation. */
 export const limiterSettingGroups: readonly { title: string; settings: SettingsTable }[] = [
   { title: 'Listeners', settings: listeners },
@@ -341,7 +324,11 @@ export const limiterSettingGroups: readonly { title: string; settings: SettingsT
   { title: 'When the store fails', settings: storeFailureSettings },
   { title: 'Decisions', settings: decisions },
   { title: 'Headers', settings: headers },
-  { title: 'Statistics', settings: statistics },
+  { title: 'Statistics', settings: statsSettings },
+  { title: 'Prometheus', settings: prometheusSettings },
+  { title: 'Statistics for dogstatsd', settings: dogStatsdSettings },
+  { title: 'Top offenders', settings: topSettings },
+  { title: 'Tracing', settings: tracingSettings },
 ];
 
 const table = {
@@ -355,10 +342,21 @@ const table = {
   ...storeFailureSettings,
   ...decisions,
   ...headers,
-  ...statistics,
+  ...statsSettings,
+  ...prometheusSettings,
+  ...topSettings,
+  ...dogStatsdSettings,
+  ...tracingSettings,
 };
 
-export type LimiterSettings = SettingsOf<typeof table>;
+export type LimiterSettings = SettingsOf<typeof table> & {
+  /** Those of USE_DOG_STATSD_MOGRIFIERS, where dogstatsd is the sink. */
+  readonly mogrifiers: readonly MogrifierText[];
+};
+
+export type LimiterSettingsResult =
+  | { readonly settings: LimiterSettings; readonly warnings: readonly string[]; readonly errors?: undefined }
+  | Extract<SettingsResult<typeof table>, { readonly settings?: undefined }>;
 
 /** The names under which the specification knows the same settings. */
 export const limiterAliases: AliasTable = {
@@ -372,7 +370,7 @@ export const limiterAliases: AliasTable = {
     ['USE_PULLSTATS', 'USE_PROMETHEUS'],
     ['PULLSTATS_', 'PROMETHEUS_'],
   ],
-  names: { LocalCacheSizeInBytes: 'LOCAL_CACHE_SIZE_IN_BYTES' },
+  names: { LocalCacheSizeInBytes: 'LOCAL_CACHE_SIZE_IN_BYTES', ...mogrifierListAliases },
 };
 
 /** `GRPC_` as a whole is left out: gRPC libraries read GRPC_VERBOSITY, GRPC_TRACE and others. */
@@ -397,6 +395,8 @@ const ownPrefixes = [
   'SANITIZE_DESCRIPTOR_METRIC_',
   'STATSD_',
   'STATS_FLUSH_',
+  'STATS_MAX_',
+  'STATS_TOP_',
   'STORE_BREAKER_',
   'STORE_FAILURE_MODE',
   'TRACING_',
@@ -413,6 +413,7 @@ const schema: SettingsSchema<typeof table> = {
   check: (settings) => [
     ...grpcSettingsProblems(settings),
     ...workerSettingsProblems(settings),
+    ...statsSettingsProblems(settings),
     ...(settings.backendType === 'redis' ? redisSettingsProblems(settings) : []),
     ...(settings.backendType === 'memcache' ? memcacheSettingsProblems(settings) : []),
     ...(settings.configType === 'GRPC_XDS_SOTW' ? xdsSettingsProblems(settings) : []),
@@ -428,6 +429,19 @@ const schema: SettingsSchema<typeof table> = {
   },
 };
 
-export function parseLimiterSettings(env: Environment): SettingsResult<typeof table> {
-  return readSettings(schema, env);
+export function parseLimiterSettings(env: Environment): LimiterSettingsResult {
+  const mogrifiersFor = (settings: Partial<SettingsOf<typeof table>>) =>
+    sinkOf(settings) === 'dogstatsd'
+      ? readMogrifiers(settings.dogStatsdMogrifiers ?? '', env, limiterAliases)
+      : undefined;
+  const result = readSettings(
+    {
+      ...schema,
+      check: (settings) => [...(schema.check?.(settings) ?? []), ...(mogrifiersFor(settings)?.errors ?? [])],
+    },
+    withoutMogrifiers(env, limiterAliases),
+  );
+  if (result.errors !== undefined) return result;
+  const { mogrifiers = [], warnings = [] } = mogrifiersFor(result.settings) ?? {};
+  return { settings: { ...result.settings, mogrifiers }, warnings: [...result.warnings, ...warnings] };
 }

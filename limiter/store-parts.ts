@@ -6,6 +6,7 @@ import type { LimiterSettings } from './settings.ts';
 import type { StatsRegistry } from './stats/stats-registry.ts';
 import type { CounterStore } from './stores/counter-store.ts';
 import type { ResolveSrv } from './stores/memcache/srv-lookup.ts';
+import type { SpanMaker } from './tracing/index.ts';
 
 /** What it takes to open a store. */
 export interface StoreParts {
@@ -16,6 +17,8 @@ export interface StoreParts {
   registry: StatsRegistry;
   health: Health;
   log: Logger;
+  /** Makes the spans of what the store does. Undefined where tracing is off. */
+  spanMaker?: (() => SpanMaker | undefined) | undefined;
   /** Of MEMCACHE_SRV. Defaults to the system's. */
   resolveSrv?: ResolveSrv | undefined;
 }

@@ -49,6 +49,9 @@ async function start(env: Record<string, string> = {}, server: { port: number } 
     env: {
       CONFIG_TYPE: 'GRPC_XDS_SOTW',
       CONFIG_GRPC_XDS_SERVER_URL: `127.0.0.1:${server.port}`,
+      // No timers but those of the connection.
+      DISABLE_STATS: 'true',
+      STATS_FLUSH_INTERVAL: '24h',
       FORCE_START_WITHOUT_INITIAL_CONFIG: 'true',
       LOG_LEVEL: 'info',
       ...env,
@@ -359,6 +362,7 @@ describe('a limiter with rules from an xDS server', () => {
     const stats = await limiter.stats();
     expect(stats.get('ratelimit.service.config_load_success')).toBe(1);
     expect(stats.get('ratelimit.service.config_load_error')).toBe(1);
+    expect(stats.get('ratelimit.xds.connected')).toBe(1);
     expect([...stats.keys()].filter((name) => name.startsWith('runtime.'))).toEqual([]);
     expect(limiter.lines).toContain(
       `level=error msg="Error loading new configuration: r2: duplicate domain 'd' in config file"`,

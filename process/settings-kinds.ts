@@ -1,5 +1,6 @@
 /** The kinds of values that environment variables hold. Each says what it accepts, in words for errors and docs. */
 import { z } from 'zod';
+import { addressText, type ListenAddress } from './bind.ts';
 import { formatGoDuration, parseGoBool, parseGoDuration, parseGoFloat, parseGoInteger } from './go-values.ts';
 
 export interface SettingKind<T> {
@@ -137,6 +138,21 @@ export function bindHost(): SettingKind<string> {
       .regex(/^(\[[0-9A-Fa-f:.]+\]|[^\s/[\]]*)$/)
       .transform((value) => (value === '' ? '0.0.0.0' : value.replace(/^\[(.*)\]$/, '$1'))),
     format: (value) => value,
+  };
+}
+
+/** Host and port to bind to, as Go writes them: `:9090` for all addresses, `127.0.0.1:9090`, `[::1]:9090`. */
+export function listenAddress(): SettingKind<ListenAddress> {
+  return {
+    expected: 'host:port or :port, an IPv6 address in brackets, with a port from 0 to 65535',
+    brief: '`host:port` or `:port`',
+    schema: parsedBy((value) => {
+      const match = /^(?:\[([0-9A-Fa-f:.]+)\]|([^\s/[\]:]*)):(\d{1,5})$/.exec(value);
+      const port = Number(match?.[3]);
+      if (match === null || port > 65_535) return undefined;
+      return { host: match[1] ?? match[2] ?? '', port };
+    }),
+    format: addressText,
   };
 }
 

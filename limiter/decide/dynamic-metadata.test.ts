@@ -24,7 +24,7 @@ const limited = (metadata: JsonObject | undefined): Plan => ({
   kind: 'limited',
   rule: rule(metadata),
   counterStem: '',
-  statSlot: 0,
+  metric: { key: '', slot: 0, lastUse: 0 },
   nearThreshold: 0,
 });
 const overStatus: DescriptorStatus = { ...okStatus, code: Code.OVER_LIMIT };

@@ -15,7 +15,12 @@ function matcher(rules: Record<string, MatchedRule>): RuleMatcher {
     match: (_, entries) => {
       const found = rules[entries[0]?.key ?? ''];
       return (
-        found && { rule: found, metricKey: `d.${entries[0]?.key}`, counterStem: `d_${entries[0]?.key}_` }
+        found && {
+          rule: found,
+          metricKey: `d.${entries[0]?.key}`,
+          metricPerValue: false,
+          counterStem: `d_${entries[0]?.key}_`,
+        }
       );
     },
   };
@@ -24,13 +29,23 @@ function matcher(rules: Record<string, MatchedRule>): RuleMatcher {
 function planner(rules: Record<string, MatchedRule> = {}) {
   const slots: string[] = [];
   const stats: RuleStats = {
-    ruleSlot: (metricKey) => 7 * (slots.push(metricKey) - 1),
+    ruleMetric: (key, perValue) => {
+      const slot = 7 * (slots.push(key) - 1);
+      return { key, slot, lastUse: perValue ? 1 : Number.POSITIVE_INFINITY };
+    },
+    slotOf: ({ slot }) => slot,
     domainNotFound: () => {},
     add: () => {},
   };
   return {
     slots,
-    planner: new Planner({ matcher: matcher(rules), stats, counterKeyPrefix: 'pre:', nearLimitRatio: 0.5 }),
+    planner: new Planner({
+      matcher: matcher(rules),
+      stats,
+      counterKeyPrefix: 'pre:',
+      nearLimitRatio: 0.5,
+      undotted: false,
+    }),
   };
 }
 
@@ -52,7 +67,7 @@ describe('Planner', () => {
       kind: 'limited',
       rule: limited,
       counterStem: 'pre:d_k_',
-      statSlot: 0,
+      metric: { key: 'd.k', slot: 0, lastUse: Number.POSITIVE_INFINITY },
       nearThreshold: 4,
     });
     expect(slots).toEqual(['d.k']);
@@ -83,6 +98,15 @@ describe('Planner', () => {
     const { planner: plans, slots } = planner({ k: unlimited });
     expect(plans.plan('d', descriptor([['k', 'v']]))).toEqual({ kind: 'unlimited', rule: unlimited });
     expect(slots).toEqual([]);
+  });
+
+  it('asks for metrics that may leave where the limit comes with the request', () => {
+    const { planner: plans } = planner({ k: rule() });
+    const limit = { requestsPerUnit: 5, unit: Unit.DAY };
+    expect(plans.plan('d', descriptor([['k', 'v']], { limit }))).toMatchObject({ metric: { lastUse: 1 } });
+    expect(plans.plan('d', descriptor([['k', 'v']]))).toMatchObject({
+      metric: { lastUse: Number.POSITIVE_INFINITY },
+    });
   });
 
   it.each<[string, [string, string][], string, string]>([
@@ -131,7 +155,7 @@ describe('applyReplaces', () => {
     kind: 'limited',
     rule: rule(fields),
     counterStem: '',
-    statSlot: 0,
+    metric: { key: '', slot: 0, lastUse: 0 },
     nearThreshold: 0,
   });
   const unlimited = (fields: Partial<MatchedRule>): Plan => ({

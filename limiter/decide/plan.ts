@@ -3,7 +3,7 @@
  * domain, the entries and the override only; never on hits addends, which may differ in every request.
  */
 import type { MatchedRule, RuleMatcher } from '../../rules/match-result.ts';
-import type { RuleStats } from '../stats/rule-stats.ts';
+import type { RuleMetric, RuleStats } from '../stats/rule-stats.ts';
 import { nearThreshold } from './assess.ts';
 import { counterKey, overrideMetricKey, overrideStem } from './counter-key.ts';
 import { type KnownEntries, knownEntriesSlots } from './known-entries.ts';
@@ -16,8 +16,8 @@ export interface LimitedPlan {
   readonly rule: MatchedRule;
   /** The counter key without its window; the prefix is in it. */
   readonly counterStem: string;
-  /** First slot of the rule's statistics. */
-  readonly statSlot: number;
+  /** The rule's statistics. */
+  readonly metric: RuleMetric;
   readonly nearThreshold: number;
   /** Of `keyIn`: the window asked for last, and its key. */
   lastWindow?: Window | undefined;
@@ -55,6 +55,8 @@ export interface PlannerOptions {
   counterKeyPrefix: string;
   /** NEAR_LIMIT_RATIO. */
   nearLimitRatio: number;
+  /** SANITIZE_DESCRIPTOR_METRIC_DOTS. */
+  undotted: boolean;
 }
 
 interface Memo {
@@ -69,6 +71,7 @@ export class Planner {
   readonly #stats: RuleStats;
   readonly #counterKeyPrefix: string;
   readonly #nearLimitRatio: number;
+  readonly #undotted: boolean;
   /** Plans made before, by the slot of the entries; they end with the rules that they were made for. */
   readonly #memos: (Memo | undefined)[] = new Array(knownEntriesSlots).fill(undefined);
 
@@ -77,6 +80,7 @@ export class Planner {
     this.#stats = options.stats;
     this.#counterKeyPrefix = options.counterKeyPrefix;
     this.#nearLimitRatio = options.nearLimitRatio;
+    this.#undotted = options.undotted;
   }
 
   /** Throws a `ServiceError` when the descriptor carries a limit without a usable unit. */
@@ -97,10 +101,14 @@ export class Planner {
       return this.#planOverride(domain, descriptor, descriptor.limit);
     }
     // Matching first spares the usual request a second look for its domain.
-    const match = this.#matcher.match(domain, descriptor.entries);
+    const match = this.#matcher.match(domain, descriptor.entries, this.#undotted);
     if (match === undefined) return this.#matcher.hasDomain(domain) ? noLimit : domainNotFound;
     if (match.rule.unlimited) return { kind: 'unlimited', rule: match.rule };
-    return this.#limited(match.rule, match.counterStem, match.metricKey);
+    return this.#limited(
+      match.rule,
+      match.counterStem,
+      this.#stats.ruleMetric(match.metricKey, match.metricPerValue),
+    );
   }
 
   #planOverride(
@@ -125,15 +133,16 @@ export class Planner {
       metadata: undefined,
     };
     const entries = descriptor.entries;
-    return this.#limited(rule, overrideStem(domain, entries), overrideMetricKey(domain, entries));
+    const metric = this.#stats.ruleMetric(overrideMetricKey(domain, entries, this.#undotted), true);
+    return this.#limited(rule, overrideStem(domain, entries), metric);
   }
 
-  #limited(rule: MatchedRule, stem: string, metricKey: string): LimitedPlan {
+  #limited(rule: MatchedRule, stem: string, metric: RuleMetric): LimitedPlan {
     return {
       kind: 'limited',
       rule,
       counterStem: this.#counterKeyPrefix + stem,
-      statSlot: this.#stats.ruleSlot(metricKey),
+      metric,
       nearThreshold: nearThreshold(rule.requestsPerUnit, this.#nearLimitRatio),
       lastWindow: undefined,
       lastKey: undefined,

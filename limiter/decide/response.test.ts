@@ -14,7 +14,13 @@ interface Part {
 function limited(code: Code, remaining: number, fields: Partial<MatchedRule> = {}): Part {
   const rule = matchedRule(fields);
   return {
-    plan: { kind: 'limited', rule, counterStem: '', statSlot: 0, nearThreshold: 0 },
+    plan: {
+      kind: 'limited',
+      rule,
+      counterStem: '',
+      metric: { key: '', slot: 0, lastUse: 0 },
+      nearThreshold: 0,
+    },
     status: { code, currentLimit: rule, limitRemaining: remaining, durationUntilResetSeconds: 37 },
   };
 }

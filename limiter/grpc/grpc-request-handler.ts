@@ -2,6 +2,7 @@
  * gRPC on HTTP/2's requests: which call a request is, or the answer to one that is none. What callers are told is what
  * grpc-go tells them. https://github.com/grpc/grpc/blob/v1.60.0/doc/PROTOCOL-HTTP2.md
  */
+import type { CallTracer } from '../../process/call-tracer.ts';
 import type { CallObserver } from '../../process/grpc/call-observer.ts';
 import { GrpcCode } from '../../process/grpc/unary-handler.ts';
 import type { Timers } from '../../process/timers.ts';
@@ -21,6 +22,8 @@ export interface GrpcRequestHandlerOptions extends CallObserver {
   methods: ReadonlyMap<string, GrpcMethod>;
   timers: Timers;
   limits?: Partial<GrpcLimits>;
+  /** Of unary calls. Undefined: none is traced. */
+  tracer?: CallTracer | undefined;
 }
 
 const noBytes = new Uint8Array(0);
@@ -29,11 +32,13 @@ export class GrpcRequestHandler implements RequestHandler {
   readonly #methods: ReadonlyMap<string, GrpcMethod>;
   readonly #services: ReadonlySet<string>;
   readonly #site: CallSite;
+  readonly #tracer: CallTracer | undefined;
 
   constructor(options: GrpcRequestHandlerOptions) {
     const { clock, timers } = options;
     const limits = { ...defaultGrpcLimits, ...options.limits };
     this.#methods = options.methods;
+    this.#tracer = options.tracer;
     this.#services = new Set([...options.methods.keys()].map((path) => partsOf(path)?.service ?? ''));
     this.#site = {
       observer: options,
@@ -51,7 +56,13 @@ export class GrpcRequestHandler implements RequestHandler {
     else if (head.timeoutMs === 0) stream.sendHeaders(deadlineExceeded, true);
     else if (method === undefined) stream.sendHeaders(this.#unimplemented(head.path), true);
     else if (!isIdentity(head.encoding)) stream.sendHeaders(encodingRefused(head.encoding), true);
-    else this.#begin(stream, method, head.timeoutMs, endStream);
+    else if (method.kind !== 'unary')
+      this.#begin(stream, new StreamCall(stream, method, this.#site, head.timeoutMs), endStream);
+    else {
+      const call = new UnaryCall(stream, method, this.#site, head.timeoutMs);
+      call.span = this.#tracer?.begin(head.path, fields);
+      this.#begin(stream, call, endStream);
+    }
   }
 
   onData(stream: RequestStream, data: Uint8Array, endStream: boolean): void {
@@ -71,11 +82,7 @@ export class GrpcRequestHandler implements RequestHandler {
     this.#site.deadlines.close();
   }
 
-  #begin(stream: RequestStream, method: GrpcMethod, timeoutMs: number, endStream: boolean): void {
-    const call =
-      method.kind === 'unary'
-        ? new UnaryCall(stream, method, this.#site, timeoutMs)
-        : new StreamCall(stream, method, this.#site, timeoutMs);
+  #begin(stream: RequestStream, call: Call, endStream: boolean): void {
     stream.context = call;
     if (endStream) call.receive(noBytes, true);
   }

@@ -1,5 +1,6 @@
 /** The gRPC listener: unary methods given as handlers of bytes, the standard health service, and reflection. */
 import type { ListenAddress, UnixAddress } from '../../process/bind.ts';
+import type { CallTracer } from '../../process/call-tracer.ts';
 import type { CallObserver } from '../../process/grpc/call-observer.ts';
 import { HealthService } from '../../process/grpc/health-service.ts';
 import type { UnaryHandler } from '../../process/grpc/unary-handler.ts';
@@ -36,6 +37,8 @@ export interface GrpcServerOptions extends CallObserver {
   /** Defaults to no TLS. */
   tls?: TlsOptions;
   listener?: SocketServerListener;
+  /** Defaults to none. */
+  tracer?: CallTracer | undefined;
 }
 
 export interface GrpcServer {
@@ -63,6 +66,7 @@ export function createGrpcServer(options: GrpcServerOptions): GrpcServer {
     timers,
     onCall: options.onCall,
     onFault: options.onFault,
+    tracer: options.tracer,
   });
   const sockets = new Http2SocketServer({
     handler,

@@ -6,7 +6,13 @@
  *       +------- refused ------------|----------------------+
  *       +------- deadline, abort ----+--> abandoned
  */
-import type { GrpcStatus, UnaryHandler, UnaryReply } from '../../process/grpc/unary-handler.ts';
+import type { CallSpan } from '../../process/call-tracer.ts';
+import {
+  GrpcCode,
+  type GrpcStatus,
+  type UnaryHandler,
+  type UnaryReply,
+} from '../../process/grpc/unary-handler.ts';
 import type { HeaderFields, RequestStream } from '../http2/request-handler.ts';
 import { type Call, type CallSite, deadlineExceeded, fault } from './call.ts';
 import type { DueCall } from './deadlines.ts';
@@ -31,6 +37,8 @@ export class UnaryCall implements Call, UnaryReply {
   readonly deadlineMs: number;
   previousDue: DueCall | undefined = undefined;
   nextDue: DueCall | undefined = undefined;
+  /** Of a call that is traced. */
+  span: CallSpan | undefined = undefined;
   readonly #stream: RequestStream;
   readonly #method: UnaryMethod;
   readonly #site: CallSite;
@@ -71,6 +79,7 @@ export class UnaryCall implements Call, UnaryReply {
     if (this.#state >= answered) return;
     const stream = this.#stream;
     this.#end(answered);
+    this.span?.end(0);
     stream.respond(okHeaders, withPrefix(message), okTrailers);
   }
 
@@ -79,11 +88,15 @@ export class UnaryCall implements Call, UnaryReply {
   }
 
   expire(): void {
-    if (this.#state < answered) this.#answerOnly(deadlineExceeded, abandoned);
+    if (this.#state >= answered) return;
+    this.span?.end(GrpcCode.DEADLINE_EXCEEDED);
+    this.#answerOnly(deadlineExceeded, abandoned);
   }
 
   abort(): void {
-    if (this.#state < answered) this.#end(abandoned);
+    if (this.#state >= answered) return;
+    this.span?.end(GrpcCode.CANCELLED);
+    this.#end(abandoned);
   }
 
   #isWholeMessage(data: Uint8Array): boolean {
@@ -117,6 +130,7 @@ export class UnaryCall implements Call, UnaryReply {
   }
 
   #refuse(status: GrpcStatus): void {
+    this.span?.end(status.code);
     this.#answerOnly(trailersOnly(status), answered);
   }
 

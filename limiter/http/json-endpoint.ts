@@ -1,5 +1,6 @@
 /** `/json`: one rate limit decision for a JSON request. */
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { CallSpan, CallTracer } from '../../process/call-tracer.ts';
 import { GrpcCode, type GrpcStatus, type UnaryHandler } from '../../process/grpc/unary-handler.ts';
 import { sendError, writeErrorHead } from '../../process/http/text-response.ts';
 import { requestFromJson, responseToJson } from './json-codec.ts';
@@ -11,8 +12,9 @@ const discardMs = 2_000;
 export async function answerJson(
   request: IncomingMessage,
   response: ServerResponse,
-  options: { shouldRateLimit: UnaryHandler; maxBodyBytes: number },
+  options: { shouldRateLimit: UnaryHandler; maxBodyBytes: number; tracer?: CallTracer | undefined },
 ): Promise<void> {
+  const span = beginSpan(request, response, options.tracer);
   const body = await readBody(request, options.maxBodyBytes);
   if (body.kind === 'aborted') return;
   if (body.kind === 'tooLong') {
@@ -24,19 +26,34 @@ export async function answerJson(
     sendError(response, 400, 'Bad Request', parsed.refusal);
     return;
   }
-  const outcome = await ask(options.shouldRateLimit, parsed.wire);
+  const outcome = await ask(options.shouldRateLimit, parsed.wire, span);
   if ('status' in outcome) sendFailure(response, outcome.status);
   else sendDecision(response, outcome.message);
+}
+
+/** It ends with the response, whichever that is. A response that could not be written has the status that it would have had. */
+function beginSpan(
+  request: IncomingMessage,
+  response: ServerResponse,
+  tracer: CallTracer | undefined,
+): CallSpan | undefined {
+  if (tracer === undefined) return undefined;
+  const fields = request.rawHeaders.map((text, index) => (index % 2 === 0 ? text.toLowerCase() : text));
+  const span = tracer.begin(request.method ?? '', fields);
+  if (span !== undefined) response.once('close', () => span.end(response.statusCode));
+  return span;
 }
 
 function ask(
   handler: UnaryHandler,
   request: Uint8Array,
+  span: CallSpan | undefined,
 ): Promise<{ message: Uint8Array } | { status: GrpcStatus }> {
   return new Promise((resolve) => {
     handler(request, {
       // The decision of a request that went away is not held up: it is counted as any other.
       abandoned: false,
+      span,
       send: (message) => resolve({ message: new Uint8Array(message) }),
       fail: (status) => resolve({ status }),
     });

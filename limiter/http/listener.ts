@@ -1,5 +1,6 @@
 /** The HTTP listener: `/json` and `/healthcheck`, for any method. */
 import type { ServerResponse } from 'node:http';
+import type { CallTracer } from '../../process/call-tracer.ts';
 import type { UnaryHandler } from '../../process/grpc/unary-handler.ts';
 import type { HealthView } from '../../process/health.ts';
 import { type HttpCall, type HttpListener, HttpServer } from '../../process/http/http-server.ts';
@@ -9,6 +10,8 @@ import { answerJson } from './json-endpoint.ts';
 export interface HttpListenerOptions {
   shouldRateLimit: UnaryHandler;
   health: HealthView;
+  /** Of /json. Defaults to none. */
+  tracer?: CallTracer | undefined;
   /** A longer body of a request is answered with 413. */
   maxBodyBytes: number;
   /** How long requests may take at the end before they are cut. */

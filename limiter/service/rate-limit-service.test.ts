@@ -8,7 +8,7 @@ import { openMemoryStore } from '../../test/support/open-memory-store.ts';
 import { Code, type Descriptor, type RateLimitRequest, type RateLimitResponse } from '../decide/messages.ts';
 import type { ResponseOptions } from '../decide/response.ts';
 import { ServiceError } from '../decide/service-error.ts';
-import { type RuleStatName, type RuleStats, ruleStatNames } from '../stats/rule-stats.ts';
+import { type RuleMetric, type RuleStatName, type RuleStats, ruleStatNames } from '../stats/rule-stats.ts';
 import { BoundedLocalCache } from '../stores/bounded-local-cache.ts';
 import { callAbandoned } from '../stores/call-abandoned.ts';
 import type { CounterOp, CounterStore, SubmitOptions } from '../stores/counter-store.ts';
@@ -23,9 +23,14 @@ class NamedStats implements RuleStats {
   readonly counted: Record<string, number> = {};
   readonly #keys: string[] = [];
 
-  ruleSlot(metricKey: string): number {
-    const known = this.#keys.indexOf(metricKey);
-    return (known >= 0 ? known : this.#keys.push(metricKey) - 1) * ruleStatNames.length;
+  ruleMetric(key: string): RuleMetric {
+    const known = this.#keys.indexOf(key);
+    const slot = (known >= 0 ? known : this.#keys.push(key) - 1) * ruleStatNames.length;
+    return { key, slot, lastUse: Number.POSITIVE_INFINITY };
+  }
+
+  slotOf({ slot }: RuleMetric): number {
+    return slot;
   }
 
   domainNotFound(domain: string): void {
@@ -94,6 +99,7 @@ function matcher(rules: Record<string, MatchedRule>): RuleMatcher {
       return {
         rule: found,
         metricKey: `${domain}.${entry.key}`,
+        metricPerValue: false,
         counterStem: `${domain}_${entry.key}_${entry.value}_`,
       };
     },
@@ -124,6 +130,8 @@ let clock: ManualClock;
 let stats: NamedStats;
 let store: WatchedStore;
 let events: string[];
+/** Counter keys with the hits that were over, as they were told. */
+let offences: [domain: string, key: string, hits: number][];
 let cache: BoundedLocalCache;
 
 beforeEach(() => {
@@ -131,6 +139,7 @@ beforeEach(() => {
   stats = new NamedStats();
   store = new WatchedStore(openMemoryStore({ clock }));
   events = [];
+  offences = [];
   cache = new BoundedLocalCache({ maxBytes: 100_000 });
 });
 
@@ -152,6 +161,7 @@ function service({ rules, counting, response, localCache, random }: ServiceField
     counting: {
       counterKeyPrefix: '',
       nearLimitRatio: 0.8,
+      undottedMetrics: false,
       calendarMonth: false,
       expirationJitterMaxSeconds: 0,
       countersEndWithWindow: false,
@@ -170,6 +180,7 @@ function service({ rules, counting, response, localCache, random }: ServiceField
     },
     events: {
       onServiceError: () => events.push('service error'),
+      onOverLimit: (domain, { key }, overLimit) => offences.push([domain, key, overLimit]),
       onStoreError: (error) => events.push(`store error: ${error.message}`),
       onAbandoned: () => events.push('abandoned'),
       onUncounted: () => events.push('uncounted'),
@@ -389,6 +400,32 @@ describe('RateLimitService', () => {
       expect(response.overallCode).toBe(Code.OK);
       expect(response.statuses.map(({ code }) => code)).toEqual([Code.OVER_LIMIT, Code.OVER_LIMIT]);
       expect(events).toEqual(['global shadow']);
+    });
+  });
+
+  describe('hits over limit', () => {
+    const key = `d_k_v_${minuteSuffix}`;
+
+    it('are told of one by one, with the local cache or without', () => {
+      const rules = { k: rule({ requestsPerUnit: 3 }) };
+      for (const localCache of [false, true]) {
+        offences = [];
+        store = new WatchedStore(openMemoryStore({ clock }));
+        const decider = service({ rules, localCache });
+        for (const hitsAddend of [2, 2, 5]) answer(decider, { ...request('k'), hitsAddend });
+        expect(offences).toEqual([
+          ['d', key, 1],
+          ['d', key, 5],
+        ]);
+      }
+    });
+
+    it('are told of in shadow mode too, and never for those that pass or are taken back', () => {
+      const decider = service({ rules: { k: rule({ requestsPerUnit: 1, shadowMode: true }) } });
+      times(2, () => answer(decider, request('k')));
+      expect(offences).toEqual([['d', key, 1]]);
+      answer(decider, request(descriptor('k', { isNegativeHits: true })));
+      expect(offences).toHaveLength(1);
     });
   });
 

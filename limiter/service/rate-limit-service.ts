@@ -38,6 +38,8 @@ export interface CountingOptions {
   nearLimitRatio: number;
   /** USE_CALENDAR_MONTH_RATE_LIMIT. */
   calendarMonth: boolean;
+  /** SANITIZE_DESCRIPTOR_METRIC_DOTS: dots of keys and values become `_` in metric keys. */
+  undottedMetrics: boolean;
   /** EXPIRATION_JITTER_MAX_SECONDS: a counter lives up to this much longer. 0 and less: no jitter. */
   expirationJitterMaxSeconds: number;
   /**
@@ -61,6 +63,8 @@ export interface ServiceEvents {
   onUncounted(): void;
   /** A caller gave up before anything of its request was sent to the store: it was not counted. Once a request. */
   onAbandoned(): void;
+  /** Hits of one descriptor exceeded its limit, whether or not they were let pass. Undefined: nobody wants to know. */
+  onOverLimit?: ((domain: string, hit: CountedHit, overLimit: number) => void) | undefined;
   /** SHADOW_MODE made an OVER_LIMIT an OK: global_shadow_mode. */
   onGlobalShadow(): void;
 }
@@ -122,6 +126,7 @@ export class RateLimitService {
       stats,
       counterKeyPrefix: counting.counterKeyPrefix,
       nearLimitRatio: counting.nearLimitRatio,
+      undotted: counting.undottedMetrics,
     });
     localCache?.clear();
   }
@@ -191,7 +196,7 @@ export class RateLimitService {
     const { stats, localCache, random } = this.#options;
     const negative = descriptor.isNegativeHits;
     // Hits taken back are no hits: they count in their own statistic alone.
-    stats.add(plan.statSlot + (negative ? RuleStat.totalNegativeHits : RuleStat.totalHits), hits);
+    stats.add(stats.slotOf(plan.metric) + (negative ? RuleStat.totalNegativeHits : RuleStat.totalHits), hits);
     const nowSeconds = Math.floor(nowMs / 1000);
     const window = this.#windows.at(plan.rule.unit, nowSeconds);
     const key = keyIn(plan, window);
@@ -231,7 +236,7 @@ export class RateLimitService {
     const statuses: DescriptorStatus[] = [];
     for (let index = 0; index < plans.length; index++) {
       const hit = hits[index];
-      if (hit !== undefined) statuses.push(this.#statusOf(hit, decision.planner));
+      if (hit !== undefined) statuses.push(this.#statusOf(hit, decision));
       else statuses.push(plans[index]!.kind === 'unlimited' ? unlimitedStatus : okStatus);
     }
     const { response, events } = this.#options;
@@ -258,8 +263,8 @@ export class RateLimitService {
     }
   }
 
-  #statusOf(hit: CountedHit, planner: Planner): DescriptorStatus {
-    const { stats, localCache, counting } = this.#options;
+  #statusOf(hit: CountedHit, { planner, request }: Decision): DescriptorStatus {
+    const { stats, localCache, counting, events } = this.#options;
     if (hit.error !== undefined) return uncountedStatus(hit, counting.onStoreFailure);
     const { plan, hits, after } = hit;
     const assessment = this.#assessment;
@@ -274,7 +279,8 @@ export class RateLimitService {
         localCache.remember(hit.key, hit.windowEndSeconds * 1000);
       }
     }
-    countAssessment(stats, plan.statSlot, assessment);
+    countAssessment(stats, stats.slotOf(plan.metric), assessment);
+    if (assessment.overLimit !== 0) events.onOverLimit?.(request.domain, hit, assessment.overLimit);
     return {
       code: assessment.refused ? Code.OVER_LIMIT : Code.OK,
       currentLimit: plan.rule,

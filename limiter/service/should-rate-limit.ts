@@ -1,7 +1,7 @@
 /** The method `envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit`: bytes in, bytes or a status out. */
-
+import type { CallSpan } from '../../process/call-tracer.ts';
 import { GrpcCode, type UnaryHandler, type UnaryReply } from '../../process/grpc/unary-handler.ts';
-import type { RateLimitRequest, RateLimitResponse } from '../decide/messages.ts';
+import { Code, type RateLimitRequest, type RateLimitResponse } from '../decide/messages.ts';
 import { ServiceError } from '../decide/service-error.ts';
 import { DecodeError, decodeRateLimitRequest, encodeRateLimitResponse } from '../decide/wire-codec.ts';
 import { callAbandoned } from '../stores/call-abandoned.ts';
@@ -26,6 +26,7 @@ export function createShouldRateLimit(options: ShouldRateLimitOptions): UnaryHan
       refuse(error, reply, options);
       return;
     }
+    if (reply.span !== undefined) describe(reply.span, request);
     options.service.decide(request, new WireReply(reply, options));
   };
 }
@@ -43,7 +44,15 @@ class WireReply implements DecisionReply {
     return this.#reply.abandoned;
   }
 
+  get span(): CallSpan | undefined {
+    return this.#reply.span;
+  }
+
   answer(response: RateLimitResponse): void {
+    this.#reply.span?.set(
+      'weir.overall_code',
+      response.overallCode === Code.OVER_LIMIT ? 'OVER_LIMIT' : 'OK',
+    );
     let message: Uint8Array;
     try {
       message = encodeRateLimitResponse(response);
@@ -57,6 +66,12 @@ class WireReply implements DecisionReply {
   refuse(error: unknown): void {
     refuse(error, this.#reply, this.#options);
   }
+}
+
+/** The values of descriptors stay out of traces: they are the callers'. */
+function describe(span: CallSpan, request: RateLimitRequest): void {
+  span.set('weir.domain', request.domain);
+  span.set('weir.descriptors', request.descriptors.length);
 }
 
 /** INTERNAL for bytes that are no request, as grpc-go answers them; UNKNOWN for what the Go service calls an error. */

@@ -1,12 +1,16 @@
 import { describe, expect, it } from 'vitest';
+import { ManualClock } from '../../test/support/manual-clock.ts';
 import {
   createGrpcCallStats,
   createLimiterStats,
+  createRulesStats,
   createRuntimeStats,
   registerLocalCacheStats,
   registerMemoryStoreStats,
   registerNodeStats,
   registerPoolStats,
+  registerProcessStats,
+  registerXdsStats,
 } from './limiter-stats.ts';
 import { StatsRegistry } from './stats-registry.ts';
 
@@ -47,6 +51,38 @@ describe('names of the service’s statistics', () => {
       'runtime.load_attempts: 0',
       'runtime.load_failures: 0',
       'runtime.num_values: 4',
+    ]);
+  });
+
+  it('tell the program, and the rules in force once there are any', () => {
+    const registry = new StatsRegistry();
+    const clock = new ManualClock();
+    registerProcessStats(registry, { version: '1.2.3', node: 'v26.0.0' });
+    const inForce = createRulesStats(registry, clock);
+    let connected = false;
+    registerXdsStats(registry, () => connected);
+    const lines = (): string[] => [...registry.statsLines()].filter((line) => /rules|xds|weir/.test(line));
+    expect(lines()).toEqual([
+      'ratelimit.rules.domains: 0',
+      'ratelimit.rules.rules: 0',
+      'ratelimit.xds.connected: 0',
+      'weir.build_info.__node=v26_0_0.__version=1_2_3: 1',
+    ]);
+    inForce({ version: 'a', domains: 1, rules: 2 });
+    clock.ms = 61_999;
+    connected = true;
+    expect(lines().slice(0, 5)).toEqual([
+      'ratelimit.rules.age_seconds: 61',
+      'ratelimit.rules.domains: 1',
+      'ratelimit.rules.info.__version=a: 1',
+      'ratelimit.rules.rules: 2',
+      'ratelimit.xds.connected: 1',
+    ]);
+    inForce({ version: 'b', domains: 1, rules: 2 });
+    expect(lines().slice(0, 3)).toEqual([
+      'ratelimit.rules.age_seconds: 0',
+      'ratelimit.rules.domains: 1',
+      'ratelimit.rules.info.__version=b: 1',
     ]);
   });
 

@@ -1,5 +1,7 @@
 /** The statistics of the service as a whole by name. Those of rules: `rule-stats.ts`. Reference section 8.1. */
+import type { Clock } from '../../process/clock.ts';
 import type { StatsRegistry } from './stats-registry.ts';
+import type { Tags } from './tags.ts';
 
 export interface LimiterStats {
   serviceError(): void;
@@ -200,4 +202,71 @@ export function registerLocalFallbackStats(
 export function createWorkerStats(registry: StatsRegistry, ready: () => number): { crashed(): void } {
   registry.gauge('ratelimit.workers.ready', ready);
   return { crashed: countingIn(registry)('ratelimit.workers.crashed') };
+}
+
+/** Of what `/top` shows. Counts rather than names, so that a sink sees how full it is and not who is in it. */
+export function registerTopStats(
+  registry: StatsRegistry,
+  top: { readonly domainCount: number; readonly bytes: number; readonly dropped: number },
+): void {
+  registry.gauge('ratelimit.top_offenders.domains', () => top.domainCount);
+  registry.gauge('ratelimit.top_offenders.bytes', () => top.bytes);
+  registry.counterFrom('ratelimit.top_offenders.dropped', () => top.dropped);
+}
+
+/** The program, and what becomes of metrics made of values of requests. */
+export function registerProcessStats(
+  registry: StatsRegistry,
+  program: { version: string; node: string },
+): void {
+  registry.info('weir.build_info', [
+    ['version', program.version],
+    ['node', program.node],
+  ]);
+  const { detailed } = registry;
+  registry.gauge('ratelimit.stats.detailed_metrics', () => detailed.size);
+  registry.counterFrom('ratelimit.stats.detailed_metrics_left', () => detailed.left);
+  registerRefusedMetrics(registry);
+}
+
+/** Also of a worker thread's, which come to those of the process. */
+export function registerRefusedMetrics(registry: StatsRegistry): void {
+  const slot = registry.counter('ratelimit.stats.detailed_metrics_refused');
+  registry.onRefused(() => registry.add(slot, 1));
+}
+
+/** The rules in force. Returns what to call when others are. */
+export function createRulesStats(
+  registry: StatsRegistry,
+  clock: Clock,
+): (rules: { version: string; domains: number; rules: number }) => void {
+  let inForce = { domains: 0, rules: 0, sinceMs: 0 };
+  let setVersion: ((tags: Tags) => void) | undefined;
+  registry.gauge('ratelimit.rules.domains', () => inForce.domains);
+  registry.gauge('ratelimit.rules.rules', () => inForce.rules);
+  return ({ version, domains, rules }) => {
+    if (setVersion === undefined) {
+      setVersion = registry.info('ratelimit.rules.info', [['version', version]]);
+      registry.gauge('ratelimit.rules.age_seconds', () =>
+        Math.floor((clock.monotonicMs() - inForce.sinceMs) / 1000),
+      );
+    } else {
+      setVersion([['version', version]]);
+    }
+    inForce = { domains, rules, sinceMs: clock.monotonicMs() };
+  };
+}
+
+/** Whether a stream to the xDS server is open. */
+export function registerXdsStats(registry: StatsRegistry, isConnected: () => boolean): void {
+  registry.gauge('ratelimit.xds.connected', () => (isConnected() ? 1 : 0));
+}
+
+/** What a sink could not deliver. `sink` is `statsd`, `dogstatsd` or `output`. */
+export function registerSinkStats(
+  registry: StatsRegistry,
+  sink: string,
+  figures: { readonly linesDropped: number },
+): void {
+  registry.counterFrom(`ratelimit.${sink}.lines_dropped`, () => figures.linesDropped);
 }

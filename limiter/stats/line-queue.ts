@@ -1,7 +1,7 @@
 /** Lines on their way to a receiver, gathered in chunks that end with a line, bounded in bytes. */
 
 /** The buffer of the Go service's statsd client. */
-const chunkBytes = 64 * 1024;
+const usualChunkBytes = 64 * 1024;
 /** UTF-8 bytes of one UTF-16 unit, at most. */
 const maxBytesPerUnit = 3;
 
@@ -12,8 +12,12 @@ export class LineQueue {
   #openBytes = 0;
   #bytes = 0;
 
-  constructor(maxBytes: number) {
+  readonly #chunkBytes: number;
+
+  /** A line longer than a chunk has one of its own. */
+  constructor(maxBytes: number, chunkBytes = usualChunkBytes) {
     this.#maxBytes = maxBytes;
+    this.#chunkBytes = chunkBytes;
   }
 
   /** Bytes waiting. */
@@ -32,9 +36,9 @@ export class LineQueue {
     if (this.#bytes + most > this.#maxBytes && this.#bytes + Buffer.byteLength(line) > this.#maxBytes) {
       return false;
     }
-    if (this.#open === undefined || this.#openBytes + most > this.#open.length) {
+    if (this.#open === undefined || !this.#fitsOpen(line, most)) {
       this.#closeChunk();
-      this.#open = Buffer.allocUnsafe(Math.max(chunkBytes, most));
+      this.#open = Buffer.allocUnsafe(Math.max(this.#chunkBytes, most));
     }
     const written = this.#open.write(line, this.#openBytes);
     this.#openBytes += written;
@@ -48,6 +52,12 @@ export class LineQueue {
     const chunk = this.#full.shift();
     if (chunk !== undefined) this.#bytes -= chunk.length;
     return chunk;
+  }
+
+  /** In large chunks the exact length is not worth its cost. */
+  #fitsOpen(line: string, most: number): boolean {
+    const left = Math.min(this.#open?.length ?? 0, this.#chunkBytes) - this.#openBytes;
+    return most <= left || (this.#chunkBytes < usualChunkBytes && Buffer.byteLength(line) <= left);
   }
 
   #closeChunk(): void {

@@ -1,4 +1,4 @@
-/** The statistics of memcache by name; a tag's place is after `.__`. Reference sections 8.1 and 8.2. */
+/** The statistics of memcache by name; those of commands have a tag `code`. Reference section 8.1. */
 import type { StatsRegistry } from './stats-registry.ts';
 
 export interface MemcacheStats {
@@ -22,8 +22,10 @@ const outcomes = {
 export function createMemcacheStats(registry: StatsRegistry): MemcacheStats {
   const slots = new Map<string, number>();
   for (const [command, codes] of Object.entries(outcomes)) {
-    for (const code of codes)
-      slots.set(`${command} ${code}`, registry.counter(`ratelimit.memcache.${command}.__code=${code}`));
+    for (const code of codes) {
+      const slot = registry.counter(`ratelimit.memcache.${command}`, [['code', code]]);
+      slots.set(`${command} ${code}`, slot);
+    }
   }
   const add = (command: string, outcome: string): void => {
     const slot = slots.get(`${command} ${outcome}`);

@@ -1,6 +1,6 @@
 /** Kept for one metric beside its name: map entries, the slots and their last flushed values. */
 const bytesPerName = 320;
-/** Longer names would be a burden to every receiver of statistics. */
+/** In characters. Longer names would be a burden to every receiver of statistics. */
 const maxNameLength = 4096;
 
 /**
@@ -17,9 +17,18 @@ export class NameBudget {
   /** False when the name is too long or no longer fits: it must then not be kept. */
   take(name: string): boolean {
     if (name.length > maxNameLength) return false;
-    const cost = bytesPerName + 2 * name.length;
+    const cost = costOf(name);
     if (cost > this.#bytesLeft) return false;
     this.#bytesLeft -= cost;
     return true;
   }
+
+  /** What `take` took for this name. */
+  give(name: string): void {
+    this.#bytesLeft += costOf(name);
+  }
+}
+
+function costOf(name: string): number {
+  return bytesPerName + 2 * name.length;
 }

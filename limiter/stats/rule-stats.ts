@@ -24,10 +24,27 @@ export const RuleStat = {
   totalNegativeHits: 6,
 } as const;
 
+/**
+ * The statistics of one metric key, for as long as they are kept. Who holds one asks `slotOf` before each time it
+ * counts: a metric that left may have lost its slots to another one.
+ */
+export interface RuleMetric {
+  readonly key: string;
+  /** The first of its slots; those of the overflow once it left. */
+  slot: number;
+  /** The last period in which it was used. `Infinity`: it never leaves; `-1`: it left. */
+  lastUse: number;
+}
+
 /** What decisions need of the registry. */
 export interface RuleStats {
-  /** First of the slots of `ratelimit.service.rate_limit.<metric key>`; the key is sanitised here. */
-  ruleSlot(metricKey: string): number;
+  /**
+   * `ratelimit.service.rate_limit.<metric key>`; the key is sanitised here. `perValue`: the key is made of what the
+   * request says, so that there may be any number of them, and idle ones leave.
+   */
+  ruleMetric(metricKey: string, perValue: boolean): RuleMetric;
+  /** Where to count for it now: its first slot. */
+  slotOf(metric: RuleMetric): number;
   /** `ratelimit.service.rate_limit.<domain>.domain_not_found` += 1. */
   domainNotFound(domain: string): void;
   add(slot: number, amount: number): void;

@@ -9,7 +9,7 @@ describe('SortedNames', () => {
       fc.property(count, fc.integer({ min: 1, max: 20_000 }), (slots, different) => {
         // A multiplicative walk spreads the names over all runs; a small range makes many of them equal.
         const names = Array.from({ length: slots }, (_, slot) => `n${(slot * 7919) % different}`);
-        const sorted = new SortedNames((slot) => names[slot] as string);
+        const sorted = new SortedNames({ nameOf: (slot) => names[slot] as string, generationOf: () => 1 });
         for (let slot = 0; slot < slots; slot += 1) sorted.add(slot);
         const read = [...sorted.slots()];
         expect(read.map((slot) => names[slot])).toEqual([...names].sort());
@@ -19,8 +19,37 @@ describe('SortedNames', () => {
     );
   });
 
+  it('gives what is there, under its present name, however slots come, go and come again', () => {
+    const step = fc.record({ slot: fc.nat(400), goes: fc.boolean(), name: fc.nat(1000) });
+    fc.assert(
+      fc.property(fc.array(step, { minLength: 1000, maxLength: 8000, size: 'max' }), (steps) => {
+        const names = new Map<number, string>();
+        const generations = new Map<number, number>();
+        const sorted = new SortedNames({
+          nameOf: (slot) => names.get(slot) as string,
+          generationOf: (slot) => (names.has(slot) ? (generations.get(slot) as number) : 0),
+        });
+        for (const { slot, goes, name } of steps) {
+          if (names.has(slot) && goes) {
+            names.delete(slot);
+            sorted.remove();
+          } else if (!names.has(slot)) {
+            generations.set(slot, (generations.get(slot) ?? 0) + 1);
+            names.set(slot, `n${name}.${slot}`);
+            sorted.add(slot);
+          }
+        }
+        expect([...sorted.slots()].map((slot) => names.get(slot))).toEqual([...names.values()].sort());
+      }),
+      { numRuns: 20 },
+    );
+  });
+
   it('leaves out what is added while it is read', () => {
-    const sorted = new SortedNames((slot) => String(slot).padStart(6, '0'));
+    const sorted = new SortedNames({
+      nameOf: (slot) => String(slot).padStart(6, '0'),
+      generationOf: () => 1,
+    });
     for (let slot = 0; slot < 3000; slot += 1) sorted.add(slot);
     const seen: number[] = [];
     for (const slot of sorted.slots()) {

@@ -5,7 +5,7 @@ import { StatsRegistry } from './stats-registry.ts';
 describe('StatsRegistry', () => {
   it('shows counters and gauges by name, and counters of 0 too', () => {
     const registry = new StatsRegistry();
-    const slot = registry.ruleSlot('mongo_cps.database_default');
+    const slot = registry.ruleMetric('mongo_cps.database_default', false).slot;
     registry.add(slot + RuleStat.totalHits, 2846);
     registry.gauge('ratelimit.memory_store.counters', () => 3);
     registry.counter('ratelimit.service.config_load_success');
@@ -27,7 +27,7 @@ describe('StatsRegistry', () => {
 
   it('keeps the order of the whole name where one metric key begins with another', () => {
     const registry = new StatsRegistry();
-    for (const key of ['d.a', 'd.a.o', 'd.a.b']) registry.ruleSlot(key);
+    for (const key of ['d.a', 'd.a.o', 'd.a.b']) registry.ruleMetric(key, false).slot;
     const names = [...registry.statsLines()].map((line) => line.split(':')[0]);
     expect(names).toEqual([...names].sort());
     expect(names.length).toBe(21);
@@ -36,7 +36,7 @@ describe('StatsRegistry', () => {
   it('names the slots of a rule in the order of RuleStat', () => {
     const registry = new StatsRegistry();
     registry.counter('in.between');
-    const slot = registry.ruleSlot('d.k');
+    const slot = registry.ruleMetric('d.k', false).slot;
     expect(ruleStatNames.map((_, offset) => registry.nameOf(slot + offset))).toEqual(
       ruleStatNames.map((name) => `ratelimit.service.rate_limit.d.k.${name}`),
     );
@@ -45,44 +45,44 @@ describe('StatsRegistry', () => {
 
   it('counts metric keys that differ only in what is replaced as one', () => {
     const registry = new StatsRegistry();
-    const slot = registry.ruleSlot('d.n_10.0.0.1:8');
-    expect(registry.ruleSlot('d.n_10_0_0_1_8')).toBe(slot);
-    expect(registry.ruleSlot('d.n_10.0.0.1|8')).toBe(slot);
-    expect(registry.ruleSlot('d.n_10.0.0.1:8')).toBe(slot);
+    const slot = registry.ruleMetric('d.n_10.0.0.1:8', false).slot;
+    expect(registry.ruleMetric('d.n_10_0_0_1_8', false).slot).toBe(slot);
+    expect(registry.ruleMetric('d.n_10.0.0.1|8', false).slot).toBe(slot);
+    expect(registry.ruleMetric('d.n_10.0.0.1:8', false).slot).toBe(slot);
     expect(registry.nameOf(slot)).toBe('ratelimit.service.rate_limit.d.n_10_0_0_1_8.total_hits');
   });
 
   it('keeps values while the arrays grow', () => {
     const registry = new StatsRegistry();
-    const slots = Array.from({ length: 3000 }, (_, i) => registry.ruleSlot(`d.k_${i}`));
+    const slots = Array.from({ length: 3000 }, (_, i) => registry.ruleMetric(`d.k_${i}`, false).slot);
     for (const [i, slot] of slots.entries()) registry.add(slot + RuleStat.overLimit, i);
-    registry.ruleSlot('d.one_more');
+    registry.ruleMetric('d.one_more', false).slot;
     for (const [i, slot] of slots.entries()) expect(registry.valueOf(slot + RuleStat.overLimit)).toBe(i);
     expect(registry.slotCount).toBe(3001 * ruleStatNames.length);
   });
 
   it('counts metric keys beyond the bound together', () => {
     const registry = new StatsRegistry({ maxRuleNameBytes: 700 });
-    const first = registry.ruleSlot('d.k_1');
-    const second = registry.ruleSlot('d.k_2');
-    const third = registry.ruleSlot('d.k_3');
+    const first = registry.ruleMetric('d.k_1', false).slot;
+    const second = registry.ruleMetric('d.k_2', false).slot;
+    const third = registry.ruleMetric('d.k_3', false).slot;
     expect(new Set([first, second, third]).size).toBe(3);
-    expect(registry.ruleSlot('d.k_4')).toBe(third);
-    expect(registry.ruleSlot('d.k_1')).toBe(first);
+    expect(registry.ruleMetric('d.k_4', false).slot).toBe(third);
+    expect(registry.ruleMetric('d.k_1', false).slot).toBe(first);
     expect(registry.nameOf(third)).toBe('ratelimit.service.rate_limit._overflow.total_hits');
     expect(registry.slotCount).toBe(3 * ruleStatNames.length);
   });
 
   it('counts metric keys of more than 4,096 characters together, whatever room there is', () => {
     const registry = new StatsRegistry();
-    expect(registry.nameOf(registry.ruleSlot('k'.repeat(4097)))).toContain('._overflow.');
-    expect(registry.nameOf(registry.ruleSlot('k'.repeat(4096)))).toContain('.kkk');
+    expect(registry.nameOf(registry.ruleMetric('k'.repeat(4097), false).slot)).toContain('._overflow.');
+    expect(registry.nameOf(registry.ruleMetric('k'.repeat(4096), false).slot)).toContain('.kkk');
   });
 
   it('counts unknown domains beyond the bound together, and leaves the room for rules alone', () => {
     const registry = new StatsRegistry({ maxDomainNameBytes: 400 });
     for (const domain of ['a:1', 'b', 'c', 'a:1']) registry.domainNotFound(domain);
-    registry.ruleSlot('d.k');
+    registry.ruleMetric('d.k', false).slot;
     const lines = [...registry.statsLines()];
     expect(lines).toContain('ratelimit.service.rate_limit.a_1.domain_not_found: 2');
     expect(lines).toContain('ratelimit.service.rate_limit._overflow.domain_not_found: 2');

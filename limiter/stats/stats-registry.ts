@@ -2,80 +2,97 @@
  * All statistics of the process. A counter is a slot of one array: whoever counts holds the slot's number, and
  * adding is one array access. Sinks read the slots; names are put together only when something is written out.
  */
-import { sanitizeMetricKey } from './metric-name.ts';
-import { NameBudget } from './name-budget.ts';
-import { type RuleStats, ruleStatNames } from './rule-stats.ts';
+import { DomainSlots } from './domain-slots.ts';
+import { RuleMetrics } from './rule-metrics.ts';
+import { type RuleMetric, type RuleStats, ruleStatNames } from './rule-stats.ts';
+import { Role, type SlotKind, type SlotName, SlotTable } from './slot-table.ts';
 import { SortedNames } from './sorted-names.ts';
+import type { StatsSource } from './stats-source.ts';
+import { noTags, type Tags, tagsSuffix } from './tags.ts';
+import { type Timer, type TimerListener, Timings } from './timings.ts';
 
-export type SlotKind = 'counter' | 'gauge';
-
-/** A duration by name; what is recorded goes to the sinks at once and is kept nowhere. */
-export interface Timer {
-  readonly name: string;
-  /** Counts up from 0 over all timers of a registry. */
-  readonly index: number;
-  record(value: number): void;
-}
-
-export type TimerListener = (timer: Timer, value: number) => void;
+export type { SlotKind, SlotName } from './slot-table.ts';
+export type { Timer, TimerListener } from './timings.ts';
 
 export interface StatsRegistryOptions {
-  /** Bound of what names from requests may occupy; further ones are counted together. Defaults to 128 MiB. */
+  /** Of all names, none by default. */
+  extraTags?: Tags;
+  /** Metric keys made of values of requests that are kept at most. Defaults to 5,000. */
+  maxDetailedMetrics?: number;
+  /** Bound of what names of rules may occupy; further ones are counted together. Defaults to 128 MiB. */
   maxRuleNameBytes?: number;
   /** Bound for the names of unknown domains. Defaults to 4 MiB. */
   maxDomainNameBytes?: number;
-  /** The values are kept in memory that other threads can read; called with each array that takes the place of another. */
-  onSharedValues?: (values: Float64Array<SharedArrayBuffer>) => void;
+  /**
+   * For a registry that another thread reads: the values are kept in shared memory. Slots of metrics that leave wait
+   * for `reuseSlots`.
+   */
+  shared?: {
+    /** Called with each array that takes the place of another. */
+    onValues(values: Float64Array<SharedArrayBuffer>): void;
+    /** A metric is in slots that another one left. */
+    onReuse(slot: number): void;
+  };
 }
 
-/** What a slot stands for, so that another registry can have it too. `name` is already sanitised. */
-export interface SlotName {
-  /** A rule has as many slots side by side as `ruleStatNames` says, the others one. */
-  kind: 'rule' | 'domain' | SlotKind;
-  name: string;
-}
-
-/** Stands in for the metric keys and domains that no longer fit. */
-const overflowKey = '_overflow';
-
-const rulePrefix = 'ratelimit.service.rate_limit.';
-// What a slot is: 0..6 a rule's statistic, otherwise one of these.
-const plainCounter = 255;
-const plainGauge = 254;
-/** A counter whose name came with a request. */
-const domainCounter = 253;
-
-export class StatsRegistry implements RuleStats {
+export class StatsRegistry implements RuleStats, StatsSource {
   #values: Float64Array;
-  #roles = new Uint8Array(1024);
-  /** By slot; for a rule its sanitised metric key, at the first of its slots. */
-  readonly #names: string[] = [];
+  readonly #table: SlotTable;
+  /** Of everything but rules, by name and own tags. */
   readonly #slots = new Map<string, number>();
-  readonly #ruleSlots = new Map<string, number>();
-  readonly #domainSlots = new Map<string, number>();
-  readonly #ruleBudget: NameBudget;
-  readonly #domainBudget: NameBudget;
+  readonly #domains: DomainSlots;
+  readonly #rules: RuleMetrics;
   readonly #readers: { slot: number; read: () => number }[] = [];
-  readonly #sorted = new SortedNames((slot) => this.nameOf(slot));
-  readonly #timers = new Map<string, Timer>();
-  readonly #timerListeners: TimerListener[] = [];
-  readonly #onSharedValues: StatsRegistryOptions['onSharedValues'];
+  readonly #sorted: SortedNames;
+  readonly #timings = new Timings();
+  readonly #leaveListeners: ((first: number, count: number) => void)[] = [];
+  readonly #shared: StatsRegistryOptions['shared'];
+  #readOthers: () => Promise<void> = () => Promise.resolve();
 
   constructor(options: StatsRegistryOptions = {}) {
-    this.#ruleBudget = new NameBudget(options.maxRuleNameBytes ?? 128 * 1024 * 1024);
-    this.#domainBudget = new NameBudget(options.maxDomainNameBytes ?? 4 * 1024 * 1024);
-    this.#onSharedValues = options.onSharedValues;
+    this.#shared = options.shared;
+    this.#table = new SlotTable(options.extraTags ?? noTags);
+    this.#sorted = new SortedNames(this.#table);
+    this.#domains = new DomainSlots(
+      options.maxDomainNameBytes ?? 4 * 1024 * 1024,
+      (name) => this.#slots.get(name) ?? this.#addSlot(name, Role.domain, noTags),
+    );
     this.#values = this.#moved(new Float64Array(0), 1024);
+    this.#rules = new RuleMetrics({
+      maxDetailed: options.maxDetailedMetrics ?? 5_000,
+      maxNameBytes: options.maxRuleNameBytes ?? 128 * 1024 * 1024,
+      reuseAtOnce: options.shared === undefined,
+      addSlots: (name) => this.#addRule(name),
+      leaveSlots: (first) => this.#leave(first, ruleStatNames.length),
+      reuseSlots: (first, name) => this.#reuseRule(first, name),
+    });
   }
 
-  /** Slots are numbered from 0 to here; the number only grows. */
   get slotCount(): number {
-    return this.#names.length;
+    return this.#table.count;
+  }
+
+  get extraTags(): Tags {
+    return this.#table.extraTags;
+  }
+
+  get extraTagsSuffix(): string {
+    return this.#table.extraTagsSuffix;
+  }
+
+  /** Metrics made of values of requests: how many there are, and how many left for others. */
+  get detailed(): { readonly size: number; readonly left: number } {
+    return this.#rules;
+  }
+
+  /** Each time that such a metric finds no room and is counted in the overflow. */
+  onRefused(listener: () => void): void {
+    this.#rules.onRefused = listener;
   }
 
   /** Slot of the counter of this name, which is made at the first call. The name is used as it is. */
-  counter(name: string): number {
-    return this.#slots.get(name) ?? this.#addSlot(name, plainCounter);
+  counter(name: string, tags: Tags = noTags): number {
+    return this.#slots.get(name + tagsSuffix(tags)) ?? this.#addSlot(name, Role.counter, tags);
   }
 
   /** A counter that something else keeps: `read` gives its total so far. */
@@ -83,77 +100,117 @@ export class StatsRegistry implements RuleStats {
     this.#readers.push({ slot: this.counter(name), read });
   }
 
-  gauge(name: string, read: () => number): void {
-    const slot = this.#slots.get(name) ?? this.#addSlot(name, plainGauge);
-    this.#readers.push({ slot, read });
+  gauge(name: string, read: () => number, tags: Tags = noTags): void {
+    this.#readers.push({ slot: this.#gaugeSlot(name, tags), read });
+  }
+
+  /** A gauge that is always 1, for what its tags say. Returns what changes them. */
+  info(name: string, tags: Tags): (tags: Tags) => void {
+    const slot = this.#addSlot(name, Role.gauge, tags);
+    this.#values[slot] = 1;
+    return (changed) => {
+      this.#leave(slot, 1);
+      this.#table.enter(slot, name, changed);
+      this.#sorted.add(slot);
+      this.#values[slot] = 1;
+    };
   }
 
   timer(name: string): Timer {
-    const known = this.#timers.get(name);
-    if (known !== undefined) return known;
-    const listeners = this.#timerListeners;
-    const timer: Timer = {
-      name,
-      index: this.#timers.size,
-      record(value) {
-        for (let i = 0; i < listeners.length; i += 1) (listeners[i] as TimerListener)(timer, value);
-      },
-    };
-    this.#timers.set(name, timer);
-    return timer;
+    return this.#timings.timer(name);
   }
 
   /** By index, from `first` on. */
   timerNames(first: number): string[] {
-    return [...this.#timers.keys()].slice(first);
+    return this.#timings.names(first);
   }
 
   onTimer(listener: TimerListener): void {
-    this.#timerListeners.push(listener);
+    this.#timings.onTimer(listener);
+  }
+
+  onLeave(listener: (first: number, count: number) => void): void {
+    this.#leaveListeners.push(listener);
   }
 
   add(slot: number, amount: number): void {
     this.#values[slot]! += amount;
   }
 
-  ruleSlot(metricKey: string): number {
-    return this.#ruleSlots.get(metricKey) ?? this.#newRuleSlot(metricKey, sanitizeMetricKey(metricKey));
+  ruleMetric(metricKey: string, perValue: boolean): RuleMetric {
+    return this.#rules.metric(metricKey, perValue);
+  }
+
+  slotOf(metric: RuleMetric): number {
+    return metric.lastUse < this.#rules.period ? this.#rules.slotInUse(metric) : metric.slot;
+  }
+
+  /** Metrics made of values of requests that were not used since the call before are idle: their place may be needed. */
+  nextPeriod(): void {
+    this.#rules.nextPeriod();
   }
 
   domainNotFound(domain: string): void {
-    this.add(this.#domainSlots.get(domain) ?? this.#newDomainSlot(domain), 1);
+    this.add(this.#domains.slotOf(domain), 1);
   }
 
   nameOf(slot: number): string {
-    const role = this.#roles[slot] as number;
-    if (role >= domainCounter) return this.#names[slot] as string;
-    return `${rulePrefix}${this.#names[slot - role]}.${ruleStatNames[role]}`;
+    return this.#table.nameOf(slot);
+  }
+
+  plainNameOf(slot: number): string {
+    return this.#table.plainNameOf(slot);
+  }
+
+  tagsOf(slot: number): Tags {
+    return this.#table.tagsOf(slot);
   }
 
   kindOf(slot: number): SlotKind {
-    return this.#roles[slot] === plainGauge ? 'gauge' : 'counter';
+    return this.#table.kindOf(slot);
+  }
+
+  generationOf(slot: number): number {
+    return this.#table.generationOf(slot);
   }
 
   /** Of the slots from `first` on, which begins a name, in their order. */
   slotNames(first: number): SlotName[] {
     const names: SlotName[] = [];
     for (let slot = first; slot < this.slotCount; slot += 1) {
-      const role = this.#roles[slot] as number;
-      const name = this.#names[slot] as string;
-      if (role === plainGauge) names.push({ kind: 'gauge', name });
-      else if (role === plainCounter) names.push({ kind: 'counter', name });
-      else if (role === domainCounter) names.push({ kind: 'domain', name });
-      else if (role === 0) names.push({ kind: 'rule', name });
+      const name = this.slotNameAt(slot);
+      if (name !== undefined) names.push(name);
     }
     return names;
   }
 
-  /** The first slot of what another registry has under this name; made here, within the bounds of names, if need be. */
-  slotOf({ kind, name }: SlotName): number {
-    if (kind === 'counter') return this.counter(name);
-    if (kind === 'gauge') return this.#slots.get(name) ?? this.#addSlot(name, plainGauge);
-    if (kind === 'domain') return this.#slots.get(name) ?? this.#newDomainNameSlot(name);
-    return this.#ruleSlots.get(name) ?? this.#newRuleSlot(name, name);
+  /** Undefined behind the first slot of a metric key. */
+  slotNameAt(slot: number): SlotName | undefined {
+    const role = this.#table.roleOf(slot);
+    const name = this.#table.givenNameOf(slot);
+    const tags = this.#table.ownTagsOf(slot);
+    if (role === Role.gauge) return { kind: 'gauge', name, tags };
+    if (role === Role.counter) return { kind: 'counter', name, tags };
+    if (role === Role.domain) return { kind: 'domain', name };
+    if (role > 0) return undefined;
+    return { kind: this.#rules.isDetailed(slot) ? 'detailed' : 'rule', name };
+  }
+
+  /** The slot of what another registry has under this name; made here, within the bounds of names, if need be. */
+  slotNamed({ kind, name, tags = noTags }: Exclude<SlotName, { kind: 'rule' | 'detailed' }>): number {
+    if (kind === 'counter') return this.counter(name, tags);
+    if (kind === 'gauge') return this.#gaugeSlot(name, tags);
+    return this.#slots.get(name) ?? this.#domains.slotNamed(name);
+  }
+
+  /** As `ruleMetric`, for a name that is sanitised already. */
+  metricNamed({ kind, name }: SlotName): RuleMetric {
+    return this.#rules.metricNamed(name, kind === 'detailed');
+  }
+
+  /** Another thread has read the last values of the oldest `count` of the metrics that left, and forgot their slots. */
+  reuseSlots(count: number): void {
+    this.#rules.reuse(count);
   }
 
   /** The value as of the last `refresh` for what is read from elsewhere; always current for the rest. */
@@ -166,76 +223,73 @@ export class StatsRegistry implements RuleStats {
     for (const { slot, read } of this.#readers) this.#values[slot] = read();
   }
 
+  /** `read` adds what other threads counted; it must not reject. */
+  readOthersBy(read: () => Promise<void>): void {
+    this.#readOthers = read;
+  }
+
+  async refreshAll(): Promise<void> {
+    await this.#readOthers();
+    this.refresh();
+  }
+
   /** `<name>: <value>` for every counter and gauge, by name. Lazy, so that a writer can pause between lines. */
   *statsLines(): Generator<string> {
     this.refresh();
     for (const slot of this.#sorted.slots()) yield `${this.nameOf(slot)}: ${this.valueOf(slot)}`;
   }
 
-  #newRuleSlot(metricKey: string, name: string): number {
-    if (!this.#ruleBudget.take(metricKey)) {
-      return this.#ruleSlots.get(overflowKey) ?? this.#addRule(overflowKey);
-    }
-    const slot = this.#ruleSlots.get(name) ?? this.#addRule(name);
-    if (name !== metricKey) this.#ruleSlots.set(metricKey, slot);
+  #gaugeSlot(name: string, tags: Tags): number {
+    return this.#slots.get(name + tagsSuffix(tags)) ?? this.#addSlot(name, Role.gauge, tags);
+  }
+
+  #addSlot(name: string, role: number, tags: Tags): number {
+    const slot = this.#push(name, role, tags);
+    this.#slots.set(name + tagsSuffix(tags), slot);
+    this.#sorted.add(slot);
     return slot;
   }
 
   #addRule(name: string): number {
     const first = this.slotCount;
-    for (let role = 0; role < ruleStatNames.length; role += 1) this.#push(role === 0 ? name : '', role);
+    for (let role = 0; role < ruleStatNames.length; role += 1)
+      this.#push(role === 0 ? name : '', role, noTags);
     for (let slot = first; slot < this.slotCount; slot += 1) this.#sorted.add(slot);
-    this.#ruleSlots.set(name, first);
     return first;
   }
 
-  #newDomainSlot(domain: string): number {
-    const key = this.#domainBudget.take(domain) ? domain : overflowKey;
-    const slot = this.#domainSlot(`${rulePrefix}${sanitizeMetricKey(key)}.domain_not_found`);
-    this.#domainSlots.set(key, slot);
+  #leave(first: number, count: number): void {
+    for (const listener of this.#leaveListeners) listener(first, count);
+    for (let slot = first; slot < first + count; slot += 1) {
+      this.#table.leave(slot);
+      this.#sorted.remove();
+    }
+  }
+
+  #reuseRule(first: number, name: string): void {
+    for (let role = 0; role < ruleStatNames.length; role += 1) {
+      this.#values[first + role] = 0;
+      this.#table.enter(first + role, role === 0 ? name : '');
+      this.#sorted.add(first + role);
+    }
+    this.#shared?.onReuse(first);
+  }
+
+  #push(name: string, role: number, tags: Tags): number {
+    const slot = this.#table.push(name, role, tags);
+    if (slot === this.#values.length) this.#values = this.#moved(this.#values, slot * 2);
     return slot;
-  }
-
-  #newDomainNameSlot(name: string): number {
-    const fits = this.#domainBudget.take(name);
-    return this.#domainSlot(fits ? name : `${rulePrefix}${overflowKey}.domain_not_found`);
-  }
-
-  #domainSlot(name: string): number {
-    return this.#slots.get(name) ?? this.#addSlot(name, domainCounter);
-  }
-
-  #addSlot(name: string, role: number): number {
-    const slot = this.#push(name, role);
-    this.#slots.set(name, slot);
-    this.#sorted.add(slot);
-    return slot;
-  }
-
-  #push(name: string, role: number): number {
-    const slot = this.#names.length;
-    if (slot === this.#values.length) this.#grow();
-    this.#names.push(name);
-    this.#roles[slot] = role;
-    return slot;
-  }
-
-  #grow(): void {
-    this.#values = this.#moved(this.#values, this.#values.length * 2);
-    const roles = new Uint8Array(this.#values.length);
-    roles.set(this.#roles);
-    this.#roles = roles;
   }
 
   #moved(from: Float64Array, length: number): Float64Array {
-    if (this.#onSharedValues === undefined) {
+    if (this.#shared === undefined) {
       const values = new Float64Array(length);
       values.set(from);
       return values;
     }
     const values = new Float64Array(new SharedArrayBuffer(length * Float64Array.BYTES_PER_ELEMENT));
     values.set(from);
-    this.#onSharedValues(values);
+    this.#shared.onValues(values);
     return values;
   }
 }

@@ -16,7 +16,21 @@ import type { Timers } from '../../process/timers.ts';
 // The Go service's statsd client waits as long.
 const dialTimeoutMs = 1500;
 const writeTimeoutMs = 1000;
-const reconnectDelayMs = 3000;
+export const reconnectDelayMs = 3000;
+
+/** A way to a receiver. */
+export interface StatsdTransport {
+  /** Can take a chunk now. */
+  readonly idle: boolean;
+  readonly connected: boolean;
+  /** Dials unless connected, dialling or closed. */
+  open(): void;
+  /** Only when idle. */
+  write(chunk: Uint8Array): void;
+  /** Ends the connection; settles when all that was written is with the kernel. */
+  close(): Promise<void>;
+  destroy(): void;
+}
 
 export interface StatsdConnectionOptions {
   host: string;
@@ -31,7 +45,7 @@ export interface StatsdConnectionOptions {
 
 type State = 'new' | 'dialing' | 'idle' | 'writing' | 'waiting' | 'closed';
 
-export class StatsdConnection {
+export class StatsdConnection implements StatsdTransport {
   readonly #options: StatsdConnectionOptions;
   #state: State = 'new';
   #socket: Socket | undefined;

@@ -58,7 +58,7 @@ const sinks: StatsdSink[] = [];
 
 function startSink(options: { port?: number; maxQueuedBytes?: number } = {}): StatsdSink {
   const sink = new StatsdSink({
-    registry,
+    source: registry,
     host: '127.0.0.1',
     port: options.port ?? receiver.port,
     flushIntervalMs: 10_000,
@@ -90,7 +90,7 @@ afterEach(async () => {
 
 describe('StatsdSink', () => {
   it('writes differences of counters, all gauges, and skips counters that did not move', async () => {
-    const slot = registry.ruleSlot('d.k');
+    const slot = registry.ruleMetric('d.k', false).slot;
     let gauge = 7;
     registry.gauge('ratelimit.memory_store.counters', () => gauge);
     const sink = startSink();
@@ -114,6 +114,27 @@ describe('StatsdSink', () => {
     expect(receiver.lines).toEqual([
       'ratelimit.service.rate_limit.d.k.total_hits:3|c',
       'ratelimit.memory_store.counters:8|g',
+    ]);
+  });
+
+  it('says what is left of a metric that leaves, and takes the one in its place from 0', async () => {
+    registry = new StatsRegistry({ maxDetailedMetrics: 1, extraTags: [['dc', 'eu']] });
+    const sink = startSink();
+    await until(() => sink.connected);
+    registry.add(registry.ruleMetric('d.a', true).slot, 3);
+    await sink.flush();
+    registry.add(registry.ruleMetric('d.a', true).slot, 4);
+    registry.nextPeriod();
+    registry.add(registry.ruleMetric('d.b', true).slot, 1);
+    registry.timer('t').record(2);
+    await sink.flush();
+    const name = (value: string): string => `ratelimit.service.rate_limit.d.${value}.total_hits.__dc=eu`;
+    await until(() => receiver.lines.length >= 4);
+    expect(receiver.lines).toEqual([
+      `${name('a')}:3|c`,
+      `${name('a')}:4|c`,
+      't.__dc=eu:2|ms',
+      `${name('b')}:1|c`,
     ]);
   });
 
@@ -203,7 +224,7 @@ describe('StatsdSink', () => {
     timers.advance(1000);
     await until(() => receiver.lines.length >= 12);
     expect(receiver.lines).toEqual(Array(12).fill('t:10|ms'));
-    expect([...registry.statsLines()]).toContain('ratelimit.statsd.lines_dropped: 8');
+    expect(sink.linesDropped).toBe(8);
   });
 
   it('gives up a receiver that takes nothing for a second', async () => {

@@ -3,20 +3,22 @@
  * (`|c`, not those of 0) and all gauges (`|g`), timers (`|ms`) when they are recorded. Reference section 8.3.
  *
  * Never waits and never blocks: while the receiver is away, differences stay in the registry and reach it later;
- * timers are kept up to a bound, then dropped and counted.
+ * timers are kept up to a bound, then dropped and counted. By UDP nobody learns whether a receiver is there.
  */
 import type { Timers } from '../../process/timers.ts';
 import { LineQueue } from './line-queue.ts';
-import type { StatsRegistry, Timer } from './stats-registry.ts';
-import { StatsdConnection } from './statsd-connection.ts';
+import type { StatsSource } from './stats-source.ts';
+import { StatsdConnection, type StatsdTransport } from './statsd-connection.ts';
+import { datagramBytes, StatsdDatagrams } from './statsd-datagrams.ts';
+import type { Timer } from './timings.ts';
 
 export interface StatsdSinkOptions {
-  registry: StatsRegistry;
+  source: StatsSource;
   host: string;
   port: number;
+  /** Defaults to tcp. By UDP what is sent while the receiver is away is lost. */
+  protocol?: 'tcp' | 'udp';
   flushIntervalMs: number;
-  /** Brings the registry up to date with what other threads count, before each flush. Must not reject. */
-  prepareFlush?: (() => Promise<void>) | undefined;
   timers: Timers;
   /** Bytes kept while the receiver is away. Defaults to 4 MiB, as in the Go service. */
   maxQueuedBytes?: number;
@@ -35,9 +37,9 @@ const sendIntervalMs = 1000;
 const slotsPerTurn = 8192;
 
 export class StatsdSink {
-  readonly #registry: StatsRegistry;
+  readonly #source: StatsSource;
   readonly #options: StatsdSinkOptions;
-  readonly #connection: StatsdConnection;
+  readonly #connection: StatsdTransport;
   readonly #queue: LineQueue;
   #flushed = new Float64Array(0);
   #flushing: Promise<void> | undefined;
@@ -49,10 +51,13 @@ export class StatsdSink {
   #outageReported = false;
 
   constructor(options: StatsdSinkOptions) {
-    this.#registry = options.registry;
+    this.#source = options.source;
     this.#options = options;
-    this.#queue = new LineQueue(options.maxQueuedBytes ?? 4 * 1024 * 1024);
-    this.#connection = new StatsdConnection({
+    const isUdp = options.protocol === 'udp';
+    const maxQueuedBytes = options.maxQueuedBytes ?? 4 * 1024 * 1024;
+    this.#queue = new LineQueue(maxQueuedBytes, isUdp ? datagramBytes : undefined);
+    const Transport = isUdp ? StatsdDatagrams : StatsdConnection;
+    this.#connection = new Transport({
       host: options.host,
       port: options.port,
       timers: options.timers,
@@ -60,8 +65,8 @@ export class StatsdSink {
       onUp: () => this.#up(),
       onLost: (reason) => this.#lost(reason),
     });
-    this.#registry.onTimer((timer, value) => this.#record(timer, value));
-    this.#registry.counterFrom('ratelimit.statsd.lines_dropped', () => this.#linesDropped);
+    this.#source.onTimer((timer, value) => this.#record(timer, value));
+    this.#source.onLeave((first, count) => this.#flushLeaving(first, count));
   }
 
   get linesDropped(): number {
@@ -125,14 +130,9 @@ export class StatsdSink {
   }
 
   async #flushSlices(): Promise<void> {
-    if (this.#options.prepareFlush !== undefined) await this.#options.prepareFlush();
-    this.#registry.refresh();
-    const slotCount = this.#registry.slotCount;
-    if (this.#flushed.length < slotCount) {
-      const grown = new Float64Array(slotCount * 2);
-      grown.set(this.#flushed);
-      this.#flushed = grown;
-    }
+    await this.#source.refreshAll();
+    const { slotCount } = this.#source;
+    this.#growTo(slotCount);
     let slot = 0;
     while (slot < slotCount && this.#connection.connected) {
       const end = Math.min(slot + slotsPerTurn, slotCount);
@@ -147,30 +147,49 @@ export class StatsdSink {
     this.#startSending();
   }
 
+  #growTo(slotCount: number): void {
+    if (this.#flushed.length >= slotCount) return;
+    const grown = new Float64Array(slotCount * 2);
+    grown.set(this.#flushed);
+    this.#flushed = grown;
+  }
+
   /** The slot at which the queue was full, else `to`. */
   #flushSlots(from: number, to: number): number {
-    const registry = this.#registry;
-    const flushed = this.#flushed;
     for (let slot = from; slot < to; slot += 1) {
-      const value = registry.valueOf(slot);
-      const isGauge = registry.kindOf(slot) === 'gauge';
-      const difference = value - (flushed[slot] as number);
-      if (isGauge || difference > 0) {
-        const line = `${registry.nameOf(slot)}:${isGauge ? `${value}|g` : `${difference}|c`}\n`;
-        if (!this.#append(line)) {
-          if (this.#queue.bytes > 0) return slot;
-          this.#linesDropped += 1;
-        }
+      const line = this.#source.generationOf(slot) === 0 ? undefined : this.#lineOf(slot);
+      if (line !== undefined && !this.#append(line)) {
+        if (this.#queue.bytes > 0) return slot;
+        this.#linesDropped += 1;
       }
-      flushed[slot] = value;
+      this.#flushed[slot] = this.#source.valueOf(slot);
     }
     return to;
+  }
+
+  /** Undefined for a counter that is as it was. */
+  #lineOf(slot: number): string | undefined {
+    const source = this.#source;
+    const value = source.valueOf(slot);
+    if (source.kindOf(slot) === 'gauge') return `${source.nameOf(slot)}:${value}|g\n`;
+    const difference = value - (this.#flushed[slot] as number);
+    return difference > 0 ? `${source.nameOf(slot)}:${difference}|c\n` : undefined;
+  }
+
+  /** Counters that are about to go say at once what they still have to say. */
+  #flushLeaving(first: number, count: number): void {
+    this.#growTo(first + count);
+    for (let slot = first; slot < first + count; slot += 1) {
+      const line = this.#source.kindOf(slot) === 'gauge' ? undefined : this.#lineOf(slot);
+      if (line !== undefined && !this.#append(line)) this.#linesDropped += 1;
+      this.#flushed[slot] = 0;
+    }
   }
 
   #record(timer: Timer, value: number): void {
     if (this.#closing && !this.#connection.connected) return;
     const text = Number.isInteger(value) ? value : value.toFixed(6);
-    if (!this.#append(`${timer.name}:${text}|ms\n`)) this.#linesDropped += 1;
+    if (!this.#append(`${timer.name}${this.#source.extraTagsSuffix}:${text}|ms\n`)) this.#linesDropped += 1;
   }
 
   #append(line: string): boolean {

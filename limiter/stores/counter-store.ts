@@ -1,10 +1,13 @@
 /** What every store of counters can do. Knows keys and numbers, neither rules nor requests. */
+import type { CallSpan } from '../../process/call-tracer.ts';
 import type { StoreError } from './store-error.ts';
 
 /** Who asked. */
 export interface Caller {
   /** True from the moment on when it gave up; stays false for a caller that was answered, with or without the store. */
   readonly abandoned: boolean;
+  /** Of a call that is traced: what the store does for it belongs to its trace. */
+  readonly span?: CallSpan | undefined;
 }
 
 /**

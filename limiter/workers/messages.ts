@@ -4,6 +4,7 @@ import type { LogFields } from '../../process/logger.ts';
 import type { ProfileQuestion } from '../http/index.ts';
 import type { LimiterSettings } from '../settings.ts';
 import type { SlotName } from '../stats/stats-registry.ts';
+import type { WorkerTopTask } from './worker-top.ts';
 
 /** What a thread begins with. */
 export interface WorkerStart {
@@ -22,8 +23,12 @@ export type WorkerTask =
   | { do: 'use-rules'; rules: SharedArrayBuffer }
   | { do: 'listen'; listener: 'grpc' | 'http'; address: ListenAddress }
   | { do: 'set-health'; healthy: boolean }
+  /** The main thread forgot the slots of the oldest `count` of the metrics that left. */
+  | { do: 'reuse-slots'; count: number }
   /** Done when everything counted so far can be read: new names and durations come before the answer. */
   | { do: 'show-statistics' }
+  /** Answered with JSON. */
+  | WorkerTopTask
   /** Answered with the profile, gzipped. */
   | { do: 'profile'; question: ProfileQuestion }
   | { do: 'shutdown-grpc' }
@@ -50,5 +55,9 @@ export type WorkerNews =
   | { is: 'values'; values: Float64Array<SharedArrayBuffer> }
   /** Of further slots of `values`, in their order. */
   | { is: 'names'; names: SlotName[] }
+  /** Slots that were left have been taken by these metrics. */
+  | { is: 'reused'; slots: { slot: number; name: SlotName }[] }
+  /** Metrics left these first slots: their values are the last ones until the main thread says that it forgot them. */
+  | { is: 'left'; slots: number[] }
   /** Pairs of a timer's index and what it recorded; `names` are those of further indices. */
   | { is: 'durations'; names: string[]; pairs: Float64Array };

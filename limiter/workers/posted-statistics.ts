@@ -3,7 +3,7 @@
  * and durations, are posted: in bulk, at the latest after a second.
  */
 import type { Timers } from '../../process/timers.ts';
-import { StatsRegistry, type Timer } from '../stats/stats-registry.ts';
+import { type SlotName, StatsRegistry, type Timer } from '../stats/stats-registry.ts';
 import type { WorkerNews } from './messages.ts';
 
 /** A worker that crashes takes at most what it did not post for so long. */
@@ -15,23 +15,39 @@ export interface PostedStatisticsOptions {
   post(news: WorkerNews): void;
   /** Whether anybody wants durations. */
   durations: boolean;
+  /** STATS_MAX_DETAILED_METRICS. */
+  maxDetailedMetrics: number;
+  /** After so long without use a metric made of values of requests is idle. */
+  idlePeriodMs: number;
   timers: Timers;
 }
 
 export class PostedStatistics {
   readonly registry: StatsRegistry;
   readonly #post: (news: WorkerNews) => void;
-  readonly #callOff: () => void;
+  readonly #callOffs: (() => void)[];
+  #reused: number[] = [];
+  #left: number[] = [];
   #postedSlots = 0;
   #pairs = new Float64Array(2 * durationsPerPost);
   #pairWords = 0;
   #postedTimers = 0;
 
-  constructor({ post, durations, timers }: PostedStatisticsOptions) {
+  constructor({ post, durations, maxDetailedMetrics, idlePeriodMs, timers }: PostedStatisticsOptions) {
     this.#post = post;
-    this.registry = new StatsRegistry({ onSharedValues: (values) => post({ is: 'values', values }) });
+    this.registry = new StatsRegistry({
+      maxDetailedMetrics,
+      shared: {
+        onValues: (values) => post({ is: 'values', values }),
+        onReuse: (slot) => this.#reused.push(slot),
+      },
+    });
+    this.registry.onLeave((first) => this.#left.push(first));
     if (durations) this.registry.onTimer((timer, value) => this.#record(timer, value));
-    this.#callOff = timers.every(postIntervalMs, () => this.#postNew());
+    this.#callOffs = [
+      timers.every(postIntervalMs, () => this.#postNew()),
+      timers.every(idlePeriodMs, () => this.registry.nextPeriod()),
+    ];
   }
 
   /** Everything counted so far can be read by the main thread once it has what this posts. */
@@ -42,7 +58,7 @@ export class PostedStatistics {
 
   /** Posts what is left. */
   end(): void {
-    this.#callOff();
+    for (const callOff of this.#callOffs) callOff();
     this.show();
   }
 
@@ -52,7 +68,20 @@ export class PostedStatistics {
       this.#post({ is: 'names', names: registry.slotNames(this.#postedSlots) });
       this.#postedSlots = registry.slotCount;
     }
+    this.#postChanges();
     this.#postDurations();
+  }
+
+  /** Slots are taken again only when the main thread forgot what they were: none is left and taken between two posts. */
+  #postChanges(): void {
+    const { registry } = this;
+    if (this.#reused.length > 0) {
+      const slots = this.#reused.map((slot) => ({ slot, name: registry.slotNameAt(slot) as SlotName }));
+      this.#post({ is: 'reused', slots });
+      this.#reused = [];
+    }
+    if (this.#left.length > 0) this.#post({ is: 'left', slots: this.#left });
+    this.#left = [];
   }
 
   #record(timer: Timer, value: number): void {

@@ -8,10 +8,12 @@ import { systemTimers } from '../../process/timers.ts';
 import { RuleTable } from '../../rules/table/rule-table.ts';
 import { CpuProfiler, HeapSampler, type ProfileQuestion } from '../http/index.ts';
 import { libraryWarning } from '../log-lines.ts';
-import { openServing, type Serving } from '../serving.ts';
+import { openServing, type ThreadServing } from '../serving.ts';
+import { registerRefusedMetrics } from '../stats/limiter-stats.ts';
 import type { NumberedTask, WorkerNews, WorkerStart, WorkerTask } from './messages.ts';
 import { createPostedLog } from './posted-log.ts';
 import { PostedStatistics } from './posted-statistics.ts';
+import { topAnswer } from './worker-top.ts';
 
 const { settings, rules, healthy, timers } = workerData as WorkerStart;
 const post = (news: WorkerNews): void => parentPort?.postMessage(news);
@@ -20,7 +22,14 @@ const log = createPostedLog(settings.logLevel, (level, message, fields) =>
   post({ is: 'log', level, message, fields }),
 );
 routeLibraryWarnings((text) => libraryWarning(log, text));
-const statistics = new PostedStatistics({ post, durations: timers, timers: systemTimers });
+const statistics = new PostedStatistics({
+  post,
+  durations: timers,
+  maxDetailedMetrics: settings.statsMaxDetailedMetrics,
+  idlePeriodMs: settings.statsFlushIntervalMs,
+  timers: systemTimers,
+});
+registerRefusedMetrics(statistics.registry);
 const health = new Health();
 health.set('process', healthy);
 const storeHealth = new Health();
@@ -30,10 +39,10 @@ const cpu = new CpuProfiler(systemClock);
 const heap = new HeapSampler(systemClock);
 void heap.start();
 
-let serving: Serving | undefined;
+let serving: ThreadServing | undefined;
 
 /** At the first task, so that a store that cannot be opened is an answer and no crash. */
-function opened(): Serving {
+function opened(): ThreadServing {
   if (serving !== undefined) return serving;
   serving = openServing({
     settings,
@@ -64,7 +73,9 @@ const handlers: TaskHandlers = {
   listen: ({ listener, address }) =>
     listener === 'grpc' ? opened().listenForGrpc(address) : opened().listenForHttp(address),
   'set-health': (task) => health.set('process', task.healthy),
+  'reuse-slots': ({ count }) => statistics.registry.reuseSlots(count),
   'show-statistics': () => statistics.show(),
+  'show-top': (task) => serving?.offenders && topAnswer(serving.offenders, task),
   profile: ({ question }) => profile(question),
   'shutdown-grpc': () => serving?.shutdownGrpc(),
   'close-http': () => serving?.closeHttp(),

@@ -133,7 +133,7 @@ export class WorkerPlace {
       start: this.#options.beginning(),
       name: `worker-${this.#options.number}`,
       startThread: this.#options.startThread,
-      onNews: (news) => this.#take(news, statistics),
+      onNews: (news) => this.#take(news, statistics, thread),
       onEnd: (reason) => {
         statistics.end();
         this.#ended(reason);
@@ -156,10 +156,19 @@ export class WorkerPlace {
     this.#options.onChange();
   }
 
-  #take(news: Exclude<WorkerNews, { is: 'done' | 'failed' }>, statistics: WorkerStatistics): void {
+  #take(
+    news: Exclude<WorkerNews, { is: 'done' | 'failed' }>,
+    statistics: WorkerStatistics,
+    thread: WorkerThread,
+  ): void {
     if (news.is === 'values') statistics.useValues(news.values);
     else if (news.is === 'names') statistics.addNames(news.names);
-    else if (news.is === 'durations') statistics.record(news.names, news.pairs);
+    else if (news.is === 'reused') statistics.reuse(news.slots);
+    else if (news.is === 'left') {
+      statistics.leave(news.slots);
+      // One that ends meanwhile has nothing to take them for.
+      thread.ask({ do: 'reuse-slots', count: news.slots.length }).catch(() => {});
+    } else if (news.is === 'durations') statistics.record(news.names, news.pairs);
     else if (news.is === 'log') {
       this.#options.log[news.level](news.message, { ...news.fields, worker: this.#options.number });
     } else {

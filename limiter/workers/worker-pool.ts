@@ -10,10 +10,12 @@ import type { Serving } from '../serving.ts';
 import type { LimiterSettings } from '../settings.ts';
 import { createWorkerStats } from '../stats/limiter-stats.ts';
 import type { StatsRegistry } from '../stats/stats-registry.ts';
+import { sinkOf } from '../stats-settings.ts';
 import type { WorkerTask } from './messages.ts';
 import { addressToShare, assertPortsCanBeShared } from './port-sharing.ts';
 import { type ListenerName, WorkerPlace } from './worker-place.ts';
 import { type StartThread, startNodeThread } from './worker-thread.ts';
+import { WorkerTop } from './worker-top.ts';
 
 export interface WorkerPoolOptions {
   /** At least 2. */
@@ -34,6 +36,7 @@ const statisticsWaitMs = 1_000;
 
 export class WorkerPool implements Serving, WorkerProfiles {
   readonly #options: WorkerPoolOptions;
+  readonly top: WorkerTop | undefined;
   readonly #places: readonly WorkerPlace[];
   readonly #addresses = new Map<ListenerName, ListenAddress>();
   #rules: SharedArrayBuffer | undefined;
@@ -52,11 +55,15 @@ export class WorkerPool implements Serving, WorkerProfiles {
           settings,
           rules: this.#rules,
           healthy: health.healthy,
-          timers: settings.useStatsd,
+          timers: sinkOf(settings) !== 'none',
         }),
         onChange: () => this.#updateHealth(),
         onCrash: stats.crashed,
       });
+    if (settings.statsTopKeys > 0) {
+      const ask = (task: WorkerTask) => this.#ready().map((place) => place.ask(task).catch(() => undefined));
+      this.top = new WorkerTop({ ask, timers: options.timers });
+    }
     this.#places = Array.from({ length: options.count }, (_, index) => place(index + 1));
     this.#updateHealth();
     health.subscribe((healthy) => {

@@ -6,14 +6,22 @@ import { StatsRegistry } from '../stats/stats-registry.ts';
 import { PostedStatistics } from './posted-statistics.ts';
 import { WorkerStatistics } from './worker-statistics.ts';
 
-function worker(whole: StatsRegistry, timers = new ManualTimers()) {
+function worker(whole: StatsRegistry, { timers = new ManualTimers(), maxDetailedMetrics = 100 } = {}) {
   const ours = new WorkerStatistics(whole);
+  const left = (slots: number[]): void => {
+    ours.leave(slots);
+    theirs.registry.reuseSlots(slots.length);
+  };
   const theirs = new PostedStatistics({
     durations: true,
+    maxDetailedMetrics,
+    idlePeriodMs: 10_000,
     timers,
     post: (news) => {
       if (news.is === 'values') ours.useValues(news.values);
       if (news.is === 'names') ours.addNames(news.names);
+      if (news.is === 'reused') ours.reuse(news.slots);
+      if (news.is === 'left') left(news.slots);
       if (news.is === 'durations') ours.record(news.names, news.pairs);
     },
   });
@@ -35,7 +43,7 @@ describe('the statistics of workers', () => {
       for (const { worker: index, what, name, amount } of events) {
         const one = workers[index]!;
         for (const registry of [one.registry, alone]) {
-          if (what === 'rule') registry.add(registry.ruleSlot(name) + (amount % 7), amount);
+          if (what === 'rule') registry.add(registry.ruleMetric(name, false).slot + (amount % 7), amount);
           if (what === 'domain') registry.domainNotFound(name);
           if (what === 'counter') registry.add(registry.counter(`x.${name}`), amount);
         }
@@ -51,11 +59,62 @@ describe('the statistics of workers', () => {
     fc.assert(property);
   });
 
+  it('follow metrics that come and leave, in a worker and in the whole', () => {
+    const event = fc.record({
+      worker: fc.nat(1),
+      what: fc.constantFrom('hit', 'hit', 'hit', 'show', 'merge', 'period', 'whole-period'),
+      value: fc.nat(5),
+    });
+    const property = fc.property(fc.array(event, { maxLength: 120 }), (events) => {
+      const whole = new StatsRegistry({ maxDetailedMetrics: 12 });
+      const workers = [worker(whole, { maxDetailedMetrics: 2 }), worker(whole, { maxDetailedMetrics: 3 })];
+      const expected = new Map<string, number>();
+      for (const { worker: index, what, value } of events) {
+        const { registry, theirs, ours } = workers[index]!;
+        if (what === 'hit') {
+          const slot = registry.slotOf(registry.ruleMetric(`d.v_${value}`, true)) + (value % 7);
+          registry.add(slot, 1);
+          const name = registry.nameOf(slot);
+          expected.set(name, (expected.get(name) ?? 0) + 1);
+        }
+        if (what === 'show') theirs.show();
+        if (what === 'merge') ours.merge();
+        if (what === 'period') registry.nextPeriod();
+        if (what === 'whole-period') whole.nextPeriod();
+      }
+      for (const { theirs, ours } of workers) {
+        theirs.show();
+        ours.merge();
+      }
+      const shown = new Map<string, number>();
+      for (let slot = 0; slot < whole.slotCount; slot++) {
+        if (whole.valueOf(slot) !== 0) shown.set(whole.nameOf(slot), whole.valueOf(slot));
+      }
+      expect(shown).toEqual(expected);
+    });
+    fc.assert(property, { numRuns: 300 });
+  });
+
+  it('are bounded in metrics of values for the process as a whole', () => {
+    const whole = new StatsRegistry({ maxDetailedMetrics: 2 });
+    const gone: number[] = [];
+    whole.onLeave((first) => gone.push(whole.valueOf(first)));
+    for (const index of [0, 1, 2]) {
+      const { ours, theirs, registry } = worker(whole, { maxDetailedMetrics: 2 });
+      registry.add(registry.ruleMetric(`d.w${index}`, true).slot, 10 + index);
+      theirs.show();
+      ours.merge();
+      whole.nextPeriod();
+    }
+    expect(whole.detailed).toMatchObject({ size: 2, left: 1 });
+    expect(gone).toEqual([10]);
+  });
+
   it('are the same when the values move to a larger place', () => {
     const whole = new StatsRegistry();
     const { ours, theirs, registry } = worker(whole);
     for (let i = 0; i < 3_000; i++) {
-      registry.add(registry.ruleSlot(`d.k_${i}`), i);
+      registry.add(registry.ruleMetric(`d.k_${i}`, false).slot, i);
       if (i % 500 === 0) theirs.show();
       if (i % 700 === 0) ours.merge();
     }
@@ -89,7 +148,7 @@ describe('the statistics of workers', () => {
     for (let index = 0; index < 4; index++) {
       const { ours, theirs, registry } = worker(whole);
       for (let i = 0; i < 4; i++) {
-        registry.add(registry.ruleSlot(`w${index}.k${i}`), 1);
+        registry.add(registry.ruleMetric(`w${index}.k${i}`, false).slot, 1);
         registry.domainNotFound(`w${index}${i}`);
       }
       theirs.show();

@@ -2,14 +2,18 @@
  * One worker's statistics as a part of those of the process. Counters and gauges are sums over all workers: what
  * changed since the last look is added to the slot of the same name in the process's registry.
  */
+
+import type { RuleMetric } from '../stats/rule-stats.ts';
 import { ruleStatNames } from '../stats/rule-stats.ts';
 import type { SlotName, StatsRegistry, Timer } from '../stats/stats-registry.ts';
 
 export class WorkerStatistics {
   readonly #registry: StatsRegistry;
   #values: Float64Array = new Float64Array(0);
-  /** By the worker's slot. */
+  /** Ours by the worker's slot; of a metric -1 less the offset in it. */
   #slots = new Int32Array(1024);
+  /** By the worker's first slot; none where a metric left. */
+  readonly #metrics = new Map<number, RuleMetric>();
   #slotCount = 0;
   /** What was added already, by the worker's slot. */
   #added = new Float64Array(1024);
@@ -26,9 +30,29 @@ export class WorkerStatistics {
 
   addNames(names: readonly SlotName[]): void {
     for (const name of names) {
-      const first = this.#registry.slotOf(name);
-      const slots = name.kind === 'rule' ? ruleStatNames.length : 1;
-      for (let offset = 0; offset < slots; offset += 1) this.#push(first + offset);
+      const { kind } = name;
+      if (kind === 'rule' || kind === 'detailed') {
+        this.#metrics.set(this.#slotCount, this.#registry.metricNamed(name));
+        for (let offset = 0; offset < ruleStatNames.length; offset += 1) this.#push(-1 - offset);
+      } else {
+        this.#push(this.#registry.slotNamed({ ...name, kind }));
+      }
+    }
+  }
+
+  /** Metrics took slots that others left. */
+  reuse(slots: readonly { slot: number; name: SlotName }[]): void {
+    for (const { slot, name } of slots) {
+      this.#added.fill(0, slot, slot + ruleStatNames.length);
+      this.#metrics.set(slot, this.#registry.metricNamed(name));
+    }
+  }
+
+  /** Metrics left these first slots, whose values are the last ones. */
+  leave(slots: readonly number[]): void {
+    for (const slot of slots) {
+      for (let offset = 0; offset < ruleStatNames.length; offset += 1) this.#mergeSlot(slot + offset);
+      this.#metrics.delete(slot);
     }
   }
 
@@ -38,13 +62,25 @@ export class WorkerStatistics {
   }
 
   merge(): void {
-    for (let slot = 0; slot < this.#slotCount; slot += 1) {
-      const value = this.#values[slot]!;
-      const change = value - this.#added[slot]!;
-      if (change === 0) continue;
-      this.#registry.add(this.#slots[slot]!, change);
-      this.#added[slot] = value;
-    }
+    for (let slot = 0; slot < this.#slotCount; slot += 1) this.#mergeSlot(slot);
+  }
+
+  #mergeSlot(slot: number): void {
+    const value = this.#values[slot]!;
+    const change = value - this.#added[slot]!;
+    if (change === 0) return;
+    const ours = this.#slotFor(slot);
+    if (ours === undefined) return;
+    this.#registry.add(ours, change);
+    this.#added[slot] = value;
+  }
+
+  #slotFor(slot: number): number | undefined {
+    const ours = this.#slots[slot]!;
+    if (ours >= 0) return ours;
+    const offset = -1 - ours;
+    const metric = this.#metrics.get(slot - offset);
+    return metric === undefined ? undefined : this.#registry.slotOf(metric) + offset;
   }
 
   /** The worker is no more: what it counted stays counted, what it had is gone. */
@@ -52,7 +88,7 @@ export class WorkerStatistics {
     this.merge();
     for (let slot = 0; slot < this.#slotCount; slot += 1) {
       const ours = this.#slots[slot]!;
-      if (this.#registry.kindOf(ours) === 'gauge') this.#registry.add(ours, -this.#added[slot]!);
+      if (ours >= 0 && this.#registry.kindOf(ours) === 'gauge') this.#registry.add(ours, -this.#added[slot]!);
     }
     this.#slotCount = 0;
   }

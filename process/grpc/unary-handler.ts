@@ -1,7 +1,9 @@
 /** How a unary method is served, whatever transport is below: bytes in, bytes or a status out. */
+import type { CallSpan } from '../call-tracer.ts';
 
 /** Status codes of gRPC that this project answers with. https://github.com/grpc/grpc/blob/v1.60.0/doc/statuscodes.md */
 export const GrpcCode = {
+  CANCELLED: 1,
   UNKNOWN: 2,
   INVALID_ARGUMENT: 3,
   DEADLINE_EXCEEDED: 4,
@@ -25,6 +27,8 @@ export interface UnaryReply {
    * begin. The call still ends with one of the two below.
    */
   readonly abandoned: boolean;
+  /** Of a call that is traced; it ends with the call. */
+  readonly span?: CallSpan | undefined;
   /** Called exactly once, with one of the two. */
   send(message: Uint8Array): void;
   fail(status: GrpcStatus): void;

@@ -17,6 +17,7 @@ export class MatchPath {
   readonly #rules: RuleNodes;
   readonly #nodes: Int32Array;
   readonly #kinds: Uint8Array;
+  #metricPerValue = false;
 
   constructor(rules: RuleNodes, maxDepth: number) {
     this.#rules = rules;
@@ -29,13 +30,21 @@ export class MatchPath {
     this.#kinds[i] = kind;
   }
 
-  metricKey(domain: string, entries: readonly Entry[]): string {
+  /** Whether the request's own text is in the metric key that was asked for last. */
+  get metricPerValue(): boolean {
+    return this.#metricPerValue;
+  }
+
+  metricKey(domain: string, entries: readonly Entry[], undotted: boolean): string {
+    this.#metricPerValue = false;
     const leaf = this.#nodes[entries.length - 1]!;
-    if ((this.#rules.flags(leaf) & NodeFlag.detailedMetric) !== 0) return this.#detailedKey(domain, entries);
+    const detailed = (this.#rules.flags(leaf) & NodeFlag.detailedMetric) !== 0;
+    const shares = detailed && this.#sharesAny(entries.length);
     let metric = domain;
     for (let i = 0; i < entries.length; i++) {
       const { key, value } = entries[i]!;
-      metric += `.${this.#segment(i, key, value)}`;
+      const segment = detailed ? this.#detailedSegment(i, key, value, shares) : this.#segment(i, key, value);
+      metric += `.${undotted ? segment.replaceAll('.', '_') : segment}`;
     }
     return metric;
   }
@@ -50,25 +59,28 @@ export class MatchPath {
     return stem;
   }
 
-  #detailedKey(domain: string, entries: readonly Entry[]): string {
-    let sharesAny = false;
-    for (let i = 0; i < entries.length; i++) sharesAny ||= this.#isShared(i);
-    let metric = domain;
-    for (let i = 0; i < entries.length; i++) {
-      const { key, value } = entries[i]!;
-      if (!sharesAny) metric += `.${key}_${value}`;
-      else metric += `.${this.#isShared(i) ? this.#keyAndLiteral(i, key) : keyAndValue(key, value)}`;
+  #sharesAny(depth: number): boolean {
+    for (let i = 0; i < depth; i++) {
+      if (this.#isShared(i)) return true;
     }
-    return metric;
+    return false;
+  }
+
+  #detailedSegment(i: number, key: string, value: string, shares: boolean): string {
+    if (shares && this.#isShared(i)) return this.#keyAndLiteral(i, key);
+    if (this.#kinds[i] !== MatchKind.exact) this.#metricPerValue = true;
+    return shares ? keyAndValue(key, value) : `${key}_${value}`;
   }
 
   #segment(i: number, key: string, value: string): string {
     const kind = this.#kinds[i]!;
     if (kind === MatchKind.exact) return keyAndValue(key, value);
     const valueToMetric = (this.#flags(i) & NodeFlag.valueToMetric) !== 0;
-    if (kind === MatchKind.keyOnly) return valueToMetric ? keyAndValue(key, value) : key;
-    if (!valueToMetric) return this.#keyAndPattern(i, key);
-    return this.#isShared(i) ? this.#keyAndLiteral(i, key) : keyAndValue(key, value);
+    if (kind === MatchKind.keyOnly && !valueToMetric) return key;
+    if (kind === MatchKind.wildcard && !valueToMetric) return this.#keyAndPattern(i, key);
+    if (this.#isShared(i)) return this.#keyAndLiteral(i, key);
+    this.#metricPerValue = true;
+    return keyAndValue(key, value);
   }
 
   #flags(i: number): number {
@@ -82,13 +94,17 @@ export class MatchPath {
   /** `key_<pattern>`. */
   #keyAndPattern(i: number, key: string): string {
     const composite = this.#rules.composite(this.#nodes[i]!);
-    return beginsWithKey(composite, key) ? composite : `${key}_${composite}`;
+    if (beginsWithKey(composite, key)) return composite;
+    this.#metricPerValue = true;
+    return `${key}_${composite}`;
   }
 
   /** `key_<pattern up to its first *>`. */
   #keyAndLiteral(i: number, key: string): string {
     const composite = this.#rules.composite(this.#nodes[i]!);
-    const from = beginsWithKey(composite, key) ? key.length + 1 : 0;
+    const isRulesKey = beginsWithKey(composite, key);
+    if (!isRulesKey) this.#metricPerValue = true;
+    const from = isRulesKey ? key.length + 1 : 0;
     return keyAndValue(key, composite.slice(from, composite.indexOf('*', from)));
   }
 }

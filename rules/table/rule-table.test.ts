@@ -133,6 +133,37 @@ describe('RuleTable.match', () => {
     );
   });
 
+  it('writes no dots of keys, values and patterns into the metric key where none are wanted', () => {
+    const table = tableOf(
+      source('d.e', [
+        rule({ key: 'a.b', value: 'c.d', descriptors: [limited('f.g', '', { detailedMetric: true })] }),
+        limited('h.i', 'j.*', { valueToMetric: true }),
+        limited('k.l', 'm.*'),
+      ]),
+    );
+    const keys = (undotted: boolean): (string | undefined)[] =>
+      ['a.b=c.d f.g=1.2', 'h.i=j.1', 'k.l=m.1'].map(
+        (request) => table.match('d.e', entriesOf(request), undotted)?.metricKey,
+      );
+    expect(keys(false)).toEqual(['d.e.a.b_c.d.f.g_1.2', 'd.e.h.i_j.1', 'd.e.k.l_m.*']);
+    expect(keys(true)).toEqual(['d.e.a_b_c_d.f_g_1_2', 'd.e.h_i_j_1', 'd.e.k_l_m_*']);
+    expect(table.match('d.e', entriesOf('h.i=j.1'), true)?.counterStem).toBe('d.e_h.i_j.1_');
+  });
+
+  it.each<[request: string, rules: Rule, perValue: boolean]>([
+    ['k=v', limited('k'), false],
+    ['k=v', limited('k', 'v', { detailedMetric: true }), false],
+    ['k=v', limited('k', '', { detailedMetric: true }), true],
+    ['k=v', limited('k', '', { valueToMetric: true }), true],
+    ['k=v1', limited('k', 'v*'), false],
+    ['k=v1', limited('k', 'v*', { valueToMetric: true }), true],
+    ['k=v1', limited('k', 'v*', { valueToMetric: true, shareThreshold: true }), false],
+    ['k_a=1', limited('k', '*'), true],
+    ['k_a=1', limited('k', '*', { valueToMetric: true, shareThreshold: true }), true],
+  ])('says whether the metric key of %s has text of the request in it', (request, only, perValue) => {
+    expect(tableOf(source('d', [only])).match('d', entriesOf(request))?.metricPerValue).toBe(perValue);
+  });
+
   it('treats names of object prototypes as plain text', () => {
     const table = tableOf(source('__proto__', [limited('constructor', 'toString')]));
     expect(table.match('__proto__', entriesOf('constructor=toString'))?.metricKey).toBe(

@@ -4,6 +4,7 @@ import { unitsEqual } from '../bytes/rule-table-text.ts';
 import type { MatchedRule, RuleMatch, RuleMatcher } from '../match-result.ts';
 import type { Entry } from '../request.ts';
 import { WildcardIndex } from '../wildcards/wildcard-index.ts';
+import { type ListedRule, listedRules } from './listed-rules.ts';
 import { MatchKind, MatchPath } from './match-path.ts';
 import { rlconfigLines } from './rlconfig.ts';
 import { RuleNodes } from './rule-table-nodes.ts';
@@ -54,7 +55,12 @@ export class RuleTable implements RuleMatcher {
     return rlconfigLines(this.#rules);
   }
 
-  match(domain: string, entries: readonly Entry[]): RuleMatch | undefined {
+  /** Every domain and, after it, its rules of all levels. Lazy. */
+  listedRules(): Iterable<ListedRule> {
+    return listedRules(this.#rules);
+  }
+
+  match(domain: string, entries: readonly Entry[], undotted = false): RuleMatch | undefined {
     const depth = entries.length;
     if (depth === 0 || depth > this.#maxDepth) return undefined;
     let node = this.#findDomain(domain);
@@ -69,7 +75,8 @@ export class RuleTable implements RuleMatcher {
     const rule: MatchedRule = this.#rules.rule(node);
     return {
       rule,
-      metricKey: this.#path.metricKey(domain, entries),
+      metricKey: this.#path.metricKey(domain, entries, undotted),
+      metricPerValue: this.#path.metricPerValue,
       counterStem: this.#path.counterStem(domain, entries),
     };
   }

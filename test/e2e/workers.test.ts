@@ -194,6 +194,33 @@ describeWithServer('a limiter with two workers', redisProgram, (path) => {
     ]);
   });
 
+  it('shows who is over limit in all of its threads together', async () => {
+    const limiter = await start(env);
+    const opened = connect(limiter);
+    for (let round = 0; round < 10; round++) await passed(opened, 'often');
+    for (let round = 0; round < 5; round++) await passed(opened, 'seldom');
+    const { domains } = await limiter.top();
+    const [seldom, often] = [5 * connections - 100, 10 * connections - 100];
+    expect(domains).toMatchObject([
+      {
+        domain: 'w',
+        overLimit: often + seldom,
+        missed: 0,
+        keys: [
+          { key: 'k_often', rule: 'w.k', atLeast: often, atMost: often },
+          { key: 'k_seldom', rule: 'w.k', atLeast: seldom, atMost: seldom },
+        ],
+      },
+    ]);
+    const release = threads.hold(0, 'show-top');
+    const [alone] = (await limiter.top()).domains;
+    expect(alone?.overLimit).toBeGreaterThan(0);
+    expect(alone?.overLimit).toBeLessThan(often + seldom);
+    release();
+    const stats = await limiter.stats();
+    expect(stats.get('ratelimit.top_offenders.domains')).toBe(2);
+  });
+
   it('says that rules are loaded when every worker decides by them', async () => {
     const limiter = await start(env);
     const opened = connect(limiter);
@@ -306,6 +333,41 @@ describeWithServer('a limiter with two workers', redisProgram, (path) => {
     const ended = limiter.stop();
     await eventually(async () => expect(await healths(limiter)).toEqual(new Set([500])), { intervalMs: 5 });
     expect(await ended).toBe(0);
+  });
+
+  it('bounds metrics of values, shows their sum, and loses no hit', async () => {
+    const text = `domain: v\ndescriptors:\n  - key: k\n    detailed_metric: true\n    rate_limit: { unit: year, requests_per_unit: 1000000 }\n`;
+    writeFileSync(join(folder, 'config/v.yaml'), text);
+    const limiter = await start({
+      ...env,
+      USE_STATSD: 'false',
+      STATS_MAX_DETAILED_METRICS: '3',
+      STATS_FLUSH_INTERVAL: '100ms',
+      EXTRA_TAGS: 'dc:eu',
+    });
+    const opened = connect(limiter);
+    const values = 12;
+    for (let value = 0; value < values; value++) {
+      await Promise.all(opened.map((client) => client.allowed('v', 'k', String(value))));
+      await new Promise((resolve) => setTimeout(resolve, 60));
+    }
+    const stats = await limiter.stats();
+    expect(stats.get('ratelimit.stats.detailed_metrics.__dc=eu')).toBeLessThanOrEqual(3);
+    await limiter.stop();
+    rmSync(join(folder, 'config/v.yaml'));
+    let hits = 0;
+    const names = new Set<string>();
+    for (const line of limiter.output.join('').trimEnd().split('\n')) {
+      const { name, value } = JSON.parse(line).json;
+      const of = /^ratelimit\.service\.rate_limit\.(v\.k_\d+|_overflow)\.total_hits\.__dc=eu$/.exec(
+        name ?? '',
+      );
+      if (of === null) continue;
+      names.add(of[1] as string);
+      hits += Number(value);
+    }
+    expect(hits).toBe(values * connections);
+    expect(names.size).toBeGreaterThan(3);
   });
 
   it('sends all that was counted, and every duration, to statsd', async () => {

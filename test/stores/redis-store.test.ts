@@ -45,6 +45,22 @@ describeWithServer('what RedisStore leaves in Redis', redisProgram, (path) => {
     expect([await client.get(key), await client.ttl(key)]).toEqual(['3', 50]);
   });
 
+  it('sends once in its window what comes soon after another call', async () => {
+    const windowed = await openRedisStore({ url: `127.0.0.1:${server.port}` }, { windowMs: 300 });
+    await submit(windowed, [counterOp({ key: randomUUID() })]);
+    await new Promise((resolve) => setTimeout(resolve, 400));
+    await client.config('RESETSTAT');
+    const key = randomUUID();
+    const totals = [totalOf(windowed, { key })];
+    for (let i = 0; i < 5; i++) {
+      await new Promise(setImmediate);
+      totals.push(totalOf(windowed, { key }));
+    }
+    expect(await Promise.all(totals)).toEqual([1, 2, 3, 4, 5, 6]);
+    expect(await calls('evalsha')).toBe(2);
+    await windowed.close();
+  });
+
   it('answers a hundred times as many requests as its pool has places', async () => {
     const calls = { places: 10, whenEmpty: 'WAIT', waitMs: 0 } as const;
     const pooled = await openRedisStore({ url: `127.0.0.1:${server.port}` }, { calls });

@@ -29,6 +29,10 @@ export const curlProgram: ServerProgram = { command: 'curl', variable: 'WEIR_CUR
 export const envoyProgram: ServerProgram = { command: 'envoy', variable: 'WEIR_ENVOY' };
 export const opensslProgram: ServerProgram = { command: 'openssl', variable: 'WEIR_OPENSSL' };
 
+/** Prometheus, and the checks that come with it. */
+export const prometheusProgram: ServerProgram = { command: 'prometheus', variable: 'WEIR_PROMETHEUS' };
+export const promtoolProgram: ServerProgram = { command: 'promtool', variable: 'WEIR_PROMTOOL' };
+
 export const etcdProgram: ServerProgram = {
   command: 'etcd',
   variable: 'WEIR_ETCD',

@@ -32,10 +32,30 @@ export interface JsonAnswer {
   body: any;
 }
 
+export interface TopJson {
+  since: string;
+  domainCount: number;
+  domains: {
+    domain: string;
+    overLimit: number;
+    missed: number;
+    keys: {
+      key: string;
+      rule: string;
+      shadowMode: boolean;
+      atLeast: number;
+      atMost: number;
+      share: number;
+    }[];
+  }[];
+}
+
 /** A limiter in this process, with what it is made of handed in. One at a time: library warnings are the process's. */
 export class InProcessLimiter {
   /** What was logged, a line each, without its time. */
   readonly lines: string[] = [];
+  /** What was written to standard output. */
+  readonly output: string[] = [];
   /** The exit status. */
   readonly ended: Promise<number>;
   readonly #signals = new EventEmitter();
@@ -49,6 +69,10 @@ export class InProcessLimiter {
       env: { ...usualEnv, ...options.env },
       signals: this.#signals,
       logDestination: { write: (line) => this.lines.push(line.trimEnd().replace(/^time="[^"]*" /, '')) },
+      statsOutput: Object.assign(new EventEmitter(), {
+        write: (text: string) => this.output.push(text) > 0,
+        settled: () => Promise.resolve(),
+      }),
       onListening: (ports) => {
         this.#ports = ports;
         listening();
@@ -112,6 +136,11 @@ export class InProcessLimiter {
   async rlconfig(): Promise<string[]> {
     const text = await this.#debugPage('rlconfig');
     return text === '' ? [] : text.trimEnd().split('\n');
+  }
+
+  /** `/top` as JSON. */
+  async top(query = ''): Promise<TopJson> {
+    return JSON.parse(await this.#debugPage(`top?format=json&${query}`)) as TopJson;
   }
 
   signal(name: ShutdownSignal): void {

@@ -43,6 +43,7 @@ export class NaiveMatcher implements RuleMatcher {
     return {
       rule: matchedRule(steps.at(-1)!.rule),
       metricKey: [domain, ...metricSegments(entries, steps)].join('.'),
+      metricPerValue: entries.some((entry, i) => isPerValue(entry, steps, i)),
       counterStem: `${domain}_${entries.map((entry, i) => `${entry.key}_${counterValue(entry, steps[i]!)}_`).join('')}`,
     };
   }
@@ -86,6 +87,15 @@ function metricSegments(entries: readonly Entry[], steps: readonly Step[]): stri
     if (!step.rule.valueToMetric) return `${entry.key}_${pattern(entry, step)}`;
     return joined(entry.key, isShared(step) ? beforeStar(entry, step) : entry.value);
   });
+}
+
+/** Whether anything that the rule does not say itself is in the metric key's segment. */
+function isPerValue(entry: Entry, steps: readonly Step[], i: number): boolean {
+  const step = steps[i]!;
+  if (step.how === 'exact') return false;
+  const hasValue = steps.at(-1)!.rule.detailedMetric || step.rule.valueToMetric;
+  const hasRulesKey = step.how === 'key' || composite(step.rule).startsWith(`${entry.key}_`);
+  return !hasRulesKey || (hasValue && !isShared(step));
 }
 
 function counterValue(entry: Entry, step: Step): string {

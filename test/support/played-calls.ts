@@ -2,6 +2,7 @@ import { type GrpcMethod, grpcMethods } from '../../limiter/grpc/grpc-methods.ts
 import { GrpcRequestHandler } from '../../limiter/grpc/grpc-request-handler.ts';
 import type { GrpcLimits } from '../../limiter/grpc/limits.ts';
 import { withPrefix } from '../../limiter/grpc/message-reader.ts';
+import type { CallTracer } from '../../process/call-tracer.ts';
 import { HealthService } from '../../process/grpc/health-service.ts';
 import type { DuplexHandler, StreamHandler } from '../../process/grpc/stream-handler.ts';
 import type { UnaryHandler } from '../../process/grpc/unary-handler.ts';
@@ -18,6 +19,7 @@ interface PlayedCallsOptions {
   stream?: StreamHandler;
   duplex?: DuplexHandler;
   limits?: Partial<GrpcLimits>;
+  tracer?: CallTracer;
 }
 
 /** A handler of gRPC with one method of each kind, on streams that are played. */
@@ -28,7 +30,7 @@ export class PlayedCalls {
   readonly faults: [string, string][] = [];
   readonly handler: GrpcRequestHandler;
 
-  constructor({ unary = echo, stream, duplex, limits = {} }: PlayedCallsOptions = {}) {
+  constructor({ unary = echo, stream, duplex, limits = {}, tracer }: PlayedCallsOptions = {}) {
     const methods: Map<string, GrpcMethod> = grpcMethods({
       unary: new Map([[echoPath, unary]]),
       health: new HealthService(new Health(), []),
@@ -43,6 +45,7 @@ export class PlayedCalls {
       clock: this.clock,
       timers: this.timers,
       limits,
+      tracer,
       onCall: (method, ms) => this.calls.push([method, ms]),
       onFault: (method, error) => this.faults.push([method, (error as Error).message]),
     });

@@ -27,6 +27,7 @@ async function start(options: Partial<DebugListenerOptions> = {}): Promise<Fixtu
   const listener = createDebugListener({
     rlconfigLines: () => [],
     statsLines: () => [],
+    topPage: () => Promise.resolve({ status: 200, contentType: text, lines: [] }),
     clock: systemClock,
     closeGraceMs: 5_000,
     onFault: (error) => faults.push(String(error)),
@@ -83,6 +84,7 @@ describe('pages', () => {
 /livez: 200 while the process answers at all, whatever its health
 /rlconfig: print out the currently loaded configuration for debugging
 /stats: print out stats
+/top: keys most often over their limit, by domain; parameters: domain, n, format=json
 `,
       });
     }
@@ -95,6 +97,19 @@ describe('pages', () => {
     loaded = ['d.k: unit=MINUTE requests_per_unit=20, shadow_mode: false, quota_mode: false'];
     expect(await get(port, '/rlconfig')).toMatchObject({ status: 200, type: text, body: `${loaded[0]}\n` });
     expect(await get(port, '/stats')).toMatchObject({ status: 200, type: text, body: 'a.b: 1\na.c: 2\n' });
+  });
+
+  it('show who is over limit, as the parameters ask', async () => {
+    const { port } = await start({
+      topPage: (query) =>
+        Promise.resolve({ status: 400, contentType: 'application/json', lines: [`${query}`] }),
+    });
+    expect(await get(port, '/top?domain=a%26b&n=3')).toMatchObject({
+      status: 400,
+      type: 'application/json',
+      headers: { 'x-content-type-options': 'nosniff' },
+      body: 'domain=a%26b&n=3\n',
+    });
   });
 
   it('are alive', async () => {
@@ -282,6 +297,7 @@ describe('listen', () => {
     const other = createDebugListener({
       rlconfigLines: () => [],
       statsLines: () => [],
+      topPage: () => Promise.reject(new Error('not asked')),
       clock: systemClock,
       closeGraceMs: 0,
       onFault: () => {},

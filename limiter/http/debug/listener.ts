@@ -1,4 +1,5 @@
 /** The debug listener: what is loaded, what is counted, where the time goes. For operators, not for callers. */
+import type { ServerResponse } from 'node:http';
 import type { ListenAddress } from '../../../process/bind.ts';
 import type { Clock } from '../../../process/clock.ts';
 import { type HttpCall, type HttpListener, HttpServer } from '../../../process/http/http-server.ts';
@@ -13,6 +14,8 @@ export interface DebugListenerOptions {
   rlconfigLines(): Iterable<string>;
   /** The lines of `/stats`, likewise. */
   statsLines(): Iterable<string> | Promise<Iterable<string>>;
+  /** `/top`, whose parameters are none of this listener's business. */
+  topPage(query: URLSearchParams): Promise<DebugPage>;
   clock: Clock;
   /** Undefined where this thread answers callers itself. */
   workers?: WorkerProfiles | undefined;
@@ -22,12 +25,19 @@ export interface DebugListenerOptions {
   onFault(error: unknown): void;
 }
 
+export interface DebugPage {
+  status: number;
+  contentType: string;
+  lines: Iterable<string>;
+}
+
 const index = `/debug/pprof/: root of various pprof endpoints. hit for help.
 /debug/pprof/heap: memory profiling endpoint
 /debug/pprof/profile: CPU profiling endpoint
 /livez: 200 while the process answers at all, whatever its health
 /rlconfig: print out the currently loaded configuration for debugging
 /stats: print out stats
+/top: keys most often over their limit, by domain; parameters: domain, n, format=json
 `;
 
 export function createDebugListener(options: DebugListenerOptions): HttpListener {
@@ -65,9 +75,16 @@ class DebugListener implements HttpListener {
     if (target.path === '/livez') sendText(response, 200, 'OK');
     else if (target.path === '/rlconfig') await sendLines(response, this.#options.rlconfigLines());
     else if (target.path === '/stats') await sendLines(response, await this.#options.statsLines());
+    else if (target.path === '/top') await sendPage(response, await this.#options.topPage(target.query));
     else if (target.path.startsWith(pprofRoot)) {
       await this.#pprof.answer(response, target.path.slice(pprofRoot.length), target.query);
     } else if (`${target.path}/` === pprofRoot) sendRedirect(response, pprofRoot);
     else sendText(response, 200, index);
   }
+}
+
+async function sendPage(response: ServerResponse, { status, contentType, lines }: DebugPage): Promise<void> {
+  response.statusCode = status;
+  response.setHeader('X-Content-Type-Options', 'nosniff');
+  await sendLines(response, lines, contentType);
 }

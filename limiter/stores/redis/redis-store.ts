@@ -26,6 +26,8 @@ export interface RedisStoreOptions {
   timeoutMs: number;
   /** REDIS_POOL_*. Defaults to ten places, and to going beyond them after a second. */
   calls?: CallBounds | undefined;
+  /** REDIS_PIPELINE_WINDOW, in whole milliseconds: under traffic at most one call in so long. Defaults to 0. */
+  windowMs?: number | undefined;
   /** Defaults to Node's. */
   timers?: Timers | undefined;
   random: () => number;
@@ -42,14 +44,15 @@ export interface RedisStoreOptions {
 }
 
 /**
- * Counts in one Redis server: what arrives in one turn of the event loop goes out in one script call, folded by key.
+ * Counts in one Redis server: what arrives in one turn of the event loop, or in a window, goes out in one script call,
+ * folded by key.
  * Calls go out in order, so many at a time as there are places for them.
  */
 export class RedisStore implements CounterStore {
   readonly #connection: RedisConnection;
   readonly #label: string;
   readonly #random: () => number;
-  readonly #gathering = new TurnGathering({ send: (batch) => this.#places.take(batch) });
+  readonly #gathering: TurnGathering;
   readonly #places: CallPlaces<Batch>;
   readonly #plain: PlainCounting;
   readonly #onScriptsRefused: ((reason: string) => void) | undefined;
@@ -57,16 +60,22 @@ export class RedisStore implements CounterStore {
   #closed = false;
 
   constructor(options: RedisStoreOptions) {
-    const { address, timeoutMs, random } = options;
+    const { address, timeoutMs, random, windowMs, timers = systemTimers } = options;
     this.#connection = new RedisConnection(options);
     this.#label = address.label;
     this.#random = random;
     this.#scripts = options.scripts ?? 'auto';
     this.#onScriptsRefused = options.onScriptsRefused;
+    this.#gathering = new TurnGathering({
+      send: (batch) => this.#places.take(batch),
+      windowMs,
+      timers,
+      monotonicMs: () => performance.now(),
+    });
     this.#places = new CallPlaces<Batch>({
       ...(options.calls ?? usualCallBounds),
       timeoutMs,
-      timers: options.timers ?? systemTimers,
+      timers,
       go: (batch) => this.#send(batch),
       refuse: (batch, waitedMs) => {
         batch.fail(this.#connection.errors.noPlace(waitedMs));

@@ -1,3 +1,4 @@
+import type { Timers } from '../../../process/timers.ts';
 import type { CounterOp } from '../counter-store.ts';
 import type { Batch, PendingRequest } from './batch.ts';
 import { CountBatch } from './count-batch.ts';
@@ -6,17 +7,23 @@ import { StopBatch } from './stop-batch.ts';
 export interface TurnGatheringOptions {
   /** Called with the batches of one turn, in order. */
   send: (batch: Batch) => void;
-  /** Gather for so long instead of one turn of the event loop. Whole milliseconds, at least 1 when not 0. Defaults to 0. */
+  /**
+   * At most one sending in so long, whole milliseconds: what comes soon after one is gathered until the time is over. What
+   * comes alone does not wait. Defaults to 0: everything goes out at the end of its turn.
+   */
   windowMs?: number | undefined;
+  timers: Timers;
+  monotonicMs: () => number;
 }
 
-/** Gathers what arrives in one turn of the event loop into as few batches as possible. */
+/** Gathers what arrives in one turn of the event loop, or in a window, into as few batches as possible. */
 export class TurnGathering {
   readonly #options: TurnGatheringOptions;
   /** Closed to new ops, to be sent when the turn ends. */
   #full: Batch[] = [];
   #open: CountBatch | StopBatch | undefined;
   #scheduled = false;
+  #sentAtMs = Number.NEGATIVE_INFINITY;
   readonly #flush = () => this.#sendAll();
 
   constructor(options: TurnGatheringOptions) {
@@ -43,15 +50,23 @@ export class TurnGathering {
     this.#open = batch;
     if (!this.#scheduled) {
       this.#scheduled = true;
-      const { windowMs = 0 } = this.#options;
-      if (windowMs > 0) setTimeout(this.#flush, windowMs);
-      else setImmediate(this.#flush);
+      this.#schedule();
     }
     return batch;
   }
 
+  #schedule(): void {
+    const { windowMs = 0, timers, monotonicMs } = this.#options;
+    // Without a window the clock need not be read.
+    const waitMs = windowMs === 0 ? 0 : this.#sentAtMs + windowMs - monotonicMs();
+    if (waitMs > 0) timers.after(Math.ceil(waitMs), this.#flush);
+    else setImmediate(this.#flush);
+  }
+
   #sendAll(): void {
     this.#scheduled = false;
+    const { windowMs = 0, monotonicMs } = this.#options;
+    if (windowMs > 0) this.#sentAtMs = monotonicMs();
     const full = this.#full;
     const last = this.#open;
     this.#full = [];

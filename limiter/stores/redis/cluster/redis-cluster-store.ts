@@ -23,13 +23,11 @@ import { type NodePlace, placeName } from './node-place.ts';
 
 export interface RedisClusterStoreOptions
   extends Pick<RedisConnectionOptions, 'tls' | 'timeoutMs' | 'random' | 'closeOnReadOnly'>,
-    Pick<RedisStoreOptions, 'calls' | 'timers'>,
+    Pick<RedisStoreOptions, 'calls' | 'timers' | 'windowMs'>,
     Partial<NodeSilence> {
   address: ClusterAddress;
   /** Nodes that are asked at a time for one batch. Defaults to all. */
   parallelism?: number | undefined;
-  /** Gather for so long instead of one turn of the event loop. Defaults to 0. */
-  windowMs?: number | undefined;
   /** REDIS_SCRIPTS; refunds alone use one. Defaults to `auto`. */
   scripts?: RedisScripts | undefined;
   /** Told once, when `auto` goes on without scripts. The reason holds no credentials. */
@@ -97,6 +95,8 @@ export class RedisClusterStore implements CounterStore {
     });
     this.#gathering = new TurnGathering({
       windowMs,
+      timers,
+      monotonicMs: () => performance.now(),
       send: (batch) => this.#places.take(batch),
     });
     this.#places = new CallPlaces<Batch>({

@@ -1,0 +1,97 @@
+/**
+ * What knowing who is over limit costs: nanoseconds of CPU for a decision of one descriptor, counted in memory, without and
+ * with the sketch; within the limit, and over it with callers of several kinds.
+ *
+ *   node bench/top-offenders.ts
+ */
+import type { RateLimitRequest } from '../limiter/decide/messages.ts';
+import { createDecisionService } from '../limiter/decision-service.ts';
+import { parseLimiterSettings } from '../limiter/settings.ts';
+import { createLimiterStats } from '../limiter/stats/limiter-stats.ts';
+import { StatsRegistry } from '../limiter/stats/stats-registry.ts';
+import { TopOffenders } from '../limiter/stats/top/top-offenders.ts';
+import { systemClock } from '../process/clock.ts';
+import { compileRules } from '../rules/table/compile-rules.ts';
+import { RuleTable } from '../rules/table/rule-table.ts';
+import { openMemoryStore } from '../test/support/open-memory-store.ts';
+import { limit, rule, source } from '../test/support/rule-builder.ts';
+import { zipfSequence } from './zipf.ts';
+
+const requests = 200_000;
+const rounds = 9;
+
+function sequence(of: 'one' | 'zipf' | 'all'): Uint32Array {
+  if (of === 'one') return new Uint32Array(requests);
+  if (of === 'zipf') return zipfSequence({ count: 100_000, length: requests, random: Math.random });
+  return Uint32Array.from({ length: requests }, (_, index) => index);
+}
+
+function requestsOf(key: string, of: 'one' | 'zipf' | 'all'): RateLimitRequest[] {
+  return Array.from(sequence(of), (user) => ({
+    domain: 'api',
+    hitsAddend: 1,
+    descriptors: [
+      {
+        entries: [{ key, value: `user-${user}@example.org` }],
+        limit: undefined,
+        hitsAddend: undefined,
+        isNegativeHits: false,
+      },
+    ],
+  }));
+}
+
+function service(keysPerDomain: number): (request: RateLimitRequest) => void {
+  const { settings } = parseLimiterSettings({ BACKEND_TYPE: 'memory' });
+  if (settings === undefined) throw new Error('the settings are wrong');
+  const registry = new StatsRegistry();
+  const decisions = createDecisionService({
+    settings,
+    store: openMemoryStore(),
+    clock: systemClock,
+    random: Math.random,
+    registry,
+    stats: createLimiterStats(registry),
+    offenders:
+      keysPerDomain === 0
+        ? undefined
+        : new TopOffenders({ keysPerDomain, maxBytes: settings.statsTopMaxBytes, clock: systemClock }),
+  });
+  const blocked = rule({ key: 'blocked', rateLimit: limit({ unit: 'day', requestsPerUnit: 0 }) });
+  const free = rule({ key: 'free', rateLimit: limit({ unit: 'day', requestsPerUnit: 1e9 }) });
+  decisions.useRules(new RuleTable(compileRules([source('api', [blocked, free])])));
+  const reply = { abandoned: false, answer: () => {}, refuse: () => {} };
+  return (request) => decisions.decide(request, reply);
+}
+
+function nanoseconds(
+  decide: (request: RateLimitRequest) => void,
+  asked: readonly RateLimitRequest[],
+): number {
+  const started = process.cpuUsage();
+  for (const request of asked) decide(request);
+  const { user, system } = process.cpuUsage(started);
+  return ((user + system) * 1e3) / asked.length;
+}
+
+function median(values: number[]): number {
+  return values.sort((a, b) => a - b)[values.length >> 1] as number;
+}
+
+for (const [name, key, of] of [
+  ['within the limit, 100,000 callers by Zipf', 'free', 'zipf'],
+  ['over limit, one caller', 'blocked', 'one'],
+  ['over limit, 100,000 callers by Zipf', 'blocked', 'zipf'],
+  ['over limit, a new caller each time', 'blocked', 'all'],
+] as const) {
+  const asked = requestsOf(key, of);
+  const [without, sketch128, sketch1000] = [0, 128, 1_000].map(service);
+  const taken: [number[], number[], number[]] = [[], [], []];
+  for (let round = 0; round < rounds; round++) {
+    taken[0].push(nanoseconds(without!, asked));
+    taken[1].push(nanoseconds(sketch128!, asked));
+    taken[2].push(nanoseconds(sketch1000!, asked));
+  }
+  const [none, usual, most] = taken.map((values) => Math.round(median(values.slice(2))));
+  console.log(`${name}: ${none} ns, with STATS_TOP_KEYS=128 ${usual}, =1000 ${most}`);
+}

@@ -1,0 +1,176 @@
+/**
+ * What tracing costs: nanoseconds of this thread for a decision of one descriptor that comes as a gRPC call without a socket and is counted
+ * in memory, without tracing and with a part of the calls traced and exported to a collector in another thread. A decision
+ * that also goes through a socket and to Redis takes several times as long, so the shares here are upper bounds.
+ *
+ *   node bench/tracing.ts
+ */
+import { once } from 'node:events';
+import { Worker } from 'node:worker_threads';
+import { create, toBinary } from '@bufbuild/protobuf';
+import { RateLimitRequestSchema } from '../gen/envoy/service/ratelimit/v3/rls_pb.ts';
+import { createDecisionService } from '../limiter/decision-service.ts';
+import { grpcMethods } from '../limiter/grpc/grpc-methods.ts';
+import { GrpcRequestHandler } from '../limiter/grpc/grpc-request-handler.ts';
+import { withPrefix } from '../limiter/grpc/message-reader.ts';
+import { type OpenedTracing, openTracing } from '../limiter/opened-tracing.ts';
+import { createShouldRateLimit, shouldRateLimitPath } from '../limiter/service/should-rate-limit.ts';
+import { parseLimiterSettings } from '../limiter/settings.ts';
+import { createLimiterStats } from '../limiter/stats/limiter-stats.ts';
+import { StatsRegistry } from '../limiter/stats/stats-registry.ts';
+import { TracedStore } from '../limiter/tracing/index.ts';
+import { systemClock } from '../process/clock.ts';
+import { HealthService } from '../process/grpc/health-service.ts';
+import { Health } from '../process/health.ts';
+import { createLogger } from '../process/logger.ts';
+import { systemTimers } from '../process/timers.ts';
+import { compileRules } from '../rules/table/compile-rules.ts';
+import { RuleTable } from '../rules/table/rule-table.ts';
+import { openMemoryStore } from '../test/support/open-memory-store.ts';
+import { limit, rule, source } from '../test/support/rule-builder.ts';
+
+const calls = 50_000;
+const callsPerTurn = 16;
+const rounds = 9;
+
+const usualFields = [
+  ...[':method', 'POST', ':scheme', 'http', ':path', shouldRateLimitPath, ':authority', 'limiter:8081'],
+  ...['te', 'trailers', 'grpc-timeout', '20000m', 'content-type', 'application/grpc', 'user-agent', 'envoy'],
+  ...['x-request-id', '6b3a1f6e-0d3f-4a0e-9f5c-0f6f1c1d8f1a', 'x-forwarded-for', '10.0.0.1'],
+];
+const traced = (flag: string): string[] => [
+  ...usualFields,
+  ...['traceparent', `00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-${flag}`],
+];
+
+const body = withPrefix(
+  toBinary(
+    RateLimitRequestSchema,
+    create(RateLimitRequestSchema, {
+      domain: 'api',
+      descriptors: [{ entries: [{ key: 'k', value: 'user-1@example.org' }] }],
+    }),
+  ),
+);
+
+interface Answered {
+  context: unknown;
+}
+
+const noStream = {
+  id: 1,
+  isOpen: true,
+  queuedBytes: 0,
+  respond: () => {},
+  // A call that is not answered with a decision is none.
+  sendHeaders: fail,
+  sendData: () => {},
+  sendTrailers: () => {},
+  reset: () => {},
+};
+
+function settingsOf(env: Record<string, string>) {
+  const { settings } = parseLimiterSettings({ BACKEND_TYPE: 'memory', ...env });
+  if (settings === undefined) throw new Error('the settings are wrong');
+  return settings;
+}
+
+interface Subject {
+  handler: GrpcRequestHandler;
+  tracing: OpenedTracing | undefined;
+}
+
+async function subject(env: Record<string, string>): Promise<Subject> {
+  const settings = settingsOf(env);
+  const registry = new StatsRegistry();
+  const log = createLogger({ level: 'warn', format: 'text', clock: systemClock });
+  const tracing = openTracing({ settings, timers: systemTimers, random: Math.random, registry, log });
+  await tracing?.start();
+  const memory = openMemoryStore();
+  const store =
+    tracing === undefined
+      ? memory
+      : new TracedStore({ store: memory, spanName: 'batch', attributes: {}, maker: tracing.maker });
+  const service = createDecisionService({
+    settings,
+    store,
+    clock: systemClock,
+    random: Math.random,
+    registry,
+    stats: createLimiterStats(registry),
+    offenders: undefined,
+  });
+  const free = rule({ key: 'k', rateLimit: limit({ unit: 'day', requestsPerUnit: 1e9 }) });
+  service.useRules(new RuleTable(compileRules([source('api', [free])])));
+  const shouldRateLimit = createShouldRateLimit({ service, onFault: fail });
+  const methods = grpcMethods({
+    unary: new Map([[shouldRateLimitPath, shouldRateLimit]]),
+    health: new HealthService(new Health(), []),
+    reflection: false,
+  });
+  const handler = new GrpcRequestHandler({
+    methods,
+    clock: systemClock,
+    timers: systemTimers,
+    onCall: () => {},
+    onFault: (_, error) => fail(error),
+    tracer: tracing?.grpc,
+  });
+  return { handler, tracing };
+}
+
+function fail(error: unknown): never {
+  throw error;
+}
+
+async function nanoseconds({ handler }: Subject, fields: readonly string[]): Promise<number> {
+  const before = process.threadCpuUsage();
+  for (let done = 0; done < calls; done += callsPerTurn) {
+    for (let call = 0; call < callsPerTurn; call += 1) {
+      const stream = { ...noStream, context: undefined } satisfies Answered & typeof noStream;
+      handler.onRequest(stream, fields, false);
+      handler.onData(stream, body, true);
+    }
+    await new Promise((resolve) => setImmediate(resolve));
+  }
+  const { user, system } = process.threadCpuUsage(before);
+  return ((user + system) * 1_000) / calls;
+}
+
+function median(values: number[]): number {
+  return values.sort((a, b) => a - b)[values.length >> 1] as number;
+}
+
+/** Takes everything and says nothing. */
+const collector = new Worker(
+  `const { createServer } = require('node:http');
+   const { parentPort } = require('node:worker_threads');
+   const server = createServer((request, response) => {
+     request.resume().on('end', () => response.writeHead(200, { 'Content-Type': 'application/x-protobuf' }).end());
+   }).listen(0, '127.0.0.1', () => parentPort.postMessage(server.address().port));`,
+  { eval: true },
+);
+const [port] = (await once(collector, 'message')) as [number];
+process.env['OTEL_EXPORTER_OTLP_ENDPOINT'] = `http://127.0.0.1:${port}`;
+
+const off = await subject({});
+const on = await subject({ TRACING_ENABLED: 'true', TRACING_SAMPLING_RATE: '0.01' });
+for (const [name, fields] of [
+  ['1 % of the calls, which belong to no trace', usualFields],
+  ['none of the calls, whose callers do not sample', traced('00')],
+  ['all calls, whose callers sample', traced('01')],
+] as const) {
+  const without: number[] = [];
+  const withTracing: number[] = [];
+  for (let round = 0; round < rounds; round += 1) {
+    without.push(await nanoseconds(off, fields));
+    withTracing.push(await nanoseconds(on, fields));
+  }
+  const [a, b] = [median(without.slice(2)), median(withTracing.slice(2))];
+  const share = ((b / a - 1) * 100).toFixed(1);
+  console.log(`traced are ${name}: ${Math.round(a)} ns without, ${Math.round(b)} ns with (${share} %)`);
+}
+await on.tracing?.close();
+off.handler.close();
+on.handler.close();
+await collector.terminate();

@@ -1,0 +1,48 @@
+/** The endpoint that Prometheus scrapes. A part of the table in `settings.ts`. */
+import { z } from 'zod';
+import { requestPath } from '../process/http/request-path.ts';
+import { bool, listenAddress, type SettingKind, text } from '../process/settings-kinds.ts';
+import type { SettingsTable } from '../process/settings-reader.ts';
+
+/** A path that no redirect leads away from. */
+function urlPath(): SettingKind<string> {
+  const expected = 'a path such as /metrics, without query, //, . and ..';
+  return {
+    expected,
+    brief: 'path',
+    schema: z.string().refine((value) => {
+      const target = value.startsWith('/') && !/[?#]/.test(value) ? requestPath(value) : undefined;
+      return target?.clean === value;
+    }),
+    format: (value) => value,
+  };
+}
+
+export const prometheusSettings = {
+  prometheusAddress: {
+    name: 'PROMETHEUS_ADDR',
+    kind: listenAddress(),
+    default: { host: '', port: 9090 },
+    summary: 'Where Prometheus scrapes, with `USE_PROMETHEUS`. A taken port ends the start.',
+  },
+  prometheusPath: {
+    name: 'PROMETHEUS_PATH',
+    kind: urlPath(),
+    default: '/metrics',
+    summary: 'The path that is scraped.',
+  },
+  prometheusMapperYaml: {
+    name: 'PROMETHEUS_MAPPER_YAML',
+    kind: text(),
+    default: '',
+    summary:
+      'File that maps statistics to metrics, in the language of statsd_exporter. A file that cannot be used ends the start. Empty: the [built-in mapping](statistics.md#prometheus).',
+  },
+  prometheusResponseTimeAsMilliseconds: {
+    name: 'PROMETHEUS_RESPONSE_TIME_AS_MILLISECONDS',
+    kind: bool(),
+    default: false,
+    summary:
+      'The built-in mapping leaves response_time in milliseconds, under the same name. Has no effect on a mapper file.',
+  },
+} as const satisfies SettingsTable;

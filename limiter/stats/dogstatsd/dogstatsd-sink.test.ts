@@ -1,0 +1,214 @@
+import { createSocket, type Socket } from 'node:dgram';
+import { once } from 'node:events';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { eventually } from '../../../test/support/eventually.ts';
+import { ManualTimers } from '../../../test/support/manual-timers.ts';
+import { StatsRegistry } from '../stats-registry.ts';
+import { orderedTags } from '../tags.ts';
+import { DogStatsdSink } from './dogstatsd-sink.ts';
+import { Mogrifiers, type MogrifierText } from './mogrifier.ts';
+
+/** A receiver of datagrams on a port of its own. */
+class Receiver {
+  readonly packets: string[] = [];
+  readonly #socket: Socket;
+
+  private constructor(socket: Socket) {
+    this.#socket = socket;
+    socket.on('message', (packet) => this.packets.push(packet.toString()));
+  }
+
+  static async open(port = 0): Promise<Receiver> {
+    const socket = createSocket('udp4');
+    socket.bind(port, '127.0.0.1');
+    await once(socket, 'listening');
+    return new Receiver(socket);
+  }
+
+  get port(): number {
+    return this.#socket.address().port;
+  }
+
+  /** Without those that the client tells of itself. */
+  get lines(): string[] {
+    return this.packets
+      .flatMap((packet) => packet.split('\n'))
+      .filter((line) => !line.startsWith('datadog.'));
+  }
+
+  async close(): Promise<void> {
+    await new Promise<void>((resolve) => this.#socket.close(() => resolve()));
+  }
+}
+
+const flushIntervalMs = 10_000;
+let timers: ManualTimers;
+let receiver: Receiver;
+let registry: StatsRegistry;
+let told: string[];
+const sinks: DogStatsdSink[] = [];
+
+beforeEach(async () => {
+  timers = new ManualTimers();
+  registry = new StatsRegistry();
+  told = [];
+  receiver = await Receiver.open();
+});
+afterEach(async () => {
+  for (const sink of sinks.splice(0)) {
+    const closed = sink.close(1_000);
+    // Without a receiver the bound alone ends it.
+    timers.advance(1_000);
+    await closed;
+  }
+  await receiver.close();
+});
+
+function sinkOf(options: { mogrifiers?: MogrifierText[]; host?: string; port?: number } = {}): DogStatsdSink {
+  const { mogrifiers = [], host = '127.0.0.1', port = receiver.port } = options;
+  const sink = new DogStatsdSink({
+    source: registry,
+    host,
+    port,
+    flushIntervalMs,
+    mogrifiers: new Mogrifiers(mogrifiers),
+    version: '1.2.3',
+    timers,
+    listener: { up: () => told.push('up'), down: (reason) => told.push(`down: ${reason}`) },
+  });
+  sinks.push(sink);
+  sink.start();
+  return sink;
+}
+
+/** A flush may come before the connection. */
+async function flushed(sink: DogStatsdSink): Promise<void> {
+  await eventually(async () => {
+    await sink.flush();
+    expect(receiver.packets.join()).toContain('datadog.dogstatsd.client.metrics');
+  });
+}
+
+describe('DogStatsdSink', () => {
+  it('sends differences of counters, gauges each time, and timers with six decimals', async () => {
+    const sink = sinkOf();
+    await flushed(sink);
+    receiver.packets.length = 0;
+    const hits = registry.counter('hits');
+    registry.counter('never');
+    let depth = 7;
+    registry.gauge('depth', () => depth);
+    registry.add(hits, 3);
+    await sink.flush();
+    await eventually(() => expect(receiver.lines).toEqual(['hits:3|c', 'depth:7|g']));
+    registry.add(hits, 2);
+    depth = 0;
+    registry.timer('time').record(12);
+    await sink.flush();
+    await eventually(() =>
+      expect(receiver.lines.slice(2).sort()).toEqual(['depth:0|g', 'hits:2|c', 'time:12.000000|ms']),
+    );
+  });
+
+  it('has extra tags first, then those of the mogrifier', async () => {
+    registry = new StatsRegistry({
+      extraTags: orderedTags([
+        ['env', 'a.b,c'],
+        ['az', '1'],
+      ]),
+    });
+    const slot = registry.counter('ratelimit.service.rate_limit.dom.key_value,x.total_hits');
+    const sink = sinkOf({
+      mogrifiers: [
+        {
+          pattern: '^ratelimit\\.service\\.rate_limit\\.([^.]*)\\.([^.]*)\\.(.*)$',
+          name: 'rl.$3',
+          tags: [
+            ['domain', '$1'],
+            ['key', '$2'],
+          ],
+        },
+      ],
+    });
+    await flushed(sink);
+    receiver.packets.length = 0;
+    registry.add(slot, 5);
+    registry.timer('time').record(0.5);
+    await sink.flush();
+    await eventually(() =>
+      expect(receiver.lines.sort()).toEqual([
+        'rl.total_hits:5|c|#az:1,env:a.b_c,domain:dom,key:key_value_x',
+        'time:0.500000|ms|#az:1,env:a.b_c',
+      ]),
+    );
+  });
+
+  it('sends timers within a second, without a flush', async () => {
+    await flushed(sinkOf());
+    receiver.packets.length = 0;
+    registry.timer('time').record(1);
+    timers.advance(1_000);
+    await eventually(() => expect(receiver.lines).toEqual(['time:1.000000|ms']));
+  });
+
+  it('puts many lines into packets of at most 1432 bytes', async () => {
+    const sink = sinkOf();
+    await flushed(sink);
+    receiver.packets.length = 0;
+    for (let index = 0; index < 1_000; index += 1)
+      registry.add(registry.counter(`a.counter.named.${index}`), 1);
+    await sink.flush();
+    await eventually(() => expect(receiver.lines.length).toBe(1_000));
+    expect(Math.max(...receiver.packets.map((packet) => Buffer.byteLength(packet)))).toBeLessThanOrEqual(
+      1432,
+    );
+    expect(receiver.packets.length).toBeLessThan(40);
+  });
+
+  it('tells of itself', async () => {
+    registry.add(registry.counter('hits'), 1);
+    await flushed(sinkOf());
+    expect(receiver.packets.join('\n')).toContain(
+      'datadog.dogstatsd.client.metrics:1|c|#client:weir,client_version:1.2.3,client_transport:udp',
+    );
+  });
+
+  it('tells each change of a receiver that comes and goes once', async () => {
+    const { port } = receiver;
+    await receiver.close();
+    const sink = sinkOf({ port });
+    await eventually(async () => {
+      await sink.flush();
+      timers.advance(3_000);
+      expect(told.at(-1)).toMatch(/^down: .*ECONNREFUSED/);
+    });
+    expect(told.filter((line) => line.startsWith('down'))).toHaveLength(1);
+    receiver = await Receiver.open(port);
+    await eventually(async () => {
+      timers.advance(3_000);
+      await sink.flush();
+      expect(told.at(-1)).toBe('up');
+    });
+  });
+
+  it('keeps counts while the host cannot be found, and drops timers', async () => {
+    const sink = sinkOf({ host: 'host.invalid' });
+    await eventually(() => expect(told).toEqual([expect.stringMatching(/^down: getaddrinfo/)]));
+    registry.add(registry.counter('hits'), 3);
+    for (let times = 0; times < 1_000; times += 1) registry.timer('time').record(1);
+    await sink.flush();
+    expect(sink.linesDropped).toBe(1_000);
+    expect(told).toHaveLength(1);
+  });
+
+  it('sends what is left at the end', async () => {
+    const sink = sinkOf();
+    await flushed(sink);
+    receiver.packets.length = 0;
+    registry.add(registry.counter('last'), 1);
+    registry.timer('time').record(2);
+    await sink.close(2_000);
+    await eventually(() => expect(receiver.lines.sort()).toEqual(['last:1|c', 'time:2.000000|ms']));
+    expect(timers.size).toBe(0);
+  });
+});

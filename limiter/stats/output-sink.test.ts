@@ -1,0 +1,123 @@
+import { EventEmitter } from 'node:events';
+import { beforeEach, describe, expect, it } from 'vitest';
+import { ManualClock } from '../../test/support/manual-clock.ts';
+import { ManualTimers } from '../../test/support/manual-timers.ts';
+import { OutputSink } from './output-sink.ts';
+import { StatsRegistry } from './stats-registry.ts';
+
+class Output extends EventEmitter {
+  text = '';
+  full = false;
+
+  write(text: string): boolean {
+    this.text += text;
+    return !this.full;
+  }
+
+  settled(): Promise<void> {
+    return Promise.resolve();
+  }
+
+  /** What was written since the last look: type, name and value. */
+  take(): string[] {
+    const lines = this.text.split('\n').filter((line) => line !== '');
+    this.text = '';
+    return lines.map((line) => {
+      const { json } = JSON.parse(line);
+      return [json.type, json.name, json.value].filter((part) => part !== undefined).join(' ');
+    });
+  }
+}
+
+let output: Output;
+let registry: StatsRegistry;
+let timers: ManualTimers;
+let sink: OutputSink;
+
+beforeEach(() => {
+  output = new Output();
+  registry = new StatsRegistry({ extraTags: [['dc', 'eu']], maxDetailedMetrics: 1 });
+  timers = new ManualTimers();
+  const clock = new ManualClock(1_795_241_629_645);
+  sink = new OutputSink({ source: registry, output, clock, timers, flushIntervalMs: 10_000 });
+  sink.start();
+});
+
+describe('OutputSink', () => {
+  it("writes the Go service's lines", async () => {
+    registry.add(registry.counter('c'), 1);
+    await sink.flush();
+    expect(output.text).toBe(
+      '{"level":"debug","ts":1795241629.645,"logger":"gostats.loggingsink","msg":"flushing counter","json":{"name":"c.__dc=eu","type":"counter","value":"1.000000"}}\n' +
+        '{"level":"debug","ts":1795241629.645,"logger":"gostats.loggingsink","msg":"flushing all stats","json":{"type":"all stats","value":"0.000000"}}\n',
+    );
+  });
+
+  it('writes differences of counters, all gauges, and timers, at their times', async () => {
+    const counter = registry.counter('c');
+    registry.counter('still');
+    registry.gauge('g', () => 2.5);
+    registry.add(counter, 5);
+    registry.timer('t').record(12);
+    expect(output.take()).toEqual([]);
+    timers.advance(1_000);
+    expect(output.take()).toEqual(['timer t.__dc=eu 12.000000']);
+    timers.advance(9_000);
+    await sink.flush();
+    expect(output.take()).toEqual([
+      'counter c.__dc=eu 5.000000',
+      'gauge g.__dc=eu 2.500000',
+      'all stats 0.000000',
+    ]);
+    registry.add(counter, 2);
+    await sink.flush();
+    expect(output.take()).toEqual([
+      'counter c.__dc=eu 2.000000',
+      'gauge g.__dc=eu 2.500000',
+      'all stats 0.000000',
+    ]);
+  });
+
+  it('keeps counters and drops timers while nobody reads', async () => {
+    const counter = registry.counter('c');
+    registry.add(counter, 1);
+    output.full = true;
+    await sink.flush();
+    expect(output.take()).toEqual(['counter c.__dc=eu 1.000000', 'all stats 0.000000']);
+    registry.add(counter, 10);
+    for (let i = 0; i < 10; i += 1) registry.timer('t').record(1);
+    await sink.flush();
+    timers.advance(1_000);
+    expect(output.take()).toEqual([]);
+    expect(sink.linesDropped).toBe(10);
+    output.full = false;
+    output.emit('drain');
+    registry.add(counter, 100);
+    await sink.flush();
+    expect(output.take()).toEqual(['counter c.__dc=eu 110.000000', 'all stats 0.000000']);
+  });
+
+  it('says what is left of a metric that leaves', async () => {
+    registry.add(registry.ruleMetric('d.a', true).slot, 3);
+    registry.nextPeriod();
+    registry.add(registry.ruleMetric('d.b', true).slot, 4);
+    await sink.flush();
+    expect(output.take().sort()).toEqual([
+      'all stats 0.000000',
+      'counter ratelimit.service.rate_limit.d.a.total_hits.__dc=eu 3.000000',
+      'counter ratelimit.service.rate_limit.d.b.total_hits.__dc=eu 4.000000',
+    ]);
+  });
+
+  it('flushes once more at its end, then is silent', async () => {
+    registry.add(registry.counter('c'), 1);
+    await sink.close(1_000);
+    expect(output.take()).toEqual(['counter c.__dc=eu 1.000000', 'all stats 0.000000']);
+    registry.timer('t').record(1);
+    registry.add(registry.counter('c'), 1);
+    timers.advance(60_000);
+    await sink.flush();
+    expect(output.take()).toEqual([]);
+    expect(output.listenerCount('drain')).toBe(0);
+  });
+});

@@ -1,0 +1,8 @@
+/**
+ * Statistics for Prometheus: which metrics they become, in the mapping language of statsd_exporter, and the listener
+ * that serves them. Reference section 8.4.
+ */
+export { builtInMapping } from './built-in-mapping.ts';
+export { type MapperFile, MapperFileError, readMapperFile } from './mapper-file.ts';
+export type { Mapping } from './mapping-rule.ts';
+export { PrometheusSink } from './prometheus-sink.ts';

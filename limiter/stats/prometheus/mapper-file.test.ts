@@ -1,0 +1,257 @@
+// biome-ignore-all lint/suspicious/noTemplateCurlyInString: references to what was matched
+import { readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, expect, it } from 'vitest';
+
+import { suiteFolder } from '../../../test/support/suite-folder.ts';
+import { Mapper } from './mapper.ts';
+import { MapperFileError, readMapperFile, readMapperText } from './mapper-file.ts';
+
+const folder = suiteFolder();
+
+const everyFeature = `
+defaults:
+  observer_type: histogram
+  histogram_options:
+    buckets: [1, 10, 100]
+  ttl: 1m30s
+mappings:
+- match: "app.*.requests.*"
+  name: "app_requests_total"
+  help: Requests by "code".
+  labels:
+    app: "$1"
+    code: "\${2}xx"
+    job: 7
+- match: 'app\\.(?P<name>[a-z]+)\\.(size|weight)$'
+  match_type: regex
+  name: "app_\${2}"
+  labels: { app: "$name", whole: "$0" }
+  scale: 1e-3
+  ttl: 5s
+- match: gone.*
+  action: drop
+  name: dropped
+- match: both.*
+  match_metric_type: gauge
+  name: both_gauge
+- match: both.*
+  match_metric_type: counter
+  name: both_counter
+- match: old.*
+  match_metric_type: timer
+  name: old_timer
+  timer_type: summary
+  quantiles:
+  - { quantile: 0.99, error: 0.001 }
+  - { quantile: 0.5, error: 0.05 }
+- match: new.*
+  name: new_timer
+  observer_type: summary
+  summary_options: { quantiles: [{ quantile: 0.75, error: 0.01 }], max_age: 30s, age_buckets: 3 }
+- match: bucketed.*
+  name: bucketed
+  histogram_options: { buckets: [0.5, 2] }
+- match: bucketed_once.*
+  name: bucketed_once
+  buckets: [3, 4]
+- match: plain.*
+  name: plain
+  honor_labels: true
+- match: .+_rest
+  match_type: regex
+  name: $0
+`;
+
+const file = readMapperText(everyFeature, 'map.yaml');
+const mapper = new Mapper(file.mapping);
+
+describe('a mapper file with every feature', () => {
+  it('is read without a warning', () => {
+    expect(file.warnings).toEqual([]);
+  });
+
+  it('maps globs with references, help and fixed labels', () => {
+    const metric = mapper.map('app.shop.requests.4', 'counter');
+    expect(metric).toMatchObject({
+      name: 'app_requests_total',
+      help: 'Requests by "code".',
+      ttlMs: 90_000,
+      scale: 1,
+    });
+    expect(Object.fromEntries(metric?.labels ?? [])).toEqual({ app: 'shop', code: '4xx', job: '7' });
+  });
+
+  it('maps regular expressions with numbered and named groups, scale and a ttl', () => {
+    const metric = mapper.map('my.app.shop.weight', 'gauge');
+    expect(metric).toMatchObject({ name: 'app_weight', scale: 0.001, ttlMs: 5_000 });
+    expect(Object.fromEntries(metric?.labels ?? [])).toEqual({ app: 'shop', whole: 'app.shop.weight' });
+  });
+
+  it('drops', () => {
+    expect(mapper.map('gone.x', 'counter')).toBeUndefined();
+  });
+
+  it('tells kinds apart', () => {
+    expect(mapper.map('both.x', 'gauge')?.name).toBe('both_gauge');
+    expect(mapper.map('both.x', 'counter')?.name).toBe('both_counter');
+    expect(mapper.map('both.x', 'observer')).toMatchObject({ name: 'both_x', isMapped: false });
+    expect(mapper.map('old.x', 'counter')?.isMapped).toBe(false);
+  });
+
+  it('gives timers their type, by the older key too', () => {
+    const observer = (stat: string) => mapper.map(stat, 'observer')?.observer;
+    expect(observer('old.x')).toMatchObject({ type: 'summary', quantiles: [0.5, 0.99] });
+    const summary = { type: 'summary', quantiles: [0.75], maxAgeMs: 30_000, ageBuckets: 3 };
+    expect(observer('new.x')).toEqual(summary);
+    expect(observer('bucketed.x')).toEqual({ type: 'histogram', buckets: [0.5, 2] });
+    expect(observer('bucketed_once.x')).toEqual({ type: 'histogram', buckets: [3, 4] });
+    expect(observer('unmapped.x')).toEqual({ type: 'histogram', buckets: [1, 10, 100] });
+  });
+
+  it('takes honor_labels and makes names fit', () => {
+    expect(mapper.map('plain.x', 'counter')?.honorLabels).toBe(true);
+    expect(mapper.map('a.b-c_rest', 'counter')?.name).toBe('a_b_c_rest');
+  });
+
+  it('tries every glob before any regular expression', () => {
+    expect(mapper.map('plain.x_rest', 'counter')?.name).toBe('plain');
+  });
+});
+
+describe('globs', () => {
+  const rules = `
+mappings:
+- { match: "a.*", name: wide }
+- { match: "a.b", name: narrow }
+`;
+  it('win by their order', () => {
+    expect(new Mapper(readMapperText(rules, 'f').mapping).map('a.b', 'counter')?.name).toBe('wide');
+  });
+
+  it('win by what they spell out with glob_disable_ordering', () => {
+    const text = `defaults: { glob_disable_ordering: true }${rules}`;
+    expect(new Mapper(readMapperText(text, 'f').mapping).map('a.b', 'counter')?.name).toBe('narrow');
+  });
+
+  it('are expressions where the defaults say so', () => {
+    const text = 'defaults: { match_type: regex }\nmappings: [{ match: "^a", name: found }]';
+    expect(new Mapper(readMapperText(text, 'f').mapping).map('abc', 'counter')?.name).toBe('found');
+  });
+});
+
+describe('an empty mapper file', () => {
+  it('maps nothing', () => {
+    const { mapping } = readMapperText('', 'f');
+    expect(new Mapper(mapping).map('a.b', 'counter')).toMatchObject({ name: 'a_b', isMapped: false });
+  });
+});
+
+const one = (lines: string) => `mappings:\n- match: a.*\n  name: a\n${lines}`;
+
+describe('a bad mapper file', () => {
+  for (const { text, message } of [
+    { text: one('  labelz: {}\n'), message: 'm.yaml:4:11: unknown key labelz' },
+    { text: 'mapping: []\n', message: 'm.yaml:1:10: unknown key mapping' },
+    { text: 'mappings:\n- match: a.*\n', message: 'm.yaml:2:3: name: is missing' },
+    { text: 'mappings:\n- name: a\n', message: 'm.yaml:2:3: match: is missing' },
+    {
+      text: one('  ttl: soon\n'),
+      message: 'm.yaml:4:8: ttl: expected a duration such as 30s or 1h30m, not "soon"',
+    },
+    { text: one('  scale: big\n'), message: 'm.yaml:4:10: scale: expected a number, not "big"' },
+    { text: one('  action: hide\n'), message: 'm.yaml:4:11: action: expected map or drop' },
+    { text: one('  match_type: like\n'), message: 'm.yaml:4:15: match_type: expected glob or regex' },
+    { text: one('  labels: { a-b: x }\n'), message: 'm.yaml:4:18: a-b: "a-b" is no name of a label' },
+    { text: one('  labels: [a]\n'), message: 'm.yaml:4:11: labels: expected a map' },
+    { text: one('  buckets: [1, 3, 2]\n'), message: 'm.yaml:4:19: buckets must ascend' },
+    {
+      text: 'mappings:\n- match: a.*\n  name: a b\n',
+      message: 'm.yaml:3:9: name: "a b" is no name of a metric',
+    },
+    { text: 'mappings:\n- match: a.*b\n  name: a\n', message: 'm.yaml:2:10: invalid match "a.*b"' },
+    {
+      text: "mappings:\n- match: '(a'\n  match_type: regex\n  name: a\n",
+      message: 'm.yaml:2:10: invalid regex "(a": error parsing regexp: missing closing ): `(a`',
+    },
+    {
+      text: "mappings:\n- match: '(?=a)'\n  match_type: regex\n  name: a\n",
+      message:
+        'm.yaml:2:10: invalid regex "(?=a)": error parsing regexp: invalid or unsupported Perl syntax: `(?=`',
+    },
+    {
+      text: one('  observer_type: summary\n  histogram_options: { buckets: [1] }\n'),
+      message: 'm.yaml:5:22: a summary has no histogram_options',
+    },
+    {
+      text: one('  buckets: [1]\n  histogram_options: { buckets: [1] }\n'),
+      message: 'm.yaml:4:12: buckets stand in histogram_options as well',
+    },
+    { text: 'mappings: ]\n', message: 'm.yaml:1:11: bad indentation of a mapping entry' },
+    {
+      text: 'mappings:\n- match: a.*b\n  name: a\n- match: b.*c\n  name: b\n',
+      message: 'm.yaml:2:10: invalid match "a.*b"; m.yaml:4:10: invalid match "b.*c"',
+    },
+  ]) {
+    it(`is refused: ${message}`, () => {
+      expect(() => readMapperText(text, 'm.yaml')).toThrow(new MapperFileError([message]));
+    });
+  }
+
+  it('is refused when it cannot be read', () => {
+    const path = join(folder, 'missing.yaml');
+    expect(() => readMapperFile(path)).toThrow(`PROMETHEUS_MAPPER_YAML: ${path}: no such file or directory`);
+  });
+
+  it('is named by its path', () => {
+    const path = join(folder, 'bad.yaml');
+    writeFileSync(path, 'mappings: 5\n');
+    expect(() => readMapperFile(path)).toThrow(
+      `PROMETHEUS_MAPPER_YAML: ${path}:1:11: mappings: expected a list`,
+    );
+  });
+});
+
+describe('a mapper file with something of no effect', () => {
+  it('is read with a warning', () => {
+    const text = one(
+      '  histogram_options: { native_histogram_bucket_factor: 1.1 }\n  summary_options: { buf_cap: 5 }\n',
+    );
+    expect(readMapperText(text, 'm.yaml').warnings).toEqual([
+      'm.yaml:4:56: native_histogram_bucket_factor has no effect: native histograms are not served',
+      'm.yaml:5:31: buf_cap has no effect: nothing is buffered',
+    ]);
+  });
+
+  it('is warned of references to nothing', () => {
+    const text = 'mappings:\n- match: a.*\n  name: $1_total\n  labels: { x: $2 }\n';
+    expect(readMapperText(text, 'm.yaml').warnings).toEqual([
+      'm.yaml:3:9: ${1_total} refers to nothing and is always empty',
+      'm.yaml:4:16: ${2} refers to nothing and is always empty',
+    ]);
+  });
+});
+
+describe('the mapper file in docs/statistics.md', () => {
+  const docs = readFileSync(join(import.meta.dirname, '../../../docs/statistics.md'), 'utf8');
+  const [, text] = /```yaml\n(defaults:[^`]*)```/.exec(docs) ?? [];
+
+  it('maps as it says', () => {
+    const { mapping, warnings } = readMapperText(text ?? '', 'docs');
+    const documented = new Mapper(mapping);
+    expect(warnings).toEqual([]);
+    expect(documented.map('ratelimit.service.rate_limit.d.k.over_limit', 'counter')).toMatchObject({
+      name: 'limits_over_limit_total',
+      labels: new Map([
+        ['domain', 'd'],
+        ['key', 'k'],
+      ]),
+    });
+    expect(documented.map('ratelimit_server.Check.response_time', 'observer')).toMatchObject({
+      name: 'response_seconds',
+      labels: new Map([['method', 'Check']]),
+      observer: { type: 'histogram', buckets: [0.001, 0.01, 0.1, 1] },
+    });
+    expect(documented.map('runtime.num_values', 'gauge')).toBeUndefined();
+  });
+});

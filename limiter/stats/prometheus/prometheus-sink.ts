@@ -1,0 +1,131 @@
+/** Serves the statistics of the process to Prometheus, from memory and as they are at that moment. */
+import { setImmediate as nextTurn } from 'node:timers/promises';
+
+import type { ListenAddress } from '../../../process/bind.ts';
+import type { Clock } from '../../../process/clock.ts';
+import type { HttpListener } from '../../../process/http/http-server.ts';
+import type { Timers } from '../../../process/timers.ts';
+import type { StatsSource } from '../stats-source.ts';
+import type { Tags } from '../tags.ts';
+import { expositionSlices } from './exposition.ts';
+import { labelText, metricName } from './exposition-text.ts';
+import { Mapper } from './mapper.ts';
+import type { Mapping } from './mapping-rule.ts';
+import { MetricFamilies } from './metric-families.ts';
+import { createNodeMetrics, type NodeMetrics } from './node-metrics.ts';
+import { createPrometheusListener } from './prometheus-listener.ts';
+import { ScrapeBodies } from './scrape-bodies.ts';
+import { SeriesIndex } from './series-index.ts';
+
+export interface PrometheusSinkOptions {
+  source: StatsSource;
+  mapping: Mapping;
+  address: ListenAddress;
+  path: string;
+  clock: Clock;
+  timers: Timers;
+  listener: {
+    listening(port: number): void;
+    /** Once for a metric: a statistic is left out, as the name is taken for something else. */
+    conflict(stat: string, metric: string): void;
+    fault(error: unknown): void;
+  };
+}
+
+/** Names that came since are mapped so often, lest the next scrape wait for all of them. */
+const upkeepIntervalMs = 1_000;
+const conflictsName = 'weir_prometheus_conflicts_total';
+/** Told of at most; further conflicts are only counted. */
+const maxConflictsTold = 20;
+
+export class PrometheusSink {
+  readonly #options: PrometheusSinkOptions;
+  readonly #node: NodeMetrics;
+  readonly #families: MetricFamilies;
+  readonly #index: SeriesIndex;
+  readonly #http: HttpListener;
+  readonly #told = new Set<string>();
+  #stopUpkeep = (): void => {};
+  /** Updates and answers, one after another. */
+  #last: Promise<unknown> = Promise.resolve();
+
+  constructor(options: PrometheusSinkOptions) {
+    const { source, mapping, path, clock, timers, listener } = options;
+    this.#options = options;
+    this.#node = createNodeMetrics(source.extraTags);
+    this.#families = new MetricFamilies(new Set([...this.#node.names, conflictsName]));
+    this.#index = new SeriesIndex({
+      source,
+      mapper: new Mapper(mapping),
+      families: this.#families,
+      nowMs: () => clock.monotonicMs(),
+      onConflict: (stat, metric) => this.#tellConflict(stat, metric),
+    });
+    const bodies = new ScrapeBodies(() => this.#compose());
+    this.#http = createPrometheusListener({
+      path,
+      bodies,
+      timers,
+      closeGraceMs: 0,
+      onFault: (error) => listener.fault(error),
+    });
+  }
+
+  /** Rejects with a BindError. */
+  async start(): Promise<void> {
+    const { address, timers, listener } = this.#options;
+    const { port } = await this.#http.listen(address);
+    await this.#alone(() => this.#update());
+    this.#stopUpkeep = timers.every(upkeepIntervalMs, () => {
+      void this.#alone(() => this.#update());
+    });
+    listener.listening(port);
+  }
+
+  /** What is being answered is cut: Prometheus asks again. */
+  async close(): Promise<void> {
+    this.#stopUpkeep();
+    await this.#http.close();
+    this.#node.stop();
+  }
+
+  async *#compose(): AsyncGenerator<string> {
+    const { source, clock } = this.#options;
+    await source.refreshAll();
+    const { promise, resolve } = Promise.withResolvers<void>();
+    const turn = this.#last;
+    this.#last = promise;
+    await turn;
+    try {
+      await this.#update();
+      yield* expositionSlices(this.#families, source, clock.monotonicMs());
+      yield conflictLines(this.#index.conflicts, source.extraTags);
+      yield await this.#node.text();
+    } finally {
+      resolve();
+    }
+  }
+
+  async #alone(work: () => Promise<void>): Promise<void> {
+    const turn = this.#last.then(work);
+    this.#last = turn.catch((error) => this.#options.listener.fault(error));
+    await this.#last;
+  }
+
+  async #update(): Promise<void> {
+    for (const _ of this.#index.update()) await nextTurn();
+  }
+
+  #tellConflict(stat: string, metric: string): void {
+    if (this.#told.has(metric) || this.#told.size === maxConflictsTold) return;
+    this.#told.add(metric);
+    this.#options.listener.conflict(stat, metric);
+  }
+}
+
+function conflictLines(conflicts: number, tags: Tags): string {
+  const help = 'Statistics left out because the names of their metrics are taken for something else.';
+  const labels = labelText(new Map(tags.map(([key, value]) => [metricName(key), value])));
+  const head = `# HELP ${conflictsName} ${help}\n# TYPE ${conflictsName} counter\n${conflictsName}`;
+  return `${head}${labels === '' ? '' : `{${labels}}`} ${conflicts}\n`;
+}

@@ -1,0 +1,152 @@
+/**
+ * Which metric keys there are and the slots they have. Those of rules stay; those made of values of requests are
+ * bounded in number: an idle one leaves for a new one, and where none is idle the new one is counted in the overflow
+ * until there is room.
+ */
+import { DetailedMetrics } from './detailed-metrics.ts';
+import { sanitizeMetricKey } from './metric-name.ts';
+import { NameBudget } from './name-budget.ts';
+import type { RuleMetric } from './rule-stats.ts';
+
+/** Stands in for the metric keys and domains that do not fit. */
+export const overflowKey = '_overflow';
+
+export interface RuleMetricsOptions {
+  maxDetailed: number;
+  /** Of all names. */
+  maxNameBytes: number;
+  /** Whether slots of a metric that left can have another one at once, else after `reuse`. */
+  reuseAtOnce: boolean;
+  /** Slots side by side for a new metric: the first of them. */
+  addSlots(name: string): number;
+  /** They stand for nothing from now on. */
+  leaveSlots(first: number): void;
+  /** They stand for this from now on, and count from 0. */
+  reuseSlots(first: number, name: string): void;
+}
+
+export class RuleMetrics {
+  /** Metrics that left for others, so far. */
+  left = 0;
+  /** Called each time that no metric could be made. */
+  onRefused: () => void = () => {};
+  readonly #options: RuleMetricsOptions;
+  /** By metric key as given, and by name. */
+  readonly #rules = new Map<string, RuleMetric>();
+  readonly #detailed: DetailedMetrics;
+  readonly #detailedSlots = new Set<number>();
+  readonly #budget: NameBudget;
+  #free: number[] = [];
+  /** In the order in which they were left. */
+  #waiting: number[] = [];
+
+  constructor(options: RuleMetricsOptions) {
+    this.#options = options;
+    this.#detailed = new DetailedMetrics(options.maxDetailed);
+    this.#budget = new NameBudget(options.maxNameBytes);
+  }
+
+  /** Metrics made of values of requests that are kept now. */
+  get size(): number {
+    return this.#detailed.size;
+  }
+
+  get period(): number {
+    return this.#detailed.period;
+  }
+
+  nextPeriod(): void {
+    this.#detailed.nextPeriod();
+  }
+
+  metric(key: string, perValue: boolean): RuleMetric {
+    const known = this.#rules.get(key);
+    if (known !== undefined) return known;
+    if (!perValue) return this.#rule(key, sanitizeMetricKey(key));
+    return this.#detailed.get(key) ?? this.metricNamed(sanitizeMetricKey(key), true);
+  }
+
+  metricNamed(name: string, perValue: boolean): RuleMetric {
+    const known = this.#rules.get(name);
+    if (known !== undefined) return known;
+    return perValue ? (this.#detailed.get(name) ?? this.#newDetailed(name)) : this.#rule(name, name);
+  }
+
+  /** The first slot of a metric that was not used in this period yet, or left. */
+  slotInUse(metric: RuleMetric): number {
+    if (metric.lastUse < 0) return this.metricNamed(metric.key, true).slot;
+    this.#detailed.use(metric);
+    return metric.slot;
+  }
+
+  isDetailed(first: number): boolean {
+    return this.#detailedSlots.has(first);
+  }
+
+  reuse(count: number): void {
+    this.#free.push(...this.#waiting.splice(0, count));
+  }
+
+  #rule(key: string, name: string): RuleMetric {
+    if (!this.#budget.take(key)) return this.#overflow();
+    const metric = this.#rules.get(name) ?? this.#promoted(name) ?? this.#addRule(name);
+    this.#rules.set(key, metric);
+    return metric;
+  }
+
+  #addRule(name: string): RuleMetric {
+    const slot = this.#options.addSlots(name);
+    const metric: RuleMetric = { key: name, slot, lastUse: Number.POSITIVE_INFINITY };
+    this.#rules.set(name, metric);
+    return metric;
+  }
+
+  /** A rule came by the name of a metric that values of requests made: it is one series, and stays. */
+  #promoted(name: string): RuleMetric | undefined {
+    const metric = this.#detailed.take(name);
+    if (metric === undefined) return undefined;
+    metric.lastUse = Number.POSITIVE_INFINITY;
+    this.#detailedSlots.delete(metric.slot);
+    this.#rules.set(name, metric);
+    return metric;
+  }
+
+  #overflow(): RuleMetric {
+    return this.#rules.get(overflowKey) ?? this.#addRule(overflowKey);
+  }
+
+  #newDetailed(name: string): RuleMetric {
+    if (this.#hasRoom() && this.#budget.take(name)) return this.#detailed.add(name, this.#slotFor(name));
+    this.onRefused();
+    return { key: name, slot: this.#overflow().slot, lastUse: -1 };
+  }
+
+  #slotFor(name: string): number {
+    const free = this.#free.pop();
+    if (free !== undefined) {
+      this.#options.reuseSlots(free, name);
+      return free;
+    }
+    const added = this.#options.addSlots(name);
+    this.#detailedSlots.add(added);
+    return added;
+  }
+
+  /** False when none is idle, or as many as there may be still wait for the thread that reads them. */
+  #hasRoom(): boolean {
+    const { max, size } = this.#detailed;
+    if (size < max) return true;
+    if (this.#waiting.length >= this.#detailed.max) return false;
+    const idle = this.#detailed.takeIdle();
+    if (idle === undefined) return false;
+    const { key, slot } = idle;
+    this.#budget.give(key);
+    this.#options.leaveSlots(slot);
+    idle.slot = this.#overflow().slot;
+    idle.lastUse = -1;
+    this.left += 1;
+    if (this.#options.reuseAtOnce) this.#free.push(slot);
+    else this.#waiting.push(slot);
+    return true;
+  }
+}

@@ -1,0 +1,145 @@
+/**
+ * The heaviest keys of a stream in bounded memory: Space-Saving (Metwally, Agrawal, El Abbadi, 2005), with weights.
+ * While there is room every key is counted exactly. After that a new key takes the place of the lightest one and
+ * inherits its count, which is then how much its own may be too high. With capacity k and a stream of the weight N:
+ *
+ *   - the counts add up to N, so the lightest one is at most N / k;
+ *   - a key's true weight lies between count - error and count, and a key that is not held weighs at most the lightest;
+ *   - hence every key that weighs more than N / k is held.
+ *
+ * The lightest is the top of a binary heap, so a hit costs one look into a map and a few steps.
+ */
+
+export interface HeavyKey {
+  readonly key: string;
+  /** Its true weight is at most this ... */
+  readonly count: number;
+  /** ... and at least this much less. */
+  readonly error: number;
+  /** Of the rule by which it was over last. */
+  readonly rule: string;
+  /** Whether that rule is in shadow mode. */
+  readonly shadowMode: boolean;
+}
+
+class Place implements HeavyKey {
+  key: string;
+  count: number;
+  error: number;
+  rule: string;
+  shadowMode: boolean;
+  /** Where it is in the heap. */
+  at: number;
+
+  constructor(key: string, rule: string, at: number) {
+    this.key = key;
+    this.count = 0;
+    this.error = 0;
+    this.rule = rule;
+    this.shadowMode = false;
+    this.at = at;
+  }
+}
+
+/** What an entry occupies besides its two texts: 111 measured, the rest for a key that is a piece of a longer text. */
+const entryBytes = 192;
+
+export class SpaceSaving {
+  readonly #capacity: number;
+  readonly #places = new Map<string, Place>();
+  /** No place is lighter than its parent, at (n - 1) / 2. */
+  readonly #heap: Place[] = [];
+  #total = 0;
+  #bytes = 0;
+
+  constructor(capacity: number) {
+    this.#capacity = capacity;
+  }
+
+  /** Exact, keys that are not held included. */
+  get total(): number {
+    return this.#total;
+  }
+
+  /** What a key that is not held can weigh at most. */
+  get missed(): number {
+    return this.#heap.length < this.#capacity ? 0 : this.#heap[0]!.count;
+  }
+
+  /** About what it occupies; texts are taken for two bytes a character. */
+  get bytes(): number {
+    return this.#bytes;
+  }
+
+  /** In no order. */
+  keys(): Iterable<HeavyKey> {
+    return this.#heap;
+  }
+
+  add(key: string, weight: number, rule: string, shadowMode: boolean): void {
+    this.#total += weight;
+    const place = this.#places.get(key) ?? this.#placeFor(key, rule);
+    place.count += weight;
+    if (place.rule !== rule) this.#rename(place, rule);
+    place.shadowMode = shadowMode;
+    this.#sink(place);
+  }
+
+  #placeFor(key: string, rule: string): Place {
+    if (this.#heap.length === this.#capacity) return this.#replaceLightest(key);
+    const place = new Place(key, rule, this.#heap.length);
+    this.#heap.push(place);
+    this.#places.set(key, place);
+    this.#bytes += entryBytes + 2 * (key.length + rule.length);
+    this.#rise(place);
+    return place;
+  }
+
+  #replaceLightest(key: string): Place {
+    const place = this.#heap[0]!;
+    this.#places.delete(place.key);
+    this.#bytes += 2 * (key.length - place.key.length);
+    place.key = key;
+    place.error = place.count;
+    this.#places.set(key, place);
+    return place;
+  }
+
+  #rename(place: Place, rule: string): void {
+    this.#bytes += 2 * (rule.length - place.rule.length);
+    place.rule = rule;
+  }
+
+  /** Moves it up to where no place above is heavier. A new one weighs nothing. */
+  #rise(place: Place): void {
+    const heap = this.#heap;
+    let at = place.at;
+    while (at > 0) {
+      const above = heap[(at - 1) >> 1]!;
+      if (above.count <= place.count) break;
+      heap[at] = above;
+      above.at = at;
+      at = (at - 1) >> 1;
+    }
+    heap[at] = place;
+    place.at = at;
+  }
+
+  /** Moves it down to where no place below is lighter. */
+  #sink(place: Place): void {
+    const heap = this.#heap;
+    let at = place.at;
+    for (;;) {
+      let below = 2 * at + 1;
+      if (below >= heap.length) break;
+      if (below + 1 < heap.length && heap[below + 1]!.count < heap[below]!.count) below += 1;
+      const lighter = heap[below]!;
+      if (lighter.count >= place.count) break;
+      heap[at] = lighter;
+      lighter.at = at;
+      at = below;
+    }
+    heap[at] = place;
+    place.at = at;
+  }
+}

@@ -1,0 +1,169 @@
+/**
+ * What a caller says of the trace that its call belongs to, in its headers: W3C Trace Context, or B3 in its two forms. Where
+ * both are there and good, W3C's counts. https://www.w3.org/TR/trace-context-1/ https://github.com/openzipkin/b3-propagation
+ */
+
+export interface RemoteParent {
+  traceId: string;
+  spanId: string;
+  /** Undefined: the caller leaves it to us (B3). */
+  sampled: boolean | undefined;
+  /** As sent, of W3C. */
+  traceState: string;
+}
+
+/** Which headers are read. */
+export interface HeaderForms {
+  traceContext: boolean;
+  b3: boolean;
+  baggage: boolean;
+}
+
+const traceParent = /^[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}(?:-.*)?$/;
+/** Length of a `traceparent` of version 00. */
+const traceParentLength = 55;
+const b3Single = /^([0-9a-f]{32}|[0-9a-f]{16})-([0-9a-f]{16})(?:-([01d])(?:-[0-9a-f]{16})?)?$/;
+const b3TraceId = /^(?:[0-9a-f]{32}|[0-9a-f]{16})$/;
+const b3SpanId = /^[0-9a-f]{16}$/;
+const zeroTraceId = '0'.repeat(32);
+const zeroSpanId = '0'.repeat(16);
+
+const lowerB = 0x62;
+const lowerT = 0x74;
+const lowerX = 0x78;
+
+/** One call's headers of tracing. Made once and filled for each call, as nearly all of them are not traced. */
+export class TraceHeaders {
+  readonly #forms: HeaderForms;
+  baggage = '';
+  #isEmpty = true;
+  #traceParent = '';
+  #traceState = '';
+  #b3 = '';
+  #b3TraceId = '';
+  #b3SpanId = '';
+  #b3Sampled = '';
+  #b3Flags = '';
+
+  constructor(forms: HeaderForms) {
+    this.#forms = forms;
+  }
+
+  /** Of a header that comes twice the last one counts. */
+  read(fields: readonly string[]): void {
+    if (!this.#isEmpty) this.#clear();
+    for (let index = 0; index < fields.length; index += 2) {
+      const name = fields[index]!;
+      // Nearly all calls are told apart from traced ones here, so what they bring is passed over by one character.
+      const first = name.charCodeAt(0);
+      if (first === lowerT) {
+        if (name.length > 9) this.#takeTraceContext(name, fields[index + 1]!);
+      } else if (first === lowerB) this.#takeB3OrBaggage(name, fields[index + 1]!);
+      else if (first === lowerX && name.startsWith('x-b3-')) this.#takeB3Part(name, fields[index + 1]!);
+    }
+  }
+
+  /** Whether no header of tracing was there. */
+  get isEmpty(): boolean {
+    return this.#isEmpty;
+  }
+
+  /** Undefined where no header says anything that can be read. */
+  parent(): RemoteParent | undefined {
+    return this.#ofTraceContext() ?? this.#ofB3();
+  }
+
+  /** What B3 says of sampling where it names no trace. */
+  get bareDecision(): boolean | undefined {
+    const decision = this.#b3Sampled === '' && this.#b3.length === 1 ? this.#b3 : this.#b3Sampled;
+    return decisionOf(this.#b3Flags === '1' ? 'd' : decision);
+  }
+
+  #takeTraceContext(name: string, value: string): void {
+    if (!this.#forms.traceContext) return;
+    if (name === 'traceparent') this.#traceParent = value;
+    else if (name === 'tracestate') this.#traceState = joined(this.#traceState, value);
+    else return;
+    this.#isEmpty = false;
+  }
+
+  #takeB3OrBaggage(name: string, value: string): void {
+    if (name === 'b3' && this.#forms.b3) this.#b3 = value.toLowerCase();
+    else if (name === 'baggage' && this.#forms.baggage) this.baggage = joined(this.baggage, value);
+    else return;
+    this.#isEmpty = false;
+  }
+
+  #takeB3Part(name: string, value: string): void {
+    if (!this.#forms.b3) return;
+    if (name === 'x-b3-traceid') this.#b3TraceId = value.toLowerCase();
+    else if (name === 'x-b3-spanid') this.#b3SpanId = value.toLowerCase();
+    else if (name === 'x-b3-sampled') this.#b3Sampled = value.toLowerCase();
+    else if (name === 'x-b3-flags') this.#b3Flags = value;
+    else return;
+    this.#isEmpty = false;
+  }
+
+  #clear(): void {
+    this.#isEmpty = true;
+    this.baggage = '';
+    this.#traceParent = '';
+    this.#traceState = '';
+    this.#b3 = '';
+    this.#b3TraceId = '';
+    this.#b3SpanId = '';
+    this.#b3Sampled = '';
+    this.#b3Flags = '';
+  }
+
+  #ofTraceContext(): RemoteParent | undefined {
+    const text = this.#traceParent;
+    if (text === '' || !traceParent.test(text)) return undefined;
+    // Version 00 ends here; a later one may go on. ff is none.
+    if (text.startsWith('ff') || (text.startsWith('00') && text.length !== traceParentLength))
+      return undefined;
+    const traceId = text.slice(3, 35);
+    const spanId = text.slice(36, 52);
+    if (traceId === zeroTraceId || spanId === zeroSpanId) return undefined;
+    const sampled = (Number.parseInt(text.charAt(54), 16) & 1) === 1;
+    return { traceId, spanId, sampled, traceState: this.#traceState };
+  }
+
+  #ofB3(): RemoteParent | undefined {
+    const single = this.#b3 === '' ? null : b3Single.exec(this.#b3);
+    if (single !== null) {
+      const [, traceId = '', spanId = '', decision = ''] = single;
+      return b3Parent(traceId, spanId, decisionOf(decision));
+    }
+    if (this.#b3TraceId === '') return undefined;
+    if (!b3TraceId.test(this.#b3TraceId) || !b3SpanId.test(this.#b3SpanId)) return undefined;
+    return b3Parent(this.#b3TraceId, this.#b3SpanId, this.bareDecision);
+  }
+}
+
+function b3Parent(traceId: string, spanId: string, sampled: boolean | undefined): RemoteParent | undefined {
+  const longTraceId = traceId.padStart(32, '0');
+  if (longTraceId === zeroTraceId || spanId === zeroSpanId) return undefined;
+  return { traceId: longTraceId, spanId, sampled, traceState: '' };
+}
+
+/** A list that comes in several fields. */
+function joined(before: string, value: string): string {
+  return before === '' ? value : `${before},${value}`;
+}
+
+function decisionOf(text: string): boolean | undefined {
+  if (text === '1' || text === 'd' || text === 'true') return true;
+  return text === '0' || text === 'false' ? false : undefined;
+}
+
+/** The forms that OTEL_PROPAGATORS names. */
+export function headerForms(propagators: string): HeaderForms {
+  const names = propagators.split(',').map((name) => name.trim());
+  const isOff = names.includes('none');
+  return {
+    traceContext: !isOff && names.includes('tracecontext'),
+    b3: !isOff && (names.includes('b3') || names.includes('b3multi')),
+    baggage: !isOff && names.includes('baggage'),
+  };
+}

@@ -1,0 +1,105 @@
+/**
+ * A store whose work for traced calls has spans. What arrives in one turn of the event loop goes out in one batch (or in a few:
+ * to the nodes of a cluster, or beyond the keys that one call may have), so that is what a span stands for: it belongs to
+ * the trace of the first traced call of the turn and links to the spans of all of them.
+ */
+import type { CallSpan } from '../../process/call-tracer.ts';
+import { callAbandoned } from '../stores/call-abandoned.ts';
+import type { CounterOp, CounterStore, SubmitOptions } from '../stores/counter-store.ts';
+import type { Attributes, MadeSpan, SpanMaker } from './span-maker.ts';
+
+export interface TracedStoreOptions {
+  store: CounterStore;
+  spanName: string;
+  attributes: Attributes;
+  /** Undefined until OpenTelemetry is loaded. */
+  maker(): SpanMaker | undefined;
+  /** Calls back when the turn of the event loop is over. Defaults to `setImmediate`. */
+  atTurnEnd?: (callback: () => void) => void;
+}
+
+export class TracedStore implements CounterStore {
+  readonly #options: TracedStoreOptions;
+  readonly #store: CounterStore;
+  #turn: Turn | undefined;
+
+  constructor(options: TracedStoreOptions) {
+    this.#options = options;
+    this.#store = options.store;
+  }
+
+  get connected(): boolean {
+    return this.#store.connected ?? true;
+  }
+
+  submit(ops: CounterOp[], options: SubmitOptions, done: () => void): void {
+    const call = ops.length === 0 ? undefined : ops[0]!.caller?.span;
+    const turn = this.#turn ?? this.#beginTurn();
+    turn.calls += 1;
+    turn.operations += ops.length;
+    if (call === undefined) {
+      this.#store.submit(ops, options, done);
+      return;
+    }
+    this.#trace(turn, call);
+    this.#store.submit(ops, options, () => {
+      turn.answered(ops);
+      done();
+    });
+  }
+
+  ping(patienceMs?: number): Promise<void> {
+    return this.#store.ping(patienceMs);
+  }
+
+  close(): Promise<void> {
+    return this.#store.close();
+  }
+
+  #beginTurn(): Turn {
+    const turn = new Turn();
+    this.#turn = turn;
+    const { atTurnEnd = setImmediate } = this.#options;
+    atTurnEnd(() => {
+      this.#turn = undefined;
+      turn.over();
+    });
+    return turn;
+  }
+
+  #trace(turn: Turn, call: CallSpan): void {
+    const { maker, spanName, attributes } = this.#options;
+    turn.span ??= maker()?.client(spanName, call, attributes);
+    turn.span?.link(call);
+    turn.waiting += 1;
+  }
+}
+
+class Turn {
+  calls = 0;
+  operations = 0;
+  /** Traced calls that are not answered. */
+  waiting = 0;
+  span: MadeSpan | undefined;
+  #isOver = false;
+
+  answered(ops: readonly CounterOp[]): void {
+    this.waiting -= 1;
+    // A caller that gave up is no failure of the store.
+    const error = ops.find((op) => op.error !== undefined && op.error !== callAbandoned)?.error;
+    if (error !== undefined) this.span?.fail(error.message);
+    this.#endIfDone();
+  }
+
+  over(): void {
+    this.#isOver = true;
+    this.#endIfDone();
+  }
+
+  #endIfDone(): void {
+    if (this.span === undefined || this.waiting > 0 || !this.#isOver) return;
+    this.span.set('db.operation.batch.size', this.operations);
+    this.span.set('weir.calls', this.calls);
+    this.span.end();
+  }
+}

@@ -1,0 +1,60 @@
+/** The top offenders of all workers, which each keep their own. They answer in JSON, as bytes. */
+import type { Timers } from '../../process/timers.ts';
+import type { TopSummary } from '../stats/top/summary.ts';
+import type { TopDomains, TopOffenders } from '../stats/top/top-offenders.ts';
+import type { TopSource } from '../stats/top/top-source.ts';
+
+/** Without a domain it is asked which there are. */
+export interface WorkerTopTask {
+  do: 'show-top';
+  domain: string | undefined;
+}
+
+/** We chose it: so long a page waits for workers; it is put together without those that take longer. */
+const waitMs = 1_000;
+
+export interface WorkerTopOptions {
+  /** Asks every worker that answers. A promise settles with undefined where there is nothing to tell, and never rejects. */
+  ask(task: WorkerTopTask): Promise<Uint8Array | undefined>[];
+  timers: Timers;
+}
+
+export class WorkerTop implements TopSource {
+  readonly #options: WorkerTopOptions;
+
+  constructor(options: WorkerTopOptions) {
+    this.#options = options;
+  }
+
+  topDomains(): Promise<TopDomains[]> {
+    return this.#ask(undefined) as Promise<TopDomains[]>;
+  }
+
+  async summariesOf(domain: string): Promise<TopSummary[]> {
+    const answers = (await this.#ask(domain)) as TopSummary[][];
+    return answers.flat();
+  }
+
+  async #ask(domain: string | undefined): Promise<unknown[]> {
+    const { ask, timers } = this.#options;
+    const answers: unknown[] = [];
+    const all = ask({ do: 'show-top', domain }).map(async (answer) => {
+      const bytes = await answer;
+      if (bytes !== undefined) answers.push(JSON.parse(Buffer.from(bytes).toString()));
+    });
+    let callOff = (): void => {};
+    const timeIsUp = new Promise<void>((resolve) => {
+      callOff = timers.after(waitMs, resolve);
+    });
+    await Promise.race([Promise.all(all), timeIsUp]);
+    callOff();
+    // What comes later is not to be seen by whoever reads this one.
+    return [...answers];
+  }
+}
+
+/** A worker's answer. */
+export function topAnswer(offenders: TopOffenders, { domain }: WorkerTopTask): Uint8Array {
+  const told = domain === undefined ? offenders.topDomains() : offenders.summariesOf(domain);
+  return Buffer.from(JSON.stringify(told));
+}

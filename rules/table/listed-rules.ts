@@ -1,0 +1,51 @@
+/** The rules of a table one after the other, for whoever shows them: parents before children, siblings by composite key. */
+import { NodeFlag } from '../bytes/rule-table-format.ts';
+import { Unit, type UnitName, unitName } from '../model.ts';
+import type { RuleNodes } from './rule-table-nodes.ts';
+
+/** A domain, or one rule of any level. */
+export interface ListedRule {
+  /** `domain`, or `domain.key_value.key...` with patterns as written. */
+  path: string;
+  isDomain: boolean;
+  limit: ListedLimit | undefined;
+}
+
+export interface ListedLimit {
+  requestsPerUnit: number;
+  /** UNKNOWN when unlimited. */
+  unit: UnitName;
+  unlimited: boolean;
+  shadowMode: boolean;
+  quotaMode: boolean;
+}
+
+/** Lazy, so that a long list can be written in slices. */
+export function* listedRules(rules: RuleNodes): Generator<ListedRule, void> {
+  /** From the root to the node last visited: the node, its path, and which child comes next. */
+  const open = [{ node: 0, path: '', nextChild: 0 }];
+  for (let top = open.at(-1); top !== undefined; top = open.at(-1)) {
+    if (top.nextChild === rules.childCount(top.node)) {
+      open.pop();
+      continue;
+    }
+    const isDomain = top.node === 0;
+    const node = rules.sortedChild(top.node, top.nextChild++);
+    const composite = rules.readComposite(node);
+    const path = isDomain ? composite : `${top.path}.${composite}`;
+    yield { path, isDomain, limit: limitOf(rules, node) };
+    if (rules.childCount(node) > 0) open.push({ node, path, nextChild: 0 });
+  }
+}
+
+function limitOf(rules: RuleNodes, node: number): ListedLimit | undefined {
+  const flags = rules.flags(node);
+  if ((flags & NodeFlag.hasLimit) === 0) return undefined;
+  return {
+    requestsPerUnit: rules.requestsPerUnit(node),
+    unit: unitName(rules.unit(node)) ?? (unitName(Unit.UNKNOWN) as UnitName),
+    unlimited: (flags & NodeFlag.unlimited) !== 0,
+    shadowMode: (flags & NodeFlag.shadowMode) !== 0,
+    quotaMode: (flags & NodeFlag.quotaMode) !== 0,
+  };
+}

@@ -1,0 +1,197 @@
+/** For each alert: series that make it fire, and the same in good health. Values are in promtool's notation, a minute apart. */
+export interface AlertCase {
+  /** Names and labels, without what a scrape adds; to their values. */
+  fires: Record<string, string>;
+  quiet: Record<string, string>;
+  /** Labels of the alert besides its severity and those of the scrape. */
+  labels?: Record<string, string>;
+  /** Those of the scrape that its expression keeps. */
+  kept: ('namespace' | 'job' | 'instance')[];
+  summary: string;
+}
+
+const perJob = ['namespace', 'job'] as const;
+const perInstance = ['namespace', 'job', 'instance'] as const;
+const error = (type: string): string => `ratelimit_service_should_rate_limit_error{err_type="${type}"}`;
+const requests = 'ratelimit_service_total_requests{grpc_method="ShouldRateLimit"}';
+const bucket = (le: string): string =>
+  `ratelimit_service_response_time_seconds_bucket{grpc_method="ShouldRateLimit",le="${le}"}`;
+const ruleStat = (stat: string): string =>
+  `ratelimit_service_rate_limit_${stat}{domain="api",key1="user",key2="path"}`;
+const fleet = (state: string): string => `weir_control_plane_limiters{fleet="eu",state="${state}"}`;
+
+const atRest = '7x60';
+const rising = '0+1x60';
+
+/** Fires when the counter rises, not while it stands. */
+function counter(name: string, kept: AlertCase['kept'], summary: string): AlertCase {
+  return { fires: { [name]: rising }, quiet: { [name]: atRest }, kept, summary };
+}
+
+/** Fires while the gauge is at `bad`. */
+function gauge(
+  name: string,
+  [bad, good]: [number, number],
+  kept: AlertCase['kept'],
+  summary: string,
+): AlertCase {
+  return { fires: { [name]: `${bad}x60` }, quiet: { [name]: `${good}x60` }, kept, summary };
+}
+
+export const alertCases: Record<string, AlertCase> = {
+  WeirLimiterAbsent: {
+    fires: {},
+    quiet: { weir_build_info: '1x60' },
+    kept: [],
+    summary: 'No limiter is scraped',
+  },
+  WeirStoreNotAsked: gauge(
+    'ratelimit_store_breaker_open',
+    [1, 0],
+    [...perInstance],
+    'pod:1 does not ask its store',
+  ),
+  WeirPerSecondStoreNotAsked: gauge(
+    'ratelimit_per_second_store_breaker_open',
+    [2, 0],
+    [...perInstance],
+    'pod:1 does not ask its store of limits per second',
+  ),
+  WeirStoreErrors: {
+    fires: { [error('redis_error')]: '0+120x60', [requests]: '0+6000x60' },
+    quiet: {
+      [error('redis_error')]: '0+30x60',
+      [error('service_error')]: '0+900x60',
+      [requests]: '0+6000x60',
+    },
+    kept: [...perJob],
+    summary: 'weir fails 2% of its requests',
+  },
+  WeirAnsweredWithoutStore: {
+    fires: { [error('store_failure_mode')]: rising, ratelimit_store_failure_mode_local_requests: '0x60' },
+    quiet: { [error('store_failure_mode')]: atRest, ratelimit_store_failure_mode_local_requests: atRest },
+    kept: [...perJob],
+    summary: 'weir answers requests without its store',
+  },
+  WeirHitsNotDelivered: counter(
+    'ratelimit_store_failure_mode_undelivered',
+    [...perJob],
+    'weir lost hits that it counted during an outage',
+  ),
+  WeirMemcacheNodeDown: gauge(
+    'ratelimit_memcache_nodes_down',
+    [2, 0],
+    [...perInstance],
+    'pod:1 cannot use 2 memcache nodes',
+  ),
+  WeirMemoryCountersEvicted: counter(
+    'ratelimit_memory_store_evicted',
+    [...perJob],
+    'weir drops counters before their end',
+  ),
+  WeirNoRules: gauge('ratelimit_rules_domains', [0, 3], [...perInstance], 'pod:1 has no rules'),
+  WeirRulesRefused: counter('ratelimit_service_config_load_error', [...perJob], 'weir cannot load its rules'),
+  WeirRulesDiffer: {
+    fires: {
+      'ratelimit_rules_info{version="a",pod="1"}': '1x60',
+      'ratelimit_rules_info{version="b",pod="2"}': '1x60',
+    },
+    quiet: {
+      'ratelimit_rules_info{version="a",pod="1"}': '1x60',
+      'ratelimit_rules_info{version="a",pod="2"}': '1x60',
+    },
+    kept: [...perJob],
+    summary: 'Limiters of weir have had 2 versions of the rules for 15 minutes',
+  },
+  WeirXdsDisconnected: gauge(
+    'ratelimit_xds_connected',
+    [0, 1],
+    [...perInstance],
+    'pod:1 has no control plane',
+  ),
+  WeirSlowDecisions: {
+    fires: { [bucket('0.05')]: '0+90x60', [bucket('0.1')]: '0+100x60', [bucket('+Inf')]: '0+100x60' },
+    quiet: { [bucket('0.05')]: '0+100x60', [bucket('0.1')]: '0+100x60', [bucket('+Inf')]: '0+100x60' },
+    kept: [...perJob],
+    summary: 'One decision of weir in a hundred takes 95ms or more',
+  },
+  WeirEventLoopBlocked: {
+    fires: { nodejs_eventloop_lag_p99_seconds: '0.2x60', weir_build_info: '1x60' },
+    // Another program of Node is none of our business.
+    quiet: { nodejs_eventloop_lag_p99_seconds: '0.2x60' },
+    kept: [...perInstance],
+    summary: 'pod:1 stands still for 200ms at a time',
+  },
+  WeirWorkerCrashed: counter('ratelimit_workers_crashed', [...perInstance], 'A worker thread of pod:1 ended'),
+  WeirCertificateRefused: counter(
+    'certs_load_failures',
+    [...perInstance],
+    'pod:1 cannot use its new certificate',
+  ),
+  WeirDetailedMetricsRefused: counter(
+    'ratelimit_stats_detailed_metrics_refused',
+    [...perJob],
+    'weir has more metrics by value than it may keep',
+  ),
+  WeirRuleRefusesMost: {
+    fires: { [ruleStat('over_limit')]: '0+120x60', [ruleStat('total_hits')]: '0+200x60' },
+    quiet: { [ruleStat('over_limit')]: '0+90x60', [ruleStat('total_hits')]: '0+200x60' },
+    labels: { domain: 'api', key1: 'user', key2: 'path' },
+    kept: [...perJob],
+    summary: 'Most hits of api user path are over limit',
+  },
+  WeirSourceDisconnected: gauge(
+    'weir_control_plane_source_connected',
+    [0, 1],
+    [...perInstance],
+    'pod:1 does not see changes of RateLimitConfigs',
+  ),
+  WeirLimitersRefuseRules: {
+    fires: { [fleet('refused')]: '2x60' },
+    quiet: { [fleet('refused')]: '0x60', [fleet('pending')]: '1x60', [fleet('in_force')]: '5x60' },
+    labels: { fleet: 'eu' },
+    kept: [...perJob],
+    summary: '2 limiters of the fleet eu refuse their rules',
+  },
+  WeirLimitersBehind: {
+    fires: { [fleet('pending')]: '3x60' },
+    quiet: { [fleet('pending')]: '0x60', [fleet('refused')]: '1x60' },
+    labels: { fleet: 'eu' },
+    kept: [...perJob],
+    summary: '3 limiters of the fleet eu do not answer what they were sent',
+  },
+  WeirObjectsNotServed: {
+    fires: { 'weir_control_plane_objects{accepted="Invalid"}': '1x60' },
+    quiet: {
+      'weir_control_plane_objects{accepted="Invalid"}': '0x60',
+      'weir_control_plane_objects{accepted="Valid"}': '9x60',
+    },
+    labels: { accepted: 'Invalid' },
+    kept: [...perJob],
+    summary: 'RateLimitConfigs are not accepted: Invalid',
+  },
+  WeirSnapshotTooLarge: {
+    fires: { 'weir_control_plane_fleet_snapshot_bytes{fleet="eu"}': '5000000x60' },
+    quiet: { 'weir_control_plane_fleet_snapshot_bytes{fleet="eu"}': '4194304x60' },
+    labels: { fleet: 'eu' },
+    kept: [...perJob],
+    summary: 'The rules of the fleet eu are larger than usual clients take',
+  },
+  WeirNoLeader: gauge('weir_control_plane_leader', [0, 1], [...perJob], 'weir has no leader'),
+  WeirStatusBehind: gauge(
+    'weir_control_plane_status_writes_waiting',
+    [4, 0],
+    [...perInstance],
+    'pod:1 does not get done with writing status',
+  ),
+  WeirWebhookEventsDropped: counter(
+    'weir_control_plane_webhook_events_dropped_total',
+    [...perJob],
+    'weir gave up on events for webhooks',
+  ),
+  WeirControlPlaneFault: counter(
+    'weir_control_plane_faults_total',
+    [...perJob],
+    'weir had a fault of its own',
+  ),
+};

@@ -1,0 +1,83 @@
+import { spawnSync } from 'node:child_process';
+import { readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, expect, it } from 'vitest';
+import { describeWithServer } from '../support/describe-with-server.ts';
+import { promtoolProgram } from '../support/find-server.ts';
+import { suiteFolder } from '../support/suite-folder.ts';
+import { type AlertCase, alertCases } from './alert-cases.ts';
+import { type AlertRule, alertRules, alertsFile } from './alert-rules.ts';
+
+const folder = suiteFolder();
+const scraped = { namespace: 'limits', job: 'weir', instance: 'pod:1' };
+
+/** Long after every alert's time. */
+const evaluatedAt = '50m';
+
+function withScraped(series: string): string {
+  const [, name, labels] = /^([^{]+)(?:\{(.*)\})?$/.exec(series) as unknown as [string, string, string?];
+  const added = Object.entries(scraped).map(([label, value]) => `${label}="${value}"`);
+  return `${name}{${[...added, ...(labels === undefined ? [] : [labels])].join(',')}}`;
+}
+
+function promtoolTest(
+  { alert, labels, annotations }: AlertRule,
+  alertCase: AlertCase,
+  which: 'fires' | 'quiet',
+): object {
+  const kept = Object.fromEntries(alertCase.kept.map((label) => [label, scraped[label]]));
+  const expected = {
+    exp_labels: { ...labels, ...kept, ...alertCase.labels },
+    exp_annotations: { ...annotations, summary: alertCase.summary },
+  };
+  return {
+    name: `${alert} ${which}`,
+    interval: '1m',
+    input_series: Object.entries(alertCase[which]).map(([series, values]) => ({
+      series: withScraped(series),
+      values,
+    })),
+    alert_rule_test: [
+      { eval_time: evaluatedAt, alertname: alert, exp_alerts: which === 'fires' ? [expected] : [] },
+    ],
+  };
+}
+
+describe('the alerts', () => {
+  it('have a case each', () => {
+    expect(Object.keys(alertCases)).toEqual(alertRules.map(({ alert }) => alert));
+  });
+
+  it('say how grave they are', () => {
+    for (const { labels } of alertRules) expect(['critical', 'warning', 'info']).toContain(labels.severity);
+  });
+
+  it('are each in the handbook, which names no others', () => {
+    const handbook = readFileSync(new URL('../../docs/operations.md', import.meta.url), 'utf8');
+    const named = [...handbook.matchAll(/^\| `(Weir\w+)`/gm)].map(([, name]) => name);
+    expect(named).toEqual(alertRules.map(({ alert }) => alert));
+  });
+});
+
+describeWithServer('the alerts, to promtool', promtoolProgram, (promtool) => {
+  const run = (...args: string[]): { status: number | null; output: string } => {
+    const { status, stdout, stderr } = spawnSync(promtool, args, { encoding: 'utf8' });
+    return { status, output: stdout + stderr };
+  };
+
+  it('are rules', () => {
+    expect(run('check', 'rules', alertsFile)).toEqual({
+      status: 0,
+      output: expect.stringContaining(`${alertRules.length} rules found`),
+    });
+  });
+
+  it.each(alertRules.map((rule) => [rule.alert, rule] as const))('%s fires, and only then', (alert, rule) => {
+    const alertCase = alertCases[alert] as AlertCase;
+    const tests = (['fires', 'quiet'] as const).map((which) => promtoolTest(rule, alertCase, which));
+    const file = join(folder, `${alert}.yaml`);
+    // JSON is YAML.
+    writeFileSync(file, JSON.stringify({ rule_files: [alertsFile], evaluation_interval: '1m', tests }));
+    expect(run('test', 'rules', file)).toEqual({ status: 0, output: expect.stringContaining('SUCCESS') });
+  });
+});
