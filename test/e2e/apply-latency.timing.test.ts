@@ -8,6 +8,7 @@ import { describeWithApiServer } from '../support/describe-with-api-server.ts';
 import { clientOf } from '../support/kubernetes-client.ts';
 import { LimiterClient } from '../support/limiter-client.ts';
 import type { LimiterProcess } from '../support/limiter-process.ts';
+import { machineSlowness } from '../support/machine-slowness.ts';
 import { rateLimitConfig } from '../support/rate-limit-config.ts';
 
 const rounds = 120;
@@ -62,6 +63,6 @@ describeWithApiServer('from an apply to the first decision under the new rule', 
     const at = (part: number): number => sorted[Math.floor(part * rounds)] as number;
     const [p50, p99] = [at(0.5), at(0.99)];
     console.log(`apply to decision: p50 ${p50.toFixed(0)} ms, p99 ${p99.toFixed(0)} ms of ${rounds}`);
-    expect(p99).toBeLessThan(wantedMs);
+    expect(p99).toBeLessThan(wantedMs * machineSlowness());
   }, 120_000);
 });
