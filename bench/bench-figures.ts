@@ -1,5 +1,5 @@
 /** Figures of several runs, made into medians, ratios to the echo, a table, and a comparison with earlier ratios. */
-import { type TargetName, targetTitles } from './bench-targets.ts';
+import { type TargetName, targetTitles, yardsticks } from './bench-targets.ts';
 
 export interface Figures {
   target: TargetName;
@@ -89,11 +89,11 @@ export function tableOf(rows: readonly MedianFigures[]): string {
   return [head, head.map(() => '---'), ...lines].map((cells) => `| ${cells.join(' | ')} |`).join('\n');
 }
 
-/** Those of the limiter: the echo's own are 1. */
+/** Those of the limiter. */
 export function ratiosOf(rows: readonly MedianFigures[]): Ratios {
   const ratios: Ratios = {};
   for (const { load, target, toEcho } of rows) {
-    if (target === 'echo' || toEcho === undefined) continue;
+    if (target in yardsticks || toEcho === undefined) continue;
     ratios[load] = { ...ratios[load], [target]: Number(toEcho.toFixed(3)) };
   }
   return ratios;

@@ -1,4 +1,4 @@
-/** What `npm run bench` measures: a limiter in memory, one with Redis, and the echo beside them, each a process. */
+/** What `npm run bench` measures: a limiter in memory, one with Redis, and the two yardsticks beside them, each a process. */
 import { execFileSync } from 'node:child_process';
 import { availableParallelism } from 'node:os';
 import { fileURLToPath } from 'node:url';
@@ -6,10 +6,15 @@ import { fileURLToPath } from 'node:url';
 import { ChildProgram } from '../test/support/child-program.ts';
 import { startLimiter } from '../test/support/limiter-process.ts';
 
-export type TargetName = 'echo' | 'memory' | 'redis';
+/** What the limiter is compared with: the usual way to answer, and the least that any server on `node:net` takes. */
+export const yardsticks = { echo: './echo-server.ts', fixed: './fixed-answer-server.ts' } as const;
+
+export type Yardstick = keyof typeof yardsticks;
+export type TargetName = Yardstick | 'memory' | 'redis';
 
 export const targetTitles: Record<TargetName, string> = {
   echo: 'empty echo on node:http2',
+  fixed: 'fixed answer on node:net',
   memory: 'weir, memory',
   redis: 'weir, Redis',
 };
@@ -50,10 +55,10 @@ export function startScript(script: string, cores: Cores | undefined, env?: Node
   });
 }
 
-export async function startEcho(cores: Cores | undefined): Promise<Target> {
-  const program = startScript('./echo-server.ts', cores);
+export async function startYardstick(name: Yardstick, cores: Cores | undefined): Promise<Target> {
+  const program = startScript(yardsticks[name], cores);
   const [, port] = await program.printed(/listening (\d+)/);
-  return { name: 'echo', pid: program.pid, port: Number(port), stop: () => program.stop() };
+  return { name, pid: program.pid, port: Number(port), stop: () => program.stop() };
 }
 
 /** With the rules in a folder. Without a Redis it counts in memory. */

@@ -1,6 +1,6 @@
 /**
  * `npm run bench`: decisions per second, CPU per decision and latency of a running limiter, beside an empty unary
- * echo on `node:http2` that is measured in the same runs, taking turns. The servers run on one core and the load
+ * echo on `node:http2` and a fixed answer on `node:net`, measured in the same runs, taking turns. The servers run on one core and the load
  * generator and Redis on the other, where the system has two and `taskset`. Redis and h2load are used when found.
  * docs/performance.md says what the figures mean. `npm run bench:check` is the same with `--check`: five runs, whose
  * ratios to the echo are compared with those in ratios.json.
@@ -16,7 +16,15 @@ import { shouldRateLimitPath } from '../limiter/service/should-rate-limit.ts';
 import { findServer, h2loadProgram } from '../test/support/find-server.ts';
 import { type Figures, mediansOf, type Ratios, ratiosOf, regressions, tableOf } from './bench-figures.ts';
 import { startRedisIfFound } from './bench-redis.ts';
-import { keepOffServerCore, startEcho, startWeir, type Target, targetTitles } from './bench-targets.ts';
+import {
+  keepOffServerCore,
+  startWeir,
+  startYardstick,
+  type Target,
+  targetTitles,
+  type Yardstick,
+  yardsticks,
+} from './bench-targets.ts';
 import { type HotKeyFigures, measureHotKey } from './hot-key.ts';
 import { callTemplate } from './http2-frames.ts';
 import { type LoadOptions, runLoad } from './http2-load.ts';
@@ -29,7 +37,7 @@ const warmUpMs = 1_000;
 const hotKeyCalls = 1_000_000;
 const ratiosFile = new URL('./ratios.json', import.meta.url);
 const usage =
-  'npm run bench -- [--seconds N] [--runs N] [--json] [--only memory|redis|echo] [--check] [--write-ratios]';
+  'npm run bench -- [--seconds N] [--runs N] [--json] [--only memory|redis|echo|fixed] [--check] [--write-ratios]';
 
 const flags = parseFlags();
 const durationMs = Number(flags.seconds) * 1000;
@@ -133,7 +141,7 @@ async function hotKeyOf(target: Target | undefined): Promise<HotKeyFigures | und
 }
 
 async function latencyBesideIdle(): Promise<LatencyFigures | undefined> {
-  if (flags.comparing || flags.only === 'echo') return undefined;
+  if (flags.comparing || (flags.only ?? 'redis') in yardsticks) return undefined;
   const redisPort = flags.only === 'memory' ? undefined : redis?.port;
   mkdirSync(join(folder, 'latency', 'rules'), { recursive: true });
   const own = join(folder, 'latency');
@@ -162,7 +170,9 @@ const redis = await startRedisIfFound(cores?.others);
 const targets: Target[] = [];
 const wanted = (name: string): boolean => flags.only === undefined || flags.only === name;
 try {
-  if (wanted('echo')) targets.push(await startEcho(cores));
+  for (const name of Object.keys(yardsticks) as Yardstick[]) {
+    if (wanted(name)) targets.push(await startYardstick(name, cores));
+  }
   if (wanted('memory')) targets.push(await startWeir({ rules, redisPort: undefined, cores }));
   if (wanted('redis') && redis !== undefined) {
     targets.push(await startWeir({ rules, redisPort: redis.port, cores }));
