@@ -44,7 +44,7 @@ const durationMs = Number(flags.seconds) * 1000;
 
 const loads: { name: string; options: Pick<LoadOptions, 'connections' | 'streams' | 'perSecond'> }[] = [
   { name: '8 connections x 50 streams', options: { connections: 8, streams: 50 } },
-  { name: '4 x 1', options: { connections: 4, streams: 1 } },
+  { name: '4 connections x 1 stream', options: { connections: 4, streams: 1 } },
   { name: '5,000/s on a schedule', options: { connections: 8, streams: 200, perSecond: 5_000 } },
 ];
 
@@ -149,7 +149,7 @@ async function latencyBesideIdle(): Promise<LatencyFigures | undefined> {
 }
 
 function hotKeyLine({ perSecond, cpuUs, cores: used, failed }: HotKeyFigures): string {
-  return `one hot key, Redis, h2load -c 8 -m 50: ${perSecond} decisions/s, ${cpuUs.toFixed(1)} µs CPU each, ${used.toFixed(2)} of its core (a whole one: ${Math.round(1e6 / cpuUs)}/s), ${failed} failed`;
+  return `hot key, Redis, h2load -c 8 -m 50: ${perSecond} decisions/s, ${cpuUs.toFixed(1)} µs CPU each, ${used.toFixed(2)} of its core (a whole one: ${Math.round(1e6 / cpuUs)}/s), ${failed} failed`;
 }
 
 function latencyLine(figures: LatencyFigures): string {
@@ -157,8 +157,8 @@ function latencyLine(figures: LatencyFigures): string {
   const pauses = ({ p99Ms: p99, largestMs }: typeof idle): string =>
     `p99 ${p99.toFixed(1)}, largest ${largestMs.toFixed(1)} ms`;
   return [
-    `${perSecond}/s with ${reloads} loads of rules and metrics sent each second: p50 ${p50Ms.toFixed(2)}, p99 ${p99Ms.toFixed(2)}, p99.9 ${p999Ms.toFixed(2)} ms, ${failed} failed`,
-    `pauses of the limiter's event loop: ${pauses(limiter)}; of an idle process beside it: ${pauses(idle)}`,
+    `latency: ${perSecond}/s with ${reloads} loads of rules and metrics sent each second: p50 ${p50Ms.toFixed(2)}, p99 ${p99Ms.toFixed(2)}, p99.9 ${p999Ms.toFixed(2)} ms, ${failed} failed`,
+    `pauses: the limiter's event loop ${pauses(limiter)}; an idle process beside it ${pauses(idle)}`,
   ].join('\n');
 }
 

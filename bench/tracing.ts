@@ -61,6 +61,9 @@ const noStream = {
   id: 1,
   isOpen: true,
   queuedBytes: 0,
+  connection: {},
+  requestIsStream: false,
+  answerIsStream: false,
   respond: () => {},
   // A call that is not answered with a decision is none.
   sendHeaders: fail,
@@ -84,7 +87,8 @@ async function subject(env: Record<string, string>): Promise<Subject> {
   const settings = settingsOf(env);
   const registry = new StatsRegistry();
   const log = createLogger({ level: 'warn', format: 'text', clock: systemClock });
-  const tracing = openTracing({ settings, timers: systemTimers, random: Math.random, registry, log });
+  const system = { clock: systemClock, timers: systemTimers, random: Math.random };
+  const tracing = openTracing({ settings, ...system, registry, log });
   await tracing?.start();
   const memory = openMemoryStore();
   const store =

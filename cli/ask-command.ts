@@ -2,6 +2,7 @@ import { create, toJsonString } from '@bufbuild/protobuf';
 
 import { RateLimitRequestSchema, RateLimitResponseSchema } from '../gen/envoy/service/ratelimit/v3/rls_pb.ts';
 import { maxUint32 } from '../rules/model.ts';
+import { parseAddress } from './ask-address.ts';
 import { describeAnswer } from './ask-answer.ts';
 import { askLimiter, CallFailed } from './ask-call.ts';
 import { parseDescriptor } from './ask-descriptor.ts';
@@ -14,7 +15,7 @@ Asks a limiter over gRPC for one decision, as a proxy would: the hits are counte
 
   --domain <domain>             domain of the rules
   --descriptors <k=v,k2=v2>     one descriptor; repeat the flag for several
-  --dial-string <host:port>     the limiter (default localhost:8081)
+  --dial-string <host:port>     the limiter (default localhost:8081), or its Unix socket: unix:/path, or the path
   --hits-addend <n>             hits to count on every descriptor (default 1; 0 looks without counting)
   --timeout-ms <ms>             how long to wait for the answer (default 5000)
   --output text|json            how to print the answer (default text)
@@ -47,8 +48,7 @@ export async function askCommand(args: string[]): Promise<number> {
   if (output !== 'text' && output !== 'json')
     throw new UsageError(`--output is text or json, not "${output}"`);
   const timeoutMs = wholeNumber('--timeout-ms', flags.text('timeout-ms') ?? '5000', 1, 600_000);
-  const address = flags.text('dial-string') ?? 'localhost:8081';
-  if (address === '') throw new UsageError('--dial-string is host:port, not ""');
+  const address = parseAddress(flags.text('dial-string') ?? 'localhost:8081');
   if (flags.list('descriptors').length === 0) {
     throw new UsageError('ask needs --domain and at least one --descriptors key=value');
   }
@@ -66,7 +66,8 @@ export async function askCommand(args: string[]): Promise<number> {
     return 0;
   } catch (error) {
     if (!(error instanceof CallFailed)) throw error;
-    process.stderr.write(`request error: ${error.message}\n`);
+    const hint = error.hint === undefined ? '' : `${error.hint}\n`;
+    process.stderr.write(`request error: ${error.message}\n${hint}`);
     return 1;
   }
 }

@@ -56,6 +56,21 @@ describe('mogrifiers', () => {
     expect(parseLimiterSettings(on).settings?.mogrifiers).toEqual([]);
   });
 
+  it('are warned of for a group that the pattern does not have', () => {
+    const result = parseLimiterSettings({
+      ...on,
+      ...path,
+      USE_DOG_STATSD_MOGRIFIERS: 'path',
+      DOG_STATSD_MOGRIFIER_PATH_NAME: 'b.$1.$2',
+      DOG_STATSD_MOGRIFIER_PATH_TAGS: 'k:$0,l:$13',
+    });
+    expect(result.warnings).toEqual([
+      'DOG_STATSD_MOGRIFIER_PATH_NAME: $2 stays as text: the pattern has no such group (groups: 1)',
+      'DOG_STATSD_MOGRIFIER_PATH_TAGS: $13 stays as text: the pattern has no such group (groups: 1)',
+    ]);
+    expect(result.settings?.mogrifiers[0]?.name).toBe('b.$1.$2');
+  });
+
   it('need a pattern and a name', () => {
     expect(messages({ USE_DOG_STATSD_MOGRIFIERS: 'a' })).toEqual([
       'DOG_STATSD_MOGRIFIER_A_PATTERN: no PATTERN specified for mogrifier a',
@@ -86,6 +101,24 @@ describe('mogrifiers', () => {
     expect(refused[0]).toMatch(
       /^DOG_STATSD_MOGRIFIER_PATH_TAGS: expected key:value,key2:value2; part \d has not exactly one colon, or an empty key or value$/,
     );
+  });
+
+  it('are refused by the names of the variables as they are written', () => {
+    const env = {
+      USE_DOG_STATSD_MOGRIFIERS: 'a',
+      TAGGEDSTATS_MOGRIFIER_A_PATTERN: '(',
+      TAGGEDSTATS_MOGRIFIER_A_NAME: '',
+      TAGGEDSTATS_MOGRIFIER_A_TAGS: 'k',
+    };
+    expect(messages(env)).toEqual([
+      'TAGGEDSTATS_MOGRIFIER_A_PATTERN: failed to compile pattern for a: error parsing regexp: missing closing ): `(`',
+      'TAGGEDSTATS_MOGRIFIER_A_NAME: no NAME specified for mogrifier a',
+      'TAGGEDSTATS_MOGRIFIER_A_TAGS: expected key:value,key2:value2; part 1 has not exactly one colon, or an empty key or value',
+    ]);
+    const { warnings } = parseLimiterSettings({ ...on, TAGGEDSTATS_MOGRIFIER_B_NAME: 'n' });
+    expect(warnings).toEqual([
+      'TAGGEDSTATS_MOGRIFIER_B_NAME belongs to no mogrifier that USE_DOG_STATSD_MOGRIFIERS names: ignored',
+    ]);
   });
 
   it('are refused when two spellings of a variable differ', () => {

@@ -29,7 +29,7 @@ const parts = ['PATTERN', 'NAME', 'TAGS'] as const;
 export interface ReadMogrifiers {
   mogrifiers: MogrifierText[];
   errors: SettingsError[];
-  /** Of variables of mogrifiers that are not listed. */
+  /** Of variables of mogrifiers that are not listed, and of groups that no pattern has. */
   warnings: string[];
 }
 
@@ -46,56 +46,69 @@ export function withoutMogrifiers(env: Environment, aliases: AliasTable): Enviro
 export function readMogrifiers(list: string, env: Environment, aliases: AliasTable): ReadMogrifiers {
   const errors: SettingsError[] = [];
   const mogrifiers: MogrifierText[] = [];
+  const warnings: string[] = [];
   const values = mogrifierVariables(env, aliases, errors);
   const names = list === '' ? [] : list.split(',');
   for (const name of names) {
-    const mogrifier = readMogrifier(name, values, errors);
+    const mogrifier = readMogrifier(name, values, errors, warnings);
     if (mogrifier !== undefined) mogrifiers.push(mogrifier);
   }
   const known = new Set(names.flatMap((name) => parts.map((part) => variableOf(name, part))));
-  const warnings = [...values.keys()]
-    .filter((variable) => !known.has(variable))
-    .map((variable) => `${variable} belongs to no mogrifier that USE_DOG_STATSD_MOGRIFIERS names: ignored`);
-  return { mogrifiers, errors, warnings };
+  const foreign = [...values]
+    .filter(([canonical]) => !known.has(canonical))
+    .map(
+      ([, { variable }]) =>
+        `${variable} belongs to no mogrifier that USE_DOG_STATSD_MOGRIFIERS names: ignored`,
+    );
+  return { mogrifiers, errors, warnings: [...warnings, ...foreign] };
 }
 
 function variableOf(name: string, part: (typeof parts)[number]): string {
   return `${prefix}${name.toUpperCase()}_${part}`;
 }
 
-/** By canonical name, in its order. */
+/** A value, and the variable that it came from. */
+interface Written {
+  variable: string;
+  value: string;
+}
+
+/** By canonical name. */
 function mogrifierVariables(
   env: Environment,
   aliases: AliasTable,
   errors: SettingsError[],
-): Map<string, string> {
-  const values = new Map<string, string>();
+): Map<string, Written> {
+  const values = new Map<string, Written>();
   for (const variable of Object.keys(env).sort()) {
     const canonical = canonicalName(aliases, variable) ?? variable;
     const value = env[variable];
     if (!canonical.startsWith(prefix) || value === undefined) continue;
-    if (values.has(canonical) && values.get(canonical) !== value) {
-      const message = `${variable} and ${canonical} name the same setting with different values: keep one of them`;
+    const before = values.get(canonical);
+    if (before !== undefined && before.value !== value) {
+      const message = `${variable} and ${before.variable} name the same setting with different values: keep one of them`;
       errors.push({ variable, message });
     }
-    values.set(canonical, value);
+    values.set(canonical, { variable, value });
   }
   return values;
 }
 
 function readMogrifier(
   name: string,
-  values: ReadonlyMap<string, string>,
+  values: ReadonlyMap<string, Written>,
   errors: SettingsError[],
+  warnings: string[],
 ): MogrifierText | undefined {
   const before = errors.length;
-  const refuse = (variable: string, reason: string): void => {
+  const refuse = (canonical: string, reason: string): void => {
+    const { variable } = values.get(canonical) ?? { variable: canonical };
     errors.push({ variable, message: `${variable}: ${reason}` });
   };
   const patternVariable = variableOf(name, 'PATTERN');
   const nameVariable = variableOf(name, 'NAME');
-  const pattern = values.get(patternVariable) ?? '';
-  const newName = values.get(nameVariable) ?? '';
+  const pattern = values.get(patternVariable)?.value ?? '';
+  const newName = values.get(nameVariable)?.value ?? '';
   if (pattern === '') refuse(patternVariable, `no PATTERN specified for mogrifier ${name}`);
   else {
     try {
@@ -107,8 +120,23 @@ function readMogrifier(
   }
   if (newName === '') refuse(nameVariable, `no NAME specified for mogrifier ${name}`);
   const tagsVariable = variableOf(name, 'TAGS');
-  const tags = readTags(values.get(tagsVariable) ?? '', (reason) => refuse(tagsVariable, reason));
-  return errors.length > before ? undefined : { pattern, name: newName, tags };
+  const tags = readTags(values.get(tagsVariable)?.value ?? '', (reason) => refuse(tagsVariable, reason));
+  if (errors.length > before) return undefined;
+  for (const [canonical, text] of [
+    [nameVariable, newName],
+    ...tags.flat().map((tag) => [tagsVariable, tag]),
+  ]) {
+    const { variable } = values.get(canonical as string) as Written;
+    warnings.push(...missingGroups(pattern, text as string).map((missing) => `${variable}: ${missing}`));
+  }
+  return { pattern, name: newName, tags };
+}
+
+function missingGroups(pattern: string, template: string): string[] {
+  const groups = compilePattern(pattern).groupCount();
+  return [...template.matchAll(/\$(\d+)/g)]
+    .filter(([, digits]) => Number(digits) > groups)
+    .map(([reference]) => `${reference} stays as text: the pattern has no such group (groups: ${groups})`);
 }
 
 function readTags(list: string, refuse: (reason: string) => void): [string, string][] {

@@ -4,6 +4,8 @@ import type { SettingsError, SettingsOf, SettingsTable } from '../process/settin
 
 const hourMs = 3_600_000;
 const yearMs = 365 * 24 * hourMs;
+/** Of Linux: 108 with the zero byte at its end. */
+const mostPathBytes = 107;
 
 export const grpcSettings = {
   grpcUds: {
@@ -102,7 +104,7 @@ export type GrpcSettings = SettingsOf<typeof grpcSettings>;
 /** What is wrong with the values together: half a TLS setup would leave open what somebody meant to close. */
 export function grpcSettingsProblems(settings: Partial<GrpcSettings>): SettingsError[] {
   const { grpcServerUseTls = false, grpcServerTlsCert, grpcServerTlsKey } = settings;
-  const { grpcClientTlsCaCert = '', grpcClientTlsSan = '' } = settings;
+  const { grpcClientTlsCaCert = '', grpcClientTlsSan = '', grpcUds = '' } = settings;
   const problems: SettingsError[] = [];
   const refuse = (variable: string, problem: string): void => {
     problems.push({ variable, message: `${variable}: ${problem}` });
@@ -122,5 +124,68 @@ export function grpcSettingsProblems(settings: Partial<GrpcSettings>): SettingsE
   if (grpcClientTlsSan !== '' && grpcClientTlsCaCert === '') {
     refuse('GRPC_CLIENT_TLS_SAN', 'needs GRPC_CLIENT_TLS_CACERT: without it no caller shows a certificate');
   }
+  const bytes = Buffer.byteLength(grpcUds);
+  if (bytes > mostPathBytes) {
+    refuse('GRPC_UDS', `the path has ${bytes} bytes, that of a Unix socket has at most ${mostPathBytes}`);
+  }
   return problems;
 }
+
+/** What has no effect beside the others. A port that is set by hand is worth a word, its default is not. */
+export function grpcSettingsWarnings(settings: GrpcSettings, isSet: (name: string) => boolean): string[] {
+  const { grpcUds, grpcServerUseTls, grpcServerTlsCert, grpcServerTlsKey } = settings;
+  const plain = 'has no effect without GRPC_SERVER_USE_TLS=true: gRPC is answered in plain text';
+  const warnings: string[] = [];
+  if (!grpcServerUseTls && grpcServerTlsCert !== '') warnings.push(`GRPC_SERVER_TLS_CERT ${plain}`);
+  if (!grpcServerUseTls && grpcServerTlsKey !== '') warnings.push(`GRPC_SERVER_TLS_KEY ${plain}`);
+  if (grpcUds === '' && isSet('GRPC_UDS_MODE')) {
+    warnings.push('GRPC_UDS_MODE has no effect without GRPC_UDS: gRPC is answered on a port');
+  }
+  if (grpcUds !== '') {
+    const port = ['GRPC_HOST', 'GRPC_PORT'].filter((name) => isSet(name));
+    warnings.push(
+      ...port.map((name) => `${name} has no effect with GRPC_UDS: gRPC is answered on that socket alone`),
+    );
+  }
+  return warnings;
+}
+
+/** Names that people give these settings, by memory or from other programs. */
+export const mistakenGrpcNames: Readonly<Record<string, string>> = {
+  GRPC_TLS: 'GRPC_SERVER_USE_TLS',
+  GRPC_TLS_ENABLED: 'GRPC_SERVER_USE_TLS',
+  GRPC_USE_TLS: 'GRPC_SERVER_USE_TLS',
+  GRPC_SERVER_TLS: 'GRPC_SERVER_USE_TLS',
+  GRPC_SERVER_TLS_ENABLED: 'GRPC_SERVER_USE_TLS',
+  GRPC_CERT: 'GRPC_SERVER_TLS_CERT',
+  GRPC_CERT_FILE: 'GRPC_SERVER_TLS_CERT',
+  GRPC_TLS_CERT: 'GRPC_SERVER_TLS_CERT',
+  GRPC_TLS_CERT_FILE: 'GRPC_SERVER_TLS_CERT',
+  GRPC_SERVER_CERT: 'GRPC_SERVER_TLS_CERT',
+  GRPC_SERVER_CERT_FILE: 'GRPC_SERVER_TLS_CERT',
+  GRPC_SERVER_TLS_CERT_FILE: 'GRPC_SERVER_TLS_CERT',
+  GRPC_SERVER_TLS_CERTIFICATE: 'GRPC_SERVER_TLS_CERT',
+  GRPC_KEY: 'GRPC_SERVER_TLS_KEY',
+  GRPC_KEY_FILE: 'GRPC_SERVER_TLS_KEY',
+  GRPC_TLS_KEY: 'GRPC_SERVER_TLS_KEY',
+  GRPC_TLS_KEY_FILE: 'GRPC_SERVER_TLS_KEY',
+  GRPC_SERVER_KEY: 'GRPC_SERVER_TLS_KEY',
+  GRPC_SERVER_KEY_FILE: 'GRPC_SERVER_TLS_KEY',
+  GRPC_SERVER_TLS_KEY_FILE: 'GRPC_SERVER_TLS_KEY',
+  GRPC_CA: 'GRPC_CLIENT_TLS_CACERT',
+  GRPC_CACERT: 'GRPC_CLIENT_TLS_CACERT',
+  GRPC_TLS_CA: 'GRPC_CLIENT_TLS_CACERT',
+  GRPC_TLS_CACERT: 'GRPC_CLIENT_TLS_CACERT',
+  GRPC_CLIENT_CA: 'GRPC_CLIENT_TLS_CACERT',
+  GRPC_CLIENT_CACERT: 'GRPC_CLIENT_TLS_CACERT',
+  GRPC_CLIENT_TLS_CA: 'GRPC_CLIENT_TLS_CACERT',
+  GRPC_SERVER_TLS_CA: 'GRPC_CLIENT_TLS_CACERT',
+  GRPC_SERVER_TLS_CACERT: 'GRPC_CLIENT_TLS_CACERT',
+  GRPC_SERVER_TLS_CLIENT_CA: 'GRPC_CLIENT_TLS_CACERT',
+  GRPC_TLS_SAN: 'GRPC_CLIENT_TLS_SAN',
+  GRPC_CLIENT_SAN: 'GRPC_CLIENT_TLS_SAN',
+  GRPC_SERVER_TLS_SAN: 'GRPC_CLIENT_TLS_SAN',
+  GRPC_SOCKET: 'GRPC_UDS',
+  GRPC_UNIX_SOCKET: 'GRPC_UDS',
+  GRPC_SERVER_UDS: 'GRPC_UDS',
+};

@@ -45,24 +45,49 @@ describe('log lines', () => {
         lines.listeningForDebug(log, '0.0.0.0:6070');
         lines.listeningForGrpc(log, '0.0.0.0:8081');
         lines.listeningForHttp(log, '0.0.0.0:8080');
+        lines.notServingYet(log, { waitsFor: 'store', seconds: 70 });
       },
       [
         `level=warning msg="Listening for debug on '0.0.0.0:6070'"`,
         `level=warning msg="Listening for gRPC on '0.0.0.0:8081'"`,
         `level=warning msg="Listening for HTTP on '0.0.0.0:8080'"`,
+        'level=error msg="Not serving yet: gRPC and HTTP stay closed until the start is over" waitsFor=store seconds=70',
       ],
     ],
     [
-      'certificates of the gRPC listener, and handshakes that failed',
+      'certificates of the gRPC listener, handshakes that failed',
       (log) => {
-        lines.certificateChanged(log);
+        lines.certificateChanged(log, '2026-11-21T18:00:00.000Z', false);
         lines.certificateRefused(log, 'c.pem: no such file or directory');
-        lines.handshakeFailed(log, { peer: '10.0.0.1:4711', reason: 'no shared cipher', times: 3 });
+        lines.certificateChanged(log, '2026-11-21T18:00:00.000Z', true);
+        lines.certificateExpired(log, '2026-11-20T18:00:00.000Z');
+        lines.certificateExpiresSoon(log, '2026-11-22T12:00:00.000Z');
+        lines.handshakeFailed(log, {
+          ...{ peer: '10.0.0.1:4711', counter: 'tls_handshake', times: 3 },
+          reason: 'the caller shows no certificate',
+        });
       },
       [
-        'level=info msg="A new certificate is in use"',
+        'level=info msg="A new certificate is in use" expires="2026-11-21T18:00:00.000Z"',
         'level=error msg="A new certificate cannot be used: the one before stays" reason="c.pem: no such file or directory"',
-        'level=warning msg="A TLS handshake failed" peer="10.0.0.1:4711" reason="no shared cipher" times=3',
+        'level=warning msg="A new certificate is in use" expires="2026-11-21T18:00:00.000Z"',
+        'level=warning msg="The certificate of the gRPC listener has expired" expires="2026-11-20T18:00:00.000Z"',
+        'level=warning msg="The certificate of the gRPC listener expires within a day" expires="2026-11-22T12:00:00.000Z"',
+        'level=warning msg="A TLS handshake failed" peer="10.0.0.1:4711" counter=tls_handshake times=3 reason="the caller shows no certificate"',
+      ],
+    ],
+    [
+      'connections that were refused or ended',
+      (log) => {
+        const peer = '10.0.0.1:4711';
+        lines.connectionRefused(log, { peer, counter: 'slow_reader', reason: 'it does not read', times: 3 });
+        lines.connectionIdle(log, { peer, counter: 'idle_timeout', reason: 'it made no call', times: 1 });
+        lines.requestUnfinished(log, { peer, counter: 'unfinished_request', reason: 'it went', times: 2 });
+      },
+      [
+        'level=warning msg="A connection was refused or ended for what its peer did" peer="10.0.0.1:4711" counter=slow_reader reason="it does not read" times=3',
+        'level=info msg="A connection was ended" peer="10.0.0.1:4711" counter=idle_timeout reason="it made no call" times=1',
+        'level=warning msg="A request was reset for what its peer did" peer="10.0.0.1:4711" counter=unfinished_request reason="it went" times=2',
       ],
     ],
     [
@@ -204,8 +229,10 @@ describe('log lines', () => {
     ],
     [
       'a listener that cannot be opened',
-      (log) => lines.listenerFailed(log, 'debug', new Error('listen EADDRINUSE')),
-      ['level=error msg="Cannot listen" listener=debug error="listen EADDRINUSE"'],
+      (log) => lines.listenerFailed(log, 'debug', 'DEBUG_HOST, DEBUG_PORT', new Error('listen EADDRINUSE')),
+      [
+        'level=error msg="Cannot listen" listener=debug settings="DEBUG_HOST, DEBUG_PORT" error="listen EADDRINUSE"',
+      ],
     ],
     [
       'a warning about a rule file',
@@ -293,7 +320,8 @@ describe('log lines', () => {
       [
         'level=warning msg="Listening for Prometheus on \':9090\'"',
         'level=warning msg="PROMETHEUS_MAPPER_YAML: map.yaml:1:2: buf_cap has no effect"',
-        'level=error msg="A statistic is not served to Prometheus: its metric has another type" stat=a.b metric=a_b',
+        'level=error msg="A statistic is not served to Prometheus: its metric has another type" metric=a_b',
+        'level=debug msg="A statistic is not served to Prometheus: its metric has another type" stat=a.b',
       ],
     ],
     [
@@ -317,36 +345,44 @@ describe('log lines', () => {
     [
       'a statsd receiver that comes and goes',
       (log) => {
-        lines.statsdUp(log, 'statsd:8125');
-        lines.statsdDown(log, 'statsd:8125', 'connect ECONNREFUSED');
+        const { up, down } = lines.statsdLines(log, 'statsd:8125');
+        up();
+        down('connect ECONNREFUSED');
+        up();
       },
       [
         'level=info msg="Connected to the statsd receiver" address="statsd:8125"',
-        'level=warning msg="No connection to the statsd receiver: trying again every 3 s" address="statsd:8125" reason="connect ECONNREFUSED"',
+        'level=warning msg="No connection to the statsd receiver: trying again every 3 s" address="statsd:8125" reason="connect ECONNREFUSED" hint="other ways: USE_PROMETHEUS=true, USE_DOG_STATSD=true, USE_STATSD=false (standard output), DISABLE_STATS=true"',
+        'level=warning msg="Connected to the statsd receiver again" address="statsd:8125"',
       ],
     ],
     [
       'a dogstatsd receiver that comes and goes',
       (log) => {
-        lines.dogStatsdUp(log, 'agent:8125');
-        lines.dogStatsdDown(log, 'agent:8125', 'recvmsg ECONNREFUSED');
+        const { up, down } = lines.dogStatsdLines(log, 'agent:8125');
+        up();
+        down('recvmsg ECONNREFUSED');
+        up();
       },
       [
         'level=info msg="Sending statistics to the dogstatsd receiver" address="agent:8125"',
         'level=warning msg="The dogstatsd receiver is not there: trying again every 3 s" address="agent:8125" reason="recvmsg ECONNREFUSED"',
+        'level=warning msg="Sending statistics to the dogstatsd receiver again" address="agent:8125"',
       ],
     ],
     [
       'a collector of traces that comes and goes',
       (log) => {
-        lines.tracesNotSent(log, 'http', 'connect ECONNREFUSED');
-        lines.tracesSentAgain(log, 'http');
-        lines.lastTracesLost(log, 'not sent within 3 s');
+        lines.tracesNotSent(log, 'http://c/v1/traces', 'connect ECONNREFUSED');
+        lines.tracesSentAgain(log, 'http://c/v1/traces');
+        lines.tracingProblem(log, 'OTEL_BSP_MAX_QUEUE_SIZE is no number', 2);
+        lines.lastTracesLost(log, 'http://c/v1/traces', 'not sent within 3 s');
       },
       [
-        'level=warning msg="Traces cannot be exported: spans are dropped until they can" protocol=http reason="connect ECONNREFUSED"',
-        'level=warning msg="Traces are exported again" protocol=http',
-        'level=warning msg="The last spans could not be exported" reason="not sent within 3 s"',
+        'level=warning msg="Traces cannot be exported: spans are dropped until they can" url="http://c/v1/traces" reason="connect ECONNREFUSED"',
+        'level=warning msg="Traces are exported again" url="http://c/v1/traces"',
+        'level=warning msg="OpenTelemetry warns" problem="OTEL_BSP_MAX_QUEUE_SIZE is no number" times=2',
+        'level=warning msg="The last spans could not be exported" url="http://c/v1/traces" reason="not sent within 3 s"',
       ],
     ],
     [
@@ -377,6 +413,8 @@ describe('log lines', () => {
     const families = {
       ruleFileLines: lines.ruleFileLines(log, ''),
       xdsLines: lines.xdsLines(log, ''),
+      statsdLines: lines.statsdLines(log, ''),
+      dogStatsdLines: lines.dogStatsdLines(log, ''),
       shutdownLines: lines.shutdownLines(log),
     };
     const all = Object.keys(allLines).flatMap((name) => {

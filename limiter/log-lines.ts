@@ -5,6 +5,26 @@ import type { RuleError } from '../rules/rule-error.ts';
 import type { ListedLimit } from '../rules/table/listed-rules.ts';
 
 export { libraryWarning, settingRefused, settingWarning, shutdownLines } from '../process/process-lines.ts';
+export {
+  certificateChanged,
+  certificateExpired,
+  certificateExpiresSoon,
+  certificateRefused,
+  connectionIdle,
+  connectionRefused,
+  handshakeFailed,
+  requestUnfinished,
+} from './connection-lines.ts';
+export {
+  dogStatsdLines,
+  lastTracesLost,
+  mapperWarning,
+  metricNameTaken,
+  statsdLines,
+  tracesNotSent,
+  tracesSentAgain,
+  tracingProblem,
+} from './export-lines.ts';
 
 /** The process ends after this. */
 export function startFailed(log: Logger, error: unknown, fields: LogFields): void {
@@ -23,8 +43,14 @@ export function listeningForHttp(log: Logger, address: string): void {
   log.warn(`Listening for HTTP on '${address}'`);
 }
 
-export function listenerFailed(log: Logger, listener: string, error: unknown): void {
-  log.error('Cannot listen', { listener, error });
+/** After 10 s of a start, then every minute: at a level that everybody sees, since nobody is served. */
+export function notServingYet(log: Logger, start: { waitsFor: string; seconds: number }): void {
+  log.error('Not serving yet: gRPC and HTTP stay closed until the start is over', start);
+}
+
+/** `settings` name its address. */
+export function listenerFailed(log: Logger, listener: string, settings: string, error: unknown): void {
+  log.error('Cannot listen', { listener, settings, error });
 }
 
 /** After a load that failed it is worth a warning: the trouble is over. */
@@ -229,65 +255,10 @@ export function listeningForPrometheus(log: Logger, address: string): void {
   log.warn(`Listening for Prometheus on '${address}'`);
 }
 
-/** `warning` begins with file and line. */
-export function mapperWarning(log: Logger, warning: string): void {
-  log.warn(`PROMETHEUS_MAPPER_YAML: ${warning}`);
-}
-
-/** Once for a metric. */
-export function metricNameTaken(log: Logger, stat: string, metric: string): void {
-  log.error('A statistic is not served to Prometheus: its metric has another type', { stat, metric });
-}
-
 /** The health that callers are told changed; `components` are those that are not well. */
 export function healthChanged(log: Logger, components: readonly string[]): void {
   if (components.length === 0) log.warn('Healthy again');
   else log.warn('Unhealthy', { components: components.join(',') });
-}
-
-export function statsdUp(log: Logger, address: string): void {
-  log.info('Connected to the statsd receiver', { address });
-}
-
-export function statsdDown(log: Logger, address: string, reason: string): void {
-  log.warn('No connection to the statsd receiver: trying again every 3 s', { address, reason });
-}
-
-/** As far as UDP tells: nothing was refused for a while. */
-export function dogStatsdUp(log: Logger, address: string): void {
-  log.info('Sending statistics to the dogstatsd receiver', { address });
-}
-
-export function dogStatsdDown(log: Logger, address: string, reason: string): void {
-  log.warn('The dogstatsd receiver is not there: trying again every 3 s', { address, reason });
-}
-
-/** Once an outage. */
-export function tracesNotSent(log: Logger, protocol: string, reason: string): void {
-  log.warn('Traces cannot be exported: spans are dropped until they can', { protocol, reason });
-}
-
-export function tracesSentAgain(log: Logger, protocol: string): void {
-  log.warn('Traces are exported again', { protocol });
-}
-
-/** At the end of the process. */
-export function lastTracesLost(log: Logger, reason: string): void {
-  log.warn('The last spans could not be exported', { reason });
-}
-
-/** Of the gRPC listener; open connections keep the one before. */
-export function certificateChanged(log: Logger): void {
-  log.info('A new certificate is in use');
-}
-
-export function certificateRefused(log: Logger, reason: string): void {
-  log.error('A new certificate cannot be used: the one before stays', { reason });
-}
-
-/** At most once a minute: `times` counts those in between too. */
-export function handshakeFailed(log: Logger, failure: { peer: string; reason: string; times: number }): void {
-  log.warn('A TLS handshake failed', failure);
 }
 
 /** Another one is started after the wait; the others go on. */

@@ -706,6 +706,8 @@ describe('a limiter', () => {
     const version = /__version=([0-9a-f]{16})$/m.exec([...stats.keys()].join('\n'))?.[1];
     const underscored = (text: string): string => text.replaceAll('.', '_');
     expect(Object.fromEntries(stats)).toEqual({
+      'ratelimit.health.serving': 1,
+      'ratelimit.http.json_requests': 4,
       'ratelimit.localcache.averageAccessTime': 0,
       'ratelimit.localcache.entryCount': 1,
       'ratelimit.localcache.evacuateCount': 0,
@@ -721,6 +723,7 @@ describe('a limiter', () => {
       'ratelimit.rules.age_seconds': expect.any(Number),
       'ratelimit.rules.domains': 1,
       [`ratelimit.rules.info.__version=${version}`]: 1,
+      'ratelimit.rules.load_failed': 0,
       'ratelimit.rules.rules': 3,
       'ratelimit.service.call.should_rate_limit.redis_error': 0,
       'ratelimit.service.call.should_rate_limit.service_error': 1,
@@ -744,6 +747,7 @@ describe('a limiter', () => {
       'runtime.load_failures': 0,
       'runtime.num_values': 1,
       [`weir.build_info.__node=${underscored(process.version)}.__version=${underscored(packageVersion())}`]: 1,
+      'weir.store_info.__backend=memory.__failure_mode=none': 1,
     });
   });
 

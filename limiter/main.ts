@@ -5,21 +5,24 @@ import { addressText, BindError, type ListenAddress } from '../process/bind.ts';
 import { type Clock, systemClock } from '../process/clock.ts';
 import { Health } from '../process/health.ts';
 import { routeLibraryWarnings } from '../process/library-warnings.ts';
-import { createLogger, type LogDestination, type LogFields, type Logger } from '../process/logger.ts';
+import { createLogger, type LogDestination, type Logger } from '../process/logger.ts';
 import type { Environment } from '../process/settings-reader.ts';
 import { type ShutdownStep, type SignalSource, shutdownOnSignal } from '../process/shutdown.ts';
 import { systemTimers, type Timers } from '../process/timers.ts';
 import { packageVersion } from '../process/version.ts';
 import { type ConfigSource, ConfigSourceError } from './config-source/index.ts';
 import { createDebugListener, type HttpListener } from './http/index.ts';
+import { listenerErrors } from './listener-error.ts';
 import * as lines from './log-lines.ts';
-import { openConfigSource } from './opened-config-source.ts';
+import { openConfigSource, sourceFields } from './opened-config-source.ts';
 import { grpcAddress } from './opened-grpc.ts';
 import { openSink, type Sink } from './opened-sinks.ts';
 import { RulesInForce } from './rules-in-force.ts';
 import { openServing, type Serving, shutdownGraceMs } from './serving.ts';
 import { type LimiterSettings, parseLimiterSettings } from './settings.ts';
+import { StartWatch } from './start-watch.ts';
 import { DescriptorOutput, type OutputStream } from './stats/descriptor-output.ts';
+import { registerHealthStats } from './stats/health-stats.ts';
 import { createLimiterStats, registerProcessStats } from './stats/limiter-stats.ts';
 import { StatsRegistry } from './stats/stats-registry.ts';
 import { topPage } from './stats/top/top-page.ts';
@@ -87,16 +90,6 @@ export async function runLimiter(host: LimiterHost): Promise<number> {
   }
 }
 
-/** The settings by which a source of rules that cannot start was looked for. */
-function sourceFields(settings: LimiterSettings): LogFields {
-  if (settings.configType === 'GRPC_XDS_SOTW') return { CONFIG_GRPC_XDS_SERVER_URL: settings.xdsServerUrl };
-  return {
-    RUNTIME_ROOT: settings.runtimeRoot,
-    RUNTIME_SUBDIRECTORY: settings.runtimeSubdirectory,
-    RUNTIME_APPDIRECTORY: settings.runtimeAppDirectory,
-  };
-}
-
 class Limiter {
   readonly #settings: LimiterSettings;
   readonly #log: Logger;
@@ -111,10 +104,12 @@ class Limiter {
   readonly #workers: WorkerPool | undefined;
   readonly #debug: HttpListener;
   readonly #sink: Sink | undefined;
+  #startWatch: StartWatch | undefined;
   #stopPeriods = (): void => {};
   #isEnding = false;
   /** Whether gRPC and HTTP callers may be there, who have to learn that they should go elsewhere. */
   #isServing = false;
+  #listenersAreOpen = false;
 
   constructor(settings: LimiterSettings, log: Logger, host: LimiterHost) {
     this.#settings = settings;
@@ -130,7 +125,13 @@ class Limiter {
     this.#registry = registry;
     const health = this.#health;
     const stats = createLimiterStats(registry);
-    registerProcessStats(registry, { version: packageVersion(), node: process.version });
+    registerProcessStats(registry, {
+      version: packageVersion(),
+      node: process.version,
+      backend: settings.backendType,
+      failureMode: settings.backendType === 'redis' ? settings.storeFailureMode : 'none',
+    });
+    registerHealthStats(registry, health, () => this.#listenersAreOpen);
 
     const shared = { settings, clock, timers: this.#timers, random, registry, health, log };
     const count = workersWanted(settings.limiterWorkers, availableParallelism());
@@ -197,6 +198,7 @@ class Limiter {
         drainDelayMs: () => (this.#isServing ? this.#settings.shutdownDrainDelayMs : 0),
         markUnhealthy: () => {
           this.#isEnding = true;
+          this.#startWatch?.end();
           this.#health.set('sigterm', false);
         },
         steps: this.#steps(),
@@ -208,23 +210,41 @@ class Limiter {
 
   /** The debug listener opens at once; the others when the store answered and the first load of rules ended. */
   async #start(): Promise<void> {
+    const watch = new StartWatch({
+      clock: this.#host.clock ?? systemClock,
+      timers: this.#timers,
+      onWaiting: (start) => lines.notServingYet(this.#log, start),
+    });
+    this.#startWatch = watch;
+    try {
+      await this.#startAll(watch);
+    } finally {
+      watch.end();
+    }
+  }
+
+  async #startAll(watch: StartWatch): Promise<void> {
     const settings = this.#settings;
     const debug = await this.#listenForDebug({ host: settings.debugHost, port: settings.debugPort });
     this.#stopPeriods = this.#timers.every(settings.statsFlushIntervalMs, () => this.#registry.nextPeriod());
     await this.#sink?.start();
+    watch.waitsFor = 'rules';
     await this.#configSource.start(this.#rules.listener);
+    watch.waitsFor = 'store';
     await this.#serving.connectStore();
+    watch.waitsFor = 'rules';
     if (!settings.forceStartWithoutInitialConfig) await this.#rules.firstLoad;
     if (this.#isEnding) return;
 
     this.#isServing = true;
     this.#tellOfHealth();
     const forGrpc = grpcAddress(settings);
-    const grpc = await this.#serving.listenForGrpc(forGrpc);
+    const grpc = await this.#serving.listenForGrpc(forGrpc).catch(listenerErrors.grpc);
     lines.listeningForGrpc(this.#log, addressText({ ...forGrpc, ...grpc }));
     const httpAddress = { host: settings.httpHost, port: settings.httpPort };
-    const http = await this.#serving.listenForHttp(httpAddress);
+    const http = await this.#serving.listenForHttp(httpAddress).catch(listenerErrors.http);
     lines.listeningForHttp(this.#log, addressText({ ...httpAddress, ...http }));
+    this.#listenersAreOpen = true;
     this.#host.onListening?.({ grpc, http, debug });
   }
 
@@ -245,7 +265,7 @@ class Limiter {
       return bound;
     } catch (error) {
       if (!(error instanceof BindError)) throw error;
-      lines.listenerFailed(this.#log, 'debug', error);
+      lines.listenerFailed(this.#log, 'debug', 'DEBUG_HOST, DEBUG_PORT', error);
       return undefined;
     }
   }

@@ -4,7 +4,7 @@ import { hostname } from 'node:os';
 import { join } from 'node:path';
 
 import type { Clock } from '../process/clock.ts';
-import type { Logger } from '../process/logger.ts';
+import type { LogFields, Logger } from '../process/logger.ts';
 import type { Timers } from '../process/timers.ts';
 import { packageVersion } from '../process/version.ts';
 import {
@@ -87,6 +87,16 @@ function openXds({ settings, clock, timers, random, registry, log }: ConfigSourc
   });
   registerXdsStats(registry, () => source.connected);
   return { source, origin: listener };
+}
+
+/** The settings by which a source of rules that cannot start was looked for. */
+export function sourceFields(settings: LimiterSettings): LogFields {
+  if (settings.configType === 'GRPC_XDS_SOTW') return { CONFIG_GRPC_XDS_SERVER_URL: settings.xdsServerUrl };
+  return {
+    RUNTIME_ROOT: settings.runtimeRoot,
+    RUNTIME_SUBDIRECTORY: settings.runtimeSubdirectory,
+    RUNTIME_APPDIRECTORY: settings.runtimeAppDirectory,
+  };
 }
 
 /** `instance` is this process, over all of its connections. */

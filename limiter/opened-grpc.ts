@@ -1,17 +1,18 @@
 /** From settings to the gRPC listener, with what is logged and counted of its connections. */
-import type { ListenAddress, UnixAddress } from '../process/bind.ts';
+import { BindError, type ListenAddress, type UnixAddress } from '../process/bind.ts';
 import type { CallTracer } from '../process/call-tracer.ts';
 import type { Clock } from '../process/clock.ts';
 import type { UnaryHandler } from '../process/grpc/unary-handler.ts';
 import type { HealthView } from '../process/health.ts';
 import type { Logger } from '../process/logger.ts';
-import { Seldom } from '../process/seldom.ts';
 import type { Timers } from '../process/timers.ts';
 import { createGrpcServer, type GrpcServer } from './grpc/index.ts';
+import { grpcSettings } from './grpc-settings.ts';
 import * as lines from './log-lines.ts';
+import { connectionListener } from './opened-grpc-connections.ts';
 import type { LimiterSettings } from './settings.ts';
-import { connectionRefusals, type SocketServerListener, type TlsOptions } from './sockets/index.ts';
-import { createCertificateStats, createConnectionStats, createGrpcCallStats } from './stats/limiter-stats.ts';
+import type { TlsOptions } from './sockets/index.ts';
+import { createGrpcCallStats } from './stats/limiter-stats.ts';
 import type { StatsRegistry } from './stats/stats-registry.ts';
 
 export interface OpenedGrpcParts {
@@ -26,10 +27,14 @@ export interface OpenedGrpcParts {
   shutdownGraceMs: number;
   /** Undefined where tracing is off. */
   tracer: CallTracer | undefined;
+  /** Whether this thread counts and logs what becomes of the TLS files. */
+  tellsOfCertificates: boolean;
 }
 
-/** Handshakes that fail are logged at most so often. */
-const seldomMs = 60_000;
+/** The socket of GRPC_UDS could not be opened; the message begins with the setting. */
+class GrpcSocketError extends Error {
+  override readonly name = 'GrpcSocketError';
+}
 
 export function openGrpc(parts: OpenedGrpcParts): GrpcServer {
   const { settings, registry, log, unary, health, clock, timers, random, shutdownGraceMs } = parts;
@@ -54,11 +59,26 @@ export function openGrpc(parts: OpenedGrpcParts): GrpcServer {
     },
     maxConnections: settings.grpcMaxConnections,
     ...(tls === undefined ? {} : { tls }),
-    listener: connectionListener(parts, () => server.connections),
+    listener: connectionListener({
+      ...{ registry, clock, log },
+      connections: () => server.connections,
+      tellsOfCertificates: parts.tellsOfCertificates && settings.grpcServerUseTls,
+    }),
     onCall: createGrpcCallStats(registry, ['ShouldRateLimit', 'Check', 'List']),
     onFault: (method, error) => lines.callFault(log, method, error),
   });
-  return server;
+  return {
+    get connections() {
+      return server.connections;
+    },
+    listen: (address) => server.listen(address).catch((error: unknown) => throwNamed(address, error)),
+    shutdown: () => server.shutdown(),
+  };
+}
+
+function throwNamed(address: ListenAddress | UnixAddress, error: unknown): never {
+  if (!(error instanceof BindError && 'path' in address)) throw error;
+  throw new GrpcSocketError(`GRPC_UDS: ${error.message}`, { cause: error });
 }
 
 /** Where gRPC is to be answered. */
@@ -73,29 +93,13 @@ function tlsOptions(settings: LimiterSettings): TlsOptions | undefined {
   return {
     certFile: settings.grpcServerTlsCert,
     keyFile: settings.grpcServerTlsKey,
+    fileSettings: {
+      certFile: grpcSettings.grpcServerTlsCert.name,
+      keyFile: grpcSettings.grpcServerTlsKey.name,
+      clientCaFile: grpcSettings.grpcClientTlsCaCert.name,
+    },
     ...(grpcClientTlsCaCert === '' ? {} : { clientCaFile: grpcClientTlsCaCert }),
     ...(grpcClientTlsSan === '' ? {} : { clientName: grpcClientTlsSan }),
-  };
-}
-
-function connectionListener(parts: OpenedGrpcParts, connections: () => number): SocketServerListener {
-  const { settings, registry, clock, log } = parts;
-  const refused = createConnectionStats(registry, connectionRefusals, connections);
-  const certificates = settings.grpcServerUseTls ? createCertificateStats(registry) : undefined;
-  const handshakes = new Seldom<{ peer: string; reason: string }>(clock, seldomMs, (failure, times) =>
-    lines.handshakeFailed(log, { ...failure, times }),
-  );
-  return {
-    refused,
-    handshakeFailed: (peer, reason) => handshakes.note({ peer, reason }),
-    certificateChanged: () => {
-      certificates?.loaded();
-      lines.certificateChanged(log);
-    },
-    certificateRefused: (reason) => {
-      certificates?.failed();
-      lines.certificateRefused(log, reason);
-    },
   };
 }
 

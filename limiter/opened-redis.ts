@@ -1,6 +1,7 @@
 /** A store in Redis, of whatever kind the settings name, with its statistics and its part in the process's health. */
 import { setTimeout as sleep } from 'node:timers/promises';
 
+import { withFields } from '../process/logger-with-fields.ts';
 import { redisConnectionRetry, redisPipelineLimitIgnored, redisScriptsRefused } from './log-lines.ts';
 import { callsAtATime, nodesAtATime } from './redis-batch-settings.ts';
 import { type RedisLines, redisLines } from './redis-lines.ts';
@@ -16,6 +17,8 @@ interface RedisRole {
   pool: string;
   /** Its component of the process's health. */
   component: string;
+  /** What lines call it where there are two. */
+  storeName: 'store' | 'per_second_store';
   /** Begins the names of its settings. */
   prefix: 'REDIS_' | 'REDIS_PERSECOND_';
   redis: RedisStoreSettings;
@@ -26,6 +29,7 @@ export function openMainRedis(parts: StoreParts): OpenedStore {
   return openRedis(parts, {
     pool: 'redis_pool',
     component: 'redis',
+    storeName: 'store',
     prefix: 'REDIS_',
     redis: mainRedis(parts.settings),
   });
@@ -36,13 +40,16 @@ export function openPerSecondRedis(parts: StoreParts): OpenedStore {
   return openRedis(parts, {
     pool: 'redis_per_second_pool',
     component: 'redis_per_second',
+    storeName: 'per_second_store',
     prefix: 'REDIS_PERSECOND_',
     redis: perSecondRedis(parts.settings),
   });
 }
 
-function openRedis(parts: StoreParts, { pool, component, prefix, redis }: RedisRole): OpenedStore {
-  const { settings, clock, random, registry, health, log } = parts;
+function openRedis(parts: StoreParts, { pool, component, storeName, prefix, redis }: RedisRole): OpenedStore {
+  const { settings, clock, random, registry, health } = parts;
+  // Of one store it would say nothing.
+  const log = settings.redisPerSecond ? withFields(parts.log, { store: storeName }) : parts.log;
   const address = redisAddress(redis);
   const { label } = address;
   const isCluster = redis.type === 'CLUSTER';

@@ -4,6 +4,7 @@ import type { Clock } from '../process/clock.ts';
 import type { Logger } from '../process/logger.ts';
 import type { Timers } from '../process/timers.ts';
 import { packageVersion } from '../process/version.ts';
+import { listenerErrors } from './listener-error.ts';
 import * as lines from './log-lines.ts';
 import type { LimiterSettings } from './settings.ts';
 import type { OutputStream } from './stats/descriptor-output.ts';
@@ -56,10 +57,7 @@ function openStatsd({ settings, source, timers, log }: SinkParts): Sink {
     protocol,
     flushIntervalMs: settings.statsFlushIntervalMs,
     timers,
-    listener: {
-      up: () => lines.statsdUp(log, address),
-      down: (reason) => lines.statsdDown(log, address, reason),
-    },
+    listener: lines.statsdLines(log, address),
   });
   registerSinkStats(source, 'statsd', sink);
   return sink;
@@ -76,10 +74,7 @@ function openDogStatsd({ settings, source, timers, log }: SinkParts): Sink {
     mogrifiers: new Mogrifiers(mogrifiers),
     version: packageVersion(),
     timers,
-    listener: {
-      up: () => lines.dogStatsdUp(log, address),
-      down: (reason) => lines.dogStatsdDown(log, address, reason),
-    },
+    listener: lines.dogStatsdLines(log, address),
   });
   registerSinkStats(source, 'dogstatsd', sink);
   return sink;
@@ -106,7 +101,7 @@ function openPrometheus({ settings, source, clock, timers, log }: SinkParts): Si
       ? { mapping: builtInMapping({ responseTimeAsMilliseconds }), warnings: [] }
       : readMapperFile(mapper);
   for (const warning of warnings) lines.mapperWarning(log, warning);
-  return new PrometheusSink({
+  const sink = new PrometheusSink({
     source,
     mapping,
     address,
@@ -119,4 +114,8 @@ function openPrometheus({ settings, source, clock, timers, log }: SinkParts): Si
       fault: (error) => lines.callFault(log, 'Prometheus', error),
     },
   });
+  return {
+    start: () => sink.start().catch(listenerErrors.prometheus),
+    close: () => sink.close(),
+  };
 }

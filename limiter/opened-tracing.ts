@@ -1,7 +1,9 @@
 /** From settings to spans: what is traced of one thread, with what is logged and counted of their export. */
 import type { CallTracer } from '../process/call-tracer.ts';
+import type { Clock } from '../process/clock.ts';
 import { errorText } from '../process/error-text.ts';
 import type { Logger } from '../process/logger.ts';
+import { SeldomByKind } from '../process/seldom.ts';
 import type { Timers } from '../process/timers.ts';
 import { packageVersion } from '../process/version.ts';
 import * as lines from './log-lines.ts';
@@ -15,6 +17,7 @@ import {
   Sampling,
   type SpanMaker,
 } from './tracing/index.ts';
+import type { startOpenTelemetry as StartOpenTelemetry } from './tracing/open-telemetry.ts';
 
 export interface OpenedTracing {
   grpc: CallTracer;
@@ -29,6 +32,7 @@ export interface OpenedTracing {
 
 export interface TracingParts {
   settings: LimiterSettings;
+  clock: Clock;
   timers: Timers;
   random: () => number;
   registry: StatsRegistry;
@@ -37,6 +41,8 @@ export interface TracingParts {
 
 /** We chose it: so long the last spans may take at the end. */
 const flushMs = 3_000;
+/** We chose it: what OpenTelemetry has to say again and again. */
+const seldomMs = 60_000;
 
 /** Undefined where tracing is off. */
 export function openTracing(parts: TracingParts): OpenedTracing | undefined {
@@ -61,42 +67,67 @@ export function openTracing(parts: TracingParts): OpenedTracing | undefined {
     close: async () => {
       const last = maker;
       maker = undefined;
-      if (last !== undefined) await within(timers, flushMs, last.shutdown(), log);
+      if (last !== undefined)
+        await within(timers, flushMs, last.shutdown(), (reason) =>
+          lines.lastTracesLost(log, settings.tracingUrl, reason),
+        );
     },
   };
 }
 
 async function startExport(parts: TracingParts, newSpanId: () => string): Promise<SpanMaker> {
-  const { settings, registry, log } = parts;
-  const protocol = settings.tracingExporterProtocol;
+  const { settings } = parts;
   const { startOpenTelemetry } = await import('./tracing/open-telemetry.ts');
-  const sent = registry.counter('ratelimit.tracing.spans_sent');
-  const lost = registry.counter('ratelimit.tracing.spans_lost');
   return startOpenTelemetry({
-    protocol,
+    protocol: settings.tracingExporterProtocol,
     serviceName: settings.tracingServiceName,
     serviceNamespace: settings.tracingServiceNamespace,
     serviceInstanceId: settings.tracingServiceInstanceId,
     version: packageVersion(),
     newSpanId,
-    listener: {
-      sent: (spans) => registry.add(sent, spans),
-      failed: (spans) => registry.add(lost, spans),
-      changed: (works, reason) => {
-        if (works) lines.tracesSentAgain(log, protocol);
-        else lines.tracesNotSent(log, protocol, reason);
-      },
-    },
+    listener: exportListener(parts),
   });
 }
 
+type ExportEvents = Parameters<typeof StartOpenTelemetry>[0]['listener'];
+
+function exportListener({ settings, clock, registry, log }: TracingParts): ExportEvents {
+  const { tracingUrl: url } = settings;
+  const [sent, lost, dropped] = ['sent', 'lost', 'dropped'].map((what) =>
+    registry.counter(`ratelimit.tracing.spans_${what}`),
+  ) as [number, number, number];
+  const seldom = new SeldomByKind<string>(clock, seldomMs, (text, times) =>
+    lines.tracingProblem(log, text, times),
+  );
+  let isSent = true;
+  return {
+    sent: (spans) => registry.add(sent, spans),
+    failed: (spans) => registry.add(lost, spans),
+    dropped: (spans) => registry.add(dropped, spans),
+    changed: (works, reason) => {
+      isSent = works;
+      if (works) lines.tracesSentAgain(log, url);
+      else lines.tracesNotSent(log, url, reason);
+    },
+    // An outage was told of, and brings the same again with every batch.
+    problem: (text) => {
+      if (isSent) seldom.note(text.replaceAll(/\d+/g, '#'), text);
+    },
+  };
+}
+
 /** What could not be sent in time is lost. */
-async function within(timers: Timers, ms: number, sent: Promise<void>, log: Logger): Promise<void> {
+async function within(
+  timers: Timers,
+  ms: number,
+  sent: Promise<void>,
+  onLost: (reason: string) => void,
+): Promise<void> {
   let callOff = (): void => {};
   const timeIsUp = new Promise<string>((resolve) => {
     callOff = timers.after(ms, () => resolve(`not sent within ${ms / 1_000} s`));
   });
   const problem = await Promise.race([timeIsUp, sent.then(() => undefined, errorText)]);
   callOff();
-  if (problem !== undefined) lines.lastTracesLost(log, problem);
+  if (problem !== undefined) onLost(problem);
 }

@@ -4,6 +4,8 @@ import { type AddressInfo, createServer } from 'node:net';
 import { join } from 'node:path';
 import { afterEach, describe, expect, it } from 'vitest';
 
+import { eventually } from '../test/support/eventually.ts';
+import { freePort } from '../test/support/free-port.ts';
 import { InProcessLimiter, type InProcessLimiterOptions } from '../test/support/in-process-limiter.ts';
 import { LimiterClient } from '../test/support/limiter-client.ts';
 import { suiteFolder } from '../test/support/suite-folder.ts';
@@ -81,11 +83,33 @@ describe('PROMETHEUS_ADDR', () => {
       const limiter = await start({ PROMETHEUS_ADDR: `127.0.0.1:${port}` });
       expect(await limiter.ended).toBe(1);
       expect(limiter.lines.at(-1)).toBe(
-        `level=fatal msg="Cannot start: cannot listen on 127.0.0.1:${port}: address already in use (EADDRINUSE)"`,
+        `level=fatal msg="Cannot start: Prometheus (PROMETHEUS_ADDR): cannot listen on 127.0.0.1:${port}: address already in use (EADDRINUSE)"`,
       );
     } finally {
       taker.close();
     }
+  });
+});
+
+describe('a limiter that waits for its Redis', () => {
+  it('serves its statistics, which say that it serves nobody', async () => {
+    const env = {
+      USE_PROMETHEUS: 'true',
+      PROMETHEUS_ADDR: '127.0.0.1:0',
+      RUNTIME_ROOT: folder,
+      BACKEND_TYPE: 'redis',
+      REDIS_SOCKET_TYPE: 'tcp',
+      REDIS_URL: `127.0.0.1:${await freePort()}`,
+      STORE_FAILURE_MODE: 'allow',
+    };
+    const limiter = new InProcessLimiter({ env }, () => {});
+    running.push(limiter);
+    await eventually(async () => {
+      const text = await scraped(limiter);
+      expect(text).toContain('\nratelimit_health_serving 0\n');
+      expect(text).toContain('\nratelimit_health_redis 0\n');
+      expect(text).toContain('\nweir_store_info{backend="redis",failure_mode="allow"} 1\n');
+    });
   });
 });
 
@@ -98,7 +122,9 @@ describe('PROMETHEUS_PATH', () => {
 
   for (const path of ['metrics', '', '/a//b', '/a/../b', '/a?b']) {
     it(`may not be ${JSON.stringify(path)}`, () => {
-      expect(parseLimiterSettings({ PROMETHEUS_PATH: path }).errors).toHaveLength(1);
+      expect(parseLimiterSettings({ PROMETHEUS_PATH: path }).errors?.map(({ message }) => message)).toEqual([
+        `PROMETHEUS_PATH: ${JSON.stringify(path)} is not accepted, expected a path that begins with /, such as /metrics, without query, //, . and ..`,
+      ]);
     });
   }
 });

@@ -6,14 +6,14 @@ import type { SettingsTable } from '../process/settings-reader.ts';
 
 /** A path that no redirect leads away from. */
 function urlPath(): SettingKind<string> {
-  const expected = 'a path such as /metrics, without query, //, . and ..';
+  const expected = 'a path that begins with /, such as /metrics, without query, //, . and ..';
   return {
     expected,
     brief: 'path',
     schema: z.string().refine((value) => {
       const target = value.startsWith('/') && !/[?#]/.test(value) ? requestPath(value) : undefined;
       return target?.clean === value;
-    }),
+    }, expected),
     format: (value) => value,
   };
 }

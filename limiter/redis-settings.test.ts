@@ -141,6 +141,12 @@ describeWithServer('settings of a Redis for limits per second', redisProgram, (p
     expect(await active()).toEqual([1, 1]);
     await servers[1].kill('SIGKILL');
     await eventually(async () => expect(await limiter.healthStatus()).toBe(500));
+    expect(limiter.lines.find((line) => line.includes('Lost the connection'))).toMatch(
+      / store=per_second_store$/,
+    );
+    const health = await limiter.stats();
+    const components = ['redis', 'redis_per_second', 'serving'];
+    expect(components.map((name) => health.get(`ratelimit.health.${name}`))).toEqual([1, 0, 0]);
     expect(await active()).toEqual([1, 0]);
     await servers[1].start();
     await eventually(async () => expect(await limiter.healthStatus()).toBe(200));

@@ -42,7 +42,7 @@ export class RulesInForce {
       firstLoadEnded = resolve;
     });
     const runtime = parts.isFiles ? createRuntimeStats(parts.registry, () => this.#sources) : undefined;
-    const inForce = createRulesStats(parts.registry, parts.clock);
+    const inForce = createRulesStats(parts.registry, parts.clock, () => this.#lastLoadFailed);
     if (parts.healthNeedsDomains) health.set('config', false);
     const tell = (result: LoadedRules): void => {
       this.#table = result.table;

@@ -14,7 +14,7 @@ import { openTop } from './opened-top.ts';
 import { openTracing } from './opened-tracing.ts';
 import { createShouldRateLimit, shouldRateLimitPath } from './service/should-rate-limit.ts';
 import type { LimiterSettings } from './settings.ts';
-import { createLimiterStats } from './stats/limiter-stats.ts';
+import { createJsonStats, createLimiterStats } from './stats/limiter-stats.ts';
 import type { StatsRegistry } from './stats/stats-registry.ts';
 import type { TopOffenders } from './stats/top/top-offenders.ts';
 import type { TopSource } from './stats/top/top-source.ts';
@@ -60,12 +60,14 @@ export interface ServingParts {
   /** What callers are told. */
   health: HealthView;
   log: Logger;
+  /** Whether this thread counts and logs what becomes of the TLS files. Defaults to true. */
+  tellsOfCertificates?: boolean;
 }
 
 /** Throws an Error without credentials when the store cannot be opened as the settings say. */
 export function openServing(parts: ServingParts): ThreadServing {
   const { settings, clock, timers, random, registry, storeHealth, health, log } = parts;
-  const tracing = openTracing({ settings, timers, random, registry, log });
+  const tracing = openTracing({ settings, clock, timers, random, registry, log });
   const { store, connect } = openStore({
     ...parts,
     health: storeHealth,
@@ -90,12 +92,14 @@ export function openServing(parts: ServingParts): ThreadServing {
     log,
     shutdownGraceMs,
     tracer: tracing?.grpc,
+    tellsOfCertificates: parts.tellsOfCertificates ?? true,
   });
   const http = createHttpListener({
     shouldRateLimit,
     health,
     maxBodyBytes: settings.httpMaxBodyBytes,
     closeGraceMs: shutdownGraceMs,
+    onJsonRequest: createJsonStats(registry),
     onFault: onFault('HTTP'),
     tracer: tracing?.http,
   });

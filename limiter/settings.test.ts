@@ -116,6 +116,7 @@ describe('parseLimiterSettings', () => {
         storeFailureMode: 'error',
         dogStatsdMogrifiers: '',
         mogrifiers: [],
+        tracingUrl: 'http://localhost:4318/v1/traces',
         tracingEnabled: false,
         tracingExporterProtocol: 'http',
         tracingServiceName: 'RateLimit',

@@ -30,15 +30,21 @@ import {
   readMogrifiers,
   withoutMogrifiers,
 } from './dogstatsd-settings.ts';
-import { grpcSettings, grpcSettingsProblems } from './grpc-settings.ts';
+import {
+  grpcSettings,
+  grpcSettingsProblems,
+  grpcSettingsWarnings,
+  mistakenGrpcNames,
+} from './grpc-settings.ts';
 import { memcacheSettings, memcacheSettingsProblems, memcacheSettingsWarnings } from './memcache-settings.ts';
 import { prometheusSettings } from './prometheus-settings.ts';
 import { redisSettings, redisSettingsProblems } from './redis-settings.ts';
 import { redisSettingsWarnings } from './redis-settings-warnings.ts';
 import type { MogrifierText } from './stats/dogstatsd/index.ts';
-import { sinkOf, statsSettings, statsSettingsProblems } from './stats-settings.ts';
+import { sinkOf, statsSettings, statsSettingsProblems, statsSettingsWarnings } from './stats-settings.ts';
 import { storeFailureSettings } from './store-failure-settings.ts';
 import { topSettings } from './top-settings.ts';
+import { tracingUrl, tracingWarnings } from './tracing-environment.ts';
 import { tracingSettings } from './tracing-settings.ts';
 import { workerSettings, workerSettingsProblems } from './worker-settings.ts';
 import { xdsSettings, xdsSettingsProblems } from './xds-settings.ts';
@@ -102,7 +108,8 @@ const logging = {
     name: 'LOG_LEVEL',
     kind: choice({ values: logLevels }),
     default: 'warn',
-    summary: 'Lines below this level are not written. Logs go to standard error.',
+    summary:
+      'Lines below this level are not written; `panic` is the same as `fatal`. Logs go to standard error.',
   },
   logFormat: {
     name: 'LOG_FORMAT',
@@ -352,6 +359,8 @@ const table = {
 export type LimiterSettings = SettingsOf<typeof table> & {
   /** Those of USE_DOG_STATSD_MOGRIFIERS, where dogstatsd is the sink. */
   readonly mogrifiers: readonly MogrifierText[];
+  /** Where OpenTelemetry sends spans, for the log. */
+  readonly tracingUrl: string;
 };
 
 export type LimiterSettingsResult =
@@ -418,11 +427,14 @@ const schema: SettingsSchema<typeof table> = {
     ...(settings.backendType === 'memcache' ? memcacheSettingsProblems(settings) : []),
     ...(settings.configType === 'GRPC_XDS_SOTW' ? xdsSettingsProblems(settings) : []),
   ],
-  warn: (settings) => [
+  warn: (settings, isSet) => [
+    ...grpcSettingsWarnings(settings, isSet),
+    ...statsSettingsWarnings(settings, isSet),
     ...(settings.backendType === 'redis' ? redisSettingsWarnings(settings) : []),
     ...(settings.backendType === 'memcache' ? memcacheSettingsWarnings(settings) : []),
   ],
   mistakenNames: {
+    ...mistakenGrpcNames,
     REDIS_PASSWORD: 'REDIS_AUTH',
     REDIS_PERSECOND_PASSWORD: 'REDIS_PERSECOND_AUTH',
     REDIS_SENTINEL_PASSWORD: 'REDIS_SENTINEL_AUTH',
@@ -443,5 +455,8 @@ export function parseLimiterSettings(env: Environment): LimiterSettingsResult {
   );
   if (result.errors !== undefined) return result;
   const { mogrifiers = [], warnings = [] } = mogrifiersFor(result.settings) ?? {};
-  return { settings: { ...result.settings, mogrifiers }, warnings: [...result.warnings, ...warnings] };
+  return {
+    settings: { ...result.settings, mogrifiers, tracingUrl: tracingUrl(result.settings, env) },
+    warnings: [...result.warnings, ...warnings, ...tracingWarnings(result.settings, env)],
+  };
 }

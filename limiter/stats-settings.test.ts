@@ -33,6 +33,46 @@ describe('the sink of statistics', () => {
   });
 });
 
+describe('what was chosen for statistics and has no effect', () => {
+  it.each([
+    [
+      { DISABLE_STATS: 'true', USE_PROMETHEUS: 'true', USE_STATSD: 'false' },
+      ['USE_PROMETHEUS=true has no effect beside DISABLE_STATS=true: statistics go nowhere'],
+    ],
+    [
+      { DISABLE_STATS: '1', USE_STATSD: 'true', USE_DOG_STATSD: 'true', PROMETHEUS_ADDR: ':1' },
+      [
+        'USE_STATSD=true has no effect beside DISABLE_STATS=true: statistics go nowhere',
+        'USE_DOG_STATSD=true has no effect beside DISABLE_STATS=true: statistics go nowhere',
+      ],
+    ],
+    [
+      { PROMETHEUS_ADDR: ':9090', PULLSTATS_PATH: '/m' },
+      [
+        'PROMETHEUS_ADDR has no effect without USE_PROMETHEUS=true',
+        'PROMETHEUS_PATH has no effect without USE_PROMETHEUS=true',
+      ],
+    ],
+    [{ PROMETHEUS_ADDR: ':9090', USE_PROMETHEUS: 'true' }, []],
+    [{ DISABLE_STATS: 'true' }, []],
+    [{ USE_STATSD: 'false' }, []],
+  ])('is told of %j', (env, warnings) => {
+    expect(parseLimiterSettings(env).warnings).toEqual(warnings);
+  });
+});
+
+describe('STATSD_HOST', () => {
+  it.each(['statsd:8125', ':8125', '127.0.0.1:', 'udp://statsd', '[::1]'])('may not be %s', (value) => {
+    expect(parseLimiterSettings({ STATSD_HOST: value }).errors?.map(({ message }) => message)).toEqual([
+      `STATSD_HOST: "${value}" is not accepted, expected a host name or IP address without port, which is STATSD_PORT`,
+    ]);
+  });
+
+  it.each(['statsd', '127.0.0.1', '::1', 'fd00::5:8125', ''])('may be "%s"', (value) => {
+    expect(parseLimiterSettings({ STATSD_HOST: value }).settings?.statsdHost).toBe(value);
+  });
+});
+
 describe('the settings of statistics', () => {
   it.each([
     ['STATSD_PROTOCOL', 'sctp', '"sctp" is not accepted, expected tcp or udp, in any letter case'],

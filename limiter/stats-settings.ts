@@ -1,7 +1,9 @@
 /** Statistics: which, and where they go. A part of the table in `settings.ts`; what one sink alone needs may stand beside it. */
-import { bool, choice, duration, integer, port, type SettingKind, text } from '../process/settings-kinds.ts';
+import { z } from 'zod';
+import { bool, choice, duration, integer, port, type SettingKind } from '../process/settings-kinds.ts';
 import { tagPairs } from '../process/settings-pairs.ts';
 import type { SettingsError, SettingsTable } from '../process/settings-reader.ts';
+import { prometheusSettings } from './prometheus-settings.ts';
 
 const dayMs = 24 * 3_600_000;
 
@@ -9,6 +11,16 @@ const dayMs = 24 * 3_600_000;
 function optionalBool(): SettingKind<boolean | undefined> {
   const { expected, brief, schema } = bool();
   return { expected, brief, schema, format: (value) => (value === undefined ? 'unset' : String(value)) };
+}
+
+/** Where somebody else listens. Empty is this machine, as for Node and Go. */
+function receiverHost(): SettingKind<string> {
+  return {
+    expected: 'a host name or IP address without port, which is STATSD_PORT',
+    brief: 'host or IP address',
+    schema: z.string().regex(/^(?![^:]*:\d*$)[^\s/[\]]*$/),
+    format: (value) => value,
+  };
 }
 
 export const statsSettings = {
@@ -39,7 +51,7 @@ export const statsSettings = {
   },
   statsdHost: {
     name: 'STATSD_HOST',
-    kind: text(),
+    kind: receiverHost(),
     default: 'localhost',
     summary: 'Host of the statsd or dogstatsd receiver.',
   },
@@ -98,6 +110,29 @@ export function sinkOf({ useStatsd, useDogStatsd, usePrometheus, disableStats }:
   if (useDogStatsd === true) return 'dogstatsd';
   if (usePrometheus === true) return 'prometheus';
   return useStatsd === false ? 'output' : 'statsd';
+}
+
+/** What was chosen and has no effect. `isSet` tells a default from the same value, set. */
+export function statsSettingsWarnings(settings: Choice, isSet: (name: string) => boolean): string[] {
+  return settings.disableStats === true ? unusedSinks(settings) : unusedPrometheus(settings, isSet);
+}
+
+function unusedSinks({ useStatsd, useDogStatsd, usePrometheus }: Choice): string[] {
+  const chosen = [
+    ['USE_STATSD', useStatsd],
+    ['USE_DOG_STATSD', useDogStatsd],
+    ['USE_PROMETHEUS', usePrometheus],
+  ] as const;
+  return chosen
+    .filter(([, isChosen]) => isChosen === true)
+    .map(([name]) => `${name}=true has no effect beside DISABLE_STATS=true: statistics go nowhere`);
+}
+
+function unusedPrometheus({ usePrometheus }: Choice, isSet: (name: string) => boolean): string[] {
+  if (usePrometheus === true) return [];
+  return Object.values(prometheusSettings)
+    .filter(({ name }) => isSet(name))
+    .map(({ name }) => `${name} has no effect without USE_PROMETHEUS=true`);
 }
 
 /** More than one sink, in the words of the Go service. DISABLE_STATS goes before all, as there. */

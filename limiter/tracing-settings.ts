@@ -55,7 +55,7 @@ export const tracingSettings = {
     kind: text(),
     default: 'tracecontext,b3,baggage',
     summary:
-      'Which headers of callers are read: `tracecontext`, `b3` or `b3multi` (both forms), `baggage`; `none`. Others are not known and left out. The Go service does not read it.',
+      'Which headers of callers are read: `tracecontext`, `b3` or `b3multi` (both forms), `baggage`; `none`. Where a call has a trace by both, the later one in the list counts. Others are not known and left out. The Go service does not read it.',
   },
   otelSemconvStabilityOptIn: {
     name: 'OTEL_SEMCONV_STABILITY_OPT_IN',

@@ -38,14 +38,18 @@ interface Neighbours {
 export function workerSettingsProblems(settings: Neighbours): SettingsError[] {
   const { limiterWorkers = 1, backendType, grpcUds = '' } = settings;
   if (limiterWorkers === 1) return [];
-  const reasons: string[] = [];
+  const problems: string[] = [];
   if (backendType === 'memory') {
-    reasons.push('BACKEND_TYPE=memory cannot be shared by several threads, each would count for itself');
+    problems.push(
+      'BACKEND_TYPE=memory cannot be shared by several threads, each would count for itself; set LIMITER_WORKERS=1 or BACKEND_TYPE=redis',
+    );
   }
-  if (grpcUds !== '') reasons.push('a Unix socket (GRPC_UDS) cannot be shared by several threads');
-  return reasons.map((reason) => ({
+  if (grpcUds !== '') {
+    problems.push('a Unix socket (GRPC_UDS) cannot be shared by several threads; set LIMITER_WORKERS=1');
+  }
+  return problems.map((problem) => ({
     variable: 'LIMITER_WORKERS',
-    message: `LIMITER_WORKERS: ${reason}; set LIMITER_WORKERS=1`,
+    message: `LIMITER_WORKERS: ${problem}`,
   }));
 }
 

@@ -339,7 +339,7 @@ describe('a limiter with rules from an xDS server', () => {
     expect(await opened.rlconfig()).toEqual(lines);
   });
 
-  it('ends on a signal while it waits for rules', async () => {
+  it('says that it serves nobody while it waits for rules, and ends on a signal', async () => {
     const limiter = new InProcessLimiter(
       { timers, env: { CONFIG_TYPE: 'GRPC_XDS_SOTW', CONFIG_GRPC_XDS_SERVER_URL: `127.0.0.1:${ads.port}` } },
       () => {},
@@ -347,6 +347,10 @@ describe('a limiter with rules from an xDS server', () => {
     const stream = await ads.stream();
     await stream.request();
     expect(isServing(limiter)).toBe(false);
+    timers.advance(10_000);
+    expect(limiter.lines.at(-1)).toMatch(
+      /^level=error msg="Not serving yet: gRPC and HTTP stay closed until the start is over" waitsFor=rules seconds=\d+$/,
+    );
     expect(await limiter.stop()).toBe(0);
     await stream.ended;
   });

@@ -1,32 +1,95 @@
 /**
  * Opens a listener on a Unix socket. The file of a process that ended without removing it is replaced; whatever else is
- * there stays. The file goes with the listener: Node removes it on close.
+ * there stays. The socket is made under another name beside it, and takes its place once it has its permissions: it is
+ * never there with others. The file goes with the listener, unless another process has put its own there meanwhile.
  */
-import { type BigIntStats, existsSync } from 'node:fs';
-import { chmod, lstat, unlink } from 'node:fs/promises';
+import { randomBytes } from 'node:crypto';
+import { type BigIntStats, existsSync, lstatSync, unlinkSync } from 'node:fs';
+import { chmod, link, lstat, rename, unlink } from 'node:fs/promises';
 import { connect, type Server } from 'node:net';
-import { dirname } from 'node:path';
+import { basename, dirname, join } from 'node:path';
 import { BindError, type UnixAddress } from './bind.ts';
 import { systemErrorCode } from './system-error.ts';
 
+/** Of Linux: 108 with the zero byte at its end. */
+const mostPathBytes = 107;
+
 /** Rejects with a BindError. */
 export async function bindUnix(server: Server, address: UnixAddress): Promise<void> {
+  const { path } = address;
+  const before = await look(path);
+  const obstacle = before === undefined ? undefined : await obstacleOf(path, before);
+  if (obstacle !== undefined) throw inUse(address, obstacle);
+  const made = nameBeside(address);
+  await listen(server, made).catch((error: unknown) => {
+    throw folderError(address, error as Error);
+  });
   try {
-    await listen(server, address.path);
-  } catch (error) {
-    if (systemErrorCode(error) !== 'EADDRINUSE')
-      throw new BindError(address, error as Error, missing(address));
-    const obstacle = await removeStale(address.path);
-    if (obstacle !== undefined) throw new BindError(address, error as Error, obstacle);
-    await listen(server, address.path).catch((again: unknown) => {
-      throw new BindError(address, again as Error);
-    });
-  }
-  try {
-    await chmod(address.path, address.mode);
+    await chmod(made, address.mode);
+    await putInPlace(made, address, before);
   } catch (error) {
     server.close();
-    throw new BindError(address, error as Error);
+    await unlink(made).catch(() => {});
+    throw error instanceof BindError ? error : new BindError(address, error as Error);
+  }
+  const ours = await look(path);
+  server.once('close', () => {
+    if (ours !== undefined) removeIfSame(path, ours);
+  });
+}
+
+/** Within the bound for a name that is within it itself, unless the last part of that has less than 5 bytes. */
+function nameBeside(address: UnixAddress): string {
+  const suffix = `.${randomBytes(2).toString('hex')}`;
+  const telling = address.path + suffix;
+  if (Buffer.byteLength(telling) <= mostPathBytes) return telling;
+  const short = join(dirname(address.path), suffix);
+  if (Buffer.byteLength(short) <= mostPathBytes && Buffer.byteLength(address.path) <= mostPathBytes)
+    return short;
+  const cause = Object.assign(new Error('name too long'), { code: 'ENAMETOOLONG' });
+  throw new BindError(address, cause, tooLong(address.path));
+}
+
+function tooLong(path: string): string {
+  const most = mostPathBytes - Math.max(0, '.0000'.length - Buffer.byteLength(basename(path)));
+  return `the path has ${Buffer.byteLength(path)} bytes, and a socket's at most ${most}`;
+}
+
+/** Without a file there, a process that is quicker wins: its file is not replaced. */
+async function putInPlace(
+  made: string,
+  address: UnixAddress,
+  before: BigIntStats | undefined,
+): Promise<void> {
+  const { path } = address;
+  if (before === undefined) {
+    await link(made, path).catch((error: unknown) => {
+      throw systemErrorCode(error) === 'EEXIST' ? inUse(address, anotherListens) : error;
+    });
+    await unlink(made);
+    return;
+  }
+  const now = await look(path);
+  if (now !== undefined && !isSame(now, before)) throw inUse(address, anotherListens);
+  await rename(made, path);
+}
+
+const anotherListens = 'another process listens on it';
+
+function inUse(address: UnixAddress, obstacle: string): BindError {
+  return new BindError(address, Object.assign(new Error(obstacle), { code: 'EADDRINUSE' }), obstacle);
+}
+
+/** A file that Linux makes later may get the number of one that is gone. */
+function isSame(one: BigIntStats, other: BigIntStats): boolean {
+  return one.ino === other.ino && one.dev === other.dev && one.birthtimeNs === other.birthtimeNs;
+}
+
+function removeIfSame(path: string, ours: BigIntStats): void {
+  try {
+    if (isSame(lstatSync(path, { bigint: true }), ours)) unlinkSync(path);
+  } catch {
+    // It is gone, or not ours to remove any more.
   }
 }
 
@@ -41,21 +104,21 @@ function listen(server: Server, path: string): Promise<void> {
 }
 
 /** libuv says "permission denied" for a folder that is not there. */
-function missing({ path }: UnixAddress): string | undefined {
-  return existsSync(dirname(path)) ? undefined : `there is no folder ${dirname(path)}`;
+function folderError(address: UnixAddress, error: NodeJS.ErrnoException): BindError {
+  const folder = dirname(address.path);
+  if (!existsSync(folder)) {
+    const cause = Object.assign(new Error(error.message, { cause: error }), { code: 'ENOENT' });
+    return new BindError(address, cause, `there is no folder ${folder}: make it, or mount it`);
+  }
+  if (systemErrorCode(error) !== 'EACCES') return new BindError(address, error);
+  const user = process.getuid === undefined ? 'this process' : `user ${process.getuid()}`;
+  return new BindError(address, error, `${user} may not make files in the folder ${folder}: permit it`);
 }
 
-/** Resolves with what is in the way, if it may not be removed. */
-async function removeStale(path: string): Promise<string | undefined> {
-  const before = await look(path);
-  if (before === undefined) return undefined;
-  if (!before.isSocket()) return 'there is a file that is no socket';
-  if (await isAnswered(path)) return 'another process listens on it';
-  const now = await look(path);
-  // Else another process was quicker, and the file is its own.
-  if (now !== undefined && now.ino !== before.ino) return 'another process listens on it';
-  await unlink(path).catch(() => {});
-  return undefined;
+/** What is in the way, if it may not be replaced. */
+async function obstacleOf(path: string, file: BigIntStats): Promise<string | undefined> {
+  if (!file.isSocket()) return 'there is a file that is no socket';
+  return (await isAnswered(path)) ? anotherListens : undefined;
 }
 
 function look(path: string): Promise<BigIntStats | undefined> {

@@ -8,6 +8,7 @@ export interface HealthView {
 export class Health implements HealthView {
   readonly #components = new Map<string, boolean>();
   readonly #listeners = new Set<(healthy: boolean) => void>();
+  #onComponent: (component: string) => void = () => {};
   #healthy = true;
 
   get healthy(): boolean {
@@ -19,9 +20,22 @@ export class Health implements HealthView {
     return [...this.#components].flatMap(([name, well]) => (well ? [] : [name])).sort();
   }
 
+  /** False also for a component that was never set. */
+  isWell(component: string): boolean {
+    return this.#components.get(component) ?? false;
+  }
+
+  /** Calls back once for every component, at once for those that are there. For one listener. */
+  onComponent(listener: (component: string) => void): void {
+    this.#onComponent = listener;
+    for (const component of this.#components.keys()) listener(component);
+  }
+
   /** Sets one component, which is enabled by its first call. */
   set(component: string, healthy: boolean): void {
+    const isNew = !this.#components.has(component);
     this.#components.set(component, healthy);
+    if (isNew) this.#onComponent(component);
     const whole = [...this.#components.values()].every(Boolean);
     if (whole === this.#healthy) return;
     this.#healthy = whole;

@@ -40,8 +40,8 @@ export interface SettingsSchema<Table extends SettingsTable> {
   readonly unsafeToIgnore?: readonly string[];
   /** What is wrong with the values together. Bad values are missing from `settings`. */
   readonly check?: (settings: Partial<SettingsOf<Table>>) => SettingsError[];
-  /** Sentences about values that have no effect beside the others. */
-  readonly warn?: (settings: SettingsOf<Table>) => string[];
+  /** Sentences about values that have no effect beside the others; `isSet` tells a default from the same value, set. */
+  readonly warn?: (settings: SettingsOf<Table>, isSet: (name: string) => boolean) => string[];
   /** What is meant by names that are not near to it: a setting's name by the mistaken one. */
   readonly mistakenNames?: Readonly<Record<string, string>>;
 }
@@ -90,7 +90,8 @@ export function readSettings<Table extends SettingsTable>(
   const warnings = unknownVariables(schema, env);
   if (errors.length > 0) return { errors, warnings };
   const whole = settings as SettingsOf<Table>;
-  return { settings: whole, warnings: [...warnings, ...(schema.warn?.(whole) ?? [])] };
+  const isSet = (name: string): boolean => (sources.get(name) ?? []).length > 0;
+  return { settings: whole, warnings: [...warnings, ...(schema.warn?.(whole, isSet) ?? [])] };
 }
 
 /** The variables that are set for each setting: the canonical name first, then its aliases by name. */

@@ -1,6 +1,6 @@
-import { X509Certificate } from 'node:crypto';
 import { createSecureContext, type SecureContextOptions } from 'node:tls';
 import { errorText } from './error-text.ts';
+import { PemError, readCertificate, readPrivateKey } from './pem-files.ts';
 import type { Timers } from './timers.ts';
 import { watchFiles } from './watched-files.ts';
 
@@ -12,8 +12,13 @@ export interface TlsFiles {
   clientCaFile?: string;
 }
 
+/** The setting that names each file, for messages. */
+export type TlsFileSettings = Readonly<Record<keyof TlsFiles, string>>;
+
 export interface TlsCredentialsOptions {
   files: TlsFiles;
+  /** Defaults to none: messages begin with the path. */
+  settings?: TlsFileSettings;
   timers: Timers;
   /** Defaults to 5 s. */
   reloadIntervalMs?: number;
@@ -21,15 +26,27 @@ export interface TlsCredentialsOptions {
   refused(reason: string): void;
 }
 
-/** Resolves with the first credentials; rejects with a WatchedFilesError that names the files. */
+/** Resolves with the first credentials; rejects with a WatchedFilesError that names the file to blame. */
 export function watchTlsCredentials(
   options: TlsCredentialsOptions,
 ): Promise<{ first: SecureContextOptions; close(): void }> {
-  const { files, timers, reloadIntervalMs, changed, refused } = options;
-  const { certFile, keyFile, clientCaFile } = files;
+  const { files, settings, timers, reloadIntervalMs, changed, refused } = options;
+  const parts = files.clientCaFile === undefined ? fileOfPart.slice(0, 2) : fileOfPart;
+  const named = parts.map(([, file]) => {
+    const path = files[file] as string;
+    return settings === undefined ? path : `${settings[file]}: ${path}`;
+  });
   return watchFiles({
-    paths: [certFile, keyFile, ...(clientCaFile === undefined ? [] : [clientCaFile])],
-    read: ([cert = '', key = '', ca]) => usable({ cert, key, ...(ca === undefined ? {} : { ca }) }),
+    paths: parts.map(([, file]) => files[file] as string),
+    names: named,
+    read: ([cert = '', key = '', ca]) => {
+      try {
+        return usable({ cert, key, ...(ca === undefined ? {} : { ca }) }, files.certFile);
+      } catch (error) {
+        if (!(error instanceof PemError)) throw error;
+        throw new Error(`${named[parts.findIndex(([part]) => part === error.part)]}: ${error.message}`);
+      }
+    },
     timers,
     ...(reloadIntervalMs === undefined ? {} : { intervalMs: reloadIntervalMs }),
     changed,
@@ -37,24 +54,32 @@ export function watchTlsCredentials(
   });
 }
 
+const fileOfPart: readonly (readonly [PemError['part'], keyof TlsFiles])[] = [
+  ['cert', 'certFile'],
+  ['key', 'keyFile'],
+  ['ca', 'clientCaFile'],
+];
+
 /** A file that is half written, or a key that is not the certificate's, is told here rather than at the handshake. */
-function usable(credentials: { cert: string; key: string; ca?: string }): SecureContextOptions {
-  // Node takes an empty file, as it is for a moment while somebody writes it, for none: every handshake would fail.
-  for (const part of ['cert', 'key'] as const) {
-    if (credentials[part] === '') throw new Error(`not a certificate and its key: the ${part} is empty`);
+function usable(
+  credentials: { cert: string; key: string; ca?: string },
+  certFile: string,
+): SecureContextOptions {
+  const certificate = readCertificate('cert', credentials.cert);
+  if (!certificate.checkPrivateKey(readPrivateKey(credentials.key))) {
+    throw new PemError('key', `its key does not belong to the first certificate of ${certFile}`);
   }
+  // OpenSSL takes authorities without a certificate among them, and then trusts nobody.
+  if (credentials.ca !== undefined) readCertificate('ca', credentials.ca);
   try {
     createSecureContext(credentials);
   } catch (error) {
-    throw new Error(`not a certificate and its key: ${errorText(error)}`);
-  }
-  // OpenSSL takes authorities without a certificate among them, and then trusts nobody.
-  if (credentials.ca !== undefined) {
-    try {
-      new X509Certificate(credentials.ca);
-    } catch (error) {
-      throw new Error(`no certificate of an authority: ${errorText(error)}`);
-    }
+    throw new PemError('cert', `not to be used with its key: ${errorText(error)}`);
   }
   return credentials;
+}
+
+/** Until when such credentials are good: by their first certificate. */
+export function expiryOf({ cert }: SecureContextOptions): number {
+  return Date.parse(readCertificate('cert', String(cert)).validTo);
 }

@@ -9,6 +9,8 @@ import type { Timers } from './timers.ts';
 
 export interface WatchedFilesOptions<Value> {
   paths: readonly string[];
+  /** What messages call them, in the same order; those of `read` then name the file themselves. Defaults to the paths. */
+  names?: readonly string[];
   /** From the texts of all files, in the order of `paths`. Throws when they are not good; the message shows no secret. */
   read(texts: readonly string[]): Value;
   timers: Timers;
@@ -56,9 +58,9 @@ class FilesWatch<Value> {
   }
 
   async start(): Promise<Value> {
-    const { paths, timers, read, intervalMs = defaultIntervalMs } = this.#options;
+    const { timers, read, intervalMs = defaultIntervalMs } = this.#options;
     try {
-      const texts = await readTexts(paths);
+      const texts = await this.#readTexts();
       const value = read(texts);
       this.#settled = JSON.stringify(texts);
       this.#end = timers.every(intervalMs, () => void this.#look());
@@ -78,7 +80,7 @@ class FilesWatch<Value> {
     this.#isReading = true;
     let seen: string | undefined;
     try {
-      const texts = await readTexts(this.#options.paths);
+      const texts = await this.#readTexts();
       seen = JSON.stringify(texts);
       if (!this.#isNew(seen)) {
         this.#suspect = '';
@@ -110,27 +112,29 @@ class FilesWatch<Value> {
     return !this.#isClosed && sight !== this.#settled;
   }
 
+  #readTexts(): Promise<string[]> {
+    const { paths, names = paths } = this.#options;
+    return Promise.all(paths.map((path, at) => readText(path, names[at] as string)));
+  }
+
+  /** Whose `read` knows better which of several files it is says so itself. */
   #reason(error: unknown): string {
-    if (error instanceof UnreadableFile) return error.message;
+    if (error instanceof UnreadableFile || this.#options.names !== undefined) return errorText(error);
     return `${this.#options.paths.join(' and ')}: ${errorText(error)}`;
   }
 }
 
 class UnreadableFile extends Error {}
 
-function readTexts(paths: readonly string[]): Promise<string[]> {
-  return Promise.all(paths.map(readText));
-}
-
-async function readText(path: string): Promise<string> {
+async function readText(path: string, name: string): Promise<string> {
   try {
     await using file = await open(path);
     const buffer = Buffer.alloc(mostBytes + 1);
     const { bytesRead } = await file.read(buffer, 0, buffer.length, 0);
-    if (bytesRead > mostBytes) throw new UnreadableFile(`${path}: is larger than ${mostBytes} bytes`);
+    if (bytesRead > mostBytes) throw new UnreadableFile(`${name}: is larger than ${mostBytes} bytes`);
     return buffer.toString('utf8', 0, bytesRead);
   } catch (error) {
     if (error instanceof UnreadableFile) throw error;
-    throw new UnreadableFile(`${path}: ${systemErrorReason(error)}`, { cause: error });
+    throw new UnreadableFile(`${name}: ${systemErrorReason(error)}`, { cause: error });
   }
 }

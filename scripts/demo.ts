@@ -3,7 +3,6 @@ import { runLimiter } from '../limiter/main.ts';
 /** Settings of `npm start`; whatever the environment already says goes before them. */
 const demoSettings = {
   BACKEND_TYPE: 'memory',
-  DISABLE_STATS: 'true',
   RUNTIME_ROOT: 'examples',
   RUNTIME_APPDIRECTORY: 'rules',
   RUNTIME_WATCH_ROOT: 'false',
@@ -14,9 +13,15 @@ const demoSettings = {
 const question =
   '{"domain":"shop","descriptors":[{"entries":[{"key":"remote_address","value":"203.0.113.7"}]}]}';
 
+/** Choosing one of them asks for statistics; without one nobody is there to take them. */
+const sinkSettings =
+  /^(?:USE_(?:DOG_STATSD|STATSD|PROMETHEUS|PUSHSTATS|TAGGEDSTATS|PULLSTATS)|DISABLE_STATS)$/;
+
 /** Runs a limiter with the example rules until it is stopped, and tells how to ask it. */
 export async function startDemo(): Promise<void> {
-  const env = { ...demoSettings, ...process.env };
+  const choosesSink = Object.keys(process.env).some((name) => sinkSettings.test(name));
+  const noSink = choosesSink ? {} : { DISABLE_STATS: 'true' };
+  const env = { ...demoSettings, ...noSink, ...process.env };
   const status = await runLimiter({
     env,
     onListening: ({ grpc, http, debug }) => {

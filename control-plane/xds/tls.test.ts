@@ -111,11 +111,11 @@ describeWithServer('TLS', opensslProgram, (openssl) => {
 
   describe('with client certificates', () => {
     it.each([
-      ['shows none', false, 'peer did not return a certificate'],
+      ['shows none', false, 'the caller shows no certificate'],
       [
         'shows one of another authority',
         true,
-        "the client's certificate is not accepted: UNABLE_TO_VERIFY_LEAF_SIGNATURE",
+        "the caller's certificate is of an unknown authority (UNABLE_TO_VERIFY_LEAF_SIGNATURE)",
       ],
     ])('refuses who %s, and says why', async (_, showsOne, reason) => {
       const { folder, authority, server } = makeWorld();
@@ -219,10 +219,8 @@ describeWithServer('TLS', opensslProgram, (openssl) => {
       writeFileSync(server.certFile, readFileSync(next.certFile));
       const refusals = (): unknown[] => events.filter(([name]) => name === 'certificateRefused');
       await eventually(() => expect(refusals()).toHaveLength(1));
-      const reason = new RegExp(
-        `^${server.certFile} and ${server.keyFile}: not a certificate and its key: .*key values mismatch`,
-      );
-      expect(refusals()).toEqual([['certificateRefused', expect.stringMatching(reason)]]);
+      const mismatch = `its key does not belong to the first certificate of ${server.certFile}`;
+      expect(refusals()).toEqual([['certificateRefused', `${server.keyFile}: ${mismatch}`]]);
       expect(await serialNumber(port)).toBe(before);
       writeFileSync(server.keyFile, readFileSync(next.keyFile));
       await eventually(async () => expect(await serialNumber(port)).not.toBe(before));
@@ -237,12 +235,11 @@ describeWithServer('TLS', opensslProgram, (openssl) => {
       );
       const empty = join(folder, 'empty.pem');
       writeFileSync(empty, '');
-      const all = `${server.certFile} and ${server.keyFile} and ${empty}`;
-      await expect(start({ ...server, clientCaFile: empty })).rejects.toThrow(
-        `${all}: no certificate of an authority: `,
-      );
+      await expect(start({ ...server, clientCaFile: empty })).rejects.toThrow(`${empty}: the file is empty`);
       const wrong = { certFile: server.certFile, keyFile: authority.issue({ name: 'x' }).keyFile };
-      await expect(start(wrong)).rejects.toThrow(/not a certificate and its key: .*key values mismatch/);
+      await expect(start(wrong)).rejects.toThrow(
+        `${wrong.keyFile}: its key does not belong to the first certificate of ${wrong.certFile}`,
+      );
     });
   });
 });

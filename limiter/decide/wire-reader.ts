@@ -157,8 +157,9 @@ export class WireReader {
   /** Where the records of field 1 that follow each other from here on end, short of `end`; nothing is read. */
   endOfFirstFields(end: number): number {
     const bytes = this.#bytes;
+    const lastEnd = Math.min(end, this.#length);
     let position = this.position;
-    while (position + 1 < end && bytes[position] === 0x0a) {
+    while (position + 1 < lastEnd && bytes[position] === 0x0a) {
       const length = bytes[position + 1]!;
       const next = position + 2 + length;
       if (length > 0x7f || next > end) break;

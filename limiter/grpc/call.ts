@@ -1,6 +1,6 @@
 import type { CallObserver } from '../../process/grpc/call-observer.ts';
 import { GrpcCode, type GrpcStatus } from '../../process/grpc/unary-handler.ts';
-import type { ByteBudget } from './byte-budget.ts';
+import type { SharedByteBudget } from './byte-budget.ts';
 import type { Deadlines, DueCall } from './deadlines.ts';
 import type { GrpcLimits } from './limits.ts';
 import { trailersOnly } from './response-fields.ts';
@@ -16,7 +16,8 @@ export interface Call extends DueCall {
 export interface CallSite {
   observer: CallObserver;
   deadlines: Deadlines;
-  budget: ByteBudget;
+  /** Shared by connections. */
+  budget: SharedByteBudget;
   limits: GrpcLimits;
 }
 

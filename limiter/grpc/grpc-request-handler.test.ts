@@ -120,8 +120,8 @@ describe('a unary call', () => {
   });
 
   it('is refused when unfinished requests hold too much, and leaves room when it goes', () => {
-    const fixture = new PlayedCalls({ limits: { maxUnfinishedBytes: 4096 } });
-    const half = withPrefix(new Uint8Array(3_000)).subarray(0, 1_000);
+    const fixture = new PlayedCalls({ limits: { maxUnfinishedBytes: 5_000 } });
+    const half = withPrefix(new Uint8Array(20_000)).subarray(0, 4_000);
     const [first, second] = [fixture.request(), fixture.request()];
     fixture.handler.onData(first, half, false);
     fixture.handler.onData(second, half, false);
@@ -133,6 +133,52 @@ describe('a unary call', () => {
     const third = fixture.request();
     fixture.handler.onData(third, half, false);
     expect(third.sections).toEqual([]);
+  });
+
+  it('is refused when those of its connection hold more than their share, and no other connection notices', () => {
+    const fixture = new PlayedCalls({
+      limits: { maxUnfinishedBytes: 80_000, maxUnfinishedBytesPerConnection: 10_000 },
+    });
+    const half = withPrefix(new Uint8Array(20_000)).subarray(0, 6_000);
+    const [one, other] = [{}, {}];
+    const on = (connection: object) => {
+      const stream = fixture.request();
+      stream.connection = connection;
+      fixture.handler.onData(stream, half, false);
+      return stream;
+    };
+    const [first, second, third] = [on(one), on(one), on(other)];
+    expect([first.sections, second.sections, third.sections]).toEqual([
+      [],
+      failed(8, 'too many bytes of unfinished requests'),
+      [],
+    ]);
+    fixture.handler.onAbort(first);
+    expect(on(one).sections).toEqual([]);
+  });
+
+  it('of a common size is served in pieces whatever others hold', () => {
+    const fixture = new PlayedCalls({ limits: { maxUnfinishedBytes: 0 } });
+    const whole = withPrefix(new Uint8Array(4_096));
+    const stream = fixture.request();
+    fixture.handler.onData(stream, whole.subarray(0, 4_000), false);
+    fixture.handler.onData(stream, whole.subarray(4_000), false);
+    fixture.handler.onTrailers(stream);
+    expect(stream.sections).toEqual(okAnswer);
+    const larger = fixture.request();
+    fixture.handler.onData(larger, withPrefix(new Uint8Array(4_097)).subarray(0, 4_102), false);
+    expect(larger.sections).toEqual(failed(8, 'too many bytes of unfinished requests'));
+  });
+
+  it('of the greatest length fits into the share of its connection, though its end comes apart', () => {
+    const fixture = new PlayedCalls();
+    const whole = withPrefix(new Uint8Array(4 * 1024 * 1024));
+    const stream = fixture.request();
+    for (let at = 0; at < whole.length; at += 16_384) {
+      fixture.handler.onData(stream, whole.subarray(at, at + 16_384), false);
+    }
+    fixture.handler.onTrailers(stream);
+    expect(stream.sections).toEqual(okAnswer);
   });
 
   it('fails with the status of its handler, percent-encoded', () => {

@@ -7,7 +7,7 @@ import type { CallObserver } from '../../process/grpc/call-observer.ts';
 import { GrpcCode } from '../../process/grpc/unary-handler.ts';
 import type { Timers } from '../../process/timers.ts';
 import type { HeaderFields, RequestHandler, RequestStream } from '../http2/request-handler.ts';
-import { ByteBudget } from './byte-budget.ts';
+import { SharedByteBudget } from './byte-budget.ts';
 import { type Call, type CallSite, deadlineExceeded } from './call.ts';
 import { Deadlines } from './deadlines.ts';
 import type { GrpcMethod } from './grpc-methods.ts';
@@ -43,7 +43,10 @@ export class GrpcRequestHandler implements RequestHandler {
     this.#site = {
       observer: options,
       deadlines: new Deadlines({ clock, timers, sweepMs: limits.deadlineSweepMs }),
-      budget: new ByteBudget(limits.maxUnfinishedBytes),
+      budget: new SharedByteBudget({
+        maxBytes: limits.maxUnfinishedBytes,
+        shareBytes: limits.maxUnfinishedBytesPerConnection,
+      }),
       limits,
     };
   }

@@ -90,17 +90,30 @@ describe('MessageReader', () => {
 
   it('takes room for what came, not for what was announced', () => {
     const { made, budget } = reader();
-    made.push(withPrefix(new Uint8Array(100_000)).subarray(0, 105));
-    expect(budget.leftBytes).toBe(budgetBytes - 4096);
+    const bytes = withPrefix(new Uint8Array(100_000));
+    made.push(bytes.subarray(0, 105));
+    expect(budget.leftBytes).toBe(budgetBytes);
+    // Twice what is there, and the first 4096 are free.
+    made.push(bytes.subarray(105, 5_005));
+    expect(budget.leftBytes).toBe(budgetBytes - (10_000 - 4_096));
     made.release();
     expect(budget.leftBytes).toBe(budgetBytes);
   });
 
+  it('has given back what a message took when it hands it over', () => {
+    const left: number[] = [];
+    const { made, budget, messages } = reader({ onMessage: () => left.push(budget.leftBytes) });
+    const bytes = withPrefix(new Uint8Array(50_000));
+    for (const piece of cut(bytes, [20_000, 40_000])) made.push(piece);
+    expect(messages).toEqual([Buffer.alloc(50_000)]);
+    expect(left).toEqual([budgetBytes]);
+  });
+
   it('refuses a message for which there is no room left', () => {
     const { made, budget } = reader({ budget: new ByteBudget(5_000) });
-    const bytes = withPrefix(new Uint8Array(9_000));
-    expect(made.push(bytes.subarray(0, 2_005))).toBe(undefined);
-    expect(made.push(bytes.subarray(2_005, 6_000))).toEqual({
+    const bytes = withPrefix(new Uint8Array(20_000));
+    expect(made.push(bytes.subarray(0, 4_505))).toBe(undefined);
+    expect(made.push(bytes.subarray(4_505, 12_000))).toEqual({
       code: 8,
       message: 'too many bytes of unfinished requests',
     });

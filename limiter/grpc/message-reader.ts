@@ -4,18 +4,27 @@
  * https://github.com/grpc/grpc/blob/v1.60.0/doc/PROTOCOL-HTTP2.md
  */
 import { GrpcCode, type GrpcStatus } from '../../process/grpc/unary-handler.ts';
-import type { ByteBudget } from './byte-budget.ts';
+import type { ByteAllowance } from './byte-budget.ts';
 
 /** The byte and the length in front of a message. */
 export const prefixBytes = 5;
 
-/** Chosen: the first room for a message that comes in pieces. What a peer announces is not worth memory by itself. */
-const firstRoomBytes = 4096;
+/**
+ * Chosen: the first room for a message that comes in pieces. What a peer announces is not worth memory by itself. No budget
+ * is asked for it, so that calls of a common size are served whatever others send: what streams hold by it is bounded by
+ * their number, and by the time that a request may take.
+ */
+export const freeBytes = 4096;
+
+/** What so many bytes in memory take from the budget. */
+export function chargedBytes(heldBytes: number): number {
+  return Math.max(0, heldBytes - freeBytes);
+}
 
 export interface MessageReaderOptions {
   maxMessageBytes: number;
-  /** What all readers hold together comes from here. */
-  budget: ByteBudget;
+  /** What readers hold together comes from here. */
+  budget: ByteAllowance;
   /** `message` is only valid until it returns. */
   onMessage(message: Uint8Array): void;
 }
@@ -78,8 +87,8 @@ export class MessageReader {
     const needed = this.#gatheredBytes + piece.length;
     const held = this.#gathered?.length ?? 0;
     if (needed > held) {
-      const room = Math.min(this.#wantedBytes, Math.max(firstRoomBytes, 2 * needed));
-      if (!this.#options.budget.take(room - held)) return tooMuchUnfinished;
+      const room = Math.min(this.#wantedBytes, Math.max(freeBytes, 2 * needed));
+      if (!this.#options.budget.take(chargedBytes(room) - chargedBytes(held))) return tooMuchUnfinished;
       const larger = new Uint8Array(room);
       if (this.#gathered !== undefined) larger.set(this.#gathered.subarray(0, this.#gatheredBytes));
       this.#gathered = larger;
@@ -97,13 +106,14 @@ export class MessageReader {
       message = this.#gathered!.subarray(0, this.#wantedBytes);
     }
     this.#prefixLength = 0;
-    this.#options.onMessage(message);
+    // Whoever keeps it does so on a count of its own.
     this.#drop();
+    this.#options.onMessage(message);
     return undefined;
   }
 
   #drop(): void {
-    if (this.#gathered !== undefined) this.#options.budget.give(this.#gathered.length);
+    if (this.#gathered !== undefined) this.#options.budget.give(chargedBytes(this.#gathered.length));
     this.#gathered = undefined;
     this.#gatheredBytes = 0;
   }

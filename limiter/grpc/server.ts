@@ -52,8 +52,7 @@ export interface GrpcServer {
 
 const silent: SocketServerListener = {
   refused: () => {},
-  handshakeFailed: () => {},
-  certificateChanged: () => {},
+  certificateInUse: () => {},
   certificateRefused: () => {},
 };
 
@@ -78,6 +77,7 @@ export function createGrpcServer(options: GrpcServerOptions): GrpcServer {
     timers,
     random,
     listener: options.listener ?? silent,
+    onFault: (error) => options.onFault('HTTP/2', error),
   });
   return {
     get connections() {

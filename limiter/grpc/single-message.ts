@@ -1,10 +1,10 @@
 import { GrpcCode, type GrpcStatus } from '../../process/grpc/unary-handler.ts';
-import type { ByteBudget } from './byte-budget.ts';
-import { MessageReader, tooMuchUnfinished } from './message-reader.ts';
+import type { ByteAllowance } from './byte-budget.ts';
+import { chargedBytes, MessageReader, tooMuchUnfinished } from './message-reader.ts';
 
 export interface SingleMessageOptions {
   maxMessageBytes: number;
-  budget: ByteBudget;
+  budget: ByteAllowance;
 }
 
 /**
@@ -12,7 +12,7 @@ export interface SingleMessageOptions {
  * the request has ended: until then another may follow, and the call is none.
  */
 export class SingleMessage {
-  readonly #budget: ByteBudget;
+  readonly #budget: ByteAllowance;
   readonly #reader: MessageReader;
   #message: Uint8Array | undefined;
   #refusal: GrpcStatus | undefined;
@@ -36,13 +36,13 @@ export class SingleMessage {
 
   release(): void {
     this.#reader.release();
-    if (this.#message !== undefined) this.#budget.give(this.#message.length);
+    if (this.#message !== undefined) this.#budget.give(chargedBytes(this.#message.length));
     this.#message = undefined;
   }
 
   #keep(message: Uint8Array): void {
     if (this.#message !== undefined) this.#refusal = secondMessage;
-    else if (!this.#budget.take(message.length)) this.#refusal = tooMuchUnfinished;
+    else if (!this.#budget.take(chargedBytes(message.length))) this.#refusal = tooMuchUnfinished;
     else this.#message = Uint8Array.from(message);
   }
 }

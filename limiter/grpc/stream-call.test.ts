@@ -34,6 +34,16 @@ describe('a call that is answered with a stream', () => {
     expect(events).toEqual(['request 3', 'closed']);
   });
 
+  it('lets its stream be known: the answer has no end of its own, the request has', () => {
+    const { played } = open('abc');
+    expect([played.answerIsStream, played.requestIsStream]).toEqual([true, false]);
+    const duplex = new PlayedCalls({ duplex: () => ({ onMessage: () => {}, onEnd: () => {} }) });
+    const both = duplex.request({ ':path': '/test.Service/Duplex' });
+    expect([both.answerIsStream, both.requestIsStream]).toEqual([true, true]);
+    const unary = duplex.request();
+    expect([unary.answerIsStream, unary.requestIsStream]).toEqual([false, false]);
+  });
+
   it('is trailers only without a message', () => {
     const { played, stream } = open('');
     stream.end({ code: GrpcCode.NOT_FOUND, message: 'nothing' });

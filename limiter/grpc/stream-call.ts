@@ -36,9 +36,15 @@ export class StreamCall implements Call, MessageStream {
     this.#site = site;
     this.deadlineMs = site.observer.clock.monotonicMs() + timeoutMs;
     if (timeoutMs !== Number.POSITIVE_INFINITY) site.deadlines.add(this);
+    stream.answerIsStream = true;
+    stream.requestIsStream = method.kind === 'duplex';
+    const limits = {
+      maxMessageBytes: site.limits.maxMessageBytes,
+      budget: site.budget.shareOf(stream.connection),
+    };
     this.#guard(() => {
       this.#input =
-        method.kind === 'duplex' ? duplexInput(method, this, site) : streamInput(method, this, site);
+        method.kind === 'duplex' ? duplexInput(method, this, limits) : streamInput(method, this, limits);
     });
   }
 

@@ -1,7 +1,7 @@
 /** What callers send in methods that answer with a stream: one message, or a stream of them. */
 import type { DuplexHandler, MessageStream, StreamHandler } from '../../process/grpc/stream-handler.ts';
 import type { GrpcStatus } from '../../process/grpc/unary-handler.ts';
-import type { CallSite } from './call.ts';
+import type { ByteAllowance } from './byte-budget.ts';
 import { MessageReader } from './message-reader.ts';
 import { SingleMessage, unfinished } from './single-message.ts';
 
@@ -27,8 +27,13 @@ export interface CallInput {
   release(): void;
 }
 
-export function streamInput(method: StreamMethod, answer: MessageStream, site: CallSite): CallInput {
-  const single = new SingleMessage({ maxMessageBytes: site.limits.maxMessageBytes, budget: site.budget });
+export interface CallInputLimits {
+  maxMessageBytes: number;
+  budget: ByteAllowance;
+}
+
+export function streamInput(method: StreamMethod, answer: MessageStream, limits: CallInputLimits): CallInput {
+  const single = new SingleMessage(limits);
   return {
     push: (data) => single.push(data),
     end: () => {
@@ -42,11 +47,10 @@ export function streamInput(method: StreamMethod, answer: MessageStream, site: C
   };
 }
 
-export function duplexInput(method: DuplexMethod, answer: MessageStream, site: CallSite): CallInput {
+export function duplexInput(method: DuplexMethod, answer: MessageStream, limits: CallInputLimits): CallInput {
   const listener = method.handler(answer);
   const reader = new MessageReader({
-    maxMessageBytes: site.limits.maxMessageBytes,
-    budget: site.budget,
+    ...limits,
     onMessage: (message) => listener.onMessage(message),
   });
   return {

@@ -68,8 +68,7 @@ export class UnaryCall implements Call, UnaryReply {
       this.#run(data.subarray(prefixBytes));
       return;
     }
-    const { limits, budget } = this.#site;
-    this.#pieces ??= new SingleMessage({ maxMessageBytes: limits.maxMessageBytes, budget });
+    this.#pieces ??= this.#newPieces();
     const refusal = this.#pieces.push(data);
     if (refusal !== undefined) this.#refuse(refusal);
     else if (endStream) this.#runPieces(this.#pieces);
@@ -97,6 +96,14 @@ export class UnaryCall implements Call, UnaryReply {
     if (this.#state >= answered) return;
     this.span?.end(GrpcCode.CANCELLED);
     this.#end(abandoned);
+  }
+
+  #newPieces(): SingleMessage {
+    const { limits, budget } = this.#site;
+    return new SingleMessage({
+      maxMessageBytes: limits.maxMessageBytes,
+      budget: budget.shareOf(this.#stream.connection),
+    });
   }
 
   #isWholeMessage(data: Uint8Array): boolean {

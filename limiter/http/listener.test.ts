@@ -50,6 +50,7 @@ async function start(options: StartOptions = {}): Promise<Fixture> {
     health,
     maxBodyBytes: options.maxBodyBytes ?? 100_000,
     closeGraceMs: options.closeGraceMs ?? 5_000,
+    onJsonRequest: () => {},
     onFault: (error) => faults.push(error),
   });
   const { port } = await listener.listen({ host: '127.0.0.1', port: 0 });
@@ -348,6 +349,7 @@ describe('listen', () => {
       health,
       maxBodyBytes: 1,
       closeGraceMs: 0,
+      onJsonRequest: () => {},
       onFault: () => {},
     });
     const error = await other.listen({ host: '127.0.0.1', port }).catch((reason: unknown) => reason);

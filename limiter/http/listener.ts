@@ -16,6 +16,8 @@ export interface HttpListenerOptions {
   maxBodyBytes: number;
   /** How long requests may take at the end before they are cut. */
   closeGraceMs: number;
+  /** Called for every request of /json. */
+  onJsonRequest(): void;
   /** Called when a request was answered with 500 because something threw. */
   onFault(error: unknown): void;
 }
@@ -29,8 +31,10 @@ export function createHttpListener(options: HttpListenerOptions): HttpListener {
 }
 
 async function route({ target, request, response }: HttpCall, options: HttpListenerOptions): Promise<void> {
-  if (target.path === '/json') await answerJson(request, response, options);
-  else if (target.path === '/healthcheck') answerHealth(response, options.health);
+  if (target.path === '/json') {
+    options.onJsonRequest();
+    await answerJson(request, response, options);
+  } else if (target.path === '/healthcheck') answerHealth(response, options.health);
   else sendNotFound(response);
 }
 

@@ -6,11 +6,20 @@
 export const ClosedBy = { UNKNOWN: 0, END: 1, PEER_RESET: 2, SERVER_RESET: 3 } as const;
 export type ClosedBy = (typeof ClosedBy)[keyof typeof ClosedBy];
 
+/** Chosen: enough for what is on its way on streams that ended well. */
+const firstSize = 64;
+const empty = new Int32Array(0);
+
 /** Server resets are kept apart, so that busy connections do not forget them within a round trip. */
 export class ClosedStreams {
-  readonly #ended = new Ring();
-  readonly #peerReset = new Ring();
-  readonly #serverReset = new Ring();
+  readonly #ended = new Ring(firstSize);
+  readonly #peerReset = new Ring(firstSize);
+  readonly #serverReset: Ring;
+
+  /** The server may reset all of its `maxStreams` at once, and the rest of each request may be on its way. */
+  constructor(maxStreams: number) {
+    this.#serverReset = new Ring(Math.max(firstSize, maxStreams));
+  }
 
   add(id: number, how: ClosedBy): void {
     if (how === ClosedBy.END) this.#ended.add(id);
@@ -23,22 +32,47 @@ export class ClosedStreams {
     if (this.#ended.has(id)) return ClosedBy.END;
     return this.#peerReset.has(id) ? ClosedBy.PEER_RESET : ClosedBy.UNKNOWN;
   }
+
+  /** The request's last frame came as well: nothing more is on its way. */
+  requestEnded(id: number): void {
+    this.#serverReset.remove(id);
+  }
 }
 
-const size = 64;
-const empty = new Int32Array(0);
-
+/** Grows as it fills, and then forgets what is oldest. */
 class Ring {
+  readonly #mostIds: number;
+  /** 0 is no stream. */
   #ids = empty;
   #next = 0;
 
+  constructor(mostIds: number) {
+    this.#mostIds = mostIds;
+  }
+
   add(id: number): void {
-    if (this.#ids.length === 0) this.#ids = new Int32Array(size);
+    if (this.#next === this.#ids.length) this.#goOn();
     this.#ids[this.#next] = id;
-    this.#next = (this.#next + 1) % size;
+    this.#next += 1;
   }
 
   has(id: number): boolean {
     return this.#ids.includes(id);
+  }
+
+  remove(id: number): void {
+    const at = this.#ids.indexOf(id);
+    if (at >= 0) this.#ids[at] = 0;
+  }
+
+  #goOn(): void {
+    const { length } = this.#ids;
+    if (length >= this.#mostIds) {
+      this.#next = 0;
+      return;
+    }
+    const larger = new Int32Array(Math.min(this.#mostIds, Math.max(firstSize, 2 * length)));
+    larger.set(this.#ids);
+    this.#ids = larger;
   }
 }

@@ -7,7 +7,7 @@ import type { Http2Limits } from './limits.ts';
 import { OutputBuffer } from './output-buffer.ts';
 import type { RequestHandler } from './request-handler.ts';
 import { ResponseWriter } from './response-writer.ts';
-import type { Http2Stream } from './stream.ts';
+import { type Http2Stream, StreamState } from './stream.ts';
 import { StreamTable } from './stream-table.ts';
 import { ConnectionError } from './violation.ts';
 
@@ -31,6 +31,8 @@ export class ConnectionContext {
   /** Streams above it are not served any more: what the last GOAWAY said. */
   lastServedId = largest31;
   isClosed = false;
+  /** The peer knows our SETTINGS. */
+  settingsAcknowledged = false;
   readonly #controlFrames: Budget;
   readonly #rapidResets: Budget;
   readonly #provokedResets: Budget;
@@ -43,12 +45,12 @@ export class ConnectionContext {
     this.#controlFrames = new Budget(limits.controlFrames, nowMs);
     this.#rapidResets = new Budget(limits.rapidResets, nowMs);
     this.#provokedResets = new Budget(limits.provokedResets, nowMs);
-    this.streams = new StreamTable(options.onEmpty);
+    this.streams = new StreamTable({ maxStreams: limits.maxConcurrentStreams, onEmpty: options.onEmpty });
     this.writer = new ResponseWriter({
       output: this.output,
       streams: this.streams,
       onWritten: options.onWritten,
-      onCompleted: () => this.#requestCompleted(),
+      onServed: () => this.#requestServed(),
     });
   }
 
@@ -58,9 +60,9 @@ export class ConnectionContext {
     throw new ConnectionError(ErrorCode.ENHANCE_YOUR_CALM, 'control_flood');
   }
 
-  /** @throws ConnectionError when the peer resets too many streams just after it opened them. */
-  spendReset(stream: Http2Stream): void {
-    if (this.nowMs - stream.openedMs >= this.limits.rapidResetMs) return;
+  /** @throws ConnectionError when the peer resets too many streams that it just opened, or whose request it never ended. */
+  spendReset(stream: Http2Stream, wasUnfinished: boolean): void {
+    if (!wasUnfinished && this.nowMs - stream.openedMs >= this.limits.rapidResetMs) return;
     if (this.#rapidResets.spend(1, this.nowMs)) return;
     throw new ConnectionError(ErrorCode.ENHANCE_YOUR_CALM, 'rapid_reset');
   }
@@ -74,6 +76,11 @@ export class ConnectionContext {
   /** A fault of the peer that only concerns one stream. RFC 9113, section 5.4.2. */
   streamError(id: number, code: ErrorCode): void {
     this.spendProvocation();
+    this.resetStream(id, code);
+  }
+
+  /** A stream that is no fault of the peer. */
+  resetStream(id: number, code: ErrorCode): void {
     writeResetStream(this.output, id, code);
     const stream = this.streams.get(id);
     if (stream === undefined) this.streams.closed.add(id, ClosedBy.SERVER_RESET);
@@ -89,7 +96,28 @@ export class ConnectionContext {
     this.streams.close(stream, how);
   }
 
-  #requestCompleted(): void {
+  /** Whoever would end these has gone: requests that are not complete, and answers that have no end. */
+  peerEnded(): void {
+    for (const stream of this.streams) {
+      if (stream.state === StreamState.OPEN || (stream.answerIsStream && stream.isOpen)) {
+        this.abort(stream, ErrorCode.CANCEL, ClosedBy.PEER_RESET);
+      }
+    }
+  }
+
+  /** The connection ends. */
+  abortAll(code: ErrorCode): void {
+    this.isClosed = true;
+    for (const stream of this.streams) {
+      try {
+        this.abort(stream, code, ClosedBy.SERVER_RESET);
+      } catch {
+        // The other streams' handlers must hear of it all the same.
+      }
+    }
+  }
+
+  #requestServed(): void {
     this.#controlFrames.requestCompleted();
     this.#rapidResets.requestCompleted();
     this.#provokedResets.requestCompleted();

@@ -1,8 +1,9 @@
 import { describe, expect, it } from 'vitest';
 
-import { data, ping, settings, settingsAck } from '../../test/support/http2-frame-script.ts';
+import { data, goAway, ping, settings, settingsAck } from '../../test/support/http2-frame-script.ts';
 import { Http2Peer, requestFields } from '../../test/support/http2-peer.ts';
 import { clientPreface, Flag } from './constants.ts';
+import type { RequestStream } from './request-handler.ts';
 
 const answered = (id: number, body: string) => [
   `HEADERS ${id} :status 200 content-type application/grpc`,
@@ -89,11 +90,101 @@ describe('the end of a connection', () => {
     expect(peer.transport.calls).toEqual(['end']);
   });
 
-  it('is at once when it is drained before it began', () => {
+  it('is told to a peer that has not begun when it is drained, with what it asks for', () => {
     const peer = new Http2Peer();
     peer.connection.drain();
+    peer.pass(500);
+    expect([peer.transport.calls, peer.frames()]).toEqual([[], []]);
+    peer.connection.drain();
+    peer.send(clientPreface, settings(), settingsAck, peer.call(1));
+    expect(peer.frames()).toEqual([
+      'SETTINGS 3=1024 4=1048576 6=16384',
+      'WINDOW_UPDATE 0 4128769',
+      'GOAWAY 2147483647 NO_ERROR',
+      'PING weir.end',
+      'SETTINGS ACK',
+      ...answered(1, 'hello'),
+    ]);
+    peer.send(ping('weir.end', Flag.ACK));
+    expect(peer.frames()).toEqual(['GOAWAY 1 NO_ERROR']);
+    expect(peer.transport.calls).toEqual(['end']);
+  });
+
+  it('comes soon when it is drained and its peer does not begin', () => {
+    const peer = new Http2Peer();
+    peer.connection.drain();
+    peer.pass(500);
+    peer.connection.drain();
+    peer.pass(500);
     expect(peer.transport.calls).toEqual(['end']);
     expect(peer.transport.written).toEqual([]);
+    const halfway = new Http2Peer();
+    halfway.send(clientPreface);
+    halfway.connection.drain();
+    halfway.pass(1000);
+    expect(halfway.frames().slice(2)).toEqual([
+      'GOAWAY 2147483647 NO_ERROR',
+      'PING weir.end',
+      'GOAWAY 0 NO_ERROR',
+    ]);
+    expect([halfway.transport.calls, halfway.violations]).toEqual([['end'], []]);
+  });
+
+  it('does not wait for requests that are not complete', () => {
+    const peer = Http2Peer.opened();
+    peer.handler.silent = true;
+    peer.send(peer.headers(1), peer.call(3), peer.headers(5));
+    (peer.handler.streams.get(5) as RequestStream).requestIsStream = true;
+    peer.connection.drain();
+    peer.pass(500);
+    peer.send(ping('weir.end', Flag.ACK));
+    expect(peer.frames()).toEqual(['GOAWAY 2147483647 NO_ERROR', 'PING weir.end', 'GOAWAY 5 NO_ERROR']);
+    peer.pass(500);
+    expect(peer.frames()).toEqual(['RST_STREAM 1 REFUSED_STREAM']);
+    expect(peer.handler.seen.at(-1)).toBe('abort 1 REFUSED_STREAM');
+    expect([peer.connection.openStreams, peer.violations, peer.unfinishedRequests]).toEqual([2, [], 0]);
+  });
+
+  it('is the same when the peer wanted to go already', () => {
+    const peer = Http2Peer.opened();
+    peer.send(peer.headers(1), goAway(0, 0));
+    peer.connection.drain();
+    peer.pass(500);
+    expect(peer.frames()).toEqual([]);
+    peer.pass(500);
+    expect(peer.frames().sort()).toEqual(['GOAWAY 1 NO_ERROR', 'RST_STREAM 1 REFUSED_STREAM']);
+    expect([peer.transport.calls, peer.violations]).toEqual([['end'], []]);
+  });
+
+  it('is at once when nothing but requests that are not complete is left', () => {
+    const peer = Http2Peer.opened();
+    peer.send(peer.headers(1));
+    peer.connection.drain();
+    peer.pass(1000);
+    expect(peer.frames().slice(2).sort()).toEqual(['GOAWAY 1 NO_ERROR', 'RST_STREAM 1 REFUSED_STREAM']);
+    expect(peer.transport.calls).toEqual(['end']);
+  });
+
+  it('is a violation when its age is up before it began', () => {
+    const silent = new Http2Peer();
+    silent.connection.ageOut();
+    expect([silent.violations, silent.transport.calls]).toEqual([['preface_timeout'], ['destroy']]);
+    const halfway = new Http2Peer();
+    halfway.send(clientPreface);
+    halfway.connection.ageOut();
+    expect(halfway.frames().at(-1)).toBe('GOAWAY 0 PROTOCOL_ERROR');
+    expect([halfway.violations, halfway.transport.calls]).toEqual([['preface_timeout'], ['end']]);
+    const peer = Http2Peer.opened();
+    peer.connection.ageOut();
+    expect(peer.frames()).toEqual(['GOAWAY 2147483647 NO_ERROR', 'PING weir.end']);
+    expect([peer.violations, peer.debugData]).toEqual([[], '']);
+  });
+
+  it('comes after what the peer sent with its GOAWAY, and with one of the server', () => {
+    const peer = Http2Peer.opened();
+    peer.send(goAway(0, 0), peer.call(1), peer.call(3));
+    expect(peer.frames()).toEqual([...answered(1, 'hello'), ...answered(3, 'hello'), 'GOAWAY 3 NO_ERROR']);
+    expect([peer.transport.calls, peer.violations]).toEqual([['end'], []]);
   });
 
   it('aborts all streams when the transport is lost', () => {
@@ -128,6 +219,22 @@ describe('the end of a connection', () => {
     const peer = Http2Peer.opened();
     peer.handler.silent = true;
     peer.send(peer.headers(1), peer.call(3));
+    peer.connection.peerEnded();
+    expect(peer.handler.seen.at(-1)).toBe('abort 1 CANCEL');
+    expect(peer.transport.calls).toEqual([]);
+    peer.handler.streams.get(3)?.respond([':status', '200'], Buffer.from('late'), ['grpc-status', '0']);
+    expect(peer.frames()).toHaveLength(3);
+    expect(peer.transport.calls).toEqual(['end']);
+  });
+
+  it('does not wait for answers without an end when the peer said its last word', () => {
+    const peer = Http2Peer.opened();
+    peer.handler.silent = true;
+    peer.send(peer.call(1), peer.call(3));
+    const watch = peer.handler.streams.get(1) as RequestStream;
+    watch.answerIsStream = true;
+    watch.sendHeaders([':status', '200'], false);
+    peer.frames();
     peer.connection.peerEnded();
     expect(peer.handler.seen.at(-1)).toBe('abort 1 CANCEL');
     expect(peer.transport.calls).toEqual([]);

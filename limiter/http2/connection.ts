@@ -1,23 +1,11 @@
 /**
  * One HTTP/2 connection of a server: bytes in, bytes out. It knows neither sockets nor timers; who owns those calls
- * `receive`, `flush` and `tick`, and passes the time.
- *
- *                 preface             SETTINGS            drain()              PING answered, or
- *     PREFACE ─────────────▶ SETTINGS ─────────▶ OPEN ─────────────▶ DRAINING  drainPingMs went by
- *                                                 │  GOAWAY(2^31-1)  │ PING    ──────────▶ GOING
- *                                                 │                                       │ GOAWAY(last)
- *                                                 │ the peer's GOAWAY, or FIN             │
- *                                                 └──────────────────────────────────────▶│
- *                                                                                         │ last stream closed
- *     any state ── a violation: GOAWAY(code), the transport ends ──▶ CLOSED ◀─────────────┘
- *     any state ── lost() ─────────────────────────────────────────▶ CLOSED
- *
- * Nothing is written before the preface arrived, so that other protocols on the port see a closed connection and
- * nothing else. In GOING new streams are ignored (RFC 9113, section 6.8).
+ * `receive`, `flush` and `tick`, and passes the time. Its life is told in `connection-phase.ts`.
  */
 import { HpackError } from '../hpack/index.ts';
-import { ClosedBy } from './closed-streams.ts';
 import { ConnectionContext } from './connection-context.ts';
+import type { Http2ConnectionOptions } from './connection-options.ts';
+import { Phase } from './connection-phase.ts';
 import { ConnectionWatch } from './connection-watch.ts';
 import { largest31 } from './constants.ts';
 import { ErrorCode } from './error-code.ts';
@@ -25,27 +13,11 @@ import { FrameDispatch } from './frame-dispatch.ts';
 import { FrameReader } from './frame-reader.ts';
 import { writeGoAway, writePing } from './frame-writer.ts';
 import type { Http2Limits } from './limits.ts';
+import { OutputPump } from './output-pump.ts';
 import { PrefaceReader, writeServerPreface } from './preface.ts';
-import type { RequestHandler } from './request-handler.ts';
-import { StreamState } from './stream.ts';
 import type { Transport } from './transport.ts';
-import { ConnectionError, type ViolationReason } from './violation.ts';
-
-export interface Http2ConnectionOptions {
-  handler: RequestHandler;
-  transport: Transport;
-  limits: Http2Limits;
-  nowMs: number;
-  /** Something was gathered outside `receive`: `flush` is due, at the latest at the end of the turn. */
-  scheduleFlush(connection: Http2Connection): void;
-  /** At most once: the connection is being ended. */
-  onViolation(reason: ViolationReason): void;
-  /** Once: no stream is left, and nothing is called any more. */
-  onClose?(): void;
-}
-
-const Phase = { PREFACE: 0, SETTINGS: 1, OPEN: 2, DRAINING: 3, GOING: 4, CLOSED: 5 } as const;
-type Phase = (typeof Phase)[keyof typeof Phase];
+import { UnfinishedRequests } from './unfinished-requests.ts';
+import { ConnectionError, type ViolationReason, violationTexts } from './violation.ts';
 
 /** What the two PINGs of the server carry, to tell their answers apart. */
 const drainPing = Buffer.from('weir.end');
@@ -59,12 +31,15 @@ export class Http2Connection {
   readonly #preface = new PrefaceReader();
   readonly #reader: FrameReader;
   readonly #watch: ConnectionWatch;
+  readonly #unfinished: UnfinishedRequests;
+  readonly #pump: OutputPump;
   #phase: Phase = Phase.PREFACE;
   #receiving = false;
   #flushScheduled = false;
-  /** The transport waits for the peer. */
-  #blocked = false;
-  #paused = false;
+  /** `drain` was called. */
+  #isToDrain = false;
+  /** Nothing of the peer follows. */
+  #peerHasEnded = false;
 
   constructor(options: Http2ConnectionOptions) {
     this.#options = options;
@@ -75,16 +50,29 @@ export class Http2Connection {
       limits: options.limits,
       nowMs: options.nowMs,
       onWritten: () => this.#written(),
-      onEmpty: () => this.#emptied(),
+      onEmpty: () => {
+        this.#watch.emptied(this.#context.nowMs);
+        this.#finishIfDone();
+      },
     });
     this.#watch = new ConnectionWatch(options.limits, options.nowMs);
+    this.#unfinished = new UnfinishedRequests(this.#context, () => options.onUnfinishedRequest?.());
+    this.#pump = new OutputPump({
+      output: this.#context.output,
+      transport: options.transport,
+      pauseQueuedBytes: options.limits.pauseQueuedBytes,
+      onStalled: () => this.#watch.stalled(this.#context.nowMs),
+    });
     this.#reader = new FrameReader(
       new FrameDispatch(this.#context, {
         onSettings: () => {
           if (this.#phase === Phase.SETTINGS) this.#phase = Phase.OPEN;
           this.#watch.settingsReceived();
         },
-        onSettingsAck: () => this.#watch.settingsAcknowledged(),
+        onSettingsAck: () => {
+          this.#context.settingsAcknowledged = true;
+          this.#watch.settingsAcknowledged();
+        },
         onPingAck: (payload) => this.#pingAnswered(payload),
         onGoAway: () => this.#goOnlyOn(),
       }),
@@ -112,18 +100,19 @@ export class Http2Connection {
       this.#failWith(error);
     }
     this.#receiving = false;
+    this.#finishIfDone();
     this.flush();
   }
 
-  /** The peer sends no more: requests that are not complete never will be; the others are still answered. */
+  /**
+   * The peer sends no more: requests that are not complete never will be, and answers without an end have lost their
+   * reader; the others are still given.
+   */
   peerEnded(): void {
     if (this.#phase === Phase.CLOSED) return;
+    this.#peerHasEnded = true;
     try {
-      for (const stream of this.#context.streams) {
-        if (stream.state === StreamState.OPEN) {
-          this.#context.abort(stream, ErrorCode.CANCEL, ClosedBy.PEER_RESET);
-        }
-      }
+      this.#context.peerEnded();
       this.#goOnlyOn();
     } catch (error) {
       this.#failWith(error);
@@ -138,36 +127,32 @@ export class Http2Connection {
   /** The transport takes bytes again. */
   onDrain(): void {
     if (this.#phase === Phase.CLOSED) return;
-    this.#blocked = false;
-    this.flush();
-    if (!this.#paused || this.#blocked) return;
-    this.#paused = false;
-    this.#transport.resume();
+    this.#flushScheduled = false;
+    this.#pump.drained();
   }
 
   /** Writes what was gathered, at once. */
   flush(): void {
     this.#flushScheduled = false;
     if (this.#phase === Phase.CLOSED) return;
-    if (!this.#blocked) this.#writeOut();
-    if (this.#blocked && !this.#paused && this.#context.output.length > this.#limits.pauseQueuedBytes) {
-      this.#paused = true;
-      this.#transport.pause();
-    }
+    this.#pump.write();
   }
 
-  /** Graceful shutdown in two steps, so that requests under way are still served. RFC 9113, section 6.8. */
+  /**
+   * Graceful shutdown in two steps, so that requests under way are still served (RFC 9113, section 6.8). A peer that has
+   * not begun learns of it when it does.
+   */
   drain(): void {
-    if (this.#phase >= Phase.DRAINING) return;
-    if (this.#phase <= Phase.SETTINGS) {
-      this.#finish();
-      return;
-    }
-    this.#phase = Phase.DRAINING;
-    this.#watch.drainStarted(this.#context.nowMs);
-    writeGoAway(this.#context.output, largest31, ErrorCode.NO_ERROR);
-    writePing(this.#context.output, 0, drainPing);
-    this.#written();
+    if (this.#isToDrain || this.#phase === Phase.CLOSED) return;
+    this.#isToDrain = true;
+    this.#drainStarted();
+    if (this.#phase === Phase.SETTINGS || this.#phase === Phase.OPEN) this.#announceDrain();
+  }
+
+  /** Its age is up: `drain`, but for a peer that has not begun yet, whose time to do so is up as well. */
+  ageOut(): void {
+    if (this.#phase <= Phase.SETTINGS) this.#fail(ErrorCode.PROTOCOL_ERROR, 'preface_timeout');
+    else this.drain();
   }
 
   /** Called every 100 to 1000 ms: everything that depends on time. */
@@ -175,11 +160,13 @@ export class Http2Connection {
     if (this.#phase === Phase.CLOSED) return;
     const { streams, writer, output } = this.#context;
     this.#context.nowMs = nowMs;
-    if (!this.#blocked) output.rest();
+    if (!this.#pump.isBlocked) output.rest();
+    this.#resetUnfinished(nowMs);
+    if (this.isClosed) return;
     const verdict = this.#watch.look({
       nowMs,
       openStreams: streams.size,
-      blocked: this.#blocked,
+      blocked: this.#pump.isBlocked,
       queuedBytes: writer.queuedBytes,
       sentFromQueues: writer.sentFromQueues,
     });
@@ -187,8 +174,10 @@ export class Http2Connection {
     if (verdict === 'send_ping') {
       writePing(output, 0, keepalivePing);
       this.#written();
-    } else if (verdict === 'drain_over') this.#goAway();
-    else this.#fail(verdict.code, verdict.reason);
+    } else if (verdict === 'drain_over') {
+      if (this.#phase === Phase.PREFACE) this.#finish();
+      else this.#goAway();
+    } else this.#fail(verdict.code, verdict.reason);
   }
 
   /** Returns where the frames start, or -1 when there are none. */
@@ -202,12 +191,27 @@ export class Http2Connection {
     this.#phase = Phase.SETTINGS;
     this.#watch.prefaceReceived(this.#context.nowMs);
     writeServerPreface(this.#context.output, this.#limits);
+    if (this.#isToDrain) this.#announceDrain();
     return at;
   }
 
   #pingAnswered(payload: Uint8Array): void {
     this.#watch.pingAnswered();
     if (this.#phase === Phase.DRAINING && drainPing.equals(payload)) this.#goAway();
+  }
+
+  #drainStarted(): void {
+    this.#watch.drainStarted(this.#context.nowMs);
+    this.#unfinished.drainStarted(this.#context.nowMs);
+  }
+
+  /** The first step of the graceful shutdown. */
+  #announceDrain(): void {
+    this.#drainStarted();
+    this.#phase = Phase.DRAINING;
+    writeGoAway(this.#context.output, largest31, ErrorCode.NO_ERROR);
+    writePing(this.#context.output, 0, drainPing);
+    this.#written();
   }
 
   /** The second step of the graceful shutdown. */
@@ -218,7 +222,7 @@ export class Http2Connection {
     this.#phase = Phase.GOING;
     this.#watch.drainEnded();
     this.#written();
-    if (streams.size === 0) this.#finish();
+    this.#finishIfDone();
   }
 
   /** The peer goes: its streams are served to their end. */
@@ -226,19 +230,14 @@ export class Http2Connection {
     if (this.#phase === Phase.CLOSED) return;
     this.#phase = Phase.GOING;
     this.#watch.drainEnded();
-    if (this.#context.streams.size === 0) this.#finish();
-  }
-
-  #emptied(): void {
-    this.#watch.emptied(this.#context.nowMs);
-    if (this.#phase === Phase.GOING) this.#finish();
+    this.#finishIfDone();
   }
 
   /** Every writer calls it: asks for a flush, and bounds what waits for a slow reader. */
   #written(): void {
     if (this.#phase === Phase.CLOSED) return;
-    const { output, writer } = this.#context;
-    const waiting = writer.queuedBytes + (this.#blocked ? output.length : 0);
+    const { writer } = this.#context;
+    const waiting = writer.queuedBytes + this.#pump.waitingBytes;
     if (waiting > this.#limits.maxQueuedBytes) {
       this.#fail(ErrorCode.ENHANCE_YOUR_CALM, 'slow_reader');
     } else if (!this.#receiving && !this.#flushScheduled) {
@@ -247,50 +246,54 @@ export class Http2Connection {
     }
   }
 
-  #writeOut(): void {
-    const bytes = this.#context.output.take();
-    if (bytes === undefined || this.#transport.write(bytes)) return;
-    this.#blocked = true;
-    this.#watch.stalled(this.#context.nowMs);
-  }
-
   #failWith(error: unknown): void {
     if (error instanceof ConnectionError) this.#fail(error.code, error.reason);
     else if (error instanceof HpackError) this.#fail(ErrorCode.COMPRESSION_ERROR, 'compression_error');
-    else this.#fail(ErrorCode.INTERNAL_ERROR, 'internal_error');
+    else this.#fail(ErrorCode.INTERNAL_ERROR, 'internal_error', error);
   }
 
   /** RFC 9113, section 5.4.1. A transport that takes nothing cannot be told. */
-  #fail(code: ErrorCode, reason: ViolationReason): void {
+  #fail(code: ErrorCode, reason: ViolationReason, error?: unknown): void {
     if (this.#phase === Phase.CLOSED) return;
-    const told = this.#phase !== Phase.PREFACE && !this.#blocked;
+    const told = this.#phase !== Phase.PREFACE && !this.#pump.isBlocked;
     if (told) {
-      writeGoAway(this.#context.output, this.#context.streams.lastId, code);
-      this.#writeOut();
+      const debug = `${reason}: ${violationTexts[reason]}`;
+      writeGoAway(this.#context.output, this.#context.streams.lastId, code, debug);
+      this.#pump.writeRest();
     }
-    this.#options.onViolation(reason);
+    this.#options.onViolation(reason, error);
     this.#close(code);
     if (told) this.#transport.end();
     else this.#transport.destroy();
   }
 
-  /** All is said. */
+  /** Whatever came in the same piece of bytes is served first. */
+  #finishIfDone(): void {
+    if (this.#phase === Phase.GOING && !this.#receiving && this.#context.streams.size === 0) this.#finish();
+  }
+
+  /** All is said, but for the last GOAWAY where the peer's own began the end. RFC 9113, section 6.8. */
   #finish(): void {
-    this.#writeOut();
+    const { streams, output, lastServedId } = this.#context;
+    if (this.#phase === Phase.GOING && lastServedId === largest31 && !this.#peerHasEnded) {
+      writeGoAway(output, streams.lastId, ErrorCode.NO_ERROR);
+    }
+    this.#pump.writeRest();
     this.#close(ErrorCode.NO_ERROR);
     this.#transport.end();
   }
 
+  #resetUnfinished(nowMs: number): void {
+    try {
+      if (this.#unfinished.tick(nowMs)) this.#written();
+    } catch (error) {
+      this.#failWith(error);
+    }
+  }
+
   #close(code: ErrorCode): void {
     this.#phase = Phase.CLOSED;
-    this.#context.isClosed = true;
-    for (const stream of this.#context.streams) {
-      try {
-        this.#context.abort(stream, code, ClosedBy.SERVER_RESET);
-      } catch {
-        // The connection ends already, and the other streams' handlers must hear of it.
-      }
-    }
+    this.#context.abortAll(code);
     this.#options.onClose?.();
   }
 }

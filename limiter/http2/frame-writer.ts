@@ -42,12 +42,16 @@ export function writePing(output: OutputBuffer, flags: number, payload: Uint8Arr
   output.end = at + frameHeaderBytes + 8;
 }
 
-export function writeGoAway(output: OutputBuffer, lastStreamId: number, code: ErrorCode): void {
-  const at = output.reserve(frameHeaderBytes + 8);
-  writeFrameHeader(output.bytes, at, 8, FrameType.GOAWAY, 0, 0);
+/** `debug` is for people. RFC 9113, section 6.8. */
+export function writeGoAway(output: OutputBuffer, lastStreamId: number, code: ErrorCode, debug = ''): void {
+  const text = Buffer.from(debug);
+  const length = 8 + text.length;
+  const at = output.reserve(frameHeaderBytes + length);
+  writeFrameHeader(output.bytes, at, length, FrameType.GOAWAY, 0, 0);
   writeUint32(output.bytes, at + frameHeaderBytes, lastStreamId);
   writeUint32(output.bytes, at + frameHeaderBytes + 4, code);
-  output.end = at + frameHeaderBytes + 8;
+  output.bytes.set(text, at + frameHeaderBytes + 8);
+  output.end = at + frameHeaderBytes + length;
 }
 
 /** SETTINGS from pairs of identifier and value. */

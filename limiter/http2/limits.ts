@@ -4,7 +4,7 @@
 export interface BudgetLimits {
   /** What may be spent at once. */
   burst: number;
-  /** What one completed request gives back. */
+  /** What one answer with a body gives back. */
   perRequest: number;
   /** What a second gives back, so that a quiet client's keepalive never adds up to an attack. */
   perSecond: number;
@@ -27,7 +27,7 @@ export interface Http2Limits {
   maxContinuationFrames: number;
   /** SETTINGS, PING, PRIORITY, PRIORITY_UPDATE, WINDOW_UPDATE, empty DATA, unknown frames, frames on closed streams. */
   controlFrames: BudgetLimits;
-  /** Streams that the peer resets within `rapidResetMs` after it opened them. */
+  /** Streams that the peer resets within `rapidResetMs` after it opened them, or before their request is complete. */
   rapidResets: BudgetLimits;
   /** A call that was given up after this long is an expired deadline, not an attack. */
   rapidResetMs: number;
@@ -43,12 +43,17 @@ export interface Http2Limits {
   prefaceTimeoutMs: number;
   /** From the server's SETTINGS to their acknowledgement. RFC 9113, section 6.5.3. */
   settingsTimeoutMs: number;
+  /** From a request's HEADERS to its end: what takes longer is reset. A stream of messages may take as long as it likes. */
+  requestTimeoutMs: number;
   /** Without any stream. `Infinity` for no limit. */
   idleTimeoutMs: number;
   /** Without a byte from the peer, after which it is asked with PING. `Infinity` for never. */
   keepaliveMs: number;
   keepaliveTimeoutMs: number;
-  /** How long a graceful shutdown waits for requests that were under way when the peer learned of it. */
+  /**
+   * How long a graceful shutdown waits for the answer to its PING, for requests that are not complete yet, and for a peer
+   * that has not begun.
+   */
   drainPingMs: number;
 }
 
@@ -69,6 +74,7 @@ export const defaultHttp2Limits: Http2Limits = {
   slowReaderMs: 30_000,
   prefaceTimeoutMs: 10_000,
   settingsTimeoutMs: 10_000,
+  requestTimeoutMs: 60_000,
   idleTimeoutMs: 1_800_000,
   keepaliveMs: 60_000,
   keepaliveTimeoutMs: 20_000,

@@ -25,11 +25,12 @@ export class OutputBuffer {
     return this.end;
   }
 
-  /** Hands over what was gathered; undefined when there is nothing. */
-  take(): Uint8Array | undefined {
+  /** Hands over what was gathered, so many bytes of it at most; undefined when there is nothing. */
+  take(mostBytes = Number.POSITIVE_INFINITY): Uint8Array | undefined {
     if (this.end === this.#start) return undefined;
-    const taken = this.bytes.subarray(this.#start, this.end);
-    this.#start = this.end;
+    const end = Math.min(this.end, this.#start + mostBytes);
+    const taken = this.bytes.subarray(this.#start, end);
+    this.#start = end;
     this.#idle = false;
     return taken;
   }

@@ -8,6 +8,7 @@ import {
   priority,
   resetStream,
   settings,
+  settingsAck,
   uint32,
   windowUpdate,
 } from '../../test/support/http2-frame-script.ts';
@@ -15,12 +16,15 @@ import { Http2Peer, requestFields, responseFields, trailerFields } from '../../t
 import { clientPreface, Flag, FrameType, Setting } from './constants.ts';
 import { ErrorCode } from './error-code.ts';
 import type { Http2Limits } from './limits.ts';
+import type { RequestStream } from './request-handler.ts';
+import { type ViolationReason, violationTexts } from './violation.ts';
 
 const { END_STREAM, END_HEADERS } = Flag;
 
-/** The connection ended by a GOAWAY with this code, counted once. */
-function expectEnded(peer: Http2Peer, code: string, reason: string): void {
+/** The connection ended by a GOAWAY with this code that says why, counted once. */
+function expectEnded(peer: Http2Peer, code: string, reason: ViolationReason): void {
   expect(peer.frames().at(-1)).toMatch(new RegExp(`^GOAWAY \\d+ ${code}$`));
+  expect(peer.debugData).toBe(`${reason}: ${violationTexts[reason]}`);
   expect(peer.violations).toEqual([reason]);
   expect(peer.transport.calls.at(-1)).toBe('end');
   expect(peer.closes).toBe(1);
@@ -99,6 +103,15 @@ describe('floods of control frames', () => {
     expect(peer.violations).toEqual([]);
   });
 
+  it('are floods beside requests that are merely refused', () => {
+    const peer = silentPeer(limits);
+    for (let id = 1; id < 40; id += 2) {
+      peer.send(peer.headers(id, requestFields, END_STREAM), ping(), ping());
+      peer.handler.streams.get(id)?.sendHeaders([':status', '200', 'grpc-status', '12'], true);
+    }
+    expectEnded(peer, 'ENHANCE_YOUR_CALM', 'control_flood');
+  });
+
   it('are none in the course of time', () => {
     const peer = Http2Peer.opened({ limits: { ...limits, idleTimeoutMs: Number.POSITIVE_INFINITY } });
     for (let i = 0; i < 100; i++) {
@@ -121,6 +134,27 @@ describe('resets', () => {
     openAndReset(peer, 21);
     expectEnded(peer, 'ENHANCE_YOUR_CALM', 'rapid_reset');
     expect(peer.handler.seen.filter((line) => line.startsWith('abort'))).toHaveLength(11);
+  });
+
+  it('of requests that were never complete count whenever they come', () => {
+    const peer = silentPeer(limits);
+    for (let i = 0; i < 15; i++) {
+      peer.send(peer.headers(2 * i + 1));
+      peer.nowMs += 50;
+      peer.send(resetStream(2 * i + 1, ErrorCode.CANCEL));
+    }
+    expectEnded(peer, 'ENHANCE_YOUR_CALM', 'rapid_reset');
+  });
+
+  it('of streams of messages are no attack', () => {
+    const peer = silentPeer(limits);
+    for (let id = 1; id < 100; id += 2) {
+      peer.send(peer.headers(id));
+      (peer.handler.streams.get(id) as RequestStream).requestIsStream = true;
+      peer.nowMs += 10;
+      peer.send(resetStream(id, ErrorCode.CANCEL));
+    }
+    expect(peer.violations).toEqual([]);
   });
 
   it('of calls whose time was up are no attack', () => {
@@ -224,6 +258,41 @@ describe('streams', () => {
     expect(peer.handler.seen.at(-1)).toBe('request 7 /a.B/C end');
   });
 
+  it('above it are no fault of a peer that cannot know the number yet', () => {
+    const provokedResets = { burst: 10, perRequest: 0, perSecond: 0 };
+    const peer = new Http2Peer({ limits: { maxConcurrentStreams: 2, provokedResets } });
+    peer.handler.silent = true;
+    peer.send(clientPreface, settings());
+    for (let id = 1; id < 100; id += 2) peer.send(peer.call(id));
+    expect(peer.frames().filter((one) => one.endsWith('REFUSED_STREAM'))).toHaveLength(48);
+    expect(peer.violations).toEqual([]);
+    peer.send(settingsAck);
+    for (let id = 101; id <= 121; id += 2) peer.send(peer.call(id));
+    expectEnded(peer, 'ENHANCE_YOUR_CALM', 'provoked_reset');
+  });
+
+  it('above it are refused before SETTINGS are acknowledged only for so long', () => {
+    const peer = new Http2Peer({ limits: { maxConcurrentStreams: 2 } });
+    peer.send(clientPreface, settings(), peer.headers(1), peer.headers(3), peer.headers(5));
+    peer.pass(10_000);
+    expectEnded(peer, 'SETTINGS_TIMEOUT', 'settings_timeout');
+  });
+
+  it('that the server ended may get the rest of their requests, as many as may be open', () => {
+    const controlFrames = { burst: 20, perRequest: 0, perSecond: 0 };
+    const provokedResets = { burst: 0, perRequest: 0, perSecond: 0 };
+    const peer = silentPeer({ maxConcurrentStreams: 500, controlFrames, provokedResets });
+    const ids = Array.from({ length: 500 }, (_, index) => 2 * index + 1);
+    for (const id of ids) peer.send(peer.headers(id));
+    for (const id of ids) peer.handler.streams.get(id)?.sendHeaders(['grpc-status', '4'], true);
+    for (const id of ids) {
+      peer.send(id % 4 === 1 ? data(id, 'late', END_STREAM) : peer.headers(id, ['x-late', '1'], END_STREAM));
+    }
+    expect(peer.violations).toEqual([]);
+    peer.send(data(1, 'again', END_STREAM));
+    expectEnded(peer, 'ENHANCE_YOUR_CALM', 'provoked_reset');
+  });
+
   it('1,000 at once are served', () => {
     const peer = silentPeer({});
     const ids = Array.from({ length: 1000 }, (_, index) => 2 * index + 1);
@@ -275,6 +344,27 @@ describe('a peer that does not read', () => {
     peer.pass(500);
     expect(peer.violations).toEqual(['slow_reader']);
     expect(peer.transport.calls).toEqual(['destroy']);
+  });
+
+  it('keeps it while it takes one piece of a long answer after the other', () => {
+    const peer = Http2Peer.opened({
+      limits: { ...limits, pauseQueuedBytes: 1 << 20, maxQueuedBytes: 1 << 21 },
+    });
+    peer.handler.silent = true;
+    peer.send(settings([Setting.INITIAL_WINDOW_SIZE, 1 << 20]), windowUpdate(0, 1 << 20), peer.call(1));
+    peer.frames();
+    peer.transport.full = true;
+    peer.handler.streams.get(1)?.respond(responseFields, Buffer.alloc(300_000), trailerFields);
+    peer.connection.flush();
+    for (let pieces = 1; pieces <= 4; pieces++) {
+      expect(peer.transport.written.map((piece) => piece.length)).toEqual(Array(pieces).fill(65_536));
+      peer.pass(9500);
+      expect(peer.violations).toEqual([]);
+      peer.connection.onDrain();
+    }
+    expect(peer.transport.written.reduce((sum, piece) => sum + piece.length, 0)).toBeGreaterThan(300_000);
+    peer.pass(10_000);
+    expect(peer.violations).toEqual(['slow_reader']);
   });
 
   it('keeps it while it reads slowly', () => {
@@ -365,7 +455,7 @@ describe('time', () => {
 
   it('does not run out while a stream is open', () => {
     const peer = silentPeer({ idleTimeoutMs: 60_000, keepaliveMs: Number.POSITIVE_INFINITY });
-    peer.send(peer.headers(1));
+    peer.send(peer.call(1));
     peer.pass(600_000);
     expect(peer.violations).toEqual([]);
   });
@@ -387,12 +477,14 @@ describe('time', () => {
 });
 
 describe('a handler that throws', () => {
-  it('ends its connection', () => {
+  it('ends its connection, and what it threw is told', () => {
     const peer = Http2Peer.opened();
+    const defect = new Error('a defect');
     peer.handler.onData = () => {
-      throw new Error('a defect');
+      throw defect;
     };
     peer.send(peer.call(1));
     expectEnded(peer, 'INTERNAL_ERROR', 'internal_error');
+    expect(peer.thrown).toEqual([defect]);
   });
 });

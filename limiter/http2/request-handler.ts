@@ -29,6 +29,12 @@ export interface RequestStream {
   context: unknown;
   /** False once the response ended or the stream was aborted. */
   readonly isOpen: boolean;
+  /** The same object for all requests of a connection. */
+  readonly connection: object;
+  /** Set by the handler before the first byte of a body: the request may go on as long as its peer likes. */
+  requestIsStream: boolean;
+  /** Set by the handler: the answer may go on as long as its peer is there. */
+  answerIsStream: boolean;
   /** Body bytes that wait for the peer's window. */
   readonly queuedBytes: number;
   /**

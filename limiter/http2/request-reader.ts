@@ -81,7 +81,7 @@ export class RequestReader {
     }
     this.#creditConnection(end - start);
     const stream = this.#context.streams.get(id);
-    if (stream === undefined) this.#lateFrame(id);
+    if (stream === undefined) this.#lateData(id, (flags & Flag.END_STREAM) !== 0);
     else if (stream.state !== StreamState.OPEN) this.#context.streamError(id, ErrorCode.STREAM_CLOSED);
     else if ((flags & Flag.END_STREAM) !== 0) this.#lastData(stream, bytes.subarray(from, to), end - start);
     else this.#data(stream, bytes.subarray(from, to), end - start);
@@ -95,9 +95,10 @@ export class RequestReader {
       this.#context.spendControl(1);
       return;
     }
+    const wasUnfinished = stream.isUnfinished;
     // An unknown code has no special meaning. RFC 9113, section 7.
     this.#context.abort(stream, code as ErrorCode, ClosedBy.PEER_RESET);
-    this.#context.spendReset(stream);
+    this.#context.spendReset(stream, wasUnfinished);
   }
 
   /** @throws HpackError */
@@ -119,7 +120,7 @@ export class RequestReader {
       return;
     }
     if (!streams.isIdle(id)) {
-      this.#lateSection(id);
+      this.#lateSection(id, endStream);
       return;
     }
     if ((id & 1) === 0) throw new ConnectionError(ErrorCode.PROTOCOL_ERROR, 'protocol_error');
@@ -132,7 +133,7 @@ export class RequestReader {
   #request(id: number, fields: HeaderFields, whole: boolean, endStream: boolean): void {
     const { streams, writer, limits } = this.#context;
     if (streams.size >= limits.maxConcurrentStreams || writer.queuedBytes > limits.pauseQueuedBytes) {
-      this.#context.streamError(id, ErrorCode.REFUSED_STREAM);
+      this.#refuse(id);
       return;
     }
     if (!whole) {
@@ -155,6 +156,15 @@ export class RequestReader {
     );
     streams.add(stream);
     this.#context.handler.onRequest(stream, fields, endStream);
+  }
+
+  /** Too many streams are no fault as long as the peer need not know how many are allowed. */
+  #refuse(id: number): void {
+    const { settingsAcknowledged, writer, limits } = this.#context;
+    if (settingsAcknowledged || writer.queuedBytes > limits.pauseQueuedBytes) {
+      this.#context.spendProvocation();
+    }
+    this.#context.resetStream(id, ErrorCode.REFUSED_STREAM);
   }
 
   /** RFC 6585, section 5. */
@@ -185,8 +195,7 @@ export class RequestReader {
       this.#context.streamError(stream.id, ErrorCode.FLOW_CONTROL_ERROR);
       return;
     }
-    streams.heldBytes += data.length;
-    stream.bodyBytes += data.length;
+    streams.hold(stream, data.length);
     if (!hasWholeBody(stream)) {
       this.#context.streamError(stream.id, ErrorCode.PROTOCOL_ERROR);
       return;
@@ -203,8 +212,7 @@ export class RequestReader {
       return;
     }
     if (data.length === 0) this.#context.spendControl(1);
-    stream.bodyBytes += data.length;
-    streams.heldBytes += data.length;
+    streams.hold(stream, data.length);
     if (stream.contentLength !== noLength && stream.bodyBytes > stream.contentLength) {
       this.#context.streamError(stream.id, ErrorCode.PROTOCOL_ERROR);
       return;
@@ -230,20 +238,33 @@ export class RequestReader {
   }
 
   /** DATA on a closed stream. */
-  #lateFrame(id: number): void {
+  #lateData(id: number, endStream: boolean): void {
+    const { streams } = this.#context;
+    if (streams.closed.find(id) === ClosedBy.SERVER_RESET) {
+      this.#restOfReset(id, endStream);
+      return;
+    }
     this.#context.spendControl(1);
-    if (this.#context.streams.closed.find(id) === ClosedBy.SERVER_RESET) return;
     this.#context.streamError(id, ErrorCode.STREAM_CLOSED);
   }
 
   /** HEADERS on a closed stream. RFC 9113, sections 5.1 and 5.1.1. */
-  #lateSection(id: number): void {
-    this.#context.spendControl(1);
+  #lateSection(id: number, endStream: boolean): void {
     const how = this.#context.streams.closed.find(id);
-    if (how === ClosedBy.SERVER_RESET) return;
+    if (how === ClosedBy.SERVER_RESET) {
+      this.#restOfReset(id, endStream);
+      return;
+    }
+    this.#context.spendControl(1);
     if (how === ClosedBy.PEER_RESET) this.#context.streamError(id, ErrorCode.STREAM_CLOSED);
     else if (how === ClosedBy.END) throw new ConnectionError(ErrorCode.STREAM_CLOSED, 'stream_closed');
     else throw new ConnectionError(ErrorCode.PROTOCOL_ERROR, 'protocol_error');
+  }
+
+  /** It was on its way when the server reset the stream. The end comes once, for a request that was paid for. */
+  #restOfReset(id: number, endStream: boolean): void {
+    if (endStream) this.#context.streams.closed.requestEnded(id);
+    else this.#context.spendControl(1);
   }
 }
 

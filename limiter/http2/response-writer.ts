@@ -27,8 +27,8 @@ export interface WriterOptions {
   streams: StreamTable;
   /** Something was gathered, or has to wait. */
   onWritten: () => void;
-  /** A response went out whole. */
-  onCompleted: () => void;
+  /** A response with a body went out whole: mere refusals are no useful work. */
+  onServed: () => void;
 }
 
 export class ResponseWriter implements StreamOwner {
@@ -42,7 +42,7 @@ export class ResponseWriter implements StreamOwner {
   readonly #output: OutputBuffer;
   readonly #streams: StreamTable;
   readonly #onWritten: () => void;
-  readonly #onCompleted: () => void;
+  readonly #onServed: () => void;
   readonly #waiting = new Set<Http2Stream>();
   #connectionWindow = initialWindowBytes;
 
@@ -50,7 +50,7 @@ export class ResponseWriter implements StreamOwner {
     this.#output = options.output;
     this.#streams = options.streams;
     this.#onWritten = options.onWritten;
-    this.#onCompleted = options.onCompleted;
+    this.#onServed = options.onServed;
   }
 
   respond(stream: Http2Stream, fields: HeaderFields, body: Uint8Array, trailers: HeaderFields): void {
@@ -83,6 +83,7 @@ export class ResponseWriter implements StreamOwner {
       this.#connectionWindow -= length;
     }
     this.#writeShortBlock(stream.id, trailers, Flag.END_HEADERS | Flag.END_STREAM);
+    if (length > 0) this.#onServed();
     this.#completed(stream);
     this.#onWritten();
   }
@@ -214,12 +215,12 @@ export class ResponseWriter implements StreamOwner {
 
   #writeTrailers(stream: Http2Stream, fields: HeaderFields): void {
     this.#writeBlock(stream.id, fields, Flag.END_STREAM);
+    this.#onServed();
     this.#completed(stream);
   }
 
   /** END_STREAM went out. A request that goes on is told that nobody listens. RFC 9113, section 8.1. */
   #completed(stream: Http2Stream): void {
-    this.#onCompleted();
     if (stream.state === StreamState.HALF_CLOSED_REMOTE) {
       this.#streams.close(stream, ClosedBy.END);
       return;

@@ -401,7 +401,7 @@ describe('PING and GOAWAY, RFC 9113, sections 6.7 and 6.8', () => {
     peer.send(peer.headers(1), goAway(0, 0xff));
     expect(peer.transport.calls).toEqual([]);
     peer.send(data(1, 'x', END_STREAM));
-    expect(peer.frames()).toEqual(answer(1, 'x'));
+    expect(peer.frames()).toEqual([...answer(1, 'x'), 'GOAWAY 1 NO_ERROR']);
     expect(peer.transport.calls).toEqual(['end']);
     expect(peer.violations).toEqual([]);
   });

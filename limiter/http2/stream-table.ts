@@ -5,15 +5,16 @@ import { type Http2Stream, StreamState } from './stream.ts';
 export class StreamTable {
   /** The highest identifier that the peer opened, refused streams included. RFC 9113, section 5.1.1. */
   lastId = 0;
-  /** Bodies of requests that are not complete. */
+  /** Bodies of requests that are not complete; of those that are a stream nothing is held but the message under way. */
   heldBytes = 0;
-  readonly closed = new ClosedStreams();
+  readonly closed: ClosedStreams;
   readonly #open = new Map<number, Http2Stream>();
   readonly #onEmpty: () => void;
 
-  /** `onEmpty` is called when the last stream closed. */
-  constructor(onEmpty: () => void) {
-    this.#onEmpty = onEmpty;
+  /** `onEmpty` is called when the last stream closed; `maxStreams` is how many may be open. */
+  constructor(options: { maxStreams: number; onEmpty: () => void }) {
+    this.#onEmpty = options.onEmpty;
+    this.closed = new ClosedStreams(options.maxStreams);
   }
 
   get size(): number {
@@ -28,14 +29,20 @@ export class StreamTable {
     this.#open.set(stream.id, stream);
   }
 
+  /** A piece of the body came. */
+  hold(stream: Http2Stream, bytes: number): void {
+    stream.bodyBytes += bytes;
+    if (!stream.requestIsStream) this.heldBytes += bytes;
+  }
+
   /** The request is complete. */
   requestEnded(stream: Http2Stream): void {
-    this.heldBytes -= stream.bodyBytes;
+    this.#release(stream);
     stream.state = StreamState.HALF_CLOSED_REMOTE;
   }
 
   close(stream: Http2Stream, how: ClosedBy): void {
-    if (stream.state === StreamState.OPEN) this.heldBytes -= stream.bodyBytes;
+    if (stream.state === StreamState.OPEN) this.#release(stream);
     stream.state = StreamState.CLOSED;
     this.#open.delete(stream.id);
     this.closed.add(stream.id, how);
@@ -47,6 +54,11 @@ export class StreamTable {
     return id > this.lastId || (id & 1) === 0;
   }
 
+  #release(stream: Http2Stream): void {
+    if (!stream.requestIsStream) this.heldBytes -= stream.bodyBytes;
+  }
+
+  /** The one that was opened first comes first. */
   [Symbol.iterator](): IterableIterator<Http2Stream> {
     return this.#open.values();
   }

@@ -46,6 +46,8 @@ export class Http2Stream implements RequestStream {
   readonly contentLength: number;
   readonly openedMs: number;
   queue: SendQueue | undefined = undefined;
+  requestIsStream = false;
+  answerIsStream = false;
   readonly #owner: StreamOwner;
 
   constructor(
@@ -64,8 +66,17 @@ export class Http2Stream implements RequestStream {
     this.openedMs = openedMs;
   }
 
+  get connection(): object {
+    return this.#owner;
+  }
+
   get isOpen(): boolean {
     return !this.responseEnded && this.state !== StreamState.CLOSED;
+  }
+
+  /** Its request is not complete and should be soon: no stream of messages, and not answered already. */
+  get isUnfinished(): boolean {
+    return this.state === StreamState.OPEN && !this.requestIsStream && !this.responseEnded;
   }
 
   get queuedBytes(): number {

@@ -30,6 +30,27 @@ export const violationReasons = [
 ] as const;
 export type ViolationReason = (typeof violationReasons)[number];
 
+/** The same in words, for the log and for the debug data of GOAWAY: what the peer did, or did not do. */
+export const violationTexts: Readonly<Record<ViolationReason, string>> = {
+  not_http2: 'it does not speak HTTP/2: HTTP/1.1, or TLS on a port without it',
+  preface_timeout: 'it did not begin HTTP/2 in time',
+  settings_timeout: 'it did not acknowledge the SETTINGS in time',
+  idle_timeout: 'it made no call for the longest time that is allowed',
+  keepalive_timeout: 'it did not answer a PING',
+  slow_reader: 'it does not read its answers, or opens no window for them',
+  control_flood: 'too many frames that are no requests: SETTINGS, PING, PRIORITY, WINDOW_UPDATE, empty DATA',
+  rapid_reset: 'too many requests that were reset as soon as they were sent',
+  provoked_reset: 'too many requests that had to be reset or refused for a fault in them',
+  continuation_flood: 'too many CONTINUATION frames in one header section',
+  header_block_size: 'a header section beyond the bound',
+  compression_error: 'a header section that cannot be decompressed',
+  flow_control_error: 'more than a window allows',
+  frame_size_error: 'a frame of a size that is not allowed',
+  stream_closed: 'a frame on a stream that is closed',
+  protocol_error: 'a frame where HTTP/2 does not allow it',
+  internal_error: 'nothing: a defect of this server',
+};
+
 /** Ends the connection with GOAWAY. RFC 9113, section 5.4.1. */
 export class ConnectionError extends Error {
   readonly code: ErrorCode;

@@ -1,3 +1,4 @@
+import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
 import { afterEach, describe, expect, it, onTestFinished } from 'vitest';
 import { systemClock } from '../../process/clock.ts';
@@ -5,7 +6,8 @@ import { systemTimers } from '../../process/timers.ts';
 import { eventually } from '../../test/support/eventually.ts';
 import { defaultHttp2Limits, type RequestHandler, type RequestStream } from '../http2/index.ts';
 import { noAges } from './connection-age.ts';
-import { type ConnectionRefusal, Http2SocketServer, type Http2SocketServerOptions } from './socket-server.ts';
+import type { RefusedConnection } from './refusals.ts';
+import { Http2SocketServer, type Http2SocketServerOptions } from './socket-server.ts';
 
 /** Answers nothing until told to. */
 class WaitingHandler implements RequestHandler {
@@ -28,13 +30,20 @@ afterEach(() => Promise.all(running.splice(0).map((server) => server.close(0))))
 interface World {
   server: Http2SocketServer;
   handler: WaitingHandler;
-  refusals: ConnectionRefusal[];
+  refusals: RefusedConnection['reason'][];
+  refused: RefusedConnection[];
+  faults: unknown[];
   port: number;
 }
 
-async function start(options: Partial<Http2SocketServerOptions> = {}): Promise<World> {
+async function start(
+  options: Partial<Http2SocketServerOptions> = {},
+  whileOpening = (_server: Http2SocketServer): void => {},
+): Promise<World> {
   const handler = new WaitingHandler();
-  const refusals: ConnectionRefusal[] = [];
+  const refusals: RefusedConnection['reason'][] = [];
+  const refused: RefusedConnection[] = [];
+  const faults: unknown[] = [];
   const server = new Http2SocketServer({
     handler,
     limits: defaultHttp2Limits,
@@ -45,16 +54,21 @@ async function start(options: Partial<Http2SocketServerOptions> = {}): Promise<W
     timers: systemTimers,
     random: () => 0.5,
     listener: {
-      refused: (reason) => refusals.push(reason),
-      handshakeFailed: () => {},
-      certificateChanged: () => {},
+      refused: (connection) => {
+        refused.push(connection);
+        refusals.push(connection.reason);
+      },
+      certificateInUse: () => {},
       certificateRefused: () => {},
     },
+    onFault: (error) => faults.push(error),
     ...options,
   });
   running.push(server);
-  const { port } = await server.listen({ host: '127.0.0.1', port: 0 });
-  return { server, handler, refusals, port };
+  const opening = server.listen({ host: '127.0.0.1', port: 0 });
+  whileOpening(server);
+  const { port } = await opening;
+  return { server, handler, refusals, refused, faults, port };
 }
 
 const preface = Buffer.from('PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0', 'latin1');
@@ -108,7 +122,7 @@ async function withRequests(world: World, count: number, options = {}): Promise<
   return client;
 }
 
-const [data, headers, goAway] = [0, 1, 7];
+const [data, headers, resetStream, goAway] = [0, 1, 3, 7];
 const ok = [':status', '200'];
 const trailers = ['grpc-status', '0'];
 
@@ -147,13 +161,60 @@ describe('Http2SocketServer', () => {
     expect(world.server.connections).toBe(0);
   });
 
+  it('ends with a caller that only ended its own side, and gets an answer without an end', async () => {
+    const world = await start();
+    const client = await withRequests(world, 1, { allowHalfOpen: true });
+    const watch = world.handler.streams[0] as RequestStream;
+    watch.answerIsStream = true;
+    watch.sendHeaders(ok, false);
+    client.socket.end();
+    await eventually(() => expect(world.handler.aborted).toBe(1));
+    await eventually(() => expect(client.isClosed).toBe(true));
+    expect([world.server.connections, world.refusals]).toEqual([0, []]);
+  });
+
+  it('resets a request that does not end in time, names its peer, and serves the others', async () => {
+    const world = await start({ limits: { ...defaultHttp2Limits, requestTimeoutMs: 500 } });
+    const client = await withRequests(world, 1);
+    const beginning = requestFrame(3);
+    beginning[4] = 4;
+    client.write(beginning);
+    await eventually(() => expect(client.frameTypes).toContain(resetStream));
+    const peer = `127.0.0.1:${client.socket.localPort}`;
+    const problem = 'it began a request and did not end it in time';
+    expect(world.refused).toEqual([{ reason: 'unfinished_request', peer, problem }]);
+    world.handler.streams[0]?.respond(ok, Buffer.of(1), trailers);
+    await eventually(() => expect(client.frameTypes.slice(-3)).toEqual([headers, data, headers]));
+  });
+
+  it('tells what a handler threw', async () => {
+    const defect = new Error('a defect');
+    const throwing = new WaitingHandler();
+    throwing.onRequest = () => {
+      throw defect;
+    };
+    const world = await start({ handler: throwing });
+    const client = new RawClient(world.port);
+    client.write(preface, settingsAck, requestFrame(1));
+    await eventually(() => expect(client.isClosed).toBe(true));
+    expect([world.refusals, world.faults]).toEqual([['internal_error'], [defect]]);
+  });
+
   it('closes what speaks no HTTP/2, and counts why', async () => {
     const world = await start();
     const client = new RawClient(world.port);
+    await once(client.socket, 'connect');
+    const { localPort } = client.socket;
     client.socket.write('GET / HTTP/1.1\r\n\r\n');
     await eventually(() => expect(client.isClosed).toBe(true));
     expect(client.chunks).toEqual([]);
-    expect(world.refusals).toEqual(['not_http2']);
+    expect(world.refused).toEqual([
+      {
+        reason: 'not_http2',
+        peer: `127.0.0.1:${localPort}`,
+        problem: 'it does not speak HTTP/2: HTTP/1.1, or TLS on a port without it',
+      },
+    ]);
   });
 
   it('ends by itself a peer that does not hang up', async () => {
@@ -189,6 +250,12 @@ describe('Http2SocketServer', () => {
     await closed;
     await eventually(() => expect([client.isClosed, idle.isClosed]).toEqual([true, true]));
     expect(client.frameTypes).toContain(data);
+  });
+
+  it('closes the listener that it was still opening at its close', async () => {
+    const { port } = await start({}, (server) => void server.close(0));
+    const client = new RawClient(port);
+    await eventually(() => expect(client.isClosed).toBe(true));
   });
 
   it('cuts what outlasts the grace', async () => {

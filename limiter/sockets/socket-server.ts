@@ -10,35 +10,19 @@ import type { Clock } from '../../process/clock.ts';
 import { closeOrCut } from '../../process/close-or-cut.ts';
 import { OpenSockets } from '../../process/grpc/open-sockets.ts';
 import type { Timers } from '../../process/timers.ts';
-import { watchTlsCredentials } from '../../process/tls-credentials.ts';
-import {
-  Http2Connection,
-  type Http2Limits,
-  type RequestHandler,
-  type ViolationReason,
-  violationReasons,
-} from '../http2/index.ts';
+import { expiryOf, watchTlsCredentials } from '../../process/tls-credentials.ts';
+import { Http2Connection, type Http2Limits, type RequestHandler } from '../http2/index.ts';
 import { ConnectionAge, type ConnectionAges } from './connection-age.ts';
 import { FlushTurn } from './flush-turn.ts';
+import { peerName, unixPeer } from './peer-name.ts';
+import { type ConnectionRefusal, type RefusedConnection, refusalText, type TlsRefusal } from './refusals.ts';
 import { SocketTransport } from './socket-transport.ts';
-import { createTlsListener, type TlsOptions, type TlsRefusal, tlsRefusals } from './tls-listener.ts';
-
-/** Why a connection was not served, or served no longer. */
-export type ConnectionRefusal = ViolationReason | TlsRefusal | 'too_many_connections' | 'max_connection_age';
-
-export const connectionRefusals: readonly ConnectionRefusal[] = [
-  'too_many_connections',
-  /** Its calls outlasted the grace after its age. */
-  'max_connection_age',
-  ...tlsRefusals,
-  ...violationReasons,
-];
+import { createTlsListener, type TlsOptions } from './tls-listener.ts';
 
 export interface SocketServerListener {
-  refused(reason: ConnectionRefusal): void;
-  /** Besides `refused`: why TLS did not come about. */
-  handshakeFailed(peer: string, problem: string): void;
-  certificateChanged(): void;
+  refused(connection: RefusedConnection): void;
+  /** The TLS files gave one: the first, or another one. */
+  certificateInUse(certificate: { expiresMs: number; isFirst: boolean }): void;
   /** What the files hold now is not taken, the certificate before stays. */
   certificateRefused(problem: string): void;
 }
@@ -56,6 +40,8 @@ export interface Http2SocketServerOptions {
   /** From 0 to below 1. */
   random: () => number;
   listener: SocketServerListener;
+  /** A defect of ours ended a connection (`internal_error`). */
+  onFault: (error: unknown) => void;
 }
 
 /** Ours: how exact the times of `Http2Limits` and of ages are. */
@@ -65,6 +51,7 @@ interface OpenConnection {
   http2: Http2Connection;
   age: ConnectionAge;
   transport: SocketTransport;
+  peer: string;
 }
 
 export class Http2SocketServer {
@@ -77,6 +64,7 @@ export class Http2SocketServer {
   #endTicks: (() => void) | undefined;
   #endWatch = (): void => {};
   #closing: Promise<void> | undefined;
+  #isUnix = false;
 
   constructor(options: Http2SocketServerOptions) {
     this.#options = options;
@@ -90,14 +78,20 @@ export class Http2SocketServer {
   /** Rejects with a BindError, or with a WatchedFilesError of the TLS files. A Unix socket has the port 0. */
   async listen(address: ListenAddress | UnixAddress): Promise<{ port: number }> {
     const { tls, maxConnections } = this.#options;
+    this.#isUnix = 'path' in address;
     const server = tls === undefined ? this.#plainServer() : await this.#tlsServer(tls);
     server.maxConnections = maxConnections;
-    server.on('drop', () => this.#options.listener.refused('too_many_connections'));
+    server.on('drop', (peer) => this.#refused('too_many_connections', this.#nameOf(peer ?? {})));
     try {
       const bound = 'path' in address ? await bindPath(server, address) : await bind(server, address);
       // Of one connection that could not be accepted, for want of file descriptors for example.
       server.on('error', () => {});
       this.#server = server;
+      // The end came while it opened.
+      if (this.#closing !== undefined) {
+        this.#endWatch();
+        server.close();
+      }
       return bound;
     } catch (error) {
       this.#endWatch();
@@ -133,27 +127,27 @@ export class Http2SocketServer {
 
   async #tlsServer(tls: TlsOptions): Promise<Server> {
     const { timers, listener } = this.#options;
-    const { clientName, reloadIntervalMs, ...files } = tls;
+    const { clientName, reloadIntervalMs, fileSettings, ...files } = tls;
     let use = (_credentials: SecureContextOptions): void => {};
     const { first, close } = await watchTlsCredentials({
       files,
+      ...(fileSettings === undefined ? {} : { settings: fileSettings }),
       timers,
       ...(reloadIntervalMs === undefined ? {} : { reloadIntervalMs }),
       changed: (credentials) => {
         use(credentials);
-        listener.certificateChanged();
+        listener.certificateInUse({ expiresMs: expiryOf(credentials), isFirst: false });
       },
       refused: (problem) => listener.certificateRefused(problem),
     });
     this.#endWatch = close;
+    listener.certificateInUse({ expiresMs: expiryOf(first), isFirst: true });
     const { server, useCredentials } = createTlsListener({
       credentials: first,
       clientName,
+      isUnix: this.#isUnix,
       accept: (socket) => this.#accept(socket),
-      refused: (refusal, peer, problem) => {
-        listener.refused(refusal);
-        listener.handshakeFailed(peer, problem);
-      },
+      refused: (reason, peer, problem) => listener.refused({ reason, peer, problem }),
     });
     use = useCredentials;
     // While it shakes hands a connection is not among ours yet, and must not hold up the end.
@@ -161,9 +155,10 @@ export class Http2SocketServer {
   }
 
   #accept(socket: Socket): void {
-    const { clock, handler, limits, ages, random, listener } = this.#options;
+    const { clock, handler, limits, ages, random } = this.#options;
     this.#sockets.add(socket);
     const transport = new SocketTransport(socket);
+    const peer = this.#nameOf(socket);
     const nowMs = clock.monotonicMs();
     const http2 = new Http2Connection({
       handler,
@@ -171,9 +166,13 @@ export class Http2SocketServer {
       limits,
       nowMs,
       scheduleFlush: this.#flushTurn.schedule,
-      onViolation: listener.refused,
+      onViolation: (reason, error) => {
+        this.#refused(reason, peer);
+        if (reason === 'internal_error') this.#options.onFault(error);
+      },
+      onUnfinishedRequest: () => this.#refused('unfinished_request', peer),
     });
-    const connection = { http2, transport, age: new ConnectionAge(ages, nowMs, random()) };
+    const connection = { http2, transport, peer, age: new ConnectionAge(ages, nowMs, random()) };
     this.#opened(connection);
     socket.on('data', (bytes: Buffer) => http2.receive(bytes, clock.monotonicMs()));
     socket.on('drain', () => http2.onDrain());
@@ -186,6 +185,15 @@ export class Http2SocketServer {
     });
     // Accepted when the end had begun.
     if (this.#closing !== undefined) http2.drain();
+  }
+
+  /** Asked at once: a socket that its peer reset has no address any more. */
+  #nameOf(socket: { remoteAddress?: string | undefined; remotePort?: number | undefined }): string {
+    return this.#isUnix ? unixPeer : (peerName(socket) ?? 'unknown');
+  }
+
+  #refused(reason: Exclude<ConnectionRefusal, TlsRefusal>, peer: string): void {
+    this.#options.listener.refused({ reason, peer, problem: refusalText(reason) });
   }
 
   #opened(connection: OpenConnection): void {
@@ -205,13 +213,13 @@ export class Http2SocketServer {
 
   #tick(): void {
     const nowMs = this.#options.clock.monotonicMs();
-    for (const { http2, age, transport } of this.#connections) {
+    for (const { http2, age, transport, peer } of this.#connections) {
       http2.tick(nowMs);
       const step = age.due(nowMs);
       if (step === 'nothing') continue;
-      if (step === 'drain') http2.drain();
+      if (step === 'drain') http2.ageOut();
       else {
-        this.#options.listener.refused('max_connection_age');
+        this.#refused('max_connection_age', peer);
         transport.destroy();
       }
     }

@@ -3,29 +3,27 @@ import { constants } from 'node:crypto';
 import type { Server, Socket } from 'node:net';
 import { isIP } from 'node:net';
 import { createServer, type SecureContextOptions, type TLSSocket } from 'node:tls';
-import type { TlsFiles } from '../../process/tls-credentials.ts';
+import type { TlsFileSettings, TlsFiles } from '../../process/tls-credentials.ts';
 import { handshakeProblem, handshakeTimeoutMs } from '../../process/tls-handshake.ts';
+import { OpenHandshakes } from './open-handshakes.ts';
+import { peerName, unixPeer } from './peer-name.ts';
+import type { TlsRefusal } from './refusals.ts';
+import { SocketTransport } from './socket-transport.ts';
 
 export interface TlsOptions extends TlsFiles {
   /** DNS name, or IP address, that the certificate of a client must have. Needs `clientCaFile`. */
   clientName?: string;
   /** How often the files are looked at. Defaults to 5 s. */
   reloadIntervalMs?: number;
+  /** What messages about the files name besides their paths. */
+  fileSettings?: TlsFileSettings;
 }
-
-export const tlsRefusals = [
-  /** The handshake failed or took too long. */
-  'tls_handshake',
-  /** The client did not choose HTTP/2 by ALPN. */
-  'tls_no_h2',
-  /** Its certificate is good, and not of the name asked for. */
-  'tls_client_name',
-] as const;
-export type TlsRefusal = (typeof tlsRefusals)[number];
 
 export interface TlsListenerOptions {
   credentials: SecureContextOptions;
   clientName: string | undefined;
+  /** On a Unix socket peers have no address. */
+  isUnix: boolean;
   accept(socket: TLSSocket): void;
   refused(refusal: TlsRefusal, peer: string, problem: string): void;
 }
@@ -62,8 +60,10 @@ export interface TlsListener {
 
 /** With authorities (`ca`), clients must show a certificate of one of them. */
 export function createTlsListener(options: TlsListenerOptions): TlsListener {
-  const { credentials, clientName, accept, refused } = options;
+  const { credentials, clientName, isUnix, accept, refused } = options;
   const needsClientCertificate = credentials.ca !== undefined;
+  const nameless = isUnix ? unixPeer : 'unknown';
+  const handshakes = new OpenHandshakes(refused, nameless);
   const server = createServer({
     ...secureContextOptions(credentials),
     ALPNProtocols: ['h2'],
@@ -74,15 +74,25 @@ export function createTlsListener(options: TlsListenerOptions): TlsListener {
     // With half-open connections a client that goes in the midst of the handshake would stay until its timeout.
     allowHalfOpen: false,
   });
+  server.on('connection', (socket: Socket) => handshakes.begun(socket));
   server.on('secureConnection', (socket: TLSSocket) => {
+    handshakes.done(peerName(socket));
     const problem = refusalOf(socket, clientName);
-    if (problem === undefined) return accept(socket);
+    if (problem === undefined) {
+      // A caller that only ends its own side still gets its answers.
+      socket.allowHalfOpen = true;
+      return accept(socket);
+    }
     socket.on('error', () => {});
-    refused(problem.refusal, peerOf(socket), problem.text);
-    socket.destroy();
+    refused(problem.refusal, peerName(socket) ?? nameless, problem.text);
+    new SocketTransport(socket).end();
   });
-  server.on('tlsClientError', (error, socket) =>
-    refused('tls_handshake', peerOf(socket), handshakeProblem(error, socket)),
+  server.on('tlsClientError', (error: Error & { code?: string }, socket) =>
+    handshakes.failed(peerName(socket), {
+      refusal: error.code === 'ERR_SSL_NO_APPLICATION_PROTOCOL' ? 'tls_no_h2' : 'tls_handshake',
+      problem: handshakeProblem(error, socket),
+      isHangUp: error.code === 'ECONNRESET' && !socket.authorizationError,
+    }),
   );
   return { server, useCredentials: (next) => server.setSecureContext(secureContextOptions(next)) };
 }
@@ -92,10 +102,10 @@ function refusalOf(
   clientName: string | undefined,
 ): { refusal: TlsRefusal; text: string } | undefined {
   if (socket.alpnProtocol !== 'h2') {
-    return { refusal: 'tls_no_h2', text: 'the client does not speak HTTP/2' };
+    return { refusal: 'tls_no_h2', text: 'the caller does not choose HTTP/2 (ALPN h2)' };
   }
   if (clientName === undefined || hasName(socket, clientName)) return undefined;
-  return { refusal: 'tls_client_name', text: `the client's certificate is not of ${clientName}` };
+  return { refusal: 'tls_client_name', text: `the caller's certificate is not of ${clientName}` };
 }
 
 /** By the alternative names alone, as Go does it; the common name does not count. RFC 6125, section 6.4.4. */
@@ -104,8 +114,4 @@ function hasName(socket: TLSSocket, name: string): boolean {
   if (certificate === undefined) return false;
   if (isIP(name) !== 0) return certificate.checkIP(name) !== undefined;
   return certificate.checkHost(name, { subject: 'never' }) !== undefined;
-}
-
-export function peerOf({ remoteAddress, remotePort }: Socket): string {
-  return remoteAddress === undefined ? 'unknown' : `${remoteAddress}:${remotePort}`;
 }

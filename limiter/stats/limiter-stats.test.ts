@@ -57,24 +57,34 @@ describe('names of the service’s statistics', () => {
   it('tell the program, and the rules in force once there are any', () => {
     const registry = new StatsRegistry();
     const clock = new ManualClock();
-    registerProcessStats(registry, { version: '1.2.3', node: 'v26.0.0' });
-    const inForce = createRulesStats(registry, clock);
+    registerProcessStats(registry, {
+      version: '1.2.3',
+      node: 'v26.0.0',
+      backend: 'redis',
+      failureMode: 'local',
+    });
+    let lastLoadFailed = true;
+    const inForce = createRulesStats(registry, clock, () => lastLoadFailed);
     let connected = false;
     registerXdsStats(registry, () => connected);
     const lines = (): string[] => [...registry.statsLines()].filter((line) => /rules|xds|weir/.test(line));
     expect(lines()).toEqual([
       'ratelimit.rules.domains: 0',
+      'ratelimit.rules.load_failed: 1',
       'ratelimit.rules.rules: 0',
       'ratelimit.xds.connected: 0',
       'weir.build_info.__node=v26_0_0.__version=1_2_3: 1',
+      'weir.store_info.__backend=redis.__failure_mode=local: 1',
     ]);
+    lastLoadFailed = false;
     inForce({ version: 'a', domains: 1, rules: 2 });
     clock.ms = 61_999;
     connected = true;
-    expect(lines().slice(0, 5)).toEqual([
+    expect(lines().slice(0, 6)).toEqual([
       'ratelimit.rules.age_seconds: 61',
       'ratelimit.rules.domains: 1',
       'ratelimit.rules.info.__version=a: 1',
+      'ratelimit.rules.load_failed: 0',
       'ratelimit.rules.rules: 2',
       'ratelimit.xds.connected: 1',
     ]);

@@ -91,8 +91,18 @@ export function createConnectionStats<Reason extends string>(
   return (reason) => registry.add(slots.get(reason) as number, 1);
 }
 
-/** Changes of the TLS files of the gRPC listener. Reference section 8.1. */
-export function createCertificateStats(registry: StatsRegistry): { loaded(): void; failed(): void } {
+/** What to call for every request of /json, whatever becomes of it. */
+export function createJsonStats(registry: StatsRegistry): () => void {
+  return countingIn(registry)('ratelimit.http.json_requests');
+}
+
+/** Changes of the TLS files of the gRPC listener (reference section 8.1), and when its certificate expires: seconds since 1970. */
+export function createCertificateStats(
+  registry: StatsRegistry,
+  inUse: { expiresAtSeconds(): number; lastWasRefused(): boolean },
+): { loaded(): void; failed(): void } {
+  registry.gauge('certs.expires_at_seconds', () => inUse.expiresAtSeconds());
+  registry.gauge('certs.load_failed', () => (inUse.lastWasRefused() ? 1 : 0));
   const counting = countingIn(registry);
   const attempt = counting('certs.load_attempts');
   const failure = counting('certs.load_failures');
@@ -139,8 +149,8 @@ export function registerNodeStats(
   pool: string,
   figures: () => { known: number; reached: number },
 ): void {
-  registry.gauge(`ratelimit.${pool}.nodes`, () => figures().known);
-  registry.gauge(`ratelimit.${pool}.nodes_reached`, () => figures().reached);
+  registry.gauge(`ratelimit.${pool}.nodes`, () => figures().known, 'max');
+  registry.gauge(`ratelimit.${pool}.nodes_reached`, () => figures().reached, 'min');
 }
 
 const localCacheGauges = [
@@ -158,7 +168,10 @@ const localCacheGauges = [
 export type LocalCacheFigures = { readonly [name in (typeof localCacheGauges)[number]]: number };
 
 export function registerLocalCacheStats(registry: StatsRegistry, figures: LocalCacheFigures): void {
-  for (const name of localCacheGauges) registry.gauge(`ratelimit.localcache.${name}`, () => figures[name]);
+  for (const name of localCacheGauges) {
+    const join = name === 'averageAccessTime' ? 'max' : 'sum';
+    registry.gauge(`ratelimit.localcache.${name}`, () => figures[name], join);
+  }
 }
 
 /** How many counters the memory store holds, their bytes, and how many it dropped early for want of room. */
@@ -182,7 +195,7 @@ export function registerBreakerStats(
     readonly refused: number;
   },
 ): void {
-  registry.gauge(`ratelimit.${breaker}.open`, () => (store.phase === 'closed' ? 0 : 1));
+  registry.gauge(`ratelimit.${breaker}.open`, () => (store.phase === 'closed' ? 0 : 1), 'max');
   registry.gauge(`ratelimit.${breaker}.waiting`, () => store.waiting);
   registry.counterFrom(`ratelimit.${breaker}.opened`, () => store.opened);
   registry.counterFrom(`ratelimit.${breaker}.refused`, () => store.refused);
@@ -217,11 +230,15 @@ export function registerTopStats(
 /** The program, and what becomes of metrics made of values of requests. */
 export function registerProcessStats(
   registry: StatsRegistry,
-  program: { version: string; node: string },
+  program: { version: string; node: string; backend: string; failureMode: string },
 ): void {
   registry.info('weir.build_info', [
     ['version', program.version],
     ['node', program.node],
+  ]);
+  registry.info('weir.store_info', [
+    ['backend', program.backend],
+    ['failure_mode', program.failureMode],
   ]);
   const { detailed } = registry;
   registry.gauge('ratelimit.stats.detailed_metrics', () => detailed.size);
@@ -235,15 +252,17 @@ export function registerRefusedMetrics(registry: StatsRegistry): void {
   registry.onRefused(() => registry.add(slot, 1));
 }
 
-/** The rules in force. Returns what to call when others are. */
+/** The rules in force, and whether newer ones were refused. Returns what to call when others are in force. */
 export function createRulesStats(
   registry: StatsRegistry,
   clock: Clock,
+  lastLoadFailed: () => boolean,
 ): (rules: { version: string; domains: number; rules: number }) => void {
   let inForce = { domains: 0, rules: 0, sinceMs: 0 };
   let setVersion: ((tags: Tags) => void) | undefined;
   registry.gauge('ratelimit.rules.domains', () => inForce.domains);
   registry.gauge('ratelimit.rules.rules', () => inForce.rules);
+  registry.gauge('ratelimit.rules.load_failed', () => (lastLoadFailed() ? 1 : 0));
   return ({ version, domains, rules }) => {
     if (setVersion === undefined) {
       setVersion = registry.info('ratelimit.rules.info', [['version', version]]);

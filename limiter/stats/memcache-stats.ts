@@ -50,7 +50,7 @@ export function registerMemcacheNodes(
   registry: StatsRegistry,
   store: { readonly figures: { nodes: number; down: number; connections: number } },
 ): void {
-  registry.gauge('ratelimit.memcache.nodes', () => store.figures.nodes);
-  registry.gauge('ratelimit.memcache.nodes_down', () => store.figures.down);
+  registry.gauge('ratelimit.memcache.nodes', () => store.figures.nodes, 'max');
+  registry.gauge('ratelimit.memcache.nodes_down', () => store.figures.down, 'max');
   registry.gauge('ratelimit.memcache.cx_active', () => store.figures.connections);
 }

@@ -1,7 +1,12 @@
 import { EventEmitter } from 'node:events';
+import { closeSync, openSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { beforeEach, describe, expect, it } from 'vitest';
+import { eventually } from '../../test/support/eventually.ts';
 import { ManualClock } from '../../test/support/manual-clock.ts';
 import { ManualTimers } from '../../test/support/manual-timers.ts';
+import { suiteFolder } from '../../test/support/suite-folder.ts';
+import { DescriptorOutput } from './descriptor-output.ts';
 import { OutputSink } from './output-sink.ts';
 import { StatsRegistry } from './stats-registry.ts';
 
@@ -107,6 +112,37 @@ describe('OutputSink', () => {
       'counter ratelimit.service.rate_limit.d.a.total_hits.__dc=eu 3.000000',
       'counter ratelimit.service.rate_limit.d.b.total_hits.__dc=eu 4.000000',
     ]);
+  });
+
+  it('gives every statistic its turn, however many lines are due at once', async () => {
+    const path = join(suiteFolder(), 'lines');
+    const descriptor = openSync(path, 'w');
+    const file = new DescriptorOutput(descriptor);
+    const clock = new ManualClock(1_795_241_629_645);
+    const toFile = new OutputSink({ source: registry, output: file, clock, timers, flushIntervalMs: 10_000 });
+    const slots = Array.from({ length: 2_000 }, (_, i) => registry.ruleMetric(`d.k_${i}`, false).slot);
+    for (let times = 0; times < 5; times += 1) {
+      for (const slot of slots) registry.add(slot, 1);
+      await toFile.flush();
+      await file.settled();
+    }
+    await toFile.close(60_000);
+    closeSync(descriptor);
+    const written = readFileSync(path, 'utf8').split('\n');
+    expect(written.filter((line) => line.includes('.total_hits.'))).toHaveLength(5 * slots.length);
+    expect(written.filter((line) => line.includes('flushing all stats'))).toHaveLength(6);
+  });
+
+  it('stops waiting for room at its end', async () => {
+    for (let i = 0; i < 2_000; i += 1) registry.add(registry.ruleMetric(`d.k_${i}`, false).slot, 1);
+    output.full = true;
+    const flushed = sink.flush();
+    await eventually(() => expect(output.text).not.toBe(''));
+    const closed = sink.close(1_000);
+    timers.advance(1_000);
+    await Promise.all([flushed, closed]);
+    expect(output.take().at(-1)).not.toBe('all stats 0.000000');
+    expect(timers.size).toBe(0);
   });
 
   it('flushes once more at its end, then is silent', async () => {

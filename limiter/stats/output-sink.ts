@@ -3,7 +3,8 @@
  * differences of the counters (not those of 0), all gauges, and a line that ends it; timers when they are recorded.
  * Reference section 8.3.
  *
- * Nothing waits for whoever reads: while the stream is full, counters wait for the next flush, and timers are dropped.
+ * Nothing waits for whoever reads: while the stream is full, counters wait, and timers are dropped. A flush that has begun
+ * goes on where it stood once there is room, so that every statistic has its turn however many there are.
  */
 import type { Clock } from '../../process/clock.ts';
 import type { Timers } from '../../process/timers.ts';
@@ -33,8 +34,10 @@ export class OutputSink {
   #isFull = false;
   #closing = false;
   #stopTimers: (() => void)[] = [];
+  #wake = (): void => {};
   readonly #onDrain = (): void => {
     this.#isFull = false;
+    this.#wake();
   };
 
   constructor(options: OutputSinkOptions) {
@@ -56,7 +59,7 @@ export class OutputSink {
     ];
   }
 
-  /** Settles when all is handed over; does nothing while the stream is full. */
+  /** Settles when all is handed over, which waits for room between its slices; does nothing when there is none at first. */
   flush(): Promise<void> {
     this.#flushing ??= this.#flushSlices().finally(() => {
       this.#flushing = undefined;
@@ -75,13 +78,16 @@ export class OutputSink {
     await Promise.race([timeIsUp, this.#finish()]);
     callOff();
     this.#closing = true;
+    this.#wake();
     this.#options.output.removeListener('drain', this.#onDrain);
   }
 
   async #finish(): Promise<void> {
+    const { output } = this.#options;
     await this.#flushing;
+    await output.settled();
     await this.flush();
-    await this.#options.output.settled();
+    await output.settled();
   }
 
   async #flushSlices(): Promise<void> {
@@ -90,12 +96,22 @@ export class OutputSink {
     const { slotCount } = source;
     this.#growTo(slotCount);
     for (let slot = 0; slot < slotCount; slot += slotsPerTurn) {
-      if (slot > 0) await new Promise((resolve) => setImmediate(resolve));
-      if (this.#isFull || this.#closing) return;
+      if (slot === 0 && this.#isFull) return;
+      if (slot > 0) await this.#nextTurn();
+      if (this.#closing) return;
       this.#write(this.#linesOf(slot, Math.min(slot + slotsPerTurn, slotCount)));
     }
     this.#writeGathered();
     this.#write(this.#line('flushing all stats', { type: 'all stats', value: decimals(0) }));
+  }
+
+  /** Also waits for room. */
+  async #nextTurn(): Promise<void> {
+    await new Promise((resolve) => setImmediate(resolve));
+    if (!this.#isFull || this.#closing) return;
+    await new Promise<void>((resolve) => {
+      this.#wake = resolve;
+    });
   }
 
   #linesOf(from: number, to: number): string {

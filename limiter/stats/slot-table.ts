@@ -4,12 +4,17 @@ import { orderedTags, type Tags, tagsSuffix } from './tags.ts';
 
 export type SlotKind = 'counter' | 'gauge';
 
+/** What a gauge of the process is that several threads have: the sum of theirs, or the one that says more. */
+export type GaugeJoin = 'sum' | 'max' | 'min';
+
 /** What a slot stands for, so that another registry can have it too. `name` is already sanitised. */
 export interface SlotName {
   /** A rule has as many slots side by side as `ruleStatNames` says, the others one. `detailed`: a rule's that may leave. */
   kind: 'rule' | 'detailed' | 'domain' | SlotKind;
   name: string;
   tags?: Tags | undefined;
+  /** Of a gauge. Defaults to the sum. */
+  join?: GaugeJoin | undefined;
 }
 
 export const rulePrefix = 'ratelimit.service.rate_limit.';
@@ -30,6 +35,8 @@ export class SlotTable {
   #roles = new Uint8Array(1024);
   #generations = new Uint32Array(1024);
   readonly #ownTags = new Map<number, Tags>();
+  /** Of gauges that do not add up. */
+  readonly joins = new Map<number, GaugeJoin>();
 
   constructor(extraTags: Tags) {
     this.extraTags = orderedTags(extraTags);

@@ -1,6 +1,9 @@
 /** docs/statistics.md and the names that the program has, in both directions. */
 import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
+import { Health } from '../../process/health.ts';
+import { documentedStatistics } from '../../test/support/documented-statistics.ts';
+import { registerHealthStats } from './health-stats.ts';
 import * as stats from './limiter-stats.ts';
 import { createMemcacheStats, registerMemcacheNodes } from './memcache-stats.ts';
 import { ruleStatNames } from './rule-stats.ts';
@@ -13,11 +16,15 @@ function namesOfTheProgram(): string[] {
   stats.createLimiterStats(registry);
   stats.createGrpcCallStats(registry, ['<method>']);
   stats.createConnectionStats(registry, ['<reason>'], () => 0);
-  stats.createCertificateStats(registry);
+  stats.createCertificateStats(registry, { expiresAtSeconds: () => 0, lastWasRefused: () => false });
+  stats.createJsonStats(registry);
   stats.createRuntimeStats(registry, () => 0);
-  stats.createRulesStats(registry, clock)({ version: '1', domains: 0, rules: 0 });
+  stats.createRulesStats(registry, clock, () => false)({ version: '1', domains: 0, rules: 0 });
   stats.registerXdsStats(registry, () => true);
-  stats.registerProcessStats(registry, { version: '1', node: '2' });
+  stats.registerProcessStats(registry, { version: '1', node: '2', backend: 'redis', failureMode: 'error' });
+  const health = new Health();
+  health.set('<component>', true);
+  registerHealthStats(registry, health, () => true);
   stats.createWorkerStats(registry, () => 0);
   stats.registerPoolStats(registry, 'redis_pool', {
     connections: { active: 0, total: 0, localClose: 0 },
@@ -37,23 +44,8 @@ function namesOfTheProgram(): string[] {
   return [...new Set([...slots, ...registry.timerNames(0)])];
 }
 
-/** Of the first column of the document's tables: `a.b`, then `.c` for `a.c`, and `a.{b, c}` for both. */
-function documentedNames(): string[] {
-  const text = readFileSync(new URL('../../docs/statistics.md', import.meta.url), 'utf8');
-  const cells = [...text.matchAll(/^\| (`[^|]*`) \| (?:counter|gauge|timer) \|/gm)].map(([, cell]) => cell!);
-  return cells.flatMap((cell) => {
-    let prefix = '';
-    return [...cell.matchAll(/`([^`]+)`/g)].flatMap(([, name]) => {
-      if (name!.startsWith('.')) return [prefix + name];
-      prefix = name!.slice(0, name!.lastIndexOf('.'));
-      const [, stem, list] = /^(.*)\{(.*)\}$/.exec(name!) ?? [];
-      return list === undefined ? [name!] : list.split(', ').map((last) => stem + last);
-    });
-  });
-}
-
 describe('docs/statistics.md', () => {
-  const documented = documentedNames();
+  const documented = documentedStatistics();
 
   it('has every statistic of the program', () => {
     expect(namesOfTheProgram().filter((name) => !documented.includes(name))).toEqual([]);

@@ -5,13 +5,13 @@
 import { DomainSlots } from './domain-slots.ts';
 import { RuleMetrics } from './rule-metrics.ts';
 import { type RuleMetric, type RuleStats, ruleStatNames } from './rule-stats.ts';
-import { Role, type SlotKind, type SlotName, SlotTable } from './slot-table.ts';
+import { type GaugeJoin, Role, type SlotKind, type SlotName, SlotTable } from './slot-table.ts';
 import { SortedNames } from './sorted-names.ts';
 import type { StatsSource } from './stats-source.ts';
 import { noTags, type Tags, tagsSuffix } from './tags.ts';
 import { type Timer, type TimerListener, Timings } from './timings.ts';
 
-export type { SlotKind, SlotName } from './slot-table.ts';
+export type { GaugeJoin, SlotKind, SlotName } from './slot-table.ts';
 export type { Timer, TimerListener } from './timings.ts';
 
 export interface StatsRegistryOptions {
@@ -100,8 +100,11 @@ export class StatsRegistry implements RuleStats, StatsSource {
     this.#readers.push({ slot: this.counter(name), read });
   }
 
-  gauge(name: string, read: () => number, tags: Tags = noTags): void {
-    this.#readers.push({ slot: this.#gaugeSlot(name, tags), read });
+  /** `join`: what becomes of it where several threads have it. */
+  gauge(name: string, read: () => number, join: GaugeJoin = 'sum'): void {
+    const slot = this.#gaugeSlot(name, noTags);
+    this.#readers.push({ slot, read });
+    if (join !== 'sum') this.#table.joins.set(slot, join);
   }
 
   /** A gauge that is always 1, for what its tags say. Returns what changes them. */
@@ -189,7 +192,7 @@ export class StatsRegistry implements RuleStats, StatsSource {
     const role = this.#table.roleOf(slot);
     const name = this.#table.givenNameOf(slot);
     const tags = this.#table.ownTagsOf(slot);
-    if (role === Role.gauge) return { kind: 'gauge', name, tags };
+    if (role === Role.gauge) return { kind: 'gauge', name, tags, join: this.#table.joins.get(slot) };
     if (role === Role.counter) return { kind: 'counter', name, tags };
     if (role === Role.domain) return { kind: 'domain', name };
     if (role > 0) return undefined;

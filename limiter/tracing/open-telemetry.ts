@@ -5,6 +5,7 @@
 import {
   type Context,
   createTraceState,
+  diag,
   ROOT_CONTEXT,
   type Span,
   SpanKind,
@@ -18,6 +19,7 @@ import { OTLPTraceExporter as HttpExporter } from '@opentelemetry/exporter-trace
 import { envDetector } from '@opentelemetry/resources';
 import { NodeSDK } from '@opentelemetry/sdk-node';
 import { AlwaysOnSampler, type IdGenerator } from '@opentelemetry/sdk-trace';
+import { type DiagnosticsListener, diagnosticsTo } from './diagnostics.ts';
 import type { SampledTrace } from './sampling.ts';
 import type { Attributes, MadeSpan, SpanIds, SpanMaker } from './span-maker.ts';
 import { type ExportListener, WatchedExporter } from './watched-exporter.ts';
@@ -30,12 +32,16 @@ export interface OpenTelemetryOptions {
   serviceInstanceId: string;
   version: string;
   newSpanId(): string;
-  listener: ExportListener;
+  listener: ExportListener & DiagnosticsListener;
 }
 
 export function startOpenTelemetry(options: OpenTelemetryOptions): SpanMaker {
+  const diagnostics = diagnosticsTo(options.listener);
+  diag.setLogger(diagnostics);
   const exporter = options.protocol === 'grpc' ? new GrpcExporter() : new HttpExporter();
   const ids = new GivenIds(options.newSpanId);
+  // With OTEL_LOG_LEVEL the SDK sets a logger that writes to the console, and warns of one that was there.
+  diag.disable();
   const sdk = new NodeSDK({
     traceExporter: new WatchedExporter(exporter, options.listener),
     // What comes here was sampled before.
@@ -48,6 +54,7 @@ export function startOpenTelemetry(options: OpenTelemetryOptions): SpanMaker {
     metricReaders: [],
     logRecordProcessors: [],
   });
+  diag.setLogger(diagnostics, { suppressOverrideMessage: true });
   sdk.start();
   return new SdkSpanMaker(sdk, ids, trace.getTracer('weir', options.version));
 }
@@ -102,6 +109,7 @@ class SdkSpanMaker implements SpanMaker {
   async shutdown(): Promise<void> {
     await this.#sdk.shutdown();
     trace.disable();
+    diag.disable();
   }
 }
 

@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { Sampling } from './sampling.ts';
 import { TraceHeaders } from './trace-headers.ts';
 
-const headers = new TraceHeaders({ traceContext: true, b3: true, baggage: true });
+const headers = new TraceHeaders({ traceContext: true, b3: true, baggage: true, last: 'b3' });
 
 function decide(sampling: Sampling, ...fields: string[]): string | undefined {
   headers.read(fields);

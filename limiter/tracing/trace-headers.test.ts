@@ -1,10 +1,10 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { headerForms, type RemoteParent, TraceHeaders } from './trace-headers.ts';
+import { type HeaderForms, headerForms, type RemoteParent, TraceHeaders } from './trace-headers.ts';
 
 const traceId = '4bf92f3577b34da6a3ce929d0e0e4736';
 const spanId = '00f067aa0ba902b7';
-const everything = { traceContext: true, b3: true, baggage: true };
+const everything: HeaderForms = { traceContext: true, b3: true, baggage: true, last: 'b3' };
 
 function headersOf(fields: Record<string, string>, forms = everything): TraceHeaders {
   const headers = new TraceHeaders(forms);
@@ -59,6 +59,7 @@ describe('B3', () => {
     [{ 'x-b3-traceid': traceId, 'x-b3-spanid': spanId, 'x-b3-sampled': '0' }, parent(false)],
     [{ 'x-b3-traceid': traceId, 'x-b3-spanid': spanId, 'x-b3-flags': '1' }, parent(true)],
     [{ 'x-b3-traceid': traceId, 'x-b3-spanid': spanId }, parent(undefined)],
+    [{ 'x-b3-traceid': traceId, 'x-b3-spanid': spanId, 'x-b3-sampled': '2' }, undefined],
     [{ 'x-b3-traceid': traceId }, undefined],
     [{ 'x-b3-traceid': 'xyz', 'x-b3-spanid': spanId }, undefined],
   ])('%j is read', (fields, want) => {
@@ -82,10 +83,26 @@ describe('B3', () => {
     expect([headers.parent(), headers.bareDecision]).toEqual([undefined, want]);
   });
 
-  it('yields to a good traceparent, and stands in for a bad one', () => {
-    const b3 = `${traceId}-${spanId}-0`;
-    expect(headersOf({ b3, traceparent: `00-${traceId}-${spanId}-01` }).parent()).toEqual(parent(true));
-    expect(headersOf({ b3, traceparent: 'nonsense' }).parent()).toEqual(parent(false));
+  it('counts before a traceparent where both are good, and yields to it where it is bad or names no trace', () => {
+    const traceparent = `00-${traceId}-${spanId}-01`;
+    expect(headersOf({ b3: `${traceId}-${spanId}-0`, traceparent }).parent()).toEqual(parent(false));
+    const parts = { 'x-b3-traceid': traceId, 'x-b3-spanid': spanId, 'x-b3-sampled': '0' };
+    expect(headersOf({ ...parts, traceparent }).parent()).toEqual(parent(false));
+    expect(headersOf({ b3: 'nonsense', traceparent }).parent()).toEqual(parent(true));
+    expect(headersOf({ b3: '0', traceparent }).parent()).toEqual(parent(true));
+    expect(headersOf({ b3: `${traceId}-${spanId}-0`, traceparent: 'nonsense' }).parent()).toEqual(
+      parent(false),
+    );
+  });
+
+  it.each([
+    ['tracecontext,b3,baggage', false],
+    ['tracecontext,b3multi', false],
+    ['b3,tracecontext', true],
+    ['b3,baggage,tracecontext,b3multi', false],
+  ])('and traceparent count by the order of OTEL_PROPAGATORS=%s', (propagators, sampled) => {
+    const fields = { b3: `${traceId}-${spanId}-0`, traceparent: `00-${traceId}-${spanId}-01` };
+    expect(headersOf(fields, headerForms(propagators)).parent()).toEqual(parent(sampled));
   });
 });
 

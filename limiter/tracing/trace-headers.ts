@@ -1,6 +1,7 @@
 /**
  * What a caller says of the trace that its call belongs to, in its headers: W3C Trace Context, or B3 in its two forms. Where
- * both are there and good, W3C's counts. https://www.w3.org/TR/trace-context-1/ https://github.com/openzipkin/b3-propagation
+ * both are there and good, that of the form counts that is read last: B3's by default, as in the Go service, whose
+ * propagators run one after the other and write over what they find. https://www.w3.org/TR/trace-context-1/ https://github.com/openzipkin/b3-propagation
  */
 
 export interface RemoteParent {
@@ -17,6 +18,8 @@ export interface HeaderForms {
   traceContext: boolean;
   b3: boolean;
   baggage: boolean;
+  /** The form whose word counts where both have one. */
+  last: 'b3' | 'traceContext';
 }
 
 const traceParent = /^[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}(?:-.*)?$/;
@@ -70,7 +73,9 @@ export class TraceHeaders {
 
   /** Undefined where no header says anything that can be read. */
   parent(): RemoteParent | undefined {
-    return this.#ofTraceContext() ?? this.#ofB3();
+    return this.#forms.last === 'b3'
+      ? (this.#ofB3() ?? this.#ofTraceContext())
+      : (this.#ofTraceContext() ?? this.#ofB3());
   }
 
   /** What B3 says of sampling where it names no trace. */
@@ -137,6 +142,7 @@ export class TraceHeaders {
     }
     if (this.#b3TraceId === '') return undefined;
     if (!b3TraceId.test(this.#b3TraceId) || !b3SpanId.test(this.#b3SpanId)) return undefined;
+    if (this.#b3Sampled !== '' && decisionOf(this.#b3Sampled) === undefined) return undefined;
     return b3Parent(this.#b3TraceId, this.#b3SpanId, this.bareDecision);
   }
 }
@@ -157,7 +163,7 @@ function decisionOf(text: string): boolean | undefined {
   return text === '0' || text === 'false' ? false : undefined;
 }
 
-/** The forms that OTEL_PROPAGATORS names. */
+/** The forms that OTEL_PROPAGATORS names, in its order. */
 export function headerForms(propagators: string): HeaderForms {
   const names = propagators.split(',').map((name) => name.trim());
   const isOff = names.includes('none');
@@ -165,5 +171,9 @@ export function headerForms(propagators: string): HeaderForms {
     traceContext: !isOff && names.includes('tracecontext'),
     b3: !isOff && (names.includes('b3') || names.includes('b3multi')),
     baggage: !isOff && names.includes('baggage'),
+    last:
+      names.lastIndexOf('tracecontext') > Math.max(names.lastIndexOf('b3'), names.lastIndexOf('b3multi'))
+        ? 'traceContext'
+        : 'b3',
   };
 }

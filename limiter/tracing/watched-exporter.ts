@@ -47,5 +47,7 @@ function reasonOf(error: Error | undefined): string {
   if (error === undefined) return 'unknown';
   const inner = error instanceof AggregateError ? error.errors.map(String).join(', ') : '';
   const message = error.message === '' ? inner : error.message;
-  return (message === '' ? error.name : message).slice(0, longestReason);
+  // grpc-js ends its own so even where it has no note.
+  const text = (message === '' ? error.name : message).replace(/\.?\s*Resolution note:\s*$/, '');
+  return text.slice(0, longestReason);
 }

@@ -8,6 +8,8 @@ import type { WorkerTopTask } from './worker-top.ts';
 
 /** What a thread begins with. */
 export interface WorkerStart {
+  /** Whether it is the one that tells of what all threads find in the TLS files. */
+  tellsOfCertificates: boolean;
   settings: LimiterSettings;
   /** The rules in force: the bytes of a RuleTable, which all threads read in one place. */
   rules: SharedArrayBuffer | undefined;

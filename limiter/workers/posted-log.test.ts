@@ -22,6 +22,16 @@ describe('createPostedLog', () => {
     expect(posted).toEqual(names.slice(0, written.length).map((name) => [name, name, undefined]));
   });
 
+  it('posts objects, as a log of this thread writes them', () => {
+    const posted: unknown[] = [];
+    const log = createPostedLog('info', (...line) => posted.push(structuredClone(line)));
+    const circle: Record<string, unknown> = {};
+    circle['itself'] = circle;
+    log.warn('message', { limit: { unit: 'day', call: () => {} }, list: [1, 'a'], circle });
+    const fields = { limit: { unit: 'day' }, list: [1, 'a'], circle: '[object Object]' };
+    expect(posted).toEqual([['warn', 'message', fields]]);
+  });
+
   it('posts nothing that a thread cannot take', () => {
     const posted: unknown[] = [];
     const log = createPostedLog('info', (...line) => posted.push(structuredClone(line)));

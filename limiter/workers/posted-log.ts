@@ -40,7 +40,16 @@ function plainFields(fields: LogFields): LogFields {
   for (const [key, value] of Object.entries(fields)) {
     if (value === undefined) continue;
     if (value instanceof Error) plain[key] = value.message;
-    else plain[key] = typeof value === 'object' || typeof value === 'function' ? String(value) : value;
+    else plain[key] = typeof value === 'object' || typeof value === 'function' ? plainValue(value) : value;
   }
   return plain;
+}
+
+/** What JSON makes of it. */
+function plainValue(value: unknown): unknown {
+  try {
+    return JSON.parse(JSON.stringify(value));
+  } catch {
+    return String(value);
+  }
 }

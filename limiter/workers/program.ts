@@ -15,7 +15,7 @@ import { createPostedLog } from './posted-log.ts';
 import { PostedStatistics } from './posted-statistics.ts';
 import { topAnswer } from './worker-top.ts';
 
-const { settings, rules, healthy, timers } = workerData as WorkerStart;
+const { settings, rules, healthy, timers, tellsOfCertificates } = workerData as WorkerStart;
 const post = (news: WorkerNews): void => parentPort?.postMessage(news);
 
 const log = createPostedLog(settings.logLevel, (level, message, fields) =>
@@ -53,6 +53,7 @@ function opened(): ThreadServing {
     storeHealth,
     health,
     log,
+    tellsOfCertificates,
   });
   if (rules !== undefined) void serving.useRules(new RuleTable(rules));
   return serving;

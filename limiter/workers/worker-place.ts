@@ -21,6 +21,7 @@ import type { Timers } from '../../process/timers.ts';
 import { workerEnded, workerReady } from '../log-lines.ts';
 import type { StatsRegistry } from '../stats/stats-registry.ts';
 import { silenceSeconds, watchHeartbeat } from './heartbeat.ts';
+import type { JoinedGauges } from './joined-gauges.ts';
 import type { WorkerNews, WorkerStart, WorkerTask } from './messages.ts';
 import { WorkerStatistics } from './worker-statistics.ts';
 import { type StartThread, WorkerTaskError, WorkerThread } from './worker-thread.ts';
@@ -36,6 +37,7 @@ export interface WorkerPlaceOptions {
   /** Those that a thread opens before it is ready. */
   addresses: ReadonlyMap<ListenerName, ListenAddress>;
   registry: StatsRegistry;
+  joined: JoinedGauges;
   clock: Clock;
   timers: Timers;
   random: () => number;
@@ -61,6 +63,7 @@ export class WorkerPlace {
   #statistics: WorkerStatistics;
   #storeHealthy = true;
   #isFirst = true;
+  #mayServe = false;
   #failures = 0;
   #readySinceMs = 0;
   #callOffWait = (): void => {};
@@ -68,11 +71,16 @@ export class WorkerPlace {
 
   constructor(options: WorkerPlaceOptions) {
     this.#options = options;
-    this.#statistics = new WorkerStatistics(options.registry);
+    this.#statistics = new WorkerStatistics(options.registry, options.joined);
   }
 
   get isReady(): boolean {
     return this.#state === 'ready';
+  }
+
+  /** A thread was told to listen: it may have callers, ready or not. */
+  get mayServe(): boolean {
+    return this.#mayServe;
   }
 
   /** As the worker sees its store. */
@@ -127,7 +135,8 @@ export class WorkerPlace {
   async #start(): Promise<void> {
     this.#state = 'starting';
     this.#storeHealthy = true;
-    const statistics = new WorkerStatistics(this.#options.registry);
+    const { registry, joined } = this.#options;
+    const statistics = new WorkerStatistics(registry, joined);
     this.#statistics = statistics;
     const thread = new WorkerThread({
       start: this.#options.beginning(),
@@ -143,10 +152,14 @@ export class WorkerPlace {
     await thread.ask({ do: 'connect-store' });
     // Goes on with those that are added while it runs.
     for (const [listener, address] of this.#options.addresses) {
+      // The end of the limiter began meanwhile.
+      if (this.#state !== 'starting') return;
+      this.#mayServe = true;
       await thread.ask({ do: 'listen', listener, address });
     }
     if (this.#state !== 'starting') return;
     this.#state = 'ready';
+    this.#mayServe = true;
     this.#readySinceMs = this.#options.clock.monotonicMs();
     this.#callOffWatch = watchHeartbeat(
       this.#options.timers,
@@ -179,6 +192,7 @@ export class WorkerPlace {
 
   #ended(reason: string | undefined): void {
     this.#thread = undefined;
+    this.#mayServe = false;
     this.#callOffWatch();
     if (this.#state === 'closed') return;
     const { clock, log, number } = this.#options;

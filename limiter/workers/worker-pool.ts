@@ -11,6 +11,7 @@ import type { LimiterSettings } from '../settings.ts';
 import { createWorkerStats } from '../stats/limiter-stats.ts';
 import type { StatsRegistry } from '../stats/stats-registry.ts';
 import { sinkOf } from '../stats-settings.ts';
+import { JoinedGauges } from './joined-gauges.ts';
 import type { WorkerTask } from './messages.ts';
 import { addressToShare, assertPortsCanBeShared } from './port-sharing.ts';
 import { type ListenerName, WorkerPlace } from './worker-place.ts';
@@ -45,13 +46,16 @@ export class WorkerPool implements Serving, WorkerProfiles {
     this.#options = options;
     const { registry, health, settings, startThread = startNodeThread } = options;
     const stats = createWorkerStats(registry, () => this.#ready().length);
+    const joined = new JoinedGauges(registry);
     const place = (number: number): WorkerPlace =>
       new WorkerPlace({
         ...options,
+        joined,
         number,
         startThread,
         addresses: this.#addresses,
         beginning: () => ({
+          tellsOfCertificates: number === 1,
           settings,
           rules: this.#rules,
           healthy: health.healthy,
@@ -83,10 +87,10 @@ export class WorkerPool implements Serving, WorkerProfiles {
     new Uint8Array(rules).set(new Uint8Array(bytes));
     this.#rules = rules;
     const inForce = this.#places.map((place) => {
-      const { isReady } = place;
+      const { mayServe } = place;
       const done = place.demand({ do: 'use-rules', rules });
-      // One that starts has them before it takes its first call.
-      return isReady ? done : undefined;
+      // One that listens only later has them before it takes its first call.
+      return mayServe ? done : undefined;
     });
     await Promise.all(inForce);
   }

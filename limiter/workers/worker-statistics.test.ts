@@ -3,11 +3,15 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { ManualTimers } from '../../test/support/manual-timers.ts';
 import { StatsRegistry } from '../stats/stats-registry.ts';
+import { JoinedGauges } from './joined-gauges.ts';
 import { PostedStatistics } from './posted-statistics.ts';
 import { WorkerStatistics } from './worker-statistics.ts';
 
-function worker(whole: StatsRegistry, { timers = new ManualTimers(), maxDetailedMetrics = 100 } = {}) {
-  const ours = new WorkerStatistics(whole);
+function worker(
+  whole: StatsRegistry,
+  { timers = new ManualTimers(), maxDetailedMetrics = 100, joined = new JoinedGauges(whole) } = {},
+) {
+  const ours = new WorkerStatistics(whole, joined);
   const left = (slots: number[]): void => {
     ours.leave(slots);
     theirs.registry.reuseSlots(slots.length);
@@ -141,6 +145,34 @@ describe('the statistics of workers', () => {
     first!.ours.merge();
     first!.ours.end();
     expect(lines()).toEqual(['connections: 3', 'requests: 25']);
+  });
+
+  it('join gauges that do not add up', () => {
+    const whole = new StatsRegistry();
+    const joined = new JoinedGauges(whole);
+    const lines = () => [...whole.statsLines()];
+    const down = [1, 3];
+    const workers = down.map((_, index) => {
+      const one = worker(whole, { joined });
+      one.registry.gauge('nodes_down', () => down[index]!, 'max');
+      one.registry.gauge('nodes_reached', () => 5 - down[index]!, 'min');
+      one.registry.gauge('connections', () => 2);
+      return one;
+    });
+    const look = () => {
+      for (const { ours, theirs } of workers) {
+        theirs.show();
+        ours.merge();
+      }
+      return lines();
+    };
+    expect(look()).toEqual(['connections: 4', 'nodes_down: 3', 'nodes_reached: 2']);
+    down[1] = 0;
+    expect(look()).toEqual(['connections: 4', 'nodes_down: 1', 'nodes_reached: 4']);
+    workers[0]!.ours.end();
+    expect(lines()).toEqual(['connections: 2', 'nodes_down: 0', 'nodes_reached: 5']);
+    workers[1]!.ours.end();
+    expect(lines()).toEqual(['connections: 0', 'nodes_down: 0', 'nodes_reached: 0']);
   });
 
   it('are bounded in their names as a whole', () => {

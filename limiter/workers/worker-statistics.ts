@@ -1,26 +1,32 @@
 /**
- * One worker's statistics as a part of those of the process. Counters and gauges are sums over all workers: what
- * changed since the last look is added to the slot of the same name in the process's registry.
+ * One worker's statistics as a part of those of the process. Counters and most gauges are sums over all workers: what
+ * changed since the last look is added to the slot of the same name in the process's registry. The other gauges are joined.
  */
 
 import type { RuleMetric } from '../stats/rule-stats.ts';
 import { ruleStatNames } from '../stats/rule-stats.ts';
-import type { SlotName, StatsRegistry, Timer } from '../stats/stats-registry.ts';
+import type { GaugeJoin, SlotName, StatsRegistry, Timer } from '../stats/stats-registry.ts';
+import type { JoinedGauges } from './joined-gauges.ts';
 
 export class WorkerStatistics {
   readonly #registry: StatsRegistry;
+  readonly #joined: JoinedGauges;
   #values: Float64Array = new Float64Array(0);
   /** Ours by the worker's slot; of a metric -1 less the offset in it. */
   #slots = new Int32Array(1024);
   /** By the worker's first slot; none where a metric left. */
   readonly #metrics = new Map<number, RuleMetric>();
+  /** By the worker's slot; of gauges that do not add up. */
+  readonly #joins = new Map<number, GaugeJoin>();
   #slotCount = 0;
   /** What was added already, by the worker's slot. */
   #added = new Float64Array(1024);
   readonly #timers: Timer[] = [];
 
-  constructor(registry: StatsRegistry) {
+  /** `joined` is one for all workers. */
+  constructor(registry: StatsRegistry, joined: JoinedGauges) {
     this.#registry = registry;
+    this.#joined = joined;
   }
 
   /** Where the worker counts from now on. */
@@ -35,6 +41,7 @@ export class WorkerStatistics {
         this.#metrics.set(this.#slotCount, this.#registry.metricNamed(name));
         for (let offset = 0; offset < ruleStatNames.length; offset += 1) this.#push(-1 - offset);
       } else {
+        if (name.join !== undefined) this.#joins.set(this.#slotCount, name.join);
         this.#push(this.#registry.slotNamed({ ...name, kind }));
       }
     }
@@ -67,6 +74,11 @@ export class WorkerStatistics {
 
   #mergeSlot(slot: number): void {
     const value = this.#values[slot]!;
+    const join = this.#joins.get(slot);
+    if (join !== undefined) {
+      this.#joined.set(this.#slots[slot]!, join, this, value);
+      return;
+    }
     const change = value - this.#added[slot]!;
     if (change === 0) return;
     const ours = this.#slotFor(slot);
@@ -88,7 +100,10 @@ export class WorkerStatistics {
     this.merge();
     for (let slot = 0; slot < this.#slotCount; slot += 1) {
       const ours = this.#slots[slot]!;
-      if (ours >= 0 && this.#registry.kindOf(ours) === 'gauge') this.#registry.add(ours, -this.#added[slot]!);
+      const join = this.#joins.get(slot);
+      if (join !== undefined) this.#joined.remove(ours, join, this);
+      else if (ours >= 0 && this.#registry.kindOf(ours) === 'gauge')
+        this.#registry.add(ours, -this.#added[slot]!);
     }
     this.#slotCount = 0;
   }

@@ -99,13 +99,14 @@ export class MatchPath {
     return `${key}_${composite}`;
   }
 
-  /** `key_<pattern up to its first *>`. */
+  /** `key_<pattern up to its first *>`. The only one may be in the request's own key: then the whole of it. */
   #keyAndLiteral(i: number, key: string): string {
     const composite = this.#rules.composite(this.#nodes[i]!);
     const isRulesKey = beginsWithKey(composite, key);
     if (!isRulesKey) this.#metricPerValue = true;
     const from = isRulesKey ? key.length + 1 : 0;
-    return keyAndValue(key, composite.slice(from, composite.indexOf('*', from)));
+    const star = composite.indexOf('*', from);
+    return keyAndValue(key, star < 0 ? composite.slice(from) : composite.slice(from, star));
   }
 }
 

@@ -133,6 +133,12 @@ describe('RuleTable.match', () => {
     );
   });
 
+  it('writes the whole of the pattern where its only star is in the key of the request too', () => {
+    const traits = { shareThreshold: true, valueToMetric: true };
+    const match = tableOf(source('d', [limited('*', '_', traits)])).match('d', [{ key: '*', value: '__' }]);
+    expect([match?.metricKey, match?.counterStem]).toEqual(['d.*__', 'd_*___']);
+  });
+
   it('writes no dots of keys, values and patterns into the metric key where none are wanted', () => {
     const table = tableOf(
       source('d.e', [

@@ -4,11 +4,8 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { beforeEach, describe, expect, it } from 'vitest';
 
-import { createAuthority } from '../support/certificates.ts';
-import { describeWithServer } from '../support/describe-with-server.ts';
-import { opensslProgram } from '../support/find-server.ts';
 import { freePort } from '../support/free-port.ts';
-import { startLimiter } from '../support/limiter-process.ts';
+import { spawnLimiter, startLimiter } from '../support/limiter-process.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
 
 const root = fileURLToPath(new URL('../..', import.meta.url));
@@ -201,50 +198,34 @@ describe('weir ask', () => {
     }
   });
 
-  it('says when no limiter is there', async () => {
-    const target = ['-dial_string', `127.0.0.1:${await freePort()}`, '-domain', 'd', '-descriptors', 'a=b'];
-    const { status, stderr } = weir('ask', ...target);
-    expect(stderr).toMatch(/^request error: UNAVAILABLE: /);
-    expect(status).toBe(1);
-  });
-});
-
-describeWithServer('weir ask over TLS', opensslProgram, (openssl) => {
-  it('shows a certificate where the limiter asks for one, and says what is wrong', async () => {
-    const authority = createAuthority(openssl, temporaryFolder(), 'authority');
-    const server = authority.issue({ name: 'server', alternativeNames: 'IP:127.0.0.1' });
-    const me = authority.issue({ name: 'me', alternativeNames: 'DNS:me.example' });
-    const limiter = await startLimiter({
-      env: {
-        BACKEND_TYPE: 'memory',
-        RUNTIME_ROOT: `${root}examples`,
-        RUNTIME_APPDIRECTORY: 'rules',
-        GRPC_SERVER_USE_TLS: 'true',
-        GRPC_SERVER_TLS_CERT: server.certFile,
-        GRPC_SERVER_TLS_KEY: server.keyFile,
-        GRPC_CLIENT_TLS_CACERT: authority.caFile,
-        GRPC_CLIENT_TLS_SAN: 'me.example',
-      },
-    });
+  it('asks over a Unix socket, named as gRPC does or by its path', async () => {
+    const path = join(temporaryFolder(), 'grpc.sock');
+    const rules = { RUNTIME_ROOT: `${root}examples`, RUNTIME_APPDIRECTORY: 'rules' };
+    const limiter = spawnLimiter({ env: { BACKEND_TYPE: 'memory', GRPC_UDS: path, ...rules } });
     try {
-      const ask = (...flags: string[]) => {
-        const target = ['-dial_string', `127.0.0.1:${limiter.ports.grpc}`, '-domain', 'mail'];
-        return weir('ask', ...target, '-descriptors', 'tenant=acme', '-timeout-ms', '20000', ...flags);
-      };
-      const tls = ['-grpc-use-tls', '-grpc-server-ca-file', authority.caFile];
-      const mine = ['-grpc-cert-file', me.certFile, '-grpc-key-file', me.keyFile];
-      expect(ask(...tls, ...mine)).toMatchObject({ status: 0, stdout: expect.stringMatching(/^OK\n/) });
-      const failed = { status: 1, stderr: expect.stringMatching(/^request error: UNAVAILABLE: /) };
-      expect(ask(...tls)).toMatchObject(failed);
-      expect(ask('-grpc-use-tls', ...mine)).toMatchObject(failed);
-      expect(ask()).toMatchObject(failed);
-      const half = ask(...tls, '-grpc-cert-file', me.certFile);
-      expect(half.stderr).toMatch('weir: --grpc-cert-file and --grpc-key-file need each other\n');
-      const wrong = ask(...tls, '-grpc-cert-file', me.certFile, '-grpc-key-file', server.keyFile);
-      expect(wrong.stderr).toMatch(/^weir: --grpc-cert-file and --grpc-key-file: .*key values mismatch/);
-      expect([half.status, wrong.status]).toEqual([2, 2]);
+      await limiter.printed(/Listening for gRPC on/);
+      const wanted = ['-domain', 'mail', '-descriptors', 'tenant=acme'];
+      for (const target of [`unix:${path}`, `unix://${path}`, path]) {
+        expect(weir('ask', '-dial_string', target, ...wanted)).toMatchObject({ status: 0, stderr: '' });
+      }
     } finally {
       await limiter.stop();
     }
+  });
+
+  it('has only the words of gRPC for several addresses, without a note that is empty', async () => {
+    const target = `ipv4:127.0.0.1:${await freePort()},127.0.0.1:${await freePort()}`;
+    const { status, stderr } = weir('ask', '-dial_string', target, '-domain', 'd', '-descriptors', 'a=b');
+    expect(stderr).toMatch(/^request error: UNAVAILABLE: [^\n]*ECONNREFUSED [\d.:]+\n$/);
+    expect(status).toBe(1);
+  });
+
+  it('says when no limiter is there', async () => {
+    const target = ['-dial_string', `127.0.0.1:${await freePort()}`, '-domain', 'd', '-descriptors', 'a=b'];
+    const { status, stderr } = weir('ask', ...target);
+    expect(stderr).toBe(
+      `request error: UNAVAILABLE: ${target[1]}: connection refused\nA limiter listens there only when its store has answered and its rules are loaded; its log says what it waits for.\n`,
+    );
+    expect(status).toBe(1);
   });
 });

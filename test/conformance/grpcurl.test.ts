@@ -1,5 +1,7 @@
 import { execFile } from 'node:child_process';
+import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
 import { expect, it } from 'vitest';
 
 import { describeWithServer } from '../support/describe-with-server.ts';
@@ -56,6 +58,24 @@ describeWithServer('grpcurl', grpcurlProgram, (grpcurl) => {
         await served.stop();
       }
     });
+
+    it('takes the commands of docs/grpc-listener.md', async () => {
+      const guide = readFileSync(new URL('../../docs/grpc-listener.md', import.meta.url), 'utf8');
+      const commands = /```\n(grpcurl .*?)```/s.exec(guide)?.[1] as string;
+      const served = await serveLimiter({ env: { GRPC_REFLECTION: 'true' } });
+      try {
+        const here = commands
+          .replaceAll('localhost:8081', `localhost:${served.port}`)
+          .replaceAll(/^grpcurl/gm, `"${grpcurl}"`);
+        const { stdout } = await promisify(execFile)('sh', ['-ec', here]);
+        expect(stdout).toMatch(/^envoy\.service\.ratelimit\.v3\.RateLimitService$/m);
+        expect(stdout).toMatch(/rpc ShouldRateLimit/);
+        expect(stdout).toMatch(/"overallCode": "OK"/);
+        expect(stdout).toMatch(/"status": "SERVING"/);
+      } finally {
+        await served.stop();
+      }
+    }, 60_000);
 
     it.each([false, true])(
       'needs them without, and reads what a refusal says (TLS: %s)',

@@ -116,12 +116,12 @@ describeWithServer('limiters that reach their control plane over TLS', opensslPr
     [
       'show no certificate',
       () => undefined,
-      /A TLS handshake failed.*reason="peer did not return a certificate"/,
+      /A TLS handshake failed.*reason="the caller shows no certificate"/,
     ],
     [
       'show one of another authority',
       () => createAuthority(openssl, folder, 'strangers').issue({ name: 'stranger' }),
-      /A TLS handshake failed.*reason="the client's certificate is not accepted: UNABLE_TO_VERIFY_LEAF_SIGNATURE"/,
+      /A TLS handshake failed.*reason="the caller's certificate is of an unknown authority \(UNABLE_TO_VERIFY_LEAF_SIGNATURE\)"/,
     ],
   ])('get nothing when they %s', async (_, pair, line) => {
     const limiter = await start('blue', pair());

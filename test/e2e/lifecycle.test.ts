@@ -89,7 +89,9 @@ describe('a start', () => {
     const first = await start();
     const second = spawn({ GRPC_PORT: String(first.ports.grpc) });
     expect((await second.ended).code).toBe(1);
-    expect(second.output).toContain(`cannot listen on 127.0.0.1:${first.ports.grpc}: address already in use`);
+    expect(second.output).toContain(
+      `Cannot start: gRPC (GRPC_HOST, GRPC_PORT): cannot listen on 127.0.0.1:${first.ports.grpc}: address already in use`,
+    );
   });
 
   it('goes on without its debug port when that is taken', async () => {

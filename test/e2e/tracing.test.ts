@@ -210,8 +210,10 @@ describe('without a receiver', () => {
       await caller.allowed('t', 'k', 'v');
       expect(lines('Traces cannot be exported')).toBe(1);
     });
+    expect(limiter.program.output).toContain(`they can" url="http://127.0.0.1:${port}`);
     for (let ask = 0; ask < 3_000; ask += 1) expect(await caller.allowed('t', 'k', 'v')).toBe(false);
     expect(lines('Traces cannot be exported')).toBe(1);
+    expect(lines('OpenTelemetry warns')).toBe(0);
 
     const receiver = await OtlpReceiver.http({ port });
     cleanups.push(() => receiver.close());
@@ -222,6 +224,44 @@ describe('without a receiver', () => {
     await receiver.close();
     await caller.allowed('t', 'k', 'v');
     await limiter.stop();
+  });
+});
+
+describe('what OpenTelemetry has to say', () => {
+  it('is logged as it reads its settings, and OTEL_LOG_LEVEL changes nothing of that', async () => {
+    const receiver = await receiverOf('http');
+    const limiter = await startTraced(receiver.port, {
+      OTEL_BSP_MAX_QUEUE_SIZE: 'many',
+      OTEL_EXPORTER_OTLP_TIMEOUT: '-5',
+      OTEL_LOG_LEVEL: 'info',
+      LOG_FORMAT: 'json',
+      DISABLE_STATS: 'true',
+    });
+    await client(limiter).allowed('t', 'k', 'v');
+    await eventually(() => expect(receiver.named(path)).toHaveLength(1));
+    const written = limiter.program.output.split('\n').filter((line) => line !== '');
+    const problems = written
+      .map((line) => JSON.parse(line))
+      .filter((line) => line['@message'] === 'OpenTelemetry warns')
+      .map(({ problem }) => problem);
+    expect(problems).toEqual(
+      expect.arrayContaining([
+        expect.stringContaining('OTEL_EXPORTER_OTLP_TIMEOUT is invalid'),
+        expect.stringContaining("Unknown value 'many' for OTEL_BSP_MAX_QUEUE_SIZE"),
+      ]),
+    );
+  });
+
+  it('of spans that found no room is counted', async () => {
+    const receiver = await receiverOf('http');
+    const limiter = await startTraced(receiver.port, { OTEL_BSP_MAX_QUEUE_SIZE: '1' });
+    const callers = Array.from({ length: 8 }, () => client(limiter));
+    await eventually(async () => {
+      await Promise.all(callers.map((caller) => caller.allowed('t', 'k', 'v')));
+      const stats = await (await fetch(`http://127.0.0.1:${limiter.ports.debug}/stats`)).text();
+      const [, dropped] = /^ratelimit\.tracing\.spans_dropped: (\d+)$/m.exec(stats) ?? [];
+      expect(Number(dropped)).toBeGreaterThan(0);
+    });
   });
 });
 

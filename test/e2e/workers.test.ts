@@ -416,14 +416,14 @@ describeWithServer('a limiter with two workers', redisProgram, (path) => {
   it('does not share its ports with another limiter', async () => {
     const { ports } = await start(env);
     for (const workers of ['1', '2']) {
-      for (const [name, port] of [
-        ['GRPC_PORT', ports.grpc],
-        ['PORT', ports.http],
+      for (const [name, port, listener] of [
+        ['GRPC_PORT', ports.grpc, 'gRPC (GRPC_HOST, GRPC_PORT)'],
+        ['PORT', ports.http, 'HTTP (HOST, PORT)'],
       ] as const) {
         const second = await start({ ...env, LIMITER_WORKERS: workers, [name]: String(port) });
         expect(await second.ended).toBe(1);
         expect(second.lines.at(-1)).toBe(
-          `level=fatal msg="Cannot start: cannot listen on 127.0.0.1:${port}: address already in use (EADDRINUSE)"`,
+          `level=fatal msg="Cannot start: ${listener}: cannot listen on 127.0.0.1:${port}: address already in use (EADDRINUSE)"`,
         );
       }
     }

@@ -17,15 +17,23 @@ export interface FuzzWorkerData {
   seconds: number;
   maxInputBytes: number;
   maxGrowthBytes: number;
+  /** From one message about the progress to the next. */
+  progressMs: number;
 }
 
-export interface FuzzResult {
-  finding: Finding | undefined;
+/** How far a turn got: inputs run, different outcomes, blocks of code reached. */
+export interface FuzzProgress {
   runs: number;
   outcomes: number;
   blocks: number;
+}
+
+export interface FuzzResult extends FuzzProgress {
+  finding: Finding | undefined;
   novel: Uint8Array[];
 }
+
+export type FuzzMessage = { progress: FuzzProgress } | { result: FuzzResult };
 
 setFlagsFromString('--expose-gc');
 const collectGarbage = runInNewContext('gc') as () => void;
@@ -40,22 +48,36 @@ const data = workerData as FuzzWorkerData;
 const { fuzzTargets } = (await import(data.targetsUrl)) as { fuzzTargets: readonly FuzzTarget[] };
 const target = fuzzTargets.find(({ name }) => name === data.target);
 if (target === undefined) throw new Error(`no target is named ${data.target}`);
-const loop = new FuzzLoop({ ...data, target, slot: new InputSlot(data.slot), heapBytes });
+const slot = new InputSlot(data.slot);
+const loop = new FuzzLoop({ ...data, target, slot, heapBytes });
+
+function send(message: FuzzMessage): void {
+  parentPort?.postMessage(message);
+}
+
+function reached(): FuzzProgress {
+  const { runs, outcomes, blocks } = loop;
+  return { runs, outcomes, blocks };
+}
 
 function fuzz(): Finding | undefined {
   const endMs = performance.now() + 1000 * data.seconds;
   let nextCheckMs = performance.now() + 1000;
+  let nextProgressMs = performance.now() + data.progressMs;
   const replayed = loop.replay();
   if (replayed !== undefined) return replayed;
-  while (performance.now() < endMs) {
+  while (performance.now() < endMs && !slot.isStopped) {
     const finding = loop.step(16) ?? (performance.now() < nextCheckMs ? undefined : loop.checkGrowth());
     if (finding !== undefined) return finding;
     if (performance.now() >= nextCheckMs) nextCheckMs = performance.now() + 1000;
+    if (performance.now() >= nextProgressMs) {
+      send({ progress: reached() });
+      nextProgressMs += data.progressMs;
+    }
   }
   return undefined;
 }
 
 const finding = fuzz();
 loop.close();
-const { runs, outcomes, blocks, novel } = loop;
-parentPort?.postMessage({ finding, runs, outcomes, blocks, novel } satisfies FuzzResult);
+send({ result: { finding, ...reached(), novel: loop.novel } });

@@ -1,10 +1,11 @@
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, onTestFinished } from 'vitest';
 import { ChildProgram } from '../support/child-program.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
 import { readCorpus } from './corpus.ts';
+import { fuzzHelp } from './fuzz-options.ts';
 import type { FuzzResult } from './fuzz-worker.ts';
 import { fuzzTarget } from './fuzzing.ts';
 import { mutated } from './mutation.ts';
@@ -104,9 +105,34 @@ describe('npm run fuzz', () => {
   it('names the targets when asked for another', async () => {
     expect(await run('hpak')).toEqual({
       code: 2,
-      output: 'there is no target hpak; there are hpack, connection, grpc-message, rate-limit-request\n',
+      output:
+        'there is no target hpak; there are hpack, connection, grpc-message, rate-limit-request\n"npm run fuzz -- --help" says what it takes.\n',
+    });
+    const gone = await run('--replay', '/nowhere/hpack/crash.bin');
+    expect(gone.output).toMatch(/^--replay: there is no file \/nowhere\/hpack\/crash\.bin\n/);
+    expect(gone.code).toBe(2);
+  });
+
+  it('explains itself, and refuses what it does not take', async () => {
+    expect(await run('--help')).toEqual({ code: 0, output: fuzzHelp });
+    expect(await run('--seconds', '0')).toEqual({
+      code: 2,
+      output:
+        '--seconds is a number from 0.1 to 86400, not "0"\n"npm run fuzz -- --help" says what it takes.\n',
     });
   });
+
+  it('ends at Ctrl-C with a summary', async () => {
+    const planted = ['--targets', path('./planted-targets.ts'), '--corpus', temporaryFolder()];
+    const args = [path('./main.ts'), 'sound', '--seed', '7', '--seconds', '600', ...planted];
+    const program = new ChildProgram({ command: process.execPath, args });
+    onTestFinished(async () => void (await program.stop('SIGKILL')));
+    await program.printed(/^sound: \d+ inputs, \d+ outcomes, \d+ blocks, so far$/m, 60_000);
+    expect(await program.stop('SIGINT')).toEqual({ code: 0, signal: null });
+    expect(program.output).toMatch(
+      /\nsound: \d+ inputs, \d+ outcomes, \d+ blocks, seed 7: nothing found\nfuzz: \d+ s, nothing found\n {2}sound: \d+ inputs, \d+ outcomes, \d+ blocks, in 1 turn\n$/,
+    );
+  }, 90_000);
 });
 
 it('makes the same inputs of the same seed, and others of another', () => {

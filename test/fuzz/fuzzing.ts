@@ -1,6 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { Worker } from 'node:worker_threads';
-import type { FuzzResult, FuzzWorkerData } from './fuzz-worker.ts';
+import type { FuzzMessage, FuzzProgress, FuzzResult, FuzzWorkerData } from './fuzz-worker.ts';
 import { InputSlot } from './input-slot.ts';
 
 export interface FuzzingOptions {
@@ -12,6 +12,11 @@ export interface FuzzingOptions {
   /** Longest time for one input. Generous, as the machine may be busy elsewhere. */
   hangMs?: number;
   maxGrowthBytes?: number;
+  /** Ends it as if its time were up. */
+  signal?: AbortSignal;
+  progress?: (reached: FuzzProgress) => void;
+  /** How often. Defaults to 10 s. */
+  progressMs?: number;
 }
 
 const maxInputBytes = 65_536;
@@ -22,17 +27,21 @@ const maxProcessGrowthBytes = 768 * mebibyte;
 
 /** Fuzzes one target in a thread of its own, which is ended when an input does not come back from it. */
 export function fuzzTarget(options: FuzzingOptions): Promise<FuzzResult> {
-  const { targetsUrl, target, corpus, seed, seconds } = options;
+  const { targetsUrl, target, corpus, seed, seconds, signal } = options;
   const slot = InputSlot.withRoomFor(maxInputBytes);
   const workerData: FuzzWorkerData = {
     ...{ targetsUrl, target, corpus, seed, seconds, maxInputBytes, slot: slot.buffer },
     maxGrowthBytes: options.maxGrowthBytes ?? 48 * mebibyte,
+    progressMs: options.progressMs ?? 10_000,
   };
   const worker = new Worker(new URL('./fuzz-worker.ts', import.meta.url), {
     workerData,
     // Far above what the watch allows: a thread that runs into this limit can hardly be ended.
     resourceLimits: { maxOldGenerationSizeMb: 4096 },
   });
+  const stop = (): void => slot.stop();
+  if (signal?.aborted === true) stop();
+  signal?.addEventListener('abort', stop);
   return new Promise((resolve) => {
     const end = (kind: 'crash' | 'hang' | 'growth', message: string): void => {
       const finding = { kind, message, input: slot.input() };
@@ -41,12 +50,16 @@ export function fuzzTarget(options: FuzzingOptions): Promise<FuzzResult> {
     const watch = watchOver({ slot, hangMs: options.hangMs ?? 10_000, end });
     const finish = (result: FuzzResult): void => {
       clearInterval(watch);
+      signal?.removeEventListener('abort', stop);
       // V8 does not end every loop that allocates; what was found is told all the same.
       void Promise.race([worker.terminate(), delay(5000, undefined, { ref: false })]).then(() =>
         resolve(result),
       );
     };
-    worker.on('message', (result: FuzzResult) => finish(result));
+    worker.on('message', (message: FuzzMessage) => {
+      if ('result' in message) finish(message.result);
+      else options.progress?.(message.progress);
+    });
     worker.on('error', (error: Error) => end('crash', error.stack ?? error.message));
   });
 }

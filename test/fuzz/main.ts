@@ -1,77 +1,90 @@
-/**
- * `npm run fuzz`: every target in turn, until something is found or Ctrl-C.
- * `npm run fuzz -- hpack --seconds 3600 --seed 7 --rounds 1`; `--save` keeps inputs with new outcomes in the corpus.
- * `npm run fuzz -- --replay test/fuzz/corpus/hpack/crash-0123456789ab.bin` runs one input.
- */
-import { readFileSync } from 'node:fs';
+/** `npm run fuzz`: every target in turn, until something is found or Ctrl-C. fuzz-options.ts says what it takes. */
+import { existsSync, readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
-import { fileURLToPath } from 'node:url';
-import { parseArgs } from 'node:util';
+import { FlagError, readOrExplain } from '../support/script-flags.ts';
 import { readCorpus, saveInput, targetOf } from './corpus.ts';
+import { chosenTargets, type FuzzOptions, fuzzHelp, readFuzzOptions } from './fuzz-options.ts';
+import { FuzzTally, progressText } from './fuzz-tally.ts';
 import type { FuzzTarget } from './fuzz-target.ts';
 import type { FuzzResult } from './fuzz-worker.ts';
 import { fuzzTarget } from './fuzzing.ts';
 
-const { values, positionals } = parseArgs({
-  allowPositionals: true,
-  options: {
-    seconds: { type: 'string', default: '60' },
-    rounds: { type: 'string', default: 'Infinity' },
-    seed: { type: 'string', default: String(Date.now() % 1_000_000) },
-    save: { type: 'boolean', default: false },
-    replay: { type: 'string' },
-    corpus: { type: 'string', default: fileURLToPath(new URL('./corpus', import.meta.url)) },
-    targets: { type: 'string', default: fileURLToPath(new URL('./targets.ts', import.meta.url)) },
-  },
-});
-const targetsUrl = new URL(`file://${resolve(values.targets)}`).href;
+const explained = { help: fuzzHelp, script: 'fuzz' };
+const options: FuzzOptions = readOrExplain(() => readFuzzOptions(process.argv.slice(2)), explained);
+const targetsUrl = new URL(`file://${resolve(options.targetsFile)}`).href;
 const { fuzzTargets } = (await import(targetsUrl)) as { fuzzTargets: readonly FuzzTarget[] };
 const known = fuzzTargets.map(({ name }) => name);
-const chosen = positionals.length > 0 ? positionals : known;
-const unknown = chosen.find((name) => !known.includes(name));
-if (unknown !== undefined) {
-  console.error(`there is no target ${unknown}; there are ${known.join(', ')}`);
-  process.exit(2);
-}
 
 /** Prints what happened, keeps an input that found something; whether it did. */
 function report(target: string, seed: number, result: FuzzResult): boolean {
-  const { finding, runs, outcomes, blocks, novel } = result;
+  const { finding, runs, novel } = result;
   if (finding === undefined) {
-    if (values.save) for (const input of novel) saveInput(values.corpus, target, 'new', input);
-    console.log(
-      `${target}: ${runs} inputs, ${outcomes} outcomes, ${blocks} blocks, seed ${seed}: nothing found`,
-    );
+    if (options.save) for (const input of novel) saveInput(options.corpusFolder, target, 'new', input);
+    console.log(`${target}: ${progressText(result)}, seed ${seed}: nothing found`);
     return false;
   }
-  const path = saveInput(values.corpus, target, finding.kind, finding.input);
+  const path = saveInput(options.corpusFolder, target, finding.kind, finding.input);
   console.log(`${target}: ${finding.kind} after ${runs} inputs, seed ${seed}: ${finding.message}`);
   console.log(`replay it with: npm run fuzz -- --replay ${path}`);
   return true;
 }
 
-async function replay(path: string): Promise<void> {
-  const [target, corpus] = [targetOf(resolve(path)), [Uint8Array.from(readFileSync(path))]];
+async function replay(path: string): Promise<boolean> {
+  const target = readOrExplain(() => {
+    if (!existsSync(path)) throw new FlagError(`--replay: there is no file ${path}`);
+    return chosenTargets([targetOf(resolve(path))], known)[0];
+  }, explained);
+  const corpus = [Uint8Array.from(readFileSync(path))];
   const { finding } = await fuzzTarget({ targetsUrl, target, corpus, seed: 0, seconds: 0 });
   console.log(
     finding === undefined ? `${target}: nothing found` : `${target}: ${finding.kind}: ${finding.message}`,
   );
-  process.exitCode = finding === undefined ? 0 : 1;
+  return finding !== undefined;
 }
 
-async function fuzzInTurn(): Promise<void> {
-  for (let round = 0; round < Number(values.rounds); round++) {
+/** Whether something was found. */
+async function fuzzInTurn(chosen: readonly string[], signal: AbortSignal): Promise<boolean> {
+  const tally = new FuzzTally();
+  const startMs = performance.now();
+  let isFound = false;
+  for (let round = 0; round < options.rounds && !isFound; round++) {
     for (const target of chosen) {
-      const seed = Number(values.seed) + round;
-      const corpus = [...readCorpus(values.corpus, target), ...(found.get(target) ?? [])];
-      const result = await fuzzTarget({ targetsUrl, target, corpus, seed, seconds: Number(values.seconds) });
-      if (report(target, seed, result)) process.exit(1);
-      found.set(target, [...(found.get(target) ?? []), ...result.novel].slice(-2000));
+      if (isFound || signal.aborted) break;
+      const seed = options.seed + round;
+      const corpus = [...readCorpus(options.corpusFolder, target), ...(novelInputs.get(target) ?? [])];
+      const result = await fuzzTarget({
+        ...{ targetsUrl, target, corpus, seed, seconds: options.seconds, signal },
+        progress: (reached) => console.log(`${target}: ${progressText(reached)}, so far`),
+      });
+      isFound = report(target, seed, result);
+      tally.add(target, result);
+      novelInputs.set(target, [...(novelInputs.get(target) ?? []), ...result.novel].slice(-2000));
     }
+    if (signal.aborted) break;
   }
+  console.log(tally.summary((performance.now() - startMs) / 1000, isFound));
+  return isFound;
+}
+
+/** Ctrl-C ends the turn, another the process: not one of the same moment, as npm hands on what the terminal sends as well. */
+function endOnInterrupt(): AbortSignal {
+  const controller = new AbortController();
+  let firstMs = Number.POSITIVE_INFINITY;
+  process.on('SIGINT', () => {
+    controller.abort();
+    firstMs = Math.min(firstMs, performance.now());
+    if (performance.now() - firstMs > 500) process.exit(130);
+  });
+  return controller.signal;
 }
 
 /** Inputs with new outcomes: they begin the next round. */
-const found = new Map<string, Uint8Array[]>();
-if (values.replay === undefined) await fuzzInTurn();
-else await replay(values.replay);
+const novelInputs = new Map<string, Uint8Array[]>();
+const isFound =
+  options.replay === undefined
+    ? await fuzzInTurn(
+        readOrExplain(() => chosenTargets(options.targets, known), explained),
+        endOnInterrupt(),
+      )
+    : await replay(options.replay);
+process.exit(isFound ? 1 : 0);

@@ -14,6 +14,7 @@ const perJob = ['namespace', 'job'] as const;
 const perInstance = ['namespace', 'job', 'instance'] as const;
 const error = (type: string): string => `ratelimit_service_should_rate_limit_error{err_type="${type}"}`;
 const requests = 'ratelimit_service_total_requests{grpc_method="ShouldRateLimit"}';
+const jsonRequests = 'ratelimit_http_json_requests';
 const bucket = (le: string): string =>
   `ratelimit_service_response_time_seconds_bucket{grpc_method="ShouldRateLimit",le="${le}"}`;
 const ruleStat = (stat: string): string =>
@@ -28,6 +29,18 @@ function counter(name: string, kept: AlertCase['kept'], summary: string): AlertC
   return { fires: { [name]: rising }, quiet: { [name]: atRest }, kept, summary };
 }
 
+/** Fires while the breaker is open, unless the mode lets callers go on as usual. */
+function storeNotAsked(breaker: string, summary: string): AlertCase {
+  const open = { [`ratelimit_${breaker}_open`]: '1x60' };
+  const mode = (name: string): string => `weir_store_info{backend="redis",failure_mode="${name}"}`;
+  return {
+    fires: { ...open, [mode('deny')]: '1x60' },
+    quiet: { ...open, [mode('local')]: '1x60' },
+    kept: [...perInstance],
+    summary,
+  };
+}
+
 /** Fires while the gauge is at `bad`. */
 function gauge(
   name: string,
@@ -40,29 +53,32 @@ function gauge(
 
 export const alertCases: Record<string, AlertCase> = {
   WeirLimiterAbsent: {
-    fires: {},
+    fires: { weir_build_info: '1x10 stale' },
     quiet: { weir_build_info: '1x60' },
-    kept: [],
-    summary: 'No limiter is scraped',
+    kept: [...perJob],
+    summary: 'No limiter of weir is scraped',
   },
-  WeirStoreNotAsked: gauge(
-    'ratelimit_store_breaker_open',
-    [1, 0],
-    [...perInstance],
-    'pod:1 does not ask its store',
-  ),
-  WeirPerSecondStoreNotAsked: gauge(
-    'ratelimit_per_second_store_breaker_open',
-    [2, 0],
-    [...perInstance],
+  WeirLimiterDown: {
+    fires: { up: '1x10 0x50', weir_build_info: '1x10 stale' },
+    // Another program is none of our business.
+    quiet: { up: '0x60' },
+    kept: [...perInstance],
+    summary: 'pod:1 does not answer Prometheus',
+  },
+  WeirLimiterNotServing: gauge('ratelimit_health_serving', [0, 1], [...perInstance], 'pod:1 serves nobody'),
+  WeirStoreNotAsked: storeNotAsked('store_breaker', 'pod:1 does not ask its store'),
+  WeirPerSecondStoreNotAsked: storeNotAsked(
+    'per_second_store_breaker',
     'pod:1 does not ask its store of limits per second',
   ),
   WeirStoreErrors: {
-    fires: { [error('redis_error')]: '0+120x60', [requests]: '0+6000x60' },
+    // All of it over /json: there are no calls of gRPC to divide by.
+    fires: { [error('redis_error')]: '0+120x60', [requests]: '0x60', [jsonRequests]: '0+6000x60' },
     quiet: {
       [error('redis_error')]: '0+30x60',
       [error('service_error')]: '0+900x60',
-      [requests]: '0+6000x60',
+      [requests]: '0+3000x60',
+      [jsonRequests]: '0+3000x60',
     },
     kept: [...perJob],
     summary: 'weir fails 2% of its requests',
@@ -78,6 +94,17 @@ export const alertCases: Record<string, AlertCase> = {
     [...perJob],
     'weir lost hits that it counted during an outage',
   ),
+  WeirRedisPoolFull: counter(
+    'ratelimit_redis_per_second_pool_calls_refused',
+    [...perJob],
+    'weir has too few places for calls to Redis',
+  ),
+  WeirClusterNodeLost: {
+    fires: { ratelimit_redis_pool_nodes: '3x60', ratelimit_redis_pool_nodes_reached: '2x60' },
+    quiet: { ratelimit_redis_pool_nodes: '3x60', ratelimit_redis_pool_nodes_reached: '3x60' },
+    kept: [...perInstance],
+    summary: 'pod:1 reaches 2 masters of its Redis Cluster, not all',
+  },
   WeirMemcacheNodeDown: gauge(
     'ratelimit_memcache_nodes_down',
     [2, 0],
@@ -90,7 +117,7 @@ export const alertCases: Record<string, AlertCase> = {
     'weir drops counters before their end',
   ),
   WeirNoRules: gauge('ratelimit_rules_domains', [0, 3], [...perInstance], 'pod:1 has no rules'),
-  WeirRulesRefused: counter('ratelimit_service_config_load_error', [...perJob], 'weir cannot load its rules'),
+  WeirRulesRefused: gauge('ratelimit_rules_load_failed', [1, 0], [...perJob], 'weir cannot load its rules'),
   WeirRulesDiffer: {
     fires: {
       'ratelimit_rules_info{version="a",pod="1"}': '1x60',
@@ -123,19 +150,64 @@ export const alertCases: Record<string, AlertCase> = {
     summary: 'pod:1 stands still for 200ms at a time',
   },
   WeirWorkerCrashed: counter('ratelimit_workers_crashed', [...perInstance], 'A worker thread of pod:1 ended'),
-  WeirCertificateRefused: counter(
-    'certs_load_failures',
+  WeirCertificateRefused: gauge(
+    'certs_load_failed',
+    [1, 0],
     [...perInstance],
     'pod:1 cannot use its new certificate',
   ),
+  WeirCertificateExpires: gauge(
+    'certs_expires_at_seconds',
+    // After 50 minutes of the 1st of January 1970; 0 says that none is in use yet.
+    [600_000, 0],
+    [...perInstance],
+    'pod:1 shows a certificate that expires in 6d 21h 50m 0s',
+  ),
+  WeirConnectionFault: counter(
+    'ratelimit_server_http2_internal_error',
+    [...perJob],
+    'weir lost connections by a fault of its own',
+  ),
+  WeirTracesLost: {
+    fires: { ratelimit_tracing_spans_lost: rising, ratelimit_tracing_spans_dropped: atRest },
+    quiet: { ratelimit_tracing_spans_lost: atRest, ratelimit_tracing_spans_dropped: atRest },
+    kept: [...perJob],
+    summary: 'weir loses traces',
+  },
+  WeirStatisticNotServed: gauge(
+    'weir_prometheus_conflicts_total',
+    [4, 0],
+    [...perInstance],
+    'pod:1 does not serve 4 of its statistics',
+  ),
+  WeirDomainUnknown: {
+    fires: {
+      ratelimit_service_rate_limit_a_domain_not_found: atRest,
+      ratelimit_service_rate_limit_b_domain_not_found: rising,
+    },
+    quiet: {
+      ratelimit_service_rate_limit_a_domain_not_found: atRest,
+      ratelimit_service_rate_limit_b_domain_not_found: atRest,
+    },
+    kept: [...perJob],
+    summary: 'weir is asked for domains without rules',
+  },
   WeirDetailedMetricsRefused: counter(
     'ratelimit_stats_detailed_metrics_refused',
     [...perJob],
     'weir has more metrics by value than it may keep',
   ),
   WeirRuleRefusesMost: {
-    fires: { [ruleStat('over_limit')]: '0+120x60', [ruleStat('total_hits')]: '0+200x60' },
-    quiet: { [ruleStat('over_limit')]: '0+90x60', [ruleStat('total_hits')]: '0+200x60' },
+    fires: {
+      [ruleStat('over_limit')]: '0+120x60',
+      [ruleStat('shadow_mode')]: '0x60',
+      [ruleStat('total_hits')]: '0+200x60',
+    },
+    quiet: {
+      [ruleStat('over_limit')]: '0+120x60',
+      [ruleStat('shadow_mode')]: '0+60x60',
+      [ruleStat('total_hits')]: '0+200x60',
+    },
     labels: { domain: 'api', key1: 'user', key2: 'path' },
     kept: [...perJob],
     summary: 'Most hits of api user path are over limit',

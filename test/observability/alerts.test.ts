@@ -72,6 +72,23 @@ describeWithServer('the alerts, to promtool', promtoolProgram, (promtool) => {
     });
   });
 
+  it('miss a limiter that was never seen', () => {
+    const { alert, labels, annotations } = alertRules[0] as AlertRule;
+    const expected = {
+      exp_labels: labels,
+      exp_annotations: { ...annotations, summary: 'No limiter is scraped' },
+    };
+    const tests = [
+      {
+        interval: '1m',
+        alert_rule_test: [{ eval_time: evaluatedAt, alertname: alert, exp_alerts: [expected] }],
+      },
+    ];
+    const file = join(folder, 'never-seen.yaml');
+    writeFileSync(file, JSON.stringify({ rule_files: [alertsFile], evaluation_interval: '1m', tests }));
+    expect(run('test', 'rules', file)).toEqual({ status: 0, output: expect.stringContaining('SUCCESS') });
+  });
+
   it.each(alertRules.map((rule) => [rule.alert, rule] as const))('%s fires, and only then', (alert, rule) => {
     const alertCase = alertCases[alert] as AlertCase;
     const tests = (['fires', 'quiet'] as const).map((which) => promtoolTest(rule, alertCase, which));

@@ -9,6 +9,7 @@ import { httpAsk } from '../support/http-ask.ts';
 import { LimiterClient } from '../support/limiter-client.ts';
 import { type LimiterProcess, startLimiter } from '../support/limiter-process.ts';
 import { startMemcached } from '../support/memcached-server.ts';
+import { startRedisCluster } from '../support/redis-cluster.ts';
 import { startRedis } from '../support/redis-server.ts';
 
 export interface ObservedPrograms {
@@ -69,6 +70,8 @@ async function observeFleet(
   stops.push(() => controlPlane.stop());
   const redis = await startRedis({ path: programs.redis });
   stops.push(() => redis.stop());
+  const cluster = await startRedisCluster({ path: programs.redis });
+  stops.push(() => cluster.stop());
   const memcached = await startMemcached({ path: programs.memcached });
   stops.push(() => memcached.stop());
 
@@ -86,7 +89,21 @@ async function observeFleet(
       REDIS_PERSECOND_URL: redisUrl,
       STORE_FAILURE_MODE: 'local',
     },
-    { BACKEND_TYPE: 'memory', RUNTIME_ROOT: join(folder, 'rules') },
+    {
+      BACKEND_TYPE: 'memory',
+      RUNTIME_ROOT: join(folder, 'rules'),
+      TRACING_ENABLED: 'true',
+      // Nobody is there: spans are lost.
+      OTEL_EXPORTER_OTLP_ENDPOINT: 'http://127.0.0.1:1',
+    },
+    {
+      RUNTIME_ROOT: join(folder, 'rules'),
+      REDIS_TYPE: 'cluster',
+      REDIS_URL: cluster.url,
+      REDIS_PERSECOND: 'true',
+      REDIS_PERSECOND_TYPE: 'cluster',
+      REDIS_PERSECOND_URL: cluster.url,
+    },
     {
       BACKEND_TYPE: 'memcache',
       MEMCACHE_HOST_PORT: memcached.address,
@@ -117,6 +134,7 @@ async function served(env: Record<string, string>, stops: (() => Promise<unknown
     const user = { key: 'user', value: 'alice' };
     const descriptors = [{ entries: [user] }, { entries: [{ key: 'route', value: 'a' }, user] }];
     for (let asked = 0; asked < 8; asked++) await client.ask({ domain: 'shop', descriptors });
+    await client.ask({ domain: 'nowhere', descriptors });
   } finally {
     client.close();
   }

@@ -1,21 +1,19 @@
 /** `npm run soak -- [--minutes N]`: ten minutes, unless told otherwise; ends with an error when something was wrong. */
-import { parseArgs } from 'node:util';
-
 import { findServer, redisProgram } from '../support/find-server.ts';
+import { readOrExplain } from '../support/script-flags.ts';
 import { soak } from './soak.ts';
+import { readSoakOptions, soakHelp } from './soak-options.ts';
 import { verdict } from './verdict.ts';
 
-const { values } = parseArgs({ options: { minutes: { type: 'string', default: '10' } } });
-const minutes = Number(values.minutes);
+const explained = { help: soakHelp, script: 'soak' };
+const { minutes } = readOrExplain(() => readSoakOptions(process.argv.slice(2)), explained);
 const redis = findServer(redisProgram);
-if (!(minutes >= 1)) {
-  console.error('npm run soak -- [--minutes N], at least one');
-  process.exitCode = 2;
-} else if ('missing' in redis) {
+if ('missing' in redis) {
   console.error(redis.missing);
   process.exitCode = 2;
 } else {
   const durationMs = minutes * 60_000;
+  console.log(`soak: ${minutes} minute${minutes === 1 ? '' : 's'}, a line each ${(minutes * 60) / 5} s`);
   const report = await soak({ redisPath: redis.path, durationMs, progress: (line) => console.log(line) });
   console.log(JSON.stringify(report, null, 2));
   const problems = verdict(report);

@@ -16,8 +16,10 @@ export class ServedNames {
     }
   }
 
-  /** Undefined while there is no sample of it. */
+  /** Of a name, or of the first that an expression such as `a_.+` is of. Undefined while there is no sample of it. */
   labelsOf(metric: string): ReadonlyMap<string, ReadonlySet<string>> | undefined {
-    return this.#metrics.get(metric);
+    if (/^[\w:]+$/.test(metric)) return this.#metrics.get(metric);
+    const pattern = new RegExp(`^(?:${metric})$`);
+    return [...this.#metrics].find(([name]) => pattern.test(name))?.[1];
   }
 }

@@ -31,9 +31,11 @@ export async function startHttp2Echo(options: {
     random: Math.random,
     listener: {
       refused: () => {},
-      handshakeFailed: () => {},
-      certificateChanged: () => {},
+      certificateInUse: () => {},
       certificateRefused: () => {},
+    },
+    onFault: (error) => {
+      throw error;
     },
   });
   const { port } = await server.listen({ host: '127.0.0.1', port: 0 });

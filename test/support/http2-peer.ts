@@ -83,9 +83,14 @@ export class Http2Peer {
   readonly transport = new MemoryTransport();
   readonly handler: EchoHandler;
   readonly violations: string[] = [];
+  /** What was thrown where one was `internal_error`. */
+  readonly thrown: unknown[] = [];
+  unfinishedRequests = 0;
   readonly connection: Http2Connection;
   nowMs = 1000;
   closes = 0;
+  /** Of the last GOAWAY. */
+  debugData = '';
   flushes = 0;
   readonly #encoder = new HpackEncoder({ maxTableBytes: 4096 });
   readonly #decoder = new HpackDecoder({ maxTableBytes: 4096, maxListBytes: 1_000_000 });
@@ -101,7 +106,13 @@ export class Http2Peer {
       scheduleFlush: () => {
         this.flushes += 1;
       },
-      onViolation: (reason) => this.violations.push(reason),
+      onViolation: (reason, error) => {
+        this.violations.push(reason);
+        if (error !== undefined) this.thrown.push(error);
+      },
+      onUnfinishedRequest: () => {
+        this.unfinishedRequests += 1;
+      },
       onClose: () => {
         this.closes += 1;
       },
@@ -182,6 +193,7 @@ export class Http2Peer {
       case FrameType.RST_STREAM:
         return `RST_STREAM ${id} ${codeName(payload.readUInt32BE(0))}`;
       case FrameType.GOAWAY:
+        this.debugData = payload.toString('utf8', 8);
         return `GOAWAY ${payload.readUInt32BE(0)} ${codeName(payload.readUInt32BE(4))}`;
       case FrameType.WINDOW_UPDATE:
         return `WINDOW_UPDATE ${id} ${payload.readUInt32BE(0)}`;

@@ -7,6 +7,10 @@ export class PlayedStream implements RequestStream {
   context: unknown = undefined;
   isOpen = true;
   queuedBytes = 0;
+  requestIsStream = false;
+  answerIsStream = false;
+  /** Of its own, unless told otherwise. */
+  connection: object = this;
   /** Every header section, the trailers included. */
   readonly sections: Record<string, string>[] = [];
   readonly body: Uint8Array[] = [];

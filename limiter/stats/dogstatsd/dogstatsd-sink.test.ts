@@ -81,12 +81,25 @@ function sinkOf(options: { mogrifiers?: MogrifierText[]; host?: string; port?: n
   return sink;
 }
 
-/** A flush may come before the connection. */
+/** Once the receiver counts as there. */
 async function flushed(sink: DogStatsdSink): Promise<void> {
   await eventually(async () => {
+    timers.advance(1_000);
     await sink.flush();
-    expect(receiver.packets.join()).toContain('datadog.dogstatsd.client.metrics');
+    expect(receiver.packets.join()).toContain('datadog.dogstatsd.client.packets_sent');
   });
+}
+
+/** So many of the event loop that a probe went out and was refused: the loopback refuses as it is sent. */
+async function turns(): Promise<void> {
+  for (let turn = 0; turn < 50; turn += 1) await new Promise((resolve) => setImmediate(resolve));
+}
+
+/** Of the differences that arrived. */
+function sumOf(counter: string): number {
+  return receiver.lines
+    .filter((line) => line.startsWith(`${counter}:`))
+    .reduce((sum, line) => sum + Number(line.slice(counter.length + 1).split('|')[0]), 0);
 }
 
 describe('DogStatsdSink', () => {
@@ -166,29 +179,67 @@ describe('DogStatsdSink', () => {
   });
 
   it('tells of itself', async () => {
+    registry = new StatsRegistry({ extraTags: [['env', 'a,b']] });
     registry.add(registry.counter('hits'), 1);
-    await flushed(sinkOf());
-    expect(receiver.packets.join('\n')).toContain(
-      'datadog.dogstatsd.client.metrics:1|c|#client:weir,client_version:1.2.3,client_transport:udp',
-    );
+    const sink = sinkOf();
+    await flushed(sink);
+    const tags = '|c|#env:a_b,client:weir,client_version:1.2.3,client_transport:udp';
+    expect(receiver.packets[0]).toBe(`datadog.dogstatsd.client.metrics:0${tags}`);
+    const lines = () => receiver.packets.join('\n');
+    expect(lines()).toContain(`datadog.dogstatsd.client.bytes_dropped:0${tags}`);
+    receiver.packets.length = 0;
+    await sink.flush();
+    await eventually(() => expect(lines()).toContain(`datadog.dogstatsd.client.metrics:1${tags}`));
   });
 
-  it('tells each change of a receiver that comes and goes once', async () => {
+  it('keeps every count while nobody listens, and tells each change once', async () => {
     const { port } = receiver;
     await receiver.close();
     const sink = sinkOf({ port });
-    await eventually(async () => {
-      await sink.flush();
+    const hits = registry.counter('hits');
+    await eventually(() => expect(told).toEqual([expect.stringMatching(/^down: .*ECONNREFUSED/)]));
+    for (let times = 0; times < 6; times += 1) {
+      registry.add(hits, 5);
       timers.advance(3_000);
-      expect(told.at(-1)).toMatch(/^down: .*ECONNREFUSED/);
-    });
-    expect(told.filter((line) => line.startsWith('down'))).toHaveLength(1);
+      await turns();
+      timers.advance(1_000);
+      await sink.flush();
+    }
+    expect(told).toHaveLength(1);
     receiver = await Receiver.open(port);
     await eventually(async () => {
       timers.advance(3_000);
       await sink.flush();
       expect(told.at(-1)).toBe('up');
+      expect(sumOf('hits')).toBe(30);
     });
+    expect(told).toHaveLength(2);
+    expect(sink.linesDropped).toBe(0);
+  });
+
+  it('keeps the counts of a flush that finds out that the receiver went away', async () => {
+    const { port } = receiver;
+    const sink = sinkOf();
+    await flushed(sink);
+    await receiver.close();
+    registry.add(registry.counter('hits'), 7);
+    await sink.flush();
+    receiver = await Receiver.open(port);
+    await eventually(async () => {
+      timers.advance(3_000);
+      await sink.flush();
+      expect(sumOf('hits')).toBe(7);
+    });
+    expect(told).toEqual(['up', expect.stringMatching(/^down: /), 'up']);
+  });
+
+  it('counts what a metric that leaves could not say', async () => {
+    registry = new StatsRegistry({ maxDetailedMetrics: 1 });
+    const sink = sinkOf({ host: 'host.invalid' });
+    registry.add(registry.ruleMetric('d.a', true).slot, 3);
+    registry.nextPeriod();
+    registry.add(registry.ruleMetric('d.b', true).slot, 4);
+    expect(sink.linesDropped).toBe(1);
   });
 
   it('keeps counts while the host cannot be found, and drops timers', async () => {

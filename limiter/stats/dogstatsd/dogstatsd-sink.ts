@@ -37,6 +37,8 @@ export interface DogStatsdListener {
 const sendIntervalMs = 1_000;
 /** Slots looked at in one turn of the event loop. */
 const slotsPerTurn = 4_096;
+/** Of the event loop, until the refusal of a datagram by this host was read. */
+const turnsToRefuse = 2;
 
 export class DogStatsdSink {
   readonly #options: DogStatsdSinkOptions;
@@ -60,6 +62,7 @@ export class DogStatsdSink {
       host,
       port,
       timers,
+      probe: this.#telemetry.probe(),
       onUp: () => {
         this.#isDown = false;
         options.listener?.up();
@@ -68,9 +71,7 @@ export class DogStatsdSink {
       onChange: () => this.#wake(),
     });
     source.onTimer((timer, value) => this.#record(timer, value));
-    source.onLeave((first, count) => {
-      if (this.#connection.connected) this.#append(first, first + count);
-    });
+    source.onLeave((first, count) => this.#appendLeaving(first, first + count));
   }
 
   get linesDropped(): number {
@@ -109,6 +110,7 @@ export class DogStatsdSink {
   }
 
   async #finish(): Promise<void> {
+    while (this.#connection.trying) await this.#change();
     await this.#flushing;
     await this.flush();
     while (this.#connection.underWay > 0) await this.#change();
@@ -117,6 +119,7 @@ export class DogStatsdSink {
   async #flushSlices(): Promise<void> {
     const { source } = this.#options;
     await source.refreshAll();
+    if (!(await this.#sendTelemetry())) return;
     let slot = 0;
     while (slot < source.slotCount && this.#connection.connected) {
       if (this.#connection.isFull) {
@@ -126,9 +129,17 @@ export class DogStatsdSink {
       slot = this.#append(slot, Math.min(slot + slotsPerTurn, source.slotCount));
       if (slot < source.slotCount) await new Promise((resolve) => setImmediate(resolve));
     }
-    if (!this.#connection.connected) return;
+    if (this.#connection.connected) this.#queue.flush();
+  }
+
+  /** Goes first: a receiver on this host that went away refuses it before any counter is sent. False without a connection. */
+  async #sendTelemetry(): Promise<boolean> {
+    if (!this.#connection.connected) return false;
     for (const line of this.#telemetry.lines()) this.#queue.append(line);
     this.#queue.flush();
+    for (let turns = 0; turns < turnsToRefuse; turns += 1)
+      await new Promise((resolve) => setImmediate(resolve));
+    return this.#connection.connected;
   }
 
   /** The slot at which the connection took no more, else `to`. */
@@ -143,8 +154,17 @@ export class DogStatsdSink {
     return to;
   }
 
+  /** The last moment of these slots: what cannot be sent now is lost. */
+  #appendLeaving(from: number, to: number): void {
+    const unsent = this.#connection.connected ? this.#append(from, to) : from;
+    for (let slot = unsent; slot < to; slot += 1) {
+      if (this.#options.source.kindOf(slot) === 'counter' && this.#slots.lineOf(slot) !== undefined)
+        this.#telemetry.metric(false);
+    }
+  }
+
   #record(timer: Timer, value: number): void {
-    if (!this.#connection.connected) {
+    if (!this.#connection.connected && !this.#connection.trying) {
       this.#telemetry.metric(false);
       return;
     }
@@ -159,7 +179,7 @@ export class DogStatsdSink {
   }
 
   #trouble(reason: string): void {
-    this.#queue.clear();
+    this.#telemetry.dropped(this.#queue.clear());
     if (this.#isDown || this.#closed) return;
     this.#isDown = true;
     this.#options.listener?.down(reason);

@@ -25,6 +25,7 @@ export function lineParts(plainName: string, tags: Tags, type: WireType, mogrifi
   return { before: `${mogrified.name.replace(unsafeInNames, '_')}:`, after: `|${type}${tagText}` };
 }
 
-function inTag(text: string): string {
+/** A key or value of a tag, made safe. */
+export function inTag(text: string): string {
   return text.replace(unsafeInTags, '_');
 }

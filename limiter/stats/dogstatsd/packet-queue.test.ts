@@ -26,6 +26,17 @@ describe('PacketQueue', () => {
     expect(gathered([]).packets).toEqual([]);
   });
 
+  it('says how many lines it forgets', () => {
+    const packets: Uint8Array[] = [];
+    const queue = new PacketQueue((packet) => packets.push(packet));
+    queue.append('a');
+    queue.append('b');
+    expect([queue.clear(), queue.clear()]).toEqual([2, 0]);
+    queue.append('c');
+    queue.flush();
+    expect([queue.clear(), packets.map(String)]).toEqual([0, [String(Buffer.from('c'))]]);
+  });
+
   it('keeps all lines in order, in packets of at most 1432 bytes', () => {
     const line = fc.string({ unit: fc.constantFrom('a', 'é', '€', '😀'), minLength: 1, maxLength: 500 });
     fc.assert(

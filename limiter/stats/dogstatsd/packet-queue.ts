@@ -9,6 +9,7 @@ export class PacketQueue {
   readonly #send: (packet: Uint8Array) => void;
   #open = Buffer.allocUnsafe(maxPacketBytes);
   #bytes = 0;
+  #lines = 0;
 
   /** `send` gets each packet for itself. */
   constructor(send: (packet: Uint8Array) => void) {
@@ -25,6 +26,7 @@ export class PacketQueue {
     }
     if (this.#bytes > 0) this.#open[this.#bytes++] = newline;
     this.#bytes += this.#open.write(line, this.#bytes);
+    this.#lines += 1;
     return true;
   }
 
@@ -34,11 +36,15 @@ export class PacketQueue {
     const packet = this.#open.subarray(0, this.#bytes);
     this.#open = Buffer.allocUnsafe(maxPacketBytes);
     this.#bytes = 0;
+    this.#lines = 0;
     this.#send(packet);
   }
 
-  /** Forgets what is there. */
-  clear(): void {
+  /** Forgets what is there; returns how many lines that were. */
+  clear(): number {
+    const lines = this.#lines;
     this.#bytes = 0;
+    this.#lines = 0;
+    return lines;
   }
 }

@@ -1,5 +1,6 @@
 /** What the sink tells of itself with every flush, under the names of Datadog's own clients. */
 import type { Tags } from '../tags.ts';
+import { inTag } from './metric-lines.ts';
 
 const prefix = 'datadog.dogstatsd.client.';
 
@@ -20,7 +21,7 @@ export class Telemetry {
       ['client_version', version],
       ['client_transport', 'udp'],
     ] as const;
-    this.#after = `|c|#${tags.map(([key, value]) => `${key}:${value}`).join(',')}`;
+    this.#after = `|c|#${tags.map(([key, value]) => `${inTag(key)}:${inTag(value)}`).join(',')}`;
   }
 
   /** Since the start. */
@@ -30,9 +31,13 @@ export class Telemetry {
 
   metric(isKept: boolean): void {
     this.#metrics += 1;
-    if (isKept) return;
-    this.#metricsDropped += 1;
-    this.#totalDropped += 1;
+    if (!isKept) this.dropped(1);
+  }
+
+  /** Of those that were kept at first, too. */
+  dropped(metrics: number): void {
+    this.#metricsDropped += metrics;
+    this.#totalDropped += metrics;
   }
 
   packet(bytes: number, isSent: boolean): void {
@@ -43,6 +48,11 @@ export class Telemetry {
       this.#packetsDropped += 1;
       this.#bytesDropped += bytes;
     }
+  }
+
+  /** A line that changes nothing where it arrives. */
+  probe(): Uint8Array {
+    return Buffer.from(`${prefix}metrics:0${this.#after}`);
   }
 
   /** Since the last call. */

@@ -6,6 +6,7 @@ import { describe, expect, it } from 'vitest';
 import { suiteFolder } from '../../../test/support/suite-folder.ts';
 import { Mapper } from './mapper.ts';
 import { MapperFileError, readMapperFile, readMapperText } from './mapper-file.ts';
+import { createObserver } from './observer.ts';
 
 const folder = suiteFolder();
 
@@ -142,12 +143,28 @@ mappings:
 
 describe('an empty mapper file', () => {
   it('maps nothing', () => {
-    const { mapping } = readMapperText('', 'f');
+    const { mapping, warnings } = readMapperText('', 'f');
+    expect(warnings).toEqual(['f: is empty: every statistic keeps its name']);
     expect(new Mapper(mapping).map('a.b', 'counter')).toMatchObject({ name: 'a_b', isMapped: false });
   });
 });
 
 const one = (lines: string) => `mappings:\n- match: a.*\n  name: a\n${lines}`;
+
+describe('buckets', () => {
+  it.each(['.inf', '+.inf', '.Inf', '+Inf', 'Inf'])('may end with %s, which is always there', (last) => {
+    const text = one(`  observer_type: histogram\n  histogram_options: { buckets: [1, ${last}] }\n`);
+    const { observer } = new Mapper(readMapperText(text, 'f').mapping).map('a.b', 'observer') ?? {};
+    expect(observer).toEqual({ type: 'histogram', buckets: [1, Number.POSITIVE_INFINITY] });
+    const lines = createObserver(observer!, 0).samples(0);
+    expect(lines.map(([suffix, label]) => suffix + label)).toEqual([
+      '_bucketle="1"',
+      '_bucketle="+Inf"',
+      '_sum',
+      '_count',
+    ]);
+  });
+});
 
 describe('a bad mapper file', () => {
   for (const { text, message } of [
@@ -164,6 +181,8 @@ describe('a bad mapper file', () => {
     { text: one('  match_type: like\n'), message: 'm.yaml:4:15: match_type: expected glob or regex' },
     { text: one('  labels: { a-b: x }\n'), message: 'm.yaml:4:18: a-b: "a-b" is no name of a label' },
     { text: one('  labels: [a]\n'), message: 'm.yaml:4:11: labels: expected a map' },
+    { text: one('  buckets: [.inf, 1]\n'), message: 'm.yaml:4:19: buckets must ascend' },
+    { text: one('  buckets: [-.inf, 1]\n'), message: 'm.yaml:4:13: expected a number, not "-.inf"' },
     { text: one('  buckets: [1, 3, 2]\n'), message: 'm.yaml:4:19: buckets must ascend' },
     {
       text: 'mappings:\n- match: a.*\n  name: a b\n',
@@ -192,6 +211,11 @@ describe('a bad mapper file', () => {
       text: 'mappings:\n- match: a.*b\n  name: a\n- match: b.*c\n  name: b\n',
       message: 'm.yaml:2:10: invalid match "a.*b"; m.yaml:4:10: invalid match "b.*c"',
     },
+    {
+      text: 'mappings:\n- match: a.*b\n  name: a\n- match: b.*\n  colour: red\n  name: 1 2\n- match: c.*d\n  name: c\ndefaults: 1\n',
+      message:
+        'm.yaml:2:10: invalid match "a.*b"; m.yaml:5:11: unknown key colour; m.yaml:6:9: name: "1 2" is no name of a metric; m.yaml:7:10: invalid match "c.*d"; m.yaml:9:11: defaults: expected a map',
+    },
   ]) {
     it(`is refused: ${message}`, () => {
       expect(() => readMapperText(text, 'm.yaml')).toThrow(new MapperFileError([message]));
@@ -201,6 +225,12 @@ describe('a bad mapper file', () => {
   it('is refused when it cannot be read', () => {
     const path = join(folder, 'missing.yaml');
     expect(() => readMapperFile(path)).toThrow(`PROMETHEUS_MAPPER_YAML: ${path}: no such file or directory`);
+  });
+
+  it('is refused when it is a folder', () => {
+    expect(() => readMapperFile(folder)).toThrow(
+      `PROMETHEUS_MAPPER_YAML: ${folder}: is a folder, not a file`,
+    );
   });
 
   it('is named by its path', () => {
@@ -223,11 +253,18 @@ describe('a mapper file with something of no effect', () => {
     ]);
   });
 
+  it('is warned of a scale that makes counters fall', () => {
+    expect(readMapperText(one('  scale: -1\n'), 'm.yaml').warnings).toEqual([
+      'm.yaml:4:10: counters cannot fall: those that match are left out',
+    ]);
+    expect(readMapperText(one('  scale: -1\n  match_metric_type: gauge\n'), 'm.yaml').warnings).toEqual([]);
+  });
+
   it('is warned of references to nothing', () => {
     const text = 'mappings:\n- match: a.*\n  name: $1_total\n  labels: { x: $2 }\n';
     expect(readMapperText(text, 'm.yaml').warnings).toEqual([
-      'm.yaml:3:9: ${1_total} refers to nothing and is always empty',
-      'm.yaml:4:16: ${2} refers to nothing and is always empty',
+      'm.yaml:3:9: "$1_total": ${1_total} refers to nothing and is always empty',
+      'm.yaml:4:16: "$2": ${2} refers to nothing and is always empty',
     ]);
   });
 });

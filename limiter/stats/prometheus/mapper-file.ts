@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs';
 import { FAILSAFE_SCHEMA, loadAll, mergeTag, YAMLException } from 'js-yaml';
 import type { z } from 'zod';
 
-import { systemErrorReason } from '../../../process/system-error.ts';
+import { systemErrorCode, systemErrorReason } from '../../../process/system-error.ts';
 import { LineIndex } from '../../../rules/yaml/line-index.ts';
 import { parseYaml } from '../../../rules/yaml/parse.ts';
 import { PathLocator } from '../../../rules/yaml/path-locator.ts';
@@ -37,7 +37,10 @@ export function readMapperFile(path: string): MapperFile {
     return readMapperText(readFileSync(path, 'utf8'), path);
   } catch (error) {
     if (error instanceof MapperFileError) throw error;
-    throw new MapperFileError([`${path}: ${systemErrorReason(error)}`]);
+    const isFolder = systemErrorCode(error) === 'EISDIR';
+    throw new MapperFileError([
+      `${path}: ${isFolder ? 'is a folder, not a file' : systemErrorReason(error)}`,
+    ]);
   }
 }
 
@@ -46,11 +49,31 @@ export function readMapperText(text: string, file: string): MapperFile {
   const value = withoutEmpty(loaded(text, file));
   const places = new Places(text, file);
   const parsed = mapperSchema.safeParse(value ?? {}, { reportInput: true });
-  if (!parsed.success)
-    throw new MapperFileError(parsed.error.issues.slice(0, maxProblems).map(places.ofIssue));
+  if (!parsed.success) {
+    const issues = parsed.error.issues.map(problemOf);
+    throw refusal([...issues, ...problemsBeside(issues, value)], places);
+  }
   const { mapping, problems, warnings } = readMapping(parsed.data);
-  if (problems.length > 0) throw new MapperFileError(problems.slice(0, maxProblems).map(places.ofProblem));
-  return { mapping, warnings: warnings.map(places.ofProblem) };
+  if (problems.length > 0) throw refusal(problems, places);
+  const empty = value === undefined ? [`${file}: is empty: every statistic keeps its name`] : [];
+  return { mapping, warnings: [...empty, ...places.inOrder(warnings)] };
+}
+
+function refusal(problems: readonly MappingProblem[], places: Places): MapperFileError {
+  return new MapperFileError(places.inOrder(problems).slice(0, maxProblems));
+}
+
+/** What else is wrong, in the mappings that are in a form that can be read: one at a time, without the defaults. */
+function problemsBeside(issues: readonly MappingProblem[], value: unknown): MappingProblem[] {
+  const mappings = (value as { mappings?: unknown } | undefined)?.mappings;
+  if (!Array.isArray(mappings)) return [];
+  return mappings.flatMap((one, index) => {
+    if (issues.some(({ path }) => path[0] === 'mappings' && path[1] === index)) return [];
+    const parsed = mapperSchema.safeParse({ mappings: [one] });
+    if (!parsed.success) return [];
+    const { problems } = readMapping(parsed.data);
+    return problems.map(({ path, message }) => ({ path: ['mappings', index, ...path.slice(2)], message }));
+  });
 }
 
 /** The first document; an empty file has none. */
@@ -89,22 +112,28 @@ class Places {
     this.#locator = tape instanceof YamlTape ? new PathLocator(tape) : undefined;
   }
 
-  readonly ofProblem = ({ path, message }: MappingProblem): string => {
-    if (this.#locator === undefined) return `${this.#file}: ${message}`;
-    const { line, column } = this.#lines.placeOf(this.#locator.offsetOf(path));
-    return `${this.#file}:${line}:${column}: ${message}`;
-  };
+  /** With file, line and column, as they stand there. */
+  inOrder(problems: readonly MappingProblem[]): string[] {
+    const locator = this.#locator;
+    if (locator === undefined) return problems.map(({ message }) => `${this.#file}: ${message}`);
+    return problems
+      .map(({ path, message }) => ({ offset: locator.offsetOf(path), message }))
+      .sort((a, b) => a.offset - b.offset)
+      .map(({ offset, message }) => {
+        const { line, column } = this.#lines.placeOf(offset);
+        return `${this.#file}:${line}:${column}: ${message}`;
+      });
+  }
+}
 
-  readonly ofIssue = (issue: z.core.$ZodIssue): string => {
-    const path = issue.path.filter((step) => typeof step !== 'symbol');
-    if (issue.code === 'unrecognized_keys') {
-      const message = `unknown key ${issue.keys.join(', ')}`;
-      return this.ofProblem({ path: [...path, issue.keys[0] as string], message });
-    }
-    const key = path.at(-1);
-    const prefix = typeof key === 'string' ? `${key}: ` : '';
-    return this.ofProblem({ path, message: `${prefix}${wording(issue)}` });
-  };
+function problemOf(issue: z.core.$ZodIssue): MappingProblem {
+  const path = issue.path.filter((step) => typeof step !== 'symbol');
+  if (issue.code === 'unrecognized_keys') {
+    return { path: [...path, issue.keys[0] as string], message: `unknown key ${issue.keys.join(', ')}` };
+  }
+  const key = path.at(-1);
+  const prefix = typeof key === 'string' ? `${key}: ` : '';
+  return { path, message: `${prefix}${wording(issue)}` };
 }
 
 function wording(issue: z.core.$ZodIssue): string {

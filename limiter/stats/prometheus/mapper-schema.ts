@@ -13,10 +13,7 @@ const boolean = z.string().transform((text, context) => {
   return refuse(context, 'true or false');
 });
 
-const number = z.string().transform((text, context) => {
-  const value = parseGoFloat(text);
-  return value !== undefined && Number.isFinite(value) ? value : refuse(context, 'a number');
-});
+const number = z.string().transform((text, context) => finite(text) ?? refuse(context, 'a number'));
 
 const count = z.string().transform((text, context) => {
   const value = parseGoInteger(text);
@@ -36,7 +33,14 @@ const quantile = z.strictObject({
 });
 
 const quantiles = z.array(quantile);
-const buckets = z.array(number).superRefine((bounds, context) => {
+/** In YAML's words, or in Prometheus'. */
+const infinite = /^\+?(?:\.inf|\.Inf|\.INF|Inf)$/;
+/** That of +Inf may stand at the end: it is there in any case. */
+const bucket = z.string().transform((text, context) => {
+  if (infinite.test(text)) return Number.POSITIVE_INFINITY;
+  return finite(text) ?? refuse(context, 'a number');
+});
+const buckets = z.array(bucket).superRefine((bounds, context) => {
   const bad = bounds.findIndex((bound, index) => index > 0 && bound <= (bounds[index - 1] as number));
   if (bad !== -1) context.addIssue({ code: 'custom', path: [bad], message: 'buckets must ascend' });
 });
@@ -101,6 +105,11 @@ export const mapperSchema = z.strictObject({
 
 export type WrittenMapping = z.infer<typeof mapping>;
 export type WrittenDefaults = NonNullable<z.infer<typeof mapperSchema>['defaults']>;
+
+function finite(text: string): number | undefined {
+  const value = parseGoFloat(text);
+  return value !== undefined && Number.isFinite(value) ? value : undefined;
+}
 
 export function quoted(text: string): string {
   return JSON.stringify(text);

@@ -42,7 +42,11 @@ export function readMapping(written: {
     const path = ['mappings', index];
     const matchType = one.match_type ?? defaults.match_type ?? 'glob';
     problems.push(...matchProblems(one.match, matchType, path), ...clashes(one, defaults, path));
-    warnings.push(...effectless(one, path), ...lostReferences(one, matchType, path));
+    warnings.push(
+      ...effectless(one, path),
+      ...lostReferences(one, matchType, path),
+      ...fallingCounters(one, path),
+    );
     return ruleOf(one, matchType, defaults);
   });
   const unmapped = { observer: observerOf({}, defaults), ttlMs: defaults.ttl ?? 0 };
@@ -164,8 +168,20 @@ function lostReferences(one: WrittenMapping, matchType: 'glob' | 'regex', path: 
   return texts.flatMap(([at, text]) =>
     new Template(text).references
       .filter((reference) => !known.has(reference))
-      .map((reference) => ({ path: at, message: `\${${reference}} refers to nothing and is always empty` })),
+      .map((reference) => ({
+        path: at,
+        message: `${quoted(text)}: \${${reference}} refers to nothing and is always empty`,
+      })),
   );
+}
+
+/** statsd_exporter leaves such counters out too. */
+function fallingCounters(
+  { scale = 1, match_metric_type: type }: WrittenMapping,
+  path: Path,
+): MappingProblem[] {
+  if (scale >= 0 || (type !== undefined && type !== 'counter')) return [];
+  return [{ path: [...path, 'scale'], message: 'counters cannot fall: those that match are left out' }];
 }
 
 function isExpression(match: string): boolean {

@@ -68,7 +68,6 @@ describe('/top', () => {
     const { lines } = await page('domain=api&n=1');
     expect(lines[0]).toMatch(/domains: 2, shown: 1$/);
     expect(lines.slice(2).join('\n')).toMatch(/^domain "api".*\n.*\n.*"user_a" .*$/);
-    expect((await page('domain=none')).lines).toHaveLength(1);
   });
 
   it('shows the ten domains with most hits unless one is named', async () => {
@@ -113,7 +112,24 @@ describe('/top', () => {
     expect((await page()).lines.at(-1)).toContain(String.raw`"user_\u001b[2J\n\"\u009b\u202e"`);
   });
 
+  it('says so when nobody of a domain was over limit', async () => {
+    over(0, 'api', 'user_a', 2);
+    const problem =
+      'nobody is known to be over limit in the domain "none\\n" since 1970-01-01T00:00:00.000Z; /rlconfig has the domains with rules';
+    expect(await page('domain=none%0a')).toMatchObject({ status: 404, lines: [problem] });
+    expect(await page('domain=none%0a&format=json')).toEqual({
+      status: 404,
+      contentType: 'application/json',
+      lines: [JSON.stringify({ error: problem })],
+    });
+    expect((await page('domain=')).status).toBe(404);
+  });
+
   it('says what is wrong with a question', async () => {
+    expect(await page('domain=api&limit=3')).toMatchObject({
+      status: 400,
+      lines: ['there is no parameter "limit": use domain, n and format'],
+    });
     for (const query of ['n=0', 'n=-1', 'n=1e3', 'n=100001', 'n=']) {
       expect(await page(query)).toMatchObject({
         status: 400,

@@ -16,8 +16,14 @@ const usualKeys = 10;
 const mostKeys = 100_000;
 const plainText = 'text/plain; charset=utf-8';
 
-/** `domain`, `n` and `format`; an Error in their place says which of them is wrong. */
+const parameters = ['domain', 'n', 'format'];
+
+/** `domain`, `n` and `format`; an Error in their place says what of them is wrong. */
 export function topQuestion(query: URLSearchParams): TopPageQuestion | Error {
+  const unknown = [...query.keys()].find((name) => !parameters.includes(name));
+  if (unknown !== undefined) {
+    return new Error(`there is no parameter ${quoted(unknown)}: use domain, n and format`);
+  }
   const n = query.get('n') ?? String(usualKeys);
   const keys = /^\d{1,6}$/.test(n) ? Number(n) : 0;
   if (keys < 1 || keys > mostKeys) return new Error(`n must be a number from 1 to ${mostKeys}`);
@@ -35,8 +41,18 @@ export async function topPage(
   if (question instanceof Error) return textPage(400, [question.message]);
   if (reporter === undefined) return textPage(404, ['top offenders are not kept: STATS_TOP_KEYS is 0']);
   const report = await reporter.report(question);
+  if (question.domain !== undefined && report.domains.length === 0)
+    return nobodyOver(question, question.domain, report);
   if (question.format === 'text') return textPage(200, textLines(report));
   return { status: 200, contentType: 'application/json', lines: [jsonText(report)] };
+}
+
+/** A domain without rules looks the same: nobody was over its limits. */
+function nobodyOver({ format }: TopPageQuestion, domain: string, { sinceMs }: TopReport): TopPage {
+  const since = new Date(sinceMs).toISOString();
+  const problem = `nobody is known to be over limit in the domain ${quoted(domain)} since ${since}; /rlconfig has the domains with rules`;
+  if (format === 'text') return textPage(404, [problem]);
+  return { status: 404, contentType: 'application/json', lines: [JSON.stringify({ error: problem })] };
 }
 
 function textPage(status: number, lines: string[]): TopPage {

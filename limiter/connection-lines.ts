@@ -1,0 +1,49 @@
+/** What is logged of connections of gRPC callers, and of the certificate that is shown to them: a part of `log-lines.ts`. */
+import type { Logger } from '../process/logger.ts';
+
+/** One connection that was refused, or ended against its peer's will; `times` counts those since the last line, it included. */
+export interface ConnectionEnd {
+  peer: string;
+  /** The last part of the statistic's name. */
+  counter: string;
+  reason: string;
+  times: number;
+}
+
+/** At most once a minute for each reason. */
+export function handshakeFailed(log: Logger, failure: ConnectionEnd): void {
+  log.warn('A TLS handshake failed', { ...failure });
+}
+
+/** Likewise. */
+export function connectionRefused(log: Logger, end: ConnectionEnd): void {
+  log.warn('A connection was refused or ended for what its peer did', { ...end });
+}
+
+/** Likewise; its connection goes on. */
+export function requestUnfinished(log: Logger, end: ConnectionEnd): void {
+  log.warn('A request was reset for what its peer did', { ...end });
+}
+
+/** Likewise; a setting asks for it, so it is no fault of anybody. */
+export function connectionIdle(log: Logger, end: ConnectionEnd): void {
+  log.info('A connection was ended', { ...end });
+}
+
+/** Of the gRPC listener; open connections keep the one before. After one that could not be used it is a warning: the trouble is over. */
+export function certificateChanged(log: Logger, expires: string, lastWasRefused: boolean): void {
+  log[lastWasRefused ? 'warn' : 'info']('A new certificate is in use', { expires });
+}
+
+export function certificateRefused(log: Logger, reason: string): void {
+  log.error('A new certificate cannot be used: the one before stays', { reason });
+}
+
+/** Callers that check it will not connect. */
+export function certificateExpired(log: Logger, expires: string): void {
+  log.warn('The certificate of the gRPC listener has expired', { expires });
+}
+
+export function certificateExpiresSoon(log: Logger, expires: string): void {
+  log.warn('The certificate of the gRPC listener expires within a day', { expires });
+}

@@ -1,0 +1,87 @@
+/** What is logged and counted of connections of gRPC callers, and of the certificate that is shown to them. */
+import type { Clock } from '../process/clock.ts';
+import type { Logger } from '../process/logger.ts';
+import { SeldomByKind } from '../process/seldom.ts';
+import * as lines from './log-lines.ts';
+import {
+  connectionRefusals,
+  isTlsRefusal,
+  type RefusedConnection,
+  type SocketServerListener,
+} from './sockets/index.ts';
+import { createCertificateStats, createConnectionStats } from './stats/limiter-stats.ts';
+import type { StatsRegistry } from './stats/stats-registry.ts';
+
+export interface ConnectionListenerParts {
+  registry: StatsRegistry;
+  clock: Clock;
+  log: Logger;
+  /** How many are open. */
+  connections: () => number;
+  /** Whether this one counts and logs what becomes of the TLS files: of several threads that watch them, one does. */
+  tellsOfCertificates: boolean;
+}
+
+/** Whatever any peer can make happen is logged at most so often. */
+const seldomMs = 60_000;
+const dayMs = 86_400_000;
+
+type CertificateListener = Pick<SocketServerListener, 'certificateInUse' | 'certificateRefused'>;
+
+export function connectionListener(parts: ConnectionListenerParts): SocketServerListener {
+  const { registry, clock, log, connections, tellsOfCertificates } = parts;
+  const count = createConnectionStats(registry, connectionRefusals, connections);
+  const seldom = new SeldomByKind<RefusedConnection>(clock, seldomMs, (refused, times) =>
+    tellOf(log, refused, times),
+  );
+  const certificates = tellsOfCertificates ? certificateListener(parts) : silent;
+  return {
+    ...certificates,
+    refused: (refused) => {
+      count(refused.reason);
+      seldom.note(`${refused.reason} ${refused.problem}`, refused);
+    },
+  };
+}
+
+const silent: CertificateListener = { certificateInUse: () => {}, certificateRefused: () => {} };
+
+function tellOf(
+  log: Logger,
+  { reason: counter, peer, problem: reason }: RefusedConnection,
+  times: number,
+): void {
+  const end = { peer, counter, reason, times };
+  if (isTlsRefusal(counter)) lines.handshakeFailed(log, end);
+  else if (counter === 'unfinished_request') lines.requestUnfinished(log, end);
+  else if (counter === 'idle_timeout') lines.connectionIdle(log, end);
+  else lines.connectionRefused(log, end);
+}
+
+function certificateListener({ registry, clock, log }: ConnectionListenerParts): CertificateListener {
+  let inUseUntilMs = 0;
+  let lastWasRefused = false;
+  const stats = createCertificateStats(registry, {
+    expiresAtSeconds: () => Math.floor(inUseUntilMs / 1000),
+    lastWasRefused: () => lastWasRefused,
+  });
+  return {
+    certificateInUse: ({ expiresMs, isFirst }) => {
+      inUseUntilMs = expiresMs;
+      const expires = new Date(expiresMs).toISOString();
+      if (!isFirst) {
+        stats.loaded();
+        lines.certificateChanged(log, expires, lastWasRefused);
+      }
+      lastWasRefused = false;
+      const leftMs = expiresMs - clock.nowMs();
+      if (leftMs <= 0) lines.certificateExpired(log, expires);
+      else if (leftMs <= dayMs) lines.certificateExpiresSoon(log, expires);
+    },
+    certificateRefused: (reason) => {
+      lastWasRefused = true;
+      stats.failed();
+      lines.certificateRefused(log, reason);
+    },
+  };
+}

@@ -1,0 +1,30 @@
+/** docs/operations.md and the words in which TLS failures are told. */
+import { readFileSync } from 'node:fs';
+import type { TLSSocket } from 'node:tls';
+import { expect, it } from 'vitest';
+import { handshakeProblem } from '../../process/tls-handshake.ts';
+
+const text = readFileSync(new URL('../../docs/operations.md', import.meta.url), 'utf8');
+const section = text.slice(text.indexOf('## Misbehaving clients'), text.indexOf('### Certificates'));
+
+it.each([
+  ['ERR_SSL_HTTP_REQUEST'],
+  ['ERR_SSL_UNSUPPORTED_PROTOCOL'],
+  ['ERR_SSL_NO_SHARED_CIPHER'],
+  ['ERR_SSL_PEER_DID_NOT_RETURN_A_CERTIFICATE'],
+  ['ERR_SSL_NO_APPLICATION_PROTOCOL'],
+  ['ERR_TLS_HANDSHAKE_TIMEOUT'],
+  ['ECONNRESET'],
+  ['x', 'tlsv1 alert unknown ca'],
+  ['x', '', 'CERT_HAS_EXPIRED'],
+  ['x', '', 'CERT_NOT_YET_VALID'],
+  ['x', '', 'SELF_SIGNED_CERT_IN_CHAIN'],
+  ['x', '', 'INVALID_PURPOSE'],
+  ['x', '', 'CERT_REVOKED'],
+])('docs/operations.md has the words for %s %s%s', (code, reason = '', authorizationError = '') => {
+  const error = Object.assign(new Error(), { code, reason });
+  const problem = handshakeProblem(error, { authorizationError } as unknown as TLSSocket);
+  // What is in brackets behind it differs from case to case.
+  const words = problem.replace(/ \((?!ALPN).*\)$/, '');
+  expect(section).toContain(`\`${words}`);
+});

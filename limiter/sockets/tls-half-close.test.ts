@@ -1,0 +1,76 @@
+import { readFileSync } from 'node:fs';
+import { connect, type TLSSocket } from 'node:tls';
+import { afterEach, expect, it, onTestFinished } from 'vitest';
+import { systemClock } from '../../process/clock.ts';
+import { systemTimers } from '../../process/timers.ts';
+import { createAuthority } from '../../test/support/certificates.ts';
+import { describeWithServer } from '../../test/support/describe-with-server.ts';
+import { eventually } from '../../test/support/eventually.ts';
+import { opensslProgram } from '../../test/support/find-server.ts';
+import { settings, settingsAck } from '../../test/support/http2-frame-script.ts';
+import { headersFrame } from '../../test/support/socket-peer.ts';
+import { temporaryFolder } from '../../test/support/temporary-folder.ts';
+import { clientPreface, Flag } from '../http2/constants.ts';
+import { defaultHttp2Limits, type RequestStream } from '../http2/index.ts';
+import { noAges } from './connection-age.ts';
+import { Http2SocketServer } from './socket-server.ts';
+
+const running: Http2SocketServer[] = [];
+afterEach(() => Promise.all(running.splice(0).map((server) => server.close(0))));
+
+const request = headersFrame(
+  1,
+  [
+    [':method', 'POST'],
+    [':scheme', 'https'],
+    [':path', '/a.B/C'],
+    [':authority', 'a'],
+  ],
+  Flag.END_STREAM,
+);
+
+describeWithServer('a caller over TLS that only ended its own side', opensslProgram, (openssl) => {
+  it.each(['TLSv1.2', 'TLSv1.3'] as const)('still gets its answer (%s)', async (maxVersion) => {
+    const authority = createAuthority(openssl, temporaryFolder(), 'authority');
+    const files = authority.issue({ name: 'server', alternativeNames: 'IP:127.0.0.1' });
+    const streams: RequestStream[] = [];
+    const server = new Http2SocketServer({
+      handler: {
+        onRequest: (stream) => streams.push(stream),
+        onData: () => {},
+        onTrailers: () => {},
+        onAbort: () => {},
+      },
+      limits: defaultHttp2Limits,
+      ages: noAges,
+      maxConnections: 10,
+      tls: files,
+      clock: systemClock,
+      timers: systemTimers,
+      random: () => 0.5,
+      listener: { refused: () => {}, certificateInUse: () => {}, certificateRefused: () => {} },
+      onFault: () => {},
+    });
+    running.push(server);
+    const { port } = await server.listen({ host: '127.0.0.1', port: 0 });
+    const address = { port, host: '127.0.0.1', ALPNProtocols: ['h2'], ca: readFileSync(authority.caFile) };
+    const received: Buffer[] = [];
+    let isClosed = false;
+    const client: TLSSocket = connect({ ...address, maxVersion });
+    client.allowHalfOpen = true;
+    onTestFinished(() => void client.destroy());
+    client.on('error', () => {});
+    client.on('data', (chunk: Buffer) => received.push(chunk));
+    client.on('close', () => {
+      isClosed = true;
+    });
+    client.end(Buffer.concat([clientPreface, settings(), settingsAck, request]));
+    await eventually(() => expect(streams).toHaveLength(1));
+    // The caller's end is seen before the answer, or no later than it.
+    await new Promise((resolve) => setTimeout(resolve, 50));
+    streams[0]?.respond([':status', '200'], Buffer.from('the answer'), ['grpc-status', '0']);
+    await eventually(() => expect(isClosed).toBe(true));
+    expect(Buffer.concat(received).toString('latin1')).toContain('the answer');
+    expect(server.connections).toBe(0);
+  });
+});

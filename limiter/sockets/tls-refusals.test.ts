@@ -1,0 +1,89 @@
+/** Whose handshake failed, and why, when many fail at a time. */
+import { readFileSync } from 'node:fs';
+import { connect as connectTcp, type Socket } from 'node:net';
+import { connect as connectTls } from 'node:tls';
+import { afterEach, expect, it, onTestFinished } from 'vitest';
+import { systemClock } from '../../process/clock.ts';
+import { systemTimers } from '../../process/timers.ts';
+import { type CertificatePair, createAuthority } from '../../test/support/certificates.ts';
+import { describeWithServer } from '../../test/support/describe-with-server.ts';
+import { eventually } from '../../test/support/eventually.ts';
+import { opensslProgram } from '../../test/support/find-server.ts';
+import { temporaryFolder } from '../../test/support/temporary-folder.ts';
+import { defaultHttp2Limits } from '../http2/index.ts';
+import { noAges } from './connection-age.ts';
+import type { RefusedConnection } from './refusals.ts';
+import { Http2SocketServer } from './socket-server.ts';
+
+const running: Http2SocketServer[] = [];
+afterEach(() => Promise.all(running.splice(0).map((server) => server.close(0))));
+
+const nothing = { onRequest: () => {}, onData: () => {}, onTrailers: () => {}, onAbort: () => {} };
+
+describeWithServer('TLS refusals', opensslProgram, (openssl) => {
+  it('name the peer of each, and no probe, when many come at once', async () => {
+    const authority = createAuthority(openssl, temporaryFolder(), 'authority');
+    const other = createAuthority(openssl, temporaryFolder(), 'other');
+    const server = authority.issue({ name: 'server', alternativeNames: 'IP:127.0.0.1' });
+    const expired = authority.issue({ name: 'expired', days: -1 });
+    const foreign = other.issue({ name: 'foreign' });
+    const refused: RefusedConnection[] = [];
+    const sockets = new Http2SocketServer({
+      handler: nothing,
+      limits: defaultHttp2Limits,
+      ages: noAges,
+      maxConnections: 1_000,
+      tls: { ...server, clientCaFile: authority.caFile },
+      clock: systemClock,
+      timers: systemTimers,
+      random: () => 0.5,
+      listener: {
+        refused: (connection) => refused.push(connection),
+        certificateInUse: () => {},
+        certificateRefused: () => {},
+      },
+      onFault: () => {},
+    });
+    running.push(sockets);
+    const { port } = await sockets.listen({ host: '127.0.0.1', port: 0 });
+    const address = { port, host: '127.0.0.1' };
+    const wanted = new Map<string, string>();
+
+    function leaves(socket: Socket, problem: string | undefined): Promise<void> {
+      onTestFinished(() => void socket.destroy());
+      socket.once('connect', () => {
+        if (problem !== undefined) wanted.set(`127.0.0.1:${socket.localPort}`, problem);
+      });
+      return new Promise((resolve) =>
+        socket
+          .on('error', () => {})
+          .on('close', () => resolve())
+          .resume(),
+      );
+    }
+    const ca = readFileSync(authority.caFile);
+    const shows = ({ certFile, keyFile }: CertificatePair, problem: string) =>
+      leaves(
+        connectTls({
+          ...{ ...address, ca, ALPNProtocols: ['h2'] },
+          ...{ cert: readFileSync(certFile), key: readFileSync(keyFile) },
+        }),
+        problem,
+      );
+    const probe = () => {
+      const socket = connectTcp(address, () => void socket.end());
+      return leaves(socket, undefined);
+    };
+    const stranger = "the caller's certificate is of an unknown authority (UNABLE_TO_VERIFY_LEAF_SIGNATURE)";
+    await Promise.all(
+      Array.from({ length: 30 }, () => [
+        shows(expired, "the caller's certificate has expired"),
+        probe(),
+        shows(foreign, stranger),
+      ]).flat(),
+    );
+    await eventually(() => expect(refused).toHaveLength(60));
+    expect(new Map(refused.map(({ peer, problem }) => [peer, problem]))).toEqual(wanted);
+    expect(new Set(refused.map(({ reason }) => reason))).toEqual(new Set(['tls_handshake']));
+  });
+});

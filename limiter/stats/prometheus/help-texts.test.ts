@@ -1,0 +1,28 @@
+import { describe, expect, it } from 'vitest';
+import { documentedStatistics } from '../../../test/support/documented-statistics.ts';
+import { builtInMapping } from './built-in-mapping.ts';
+import { helpOf } from './help-texts.ts';
+import { Mapper } from './mapper.ts';
+
+describe('the help of metrics', () => {
+  it('is there for every documented statistic that the built-in mapping does not name', () => {
+    const mapper = new Mapper(builtInMapping({ responseTimeAsMilliseconds: false }));
+    const unmapped = documentedStatistics().filter((stat) =>
+      (['counter', 'gauge', 'observer'] as const).every((kind) => mapper.map(stat, kind)?.isMapped === false),
+    );
+    expect(unmapped.length).toBeGreaterThan(60);
+    expect(unmapped.filter((stat) => helpOf(stat) === undefined)).toEqual([]);
+  });
+
+  it('is that of the first store for the second', () => {
+    expect(helpOf('ratelimit.redis_per_second_pool.nodes')).toBe('Masters of the Redis Cluster.');
+    expect(helpOf('ratelimit.per_second_store_breaker.open')).toBe(
+      '1 while the store is not asked as it failed.',
+    );
+  });
+
+  it('is not known of what nobody counts', () => {
+    expect(helpOf('some.counter')).toBeUndefined();
+    expect(helpOf('constructor')).toBeUndefined();
+  });
+});

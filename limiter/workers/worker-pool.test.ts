@@ -1,0 +1,121 @@
+/** What becomes of a worker that is still starting; the threads are played, `test/e2e/workers.test.ts` has real ones. */
+import { EventEmitter } from 'node:events';
+import type { Worker } from 'node:worker_threads';
+import { beforeEach, expect, it } from 'vitest';
+import { Health } from '../../process/health.ts';
+import { createLogger } from '../../process/logger.ts';
+import { compileRules } from '../../rules/table/compile-rules.ts';
+import { RuleTable } from '../../rules/table/rule-table.ts';
+import { eventually } from '../../test/support/eventually.ts';
+import { ManualClock } from '../../test/support/manual-clock.ts';
+import { ManualTimers } from '../../test/support/manual-timers.ts';
+import { parseLimiterSettings } from '../settings.ts';
+import { StatsRegistry } from '../stats/stats-registry.ts';
+import type { NumberedTask, WorkerTask } from './messages.ts';
+import { WorkerPool } from './worker-pool.ts';
+
+/** Does at once what it is asked, but for what it is told to leave. */
+class PlayedThread extends EventEmitter {
+  readonly tasks: WorkerTask['do'][] = [];
+  readonly #left: NumberedTask[] = [];
+  readonly #leaves: ReadonlySet<WorkerTask['do']>;
+
+  constructor(leaves: ReadonlySet<WorkerTask['do']>) {
+    super();
+    this.#leaves = leaves;
+  }
+
+  postMessage(message: NumberedTask): void {
+    this.tasks.push(message.task.do);
+    if (this.#leaves.has(message.task.do)) this.#left.push(message);
+    else this.#done(message);
+    if (message.task.do === 'end') queueMicrotask(() => this.emit('exit', 0));
+  }
+
+  /** Does what it left of one kind. */
+  finish(kind: WorkerTask['do']): void {
+    for (const message of this.#left) if (message.task.do === kind) this.#done(message);
+  }
+
+  #done({ number }: NumberedTask): void {
+    queueMicrotask(() => this.emit('message', { is: 'done', number, result: undefined }));
+  }
+}
+
+const threads: PlayedThread[] = [];
+let leaves: ReadonlySet<WorkerTask['do']>;
+let timers: ManualTimers;
+beforeEach(() => {
+  threads.length = 0;
+  leaves = new Set();
+  timers = new ManualTimers();
+});
+
+async function serving(): Promise<WorkerPool> {
+  const { settings } = parseLimiterSettings({ BACKEND_TYPE: 'redis', GRPC_HOST: '127.0.0.1' });
+  if (settings === undefined) throw new Error('the settings are wrong');
+  const clock = new ManualClock();
+  const pool = new WorkerPool({
+    count: 2,
+    settings,
+    clock,
+    timers,
+    random: () => 0.5,
+    registry: new StatsRegistry(),
+    health: new Health(),
+    log: createLogger({ level: 'panic', format: 'text', clock, destination: { write: () => {} } }),
+    startThread: () => {
+      const thread = new PlayedThread(leaves);
+      threads.push(thread);
+      return thread as unknown as Worker;
+    },
+  });
+  await pool.connectStore();
+  await pool.listenForGrpc({ host: '127.0.0.1', port: 0 });
+  return pool;
+}
+
+/** The first thread ends, and another one takes its place. */
+async function replaceFirst(): Promise<PlayedThread> {
+  threads[0]?.emit('exit', 1);
+  timers.advance(1_000);
+  await eventually(() => expect(threads).toHaveLength(3));
+  return threads[2] as PlayedThread;
+}
+
+const rules = () => new RuleTable(compileRules([]));
+
+it('rules are in force when a worker that may have callers has them, though it is not ready yet', async () => {
+  const pool = await serving();
+  leaves = new Set(['listen', 'use-rules']);
+  const fresh = await replaceFirst();
+  await eventually(() => expect(fresh.tasks).toEqual(['connect-store', 'listen']));
+  let inForce = false;
+  const done = pool.useRules(rules()).then(() => {
+    inForce = true;
+  });
+  await new Promise((resolve) => setImmediate(resolve));
+  expect(inForce).toBe(false);
+  fresh.finish('use-rules');
+  await done;
+  fresh.finish('listen');
+});
+
+it('rules do not wait for a worker that does not listen yet', async () => {
+  const pool = await serving();
+  leaves = new Set(['connect-store', 'use-rules']);
+  const fresh = await replaceFirst();
+  await pool.useRules(rules());
+  expect(fresh.tasks).toEqual(['connect-store', 'use-rules']);
+});
+
+it('a worker that is still starting at the end opens no listener', async () => {
+  const pool = await serving();
+  leaves = new Set(['connect-store']);
+  const fresh = await replaceFirst();
+  const ended = pool.shutdownGrpc();
+  fresh.finish('connect-store');
+  await ended;
+  await pool.closeStore();
+  expect(fresh.tasks).toEqual(['connect-store', 'shutdown-grpc', 'close-store', 'end']);
+});

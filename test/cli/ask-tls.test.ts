@@ -1,0 +1,152 @@
+import { spawn } from 'node:child_process';
+import { fileURLToPath } from 'node:url';
+import { expect, it } from 'vitest';
+
+import { type CertificatePair, createAuthority } from '../support/certificates.ts';
+import { describeWithServer } from '../support/describe-with-server.ts';
+import { opensslProgram } from '../support/find-server.ts';
+import { startLimiter } from '../support/limiter-process.ts';
+import { suiteFolder } from '../support/suite-folder.ts';
+
+const root = fileURLToPath(new URL('../..', import.meta.url));
+const rules = { BACKEND_TYPE: 'memory', RUNTIME_ROOT: `${root}examples`, RUNTIME_APPDIRECTORY: 'rules' };
+
+interface Outcome {
+  status: number | null;
+  /** Both streams. */
+  output: string;
+}
+
+/** What `weir ask` says to a port of this machine. */
+function ask(address: string, ...flags: string[]): Promise<Outcome> {
+  const question = ['-domain', 'mail', '-descriptors', 'tenant=acme', '-timeout-ms', '20000'];
+  const args = ['bin/weir.js', 'ask', '-dial_string', address, ...question, ...flags];
+  const child = spawn(process.execPath, args, { cwd: root, stdio: ['ignore', 'pipe', 'pipe'] });
+  let output = '';
+  for (const stream of [child.stdout, child.stderr]) stream.on('data', (text) => (output += String(text)));
+  return new Promise((resolve) => child.once('close', (status) => resolve({ status, output })));
+}
+
+const serve = (server: CertificatePair): Record<string, string> => ({
+  GRPC_SERVER_USE_TLS: 'true',
+  GRPC_SERVER_TLS_CERT: server.certFile,
+  GRPC_SERVER_TLS_KEY: server.keyFile,
+});
+
+const show = ({ certFile, keyFile }: CertificatePair): string[] => [
+  '-grpc-cert-file',
+  certFile,
+  '-grpc-key-file',
+  keyFile,
+];
+
+const failed = (reason: string, hint: string): Outcome => ({
+  status: 1,
+  output: `request error: UNAVAILABLE: ${reason}\n${hint}\n`,
+});
+
+describeWithServer('weir ask over TLS', opensslProgram, (openssl) => {
+  const folder = suiteFolder();
+  const authority = createAuthority(openssl, folder, 'authority');
+  const foreign = createAuthority(openssl, folder, 'foreign');
+  const local = 'DNS:localhost,IP:127.0.0.1';
+  const server = authority.issue({ name: 'server', alternativeNames: local });
+  const trust = ['-grpc-use-tls', '-grpc-server-ca-file', authority.caFile];
+
+  /** With a limiter that has these settings. */
+  async function withLimiter(
+    env: Record<string, string>,
+    use: (at: string, httpAt: string) => Promise<void>,
+  ): Promise<void> {
+    const limiter = await startLimiter({ env: { ...rules, ...env } });
+    try {
+      await use(`127.0.0.1:${limiter.ports.grpc}`, `127.0.0.1:${limiter.ports.http}`);
+    } finally {
+      await limiter.stop();
+    }
+  }
+
+  it('says which side lacks TLS, and what speaks HTTP/1.1', async () => {
+    const portHint = 'The limiter answers gRPC at GRPC_PORT, 8081 unless it was told otherwise.';
+    await withLimiter({}, async (at, httpAt) => {
+      const hint = 'Leave out --grpc-use-tls, or start the limiter with GRPC_SERVER_USE_TLS=true.';
+      expect(await ask(at, ...trust)).toEqual(failed(`${at} does not speak TLS`, hint));
+      expect(await ask(httpAt)).toEqual(failed(`${httpAt} speaks HTTP/1.1`, portHint));
+      expect(await ask(httpAt, ...trust)).toEqual(failed(`${httpAt} speaks HTTP/1.1, without TLS`, portHint));
+    });
+    await withLimiter(serve(server), async (at) => {
+      const hint =
+        'Add --grpc-use-tls, and --grpc-server-ca-file where its authority is none of the usual ones.';
+      expect(await ask(at)).toEqual(failed(`${at} speaks TLS alone`, hint));
+      expect(await ask(at, ...trust)).toMatchObject({ status: 0, output: expect.stringMatching(/^OK\n/) });
+    });
+  }, 60_000);
+
+  it('says what is wrong with the certificate of the limiter', async () => {
+    await withLimiter(serve(server), async (at) => {
+      const reason = `the certificate of ${at} is issued by CN=authority, which is not trusted here`;
+      const named = 'Name the file with its authority by --grpc-server-ca-file.';
+      expect(await ask(at, '-grpc-use-tls')).toEqual(failed(reason, named));
+      const wrong = 'The file of --grpc-server-ca-file has other authorities; it needs that one.';
+      const wrongFile = ['-grpc-use-tls', '-grpc-server-ca-file', foreign.caFile];
+      expect(await ask(at, ...wrongFile)).toEqual(failed(reason, wrong));
+    });
+    const elsewhere = authority.issue({ name: 'elsewhere', alternativeNames: 'DNS:else.example' });
+    await withLimiter(serve(elsewhere), async (at) => {
+      const hint = 'Dial a name that the certificate has, or have that name put into it.';
+      expect(await ask(at, ...trust)).toEqual(
+        failed(`the certificate of ${at} is for DNS:else.example, not for 127.0.0.1`, hint),
+      );
+    });
+    const old = authority.issue({ name: 'old-server', alternativeNames: local, days: -1 });
+    await withLimiter(serve(old), async (at) => {
+      const { status, output } = await ask(at, ...trust);
+      expect(output).toMatch(
+        /: the certificate of [\d.:]+ expired at [\dT:.-]+Z\nThe limiter needs a new one\.\n$/,
+      );
+      expect(status).toBe(1);
+    });
+  }, 60_000);
+
+  it('shows a certificate, and says why it may not be taken', async () => {
+    const mine = authority.issue({ name: 'mine', alternativeNames: 'DNS:me.example' });
+    const other = authority.issue({ name: 'other', alternativeNames: 'DNS:other.example' });
+    const old = authority.issue({ name: 'old', alternativeNames: 'DNS:me.example', days: -1 });
+    const alien = foreign.issue({ name: 'alien', alternativeNames: 'DNS:me.example' });
+    const callers = { GRPC_CLIENT_TLS_CACERT: authority.caFile, GRPC_CLIENT_TLS_SAN: 'me.example' };
+    await withLimiter({ ...serve(server), ...callers }, async (at) => {
+      expect(await ask(at, ...trust, ...show(mine))).toMatchObject({ status: 0 });
+      // The alert that says so may be overtaken by the end of the connection.
+      const bare = await ask(at, ...trust);
+      expect(bare.output).toMatch(
+        /(wants a certificate of its callers\nAdd|closed the connection in the TLS handshake\nIt may want a certificate:) --grpc-cert-file and --grpc-key-file\.\n$/,
+      );
+      const closed = `${at} closed the connection when it was shown the certificate`;
+      const must =
+        "that authority must be in GRPC_CLIENT_TLS_CACERT, and GRPC_CLIENT_TLS_SAN, where it is set, among the names. The limiter's log has the reason.";
+      expect(await ask(at, ...trust, ...show(alien))).toEqual(
+        failed(closed, `It is issued by CN=foreign for DNS:me.example: ${must}`),
+      );
+      expect(await ask(at, ...trust, ...show(other))).toEqual(
+        failed(closed, `It is issued by CN=authority for DNS:other.example: ${must}`),
+      );
+      expect((await ask(at, ...trust, ...show(old))).output).toMatch(
+        /was shown the certificate\nThat of --grpc-cert-file expired at [\dT:.-]+Z\.\n$/,
+      );
+    });
+  }, 60_000);
+
+  it('refuses files that cannot be used, before it asks', async () => {
+    const half = await ask('127.0.0.1:1', ...trust, '-grpc-cert-file', server.certFile);
+    expect(half.output).toMatch('weir: --grpc-cert-file and --grpc-key-file need each other\n');
+    const mine = authority.issue({ name: 'unfit' });
+    const unfit = ['-grpc-cert-file', mine.certFile, '-grpc-key-file', server.keyFile];
+    const wrong = await ask('127.0.0.1:1', ...trust, ...unfit);
+    expect(wrong.output).toMatch(/^weir: --grpc-cert-file and --grpc-key-file: .*key values mismatch/);
+    const folderAsFile = await ask('127.0.0.1:1', '-grpc-use-tls', '-grpc-server-ca-file', folder);
+    expect(folderAsFile.output).toMatch(
+      `weir: --grpc-server-ca-file: ${folder}: illegal operation on a directory\n`,
+    );
+    expect([half.status, wrong.status, folderAsFile.status]).toEqual([2, 2, 2]);
+  }, 60_000);
+});

@@ -1,0 +1,77 @@
+import { fileURLToPath } from 'node:url';
+import { parseArgs } from 'node:util';
+import { FlagError, numberFlag } from '../support/script-flags.ts';
+
+export interface FuzzOptions {
+  /** Empty: all there are. */
+  targets: string[];
+  seconds: number;
+  /** `Infinity`: until something is found or Ctrl-C. */
+  rounds: number;
+  seed: number;
+  save: boolean;
+  /** Path of the one input to run. */
+  replay: string | undefined;
+  corpusFolder: string;
+  targetsFile: string;
+}
+
+export const fuzzHelp = `Usage: npm run fuzz -- [target ...] [flags]
+
+Mutates inputs of what parses bytes from the network, each target in turn, until something is found or Ctrl-C, which
+ends with a summary. An input must not crash, take 10 s, or leave memory behind.
+
+  hpack, connection, grpc-message, rate-limit-request   the targets (default all of them)
+  --seconds <n>      how long one target has its turn, 0.1 to 86400 (default 60)
+  --rounds <n>       turns of every target, 1 to 1000000 (default: no end)
+  --seed <n>         of the first round, 0 to 4294967295; a round has the next one (default: by the clock)
+  --save             keep inputs with new outcomes in the corpus
+  --replay <file>    run this one input, as a finding tells
+  --corpus <folder>  inputs to begin with, a folder a target; findings go there (default test/fuzz/corpus)
+  --targets <file>   the module that exports them (default test/fuzz/targets.ts)
+
+A line every ten seconds says: inputs run, different outcomes and blocks of code reached so far.
+Exit status: 0 when nothing was found, 1 when something was, 2 for a wrong command line.
+`;
+
+const path = (name: string): string => fileURLToPath(new URL(name, import.meta.url));
+
+/** Undefined when help is asked for. @throws FlagError, or an error of Node's parser */
+export function readFuzzOptions(args: readonly string[]): FuzzOptions | undefined {
+  const { values, positionals } = parseArgs({
+    args: [...args],
+    allowPositionals: true,
+    options: {
+      help: { type: 'boolean', short: 'h', default: false },
+      seconds: { type: 'string', default: '60' },
+      rounds: { type: 'string' },
+      seed: { type: 'string', default: String(Date.now() % 1_000_000) },
+      save: { type: 'boolean', default: false },
+      replay: { type: 'string' },
+      corpus: { type: 'string', default: path('./corpus') },
+      targets: { type: 'string', default: path('./targets.ts') },
+    },
+  });
+  if (values.help) return undefined;
+  const { seconds, rounds, seed, save, replay } = values;
+  return {
+    targets: positionals,
+    seconds: numberFlag({ flag: '--seconds', text: seconds, least: 0.1, most: 86_400 }),
+    rounds:
+      rounds === undefined
+        ? Number.POSITIVE_INFINITY
+        : numberFlag({ flag: '--rounds', text: rounds, least: 1, most: 1_000_000, whole: true }),
+    seed: numberFlag({ flag: '--seed', text: seed, least: 0, most: 4_294_967_295, whole: true }),
+    save,
+    replay,
+    corpusFolder: values.corpus,
+    targetsFile: values.targets,
+  };
+}
+
+/** @throws FlagError when one of them is not there */
+export function chosenTargets(wanted: readonly string[], known: readonly string[]): readonly string[] {
+  const unknown = wanted.find((name) => !known.includes(name));
+  if (unknown === undefined) return wanted.length > 0 ? wanted : known;
+  throw new FlagError(`there is no target ${unknown}; there are ${known.join(', ')}`);
+}

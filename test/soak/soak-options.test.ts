@@ -1,0 +1,42 @@
+import { execFile } from 'node:child_process';
+import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
+import { describe, expect, it } from 'vitest';
+
+import { readSoakOptions, soakHelp } from './soak-options.ts';
+
+const main = fileURLToPath(new URL('./main.ts', import.meta.url));
+const run = (...args: string[]): Promise<{ code: number; stdout: string; stderr: string }> =>
+  promisify(execFile)(process.execPath, [main, ...args]).then(
+    ({ stdout, stderr }) => ({ code: 0, stdout, stderr }),
+    ({ code, stdout, stderr }: { code: number; stdout: string; stderr: string }) => ({
+      code,
+      stdout,
+      stderr,
+    }),
+  );
+
+describe('npm run soak', () => {
+  it('takes ten minutes, or as many as it is told', () => {
+    expect(readSoakOptions([])).toEqual({ minutes: 10 });
+    expect(readSoakOptions(['--minutes', '1.5'])).toEqual({ minutes: 1.5 });
+    expect(readSoakOptions(['--help', '--minutes', '0'])).toBeUndefined();
+  });
+
+  it.each([
+    [
+      ['--minutes', '0.5'],
+      '--minutes is a number from 1 to 1440, not "0.5": in less, caches still fill, and memory tells nothing',
+    ],
+    [['--minutes', 'ten'], '--minutes is a number from 1 to 1440, not "ten"'],
+    [['--minutes', '1441'], '--minutes is a number from 1 to 1440, not "1441"'],
+    [['--hours', '1'], "Unknown option '--hours'"],
+  ])('refuses %j before it starts anything', async (args, message) => {
+    const stderr = `${message}\n"npm run soak -- --help" says what it takes.\n`;
+    expect(await run(...args)).toEqual({ code: 2, stdout: '', stderr });
+  });
+
+  it('explains itself', async () => {
+    expect(await run('--help')).toEqual({ code: 0, stdout: soakHelp, stderr: '' });
+  });
+});
