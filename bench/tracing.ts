@@ -110,7 +110,6 @@ async function subject(env: Record<string, string>): Promise<Subject> {
   const methods = grpcMethods({
     unary: new Map([[shouldRateLimitPath, shouldRateLimit]]),
     health: new HealthService(new Health(), []),
-    reflection: false,
   });
   const handler = new GrpcRequestHandler({
     methods,

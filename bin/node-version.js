@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 
-/** Ends the process with one sentence when the running Node is older than package.json's `engines` asks for. */
+/** Ends the process with one sentence, and the status of what cannot be run, when the running Node is older than package.json's `engines` asks for. */
 export function refuseOldNode() {
   const manifest = JSON.parse(readFileSync(new URL('../package.json', import.meta.url), 'utf8'));
   const wanted = Number(/\d+/.exec(manifest.engines.node)[0]);
@@ -8,5 +8,5 @@ export function refuseOldNode() {
   process.stderr.write(
     `weir needs Node ${wanted} or newer and this is Node ${process.versions.node}: in a clone, "npm ci" brings the right one for npm and npx, unless npm ignores install scripts; elsewhere, install it.\n`,
   );
-  process.exit(1);
+  process.exit(2);
 }

@@ -35,10 +35,19 @@ it('tells of every descriptor whether a limit applies and what is left of it', (
     [
       'OVER_LIMIT',
       '  path=/a,plan=: OVER_LIMIT, 0 of 5 a week left (per_plan), resets in 37 s',
-      '  k=v: OK, no rule limits it',
+      '  k=v: OK, no rule limits it ("weir explain" tells why)',
       '  free=1: OK, unlimited',
       '  RateLimit-Limit: 5',
       '',
     ].join('\n'),
   );
+});
+
+it('says an hour', () => {
+  const request = create(RateLimitRequestSchema, { descriptors: [{ entries: [{ key: 'k', value: 'v' }] }] });
+  const response = create(RateLimitResponseSchema, {
+    overallCode: 1,
+    statuses: [{ code: 1, currentLimit: { requestsPerUnit: 5, unit: 3 }, limitRemaining: 4 }],
+  });
+  expect(describeAnswer(request, response)).toBe('OK\n  k=v: OK, 4 of 5 an hour left\n');
 });

@@ -5,6 +5,7 @@ import type {
 } from '../gen/envoy/service/ratelimit/v3/rls_pb.ts';
 import { RateLimitResponse_Code as Code } from '../gen/envoy/service/ratelimit/v3/rls_pb.ts';
 import { maxUint32, unitName } from '../rules/model.ts';
+import { perUnit } from './unit-words.ts';
 
 /** The answer for a person: the overall code, then a line for each descriptor. */
 export function describeAnswer(request: RateLimitRequest, response: RateLimitResponse): string {
@@ -22,13 +23,13 @@ export function describeAnswer(request: RateLimitRequest, response: RateLimitRes
 function describeLimit(status: DescriptorStatus): string {
   const limit = status.currentLimit;
   if (limit === undefined) {
-    return status.limitRemaining === maxUint32 ? 'unlimited' : 'no rule limits it';
+    return status.limitRemaining === maxUint32 ? 'unlimited' : 'no rule limits it ("weir explain" tells why)';
   }
   const name = limit.name === '' ? '' : ` (${limit.name})`;
-  const unit = (unitName(limit.unit) ?? `unit ${limit.unit}`).toLowerCase();
+  const unit = perUnit(unitName(limit.unit) ?? `unit ${limit.unit}`);
   const reset =
     status.durationUntilReset === undefined ? '' : `, resets in ${status.durationUntilReset.seconds} s`;
-  return `${status.limitRemaining} of ${limit.requestsPerUnit} a ${unit} left${name}${reset}`;
+  return `${status.limitRemaining} of ${limit.requestsPerUnit} ${unit} left${name}${reset}`;
 }
 
 function codeName(code: Code): string {

@@ -16,7 +16,7 @@ Asks a limiter over gRPC for one decision, as a proxy would: the hits are counte
   --domain <domain>             domain of the rules
   --descriptors <k=v,k2=v2>     one descriptor; repeat the flag for several
   --dial-string <host:port>     the limiter (default localhost:8081), or its Unix socket: unix:/path, or the path
-  --hits-addend <n>             hits to count on every descriptor (default 1; 0 looks without counting)
+  --hits-addend <n>             hits to count on every descriptor (default 1; 0 looks without counting, -3 gives 3 back)
   --timeout-ms <ms>             how long to wait for the answer (default 5000)
   --output text|json            how to print the answer (default text)
   --grpc-use-tls                speak TLS, with a limiter that has GRPC_SERVER_USE_TLS
@@ -52,8 +52,9 @@ export async function askCommand(args: string[]): Promise<number> {
   if (flags.list('descriptors').length === 0) {
     throw new UsageError('ask needs --domain and at least one --descriptors key=value');
   }
-  const hitsAddend = BigInt(wholeNumber('--hits-addend', flags.text('hits-addend') ?? '1', 0, maxUint32));
-  const descriptors = flags.list('descriptors').map((text) => ({ ...parseDescriptor(text), hitsAddend }));
+  const hits = wholeNumber('--hits-addend', flags.text('hits-addend') ?? '1', -maxUint32, maxUint32);
+  const counted = { hitsAddend: BigInt(Math.abs(hits)), isNegativeHits: hits < 0 };
+  const descriptors = flags.list('descriptors').map((text) => ({ ...parseDescriptor(text), ...counted }));
   const tls = askTls(flags);
   const request = create(RateLimitRequestSchema, { domain: flags.text('domain') ?? '', descriptors });
   try {
@@ -73,7 +74,7 @@ export async function askCommand(args: string[]): Promise<number> {
 }
 
 function wholeNumber(flag: string, text: string, least: number, most: number): number {
-  const value = /^\d+$/.test(text) ? Number(text) : Number.NaN;
+  const value = /^-?\d+$/.test(text) ? Number(text) : Number.NaN;
   if (value >= least && value <= most) return value;
   throw new UsageError(`${flag} is a whole number from ${least} to ${most}, not "${text}"`);
 }

@@ -1,58 +1,125 @@
-import { readRuleFolder } from '../limiter/config-source/index.ts';
-import { formatRuleError } from '../rules/rule-error.ts';
+import { statSync } from 'node:fs';
+import { type CheckedInput, checkInput } from './check/check-input.ts';
+import { checkJson, count, findingText, shownWarnings, summaryText } from './check/check-report.ts';
+import { allowedKinds, warningKinds } from './check/warning-kinds.ts';
 import { parseFlags, UsageError } from './flags.ts';
+import { outputFormat } from './rule-input/output-flag.ts';
+import { paintFor } from './rule-input/paint.ts';
+import { readInput } from './rule-input/read-input.ts';
 
-const help = `Usage: weir check <folder or file> [...] [flags]
+const help = `Usage: weir check <folder, file or -> [...] [flags]
 
-Reads rule files as a limiter would and prints every error with its file, line and column. Each argument is checked by
-itself: the rules of two folders may name the same domain.
+Reads rules and prints every error with its file, line and column, the line itself and what to do; and warnings about
+what is accepted and hardly meant. Takes rule files, manifests (RateLimitConfig), rendered charts (rule files in
+ConfigMaps are read; other objects are passed over, and counted) and JSON of xDS; folders with their subfolders (*.yaml,
+*.yml, *.json); - is standard input. Each argument is checked by itself: the rules of two folders may name the same domain.
 
   --config-dir <folder>      the same as an argument
   --merge-domain-configs     several files may name one domain, as with MERGE_DOMAIN_CONFIG=true
+  --undotted-metrics         the limiter has SANITIZE_DESCRIPTOR_METRIC_DOTS=true: no word of dots
+  --strict                   warnings fail the check
+  --allow <warning>[,...]    waives warnings of these kinds
+  --output text|json         how to print the result (default text)
+
+  weir check examples/rules
+  helm template charts/my-limits | weir check --strict -
 
 The Go program's spelling works as well: -config_dir, -merge_domain_configs.
-Exit status: 0 when all is well, 1 when there are errors, 2 for a wrong command line.
+Warnings: ${listed(warningKinds)}; docs/gitops.md says what each means.
+Exit status: 0 when all is well or there are warnings only, 1 when there are errors (with --strict: or warnings), 2 for a
+wrong command line, or an argument that cannot be read.
 `;
+
+/** Names in lines of the help's width. */
+function listed(names: readonly string[]): string {
+  return names.join(', ').replace(/(.{60,100}?,) /g, '$1\n');
+}
 
 export async function checkCommand(args: string[]): Promise<number> {
   const flags = parseFlags(args, {
     'config-dir': { type: 'string' },
     'merge-domain-configs': { type: 'boolean' },
+    'undotted-metrics': { type: 'boolean' },
+    strict: { type: 'boolean' },
+    allow: { type: 'string', multiple: true },
+    output: { type: 'string' },
   });
   if (flags.on('help')) {
     process.stdout.write(help);
     return 0;
   }
+  const format = outputFormat(flags);
   const folder = flags.text('config-dir');
   const paths = [...(folder === undefined ? [] : [folder]), ...flags.positionals];
   if (paths.length === 0) throw new UsageError('check needs a folder or a file');
+  const mergeDomains = flags.on('merge-domain-configs');
+  const options = {
+    mergeDomains,
+    undottedMetrics: flags.on('undotted-metrics'),
+    allowed: allowedKinds(flags.list('allow')),
+  };
+  const check = (path: string): CheckedInput => checkInput(readInput(path, { mergeDomains }), options);
+  const inputs = format === 'json' ? paths.map(check) : printAll(paths, check);
+  const sums = sumsOf(inputs);
+  const isFailed = sums.errors > 0 || (flags.on('strict') && sums.warnings > 0);
+  if (format === 'json') process.stdout.write(checkJson(inputs));
+  else printEnd(sums, isFailed);
+  if (inputs.some(({ isUnreadable }) => isUnreadable)) return 2;
+  return isFailed ? 1 : 0;
+}
+
+interface Sums {
+  errors: number;
+  warnings: number;
+  allowed: number;
+}
+
+function sumsOf(inputs: readonly CheckedInput[]): Sums {
+  const sum = (pick: (input: CheckedInput) => number) => inputs.reduce((total, one) => total + pick(one), 0);
+  return {
+    errors: sum(({ errorCount }) => errorCount),
+    warnings: sum(({ warnings }) => warnings.length),
+    allowed: sum(({ allowed }) => allowed),
+  };
+}
+
+/** Prints each argument's result as soon as it is there. */
+function printAll(paths: readonly string[], check: (path: string) => CheckedInput): CheckedInput[] {
   console.log('checking rate limit configs...');
-  const counts = paths.map((path) => checkPath(path, flags.on('merge-domain-configs')));
-  const errors = counts.reduce((sum, count) => sum + count, 0);
-  if (errors > 0) {
-    console.error(count(errors, 'error'));
-    return 1;
-  }
-  console.log('all rate limit configs ok');
-  return 0;
+  return paths.map((path) => {
+    console.log(loadingText(path));
+    const checked = check(path);
+    printInput(checked);
+    return checked;
+  });
 }
 
-/** Prints what is wrong with one folder or file; returns how many errors there are. */
-function checkPath(path: string, mergeDomains: boolean): number {
-  console.log(`loading config directory: ${path}`);
-  const { files, domains, errors, errorCount, warnings } = readRuleFolder(path, { mergeDomains });
-  for (const file of files) console.log(`opening config file: ${file}`);
-  for (const warning of warnings) console.error(`warning: ${formatRuleError(warning)}`);
-  for (const error of errors) console.error(`error loading rate limit configs: ${formatRuleError(error)}`);
-  if (errorCount > errors.length) console.error(`... and ${errorCount - errors.length} more`);
-  if (errors.length === 0 && files.length === 0) {
-    console.error(`error loading rate limit configs: ${path}: holds no *.yaml or *.yml file`);
-    return 1;
-  }
-  if (errors.length === 0) console.log(`${count(files.length, 'file')}, ${count(domains, 'domain')}`);
-  return errorCount;
+/** The Go program's words, which knows folders alone. */
+function loadingText(path: string): string {
+  if (path === '-') return 'loading standard input';
+  const isFolder = statSync(path, { throwIfNoEntry: false })?.isDirectory() ?? true;
+  return isFolder ? `loading config directory: ${path}` : `loading config file: ${path}`;
 }
 
-function count(number: number, noun: string): string {
-  return `${number} ${noun}${number === 1 ? '' : 's'}`;
+/** The last line says why the status is what it is. */
+function printEnd({ errors, warnings, allowed }: Sums, isFailed: boolean): void {
+  if (errors > 0) console.error(count(errors, 'error'));
+  if (warnings > 0) console.error(count(warnings, 'warning'));
+  if (allowed > 0) console.error(`${count(allowed, 'warning')} waived by --allow`);
+  if (errors > 0) return;
+  if (isFailed) console.error('failed: there are no errors, but --strict does not let warnings pass');
+  else console.log('all rate limit configs ok');
+}
+
+function printInput(input: CheckedInput): void {
+  const paint = paintFor(process.stderr);
+  for (const file of input.files) console.log(`opening config file: ${file}`);
+  const { shown, unshown } = shownWarnings(input.warnings);
+  for (const warning of shown) process.stderr.write(findingText(warning, paint));
+  for (const [code, number] of unshown)
+    console.error(`... and ${number} more (${code}); --output json has all`);
+  for (const error of input.errors) process.stderr.write(findingText(error, paint));
+  const unlisted = input.errorCount - input.errors.length;
+  if (unlisted > 0) console.error(`... and ${unlisted} more`);
+  if (input.errors.length === 0) console.log(summaryText(input));
 }

@@ -1,5 +1,6 @@
 /** The command line: one word that names the command, then its flags. Commands load what they need only when called. */
 import { packageVersion } from '../process/version.ts';
+import { endureClosedPipes } from './closed-pipe.ts';
 import { UsageError } from './flags.ts';
 
 /** Runs a command and returns the exit status; a command that serves returns when it has stopped. */
@@ -25,8 +26,25 @@ const commands: Record<string, CommandEntry> = {
     load: async () => (await import('./ask-command.ts')).askCommand,
   },
   check: {
-    summary: 'check a folder of rule files: every error with its place',
+    summary: 'check rule files, manifests, folders and rendered charts: every error with its place',
     load: async () => (await import('./check-command.ts')).checkCommand,
+  },
+  explain: {
+    summary: 'tell which rule applies to a request, and why; nothing is counted',
+    load: async () => (await import('./explain-command.ts')).explainCommand,
+  },
+  diff: {
+    summary: 'compare two sets of rules: what changes, and what that means for traffic',
+    load: async () => (await import('./diff-command.ts')).diffCommand,
+  },
+  convert: {
+    summary: 'write rules in another spelling: rule file, manifest or JSON of xDS',
+    load: async () => (await import('./convert-command.ts')).convertCommand,
+  },
+  replay: {
+    summary:
+      'play recorded requests through rules: what would have been limited, by which rule, who and when',
+    load: async () => (await import('./replay-command.ts')).replayCommand,
   },
   webhook: {
     summary: "verify a delivery of the control plane's webhooks",
@@ -69,6 +87,7 @@ async function dispatch(args: string[]): Promise<number> {
 
 /** Runs the command that the arguments name and ends the process with its status; 2 for a wrong command line. */
 export async function main(args: string[]): Promise<void> {
+  endureClosedPipes([process.stdout, process.stderr]);
   try {
     process.exitCode = await dispatch(args);
   } catch (error) {

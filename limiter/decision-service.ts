@@ -3,7 +3,7 @@ import type { Clock } from '../process/clock.ts';
 import type { ResponseOptions } from './decide/response.ts';
 import type { StoreFailureAnswer } from './decide/uncounted-status.ts';
 import type { CountedHit } from './service/counted-hit.ts';
-import { RateLimitService } from './service/rate-limit-service.ts';
+import { type CountingOptions, RateLimitService } from './service/rate-limit-service.ts';
 import type { LimiterSettings } from './settings.ts';
 import { type LimiterStats, registerLocalCacheStats } from './stats/limiter-stats.ts';
 import type { StatsRegistry } from './stats/stats-registry.ts';
@@ -30,16 +30,7 @@ export function createDecisionService(parts: DecisionServiceParts): RateLimitSer
     stats: registry,
     clock,
     random,
-    counting: {
-      counterKeyPrefix: settings.cacheKeyPrefix,
-      nearLimitRatio: settings.nearLimitRatio,
-      undottedMetrics: settings.sanitizeDescriptorMetricDots,
-      calendarMonth: settings.useCalendarMonthRateLimit,
-      expirationJitterMaxSeconds: settings.expirationJitterMaxSeconds,
-      countersEndWithWindow: settings.backendType === 'memory',
-      stopWhenOver: settings.stopCacheKeyIncrementWhenOverLimit,
-      onStoreFailure: storeFailureAnswer(settings),
-    },
+    counting: countingOptions(settings),
     response: responseOptions(settings),
     events: {
       onServiceError: stats.serviceError,
@@ -50,6 +41,19 @@ export function createDecisionService(parts: DecisionServiceParts): RateLimitSer
       onOverLimit: offenders && ((domain, hit, overLimit) => offenders.add(offence(domain, hit, overLimit))),
     },
   });
+}
+
+export function countingOptions(settings: LimiterSettings): CountingOptions {
+  return {
+    counterKeyPrefix: settings.cacheKeyPrefix,
+    nearLimitRatio: settings.nearLimitRatio,
+    undottedMetrics: settings.sanitizeDescriptorMetricDots,
+    calendarMonth: settings.useCalendarMonthRateLimit,
+    expirationJitterMaxSeconds: settings.expirationJitterMaxSeconds,
+    countersEndWithWindow: settings.backendType === 'memory',
+    stopWhenOver: settings.stopCacheKeyIncrementWhenOverLimit,
+    onStoreFailure: storeFailureAnswer(settings),
+  };
 }
 
 function offence(domain: string, { key, plan }: CountedHit, hits: number): Offence {
@@ -72,7 +76,7 @@ function storeFailureAnswer({ storeFailureMode }: LimiterSettings): StoreFailure
   return storeFailureMode === 'local' ? 'error' : storeFailureMode;
 }
 
-function responseOptions(settings: LimiterSettings): ResponseOptions {
+export function responseOptions(settings: LimiterSettings): ResponseOptions {
   const responseHeaders = {
     limit: settings.limitLimitHeader,
     remaining: settings.limitRemainingHeader,

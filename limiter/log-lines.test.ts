@@ -100,6 +100,11 @@ describe('log lines', () => {
       ],
     ],
     [
+      'what it means that no load was good yet',
+      (log) => lines.noRulesToDecideBy(log),
+      ['level=error msg="No rules were ever loaded: every request is answered with an error until they are"'],
+    ],
+    [
       'what a load has brought, in the Go service’s words',
       (log) => {
         lines.loadingDomain(log, 'mongo_cps');

@@ -141,6 +141,11 @@ export function configLoadFailed(log: Logger, errors: readonly RuleError[], tota
   if (total > errors.length) log.error('Error loading new configuration: more errors', { total });
 }
 
+/** With the errors of each load, until one is good. */
+export function noRulesToDecideBy(log: Logger): void {
+  log.error('No rules were ever loaded: every request is answered with an error until they are');
+}
+
 export function configWarning(log: Logger, warning: RuleError): void {
   log.warn(`${warning.source}: ${warning.text}`, { line: warning.line, column: warning.column });
 }

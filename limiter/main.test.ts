@@ -784,6 +784,21 @@ describe('a limiter', () => {
     ]);
   });
 
+  it('warns once of rules in a file that it does not read by its name', async () => {
+    writeRules('passed/config/a.yaml', oneRule('a'));
+    writeRules('passed/config/old.conf', oneRule('b'));
+    writeRules('passed/config/.hidden', oneRule('c'));
+    writeRules('passed/config/README.md', '# domain: what this is\n');
+    const env = { RUNTIME_ROOT: join(folder, 'passed'), RUNTIME_WATCH_ROOT: 'false', LOG_LEVEL: 'info' };
+    const { lines } = await start(env, { timers: systemTimers });
+    const told = (text: string) => lines.filter((line) => line.includes(text));
+    writeRules('passed/config/a.yaml', oneRule('a2'));
+    await eventually(() => expect(told('Successfully loaded').length).toBeGreaterThanOrEqual(2));
+    expect(told('is not read')).toEqual([
+      'level=warning msg="old.conf: holds rules and is not read: only *.yaml and *.yml are rule files"',
+    ]);
+  });
+
   it('lists what it loaded at the level debug alone', async () => {
     const listed = ({ lines }: InProcessLimiter) => lines.filter((line) => line.includes('msg="loading '));
     const limiter = await start({ LOG_LEVEL: 'debug' });
@@ -801,6 +816,9 @@ describe('a limiter', () => {
   ])('logs and counts a load that failed for a file that is %s', async (name, reason, unreadable) => {
     const limiter = await start({ RUNTIME_ROOT: join(folder, name) });
     expect(limiter.lines.join('\n')).toContain(`level=error msg="Error loading new configuration: ${reason}`);
+    expect(limiter.lines).toContain(
+      'level=error msg="No rules were ever loaded: every request is answered with an error until they are"',
+    );
     const stats = await limiter.stats();
     expect(stats.get('ratelimit.service.config_load_error')).toBe(1);
     expect(stats.get('ratelimit.service.config_load_success')).toBe(0);
@@ -817,6 +835,10 @@ describe('a limiter', () => {
     writeRules('watched/config/b.yaml', oneRule('second'));
     await eventually(async () => expect(await loadedRules(limiter)).toEqual(['first.k', 'second.k']));
     expect((await limiter.stats()).get('runtime.num_values')).toBe(2);
+    writeRules('watched/config/bad.yaml', 'domain: ""\n');
+    await eventually(() => expect(limiter.lines.join('\n')).toContain('Error loading new configuration'));
+    expect(limiter.lines.join('\n')).not.toContain('No rules were ever loaded');
+    expect(await loadedRules(limiter)).toEqual(['first.k', 'second.k']);
     rmSync(path, { recursive: true });
     const lost = `level=error msg="Rule files are not watched" path=${path} error="unable to watch file (${path}): no such file or directory"`;
     await eventually(() => expect(limiter.lines).toContain(lost));

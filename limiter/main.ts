@@ -16,10 +16,12 @@ import { listenerErrors } from './listener-error.ts';
 import * as lines from './log-lines.ts';
 import { openConfigSource, sourceFields } from './opened-config-source.ts';
 import { grpcAddress } from './opened-grpc.ts';
-import { openSink, type Sink } from './opened-sinks.ts';
+import { openSink } from './opened-sinks.ts';
+import { loadOptionalParts, type OptionalParts } from './optional-parts.ts';
 import { RulesInForce } from './rules-in-force.ts';
 import { openServing, type Serving, shutdownGraceMs } from './serving.ts';
 import { type LimiterSettings, parseLimiterSettings } from './settings.ts';
+import type { Sink } from './sink-parts.ts';
 import { StartWatch } from './start-watch.ts';
 import { DescriptorOutput, type OutputStream } from './stats/descriptor-output.ts';
 import { registerHealthStats } from './stats/health-stats.ts';
@@ -82,12 +84,19 @@ export async function runLimiter(host: LimiterHost): Promise<number> {
     else lines.libraryWarning(log, text);
   });
   try {
-    const limiter = new Limiter(withInstanceId(settings, randomUUID), log, host);
+    const optional = await loadOptionalParts(settings);
+    const limiter = new Limiter(withInstanceId(settings, randomUUID), { log, host, optional });
     return await limiter.run();
   } catch (error) {
     lines.startFailed(log, error, error instanceof ConfigSourceError ? sourceFields(settings) : {});
     return 1;
   }
+}
+
+interface LimiterParts {
+  log: Logger;
+  host: LimiterHost;
+  optional: OptionalParts;
 }
 
 class Limiter {
@@ -111,7 +120,7 @@ class Limiter {
   #isServing = false;
   #listenersAreOpen = false;
 
-  constructor(settings: LimiterSettings, log: Logger, host: LimiterHost) {
+  constructor(settings: LimiterSettings, { log, host, optional }: LimiterParts) {
     this.#settings = settings;
     this.#log = log;
     this.#host = host;
@@ -137,7 +146,7 @@ class Limiter {
     const count = workersWanted(settings.limiterWorkers, availableParallelism());
     if (count > 1) this.#workers = new WorkerPool({ ...shared, count, startThread: host.startThread });
     this.#serving =
-      this.#workers ?? openServing({ ...shared, storeHealth: health, resolveSrv: host.resolveSrv });
+      this.#workers ?? openServing({ ...shared, optional, storeHealth: health, resolveSrv: host.resolveSrv });
     const { source, origin } = openConfigSource({
       settings,
       clock,
@@ -145,6 +154,7 @@ class Limiter {
       random,
       registry,
       log,
+      optional,
     });
     this.#configSource = source;
     this.#rules = new RulesInForce({
@@ -164,6 +174,7 @@ class Limiter {
       top && new TopReporter({ source: top, clock, counterKeyPrefix: settings.cacheKeyPrefix });
     this.#debug = createDebugListener({
       rlconfigLines: () => this.#rules.rlconfigLines(),
+      ruleFileLines: () => this.#rules.ruleFileLines(),
       statsLines: () => this.#statsLines(),
       topPage: (query) => topPage(query, reporter),
       workers: this.#workers,
@@ -174,7 +185,7 @@ class Limiter {
     const workers = this.#workers;
     if (workers !== undefined) registry.readOthersBy(() => workers.readStatistics());
     const output = host.statsOutput ?? new DescriptorOutput(1);
-    this.#sink = openSink({ settings, source: registry, clock, timers: this.#timers, log, output });
+    this.#sink = openSink({ settings, source: registry, clock, timers: this.#timers, log, output, optional });
   }
 
   /** Resolves with the exit status. Rejects when it cannot start, everything closed again. */

@@ -10,6 +10,7 @@ import { createGrpcServer, type GrpcServer } from './grpc/index.ts';
 import { grpcSettings } from './grpc-settings.ts';
 import * as lines from './log-lines.ts';
 import { connectionListener } from './opened-grpc-connections.ts';
+import type { OptionalParts } from './optional-parts.ts';
 import type { LimiterSettings } from './settings.ts';
 import type { TlsOptions } from './sockets/index.ts';
 import { createGrpcCallStats } from './stats/limiter-stats.ts';
@@ -25,6 +26,7 @@ export interface OpenedGrpcParts {
   registry: StatsRegistry;
   log: Logger;
   shutdownGraceMs: number;
+  optional: Pick<OptionalParts, 'reflection'>;
   /** Undefined where tracing is off. */
   tracer: CallTracer | undefined;
   /** Whether this thread counts and logs what becomes of the TLS files. */
@@ -47,7 +49,7 @@ export function openGrpc(parts: OpenedGrpcParts): GrpcServer {
     random,
     shutdownGraceMs,
     tracer: parts.tracer,
-    reflection: settings.grpcReflection,
+    reflection: parts.optional.reflection?.reflectionMethods,
     limits: {
       idleTimeoutMs: orNever(settings.grpcMaxConnectionIdleMs),
       keepaliveMs: orNever(settings.grpcKeepaliveTimeMs),

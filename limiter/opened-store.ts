@@ -1,7 +1,6 @@
 /** The store that the settings name, with its statistics and its part in the process's health. */
 import { type BreakerRole, withBreaker, withLocalFallback } from './calm-store.ts';
-import { openMemcache } from './opened-memcache.ts';
-import { openMainRedis, openPerSecondRedis } from './opened-redis.ts';
+import { loaded } from './optional-parts.ts';
 import { registerMemoryStoreStats } from './stats/limiter-stats.ts';
 import type { OpenedStore, StoreParts } from './store-parts.ts';
 import { MemoryStore } from './stores/memory/memory-store.ts';
@@ -12,17 +11,26 @@ import { TracedStore } from './tracing/index.ts';
 export function openStore(parts: StoreParts): OpenedStore {
   if (parts.settings.backendType === 'memory') return openMemoryStore(parts);
   // It answers whatever happens, so no breaker has anything to do.
-  if (parts.settings.backendType === 'memcache') return traced(parts, 'store', openMemcache(parts));
+  if (parts.settings.backendType === 'memcache') return openTracedMemcache(parts);
   const { redisPerSecond, redisTimeoutMs, redisPerSecondTimeoutMs } = parts.settings;
-  const main = calm(parts, { name: 'store', patienceMs: redisTimeoutMs }, openMainRedis(parts));
+  const redis = loaded(parts.optional.redis, 'the Redis client');
+  const main = calm(parts, { name: 'store', patienceMs: redisTimeoutMs }, redis.openMainRedis(parts));
   const opened = redisPerSecond
-    ? besidePerSecond(main, openCalmPerSecond(parts, redisPerSecondTimeoutMs))
+    ? besidePerSecond(
+        main,
+        calm(
+          parts,
+          { name: 'per_second_store', patienceMs: redisPerSecondTimeoutMs },
+          redis.openPerSecondRedis(parts),
+        ),
+      )
     : main;
   return { ...opened, store: withLocalFallback(parts, opened.store) };
 }
 
-function openCalmPerSecond(parts: StoreParts, patienceMs: number): OpenedStore {
-  return calm(parts, { name: 'per_second_store', patienceMs }, openPerSecondRedis(parts));
+function openTracedMemcache(parts: StoreParts): OpenedStore {
+  const memcache = loaded(parts.optional.memcache, 'the memcache client');
+  return traced(parts, 'store', memcache.openMemcache(parts));
 }
 
 function calm(parts: StoreParts, role: BreakerRole, opened: OpenedStore): OpenedStore {

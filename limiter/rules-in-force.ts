@@ -2,6 +2,7 @@
 import type { Clock } from '../process/clock.ts';
 import type { Health } from '../process/health.ts';
 import type { Logger } from '../process/logger.ts';
+import type { RuleError } from '../rules/rule-error.ts';
 import type { RuleTable } from '../rules/table/rule-table.ts';
 import type { ConfigListener, LoadedRules } from './config-source/index.ts';
 import { LoadedRulesLog } from './loaded-rules-log.ts';
@@ -30,6 +31,7 @@ export class RulesInForce {
   readonly firstLoad: Promise<void>;
   readonly listener: ConfigListener;
   readonly #loadedRules: LoadedRulesLog;
+  readonly #passedOver = new Set<string>();
   #table: RuleTable | undefined;
   #sources = 0;
   #lastLoadFailed = false;
@@ -49,7 +51,7 @@ export class RulesInForce {
       this.#sources = result.sources;
       stats.configLoadSuccess();
       if (parts.healthNeedsDomains) health.set('config', result.domains > 0);
-      for (const warning of result.warnings) lines.configWarning(log, warning);
+      for (const warning of result.warnings) if (this.#isNews(warning)) lines.configWarning(log, warning);
       const { domains, rules, loadMs } = result;
       inForce({ version: result.table.contentHash, domains, rules });
       lines.configLoaded(log, { domains, rules, loadMs }, this.#lastLoadFailed);
@@ -70,6 +72,7 @@ export class RulesInForce {
         stats.configLoadError();
         this.#lastLoadFailed = true;
         lines.configLoadFailed(log, errors, total);
+        if (this.#table === undefined) lines.noRulesToDecideBy(log);
         firstLoadEnded();
       },
       unreachable: (reason) => origin.unreachable(reason),
@@ -77,9 +80,22 @@ export class RulesInForce {
     };
   }
 
+  /** A file that is passed over stays so, whatever changes beside it: it is told once. */
+  #isNews({ code, source }: RuleError): boolean {
+    if (code !== 'passed-over') return true;
+    if (this.#passedOver.has(source)) return false;
+    this.#passedOver.add(source);
+    return true;
+  }
+
   /** Nothing more is logged of what was loaded. */
   close(): void {
     this.#loadedRules.stop();
+  }
+
+  /** Lines of `/rlconfig?format=json`: an empty list while nothing is loaded. */
+  ruleFileLines(): Iterable<string> {
+    return this.#table?.ruleFileLines() ?? ['[]'];
   }
 
   /** Lines of `/rlconfig`; none while nothing is loaded. */

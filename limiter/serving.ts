@@ -12,6 +12,7 @@ import { openGrpc } from './opened-grpc.ts';
 import { openStore } from './opened-store.ts';
 import { openTop } from './opened-top.ts';
 import { openTracing } from './opened-tracing.ts';
+import type { ServingOptionalParts } from './optional-parts.ts';
 import { createShouldRateLimit, shouldRateLimitPath } from './service/should-rate-limit.ts';
 import type { LimiterSettings } from './settings.ts';
 import { createJsonStats, createLimiterStats } from './stats/limiter-stats.ts';
@@ -52,6 +53,7 @@ export interface ServingParts {
   clock: Clock;
   timers: Timers;
   random: () => number;
+  optional: ServingOptionalParts;
   /** Of MEMCACHE_SRV. Defaults to the system's. */
   resolveSrv?: ResolveSrv | undefined;
   registry: StatsRegistry;
@@ -91,6 +93,7 @@ export function openServing(parts: ServingParts): ThreadServing {
     registry,
     log,
     shutdownGraceMs,
+    optional: parts.optional,
     tracer: tracing?.grpc,
     tellsOfCertificates: parts.tellsOfCertificates ?? true,
   });

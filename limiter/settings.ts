@@ -68,7 +68,7 @@ const listeners = {
     name: 'HOST',
     kind: bindHost(),
     default: '0.0.0.0',
-    summary: 'Address of the HTTP listener (`/json`, `/healthcheck`).',
+    summary: 'Address of the HTTP listener (`/json`, `/healthcheck`, `/livez`).',
   },
   httpPort: {
     name: 'PORT',

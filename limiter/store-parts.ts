@@ -2,6 +2,7 @@ import type { Clock } from '../process/clock.ts';
 import type { Health } from '../process/health.ts';
 import type { Logger } from '../process/logger.ts';
 import type { Timers } from '../process/timers.ts';
+import type { OptionalParts } from './optional-parts.ts';
 import type { LimiterSettings } from './settings.ts';
 import type { StatsRegistry } from './stats/stats-registry.ts';
 import type { CounterStore } from './stores/counter-store.ts';
@@ -19,6 +20,7 @@ export interface StoreParts {
   log: Logger;
   /** Makes the spans of what the store does. Undefined where tracing is off. */
   spanMaker?: (() => SpanMaker | undefined) | undefined;
+  optional: Pick<OptionalParts, 'redis' | 'memcache'>;
   /** Of MEMCACHE_SRV. Defaults to the system's. */
   resolveSrv?: ResolveSrv | undefined;
 }

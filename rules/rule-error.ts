@@ -31,6 +31,8 @@ export type RuleErrorCode =
   | 'share-threshold-without-wildcard'
   | 'invalid-metadata'
   | 'too-large'
+  | 'unread-document'
+  | 'passed-over'
   | 'unreadable';
 
 /** `config.basic.yaml:4:9: descriptor has empty key`, or without place where none is known. */
@@ -58,6 +60,11 @@ export class RuleErrorList {
   /** Whether the next error is counted only. */
   get isFull(): boolean {
     return this.errors.length >= this.#limit;
+  }
+
+  /** Counts errors that are listed nowhere. */
+  addUnlisted(count: number): void {
+    this.#count += count;
   }
 
   add(error: RuleError): void {

@@ -28,19 +28,45 @@ export async function startDemo(): Promise<void> {
       console.log(`
 Listening: gRPC on ${grpc.port}, HTTP on ${http.port}, debug on ${debug?.port ?? 'no port'}.
 Rules: ${rulesText(env)}
-Ask it, and again until the answer is 429:
-
-  curl -i http://localhost:${http.port}/json -d '${question}'
+${hintText(env, { http: http.port, debug: debug?.port })}
 `);
     },
   });
   process.exit(status);
 }
 
+/** How to ask about the rules of this project's examples; of other ones, where to look at them. */
+function hintText(env: NodeJS.ProcessEnv, ports: { http: number; debug: number | undefined }): string {
+  if (isXds(env) || isDemoFolder(env)) {
+    return `Ask it, and again until the answer is 429:
+
+  curl -i http://localhost:${ports.http}/json -d '${question}'`;
+  }
+  const lines = [`  npx weir explain ${rulesFolder(env)} --domain <domain> --descriptors <key>=<value>`];
+  if (ports.debug !== undefined) lines.unshift(`  curl http://localhost:${ports.debug}/rlconfig`);
+  return ['See what is loaded, and which rule a request finds:', '', ...lines].join('\n');
+}
+
+function isXds(env: NodeJS.ProcessEnv): boolean {
+  return env['CONFIG_TYPE']?.toUpperCase() === 'GRPC_XDS_SOTW';
+}
+
+/** Whether the rules are those that come with `npm start`. */
+function isDemoFolder(env: NodeJS.ProcessEnv): boolean {
+  const names = ['RUNTIME_ROOT', 'RUNTIME_SUBDIRECTORY', 'RUNTIME_APPDIRECTORY'] as const;
+  const demo: NodeJS.ProcessEnv = demoSettings;
+  return names.every((name) => (env[name] ?? '') === (demo[name] ?? ''));
+}
+
+function rulesFolder(env: NodeJS.ProcessEnv): string {
+  const folders = [env['RUNTIME_ROOT'], env['RUNTIME_SUBDIRECTORY'], env['RUNTIME_APPDIRECTORY']];
+  return folders.filter((folder) => folder !== undefined && folder !== '').join('/');
+}
+
 function rulesText(env: NodeJS.ProcessEnv): string {
-  if (env['CONFIG_TYPE']?.toUpperCase() === 'GRPC_XDS_SOTW') {
+  if (isXds(env)) {
     return `from the control plane at ${env['CONFIG_GRPC_XDS_SERVER_URL'] ?? 'localhost:18000'}.`;
   }
-  return `${env['RUNTIME_ROOT']}/${env['RUNTIME_APPDIRECTORY']}/ (5 requests a minute for each address, unless you \
-changed them); they are loaded again when you change them.`;
+  const said = isDemoFolder(env) ? ' (5 requests a minute for each address, unless you changed them)' : '';
+  return `${rulesFolder(env)}/${said}; they are loaded again when you change them.`;
 }

@@ -41,8 +41,10 @@ if (process.argv.includes('--check')) {
   checkGenerated();
   mustRun('node', ['scripts/settings-doc.ts', '--check']);
   mustRun('node', ['scripts/crd.ts', '--check']);
+  mustRun('node', ['scripts/chart.ts', '--check']);
 } else {
   mustRun('buf', ['generate']);
   mustRun('node', ['scripts/settings-doc.ts']);
   mustRun('node', ['scripts/crd.ts']);
+  mustRun('node', ['scripts/chart.ts']);
 }

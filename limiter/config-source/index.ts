@@ -7,5 +7,4 @@ export {
 } from './config-source.ts';
 export { FileConfigSource } from './file/file-source.ts';
 export { readRuleFolder } from './file/rule-folder.ts';
-export { routeGrpcErrors } from './xds/grpc-log.ts';
-export { XdsConfigSource, type XdsListener } from './xds/xds-source.ts';
+export type { XdsListener } from './xds/xds-source.ts';

@@ -1,18 +1,20 @@
 /** The methods that a server answers, by path. */
 import type { HealthService } from '../../process/grpc/health-service.ts';
 import type { UnaryHandler } from '../../process/grpc/unary-handler.ts';
-import { reflectionMethods } from './reflection/index.ts';
 import type { DuplexMethod, StreamMethod } from './stream-input.ts';
 import type { UnaryMethod } from './unary-call.ts';
 
 export type GrpcMethod = UnaryMethod | StreamMethod | DuplexMethod;
 
+/** Makes the methods of reflection, by path, from the paths that are served. */
+export type ReflectionMethods = (servedPaths: readonly string[]) => ReadonlyMap<string, GrpcMethod>;
+
 export interface GrpcMethodsOptions {
   /** By full path, for example `/package.Service/Method`. */
   unary: ReadonlyMap<string, UnaryHandler>;
   health: HealthService;
-  /** Whether callers may ask what there is (GRPC_REFLECTION). */
-  reflection: boolean;
+  /** How callers may ask what there is (GRPC_REFLECTION). */
+  reflection?: ReflectionMethods | undefined;
 }
 
 export function grpcMethods(options: GrpcMethodsOptions): Map<string, GrpcMethod> {
@@ -25,8 +27,8 @@ export function grpcMethods(options: GrpcMethodsOptions): Map<string, GrpcMethod
   methods.set(`${healthPath}Check`, { kind: 'unary', name: 'Check', handler: health.check });
   methods.set(`${healthPath}List`, { kind: 'unary', name: 'List', handler: health.list });
   methods.set(`${healthPath}Watch`, { kind: 'stream', name: 'Watch', handler: health.watch });
-  if (reflection) {
-    for (const [path, method] of reflectionMethods([...methods.keys()])) methods.set(path, method);
+  if (reflection !== undefined) {
+    for (const [path, method] of reflection([...methods.keys()])) methods.set(path, method);
   }
   return methods;
 }

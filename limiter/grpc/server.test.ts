@@ -25,6 +25,7 @@ import { GrpcCode, type UnaryHandler, type UnaryReply } from '../../process/grpc
 import { Health } from '../../process/health.ts';
 import { systemTimers } from '../../process/timers.ts';
 import { ManualClock } from '../../test/support/manual-clock.ts';
+import { reflectionMethods } from './reflection/index.ts';
 import { createGrpcServer, type GrpcServer, type GrpcServerOptions } from './server.ts';
 
 const echoPath = '/test.Service/Echo';
@@ -560,7 +561,7 @@ describe('reflection', () => {
   }
 
   it.each(['v1', 'v1alpha'])('tells in version %s what is served, when it is on', async (version) => {
-    const { client } = await start({ reflection: true });
+    const { client } = await start({ reflection: reflectionMethods });
     expect(await listServices(client, version)).toEqual([
       'grpc.health.v1.Health',
       'grpc.reflection.v1.ServerReflection',

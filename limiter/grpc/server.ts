@@ -14,7 +14,7 @@ import {
   type SocketServerListener,
   type TlsOptions,
 } from '../sockets/index.ts';
-import { grpcMethods } from './grpc-methods.ts';
+import { grpcMethods, type ReflectionMethods } from './grpc-methods.ts';
 import { GrpcRequestHandler } from './grpc-request-handler.ts';
 
 export interface GrpcServerOptions extends CallObserver {
@@ -26,8 +26,8 @@ export interface GrpcServerOptions extends CallObserver {
   random: () => number;
   /** How long running calls may take at shutdown before they are cut. */
   shutdownGraceMs: number;
-  /** Whether callers may ask what services there are. Defaults to false. */
-  reflection?: boolean;
+  /** The methods by which callers may ask what services there are; `reflection/` has them. Defaults to none. */
+  reflection?: ReflectionMethods | undefined;
   /** What differs from `defaultHttp2Limits`. */
   limits?: Partial<Http2Limits>;
   /** Defaults to none. */
@@ -57,7 +57,7 @@ const silent: SocketServerListener = {
 };
 
 export function createGrpcServer(options: GrpcServerOptions): GrpcServer {
-  const { unary, clock, timers, random, shutdownGraceMs, reflection = false } = options;
+  const { unary, clock, timers, random, shutdownGraceMs, reflection } = options;
   const health = new HealthService(options.health, ['ratelimit']);
   const handler = new GrpcRequestHandler({
     methods: grpcMethods({ unary, health, reflection }),

@@ -3,11 +3,15 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { CallSpan, CallTracer } from '../../process/call-tracer.ts';
 import { GrpcCode, type GrpcStatus, type UnaryHandler } from '../../process/grpc/unary-handler.ts';
 import { sendError, writeErrorHead } from '../../process/http/text-response.ts';
-import { requestFromJson, responseToJson } from './json-codec.ts';
 import { discardBody, readBody } from './request-body.ts';
 
 /** Ours: how long the rest of an outsized body is taken in. */
 const discardMs = 2_000;
+
+/** Its library takes long to load, and is no part of the way of a call over gRPC. */
+export function loadJsonCodec(): Promise<typeof import('./json-codec.ts')> {
+  return import('./json-codec.ts');
+}
 
 export async function answerJson(
   request: IncomingMessage,
@@ -21,6 +25,7 @@ export async function answerJson(
     await refuseOutsized(request, response, options.maxBodyBytes);
     return;
   }
+  const { requestFromJson, responseToJson } = await loadJsonCodec();
   const parsed = requestFromJson(body.bytes);
   if ('refusal' in parsed) {
     sendError(response, 400, 'Bad Request', parsed.refusal);
@@ -28,7 +33,7 @@ export async function answerJson(
   }
   const outcome = await ask(options.shouldRateLimit, parsed.wire, span);
   if ('status' in outcome) sendFailure(response, outcome.status);
-  else sendDecision(response, outcome.message);
+  else sendDecision(response, responseToJson(outcome.message));
 }
 
 /** It ends with the response, whichever that is. A response that could not be written has the status that it would have had. */
@@ -60,8 +65,10 @@ function ask(
   });
 }
 
-function sendDecision(response: ServerResponse, message: Uint8Array): void {
-  const { overLimit, text } = responseToJson(message);
+function sendDecision(
+  response: ServerResponse,
+  { overLimit, text }: { overLimit: boolean; text: string },
+): void {
   response.writeHead(overLimit ? 429 : 200, {
     'Content-Type': 'application/json',
     'Content-Length': Buffer.byteLength(text),

@@ -278,6 +278,15 @@ describe('/healthcheck', () => {
   });
 });
 
+describe('/livez', () => {
+  it('answers 200 whatever the health', async () => {
+    const { port, health } = await start();
+    health.set('sigterm', false);
+    const answer = await send(port, { method: 'GET', path: '/livez' });
+    expect(answer).toMatchObject({ status: 200, body: 'OK' });
+  });
+});
+
 describe('other paths', () => {
   it('are not found', async () => {
     const { port } = await start();

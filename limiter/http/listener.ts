@@ -1,11 +1,11 @@
-/** The HTTP listener: `/json` and `/healthcheck`, for any method. */
+/** The HTTP listener: `/json`, `/healthcheck` and `/livez`, for any method. */
 import type { ServerResponse } from 'node:http';
 import type { CallTracer } from '../../process/call-tracer.ts';
 import type { UnaryHandler } from '../../process/grpc/unary-handler.ts';
 import type { HealthView } from '../../process/health.ts';
 import { type HttpCall, type HttpListener, HttpServer } from '../../process/http/http-server.ts';
 import { sendNotFound, sendText } from '../../process/http/text-response.ts';
-import { answerJson } from './json-endpoint.ts';
+import { answerJson, loadJsonCodec } from './json-endpoint.ts';
 
 export interface HttpListenerOptions {
   shouldRateLimit: UnaryHandler;
@@ -23,11 +23,20 @@ export interface HttpListenerOptions {
 }
 
 export function createHttpListener(options: HttpListenerOptions): HttpListener {
-  return new HttpServer({
+  const server = new HttpServer({
     serve: (call) => route(call, options),
     closeGraceMs: options.closeGraceMs,
     onFault: (error) => options.onFault(error),
   });
+  return {
+    listen: async (address) => {
+      const bound = await server.listen(address);
+      // Before anybody asks, and after the caller heard of the port. What goes wrong comes up again with the first request.
+      setImmediate(() => loadJsonCodec().catch(() => {}));
+      return bound;
+    },
+    close: () => server.close(),
+  };
 }
 
 async function route({ target, request, response }: HttpCall, options: HttpListenerOptions): Promise<void> {
@@ -35,6 +44,7 @@ async function route({ target, request, response }: HttpCall, options: HttpListe
     options.onJsonRequest();
     await answerJson(request, response, options);
   } else if (target.path === '/healthcheck') answerHealth(response, options.health);
+  else if (target.path === '/livez') sendText(response, 200, 'OK');
   else sendNotFound(response);
 }
 

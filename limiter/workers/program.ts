@@ -8,6 +8,7 @@ import { systemTimers } from '../../process/timers.ts';
 import { RuleTable } from '../../rules/table/rule-table.ts';
 import { CpuProfiler, HeapSampler, type ProfileQuestion } from '../http/index.ts';
 import { libraryWarning } from '../log-lines.ts';
+import { loadServingParts } from '../optional-parts.ts';
 import { openServing, type ThreadServing } from '../serving.ts';
 import { registerRefusedMetrics } from '../stats/limiter-stats.ts';
 import type { NumberedTask, WorkerNews, WorkerStart, WorkerTask } from './messages.ts';
@@ -39,6 +40,8 @@ const cpu = new CpuProfiler(systemClock);
 const heap = new HeapSampler(systemClock);
 void heap.start();
 
+const optional = await loadServingParts(settings);
+
 let serving: ThreadServing | undefined;
 
 /** At the first task, so that a store that cannot be opened is an answer and no crash. */
@@ -53,6 +56,7 @@ function opened(): ThreadServing {
     storeHealth,
     health,
     log,
+    optional,
     tellsOfCertificates,
   });
   if (rules !== undefined) void serving.useRules(new RuleTable(rules));

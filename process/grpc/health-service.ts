@@ -2,14 +2,13 @@
  * The standard health service on top of a HealthView.
  * https://github.com/grpc/grpc/blob/v1.60.0/doc/health-checking.md
  */
-import { create, fromBinary, toBinary } from '@bufbuild/protobuf';
-import {
-  HealthCheckRequestSchema,
-  HealthCheckResponseSchema,
-  HealthListResponseSchema,
-  HealthCheckResponse_ServingStatus as ServingStatus,
-} from '../../gen/grpc/health/v1/health_pb.ts';
 import type { HealthView } from '../health.ts';
+import {
+  decodeHealthCheckRequest,
+  encodeHealthCheckResponse,
+  encodeHealthListResponse,
+  ServingStatus,
+} from './health-messages.ts';
 import type { MessageStream, StreamHandler } from './stream-handler.ts';
 import { GrpcCode, type UnaryHandler } from './unary-handler.ts';
 
@@ -32,13 +31,11 @@ export class HealthService {
     if (service === undefined) reply.fail(undecodable);
     else if (!this.#services.includes(service)) {
       reply.fail({ code: GrpcCode.NOT_FOUND, message: 'unknown service' });
-    } else reply.send(encodeStatus(this.#status()));
+    } else reply.send(encodeHealthCheckResponse(this.#status()));
   };
 
   readonly list: UnaryHandler = (_request, reply) => {
-    const status = create(HealthCheckResponseSchema, { status: this.#status() });
-    const statuses = Object.fromEntries(this.#services.map((name) => [name, status]));
-    reply.send(toBinary(HealthListResponseSchema, create(HealthListResponseSchema, { statuses })));
+    reply.send(encodeHealthListResponse(this.#services, this.#status()));
   };
 
   readonly watch: StreamHandler = (request, stream) => {
@@ -87,7 +84,7 @@ class Watch {
   tell(status: ServingStatus): void {
     if (status === this.status) return;
     this.status = status;
-    this.#stream.send(encodeStatus(status));
+    this.#stream.send(encodeHealthCheckResponse(status));
   }
 
   end(): void {
@@ -97,12 +94,8 @@ class Watch {
 
 function requestedService(request: Uint8Array): string | undefined {
   try {
-    return fromBinary(HealthCheckRequestSchema, request).service;
+    return decodeHealthCheckRequest(request);
   } catch {
     return undefined;
   }
-}
-
-function encodeStatus(status: ServingStatus): Uint8Array {
-  return toBinary(HealthCheckResponseSchema, create(HealthCheckResponseSchema, { status }));
 }

@@ -1,7 +1,8 @@
 /** RateLimitConfigs as Kubernetes and manifests have them. */
 export { bounds, defaultFleet, dnsLabelPattern } from './bounds.ts';
+export { type DocumentText, documentTexts } from './document-texts.ts';
 export { fieldPath, formatManifestError } from './manifest-error.ts';
-export type { ManifestMetadata } from './manifest-metadata.ts';
+export { type ManifestMetadata, namespaceProblem, objectNameProblem } from './manifest-metadata.ts';
 export {
   type Manifest,
   type ManifestReading,
@@ -11,3 +12,5 @@ export {
 export { type AcceptedSpec, type RefusedSpec, readSpec, type SpecReading } from './read-spec.ts';
 export { apiVersion, group, kind, listKind, plural, singular, version } from './resource.ts';
 export { statusModel } from './status-model.ts';
+export { ValuePlaces } from './value-places.ts';
+export { readYamlDocument, type YamlDocument } from './yaml-document.ts';

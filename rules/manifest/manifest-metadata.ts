@@ -17,6 +17,21 @@ export interface ManifestProblem {
 const namePattern = new RegExp(dnsNamePattern);
 const labelPattern = new RegExp(dnsLabelPattern);
 
+/** Why the API server would refuse an object of that name. */
+export function objectNameProblem(name: unknown): string | undefined {
+  if (typeof name === 'string' && name.length <= objectNameLength && namePattern.test(name)) return undefined;
+  const rule = `lower case letters, digits, '-' and '.', at most ${objectNameLength} characters`;
+  return `must be a DNS name (${rule}), found ${printed(name)}`;
+}
+
+/** Why there can be no such namespace. */
+export function namespaceProblem(space: unknown): string | undefined {
+  if (typeof space === 'string' && space.length <= bounds.fleetLength && labelPattern.test(space))
+    return undefined;
+  const rule = `lower case letters, digits and '-', at most ${bounds.fleetLength} characters`;
+  return `must be a DNS label (${rule}), found ${printed(space)}`;
+}
+
 /** Reads `metadata` as far as this project uses it; refuses names that the API server would. */
 export function readMetadata(
   metadata: unknown,
@@ -26,18 +41,13 @@ export function readMetadata(
   const { name, namespace = 'default' } = given;
   if (name == null) {
     report({ path: ['metadata', 'name'], text: 'is required' });
-  } else if (typeof name !== 'string' || name.length > objectNameLength || !namePattern.test(name)) {
-    const rule = `lower case letters, digits, '-' and '.', at most ${objectNameLength} characters`;
-    report({ path: ['metadata', 'name'], text: `must be a DNS name (${rule}), found ${printed(name)}` });
+  } else {
+    const text = objectNameProblem(name);
+    if (text !== undefined) report({ path: ['metadata', 'name'], text });
   }
   const space = namespace ?? 'default';
-  if (typeof space !== 'string' || space.length > bounds.fleetLength || !labelPattern.test(space)) {
-    const rule = `lower case letters, digits and '-', at most ${bounds.fleetLength} characters`;
-    report({
-      path: ['metadata', 'namespace'],
-      text: `must be a DNS label (${rule}), found ${printed(space)}`,
-    });
-  }
+  const text = namespaceProblem(space);
+  if (text !== undefined) report({ path: ['metadata', 'namespace'], text });
   return { name: String(name), namespace: String(space), labels: labelsOf(given['labels'], report) };
 }
 

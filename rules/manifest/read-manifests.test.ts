@@ -50,12 +50,18 @@ describe('readManifests', () => {
   it('notes what is of another kind', () => {
     const text =
       'apiVersion: v1\nkind: ConfigMap\n---\napiVersion: ratelimit.solo.io/v1\nkind: RateLimitConfig\n';
+    const configMap = { apiVersion: 'v1', kind: 'ConfigMap' };
     expect(readManifests(text, 'f')).toEqual({
       manifests: [],
+      refused: [],
       errors: [],
       skipped: [
-        { type: 'v1 ConfigMap', line: 1 },
-        { type: 'ratelimit.solo.io/v1 RateLimitConfig', line: 4 },
+        { type: 'v1 ConfigMap', line: 1, value: configMap },
+        {
+          type: 'ratelimit.solo.io/v1 RateLimitConfig',
+          line: 4,
+          value: { apiVersion: 'ratelimit.solo.io/v1', kind: 'RateLimitConfig' },
+        },
       ],
     });
   });

@@ -23,10 +23,13 @@ export interface SkippedDocument {
   /** `v1 ConfigMap`. */
   type: string;
   line: number;
+  value: Readonly<Record<string, unknown>>;
 }
 
 export interface ManifestReading {
   manifests: Manifest[];
+  /** With errors of their own, apart from their spec's: left out, and kept for what more is wrong with them. */
+  refused: Manifest[];
   /** Of documents that are left out. */
   errors: RuleError[];
   skipped: SkippedDocument[];
@@ -45,7 +48,7 @@ export function readManifests(text: string, fileName: string): ManifestReading {
 const topLevelFields = new Set(['apiVersion', 'kind', 'metadata', 'spec', 'status']);
 
 class ManifestReader {
-  readonly reading: ManifestReading = { manifests: [], errors: [], skipped: [] };
+  readonly reading: ManifestReading = { manifests: [], refused: [], errors: [], skipped: [] };
   readonly #fileName: string;
 
   constructor(fileName: string) {
@@ -91,7 +94,8 @@ class ManifestReader {
     if (type.kind === 'List' || (isOurs && type.kind === listKind)) {
       this.#items(value['items'], places);
     } else if (!isOurs) {
-      this.reading.skipped.push({ type: `${type.apiVersion} ${type.kind}`, line: places.placeOf([]).line });
+      const { line } = places.placeOf([]);
+      this.reading.skipped.push({ type: `${type.apiVersion} ${type.kind}`, line, value });
     } else if (type.apiVersion !== apiVersion) {
       this.#failAll(
         [{ path: ['apiVersion'], text: `must be ${apiVersion}, found ${type.apiVersion}` }],
@@ -119,13 +123,11 @@ class ManifestReader {
       if (!topLevelFields.has(field)) problems.push({ path: [field], text: 'unknown field' });
     }
     const metadata = readMetadata(value['metadata'], (problem) => problems.push(problem));
-    if (problems.length > 0) {
-      this.#failAll(problems, places);
-      return;
-    }
+    this.#failAll(problems, places);
     const { spec } = value;
     const placeOf = (path: readonly (string | number)[]): TextPlace => places.placeOf(path);
-    this.reading.manifests.push({ metadata, spec, line: placeOf([]).line, placeOf });
+    const manifest = { metadata, spec, line: placeOf([]).line, placeOf };
+    (problems.length === 0 ? this.reading.manifests : this.reading.refused).push(manifest);
   }
 
   #failAll(problems: readonly ManifestProblem[], places: ObjectPlaces): void {

@@ -1,5 +1,6 @@
 /** The rules of a table one after the other, for whoever shows them: parents before children, siblings by composite key. */
 import { NodeFlag } from '../bytes/rule-table-format.ts';
+import type { MatchedRule } from '../match-result.ts';
 import { Unit, type UnitName, unitName } from '../model.ts';
 import type { RuleNodes } from './rule-table-nodes.ts';
 
@@ -22,6 +23,27 @@ export interface ListedLimit {
 
 /** Lazy, so that a long list can be written in slices. */
 export function* listedRules(rules: RuleNodes): Generator<ListedRule, void> {
+  for (const { node, path, isDomain } of visitedNodes(rules)) {
+    yield { path, isDomain, limit: limitOf(rules, node) };
+  }
+}
+
+/** The path of every rule with a limit, by the object that its matches hold. */
+export function rulePaths(rules: RuleNodes): Map<MatchedRule, string> {
+  const paths = new Map<MatchedRule, string>();
+  for (const { node, path } of visitedNodes(rules)) {
+    if ((rules.flags(node) & NodeFlag.hasLimit) !== 0) paths.set(rules.rule(node), path);
+  }
+  return paths;
+}
+
+interface VisitedNode {
+  node: number;
+  path: string;
+  isDomain: boolean;
+}
+
+function* visitedNodes(rules: RuleNodes): Generator<VisitedNode, void> {
   /** From the root to the node last visited: the node, its path, and which child comes next. */
   const open = [{ node: 0, path: '', nextChild: 0 }];
   for (let top = open.at(-1); top !== undefined; top = open.at(-1)) {
@@ -33,7 +55,7 @@ export function* listedRules(rules: RuleNodes): Generator<ListedRule, void> {
     const node = rules.sortedChild(top.node, top.nextChild++);
     const composite = rules.readComposite(node);
     const path = isDomain ? composite : `${top.path}.${composite}`;
-    yield { path, isDomain, limit: limitOf(rules, node) };
+    yield { node, path, isDomain };
     if (rules.childCount(node) > 0) open.push({ node, path, nextChild: 0 });
   }
 }

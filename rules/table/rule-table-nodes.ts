@@ -42,6 +42,11 @@ export class RuleNodes {
     return this.#s.sortedChildren[this.#s.nodes[node * Node.words + Node.firstChild]! + n]!;
   }
 
+  /** The nth child in the order of their declaration. */
+  child(node: number, n: number): number {
+    return this.#s.nodes[node * Node.words + Node.firstChild]! + n;
+  }
+
   /** `key` or `key_value` of a rule, stars included; the name of a domain. Kept: for nodes asked often. */
   composite(node: number): string {
     const known = this.#composites[node];
@@ -61,12 +66,13 @@ export class RuleNodes {
   rule(node: number): MatchedRule {
     const known = this.#rules[node];
     if (known !== undefined) return known;
-    const rule = this.#readRule(node);
+    const rule = this.readRule(node);
     this.#rules[node] = rule;
     return rule;
   }
 
-  #readRule(node: number): MatchedRule {
+  /** As `rule`, without keeping it. */
+  readRule(node: number): MatchedRule {
     const flags = this.flags(node);
     const { extras, nodes, strings } = this.#s;
     const extra = nodes[node * Node.words + Node.extra]!;

@@ -4,9 +4,10 @@ import { unitsEqual } from '../bytes/rule-table-text.ts';
 import type { MatchedRule, RuleMatch, RuleMatcher } from '../match-result.ts';
 import type { Entry } from '../request.ts';
 import { WildcardIndex } from '../wildcards/wildcard-index.ts';
-import { type ListedRule, listedRules } from './listed-rules.ts';
+import { type ListedRule, listedRules, rulePaths } from './listed-rules.ts';
 import { MatchKind, MatchPath } from './match-path.ts';
 import { rlconfigLines } from './rlconfig.ts';
+import { ruleFileLines } from './rule-file-lines.ts';
 import { RuleNodes } from './rule-table-nodes.ts';
 
 const underscore = 0x5f;
@@ -55,9 +56,19 @@ export class RuleTable implements RuleMatcher {
     return rlconfigLines(this.#rules);
   }
 
+  /** Lines of one JSON text: all rules with all they say, in the order of their declaration. Lazy. */
+  ruleFileLines(): Iterable<string> {
+    return ruleFileLines(this.#rules);
+  }
+
   /** Every domain and, after it, its rules of all levels. Lazy. */
   listedRules(): Iterable<ListedRule> {
     return listedRules(this.#rules);
+  }
+
+  /** Where the rules with a limit stand, as `listedRules` writes it, by the object that their matches hold. Makes them all. */
+  rulePaths(): ReadonlyMap<MatchedRule, string> {
+    return rulePaths(this.#rules);
   }
 
   match(domain: string, entries: readonly Entry[], undotted = false): RuleMatch | undefined {

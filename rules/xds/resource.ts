@@ -5,6 +5,7 @@
 import { create, fromBinary, toBinary } from '@bufbuild/protobuf';
 
 import {
+  type RateLimitConfig,
   RateLimitConfigSchema,
   type RateLimitDescriptor,
   RateLimitDescriptorSchema,
@@ -31,18 +32,26 @@ export const rateLimitConfigTypeUrl = 'type.googleapis.com/ratelimit.config.rate
 const maxDepth = 1_500;
 
 /** For sources that the validator passed: a unit that is none is lost. */
-export function encodeResource({ name, domain, descriptors }: RuleSource): Uint8Array {
-  const config = create(RateLimitConfigSchema);
-  config.name = name;
-  config.domain = domain;
-  config.descriptors = descriptors.map(toDescriptor);
-  return toBinary(RateLimitConfigSchema, config);
+export function encodeResource(source: RuleSource): Uint8Array {
+  return toBinary(RateLimitConfigSchema, toMessage(source));
 }
 
 /** Throws on bytes that are no such message. What the rules mean is not looked at. */
 export function decodeResource(bytes: Uint8Array): RuleSource {
   const options = { readUnknownFields: false, recursionLimit: maxDepth };
-  const { name, domain, descriptors } = fromBinary(RateLimitConfigSchema, bytes, options);
+  return fromMessage(fromBinary(RateLimitConfigSchema, bytes, options));
+}
+
+/** The message itself, for encodings other than bytes. */
+export function toMessage({ name, domain, descriptors }: RuleSource): RateLimitConfig {
+  const config = create(RateLimitConfigSchema);
+  config.name = name;
+  config.domain = domain;
+  config.descriptors = descriptors.map(toDescriptor);
+  return config;
+}
+
+export function fromMessage({ name, domain, descriptors }: RateLimitConfig): RuleSource {
   return { name, domain, descriptors: descriptors.map(toRule) };
 }
 

@@ -7,10 +7,19 @@ export interface TextPlace {
 /** Finds line and column of offsets in one text. Line breaks are LF, CR LF and CR. */
 export class LineIndex {
   readonly #starts: number[] = [0];
+  readonly #text: string;
 
   constructor(text: string) {
+    this.#text = text;
     const lineBreak = /\r\n?|\n/g;
     while (lineBreak.test(text)) this.#starts.push(lineBreak.lastIndex);
+  }
+
+  /** A line without its break; undefined for one that the text does not have. */
+  lineText(line: number): string | undefined {
+    const start = this.#starts[line - 1];
+    if (start === undefined) return undefined;
+    return this.#text.slice(start, this.#starts[line]).replace(/(?:\r\n?|\n)$/, '');
   }
 
   placeOf(offset: number): TextPlace {

@@ -31,12 +31,15 @@ describe('weir', () => {
     });
   });
 
-  it.each([['limiter'], ['control-plane'], ['ask'], ['check']])('explains %s', (command) => {
-    const { status, stdout } = weir(command, '--help');
-    expect(status).toBe(0);
-    expect(stdout).toMatch(`Usage: weir ${command}`);
-    expect(weir('--help').stdout).toMatch(`  ${command} `);
-  });
+  it.each([['limiter'], ['control-plane'], ['ask'], ['check'], ['explain'], ['diff'], ['convert']])(
+    'explains %s',
+    (command) => {
+      const { status, stdout } = weir(command, '--help');
+      expect(status).toBe(0);
+      expect(stdout).toMatch(`Usage: weir ${command}`);
+      expect(weir('--help').stdout).toMatch(`  ${command} `);
+    },
+  );
 
   it.each([
     [[], 'weir: no command given'],
@@ -47,8 +50,8 @@ describe('weir', () => {
     [['ask', '-nope'], "weir: Unknown option '--nope'"],
     [['ask', '-dial_string', ''], 'weir: --dial-string is host:port, not ""'],
     [
-      ['ask', '-descriptors', 'a=b', '-hits-addend', '-1'],
-      'weir: --hits-addend is a whole number from 0 to 4294967295, not "-1"',
+      ['ask', '-descriptors', 'a=b', '-hits-addend', '-4294967296'],
+      'weir: --hits-addend is a whole number from -4294967295 to 4294967295, not "-4294967296"',
     ],
     [
       ['ask', '-descriptors', 'a'],
@@ -80,7 +83,7 @@ describe('weir', () => {
       Object.defineProperty(process.versions, 'node', { value: '20.1.0' });
       await import(${JSON.stringify(`${root}bin/weir.js`)});`;
     const result = spawnSync(process.execPath, ['--input-type=module', '-e', script], { encoding: 'utf8' });
-    expect(result.status).toBe(1);
+    expect(result.status).toBe(2);
     expect(result.stderr).toMatch(/^weir needs Node 26 or newer and this is Node 20\.1\.0: [^\n]*\n$/);
   });
 });
@@ -101,7 +104,7 @@ describe('weir check', () => {
         'loading config directory: examples/rules',
         'opening config file: examples/rules/mail.yaml',
         'opening config file: examples/rules/shop.yaml',
-        '2 files, 2 domains',
+        '2 files, 2 domains, 8 rules',
         'all rate limit configs ok',
         '',
       ].join('\n'),
@@ -118,9 +121,20 @@ describe('weir check', () => {
     const { status, stderr } = weir('check', folder);
     expect(stderr.split('\n')).toEqual([
       `error loading rate limit configs: ${folder}/b.yml:2:1: config error, unknown key 'foo'`,
+      '  2 | foo: 1',
+      '    | ^',
       `error loading rate limit configs: ${folder}/a.yaml:4:25: invalid rate limit unit 'fortnight'`,
+      '  4 |     rate_limit: { unit: fortnight }',
+      '    |                         ^',
+      '  hint: units are second, minute, hour, day, week, month and year',
       `error loading rate limit configs: ${folder}/a.yaml:5:5: descriptor has empty key`,
+      '  5 |   - value: y',
+      '    |     ^',
+      '  hint: each rule needs "key:"; it is what a request\'s entry is looked up by',
       `error loading rate limit configs: ${folder}/b.yml:1:9: config file cannot have empty domain`,
+      '  1 | domain: ""',
+      '    |         ^',
+      '  hint: the first line of a rule file is "domain: <name>"',
       '4 errors',
       '',
     ]);
@@ -143,14 +157,14 @@ describe('weir check', () => {
 
   it('calls a folder without rules an error', () => {
     const { status, stderr } = weir('check', folder);
-    expect(stderr).toContain(`${folder}: holds no *.yaml or *.yml file`);
+    expect(stderr).toContain(`${folder}: holds no *.yaml, *.yml or *.json file`);
     expect(status).toBe(1);
   });
 
   it('names a folder that is not there', () => {
     const { status, stderr } = weir('check', join(folder, 'nowhere'));
     expect(stderr).toContain(`${folder}/nowhere: no such file or directory`);
-    expect(status).toBe(1);
+    expect(status).toBe(2);
   });
 });
 
@@ -172,7 +186,7 @@ describe('weir ask', () => {
         '3',
       );
       expect(text.stdout).toMatch(
-        /^OK\n {2}tenant=acme: OK, 997 of 1000 a day left \(per_tenant\), resets in \d+ s\n {2}other=1: OK, no rule limits it\n$/,
+        /^OK\n {2}tenant=acme: OK, 997 of 1000 a day left \(per_tenant\), resets in \d+ s\n {2}other=1: OK, no rule limits it \("weir explain" tells why\)\n$/,
       );
       const look = weir(
         'ask',
@@ -189,6 +203,9 @@ describe('weir ask', () => {
         statuses: [{ limitRemaining: 997 }],
       });
       expect(look.status).toBe(0);
+      weir('ask', ...target, '-descriptors', 'tenant=acme', '--hits-addend', '-3');
+      const refunded = weir('ask', ...target, '-descriptors', 'tenant=acme', '--hits-addend', '0');
+      expect(refunded.stdout).toContain('1000 of 1000 a day left');
       const wrong = weir('ask', ...target.slice(0, 2), '-descriptors', 'a=b');
       expect(weir('help', 'ask').stdout).toMatch('Usage: weir ask');
       expect(wrong.stderr).toBe('request error: UNKNOWN: rate limit domain must not be empty\n');

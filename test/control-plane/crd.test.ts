@@ -9,6 +9,7 @@ import type { ApiServer, KubectlResult } from '../support/api-server.ts';
 import { awaitCrd } from '../support/cluster.ts';
 import { describeWithApiServer } from '../support/describe-with-api-server.ts';
 import { eventually } from '../support/eventually.ts';
+import { exampleCases, examplesFolder } from '../support/example-cases.ts';
 import { kubectlScalars } from '../support/kubectl-scalars.ts';
 import { acceptedSpecs, nested, refusedSpecs } from '../support/refused-specs.ts';
 
@@ -99,6 +100,12 @@ describeWithApiServer('RateLimitConfigs on the API server', (api) => {
 
   it.each(readdirSync(examples))('are accepted as in examples/manifests/%s', (file) => {
     const args = ['apply', '--server-side', '--dry-run=server', '-f', join(examples, file)];
+    expect(api().mustKubectl(args)).toContain('serverside-applied (server dry run)');
+  });
+
+  it.each(exampleCases)('are accepted as in examples/%s', (name) => {
+    const file = join(examplesFolder, name, 'manifest.yaml');
+    const args = ['apply', '--server-side', '--dry-run=server', '--validate=strict', '-f', file];
     expect(api().mustKubectl(args)).toContain('serverside-applied (server dry run)');
   });
 

@@ -73,7 +73,7 @@ describe('the examples for Envoy', () => {
       it('asks over TLS with the files that docs/grpc-listener.md makes, and accepts no other name', async () => {
         const folder = temporaryFolder();
         const guide = readFileSync(`${root}docs/grpc-listener.md`, 'utf8');
-        const commands = /```\n(mkdir tls .*?)```/s.exec(guide)?.[1] as string;
+        const commands = /```sh\n(mkdir tls .*?)```/s.exec(guide)?.[1] as string;
         execFileSync('sh', ['-ec', commands], { cwd: folder, stdio: 'pipe' });
         const settings = /```\n(GRPC_SERVER_USE_TLS=true\n.*?)```/s.exec(guide)?.[1] as string;
         const env = Object.fromEntries(

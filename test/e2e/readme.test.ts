@@ -1,9 +1,8 @@
 /**
- * Runs the README: every `sh` block in it is either run here, as written and on the ports it names, or listed below
- * with the reason why it cannot be.
+ * Runs README.md: every `sh` block in it is run here, as written and on the ports it names, unless a comment before it
+ * says why not (test/documents.test.ts lists those).
  */
 import { spawnSync } from 'node:child_process';
-import { readFileSync } from 'node:fs';
 import { connect } from 'node:net';
 import { delimiter, dirname } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -12,13 +11,12 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { ChildProgram } from '../support/child-program.ts';
 import { describeWithApiServer } from '../support/describe-with-api-server.ts';
 import { describeWithServer } from '../support/describe-with-server.ts';
+import { commandBlocks, commandsToRun } from '../support/documents.ts';
 import { eventually } from '../support/eventually.ts';
 import { envoyProgram, findServer, kubectlProgram } from '../support/find-server.ts';
 
 const root = fileURLToPath(new URL('../..', import.meta.url));
-const blocks = [...readFileSync(`${root}README.md`, 'utf8').matchAll(/```sh\n(.*?)```/gs)].map((match) =>
-  (match[1] as string).trim(),
-);
+const blocks = commandsToRun('README.md');
 
 /** The PATH of a person: without the project's own programs, which npm and npx put there themselves. */
 const personalPath = (process.env['PATH'] ?? '')
@@ -77,7 +75,7 @@ describe('the README', () => {
     for (const port of [8080, 8081, 6070, 10_000, 10_001, 18_000, 19_000])
       expect(await accepts(port), `port ${port} is taken`).toBe(false);
     // `npm ci` would take the packages away from under this test; the gate runs it before.
-    expect(block('npm ci && npm start')).toBe('npm ci && npm start');
+    expect(commandBlocks('README.md')[0]?.text).toBe('npm ci && npm start');
     limiter = new ChildProgram({ command: 'npm', args: ['start'], cwd: root, env, group: true });
     await limiter.printed(/curl .*\/json/);
   });
@@ -88,7 +86,6 @@ describe('the README', () => {
 
   it('has no block that nobody runs', () => {
     const known = [
-      'npm ci && npm start',
       'curl -i http://localhost:8080/json',
       'npx weir ask',
       'curl http://localhost:6070/rlconfig',
@@ -103,10 +100,6 @@ describe('the README', () => {
       'kubectl apply -f examples/manifests/',
       // test/package/package.test.ts does, and goes on with the file.
       'npm pack',
-      // Needs a Redis on its standard port and a folder in /etc; test/e2e/shared-redis.test.ts runs the like.
-      'RUNTIME_ROOT=/etc/weir',
-      // This very test is part of it.
-      'npm ci && npm test',
     ];
     expect(blocks.filter((text) => !known.some((beginning) => text.startsWith(beginning)))).toEqual([]);
     for (const beginning of known) block(beginning);

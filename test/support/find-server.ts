@@ -50,6 +50,9 @@ export const kubectlProgram: ServerProgram = {
   ownOnly: true,
 };
 
+/** Of the version that test/support/helm pins. */
+export const helmProgram: ServerProgram = { command: 'helm', variable: 'WEIR_HELM', ownOnly: true };
+
 /** A conformance test of HTTP/2 servers. */
 export const h2specProgram: ServerProgram = { command: 'h2spec', variable: 'WEIR_H2SPEC' };
 

@@ -34,7 +34,6 @@ export class PlayedCalls {
     const methods: Map<string, GrpcMethod> = grpcMethods({
       unary: new Map([[echoPath, unary]]),
       health: new HealthService(new Health(), []),
-      reflection: false,
     });
     if (stream !== undefined)
       methods.set('/test.Service/Stream', { kind: 'stream', name: 'Stream', handler: stream });

@@ -219,11 +219,14 @@ describe('FileConfigSource', () => {
   it('tells what it skipped', async () => {
     write('config/a.yaml', domain('a'));
     write('more/b.yaml', domain('b'));
+    write('config/b.yaml.old', domain('b'));
+    write('config/notes.txt', 'of no domain\n');
     symlinkSync('../more', join(root, 'config/more'));
     await start();
     const event = await next();
     expect('loaded' in event && event.loaded.warnings.map(formatRuleError)).toEqual([
       'more: symbolic link to a directory, which is not followed',
+      'b.yaml.old: holds rules and is not read: only *.yaml and *.yml are rule files',
     ]);
   });
 

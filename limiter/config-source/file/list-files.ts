@@ -15,9 +15,13 @@ export interface ListedFile {
 export interface FileListing {
   /** By config name, bytewise: the order in which wildcards of merged domains match. */
   files: ListedFile[];
+  /** Files of other names, which are not read: their paths by config name. Hidden ones are not among them. */
+  others: ReadonlyMap<string, string>;
   errors: RuleError[];
   warnings: RuleError[];
 }
+
+const ruleExtensions = ['.yaml', '.yml'];
 
 /** We chose it: a directory tree this large is not one of rules, but a wrong path. */
 const maxEntries = 200_000;
@@ -26,25 +30,32 @@ const maxEntries = 200_000;
  * Lists the rule files: `*.yaml` and `*.yml`, in subdirectories as well. Symbolic links to files are followed, those
  * to directories are not. In a directory that has a `..data` link, as mounts of Kubernetes ConfigMaps do, entries
  * that begin with `..` are passed over: they hold the same files once more. `directory` is where the layout's leads to
- * now; errors name the latter.
+ * now; errors name the latter. `extensions`: other names than those.
  */
-export function listRuleFiles(layout: FileLayout, directory: string = layout.readDirectory): FileListing {
-  const lister = new Lister(layout);
+export function listRuleFiles(
+  layout: FileLayout,
+  directory: string = layout.readDirectory,
+  extensions: readonly string[] = ruleExtensions,
+): FileListing {
+  const lister = new Lister(layout, extensions);
   lister.listTop(directory);
-  const { files, errors, warnings } = lister;
+  const { files, others, errors, warnings } = lister;
   files.sort((a, b) => compareBytewise(a.name, b.name) || compareBytewise(a.path, b.path));
-  return { files, errors, warnings };
+  return { files, others, errors, warnings };
 }
 
 class Lister {
   readonly files: ListedFile[] = [];
+  readonly others = new Map<string, string>();
   readonly errors: RuleError[] = [];
   readonly warnings: RuleError[] = [];
   readonly #layout: FileLayout;
+  readonly #extensions: readonly string[];
   #entries = 0;
 
-  constructor(layout: FileLayout) {
+  constructor(layout: FileLayout, extensions: readonly string[]) {
     this.#layout = layout;
+    this.#extensions = extensions;
   }
 
   listTop(directory: string): void {
@@ -80,14 +91,17 @@ class Lister {
   #visit(entry: Dirent, path: string, name: string): void {
     const isDirectory = entry.isDirectory();
     const isLink = entry.isSymbolicLink();
-    if (!isDirectory && !isLink && !hasRuleExtension(name)) return;
     if (!this.#mayHoldRules(name)) return;
+    if (!isDirectory && !isLink && !this.#hasExtension(name)) {
+      if (entry.isFile()) this.#passOver(name, path);
+      return;
+    }
     try {
       if (isDirectory) this.#list(path, `${name}.`);
       else this.#add(name, path, statSync(path));
     } catch (error) {
       if (!isSystemError(error)) throw error;
-      if (!isDirectory && !hasRuleExtension(name)) return;
+      if (!isDirectory && !this.#hasExtension(name)) return;
       const isGone = systemErrorCode(error) === 'ENOENT';
       if (isGone) this.#warn(name, isLink ? 'dangling symbolic link, skipped' : 'gone, skipped');
       else this.errors.push(fileProblem('unreadable', name, systemErrorReason(error)));
@@ -96,13 +110,25 @@ class Lister {
 
   #add(name: string, path: string, stats: Stats): void {
     if (stats.isDirectory()) this.#warn(name, 'symbolic link to a directory, which is not followed');
-    else if (!hasRuleExtension(name) || !name.startsWith(this.#layout.namePrefix)) return;
-    else if (!stats.isFile()) this.#warn(name, 'not a regular file, skipped');
+    else if (!name.startsWith(this.#layout.namePrefix)) return;
+    else if (!this.#hasExtension(name)) {
+      if (stats.isFile()) this.#passOver(name, path);
+    } else if (!stats.isFile()) this.#warn(name, 'not a regular file, skipped');
     else this.files.push({ name, path, bytes: stats.size });
+  }
+
+  #passOver(name: string, path: string): void {
+    // In a name that has `.` for `/`, what begins with a dot follows one.
+    if (name.startsWith('.') || name.includes('..')) return;
+    if (name.startsWith(this.#layout.namePrefix)) this.others.set(name, path);
   }
 
   #warn(name: string, text: string): void {
     this.warnings.push(fileProblem('unreadable', name, text));
+  }
+
+  #hasExtension(name: string): boolean {
+    return this.#extensions.some((extension) => name.endsWith(extension));
   }
 
   /** Spares the walk through everything beside the app directory. */
@@ -110,10 +136,6 @@ class Lister {
     const { namePrefix } = this.#layout;
     return name.startsWith(namePrefix) || namePrefix.startsWith(`${name}.`);
   }
-}
-
-function hasRuleExtension(name: string): boolean {
-  return name.endsWith('.yaml') || name.endsWith('.yml');
 }
 
 function compareBytewise(a: string, b: string): number {

@@ -2,6 +2,7 @@ import { readRuleFiles } from '../../../rules/reader/read-rule-files.ts';
 import { compileRules } from '../../../rules/table/compile-rules.ts';
 import type { LoadOutcome } from '../load-outcome.ts';
 import type { FileLayout } from './file-layout.ts';
+import { passedOverRules } from './passed-over.ts';
 import { readConsistently } from './read-consistently.ts';
 
 /** What one load needs to know. Plain data: it goes to the loading thread. */
@@ -26,6 +27,6 @@ export function loadRules({ layout, mergeDomains, maxBytes }: LoadRequest): Load
     ok: true,
     bytes: compileRules(sources),
     sources: sources.length,
-    warnings: [...listing.warnings, ...warnings],
+    warnings: [...listing.warnings, ...passedOverRules(listing.others, '*.yaml and *.yml'), ...warnings],
   };
 }

@@ -26,7 +26,7 @@ export class ResponseLoader {
     const bytes = new Uint8Array(request.bytes);
     this.#thread = runLoadThread(
       {
-        program: './load-worker',
+        program: './load-resources-worker',
         base: import.meta.url,
         request: { ...request, bytes },
         transfer: [bytes.buffer],

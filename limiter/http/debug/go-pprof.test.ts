@@ -29,6 +29,7 @@ function burnTime(): number {
 const none = () => [];
 const debug = createDebugListener({
   rlconfigLines: none,
+  ruleFileLines: none,
   statsLines: none,
   clock: systemClock,
   closeGraceMs: 0,

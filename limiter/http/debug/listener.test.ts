@@ -26,6 +26,7 @@ async function start(options: Partial<DebugListenerOptions> = {}): Promise<Fixtu
   const faults: string[] = [];
   const listener = createDebugListener({
     rlconfigLines: () => [],
+    ruleFileLines: () => [],
     statsLines: () => [],
     topPage: () => Promise.resolve({ status: 200, contentType: text, lines: [] }),
     clock: systemClock,
@@ -82,7 +83,7 @@ describe('pages', () => {
 /debug/pprof/heap: memory profiling endpoint
 /debug/pprof/profile: CPU profiling endpoint
 /livez: 200 while the process answers at all, whatever its health
-/rlconfig: print out the currently loaded configuration for debugging
+/rlconfig: print out the currently loaded configuration for debugging; parameters: format=json
 /stats: print out stats
 /top: keys most often over their limit, by domain; parameters: domain, n, format=json
 `,
@@ -97,6 +98,13 @@ describe('pages', () => {
     loaded = ['d.k: unit=MINUTE requests_per_unit=20, shadow_mode: false, quota_mode: false'];
     expect(await get(port, '/rlconfig')).toMatchObject({ status: 200, type: text, body: `${loaded[0]}\n` });
     expect(await get(port, '/stats')).toMatchObject({ status: 200, type: text, body: 'a.b: 1\na.c: 2\n' });
+  });
+
+  it('show the rules as JSON where that is asked for', async () => {
+    const { port } = await start({ rlconfigLines: () => ['a: b'], ruleFileLines: () => ['[', ']'] });
+    const json = { status: 200, type: 'application/json', body: '[\n]\n' };
+    expect(await get(port, '/rlconfig?format=json')).toMatchObject(json);
+    expect(await get(port, '/rlconfig?format=text')).toMatchObject({ type: text, body: 'a: b\n' });
   });
 
   it('show who is over limit, as the parameters ask', async () => {
@@ -296,6 +304,7 @@ describe('listen', () => {
     const { port } = await start();
     const other = createDebugListener({
       rlconfigLines: () => [],
+      ruleFileLines: () => [],
       statsLines: () => [],
       topPage: () => Promise.reject(new Error('not asked')),
       clock: systemClock,

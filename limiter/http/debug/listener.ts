@@ -12,6 +12,8 @@ import type { WorkerProfiles } from './worker-profiles.ts';
 export interface DebugListenerOptions {
   /** The lines of `/rlconfig`, without newlines; read bit by bit while the answer is written. */
   rlconfigLines(): Iterable<string>;
+  /** The same rules with all they say, as the lines of one JSON text. */
+  ruleFileLines(): Iterable<string>;
   /** The lines of `/stats`, likewise. */
   statsLines(): Iterable<string> | Promise<Iterable<string>>;
   /** `/top`, whose parameters are none of this listener's business. */
@@ -35,7 +37,7 @@ const index = `/debug/pprof/: root of various pprof endpoints. hit for help.
 /debug/pprof/heap: memory profiling endpoint
 /debug/pprof/profile: CPU profiling endpoint
 /livez: 200 while the process answers at all, whatever its health
-/rlconfig: print out the currently loaded configuration for debugging
+/rlconfig: print out the currently loaded configuration for debugging; parameters: format=json
 /stats: print out stats
 /top: keys most often over their limit, by domain; parameters: domain, n, format=json
 `;
@@ -71,9 +73,14 @@ class DebugListener implements HttpListener {
     this.#pprof.stop();
   }
 
+  #sendRules(response: ServerResponse, query: URLSearchParams): Promise<void> {
+    if (query.get('format') !== 'json') return sendLines(response, this.#options.rlconfigLines());
+    return sendLines(response, this.#options.ruleFileLines(), 'application/json');
+  }
+
   async #route({ target, response }: HttpCall): Promise<void> {
     if (target.path === '/livez') sendText(response, 200, 'OK');
-    else if (target.path === '/rlconfig') await sendLines(response, this.#options.rlconfigLines());
+    else if (target.path === '/rlconfig') await this.#sendRules(response, target.query);
     else if (target.path === '/stats') await sendLines(response, await this.#options.statsLines());
     else if (target.path === '/top') await sendPage(response, await this.#options.topPage(target.query));
     else if (target.path.startsWith(pprofRoot)) {

@@ -1,8 +1,8 @@
-/** The listener that Prometheus scrapes: one path, GET and HEAD. */
+/** The listener that Prometheus scrapes: one path, GET and HEAD. Kubernetes can ask it whether the process lives. */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 
 import { type HttpCall, type HttpListener, HttpServer } from '../../../process/http/http-server.ts';
-import { sendError, sendNotFound } from '../../../process/http/text-response.ts';
+import { sendError, sendNotFound, sendText } from '../../../process/http/text-response.ts';
 import type { Timers } from '../../../process/timers.ts';
 import { contentType } from './exposition.ts';
 import type { Encoding, ScrapeBodies } from './scrape-bodies.ts';
@@ -19,6 +19,8 @@ export interface PrometheusListenerOptions {
 const maxScrapes = 16;
 /** Ours: as long as the longest usual scrape interval. */
 const slowestReadMs = 60_000;
+/** As on the debug listener, which a pod may keep to itself. It is there before the store and the rules are. */
+const livezPath = '/livez';
 
 export function createPrometheusListener(options: PrometheusListenerOptions): HttpListener {
   const { path, onFault, closeGraceMs } = options;
@@ -27,9 +29,10 @@ export function createPrometheusListener(options: PrometheusListenerOptions): Ht
     closeGraceMs,
     onFault,
     async serve({ target, request, response }: HttpCall) {
-      if (target.path !== path) return sendNotFound(response);
+      if (target.path !== path && target.path !== livezPath) return sendNotFound(response);
       const { method } = request;
       if (method !== 'GET' && method !== 'HEAD') return refuseMethod(response);
+      if (target.path !== path) return sendText(response, 200, 'OK');
       if (method === 'HEAD') return void writeHead(request, response).end();
       if (scrapes === maxScrapes) return refuseScrape(response);
       scrapes += 1;

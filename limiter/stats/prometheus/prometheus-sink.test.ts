@@ -322,6 +322,20 @@ describe('the listener of the Prometheus endpoint', () => {
     expect((await fetch(endpoint.url('/own/path'))).status).toBe(200);
   });
 
+  it('answers /livez, without a scrape', async () => {
+    const endpoint = await new Endpoint().open(builtIn);
+    const response = await fetch(endpoint.url('/livez'));
+    expect([response.status, await response.text()]).toEqual([200, 'OK']);
+    expect((await fetch(endpoint.url('/livez'), { method: 'POST' })).status).toBe(405);
+  });
+
+  it('scrapes at /livez where that is PROMETHEUS_PATH', async () => {
+    const endpoint = await new Endpoint().open(builtIn, '/livez');
+    expect(await (await fetch(endpoint.url('/livez'))).text()).toContain(
+      'weir_prometheus_conflicts_total 0\n',
+    );
+  });
+
   it('answers many scrapes at once, all the same', async () => {
     const endpoint = await new Endpoint().open(builtIn);
     for (let i = 0; i < 5_000; i += 1) endpoint.count(`ratelimit.service.rate_limit.d.k_${i}.total_hits`, 1);

@@ -1,0 +1,101 @@
+/**
+ * How long a limiter takes from its spawn to its last listener, as the image starts it: counting in memory, a small rule
+ * file, nothing exported. `npm run bench:cold-start` [-- --runs N]; medians, with and without code compiled beforehand,
+ * beside an empty Node, which is what the machine itself takes.
+ */
+import { execFileSync } from 'node:child_process';
+import { mkdtempSync, readdirSync, rmSync, statSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { mustRun } from '../scripts/commands.ts';
+import { startProgram } from '../scripts/started-program.ts';
+import { processCpuUs } from './process-cpu.ts';
+
+interface Start {
+  ms: number;
+  /** Says what the machine's other work leaves out of the wall clock. */
+  cpuMs: number;
+}
+
+const flag = process.argv.indexOf('--runs');
+const runs = flag < 0 ? 11 : Number(process.argv[flag + 1]);
+if (!(runs >= 1)) throw new Error('--runs is a number from 1 on');
+
+const root = mkdtempSync(join(tmpdir(), 'weir-image-'));
+try {
+  mustRun(process.execPath, [script('image-files.ts'), root]);
+  const packed = megabytes(join(root, 'app'));
+  mustRun(process.execPath, [script('image-warm-up.ts'), root]);
+  console.log(
+    `/app ${packed.toFixed(0)} MB, code compiled beforehand ${megabytes(join(root, 'app', 'compile-cache')).toFixed(0)} MB`,
+  );
+  console.log(`/nodejs ${megabytes(join(root, 'nodejs')).toFixed(0)} MB`);
+  await measure();
+} finally {
+  rmSync(root, { recursive: true, force: true });
+}
+
+/** In turns, so that a busy moment of the machine hits all of them. */
+async function measure(): Promise<void> {
+  const cache = { NODE_COMPILE_CACHE: join(root, 'app', 'compile-cache') };
+  const [empty, plain, compiled]: [number[], Start[], Start[]] = [[], [], []];
+  for (let run = 0; run < runs; run++) {
+    empty.push(emptyNode());
+    plain.push(await limiter({}));
+    compiled.push(await limiter(cache));
+  }
+  console.log(`an empty Node, start to end: ${summary(empty)}`);
+  tell('limiter, spawn to listening', plain);
+  tell('limiter as in the image, code compiled beforehand', compiled);
+}
+
+function emptyNode(): number {
+  const startMs = performance.now();
+  execFileSync(join(root, 'nodejs', 'bin', 'node'), ['-e', '0']);
+  return performance.now() - startMs;
+}
+
+function tell(what: string, starts: readonly Start[]): void {
+  console.log(`${what}: ${summary(starts.map(({ ms }) => ms))}`);
+  console.log(`  CPU of all its threads until then: ${summary(starts.map(({ cpuMs }) => cpuMs))}`);
+}
+
+async function limiter(env: Record<string, string>): Promise<Start> {
+  const started = await startProgram({
+    command: join(root, 'bin', 'ratelimit'),
+    args: [],
+    env: {
+      ...env,
+      HOST: '127.0.0.1',
+      PORT: '0',
+      GRPC_HOST: '127.0.0.1',
+      GRPC_PORT: '0',
+      DEBUG_HOST: '127.0.0.1',
+      DEBUG_PORT: '0',
+      BACKEND_TYPE: 'memory',
+      DISABLE_STATS: 'true',
+      RUNTIME_ROOT: join(root, 'app', 'examples'),
+      RUNTIME_APPDIRECTORY: 'rules',
+      RUNTIME_WATCH_ROOT: 'false',
+    },
+    until: /Listening for HTTP/,
+  });
+  const cpuMs = processCpuUs(started.pid) / 1_000;
+  await started.stop();
+  return { ms: started.ms, cpuMs };
+}
+
+function summary(ms: readonly number[]): string {
+  const sorted = ms.toSorted((a, b) => a - b);
+  const [least, middle, most] = [sorted[0]!, sorted[sorted.length >> 1]!, sorted.at(-1)!];
+  return `median ${middle.toFixed(0)} ms (${least.toFixed(0)} to ${most.toFixed(0)}, ${runs} runs)`;
+}
+
+function megabytes(folder: string): number {
+  const names = readdirSync(folder, { recursive: true, encoding: 'utf8' });
+  return names.reduce((sum, name) => sum + statSync(join(folder, name)).size, 0) / 1e6;
+}
+
+function script(name: string): string {
+  return join(import.meta.dirname, '..', 'scripts', name);
+}

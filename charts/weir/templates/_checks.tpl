@@ -1,0 +1,144 @@
+{{/* What the schema cannot say of values that stand in different places. */}}
+{{- define "weir.checks" -}}
+{{- $limiter := .Values.limiter -}}
+{{- $controlPlane := .Values.controlPlane -}}
+{{- if $limiter.enabled -}}
+{{- include "weir.checks.store" . -}}
+{{- include "weir.checks.rules" . -}}
+{{- include "weir.checks.ruleFiles" . -}}
+{{- include "weir.checks.pods" . -}}
+{{- include "weir.checks.service" . -}}
+{{- include "weir.checks.grace" (dict "name" "limiter" "values" $limiter) -}}
+{{- if and $limiter.autoscaling.enabled (gt (int $limiter.autoscaling.minReplicas) (int $limiter.autoscaling.maxReplicas)) -}}
+{{- fail "limiter.autoscaling.minReplicas is greater than limiter.autoscaling.maxReplicas" -}}
+{{- end -}}
+{{- if and $limiter.autoscaling.enabled (not (int $limiter.autoscaling.targetCPUUtilizationPercentage)) (not $limiter.autoscaling.metrics) -}}
+{{- fail "limiter.autoscaling has nothing to scale by: set targetCPUUtilizationPercentage or metrics" -}}
+{{- end -}}
+{{- if and $limiter.autoscaling.enabled (int $limiter.autoscaling.targetCPUUtilizationPercentage) (not (dig "requests" "cpu" "" (default dict $limiter.resources))) -}}
+{{- fail "limiter.autoscaling by CPU needs limiter.resources.requests.cpu, of which it reckons the percent" -}}
+{{- end -}}
+{{- range $limiter.extraEnv -}}
+{{- if and $limiter.metrics.enabled (has .name (list "USE_STATSD" "USE_PUSHSTATS" "USE_DOG_STATSD" "USE_TAGGEDSTATS")) -}}
+{{- fail (printf "limiter.extraEnv has %s: statistics go to one place, so set limiter.metrics.enabled=false" .name) -}}
+{{- end -}}
+{{- end -}}
+{{- if and $limiter.grpcTls.clientName (not $limiter.grpcTls.clientCa) -}}
+{{- fail "limiter.grpcTls.clientName needs limiter.grpcTls.clientCa=true: without it callers show no certificate" -}}
+{{- end -}}
+{{- if and $limiter.grpcTls.clientCa (not $limiter.grpcTls.existingSecret) -}}
+{{- fail "limiter.grpcTls.clientCa needs limiter.grpcTls.existingSecret" -}}
+{{- end -}}
+{{- if and $limiter.xdsTls.clientCertificate (not $limiter.xdsTls.existingSecret) -}}
+{{- fail "limiter.xdsTls.clientCertificate needs limiter.xdsTls.existingSecret" -}}
+{{- end -}}
+{{- if and $limiter.xdsTls.existingSecret (not $limiter.xdsTls.enabled) -}}
+{{- fail "limiter.xdsTls.existingSecret needs limiter.xdsTls.enabled=true" -}}
+{{- end -}}
+{{- end -}}
+{{- if $controlPlane.enabled -}}
+{{- include "weir.checks.grace" (dict "name" "controlPlane" "values" $controlPlane) -}}
+{{- include "weir.checks.controlPlane" . -}}
+{{- include "weir.checks.controlPlanePorts" . -}}
+{{- end -}}
+{{- include "weir.checks.monitoring" . -}}
+{{- end -}}
+
+{{- define "weir.checks.store" -}}
+{{- $type := .Values.store.type -}}
+{{- if eq $type "redis" -}}
+{{- $names := list -}}
+{{- range .Values.limiter.extraEnv }}{{ $names = append $names .name }}{{ end -}}
+{{- include "weir.checks.redis" (dict "name" "redis" "redis" .Values.redis "ownSocketType" (has "REDIS_SOCKET_TYPE" $names)) -}}
+{{- if .Values.redis.perSecond.enabled -}}
+{{- include "weir.checks.redis" (dict "name" "redis.perSecond" "redis" .Values.redis.perSecond "ownSocketType" (has "REDIS_PERSECOND_SOCKET_TYPE" $names)) -}}
+{{- end -}}
+{{- if and .Values.redis.tls.clientCertificate (not .Values.redis.tls.existingSecret) -}}
+{{- fail "redis.tls.clientCertificate needs redis.tls.existingSecret" -}}
+{{- end -}}
+{{- if and .Values.redis.tls.existingSecret (not .Values.redis.tls.enabled) (not (and .Values.redis.perSecond.enabled .Values.redis.perSecond.tls)) -}}
+{{- fail "redis.tls.existingSecret needs redis.tls.enabled=true, or redis.perSecond.tls=true" -}}
+{{- end -}}
+{{- if and .Values.redis.tls.skipHostnameVerification (not .Values.redis.tls.enabled) (not (and .Values.redis.perSecond.enabled .Values.redis.perSecond.tls)) -}}
+{{- fail "redis.tls.skipHostnameVerification needs redis.tls.enabled=true, or redis.perSecond.tls=true" -}}
+{{- end -}}
+{{- else if eq $type "memcache" -}}
+{{- if and (not .Values.memcache.hostPort) (not .Values.memcache.srv) -}}
+{{- fail "memcache.hostPort or memcache.srv is needed with store.type=memcache" -}}
+{{- end -}}
+{{- if and .Values.memcache.hostPort .Values.memcache.srv -}}
+{{- fail "memcache.hostPort and memcache.srv exclude each other" -}}
+{{- end -}}
+{{- else if ne (.Values.limiter.workers | toString) "1" -}}
+{{- fail "store.type=memory needs limiter.workers=1: a limit would hold for each thread" -}}
+{{- end -}}
+{{- if and (ne $type "redis") (or .Values.redis.url .Values.redis.existingSecret) -}}
+{{- fail (printf "redis is set, but store.type is %s: remove one of them" $type) -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "weir.checks.redis" -}}
+{{- if and (not .redis.url) (not .redis.existingSecret) -}}
+{{- fail (printf "%s.url or %s.existingSecret is needed; to try the chart without Redis set store.type=memory, limiter.autoscaling.enabled=false and limiter.replicas=1" .name .name) -}}
+{{- end -}}
+{{- if and .redis.url .redis.existingSecret -}}
+{{- fail (printf "%s.url and %s.existingSecret exclude each other" .name .name) -}}
+{{- end -}}
+{{- /* With a socket type of its own it may be a path. */ -}}
+{{- if and .redis.url (not .ownSocketType) -}}
+{{- include "weir.checks.redisUrl" . -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "weir.checks.rules" -}}
+{{- $limiter := .Values.limiter -}}
+{{- $files := or $limiter.rules $limiter.existingRulesConfigMap -}}
+{{- range $file, $_ := $limiter.rules -}}
+{{- if not (regexMatch "^[A-Za-z0-9][-_.A-Za-z0-9]*\\.ya?ml$" $file) -}}
+{{- fail (printf "limiter.rules has %q: the name of a rule file is of letters, digits, \"-\", \"_\" and \".\", and ends in .yaml or .yml" $file) -}}
+{{- end -}}
+{{- end -}}
+{{- if and $limiter.rules $limiter.existingRulesConfigMap -}}
+{{- fail "limiter.rules and limiter.existingRulesConfigMap exclude each other" -}}
+{{- end -}}
+{{- if and $files .Values.controlPlane.enabled -}}
+{{- fail "limiters take rules from files or from the control plane: with limiter.rules or limiter.existingRulesConfigMap set controlPlane.enabled=false" -}}
+{{- end -}}
+{{- if and $files (or $limiter.xdsAddress $limiter.xdsTls.enabled) -}}
+{{- fail "limiters take rules from files or from a control plane: remove limiter.xdsAddress and limiter.xdsTls, or the rules" -}}
+{{- end -}}
+{{- if not (or $files .Values.controlPlane.enabled $limiter.xdsAddress) -}}
+{{- fail "limiters have no rules: with controlPlane.enabled=false set limiter.rules, limiter.existingRulesConfigMap or limiter.xdsAddress" -}}
+{{- end -}}
+{{- if and .Values.controlPlane.enabled (not $limiter.xdsAddress) (ne (ternary "yes" "no" $limiter.xdsTls.enabled) (ternary "no" "yes" (empty .Values.controlPlane.xds.tls.existingSecret))) -}}
+{{- fail "limiter.xdsTls.enabled and controlPlane.xds.tls.existingSecret go together: the limiters could not reach the control plane" -}}
+{{- end -}}
+{{- if and .Values.controlPlane.enabled (not $limiter.xdsAddress) .Values.controlPlane.xds.tls.clientCa (not $limiter.xdsTls.clientCertificate) -}}
+{{- fail "controlPlane.xds.tls.clientCa needs limiter.xdsTls.clientCertificate=true: the limiters could not reach the control plane" -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "weir.checks.controlPlane" -}}
+{{- $controlPlane := .Values.controlPlane -}}
+{{- if and $controlPlane.xds.tls.clientCa (not $controlPlane.xds.tls.existingSecret) -}}
+{{- fail "controlPlane.xds.tls.clientCa needs controlPlane.xds.tls.existingSecret" -}}
+{{- end -}}
+{{- if and $controlPlane.xds.clientFleets (not $controlPlane.xds.tls.clientCa) -}}
+{{- fail "controlPlane.xds.clientFleets needs controlPlane.xds.tls.clientCa=true: without it limiters show no certificate" -}}
+{{- end -}}
+{{- if and $controlPlane.webhooks.urlsSecret (not $controlPlane.webhooks.signingSecret) -}}
+{{- fail "controlPlane.webhooks.urlsSecret needs controlPlane.webhooks.signingSecret: events are never posted unsigned" -}}
+{{- end -}}
+{{- if and $controlPlane.secretLookup.tokenSecret (not $controlPlane.webhooks.signingSecret) -}}
+{{- fail "controlPlane.secretLookup needs controlPlane.webhooks.signingSecret, which it looks up" -}}
+{{- end -}}
+{{- if and $controlPlane.secretLookup.tlsSecret (not $controlPlane.secretLookup.tokenSecret) -}}
+{{- fail "controlPlane.secretLookup.tlsSecret needs controlPlane.secretLookup.tokenSecret: without a token that listener does not open" -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "weir.checks.grace" -}}
+{{- if lt (int .values.terminationGracePeriodSeconds) (add (int .values.drainDelaySeconds) 35) -}}
+{{- fail (printf "%s.terminationGracePeriodSeconds must be at least 35 more than %s.drainDelaySeconds: pods would be killed with calls under way" .name .name) -}}
+{{- end -}}
+{{- end -}}

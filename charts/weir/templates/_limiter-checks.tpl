@@ -1,0 +1,50 @@
+{{/* How many pods there are, and what that means for counters in memory. */}}
+{{- define "weir.checks.pods" -}}
+{{- $limiter := .Values.limiter -}}
+{{- $autoscaling := $limiter.autoscaling -}}
+{{- /* 2 is the default: it cannot be told from a 2 that somebody wrote. */ -}}
+{{- if and $autoscaling.enabled (ne (int $limiter.replicas) 2) -}}
+{{- fail "limiter.replicas has no effect with autoscaling: set limiter.autoscaling.minReplicas and maxReplicas, or limiter.autoscaling.enabled=false" -}}
+{{- end -}}
+{{- $most := ternary (int $autoscaling.maxReplicas) (int $limiter.replicas) $autoscaling.enabled -}}
+{{- if and (eq .Values.store.type "memory") (gt $most 1) (not .Values.store.memoryPerPod) -}}
+{{- fail (printf "store.type=memory with up to %d limiters: every limit would hold in each of them; set limiter.autoscaling.enabled=false and limiter.replicas=1, or store.memoryPerPod=true if that is what you want" $most) -}}
+{{- end -}}
+{{- if and .Values.store.memoryPerPod (ne .Values.store.type "memory") -}}
+{{- fail "store.memoryPerPod needs store.type=memory" -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "weir.checks.monitoring" -}}
+{{- $blind := and .Values.limiter.enabled (not .Values.limiter.metrics.enabled) -}}
+{{- if and .Values.serviceMonitor.enabled $blind -}}
+{{- fail "serviceMonitor.enabled needs limiter.metrics.enabled=true: limiters would have nothing to scrape" -}}
+{{- end -}}
+{{- if and .Values.prometheusRule.enabled $blind -}}
+{{- fail "prometheusRule.enabled needs limiter.metrics.enabled=true: its alerts ask for metrics of limiters" -}}
+{{- end -}}
+{{- if and .Values.serviceMonitor.enabled .Values.networkPolicy.enabled (not .Values.networkPolicy.metricsFrom) -}}
+{{- fail "serviceMonitor.enabled with networkPolicy.enabled needs networkPolicy.metricsFrom: Prometheus could not reach the port of metrics" -}}
+{{- end -}}
+{{- end -}}
+
+{{/* What a limiter would refuse at its start: (dict "name" "redis.perSecond" "redis" .Values.redis.perSecond). */}}
+{{- define "weir.checks.redisUrl" -}}
+{{- $url := .redis.url -}}
+{{- $address := "(\\[[^\\]]+\\]|[^:@/,\\s]+):[0-9]+" -}}
+{{- if regexMatch "(?i)rediss://" $url -}}
+{{- $tls := ternary "redis.perSecond.tls" "redis.tls.enabled" (eq .name "redis.perSecond") -}}
+{{- fail (printf "%s.url has rediss://: write redis:// and set %s=true" .name $tls) -}}
+{{- end -}}
+{{- if eq .redis.type "SENTINEL" -}}
+{{- if not (regexMatch (printf "(?i)^\\s*[^,:/\\s]+\\s*(,\\s*(%s|redis://[^,\\s]+)\\s*)+$" $address) $url) -}}
+{{- fail (printf "%s.url must be master,host:port,... with %s.type=SENTINEL" .name .name) -}}
+{{- end -}}
+{{- else if eq .redis.type "CLUSTER" -}}
+{{- if not (regexMatch (printf "(?i)^\\s*(%s|redis://\\S+)\\s*(,\\s*(%s|redis://\\S+)\\s*)*$" $address $address) $url) -}}
+{{- fail (printf "%s.url must be host:port,... with %s.type=CLUSTER" .name .name) -}}
+{{- end -}}
+{{- else if not (regexMatch (printf "(?i)^(%s|redis://\\S+)$" $address) $url) -}}
+{{- fail (printf "%s.url must be host:port or redis://host:port/db" .name) -}}
+{{- end -}}
+{{- end -}}

@@ -1,0 +1,45 @@
+{{/* Ports that two listeners would share, and Services that Kubernetes would refuse. */}}
+{{- define "weir.checks.service" -}}
+{{- $limiter := .Values.limiter -}}
+{{- $service := $limiter.service -}}
+{{- if and $service.headless (ne $service.type "ClusterIP") -}}
+{{- fail (printf "limiter.service.headless needs limiter.service.type=ClusterIP: a %s has an address of its own" $service.type) -}}
+{{- end -}}
+{{- $listeners := $limiter.ports -}}
+{{- if not $limiter.metrics.enabled }}{{ $listeners = omit $listeners "metrics" }}{{ end -}}
+{{- include "weir.checks.samePort" (dict "name" "limiter.ports" "ports" $listeners) -}}
+{{- $ports := dict "grpcPort" $service.grpcPort "httpPort" $service.httpPort -}}
+{{- if and $limiter.metrics.enabled (eq $service.type "ClusterIP") }}{{ $ports = set $ports "metricsPort" $service.metricsPort }}{{ end -}}
+{{- include "weir.checks.samePort" (dict "name" "limiter.service" "ports" $ports) -}}
+{{- end -}}
+
+{{- define "weir.checks.controlPlanePorts" -}}
+{{- $ports := .Values.controlPlane.ports -}}
+{{- if not .Values.controlPlane.secretLookup.tokenSecret }}{{ $ports = omit $ports "api" }}{{ end -}}
+{{- include "weir.checks.samePort" (dict "name" "controlPlane.ports" "ports" $ports) -}}
+{{- end -}}
+
+{{/* (dict "name" "limiter.ports" "ports" (dict "grpc" 8081 "http" 8080)). */}}
+{{- define "weir.checks.samePort" -}}
+{{- $taken := dict -}}
+{{- range $name := sortAlpha (keys .ports) -}}
+{{- $port := index $.ports $name | int | toString -}}
+{{- with get $taken $port -}}
+{{- fail (printf "%s.%s and %s.%s are both %s: each listener needs a port of its own" $.name . $.name $name $port) -}}
+{{- end -}}
+{{- $taken = set $taken $port $name -}}
+{{- end -}}
+{{- end -}}
+
+{{/* What no limiter would load: a file that is no YAML, or has no domain. */}}
+{{- define "weir.checks.ruleFiles" -}}
+{{- range $file, $rules := .Values.limiter.rules -}}
+{{- if kindIs "string" $rules }}{{ $rules = fromYaml $rules }}{{ end -}}
+{{- if hasKey $rules "Error" -}}
+{{- fail (printf "limiter.rules has %q, which is no rule file: %s" $file (get $rules "Error")) -}}
+{{- end -}}
+{{- if empty (get $rules "domain") -}}
+{{- fail (printf "limiter.rules has %q, which has no domain" $file) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}

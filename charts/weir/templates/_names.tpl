@@ -1,0 +1,86 @@
+{{- define "weir.name" -}}
+{{- include "weir.shortened" (default .Chart.Name .Values.nameOverride) -}}
+{{- end -}}
+
+{{/*
+The name of a Service has no dots, as a release's may. A name that is too long ends in a hash: two that begin alike stay
+apart.
+*/}}
+{{- define "weir.shortened" -}}
+{{- $name := replace "." "-" . -}}
+{{- if gt (len .) 40 -}}
+{{- $name = printf "%s-%s" (trunc 33 $name | trimSuffix "-") (sha256sum . | trunc 6) -}}
+{{- end -}}
+{{- $name -}}
+{{- end -}}
+
+{{- define "weir.fullname" -}}
+{{- $name := include "weir.name" . -}}
+{{- if .Values.fullnameOverride -}}
+{{- include "weir.shortened" .Values.fullnameOverride -}}
+{{- else if contains $name .Release.Name -}}
+{{- include "weir.shortened" .Release.Name -}}
+{{- else -}}
+{{- include "weir.shortened" (printf "%s-%s" .Release.Name $name) -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "weir.limiter.name" -}}{{ include "weir.fullname" . }}-limiter{{- end -}}
+{{- define "weir.controlPlane.name" -}}{{ include "weir.fullname" . }}-control-plane{{- end -}}
+
+{{/* Takes (dict "root" $ "component" "limiter"); these never change in the life of a release. */}}
+{{- define "weir.selectorLabels" -}}
+app.kubernetes.io/name: {{ include "weir.name" .root }}
+app.kubernetes.io/instance: {{ .root.Release.Name }}
+app.kubernetes.io/component: {{ .component }}
+{{- end -}}
+
+{{/* Takes (dict "root" $ "component" "limiter" "own" (dict)); the chart's own labels go before all others. */}}
+{{- define "weir.labels" -}}
+{{- $chart := printf "%s-%s" .root.Chart.Name .root.Chart.Version | replace "+" "_" | trunc 63 | trimSuffix "-" -}}
+{{- $labels := merge (dict) (fromYaml (include "weir.selectorLabels" .)) (dict
+  "helm.sh/chart" $chart
+  "app.kubernetes.io/version" (.root.Chart.AppVersion | toString)
+  "app.kubernetes.io/part-of" "weir"
+  "app.kubernetes.io/managed-by" .root.Release.Service) -}}
+{{- toYaml (merge $labels (default (dict) .own) (default (dict) .root.Values.commonLabels)) -}}
+{{- end -}}
+
+{{/* Takes (dict "root" $ "own" (dict)); prints nothing without annotations. */}}
+{{- define "weir.annotations" -}}
+{{- with merge (dict) (default (dict) .own) (default (dict) .root.Values.commonAnnotations) -}}
+annotations:
+  {{- toYaml . | nindent 2 }}
+{{- end -}}
+{{- end -}}
+
+{{/* The head of an object: (dict "root" $ "component" "limiter" "name" "..." "labels" (dict) "annotations" (dict)). */}}
+{{- define "weir.metadata" -}}
+name: {{ .name }}
+namespace: {{ default .root.Release.Namespace .namespace }}
+labels:
+  {{- include "weir.labels" (dict "root" .root "component" .component "own" .labels) | nindent 2 }}
+{{- with include "weir.annotations" (dict "root" .root "own" .annotations) }}
+{{ . }}
+{{- end }}
+{{- end -}}
+
+{{/* Takes (dict "root" $ "values" .Values.limiter "name" "..."). */}}
+{{- define "weir.serviceAccountName" -}}
+{{- if .values.serviceAccount.create -}}
+{{- default .name .values.serviceAccount.name -}}
+{{- else -}}
+{{- default "default" .values.serviceAccount.name -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "weir.image" -}}
+{{- $image := .Values.image -}}
+{{- $registry := default (dig "imageRegistry" "" (default dict .Values.global)) $image.registry -}}
+{{- $repository := ternary (printf "%s/%s" $registry $image.repository) $image.repository (not (empty $registry)) -}}
+{{- if $image.digest -}}
+{{- printf "%s@%s" $repository $image.digest -}}
+{{- else -}}
+{{- printf "%s:%s" $repository (default .Chart.AppVersion $image.tag) -}}
+{{- end -}}
+{{- end -}}

@@ -1,0 +1,57 @@
+{{/*
+A rule of limiter.rules that a few requests take over its limit, as YAML: domain, entries, limit. Prints nothing without
+one: unlimited, in shadow or quota mode, by the second, or above 20.
+*/}}
+{{- define "weir.notes.rule" -}}
+{{- $chosen := "" -}}
+{{- range $name := sortAlpha (keys .Values.limiter.rules) -}}
+{{- $file := index $.Values.limiter.rules $name -}}
+{{- if kindIs "string" $file }}{{ $file = fromYaml $file }}{{ end -}}
+{{- if not $chosen -}}
+{{- $chosen = include "weir.notes.ruleIn" (dict "domain" $file.domain "above" list "descriptors" $file.descriptors) -}}
+{{- end -}}
+{{- end -}}
+{{- $chosen -}}
+{{- end -}}
+
+{{/* The same at any depth: (dict "domain" "..." "above" <entries of the rules above> "descriptors" <list>). */}}
+{{- define "weir.notes.ruleIn" -}}
+{{- $chosen := "" -}}
+{{- range $descriptor := ternary .descriptors list (kindIs "slice" .descriptors) -}}
+{{- if and (not $chosen) (kindIs "map" $descriptor) -}}
+{{- $value := default "you" $descriptor.value | toString | replace "*" "you" -}}
+{{- $entries := append $.above (dict "key" $descriptor.key "value" $value) -}}
+{{- $limit := ternary $descriptor.rate_limit dict (kindIs "map" $descriptor.rate_limit) -}}
+{{- $modes := or $limit.unlimited $descriptor.shadow_mode $descriptor.quota_mode (eq (default "" $limit.unit | toString | lower) "second") -}}
+{{- $small := and (hasKey $limit "requests_per_unit") (le (int $limit.requests_per_unit) 20) -}}
+{{- if and $small (not $modes) -}}
+{{- $chosen = toYaml (dict "domain" $.domain "entries" $entries "limit" (int $limit.requests_per_unit)) -}}
+{{- else -}}
+{{- $chosen = include "weir.notes.ruleIn" (dict "domain" $.domain "above" $entries "descriptors" $descriptor.descriptors) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- $chosen -}}
+{{- end -}}
+
+{{/* The labels of a selector such as `team=a,tier==b`, as YAML; nothing for one that says more. */}}
+{{- define "weir.notes.labels" -}}
+{{- $labels := dict -}}
+{{- $plain := true -}}
+{{- range splitList "," (default "" .Values.controlPlane.labelSelector) -}}
+{{- if regexMatch "^\\s*[^=!()\\s]+\\s*==?\\s*[^=!()\\s]+\\s*$" . -}}
+{{- $pair := regexSplit "==?" . 2 -}}
+{{- $labels = set $labels (trim (first $pair)) (trim (last $pair)) -}}
+{{- else -}}
+{{- $plain = false -}}
+{{- end -}}
+{{- end -}}
+{{- if $plain }}{{ toYaml $labels }}{{ end -}}
+{{- end -}}
+
+{{/* Asks over and over, and stops at the first 429: (dict "domain" "..." "entries" (list (dict "key" "..." "value" "...")) "limit" 3). */}}
+{{- define "weir.notes.loop" -}}
+{{- $body := dict "domain" .domain "descriptors" (list (dict "entries" .entries)) | toJson -}}
+{{- /* A window may end in between: then it takes twice the limit, and one. */ -}}
+for i in $(seq {{ add (mul 2 .limit) 1 }}); do code=$(curl -s -o /dev/null -w '%{http_code}' http://localhost:8080/json -d '{{ $body | replace "'" "'\\''" }}'); echo "$code"; [ "$code" != 429 ] || break; done
+{{- end -}}

@@ -1,0 +1,54 @@
+{{/* The environment of the control plane; every name is a setting of docs/settings-control-plane.md. */}}
+{{- define "weir.controlPlane.env" -}}
+{{- $controlPlane := .Values.controlPlane -}}
+- name: POD_NAME
+  valueFrom: { fieldRef: { fieldPath: metadata.name } }
+- name: POD_NAMESPACE
+  valueFrom: { fieldRef: { fieldPath: metadata.namespace } }
+- { name: XDS_HOST, value: {{ .Values.listenAddress | quote }} }
+- { name: XDS_PORT, value: {{ $controlPlane.ports.xds | quote }} }
+- { name: HOST, value: {{ .Values.listenAddress | quote }} }
+- { name: PORT, value: {{ $controlPlane.ports.metrics | quote }} }
+- { name: SHUTDOWN_DRAIN_DELAY, value: {{ $controlPlane.drainDelaySeconds }}s }
+- { name: LOG_LEVEL, value: {{ $controlPlane.log.level }} }
+- { name: LOG_FORMAT, value: {{ $controlPlane.log.format }} }
+- { name: MERGE_DOMAIN_CONFIG, value: {{ $controlPlane.mergeDomainConfig | quote }} }
+{{- with $controlPlane.watchNamespaces }}
+- { name: WATCH_NAMESPACES, value: {{ join "," . | quote }} }
+{{- end }}
+{{- with $controlPlane.labelSelector }}
+- { name: LABEL_SELECTOR, value: {{ . | quote }} }
+{{- end }}
+{{- with $controlPlane.domainOwners }}
+- { name: DOMAIN_OWNERS, value: {{ . | quote }} }
+{{- end }}
+{{- if $controlPlane.xds.tls.existingSecret }}
+- { name: XDS_TLS_CERT, value: /etc/weir/xds-tls/tls.crt }
+- { name: XDS_TLS_KEY, value: /etc/weir/xds-tls/tls.key }
+{{- end }}
+{{- if $controlPlane.xds.tls.clientCa }}
+- { name: XDS_TLS_CLIENT_CACERT, value: /etc/weir/xds-tls/ca.crt }
+{{- end }}
+{{- with $controlPlane.xds.clientFleets }}
+- { name: XDS_CLIENT_FLEETS, value: {{ . | quote }} }
+{{- end }}
+{{- with $controlPlane.webhooks }}
+{{- if .urlsSecret }}
+{{ include "weir.secretEnv" (dict "name" "WEBHOOK_URLS" "secret" .urlsSecret "key" .urlsSecretKey) }}
+{{- end }}
+{{- if .signingSecret }}
+- { name: WEBHOOK_SECRET_FILE, value: {{ printf "/etc/weir/webhooks/%s" .signingSecretKey | quote }} }
+{{- end }}
+{{- end }}
+{{- with $controlPlane.secretLookup }}
+{{- if .tokenSecret }}
+- { name: API_HOST, value: {{ $.Values.listenAddress | quote }} }
+- { name: API_PORT, value: {{ $controlPlane.ports.api | quote }} }
+- { name: API_TOKEN_FILE, value: {{ printf "/etc/weir/api-token/%s" .tokenSecretKey | quote }} }
+{{- end }}
+{{- if .tlsSecret }}
+- { name: API_TLS_CERT, value: /etc/weir/api-tls/tls.crt }
+- { name: API_TLS_KEY, value: /etc/weir/api-tls/tls.key }
+{{- end }}
+{{- end }}
+{{- end -}}

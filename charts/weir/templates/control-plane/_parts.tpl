@@ -1,0 +1,44 @@
+{{- define "weir.controlPlane.ports" -}}
+{{- $controlPlane := .Values.controlPlane -}}
+- { name: xds, containerPort: {{ $controlPlane.ports.xds }} }
+- { name: metrics, containerPort: {{ $controlPlane.ports.metrics }} }
+{{- if $controlPlane.secretLookup.tokenSecret }}
+- { name: api, containerPort: {{ $controlPlane.ports.api }} }
+{{- end }}
+{{- end -}}
+
+{{- define "weir.controlPlane.probes" -}}
+{{- $controlPlane := .Values.controlPlane -}}
+{{ include "weir.probe" (dict "name" "startupProbe" "path" "/healthz" "port" "metrics" "values" $controlPlane) }}
+{{ include "weir.probe" (dict "name" "livenessProbe" "path" "/healthz" "port" "metrics" "values" $controlPlane) }}
+{{ include "weir.probe" (dict "name" "readinessProbe" "path" "/readyz" "port" "metrics" "values" $controlPlane) }}
+{{- end -}}
+
+{{/* Folders of /etc/weir that are Secrets, by name. */}}
+{{- define "weir.controlPlane.secrets" -}}
+{{- $controlPlane := .Values.controlPlane -}}
+{{- with $controlPlane.xds.tls.existingSecret }}
+xds-tls: {{ . }}
+{{- end }}
+{{- with $controlPlane.webhooks.signingSecret }}
+webhooks: {{ . }}
+{{- end }}
+{{- with $controlPlane.secretLookup.tokenSecret }}
+api-token: {{ . }}
+{{- end }}
+{{- with $controlPlane.secretLookup.tlsSecret }}
+api-tls: {{ . }}
+{{- end }}
+{{- end -}}
+
+{{- define "weir.controlPlane.volumes" -}}
+{{- range $volume, $secret := fromYaml (include "weir.controlPlane.secrets" .) }}
+{{ include "weir.secretVolume" (dict "volume" $volume "secret" $secret) }}
+{{- end }}
+{{- end -}}
+
+{{- define "weir.controlPlane.mounts" -}}
+{{- range $volume, $_ := fromYaml (include "weir.controlPlane.secrets" .) }}
+{{ include "weir.mount" $volume }}
+{{- end }}
+{{- end -}}

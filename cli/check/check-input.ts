@@ -1,0 +1,187 @@
+import type { LoadedSource, SkippedObject } from '../../rules/documents/index.ts';
+import type { RuleSource } from '../../rules/model.ts';
+import { type RuleWarning, reviewSources } from '../../rules/review/index.ts';
+import { LineIndex } from '../../rules/yaml/line-index.ts';
+import { decodeYaml } from '../../rules/yaml/text.ts';
+import type { RuleInput } from '../rule-input/read-input.ts';
+import { domainConflicts } from './domain-conflicts.ts';
+import { type Finding, type Found, findingOf, type LinesOf } from './finding.ts';
+import { hintFor } from './hints.ts';
+
+/** What is to be said about one argument. */
+export interface CheckedInput {
+  path: string;
+  files: string[];
+  domains: number;
+  rules: number;
+  skipped: SkippedObject[];
+  otherFiles: string[];
+  errors: Finding[];
+  /** Errors, those beyond the listed ones too. */
+  errorCount: number;
+  warnings: Finding[];
+  /** Whether the argument itself cannot be read. */
+  isUnreadable: boolean;
+  /** Warnings that were waived. */
+  allowed: number;
+}
+
+export interface CheckOptions {
+  mergeDomains: boolean;
+  /** Whether the limiter has SANITIZE_DESCRIPTOR_METRIC_DOTS. */
+  undottedMetrics: boolean;
+  /** Kinds of warning that are waived. */
+  allowed: ReadonlySet<string>;
+}
+
+export function checkInput(input: RuleInput, options: CheckOptions): CheckedInput {
+  const linesOf = linesOfTexts(input);
+  const errors = input.errors.map((error) => findingOf('error', error, hintFor(error), linesOf));
+  let { errorCount } = input;
+  if (errorCount === 0 && input.sources.length === 0 && input.skipped.length === 0) {
+    errors.push(findingOf('error', noRules(input), undefined, linesOf));
+    errorCount = 1;
+  }
+  const rules = input.sources.reduce((sum, { source }) => sum + countRules(source.descriptors), 0);
+  const found = input.warnings.map((warning) => findingOf('warning', warning, hintFor(warning), linesOf));
+  found.push(...reviewFindings(input.sources, options, linesOf));
+  if (errorCount === 0 && input.sources.length === 0) found.push(nothingChecked(input));
+  const warnings = found.filter(({ code }) => !options.allowed.has(code));
+  return {
+    path: input.path,
+    files: [...input.texts, ...input.embedded].map(({ path }) => path),
+    domains: new Set(input.sources.map(({ source }) => source.domain)).size,
+    rules,
+    skipped: [...input.skipped, ...passedOver(input)],
+    otherFiles: input.otherFiles,
+    errors,
+    errorCount,
+    isUnreadable: input.errors.some(({ code, source }) => code === 'unreadable' && source === input.path),
+    warnings,
+    allowed: found.length - warnings.length,
+  };
+}
+
+function reviewFindings(
+  sources: readonly LoadedSource[],
+  options: CheckOptions,
+  linesOf: LinesOf,
+): Finding[] {
+  const files = sources.filter(({ kind }) => kind === 'rule-file');
+  const loads = Map.groupBy(files, ({ load }) => load);
+  const findings = [...loads.values()].flatMap((load) => reviewed(load, [], linesOf));
+  for (const loaded of sources) {
+    if (loaded.kind === 'rule-file') continue;
+    const beside = sources.filter((other) => other !== loaded && isMergedWith(other, loaded, options));
+    findings.push(
+      ...reviewed(
+        [loaded],
+        beside.map(({ source }) => source),
+        linesOf,
+      ),
+    );
+  }
+  for (const { hint, ...conflict } of domainConflicts(sources, options)) {
+    findings.push(findingOf('warning', conflict, hint, linesOf));
+  }
+  return findings.filter(({ code }) => code !== 'dotted-metric' || !options.undottedMetrics);
+}
+
+function isMergedWith(
+  a: LoadedSource,
+  b: LoadedSource,
+  { mergeDomains }: { mergeDomains: boolean },
+): boolean {
+  return mergeDomains && a.kind === b.kind && a.fleet === b.fleet && a.source.domain === b.source.domain;
+}
+
+function reviewed(
+  sources: readonly LoadedSource[],
+  beside: readonly RuleSource[],
+  linesOf: LinesOf,
+): Finding[] {
+  return reviewSources(
+    sources.map(({ source }) => source),
+    beside,
+  ).flatMap((warning) => {
+    if (isIntendedZero(warning, sources)) return [];
+    const error = placedWarning(warning, sources);
+    return [findingOf('warning', error, warning.hint, linesOf)];
+  });
+}
+
+/** A limit of 0 that is written out. One that is missing is placed where the map that lacks it begins. */
+function isIntendedZero({ code, source, path }: RuleWarning, sources: readonly LoadedSource[]): boolean {
+  if (code !== 'limit-of-zero') return false;
+  const { placeOf } = sources[source]!;
+  const [value, map] = [placeOf(path), placeOf(path.slice(0, -1))];
+  return value !== undefined && (value.line !== map?.line || value.column !== map.column);
+}
+
+function placedWarning(warning: RuleWarning, sources: readonly LoadedSource[]): Found {
+  const loaded = sources[warning.source]!;
+  const place = loaded.placeOf(warning.path);
+  const { other } = warning;
+  let { text } = warning;
+  if (other !== undefined) {
+    const otherSource = sources[other.source]!;
+    const line = otherSource.placeOf(other.path)?.line;
+    const file = otherSource.file === loaded.file ? '' : `${otherSource.file} `;
+    if (line !== undefined) text += ` (${file}line ${line})`;
+  }
+  return {
+    code: warning.code,
+    source: loaded.file,
+    text,
+    line: place?.line,
+    column: place?.column,
+  };
+}
+
+function linesOfTexts({ texts, embedded }: RuleInput): LinesOf {
+  const contents = new Map([...texts, ...embedded].map(({ path, text }) => [path, text]));
+  const indexes = new Map<string, LineIndex>();
+  return (file) => {
+    const content = contents.get(file);
+    if (content === undefined) return undefined;
+    let lines = indexes.get(file);
+    if (lines === undefined) {
+      const read = decodeYaml(content);
+      lines = new LineIndex(
+        typeof read === 'string' ? read : new TextDecoder().decode(content as Uint8Array),
+      );
+      indexes.set(file, lines);
+    }
+    return lines;
+  };
+}
+
+function noRules({ path, texts, otherFiles }: RuleInput): Found {
+  const text =
+    texts.length === 0 && otherFiles.length === 0
+      ? 'holds no *.yaml, *.yml or *.json file'
+      : 'holds no rules';
+  return { code: 'unreadable', source: path, text, line: undefined, column: undefined };
+}
+
+/** Objects there are, and none of ours among them. */
+function nothingChecked({ path, skipped }: RuleInput): Finding {
+  const text = `holds no rules: nothing was checked of ${skipped.length} object${skipped.length === 1 ? '' : 's'}`;
+  const found = { code: 'no-rules', source: path, text, line: undefined, column: undefined };
+  return findingOf(
+    'warning',
+    found,
+    'rules are RateLimitConfigs, or rule files in ConfigMaps',
+    () => undefined,
+  );
+}
+
+/** Files of a folder that nobody reads, and that may be taken for rules. */
+function passedOver({ otherFiles, warnings }: RuleInput): SkippedObject[] {
+  const files = warnings.filter(({ code }) => code === 'passed-over').map(({ source }) => source);
+  return [...new Set([...files, ...otherFiles])].map((file) => ({ file, type: 'file', line: undefined }));
+}
+
+function countRules(rules: RuleSource['descriptors']): number {
+  return rules.reduce((sum, rule) => sum + 1 + countRules(rule.descriptors), 0);
+}

@@ -1,0 +1,93 @@
+import type { LoadedSource } from '../../rules/documents/index.ts';
+import { compositeOf } from '../../rules/review/index.ts';
+import type { RuleError } from '../../rules/rule-error.ts';
+
+/** A warning about two sources that cannot be served beside each other. */
+export interface Conflict extends Omit<RuleError, 'code'> {
+  code: 'duplicate-domain' | 'duplicate-object';
+  hint: string;
+}
+
+/**
+ * Manifests that want one domain of one fleet, and resources of one domain. Which of them is served depends on what is in
+ * force, so these are warnings; rule files of one domain are an error of their own.
+ */
+export function domainConflicts(
+  sources: readonly LoadedSource[],
+  { mergeDomains }: { mergeDomains: boolean },
+): Conflict[] {
+  const conflicts: Conflict[] = [];
+  const objects = new Map<string, LoadedSource>();
+  const holders = new Map<string, LoadedSource>();
+  for (const loaded of sources) {
+    if (loaded.kind === 'rule-file') continue;
+    const first = loaded.object === undefined ? undefined : objects.get(loaded.source.name);
+    if (first !== undefined) {
+      conflicts.push(duplicateObject(loaded, first));
+      continue;
+    }
+    if (loaded.object !== undefined) objects.set(loaded.source.name, loaded);
+    for (const claim of claimsOf(loaded, mergeDomains)) {
+      const holder = holders.get(claim.key);
+      if (holder === undefined) holders.set(claim.key, loaded);
+      else conflicts.push(taken(loaded, holder, claim));
+    }
+  }
+  return conflicts;
+}
+
+interface Claim {
+  key: string;
+  path: (string | number)[];
+  what: string;
+}
+
+/** A domain of a fleet, or with merging each top-level rule of it. */
+function claimsOf({ source, fleet, kind }: LoadedSource, mergeDomains: boolean): Claim[] {
+  const place = fleet === undefined ? '' : ` of fleet '${fleet}'`;
+  const domain = `domain '${source.domain}'${place}`;
+  const key = JSON.stringify([kind, fleet, source.domain]);
+  if (!mergeDomains) return [{ key, path: ['domain'], what: domain }];
+  return source.descriptors.map((rule, index) => ({
+    key: key + compositeOf(rule),
+    path: ['descriptors', index, 'key'],
+    what: `descriptor '${compositeOf(rule)}' in ${domain}`,
+  }));
+}
+
+function taken(loaded: LoadedSource, holder: LoadedSource, { path, what }: Claim): Conflict {
+  return {
+    code: 'duplicate-domain',
+    source: loaded.file,
+    text: `${what} is taken by ${placeText(holder)}: only one of them is served`,
+    hint: 'the one that is served already, else the older one, has the domain (reason DomainConflict)',
+    path,
+    ...placeIn(loaded, path),
+  };
+}
+
+function duplicateObject(loaded: LoadedSource, first: LoadedSource): Conflict {
+  return {
+    code: 'duplicate-object',
+    source: loaded.file,
+    text: `${loaded.source.name} is already defined in ${placeText(first)}`,
+    hint: 'of two manifests of one object the one that is applied last counts',
+    path: ['domain'],
+    ...placeIn(loaded, ['domain']),
+  };
+}
+
+function placeText(loaded: LoadedSource): string {
+  const { line } = placeIn(loaded, ['domain']);
+  const place = line === undefined ? loaded.file : `${loaded.file}:${line}`;
+  return loaded.source.name === '' || loaded.object === undefined
+    ? place
+    : `${loaded.source.name} (${place})`;
+}
+
+function placeIn(
+  loaded: LoadedSource,
+  path: readonly (string | number)[],
+): { line: number | undefined; column: number | undefined } {
+  return loaded.placeOf(path) ?? { line: undefined, column: undefined };
+}

@@ -1,0 +1,33 @@
+import { describe, expect, it } from 'vitest';
+import { hintFor, nearestField } from './hints.ts';
+
+describe('the field that is meant', () => {
+  it.each([
+    ['kye', 'key'],
+    ['requests_per_units', 'requests_per_unit'],
+    ['requestsPerUnit', 'requests_per_unit'],
+    ['rate-limit', 'rate_limit'],
+    ['descriptor', 'descriptors'],
+    ['Domain', 'domain'],
+    ['limit', 'rate_limit'],
+    ['rules', 'descriptors'],
+    ['foo', undefined],
+    ['static_resources', undefined],
+  ])('by "%s" is %s', (written, meant) => {
+    expect(nearestField(written)).toBe(meant);
+  });
+});
+
+describe('a hint', () => {
+  it('is given once, where the text does not have it', () => {
+    const path = ['descriptors', 0, 'kye'];
+    expect(hintFor({ code: 'unknown-key', path, text: "unknown key 'kye'" })).toBe('did you mean key?');
+    expect(
+      hintFor({ code: 'unknown-key', path, text: "unknown field, did you mean 'key'?" }),
+    ).toBeUndefined();
+    expect(hintFor({ code: 'invalid-unit', path, text: 'x' })).toBe(
+      'units are second, minute, hour, day, week, month and year',
+    );
+    expect(hintFor({ code: 'syntax', path: [], text: 'x' })).toBeUndefined();
+  });
+});

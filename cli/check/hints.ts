@@ -1,0 +1,110 @@
+import type { RuleError, RuleErrorCode } from '../../rules/rule-error.ts';
+
+const hints: Partial<Record<RuleErrorCode, string>> = {
+  'invalid-unit': 'units are second, minute, hour, day, week, month and year',
+  'unit-when-unlimited': 'leave out unit, or unlimited',
+  'empty-domain': 'the first line of a rule file is "domain: <name>"',
+  'empty-key': 'each rule needs "key:"; it is what a request\'s entry is looked up by',
+  'duplicate-domain':
+    'with --merge-domain-configs (MERGE_DOMAIN_CONFIG=true) several files may name one domain',
+  'duplicate-descriptor': 'key and value together must differ on each level; joined by _ they name the rule',
+  'empty-replaces': 'write the name of a limit, or leave the element out',
+  'replaces-itself': 'a limit cannot take its own place; replace the name of another limit',
+  'share-threshold-without-wildcard': 'a value without * is one value: there is nothing to share',
+  'unread-document': 'put each domain into a file of its own',
+  'passed-over': 'give it a name that ends in .yaml; the Go service reads files of any name',
+  'key-not-a-string': 'put the value into quotes',
+};
+
+/** By the type that a value must have, in the Go service's words. */
+const typeHints: readonly (readonly [RegExp, string])[] = [
+  [/into map\[interface/, 'a rule file is a mapping: "domain: <name>", then "descriptors:"'],
+  [/into \[\]config\.YamlDescriptor/, 'descriptors is a list: each rule begins with "- key:"'],
+  [/into config\.YamlRateLimit/, 'rate_limit is a mapping: { unit: minute, requests_per_unit: 5 }'],
+  [/into \[\]config\.yamlReplaces/, replacesHint()],
+  [/into map\[string]interface/, 'metadata is a mapping'],
+  [/into bool/, 'write true or false'],
+  [/into uint32/, numberHint()],
+  [/into string/, 'write one text here, not a list or a mapping'],
+];
+
+function replacesHint(): string {
+  return 'replaces is a list of mappings: [{ name: <name of a limit> }]';
+}
+
+function numberHint(): string {
+  return 'write a whole number from 0 to 4294967295, without fraction and exponent; for a fraction take a longer unit';
+}
+
+/** What a value of the wrong type is to be. */
+function typeHint({ path, text }: Pick<RuleError, 'path' | 'text'>): string | undefined {
+  if (text.startsWith('config error, yaml file contains list of type other than map')) {
+    return path.includes('replaces')
+      ? replacesHint()
+      : 'each element of descriptors is a mapping: "- key: <key>"';
+  }
+  if (text === 'error checking config') {
+    return path.at(-1) === 'requests_per_unit'
+      ? numberHint()
+      : 'put the number into quotes to make it a text';
+  }
+  return typeHints.find(([type]) => type.test(text))?.[1];
+}
+
+/** Fields that are called otherwise elsewhere. */
+const otherNames = new Map([
+  ['limit', 'rate_limit'],
+  ['limits', 'rate_limit'],
+  ['rules', 'descriptors'],
+  ['requests', 'requests_per_unit'],
+  ['period', 'unit'],
+  ['window', 'unit'],
+]);
+
+/** Every field of the rule language and of manifests. */
+const fields = [
+  ...['domain', 'descriptors', 'key', 'value', 'rate_limit', 'shadow_mode', 'quota_mode', 'detailed_metric'],
+  ...['value_to_metric', 'share_threshold', 'metadata', 'unit', 'requests_per_unit', 'unlimited', 'replaces'],
+  'name',
+];
+
+/** What to do about an error; undefined where its text says it all. */
+export function hintFor({ code, path, text }: Pick<RuleError, 'code' | 'path' | 'text'>): string | undefined {
+  const last = path.at(-1);
+  if (code === 'unknown-key' && typeof last === 'string' && !text.includes('did you mean')) {
+    const meant = nearestField(last);
+    if (meant !== undefined) return `did you mean ${meant}?`;
+  }
+  if (code === 'wrong-type' || code === 'list-element-not-a-map') return typeHint({ path, text });
+  return hints[code];
+}
+
+/** The field that a misspelt one is nearest to, if any is near. */
+export function nearestField(written: string): string | undefined {
+  const plain = written.toLowerCase().replaceAll('-', '_');
+  const otherName = otherNames.get(plain);
+  if (otherName !== undefined) return otherName;
+  let best: string | undefined;
+  let least = Math.max(1, Math.floor(written.length / 3)) + 1;
+  for (const field of fields) {
+    const changes = Math.min(distance(plain, field), distance(plain, field.replaceAll('_', '')));
+    if (changes < least) [best, least] = [field, changes];
+  }
+  return best;
+}
+
+/** How many characters to insert, remove or change, two that changed places counting one. */
+function distance(a: string, b: string): number {
+  const rows: number[][] = [Array.from({ length: b.length + 1 }, (_, j) => j)];
+  for (let i = 1; i <= a.length; i++) {
+    const row = [i];
+    for (let j = 1; j <= b.length; j++) {
+      const same = a[i - 1] === b[j - 1] ? 0 : 1;
+      row[j] = Math.min(row[j - 1]! + 1, rows[i - 1]![j]! + 1, rows[i - 1]![j - 1]! + same);
+      const isSwap = i > 1 && j > 1 && a[i - 1] === b[j - 2] && a[i - 2] === b[j - 1];
+      if (isSwap) row[j] = Math.min(row[j]!, rows[i - 2]![j - 2]! + 1);
+    }
+    rows.push(row);
+  }
+  return rows[a.length]![b.length]!;
+}

@@ -1,0 +1,126 @@
+import type { LoadedSource } from '../../rules/documents/index.ts';
+import { defaultFleet, formatManifestError, readSpec } from '../../rules/manifest/index.ts';
+import type { JsonObject } from '../../rules/model.ts';
+import { type ManifestIdentity, manifestValue, ruleFileValue } from '../../rules/writing/index.ts';
+import { resourcesToJson } from '../../rules/xds/index.ts';
+
+/** The spelling that is asked for. */
+export const targets = ['rules', 'manifest', 'xds'] as const;
+export type Target = (typeof targets)[number];
+
+/** What the new spelling is to say where the old one says nothing, or in its place. */
+export interface GivenIdentity {
+  name: string | undefined;
+  namespace: string | undefined;
+  fleet: string | undefined;
+}
+
+export interface Conversion {
+  /** One for each document: several manifests make a file of several. */
+  documents: JsonObject[];
+  /** What the new spelling has no room for, and what is left out without harm to the rules themselves. */
+  losses: string[];
+  /** What cannot be said in it at all. */
+  problems: string[];
+}
+
+export function convertRules(
+  loaded: readonly LoadedSource[],
+  target: Target,
+  given: GivenIdentity,
+): Conversion {
+  const sources = joinedFiles(loaded);
+  if (target === 'manifest') return toManifests(sources, given);
+  const losses = sources.flatMap((one) => identityLosses(one, target));
+  if (target === 'rules') return { ...toRuleFile(sources), losses };
+  const named = sources.map(({ source, object }) => ({
+    ...source,
+    name: given.name ?? (object === undefined ? source.domain : source.name),
+  }));
+  return { documents: [resourcesToJson(named) as JsonObject], losses, problems: [] };
+}
+
+/** Rule files of one domain, which add up, as one source. */
+function joinedFiles(sources: readonly LoadedSource[]): LoadedSource[] {
+  const joined = new Map<unknown, LoadedSource>();
+  for (const loaded of sources) {
+    const key = loaded.kind === 'rule-file' ? loaded.source.domain : loaded;
+    const { source, ...rest } = joined.get(key) ?? {
+      ...loaded,
+      source: { ...loaded.source, descriptors: [] },
+    };
+    const descriptors = [...source.descriptors, ...loaded.source.descriptors];
+    joined.set(key, { ...rest, source: { ...source, descriptors } });
+  }
+  return [...joined.values()];
+}
+
+function toRuleFile(sources: readonly LoadedSource[]): Omit<Conversion, 'losses'> {
+  const domains = [...new Set(sources.map(({ source }) => source.domain))];
+  if (domains.length > 1) {
+    const problem = `a rule file holds one domain, choose one by --domain: ${domains.join(', ')}`;
+    return { documents: [], problems: [problem] };
+  }
+  const descriptors = sources.flatMap(({ source }) => source.descriptors);
+  return { documents: [ruleFileValue({ domain: domains[0]!, descriptors })], problems: [] };
+}
+
+function toManifests(sources: readonly LoadedSource[], given: GivenIdentity): Conversion {
+  const conversion: Conversion = { documents: [], losses: [], problems: [] };
+  const names = new Set<string>();
+  for (const loaded of sources) {
+    const identity = identityOf(loaded, given);
+    const key = `${identity.namespace ?? ''}/${identity.name}`;
+    if (names.has(key)) {
+      const problem = `several objects would be called '${identity.name}': use --domain and --name`;
+      conversion.problems.push(`${loaded.file}: ${problem}`);
+    }
+    names.add(key);
+    const manifest = manifestValue(loaded.source, identity);
+    const reading = readSpec(manifest['spec'], identity.name);
+    if (reading.ok) conversion.documents.push(manifest);
+    else {
+      for (const error of reading.errors) {
+        conversion.problems.push(
+          `${loaded.file}: cannot be said in a manifest: ${formatManifestError(error)}`,
+        );
+      }
+    }
+  }
+  return conversion;
+}
+
+function identityOf({ source, object, fleet }: LoadedSource, given: GivenIdentity): ManifestIdentity {
+  return {
+    name: given.name ?? object?.name ?? objectName(source.domain),
+    namespace: given.namespace ?? object?.namespace,
+    labels: object?.labels ?? {},
+    fleet: given.fleet ?? fleet ?? defaultFleet,
+  };
+}
+
+/** A name that the API server takes, as near to the domain as can be. */
+function objectName(domain: string): string {
+  const name = domain
+    .toLowerCase()
+    .replace(/[^a-z0-9.-]+/g, '-')
+    .replace(/\.+/g, '.')
+    .replace(/^[^a-z0-9]+|[^a-z0-9]+$/g, '')
+    .replace(/-*\.-*/g, '.')
+    .slice(0, 253)
+    .replace(/[^a-z0-9]+$/, '');
+  return name === '' ? 'rules' : name;
+}
+
+/** Name and namespace of an object say nothing about its rules, and are no loss. */
+function identityLosses({ object, fleet, source }: LoadedSource, target: Target): string[] {
+  const what = target === 'rules' ? 'a rule file' : 'a resource';
+  const losses: string[] = [];
+  if (fleet !== undefined && fleet !== defaultFleet) {
+    losses.push(`${what} names no fleet: '${fleet}' of ${source.name} is lost`);
+  }
+  const labels = Object.keys(object?.labels ?? {});
+  if (labels.length > 0)
+    losses.push(`${what} has no labels: ${labels.join(', ')} of ${source.name} are lost`);
+  return losses;
+}

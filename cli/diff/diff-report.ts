@@ -1,0 +1,67 @@
+import type { Effect, FieldChange, RuleChange } from '../../rules/comparison/index.ts';
+import { defaultFleet } from '../../rules/manifest/index.ts';
+import type { Paint } from '../rule-input/paint.ts';
+
+const marks = {
+  added: ['+', 'green'],
+  removed: ['-', 'red'],
+  changed: ['~', 'yellow'],
+  moved: ['^', 'yellow'],
+} as const;
+
+/** Changes for a person, each in the words of the rule language and with what it means. */
+export function diffText(changes: readonly RuleChange[], paint: Paint): string {
+  if (changes.length === 0) return 'no changes\n';
+  const lines = changes.flatMap((change) => changeLines(change, paint));
+  return `${[...lines, summary(changes)].join('\n')}\n`;
+}
+
+export function diffJson(changes: readonly RuleChange[]): string {
+  return `${JSON.stringify({ changes, effects: effectCounts(changes) }, undefined, 2)}\n`;
+}
+
+function changeLines(
+  { kind, fleet, domain, rule, fields, effect, notes }: RuleChange,
+  paint: Paint,
+): string[] {
+  const [mark, style] = marks[kind];
+  const place = fleet === defaultFleet ? domain : `${domain} (fleet ${fleet})`;
+  const lines = [paint(style, `${mark} ${place}: ${rule.join(' > ')}`)];
+  if (fields.length > 0) lines.push(`    ${fieldWords(kind, fields)}`);
+  const [first, ...more] = notes;
+  lines.push(`    ${paint('bold', effect)}: ${first}`);
+  return [...lines, ...more.map((note) => `    ${note}`)];
+}
+
+function fieldWords(kind: RuleChange['kind'], fields: readonly FieldChange[]): string {
+  const words = fields.map(({ name, before, after }) => {
+    if (kind === 'added') return `${name}: ${after}`;
+    return kind === 'removed'
+      ? `${name}: ${before}`
+      : `${name}: ${before ?? unwritten(name)} -> ${after ?? unwritten(name)}`;
+  });
+  return words.join(', ');
+}
+
+/** What a field is that a rule does not have. */
+function unwritten(name: string): string {
+  return /_mode$|_metric$|^share_threshold$|^unlimited$/.test(name) ? 'false' : 'none';
+}
+
+function summary(changes: readonly RuleChange[]): string {
+  const effects = Object.entries(effectCounts(changes)).map(([effect, number]) => `${number} ${effect}`);
+  return `${changes.length} change${changes.length === 1 ? '' : 's'}: ${effects.join(', ')}`;
+}
+
+/** As they are counted and listed. */
+export const effectOrder: readonly Effect[] = ['new', 'stricter', 'mixed', 'looser', 'gone', 'same'];
+
+/** Of those that there are. */
+function effectCounts(changes: readonly RuleChange[]): Partial<Record<Effect, number>> {
+  const counts: Partial<Record<Effect, number>> = {};
+  for (const effect of effectOrder) {
+    const number = changes.filter((change) => change.effect === effect).length;
+    if (number > 0) counts[effect] = number;
+  }
+  return counts;
+}

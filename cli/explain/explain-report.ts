@@ -1,0 +1,122 @@
+import type { LoadedSource } from '../../rules/documents/index.ts';
+import { type ExplainedStep, type Outcome, ruleName } from '../../rules/explanation/index.ts';
+import type { Entry } from '../../rules/request.ts';
+import type { FoundHow, PlacedRule } from '../../rules/review/index.ts';
+import { limitWords } from '../rule-input/limit-words.ts';
+import type { Paint } from '../rule-input/paint.ts';
+import type { ExplainedCounter, ExplainedDescriptor, ExplainedRequest } from './explain-request.ts';
+
+const howWords: Record<FoundHow, string> = {
+  exact: 'has this very value',
+  wildcard: 'is the first pattern that fits',
+  key: 'has the key and no value',
+};
+const passedOverWords: Record<FoundHow, string> = {
+  exact: 'fits as well',
+  wildcard: 'is a pattern that fits, and comes later',
+  key: 'has the key and no value, which counts last',
+};
+
+/** Writes an explanation for a person. */
+export class ExplainReport {
+  readonly #sources: readonly LoadedSource[];
+  readonly #paint: Paint;
+  readonly #lines: string[] = [];
+
+  constructor(sources: readonly LoadedSource[], paint: Paint) {
+    this.#sources = sources;
+    this.#paint = paint;
+  }
+
+  text(domain: string, request: ExplainedRequest): string {
+    if (!request.hasDomain) {
+      this.#lines.push(`no rules for the domain '${domain}': every request is OK`);
+      const known = request.domains.slice(0, 10).join(', ') + (request.domains.length > 10 ? ' ...' : '');
+      this.#lines.push(`  there are rules for: ${known}`);
+      return `${this.#lines.join('\n')}\n`;
+    }
+    for (const descriptor of request.descriptors) this.#descriptor(domain, descriptor);
+    return `${this.#lines.join('\n')}\n`;
+  }
+
+  #descriptor(domain: string, descriptor: ExplainedDescriptor): void {
+    const { entries, explanation, effect, counter } = descriptor;
+    this.#lines.push(this.#paint('bold', `${domain}: ${entries.map(entryText).join(', ')}`));
+    for (const [index, step] of explanation.steps.entries()) this.#step(index, step);
+    this.#lines.push(`  ${this.#paint(effect === 'limited' ? 'green' : 'yellow', this.#result(descriptor))}`);
+    if (counter !== undefined && effect === 'limited') this.#counter(counter);
+  }
+
+  #step(index: number, { entry, found, passedOver, near, levelSize }: ExplainedStep): void {
+    const level = `  level ${index + 1}, ${entryText(entry)}:`;
+    if (found === undefined) {
+      const rules = levelSize === 1 ? 'the one rule here does' : `none of the ${levelSize} rules here does`;
+      this.#lines.push(`${level} no rule fits (${levelSize === 1 ? `${rules} not` : rules})`);
+    } else {
+      this.#lines.push(`${level} ${this.#ruleText(found.placed)} ${howWords[found.how]}`);
+    }
+    for (const { placed, how } of passedOver.slice(0, 5)) {
+      this.#lines.push(`    passed over: ${this.#ruleText(placed)} ${passedOverWords[how]}`);
+    }
+    if (found?.how === 'exact') return;
+    for (const placed of near) this.#lines.push(`    nearly: ${this.#ruleText(placed)}`);
+  }
+
+  #result({ explanation: { outcome }, replacedName }: ExplainedDescriptor): string {
+    if (outcome.kind !== 'found') return `no limit: ${noLimitWords(outcome)}; the answer is OK`;
+    const { rule } = outcome.placed;
+    const limit = rule.rateLimit!;
+    if (limit.unlimited) return 'unlimited: the answer is OK, nothing is counted';
+    const modes = [
+      ...(rule.shadowMode ? ['shadow mode: never refuses'] : []),
+      ...(rule.quotaMode ? ['quota mode: refuses when all quotas of the request are over'] : []),
+      ...(limit.name === '' ? [] : [`name ${limit.name}`]),
+      ...(limit.replaces.length === 0 ? [] : [`replaces ${limit.replaces.join(', ')}`]),
+    ];
+    const more = modes.length === 0 ? '' : ` (${modes.join('; ')})`;
+    if (replacedName !== undefined) {
+      return `no limit: another descriptor's rule replaces '${replacedName}', ${limitWords(limit)}`;
+    }
+    return `limit: ${limitWords(limit)}${more}`;
+  }
+
+  #counter({ key, metric, windowStartSeconds, windowEndSeconds }: ExplainedCounter): void {
+    this.#lines.push(`  counter key: ${key}`);
+    this.#lines.push(`  window: ${timeText(windowStartSeconds)} to ${timeText(windowEndSeconds)}`);
+    this.#lines.push(`  metric: ${metric}`);
+  }
+
+  #ruleText(placed: PlacedRule): string {
+    const limit = placed.rule.rateLimit;
+    const loaded = this.#sources[placed.source];
+    const place = loaded?.placeOf([...placed.path, 'key']);
+    const words = [
+      limit === undefined ? 'no limit' : limitWords(limit),
+      ...(place === undefined ? [] : [`${loaded!.file}:${place.line}`]),
+    ];
+    return `${this.#paint('cyan', ruleName(placed))} (${words.join(', ')})`;
+  }
+}
+
+export function noLimitWords(outcome: Exclude<Outcome, { kind: 'found' }>): string {
+  switch (outcome.kind) {
+    case 'no-entries':
+      return 'the descriptor has no entries';
+    case 'no-rule':
+      return `no rule fits at level ${outcome.position + 1}, and there is no second try at a level above`;
+    case 'too-deep':
+      return `no rules stand below, and the descriptor has an entry for level ${outcome.position + 1}`;
+    case 'rule-without-limit':
+      return outcome.below > 0
+        ? 'the rule has no limit of its own, only rules below it for longer descriptors'
+        : 'the rule has no limit, which lets these requests pass';
+  }
+}
+
+export function entryText({ key, value }: Entry): string {
+  return `${key}=${/[,"]/.test(value) ? JSON.stringify(value) : value}`;
+}
+
+function timeText(seconds: number): string {
+  return new Date(seconds * 1000).toISOString().replace('.000Z', 'Z');
+}

@@ -1,0 +1,49 @@
+import { describe, expect, it } from 'vitest';
+import { Progress } from './progress.ts';
+
+function drawn(
+  options: { isTTY: boolean; totalBytes: number | undefined },
+  use: (at: (ms: number) => void, progress: Progress) => void,
+) {
+  let nowMs = 0;
+  const texts: string[] = [];
+  const output = { isTTY: options.isTTY, write: (text: string) => texts.push(text) };
+  const progress = new Progress({ output, nowMs: () => nowMs, totalBytes: options.totalBytes });
+  use((ms) => {
+    nowMs = ms;
+  }, progress);
+  return texts;
+}
+
+describe('Progress', () => {
+  it('draws a bar in one line of a terminal, ten times a second at most', () => {
+    const texts = drawn({ isTTY: true, totalBytes: 1_000 }, (at, progress) => {
+      at(50);
+      progress.update(100, 10);
+      at(1_000);
+      progress.update(2_000, 500);
+      at(1_050);
+      progress.update(2_100, 510);
+    });
+    expect(texts).toEqual([
+      `\r\x1b[K[${'#'.repeat(15)}${' '.repeat(15)}]  50 % 2,000 requests, 2,000 a second`,
+    ]);
+  });
+
+  it('counts where the size is unknown', () => {
+    const texts = drawn({ isTTY: true, totalBytes: undefined }, (at, progress) => {
+      at(500);
+      progress.update(10, 10);
+    });
+    expect(texts).toEqual(['\r\x1b[K10 requests, 20 a second']);
+  });
+
+  it('writes nothing but the last line where no terminal is', () => {
+    const texts = drawn({ isTTY: false, totalBytes: 1_000 }, (at, progress) => {
+      at(2_000);
+      progress.update(10, 10);
+      progress.finish(3_000_000);
+    });
+    expect(texts).toEqual(['3,000,000 requests replayed in 2.0 s, 1,500,000 a second\n']);
+  });
+});

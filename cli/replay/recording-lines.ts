@@ -1,0 +1,86 @@
+/** A recording from the disk, in blocks of whole lines, unpacked where its name ends in .gz. */
+import { isUtf8 } from 'node:buffer';
+import { createReadStream, fstatSync, openSync } from 'node:fs';
+import { pipeline, type Readable } from 'node:stream';
+import { createGunzip } from 'node:zlib';
+
+const newline = 0x0a;
+/** Some programs begin a file with it. */
+const byteOrderMark = '\ufeff';
+/** Chosen: a request that is longer is none. */
+const maxLineBytes = 4 * 1024 * 1024;
+
+export interface OpenedRecording {
+  /** Size of the file, packed or not; undefined where that is unknown. */
+  bytes: number | undefined;
+  /** How much of the file was read. */
+  bytesRead(): number;
+  /** Rejects when the file cannot be read to its end, or is no recording at all. */
+  lines(take: (text: string, line: number) => void): Promise<void>;
+}
+
+/** `-` is standard input. Throws an error of the system for a file that cannot be opened. */
+export function openRecording(path: string, standardInput: Readable): OpenedRecording {
+  let bytesRead = 0;
+  const count = (chunk: Buffer): void => {
+    bytesRead += chunk.length;
+  };
+  if (path === '-') {
+    return {
+      bytes: undefined,
+      bytesRead: () => bytesRead,
+      lines: (take) => readLines(standardInput.on('data', count), take),
+    };
+  }
+  const fd = openSync(path, 'r');
+  const stats = fstatSync(fd);
+  return {
+    bytes: stats.isFile() ? stats.size : undefined,
+    bytesRead: () => bytesRead,
+    lines: (take) => {
+      const file = createReadStream(path, { fd, highWaterMark: 256 * 1024 });
+      file.on('data', (chunk) => count(chunk as Buffer));
+      if (!path.endsWith('.gz')) return readLines(file, take);
+      // An error of the file comes out of the unpacked stream.
+      const unpacked = pipeline(file, createGunzip({ chunkSize: 256 * 1024 }), () => {});
+      return readLines(unpacked, take).catch(rethrowInWords);
+    },
+  };
+}
+
+/** An error of zlib carries the number of one of the system's, which has nothing to do with it. */
+function rethrowInWords(error: NodeJS.ErrnoException): never {
+  throw error.code?.startsWith('Z_') ? new Error(`cannot be unpacked: ${error.message}`) : error;
+}
+
+async function readLines(
+  stream: AsyncIterable<Buffer>,
+  take: (text: string, line: number) => void,
+): Promise<void> {
+  const carried: Buffer[] = [];
+  let carriedBytes = 0;
+  let line = 0;
+  const takeBlock = (block: Buffer): void => {
+    // One conversion for all lines.
+    if (!isUtf8(block)) throw new Error(`is not UTF-8 text, from line ${line + 1} on at the latest`);
+    const whole = block.toString('utf8');
+    const text = line === 0 && whole.startsWith(byteOrderMark) ? whole.slice(1) : whole;
+    for (const one of text.split('\n')) take(one, ++line);
+  };
+  for await (const chunk of stream) {
+    const end = chunk.lastIndexOf(newline);
+    if (end < 0) {
+      carried.push(chunk);
+      carriedBytes += chunk.length;
+      if (carriedBytes > maxLineBytes)
+        throw new Error(`line ${line + 1} is longer than ${maxLineBytes} bytes`);
+      continue;
+    }
+    const block = Buffer.concat([...carried, chunk.subarray(0, end)]);
+    carried.length = 0;
+    carried.push(chunk.subarray(end + 1));
+    carriedBytes = chunk.length - end - 1;
+    takeBlock(block);
+  }
+  if (carriedBytes > 0) takeBlock(Buffer.concat(carried));
+}

@@ -1,0 +1,142 @@
+/** The report of a replay for a person. Values of requests come from outside: nothing of them reaches the terminal unescaped. */
+import type {
+  ChangeReport,
+  LimitedReport,
+  OffendersReport,
+  ReplayReport,
+  RuleReport,
+  RuleSetReport,
+} from '../../limiter/replay/index.ts';
+import { perUnit } from '../unit-words.ts';
+import { textTable } from './text-table.ts';
+
+export function reportText(report: ReplayReport): string {
+  const { requests, from, to, rules, against, difference } = report;
+  const lines = [`${counted(requests, 'request')}, ${from} to ${to}`, ...omissionLines(report)];
+  if (against === undefined || difference === undefined) {
+    lines.push(`OVER_LIMIT: ${limitedText(rules.limited)}`, ...ruleSetLines(rules));
+  } else {
+    lines.push(
+      `OVER_LIMIT by the rules: ${limitedText(rules.limited)}`,
+      `OVER_LIMIT by those that they are held against: ${limitedText(against.limited)}`,
+      ...changeLines('Newly limited', difference.newlyLimited),
+      ...changeLines('No longer limited', difference.noLongerLimited),
+      ...section('The rules', ruleSetLines(rules)),
+      ...section('Those that they are held against', ruleSetLines(against)),
+    );
+  }
+  return `${lines.join('\n')}\n`;
+}
+
+function omissionLines({ askedNothing, badLines }: ReplayReport): string[] {
+  const lines: string[] = [];
+  if (askedNothing > 0) lines.push(`${counted(askedNothing, 'line')} without a descriptor`);
+  if (badLines.count > 0) lines.push(`${counted(badLines.count, 'line')} could not be replayed`);
+  return lines;
+}
+
+function section(title: string, lines: readonly string[]): string[] {
+  return ['', `== ${title} ==`, ...lines];
+}
+
+function ruleSetLines(set: RuleSetReport): string[] {
+  const lines = ['', ...domainLines(set), '', ...ruleLines(set.rules)];
+  if (set.offenders.count > 0) lines.push('', 'Limited most', ...offenderLines(set.offenders));
+  if (set.descriptorsWithoutLimit > 0) {
+    lines.push('', `${counted(set.descriptorsWithoutLimit, 'descriptor')} had no limit`);
+  }
+  for (const { domain, descriptors } of set.unknownDomains.slice(0, 10)) {
+    lines.push(`no rules for domain ${printable(domain)}: ${counted(descriptors, 'descriptor')}`);
+  }
+  if (set.countersEvicted > 0) {
+    const remedy = 'raise MEMORY_STORE_MAX_COUNTERS or MEMORY_STORE_MAX_BYTES with --setting';
+    lines.push(`too lenient: ${counted(set.countersEvicted, 'counter')} found no room; ${remedy}`);
+  }
+  return lines;
+}
+
+function domainLines({ domains }: RuleSetReport): string[] {
+  const head = ['domain', 'requests', 'limited', 'share', 'first', 'last'];
+  const rows = domains.map(({ domain, requests, limited }) => [
+    printable(domain),
+    count(requests),
+    ...limitedCells(limited),
+  ]);
+  return textTable([head, ...rows], new Set([1, 2, 3]));
+}
+
+function ruleLines(rules: readonly RuleReport[]): string[] {
+  const head = ['rule', 'limit', 'decisions', 'near', 'over', 'shadow', 'limited', 'share', 'first', 'last'];
+  const rows = rules.map((rule) => [
+    printable(rule.rule),
+    limitText(rule),
+    count(rule.decisions),
+    count(rule.nearLimit),
+    count(rule.overLimit),
+    count(rule.shadowed),
+    ...limitedCells(rule.limited),
+  ]);
+  return textTable([head, ...rows], new Set([2, 3, 4, 5, 6, 7]));
+}
+
+function limitText({ limit }: RuleReport): string {
+  return limit === null ? 'its own' : `${count(limit.requestsPerUnit)} ${perUnit(limit.unit)}`;
+}
+
+function limitedCells({ requests, share, first, last }: LimitedReport): string[] {
+  return [count(requests), percent(share), timeText(first), timeText(last)];
+}
+
+function offenderLines({ top, count: all, missed }: OffendersReport): string[] {
+  const head = ['counter', 'rule', 'requests', 'first', 'last'];
+  const rows = top.map(({ counter, rule, requests, first, last }) => [
+    printable(counter),
+    printable(rule),
+    count(requests),
+    timeText(first),
+    timeText(last),
+  ]);
+  const lines = textTable([head, ...rows], new Set([2]));
+  if (all > top.length) lines.push(`  ... and ${counted(all - top.length, 'more counter')}`);
+  if (missed > 0)
+    lines.push(`  ${counted(missed, 'refusal')} by counters that were too many to be told apart`);
+  return lines;
+}
+
+function changeLines(title: string, { limited, rules, offenders }: ChangeReport): string[] {
+  const lines = ['', `${title}: ${limitedText(limited)}`];
+  if (limited.requests === 0) return lines;
+  const rows = rules.map(({ rule, requests }) => [printable(rule), count(requests)]);
+  lines.push(...textTable([['by rule', 'requests'], ...rows], new Set([1])));
+  lines.push(...offenderLines(offenders));
+  return lines;
+}
+
+function limitedText({ requests, share, first, last }: LimitedReport): string {
+  const when = requests === 0 ? '' : `, ${first} to ${last}`;
+  return `${counted(requests, 'request')} (${percent(share)})${when}`;
+}
+
+function percent(share: number): string {
+  return `${(share * 100).toFixed(2)} %`;
+}
+
+function count(number: number): string {
+  return number.toLocaleString('en-US');
+}
+
+function counted(number: number, noun: string): string {
+  return `${count(number)} ${noun}${number === 1 ? '' : 's'}`;
+}
+
+function timeText(time: string | null): string {
+  return time ?? '-';
+}
+
+/** Control characters as in JSON. */
+function printable(text: string): string {
+  return text.replace(/[\p{Cc}\p{Cf}\u2028\u2029]/gu, (character) => {
+    const code = character.codePointAt(0)!.toString(16);
+    return code.length <= 4 ? `\\u${code.padStart(4, '0')}` : `\\u{${code}}`;
+  });
+}

@@ -1,0 +1,7 @@
+import type { RateLimit } from '../../rules/model.ts';
+
+/** `20 per minute`, `unlimited`. */
+export function limitWords(limit: RateLimit): string {
+  if (limit.unlimited) return 'unlimited';
+  return `${limit.requestsPerUnit} per ${limit.unit.toLowerCase()}`;
+}

@@ -1,0 +1,34 @@
+/** The endpoint for Prometheus. Loads prom-client: see `optional-parts.ts`. */
+import { addressText } from '../process/bind.ts';
+import { listenerErrors } from './listener-error.ts';
+import * as lines from './log-lines.ts';
+import type { Sink, SinkParts } from './sink-parts.ts';
+import { builtInMapping, PrometheusSink, readMapperFile } from './stats/prometheus/index.ts';
+
+/** Throws a MapperFileError. */
+export function openPrometheus({ settings, source, clock, timers, log }: SinkParts): Sink {
+  const { prometheusAddress: address, prometheusMapperYaml: mapper } = settings;
+  const responseTimeAsMilliseconds = settings.prometheusResponseTimeAsMilliseconds;
+  const { mapping, warnings } =
+    mapper === ''
+      ? { mapping: builtInMapping({ responseTimeAsMilliseconds }), warnings: [] }
+      : readMapperFile(mapper);
+  for (const warning of warnings) lines.mapperWarning(log, warning);
+  const sink = new PrometheusSink({
+    source,
+    mapping,
+    address,
+    path: settings.prometheusPath,
+    clock,
+    timers,
+    listener: {
+      listening: (port) => lines.listeningForPrometheus(log, addressText({ ...address, port })),
+      conflict: (stat, metric) => lines.metricNameTaken(log, stat, metric),
+      fault: (error) => lines.callFault(log, 'Prometheus', error),
+    },
+  });
+  return {
+    start: () => sink.start().catch(listenerErrors.prometheus),
+    close: () => sink.close(),
+  };
+}

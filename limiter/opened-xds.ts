@@ -1,0 +1,57 @@
+/** Rules from a management server, and what is logged and counted of it. Loads grpc-js: see `optional-parts.ts`. */
+import { randomUUID } from 'node:crypto';
+import { hostname } from 'node:os';
+import { packageVersion } from '../process/version.ts';
+import { routeGrpcErrors, XdsConfigSource } from './config-source/xds/index.ts';
+import type { ConfigSourceParts, OpenedConfigSource } from './config-source-parts.ts';
+import { libraryWarning, xdsLines } from './log-lines.ts';
+import type { LimiterSettings } from './settings.ts';
+import { registerXdsStats } from './stats/limiter-stats.ts';
+import { xdsMaxMessageBytes } from './xds-settings.ts';
+
+export function openXds({
+  settings,
+  clock,
+  timers,
+  random,
+  registry,
+  log,
+}: ConfigSourceParts): OpenedConfigSource {
+  const listener = xdsLines(log, settings.xdsServerUrl);
+  routeGrpcErrors((text) => libraryWarning(log, text));
+  const source = new XdsConfigSource({
+    target: settings.xdsServerUrl,
+    headers: settings.xdsAdditionalHeaders,
+    tls: settings.xdsUseTls
+      ? {
+          certPath: settings.xdsTlsCert,
+          keyPath: settings.xdsTlsKey,
+          caPath: settings.xdsTlsCa,
+          serverName: settings.xdsTlsSan,
+        }
+      : undefined,
+    maxMessageBytes: xdsMaxMessageBytes(settings),
+    keepaliveMs: settings.xdsKeepaliveMs,
+    node: { id: settings.xdsNodeId, metadata: nodeMetadata(settings), version: packageVersion() },
+    mergeDomains: settings.mergeDomainConfig,
+    connectRetryMs: settings.xdsConnectRetryMs,
+    backoff: {
+      initialMs: settings.xdsBackoffInitialMs,
+      maxMs: settings.xdsBackoffMaxMs,
+      factor: settings.xdsBackoffFactor,
+      jitter: settings.xdsBackoffJitter,
+      random,
+    },
+    clock,
+    timers,
+    listener,
+  });
+  registerXdsStats(registry, () => source.connected);
+  return { source, origin: listener };
+}
+
+/** `instance` is this process, over all of its connections. */
+function nodeMetadata({ podName, xdsFleet, xdsNodeMetadata }: LimiterSettings): Record<string, string> {
+  const pod = podName === '' ? hostname() : podName;
+  return { pod, fleet: xdsFleet, instance: randomUUID(), ...Object.fromEntries(xdsNodeMetadata) };
+}

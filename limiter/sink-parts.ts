@@ -1,0 +1,26 @@
+import type { Clock } from '../process/clock.ts';
+import type { Logger } from '../process/logger.ts';
+import type { Timers } from '../process/timers.ts';
+import type { LimiterSettings } from './settings.ts';
+import type { OutputStream } from './stats/descriptor-output.ts';
+import type { StatsRegistry } from './stats/stats-registry.ts';
+
+/** What statistics go to. */
+export interface Sink {
+  /** Rejects when the limiter cannot run without it. */
+  start(): void | Promise<void>;
+  /** The last values, then the end; settles about when `timeoutMs` are over at the latest. */
+  close(timeoutMs: number): Promise<void>;
+}
+
+/** What it takes to open one. */
+export interface SinkParts {
+  settings: LimiterSettings;
+  /** Of the whole process; sinks read it as a StatsSource, and may have statistics of their own in it. */
+  source: StatsRegistry;
+  clock: Clock;
+  timers: Timers;
+  log: Logger;
+  /** Standard output. */
+  output: OutputStream;
+}

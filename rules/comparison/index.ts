@@ -1,0 +1,3 @@
+/** What changes between two sets of rules, and what that means for requests. */
+export { compareSources } from './compare-sources.ts';
+export type { Effect, FieldChange, Passing, RuleChange } from './rule-change.ts';

@@ -1,0 +1,68 @@
+import type { Rule } from '../model.ts';
+import type { Entry } from '../request.ts';
+import { compositeOf, FirstPattern } from '../review/index.ts';
+
+/** Finds rules of one level as the matcher does, with the rules as written as the answer. */
+export class IndexedLevel {
+  readonly rules: readonly Rule[];
+  readonly #byComposite: ReadonlyMap<string, Rule>;
+  readonly #first: FirstPattern;
+  /** Patterns, by what stands before their first star; the prefixes sorted. */
+  readonly #byPrefix = new Map<string, Rule[]>();
+  readonly #prefixes: string[];
+  #plainKeys: Set<string> | undefined;
+
+  constructor(rules: readonly Rule[]) {
+    const composites = rules.map(compositeOf);
+    this.rules = rules;
+    this.#byComposite = new Map(rules.map((rule, index) => [composites[index]!, rule]));
+    this.#first = new FirstPattern(composites);
+    for (const [index, composite] of composites.entries()) {
+      const star = composite.indexOf('*');
+      if (star === -1) continue;
+      const prefix = composite.slice(0, star);
+      const patterns = this.#byPrefix.get(prefix);
+      if (patterns === undefined) this.#byPrefix.set(prefix, [rules[index]!]);
+      else patterns.push(rules[index]!);
+    }
+    this.#prefixes = [...this.#byPrefix.keys()].sort();
+  }
+
+  /** Keys without a star. */
+  get plainKeys(): ReadonlySet<string> {
+    this.#plainKeys ??= new Set(this.rules.flatMap(({ key }) => (key.includes('*') ? [] : [key])));
+    return this.#plainKeys;
+  }
+
+  find({ key, value }: Entry): Rule | undefined {
+    const text = `${key}_${value}`;
+    const exact = this.#byComposite.get(text);
+    if (exact !== undefined) return exact;
+    const index = this.#first.indexFor(text);
+    return index === undefined ? this.#byComposite.get(key) : this.rules[index];
+  }
+
+  /** Patterns that begin as the given one, up to the first star of either: all that fit some of the same texts are among them. */
+  patternsLike(pattern: string): Rule[] {
+    const [prefix = ''] = pattern.split('*', 1);
+    const found: Rule[] = [];
+    for (let length = 0; length < prefix.length; length++) {
+      found.push(...(this.#byPrefix.get(prefix.slice(0, length)) ?? []));
+    }
+    for (let at = this.#firstPrefixFrom(prefix); this.#prefixes[at]?.startsWith(prefix) === true; at++) {
+      found.push(...this.#byPrefix.get(this.#prefixes[at]!)!);
+    }
+    return found;
+  }
+
+  #firstPrefixFrom(prefix: string): number {
+    let low = 0;
+    let high = this.#prefixes.length;
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if (this.#prefixes[middle]! < prefix) low = middle + 1;
+      else high = middle;
+    }
+    return low;
+  }
+}

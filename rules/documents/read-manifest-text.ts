@@ -1,0 +1,61 @@
+import { formatManifestError, readManifests, readSpec, type SpecReading } from '../manifest/index.ts';
+import type { Manifest } from '../manifest/read-manifests.ts';
+import { configMapFiles } from './config-map-files.ts';
+import { manifestPath } from './manifest-path.ts';
+import { readRuleFileTexts } from './read-rule-file-texts.ts';
+import type { ReadingLists } from './read-rule-texts.ts';
+
+/**
+ * Reads RateLimitConfigs among Kubernetes objects, as the control plane does, and the rule files that ConfigMaps carry, as
+ * a limiter does that mounts them. Objects of other kinds are passed over.
+ */
+export function readManifestText(
+  file: string,
+  text: string,
+  options: { mergeDomains: boolean },
+  lists: ReadingLists,
+): void {
+  const { manifests, refused, errors, skipped } = readManifests(text, file);
+  for (const error of errors) lists.errors.add({ ...error, text: formatManifestError(error) });
+  for (const { type, line, value } of skipped) {
+    const files = configMapFiles(file, value);
+    if (files.length === 0) lists.skipped.push({ file, type, line });
+    // Each ConfigMap is a load of its own: which of them a limiter mounts is not said here.
+    else readRuleFileTexts(files, { ...options, load: files[0]!.path }, lists);
+    for (const one of files) lists.embedded.push({ ...one, container: file });
+  }
+  for (const manifest of manifests) addManifest(file, manifest, lists);
+  for (const { spec, metadata, placeOf } of refused) {
+    addSpecErrors(file, { reading: readSpec(spec, metadata.name), placeOf }, lists);
+  }
+}
+
+function addManifest(file: string, { metadata, spec, placeOf }: Manifest, lists: ReadingLists): void {
+  const reading = readSpec(spec, `${metadata.namespace}/${metadata.name}`);
+  if (!reading.ok) {
+    addSpecErrors(file, { reading, placeOf }, lists);
+    return;
+  }
+  lists.sources.push({
+    kind: 'manifests',
+    file,
+    load: undefined,
+    source: reading.source,
+    fleet: reading.fleet,
+    object: metadata,
+    placeOf: (path) => placeOf(manifestPath(path)),
+  });
+}
+
+function addSpecErrors(
+  file: string,
+  { reading, placeOf }: { reading: SpecReading; placeOf: Manifest['placeOf'] },
+  lists: ReadingLists,
+): void {
+  if (reading.ok) return;
+  for (const error of reading.errors) {
+    const { line, column } = placeOf(error.path);
+    lists.errors.add({ ...error, source: file, text: formatManifestError(error), line, column });
+  }
+  lists.errors.addUnlisted(reading.errorCount - reading.errors.length);
+}

@@ -1,0 +1,84 @@
+import { type RuleError, RuleErrorList } from '../rule-error.ts';
+import { decodeYaml } from '../yaml/text.ts';
+import type { LoadedSource } from './loaded-source.ts';
+import { readManifestText } from './read-manifest-text.ts';
+import { readResourceText } from './read-resource-text.ts';
+import { readRuleFileTexts } from './read-rule-file-texts.ts';
+import { textKind } from './text-kind.ts';
+
+/** A file as it was read. */
+export interface RuleText {
+  /** How errors name it. */
+  path: string;
+  text: string | Uint8Array;
+}
+
+/** An object or a resource that carries no rules. */
+export interface SkippedObject {
+  file: string;
+  /** `v1 ConfigMap`, or the type URL of a resource. */
+  type: string;
+  line: number | undefined;
+}
+
+export interface TextsReading {
+  /** What could be read, in the order of the texts; also beside errors in other texts. */
+  sources: LoadedSource[];
+  skipped: SkippedObject[];
+  /** Rule files that were found within the texts, by the names that errors give them. */
+  embedded: EmbeddedText[];
+  errors: RuleError[];
+  /** Errors, those beyond the listed ones too. */
+  errorCount: number;
+  /** What is accepted and has no effect. */
+  warnings: RuleError[];
+}
+
+/** A rule file that is a value of an object. */
+export interface EmbeddedText extends RuleText {
+  /** Path of the text that has the object. */
+  container: string;
+}
+
+/** What the readers of the single spellings add to. */
+export interface ReadingLists {
+  sources: LoadedSource[];
+  skipped: SkippedObject[];
+  embedded: EmbeddedText[];
+  errors: RuleErrorList;
+  warnings: RuleErrorList;
+}
+
+/**
+ * Reads texts of any of the three spellings. Rule files are read as one load of a limiter; manifests and resources each
+ * by itself, because what they are loaded with is decided elsewhere.
+ */
+export function readRuleTexts(texts: readonly RuleText[], options: { mergeDomains: boolean }): TextsReading {
+  const lists: ReadingLists = {
+    sources: [],
+    skipped: [],
+    embedded: [],
+    errors: new RuleErrorList(),
+    warnings: new RuleErrorList(),
+  };
+  const ruleFiles: RuleText[] = [];
+  for (const file of texts) {
+    const text = decodeYaml(file.text);
+    const kind = typeof text === 'string' ? textKind(text) : 'rule-file';
+    if (kind === 'rule-file') ruleFiles.push(file);
+    else if (kind === 'manifests') readManifestText(file.path, text as string, options, lists);
+    else readResourceText(file.path, text as string, lists);
+  }
+  readRuleFileTexts(ruleFiles, options, lists);
+  const order = new Map(texts.map(({ path }, index) => [path, index]));
+  for (const { path, container } of lists.embedded) order.set(path, order.get(container)!);
+  lists.sources.sort((a, b) => order.get(a.file)! - order.get(b.file)!);
+  return {
+    sources: lists.sources,
+    skipped: lists.skipped,
+    embedded: lists.embedded,
+    errors: lists.errors.errors,
+    errorCount: lists.errors.count,
+    warnings: lists.warnings.errors,
+  };
+}

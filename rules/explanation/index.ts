@@ -1,0 +1,8 @@
+/** Why a descriptor finds the rule that it finds. */
+export {
+  type ExplainedStep,
+  type Explanation,
+  explainDescriptor,
+  type Outcome,
+  ruleName,
+} from './explain-descriptor.ts';

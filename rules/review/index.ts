@@ -1,0 +1,14 @@
+/** What rules do by the matcher's order: which of them are never found, and what else is hardly meant. */
+export { FirstPattern } from './first-pattern.ts';
+export { type PlacedRule, placedRules } from './placed-rule.ts';
+export { reviewSources } from './review-sources.ts';
+export {
+  compositeOf,
+  type FoundHow,
+  type FoundRule,
+  patternMatches,
+  patternsOverlap,
+  rulesFor,
+} from './rule-level.ts';
+export type { RuleWarning, RuleWarningCode } from './rule-warning.ts';
+export { type UnreachableRule, unreachableRules } from './unreachable-rules.ts';

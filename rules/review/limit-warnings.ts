@@ -1,0 +1,108 @@
+import type { Rule, RuleSource } from '../model.ts';
+import type { PlacedRule } from './placed-rule.ts';
+import type { RuleWarning } from './rule-warning.ts';
+
+/** What is odd about single limits and their names, of all rules of a domain. `beside`: others that have names too. */
+export function limitWarnings(
+  domain: string,
+  rules: readonly PlacedRule[],
+  beside: readonly RuleSource[],
+): RuleWarning[] {
+  const names = limitNames([
+    ...rules.map(({ rule }) => rule),
+    ...beside.flatMap(({ descriptors }) => rulesOf(descriptors)),
+  ]);
+  const warnings: RuleWarning[] = [];
+  for (const one of rules) {
+    const { rateLimit, shadowMode } = one.rule;
+    if (rateLimit === undefined) continue;
+    if (!rateLimit.unlimited && rateLimit.requestsPerUnit === 0) warnings.push(zero(one, shadowMode));
+    for (const [index, name] of rateLimit.replaces.entries()) {
+      const counted = names.get(name);
+      if (counted !== true) warnings.push(replacesNothing({ one, index, name, domain, counted }));
+    }
+  }
+  warnings.push(...dottedWarnings(domain, rules));
+  return warnings;
+}
+
+/** By name: whether a limit of that name is counted. One that is unlimited cannot be replaced. */
+function limitNames(rules: readonly Rule[]): Map<string, boolean> {
+  const names = new Map<string, boolean>();
+  for (const { rateLimit: limit } of rules) {
+    if (limit === undefined || limit.name === '') continue;
+    names.set(limit.name, names.get(limit.name) === true || !limit.unlimited);
+  }
+  return names;
+}
+
+/** Of all levels. */
+function rulesOf(rules: readonly Rule[]): Rule[] {
+  return rules.flatMap((rule) => [rule, ...rulesOf(rule.descriptors)]);
+}
+
+function zero({ source, path }: PlacedRule, isShadow: boolean): RuleWarning {
+  const effect = isShadow ? 'reports every request as over the limit' : 'refuses every request';
+  return {
+    code: 'limit-of-zero',
+    source,
+    path: [...path, 'rate_limit', 'requests_per_unit'],
+    text: `a limit of 0 ${effect}`,
+    hint: 'a limit that does not say requests_per_unit is 0: write it, also where all shall be refused',
+  };
+}
+
+function replacesNothing(facts: {
+  one: PlacedRule;
+  index: number;
+  name: string;
+  domain: string;
+  counted: boolean | undefined;
+}): RuleWarning {
+  const { one, index, name, domain, counted } = facts;
+  const place = {
+    source: one.source,
+    path: [...one.path, 'rate_limit', 'replaces', index, 'name'],
+  };
+  if (counted === false) {
+    return {
+      ...place,
+      code: 'replaces-unlimited',
+      text: `replaces '${name}', which is unlimited: there is nothing to replace`,
+      hint: 'an unlimited rule never refuses, whatever stands beside it',
+    };
+  }
+  return {
+    ...place,
+    code: 'replaces-nothing',
+    text: `replaces '${name}', and no limit in the domain '${domain}' has that name`,
+    hint: 'names of limits count within their domain; case counts',
+  };
+}
+
+/** Dots inside anything like an IPv4 address are written as `_`; see the names of statistics. */
+const ipv4Like = /\d{1,3}\.\d{1,3}\.\d{1,3}\.\d{1,3}/g;
+
+function dottedWarnings(domain: string, rules: readonly PlacedRule[]): RuleWarning[] {
+  const warnings: RuleWarning[] = [];
+  for (const { rule, source, path } of rules) {
+    if (!isCounted(rule)) continue;
+    for (const field of ['key', 'value'] as const) {
+      const dots = rule[field].replace(ipv4Like, '').split('.').length - 1;
+      if (dots === 0) continue;
+      warnings.push({
+        code: 'dotted-metric',
+        source,
+        path: [...path, field],
+        text: `'${rule[field]}' has dots: its statistics in '${domain}' get ${dots} more level${dots === 1 ? '' : 's'} of names`,
+        hint: 'mappings that count levels miss them; SANITIZE_DESCRIPTOR_METRIC_DOTS=true writes _ instead',
+      });
+    }
+  }
+  return warnings;
+}
+
+function isCounted(rule: PlacedRule['rule']): boolean {
+  if (rule.rateLimit !== undefined && !rule.rateLimit.unlimited) return true;
+  return rule.descriptors.some(isCounted);
+}

@@ -1,0 +1,156 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { limit, rule, source } from '../../test/support/rule-builder.ts';
+import type { Rule } from '../model.ts';
+import { compileRules } from '../table/compile-rules.ts';
+import { RuleTable } from '../table/rule-table.ts';
+import { idleRules } from './idle-rules.ts';
+import { reviewSources } from './review-sources.ts';
+import { compositeOf } from './rule-level.ts';
+
+function review(...rules: Rule[]): string[] {
+  return reviewSources([source('d', rules)]).map(
+    ({ code, path, text }) => `${code} ${path.join('.')}: ${text}`,
+  );
+}
+
+describe('a review', () => {
+  it('has nothing to say about rules that are well', () => {
+    const named = limit({ name: 'n' });
+    expect(
+      review(
+        rule({ key: 'address', rateLimit: named }),
+        rule({ key: 'contract', rateLimit: limit({ replaces: ['n'] }) }),
+        rule({ key: 'address', value: '192.0.2.1', rateLimit: limit({ unit: '', unlimited: true }) }),
+        rule({ key: 'path', descriptors: [rule({ key: 'plan', rateLimit: limit() })] }),
+      ),
+    ).toEqual([]);
+  });
+
+  it.each([
+    [
+      'a rule without value behind a pattern for all',
+      [rule({ key: 'k', rateLimit: limit() }), rule({ key: 'k', value: '*', rateLimit: limit() })],
+      [
+        "never-matches descriptors.0.key: no entry with the key 'k' finds this rule: 'k_*' takes all of its values",
+      ],
+    ],
+    [
+      'a pattern within an earlier one, below another rule',
+      [
+        rule({
+          key: 'top',
+          descriptors: [
+            rule({ key: 'k', value: 'a*', rateLimit: limit() }),
+            rule({ key: 'k', value: 'ab*', rateLimit: limit() }),
+          ],
+        }),
+      ],
+      [
+        "shadowed-wildcard descriptors.0.descriptors.1.value: 'k_ab*' never takes effect: 'k_a*' stands before it and matches all that it matches",
+      ],
+    ],
+    [
+      'a rule that changes nothing',
+      [rule({ key: 'k', value: 'v' }), rule({ key: 'other', rateLimit: limit() })],
+      [
+        'no-effect descriptors.0.key: has no limit and no rules below, and no other rule would take its requests: it changes nothing',
+      ],
+    ],
+    [
+      'a rule that lets through what another one limits',
+      [rule({ key: 'k', value: 'v' }), rule({ key: 'k', rateLimit: limit() })],
+      [],
+    ],
+    [
+      'names that nobody has, or only an unlimited rule',
+      [
+        rule({ key: 'a', rateLimit: limit({ replaces: ['nobody', 'free'] }) }),
+        rule({ key: 'b', rateLimit: limit({ name: 'free', unit: '', unlimited: true }) }),
+      ],
+      [
+        "replaces-nothing descriptors.0.rate_limit.replaces.0.name: replaces 'nobody', and no limit in the domain 'd' has that name",
+        "replaces-unlimited descriptors.0.rate_limit.replaces.1.name: replaces 'free', which is unlimited: there is nothing to replace",
+      ],
+    ],
+    [
+      'limits of 0, also in shadow mode',
+      [
+        rule({ key: 'a', rateLimit: limit({ requestsPerUnit: 0 }) }),
+        rule({ key: 'b', rateLimit: limit({ requestsPerUnit: 0 }), shadowMode: true }),
+      ],
+      [
+        'limit-of-zero descriptors.0.rate_limit.requests_per_unit: a limit of 0 refuses every request',
+        'limit-of-zero descriptors.1.rate_limit.requests_per_unit: a limit of 0 reports every request as over the limit',
+      ],
+    ],
+    [
+      'dots, but for those in addresses and in rules that are not counted',
+      [
+        rule({ key: 'a.b', rateLimit: limit() }),
+        rule({ key: 'host', value: 'a.example.org', descriptors: [rule({ key: 'p', rateLimit: limit() })] }),
+        rule({ key: 'address', value: '10.0.0.1', rateLimit: limit() }),
+        rule({ key: 'free', value: 'x.y', rateLimit: limit({ unit: '', unlimited: true }) }),
+      ],
+      [
+        "dotted-metric descriptors.0.key: 'a.b' has dots: its statistics in 'd' get 1 more level of names",
+        "dotted-metric descriptors.1.value: 'a.example.org' has dots: its statistics in 'd' get 2 more levels of names",
+      ],
+    ],
+  ])('finds %s', (_, rules, expected) => {
+    expect(review(...rules)).toEqual(expected);
+  });
+
+  it('looks at sources of one domain together, and knows the names in others beside them', () => {
+    const wide = source('d', [rule({ key: 'k', value: '*', rateLimit: limit() })], 'a');
+    const late = source('d', [rule({ key: 'k', rateLimit: limit({ replaces: ['n'] }) })], 'b');
+    expect(reviewSources([wide, late])).toMatchObject([
+      { code: 'never-matches', source: 1, other: { source: 0, path: ['descriptors', 0] } },
+      { code: 'replaces-nothing', source: 1 },
+    ]);
+    const beside = source('d', [rule({ key: 'x', rateLimit: limit({ name: 'n' }) })], 'c');
+    expect(reviewSources([late], [beside, wide])).toEqual([]);
+  });
+});
+
+describe('rules that change nothing', () => {
+  const piece = fc.constantFrom('a', 'b', '_', '*', '');
+  const text = fc.array(piece, { minLength: 1, maxLength: 3 }).map((pieces) => pieces.join(''));
+  const some = fc.uniqueArray(
+    fc.record({ key: text, value: fc.oneof(fc.constant(''), text), isLimited: fc.boolean() }),
+    { minLength: 1, maxLength: 6, selector: compositeOf },
+  );
+  const entry = fc.record({
+    key: fc.array(fc.constantFrom('a', 'b', '_'), { maxLength: 3 }).map((list) => list.join('')),
+    value: fc.array(fc.constantFrom('a', 'b', '_', 'x'), { maxLength: 3 }).map((list) => list.join('')),
+  });
+
+  it('can be left out without any answer changing', () => {
+    let idle = 0;
+    fc.assert(
+      fc.property(some, fc.array(entry, { minLength: 30, maxLength: 40 }), (written, requests) => {
+        const rules = written
+          .filter(({ key }) => key !== '')
+          .map(({ key, value, isLimited }, index) =>
+            rule({ key, value, rateLimit: isLimited ? limit({ name: `n${index}` }) : undefined }),
+          );
+        const left = new Set(idleRules(rules));
+        idle += left.size;
+        const whole = new RuleTable(compileRules([source('d', rules)]));
+        const rest = new RuleTable(
+          compileRules([
+            source(
+              'd',
+              rules.filter((_, index) => !left.has(index)),
+            ),
+          ]),
+        );
+        for (const request of requests) {
+          expect(rest.match('d', [request])?.rule.name).toBe(whole.match('d', [request])?.rule.name);
+        }
+      }),
+      { numRuns: 400 },
+    );
+    expect(idle).toBeGreaterThan(100);
+  });
+});

@@ -1,0 +1,56 @@
+import type { JsonObject, JsonValue } from '../model.ts';
+
+/** YAML as people write it: blocks, and quotes only where a text could be taken for something else. */
+export function yamlText(value: JsonObject): string {
+  return `${mapLines(value).join('\n')}\n`;
+}
+
+/** Longer keys need the explicit form, as YAML looks 1,024 characters ahead for a colon. */
+const longestSimpleKey = 200;
+
+function mapLines(map: JsonObject): string[] {
+  return Object.entries(map).flatMap(([key, value]) => {
+    const name = scalarText(key);
+    if (name.length > longestSimpleKey) return [`? ${name}`, ...valueLines(':', value)];
+    return valueLines(`${name}:`, value);
+  });
+}
+
+/** A value behind its key. Lists stand as deep as the key, as in the examples everywhere. */
+function valueLines(head: string, value: JsonValue): string[] {
+  if (Array.isArray(value)) {
+    if (value.length === 0) return [`${head} []`];
+    return [head, ...value.flatMap(elementLines).map(indented)];
+  }
+  if (value === null || typeof value !== 'object') return [`${head} ${scalarText(value)}`];
+  if (Object.keys(value).length === 0) return [`${head} {}`];
+  return [head, ...mapLines(value).map(indented)];
+}
+
+function elementLines(element: JsonValue): string[] {
+  if (element === null || typeof element !== 'object') return [`- ${scalarText(element)}`];
+  const lines = Array.isArray(element) ? element.flatMap(elementLines) : mapLines(element);
+  if (lines.length === 0) return [Array.isArray(element) ? '- []' : '- {}'];
+  return lines.map((line, index) => (index === 0 ? `- ${line}` : indented(line)));
+}
+
+function indented(line: string): string {
+  return `  ${line}`;
+}
+
+/** What no dialect of YAML takes for anything but a text. */
+const plain = /^[A-Za-z_/][\w/.*-]*$/;
+const words = /^(?:y|n|yes|no|on|off|true|false|null|nan|inf)$/i;
+
+function scalarText(value: string | number | boolean | null): string {
+  if (typeof value !== 'string') return JSON.stringify(value);
+  return plain.test(value) && !words.test(value) ? value : quoted(value);
+}
+
+/** JSON's quotes are YAML's; what YAML does not print is escaped. */
+function quoted(text: string): string {
+  return JSON.stringify(text).replace(
+    /[\u007f-\u00a0\u2028\u2029\ufeff\ufffe\uffff]/g,
+    (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`,
+  );
+}

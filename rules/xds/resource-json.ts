@@ -1,0 +1,50 @@
+/**
+ * Resources of xDS as JSON, for people and for pipelines: a discovery response in proto3 JSON, which control planes and
+ * their debugging tools print, or one resource with its `@type`.
+ */
+import { create, fromJson, type JsonValue, toJson } from '@bufbuild/protobuf';
+import { RateLimitConfigSchema } from '../../gen/ratelimit/config/ratelimit/v3/rls_conf_pb.ts';
+import type { RuleSource } from '../model.ts';
+import { fromMessage, rateLimitConfigTypeUrl, toMessage } from './resource.ts';
+
+/** One resource of a text, or why it is none. `path` leads to it from the root of the text. */
+export type JsonResource = { path: (string | number)[] } & (
+  | { source: RuleSource }
+  | { problem: string }
+  | { otherType: string }
+);
+
+/** A discovery response with these resources, without version and nonce: a server gives those. */
+export function resourcesToJson(sources: readonly RuleSource[]): JsonValue {
+  const resources = sources.map((source) => ({
+    '@type': rateLimitConfigTypeUrl,
+    ...(toJson(RateLimitConfigSchema, toMessage(source)) as Record<string, JsonValue>),
+  }));
+  return { resources, typeUrl: rateLimitConfigTypeUrl };
+}
+
+/** The resources of a parsed text. What the rules mean is not looked at. */
+export function resourcesFromJson(value: unknown): JsonResource[] {
+  if (!isObject(value)) return [{ path: [], problem: 'must be a resource or a discovery response' }];
+  if ('@type' in value) return [resourceFromJson(value, [])];
+  const { resources } = value;
+  if (!Array.isArray(resources)) return [{ path: ['resources'], problem: 'must be a list' }];
+  return resources.map((resource, index) => resourceFromJson(resource, ['resources', index]));
+}
+
+function resourceFromJson(value: unknown, path: (string | number)[]): JsonResource {
+  if (!isObject(value)) return { path, problem: 'must be an object' };
+  const { '@type': type, ...fields } = value;
+  if (typeof type !== 'string') return { path: [...path, '@type'], problem: 'is required' };
+  if (type !== rateLimitConfigTypeUrl) return { path, otherType: type };
+  try {
+    const message = create(RateLimitConfigSchema, fromJson(RateLimitConfigSchema, fields as JsonValue));
+    return { path, source: fromMessage(message) };
+  } catch (error) {
+    return { path, problem: error instanceof Error ? error.message : String(error) };
+  }
+}
+
+function isObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}

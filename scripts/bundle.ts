@@ -1,0 +1,32 @@
+/**
+ * The programs in a few files instead of hundreds, for the image: most of a start is what Node takes to find, open and link
+ * each file. All of them lie in one folder, since threads are started from files beside the one that asks for them.
+ */
+import { isAbsolute } from 'node:path';
+import { rolldown } from 'rolldown';
+import { projectRoot } from './commands.ts';
+
+/** By the names that the sources give to the programs of threads. */
+const entries = {
+  main: 'cli/main.ts',
+  'load-worker': 'limiter/config-source/file/load-worker.ts',
+  'load-resources-worker': 'limiter/config-source/xds/load-resources-worker.ts',
+  program: 'limiter/workers/program.ts',
+};
+
+/** Writes them to `folder`. Packages stay packages, but for zod, of which every start loads a hundred files. */
+export async function bundle(folder: string): Promise<void> {
+  const build = await rolldown({
+    cwd: projectRoot,
+    input: entries,
+    platform: 'node',
+    external: (id) => !id.startsWith('.') && !isAbsolute(id) && !/^zod(?:\/|$)/.test(id),
+  });
+  await build.write({
+    dir: folder,
+    format: 'esm',
+    entryFileNames: '[name].js',
+    chunkFileNames: '[name]-[hash].js',
+  });
+  await build.close();
+}

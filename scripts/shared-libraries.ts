@@ -1,0 +1,12 @@
+import { execFileSync } from 'node:child_process';
+import { basename } from 'node:path';
+
+/** Those of the C library, which the image's base has. */
+const ofTheCLibrary = /^(?:ld-linux[^/]*|lib(?:c|m|dl|pthread|rt))\.so\.\d+$/;
+
+/** Paths of the shared libraries that a program needs besides the C library. */
+export function sharedLibraries(program: string): string[] {
+  const listing = execFileSync('ldd', [program], { encoding: 'utf8' });
+  const paths = [...listing.matchAll(/^\s*\S+ => (\/\S+) /gm)].map((match) => match[1] as string);
+  return paths.filter((path) => !ofTheCLibrary.test(basename(path)));
+}

@@ -1,0 +1,125 @@
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { expect, it } from 'vitest';
+import { parse, parseAllDocuments } from 'yaml';
+import { describeWithServer } from '../support/describe-with-server.ts';
+import { helmProgram } from '../support/find-server.ts';
+import {
+  chartFolder,
+  objectOf,
+  type RenderedObject,
+  release,
+  renderChart,
+  runHelm,
+  type Values,
+} from '../support/helm-chart.ts';
+
+const root = join(import.meta.dirname, '../..');
+const redis = { url: 'redis:6379' };
+const production = 'charts/weir/examples/production.yaml';
+const read = (path: string): string => readFileSync(join(root, path), 'utf8');
+
+describeWithServer('what the chart has in common with the rest', helmProgram, () => {
+  it('is the definition of RateLimitConfigs in crds/', () => {
+    const { metadata, spec } = objectOf(renderChart({ redis }), 'CustomResourceDefinition');
+    const own = parse(read('crds/ratelimit.weir.dev_ratelimitconfigs.yaml')) as RenderedObject;
+    expect([metadata.name, spec]).toEqual([own.metadata.name, own.spec]);
+  });
+
+  it('are the rights in examples/kubernetes/rbac.yaml', () => {
+    const example = parseAllDocuments(read('examples/kubernetes/rbac.yaml')).map(
+      (document) => document.toJS() as RenderedObject,
+    );
+    const objects = renderChart({ redis });
+    for (const kind of ['Role', 'ClusterRole']) {
+      expect(objectOf(objects, kind).rules).toEqual(objectOf(example, kind).rules);
+    }
+  });
+
+  it('are the alerts and the dashboard, unchanged', () => {
+    const switches = { prometheusRule: { enabled: true }, dashboard: { enabled: true } };
+    const objects = renderChart({ redis, ...switches });
+    expect(objectOf(objects, 'PrometheusRule').spec).toEqual(parse(read('charts/weir/alerts/weir.yaml')));
+    const text = objectOf(objects, 'ConfigMap').data?.['weir.json'] ?? '';
+    expect(JSON.parse(text)).toEqual(JSON.parse(read('charts/weir/dashboards/weir.json')));
+  });
+
+  it('is the version', () => {
+    const { version, appVersion } = parse(read('charts/weir/Chart.yaml')) as Record<string, string>;
+    const own = (JSON.parse(read('package.json')) as { version: string }).version;
+    expect([version, appVersion]).toEqual([own, own]);
+  });
+
+  it('are the commands and values of its README and of the README, which are accepted', () => {
+    const own = read('charts/weir/README.md');
+    const [files = '', tls = ''] = blocksOf(own, 'yaml').map((text) => parse(text));
+    const installs = [own, read('README.md')].flatMap((text) => blocksOf(text, 'sh').flatMap(installsOf));
+    expect(installs).toHaveLength(6);
+    const valuesOf: Record<string, Values> = {
+      'values-files.yaml': files,
+      [production]: parse(read(production)),
+    };
+    for (const words of installs) {
+      const end = words.indexOf('-f');
+      const given = end === -1 ? words : words.slice(0, end);
+      const values = end === -1 ? {} : valuesOf[words[end + 1] as string];
+      expect(values, words.join(' ')).toBeDefined();
+      const { status, stderr } = runHelm(['template', ...given], values);
+      expect([status, stderr]).toEqual([0, '']);
+    }
+    expect(renderChart({ redis, ...tls })).not.toEqual([]);
+  });
+
+  it('are the Secrets that the production example names and its README makes, by name and key', () => {
+    const text = JSON.stringify(renderChart(parse(read(production))));
+    const keyed = [...text.matchAll(/"secretKeyRef":\{"key":"([^"]+)","name":"([^"]+)"/g)];
+    const named = keyed.map(([, key, name]) => `${name} ${key}`);
+    const mounted = [...text.matchAll(/"secretName":"([^"]+)"/g)].map(([, name]) => `${name} ca.crt`);
+    const commands = blocksOf(read('charts/weir/README.md'), 'sh').join('').replaceAll('\\\n', ' ');
+    const made = [...commands.matchAll(/create secret generic (\S+) (.*)/g)].flatMap(([, name, from = '']) =>
+      [...from.matchAll(/--from-(?:literal|file)=([\w.]+)/g)].map(([, key]) => `${name} ${key}`),
+    );
+    expect([...named, ...mounted].sort()).toEqual(made.sort());
+  });
+
+  it('lets Prometheus and the proxies alone reach the pods of the production example', () => {
+    const policies = renderChart(parse(read(production))).filter(({ kind }) => kind === 'NetworkPolicy');
+    const from = (policy: RenderedObject, port: string) =>
+      policy.spec.ingress.find((each: { ports: { port: string }[] }) =>
+        each.ports.some((allowed) => allowed.port === port),
+      )?.from[0].namespaceSelector?.matchLabels['kubernetes.io/metadata.name'];
+    expect(policies).toHaveLength(2);
+    for (const policy of policies) expect(from(policy, 'metrics')).toBe('monitoring');
+    expect(from(objectOf(policies, 'NetworkPolicy', 'limiter'), 'grpc')).toBe('gateway');
+  });
+
+  it('is all in the package that Helm makes', () => {
+    const folder = mkdtempSync(join(tmpdir(), 'weir-chart-package-'));
+    const values = { redis, prometheusRule: { enabled: true }, dashboard: { enabled: true } };
+    const render = (chart: string) =>
+      runHelm(['template', release.name, chart, '--namespace', release.namespace], values).stdout;
+    try {
+      const { status, stderr } = runHelm(['package', chartFolder, '--destination', folder]);
+      expect([status, stderr]).toEqual([0, '']);
+      expect(render(join(folder, 'weir-0.1.0.tgz'))).toBe(render(chartFolder));
+    } finally {
+      rmSync(folder, { recursive: true, force: true });
+    }
+  });
+});
+
+function blocksOf(markdown: string, language: string): string[] {
+  const block = new RegExp(`\`\`\`${language}\n(.*?)\`\`\``, 'gs');
+  return [...markdown.matchAll(block)].map((match) => match[1] as string);
+}
+
+/** The arguments of each `helm install`, without those that `helm template` does not take. */
+function installsOf(script: string): string[][] {
+  const lines = script.replaceAll('\\\n', ' ').split('\n');
+  const installs = lines.filter((line) => line.startsWith('helm install '));
+  return installs.map((line) => {
+    const words = line.replace('helm install', '').trim().split(/\s+/);
+    return words.filter((word) => word !== '--create-namespace' && word !== '--wait');
+  });
+}

@@ -1,0 +1,106 @@
+/** What `helm install` prints for values that its commands have to heed. */
+import { expect, it } from 'vitest';
+import { readManifests } from '../../rules/manifest/index.ts';
+import { describeWithServer } from '../support/describe-with-server.ts';
+import { helmProgram } from '../support/find-server.ts';
+import { chartNotes, type Values } from '../support/helm-chart.ts';
+
+const redis = { url: 'redis:6379' };
+const rule = (own: object) => ({ key: 'k', rate_limit: { unit: 'minute', requests_per_unit: 3 }, ...own });
+
+function notesOf(rules: Values): string {
+  return chartNotes({ redis, controlPlane: { enabled: false }, limiter: { rules } });
+}
+
+function manifestOf(notes: string): string {
+  return /<<END\n(.*?)^END$/ms.exec(notes)?.[1] ?? '';
+}
+
+describeWithServer('the notes of the chart', helmProgram, () => {
+  it('end in a loop that takes twice the limit and one at most', () => {
+    expect(chartNotes({ redis })).toContain('  for i in $(seq 7); do code=');
+    const two = notesOf({ 'a.yaml': { domain: 'a', descriptors: [rule({ rate_limit: limit(2) })] } });
+    expect(two).toContain('  for i in $(seq 5); do code=');
+  });
+
+  it.each([
+    ['is unlimited', rule({ rate_limit: { unlimited: true } })],
+    ['is in shadow mode', rule({ shadow_mode: true })],
+    ['is in quota mode', rule({ quota_mode: true })],
+    ['has no limit', { key: 'k' }],
+    ['has a limit a second', rule({ rate_limit: { unit: 'second', requests_per_unit: 3 } })],
+    ['has a limit of thousands', rule({ rate_limit: limit(5000) })],
+  ])('pass over a rule that %s', (_, first) => {
+    const second = rule({ key: 'path', value: '/a/*' });
+    const chosen = notesOf({ 'a.yaml': { domain: 'a', descriptors: [first, second] } });
+    expect(chosen).toContain('{"entries":[{"key":"path","value":"/a/you"}]}');
+    const none = notesOf({ 'a.yaml': { domain: 'a', descriptors: [first] } });
+    expect(none).not.toContain('for i in');
+    expect(none.trim().split('\n').at(-1)).toMatch(/^ {2}curl -i .*"domain":"DOMAIN"/);
+  });
+
+  it('name no rule where there is a domain alone', () => {
+    expect(notesOf({ 'a.yaml': 'domain: a' })).toContain('"domain":"DOMAIN"');
+  });
+
+  it('ask for a rule below others with all of its entries', () => {
+    const below = { key: 'a', value: 1, descriptors: [{ key: 'b' }, rule({ value: 'x*' })] };
+    const notes = notesOf({ 'a.yaml': { domain: 'a', descriptors: [{ key: 'z' }, below] } });
+    expect(notes).toContain('"entries":[{"key":"a","value":"1"},{"key":"k","value":"xyou"}]');
+  });
+
+  it('say that rules refuse nothing, or nothing soon', () => {
+    const said = '\nNo rule limits after a few requests: ';
+    const large = rule({ rate_limit: limit(5000) });
+    expect(notesOf({ 'a.yaml': { domain: 'a', descriptors: [large] } })).toContain(said);
+    expect(notesOf({ 'a.yaml': 'domain: a' })).toContain(said);
+    expect(notesOf({ 'a.yaml': { domain: 'a', descriptors: [rule({})] } })).not.toContain(said);
+  });
+
+  it('pass over rules that are of another shape', () => {
+    const wrong = ['a', { key: 'b', rate_limit: 'c' }, { key: 'd', rate_limit: { unit: 3 } }];
+    const notes = notesOf({ 'a.yaml': { domain: 'a', descriptors: [...wrong, rule({})] } });
+    expect(notes).toContain('"entries":[{"key":"k","value":"you"}]');
+  });
+
+  it('give the example the labels of the selector', () => {
+    const notes = chartNotes({ redis, controlPlane: { labelSelector: 'team=a, tier==b' } });
+    const text = manifestOf(notes);
+    expect(readManifests(text, 'notes').errors).toEqual([]);
+    expect(text).toContain('  labels:\n    team: a\n    tier: b\n');
+    expect(notes).not.toContain('controlPlane.labelSelector');
+  });
+
+  it('say that the example needs labels, where the selector does not tell which', () => {
+    const notes = chartNotes({ redis, controlPlane: { labelSelector: 'team=a,tier in (edge,core)' } });
+    expect(notes).toContain('labels that controlPlane.labelSelector chooses: team=a,tier in (edge,core)');
+    expect(manifestOf(notes)).not.toContain('labels:');
+  });
+
+  it('say that the domain of the example must be allowed', () => {
+    const notes = chartNotes({ redis, controlPlane: { domainOwners: 'shop*=shop' } });
+    expect(notes).toContain('controlPlane.domainOwners has to let the namespace weir-system use');
+    expect(chartNotes({ redis })).not.toContain('domainOwners');
+  });
+
+  it('say how to ask over TLS', () => {
+    const tls = (grpcTls: object) => chartNotes({ redis, limiter: { grpcTls } });
+    const own = '--grpc-cert-file <certificate> --grpc-key-file <key>';
+    const asked = tls({ existingSecret: 'grpc' });
+    expect(asked).toContain('Proxies ask over gRPC, with TLS:');
+    expect(asked).toContain('get secret grpc -o jsonpath');
+    expect(asked).toContain('--grpc-use-tls --grpc-server-ca-file ca.crt');
+    expect(asked).not.toContain(own);
+    expect(tls({ existingSecret: 'grpc', clientCa: true })).toContain(own);
+    expect(chartNotes({ redis })).not.toContain('--grpc-use-tls');
+  });
+
+  it('have no example for limiters of a control plane elsewhere', () => {
+    const away = { controlPlane: { enabled: false }, limiter: { xdsAddress: 'weir.other.svc:18000' } };
+    expect(chartNotes({ redis, ...away })).not.toMatch(/weir-example|for i in/);
+  });
+});
+
+function limit(requests: number): object {
+  return { unit: 'minute', requests_per_unit: requests };
+}

@@ -1,0 +1,95 @@
+/** A key with only comments below it is null. */
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { expect, it } from 'vitest';
+import { type JsonSchema, readChartValues } from '../../scripts/chart-values.ts';
+import { describeWithServer } from '../support/describe-with-server.ts';
+import { helmProgram } from '../support/find-server.ts';
+import {
+  chartFolder,
+  objectsIn,
+  podOf,
+  release,
+  renderChart,
+  runHelm,
+  tryChart,
+  type Values,
+} from '../support/helm-chart.ts';
+
+const { schema } = readChartValues(readFileSync(join(chartFolder, 'values.yaml'), 'utf8'));
+
+interface Named {
+  path: string[];
+  mayBeNull: boolean;
+}
+
+function namesOf(object: JsonSchema, depth: number, above: readonly string[] = []): Named[] {
+  const properties = (object['properties'] ?? {}) as Record<string, JsonSchema>;
+  const required = (object['required'] ?? []) as string[];
+  return Object.entries(properties).flatMap(([name, one]) => {
+    const path = [...above, name];
+    const below = depth > 1 && one['additionalProperties'] === false ? namesOf(one, depth - 1, path) : [];
+    return [{ path, mayBeNull: !required.includes(name) }, ...below];
+  });
+}
+
+/** With everything on that has templates of its own. */
+const base: Values = {
+  redis: { url: 'redis:6379', existingSecret: null, tls: { enabled: true, existingSecret: 'tls' } },
+  serviceMonitor: { enabled: true },
+  prometheusRule: { enabled: true },
+  dashboard: { enabled: true },
+  networkPolicy: { enabled: true, metricsFrom: [{ podSelector: {} }] },
+};
+
+function withNulls(paths: readonly string[][]): Values {
+  const values = structuredClone(base) as Record<string, unknown>;
+  for (const path of paths) {
+    let object = values;
+    for (const name of path.slice(0, -1)) {
+      object[name] ??= {};
+      object = object[name] as Record<string, unknown>;
+    }
+    object[path.at(-1) as string] = null;
+  }
+  return values;
+}
+
+const everything = namesOf(schema, 4);
+/** Two that the base cannot do without. */
+const needed = ['redis.url', 'networkPolicy.metricsFrom'];
+const isNeeded = ({ path }: Named): boolean => needed.includes(path.join('.'));
+const shallow = everything.filter(({ path }) => path.length <= 2);
+
+describeWithServer('a value that is null', helmProgram, () => {
+  it('is empty where the default is, for all such values at once', { timeout: 60_000 }, () => {
+    const may = everything.filter((one) => one.mayBeNull && !isNeeded(one)).map(({ path }) => path);
+    expect(may.length).toBeGreaterThan(50);
+    // Without a request of CPU there is nothing to scale by.
+    const values = withNulls(may) as { limiter: { autoscaling: object; resources: unknown } };
+    Object.assign(values.limiter, { autoscaling: { enabled: false } });
+    const objects = renderChart(values as unknown as Values);
+    expect(JSON.stringify(objects)).not.toContain(':null');
+    const { containers, imagePullSecrets, volumes } = podOf(objects, 'limiter').spec;
+    expect(imagePullSecrets).toBeUndefined();
+    expect(volumes).toBeUndefined();
+    expect(containers[0].env.map(({ name }) => name)).toContain('REDIS_URL');
+    const install = ['install', release.name, chartFolder, '--dry-run=client'];
+    expect(runHelm(install, values as unknown as Values)).toMatchObject({ status: 0, stderr: '' });
+  });
+
+  const cases = shallow.map((one) => [one.path.join('.'), one] as const);
+  it.each(cases)('%s is empty or refused in words', (_, { path, mayBeNull }) => {
+    const { status, stdout, stderr } = tryChart(withNulls([path]));
+    if (!mayBeNull) expect(stderr).toContain(`missing property '${path.at(-1)}'`);
+    // Of our own: "execution error at (weir/templates/checks.yaml:1:4): ...".
+    else if (status !== 0) expect(stderr).toContain('execution error at (weir/templates/checks');
+    else expect(JSON.stringify(objectsIn(stdout))).not.toContain(':null');
+  });
+
+  it('in global is empty', () => {
+    const given = { redis: { url: 'redis:6379' }, image: { registry: null } };
+    const rendered = renderChart({ ...given, global: { imageRegistry: null, imagePullSecrets: null } });
+    expect(podOf(rendered, 'limiter').spec.containers[0].image).toBe('weir:0.1.0');
+  });
+});

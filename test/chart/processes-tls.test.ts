@@ -1,0 +1,135 @@
+import { spawnSync } from 'node:child_process';
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { afterAll, beforeAll, expect, it } from 'vitest';
+import { type CertificatePair, createAuthority, type TestAuthority } from '../support/certificates.ts';
+import { awaitCrd } from '../support/cluster.ts';
+import { describeWithApiServer } from '../support/describe-with-api-server.ts';
+import { describeWithServer } from '../support/describe-with-server.ts';
+import { eventually } from '../support/eventually.ts';
+import { helmProgram, opensslProgram } from '../support/find-server.ts';
+import { podOf, release, renderChart } from '../support/helm-chart.ts';
+import { httpAsk } from '../support/http-ask.ts';
+import { PodProcess, portsOfThisMachine } from '../support/pod-process.ts';
+import { rateLimitConfigText } from '../support/rate-limit-config.ts';
+
+const weir = fileURLToPath(new URL('../../bin/weir.js', import.meta.url));
+/** Two processes start on a machine that others use, too. */
+const patience = { timeout: 120_000 };
+const values = {
+  store: { type: 'memory' },
+  limiter: {
+    fleet: 'edge',
+    autoscaling: { enabled: false },
+    replicas: 1,
+    grpcTls: { existingSecret: 'grpc', clientCa: true, clientName: 'proxy.example' },
+    xdsTls: {
+      enabled: true,
+      existingSecret: 'limiter',
+      clientCertificate: true,
+      serverName: 'weir-control-plane.weir-system.svc',
+    },
+  },
+  controlPlane: {
+    watchNamespaces: ['shop'],
+    xds: { tls: { existingSecret: 'xds', clientCa: true }, clientFleets: 'limiter.example=edge' },
+    webhooks: { urlsSecret: 'hooks', signingSecret: 'hooks' },
+    secretLookup: { tokenSecret: 'lookup' },
+  },
+};
+
+describeWithServer('the programs as the chart starts them with TLS', helmProgram, () => {
+  describeWithServer('and certificates', opensslProgram, (openssl) => {
+    describeWithApiServer('in watched namespaces', (api) => {
+      const folder = mkdtempSync(join(tmpdir(), 'weir-chart-tls-'));
+      let authority: TestAuthority;
+      let proxy: CertificatePair;
+      let controlPlane: PodProcess;
+      let limiter: PodProcess;
+
+      /** As cert-manager fills a Secret. */
+      const secretOf = ({ certFile, keyFile }: CertificatePair): Record<string, string> => ({
+        'tls.crt': readFileSync(certFile, 'utf8'),
+        'tls.key': readFileSync(keyFile, 'utf8'),
+        'ca.crt': readFileSync(authority.caFile, 'utf8'),
+      });
+
+      beforeAll(async () => {
+        authority = createAuthority(openssl, folder, 'authority');
+        const issue = (name: string, dns: string): CertificatePair =>
+          authority.issue({ name, alternativeNames: dns });
+        proxy = issue('proxy', 'DNS:proxy.example');
+        const data = {
+          xds: secretOf(issue('xds', 'DNS:weir-control-plane.weir-system.svc')),
+          limiter: secretOf(issue('limiter', 'DNS:limiter.example')),
+          grpc: secretOf(issue('grpc', 'DNS:localhost,IP:127.0.0.1')),
+          hooks: { urls: 'http://127.0.0.1:9/hook', secret: `whsec_${'A'.repeat(43)}=` },
+          lookup: { token: 'a-token-that-callers-show' },
+        };
+        const ports = await portsOfThisMachine();
+        const objects = renderChart({
+          ...values,
+          limiter: { ...values.limiter, ...ports.limiter },
+          controlPlane: { ...values.controlPlane, ...ports.controlPlane },
+        });
+        for (const namespace of [release.namespace, 'shop'])
+          api().mustKubectl(['create', 'namespace', namespace]);
+        const input = JSON.stringify({ kind: 'List', apiVersion: 'v1', items: objects });
+        api().mustKubectl(['apply', '--server-side', '-f', '-'], { input });
+        awaitCrd(api());
+        const { namespace } = release;
+        const env = { KUBECONFIG: api().kubeconfig('control-plane') };
+        const name = 'weir-control-plane-0';
+        controlPlane = new PodProcess(podOf(objects, 'control-plane'), { name, namespace, data, env });
+        limiter = new PodProcess(podOf(objects, 'limiter'), { name: 'weir-limiter-0', namespace, data });
+      });
+
+      afterAll(async () => {
+        await limiter?.stop('SIGKILL');
+        await controlPlane?.stop('SIGKILL');
+        rmSync(folder, { recursive: true, force: true });
+      });
+
+      it('becomes ready with rights in these namespaces alone', patience, async () => {
+        await eventually(async () => expect(await controlPlane.probe('readinessProbe')).toBe(200), {
+          timeoutMs: 30_000,
+        });
+        expect(controlPlane.program.output).not.toMatch(/forbidden|"level":"error"/i);
+      });
+
+      it('gets a limit of such a namespace to a limiter that shows its certificate', patience, async () => {
+        const manifest = { name: 'shop', namespace: 'shop', domain: 'shop', fleet: 'edge', requests: 1 };
+        api().mustKubectl(['apply', '-f', '-'], { input: rateLimitConfigText(manifest) });
+        api().mustKubectl(['wait', '--for=condition=Ready', 'rlc/shop', '--namespace=shop', '--timeout=50s']);
+        expect(await limiter.probe('readinessProbe')).toBe(200);
+      });
+
+      it('answers a proxy with a certificate over TLS, and nobody else', () => {
+        const ask = (own: readonly string[]) =>
+          spawnSync(
+            process.execPath,
+            [
+              ...[weir, 'ask', '-grpc-use-tls', '-grpc-server-ca-file', authority.caFile, ...own],
+              ...['-dial_string', `127.0.0.1:${limiter.port('grpc')}`],
+              ...['-domain', 'shop', '-descriptors', 'key=v'],
+            ],
+            { encoding: 'utf8', timeout: 30_000 },
+          );
+        const shown = ['-grpc-cert-file', proxy.certFile, '-grpc-key-file', proxy.keyFile];
+        expect(ask(shown).stdout).toMatch(/^OK\n {2}key=v: .* of 1 a day/);
+        expect(ask([]).stdout).not.toMatch(/^OK/);
+      });
+
+      it('opens the lookup of the signing secret for those who have the token', async () => {
+        const path = '/v1/webhooks/default/secret';
+        const port = controlPlane.port('api');
+        expect((await httpAsk(port, path)).status).toBe(401);
+        const headers = { authorization: 'Bearer a-token-that-callers-show' };
+        const { status, body } = await httpAsk(port, path, { headers });
+        expect([status, body.includes('whsec_AAAA')]).toEqual([200, true]);
+      });
+    });
+  });
+});

@@ -1,0 +1,226 @@
+import { spawnSync } from 'node:child_process';
+import { connect } from 'node:net';
+import { delimiter, dirname } from 'node:path';
+import { afterAll, beforeAll, expect, it } from 'vitest';
+import { describeWithApiServer } from '../support/describe-with-api-server.ts';
+import { describeWithServer } from '../support/describe-with-server.ts';
+import { eventually } from '../support/eventually.ts';
+import { findServer, helmProgram, kubectlProgram, redisProgram } from '../support/find-server.ts';
+import { freePort } from '../support/free-port.ts';
+import { chartNotes, podOf, type RenderedObject, release, renderChart } from '../support/helm-chart.ts';
+import { httpAsk } from '../support/http-ask.ts';
+import { LimiterClient } from '../support/limiter-client.ts';
+import { PodProcess, portsOfThisMachine } from '../support/pod-process.ts';
+import { RedisServer } from '../support/redis-server.ts';
+
+function commandOf(notes: string, beginning: RegExp): string {
+  const found = beginning.exec(notes);
+  if (found === null) throw new Error(`the notes have no ${beginning}:\n${notes}`);
+  return found[0].trim();
+}
+
+/** Whether something accepts connections at this address of loopback. */
+function accepts(host: string, port: number): Promise<boolean> {
+  return new Promise((resolve) => {
+    const socket = connect(port, host);
+    socket.once('connect', () => socket.destroy());
+    socket.once('error', () => {});
+    socket.once('close', (hadError) => resolve(!hadError));
+  });
+}
+
+/** Two processes start, and Redis may be waited for, on a machine that others use, too. */
+const patience = { timeout: 120_000 };
+
+describeWithServer('the programs as the chart starts them', helmProgram, () => {
+  describeWithServer('with a Redis', redisProgram, (redisPath) => {
+    describeWithApiServer('and a cluster', (api) => {
+      let redis: RedisServer;
+      let objects: RenderedObject[];
+      let notes: string;
+      let controlPlane: PodProcess;
+      let limiter: PodProcess;
+
+      beforeAll(async () => {
+        redis = new RedisServer({ path: redisPath }, await freePort());
+        const values = { ...(await portsOfThisMachine()), redis: { existingSecret: 'redis' } };
+        objects = renderChart(values);
+        notes = chartNotes(values);
+        api().mustKubectl(['create', 'namespace', release.namespace]);
+        const input = JSON.stringify({ kind: 'List', apiVersion: 'v1', items: objects });
+        api().mustKubectl(['apply', '--server-side', '-f', '-'], { input });
+        controlPlane = new PodProcess(podOf(objects, 'control-plane'), {
+          name: 'weir-control-plane-0',
+          namespace: release.namespace,
+          env: { KUBECONFIG: api().kubeconfig('control-plane') },
+        });
+        limiter = new PodProcess(podOf(objects, 'limiter'), {
+          name: 'weir-limiter-0',
+          namespace: release.namespace,
+          data: { redis: { url: `127.0.0.1:${redis.port}` } },
+        });
+      });
+
+      afterAll(async () => {
+        await limiter?.stop('SIGKILL');
+        await controlPlane?.stop('SIGKILL');
+        await redis?.kill('SIGKILL');
+      });
+
+      /** As in a terminal at which kubectl talks to this cluster, and the forwarded port is the limiter's own. */
+      const shell = (command: string) => {
+        const kubectl = findServer(kubectlProgram) as { path: string };
+        const forwarded = command.replace('localhost:8080', `localhost:${limiter.port('http')}`);
+        return spawnSync('sh', ['-c', forwarded], {
+          env: {
+            PATH: [dirname(kubectl.path), process.env['PATH']].join(delimiter),
+            HOME: api().folder,
+            KUBECONFIG: api().kubeconfig(),
+          },
+          encoding: 'utf8',
+          timeout: 60_000,
+        });
+      };
+
+      it('has a limiter that lives and is not ready without its Redis', patience, async () => {
+        await eventually(async () => expect(await limiter.probe('startupProbe')).toBe(200), {
+          timeoutMs: 30_000,
+        });
+        expect(await limiter.probe('livenessProbe')).toBe(200);
+        expect(await limiter.probe('readinessProbe')).toBe(0);
+      });
+
+      it(
+        'has a control plane that becomes ready with the rights that the chart gives it',
+        patience,
+        async () => {
+          await eventually(async () => expect(await controlPlane.probe('startupProbe')).toBe(200), {
+            timeoutMs: 30_000,
+          });
+          expect(await controlPlane.probe('livenessProbe')).toBe(200);
+          await eventually(async () => expect(await controlPlane.probe('readinessProbe')).toBe(200), {
+            timeoutMs: 30_000,
+          });
+          await controlPlane.program.printed(/Leading/);
+          expect(controlPlane.program.output).not.toMatch(/forbidden|"level":"error"/i);
+        },
+      );
+
+      it('has a limiter that becomes ready when Redis is there', patience, async () => {
+        await redis.start();
+        await eventually(async () => expect(await limiter.probe('readinessProbe')).toBe(200), {
+          timeoutMs: 40_000,
+        });
+      });
+
+      it('puts a limit in force, and shows a 429, by the commands of the notes', patience, async () => {
+        const apply = shell(commandOf(notes, /^kubectl -n \S+ apply -f - <<END\n.*?\nEND$/ms));
+        expect([apply.status, apply.stderr]).toEqual([0, '']);
+        const wait = shell(commandOf(notes, /^ *kubectl -n \S+ wait .*$/m));
+        expect([wait.status, wait.stderr]).toEqual([0, '']);
+        expect(notes.trim().split('\n').at(-1)?.trim()).toMatch(/^for i in /);
+        const { stdout } = shell(commandOf(notes, /^ *for i in .*$/m));
+        // A minute may end in between.
+        expect(stdout).toMatch(/^(200\n){3,6}429\n$/);
+      });
+
+      it('answers a proxy over gRPC, and Prometheus on the port of the Service', async () => {
+        const client = new LimiterClient(limiter.port('grpc'));
+        expect(await client.allowed('weir-example', 'caller', 'somebody else')).toBe(true);
+        client.close();
+        expect((await httpAsk(limiter.port('metrics'), '/metrics')).body).toContain('weir_build_info');
+        expect((await httpAsk(controlPlane.port('metrics'), '/metrics')).body).toContain('weir_');
+      });
+
+      it.runIf(process.platform === 'linux')('opens the debug port on loopback alone', async () => {
+        const { env } = podOf(objects, 'limiter').spec.containers[0];
+        const debug = Number(env.find(({ name }) => name === 'DEBUG_PORT')?.value);
+        expect(await accepts('127.0.0.1', debug)).toBe(true);
+        // Another address of this machine, as a pod's is: the other ports are open there.
+        expect(await accepts('127.0.0.2', limiter.port('http'))).toBe(true);
+        expect(await accepts('127.0.0.2', debug)).toBe(false);
+      });
+
+      it('lets a limiter live while Redis is gone', async () => {
+        await redis.kill('SIGKILL');
+        await limiter.program.printed(/Lost the connection to Redis/);
+        expect(await limiter.probe('livenessProbe')).toBe(200);
+        expect(limiter.program.running).toBe(true);
+      });
+
+      it('ends a limiter that goes on answering for the drain delay, unready', async () => {
+        const ended = limiter.program.stop('SIGTERM');
+        await eventually(async () => expect(await limiter.probe('readinessProbe')).toBe(500));
+        expect(await accepts('127.0.0.1', limiter.port('grpc'))).toBe(true);
+        expect(await ended).toEqual({ code: 0, signal: null });
+      });
+
+      it('ends a control plane without an error', async () => {
+        expect(await controlPlane.program.stop('SIGTERM')).toEqual({ code: 0, signal: null });
+      });
+    });
+  });
+
+  it(
+    'keep a limiter out of service whose rules are wrong, alive, and say what it means',
+    patience,
+    async () => {
+      const { limiter: own } = await portsOfThisMachine();
+      const rules = {
+        'shop.yaml': { domain: 'shop', descriptors: [{ key: 'a', rate_limit: { unit: 'fortnight' } }] },
+      };
+      const objects = renderChart({
+        store: { type: 'memory' },
+        controlPlane: { enabled: false },
+        limiter: { ports: own['ports'], rules, autoscaling: { enabled: false }, replicas: 1 },
+      });
+      const configMap = objects.find(({ kind }) => kind === 'ConfigMap') as RenderedObject;
+      const limiter = new PodProcess(podOf(objects, 'limiter'), {
+        name: 'weir-limiter-0',
+        namespace: release.namespace,
+        data: { [configMap.metadata.name]: configMap.data ?? {} },
+      });
+      try {
+        await limiter.program.printed(/No rules were ever loaded/);
+        await eventually(async () => expect(await limiter.probe('readinessProbe')).toBe(500), {
+          timeoutMs: 30_000,
+        });
+        expect(await limiter.probe('livenessProbe')).toBe(200);
+      } finally {
+        await limiter.stop('SIGKILL');
+      }
+    },
+  );
+
+  it('decide by rules in a ConfigMap, and show a 429 by the command of the notes', patience, async () => {
+    const { limiter: own } = await portsOfThisMachine();
+    const rule = { key: 'address', value: 'a', rate_limit: { unit: 'hour', requests_per_unit: 2 } };
+    const free = { key: 'address', value: 'b', rate_limit: { unlimited: true } };
+    const rules = { 'shop.yaml': { domain: 'shop', descriptors: [{ key: 'free' }, free, rule] } };
+    const metrics = { enabled: false };
+    const values = {
+      store: { type: 'memory' },
+      controlPlane: { enabled: false },
+      limiter: { ports: own['ports'], rules, metrics, autoscaling: { enabled: false }, replicas: 1 },
+    };
+    const objects = renderChart(values);
+    const configMap = objects.find(({ kind }) => kind === 'ConfigMap') as RenderedObject;
+    const limiter = new PodProcess(podOf(objects, 'limiter'), {
+      name: 'weir-limiter-0',
+      namespace: release.namespace,
+      data: { [configMap.metadata.name]: configMap.data ?? {} },
+    });
+    try {
+      await eventually(async () => expect(await limiter.probe('readinessProbe')).toBe(200), {
+        timeoutMs: 30_000,
+      });
+      expect([await limiter.probe('startupProbe'), await limiter.probe('livenessProbe')]).toEqual([200, 200]);
+      const curl = commandOf(chartNotes(values), /^ *for i in .*$/m);
+      const forwarded = curl.replace('localhost:8080', `localhost:${limiter.port('http')}`);
+      const { stdout } = spawnSync('sh', ['-c', forwarded], { encoding: 'utf8', timeout: 30_000 });
+      expect(stdout).toMatch(/^(200\n){2,4}429\n$/);
+    } finally {
+      await limiter.stop('SIGKILL');
+    }
+  });
+});

@@ -1,0 +1,237 @@
+import type { Values } from '../support/helm-chart.ts';
+
+const redis = { url: 'redis:6379' };
+
+/** Values that are refused, with what is said. */
+export const refusedValues: readonly [said: string, values: Values][] = [
+  [
+    'redis.url or redis.existingSecret is needed; to try the chart without Redis set store.type=memory, limiter.autoscaling.enabled=false and limiter.replicas=1',
+    {},
+  ],
+  ['redis.url and redis.existingSecret exclude each other', { redis: { url: 'a:1', existingSecret: 'b' } }],
+  [
+    'redis.perSecond.url or redis.perSecond.existingSecret is needed',
+    { redis: { ...redis, perSecond: { enabled: true } } },
+  ],
+  [
+    'redis.tls.clientCertificate needs redis.tls.existingSecret',
+    { redis: { ...redis, tls: { enabled: true, clientCertificate: true } } },
+  ],
+  [
+    'redis.tls.existingSecret needs redis.tls.enabled=true, or redis.perSecond.tls=true',
+    { redis: { ...redis, tls: { existingSecret: 'tls' } } },
+  ],
+  ['memcache.hostPort or memcache.srv is needed with store.type=memcache', { store: { type: 'memcache' } }],
+  [
+    'memcache.hostPort and memcache.srv exclude each other',
+    { store: { type: 'memcache' }, memcache: { hostPort: 'a:1', srv: 'b' } },
+  ],
+  ['redis is set, but store.type is memory: remove one of them', { store: { type: 'memory' }, redis }],
+  [
+    'store.type=memory needs limiter.workers=1: a limit would hold for each thread',
+    { store: { type: 'memory' }, limiter: { workers: 'auto' } },
+  ],
+  [
+    'limiters have no rules: with controlPlane.enabled=false set limiter.rules, limiter.existingRulesConfigMap or limiter.xdsAddress',
+    { redis, controlPlane: { enabled: false } },
+  ],
+  [
+    'with limiter.rules or limiter.existingRulesConfigMap set controlPlane.enabled=false',
+    { redis, limiter: { existingRulesConfigMap: 'rules' } },
+  ],
+  [
+    'limiter.rules and limiter.existingRulesConfigMap exclude each other',
+    {
+      redis,
+      controlPlane: { enabled: false },
+      limiter: { rules: { 'a.yaml': '' }, existingRulesConfigMap: 'b' },
+    },
+  ],
+  [
+    'remove limiter.xdsAddress and limiter.xdsTls, or the rules',
+    { redis, controlPlane: { enabled: false }, limiter: { rules: { 'a.yaml': '' }, xdsAddress: 'b:1' } },
+  ],
+  [
+    'limiter.xdsTls.enabled and controlPlane.xds.tls.existingSecret go together',
+    { redis, limiter: { xdsTls: { enabled: true } } },
+  ],
+  [
+    'limiter.xdsTls.enabled and controlPlane.xds.tls.existingSecret go together',
+    { redis, controlPlane: { xds: { tls: { existingSecret: 'tls' } } } },
+  ],
+  [
+    'controlPlane.xds.tls.clientCa needs limiter.xdsTls.clientCertificate=true',
+    {
+      redis,
+      limiter: { xdsTls: { enabled: true } },
+      controlPlane: { xds: { tls: { existingSecret: 'tls', clientCa: true } } },
+    },
+  ],
+  [
+    'limiter.xdsTls.clientCertificate needs limiter.xdsTls.existingSecret',
+    {
+      redis,
+      limiter: { xdsTls: { enabled: true, clientCertificate: true } },
+      controlPlane: { xds: { tls: { existingSecret: 'tls' } } },
+    },
+  ],
+  [
+    'limiter.xdsTls.existingSecret needs limiter.xdsTls.enabled=true',
+    { redis, limiter: { xdsTls: { existingSecret: 'tls' } } },
+  ],
+  [
+    'limiter.grpcTls.clientCa needs limiter.grpcTls.existingSecret',
+    { redis, limiter: { grpcTls: { clientCa: true } } },
+  ],
+  [
+    'limiter.grpcTls.clientName needs limiter.grpcTls.clientCa=true: without it callers show no certificate',
+    { redis, limiter: { grpcTls: { existingSecret: 'tls', clientName: 'a' } } },
+  ],
+  [
+    'controlPlane.xds.tls.clientCa needs controlPlane.xds.tls.existingSecret',
+    { limiter: { enabled: false }, controlPlane: { xds: { tls: { clientCa: true } } } },
+  ],
+  [
+    'controlPlane.xds.clientFleets needs controlPlane.xds.tls.clientCa=true: without it limiters show no certificate',
+    { limiter: { enabled: false }, controlPlane: { xds: { clientFleets: 'a=b' } } },
+  ],
+  [
+    'controlPlane.webhooks.urlsSecret needs controlPlane.webhooks.signingSecret: events are never posted unsigned',
+    { redis, controlPlane: { webhooks: { urlsSecret: 'a' } } },
+  ],
+  [
+    'controlPlane.secretLookup needs controlPlane.webhooks.signingSecret, which it looks up',
+    { redis, controlPlane: { secretLookup: { tokenSecret: 'a' } } },
+  ],
+  [
+    'controlPlane.secretLookup.tlsSecret needs controlPlane.secretLookup.tokenSecret: without a token that listener does not open',
+    { redis, controlPlane: { secretLookup: { tlsSecret: 'a' } } },
+  ],
+  [
+    'limiter.terminationGracePeriodSeconds must be at least 35 more than limiter.drainDelaySeconds: pods would be killed with calls under way',
+    { redis, limiter: { drainDelaySeconds: 26 } },
+  ],
+  [
+    'controlPlane.terminationGracePeriodSeconds must be at least 35 more than controlPlane.drainDelaySeconds',
+    { redis, controlPlane: { drainDelaySeconds: 26 } },
+  ],
+  [
+    'limiter.autoscaling.minReplicas is greater than limiter.autoscaling.maxReplicas',
+    { redis, limiter: { autoscaling: { minReplicas: 3, maxReplicas: 2 } } },
+  ],
+  [
+    'limiter.replicas has no effect with autoscaling: set limiter.autoscaling.minReplicas and maxReplicas, or limiter.autoscaling.enabled=false',
+    { redis, limiter: { replicas: 5 } },
+  ],
+  [
+    'store.type=memory with up to 10 limiters: every limit would hold in each of them; set limiter.autoscaling.enabled=false and limiter.replicas=1, or store.memoryPerPod=true if that is what you want',
+    { store: { type: 'memory' } },
+  ],
+  [
+    'store.type=memory with up to 3 limiters',
+    { store: { type: 'memory' }, limiter: { autoscaling: { enabled: false }, replicas: 3 } },
+  ],
+  ['store.memoryPerPod needs store.type=memory', { redis, store: { memoryPerPod: true } }],
+  ['redis.url must be host:port or redis://host:port/db', { redis: { url: 'redis' } }],
+  ['redis.url must be host:port or redis://host:port/db', { redis: { url: 'a:1,b:2' } }],
+  [
+    'redis.url has rediss://: write redis:// and set redis.tls.enabled=true',
+    { redis: { url: 'rediss://a:1' } },
+  ],
+  [
+    'redis.perSecond.url has rediss://: write redis:// and set redis.perSecond.tls=true',
+    { redis: { ...redis, perSecond: { enabled: true, url: 'rediss://a:1' } } },
+  ],
+  [
+    'redis.url must be master,host:port,... with redis.type=SENTINEL',
+    { redis: { type: 'SENTINEL', url: 'a:1,b:2' } },
+  ],
+  ['redis.url must be host:port,... with redis.type=CLUSTER', { redis: { type: 'CLUSTER', url: 'a:1,b' } }],
+  [
+    'serviceMonitor.enabled needs limiter.metrics.enabled=true: limiters would have nothing to scrape',
+    { redis, serviceMonitor: { enabled: true }, limiter: { metrics: { enabled: false } } },
+  ],
+  [
+    'prometheusRule.enabled needs limiter.metrics.enabled=true: its alerts ask for metrics of limiters',
+    { redis, prometheusRule: { enabled: true }, limiter: { metrics: { enabled: false } } },
+  ],
+  [
+    'serviceMonitor.enabled with networkPolicy.enabled needs networkPolicy.metricsFrom: Prometheus could not reach the port of metrics',
+    { redis, serviceMonitor: { enabled: true }, networkPolicy: { enabled: true } },
+  ],
+  [
+    'limiter.autoscaling has nothing to scale by: set targetCPUUtilizationPercentage or metrics',
+    { redis, limiter: { autoscaling: { targetCPUUtilizationPercentage: 0 } } },
+  ],
+  [
+    'limiter.autoscaling by CPU needs limiter.resources.requests.cpu, of which it reckons the percent',
+    { redis, limiter: { resources: { requests: { cpu: null } } } },
+  ],
+  [
+    'limiter.extraEnv has USE_STATSD: statistics go to one place, so set limiter.metrics.enabled=false',
+    { redis, limiter: { extraEnv: [{ name: 'USE_STATSD', value: 'true' }] } },
+  ],
+  [
+    'limiter.rules has "shop": the name of a rule file is of letters, digits, "-", "_" and ".", and ends in .yaml or .yml',
+    { redis, controlPlane: { enabled: false }, limiter: { rules: { shop: 'domain: shop' } } },
+  ],
+  [
+    'limiter.rules has "a.yaml", which is no rule file: error converting YAML to JSON',
+    { redis, controlPlane: { enabled: false }, limiter: { rules: { 'a.yaml': 'domain: [' } } },
+  ],
+  [
+    'limiter.rules has "a.yaml", which has no domain',
+    { redis, controlPlane: { enabled: false }, limiter: { rules: { 'a.yaml': 'descriptors: []' } } },
+  ],
+  [
+    'limiter.rules has "b.yaml", which has no domain',
+    {
+      redis,
+      controlPlane: { enabled: false },
+      limiter: { rules: { 'a.yaml': 'domain: a', 'b.yaml': { descriptors: [] } } },
+    },
+  ],
+  [
+    'limiter.service.headless needs limiter.service.type=ClusterIP: a LoadBalancer has an address of its own',
+    { redis, limiter: { service: { type: 'LoadBalancer', headless: true } } },
+  ],
+  [
+    'limiter.service.headless needs limiter.service.type=ClusterIP: a NodePort has an address of its own',
+    { redis, limiter: { service: { type: 'NodePort', headless: true } } },
+  ],
+  [
+    'limiter.ports.grpc and limiter.ports.http are both 9000: each listener needs a port of its own',
+    { redis, limiter: { ports: { grpc: 9000, http: 9000 } } },
+  ],
+  [
+    'limiter.ports.debug and limiter.ports.metrics are both 9090',
+    { redis, limiter: { ports: { debug: 9090 } } },
+  ],
+  [
+    'limiter.service.grpcPort and limiter.service.httpPort are both 80',
+    { redis, limiter: { service: { grpcPort: 80, httpPort: 80 } } },
+  ],
+  [
+    'controlPlane.ports.metrics and controlPlane.ports.xds are both 18000',
+    { redis, controlPlane: { ports: { metrics: 18_000 } } },
+  ],
+  [
+    'redis.tls.skipHostnameVerification needs redis.tls.enabled=true, or redis.perSecond.tls=true',
+    { redis: { ...redis, tls: { skipHostnameVerification: true } } },
+  ],
+  ["at '/fullnameOverride': 'Weir' does not match pattern", { redis, fullnameOverride: 'Weir' }],
+  ["at '/nameOverride': 'a.b' does not match pattern", { redis, nameOverride: 'a.b' }],
+  ["at '/redis/existingSecretKey': minLength: got 0, want 1", { redis: { ...redis, existingSecretKey: '' } }],
+  ["at '/global/imageRegistry': got number, want null or string", { redis, global: { imageRegistry: 3 } }],
+  ["at '/imagePullSecrets/0': minLength: got 0, want 1", { redis, imagePullSecrets: [''] }],
+  ["at '': additional properties 'replicas' not allowed", { redis, replicas: 3 }],
+  ["at '/limiter': additional properties 'replica' not allowed", { redis, limiter: { replica: 3 } }],
+  ["at '/redis/tls': additional properties 'secret' not allowed", { redis: { tls: { secret: 'a' } } }],
+  ["at '/limiter/replicas': got string, want integer", { redis, limiter: { replicas: '3' } }],
+  ["at '/store/type': value must be one of 'redis', 'memcache', 'memory'", { store: { type: 'Redis' } }],
+  [
+    "at '/limiter/ports/grpc': maximum: got 70,000, want 65,535",
+    { redis, limiter: { ports: { grpc: 70_000 } } },
+  ],
+  ["at '/limiter/extraEnv/0': missing property 'name'", { redis, limiter: { extraEnv: [{ value: 'a' }] } }],
+];

@@ -1,0 +1,287 @@
+import { expect, it } from 'vitest';
+import { controlPlaneSettingGroups, parseControlPlaneSettings } from '../../control-plane/settings.ts';
+import { limiterSettingGroups, parseLimiterSettings } from '../../limiter/settings.ts';
+import { describeWithServer } from '../support/describe-with-server.ts';
+import { helmProgram } from '../support/find-server.ts';
+import {
+  type Container,
+  chartFolder,
+  objectOf,
+  type PodTemplate,
+  podOf,
+  type RenderedObject,
+  release,
+  renderChart,
+  runHelm,
+  tryChart,
+  type Values,
+} from '../support/helm-chart.ts';
+import { refusedValues } from './refused-values.ts';
+import { valueCases } from './value-cases.ts';
+
+const redis = { url: 'redis:6379' };
+
+/** As a program would see it; a stand-in for what a Secret or the pod's own fields would say. */
+function environmentOf({ env }: Container): Record<string, string> {
+  const standIns: Record<string, string> = {
+    REDIS_URL: 'redis:6379',
+    REDIS_PERSECOND_URL: 'redis:6379',
+    WEBHOOK_URLS: 'https://hooks.example/weir',
+    POD_NAME: 'weir-0',
+    POD_NAMESPACE: 'weir-system',
+  };
+  const names = env.map(({ name }) => name);
+  expect(names, 'a variable that comes twice').toEqual([...new Set(names)]);
+  return Object.fromEntries(env.map(({ name, value }) => [name, value ?? standIns[name] ?? 'secret']));
+}
+
+function pods(objects: readonly RenderedObject[]): PodTemplate[] {
+  return objects.filter(({ kind }) => kind === 'Deployment').map(({ spec }) => spec.template as PodTemplate);
+}
+
+/** Rendered once, as several tests look at each case. */
+const caseObjects = new Map<Values, RenderedObject[]>();
+
+function objectsOf(values: Values): RenderedObject[] {
+  const objects = caseObjects.get(values) ?? renderChart(values);
+  caseObjects.set(values, objects);
+  return objects;
+}
+
+/** Objects by what they are and where. */
+function identities(objects: readonly RenderedObject[]): string[] {
+  return objects.map(
+    ({ kind, metadata }) => `${kind} ${metadata.namespace ?? 'the cluster'}/${metadata.name}`,
+  );
+}
+
+describeWithServer('the chart', helmProgram, () => {
+  it.each(valueCases)('passes lint with $name', ({ values }) => {
+    const { status, stdout } = runHelm(['lint', '--strict', chartFolder], values);
+    expect(status, stdout).toBe(0);
+    expect(stdout).not.toMatch(/WARNING|ERROR/);
+  });
+
+  it.each(valueCases)('gives both programs an environment without a fault, with $name', ({ values }) => {
+    for (const pod of pods(objectsOf(values))) {
+      const container = pod.spec.containers[0];
+      const parse = container.name === 'limiter' ? parseLimiterSettings : parseControlPlaneSettings;
+      const { errors, warnings } = parse(environmentOf(container));
+      expect(errors?.map(({ message }) => message)).toBeUndefined();
+      expect(warnings).toEqual([]);
+    }
+  });
+
+  it.each(valueCases)('sets variables that the programs know, with $name', ({ values }) => {
+    for (const pod of pods(objectsOf(values))) {
+      const { name: program, env } = pod.spec.containers[0];
+      const groups = program === 'limiter' ? limiterSettingGroups : controlPlaneSettingGroups;
+      const known = groups.flatMap(({ settings }) => Object.values(settings).map(({ name }) => name));
+      // Given by the case itself, and none of ours.
+      const names = env.map(({ name }) => name).filter((name) => name !== 'NODE_EXTRA_CA_CERTS');
+      expect(names.filter((name) => !known.includes(name))).toEqual([]);
+    }
+  });
+
+  it.each(valueCases)('names ports and pods that are there, with $name', ({ values }) => {
+    const objects = objectsOf(values);
+    for (const pod of pods(objects)) {
+      const container = pod.spec.containers[0];
+      const ports = container.ports.map(({ name }) => name);
+      const { startupProbe, livenessProbe, readinessProbe } = container;
+      for (const probe of [startupProbe, livenessProbe, readinessProbe]) {
+        if (probe !== undefined) expect(ports).toContain(probe.httpGet.port);
+      }
+      const volumes = (pod.spec.volumes ?? []).map(({ name }) => name);
+      expect((container.volumeMounts ?? []).map(({ name }) => name)).toEqual(volumes);
+      const owned = objects.filter(
+        ({ kind, metadata }) => kind !== 'Deployment' && metadata.name.endsWith(container.name),
+      );
+      for (const { kind, spec } of owned) {
+        const selector = spec?.podSelector?.matchLabels ?? spec?.selector?.matchLabels ?? spec?.selector;
+        if (selector !== undefined) expect(pod.metadata.labels, kind).toMatchObject(selector);
+        if (kind !== 'Service') continue;
+        for (const { targetPort } of spec.ports) expect(ports).toContain(targetPort);
+      }
+    }
+  });
+
+  it.each(valueCases)('makes each object once, with $name', ({ values }) => {
+    const names = identities(objectsOf(values));
+    expect(names).toEqual([...new Set(names)]);
+  });
+
+  it('makes these objects by default', () => {
+    expect(identities(renderChart({ redis })).sort()).toEqual([
+      'ClusterRole the cluster/weir-system-weir-control-plane',
+      'ClusterRoleBinding the cluster/weir-system-weir-control-plane',
+      'CustomResourceDefinition the cluster/ratelimitconfigs.ratelimit.weir.dev',
+      'Deployment weir-system/weir-control-plane',
+      'Deployment weir-system/weir-limiter',
+      'HorizontalPodAutoscaler weir-system/weir-limiter',
+      'PodDisruptionBudget weir-system/weir-control-plane',
+      'PodDisruptionBudget weir-system/weir-limiter',
+      'Role weir-system/weir-control-plane-replicas',
+      'RoleBinding weir-system/weir-control-plane-replicas',
+      'Service weir-system/weir-control-plane',
+      'Service weir-system/weir-limiter',
+      'ServiceAccount weir-system/weir-control-plane',
+      'ServiceAccount weir-system/weir-limiter',
+    ]);
+  });
+
+  it('gives rights in the watched namespaces alone', () => {
+    const watched = { controlPlane: { watchNamespaces: ['shop', 'weir-system'] }, redis };
+    const rights = identities(renderChart(watched)).filter((identity) => /Role/.test(identity));
+    expect(rights.filter((identity) => !identity.includes('Binding')).sort()).toEqual([
+      'Role shop/weir-control-plane',
+      'Role weir-system/weir-control-plane',
+      'Role weir-system/weir-control-plane-replicas',
+    ]);
+    expect(rights.filter((identity) => identity.includes('Cluster'))).toEqual([]);
+  });
+
+  it('keeps the definition of RateLimitConfigs on uninstall, unless told otherwise', () => {
+    const kept = (values: object) =>
+      objectOf(renderChart({ redis, ...values }), 'CustomResourceDefinition').metadata.annotations;
+    expect(kept({})).toEqual({ 'helm.sh/resource-policy': 'keep' });
+    expect(kept({ crds: { keep: false } })).toBeUndefined();
+  });
+
+  it('keeps the debug port on loopback, outside of the Service and the pod', () => {
+    const objects = renderChart({ redis });
+    const container = podOf(objects, 'limiter').spec.containers[0];
+    expect(environmentOf(container)['DEBUG_HOST']).toBe('127.0.0.1');
+    const exposed = JSON.stringify([container.ports, objectOf(objects, 'Service', 'limiter').spec.ports]);
+    expect(exposed).not.toContain('6070');
+  });
+
+  it('lets neither Redis nor rules restart a limiter', () => {
+    const { startupProbe, livenessProbe, readinessProbe } = podOf(renderChart({ redis }), 'limiter').spec
+      .containers[0];
+    expect(startupProbe?.httpGet).toEqual({ path: '/livez', port: 'metrics' });
+    expect(livenessProbe?.httpGet).toEqual({ path: '/livez', port: 'metrics' });
+    expect(readinessProbe?.httpGet).toEqual({ path: '/healthcheck', port: 'http' });
+  });
+
+  it('asks the port of HTTP whether a limiter lives that has none of metrics', () => {
+    const limiter = { metrics: { enabled: false } };
+    const container = podOf(renderChart({ redis, limiter }), 'limiter').spec.containers[0];
+    expect(container.livenessProbe?.httpGet).toEqual({ path: '/livez', port: 'http' });
+    expect(container.livenessProbe?.failureThreshold).toBe(6);
+    // It opens when the store and the rules are there.
+    expect(container.startupProbe).toMatchObject({
+      httpGet: { path: '/livez', port: 'http' },
+      failureThreshold: 2_147_483_647,
+    });
+  });
+
+  it.each(['LoadBalancer', 'NodePort'])('keeps metrics out of a %s', (type) => {
+    const objects = renderChart({ redis, limiter: { service: { type } } });
+    const names = (nameEnd: string) =>
+      objectOf(objects, 'Service', nameEnd).spec.ports.map(({ name }: { name: string }) => name);
+    expect(names('-limiter')).toEqual(['grpc', 'http']);
+    expect(names('-limiter-metrics')).toEqual(['metrics']);
+    const { spec, metadata } = objectOf(objects, 'Service', '-limiter-metrics');
+    expect(spec.type).toBe('ClusterIP');
+    const { labels } = podOf(objects, 'limiter').metadata;
+    expect([labels, metadata.labels]).toEqual([
+      expect.objectContaining(spec.selector),
+      expect.objectContaining(spec.selector),
+    ]);
+  });
+
+  it('says Prometheus how to scrape, and where', () => {
+    const serviceMonitor = {
+      enabled: true,
+      namespace: 'monitoring',
+      interval: '30s',
+      scrapeTimeout: '9s',
+      relabelings: [{ action: 'labeldrop', regex: 'a' }],
+      metricRelabelings: [{ action: 'labeldrop', regex: 'b' }],
+    };
+    const { metadata, spec } = objectOf(renderChart({ redis, serviceMonitor }), 'ServiceMonitor', 'limiter');
+    expect([metadata.namespace, spec.namespaceSelector]).toEqual([
+      'monitoring',
+      { matchNames: [release.namespace] },
+    ]);
+    const { enabled: _, namespace: __, ...endpoint } = serviceMonitor;
+    expect(spec.endpoints).toEqual([{ port: 'metrics', ...endpoint }]);
+    const usual = renderChart({ redis, serviceMonitor: { enabled: true } });
+    expect(objectOf(usual, 'ServiceMonitor', 'limiter')).toMatchObject({
+      metadata: { namespace: release.namespace },
+      spec: { endpoints: [{ port: 'metrics', interval: '15s' }] },
+    });
+  });
+
+  it('pulls the image with Secrets by name, those of parent charts first', () => {
+    const values = { global: { imagePullSecrets: ['a', { name: 'b' }] }, imagePullSecrets: ['c'] };
+    const { imagePullSecrets } = podOf(renderChart({ redis, ...values }), 'limiter').spec;
+    expect(imagePullSecrets).toEqual([{ name: 'a' }, { name: 'b' }, { name: 'c' }]);
+  });
+
+  it('makes names that a Service may have, and that stay apart where they are cut', () => {
+    const named = (fullnameOverride: string) =>
+      objectOf(renderChart({ redis, fullnameOverride }), 'Service', '-limiter').metadata.name;
+    const [one, other] = [named(`${'a'.repeat(40)}b`), named(`${'a'.repeat(40)}c`)];
+    expect(one).toMatch(/^a{33}-[0-9a-f]{6}-limiter$/);
+    expect(other).toMatch(/^a{33}-[0-9a-f]{6}-limiter$/);
+    expect(one).not.toBe(other);
+    expect(named('a'.repeat(40))).toBe(`${'a'.repeat(40)}-limiter`);
+    const dotted = runHelm(['template', 'a.b', chartFolder], { redis });
+    expect([dotted.status, dotted.stdout]).toEqual([0, expect.stringContaining('name: a-b-weir-limiter')]);
+  });
+
+  it('gives a pod longer to end than its program takes', () => {
+    const { spec } = podOf(renderChart({ redis }), 'limiter');
+    expect(environmentOf(spec.containers[0])['SHUTDOWN_DRAIN_DELAY']).toBe('5s');
+    expect(spec.terminationGracePeriodSeconds).toBe(60);
+  });
+
+  it('keeps a limiter without good rules of a ConfigMap out of service, and one of a control plane not', () => {
+    const health = (values: Values) =>
+      environmentOf(podOf(renderChart({ redis, ...values }), 'limiter').spec.containers[0])[
+        'HEALTHY_WITH_AT_LEAST_ONE_CONFIG_LOADED'
+      ];
+    const files = { existingRulesConfigMap: 'rules' };
+    expect(health({ controlPlane: { enabled: false }, limiter: files })).toBe('true');
+    expect(health({})).toBeUndefined();
+  });
+
+  it('lets proxies find new limiters within minutes', () => {
+    const ages = (limiter: object) => {
+      const [container] = podOf(renderChart({ redis, limiter }), 'limiter').spec.containers;
+      const environment = environmentOf(container);
+      return [environment['GRPC_MAX_CONNECTION_AGE'], environment['GRPC_MAX_CONNECTION_AGE_GRACE']];
+    };
+    expect(ages({})).toEqual(['300s', '60s']);
+    expect(ages({ maxConnectionAgeSeconds: 0, maxConnectionAgeGraceSeconds: 0 })).toEqual(['0s', '0s']);
+  });
+
+  it('lets extraEnv go before what the chart sets itself', () => {
+    const limiter = { extraEnv: [{ name: 'LOG_LEVEL', value: 'debug' }] };
+    const container = podOf(renderChart({ redis, limiter }), 'limiter').spec.containers[0];
+    expect(environmentOf(container)['LOG_LEVEL']).toBe('debug');
+  });
+
+  it('leaves the number of limiters to the autoscaler, or to limiter.replicas', () => {
+    const replicas = (limiter: object) =>
+      objectOf(renderChart({ redis, limiter }), 'Deployment', 'limiter').spec.replicas;
+    expect(replicas({})).toBeUndefined();
+    expect(replicas({ autoscaling: { enabled: false }, replicas: 4 })).toBe(4);
+  });
+
+  it('names the image by registry, repository, and tag or digest', () => {
+    const named = (image: object) => podOf(renderChart({ redis, image }), 'limiter').spec.containers[0].image;
+    expect(named({})).toBe('weir:0.1.0');
+    expect(named({ registry: 'a.example', repository: 'b/weir', tag: '9' })).toBe('a.example/b/weir:9');
+    const digest = `sha256:${'a'.repeat(64)}`;
+    expect(named({ tag: '9', digest })).toBe(`weir@${digest}`);
+  });
+
+  it.each(refusedValues)('says: %s', (said, values) => {
+    const { status, stderr } = tryChart(values);
+    expect(status).toBe(1);
+    expect(stderr).toContain(said);
+  });
+});

@@ -1,0 +1,262 @@
+import type { Values } from '../support/helm-chart.ts';
+
+export interface ValueCase {
+  name: string;
+  values: Values;
+}
+
+const redis = { url: 'redis:6379' };
+
+/** Values that are accepted, together with everything that a switch or a choice of the chart adds. */
+export const valueCases: readonly ValueCase[] = [
+  { name: 'a Redis by its URL', values: { redis } },
+  {
+    name: 'a Redis by a Secret',
+    values: { redis: { existingSecret: 'redis', existingSecretKey: 'address' } },
+  },
+  {
+    name: 'sentinels, TLS and a Redis for limits per second',
+    values: {
+      redis: {
+        type: 'SENTINEL',
+        url: 'main,sentinel-0:26379,sentinel-1:26379',
+        authSecret: 'redis-auth',
+        sentinelAuthSecret: 'redis-auth',
+        sentinelAuthSecretKey: 'sentinel',
+        tls: {
+          enabled: true,
+          existingSecret: 'redis-tls',
+          clientCertificate: true,
+          skipHostnameVerification: true,
+        },
+        perSecond: {
+          enabled: true,
+          type: 'CLUSTER',
+          existingSecret: 'redis',
+          existingSecretKey: 'second',
+          authSecret: 'redis-auth',
+          tls: true,
+        },
+      },
+      store: { failureMode: 'local', keyPrefix: 'prod:' },
+    },
+  },
+  {
+    name: 'memcache',
+    values: { store: { type: 'memcache' }, memcache: { hostPort: 'm-0:11211,m-1:11211' } },
+  },
+  {
+    name: 'memcache by SRV records',
+    values: { store: { type: 'memcache' }, memcache: { srv: '_memcache._tcp.cache.svc' } },
+  },
+  {
+    name: 'one limiter that counts in its memory',
+    values: { store: { type: 'memory' }, limiter: { autoscaling: { enabled: false }, replicas: 1 } },
+  },
+  {
+    name: 'several limiters that count in their memory, which is wanted',
+    values: { store: { type: 'memory', memoryPerPod: true } },
+  },
+  {
+    name: 'a cluster whose nodes are URLs',
+    values: {
+      redis: { type: 'CLUSTER', url: 'redis://a:6379, redis://b:6379,[::1]:6379' },
+      limiter: { log: { level: 'warning' } },
+      controlPlane: { log: { level: 'warning' } },
+    },
+  },
+  {
+    name: 'a Redis by its socket',
+    values: {
+      redis: { url: '/run/redis/redis.sock' },
+      limiter: { extraEnv: [{ name: 'REDIS_SOCKET_TYPE', value: 'unix' }] },
+    },
+  },
+  {
+    name: 'TLS everywhere',
+    values: {
+      redis,
+      limiter: {
+        grpcTls: { existingSecret: 'grpc-tls', clientCa: true, clientName: 'proxy.example' },
+        xdsTls: {
+          enabled: true,
+          existingSecret: 'xds-client',
+          clientCertificate: true,
+          serverName: 'weir.example',
+        },
+      },
+      controlPlane: {
+        xds: {
+          tls: { existingSecret: 'xds-server', clientCa: true },
+          clientFleets: 'limiter.example=default',
+        },
+      },
+    },
+  },
+  {
+    name: 'webhooks and the lookup of their secret',
+    values: {
+      redis,
+      controlPlane: {
+        webhooks: { urlsSecret: 'webhooks', signingSecret: 'webhooks', signingSecretKey: 'signing' },
+        secretLookup: { tokenSecret: 'lookup', tlsSecret: 'lookup-tls' },
+      },
+    },
+  },
+  {
+    name: 'two watched namespaces',
+    values: {
+      redis,
+      controlPlane: {
+        watchNamespaces: ['shop', 'weir-system'],
+        labelSelector: 'team=payments,tier in (edge,core)',
+        domainOwners: 'payments*=shop; *=weir-system',
+        mergeDomainConfig: true,
+        replicas: 1,
+      },
+    },
+  },
+  {
+    name: 'rules in a ConfigMap',
+    values: {
+      redis,
+      controlPlane: { enabled: false },
+      limiter: {
+        rules: {
+          'shop.yaml': {
+            domain: 'shop',
+            descriptors: [{ key: 'address', rate_limit: { unit: 'minute', requests_per_unit: 5 } }],
+          },
+          'mail.yml': 'domain: mail\ndescriptors:\n  - key: tenant\n',
+        },
+      },
+    },
+  },
+  {
+    name: 'rules in a ConfigMap of somebody else',
+    values: { redis, controlPlane: { enabled: false }, limiter: { existingRulesConfigMap: 'rules' } },
+  },
+  {
+    name: 'limiters of a control plane elsewhere',
+    values: {
+      redis,
+      crds: { enabled: false },
+      controlPlane: { enabled: false },
+      limiter: {
+        xdsAddress: 'weir-control-plane.other.svc:18000',
+        fleet: 'edge',
+        xdsTls: { enabled: true },
+      },
+    },
+  },
+  { name: 'a control plane alone', values: { limiter: { enabled: false }, crds: { keep: false } } },
+  {
+    name: 'everything for Prometheus and Grafana, behind policies',
+    values: {
+      redis,
+      serviceMonitor: {
+        enabled: true,
+        namespace: 'monitoring',
+        interval: '30s',
+        scrapeTimeout: '10s',
+        relabelings: [{ action: 'labeldrop', regex: 'pod' }],
+        metricRelabelings: [{ action: 'drop', sourceLabels: ['__name__'], regex: 'go_.*' }],
+        labels: { release: 'prometheus' },
+      },
+      prometheusRule: { enabled: true, labels: { release: 'prometheus' } },
+      dashboard: { enabled: true, annotations: { folder: 'Weir' } },
+      networkPolicy: {
+        enabled: true,
+        limiterFrom: [{ namespaceSelector: { matchLabels: { proxies: 'yes' } } }],
+        metricsFrom: [{ namespaceSelector: { matchLabels: { prometheus: 'yes' } } }],
+        xdsFrom: [{ podSelector: { matchLabels: { limiter: 'other' } } }],
+        secretLookupFrom: [{ podSelector: {} }],
+      },
+      controlPlane: {
+        webhooks: { signingSecret: 'webhooks' },
+        secretLookup: { tokenSecret: 'lookup' },
+      },
+    },
+  },
+  {
+    name: 'statistics for statsd',
+    values: {
+      redis,
+      limiter: {
+        metrics: { enabled: false },
+        extraEnv: [
+          { name: 'USE_STATSD', value: 'true' },
+          { name: 'STATSD_HOST', value: 'statsd' },
+        ],
+      },
+    },
+  },
+  {
+    name: 'no statistics, and so no port of them',
+    values: { redis, limiter: { metrics: { enabled: false }, ports: { debug: 9090 } } },
+  },
+  {
+    name: 'callers from outside',
+    values: { redis, limiter: { service: { type: 'LoadBalancer', metricsPort: 8081 } } },
+  },
+  {
+    name: 'what charts usually have',
+    values: {
+      redis,
+      global: { imageRegistry: 'global.example', imagePullSecrets: [{ name: 'global' }, 'other'] },
+      nameOverride: 'limits',
+      commonLabels: { team: 'edge' },
+      commonAnnotations: { owner: 'edge' },
+      image: { repository: 'team/weir', digest: `sha256:${'0'.repeat(64)}`, pullPolicy: 'Always' },
+      imagePullSecrets: [{ name: 'own' }],
+      listenAddress: '::',
+      limiter: {
+        workers: 'auto',
+        service: { headless: true, annotations: { a: 'b' } },
+        podDisruptionBudget: { maxUnavailable: '25%' },
+        autoscaling: {
+          targetCPUUtilizationPercentage: 0,
+          metrics: [
+            {
+              type: 'Resource',
+              resource: { name: 'memory', target: { type: 'Utilization', averageUtilization: 80 } },
+            },
+          ],
+          behavior: { scaleDown: { stabilizationWindowSeconds: 600 } },
+        },
+        resources: { limits: { cpu: 2 } },
+        ...placed(),
+        extraEnv: [
+          { name: 'LOG_LEVEL', value: 'debug' },
+          { name: 'NEAR_LIMIT_RATIO', value: '0.9' },
+        ],
+      },
+      controlPlane: placed(),
+    },
+  },
+];
+
+function placed(): Values {
+  return {
+    serviceAccount: { create: false, name: 'somebody' },
+    podLabels: { pod: 'label' },
+    podAnnotations: { pod: 'annotation' },
+    priorityClassName: 'system-cluster-critical',
+    nodeSelector: { disk: 'fast' },
+    tolerations: [{ key: 'edge', operator: 'Exists' }],
+    affinity: {
+      podAntiAffinity: {
+        preferredDuringSchedulingIgnoredDuringExecution: [
+          { weight: 1, podAffinityTerm: { topologyKey: 'zone', labelSelector: { matchLabels: { a: 'b' } } } },
+        ],
+      },
+    },
+    topologySpreadConstraints: [
+      { maxSkew: 1, topologyKey: 'zone', whenUnsatisfiable: 'DoNotSchedule', labelSelector: {} },
+    ],
+    extraEnv: [{ name: 'NODE_EXTRA_CA_CERTS', value: '/extra/ca.crt' }],
+    extraEnvFrom: [{ configMapRef: { name: 'more' } }],
+    extraVolumes: [{ name: 'extra', secret: { secretName: 'extra' } }],
+    extraVolumeMounts: [{ name: 'extra', mountPath: '/extra', readOnly: true }],
+  };
+}

@@ -1,0 +1,128 @@
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, expect, it } from 'vitest';
+import { temporaryFolder } from '../support/temporary-folder.ts';
+import { runWeir } from '../support/weir-command.ts';
+
+describe('weir convert', () => {
+  it('writes manifests, with a word about comments', () => {
+    const { status, stdout, stderr } = runWeir([
+      ...['convert', 'examples/rules', '--to', 'manifest', '--domain', 'mail'],
+      ...['--name', 'limits', '--namespace', 'team', '--fleet', 'edge'],
+    ]);
+    expect(stdout).toBe(`apiVersion: ratelimit.weir.dev/v1alpha1
+kind: RateLimitConfig
+metadata:
+  name: limits
+  namespace: team
+spec:
+  fleet: edge
+  domain: mail
+  descriptors:
+    - key: tenant
+      rateLimit:
+        unit: day
+        requestsPerUnit: 1000
+        name: per_tenant
+      valueToMetric: true
+    - key: contract
+      rateLimit:
+        unit: month
+        requestsPerUnit: 500000
+        replaces:
+          - name: per_tenant
+`);
+    expect(stderr).toBe('weir: comments are not carried over\n');
+    expect(status).toBe(0);
+  });
+
+  it('makes names of objects out of domains', () => {
+    const names = ['Shop_API', 'a..b', '*', 'x/y.z'].map((domain) => {
+      const input = JSON.stringify({ domain, descriptors: [] });
+      const { stdout } = runWeir(['convert', '-', '--to', 'manifest'], { input });
+      return /name: (.*)/.exec(stdout)?.[1];
+    });
+    expect(names).toEqual(['shop-api', 'a.b', 'rules', 'x-y.z']);
+  });
+
+  it('names what is lost, and writes nothing unless that is allowed', () => {
+    const args = ['convert', 'examples/manifests', '--to', 'rules', '--domain', 'mail'];
+    expect(runWeir(args)).toEqual({
+      status: 1,
+      stdout: '',
+      stderr:
+        'weir: a rule file has no labels: app.kubernetes.io/part-of of default/mail are lost\nweir: --allow-loss leaves that out\n',
+    });
+    const allowed = runWeir([...args, '--allow-loss']);
+    expect(allowed.stdout).toMatch(/^domain: mail\ndescriptors:\n {2}- key: tenant\n/);
+    expect(allowed.stderr).toContain('weir: warning: a rule file has no labels');
+    expect(allowed.status).toBe(0);
+  });
+
+  it('joins files of one domain, and never gives one name to two objects', () => {
+    const folder = temporaryFolder();
+    const write = (file: string, domain: string, key: string): void =>
+      writeFileSync(join(folder, file), JSON.stringify({ domain, descriptors: [{ key }] }));
+    write('a.yaml', 'a_b', 'one');
+    write('b.yaml', 'a_b', 'two');
+    const merged = ['convert', folder, '--merge-domain-configs', '--to'];
+    const { stdout } = runWeir([...merged, 'manifest']);
+    expect(stdout).toContain('  domain: a_b\n  descriptors:\n    - key: one\n    - key: two\n');
+    expect(stdout.match(/^kind:/gm)).toHaveLength(1);
+    expect(JSON.parse(runWeir([...merged, 'xds']).stdout)).toMatchObject({ resources: [{ domain: 'a_b' }] });
+    write('c.yaml', 'a-b', 'one');
+    const { status, stderr } = runWeir([...merged, 'manifest']);
+    expect(stderr).toContain("c.yaml: several objects would be called 'a-b': use --domain and --name");
+    expect(status).toBe(1);
+  });
+
+  it('refuses what a manifest cannot say', () => {
+    const nested = (levels: number): object =>
+      levels === 0 ? { key: 'k' } : { key: 'k', descriptors: [nested(levels - 1)] };
+    const input = JSON.stringify({ domain: 'd', descriptors: [nested(8)] });
+    const { status, stdout, stderr } = runWeir(['convert', '-', '--to', 'manifest', '--allow-loss'], {
+      input,
+    });
+    expect(stderr).toMatch(
+      /^weir: <stdin>: cannot be said in a manifest: spec\.descriptors\[0\]\..*8 levels deep/,
+    );
+    expect([status, stdout]).toEqual([1, '']);
+  });
+
+  it('goes round: rule file, manifest, xDS, rule file', () => {
+    const folder = temporaryFolder();
+    let input = 'examples/rules/shop.yaml';
+    const first = runWeir(['convert', input, '--to', 'rules']).stdout;
+    for (const target of ['manifest', 'xds', 'rules']) {
+      const { status, stdout } = runWeir(['convert', input, '--to', target]);
+      expect(status).toBe(0);
+      input = join(folder, `${target}.yaml`);
+      writeFileSync(input, stdout);
+      if (target === 'rules') expect(stdout).toBe(first);
+    }
+  });
+
+  it.each([
+    [['convert', 'examples/rules'], 2, 'convert needs --to rules, manifest or xds'],
+    [['convert', 'examples/rules', '--to', 'toml'], 2, '--to is rules, manifest or xds, not "toml"'],
+    [['convert', '--to', 'xds'], 2, 'convert needs rules: a file or a folder'],
+    [['convert', 'examples/rules', '--to', 'xds', '--domain', 'x'], 2, 'there are no rules for that domain'],
+    [['convert', 'examples/rules', '--to', 'manifest', '--name', 'x'], 2, '--name is for one domain'],
+    [
+      ['convert', 'examples/rules/mail.yaml', '--to', 'manifest', '--name', 'Mail_1'],
+      2,
+      "--name must be a DNS name (lower case letters, digits, '-' and '.', at most 253 characters), found \"Mail_1\"",
+    ],
+    [
+      ['convert', 'examples/rules/mail.yaml', '--to', 'manifest', '--namespace', 'a.b'],
+      2,
+      '--namespace must be a DNS label (lower case letters, digits and \'-\', at most 63 characters), found "a.b"',
+    ],
+    [['convert', 'nowhere', '--to', 'xds'], 2, 'nowhere: no such file or directory'],
+    [['convert', 'examples/rules', '--to', 'rules'], 1, 'choose one by --domain: mail, shop'],
+  ])('refuses %j', (args, expected, message) => {
+    const { status, stderr } = runWeir(args);
+    expect(stderr).toContain(message);
+    expect(status).toBe(expected);
+  });
+});

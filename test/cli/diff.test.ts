@@ -1,0 +1,150 @@
+import { spawnSync } from 'node:child_process';
+import { readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, expect, it } from 'vitest';
+import { temporaryFolder } from '../support/temporary-folder.ts';
+import { runWeir } from '../support/weir-command.ts';
+
+const root = new URL('../..', import.meta.url).pathname;
+const shop = readFileSync(`${root}examples/rules/shop.yaml`, 'utf8');
+
+function changed(folder: string): string {
+  const path = join(folder, 'shop.yaml');
+  const fewer = shop
+    .replace('requests_per_unit: 5\n', 'requests_per_unit: 4\n')
+    .replace('shadow_mode: true', '');
+  writeFileSync(path, fewer);
+  return path;
+}
+
+describe('weir diff', () => {
+  it('says what each change means, with status 1', () => {
+    const path = changed(temporaryFolder());
+    expect(runWeir(['diff', 'examples/rules/shop.yaml', path])).toEqual({
+      status: 1,
+      stdout: `~ shop: remote_address
+    requests_per_unit: 5 -> 4
+    stricter: 4 per minute instead of 5 per minute
+~ shop: path=/checkout
+    shadow_mode: true -> false
+    stricter: shadow mode let these requests pass: what is over the limit is refused now
+2 changes: 2 stricter
+`,
+      stderr: '',
+    });
+  });
+
+  it('finds no difference between a rule file, its manifest and its xDS resource', () => {
+    const folder = temporaryFolder();
+    for (const target of ['manifest', 'xds']) {
+      const path = join(folder, `${target}.json`);
+      writeFileSync(path, runWeir(['convert', 'examples/rules', '--to', target, '--output', 'json']).stdout);
+      const outcome = runWeir(['diff', 'examples/rules', path]);
+      expect(outcome).toEqual({ status: 0, stdout: 'no changes\n', stderr: '' });
+    }
+  });
+
+  it('reads pipes, as of git show, and standard input', () => {
+    const path = changed(temporaryFolder());
+    const script = `exec "$0" bin/weir.js diff <(cat examples/rules/shop.yaml) "$1"`;
+    const { stdout } = spawnSync('bash', ['-c', script, process.execPath, path], {
+      cwd: root,
+      encoding: 'utf8',
+    });
+    expect(stdout).toContain('2 changes: 2 stricter\n');
+    expect(runWeir(['diff', '-', path], { input: shop }).stdout).toBe(stdout);
+  });
+
+  it('takes an empty file for no rules', () => {
+    const { status, stdout } = runWeir(['diff', '/dev/null', 'examples/rules/mail.yaml']);
+    expect(stdout).toContain('+ mail: tenant\n');
+    expect(stdout).toContain('2 changes: 2 new\n');
+    expect(status).toBe(1);
+  });
+
+  it('prints JSON', () => {
+    const { status, stdout } = runWeir(['diff', 'examples/rules/mail.yaml', '/dev/null', '--output', 'json']);
+    expect(JSON.parse(stdout)).toMatchObject({
+      changes: [
+        { kind: 'removed', fleet: 'default', domain: 'mail', rule: ['tenant'], effect: 'gone' },
+        { kind: 'removed', rule: ['contract'], fields: [{ name: 'unit', before: 'month' }, {}, {}] },
+      ],
+      effects: { gone: 2 },
+    });
+    expect(status).toBe(1);
+  });
+
+  it.each([
+    ['gone', 0],
+    ['gone,new', 1],
+    ['unlimited', 1],
+    ['shadow,gone', 1],
+    ['looser', 1],
+    ['stricter', 0],
+    ['none', 0],
+  ])('fails on changes of the effects %s with status %i', (effects, expected) => {
+    const folder = temporaryFolder();
+    const rule = (key: string, more: string): string => `  - key: ${key}\n${more}`;
+    const limit = '    rate_limit: { unit: minute, requests_per_unit: 5 }\n';
+    const old = `domain: d\ndescriptors:\n${rule('a', limit)}${rule('b', limit)}`;
+    const now = `domain: d\ndescriptors:\n${rule('a', '    rate_limit: { unlimited: true }\n')}${rule('b', `${limit}    shadow_mode: true\n`)}${rule('c', limit)}`;
+    const path = join(folder, 'now.yaml');
+    writeFileSync(path, now);
+    const { status, stdout, stderr } = runWeir(['diff', '--fail-on', effects, '-', path], { input: old });
+    expect(stdout).toContain('3 changes: 1 new, 2 looser\n');
+    expect(status).toBe(expected);
+    expect(stderr === '').toBe(expected === 0);
+    if (effects === 'unlimited')
+      expect(stderr).toBe('failed: 1 change that --fail-on names: d: a (unlimited)\n');
+  });
+
+  it('ends quietly when nobody reads the rest', () => {
+    const rules = Array.from(
+      { length: 5_000 },
+      (_, i) => `  - { key: k${i}, rate_limit: { unlimited: true } }\n`,
+    );
+    const path = join(temporaryFolder(), 'many.yaml');
+    writeFileSync(path, `domain: d\ndescriptors:\n${rules.join('')}`);
+    const script = '"$0" bin/weir.js diff /dev/null "$1" | head -n 1; echo $PIPESTATUS';
+    const { stdout, stderr } = spawnSync('bash', ['-c', script, process.execPath, path], {
+      cwd: root,
+      encoding: 'utf8',
+    });
+    expect([stdout, stderr]).toEqual(['+ d: k0\n1\n', '']);
+  });
+
+  it('fails on each effect that a change has for some requests', () => {
+    const rule = (more: string): string =>
+      `domain: d\ndescriptors:\n  - key: tenant\n    descriptors:\n      - key: user\n        rate_limit: { unit: minute, requests_per_unit: 10 }\n${more}`;
+    const path = join(temporaryFolder(), 'now.yaml');
+    writeFileSync(
+      path,
+      rule('  - key: tenant\n    value: acme\n    rate_limit: { unit: minute, requests_per_unit: 1000 }\n'),
+    );
+    expect(runWeir(['diff', '--fail-on', 'gone', '-', path], { input: rule('') })).toEqual({
+      status: 1,
+      stdout: `+ d: tenant=acme
+    unit: minute, requests_per_unit: 1000
+    mixed: these requests had no limit, and are limited now
+    takes requests from 'tenant > user' (10 per minute): these requests have no limit any more
+1 change: 1 mixed
+`,
+      stderr: 'failed: 1 change that --fail-on names: d: tenant=acme (gone)\n',
+    });
+  });
+
+  it.each([
+    [['diff', 'a'], 'diff takes two sets of rules, not 1'],
+    [
+      ['diff', 'a', 'b', '--fail-on', 'gone,fewer'],
+      'weir: --fail-on: there is no effect "fewer"; it takes new, stricter, mixed, looser, gone, same, unlimited, shadow, or none\n',
+    ],
+    [['diff', '-', '-'], 'only one of the two can be standard input'],
+    [['diff', 'examples/rules', 'nowhere'], 'weir: nowhere: no such file or directory'],
+    [['diff', 'examples/envoy', 'examples/rules'], "unknown key 'static_resources'"],
+  ])('refuses %j with status 2', (args, message) => {
+    const { status, stderr } = runWeir(args);
+    expect(stderr).toContain(message);
+    expect(status).toBe(2);
+  });
+});

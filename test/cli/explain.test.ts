@@ -1,0 +1,183 @@
+import { describe, expect, it } from 'vitest';
+import { startLimiter } from '../support/limiter-process.ts';
+import { runWeir } from '../support/weir-command.ts';
+
+const root = new URL('../..', import.meta.url).pathname;
+const at = ['--at', '2026-01-31T12:00:30Z'];
+
+describe('weir explain', () => {
+  it('tells the rule, level by level, the counter and the metric', () => {
+    const args = [
+      'explain',
+      'examples/rules',
+      '--domain',
+      'shop',
+      '--descriptors',
+      'path=/search/x,plan=gold',
+    ];
+    expect(runWeir([...args, ...at])).toEqual({
+      status: 0,
+      stdout: `shop: path=/search/x, plan=gold
+  level 1, path=/search/x: path=/search* (no limit, examples/rules/shop.yaml:11) is the first pattern that fits
+    nearly: path=/checkout (1000 per hour, examples/rules/shop.yaml:26)
+  level 2, plan=gold: plan=gold (50 per second, examples/rules/shop.yaml:19) has this very value
+    passed over: plan (2 per second, examples/rules/shop.yaml:15) has the key and no value, which counts last
+  limit: 50 per second
+  counter key: shop_path_/search*_plan_gold_1769860830
+  window: 2026-01-31T12:00:30Z to 2026-01-31T12:00:31Z
+  metric: ratelimit.service.rate_limit.shop.path_/search*.plan_gold
+`,
+      stderr: '',
+    });
+  });
+
+  it('says of a descriptor without a rule where it failed, with status 1', () => {
+    const { status, stdout } = runWeir([
+      'explain',
+      'examples/manifests',
+      '--domain',
+      'shop',
+      '--entry',
+      'path=/a,b',
+    ]);
+    expect(stdout).toContain('shop: path="/a,b"\n');
+    expect(stdout).toContain('  level 1, path="/a,b": no rule fits (none of the 4 rules here does)\n');
+    expect(stdout).toContain(
+      'no limit: no rule fits at level 1, and there is no second try at a level above',
+    );
+    expect(status).toBe(1);
+    const unknown = runWeir(['explain', 'examples/rules', '--domain', 'shops', '--entry', 'a=b']);
+    expect(unknown.stdout).toBe(
+      "no rules for the domain 'shops': every request is OK\n  there are rules for: mail, shop\n",
+    );
+    expect(unknown.status).toBe(1);
+  });
+
+  it('knows which limit another descriptor replaces', () => {
+    const args = [
+      'explain',
+      'examples/rules',
+      '--domain',
+      'mail',
+      '--descriptors',
+      'tenant=a',
+      '--entry',
+      'contract=b',
+    ];
+    const { status, stdout } = runWeir([...args, ...at, '--calendar-month', '--cache-key-prefix', 'p:']);
+    expect(stdout).toContain("no limit: another descriptor's rule replaces 'per_tenant', 1000 per day");
+    expect(stdout).toContain('counter key: p:mail_contract_b_1767225600\n');
+    expect(stdout).toContain('window: 2026-01-01T00:00:00Z to 2026-02-01T00:00:00Z\n');
+    expect(status).toBe(0);
+  });
+
+  it('prints JSON', () => {
+    const args = ['explain', 'examples/rules', '--domain', 'shop', '--entry', 'remote_address=192.0.2.9'];
+    const { stdout } = runWeir([...args, ...at, '--output', 'json']);
+    expect(JSON.parse(stdout)).toMatchObject({
+      domain: 'shop',
+      hasDomain: true,
+      descriptors: [
+        {
+          effect: 'limited',
+          rule: { name: 'remote_address', file: 'examples/rules/shop.yaml', line: 5 },
+          counterKey: 'shop_remote_address_192.0.2.9_1769860800',
+          metric: 'ratelimit.service.rate_limit.shop.remote_address',
+          levels: [{ found: { how: 'key' }, near: [{ name: 'remote_address=192.0.2.1' }] }],
+        },
+      ],
+    });
+  });
+
+  it('reads the rules of a running limiter, which weir diff compares with its files', async () => {
+    const limiter = await startLimiter({
+      env: { BACKEND_TYPE: 'memory', RUNTIME_ROOT: `${root}examples`, RUNTIME_APPDIRECTORY: 'rules' },
+    });
+    try {
+      const url = `http://127.0.0.1:${limiter.ports.debug}`;
+      const { status, stdout } = runWeir([
+        ...['explain', `${url}/rlconfig`, '--domain', 'shop', '--descriptors', 'path=/search/x,plan=gold'],
+        ...at,
+      ]);
+      expect(stdout).toContain('path_/search* (no limit) is the first pattern that fits');
+      expect(stdout).toContain('counter key: shop_path_/search*_plan_gold_1769860830\n');
+      expect(status).toBe(0);
+      expect(runWeir(['diff', url, 'examples/rules'])).toEqual({
+        status: 0,
+        stdout: 'no changes\n',
+        stderr: '',
+      });
+      const stats = await (await fetch(`${url}/stats`)).text();
+      expect(stats).not.toMatch(/path_\/search\*\.plan_gold\.total_hits: [1-9]/);
+      const wrong = runWeir(['explain', `${url}/stats`, '--domain', 'd', '--entry', 'a=b']);
+      expect(wrong.stderr).toContain('lists no rules as JSON: only a limiter of Weir does');
+      expect(wrong.status).toBe(2);
+    } finally {
+      await limiter.stop();
+    }
+  });
+
+  it('asks for the fleet where there are several, and for one holder of a domain', () => {
+    const manifest = (name: string, fleet: string, requestsPerUnit: number): string =>
+      JSON.stringify({
+        apiVersion: 'ratelimit.weir.dev/v1alpha1',
+        kind: 'RateLimitConfig',
+        metadata: { name },
+        spec: {
+          fleet,
+          domain: 'd',
+          descriptors: [{ key: name, rateLimit: { unit: 'day', requestsPerUnit } }],
+        },
+      });
+    const explain = (input: string, ...flags: string[]) =>
+      runWeir(['explain', '-', '--domain', 'd', '--entry', 'b=x', ...flags], { input });
+    const fleets = `${manifest('b', 'one', 5)}\n---\n${manifest('b', 'two', 7)}`;
+    expect(explain(fleets)).toMatchObject({
+      status: 2,
+      stderr: expect.stringContaining('several fleets, choose one by --fleet: one, two'),
+    });
+    expect(explain(fleets, '--fleet', 'two').stdout).toContain('limit: 7 per day');
+    const holders = `${manifest('a', 'one', 5)}\n---\n${manifest('b', 'one', 7)}`;
+    expect(explain(holders)).toMatchObject({
+      status: 2,
+      stderr: expect.stringContaining(
+        "duplicate domain 'd' in manifest default/b: limiters get only one of them",
+      ),
+    });
+    expect(explain(holders, '--merge-domain-configs').stdout).toContain('limit: 7 per day');
+  });
+
+  it.each([
+    [['explain'], 'explain needs rules: a file, a folder or the URL of a limiter'],
+    [['explain', 'a', 'b'], 'explain takes one set of rules, "b" is another'],
+    [['explain', 'examples/rules', '--domain', 'd'], 'explain needs --domain and at least one --descriptors'],
+    [
+      ['explain', 'examples/rules', '--domain', 'd', '--entry', 'a=b', '--at', 'noon'],
+      '--at is a time such as 2026-01-31T12:00:00Z or seconds since 1970, not "noon"',
+    ],
+    [
+      ['explain', 'examples/rules', '--domain', 'd', '--entry', 'a=b', '--at', '2026-01-31T12:00:00'],
+      '--at "2026-01-31T12:00:00" has no time zone: end it with Z, or with an offset such as +01:00',
+    ],
+    [
+      ['explain', 'examples/rules', '--domain', 'd', '--entry', 'a=b', '--at', '999999999999999'],
+      '--at "999999999999999" is not from 1970 to 9998: 253370764799 seconds since 1970 at most',
+    ],
+    [
+      ['explain', 'examples/rules', '--domain', 'd', '--entry', 'a=b', '--at', '1969-12-31T23:59:59Z'],
+      '--at "1969-12-31T23:59:59Z" is not from 1970 to 9998',
+    ],
+    [
+      ['explain', 'examples/rules', '--domain', 'd', '--descriptors', 'a="b'],
+      'invalid value "a="b" for --descriptors: a quote is not closed',
+    ],
+    [
+      ['explain', 'nowhere.yaml', '--domain', 'd', '--entry', 'a=b'],
+      'nowhere.yaml: no such file or directory',
+    ],
+  ])('refuses %j with status 2', (args, message) => {
+    const { status, stderr } = runWeir(args);
+    expect(stderr).toContain(message);
+    expect(status).toBe(2);
+  });
+});

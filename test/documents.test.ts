@@ -1,0 +1,209 @@
+/**
+ * Holds the documents to what they say: every shell command in them is run by a test or says why not, and every link
+ * leads somewhere.
+ */
+import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, expect, it } from 'vitest';
+import { parse } from 'yaml';
+
+import { group, kind, readManifests, readSpec } from '../rules/manifest/index.ts';
+import { readRuleFiles } from '../rules/reader/read-rule-files.ts';
+import {
+  anchorsOf,
+  commandBlocks,
+  documentPaths,
+  linksOf,
+  projectRoot,
+  readDocument,
+  resolveLink,
+} from './support/documents.ts';
+import { fencedBlocks } from './support/fenced-blocks.ts';
+
+const documents = documentPaths();
+
+/** The other tests, by path. */
+const tests = readdirSync(join(projectRoot, 'test'), { recursive: true, encoding: 'utf8' })
+  .filter((path) => path.endsWith('.test.ts') && path !== 'documents.test.ts')
+  .map((path) => ({ path, text: readFileSync(join(projectRoot, 'test', path), 'utf8') }));
+
+/** A test that runs the commands of a document takes its `sh` blocks, and fails for one that it does not know. */
+function testsThatRun(document: string): string[] {
+  const taken = `commandsToRun('${document}')`;
+  const named = `${document}'`;
+  return tests
+    .filter(({ text }) => text.includes(taken) || (text.includes(named) && text.includes('```sh')))
+    .map(({ path }) => path);
+}
+
+describe('the commands in the documents', () => {
+  const blocks = documents.flatMap(commandBlocks);
+
+  it('are run, or say why not', () => {
+    const unaccounted = blocks
+      .filter(({ document, notRun }) => notRun === undefined && testsThatRun(document).length === 0)
+      .map(({ document, line, text }) => `${document}:${line} ${text.split('\n')[0]}`);
+    expect(unaccounted).toEqual([]);
+  });
+
+  // The names of these tests are the list.
+  it.each(
+    blocks
+      .filter(({ notRun }) => notRun !== undefined)
+      .map(({ document, line, text, notRun }) => ({
+        place: `${document}:${line}`,
+        command: text.trim().split('\n')[0],
+        notRun,
+      })),
+  )('$place `$command` is not run: $notRun', ({ notRun }) => {
+    expect(notRun?.split(' ').length).toBeGreaterThanOrEqual(3);
+  });
+
+  it('that are not run name tests that there are', () => {
+    const named = blocks.flatMap(({ notRun = '' }) =>
+      [...notRun.matchAll(/\b(?:test|cli|limiter)\/[\w./-]*\w/g)].map(([path]) => path),
+    );
+    expect(named.length).toBeGreaterThan(0);
+    expect(named.filter((path) => !existsSync(join(projectRoot, path)))).toEqual([]);
+  });
+
+  it('set values that the chart has', () => {
+    const values: unknown = parse(readDocument('charts/weir/values.yaml'));
+    const names = blocks.flatMap(({ text }) =>
+      [...text.matchAll(/--set(?:-string|-json)? ([\w.]+)=/g)].map(([, name]) => name as string),
+    );
+    const has = (name: string): boolean => {
+      let found = values;
+      for (const key of name.split('.')) {
+        if (typeof found !== 'object' || found === null || !Object.hasOwn(found, key)) return false;
+        found = (found as Record<string, unknown>)[key];
+      }
+      return true;
+    };
+    expect(names.length).toBeGreaterThan(0);
+    expect(names.filter((name) => !has(name))).toEqual([]);
+  });
+
+  it('stand in blocks that say so', () => {
+    const command =
+      /^(\$ |([A-Z_]+=\S* )*(npm|npx|weir|kubectl|curl|helm|docker|kind|envoy|node|git|openssl|echo) )/m;
+    const unlabelled = documents
+      .flatMap((document) => fencedBlocks(readDocument(document)).map((block) => ({ document, ...block })))
+      .filter(
+        ({ language, text }) =>
+          /^(bash|shell|console)$/.test(language) || (language === '' && command.test(text)),
+      )
+      .map(({ document, line, text }) => `${document}:${line} ${text.split('\n')[0]}`);
+    expect(unlabelled).toEqual([]);
+  });
+});
+
+describe('the rules in the documents', () => {
+  const blocks = documents.flatMap((document) =>
+    fencedBlocks(readDocument(document))
+      .filter(({ language }) => language === 'yaml')
+      .map(({ text, line }) => ({ text, place: `${document}:${line}` })),
+  );
+
+  it.each(blocks.filter(({ text }) => /^domain:/m.test(text)))('load as in $place', ({ text, place }) => {
+    const { errors, warnings, sources } = readRuleFiles([{ name: place, text }], { mergeDomains: false });
+    expect([errors, warnings, sources.length]).toEqual([[], [], 1]);
+  });
+
+  it.each(blocks.filter(({ text }) => /^kind: RateLimitConfig/m.test(text)))(
+    'are accepted as in $place',
+    ({ text, place }) => {
+      const { manifests, errors } = readManifests(text, place);
+      expect([errors, manifests.length > 0]).toEqual([[], true]);
+      for (const { spec } of manifests) expect(readSpec(spec, place)).toMatchObject({ ok: true });
+    },
+  );
+});
+
+it('README.md repeats figures of docs/performance.md', () => {
+  const figures = [...readDocument('README.md').matchAll(/^\|.*\|.*\| ([\d,]+ \| [\d.]+ \|)/gm)].map(
+    ([, row]) => row,
+  );
+  expect(figures).toHaveLength(6);
+  const source = readDocument('docs/performance.md');
+  expect(figures.filter((row) => !source.includes(row?.replace(/ \|$/, '') as string))).toEqual([]);
+});
+
+it('docs/quick-start.cast shows commands of README.md, up to a 429', () => {
+  const [header = '', ...events] = readDocument('docs/quick-start.cast').trimEnd().split('\n');
+  expect(JSON.parse(header)).toMatchObject({ version: 2, width: 120 });
+  const played = events.map((line) => JSON.parse(line) as [number, string, string]);
+  const times = played.map(([seconds]) => seconds);
+  expect(times).toEqual([...times].sort((a, b) => a - b));
+  const text = played.map(([, , output]) => output).join('');
+  const typed = [...text.matchAll(/\[32m\$.\[0m (.+)\r\n/g)].map(([, command]) => command as string);
+  const commands = typed.filter((command) => !command.startsWith('#'));
+  expect(commands.length).toBeGreaterThanOrEqual(8);
+  const readme = readDocument('README.md');
+  expect(commands.filter((command) => !readme.includes(command))).toEqual([]);
+  expect(text.match(/HTTP\/1\.1 \d+/g)).toEqual([...Array(5).fill('HTTP/1.1 200'), 'HTTP/1.1 429']);
+});
+
+it('docs/control-plane.md has the health check of Argo CD for RateLimitConfigs', () => {
+  const blocks = fencedBlocks(readDocument('docs/control-plane.md')).filter(({ text }) =>
+    /argocd-cm/.test(text),
+  );
+  const { data } = parse(blocks[0]?.text ?? '') as { data: Record<string, string> };
+  expect(Object.keys(data)).toEqual([`resource.customizations.health.${group}_${kind}`]);
+  const [lua = ''] = Object.values(data);
+  const opened = lua.match(/\b(?:then|do)\b/g)?.length;
+  expect(lua.match(/\bend\b/g)).toHaveLength(opened ?? 0);
+});
+
+it('docs/security.md names every secret setting', () => {
+  const secrets = ['docs/settings.md', 'docs/settings-control-plane.md'].flatMap((document) =>
+    [...readDocument(document).matchAll(/^\| `([A-Z_]+)`.* \(secret\) \|/gm)].map(
+      ([, name]) => name as string,
+    ),
+  );
+  expect(secrets.length).toBeGreaterThanOrEqual(10);
+  const text = readDocument('docs/security.md');
+  const own = secrets.map((name) => name.replace('REDIS_PERSECOND_', 'REDIS_'));
+  expect(own.filter((name) => !text.includes(`\`${name}\``))).toEqual([]);
+});
+
+describe('the links in the documents', () => {
+  it.each(documents)('of %s lead somewhere', (document) => {
+    const broken = linksOf(readDocument(document))
+      .filter(({ target }) => !/^(https?|mailto):/.test(target))
+      .filter(({ target }) => !leadsSomewhere(document, target))
+      .map(({ line, target }) => `${document}:${line} ${target}`);
+    expect(broken).toEqual([]);
+  });
+
+  it('use https', () => {
+    const plain = documents.flatMap((document) =>
+      linksOf(readDocument(document))
+        .filter(({ target }) => target.startsWith('http:') && !target.startsWith('http://localhost'))
+        .map(({ line, target }) => `${document}:${line} ${target}`),
+    );
+    expect(plain).toEqual([]);
+  });
+
+  it('reach every document from the README', () => {
+    const reached = new Set(['README.md']);
+    // A Set's iteration also visits what is added during it.
+    for (const document of reached)
+      for (const { target } of linksOf(readDocument(document))) {
+        if (/^https?:/.test(target)) continue;
+        const { path } = resolveLink(document, target);
+        const readme = join(path, 'README.md');
+        if (documents.includes(path)) reached.add(path);
+        else if (documents.includes(readme)) reached.add(readme);
+      }
+    expect(documents.filter((document) => !reached.has(document))).toEqual([]);
+  });
+});
+
+function leadsSomewhere(document: string, target: string): boolean {
+  const { path, anchor } = resolveLink(document, target);
+  const file = join(projectRoot, path);
+  if (path.startsWith('..') || !existsSync(file)) return false;
+  if (anchor === undefined) return true;
+  return statSync(file).isFile() && path.endsWith('.md') && anchorsOf(readDocument(path)).has(anchor);
+}

@@ -1,0 +1,59 @@
+/** Runs the commands in docs/webhooks.md and examples/README.md as they are written, on ports of their own. */
+import { spawnSync } from 'node:child_process';
+import { expect, it } from 'vitest';
+
+import { ChildProgram } from '../support/child-program.ts';
+import { commandsToRun, projectRoot, readDocument } from '../support/documents.ts';
+
+/** `npm` is the test's own, and brings the project's Node with it. */
+const environment = { ...process.env, npm_config_update_notifier: 'false' };
+const anyPorts = { PORT: '0', GRPC_PORT: '0', DEBUG_PORT: '0' };
+
+it('docs/webhooks.md makes a secret', () => {
+  const [makeSecret, ...others] = commandsToRun('docs/webhooks.md');
+  expect(others).toEqual([]);
+  const result = spawnSync('sh', ['-c', makeSecret as string], { encoding: 'utf8' });
+  expect(result.stdout).toMatch(/^whsec_[A-Za-z0-9+/]{43}=\n$/);
+});
+
+it('README.md lists every command of weir, and no other', () => {
+  const result = spawnSync(process.execPath, ['bin/weir.js', '--help'], {
+    cwd: projectRoot,
+    encoding: 'utf8',
+  });
+  const commands = [...result.stdout.matchAll(/^ {2}([a-z][a-z-]*) {2,}\w/gm)].map(([, name]) => name);
+  expect(commands.length).toBeGreaterThanOrEqual(5);
+  const listed = [...readDocument('README.md').matchAll(/^\| `weir ([a-z-]+)/gm)].map(([, name]) => name);
+  expect(listed.sort()).toEqual(commands.sort());
+});
+
+it('examples/README.md starts a limiter with the rules of a case', async () => {
+  const [start, ...others] = commandsToRun('examples/README.md');
+  expect(others).toEqual([]);
+  const limiter = new ChildProgram({
+    command: 'sh',
+    args: ['-c', start as string],
+    cwd: projectRoot,
+    env: { ...environment, ...anyPorts },
+    group: true,
+  });
+  try {
+    const [, port] = await limiter.printed(/HTTP on (\d+), debug/);
+    await limiter.printed(/curl \S+\/rlconfig\n {2}npx weir explain examples\/per-tenant\/rules --domain/);
+    const answers = await Promise.all(
+      ['umbrella', 'initech'].map(async (value) => {
+        const response = await fetch(`http://127.0.0.1:${port}/json`, {
+          method: 'POST',
+          body: JSON.stringify({
+            domain: 'per-tenant',
+            descriptors: [{ entries: [{ key: 'tenant', value }] }],
+          }),
+        });
+        return response.status;
+      }),
+    );
+    expect(answers).toEqual([200, 429]);
+  } finally {
+    await limiter.stop('SIGINT');
+  }
+});

@@ -1,0 +1,107 @@
+/** Runs the commands in docs/gitops.md as they are written, and holds what they print to what the document shows. */
+import { spawnSync } from 'node:child_process';
+import { chmodSync, cpSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { delimiter, join } from 'node:path';
+import { beforeEach, describe, expect, it } from 'vitest';
+import { parse } from 'yaml';
+import { commandsToRun, projectRoot, readDocument } from '../support/documents.ts';
+import { fencedBlocks } from '../support/fenced-blocks.ts';
+import { temporaryFolder } from '../support/temporary-folder.ts';
+
+const commands = commandsToRun('docs/gitops.md');
+const blocks = fencedBlocks(readDocument('docs/gitops.md'));
+
+let folder: string;
+
+/** A repository with the rules of the examples, one limit changed since `main`. */
+beforeEach(() => {
+  folder = temporaryFolder();
+  const rules = join(folder, 'rules');
+  cpSync(join(projectRoot, 'examples/rules'), rules, { recursive: true });
+  const git = 'git -c user.name=test -c user.email=test@localhost';
+  shell(`git init -q -b main && git add . && ${git} commit -q -m rules`);
+  shell('git update-ref refs/remotes/origin/main main');
+  const shop = join(rules, 'shop.yaml');
+  writeFileSync(shop, readFileSync(shop, 'utf8').replace('requests_per_unit: 5\n', 'requests_per_unit: 3\n'));
+  mkdirSync(join(folder, '.bin'));
+  const program = join(folder, '.bin/weir');
+  writeFileSync(program, `#!/bin/sh\nexec '${process.execPath}' '${projectRoot}bin/weir.js' "$@"\n`);
+  chmodSync(program, 0o755);
+});
+
+interface Outcome {
+  status: number | null;
+  output: string;
+}
+
+/** Runs a script and returns what a person would see, in that order. */
+function shell(script: string, environment: Record<string, string> = {}): Outcome {
+  const { PATH = '', HOME } = process.env;
+  const { status, stdout } = spawnSync('bash', ['-e', '-c', `exec 2>&1\n${script}`], {
+    cwd: folder,
+    encoding: 'utf8',
+    env: { HOME, PATH: [join(folder, '.bin'), PATH].join(delimiter), ...environment },
+  });
+  return { status, output: stdout };
+}
+
+/** What stands in the block right after a command's. */
+function shownAfter(command: string): string {
+  const index = blocks.findIndex(({ language, text }) => language === 'sh' && text.trim() === command);
+  const next = blocks[index + 1];
+  expect(next?.language, `a block of output after "${command}"`).toBe('');
+  return `${next?.text}\n`;
+}
+
+/** What a step of the job in the document runs. */
+function stepOf(name: string): string {
+  const job = blocks.find(({ language }) => language === 'yaml');
+  const { jobs } = parse(job!.text) as { jobs: { limits: { steps: { name?: string; run?: string }[] } } };
+  return jobs.limits.steps.find((one) => one.name === name)!.run!;
+}
+
+/** What a runner says in the environment. */
+function runnerFolders(): Record<string, string> {
+  const temporary = join(folder, '.runner');
+  mkdirSync(temporary, { recursive: true });
+  return { RUNNER_TEMP: temporary, GITHUB_STEP_SUMMARY: join(folder, 'summary.md') };
+}
+
+describe('docs/gitops.md', () => {
+  it('has commands', () => {
+    expect(commands.length).toBeGreaterThanOrEqual(8);
+  });
+
+  it.each(commands)('shows what is printed by: %s', (command) => {
+    const { status, output } = shell(command);
+    expect(output).toBe(shownAfter(command));
+    // A comparison that finds changes says so by its status; the others mask theirs.
+    expect(status).toBe(command.startsWith('git show') ? 1 : 0);
+  });
+
+  it('has a job that shows changes, and fails for mistakes and for limits that go', () => {
+    const run = (name: string, failOn = 'gone,unlimited,shadow'): Outcome => {
+      return shell(stepOf(name), { ...runnerFolders(), FAIL_ON: failOn });
+    };
+    expect([run('check').status, run('compare').status]).toEqual([0, 0]);
+    expect(readFileSync(join(folder, 'summary.md'), 'utf8')).toContain(
+      '    ~ shop: remote_address\n        requests_per_unit: 5 -> 3\n',
+    );
+    const mail = join(folder, 'rules/mail.yaml');
+    writeFileSync(mail, 'domain: mail\n');
+    expect(run('compare')).toEqual({
+      status: 1,
+      output: 'failed: 2 changes that --fail-on names: mail: tenant (gone), mail: contract (gone)\n',
+    });
+    expect(run('compare', 'none')).toEqual({ status: 0, output: '' });
+    writeFileSync(mail, 'domian: mail\n');
+    expect(run('check').status).toBe(1);
+  });
+
+  it('has a job that passes for the first rules of a repository', () => {
+    shell('git rm -rq --cached rules && git -c user.name=t -c user.email=t@localhost commit -qm none');
+    shell('git update-ref refs/remotes/origin/main main');
+    expect(shell(stepOf('compare'), { FAIL_ON: 'gone', ...runnerFolders() })).toMatchObject({ status: 0 });
+    expect(readFileSync(join(folder, 'summary.md'), 'utf8')).toMatch(/ {4}\d changes: \d new, \d same\n$/);
+  });
+});

@@ -1,0 +1,88 @@
+/** Every example in docs/rules.md is loaded, and what the document says about it is asked. */
+import { describe, expect, it } from 'vitest';
+
+import { readManifests, readSpec } from '../../rules/manifest/index.ts';
+import { DecidedDocument } from '../support/decided-document.ts';
+import { expectClaims, settings } from '../support/document-claims.ts';
+import { readDocument } from '../support/documents.ts';
+import { type FencedBlock, fencedBlocks } from '../support/fenced-blocks.ts';
+
+const document = 'docs/rules.md';
+
+/** One example with the claims about it. */
+interface Example {
+  rules: FencedBlock;
+  claims: FencedBlock[];
+}
+
+const examples: Example[] = [];
+for (const block of fencedBlocks(readDocument(document))) {
+  if (isEnvoy(block)) continue;
+  if (block.language === 'yaml') examples.push({ rules: block, claims: [] });
+  else examples.at(-1)?.claims.push(block);
+}
+const isManifest = ({ rules }: Example): boolean => rules.text.startsWith('apiVersion:');
+
+/** What Envoy is told, which test/e2e/teams-document.test.ts shows to one. */
+function isEnvoy({ language, text }: FencedBlock): boolean {
+  return language === 'yaml' && text.startsWith('rate_limits:');
+}
+
+describe(document, () => {
+  it('has a manifest, which is accepted', () => {
+    const manifests = examples.filter(isManifest);
+    expect(manifests).toHaveLength(1);
+    const { manifests: read, errors } = readManifests(manifests[0]?.rules.text as string, document);
+    expect([errors, read.length]).toEqual([[], 1]);
+    expect(readSpec(read[0]?.spec, document)).toMatchObject({ ok: true });
+  });
+
+  const decided = examples
+    .filter((example) => !isManifest(example))
+    .map((example) => ({ ...example, line: example.rules.line }));
+
+  it.each(decided)('says what is decided about the example in line $line', async ({ rules, claims }) => {
+    await expectClaims(rules.text, claims);
+  });
+
+  it('sends the metadata of its example back', async () => {
+    const { rules, claims } = decided.find(({ rules }) =>
+      /^ +metadata: \{ owner/m.test(rules.text),
+    ) as Example;
+    const running = await DecidedDocument.start(rules.text, settings(claims[0]?.info as string));
+    try {
+      const { body } = await running.limiter.ask('billing', [{ tenant: 'acme' }]);
+      expect(JSON.stringify(body.dynamicMetadata)).toContain('"owner":"payments"');
+    } finally {
+      await running.stop();
+    }
+  });
+
+  it('names every field of the language', () => {
+    const text = readDocument(document);
+    for (const field of fields) expect(text, field).toMatch(new RegExp(`\\b${field}:`));
+  });
+});
+
+const fields = [
+  ...[
+    'domain',
+    'descriptors',
+    'key',
+    'value',
+    'rate_limit',
+    'unit',
+    'requests_per_unit',
+    'unlimited',
+    'name',
+  ],
+  ...[
+    'replaces',
+    'shadow_mode',
+    'quota_mode',
+    'detailed_metric',
+    'value_to_metric',
+    'share_threshold',
+    'metadata',
+  ],
+];

@@ -1,0 +1,202 @@
+import { execFileSync, spawnSync } from 'node:child_process';
+import {
+  chmodSync,
+  chownSync,
+  copyFileSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { type StartedProgram, startProgram } from '../../scripts/started-program.ts';
+import { type ImageFiles, makeImageFiles } from '../support/image-files.ts';
+import { temporaryFolder } from '../support/temporary-folder.ts';
+
+const loopback = {
+  HOST: '127.0.0.1',
+  PORT: '0',
+  GRPC_HOST: '127.0.0.1',
+  GRPC_PORT: '0',
+  DEBUG_HOST: '127.0.0.1',
+  DEBUG_PORT: '0',
+};
+const inMemory = {
+  ...loopback,
+  BACKEND_TYPE: 'memory',
+  DISABLE_STATS: 'true',
+  RUNTIME_APPDIRECTORY: 'rules',
+  RUNTIME_WATCH_ROOT: 'false',
+};
+
+const httpPort = (program: StartedProgram): number =>
+  Number(/Listening for HTTP on '[^']*:(\d+)'/.exec(program.output())?.[1]);
+
+async function ask(port: number): Promise<number> {
+  const descriptors = [{ entries: [{ key: 'remote_address', value: '203.0.113.7' }] }];
+  const body = JSON.stringify({ domain: 'shop', descriptors });
+  return (await fetch(`http://127.0.0.1:${port}/json`, { method: 'POST', body })).status;
+}
+
+const imageUser = 65532;
+const setpriv = '/usr/bin/setpriv';
+const mayBeAnotherUser = process.getuid?.() === 0 && existsSync(setpriv);
+
+describe('the files of the image', () => {
+  let image: ImageFiles;
+  const examples = () => ({ RUNTIME_ROOT: join(image.root, 'app', 'examples') });
+
+  beforeAll(() => {
+    image = makeImageFiles();
+  }, 300_000);
+
+  afterAll(() => image?.remove());
+
+  it('are Node, the package with its production dependencies, and two programs', () => {
+    expect(readdirSync(image.root).sort()).toEqual(['app', 'bin', 'nodejs']);
+    expect(readdirSync(join(image.root, 'bin')).sort()).toEqual(['ratelimit', 'weir']);
+    const packages = readdirSync(join(image.root, 'app', 'node_modules'));
+    expect(packages).toContain('ioredis');
+    for (const name of ['typescript', 'vitest', '@biomejs', 'node', 'fast-check']) {
+      expect(packages).not.toContain(name);
+    }
+    const files = readdirSync(join(image.root, 'app'), { recursive: true, encoding: 'utf8' });
+    expect(files.filter((name) => /\.ts$|\.map$/.test(name))).toEqual([]);
+  });
+
+  it('have programs that name Node by its path, without env', () => {
+    for (const name of ['weir', 'ratelimit']) {
+      const [first] = readFileSync(join(image.root, 'bin', name), 'utf8').split('\n');
+      expect(first).toBe(`#!${join(image.root, 'nodejs', 'bin', 'node')}`);
+    }
+  });
+
+  it('bring the libraries that Node needs besides the C library', () => {
+    const { env, root } = image;
+    const listing = execFileSync('ldd', [join(root, 'nodejs', 'bin', 'node')], { env, encoding: 'utf8' });
+    const elsewhere = [...listing.matchAll(/^\s*(\S+) => (\/\S+) /gm)]
+      .filter(([, , path]) => !path?.startsWith(`${root}/`))
+      .map(([, name]) => name as string);
+    expect(elsewhere.filter((name) => !/^lib(c|m|dl|pthread|rt)\.so\.\d+$/.test(name))).toEqual([]);
+  });
+
+  it('answer as /bin/ratelimit without arguments, PATH and a folder to write to', async () => {
+    const program = await startProgram({
+      command: join(image.root, 'bin', 'ratelimit'),
+      args: [],
+      env: { ...image.env, ...inMemory, ...examples() },
+      until: /Listening for HTTP/,
+    });
+    const codes: number[] = [];
+    for (let i = 0; i < 12; i++) codes.push(await ask(httpPort(program)));
+    expect(codes[0]).toBe(200);
+    expect(codes).toContain(429);
+    expect(await program.stop()).toBe(0);
+  });
+
+  it('have the programs of threads where they are looked for', async () => {
+    const programs = readdirSync(join(image.root, 'app', 'dist', 'cli'));
+    expect(programs).toEqual(
+      expect.arrayContaining(['load-worker.js', 'load-resources-worker.js', 'program.js']),
+    );
+    // Memcache fails open, so that it takes no server.
+    const memcache = { BACKEND_TYPE: 'memcache', MEMCACHE_HOST_PORT: '127.0.0.1:1', LIMITER_WORKERS: '2' };
+    const program = await startProgram({
+      command: join(image.root, 'bin', 'ratelimit'),
+      args: [],
+      env: { ...image.env, ...inMemory, ...examples(), ...memcache },
+      until: /Listening for HTTP/,
+    });
+    expect(await ask(httpPort(program))).toBe(200);
+    expect(await program.stop()).toBe(0);
+  });
+
+  it('have the code of that start compiled already', async () => {
+    const log = join(temporaryFolder(), 'cache.log');
+    const program = await startProgram({
+      command: join(image.root, 'bin', 'ratelimit'),
+      args: [],
+      env: { ...image.env, ...inMemory, ...examples(), NODE_DEBUG_NATIVE: 'COMPILE_CACHE' },
+      until: /Listening for HTTP/,
+    });
+    await program.stop();
+    writeFileSync(log, program.output());
+    const cached = readFileSync(log, 'utf8').match(/ was accepted/g)?.length ?? 0;
+    expect(cached).toBeGreaterThan(30);
+  });
+
+  it.runIf(mayBeAnotherUser)(
+    'have it compiled for the user of the image, who does not own it there',
+    { timeout: 120_000 },
+    async () => {
+      const cache = join(image.root, 'app', 'compile-cache');
+      const scripts = temporaryFolder();
+      rmSync(cache, { recursive: true });
+      mkdirSync(cache);
+      chownSync(cache, imageUser, imageUser);
+      for (const folder of [image.root, scripts]) chmodSync(folder, 0o755);
+      for (const name of ['image-warm-up.ts', 'started-program.ts']) {
+        copyFileSync(join(import.meta.dirname, '../../scripts', name), join(scripts, name));
+      }
+      const node = join(image.root, 'nodejs', 'bin', 'node');
+      execFileSync(node, [join(scripts, 'image-warm-up.ts'), image.root], {
+        uid: imageUser,
+        gid: imageUser,
+        // As in the stage that builds: it keeps no code of its own compiled.
+        env: { LD_LIBRARY_PATH: join(image.root, 'nodejs', 'lib') },
+        stdio: 'pipe',
+      });
+      const entries = readdirSync(cache, { recursive: true, withFileTypes: true });
+      expect(entries.filter((entry) => entry.isFile()).length).toBeGreaterThan(30);
+      for (const entry of entries) {
+        const path = join(entry.parentPath, entry.name);
+        expect(statSync(path).mode & 0o777).toBe(entry.isDirectory() ? 0o755 : 0o644);
+        chownSync(path, 0, 0);
+      }
+      chownSync(cache, 0, 0);
+      const program = await startProgram({
+        command: setpriv,
+        args: [
+          ...[`--reuid=${imageUser}`, `--regid=${imageUser}`, '--clear-groups'],
+          join(image.root, 'bin', 'ratelimit'),
+        ],
+        env: { ...image.env, ...inMemory, ...examples(), NODE_DEBUG_NATIVE: 'COMPILE_CACHE' },
+        until: /Listening for HTTP/,
+      });
+      await program.stop();
+      expect(program.output().match(/ was accepted/g)?.length ?? 0).toBeGreaterThan(30);
+    },
+  );
+
+  it('run the command line and the control plane', async () => {
+    const weir = join(image.root, 'bin', 'weir');
+    const { env } = image;
+    const { version } = JSON.parse(readFileSync(join(image.root, 'app', 'package.json'), 'utf8')) as {
+      version: string;
+    };
+    expect(String(execFileSync(weir, ['--version'], { env }))).toMatch(`weir ${version} `);
+    const checked = spawnSync(weir, ['check', join(image.root, 'app', 'examples', 'rules')], { env });
+    expect(checked.status).toBe(0);
+    const controlPlane = await startProgram({
+      command: weir,
+      args: ['control-plane'],
+      env: {
+        ...env,
+        SOURCE: 'DIRECTORY',
+        MANIFESTS_DIRECTORY: join(image.root, 'app', 'examples', 'manifests'),
+        HOST: '127.0.0.1',
+        PORT: '0',
+        XDS_HOST: '127.0.0.1',
+        XDS_PORT: '0',
+        API_HOST: '127.0.0.1',
+        API_PORT: '0',
+      },
+      until: /Listening for xDS/,
+    });
+    expect(await controlPlane.stop()).toBe(0);
+  });
+});

@@ -1,0 +1,134 @@
+/** The chart in charts/weir as Helm renders it, and the parts of Kubernetes objects that tests read. */
+import { spawnSync } from 'node:child_process';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { parseAllDocuments } from 'yaml';
+import { findServer, helmProgram } from './find-server.ts';
+
+export const chartFolder = join(import.meta.dirname, '../../charts/weir');
+
+export type Values = Readonly<Record<string, unknown>>;
+
+export interface EnvironmentVariable {
+  name: string;
+  value?: string;
+  valueFrom?: {
+    fieldRef?: { fieldPath: string };
+    secretKeyRef?: { name: string; key: string };
+  };
+}
+
+export interface Probe {
+  httpGet: { path: string; port: string };
+  periodSeconds: number;
+  failureThreshold: number;
+}
+
+export interface Container {
+  name: string;
+  image: string;
+  command: string[];
+  args: string[];
+  env: EnvironmentVariable[];
+  ports: { name: string; containerPort: number }[];
+  startupProbe?: Probe;
+  livenessProbe?: Probe;
+  readinessProbe?: Probe;
+  volumeMounts?: { name: string; mountPath: string; readOnly?: boolean }[];
+}
+
+export interface PodTemplate {
+  metadata: { labels: Record<string, string>; annotations?: Record<string, string> };
+  spec: {
+    serviceAccountName: string;
+    automountServiceAccountToken: boolean;
+    terminationGracePeriodSeconds: number;
+    containers: [Container];
+    volumes?: { name: string; secret?: { secretName: string }; configMap?: { name: string } }[];
+  } & Record<string, unknown>;
+}
+
+export interface RenderedObject {
+  apiVersion: string;
+  kind: string;
+  metadata: {
+    name: string;
+    namespace?: string;
+    labels: Record<string, string>;
+    annotations?: Record<string, string>;
+  };
+  // biome-ignore lint/suspicious/noExplicitAny: what is in it depends on the kind
+  spec?: any;
+  data?: Record<string, string>;
+  rules?: unknown[];
+}
+
+export interface ChartRun {
+  status: number | null;
+  stdout: string;
+  stderr: string;
+}
+
+export const release = { name: 'weir', namespace: 'weir-system' } as const;
+
+/** Runs Helm with these values; `command` is all before them. Without a kubeconfig it reaches no cluster. */
+export function runHelm(command: readonly string[], values: Values = {}, kubeconfig = ''): ChartRun {
+  const found = findServer(helmProgram);
+  if ('missing' in found) throw new Error(found.missing);
+  const folder = mkdtempSync(join(tmpdir(), 'weir-chart-'));
+  try {
+    const file = join(folder, 'values.yaml');
+    writeFileSync(file, JSON.stringify(values));
+    const given = Object.keys(values).length === 0 ? [] : ['--values', file];
+    const env = { PATH: process.env['PATH'], HOME: folder, KUBECONFIG: kubeconfig };
+    const options = { env, encoding: 'utf8', timeout: 60_000, maxBuffer: 64 * 1024 * 1024 } as const;
+    const { status, stdout, stderr } = spawnSync(found.path, [...command, ...given], options);
+    return { status, stdout, stderr };
+  } finally {
+    rmSync(folder, { recursive: true, force: true });
+  }
+}
+
+export function tryChart(values: Values): ChartRun {
+  return runHelm(['template', release.name, chartFolder, '--namespace', release.namespace], values);
+}
+
+/** The text that Helm would apply. Throws what Helm says when it refuses the values. */
+export function renderChartText(values: Values): string {
+  const { status, stdout, stderr } = tryChart(values);
+  if (status !== 0) throw new Error(stderr);
+  return stdout;
+}
+
+export function renderChart(values: Values): RenderedObject[] {
+  return objectsIn(renderChartText(values));
+}
+
+export function objectsIn(rendered: string): RenderedObject[] {
+  return parseAllDocuments(rendered)
+    .map((document) => document.toJS() as RenderedObject | null)
+    .filter((object) => object !== null);
+}
+
+/** What `helm install` prints after it has installed. */
+export function chartNotes(values: Values): string {
+  const install = ['install', release.name, chartFolder, '--namespace', release.namespace];
+  const { status, stdout, stderr } = runHelm([...install, '--dry-run=client'], values);
+  if (status !== 0) throw new Error(stderr);
+  return stdout.slice(stdout.indexOf('NOTES:') + 'NOTES:\n'.length);
+}
+
+/** The one object of this kind whose name ends so. */
+export function objectOf(objects: readonly RenderedObject[], kind: string, nameEnd = ''): RenderedObject {
+  const found = objects.filter((each) => each.kind === kind && each.metadata.name.endsWith(nameEnd));
+  if (found.length !== 1) throw new Error(`${found.length} objects are ${kind} ...${nameEnd}`);
+  return found[0] as RenderedObject;
+}
+
+export function podOf(
+  objects: readonly RenderedObject[],
+  component: 'limiter' | 'control-plane',
+): PodTemplate {
+  return objectOf(objects, 'Deployment', component).spec.template as PodTemplate;
+}

@@ -1,0 +1,153 @@
+import fc from 'fast-check';
+import type { JsonObject, JsonValue, RateLimit, Rule } from '../../rules/model.ts';
+import type { Entry } from '../../rules/request.ts';
+import { compositeOf } from '../../rules/review/index.ts';
+import { limit, rule } from './rule-builder.ts';
+
+/** Few letters, so that rules and requests often meet. */
+const shortText = fc
+  .array(fc.constantFrom('a', 'b', '_', '*', '*'), { minLength: 1, maxLength: 4 })
+  .map((list) => list.join(''));
+
+export const shortKey = fc.oneof(
+  { weight: 4, arbitrary: fc.constantFrom('a', 'k', 'a_b') },
+  { weight: 1, arbitrary: shortText },
+);
+
+const rateLimit: fc.Arbitrary<RateLimit> = fc.oneof(
+  {
+    weight: 4,
+    arbitrary: fc
+      .record({
+        unit: fc.constantFrom('second', 'minute', 'hour', 'day', 'week', 'month', 'year'),
+        requestsPerUnit: fc.constantFrom(0, 1, 5, 100, 2 ** 32 - 1),
+        name: fc.constantFrom('', '', 'n', 'm'),
+        replaces: fc.subarray(['x', 'y']),
+      })
+      .map(limit),
+  },
+  { weight: 1, arbitrary: fc.constant(limit({ unit: '', requestsPerUnit: 0, unlimited: true })) },
+);
+
+/** Texts that YAML may take for something else. */
+const anyText = fc.oneof(
+  fc.constantFrom(
+    'y',
+    'No',
+    'true',
+    'null',
+    '~',
+    '010',
+    '1e3',
+    '0x1f',
+    '.inf',
+    '<<',
+    '-',
+    '- a',
+    '?',
+    'a: b',
+    ' x',
+  ),
+  fc.constantFrom(
+    '#',
+    'a #b',
+    '&a',
+    '*a',
+    '!a',
+    '%',
+    '@',
+    '`',
+    '|',
+    '>',
+    '[',
+    '{a',
+    ',',
+    "it's",
+    '"',
+    '\\',
+    'a\nb',
+  ),
+  fc.constantFrom(
+    '\t',
+    '\u2028',
+    '\u0085',
+    '\ufeff',
+    '\u007f',
+    'é',
+    '😀',
+    '__proto__',
+    'constructor',
+    '2001-01-01',
+  ),
+  fc.string({ unit: 'grapheme', maxLength: 8 }),
+);
+
+const { metadata } = fc.letrec<{ value: JsonValue; metadata: JsonObject }>((tie) => ({
+  value: fc.oneof(
+    { maxDepth: 3 },
+    fc.oneof(anyText, fc.boolean(), fc.constant(null), fc.constantFrom(0, -1, 2.5, 1e21, 4294967296)),
+    fc.array(tie('value'), { maxLength: 3 }),
+    tie('metadata'),
+  ),
+  metadata: fc
+    .array(fc.tuple(anyText, tie('value')), { minLength: 1, maxLength: 3 })
+    .map((entries) => Object.fromEntries(entries)),
+}));
+
+function level(key: fc.Arbitrary<string>, value: fc.Arbitrary<string>, depth: number): fc.Arbitrary<Rule[]> {
+  const one = fc.record({
+    key,
+    value,
+    rateLimit: fc.option(rateLimit, { nil: undefined, freq: 4 }),
+    shadowMode: fc.boolean(),
+    quotaMode: fc.boolean(),
+    detailedMetric: fc.boolean(),
+    valueToMetric: fc.boolean(),
+    shareThreshold: fc.boolean(),
+    metadata: fc.option(metadata, { nil: undefined, freq: 1 }),
+    descriptors:
+      depth === 1 ? fc.constant<Rule[]>([]) : fc.oneof(fc.constant<Rule[]>([]), level(key, value, depth - 1)),
+  });
+  return fc.uniqueArray(one.map(valid), { minLength: 1, maxLength: 6, selector: compositeOf });
+}
+
+/** As the validator wants it. */
+function valid(traits: Rule): Rule {
+  const shareThreshold = traits.shareThreshold && compositeOf(traits).includes('*');
+  return rule({ ...traits, shareThreshold });
+}
+
+/** Rules that often meet `entriesFor` them; up to three levels. */
+export const meetingRules: fc.Arbitrary<Rule[]> = level(
+  shortKey,
+  fc.oneof({ weight: 1, arbitrary: fc.constant('') }, { weight: 2, arbitrary: shortText }),
+  3,
+);
+
+/** Rules with any text in them. */
+export const anyRules: fc.Arbitrary<Rule[]> = level(
+  anyText.filter((text) => text !== ''),
+  fc.oneof(fc.constant(''), anyText),
+  3,
+);
+
+/** Entries down the rules, stars filled in, with a mistake here and there. */
+export function entriesFor(rules: readonly Rule[]): fc.Arbitrary<Entry[]> {
+  const fill = fc.array(fc.constantFrom('a', 'b', '_'), { maxLength: 2 }).map((list) => list.join(''));
+  const choice = fc.record({
+    pick: fc.nat(20),
+    fill,
+    other: fc.option(shortKey, { nil: undefined, freq: 5 }),
+  });
+  return fc.array(choice, { minLength: 1, maxLength: 4 }).map((choices) => {
+    const entries: Entry[] = [];
+    let current = rules;
+    for (const { pick, fill: filling, other } of choices) {
+      const chosen = current[pick % Math.max(1, current.length)];
+      if (other !== undefined || chosen === undefined) entries.push({ key: other ?? 'a', value: filling });
+      else entries.push({ key: chosen.key, value: (chosen.value || '*').replaceAll('*', filling) });
+      current = chosen?.descriptors ?? [];
+    }
+    return entries;
+  });
+}

@@ -1,0 +1,20 @@
+import { spawnSync } from 'node:child_process';
+import { fileURLToPath } from 'node:url';
+
+const root = fileURLToPath(new URL('../..', import.meta.url));
+
+export interface CommandOutcome {
+  status: number | null;
+  stdout: string;
+  stderr: string;
+}
+
+/** Runs `weir` with these arguments in the project's folder, and waits for its end. */
+export function runWeir(args: readonly string[], options: { input?: string } = {}): CommandOutcome {
+  const { status, stdout, stderr } = spawnSync(process.execPath, ['bin/weir.js', ...args], {
+    cwd: root,
+    encoding: 'utf8',
+    ...options,
+  });
+  return { status, stdout, stderr };
+}
