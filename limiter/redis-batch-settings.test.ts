@@ -176,7 +176,10 @@ describeWithServer('a pool of calls on a Redis that does not answer', redisProgr
     expect(await reasonOfSecond('second', { ...env, [name]: value })).toMatch(reason);
   });
 
-  it.each(['REDIS_PIPELINE_LIMIT', 'REDIS_PERSECOND_PIPELINE_LIMIT'])('warns of %s', async (name) => {
+  it.each([
+    ['REDIS_PIPELINE_LIMIT', 'store'],
+    ['REDIS_PERSECOND_PIPELINE_LIMIT', 'per_second_store'],
+  ])('warns of %s', async (name, store) => {
     const limiter = await InProcessLimiter.start({
       env: {
         RUNTIME_ROOT: folder,
@@ -190,7 +193,7 @@ describeWithServer('a pool of calls on a Redis that does not answer', redisProgr
       },
     });
     await limiter.stop();
-    const warning = `level=warning msg="REDIS_PIPELINE_LIMIT is deprecated and has no effect" url="127.0.0.1:${redis.port}"`;
+    const warning = `level=warning msg="REDIS_PIPELINE_LIMIT is deprecated and has no effect" url="127.0.0.1:${redis.port}" store=${store}`;
     expect(limiter.lines.filter((line) => line.includes('PIPELINE'))).toEqual([warning]);
   });
 });
