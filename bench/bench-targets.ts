@@ -61,6 +61,9 @@ export async function startYardstick(name: Yardstick, cores: Cores | undefined):
   return { name, pid: program.pid, port: Number(port), stop: () => program.stop() };
 }
 
+/** Kept for Prometheus: on standard output each call would be a line. */
+const statistics = { USE_PROMETHEUS: 'true', PROMETHEUS_ADDR: '127.0.0.1:0' };
+
 /** With the rules in a folder. Without a Redis it counts in memory. */
 export async function startWeir(options: {
   rules: string;
@@ -74,7 +77,7 @@ export async function startWeir(options: {
       ? { BACKEND_TYPE: 'memory' }
       : { REDIS_SOCKET_TYPE: 'tcp', REDIS_URL: `127.0.0.1:${redisPort}` };
   const limiter = await startLimiter({
-    env: { RUNTIME_ROOT: rules, RUNTIME_APPDIRECTORY: '.', ...store, ...env },
+    env: { RUNTIME_ROOT: rules, RUNTIME_APPDIRECTORY: '.', ...store, ...statistics, ...env },
     ...(cores === undefined ? {} : { core: cores.server }),
   });
   const name = redisPort === undefined ? 'memory' : 'redis';

@@ -53,6 +53,7 @@ export async function measureLatency(options: LatencyOptions): Promise<LatencyFi
     env: {
       NODE_OPTIONS: `--import=${script}`,
       BENCH_PAUSES: limiterFile,
+      USE_PROMETHEUS: 'false',
       USE_STATSD: 'true',
       STATSD_HOST: '127.0.0.1',
       STATSD_PORT: String((statsd.address() as AddressInfo).port),

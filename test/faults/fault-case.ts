@@ -73,4 +73,7 @@ export const slowestMs = timeoutMs + allowanceMs;
 export const usualSettings: Readonly<Record<string, string>> = {
   REDIS_SOCKET_TYPE: 'tcp',
   REDIS_TIMEOUT: `${timeoutMs}ms`,
+  // On standard output each call would be a line.
+  USE_PROMETHEUS: 'true',
+  PROMETHEUS_ADDR: '127.0.0.1:0',
 };

@@ -55,6 +55,9 @@ export async function soak(options: SoakOptions): Promise<SoakReport> {
         REDIS_URL: `127.0.0.1:${redis.port}`,
         RUNTIME_ROOT: folder,
         RUNTIME_APPDIRECTORY: '.',
+        // On standard output each call would be a line.
+        USE_PROMETHEUS: 'true',
+        PROMETHEUS_ADDR: '127.0.0.1:0',
       },
     });
     try {
