@@ -8,6 +8,7 @@ import { askLimiter, CallFailed } from './ask-call.ts';
 import { parseDescriptor } from './ask-descriptor.ts';
 import { askTls, askTlsFlags } from './ask-tls.ts';
 import { parseFlags, UsageError } from './flags.ts';
+import { outputFormat } from './rule-input/output-flag.ts';
 
 const help = `Usage: weir ask --domain <domain> --descriptors <key=value,...> [flags]
 
@@ -44,9 +45,7 @@ export async function askCommand(args: string[]): Promise<number> {
   }
   const stray = flags.positionals[0];
   if (stray !== undefined) throw new UsageError(`ask takes flags only, "${stray}" is none`);
-  const output = flags.text('output') ?? 'text';
-  if (output !== 'text' && output !== 'json')
-    throw new UsageError(`--output is text or json, not "${output}"`);
+  const output = outputFormat(flags);
   const timeoutMs = wholeNumber('--timeout-ms', flags.text('timeout-ms') ?? '5000', 1, 600_000);
   const address = parseAddress(flags.text('dial-string') ?? 'localhost:8081');
   if (flags.list('descriptors').length === 0) {

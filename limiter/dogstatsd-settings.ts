@@ -109,10 +109,11 @@ function readMogrifier(
   const nameVariable = variableOf(name, 'NAME');
   const pattern = values.get(patternVariable)?.value ?? '';
   const newName = values.get(nameVariable)?.value ?? '';
+  let groups = 0;
   if (pattern === '') refuse(patternVariable, `no PATTERN specified for mogrifier ${name}`);
   else {
     try {
-      compilePattern(pattern);
+      groups = compilePattern(pattern).groupCount();
     } catch (error) {
       if (!(error instanceof PatternError)) throw error;
       refuse(patternVariable, `failed to compile pattern for ${name}: ${error.message}`);
@@ -127,13 +128,12 @@ function readMogrifier(
     ...tags.flat().map((tag) => [tagsVariable, tag]),
   ]) {
     const { variable } = values.get(canonical as string) as Written;
-    warnings.push(...missingGroups(pattern, text as string).map((missing) => `${variable}: ${missing}`));
+    warnings.push(...missingGroups(groups, text as string).map((missing) => `${variable}: ${missing}`));
   }
   return { pattern, name: newName, tags };
 }
 
-function missingGroups(pattern: string, template: string): string[] {
-  const groups = compilePattern(pattern).groupCount();
+function missingGroups(groups: number, template: string): string[] {
   return [...template.matchAll(/\$(\d+)/g)]
     .filter(([, digits]) => Number(digits) > groups)
     .map(([reference]) => `${reference} stays as text: the pattern has no such group (groups: ${groups})`);

@@ -1,11 +1,10 @@
 /** Settings of the gRPC listener beyond its address: a part of the table in settings.ts. */
+import { mostPathBytes } from '../process/bind.ts';
 import { bool, duration, integer, text, unixMode } from '../process/settings-kinds.ts';
 import type { SettingsError, SettingsOf, SettingsTable } from '../process/settings-reader.ts';
 
 const hourMs = 3_600_000;
 const yearMs = 365 * 24 * hourMs;
-/** Of Linux: 108 with the zero byte at its end. */
-const mostPathBytes = 107;
 
 export const grpcSettings = {
   grpcUds: {

@@ -6,17 +6,18 @@ export class ListenerError extends Error {
   override readonly name = 'ListenerError';
 }
 
-/** Other errors than a BindError stay as they are. `settings` name the address. */
-function asListenerError(listener: string, settings: string): (error: unknown) => never {
+/** Other errors than a BindError stay as they are. */
+function asListenerError(listener: string): (error: unknown) => never {
   return (error) => {
     if (!(error instanceof BindError)) throw error;
-    throw new ListenerError(`${listener} (${settings}): ${error.message}`, { cause: error });
+    throw new ListenerError(`${listener}: ${error.message}`, { cause: error });
   };
 }
 
 /** To catch what opening each listener rejects with. */
 export const listenerErrors = {
-  grpc: asListenerError('gRPC', 'GRPC_HOST, GRPC_PORT'),
-  http: asListenerError('HTTP', 'HOST, PORT'),
-  prometheus: asListenerError('Prometheus', 'PROMETHEUS_ADDR'),
+  grpc: asListenerError('gRPC (GRPC_HOST, GRPC_PORT)'),
+  grpcSocket: asListenerError('GRPC_UDS'),
+  http: asListenerError('HTTP (HOST, PORT)'),
+  prometheus: asListenerError('Prometheus (PROMETHEUS_ADDR)'),
 };

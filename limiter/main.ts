@@ -250,7 +250,8 @@ class Limiter {
     this.#isServing = true;
     this.#tellOfHealth();
     const forGrpc = grpcAddress(settings);
-    const grpc = await this.#serving.listenForGrpc(forGrpc).catch(listenerErrors.grpc);
+    const problem = 'path' in forGrpc ? listenerErrors.grpcSocket : listenerErrors.grpc;
+    const grpc = await this.#serving.listenForGrpc(forGrpc).catch(problem);
     lines.listeningForGrpc(this.#log, addressText({ ...forGrpc, ...grpc }));
     const httpAddress = { host: settings.httpHost, port: settings.httpPort };
     const http = await this.#serving.listenForHttp(httpAddress).catch(listenerErrors.http);

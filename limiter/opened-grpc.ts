@@ -1,5 +1,5 @@
 /** From settings to the gRPC listener, with what is logged and counted of its connections. */
-import { BindError, type ListenAddress, type UnixAddress } from '../process/bind.ts';
+import type { ListenAddress, UnixAddress } from '../process/bind.ts';
 import type { CallTracer } from '../process/call-tracer.ts';
 import type { Clock } from '../process/clock.ts';
 import type { UnaryHandler } from '../process/grpc/unary-handler.ts';
@@ -33,11 +33,6 @@ export interface OpenedGrpcParts {
   tellsOfCertificates: boolean;
 }
 
-/** The socket of GRPC_UDS could not be opened; the message begins with the setting. */
-class GrpcSocketError extends Error {
-  override readonly name = 'GrpcSocketError';
-}
-
 export function openGrpc(parts: OpenedGrpcParts): GrpcServer {
   const { settings, registry, log, unary, health, clock, timers, random, shutdownGraceMs } = parts;
   const tls = tlsOptions(settings);
@@ -69,18 +64,7 @@ export function openGrpc(parts: OpenedGrpcParts): GrpcServer {
     onCall: createGrpcCallStats(registry, ['ShouldRateLimit', 'Check', 'List']),
     onFault: (method, error) => lines.callFault(log, method, error),
   });
-  return {
-    get connections() {
-      return server.connections;
-    },
-    listen: (address) => server.listen(address).catch((error: unknown) => throwNamed(address, error)),
-    shutdown: () => server.shutdown(),
-  };
-}
-
-function throwNamed(address: ListenAddress | UnixAddress, error: unknown): never {
-  if (!(error instanceof BindError && 'path' in address)) throw error;
-  throw new GrpcSocketError(`GRPC_UDS: ${error.message}`, { cause: error });
+  return server;
 }
 
 /** Where gRPC is to be answered. */

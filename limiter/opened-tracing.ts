@@ -2,6 +2,7 @@
 import type { CallTracer } from '../process/call-tracer.ts';
 import type { Clock } from '../process/clock.ts';
 import { errorText } from '../process/error-text.ts';
+import { inTime } from '../process/in-time.ts';
 import type { Logger } from '../process/logger.ts';
 import { SeldomByKind } from '../process/seldom.ts';
 import type { Timers } from '../process/timers.ts';
@@ -123,11 +124,7 @@ async function within(
   sent: Promise<void>,
   onLost: (reason: string) => void,
 ): Promise<void> {
-  let callOff = (): void => {};
-  const timeIsUp = new Promise<string>((resolve) => {
-    callOff = timers.after(ms, () => resolve(`not sent within ${ms / 1_000} s`));
-  });
-  const problem = await Promise.race([timeIsUp, sent.then(() => undefined, errorText)]);
-  callOff();
+  const settled = sent.then(() => undefined, errorText);
+  const problem = await inTime(timers, ms, settled, `not sent within ${ms / 1_000} s`);
   if (problem !== undefined) onLost(problem);
 }

@@ -442,19 +442,21 @@ const schema: SettingsSchema<typeof table> = {
 };
 
 export function parseLimiterSettings(env: Environment): LimiterSettingsResult {
-  const mogrifiersFor = (settings: Partial<SettingsOf<typeof table>>) =>
-    sinkOf(settings) === 'dogstatsd'
-      ? readMogrifiers(settings.dogStatsdMogrifiers ?? '', env, limiterAliases)
-      : undefined;
+  let read: ReturnType<typeof readMogrifiers> | undefined;
   const result = readSettings(
     {
       ...schema,
-      check: (settings) => [...(schema.check?.(settings) ?? []), ...(mogrifiersFor(settings)?.errors ?? [])],
+      check: (settings) => {
+        if (sinkOf(settings) === 'dogstatsd') {
+          read = readMogrifiers(settings.dogStatsdMogrifiers ?? '', env, limiterAliases);
+        }
+        return [...(schema.check?.(settings) ?? []), ...(read?.errors ?? [])];
+      },
     },
     withoutMogrifiers(env, limiterAliases),
   );
   if (result.errors !== undefined) return result;
-  const { mogrifiers = [], warnings = [] } = mogrifiersFor(result.settings) ?? {};
+  const { mogrifiers = [], warnings = [] } = read ?? {};
   return {
     settings: { ...result.settings, mogrifiers, tracingUrl: tracingUrl(result.settings, env) },
     warnings: [...result.warnings, ...warnings, ...tracingWarnings(result.settings, env)],

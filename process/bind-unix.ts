@@ -8,11 +8,8 @@ import { type BigIntStats, existsSync, lstatSync, unlinkSync } from 'node:fs';
 import { chmod, link, lstat, rename, unlink } from 'node:fs/promises';
 import { connect, type Server } from 'node:net';
 import { basename, dirname, join } from 'node:path';
-import { BindError, type UnixAddress } from './bind.ts';
+import { BindError, mostPathBytes, type UnixAddress } from './bind.ts';
 import { systemErrorCode } from './system-error.ts';
-
-/** Of Linux: 108 with the zero byte at its end. */
-const mostPathBytes = 107;
 
 /** Rejects with a BindError. */
 export async function bindUnix(server: Server, address: UnixAddress): Promise<void> {

@@ -10,6 +10,9 @@ export interface ListenAddress {
   reusePort?: boolean;
 }
 
+/** Of a socket's path on Linux: 108 with the zero byte at its end. */
+export const mostPathBytes = 107;
+
 /** A socket in the file system. */
 export interface UnixAddress {
   path: string;

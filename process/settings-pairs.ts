@@ -4,57 +4,59 @@ import type { SettingKind } from './settings-kinds.ts';
 
 export type Pairs = readonly (readonly [name: string, value: string])[];
 
+const oneColonEach = 'name:value,name2:value2, with one colon in each';
+
 /** Headers that go with calls of gRPC. A name that comes twice has the last value. */
 export function headerPairs(): SettingKind<Pairs> {
-  return {
-    expected: 'name:value,name2:value2, with one colon in each',
-    brief: '`name:value,name2:value2`',
-    schema: z.string().transform((text, context) => {
-      const pairs = new Map<string, string>();
-      for (const [index, part] of (text === '' ? [] : text.split(',')).entries()) {
-        const [name = '', value, ...rest] = part.split(':');
-        const problem =
-          value === undefined || rest.length > 0
-            ? 'has not exactly one colon'
-            : !/^[0-9a-z_.-]+$/i.test(name)
-              ? 'has a name with other characters than letters, digits and _.-'
-              : !/^[\x20-\x7e]*$/.test(value)
-                ? 'has a value with other characters than those of ASCII'
-                : undefined;
-        if (problem !== undefined) {
-          const message = `name:value,name2:value2; part ${index + 1} ${problem}`;
-          context.addIssue({ code: 'custom', message });
-          return z.NEVER;
-        }
-        pairs.set(name.toLowerCase(), value as string);
+  return colonPairs({
+    refusal: 'name:value,name2:value2',
+    problemOf: (name, value) => {
+      if (!/^[0-9a-z_.-]+$/i.test(name)) {
+        return 'has a name with other characters than letters, digits and _.-';
       }
-      return [...pairs];
-    }),
-    format: (pairs) => pairs.map(([name, value]) => `${name}:${value}`).join(','),
-  };
+      const isAscii = /^[\x20-\x7e]*$/.test(value);
+      return isAscii ? undefined : 'has a value with other characters than those of ASCII';
+    },
+    kept: (name, value) => [name.toLowerCase(), value],
+  });
 }
 
 /** Tags of statistics. Pairs without key or value are left out, as envoyproxy/ratelimit does; of two with one key the last one stays. */
 export function tagPairs(): SettingKind<Pairs> {
-  const expected = 'name:value,name2:value2, with one colon in each';
+  return colonPairs({
+    refusal: oneColonEach,
+    problemOf: (name) =>
+      /^[0-9a-z_./-]*$/i.test(name)
+        ? undefined
+        : 'has a name with other characters than letters, digits and _./-',
+    kept: (name, value) => (name === '' || value === '' ? undefined : [name, value]),
+  });
+}
+
+interface ColonPairs {
+  /** What a refusal begins with. */
+  refusal: string;
+  problemOf(name: string, value: string): string | undefined;
+  /** Undefined: the pair is left out. */
+  kept(name: string, value: string): Pairs[number] | undefined;
+}
+
+function colonPairs({ refusal, problemOf, kept }: ColonPairs): SettingKind<Pairs> {
   return {
-    expected,
+    expected: oneColonEach,
     brief: '`name:value,name2:value2`',
     schema: z.string().transform((text, context) => {
       const pairs = new Map<string, string>();
       for (const [index, part] of (text === '' ? [] : text.split(',')).entries()) {
         const [name = '', value, ...rest] = part.split(':');
-        const problem =
-          value === undefined || rest.length > 0
-            ? 'has not exactly one colon'
-            : !/^[0-9a-z_./-]*$/i.test(name)
-              ? 'has a name with other characters than letters, digits and _./-'
-              : undefined;
+        const isPair = value !== undefined && rest.length === 0;
+        const problem = isPair ? problemOf(name, value) : 'has not exactly one colon';
         if (problem !== undefined) {
-          context.addIssue({ code: 'custom', message: `${expected}; part ${index + 1} ${problem}` });
+          context.addIssue({ code: 'custom', message: `${refusal}; part ${index + 1} ${problem}` });
           return z.NEVER;
         }
-        if (name !== '' && value !== '') pairs.set(name, value as string);
+        const pair = kept(name, value as string);
+        if (pair !== undefined) pairs.set(...pair);
       }
       return [...pairs];
     }),

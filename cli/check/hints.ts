@@ -1,3 +1,4 @@
+import { fields } from '../../rules/reader/read-fields.ts';
 import type { RuleError, RuleErrorCode } from '../../rules/rule-error.ts';
 
 const hints: Partial<Record<RuleErrorCode, string>> = {
@@ -61,13 +62,6 @@ const otherNames = new Map([
   ['window', 'unit'],
 ]);
 
-/** Every field of the rule language and of manifests. */
-const fields = [
-  ...['domain', 'descriptors', 'key', 'value', 'rate_limit', 'shadow_mode', 'quota_mode', 'detailed_metric'],
-  ...['value_to_metric', 'share_threshold', 'metadata', 'unit', 'requests_per_unit', 'unlimited', 'replaces'],
-  'name',
-];
-
 /** What to do about an error; undefined where its text says it all. */
 export function hintFor({ code, path, text }: Pick<RuleError, 'code' | 'path' | 'text'>): string | undefined {
   const last = path.at(-1);
@@ -86,7 +80,7 @@ export function nearestField(written: string): string | undefined {
   if (otherName !== undefined) return otherName;
   let best: string | undefined;
   let least = Math.max(1, Math.floor(written.length / 3)) + 1;
-  for (const field of fields) {
+  for (const field of fields.keys()) {
     const changes = Math.min(distance(plain, field), distance(plain, field.replaceAll('_', '')));
     if (changes < least) [best, least] = [field, changes];
   }

@@ -1,8 +1,8 @@
 import type { LoadedSource } from '../../rules/documents/index.ts';
 import { type ExplainedStep, type Outcome, ruleName } from '../../rules/explanation/index.ts';
+import { limitWords } from '../../rules/limit-words.ts';
 import type { Entry } from '../../rules/request.ts';
 import type { FoundHow, PlacedRule } from '../../rules/review/index.ts';
-import { limitWords } from '../rule-input/limit-words.ts';
 import type { Paint } from '../rule-input/paint.ts';
 import type { ExplainedCounter, ExplainedDescriptor, ExplainedRequest } from './explain-request.ts';
 

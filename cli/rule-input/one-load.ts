@@ -19,14 +19,7 @@ export function sourcesOfFleet(sources: readonly LoadedSource[], fleet: string |
 
 /** By fleet; what names none is for the default one. */
 export function byFleet(sources: readonly LoadedSource[]): Map<string, LoadedSource[]> {
-  const fleets = new Map<string, LoadedSource[]>();
-  for (const loaded of sources) {
-    const fleet = loaded.fleet ?? defaultFleet;
-    const list = fleets.get(fleet);
-    if (list === undefined) fleets.set(fleet, [loaded]);
-    else list.push(loaded);
-  }
-  return fleets;
+  return Map.groupBy(sources, ({ fleet }) => fleet ?? defaultFleet);
 }
 
 /** Prints why sources cannot be loaded together, each being well by itself; returns whether there is a reason. */

@@ -1,3 +1,5 @@
+import { patternMatches } from '../../rules/pattern-matches.ts';
+
 /**
  * Who may use which domain, as one line of text: `payments*=payments,platform; public=*; *=platform`.
  *
@@ -59,29 +61,14 @@ function parseEntry(part: string): Entry | string {
 }
 
 function coveredBy(entry: Entry, earlier: readonly Entry[]): string | undefined {
-  const cover = earlier.find(({ domain }) => matches(domain, entry.domain));
+  const cover = earlier.find(({ domain }) => patternMatches(domain, entry.domain));
   return cover && `is never asked: '${cover.domain}' stands before it and matches the same domains`;
 }
 
 function ownersIn(entries: readonly Entry[]): DomainOwners {
   const ownersOf = (domain: string): readonly string[] | undefined =>
-    entries.find((entry) => matches(entry.domain, domain))?.namespaces;
+    entries.find((entry) => patternMatches(entry.domain, domain))?.namespaces;
   const mayUse = (namespace: string, domain: string): boolean =>
-    ownersOf(domain)?.some((pattern) => matches(pattern, namespace)) ?? true;
+    ownersOf(domain)?.some((pattern) => patternMatches(pattern, namespace)) ?? true;
   return { ownersOf, mayUse };
-}
-
-/** Whether `pattern` matches the whole text; asked of another pattern, whether it matches all that this one matches. */
-function matches(pattern: string, text: string): boolean {
-  const [first = '', ...others] = pattern.split('*');
-  const last = others.pop();
-  if (last === undefined) return text === pattern;
-  if (!text.startsWith(first) || !text.endsWith(last)) return false;
-  let from = first.length;
-  for (const piece of others) {
-    const at = text.indexOf(piece, from);
-    if (at === -1) return false;
-    from = at + piece.length;
-  }
-  return from + last.length <= text.length;
 }

@@ -7,6 +7,7 @@
  * goes on where it stood once there is room, so that every statistic has its turn however many there are.
  */
 import type { Clock } from '../../process/clock.ts';
+import { inTime } from '../../process/in-time.ts';
 import type { Timers } from '../../process/timers.ts';
 import type { OutputStream } from './descriptor-output.ts';
 import type { StatsSource } from './stats-source.ts';
@@ -71,12 +72,7 @@ export class OutputSink {
   async close(timeoutMs: number): Promise<void> {
     if (this.#closing) return;
     for (const stop of this.#stopTimers) stop();
-    let callOff = (): void => {};
-    const timeIsUp = new Promise<void>((resolve) => {
-      callOff = this.#options.timers.after(timeoutMs, resolve);
-    });
-    await Promise.race([timeIsUp, this.#finish()]);
-    callOff();
+    await inTime(this.#options.timers, timeoutMs, this.#finish(), undefined);
     this.#closing = true;
     this.#wake();
     this.#options.output.removeListener('drain', this.#onDrain);

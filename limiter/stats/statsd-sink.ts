@@ -5,6 +5,7 @@
  * Never waits and never blocks: while the receiver is away, differences stay in the registry and reach it later;
  * timers are kept up to a bound, then dropped and counted. By UDP nobody learns whether a receiver is there.
  */
+import { inTime } from '../../process/in-time.ts';
 import type { Timers } from '../../process/timers.ts';
 import { LineQueue } from './line-queue.ts';
 import type { StatsSource } from './stats-source.ts';
@@ -101,12 +102,7 @@ export class StatsdSink {
     if (this.#closing) return;
     this.#closing = true;
     for (const stop of this.#stopTimers) stop();
-    let stopWaiting = () => {};
-    const timeUp = new Promise<void>((resolve) => {
-      stopWaiting = this.#options.timers.after(timeoutMs, resolve);
-    });
-    await Promise.race([timeUp, this.#finish()]);
-    stopWaiting();
+    await inTime(this.#options.timers, timeoutMs, this.#finish(), undefined);
     this.#connection.destroy();
   }
 

@@ -2,6 +2,7 @@
 import type { ListenAddress } from '../../process/bind.ts';
 import type { Clock } from '../../process/clock.ts';
 import type { Health } from '../../process/health.ts';
+import { inTime } from '../../process/in-time.ts';
 import type { Logger } from '../../process/logger.ts';
 import type { Timers } from '../../process/timers.ts';
 import type { RuleTable } from '../../rules/table/rule-table.ts';
@@ -133,12 +134,7 @@ export class WorkerPool implements Serving, WorkerProfiles {
   /** Brings the registry up to date, as far as workers say in time what they counted. */
   async readStatistics(): Promise<void> {
     const answers = this.#places.map((place) => place.demand({ do: 'show-statistics' }));
-    let callOff = (): void => {};
-    const timeIsUp = new Promise<void>((resolve) => {
-      callOff = this.#options.timers.after(statisticsWaitMs, resolve);
-    });
-    await Promise.race([Promise.all(answers), timeIsUp]);
-    callOff();
+    await inTime(this.#options.timers, statisticsWaitMs, Promise.all(answers), undefined);
     for (const place of this.#places) place.mergeStatistics();
   }
 

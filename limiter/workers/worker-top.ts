@@ -1,4 +1,5 @@
 /** The top offenders of all workers, which each keep their own. They answer in JSON, as bytes. */
+import { inTime } from '../../process/in-time.ts';
 import type { Timers } from '../../process/timers.ts';
 import type { TopSummary } from '../stats/top/summary.ts';
 import type { TopDomains, TopOffenders } from '../stats/top/top-offenders.ts';
@@ -42,12 +43,7 @@ export class WorkerTop implements TopSource {
       const bytes = await answer;
       if (bytes !== undefined) answers.push(JSON.parse(Buffer.from(bytes).toString()));
     });
-    let callOff = (): void => {};
-    const timeIsUp = new Promise<void>((resolve) => {
-      callOff = timers.after(waitMs, resolve);
-    });
-    await Promise.race([Promise.all(all), timeIsUp]);
-    callOff();
+    await inTime(timers, waitMs, Promise.all(all), undefined);
     // What comes later is not to be seen by whoever reads this one.
     return [...answers];
   }

@@ -1,6 +1,8 @@
 /** What changes of rules mean for requests: those that the rules are for are asked of both versions. */
+
 import { ruleName } from '../explanation/index.ts';
-import type { RateLimit, Rule } from '../model.ts';
+import { limitWords } from '../limit-words.ts';
+import type { Rule } from '../model.ts';
 import type { Sides } from './compare-domain.ts';
 import type { Crossing, CrossingEffect, Crossings } from './crossing.ts';
 import { type LimitEffect, limitEffect } from './limit-effect.ts';
@@ -73,7 +75,7 @@ function otherNote(kind: 'added' | 'removed', { other, note }: CrossingEffect): 
   const limit = other?.at(-1)?.rateLimit;
   if (other === undefined || limit === undefined) return `of some of its requests: ${note}`;
   const verb = kind === 'added' ? 'takes requests from' : 'leaves requests to';
-  return `${verb} '${pathName(other)}' (${limitText(limit)}): ${note}`;
+  return `${verb} '${pathName(other)}' (${limitWords(limit)}): ${note}`;
 }
 
 function lastLimited(path: readonly Rule[] | undefined): string | undefined {
@@ -83,8 +85,4 @@ function lastLimited(path: readonly Rule[] | undefined): string | undefined {
 
 function pathName(path: readonly Rule[]): string {
   return path.map((rule) => ruleName({ rule })).join(' > ');
-}
-
-function limitText({ unlimited, requestsPerUnit, unit }: RateLimit): string {
-  return unlimited ? 'unlimited' : `${requestsPerUnit} per ${unit.toLowerCase()}`;
 }

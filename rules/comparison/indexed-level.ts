@@ -7,8 +7,7 @@ export class IndexedLevel {
   readonly rules: readonly Rule[];
   readonly #byComposite: ReadonlyMap<string, Rule>;
   readonly #first: FirstPattern;
-  /** Patterns, by what stands before their first star; the prefixes sorted. */
-  readonly #byPrefix = new Map<string, Rule[]>();
+  /** What stands before the first star of a pattern, sorted. */
   readonly #prefixes: string[];
   #plainKeys: Set<string> | undefined;
 
@@ -17,15 +16,7 @@ export class IndexedLevel {
     this.rules = rules;
     this.#byComposite = new Map(rules.map((rule, index) => [composites[index]!, rule]));
     this.#first = new FirstPattern(composites);
-    for (const [index, composite] of composites.entries()) {
-      const star = composite.indexOf('*');
-      if (star === -1) continue;
-      const prefix = composite.slice(0, star);
-      const patterns = this.#byPrefix.get(prefix);
-      if (patterns === undefined) this.#byPrefix.set(prefix, [rules[index]!]);
-      else patterns.push(rules[index]!);
-    }
-    this.#prefixes = [...this.#byPrefix.keys()].sort();
+    this.#prefixes = [...this.#first.byPrefix.keys()].sort();
   }
 
   /** Keys without a star. */
@@ -47,12 +38,16 @@ export class IndexedLevel {
     const [prefix = ''] = pattern.split('*', 1);
     const found: Rule[] = [];
     for (let length = 0; length < prefix.length; length++) {
-      found.push(...(this.#byPrefix.get(prefix.slice(0, length)) ?? []));
+      found.push(...this.#withPrefix(prefix.slice(0, length)));
     }
     for (let at = this.#firstPrefixFrom(prefix); this.#prefixes[at]?.startsWith(prefix) === true; at++) {
-      found.push(...this.#byPrefix.get(this.#prefixes[at]!)!);
+      found.push(...this.#withPrefix(this.#prefixes[at]!));
     }
     return found;
+  }
+
+  #withPrefix(prefix: string): Rule[] {
+    return (this.#first.byPrefix.get(prefix) ?? []).map(({ index }) => this.rules[index]!);
   }
 
   #firstPrefixFrom(prefix: string): number {

@@ -1,3 +1,4 @@
+import { limitWords } from '../limit-words.ts';
 import type { RateLimit, Rule } from '../model.ts';
 import type { Effect, Passing } from './rule-change.ts';
 
@@ -98,8 +99,8 @@ function both(before: LimitTraits, after: LimitTraits): LimitEffect {
 }
 
 function rateEffect(before: RateLimit, after: RateLimit): LimitEffect {
-  const a = { requests: before.requestsPerUnit, seconds: secondsOf(before), words: words(before) };
-  const b = { requests: after.requestsPerUnit, seconds: secondsOf(after), words: words(after) };
+  const a = { requests: before.requestsPerUnit, seconds: secondsOf(before), words: limitWords(before) };
+  const b = { requests: after.requestsPerUnit, seconds: secondsOf(after), words: limitWords(after) };
   if (a.requests === b.requests && (a.seconds === b.seconds || a.requests === 0)) {
     return { effect: 'same', note: `${b.words}, as before` };
   }
@@ -114,8 +115,4 @@ function rateEffect(before: RateLimit, after: RateLimit): LimitEffect {
 
 function secondsOf({ unit }: RateLimit): number {
   return unitSeconds[unit.toLowerCase()] ?? 1;
-}
-
-function words({ requestsPerUnit, unit }: RateLimit): string {
-  return `${requestsPerUnit} per ${unit.toLowerCase()}`;
 }

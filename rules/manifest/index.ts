@@ -9,7 +9,7 @@ export {
   readManifests,
   type SkippedDocument,
 } from './read-manifests.ts';
-export { type AcceptedSpec, type RefusedSpec, readSpec, type SpecReading } from './read-spec.ts';
+export { type AcceptedSpec, fieldName, type RefusedSpec, readSpec, type SpecReading } from './read-spec.ts';
 export { apiVersion, group, kind, listKind, plural, singular, version } from './resource.ts';
 export { statusModel } from './status-model.ts';
 export { ValuePlaces } from './value-places.ts';

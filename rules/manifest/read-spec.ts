@@ -116,7 +116,7 @@ const fieldNames = new Map(
 );
 
 /** `rateLimit` for `rate_limit`, whose spelling the validator's paths have. */
-function fieldName(step: string | number): string | number {
+export function fieldName<Step extends string | number>(step: Step): Step | string {
   return typeof step === 'number' ? step : (fieldNames.get(step) ?? step);
 }
 

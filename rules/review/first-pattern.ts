@@ -1,4 +1,4 @@
-import { patternMatches } from './rule-level.ts';
+import { patternMatches } from '../pattern-matches.ts';
 
 interface Pattern {
   index: number;
@@ -21,6 +21,11 @@ export class FirstPattern {
       else patterns.push({ index, composite });
     }
     this.#lengths = [...new Set([...this.#byPrefix.keys()].map(({ length }) => length))];
+  }
+
+  /** Positions of the patterns in the level, by what stands before their first star. */
+  get byPrefix(): ReadonlyMap<string, readonly { index: number }[]> {
+    return this.#byPrefix;
   }
 
   /** Its position in the level, or undefined. */

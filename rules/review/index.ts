@@ -5,10 +5,7 @@ export { reviewSources } from './review-sources.ts';
 export {
   compositeOf,
   type FoundHow,
-  type FoundRule,
-  patternMatches,
   patternsOverlap,
   rulesFor,
 } from './rule-level.ts';
-export type { RuleWarning, RuleWarningCode } from './rule-warning.ts';
-export { type UnreachableRule, unreachableRules } from './unreachable-rules.ts';
+export type { RuleWarning } from './rule-warning.ts';

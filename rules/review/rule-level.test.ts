@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { patternMatches, patternsOverlap } from './rule-level.ts';
+import { patternMatches } from '../pattern-matches.ts';
+import { patternsOverlap } from './rule-level.ts';
 
 const pattern = fc.array(fc.constantFrom('a', 'b', '*'), { maxLength: 5 }).map((list) => list.join(''));
 

@@ -1,4 +1,5 @@
 import type { Rule } from '../model.ts';
+import { patternMatches } from '../pattern-matches.ts';
 import type { Entry } from '../request.ts';
 
 /** How an entry finds a rule of a level: by key and value, by a pattern, or by its key alone. */
@@ -29,22 +30,6 @@ export function rulesFor(level: readonly Rule[], { key, value }: Entry): FoundRu
     else if (composite === key) keyOnly.push({ index, rule, how: 'key' });
   }
   return [...found, ...keyOnly];
-}
-
-/** Whether the pattern, in which each `*` stands for any text, matches the whole text. */
-export function patternMatches(pattern: string, text: string): boolean {
-  const [first = '', ...others] = pattern.split('*');
-  const last = others.pop();
-  if (last === undefined) return text === pattern;
-  if (text.length < first.length + last.length || !text.startsWith(first) || !text.endsWith(last))
-    return false;
-  let from = first.length;
-  for (const piece of others) {
-    const at = text.indexOf(piece, from);
-    if (at === -1) return false;
-    from = at + piece.length;
-  }
-  return from + last.length <= text.length;
 }
 
 /** Whether some text matches both patterns. */

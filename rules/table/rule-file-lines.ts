@@ -1,4 +1,5 @@
 import { NodeFlag } from '../bytes/rule-table-format.ts';
+import type { MatchedRule } from '../match-result.ts';
 import { type JsonObject, unitName } from '../model.ts';
 import type { RuleNodes } from './rule-table-nodes.ts';
 
@@ -32,13 +33,13 @@ const flagNames = [
 
 function ruleOf(rules: RuleNodes, node: number): JsonObject {
   const flags = rules.flags(node);
+  const rule = rules.readRule(node);
   const written: JsonObject = { key: rules.readComposite(node) };
-  if ((flags & NodeFlag.hasLimit) !== 0) written['rate_limit'] = limitOf(rules, node);
+  if ((flags & NodeFlag.hasLimit) !== 0) written['rate_limit'] = limitOf(rule);
   for (const [name, flag] of flagNames) {
     if ((flags & flag) !== 0) written[name] = true;
   }
-  const { metadata } = rules.readRule(node);
-  if (metadata !== undefined) written['metadata'] = metadata;
+  if (rule.metadata !== undefined) written['metadata'] = rule.metadata;
   const count = rules.childCount(node);
   if (count > 0) {
     written['descriptors'] = Array.from({ length: count }, (_, i) => ruleOf(rules, rules.child(node, i)));
@@ -46,8 +47,7 @@ function ruleOf(rules: RuleNodes, node: number): JsonObject {
   return written;
 }
 
-function limitOf(rules: RuleNodes, node: number): JsonObject {
-  const { unit, requestsPerUnit, unlimited, name, replaces } = rules.readRule(node);
+function limitOf({ unit, requestsPerUnit, unlimited, name, replaces }: MatchedRule): JsonObject {
   const limit: JsonObject = unlimited
     ? { unlimited: true }
     : { unit: (unitName(unit) ?? '').toLowerCase(), requests_per_unit: requestsPerUnit };

@@ -1,4 +1,4 @@
-import { apiVersion, defaultFleet, kind } from '../manifest/index.ts';
+import { apiVersion, defaultFleet, fieldName, kind } from '../manifest/index.ts';
 import type { JsonObject, JsonValue, RuleSource } from '../model.ts';
 import { ruleFileValue } from './rule-file-value.ts';
 
@@ -32,15 +32,11 @@ function camelCaseRule(rule: JsonObject): JsonObject {
     Object.entries(rule).map(([name, value]): [string, JsonValue] => {
       if (name === 'descriptors') return [name, (value as JsonObject[]).map(camelCaseRule)];
       if (name === 'rate_limit') return ['rateLimit', camelCaseFields(value as JsonObject)];
-      return [camelCase(name), value];
+      return [fieldName(name), value];
     }),
   );
 }
 
 function camelCaseFields(fields: JsonObject): JsonObject {
-  return Object.fromEntries(Object.entries(fields).map(([name, value]) => [camelCase(name), value]));
-}
-
-function camelCase(name: string): string {
-  return name.replace(/_([a-z])/g, (_, letter: string) => letter.toUpperCase());
+  return Object.fromEntries(Object.entries(fields).map(([name, value]) => [fieldName(name), value]));
 }

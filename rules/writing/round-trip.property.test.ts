@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { anyRules } from '../../test/support/rule-arbitraries.ts';
+import { rule } from '../../test/support/rule-builder.ts';
 import { readRuleTexts, type textKind } from '../documents/index.ts';
 import type { Rule, RuleSource } from '../model.ts';
 import { resourcesToJson } from '../xds/index.ts';
@@ -70,23 +71,10 @@ describe('rules that are written', () => {
 
   it('keep keys that are longer than YAML looks ahead', () => {
     const metadata = { ['k'.repeat(3000)]: { 'a b': [1, [], {}, [[null]], { x: [] }] } };
-    const descriptors = [{ ...emptyRule, metadata }];
+    const descriptors = [rule({ key: 'k', metadata })];
     expectSame(readBack(yamlText(ruleFileValue({ domain: 'd', descriptors })), 'rule-file'), {
       domain: 'd',
       descriptors,
     });
   });
 });
-
-const emptyRule: Rule = {
-  key: 'k',
-  value: '',
-  rateLimit: undefined,
-  shadowMode: false,
-  quotaMode: false,
-  detailedMetric: false,
-  valueToMetric: false,
-  shareThreshold: false,
-  metadata: undefined,
-  descriptors: [],
-};

@@ -5,6 +5,7 @@
  * Never waits and never blocks: while nobody is known to listen, differences of counters stay in the registry; timers are
  * dropped and counted.
  */
+import { inTime } from '../../../process/in-time.ts';
 import type { Timers } from '../../../process/timers.ts';
 import type { Timer } from '../stats-registry.ts';
 import type { StatsSource } from '../stats-source.ts';
@@ -100,12 +101,7 @@ export class DogStatsdSink {
     if (this.#closed) return;
     this.#closed = true;
     for (const stop of this.#callOff) stop();
-    let stopWaiting = (): void => {};
-    const timeUp = new Promise<void>((resolve) => {
-      stopWaiting = this.#options.timers.after(timeoutMs, resolve);
-    });
-    await Promise.race([timeUp, this.#finish()]);
-    stopWaiting();
+    await inTime(this.#options.timers, timeoutMs, this.#finish(), undefined);
     this.#connection.close();
   }
 

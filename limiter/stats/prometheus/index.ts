@@ -3,6 +3,5 @@
  * that serves them. Reference section 8.4.
  */
 export { builtInMapping } from './built-in-mapping.ts';
-export { type MapperFile, MapperFileError, readMapperFile } from './mapper-file.ts';
-export type { Mapping } from './mapping-rule.ts';
+export { readMapperFile } from './mapper-file.ts';
 export { PrometheusSink } from './prometheus-sink.ts';

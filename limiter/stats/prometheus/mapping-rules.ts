@@ -41,10 +41,12 @@ export function readMapping(written: {
   const rules = mappings.map((one, index): MappingRule => {
     const path = ['mappings', index];
     const matchType = one.match_type ?? defaults.match_type ?? 'glob';
-    problems.push(...matchProblems(one.match, matchType, path), ...clashes(one, defaults, path));
+    const match = matchType === 'glob' ? globOf(one.match) : expressionOf(one.match);
+    if (match.invalid !== undefined) problems.push({ path: [...path, 'match'], message: match.invalid });
+    problems.push(...clashes(one, defaults, path));
     warnings.push(
       ...effectless(one, path),
-      ...lostReferences(one, matchType, path),
+      ...lostReferences(one, match.references, path),
       ...fallingCounters(one, path),
     );
     return ruleOf(one, matchType, defaults);
@@ -106,16 +108,23 @@ function firstFilled<T>(lists: readonly (readonly T[] | undefined)[]): readonly 
   return lists.find((list) => list !== undefined && list.length > 0);
 }
 
-function matchProblems(match: string, matchType: 'glob' | 'regex', path: Path): MappingProblem[] {
-  const at = [...path, 'match'];
-  if (matchType === 'glob') {
-    return globPattern.test(match) ? [] : [{ path: at, message: `invalid match ${quoted(match)}` }];
-  }
+/** What names and labels may refer to; undefined for an expression that cannot be read. */
+interface Match {
+  invalid?: string;
+  references: ReadonlySet<string> | undefined;
+}
+
+function globOf(match: string): Match {
+  const references = globReferences(match);
+  return globPattern.test(match) ? { references } : { invalid: `invalid match ${quoted(match)}`, references };
+}
+
+function expressionOf(match: string): Match {
   try {
-    RE2JS.compile(match);
-    return [];
+    return { references: expressionReferences(RE2JS.compile(match)) };
   } catch (error) {
-    return [{ path: at, message: `invalid regex ${quoted(match)}: ${(error as Error).message}` }];
+    const invalid = `invalid regex ${quoted(match)}: ${(error as Error).message}`;
+    return { invalid, references: undefined };
   }
 }
 
@@ -155,9 +164,12 @@ function effectless(one: Common, path: Path): MappingProblem[] {
 }
 
 /** `$1_total` where `${1}_total` was meant: it is always empty. */
-function lostReferences(one: WrittenMapping, matchType: 'glob' | 'regex', path: Path): MappingProblem[] {
-  if (matchType === 'regex' && !isExpression(one.match)) return [];
-  const known = matchType === 'glob' ? globReferences(one.match) : expressionReferences(one.match);
+function lostReferences(
+  one: WrittenMapping,
+  known: ReadonlySet<string> | undefined,
+  path: Path,
+): MappingProblem[] {
+  if (known === undefined) return [];
   const texts: [Path, string][] = [
     [[...path, 'name'], one.name],
     ...Object.entries(one.labels ?? {}).map(([label, value]): [Path, string] => [
@@ -184,22 +196,12 @@ function fallingCounters(
   return [{ path: [...path, 'scale'], message: 'counters cannot fall: those that match are left out' }];
 }
 
-function isExpression(match: string): boolean {
-  try {
-    RE2JS.compile(match);
-    return true;
-  } catch {
-    return false;
-  }
-}
-
 function globReferences(match: string): Set<string> {
   const stars = match.split('.').filter((segment) => segment === '*').length;
   return new Set(Array.from({ length: stars }, (_, index) => String(index + 1)));
 }
 
-function expressionReferences(match: string): Set<string> {
-  const expression = RE2JS.compile(match);
+function expressionReferences(expression: RE2JS): Set<string> {
   const numbers = Array.from({ length: expression.groupCount() + 1 }, (_, index) => String(index));
   return new Set([...numbers, ...Object.keys(expression.namedGroups())]);
 }

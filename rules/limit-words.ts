@@ -1,4 +1,4 @@
-import type { RateLimit } from '../../rules/model.ts';
+import type { RateLimit } from './model.ts';
 
 /** `20 per minute`, `unlimited`. */
 export function limitWords(limit: RateLimit): string {
