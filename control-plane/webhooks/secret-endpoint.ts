@@ -1,8 +1,8 @@
 /** `GET /v1/webhooks/default/secret`: the signing secret, for whoever has the token. */
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import { bearerChallenge, bearerToken, isSameToken } from '../../process/bearer-token.ts';
 import type { HttpCall } from '../../process/http/http-server.ts';
 import { sendError, sendNotFound } from '../../process/http/text-response.ts';
-import { bearerToken, isSameToken } from './api-token.ts';
 
 export const secretPath = '/v1/webhooks/default/secret';
 
@@ -11,9 +11,7 @@ export function admit(request: IncomingMessage, response: ServerResponse, token:
   response.setHeader('Cache-Control', 'no-store');
   const given = bearerToken(request.headers.authorization);
   if (given !== undefined && isSameToken(given, token)) return true;
-  // RFC 6750, section 3.1: no error code for a request that brings no credentials.
-  const isMissing = request.headers.authorization === undefined;
-  response.setHeader('WWW-Authenticate', isMissing ? 'Bearer' : 'Bearer error="invalid_token"');
+  response.setHeader('WWW-Authenticate', bearerChallenge(request.headers.authorization));
   sendError(response, 401, 'Unauthorized');
   return false;
 }
