@@ -24,7 +24,7 @@ export function tokenProblem(token: string, leastCharacters: number): string | u
 
 /** RFC 6750, section 3: how a refusal names what is missing. No error code for a request that brings no credentials. */
 export function bearerChallenge(header: string | undefined): string {
-  return header === undefined || header === '' ? 'Bearer' : 'Bearer error="invalid_token"';
+  return header === undefined ? 'Bearer' : 'Bearer error="invalid_token"';
 }
 
 const comparisonKey = randomBytes(32);
