@@ -1,4 +1,10 @@
+import { randomInt } from 'node:crypto';
 import { defineConfig } from 'vitest/config';
+
+// `npm run properties` says how many times the cases of property tests are run, and repeats a seed; else each run has a new
+// one. The workers and what reads this file once more for a project find it in the environment.
+const propertyTimes = Number(process.env['PROPERTY_TIMES'] ?? 1);
+process.env['PROPERTY_SEED'] ??= String(randomInt(2 ** 31));
 
 const exclude = ['node_modules/**', 'dist/**', '.cache/**'];
 
@@ -7,7 +13,8 @@ export default defineConfig({
     reporters: ['default', './test/support/summary-reporter.ts'],
     pool: 'forks',
     maxWorkers: 2,
-    testTimeout: 30_000,
+    setupFiles: ['./test/support/property-cases.ts'],
+    testTimeout: 30_000 * Math.max(1, propertyTimes),
     hookTimeout: 60_000,
     // The gate's machines are shared and pause: what fails there is tried once more, and named at the end of the run.
     retry: process.env['CI'] === 'true' ? 1 : 0,

@@ -3,6 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { compileRules } from '../../rules/table/compile-rules.ts';
 import { validateSources } from '../../rules/validation/validate-sources.ts';
 import { decodeResource } from '../../rules/xds/index.ts';
+import { caseCount } from '../../test/support/property-cases.ts';
 import { type ConfigObject, objectKey } from '../model/config-object.ts';
 import type { Decision, KeptSpec } from '../model/decision.ts';
 import { Decider, type DeciderOptions } from './decide.ts';
@@ -137,7 +138,7 @@ function forEveryHistory(check: (world: World, decision: Decision, options: Deci
       const options = optionsOf(chosen);
       for (const { world, decision } of played(steps, options)) check(world, decision, options);
     }),
-    { numRuns: 300 },
+    { numRuns: caseCount(300) },
   );
 }
 
@@ -201,7 +202,7 @@ describe('decide, whatever happened before', () => {
           if (!isServed) expect(outcomeOf(joined, newcomer)).toEqual(outcomeOf(decision));
         }
       }),
-      { numRuns: 300 },
+      { numRuns: caseCount(300) },
     );
   });
 

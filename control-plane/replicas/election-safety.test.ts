@@ -1,6 +1,7 @@
 /** Candidates with clocks of their own, on a network that delays and loses everything: there is never a second leader. */
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { caseCount } from '../../test/support/property-cases.ts';
 import { ElectionState } from './election-state.ts';
 import type { LeaseRecord } from './lease-record.ts';
 
@@ -174,7 +175,7 @@ describe('an election', () => {
         world.run(200_000, () => expect(world.leading().length).toBeLessThanOrEqual(1));
         changes += world.leaders.length;
       }),
-      { numRuns: 200 },
+      { numRuns: caseCount(200) },
     );
     expect(changes).toBeGreaterThan(400);
   });
@@ -190,7 +191,7 @@ describe('an election', () => {
         world.run(60_000 + leaseDurationMs + 200, () => {});
         expect(world.leaders).toHaveLength(2);
       }),
-      { numRuns: 20 },
+      { numRuns: caseCount(20) },
     );
   });
 });

@@ -1,5 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { caseCount } from '../../test/support/property-cases.ts';
 import type { LimiterReport } from '../model/limiter-report.ts';
 import {
   boundedReport,
@@ -53,7 +54,7 @@ describe('a report in ConfigMaps', () => {
         expect(new Set(parts.map(({ parts: total }) => total))).toEqual(new Set([parts.length]));
         expect(await decodeReport(parts)).toEqual(report);
       }),
-      { numRuns: 50 },
+      { numRuns: caseCount(50) },
     );
   });
 

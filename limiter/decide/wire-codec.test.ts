@@ -9,6 +9,7 @@ import {
 } from '../../gen/envoy/service/ratelimit/v3/rls_pb.ts';
 import type { RateLimitUnit } from '../../gen/envoy/type/v3/ratelimit_unit_pb.ts';
 import type { JsonObject } from '../../rules/model.ts';
+import { caseCount } from '../../test/support/property-cases.ts';
 import type { Code, Descriptor, RateLimitRequest, RateLimitResponse } from './messages.ts';
 import { DecodeError, decodeRateLimitRequest, encodeRateLimitResponse } from './wire-codec.ts';
 
@@ -200,7 +201,7 @@ describe('decodeRateLimitRequest', () => {
         expect(decoded).toBeDefined();
         expect(decoded).toEqual(generatedDecode(bytes));
       }),
-      { numRuns: 1000 },
+      { numRuns: caseCount(1000) },
     );
   });
 
@@ -228,7 +229,7 @@ describe('decodeRateLimitRequest', () => {
         if (decoded !== undefined) accepted++;
         expect(decoded).toEqual(generatedDecode(input));
       }),
-      { numRuns: 3000 },
+      { numRuns: caseCount(3000) },
     );
     expect(accepted).toBeGreaterThan(0);
     expect(accepted).toBeLessThan(3000);
@@ -362,7 +363,7 @@ describe('encodeRateLimitResponse', () => {
       fc.property(response, (message) => {
         expect(Buffer.from(encodeRateLimitResponse(message))).toEqual(Buffer.from(generatedEncode(message)));
       }),
-      { numRuns: 2000 },
+      { numRuns: caseCount(2000) },
     );
   });
 

@@ -1,5 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { caseCount } from '../../test/support/property-cases.ts';
 import { ByteBudget } from './byte-budget.ts';
 import { MessageReader, withPrefix } from './message-reader.ts';
 
@@ -45,7 +46,7 @@ describe('MessageReader', () => {
         expect(messages).toEqual(sent.map((item) => Buffer.from(item)));
         expect([made.isBetweenMessages, budget.leftBytes]).toEqual([true, budgetBytes]);
       }),
-      { numRuns: 200 },
+      { numRuns: caseCount(200) },
     );
   });
 

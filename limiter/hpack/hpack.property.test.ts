@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
 import { MalformedBlock, NaiveHpackDecoder } from '../../test/support/naive-hpack-decoder.ts';
+import { caseCount } from '../../test/support/property-cases.ts';
 import { HpackDecoder, HpackEncoder, HpackError, Indexing, maxEncodedBytes } from './index.ts';
 import { staticNames, staticValues } from './static-table.ts';
 
@@ -68,7 +69,7 @@ it('reads back what it wrote, whatever the blocks and the sizes of the table', (
         expect(encoder.tableBytes).toBeLessThanOrEqual(bound);
       }
     }),
-    { numRuns: 250 },
+    { numRuns: caseCount(250) },
   );
 });
 
@@ -114,7 +115,7 @@ function bothDecode(blocks: readonly Uint8Array[]): void {
 
 it('agrees with the naive decoder on random bytes', () => {
   fc.assert(fc.property(fc.array(fc.uint8Array({ maxLength: 40 }), { maxLength: 4 }), bothDecode), {
-    numRuns: 3000,
+    numRuns: caseCount(3000),
   });
 });
 
@@ -126,7 +127,7 @@ it('agrees with the naive decoder on damaged blocks', () => {
       const encoder = new HpackEncoder({ maxTableBytes: 4096, indexing: policies.mixed, huffman });
       bothDecode(items.map(([fields, edits]) => edited(encoded(encoder, fields), edits)));
     }),
-    { numRuns: 800 },
+    { numRuns: caseCount(800) },
   );
 });
 

@@ -4,7 +4,6 @@
  */
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-
 import {
   data,
   frame,
@@ -18,6 +17,7 @@ import {
   windowUpdate,
 } from '../../test/support/http2-frame-script.ts';
 import { Http2Peer, requestFields, responseFields, trailerFields } from '../../test/support/http2-peer.ts';
+import { caseCount } from '../../test/support/property-cases.ts';
 import { clientPreface, Flag, FrameType, Setting } from './constants.ts';
 import { violationReasons } from './violation.ts';
 
@@ -93,7 +93,7 @@ describe('a connection, whatever it is sent', () => {
           expect(whole.handler.seen.filter((line) => line.startsWith('request'))).toHaveLength(shapes.length);
         },
       ),
-      { numRuns: 200 },
+      { numRuns: caseCount(200) },
     );
   });
 
@@ -115,7 +115,7 @@ describe('a connection, whatever it is sent', () => {
           expect(openAfterAll(peer)).toEqual([]);
         },
       ),
-      { numRuns: 400 },
+      { numRuns: caseCount(400) },
     );
   });
 
@@ -126,7 +126,7 @@ describe('a connection, whatever it is sent', () => {
         peer.send(bytes);
         expectDefinedState(peer);
       }),
-      { numRuns: 400 },
+      { numRuns: caseCount(400) },
     );
   });
 });

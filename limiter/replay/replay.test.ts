@@ -6,6 +6,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { readRuleFiles } from '../../rules/reader/read-rule-files.ts';
 import { InProcessLimiter } from '../../test/support/in-process-limiter.ts';
 import { ManualClock } from '../../test/support/manual-clock.ts';
+import { caseCount } from '../../test/support/property-cases.ts';
 import { Code } from '../decide/messages.ts';
 import { parseLimiterSettings } from '../settings.ts';
 import { Replay, type ReplayOptions } from './replay.ts';
@@ -378,7 +379,7 @@ descriptors:
         replay.finish();
         expect(decisions).toEqual(answers);
       }),
-      { numRuns: 40 },
+      { numRuns: caseCount(40) },
     );
   });
 });

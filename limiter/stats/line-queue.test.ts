@@ -1,5 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { caseCount } from '../../test/support/property-cases.ts';
 import { LineQueue } from './line-queue.ts';
 
 function drain(queue: LineQueue): string[] {
@@ -23,7 +24,7 @@ describe('LineQueue', () => {
         for (const chunk of chunks) expect(chunk.endsWith('\n')).toBe(true);
         expect(queue.bytes).toBe(0);
       }),
-      { numRuns: 30 },
+      { numRuns: caseCount(30) },
     );
   });
 

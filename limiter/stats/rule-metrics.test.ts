@@ -1,6 +1,7 @@
 /** Metrics made of values of requests, against a model that keeps everything in plain lists. */
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { caseCount } from '../../test/support/property-cases.ts';
 import { type RuleMetric, RuleStat } from './rule-stats.ts';
 import { StatsRegistry } from './stats-registry.ts';
 
@@ -117,7 +118,7 @@ describe('metrics made of values of requests', () => {
         expect(watched.left).toEqual(model.left);
         expect(registry.detailed.left).toBe(model.left.length);
       }),
-      { numRuns: 500 },
+      { numRuns: caseCount(500) },
     );
   });
 

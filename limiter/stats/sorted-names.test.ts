@@ -1,5 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { caseCount } from '../../test/support/property-cases.ts';
 import { SortedNames } from './sorted-names.ts';
 
 describe('SortedNames', () => {
@@ -15,7 +16,7 @@ describe('SortedNames', () => {
         expect(read.map((slot) => names[slot])).toEqual([...names].sort());
         expect(new Set(read).size).toBe(slots);
       }),
-      { numRuns: 30 },
+      { numRuns: caseCount(30) },
     );
   });
 
@@ -41,7 +42,7 @@ describe('SortedNames', () => {
         }
         expect([...sorted.slots()].map((slot) => names.get(slot))).toEqual([...names.values()].sort());
       }),
-      { numRuns: 20 },
+      { numRuns: caseCount(20) },
     );
   });
 

@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { counterOp } from '../../test/support/counter-ops.ts';
+import { caseCount } from '../../test/support/property-cases.ts';
 import { FoldedRun, maxTotal, totalAfter } from './folded-run.ts';
 import { StoreError } from './store-error.ts';
 
@@ -88,7 +89,7 @@ describe('FoldedRun', () => {
         expect(ops.map((op) => op.after)).toEqual(totals);
         expect(left).toBe(held);
       }),
-      { numRuns: 2000 },
+      { numRuns: caseCount(2000) },
     );
   });
 

@@ -2,6 +2,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { ManualTimers } from '../../test/support/manual-timers.ts';
+import { caseCount } from '../../test/support/property-cases.ts';
 import { StatsRegistry } from '../stats/stats-registry.ts';
 import { JoinedGauges } from './joined-gauges.ts';
 import { PostedStatistics } from './posted-statistics.ts';
@@ -96,7 +97,7 @@ describe('the statistics of workers', () => {
       }
       expect(shown).toEqual(expected);
     });
-    fc.assert(property, { numRuns: 300 });
+    fc.assert(property, { numRuns: caseCount(300) });
   });
 
   it('are bounded in metrics of values for the process as a whole', () => {

@@ -1,5 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { caseCount } from '../../test/support/property-cases.ts';
 import { entriesFor, meetingRules } from '../../test/support/rule-arbitraries.ts';
 import { limit, rule, source } from '../../test/support/rule-builder.ts';
 import type { Rule } from '../model.ts';
@@ -303,7 +304,7 @@ describe('a comparison', () => {
         differing++;
         expect(compare(before, after)).not.toEqual([]);
       }),
-      { numRuns: 300 },
+      { numRuns: caseCount(300) },
     );
     expect(differing).toBeGreaterThan(80);
   });

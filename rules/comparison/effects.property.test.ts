@@ -1,5 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { caseCount } from '../../test/support/property-cases.ts';
 import { limit, rule, source } from '../../test/support/rule-builder.ts';
 import type { RateLimit, Rule } from '../model.ts';
 import type { Entry } from '../request.ts';
@@ -122,7 +123,7 @@ describe('the effects of a comparison', () => {
           expect(isTold(now.isShared ? tightening : loosening)).toBe(true);
         }
       }),
-      { numRuns: 1_000 },
+      { numRuns: caseCount(1_000) },
     );
     expect(Math.min(stricter, looser, gone, shared)).toBeGreaterThan(10);
   });

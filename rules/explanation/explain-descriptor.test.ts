@@ -1,5 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { caseCount } from '../../test/support/property-cases.ts';
 import { entriesFor, meetingRules } from '../../test/support/rule-arbitraries.ts';
 import { limit, rule, source } from '../../test/support/rule-builder.ts';
 import { placedRules } from '../review/index.ts';
@@ -83,7 +84,7 @@ describe('an explanation', () => {
           });
         }
       }),
-      { numRuns: 500 },
+      { numRuns: caseCount(500) },
     );
     expect(found).toBeGreaterThan(150);
   });

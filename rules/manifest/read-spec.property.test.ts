@@ -1,5 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { caseCount } from '../../test/support/property-cases.ts';
 import { compileRules } from '../table/compile-rules.ts';
 import { RuleTable } from '../table/rule-table.ts';
 import { validateSources } from '../validation/validate-sources.ts';
@@ -85,7 +86,7 @@ describe('readSpec, for any valid spec', () => {
         if (reading.ok) expect(() => new RuleTable(compileRules([reading.source]))).not.toThrow();
         else for (const { path } of reading.errors) expect(path[0]).toBe('spec');
       }),
-      { numRuns: 500 },
+      { numRuns: caseCount(500) },
     );
   });
 });

@@ -2,6 +2,7 @@ import fc from 'fast-check';
 import { dump } from 'js-yaml';
 import { describe, expect, it } from 'vitest';
 import { stringify } from 'yaml';
+import { caseCount } from '../../test/support/property-cases.ts';
 import { limit, rule } from '../../test/support/rule-builder.ts';
 import type { JsonObject, JsonValue, RateLimit, Rule } from '../model.ts';
 import { readFast } from '../yaml/fast.ts';
@@ -173,7 +174,7 @@ describe('decodeRuleFile', () => {
         expect(errors).toEqual([]);
         expect(source).toEqual({ name: 'f', domain, descriptors });
       }),
-      { numRuns: 200 },
+      { numRuns: caseCount(200) },
     );
   });
 
@@ -186,7 +187,7 @@ describe('decodeRuleFile', () => {
           expect(source !== undefined || errors.length > 0).toBe(true);
         },
       ),
-      { numRuns: 3000 },
+      { numRuns: caseCount(3000) },
     );
   });
 });

@@ -1,5 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { caseCount } from '../../test/support/property-cases.ts';
 import { limit, rule, source } from '../../test/support/rule-builder.ts';
 import type { Rule } from '../model.ts';
 import { compileRules } from '../table/compile-rules.ts';
@@ -149,7 +150,7 @@ describe('rules that change nothing', () => {
           expect(rest.match('d', [request])?.rule.name).toBe(whole.match('d', [request])?.rule.name);
         }
       }),
-      { numRuns: 400 },
+      { numRuns: caseCount(400) },
     );
     expect(idle).toBeGreaterThan(100);
   });

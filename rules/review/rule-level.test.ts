@@ -1,5 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { caseCount } from '../../test/support/property-cases.ts';
 import { patternMatches } from '../pattern-matches.ts';
 import { patternsOverlap } from './rule-level.ts';
 
@@ -30,7 +31,7 @@ describe('patterns', () => {
         const expression = naive(one);
         for (const text of some) expect(patternMatches(one, text)).toBe(expression.test(text));
       }),
-      { numRuns: 60 },
+      { numRuns: caseCount(60) },
     );
   });
 
@@ -40,7 +41,7 @@ describe('patterns', () => {
         const common = texts(8).some((text) => naive(a).test(text) && naive(b).test(text));
         expect(patternsOverlap(a, b)).toBe(common);
       }),
-      { numRuns: 60 },
+      { numRuns: caseCount(60) },
     );
   });
 });

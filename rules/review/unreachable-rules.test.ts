@@ -1,5 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { caseCount } from '../../test/support/property-cases.ts';
 import { rule } from '../../test/support/rule-builder.ts';
 import type { Rule } from '../model.ts';
 import { compileRules } from '../table/compile-rules.ts';
@@ -153,7 +154,7 @@ describe('rules that are never found', () => {
           }
         }
       }),
-      { numRuns: 500 },
+      { numRuns: caseCount(500) },
     );
     expect(reported).toBeGreaterThan(200);
   });
@@ -174,7 +175,7 @@ describe('rules that are never found', () => {
           if (!own.includes('*')) expect(table.match('d', [request])?.rule.name).toBe(rateLimit!.name);
         }
       }),
-      { numRuns: 500 },
+      { numRuns: caseCount(500) },
     );
   });
 });

@@ -1,5 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { caseCount } from '../../test/support/property-cases.ts';
 import { anyRules } from '../../test/support/rule-arbitraries.ts';
 import { limit, rule, source } from '../../test/support/rule-builder.ts';
 import type { JsonObject } from '../model.ts';
@@ -44,7 +45,7 @@ describe('the rules of a table as JSON', () => {
         expect(errors).toEqual([]);
         expect(new RuleTable(compileRules(sources)).contentHash).toBe(table.contentHash);
       }),
-      { numRuns: 150 },
+      { numRuns: caseCount(150) },
     );
   });
 });

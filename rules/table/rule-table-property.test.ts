@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { composite, NaiveMatcher } from '../../test/support/naive-matcher.ts';
+import { caseCount } from '../../test/support/property-cases.ts';
 import { rule, source } from '../../test/support/rule-builder.ts';
 import type { JsonObject, Rule, RuleSource } from '../model.ts';
 import type { Entry } from '../request.ts';
@@ -123,7 +124,7 @@ describe('RuleTable', () => {
           }
         }
       }),
-      { numRuns: 300 },
+      { numRuns: caseCount(300) },
     );
     expect(found).toBeGreaterThan(500);
   });
@@ -154,7 +155,7 @@ describe('RuleTable', () => {
           }
         },
       ),
-      { numRuns: 400 },
+      { numRuns: caseCount(400) },
     );
   });
 

@@ -1,5 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { caseCount } from '../../test/support/property-cases.ts';
 import { anyRules } from '../../test/support/rule-arbitraries.ts';
 import { rule } from '../../test/support/rule-builder.ts';
 import { readRuleTexts, type textKind } from '../documents/index.ts';
@@ -41,7 +42,7 @@ describe('rules that are written', () => {
       fc.property(source, (one) => {
         expectSame(readBack(yamlText(ruleFileValue(one)), 'rule-file'), one);
       }),
-      { numRuns: 200 },
+      { numRuns: caseCount(200) },
     );
   });
 
@@ -55,7 +56,7 @@ describe('rules that are written', () => {
           one,
         );
       }),
-      { numRuns: 200 },
+      { numRuns: caseCount(200) },
     );
   });
 
@@ -65,7 +66,7 @@ describe('rules that are written', () => {
         const text = JSON.stringify(resourcesToJson([{ name: 'n', ...one }]));
         expectSame(readBack(text, 'resources'), one);
       }),
-      { numRuns: 200 },
+      { numRuns: caseCount(200) },
     );
   });
 

@@ -1,5 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { caseCount } from '../../test/support/property-cases.ts';
 import { readComplete } from './complete.ts';
 import { readFast } from './fast.ts';
 import { NodeKind, YamlTape } from './tape.ts';
@@ -190,7 +191,7 @@ describe('readFast', () => {
         expect(complete).toBeInstanceOf(YamlTape);
         expect(treeOf(fast)).toEqual(treeOf(complete as YamlTape));
       }),
-      { numRuns: 20_000 },
+      { numRuns: caseCount(20_000) },
     );
     expect(counts.read / counts.all).toBeGreaterThan(0.03);
   });
@@ -227,7 +228,7 @@ describe('readFast', () => {
         counts.told++;
         expect(readComplete(text)).not.toBeInstanceOf(YamlTape);
       }),
-      { numRuns: 10_000 },
+      { numRuns: caseCount(10_000) },
     );
     expect(counts.told).toBeGreaterThan(500);
   });

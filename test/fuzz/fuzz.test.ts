@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { ChildProgram } from '../support/child-program.ts';
+import { countCases, propertySeed, propertyTimes } from '../support/property-cases.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
 import { readCorpus } from './corpus.ts';
 import { fuzzHelp } from './fuzz-options.ts';
@@ -19,8 +20,17 @@ describe('a short run finds nothing', () => {
   it.each(fuzzTargets.map(({ name }) => name))('in %s', async (target) => {
     const corpus = readCorpus(path('./corpus'), target);
     expect(corpus.length).toBeGreaterThan(4);
-    const result = await fuzzTarget({ targetsUrl: url('./targets.ts'), target, corpus, seed: 1, seconds: 5 });
-    expect(result.finding).toBeUndefined();
+    const seconds = 5 * Math.max(1, propertyTimes);
+    const result = await fuzzTarget({
+      ...{ targetsUrl: url('./targets.ts'), target, corpus, seed: propertySeed, seconds },
+    });
+    countCases(result.runs);
+    if (result.finding !== undefined) {
+      const { kind, message, input } = result.finding;
+      expect.fail(
+        `${kind}, seed ${propertySeed}: ${message}\nthe input: ${Buffer.from(input).toString('hex')}`,
+      );
+    }
     // Where the corpus leads at least: less means that the target looks at nothing.
     expect(result.runs).toBeGreaterThan(corpus.length);
     expect(result.outcomes).toBeGreaterThan(8);

@@ -4,6 +4,7 @@ import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { CounterOp, CounterStore } from '../../limiter/stores/counter-store.ts';
 import { counterOp, submit, totalOf } from '../support/counter-ops.ts';
+import { caseCount } from '../support/property-cases.ts';
 import { CounterModel } from './counter-model.ts';
 
 const max = Number.MAX_SAFE_INTEGER;
@@ -140,7 +141,7 @@ export function counterStoreSuite(
             }
             expect((await Promise.all(pending)).map(answers)).toEqual(expected);
           }),
-          { numRuns: 150 },
+          { numRuns: caseCount(150) },
         );
       });
     }

@@ -6,6 +6,7 @@ import type { RedisStore } from '../../limiter/stores/redis/redis-store.ts';
 import { counterOp, submit, totalOf } from '../support/counter-ops.ts';
 import { describeWithServer } from '../support/describe-with-server.ts';
 import { redisProgram } from '../support/find-server.ts';
+import { caseCount } from '../support/property-cases.ts';
 import { type RedisServer, startRedis } from '../support/redis-server.ts';
 import { openRedisStore } from '../support/redis-stores.ts';
 
@@ -127,7 +128,7 @@ describeWithServer('what RedisStore leaves in Redis', redisProgram, (path) => {
         );
         for (const key of await client.keys('*')) expect(await client.pttl(key)).toBeGreaterThan(0);
       }),
-      { numRuns: 100 },
+      { numRuns: caseCount(100) },
     );
   });
 

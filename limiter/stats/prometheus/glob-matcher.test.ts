@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 
+import { caseCount } from '../../../test/support/property-cases.ts';
 import { GlobMatcher, globCaptures } from './glob-matcher.ts';
 
 function matches(pattern: string, name: string): boolean {
@@ -41,7 +42,7 @@ describe('GlobMatcher', () => {
         const first = all.findIndex((candidate) => matches(candidate, one));
         expect(matcher(all).find(one)).toBe(first === -1 ? undefined : first);
       }),
-      { numRuns: 2_000 },
+      { numRuns: caseCount(2_000) },
     );
   });
 
@@ -50,7 +51,7 @@ describe('GlobMatcher', () => {
       fc.property(patterns, name, (all, one) => {
         expect(matcher(all, true).find(one)).toBe(mostSpecific(all, one));
       }),
-      { numRuns: 2_000 },
+      { numRuns: caseCount(2_000) },
     );
   });
 

@@ -2,6 +2,7 @@ import fc from 'fast-check';
 import { RE2JS } from 're2js';
 import { describe, expect, it } from 'vitest';
 
+import { caseCount } from '../../../test/support/property-cases.ts';
 import { literalEnd } from './literal-end.ts';
 
 describe('literalEnd', () => {
@@ -47,7 +48,7 @@ describe('literalEnd', () => {
         const isFound = RE2JS.compile(expression).matcher(one).find();
         if (isFound) expect(one.endsWith(literalEnd(expression))).toBe(true);
       }),
-      { numRuns: 20_000 },
+      { numRuns: caseCount(20_000) },
     );
   });
 });

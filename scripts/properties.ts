@@ -1,0 +1,221 @@
+/** `npm run properties`: the property, model and fuzz tests with many times their cases, round after round. */
+import { randomInt } from 'node:crypto';
+import { globSync, readFileSync } from 'node:fs';
+import { basename } from 'node:path';
+import { parseArgs } from 'node:util';
+import {
+  createVitest,
+  type Reporter,
+  type SerializedError,
+  type TestCase,
+  type TestModule,
+} from 'vitest/node';
+import { FlagError, numberFlag, readOrExplain } from '../test/support/script-flags.ts';
+
+interface PropertiesOptions {
+  /** Parts of the paths of test files; empty: all that have properties. */
+  paths: string[];
+  times: number;
+  /** Undefined: one round. */
+  minutes: number | undefined;
+  seed: number;
+  /** Of the test, as a pattern. */
+  name: string | undefined;
+  /** Of the case, as fast-check tells it. */
+  path: string | undefined;
+}
+
+const help = `Usage: npm run properties -- [part of a file's path ...] [flags]
+
+Runs the property, model and fuzz tests with many times their usual cases, on two workers, and says what it found.
+
+  --times <n>      how many times the usual cases, 1 to 10000 (default 10)
+  --minutes <n>    goes on with a new seed after each round until so many minutes are over, 0.1 to 1440; the round that
+                   runs then is broken off (default: one round, to its end)
+  --seed <n>       of the first round, 0 to 2147483647; a round has the next one (default: by chance)
+  --name <text>    only tests whose name has this (a regular expression)
+  --path <path>    only this case of a property, as a failure tells it; for one test
+
+A failure is printed at once with its seed, path, smallest case and the command that repeats it: keep the case in its
+test, as one of the \`examples\` or as a test of its own.
+Exit status: 0 when nothing failed, 1 when something did, 2 for a wrong command line.
+`;
+
+/** Undefined when help is asked for. @throws FlagError, or an error of Node's parser */
+function readOptions(args: readonly string[]): PropertiesOptions | undefined {
+  const { values, positionals } = parseArgs({
+    args: [...args],
+    allowPositionals: true,
+    options: {
+      help: { type: 'boolean', short: 'h', default: false },
+      times: { type: 'string', default: '10' },
+      minutes: { type: 'string' },
+      seed: { type: 'string', default: String(randomInt(1_000_000)) },
+      name: { type: 'string' },
+      path: { type: 'string' },
+    },
+  });
+  if (values.help) return undefined;
+  const { times, minutes, seed, name, path } = values;
+  if (path !== undefined && !/^\d+(:\d+)*$/.test(path))
+    throw new FlagError(`--path is numbers with colons between, not "${path}"`);
+  return {
+    paths: positionals,
+    times: numberFlag({ flag: '--times', text: times, least: 1, most: 10_000 }),
+    minutes:
+      minutes === undefined
+        ? undefined
+        : numberFlag({ flag: '--minutes', text: minutes, least: 0.1, most: 1440 }),
+    seed: numberFlag({ flag: '--seed', text: seed, least: 0, most: 2_147_483_647, whole: true }),
+    name,
+    path,
+  };
+}
+
+/** Files that have properties, or fuzz; not those that measure time. @throws FlagError when no path has what is asked for */
+function propertyFiles(parts: readonly string[]): string[] {
+  const exclude = ['node_modules/**', 'dist/**', '.cache/**', '**/*.timing.test.ts'];
+  const mentions = (file: string, words: readonly string[]): boolean => {
+    const text = readFileSync(file, 'utf8');
+    return words.some((word) => text.includes(word));
+  };
+  const marks = ["from 'fast-check'", 'property-cases.ts'];
+  const suites = globSync('**/*.suite.ts', { exclude }).filter((file) => mentions(file, marks));
+  const found = globSync('**/*.test.ts', { exclude })
+    .filter((file) => parts.length === 0 || parts.some((part) => file.includes(part)))
+    .filter((file) => mentions(file, [...marks, ...suites.map((suite) => basename(suite))]))
+    .sort();
+  if (found.length > 0) return found;
+  throw new FlagError(`no file with property tests has ${parts.join(' or ')} in its path`);
+}
+
+function withoutPackages(stack: string): string {
+  return stack
+    .split('\n')
+    .filter((line) => !line.includes('/node_modules/'))
+    .join('\n');
+}
+
+/** Sums up what ran in all rounds, and prints what fails as soon as it does. */
+class Tally implements Reporter {
+  cases = 0;
+  readonly tests = new Set<string>();
+  /** By the test's name: the command that repeats its first failure. */
+  readonly failed = new Map<string, string>();
+  readonly #options: PropertiesOptions;
+  seed = 0;
+
+  constructor(options: PropertiesOptions) {
+    this.#options = options;
+  }
+
+  onTestCaseResult(test: TestCase): void {
+    const file = test.module.relativeModuleId;
+    const { cases } = test.meta();
+    if (cases !== undefined) {
+      this.cases += cases;
+      this.tests.add(`${file} > ${test.fullName}`);
+    }
+    const { state, errors } = test.result();
+    if (state === 'failed') this.#fail(`${file} > ${test.fullName}`, errors, this.#repeating(test));
+  }
+
+  onTestRunEnd(modules: readonly TestModule[], unhandled: readonly SerializedError[]): void {
+    for (const module of modules) {
+      const errors = [
+        ...module.errors(),
+        ...[...module.children.allSuites()].flatMap((suite) => suite.errors()),
+      ];
+      if (errors.length > 0)
+        this.#fail(module.relativeModuleId, errors, this.#command([module.relativeModuleId]));
+    }
+    if (unhandled.length > 0) this.#fail('outside of a test', unhandled, this.#command(this.#options.paths));
+  }
+
+  #fail(name: string, errors: readonly SerializedError[], command: string): void {
+    if (this.failed.has(name)) return;
+    this.failed.set(name, command);
+    console.log(`failed: ${name}`);
+    for (const { stack, message, cause } of errors) {
+      console.log(withoutPackages(stack ?? message));
+      if (cause !== undefined) console.log(withoutPackages(cause.stack ?? cause.message));
+    }
+    console.log(`repeat it with: ${command}`);
+  }
+
+  /** The very case, when fast-check tells where it is. */
+  #repeating(test: TestCase): string {
+    const name = test.fullName.replaceAll(' > ', ' ').replaceAll(/[.*+?^${}()|[\]\\]/g, '\\$&');
+    const told = test.result().errors?.map(({ message }) => /path: "([\d:]+)"/.exec(message)?.[1]);
+    const path = told?.find((path) => path !== undefined);
+    const flags = [
+      '--name',
+      `'^${name.replaceAll("'", `'\\''`)}$'`,
+      ...(path === undefined ? [] : ['--path', path]),
+    ];
+    return this.#command([test.module.relativeModuleId, ...flags]);
+  }
+
+  #command(args: readonly string[]): string {
+    const { times } = this.#options;
+    return `npm run properties -- ${[...args, '--times', times, '--seed', this.seed].join(' ')}`;
+  }
+}
+
+/** Ends with the round, or some time after `until`. */
+async function runRound(
+  options: PropertiesOptions,
+  files: string[],
+  tally: Tally,
+  until: AbortSignal,
+): Promise<void> {
+  process.env['PROPERTY_SEED'] = String(tally.seed);
+  const vitest = await createVitest('test', {
+    ...{ watch: false, retry: 0, project: 'tests', reporters: [tally] },
+    ...(options.name !== undefined && { testNamePattern: options.name }),
+  });
+  const breakOff = (): void => void vitest.cancelCurrentRun('keyboard-input');
+  until.addEventListener('abort', breakOff);
+  // The test that runs at that moment ends its servers; a property that does not end is left to the end of the process.
+  const late = new Promise<void>((resolve) => {
+    until.addEventListener('abort', () => setTimeout(resolve, 30_000).unref());
+  });
+  await Promise.race([vitest.start(files), late]);
+  until.removeEventListener('abort', breakOff);
+  await vitest.close();
+}
+
+/** Rounds until the time is up or Ctrl-C. */
+async function runRounds(options: PropertiesOptions, files: string[]): Promise<void> {
+  const startMs = performance.now();
+  const seconds = (): string => `${Math.round((performance.now() - startMs) / 1000)} s`;
+  const end = new AbortController();
+  process.once('SIGINT', () => end.abort());
+  if (options.minutes !== undefined) setTimeout(() => end.abort(), options.minutes * 60_000).unref();
+  process.env['PROPERTY_TIMES'] = String(options.times);
+  if (options.path !== undefined) process.env['PROPERTY_PATH'] = options.path;
+
+  const tally = new Tally(options);
+  let rounds = 0;
+  do {
+    tally.seed = options.seed + rounds;
+    console.log(`seed ${tally.seed}: ${files.length} files, ${options.times} times the usual cases`);
+    await runRound(options, files, tally, end.signal);
+    rounds += 1;
+    console.log(
+      `${tally.cases} cases of ${tally.tests.size} tests in ${seconds()}, ${tally.failed.size} failed, so far`,
+    );
+  } while (options.minutes !== undefined && !end.signal.aborted);
+  const seeds = rounds === 1 ? `seed ${options.seed}` : `seeds ${options.seed} to ${tally.seed}`;
+  console.log(`properties: ${tally.tests.size} tests, ${tally.cases} cases, ${seeds}, ${seconds()}`);
+  for (const [name, command] of tally.failed) console.log(`failed: ${name}\n  ${command}`);
+  if (tally.failed.size === 0) console.log('nothing failed');
+  process.exit(tally.failed.size > 0 || tally.cases === 0 ? 1 : 0);
+}
+
+const explained = { help, script: 'properties' };
+const options = readOrExplain(() => readOptions(process.argv.slice(2)), explained);
+await runRounds(
+  options,
+  readOrExplain(() => propertyFiles(options.paths), explained),
+);

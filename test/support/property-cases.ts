@@ -1,0 +1,47 @@
+/**
+ * How many cases property tests run, and from which seed: set up here for all of them (vitest.config.ts), multiplied by
+ * `npm run properties`. What tests share about it is the environment: PROPERTY_TIMES, PROPERTY_SEED, PROPERTY_PATH.
+ */
+import fc from 'fast-check';
+import { TestRunner } from 'vitest';
+
+declare module 'vitest' {
+  interface TaskMeta {
+    /** Cases of properties, and inputs of fuzzers, that the test ran. */
+    cases?: number;
+  }
+}
+
+/** What fast-check runs of a property that says nothing. */
+const usualCases = 100;
+
+/** How many times the usual cases are run: 1 unless `npm run properties` says more. */
+export const propertyTimes = Number(process.env['PROPERTY_TIMES'] ?? 1);
+
+/** The seed of every property and fuzz test of this run. */
+export const propertySeed = Number(process.env['PROPERTY_SEED'] ?? 1);
+
+/** For `numRuns`: so many in the usual run, more when it is multiplied. */
+export function caseCount(usual: number): number {
+  return Math.ceil(usual * propertyTimes);
+}
+
+/** Makes the running test one that chance leads: its cases are summed up, and it is never tried again. */
+export function countCases(count: number): void {
+  const meta = TestRunner.getCurrentTest()?.meta;
+  if (meta !== undefined) meta.cases = (meta.cases ?? 0) + count;
+}
+
+const path = process.env['PROPERTY_PATH'];
+
+/** Below the time that a test has: a property without an end still tells its seed, and what it shrank to so far. */
+const timeLimitMs = 25_000 * Math.max(1, propertyTimes);
+
+fc.configureGlobal({
+  numRuns: caseCount(usualCases),
+  seed: propertySeed,
+  ...(path !== undefined && { path, endOnFailure: true }),
+  interruptAfterTimeLimit: timeLimitMs,
+  markInterruptAsFailure: true,
+  beforeEach: () => countCases(1),
+});
