@@ -18,6 +18,7 @@ import {
 } from '../process/settings-kinds.ts';
 import { dnsLabel, labelSelector, objectName } from '../process/settings-kubernetes-kinds.ts';
 import { list, pairs } from '../process/settings-list-kinds.ts';
+import { needing, type SettingNeed } from '../process/settings-needs.ts';
 import {
   type Environment,
   readSettings,
@@ -33,6 +34,10 @@ import { signingSecretProblem, webhookUrlProblem } from './webhooks/index.ts';
 const minuteMs = 60_000;
 const hourMs = 60 * minuteMs;
 
+const fromCluster: SettingNeed = { name: 'SOURCE', is: ['KUBERNETES'] };
+const withToken: SettingNeed = { name: 'API_TOKEN', is: 'set', or: { name: 'API_TOKEN_FILE', is: 'set' } };
+const withUrls: readonly SettingNeed[] = [{ name: 'WEBHOOK_URLS', is: 'set' }];
+
 const source = {
   source: {
     name: 'SOURCE',
@@ -42,6 +47,7 @@ const source = {
   },
   manifestsDirectory: {
     name: 'MANIFESTS_DIRECTORY',
+    needs: [{ name: 'SOURCE', is: ['DIRECTORY'] }],
     kind: text(),
     default: '',
     summary:
@@ -49,18 +55,21 @@ const source = {
   },
   watchNamespaces: {
     name: 'WATCH_NAMESPACES',
+    needs: [fromCluster],
     kind: list(dnsLabel(), { max: 1000 }),
     default: [] as readonly string[],
     summary: 'Namespaces whose RateLimitConfigs are served; empty: all.',
   },
   labelSelector: {
     name: 'LABEL_SELECTOR',
+    needs: [fromCluster],
     kind: labelSelector(),
     default: '',
     summary: 'Only RateLimitConfigs with such labels are served; empty: all.',
   },
   kubeconfig: {
     name: 'KUBECONFIG',
+    needs: [{ ...fromCluster, quiet: true }],
     kind: text(),
     default: '',
     summary:
@@ -104,18 +113,21 @@ const xds = {
   },
   xdsTlsKey: {
     name: 'XDS_TLS_KEY',
+    needs: [{ name: 'XDS_TLS_CERT', is: 'set' }],
     kind: text(),
     default: '',
     summary: 'File with the key (PEM) of `XDS_TLS_CERT`.',
   },
   xdsTlsClientCacert: {
     name: 'XDS_TLS_CLIENT_CACERT',
+    needs: [{ name: 'XDS_TLS_CERT', is: 'set' }],
     kind: text(),
     default: '',
     summary: 'File with the authorities (PEM) that sign certificates of limiters, which then must show one.',
   },
   xdsClientFleets: {
     name: 'XDS_CLIENT_FLEETS',
+    needs: [{ name: 'XDS_TLS_CLIENT_CACERT', is: 'set' }],
     kind: pairs({ name: certificateName(), value: { ...dnsLabel(), brief: 'fleet' }, max: 10_000 }),
     default: new Map() as ReadonlyMap<string, readonly string[]>,
     summary:
@@ -141,15 +153,17 @@ const xds = {
   },
 } as const satisfies SettingsTable;
 
-const replicas = {
+const replicas = needing([fromCluster], {
   podName: {
     name: 'POD_NAME',
+    needs: [{ ...fromCluster, quiet: true }],
     kind: objectName({ maxLength: 200, mayBeEmpty: true }),
     default: '',
     summary: 'Name of this replica, another one for each; empty: made from the name of the machine.',
   },
   podNamespace: {
     name: 'POD_NAMESPACE',
+    needs: [{ ...fromCluster, quiet: true }],
     kind: dnsLabel({ mayBeEmpty: true }),
     default: '',
     summary:
@@ -192,11 +206,12 @@ const replicas = {
     summary:
       'Most statuses written in a second; those of RateLimitConfigs that a user just changed go first.',
   },
-} as const satisfies SettingsTable;
+} as const satisfies SettingsTable);
 
-const webhooks = {
+const webhooks = needing(withUrls, {
   webhookUrls: {
     name: 'WEBHOOK_URLS',
+    needs: [],
     kind: list({ ...text(), brief: '`https://` or `http://` URL' }, { max: 32 }),
     default: [] as readonly string[],
     secret: true,
@@ -233,23 +248,26 @@ const webhooks = {
     default: 10_000,
     summary: 'Bounds one attempt to post an event.',
   },
-} as const satisfies SettingsTable;
+} as const satisfies SettingsTable);
 
 const api = {
   apiHost: {
     name: 'API_HOST',
+    needs: [withToken],
     kind: bindHost(),
     default: '0.0.0.0',
     summary: 'Address of the listener for `/v1/webhooks/default/secret`.',
   },
   apiPort: {
     name: 'API_PORT',
+    needs: [withToken],
     kind: port({ min: 0 }),
     default: 19_001,
     summary: 'Port of the listener for `/v1/webhooks/default/secret`; 0 takes any free one.',
   },
   apiTlsCert: {
     name: 'API_TLS_CERT',
+    needs: [withToken],
     kind: text(),
     default: '',
     summary:
@@ -257,6 +275,7 @@ const api = {
   },
   apiTlsKey: {
     name: 'API_TLS_KEY',
+    needs: [{ name: 'API_TLS_CERT', is: 'set' }],
     kind: text(),
     default: '',
     summary: 'File with the key (PEM) of `API_TLS_CERT`.',

@@ -4,12 +4,16 @@
  */
 import { type AliasTable, canonicalName } from '../process/settings-aliases.ts';
 import { text } from '../process/settings-kinds.ts';
+import { effectless, type SettingNeed } from '../process/settings-needs.ts';
 import type { Environment, SettingsError, SettingsTable } from '../process/settings-reader.ts';
 import { compilePattern, type MogrifierText, PatternError } from './stats/dogstatsd/mogrifier.ts';
+
+const toDogStatsd: SettingNeed = { name: 'USE_DOG_STATSD', is: [true] };
 
 export const dogStatsdSettings = {
   dogStatsdMogrifiers: {
     name: 'USE_DOG_STATSD_MOGRIFIERS',
+    needs: [toDogStatsd],
     kind: text(),
     default: '',
     summary:
@@ -31,6 +35,13 @@ export interface ReadMogrifiers {
   errors: SettingsError[];
   /** Of variables of mogrifiers that are not listed, and of groups that no pattern has. */
   warnings: string[];
+}
+
+/** Of variables of mogrifiers where dogstatsd is not the sink, for which they are not in the table. */
+export function effectlessMogrifiers(env: Environment, aliases: AliasTable): string[] {
+  return [...mogrifierVariables(env, aliases, []).values()].map(({ variable }) =>
+    effectless(variable, toDogStatsd),
+  );
 }
 
 /** The environment without the variables of mogrifiers. */

@@ -1,10 +1,15 @@
 /** Settings of the gRPC listener beyond its address: a part of the table in settings.ts. */
 import { mostPathBytes } from '../process/bind.ts';
 import { bool, duration, integer, text, unixMode } from '../process/settings-kinds.ts';
+import type { SettingNeed } from '../process/settings-needs.ts';
 import type { SettingsError, SettingsOf, SettingsTable } from '../process/settings-reader.ts';
 
 const hourMs = 3_600_000;
 const yearMs = 365 * 24 * hourMs;
+
+const overTls: readonly SettingNeed[] = [
+  { name: 'GRPC_SERVER_USE_TLS', is: [true], otherwise: 'gRPC is answered in plain text' },
+];
 
 export const grpcSettings = {
   grpcUds: {
@@ -16,6 +21,7 @@ export const grpcSettings = {
   },
   grpcUdsMode: {
     name: 'GRPC_UDS_MODE',
+    needs: [{ name: 'GRPC_UDS', is: 'set', otherwise: 'gRPC is answered on a port' }],
     kind: unixMode(),
     default: 0o660,
     summary: 'Permissions of that socket; to connect is to write. Not in the Go service.',
@@ -35,6 +41,9 @@ export const grpcSettings = {
   },
   grpcMaxConnectionAgeGraceMs: {
     name: 'GRPC_MAX_CONNECTION_AGE_GRACE',
+    needs: [
+      { name: 'GRPC_MAX_CONNECTION_AGE', is: 'set', or: { name: 'GRPC_MAX_CONNECTION_IDLE', is: 'set' } },
+    ],
     kind: duration({ min: 0, max: yearMs }),
     default: hourMs,
     summary: 'How long it may take for its calls before it is cut; 0: as long as they take.',
@@ -54,6 +63,7 @@ export const grpcSettings = {
   },
   grpcKeepaliveTimeoutMs: {
     name: 'GRPC_KEEPALIVE_TIMEOUT',
+    needs: [{ name: 'GRPC_KEEPALIVE_TIME', is: 'set' }],
     kind: duration({ min: 1, max: yearMs }),
     default: 20_000,
     summary: 'How long the answer to that ping may take before the connection is cut. Likewise.',
@@ -73,18 +83,21 @@ export const grpcSettings = {
   },
   grpcServerTlsCert: {
     name: 'GRPC_SERVER_TLS_CERT',
+    needs: overTls,
     kind: text(),
     default: '',
     summary: "PEM file with the limiter's certificate and those between it and its authority.",
   },
   grpcServerTlsKey: {
     name: 'GRPC_SERVER_TLS_KEY',
+    needs: overTls,
     kind: text(),
     default: '',
     summary: 'PEM file with its key. Certificate, key and authorities are read again when they change.',
   },
   grpcClientTlsCaCert: {
     name: 'GRPC_CLIENT_TLS_CACERT',
+    needs: overTls,
     kind: text(),
     default: '',
     summary:
@@ -92,6 +105,7 @@ export const grpcSettings = {
   },
   grpcClientTlsSan: {
     name: 'GRPC_CLIENT_TLS_SAN',
+    needs: [{ name: 'GRPC_CLIENT_TLS_CACERT', is: 'set' }],
     kind: text(),
     default: '',
     summary: 'DNS name (or IP address) that the certificate of a caller must have; empty: any.',
@@ -128,25 +142,6 @@ export function grpcSettingsProblems(settings: Partial<GrpcSettings>): SettingsE
     refuse('GRPC_UDS', `the path has ${bytes} bytes, that of a Unix socket has at most ${mostPathBytes}`);
   }
   return problems;
-}
-
-/** What has no effect beside the others. A port that is set by hand is worth a word, its default is not. */
-export function grpcSettingsWarnings(settings: GrpcSettings, isSet: (name: string) => boolean): string[] {
-  const { grpcUds, grpcServerUseTls, grpcServerTlsCert, grpcServerTlsKey } = settings;
-  const plain = 'has no effect without GRPC_SERVER_USE_TLS=true: gRPC is answered in plain text';
-  const warnings: string[] = [];
-  if (!grpcServerUseTls && grpcServerTlsCert !== '') warnings.push(`GRPC_SERVER_TLS_CERT ${plain}`);
-  if (!grpcServerUseTls && grpcServerTlsKey !== '') warnings.push(`GRPC_SERVER_TLS_KEY ${plain}`);
-  if (grpcUds === '' && isSet('GRPC_UDS_MODE')) {
-    warnings.push('GRPC_UDS_MODE has no effect without GRPC_UDS: gRPC is answered on a port');
-  }
-  if (grpcUds !== '') {
-    const port = ['GRPC_HOST', 'GRPC_PORT'].filter((name) => isSet(name));
-    warnings.push(
-      ...port.map((name) => `${name} has no effect with GRPC_UDS: gRPC is answered on that socket alone`),
-    );
-  }
-  return warnings;
 }
 
 /** Names that people give these settings, by memory or from other programs. */

@@ -1,13 +1,18 @@
 /** Settings of memcache: a part of the table in settings.ts. */
 import { errorText } from '../process/error-text.ts';
 import { bool, duration, integer, text } from '../process/settings-kinds.ts';
+import { needing, type SettingNeed } from '../process/settings-needs.ts';
 import type { SettingsError, SettingsOf, SettingsTable } from '../process/settings-reader.ts';
 import { parseMemcacheAddresses } from './stores/memcache/memcache-address.ts';
 import { isSrvName } from './stores/memcache/srv-lookup.ts';
 
 const dayMs = 24 * 3_600_000;
 
-export const memcacheSettings = {
+const overTls: readonly SettingNeed[] = [
+  { name: 'MEMCACHE_TLS', is: [true], otherwise: 'memcache is spoken to in plain text' },
+];
+
+export const memcacheSettings = needing([{ name: 'BACKEND_TYPE', is: ['memcache'] }], {
   memcacheHostPort: {
     name: 'MEMCACHE_HOST_PORT',
     kind: text(),
@@ -24,6 +29,7 @@ export const memcacheSettings = {
   },
   memcacheSrvRefreshMs: {
     name: 'MEMCACHE_SRV_REFRESH',
+    needs: [{ name: 'MEMCACHE_SRV', is: 'set' }],
     kind: duration({ min: 0, max: dayMs }),
     default: 0,
     summary: 'How often `MEMCACHE_SRV` is looked up again; 0: at the start only.',
@@ -38,10 +44,11 @@ export const memcacheSettings = {
     name: 'MEMCACHE_TLS',
     kind: bool(),
     default: false,
-    summary: 'Speak TLS with memcache; the next four settings have no effect without it.',
+    summary: 'Speak TLS with memcache.',
   },
   memcacheTlsClientCert: {
     name: 'MEMCACHE_TLS_CLIENT_CERT',
+    needs: overTls,
     kind: text(),
     default: '',
     summary:
@@ -49,23 +56,26 @@ export const memcacheSettings = {
   },
   memcacheTlsClientKey: {
     name: 'MEMCACHE_TLS_CLIENT_KEY',
+    needs: overTls,
     kind: text(),
     default: '',
     summary: 'PEM file with its key.',
   },
   memcacheTlsCaCert: {
     name: 'MEMCACHE_TLS_CACERT',
+    needs: overTls,
     kind: text(),
     default: '',
     summary: 'PEM file with authorities that are trusted besides the usual ones.',
   },
   memcacheTlsSkipHostnameVerification: {
     name: 'MEMCACHE_TLS_SKIP_HOSTNAME_VERIFICATION',
+    needs: overTls,
     kind: bool(),
     default: false,
     summary: "Take a node's certificate whatever its name; who signed it is verified all the same.",
   },
-} as const satisfies SettingsTable;
+} as const satisfies SettingsTable);
 
 type MemcacheSettings = SettingsOf<typeof memcacheSettings>;
 
@@ -101,12 +111,4 @@ function pairProblems(settings: Partial<MemcacheSettings>): [string, string][] {
   if (memcacheTls !== true || (cert === '') === (key === '')) return [];
   const [set, missing] = cert === '' ? ['KEY', 'CERT'] : ['CERT', 'KEY'];
   return [[`MEMCACHE_TLS_CLIENT_${set}`, `needs MEMCACHE_TLS_CLIENT_${missing} as well`]];
-}
-
-/** What has no effect with `BACKEND_TYPE=memcache`. */
-export function memcacheSettingsWarnings({ storeFailureMode }: { storeFailureMode: string }): string[] {
-  if (storeFailureMode === 'error') return [];
-  return [
-    `STORE_FAILURE_MODE=${storeFailureMode} has no effect with BACKEND_TYPE=memcache: requests pass when it fails`,
-  ];
 }

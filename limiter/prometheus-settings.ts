@@ -2,6 +2,7 @@
 import { z } from 'zod';
 import { requestPath } from '../process/http/request-path.ts';
 import { bool, listenAddress, type SettingKind, text } from '../process/settings-kinds.ts';
+import { needing } from '../process/settings-needs.ts';
 import type { SettingsTable } from '../process/settings-reader.ts';
 
 /** A path that no redirect leads away from. */
@@ -18,12 +19,12 @@ function urlPath(): SettingKind<string> {
   };
 }
 
-export const prometheusSettings = {
+export const prometheusSettings = needing([{ name: 'USE_PROMETHEUS', is: [true] }], {
   prometheusAddress: {
     name: 'PROMETHEUS_ADDR',
     kind: listenAddress(),
     default: { host: '', port: 9090 },
-    summary: 'Where Prometheus scrapes, with `USE_PROMETHEUS`. A taken port ends the start.',
+    summary: 'Where Prometheus scrapes. A taken port ends the start.',
   },
   prometheusPath: {
     name: 'PROMETHEUS_PATH',
@@ -40,9 +41,12 @@ export const prometheusSettings = {
   },
   prometheusResponseTimeAsMilliseconds: {
     name: 'PROMETHEUS_RESPONSE_TIME_AS_MILLISECONDS',
+    needs: [
+      { name: 'USE_PROMETHEUS', is: [true] },
+      { name: 'PROMETHEUS_MAPPER_YAML', is: 'unset' },
+    ],
     kind: bool(),
     default: false,
-    summary:
-      'The built-in mapping leaves response_time in milliseconds, under the same name. Has no effect on a mapper file.',
+    summary: 'The built-in mapping leaves response_time in milliseconds, under the same name.',
   },
-} as const satisfies SettingsTable;
+} as const satisfies SettingsTable);

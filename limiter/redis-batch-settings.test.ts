@@ -204,10 +204,13 @@ describe('warnings of settings of Redis that have no effect', () => {
       BACKEND_TYPE: 'redis',
       REDIS_SOCKET_TYPE: 'tcp',
       REDIS_URL: 'a:1',
-      REDIS_PERSECOND_SOCKET_TYPE: 'tcp',
-      REDIS_PERSECOND_URL: 'b:1',
       ...env,
     }).warnings;
+  const perSecond = {
+    REDIS_PERSECOND: 'true',
+    REDIS_PERSECOND_SOCKET_TYPE: 'tcp',
+    REDIS_PERSECOND_URL: 'b:1',
+  };
 
   it.each([
     [
@@ -227,7 +230,7 @@ describe('warnings of settings of Redis that have no effect', () => {
   it.each([
     [{ REDIS_PIPELINE_WINDOW: '1ms', REDIS_TYPE: 'cluster' }],
     [{ REDIS_TLS_CACERT: '/ca.pem', REDIS_TLS: 'true' }],
-    [{ REDIS_TLS_CACERT: '/ca.pem', REDIS_PERSECOND: 'true', REDIS_PERSECOND_TLS: 'true' }],
+    [{ REDIS_TLS_CACERT: '/ca.pem', ...perSecond, REDIS_PERSECOND_TLS: 'true' }],
   ])('none with %j', (env) => expect(warningsOf(env as unknown as Record<string, string>)).toEqual([]));
 
   it('come with errors, too: they may say why something is missing', () => {

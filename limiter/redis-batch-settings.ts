@@ -1,5 +1,6 @@
 /** How counts go out to Redis: a part of the table in redis-settings.ts. */
 import { choice, duration, integer } from '../process/settings-kinds.ts';
+import type { SettingNeed } from '../process/settings-needs.ts';
 import type { SettingsTable } from '../process/settings-reader.ts';
 
 const scripts = choice({ values: ['auto', 'never'] });
@@ -9,6 +10,9 @@ const onEmpty = choice({ values: ['CREATE', 'ERROR', 'WAIT'] });
 const wait = duration({ min: 0, max: 3_600_000 });
 const pipelineLimit = integer({ min: -2_147_483_648, max: 2_147_483_647 });
 const parallelism = integer({ min: -2_147_483_648, max: 2_147_483_647 });
+
+/** Of what only the Redis of limits per second has. */
+export const ofPerSecond: readonly SettingNeed[] = [{ name: 'REDIS_PERSECOND', is: [true] }];
 
 /** What `REDIS_POOL_SIZE=0` means, as in the Go service's client. */
 const poolSizeOfZero = 4;
@@ -30,9 +34,10 @@ export const redisBatchSettings = {
   },
   redisClusterPipelineParallelism: {
     name: 'REDIS_CLUSTER_PIPELINE_PARALLELISM',
+    needs: [{ name: 'REDIS_TYPE', is: ['CLUSTER'] }],
     kind: parallelism,
     default: 1,
-    summary: 'With `CLUSTER`: nodes that a batch asks at a time, at most `REDIS_POOL_SIZE`; 0: just that.',
+    summary: 'Nodes that a batch asks at a time, at most `REDIS_POOL_SIZE`; 0: just that.',
   },
   redisPoolSize: {
     name: 'REDIS_POOL_SIZE',
@@ -50,6 +55,7 @@ export const redisBatchSettings = {
   },
   redisPoolOnEmptyWaitMs: {
     name: 'REDIS_POOL_ON_EMPTY_WAIT_DURATION',
+    needs: [{ name: 'REDIS_POOL_ON_EMPTY_BEHAVIOR', is: ['CREATE', 'ERROR'] }],
     kind: wait,
     default: 1_000,
     summary: 'The wait of `REDIS_POOL_ON_EMPTY_BEHAVIOR`.',
@@ -62,36 +68,42 @@ export const redisBatchSettings = {
   },
   redisPerSecondPipelineWindowMs: {
     name: 'REDIS_PERSECOND_PIPELINE_WINDOW',
+    needs: ofPerSecond,
     kind: window,
     default: 0,
     summary: 'As `REDIS_PIPELINE_WINDOW`.',
   },
   redisPerSecondClusterPipelineParallelism: {
     name: 'REDIS_PERSECOND_CLUSTER_PIPELINE_PARALLELISM',
+    needs: [{ name: 'REDIS_PERSECOND_TYPE', is: ['CLUSTER'] }],
     kind: parallelism,
     default: 1,
     summary: 'As `REDIS_CLUSTER_PIPELINE_PARALLELISM`.',
   },
   redisPerSecondPoolSize: {
     name: 'REDIS_PERSECOND_POOL_SIZE',
+    needs: ofPerSecond,
     kind: poolSize,
     default: 10,
     summary: 'As `REDIS_POOL_SIZE`.',
   },
   redisPerSecondPoolOnEmptyBehavior: {
     name: 'REDIS_PERSECOND_POOL_ON_EMPTY_BEHAVIOR',
+    needs: ofPerSecond,
     kind: onEmpty,
     default: 'CREATE',
     summary: 'As `REDIS_POOL_ON_EMPTY_BEHAVIOR`.',
   },
   redisPerSecondPoolOnEmptyWaitMs: {
     name: 'REDIS_PERSECOND_POOL_ON_EMPTY_WAIT_DURATION',
+    needs: [{ name: 'REDIS_PERSECOND_POOL_ON_EMPTY_BEHAVIOR', is: ['CREATE', 'ERROR'] }],
     kind: wait,
     default: 1_000,
     summary: 'As `REDIS_POOL_ON_EMPTY_WAIT_DURATION`.',
   },
   redisPerSecondPipelineLimit: {
     name: 'REDIS_PERSECOND_PIPELINE_LIMIT',
+    needs: ofPerSecond,
     kind: pipelineLimit,
     default: 0,
     summary: 'As `REDIS_PIPELINE_LIMIT`.',

@@ -1,7 +1,8 @@
 /** Settings of Redis: a part of the table in settings.ts. */
 import { bool, choice, duration, text } from '../process/settings-kinds.ts';
+import { needing, type SettingNeed } from '../process/settings-needs.ts';
 import type { SettingsError, SettingsOf, SettingsTable } from '../process/settings-reader.ts';
-import { redisBatchSettings } from './redis-batch-settings.ts';
+import { ofPerSecond, redisBatchSettings } from './redis-batch-settings.ts';
 import { type ClusterAddress, parseClusterAddress } from './stores/redis/cluster/cluster-address.ts';
 import { parseRedisAddress, type RedisAddress } from './stores/redis/redis-address.ts';
 import { parseSentinelAddress, type SentinelAddress } from './stores/redis/sentinel-address.ts';
@@ -10,6 +11,16 @@ const dayMs = 24 * 3_600_000;
 
 const socketType = choice({ values: ['unix', 'tcp'] });
 const type = choice({ values: ['SINGLE', 'SENTINEL', 'CLUSTER'] });
+
+const inRedis: readonly SettingNeed[] = [{ name: 'BACKEND_TYPE', is: ['redis'] }];
+const overTls: readonly SettingNeed[] = [
+  {
+    name: 'REDIS_TLS',
+    is: [true],
+    or: { name: 'REDIS_PERSECOND_TLS', is: [true] },
+    otherwise: 'Redis is spoken to in plain text',
+  },
+];
 
 const mainSettings = {
   redisSocketType: {
@@ -41,6 +52,7 @@ const mainSettings = {
   },
   redisSentinelAuth: {
     name: 'REDIS_SENTINEL_AUTH',
+    needs: [{ name: 'REDIS_TYPE', is: ['SENTINEL'] }],
     kind: text(),
     default: '',
     secret: true,
@@ -61,7 +73,7 @@ const mainSettings = {
 } as const satisfies SettingsTable;
 
 /** For every connection that speaks TLS, of the per-second store too. */
-const tlsSettings = {
+const tlsSettings = needing(overTls, {
   redisTlsClientCert: {
     name: 'REDIS_TLS_CLIENT_CERT',
     kind: text(),
@@ -86,7 +98,7 @@ const tlsSettings = {
     default: false,
     summary: "Take a server's certificate of any name; who signed it is verified all the same.",
   },
-} as const satisfies SettingsTable;
+} as const satisfies SettingsTable);
 
 const connectionSettings = {
   redisHealthCheckActiveConnection: {
@@ -122,9 +134,10 @@ const connectionSettings = {
   },
 } as const satisfies SettingsTable;
 
-const perSecondSettings = {
+const perSecondSettings = needing(ofPerSecond, {
   redisPerSecond: {
     name: 'REDIS_PERSECOND',
+    needs: inRedis,
     kind: bool(),
     default: false,
     summary: 'Limits per second are counted in a Redis of their own.',
@@ -157,6 +170,7 @@ const perSecondSettings = {
   },
   redisPerSecondSentinelAuth: {
     name: 'REDIS_PERSECOND_SENTINEL_AUTH',
+    needs: [{ name: 'REDIS_PERSECOND_TYPE', is: ['SENTINEL'] }],
     kind: text(),
     default: '',
     secret: true,
@@ -174,15 +188,15 @@ const perSecondSettings = {
     default: false,
     summary: 'As `REDIS_TLS`, with the files of `REDIS_TLS_*`.',
   },
-} as const satisfies SettingsTable;
+} as const satisfies SettingsTable);
 
-export const redisSettings = {
+export const redisSettings = needing(inRedis, {
   ...mainSettings,
   ...tlsSettings,
   ...connectionSettings,
   ...redisBatchSettings,
   ...perSecondSettings,
-} as const satisfies SettingsTable;
+} as const satisfies SettingsTable);
 
 export type RedisSettings = SettingsOf<typeof redisSettings>;
 

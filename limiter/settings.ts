@@ -15,6 +15,7 @@ import {
   port,
   text,
 } from '../process/settings-kinds.ts';
+import type { SettingNeed } from '../process/settings-needs.ts';
 import {
   type Environment,
   readSettings,
@@ -26,22 +27,17 @@ import {
 
 import {
   dogStatsdSettings,
+  effectlessMogrifiers,
   mogrifierListAliases,
   readMogrifiers,
   withoutMogrifiers,
 } from './dogstatsd-settings.ts';
-import {
-  grpcSettings,
-  grpcSettingsProblems,
-  grpcSettingsWarnings,
-  mistakenGrpcNames,
-} from './grpc-settings.ts';
-import { memcacheSettings, memcacheSettingsProblems, memcacheSettingsWarnings } from './memcache-settings.ts';
+import { grpcSettings, grpcSettingsProblems, mistakenGrpcNames } from './grpc-settings.ts';
+import { memcacheSettings, memcacheSettingsProblems } from './memcache-settings.ts';
 import { prometheusSettings } from './prometheus-settings.ts';
 import { redisSettings, redisSettingsProblems } from './redis-settings.ts';
-import { redisSettingsWarnings } from './redis-settings-warnings.ts';
 import type { MogrifierText } from './stats/dogstatsd/index.ts';
-import { sinkOf, statsSettings, statsSettingsProblems, statsSettingsWarnings } from './stats-settings.ts';
+import { sinkOf, statsSettings, statsSettingsProblems } from './stats-settings.ts';
 import { storeFailureSettings } from './store-failure-settings.ts';
 import { topSettings } from './top-settings.ts';
 import { tracingUrl, tracingWarnings } from './tracing-environment.ts';
@@ -51,15 +47,27 @@ import { xdsSettings, xdsSettingsProblems } from './xds-settings.ts';
 
 const mebibyte = 1024 * 1024;
 
+const onPort: readonly SettingNeed[] = [
+  { name: 'GRPC_UDS', is: 'unset', otherwise: 'gRPC is answered on that socket alone' },
+];
+const fromFiles: readonly SettingNeed[] = [{ name: 'CONFIG_TYPE', is: ['FILE'] }];
+const inMemory: readonly SettingNeed[] = [
+  { name: 'BACKEND_TYPE', is: ['memory'], or: { name: 'STORE_FAILURE_MODE', is: ['local'] } },
+];
+const responseHeaders: readonly SettingNeed[] = [{ name: 'LIMIT_RESPONSE_HEADERS_ENABLED', is: [true] }];
+const requestHeaders: readonly SettingNeed[] = [{ name: 'LIMIT_REQUEST_HEADERS_ENABLED', is: [true] }];
+
 const listeners = {
   grpcHost: {
     name: 'GRPC_HOST',
+    needs: onPort,
     kind: bindHost(),
     default: '0.0.0.0',
     summary: 'Address of the gRPC listener.',
   },
   grpcPort: {
     name: 'GRPC_PORT',
+    needs: onPort,
     kind: port({ min: 0 }),
     default: 8081,
     summary: 'Port of the gRPC listener; 0 takes any free one.',
@@ -129,30 +137,35 @@ const configuration = {
   },
   runtimeRoot: {
     name: 'RUNTIME_ROOT',
+    needs: fromFiles,
     kind: text(),
     default: '/srv/runtime_data/current',
     summary: 'Root of the rule files, often a symbolic link.',
   },
   runtimeSubdirectory: {
     name: 'RUNTIME_SUBDIRECTORY',
+    needs: fromFiles,
     kind: text(),
     default: '',
     summary: 'Directory below the root.',
   },
   runtimeAppDirectory: {
     name: 'RUNTIME_APPDIRECTORY',
+    needs: fromFiles,
     kind: text(),
     default: 'config',
     summary: 'Directory below `RUNTIME_SUBDIRECTORY`; its `*.yaml` and `*.yml` files are the rules.',
   },
   runtimeIgnoreDotFiles: {
     name: 'RUNTIME_IGNOREDOTFILES',
+    needs: fromFiles,
     kind: bool(),
     default: false,
     summary: 'Leave out files and directories whose name begins with a dot.',
   },
   runtimeWatchRoot: {
     name: 'RUNTIME_WATCH_ROOT',
+    needs: fromFiles,
     kind: bool(),
     default: true,
     summary:
@@ -190,6 +203,7 @@ const store = {
   ...memcacheSettings,
   memoryStoreMaxCounters: {
     name: 'MEMORY_STORE_MAX_COUNTERS',
+    needs: inMemory,
     kind: integer({ min: 1, max: 16_000_000 }),
     default: 1_000_000,
     summary:
@@ -197,6 +211,7 @@ const store = {
   },
   memoryStoreMaxBytes: {
     name: 'MEMORY_STORE_MAX_BYTES',
+    needs: inMemory,
     kind: integer({ min: 16 * mebibyte, max: 64 * 1024 * mebibyte }),
     default: 256 * mebibyte,
     summary: 'What the counters of `memory` may occupy, keys included; likewise. Not in the Go service.',
@@ -209,6 +224,7 @@ const store = {
   },
   expirationJitterMaxSeconds: {
     name: 'EXPIRATION_JITTER_MAX_SECONDS',
+    needs: [{ name: 'BACKEND_TYPE', is: ['redis', 'memcache'] }],
     kind: integer({ min: -2_147_483_648, max: 2_147_483_647 }),
     default: 300,
     summary: 'A key in Redis lives up to this much longer than its window, at random; 0 or less: not longer.',
@@ -270,18 +286,21 @@ const headers = {
   },
   limitLimitHeader: {
     name: 'LIMIT_LIMIT_HEADER',
+    needs: responseHeaders,
     kind: headerName(),
     default: 'RateLimit-Limit',
     summary: 'Response header with the limit.',
   },
   limitRemainingHeader: {
     name: 'LIMIT_REMAINING_HEADER',
+    needs: responseHeaders,
     kind: headerName(),
     default: 'RateLimit-Remaining',
     summary: 'Response header with the remaining hits.',
   },
   limitResetHeader: {
     name: 'LIMIT_RESET_HEADER',
+    needs: responseHeaders,
     kind: headerName(),
     default: 'RateLimit-Reset',
     summary: 'Response header with the seconds to the end of the window.',
@@ -301,18 +320,21 @@ const headers = {
   },
   limitRequestLimitHeader: {
     name: 'LIMIT_REQUEST_LIMIT_HEADER',
+    needs: requestHeaders,
     kind: headerName(),
     default: 'RateLimit-Limit',
     summary: 'Request header with the limit.',
   },
   limitRequestRemainingHeader: {
     name: 'LIMIT_REQUEST_REMAINING_HEADER',
+    needs: requestHeaders,
     kind: headerName(),
     default: 'RateLimit-Remaining',
     summary: 'Request header with the remaining hits.',
   },
   limitRequestResetHeader: {
     name: 'LIMIT_REQUEST_RESET_HEADER',
+    needs: requestHeaders,
     kind: headerName(),
     default: 'RateLimit-Reset',
     summary: 'Request header with the seconds to the end of the window.',
@@ -427,12 +449,6 @@ const schema: SettingsSchema<typeof table> = {
     ...(settings.backendType === 'memcache' ? memcacheSettingsProblems(settings) : []),
     ...(settings.configType === 'GRPC_XDS_SOTW' ? xdsSettingsProblems(settings) : []),
   ],
-  warn: (settings, isSet) => [
-    ...grpcSettingsWarnings(settings, isSet),
-    ...statsSettingsWarnings(settings, isSet),
-    ...(settings.backendType === 'redis' ? redisSettingsWarnings(settings) : []),
-    ...(settings.backendType === 'memcache' ? memcacheSettingsWarnings(settings) : []),
-  ],
   mistakenNames: {
     ...mistakenGrpcNames,
     REDIS_PASSWORD: 'REDIS_AUTH',
@@ -456,7 +472,10 @@ export function parseLimiterSettings(env: Environment): LimiterSettingsResult {
     withoutMogrifiers(env, limiterAliases),
   );
   if (result.errors !== undefined) return result;
-  const { mogrifiers = [], warnings = [] } = read ?? {};
+  const { mogrifiers, warnings } = read ?? {
+    mogrifiers: [],
+    warnings: effectlessMogrifiers(env, limiterAliases),
+  };
   return {
     settings: { ...result.settings, mogrifiers, tracingUrl: tracingUrl(result.settings, env) },
     warnings: [...result.warnings, ...warnings, ...tracingWarnings(result.settings, env)],

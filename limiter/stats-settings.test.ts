@@ -37,13 +37,14 @@ describe('what was chosen for statistics and has no effect', () => {
   it.each([
     [
       { DISABLE_STATS: 'true', USE_PROMETHEUS: 'true', USE_STATSD: 'false' },
-      ['USE_PROMETHEUS=true has no effect beside DISABLE_STATS=true: statistics go nowhere'],
+      ['USE_PROMETHEUS has no effect with DISABLE_STATS=true: statistics go nowhere'],
     ],
     [
       { DISABLE_STATS: '1', USE_STATSD: 'true', USE_DOG_STATSD: 'true', PROMETHEUS_ADDR: ':1' },
       [
-        'USE_STATSD=true has no effect beside DISABLE_STATS=true: statistics go nowhere',
-        'USE_DOG_STATSD=true has no effect beside DISABLE_STATS=true: statistics go nowhere',
+        'USE_STATSD has no effect with DISABLE_STATS=true: statistics go nowhere',
+        'USE_DOG_STATSD has no effect with DISABLE_STATS=true: statistics go nowhere',
+        'PROMETHEUS_ADDR has no effect with DISABLE_STATS=true: statistics go nowhere',
       ],
     ],
     [

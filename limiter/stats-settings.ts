@@ -1,11 +1,21 @@
 /** Statistics: which, and where they go. A part of the table in `settings.ts`; what one sink alone needs may stand beside it. */
 import { z } from 'zod';
 import { bool, choice, duration, integer, port, type SettingKind } from '../process/settings-kinds.ts';
+import type { SettingNeed } from '../process/settings-needs.ts';
 import { tagPairs } from '../process/settings-pairs.ts';
 import type { SettingsError, SettingsTable } from '../process/settings-reader.ts';
-import { prometheusSettings } from './prometheus-settings.ts';
 
 const dayMs = 24 * 3_600_000;
+
+const notDisabled: readonly SettingNeed[] = [
+  { name: 'DISABLE_STATS', is: [false], otherwise: 'statistics go nowhere' },
+];
+/** Unset is true, unless there is another sink. */
+const toStatsd: SettingNeed = { name: 'USE_STATSD', is: [true, undefined] };
+const toReceiver: readonly SettingNeed[] = [
+  { name: 'USE_PROMETHEUS', is: [false] },
+  { ...toStatsd, or: { name: 'USE_DOG_STATSD', is: [true] } },
+];
 
 /** A boolean for which it matters whether it is set. */
 function optionalBool(): SettingKind<boolean | undefined> {
@@ -26,6 +36,7 @@ function receiverHost(): SettingKind<string> {
 export const statsSettings = {
   useStatsd: {
     name: 'USE_STATSD',
+    needs: notDisabled,
     kind: optionalBool(),
     default: undefined as boolean | undefined,
     summary:
@@ -33,12 +44,14 @@ export const statsSettings = {
   },
   useDogStatsd: {
     name: 'USE_DOG_STATSD',
+    needs: notDisabled,
     kind: bool(),
     default: false,
     summary: 'Send statistics with tags to a dogstatsd receiver over UDP, at the same host and port.',
   },
   usePrometheus: {
     name: 'USE_PROMETHEUS',
+    needs: notDisabled,
     kind: bool(),
     default: false,
     summary: 'Serve statistics to Prometheus.',
@@ -51,18 +64,21 @@ export const statsSettings = {
   },
   statsdHost: {
     name: 'STATSD_HOST',
+    needs: toReceiver,
     kind: receiverHost(),
     default: 'localhost',
     summary: 'Host of the statsd or dogstatsd receiver.',
   },
   statsdPort: {
     name: 'STATSD_PORT',
+    needs: toReceiver,
     kind: port({ min: 1 }),
     default: 8125,
     summary: 'Its port.',
   },
   statsdProtocol: {
     name: 'STATSD_PROTOCOL',
+    needs: [{ name: 'USE_PROMETHEUS', is: [false] }, { name: 'USE_DOG_STATSD', is: [false] }, toStatsd],
     kind: choice({ values: ['tcp', 'udp'] }),
     default: 'tcp',
     summary: 'How to speak with a statsd receiver; dogstatsd is always UDP.',
@@ -110,29 +126,6 @@ export function sinkOf({ useStatsd, useDogStatsd, usePrometheus, disableStats }:
   if (useDogStatsd === true) return 'dogstatsd';
   if (usePrometheus === true) return 'prometheus';
   return useStatsd === false ? 'output' : 'statsd';
-}
-
-/** What was chosen and has no effect. `isSet` tells a default from the same value, set. */
-export function statsSettingsWarnings(settings: Choice, isSet: (name: string) => boolean): string[] {
-  return settings.disableStats === true ? unusedSinks(settings) : unusedPrometheus(settings, isSet);
-}
-
-function unusedSinks({ useStatsd, useDogStatsd, usePrometheus }: Choice): string[] {
-  const chosen = [
-    ['USE_STATSD', useStatsd],
-    ['USE_DOG_STATSD', useDogStatsd],
-    ['USE_PROMETHEUS', usePrometheus],
-  ] as const;
-  return chosen
-    .filter(([, isChosen]) => isChosen === true)
-    .map(([name]) => `${name}=true has no effect beside DISABLE_STATS=true: statistics go nowhere`);
-}
-
-function unusedPrometheus({ usePrometheus }: Choice, isSet: (name: string) => boolean): string[] {
-  if (usePrometheus === true) return [];
-  return Object.values(prometheusSettings)
-    .filter(({ name }) => isSet(name))
-    .map(({ name }) => `${name} has no effect without USE_PROMETHEUS=true`);
 }
 
 /** More than one sink, in the words of the Go service. DISABLE_STATS goes before all, as there. */

@@ -1,16 +1,17 @@
 /** What happens when a store of counters fails. Rows of the table in `settings.ts`. */
 import { choice, duration, integer } from '../process/settings-kinds.ts';
+import { needing } from '../process/settings-needs.ts';
 import type { SettingsTable } from '../process/settings-reader.ts';
 
 const mebibyte = 1024 * 1024;
 
-export const storeFailureSettings = {
+export const storeFailureSettings = needing([{ name: 'BACKEND_TYPE', is: ['redis'] }], {
   storeFailureMode: {
     name: 'STORE_FAILURE_MODE',
     kind: choice({ values: ['error', 'allow', 'deny', 'local'] }),
     default: 'error',
     summary:
-      'What requests get whose counters in Redis fail: a gRPC error, OK, OVER_LIMIT, or counts of this process alone, which are added to the store when it is back. With memcache no effect, and a warning. Not in the Go service.',
+      'What requests get whose counters in Redis fail: a gRPC error, OK, OVER_LIMIT, or counts of this process alone, which are added to the store when it is back. Not in the Go service.',
   },
   storeBreakerSilenceMs: {
     name: 'STORE_BREAKER_SILENCE',
@@ -38,4 +39,4 @@ export const storeFailureSettings = {
     default: 64 * mebibyte,
     summary: 'What they may occupy, keys included; likewise. Not in the Go service.',
   },
-} as const satisfies SettingsTable;
+} as const satisfies SettingsTable);

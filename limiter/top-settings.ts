@@ -1,8 +1,11 @@
 /** Top offenders: how much is kept of who is over a limit. A part of the table in `settings.ts`. */
 import { duration, integer } from '../process/settings-kinds.ts';
+import type { SettingNeed } from '../process/settings-needs.ts';
 import type { SettingsTable } from '../process/settings-reader.ts';
 
 const mebibyte = 1024 * 1024;
+
+const anyKeys: readonly SettingNeed[] = [{ name: 'STATS_TOP_KEYS', is: 'set' }];
 
 export const topSettings = {
   statsTopKeys: {
@@ -14,12 +17,14 @@ export const topSettings = {
   },
   statsTopPeriodMs: {
     name: 'STATS_TOP_PERIOD',
+    needs: anyKeys,
     kind: duration({ min: 1_000, max: 24 * 3_600_000 }),
     default: 600_000,
     summary: '`/top` tells of the last one to two of these periods. Not in the Go service.',
   },
   statsTopMaxBytes: {
     name: 'STATS_TOP_MAX_BYTES',
+    needs: anyKeys,
     kind: integer({ min: 4 * mebibyte, max: 1024 * mebibyte }),
     default: 16 * mebibyte,
     summary:

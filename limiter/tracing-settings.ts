@@ -3,11 +3,17 @@
  * OTEL_BSP_*, OTEL_SPAN_*, OTEL_RESOURCE_ATTRIBUTES) are read by OpenTelemetry itself.
  */
 import { bool, choice, float, text } from '../process/settings-kinds.ts';
+import { needing, type SettingNeed } from '../process/settings-needs.ts';
 import type { SettingsTable } from '../process/settings-reader.ts';
 
-export const tracingSettings = {
+const enabled: SettingNeed = { name: 'TRACING_ENABLED', is: [true] };
+/** All variables of OpenTelemetry are warned about in one line, by tracing-environment.ts. */
+const ofOpenTelemetry: readonly SettingNeed[] = [{ ...enabled, quiet: true }];
+
+export const tracingSettings = needing([enabled], {
   tracingEnabled: {
     name: 'TRACING_ENABLED',
+    needs: [],
     kind: bool(),
     default: false,
     summary: 'Export spans of calls and of the store over OTLP; see [operations](operations.md#tracing).',
@@ -52,6 +58,7 @@ export const tracingSettings = {
   },
   otelPropagators: {
     name: 'OTEL_PROPAGATORS',
+    needs: ofOpenTelemetry,
     kind: text(),
     default: 'tracecontext,b3,baggage',
     summary:
@@ -59,12 +66,13 @@ export const tracingSettings = {
   },
   otelSemconvStabilityOptIn: {
     name: 'OTEL_SEMCONV_STABILITY_OPT_IN',
+    needs: ofOpenTelemetry,
     kind: text(),
     default: '',
     summary:
       'Names of RPC attributes: the stable ones; with `rpc/old` the old ones; with `rpc/dup` the old `rpc.system` and `rpc.service` beside the stable ones. Other words are for others.',
   },
-} as const satisfies SettingsTable;
+} as const satisfies SettingsTable);
 
 /** A process has one id, also where several threads of it export spans. */
 export function withInstanceId<T extends { readonly tracingServiceInstanceId: string }>(

@@ -3,13 +3,23 @@
 import { z } from 'zod';
 import { bool, duration, float, integer, type SettingKind, text } from '../process/settings-kinds.ts';
 import { dnsLabel } from '../process/settings-kubernetes-kinds.ts';
+import { needing, type SettingNeed } from '../process/settings-needs.ts';
 import { headerPairs, metadataPairs } from '../process/settings-pairs.ts';
 import type { SettingsError, SettingsOf, SettingsTable } from '../process/settings-reader.ts';
 
 const dayMs = 24 * 3_600_000;
 const mebibyte = 1024 * 1024;
 
-export const xdsSettings = {
+const fromXds: SettingNeed = { name: 'CONFIG_TYPE', is: ['GRPC_XDS_SOTW'] };
+const overTls: readonly SettingNeed[] = [
+  {
+    name: 'CONFIG_GRPC_XDS_SERVER_USE_TLS',
+    is: [true],
+    otherwise: 'the xDS server is spoken to in plain text',
+  },
+];
+
+export const xdsSettings = needing([fromXds], {
   xdsServerUrl: {
     name: 'CONFIG_GRPC_XDS_SERVER_URL',
     kind: grpcTarget(),
@@ -37,6 +47,7 @@ export const xdsSettings = {
   },
   podName: {
     name: 'POD_NAME',
+    needs: [{ ...fromXds, quiet: true }],
     kind: text(),
     default: '',
     summary:
@@ -59,10 +70,11 @@ export const xdsSettings = {
     name: 'CONFIG_GRPC_XDS_SERVER_USE_TLS',
     kind: bool(),
     default: false,
-    summary: 'Speak TLS with the xDS server; the next four settings have no effect without it.',
+    summary: 'Speak TLS with the xDS server.',
   },
   xdsTlsCert: {
     name: 'CONFIG_GRPC_XDS_CLIENT_TLS_CERT',
+    needs: overTls,
     kind: text(),
     default: '',
     summary:
@@ -70,18 +82,21 @@ export const xdsSettings = {
   },
   xdsTlsKey: {
     name: 'CONFIG_GRPC_XDS_CLIENT_TLS_KEY',
+    needs: overTls,
     kind: text(),
     default: '',
     summary: 'PEM file with its key.',
   },
   xdsTlsCa: {
     name: 'CONFIG_GRPC_XDS_SERVER_TLS_CACERT',
+    needs: overTls,
     kind: text(),
     default: '',
     summary: 'PEM file with authorities that are trusted besides the usual ones.',
   },
   xdsTlsSan: {
     name: 'CONFIG_GRPC_XDS_SERVER_TLS_SAN',
+    needs: overTls,
     kind: text(),
     default: '',
     summary: "Name that the server's certificate must have; empty: the host of the address.",
@@ -124,7 +139,7 @@ export const xdsSettings = {
     default: 0,
     summary: 'Largest response that is taken; 0: 256 MiB (100,000 small rules are 4).',
   },
-} as const satisfies SettingsTable;
+} as const satisfies SettingsTable);
 
 type XdsSettings = SettingsOf<typeof xdsSettings>;
 

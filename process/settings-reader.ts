@@ -1,6 +1,7 @@
 /** Reads settings from the environment by one table. Every bad value is reported, not just the first. */
 import { type AliasTable, canonicalName } from './settings-aliases.ts';
 import type { SettingKind } from './settings-kinds.ts';
+import { needWarnings, type SettingNeed } from './settings-needs.ts';
 import { unknownVariables, unsafeVariables } from './settings-unknown.ts';
 
 export interface Setting<T> {
@@ -12,6 +13,8 @@ export interface Setting<T> {
   readonly summary: string;
   /** Its value never appears in errors. */
   readonly secret?: boolean;
+  /** What other settings must be for this one to act: all of them. The warnings and a column of the documents. */
+  readonly needs?: readonly SettingNeed[];
 }
 
 /** Settings by the name under which the program handles them. */
@@ -40,8 +43,8 @@ export interface SettingsSchema<Table extends SettingsTable> {
   readonly unsafeToIgnore?: readonly string[];
   /** What is wrong with the values together. Bad values are missing from `settings`. */
   readonly check?: (settings: Partial<SettingsOf<Table>>) => SettingsError[];
-  /** Sentences about values that have no effect beside the others; `isSet` tells a default from the same value, set. */
-  readonly warn?: (settings: SettingsOf<Table>, isSet: (name: string) => boolean) => string[];
+  /** Sentences about values that are allowed and not wise. That one has no effect is said by what it `needs`. */
+  readonly warn?: (settings: SettingsOf<Table>) => string[];
   /** What is meant by names that are not near to it: a setting's name by the mistaken one. */
   readonly mistakenNames?: Readonly<Record<string, string>>;
 }
@@ -91,7 +94,8 @@ export function readSettings<Table extends SettingsTable>(
   if (errors.length > 0) return { errors, warnings };
   const whole = settings as SettingsOf<Table>;
   const isSet = (name: string): boolean => (sources.get(name) ?? []).length > 0;
-  return { settings: whole, warnings: [...warnings, ...(schema.warn?.(whole, isSet) ?? [])] };
+  warnings.push(...needWarnings(schema.table, whole, isSet), ...(schema.warn?.(whole) ?? []));
+  return { settings: whole, warnings };
 }
 
 /** The variables that are set for each setting: the canonical name first, then its aliases by name. */

@@ -6,6 +6,7 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { controlPlaneSettingGroups } from '../control-plane/settings.ts';
 import { limiterAliases, limiterSettingGroups } from '../limiter/settings.ts';
 import { type AliasTable, aliasesOf } from '../process/settings-aliases.ts';
+import { needText } from '../process/settings-needs.ts';
 import type { Setting, SettingsTable } from '../process/settings-reader.ts';
 
 interface SettingsDocument {
@@ -50,15 +51,25 @@ function aliasTable(groups: SettingsDocument['groups'], aliases: AliasTable): st
 
 function groupTable(title: string, settings: SettingsTable, aliases: AliasTable): string {
   const rows = Object.values(settings).map((setting) =>
-    row([variable(setting, aliases), defaultValue(setting), setting.kind.brief, setting.summary]),
+    row([
+      variable(setting, aliases),
+      defaultValue(setting),
+      setting.kind.brief,
+      needs(setting),
+      setting.summary,
+    ]),
   );
-  const head = [row(['variable', 'default', 'accepted', 'meaning']), row(['---', '---', '---', '---'])];
+  const head = [row(['variable', 'default', 'accepted', 'needs', 'meaning']), row(Array(5).fill('---'))];
   return [`### ${title}`, '', ...head, ...rows].join('\n');
 }
 
 function variable(setting: Setting<unknown>, aliases: AliasTable): string {
   const others = aliasesOf(aliases, setting.name).map((alias) => `, also ${code(alias)}`);
   return `${code(setting.name)}${others.join('')}${setting.secret === true ? ' (secret)' : ''}`;
+}
+
+function needs(setting: Setting<unknown>): string {
+  return (setting.needs ?? []).map((need) => needText(need, code)).join(', ');
 }
 
 function defaultValue(setting: Setting<unknown>): string {
