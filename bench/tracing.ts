@@ -14,6 +14,7 @@ import { grpcMethods } from '../limiter/grpc/grpc-methods.ts';
 import { GrpcRequestHandler } from '../limiter/grpc/grpc-request-handler.ts';
 import { withPrefix } from '../limiter/grpc/message-reader.ts';
 import { type OpenedTracing, openTracing } from '../limiter/opened-tracing.ts';
+import { requestBounds } from '../limiter/request-settings.ts';
 import { createShouldRateLimit, shouldRateLimitPath } from '../limiter/service/should-rate-limit.ts';
 import { parseLimiterSettings } from '../limiter/settings.ts';
 import { createLimiterStats } from '../limiter/stats/limiter-stats.ts';
@@ -106,7 +107,13 @@ async function subject(env: Record<string, string>): Promise<Subject> {
   });
   const free = rule({ key: 'k', rateLimit: limit({ unit: 'day', requestsPerUnit: 1e9 }) });
   service.useRules(new RuleTable(compileRules([source('api', [free])])));
-  const shouldRateLimit = createShouldRateLimit({ service, onFault: fail });
+  const shouldRateLimit = createShouldRateLimit({
+    service,
+    bounds: requestBounds(settings),
+    onTooLarge: fail,
+    onMendedValues: () => {},
+    onFault: fail,
+  });
   const methods = grpcMethods({
     unary: new Map([[shouldRateLimitPath, shouldRateLimit]]),
     health: new HealthService(new Health(), []),

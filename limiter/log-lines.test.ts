@@ -393,10 +393,12 @@ describe('log lines', () => {
     [
       'a fault of the program, and what a library has to say',
       (log) => {
+        lines.requestTooLarge(log, { reason: 'a request may have 256 descriptors', times: 3 });
         lines.callFault(log, 'ShouldRateLimit', new Error('the clock broke'));
         lines.libraryWarning(log, 'deprecated');
       },
       [
+        'level=warning msg="A request was refused for its size" reason="a request may have 256 descriptors" times=3',
         'level=error msg="Fault while answering a call" call=ShouldRateLimit error="the clock broke"',
         'level=warning msg="deprecated"',
       ],

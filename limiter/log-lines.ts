@@ -276,6 +276,11 @@ export function workerReady(log: Logger, worker: number): void {
   log.warn('A new worker thread answers', { worker });
 }
 
+/** At most once a minute for each bound; `times`: since the line before. What the caller wrote is not in it. */
+export function requestTooLarge(log: Logger, refusal: { reason: string; times: number }): void {
+  log.warn('A request was refused for its size', refusal);
+}
+
 /** A fault of this program; the call was answered with an error. */
 export function callFault(log: Logger, call: string, error: unknown): void {
   log.error('Fault while answering a call', { call, error });

@@ -3,8 +3,10 @@ import type { ListenAddress, UnixAddress } from '../process/bind.ts';
 import type { Clock } from '../process/clock.ts';
 import type { Health, HealthView } from '../process/health.ts';
 import type { Logger } from '../process/logger.ts';
+import { SeldomByKind } from '../process/seldom.ts';
 import type { Timers } from '../process/timers.ts';
 import type { RuleTable } from '../rules/table/rule-table.ts';
+import type { RequestTooLarge } from './decide/request-bounds.ts';
 import { createDecisionService } from './decision-service.ts';
 import { createHttpListener } from './http/index.ts';
 import * as lines from './log-lines.ts';
@@ -13,9 +15,10 @@ import { openStore } from './opened-store.ts';
 import { openTop } from './opened-top.ts';
 import { openTracing } from './opened-tracing.ts';
 import type { ServingOptionalParts } from './optional-parts.ts';
+import { requestBounds } from './request-settings.ts';
 import { createShouldRateLimit, shouldRateLimitPath } from './service/should-rate-limit.ts';
 import type { LimiterSettings } from './settings.ts';
-import { createJsonStats, createLimiterStats } from './stats/limiter-stats.ts';
+import { createJsonStats, createLimiterStats, type LimiterStats } from './stats/limiter-stats.ts';
 import type { StatsRegistry } from './stats/stats-registry.ts';
 import type { TopOffenders } from './stats/top/top-offenders.ts';
 import type { TopSource } from './stats/top/top-source.ts';
@@ -23,6 +26,9 @@ import type { ResolveSrv } from './stores/memcache/srv-lookup.ts';
 
 /** How long requests in flight may take after the listeners closed. */
 export const shutdownGraceMs = 10_000;
+
+/** Ours: the least time between two log lines about requests beyond one bound. */
+const tooLargeLineMs = 60_000;
 
 /** In this thread, or in several that share the ports. */
 export interface Serving {
@@ -81,7 +87,15 @@ export function openServing(parts: ServingParts): ThreadServing {
   const offenders = top?.offenders;
   const service = createDecisionService({ settings, store, clock, random, registry, stats, offenders });
   const onFault = (call: string) => (error: unknown) => lines.callFault(log, call, error);
-  const shouldRateLimit = createShouldRateLimit({ service, onFault: onFault('ShouldRateLimit') });
+  const bounds = requestBounds(settings);
+  const onTooLarge = tooLargeRequests({ clock, log, stats });
+  const shouldRateLimit = createShouldRateLimit({
+    service,
+    bounds,
+    onTooLarge,
+    onMendedValues: stats.mendedValues,
+    onFault: onFault('ShouldRateLimit'),
+  });
   const unary = new Map([[shouldRateLimitPath, shouldRateLimit]]);
   const grpc = openGrpc({
     settings,
@@ -99,6 +113,8 @@ export function openServing(parts: ServingParts): ThreadServing {
   });
   const http = createHttpListener({
     shouldRateLimit,
+    bounds,
+    onTooLarge,
     health,
     maxBodyBytes: settings.httpMaxBodyBytes,
     closeGraceMs: shutdownGraceMs,
@@ -126,5 +142,20 @@ export function openServing(parts: ServingParts): ThreadServing {
       summariesOf: (domain) => offenders.summariesOf(domain),
     },
     offenders,
+  };
+}
+
+function tooLargeRequests(parts: {
+  clock: Clock;
+  log: Logger;
+  stats: LimiterStats;
+}): (error: RequestTooLarge) => void {
+  const { clock, log, stats } = parts;
+  const line = new SeldomByKind<string>(clock, tooLargeLineMs, (reason, times) =>
+    lines.requestTooLarge(log, { reason, times }),
+  );
+  return ({ setting, message }) => {
+    stats.tooLarge();
+    line.note(setting, message);
   };
 }

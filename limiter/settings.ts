@@ -36,6 +36,7 @@ import { grpcSettings, grpcSettingsProblems, mistakenGrpcNames } from './grpc-se
 import { memcacheSettings, memcacheSettingsProblems } from './memcache-settings.ts';
 import { prometheusSettings } from './prometheus-settings.ts';
 import { redisSettings, redisSettingsProblems } from './redis-settings.ts';
+import { requestSettings, requestSettingsProblems } from './request-settings.ts';
 import type { MogrifierText } from './stats/dogstatsd/index.ts';
 import { sinkOf, statsSettings, statsSettingsProblems } from './stats-settings.ts';
 import { storeFailureSettings } from './store-failure-settings.ts';
@@ -345,6 +346,7 @@ const headers = {
 export const limiterSettingGroups: readonly { title: string; settings: SettingsTable }[] = [
   { title: 'Listeners', settings: listeners },
   { title: 'gRPC connections', settings: grpcSettings },
+  { title: 'Requests', settings: requestSettings },
   { title: 'Threads', settings: workerSettings },
   { title: 'Logs', settings: logging },
   { title: 'Rules', settings: configuration },
@@ -363,6 +365,7 @@ export const limiterSettingGroups: readonly { title: string; settings: SettingsT
 const table = {
   ...listeners,
   ...grpcSettings,
+  ...requestSettings,
   ...workerSettings,
   ...logging,
   ...configuration,
@@ -422,6 +425,7 @@ const ownPrefixes = [
   'MEMORY_STORE_',
   'PROMETHEUS_',
   'REDIS_',
+  'REQUEST_MAX_',
   'RUNTIME_',
   'SANITIZE_DESCRIPTOR_METRIC_',
   'STATSD_',
@@ -442,6 +446,7 @@ const schema: SettingsSchema<typeof table> = {
   aliases: limiterAliases,
   ownPrefixes,
   check: (settings) => [
+    ...requestSettingsProblems(settings),
     ...grpcSettingsProblems(settings),
     ...workerSettingsProblems(settings),
     ...statsSettingsProblems(settings),

@@ -134,6 +134,7 @@ const allowed: Record<string, string[]> = {
     'limiter/prometheus-settings.ts',
     'limiter/redis-settings-warnings.ts',
     'limiter/redis-settings.ts',
+    'limiter/request-settings.ts',
     'limiter/stats-settings.ts',
     'limiter/store-failure-settings.ts',
     'limiter/stores',
@@ -141,6 +142,7 @@ const allowed: Record<string, string[]> = {
     'limiter/worker-settings.ts',
     'limiter/xds-settings.ts',
   ],
+  'limiter/request-settings.ts': ['process', 'limiter/decide'],
   'limiter/dogstatsd-settings.ts': ['process', 'limiter/stats'],
   'limiter/tracing-settings.ts': ['process'],
   'limiter/tracing': ['process', 'limiter/stores'],
@@ -242,7 +244,8 @@ const allowed: Record<string, string[]> = {
   'limiter/http2': ['limiter/hpack'],
   'limiter/sockets': ['process', 'process/grpc', 'limiter/http2'],
   'limiter/grpc': ['process', 'gen', 'process/grpc', 'limiter/http2', 'limiter/sockets'],
-  'limiter/http': ['process', 'process/http', 'gen', 'process/grpc'],
+  // Of `decide` the bounds of a request alone.
+  'limiter/http': ['process', 'process/http', 'gen', 'process/grpc', 'limiter/decide'],
   'limiter/config-source': [
     'rules',
     'rules/reader',
@@ -362,6 +365,7 @@ const allowed: Record<string, string[]> = {
   'limiter/serving.ts': [
     'process',
     'rules/table',
+    'limiter/decide',
     'limiter/decision-service.ts',
     'limiter/grpc',
     'limiter/http',
@@ -371,6 +375,7 @@ const allowed: Record<string, string[]> = {
     'limiter/opened-tracing.ts',
     'limiter/opened-top.ts',
     'limiter/optional-parts.ts',
+    'limiter/request-settings.ts',
     'limiter/service',
     'limiter/settings.ts',
     'limiter/stats',

@@ -11,6 +11,8 @@ export interface RateLimitRequest {
   descriptors: Descriptor[];
   /** 0 when absent: counts as 1. */
   hitsAddend: number;
+  /** Values of entries that were no UTF-8, whose bad bytes were replaced by U+FFFD. */
+  mendedValues?: number | undefined;
 }
 
 export interface Descriptor {

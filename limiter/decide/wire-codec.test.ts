@@ -9,6 +9,7 @@ import {
 } from '../../gen/envoy/service/ratelimit/v3/rls_pb.ts';
 import type { RateLimitUnit } from '../../gen/envoy/type/v3/ratelimit_unit_pb.ts';
 import type { JsonObject } from '../../rules/model.ts';
+import { fromBinaryMended } from '../../test/support/grpc-message.ts';
 import { caseCount } from '../../test/support/property-cases.ts';
 import type { Code, Descriptor, RateLimitRequest, RateLimitResponse } from './messages.ts';
 import { DecodeError, decodeRateLimitRequest, encodeRateLimitResponse } from './wire-codec.ts';
@@ -69,9 +70,12 @@ const generatedRequest: fc.Arbitrary<MessageInitShape<typeof RateLimitRequestSch
 );
 
 /** What the generated codec makes of the bytes, in this project's words. */
-function generatedDecode(bytes: Uint8Array): RateLimitRequest | undefined {
+function generatedDecode(
+  bytes: Uint8Array,
+  decode: typeof fromBinary = fromBinary,
+): RateLimitRequest | undefined {
   try {
-    const { domain, descriptors, hitsAddend } = fromBinary(RateLimitRequestSchema, bytes);
+    const { domain, descriptors, hitsAddend } = decode(RateLimitRequestSchema, bytes);
     return { domain, descriptors: descriptors.map(fromGenerated), hitsAddend };
   } catch {
     return undefined;
@@ -227,7 +231,12 @@ describe('decodeRateLimitRequest', () => {
       fc.property(bytes, (input) => {
         const decoded = handDecode(input);
         if (decoded !== undefined) accepted++;
-        expect(decoded).toEqual(generatedDecode(input));
+        // Bad bytes of a value are replaced, those of a key or a domain refused.
+        const isMended = decoded?.mendedValues !== undefined;
+        const { mendedValues: _, ...plain } = decoded ?? {};
+        const expected = generatedDecode(input, isMended ? fromBinaryMended : fromBinary);
+        if (isMended) expect(generatedDecode(input)).toBeUndefined();
+        expect(decoded && plain).toEqual(expected);
       }),
       { numRuns: caseCount(3000) },
     );
@@ -280,6 +289,22 @@ describe('decodeRateLimitRequest', () => {
     ['4b'.repeat(200), 'groups are nested deeper than 100'],
   ])('says of %s that %s', (hex, message) => {
     expect(() => decodeRateLimitRequest(Buffer.from(hex, 'hex'))).toThrow(new DecodeError(message));
+  });
+
+  it.each([
+    ['a value', '1206' + '0a04' + '1202' + 'c328', '\ufffd('],
+    ['a long value', `1230${'0a2e'}${'122c'}${'61'.repeat(42)}ff62`, `${'a'.repeat(42)}\ufffdb`],
+    ['a half character', '1206' + '0a04' + '1202' + 'e6bc', '\ufffd'],
+  ])('replaces the bad bytes of %s', (_, hex, want) => {
+    const decoded = decodeRateLimitRequest(Buffer.from(hex, 'hex'));
+    expect(decoded.descriptors[0]?.entries).toEqual([{ key: '', value: want }]);
+    expect([decoded.mendedValues, decoded.descriptors[0]?.known]).toEqual([1, undefined]);
+  });
+
+  it('refuses bad bytes in a key', () => {
+    expect(() => decodeRateLimitRequest(Buffer.from('12060a040a02c328', 'hex'))).toThrow(
+      new DecodeError('the string at byte 6 is not UTF-8'),
+    );
   });
 
   it('knows the entries of a descriptor again, whatever comes behind them', () => {

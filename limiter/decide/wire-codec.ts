@@ -22,7 +22,7 @@ const reader = new WireReader();
 const writer = new WireWriter();
 const knownEntries = new KnownEntriesCache();
 
-/** Throws a `DecodeError` when the bytes are no such message. Keeps nothing of `bytes`. */
+/** Throws a `DecodeError` when the bytes are no such message. Keeps nothing of `bytes`. Its time is linear in them. */
 export function decodeRateLimitRequest(bytes: Uint8Array): RateLimitRequest {
   reader.reset(bytes);
   try {
@@ -34,7 +34,7 @@ export function decodeRateLimitRequest(bytes: Uint8Array): RateLimitRequest {
 
 function readRequest(bytes: Uint8Array): RateLimitRequest {
   const end = bytes.length;
-  const request: RateLimitRequest = { domain: '', descriptors: [], hitsAddend: 0 };
+  const request: RateLimitRequest = { domain: '', descriptors: [], hitsAddend: 0, mendedValues: undefined };
   while (reader.position < end) {
     const field = reader.fieldNumber();
     switch (field) {
@@ -51,6 +51,7 @@ function readRequest(bytes: Uint8Array): RateLimitRequest {
         reader.skip(field, 1);
     }
   }
+  if (reader.mendedValues !== 0) request.mendedValues = reader.mendedValues;
   return request;
 }
 
@@ -62,15 +63,20 @@ function readDescriptor(bytes: Uint8Array): Descriptor {
     hitsAddend: undefined,
     isNegativeHits: false,
   };
-  const end = messageEnd();
-  readFirstEntries(descriptor, bytes, end);
+  const end = reader.messageEnd();
+  const firstEntries = readFirstEntries(descriptor, bytes, end);
+  let furtherEntries: Entry[] | undefined;
   while (reader.position < end) {
     const field = reader.fieldNumber();
     switch (field) {
       case 1:
-        // Behind another field: no usual client, and shared entries are not to be changed.
-        descriptor.entries = [...descriptor.entries, readEntry()];
-        descriptor.known = undefined;
+        // Behind another field, or long ones: no usual client. Entries that others may share are not to be changed.
+        if (furtherEntries === undefined) {
+          furtherEntries = firstEntries ?? [...descriptor.entries];
+          descriptor.entries = furtherEntries;
+          descriptor.known = undefined;
+        }
+        furtherEntries.push(readEntry());
         break;
       case 2:
         descriptor.limit ??= { requestsPerUnit: 0, unit: 0 };
@@ -89,44 +95,51 @@ function readDescriptor(bytes: Uint8Array): Descriptor {
   return descriptor;
 }
 
-/** Entries come first and in a row from every usual client; then their bytes tell whether they are known. */
-function readFirstEntries(descriptor: Descriptor, bytes: Uint8Array, end: number): void {
+/**
+ * Entries come first and in a row from every usual client; then their bytes tell whether they are known. Returns those
+ * that nobody else has.
+ */
+function readFirstEntries(descriptor: Descriptor, bytes: Uint8Array, end: number): Entry[] | undefined {
   const start = reader.position;
   const entriesEnd = reader.endOfFirstFields(end);
-  if (entriesEnd === start || entriesEnd - start > KnownEntriesCache.maxBytes) return;
+  if (entriesEnd === start || entriesEnd - start > KnownEntriesCache.maxBytes) return undefined;
   const known = knownEntries.get(bytes, start, entriesEnd);
   if (known !== undefined) {
     reader.position = entriesEnd;
     descriptor.known = known;
     descriptor.entries = known.entries;
-    return;
+    return undefined;
   }
   const entries: Entry[] = [];
   descriptor.entries = entries;
+  const mendedBefore = reader.mendedValues;
   while (reader.position < entriesEnd) {
     const entryEnd = reader.position + 2 + bytes[reader.position + 1]!;
     reader.fieldNumber();
     entries.push(readEntry());
     // A damaged entry may end elsewhere than it says: what follows may be anything.
-    if (reader.position !== entryEnd) return;
+    if (reader.position !== entryEnd) return entries;
   }
+  // Values that were mended are to be counted the next time as well.
+  if (reader.mendedValues !== mendedBefore) return entries;
   descriptor.known = knownEntries.add(bytes, start, entriesEnd, entries);
+  return undefined;
 }
 
 function readEntry(): Entry {
   const entry: Entry = { key: '', value: '' };
-  const end = messageEnd();
+  const end = reader.messageEnd();
   while (reader.position < end) {
     const field = reader.fieldNumber();
     if (field === 1) entry.key = reader.string();
-    else if (field === 2) entry.value = reader.string();
+    else if (field === 2) entry.value = reader.mendedString();
     else reader.skip(field, 3);
   }
   return entry;
 }
 
 function mergeOverride(limit: { requestsPerUnit: number; unit: number }): void {
-  const end = messageEnd();
+  const end = reader.messageEnd();
   while (reader.position < end) {
     const field = reader.fieldNumber();
     if (field === 1) limit.requestsPerUnit = reader.uint32();
@@ -137,18 +150,13 @@ function mergeOverride(limit: { requestsPerUnit: number; unit: number }): void {
 
 function readUInt64Value(before: number): number {
   let value = before;
-  const end = messageEnd();
+  const end = reader.messageEnd();
   while (reader.position < end) {
     const field = reader.fieldNumber();
     if (field === 1) value = reader.uint64();
     else reader.skip(field, 3);
   }
   return value;
-}
-
-function messageEnd(): number {
-  const length = reader.uint32();
-  return reader.position + length;
 }
 
 /** The answer's bytes, which belong to the caller. Numbers are taken to be in their fields' range. */

@@ -24,7 +24,9 @@ const recursionLimit = 100;
 
 const latin1Slice = Buffer.prototype.latin1Slice;
 const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
+const mendingUtf8 = new TextDecoder('utf-8', { ignoreBOM: true });
 const noBytes = new Uint8Array(0);
+const shortStrings = new ShortStrings();
 
 /** Reads forward from `reset`; every method throws a `DecodeError` at the end of the bytes. One at a time: not re-entrant. */
 export class WireReader {
@@ -33,12 +35,14 @@ export class WireReader {
   position = 0;
   /** Wire type of the tag read last. */
   wireType = 0;
-  readonly #shortStrings = new ShortStrings();
+  /** Values read since `reset` that were no UTF-8. */
+  mendedValues = 0;
 
   reset(bytes: Uint8Array): void {
     this.#bytes = bytes;
     this.#length = bytes.length;
     this.position = 0;
+    this.mendedValues = 0;
   }
 
   /** Lets go of the bytes. */
@@ -138,20 +142,35 @@ export class WireReader {
     return this.uint64() !== 0;
   }
 
+  /** Where the message whose length comes next ends, which may be beyond the bytes. */
+  messageEnd(): number {
+    const length = this.uint32();
+    return this.position + length;
+  }
+
   /** A string; refuses what is not UTF-8. */
   string(): string {
+    const length = this.passText();
+    const end = this.position;
+    const start = end - length;
+    return this.#plainText(start, end) ?? this.#utf8(start, end);
+  }
+
+  /** A string in which U+FFFD stands for bytes that are not UTF-8. */
+  mendedString(): string {
+    const length = this.passText();
+    const end = this.position;
+    const start = end - length;
+    return this.#plainText(start, end) ?? this.#mended(start, end);
+  }
+
+  /** Passes over a string and says how many bytes it has. */
+  passText(): number {
     const length = this.uint32();
-    const start = this.position;
-    const end = start + length;
+    const end = this.position + length;
     if (end > this.#length) throw this.#endOfBytes();
     this.position = end;
-    if (length <= ShortStrings.maxLength) {
-      const text = this.#shortStrings.get(this.#bytes, start, end);
-      if (text !== undefined) return text;
-    } else if (this.#isAscii(start, end)) {
-      return latin1Slice.call(this.#bytes, start, end);
-    }
-    return this.#utf8(start, end);
+    return length;
   }
 
   /** Where the records of field 1 that follow each other from here on end, short of `end`; nothing is read. */
@@ -208,6 +227,12 @@ export class WireReader {
     }
   }
 
+  /** Undefined when it is not ASCII. */
+  #plainText(start: number, end: number): string | undefined {
+    if (end - start <= ShortStrings.maxLength) return shortStrings.get(this.#bytes, start, end);
+    return this.#isAscii(start, end) ? latin1Slice.call(this.#bytes, start, end) : undefined;
+  }
+
   #isAscii(start: number, end: number): boolean {
     const bytes = this.#bytes;
     for (let position = start; position < end; position++) {
@@ -221,6 +246,16 @@ export class WireReader {
       return utf8.decode(this.#bytes.subarray(start, end));
     } catch {
       throw new DecodeError(`the string at byte ${start} is not UTF-8`);
+    }
+  }
+
+  #mended(start: number, end: number): string {
+    const bytes = this.#bytes.subarray(start, end);
+    try {
+      return utf8.decode(bytes);
+    } catch {
+      this.mendedValues += 1;
+      return mendingUtf8.decode(bytes);
     }
   }
 

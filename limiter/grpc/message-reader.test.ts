@@ -1,16 +1,25 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import type { LongestRequest } from '../../process/grpc/unary-handler.ts';
 import { caseCount } from '../../test/support/property-cases.ts';
 import { ByteBudget } from './byte-budget.ts';
 import { MessageReader, withPrefix } from './message-reader.ts';
 
 const budgetBytes = 1_000_000;
 
-function reader(options: { maxMessageBytes?: number; budget?: ByteBudget; onMessage?: () => void } = {}) {
+function reader(
+  options: {
+    maxMessageBytes?: number;
+    longest?: LongestRequest;
+    budget?: ByteBudget;
+    onMessage?: () => void;
+  } = {},
+) {
   const messages: Buffer[] = [];
   const budget = options.budget ?? new ByteBudget(budgetBytes);
   const made = new MessageReader({
     maxMessageBytes: options.maxMessageBytes ?? 100_000,
+    longest: options.longest,
     budget,
     onMessage: (message) => {
       messages.push(Buffer.from(message));
@@ -48,6 +57,24 @@ describe('MessageReader', () => {
       }),
       { numRuns: caseCount(200) },
     );
+  });
+
+  it('refuses what is too long for its method as soon as its length is known', () => {
+    const asked: number[] = [];
+    const refusal = { code: 3 as const, message: 'too long' };
+    const { made, messages, budget } = reader({
+      longest: {
+        maxBytes: 6000,
+        refuse: (bytes) => {
+          asked.push(bytes);
+          return refusal;
+        },
+      },
+    });
+    expect(made.push(withPrefix(new Uint8Array(6000)))).toBe(undefined);
+    expect(made.push(Uint8Array.of(0, 0, 0, 0x17))).toBe(undefined);
+    expect(made.push(Uint8Array.of(0x71))).toEqual(refusal);
+    expect([asked, messages.length, budget.leftBytes]).toEqual([[6001], 1, budgetBytes]);
   });
 
   it('refuses what does not begin as a message, however it is cut', () => {

@@ -3,7 +3,7 @@
  * compressed, four of length, and as many bytes as that. Pure.
  * https://github.com/grpc/grpc/blob/v1.60.0/doc/PROTOCOL-HTTP2.md
  */
-import { GrpcCode, type GrpcStatus } from '../../process/grpc/unary-handler.ts';
+import { GrpcCode, type GrpcStatus, type LongestRequest } from '../../process/grpc/unary-handler.ts';
 import type { ByteAllowance } from './byte-budget.ts';
 
 /** The byte and the length in front of a message. */
@@ -23,6 +23,8 @@ export function chargedBytes(heldBytes: number): number {
 
 export interface MessageReaderOptions {
   maxMessageBytes: number;
+  /** The method's own bound, where it has one: what is longer is refused at its prefix. */
+  longest?: LongestRequest | undefined;
   /** What readers hold together comes from here. */
   budget: ByteAllowance;
   /** `message` is only valid until it returns. */
@@ -55,7 +57,7 @@ export class MessageReader {
       if (this.#prefixLength < prefixBytes) {
         position = this.#readPrefix(data, position);
         if (this.#prefixLength < prefixBytes) return undefined;
-        const refusal = prefixRefusal(this.#prefix, this.#options.maxMessageBytes);
+        const refusal = prefixRefusal(this.#prefix, this.#options);
         if (refusal !== undefined) return refusal;
         this.#wantedBytes = messageLength(this.#prefix, 0);
       }
@@ -142,8 +144,12 @@ export const tooMuchUnfinished: GrpcStatus = {
   message: 'too many bytes of unfinished requests',
 };
 
-function prefixRefusal(prefix: Uint8Array, maxMessageBytes: number): GrpcStatus | undefined {
+function prefixRefusal(
+  prefix: Uint8Array,
+  { maxMessageBytes, longest }: MessageReaderOptions,
+): GrpcStatus | undefined {
   const length = messageLength(prefix, 0);
+  if (longest !== undefined && length > longest.maxBytes) return longest.refuse(length);
   if (length > maxMessageBytes) {
     return {
       code: GrpcCode.RESOURCE_EXHAUSTED,

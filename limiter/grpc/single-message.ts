@@ -1,9 +1,10 @@
-import { GrpcCode, type GrpcStatus } from '../../process/grpc/unary-handler.ts';
+import { GrpcCode, type GrpcStatus, type LongestRequest } from '../../process/grpc/unary-handler.ts';
 import type { ByteAllowance } from './byte-budget.ts';
 import { chargedBytes, MessageReader, tooMuchUnfinished } from './message-reader.ts';
 
 export interface SingleMessageOptions {
   maxMessageBytes: number;
+  longest?: LongestRequest | undefined;
   budget: ByteAllowance;
 }
 

@@ -102,6 +102,7 @@ export class UnaryCall implements Call, UnaryReply {
     const { limits, budget } = this.#site;
     return new SingleMessage({
       maxMessageBytes: limits.maxMessageBytes,
+      longest: this.#method.handler.longest,
       budget: budget.shareOf(this.#stream.connection),
     });
   }

@@ -8,12 +8,14 @@ import {
   RateLimitResponseSchema,
   RateLimitResponse_RateLimit_Unit as Unit,
 } from '../../gen/envoy/service/ratelimit/v3/rls_pb.ts';
+import { RequestBounds, usualRequestLimits } from '../decide/request-bounds.ts';
 import { requestFromJson, responseToJson } from './json-codec.ts';
 
+const bounds = new RequestBounds(usualRequestLimits);
 const bytes = (text: string): Uint8Array => new TextEncoder().encode(text);
 
 function accepted(text: string): RateLimitRequest {
-  const got = requestFromJson(bytes(text));
+  const got = requestFromJson(bytes(text), bounds);
   if ('refusal' in got) return expect.fail(got.refusal);
   return fromBinary(RateLimitRequestSchema, got.wire);
 }
@@ -132,7 +134,7 @@ describe('requestFromJson', () => {
   };
   for (const [name, text] of Object.entries(refused)) {
     it(`refuses ${name}`, () => {
-      expect(requestFromJson(bytes(text))).toEqual({ refusal: expect.stringMatching(/./) });
+      expect(requestFromJson(bytes(text), bounds)).toEqual({ refusal: expect.stringMatching(/./) });
     });
   }
 
@@ -141,13 +143,55 @@ describe('requestFromJson', () => {
       Uint8Array.of(...bytes('{"domain":"'), byte, 0x22, 0x7d),
     );
     for (const body of damaged) {
-      expect(requestFromJson(body)).toEqual({ refusal: 'The encoded data was not valid for encoding utf-8' });
+      expect(requestFromJson(body, bounds)).toEqual({
+        refusal: 'The encoded data was not valid for encoding utf-8',
+      });
     }
   });
 
+  const escaped = (text: string): string =>
+    `"${Array.from(text, (_, i) => `\\u${text.charCodeAt(i).toString(16).padStart(4, '0')}`).join('')}"`;
+  const texts: [string, string, number][] = [
+    ['characters', `"${'d'.repeat(20)}"`, 20],
+    ['characters of several bytes', '"aéż漢𝄞"', 12],
+    ['short escapes', '"\\n\\t\\\\\\"\\/"', 5],
+    ['numbered escapes', escaped('aéż漢\u0000\u0080\u07ff\u0800'), 16],
+    ['escaped pairs', '"\\uD834\\udd1E"', 4],
+  ];
+  it.each(texts)('counts the bytes of %s as those of the text', (_, domain, want) => {
+    const body = bytes(`{"domain":${domain}}`);
+    expect(Buffer.byteLength(JSON.parse(domain) as string)).toBe(want);
+    const boundedBy = (maxTextBytes: number) => new RequestBounds({ ...usualRequestLimits, maxTextBytes });
+    // The name of the field is a text as well.
+    if (want >= 6) expect(requestFromJson(body, boundedBy(want))).toHaveProperty('wire');
+    if (want > 6) expect(() => requestFromJson(body, boundedBy(want - 1))).toThrow(`has ${want}`);
+  });
+
+  it('takes no more than a request can have of anything', () => {
+    const words = (text: string) => requestFromJson(bytes(text), bounds);
+    expect(words(`{"domain":${'{"a":'.repeat(5)}`)).toEqual({
+      refusal: 'the JSON nests deeper than a request, which has 5 levels',
+    });
+    expect(words(`[${'1,'.repeat(300)}1]`)).toEqual({
+      refusal: 'the JSON has a list at level 1, where a request has an object',
+    });
+    const fields = Array.from({ length: 17 }, (_, i) => `"f${i}":1`).join();
+    expect(words(`{${fields}}`)).toEqual({ refusal: 'an object of the JSON has more than 16 fields' });
+    expect(() => words(`{"descriptors":[${'{},'.repeat(256)}{}]}`)).toThrow('this one has 257 or more');
+    const entries = `{"entries":[${'{},'.repeat(64)}{}]}`;
+    expect(() => words(`{"descriptors":[{},${entries}]}`)).toThrow('descriptor 1 has 65 or more');
+  });
+
+  it('lets pass whatever is within the bounds', () => {
+    const descriptors = Array.from({ length: 256 }, () => ({ entries: [{ key: 'k,[{', value: '"]}' }] }));
+    expect(accepted(JSON.stringify({ domain: 'd', descriptors })).descriptors).toHaveLength(256);
+    const entries = Array.from({ length: 64 }, () => ({ key: '\\', value: '\\"' }));
+    expect(accepted(JSON.stringify({ descriptors: [{ entries }] })).descriptors[0]?.entries).toHaveLength(64);
+  });
+
   it('never throws', () => {
-    fc.assert(fc.property(fc.uint8Array({ maxLength: 60 }), (body) => void requestFromJson(body)));
-    fc.assert(fc.property(fc.json(), (text) => void requestFromJson(bytes(text))));
+    fc.assert(fc.property(fc.uint8Array({ maxLength: 60 }), (body) => void requestFromJson(body, bounds)));
+    fc.assert(fc.property(fc.json(), (text) => void requestFromJson(bytes(text), bounds)));
   });
 });
 

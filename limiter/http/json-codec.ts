@@ -5,6 +5,8 @@ import {
   RateLimitRequestSchema,
   RateLimitResponseSchema,
 } from '../../gen/envoy/service/ratelimit/v3/rls_pb.ts';
+import { type RequestBounds, RequestTooLarge } from '../decide/request-bounds.ts';
+import { checkJsonBounds } from './json-bounds.ts';
 
 /** A BOM is not dropped, and so refused by the JSON parser, as in Go. */
 const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
@@ -15,12 +17,17 @@ const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
  */
 const longHitsAddend = /("hits(?:A|_a)ddend"\s*:\s*)(\d{16,20})(?=[\s,}])/g;
 
-/** The request's bytes on the wire, or why it is refused. */
-export function requestFromJson(body: Uint8Array): { wire: Uint8Array } | { refusal: string } {
+/** The request's bytes on the wire, or why it is refused. Throws a `RequestTooLarge`. */
+export function requestFromJson(
+  body: Uint8Array,
+  bounds: RequestBounds,
+): { wire: Uint8Array } | { refusal: string } {
   try {
+    checkJsonBounds(body, bounds);
     const text = utf8.decode(body).replace(longHitsAddend, '$1"$2"');
     return { wire: toBinary(RateLimitRequestSchema, fromJsonString(RateLimitRequestSchema, text)) };
   } catch (error) {
+    if (error instanceof RequestTooLarge) throw error;
     return { refusal: (error as Error).message };
   }
 }

@@ -3,6 +3,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { CallSpan, CallTracer } from '../../process/call-tracer.ts';
 import { GrpcCode, type GrpcStatus, type UnaryHandler } from '../../process/grpc/unary-handler.ts';
 import { sendError, writeErrorHead } from '../../process/http/text-response.ts';
+import { type RequestBounds, RequestTooLarge } from '../decide/request-bounds.ts';
 import { discardBody, readBody } from './request-body.ts';
 
 /** Ours: how long the rest of an outsized body is taken in. */
@@ -13,20 +14,43 @@ export function loadJsonCodec(): Promise<typeof import('./json-codec.ts')> {
   return import('./json-codec.ts');
 }
 
+export interface JsonEndpointOptions {
+  shouldRateLimit: UnaryHandler;
+  bounds: RequestBounds;
+  /** A request was refused for its size; nothing of it was counted. */
+  onTooLarge(error: RequestTooLarge): void;
+  /** A longer body of a request is answered with 413. */
+  maxBodyBytes: number;
+  /** Defaults to none. */
+  tracer?: CallTracer | undefined;
+}
+
 export async function answerJson(
   request: IncomingMessage,
   response: ServerResponse,
-  options: { shouldRateLimit: UnaryHandler; maxBodyBytes: number; tracer?: CallTracer | undefined },
+  options: JsonEndpointOptions,
 ): Promise<void> {
   const span = beginSpan(request, response, options.tracer);
-  const body = await readBody(request, options.maxBodyBytes);
+  const { bounds, maxBodyBytes } = options;
+  const body = await readBody(request, { maxBytes: maxBodyBytes, keptBytes: bounds.limits.maxBytes });
   if (body.kind === 'aborted') return;
   if (body.kind === 'tooLong') {
-    await refuseOutsized(request, response, options.maxBodyBytes);
+    await refuseOutsized(request, response, maxBodyBytes);
+    return;
+  }
+  if (body.kind === 'dropped') {
+    refuseTooLarge(response, bounds.tooManyBytes(body.length), options);
     return;
   }
   const { requestFromJson, responseToJson } = await loadJsonCodec();
-  const parsed = requestFromJson(body.bytes);
+  let parsed: ReturnType<typeof requestFromJson>;
+  try {
+    parsed = requestFromJson(body.bytes, bounds);
+  } catch (error) {
+    if (!(error instanceof RequestTooLarge)) throw error;
+    refuseTooLarge(response, error, options);
+    return;
+  }
   if ('refusal' in parsed) {
     sendError(response, 400, 'Bad Request', parsed.refusal);
     return;
@@ -74,6 +98,15 @@ function sendDecision(
     'Content-Length': Buffer.byteLength(text),
   });
   response.end(text);
+}
+
+function refuseTooLarge(
+  response: ServerResponse,
+  error: RequestTooLarge,
+  { onTooLarge }: JsonEndpointOptions,
+): void {
+  onTooLarge(error);
+  sendError(response, 400, 'Bad Request', error.message);
 }
 
 /** Errors of the store are 400, too, as in the Go service; 500 is left for faults of ours. */

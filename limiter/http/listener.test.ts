@@ -12,6 +12,7 @@ import { BindError } from '../../process/bind.ts';
 import { GrpcCode, type UnaryHandler, type UnaryReply } from '../../process/grpc/unary-handler.ts';
 import { Health } from '../../process/health.ts';
 import type { HttpListener } from '../../process/http/http-server.ts';
+import { RequestBounds, type RequestLimits, usualRequestLimits } from '../decide/request-bounds.ts';
 import { createHttpListener } from './listener.ts';
 
 const cleanups: (() => unknown)[] = [];
@@ -28,18 +29,21 @@ interface Fixture {
   health: Health;
   asked: RateLimitRequest[];
   faults: unknown[];
+  tooLarge: string[];
 }
 
 interface StartOptions {
   answer?: (reply: UnaryReply) => void;
   maxBodyBytes?: number;
   closeGraceMs?: number;
+  limits?: Partial<RequestLimits>;
 }
 
 async function start(options: StartOptions = {}): Promise<Fixture> {
   const answer = options.answer ?? ((reply) => reply.send(decision(Code.OK)));
   const asked: RateLimitRequest[] = [];
   const faults: unknown[] = [];
+  const tooLarge: string[] = [];
   const health = new Health();
   const shouldRateLimit: UnaryHandler = (bytes, reply) => {
     asked.push(fromBinary(RateLimitRequestSchema, bytes));
@@ -47,6 +51,8 @@ async function start(options: StartOptions = {}): Promise<Fixture> {
   };
   const listener = createHttpListener({
     shouldRateLimit,
+    bounds: new RequestBounds({ ...usualRequestLimits, ...options.limits }),
+    onTooLarge: (error) => tooLarge.push(error.message),
     health,
     maxBodyBytes: options.maxBodyBytes ?? 100_000,
     closeGraceMs: options.closeGraceMs ?? 5_000,
@@ -55,7 +61,7 @@ async function start(options: StartOptions = {}): Promise<Fixture> {
   });
   const { port } = await listener.listen({ host: '127.0.0.1', port: 0 });
   cleanups.push(() => listener.close());
-  return { listener, port, health, asked, faults };
+  return { listener, port, health, asked, faults, tooLarge };
 }
 
 interface Answer {
@@ -179,7 +185,7 @@ describe('/json', () => {
 
   it('bounds what it says of a bad request', async () => {
     const { port } = await start();
-    const answer = await send(port, { body: `{"${'x'.repeat(50_000)}":1}` });
+    const answer = await send(port, { body: `{"${'x'.repeat(10_000)}":1}` });
     expect(answer).toMatchObject(badRequest);
     expect(answer.headers['weir-error']).toHaveLength(259);
   });
@@ -222,6 +228,49 @@ describe('/json', () => {
     });
     await send(port, { body: JSON.stringify(ask) });
     expect(faults.map(String)).toEqual(['Error: secret inside']);
+  });
+});
+
+describe('requests beyond their bounds', () => {
+  const descriptor = { entries: [{ key: 'k', value: 'v' }] };
+  const cases: [string, unknown, string][] = [
+    [
+      'descriptors',
+      { domain: 'd', descriptors: new Array(4).fill(descriptor) },
+      'a request may have 3 descriptors (REQUEST_MAX_DESCRIPTORS), this one has 4 or more',
+    ],
+    [
+      'entries',
+      { domain: 'd', descriptors: [{}, { entries: new Array(3).fill({}) }] },
+      'a descriptor may have 2 entries (REQUEST_MAX_ENTRIES), descriptor 1 has 3 or more',
+    ],
+    [
+      'bytes of a text',
+      { domain: 'd'.repeat(21) },
+      'a domain, key or value may have 20 bytes (REQUEST_MAX_TEXT_BYTES), one of this request has 21',
+    ],
+    [
+      'bytes',
+      { domain: 'd', descriptors: new Array(20).fill(descriptor) },
+      'a request may have 300 bytes (REQUEST_MAX_BYTES), this one has 790',
+    ],
+  ];
+  const limits = { maxDescriptors: 3, maxEntries: 2, maxTextBytes: 20, maxBytes: 300 };
+
+  it.each(cases)('are answered with 400 for too many %s, and not asked', async (_, body, reason) => {
+    const { port, asked, tooLarge } = await start({ limits });
+    const answer = await send(port, { body: JSON.stringify(body) });
+    expect(answer).toMatchObject(badRequest);
+    expect([answer.headers['weir-error'], tooLarge, asked]).toEqual([reason, [reason], []]);
+  });
+
+  it('are 413 where the body is too long as well', async () => {
+    const { port, tooLarge } = await start({ limits, maxBodyBytes: 400 });
+    const chunk = `190\r\n${' '.repeat(400)}\r\n`;
+    const head = 'POST /json HTTP/1.1\r\nHost: x\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n';
+    expect(await raw(port, head, chunk, '0\r\n\r\n')).toMatch(/^HTTP\/1\.1 400 /);
+    expect(tooLarge).toEqual(['a request may have 300 bytes (REQUEST_MAX_BYTES), this one has 400']);
+    expect(await raw(port, head, chunk, chunk, '0\r\n\r\n')).toMatch(/^HTTP\/1\.1 413 /);
   });
 });
 
@@ -355,6 +404,8 @@ describe('listen', () => {
     const { port, health } = await start();
     const other = createHttpListener({
       shouldRateLimit: () => {},
+      bounds: new RequestBounds(usualRequestLimits),
+      onTooLarge: () => {},
       health,
       maxBodyBytes: 1,
       closeGraceMs: 0,

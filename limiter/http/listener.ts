@@ -1,19 +1,12 @@
 /** The HTTP listener: `/json`, `/healthcheck` and `/livez`, for any method. */
 import type { ServerResponse } from 'node:http';
-import type { CallTracer } from '../../process/call-tracer.ts';
-import type { UnaryHandler } from '../../process/grpc/unary-handler.ts';
 import type { HealthView } from '../../process/health.ts';
 import { type HttpCall, type HttpListener, HttpServer } from '../../process/http/http-server.ts';
 import { sendNotFound, sendText } from '../../process/http/text-response.ts';
-import { answerJson, loadJsonCodec } from './json-endpoint.ts';
+import { answerJson, type JsonEndpointOptions, loadJsonCodec } from './json-endpoint.ts';
 
-export interface HttpListenerOptions {
-  shouldRateLimit: UnaryHandler;
+export interface HttpListenerOptions extends JsonEndpointOptions {
   health: HealthView;
-  /** Of /json. Defaults to none. */
-  tracer?: CallTracer | undefined;
-  /** A longer body of a request is answered with 413. */
-  maxBodyBytes: number;
   /** How long requests may take at the end before they are cut. */
   closeGraceMs: number;
   /** Called for every request of /json. */

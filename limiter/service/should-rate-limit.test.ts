@@ -6,6 +6,7 @@ import {
 } from '../../gen/envoy/service/ratelimit/v3/rls_pb.ts';
 import { GrpcCode, type GrpcStatus, type UnaryReply } from '../../process/grpc/unary-handler.ts';
 import { Code, type RateLimitRequest } from '../decide/messages.ts';
+import { RequestBounds, type RequestTooLarge, usualRequestLimits } from '../decide/request-bounds.ts';
 import { ServiceError } from '../decide/service-error.ts';
 import { callAbandoned } from '../stores/call-abandoned.ts';
 import { StoreError } from '../stores/store-error.ts';
@@ -16,7 +17,11 @@ interface Recorded {
   sent: Uint8Array[];
   failed: GrpcStatus[];
   faults: unknown[];
+  tooLarge?: string[];
+  mended?: number[];
 }
+
+const bounds = new RequestBounds(usualRequestLimits);
 
 function call(
   bytes: Uint8Array,
@@ -28,10 +33,17 @@ function call(
     send: (message) => recorded.sent.push(message),
     fail: (status) => recorded.failed.push(status),
   };
-  createShouldRateLimit({ service: { decide }, onFault: (error) => recorded.faults.push(error) })(
-    bytes,
-    reply,
-  );
+  createShouldRateLimit({
+    service: { decide },
+    bounds,
+    onTooLarge: ({ setting }) => {
+      recorded.tooLarge = [setting];
+    },
+    onMendedValues: (values) => {
+      recorded.mended = [values];
+    },
+    onFault: (error) => recorded.faults.push(error),
+  })(bytes, reply);
   return recorded;
 }
 
@@ -91,6 +103,9 @@ describe('createShouldRateLimit', () => {
           seen.push(decision.abandoned);
         },
       },
+      bounds,
+      onTooLarge: () => {},
+      onMendedValues: () => {},
       onFault: () => {},
     })(requestBytes, reply);
     expect(seen).toEqual([false, true]);
@@ -117,6 +132,43 @@ describe('createShouldRateLimit', () => {
       failed: [{ code: 13, message: 'cannot decode the request: the message ends early, at byte 3' }],
       faults: [],
     });
+  });
+
+  it('answers INVALID_ARGUMENT for a request beyond its bounds, undecided', () => {
+    const undecided = (): void => expect.unreachable();
+    const message = 'a request may have 256 descriptors (REQUEST_MAX_DESCRIPTORS), this one has 257 or more';
+    expect(call(Buffer.from('1200'.repeat(257), 'hex'), undecided)).toEqual({
+      sent: [],
+      failed: [{ code: GrpcCode.INVALID_ARGUMENT, message }],
+      faults: [],
+      tooLarge: ['REQUEST_MAX_DESCRIPTORS'],
+    });
+  });
+
+  it('refuses a longer message than allowed before it is whole', () => {
+    const tooLarge: RequestTooLarge[] = [];
+    const { longest } = createShouldRateLimit({
+      service: { decide: () => expect.unreachable() },
+      bounds,
+      onTooLarge: (error) => tooLarge.push(error),
+      onMendedValues: () => {},
+      onFault: () => {},
+    });
+    const message = 'a request may have 262144 bytes (REQUEST_MAX_BYTES), this one has 300000';
+    expect(longest?.maxBytes).toBe(262_144);
+    expect(longest?.refuse(300_000)).toEqual({ code: GrpcCode.INVALID_ARGUMENT, message });
+    expect(tooLarge.map((error) => [error.setting, error.message])).toEqual([['REQUEST_MAX_BYTES', message]]);
+  });
+
+  it('counts values that are no UTF-8 with their bad bytes replaced, each time they come', () => {
+    const bytes = Buffer.from('0a01641210' + '0a060a016b1201ff' + '0a060a016b1201fe', 'hex');
+    for (let time = 0; time < 2; time += 1) {
+      const requests: RateLimitRequest[] = [];
+      const { failed, mended } = call(bytes, (request) => requests.push(request));
+      const entry = { key: 'k', value: '\ufffd' };
+      expect(requests[0]?.descriptors[0]?.entries).toEqual([entry, entry]);
+      expect([failed, mended]).toEqual([[], [2]]);
+    }
   });
 
   it('answers INTERNAL without details for a fault of ours, and reports it', () => {

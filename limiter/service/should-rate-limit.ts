@@ -1,7 +1,13 @@
 /** The method `envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit`: bytes in, bytes or a status out. */
 import type { CallSpan } from '../../process/call-tracer.ts';
-import { GrpcCode, type UnaryHandler, type UnaryReply } from '../../process/grpc/unary-handler.ts';
+import {
+  GrpcCode,
+  type GrpcStatus,
+  type UnaryHandler,
+  type UnaryReply,
+} from '../../process/grpc/unary-handler.ts';
 import { Code, type RateLimitRequest, type RateLimitResponse } from '../decide/messages.ts';
+import { type RequestBounds, RequestTooLarge } from '../decide/request-bounds.ts';
 import { ServiceError } from '../decide/service-error.ts';
 import { DecodeError, decodeRateLimitRequest, encodeRateLimitResponse } from '../decide/wire-codec.ts';
 import { callAbandoned } from '../stores/call-abandoned.ts';
@@ -12,23 +18,37 @@ export const shouldRateLimitPath = '/envoy.service.ratelimit.v3.RateLimitService
 
 export interface ShouldRateLimitOptions {
   service: Pick<RateLimitService, 'decide'>;
+  bounds: RequestBounds;
+  /** A request was refused for its size; nothing of it was counted. */
+  onTooLarge(error: RequestTooLarge): void;
+  /** So many values of a request were no UTF-8, and are counted with U+FFFD for their bad bytes. */
+  onMendedValues(values: number): void;
   /** Something that must not happen did; the caller is told no more than that. */
   onFault(error: unknown): void;
 }
 
 /** Handler for gRPC and, by way of it, for /json. Every call is answered, whatever the bytes. */
 export function createShouldRateLimit(options: ShouldRateLimitOptions): UnaryHandler {
-  return (bytes, reply) => {
+  const { bounds, service } = options;
+  const handler = (bytes: Uint8Array, reply: UnaryReply): void => {
     let request: RateLimitRequest;
     try {
+      bounds.check(bytes);
       request = decodeRateLimitRequest(bytes);
     } catch (error) {
       refuse(error, reply, options);
       return;
     }
+    if (request.mendedValues !== undefined) options.onMendedValues(request.mendedValues);
     if (reply.span !== undefined) describe(reply.span, request);
-    options.service.decide(request, new WireReply(reply, options));
+    service.decide(request, new WireReply(reply, options));
   };
+  const refuseLonger = (bytes: number): GrpcStatus => {
+    const error = bounds.tooManyBytes(bytes);
+    options.onTooLarge(error);
+    return tooLarge(error);
+  };
+  return Object.assign(handler, { longest: { maxBytes: bounds.limits.maxBytes, refuse: refuseLonger } });
 }
 
 class WireReply implements DecisionReply {
@@ -81,10 +101,17 @@ function refuse(error: unknown, reply: UnaryReply, options: ShouldRateLimitOptio
     reply.fail({ code: GrpcCode.DEADLINE_EXCEEDED, message: 'context deadline exceeded' });
   } else if (error instanceof ServiceError || error instanceof StoreError) {
     reply.fail({ code: GrpcCode.UNKNOWN, message: error.message });
+  } else if (error instanceof RequestTooLarge) {
+    options.onTooLarge(error);
+    reply.fail(tooLarge(error));
   } else if (error instanceof DecodeError) {
     reply.fail({ code: GrpcCode.INTERNAL, message: `cannot decode the request: ${error.message}` });
   } else {
     options.onFault(error);
     reply.fail({ code: GrpcCode.INTERNAL, message: 'internal error' });
   }
+}
+
+function tooLarge({ message }: RequestTooLarge): GrpcStatus {
+  return { code: GrpcCode.INVALID_ARGUMENT, message };
 }

@@ -10,6 +10,10 @@ export interface LimiterStats {
   uncounted(): void;
   /** A caller gave up before its request was sent to the store. */
   abandoned(): void;
+  /** A request was refused for its size. */
+  tooLarge(): void;
+  /** So many values were no UTF-8. */
+  mendedValues(values: number): void;
   globalShadowMode(): void;
   configLoadSuccess(): void;
   configLoadError(): void;
@@ -26,11 +30,14 @@ export interface RuntimeStats {
 /** Makes the counters at once, so that they are shown as 0 before anything happened. */
 export function createLimiterStats(registry: StatsRegistry): LimiterStats {
   const counting = countingIn(registry);
+  const mendedValues = registry.counter('ratelimit.service.mended_values');
   return {
     serviceError: counting('ratelimit.service.call.should_rate_limit.service_error'),
     storeError: counting('ratelimit.service.call.should_rate_limit.redis_error'),
     uncounted: counting('ratelimit.service.call.should_rate_limit.store_failure_mode'),
     abandoned: counting('ratelimit.service.call.should_rate_limit.abandoned'),
+    tooLarge: counting('ratelimit.service.call.should_rate_limit.too_large'),
+    mendedValues: (values) => registry.add(mendedValues, values),
     globalShadowMode: counting('ratelimit.service.global_shadow_mode'),
     configLoadSuccess: counting('ratelimit.service.config_load_success'),
     configLoadError: counting('ratelimit.service.config_load_error'),

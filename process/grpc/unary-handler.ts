@@ -34,5 +34,15 @@ export interface UnaryReply {
   fail(status: GrpcStatus): void;
 }
 
-/** `request` is only valid until the handler returns. */
-export type UnaryHandler = (request: Uint8Array, reply: UnaryReply) => void;
+export interface UnaryHandler {
+  /** `request` is only valid until the handler returns. */
+  (request: Uint8Array, reply: UnaryReply): void;
+  /** Of requests; whoever takes a longer one in need not keep it. Undefined: the transport has a bound of its own. */
+  readonly longest?: LongestRequest | undefined;
+}
+
+export interface LongestRequest {
+  readonly maxBytes: number;
+  /** What the caller of a longer one is told. Called once for each. */
+  refuse(bytes: number): GrpcStatus;
+}

@@ -1,6 +1,8 @@
 /** docs/grpc-listener.md says what the code does: every bound, every reason, every default. */
+
 import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
+import { usualRequestLimits } from '../../limiter/decide/request-bounds.ts';
 
 import { defaultGrpcLimits } from '../../limiter/grpc/limits.ts';
 import { freeBytes } from '../../limiter/grpc/message-reader.ts';
@@ -81,6 +83,9 @@ describe('docs/grpc-listener.md', () => {
     expect(row('TLS handshake')[1]).toBe(seconds(handshakeTimeoutMs));
     const { maxMessageBytes, maxQueuedBytes, deadlineSweepMs } = defaultGrpcLimits;
     const { maxUnfinishedBytes, maxUnfinishedBytesPerConnection } = defaultGrpcLimits;
+    expect(row('message of ShouldRateLimit')[1]).toBe(
+      `\`REQUEST_MAX_BYTES\`, ${bytes(usualRequestLimits.maxBytes)}`,
+    );
     expect(row('message of a request')[1]).toBe(bytes(maxMessageBytes));
     expect(row(`what messages that are not complete hold beyond ${bytes(freeBytes)}`)[1]).toBe(
       bytes(maxUnfinishedBytesPerConnection),

@@ -6,6 +6,7 @@ import {
 import { knownEntriesSlots } from '../../limiter/decide/known-entries.ts';
 import type { RateLimitRequest } from '../../limiter/decide/messages.ts';
 import { DecodeError, decodeRateLimitRequest } from '../../limiter/decide/wire-codec.ts';
+import { fromBinaryMended } from '../support/grpc-message.ts';
 import { type FuzzTarget, must, withoutNumbers } from './fuzz-target.ts';
 
 function byHand(input: Uint8Array): RateLimitRequest | string {
@@ -17,9 +18,9 @@ function byHand(input: Uint8Array): RateLimitRequest | string {
   }
 }
 
-function generated(input: Uint8Array): GeneratedRequest | undefined {
+function generated(input: Uint8Array, decode: typeof fromBinary): GeneratedRequest | undefined {
   try {
-    return fromBinary(RateLimitRequestSchema, input);
+    return decode(RateLimitRequestSchema, input);
   } catch {
     return undefined;
   }
@@ -60,7 +61,8 @@ export const requestTarget: FuzzTarget = {
   name: 'rate-limit-request',
   run(input) {
     const actual = byHand(input);
-    const expected = generated(input);
+    const isMended = typeof actual !== 'string' && actual.mendedValues !== undefined;
+    const expected = generated(input, isMended ? fromBinaryMended : fromBinary);
     must(
       (typeof actual === 'string') === (expected === undefined),
       `the generated codec disagrees: ${String(actual)}`,
