@@ -69,6 +69,7 @@ function newOp(key: string): CounterOp {
     ttlSeconds: 60,
     limit: 1e6,
     lookOnly: false,
+    holdsBack: 'alone' as const,
     perSecond: false,
     applied: 0,
     after: 0,

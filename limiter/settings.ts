@@ -241,7 +241,8 @@ const store = {
     name: 'STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT',
     kind: bool(),
     default: false,
-    summary: 'When one descriptor of a request is over its limit, the others are not counted.',
+    summary:
+      'Where a request would be refused by the totals before it, only counters over their limit count it; see [stop when over](#stop-when-over).',
   },
 } as const satisfies SettingsTable;
 
@@ -268,7 +269,8 @@ const decisions = {
     name: 'QUOTA_MODE',
     kind: bool(),
     default: false,
-    summary: 'Every limit is in quota mode: the request is over only if all of its descriptors are.',
+    summary:
+      'Every limit is in quota mode: the request is over only if all of its descriptors with a quota are. One that no rule matches is a quota that is never over; an unlimited one is none, so a limit that is over beside it makes the request over.',
   },
   responseDynamicMetadata: {
     name: 'RESPONSE_DYNAMIC_METADATA',

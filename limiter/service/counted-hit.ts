@@ -1,6 +1,7 @@
 import { Unit } from '../../rules/model.ts';
-import type { LimitedPlan } from '../decide/plan.ts';
-import type { Caller, CounterOp } from '../stores/counter-store.ts';
+import { isQuota } from '../decide/overall-code.ts';
+import type { LimitedPlan, Plan } from '../decide/plan.ts';
+import type { Caller, CounterOp, HoldsBack } from '../stores/counter-store.ts';
 import type { StoreError } from '../stores/store-error.ts';
 
 export interface CountedHitFields {
@@ -29,6 +30,7 @@ export class CountedHit implements CounterOp {
   readonly perSecond: boolean;
   caller: Caller | undefined = undefined;
   lookOnly = false;
+  holdsBack: HoldsBack = 'alone';
   applied = 0;
   after = 0;
   error: StoreError | undefined = undefined;
@@ -44,5 +46,40 @@ export class CountedHit implements CounterOp {
     this.windowEndSeconds = fields.windowEndSeconds;
     this.remembered = fields.remembered;
     this.perSecond = fields.plan.rule.unit === Unit.SECOND;
+  }
+}
+
+/**
+ * Stop-when-over: says of every hit what it does to the others, so that they are held back just when the request as a
+ * whole would be refused by the totals before it (`overallCode`, whatever SHADOW_MODE makes of that). Where what the
+ * local cache remembers refuses it, the others are only looked at. Hits are one a plan, undefined where nothing is counted.
+ */
+export function planHoldingBack(
+  plans: readonly Plan[],
+  hits: readonly (CountedHit | undefined)[],
+  quotaModeForAll: boolean,
+): void {
+  let isRefused = false;
+  let quotaIsNeverOver = false;
+  let quotasRemembered = 0;
+  let quotasAsked = 0;
+  for (let index = 0; index < plans.length; index++) {
+    const hit = hits[index];
+    const canRefuse = hit !== undefined && !hit.negative && !hit.plan.rule.shadowMode;
+    if (isQuota(plans[index]!, quotaModeForAll)) {
+      if (!canRefuse) quotaIsNeverOver = true;
+      else if (hit.remembered) quotasRemembered++;
+      else quotasAsked++;
+      if (hit !== undefined) hit.holdsBack = 'together';
+    } else if (canRefuse && hit.remembered) {
+      isRefused = true;
+    }
+    if (hit !== undefined && !canRefuse) hit.holdsBack = 'never';
+  }
+  if (!quotaIsNeverOver && quotasRemembered > 0 && quotasAsked === 0) isRefused = true;
+  for (const hit of hits) {
+    if (hit === undefined) continue;
+    if (quotaIsNeverOver && hit.holdsBack === 'together') hit.holdsBack = 'never';
+    if (isRefused) hit.lookOnly = !hit.negative;
   }
 }

@@ -506,6 +506,19 @@ describe('RateLimitService', () => {
       expect(store.asked.map(({ stopWhenOver }) => stopWhenOver)).toEqual([true, true, true, true, false]);
     });
 
+    it.each([false, true])(
+      'counts the others beside a shadow rule that is over (local cache %s)',
+      (localCache) => {
+        const shadowed = {
+          a: rule({ requestsPerUnit: 3 }),
+          b: rule({ requestsPerUnit: 1, shadowMode: true }),
+        };
+        const decider = service({ rules: shadowed, counting: { stopWhenOver: true }, localCache });
+        const codes = times(40, () => answer(decider, request('a', 'b')).overallCode);
+        expect(codes.filter((code) => code === Code.OK)).toHaveLength(3);
+      },
+    );
+
     it('only looks at the others when the local cache knows one to be over', () => {
       const decider = service({ rules, counting: { stopWhenOver: true }, localCache: true });
       times(2, () => answer(decider, request('b')));

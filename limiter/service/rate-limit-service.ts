@@ -29,7 +29,7 @@ import { callAbandoned, wasLeftOut } from '../stores/call-abandoned.ts';
 import type { Caller, CounterStore } from '../stores/counter-store.ts';
 import type { LocalCache } from '../stores/local-cache.ts';
 import { StoreError } from '../stores/store-error.ts';
-import { CountedHit } from './counted-hit.ts';
+import { CountedHit, planHoldingBack } from './counted-hit.ts';
 
 export interface CountingOptions {
   /** CACHE_KEY_PREFIX. */
@@ -99,8 +99,6 @@ interface Decision {
   readonly hits: readonly (CountedHit | undefined)[];
   /** Those of `hits` that the store is asked for. */
   readonly ops: CountedHit[];
-  /** The local cache remembers at least one of the counters. */
-  readonly someRemembered: boolean;
 }
 
 const countAll = { stopWhenOver: false } as const;
@@ -146,7 +144,8 @@ export class RateLimitService {
       return;
     }
     for (const op of ops) op.caller = reply;
-    const stop = this.#options.counting.stopWhenOver && (ops.length > 1 || decision.someRemembered);
+    // One alone is held back by nobody in the store, but may be by what the local cache remembers.
+    const stop = this.#options.counting.stopWhenOver && (ops.length > 1 || ops[0]!.lookOnly);
     this.#options.store.submit(ops, stop ? stopWhenOver : countAll, () => this.#complete(decision, reply));
   }
 
@@ -172,7 +171,6 @@ export class RateLimitService {
     const nowMs = this.#options.clock.nowMs();
     const hits: (CountedHit | undefined)[] = [];
     const ops: CountedHit[] = [];
-    let someRemembered = false;
     for (let index = 0; index < plans.length; index++) {
       const plan = plans[index]!;
       if (plan.kind !== 'limited') {
@@ -183,13 +181,11 @@ export class RateLimitService {
       const descriptor = request.descriptors[index]!;
       const hit = this.#countedHit(plan, descriptor, hitsOf(request, descriptor), nowMs);
       hits.push(hit);
-      if (hit.remembered) someRemembered = true;
-      else ops.push(hit);
+      if (!hit.remembered) ops.push(hit);
     }
-    if (someRemembered && this.#options.counting.stopWhenOver) {
-      for (const op of ops) op.lookOnly = !op.negative;
-    }
-    return { request, planner, plans, hits, ops, someRemembered };
+    const { counting, response } = this.#options;
+    if (counting.stopWhenOver && hits.length > 1) planHoldingBack(plans, hits, response.quotaMode);
+    return { request, planner, plans, hits, ops };
   }
 
   #countedHit(plan: LimitedPlan, descriptor: Descriptor, hits: number, nowMs: number): CountedHit {

@@ -11,6 +11,12 @@ export interface Caller {
 }
 
 /**
+ * Whether an op that is over holds the others of its request back: by itself, when all that do so `together` are over,
+ * or never.
+ */
+export type HoldsBack = 'alone' | 'together' | 'never';
+
+/**
  * One counter's part in one request: written by the caller, answered in place by the store.
  * The total is as if every caller had come alone, in the order of `submit`.
  * It is made for one `submit` and its answer is read when `done` is called, not later: a store that was given up on may
@@ -28,10 +34,12 @@ export interface CounterOp {
   /** Used by `SubmitOptions.stopWhenOver` only: over when the total exceeds it. */
   readonly limit: number;
   /**
-   * Used by `SubmitOptions.stopWhenOver` only: the caller already knows another key of the request to be over, so
-   * this one is looked at, not incremented.
+   * Used by `SubmitOptions.stopWhenOver` only: the caller already knows that the request is refused, so this one is
+   * looked at, not incremented.
    */
   readonly lookOnly: boolean;
+  /** Used by `SubmitOptions.stopWhenOver` only: what it does to the others when it is over. */
+  readonly holdsBack: HoldsBack;
   /** The limit's unit is the second: such counters may have a store of their own (REDIS_PERSECOND). */
   readonly perSecond: boolean;
   /**
@@ -49,7 +57,7 @@ export interface CounterOp {
 }
 
 export interface SubmitOptions {
-  /** When one op of the request would exceed its limit, the ops that would not are not incremented. */
+  /** When ops that would exceed their limits hold the others back, those others are not incremented. */
   stopWhenOver: boolean;
 }
 

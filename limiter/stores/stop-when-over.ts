@@ -4,34 +4,51 @@ import { failOp } from './folded-run.ts';
 
 /**
  * Decides what each op of one request may count and writes it to `applied`; `after` must hold its key's total before the
- * request. When an op would exceed its limit, the ops that would not count nothing. All are judged by the totals before
- * the request, as the Go service does it, even when a key comes twice. Refunds are never held back.
+ * request, and `error` why that is not known. When ops that would exceed their limits refuse the request, the ops that
+ * would not count nothing. All are judged by the totals before the request, as the Go service does it, even when a key
+ * comes twice; an unknown total is not over. Refunds are never held back, and hold nobody back.
  */
 export function holdBack(ops: readonly CounterOp[]): void {
-  let anyOver = false;
+  let refused = false;
+  let together = 0;
+  let togetherOver = 0;
   for (const op of ops) {
-    const over = !op.negative && !op.lookOnly && op.after + op.hits > op.limit;
+    const takesPart = !op.negative && !op.lookOnly;
+    const over = takesPart && op.error === undefined && op.after + op.hits > op.limit;
     op.applied = over ? op.hits : 0;
-    if (over) anyOver = true;
+    if (over && op.holdsBack === 'alone') refused = true;
+    if (takesPart && op.holdsBack === 'together') {
+      together += 1;
+      if (over) togetherOver += 1;
+    }
   }
-  for (const op of ops) if (op.negative || (!anyOver && !op.lookOnly)) op.applied = op.hits;
+  if (together > 0 && together === togetherOver) refused = true;
+  for (const op of ops) if (op.negative || (!refused && !op.lookOnly)) op.applied = op.hits;
 }
 
 /**
  * For a request that one call of the store cannot take whole: look at every key first, then count. Not atomic: callers
- * that look at the same time may all count. An op whose look failed is not counted.
+ * that look at the same time may all count. An op whose look failed is not counted. `beside` are ops of the same request
+ * that are counted elsewhere, with their totals before it.
  */
-export function lookThenCount(store: CounterStore, ops: CounterOp[], done: () => void): void {
+export function lookThenCount(
+  store: CounterStore,
+  ops: CounterOp[],
+  done: () => void,
+  beside: readonly CounterOp[] = [],
+): void {
   const looks = ops.map((op) => ({ ...op, hits: 0, negative: false }));
   store.submit(looks, { stopWhenOver: false }, () => {
     const seen: CounterOp[] = [];
     for (const [i, look] of looks.entries()) {
       const op = ops[i] as CounterOp;
       op.after = look.after;
+      op.error = undefined;
       if (look.error === undefined) seen.push(op);
       else failOp(op, look.error.marked(true));
     }
-    holdBack(seen);
+    holdBack([...ops, ...beside]);
+    for (const op of ops) if (op.error !== undefined) op.applied = 0;
     const counts = seen.map((op) => ({ ...op, hits: op.applied }));
     store.submit(counts, { stopWhenOver: false }, () => {
       for (const [i, { applied, after, error }] of counts.entries())

@@ -13,7 +13,10 @@ export class CounterModel {
     const wouldBeOver = ops.map(
       (op) => !op.negative && !op.lookOnly && this.#total(op) + BigInt(op.hits) > BigInt(op.limit),
     );
-    const anyOver = wouldBeOver.includes(true);
+    const refuses = (kind: CounterOp['holdsBack']) =>
+      wouldBeOver.filter((_, i) => ops[i]?.holdsBack === kind && !ops[i]?.negative && !ops[i]?.lookOnly);
+    const together = refuses('together');
+    const anyOver = refuses('alone').includes(true) || (together.length > 0 && !together.includes(false));
     return ops.map((op, i) => {
       const counts = !stopWhenOver || op.negative || wouldBeOver[i] || (!anyOver && !op.lookOnly);
       const applied = counts ? op.hits : 0;

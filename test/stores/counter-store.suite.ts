@@ -19,6 +19,7 @@ const change = fc.record({
   negative: fc.boolean(),
   limit: fc.nat(8),
   lookOnly: fc.boolean(),
+  holdsBack: fc.constantFrom('alone', 'together', 'never' as const),
 });
 const requests = fc.array(
   fc.record({
@@ -178,6 +179,20 @@ export function counterStoreSuite(
         [1, 3],
         [0, 0],
       ]);
+    });
+
+    it('counts all when what is over holds nobody back, or not all that do so together are over', async () => {
+      const [over, quota, spare, free] = [fresh(), fresh(), fresh(), fresh()];
+      const request = () => [
+        counterOp({ key: over, limit: 0, holdsBack: 'never' }),
+        counterOp({ key: quota, limit: 0, holdsBack: 'together' }),
+        counterOp({ key: spare, limit: 1, holdsBack: 'together' }),
+        counterOp({ key: free, limit: 9 }),
+      ];
+      const applied = async () => (await submit(store, request(), stop)).map((op) => op.applied);
+      expect(await applied()).toEqual([1, 1, 1, 1]);
+      expect(await applied()).toEqual([1, 1, 1, 0]);
+      expect(await applied()).toEqual([1, 1, 1, 0]);
     });
 
     it('still takes back hits when another op is over', async () => {

@@ -8,6 +8,7 @@ export function counterOp(given: Partial<CounterOp> & { key: string }): CounterO
     ttlSeconds: 60,
     limit: 4_294_967_295,
     lookOnly: false,
+    holdsBack: 'alone',
     perSecond: false,
     applied: -1,
     after: -1,

@@ -21,6 +21,8 @@ type Mode = 'up' | 'down' | 'reply lost' | 'request lost';
 class FailingStore implements CounterStore {
   mode: Mode = 'up';
   readonly counters = openMemoryStore();
+  /** Keys that fail while it is `up`. */
+  failing: RegExp | undefined;
   /** Counts, and answers at `release` only. */
   holds = false;
   readonly #held: (() => void)[] = [];
@@ -28,10 +30,13 @@ class FailingStore implements CounterStore {
   readonly asked: string[][] = [];
 
   submit(ops: CounterOp[], options: SubmitOptions, done: () => void): void {
-    if (this.mode === 'up' || this.mode === 'reply lost') this.counters.submit(ops, options, () => {});
+    const taken = ops.filter(({ key }) => this.failing?.test(key) !== true);
+    if (this.mode === 'up' || this.mode === 'reply lost') this.counters.submit(taken, options, () => {});
     if (this.mode === 'up') this.asked.push(ops.map(({ key }) => key));
     const notCounted = this.mode === 'down';
     const error = new StoreError(notCounted ? 'away' : 'lost', { transient: true, notCounted });
+    const away = new StoreError('away', { transient: true, notCounted: true });
+    for (const op of ops) if (!taken.includes(op)) failOp(op, away);
     if (this.mode !== 'up') for (const op of ops) failOp(op, error);
     if (this.holds) this.#held.push(done);
     else done();
@@ -187,6 +192,28 @@ describe('LocalFallbackStore', () => {
       [0, 0],
     ]);
     expect(store.owedCounters).toBe(1);
+  });
+
+  it('judges what it counts beside what the store counted, by the totals of both', async () => {
+    const { inner, store } = setUp();
+    const limit = 1;
+    const quotas = () => [
+      counterOp({ key: 'lost quota', limit, holdsBack: 'together' }),
+      counterOp({ key: 'quota', limit, holdsBack: 'together' }),
+      counterOp({ key: 'lost other', limit: 9 }),
+    ];
+    for (const [quota, applied] of [
+      ['with room', [1, 1]],
+      ['over', [1, 0]],
+    ] as const) {
+      await ask(store, { key: 'lost quota', hits: 1 });
+      if (quota === 'over') await ask(store, { key: 'quota', hits: 1 });
+      inner.failing = /^lost/;
+      const ops = quotas();
+      await submit(store, ops, { stopWhenOver: true });
+      inner.failing = undefined;
+      expect([quota, ops[0]?.applied, ops[2]?.applied]).toEqual([quota, ...applied]);
+    }
   });
 
   it('says what it still owed when it is closed', async () => {

@@ -3,6 +3,7 @@ import type { Timers } from '../../../process/timers.ts';
 import { wasLeftOut } from '../call-abandoned.ts';
 import type { CounterOp, CounterStore, SubmitOptions } from '../counter-store.ts';
 import type { MemoryStore } from '../memory/memory-store.ts';
+import { lookThenCount } from '../stop-when-over.ts';
 import type { StoreError } from '../store-error.ts';
 import { type OwedCounter, OwedCounters } from './owed-counters.ts';
 import type { OwedHits } from './owed-hits.ts';
@@ -95,8 +96,7 @@ export class LocalFallbackStore implements CounterStore {
       else this.#learn(op);
     }
     if (!anyFailed || this.#closed) return;
-    const failed = ops.filter((op) => op.error !== undefined);
-    this.#countLocally(failed, options);
+    this.#countLocally(ops, options);
   }
 
   #learn(op: CounterOp): void {
@@ -105,12 +105,18 @@ export class LocalFallbackStore implements CounterStore {
     this.#options.local.learn(op.key, op.after, op.ttlSeconds);
   }
 
-  #countLocally(ops: CounterOp[], options: SubmitOptions): void {
+  #countLocally(ops: readonly CounterOp[], options: SubmitOptions): void {
     this.#countedLocally += 1;
-    const errors = ops.map((op) => op.error as StoreError);
-    this.#options.local.submit(ops, options, () => {});
+    const failed = ops.filter((op) => op.error !== undefined);
+    const errors = failed.map((op) => op.error as StoreError);
+    if (options.stopWhenOver) {
+      const answered = ops.filter((op) => op.error === undefined);
+      lookThenCount(this.#options.local, failed, () => {}, answered.map(asBefore));
+    } else {
+      this.#options.local.submit(failed, options, () => {});
+    }
     const nowMs = this.#options.clock.nowMs();
-    for (const [index, { key, applied, negative, perSecond, ttlSeconds, error }] of ops.entries()) {
+    for (const [index, { key, applied, negative, perSecond, ttlSeconds, error }] of failed.entries()) {
       if (error !== undefined || applied === 0 || errors[index]?.notCounted !== true) continue;
       this.#owed.owe({ key, hits: applied, negative, perSecond, endMs: nowMs + ttlSeconds * 1000 });
     }
@@ -191,6 +197,11 @@ export class LocalFallbackStore implements CounterStore {
   }
 }
 
+/** With the total that its key had before it was counted. */
+function asBefore(op: CounterOp): CounterOp {
+  return { ...op, after: Math.max(0, op.after - op.applied) };
+}
+
 /** What is owed to one key, as the ops that add it. */
 interface Delivery {
   readonly counter: OwedCounter;
@@ -207,6 +218,7 @@ function deliveryOf(counter: OwedCounter, nowMs: number): Delivery {
     ttlSeconds,
     limit: Number.MAX_SAFE_INTEGER,
     lookOnly: false,
+    holdsBack: 'never' as const,
     applied: 0,
     after: 0,
     error: undefined,

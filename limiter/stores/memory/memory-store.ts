@@ -53,7 +53,10 @@ export class MemoryStore implements CounterStore {
       const nowMs = this.#clock.nowMs();
       this.#table.sweep(nowMs, ops.length * sweptPerOp);
       if (options.stopWhenOver) {
-        for (const op of ops) op.after = this.#table.get(op.key, nowMs)?.value ?? 0;
+        for (const op of ops) {
+          op.after = this.#table.get(op.key, nowMs)?.value ?? 0;
+          op.error = undefined;
+        }
         holdBack(ops);
       } else {
         for (const op of ops) op.applied = op.hits;

@@ -23,9 +23,13 @@ export class PlainStop {
   judge(): FoldedRun[] {
     const expected = new Map(this.totals);
     for (const ops of this.#requests) {
-      const known = ops.filter((op) => readTotal(op, expected.get(op.key)));
-      holdBack(known);
-      for (const op of known) {
+      for (const op of ops) readTotal(op, expected.get(op.key));
+      holdBack(ops);
+      for (const op of ops) {
+        if (op.error !== undefined) {
+          op.applied = 0;
+          continue;
+        }
         this.#fold(op);
         const before = expected.get(op.key) as number;
         expected.set(op.key, totalAfter(before, op.applied, op.negative));
@@ -57,12 +61,12 @@ export class PlainStop {
   }
 }
 
-/** False when the key's total is not known: the op has failed then. */
-function readTotal(op: CounterOp, total: number | StoreError | undefined): boolean {
+/** When the key's total is not known, the op has failed. */
+function readTotal(op: CounterOp, total: number | StoreError | undefined): void {
   if (total instanceof StoreError) {
     failOp(op, total);
-    return false;
+    return;
   }
   op.after = total ?? 0;
-  return true;
+  op.error = undefined;
 }

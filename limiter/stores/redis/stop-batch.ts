@@ -53,7 +53,7 @@ export class StopBatch implements Batch {
       args.push(String(size));
       for (const end = next + size; next < end; next += 1) {
         const op = this.#ops[next] as CounterOp;
-        args.push(hitsArgument(op), String(op.ttlSeconds), String(op.limit));
+        args.push(hitsArgument(op), String(op.ttlSeconds), String(op.limit), op.holdsBack.charAt(0));
       }
     }
     return args;

@@ -3,8 +3,8 @@ import { redisScript } from './redis-script.ts';
 
 /**
  * Stop-when-over for whole requests, in the order they came: ARGV is for each request how many ops it has, then for each
- * of them hits, ttl and limit; hits below 0 are taken back, and '' only looks. KEYS are the ops' keys, repeated where
- * a key comes twice. Answers with the total after, an op each, and with -1 - total for an op that was held back.
+ * of them hits, ttl, limit and how it holds back ('a'lone, 't'ogether, 'n'ever); hits below 0 are taken back, and '' only
+ * looks. KEYS are the ops' keys, repeated where a key comes twice. Answers with the total after, an op each, and with -1 - total for an op that was held back.
  * Which ops are held back: `holdBack` in stop-when-over.ts.
  */
 export const stopScript = redisScript(`${luaCounting}
@@ -15,20 +15,26 @@ while at <= #ARGV do
   local count = tonumber(ARGV[at])
   local over = {}
   local stop = false
+  local together = 0
+  local overTogether = 0
   for i = 1, count do
-    local arg = at + 3 * i - 2
+    local arg = at + 4 * i - 3
     local hits = tonumber(ARGV[arg])
     if hits and hits >= 0 then
       local before = look(KEYS[first + i])
-      if type(before) == 'number' and before + hits > tonumber(ARGV[arg + 2]) then
-        over[i] = true
+      over[i] = type(before) == 'number' and before + hits > tonumber(ARGV[arg + 2])
+      if ARGV[arg + 3] == 't' then
+        together = together + 1
+        if over[i] then overTogether = overTogether + 1 end
+      elseif over[i] and ARGV[arg + 3] == 'a' then
         stop = true
       end
     end
   end
+  if together > 0 and together == overTogether then stop = true end
   for i = 1, count do
     local key = KEYS[first + i]
-    local arg = at + 3 * i - 2
+    local arg = at + 4 * i - 3
     local hits = tonumber(ARGV[arg])
     local after
     if hits and hits < 0 then
@@ -44,7 +50,7 @@ while at <= #ARGV do
     out[first + i] = exact(after)
   end
   first = first + count
-  at = at + 3 * count + 1
+  at = at + 4 * count + 1
 end
 return out
 `);
