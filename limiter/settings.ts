@@ -170,7 +170,7 @@ const configuration = {
     kind: bool(),
     default: true,
     summary:
-      'true: rules are loaded again when the root is linked to another directory; false: when files in the directory change.',
+      'true: rules are loaded again when the root is linked to another directory; false: when files in the directory or in folders below it change.',
   },
   mergeDomainConfig: {
     name: 'MERGE_DOMAIN_CONFIG',

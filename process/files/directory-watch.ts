@@ -16,8 +16,8 @@ export interface DirectoryWatchOptions {
   directory: string;
   listener: DirectoryWatchListener;
   timers: Timers;
-  /** How often the path is checked to lead to the directory watched. */
-  checkIntervalMs: number;
+  /** How often the path is checked to lead to the directory watched; undefined: never, for who watches its parent. */
+  checkIntervalMs: number | undefined;
 }
 
 /**
@@ -44,7 +44,9 @@ export class DirectoryWatch {
   start(): void {
     this.#arm();
     const { timers, checkIntervalMs } = this.#options;
-    this.#endChecks = timers.every(checkIntervalMs, () => void this.#check());
+    if (checkIntervalMs !== undefined) {
+      this.#endChecks = timers.every(checkIntervalMs, () => void this.#check());
+    }
   }
 
   close(): void {

@@ -33,12 +33,12 @@ beforeEach(() => {
 });
 afterEach(() => changeWatch?.close());
 
-function startWatch(root: string, watchRoot: boolean): void {
+function startWatch(root: string, watchRoot: boolean, ignoreDotFiles = false): void {
   const paths = {
     root: at(root),
     subdirectory: '',
     appDirectory: 'config',
-    ignoreDotFiles: false,
+    ignoreDotFiles,
     watchRoot,
   };
   const listener = {
@@ -46,7 +46,7 @@ function startWatch(root: string, watchRoot: boolean): void {
     lost: (reason: string) => told.push(`lost ${reason}`),
     found: () => told.push('found'),
   };
-  changeWatch = new ChangeWatch(fileLayout(paths), listener, { timers, checkIntervalMs });
+  changeWatch = new ChangeWatch(fileLayout(paths), listener, { timers, checkIntervalMs, maxFolders: 20 });
   changeWatch.start();
 }
 
@@ -111,6 +111,12 @@ describe('ChangeWatch of the app directory', () => {
     },
     { name: 'symbolic link', entry: 'l.yaml', act: () => symlinkSync('a.yaml', at('root/config/l.yaml')) },
     { name: 'new subdirectory', entry: 'new', act: () => mkdirSync(at('root/config/new')) },
+    { name: 'file in a subdirectory', entry: 'sub/c.yaml', act: () => write('root/config/sub/c.yaml') },
+    {
+      name: 'write in a subdirectory',
+      entry: 'sub/b.yaml',
+      act: () => appendFileSync(at('root/config/sub/b.yaml'), '#'),
+    },
     { name: 'chmod of the directory itself', entry: '(any)', act: () => chmodSync(at('root/config'), 0o700) },
   ];
   it.each(triggers)('tells of a $name', async ({ act, entry }) => {
@@ -119,8 +125,6 @@ describe('ChangeWatch of the app directory', () => {
   });
 
   const nonTriggers: Step[] = [
-    { name: 'a file in a subdirectory', act: () => write('root/config/sub/c.yaml') },
-    { name: 'a write in a subdirectory', act: () => appendFileSync(at('root/config/sub/b.yaml'), '#') },
     { name: 'a file beside the directory', act: () => write('root/config.yaml') },
     { name: 'nothing', act: () => undefined },
   ];
@@ -168,6 +172,47 @@ describe('ChangeWatch of the app directory', () => {
     expect(told).not.toContain('changed old.yaml');
   });
 
+  it('watches a new folder and those below it, with what came in the meantime', async () => {
+    mkdirSync(at('outside/deep/deeper'), { recursive: true });
+    renameSync(at('outside/deep'), at('root/config/deep'));
+    await toldOf('changed deep');
+    write('root/config/deep/deeper/new.yaml');
+    await toldOf('changed deep/deeper/new.yaml');
+    write('root/config/deep/deeper/still/further/new.yaml');
+    await toldOf('changed deep/deeper/still');
+    write('root/config/deep/deeper/still/further/newer.yaml');
+    await toldOf('changed deep/deeper/still/further/newer.yaml');
+  });
+
+  it('leaves a folder that was moved away, and watches another one in its place', async () => {
+    renameSync(at('root/config/sub'), at('outside/sub'));
+    await toldOf('changed sub');
+    await eventsHandedOver();
+    told = [];
+    write('outside/sub/old.yaml');
+    await eventsHandedOver();
+    expect(told).toEqual([]);
+    mkdirSync(at('root/config/sub'));
+    await toldOf('changed sub');
+    write('root/config/sub/new.yaml');
+    await toldOf('changed sub/new.yaml');
+  });
+
+  it('says when there are more folders than may be watched, and goes on when there is room', async () => {
+    for (let i = 0; i < 20; i++) mkdirSync(at(`root/config/many${i}`));
+    const reason = /^lost unable to watch file \(.*many\d+\): there are more than 20 folders$/;
+    await eventually(() => expect(told.filter((line) => reason.test(line)).length).toBeGreaterThan(0));
+    rmSync(at('root/config/many0'), { recursive: true });
+    await toldOf('changed many0');
+    told = [];
+    await eventually(() => {
+      timers.advance(checkIntervalMs);
+      expect(told).toContain('found');
+    });
+    write('root/config/many19/a.yaml');
+    await toldOf('changed many19/a.yaml');
+  });
+
   it('says nothing after close', async () => {
     changeWatch?.close();
     write('root/config/c.yaml');
@@ -190,6 +235,40 @@ describe('ChangeWatch of the app directory behind a symbolic link', () => {
     });
     write('v2/config/b.yaml');
     await toldOf('changed b.yaml');
+  });
+
+  it('watches the folders of where the link leads to now', async () => {
+    write('v1/config/sub/a.yaml');
+    write('v2/config/sub/a.yaml');
+    relink('v1', 'current');
+    startWatch('current', false);
+    relink('v2', 'current');
+    await eventually(() => {
+      timers.advance(checkIntervalMs);
+      expect(told).toEqual(['changed (any)']);
+    });
+    write('v2/config/sub/b.yaml');
+    await toldOf('changed sub/b.yaml');
+    write('v1/config/sub/b.yaml');
+    await eventsHandedOver();
+    expect(told.filter((line) => line === 'changed (any)')).toHaveLength(1);
+  });
+});
+
+describe('ChangeWatch of what is not read', () => {
+  it('is silent about hidden folders where they are left out, and about copies in the mount of a ConfigMap', async () => {
+    write('root/config/.git/a.yaml');
+    write('root/config/..2026_1/a.yaml');
+    symlinkSync('..2026_1', at('root/config/..data'));
+    startWatch('root', false);
+    write('root/config/..2026_1/b.yaml');
+    await eventsHandedOver();
+    expect(told).toEqual([]);
+    changeWatch?.close();
+    startWatch('root', false, true);
+    write('root/config/.git/b.yaml');
+    await eventsHandedOver();
+    expect(told).toEqual([]);
   });
 });
 

@@ -29,6 +29,8 @@ export interface FileSourceLimits extends LoadThreadLimits {
   checkIntervalMs: number;
   /** Of all rule files together. */
   maxBytes: number;
+  /** Folders below the app directory that are watched at most, with RUNTIME_WATCH_ROOT=false. */
+  maxFolders: number;
 }
 
 export const defaultFileSourceLimits: Readonly<FileSourceLimits> = {
@@ -36,6 +38,7 @@ export const defaultFileSourceLimits: Readonly<FileSourceLimits> = {
   maxDelayMs: 500,
   checkIntervalMs: 1_000,
   maxBytes: 256 * 1024 * 1024,
+  maxFolders: 10_000,
   maxHeapMiB: 4_096,
   timeoutMs: 300_000,
 };
@@ -70,7 +73,7 @@ export class FileConfigSource implements ConfigSource {
         lost: (reason) => listener.unreachable(reason),
         found: () => listener.reachable(),
       },
-      { timers: this.#options.timers, checkIntervalMs: this.#limits.checkIntervalMs },
+      { ...this.#limits, timers: this.#options.timers },
     );
     this.#watch.start();
     void this.#load(layout, listener);

@@ -44,6 +44,21 @@ export function listRuleFiles(
   return { files, others, errors, warnings };
 }
 
+/** The directories directly inside `directory` that are read, too. Throws the system's error. */
+export function directoriesIn(layout: FileLayout, directory: string): string[] {
+  return readEntries(layout, readdirSync(directory, { withFileTypes: true }))
+    .filter((entry) => entry.isDirectory())
+    .map((entry) => join(directory, entry.name));
+}
+
+/** Those of a directory's entries that are not passed over. */
+function readEntries({ ignoreDotFiles }: FileLayout, entries: readonly Dirent[]): Dirent[] {
+  const isConfigMap = entries.some((entry) => entry.name === '..data' && entry.isSymbolicLink());
+  const passedOver = ignoreDotFiles ? '.' : '..';
+  if (!ignoreDotFiles && !isConfigMap) return [...entries];
+  return entries.filter((entry) => !entry.name.startsWith(passedOver));
+}
+
 class Lister {
   readonly files: ListedFile[] = [];
   readonly others = new Map<string, string>();
@@ -80,10 +95,7 @@ class Lister {
       }
       return;
     }
-    const isConfigMap = entries.some((entry) => entry.name === '..data' && entry.isSymbolicLink());
-    for (const entry of entries) {
-      if (this.#layout.ignoreDotFiles && entry.name.startsWith('.')) continue;
-      if (isConfigMap && entry.name.startsWith('..')) continue;
+    for (const entry of readEntries(this.#layout, entries)) {
       this.#visit(entry, join(directory, entry.name), namePrefix + entry.name);
     }
   }
