@@ -145,7 +145,7 @@ class Tally implements Reporter {
 
   /** The very case, when fast-check tells where it is. */
   #repeating(test: TestCase): string {
-    const name = test.fullName.replaceAll(' > ', ' ').replaceAll(/[.*+?^${}()|[\]\\]/g, '\\$&');
+    const name = test.fullName.replaceAll(/[.*+?^${}()|[\]\\]/g, '\\$&');
     const told = test.result().errors?.map(({ message }) => /path: "([\d:]+)"/.exec(message)?.[1]);
     const path = told?.find((path) => path !== undefined);
     const flags = [

@@ -2,13 +2,14 @@
  * The standard health service on top of a HealthView.
  * https://github.com/grpc/grpc/blob/v1.60.0/doc/health-checking.md
  */
-import type { HealthView } from '../health.ts';
+import { create, fromBinary, toBinary } from '@bufbuild/protobuf';
 import {
-  decodeHealthCheckRequest,
-  encodeHealthCheckResponse,
-  encodeHealthListResponse,
-  ServingStatus,
-} from './health-messages.ts';
+  HealthCheckRequestSchema,
+  HealthCheckResponseSchema,
+  HealthListResponseSchema,
+  HealthCheckResponse_ServingStatus as ServingStatus,
+} from '../../gen/grpc/health/v1/health_pb.ts';
+import type { HealthView } from '../health.ts';
 import type { MessageStream, StreamHandler } from './stream-handler.ts';
 import { GrpcCode, type UnaryHandler } from './unary-handler.ts';
 
@@ -31,11 +32,13 @@ export class HealthService {
     if (service === undefined) reply.fail(undecodable);
     else if (!this.#services.includes(service)) {
       reply.fail({ code: GrpcCode.NOT_FOUND, message: 'unknown service' });
-    } else reply.send(encodeHealthCheckResponse(this.#status()));
+    } else reply.send(checkResponse(this.#status()));
   };
 
   readonly list: UnaryHandler = (_request, reply) => {
-    reply.send(encodeHealthListResponse(this.#services, this.#status()));
+    const status = this.#status();
+    const statuses = Object.fromEntries(this.#services.map((service) => [service, { status }]));
+    reply.send(toBinary(HealthListResponseSchema, create(HealthListResponseSchema, { statuses })));
   };
 
   readonly watch: StreamHandler = (request, stream) => {
@@ -84,7 +87,7 @@ class Watch {
   tell(status: ServingStatus): void {
     if (status === this.status) return;
     this.status = status;
-    this.#stream.send(encodeHealthCheckResponse(status));
+    this.#stream.send(checkResponse(status));
   }
 
   end(): void {
@@ -92,9 +95,13 @@ class Watch {
   }
 }
 
+function checkResponse(status: ServingStatus): Uint8Array {
+  return toBinary(HealthCheckResponseSchema, create(HealthCheckResponseSchema, { status }));
+}
+
 function requestedService(request: Uint8Array): string | undefined {
   try {
-    return decodeHealthCheckRequest(request);
+    return fromBinary(HealthCheckRequestSchema, request).service;
   } catch {
     return undefined;
   }

@@ -71,7 +71,8 @@ export function changedMeaning(
 }
 
 /** `takes requests from 'path=/ab*' (10 per minute): 1000 per minute instead of 10 per minute`. */
-function otherNote(kind: 'added' | 'removed', { other, note }: CrossingEffect): string {
+function otherNote(kind: 'added' | 'removed', { other, note, longerKey }: CrossingEffect): string {
+  if (longerKey !== undefined) return `of requests with a longer key, such as '${longerKey}': ${note}`;
   const limit = other?.at(-1)?.rateLimit;
   if (other === undefined || limit === undefined) return `of some of its requests: ${note}`;
   const verb = kind === 'added' ? 'takes requests from' : 'leaves requests to';

@@ -115,6 +115,53 @@ describe('a comparison', () => {
       ['changed l [metadata {"a":1}>{"a":2}] same: answers carry other dynamic metadata'],
     ],
     [
+      'a longer key whose values are looked for before a pattern that takes them as well',
+      [rule({ key: 'a', value: '*' }), rule({ key: 'a_k', value: 'x*x', rateLimit: perMinute(1) })],
+      [rule({ key: 'a_k', value: 'x*x', rateLimit: perMinute(1) }), rule({ key: 'a', value: '*' })],
+      [
+        "moved a_k=x*x [] new: stands before 'a=*' now: what fits both finds this one | these requests had no limit, and are limited now",
+      ],
+    ],
+    [
+      'a pattern before a rule, below which one value had a limit',
+      [
+        rule({
+          key: 'a',
+          descriptors: [rule({ key: 'b', value: 'y', rateLimit: perMinute(1) }), rule({ key: 'b' })],
+        }),
+      ],
+      [
+        rule({ key: '*', rateLimit: perMinute(1), descriptors: [rule({ key: 'b' })] }),
+        rule({
+          key: 'a',
+          descriptors: [rule({ key: 'b', value: 'y', rateLimit: perMinute(1) }), rule({ key: 'b' })],
+        }),
+      ],
+      [
+        'added * [unit ->minute, requests_per_unit ->1] new: these requests had no limit, and are limited now | of some of its requests: these requests had no limit, and are limited now',
+        "added * > b [] gone: takes requests from 'a > b=y' (1 per minute): these requests have no limit any more",
+      ],
+    ],
+    [
+      'a removed pattern that longer keys fit, beside a rule of its limit',
+      [rule({ key: 'k', value: '*', rateLimit: perMinute(5) }), rule({ key: 'k', rateLimit: perMinute(5) })],
+      [rule({ key: 'k', rateLimit: perMinute(5) })],
+      [
+        "removed k=* [unit minute>-, requests_per_unit 5>-] gone: of requests with a longer key, such as 'k_<any>': these requests have no limit any more",
+      ],
+    ],
+    [
+      'a removed pattern that longer keys fit, beside an unlimited rule',
+      [
+        rule({ key: 'a', rateLimit: limit({ unit: '', requestsPerUnit: 0, unlimited: true }) }),
+        rule({ key: 'a', value: '*x', rateLimit: perMinute(1) }),
+      ],
+      [rule({ key: 'a', rateLimit: limit({ unit: '', requestsPerUnit: 0, unlimited: true }) })],
+      [
+        "removed a=*x [unit minute>-, requests_per_unit 1>-] looser: these requests are unlimited now | now 'a' is for them | of requests with a longer key, such as 'a_<any>': these requests have no limit any more",
+      ],
+    ],
+    [
       'patterns in another order, where a text fits both',
       [
         rule({ key: 'k', value: 'a*', rateLimit: perMinute(5) }),

@@ -1,11 +1,12 @@
 /** Requests that go to rules of different names in the two versions, and what that means for them. */
 import type { Rule } from '../model.ts';
+import { compositeOf } from '../review/index.ts';
 import type { Sides } from './compare-domain.ts';
 import { type DomainSide, foreignTo } from './domain-side.ts';
 import { IndexedLevel } from './indexed-level.ts';
 import { isRefusing, type LimitEffect, limitEffect } from './limit-effect.ts';
 import { limitTraits } from './limit-traits.ts';
-import { meetingRules } from './meeting-rules.ts';
+import { type Meetings, meetingRules } from './meeting-rules.ts';
 import { replacingEffects } from './replacing-effect.ts';
 import { sharingEffects } from './sharing-effect.ts';
 
@@ -14,15 +15,25 @@ export interface Crossing {
   /** On the side that has the rule in question. */
   own: readonly Rule[];
   other: readonly Rule[];
+  /** The requests have a longer key than the last of `own`, one that no rule names. */
+  isByLongerKey?: boolean;
 }
 
 /** What a crossing means for its requests. */
 export interface CrossingEffect extends LimitEffect {
   /** Those that they find on the other side, if they find one to the end. */
   other: readonly Rule[] | undefined;
+  /** The key of which those are that it is for, where it is none that a rule names: `user_<any>`. */
+  longerKey?: string | undefined;
 }
 
 const nothing = new IndexedLevel([]);
+
+function isSamePath(own: readonly Rule[], other: readonly Rule[]): boolean {
+  return (
+    own.length === other.length && own.every((rule, at) => compositeOf(rule) === compositeOf(other[at]!))
+  );
+}
 
 /** Looks from the side that has a rule, `after` for an added one, at what its requests find on the other. */
 export class Crossings {
@@ -45,9 +56,18 @@ export class Crossings {
     const found = new Map<Rule | undefined, Crossing>();
     for (const { own, other } of above) {
       const level = this.#own.levelBelow(own.at(-1));
-      for (const met of this.#meetings(rule, level, this.#levelBeside({ own, other }))) {
-        if (found.has(met)) continue;
-        found.set(met, { own: [...own, rule], other: met === undefined ? other : [...other, met] });
+      const beside = this.#levelBeside({ own, other });
+      const { rules: met, byLongerKey } = this.#meetings(rule, level, beside);
+      // Of one level in two versions, a rule for one value that only the other has is a change of its own.
+      const singles = isSamePath(own, other) ? undefined : level.singleMeetings(beside).get(rule);
+      for (const single of singles ?? []) met.add(single);
+      for (const one of met) {
+        if (found.has(one)) continue;
+        found.set(one, {
+          own: [...own, rule],
+          other: one === undefined ? other : [...other, one],
+          isByLongerKey: byLongerKey.has(one),
+        });
       }
     }
     return [...found.values()];
@@ -57,7 +77,8 @@ export class Crossings {
   effects(crossing: Crossing): CrossingEffect[] {
     const { own, other } = crossing;
     const met = other.length === own.length ? other : undefined;
-    const found = this.#between(own, met).map((effect) => ({ ...effect, other: met }));
+    const longerKey = crossing.isByLongerKey === true ? `${own.at(-1)!.key}_<any>` : undefined;
+    const found = this.#between(own, met).map((effect) => ({ ...effect, other: met, longerKey }));
     const left = met === undefined ? [] : this.#left({ own, other: met });
     return [...found, ...left.map((path) => ({ ...this.#limitEffect(undefined, path.at(-1)), other: path }))];
   }
@@ -86,7 +107,7 @@ export class Crossings {
     const theirs = this.#levelBeside(crossing);
     const mine = this.#own.levelBelow(crossing.own.at(-1));
     return theirs.rules.flatMap((rule) => {
-      const isLeft = this.#meetings(rule, theirs, mine).has(undefined);
+      const isLeft = this.#meetings(rule, theirs, mine).rules.has(undefined);
       return isLeft ? this.#limited([...crossing.other, rule]) : [];
     });
   }
@@ -96,15 +117,15 @@ export class Crossings {
     const rule = path.at(-1)!;
     const traits = limitTraits(rule);
     const level = this.#other.levelBelow(rule);
-    const below = rule.descriptors.filter((one) => this.#meetings(one, level, nothing).size > 0);
+    const below = rule.descriptors.filter((one) => this.#meetings(one, level, nothing).rules.size > 0);
     const deeper = below.flatMap((one) => this.#limited([...path, one]));
     return traits !== undefined && isRefusing(traits) ? [path, ...deeper] : deeper;
   }
 
-  #meetings(rule: Rule, level: IndexedLevel, beside: IndexedLevel): Set<Rule | undefined> {
-    const { rules, isComplete } = meetingRules(rule, level, beside, this.#filling);
-    if (!isComplete) this.isComplete = false;
-    return rules;
+  #meetings(rule: Rule, level: IndexedLevel, beside: IndexedLevel): Meetings {
+    const meetings = meetingRules(rule, level, beside, this.#filling);
+    if (!meetings.isComplete) this.isComplete = false;
+    return meetings;
   }
 
   #levelBeside({ own, other }: Crossing): IndexedLevel {

@@ -9,6 +9,7 @@ export class IndexedLevel {
   readonly #first: FirstPattern;
   /** What stands before the first star of a pattern, sorted. */
   readonly #prefixes: string[];
+  readonly #singles = new WeakMap<IndexedLevel, Map<Rule, Rule[]>>();
   #plainKeys: Set<string> | undefined;
 
   constructor(rules: readonly Rule[]) {
@@ -31,6 +32,25 @@ export class IndexedLevel {
     if (exact !== undefined) return exact;
     const index = this.#first.indexFor(text);
     return index === undefined ? this.#byComposite.get(key) : this.rules[index];
+  }
+
+  /** Rules of another level for one key and value, by the rule for more than that which their requests find here. */
+  singleMeetings(other: IndexedLevel): ReadonlyMap<Rule, readonly Rule[]> {
+    let found = this.#singles.get(other);
+    if (found === undefined) {
+      found = new Map();
+      for (const rule of other.rules) {
+        const composite = compositeOf(rule);
+        if (rule.value === '' || composite.includes('*') || this.#byComposite.has(composite)) continue;
+        const met = this.find(rule);
+        if (met === undefined) continue;
+        const beside = found.get(met);
+        if (beside === undefined) found.set(met, [rule]);
+        else beside.push(rule);
+      }
+      this.#singles.set(other, found);
+    }
+    return found;
   }
 
   /** Patterns that begin as the given one, up to the first star of either: all that fit some of the same texts are among them. */

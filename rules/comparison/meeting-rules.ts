@@ -1,6 +1,7 @@
 /**
  * Which rules of another level the requests of a rule find. The requests asked about are enough for all there are, those
- * with a star in them aside, and those whose key and value only joined by `_` look like a rule of another key.
+ * with a star in them aside, and those whose key and value only joined by `_` look like a rule of another key; longer
+ * keys that a pattern such as `user=*` takes as well are asked about, too.
  */
 import type { Rule } from '../model.ts';
 import type { Entry } from '../request.ts';
@@ -11,6 +12,8 @@ import { patternMerges } from './pattern-merges.ts';
 export interface Meetings {
   /** Each once, the one of the plainest request first; undefined stands for none. */
   rules: Set<Rule | undefined>;
+  /** Those of them that only requests with a key longer than the rule's find, which no rule names. */
+  byLongerKey: ReadonlySet<Rule | undefined>;
   /** Whether there can be no other. */
   isComplete: boolean;
 }
@@ -25,21 +28,35 @@ export function meetingRules(rule: Rule, own: IndexedLevel, other: IndexedLevel,
   const patterns = other.patternsLike(candidates.pattern);
   for (const pattern of patterns.slice(0, mostPatterns)) candidates.addMeeting(compositeOf(pattern));
   const rules = new Set<Rule | undefined>();
-  for (const entry of candidates.entries) {
+  const byLongerKey = new Set<Rule | undefined>();
+  const longerKey = unnamedKey(rule, filling);
+  const inOrder = candidates.entries.toSorted(
+    (a, b) => Number(a.key === longerKey) - Number(b.key === longerKey),
+  );
+  for (const entry of inOrder) {
     if (own.find(entry) !== rule) continue;
     const met = other.find(entry);
-    if (met === undefined || hasKey(met, entry.key)) rules.add(met);
+    if (rules.has(met) || (met !== undefined && !takesKey(met, entry.key))) continue;
+    rules.add(met);
+    if (entry.key === longerKey) byLongerKey.add(met);
   }
   if (rules.size === 0) {
     for (const entry of spellings(compositeOf(rule))) {
       if (own.find(entry) === rule) rules.add(other.find(entry));
     }
   }
-  return { rules, isComplete: candidates.isComplete && patterns.length <= mostPatterns };
+  return { rules, byLongerKey, isComplete: candidates.isComplete && patterns.length <= mostPatterns };
 }
 
-function hasKey({ key }: Rule, given: string): boolean {
-  return key === given || key.includes('*');
+/** Stands for all longer keys that no rule names and whose requests the rule takes, as `user=*` does those of `user_id`. */
+function unnamedKey({ key, value }: Rule, filling: string): string | undefined {
+  return !key.includes('*') && value.startsWith('*') ? `${key}_${filling}` : undefined;
+}
+
+/** Whether a rule is for requests of a key: by its own, by a pattern in it, or by one that a longer key fits, as `user=*` does `user_id`. */
+function takesKey(rule: Rule, key: string): boolean {
+  if (rule.key === key) return true;
+  return compositeOf(rule).includes('*') && (rule.key.includes('*') || key.startsWith(`${rule.key}_`));
 }
 
 /** Entries whose key and value joined are that text: they find a rule that its own key does not find. */
@@ -73,6 +90,8 @@ class Candidates {
     this.#otherKeys = isPattern
       ? [...keys].filter((one) => one !== key && (key.includes('*') || one.startsWith(`${key}_`)))
       : [];
+    const longerKey = unnamedKey(rule, filling);
+    if (longerKey !== undefined) this.#otherKeys.push(longerKey);
   }
 
   /** Those that are for no other pattern than need be. */
