@@ -1,4 +1,5 @@
 /** What stands between the service and a store that may fail: a breaker around each, and the answer of last resort. */
+import { ticksAfterReading } from '../process/attended-time.ts';
 import type { Clock } from '../process/clock.ts';
 import type { Health } from '../process/health.ts';
 import type { Logger } from '../process/logger.ts';
@@ -43,7 +44,7 @@ export function withBreaker(
   let openedMs = 0;
   const breaker = new BreakerStore({
     store,
-    timers,
+    timers: { ...timers, every: ticksAfterReading(timers) },
     random,
     silenceMs: settings.storeBreakerSilenceMs,
     probeIntervalMs: settings.storeBreakerProbeIntervalMs,

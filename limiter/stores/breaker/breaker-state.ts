@@ -9,8 +9,8 @@
  *     └─────────────────────────── ramping <───────────────────────┘
  *
  * Time is ticks. A tick is quiet when requests wait and none was answered since the tick before; more than `quietTicks`
- * of them in a row are silence. A process that stalls by itself misses ticks, so it does not take its own pause for the
- * store's. While ramping, a bounded number of requests is under way, which doubles with every tick that was not quiet.
+ * of them in a row are silence. A process that stalls by itself misses ticks, and each tick comes after what the store said
+ * was read (`ticksAfterReading`), so it does not take its own pause for the store's. While ramping, a bounded number of requests is under way, which doubles with every tick that was not quiet.
  * Pure.
  */
 export type BreakerPhase = 'closed' | 'open' | 'probing' | 'ramping';

@@ -8,6 +8,7 @@ import { Flight, Flights, waitingBytes } from './flight.ts';
 
 export interface BreakerStoreOptions {
   store: CounterStore;
+  /** Their ticks come after what the store said was read, and none is made up for (`ticksAfterReading`). */
   timers: Timers;
   /** From 0 to below 1: many limiters do not probe in one moment. */
   random: () => number;

@@ -2,6 +2,7 @@ import type { Timers } from '../../../process/timers.ts';
 import { BreakerState } from './breaker-state.ts';
 
 export interface CallBreakerOptions {
+  /** As those of `BreakerStore`. */
   timers: Timers;
   /** From 0 to below 1: many limiters do not probe in one moment. */
   random: () => number;

@@ -11,6 +11,7 @@
  */
 import { connect, isIP, type Socket } from 'node:net';
 import { connect as connectTls } from 'node:tls';
+import { attendedMs, attendedTimers } from '../../../process/attended-time.ts';
 import type { ClientTls } from '../client-tls.ts';
 import type { StoreError } from '../store-error.ts';
 import { tlsErrorText } from '../tls-error-text.ts';
@@ -52,7 +53,7 @@ export class MemcacheConnection {
   /** Attempts that failed one after another. */
   #failures = 0;
   #retry: NodeJS.Timeout | undefined;
-  #deadline: NodeJS.Timeout | undefined;
+  #callOffDeadline: (() => void) | undefined;
 
   constructor(options: MemcacheConnectionOptions) {
     this.#options = options;
@@ -79,7 +80,7 @@ export class MemcacheConnection {
     else if (this.#sent.bytes + this.#unsent.bytes > maxWaitingBytes) command.onError(tooMuchWaiting());
     else if (this.#state === 'ready') this.#write(command);
     else {
-      this.#unsent.push(command, performance.now());
+      this.#unsent.push(command, attendedMs());
       this.#watch();
       this.open();
     }
@@ -91,7 +92,7 @@ export class MemcacheConnection {
     clearTimeout(this.#retry);
     this.#drop(closedError());
     this.#unsent.fail(closedError());
-    clearTimeout(this.#deadline);
+    this.#callOffDeadline?.();
   }
 
   #connect(): void {
@@ -114,10 +115,10 @@ export class MemcacheConnection {
     });
     socket.on('error', (error) => this.#lost(socket, reasonOf(error)));
     socket.on('close', () => this.#lost(socket, 'the node closed the connection'));
-    const timer = setTimeout(() => {
+    const callOff = attendedTimers.after(this.#options.timeoutMs, () => {
       if (this.#state === 'connecting') this.#lost(socket, timedOut(this.#options.timeoutMs).message);
-    }, this.#options.timeoutMs);
-    socket.once('close', () => clearTimeout(timer));
+    });
+    socket.once('close', callOff);
   }
 
   #dial(): Socket {
@@ -152,7 +153,7 @@ export class MemcacheConnection {
   }
 
   #write(command: Command): void {
-    this.#sent.push(command, performance.now());
+    this.#sent.push(command, attendedMs());
     this.#output += command.text;
     this.#watch();
     if (this.#isFlushing) return;
@@ -216,18 +217,18 @@ export class MemcacheConnection {
 
   /** One timer, for the command that waits longest. */
   #watch(): void {
-    if (this.#deadline !== undefined) return;
-    this.#deadline = setTimeout(() => this.#expire(), this.#options.timeoutMs);
+    if (this.#callOffDeadline !== undefined) return;
+    this.#callOffDeadline = attendedTimers.after(this.#options.timeoutMs, () => this.#expire());
   }
 
   #expire(): void {
-    this.#deadline = undefined;
+    this.#callOffDeadline = undefined;
     const sinceMs = Math.min(this.#sent.firstMs ?? Infinity, this.#unsent.firstMs ?? Infinity);
     if (sinceMs === Infinity) return;
     const { timeoutMs } = this.#options;
-    const leftMs = sinceMs + timeoutMs - performance.now();
+    const leftMs = sinceMs + timeoutMs - attendedMs();
     if (leftMs > 0) {
-      this.#deadline = setTimeout(() => this.#expire(), Math.ceil(leftMs));
+      this.#callOffDeadline = attendedTimers.after(Math.ceil(leftMs), () => this.#expire());
       return;
     }
     const socket = this.#socket;

@@ -3,11 +3,12 @@
  * twice: a command whose reply was lost is an error to its caller, since it may have been counted.
  */
 import { Command, Redis, ReplyError } from 'ioredis';
+import { attendedTimers } from '../../../process/attended-time.ts';
 import type { ClientTls } from '../client-tls.ts';
 import { StoreError } from '../store-error.ts';
 import { connectingHint } from './connecting-hint.ts';
 import type { RedisAddress } from './redis-address.ts';
-import { isTimeout, RedisErrors } from './redis-error.ts';
+import { commandTimedOut, isTimeout, RedisErrors } from './redis-error.ts';
 import { redisOptions } from './redis-options.ts';
 import type { SentinelAddress } from './sentinel-address.ts';
 import { type MasterPlace, Sentinels } from './sentinels.ts';
@@ -38,6 +39,15 @@ export interface RedisConnectionOptions {
   onFailure?: ((message: string) => void) | undefined;
   /** Redis answered a command that counts with an error: its first word, and its text without credentials. */
   onRefusal?: ((code: string, text: string) => void) | undefined;
+}
+
+/** The library's own timeout takes a standstill of this process for the server's silence. */
+class TimedCommand extends Command {
+  override setTimeout(): void {}
+
+  timeOut(): void {
+    if (!this.isResolved) this.reject(commandTimedOut());
+  }
 }
 
 export class RedisConnection {
@@ -120,7 +130,10 @@ export class RedisConnection {
 
   /** Settles with the reply; rejects with the library's error, which `errors` translates. */
   send(name: string, args: string[]): Promise<unknown> {
-    return this.#redis.sendCommand(new Command(name, args)) as Promise<unknown>;
+    const command = new TimedCommand(name, args);
+    const callOff = attendedTimers.after(this.#options.timeoutMs, () => command.timeOut());
+    command.promise.then(callOff, callOff);
+    return this.#redis.sendCommand(command) as Promise<unknown>;
   }
 
   /** Rejects with a StoreError. Without an answer after `patienceMs`, or the timeout, the connection is given up. */
@@ -130,14 +143,15 @@ export class RedisConnection {
       failure = this.errors.timedOut(patienceMs);
       this.#leave(failure.message);
     };
-    const late = patienceMs < this.#options.timeoutMs ? setTimeout(giveUp, patienceMs) : undefined;
+    const callOff =
+      patienceMs < this.#options.timeoutMs ? attendedTimers.after(patienceMs, giveUp) : () => {};
     try {
       await this.send('ping', []);
     } catch (error) {
       if (isTimeout(error)) this.reset();
       throw failure ?? this.errors.fromOwnCommand(error);
     } finally {
-      clearTimeout(late);
+      callOff();
     }
   }
 
@@ -163,7 +177,7 @@ export class RedisConnection {
   /** Never rejects. */
   async #check(): Promise<void> {
     try {
-      if ((await this.#redis.ping()) !== 'PONG') this.#unfit(this.errors.unexpectedAnswer());
+      if (String(await this.send('ping', [])) !== 'PONG') this.#unfit(this.errors.unexpectedAnswer());
       else if (this.#sentinels !== undefined && (await this.#isReplica()))
         this.#unfit(this.errors.isReplica());
     } catch (error) {
@@ -189,8 +203,8 @@ export class RedisConnection {
   /** A sentinel may still name a master that has come back as a replica. Who may not ask takes its word. */
   async #isReplica(): Promise<boolean> {
     try {
-      const [role] = (await this.#redis.role()) as unknown[];
-      return role === 'slave';
+      const [role] = (await this.send('role', [])) as unknown[];
+      return String(role) === 'slave';
     } catch (error) {
       if (error instanceof ReplyError) return false;
       throw error;

@@ -146,5 +146,12 @@ export function isNoScript(error: unknown): boolean {
 
 /** Whether the server took the command and said nothing in time: the connection is no good any more. */
 export function isTimeout(error: unknown): boolean {
-  return error instanceof Error && error.message === 'Command timed out';
+  return error instanceof Error && error.message === timedOutText;
 }
+
+/** As the library says it of the commands that it sends by itself. */
+export function commandTimedOut(): Error {
+  return new Error(timedOutText);
+}
+
+const timedOutText = 'Command timed out';

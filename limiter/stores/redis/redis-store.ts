@@ -1,3 +1,4 @@
+import { attendedMs, attendedTimers } from '../../../process/attended-time.ts';
 import { systemTimers, type Timers } from '../../../process/timers.ts';
 import type { ClientTls } from '../client-tls.ts';
 import type { CounterOp, CounterStore, SubmitOptions } from '../counter-store.ts';
@@ -60,7 +61,7 @@ export class RedisStore implements CounterStore {
   #closed = false;
 
   constructor(options: RedisStoreOptions) {
-    const { address, timeoutMs, random, windowMs, timers = systemTimers } = options;
+    const { address, timeoutMs, random, windowMs, timers } = options;
     this.#connection = new RedisConnection(options);
     this.#label = address.label;
     this.#random = random;
@@ -69,13 +70,13 @@ export class RedisStore implements CounterStore {
     this.#gathering = new TurnGathering({
       send: (batch) => this.#places.take(batch),
       windowMs,
-      timers,
+      timers: timers ?? systemTimers,
       monotonicMs: () => performance.now(),
     });
     this.#places = new CallPlaces<Batch>({
       ...(options.calls ?? usualCallBounds),
       timeoutMs,
-      timers,
+      timers: timers ?? attendedTimers,
       go: (batch) => this.#send(batch),
       refuse: (batch, waitedMs) => {
         batch.fail(this.#connection.errors.noPlace(waitedMs));
@@ -86,7 +87,7 @@ export class RedisStore implements CounterStore {
       commands: connectionCommands(this.#connection),
       timeoutMs,
       timedOut: () => this.#connection.errors.timedOut(),
-      monotonicMs: () => performance.now(),
+      monotonicMs: attendedMs,
     });
   }
 

@@ -1,3 +1,4 @@
+import { attendedMs } from '../../../../process/attended-time.ts';
 import { StoreError } from '../../store-error.ts';
 import type { KeyedCommands } from '../keyed-commands.ts';
 import { notConnected, type RedisErrors } from '../redis-error.ts';
@@ -53,12 +54,12 @@ export class ClusterCommands implements KeyedCommands {
   async #follow(sent: { error: unknown; node: ClusterNode; name: string; args: string[] }): Promise<unknown> {
     const { topology, errors, timeoutMs } = this.#options;
     const { name, args } = sent;
-    const endMs = performance.now() + timeoutMs;
+    const endMs = attendedMs() + timeoutMs;
     let { error, node } = sent;
     for (let redirections = 1; redirections <= maxRedirections; redirections += 1) {
       const redirection = parseRedirection(error, node.place);
       if (redirection === undefined) break;
-      if (performance.now() >= endMs) throw errors.timedOut().marked(true);
+      if (attendedMs() >= endMs) throw errors.timedOut().marked(true);
       node = topology.redirected(redirection);
       await node.opening;
       if (!node.connection.connected) throw nodeNotConnected(node);

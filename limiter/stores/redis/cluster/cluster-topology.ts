@@ -2,6 +2,7 @@
  * Which node takes writes for which slot, as the cluster itself says it: read at the start, every 5 s, after every MOVED
  * and four times a second while a node is missing. Between that, a MOVED counts at once.
  */
+import { attendedTimers } from '../../../../process/attended-time.ts';
 import { StoreError } from '../../store-error.ts';
 import type { ClusterNode } from './cluster-node.ts';
 import type { ClusterNodes } from './cluster-nodes.ts';
@@ -139,12 +140,12 @@ export class ClusterTopology {
 
 /** Rejects when there is no answer after `patienceMs`: another node may have one. */
 async function withinPatience(reply: Promise<unknown>): Promise<unknown> {
-  let timer: NodeJS.Timeout | undefined;
+  let callOff = (): void => {};
   const late = new Promise<never>((_, reject) => {
     const error = new StoreError(`Redis did not answer within ${patienceMs} ms`, { transient: true });
-    timer = setTimeout(() => reject(error), patienceMs);
+    callOff = attendedTimers.after(patienceMs, () => reject(error));
   });
-  return Promise.race([reply, late]).finally(() => clearTimeout(timer));
+  return Promise.race([reply, late]).finally(() => callOff());
 }
 
 function parsed(reply: unknown, from: NodePlace): SlotRange[] {

@@ -1,3 +1,4 @@
+import { attendedMs, attendedTimers } from '../../../../process/attended-time.ts';
 import { systemTimers } from '../../../../process/timers.ts';
 import type { CounterOp, CounterStore, SubmitOptions } from '../../counter-store.ts';
 import { type FoldedRun, failOp } from '../../folded-run.ts';
@@ -61,7 +62,7 @@ export class RedisClusterStore implements CounterStore {
 
   constructor(options: RedisClusterStoreOptions) {
     const { address, timeoutMs, parallelism, scripts = 'auto', windowMs } = options;
-    const { timers = systemTimers, random, silenceMs = 700, probeIntervalMs = 250 } = options;
+    const { timers, random, silenceMs = 700, probeIntervalMs = 250 } = options;
     this.#options = options;
     this.#scripts = scripts;
     const errors = new RedisErrors({
@@ -73,7 +74,7 @@ export class RedisClusterStore implements CounterStore {
     this.#nodes = new ClusterNodes({
       newConnection: (place, onChange) => this.#newConnection(place, onChange),
       onChange: (place, reached, reason) => this.#nodeChanged(placeName(place), reached, reason),
-      timers,
+      timers: timers ?? attendedTimers,
       random,
       silenceMs,
       probeIntervalMs,
@@ -91,18 +92,18 @@ export class RedisClusterStore implements CounterStore {
       timeoutMs,
       ...(parallelism === undefined ? {} : { parallelism }),
       timedOut: () => errors.timedOut(),
-      monotonicMs: () => performance.now(),
+      monotonicMs: attendedMs,
     });
     this.#gathering = new TurnGathering({
       windowMs,
-      timers,
+      timers: timers ?? systemTimers,
       monotonicMs: () => performance.now(),
       send: (batch) => this.#places.take(batch),
     });
     this.#places = new CallPlaces<Batch>({
       ...(options.calls ?? usualCallBounds),
       timeoutMs,
-      timers,
+      timers: timers ?? attendedTimers,
       go: (batch) => this.#count(batch),
       refuse: (batch, waitedMs) => {
         batch.fail(errors.noPlace(waitedMs));
