@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { faultTable, tableEnd, tableStart, withTable } from './fault-table.ts';
+import { faultTable, withTable } from './fault-table.ts';
 
 it('the table has a row and a sentence for each case', () => {
   const figures = {
@@ -22,7 +22,12 @@ it('the table has a row and a sentence for each case', () => {
 });
 
 it('only what is between the markers is written', () => {
+  const [tableStart, tableEnd] = [
+    '<!-- written by npm run faults -->',
+    '<!-- end of what npm run faults writes -->',
+  ];
   const document = `before\n${tableStart}\nold\n${tableEnd}\nafter\n`;
-  expect(withTable(document, 'new\n')).toBe(`before\n${tableStart}\n\nnew\n\n${tableEnd}\nafter\n`);
-  expect(() => withTable('nothing', 'new')).toThrow('the document has no line');
+  expect(withTable(document, 'new\n', 'faults')).toBe(`before\n${tableStart}\n\nnew\n\n${tableEnd}\nafter\n`);
+  expect(() => withTable('nothing', 'new', 'faults')).toThrow('the document has no line');
+  expect(() => withTable(document, 'new', 'attacks')).toThrow('npm run attacks');
 });

@@ -7,9 +7,6 @@ export interface FaultRow {
   report: Pick<FaultReport, 'figures' | 'heapGrowthBytes'>;
 }
 
-export const tableStart = '<!-- written by npm run faults -->';
-export const tableEnd = '<!-- end of what npm run faults writes -->';
-
 const columns = [
   'case',
   'sent',
@@ -35,8 +32,10 @@ export function faultTable(rows: readonly FaultRow[]): string {
   ].join('\n');
 }
 
-/** `document` with the text between the two markers replaced; throws when they are not there. */
-export function withTable(document: string, table: string): string {
+/** `document` with the text between the two markers of a script replaced; throws when they are not there. */
+export function withTable(document: string, table: string, script: 'faults' | 'attacks'): string {
+  const tableStart = `<!-- written by npm run ${script} -->`;
+  const tableEnd = `<!-- end of what npm run ${script} writes -->`;
   const [start, end] = [document.indexOf(tableStart), document.indexOf(tableEnd)];
   if (start < 0 || end < start) throw new Error(`the document has no line ${tableStart} before ${tableEnd}`);
   return `${document.slice(0, start + tableStart.length)}\n\n${table}\n${document.slice(end)}`;

@@ -42,4 +42,4 @@ for (const faultCase of allCases) {
 }
 const table = faultTable(rows);
 console.log(table);
-if (names.length === 0) writeFileSync(document, withTable(readFileSync(document, 'utf8'), table));
+if (names.length === 0) writeFileSync(document, withTable(readFileSync(document, 'utf8'), table, 'faults'));

@@ -1,5 +1,6 @@
 /** A connection that asks for a while and goes: it takes so many calls, and closes when the last one is answered. */
 import { connect, type Socket } from 'node:net';
+import { connect as connectTls } from 'node:tls';
 
 import {
   ACK,
@@ -27,6 +28,8 @@ export interface SoakConnectionOptions {
   calls: number;
   /** It went; with the reason when that was not its own wish. */
   onGone: (connection: SoakConnection, problem: string | undefined) => void;
+  /** With TLS, whatever certificate is shown. Defaults to false. */
+  tls?: boolean;
 }
 
 export class SoakConnection {
@@ -40,7 +43,9 @@ export class SoakConnection {
 
   constructor(options: SoakConnectionOptions) {
     this.#callsLeft = options.calls;
-    this.#socket = connect({ host: '127.0.0.1', port: options.port, noDelay: true });
+    const to = { host: '127.0.0.1', port: options.port, noDelay: true };
+    const tls = { ALPNProtocols: ['h2'], rejectUnauthorized: false };
+    this.#socket = options.tls === true ? connectTls({ ...to, ...tls }) : connect(to);
     this.#socket.on('data', (chunk: Buffer) => this.#read(chunk));
     this.#socket.on('error', (error) => {
       this.#problem = error.message;

@@ -10,10 +10,21 @@ export interface HttpAnswer {
 export function httpAsk(
   port: number,
   path: string,
-  options: { method?: string; headers?: Record<string, string> } = {},
+  {
+    body,
+    from,
+    ...options
+  }: {
+    method?: string;
+    headers?: Record<string, string>;
+    body?: string;
+    /** Own address, of loopback. */
+    from?: string;
+  } = {},
 ): Promise<HttpAnswer> {
   return new Promise((resolve, reject) => {
-    const request = httpRequest({ ...options, port, host: '127.0.0.1', path, agent: false }, (response) => {
+    const to = { port, host: '127.0.0.1', path, agent: false, localAddress: from };
+    const request = httpRequest({ ...options, ...to }, (response) => {
       const chunks: Buffer[] = [];
       response.on('data', (chunk: Buffer) => chunks.push(chunk));
       response.on('error', reject);
@@ -23,6 +34,6 @@ export function httpAsk(
       });
     });
     request.on('error', reject);
-    request.end();
+    request.end(body);
   });
 }

@@ -20,12 +20,16 @@ export interface LimiterProcessOptions {
   nodeArguments?: readonly string[];
   /** Runs the limiter on this core, where the system has `taskset`. */
   core?: number;
+  /** Runs the limiter in the cgroup that has this `cgroup.procs`. */
+  cgroupProcs?: string;
 }
 
 /** Starts a limiter without waiting for its listeners. The environment is the options' alone, but for PATH. */
 export function spawnLimiter(options: LimiterProcessOptions): ChildProgram {
   const node = [process.execPath, ...(options.nodeArguments ?? []), options.entry ?? weir, 'limiter'];
-  const command = options.core === undefined ? node : ['taskset', '-c', String(options.core), ...node];
+  const onCore = options.core === undefined ? node : ['taskset', '-c', String(options.core), ...node];
+  const join = ['sh', '-c', 'echo $$ > "$0" && exec "$@"', options.cgroupProcs ?? ''];
+  const command = options.cgroupProcs === undefined ? onCore : [...join, ...onCore];
   return new ChildProgram({
     command: command[0] as string,
     args: command.slice(1),

@@ -1,0 +1,6 @@
+import type { Attack } from './attack.ts';
+import { http1Attacks } from './attacks-http1.ts';
+import { http2Attacks } from './attacks-http2.ts';
+import { requestAttacks } from './attacks-requests.ts';
+
+export const allAttacks: readonly Attack[] = [...requestAttacks, ...http2Attacks, ...http1Attacks];

@@ -1,0 +1,136 @@
+/** Attacks on the HTTP listener by what HTTP/1 leaves open: connections, header sections, bodies, answers. */
+import { type Attack, attackerAddress, never, openMany, RawPeer } from './attack.ts';
+import { drip, openManyForEver } from './attacks-http2.ts';
+
+const text = (value: string): Buffer => Buffer.from(value, 'latin1');
+const post = (length: number): string =>
+  `POST /json HTTP/1.1\r\nhost: limiter\r\ncontent-length: ${length}\r\n\r\n`;
+const ask = JSON.stringify({ domain: 'attack', descriptors: [{ entries: [{ key: 'known', value: '1' }] }] });
+
+export const http1Attacks: readonly Attack[] = [
+  {
+    name: 'json-unfinished-bodies',
+    what: '100 bodies of `/json` of 4 MiB, but for the last byte',
+    async run({ ports, got, many }) {
+      const part = Buffer.alloc(4_194_303, 0x20);
+      await openMany(
+        many(100),
+        () => new RawPeer(ports.http, got),
+        async (peer) => {
+          await peer.write(text(post(part.length + 1)));
+          void peer.write(part);
+        },
+      );
+      await never;
+    },
+  },
+  {
+    name: 'json-unfinished-chunks',
+    what: '100 bodies of `/json` in chunks of a byte with 60 bytes of extension each, without end',
+    async run({ ports, got, many }) {
+      const chunks = text(`1;${'x'.repeat(60)}\r\n \r\n`.repeat(500));
+      await openMany(
+        many(100),
+        () => new RawPeer(ports.http, got),
+        async (peer) => {
+          await peer.write(
+            text('POST /json HTTP/1.1\r\nhost: limiter\r\ntransfer-encoding: chunked\r\n\r\n'),
+          );
+          void drip(peer, 10, () => chunks);
+        },
+      );
+      await never;
+    },
+  },
+  {
+    name: 'http-header-section-unended',
+    what: '1,500 connections, on each a header section of 15 KiB without its end',
+    async run({ ports, got, many }) {
+      const begin = text(
+        `GET /healthcheck HTTP/1.1\r\nhost: limiter\r\n${`x-filler: ${'a'.repeat(90)}\r\n`.repeat(145)}`,
+      );
+      await openMany(
+        many(1500),
+        () => new RawPeer(ports.http, got),
+        (peer) => peer.write(begin),
+      );
+      await never;
+    },
+  },
+  {
+    name: 'slowloris',
+    what: 'Slow writers: 1,500 connections, on each a header line a tenth of a second, without end',
+    async run({ ports, got, many }) {
+      await openMany(
+        many(1500),
+        () => new RawPeer(ports.http, got),
+        async (peer) => {
+          await peer.write(text('GET /healthcheck HTTP/1.1\r\n'));
+          void drip(peer, 100, (i) => text(`x-${i}: a\r\n`));
+        },
+      );
+      await never;
+    },
+  },
+  {
+    name: 'http-slow-bodies',
+    what: 'Slow writers: 1,500 bodies of `/json` that come a byte each 100 ms',
+    async run({ ports, got, many }) {
+      await openMany(
+        many(1500),
+        () => new RawPeer(ports.http, got),
+        async (peer) => {
+          await peer.write(text(post(1000)));
+          void drip(peer, 100, () => text(' '));
+        },
+      );
+      await never;
+    },
+  },
+  {
+    name: 'http-idle',
+    what: '3,000 idle connections, each after one answer',
+    async run({ ports, got, many }) {
+      const get = text('GET /healthcheck HTTP/1.1\r\nhost: limiter\r\n\r\n');
+      await openMany(
+        many(3000),
+        () => new RawPeer(ports.http, got),
+        (peer) => peer.write(get),
+      );
+      await never;
+    },
+  },
+  {
+    name: 'http-connections-10000',
+    what: '10,000 connections without a byte',
+    async run({ ports, got, many }) {
+      await openMany(many(10_000), () => new RawPeer(ports.http, got));
+      await never;
+    },
+  },
+  {
+    name: 'http-never-reading',
+    what: 'Slow readers: 100 connections that ask `/json` without end and take nothing from their sockets',
+    async run({ ports, got, many }) {
+      const asks = text(`${post(ask.length)}${ask}`.repeat(100));
+      await openMany(
+        many(100),
+        () => new RawPeer(ports.http, got, { deaf: true }),
+        async (peer) => void drip(peer, 0, () => asks),
+      );
+      await never;
+    },
+  },
+  {
+    name: 'http-churn',
+    what: 'Connections that come, ask for `/healthcheck` and go without the answer, sixteen at a time, without end',
+    async run({ ports, got }) {
+      await openManyForEver(16, async () => {
+        const peer = new RawPeer(ports.http, got, { from: attackerAddress });
+        await peer.opened();
+        await peer.write(text('GET /healthcheck HTTP/1.1\r\nhost: limiter\r\n\r\n'));
+        peer.close();
+      });
+    },
+  },
+];

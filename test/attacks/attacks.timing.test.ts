@@ -1,0 +1,63 @@
+/** Every attack for a moment, with a tenth of the connections; `npm run attacks` has the whole of it. */
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+
+import { describeWithServer } from '../support/describe-with-server.ts';
+import {
+  memcachedProgram,
+  opensslProgram,
+  redisProgram,
+  type ServerProgram,
+} from '../support/find-server.ts';
+import { machineSlowness } from '../support/machine-slowness.ts';
+import { allAttacks } from './all-attacks.ts';
+import { type AttackFigures, type AttackGround, AttackSite, problemsOf } from './attack-run.ts';
+
+const grounds: (AttackGround & { title: string; program?: ServerProgram })[] = [
+  { title: 'a limiter that counts in memory' },
+  { title: 'a limiter that counts in Redis', store: 'redis', program: redisProgram },
+  { title: 'a limiter that counts in memcached', store: 'memcached', program: memcachedProgram },
+  { title: 'a limiter with TLS', tls: true, program: opensslProgram },
+];
+
+for (const { title, program, ...ground } of grounds) {
+  const suite = (): void => {
+    let site: AttackSite;
+    beforeAll(async () => {
+      site = await AttackSite.open(ground);
+    });
+    afterAll(() => site.close());
+
+    const own = allAttacks.filter(({ store, tls }) => store === ground.store && tls === ground.tls);
+    it.each(own)('withstands $name', async (attack) => {
+      if (!site.lives) {
+        await site.close();
+        site = await AttackSite.open(ground);
+      }
+      const figures = await site.attack(attack, { seconds: 0.7, scale: 0.1, calmMs: 200 });
+      expect(problemsOf(figures, machineSlowness())).toEqual([]);
+    });
+  };
+  if (program === undefined) describe(title, suite);
+  else describeWithServer(title, program, suite);
+}
+
+it('what an attack did is told apart from what it did not', () => {
+  const calm = { answered: 9, failed: 0, failures: [], worstMs: 1, worstOf: 'gRPC', worstAsSeenMs: 1 };
+  const attacker = { got: 'nothing', reached: undefined };
+  const figures: AttackFigures = { beforeMiB: 140, mostMiB: 499, calm, good: calm, attacker, faults: [] };
+  expect(problemsOf(figures)).toEqual([]);
+  const good = { ...calm, failed: 2, failures: ['gRPC: no answer'], worstMs: 150, worstOf: '/json' };
+  const slow = '/json was answered after 150 ms; 100 ms are the most';
+  const refused = 'the good client was refused 2 times: gRPC: no answer';
+  expect(problemsOf({ ...figures, good })).toEqual([slow, refused]);
+  expect(problemsOf({ ...figures, good }, 1.5)).toEqual([refused]);
+  expect(problemsOf({ ...figures, mostMiB: 500, good: { ...calm, answered: 0 } })).toEqual([
+    '500 MiB were resident; fewer than 500 may be',
+    'the good client got no answer',
+  ]);
+  const reached = { got: '6 of 6', reached: 'a limit was passed' };
+  expect(problemsOf({ ...figures, faults: ['it ended'], attacker: reached })).toEqual([
+    'it ended',
+    'a limit was passed',
+  ]);
+});

@@ -1,0 +1,124 @@
+/** `npm run attacks`: every attack against a limiter of its own; `attacksHelp` has the flags. */
+import { readFileSync, writeFileSync } from 'node:fs';
+import { cpus } from 'node:os';
+import { parseArgs } from 'node:util';
+
+import { withTable } from '../faults/fault-table.ts';
+import { numberFlag, readOrExplain } from '../support/script-flags.ts';
+import { allAttacks } from './all-attacks.ts';
+import type { Attack } from './attack.ts';
+import { type AttackFigures, AttackSite, bounds, limitMiB, missingFor, problemsOf } from './attack-run.ts';
+
+const attacksHelp = `Usage: npm run attacks -- [--only <name>]... [--seconds <n>] [--list] [--write]
+
+Attacks a limiter as strangers would, on loopback, with a client beside it that does no harm. Each attack has a limiter
+of its own, with ${limitMiB} MiB of memory where a cgroup can be made (as root, as a rule); without, its memory is looked
+at all the same. Needs redis-server, memcached and openssl.
+
+  --only <name>   this attack and no other; may be repeated
+  --seconds <n>   1 to 600 for each attack (default 5)
+  --list          what there is, and no attack
+  --write         writes the table into docs/security.md, when every attack was run
+
+Of each: memory that is resident before and at most, the slowest answer that the good client got, without the time in
+which the machine gave it or the limiter no core, and what the attacker got. Wrong is: ${bounds.residentMiB} MiB or more, an answer after
+more than ${bounds.worstMs} ms, a refusal of the good client, a limiter that ended, an attack that reached what it was made for.
+Exit status: 0 when nothing was wrong, 1 when something was, 2 for a wrong command line or a program that is missing.
+`;
+const document = new URL('../../docs/security.md', import.meta.url);
+
+const options = readOrExplain(() => readOptions(process.argv.slice(2)), {
+  help: attacksHelp,
+  script: 'attacks',
+});
+const known = allAttacks.map(({ name }) => name);
+const unknown = options.only.filter((name) => !known.includes(name));
+const chosen = allAttacks.filter(({ name }) => options.only.length === 0 || options.only.includes(name));
+const missing = [...new Set(chosen.flatMap(missingFor))];
+if (options.list) {
+  for (const { name, what } of allAttacks) console.log(`${name}: ${what}`);
+} else if (unknown.length > 0 || missing.length > 0) {
+  if (unknown.length > 0)
+    console.error(`no such attack: ${unknown.join(', ')}; there are: ${known.join(', ')}`);
+  for (const program of missing) console.error(program);
+  process.exitCode = 2;
+} else {
+  await attackAll();
+}
+
+function readOptions(
+  args: string[],
+): { only: string[]; seconds: number; list: boolean; write: boolean } | undefined {
+  const { values } = parseArgs({
+    args,
+    options: {
+      help: { type: 'boolean', short: 'h', default: false },
+      only: { type: 'string', multiple: true, default: [] },
+      seconds: { type: 'string', default: '5' },
+      list: { type: 'boolean', default: false },
+      write: { type: 'boolean', default: false },
+    },
+  });
+  if (values.help) return undefined;
+  const { only, list, write } = values;
+  return {
+    only,
+    list,
+    write,
+    seconds: numberFlag({ flag: '--seconds', text: values.seconds, least: 1, most: 600 }),
+  };
+}
+
+async function attackAll(): Promise<void> {
+  const rows: string[] = [];
+  let withstood = 0;
+  for (const attack of chosen) {
+    try {
+      const figures = await attackOne(attack, rows.length === 0);
+      rows.push(tableRow(attack.what, figures));
+      const problems = problemsOf(figures);
+      console.log(told(attack.name, figures));
+      for (const problem of problems) console.log(`  NOT AS IT MUST BE: ${problem}`);
+      if (problems.length === 0) withstood += 1;
+    } catch (error) {
+      console.log(`${attack.name}: COULD NOT BE RUN: ${(error as Error).message}`);
+    }
+  }
+  console.log(`withstood ${withstood} of ${chosen.length} attacks`);
+  process.exitCode = withstood === chosen.length ? 0 : 1;
+  if (!options.write) return;
+  if (rows.length < allAttacks.length)
+    return console.error('docs/security.md stays as it is: rows are missing');
+  const table = [
+    `${chosen.length} attacks of ${options.seconds} s, on ${cpus().length} cores (${cpus()[0]?.model ?? 'unknown'}), Node ${process.version}:`,
+    '',
+    '| what was done | MiB before | MiB at most | slowest answer, ms | what the attacker got |',
+    '|---|---:|---:|---:|---|',
+    ...rows,
+    '',
+  ];
+  writeFileSync(document, withTable(readFileSync(document, 'utf8'), table.join('\n'), 'attacks'));
+}
+
+async function attackOne(attack: Attack, isFirst: boolean): Promise<AttackFigures> {
+  const site = await AttackSite.open(attack);
+  try {
+    if (isFirst && site.unlimited !== undefined)
+      console.error(`WITHOUT A LIMIT ON MEMORY: ${site.unlimited}`);
+    return await site.attack(attack, { seconds: options.seconds, scale: 1, calmMs: 500 });
+  } finally {
+    await site.close();
+  }
+}
+
+function told(name: string, { beforeMiB, mostMiB, calm, good, attacker }: AttackFigures): string {
+  const memory = `${beforeMiB.toFixed(0)} to ${mostMiB.toFixed(0)} MiB`;
+  const seen = `${good.worstAsSeenMs.toFixed(0)} as seen, ${calm.worstMs.toFixed(0)} before`;
+  const slowest = `slowest ${good.worstMs.toFixed(0)} ms (${good.worstOf}; ${seen})`;
+  return `${name}: ${memory}, ${slowest}, ${good.answered} answered, ${good.failed} failed; attacker: ${attacker.got}`;
+}
+
+function tableRow(what: string, { beforeMiB, mostMiB, good, attacker }: AttackFigures): string {
+  const cells = [what, beforeMiB.toFixed(0), mostMiB.toFixed(0), Math.ceil(good.worstMs), attacker.got];
+  return `| ${cells.map((cell) => String(cell).replaceAll('|', '\\|')).join(' | ')} |`;
+}
