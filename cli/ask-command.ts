@@ -8,7 +8,7 @@ import { askLimiter, CallFailed } from './ask-call.ts';
 import { parseDescriptor } from './ask-descriptor.ts';
 import { askTls, askTlsFlags } from './ask-tls.ts';
 import { parseFlags, UsageError } from './flags.ts';
-import { outputFormat } from './rule-input/output-flag.ts';
+import { outputFormat } from './rule-input/choice-flags.ts';
 
 const help = `Usage: weir ask --domain <domain> --descriptors <key=value,...> [flags]
 

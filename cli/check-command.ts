@@ -3,7 +3,7 @@ import { type CheckedInput, checkInput } from './check/check-input.ts';
 import { checkJson, count, findingText, shownWarnings, summaryText } from './check/check-report.ts';
 import { allowedKinds, warningKinds } from './check/warning-kinds.ts';
 import { parseFlags, UsageError } from './flags.ts';
-import { outputFormat } from './rule-input/output-flag.ts';
+import { outputFormat } from './rule-input/choice-flags.ts';
 import { paintFor } from './rule-input/paint.ts';
 import { readInput } from './rule-input/read-input.ts';
 

@@ -4,9 +4,9 @@ import { yamlText } from '../rules/writing/index.ts';
 import { decodeYaml } from '../rules/yaml/text.ts';
 import { type Conversion, convertRules, type Target, targets } from './convert/converted-rules.ts';
 import { type ParsedFlags, parseFlags, UsageError } from './flags.ts';
+import { outputFormat } from './rule-input/choice-flags.ts';
 import { printInputErrors } from './rule-input/input-problems.ts';
 import { printClashes, sourcesOfFleet } from './rule-input/one-load.ts';
-import { outputFormat } from './rule-input/output-flag.ts';
 import { type RuleInput, readInput } from './rule-input/read-input.ts';
 
 const help = `Usage: weir convert <rules> --to rules|manifest|xds [flags]

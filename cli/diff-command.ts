@@ -3,10 +3,10 @@ import type { LoadedSource } from '../rules/documents/index.ts';
 import { diffJson, diffText } from './diff/diff-report.ts';
 import { failingChanges, failingEffects, failureText } from './diff/fail-on.ts';
 import { parseFlags, UsageError } from './flags.ts';
+import { outputFormat } from './rule-input/choice-flags.ts';
 import { readInputOrUrl } from './rule-input/fetch-rules.ts';
 import { printInputErrors } from './rule-input/input-problems.ts';
 import { byFleet, printClashes } from './rule-input/one-load.ts';
-import { outputFormat } from './rule-input/output-flag.ts';
 import { paintFor } from './rule-input/paint.ts';
 import type { RuleInput } from './rule-input/read-input.ts';
 

@@ -4,10 +4,10 @@ import { explainJson } from './explain/explain-json.ts';
 import { ExplainReport } from './explain/explain-report.ts';
 import { explainRequest } from './explain/explain-request.ts';
 import { type ParsedFlags, parseFlags, UsageError } from './flags.ts';
+import { counterKeysOf, outputFormat } from './rule-input/choice-flags.ts';
 import { readInputOrUrl } from './rule-input/fetch-rules.ts';
 import { printInputErrors } from './rule-input/input-problems.ts';
 import { printClashes, sourcesOfFleet } from './rule-input/one-load.ts';
-import { outputFormat } from './rule-input/output-flag.ts';
 import { paintFor } from './rule-input/paint.ts';
 
 const help = `Usage: weir explain <rules> --domain <domain> --descriptors <key=value,...> [flags]
@@ -25,6 +25,8 @@ counted. <rules> is a file, a folder, - for standard input, or the debug listene
   --at <time>                 the moment to name the counter for: RFC 3339 or seconds since 1970 (default now)
   --cache-key-prefix <text>   the limiter's CACHE_KEY_PREFIX
   --calendar-month            the limiter has USE_CALENDAR_MONTH_RATE_LIMIT=true
+  --counter-keys <form>       the limiter's COUNTER_KEYS, compatible or unambiguous (default: the variable of this name, else
+                              compatible)
   --undotted-metrics          the limiter has SANITIZE_DESCRIPTOR_METRIC_DOTS=true
   --output text|json          how to print the result (default text)
 
@@ -45,6 +47,7 @@ export async function explainCommand(args: string[]): Promise<number> {
     at: { type: 'string' },
     'cache-key-prefix': { type: 'string' },
     'calendar-month': { type: 'boolean' },
+    'counter-keys': { type: 'string' },
     'undotted-metrics': { type: 'boolean' },
     output: { type: 'string' },
   });
@@ -80,7 +83,7 @@ async function explain(flags: ParsedFlags): Promise<number> {
     nowSeconds,
     counterKeyPrefix: flags.text('cache-key-prefix') ?? '',
     calendarMonth: flags.on('calendar-month'),
-    undotted: flags.on('undotted-metrics'),
+    names: { undotted: flags.on('undotted-metrics'), counterKeys: counterKeysOf(flags) },
   });
   const report = new ExplainReport(sources, paintFor(process.stdout));
   process.stdout.write(

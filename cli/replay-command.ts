@@ -7,7 +7,7 @@ import { readReplayRules } from './replay/replay-rules.ts';
 import { readReplaySettings, replaySettingNames } from './replay/replay-settings.ts';
 import { reportText } from './replay/report-text.ts';
 import { type RequestBound, readRequestBound } from './replay/request-bound.ts';
-import { outputFormat } from './rule-input/output-flag.ts';
+import { outputFormat } from './rule-input/choice-flags.ts';
 
 const help = `Usage: weir replay <rules> --from <requests.ndjson> [--against <rules>] [flags]
 

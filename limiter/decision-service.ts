@@ -46,6 +46,7 @@ export function createDecisionService(parts: DecisionServiceParts): RateLimitSer
 export function countingOptions(settings: LimiterSettings): CountingOptions {
   return {
     counterKeyPrefix: settings.cacheKeyPrefix,
+    counterKeys: settings.counterKeys,
     nearLimitRatio: settings.nearLimitRatio,
     undottedMetrics: settings.sanitizeDescriptorMetricDots,
     calendarMonth: settings.useCalendarMonthRateLimit,

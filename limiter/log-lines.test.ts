@@ -332,18 +332,18 @@ describe('log lines', () => {
     [
       'memcache and its troubles',
       (log) => {
-        lines.memcacheNodeLost(log, 'mc:11211', 'connect ECONNREFUSED');
+        lines.memcacheNodeLost(log, { node: 'mc:11211', reason: 'connect ECONNREFUSED', mode: undefined });
+        lines.memcacheNodeLost(log, { node: 'mc:11211', reason: 'connect ECONNREFUSED', mode: 'deny' });
         lines.memcacheNodeBack(log, 'mc:11211');
         lines.memcacheProblem(log, { text: 'Failed to increment key', key: 'k', error: 'gone', further: 2 });
-        lines.memcacheBadKey(log, 'domain.key');
         lines.memcacheSrvFailed(log, '_memcache._tcp.x', 'queryA ENOTFOUND');
       },
       [
         'level=error msg="No connection to a memcache node: trying again, its limits let requests pass" node="mc:11211" reason="connect ECONNREFUSED"',
+        'level=error msg="No connection to a memcache node: trying again, STORE_FAILURE_MODE=deny holds" node="mc:11211" reason="connect ECONNREFUSED"',
         'level=warning msg="Connected to the memcache node again" node="mc:11211"',
         'level=error msg="Failed to increment key" error=gone further=2',
         'level=debug msg="Failed to increment key" key=k',
-        'level=error msg="malformed: key is too long or contains invalid characters: not counted, requests pass" rule=domain.key',
         'level=warning msg="failed to refresh memcache hosts" name=_memcache._tcp.x reason="queryA ENOTFOUND"',
       ],
     ],

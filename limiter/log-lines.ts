@@ -222,9 +222,13 @@ export function hitsNotDelivered(log: Logger, undelivered: { counters: number; r
   log.error('Hits counted while the store was away could not be added to it', undelivered);
 }
 
-/** Keys of that node count as 0 until it is back. */
-export function memcacheNodeLost(log: Logger, node: string, reason: string): void {
-  log.error('No connection to a memcache node: trying again, its limits let requests pass', { node, reason });
+/** Until it is back its counters are 0, or with a STORE_FAILURE_MODE that was set, fail. */
+export function memcacheNodeLost(
+  log: Logger,
+  { node, reason, mode }: { node: string; reason: string; mode: string | undefined },
+): void {
+  const effect = mode === undefined ? 'its limits let requests pass' : `STORE_FAILURE_MODE=${mode} holds`;
+  log.error(`No connection to a memcache node: trying again, ${effect}`, { node, reason });
 }
 
 export function memcacheNodeBack(log: Logger, node: string): void {
@@ -238,13 +242,6 @@ export function memcacheProblem(
 ): void {
   log.error(text, fields);
   if (key !== undefined) log.debug(text, { key });
-}
-
-/** Once a rule. */
-export function memcacheBadKey(log: Logger, rule: string): void {
-  log.error('malformed: key is too long or contains invalid characters: not counted, requests pass', {
-    rule,
-  });
 }
 
 export function memcacheSrvFailed(log: Logger, name: string, reason: string): void {

@@ -138,7 +138,11 @@ class Limiter {
       version: packageVersion(),
       node: process.version,
       backend: settings.backendType,
-      failureMode: settings.backendType === 'redis' ? settings.storeFailureMode : 'none',
+      failureMode:
+        settings.backendType === 'redis' ||
+        (settings.backendType === 'memcache' && settings.isStoreFailureModeSet)
+          ? settings.storeFailureMode
+          : 'none',
     });
     registerHealthStats(registry, health, () => this.#listenersAreOpen);
 

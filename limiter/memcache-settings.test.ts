@@ -125,13 +125,54 @@ describeWithServer('a limiter on memcache', memcachedProgram, (path) => {
     ]);
   });
 
-  it('says once a rule that a key is not taken', async () => {
-    await start({ MEMCACHE_HOST_PORT: nodes() });
-    for (const value of ['x'.repeat(300), 'a b', 'a\r\nb']) expect(await codeOf(value)).toBe('OK');
-    expect(limiter?.lines.filter((text) => text.includes('malformed'))).toEqual([
-      'level=error msg="malformed: key is too long or contains invalid characters: not counted, requests pass" rule=w.two',
-    ]);
-    expect((await limiter!.stats()).get('ratelimit.memcache.bad_keys')).toBe(3);
+  it.each(['compatible', 'unambiguous'])(
+    'counts what memcache takes in no key, each value by itself, with COUNTER_KEYS=%s',
+    async (COUNTER_KEYS) => {
+      await start({ MEMCACHE_HOST_PORT: nodes(), COUNTER_KEYS });
+      const values = [
+        'x'.repeat(300),
+        `${'x'.repeat(299)}y`,
+        'Mozilla/5.0 (X11; Linux)',
+        'a b',
+        'a  b',
+        'a\r\nb',
+      ];
+      for (const expected of ['OK', 'OK', 'OVER_LIMIT']) {
+        for (const value of values) expect(await codeOf(value)).toBe(expected);
+      }
+      const hashed = COUNTER_KEYS === 'compatible' ? 18 : 0;
+      expect((await limiter!.stats()).get('ratelimit.memcache.hashed_keys')).toBe(hashed);
+    },
+  );
+
+  it.each([
+    ['error', undefined],
+    ['allow', 'OK'],
+    ['deny', 'OVER_LIMIT'],
+  ])('answers by STORE_FAILURE_MODE=%s, when it is set, while a node is away', async (mode, code) => {
+    await start({ MEMCACHE_HOST_PORT: '127.0.0.1:1', STORE_FAILURE_MODE: mode });
+    const line = `trying again, STORE_FAILURE_MODE=${mode} holds" node="127.0.0.1:1"`;
+    await eventually(() => expect(limiter?.lines.join('\n')).toContain(line));
+    expect(await codeOf()).toBe(code);
+    const answered = code === undefined ? 'redis_error' : 'store_failure_mode';
+    const stats = await limiter!.stats();
+    expect(stats.get(`ratelimit.service.call.should_rate_limit.${answered}`)).toBe(1);
+  });
+
+  it('counts by itself with STORE_FAILURE_MODE=local, and delivers when the node is back', async () => {
+    const node = await startMemcached({ path });
+    await start({ MEMCACHE_HOST_PORT: node.address, STORE_FAILURE_MODE: 'local' });
+    expect(await codeOf()).toBe('OK');
+    await eventually(async () => expect(await node.valueOf(key)).toBe('1'));
+    await node.kill('SIGKILL');
+    await eventually(() => expect(limiter?.lines.join('\n')).toContain('STORE_FAILURE_MODE=local holds'));
+    expect([await codeOf(), await codeOf()]).toEqual(['OK', 'OVER_LIMIT']);
+    await node.start();
+    await eventually(async () => {
+      timers.advance(500);
+      expect(await node.valueOf(key)).toBe('2');
+    });
+    await node.stop();
   });
 
   it.each([
@@ -226,12 +267,44 @@ describeWithServer('a limiter on memcache', memcachedProgram, (path) => {
   });
 });
 
+describe('CACHE_KEY_PREFIX', () => {
+  const memcache = { BACKEND_TYPE: 'memcache', MEMCACHE_HOST_PORT: 'a:1' };
+  const unambiguous = { BACKEND_TYPE: 'memory', COUNTER_KEYS: 'unambiguous' };
+  const blank = 'has a blank or a control character, which memcache takes in no key';
+
+  it.each<[string, Record<string, string>, string[]]>([
+    ['weir ', memcache, [`CACHE_KEY_PREFIX: "weir " ${blank}`]],
+    ['weir\n', memcache, [`CACHE_KEY_PREFIX: "weir\\n" ${blank}`]],
+    [
+      'p'.repeat(186),
+      memcache,
+      ['CACHE_KEY_PREFIX: has 186 bytes, and with BACKEND_TYPE=memcache it can have 185 at most'],
+    ],
+    ['p'.repeat(185), memcache, []],
+    ['weir ', { BACKEND_TYPE: 'memory' }, []],
+    ['weir ', unambiguous, []],
+    [
+      '{a}',
+      unambiguous,
+      [
+        'CACHE_KEY_PREFIX: "{a}" has a brace, and with COUNTER_KEYS=unambiguous domain and entries alone stand between braces',
+      ],
+    ],
+    ['{a}', { BACKEND_TYPE: 'memory' }, []],
+    ['{ }', { ...memcache, COUNTER_KEYS: 'unambiguous' }, [blank, 'brace']],
+  ])('%j with %j: %j', (prefix, env, expected) => {
+    const { errors = [] } = parseLimiterSettings({ ...env, CACHE_KEY_PREFIX: prefix });
+    expect(errors.map(({ message }) => message)).toEqual(
+      expected.map((text) => expect.stringContaining(text)),
+    );
+  });
+});
+
 describe('STORE_FAILURE_MODE with memcache', () => {
-  it.each([['deny', ['STORE_FAILURE_MODE has no effect without BACKEND_TYPE=redis']]])(
-    '%s warns %j',
-    (mode, warnings) => {
-      const env = { BACKEND_TYPE: 'memcache', MEMCACHE_HOST_PORT: ' a:1 , b:1', STORE_FAILURE_MODE: mode };
-      expect(parseLimiterSettings(env).warnings).toEqual(warnings);
-    },
-  );
+  it('holds when it is set, be it to its default', () => {
+    const env = { BACKEND_TYPE: 'memcache', MEMCACHE_HOST_PORT: ' a:1 , b:1' };
+    expect(parseLimiterSettings(env).settings?.isStoreFailureModeSet).toBe(false);
+    const set = parseLimiterSettings({ ...env, STORE_FAILURE_MODE: 'error' });
+    expect([set.settings?.isStoreFailureModeSet, set.warnings]).toEqual([true, []]);
+  });
 });

@@ -1,26 +1,15 @@
 /** The memcache that the settings name: its nodes found, its events counted and logged. */
 import { resolveSrv as resolveSrvBySystem } from 'node:dns/promises';
 import { errorText } from '../process/error-text.ts';
-import {
-  memcacheBadKey,
-  memcacheNodeBack,
-  memcacheNodeLost,
-  memcacheProblem,
-  memcacheSrvFailed,
-} from './log-lines.ts';
-import { CountedHit } from './service/counted-hit.ts';
+import { memcacheNodeBack, memcacheNodeLost, memcacheProblem, memcacheSrvFailed } from './log-lines.ts';
 import type { LimiterSettings } from './settings.ts';
 import { createMemcacheStats, registerMemcacheNodes } from './stats/memcache-stats.ts';
 import type { OpenedStore, StoreParts } from './store-parts.ts';
 import { ClientTls } from './stores/client-tls.ts';
-import type { CounterOp } from './stores/counter-store.ts';
 import { parseMemcacheAddresses } from './stores/memcache/memcache-address.ts';
 import { type MemcacheEvents, MemcacheStore } from './stores/memcache/memcache-store.ts';
 import { lookUpNodes } from './stores/memcache/srv-lookup.ts';
 import { ProblemPace } from './stores/problem-pace.ts';
-
-/** Ours: from here on further rules with bad keys are only counted. */
-const maxRulesLogged = 1000;
 
 /** Throws an Error when files of TLS cannot be used. `connect` rejects when there are no nodes to be found. */
 export function openMemcache(parts: StoreParts): OpenedStore {
@@ -32,6 +21,7 @@ export function openMemcache(parts: StoreParts): OpenedStore {
     connectionsPerNode: settings.memcacheMaxIdleConns,
     clock,
     random,
+    failsWithNode: settings.isStoreFailureModeSet,
     events: memcacheEvents(parts),
   });
   registerMemcacheNodes(registry, store);
@@ -81,28 +71,18 @@ function tlsFiles(settings: LimiterSettings): ConstructorParameters<typeof Clien
   };
 }
 
-function memcacheEvents({ registry, clock, log }: StoreParts): MemcacheEvents {
+function memcacheEvents({ settings, registry, clock, log }: StoreParts): MemcacheEvents {
   const stats = createMemcacheStats(registry);
   const pace = new ProblemPace({ clock, say: (problem) => memcacheProblem(log, problem) });
-  const rulesLogged = new Set<string>();
+  const mode = settings.isStoreFailureModeSet ? settings.storeFailureMode : undefined;
   return {
     onRequest: stats.request,
     onCommand: stats.command,
     onLost: (text, key, error) => pace.tell(text, { key, error }),
     onBadValue: (key) => pace.tell('Unexpected non-numeric value in memcached', { key }),
     onGetRefused: (error) => pace.tell('Error multi-getting memcache keys', { error }),
-    onNode: (node, up, reason) => (up ? memcacheNodeBack(log, node) : memcacheNodeLost(log, node, reason)),
-    onBadKey: (op) => {
-      stats.badKey();
-      const rule = ruleOf(op);
-      if (rulesLogged.has(rule) || rulesLogged.size >= maxRulesLogged) return;
-      rulesLogged.add(rule);
-      memcacheBadKey(log, rule);
-    },
+    onNode: (node, up, reason) =>
+      up ? memcacheNodeBack(log, node) : memcacheNodeLost(log, { node, reason, mode }),
+    onHashedKey: stats.hashedKey,
   };
-}
-
-/** The rule by its metric key. */
-function ruleOf(op: CounterOp): string {
-  return op instanceof CountedHit ? op.plan.metric.key : '';
 }

@@ -10,7 +10,7 @@ import { TracedStore } from './tracing/index.ts';
 /** Throws an Error without credentials when the store cannot be opened as the settings say. */
 export function openStore(parts: StoreParts): OpenedStore {
   if (parts.settings.backendType === 'memory') return openMemoryStore(parts);
-  // It answers whatever happens, so no breaker has anything to do.
+  // A node that is away is passed over at once, so no breaker has anything to do.
   if (parts.settings.backendType === 'memcache') return openTracedMemcache(parts);
   const { redisPerSecond, redisTimeoutMs, redisPerSecondTimeoutMs } = parts.settings;
   const redis = loaded(parts.optional.redis, 'the Redis client');
@@ -30,7 +30,8 @@ export function openStore(parts: StoreParts): OpenedStore {
 
 function openTracedMemcache(parts: StoreParts): OpenedStore {
   const memcache = loaded(parts.optional.memcache, 'the memcache client');
-  return traced(parts, 'store', memcache.openMemcache(parts));
+  const opened = traced(parts, 'store', memcache.openMemcache(parts));
+  return { ...opened, store: withLocalFallback(parts, opened.store) };
 }
 
 function calm(parts: StoreParts, role: BreakerRole, opened: OpenedStore): OpenedStore {

@@ -50,8 +50,9 @@ export function openXds({
   return { source, origin: listener };
 }
 
-/** `instance` is this process, over all of its connections. */
-function nodeMetadata({ podName, xdsFleet, xdsNodeMetadata }: LimiterSettings): Record<string, string> {
+/** `instance` is this process, over all of its connections. By `counter_keys` the control plane knows whether counters may meet. */
+function nodeMetadata(settings: LimiterSettings): Record<string, string> {
+  const { podName, xdsFleet: fleet, counterKeys: counter_keys, xdsNodeMetadata } = settings;
   const pod = podName === '' ? hostname() : podName;
-  return { pod, fleet: xdsFleet, instance: randomUUID(), ...Object.fromEntries(xdsNodeMetadata) };
+  return { pod, fleet, instance: randomUUID(), ...Object.fromEntries(xdsNodeMetadata), counter_keys };
 }

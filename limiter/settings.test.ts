@@ -114,6 +114,8 @@ describe('parseLimiterSettings', () => {
         memoryStoreMaxCounters: 1_000_000,
         memoryStoreMaxBytes: 268_435_456,
         cacheKeyPrefix: '',
+        counterKeys: 'compatible',
+        isStoreFailureModeSet: false,
         expirationJitterMaxSeconds: 300,
         localCacheSizeInBytes: 0,
         stopCacheKeyIncrementWhenOverLimit: false,

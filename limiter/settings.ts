@@ -25,6 +25,7 @@ import {
   type SettingsTable,
 } from '../process/settings-reader.ts';
 
+import { counterSettings, prefixProblems } from './counter-settings.ts';
 import {
   dogStatsdSettings,
   effectlessMogrifiers,
@@ -52,9 +53,6 @@ const onPort: readonly SettingNeed[] = [
   { name: 'GRPC_UDS', is: 'unset', otherwise: 'gRPC is answered on that socket alone' },
 ];
 const fromFiles: readonly SettingNeed[] = [{ name: 'CONFIG_TYPE', is: ['FILE'] }];
-const inMemory: readonly SettingNeed[] = [
-  { name: 'BACKEND_TYPE', is: ['memory'], or: { name: 'STORE_FAILURE_MODE', is: ['local'] } },
-];
 const responseHeaders: readonly SettingNeed[] = [{ name: 'LIMIT_RESPONSE_HEADERS_ENABLED', is: [true] }];
 const requestHeaders: readonly SettingNeed[] = [{ name: 'LIMIT_REQUEST_HEADERS_ENABLED', is: [true] }];
 
@@ -202,48 +200,7 @@ const store = {
   },
   ...redisSettings,
   ...memcacheSettings,
-  memoryStoreMaxCounters: {
-    name: 'MEMORY_STORE_MAX_COUNTERS',
-    needs: inMemory,
-    kind: integer({ min: 1, max: 16_000_000 }),
-    default: 1_000_000,
-    summary:
-      'Counters that `memory` holds at most; the ones nearest to their end make room. Not in the Go service.',
-  },
-  memoryStoreMaxBytes: {
-    name: 'MEMORY_STORE_MAX_BYTES',
-    needs: inMemory,
-    kind: integer({ min: 16 * mebibyte, max: 64 * 1024 * mebibyte }),
-    default: 256 * mebibyte,
-    summary: 'What the counters of `memory` may occupy, keys included; likewise. Not in the Go service.',
-  },
-  cacheKeyPrefix: {
-    name: 'CACHE_KEY_PREFIX',
-    kind: text(),
-    default: '',
-    summary: 'Stands before every counter key.',
-  },
-  expirationJitterMaxSeconds: {
-    name: 'EXPIRATION_JITTER_MAX_SECONDS',
-    needs: [{ name: 'BACKEND_TYPE', is: ['redis', 'memcache'] }],
-    kind: integer({ min: -2_147_483_648, max: 2_147_483_647 }),
-    default: 300,
-    summary: 'A key in Redis lives up to this much longer than its window, at random; 0 or less: not longer.',
-  },
-  localCacheSizeInBytes: {
-    name: 'LOCAL_CACHE_SIZE_IN_BYTES',
-    kind: integer({ min: 0, max: 64 * 1024 * mebibyte }),
-    default: 0,
-    summary:
-      'Memory for keys that are known to be over their limit, for which the store is not asked again; 0: none.',
-  },
-  stopCacheKeyIncrementWhenOverLimit: {
-    name: 'STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT',
-    kind: bool(),
-    default: false,
-    summary:
-      'Where a request would be refused by the totals before it, only counters over their limit count it; see [stop when over](#stop-when-over).',
-  },
+  ...counterSettings,
 } as const satisfies SettingsTable;
 
 const decisions = {
@@ -386,6 +343,8 @@ const table = {
 export type LimiterSettings = SettingsOf<typeof table> & {
   /** Those of USE_DOG_STATSD_MOGRIFIERS, where dogstatsd is the sink. */
   readonly mogrifiers: readonly MogrifierText[];
+  /** Memcache lets requests pass when it fails unless STORE_FAILURE_MODE says otherwise, be it its default. */
+  readonly isStoreFailureModeSet: boolean;
   /** Where OpenTelemetry sends spans, for the log. */
   readonly tracingUrl: string;
 };
@@ -412,6 +371,7 @@ export const limiterAliases: AliasTable = {
 /** `GRPC_` as a whole is left out: gRPC libraries read GRPC_VERBOSITY, GRPC_TRACE and others. */
 const ownPrefixes = [
   'CONFIG_GRPC_XDS_',
+  'COUNTER_KEYS',
   'DISABLE_STATS',
   'DOG_STATSD_',
   'EXTRA_TAGS',
@@ -452,6 +412,7 @@ const schema: SettingsSchema<typeof table> = {
     ...grpcSettingsProblems(settings),
     ...workerSettingsProblems(settings),
     ...statsSettingsProblems(settings),
+    ...prefixProblems(settings),
     ...(settings.backendType === 'redis' ? redisSettingsProblems(settings) : []),
     ...(settings.backendType === 'memcache' ? memcacheSettingsProblems(settings) : []),
     ...(settings.configType === 'GRPC_XDS_SOTW' ? xdsSettingsProblems(settings) : []),
@@ -484,7 +445,12 @@ export function parseLimiterSettings(env: Environment): LimiterSettingsResult {
     warnings: effectlessMogrifiers(env, limiterAliases),
   };
   return {
-    settings: { ...result.settings, mogrifiers, tracingUrl: tracingUrl(result.settings, env) },
+    settings: {
+      ...result.settings,
+      mogrifiers,
+      isStoreFailureModeSet: env[storeFailureSettings.storeFailureMode.name] !== undefined,
+      tracingUrl: tracingUrl(result.settings, env),
+    },
     warnings: [...result.warnings, ...warnings, ...tracingWarnings(result.settings, env)],
   };
 }

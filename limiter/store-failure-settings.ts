@@ -8,10 +8,11 @@ const mebibyte = 1024 * 1024;
 export const storeFailureSettings = needing([{ name: 'BACKEND_TYPE', is: ['redis'] }], {
   storeFailureMode: {
     name: 'STORE_FAILURE_MODE',
+    needs: [{ name: 'BACKEND_TYPE', is: ['redis', 'memcache'] }],
     kind: choice({ values: ['error', 'allow', 'deny', 'local'] }),
     default: 'error',
     summary:
-      'What requests get whose counters in Redis fail: a gRPC error, OK, OVER_LIMIT, or counts of this process alone, which are added to the store when it is back. Not in the Go service.',
+      'What requests get whose counters fail: a gRPC error, OK, OVER_LIMIT, or counts of this process alone, which are added to the store when it is back. With memcache they pass unless this is set. Not in the Go service.',
   },
   storeBreakerSilenceMs: {
     name: 'STORE_BREAKER_SILENCE',

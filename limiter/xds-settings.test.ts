@@ -135,8 +135,19 @@ const rows: Row[] = [
   {
     setting: 'CONFIG_GRPC_XDS_NODE_METADATA',
     seen: {
-      unset: { pod: hostname(), fleet: 'default', instance: expect.stringMatching(/^[-0-9a-f]{36}$/) },
-      'fleet=edge,team=a=b,instance=i,x': { pod: hostname(), fleet: 'edge', instance: 'i', team: 'a=b' },
+      unset: {
+        pod: hostname(),
+        fleet: 'default',
+        instance: expect.stringMatching(/^[-0-9a-f]{36}$/),
+        counter_keys: 'compatible',
+      },
+      'fleet=edge,team=a=b,instance=i,x': {
+        pod: hostname(),
+        fleet: 'edge',
+        instance: 'i',
+        team: 'a=b',
+        counter_keys: 'compatible',
+      },
     },
     observe: node((request) => request.node?.metadata),
   },

@@ -1,3 +1,4 @@
+import type { CounterKeys } from './counter-keys.ts';
 import type { JsonObject, Unit } from './model.ts';
 import type { Entry } from './request.ts';
 
@@ -21,19 +22,23 @@ export interface RuleMatch {
   readonly metricKey: string;
   /** Whether something in the metric key is the request's own, so that one rule has any number of metric keys. */
   readonly metricPerValue: boolean;
-  /**
-   * The counter key without prefix and window: `<domain>_` and `<key>_<value>_` an entry, with the pattern in
-   * place of the value where values share one threshold. Reference section 3.3.
-   */
+  /** The counter key without prefix and window, with the pattern in place of the value where values share one threshold. */
   readonly counterStem: string;
 }
+
+/** How the names of a match are written. */
+export interface NameForm {
+  /** SANITIZE_DESCRIPTOR_METRIC_DOTS: dots of keys and values become `_` in the metric key; those between its segments and in the domain stay. */
+  readonly undotted: boolean;
+  readonly counterKeys: CounterKeys;
+}
+
+/** As the Go service writes them unless it is told otherwise. */
+export const usualNames: NameForm = { undotted: false, counterKeys: 'compatible' };
 
 /** Finds the rule for a descriptor: the specification's rules 1 to 6 and 12. The cost does not grow with the number of rules. */
 export interface RuleMatcher {
   hasDomain(domain: string): boolean;
-  /**
-   * Undefined when no rule with a limit (an unlimited one included) applies. `undotted`: dots of keys and values
-   * become `_` in the metric key; those between its segments and in the domain stay.
-   */
-  match(domain: string, entries: readonly Entry[], undotted?: boolean): RuleMatch | undefined;
+  /** Undefined when no rule with a limit (an unlimited one included) applies. `names` defaults to `usualNames`. */
+  match(domain: string, entries: readonly Entry[], names?: NameForm): RuleMatch | undefined;
 }

@@ -3,6 +3,7 @@ import { runLimiter } from '../limiter/main.ts';
 /** Settings of `npm start`; whatever the environment already says goes before them. */
 const demoSettings = {
   BACKEND_TYPE: 'memory',
+  COUNTER_KEYS: 'unambiguous',
   RUNTIME_ROOT: 'examples',
   RUNTIME_APPDIRECTORY: 'rules',
   RUNTIME_WATCH_ROOT: 'false',

@@ -123,8 +123,10 @@ const allowed: Record<string, string[]> = {
   'limiter/start-watch.ts': ['process'],
   'limiter/tracing-environment.ts': ['process'],
   'limiter/listener-error.ts': ['process'],
+  'limiter/counter-settings.ts': ['process', 'rules', 'limiter/stores'],
   'limiter/settings.ts': [
     'process',
+    'limiter/counter-settings.ts',
     'limiter/dogstatsd-settings.ts',
     'limiter/stats',
     'limiter/tracing-environment.ts',
@@ -230,7 +232,7 @@ const allowed: Record<string, string[]> = {
   'limiter/stores': ['process'],
   'limiter/prometheus-settings.ts': ['process', 'process/http'],
   'limiter/stats/prometheus': ['process', 'process/http', 'rules/yaml', 'limiter/stats'],
-  'limiter/stats': ['process', 'limiter/stats/rule-stats.ts'],
+  'limiter/stats': ['process', 'rules', 'limiter/stats/rule-stats.ts'],
   'limiter/service': [
     'rules',
     'process',

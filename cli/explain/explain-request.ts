@@ -3,7 +3,7 @@ import { windowAt } from '../../limiter/decide/windows.ts';
 import { sanitizeMetricKey } from '../../limiter/stats/metric-name.ts';
 import type { LoadedSource } from '../../rules/documents/index.ts';
 import { type Explanation, explainDescriptor } from '../../rules/explanation/index.ts';
-import type { RuleMatch } from '../../rules/match-result.ts';
+import type { NameForm, RuleMatch } from '../../rules/match-result.ts';
 import type { Entry } from '../../rules/request.ts';
 import { placedRules } from '../../rules/review/index.ts';
 import { compileRules } from '../../rules/table/compile-rules.ts';
@@ -17,8 +17,7 @@ export interface ExplainOptions {
   counterKeyPrefix: string;
   /** USE_CALENDAR_MONTH_RATE_LIMIT. */
   calendarMonth: boolean;
-  /** SANITIZE_DESCRIPTOR_METRIC_DOTS. */
-  undotted: boolean;
+  names: NameForm;
 }
 
 /** What one descriptor of the request comes to. */
@@ -55,9 +54,7 @@ export function explainRequest(sources: readonly LoadedSource[], options: Explai
   const top = rules.flatMap(({ domain, descriptors }, index) =>
     domain === options.domain ? placedRules(descriptors, index, []) : [],
   );
-  const matches = options.descriptors.map((entries) =>
-    table.match(options.domain, entries, options.undotted),
-  );
+  const matches = options.descriptors.map((entries) => table.match(options.domain, entries, options.names));
   const replaced = new Set(matches.flatMap((match) => match?.rule.replaces ?? []));
   const descriptors = options.descriptors.map((entries, index) => {
     const match = matches[index];
@@ -86,9 +83,9 @@ function effectOf(
 
 function counterOf(
   { rule, counterStem, metricKey }: RuleMatch,
-  { counterKeyPrefix, nowSeconds, calendarMonth }: ExplainOptions,
+  { counterKeyPrefix, nowSeconds, calendarMonth, names }: ExplainOptions,
 ): ExplainedCounter {
-  const window = windowAt(rule.unit, nowSeconds, calendarMonth);
+  const window = windowAt(rule.unit, nowSeconds, { calendarMonth, counterKeys: names.counterKeys });
   return {
     key: counterKey(counterKeyPrefix + counterStem, window),
     metric: `ratelimit.service.rate_limit.${sanitizeMetricKey(metricKey)}`,

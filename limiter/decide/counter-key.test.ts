@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
+import { stemOfValues } from '../../rules/counter-keys.ts';
 import { Unit } from '../../rules/model.ts';
-import { counterKey, overrideMetricKey, overrideStem } from './counter-key.ts';
+import { counterKey, overrideMetricKey } from './counter-key.ts';
 import { windowAt } from './windows.ts';
 
 const nowSeconds = 1_000_000;
@@ -15,7 +16,12 @@ describe('counterKey', () => {
     ['MONTH', 'd_k_v_0'],
     ['YEAR', 'd_k_v_0'],
   ] as const)('ends in the start of the %s: %s', (unit, key) => {
-    expect(counterKey('d_k_v_', windowAt(Unit[unit], nowSeconds, false))).toBe(key);
+    expect(
+      counterKey(
+        'd_k_v_',
+        windowAt(Unit[unit], nowSeconds, { calendarMonth: false, counterKeys: 'compatible' }),
+      ),
+    ).toBe(key);
   });
 });
 
@@ -35,6 +41,6 @@ describe('a limit of the request', () => {
   ])('for %j is counted as %s, by %s', (tuples, metricKey, stem) => {
     const entries = tuples.map(([key, value]) => ({ key, value }));
     expect(overrideMetricKey('d', entries)).toBe(metricKey);
-    expect(overrideStem('d', entries)).toBe(stem);
+    expect(stemOfValues('compatible', 'd', entries)).toBe(stem);
   });
 });

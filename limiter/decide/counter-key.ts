@@ -1,17 +1,10 @@
-/** Names of counters in a store: the Go service's, so that both can count side by side. Reference section 3.3. */
+/** Names of counters with their window, and of the metrics of limits that come with a request. */
 import type { Entry } from '../../rules/request.ts';
 import type { Window } from './windows.ts';
 
-/** `stem`: prefix, domain and entries, as `overrideStem` or the matcher wrote them. */
+/** `stem`: prefix, domain and entries, as `stemOfValues` or the matcher wrote them. */
 export function counterKey(stem: string, window: Window): string {
   return stem + window.keySuffix;
-}
-
-/** The stem where a limit comes with the request: no rule, hence no pattern in place of a value. */
-export function overrideStem(domain: string, entries: readonly Entry[]): string {
-  let stem = `${domain}_`;
-  for (const { key, value } of entries) stem += `${key}_${value}_`;
-  return stem;
 }
 
 /**

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import type { MatchedRule, RuleMatcher } from '../../rules/match-result.ts';
+import { type MatchedRule, type RuleMatcher, usualNames } from '../../rules/match-result.ts';
 import { Unit } from '../../rules/model.ts';
 import { matchedRule as rule } from '../../test/support/matched-rule.ts';
 import type { RuleStats } from '../stats/rule-stats.ts';
@@ -44,7 +44,7 @@ function planner(rules: Record<string, MatchedRule> = {}) {
       stats,
       counterKeyPrefix: 'pre:',
       nearLimitRatio: 0.5,
-      undotted: false,
+      names: usualNames,
     }),
   };
 }

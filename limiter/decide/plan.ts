@@ -2,10 +2,11 @@
  * What is to be done for a descriptor: which rule, which counter, which statistics. A plan depends on the rules, the
  * domain, the entries and the override only; never on hits addends, which may differ in every request.
  */
-import type { MatchedRule, RuleMatcher } from '../../rules/match-result.ts';
+import { stemOfValues } from '../../rules/counter-keys.ts';
+import type { MatchedRule, NameForm, RuleMatcher } from '../../rules/match-result.ts';
 import type { RuleMetric, RuleStats } from '../stats/rule-stats.ts';
 import { nearThreshold } from './assess.ts';
-import { counterKey, overrideMetricKey, overrideStem } from './counter-key.ts';
+import { counterKey, overrideMetricKey } from './counter-key.ts';
 import { type KnownEntries, knownEntriesSlots } from './known-entries.ts';
 import type { Descriptor } from './messages.ts';
 import { ServiceError } from './service-error.ts';
@@ -55,8 +56,7 @@ export interface PlannerOptions {
   counterKeyPrefix: string;
   /** NEAR_LIMIT_RATIO. */
   nearLimitRatio: number;
-  /** SANITIZE_DESCRIPTOR_METRIC_DOTS. */
-  undotted: boolean;
+  names: NameForm;
 }
 
 interface Memo {
@@ -71,7 +71,7 @@ export class Planner {
   readonly #stats: RuleStats;
   readonly #counterKeyPrefix: string;
   readonly #nearLimitRatio: number;
-  readonly #undotted: boolean;
+  readonly #names: NameForm;
   /** Plans made before, by the slot of the entries; they end with the rules that they were made for. */
   readonly #memos: (Memo | undefined)[] = new Array(knownEntriesSlots).fill(undefined);
 
@@ -80,7 +80,7 @@ export class Planner {
     this.#stats = options.stats;
     this.#counterKeyPrefix = options.counterKeyPrefix;
     this.#nearLimitRatio = options.nearLimitRatio;
-    this.#undotted = options.undotted;
+    this.#names = options.names;
   }
 
   /** Throws a `ServiceError` when the descriptor carries a limit without a usable unit. */
@@ -101,7 +101,7 @@ export class Planner {
       return this.#planOverride(domain, descriptor, descriptor.limit);
     }
     // Matching first spares the usual request a second look for its domain.
-    const match = this.#matcher.match(domain, descriptor.entries, this.#undotted);
+    const match = this.#matcher.match(domain, descriptor.entries, this.#names);
     if (match === undefined) return this.#matcher.hasDomain(domain) ? noLimit : domainNotFound;
     if (match.rule.unlimited) return { kind: 'unlimited', rule: match.rule };
     return this.#limited(
@@ -133,8 +133,9 @@ export class Planner {
       metadata: undefined,
     };
     const entries = descriptor.entries;
-    const metric = this.#stats.ruleMetric(overrideMetricKey(domain, entries, this.#undotted), true);
-    return this.#limited(rule, overrideStem(domain, entries), metric);
+    const metric = this.#stats.ruleMetric(overrideMetricKey(domain, entries, this.#names.undotted), true);
+    // No rule, hence no pattern in place of a value.
+    return this.#limited(rule, stemOfValues(this.#names.counterKeys, domain, entries), metric);
   }
 
   #limited(rule: MatchedRule, stem: string, metric: RuleMetric): LimitedPlan {

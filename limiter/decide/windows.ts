@@ -1,4 +1,5 @@
 /** Windows of time that hits are counted in, aligned to the epoch, in whole seconds of UTC. Reference section 3.3. */
+import { type CounterKeys, windowSuffix } from '../../rules/counter-keys.ts';
 import { Unit } from '../../rules/model.ts';
 
 export interface Window {
@@ -7,7 +8,7 @@ export interface Window {
   readonly endSeconds: number;
   /** A calendar month: a counter then lives until its end. */
   readonly calendar: boolean;
-  /** The start as counter keys end in it. */
+  /** What counter keys end in. */
   readonly keySuffix: string;
 }
 
@@ -28,9 +29,15 @@ export function isCountable(unit: number): unit is Unit {
   return unitSeconds[unit] !== undefined;
 }
 
-/** The window that a moment is in. MONTH is 30 days, or with `calendarMonth` the month of the calendar. */
-export function windowAt(unit: Unit, nowSeconds: number, calendarMonth: boolean): Window {
-  if (unit === Unit.MONTH && calendarMonth) return calendarMonthAt(nowSeconds);
+export interface WindowOptions {
+  /** USE_CALENDAR_MONTH_RATE_LIMIT: a month is one of the calendar instead of 30 days. */
+  calendarMonth: boolean;
+  counterKeys: CounterKeys;
+}
+
+/** The window that a moment is in. */
+export function windowAt(unit: Unit, nowSeconds: number, options: WindowOptions): Window {
+  if (unit === Unit.MONTH && options.calendarMonth) return calendarMonthAt(nowSeconds, options.counterKeys);
   const length = unitSeconds[unit];
   if (length === undefined) throw new RangeError(`the unit ${unit} has no windows`);
   const startSeconds = Math.floor(nowSeconds / length) * length;
@@ -38,15 +45,16 @@ export function windowAt(unit: Unit, nowSeconds: number, calendarMonth: boolean)
     startSeconds,
     endSeconds: startSeconds + length,
     calendar: false,
-    keySuffix: String(startSeconds),
+    keySuffix: windowSuffix(options.counterKeys, length, startSeconds),
   };
 }
 
-function calendarMonthAt(nowSeconds: number): Window {
+function calendarMonthAt(nowSeconds: number, counterKeys: CounterKeys): Window {
   const now = new Date(nowSeconds * 1000);
   const startSeconds = Date.UTC(now.getUTCFullYear(), now.getUTCMonth()) / 1000;
   const endSeconds = Date.UTC(now.getUTCFullYear(), now.getUTCMonth() + 1) / 1000;
-  return { startSeconds, endSeconds, calendar: true, keySuffix: String(startSeconds) };
+  const keySuffix = windowSuffix(counterKeys, undefined, startSeconds);
+  return { startSeconds, endSeconds, calendar: true, keySuffix };
 }
 
 /** From 1 to the length of the window. */
@@ -62,18 +70,18 @@ export function lifeSeconds(window: Window, nowSeconds: number): number {
 
 /** The current window of each unit, made once a window instead of once a hit. */
 export class Windows {
-  readonly #calendarMonth: boolean;
+  readonly #options: WindowOptions;
   readonly #current: (Window | undefined)[] = new Array(unitSeconds.length).fill(undefined);
 
-  constructor(options: { calendarMonth: boolean }) {
-    this.#calendarMonth = options.calendarMonth;
+  constructor(options: WindowOptions) {
+    this.#options = options;
   }
 
   at(unit: Unit, nowSeconds: number): Window {
     const known = this.#current[unit];
     if (known !== undefined && nowSeconds >= known.startSeconds && nowSeconds < known.endSeconds)
       return known;
-    const window = windowAt(unit, nowSeconds, this.#calendarMonth);
+    const window = windowAt(unit, nowSeconds, this.#options);
     this.#current[unit] = window;
     return window;
   }

@@ -160,6 +160,7 @@ function service({ rules, counting, response, localCache, random }: ServiceField
     random: random ?? (() => 0),
     counting: {
       counterKeyPrefix: '',
+      counterKeys: 'compatible',
       nearLimitRatio: 0.8,
       undottedMetrics: false,
       calendarMonth: false,

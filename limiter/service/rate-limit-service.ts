@@ -3,6 +3,7 @@
  * store counts and `#conclude` after it did; nothing is shared between two requests but what the store counts.
  */
 import type { Clock } from '../../process/clock.ts';
+import type { CounterKeys } from '../../rules/counter-keys.ts';
 import type { RuleMatcher } from '../../rules/match-result.ts';
 import {
   Assessment,
@@ -34,6 +35,8 @@ import { CountedHit, planHoldingBack } from './counted-hit.ts';
 export interface CountingOptions {
   /** CACHE_KEY_PREFIX. */
   counterKeyPrefix: string;
+  /** COUNTER_KEYS. */
+  counterKeys: CounterKeys;
   /** NEAR_LIMIT_RATIO, 0 to 1. */
   nearLimitRatio: number;
   /** USE_CALENDAR_MONTH_RATE_LIMIT. */
@@ -113,7 +116,7 @@ export class RateLimitService {
 
   constructor(options: RateLimitServiceOptions) {
     this.#options = options;
-    this.#windows = new Windows({ calendarMonth: options.counting.calendarMonth });
+    this.#windows = new Windows(options.counting);
   }
 
   /** Decides by these rules from now on; requests at the store are concluded by those they began with. */
@@ -124,7 +127,7 @@ export class RateLimitService {
       stats,
       counterKeyPrefix: counting.counterKeyPrefix,
       nearLimitRatio: counting.nearLimitRatio,
-      undotted: counting.undottedMetrics,
+      names: { undotted: counting.undottedMetrics, counterKeys: counting.counterKeys },
     });
     localCache?.clear();
   }

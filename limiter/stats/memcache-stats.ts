@@ -8,8 +8,8 @@ export interface MemcacheStats {
     command: 'increment' | 'add' | 'decrement',
     outcome: 'success' | 'error' | 'miss' | 'not_stored',
   ): void;
-  /** A key that memcache does not take. */
-  badKey(): void;
+  /** A key that memcache does not take as it is. */
+  hashedKey(): void;
 }
 
 const outcomes = {
@@ -33,7 +33,7 @@ export function createMemcacheStats(registry: StatsRegistry): MemcacheStats {
   };
   const keysRequested = registry.counter('ratelimit.memcache.keys_requested');
   const keysFound = registry.counter('ratelimit.memcache.keys_found');
-  const badKeys = registry.counter('ratelimit.memcache.bad_keys');
+  const hashedKeys = registry.counter('ratelimit.memcache.hashed_keys');
   return {
     request: ({ keys, found, failed }) => {
       registry.add(keysRequested, keys);
@@ -41,7 +41,7 @@ export function createMemcacheStats(registry: StatsRegistry): MemcacheStats {
       add('multiget', failed ? 'error' : 'success');
     },
     command: add,
-    badKey: () => registry.add(badKeys, 1),
+    hashedKey: () => registry.add(hashedKeys, 1),
   };
 }
 

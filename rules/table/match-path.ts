@@ -6,6 +6,7 @@
  */
 
 import { NodeFlag } from '../bytes/rule-table-format.ts';
+import { type CounterKeys, countedEntry, EntryMark, unambiguousStem } from '../counter-keys.ts';
 import type { Entry } from '../request.ts';
 import type { RuleNodes } from './rule-table-nodes.ts';
 
@@ -50,13 +51,35 @@ export class MatchPath {
   }
 
   /** Without prefix and window. */
-  counterStem(domain: string, entries: readonly Entry[]): string {
+  counterStem(domain: string, entries: readonly Entry[], form: CounterKeys): string {
+    if (form === 'unambiguous') return this.#unambiguousStem(domain, entries);
     let stem = `${domain}_`;
     for (let i = 0; i < entries.length; i++) {
       const { key, value } = entries[i]!;
       stem += this.#isShared(i) ? `${this.#keyAndPattern(i, key)}_` : `${key}_${value}_`;
     }
     return stem;
+  }
+
+  /**
+   * A value that is the very text of a pattern finds its rule as any other value does, and counts with them: nobody gets a
+   * counter of his own by sending it.
+   */
+  #unambiguousStem(domain: string, entries: readonly Entry[]): string {
+    let text = '';
+    for (let i = 0; i < entries.length; i++) {
+      const { key, value } = entries[i]!;
+      const isShared =
+        this.#kinds[i] !== MatchKind.keyOnly && (this.#flags(i) & NodeFlag.shareThreshold) !== 0;
+      text += isShared ? this.#sharedEntry(i, key) : countedEntry(key, EntryMark.value, value);
+    }
+    return unambiguousStem(domain, text);
+  }
+
+  #sharedEntry(i: number, key: string): string {
+    const composite = this.#rules.composite(this.#nodes[i]!);
+    if (!beginsWithKey(composite, key)) return countedEntry(key, EntryMark.wholePattern, composite);
+    return countedEntry(key, EntryMark.pattern, composite.slice(key.length + 1));
   }
 
   #sharesAny(depth: number): boolean {

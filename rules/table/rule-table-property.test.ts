@@ -3,10 +3,14 @@ import { describe, expect, it } from 'vitest';
 import { composite, NaiveMatcher } from '../../test/support/naive-matcher.ts';
 import { caseCount } from '../../test/support/property-cases.ts';
 import { rule, source } from '../../test/support/rule-builder.ts';
+import { countedEntry, unambiguousStem } from '../counter-keys.ts';
+import { usualNames } from '../match-result.ts';
 import type { JsonObject, Rule, RuleSource } from '../model.ts';
 import type { Entry } from '../request.ts';
 import { compileRules } from './compile-rules.ts';
 import { RuleTable } from './rule-table.ts';
+
+const unambiguous = { ...usualNames, counterKeys: 'unambiguous' } as const;
 
 const special = fc.constantFrom(
   '__proto__',
@@ -120,7 +124,12 @@ describe('RuleTable', () => {
             const entries = requestAlong(top, walk);
             const expected = naive.match(domain, entries);
             expect(table.match(domain, entries)).toEqual(expected);
-            if (expected !== undefined) found++;
+            if (expected === undefined) continue;
+            found++;
+            const { counterStem } = table.match(domain, entries, unambiguous)!;
+            const counted = naive.countedEntries(domain, entries);
+            const text = counted.map(({ key, mark, text }) => countedEntry(key, mark, text)).join('');
+            expect(counterStem).toBe(unambiguousStem(domain, text));
           }
         }
       }),

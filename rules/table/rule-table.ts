@@ -1,7 +1,7 @@
 import { Node, NodeFlag, openRuleTable, type RuleTableSections } from '../bytes/rule-table-format.ts';
 import { hashSeed, hashText, hashUnit, PairIndex } from '../bytes/rule-table-hash.ts';
 import { unitsEqual } from '../bytes/rule-table-text.ts';
-import type { MatchedRule, RuleMatch, RuleMatcher } from '../match-result.ts';
+import { type MatchedRule, type RuleMatch, type RuleMatcher, usualNames } from '../match-result.ts';
 import type { Entry } from '../request.ts';
 import { WildcardIndex } from '../wildcards/wildcard-index.ts';
 import { type ListedRule, listedRules, rulePaths } from './listed-rules.ts';
@@ -71,7 +71,7 @@ export class RuleTable implements RuleMatcher {
     return rulePaths(this.#rules);
   }
 
-  match(domain: string, entries: readonly Entry[], undotted = false): RuleMatch | undefined {
+  match(domain: string, entries: readonly Entry[], names = usualNames): RuleMatch | undefined {
     const depth = entries.length;
     if (depth === 0 || depth > this.#maxDepth) return undefined;
     let node = this.#findDomain(domain);
@@ -86,9 +86,9 @@ export class RuleTable implements RuleMatcher {
     const rule: MatchedRule = this.#rules.rule(node);
     return {
       rule,
-      metricKey: this.#path.metricKey(domain, entries, undotted),
+      metricKey: this.#path.metricKey(domain, entries, names.undotted),
       metricPerValue: this.#path.metricPerValue,
-      counterStem: this.#path.counterStem(domain, entries),
+      counterStem: this.#path.counterStem(domain, entries, names.counterKeys),
     };
   }
 

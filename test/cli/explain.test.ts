@@ -68,6 +68,11 @@ describe('weir explain', () => {
     expect(stdout).toContain("no limit: another descriptor's rule replaces 'per_tenant', 1000 per day");
     expect(stdout).toContain('counter key: p:mail_contract_b_1767225600\n');
     expect(stdout).toContain('window: 2026-01-01T00:00:00Z to 2026-02-01T00:00:00Z\n');
+    const named = [...args, ...at, '--calendar-month', '--counter-keys', 'unambiguous'];
+    expect(runWeir(named).stdout).toContain('counter key: 1{mail;contract=b}month:1767225600\n');
+    expect(runWeir([...args, '--counter-keys', 'short']).stderr).toContain(
+      '--counter-keys is compatible or unambiguous, not "short"',
+    );
     expect(status).toBe(0);
   });
 

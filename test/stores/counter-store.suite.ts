@@ -3,6 +3,7 @@ import { randomUUID } from 'node:crypto';
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { CounterOp, CounterStore } from '../../limiter/stores/counter-store.ts';
+import { anyCounter, identityOf, unambiguousKey } from '../support/any-counter.ts';
 import { counterOp, submit, totalOf } from '../support/counter-ops.ts';
 import { caseCount } from '../support/property-cases.ts';
 import { CounterModel } from './counter-model.ts';
@@ -123,6 +124,23 @@ export function counterStoreSuite(
     const key = fresh();
     const all = await Promise.all(Array.from({ length: 2000 }, () => submit(store, [counterOp({ key })])));
     expect(all.map(([op]) => op?.after)).toEqual(all.map((_, i) => i + 1));
+  });
+
+  it('keeps apart all counters with unambiguous keys', async () => {
+    await fc.assert(
+      fc.asyncProperty(fc.array(anyCounter, { minLength: 1, maxLength: 12 }), async (counters) => {
+        // All of them are in the longest prefix that keys may have.
+        const prefix = `${suite}:${++runs}:`.padEnd(64, 'p');
+        const before = new Map<string, number>();
+        for (const [index, counter] of counters.entries()) {
+          const hits = 2 ** index;
+          const expected = (before.get(identityOf(counter)) ?? 0) + hits;
+          before.set(identityOf(counter), expected);
+          expect(await totalOf(store, { key: unambiguousKey(counter, prefix), hits })).toBe(expected);
+        }
+      }),
+      { numRuns: 30 },
+    );
   });
 
   describe('with any workload', () => {

@@ -215,6 +215,7 @@ class RealLimiter {
       clock,
       random: () => 0.9,
       counting: {
+        counterKeys: 'compatible',
         counterKeyPrefix: this.#prefix,
         nearLimitRatio: 0.8,
         undottedMetrics: false,

@@ -15,8 +15,8 @@ export class MemcacheNews implements MemcacheEvents {
   onRequest(outcome: { keys: number; found: number; failed: boolean }): void {
     this.requests.push(outcome);
   }
-  onBadKey({ key }: { key: string }): void {
-    this.lines.push(`bad key ${JSON.stringify(key)}`);
+  onHashedKey(): void {
+    this.lines.push('hashed');
   }
   onBadValue(key: string): void {
     this.lines.push(`bad value of ${key}`);

@@ -2,6 +2,7 @@
  * The matching rules written down sentence by sentence, without an index: an object tree, scanned from the front.
  * Tests hold `RuleTable` equal to it.
  */
+import { EntryMark } from '../../rules/counter-keys.ts';
 import type { MatchedRule, RuleMatch, RuleMatcher } from '../../rules/match-result.ts';
 import { type Rule, type RuleSource, Unit, type UnitName } from '../../rules/model.ts';
 import type { Entry } from '../../rules/request.ts';
@@ -28,6 +29,34 @@ export class NaiveMatcher implements RuleMatcher {
   }
 
   match(domain: string, entries: readonly Entry[]): RuleMatch | undefined {
+    const steps = this.#steps(domain, entries);
+    const limit = steps?.at(-1)?.rule.rateLimit;
+    if (steps === undefined || limit === undefined) return undefined;
+    return {
+      rule: matchedRule(steps.at(-1)!.rule),
+      metricKey: [domain, ...metricSegments(entries, steps)].join('.'),
+      metricPerValue: entries.some((entry, i) => isPerValue(entry, steps, i)),
+      counterStem: `${domain}_${entries.map((entry, i) => `${entry.key}_${counterValue(entry, steps[i]!)}_`).join('')}`,
+    };
+  }
+
+  /** The entries as an unambiguous key says them: all values that share a threshold, be it the pattern itself, as the pattern. */
+  countedEntries(
+    domain: string,
+    entries: readonly Entry[],
+  ): { key: string; mark: EntryMark; text: string }[] {
+    const steps = this.#steps(domain, entries) ?? [];
+    return entries.map(({ key, value }, i) => {
+      const { rule, how } = steps[i]!;
+      if (how === 'key' || !rule.shareThreshold) return { key, mark: EntryMark.value, text: value };
+      const whole = composite(rule);
+      return whole.startsWith(`${key}_`)
+        ? { key, mark: EntryMark.pattern, text: whole.slice(key.length + 1) }
+        : { key, mark: EntryMark.wholePattern, text: whole };
+    });
+  }
+
+  #steps(domain: string, entries: readonly Entry[]): Step[] | undefined {
     let level = this.#sources
       .filter((source) => source.domain === domain)
       .flatMap((source) => source.descriptors);
@@ -38,14 +67,7 @@ export class NaiveMatcher implements RuleMatcher {
       steps.push(step);
       level = step.rule.descriptors;
     }
-    const limit = steps.at(-1)?.rule.rateLimit;
-    if (limit === undefined) return undefined;
-    return {
-      rule: matchedRule(steps.at(-1)!.rule),
-      metricKey: [domain, ...metricSegments(entries, steps)].join('.'),
-      metricPerValue: entries.some((entry, i) => isPerValue(entry, steps, i)),
-      counterStem: `${domain}_${entries.map((entry, i) => `${entry.key}_${counterValue(entry, steps[i]!)}_`).join('')}`,
-    };
+    return steps;
   }
 }
 

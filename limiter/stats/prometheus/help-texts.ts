@@ -42,7 +42,8 @@ const byName = new Map<string, string>(
     'ratelimit.memcache.decrement': 'Decrements in memcache, by outcome.',
     'ratelimit.memcache.keys_requested': 'Counters that memcache was asked for.',
     'ratelimit.memcache.keys_found': 'Counters that memcache had.',
-    'ratelimit.memcache.bad_keys': 'Descriptors that passed because memcache does not take their key.',
+    'ratelimit.memcache.hashed_keys':
+      'Counters whose keys memcache does not take as they are, asked for by a hash.',
     'ratelimit.memcache.nodes': 'Nodes of memcache.',
     'ratelimit.memcache.nodes_down': 'Nodes of memcache that are out of reach.',
     'ratelimit.memcache.cx_active': 'Connections to memcache.',

@@ -1,4 +1,5 @@
 import { beforeEach, describe, expect, it } from 'vitest';
+import { stemOfValues } from '../../../rules/counter-keys.ts';
 import { ManualClock } from '../../../test/support/manual-clock.ts';
 import { TopOffenders } from './top-offenders.ts';
 import { type TopPage, topPage } from './top-page.ts';
@@ -47,6 +48,12 @@ describe('/top', () => {
         '        7         7  100.0%  "user_carol"  "mail.user"',
       ],
     });
+  });
+
+  it('names unambiguous counters by their entries as well', async () => {
+    const key = stemOfValues('unambiguous', 'a;b', [{ key: 'user', value: 'x}' }]);
+    threads[0]!.add({ domain: 'a;b', key: `p:${key}`, hits: 3, rule: 'a;b.user', shadowMode: false });
+    expect((await page('', 'p:')).lines.at(-1)).toContain('"user=x%7D"  "a;b.user"');
   });
 
   it('says how much may be wrong once there are more keys than are held', async () => {

@@ -1,4 +1,5 @@
 /** Who is over limit, over all threads and both sketches of a domain. */
+import { unambiguousStem } from '../../../rules/counter-keys.ts';
 import { joinedSummaries, type TopSummary } from './summary.ts';
 import type { TopSource } from './top-source.ts';
 
@@ -78,11 +79,12 @@ export class TopReporter {
     return { domain, overLimit: total, missed, keys: shown };
   }
 
-  /** The counter's name without what all of the domain have in common. */
+  /** The counter's name without what all of the domain have in common. `key` is the stem of one of either form. */
   #entriesOf(domain: string, key: string): string {
-    const start = `${this.#options.counterKeyPrefix}${domain}_`;
-    const entries = key.startsWith(start) ? key.slice(start.length) : key;
-    return entries.endsWith('_') ? entries.slice(0, -1) : entries;
+    const { counterKeyPrefix: prefix } = this.#options;
+    const starts = [`${prefix}${unambiguousStem(domain, ';').slice(0, -1)}`, `${prefix}${domain}_`];
+    const start = starts.find((one) => key.startsWith(one)) ?? '';
+    return key.slice(start.length).replace(/[_}]$/, '');
   }
 }
 

@@ -6,6 +6,7 @@ import { callAbandoned } from '../call-abandoned.ts';
 import type { CounterOp } from '../counter-store.ts';
 import { failOp, maxTotal, totalAfter } from '../folded-run.ts';
 import { holdBack } from '../stop-when-over.ts';
+import type { StoreError } from '../store-error.ts';
 
 export interface PendingRequest {
   readonly ops: CounterOp[];
@@ -19,8 +20,11 @@ export interface PendingRequest {
 
 /** One key of a turn. */
 export class KeyCount {
+  /** As memcache takes it. */
   readonly key: string;
   readonly requests: PendingRequest[] = [];
+  /** Why the node could not be asked, and with it all that counts this key; undefined where that is no failure. */
+  error: StoreError | undefined;
   /** The node said that the key is there; undefined when it said nothing. */
   found: boolean | undefined;
   /** Life of the key from its first hit, in seconds. */
@@ -72,17 +76,17 @@ export class KeyCount {
 }
 
 export class CounterBatch {
+  /** By the key of the ops. */
   readonly keys = new Map<string, KeyCount>();
   readonly requests: PendingRequest[] = [];
 
-  /** Ops whose key is not `legal` are answered as if nothing were counted yet. */
-  add(request: PendingRequest, legal: (op: CounterOp) => boolean): void {
+  /** `keyOf`: the key as memcache takes it. */
+  add(request: PendingRequest, keyOf: (op: CounterOp) => string): void {
     this.requests.push(request);
     for (const op of request.ops) {
-      if (!legal(op)) continue;
       let count = this.keys.get(op.key);
       if (count === undefined) {
-        count = new KeyCount(op.key);
+        count = new KeyCount(keyOf(op));
         this.keys.set(op.key, count);
       }
       if (count.requests.at(-1) === request) continue;
@@ -92,7 +96,7 @@ export class CounterBatch {
   }
 
   /** Writes the answers of one request into its ops. Returns the keys that are to be changed. */
-  conclude({ ops, stopWhenOver }: PendingRequest): Set<KeyCount> {
+  conclude({ ops, stopWhenOver, failed }: PendingRequest): Set<KeyCount> {
     const changedKeys = new Set<KeyCount>();
     if (ops[0]?.caller?.abandoned === true) {
       for (const op of ops) failOp(op, callAbandoned);
@@ -101,18 +105,24 @@ export class CounterBatch {
     for (const op of ops) {
       op.error = undefined;
       op.applied = op.hits;
-      op.after = this.keys.get(op.key)?.total ?? 0;
+      op.after = this.keys.get(op.key)!.total;
     }
-    if (stopWhenOver) holdBack(ops);
-    for (const op of ops) {
-      const count = this.keys.get(op.key);
-      if (count === undefined) op.after = totalAfter(0, op.applied, op.negative);
-      else {
-        count.count(op);
-        changedKeys.add(count);
-      }
+    const known = failed ? this.#withoutFailed(ops) : ops;
+    if (stopWhenOver) holdBack(known);
+    for (const op of known) {
+      const count = this.keys.get(op.key)!;
+      count.count(op);
+      changedKeys.add(count);
     }
     return changedKeys;
+  }
+
+  #withoutFailed(ops: readonly CounterOp[]): CounterOp[] {
+    return ops.filter((op) => {
+      const { error } = this.keys.get(op.key)!;
+      if (error !== undefined) failOp(op, error);
+      return error === undefined;
+    });
   }
 }
 

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { isLegalKey, keyHash } from './memcache-key.ts';
+import { isLegalKey, keyHash, memcacheKey } from './memcache-key.ts';
 
 describe('isLegalKey', () => {
   it.each([
@@ -39,5 +39,29 @@ describe('keyHash', () => {
     ['The quick brown fox jumps over the lazy dog', 0x414fa339],
   ])('of %j is the CRC-32 of IEEE', (key, hash) => {
     expect(keyHash(key)).toBe(hash);
+  });
+});
+
+describe('memcacheKey', () => {
+  it.each([
+    ['d_k_v_0', /^d_k_v_0$/],
+    ['d_ua_Mozilla/5.0 (X11)_0', /^d_ua_Mozilla\/5\.0~[0-9a-f]{64}$/],
+    ['a'.repeat(251), /^a{185}~[0-9a-f]{64}$/],
+    ['é'.repeat(126), /^é{92}~[0-9a-f]{64}$/],
+    [' ', /^~[0-9a-f]{64}$/],
+  ])('of %j is %s', (key, expected) => {
+    expect(memcacheKey(key)).toMatch(expected);
+  });
+
+  it('is a legal key of its own for every key', () => {
+    const piece = fc.constantFrom('a', 'b', ' ', '\n', 'é', '€', '\u{1f600}', '~', 'x'.repeat(100));
+    const key = fc.array(piece, { maxLength: 8 }).map((pieces) => `d_${pieces.join('')}_1700000000`);
+    fc.assert(
+      fc.property(fc.uniqueArray(key, { minLength: 2, maxLength: 30 }), (keys) => {
+        const named = keys.map(memcacheKey);
+        expect(named.every(isLegalKey)).toBe(true);
+        expect(new Set(named).size).toBe(keys.length);
+      }),
+    );
   });
 });

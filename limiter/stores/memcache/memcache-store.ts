@@ -15,14 +15,14 @@ import { type ChangeEvents, decrease, increase } from './counter-change.ts';
 import type { MemcacheAddress } from './memcache-address.ts';
 import type { MemcacheConnection } from './memcache-connection.ts';
 import { closedError, notConnected } from './memcache-error.ts';
-import { isLegalKey } from './memcache-key.ts';
+import { memcacheKey } from './memcache-key.ts';
 import { MemcacheNodes } from './memcache-nodes.ts';
 
 export interface MemcacheEvents extends ChangeEvents {
   /** The questions of one request are answered. */
   onRequest(outcome: { keys: number; found: number; failed: boolean }): void;
-  /** A key that memcache does not take: nothing was counted, the op passes. */
-  onBadKey(op: CounterOp): void;
+  /** A key that memcache does not take was hashed. */
+  onHashedKey(): void;
   /** A counter that holds no number; it stands for 0. */
   onBadValue(key: string): void;
   /** A question was refused by its node, which is there. */
@@ -43,6 +43,11 @@ export interface MemcacheStoreOptions {
   clock: Pick<Clock, 'nowMs'>;
   /** From 0 to below 1. */
   random: () => number;
+  /**
+   * STORE_FAILURE_MODE is set: an op whose node cannot be asked fails. Otherwise it counts from 0, as in the Go service, which
+   * lets such requests pass. Defaults to false.
+   */
+  failsWithNode?: boolean;
   events: MemcacheEvents;
 }
 
@@ -60,13 +65,15 @@ export class MemcacheStore implements CounterStore {
   #open: CounterBatch | undefined;
   #requestsUnderWay = 0;
   #closed = false;
-  readonly #isLegal = (op: CounterOp) => this.#checkKey(op);
+  readonly #failsWithNode: boolean;
+  readonly #keyOf = (op: CounterOp) => this.#legalKey(op);
 
   constructor(options: MemcacheStoreOptions) {
     const { tls, random, connectionsPerNode, timeoutMs = 500, events } = options;
     this.#clock = options.clock;
     this.#events = events;
     this.#timeoutMs = timeoutMs;
+    this.#failsWithNode = options.failsWithNode ?? false;
     this.#nodes = new MemcacheNodes({
       tls,
       timeoutMs,
@@ -98,7 +105,7 @@ export class MemcacheStore implements CounterStore {
       this.#open ??= new CounterBatch();
       this.#requestsUnderWay += 1;
       const { stopWhenOver } = options;
-      this.#open.add({ ops, stopWhenOver, done, keysLeft: 0, failed: false }, this.#isLegal);
+      this.#open.add({ ops, stopWhenOver, done, keysLeft: 0, failed: false }, this.#keyOf);
     }
   }
 
@@ -130,10 +137,10 @@ export class MemcacheStore implements CounterStore {
     return this.#requestsUnderWay === 0 && this.#nodes.connections().every((connection) => connection.idle);
   }
 
-  #checkKey(op: CounterOp): boolean {
-    const isLegal = isLegalKey(op.key);
-    if (!isLegal) this.#events.onBadKey(op);
-    return isLegal;
+  #legalKey(op: CounterOp): string {
+    const key = memcacheKey(op.key);
+    if (key !== op.key) this.#events.onHashedKey();
+    return key;
   }
 
   /** Sends the questions of a turn. */
@@ -187,6 +194,8 @@ export class MemcacheStore implements CounterStore {
       this.#asked.remove(count);
       const total = totals.get(count.key);
       if (error === undefined) count.answer(total !== undefined, total ?? 0);
+      // Only a question was sent.
+      else if (this.#failsWithNode) count.error = error.marked(true);
       for (const request of count.requests) {
         request.keysLeft -= 1;
         if (error !== undefined) request.failed = true;

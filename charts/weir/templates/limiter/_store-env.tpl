@@ -4,8 +4,11 @@
 {{- if $store.keyPrefix }}
 - { name: CACHE_KEY_PREFIX, value: {{ $store.keyPrefix | quote }} }
 {{- end }}
-{{- if eq $store.type "redis" }}
+- { name: COUNTER_KEYS, value: {{ $store.counterKeys }} }
+{{- if and $store.failureMode (ne $store.type "memory") }}
 - { name: STORE_FAILURE_MODE, value: {{ $store.failureMode }} }
+{{- end }}
+{{- if eq $store.type "redis" }}
 {{ include "weir.limiter.redisEnv" (dict "prefix" "REDIS" "redis" .Values.redis "tls" .Values.redis.tls.enabled) }}
 {{- with .Values.redis.sentinelAuthSecret }}
 {{ include "weir.secretEnv" (dict "name" "REDIS_SENTINEL_AUTH" "secret" . "key" $.Values.redis.sentinelAuthSecretKey) }}

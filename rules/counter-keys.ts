@@ -1,0 +1,168 @@
+/**
+ * Names of counters in a store. `compatible` are the Go service's, `bank_ip_192.0.2.7_1700000000`, which do not say
+ * where a domain, a key or a value ends (reference section 3.3). `unambiguous` are Weir's:
+ *
+ *     1{bank;ip=192.0.2.7;path~=/api/*}60:1700000000
+ *
+ * The version of the format, then between braces, which makes it Redis' hash tag, the domain and the entries as they are
+ * counted, then the length of the window (`month` for one of the calendar) and its start. `=` stands before a value,
+ * `~=` before a pattern that values share, `~*=` before one for key and value together. What has a meaning in a key, or
+ * none that can be seen, is written `%20` or `%u0085`. A part of more than 128 bytes is its first 32, `~` and the SHA-256
+ * of it as it would have been written; entries of more than 1,024 bytes together are the first 32, `~~` and the same.
+ */
+import { hash } from 'node:crypto';
+import type { Entry } from './request.ts';
+
+export const counterKeyForms = ['compatible', 'unambiguous'] as const;
+/** COUNTER_KEYS. */
+export type CounterKeys = (typeof counterKeyForms)[number];
+
+/** What stands between key and text of an entry: its value, a shared pattern of values, or one of key and value. */
+export const EntryMark = { value: '=', pattern: '~=', wholePattern: '~*=' } as const;
+export type EntryMark = (typeof EntryMark)[keyof typeof EntryMark];
+
+const version = '1';
+/** Ours: a domain, a key or a value that is longer is cut, in bytes. */
+const longestPart = 128;
+/** Ours: entries that are longer together are cut, in bytes. Most that one limit is for have less than 100. */
+const longestEntries = 1024;
+/** Of what is cut, in bytes. */
+const keptBytes = 32;
+/** Ours: of CACHE_KEY_PREFIX, in bytes. Of the 250 bytes that memcache takes as they are, 160 are left for domain and entries. */
+const longestPrefix = 64;
+
+/** What is wrong with a CACHE_KEY_PREFIX for unambiguous keys; undefined for a good one. */
+export function unambiguousPrefixProblem(prefix: string): string | undefined {
+  if (/[{}]/.test(prefix)) {
+    return `${JSON.stringify(prefix)} has a brace, and with COUNTER_KEYS=unambiguous domain and entries alone stand between braces`;
+  }
+  const bytes = Buffer.byteLength(prefix);
+  if (bytes <= longestPrefix) return undefined;
+  return `has ${bytes} bytes, and with COUNTER_KEYS=unambiguous it can have ${longestPrefix} at most`;
+}
+
+/** Half of a surrogate pair alone has no bytes of its own: all of them would be written as one character. */
+// biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is not to be in a key
+const special = /[\x00-\x20%;={}~\x7f-\x9f\p{Surrogate}]/u;
+const allSpecial = new RegExp(special.source, 'gu');
+
+/** The stem of an unambiguous key: all but its window. `entries` are those of `countedEntry`, one behind the other. */
+export function unambiguousStem(domain: string, entries: string): string {
+  const kept = isShort(entries, longestEntries) ? entries : `;${cut(entries.slice(1), '~~')}`;
+  return `${version}{${part(domain)}${kept}}`;
+}
+
+/** One entry as it is counted. */
+export function countedEntry(key: string, mark: EntryMark, text: string): string {
+  return `;${part(key)}${mark}${part(text)}`;
+}
+
+/** What stands behind the stem. `lengthSeconds` undefined: a month of the calendar. */
+export function windowSuffix(
+  form: CounterKeys,
+  lengthSeconds: number | undefined,
+  startSeconds: number,
+): string {
+  return form === 'compatible' ? String(startSeconds) : `${lengthSeconds ?? 'month'}:${startSeconds}`;
+}
+
+function part(text: string): string {
+  if (!isShort(text, longestPart)) return cut(escaped(text), '~');
+  return special.test(text) ? escaped(text) : text;
+}
+
+/** No character takes more than three bytes a UTF-16 unit. */
+function isShort(text: string, mostBytes: number): boolean {
+  return text.length * 3 <= mostBytes || (text.length <= mostBytes && Buffer.byteLength(text) <= mostBytes);
+}
+
+function escaped(text: string): string {
+  return text.replace(allSpecial, (character) => {
+    const code = character.charCodeAt(0);
+    const digits = code.toString(16).toUpperCase();
+    return code < 0x80 ? `%${digits.padStart(2, '0')}` : `%u${digits.padStart(4, '0')}`;
+  });
+}
+
+function cut(written: string, mark: string): string {
+  return `${beginning(written)}${mark}${hash('sha256', written)}`;
+}
+
+/** Whole characters and whole escapes. */
+function beginning(written: string): string {
+  let bytes = 0;
+  let end = 0;
+  for (const [piece] of written.matchAll(/%u....|%..|./gsu)) {
+    bytes += Buffer.byteLength(piece);
+    if (bytes > keptBytes) break;
+    end += piece.length;
+  }
+  return written.slice(0, end);
+}
+
+/** A domain, a key, a value or a pattern that was read out of a key. */
+export interface CounterPart {
+  /** Of what was too long, the beginning. */
+  text: string;
+  /** Of what was too long, in hexadecimal digits, as it would stand in a key; undefined where the text is whole. */
+  sha256: string | undefined;
+}
+
+export interface ParsedCounterKey {
+  prefix: string;
+  domain: CounterPart;
+  /** A part alone where the entries were too long together: their beginning, as it stands in the key. */
+  entries: readonly { key: CounterPart; mark: EntryMark; text: CounterPart }[] | CounterPart;
+  /** Undefined for a month of the calendar. */
+  windowSeconds: number | undefined;
+  windowStartSeconds: number;
+}
+
+const wholeKey = /^([^{}]*)1\{([^{};]*)(?:;([^{}]*))?\}(month|\d+):(\d+)$/s;
+const cutEntries = /^(.*)~~([0-9a-f]{64})$/s;
+const oneEntry = /^([^=~]*(?:~[0-9a-f]{64})?)(=|~=|~\*=)([^=~]*(?:~[0-9a-f]{64})?)$/s;
+const onePart = /^([^~]*)(?:~([0-9a-f]{64}))?$/s;
+
+/** What an unambiguous key says; undefined for what is none. */
+export function parseCounterKey(key: string): ParsedCounterKey | undefined {
+  const [, prefix, domain, entries, length, start] = wholeKey.exec(key) ?? [];
+  if (prefix === undefined || domain === undefined) return undefined;
+  const parsed = entries === undefined ? [] : parseEntries(entries);
+  if (parsed === undefined) return undefined;
+  return {
+    prefix,
+    domain: parsePart(domain),
+    entries: parsed,
+    windowSeconds: length === 'month' ? undefined : Number(length),
+    windowStartSeconds: Number(start),
+  };
+}
+
+function parseEntries(written: string): ParsedCounterKey['entries'] | undefined {
+  const [, kept, sha256] = cutEntries.exec(written) ?? [];
+  if (kept !== undefined) return { text: kept, sha256 };
+  const entries = [];
+  for (const one of written.split(';')) {
+    const [, key, mark, text] = oneEntry.exec(one) ?? [];
+    if (key === undefined || text === undefined) return undefined;
+    entries.push({ key: parsePart(key), mark: mark as EntryMark, text: parsePart(text) });
+  }
+  return entries;
+}
+
+function parsePart(written: string): CounterPart {
+  const [, text = '', sha256] = onePart.exec(written) ?? [];
+  const whole = text.replace(/%u([0-9A-F]{4})|%([0-9A-F]{2})/g, (_, wide, narrow) =>
+    String.fromCharCode(Number.parseInt(wide ?? narrow, 16)),
+  );
+  return { text: whole, sha256 };
+}
+
+/** The stem of a key in which every entry counts with its value: no rule has a pattern in place of it. */
+export function stemOfValues(form: CounterKeys, domain: string, entries: readonly Entry[]): string {
+  let text = form === 'compatible' ? `${domain}_` : '';
+  for (const { key, value } of entries) {
+    text += form === 'compatible' ? `${key}_${value}_` : countedEntry(key, EntryMark.value, value);
+  }
+  return form === 'compatible' ? text : unambiguousStem(domain, text);
+}
