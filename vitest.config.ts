@@ -16,7 +16,7 @@ export default defineConfig({
     setupFiles: ['./test/support/property-cases.ts'],
     testTimeout: 30_000 * Math.max(1, propertyTimes),
     hookTimeout: 60_000,
-    // The gate's machines are shared and pause: what fails there is tried once more, and named at the end of the run.
+    // What second-tries.ts allows, and named at the end of the run.
     retry: process.env['CI'] === 'true' ? 1 : 0,
     projects: [
       {

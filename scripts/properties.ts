@@ -31,10 +31,11 @@ Runs the property, model and fuzz tests with many times their usual cases, on tw
 
   --times <n>      how many times the usual cases, 1 to 10000 (default 10)
   --minutes <n>    goes on with a new seed after each round until so many minutes are over, 0.1 to 1440; the round that
-                   runs then is broken off (default: one round, to its end)
+                   runs then is broken off, within a minute (default: one round, to its end)
   --seed <n>       of the first round, 0 to 2147483647; a round has the next one (default: by chance)
   --name <text>    only tests whose name has this (a regular expression)
-  --path <path>    only this case of a property, as a failure tells it; for one test
+  --path <path>    only this case of a property, as a failure tells it; for a test with one property. What the test says of
+                   all its cases together is not true then
 
 A failure is printed at once with its seed, path, smallest case and the command that repeats it: keep the case in its
 test, as one of the \`examples\` or as a test of its own.
@@ -209,7 +210,7 @@ async function runRounds(options: PropertiesOptions, files: string[]): Promise<v
   const seeds = rounds === 1 ? `seed ${options.seed}` : `seeds ${options.seed} to ${tally.seed}`;
   console.log(`properties: ${tally.tests.size} tests, ${tally.cases} cases, ${seeds}, ${seconds()}`);
   for (const [name, command] of tally.failed) console.log(`failed: ${name}\n  ${command}`);
-  if (tally.failed.size === 0) console.log('nothing failed');
+  if (tally.failed.size === 0) console.log(tally.cases === 0 ? 'nothing ran' : 'nothing failed');
   process.exit(tally.failed.size > 0 || tally.cases === 0 ? 1 : 0);
 }
 

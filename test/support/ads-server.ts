@@ -17,6 +17,7 @@ import {
 import { decodeBytes, encodeBytes } from '../../process/grpc/raw-bytes.ts';
 import type { RuleSource } from '../../rules/model.ts';
 import { encodeResource, rateLimitConfigTypeUrl } from '../../rules/xds/index.ts';
+import { outOfTime } from './second-tries.ts';
 
 const path = '/envoy.service.discovery.v3.AggregatedDiscoveryService/StreamAggregatedResources';
 const waitMs = 20_000;
@@ -175,7 +176,7 @@ class Queue<T> {
       };
       const timer = setTimeout(() => {
         this.#takers.splice(this.#takers.indexOf(taker), 1);
-        reject(new Error(`no ${this.#what} came`));
+        reject(outOfTime(new Error(`no ${this.#what} came`)));
       }, waitMs);
       this.#takers.push(taker);
     });

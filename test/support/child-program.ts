@@ -1,5 +1,6 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
+import { outOfTime } from './second-tries.ts';
 
 export interface ChildProgramOptions {
   command: string;
@@ -69,14 +70,17 @@ export class ChildProgram {
         this.#waiting.delete(check);
         settle();
       };
-      const fail = (why: string): void =>
-        finish(() => reject(new Error(`${why} before it printed ${pattern}; it printed:\n${this.#output}`)));
+      const failure = (why: string): Error =>
+        new Error(`${why} before it printed ${pattern}; it printed:\n${this.#output}`);
       const check = (): void => {
         const now = match();
         if (now !== null) finish(() => resolve(now));
-        else if (this.#exited) fail('the program ended');
+        else if (this.#exited) finish(() => reject(failure('the program ended')));
       };
-      const timer = setTimeout(() => fail(`${timeoutMs} ms passed`), timeoutMs);
+      const timer = setTimeout(
+        () => finish(() => reject(outOfTime(failure(`${timeoutMs} ms passed`)))),
+        timeoutMs,
+      );
       this.#waiting.add(check);
       check();
     });

@@ -1,3 +1,5 @@
+import { outOfTime } from './second-tries.ts';
+
 /** Repeats an assertion until it holds; rejects with its last error when time is up. */
 export async function eventually(
   assertion: () => Promise<void> | void,
@@ -8,7 +10,7 @@ export async function eventually(
     try {
       return await assertion();
     } catch (error) {
-      if (performance.now() > deadlineMs) throw error;
+      if (performance.now() > deadlineMs) throw outOfTime(error);
       await new Promise((resolve) => setTimeout(resolve, intervalMs));
     }
   }

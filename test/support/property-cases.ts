@@ -1,9 +1,10 @@
 /**
- * How many cases property tests run, and from which seed: set up here for all of them (vitest.config.ts), multiplied by
- * `npm run properties`. What tests share about it is the environment: PROPERTY_TIMES, PROPERTY_SEED, PROPERTY_PATH.
+ * The setup of all tests: how many cases properties run, from which seed, and which tests are tried again. They share it
+ * by the environment: PROPERTY_TIMES, PROPERTY_SEED, PROPERTY_PATH (of one case), which `npm run properties` sets.
  */
 import fc from 'fast-check';
-import { TestRunner } from 'vitest';
+import { beforeEach, type RunnerTestCase, type TestError, TestRunner } from 'vitest';
+import { mayFailOnce } from './second-tries.ts';
 
 declare module 'vitest' {
   interface TaskMeta {
@@ -44,4 +45,13 @@ fc.configureGlobal({
   interruptAfterTimeLimit: timeLimitMs,
   markInterruptAsFailure: true,
   beforeEach: () => countCases(1),
+});
+
+/** Where tests are tried again (vitest.config.ts), not each of them is. */
+beforeEach(({ task }) => {
+  const condition = (failure: TestError): boolean =>
+    mayFailOnce({ file: task.file.filepath, cases: task.meta.cases }, failure);
+  const tried = task as RunnerTestCase;
+  const count = typeof tried.retry === 'object' ? tried.retry.count : tried.retry;
+  if (count !== undefined) tried.retry = { count, condition };
 });

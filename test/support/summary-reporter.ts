@@ -1,28 +1,45 @@
-import type { Reporter, TestModule } from 'vitest/node';
+import type { Reporter, TestCase, TestModule } from 'vitest/node';
+import { mayFailOnce } from './second-tries.ts';
 
 /**
- * Ends a run with `N passed, N failed` (and `, N skipped` when there are any), alone on the last line; before it the
- * tests that passed only when tried again, which are defects to be mended.
+ * Ends a run with `N passed, N failed` (and `, N skipped` when there are any), alone on the last line; before it the seed
+ * of what chance leads, and the tests that passed only when tried again. Of these only time is an excuse: for any other
+ * reason they count as failed, and so does the run.
  */
 export default class SummaryReporter implements Reporter {
   onTestRunEnd(modules: readonly TestModule[], unhandledErrors: readonly unknown[]): void {
-    const triedAgain: string[] = [];
+    const lines: string[] = [];
     const counts = { passed: 0, failed: unhandledErrors.length, skipped: 0 };
     for (const module of modules) {
       if (module.errors().length > 0) counts.failed += 1;
       for (const test of module.children.allTests()) {
         const { state } = test.result();
-        if (test.diagnostic()?.flaky === true)
-          triedAgain.push(`${module.relativeModuleId} > ${test.fullName}`);
-        if (state === 'passed' || state === 'failed' || state === 'skipped') counts[state] += 1;
+        const name = `${module.relativeModuleId} > ${test.fullName}`;
+        const isFlaky = test.diagnostic()?.flaky === true;
+        if (isFlaky) lines.push(`passed only when tried again: ${name}`);
+        if (isFlaky && !isExcused(test)) {
+          lines.push(...(test.result().errors ?? []).map(({ stack, message }) => stack ?? message));
+          counts.failed += 1;
+        } else if (state === 'passed' || state === 'failed' || state === 'skipped') counts[state] += 1;
         else counts.failed += 1;
       }
       for (const suite of module.children.allSuites()) if (suite.errors().length > 0) counts.failed += 1;
     }
+    const seed = process.env['PROPERTY_SEED'];
+    if (seed !== undefined) lines.push(`seed of the property tests: ${seed}`);
     const skipped = counts.skipped > 0 ? `, ${counts.skipped} skipped` : '';
     process.on('exit', () => {
-      for (const name of triedAgain) process.stdout.write(`passed only when tried again: ${name}\n`);
+      for (const line of lines) process.stdout.write(`${line}\n`);
       process.stdout.write(`${counts.passed} passed, ${counts.failed} failed${skipped}\n`);
+      if (counts.failed > 0) process.exitCode ||= 1;
     });
   }
+}
+
+function isExcused(test: TestCase): boolean {
+  const failures = test.result().errors ?? [];
+  const { cases } = test.meta();
+  return (
+    failures.length > 0 && failures.every((one) => mayFailOnce({ file: test.module.moduleId, cases }, one))
+  );
 }
