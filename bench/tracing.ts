@@ -70,6 +70,7 @@ const noStream = {
   sendHeaders: fail,
   sendData: () => {},
   sendTrailers: () => {},
+  hold: () => {},
   reset: () => {},
 };
 

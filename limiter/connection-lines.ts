@@ -25,6 +25,16 @@ export function requestUnfinished(log: Logger, end: ConnectionEnd): void {
   log.warn('A request was reset for what its peer did', { ...end });
 }
 
+/** Likewise: connections hold as much as they may together, and this one, or its address, held most. */
+export function connectionHeldTooMuch(log: Logger, end: ConnectionEnd): void {
+  log.warn('A request or a connection was ended to make room for others', { ...end });
+}
+
+/** Likewise, of the HTTP, debug and Prometheus listeners. */
+export function httpConnectionRefused(log: Logger, end: ConnectionEnd): void {
+  log.warn('An HTTP request or connection was ended to make room for others', { ...end });
+}
+
 /** Likewise; a setting asks for it, so it is no fault of anybody. */
 export function connectionIdle(log: Logger, end: ConnectionEnd): void {
   log.info('A connection was ended', { ...end });

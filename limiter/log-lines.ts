@@ -10,9 +10,11 @@ export {
   certificateExpired,
   certificateExpiresSoon,
   certificateRefused,
+  connectionHeldTooMuch,
   connectionIdle,
   connectionRefused,
   handshakeFailed,
+  httpConnectionRefused,
   requestUnfinished,
 } from './connection-lines.ts';
 export {

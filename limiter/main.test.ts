@@ -5,7 +5,7 @@ import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { Redis } from 'ioredis';
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, onTestFinished } from 'vitest';
 
 import { systemTimers } from '../process/timers.ts';
 import { packageVersion } from '../process/version.ts';
@@ -228,6 +228,47 @@ const processRows: Row[] = [
     observe: async (limiter) => {
       const { status, error } = await ask(limiter, { ten: 'a' });
       return [status, error];
+    },
+  },
+  {
+    setting: 'HTTP_MAX_CONNECTIONS',
+    seen: { unset: [false, false], 1: [true, true] },
+    observe: async (limiter) => {
+      const idle = connect({ port: limiter.ports.http, host: '127.0.0.1' });
+      onTestFinished(() => void idle.destroy());
+      let isClosed = false;
+      idle.on('close', () => {
+        isClosed = true;
+      });
+      await once(idle.resume(), 'connect');
+      await ask(limiter, { ten: 'a' });
+      await eventually(async () => {
+        expect((await limiter.stats()).get('ratelimit.http.connections')).toBeGreaterThan(0);
+      });
+      // Those of the debug port count as well, where one ends a little later than its answer.
+      const closed = (await limiter.stats()).get('ratelimit.http.too_many_connections') ?? 0;
+      return [isClosed, closed > 0];
+    },
+  },
+  {
+    setting: 'CONNECTIONS_MAX_BYTES',
+    seen: { unset: undefined, 1048576: 503 },
+    observe: async (limiter) => {
+      const unfinished = connect({ port: limiter.ports.http, host: '127.0.0.1' });
+      onTestFinished(() => void unfinished.destroy());
+      let answer = '';
+      unfinished.on('data', (bytes) => {
+        answer += bytes.toString();
+      });
+      unfinished.write(
+        `POST /json HTTP/1.1\r\nHost: a\r\nContent-Length: 4000000\r\n\r\n${' '.repeat(1_500_000)}`,
+      );
+      await eventually(async () => {
+        const stats = await limiter.stats();
+        const heldBytes = stats.get('ratelimit.connections.held_bytes') ?? 0;
+        expect(heldBytes > 1_500_000 || stats.get('ratelimit.http.too_many_bytes') === 1).toBe(true);
+      });
+      return /^HTTP\/1.1 (\d+)/.exec(answer)?.[1] === '503' ? 503 : undefined;
     },
   },
   {
@@ -707,7 +748,11 @@ describe('a limiter', () => {
     const underscored = (text: string): string => text.replaceAll('.', '_');
     expect(Object.fromEntries(stats)).toEqual({
       'ratelimit.health.serving': 1,
+      'ratelimit.connections.held_bytes': expect.any(Number),
+      'ratelimit.http.connections': expect.any(Number),
       'ratelimit.http.json_requests': 4,
+      'ratelimit.http.too_many_bytes': 0,
+      'ratelimit.http.too_many_connections': 0,
       'ratelimit.localcache.averageAccessTime': 0,
       'ratelimit.localcache.entryCount': 1,
       'ratelimit.localcache.evacuateCount': 0,

@@ -4,6 +4,7 @@ import { availableParallelism } from 'node:os';
 import { addressText, BindError, type ListenAddress } from '../process/bind.ts';
 import { type Clock, systemClock } from '../process/clock.ts';
 import { Health } from '../process/health.ts';
+import { type HeldBytes, sharedCells } from '../process/held-bytes.ts';
 import { routeLibraryWarnings } from '../process/library-warnings.ts';
 import { createLogger, type LogDestination, type Logger } from '../process/logger.ts';
 import type { Environment } from '../process/settings-reader.ts';
@@ -15,6 +16,7 @@ import { createDebugListener, type HttpListener } from './http/index.ts';
 import { listenerErrors } from './listener-error.ts';
 import * as lines from './log-lines.ts';
 import { openConfigSource, sourceFields } from './opened-config-source.ts';
+import { openConnections } from './opened-connections.ts';
 import { grpcAddress } from './opened-grpc.ts';
 import { openSink } from './opened-sinks.ts';
 import { loadOptionalParts, type OptionalParts } from './optional-parts.ts';
@@ -112,6 +114,7 @@ class Limiter {
   /** Undefined when this thread answers callers itself. */
   readonly #workers: WorkerPool | undefined;
   readonly #debug: HttpListener;
+  readonly #held: HeldBytes;
   readonly #sink: Sink | undefined;
   #startWatch: StartWatch | undefined;
   #stopPeriods = (): void => {};
@@ -148,9 +151,15 @@ class Limiter {
 
     const shared = { settings, clock, timers: this.#timers, random, registry, health, log };
     const count = workersWanted(settings.limiterWorkers, availableParallelism());
-    if (count > 1) this.#workers = new WorkerPool({ ...shared, count, startThread: host.startThread });
+    const heldCells = count > 1 ? sharedCells(count + 1) : undefined;
+    const connections = openConnections({ ...shared, shared: heldCells && { cells: heldCells, own: 0 } });
+    this.#held = connections.held;
+    if (heldCells !== undefined) {
+      this.#workers = new WorkerPool({ ...shared, count, heldCells, startThread: host.startThread });
+    }
     this.#serving =
-      this.#workers ?? openServing({ ...shared, optional, storeHealth: health, resolveSrv: host.resolveSrv });
+      this.#workers ??
+      openServing({ ...shared, optional, connections, storeHealth: health, resolveSrv: host.resolveSrv });
     const { source, origin } = openConfigSource({
       settings,
       clock,
@@ -184,12 +193,22 @@ class Limiter {
       workers: this.#workers,
       clock,
       closeGraceMs: shutdownGraceMs,
+      connections: connections.http,
       onFault: (error) => lines.callFault(log, 'debug', error),
     });
     const workers = this.#workers;
     if (workers !== undefined) registry.readOthersBy(() => workers.readStatistics());
     const output = host.statsOutput ?? new DescriptorOutput(1);
-    this.#sink = openSink({ settings, source: registry, clock, timers: this.#timers, log, output, optional });
+    this.#sink = openSink({
+      settings,
+      source: registry,
+      clock,
+      timers: this.#timers,
+      log,
+      connections: connections.http,
+      output,
+      optional,
+    });
   }
 
   /** Resolves with the exit status. Rejects when it cannot start, everything closed again. */
@@ -301,6 +320,11 @@ class Limiter {
     await this.#configSource.close();
   }
 
+  async #closeDebug(): Promise<void> {
+    await this.#debug.close();
+    this.#held.close();
+  }
+
   /** From the callers inwards; the debug listener last, so that an end that takes long can be looked at. */
   #steps(): ShutdownStep[] {
     const timeoutMs = shutdownGraceMs + 1_000;
@@ -310,7 +334,7 @@ class Limiter {
       { name: 'configuration source', timeoutMs, run: () => this.#closeConfigSource() },
       { name: 'statistics', timeoutMs, run: () => this.#closeStatistics() },
       { name: 'store', timeoutMs, run: () => this.#serving.closeStore() },
-      { name: 'debug listener', timeoutMs, run: () => this.#debug.close() },
+      { name: 'debug listener', timeoutMs, run: () => this.#closeDebug() },
     ];
   }
 }

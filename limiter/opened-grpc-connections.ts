@@ -54,6 +54,7 @@ function tellOf(
   const end = { peer, counter, reason, times };
   if (isTlsRefusal(counter)) lines.handshakeFailed(log, end);
   else if (counter === 'unfinished_request') lines.requestUnfinished(log, end);
+  else if (counter === 'too_many_bytes') lines.connectionHeldTooMuch(log, end);
   else if (counter === 'idle_timeout') lines.connectionIdle(log, end);
   else lines.connectionRefused(log, end);
 }

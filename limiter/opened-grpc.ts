@@ -4,6 +4,7 @@ import type { CallTracer } from '../process/call-tracer.ts';
 import type { Clock } from '../process/clock.ts';
 import type { UnaryHandler } from '../process/grpc/unary-handler.ts';
 import type { HealthView } from '../process/health.ts';
+import type { HeldBytes } from '../process/held-bytes.ts';
 import type { Logger } from '../process/logger.ts';
 import type { Timers } from '../process/timers.ts';
 import { createGrpcServer, type GrpcServer } from './grpc/index.ts';
@@ -26,6 +27,7 @@ export interface OpenedGrpcParts {
   registry: StatsRegistry;
   log: Logger;
   shutdownGraceMs: number;
+  held: HeldBytes;
   optional: Pick<OptionalParts, 'reflection'>;
   /** Undefined where tracing is off. */
   tracer: CallTracer | undefined;
@@ -55,6 +57,7 @@ export function openGrpc(parts: OpenedGrpcParts): GrpcServer {
       graceMs: orNever(settings.grpcMaxConnectionAgeGraceMs),
     },
     maxConnections: settings.grpcMaxConnections,
+    held: parts.held,
     ...(tls === undefined ? {} : { tls }),
     listener: connectionListener({
       ...{ registry, clock, log },

@@ -6,7 +6,7 @@ import type { Sink, SinkParts } from './sink-parts.ts';
 import { builtInMapping, PrometheusSink, readMapperFile } from './stats/prometheus/index.ts';
 
 /** Throws a MapperFileError. */
-export function openPrometheus({ settings, source, clock, timers, log }: SinkParts): Sink {
+export function openPrometheus({ settings, source, clock, timers, log, connections }: SinkParts): Sink {
   const { prometheusAddress: address, prometheusMapperYaml: mapper } = settings;
   const responseTimeAsMilliseconds = settings.prometheusResponseTimeAsMilliseconds;
   const { mapping, warnings } =
@@ -21,6 +21,7 @@ export function openPrometheus({ settings, source, clock, timers, log }: SinkPar
     path: settings.prometheusPath,
     clock,
     timers,
+    connections,
     listener: {
       listening: (port) => lines.listeningForPrometheus(log, addressText({ ...address, port })),
       conflict: (stat, metric) => lines.metricNameTaken(log, stat, metric),

@@ -10,6 +10,7 @@ import type { RequestTooLarge } from './decide/request-bounds.ts';
 import { createDecisionService } from './decision-service.ts';
 import { createHttpListener } from './http/index.ts';
 import * as lines from './log-lines.ts';
+import type { OpenedConnections } from './opened-connections.ts';
 import { openGrpc } from './opened-grpc.ts';
 import { openStore } from './opened-store.ts';
 import { openTop } from './opened-top.ts';
@@ -68,6 +69,8 @@ export interface ServingParts {
   /** What callers are told. */
   health: HealthView;
   log: Logger;
+  /** What callers' connections share with those of other listeners. */
+  connections: Pick<OpenedConnections, 'held' | 'http'>;
   /** Whether this thread counts and logs what becomes of the TLS files. Defaults to true. */
   tellsOfCertificates?: boolean;
 }
@@ -107,6 +110,7 @@ export function openServing(parts: ServingParts): ThreadServing {
     registry,
     log,
     shutdownGraceMs,
+    held: parts.connections.held,
     optional: parts.optional,
     tracer: tracing?.grpc,
     tellsOfCertificates: parts.tellsOfCertificates ?? true,
@@ -118,6 +122,7 @@ export function openServing(parts: ServingParts): ThreadServing {
     health,
     maxBodyBytes: settings.httpMaxBodyBytes,
     closeGraceMs: shutdownGraceMs,
+    connections: parts.connections.http,
     onJsonRequest: createJsonStats(registry),
     onFault: onFault('HTTP'),
     tracer: tracing?.http,

@@ -27,6 +27,8 @@ describe('parseLimiterSettings', () => {
         httpHost: '0.0.0.0',
         httpPort: 8080,
         httpMaxBodyBytes: 4_194_304,
+        httpMaxConnections: 1_000,
+        connectionsMaxBytes: 67_108_864,
         debugHost: '0.0.0.0',
         debugPort: 6070,
         shutdownDrainDelayMs: 0,

@@ -89,6 +89,20 @@ const listeners = {
     default: 4 * mebibyte,
     summary: 'Longest body that `/json` takes; a longer one is answered with 413. Not in the Go service.',
   },
+  httpMaxConnections: {
+    name: 'HTTP_MAX_CONNECTIONS',
+    kind: integer({ min: 1, max: 1_000_000 }),
+    default: 1_000,
+    summary:
+      'Connections at a time of the HTTP listener, and of those for debug and Prometheus each; beyond it the one that is idle longest is closed for the new one. Not in the Go service.',
+  },
+  connectionsMaxBytes: {
+    name: 'CONNECTIONS_MAX_BYTES',
+    kind: integer({ min: mebibyte, max: 64 * 1024 * mebibyte }),
+    default: 64 * mebibyte,
+    summary:
+      'What all connections of the process, of every listener and worker, may hold for what their callers have not done yet: end requests, read answers, shake hands. Beyond it, whoever holds most loses what is unfinished longest. Not in the Go service.',
+  },
   debugHost: {
     name: 'DEBUG_HOST',
     kind: bindHost(),

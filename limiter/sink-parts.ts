@@ -1,4 +1,5 @@
 import type { Clock } from '../process/clock.ts';
+import type { HttpConnectionsOptions } from '../process/http/http-connections.ts';
 import type { Logger } from '../process/logger.ts';
 import type { Timers } from '../process/timers.ts';
 import type { LimiterSettings } from './settings.ts';
@@ -21,6 +22,8 @@ export interface SinkParts {
   clock: Clock;
   timers: Timers;
   log: Logger;
+  /** Of an HTTP listener. */
+  connections: HttpConnectionsOptions;
   /** Standard output. */
   output: OutputStream;
 }

@@ -5,6 +5,9 @@ import { errorText } from './error-text.ts';
 /** Ours: far above what a handshake takes over any network. */
 export const handshakeTimeoutMs = 10_000;
 
+/** What a connection takes in memory while it shakes hands, measured. */
+export const handshakeBytes = 65_536;
+
 /** As Node names what the handshake failed with. */
 interface HandshakeError extends Error {
   code?: string;

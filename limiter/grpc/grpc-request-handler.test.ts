@@ -119,55 +119,26 @@ describe('a unary call', () => {
     expect(stream.sections).toEqual(want);
   });
 
-  it('is refused when unfinished requests hold too much, and leaves room when it goes', () => {
-    const fixture = new PlayedCalls({ limits: { maxUnfinishedBytes: 5_000 } });
-    const half = withPrefix(new Uint8Array(20_000)).subarray(0, 4_000);
-    const [first, second] = [fixture.request(), fixture.request()];
-    fixture.handler.onData(first, half, false);
-    fixture.handler.onData(second, half, false);
-    expect([first.sections, second.sections]).toEqual([
-      [],
-      failed(8, 'too many bytes of unfinished requests'),
-    ]);
-    fixture.handler.onAbort(first);
-    const third = fixture.request();
-    fixture.handler.onData(third, half, false);
-    expect(third.sections).toEqual([]);
-  });
-
-  it('is refused when those of its connection hold more than their share, and no other connection notices', () => {
-    const fixture = new PlayedCalls({
-      limits: { maxUnfinishedBytes: 80_000, maxUnfinishedBytesPerConnection: 10_000 },
-    });
-    const half = withPrefix(new Uint8Array(20_000)).subarray(0, 6_000);
-    const [one, other] = [{}, {}];
-    const on = (connection: object) => {
-      const stream = fixture.request();
-      stream.connection = connection;
-      fixture.handler.onData(stream, half, false);
-      return stream;
-    };
-    const [first, second, third] = [on(one), on(one), on(other)];
-    expect([first.sections, second.sections, third.sections]).toEqual([
-      [],
-      failed(8, 'too many bytes of unfinished requests'),
-      [],
-    ]);
-    fixture.handler.onAbort(first);
-    expect(on(one).sections).toEqual([]);
-  });
-
-  it('of a common size is served in pieces whatever others hold', () => {
-    const fixture = new PlayedCalls({ limits: { maxUnfinishedBytes: 0 } });
-    const whole = withPrefix(new Uint8Array(4_096));
+  it('is refused when what it holds is needed, and holds nothing afterwards', () => {
+    const fixture = new PlayedCalls({ unary: () => expect.fail('reached') });
     const stream = fixture.request();
-    fixture.handler.onData(stream, whole.subarray(0, 4_000), false);
-    fixture.handler.onData(stream, whole.subarray(4_000), false);
-    fixture.handler.onTrailers(stream);
-    expect(stream.sections).toEqual(okAnswer);
-    const larger = fixture.request();
-    fixture.handler.onData(larger, withPrefix(new Uint8Array(4_097)).subarray(0, 4_102), false);
-    expect(larger.sections).toEqual(failed(8, 'too many bytes of unfinished requests'));
+    fixture.handler.onData(stream, withPrefix(new Uint8Array(20_000)).subarray(0, 4_000), false);
+    expect(stream.heldBytes).toBeGreaterThan(8_000);
+    fixture.handler.onShed(stream);
+    expect(stream.sections).toEqual(failed(8, 'too many bytes of unfinished requests'));
+    fixture.handler.onData(stream, new Uint8Array(16_005), true);
+    expect([stream.sections.length, fixture.calls]).toEqual([1, []]);
+  });
+
+  it('holds nothing for its caller when it comes in one piece, or while it is decided', () => {
+    const replies: UnaryReply[] = [];
+    const fixture = new PlayedCalls({ unary: (_, reply) => replies.push(reply) });
+    const whole = fixture.call(new Uint8Array(20_000));
+    const cut = fixture.request();
+    const bytes = withPrefix(new Uint8Array(20_000));
+    fixture.handler.onData(cut, bytes.subarray(0, 15_000), false);
+    fixture.handler.onData(cut, bytes.subarray(15_000), true);
+    expect([whole.heldBytes, cut.heldBytes, replies.length]).toEqual([0, 0, 2]);
   });
 
   it('of the greatest length fits into the share of its connection, though its end comes apart', () => {

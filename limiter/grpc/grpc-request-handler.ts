@@ -7,7 +7,6 @@ import type { CallObserver } from '../../process/grpc/call-observer.ts';
 import { GrpcCode } from '../../process/grpc/unary-handler.ts';
 import type { Timers } from '../../process/timers.ts';
 import type { HeaderFields, RequestHandler, RequestStream } from '../http2/request-handler.ts';
-import { SharedByteBudget } from './byte-budget.ts';
 import { type Call, type CallSite, deadlineExceeded } from './call.ts';
 import { Deadlines } from './deadlines.ts';
 import type { GrpcMethod } from './grpc-methods.ts';
@@ -43,10 +42,6 @@ export class GrpcRequestHandler implements RequestHandler {
     this.#site = {
       observer: options,
       deadlines: new Deadlines({ clock, timers, sweepMs: limits.deadlineSweepMs }),
-      budget: new SharedByteBudget({
-        maxBytes: limits.maxUnfinishedBytes,
-        shareBytes: limits.maxUnfinishedBytesPerConnection,
-      }),
       limits,
     };
   }
@@ -78,6 +73,10 @@ export class GrpcRequestHandler implements RequestHandler {
 
   onAbort(stream: RequestStream): void {
     callOf(stream)?.abort();
+  }
+
+  onShed(stream: RequestStream): void {
+    callOf(stream)?.shed();
   }
 
   /** Ends its timer; deadlines are not looked at any more. */

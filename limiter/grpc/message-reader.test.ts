@@ -2,31 +2,25 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { LongestRequest } from '../../process/grpc/unary-handler.ts';
 import { caseCount } from '../../test/support/property-cases.ts';
-import { ByteBudget } from './byte-budget.ts';
-import { MessageReader, withPrefix } from './message-reader.ts';
-
-const budgetBytes = 1_000_000;
+import { heldBytes, MessageReader, withPrefix } from './message-reader.ts';
 
 function reader(
-  options: {
-    maxMessageBytes?: number;
-    longest?: LongestRequest;
-    budget?: ByteBudget;
-    onMessage?: () => void;
-  } = {},
+  options: { maxMessageBytes?: number; longest?: LongestRequest; onMessage?: () => void } = {},
 ) {
   const messages: Buffer[] = [];
-  const budget = options.budget ?? new ByteBudget(budgetBytes);
+  const held = { bytes: 0 };
   const made = new MessageReader({
     maxMessageBytes: options.maxMessageBytes ?? 100_000,
     longest: options.longest,
-    budget,
+    hold: (bytes) => {
+      held.bytes += bytes;
+    },
     onMessage: (message) => {
       messages.push(Buffer.from(message));
       options.onMessage?.();
     },
   });
-  return { made, messages, budget };
+  return { made, messages, held };
 }
 
 /** The bytes in pieces that end at the given places, each in memory that is overwritten after its turn. */
@@ -49,11 +43,11 @@ describe('MessageReader', () => {
     );
     fc.assert(
       fc.property(fc.array(message, { maxLength: 5 }), fc.array(fc.nat()), (sent, places) => {
-        const { made, messages, budget } = reader();
+        const { made, messages, held } = reader();
         const bytes = Buffer.concat(sent.map(withPrefix));
         for (const piece of cut(bytes, places)) expect(made.push(piece)).toBe(undefined);
         expect(messages).toEqual(sent.map((item) => Buffer.from(item)));
-        expect([made.isBetweenMessages, budget.leftBytes]).toEqual([true, budgetBytes]);
+        expect([made.isBetweenMessages, held.bytes]).toEqual([true, 0]);
       }),
       { numRuns: caseCount(200) },
     );
@@ -62,7 +56,7 @@ describe('MessageReader', () => {
   it('refuses what is too long for its method as soon as its length is known', () => {
     const asked: number[] = [];
     const refusal = { code: 3 as const, message: 'too long' };
-    const { made, messages, budget } = reader({
+    const { made, messages, held } = reader({
       longest: {
         maxBytes: 6000,
         refuse: (bytes) => {
@@ -74,7 +68,7 @@ describe('MessageReader', () => {
     expect(made.push(withPrefix(new Uint8Array(6000)))).toBe(undefined);
     expect(made.push(Uint8Array.of(0, 0, 0, 0x17))).toBe(undefined);
     expect(made.push(Uint8Array.of(0x71))).toEqual(refusal);
-    expect([asked, messages.length, budget.leftBytes]).toEqual([[6001], 1, budgetBytes]);
+    expect([asked, messages.length, held.bytes]).toEqual([[6001], 1, 0]);
   });
 
   it('refuses what does not begin as a message, however it is cut', () => {
@@ -109,7 +103,7 @@ describe('MessageReader', () => {
     const buffers: unknown[] = [];
     const made = new MessageReader({
       maxMessageBytes: 10,
-      budget: new ByteBudget(0),
+      hold: () => expect.fail('it holds nothing'),
       onMessage: (message) => buffers.push(message.buffer),
     });
     made.push(bytes);
@@ -117,36 +111,28 @@ describe('MessageReader', () => {
   });
 
   it('takes room for what came, not for what was announced', () => {
-    const { made, budget } = reader();
+    const { made, held } = reader();
     const bytes = withPrefix(new Uint8Array(100_000));
-    made.push(bytes.subarray(0, 105));
-    expect(budget.leftBytes).toBe(budgetBytes);
-    // Twice what is there, and the first 4096 are free.
-    made.push(bytes.subarray(105, 5_005));
-    expect(budget.leftBytes).toBe(budgetBytes - (10_000 - 4_096));
+    const besideBytes = heldBytes(new Uint8Array(0));
+    made.push(bytes.subarray(0, 6));
+    expect(held.bytes).toBe(besideBytes + 64);
+    made.push(bytes.subarray(6, 105));
+    expect(held.bytes).toBe(besideBytes + 200);
+    made.push(bytes.subarray(105, 205));
+    expect(held.bytes).toBe(besideBytes + 200);
+    made.push(bytes.subarray(205, 80_000));
+    expect(held.bytes).toBe(besideBytes + 100_000);
     made.release();
-    expect(budget.leftBytes).toBe(budgetBytes);
+    expect(held.bytes).toBe(0);
   });
 
   it('has given back what a message took when it hands it over', () => {
-    const left: number[] = [];
-    const { made, budget, messages } = reader({ onMessage: () => left.push(budget.leftBytes) });
+    const seen: number[] = [];
+    const { made, held, messages } = reader({ onMessage: () => seen.push(held.bytes) });
     const bytes = withPrefix(new Uint8Array(50_000));
     for (const piece of cut(bytes, [20_000, 40_000])) made.push(piece);
     expect(messages).toEqual([Buffer.alloc(50_000)]);
-    expect(left).toEqual([budgetBytes]);
-  });
-
-  it('refuses a message for which there is no room left', () => {
-    const { made, budget } = reader({ budget: new ByteBudget(5_000) });
-    const bytes = withPrefix(new Uint8Array(20_000));
-    expect(made.push(bytes.subarray(0, 4_505))).toBe(undefined);
-    expect(made.push(bytes.subarray(4_505, 12_000))).toEqual({
-      code: 8,
-      message: 'too many bytes of unfinished requests',
-    });
-    made.release();
-    expect(budget.leftBytes).toBe(5_000);
+    expect(seen).toEqual([0]);
   });
 
   it('gives nothing more once it is released, not even of the piece under way', () => {

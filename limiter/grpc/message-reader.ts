@@ -4,29 +4,22 @@
  * https://github.com/grpc/grpc/blob/v1.60.0/doc/PROTOCOL-HTTP2.md
  */
 import { GrpcCode, type GrpcStatus, type LongestRequest } from '../../process/grpc/unary-handler.ts';
-import type { ByteAllowance } from './byte-budget.ts';
 
 /** The byte and the length in front of a message. */
 export const prefixBytes = 5;
 
-/**
- * Chosen: the first room for a message that comes in pieces. What a peer announces is not worth memory by itself. No budget
- * is asked for it, so that calls of a common size are served whatever others send: what streams hold by it is bounded by
- * their number, and by the time that a request may take.
- */
-export const freeBytes = 4096;
+/** Chosen: the first room for a message that comes in pieces. What a peer announces is not worth memory by itself. */
+const firstRoomBytes = 64;
 
-/** What so many bytes in memory take from the budget. */
-export function chargedBytes(heldBytes: number): number {
-  return Math.max(0, heldBytes - freeBytes);
-}
+/** What a room takes beside its bytes, measured. */
+const roomBytes = 192;
 
 export interface MessageReaderOptions {
   maxMessageBytes: number;
   /** The method's own bound, where it has one: what is longer is refused at its prefix. */
   longest?: LongestRequest | undefined;
-  /** What readers hold together comes from here. */
-  budget: ByteAllowance;
+  /** It keeps so many bytes more, below 0 less. */
+  hold(bytes: number): void;
   /** `message` is only valid until it returns. */
   onMessage(message: Uint8Array): void;
 }
@@ -64,9 +57,8 @@ export class MessageReader {
       const end = Math.min(data.length, position + this.#wantedBytes - this.#gatheredBytes);
       const piece = data.subarray(position, end);
       position = end;
-      if (this.#gatheredBytes + piece.length < this.#wantedBytes) return this.#gather(piece);
-      const refusal = this.#complete(piece);
-      if (refusal !== undefined) return refusal;
+      if (this.#gatheredBytes + piece.length < this.#wantedBytes) this.#gather(piece);
+      else this.#complete(piece);
     }
     return undefined;
   }
@@ -85,40 +77,41 @@ export class MessageReader {
     return position;
   }
 
-  #gather(piece: Uint8Array): GrpcStatus | undefined {
+  #gather(piece: Uint8Array): void {
     const needed = this.#gatheredBytes + piece.length;
-    const held = this.#gathered?.length ?? 0;
-    if (needed > held) {
-      const room = Math.min(this.#wantedBytes, Math.max(freeBytes, 2 * needed));
-      if (!this.#options.budget.take(chargedBytes(room) - chargedBytes(held))) return tooMuchUnfinished;
-      const larger = new Uint8Array(room);
-      if (this.#gathered !== undefined) larger.set(this.#gathered.subarray(0, this.#gatheredBytes));
+    const held = this.#gathered;
+    if (held === undefined || needed > held.length) {
+      const larger = new Uint8Array(Math.min(this.#wantedBytes, Math.max(firstRoomBytes, 2 * needed)));
+      if (held !== undefined) larger.set(held.subarray(0, this.#gatheredBytes));
       this.#gathered = larger;
+      this.#options.hold(heldBytes(larger) - heldBytes(held));
     }
     this.#gathered?.set(piece, this.#gatheredBytes);
     this.#gatheredBytes = needed;
-    return undefined;
   }
 
-  #complete(piece: Uint8Array): GrpcStatus | undefined {
+  #complete(piece: Uint8Array): void {
     let message = piece;
     if (this.#gatheredBytes > 0) {
-      const refusal = this.#gather(piece);
-      if (refusal !== undefined) return refusal;
+      this.#gather(piece);
       message = this.#gathered!.subarray(0, this.#wantedBytes);
     }
     this.#prefixLength = 0;
     // Whoever keeps it does so on a count of its own.
     this.#drop();
     this.#options.onMessage(message);
-    return undefined;
   }
 
   #drop(): void {
-    if (this.#gathered !== undefined) this.#options.budget.give(chargedBytes(this.#gathered.length));
+    if (this.#gathered !== undefined) this.#options.hold(-heldBytes(this.#gathered));
     this.#gathered = undefined;
     this.#gatheredBytes = 0;
   }
+}
+
+/** What a buffer of its own takes. */
+export function heldBytes(buffer: Uint8Array | undefined): number {
+  return buffer === undefined ? 0 : roomBytes + buffer.length;
 }
 
 /** Length of the message whose prefix begins at `offset`. */
@@ -137,12 +130,6 @@ export function withPrefix(message: Uint8Array): Uint8Array {
   framed.set(message, prefixBytes);
   return framed;
 }
-
-/** All requests together hold as much as they may. */
-export const tooMuchUnfinished: GrpcStatus = {
-  code: GrpcCode.RESOURCE_EXHAUSTED,
-  message: 'too many bytes of unfinished requests',
-};
 
 function prefixRefusal(
   prefix: Uint8Array,

@@ -5,6 +5,7 @@ import type { CallObserver } from '../../process/grpc/call-observer.ts';
 import { HealthService } from '../../process/grpc/health-service.ts';
 import type { UnaryHandler } from '../../process/grpc/unary-handler.ts';
 import type { HealthView } from '../../process/health.ts';
+import type { HeldBytes } from '../../process/held-bytes.ts';
 import type { Timers } from '../../process/timers.ts';
 import { defaultHttp2Limits, type Http2Limits } from '../http2/index.ts';
 import {
@@ -34,6 +35,8 @@ export interface GrpcServerOptions extends CallObserver {
   ages?: ConnectionAges;
   /** Defaults to as many as there are. */
   maxConnections?: number;
+  /** What its connections hold is a part of it. Defaults to no bound. */
+  held?: HeldBytes | undefined;
   /** Defaults to no TLS. */
   tls?: TlsOptions;
   listener?: SocketServerListener;
@@ -72,6 +75,7 @@ export function createGrpcServer(options: GrpcServerOptions): GrpcServer {
     limits: { ...defaultHttp2Limits, ...options.limits },
     ages: options.ages ?? noAges,
     maxConnections: options.maxConnections ?? Number.POSITIVE_INFINITY,
+    held: options.held,
     tls: options.tls,
     clock,
     timers,

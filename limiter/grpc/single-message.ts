@@ -1,26 +1,25 @@
 import { GrpcCode, type GrpcStatus, type LongestRequest } from '../../process/grpc/unary-handler.ts';
-import type { ByteAllowance } from './byte-budget.ts';
-import { chargedBytes, MessageReader, tooMuchUnfinished } from './message-reader.ts';
-
-export interface SingleMessageOptions {
-  maxMessageBytes: number;
-  longest?: LongestRequest | undefined;
-  budget: ByteAllowance;
-}
+import type { RequestStream } from '../http2/request-handler.ts';
+import { heldBytes, MessageReader } from './message-reader.ts';
 
 /**
  * The request of a call that takes exactly one message, where it does not come whole in one piece. The message counts once
  * the request has ended: until then another may follow, and the call is none.
  */
 export class SingleMessage {
-  readonly #budget: ByteAllowance;
+  readonly #stream: RequestStream;
   readonly #reader: MessageReader;
   #message: Uint8Array | undefined;
   #refusal: GrpcStatus | undefined;
 
-  constructor(options: SingleMessageOptions) {
-    this.#budget = options.budget;
-    this.#reader = new MessageReader({ ...options, onMessage: (message) => this.#keep(message) });
+  constructor(stream: RequestStream, maxMessageBytes: number, longest?: LongestRequest) {
+    this.#stream = stream;
+    this.#reader = new MessageReader({
+      maxMessageBytes,
+      longest,
+      hold: (bytes) => stream.hold(bytes),
+      onMessage: (message) => this.#keep(message),
+    });
   }
 
   /** Why there will be no message; undefined as long as there may be one. */
@@ -37,14 +36,17 @@ export class SingleMessage {
 
   release(): void {
     this.#reader.release();
-    if (this.#message !== undefined) this.#budget.give(chargedBytes(this.#message.length));
+    if (this.#message !== undefined) this.#stream.hold(-heldBytes(this.#message));
     this.#message = undefined;
   }
 
   #keep(message: Uint8Array): void {
-    if (this.#message !== undefined) this.#refusal = secondMessage;
-    else if (!this.#budget.take(chargedBytes(message.length))) this.#refusal = tooMuchUnfinished;
-    else this.#message = Uint8Array.from(message);
+    if (this.#message !== undefined) {
+      this.#refusal = secondMessage;
+      return;
+    }
+    this.#message = Uint8Array.from(message);
+    this.#stream.hold(heldBytes(this.#message));
   }
 }
 

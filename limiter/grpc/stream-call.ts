@@ -6,7 +6,7 @@ import type { MessageStream } from '../../process/grpc/stream-handler.ts';
 import type { GrpcStatus } from '../../process/grpc/unary-handler.ts';
 import { ErrorCode } from '../http2/error-code.ts';
 import type { HeaderFields, RequestStream } from '../http2/request-handler.ts';
-import { type Call, type CallSite, deadlineExceeded, fault } from './call.ts';
+import { type Call, type CallSite, deadlineExceeded, fault, tooMuchUnfinished } from './call.ts';
 import type { DueCall } from './deadlines.ts';
 import { withPrefix } from './message-reader.ts';
 import { okHeaders, okTrailers, statusTrailers, trailersOnly } from './response-fields.ts';
@@ -17,6 +17,9 @@ import {
   type StreamMethod,
   streamInput,
 } from './stream-input.ts';
+
+/** What a call takes for as long as it goes on, its stream and its listeners included, measured. */
+const callBytes = 2048;
 
 export class StreamCall implements Call, MessageStream {
   readonly deadlineMs: number;
@@ -38,13 +41,11 @@ export class StreamCall implements Call, MessageStream {
     if (timeoutMs !== Number.POSITIVE_INFINITY) site.deadlines.add(this);
     stream.answerIsStream = true;
     stream.requestIsStream = method.kind === 'duplex';
-    const limits = {
-      maxMessageBytes: site.limits.maxMessageBytes,
-      budget: site.budget.shareOf(stream.connection),
-    };
+    stream.hold(callBytes);
+    const source = { stream, maxMessageBytes: site.limits.maxMessageBytes };
     this.#guard(() => {
       this.#input =
-        method.kind === 'duplex' ? duplexInput(method, this, limits) : streamInput(method, this, limits);
+        method.kind === 'duplex' ? duplexInput(method, this, source) : streamInput(method, this, source);
     });
   }
 
@@ -86,6 +87,11 @@ export class StreamCall implements Call, MessageStream {
 
   abort(): void {
     if (!this.#over) this.#close();
+  }
+
+  shed(): void {
+    // What waits for the windows would keep the status behind it.
+    if (this.#stream.queuedBytes === 0) this.end(tooMuchUnfinished);
   }
 
   #end(trailers: HeaderFields, wholeAnswer: HeaderFields): void {

@@ -1,7 +1,7 @@
 /** What callers send in methods that answer with a stream: one message, or a stream of them. */
 import type { DuplexHandler, MessageStream, StreamHandler } from '../../process/grpc/stream-handler.ts';
 import type { GrpcStatus } from '../../process/grpc/unary-handler.ts';
-import type { ByteAllowance } from './byte-budget.ts';
+import type { RequestStream } from '../http2/request-handler.ts';
 import { MessageReader } from './message-reader.ts';
 import { SingleMessage, unfinished } from './single-message.ts';
 
@@ -27,13 +27,18 @@ export interface CallInput {
   release(): void;
 }
 
-export interface CallInputLimits {
+/** Where the messages come from, and how long they may be. */
+export interface CallInputSource {
+  stream: RequestStream;
   maxMessageBytes: number;
-  budget: ByteAllowance;
 }
 
-export function streamInput(method: StreamMethod, answer: MessageStream, limits: CallInputLimits): CallInput {
-  const single = new SingleMessage(limits);
+export function streamInput(
+  method: StreamMethod,
+  answer: MessageStream,
+  { stream, maxMessageBytes }: CallInputSource,
+): CallInput {
+  const single = new SingleMessage(stream, maxMessageBytes);
   return {
     push: (data) => single.push(data),
     end: () => {
@@ -47,10 +52,15 @@ export function streamInput(method: StreamMethod, answer: MessageStream, limits:
   };
 }
 
-export function duplexInput(method: DuplexMethod, answer: MessageStream, limits: CallInputLimits): CallInput {
+export function duplexInput(
+  method: DuplexMethod,
+  answer: MessageStream,
+  { stream, maxMessageBytes }: CallInputSource,
+): CallInput {
   const listener = method.handler(answer);
   const reader = new MessageReader({
-    ...limits,
+    maxMessageBytes,
+    hold: (bytes) => stream.hold(bytes),
     onMessage: (message) => listener.onMessage(message),
   });
   return {

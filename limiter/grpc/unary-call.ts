@@ -14,7 +14,7 @@ import {
   type UnaryReply,
 } from '../../process/grpc/unary-handler.ts';
 import type { HeaderFields, RequestStream } from '../http2/request-handler.ts';
-import { type Call, type CallSite, deadlineExceeded, fault } from './call.ts';
+import { type Call, type CallSite, deadlineExceeded, fault, tooMuchUnfinished } from './call.ts';
 import type { DueCall } from './deadlines.ts';
 import { messageLength, prefixBytes, withPrefix } from './message-reader.ts';
 import { okHeaders, okTrailers, trailersOnly } from './response-fields.ts';
@@ -26,6 +26,9 @@ export interface UnaryMethod {
   readonly name: string;
   readonly handler: UnaryHandler;
 }
+
+/** What reading a request in pieces takes, beside the pieces, measured. */
+const piecesBytes = 768;
 
 const receiving = 0;
 const running = 1;
@@ -98,13 +101,15 @@ export class UnaryCall implements Call, UnaryReply {
     this.#end(abandoned);
   }
 
+  shed(): void {
+    if (this.#state < answered) this.#refuse(tooMuchUnfinished);
+  }
+
   #newPieces(): SingleMessage {
-    const { limits, budget } = this.#site;
-    return new SingleMessage({
-      maxMessageBytes: limits.maxMessageBytes,
-      longest: this.#method.handler.longest,
-      budget: budget.shareOf(this.#stream.connection),
-    });
+    const { maxMessageBytes } = this.#site.limits;
+    const pieces = new SingleMessage(this.#stream, maxMessageBytes, this.#method.handler.longest);
+    this.#stream.hold(piecesBytes);
+    return pieces;
   }
 
   #isWholeMessage(data: Uint8Array): boolean {
@@ -123,6 +128,8 @@ export class UnaryCall implements Call, UnaryReply {
       this.#refuse(message);
       return;
     }
+    // While it waits for the store it holds nothing for its caller.
+    this.#stream.hold(-piecesBytes);
     this.#run(message);
     pieces.release();
   }

@@ -2,11 +2,12 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { CallSpan, CallTracer } from '../../process/call-tracer.ts';
 import { GrpcCode, type GrpcStatus, type UnaryHandler } from '../../process/grpc/unary-handler.ts';
+import type { HttpCall } from '../../process/http/http-server.ts';
 import { sendError, writeErrorHead } from '../../process/http/text-response.ts';
 import { type RequestBounds, RequestTooLarge } from '../decide/request-bounds.ts';
 import { discardBody, readBody } from './request-body.ts';
 
-/** Ours: how long the rest of an outsized body is taken in. */
+/** Ours: how long the rest of a body that is not wanted is taken in. */
 const discardMs = 2_000;
 
 /** Its library takes long to load, and is no part of the way of a call over gRPC. */
@@ -26,16 +27,22 @@ export interface JsonEndpointOptions {
 }
 
 export async function answerJson(
-  request: IncomingMessage,
-  response: ServerResponse,
+  { request, response, holding }: HttpCall,
   options: JsonEndpointOptions,
 ): Promise<void> {
   const span = beginSpan(request, response, options.tracer);
   const { bounds, maxBodyBytes } = options;
-  const body = await readBody(request, { maxBytes: maxBodyBytes, keptBytes: bounds.limits.maxBytes });
+  const keptBytes = bounds.limits.maxBytes;
+  const body = await readBody(request, { maxBytes: maxBodyBytes, keptBytes, holding });
   if (body.kind === 'aborted') return;
   if (body.kind === 'tooLong') {
-    await refuseOutsized(request, response, maxBodyBytes);
+    const detail = `the body is longer than ${maxBodyBytes} bytes`;
+    await refuseUnread(request, response, 413, 'Request Entity Too Large', detail);
+    return;
+  }
+  if (body.kind === 'givenUp') {
+    const detail = 'unfinished requests hold as much as they may (CONNECTIONS_MAX_BYTES)';
+    await refuseUnread(request, response, 503, 'Service Unavailable', detail);
     return;
   }
   if (body.kind === 'dropped') {
@@ -116,15 +123,17 @@ function sendFailure(response: ServerResponse, status: GrpcStatus): void {
 }
 
 /** The answer goes out at once; its end waits for the sender, which may not read before it has sent all. */
-async function refuseOutsized(
+async function refuseUnread(
   request: IncomingMessage,
   response: ServerResponse,
-  maxBodyBytes: number,
+  status: number,
+  text: string,
+  detail: string,
 ): Promise<void> {
-  const body = 'Request Entity Too Large\n';
+  const body = `${text}\n`;
   response.setHeader('Connection', 'close');
   response.setHeader('Content-Length', body.length);
-  writeErrorHead(response, 413, `the body is longer than ${maxBodyBytes} bytes`);
+  writeErrorHead(response, status, detail);
   response.write(body);
   await discardBody(request, discardMs);
   response.end();

@@ -11,7 +11,10 @@ import {
 import { BindError } from '../../process/bind.ts';
 import { GrpcCode, type UnaryHandler, type UnaryReply } from '../../process/grpc/unary-handler.ts';
 import { Health } from '../../process/health.ts';
+import { HeldBytes } from '../../process/held-bytes.ts';
 import type { HttpListener } from '../../process/http/http-server.ts';
+import { systemTimers } from '../../process/timers.ts';
+import { eventually } from '../../test/support/eventually.ts';
 import { RequestBounds, type RequestLimits, usualRequestLimits } from '../decide/request-bounds.ts';
 import { createHttpListener } from './listener.ts';
 
@@ -37,6 +40,7 @@ interface StartOptions {
   maxBodyBytes?: number;
   closeGraceMs?: number;
   limits?: Partial<RequestLimits>;
+  held?: HeldBytes;
 }
 
 async function start(options: StartOptions = {}): Promise<Fixture> {
@@ -56,6 +60,12 @@ async function start(options: StartOptions = {}): Promise<Fixture> {
     health,
     maxBodyBytes: options.maxBodyBytes ?? 100_000,
     closeGraceMs: options.closeGraceMs ?? 5_000,
+    connections: options.held && {
+      maxConnections: 100,
+      held: options.held,
+      changed: () => {},
+      refused: () => {},
+    },
     onJsonRequest: () => {},
     onFault: (error) => faults.push(error),
   });
@@ -307,6 +317,57 @@ describe('bodies over the limit', () => {
     const { port } = await start({ maxBodyBytes: 1000 });
     const answer = await raw(port, 'POST /json HTTP/1.1\r\nHost: x\r\nContent-Length: 5000000\r\n\r\nabc');
     expect(answer).toMatch(/^HTTP\/1\.1 413 /);
+  });
+});
+
+describe('bodies that are not complete', () => {
+  it('are refused when what they hold is needed, the longest first', async () => {
+    const held = new HeldBytes({ maxBytes: 100_000, timers: systemTimers });
+    const { port, asked } = await start({ held });
+    const begin = async (
+      bytes: number,
+      length = 90_000,
+    ): Promise<{ socket: Socket; answer: Promise<string> }> => {
+      const before = held.bytes;
+      const socket = connect({ port, host: '127.0.0.1' });
+      cleanups.push(() => socket.destroy());
+      let text = '';
+      const answer = new Promise<string>((resolve) => {
+        socket.on('data', (chunk) => {
+          text += chunk.toString();
+        });
+        socket.on('close', () => resolve(text));
+      });
+      socket.write(`POST /json HTTP/1.1\r\nHost: a\r\nContent-Length: ${length}\r\n\r\n${' '.repeat(bytes)}`);
+      await eventually(() => expect(held.bytes).not.toBe(before));
+      return { socket, answer };
+    };
+    const [small, large] = [await begin(10_000, 20_000), await begin(30_000)];
+    await begin(20_000);
+    large.socket.write(' '.repeat(60_000 - 2));
+    large.socket.end('{}');
+    const answer = await large.answer;
+    expect(answer).toContain('HTTP/1.1 503 Service Unavailable');
+    expect(answer).toContain('Connection: close');
+    expect(answer).toContain(
+      'Weir-Error: unfinished requests hold as much as they may (CONNECTIONS_MAX_BYTES)',
+    );
+    expect(held.bytes).toBeLessThan(100_000);
+    small.socket.write(JSON.stringify(ask).padStart(10_000));
+    await eventually(() => expect(asked).toHaveLength(1));
+  });
+
+  it('take memory for what came, in however small pieces', async () => {
+    const held = new HeldBytes({ maxBytes: 10_000_000, timers: systemTimers });
+    const { port } = await start({ held });
+    const socket = connect({ port, host: '127.0.0.1' });
+    cleanups.push(() => socket.destroy());
+    socket.write('POST /json HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n');
+    socket.write('1\r\n \r\n'.repeat(5_000));
+    await eventually(() => expect(held.bytes).toBeGreaterThan(5_000));
+    expect(held.bytes).toBeLessThan(20_000);
+    socket.destroy();
+    await eventually(() => expect(held.bytes).toBe(0));
   });
 });
 

@@ -1,41 +1,78 @@
 /** Reads the body of a request up to a bound. */
 import type { IncomingMessage } from 'node:http';
+import type { RequestHolding } from '../../process/http/http-connections.ts';
 
 /**
- * `tooLong` settles at once, while the sender may still be sending. `dropped`: it ended, and was longer than what is kept.
- * `aborted`: nobody is left to answer.
+ * `tooLong` and `givenUp` (what it held is needed) settle at once, while the sender may still be sending. `dropped`: it ended,
+ * and was longer than what is kept. `aborted`: nobody is left to answer.
  */
 export type RequestBody =
   | { kind: 'whole'; bytes: Uint8Array }
   | { kind: 'dropped'; length: number }
   | { kind: 'tooLong' }
+  | { kind: 'givenUp' }
   | { kind: 'aborted' };
 
-/** Up to `maxBytes` are taken in, and up to `keptBytes` kept meanwhile. */
+export interface BodyBounds {
+  /** So much is taken in. */
+  maxBytes: number;
+  /** And so much kept meanwhile. */
+  keptBytes: number;
+  holding: RequestHolding;
+}
+
+/** Chosen: the first room for a body. It doubles: pieces that are kept as they come may be many, and a byte each. */
+const firstRoomBytes = 1024;
+
+const noRoom: Buffer = Buffer.alloc(0);
+
 export function readBody(
   request: IncomingMessage,
-  { maxBytes, keptBytes }: { maxBytes: number; keptBytes: number },
+  { maxBytes, keptBytes, holding }: BodyBounds,
 ): Promise<RequestBody> {
   if (Number(request.headers['content-length'] ?? 0) > maxBytes) return Promise.resolve({ kind: 'tooLong' });
   return new Promise((resolve) => {
-    const chunks: Buffer[] = [];
+    let room = noRoom;
     let length = 0;
-    const onData = (chunk: Buffer): void => {
-      length += chunk.length;
-      if (length <= keptBytes) chunks.push(chunk);
-      else chunks.length = 0;
-      if (length <= maxBytes) return;
-      request.off('data', onData).pause();
-      resolve({ kind: 'tooLong' });
+    const keep = (larger: Buffer): void => {
+      room = larger;
+      holding.hold(room.length);
     };
+    const settle = (body: RequestBody): void => {
+      request.off('data', onData);
+      holding.giveUp = undefined;
+      keep(noRoom);
+      resolve(body);
+    };
+    const giveUp = (kind: 'tooLong' | 'givenUp'): void => {
+      request.pause();
+      settle({ kind });
+    };
+    const onData = (chunk: Buffer): void => {
+      const before = length;
+      length += chunk.length;
+      if (length > maxBytes) giveUp('tooLong');
+      else if (length > keptBytes) keep(noRoom);
+      else {
+        if (length > room.length) keep(grown(room.subarray(0, before), length, keptBytes));
+        room.set(chunk, before);
+      }
+    };
+    holding.giveUp = () => giveUp('givenUp');
     request.on('data', onData);
     request.on('end', () => {
-      if (length > keptBytes) resolve({ kind: 'dropped', length });
-      else resolve({ kind: 'whole', bytes: Buffer.concat(chunks) });
+      if (length > keptBytes) settle({ kind: 'dropped', length });
+      else settle({ kind: 'whole', bytes: room.subarray(0, length) });
     });
-    request.on('error', () => resolve({ kind: 'aborted' }));
-    request.on('close', () => resolve({ kind: 'aborted' }));
+    request.on('error', () => settle({ kind: 'aborted' }));
+    request.on('close', () => settle({ kind: 'aborted' }));
   });
+}
+
+function grown(bytes: Buffer, needed: number, mostBytes: number): Buffer {
+  const room = Buffer.allocUnsafeSlow(Math.min(mostBytes, Math.max(firstRoomBytes, 2 * needed)));
+  room.set(bytes);
+  return room;
 }
 
 /**

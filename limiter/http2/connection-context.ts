@@ -3,7 +3,7 @@ import { ClosedBy } from './closed-streams.ts';
 import { largest31 } from './constants.ts';
 import { ErrorCode } from './error-code.ts';
 import { writeResetStream } from './frame-writer.ts';
-import type { Http2Limits } from './limits.ts';
+import { type Http2Limits, openStreamBytes, waitingAnswerBytes } from './limits.ts';
 import { OutputBuffer } from './output-buffer.ts';
 import type { RequestHandler } from './request-handler.ts';
 import { ResponseWriter } from './response-writer.ts';
@@ -87,6 +87,14 @@ export class ConnectionContext {
     else this.abort(stream, code, ClosedBy.SERVER_RESET);
   }
 
+  /** Ends the stream that waits for its peer longest, which is told so. */
+  shed(stream: Http2Stream): void {
+    // A peer to whom it happens again and again had better go.
+    this.spendProvocation();
+    if (stream.isOpen) this.handler.onShed?.(stream);
+    if (stream.state !== StreamState.CLOSED) this.resetStream(stream.id, ErrorCode.ENHANCE_YOUR_CALM);
+  }
+
   /** Closes a stream and tells its handler first, unless that is done with it. */
   abort(stream: Http2Stream, code: ErrorCode, how: ClosedBy): void {
     const wasOpen = stream.isOpen;
@@ -115,6 +123,17 @@ export class ConnectionContext {
         // The other streams' handlers must hear of it all the same.
       }
     }
+  }
+
+  /** What streams hold for the peer to do its part. Those that wait for their handler are none of them. */
+  get heldBytes(): number {
+    const { streams, writer } = this;
+    return (
+      streams.unfinished * openStreamBytes +
+      streams.handlerBytes +
+      writer.waitingStreams * waitingAnswerBytes +
+      writer.queuedBytes
+    );
   }
 
   #requestServed(): void {

@@ -15,6 +15,10 @@ export interface Http2ConnectionOptions {
   onViolation(reason: ViolationReason, error?: unknown): void;
   /** A request that was not complete in time was reset. */
   onUnfinishedRequest?(): void;
+  /** A request was ended by `shed`. */
+  onShed?(): void;
+  /** What it holds may have changed: `heldBytes`. Called once for each `flush`. */
+  onHeld?(heldBytes: number): void;
   /** Once: no stream is left, and nothing is called any more. */
   onClose?(): void;
 }

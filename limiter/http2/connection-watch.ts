@@ -13,6 +13,10 @@ export interface ConnectionFacts {
   /** Bodies that wait for windows, and how often some of them went out. */
   queuedBytes: number;
   sentFromQueues: number;
+  /** When the header section that goes on began. `Infinity`: there is none. */
+  sectionSinceMs: number;
+  /** Which frame is not complete. 0: none. */
+  unfinishedFrame: number;
 }
 
 /** A moment that has not come. */
@@ -30,6 +34,8 @@ export class ConnectionWatch {
   #queuesStalledMs = never;
   #sentFromQueues = 0;
   #drainStartedMs = never;
+  #unfinishedFrame = 0;
+  #frameSinceMs = never;
 
   constructor(limits: Http2Limits, nowMs: number) {
     this.#limits = limits;
@@ -64,6 +70,11 @@ export class ConnectionWatch {
     this.#emptySinceMs = nowMs;
   }
 
+  /** Since when the transport takes nothing. */
+  get stalledMs(): number {
+    return this.#stalledMs;
+  }
+
   /** The transport takes no more. */
   stalled(nowMs: number): void {
     this.#stalledMs = nowMs;
@@ -86,12 +97,22 @@ export class ConnectionWatch {
     if (nowMs - this.#settingsSentMs >= limits.settingsTimeoutMs) {
       return { code: ErrorCode.SETTINGS_TIMEOUT, reason: 'settings_timeout' };
     }
+    if (this.#isLate(facts)) return { code: ErrorCode.ENHANCE_YOUR_CALM, reason: 'unfinished_frame' };
     if (this.#readsTooSlowly(facts)) return { code: ErrorCode.ENHANCE_YOUR_CALM, reason: 'slow_reader' };
     if (nowMs - this.#drainStartedMs >= limits.drainPingMs) return 'drain_over';
     if (facts.openStreams === 0 && nowMs - this.#emptySinceMs >= limits.idleTimeoutMs) {
       return { code: ErrorCode.NO_ERROR, reason: 'idle_timeout' };
     }
     return facts.blocked || !this.#prefaceIsOver ? undefined : this.#keepalive(nowMs);
+  }
+
+  /** A frame is known from the first look at it on. */
+  #isLate({ nowMs, unfinishedFrame, sectionSinceMs }: ConnectionFacts): boolean {
+    if (unfinishedFrame !== this.#unfinishedFrame) {
+      this.#unfinishedFrame = unfinishedFrame;
+      this.#frameSinceMs = unfinishedFrame === 0 ? never : nowMs;
+    }
+    return nowMs - Math.min(sectionSinceMs, this.#frameSinceMs) >= this.#limits.requestTimeoutMs;
   }
 
   #readsTooSlowly(facts: ConnectionFacts): boolean {

@@ -30,6 +30,7 @@ export class Http2Connection {
   readonly #options: Http2ConnectionOptions;
   readonly #preface = new PrefaceReader();
   readonly #reader: FrameReader;
+  readonly #dispatch: FrameDispatch;
   readonly #watch: ConnectionWatch;
   readonly #unfinished: UnfinishedRequests;
   readonly #pump: OutputPump;
@@ -40,6 +41,8 @@ export class Http2Connection {
   #isToDrain = false;
   /** Nothing of the peer follows. */
   #peerHasEnded = false;
+  /** The transport took nothing from one tick to the next. */
+  #isStalled = false;
 
   constructor(options: Http2ConnectionOptions) {
     this.#options = options;
@@ -63,20 +66,19 @@ export class Http2Connection {
       pauseQueuedBytes: options.limits.pauseQueuedBytes,
       onStalled: () => this.#watch.stalled(this.#context.nowMs),
     });
-    this.#reader = new FrameReader(
-      new FrameDispatch(this.#context, {
-        onSettings: () => {
-          if (this.#phase === Phase.SETTINGS) this.#phase = Phase.OPEN;
-          this.#watch.settingsReceived();
-        },
-        onSettingsAck: () => {
-          this.#context.settingsAcknowledged = true;
-          this.#watch.settingsAcknowledged();
-        },
-        onPingAck: (payload) => this.#pingAnswered(payload),
-        onGoAway: () => this.#goOnlyOn(),
-      }),
-    );
+    this.#dispatch = new FrameDispatch(this.#context, {
+      onSettings: () => {
+        if (this.#phase === Phase.SETTINGS) this.#phase = Phase.OPEN;
+        this.#watch.settingsReceived();
+      },
+      onSettingsAck: () => {
+        this.#context.settingsAcknowledged = true;
+        this.#watch.settingsAcknowledged();
+      },
+      onPingAck: (payload) => this.#pingAnswered(payload),
+      onGoAway: () => this.#goOnlyOn(),
+    });
+    this.#reader = new FrameReader(this.#dispatch);
   }
 
   get openStreams(): number {
@@ -85,6 +87,21 @@ export class Http2Connection {
 
   get isClosed(): boolean {
     return this.#phase === Phase.CLOSED;
+  }
+
+  /**
+   * What it holds for what the peer has not done yet: end requests, header sections and frames, and take answers. What
+   * waits for a full socket counts from the next tick on, since most of it is out by then.
+   */
+  get heldBytes(): number {
+    if (this.#phase === Phase.CLOSED) return 0;
+    const block = this.#dispatch.block;
+    return (
+      this.#context.heldBytes +
+      this.#reader.heldBytes +
+      (block === undefined ? 0 : block.bytes) +
+      (this.#isStalled ? this.#pump.heldBytes : 0)
+    );
   }
 
   /** `bytes` are only valid until it returns. */
@@ -128,7 +145,9 @@ export class Http2Connection {
   onDrain(): void {
     if (this.#phase === Phase.CLOSED) return;
     this.#flushScheduled = false;
+    this.#isStalled = false;
     this.#pump.drained();
+    this.#options.onHeld?.(this.heldBytes);
   }
 
   /** Writes what was gathered, at once. */
@@ -136,6 +155,30 @@ export class Http2Connection {
     this.#flushScheduled = false;
     if (this.#phase === Phase.CLOSED) return;
     this.#pump.write();
+    this.#options.onHeld?.(this.heldBytes);
+  }
+
+  /**
+   * Ends what waits longest for the peer, so that less is held: a stream, or all where it is a header section, a frame or
+   * answers that are not read. False when nothing waits for it.
+   */
+  shed(): boolean {
+    if (this.#phase === Phase.CLOSED) return false;
+    const stream = this.#context.streams.longestWaiting();
+    const sinceMs = this.#waitsSinceMs();
+    if (stream === undefined && sinceMs === Number.POSITIVE_INFINITY) return false;
+    if (stream === undefined || sinceMs < stream.openedMs) {
+      this.#fail(ErrorCode.ENHANCE_YOUR_CALM, 'too_many_bytes');
+      return true;
+    }
+    try {
+      this.#options.onShed?.();
+      this.#context.shed(stream);
+      this.#written();
+    } catch (error) {
+      this.#failWith(error);
+    }
+    return true;
   }
 
   /**
@@ -161,6 +204,11 @@ export class Http2Connection {
     const { streams, writer, output } = this.#context;
     this.#context.nowMs = nowMs;
     if (!this.#pump.isBlocked) output.rest();
+    else if (!this.#isStalled) {
+      this.#isStalled = true;
+      this.#options.onHeld?.(this.heldBytes);
+      if (this.isClosed) return;
+    }
     this.#resetUnfinished(nowMs);
     if (this.isClosed) return;
     const verdict = this.#watch.look({
@@ -169,6 +217,8 @@ export class Http2Connection {
       blocked: this.#pump.isBlocked,
       queuedBytes: writer.queuedBytes,
       sentFromQueues: writer.sentFromQueues,
+      sectionSinceMs: this.#dispatch.block?.startedMs ?? Number.POSITIVE_INFINITY,
+      unfinishedFrame: this.#reader.unfinishedFrame,
     });
     if (verdict === undefined) return;
     if (verdict === 'send_ping') {
@@ -178,6 +228,14 @@ export class Http2Connection {
       if (this.#phase === Phase.PREFACE) this.#finish();
       else this.#goAway();
     } else this.#fail(verdict.code, verdict.reason);
+  }
+
+  /** Of what no stream stands for. `Infinity`: there is nothing. */
+  #waitsSinceMs(): number {
+    const sectionMs = this.#dispatch.block?.startedMs ?? Number.POSITIVE_INFINITY;
+    const frameMs = this.#reader.unfinishedFrame === 0 ? Number.POSITIVE_INFINITY : this.#context.nowMs;
+    const stalledMs = this.#isStalled ? this.#watch.stalledMs : Number.POSITIVE_INFINITY;
+    return Math.min(sectionMs, frameMs, stalledMs);
   }
 
   /** Returns where the frames start, or -1 when there are none. */
@@ -294,6 +352,7 @@ export class Http2Connection {
   #close(code: ErrorCode): void {
     this.#phase = Phase.CLOSED;
     this.#context.abortAll(code);
+    this.#options.onHeld?.(0);
     this.#options.onClose?.();
   }
 }

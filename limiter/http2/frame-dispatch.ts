@@ -3,6 +3,7 @@ import { Flag, FrameType } from './constants.ts';
 import { type ControlEvents, ControlReader, protocolError } from './control-reader.ts';
 import { ErrorCode } from './error-code.ts';
 import { type FrameSink, readUint32 } from './frame-reader.ts';
+import type { HeaderBlock } from './header-block.ts';
 import { RequestReader } from './request-reader.ts';
 import { ConnectionError } from './violation.ts';
 
@@ -26,9 +27,14 @@ export class FrameDispatch implements FrameSink {
     this.#control = new ControlReader(context, events);
   }
 
+  /** The header section that goes on. */
+  get block(): HeaderBlock | undefined {
+    return this.#requests.block;
+  }
+
   /** @throws ConnectionError, HpackError and what a handler throws */
   onFrame(type: number, flags: number, id: number, bytes: Uint8Array, start: number, end: number): boolean {
-    if (this.#requests.awaitsContinuation && type !== FrameType.CONTINUATION) throw protocolError();
+    if (this.#requests.block !== undefined && type !== FrameType.CONTINUATION) throw protocolError();
     if (!this.#started) this.#start(type, flags);
     if (type === FrameType.HEADERS) this.#requests.onHeaders(flags, id, bytes, start, end);
     else if (type === FrameType.DATA) this.#requests.onData(flags, id, bytes, start, end);

@@ -1,6 +1,6 @@
 /**
  * Cuts a stream of bytes into frames (RFC 9113, section 4.1). A frame that lies whole in one piece is handed over where
- * it lies; one that is cut is gathered in a buffer of its own, which is never larger than the largest frame.
+ * it lies; one that is cut is gathered in a buffer of its own, which grows with what came and is never larger than the largest frame.
  *
  *     Length (24) | Type (8) | Flags (8) | Reserved (1) | Stream Identifier (31) | Payload
  */
@@ -22,15 +22,29 @@ export interface FrameSink {
 
 const nothing = new Uint8Array(0);
 
+/** Chosen: the first room for a frame that is cut, its header included. Most requests fit. */
+const firstRoomBytes = 512;
+
 export class FrameReader {
   readonly #sink: FrameSink;
   /** The frame that is not complete; its header's bytes until those are complete. */
   #partial: Uint8Array = nothing;
   #gathered = 0;
   #wanted = 0;
+  #cuts = 0;
 
   constructor(sink: FrameSink) {
     this.#sink = sink;
+  }
+
+  /** Which frame is not complete: they are counted. 0: none. */
+  get unfinishedFrame(): number {
+    return this.#gathered > 0 ? this.#cuts : 0;
+  }
+
+  /** What that frame takes. */
+  get heldBytes(): number {
+    return this.#partial.length;
   }
 
   /** @throws ConnectionError when a frame is too large, as soon as its header says so. */
@@ -54,6 +68,7 @@ export class FrameReader {
     let at = offset;
     for (;;) {
       const take = Math.min(this.#wanted - this.#gathered, bytes.length - at);
+      this.#makeRoom(this.#gathered + take);
       this.#partial.set(bytes.subarray(at, at + take), this.#gathered);
       this.#gathered += take;
       at += take;
@@ -61,7 +76,6 @@ export class FrameReader {
       if (this.#wanted > frameHeaderBytes) break;
       this.#wanted = frameHeaderBytes + payloadLength(this.#partial, 0);
       if (this.#wanted === frameHeaderBytes) break;
-      if (this.#wanted > this.#partial.length) this.#grow();
     }
     const frame = this.#partial;
     this.#partial = nothing;
@@ -69,8 +83,9 @@ export class FrameReader {
     return this.#handOver(frame, 0, this.#wanted) ? at : -1;
   }
 
-  #grow(): void {
-    const larger = new Uint8Array(this.#wanted);
+  #makeRoom(needed: number): void {
+    if (needed <= this.#partial.length) return;
+    const larger = new Uint8Array(Math.min(this.#wanted, Math.max(firstRoomBytes, 2 * needed)));
     larger.set(this.#partial.subarray(0, this.#gathered));
     this.#partial = larger;
   }
@@ -78,10 +93,11 @@ export class FrameReader {
   #keep(bytes: Uint8Array, at: number): void {
     const rest = bytes.length - at;
     const whole = rest >= frameHeaderBytes ? frameHeaderBytes + payloadLength(bytes, at) : frameHeaderBytes;
-    this.#partial = new Uint8Array(whole);
+    this.#wanted = whole;
+    this.#makeRoom(rest);
     this.#partial.set(bytes.subarray(at));
     this.#gathered = rest;
-    this.#wanted = whole;
+    this.#cuts += 1;
   }
 
   #handOver(bytes: Uint8Array, at: number, end: number): boolean {

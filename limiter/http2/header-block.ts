@@ -47,16 +47,28 @@ export class HeaderBlock {
   readonly streamId: number;
   readonly endStream: boolean;
   readonly dependsOnItself: boolean;
+  readonly startedMs: number;
   readonly #limits: Http2Limits;
   readonly #pieces: Uint8Array[] = [];
   #length = 0;
   #continuations = -1;
 
-  constructor(limits: Http2Limits, streamId: number, endStream: boolean, dependsOnItself: boolean) {
+  constructor(
+    limits: Http2Limits,
+    streamId: number,
+    endStream: boolean,
+    dependsOnItself: boolean,
+    startedMs: number,
+  ) {
     this.#limits = limits;
+    this.startedMs = startedMs;
     this.streamId = streamId;
     this.endStream = endStream;
     this.dependsOnItself = dependsOnItself;
+  }
+
+  get bytes(): number {
+    return this.#length;
   }
 
   /** @throws ConnectionError when it becomes too long, or comes in too many frames. */

@@ -43,7 +43,7 @@ export interface Http2Limits {
   prefaceTimeoutMs: number;
   /** From the server's SETTINGS to their acknowledgement. RFC 9113, section 6.5.3. */
   settingsTimeoutMs: number;
-  /** From a request's HEADERS to its end: what takes longer is reset. A stream of messages may take as long as it likes. */
+  /** From a request's HEADERS to its end: what takes longer is reset. Likewise of a header section, or of any frame, which ends the connection. A stream of messages may take as long as it likes. */
   requestTimeoutMs: number;
   /** Without any stream. `Infinity` for no limit. */
   idleTimeoutMs: number;
@@ -56,6 +56,11 @@ export interface Http2Limits {
    */
   drainPingMs: number;
 }
+
+/** What a stream whose request is not complete takes with all that belongs to it, measured. */
+export const openStreamBytes = 1024;
+/** What an answer that waits for windows takes beside its bytes, its stream included. */
+export const waitingAnswerBytes = 1536;
 
 export const defaultHttp2Limits: Http2Limits = {
   maxConcurrentStreams: 1024,

@@ -17,6 +17,8 @@ const pieceBytes = 65_536;
 export class OutputPump {
   readonly #options: OutputPumpOptions;
   #isBlocked = false;
+  /** The piece that the transport has and could not write yet. */
+  #handedBytes = 0;
   #paused = false;
 
   constructor(options: OutputPumpOptions) {
@@ -31,6 +33,11 @@ export class OutputPump {
   /** Bytes that cannot be written yet. */
   get waitingBytes(): number {
     return this.#isBlocked ? this.#options.output.length : 0;
+  }
+
+  /** What the process keeps for them. */
+  get heldBytes(): number {
+    return this.#isBlocked ? this.#options.output.bytes.length + this.#handedBytes : 0;
   }
 
   write(): void {
@@ -64,6 +71,7 @@ export class OutputPump {
       if (bytes === undefined) return;
       if (transport.write(bytes)) continue;
       this.#isBlocked = true;
+      this.#handedBytes = bytes.length;
       onStalled();
       return;
     }

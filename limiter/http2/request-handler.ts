@@ -20,6 +20,11 @@ export interface RequestHandler {
   onTrailers(stream: RequestStream, fields: HeaderFields): void;
   /** The stream was reset by the peer or lost with its connection before the response ended: nothing can be sent any more. */
   onAbort(stream: RequestStream, code: ErrorCode): void;
+  /**
+   * What connections hold has to become less, and this request waits for its peer longest: it is to be answered with a
+   * refusal now. One that is still open afterwards is reset.
+   */
+  onShed?(stream: RequestStream): void;
 }
 
 /** One request and its response. Everything that is called after the end of the stream does nothing. */
@@ -37,6 +42,8 @@ export interface RequestStream {
   answerIsStream: boolean;
   /** Body bytes that wait for the peer's window. */
   readonly queuedBytes: number;
+  /** The handler keeps so many bytes more for this request while its peer has not done its part; of less, below 0. */
+  hold(bytes: number): void;
   /**
    * A whole response at once, which is the fast way: fields, one piece of body, trailers. The body is copied or
    * written before it returns.

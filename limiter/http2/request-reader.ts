@@ -34,8 +34,9 @@ export class RequestReader {
     });
   }
 
-  get awaitsContinuation(): boolean {
-    return this.#block !== undefined;
+  /** The header section that goes on. */
+  get block(): HeaderBlock | undefined {
+    return this.#block;
   }
 
   onHeaders(flags: number, id: number, bytes: Uint8Array, start: number, end: number): void {
@@ -52,7 +53,7 @@ export class RequestReader {
       this.#section(id, endStream, dependsOnItself, bytes, from, to);
       return;
     }
-    this.#block = new HeaderBlock(this.#context.limits, id, endStream, dependsOnItself);
+    this.#block = new HeaderBlock(this.#context.limits, id, endStream, dependsOnItself, this.#context.nowMs);
     this.#block.add(bytes, from, to);
   }
 

@@ -53,6 +53,11 @@ export class ResponseWriter implements StreamOwner {
     this.#onServed = options.onServed;
   }
 
+  /** Streams whose answer waits for windows. */
+  get waitingStreams(): number {
+    return this.#waiting.size;
+  }
+
   respond(stream: Http2Stream, fields: HeaderFields, body: Uint8Array, trailers: HeaderFields): void {
     const length = body.length;
     const headBytes = maxEncodedBytes(fields);
@@ -115,6 +120,11 @@ export class ResponseWriter implements StreamOwner {
     if (stream.queue !== undefined) stream.queue.trailers = fields;
     else this.#writeTrailers(stream, fields);
     this.#onWritten();
+  }
+
+  hold(stream: Http2Stream, bytes: number): void {
+    stream.heldBytes += bytes;
+    this.#streams.handlerBytes += bytes;
   }
 
   reset(stream: Http2Stream, code: ErrorCode): void {

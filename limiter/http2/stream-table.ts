@@ -7,6 +7,10 @@ export class StreamTable {
   lastId = 0;
   /** Bodies of requests that are not complete; of those that are a stream nothing is held but the message under way. */
   heldBytes = 0;
+  /** Streams whose request is not complete. */
+  unfinished = 0;
+  /** What handlers keep of streams. */
+  handlerBytes = 0;
   readonly closed: ClosedStreams;
   readonly #open = new Map<number, Http2Stream>();
   readonly #onEmpty: () => void;
@@ -27,6 +31,7 @@ export class StreamTable {
 
   add(stream: Http2Stream): void {
     this.#open.set(stream.id, stream);
+    if (stream.state === StreamState.OPEN) this.unfinished += 1;
   }
 
   /** A piece of the body came. */
@@ -41,9 +46,17 @@ export class StreamTable {
     stream.state = StreamState.HALF_CLOSED_REMOTE;
   }
 
+  /** The one opened first of those that wait for the peer. */
+  longestWaiting(): Http2Stream | undefined {
+    for (const stream of this) if (stream.waitsForPeer) return stream;
+    return undefined;
+  }
+
   close(stream: Http2Stream, how: ClosedBy): void {
     if (stream.state === StreamState.OPEN) this.#release(stream);
     stream.state = StreamState.CLOSED;
+    this.handlerBytes -= stream.heldBytes;
+    stream.heldBytes = 0;
     this.#open.delete(stream.id);
     this.closed.add(stream.id, how);
     if (this.#open.size === 0) this.#onEmpty();
@@ -55,6 +68,7 @@ export class StreamTable {
   }
 
   #release(stream: Http2Stream): void {
+    this.unfinished -= 1;
     if (!stream.requestIsStream) this.heldBytes -= stream.bodyBytes;
   }
 

@@ -27,6 +27,7 @@ export interface StreamOwner {
   sendHeaders(stream: Http2Stream, fields: HeaderFields, endStream: boolean): void;
   sendData(stream: Http2Stream, body: Uint8Array): void;
   sendTrailers(stream: Http2Stream, fields: HeaderFields): void;
+  hold(stream: Http2Stream, bytes: number): void;
   reset(stream: Http2Stream, code: ErrorCode): void;
 }
 
@@ -42,6 +43,8 @@ export class Http2Stream implements RequestStream {
   /** Received, padding included, and not yet given back by WINDOW_UPDATE. */
   uncreditedBytes = 0;
   bodyBytes = 0;
+  /** What the handler keeps of it. */
+  heldBytes = 0;
   /** What content-length said, or `noLength`. */
   readonly contentLength: number;
   readonly openedMs: number;
@@ -79,6 +82,11 @@ export class Http2Stream implements RequestStream {
     return this.state === StreamState.OPEN && !this.requestIsStream && !this.responseEnded;
   }
 
+  /** It is there for what the peer has still to do: end its request, or take its answer. */
+  get waitsForPeer(): boolean {
+    return this.state === StreamState.OPEN || this.queue !== undefined || this.heldBytes > 0;
+  }
+
   get queuedBytes(): number {
     return this.queue === undefined ? 0 : this.queue.bytes;
   }
@@ -97,6 +105,10 @@ export class Http2Stream implements RequestStream {
 
   sendTrailers(fields: HeaderFields): void {
     if (this.isOpen) this.#owner.sendTrailers(this, fields);
+  }
+
+  hold(bytes: number): void {
+    if (this.state !== StreamState.CLOSED) this.#owner.hold(this, bytes);
   }
 
   reset(code: ErrorCode): void {

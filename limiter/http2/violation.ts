@@ -9,6 +9,10 @@ export const violationReasons = [
   'idle_timeout',
   /** A PING was not answered. */
   'keepalive_timeout',
+  /** A header section, or a frame, that was begun and not ended in time. */
+  'unfinished_frame',
+  /** What connections hold had to become less, and this one held most. */
+  'too_many_bytes',
   /** Answers waited too long, or became too many, for the peer to read them or to open its windows. */
   'slow_reader',
   /** SETTINGS, PING, PRIORITY, WINDOW_UPDATE, empty DATA and the like without requests to go with them. */
@@ -37,6 +41,8 @@ export const violationTexts: Readonly<Record<ViolationReason, string>> = {
   settings_timeout: 'it did not acknowledge the SETTINGS in time',
   idle_timeout: 'it made no call for the longest time that is allowed',
   keepalive_timeout: 'it did not answer a PING',
+  unfinished_frame: 'it began a header section, or a frame, and did not end it in time',
+  too_many_bytes: 'it held most of what all connections may hold for what their peers have not done yet',
   slow_reader: 'it does not read its answers, or opens no window for them',
   control_flood: 'too many frames that are no requests: SETTINGS, PING, PRIORITY, WINDOW_UPDATE, empty DATA',
   rapid_reset: 'too many requests that were reset as soon as they were sent',

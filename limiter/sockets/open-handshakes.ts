@@ -5,7 +5,10 @@
  * failures without a name are paired with ends as they come.
  */
 import type { Socket } from 'node:net';
-import { peerName } from './peer-name.ts';
+import type { HeldBytes, Holding } from '../../process/held-bytes.ts';
+import { peerName } from '../../process/peer-name.ts';
+import { handshakeBytes } from '../../process/tls-handshake.ts';
+import { violationTexts } from '../http2/index.ts';
 import type { TlsRefusal } from './refusals.ts';
 
 export interface FailedHandshake {
@@ -15,7 +18,13 @@ export interface FailedHandshake {
   isHangUp: boolean;
 }
 
-type Tell = (refusal: TlsRefusal, peer: string, problem: string) => void;
+export interface OpenHandshakesOptions {
+  /** Hears of every failure but those of peers that went without a word, as a probe of the port does. */
+  tell(refusal: TlsRefusal | 'too_many_bytes', peer: string, problem: string): void;
+  /** What a peer without an address is called. */
+  nameless: string;
+  held: HeldBytes;
+}
 
 /** Not every library sends the alert for it. */
 const mayBeDistrust = ", perhaps as it does not trust the server's certificate";
@@ -23,32 +32,30 @@ const mayBeDistrust = ", perhaps as it does not trust the server's certificate";
 interface Below {
   peer: string;
   socket: Socket;
+  holding: Holding | undefined;
 }
 
 export class OpenHandshakes {
-  readonly #tell: Tell;
-  readonly #nameless: string;
+  readonly #options: OpenHandshakesOptions;
   /** By name: connections whose handshake goes on. */
   readonly #open = new Map<string, Below>();
   #ended: Below[] = [];
   #failed: FailedHandshake[] = [];
   #isSettling = false;
 
-  /**
-   * `tell` hears of every failure but those of peers that went without a word, as a probe of the port does; `nameless` is
-   * what a peer without an address is called.
-   */
-  constructor(tell: Tell, nameless: string) {
-    this.#tell = tell;
-    this.#nameless = nameless;
+  constructor(options: OpenHandshakesOptions) {
+    this.#options = options;
   }
 
   /** The socket below TLS, as it was accepted. */
   begun(socket: Socket): void {
     const name = peerName(socket);
-    const below = { peer: name ?? this.#nameless, socket };
+    const below: Below = { peer: name ?? this.#options.nameless, socket, holding: undefined };
+    // Of one without an address nobody would say when it is over.
+    if (name !== undefined) this.#hold(below);
     if (name !== undefined) this.#open.set(name, below);
     socket.on('close', () => {
+      below.holding?.close();
       if (name !== undefined && !this.#open.delete(name)) return;
       this.#ended.push(below);
       this.#pair();
@@ -57,7 +64,9 @@ export class OpenHandshakes {
 
   /** The handshake of this peer succeeded. One without an address ends later without a partner. */
   done(name: string | undefined): void {
-    if (name !== undefined) this.#open.delete(name);
+    if (name === undefined) return;
+    this.#open.get(name)?.holding?.close();
+    this.#open.delete(name);
   }
 
   failed(name: string | undefined, failure: FailedHandshake): void {
@@ -69,6 +78,19 @@ export class OpenHandshakes {
     }
     this.done(name);
     this.#tellOf(below, failure);
+  }
+
+  #hold(below: Below): void {
+    const { held, tell } = this.#options;
+    below.holding = held.open(below.socket.remoteAddress, {
+      shed: () => {
+        tell('too_many_bytes', below.peer, violationTexts.too_many_bytes);
+        below.holding?.close();
+        below.socket.destroy();
+        return true;
+      },
+    });
+    below.holding.set(handshakeBytes);
   }
 
   #pair(): void {
@@ -85,12 +107,16 @@ export class OpenHandshakes {
     this.#isSettling = false;
     this.#ended = [];
     for (const { refusal, problem, isHangUp } of this.#failed.splice(0)) {
-      if (!isHangUp) this.#tell(refusal, this.#nameless, problem);
+      if (!isHangUp) this.#options.tell(refusal, this.#options.nameless, problem);
     }
   }
 
   #tellOf({ peer, socket }: Below, { refusal, problem, isHangUp }: FailedHandshake): void {
     if (isHangUp && socket.bytesRead === 0) return;
-    this.#tell(refusal, peer, isHangUp && socket.bytesWritten > 0 ? problem + mayBeDistrust : problem);
+    this.#options.tell(
+      refusal,
+      peer,
+      isHangUp && socket.bytesWritten > 0 ? problem + mayBeDistrust : problem,
+    );
   }
 }

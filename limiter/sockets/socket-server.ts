@@ -9,12 +9,13 @@ import { bindUnix } from '../../process/bind-unix.ts';
 import type { Clock } from '../../process/clock.ts';
 import { closeOrCut } from '../../process/close-or-cut.ts';
 import { OpenSockets } from '../../process/grpc/open-sockets.ts';
+import { HeldBytes } from '../../process/held-bytes.ts';
+import { peerName, unixPeer } from '../../process/peer-name.ts';
 import type { Timers } from '../../process/timers.ts';
 import { expiryOf, watchTlsCredentials } from '../../process/tls-credentials.ts';
 import { Http2Connection, type Http2Limits, type RequestHandler } from '../http2/index.ts';
 import { ConnectionAge, type ConnectionAges } from './connection-age.ts';
 import { FlushTurn } from './flush-turn.ts';
-import { peerName, unixPeer } from './peer-name.ts';
 import { type ConnectionRefusal, type RefusedConnection, refusalText, type TlsRefusal } from './refusals.ts';
 import { SocketTransport } from './socket-transport.ts';
 import { createTlsListener, type TlsOptions } from './tls-listener.ts';
@@ -33,6 +34,8 @@ export interface Http2SocketServerOptions {
   ages: ConnectionAges;
   /** Further ones are closed at once. */
   maxConnections: number;
+  /** What the connections hold is a part of it. Defaults to an account of its own without a bound. */
+  held?: HeldBytes | undefined;
   /** Undefined: no TLS. */
   tls: TlsOptions | undefined;
   clock: Clock;
@@ -56,6 +59,7 @@ interface OpenConnection {
 
 export class Http2SocketServer {
   readonly #options: Http2SocketServerOptions;
+  readonly #held: HeldBytes;
   readonly #sockets = new OpenSockets();
   readonly #connections = new Set<OpenConnection>();
   readonly #flushTurn = new FlushTurn();
@@ -68,6 +72,8 @@ export class Http2SocketServer {
 
   constructor(options: Http2SocketServerOptions) {
     this.#options = options;
+    this.#held =
+      options.held ?? new HeldBytes({ maxBytes: Number.POSITIVE_INFINITY, timers: options.timers });
   }
 
   /** That speak HTTP/2, or are about to. */
@@ -146,6 +152,7 @@ export class Http2SocketServer {
       credentials: first,
       clientName,
       isUnix: this.#isUnix,
+      held: this.#held,
       accept: (socket) => this.#accept(socket),
       refused: (reason, peer, problem) => listener.refused({ reason, peer, problem }),
     });
@@ -171,6 +178,15 @@ export class Http2SocketServer {
         if (reason === 'internal_error') this.#options.onFault(error);
       },
       onUnfinishedRequest: () => this.#refused('unfinished_request', peer),
+      onShed: () => this.#refused('too_many_bytes', peer),
+      onHeld: (bytes) => holding.report(bytes),
+    });
+    const holding = this.#held.open(socket.remoteAddress, {
+      shed: () => {
+        const isLess = http2.shed();
+        holding.set(http2.heldBytes);
+        return isLess;
+      },
     });
     const connection = { http2, transport, peer, age: new ConnectionAge(ages, nowMs, random()) };
     this.#opened(connection);
@@ -182,6 +198,7 @@ export class Http2SocketServer {
     socket.on('close', () => {
       this.#closed(connection);
       http2.lost();
+      holding.close();
     });
     // Accepted when the end had begun.
     if (this.#closing !== undefined) http2.drain();

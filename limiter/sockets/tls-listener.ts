@@ -3,10 +3,11 @@ import { constants } from 'node:crypto';
 import type { Server, Socket } from 'node:net';
 import { isIP } from 'node:net';
 import { createServer, type SecureContextOptions, type TLSSocket } from 'node:tls';
+import type { HeldBytes } from '../../process/held-bytes.ts';
+import { peerName, unixPeer } from '../../process/peer-name.ts';
 import type { TlsFileSettings, TlsFiles } from '../../process/tls-credentials.ts';
 import { handshakeProblem, handshakeTimeoutMs } from '../../process/tls-handshake.ts';
 import { OpenHandshakes } from './open-handshakes.ts';
-import { peerName, unixPeer } from './peer-name.ts';
 import type { TlsRefusal } from './refusals.ts';
 import { SocketTransport } from './socket-transport.ts';
 
@@ -24,6 +25,8 @@ export interface TlsListenerOptions {
   clientName: string | undefined;
   /** On a Unix socket peers have no address. */
   isUnix: boolean;
+  /** What handshakes hold is a part of it. */
+  held: HeldBytes;
   accept(socket: TLSSocket): void;
   refused(refusal: TlsRefusal, peer: string, problem: string): void;
 }
@@ -60,10 +63,10 @@ export interface TlsListener {
 
 /** With authorities (`ca`), clients must show a certificate of one of them. */
 export function createTlsListener(options: TlsListenerOptions): TlsListener {
-  const { credentials, clientName, isUnix, accept, refused } = options;
+  const { credentials, clientName, isUnix, held, accept, refused } = options;
   const needsClientCertificate = credentials.ca !== undefined;
   const nameless = isUnix ? unixPeer : 'unknown';
-  const handshakes = new OpenHandshakes(refused, nameless);
+  const handshakes = new OpenHandshakes({ tell: refused, nameless, held });
   const server = createServer({
     ...secureContextOptions(credentials),
     ALPNProtocols: ['h2'],

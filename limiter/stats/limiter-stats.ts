@@ -98,6 +98,22 @@ export function createConnectionStats<Reason extends string>(
   return (reason) => registry.add(slots.get(reason) as number, 1);
 }
 
+/** What connections of all listeners hold for what their peers have not done yet. */
+export function registerHeldStats(registry: StatsRegistry, held: { readonly bytes: number }): void {
+  registry.gaugePart('ratelimit.connections.held_bytes', () => held.bytes);
+}
+
+/** The same for connections of the HTTP, debug and Prometheus listeners. */
+export function createHttpConnectionStats<Reason extends string>(
+  registry: StatsRegistry,
+  reasons: readonly Reason[],
+  open: () => number,
+): (reason: Reason) => void {
+  registry.gaugePart('ratelimit.http.connections', open);
+  const slots = new Map(reasons.map((reason) => [reason, registry.counter(`ratelimit.http.${reason}`)]));
+  return (reason) => registry.add(slots.get(reason) as number, 1);
+}
+
 /** What to call for every request of /json, whatever becomes of it. */
 export function createJsonStats(registry: StatsRegistry): () => void {
   return countingIn(registry)('ratelimit.http.json_requests');

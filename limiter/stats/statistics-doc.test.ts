@@ -2,6 +2,7 @@
 import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import { Health } from '../../process/health.ts';
+import { httpRefusals } from '../../process/http/http-connections.ts';
 import { documentedStatistics } from '../../test/support/documented-statistics.ts';
 import { registerHealthStats } from './health-stats.ts';
 import * as stats from './limiter-stats.ts';
@@ -39,6 +40,8 @@ function namesOfTheProgram(): string[] {
   stats.registerLocalCacheStats(registry, {} as stats.LocalCacheFigures);
   createMemcacheStats(registry);
   registerMemcacheNodes(registry, { figures: { nodes: 0, down: 0, connections: 0 } });
+  stats.registerHeldStats(registry, { bytes: 0 });
+  stats.createHttpConnectionStats(registry, httpRefusals, () => 0);
   for (const sink of ['statsd', 'output']) stats.registerSinkStats(registry, sink, { linesDropped: 0 });
   const slots = Array.from({ length: registry.slotCount }, (_, slot) => registry.plainNameOf(slot));
   return [...new Set([...slots, ...registry.timerNames(0)])];

@@ -107,6 +107,20 @@ export class StatsRegistry implements RuleStats, StatsSource {
     if (join !== 'sum') this.#table.joins.set(slot, join);
   }
 
+  /** A gauge of which other threads may have their parts: the sum is shown. */
+  gaugePart(name: string, read: () => number): void {
+    const slot = this.#gaugeSlot(name, noTags);
+    let last = 0;
+    this.#readers.push({
+      slot,
+      read: () => {
+        const before = last;
+        last = read();
+        return (this.#values[slot] as number) + last - before;
+      },
+    });
+  }
+
   /** A gauge that is always 1, for what its tags say. Returns what changes them. */
   info(name: string, tags: Tags): (tags: Tags) => void {
     const slot = this.#addSlot(name, Role.gauge, tags);

@@ -1,5 +1,6 @@
 /** What the main thread and a worker thread tell each other. Plain data: it is copied, or shared, between them. */
 import type { ListenAddress } from '../../process/bind.ts';
+import type { SharedHoldings } from '../../process/held-bytes.ts';
 import type { LogFields } from '../../process/logger.ts';
 import type { ProfileQuestion } from '../http/index.ts';
 import type { LimiterSettings } from '../settings.ts';
@@ -15,6 +16,8 @@ export interface WorkerStart {
   rules: SharedArrayBuffer | undefined;
   /** Health of the whole process. */
   healthy: boolean;
+  /** What connections of all threads hold, and its own cell of that. */
+  held: SharedHoldings;
   /** Whether the main thread wants durations. */
   timers: boolean;
 }

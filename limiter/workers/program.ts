@@ -8,6 +8,7 @@ import { systemTimers } from '../../process/timers.ts';
 import { RuleTable } from '../../rules/table/rule-table.ts';
 import { CpuProfiler, HeapSampler, type ProfileQuestion } from '../http/index.ts';
 import { libraryWarning } from '../log-lines.ts';
+import { openConnections } from '../opened-connections.ts';
 import { loadServingParts } from '../optional-parts.ts';
 import { openServing, type ThreadServing } from '../serving.ts';
 import { registerRefusedMetrics } from '../stats/limiter-stats.ts';
@@ -16,7 +17,7 @@ import { createPostedLog } from './posted-log.ts';
 import { PostedStatistics } from './posted-statistics.ts';
 import { topAnswer } from './worker-top.ts';
 
-const { settings, rules, healthy, timers, tellsOfCertificates } = workerData as WorkerStart;
+const { settings, rules, healthy, timers, tellsOfCertificates, held } = workerData as WorkerStart;
 const post = (news: WorkerNews): void => parentPort?.postMessage(news);
 
 const log = createPostedLog(settings.logLevel, (level, message, fields) =>
@@ -35,6 +36,15 @@ const health = new Health();
 health.set('process', healthy);
 const storeHealth = new Health();
 storeHealth.subscribe((isHealthy) => post({ is: 'health', healthy: isHealthy }));
+
+const connections = openConnections({
+  settings,
+  shared: held,
+  registry: statistics.registry,
+  clock: systemClock,
+  timers: systemTimers,
+  log,
+});
 
 const cpu = new CpuProfiler(systemClock);
 const heap = new HeapSampler(systemClock);
@@ -57,6 +67,7 @@ function opened(): ThreadServing {
     health,
     log,
     optional,
+    connections,
     tellsOfCertificates,
   });
   if (rules !== undefined) void serving.useRules(new RuleTable(rules));
@@ -88,6 +99,7 @@ const handlers: TaskHandlers = {
   end: () => {
     statistics.end();
     heap.stop();
+    connections.held.close();
   },
 };
 

@@ -3,6 +3,7 @@ import { EventEmitter } from 'node:events';
 import type { Worker } from 'node:worker_threads';
 import { beforeEach, expect, it } from 'vitest';
 import { Health } from '../../process/health.ts';
+import { sharedCells } from '../../process/held-bytes.ts';
 import { createLogger } from '../../process/logger.ts';
 import { compileRules } from '../../rules/table/compile-rules.ts';
 import { RuleTable } from '../../rules/table/rule-table.ts';
@@ -57,6 +58,7 @@ async function serving(): Promise<WorkerPool> {
   const clock = new ManualClock();
   const pool = new WorkerPool({
     count: 2,
+    heldCells: sharedCells(3),
     settings,
     clock,
     timers,

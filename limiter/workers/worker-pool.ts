@@ -30,6 +30,8 @@ export interface WorkerPoolOptions {
   /** Of the process: what callers of every worker are told. */
   health: Health;
   log: Logger;
+  /** What connections of all threads hold: a cell for each worker, by its number. */
+  heldCells: Int32Array;
   startThread?: StartThread | undefined;
 }
 
@@ -58,6 +60,7 @@ export class WorkerPool implements Serving, WorkerProfiles {
         beginning: () => ({
           tellsOfCertificates: number === 1,
           settings,
+          held: { cells: options.heldCells, own: number },
           rules: this.#rules,
           healthy: health.healthy,
           timers: sinkOf(settings) !== 'none',

@@ -4,6 +4,7 @@ import { createServer as createTlsServer, type Server as TlsServer } from 'node:
 import type { SecureContextOptions } from 'node:tls';
 import { bind, type ListenAddress } from '../bind.ts';
 import { closeOrCut } from '../close-or-cut.ts';
+import { HttpConnections, type HttpConnectionsOptions, type RequestHolding } from './http-connections.ts';
 import { type RequestPath, requestPath } from './request-path.ts';
 import { sendError, sendRedirect } from './text-response.ts';
 
@@ -19,6 +20,8 @@ export interface HttpCall {
   target: RequestPath;
   request: IncomingMessage;
   response: ServerResponse;
+  /** What it keeps of the request before that is complete. */
+  holding: RequestHolding;
 }
 
 export interface HttpServerOptions {
@@ -29,6 +32,8 @@ export interface HttpServerOptions {
   /** How long requests may take at the end before they are cut. */
   closeGraceMs: number;
   onFault(error: unknown): void;
+  /** Bounds its connections. Undefined: they are not. */
+  connections?: HttpConnectionsOptions | undefined;
   /** Certificate and key: callers speak TLS 1.2 or newer. */
   tls?: SecureContextOptions;
 }
@@ -44,6 +49,7 @@ const timeouts = {
 export class HttpServer implements HttpListener {
   readonly #server: Server | TlsServer;
   readonly #options: HttpServerOptions;
+  readonly #connections: HttpConnections | undefined;
   #closed: Promise<void> | undefined;
 
   constructor(options: HttpServerOptions) {
@@ -57,6 +63,9 @@ export class HttpServer implements HttpListener {
       tls === undefined
         ? createServer(timeouts, answer)
         : createTlsServer({ ...timeouts, minVersion: 'TLSv1.2', ...tls }, answer);
+    if (options.connections === undefined) return;
+    this.#connections = new HttpConnections(options.connections);
+    this.#connections.watch(this.#server);
   }
 
   /** New connections get these; those that are open keep what they had. Only for a server that speaks TLS. */
@@ -78,9 +87,10 @@ export class HttpServer implements HttpListener {
     response.on('finish', () => {
       if (this.#closed !== undefined) setImmediate(() => this.#server.closeIdleConnections());
     });
+    const holding = this.#connections?.begin(request, response) ?? { hold: () => {}, giveUp: undefined };
     try {
       if (this.#options.admit?.(request, response) === false) return;
-      await this.#route(request, response);
+      await this.#route(request, response, holding);
     } catch (error) {
       this.#options.onFault(error);
       if (response.headersSent) response.destroy();
@@ -88,11 +98,11 @@ export class HttpServer implements HttpListener {
     }
   }
 
-  async #route(request: IncomingMessage, response: ServerResponse): Promise<void> {
+  async #route(request: IncomingMessage, response: ServerResponse, holding: RequestHolding): Promise<void> {
     const target = requestPath(request.url ?? '/');
     if (target === undefined) sendError(response, 400, 'Bad Request', 'damaged request target');
     else if (target.path !== target.clean) sendRedirect(response, target.location);
-    else await this.#options.serve({ target, request, response });
+    else await this.#options.serve({ target, request, response, holding });
   }
 
   #stop(): Promise<void> {

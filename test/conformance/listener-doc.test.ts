@@ -5,10 +5,10 @@ import { describe, expect, it } from 'vitest';
 import { usualRequestLimits } from '../../limiter/decide/request-bounds.ts';
 
 import { defaultGrpcLimits } from '../../limiter/grpc/limits.ts';
-import { freeBytes } from '../../limiter/grpc/message-reader.ts';
 import { grpcSettings } from '../../limiter/grpc-settings.ts';
 import { initialHeaderTableBytes, initialMaxFrameBytes } from '../../limiter/http2/constants.ts';
 import { type BudgetLimits, defaultHttp2Limits, type Http2Limits } from '../../limiter/http2/index.ts';
+import { parseLimiterSettings } from '../../limiter/settings.ts';
 import { connectionRefusals } from '../../limiter/sockets/index.ts';
 import { handshakeTimeoutMs } from '../../process/tls-handshake.ts';
 
@@ -80,17 +80,16 @@ describe('docs/grpc-listener.md', () => {
     expect(row('answers that wait for a full socket')[1]).toBe(bytes(limits.pauseQueuedBytes));
     expect(row('frame (')[1]).toBe(bytes(initialMaxFrameBytes));
     expect(row('HPACK table')[1]).toBe(bytes(initialHeaderTableBytes));
+    expect(row('header section, or any frame')[1]).toBe(seconds(limits.requestTimeoutMs));
     expect(row('TLS handshake')[1]).toBe(seconds(handshakeTimeoutMs));
     const { maxMessageBytes, maxQueuedBytes, deadlineSweepMs } = defaultGrpcLimits;
-    const { maxUnfinishedBytes, maxUnfinishedBytesPerConnection } = defaultGrpcLimits;
     expect(row('message of ShouldRateLimit')[1]).toBe(
       `\`REQUEST_MAX_BYTES\`, ${bytes(usualRequestLimits.maxBytes)}`,
     );
     expect(row('message of a request')[1]).toBe(bytes(maxMessageBytes));
-    expect(row(`what messages that are not complete hold beyond ${bytes(freeBytes)}`)[1]).toBe(
-      bytes(maxUnfinishedBytesPerConnection),
+    expect(row('what all connections of the process hold')[1]).toBe(
+      `${bytes(parseLimiterSettings({}).settings?.connectionsMaxBytes ?? 0)} (\`CONNECTIONS_MAX_BYTES\`)`,
     );
-    expect(row('the same, of the whole process')[1]).toBe(bytes(maxUnfinishedBytes));
     expect(row('answers of one `Watch`')[1]).toBe(bytes(maxQueuedBytes));
     expect(text).toContain(`passed is noticed within ${deadlineSweepMs} ms`);
     const { grpcMaxConnections } = grpcSettings;

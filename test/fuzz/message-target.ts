@@ -1,11 +1,12 @@
-import { ByteBudget } from '../../limiter/grpc/byte-budget.ts';
 import { MessageReader } from '../../limiter/grpc/message-reader.ts';
 import { SingleMessage } from '../../limiter/grpc/single-message.ts';
+import { PlayedStream } from '../support/played-stream.ts';
 import { pieces } from './cuts.ts';
 import { type FuzzTarget, must, withoutNumbers } from './fuzz-target.ts';
 
 const maxMessageBytes = 8192;
-const budgetBytes = 4 * maxMessageBytes;
+/** Twice a message's bytes, and what two buffers take beside them. */
+const mostHeldBytes = 3 * maxMessageBytes;
 
 interface Reading {
   messages: string[];
@@ -13,11 +14,14 @@ interface Reading {
 }
 
 function read(body: Uint8Array, seed: number): Reading {
-  const budget = new ByteBudget(budgetBytes);
+  let heldBytes = 0;
   const messages: string[] = [];
   const reader = new MessageReader({
     maxMessageBytes,
-    budget,
+    hold: (bytes) => {
+      heldBytes += bytes;
+      must(heldBytes <= mostHeldBytes, `${heldBytes} bytes are held`);
+    },
     onMessage: (message) => {
       must(message.length <= maxMessageBytes, `a message has ${message.length} bytes`);
       messages.push(Buffer.from(message).toString('latin1'));
@@ -31,13 +35,13 @@ function read(body: Uint8Array, seed: number): Reading {
     break;
   }
   reader.release();
-  must(budget.leftBytes === budgetBytes, `${budgetBytes - budget.leftBytes} bytes are not given back`);
+  must(heldBytes === 0, `${heldBytes} bytes are not given back`);
   return { messages, refusal };
 }
 
 function readSingle(body: Uint8Array, seed: number): string {
-  const budget = new ByteBudget(budgetBytes);
-  const single = new SingleMessage({ maxMessageBytes, budget });
+  const stream = new PlayedStream();
+  const single = new SingleMessage(stream, maxMessageBytes);
   let outcome = '';
   for (const piece of pieces(body, seed)) {
     const status = single.push(piece);
@@ -50,7 +54,7 @@ function readSingle(body: Uint8Array, seed: number): string {
     outcome = end instanceof Uint8Array ? 'message' : end.message;
   }
   single.release();
-  must(budget.leftBytes === budgetBytes, `${budgetBytes - budget.leftBytes} bytes are not given back`);
+  must(stream.heldBytes === 0, `${stream.heldBytes} bytes are not given back`);
   return outcome;
 }
 

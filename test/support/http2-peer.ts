@@ -86,6 +86,9 @@ export class Http2Peer {
   /** What was thrown where one was `internal_error`. */
   readonly thrown: unknown[] = [];
   unfinishedRequests = 0;
+  sheds = 0;
+  /** What the connection said last that it holds. */
+  heldBytes = 0;
   readonly connection: Http2Connection;
   nowMs = 1000;
   closes = 0;
@@ -112,6 +115,12 @@ export class Http2Peer {
       },
       onUnfinishedRequest: () => {
         this.unfinishedRequests += 1;
+      },
+      onShed: () => {
+        this.sheds += 1;
+      },
+      onHeld: (bytes) => {
+        this.heldBytes = bytes;
       },
       onClose: () => {
         this.closes += 1;

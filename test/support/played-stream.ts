@@ -15,6 +15,8 @@ export class PlayedStream implements RequestStream {
   readonly sections: Record<string, string>[] = [];
   readonly body: Uint8Array[] = [];
   resetCode: ErrorCode | undefined;
+  /** What the handler keeps of it. */
+  heldBytes = 0;
 
   respond(fields: HeaderFields, body: Uint8Array, trailers: HeaderFields): void {
     this.sendHeaders(fields, false);
@@ -33,6 +35,10 @@ export class PlayedStream implements RequestStream {
 
   sendTrailers(fields: HeaderFields): void {
     this.#section(fields, true);
+  }
+
+  hold(bytes: number): void {
+    this.heldBytes += bytes;
   }
 
   reset(code: ErrorCode): void {

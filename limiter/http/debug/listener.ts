@@ -2,6 +2,7 @@
 import type { ServerResponse } from 'node:http';
 import type { ListenAddress } from '../../../process/bind.ts';
 import type { Clock } from '../../../process/clock.ts';
+import type { HttpConnectionsOptions } from '../../../process/http/http-connections.ts';
 import { type HttpCall, type HttpListener, HttpServer } from '../../../process/http/http-server.ts';
 import { sendLines } from '../../../process/http/line-stream.ts';
 import { sendRedirect, sendText } from '../../../process/http/text-response.ts';
@@ -23,6 +24,8 @@ export interface DebugListenerOptions {
   workers?: WorkerProfiles | undefined;
   /** How long requests may take at the end before they are cut. */
   closeGraceMs: number;
+  /** Bounds its connections. Undefined: they are not. */
+  connections?: HttpConnectionsOptions | undefined;
   /** Called when a request was answered with 500, or cut, because something threw. */
   onFault(error: unknown): void;
 }
@@ -57,6 +60,7 @@ class DebugListener implements HttpListener {
     this.#server = new HttpServer({
       serve: (call) => this.#route(call),
       closeGraceMs: options.closeGraceMs,
+      connections: options.connections,
       onFault: (error) => options.onFault(error),
     });
   }

@@ -4,6 +4,11 @@ const byName = new Map<string, string>(
   Object.entries({
     'ratelimit.service.global_shadow_mode': 'Requests that passed by SHADOW_MODE.',
     'ratelimit.http.json_requests': 'Requests of /json, failed ones too.',
+    'ratelimit.http.connections': 'Open connections of the HTTP, debug and Prometheus listeners.',
+    'ratelimit.http.too_many_connections': 'HTTP connections that were closed for a further one.',
+    'ratelimit.http.too_many_bytes': 'HTTP requests and connections ended at CONNECTIONS_MAX_BYTES.',
+    'ratelimit.connections.held_bytes':
+      'What connections hold for what their callers have not done yet, of CONNECTIONS_MAX_BYTES.',
     'ratelimit_server.http2.connections': 'Open gRPC connections.',
     'certs.load_attempts': "Readings of the gRPC listener's TLS files after a change.",
     'certs.load_failures': "Readings of the gRPC listener's TLS files that failed.",

@@ -1,6 +1,7 @@
 /** The listener that Prometheus scrapes: one path, GET and HEAD. Kubernetes can ask it whether the process lives. */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 
+import type { HttpConnectionsOptions } from '../../../process/http/http-connections.ts';
 import { type HttpCall, type HttpListener, HttpServer } from '../../../process/http/http-server.ts';
 import { sendError, sendNotFound, sendText } from '../../../process/http/text-response.ts';
 import type { Timers } from '../../../process/timers.ts';
@@ -12,6 +13,8 @@ export interface PrometheusListenerOptions {
   bodies: ScrapeBodies;
   timers: Timers;
   closeGraceMs: number;
+  /** Bounds its connections. Undefined: they are not. */
+  connections?: HttpConnectionsOptions | undefined;
   onFault(error: unknown): void;
 }
 
@@ -23,10 +26,11 @@ const slowestReadMs = 60_000;
 const livezPath = '/livez';
 
 export function createPrometheusListener(options: PrometheusListenerOptions): HttpListener {
-  const { path, onFault, closeGraceMs } = options;
+  const { path, onFault, closeGraceMs, connections } = options;
   let scrapes = 0;
   return new HttpServer({
     closeGraceMs,
+    connections,
     onFault,
     async serve({ target, request, response }: HttpCall) {
       if (target.path !== path && target.path !== livezPath) return sendNotFound(response);

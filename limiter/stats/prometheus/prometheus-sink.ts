@@ -3,6 +3,7 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 
 import type { ListenAddress } from '../../../process/bind.ts';
 import type { Clock } from '../../../process/clock.ts';
+import type { HttpConnectionsOptions } from '../../../process/http/http-connections.ts';
 import type { HttpListener } from '../../../process/http/http-server.ts';
 import type { Timers } from '../../../process/timers.ts';
 import type { StatsSource } from '../stats-source.ts';
@@ -24,6 +25,8 @@ export interface PrometheusSinkOptions {
   path: string;
   clock: Clock;
   timers: Timers;
+  /** Bounds its connections. Undefined: they are not. */
+  connections?: HttpConnectionsOptions | undefined;
   listener: {
     listening(port: number): void;
     /** Once for a metric: a statistic is left out, as the name is taken for something else. */
@@ -67,6 +70,7 @@ export class PrometheusSink {
       bodies,
       timers,
       closeGraceMs: 0,
+      connections: options.connections,
       onFault: (error) => listener.fault(error),
     });
   }

@@ -1,0 +1,62 @@
+/** The bounds that all connections of a process share, with what is logged and counted of them. One for each thread. */
+import type { Clock } from '../process/clock.ts';
+import { HeldBytes, type SharedHoldings } from '../process/held-bytes.ts';
+import {
+  type HttpConnectionsOptions,
+  type HttpRefusal,
+  httpRefusals,
+  httpRefusalTexts,
+} from '../process/http/http-connections.ts';
+import type { Logger } from '../process/logger.ts';
+import { SeldomByKind } from '../process/seldom.ts';
+import type { Timers } from '../process/timers.ts';
+import type { ConnectionEnd } from './connection-lines.ts';
+import * as lines from './log-lines.ts';
+import type { LimiterSettings } from './settings.ts';
+import { createHttpConnectionStats, registerHeldStats } from './stats/limiter-stats.ts';
+import type { StatsRegistry } from './stats/stats-registry.ts';
+
+export interface OpenedConnections {
+  /** What connections of every listener hold. */
+  held: HeldBytes;
+  /** Of each HTTP listener. */
+  http: HttpConnectionsOptions;
+}
+
+export interface ConnectionsParts {
+  settings: Pick<LimiterSettings, 'connectionsMaxBytes' | 'httpMaxConnections'>;
+  /** With those of the other threads; undefined where this one is alone. */
+  shared: SharedHoldings | undefined;
+  registry: StatsRegistry;
+  clock: Clock;
+  timers: Timers;
+  log: Logger;
+}
+
+/** Whatever any peer can make happen is logged at most so often. */
+const seldomMs = 60_000;
+
+export function openConnections(parts: ConnectionsParts): OpenedConnections {
+  const { settings, shared, registry, clock, timers, log } = parts;
+  const held = new HeldBytes({ maxBytes: settings.connectionsMaxBytes, shared, timers });
+  registerHeldStats(registry, held);
+  let open = 0;
+  const count = createHttpConnectionStats(registry, httpRefusals, () => open);
+  const seldom = new SeldomByKind<Omit<ConnectionEnd, 'times'>>(clock, seldomMs, (end, times) =>
+    lines.httpConnectionRefused(log, { ...end, times }),
+  );
+  return {
+    held,
+    http: {
+      held,
+      maxConnections: settings.httpMaxConnections,
+      changed: (by) => {
+        open += by;
+      },
+      refused: (counter: HttpRefusal, peer) => {
+        count(counter);
+        seldom.note(counter, { peer, counter, reason: httpRefusalTexts[counter] });
+      },
+    },
+  };
+}

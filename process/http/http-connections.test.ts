@@ -1,0 +1,164 @@
+import { once } from 'node:events';
+import { connect, type Socket } from 'node:net';
+import { afterEach, describe, expect, it } from 'vitest';
+import { eventually } from '../../test/support/eventually.ts';
+import { ManualTimers } from '../../test/support/manual-timers.ts';
+import { HeldBytes } from '../held-bytes.ts';
+import type { HttpRefusal } from './http-connections.ts';
+import { type HttpCall, HttpServer } from './http-server.ts';
+
+const cleanups: (() => unknown)[] = [];
+afterEach(async () => {
+  for (const cleanup of cleanups.splice(0).reverse()) await cleanup();
+});
+
+class Peer {
+  readonly socket: Socket;
+  received = '';
+  isClosed = false;
+
+  constructor(port: number) {
+    this.socket = connect({ port, host: '127.0.0.1' });
+    this.socket.on('data', (bytes) => {
+      this.received += bytes.toString();
+    });
+    this.socket.on('error', () => {});
+    this.socket.on('close', () => {
+      this.isClosed = true;
+    });
+  }
+
+  async ask(path: string): Promise<void> {
+    const before = this.received.length;
+    this.socket.write(`GET ${path} HTTP/1.1\r\nHost: a\r\n\r\n`);
+    await eventually(() => expect(this.received.slice(before)).toContain('200 OK'));
+  }
+}
+
+async function start({ maxConnections = 3, maxBytes = 10_000_000 } = {}) {
+  const timers = new ManualTimers();
+  const held = new HeldBytes({ maxBytes, timers });
+  const refused: HttpRefusal[] = [];
+  const calls: HttpCall[] = [];
+  let open = 0;
+  const server = new HttpServer({
+    serve: (call) => {
+      if (call.target.path === '/wait') calls.push(call);
+      else call.response.end('ok');
+    },
+    closeGraceMs: 0,
+    onFault: (error) => {
+      throw error;
+    },
+    connections: {
+      maxConnections,
+      held,
+      changed: (by) => {
+        open += by;
+      },
+      refused: (reason) => refused.push(reason),
+    },
+  });
+  const { port } = await server.listen({ host: '127.0.0.1', port: 0 });
+  cleanups.push(() => server.close());
+  const peer = async (): Promise<Peer> => {
+    const made = new Peer(port);
+    cleanups.push(() => made.socket.destroy());
+    const before = open + refused.length;
+    await once(made.socket, 'connect');
+    await eventually(() => expect(open + refused.length).toBe(before + 1));
+    return made;
+  };
+  return { held, timers, refused, calls, peer, open: () => open };
+}
+
+describe('HttpServer', () => {
+  it('closes the connection that is idle longest for one more', async () => {
+    const { peer, refused, open } = await start();
+    const [first, second, third] = [await peer(), await peer(), await peer()];
+    // A head without its end is no request; an answer makes the connection the last to be idle.
+    second.socket.write('GET / HTTP/1.1\r\nHost: a\r\n');
+    await first.ask('/');
+    const probe = await peer();
+    await probe.ask('/');
+    await eventually(() => expect(second.isClosed).toBe(true));
+    expect([first.isClosed, third.isClosed, refused, open()]).toEqual([
+      false,
+      false,
+      ['too_many_connections'],
+      3,
+    ]);
+  });
+
+  it('closes none with a request under way while one is idle, and else the one that began first', async () => {
+    const { peer, calls, refused } = await start();
+    const waiting = [await peer(), await peer()];
+    for (const [at, one] of waiting.entries()) {
+      one.socket.write('GET /wait HTTP/1.1\r\nHost: a\r\n\r\n');
+      await eventually(() => expect(calls.length).toBe(at + 1));
+    }
+    const idle = await peer();
+    await idle.ask('/');
+    const last = await peer();
+    await eventually(() => expect(idle.isClosed).toBe(true));
+    expect(waiting.map(({ isClosed }) => isClosed)).toEqual([false, false]);
+    last.socket.write('GET /wait HTTP/1.1\r\nHost: a\r\n\r\n');
+    await eventually(() => expect(calls.length).toBe(3));
+    const probe = await peer();
+    await probe.ask('/');
+    await eventually(() => expect(waiting[0]?.isClosed).toBe(true));
+    expect([waiting[1]?.isClosed, last.isClosed, refused.length]).toEqual([false, false, 2]);
+  });
+
+  it('counts what heads that do not end hold, and closes the one that holds most', async () => {
+    const { peer, held, timers, refused } = await start({ maxBytes: 40_000 });
+    const [small, large] = [await peer(), await peer()];
+    small.socket.write(`GET / HTTP/1.1\r\nHost: a\r\nA: ${'b'.repeat(1_000)}`);
+    large.socket.write(`GET / HTTP/1.1\r\nHost: a\r\nA: ${'b'.repeat(7_000)}`);
+    await eventually(() => {
+      timers.advance(250);
+      expect(held.bytes).toBeGreaterThan(30_000);
+    });
+    large.socket.write('b'.repeat(3_000));
+    await eventually(() => {
+      timers.advance(250);
+      expect(large.isClosed).toBe(true);
+    });
+    expect([small.isClosed, refused]).toEqual([false, ['too_many_bytes']]);
+    small.socket.write('\r\n\r\n');
+    await eventually(() => expect(small.received).toContain('200 OK'));
+    await eventually(() => {
+      timers.advance(250);
+      expect(held.bytes).toBeLessThan(2_048);
+    });
+  });
+
+  it('counts requests that were sent before their turn came', async () => {
+    const { peer, held, calls } = await start();
+    const one = await peer();
+    one.socket.write('GET /wait HTTP/1.1\r\nHost: a\r\n\r\n'.repeat(11));
+    await eventually(() => expect(calls.length).toBe(11));
+    expect(held.bytes).toBe(10 * 4_096);
+    for (const { response } of calls) response.end();
+    await eventually(() => expect(held.bytes).toBe(0));
+  });
+
+  it('counts answers that are not read', async () => {
+    const { peer, held, timers, calls, refused } = await start();
+    const slow = await peer();
+    slow.socket.pause();
+    slow.socket.write('GET /wait HTTP/1.1\r\nHost: a\r\n\r\n');
+    await eventually(() => expect(calls.length).toBe(1));
+    calls[0]?.response.write(Buffer.alloc(9_000_000));
+    await eventually(() => {
+      timers.advance(250);
+      expect(held.bytes).toBeGreaterThan(1_000_000);
+    });
+    calls[0]?.response.write(Buffer.alloc(9_000_000));
+    await eventually(() => {
+      timers.advance(250);
+      expect(refused).toEqual(['too_many_bytes']);
+    });
+    expect(held.bytes).toBe(0);
+  });
+});
