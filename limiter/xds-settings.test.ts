@@ -7,7 +7,6 @@ import { hostname } from 'node:os';
 import { join } from 'node:path';
 import { ServerCredentials } from '@grpc/grpc-js';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-
 import type { DiscoveryRequest } from '../gen/envoy/service/discovery/v3/discovery_pb.ts';
 import type { RuleSource } from '../rules/model.ts';
 import { AdsServer, type AdsServerStream } from '../test/support/ads-server.ts';
@@ -19,6 +18,7 @@ import { InProcessLimiter } from '../test/support/in-process-limiter.ts';
 import { ManualTimers } from '../test/support/manual-timers.ts';
 import { limit, rule, source } from '../test/support/rule-builder.ts';
 import { suiteFolder } from '../test/support/suite-folder.ts';
+import { parseLimiterSettings } from './settings.ts';
 import { xdsSettings } from './xds-settings.ts';
 
 let ads: AdsServer;
@@ -155,7 +155,7 @@ const rows: Row[] = [
   {
     setting: 'CONFIG_GRPC_XDS_SERVER_CONNECT_RETRY_INTERVAL',
     env: { CONFIG_GRPC_XDS_SERVER_URL: '127.0.0.1:1' },
-    seen: { unset: [3_000], '20s': [20_000] },
+    seen: { unset: [3_900], '20s': [26_000], '2m': [120_000] },
     observe: (limiter) => retryWaits(limiter, async () => {}),
   },
   {
@@ -175,7 +175,7 @@ const rows: Row[] = [
   },
   {
     setting: 'XDS_CLIENT_BACKOFF_INITIAL_INTERVAL',
-    seen: { unset: [10_000], '20s': [20_000] },
+    seen: { unset: [13_000], '20s': [26_000] },
     observe: backoff,
   },
   {
@@ -187,7 +187,7 @@ const rows: Row[] = [
   {
     setting: 'XDS_CLIENT_BACKOFF_RANDOM_FACTOR',
     env: { XDS_CLIENT_BACKOFF_JITTER: 'false' },
-    seen: { unset: [10_000], 2: [20_000] },
+    seen: { unset: [16_000], 2: [20_000], '0.5': [10_000] },
     observe: backoff,
   },
   {
@@ -317,6 +317,16 @@ describeWithServer('what a setting of xDS does with TLS', opensslProgram, (opens
     };
     expect(await observed(row, value, all)).toEqual(seen);
   });
+});
+
+it('refuses a shortest wait above the longest, where rules come from an xDS server', () => {
+  const env = { XDS_CLIENT_BACKOFF_INITIAL_INTERVAL: '2m' };
+  const errors = (type: string) =>
+    parseLimiterSettings({ ...env, CONFIG_TYPE: type, BACKEND_TYPE: 'memory' }).errors;
+  expect(errors('GRPC_XDS_SOTW')?.map(({ message }) => message)).toEqual([
+    'XDS_CLIENT_BACKOFF_INITIAL_INTERVAL: 2m must not be above XDS_CLIENT_BACKOFF_MAX_INTERVAL, 1m',
+  ]);
+  expect(errors('FILE')).toBeUndefined();
 });
 
 describe('a limiter with rules from an xDS server', () => {

@@ -1,6 +1,7 @@
 /** Settings of the rules that an xDS server sends: a part of the table in settings.ts. */
 
 import { z } from 'zod';
+import { formatGoDuration } from '../process/go-values.ts';
 import { bool, duration, float, integer, type SettingKind, text } from '../process/settings-kinds.ts';
 import { dnsLabel } from '../process/settings-kubernetes-kinds.ts';
 import { needing, type SettingNeed } from '../process/settings-needs.ts';
@@ -57,7 +58,8 @@ export const xdsSettings = needing([fromXds], {
     name: 'CONFIG_GRPC_XDS_SERVER_CONNECT_RETRY_INTERVAL',
     kind: duration({ min: 1, max: dayMs }),
     default: 3_000,
-    summary: 'Wait after an attempt to connect that failed.',
+    summary:
+      'Wait after the first attempt to connect that failed; further ones grow as the waits of `XDS_CLIENT_BACKOFF_*`.',
   },
   xdsAdditionalHeaders: {
     name: 'CONFIG_GRPC_XDS_CLIENT_ADDITIONAL_HEADERS',
@@ -112,20 +114,20 @@ export const xdsSettings = needing([fromXds], {
     name: 'XDS_CLIENT_BACKOFF_INITIAL_INTERVAL',
     kind: duration({ min: 1, max: dayMs }),
     default: 10_000,
-    summary: 'Shortest wait after a stream that broke.',
+    summary: 'Shortest wait after a stream that broke; not above `XDS_CLIENT_BACKOFF_MAX_INTERVAL`.',
   },
   xdsBackoffMaxMs: {
     name: 'XDS_CLIENT_BACKOFF_MAX_INTERVAL',
     kind: duration({ min: 1, max: dayMs }),
     default: 60_000,
-    summary: 'Longest wait after a stream that broke.',
+    summary: 'Longest wait after a stream that broke or an attempt to connect that failed.',
   },
   xdsBackoffFactor: {
     name: 'XDS_CLIENT_BACKOFF_RANDOM_FACTOR',
     kind: float({ min: 0, max: 1_000 }),
-    default: 0.5,
+    default: 1.6,
     summary:
-      'Each wait is so many times the one before, but never shorter than the shortest: above 1 waits grow, else all are the shortest one.',
+      'Each of these waits is so many times the one before, but never shorter than the shortest: above 1 waits grow, else all are the shortest one.',
   },
   xdsBackoffJitter: {
     name: 'XDS_CLIENT_BACKOFF_JITTER',
@@ -152,6 +154,19 @@ export function xdsMaxMessageBytes({
 
 /** What is wrong with the values together. */
 export function xdsSettingsProblems(settings: Partial<XdsSettings>): SettingsError[] {
+  return [...backoffProblems(settings), ...pairProblems(settings)];
+}
+
+function backoffProblems({ xdsBackoffInitialMs, xdsBackoffMaxMs }: Partial<XdsSettings>): SettingsError[] {
+  if (xdsBackoffInitialMs === undefined || xdsBackoffMaxMs === undefined) return [];
+  if (xdsBackoffInitialMs <= xdsBackoffMaxMs) return [];
+  const variable = 'XDS_CLIENT_BACKOFF_INITIAL_INTERVAL';
+  const [initial, max] = [formatGoDuration(xdsBackoffInitialMs), formatGoDuration(xdsBackoffMaxMs)];
+  const message = `${variable}: ${initial} must not be above XDS_CLIENT_BACKOFF_MAX_INTERVAL, ${max}`;
+  return [{ variable, message }];
+}
+
+function pairProblems(settings: Partial<XdsSettings>): SettingsError[] {
   const { xdsUseTls, xdsTlsCert = '', xdsTlsKey = '' } = settings;
   if (xdsUseTls !== true || (xdsTlsCert === '') === (xdsTlsKey === '')) return [];
   const [set, missing] = xdsTlsCert === '' ? ['KEY', 'CERT'] : ['CERT', 'KEY'];

@@ -5,7 +5,7 @@ import { type BackoffOptions, backoffMs } from './backoff.ts';
 const defaults: BackoffOptions = {
   initialMs: 10_000,
   maxMs: 60_000,
-  factor: 0.5,
+  factor: 1.6,
   jitter: true,
   random: () => 0.5,
 };
@@ -14,7 +14,8 @@ const waits = (options: Partial<BackoffOptions>) =>
 
 describe('backoffMs', () => {
   const cases: [what: string, options: Partial<BackoffOptions>, waitsMs: number[]][] = [
-    ['is the initial wait by default', {}, [10_000, 10_000, 10_000, 10_000, 10_000, 10_000]],
+    ['grows by default', {}, [10_000, 13_000, 17_800, 25_480, 35_000, 35_000]],
+    ['stays with a factor of 0.5', { factor: 0.5 }, [10_000, 10_000, 10_000, 10_000, 10_000, 10_000]],
     [
       'grows by the factor up to the maximum',
       { factor: 2, jitter: false },

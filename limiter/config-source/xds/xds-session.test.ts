@@ -103,6 +103,29 @@ describe('the connection of an xDS session', () => {
     expect(one.ended('x')).toContainEqual(wait(100));
   });
 
+  it('waits longer after every refused connection, up to the maximum, until one stands', () => {
+    const one = reach['connecting']?.() as Session;
+    const refused = () => {
+      const [, action] = one.ended('refused');
+      one.due();
+      return action;
+    };
+    expect(Array.from({ length: 7 }, refused)).toEqual([30, 60, 120, 240, 480, 960, 1_000].map(wait));
+    one.opened();
+    one.ended('broke');
+    one.due();
+    expect(refused()).toEqual(wait(30));
+  });
+
+  it('waits a retry interval above the maximum for ever', () => {
+    const backoff = { initialMs: 100, maxMs: 1_000, factor: 2, jitter: true, random: () => 0.5 };
+    const one: Session = new XdsSession({ connectRetryMs: 5_000, backoff });
+    one.start();
+    expect(one.ended('refused')).toContainEqual(wait(5_000));
+    one.due();
+    expect(one.ended('refused')).toContainEqual(wait(5_000));
+  });
+
   it('tells an outage once, and its end when a stream has settled', () => {
     const one = reach['open:settled']?.() as Session;
     expect(one.ended('a')).toContainEqual(lost('a', true, 100));

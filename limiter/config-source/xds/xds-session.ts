@@ -58,7 +58,10 @@ export type SessionAction<R> =
 export type SessionState = 'idle' | 'connecting' | 'open:new' | 'open:settled' | 'waiting' | 'closed';
 
 export interface SessionOptions {
-  /** CONFIG_GRPC_XDS_SERVER_CONNECT_RETRY_INTERVAL: between attempts to connect. */
+  /**
+   * CONFIG_GRPC_XDS_SERVER_CONNECT_RETRY_INTERVAL: the first wait after an attempt to connect that failed. Further ones
+   * grow as `backoff` says, and start anew with a connection that stands. Where it is above their maximum it stays.
+   */
   connectRetryMs: number;
   /** After a stream that broke. Starts anew once a stream settled. */
   backoff: BackoffOptions;
@@ -72,7 +75,9 @@ export class XdsSession<R extends VersionedResponse> {
   #state: SessionState = 'idle';
   /** Counts streams, so that an answer never goes to another stream than its response came over. */
   #stream = 0;
-  #attempt = 0;
+  /** Connections refused, and streams broken, one after another. */
+  #refusals = 0;
+  #breaks = 0;
   #acceptedVersion = '';
   #loading: { response: R; stream: number } | undefined;
   #next: R | undefined;
@@ -101,6 +106,7 @@ export class XdsSession<R extends VersionedResponse> {
   opened(): SessionAction<R>[] {
     if (this.#state !== 'connecting') return [];
     this.#state = 'open:new';
+    this.#refusals = 0;
     this.#stream++;
     return [this.#send('', undefined), { do: 'settle', delayMs: settleMs }];
   }
@@ -141,10 +147,7 @@ export class XdsSession<R extends VersionedResponse> {
   /** An attempt to connect failed, or the stream is over, however. */
   ended(reason: string): SessionAction<R>[] {
     if (this.#state !== 'connecting' && !this.isOpen) return [];
-    const delayMs =
-      this.#state === 'connecting'
-        ? this.#options.connectRetryMs
-        : backoffMs(this.#options.backoff, this.#attempt++);
+    const delayMs = this.#state === 'connecting' ? this.#refusedMs() : this.#brokenMs();
     this.#state = 'waiting';
     this.#next = undefined;
     const isNews = !this.#isOutage;
@@ -166,9 +169,19 @@ export class XdsSession<R extends VersionedResponse> {
     this.#state = 'closed';
   }
 
+  #refusedMs(): number {
+    const { connectRetryMs: initialMs, backoff } = this.#options;
+    const maxMs = Math.max(initialMs, backoff.maxMs);
+    return backoffMs({ ...backoff, initialMs, maxMs }, this.#refusals++);
+  }
+
+  #brokenMs(): number {
+    return backoffMs(this.#options.backoff, this.#breaks++);
+  }
+
   #settle(): SessionAction<R>[] {
     this.#state = 'open:settled';
-    this.#attempt = 0;
+    this.#breaks = 0;
     const afterOutage = this.#isOutage;
     this.#isOutage = false;
     return [{ do: 'tell-connected', afterOutage }];
