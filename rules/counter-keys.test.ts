@@ -2,6 +2,7 @@ import { hash } from 'node:crypto';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { anyCounter, identityOf, type NamedCounter, unambiguousKey } from '../test/support/any-counter.ts';
+import { caseCount } from '../test/support/property-cases.ts';
 import {
   countedEntry,
   EntryMark,
@@ -128,7 +129,7 @@ describe('keys of any counters', () => {
         asked++;
         expect(parsed).toMatchObject(told(counter));
       }),
-      { numRuns: 2_000 },
+      { numRuns: caseCount(2_000) },
     );
     expect(asked).toBeGreaterThan(500);
   });
@@ -145,7 +146,7 @@ describe('keys of any counters', () => {
         }
         expect(byKey.size).toBe(new Set(byKey.values()).size);
       }),
-      { numRuns: 500 },
+      { numRuns: caseCount(500) },
     );
   });
 

@@ -139,7 +139,7 @@ export function counterStoreSuite(
           expect(await totalOf(store, { key: unambiguousKey(counter, prefix), hits })).toBe(expected);
         }
       }),
-      { numRuns: 30 },
+      { numRuns: caseCount(30) },
     );
   });
 
