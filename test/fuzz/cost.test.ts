@@ -1,0 +1,442 @@
+/**
+ * What inputs cost, by their size: CPU may grow by 2.5 where the input doubles. The decoders are tried with the bounds of
+ * requests lifted, the whole decision within them; and what is refused, and the largest that is not, by what they cost.
+ */
+import { create, type MessageInitShape, toBinary } from '@bufbuild/protobuf';
+import { beforeAll, describe, expect, it } from 'vitest';
+import { RateLimitRequestSchema } from '../../gen/envoy/service/ratelimit/v3/rls_pb.ts';
+import { RequestBounds, usualRequestLimits } from '../../limiter/decide/request-bounds.ts';
+import { DecodeError, decodeRateLimitRequest } from '../../limiter/decide/wire-codec.ts';
+import { createDecisionService } from '../../limiter/decision-service.ts';
+import { requestFromJson, responseToJson } from '../../limiter/http/json-codec.ts';
+import { createShouldRateLimit } from '../../limiter/service/should-rate-limit.ts';
+import { parseLimiterSettings } from '../../limiter/settings.ts';
+import { createLimiterStats } from '../../limiter/stats/limiter-stats.ts';
+import { StatsRegistry } from '../../limiter/stats/stats-registry.ts';
+import { systemClock } from '../../process/clock.ts';
+import type { GrpcStatus, UnaryHandler } from '../../process/grpc/unary-handler.ts';
+import { compileRules } from '../../rules/table/compile-rules.ts';
+import { RuleTable } from '../../rules/table/rule-table.ts';
+import { cpuMs } from '../support/cpu-time.ts';
+import { machineSlowness } from '../support/machine-slowness.ts';
+import { openMemoryStore } from '../support/open-memory-store.ts';
+import { limit, rule, source } from '../support/rule-builder.ts';
+
+const mostGrowth = 2.5;
+/** Of one measurement of the smallest input: enough that the clock's grain and a stray interrupt do not decide. */
+const leastMs = 4;
+const rounds = 5;
+/** What other work on the machine does to caches passes; what an algorithm does stays. */
+const attempts = 4;
+
+function median(values: number[]): number {
+  return values.sort((a, b) => a - b)[Math.floor(values.length / 2)] as number;
+}
+
+/** The larger growth of CPU of the two doublings; the least of several attempts, which end at the first good one. */
+function growth(runs: readonly (() => void)[]): number {
+  let best = Number.POSITIVE_INFINITY;
+  for (let attempt = 0; attempt < attempts && best > mostGrowth; attempt += 1) {
+    // Twice, since compiled code is many times faster than what warms it up.
+    timesFor(runs[0]!);
+    const times = timesFor(runs[0]!);
+    const spent = runs.map(() => [] as number[]);
+    for (let round = 0; round < rounds; round += 1) {
+      for (const [i, run] of runs.entries()) spent[i]!.push(cpuMs(() => repeat(run, times)));
+    }
+    const [once, twice, fourTimes] = spent.map(median) as [number, number, number];
+    best = Math.min(best, Math.max(twice / once, fourTimes / twice));
+  }
+  return best;
+}
+
+/** How often it runs in a measurement. */
+function timesFor(run: () => void): number {
+  let times = 1;
+  while (cpuMs(() => repeat(run, times)) < leastMs) times *= 2;
+  return times;
+}
+
+function repeat(run: () => void, times: number): void {
+  for (let i = 0; i < times; i += 1) run();
+}
+
+const doubled = (n: number): number[] => [n, 2 * n, 4 * n];
+
+function varint(value: number): number[] {
+  return value < 0x80 ? [value] : [(value & 0x7f) | 0x80, ...varint(value >>> 7)];
+}
+/** A field with so many bytes in it. */
+const field = (number: number, content: Uint8Array): Buffer =>
+  Buffer.concat([Uint8Array.from([number * 8 + 2, ...varint(content.length)]), content]);
+const repeated = (hex: string, count: number): Buffer => Buffer.from(hex.repeat(count), 'hex');
+const descriptor = (content: Uint8Array): Buffer => field(2, content);
+const withValue = (content: Uint8Array): Buffer => descriptor(field(1, field(2, content)));
+
+/** Bytes of a request, by a number of elements. */
+const wireFamilies: Record<string, (n: number) => Buffer> = {
+  'empty entries': (n) => descriptor(repeated('0a00', n)),
+  'entries behind another field': (n) => descriptor(repeated('20010a00', n)),
+  'entries of 200 bytes': (n) =>
+    descriptor(Buffer.concat(new Array(n >> 3).fill(field(1, field(1, Buffer.alloc(196, 0x61)))))),
+  'entries that end elsewhere than they say': (n) => descriptor(repeated('0a010a0161', n)),
+  'empty descriptors': (n) => repeated('1200', n),
+  'descriptors with an entry': (n) => repeated('12080a060a016b120176', n),
+  limits: (n) => descriptor(repeated('120408051004', n)),
+  addends: (n) => descriptor(repeated('1a020807', n)),
+  domains: (n) => repeated('0a026162', n),
+  'a long value': (n) => withValue(Buffer.alloc(16 * n, 0x61)),
+  'a long value of two-byte characters': (n) => withValue(repeated('c3a9', 8 * n)),
+  'a long value that is no UTF-8': (n) => withValue(Buffer.alloc(16 * n, 0xff)),
+  'unknown numbers': (n) => repeated('7801', n),
+  'unknown bytes': (n) => repeated('7a0161', n),
+  'unknown groups': (n) => repeated('7b7c', n),
+  'unknown groups in each other': (n) =>
+    Buffer.concat(
+      new Array(n >> 5)
+        .fill(repeated('7b', 90).toString('hex') + repeated('7c', 90).toString('hex'))
+        .map((hex) => Buffer.from(hex, 'hex')),
+    ),
+  'groups that never end': (n) => descriptor(repeated('7b', n)),
+};
+
+const json = (members: string): Buffer => Buffer.from(`{"domain":"d",${members}}`);
+const list = (element: string, count: number): string => `[${new Array(count).fill(element).join(',')}]`;
+
+const jsonFamilies: Record<string, (n: number) => Buffer> = {
+  'empty entries': (n) => json(`"descriptors":[{"entries":${list('{}', n)}}]`),
+  entries: (n) => json(`"descriptors":[{"entries":${list('{"key":"k","value":"v"}', n)}}]`),
+  'empty descriptors': (n) => json(`"descriptors":${list('{}', n)}`),
+  limits: (n) => json(`"descriptors":${list('{"limit":{"requestsPerUnit":5,"unit":"DAY"}}', n)}`),
+  'a long value': (n) => json(`"descriptors":[{"entries":[{"value":"${'v'.repeat(32 * n)}"}]}]`),
+  'a value of escapes': (n) =>
+    json(`"descriptors":[{"entries":[{"value":"${'\\u00e9\\n'.repeat(4 * n)}"}]}]`),
+  quotes: (n) =>
+    json(`"hitsAddend":1,"descriptors":[{"entries":[{"value":"${'\\"hitsAddend\\":1'.repeat(n)}"}]}]`),
+  'white space': (n) => json(`"hitsAddend"${' '.repeat(32 * n)}:${' '.repeat(32 * n)}5`),
+  'white space without a colon': (n) => json(`"hitsAddend"${' '.repeat(64 * n)}`),
+  digits: (n) => json(`"hitsAddend":${'1'.repeat(32 * n)}`),
+  'nested lists': (n) => json(`"x":${'['.repeat(16 * n)}`),
+  'nested objects': (n) => json('"x":{'.repeat(16 * n)),
+  'fields that come again': (n) => json(new Array(n).fill('"domain":"d"').join(',')),
+  'unknown fields': (n) => json(Array.from({ length: n }, (_, i) => `"f${i}":1`).join(',')),
+};
+
+const lifted = new RequestBounds({
+  maxDescriptors: 1e9,
+  maxEntries: 1e9,
+  maxTextBytes: 1e9,
+  maxBytes: 1e9,
+});
+
+function decode(bytes: Uint8Array): void {
+  try {
+    lifted.check(bytes);
+    decodeRateLimitRequest(bytes);
+  } catch (error) {
+    if (!(error instanceof DecodeError)) throw error;
+  }
+}
+
+describe('CPU grows by 2.5 at most where the input doubles', { timeout: 120_000 }, () => {
+  it.each(Object.entries(wireFamilies))('in the decoder, for %s', (_, family) => {
+    expect(
+      growth(
+        doubled(4096)
+          .map(family)
+          .map((bytes) => () => decode(bytes)),
+      ),
+    ).toBeLessThan(mostGrowth);
+  });
+
+  it.each(Object.entries(jsonFamilies))('in /json, for %s', (_, family) => {
+    const runs = doubled(1024)
+      .map(family)
+      .map((bytes) => () => void requestFromJson(bytes, lifted));
+    expect(growth(runs)).toBeLessThan(mostGrowth);
+  });
+
+  it.each(['a*', 'a*b', 'a*b*', 'a*aa*ab*aaa*b', '*a*a*a*a*b'])(
+    'in the matcher, for values of %s',
+    (value) => {
+      const patterns = [value, ...Array.from({ length: 50 }, (_, i) => `a*${'ab'.repeat(i)}*c`)];
+      const rules = patterns.map((pattern) => rule({ key: 'k', value: pattern, rateLimit: limit() }));
+      const table = new RuleTable(compileRules([source('d', rules)]));
+      for (const unit of ['a', 'ab', 'aab']) {
+        const runs = doubled(4096).map((n) => {
+          const entries = [{ key: 'k', value: unit.repeat(n) }];
+          return () => void table.match('d', entries);
+        });
+        expect(growth(runs)).toBeLessThan(mostGrowth);
+      }
+    },
+  );
+});
+
+type Request = MessageInitShape<typeof RateLimitRequestSchema>;
+
+/** So many descriptors as largest requests have: each different in each request, as nothing else is dear. */
+const decided: Record<string, (n: number, salt: number) => Request> = {
+  descriptors: (n, salt) => ({
+    domain: 'd',
+    descriptors: Array.from({ length: n }, (_, i) => ({
+      entries: [{ key: 'plain', value: `${salt}_${i}` }],
+    })),
+  }),
+  'descriptors with metrics by value': (n, salt) => ({
+    domain: 'd',
+    descriptors: Array.from({ length: n }, (_, i) => ({
+      entries: [{ key: 'detailed', value: `${salt}.${i}` }],
+    })),
+  }),
+  'descriptors with limits': (n, salt) => ({
+    domain: 'd',
+    descriptors: Array.from({ length: n }, (_, i) => ({
+      entries: [{ key: 'override', value: `${salt}_${i}` }],
+      limit: { requestsPerUnit: 5, unit: 4 },
+    })),
+  }),
+  'descriptors of all bytes': (n, salt) => ({
+    domain: 'd',
+    descriptors: Array.from({ length: n }, (_, i) => ({
+      entries: [{ key: 'detailed', value: `${salt}_${i}_`.padEnd(980, '10.0.0.') }],
+    })),
+  }),
+  'patterns on all bytes': (n, salt) => ({
+    domain: 'd',
+    descriptors: Array.from({ length: n }, (_, i) => ({
+      entries: [{ key: 'pattern', value: `${salt}_${i}_`.padEnd(980, 'ab') }],
+    })),
+  }),
+  'entries of deep rules': (n, salt) => ({
+    domain: 'd',
+    descriptors: Array.from({ length: n }, (_, i) => ({
+      entries: Array.from({ length: 64 }, (__, depth) => ({
+        key: 'deep',
+        value: depth === 63 ? `${salt}_${i}` : '',
+      })),
+    })),
+  }),
+};
+/** By size of their longest text. */
+const decidedTexts: Record<string, (bytes: number, salt: number) => Request> = {
+  'long values with metrics by value': (bytes, salt) => ({
+    domain: 'd',
+    descriptors: Array.from({ length: 15 }, (_, i) => ({
+      entries: [{ key: 'detailed', value: `${salt}_${i}_`.padEnd(bytes, '10.0.0.') }],
+    })),
+  }),
+  'long values for patterns': (bytes, salt) => ({
+    domain: 'd',
+    descriptors: Array.from({ length: 15 }, (_, i) => ({
+      entries: [{ key: 'pattern', value: `${salt}_${i}_`.padEnd(bytes, 'ab') }],
+    })),
+  }),
+  'long values with limits': (bytes, salt) => ({
+    domain: 'd',
+    descriptors: Array.from({ length: 15 }, (_, i) => ({
+      entries: [{ key: 'override', value: `${salt}_${i}_`.padEnd(bytes, '10.0.0.') }],
+      limit: { requestsPerUnit: 5, unit: 4 },
+    })),
+  }),
+};
+
+const deepRule = (depth: number): ReturnType<typeof rule> =>
+  depth === 64
+    ? rule({ key: 'deep', rateLimit: limit(), detailedMetric: true })
+    : rule({ key: 'deep', descriptors: [deepRule(depth + 1)] });
+
+const bounds = new RequestBounds(usualRequestLimits);
+
+function limiter(env: Record<string, string>): UnaryHandler {
+  const { settings } = parseLimiterSettings({ BACKEND_TYPE: 'memory', ...env });
+  if (settings === undefined) throw new Error('the settings are wrong');
+  const registry = new StatsRegistry();
+  const service = createDecisionService({
+    settings,
+    store: openMemoryStore(),
+    clock: systemClock,
+    random: Math.random,
+    registry,
+    stats: createLimiterStats(registry),
+    offenders: undefined,
+  });
+  const patterns = ['*/admin/*', '*ab*c', '*abab*c', '*a*b*c', 'x*', '*.php', '*ba*x'];
+  const rules = [
+    rule({ key: 'plain', rateLimit: limit() }),
+    rule({ key: 'detailed', rateLimit: limit(), detailedMetric: true }),
+    ...patterns.map((value) => rule({ key: 'pattern', value, rateLimit: limit() })),
+    rule({ key: 'pattern', value: '*b*', rateLimit: limit(), valueToMetric: true }),
+    deepRule(1),
+  ];
+  service.useRules(new RuleTable(compileRules([source('d', rules)])));
+  return createShouldRateLimit({
+    service,
+    bounds,
+    onTooLarge: () => {},
+    onMendedValues: () => {},
+    onFault: (error) => {
+      throw error;
+    },
+  });
+}
+
+const encoded = (request: Request): Uint8Array =>
+  toBinary(RateLimitRequestSchema, create(RateLimitRequestSchema, request));
+
+/** What the caller gets: its answer, or why there is none. */
+function ask(handler: UnaryHandler, request: Uint8Array): Uint8Array | GrpcStatus {
+  let answer: Uint8Array | GrpcStatus | undefined;
+  handler(request, {
+    abandoned: false,
+    send: (message) => {
+      answer = message;
+    },
+    fail: (status) => {
+      answer = status;
+    },
+  });
+  if (answer === undefined) throw new Error('it was not answered at once');
+  return answer;
+}
+
+function decide(handler: UnaryHandler, request: Uint8Array): Uint8Array {
+  const answer = ask(handler, request);
+  if (!(answer instanceof Uint8Array)) throw new Error(answer.message);
+  return answer;
+}
+
+const jsonText = ({ domain, descriptors = [] }: Request): Buffer => {
+  const plain = descriptors.map(({ entries = [], limit: given }) => ({
+    entries: entries.map(({ key, value }) => ({ key, value })),
+    ...(given === undefined ? {} : { limit: { requestsPerUnit: given.requestsPerUnit, unit: given.unit } }),
+  }));
+  return Buffer.from(JSON.stringify({ domain, descriptors: plain }));
+};
+
+function answerJson(handler: UnaryHandler, body: Uint8Array): void {
+  const parsed = requestFromJson(body, bounds);
+  if ('refusal' in parsed) throw new Error(parsed.refusal);
+  responseToJson(decide(handler, parsed.wire));
+}
+
+const everything = {
+  RESPONSE_DYNAMIC_METADATA: 'true',
+  LIMIT_RESPONSE_HEADERS_ENABLED: 'true',
+  LIMIT_PER_UNIT_HEADERS_ENABLED: 'true',
+  LOCAL_CACHE_SIZE_IN_BYTES: '1000000',
+};
+
+describe('a whole decision', { timeout: 120_000 }, () => {
+  let slowness = 1;
+  beforeAll(() => {
+    slowness = machineSlowness();
+  });
+  const largest = [
+    ...Object.entries(decided).map(
+      ([name, make]) =>
+        [name, (salt: number) => make(name === 'entries of deep rules' ? 170 : 256, salt)] as const,
+    ),
+    ...Object.entries(decidedTexts).map(
+      ([name, make]) => [name, (salt: number) => make(16_384, salt)] as const,
+    ),
+  ];
+
+  it.each(Object.entries(decided))('grows by 2.5 at most where %s double', (_, make) => {
+    const handler = limiter({});
+    let salt = 0;
+    const runs = doubled(40).map((n) => () => void decide(handler, encoded(make(n, salt++))));
+    expect(growth(runs)).toBeLessThan(mostGrowth);
+  });
+
+  it.each(Object.entries(decidedTexts))('grows by 2.5 at most where %s double', (_, make) => {
+    const handler = limiter({});
+    let salt = 0;
+    const runs = doubled(4096).map((bytes) => () => void decide(handler, encoded(make(bytes, salt++))));
+    expect(growth(runs)).toBeLessThan(mostGrowth);
+  });
+
+  it.each(largest)('of the largest request holds others up for 10 ms at most, for %s', (_, make) => {
+    for (const env of [{}, everything]) {
+      const handler = limiter(env);
+      const took: number[] = [];
+      for (let salt = 0; salt < 25; salt += 1) {
+        const bytes = encoded(make(salt));
+        expect(bytes.length).toBeLessThanOrEqual(usualRequestLimits.maxBytes);
+        took.push(cpuMs(() => void decide(handler, bytes)));
+      }
+      expect(median(took)).toBeLessThan(10 * slowness);
+    }
+  });
+
+  it.each(largest)('of the largest body of /json holds others up for 20 ms at most, for %s', (_, make) => {
+    for (const env of [{}, everything]) {
+      const handler = limiter(env);
+      const took: number[] = [];
+      for (let salt = 0; salt < 25; salt += 1) {
+        const whole = make(salt);
+        let body = jsonText(whole);
+        // JSON says the same in more bytes.
+        for (
+          let left = whole.descriptors?.length ?? 0;
+          body.length > usualRequestLimits.maxBytes;
+          left -= 5
+        ) {
+          body = jsonText({ domain: 'd', descriptors: whole.descriptors?.slice(0, left) ?? [] } as Request);
+        }
+        took.push(cpuMs(() => answerJson(handler, body)));
+      }
+      expect(median(took)).toBeLessThan(20 * slowness);
+    }
+  });
+
+  const attacks: [string, Buffer, Buffer, string][] = [
+    [
+      '30,000 empty entries',
+      wireFamilies['empty entries']!(30_000),
+      jsonFamilies['empty entries']!(30_000),
+      'REQUEST_MAX_ENTRIES',
+    ],
+    [
+      '2 million empty descriptors',
+      wireFamilies['empty descriptors']!(2_000_000),
+      jsonFamilies['empty descriptors']!(2_000_000),
+      'REQUEST_MAX_BYTES',
+    ],
+    [
+      '215,000 values of one rule',
+      repeated('120c0a0a0a05706c61696e120131', 215_000),
+      json(`"descriptors":${list('{"entries":[{"key":"plain","value":"1"}]}', 215_000)}`),
+      'REQUEST_MAX_BYTES',
+    ],
+    [
+      'as many empty descriptors as fit',
+      wireFamilies['empty descriptors']!(131_072),
+      jsonFamilies['empty descriptors']!(80_000),
+      'REQUEST_MAX_DESCRIPTORS',
+    ],
+  ];
+  it.each(attacks)('is refused at once to %s', (_, wire, body, setting) => {
+    const handler = limiter({});
+    const spent: number[] = [];
+    for (let round = 0; round < 9; round += 1) {
+      let refusal: GrpcStatus | Uint8Array | undefined;
+      let words = '';
+      const wireMs = cpuMs(() => {
+        refusal = ask(handler, wire);
+      });
+      const jsonMs = cpuMs(() => {
+        try {
+          bounds.checkBytes(body.length);
+          requestFromJson(body, bounds);
+        } catch (error) {
+          words = (error as Error).message;
+        }
+      });
+      expect(refusal).toMatchObject({ code: 3, message: expect.stringContaining(`(${setting})`) });
+      expect(words).toContain(`(${setting})`);
+      spent.push(wireMs + jsonMs);
+    }
+    expect(median(spent)).toBeLessThan(1 * slowness);
+  });
+});
