@@ -62,7 +62,7 @@ const noStream = {
   id: 1,
   isOpen: true,
   queuedBytes: 0,
-  connection: {},
+  connection: { peer: undefined, callerMemo: undefined },
   requestIsStream: false,
   answerIsStream: false,
   respond: () => {},

@@ -1,5 +1,5 @@
 import { fromBinary, toBinary } from '@bufbuild/protobuf';
-import { Client, credentials, type ServiceError, status } from '@grpc/grpc-js';
+import { Client, credentials, Metadata, type ServiceError, status } from '@grpc/grpc-js';
 
 import {
   type RateLimitRequest,
@@ -32,6 +32,8 @@ export interface AskOptions {
   timeoutMs: number;
   /** Undefined: no TLS. */
   tls: AskTls | undefined;
+  /** Undefined: none is shown. */
+  token: string | undefined;
   request: RateLimitRequest;
 }
 
@@ -51,13 +53,16 @@ export async function askLimiter(options: AskOptions): Promise<RateLimitResponse
 }
 
 /** Rejects with a ServiceError. */
-function call(client: Client, { request, timeoutMs }: AskOptions): Promise<RateLimitResponse> {
+function call(client: Client, { request, timeoutMs, token }: AskOptions): Promise<RateLimitResponse> {
+  const metadata = new Metadata();
+  if (token !== undefined) metadata.set('authorization', `Bearer ${token}`);
   return new Promise<RateLimitResponse>((resolve, reject) => {
     client.makeUnaryRequest(
       shouldRateLimitPath,
       (message: RateLimitRequest) => Buffer.from(toBinary(RateLimitRequestSchema, message)),
       (bytes: Buffer) => fromBinary(RateLimitResponseSchema, bytes),
       request,
+      metadata,
       { deadline: Date.now() + timeoutMs },
       (error: ServiceError | null, response?: RateLimitResponse) => {
         if (error) reject(error);

@@ -1,6 +1,9 @@
+import { readFileSync } from 'node:fs';
 import { create, toJsonString } from '@bufbuild/protobuf';
 
 import { RateLimitRequestSchema, RateLimitResponseSchema } from '../gen/envoy/service/ratelimit/v3/rls_pb.ts';
+import { tokenProblem } from '../process/bearer-token.ts';
+import { systemErrorReason } from '../process/system-error.ts';
 import { maxUint32 } from '../rules/model.ts';
 import { parseAddress } from './ask-address.ts';
 import { describeAnswer } from './ask-answer.ts';
@@ -20,6 +23,8 @@ Asks a limiter over gRPC for one decision, as a proxy would: the hits are counte
   --hits-addend <n>             hits to count on every descriptor (default 1; 0 looks without counting, -3 gives 3 back)
   --timeout-ms <ms>             how long to wait for the answer (default 5000)
   --output text|json            how to print the answer (default text)
+  --token-file <path>           what to show a limiter that has CALLERS_FILE: a token of weir callers token (default: the
+                                environment variable WEIR_TOKEN)
   --grpc-use-tls                speak TLS, with a limiter that has GRPC_SERVER_USE_TLS
   --grpc-server-ca-file <path>  its authority, PEM (default: the usual ones)
   --grpc-cert-file <path>       our certificate, PEM, for a limiter that has GRPC_CLIENT_TLS_CACERT
@@ -37,6 +42,7 @@ export async function askCommand(args: string[]): Promise<number> {
     'hits-addend': { type: 'string' },
     'timeout-ms': { type: 'string' },
     output: { type: 'string' },
+    'token-file': { type: 'string' },
     ...askTlsFlags,
   });
   if (flags.on('help')) {
@@ -55,9 +61,10 @@ export async function askCommand(args: string[]): Promise<number> {
   const counted = { hitsAddend: BigInt(Math.abs(hits)), isNegativeHits: hits < 0 };
   const descriptors = flags.list('descriptors').map((text) => ({ ...parseDescriptor(text), ...counted }));
   const tls = askTls(flags);
+  const token = askToken(flags.text('token-file'));
   const request = create(RateLimitRequestSchema, { domain: flags.text('domain') ?? '', descriptors });
   try {
-    const response = await askLimiter({ address, timeoutMs, request, tls });
+    const response = await askLimiter({ address, timeoutMs, request, tls, token });
     const text =
       output === 'json'
         ? `${toJsonString(RateLimitResponseSchema, response)}\n`
@@ -70,6 +77,22 @@ export async function askCommand(args: string[]): Promise<number> {
     process.stderr.write(`request error: ${error.message}\n${hint}`);
     return 1;
   }
+}
+
+/** Undefined without a flag and without the variable. Shown nowhere. */
+function askToken(path: string | undefined): string | undefined {
+  if (path === undefined && !process.env['WEIR_TOKEN']) return undefined;
+  const from = path === undefined ? 'WEIR_TOKEN' : `--token-file: ${path}`;
+  let text = process.env['WEIR_TOKEN'] ?? '';
+  try {
+    if (path !== undefined) text = readFileSync(path, 'utf8');
+  } catch (error) {
+    throw new UsageError(`${from}: ${systemErrorReason(error)}`);
+  }
+  const token = text.trim();
+  const problem = tokenProblem(token, 1);
+  if (problem !== undefined) throw new UsageError(`${from}: ${problem}`);
+  return token;
 }
 
 function wholeNumber(flag: string, text: string, least: number, most: number): number {

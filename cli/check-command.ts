@@ -11,7 +11,7 @@ const help = `Usage: weir check <folder, file or -> [...] [flags]
 
 Reads rules and prints every error with its file, line and column, the line itself and what to do; and warnings about
 what is accepted and hardly meant. Takes rule files, manifests (RateLimitConfig), rendered charts (rule files in
-ConfigMaps are read; other objects are passed over, and counted) and JSON of xDS; folders with their subfolders (*.yaml,
+ConfigMaps are read; other objects are passed over, and counted), JSON of xDS, and callers files (CALLERS_FILE); folders with their subfolders (*.yaml,
 *.yml, *.json); - is standard input. Each argument is checked by itself: the rules of two folders may name the same domain.
 
   --config-dir <folder>      the same as an argument
@@ -58,7 +58,8 @@ export async function checkCommand(args: string[]): Promise<number> {
     undottedMetrics: flags.on('undotted-metrics'),
     allowed: allowedKinds(flags.list('allow')),
   };
-  const check = (path: string): CheckedInput => checkInput(readInput(path, { mergeDomains }), options);
+  const check = (path: string): CheckedInput =>
+    checkInput(readInput(path, { mergeDomains, callersToo: true }), options);
   const inputs = format === 'json' ? paths.map(check) : printAll(paths, check);
   const sums = sumsOf(inputs);
   const isFailed = sums.errors > 0 || (flags.on('strict') && sums.warnings > 0);

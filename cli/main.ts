@@ -46,6 +46,10 @@ const commands: Record<string, CommandEntry> = {
       'play recorded requests through rules: what would have been limited, by which rule, who and when',
     load: async () => (await import('./replay-command.ts')).replayCommand,
   },
+  callers: {
+    summary: 'make a token for a caller of a limiter with CALLERS_FILE',
+    load: async () => (await import('./callers-command.ts')).callersCommand,
+  },
   webhook: {
     summary: "verify a delivery of the control plane's webhooks",
     load: async () => (await import('./webhook-command.ts')).webhookCommand,

@@ -3,6 +3,8 @@ import type { Logger } from '../process/logger.ts';
 
 /** One connection that was refused, or ended against its peer's will; `times` counts those since the last line, it included. */
 export interface ConnectionEnd {
+  /** Where it is not gRPC's. */
+  listener?: string;
   peer: string;
   /** The last part of the statistic's name. */
   counter: string;
@@ -40,20 +42,32 @@ export function connectionIdle(log: Logger, end: ConnectionEnd): void {
   log.info('A connection was ended', { ...end });
 }
 
-/** Of the gRPC listener; open connections keep the one before. After one that could not be used it is a warning: the trouble is over. */
-export function certificateChanged(log: Logger, expires: string, lastWasRefused: boolean): void {
-  log[lastWasRefused ? 'warn' : 'info']('A new certificate is in use', { expires });
+/** At most once a minute. */
+export function certificateMissing(log: Logger, end: ConnectionEnd): void {
+  log.warn('A request was refused for want of a good certificate', { ...end });
 }
 
-export function certificateRefused(log: Logger, reason: string): void {
-  log.error('A new certificate cannot be used: the one before stays', { reason });
+type CertificateOwner = 'gRPC' | 'HTTP';
+
+/** Open connections keep the one before. After one that could not be used it is a warning: the trouble is over. */
+export function certificateChanged(
+  log: Logger,
+  listener: CertificateOwner,
+  expires: string,
+  lastWasRefused: boolean,
+): void {
+  log[lastWasRefused ? 'warn' : 'info']('A new certificate is in use', { listener, expires });
+}
+
+export function certificateRefused(log: Logger, listener: CertificateOwner, reason: string): void {
+  log.error('A new certificate cannot be used: the one before stays', { listener, reason });
 }
 
 /** Callers that check it will not connect. */
-export function certificateExpired(log: Logger, expires: string): void {
-  log.warn('The certificate of the gRPC listener has expired', { expires });
+export function certificateExpired(log: Logger, listener: CertificateOwner, expires: string): void {
+  log.warn(`The certificate of the ${listener} listener has expired`, { expires });
 }
 
-export function certificateExpiresSoon(log: Logger, expires: string): void {
-  log.warn('The certificate of the gRPC listener expires within a day', { expires });
+export function certificateExpiresSoon(log: Logger, listener: CertificateOwner, expires: string): void {
+  log.warn(`The certificate of the ${listener} listener expires within a day`, { expires });
 }

@@ -57,23 +57,52 @@ describe('log lines', () => {
     [
       'certificates of the gRPC listener, handshakes that failed',
       (log) => {
-        lines.certificateChanged(log, '2026-11-21T18:00:00.000Z', false);
-        lines.certificateRefused(log, 'c.pem: no such file or directory');
-        lines.certificateChanged(log, '2026-11-21T18:00:00.000Z', true);
-        lines.certificateExpired(log, '2026-11-20T18:00:00.000Z');
-        lines.certificateExpiresSoon(log, '2026-11-22T12:00:00.000Z');
+        lines.certificateChanged(log, 'gRPC', '2026-11-21T18:00:00.000Z', false);
+        lines.certificateRefused(log, 'HTTP', 'c.pem: no such file or directory');
+        lines.certificateChanged(log, 'HTTP', '2026-11-21T18:00:00.000Z', true);
+        lines.certificateExpired(log, 'gRPC', '2026-11-20T18:00:00.000Z');
+        lines.certificateExpiresSoon(log, 'HTTP', '2026-11-22T12:00:00.000Z');
+        lines.certificateMissing(log, {
+          ...{ listener: 'HTTP', peer: '10.0.0.1:4711', counter: 'tls_client_certificate', times: 1 },
+          reason: 'the caller shows no certificate of an authority that is trusted',
+        });
         lines.handshakeFailed(log, {
           ...{ peer: '10.0.0.1:4711', counter: 'tls_handshake', times: 3 },
           reason: 'the caller shows no certificate',
         });
       },
       [
-        'level=info msg="A new certificate is in use" expires="2026-11-21T18:00:00.000Z"',
-        'level=error msg="A new certificate cannot be used: the one before stays" reason="c.pem: no such file or directory"',
-        'level=warning msg="A new certificate is in use" expires="2026-11-21T18:00:00.000Z"',
+        'level=info msg="A new certificate is in use" listener=gRPC expires="2026-11-21T18:00:00.000Z"',
+        'level=error msg="A new certificate cannot be used: the one before stays" listener=HTTP reason="c.pem: no such file or directory"',
+        'level=warning msg="A new certificate is in use" listener=HTTP expires="2026-11-21T18:00:00.000Z"',
         'level=warning msg="The certificate of the gRPC listener has expired" expires="2026-11-20T18:00:00.000Z"',
-        'level=warning msg="The certificate of the gRPC listener expires within a day" expires="2026-11-22T12:00:00.000Z"',
+        'level=warning msg="The certificate of the HTTP listener expires within a day" expires="2026-11-22T12:00:00.000Z"',
+        'level=warning msg="A request was refused for want of a good certificate" listener=HTTP peer="10.0.0.1:4711" counter=tls_client_certificate times=1 reason="the caller shows no certificate of an authority that is trusted"',
         'level=warning msg="A TLS handshake failed" peer="10.0.0.1:4711" counter=tls_handshake times=3 reason="the caller shows no certificate"',
+      ],
+    ],
+    [
+      'callers, and the debug listener',
+      (log) => {
+        lines.callersLoaded(log, { path: '/etc/callers.yaml', callers: 2 }, false);
+        lines.callersRefused(log, 'CALLERS_FILE: /etc/callers.yaml:3:5: domains: is missing');
+        lines.callersLoaded(log, { path: '/etc/callers.yaml', callers: 3 }, true);
+        lines.callerRefused(log, {
+          ...{ caller: 'unknown', peer: '10.0.0.1:4711', counter: 'unauthenticated', times: 7 },
+          reason: 'the token is not one of a caller',
+        });
+        lines.debugIsOpen(log, '0.0.0.0:6070');
+        lines.debugTokenRotated(log);
+        lines.debugTokenRefused(log, 'DEBUG_TOKEN_FILE: /t: the token is empty');
+      },
+      [
+        'level=info msg="Callers are in force" path=/etc/callers.yaml callers=2',
+        'level=error msg="The callers file cannot be used: the last good one stays in force" reason="CALLERS_FILE: /etc/callers.yaml:3:5: domains: is missing"',
+        'level=warning msg="Callers are in force" path=/etc/callers.yaml callers=3',
+        'level=warning msg="A request was refused for who asks" caller=unknown peer="10.0.0.1:4711" counter=unauthenticated times=7 reason="the token is not one of a caller"',
+        'level=info msg="The debug listener asks nobody who he is: whoever reaches it sees rules, statistics and the values that callers over their limits sent, and may take profiles; nothing can be changed there. DEBUG_TOKEN_FILE asks for a token, DEBUG_HOST=127.0.0.1 keeps others out" address="0.0.0.0:6070"',
+        'level=info msg="A new token of the debug listener is in use"',
+        'level=error msg="The file with the token of the debug listener cannot be used: the token before stays" reason="DEBUG_TOKEN_FILE: /t: the token is empty"',
       ],
     ],
     [

@@ -6,9 +6,18 @@ import type { ListedLimit } from '../rules/table/listed-rules.ts';
 
 export { libraryWarning, settingRefused, settingWarning, shutdownLines } from '../process/process-lines.ts';
 export {
+  callerRefused,
+  callersLoaded,
+  callersRefused,
+  debugIsOpen,
+  debugTokenRefused,
+  debugTokenRotated,
+} from './access-lines.ts';
+export {
   certificateChanged,
   certificateExpired,
   certificateExpiresSoon,
+  certificateMissing,
   certificateRefused,
   connectionHeldTooMuch,
   connectionIdle,

@@ -12,9 +12,11 @@ import { type ShutdownStep, type SignalSource, shutdownOnSignal } from '../proce
 import { systemTimers, type Timers } from '../process/timers.ts';
 import { packageVersion } from '../process/version.ts';
 import { type ConfigSource, ConfigSourceError } from './config-source/index.ts';
+import { DebugToken, isLoopback } from './debug-token.ts';
 import { createDebugListener, type HttpListener } from './http/index.ts';
 import { listenerErrors } from './listener-error.ts';
 import * as lines from './log-lines.ts';
+import { type FollowedCallers, followCallersFile } from './opened-callers.ts';
 import { openConfigSource, sourceFields } from './opened-config-source.ts';
 import { openConnections } from './opened-connections.ts';
 import { grpcAddress } from './opened-grpc.ts';
@@ -111,10 +113,13 @@ class Limiter {
   readonly #rules: RulesInForce;
   readonly #configSource: ConfigSource;
   readonly #serving: Serving;
+  /** Undefined without CALLERS_FILE. */
+  readonly #callers: FollowedCallers | undefined;
   /** Undefined when this thread answers callers itself. */
   readonly #workers: WorkerPool | undefined;
   readonly #debug: HttpListener;
   readonly #held: HeldBytes;
+  readonly #debugToken: DebugToken;
   readonly #sink: Sink | undefined;
   #startWatch: StartWatch | undefined;
   #stopPeriods = (): void => {};
@@ -160,6 +165,7 @@ class Limiter {
     this.#serving =
       this.#workers ??
       openServing({ ...shared, optional, connections, storeHealth: health, resolveSrv: host.resolveSrv });
+    this.#callers = followCallersFile(shared, (callers) => this.#serving.useCallers(callers));
     const { source, origin } = openConfigSource({
       settings,
       clock,
@@ -185,7 +191,9 @@ class Limiter {
     const { top } = this.#serving;
     const reporter =
       top && new TopReporter({ source: top, clock, counterKeyPrefix: settings.cacheKeyPrefix });
+    this.#debugToken = new DebugToken(shared);
     this.#debug = createDebugListener({
+      token: () => this.#debugToken.current,
       rlconfigLines: () => this.#rules.rlconfigLines(),
       ruleFileLines: () => this.#rules.ruleFileLines(),
       statsLines: () => this.#statsLines(),
@@ -259,9 +267,11 @@ class Limiter {
 
   async #startAll(watch: StartWatch): Promise<void> {
     const settings = this.#settings;
+    await this.#debugToken.start();
     const debug = await this.#listenForDebug({ host: settings.debugHost, port: settings.debugPort });
     this.#stopPeriods = this.#timers.every(settings.statsFlushIntervalMs, () => this.#registry.nextPeriod());
     await this.#sink?.start();
+    await this.#callers?.start();
     watch.waitsFor = 'rules';
     await this.#configSource.start(this.#rules.listener);
     watch.waitsFor = 'store';
@@ -296,7 +306,11 @@ class Limiter {
   async #listenForDebug(address: ListenAddress): Promise<{ port: number } | undefined> {
     try {
       const bound = await this.#debug.listen(address);
-      lines.listeningForDebug(this.#log, addressText({ ...address, ...bound }));
+      const where = addressText({ ...address, ...bound });
+      lines.listeningForDebug(this.#log, where);
+      if (this.#debugToken.current === undefined && !isLoopback(address.host)) {
+        lines.debugIsOpen(this.#log, where);
+      }
       return bound;
     } catch (error) {
       if (!(error instanceof BindError)) throw error;
@@ -317,10 +331,12 @@ class Limiter {
 
   async #closeConfigSource(): Promise<void> {
     this.#rules.close();
+    this.#callers?.close();
     await this.#configSource.close();
   }
 
   async #closeDebug(): Promise<void> {
+    this.#debugToken.close();
     await this.#debug.close();
     this.#held.close();
   }

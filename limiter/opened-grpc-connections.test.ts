@@ -374,7 +374,7 @@ describeWithServer('TLS', opensslProgram, (openssl) => {
         expect(told(limiter).slice(before)).toEqual(wanted);
       });
     writeFileSync(files.certFile, readFileSync(next.certFile));
-    const refused = `level=error msg="A new certificate cannot be used: the one before stays" reason="GRPC_SERVER_TLS_KEY: ${files.keyFile}: its key does not belong to the first certificate of ${files.certFile}"`;
+    const refused = `level=error msg="A new certificate cannot be used: the one before stays" listener=gRPC reason="GRPC_SERVER_TLS_KEY: ${files.keyFile}: its key does not belong to the first certificate of ${files.certFile}"`;
     await look([refused]);
     expect(await expiry()).toBe(first);
     overwritePair(next, files);
@@ -383,7 +383,10 @@ describeWithServer('TLS', opensslProgram, (openssl) => {
       expect(await expiry()).toBeGreaterThan(first);
     });
     const expires = new Date(1000 * (await expiry())).toISOString();
-    await look([refused, `level=warning msg="A new certificate is in use" expires="${expires}"`]);
+    await look([
+      refused,
+      `level=warning msg="A new certificate is in use" listener=gRPC expires="${expires}"`,
+    ]);
     // What works is told at the level info alone.
     overwritePair(authority.issue({ name: 'third', alternativeNames: 'IP:127.0.0.1', days: 90 }), files);
     const second = await expiry();

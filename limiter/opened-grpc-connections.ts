@@ -23,7 +23,7 @@ export interface ConnectionListenerParts {
 }
 
 /** Whatever any peer can make happen is logged at most so often. */
-const seldomMs = 60_000;
+export const seldomMs = 60_000;
 const dayMs = 86_400_000;
 
 type CertificateListener = Pick<SocketServerListener, 'certificateInUse' | 'certificateRefused'>;
@@ -34,7 +34,7 @@ export function connectionListener(parts: ConnectionListenerParts): SocketServer
   const seldom = new SeldomByKind<RefusedConnection>(clock, seldomMs, (refused, times) =>
     tellOf(log, refused, times),
   );
-  const certificates = tellsOfCertificates ? certificateListener(parts) : silent;
+  const certificates = tellsOfCertificates ? certificateListener(parts, grpcCertificate) : silent;
   return {
     ...certificates,
     refused: (refused) => {
@@ -44,7 +44,15 @@ export function connectionListener(parts: ConnectionListenerParts): SocketServer
   };
 }
 
-const silent: CertificateListener = { certificateInUse: () => {}, certificateRefused: () => {} };
+/** Whose certificate it is: in words, and in its statistics' names. */
+export interface ListenersCertificate {
+  listener: 'gRPC' | 'HTTP';
+  prefix: 'certs' | 'http_certs';
+}
+
+const grpcCertificate: ListenersCertificate = { listener: 'gRPC', prefix: 'certs' };
+
+export const silent: CertificateListener = { certificateInUse: () => {}, certificateRefused: () => {} };
 
 function tellOf(
   log: Logger,
@@ -59,10 +67,14 @@ function tellOf(
   else lines.connectionRefused(log, end);
 }
 
-function certificateListener({ registry, clock, log }: ConnectionListenerParts): CertificateListener {
+/** Of the listener that it names. */
+export function certificateListener(
+  { registry, clock, log }: Pick<ConnectionListenerParts, 'registry' | 'clock' | 'log'>,
+  { listener, prefix }: ListenersCertificate,
+): CertificateListener {
   let inUseUntilMs = 0;
   let lastWasRefused = false;
-  const stats = createCertificateStats(registry, {
+  const stats = createCertificateStats(registry, prefix, {
     expiresAtSeconds: () => Math.floor(inUseUntilMs / 1000),
     lastWasRefused: () => lastWasRefused,
   });
@@ -72,17 +84,17 @@ function certificateListener({ registry, clock, log }: ConnectionListenerParts):
       const expires = new Date(expiresMs).toISOString();
       if (!isFirst) {
         stats.loaded();
-        lines.certificateChanged(log, expires, lastWasRefused);
+        lines.certificateChanged(log, listener, expires, lastWasRefused);
       }
       lastWasRefused = false;
       const leftMs = expiresMs - clock.nowMs();
-      if (leftMs <= 0) lines.certificateExpired(log, expires);
-      else if (leftMs <= dayMs) lines.certificateExpiresSoon(log, expires);
+      if (leftMs <= 0) lines.certificateExpired(log, listener, expires);
+      else if (leftMs <= dayMs) lines.certificateExpiresSoon(log, listener, expires);
     },
     certificateRefused: (reason) => {
       lastWasRefused = true;
       stats.failed();
-      lines.certificateRefused(log, reason);
+      lines.certificateRefused(log, listener, reason);
     },
   };
 }

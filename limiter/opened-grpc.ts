@@ -2,6 +2,7 @@
 import type { ListenAddress, UnixAddress } from '../process/bind.ts';
 import type { CallTracer } from '../process/call-tracer.ts';
 import type { Clock } from '../process/clock.ts';
+import type { CallerGate } from '../process/grpc/caller-gate.ts';
 import type { UnaryHandler } from '../process/grpc/unary-handler.ts';
 import type { HealthView } from '../process/health.ts';
 import type { HeldBytes } from '../process/held-bytes.ts';
@@ -31,6 +32,8 @@ export interface OpenedGrpcParts {
   optional: Pick<OptionalParts, 'reflection'>;
   /** Undefined where tracing is off. */
   tracer: CallTracer | undefined;
+  /** Undefined: whoever reaches the port may ask. */
+  gate: CallerGate | undefined;
   /** Whether this thread counts and logs what becomes of the TLS files. */
   tellsOfCertificates: boolean;
 }
@@ -46,6 +49,7 @@ export function openGrpc(parts: OpenedGrpcParts): GrpcServer {
     random,
     shutdownGraceMs,
     tracer: parts.tracer,
+    gate: parts.gate,
     reflection: parts.optional.reflection?.reflectionMethods,
     limits: {
       idleTimeoutMs: orNever(settings.grpcMaxConnectionIdleMs),

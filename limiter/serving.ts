@@ -6,12 +6,14 @@ import type { Logger } from '../process/logger.ts';
 import { SeldomByKind } from '../process/seldom.ts';
 import type { Timers } from '../process/timers.ts';
 import type { RuleTable } from '../rules/table/rule-table.ts';
+import type { CallersInForce } from './callers/index.ts';
 import type { RequestTooLarge } from './decide/request-bounds.ts';
 import { createDecisionService } from './decision-service.ts';
-import { createHttpListener } from './http/index.ts';
 import * as lines from './log-lines.ts';
+import { openCallers } from './opened-callers.ts';
 import type { OpenedConnections } from './opened-connections.ts';
 import { openGrpc } from './opened-grpc.ts';
+import { openHttp } from './opened-http.ts';
 import { openStore } from './opened-store.ts';
 import { openTop } from './opened-top.ts';
 import { openTracing } from './opened-tracing.ts';
@@ -19,7 +21,7 @@ import type { ServingOptionalParts } from './optional-parts.ts';
 import { requestBounds } from './request-settings.ts';
 import { createShouldRateLimit, shouldRateLimitPath } from './service/should-rate-limit.ts';
 import type { LimiterSettings } from './settings.ts';
-import { createJsonStats, createLimiterStats, type LimiterStats } from './stats/limiter-stats.ts';
+import { createLimiterStats, type LimiterStats } from './stats/limiter-stats.ts';
 import type { StatsRegistry } from './stats/stats-registry.ts';
 import type { TopOffenders } from './stats/top/top-offenders.ts';
 import type { TopSource } from './stats/top/top-source.ts';
@@ -35,11 +37,13 @@ const tooLargeLineMs = 60_000;
 export interface Serving {
   /** Decides by these rules from now on; a promise settles when that is so everywhere. */
   useRules(table: RuleTable): void | Promise<void>;
+  /** Lets these ask from now on, likewise. With CALLERS_FILE nobody may before. */
+  useCallers(callers: CallersInForce): void | Promise<void>;
   /** Waits for the first answer of the store, for as long as it takes. */
   connectStore(): Promise<void>;
   /** Rejects with a BindError, or with a WatchedFilesError of the TLS files. A Unix socket has the port 0. */
   listenForGrpc(address: ListenAddress | UnixAddress): Promise<{ port: number }>;
-  /** Rejects with a BindError. */
+  /** Likewise. */
   listenForHttp(address: ListenAddress): Promise<{ port: number }>;
   /** Takes no more calls; settles when the last one ended, or was cut after the grace. */
   shutdownGrpc(): Promise<void>;
@@ -99,6 +103,8 @@ export function openServing(parts: ServingParts): ThreadServing {
     onMendedValues: stats.mendedValues,
     onFault: onFault('ShouldRateLimit'),
   });
+  const callers = openCallers({ settings, clock, registry, log });
+  const tellsOfCertificates = parts.tellsOfCertificates ?? true;
   const unary = new Map([[shouldRateLimitPath, shouldRateLimit]]);
   const grpc = openGrpc({
     settings,
@@ -113,22 +119,21 @@ export function openServing(parts: ServingParts): ThreadServing {
     held: parts.connections.held,
     optional: parts.optional,
     tracer: tracing?.grpc,
-    tellsOfCertificates: parts.tellsOfCertificates ?? true,
+    gate: callers?.gate,
+    tellsOfCertificates,
   });
-  const http = createHttpListener({
-    shouldRateLimit,
+  const http = openHttp({
+    ...{ settings, shouldRateLimit, health, clock, timers, registry, log, tellsOfCertificates },
     bounds,
     onTooLarge,
-    health,
-    maxBodyBytes: settings.httpMaxBodyBytes,
     closeGraceMs: shutdownGraceMs,
     connections: parts.connections.http,
-    onJsonRequest: createJsonStats(registry),
-    onFault: onFault('HTTP'),
     tracer: tracing?.http,
+    gate: callers?.gate,
   });
   return {
     useRules: (table) => service.useRules(table),
+    useCallers: (inForce) => callers?.use(inForce),
     connectStore: async () => {
       await tracing?.start();
       await connect();

@@ -25,6 +25,7 @@ import {
   type SettingsTable,
 } from '../process/settings-reader.ts';
 
+import { accessSettings, accessSettingsProblems } from './access-settings.ts';
 import { counterSettings, prefixProblems } from './counter-settings.ts';
 import {
   dogStatsdSettings,
@@ -320,6 +321,7 @@ export const limiterSettingGroups: readonly { title: string; settings: SettingsT
   { title: 'Listeners', settings: listeners },
   { title: 'gRPC connections', settings: grpcSettings },
   { title: 'Requests', settings: requestSettings },
+  { title: 'Who is let in', settings: accessSettings },
   { title: 'Threads', settings: workerSettings },
   { title: 'Logs', settings: logging },
   { title: 'Rules', settings: configuration },
@@ -339,6 +341,7 @@ const table = {
   ...listeners,
   ...grpcSettings,
   ...requestSettings,
+  ...accessSettings,
   ...workerSettings,
   ...logging,
   ...configuration,
@@ -384,8 +387,10 @@ export const limiterAliases: AliasTable = {
 
 /** `GRPC_` as a whole is left out: gRPC libraries read GRPC_VERBOSITY, GRPC_TRACE and others. */
 const ownPrefixes = [
+  'CALLERS_',
   'CONFIG_GRPC_XDS_',
   'COUNTER_KEYS',
+  'DEBUG_TOKEN',
   'DISABLE_STATS',
   'DOG_STATSD_',
   'EXTRA_TAGS',
@@ -394,6 +399,8 @@ const ownPrefixes = [
   'GRPC_MAX_CONNECTION_',
   'GRPC_SERVER_',
   'GRPC_UDS',
+  'HTTP_CLIENT_TLS_',
+  'HTTP_SERVER_',
   'LIMITER_',
   'LIMIT_',
   'LOCAL_CACHE_',
@@ -424,6 +431,7 @@ const schema: SettingsSchema<typeof table> = {
   check: (settings) => [
     ...requestSettingsProblems(settings),
     ...grpcSettingsProblems(settings),
+    ...accessSettingsProblems(settings),
     ...workerSettingsProblems(settings),
     ...statsSettingsProblems(settings),
     ...prefixProblems(settings),

@@ -2,11 +2,14 @@
 export interface Clock {
   /** Milliseconds since 1970-01-01 UTC. */
   nowMs(): number;
-  /** Milliseconds on a scale that never jumps; only differences mean something. */
+  /** Milliseconds on a scale that never jumps, and is the same for all threads; only differences mean something. */
   monotonicMs(): number;
 }
 
+/** Where a thread's `performance.now` begins is its own affair. */
+const beginMs = Number(process.hrtime.bigint()) / 1e6 - performance.now();
+
 export const systemClock: Clock = {
   nowMs: () => Date.now(),
-  monotonicMs: () => performance.now(),
+  monotonicMs: () => beginMs + performance.now(),
 };

@@ -1,3 +1,4 @@
+import { readCallersFile } from '../../limiter/callers/index.ts';
 import type { LoadedSource, SkippedObject } from '../../rules/documents/index.ts';
 import type { RuleSource } from '../../rules/model.ts';
 import { type RuleWarning, reviewSources } from '../../rules/review/index.ts';
@@ -37,19 +38,23 @@ export interface CheckOptions {
 export function checkInput(input: RuleInput, options: CheckOptions): CheckedInput {
   const linesOf = linesOfTexts(input);
   const errors = input.errors.map((error) => findingOf('error', error, hintFor(error), linesOf));
-  let { errorCount } = input;
-  if (errorCount === 0 && input.sources.length === 0 && input.skipped.length === 0) {
+  const ofCallers = callersErrors(input, linesOf);
+  errors.push(...ofCallers);
+  let errorCount = input.errorCount + ofCallers.length;
+  const isEmpty = input.sources.length + input.skipped.length + input.callersFiles.length === 0;
+  if (errorCount === 0 && isEmpty) {
     errors.push(findingOf('error', noRules(input), undefined, linesOf));
     errorCount = 1;
   }
   const rules = input.sources.reduce((sum, { source }) => sum + countRules(source.descriptors), 0);
   const found = input.warnings.map((warning) => findingOf('warning', warning, hintFor(warning), linesOf));
   found.push(...reviewFindings(input.sources, options, linesOf));
-  if (errorCount === 0 && input.sources.length === 0) found.push(nothingChecked(input));
+  if (errorCount === 0 && input.sources.length + input.callersFiles.length === 0)
+    found.push(nothingChecked(input));
   const warnings = found.filter(({ code }) => !options.allowed.has(code));
   return {
     path: input.path,
-    files: [...input.texts, ...input.embedded].map(({ path }) => path),
+    files: [...input.texts, ...input.embedded, ...input.callersFiles].map(({ path }) => path),
     domains: new Set(input.sources.map(({ source }) => source.domain)).size,
     rules,
     skipped: [...input.skipped, ...passedOver(input)],
@@ -60,6 +65,16 @@ export function checkInput(input: RuleInput, options: CheckOptions): CheckedInpu
     warnings,
     allowed: found.length - warnings.length,
   };
+}
+
+function callersErrors({ callersFiles }: RuleInput, linesOf: LinesOf): Finding[] {
+  return callersFiles.flatMap(({ path, text }) => {
+    const decoded = decodeYaml(text);
+    const { problems = [] } = typeof decoded === 'string' ? readCallersFile(decoded) : {};
+    return problems.map(({ line, column, message }) =>
+      findingOf('error', { code: 'callers', source: path, text: message, line, column }, undefined, linesOf),
+    );
+  });
 }
 
 function reviewFindings(
@@ -138,8 +153,8 @@ function placedWarning(warning: RuleWarning, sources: readonly LoadedSource[]): 
   };
 }
 
-function linesOfTexts({ texts, embedded }: RuleInput): LinesOf {
-  const contents = new Map([...texts, ...embedded].map(({ path, text }) => [path, text]));
+function linesOfTexts({ texts, embedded, callersFiles }: RuleInput): LinesOf {
+  const contents = new Map([...texts, ...embedded, ...callersFiles].map(({ path, text }) => [path, text]));
   const indexes = new Map<string, LineIndex>();
   return (file) => {
     const content = contents.get(file);

@@ -9,7 +9,7 @@ export function findingText(finding: Finding, paint: Paint): string {
   const place = line === undefined ? file : `${file}:${line}:${column ?? 1}`;
   const label =
     severity === 'error'
-      ? paint('red', 'error loading rate limit configs:')
+      ? paint('red', `error loading ${finding.code === 'callers' ? 'callers' : 'rate limit configs'}:`)
       : paint('yellow', `warning (${finding.code}):`);
   const lines = [`${label} ${place}: ${message}`];
   if (excerpt !== undefined) lines.push(...excerptLines(excerpt));

@@ -18,7 +18,14 @@ export async function readInputOrUrl(path: string, options: InputOptions): Promi
   // As YAML, which unlike JSON has no raw control characters.
   const texts = files.map((file) => ({ path, text: yamlText(file) }));
   const reading = readRuleTexts(texts, { mergeDomains: true });
-  return { ...reading, sources: reading.sources.map(withoutPlaces), path, texts, otherFiles: [] };
+  return {
+    ...reading,
+    sources: reading.sources.map(withoutPlaces),
+    path,
+    texts,
+    otherFiles: [],
+    callersFiles: [],
+  };
 }
 
 /** What a limiter says has no lines that anybody could look up. */

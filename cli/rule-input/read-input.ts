@@ -1,4 +1,5 @@
 import { readFileSync } from 'node:fs';
+import { looksLikeCallers } from '../../limiter/callers/index.ts';
 import { readRuleFolder } from '../../limiter/config-source/index.ts';
 import { systemErrorReason } from '../../process/system-error.ts';
 import { type RuleText, readRuleTexts, type TextsReading, textKind } from '../../rules/documents/index.ts';
@@ -13,6 +14,8 @@ export interface RuleInput extends TextsReading {
   texts: RuleText[];
   /** Paths of the files of a folder that are none of ours: JSON without objects or resources. */
   otherFiles: string[];
+  /** Callers files (CALLERS_FILE); empty unless they were asked for. */
+  callersFiles: RuleText[];
 }
 
 /** The name of standard input in messages. */
@@ -22,11 +25,15 @@ export interface InputOptions {
   mergeDomains: boolean;
   /** Whether an empty text is one without rules, instead of a rule file without a domain. */
   mayBeEmpty?: boolean;
+  /** Whether callers files are told from rules. */
+  callersToo?: boolean;
 }
 
 /** Reads an argument. What is wrong, with the file system as well, is among the errors. */
 export function readInput(path: string, options: InputOptions): RuleInput {
-  const { files, errors, warnings } = path === '-' ? readStandardInput() : readPath(path);
+  const { files: all, errors, warnings } = path === '-' ? readStandardInput() : readPath(path);
+  const callersFiles = options.callersToo === true ? all.filter(isCallersFile) : [];
+  const files = all.filter((file) => !callersFiles.includes(file));
   const rules = files.filter((file) => file.path === path || path === '-' || !isOtherJson(file));
   const others = files.filter((file) => !rules.includes(file));
   const texts = rules.filter(({ text }) => text.length > 0 || options.mayBeEmpty !== true);
@@ -35,6 +42,7 @@ export function readInput(path: string, options: InputOptions): RuleInput {
     ...reading,
     path,
     texts,
+    callersFiles,
     otherFiles: others.map((file) => file.path),
     errors: [...errors, ...reading.errors],
     errorCount: errors.length + reading.errorCount,
@@ -87,6 +95,11 @@ function jsonProblem(text: string): string | undefined {
 
 function wholeFile(code: RuleErrorCode, source: string, text: string): RuleError {
   return { code, source, text, path: [], line: undefined, column: undefined };
+}
+
+function isCallersFile({ text }: RuleText): boolean {
+  const decoded = decodeYaml(text);
+  return typeof decoded === 'string' && looksLikeCallers(decoded);
 }
 
 /** Limiters read no `*.json` as rule files, and a folder may hold any. */

@@ -21,11 +21,11 @@ export function grpcMethods(options: GrpcMethodsOptions): Map<string, GrpcMethod
   const { unary, health, reflection } = options;
   const methods = new Map<string, GrpcMethod>();
   for (const [path, handler] of unary) {
-    methods.set(path, { kind: 'unary', name: methodName(path), handler });
+    methods.set(path, { kind: 'unary', name: methodName(path), handler, isFree: false });
   }
   const healthPath = '/grpc.health.v1.Health/';
-  methods.set(`${healthPath}Check`, { kind: 'unary', name: 'Check', handler: health.check });
-  methods.set(`${healthPath}List`, { kind: 'unary', name: 'List', handler: health.list });
+  methods.set(`${healthPath}Check`, { kind: 'unary', name: 'Check', handler: health.check, isFree: true });
+  methods.set(`${healthPath}List`, { kind: 'unary', name: 'List', handler: health.list, isFree: true });
   methods.set(`${healthPath}Watch`, { kind: 'stream', name: 'Watch', handler: health.watch });
   if (reflection !== undefined) {
     for (const [path, method] of reflection([...methods.keys()])) methods.set(path, method);

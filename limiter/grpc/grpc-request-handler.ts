@@ -4,6 +4,7 @@
  */
 import type { CallTracer } from '../../process/call-tracer.ts';
 import type { CallObserver } from '../../process/grpc/call-observer.ts';
+import type { CallerConnection, CallerGate } from '../../process/grpc/caller-gate.ts';
 import { GrpcCode } from '../../process/grpc/unary-handler.ts';
 import type { Timers } from '../../process/timers.ts';
 import type { HeaderFields, RequestHandler, RequestStream } from '../http2/request-handler.ts';
@@ -11,10 +12,10 @@ import { type Call, type CallSite, deadlineExceeded } from './call.ts';
 import { Deadlines } from './deadlines.ts';
 import type { GrpcMethod } from './grpc-methods.ts';
 import { defaultGrpcLimits, type GrpcLimits } from './limits.ts';
-import { headRefusal, isIdentity, readHead } from './request-head.ts';
+import { headRefusal, isIdentity, type RequestHead, readHead } from './request-head.ts';
 import { encodingRefused, trailersOnly } from './response-fields.ts';
 import { StreamCall } from './stream-call.ts';
-import { UnaryCall } from './unary-call.ts';
+import { UnaryCall, type UnaryMethod } from './unary-call.ts';
 
 export interface GrpcRequestHandlerOptions extends CallObserver {
   /** By path. */
@@ -23,6 +24,8 @@ export interface GrpcRequestHandlerOptions extends CallObserver {
   limits?: Partial<GrpcLimits>;
   /** Of unary calls. Undefined: none is traced. */
   tracer?: CallTracer | undefined;
+  /** Of methods that are not free. Undefined: whoever reaches the port may call. `peer` of connections is then a Peer. */
+  gate?: CallerGate | undefined;
 }
 
 const noBytes = new Uint8Array(0);
@@ -32,12 +35,14 @@ export class GrpcRequestHandler implements RequestHandler {
   readonly #services: ReadonlySet<string>;
   readonly #site: CallSite;
   readonly #tracer: CallTracer | undefined;
+  readonly #gate: CallerGate | undefined;
 
   constructor(options: GrpcRequestHandlerOptions) {
     const { clock, timers } = options;
     const limits = { ...defaultGrpcLimits, ...options.limits };
     this.#methods = options.methods;
     this.#tracer = options.tracer;
+    this.#gate = options.gate;
     this.#services = new Set([...options.methods.keys()].map((path) => partsOf(path)?.service ?? ''));
     this.#site = {
       observer: options,
@@ -56,11 +61,26 @@ export class GrpcRequestHandler implements RequestHandler {
     else if (!isIdentity(head.encoding)) stream.sendHeaders(encodingRefused(head.encoding), true);
     else if (method.kind !== 'unary')
       this.#begin(stream, new StreamCall(stream, method, this.#site, head.timeoutMs), endStream);
-    else {
-      const call = new UnaryCall(stream, method, this.#site, head.timeoutMs);
-      call.span = this.#tracer?.begin(head.path, fields);
-      this.#begin(stream, call, endStream);
+    else this.#beginUnary(stream, method, head, fields, endStream);
+  }
+
+  #beginUnary(
+    stream: RequestStream,
+    method: UnaryMethod,
+    head: RequestHead,
+    fields: HeaderFields,
+    endStream: boolean,
+  ): void {
+    const gate = method.isFree ? undefined : this.#gate;
+    const caller = gate?.admit(stream.connection as CallerConnection, head.authorization);
+    if (caller?.refused !== undefined) {
+      stream.sendHeaders(trailersOnly(caller.refused), true);
+      return;
     }
+    const call = new UnaryCall(stream, method, this.#site, head.timeoutMs);
+    call.caller = caller;
+    call.span = this.#tracer?.begin(head.path, fields);
+    this.#begin(stream, call, endStream);
   }
 
   onData(stream: RequestStream, data: Uint8Array, endStream: boolean): void {

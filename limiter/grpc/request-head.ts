@@ -1,5 +1,5 @@
 /**
- * What gRPC reads of a request's header section; metadata is ignored. A missing `te` is forgiven, as gRPC's other servers
+ * What gRPC reads of a request's header section; other metadata is ignored. A missing `te` is forgiven, as gRPC's other servers
  * do. https://github.com/grpc/grpc/blob/v1.60.0/doc/PROTOCOL-HTTP2.md
  */
 import { GrpcCode } from '../../process/grpc/unary-handler.ts';
@@ -17,6 +17,8 @@ export interface RequestHead {
   timeoutMs: number;
   /** Of the messages. */
   encoding: string;
+  /** Empty when there is none. */
+  authorization: string;
 }
 
 export function readHead(fields: HeaderFields): RequestHead {
@@ -27,6 +29,7 @@ export function readHead(fields: HeaderFields): RequestHead {
     timeout: '',
     timeoutMs: Number.POSITIVE_INFINITY,
     encoding: 'identity',
+    authorization: '',
   };
   for (let index = 0; index < fields.length; index += 2) {
     const value = fields[index + 1]!;
@@ -46,6 +49,9 @@ export function readHead(fields: HeaderFields): RequestHead {
         break;
       case 'grpc-encoding':
         head.encoding = value;
+        break;
+      case 'authorization':
+        head.authorization = value;
         break;
     }
   }

@@ -2,6 +2,7 @@
 import type { ListenAddress, UnixAddress } from '../../process/bind.ts';
 import type { CallTracer } from '../../process/call-tracer.ts';
 import type { CallObserver } from '../../process/grpc/call-observer.ts';
+import type { CallerGate } from '../../process/grpc/caller-gate.ts';
 import { HealthService } from '../../process/grpc/health-service.ts';
 import type { UnaryHandler } from '../../process/grpc/unary-handler.ts';
 import type { HealthView } from '../../process/health.ts';
@@ -42,6 +43,8 @@ export interface GrpcServerOptions extends CallObserver {
   listener?: SocketServerListener;
   /** Defaults to none. */
   tracer?: CallTracer | undefined;
+  /** Who may call what is no health check and no reflection. Defaults to everybody. */
+  gate?: CallerGate | undefined;
 }
 
 export interface GrpcServer {
@@ -69,6 +72,7 @@ export function createGrpcServer(options: GrpcServerOptions): GrpcServer {
     onCall: options.onCall,
     onFault: options.onFault,
     tracer: options.tracer,
+    gate: options.gate,
   });
   const sockets = new Http2SocketServer({
     handler,

@@ -7,6 +7,7 @@
  *       +------- deadline, abort ----+--> abandoned
  */
 import type { CallSpan } from '../../process/call-tracer.ts';
+import type { AdmittedCaller } from '../../process/grpc/caller-gate.ts';
 import {
   GrpcCode,
   type GrpcStatus,
@@ -25,6 +26,8 @@ export interface UnaryMethod {
   /** Without its service. */
   readonly name: string;
   readonly handler: UnaryHandler;
+  /** Whether everybody may call it, where others have to say who they are. */
+  readonly isFree: boolean;
 }
 
 /** What reading a request in pieces takes, beside the pieces, measured. */
@@ -42,6 +45,8 @@ export class UnaryCall implements Call, UnaryReply {
   nextDue: DueCall | undefined = undefined;
   /** Of a call that is traced. */
   span: CallSpan | undefined = undefined;
+  /** Where callers have to say who they are. */
+  caller: AdmittedCaller | undefined = undefined;
   readonly #stream: RequestStream;
   readonly #method: UnaryMethod;
   readonly #site: CallSite;

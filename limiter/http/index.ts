@@ -5,4 +5,4 @@ export { CpuProfiler } from './debug/cpu-profiler.ts';
 export { HeapSampler } from './debug/heap-sampler.ts';
 export { createDebugListener } from './debug/listener.ts';
 export type { ProfileQuestion, WorkerProfiles } from './debug/worker-profiles.ts';
-export { createHttpListener } from './listener.ts';
+export { createHttpListener, type HttpTls, type HttpTlsListener } from './listener.ts';

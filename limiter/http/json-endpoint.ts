@@ -1,9 +1,18 @@
 /** `/json`: one rate limit decision for a JSON request. */
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import { bearerChallenge } from '../../process/bearer-token.ts';
 import type { CallSpan, CallTracer } from '../../process/call-tracer.ts';
+import {
+  type AdmittedCaller,
+  type CallerConnection,
+  type CallerGate,
+  retryAfterSeconds,
+} from '../../process/grpc/caller-gate.ts';
 import { GrpcCode, type GrpcStatus, type UnaryHandler } from '../../process/grpc/unary-handler.ts';
 import type { HttpCall } from '../../process/http/http-server.ts';
 import { sendError, writeErrorHead } from '../../process/http/text-response.ts';
+import { SocketPeer } from '../../process/peer.ts';
+import { peerName } from '../../process/peer-name.ts';
 import { type RequestBounds, RequestTooLarge } from '../decide/request-bounds.ts';
 import { discardBody, readBody } from './request-body.ts';
 
@@ -24,12 +33,19 @@ export interface JsonEndpointOptions {
   maxBodyBytes: number;
   /** Defaults to none. */
   tracer?: CallTracer | undefined;
+  /** Who may ask. Defaults to everybody. */
+  gate?: CallerGate | undefined;
 }
 
 export async function answerJson(
   { request, response, holding }: HttpCall,
   options: JsonEndpointOptions,
 ): Promise<void> {
+  const caller = options.gate?.admit(connectionOf(request), request.headers.authorization ?? '');
+  if (caller?.refused !== undefined) {
+    sendFailure(request, response, caller.refused);
+    return;
+  }
   const span = beginSpan(request, response, options.tracer);
   const { bounds, maxBodyBytes } = options;
   const keptBytes = bounds.limits.maxBytes;
@@ -62,8 +78,8 @@ export async function answerJson(
     sendError(response, 400, 'Bad Request', parsed.refusal);
     return;
   }
-  const outcome = await ask(options.shouldRateLimit, parsed.wire, span);
-  if ('status' in outcome) sendFailure(response, outcome.status);
+  const outcome = await ask(options.shouldRateLimit, parsed.wire, span, caller);
+  if ('status' in outcome) sendFailure(request, response, outcome.status);
   else sendDecision(response, responseToJson(outcome.message));
 }
 
@@ -84,12 +100,14 @@ function ask(
   handler: UnaryHandler,
   request: Uint8Array,
   span: CallSpan | undefined,
+  caller: AdmittedCaller | undefined,
 ): Promise<{ message: Uint8Array } | { status: GrpcStatus }> {
   return new Promise((resolve) => {
     handler(request, {
       // The decision of a request that went away is not held up: it is counted as any other.
       abandoned: false,
       span,
+      caller,
       send: (message) => resolve({ message: new Uint8Array(message) }),
       fail: (status) => resolve({ status }),
     });
@@ -117,9 +135,29 @@ function refuseTooLarge(
 }
 
 /** Errors of the store are 400, too, as in the Go service; 500 is left for faults of ours. */
-function sendFailure(response: ServerResponse, status: GrpcStatus): void {
-  if (status.code === GrpcCode.INTERNAL) sendError(response, 500, 'Internal Server Error');
-  else sendError(response, 400, 'Bad Request', status.message);
+function sendFailure(request: IncomingMessage, response: ServerResponse, status: GrpcStatus): void {
+  const { code, message } = status;
+  if (code === GrpcCode.INTERNAL) sendError(response, 500, 'Internal Server Error');
+  else if (code === GrpcCode.UNAUTHENTICATED) {
+    response.setHeader('WWW-Authenticate', bearerChallenge(request.headers.authorization));
+    sendError(response, 401, 'Unauthorized', message);
+  } else if (code === GrpcCode.PERMISSION_DENIED) sendError(response, 403, 'Forbidden', message);
+  else if (code === GrpcCode.RESOURCE_EXHAUSTED) {
+    response.setHeader('Retry-After', retryAfterSeconds);
+    sendError(response, 503, 'Service Unavailable', message);
+  } else sendError(response, 400, 'Bad Request', message);
+}
+
+const connections = new WeakMap<object, CallerConnection>();
+
+/** The same for all requests of a connection. */
+function connectionOf({ socket }: IncomingMessage): CallerConnection {
+  let connection = connections.get(socket);
+  if (connection === undefined) {
+    connection = { peer: new SocketPeer(socket, peerName(socket) ?? 'unknown'), callerMemo: undefined };
+    connections.set(socket, connection);
+  }
+  return connection;
 }
 
 /** The answer goes out at once; its end waits for the sender, which may not read before it has sent all. */

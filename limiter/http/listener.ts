@@ -1,15 +1,27 @@
-/** The HTTP listener: `/json`, `/healthcheck` and `/livez`, for any method. */
-import type { ServerResponse } from 'node:http';
+/** The HTTP listener: `/json`, `/healthcheck` and `/livez`, for any method, plain or over TLS. */
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { ListenAddress } from '../../process/bind.ts';
 import type { HealthView } from '../../process/health.ts';
 import type { HttpConnectionsOptions } from '../../process/http/http-connections.ts';
 import { type HttpCall, type HttpListener, HttpServer } from '../../process/http/http-server.ts';
-import { sendNotFound, sendText } from '../../process/http/text-response.ts';
+import { sendError, sendNotFound, sendText } from '../../process/http/text-response.ts';
+import { isOfName, SocketPeer } from '../../process/peer.ts';
+import { peerName } from '../../process/peer-name.ts';
+import type { Timers } from '../../process/timers.ts';
+import {
+  expiryOf,
+  type TlsFileSettings,
+  type TlsFiles,
+  watchTlsCredentials,
+} from '../../process/tls-credentials.ts';
 import { answerJson, type JsonEndpointOptions, loadJsonCodec } from './json-endpoint.ts';
 
 export interface HttpListenerOptions extends JsonEndpointOptions {
   health: HealthView;
   /** Bounds its connections. Undefined: they are not. */
   connections?: HttpConnectionsOptions | undefined;
+  /** Defaults to plain text. */
+  tls?: HttpTls | undefined;
   /** How long requests may take at the end before they are cut. */
   closeGraceMs: number;
   /** Called for every request of /json. */
@@ -18,32 +30,117 @@ export interface HttpListenerOptions extends JsonEndpointOptions {
   onFault(error: unknown): void;
 }
 
+/** With authorities (`clientCaFile`) whoever asks /json must show a certificate of one of them. */
+export interface HttpTls extends TlsFiles {
+  /** DNS name, or IP address, that it must have. */
+  clientName?: string;
+  /** What messages about the files name besides their paths. */
+  fileSettings: TlsFileSettings;
+  timers: Timers;
+  listener: HttpTlsListener;
+}
+
+export type HttpTlsRefusal = 'tls_handshake' | 'tls_client_certificate';
+
+export interface HttpTlsListener {
+  /** The files gave one: the first, or another one. */
+  certificateInUse(certificate: { expiresMs: number; isFirst: boolean }): void;
+  /** What the files hold now is not taken, the certificate before stays. */
+  certificateRefused(problem: string): void;
+  /** A handshake failed, or a request of /json came without a good certificate. */
+  refused(refused: { reason: HttpTlsRefusal; peer: string; problem: string }): void;
+}
+
 export function createHttpListener(options: HttpListenerOptions): HttpListener {
-  const server = new HttpServer({
-    serve: (call) => route(call, options),
-    closeGraceMs: options.closeGraceMs,
-    connections: options.connections,
-    onFault: (error) => options.onFault(error),
-  });
-  return {
-    listen: async (address) => {
+  return new ApiListener(options);
+}
+
+class ApiListener implements HttpListener {
+  readonly #options: HttpListenerOptions;
+  #server: HttpServer | undefined;
+  #endWatch = (): void => {};
+  #isClosed = false;
+
+  constructor(options: HttpListenerOptions) {
+    this.#options = options;
+  }
+
+  /** Rejects also with a WatchedFilesError of the TLS files. */
+  async listen(address: ListenAddress): Promise<{ port: number }> {
+    const { closeGraceMs, connections, onFault, tls } = this.#options;
+    const server = new HttpServer({
+      serve: (call) => this.#route(call),
+      closeGraceMs,
+      connections,
+      onFault: (error) => onFault(error),
+      ...(tls === undefined ? {} : await this.#openTls(tls)),
+    });
+    this.#server = server;
+    try {
       const bound = await server.listen(address);
       // Before anybody asks, and after the caller heard of the port. What goes wrong comes up again with the first request.
       setImmediate(() => loadJsonCodec().catch(() => {}));
+      if (this.#isClosed) await this.close();
       return bound;
-    },
-    close: () => server.close(),
-  };
-}
+    } catch (error) {
+      this.#endWatch();
+      throw error;
+    }
+  }
 
-async function route(call: HttpCall, options: HttpListenerOptions): Promise<void> {
-  const { target, response } = call;
-  if (target.path === '/json') {
-    options.onJsonRequest();
-    await answerJson(call, options);
-  } else if (target.path === '/healthcheck') answerHealth(response, options.health);
-  else if (target.path === '/livez') sendText(response, 200, 'OK');
-  else sendNotFound(response);
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    this.#endWatch();
+    await this.#server?.close();
+  }
+
+  async #openTls(tls: HttpTls): Promise<Partial<ConstructorParameters<typeof HttpServer>[0]>> {
+    const { listener, fileSettings: settings, timers, certFile, keyFile, clientCaFile } = tls;
+    const { first, close } = await watchTlsCredentials({
+      files: { certFile, keyFile, ...(clientCaFile === undefined ? {} : { clientCaFile }) },
+      settings,
+      timers,
+      changed: (credentials) => {
+        this.#server?.useTls(credentials);
+        listener.certificateInUse({ expiresMs: expiryOf(credentials), isFirst: false });
+      },
+      refused: (problem) => listener.certificateRefused(problem),
+    });
+    this.#endWatch = close;
+    listener.certificateInUse({ expiresMs: expiryOf(first), isFirst: true });
+    return {
+      tls: first,
+      onHandshakeFailed: (peer, problem) => listener.refused({ reason: 'tls_handshake', peer, problem }),
+    };
+  }
+
+  async #route(call: HttpCall): Promise<void> {
+    const { target, request, response } = call;
+    if (target.path === '/json') {
+      this.#options.onJsonRequest();
+      if (this.#hasGoodCertificate(request, response)) await answerJson(call, this.#options);
+    } else if (target.path === '/healthcheck') answerHealth(response, this.#options.health);
+    else if (target.path === '/livez') sendText(response, 200, 'OK');
+    else sendNotFound(response);
+  }
+
+  /** False when it has answered that it has not. */
+  #hasGoodCertificate({ socket }: IncomingMessage, response: ServerResponse): boolean {
+    const { tls } = this.#options;
+    if (tls?.clientCaFile === undefined) return true;
+    const peer = peerName(socket) ?? 'unknown';
+    const certificate = new SocketPeer(socket, peer).certificate();
+    const { clientName } = tls;
+    if (certificate !== undefined && (clientName === undefined || isOfName(certificate, clientName)))
+      return true;
+    const problem =
+      certificate === undefined
+        ? 'the caller shows no certificate of an authority that is trusted'
+        : `the caller's certificate is not of ${clientName}`;
+    tls.listener.refused({ reason: 'tls_client_certificate', peer, problem });
+    sendError(response, 403, 'Forbidden', problem);
+    return false;
+  }
 }
 
 function answerHealth(response: ServerResponse, health: HealthView): void {

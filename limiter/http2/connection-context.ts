@@ -12,6 +12,7 @@ import { StreamTable } from './stream-table.ts';
 import { ConnectionError } from './violation.ts';
 
 export interface ContextOptions {
+  peer: unknown;
   handler: RequestHandler;
   limits: Http2Limits;
   nowMs: number;
@@ -47,6 +48,7 @@ export class ConnectionContext {
     this.#provokedResets = new Budget(limits.provokedResets, nowMs);
     this.streams = new StreamTable({ maxStreams: limits.maxConcurrentStreams, onEmpty: options.onEmpty });
     this.writer = new ResponseWriter({
+      peer: options.peer,
       output: this.output,
       streams: this.streams,
       onWritten: options.onWritten,

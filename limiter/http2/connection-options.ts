@@ -7,6 +7,8 @@ import type { ViolationReason } from './violation.ts';
 export interface Http2ConnectionOptions {
   handler: RequestHandler;
   transport: Transport;
+  /** Who is at the other end, for the handler. */
+  peer?: unknown;
   limits: Http2Limits;
   nowMs: number;
   /** Something was gathered outside `receive`: `flush` is due, at the latest at the end of the turn. */

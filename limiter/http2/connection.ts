@@ -49,6 +49,7 @@ export class Http2Connection {
     this.#transport = options.transport;
     this.#limits = options.limits;
     this.#context = new ConnectionContext({
+      peer: options.peer,
       handler: options.handler,
       limits: options.limits,
       nowMs: options.nowMs,

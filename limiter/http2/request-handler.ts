@@ -27,6 +27,14 @@ export interface RequestHandler {
   onShed?(stream: RequestStream): void;
 }
 
+/** What all requests of a connection share. Both fields mean something to those around HTTP/2 alone. */
+export interface RequestConnection {
+  /** Who is at the other end, as the owner of the connection gave it. */
+  readonly peer: unknown;
+  /** The handler's own: what it knows of its caller. */
+  callerMemo: unknown;
+}
+
 /** One request and its response. Everything that is called after the end of the stream does nothing. */
 export interface RequestStream {
   readonly id: number;
@@ -35,7 +43,7 @@ export interface RequestStream {
   /** False once the response ended or the stream was aborted. */
   readonly isOpen: boolean;
   /** The same object for all requests of a connection. */
-  readonly connection: object;
+  readonly connection: RequestConnection;
   /** Set by the handler before the first byte of a body: the request may go on as long as its peer likes. */
   requestIsStream: boolean;
   /** Set by the handler: the answer may go on as long as its peer is there. */

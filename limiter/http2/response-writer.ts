@@ -23,6 +23,8 @@ import { type Http2Stream, type StreamOwner, StreamState } from './stream.ts';
 import type { StreamTable } from './stream-table.ts';
 
 export interface WriterOptions {
+  /** Who is at the other end. */
+  peer: unknown;
   output: OutputBuffer;
   streams: StreamTable;
   /** Something was gathered, or has to wait. */
@@ -32,6 +34,8 @@ export interface WriterOptions {
 }
 
 export class ResponseWriter implements StreamOwner {
+  readonly peer: unknown;
+  callerMemo: unknown = undefined;
   readonly encoder = new HpackEncoder({ maxTableBytes: initialHeaderTableBytes });
   /** The peer's SETTINGS_INITIAL_WINDOW_SIZE. */
   initialStreamWindow = initialWindowBytes;
@@ -47,6 +51,7 @@ export class ResponseWriter implements StreamOwner {
   #connectionWindow = initialWindowBytes;
 
   constructor(options: WriterOptions) {
+    this.peer = options.peer;
     this.#output = options.output;
     this.#streams = options.streams;
     this.#onWritten = options.onWritten;

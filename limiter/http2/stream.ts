@@ -15,14 +15,14 @@
  * once, as section 8.1 allows.
  */
 import type { ErrorCode } from './error-code.ts';
-import type { HeaderFields, RequestStream } from './request-handler.ts';
+import type { HeaderFields, RequestConnection, RequestStream } from './request-handler.ts';
 import type { SendQueue } from './send-queue.ts';
 
 export const StreamState = { OPEN: 0, HALF_CLOSED_REMOTE: 1, CLOSED: 2 } as const;
 export type StreamState = (typeof StreamState)[keyof typeof StreamState];
 
 /** What a stream's handler asks of the connection. */
-export interface StreamOwner {
+export interface StreamOwner extends RequestConnection {
   respond(stream: Http2Stream, fields: HeaderFields, body: Uint8Array, trailers: HeaderFields): void;
   sendHeaders(stream: Http2Stream, fields: HeaderFields, endStream: boolean): void;
   sendData(stream: Http2Stream, body: Uint8Array): void;
@@ -69,7 +69,7 @@ export class Http2Stream implements RequestStream {
     this.openedMs = openedMs;
   }
 
-  get connection(): object {
+  get connection(): RequestConnection {
     return this.#owner;
   }
 

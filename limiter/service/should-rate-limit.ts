@@ -1,5 +1,6 @@
 /** The method `envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit`: bytes in, bytes or a status out. */
 import type { CallSpan } from '../../process/call-tracer.ts';
+import { Right } from '../../process/grpc/caller-gate.ts';
 import {
   GrpcCode,
   type GrpcStatus,
@@ -39,6 +40,14 @@ export function createShouldRateLimit(options: ShouldRateLimitOptions): UnaryHan
       refuse(error, reply, options);
       return;
     }
+    const { caller } = reply;
+    if (caller !== undefined) {
+      const refusal = caller.refusal(request.domain, rightsOf(request));
+      if (refusal !== undefined) {
+        reply.fail(refusal);
+        return;
+      }
+    }
     if (request.mendedValues !== undefined) options.onMendedValues(request.mendedValues);
     if (reply.span !== undefined) describe(reply.span, request);
     service.decide(request, new WireReply(reply, options));
@@ -49,6 +58,16 @@ export function createShouldRateLimit(options: ShouldRateLimitOptions): UnaryHan
     return tooLarge(error);
   };
   return Object.assign(handler, { longest: { maxBytes: bounds.limits.maxBytes, refuse: refuseLonger } });
+}
+
+/** What a request asks for, in bits of `Right`. */
+function rightsOf({ descriptors }: RateLimitRequest): number {
+  let rights: number = Right.ASK;
+  for (const { isNegativeHits, limit } of descriptors) {
+    if (isNegativeHits) rights |= Right.REFUND;
+    if (limit !== undefined) rights |= Right.OVERRIDE;
+  }
+  return rights;
 }
 
 class WireReply implements DecisionReply {

@@ -10,6 +10,7 @@ import type { Clock } from '../../process/clock.ts';
 import { closeOrCut } from '../../process/close-or-cut.ts';
 import { OpenSockets } from '../../process/grpc/open-sockets.ts';
 import { HeldBytes } from '../../process/held-bytes.ts';
+import { SocketPeer } from '../../process/peer.ts';
 import { peerName, unixPeer } from '../../process/peer-name.ts';
 import type { Timers } from '../../process/timers.ts';
 import { expiryOf, watchTlsCredentials } from '../../process/tls-credentials.ts';
@@ -170,6 +171,7 @@ export class Http2SocketServer {
     const http2 = new Http2Connection({
       handler,
       transport,
+      peer: new SocketPeer(socket, peer),
       limits,
       nowMs,
       scheduleFlush: this.#flushTurn.schedule,

@@ -1,9 +1,9 @@
 /** TLS as HTTP/2 asks for it: RFC 9113, section 9.2. */
 import { constants } from 'node:crypto';
 import type { Server, Socket } from 'node:net';
-import { isIP } from 'node:net';
 import { createServer, type SecureContextOptions, type TLSSocket } from 'node:tls';
 import type { HeldBytes } from '../../process/held-bytes.ts';
+import { isOfName } from '../../process/peer.ts';
 import { peerName, unixPeer } from '../../process/peer-name.ts';
 import type { TlsFileSettings, TlsFiles } from '../../process/tls-credentials.ts';
 import { handshakeProblem, handshakeTimeoutMs } from '../../process/tls-handshake.ts';
@@ -107,14 +107,6 @@ function refusalOf(
   if (socket.alpnProtocol !== 'h2') {
     return { refusal: 'tls_no_h2', text: 'the caller does not choose HTTP/2 (ALPN h2)' };
   }
-  if (clientName === undefined || hasName(socket, clientName)) return undefined;
+  if (clientName === undefined || isOfName(socket.getPeerX509Certificate(), clientName)) return undefined;
   return { refusal: 'tls_client_name', text: `the caller's certificate is not of ${clientName}` };
-}
-
-/** By the alternative names alone, as Go does it; the common name does not count. RFC 6125, section 6.4.4. */
-function hasName(socket: TLSSocket, name: string): boolean {
-  const certificate = socket.getPeerX509Certificate();
-  if (certificate === undefined) return false;
-  if (isIP(name) !== 0) return certificate.checkIP(name) !== undefined;
-  return certificate.checkHost(name, { subject: 'never' }) !== undefined;
 }

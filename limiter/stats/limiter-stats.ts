@@ -114,21 +114,76 @@ export function createHttpConnectionStats<Reason extends string>(
   return (reason) => registry.add(slots.get(reason) as number, 1);
 }
 
+/** What to call for a request that was not answered, by its caller; `names` are those whose counters are shown from the start. */
+export interface CallerStats {
+  show(names: readonly string[]): void;
+  refused(caller: string, reason: string): void;
+}
+
+/** Ours: names of callers that are counted apart over the life of a process, whatever files come and go. */
+const mostCallerNames = 4_000;
+
+/** `ratelimit.callers.refused` by the tags `caller` and `reason`. */
+export function createCallerStats(registry: StatsRegistry): CallerStats {
+  const names = new Set<string>();
+  const slotOf = (caller: string, reason: string): number =>
+    registry.counter('ratelimit.callers.refused', [
+      ['caller', caller],
+      ['reason', reason],
+    ]);
+  slotOf('unknown', 'unauthenticated');
+  return {
+    show: (shown) => {
+      for (const name of shown) {
+        if (names.size >= mostCallerNames) return;
+        names.add(name);
+        for (const reason of ['permission_denied', 'over_rate']) slotOf(name, reason);
+      }
+    },
+    refused: (caller, reason) => {
+      const name = names.has(caller) || caller === 'unknown' ? caller : 'other';
+      registry.add(slotOf(name, reason), 1);
+    },
+  };
+}
+
+/** Of CALLERS_FILE: how many entries are in force, and whether newer ones were refused. */
+export function registerCallersFile(
+  registry: StatsRegistry,
+  file: { callers(): number; lastWasRefused(): boolean },
+): void {
+  registry.gauge('ratelimit.callers.entries', () => file.callers());
+  registry.gauge('ratelimit.callers.load_failed', () => (file.lastWasRefused() ? 1 : 0));
+}
+
 /** What to call for every request of /json, whatever becomes of it. */
 export function createJsonStats(registry: StatsRegistry): () => void {
   return countingIn(registry)('ratelimit.http.json_requests');
 }
 
-/** Changes of the TLS files of the gRPC listener (reference section 8.1), and when its certificate expires: seconds since 1970. */
+/** What to call for a handshake that failed, and for a request of /json without a good certificate. */
+export function createHttpTlsStats<Reason extends string>(
+  registry: StatsRegistry,
+  reasons: readonly Reason[],
+): (reason: Reason) => void {
+  const slots = new Map(reasons.map((reason) => [reason, registry.counter(`ratelimit.http.${reason}`)]));
+  return (reason) => registry.add(slots.get(reason) as number, 1);
+}
+
+/**
+ * Changes of the TLS files of the gRPC listener (`certs`, reference section 8.1) or of that for HTTP (`http_certs`), and when
+ * its certificate expires: seconds since 1970.
+ */
 export function createCertificateStats(
   registry: StatsRegistry,
+  prefix: 'certs' | 'http_certs',
   inUse: { expiresAtSeconds(): number; lastWasRefused(): boolean },
 ): { loaded(): void; failed(): void } {
-  registry.gauge('certs.expires_at_seconds', () => inUse.expiresAtSeconds());
-  registry.gauge('certs.load_failed', () => (inUse.lastWasRefused() ? 1 : 0));
+  registry.gauge(`${prefix}.expires_at_seconds`, () => inUse.expiresAtSeconds());
+  registry.gauge(`${prefix}.load_failed`, () => (inUse.lastWasRefused() ? 1 : 0));
   const counting = countingIn(registry);
-  const attempt = counting('certs.load_attempts');
-  const failure = counting('certs.load_failures');
+  const attempt = counting(`${prefix}.load_attempts`);
+  const failure = counting(`${prefix}.load_failures`);
   return {
     loaded: attempt,
     failed: () => {

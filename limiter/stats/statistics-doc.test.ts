@@ -17,7 +17,15 @@ function namesOfTheProgram(): string[] {
   stats.createLimiterStats(registry);
   stats.createGrpcCallStats(registry, ['<method>']);
   stats.createConnectionStats(registry, ['<reason>'], () => 0);
-  stats.createCertificateStats(registry, { expiresAtSeconds: () => 0, lastWasRefused: () => false });
+  for (const prefix of ['certs', 'http_certs'] as const) {
+    stats.createCertificateStats(registry, prefix, {
+      expiresAtSeconds: () => 0,
+      lastWasRefused: () => false,
+    });
+  }
+  stats.createHttpTlsStats(registry, ['tls_handshake', 'tls_client_certificate']);
+  stats.createCallerStats(registry);
+  stats.registerCallersFile(registry, { callers: () => 0, lastWasRefused: () => false });
   stats.createJsonStats(registry);
   stats.createRuntimeStats(registry, () => 0);
   stats.createRulesStats(registry, clock, () => false)({ version: '1', domains: 0, rules: 0 });

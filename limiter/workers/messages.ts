@@ -2,6 +2,7 @@
 import type { ListenAddress } from '../../process/bind.ts';
 import type { SharedHoldings } from '../../process/held-bytes.ts';
 import type { LogFields } from '../../process/logger.ts';
+import type { CallersInForce } from '../callers/index.ts';
 import type { ProfileQuestion } from '../http/index.ts';
 import type { LimiterSettings } from '../settings.ts';
 import type { SlotName } from '../stats/stats-registry.ts';
@@ -14,6 +15,8 @@ export interface WorkerStart {
   settings: LimiterSettings;
   /** The rules in force: the bytes of a RuleTable, which all threads read in one place. */
   rules: SharedArrayBuffer | undefined;
+  /** Those of CALLERS_FILE; undefined before it was read, and without one. */
+  callers: CallersInForce | undefined;
   /** Health of the whole process. */
   healthy: boolean;
   /** What connections of all threads hold, and its own cell of that. */
@@ -26,6 +29,7 @@ export type WorkerTask =
   /** Done when the store answered first. */
   | { do: 'connect-store' }
   | { do: 'use-rules'; rules: SharedArrayBuffer }
+  | { do: 'use-callers'; callers: CallersInForce }
   | { do: 'listen'; listener: 'grpc' | 'http'; address: ListenAddress }
   | { do: 'set-health'; healthy: boolean }
   /** The main thread forgot the slots of the oldest `count` of the metrics that left. */

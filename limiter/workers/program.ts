@@ -17,7 +17,7 @@ import { createPostedLog } from './posted-log.ts';
 import { PostedStatistics } from './posted-statistics.ts';
 import { topAnswer } from './worker-top.ts';
 
-const { settings, rules, healthy, timers, tellsOfCertificates, held } = workerData as WorkerStart;
+const { settings, rules, callers, healthy, timers, tellsOfCertificates, held } = workerData as WorkerStart;
 const post = (news: WorkerNews): void => parentPort?.postMessage(news);
 
 const log = createPostedLog(settings.logLevel, (level, message, fields) =>
@@ -71,6 +71,7 @@ function opened(): ThreadServing {
     tellsOfCertificates,
   });
   if (rules !== undefined) void serving.useRules(new RuleTable(rules));
+  if (callers !== undefined) void serving.useCallers(callers);
   return serving;
 }
 
@@ -86,6 +87,7 @@ type TaskHandlers = {
 const handlers: TaskHandlers = {
   'connect-store': () => opened().connectStore(),
   'use-rules': (task) => opened().useRules(new RuleTable(task.rules)),
+  'use-callers': (task) => opened().useCallers(task.callers),
   listen: ({ listener, address }) =>
     listener === 'grpc' ? opened().listenForGrpc(address) : opened().listenForHttp(address),
   'set-health': (task) => health.set('process', task.healthy),

@@ -6,6 +6,7 @@ import { inTime } from '../../process/in-time.ts';
 import type { Logger } from '../../process/logger.ts';
 import type { Timers } from '../../process/timers.ts';
 import type { RuleTable } from '../../rules/table/rule-table.ts';
+import type { CallersInForce } from '../callers/index.ts';
 import type { ProfileQuestion, WorkerProfiles } from '../http/index.ts';
 import type { Serving } from '../serving.ts';
 import type { LimiterSettings } from '../settings.ts';
@@ -44,6 +45,7 @@ export class WorkerPool implements Serving, WorkerProfiles {
   readonly #places: readonly WorkerPlace[];
   readonly #addresses = new Map<ListenerName, ListenAddress>();
   #rules: SharedArrayBuffer | undefined;
+  #callers: CallersInForce | undefined;
 
   constructor(options: WorkerPoolOptions) {
     this.#options = options;
@@ -62,6 +64,7 @@ export class WorkerPool implements Serving, WorkerProfiles {
           settings,
           held: { cells: options.heldCells, own: number },
           rules: this.#rules,
+          callers: this.#callers,
           healthy: health.healthy,
           timers: sinkOf(settings) !== 'none',
         }),
@@ -90,13 +93,13 @@ export class WorkerPool implements Serving, WorkerProfiles {
     const rules = new SharedArrayBuffer(bytes.byteLength);
     new Uint8Array(rules).set(new Uint8Array(bytes));
     this.#rules = rules;
-    const inForce = this.#places.map((place) => {
-      const { mayServe } = place;
-      const done = place.demand({ do: 'use-rules', rules });
-      // One that listens only later has them before it takes its first call.
-      return mayServe ? done : undefined;
-    });
-    await Promise.all(inForce);
+    await this.#comeIntoForce({ do: 'use-rules', rules });
+  }
+
+  /** Their rates lie in memory that all threads read and write. */
+  async useCallers(callers: CallersInForce): Promise<void> {
+    this.#callers = callers;
+    await this.#comeIntoForce({ do: 'use-callers', callers });
   }
 
   listenForGrpc(address: ListenAddress): Promise<{ port: number }> {
@@ -147,6 +150,16 @@ export class WorkerPool implements Serving, WorkerProfiles {
     this.#addresses.set(listener, shared);
     await Promise.all(ready.map((place) => place.ask({ do: 'listen', listener, address: shared })));
     return { port: shared.port };
+  }
+
+  async #comeIntoForce(task: WorkerTask): Promise<void> {
+    const inForce = this.#places.map((place) => {
+      const { mayServe } = place;
+      const done = place.demand(task);
+      // One that listens only later has it before it takes its first call.
+      return mayServe ? done : undefined;
+    });
+    await Promise.all(inForce);
   }
 
   /** One that ends meanwhile has nothing left to do. */

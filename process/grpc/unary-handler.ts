@@ -1,5 +1,6 @@
 /** How a unary method is served, whatever transport is below: bytes in, bytes or a status out. */
 import type { CallSpan } from '../call-tracer.ts';
+import type { AdmittedCaller } from './caller-gate.ts';
 
 /** Status codes of gRPC that this project answers with. https://github.com/grpc/grpc/blob/v1.60.0/doc/statuscodes.md */
 export const GrpcCode = {
@@ -13,6 +14,7 @@ export const GrpcCode = {
   UNIMPLEMENTED: 12,
   INTERNAL: 13,
   UNAVAILABLE: 14,
+  UNAUTHENTICATED: 16,
 } as const;
 export type GrpcCode = (typeof GrpcCode)[keyof typeof GrpcCode];
 
@@ -29,6 +31,8 @@ export interface UnaryReply {
   readonly abandoned: boolean;
   /** Of a call that is traced; it ends with the call. */
   readonly span?: CallSpan | undefined;
+  /** Where callers have to say who they are. */
+  readonly caller?: AdmittedCaller | undefined;
   /** Called exactly once, with one of the two. */
   send(message: Uint8Array): void;
   fail(status: GrpcStatus): void;

@@ -1,9 +1,12 @@
 /** An HTTP/1.1 listener, with or without TLS: opening, timeouts, and an end that lets requests in flight finish. Knows no paths, only their form. */
+import { constants } from 'node:crypto';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
-import { createServer as createTlsServer, type Server as TlsServer } from 'node:https';
-import type { SecureContextOptions } from 'node:tls';
+import { createServer as createTlsServer, type ServerOptions, type Server as TlsServer } from 'node:https';
+import type { SecureContextOptions, TLSSocket } from 'node:tls';
 import { bind, type ListenAddress } from '../bind.ts';
 import { closeOrCut } from '../close-or-cut.ts';
+import { peerName } from '../peer-name.ts';
+import { handshakeProblem, handshakeTimeoutMs } from '../tls-handshake.ts';
 import { HttpConnections, type HttpConnectionsOptions, type RequestHolding } from './http-connections.ts';
 import { type RequestPath, requestPath } from './request-path.ts';
 import { sendError, sendRedirect } from './text-response.ts';
@@ -34,8 +37,13 @@ export interface HttpServerOptions {
   onFault(error: unknown): void;
   /** Bounds its connections. Undefined: they are not. */
   connections?: HttpConnectionsOptions | undefined;
-  /** Certificate and key: callers speak TLS 1.2 or newer. */
+  /**
+   * Certificate and key: callers speak TLS 1.2 or newer. With authorities (`ca`) they are asked for a certificate; who shows
+   * none, or another one, is served all the same: `SocketPeer` tells of those alone that are good.
+   */
   tls?: SecureContextOptions;
+  /** A handshake failed. */
+  onHandshakeFailed?(peer: string, problem: string): void;
 }
 
 /** Ours: slow senders are cut, and idle connections outlive the keep-alive of common proxies (60 s). */
@@ -62,7 +70,10 @@ export class HttpServer implements HttpListener {
     this.#server =
       tls === undefined
         ? createServer(timeouts, answer)
-        : createTlsServer({ ...timeouts, minVersion: 'TLSv1.2', ...tls }, answer);
+        : createTlsServer({ ...timeouts, ...tlsOptions(tls), handshakeTimeout: handshakeTimeoutMs }, answer);
+    this.#server.on('tlsClientError', (error: Error, socket: TLSSocket) =>
+      options.onHandshakeFailed?.(peerName(socket) ?? 'unknown', handshakeProblem(error, socket)),
+    );
     if (options.connections === undefined) return;
     this.#connections = new HttpConnections(options.connections);
     this.#connections.watch(this.#server);
@@ -71,7 +82,7 @@ export class HttpServer implements HttpListener {
   /** New connections get these; those that are open keep what they had. Only for a server that speaks TLS. */
   useTls(tls: SecureContextOptions): void {
     if (!('setSecureContext' in this.#server)) throw new Error('this server does not speak TLS');
-    this.#server.setSecureContext({ minVersion: 'TLSv1.2', ...tls });
+    this.#server.setSecureContext(contextOptions(tls));
   }
 
   listen(address: ListenAddress): Promise<{ port: number }> {
@@ -112,4 +123,14 @@ export class HttpServer implements HttpListener {
       graceMs: this.#options.closeGraceMs,
     });
   }
+}
+
+function contextOptions(tls: SecureContextOptions): SecureContextOptions {
+  // A session that is resumed would not be held against authorities that changed since.
+  const tickets = tls.ca === undefined ? 0 : constants.SSL_OP_NO_TICKET;
+  return { minVersion: 'TLSv1.2', ...tls, secureOptions: constants.SSL_OP_NO_RENEGOTIATION | tickets };
+}
+
+function tlsOptions(tls: SecureContextOptions): ServerOptions {
+  return { ...contextOptions(tls), requestCert: tls.ca !== undefined, rejectUnauthorized: false };
 }

@@ -61,7 +61,9 @@ describeWithServer('two workers (Redis)', redisProgram, (path) => {
         timeoutMs: 60_000,
       });
       expect(limiter.lines.filter((line) => line.includes('A new certificate'))).toEqual([
-        expect.stringMatching(/^level=info msg="A new certificate is in use" expires="\S+" worker=1$/),
+        expect.stringMatching(
+          /^level=info msg="A new certificate is in use" listener=gRPC expires="\S+" worker=1$/,
+        ),
       ]);
     }, 150_000);
   });

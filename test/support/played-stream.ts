@@ -1,5 +1,5 @@
 import type { ErrorCode } from '../../limiter/http2/error-code.ts';
-import type { HeaderFields, RequestStream } from '../../limiter/http2/request-handler.ts';
+import type { HeaderFields, RequestConnection, RequestStream } from '../../limiter/http2/request-handler.ts';
 
 /** A stream of a connection that does not exist: writes down what the handler answers. */
 export class PlayedStream implements RequestStream {
@@ -10,7 +10,7 @@ export class PlayedStream implements RequestStream {
   requestIsStream = false;
   answerIsStream = false;
   /** Of its own, unless told otherwise. */
-  connection: object = this;
+  connection: RequestConnection = { peer: undefined, callerMemo: undefined };
   /** Every header section, the trailers included. */
   readonly sections: Record<string, string>[] = [];
   readonly body: Uint8Array[] = [];

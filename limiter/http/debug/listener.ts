@@ -1,11 +1,13 @@
 /** The debug listener: what is loaded, what is counted, where the time goes. For operators, not for callers. */
-import type { ServerResponse } from 'node:http';
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import { bearerChallenge, bearerToken, isSameToken } from '../../../process/bearer-token.ts';
 import type { ListenAddress } from '../../../process/bind.ts';
 import type { Clock } from '../../../process/clock.ts';
 import type { HttpConnectionsOptions } from '../../../process/http/http-connections.ts';
 import { type HttpCall, type HttpListener, HttpServer } from '../../../process/http/http-server.ts';
 import { sendLines } from '../../../process/http/line-stream.ts';
-import { sendRedirect, sendText } from '../../../process/http/text-response.ts';
+import { requestPath } from '../../../process/http/request-path.ts';
+import { sendError, sendRedirect, sendText } from '../../../process/http/text-response.ts';
 
 import { PprofPages, pprofRoot } from './pprof-pages.ts';
 import type { WorkerProfiles } from './worker-profiles.ts';
@@ -20,6 +22,8 @@ export interface DebugListenerOptions {
   /** `/top`, whose parameters are none of this listener's business. */
   topPage(query: URLSearchParams): Promise<DebugPage>;
   clock: Clock;
+  /** The bearer token that is asked for now, for everything but `/livez`; undefined: nobody is asked. */
+  token?(): string | undefined;
   /** Undefined where this thread answers callers itself. */
   workers?: WorkerProfiles | undefined;
   /** How long requests may take at the end before they are cut. */
@@ -58,6 +62,7 @@ class DebugListener implements HttpListener {
     this.#options = options;
     this.#pprof = new PprofPages(options.clock, options.workers);
     this.#server = new HttpServer({
+      admit: (request, response) => this.#admit(request, response),
       serve: (call) => this.#route(call),
       closeGraceMs: options.closeGraceMs,
       connections: options.connections,
@@ -75,6 +80,17 @@ class DebugListener implements HttpListener {
     this.#pprof.endProfiles();
     await this.#server.close();
     this.#pprof.stop();
+  }
+
+  #admit(request: IncomingMessage, response: ServerResponse): boolean {
+    const token = this.#options.token?.();
+    if (token === undefined || requestPath(request.url ?? '/')?.path === '/livez') return true;
+    const { authorization } = request.headers;
+    const given = bearerToken(authorization);
+    if (given !== undefined && isSameToken(given, token)) return true;
+    response.setHeader('WWW-Authenticate', bearerChallenge(authorization));
+    sendError(response, 401, 'Unauthorized');
+    return false;
   }
 
   #sendRules(response: ServerResponse, query: URLSearchParams): Promise<void> {

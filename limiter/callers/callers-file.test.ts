@@ -1,0 +1,123 @@
+import { describe, expect, it } from 'vitest';
+import { looksLikeCallers, readCallersFile } from './callers-file.ts';
+
+const digits = 'AB'.repeat(32);
+
+describe('readCallersFile', () => {
+  it('reads every kind of entry', () => {
+    const text = `
+callers:
+  - name: edge-envoy
+    certificate: { uri: spiffe://prod.example/ns/edge/sa/* }
+    domains: [shop, payments-*]
+    rights: [ask, refund, override, read, admin]
+    requests_per_second: 2000
+  - name: billing
+    token_sha256: ${digits}
+    domains: [123]
+  - name: two
+    certificate: [{ dns: a.example }, { cn: b, dns: c.example }]
+    token_sha256: [${digits}, ${'0'.repeat(64)}]
+    domains: ['*']
+  - anonymous: true
+    domains: ["*"]
+    rights: [ask]
+`;
+    const none = {
+      certificates: [],
+      tokenHashes: [],
+      anonymous: false,
+      rights: 1,
+      requestsPerSecond: undefined,
+    };
+    expect(readCallersFile(text)).toEqual({
+      callers: [
+        {
+          ...none,
+          name: 'edge-envoy',
+          certificates: [{ uri: 'spiffe://prod.example/ns/edge/sa/*' }],
+          domains: ['shop', 'payments-*'],
+          rights: 31,
+          requestsPerSecond: 2_000,
+        },
+        { ...none, name: 'billing', tokenHashes: [digits.toLowerCase()], domains: ['123'] },
+        {
+          ...none,
+          name: 'two',
+          certificates: [{ dns: 'a.example' }, { cn: 'b', dns: 'c.example' }],
+          tokenHashes: [digits.toLowerCase(), '0'.repeat(64)],
+          domains: ['*'],
+        },
+        { ...none, name: 'anonymous', anonymous: true, domains: ['*'] },
+      ],
+    });
+  });
+
+  it('tells every mistake at once, in the order of the file, without what may be a token', () => {
+    const text = `callers:
+  - name: bad.name
+    certificate: { uri: no-uri, ip: 1.2.3.4 }
+    rights: [ask, everything]
+    requests_per_second: 0
+  - name: one
+    token_sha256: bad.HUNTER2
+    domains: []
+  - name: one
+    certificate: {}
+    domains: [a]
+    rights: [refund]
+  - domains: [a]
+  - anonymous: true
+    token_sha256: ${digits}
+    domains: [a]
+  - { name: else, anonymous: true, domains: [a] }
+  - { name: unknown, certificate: { cn: x }, domains: [a], color: red }
+`;
+    const { problems = [] } = readCallersFile(text);
+    expect(problems.map(({ line, column, message }) => `${line}:${column}: ${message}`)).toEqual([
+      '2:5: domains: is missing',
+      '2:11: name: "bad.name" is none, a name has at most 63 letters, digits, `-` and `_`, and begins with a letter or digit',
+      '3:25: uri: "no-uri": expected scheme://host/path, such as spiffe://prod.example/ns/edge/*',
+      '3:37: unknown key "ip", expected uri, dns, cn',
+      '4:19: rights: there is no right "everything", there are ask, refund, override, read, admin',
+      '5:26: requests_per_second: expected a whole number from 1 to 1000000, not "0"',
+      '7:19: token_sha256: expected 64 hexadecimal digits (as `weir callers token` prints them), this has 11 characters',
+      '8:14: domains: expected a list with at least one entry',
+      '9:11: "one": another entry has this name',
+      '10:18: certificate: expected uri, dns or cn',
+      '12:13: rights: refund and override have no effect without ask',
+      '13:5: name: is missing',
+      '13:5: expected certificate, token_sha256 or anonymous: true: how is the caller known?',
+      '15:19: token_sha256: an entry with anonymous: true asks for no proof',
+      '17:30: anonymous: a second entry for whoever is nobody else',
+      '18:13: name: "unknown" is what statistics call others',
+      '18:67: unknown key "color", expected name, certificate, token_sha256, anonymous, domains, rights, requests_per_second',
+    ]);
+  });
+
+  it.each([
+    ['', 'callers: is missing'],
+    ['callers: []', 'callers: expected a list with at least one entry'],
+    ['- a', 'expected a map with callers'],
+    ['callers: [a]', 'expected a map with name, certificate'],
+    ['callers: [{ name: a, name: b }]', 'duplicated mapping key'],
+    ['callers: [\n', 'deficient indentation'],
+    ['---\ncallers: []\n---\ncallers: []', 'holds several documents'],
+    [`callers:\n${'  - { name: x }\n'.repeat(1_001)}`, 'callers: has 1001 entries, the most is 1000'],
+  ])('refuses %j', (text, message) => {
+    expect(
+      readCallersFile(text)
+        .problems?.map((problem) => problem.message)
+        .join('; '),
+    ).toContain(message);
+  });
+});
+
+describe('looksLikeCallers', () => {
+  it('tells such a file from rules', () => {
+    expect(looksLikeCallers('callers:\n  - name: a\n')).toBe(true);
+    expect(looksLikeCallers('# who may ask\n\n---\ncallers: []')).toBe(true);
+    expect(looksLikeCallers('domain: a\ncallers: []')).toBe(false);
+    expect(looksLikeCallers('{"domain": "a"}')).toBe(false);
+  });
+});

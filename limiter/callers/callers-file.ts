@@ -1,0 +1,291 @@
+/**
+ * CALLERS_FILE: who may use which domains and how. Every mistake of it is told at once, with line and column. docs/callers.md
+ * has the format for people. Every scalar arrives as its text, so that nothing has to be quoted to stay what it is.
+ */
+import { FAILSAFE_SCHEMA, loadAll, mergeTag, YAMLException } from 'js-yaml';
+import { Right } from '../../process/grpc/caller-gate.ts';
+import { LineIndex } from '../../rules/yaml/line-index.ts';
+import { parseYaml } from '../../rules/yaml/parse.ts';
+import { PathLocator } from '../../rules/yaml/path-locator.ts';
+import { YamlTape } from '../../rules/yaml/tape.ts';
+import { type CertificatePattern, nameKinds, patternProblem } from './certificate-patterns.ts';
+import { mostRequestsPerSecond } from './request-rates.ts';
+
+/** One entry. Plain data: it is posted to other threads. */
+export interface CallerEntry {
+  name: string;
+  /** Any of them. */
+  certificates: CertificatePattern[];
+  /** SHA-256 of the secrets of its tokens, in lower hexadecimal digits: any of them. */
+  tokenHashes: string[];
+  /** Whoever is nobody else. */
+  anonymous: boolean;
+  /** `*` stands for any text. */
+  domains: string[];
+  /** Bits of `Right`. */
+  rights: number;
+  requestsPerSecond: number | undefined;
+}
+
+/** Places count from 1. */
+export interface CallersProblem {
+  line: number;
+  column: number;
+  message: string;
+}
+
+export type CallersFile = { callers: CallerEntry[]; problems?: undefined } | { problems: CallersProblem[] };
+
+export const rightsByName = {
+  ask: Right.ASK,
+  refund: Right.REFUND,
+  override: Right.OVERRIDE,
+  read: Right.READ,
+  admin: Right.ADMIN,
+} as const satisfies Record<string, number>;
+
+/** Ours: each is a row of statistics. */
+export const mostCallers = 1_000;
+/** Names stand in tokens, statistics and logs. */
+export const callerName = /^[A-Za-z0-9][A-Za-z0-9_-]{0,62}$/;
+/** What those are called whom no entry knows. */
+export const unknownCaller = 'unknown';
+const anonymousCaller = 'anonymous';
+
+const schema = FAILSAFE_SCHEMA.withTags(mergeTag);
+
+type Path = readonly (string | number)[];
+
+/** Never throws. */
+export function readCallersFile(text: string): CallersFile {
+  let documents: unknown[];
+  try {
+    documents = loadAll(text, { schema });
+  } catch (error) {
+    if (!(error instanceof YAMLException)) throw error;
+    const { line = 0, column = 0 } = error.mark ?? {};
+    return { problems: [{ line: line + 1, column: column + 1, message: error.reason }] };
+  }
+  const reader = new CallersReader();
+  const callers = reader.file(documents);
+  return reader.problems.length === 0 ? { callers } : { problems: placed(text, reader.problems) };
+}
+
+/** Whether a text means to be such a file, and no rules: by its first key. */
+export function looksLikeCallers(text: string): boolean {
+  return /^(?:\s*(?:#[^\n]*)?\n|---[^\n]*\n|\ufeff)*callers\s*:/.test(text);
+}
+
+interface UnplacedProblem {
+  path: Path;
+  message: string;
+}
+
+function placed(text: string, problems: readonly UnplacedProblem[]): CallersProblem[] {
+  const lines = new LineIndex(text);
+  const tape = parseYaml(text);
+  const locator = tape instanceof YamlTape ? new PathLocator(tape) : undefined;
+  return problems
+    .map(({ path, message }) => ({ offset: locator?.offsetOf(path) ?? 0, message }))
+    .sort((a, b) => a.offset - b.offset)
+    .map(({ offset, message }) => ({ ...lines.placeOf(offset), message }));
+}
+
+class CallersReader {
+  readonly problems: UnplacedProblem[] = [];
+
+  file(documents: readonly unknown[]): CallerEntry[] {
+    const [document] = documents;
+    if (documents.length > 1) return this.#refuse([], 'holds several documents, expected one') ?? [];
+    const file = this.#map([], document ?? {}, ['callers']);
+    const list = this.#list(['callers'], file?.['callers'], 'callers');
+    if (list.length > mostCallers) {
+      this.#refuse(['callers'], `callers: has ${list.length} entries, the most is ${mostCallers}`);
+      return [];
+    }
+    const callers = list.flatMap((value, index) => this.#entry(['callers', index], value) ?? []);
+    this.#distinct(callers);
+    return callers.map(({ entry }) => entry);
+  }
+
+  #entry(path: Path, value: unknown): { path: Path; entry: CallerEntry } | undefined {
+    const known = [
+      'name',
+      'certificate',
+      'token_sha256',
+      'anonymous',
+      'domains',
+      'rights',
+      'requests_per_second',
+    ];
+    const map = this.#map(path, value, known);
+    if (map === undefined) return undefined;
+    const anonymous = this.#boolean([...path, 'anonymous'], map['anonymous']);
+    const entry: CallerEntry = {
+      name: this.#name(path, map['name'], anonymous),
+      certificates: this.#certificates([...path, 'certificate'], map['certificate']),
+      tokenHashes: this.#hashes([...path, 'token_sha256'], map['token_sha256']),
+      anonymous,
+      domains: this.#list([...path, 'domains'], map['domains'], 'domains').flatMap(
+        (domain, index) => this.#text([...path, 'domains', index], domain, 'a domain') ?? [],
+      ),
+      rights: this.#rights([...path, 'rights'], map['rights']),
+      requestsPerSecond: this.#rate([...path, 'requests_per_second'], map['requests_per_second']),
+    };
+    this.#identified(path, map, anonymous);
+    return { path, entry };
+  }
+
+  #name(path: Path, value: unknown, anonymous: boolean): string {
+    if (value === undefined && anonymous) return anonymousCaller;
+    const name = this.#text([...path, 'name'], value, 'name');
+    if (name === undefined) return '';
+    if (!callerName.test(name)) {
+      const form = 'at most 63 letters, digits, `-` and `_`, and begins with a letter or digit';
+      this.#refuse([...path, 'name'], `name: ${quoted(name)} is none, a name has ${form}`);
+    } else if (name === unknownCaller || (name === anonymousCaller && !anonymous)) {
+      this.#refuse([...path, 'name'], `name: ${quoted(name)} is what statistics call others`);
+    }
+    return name;
+  }
+
+  /** How the caller is known. */
+  #identified(path: Path, map: Record<string, unknown>, anonymous: boolean): void {
+    const proofs = ['certificate', 'token_sha256'].filter((key) => map[key] !== undefined);
+    if (anonymous && proofs.length > 0) {
+      this.#refuse([...path, proofs[0]!], `${proofs[0]}: an entry with anonymous: true asks for no proof`);
+    } else if (!anonymous && proofs.length === 0) {
+      this.#refuse(path, 'expected certificate, token_sha256 or anonymous: true: how is the caller known?');
+    }
+  }
+
+  #certificates(path: Path, value: unknown): CertificatePattern[] {
+    if (value === undefined) return [];
+    if (!Array.isArray(value)) return this.#certificate(path, value);
+    if (value.length === 0) this.#refuse(path, 'certificate: expected at least one');
+    return value.flatMap((one, index) => this.#certificate([...path, index], one));
+  }
+
+  #certificate(path: Path, value: unknown): CertificatePattern[] {
+    const map = this.#map(path, value, nameKinds);
+    if (map === undefined) return [];
+    const pattern: Partial<Record<(typeof nameKinds)[number], string>> = {};
+    for (const kind of nameKinds) {
+      if (map[kind] === undefined) continue;
+      const text = this.#text([...path, kind], map[kind], kind);
+      if (text === undefined) continue;
+      const problem = patternProblem(kind, text);
+      if (problem === undefined) pattern[kind] = text;
+      else this.#refuse([...path, kind], `${kind}: ${quoted(text)}: ${problem}`);
+    }
+    if (Object.keys(map).length === 0) this.#refuse(path, 'certificate: expected uri, dns or cn');
+    return [pattern];
+  }
+
+  #hashes(path: Path, value: unknown): string[] {
+    if (value === undefined) return [];
+    const list = Array.isArray(value) ? value : [value];
+    if (list.length === 0) this.#refuse(path, 'token_sha256: expected at least one');
+    return list.flatMap((one, index) => {
+      const place = Array.isArray(value) ? [...path, index] : path;
+      const hash = this.#text(place, one, 'token_sha256')?.toLowerCase();
+      if (hash === undefined) return [];
+      if (/^[0-9a-f]{64}$/.test(hash)) return [hash];
+      // It may be the token itself, put there by mistake: it is not shown.
+      const what = `64 hexadecimal digits (as \`weir callers token\` prints them), this has ${hash.length} characters`;
+      this.#refuse(place, `token_sha256: expected ${what}`);
+      return [];
+    });
+  }
+
+  #rights(path: Path, value: unknown): number {
+    if (value === undefined) return Right.ASK;
+    let rights = 0;
+    for (const [index, one] of this.#list(path, value, 'rights').entries()) {
+      const name = this.#text([...path, index], one, 'a right');
+      if (name === undefined) continue;
+      if (Object.hasOwn(rightsByName, name)) rights |= rightsByName[name as keyof typeof rightsByName];
+      else {
+        const known = Object.keys(rightsByName).join(', ');
+        this.#refuse([...path, index], `rights: there is no right ${quoted(name)}, there are ${known}`);
+      }
+    }
+    if ((rights & (Right.REFUND | Right.OVERRIDE)) !== 0 && (rights & Right.ASK) === 0) {
+      this.#refuse(path, 'rights: refund and override have no effect without ask');
+    }
+    return rights;
+  }
+
+  #rate(path: Path, value: unknown): number | undefined {
+    if (value === undefined) return undefined;
+    const text = this.#text(path, value, 'requests_per_second');
+    if (text === undefined) return undefined;
+    const rate = /^[0-9]{1,9}$/.test(text) ? Number(text) : 0;
+    if (rate >= 1 && rate <= mostRequestsPerSecond) return rate;
+    const what = `a whole number from 1 to ${mostRequestsPerSecond}, not ${quoted(text)}`;
+    return this.#refuse(path, `requests_per_second: expected ${what}`);
+  }
+
+  /** Names are those of tokens and of statistics; of two anonymous entries the second would never be anybody's. */
+  #distinct(callers: readonly { path: Path; entry: CallerEntry }[]): void {
+    const names = new Set<string>();
+    for (const { path, entry } of callers) {
+      if (entry.name !== '' && names.has(entry.name)) {
+        const what = entry.anonymous
+          ? 'a second entry for whoever is nobody else'
+          : 'another entry has this name';
+        this.#refuse([...path, entry.anonymous ? 'anonymous' : 'name'], `${quoted(entry.name)}: ${what}`);
+      }
+      names.add(entry.name);
+    }
+    const [, second] = callers.filter(({ entry }) => entry.anonymous);
+    if (second !== undefined && second.entry.name !== anonymousCaller) {
+      this.#refuse([...second.path, 'anonymous'], 'anonymous: a second entry for whoever is nobody else');
+    }
+  }
+
+  #map(path: Path, value: unknown, known: readonly string[]): Record<string, unknown> | undefined {
+    if (typeof value !== 'object' || value === null || Array.isArray(value)) {
+      return this.#refuse(path, `expected a map with ${known.join(', ')}`);
+    }
+    for (const key of Object.keys(value)) {
+      if (!known.includes(key)) {
+        this.#refuse([...path, key], `unknown key ${quoted(key)}, expected ${known.join(', ')}`);
+      }
+    }
+    return value as Record<string, unknown>;
+  }
+
+  #list(path: Path, value: unknown, name: string): unknown[] {
+    if (value === undefined) {
+      this.#refuse(path, `${name}: is missing`);
+      return [];
+    }
+    if (Array.isArray(value) && value.length > 0) return value;
+    this.#refuse(path, `${name}: expected a list with at least one entry`);
+    return [];
+  }
+
+  #text(path: Path, value: unknown, name: string): string | undefined {
+    if (typeof value === 'string' && value !== '') return value;
+    const problem = value === undefined || value === '' ? 'is missing' : 'expected text';
+    return this.#refuse(path, `${name}: ${problem}`);
+  }
+
+  #boolean(path: Path, value: unknown): boolean {
+    if (value === undefined || value === 'false') return false;
+    if (value === 'true') return true;
+    this.#refuse(path, `anonymous: expected true or false`);
+    return false;
+  }
+
+  #refuse(path: Path, message: string): undefined {
+    this.problems.push({ path, message });
+    return undefined;
+  }
+}
+
+/** Bounded: what is written in the wrong place may be long. */
+function quoted(text: string): string {
+  return JSON.stringify(text.length > 80 ? `${text.slice(0, 80)}...` : text);
+}

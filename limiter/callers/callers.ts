@@ -1,0 +1,252 @@
+/**
+ * The gate: who is at the other end of a connection, and whether it may ask now. What was found out stays with the
+ * connection until other callers come into force, so that the usual request costs a comparison of its token, a look at
+ * its domain and, where its caller has a rate, the time.
+ */
+import { hash } from 'node:crypto';
+import { bearerToken, isSameToken } from '../../process/bearer-token.ts';
+import type { Clock } from '../../process/clock.ts';
+import {
+  type AdmittedCaller,
+  type CallerConnection,
+  type CallerGate,
+  type CallerRefusal,
+  Right,
+} from '../../process/grpc/caller-gate.ts';
+import { GrpcCode, type GrpcStatus } from '../../process/grpc/unary-handler.ts';
+import { patternMatches } from '../../rules/pattern-matches.ts';
+import { type CallerEntry, rightsByName, unknownCaller } from './callers-file.ts';
+import { type CertificateNames, certificateMatches, namesOf, noNames } from './certificate-patterns.ts';
+import { type RequestRates, takeRequest } from './request-rates.ts';
+
+/** Callers that come into force together. Posted to every thread; `rates` has a bucket for each entry. */
+export interface CallersInForce {
+  entries: readonly CallerEntry[];
+  rates: RequestRates;
+}
+
+export type RefusalReason = 'unauthenticated' | 'permission_denied' | 'over_rate';
+
+/** One request that was not answered. */
+export interface RefusedRequest {
+  /** Its name in the file, or `unknown`. */
+  caller: string;
+  reason: RefusalReason;
+  /** Of the peer. */
+  address: string;
+  /** In words, without anything of a token. */
+  problem: string;
+}
+
+export interface CallersOptions {
+  /** The same for all threads that share the rates. */
+  clock: Clock;
+  onRefused(refused: RefusedRequest): void;
+}
+
+/** Ours: domains that a caller's patterns are remembered to match, and the longest of these. */
+const rememberedDomains = 1_024;
+const longestRemembered = 256;
+/** Ours: tokens that were verified on one connection: of a proxy with several, or one whose token changed. */
+const rememberedTokens = 16;
+/** Ours: no token of ours is longer, and what is longer is not worth hashing. */
+const longestToken = 512;
+/** Kept in the place of such a value. */
+const tooLong = '(too long)';
+
+export class Callers implements CallerGate {
+  readonly #options: CallersOptions;
+  /** Counts the times that callers came into force; what was found out under another number is void. */
+  #generation = 0;
+  #rates: RequestRates | undefined;
+  #callers: readonly KnownCaller[] = [];
+  #byName = new Map<string, KnownCaller>();
+  #anonymous: KnownCaller | undefined;
+
+  /** Nobody is known before `use`. */
+  constructor(options: CallersOptions) {
+    this.#options = options;
+  }
+
+  /** From the next request on, on connections that are open as well. */
+  use({ entries, rates }: CallersInForce): void {
+    this.#generation += 1;
+    this.#rates = rates;
+    this.#callers = entries.map((entry, index) => new KnownCaller(entry, index));
+    this.#byName = new Map(this.#callers.map((caller) => [caller.name, caller]));
+    this.#anonymous = this.#callers.find(({ entry }) => entry.anonymous);
+  }
+
+  admit(connection: CallerConnection, authorization: string): AdmittedCaller | CallerRefusal {
+    const memo = this.#memoOf(connection);
+    if (memo.authorization !== authorization) this.#lookAt(memo, authorization);
+    const { found } = memo;
+    if (found.refused !== undefined) {
+      const { address } = memo.connection.peer;
+      const problem = found.refused.message;
+      this.#options.onRefused({ caller: unknownCaller, reason: 'unauthenticated', address, problem });
+      return found;
+    }
+    const { perSecond, index, overRate } = found.caller;
+    if (perSecond === 0 || takeRequest(this.#rates!, index, perSecond, this.#options.clock.monotonicMs()))
+      return found;
+    found.tell('over_rate', overRate.refused.message);
+    return overRate;
+  }
+
+  #memoOf(connection: CallerConnection): ConnectionMemo {
+    const known = connection.callerMemo as ConnectionMemo | undefined;
+    if (known?.generation === this.#generation) return known;
+    const memo = known ?? new ConnectionMemo(connection);
+    connection.callerMemo = memo;
+    memo.generation = this.#generation;
+    memo.verified.clear();
+    memo.byCertificate = this.#byCertificate(memo);
+    memo.authorization = '';
+    memo.found = memo.byCertificate ?? this.#nobody(memo, '');
+    return memo;
+  }
+
+  #byCertificate(memo: ConnectionMemo): CallerOnConnection | undefined {
+    const { names } = memo;
+    if (names === noNames) return undefined;
+    const caller = this.#callers.find(({ entry }) =>
+      entry.certificates.some((pattern) => certificateMatches(pattern, names)),
+    );
+    return caller && new CallerOnConnection(caller, memo.connection, this.#options);
+  }
+
+  /** Another value than that of the request before. A caller that is known by its certificate needs none. */
+  #lookAt(memo: ConnectionMemo, authorization: string): void {
+    memo.authorization = authorization.length > longestToken ? tooLong : authorization;
+    memo.found = memo.byCertificate ?? memo.verified.get(authorization) ?? this.#byToken(memo, authorization);
+  }
+
+  #byToken(memo: ConnectionMemo, authorization: string): CallerOnConnection | CallerRefusal {
+    const caller = this.#ownerOf(authorization);
+    if (caller === undefined) return this.#nobody(memo, authorization);
+    const found = new CallerOnConnection(caller, memo.connection, this.#options);
+    if (memo.verified.size >= rememberedTokens) memo.verified.clear();
+    memo.verified.set(authorization, found);
+    return found;
+  }
+
+  #ownerOf(authorization: string): KnownCaller | undefined {
+    if (authorization.length > longestToken) return undefined;
+    const token = bearerToken(authorization);
+    const dot = token?.indexOf('.') ?? -1;
+    if (token === undefined || dot === -1) return undefined;
+    const caller = this.#byName.get(token.slice(0, dot));
+    if (caller === undefined) return undefined;
+    const digest = hash('sha256', token.slice(dot + 1));
+    // Every one is compared, so that the time says nothing of which it is.
+    let isOne = false;
+    for (const wanted of caller.entry.tokenHashes) if (isSameToken(digest, wanted)) isOne = true;
+    return isOne ? caller : undefined;
+  }
+
+  #nobody(memo: ConnectionMemo, authorization: string): CallerOnConnection | CallerRefusal {
+    if (this.#anonymous !== undefined) {
+      return new CallerOnConnection(this.#anonymous, memo.connection, this.#options);
+    }
+    if (authorization !== '') return unknownToken;
+    return memo.names === noNames ? noProof : unknownCertificate;
+  }
+}
+
+function unauthenticated(message: string): CallerRefusal {
+  return { refused: { code: GrpcCode.UNAUTHENTICATED, message } };
+}
+
+const noProof = unauthenticated('no token and no client certificate says who asks');
+const unknownToken = unauthenticated('the token is not one of a caller');
+const unknownCertificate = unauthenticated('the client certificate is not one of a caller');
+
+/** What was found out of one connection. */
+class ConnectionMemo {
+  readonly connection: CallerConnection;
+  readonly names: CertificateNames;
+  generation = 0;
+  byCertificate: CallerOnConnection | undefined = undefined;
+  /** Of the request before, and who that was. */
+  authorization = '';
+  found: CallerOnConnection | CallerRefusal = noProof;
+  /** By the values that were right. */
+  readonly verified = new Map<string, CallerOnConnection>();
+
+  constructor(connection: CallerConnection) {
+    this.connection = connection;
+    const certificate = connection.peer.certificate();
+    this.names = certificate === undefined ? noNames : namesOf(certificate);
+  }
+}
+
+class KnownCaller {
+  readonly entry: CallerEntry;
+  readonly name: string;
+  readonly index: number;
+  /** 0: as many as it likes. */
+  readonly perSecond: number;
+  readonly overRate: CallerRefusal;
+  readonly #domains: ReadonlySet<string>;
+  readonly #patterns: readonly string[];
+  readonly #remembered = new Set<string>();
+
+  constructor(entry: CallerEntry, index: number) {
+    this.entry = entry;
+    this.name = entry.name;
+    this.index = index;
+    this.perSecond = entry.requestsPerSecond ?? 0;
+    const message = `caller ${entry.name} asks more than ${this.perSecond} times a second (requests_per_second)`;
+    this.overRate = { refused: { code: GrpcCode.RESOURCE_EXHAUSTED, message } };
+    this.#domains = new Set(entry.domains.filter((domain) => !domain.includes('*')));
+    this.#patterns = entry.domains.filter((domain) => domain.includes('*'));
+  }
+
+  hasDomain(domain: string): boolean {
+    if (this.#domains.has(domain) || this.#remembered.has(domain)) return true;
+    if (!this.#patterns.some((pattern) => patternMatches(pattern, domain))) return false;
+    if (domain.length > longestRemembered) return true;
+    if (this.#remembered.size >= rememberedDomains) this.#remembered.clear();
+    this.#remembered.add(domain);
+    return true;
+  }
+}
+
+class CallerOnConnection implements AdmittedCaller {
+  readonly refused = undefined;
+  readonly caller: KnownCaller;
+  readonly #connection: CallerConnection;
+  readonly #options: CallersOptions;
+
+  constructor(caller: KnownCaller, connection: CallerConnection, options: CallersOptions) {
+    this.caller = caller;
+    this.#connection = connection;
+    this.#options = options;
+  }
+
+  refusal(domain: string, rights: number): GrpcStatus | undefined {
+    const { caller } = this;
+    const missing = rights & ~caller.entry.rights;
+    if (missing === 0 && caller.hasDomain(domain)) return undefined;
+    const message = `caller ${caller.name} ${missing === 0 ? `may not use the domain ${shown(domain)}` : lacks(missing)}`;
+    this.tell('permission_denied', message);
+    return { code: GrpcCode.PERMISSION_DENIED, message };
+  }
+
+  tell(reason: RefusalReason, problem: string): void {
+    const { address } = this.#connection.peer;
+    this.#options.onRefused({ caller: this.caller.name, reason, address, problem });
+  }
+}
+
+function lacks(missing: number): string {
+  const names = Object.entries(rightsByName).flatMap(([name, bit]) => ((missing & bit) === 0 ? [] : [name]));
+  const what = (missing & Right.ASK) !== 0 ? 'ask' : names.join(' and ');
+  return `does not have the right ${what}`;
+}
+
+/** Bounded, as it comes from the caller. */
+function shown(domain: string): string {
+  return JSON.stringify(domain.length > 100 ? `${domain.slice(0, 100)}...` : domain);
+}

@@ -1,0 +1,154 @@
+/** CALLERS_FILE: the gate of each thread that serves, and the file behind all of them. */
+import type { Clock } from '../process/clock.ts';
+import type { Logger } from '../process/logger.ts';
+import { SeldomByKind } from '../process/seldom.ts';
+import type { Timers } from '../process/timers.ts';
+import { watchFiles } from '../process/watched-files.ts';
+import { accessSettings } from './access-settings.ts';
+import {
+  type CallerEntry,
+  Callers,
+  type CallersInForce,
+  carryRate,
+  newRequestRates,
+  type RefusedRequest,
+  readCallersFile,
+} from './callers/index.ts';
+import * as lines from './log-lines.ts';
+import type { LimiterSettings } from './settings.ts';
+import { createCallerStats, registerCallersFile } from './stats/limiter-stats.ts';
+import type { StatsRegistry } from './stats/stats-registry.ts';
+
+export interface CallersParts {
+  settings: LimiterSettings;
+  clock: Clock;
+  registry: StatsRegistry;
+  log: Logger;
+}
+
+/** Undefined without CALLERS_FILE: whoever reaches a port may ask. */
+export interface OpenedCallers {
+  gate: Callers;
+  use(callers: CallersInForce): void;
+}
+
+/** Whatever any peer can make happen is logged at most so often, for each caller and reason. */
+const seldomMs = 60_000;
+/** Ours: a caller that was taken out is turned away after so long at the most, and twice that where a write is doubted. */
+const lookMs = 1_000;
+
+export function openCallers({ settings, clock, registry, log }: CallersParts): OpenedCallers | undefined {
+  if (settings.callersFile === '') return undefined;
+  const stats = createCallerStats(registry);
+  const seldom = new SeldomByKind<RefusedRequest>(
+    clock,
+    seldomMs,
+    ({ caller, reason, address: peer, problem }, times) =>
+      lines.callerRefused(log, { caller, peer, counter: reason, reason: problem, times }),
+  );
+  const gate = new Callers({
+    clock,
+    onRefused: (refused) => {
+      stats.refused(refused.caller, refused.reason);
+      seldom.note(`${refused.caller} ${refused.reason}`, refused);
+    },
+  });
+  return {
+    gate,
+    use: (callers) => {
+      stats.show(callers.entries.map(({ name }) => name));
+      gate.use(callers);
+    },
+  };
+}
+
+export interface FollowedCallers {
+  /** Settles when the first callers are in force; rejects with a WatchedFilesError that names setting, file and every mistake. */
+  start(): Promise<void>;
+  close(): void;
+}
+
+/** Reads the file, and again whenever it changed; what cannot be used is told of, and the last good one stays. */
+export function followCallersFile(
+  parts: CallersParts & { timers: Timers },
+  use: (callers: CallersInForce) => void | Promise<void>,
+): FollowedCallers | undefined {
+  const { settings, clock, registry, log, timers } = parts;
+  const path = settings.callersFile;
+  if (path === '') return undefined;
+  let inForce: CallersInForce | undefined;
+  let lastWasRefused = false;
+  let close = (): void => {};
+  let isClosed = false;
+  registerCallersFile(registry, {
+    callers: () => inForce?.entries.length ?? 0,
+    lastWasRefused: () => lastWasRefused,
+  });
+  const comeIntoForce = async (entries: CallerEntry[]): Promise<void> => {
+    inForce = nextInForce(entries, inForce, clock.monotonicMs());
+    await use(inForce);
+  };
+  return {
+    start: async () => {
+      const name = `${accessSettings.callersFile.name}: ${path}`;
+      const watch = await watchFiles({
+        paths: [path],
+        names: [name],
+        read: ([text = '']) => goodEntries(text, name),
+        timers,
+        intervalMs: lookMs,
+        changed: (entries) => {
+          void comeIntoForce(entries);
+          lines.callersLoaded(log, { path, callers: entries.length }, lastWasRefused);
+          lastWasRefused = false;
+        },
+        refused: (reason) => {
+          lastWasRefused = true;
+          lines.callersRefused(log, reason);
+        },
+      });
+      close = watch.close;
+      if (isClosed) close();
+      await comeIntoForce(watch.first);
+      lines.callersLoaded(log, { path, callers: watch.first.length }, false);
+    },
+    close: () => {
+      isClosed = true;
+      close();
+    },
+  };
+}
+
+/** Ours: so many mistakes are told of at once; `weir check` has all. */
+const mostTold = 20;
+
+function goodEntries(text: string, name: string): CallerEntry[] {
+  const file = readCallersFile(text);
+  if (file.problems === undefined) return file.callers;
+  const told = file.problems
+    .slice(0, mostTold)
+    .map(({ line, column, message }) => `${name}:${line}:${column}: ${message}`);
+  const more = file.problems.length - told.length;
+  throw new Error([...told, ...(more === 0 ? [] : [`and ${more} more`])].join('; '));
+}
+
+/** Whoever stays goes on with the rate that is left to him. */
+function nextInForce(
+  entries: CallerEntry[],
+  before: CallersInForce | undefined,
+  nowMs: number,
+): CallersInForce {
+  const rates = newRequestRates(
+    entries.map(({ requestsPerSecond }) => requestsPerSecond),
+    nowMs,
+  );
+  for (const [index, { name }] of entries.entries()) {
+    const old = before?.entries.findIndex(
+      (entry) => entry.name === name && entry.requestsPerSecond !== undefined,
+    );
+    if (before !== undefined && old !== undefined && old !== -1) {
+      carryRate({ rates: before.rates, index: old }, { rates, index });
+    }
+  }
+  return { entries, rates };
+}

@@ -1,0 +1,92 @@
+/** `weir callers token`, the check of a callers file, and `weir ask` with a token. */
+import { execFile } from 'node:child_process';
+import { createHash } from 'node:crypto';
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { expect, it, onTestFinished } from 'vitest';
+import { readCallersFile } from '../../limiter/callers/index.ts';
+import { InProcessLimiter } from '../support/in-process-limiter.ts';
+import { temporaryFolder } from '../support/temporary-folder.ts';
+
+const weir = fileURLToPath(new URL('../../bin/weir.js', import.meta.url));
+
+/** The limiter is in this process, which must not stand still meanwhile. */
+function weirCommand(
+  args: readonly string[],
+  env: Record<string, string> = {},
+): Promise<{ code: number; stdout: string; stderr: string }> {
+  return new Promise((resolve) => {
+    execFile(
+      process.execPath,
+      [weir, ...args],
+      { env: { PATH: process.env['PATH'], ...env } },
+      (error, stdout, stderr) => resolve({ code: error === null ? 0 : Number(error.code), stdout, stderr }),
+    );
+  });
+}
+
+it('makes a token that a limiter with its line knows, and ask shows it', async () => {
+  const made = await weirCommand(['callers', 'token', 'billing']);
+  expect([made.code, made.stdout]).toEqual([0, expect.stringMatching(/^billing\.[A-Za-z0-9_-]{43}\n$/)]);
+  const secret = made.stdout.trim().slice('billing.'.length);
+  const digest = createHash('sha256').update(secret).digest('hex');
+  expect(made.stderr).toContain(`  - name: billing\n    token_sha256: ${digest}\n`);
+  expect(made.stderr).not.toContain(secret);
+
+  const folder = temporaryFolder();
+  const [file, token] = [join(folder, 'callers.yaml'), join(folder, 'token')];
+  const entry = made.stderr.split('\n').slice(1).join('\n').replace('[]', '[bank]');
+  writeFileSync(file, `callers:\n${entry}`);
+  writeFileSync(token, made.stdout);
+  const limiter = await InProcessLimiter.start({ env: { RUNTIME_ROOT: folder, CALLERS_FILE: file } });
+  onTestFinished(() => void limiter.stop());
+  const question = [
+    'ask',
+    '--dial-string',
+    `127.0.0.1:${limiter.ports.grpc}`,
+    '--domain',
+    'bank',
+    '--descriptors',
+    'a=b',
+  ];
+  expect((await weirCommand([...question, '--token-file', token])).code).toBe(0);
+  expect((await weirCommand(question, { WEIR_TOKEN: made.stdout.trim() })).code).toBe(0);
+  const without = await weirCommand(question);
+  expect([without.code, without.stderr]).toEqual([
+    1,
+    'request error: UNAUTHENTICATED: no token and no client certificate says who asks\n',
+  ]);
+});
+
+it('refuses a command line that names no caller, and a token file that is none', async () => {
+  for (const args of [
+    ['callers'],
+    ['callers', 'token'],
+    ['callers', 'token', 'a.b'],
+    ['callers', 'token', 'a', 'b'],
+  ]) {
+    expect((await weirCommand(args)).code).toBe(2);
+  }
+  const file = join(temporaryFolder(), 'token');
+  const ask = ['ask', '--domain', 'a', '--descriptors', 'a=b', '--token-file', file];
+  expect((await weirCommand(ask)).stderr).toContain(`--token-file: ${file}: no such file or directory`);
+  writeFileSync(file, 'HUNTER 2');
+  const { code, stderr } = await weirCommand(ask);
+  expect([code, stderr]).toEqual([2, expect.stringContaining('must be of visible ASCII characters')]);
+  expect(stderr).not.toContain('HUNTER');
+});
+
+it('checks a callers file, every mistake with its place', async () => {
+  const file = join(temporaryFolder(), 'callers.yaml');
+  const good = `callers:\n  - { name: a, token_sha256: ${'0'.repeat(64)}, domains: [a] }\n`;
+  expect(readCallersFile(good).problems).toBeUndefined();
+  writeFileSync(file, good);
+  expect(await weirCommand(['check', file])).toMatchObject({ code: 0, stderr: '' });
+  writeFileSync(file, good.replace('domains: [a]', 'rights: [all]'));
+  const { code, stderr } = await weirCommand(['check', file]);
+  expect(code).toBe(1);
+  expect(stderr).toContain(`error loading callers: ${file}:2:5: domains: is missing`);
+  expect(stderr).toContain(`${file}:2:105: rights: there is no right "all", there are ask, refund`);
+  expect(stderr).toContain('2 errors');
+});

@@ -1,0 +1,466 @@
+/** Who may ask what: CALLERS_FILE, TLS of the HTTP listener and the token of the debug listener, by real callers. */
+import { createHash } from 'node:crypto';
+import { readFileSync, renameSync, writeFileSync } from 'node:fs';
+import { request as httpsRequest, type RequestOptions } from 'node:https';
+import { join } from 'node:path';
+import { create, type MessageInitShape, toBinary } from '@bufbuild/protobuf';
+import { Client, credentials, Metadata, type ServiceError } from '@grpc/grpc-js';
+import { afterAll, afterEach, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
+import { RateLimitRequestSchema } from '../../gen/envoy/service/ratelimit/v3/rls_pb.ts';
+import { HealthCheckRequestSchema } from '../../gen/grpc/health/v1/health_pb.ts';
+import { type CertificatePair, createAuthority, type TestAuthority } from '../support/certificates.ts';
+import { describeWithServer } from '../support/describe-with-server.ts';
+import { eventually } from '../support/eventually.ts';
+import { opensslProgram, redisProgram } from '../support/find-server.ts';
+import { type HttpAnswer, httpAsk } from '../support/http-ask.ts';
+import { InProcessLimiter } from '../support/in-process-limiter.ts';
+import { type RedisServer, startRedis } from '../support/redis-server.ts';
+import { suiteFolder } from '../support/suite-folder.ts';
+import { temporaryFolder } from '../support/temporary-folder.ts';
+
+const secret = 'c2VjcmV0LW9mLWEtdGVzdC10aGF0LWlzLW5vdC1yYW5k';
+const sha256 = createHash('sha256').update(secret).digest('hex');
+const tokenOf = (name: string): string => `Bearer ${name}.${secret}`;
+const spiffe = 'spiffe://prod.example/ns/edge/sa/envoy';
+
+const running: InProcessLimiter[] = [];
+afterEach(() => Promise.all(running.splice(0).map((limiter) => limiter.stop())));
+
+interface Fixture {
+  limiter: InProcessLimiter;
+  /** Puts another file in its place, as whoever writes it with care does. */
+  write(callers: string): void;
+}
+
+async function start(callers: string, env: Record<string, string> = {}): Promise<Fixture> {
+  const folder = temporaryFolder();
+  const file = join(folder, 'callers.yaml');
+  const write = (text: string): void => {
+    writeFileSync(`${file}.new`, text);
+    renameSync(`${file}.new`, file);
+  };
+  write(callers);
+  const limiter = await InProcessLimiter.start({
+    env: {
+      ...{ RUNTIME_ROOT: folder, CALLERS_FILE: file },
+      ...env,
+    },
+  });
+  running.push(limiter);
+  return { limiter, write };
+}
+
+type Question = MessageInitShape<typeof RateLimitRequestSchema>;
+
+const about = (domain: string): Question => ({
+  domain,
+  descriptors: [{ entries: [{ key: 'k', value: 'v' }] }],
+});
+
+/** A caller with one connection. */
+class Caller {
+  readonly #client: Client;
+
+  constructor(port: number, pair?: CertificatePair, authority?: TestAuthority) {
+    const read = (path: string): Buffer => readFileSync(path);
+    this.#client = new Client(
+      `localhost:${port}`,
+      authority === undefined
+        ? credentials.createInsecure()
+        : credentials.createSsl(
+            read(authority.caFile),
+            pair ? read(pair.keyFile) : null,
+            pair ? read(pair.certFile) : null,
+          ),
+      { 'grpc.use_local_subchannel_pool': 1 },
+    );
+    onTestFinished(() => this.#client.close());
+  }
+
+  /** `OK`, or the status and its message. */
+  ask(question: Question, authorization?: string): Promise<string> {
+    const bytes = toBinary(RateLimitRequestSchema, create(RateLimitRequestSchema, question));
+    return this.call('/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit', bytes, authorization);
+  }
+
+  call(path: string, bytes: Uint8Array, authorization?: string): Promise<string> {
+    const metadata = new Metadata();
+    if (authorization !== undefined) metadata.set('authorization', authorization);
+    const pass = (buffer: Uint8Array): Buffer => Buffer.from(buffer);
+    return new Promise((resolve) => {
+      this.#client.makeUnaryRequest(
+        path,
+        pass,
+        pass,
+        bytes,
+        metadata,
+        { deadline: Date.now() + 20_000 },
+        (error: ServiceError | null) => resolve(error ? `${error.code} ${error.details}` : 'OK'),
+      );
+    });
+  }
+}
+
+const unknownToken = '16 the token is not one of a caller';
+
+const byToken = `callers:
+  - name: shop
+    token_sha256: ${sha256}
+    domains: [shop, pay-*]
+  - name: ops
+    token_sha256: [${'0'.repeat(64)}, ${sha256}]
+    domains: ['*']
+    rights: [ask, refund, override]
+`;
+
+describe('a token', () => {
+  it('says who asks, over gRPC', async () => {
+    const { limiter } = await start(byToken);
+    const caller = new Caller(limiter.ports.grpc);
+    expect(await caller.ask(about('shop'), tokenOf('shop'))).toBe('OK');
+    expect(await caller.ask(about('pay-eu'), tokenOf('shop'))).toBe('OK');
+    expect(await caller.ask(about('bank'), tokenOf('shop'))).toBe(
+      '7 caller shop may not use the domain "bank"',
+    );
+    expect(await caller.ask(about('bank'), tokenOf('ops'))).toBe('OK');
+    for (const authorization of [
+      tokenOf('nobody'),
+      'Bearer shop.wrong',
+      `Bearer ${secret}`,
+      `Basic ${secret}`,
+      `Bearer shop.${'x'.repeat(4_000)}`,
+    ]) {
+      expect(await caller.ask(about('shop'), authorization)).toBe(unknownToken);
+    }
+    expect(await caller.ask(about('shop'))).toBe('16 no token and no client certificate says who asks');
+    expect(await caller.ask(about('shop'), tokenOf('shop'))).toBe('OK');
+    const stats = await limiter.stats();
+    expect(stats.get('ratelimit.callers.refused.__caller=unknown.__reason=unauthenticated')).toBe(6);
+    expect(stats.get('ratelimit.callers.refused.__caller=shop.__reason=permission_denied')).toBe(1);
+    expect(stats.get('ratelimit.callers.refused.__caller=ops.__reason=permission_denied')).toBe(0);
+    expect(limiter.lines.filter((line) => line.includes('refused for who asks'))).toEqual([
+      expect.stringMatching(
+        /^level=warning msg="A request was refused for who asks" caller=shop peer="\S+" counter=permission_denied reason=.* times=1$/,
+      ),
+      expect.stringMatching(/caller=unknown peer="\S+" counter=unauthenticated .* times=1$/),
+    ]);
+    expect(limiter.lines.join()).not.toContain(secret);
+  });
+
+  it('gives its rights and no others, before anything is counted', async () => {
+    const { limiter } = await start(byToken);
+    const caller = new Caller(limiter.ports.grpc);
+    const refund: Question = {
+      domain: 'shop',
+      descriptors: [{ entries: [{ key: 'k', value: 'v' }], isNegativeHits: true }],
+    };
+    const override: Question = {
+      domain: 'shop',
+      descriptors: [{ entries: [{ key: 'k', value: 'v' }], limit: { requestsPerUnit: 1, unit: 1 } }],
+    };
+    expect([await caller.ask(refund, tokenOf('shop')), await caller.ask(refund, tokenOf('ops'))]).toEqual([
+      '7 caller shop does not have the right refund',
+      'OK',
+    ]);
+    expect([await caller.ask(override, tokenOf('shop')), await caller.ask(override, tokenOf('ops'))]).toEqual(
+      ['7 caller shop does not have the right override', 'OK'],
+    );
+    const counted = (await limiter.stats()).get('ratelimit.service.rate_limit.shop.domain_not_found');
+    expect(counted).toBe(2);
+  });
+
+  it('says who asks over /json, and health is for everybody', async () => {
+    const { limiter } = await start(byToken);
+    const ask = (domain: string, authorization?: string): Promise<HttpAnswer> =>
+      httpAsk(limiter.ports.http, `/json`, {
+        method: 'POST',
+        headers: authorization === undefined ? {} : { authorization },
+        body: JSON.stringify({ domain, descriptors: [{ entries: [{ key: 'k', value: 'v' }] }] }),
+      });
+    const good = await ask('shop', tokenOf('shop'));
+    expect(good.status).toBe(200);
+    const denied = await ask('bank', tokenOf('shop'));
+    expect([denied.status, denied.headers['weir-error']]).toEqual([
+      403,
+      'caller shop may not use the domain "bank"',
+    ]);
+    const unknown = await ask('shop', 'Bearer shop.no');
+    expect([unknown.status, unknown.headers['www-authenticate']]).toEqual([
+      401,
+      'Bearer error="invalid_token"',
+    ]);
+    expect((await ask('shop')).headers['www-authenticate']).toBe('Bearer');
+    expect((await httpAsk(limiter.ports.http, '/livez')).status).toBe(200);
+    expect(await limiter.healthStatus()).toBe(200);
+    const health = toBinary(HealthCheckRequestSchema, create(HealthCheckRequestSchema, {}));
+    const caller = new Caller(limiter.ports.grpc);
+    expect(await caller.call('/grpc.health.v1.Health/Check', health)).toBe('OK');
+  });
+
+  it('ends with its line in the file, on connections that are open', async () => {
+    const { limiter, write } = await start(byToken);
+    const caller = new Caller(limiter.ports.grpc);
+    expect(await caller.ask(about('shop'), tokenOf('shop'))).toBe('OK');
+    write(byToken.replace(/ {2}- name: shop(.|\n)*(?= {2}- name: ops)/, ''));
+    await eventually(async () => {
+      expect(await caller.ask(about('shop'), tokenOf('shop'))).toBe(unknownToken);
+    });
+    expect(await caller.ask(about('shop'), tokenOf('ops'))).toBe('OK');
+
+    write('callers: [{ name: x }]');
+    await eventually(async () => {
+      expect((await limiter.stats()).get('ratelimit.callers.load_failed')).toBe(1);
+    });
+    expect(limiter.lines.at(-1)).toContain(
+      'level=error msg="The callers file cannot be used: the last good one stays in force"',
+    );
+    expect(await caller.ask(about('shop'), tokenOf('ops'))).toBe('OK');
+    write(byToken);
+    await eventually(async () => {
+      expect(await caller.ask(about('shop'), tokenOf('shop'))).toBe('OK');
+    });
+    const stats = await limiter.stats();
+    expect([stats.get('ratelimit.callers.load_failed'), stats.get('ratelimit.callers.entries')]).toEqual([
+      0, 2,
+    ]);
+  });
+});
+
+describe('a rate', () => {
+  const limited = (rate: number): string => `callers:
+  - { name: one, token_sha256: ${sha256}, domains: [a], requests_per_second: ${rate} }
+  - { name: two, token_sha256: ${sha256}, domains: [a] }
+`;
+
+  it('refuses what is above it, of this caller alone', async () => {
+    const { limiter } = await start(limited(2));
+    const caller = new Caller(limiter.ports.grpc);
+    const answers = await Promise.all(
+      Array.from({ length: 30 }, () => caller.ask(about('a'), tokenOf('one'))),
+    );
+    const refused = '8 caller one asks more than 2 times a second (requests_per_second)';
+    expect(new Set(answers)).toEqual(new Set(['OK', refused]));
+    expect(await caller.ask(about('a'), tokenOf('two'))).toBe('OK');
+    let answer: HttpAnswer;
+    do {
+      answer = await httpAsk(limiter.ports.http, '/json', { headers: { authorization: tokenOf('one') } });
+    } while (answer.status !== 503);
+    expect(answer.headers['retry-after']).toBe('1');
+  });
+
+  describeWithServer('of two workers (Redis)', redisProgram, (path) => {
+    let redis: RedisServer;
+    beforeAll(async () => {
+      redis = await startRedis({ path });
+    });
+    afterAll(() => redis?.stop());
+
+    it('is one for both, whichever of them a connection comes to', async () => {
+      const { limiter, write } = await start(limited(20), {
+        ...{ LIMITER_WORKERS: '2', BACKEND_TYPE: 'redis', REDIS_SOCKET_TYPE: 'tcp' },
+        REDIS_URL: `127.0.0.1:${redis.port}`,
+      });
+      const callers = Array.from({ length: 16 }, () => new Caller(limiter.ports.grpc));
+      await Promise.all(callers.map((caller) => caller.ask(about('a'), tokenOf('two'))));
+      const beganMs = performance.now();
+      const answers = await Promise.all(
+        callers.flatMap((caller) => Array.from({ length: 10 }, () => caller.ask(about('a'), tokenOf('one')))),
+      );
+      const admitted = answers.filter((answer) => answer === 'OK').length;
+      const seconds = (performance.now() - beganMs) / 1000;
+      expect(admitted).toBeGreaterThanOrEqual(15);
+      expect(admitted).toBeLessThanOrEqual(20 + Math.ceil(20 * seconds));
+      write(limited(20).replace(/.*name: two.*\n/, ''));
+      await eventually(async () => {
+        const after = await Promise.all(callers.map((caller) => caller.ask(about('a'), tokenOf('two'))));
+        expect(new Set(after)).toEqual(new Set([unknownToken]));
+      });
+    });
+  });
+});
+
+describe('whoever is nobody else', () => {
+  it('is let in by an entry that says so', async () => {
+    const { limiter } = await start(`${byToken}  - { anonymous: true, domains: [open] }\n`);
+    const caller = new Caller(limiter.ports.grpc);
+    expect(await caller.ask(about('open'))).toBe('OK');
+    expect(await caller.ask(about('open'), 'Bearer what.ever')).toBe('OK');
+    expect(await caller.ask(about('shop'))).toBe('7 caller anonymous may not use the domain "shop"');
+    expect(await caller.ask(about('shop'), tokenOf('shop'))).toBe('OK');
+  });
+});
+
+describe('a start', () => {
+  it('ends with every mistake of the file, or when there is none', async () => {
+    const { limiter } = await start('callers:\n  - name: a\n    color: red\n');
+    expect(await limiter.ended).toBe(1);
+    expect(limiter.lines.join()).toMatch(
+      /Cannot start: CALLERS_FILE: \S+callers.yaml:2:5: domains: is missing; .*callers.yaml:3:12: unknown key/,
+    );
+    const without = await start(byToken, { CALLERS_FILE: '/nowhere/callers.yaml' });
+    expect(without.limiter.lines.join()).toContain(
+      'Cannot start: CALLERS_FILE: /nowhere/callers.yaml: no such file or directory',
+    );
+  });
+});
+
+describe('the debug listener', () => {
+  const ask = async (limiter: InProcessLimiter, path: string, token?: string): Promise<HttpAnswer> =>
+    httpAsk(limiter.ports.debug, path, {
+      headers: token === undefined ? {} : { authorization: `Bearer ${token}` },
+    });
+
+  it('shows everything to whoever has the token, which may change, and nothing to others but that it lives', async () => {
+    const file = join(temporaryFolder(), 'token');
+    writeFileSync(file, ` ${secret}\n`);
+    const { limiter } = await start(byToken, { DEBUG_TOKEN_FILE: file });
+    for (const path of ['/stats', '/rlconfig', '/top', '/debug/pprof/', '/', '/x/../livez']) {
+      expect([(await ask(limiter, path)).status, (await ask(limiter, path, 'wrong')).status]).toEqual([
+        401, 401,
+      ]);
+    }
+    expect((await ask(limiter, '/stats', secret)).status).toBe(200);
+    expect((await ask(limiter, '/livez')).status).toBe(200);
+    writeFileSync(file, `${secret}-2`);
+    await eventually(async () => expect((await ask(limiter, '/stats', `${secret}-2`)).status).toBe(200));
+    expect((await ask(limiter, '/stats', secret)).status).toBe(401);
+  });
+
+  it('keeps the limiter from starting with a token that is too short, and shows nothing of it', async () => {
+    const file = join(temporaryFolder(), 'token');
+    writeFileSync(file, 'hunter2');
+    const { limiter } = await start(byToken, { DEBUG_TOKEN_FILE: file });
+    expect(await limiter.ended).toBe(1);
+    expect(limiter.lines.join()).toContain(
+      `Cannot start: DEBUG_TOKEN_FILE: ${file}: the token must have at least 16 characters, it has 7`,
+    );
+    expect(limiter.lines.join()).not.toContain('hunter2');
+  });
+
+  it('says what it shows off loopback, once', async () => {
+    const open = await start(byToken, { DEBUG_HOST: '0.0.0.0', LOG_LEVEL: 'info' });
+    const shut = await start(byToken, { LOG_LEVEL: 'info' });
+    const said = ({ limiter }: Fixture): number =>
+      limiter.lines.filter((line) => line.includes('The debug listener asks nobody who he is')).length;
+    expect([said(open), said(shut)]).toEqual([1, 0]);
+  });
+});
+
+describeWithServer('with certificates', opensslProgram, (openssl) => {
+  const folder = suiteFolder();
+  const authority = createAuthority(openssl, folder, 'authority');
+  const foreign = createAuthority(openssl, folder, 'foreign');
+  const server = authority.issue({ name: 'server', alternativeNames: 'DNS:localhost,IP:127.0.0.1' });
+  const edge = authority.issue({ name: 'edge', alternativeNames: `URI:${spiffe}` });
+  const other = authority.issue({ name: 'other', alternativeNames: 'DNS:other.example' });
+  const byCertificate = `callers:
+  - name: edge
+    certificate: { uri: 'spiffe://prod.example/ns/edge/sa/*' }
+    domains: [edge]
+  - name: named
+    certificate: [{ cn: edge }, { dns: '*.example' }]
+    domains: [named]
+  - { name: ops, token_sha256: ${sha256}, domains: ['*'] }
+`;
+
+  it('knows who asks over gRPC, the first entry that matches, before any token', async () => {
+    const { limiter, write } = await start(byCertificate, {
+      ...{ GRPC_SERVER_USE_TLS: 'true', GRPC_SERVER_TLS_CERT: server.certFile },
+      ...{ GRPC_SERVER_TLS_KEY: server.keyFile, GRPC_CLIENT_TLS_CACERT: authority.caFile },
+    });
+    const [first, second] = [edge, other].map((pair) => new Caller(limiter.ports.grpc, pair, authority));
+    expect(await first!.ask(about('edge'))).toBe('OK');
+    expect(await first!.ask(about('named'), tokenOf('ops'))).toBe(
+      '7 caller edge may not use the domain "named"',
+    );
+    expect(await second!.ask(about('named'))).toBe('OK');
+    write(byCertificate.replace('ns/edge/sa/*', 'ns/*').replace("'*.example'", 'x.example'));
+    await eventually(async () => {
+      expect(await first!.ask(about('named'))).toBe('OK');
+    });
+    expect(await second!.ask(about('named'))).toBe('16 the client certificate is not one of a caller');
+    expect(await second!.ask(about('named'), tokenOf('ops'))).toBe('OK');
+  });
+
+  it('answers HTTP over TLS, /json to those with a good certificate', async () => {
+    const { limiter } = await start(byCertificate, {
+      ...{ HTTP_SERVER_USE_TLS: 'true', HTTP_SERVER_TLS_CERT: server.certFile },
+      ...{ HTTP_SERVER_TLS_KEY: server.keyFile, HTTP_CLIENT_TLS_CACERT: authority.caFile },
+    });
+    const ask = (path: string, pair?: CertificatePair): Promise<[number, unknown]> =>
+      httpsAsk({
+        ...{
+          port: limiter.ports.http,
+          host: '127.0.0.1',
+          path,
+          agent: false,
+          ca: readFileSync(authority.caFile),
+        },
+        ...(pair && { cert: readFileSync(pair.certFile), key: readFileSync(pair.keyFile) }),
+      });
+    const noCertificate = 'the caller shows no certificate of an authority that is trusted';
+    const stranger = foreign.issue({ name: 'stranger', alternativeNames: `URI:${spiffe}` });
+    expect(await ask('/healthcheck')).toEqual([200, undefined]);
+    expect(await ask('/livez')).toEqual([200, undefined]);
+    expect(await ask('/json')).toEqual([403, noCertificate]);
+    expect(await ask('/json', stranger)).toEqual([403, noCertificate]);
+    expect(await ask('/json', edge)).toEqual([403, 'caller edge may not use the domain ""']);
+    await expect(httpAsk(limiter.ports.http, '/livez')).rejects.toThrow();
+    const stats = await limiter.stats();
+    expect(stats.get('ratelimit.http.tls_client_certificate')).toBe(2);
+    expect(stats.get('ratelimit.http.tls_handshake')).toBe(1);
+    expect(stats.get('http_certs.expires_at_seconds')).toBeGreaterThan(Date.now() / 1000);
+  });
+
+  it('wants the name of HTTP_CLIENT_TLS_SAN', async () => {
+    const { limiter } = await start(byToken, {
+      ...{ HTTP_SERVER_USE_TLS: 'true', HTTP_SERVER_TLS_CERT: server.certFile },
+      ...{ HTTP_SERVER_TLS_KEY: server.keyFile, HTTP_CLIENT_TLS_CACERT: authority.caFile },
+      HTTP_CLIENT_TLS_SAN: 'other.example',
+    });
+    const ask = (pair: CertificatePair): Promise<[number, unknown]> =>
+      httpsAsk({
+        ...{ port: limiter.ports.http, path: '/json', agent: false, rejectUnauthorized: false },
+        ...{ cert: readFileSync(pair.certFile), key: readFileSync(pair.keyFile) },
+      });
+    expect(await ask(edge)).toEqual([403, "the caller's certificate is not of other.example"]);
+    expect(await ask(other)).toEqual([401, 'the client certificate is not one of a caller']);
+  });
+
+  it('takes a new certificate for HTTP without a restart', async () => {
+    const mine = authority.issue({ name: 'rotated', alternativeNames: 'IP:127.0.0.1' });
+    const { limiter } = await start(byToken, {
+      ...{
+        HTTP_SERVER_USE_TLS: 'true',
+        HTTP_SERVER_TLS_CERT: mine.certFile,
+        HTTP_SERVER_TLS_KEY: mine.keyFile,
+      },
+    });
+    const ask = (caFile: string): Promise<[number, unknown]> =>
+      httpsAsk({
+        port: limiter.ports.http,
+        host: '127.0.0.1',
+        path: '/livez',
+        agent: false,
+        ca: readFileSync(caFile),
+      });
+    expect(await ask(authority.caFile)).toEqual([200, undefined]);
+    const next = foreign.issue({ name: 'next', alternativeNames: 'IP:127.0.0.1' });
+    writeFileSync(mine.certFile, readFileSync(next.certFile));
+    writeFileSync(mine.keyFile, readFileSync(next.keyFile));
+    await eventually(async () => expect(await ask(foreign.caFile)).toEqual([200, undefined]), {
+      timeoutMs: 20_000,
+    });
+    expect((await limiter.stats()).get('http_certs.load_attempts')).toBe(1);
+  });
+});
+
+/** Status and the header `weir-error`. */
+function httpsAsk(options: RequestOptions): Promise<[number, unknown]> {
+  return new Promise((resolve, reject) => {
+    const request = httpsRequest({ method: 'POST', ...options }, (response) => {
+      response.resume().on('end', () => resolve([response.statusCode ?? 0, response.headers['weir-error']]));
+    });
+    request.on('error', reject).end('{}');
+  });
+}
