@@ -66,6 +66,7 @@ export class HeldBytes {
   readonly #timers: Timers;
   /** Set while there are connections. */
   #endLooks: (() => void) | undefined;
+  #opened = 0;
   #bytes = 0;
   #isShedding = false;
   #isClosed = false;
@@ -86,13 +87,14 @@ export class HeldBytes {
   /** `remoteAddress` as sockets name it; undefined where there is none. */
   open(remoteAddress: string | undefined, holder: Holder): Holding {
     const name = addressGroup(remoteAddress);
+    this.#opened += 1;
     let address = this.#byName.get(name);
     if (address === undefined) {
-      address = new AddressHoldings(name);
+      address = new AddressHoldings(name, this.#opened);
       this.#byName.set(name, address);
       this.#addresses.add(address);
     }
-    const holding = new ConnectionHolding(this, address, holder);
+    const holding = new ConnectionHolding(this, address, holder, this.#opened);
     address.connections.add(holding);
     const { measure } = holder;
     if (measure !== undefined) this.#measured.set(holding, () => measure.call(holder));
@@ -174,13 +176,15 @@ class ConnectionHolding implements Holding {
   place = 0;
   readonly address: AddressHoldings;
   readonly holder: Holder;
+  readonly number: number;
   readonly #account: HeldBytes;
   #isClosed = false;
 
-  constructor(account: HeldBytes, address: AddressHoldings, holder: Holder) {
+  constructor(account: HeldBytes, address: AddressHoldings, holder: Holder, number: number) {
     this.#account = account;
     this.address = address;
     this.holder = holder;
+    this.number = number;
   }
 
   set(bytes: number): void {
@@ -207,17 +211,26 @@ class AddressHoldings {
   bytes = 0;
   place = 0;
   readonly name: string;
+  readonly number: number;
   readonly connections = new LargestFirst<ConnectionHolding>();
 
-  constructor(name: string) {
+  constructor(name: string, number: number) {
     this.name = name;
+    this.number = number;
   }
 }
 
 interface Ranked {
   readonly bytes: number;
+  /** They are numbered as they come. */
+  readonly number: number;
   /** Where it stands; the heap's own. */
   place: number;
+}
+
+/** Of two that hold as much, the one that came first. */
+function outranks(one: Ranked, other: Ranked): boolean {
+  return one.bytes > other.bytes || (one.bytes === other.bytes && one.number < other.number);
 }
 
 /** A binary heap whose members may grow and shrink. */
@@ -251,7 +264,7 @@ class LargestFirst<Member extends Ranked> {
     let place = member.place;
     while (place > 0) {
       const above = this.#members[(place - 1) >> 1] as Member;
-      if (above.bytes >= member.bytes) break;
+      if (!outranks(member, above)) break;
       const next = above.place;
       this.#put(above, place);
       place = next;
@@ -265,8 +278,8 @@ class LargestFirst<Member extends Ranked> {
       let below = this.#members[2 * place + 1];
       const right = this.#members[2 * place + 2];
       if (below === undefined) break;
-      if (right !== undefined && right.bytes > below.bytes) below = right;
-      if (below.bytes <= member.bytes) break;
+      if (right !== undefined && outranks(right, below)) below = right;
+      if (!outranks(below, member)) break;
       const next = below.place;
       this.#put(below, place);
       place = next;

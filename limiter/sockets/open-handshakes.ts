@@ -85,7 +85,8 @@ export class OpenHandshakes {
     below.holding = held.open(below.socket.remoteAddress, {
       shed: () => {
         tell('too_many_bytes', below.peer, violationTexts.too_many_bytes);
-        below.holding?.close();
+        // Told already: what else is said of its end is no news.
+        this.done(below.peer);
         below.socket.destroy();
         return true;
       },

@@ -1,10 +1,13 @@
 /** Whose handshake failed, and why, when many fail at a time. */
+import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { connect as connectTcp, type Socket } from 'node:net';
 import { connect as connectTls } from 'node:tls';
 import { afterEach, expect, it, onTestFinished } from 'vitest';
 import { systemClock } from '../../process/clock.ts';
+import { HeldBytes } from '../../process/held-bytes.ts';
 import { systemTimers } from '../../process/timers.ts';
+import { handshakeBytes } from '../../process/tls-handshake.ts';
 import { type CertificatePair, createAuthority } from '../../test/support/certificates.ts';
 import { describeWithServer } from '../../test/support/describe-with-server.ts';
 import { eventually } from '../../test/support/eventually.ts';
@@ -85,5 +88,62 @@ describeWithServer('TLS refusals', opensslProgram, (openssl) => {
     await eventually(() => expect(refused).toHaveLength(60));
     expect(new Map(refused.map(({ peer, problem }) => [peer, problem]))).toEqual(wanted);
     expect(new Set(refused.map(({ reason }) => reason))).toEqual(new Set(['tls_handshake']));
+  });
+
+  it('ends a handshake of the address that holds most when they hold too much', async () => {
+    const server = createAuthority(openssl, temporaryFolder(), 'authority').issue({
+      name: 'server',
+      alternativeNames: 'IP:127.0.0.1',
+    });
+    const refused: RefusedConnection[] = [];
+    const held = new HeldBytes({ maxBytes: 3 * handshakeBytes, timers: systemTimers });
+    const sockets = new Http2SocketServer({
+      handler: nothing,
+      limits: defaultHttp2Limits,
+      ages: noAges,
+      maxConnections: 1_000,
+      held,
+      tls: server,
+      clock: systemClock,
+      timers: systemTimers,
+      random: () => 0.5,
+      listener: {
+        refused: (connection) => refused.push(connection),
+        certificateInUse: () => {},
+        certificateRefused: () => {},
+      },
+      onFault: () => {},
+    });
+    running.push(sockets);
+    const { port } = await sockets.listen({ host: '127.0.0.1', port: 0 });
+    const open = async (localAddress: string): Promise<Socket> => {
+      const before = held.bytes + refused.length;
+      const socket = connectTcp({ port, host: '127.0.0.1', localAddress });
+      onTestFinished(() => void socket.destroy());
+      socket.on('error', () => {}).resume();
+      // The beginning of a handshake record.
+      socket.write(Buffer.from([0x16, 0x03, 0x01, 0x02, 0x00]));
+      await eventually(() => expect(held.bytes + refused.length).not.toBe(before));
+      return socket;
+    };
+    const other = await open('127.0.0.2');
+    const [first, second] = [await open('127.0.0.1'), await open('127.0.0.1')];
+    const third = await open('127.0.0.1');
+    // All hold as much: the one that came first.
+    await eventually(() => expect(first.closed).toBe(true));
+    expect([second.closed, third.closed]).toEqual([false, false]);
+    expect([other.closed, held.bytes, refused.map(({ reason }) => reason)]).toEqual([
+      false,
+      3 * handshakeBytes,
+      ['too_many_bytes'],
+    ]);
+    const caller = connectTls({ port, host: '127.0.0.1', ALPNProtocols: ['h2'], rejectUnauthorized: false });
+    onTestFinished(() => void caller.destroy());
+    await once(caller, 'secureConnect');
+    // What is established holds nothing any more.
+    await eventually(() => expect(held.bytes).toBe(2 * handshakeBytes));
+    await eventually(() =>
+      expect(refused.map(({ reason }) => reason)).toEqual(['too_many_bytes', 'too_many_bytes']),
+    );
   });
 });
