@@ -66,7 +66,7 @@ describe('parseLimiterSettings', () => {
         xdsKeepaliveMs: 40_000,
         xdsBackoffInitialMs: 10_000,
         xdsBackoffMaxMs: 60_000,
-        xdsBackoffFactor: 0.5,
+        xdsBackoffFactor: 1.6,
         xdsBackoffJitter: true,
         xdsMaxMessageBytes: 0,
         backendType: 'redis',
@@ -403,5 +403,36 @@ describe('the table of settings', () => {
     expect(aliasesOf(limiterAliases, 'REDIS_TIMEOUT')).toEqual(['KVS_TIMEOUT']);
     expect(aliasesOf(limiterAliases, 'USE_STATSD')).toEqual(['USE_PUSHSTATS']);
     expect(aliasesOf(limiterAliases, 'LOCAL_CACHE_SIZE_IN_BYTES')).toEqual(['LocalCacheSizeInBytes']);
+  });
+});
+
+describe('what is allowed and hardly meant', () => {
+  it.each([
+    [
+      { LIMIT_RESPONSE_HEADERS_ENABLED: 'true', LIMIT_RESET_HEADER: 'ratelimit-limit' },
+      [
+        'LIMIT_RESET_HEADER names the same header as LIMIT_LIMIT_HEADER, ratelimit-limit: the proxy gets both values under one name',
+      ],
+    ],
+    [
+      { LIMIT_REQUEST_HEADERS_ENABLED: 'true', LIMIT_REQUEST_RESET_HEADER: 'RateLimit-Remaining' },
+      [
+        'LIMIT_REQUEST_RESET_HEADER names the same header as LIMIT_REQUEST_REMAINING_HEADER, RateLimit-Remaining: the proxy gets both values under one name',
+      ],
+    ],
+    [{ LIMIT_RESPONSE_HEADERS_ENABLED: 'true', LIMIT_REQUEST_HEADERS_ENABLED: 'true' }, []],
+    [{ EXTRA_TAGS: 'a:1,b:2,a:3,a:4' }, ['EXTRA_TAGS has the tag a more than once: keep one of them']],
+    [{ EXTRA_TAGS: 'a:1,b:1' }, []],
+    [
+      { LOCAL_CACHE_SIZE_IN_BYTES: '191' },
+      ['LOCAL_CACHE_SIZE_IN_BYTES=191 is too small to remember anything: an entry takes 192 bytes or more'],
+    ],
+    [
+      { LOCAL_CACHE_SIZE_IN_BYTES: '192', CACHE_KEY_PREFIX: 'p' },
+      ['LOCAL_CACHE_SIZE_IN_BYTES=192 is too small to remember anything: an entry takes 193 bytes or more'],
+    ],
+    [{ LOCAL_CACHE_SIZE_IN_BYTES: '192' }, []],
+  ] as [Record<string, string>, string[]][])('is warned about: %j', (env, warnings) => {
+    expect(parseLimiterSettings({ BACKEND_TYPE: 'memory', ...env }).warnings).toEqual(warnings);
   });
 });

@@ -42,6 +42,8 @@ import { requestSettings, requestSettingsProblems } from './request-settings.ts'
 import type { MogrifierText } from './stats/dogstatsd/index.ts';
 import { sinkOf, statsSettings, statsSettingsProblems } from './stats-settings.ts';
 import { storeFailureSettings } from './store-failure-settings.ts';
+import { entryOverheadBytes } from './stores/bounded-local-cache.ts';
+import { keyBytes } from './stores/key-bytes.ts';
 import { topSettings } from './top-settings.ts';
 import { tracingUrl, tracingWarnings } from './tracing-environment.ts';
 import { tracingSettings } from './tracing-settings.ts';
@@ -439,6 +441,7 @@ const schema: SettingsSchema<typeof table> = {
     ...(settings.backendType === 'memcache' ? memcacheSettingsProblems(settings) : []),
     ...(settings.configType === 'GRPC_XDS_SOTW' ? xdsSettingsProblems(settings) : []),
   ],
+  warn: (settings) => [...doubleHeaders(settings), ...smallLocalCache(settings)],
   mistakenNames: {
     ...mistakenGrpcNames,
     REDIS_PASSWORD: 'REDIS_AUTH',
@@ -446,6 +449,58 @@ const schema: SettingsSchema<typeof table> = {
     REDIS_SENTINEL_PASSWORD: 'REDIS_SENTINEL_AUTH',
   },
 };
+
+/** Of what is sent, two headers with one name: the second one is lost, or the reader's, as the proxy pleases. */
+function doubleHeaders(settings: SettingsOf<typeof headers>): string[] {
+  const { limitLimitHeader, limitRemainingHeader, limitResetHeader } = headers;
+  const { limitRequestLimitHeader, limitRequestRemainingHeader, limitRequestResetHeader } = headers;
+  return [
+    ...(settings.limitResponseHeadersEnabled
+      ? sameNames([
+          [limitLimitHeader.name, settings.limitLimitHeader],
+          [limitRemainingHeader.name, settings.limitRemainingHeader],
+          [limitResetHeader.name, settings.limitResetHeader],
+        ])
+      : []),
+    ...(settings.limitRequestHeadersEnabled
+      ? sameNames([
+          [limitRequestLimitHeader.name, settings.limitRequestLimitHeader],
+          [limitRequestRemainingHeader.name, settings.limitRequestRemainingHeader],
+          [limitRequestResetHeader.name, settings.limitRequestResetHeader],
+        ])
+      : []),
+  ];
+}
+
+function sameNames(variables: readonly [variable: string, header: string][]): string[] {
+  return variables.flatMap(([variable, header], index) => {
+    const same = variables.slice(0, index).find(([, other]) => other.toLowerCase() === header.toLowerCase());
+    return same === undefined
+      ? []
+      : [
+          `${variable} names the same header as ${same[0]}, ${header}: the proxy gets both values under one name`,
+        ];
+  });
+}
+
+/** As they are written: of tags with one name the last one is read. */
+function doubleTags(env: Environment): string[] {
+  const names = (env['EXTRA_TAGS'] ?? '').split(',').map((tag) => tag.split(':', 1)[0] as string);
+  const double = new Set(names.filter((name, index) => names.indexOf(name) !== index));
+  return [...double].map((name) => `EXTRA_TAGS has the tag ${name} more than once: keep one of them`);
+}
+
+/** Of the shortest counter key there can be: `d_k_v_` and the start of its window. */
+const shortestKeyBytes = 16;
+
+function smallLocalCache(settings: SettingsOf<typeof store>): string[] {
+  const { localCacheSizeInBytes: bytes, cacheKeyPrefix } = settings;
+  const least = entryOverheadBytes + keyBytes(cacheKeyPrefix) + shortestKeyBytes;
+  if (bytes === 0 || bytes >= least) return [];
+  return [
+    `LOCAL_CACHE_SIZE_IN_BYTES=${bytes} is too small to remember anything: an entry takes ${least} bytes or more`,
+  ];
+}
 
 export function parseLimiterSettings(env: Environment): LimiterSettingsResult {
   let read: ReturnType<typeof readMogrifiers> | undefined;
@@ -473,6 +528,6 @@ export function parseLimiterSettings(env: Environment): LimiterSettingsResult {
       isStoreFailureModeSet: env[storeFailureSettings.storeFailureMode.name] !== undefined,
       tracingUrl: tracingUrl(result.settings, env),
     },
-    warnings: [...result.warnings, ...warnings, ...tracingWarnings(result.settings, env)],
+    warnings: [...result.warnings, ...warnings, ...doubleTags(env), ...tracingWarnings(result.settings, env)],
   };
 }

@@ -46,6 +46,7 @@ describe('the address of the collector', () => {
       { OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: 'https://user:pass@d/own?token=x' },
       'https://*****@d/own',
     ],
+    ['http', { OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: 'https://u:p/a?s#s@d/own' }, 'https://*****@d/own'],
   ] as const)('over %s with %j is %s', (tracingExporterProtocol, env, url) => {
     expect(tracingUrl({ tracingEnabled: true, tracingExporterProtocol }, env)).toBe(url);
   });

@@ -48,5 +48,5 @@ export function tracingUrl({ tracingExporterProtocol: protocol }: Tracing, env: 
 }
 
 function shown(url: string): string {
-  return url.replace(/^([a-z+]+:\/\/)?[^/]*@/i, '$1*****@').replace(/[?#].*$/s, '');
+  return url.replace(/^([a-z][a-z\d+.-]*:\/\/)?.*@/is, '$1*****@').replace(/[?#].*$/s, '');
 }

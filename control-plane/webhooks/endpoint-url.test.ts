@@ -24,6 +24,7 @@ describe('parseEndpoint', () => {
     ['https://host/in?token=S3CRET&x=1', 'https://host/in?*****'],
     ['https://host/services/T0S3CRET/B0/zzS3CRETzz', 'https://host/services/*****/*****/*****'],
     ['https://host/abcdefghijklmnopqrstuvwxyz', 'https://host/*****'],
+    ['https://host/hooks/hunter', 'https://host/hooks/*****'],
   ])('names %s as %s', (url, label) => {
     expect(parseEndpoint(url).label).toBe(label);
   });

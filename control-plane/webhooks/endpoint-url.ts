@@ -46,9 +46,13 @@ function maskedUrl(url: URL): string {
   return `${url.protocol}//${hasCredentials ? '*****@' : ''}${url.host}${path}${query}`;
 }
 
-/** Many receivers put a token into the path: only plain words and versions (`v1`) are shown. */
+/** Many receivers put a token into the path, which may be short: only words that stand in most, and versions, are shown. */
 function maskedSegment(segment: string): string {
-  return /^(?:[a-z_-]{0,20}|v\d{1,3})$/i.test(segment) ? segment : '*****';
+  return /^(?:|api|events?|hooks?|in|incoming|services|triggers?|weir|webhooks?|workflows|v\d{1,3})$/i.test(
+    segment,
+  )
+    ? segment
+    : '*****';
 }
 
 function isDecodable(text: string): boolean {

@@ -15,7 +15,7 @@ describe('RedisErrors', () => {
     [new ReplyError('READONLY You can not write'), 'Redis answered: READONLY You can not write', true],
     [
       new ReplyError("ERR unknown command 'AUTH', 'hunter2'"),
-      "Redis answered: ERR unknown command 'AUTH', '*****'",
+      'Redis answered: ERR (the rest is not shown: it repeats the password)',
       false,
     ],
     [new Error('Command timed out'), 'Redis did not answer within 250 ms', true],
@@ -68,8 +68,18 @@ describe('RedisErrors', () => {
     telling.fromOwnCommand(new ReplyError('NOAUTH Authentication required.'));
     expect(told).toEqual([]);
     telling.fromCommand(new ReplyError('ERR wrong hunter2'));
-    expect(told).toEqual([['ERR', 'ERR wrong *****']]);
+    expect(told).toEqual([['ERR', 'ERR (the rest is not shown: it repeats the password)']]);
   });
+
+  it.each(['n', 'o', 'unknown', 'ERR'])(
+    'shows nothing of the password %s, which the text may hold by chance',
+    (password) => {
+      const errors = new RedisErrors({ timeoutMs: 1, password });
+      const { message } = errors.fromOwnCommand(new ReplyError('ERR unknown command'));
+      const start = password === 'ERR' ? '' : 'ERR ';
+      expect(message).toBe(`Redis answered: ${start}(the rest is not shown: it repeats the password)`);
+    },
+  );
 
   it('tells of READONLY alone', () => {
     let told = 0;

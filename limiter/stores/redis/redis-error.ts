@@ -110,7 +110,11 @@ export class RedisErrors {
   /** Servers that do not know a command repeat its arguments, shortened and escaped, which may be those of AUTH. */
   #scrub(text: string): string {
     const shown = text.replace(/,? with args beginning with.*/s, '');
-    return this.#password === '' ? shown : shown.replaceAll(this.#password, '*****');
+    if (this.#password === '' || !shown.includes(this.#password)) return shown;
+    // Stars in place of a short password, or of a word, would spell it to whoever knows the text around them.
+    const [code = ''] = shown.split(' ', 1);
+    const start = code.includes(this.#password) ? '' : `${code} `;
+    return `${start}(the rest is not shown: it repeats the password)`;
   }
 }
 
