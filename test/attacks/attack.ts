@@ -7,7 +7,7 @@ import { HpackDecoder, HpackEncoder, maxEncodedBytes } from '../../limiter/hpack
 import { clientPreface, Flag, FrameType, Setting } from '../../limiter/http2/constants.ts';
 import { ErrorCode } from '../../limiter/http2/error-code.ts';
 import { shouldRateLimitPath } from '../../limiter/service/should-rate-limit.ts';
-import { frame, ping, settings, settingsAck } from '../support/http2-frame-script.ts';
+import { frame, ping, settings, settingsAck, windowUpdate } from '../support/http2-frame-script.ts';
 
 export interface Attack {
   name: string;
@@ -163,10 +163,18 @@ export class H2Peer extends RawPeer {
   #streamWindow = 65_535;
   #nextId = -1;
 
-  /** With SETTINGS of its own. */
+  constructor(port: number, got: Tally, options: PeerOptions = {}) {
+    super(port, got, options);
+    if (options.deaf !== true) return;
+    // Who does not hear of room takes it.
+    this.#connectionWindow = Number.POSITIVE_INFINITY;
+    this.#streamWindow = Number.POSITIVE_INFINITY;
+  }
+
+  /** With SETTINGS of its own, and a gibibyte of room for answers. */
   async begin(...pairs: [identifier: number, value: number][]): Promise<this> {
     await this.opened();
-    await this.write(clientPreface, settings(...pairs), settingsAck);
+    await this.write(clientPreface, settings(...pairs), settingsAck, windowUpdate(0, 2 ** 30));
     return this;
   }
 

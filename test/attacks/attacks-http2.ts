@@ -2,7 +2,7 @@
 import { connect } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 
-import { Flag, FrameType, Setting } from '../../limiter/http2/constants.ts';
+import { Flag, FrameType, largest31, Setting } from '../../limiter/http2/constants.ts';
 import { grpcMessage } from '../support/grpc-message.ts';
 import {
   data,
@@ -238,12 +238,11 @@ const holders: readonly Attack[] = [
     name: 'never-reading',
     what: 'Slow readers: 100 connections with open windows that take nothing from their sockets, calls of 256 descriptors without end',
     async run({ ports, got, many }) {
-      const windows: [number, number][] = [[Setting.INITIAL_WINDOW_SIZE, 2 ** 31 - 1]];
+      const windows: [number, number][] = [[Setting.INITIAL_WINDOW_SIZE, largest31]];
       await openMany(
         many(100),
         () => new H2Peer(ports.grpc, got, { deaf: true }).begin(...windows),
         async (peer) => {
-          await peer.write(windowUpdate(0, 2 ** 31 - 65_536));
           void askOn(peer as H2Peer, longAnswerCall, 1000);
         },
       );
