@@ -7,6 +7,30 @@ const post = (length: number): string =>
   `POST /json HTTP/1.1\r\nhost: limiter\r\ncontent-length: ${length}\r\n\r\n`;
 const ask = JSON.stringify({ domain: 'attack', descriptors: [{ entries: [{ key: 'known', value: '1' }] }] });
 
+const entries = [{ key: 'known', value: '1' }];
+const longAsk = JSON.stringify({
+  domain: 'attack',
+  descriptors: Array.from({ length: 64 }, () => ({ entries })),
+});
+const chunked = 'POST /json HTTP/1.1\r\nhost: limiter\r\ntransfer-encoding: chunked\r\n\r\n';
+
+/** Four connections that write as fast as they can; one that is ended is opened again. */
+function httpFlood(name: string, what: string, begin: string, bytes: string): Attack {
+  return {
+    name,
+    what: `${what}, without end, on four connections, each opened again when it is ended`,
+    async run({ ports, got }) {
+      const piece = text(bytes);
+      await openManyForEver(4, async () => {
+        const peer = new RawPeer(ports.http, got);
+        await peer.opened();
+        await peer.write(text(begin));
+        while (!peer.isClosed) await peer.write(piece);
+      });
+    },
+  };
+}
+
 export const http1Attacks: readonly Attack[] = [
   {
     name: 'json-unfinished-bodies',
@@ -26,17 +50,15 @@ export const http1Attacks: readonly Attack[] = [
   },
   {
     name: 'json-unfinished-chunks',
-    what: '100 bodies of `/json` in chunks of a byte with 60 bytes of extension each, without end',
+    what: '100 bodies of `/json` in chunks of a byte with 60 bytes of extension each, 500 each half second',
     async run({ ports, got, many }) {
       const chunks = text(`1;${'x'.repeat(60)}\r\n \r\n`.repeat(500));
       await openMany(
         many(100),
         () => new RawPeer(ports.http, got),
         async (peer) => {
-          await peer.write(
-            text('POST /json HTTP/1.1\r\nhost: limiter\r\ntransfer-encoding: chunked\r\n\r\n'),
-          );
-          void drip(peer, 10, () => chunks);
+          await peer.write(text(chunked));
+          void drip(peer, 500, () => chunks);
         },
       );
       await never;
@@ -110,17 +132,19 @@ export const http1Attacks: readonly Attack[] = [
   },
   {
     name: 'http-never-reading',
-    what: 'Slow readers: 100 connections that ask `/json` without end and take nothing from their sockets',
+    what: 'Slow readers: 100 connections that take nothing from their sockets, on each `/json` with 64 descriptors every 50 ms',
     async run({ ports, got, many }) {
-      const asks = text(`${post(ask.length)}${ask}`.repeat(100));
+      const asks = text(`${post(longAsk.length)}${longAsk}`);
       await openMany(
         many(100),
         () => new RawPeer(ports.http, got, { deaf: true }),
-        async (peer) => void drip(peer, 0, () => asks),
+        async (peer) => void drip(peer, 50, () => asks),
       );
       await never;
     },
   },
+  httpFlood('http-pipelining', 'Pipelined requests of `/json`', '', `${post(ask.length)}${ask}`.repeat(100)),
+  httpFlood('http-tiny-chunks', 'Bodies of `/json` in chunks of a byte', chunked, '1\r\n \r\n'.repeat(1000)),
   {
     name: 'http-churn',
     what: 'Connections that come, ask for `/healthcheck` and go without the answer, sixteen at a time, without end',

@@ -197,12 +197,12 @@ const holders: readonly Attack[] = [
   },
   {
     name: 'closed-window',
-    what: '100 connections that open no window for answers (SETTINGS_INITIAL_WINDOW_SIZE 0), calls of 256 descriptors without end',
+    what: '100 connections that open no window for answers (SETTINGS_INITIAL_WINDOW_SIZE 0), a call of 256 descriptors on each every 50 ms',
     async run({ ports, got, many }) {
       await openMany(
         many(100),
         () => new H2Peer(ports.grpc, got).begin([Setting.INITIAL_WINDOW_SIZE, 0]),
-        async (peer) => void askOn(peer as H2Peer, longAnswerCall, 1000),
+        async (peer) => void askOn(peer as H2Peer, longAnswerCall, { times: 1000, everyMs: 50 }),
       );
       await never;
     },
@@ -214,7 +214,7 @@ const holders: readonly Attack[] = [
       await openMany(
         many(100),
         () => new H2Peer(ports.grpc, got).begin([Setting.INITIAL_WINDOW_SIZE, 0]),
-        async (peer) => void askOn(peer as H2Peer, simpleCall, 1000),
+        async (peer) => void askOn(peer as H2Peer, simpleCall, { times: 1000 }),
       );
       await never;
     },
@@ -227,7 +227,7 @@ const holders: readonly Attack[] = [
         many(100),
         () => new H2Peer(ports.grpc, got).begin([Setting.INITIAL_WINDOW_SIZE, 0]),
         async (peer) => {
-          await askOn(peer as H2Peer, simpleCall, 200);
+          await askOn(peer as H2Peer, simpleCall, { times: 200 });
           void drip(peer, 100, (i) => windowUpdate(2 * (i % 200) + 1, 1));
         },
       );
@@ -236,14 +236,14 @@ const holders: readonly Attack[] = [
   },
   {
     name: 'never-reading',
-    what: 'Slow readers: 100 connections with open windows that take nothing from their sockets, calls of 256 descriptors without end',
+    what: 'Slow readers: 100 connections with open windows that take nothing from their sockets, a call of 256 descriptors on each every 50 ms',
     async run({ ports, got, many }) {
       const windows: [number, number][] = [[Setting.INITIAL_WINDOW_SIZE, largest31]];
       await openMany(
         many(100),
         () => new H2Peer(ports.grpc, got, { deaf: true }).begin(...windows),
         async (peer) => {
-          void askOn(peer as H2Peer, longAnswerCall, 1000);
+          void askOn(peer as H2Peer, longAnswerCall, { times: 1000, everyMs: 50 });
         },
       );
       await never;
@@ -375,11 +375,16 @@ const connections: readonly Attack[] = [
 export const http2Attacks: readonly Attack[] = [...floods, ...holders, ...connections];
 
 /** Whole calls, whose answers nobody waits for. */
-async function askOn(peer: H2Peer, body: Buffer, times: number): Promise<void> {
+async function askOn(
+  peer: H2Peer,
+  body: Buffer,
+  { times, everyMs }: { times: number; everyMs?: number },
+): Promise<void> {
   for (let i = 0; i < times && !peer.isClosed; i++) {
     const id = peer.nextId();
     await peer.write(peer.headers(id));
     await peer.body(id, body);
+    if (everyMs !== undefined) await sleep(everyMs);
   }
 }
 
