@@ -89,11 +89,11 @@ export function tableOf(rows: readonly MedianFigures[]): string {
   return [head, head.map(() => '---'), ...lines].map((cells) => `| ${cells.join(' | ')} |`).join('\n');
 }
 
-/** Those of the limiter. */
+/** Those of the limiter without options. */
 export function ratiosOf(rows: readonly MedianFigures[]): Ratios {
   const ratios: Ratios = {};
   for (const { load, target, toEcho } of rows) {
-    if (target in yardsticks || toEcho === undefined) continue;
+    if (target in yardsticks || target === 'callers' || toEcho === undefined) continue;
     ratios[load] = { ...ratios[load], [target]: Number(toEcho.toFixed(3)) };
   }
   return ratios;

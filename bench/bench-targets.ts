@@ -10,12 +10,13 @@ import { startLimiter } from '../test/support/limiter-process.ts';
 export const yardsticks = { echo: './echo-server.ts', fixed: './fixed-answer-server.ts' } as const;
 
 export type Yardstick = keyof typeof yardsticks;
-export type TargetName = Yardstick | 'memory' | 'redis';
+export type TargetName = Yardstick | 'memory' | 'callers' | 'redis';
 
 export const targetTitles: Record<TargetName, string> = {
   echo: 'empty echo on node:http2',
   fixed: 'fixed answer on node:net',
   memory: 'weir, memory',
+  callers: 'weir, memory, CALLERS_FILE',
   redis: 'weir, Redis',
 };
 

@@ -50,7 +50,12 @@ export interface CallTemplate {
   streamIdOffsets: readonly [number, number];
 }
 
-export function callTemplate(path: string, message: Uint8Array): CallTemplate {
+/** `metadata`: further fields, name and value. */
+export function callTemplate(
+  path: string,
+  message: Uint8Array,
+  metadata: readonly (readonly [name: string, value: string])[] = [],
+): CallTemplate {
   const block = Buffer.concat(
     [
       [':method', 'POST'],
@@ -59,6 +64,7 @@ export function callTemplate(path: string, message: Uint8Array): CallTemplate {
       [':authority', 'localhost'],
       ['te', 'trailers'],
       ['content-type', 'application/grpc'],
+      ...metadata,
     ].flatMap(([name, value]) => [literalField(name as string, value as string)]),
   );
   const body = Buffer.alloc(5 + message.length);

@@ -5,6 +5,7 @@
  * docs/performance.md says what the figures mean. `npm run bench:check` is the same with `--check`: five runs, whose
  * ratios to the echo are compared with those in ratios.json.
  */
+import { hash } from 'node:crypto';
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { cpus, tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -37,7 +38,7 @@ const warmUpMs = 1_000;
 const hotKeyCalls = 1_000_000;
 const ratiosFile = new URL('./ratios.json', import.meta.url);
 const usage =
-  'npm run bench -- [--seconds N] [--runs N] [--json] [--only memory|redis|echo|fixed] [--check] [--write-ratios]';
+  'npm run bench -- [--seconds N] [--runs N] [--json] [--only memory|callers|redis|echo|fixed] [--check] [--write-ratios]';
 
 const flags = parseFlags();
 const durationMs = Number(flags.seconds) * 1000;
@@ -77,6 +78,11 @@ const cores = keepOffServerCore();
 const messages = Array.from({ length: keyCount }, (_, i) =>
   requestMessage(`10.${i >> 16}.${(i >> 8) & 255}.${i & 255}`),
 );
+/** Of the limiter with CALLERS_FILE: the bench's own, worth nothing anywhere else. */
+const callersToken = `bench.${'x'.repeat(43)}`;
+const knownCalls = messages.map((message) =>
+  callTemplate(shouldRateLimitPath, message, [['authorization', `Bearer ${callersToken}`]]),
+);
 const load = {
   calls: messages.map((message) => callTemplate(shouldRateLimitPath, message)),
   sequence: zipfSequence({ count: keyCount, length: 1 << 16, random: seededRandom(20_240_601) }),
@@ -103,7 +109,12 @@ async function measure(
   { name, options }: (typeof loads)[number],
   run: number,
 ): Promise<Figures> {
-  const all = { port: target.port, ...load, ...options };
+  const all = {
+    port: target.port,
+    ...load,
+    ...(target.name === 'callers' && { calls: knownCalls }),
+    ...options,
+  };
   await runLoad({ ...all, durationMs: warmUpMs });
   const cpuBeforeUs = processCpuUs(target.pid);
   const { answered, failed, seconds, latency } = await runLoad({ ...all, durationMs });
@@ -131,6 +142,17 @@ async function measureAll(targets: readonly Target[]): Promise<Figures[]> {
   return all;
 }
 
+/** One caller with a token, a pattern of domains and a rate that is never reached: all that a decision can cost more. */
+function writeCallersFile(): string {
+  const file = join(folder, 'callers.yaml');
+  const digest = hash('sha256', callersToken.slice('bench.'.length));
+  writeFileSync(
+    file,
+    `callers:\n  - { name: bench, token_sha256: ${digest}, domains: [ben*], requests_per_second: 1000000 }\n`,
+  );
+  return file;
+}
+
 async function hotKeyOf(target: Target | undefined): Promise<HotKeyFigures | undefined> {
   const found = findServer(h2loadProgram);
   if ('missing' in found || target === undefined || flags.comparing) return undefined;
@@ -142,7 +164,7 @@ async function hotKeyOf(target: Target | undefined): Promise<HotKeyFigures | und
 
 async function latencyBesideIdle(): Promise<LatencyFigures | undefined> {
   if (flags.comparing || (flags.only ?? 'redis') in yardsticks) return undefined;
-  const redisPort = flags.only === 'memory' ? undefined : redis?.port;
+  const redisPort = flags.only === 'memory' || flags.only === 'callers' ? undefined : redis?.port;
   mkdirSync(join(folder, 'latency', 'rules'), { recursive: true });
   const own = join(folder, 'latency');
   return measureLatency({ folder: own, rulesText, redisPort, cores, load, durationMs: 2 * durationMs });
@@ -174,6 +196,10 @@ try {
     if (wanted(name)) targets.push(await startYardstick(name, cores));
   }
   if (wanted('memory')) targets.push(await startWeir({ rules, redisPort: undefined, cores }));
+  if (wanted('callers') && !flags.check) {
+    const env = { CALLERS_FILE: writeCallersFile() };
+    targets.push({ ...(await startWeir({ rules, redisPort: undefined, cores, env })), name: 'callers' });
+  }
   if (wanted('redis') && redis !== undefined) {
     targets.push(await startWeir({ rules, redisPort: redis.port, cores }));
   }
