@@ -88,6 +88,7 @@ async function fetched(url: URL, token: string): Promise<unknown> {
 
 function hint(status: number): string {
   if (status === 401) return ': it does not know the token';
+  if (status === 429) return ': it does not know the token, and too many wrong ones came from here';
   if (status === 404) return ': its webhooks are off, or this is not the address of the secret lookup';
   return '';
 }

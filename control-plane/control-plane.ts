@@ -30,7 +30,7 @@ import type { ControlPlaneSettings } from './settings.ts';
 import type { SourceListener } from './source/object-source.ts';
 import { StatusKeeper, type StatusKeeperListener } from './status-keeper.ts';
 import type { Webhooks } from './webhooks/index.ts';
-import { createXdsServer, type XdsServer } from './xds/index.ts';
+import { createXdsServer, kindOfClient, type XdsServer, type XdsServerOptions } from './xds/index.ts';
 import { xdsHappenings } from './xds-happenings.ts';
 
 export interface ControlPlaneOptions {
@@ -312,7 +312,7 @@ export class ControlPlane {
 
   #createXds(): XdsServer {
     const { settings, log, clock } = this.#options;
-    const { xdsTlsCert: certFile, xdsTlsKey: keyFile, xdsTlsClientCacert, xdsClientFleets } = settings;
+    const { xdsTlsCert: certFile, xdsTlsKey: keyFile, xdsTlsClientCacert } = settings;
     const clientCa = xdsTlsClientCacert === '' ? {} : { clientCaFile: xdsTlsClientCacert };
     return createXdsServer({
       ...this.#options,
@@ -323,7 +323,7 @@ export class ControlPlane {
       keepaliveTimeoutMs: settings.xdsKeepaliveTimeoutMs,
       shutdownGraceMs,
       ...(certFile === '' ? {} : { tls: { certFile, keyFile, ...clientCa } }),
-      ...(xdsClientFleets.size === 0 ? {} : { fleetsOfCertificates: xdsClientFleets }),
+      ...this.#xdsIdentity(),
       listener: xdsHappenings({
         log,
         metrics: this.#metrics,
@@ -335,6 +335,31 @@ export class ControlPlane {
         },
       }),
     });
+  }
+
+  /** Where only this machine reaches the port, who proves nothing is served as long as nothing could be proved. */
+  #xdsIdentity(): Pick<
+    XdsServerOptions,
+    'tokensFile' | 'serviceAccounts' | 'allowAnonymous' | 'fleetsOfClients'
+  > {
+    const { settings } = this.#options;
+    const { xdsTokensFile: path, xdsTokenAudience: audience, xdsClientFleets: fleets } = settings;
+    const { reviewToken } = this.#backing;
+    const hasAccounts = [...fleets.keys()].some((name) => kindOfClient(name) === 'service account');
+    const accounts = hasAccounts && reviewToken !== undefined;
+    const canProve = settings.xdsTlsClientCacert !== '' || path !== '' || accounts;
+    return {
+      allowAnonymous: settings.xdsAllowAnonymous || !canProve,
+      ...(path === '' ? {} : { tokensFile: { path } }),
+      ...(fleets.size === 0 ? {} : { fleetsOfClients: fleets }),
+      ...(accounts && {
+        serviceAccounts: {
+          audience,
+          reviewsPerSecond: settings.xdsTokenReviewsPerSecond,
+          review: (token) => reviewToken(token, audience),
+        },
+      }),
+    };
   }
 
   #createMetrics(): ControlPlaneMetrics {

@@ -1,18 +1,20 @@
 import type { Timers } from '../process/timers.ts';
 
 /** Ours: a full queue drops an event for every new one. */
-const intervalMs = 60_000;
+const usualIntervalMs = 60_000;
 
-/** Tells of losses at once, then once a minute how many there were since, until there are none. */
+/** Tells of losses at once, then once an interval how many there were since, until there are none. */
 export class DropTally {
   readonly #timers: Timers;
   readonly #tell: (count: number) => void;
+  readonly #intervalMs: number;
   #count = 0;
   #callOff: (() => void) | undefined;
 
-  constructor(timers: Timers, tell: (count: number) => void) {
+  constructor(timers: Timers, tell: (count: number) => void, intervalMs = usualIntervalMs) {
     this.#timers = timers;
     this.#tell = tell;
+    this.#intervalMs = intervalMs;
   }
 
   add(count: number): void {
@@ -32,6 +34,6 @@ export class DropTally {
     if (this.#count === 0) return;
     this.#tell(this.#count);
     this.#count = 0;
-    this.#callOff = this.#timers.after(intervalMs, () => this.#round());
+    this.#callOff = this.#timers.after(this.#intervalMs, () => this.#round());
   }
 }

@@ -113,6 +113,10 @@ export function streamRefused(log: Logger, refusal: { peer: string; reason: stri
   log.error('Refused a stream', refusal);
 }
 
+export function tokenReviewFailed(log: Logger, failure: { reason: string; times: number }): void {
+  log.error('The API server cannot be asked about the tokens of limiters', failure);
+}
+
 export function tooManyStreams(
   log: Logger,
   limit: { maxStreams: number; peer: string; times: number },
@@ -261,6 +265,16 @@ export function secretRotated(log: Logger, secret: string): void {
 
 export function secretRefused(log: Logger, secret: string, reason: string): void {
   log.error('A new secret cannot be used: the one before stays', { secret, reason });
+}
+
+/** `token` says where the token comes from, never what it is. */
+export function secretRead(log: Logger, reader: { from: string; token: string; userAgent: string }): void {
+  log.info('The signing secret was looked up', reader);
+}
+
+/** Once a second at most; `from` and `reason` are those of the last one. */
+export function lookupRefused(log: Logger, refusal: { from: string; reason: string; times: number }): void {
+  log.warn('Refused a lookup of the signing secret', refusal);
 }
 
 /** A fault of this program. */

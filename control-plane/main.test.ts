@@ -59,7 +59,7 @@ const secretOf = (fill: number): string => `whsec_${Buffer.alloc(32, fill).toStr
 const [firstSecret, secondSecret] = [secretOf(1), secretOf(2)];
 /** Written anew by each test that reads it. */
 const secretFile = join(folder, 'secret');
-const tokenFile = writeFile('token', 'T0KEN-IN-A-FILE\n');
+const tokenFile = writeFile('token', 'T0KEN-IN-A-FILE-\n');
 
 const running: InProcessControlPlane[] = [];
 const clients: ScriptedXdsClient[] = [];
@@ -154,7 +154,8 @@ async function reasons(controlPlane: InProcessControlPlane): Promise<string[]> {
 
 const foreign = `cannot listen on ${foreignAddress}:0: address not available (EADDRNOTAVAIL)`;
 const inUse = `cannot listen on 127.0.0.1:${taken}: address already in use (EADDRINUSE)`;
-const withToken = { API_TOKEN: 'T0KEN' };
+const apiToken = 'T0KEN-OF-THE-API';
+const withToken = { API_TOKEN: apiToken };
 const allOpen = ['HTTP', 'xDS', 'the secret lookup'];
 
 const listenerRows: Row[] = [
@@ -166,7 +167,7 @@ const listenerRows: Row[] = [
   ['API_PORT', taken, ['HTTP', 'xDS', inUse]] as const,
 ].map(([setting, value, seen]) => ({
   setting,
-  env: withToken,
+  env: { ...withToken, XDS_ALLOW_ANONYMOUS: 'true', API_ALLOW_PLAIN: 'true' },
   seen: { unset: allOpen, [value]: seen },
   observe: listeners,
 }));
@@ -237,7 +238,37 @@ function frames(bytes: Buffer): number[] {
   return types;
 }
 
+const limiterToken = 'T0KEN-OF-A-LIMITER';
+const limiterTokens = writeFile('limiter-tokens', `edge ${limiterToken}\n`);
+
 const limiterRows: Row[] = [
+  {
+    setting: 'XDS_TOKENS_FILE',
+    seen: { unset: [['shop'], ['shop']], [limiterTokens]: [['shop'], '16 UNAUTHENTICATED'] },
+    observe: ({ ports }) =>
+      Promise.all(
+        [{ authorization: () => `Bearer ${limiterToken}` }, {}].map(async (shown) => {
+          const client = connectLimiter(ports.xds, shown);
+          await eventually(() => expect(client.last ?? client.ends[0]).toBeDefined());
+          return client.last?.domains ?? client.ends[0]?.replace(/:.*/s, '');
+        }),
+      ),
+  },
+  {
+    setting: 'XDS_ALLOW_ANONYMOUS',
+    env: { XDS_HOST: '0.0.0.0' },
+    seen: {
+      unset: 'XDS_ALLOW_ANONYMOUS: with XDS_HOST=0.0.0.0 whoever reaches that port would get all rules',
+      true: ['shop'],
+    },
+    observe: async (controlPlane) => {
+      const refusal = /XDS_ALLOW_ANONYMOUS: with .* all rules/.exec(controlPlane.lines.join());
+      if (refusal !== null) return refusal[0];
+      const client = connectLimiter(controlPlane.ports.xds);
+      await eventually(() => expect(client.last).toBeDefined());
+      return client.last?.domains;
+    },
+  },
   {
     setting: 'XDS_MAX_STREAMS',
     seen: { unset: 0, 1: 1 },
@@ -415,14 +446,26 @@ const lookupRows: Row[] = [
   {
     setting: 'API_TOKEN',
     env: posting,
-    seen: { unset: 'closed', T0KEN: [200, 401], OTH3R: [401, 200] },
-    observe: (controlPlane) => lookup(controlPlane, 'T0KEN', 'OTH3R'),
+    seen: { unset: 'closed', [apiToken]: [200, 401], 'OTH3R-T0KEN-OF-THE-API': [401, 200] },
+    observe: (controlPlane) => lookup(controlPlane, apiToken, 'OTH3R-T0KEN-OF-THE-API'),
   },
   {
     setting: 'API_TOKEN_FILE',
     env: posting,
     seen: { unset: 'closed', [tokenFile]: [200, 401] },
-    observe: (controlPlane) => lookup(controlPlane, 'T0KEN-IN-A-FILE', 'T0KEN'),
+    observe: (controlPlane) => lookup(controlPlane, 'T0KEN-IN-A-FILE-', apiToken),
+  },
+  {
+    setting: 'API_ALLOW_PLAIN',
+    env: { ...withToken, API_HOST: '0.0.0.0' },
+    seen: {
+      unset: ['API_TLS_CERT: is needed with API_HOST=0.0.0.0: token and secret could be read on the way'],
+      true: allOpen,
+    },
+    observe: (controlPlane) => [
+      ...listeners(controlPlane),
+      ...(/API_TLS_CERT: is needed[^;]*/.exec(controlPlane.lines.join()) ?? []),
+    ],
   },
 ];
 
@@ -598,7 +641,7 @@ describeWithServer('what a setting does with certificates', opensslProgram, (ope
       path: '/v1/webhooks/default/secret',
       host: '127.0.0.1',
       ca: readFileSync(pem('authority')),
-      headers: { authorization: 'Bearer T0KEN' },
+      headers: { authorization: `Bearer ${apiToken}` },
       agent: false,
     });
     const answered = once(request, 'response');
@@ -648,6 +691,80 @@ describe('a control plane', () => {
     }
   });
 
+  it('leaves a trace of wrong tokens, and slows them', async () => {
+    const controlPlane = await start({
+      WEBHOOK_URLS: receiver.url,
+      WEBHOOK_SECRET: firstSecret,
+      ...withToken,
+    });
+    const ask = (given: string) => lookup(controlPlane, given) as Promise<number[]>;
+    const guesses = Array.from({ length: 2_000 }, (_, i) => `T0KEN-THAT-IS-GUESSED-${i}`);
+    const startMs = performance.now();
+    const statuses: number[] = [];
+    for (let at = 0; at < guesses.length; at += 50) {
+      statuses.push(...(await Promise.all(guesses.slice(at, at + 50).map(ask))).flat());
+    }
+    const seconds = (performance.now() - startMs) / 1000;
+    expect(await ask(apiToken)).toEqual([200]);
+    // Five are free; after that one for each wait of 1, 2, 4 ... s.
+    const wrong = statuses.filter((status) => status === 401).length;
+    expect(wrong).toBeLessThanOrEqual(5 + Math.log2(1 + seconds));
+    expect(statuses.filter((status) => status === 429)).toHaveLength(guesses.length - wrong);
+    const counted = (reason: string) =>
+      controlPlane.metric(`secret_lookups_refused_total{reason="${reason}"}`);
+    expect(await counted('wrong token')).toBe(wrong);
+    expect(await counted('slowed')).toBe(guesses.length - wrong);
+    expect(await controlPlane.metric('secret_reads_total')).toBe(1);
+    await controlPlane.stop();
+    const told = (text: string) => controlPlane.lines.filter((line) => line.includes(`msg="${text}"`));
+    const refused = told('Refused a lookup of the signing secret');
+    expect(refused.length).toBeLessThanOrEqual(Math.ceil(seconds) + 2);
+    const times = refused.map((line) => Number(/times=(\d+)/.exec(line)?.[1]));
+    expect(times.reduce((sum, one) => sum + one, 0)).toBe(guesses.length);
+    expect(refused[0]).toContain('from=127.0.0.1');
+    expect(told('The signing secret was looked up')).toEqual([
+      expect.stringMatching(/^level=info .*from=127\.0\.0\.1.*token=API_TOKEN/),
+    ]);
+    expect(controlPlane.lines.join()).not.toContain('T0KEN');
+  });
+
+  it('gives no rules to a stranger, and takes no refusal from him', async () => {
+    const controlPlane = await start({ XDS_TOKENS_FILE: limiterTokens, XDS_HOST: '0.0.0.0' });
+    const metadata = { pod: 'limiter-0', instance: 'one', fleet: 'default' };
+    const limiter = connectLimiter(controlPlane.ports.xds, {
+      authorization: () => `Bearer ${limiterToken}`,
+      userAgentName: 'weir',
+      metadata,
+    });
+    const programmed = async () => {
+      const {
+        fleets: [fleet],
+      } = await controlPlane.snapshot();
+      return fleet.objects[0].programmed;
+    };
+    await eventually(async () => expect(await programmed()).toMatchObject({ status: 'True' }));
+    // As a limiter of another name, and as the one that is there.
+    const strangers = ['two', 'one'].map((instance) => {
+      const stranger = connectLimiter(controlPlane.ports.xds, {
+        userAgentName: 'weir',
+        metadata: { ...metadata, pod: `limiter-${instance}`, instance },
+      });
+      stranger.refuseWith('these rules are bad');
+      return stranger;
+    });
+    for (const stranger of strangers) {
+      await eventually(() => expect(stranger.ends[0]).toMatch(/^16 UNAUTHENTICATED/));
+      expect(stranger.received).toEqual([]);
+    }
+    // Longer than a report takes to become a status.
+    await new Promise((resolve) => systemTimers.after(500, () => resolve(undefined)));
+    expect(await programmed()).toMatchObject({ status: 'True' });
+    expect(await controlPlane.metric('xds_nacks_total')).toBe(0);
+    expect(await controlPlane.metric('xds_streams_refused_total{reason="identity"}')).toBe(2);
+    expect(controlPlane.lines.join()).toContain('msg="Refused a stream"');
+    limiter.close();
+  });
+
   it.each([
     ['WEBHOOK_SECRET', { WEBHOOK_URLS: 'https://h/', WEBHOOK_SECRET: 'whsec_HIDDEN' }],
     ['WEBHOOK_URLS', { WEBHOOK_URLS: 'https://user:HIDDEN%@h/HIDDEN', WEBHOOK_SECRET: firstSecret }],
@@ -667,7 +784,7 @@ describe('a control plane', () => {
 
   it('has no secret to look up while webhooks are off', async () => {
     const controlPlane = await start({ ...withToken, WEBHOOK_SECRET: firstSecret });
-    expect(await lookup(controlPlane, 'T0KEN', 'OTH3R')).toEqual([404, 401]);
+    expect(await lookup(controlPlane, apiToken, 'OTH3R-T0KEN-OF-THE-API')).toEqual([404, 401]);
   });
 
   it('leaves nothing open when it cannot start', async () => {
@@ -695,6 +812,8 @@ const elsewhere: Record<string, string> = {
   LEASE_RENEW_DEADLINE: withCluster,
   LEASE_RETRY_PERIOD: withCluster,
   REPLICA_LEASE_DURATION: withCluster,
+  XDS_TOKEN_AUDIENCE: withCluster,
+  XDS_TOKEN_REVIEWS_PER_SECOND: withCluster,
 };
 
 describe('these tests', () => {

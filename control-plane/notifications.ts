@@ -9,6 +9,7 @@ import type { ControlPlaneMetrics } from './metrics/control-plane-metrics.ts';
 import type { ControlPlaneSettings } from './settings.ts';
 import {
   type DropReason,
+  type LookupRefusal,
   openSecretApi,
   openWebhooks,
   type SecretPlace,
@@ -50,15 +51,18 @@ export async function openNotifications(parts: NotificationParts): Promise<Webho
 
 /** Undefined without API_TOKEN and API_TOKEN_FILE. Rejects with a SecretError. */
 export async function openSecretLookup(
-  { settings, timers, log, metrics }: NotificationParts,
+  { settings, clock, timers, log, metrics }: NotificationParts,
   webhooks: Webhooks | undefined,
 ): Promise<HttpListener | undefined> {
   const { apiToken, apiTokenFile, apiTlsCert: certFile, apiTlsKey: keyFile } = settings;
   if (apiToken === '' && apiTokenFile === '') return undefined;
-  return openSecretApi({
+  let last: { from: string; reason: LookupRefusal } = { from: '', reason: 'no token' };
+  const refusals = new DropTally(timers, (times) => lines.lookupRefused(log, { ...last, times }), 1_000);
+  const listener = await openSecretApi({
     token: placeOf('API_TOKEN', apiToken, apiTokenFile),
     signingSecret: () => webhooks?.signingSecret(),
     ...(certFile === '' ? {} : { tls: { certFile, keyFile } }),
+    clock,
     timers,
     closeGraceMs: 1_000,
     listener: {
@@ -66,12 +70,28 @@ export async function openSecretLookup(
       tokenRefused: (reason) => lines.secretRefused(log, 'API_TOKEN_FILE', reason),
       certificateChanged: () => lines.certificateChanged(log, 'secret lookup'),
       certificateRefused: (reason) => lines.certificateRefused(log, 'secret lookup', reason),
+      secretRead: (reader) => {
+        metrics.secretRead();
+        lines.secretRead(log, reader);
+      },
+      lookupRefused: ({ from, reason }) => {
+        metrics.lookupRefused(reason);
+        last = { from, reason };
+        refusals.add(1);
+      },
       fault: (error) => {
         metrics.fault();
         lines.fault(log, 'secret lookup', error);
       },
     },
   });
+  return {
+    listen: (address) => listener.listen(address),
+    close: async () => {
+      await listener.close();
+      refusals.close();
+    },
+  };
 }
 
 function placeOf(variable: string, value: string, file: string): SecretPlace {

@@ -2,15 +2,21 @@ import { describe, expect, it } from 'vitest';
 import { controlPlaneSettingGroups, parseControlPlaneSettings } from './settings.ts';
 
 const all = controlPlaneSettingGroups.flatMap(({ settings }) => Object.values(settings));
+const token = 'a-token-of-the-api';
+const directory = { SOURCE: 'DIRECTORY', MANIFESTS_DIRECTORY: '/m' };
 const secret = `whsec_${Buffer.alloc(32, 7).toString('base64')}`;
 
+/** Off loopback there is more to be set. */
+const inside = { XDS_HOST: '127.0.0.1' };
+const lookupInside = { API_HOST: '127.0.0.1' };
+
 function messages(env: Record<string, string>): string[] | undefined {
-  return parseControlPlaneSettings(env).errors?.map(({ message }) => message);
+  return parseControlPlaneSettings({ ...inside, ...env }).errors?.map(({ message }) => message);
 }
 
 describe('parseControlPlaneSettings', () => {
   it('has defaults for everything', () => {
-    expect(parseControlPlaneSettings({})).toEqual({
+    expect(parseControlPlaneSettings({ XDS_HOST: '127.0.0.1' })).toEqual({
       settings: {
         source: 'KUBERNETES',
         manifestsDirectory: '',
@@ -19,12 +25,16 @@ describe('parseControlPlaneSettings', () => {
         kubeconfig: '',
         mergeDomainConfig: false,
         domainOwners: '',
-        xdsHost: '0.0.0.0',
+        xdsHost: '127.0.0.1',
         xdsPort: 18_000,
         xdsTlsCert: '',
         xdsTlsKey: '',
         xdsTlsClientCacert: '',
+        xdsTokensFile: '',
+        xdsTokenAudience: 'weir-control-plane',
+        xdsTokenReviewsPerSecond: 100,
         xdsClientFleets: new Map(),
+        xdsAllowAnonymous: false,
         xdsMaxStreams: 10_000,
         xdsKeepaliveIntervalMs: 10_000,
         xdsKeepaliveTimeoutMs: 5_000,
@@ -48,6 +58,7 @@ describe('parseControlPlaneSettings', () => {
         apiTlsKey: '',
         apiToken: '',
         apiTokenFile: '',
+        apiAllowPlain: false,
         httpHost: '0.0.0.0',
         httpPort: 19_000,
         logLevel: 'info',
@@ -65,7 +76,9 @@ describe('parseControlPlaneSettings', () => {
         XDS_TLS_CERT: '/c.pem',
         XDS_TLS_KEY: '/k.pem',
         XDS_TLS_CLIENT_CACERT: '/ca.pem',
-        XDS_CLIENT_FLEETS: 'edge.example=edge, spiffe://c/ns/a=b/sa=shop, edge.example=default',
+        XDS_TOKENS_FILE: '/tokens',
+        XDS_CLIENT_FLEETS:
+          'edge.example=edge, spiffe://c/ns/a=b/sa=shop, edge.example=default, system:serviceaccount:shop:limiter=shop, token:t=edge',
         WEBHOOK_URLS: 'https://a.example/x?y=1,http://b.example',
         WEBHOOK_SECRET: secret,
       }).settings,
@@ -74,6 +87,8 @@ describe('parseControlPlaneSettings', () => {
       xdsClientFleets: new Map([
         ['edge.example', ['edge', 'default']],
         ['spiffe://c/ns/a=b/sa', ['shop']],
+        ['system:serviceaccount:shop:limiter', ['shop']],
+        ['token:t', ['edge']],
       ]),
       webhookUrls: ['https://a.example/x?y=1', 'http://b.example'],
     });
@@ -113,11 +128,11 @@ describe('parseControlPlaneSettings', () => {
     [{ XDS_TLS_CLIENT_CACERT: '/ca.pem' }, 'XDS_TLS_CERT: is needed with XDS_TLS_CLIENT_CACERT'],
     [
       { XDS_CLIENT_FLEETS: 'a=b' },
-      'XDS_TLS_CLIENT_CACERT: is needed with XDS_CLIENT_FLEETS: without it limiters show no certificate',
+      'XDS_TLS_CLIENT_CACERT: is needed with a name of a certificate in XDS_CLIENT_FLEETS: without it limiters show no certificate',
     ],
     [
       { XDS_CLIENT_FLEETS: 'a=b,c' },
-      `XDS_CLIENT_FLEETS: "a=b,c" is not accepted, expected up to 10000 items between commas, each name=value, where the name is a DNS name, URI or common name of a certificate, and the value is ${namespace}; item 2 is not`,
+      `XDS_CLIENT_FLEETS: "a=b,c" is not accepted, expected up to 10000 items between commas, each name=value, where the name is a DNS name, URI or common name of a certificate, system:serviceaccount:<namespace>:<name> or token:<name>, and the value is ${namespace}; item 2 is not`,
     ],
     [
       { POD_NAME: 'Weir_0' },
@@ -160,14 +175,42 @@ describe('parseControlPlaneSettings', () => {
       { WEBHOOK_SECRET: secret, WEBHOOK_URLS: 'https://u:hunter2@a.example,' },
       'WEBHOOK_URLS: the value (not shown) is not accepted, expected up to 32 items between commas, each text; item 2 is not',
     ],
-    [{ API_TLS_CERT: '/c.pem', API_TOKEN: 'token' }, 'API_TLS_KEY: is needed with API_TLS_CERT'],
+    [
+      { ...lookupInside, API_TLS_CERT: '/c.pem', API_TOKEN: token },
+      'API_TLS_KEY: is needed with API_TLS_CERT',
+    ],
     [
       { API_TLS_CERT: '/c.pem', API_TLS_KEY: '/k.pem' },
       'API_TOKEN_FILE: is needed with API_TLS_CERT, or API_TOKEN is: without a token that listener does not open',
     ],
+    [
+      { ...lookupInside, API_TOKEN: 'hunter2' },
+      'API_TOKEN: the token must have at least 16 characters, it has 7',
+    ],
+    ...[{ API_TOKEN: token }, { API_TOKEN_FILE: '/t' }].map((env): [Record<string, string>, string] => [
+      { ...env, API_HOST: '0.0.0.0' },
+      'API_TLS_CERT: is needed with API_HOST=0.0.0.0: token and secret could be read on the way; or set API_HOST=127.0.0.1, or API_ALLOW_PLAIN=true where the network is trusted',
+    ]),
+    [
+      { XDS_CLIENT_FLEETS: 'token:edge=edge' },
+      'XDS_TOKENS_FILE: is needed with token:<name> in XDS_CLIENT_FLEETS: without it there are no such tokens',
+    ],
+    [
+      { ...directory, XDS_CLIENT_FLEETS: 'system:serviceaccount:shop:limiter=edge' },
+      'XDS_CLIENT_FLEETS: names a service account, which with SOURCE=DIRECTORY no API server vouches for',
+    ],
+    [
+      { XDS_CLIENT_FLEETS: 'system:serviceaccount:shop=edge' },
+      `XDS_CLIENT_FLEETS: "system:serviceaccount:shop=edge" is not accepted, expected up to 10000 items between commas, each name=value, where the name is a DNS name, URI or common name of a certificate, system:serviceaccount:<namespace>:<name> or token:<name>, and the value is ${namespace}; item 1 is not`,
+    ],
+    [{ XDS_TOKEN_AUDIENCE: '' }, 'XDS_TOKEN_AUDIENCE: must not be empty'],
+    ...['0.0.0.0', '::', '10.0.0.1', 'weir.example'].map((host): [Record<string, string>, string] => [
+      { XDS_HOST: host },
+      `XDS_ALLOW_ANONYMOUS: with XDS_HOST=${host} whoever reaches that port would get all rules and count as a limiter: set XDS_TLS_CLIENT_CACERT, XDS_TOKENS_FILE, or XDS_CLIENT_FLEETS with a service account, so that limiters prove who they are; or set XDS_HOST=127.0.0.1; or XDS_ALLOW_ANONYMOUS=true where everybody may`,
+    ]),
     [{ API_TLS_KEY: '/k.pem' }, 'API_TLS_CERT: is needed with API_TLS_KEY'],
     [
-      { API_TOKEN: 'hunter2', API_TOKEN_FILE: '/t' },
+      { ...lookupInside, API_TOKEN: token, API_TOKEN_FILE: '/t' },
       'API_TOKEN_FILE: is set together with API_TOKEN: keep one of them',
     ],
     [
@@ -193,16 +236,60 @@ describe('parseControlPlaneSettings', () => {
     expect(errors.map(({ variable }) => variable)).toEqual([
       'LEASE_RETRY_PERIOD',
       'PORT',
+      'API_TLS_CERT',
+      'XDS_ALLOW_ANONYMOUS',
       'WEBHOOK_URLS',
       'WEBHOOK_SECRET',
+      'API_TOKEN',
       'API_TOKEN_FILE',
     ]);
     expect(JSON.stringify(errors)).not.toContain('hunter2');
   });
 
+  const tls = { XDS_TLS_CERT: '/c.pem', XDS_TLS_KEY: '/k.pem' };
+  it.each<[Record<string, string>]>([
+    [{ XDS_HOST: '127.0.0.1' }],
+    [{ XDS_HOST: '127.8.0.1' }],
+    [{ XDS_HOST: '[::1]' }],
+    [{ XDS_HOST: 'localhost' }],
+    [{ ...tls, XDS_TLS_CLIENT_CACERT: '/ca.pem' }],
+    [{ ...tls, XDS_TOKENS_FILE: '/tokens' }],
+    [{ ...tls, XDS_CLIENT_FLEETS: 'system:serviceaccount:shop:limiter=shop' }],
+    [{ XDS_HOST: '::1', API_HOST: '::1', API_TOKEN: token }],
+    [{ XDS_HOST: '::1', API_TLS_CERT: '/c.pem', API_TLS_KEY: '/k.pem', API_TOKEN: token }],
+    [{ XDS_HOST: '::1', API_ALLOW_PLAIN: 'true', API_TOKEN: token }],
+  ])('takes %j without a word', (env) => {
+    const { errors, warnings } = parseControlPlaneSettings(env);
+    expect([errors, warnings]).toEqual([undefined, []]);
+  });
+
+  const plainTokens =
+    'Limiters show tokens without TLS, and they can be read on the way: set XDS_TLS_CERT and XDS_TLS_KEY';
+  it.each<[Record<string, string>, string[]]>([
+    [
+      { XDS_ALLOW_ANONYMOUS: 'true' },
+      [
+        'XDS_ALLOW_ANONYMOUS=true: whoever reaches the xDS port gets the rules of every fleet and counts as a limiter',
+      ],
+    ],
+    [{ XDS_TOKENS_FILE: '/tokens' }, [plainTokens]],
+    [{ XDS_CLIENT_FLEETS: 'system:serviceaccount:shop:limiter=shop' }, [plainTokens]],
+    [
+      { ...inside, XDS_TOKEN_AUDIENCE: 'other' },
+      ['XDS_TOKEN_AUDIENCE has no effect without XDS_CLIENT_FLEETS'],
+    ],
+    [
+      { ...inside, API_ALLOW_PLAIN: 'true', API_TLS_CERT: '/c.pem', API_TLS_KEY: '/k.pem', API_TOKEN: token },
+      ['API_ALLOW_PLAIN has no effect with API_TLS_CERT'],
+    ],
+  ])('warns of %j', (env, expected) => {
+    expect(parseControlPlaneSettings(env).warnings).toEqual(expected);
+  });
+
   it('warns of what it does not know, and not of what is for others', () => {
     expect(
       parseControlPlaneSettings({
+        ...inside,
         WEBHOOK_RETRIES: '3',
         WATCH_NAMESPACE: 'shop',
         XDS_SERVICE_HOST: '10.0.0.1',

@@ -4,6 +4,8 @@
  */
 import { z } from 'zod';
 
+import { shortestToken, tokenProblem } from '../process/bearer-token.ts';
+import { isLoopback } from '../process/bind.ts';
 import { formatGoDuration } from '../process/go-values.ts';
 import { logFormats, logLevels } from '../process/logger.ts';
 import {
@@ -30,6 +32,7 @@ import {
 } from '../process/settings-reader.ts';
 import { parseDomainOwners } from './reconcile/domain-owners.ts';
 import { signingSecretProblem, webhookUrlProblem } from './webhooks/index.ts';
+import { isClientName, kindOfClient } from './xds/index.ts';
 
 const minuteMs = 60_000;
 const hourMs = 60 * minuteMs;
@@ -123,15 +126,43 @@ const xds = {
     needs: [{ name: 'XDS_TLS_CERT', is: 'set' }],
     kind: text(),
     default: '',
-    summary: 'File with the authorities (PEM) that sign certificates of limiters, which then must show one.',
+    summary:
+      'File with the authorities (PEM) that sign certificates of limiters, which then must show one, or a token where there are such.',
+  },
+  xdsTokensFile: {
+    name: 'XDS_TOKENS_FILE',
+    kind: text(),
+    default: '',
+    summary:
+      'File with the tokens by which limiters may prove who they are, a name and its token on each line; read again when it changes.',
+  },
+  xdsTokenAudience: {
+    name: 'XDS_TOKEN_AUDIENCE',
+    needs: [{ name: 'XDS_CLIENT_FLEETS', is: 'set' }],
+    kind: text(),
+    default: 'weir-control-plane',
+    summary: 'Audience that tokens of service accounts must be made for, see `XDS_CLIENT_FLEETS`.',
+  },
+  xdsTokenReviewsPerSecond: {
+    name: 'XDS_TOKEN_REVIEWS_PER_SECOND',
+    needs: [{ name: 'XDS_CLIENT_FLEETS', is: 'set' }],
+    kind: integer({ min: 1, max: 10_000 }),
+    default: 100,
+    summary: 'Tokens of service accounts that a replica asks the API server about in a second, at most.',
   },
   xdsClientFleets: {
     name: 'XDS_CLIENT_FLEETS',
-    needs: [{ name: 'XDS_TLS_CLIENT_CACERT', is: 'set' }],
-    kind: pairs({ name: certificateName(), value: { ...dnsLabel(), brief: 'fleet' }, max: 10_000 }),
+    kind: pairs({ name: clientName(), value: { ...dnsLabel(), brief: 'fleet' }, max: 10_000 }),
     default: new Map() as ReadonlyMap<string, readonly string[]>,
     summary:
-      'Fleets that a limiter may ask for, by a name in its certificate (DNS or URI name, else common name); empty: every limiter any.',
+      'Fleets that a limiter may ask for, by a name in its certificate (DNS or URI name, else common name), its service account (`system:serviceaccount:<namespace>:<name>`) or the name of its token (`token:<name>`), see below; empty: every limiter any.',
+  },
+  xdsAllowAnonymous: {
+    name: 'XDS_ALLOW_ANONYMOUS',
+    kind: bool(),
+    default: false,
+    summary:
+      'Serve limiters that do not prove who they are, too: every fleet to each. Off loopback there is no start without it, or a way to prove it.',
   },
   xdsMaxStreams: {
     name: 'XDS_MAX_STREAMS',
@@ -285,13 +316,21 @@ const api = {
     kind: text(),
     default: '',
     secret: true,
-    summary: 'Token that callers of that listener show; it opens only with one.',
+    summary: 'Token that callers of that listener show, 16 characters or more; it opens only with one.',
   },
   apiTokenFile: {
     name: 'API_TOKEN_FILE',
     kind: text(),
     default: '',
     summary: 'File with the token, read again when it changes; instead of `API_TOKEN`.',
+  },
+  apiAllowPlain: {
+    name: 'API_ALLOW_PLAIN',
+    needs: [{ name: 'API_TLS_CERT', is: 'unset' }],
+    kind: bool(),
+    default: false,
+    summary:
+      'Open that listener without TLS off loopback, too, where token and secret can be read on the way.',
   },
 } as const satisfies SettingsTable;
 
@@ -351,6 +390,7 @@ const schema: SettingsSchema<typeof table> = {
   table,
   aliases: { prefixes: [], names: {} },
   ownPrefixes: [
+    'API_ALLOW_',
     'API_TLS_',
     'API_TOKEN_',
     'DOMAIN_OWNERS_',
@@ -364,11 +404,13 @@ const schema: SettingsSchema<typeof table> = {
     'WEBHOOK_',
     'XDS_',
   ],
+  warn: warningsOf,
   unsafeToIgnore: ['XDS_TLS_CACERT', 'XDS_TLS_CLIENT_CA', 'API_TLS_CLIENT_CACERT'],
   check: (settings) => [
     ...sourceProblems(settings),
     ...ownerProblems(settings),
     ...tlsProblems(settings),
+    ...identityProblems(settings),
     ...leaseProblems(settings),
     ...secretProblems(settings),
   ],
@@ -405,16 +447,12 @@ function ownerProblems({ domainOwners }: ReadSettings): SettingsError[] {
 }
 
 function tlsProblems(settings: ReadSettings): SettingsError[] {
-  const { xdsTlsCert, xdsTlsKey, xdsTlsClientCacert, xdsClientFleets, apiTlsCert, apiTlsKey } = settings;
+  const { xdsTlsCert, xdsTlsKey, xdsTlsClientCacert, apiTlsCert, apiTlsKey, apiHost } = settings;
+  const hasToken = isSet(settings.apiToken) || isSet(settings.apiTokenFile);
   return problems([
     [isSet(xdsTlsCert) && xdsTlsKey === '', 'XDS_TLS_KEY', 'is needed with XDS_TLS_CERT'],
     [isSet(xdsTlsKey) && xdsTlsCert === '', 'XDS_TLS_CERT', 'is needed with XDS_TLS_KEY'],
     [isSet(xdsTlsClientCacert) && xdsTlsCert === '', 'XDS_TLS_CERT', 'is needed with XDS_TLS_CLIENT_CACERT'],
-    [
-      (xdsClientFleets?.size ?? 0) > 0 && xdsTlsClientCacert === '',
-      'XDS_TLS_CLIENT_CACERT',
-      'is needed with XDS_CLIENT_FLEETS: without it limiters show no certificate',
-    ],
     [isSet(apiTlsCert) && apiTlsKey === '', 'API_TLS_KEY', 'is needed with API_TLS_CERT'],
     [isSet(apiTlsKey) && apiTlsCert === '', 'API_TLS_CERT', 'is needed with API_TLS_KEY'],
     [
@@ -422,7 +460,73 @@ function tlsProblems(settings: ReadSettings): SettingsError[] {
       'API_TOKEN_FILE',
       'is needed with API_TLS_CERT, or API_TOKEN is: without a token that listener does not open',
     ],
+    [
+      hasToken && apiTlsCert === '' && settings.apiAllowPlain === false && isOffLoopback(apiHost),
+      'API_TLS_CERT',
+      `is needed with API_HOST=${apiHost}: token and secret could be read on the way; or set API_HOST=127.0.0.1, or API_ALLOW_PLAIN=true where the network is trusted`,
+    ],
   ]);
+}
+
+/** The kinds of names that limiters are bound to fleets by. */
+function clientKinds({ xdsClientFleets = new Map() }: ReadSettings): Set<ReturnType<typeof kindOfClient>> {
+  return new Set([...xdsClientFleets.keys()].map(kindOfClient));
+}
+
+function canProveIdentity(settings: ReadSettings): boolean {
+  const { xdsTlsClientCacert, xdsTokensFile } = settings;
+  return isSet(xdsTlsClientCacert) || isSet(xdsTokensFile) || clientKinds(settings).has('service account');
+}
+
+function identityProblems(settings: ReadSettings): SettingsError[] {
+  const { source: kind, xdsHost, xdsTlsClientCacert, xdsTokensFile, xdsTokenAudience } = settings;
+  const bound = clientKinds(settings);
+  return problems([
+    [
+      bound.has('certificate') && xdsTlsClientCacert === '',
+      'XDS_TLS_CLIENT_CACERT',
+      'is needed with a name of a certificate in XDS_CLIENT_FLEETS: without it limiters show no certificate',
+    ],
+    [
+      bound.has('token') && xdsTokensFile === '',
+      'XDS_TOKENS_FILE',
+      'is needed with token:<name> in XDS_CLIENT_FLEETS: without it there are no such tokens',
+    ],
+    [
+      bound.has('service account') && kind === 'DIRECTORY',
+      'XDS_CLIENT_FLEETS',
+      'names a service account, which with SOURCE=DIRECTORY no API server vouches for',
+    ],
+    [xdsTokenAudience === '', 'XDS_TOKEN_AUDIENCE', 'must not be empty'],
+    [
+      isOffLoopback(xdsHost) && settings.xdsAllowAnonymous === false && !canProveIdentity(settings),
+      'XDS_ALLOW_ANONYMOUS',
+      `with XDS_HOST=${xdsHost} whoever reaches that port would get all rules and count as a limiter: ` +
+        'set XDS_TLS_CLIENT_CACERT, XDS_TOKENS_FILE, or XDS_CLIENT_FLEETS with a service account, so that ' +
+        'limiters prove who they are; or set XDS_HOST=127.0.0.1; or XDS_ALLOW_ANONYMOUS=true where everybody may',
+    ],
+  ]);
+}
+
+/** A host that was refused by itself is neither. */
+function isOffLoopback(host: string | undefined): boolean {
+  return host !== undefined && !isLoopback(host);
+}
+
+function warningsOf(settings: ControlPlaneSettings): string[] {
+  const { xdsAllowAnonymous, xdsHost, xdsTlsCert, xdsTokensFile } = settings;
+  const hasAccounts = clientKinds(settings).has('service account');
+  const warnings: [is: boolean, text: string][] = [
+    [
+      xdsAllowAnonymous && isOffLoopback(xdsHost),
+      'XDS_ALLOW_ANONYMOUS=true: whoever reaches the xDS port gets the rules of every fleet and counts as a limiter',
+    ],
+    [
+      (isSet(xdsTokensFile) || hasAccounts) && xdsTlsCert === '',
+      'Limiters show tokens without TLS, and they can be read on the way: set XDS_TLS_CERT and XDS_TLS_KEY',
+    ],
+  ];
+  return warnings.flatMap(([is, text]) => (is ? [text] : []));
 }
 
 function leaseProblems(settings: ReadSettings): SettingsError[] {
@@ -444,6 +548,7 @@ function leaseProblems(settings: ReadSettings): SettingsError[] {
 function secretProblems(settings: ReadSettings): SettingsError[] {
   const { webhookUrls = [], webhookSecret, webhookSecretFile, apiToken, apiTokenFile } = settings;
   const secretProblem = isSet(webhookSecret) ? signingSecretProblem(webhookSecret) : undefined;
+  const badToken = isSet(apiToken) ? tokenProblem(apiToken.trim(), shortestToken) : undefined;
   const badUrls = webhookUrls.flatMap((url, index): Check[] => {
     const problem = webhookUrlProblem(url);
     return problem === undefined ? [] : [[true, 'WEBHOOK_URLS', `item ${index + 1} ${problem}`]];
@@ -461,6 +566,7 @@ function secretProblems(settings: ReadSettings): SettingsError[] {
       'WEBHOOK_SECRET_FILE',
       'is needed with WEBHOOK_URLS, or WEBHOOK_SECRET is: events are never posted unsigned',
     ],
+    [badToken !== undefined, 'API_TOKEN', badToken ?? ''],
     [
       isSet(apiToken) && isSet(apiTokenFile),
       'API_TOKEN_FILE',
@@ -489,11 +595,12 @@ function goDuration(ms: number | undefined): string {
   return formatGoDuration(ms ?? 0);
 }
 
-function certificateName(): SettingKind<string> {
+function clientName(): SettingKind<string> {
   return {
-    expected: 'a DNS name, URI or common name of a certificate',
-    brief: 'certificate name',
-    schema: z.string().min(1),
+    expected:
+      'a DNS name, URI or common name of a certificate, system:serviceaccount:<namespace>:<name> or token:<name>',
+    brief: 'name of a certificate, `system:serviceaccount:<namespace>:<name>` or `token:<name>`',
+    schema: z.string().refine((name) => isClientName(name)),
     format: (value) => value,
   };
 }

@@ -47,6 +47,12 @@ export function xdsHappenings({ log, metrics, changed, sent }: XdsHappeningsOpti
       metrics.streamsRefused('request', refusal.times);
       lines.streamRefused(log, refusal);
     },
+    unproven: () => metrics.streamsRefused('identity', 1),
+    strangerRefused: (refusal) => lines.streamRefused(log, refusal),
+    tokenReviewed: (outcome) => metrics.tokenReviewed(outcome),
+    tokenReviewFailed: (failure) => lines.tokenReviewFailed(log, failure),
+    tokensChanged: () => lines.secretRotated(log, 'XDS_TOKENS_FILE'),
+    tokensRefused: (reason) => lines.secretRefused(log, 'XDS_TOKENS_FILE', reason),
     tooManyStreams: (limit) => {
       metrics.streamsRefused('limit', limit.times);
       lines.tooManyStreams(log, limit);

@@ -30,6 +30,7 @@ export function openXds({
           serverName: settings.xdsTlsSan,
         }
       : undefined,
+    tokenFile: settings.xdsTokenFile === '' ? undefined : settings.xdsTokenFile,
     maxMessageBytes: xdsMaxMessageBytes(settings),
     keepaliveMs: settings.xdsKeepaliveMs,
     node: { id: settings.xdsNodeId, metadata: nodeMetadata(settings), version: packageVersion() },

@@ -58,6 +58,7 @@ describe('parseLimiterSettings', () => {
         podName: '',
         xdsConnectRetryMs: 3_000,
         xdsAdditionalHeaders: [],
+        xdsTokenFile: '',
         xdsUseTls: false,
         xdsTlsCert: '',
         xdsTlsKey: '',
@@ -349,6 +350,22 @@ describe('parseLimiterSettings of an xDS server', () => {
   it.each([[''], ['xds:///cp'], ['cp:1 cp:2'], ['cp/x']])('refuses the address "%s"', (url) => {
     const errors = parseLimiterSettings({ CONFIG_GRPC_XDS_SERVER_URL: url }).errors ?? [];
     expect(errors.map(({ variable }) => variable)).toEqual(['CONFIG_GRPC_XDS_SERVER_URL']);
+  });
+
+  it('takes a token for the xDS server beside no other authorization, and warns of one without TLS', () => {
+    const env = { CONFIG_TYPE: 'GRPC_XDS_SOTW', CONFIG_GRPC_XDS_TOKEN_FILE: '/token' };
+    expect(parseLimiterSettings(env).warnings).toEqual([
+      'CONFIG_GRPC_XDS_TOKEN_FILE: the token can be read on the way: set CONFIG_GRPC_XDS_SERVER_USE_TLS',
+    ]);
+    expect(parseLimiterSettings({ ...env, CONFIG_GRPC_XDS_SERVER_USE_TLS: 'true' }).warnings).toEqual([]);
+    const header = { CONFIG_GRPC_XDS_CLIENT_ADDITIONAL_HEADERS: 'a:b,Authorization:Bearer x' };
+    expect(parseLimiterSettings({ ...env, ...header }).errors).toEqual([
+      {
+        variable: 'CONFIG_GRPC_XDS_TOKEN_FILE',
+        message:
+          'CONFIG_GRPC_XDS_TOKEN_FILE: is set together with an authorization in CONFIG_GRPC_XDS_CLIENT_ADDITIONAL_HEADERS: keep one of them',
+      },
+    ]);
   });
 
   it.each([

@@ -48,7 +48,7 @@ import { topSettings } from './top-settings.ts';
 import { tracingUrl, tracingWarnings } from './tracing-environment.ts';
 import { tracingSettings } from './tracing-settings.ts';
 import { workerSettings, workerSettingsProblems } from './worker-settings.ts';
-import { xdsSettings, xdsSettingsProblems } from './xds-settings.ts';
+import { xdsSettings, xdsSettingsProblems, xdsSettingsWarnings } from './xds-settings.ts';
 
 const mebibyte = 1024 * 1024;
 
@@ -441,7 +441,11 @@ const schema: SettingsSchema<typeof table> = {
     ...(settings.backendType === 'memcache' ? memcacheSettingsProblems(settings) : []),
     ...(settings.configType === 'GRPC_XDS_SOTW' ? xdsSettingsProblems(settings) : []),
   ],
-  warn: (settings) => [...doubleHeaders(settings), ...smallLocalCache(settings)],
+  warn: (settings) => [
+    ...doubleHeaders(settings),
+    ...smallLocalCache(settings),
+    ...(settings.configType === 'GRPC_XDS_SOTW' ? xdsSettingsWarnings(settings) : []),
+  ],
   mistakenNames: {
     ...mistakenGrpcNames,
     REDIS_PASSWORD: 'REDIS_AUTH',

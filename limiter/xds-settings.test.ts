@@ -1,6 +1,6 @@
 /** What every setting of xDS does to a whole limiter, as main.test.ts has it for the others. */
 import { once } from 'node:events';
-import { readFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { createServer as createHttp2Server, type ServerHttp2Session } from 'node:http2';
 import type { AddressInfo } from 'node:net';
 import { hostname } from 'node:os';
@@ -28,6 +28,8 @@ const running: InProcessLimiter[] = [];
 const folder = suiteFolder();
 const pem = (name: string) => join(folder, `${name}.pem`);
 const key = (name: string) => join(folder, `${name}.key`);
+const tokenFile = join(folder, 'token');
+writeFileSync(tokenFile, 'a-token-of-the-limiter\n');
 
 beforeAll(async () => {
   ads = await AdsServer.start();
@@ -157,6 +159,11 @@ const rows: Row[] = [
     env: { CONFIG_GRPC_XDS_SERVER_URL: '127.0.0.1:1' },
     seen: { unset: [3_900], '20s': [26_000], '2m': [120_000] },
     observe: (limiter) => retryWaits(limiter, async () => {}),
+  },
+  {
+    setting: 'CONFIG_GRPC_XDS_TOKEN_FILE',
+    seen: { unset: [], [tokenFile]: ['Bearer a-token-of-the-limiter'] },
+    observe: async () => (await ads.stream()).headers.get('authorization'),
   },
   {
     setting: 'CONFIG_GRPC_XDS_CLIENT_ADDITIONAL_HEADERS',

@@ -68,6 +68,13 @@ export const xdsSettings = needing([fromXds], {
     secret: true,
     summary: 'Headers for the xDS server, for example an authorization; names are sent in lower case.',
   },
+  xdsTokenFile: {
+    name: 'CONFIG_GRPC_XDS_TOKEN_FILE',
+    kind: text(),
+    default: '',
+    summary:
+      'File with the token by which the xDS server knows the limiter, sent as `authorization: Bearer`; read again for every stream. Empty: none. Not in the Go service.',
+  },
   xdsUseTls: {
     name: 'CONFIG_GRPC_XDS_SERVER_USE_TLS',
     kind: bool(),
@@ -154,7 +161,7 @@ export function xdsMaxMessageBytes({
 
 /** What is wrong with the values together. */
 export function xdsSettingsProblems(settings: Partial<XdsSettings>): SettingsError[] {
-  return [...backoffProblems(settings), ...pairProblems(settings)];
+  return [...backoffProblems(settings), ...tokenProblems(settings), ...pairProblems(settings)];
 }
 
 function backoffProblems({ xdsBackoffInitialMs, xdsBackoffMaxMs }: Partial<XdsSettings>): SettingsError[] {
@@ -166,12 +173,28 @@ function backoffProblems({ xdsBackoffInitialMs, xdsBackoffMaxMs }: Partial<XdsSe
   return [{ variable, message }];
 }
 
+function tokenProblems({
+  xdsTokenFile = '',
+  xdsAdditionalHeaders = [],
+}: Partial<XdsSettings>): SettingsError[] {
+  if (xdsTokenFile === '' || !xdsAdditionalHeaders.some(([name]) => name === 'authorization')) return [];
+  const variable = 'CONFIG_GRPC_XDS_TOKEN_FILE';
+  const other = 'an authorization in CONFIG_GRPC_XDS_CLIENT_ADDITIONAL_HEADERS';
+  return [{ variable, message: `${variable}: is set together with ${other}: keep one of them` }];
+}
+
 function pairProblems(settings: Partial<XdsSettings>): SettingsError[] {
   const { xdsUseTls, xdsTlsCert = '', xdsTlsKey = '' } = settings;
   if (xdsUseTls !== true || (xdsTlsCert === '') === (xdsTlsKey === '')) return [];
   const [set, missing] = xdsTlsCert === '' ? ['KEY', 'CERT'] : ['CERT', 'KEY'];
   const variable = `CONFIG_GRPC_XDS_CLIENT_TLS_${set}`;
   return [{ variable, message: `${variable}: needs CONFIG_GRPC_XDS_CLIENT_TLS_${missing} as well` }];
+}
+
+/** What is to be told at the start, although it works. */
+export function xdsSettingsWarnings({ xdsTokenFile, xdsUseTls }: XdsSettings): string[] {
+  if (xdsTokenFile === '' || xdsUseTls) return [];
+  return ['CONFIG_GRPC_XDS_TOKEN_FILE: the token can be read on the way: set CONFIG_GRPC_XDS_SERVER_USE_TLS'];
 }
 
 /** `passthrough:` is a way of Go to hand an address over as it is: here that is an address without scheme. */

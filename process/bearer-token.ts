@@ -1,6 +1,8 @@
 /** Bearer tokens, RFC 6750: how they come with a request, and how two are compared. */
 import { createHmac, randomBytes, timingSafeEqual } from 'node:crypto';
 
+/** Ours: far beyond what can be guessed over a network, where it is random. */
+export const shortestToken = 16;
 /** Ours: what fits into a header with every proxy. */
 const longestToken = 4_096;
 

@@ -1,5 +1,5 @@
 /** Opens a TCP listener, with one wording for every failure. No port is shared, unless that is asked for: a second process on it fails. */
-import type { AddressInfo, ListenOptions, Server } from 'node:net';
+import { type AddressInfo, BlockList, isIP, type ListenOptions, type Server } from 'node:net';
 import { systemErrorReason } from './system-error.ts';
 
 /** An empty host stands for every address of the machine; port 0 for any free port. */
@@ -64,6 +64,17 @@ export function addressText(address: ListenAddress | UnixAddress): string {
   if ('path' in address) return address.path;
   const { host, port } = address;
   return host.includes(':') ? `[${host}]:${port}` : `${host}:${port}`;
+}
+
+const loopback = new BlockList();
+loopback.addSubnet('127.0.0.0', 8, 'ipv4');
+loopback.addAddress('::1', 'ipv6');
+
+/** Whether only this machine reaches what listens there. Of names only `localhost` is known. */
+export function isLoopback(host: string): boolean {
+  const version = isIP(host);
+  if (version === 0) return host.toLowerCase() === 'localhost';
+  return loopback.check(host, version === 4 ? 'ipv4' : 'ipv6');
 }
 
 function reason(cause: NodeJS.ErrnoException): string {

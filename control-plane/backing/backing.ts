@@ -13,6 +13,11 @@ export interface Backing {
   /** Undefined: nobody is known to lead. */
   readonly leader: string | undefined;
   readonly statusWriter: StatusPumpOptions['writer'];
+  /**
+   * Whose token this is, by the API server, if it is made for this audience; or why it is nobody's. Rejects when it
+   * cannot be asked. Undefined: there is no API server.
+   */
+  readonly reviewToken?: (token: string, audience: string) => Promise<{ user: string } | { problem: string }>;
   /** Begins to take part; what comes of it is told to the listener. */
   start(): void;
   publish(limiters: readonly LimiterReport[]): void;

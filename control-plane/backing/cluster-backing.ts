@@ -4,6 +4,7 @@ import type { Logger } from '../../process/logger.ts';
 import { Seldom } from '../../process/seldom.ts';
 import type { Timers } from '../../process/timers.ts';
 import type { KubernetesClient } from '../kubernetes/client.ts';
+import { reviewToken } from '../kubernetes/token-review.ts';
 import * as lines from '../log-lines.ts';
 import type { ControlPlaneMetrics } from '../metrics/control-plane-metrics.ts';
 import type { LimiterReport, ReplicaReport } from '../model/limiter-report.ts';
@@ -76,6 +77,9 @@ export class ClusterBacking implements Backing {
     const { leader, leads } = this.#replicas;
     return leader === this.#options.replica && !leads ? undefined : leader;
   }
+
+  readonly reviewToken: NonNullable<Backing['reviewToken']> = (token, audience) =>
+    reviewToken(this.#options.client, { token, audience });
 
   start(): void {
     this.#replicas.start();

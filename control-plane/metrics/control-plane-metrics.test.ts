@@ -52,8 +52,13 @@ const initial = {
   xds_acks_total: 0,
   xds_nacks_total: 0,
   xds_unanswered_total: 0,
+  'xds_streams_refused_total{reason="identity"}': 0,
   'xds_streams_refused_total{reason="limit"}': 0,
   'xds_streams_refused_total{reason="request"}': 0,
+  'xds_token_reviews_total{outcome="known"}': 0,
+  'xds_token_reviews_total{outcome="unknown"}': 0,
+  'xds_token_reviews_total{outcome="failed"}': 0,
+  'xds_token_reviews_total{outcome="not asked"}': 0,
   xds_handshakes_failed_total: 0,
   xds_oversize_snapshots_total: 0,
   change_to_push_seconds_sum: 0,
@@ -76,6 +81,10 @@ const initial = {
   'webhook_events_dropped_total{reason="endpoint gone"}': 0,
   'webhook_events_dropped_total{reason="shutdown"}': 0,
   webhook_events_queued: 0,
+  secret_reads_total: 0,
+  'secret_lookups_refused_total{reason="no token"}': 0,
+  'secret_lookups_refused_total{reason="wrong token"}': 0,
+  'secret_lookups_refused_total{reason="slowed"}': 0,
 };
 
 describe('ControlPlaneMetrics', () => {
@@ -116,6 +125,17 @@ describe('ControlPlaneMetrics', () => {
     ['handshakesFailed', (metrics) => metrics.handshakesFailed(2), { xds_handshakes_failed_total: 2 }],
     ['oversize', (metrics) => metrics.oversize(), { xds_oversize_snapshots_total: 1 }],
     ['leading', (metrics) => metrics.leading(true), { leader: 1 }],
+    ['secretRead', (metrics) => metrics.secretRead(), { secret_reads_total: 1 }],
+    [
+      'lookupRefused',
+      (metrics) => metrics.lookupRefused('slowed'),
+      { 'secret_lookups_refused_total{reason="slowed"}': 1 },
+    ],
+    [
+      'tokenReviewed',
+      (metrics) => metrics.tokenReviewed('failed'),
+      { 'xds_token_reviews_total{outcome="failed"}': 1 },
+    ],
     ['reportNotPublished', (metrics) => metrics.reportNotPublished(), { report_publishes_failed_total: 1 }],
     ['leaseRenewalFailed', (metrics) => metrics.leaseRenewalFailed(), { lease_renewals_failed_total: 1 }],
     ['statusWritten', (metrics) => metrics.statusWritten(), { 'status_writes_total{outcome="written"}': 1 }],

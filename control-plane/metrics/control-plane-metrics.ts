@@ -23,11 +23,15 @@ export interface ControlPlaneMetricsOptions {
   nodeVersion: string;
 }
 
-export type StreamRefusal = 'limit' | 'request';
+export type StreamRefusal = 'identity' | 'limit' | 'request';
+export type LookupRefusal = 'no token' | 'wrong token' | 'slowed';
+export type TokenReviewOutcome = 'known' | 'unknown' | 'failed' | 'not asked';
 export type WebhookDropReason = 'queue full' | 'too old' | 'endpoint gone' | 'shutdown';
 
 /** Values of labels that are there from the start, at 0, so that the first one counts as a change. */
-const streamRefusals: readonly StreamRefusal[] = ['limit', 'request'];
+const streamRefusals: readonly StreamRefusal[] = ['identity', 'limit', 'request'];
+const lookupRefusals: readonly LookupRefusal[] = ['no token', 'wrong token', 'slowed'];
+const reviewOutcomes: readonly TokenReviewOutcome[] = ['known', 'unknown', 'failed', 'not asked'];
 const dropReasons: readonly WebhookDropReason[] = ['queue full', 'too old', 'endpoint gone', 'shutdown'];
 const acceptedReasons: readonly ('Valid' | RejectionReason)[] = [
   'Valid',
@@ -48,10 +52,13 @@ export class ControlPlaneMetrics {
   constructor({ sources, version, nodeVersion }: ControlPlaneMetricsOptions) {
     this.#sources = sources;
     const { buildInfo, streamsRefused, statusWrites, webhookDropped } = this.#set;
+    const { secretLookupsRefused, tokenReviews } = this.#set;
     buildInfo.set({ version, node: nodeVersion }, 1);
     for (const reason of streamRefusals) streamsRefused.inc({ reason }, 0);
     for (const outcome of ['written', 'failed']) statusWrites.inc({ outcome }, 0);
     for (const reason of dropReasons) webhookDropped.inc({ reason }, 0);
+    for (const reason of lookupRefusals) secretLookupsRefused.inc({ reason }, 0);
+    for (const outcome of reviewOutcomes) tokenReviews.inc({ outcome }, 0);
     collectDefaultMetrics({ register: this.registry });
   }
 
@@ -120,6 +127,10 @@ export class ControlPlaneMetrics {
     this.#set.streamsRefused.inc({ reason }, times);
   }
 
+  tokenReviewed(outcome: TokenReviewOutcome): void {
+    this.#set.tokenReviews.inc({ outcome });
+  }
+
   handshakesFailed(times: number): void {
     this.#set.handshakesFailed.inc(times);
   }
@@ -167,6 +178,14 @@ export class ControlPlaneMetrics {
 
   webhookDropped(reason: WebhookDropReason, count: number): void {
     this.#set.webhookDropped.inc({ reason }, count);
+  }
+
+  secretRead(): void {
+    this.#set.secretReads.inc();
+  }
+
+  lookupRefused(reason: LookupRefusal): void {
+    this.#set.secretLookupsRefused.inc({ reason });
   }
 
   fault(): void {

@@ -89,8 +89,14 @@ function limiterMetrics(registry: Registry) {
     streamsRefused: counter(
       registry,
       'xds_streams_refused_total',
-      'Streams refused for the limit on streams, or for what they said and who they are.',
+      'Streams refused for the limit on streams, for who they are, or for what they said.',
       ['reason'],
+    ),
+    tokenReviews: counter(
+      registry,
+      'xds_token_reviews_total',
+      'Tokens of service accounts that the API server was to be asked about, by what came of it.',
+      ['outcome'],
     ),
     handshakesFailed: counter(
       registry,
@@ -163,6 +169,13 @@ function webhookMetrics(registry: Registry) {
       ['reason'],
     ),
     webhookQueued: gauge(registry, 'webhook_events_queued', 'Events that wait for an endpoint.'),
+    secretReads: counter(registry, 'secret_reads_total', 'Lookups that were given the signing secret.'),
+    secretLookupsRefused: counter(
+      registry,
+      'secret_lookups_refused_total',
+      'Lookups of the signing secret that were refused for the token.',
+      ['reason'],
+    ),
   };
 }
 

@@ -1,8 +1,13 @@
 /** Signed notifications for receivers (Standard Webhooks), and the lookup of the secret they verify with. */
 export type { EndpointStatus } from './endpoint-delivery.ts';
 export { webhookUrlProblem } from './endpoint-url.ts';
-export { openSecretApi, type SecretApiListener, type SecretApiOptions } from './secret-api.ts';
-export { secretPath } from './secret-endpoint.ts';
+export {
+  type LookupRefusal,
+  openSecretApi,
+  type SecretApiListener,
+  type SecretApiOptions,
+  secretPath,
+} from './secret-api.ts';
 export type { SecretPlace } from './secret-place.ts';
 export { parseSigningSecrets, SecretError, signingSecretProblem } from './signing-secret.ts';
 export { type Delivery, type VerifyOptions, type VerifyResult, verifyDelivery } from './verify-delivery.ts';

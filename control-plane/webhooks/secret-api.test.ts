@@ -3,11 +3,13 @@ import { type IncomingHttpHeaders, request as plainRequest } from 'node:http';
 import { request as tlsRequest } from 'node:https';
 import { join } from 'node:path';
 import { beforeEach, describe, expect, it, onTestFinished } from 'vitest';
+import { systemClock } from '../../process/clock.ts';
 import { systemTimers } from '../../process/timers.ts';
 import { type CertificatePair, createAuthority, overwritePair } from '../../test/support/certificates.ts';
 import { describeWithServer } from '../../test/support/describe-with-server.ts';
 import { eventually } from '../../test/support/eventually.ts';
 import { opensslProgram } from '../../test/support/find-server.ts';
+import { ManualClock } from '../../test/support/manual-clock.ts';
 import { temporaryFolder } from '../../test/support/temporary-folder.ts';
 import { openSecretApi, type SecretApiOptions } from './secret-api.ts';
 
@@ -26,6 +28,7 @@ async function start(options: Partial<SecretApiOptions> = {}): Promise<void> {
   const api = await openSecretApi({
     token: { variable: 'API_TOKEN', value: token },
     signingSecret: () => key,
+    clock: systemClock,
     timers: systemTimers,
     intervalMs: 10,
     closeGraceMs: 0,
@@ -34,6 +37,8 @@ async function start(options: Partial<SecretApiOptions> = {}): Promise<void> {
       tokenRefused: (reason) => told.push(`token refused: ${reason}`),
       certificateChanged: () => told.push('certificate changed'),
       certificateRefused: (reason) => told.push(`certificate refused: ${reason}`),
+      secretRead: (reader) => told.push(`read: ${JSON.stringify(reader)}`),
+      lookupRefused: ({ from, reason }) => told.push(`refused: ${from} ${reason}`),
       fault: (error) => told.push(`fault: ${error}`),
     },
     ...options,
@@ -52,6 +57,7 @@ interface Question {
   method?: string;
   path?: string;
   authorization?: string | undefined;
+  userAgent?: string;
   /** A CA: the request goes over TLS. */
   ca?: string;
 }
@@ -60,7 +66,10 @@ interface Question {
 function ask(question: Question = {}): Promise<Answer> {
   const { method = 'GET', path: target = path, ca } = question;
   const authorization = 'authorization' in question ? question.authorization : `Bearer ${token}`;
-  const headers = authorization === undefined ? {} : { authorization };
+  const headers = {
+    ...(authorization === undefined ? {} : { authorization }),
+    ...(question.userAgent === undefined ? {} : { 'user-agent': question.userAgent }),
+  };
   const options = { host: '127.0.0.1', port, method, path: target, headers, agent: false as const };
   return new Promise((resolve, reject) => {
     const request = ca === undefined ? plainRequest(options) : tlsRequest({ ...options, ca });
@@ -154,20 +163,69 @@ describe('openSecretApi', () => {
     await start({ token: { file } });
     expect((await ask()).status).toBe(200);
     writeFileSync(file, '\n');
-    await eventually(() => expect(told).toEqual([`token refused: ${file}: the token is empty`]));
+    const files = (): string[] => told.filter((line) => line.startsWith('token'));
+    await eventually(() => expect(files()).toEqual([`token refused: ${file}: the token is empty`]));
     expect((await ask()).status).toBe(200);
-    writeFileSync(file, 'another');
-    await eventually(() => expect(told).toHaveLength(2));
+    writeFileSync(file, 'short');
+    const short = `token refused: ${file}: the token must have at least 16 characters, it has 5`;
+    await eventually(() => expect(files()[1]).toBe(short));
+    expect((await ask()).status).toBe(200);
+    writeFileSync(file, 'another-token-of-the-api');
+    await eventually(() => expect(files()[2]).toBe('token rotated'));
     expect((await ask()).status).toBe(401);
-    expect((await ask({ authorization: 'Bearer another' })).status).toBe(200);
+    expect((await ask({ authorization: 'Bearer another-token-of-the-api' })).status).toBe(200);
   });
 
   it.each([
     ['', 'API_TOKEN: the token is empty'],
     ['two words', 'API_TOKEN: the token must be of visible ASCII characters without spaces'],
+    ['x', 'API_TOKEN: the token must have at least 16 characters, it has 1'],
+    ['x'.repeat(15), 'API_TOKEN: the token must have at least 16 characters, it has 15'],
     ['x'.repeat(4_097), 'API_TOKEN: the token must have at most 4096 characters, it has 4097'],
   ])('does not open with a token that nobody could send', async (value, message) => {
     await expect(start({ token: { variable: 'API_TOKEN', value } })).rejects.toThrow(message);
+  });
+});
+
+describe('a lookup', () => {
+  it('is told of with who and from where, without the token', async () => {
+    await start();
+    await ask({ userAgent: `curl/8${'x'.repeat(200)}` });
+    expect(told).toEqual([
+      `read: {"from":"127.0.0.1","token":"API_TOKEN","userAgent":"curl/8${'x'.repeat(94)}"}`,
+    ]);
+    expect(told.join()).not.toContain(token);
+  });
+
+  it('gets 429 after five wrong tokens, for a time that doubles, and a right one is never slowed', async () => {
+    const clock = new ManualClock();
+    await start({ clock });
+    const wrong = async () => {
+      const { status, headers } = await ask({ authorization: 'Bearer a-wrong-token-of-the-api' });
+      return status === 429 ? headers['retry-after'] : status;
+    };
+    for (let i = 0; i < 5; i++) expect(await wrong()).toBe(401);
+    expect(await wrong()).toBe('1');
+    expect((await ask()).status).toBe(200);
+    expect((await ask({ authorization: undefined })).status).toBe(401);
+    clock.ms += 999;
+    expect(await wrong()).toBe('1');
+    clock.ms += 1;
+    expect(await wrong()).toBe(401);
+    expect(await wrong()).toBe('2');
+    expect((await ask()).status).toBe(200);
+    clock.ms += 2_000;
+    expect(await wrong()).toBe(401);
+    expect(await wrong()).toBe('4');
+    expect(told.filter((line) => line === 'refused: 127.0.0.1 slowed')).toHaveLength(4);
+    expect(told.filter((line) => line === 'refused: 127.0.0.1 wrong token')).toHaveLength(7);
+    expect(told.filter((line) => line === 'refused: 127.0.0.1 no token')).toHaveLength(1);
+  });
+
+  it('does not count who shows no token: that is no guess', async () => {
+    await start();
+    for (let i = 0; i < 20; i++) expect((await ask({ authorization: undefined })).status).toBe(401);
+    expect((await ask({ authorization: 'Bearer a-wrong-token-of-the-api' })).status).toBe(401);
   });
 });
 
@@ -191,11 +249,11 @@ describeWithServer('openSecretApi with TLS', opensslProgram, (openssl) => {
 
     writeFileSync(tls.keyFile, readFileSync(two.keyFile));
     const mismatch = `${tls.certFile} and ${tls.keyFile}: not a certificate and its key: `;
-    await eventually(() => expect(told[0]).toContain(`certificate refused: ${mismatch}`));
+    await eventually(() => expect(told.join('\n')).toContain(`certificate refused: ${mismatch}`));
     expect((await ask({ ca: one.ca })).status).toBe(200);
 
     overwritePair(two, tls);
-    await eventually(() => expect(told.at(-1)).toBe('certificate changed'));
+    await eventually(() => expect(told).toContain('certificate changed'));
     expect((await ask({ ca: two.ca })).status).toBe(200);
     expect(told.join()).not.toContain('PRIVATE KEY');
   });

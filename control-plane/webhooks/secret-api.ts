@@ -1,13 +1,30 @@
-/** The listener of the secret lookup: apart from all others, so that the network can keep it apart, too. */
+/**
+ * The listener of the secret lookup: apart from all others, so that the network can keep it apart, too. It has one
+ * path, `GET /v1/webhooks/default/secret`, for whoever has the token.
+ */
+import type { IncomingMessage, ServerResponse } from 'node:http';
 import { createSecureContext, type SecureContextOptions } from 'node:tls';
+import { AddressThrottle } from '../../process/address-throttle.ts';
+import {
+  bearerChallenge,
+  bearerToken,
+  isSameToken,
+  shortestToken,
+  tokenProblem,
+} from '../../process/bearer-token.ts';
+import type { Clock } from '../../process/clock.ts';
 import { errorText } from '../../process/error-text.ts';
-import { type HttpListener, HttpServer } from '../../process/http/http-server.ts';
+import { type HttpCall, type HttpListener, HttpServer } from '../../process/http/http-server.ts';
+import { sendError, sendNotFound } from '../../process/http/text-response.ts';
 import type { Timers } from '../../process/timers.ts';
 import { watchFiles } from '../../process/watched-files.ts';
-import { parseApiToken } from './api-token.ts';
-import { admit, answerSecret } from './secret-endpoint.ts';
 import { openSecret, type SecretPlace } from './secret-place.ts';
 import { SecretError } from './signing-secret.ts';
+
+export const secretPath = '/v1/webhooks/default/secret';
+
+/** Ours: of what a caller says about itself. */
+const longestUserAgent = 100;
 
 export interface SecretApiOptions {
   token: SecretPlace;
@@ -15,6 +32,7 @@ export interface SecretApiOptions {
   signingSecret(): string | undefined;
   /** PEM files; without them callers speak plain HTTP. */
   tls?: { certFile: string; keyFile: string };
+  clock: Clock;
   timers: Timers;
   /** How often files are looked at. Defaults to 5 s. */
   intervalMs?: number;
@@ -30,9 +48,25 @@ export interface SecretApiListener {
   certificateChanged(): void;
   /** The pair in the files cannot be used; the one before stays. */
   certificateRefused(reason: string): void;
+  /** Somebody was given the secret. */
+  secretRead(reader: SecretReader): void;
+  /** Somebody was refused for the token, or the want of one. */
+  lookupRefused(refusal: { from: string; reason: LookupRefusal }): void;
   /** A request was answered with 500 because something threw. */
   fault(error: unknown): void;
 }
+
+export interface SecretReader {
+  /** The address that the connection came from. */
+  from: string;
+  /** Where the token that was shown comes from. */
+  token: string;
+  /** As the caller says it; bounded. */
+  userAgent: string;
+}
+
+/** `slowed`: a wrong token again, from where too many came: 429. */
+export type LookupRefusal = 'no token' | 'wrong token' | 'slowed';
 
 /** Rejects with a SecretError or a WatchedFilesError when token or certificate are not good to begin with. It has yet to `listen`. */
 export async function openSecretApi(options: SecretApiOptions): Promise<HttpListener> {
@@ -45,9 +79,10 @@ export async function openSecretApi(options: SecretApiOptions): Promise<HttpList
     token.close();
     throw error;
   });
+  const doorkeeper = new Doorkeeper(options.clock, listener);
   const server = new HttpServer({
-    admit: (request, response) => admit(request, response, token.current()),
-    serve: (call) => answerSecret(call, options.signingSecret()),
+    admit: (request, response) => doorkeeper.admit(request, response, token.current()),
+    serve: (call) => answerSecret(call, options),
     closeGraceMs: options.closeGraceMs,
     onFault: (error) => listener.fault(error),
     ...(tls === undefined ? {} : { tls: tls.first }),
@@ -60,6 +95,84 @@ export async function openSecretApi(options: SecretApiOptions): Promise<HttpList
       return server.close();
     },
   };
+}
+
+/** Comes before everything else about a request: whoever has no token learns nothing, not even which paths there are. */
+class Doorkeeper {
+  readonly #clock: Clock;
+  readonly #listener: SecretApiListener;
+  readonly #throttle = new AddressThrottle();
+
+  constructor(clock: Clock, listener: SecretApiListener) {
+    this.#clock = clock;
+    this.#listener = listener;
+  }
+
+  /** The right token is never slowed, so nobody can lock its holder out. */
+  admit(request: IncomingMessage, response: ServerResponse, token: string): boolean {
+    response.setHeader('Cache-Control', 'no-store');
+    const { authorization } = request.headers;
+    const given = bearerToken(authorization);
+    if (given !== undefined && isSameToken(given, token)) return true;
+    const from = addressOf(request);
+    const isMissing = authorization === undefined;
+    const waitMs = isMissing ? 0 : this.#wrong(from);
+    const reason = isMissing ? 'no token' : waitMs === 0 ? 'wrong token' : 'slowed';
+    this.#listener.lookupRefused({ from, reason });
+    if (reason === 'slowed') {
+      response.setHeader('Retry-After', Math.ceil(waitMs / 1000));
+      sendError(response, 429, 'Too Many Requests');
+      return false;
+    }
+    response.setHeader('WWW-Authenticate', bearerChallenge(authorization));
+    sendError(response, 401, 'Unauthorized');
+    return false;
+  }
+
+  /** How long this address has to wait already; 0: this one was free, and is counted. */
+  #wrong(from: string): number {
+    const nowMs = this.#clock.monotonicMs();
+    const waitMs = this.#throttle.waitMs(from, nowMs);
+    if (waitMs === 0) this.#throttle.wrong(from, nowMs);
+    return waitMs;
+  }
+}
+
+/** The socket's: what a proxy says about others anybody could say. */
+function addressOf(request: IncomingMessage): string {
+  return request.socket.remoteAddress ?? 'unknown';
+}
+
+/** There is no secret while webhooks are off: then the path does not exist. */
+function answerSecret(
+  { target, request, response }: HttpCall,
+  { token, signingSecret, listener }: SecretApiOptions,
+): void {
+  const secret = signingSecret();
+  if (target.path !== secretPath || secret === undefined) {
+    sendNotFound(response);
+  } else if (request.method !== 'GET') {
+    response.setHeader('Allow', 'GET');
+    sendError(response, 405, 'Method Not Allowed');
+  } else {
+    const body = JSON.stringify({ key: secret });
+    response.writeHead(200, { 'Content-Type': 'application/json', 'Content-Length': body.length });
+    response.end(body);
+    const userAgent = (request.headers['user-agent'] ?? '').slice(0, longestUserAgent);
+    listener.secretRead({
+      from: addressOf(request),
+      token: 'file' in token ? token.file : token.variable,
+      userAgent,
+    });
+  }
+}
+
+/** White space around it is dropped. */
+function parseApiToken(text: string): string {
+  const token = text.trim();
+  const problem = tokenProblem(token, shortestToken);
+  if (problem !== undefined) throw new SecretError(problem);
+  return token;
 }
 
 async function openToken(options: SecretApiOptions): Promise<{ current(): string; close(): void }> {

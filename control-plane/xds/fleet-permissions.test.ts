@@ -1,7 +1,13 @@
 import type { PeerCertificate } from 'node:tls';
 import { describe, expect, it } from 'vitest';
-import { certificateNames } from './certificate-names.ts';
-import { fleetRefusal } from './fleet-permissions.ts';
+import {
+  certificateClient,
+  certificateNames,
+  fleetRefusal,
+  isClientName,
+  kindOfClient,
+  tokenClient,
+} from './fleet-permissions.ts';
 
 function certificate(subjectaltname: string | undefined, commonName?: string | string[]): PeerCertificate {
   return { subjectaltname, subject: { CN: commonName } } as PeerCertificate;
@@ -28,29 +34,81 @@ describe('certificateNames', () => {
   });
 });
 
+describe('certificateClient', () => {
+  it('drops names that are those of service accounts and tokens', () => {
+    const posing = certificate('URI:system:serviceaccount:shop:limiter, DNS:token:edge, DNS:a');
+    expect(certificateClient(posing)).toEqual({ kind: 'certificate', names: ['a'] });
+    const commonName = certificate(undefined, 'system:serviceaccount:shop:limiter');
+    expect(certificateClient(commonName)).toEqual({ kind: 'certificate', names: [] });
+  });
+});
+
+describe('isClientName', () => {
+  it.each([
+    ['a.example', 'certificate'],
+    ['spiffe://c/ns/a=b/sa', 'certificate'],
+    ['system:serviceaccount:weir-system:weir-limiter', 'service account'],
+    ['system:serviceaccount:a:b.c', 'service account'],
+    ['token:edge', 'token'],
+    ['token:Edge_1.eu-west', 'token'],
+  ])('takes %s as the name of a %s', (name, kind) => {
+    expect([isClientName(name), kindOfClient(name)]).toEqual([true, kind]);
+  });
+
+  it.each([
+    '',
+    'system:serviceaccount:',
+    'system:serviceaccount:shop',
+    'system:serviceaccount:Shop:limiter',
+    'system:serviceaccount:shop:limiter:x',
+    'token:',
+    'token:two words',
+  ])('refuses "%s"', (name) => {
+    expect(isClientName(name)).toBe(false);
+  });
+});
+
 describe('fleetRefusal', () => {
+  const account = 'system:serviceaccount:shop:limiter';
   const allowed = new Map([
     ['a.example', ['blue', 'green']],
     ['b.example', ['red']],
+    [account, ['blue']],
+    ['token:edge', ['red']],
   ]);
+  const shows = (names: string) => certificateClient(certificate(names));
 
   it.each(['blue', 'green', 'red'])('lets any name of the certificate ask: %s', (fleet) => {
-    expect(fleetRefusal(allowed, certificate('DNS:b.example, DNS:a.example'), fleet)).toBeUndefined();
+    expect(fleetRefusal(allowed, shows('DNS:b.example, DNS:a.example'), fleet)).toBeUndefined();
+  });
+
+  it('binds service accounts and tokens', () => {
+    const limiter = { kind: 'service account', names: [account] } as const;
+    expect(fleetRefusal(allowed, limiter, 'blue')).toBeUndefined();
+    expect(fleetRefusal(allowed, limiter, 'red')).toBe(
+      `the client "${account}" is not bound to the fleet "red"`,
+    );
+    expect(fleetRefusal(allowed, tokenClient('edge'), 'red')).toBeUndefined();
+    expect(fleetRefusal(allowed, tokenClient('other'), 'red')).toBe(
+      'the client "token:other" is bound to no fleet',
+    );
   });
 
   it('names the certificate and the fleet it is not bound to', () => {
-    expect(fleetRefusal(allowed, certificate('DNS:b.example'), 'blue')).toBe(
+    expect(fleetRefusal(allowed, shows('DNS:b.example'), 'blue')).toBe(
       'the certificate of "b.example" is not bound to the fleet "blue"',
     );
   });
 
   it('names a certificate that is bound to no fleet', () => {
-    expect(fleetRefusal(allowed, certificate('DNS:x, DNS:y'), 'blue')).toBe(
+    expect(fleetRefusal(allowed, shows('DNS:x, DNS:y'), 'blue')).toBe(
       'the certificate of "x", "y" is bound to no fleet',
     );
   });
 
-  it('refuses who shows no certificate', () => {
-    expect(fleetRefusal(allowed, undefined, 'blue')).toBe('the client shows no certificate with a name');
+  it('refuses a certificate without a name', () => {
+    expect(fleetRefusal(allowed, shows(''), 'blue')).toBe(
+      'the certificate has no name that could be bound to a fleet',
+    );
   });
 });

@@ -1,21 +1,86 @@
+/** Who a caller of the xDS port turned out to be, and which fleets it may ask for. */
 import type { PeerCertificate } from 'node:tls';
-import { certificateNames } from './certificate-names.ts';
 
-/** By a name in client certificates: the fleets that its bearer may ask for. */
-export type FleetsOfCertificates = ReadonlyMap<string, readonly string[]>;
+/** By the name of a client: the fleets that it may ask for. */
+export type FleetsOfClients = ReadonlyMap<string, readonly string[]>;
 
-/** Why a client may not have the rules of `fleet`; undefined when it may. */
+export type ClientKind = 'certificate' | 'service account' | 'token';
+
+export interface Caller {
+  kind: ClientKind;
+  /** As XDS_CLIENT_FLEETS has them. */
+  names: readonly string[];
+}
+
+const accountPrefix = 'system:serviceaccount:';
+const tokenPrefix = 'token:';
+const accountPattern =
+  /^system:serviceaccount:[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?:[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$/;
+const tokenNamePattern = /^[A-Za-z0-9]([-\w.]{0,61}[A-Za-z0-9])?$/;
+
+/** What a name in XDS_CLIENT_FLEETS names. */
+export function kindOfClient(name: string): ClientKind {
+  if (name.startsWith(accountPrefix)) return 'service account';
+  return name.startsWith(tokenPrefix) ? 'token' : 'certificate';
+}
+
+/** Whether some client could have this name. */
+export function isClientName(name: string): boolean {
+  const kind = kindOfClient(name);
+  if (kind === 'certificate') return name !== '';
+  if (kind === 'service account') return accountPattern.test(name);
+  return isTokenName(name.slice(tokenPrefix.length));
+}
+
+/** Up to 63 letters, digits and inner `-`, `_` and `.`. */
+export function isTokenName(name: string): boolean {
+  return tokenNamePattern.test(name);
+}
+
+export function tokenClient(name: string): Caller {
+  return { kind: 'token', names: [`${tokenPrefix}${name}`] };
+}
+
+/** Of a certificate that was verified. A name that looks like one of another kind does not count. */
+export function certificateClient(certificate: Pick<PeerCertificate, 'subject' | 'subjectaltname'>): Caller {
+  const names = certificateNames(certificate).filter((name) => kindOfClient(name) === 'certificate');
+  return { kind: 'certificate', names };
+}
+
+/** Why a caller may not have the rules of `fleet`; undefined when it may. */
 export function fleetRefusal(
-  allowed: FleetsOfCertificates,
-  certificate: PeerCertificate | undefined,
+  allowed: FleetsOfClients,
+  { kind, names }: Caller,
   fleet: string,
 ): string | undefined {
-  const names = certificate === undefined ? [] : certificateNames(certificate);
-  if (names.length === 0) return 'the client shows no certificate with a name';
-  const listed = names.map((name) => JSON.stringify(name)).join(', ');
   const fleets = names.flatMap((name) => allowed.get(name) ?? []);
   if (fleets.includes(fleet)) return undefined;
-  return fleets.length === 0
-    ? `the certificate of ${listed} is bound to no fleet`
-    : `the certificate of ${listed} is not bound to the fleet "${fleet}"`;
+  if (names.length === 0) return 'the certificate has no name that could be bound to a fleet';
+  const listed = names.map((name) => JSON.stringify(name)).join(', ');
+  const who = kind === 'certificate' ? `the certificate of ${listed}` : `the client ${listed}`;
+  return fleets.length === 0 ? `${who} is bound to no fleet` : `${who} is not bound to the fleet "${fleet}"`;
+}
+
+/**
+ * DNS names and URIs of the subject's alternative names; where there are none, its common names: RFC 5280, section
+ * 4.2.1.6, as Node gives them.
+ */
+export function certificateNames(certificate: Pick<PeerCertificate, 'subject' | 'subjectaltname'>): string[] {
+  const alternatives = splitAlternativeNames(certificate.subjectaltname ?? '').flatMap((entry) => {
+    const match = /^(?:DNS|URI):(.*)$/s.exec(entry);
+    return match === null ? [] : [unquoted(match[1] as string)];
+  });
+  if (alternatives.length > 0) return alternatives;
+  // Node's types know one; a subject may have several.
+  const commonName = certificate.subject?.CN as string | string[] | undefined;
+  return commonName === undefined ? [] : [commonName].flat();
+}
+
+/** Node quotes a name, as JSON does, where it holds a comma or a quote that could pass for a separator. */
+function splitAlternativeNames(names: string): string[] {
+  return names.match(/(?:[^,"]|"(?:[^"\\]|\\.)*")+/gs)?.map((entry) => entry.trimStart()) ?? [];
+}
+
+function unquoted(name: string): string {
+  return name.startsWith('"') ? (JSON.parse(name) as string) : name;
 }

@@ -4,7 +4,8 @@
  */
 
 export type { TlsFiles } from '../../process/tls-credentials.ts';
-export type { FleetsOfCertificates } from './fleet-permissions.ts';
+export { type FleetsOfClients, isClientName, kindOfClient } from './fleet-permissions.ts';
 export { usualClientLimitBytes } from './fleet-response.ts';
+export type { ReviewToken } from './token-reviews.ts';
 export type { XdsListener } from './xds-listener.ts';
 export { createXdsServer, type ServedFleet, type XdsServer, type XdsServerOptions } from './xds-server.ts';

@@ -11,7 +11,8 @@ import { GrpcCode, type GrpcStatus } from '../../process/grpc/unary-handler.ts';
 import type { Timers } from '../../process/timers.ts';
 import { rateLimitConfigTypeUrl } from '../../rules/xds/index.ts';
 import type { LimiterReport } from '../model/limiter-report.ts';
-import { type FleetsOfCertificates, fleetRefusal } from './fleet-permissions.ts';
+import { type CallerIdentity, type Identity, unauthenticated } from './caller-identity.ts';
+import { type FleetsOfClients, fleetRefusal } from './fleet-permissions.ts';
 import { type FleetResponse, withNonce } from './fleet-response.ts';
 import type { FleetResponses } from './fleet-responses.ts';
 import { type NodeIdentity, nodeIdentity } from './node-identity.ts';
@@ -27,7 +28,8 @@ export interface StreamContext {
   timers: Timers;
   turns: SendTurns;
   responses: FleetResponses;
-  fleetsOfCertificates: FleetsOfCertificates | undefined;
+  identity: CallerIdentity;
+  fleetsOfClients: FleetsOfClients | undefined;
   answerTimeoutMs: number;
   listener: XdsListener;
   /** Tells of a stream that ends for what it said. */
@@ -38,6 +40,8 @@ export interface StreamContext {
   closed(stream: LimiterStream): void;
   /** The limiter ended its stream, or lost it, while a response was in flight. */
   leftUnanswered(limiter: LimiterReport): void;
+  /** Its stream was ended for its token, and it will come again with another one. */
+  renewing(limiter: LimiterReport): void;
   answered(limiter: LimiterReport): void;
 }
 
@@ -45,6 +49,8 @@ export interface StreamContext {
 const longestMessage = 2048;
 /** Ours: versions are hashes, so a longer one is of another control plane; it goes into ConfigMaps. */
 const longestVersion = 128;
+/** Ours: timers of Node take no more than 24 days. */
+const longestTimerMs = 86_400_000;
 /** Ours: a peer that reads takes the end of its stream in far less. */
 const cutAfterMs = 5_000;
 
@@ -55,6 +61,7 @@ export class LimiterStream implements Sender {
   readonly #context: StreamContext;
   readonly #id: string;
   readonly #peer: string;
+  readonly #identity: Identity;
   readonly #state: StreamState;
   #node: DiscoveryRequest['node'];
   #report: LimiterReport | undefined;
@@ -62,23 +69,30 @@ export class LimiterStream implements Sender {
   /** Of the response in flight. */
   #sentMs = 0;
   #stopWaiting = (): void => {};
+  #callOffExpiry = (): void => {};
   #isEnding = false;
   /** Ended by us, with an error. */
   #isRefused = false;
   #isClosed = false;
   #askedOtherType = false;
 
-  constructor(call: DiscoveryCall, context: StreamContext, ids: { id: string; noncePrefix: string }) {
+  constructor(
+    call: DiscoveryCall,
+    context: StreamContext,
+    { identity, id, noncePrefix }: { identity: Identity; id: string; noncePrefix: string },
+  ) {
     this.#call = call;
     this.#context = context;
-    this.#id = ids.id;
+    this.#identity = identity;
+    this.#id = id;
     this.#peer = call.getPeer();
-    this.#state = new StreamState(ids.noncePrefix);
+    this.#state = new StreamState(noncePrefix);
     call.on('data', (bytes: Buffer) => this.#read(bytes));
     // A caller that asks once and listens no further has its answer by now.
     call.on('end', () => this.#finish());
     call.on('cancelled', () => this.#givenUp());
     call.on('close', () => this.#close());
+    if (identity.expiresMs !== undefined) this.#awaitExpiry(identity.expiresMs);
   }
 
   /** Undefined before the first request for rules. */
@@ -93,6 +107,29 @@ export class LimiterStream implements Sender {
     if (this.#offered === undefined) return;
     this.#state.offer(this.#offered.version);
     if (this.#state.isDue) this.#context.turns.ask(this);
+  }
+
+  /** Called when the tokens that are known have changed. */
+  checkToken(): void {
+    const stale = this.#context.identity.staleness(this.#identity);
+    if (stale !== undefined) this.#endForToken(stale);
+  }
+
+  #awaitExpiry(expiresMs: number): void {
+    const { clock, timers } = this.#context;
+    const leftMs = expiresMs - clock.nowMs();
+    if (leftMs <= 0) {
+      this.#endForToken(unauthenticated('the token of this stream has expired: show a newer one'));
+      return;
+    }
+    const delayMs = Math.min(leftMs, longestTimerMs);
+    this.#callOffExpiry = timers.after(delayMs, () => this.#awaitExpiry(expiresMs));
+  }
+
+  #endForToken(status: GrpcStatus): void {
+    if (this.#isEnding) return;
+    if (this.#report !== undefined) this.#context.renewing(this.#report);
+    this.end(status);
   }
 
   dueBytes(): number {
@@ -137,6 +174,7 @@ export class LimiterStream implements Sender {
     this.#isEnding = true;
     const { listener } = this.#context;
     this.#stopWaiting();
+    this.#callOffExpiry();
     this.#context.closed(this);
     if (this.#report === undefined) return;
     listener.disconnected(this.#report);
@@ -197,10 +235,10 @@ export class LimiterStream implements Sender {
       this.#refuse({ code: GrpcCode.INVALID_ARGUMENT, message: identity.problem });
       return undefined;
     }
-    const { fleetsOfCertificates } = this.#context;
-    if (fleetsOfCertificates === undefined) return identity;
-    const certificate = this.#call.getAuthContext().sslPeerCertificate;
-    const message = fleetRefusal(fleetsOfCertificates, certificate, identity.fleet);
+    const { fleetsOfClients } = this.#context;
+    const { caller } = this.#identity;
+    if (fleetsOfClients === undefined || caller === undefined) return identity;
+    const message = fleetRefusal(fleetsOfClients, caller, identity.fleet);
     if (message === undefined) return identity;
     this.#refuse({ code: GrpcCode.PERMISSION_DENIED, message });
     return undefined;

@@ -33,14 +33,19 @@ export interface TlsTransport extends Transport {
   useCredentials(credentials: SecureContextOptions): void;
 }
 
+export interface TlsTransportOptions extends TransportOptions {
+  /** With `ca`: whoever shows no certificate is taken, too. One that is shown is verified all the same. */
+  mayShowNone: boolean;
+}
+
 /** With `ca`, clients must show a certificate of one of these authorities. */
-export function tlsTransport(credentials: SecureContextOptions, options: TransportOptions): TlsTransport {
+export function tlsTransport(credentials: SecureContextOptions, options: TlsTransportOptions): TlsTransport {
   const needsClientCertificate = credentials.ca !== undefined;
   const server = createTlsServer({
     ...credentials,
     ALPNProtocols: ['h2'],
     requestCert: needsClientCertificate,
-    rejectUnauthorized: needsClientCertificate,
+    rejectUnauthorized: needsClientCertificate && !options.mayShowNone,
     handshakeTimeout: handshakeTimeoutMs,
     noDelay: true,
   });
@@ -48,8 +53,9 @@ export function tlsTransport(credentials: SecureContextOptions, options: Transpo
   server.on('connection', (socket: Socket) => connections.add(socket));
   server.on('secureConnection', (socket: TLSSocket) => {
     connections.sockets.add(socket);
-    if (socket.alpnProtocol === 'h2') return options.accept(socket);
-    options.handshakeFailed(peerOf(socket), 'the client does not speak HTTP/2');
+    const problem = certificateProblem(socket, needsClientCertificate) ?? protocolProblem(socket);
+    if (problem === undefined) return options.accept(socket);
+    options.handshakeFailed(peerOf(socket), problem);
     socket.destroy();
   });
   server.on('tlsClientError', (error, socket) =>
@@ -61,6 +67,17 @@ export function tlsTransport(credentials: SecureContextOptions, options: Transpo
     cut: (peer) => connections.cut(peer),
     useCredentials: (next) => server.setSecureContext(next),
   };
+}
+
+/** Of one that was shown and is not good; TLS itself passed it. */
+function certificateProblem(socket: TLSSocket, isVerified: boolean): string | undefined {
+  if (!isVerified || socket.authorized || Object.keys(socket.getPeerCertificate()).length === 0)
+    return undefined;
+  return `the caller's certificate is not good (${socket.authorizationError})`;
+}
+
+function protocolProblem({ alpnProtocol }: TLSSocket): string | undefined {
+  return alpnProtocol === 'h2' ? undefined : 'the client does not speak HTTP/2';
 }
 
 class Connections {

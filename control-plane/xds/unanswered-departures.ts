@@ -1,12 +1,15 @@
 /**
  * Limiters that leave, come back, and leave again without an answer to what they are sent: it is mostly longer than they
  * take. Between two streams such a limiter is not gone, and its rules are not in force: it goes on as a limiter that has
- * not answered, or every status of its fleet would change with each of its attempts. Pure.
+ * not answered, or every status of its fleet would change with each of its attempts. One that has to show a new token
+ * goes on as it is for a moment. Pure.
  */
 import type { LimiterReport } from '../model/limiter-report.ts';
 
 /** Ours: clients wait 10 s between two streams. */
 const lingerMs = 15_000;
+/** Ours: a limiter that was told that its token has expired comes again at once. */
+const renewalMs = 3_000;
 /** Ours: so soon after the first departure a second one makes it a habit. One alone may be the end of a process. */
 const habitMs = 60_000;
 
@@ -25,11 +28,26 @@ export class UnansweredDepartures {
     const key = identity(report);
     const before = this.#departures.get(key);
     const isHabit = before !== undefined && nowMs - before.atMs < habitMs;
-    for (const [other, { atMs }] of this.#departures) {
-      if (nowMs - atMs >= habitMs) this.#departures.delete(other);
-    }
+    this.#forget(nowMs);
     this.#departures.set(key, { report, atMs: nowMs, untilMs: isHabit ? nowMs + lingerMs : 0 });
     return isHabit ? lingerMs : 0;
+  }
+
+  /** Its stream was ended for its token: it goes on as it is until it comes again. Returns for how long. */
+  renewing(report: LimiterReport, nowMs: number): number {
+    this.#forget(nowMs);
+    this.#departures.set(identity(report), {
+      report,
+      atMs: Number.NEGATIVE_INFINITY,
+      untilMs: nowMs + renewalMs,
+    });
+    return renewalMs;
+  }
+
+  #forget(nowMs: number): void {
+    for (const [key, { atMs, untilMs }] of this.#departures) {
+      if (nowMs - atMs >= habitMs && untilMs <= nowMs) this.#departures.delete(key);
+    }
   }
 
   /** It accepted or refused something. */

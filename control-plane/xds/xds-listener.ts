@@ -1,4 +1,5 @@
 import type { LimiterReport } from '../model/limiter-report.ts';
+import type { ReviewOutcome } from './token-reviews.ts';
 
 /** Told as it happens. What says how often it happened is told at most once a minute. */
 export interface XdsListener {
@@ -19,6 +20,17 @@ export interface XdsListener {
 
   /** A stream was refused for what it said or for who it is. */
   streamRefused(refusal: { peer: string; reason: string; times: number }): void;
+  /** A stream was refused, since its caller did not prove who it is. Told each time. */
+  unproven(): void;
+  /** The same, told now and then. */
+  strangerRefused(refusal: { peer: string; reason: string; times: number }): void;
+  /** Told each time. */
+  tokenReviewed(outcome: ReviewOutcome): void;
+  /** The API server could not be asked. */
+  tokenReviewFailed(failure: { reason: string; times: number }): void;
+  tokensChanged(): void;
+  /** The file holds no good tokens; those before stay. */
+  tokensRefused(reason: string): void;
   tooManyStreams(limit: { maxStreams: number; peer: string; times: number }): void;
   /** Told once a stream; such requests stay unanswered. */
   otherTypeAsked(request: { peer: string; typeUrl: string }): void;

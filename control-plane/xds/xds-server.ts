@@ -7,18 +7,22 @@ import { closeOrCut } from '../../process/close-or-cut.ts';
 import { registerHealth } from '../../process/grpc/health-methods.ts';
 import { HealthService } from '../../process/grpc/health-service.ts';
 import { decodeBytes, encodeBytes } from '../../process/grpc/raw-bytes.ts';
+import { statusText } from '../../process/grpc/status-text.ts';
 import { GrpcCode, type GrpcStatus } from '../../process/grpc/unary-handler.ts';
 import type { HealthView } from '../../process/health.ts';
 import { Seldom } from '../../process/seldom.ts';
 import type { Timers } from '../../process/timers.ts';
 import { type TlsFiles, watchTlsCredentials } from '../../process/tls-credentials.ts';
+import { watchFiles } from '../../process/watched-files.ts';
 import type { FleetSnapshot } from '../model/fleet-snapshot.ts';
 import type { LimiterReport } from '../model/limiter-report.ts';
-import type { FleetsOfCertificates } from './fleet-permissions.ts';
+import { CallerIdentity, type Identity, parseTokens, type TokenNames } from './caller-identity.ts';
+import type { FleetsOfClients } from './fleet-permissions.ts';
 import { type FleetResponse, usualClientLimitBytes } from './fleet-response.ts';
 import { FleetResponses } from './fleet-responses.ts';
 import { type DiscoveryCall, LimiterStream, type StreamContext } from './limiter-stream.ts';
 import { SendTurns } from './send-turns.ts';
+import { type ReviewToken, TokenReviews } from './token-reviews.ts';
 import { plainTransport, type TlsTransport, type Transport, tlsTransport } from './transport.ts';
 import { UnansweredDepartures } from './unanswered-departures.ts';
 import type { XdsListener } from './xds-listener.ts';
@@ -43,8 +47,14 @@ export interface XdsServerOptions {
   shutdownGraceMs: number;
   /** Undefined: no TLS. */
   tls?: TlsFiles & { reloadIntervalMs?: number };
-  /** Needs `clientCaFile`. Undefined: every client may ask for every fleet. */
-  fleetsOfCertificates?: FleetsOfCertificates;
+  /** Tokens by which clients may prove who they are, see `parseTokens`. Undefined: none. */
+  tokensFile?: { path: string; reloadIntervalMs?: number };
+  /** Undefined: tokens of service accounts prove nothing. */
+  serviceAccounts?: { audience: string; reviewsPerSecond: number; review: ReviewToken };
+  /** Serve who shows neither certificate nor token, too. */
+  allowAnonymous: boolean;
+  /** Undefined: every client may ask for every fleet. An anonymous one always may. */
+  fleetsOfClients?: FleetsOfClients;
 }
 
 /** What one fleet is served. */
@@ -90,9 +100,6 @@ const otherStreams = 100;
 const seldomMs = 60_000;
 
 export function createXdsServer(options: XdsServerOptions): XdsServer {
-  if (options.fleetsOfCertificates !== undefined && options.tls?.clientCaFile === undefined) {
-    throw new Error('fleetsOfCertificates needs clientCaFile: without it no client shows a certificate');
-  }
   return new GrpcXdsServer(options);
 }
 
@@ -101,6 +108,8 @@ class GrpcXdsServer implements XdsServer {
   readonly #grpc: Server;
   readonly #health: HealthService;
   readonly #responses: FleetResponses;
+  readonly #identity: CallerIdentity;
+  readonly #reviews: TokenReviews | undefined;
   readonly #context: StreamContext;
   readonly #streams = new Set<LimiterStream>();
   readonly #departures = new UnansweredDepartures();
@@ -109,11 +118,16 @@ class GrpcXdsServer implements XdsServer {
   readonly #tooMany: Seldom<string>;
   readonly #refusals: Seldom<{ peer: string; reason: string }>;
   readonly #handshakes: Seldom<{ peer: string; reason: string }>;
+  readonly #strangers: Seldom<{ peer: string; reason: string }>;
+  readonly #reviewFailures: Seldom<string>;
   /** Tells this run from others of a replica with the same name. */
   readonly #run = randomBytes(8).toString('hex');
   #streamNumber = 0;
   #transport: Transport | undefined;
   #closeCredentials = (): void => {};
+  #closeTokens = (): void => {};
+  /** Streams whose token the API server is asked about. */
+  #unproven = 0;
   #shutdown: Promise<void> | undefined;
 
   constructor(options: XdsServerOptions) {
@@ -126,15 +140,23 @@ class GrpcXdsServer implements XdsServer {
     );
     this.#refusals = new Seldom(clock, seldomMs, (it, times) => listener.streamRefused({ ...it, times }));
     this.#handshakes = new Seldom(clock, seldomMs, (it, times) => listener.handshakeFailed({ ...it, times }));
+    this.#strangers = new Seldom(clock, seldomMs, (it, times) => listener.strangerRefused({ ...it, times }));
+    this.#reviewFailures = new Seldom(clock, seldomMs, (reason, times) =>
+      listener.tokenReviewFailed({ reason, times }),
+    );
+    this.#reviews = this.#createReviews();
+    this.#identity = this.#createIdentity();
     this.#context = this.#createContext();
     this.#grpc = this.#createGrpc();
   }
 
   async listen(address: ListenAddress): Promise<{ port: number }> {
-    this.#transport = await this.#openTransport();
     try {
+      await this.#openTokens();
+      this.#transport = await this.#openTransport();
       return await bind(this.#transport.server, address);
     } catch (error) {
+      this.#closeTokens();
       this.#closeCredentials();
       throw error;
     }
@@ -168,26 +190,28 @@ class GrpcXdsServer implements XdsServer {
   }
 
   #createContext(): StreamContext {
-    const { clock, timers, listener, fleetsOfCertificates } = this.#options;
+    const { clock, timers, listener, fleetsOfClients } = this.#options;
     return {
       clock,
       timers,
       listener,
-      fleetsOfCertificates,
+      identity: this.#identity,
+      fleetsOfClients,
       responses: this.#responses,
       turns: new SendTurns({ timers, maxBytes: sendingBytes, patienceMs: sendingPatienceMs }),
       answerTimeoutMs: this.#options.answerTimeoutMs ?? defaultAnswerTimeoutMs,
       refuse: (peer, reason) => this.#refusals.note({ peer, reason }),
       cutConnection: (peer) => this.#transport?.cut(peer),
       closed: (stream) => this.#streams.delete(stream),
-      leftUnanswered: (limiter) => this.#leftUnanswered(limiter),
+      leftUnanswered: (limiter) => this.#goOn(this.#departures.left(limiter, clock.monotonicMs())),
+      renewing: (limiter) => this.#goOn(this.#departures.renewing(limiter, clock.monotonicMs())),
       answered: (limiter) => this.#departures.answered(limiter),
     };
   }
 
-  #leftUnanswered(limiter: LimiterReport): void {
-    const { clock, timers, listener } = this.#options;
-    const lingerMs = this.#departures.left(limiter, clock.monotonicMs());
+  /** A limiter that left stays among the limiters for so long. */
+  #goOn(lingerMs: number): void {
+    const { timers, listener } = this.#options;
     if (lingerMs === 0) return;
     const callOff = timers.after(lingerMs, () => {
       this.#callOffs.delete(callOff);
@@ -220,16 +244,40 @@ class GrpcXdsServer implements XdsServer {
       call.emit('error', { code: refusal.code, details: refusal.message });
       return;
     }
+    const identity = this.#identity.of(call);
+    if (identity instanceof Promise) void this.#openProven(call, identity);
+    else this.#openAs(call, identity);
+  }
+
+  /** Nothing of the stream is read meanwhile. */
+  async #openProven(call: DiscoveryCall, pending: Promise<Identity | GrpcStatus>): Promise<void> {
+    this.#unproven++;
+    const identity = await pending;
+    this.#unproven--;
+    if (call.cancelled) return;
+    this.#openAs(call, this.#shutdown === undefined ? identity : shuttingDown);
+  }
+
+  #openAs(call: DiscoveryCall, identity: Identity | GrpcStatus): void {
+    if ('code' in identity) {
+      const { code, message } = identity;
+      if (identity !== shuttingDown) {
+        this.#options.listener.unproven();
+        this.#strangers.note({ peer: call.getPeer(), reason: message });
+      }
+      call.emit('error', { code, details: statusText(message) });
+      return;
+    }
     this.#streamNumber++;
     const noncePrefix = `${this.#run}.${this.#streamNumber}`;
     const id = `${this.#options.replicaName}/${noncePrefix}`;
-    this.#streams.add(new LimiterStream(call, this.#context, { id, noncePrefix }));
+    this.#streams.add(new LimiterStream(call, this.#context, { identity, id, noncePrefix }));
   }
 
   #streamRefusal(peer: string): GrpcStatus | undefined {
     if (this.#shutdown !== undefined) return shuttingDown;
     const { maxStreams } = this.#options;
-    if (this.#streams.size < maxStreams) return undefined;
+    if (this.#streams.size + this.#unproven < maxStreams) return undefined;
     this.#tooMany.note(peer);
     const message = `this replica of the control plane serves at most ${maxStreams} streams`;
     return { code: GrpcCode.RESOURCE_EXHAUSTED, message };
@@ -256,12 +304,66 @@ class GrpcXdsServer implements XdsServer {
       refused: (reason) => listener.certificateRefused(reason),
     });
     this.#closeCredentials = credentials.close;
-    transport = tlsTransport(credentials.first, options);
+    transport = tlsTransport(credentials.first, { ...options, mayShowNone: this.#hasOtherWays });
     return transport;
+  }
+
+  /** Whoever shows no certificate may prove who it is by a token, or need not. */
+  get #hasOtherWays(): boolean {
+    const { tokensFile, serviceAccounts, allowAnonymous } = this.#options;
+    return allowAnonymous || tokensFile !== undefined || serviceAccounts !== undefined;
+  }
+
+  #createReviews(): TokenReviews | undefined {
+    const { serviceAccounts, listener, maxStreams } = this.#options;
+    if (serviceAccounts === undefined) return undefined;
+    const { audience, reviewsPerSecond, review } = serviceAccounts;
+    return new TokenReviews({
+      ...this.#options,
+      audience,
+      review,
+      perSecond: reviewsPerSecond,
+      // Each limiter has a token, and another one soon.
+      mostKnown: 2 * maxStreams,
+      reviewed: (outcome) => listener.tokenReviewed(outcome),
+      failed: (reason) => this.#reviewFailures.note(reason),
+    });
+  }
+
+  #createIdentity(): CallerIdentity {
+    const { tls, tokensFile, allowAnonymous } = this.#options;
+    return new CallerIdentity({
+      certificates: tls?.clientCaFile !== undefined,
+      tokens: tokensFile === undefined ? undefined : new Map(),
+      reviews: this.#reviews,
+      allowAnonymous,
+    });
+  }
+
+  async #openTokens(): Promise<void> {
+    const { tokensFile, timers, listener } = this.#options;
+    if (tokensFile === undefined) return;
+    const { path, reloadIntervalMs } = tokensFile;
+    const opened = await watchFiles<TokenNames>({
+      paths: [path],
+      read: ([text = '']) => parseTokens(text),
+      timers,
+      ...(reloadIntervalMs === undefined ? {} : { intervalMs: reloadIntervalMs }),
+      changed: (tokens) => {
+        this.#identity.useTokens(tokens);
+        for (const stream of this.#streams) stream.checkToken();
+        listener.tokensChanged();
+      },
+      refused: (reason) => listener.tokensRefused(reason),
+    });
+    this.#closeTokens = opened.close;
+    this.#identity.useTokens(opened.first);
   }
 
   async #stop(): Promise<void> {
     this.#closeCredentials();
+    this.#closeTokens();
+    this.#reviews?.close();
     for (const callOff of this.#callOffs) callOff();
     this.#health.stop();
     const transport = this.#transport;

@@ -24,11 +24,13 @@ const inServed = [
   'patch events.events.k8s.io',
 ];
 
+/** Of no namespace. */
+const everywhere = ['create tokenreviews.authentication.k8s.io'];
+
 /** What it does in its own namespace. */
 const inOwn = [
-  ...['get', 'list', 'watch', 'create', 'update', 'patch', 'delete'].map(
-    (verb) => `${verb} leases.coordination.k8s.io`,
-  ),
+  ...['get', 'update'].map((verb) => `${verb} leases.coordination.k8s.io weir-control-plane`),
+  ...['list', 'watch', 'create', 'patch', 'delete'].map((verb) => `${verb} leases.coordination.k8s.io`),
   ...['list', 'watch', 'create', 'patch', 'delete'].map((verb) => `${verb} configmaps`),
 ];
 
@@ -116,8 +118,8 @@ describeWithChart('the objects of the chart', (api, definitions) => {
       expect(own).toEqual([]);
       install({ redis });
       await eventually(() => {
-        expect(listed(account, 'shop')).toEqual([...inServed].sort());
-        expect(listed(account, 'weir-system')).toEqual([...inServed, ...inOwn].sort());
+        expect(listed(account, 'shop')).toEqual([...inServed, ...everywhere].sort());
+        expect(listed(account, 'weir-system')).toEqual([...inServed, ...inOwn, ...everywhere].sort());
       });
       expect(can(account, 'shop', 'list ratelimitconfigs.ratelimit.weir.dev -A')).toBe('yes');
       expect(can(account, 'shop', 'list configmaps')).toBe('no');
@@ -128,9 +130,9 @@ describeWithChart('the objects of the chart', (api, definitions) => {
     it('in the watched namespaces alone where there are such', async () => {
       install({ redis, controlPlane: { watchNamespaces: ['shop'] } });
       await eventually(() => {
-        expect(listed(account, 'shop')).toEqual([...inServed].sort());
-        expect(listed(account, 'weir-system')).toEqual([...inOwn].sort());
-        expect(listed(account, 'default')).toEqual([]);
+        expect(listed(account, 'shop')).toEqual([...inServed, ...everywhere].sort());
+        expect(listed(account, 'weir-system')).toEqual([...inOwn, ...everywhere].sort());
+        expect(listed(account, 'default')).toEqual(everywhere);
       });
       expect(can(account, 'shop', 'list ratelimitconfigs.ratelimit.weir.dev -A')).toBe('no');
     });
@@ -174,9 +176,10 @@ function rights(objects: readonly RenderedObject[]): RenderedObject[] {
 
 /** `configmaps  []  []  [list watch]` as one question for each verb; nothing for paths and for reviews of oneself. */
 function rightsOfLine(line: string): string[] {
-  const [, resource = '', verbs = ''] = /^(\S+)\s+\[.*?\]\s+\[.*?\]\s+\[(.*?)\]$/.exec(line.trim()) ?? [];
+  const match = /^(\S+)\s+\[.*?\]\s+\[(.*?)\]\s+\[(.*?)\]$/.exec(line.trim());
+  const [, resource = '', object = '', verbs = ''] = match ?? [];
   if (resource === '' || resource.startsWith('self')) return [];
   const [name = '', subresource] = resource.split('/');
-  const suffix = subresource === undefined ? '' : ` --subresource=${subresource}`;
+  const suffix = `${subresource === undefined ? '' : ` --subresource=${subresource}`}${object && ` ${object}`}`;
   return verbs.split(' ').map((verb) => `${verb} ${name}${suffix}`);
 }

@@ -36,7 +36,7 @@ const values = {
     watchNamespaces: ['shop'],
     xds: { tls: { existingSecret: 'xds', clientCa: true }, clientFleets: 'limiter.example=edge' },
     webhooks: { urlsSecret: 'hooks', signingSecret: 'hooks' },
-    secretLookup: { tokenSecret: 'lookup' },
+    secretLookup: { tokenSecret: 'lookup', allowPlain: true },
   },
 };
 

@@ -12,6 +12,7 @@ import { httpAsk } from '../support/http-ask.ts';
 import { LimiterClient } from '../support/limiter-client.ts';
 import { PodProcess, portsOfThisMachine } from '../support/pod-process.ts';
 import { RedisServer } from '../support/redis-server.ts';
+import { ScriptedXdsClient } from '../support/xds-client.ts';
 
 function commandOf(notes: string, beginning: RegExp): string {
   const found = beginning.exec(notes);
@@ -58,6 +59,7 @@ describeWithServer('the programs as the chart starts them', helmProgram, () => {
           name: 'weir-limiter-0',
           namespace: release.namespace,
           data: { redis: { url: `127.0.0.1:${redis.port}` } },
+          token: (audience) => api().accountToken('weir-limiter', { namespace: release.namespace, audience }),
         });
       });
 
@@ -122,6 +124,29 @@ describeWithServer('the programs as the chart starts them', helmProgram, () => {
         const { stdout } = shell(commandOf(notes, /^ *for i in .*$/m));
         // A minute may end in between.
         expect(stdout).toMatch(/^(200\n){3,6}429\n$/);
+      });
+
+      it('gives rules to limiters that prove to be of the release, and to nobody else', async () => {
+        const { namespace } = release;
+        api().mustKubectl(['create', 'serviceaccount', 'other', '-n', namespace]);
+        const audience = 'weir-control-plane';
+        const tokenOf = (account: string) => api().accountToken(account, { namespace, audience });
+        const end = async (token?: string): Promise<string> => {
+          const client = new ScriptedXdsClient({
+            port: controlPlane.port('xds'),
+            reconnects: false,
+            ...(token === undefined ? {} : { authorization: () => `Bearer ${token}` }),
+          });
+          await eventually(() => expect(client.last ?? client.ends[0]).toBeDefined());
+          client.close();
+          return client.last === undefined ? String(client.ends[0]).replace(/:.*/s, '') : 'served';
+        };
+        expect(await end(tokenOf('weir-limiter'))).toBe('served');
+        expect(await end(tokenOf('other'))).toBe('7 PERMISSION_DENIED');
+        expect(await end(api().accountToken('weir-limiter', { namespace, audience: 'other' }))).toBe(
+          '16 UNAUTHENTICATED',
+        );
+        expect(await end()).toBe('16 UNAUTHENTICATED');
       });
 
       it('answers a proxy over gRPC, and Prometheus on the port of the Service', async () => {

@@ -92,8 +92,49 @@ export const refusedValues: readonly [said: string, values: Values][] = [
     { limiter: { enabled: false }, controlPlane: { xds: { tls: { clientCa: true } } } },
   ],
   [
-    'controlPlane.xds.clientFleets needs controlPlane.xds.tls.clientCa=true: without it limiters show no certificate',
-    { limiter: { enabled: false }, controlPlane: { xds: { clientFleets: 'a=b' } } },
+    'controlPlane.xds.clientFleets has "a=b", which needs controlPlane.xds.tls.clientCa=true: without it limiters show no certificate',
+    { redis, controlPlane: { xds: { clientFleets: 'system:serviceaccount:c:d=e, a=b' } } },
+  ],
+  [
+    'controlPlane.xds.clientFleets has "system:serviceaccount:c:d=e", which needs controlPlane.xds.serviceAccounts=true, without controlPlane.xds.tls.clientCa',
+    {
+      redis,
+      controlPlane: {
+        xds: { serviceAccounts: false, tokensSecret: 'x', clientFleets: 'system:serviceaccount:c:d=e' },
+      },
+    },
+  ],
+  [
+    'controlPlane.xds.clientFleets has "token:a=b", which needs controlPlane.xds.tokensSecret',
+    { redis, controlPlane: { xds: { clientFleets: 'token:a=b' } } },
+  ],
+  [
+    'controlPlane.xds.tokensSecret needs its names in controlPlane.xds.clientFleets, token:edge=edge: the others are bound to fleets, too',
+    { redis, controlPlane: { xds: { tokensSecret: 'x' } } },
+  ],
+  ...[{ redis, controlPlane: { xds: { serviceAccounts: false } } }, { limiter: { enabled: false } }].map(
+    (values): [string, Values] => [
+      'limiters could not prove who they are: set controlPlane.xds.tls.clientCa, controlPlane.xds.tokensSecret, controlPlane.xds.serviceAccounts with a service account in controlPlane.xds.clientFleets, or controlPlane.xds.allowAnonymous=true',
+      values,
+    ],
+  ),
+  [
+    'limiter.xdsToken.audience and controlPlane.xds.tokenAudience must be the same: the limiters could not prove who they are',
+    { redis, controlPlane: { xds: { tokenAudience: 'other' } } },
+  ],
+  [
+    'controlPlane.secretLookup needs controlPlane.secretLookup.tlsSecret, or allowPlain=true where token and secret may be read on the way',
+    { redis, controlPlane: { webhooks: { signingSecret: 'a' }, secretLookup: { tokenSecret: 'a' } } },
+  ],
+  [
+    'controlPlane.secretLookup.allowPlain has no effect with controlPlane.secretLookup.tlsSecret: remove one of them',
+    {
+      redis,
+      controlPlane: {
+        webhooks: { signingSecret: 'a' },
+        secretLookup: { tokenSecret: 'a', tlsSecret: 'b', allowPlain: true },
+      },
+    },
   ],
   [
     'controlPlane.webhooks.urlsSecret needs controlPlane.webhooks.signingSecret: events are never posted unsigned',

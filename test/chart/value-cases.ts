@@ -149,7 +149,39 @@ export const valueCases: readonly ValueCase[] = [
       },
     },
   },
-  { name: 'a control plane alone', values: { limiter: { enabled: false }, crds: { keep: false } } },
+  {
+    name: 'a control plane alone, for limiters of other namespaces',
+    values: {
+      limiter: { enabled: false },
+      crds: { keep: false },
+      controlPlane: {
+        xds: {
+          tokenAudience: 'rules',
+          tokensSecret: 'tokens',
+          clientFleets: 'system:serviceaccount:shop:limiter=shop, token:edge=edge',
+        },
+      },
+    },
+  },
+  {
+    name: 'limiters that prove nothing',
+    values: {
+      redis,
+      limiter: { xdsToken: { audience: '' } },
+      controlPlane: { xds: { serviceAccounts: false, allowAnonymous: true } },
+    },
+  },
+  {
+    name: 'limiters with a token of a Secret',
+    values: {
+      redis,
+      limiter: { xdsToken: { existingSecret: 'limiter', existingSecretKey: 'edge' } },
+      controlPlane: {
+        extraEnv: [{ name: 'LEASE_NAME', value: 'leader' }],
+        xds: { serviceAccounts: false, tokensSecret: 'tokens', clientFleets: 'token:edge=default' },
+      },
+    },
+  },
   {
     name: 'everything for Prometheus and Grafana, behind policies',
     values: {
@@ -173,8 +205,8 @@ export const valueCases: readonly ValueCase[] = [
         secretLookupFrom: [{ podSelector: {} }],
       },
       controlPlane: {
-        webhooks: { signingSecret: 'webhooks' },
-        secretLookup: { tokenSecret: 'lookup' },
+        webhooks: { urlsSecret: 'webhooks', signingSecret: 'webhooks' },
+        secretLookup: { tokenSecret: 'lookup', allowPlain: true },
       },
     },
   },

@@ -4,6 +4,7 @@ import { fileURLToPath } from 'node:url';
 import { Webhook } from 'standardwebhooks';
 import { beforeEach, describe, expect, it, onTestFinished } from 'vitest';
 import { openSecretApi } from '../../control-plane/webhooks/index.ts';
+import { systemClock } from '../../process/clock.ts';
 import { systemTimers } from '../../process/timers.ts';
 import { ChildProgram } from '../support/child-program.ts';
 import { freePort } from '../support/free-port.ts';
@@ -92,8 +93,9 @@ describe('weir webhook verify', () => {
 
   it('asks the secret lookup for the secret', async () => {
     const api = await openSecretApi({
-      token: { variable: 'API_TOKEN', value: 'T0KEN' },
+      token: { variable: 'API_TOKEN', value: 'T0KEN-OF-THE-API' },
       signingSecret: () => secret,
+      clock: systemClock,
       timers: systemTimers,
       closeGraceMs: 0,
       listener: {
@@ -101,13 +103,15 @@ describe('weir webhook verify', () => {
         tokenRefused: () => {},
         certificateChanged: () => {},
         certificateRefused: () => {},
+        secretRead: () => {},
+        lookupRefused: () => {},
         fault: () => {},
       },
     });
     onTestFinished(() => api.close());
     const { port } = await api.listen({ host: '127.0.0.1', port: 0 });
     const from = [...goldenTime, '--secret-from', `http://127.0.0.1:${port}/`];
-    expect(await verifyFiles(from, { API_TOKEN: 'T0KEN' })).toEqual(valid);
+    expect(await verifyFiles(from, { API_TOKEN: 'T0KEN-OF-THE-API' })).toEqual(valid);
     const refused = await verifyFiles([...from, '--token-env', 'MINE'], { MINE: 'WR0NG' });
     expect(refused.output).toContain(
       `weir: http://127.0.0.1:${port} answered 401: it does not know the token`,

@@ -6,6 +6,7 @@ import { systemClock } from '../../process/clock.ts';
 import { errorText } from '../../process/error-text.ts';
 import { systemTimers } from '../../process/timers.ts';
 import type { ApiServer } from '../support/api-server.ts';
+import { allowLeases } from '../support/cluster.ts';
 import { describeWithApiServer } from '../support/describe-with-api-server.ts';
 import { eventually } from '../support/eventually.ts';
 import { clientOf } from '../support/kubernetes-client.ts';
@@ -67,6 +68,7 @@ function lease(api: ApiServer, name: string): LeaseJson {
 describeWithApiServer('an election on the API server', (api) => {
   beforeAll(() => {
     api().mustKubectl(['apply', '-f', 'examples/kubernetes/rbac.yaml']);
+    allowLeases(api(), 'first', 'renewed', 'killed', 'released', 'many', 'deleted', 'outage');
   });
 
   it('has one leader, whose Lease says so', async () => {

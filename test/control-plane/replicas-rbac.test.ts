@@ -8,7 +8,9 @@ const allowed = [
   'patch ratelimitconfigs.ratelimit.weir.dev --subresource=status -n default',
   'create events.events.k8s.io -n default',
   'patch events.events.k8s.io -n default',
-  ...['get', 'list', 'watch', 'create', 'update', 'patch', 'delete'].map(
+  'create tokenreviews.authentication.k8s.io',
+  ...['get', 'update'].map((verb) => `${verb} leases.coordination.k8s.io/weir-control-plane -n weir-system`),
+  ...['list', 'watch', 'create', 'patch', 'delete'].map(
     (verb) => `${verb} leases.coordination.k8s.io -n weir-system`,
   ),
   ...['list', 'watch', 'create', 'patch', 'delete'].map((verb) => `${verb} configmaps -n weir-system`),
@@ -20,6 +22,11 @@ const denied = [
   'delete ratelimitconfigs.ratelimit.weir.dev -n default',
   'list events.events.k8s.io -n default',
   'get leases.coordination.k8s.io -n default',
+  'get leases.coordination.k8s.io -n weir-system',
+  'get leases.coordination.k8s.io/another -n weir-system',
+  'update leases.coordination.k8s.io/another -n weir-system',
+  'create subjectaccessreviews.authorization.k8s.io',
+  'create serviceaccounts/token -n weir-system',
   'list configmaps -n default',
   'list configmaps -A',
   'get configmaps -n weir-system',

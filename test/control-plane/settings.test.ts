@@ -3,11 +3,12 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, beforeAll, expect, it } from 'vitest';
 
 import type { ApiServer } from '../support/api-server.ts';
-import { installPrerequisites } from '../support/cluster.ts';
+import { allowLeases, installPrerequisites } from '../support/cluster.ts';
 import { describeWithApiServer } from '../support/describe-with-api-server.ts';
 import { eventually } from '../support/eventually.ts';
 import { InProcessControlPlane } from '../support/in-process-control-plane.ts';
 import { rateLimitConfig } from '../support/rate-limit-config.ts';
+import { ScriptedXdsClient } from '../support/xds-client.ts';
 
 interface Row {
   setting: string;
@@ -47,6 +48,30 @@ async function leaseNamed(name: string, controlPlane: InProcessControlPlane, api
 
 const inUse = 'weir-control-plane';
 
+const limiter = 'system:serviceaccount:default:limiter';
+
+/** As the kubelet puts it into a pod; another one each time. */
+function createToken(api: ApiServer, audience: string): string {
+  if (api.kubectl(['get', 'serviceaccount', 'limiter']).status !== 0)
+    api.mustKubectl(['create', 'serviceaccount', 'limiter']);
+  return api.accountToken('limiter', { namespace: 'default', audience });
+}
+
+/** What becomes of a limiter with this token. */
+async function rulesFor({ ports }: InProcessControlPlane, token: string): Promise<string> {
+  const client = new ScriptedXdsClient({
+    port: ports.xds,
+    authorization: () => `Bearer ${token}`,
+    reconnects: false,
+  });
+  try {
+    await eventually(() => expect(client.last ?? client.ends[0]).toBeDefined());
+    return client.last === undefined ? (client.ends[0] as string).replace(/:.*/s, '') : 'served';
+  } finally {
+    client.close();
+  }
+}
+
 const rows: Row[] = [
   {
     setting: 'KUBECONFIG',
@@ -85,9 +110,31 @@ const rows: Row[] = [
     },
   },
   {
+    setting: 'XDS_TOKEN_AUDIENCE',
+    env: { XDS_CLIENT_FLEETS: `${limiter}=default` },
+    seen: { unset: ['served', '16 UNAUTHENTICATED'], other: ['16 UNAUTHENTICATED', 'served'] },
+    observe: (controlPlane, api) =>
+      Promise.all(
+        ['weir-control-plane', 'other'].map((audience) => rulesFor(controlPlane, createToken(api, audience))),
+      ),
+  },
+  {
+    setting: 'XDS_TOKEN_REVIEWS_PER_SECOND',
+    env: { XDS_CLIENT_FLEETS: `${limiter}=default` },
+    seen: { unset: 'at once', 1: 'one after the other' },
+    observe: async (controlPlane, api) => {
+      const tokens = [1, 2, 3].map(() => createToken(api, 'weir-control-plane'));
+      const startMs = performance.now();
+      const all = await Promise.all(tokens.map((token) => rulesFor(controlPlane, token)));
+      expect(new Set(all)).toEqual(new Set(['served']));
+      return performance.now() - startMs < 1_800 ? 'at once' : 'one after the other';
+    },
+  },
+  {
     setting: 'LEASE_NAME',
     seen: { unset: [inUse], 'another-lease': ['another-lease'] },
     observe: async (controlPlane, api) => {
+      allowLeases(api, 'another-lease');
       await leaseNamed('', controlPlane, api);
       return leases(api)
         .map(({ metadata }) => metadata.name)

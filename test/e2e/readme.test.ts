@@ -96,7 +96,7 @@ describe('the README', () => {
       'CONFIG_TYPE=GRPC_XDS_SOTW',
       'curl http://localhost:19000/snapshot',
       'kubectl apply -f crds/',
-      'npx weir control-plane',
+      'XDS_HOST=127.0.0.1 npx weir control-plane',
       'kubectl apply -f examples/manifests/',
       // test/package/package.test.ts does, and goes on with the file.
       'npm pack',
@@ -189,7 +189,7 @@ describe('the README', () => {
         KUBECONFIG: api().kubeconfig(),
       };
       shell(block('kubectl apply -f crds/'), inCluster);
-      const controlPlane = start(block('npx weir control-plane'), inCluster);
+      const controlPlane = start(block('XDS_HOST=127.0.0.1 npx weir control-plane'), inCluster);
       try {
         await controlPlane.printed(/Leading/);
         const served = start(block('CONFIG_TYPE=GRPC_XDS_SOTW'));

@@ -122,6 +122,17 @@ export class ApiServer {
     return stdout;
   }
 
+  /** As the kubelet puts it into the pods of this service account; another one each time. */
+  accountToken(name: string, options: { namespace: string; audience: string }): string {
+    const { namespace, audience } = options;
+    return this.mustKubectl(['create', 'token', name, '-n', namespace, `--audience=${audience}`]).trim();
+  }
+
+  /** PEM of the key that tokens of service accounts are signed with. */
+  get accountKey(): string {
+    return readFileSync(join(this.folder, 'service-account.key'), 'utf8');
+  }
+
   async #startEtcd(): Promise<void> {
     const [client, peer] = [await freePort(), await freePort()];
     this.#etcdUrl = `http://127.0.0.1:${client}`;

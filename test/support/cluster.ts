@@ -21,6 +21,19 @@ export function awaitCrd(api: ApiServer): void {
   }
 }
 
+/** Lets the control plane lead by Leases of other names than the usual one, as who sets LEASE_NAME has to. */
+export function allowLeases(api: ApiServer, ...names: string[]): void {
+  const args = ['--namespace=weir-system', '--dry-run=client', '-o', 'json'];
+  const leases = ['--resource=leases.coordination.k8s.io', ...names.map((name) => `--resource-name=${name}`)];
+  const account = '--serviceaccount=weir-system:weir-control-plane';
+  for (const object of [
+    ['create', 'role', 'other-leases', '--verb=get,update', ...leases, ...args],
+    ['create', 'rolebinding', 'other-leases', '--role=other-leases', account, ...args],
+  ]) {
+    api.mustKubectl(['apply', '-f', '-'], { input: api.mustKubectl(object) });
+  }
+}
+
 /** A replica of the control plane that asks this API server with its own least rights. */
 export function startReplica(
   api: ApiServer,

@@ -45,7 +45,12 @@ export interface PodTemplate {
     automountServiceAccountToken: boolean;
     terminationGracePeriodSeconds: number;
     containers: [Container];
-    volumes?: { name: string; secret?: { secretName: string }; configMap?: { name: string } }[];
+    volumes?: {
+      name: string;
+      secret?: { secretName: string };
+      configMap?: { name: string };
+      projected?: { sources: { serviceAccountToken: { audience: string; path: string } }[] };
+    }[];
   } & Record<string, unknown>;
 }
 

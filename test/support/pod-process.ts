@@ -19,6 +19,8 @@ export interface PodOptions {
   namespace: string;
   /** Secrets and ConfigMaps of the namespace: their files by name. */
   data?: Readonly<Record<string, Readonly<Record<string, string>>>>;
+  /** The token of the pod's service account for an audience. */
+  token?(audience: string): string;
   /** What Kubernetes would give the pod besides: the way to the API server. */
   env?: Readonly<Record<string, string>>;
 }
@@ -32,7 +34,7 @@ export class PodProcess {
 
   constructor(pod: PodTemplate, options: PodOptions) {
     this.#pod = pod;
-    this.#writeVolumes(options.data ?? {});
+    this.#writeVolumes(options);
     const { command, args } = pod.spec.containers[0];
     if (command.join() !== '/bin/weir') throw new Error(`the image has no ${command.join(' ')}`);
     this.program = new ChildProgram({
@@ -72,13 +74,22 @@ export class PodProcess {
     );
   }
 
-  #writeVolumes(data: NonNullable<PodOptions['data']>): void {
+  #writeVolumes({ data = {}, token }: PodOptions): void {
     const { volumes = [], containers } = this.#pod.spec;
     for (const { name, mountPath } of containers[0].volumeMounts ?? []) {
       const volume = volumes.find((each) => each.name === name);
       const source = volume?.secret?.secretName ?? volume?.configMap?.name ?? '';
       const folder = mountPath.replace('/etc/weir', this.#folder);
       mkdirSync(folder, { recursive: true });
+      if (volume?.projected !== undefined) {
+        const { audience, path } = volume.projected.sources[0]?.serviceAccountToken ?? {
+          audience: '',
+          path: '',
+        };
+        if (token === undefined) throw new Error(`volume ${name}: there is no token for ${audience}`);
+        writeFileSync(join(folder, path), token(audience));
+        continue;
+      }
       const files = data[source];
       if (files === undefined) throw new Error(`volume ${name}: there is no ${source}`);
       for (const [file, text] of Object.entries(files)) writeFileSync(join(folder, file), text);

@@ -16,6 +16,7 @@ export class WatchedXdsSource {
       target: `127.0.0.1:${port}`,
       headers: [],
       tls: undefined,
+      tokenFile: undefined,
       maxMessageBytes: 1 << 20,
       keepaliveMs: 0,
       node: { id: 'node-1', metadata: { pod: 'pod-1' }, version: '1.2.3' },

@@ -4,7 +4,13 @@
  * a response that it refused. The other plays this project's limiter: it says who it is, and what it has in force.
  */
 import { create, fromBinary, type JsonObject, toBinary } from '@bufbuild/protobuf';
-import { type ChannelCredentials, Client, type ClientDuplexStream, credentials } from '@grpc/grpc-js';
+import {
+  type ChannelCredentials,
+  Client,
+  type ClientDuplexStream,
+  credentials,
+  Metadata,
+} from '@grpc/grpc-js';
 
 import {
   type DiscoveryRequest,
@@ -28,6 +34,8 @@ export interface ScriptedXdsClientOptions {
   /** `weir` for this project's limiter; it then also connects as one. */
   userAgentName?: string;
   credentials?: ChannelCredentials;
+  /** Shown with each stream: asked for anew each time. */
+  authorization?: () => string;
   /** Defaults to what clients usually take: 4 MiB. */
   maxMessageBytes?: number;
   /** Defaults to true: a stream that is lost is opened again. */
@@ -144,7 +152,10 @@ export class ScriptedXdsClient {
   #open(): void {
     const encode = (bytes: Uint8Array): Buffer => Buffer.from(bytes);
     const decode = (bytes: Buffer): DiscoveryResponse => fromBinary(DiscoveryResponseSchema, bytes);
-    const call = this.#client.makeBidiStreamRequest(method, encode, decode);
+    const metadata = new Metadata();
+    const { authorization } = this.#options;
+    if (authorization !== undefined) metadata.set('authorization', authorization());
+    const call = this.#client.makeBidiStreamRequest(method, encode, decode, metadata, {});
     this.#call = call;
     call.on('data', (response: DiscoveryResponse) => this.#receive(response));
     call.on('error', (error) => this.#lost(call, error.message));

@@ -48,6 +48,7 @@ export async function startXdsServer(
     keepaliveIntervalMs: 10_000,
     keepaliveTimeoutMs: 10_000,
     shutdownGraceMs: 500,
+    allowAnonymous: true,
     ...options,
   });
   const { port } = await server.listen({ host: '127.0.0.1', port: wantedPort });

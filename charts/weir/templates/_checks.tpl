@@ -123,8 +123,30 @@
 {{- if and $controlPlane.xds.tls.clientCa (not $controlPlane.xds.tls.existingSecret) -}}
 {{- fail "controlPlane.xds.tls.clientCa needs controlPlane.xds.tls.existingSecret" -}}
 {{- end -}}
-{{- if and $controlPlane.xds.clientFleets (not $controlPlane.xds.tls.clientCa) -}}
-{{- fail "controlPlane.xds.clientFleets needs controlPlane.xds.tls.clientCa=true: without it limiters show no certificate" -}}
+{{- $xds := $controlPlane.xds -}}
+{{- $canProve := or $xds.tls.clientCa $xds.tokensSecret (include "weir.controlPlane.serviceAccounts" .) -}}
+{{- if not (or $canProve $xds.allowAnonymous) -}}
+{{- fail "limiters could not prove who they are: set controlPlane.xds.tls.clientCa, controlPlane.xds.tokensSecret, controlPlane.xds.serviceAccounts with a service account in controlPlane.xds.clientFleets, or controlPlane.xds.allowAnonymous=true" -}}
+{{- end -}}
+{{- range $entry := splitList "," (default "" $xds.clientFleets) -}}
+{{- $entry = trim $entry -}}
+{{- if hasPrefix "system:serviceaccount:" $entry -}}
+{{- if or (not $xds.serviceAccounts) $xds.tls.clientCa -}}
+{{- fail (printf "controlPlane.xds.clientFleets has %q, which needs controlPlane.xds.serviceAccounts=true, without controlPlane.xds.tls.clientCa" $entry) -}}
+{{- end -}}
+{{- else if hasPrefix "token:" $entry -}}
+{{- if not $xds.tokensSecret -}}
+{{- fail (printf "controlPlane.xds.clientFleets has %q, which needs controlPlane.xds.tokensSecret" $entry) -}}
+{{- end -}}
+{{- else if and $entry (not $xds.tls.clientCa) -}}
+{{- fail (printf "controlPlane.xds.clientFleets has %q, which needs controlPlane.xds.tls.clientCa=true: without it limiters show no certificate" $entry) -}}
+{{- end -}}
+{{- end -}}
+{{- if and $xds.tokensSecret (include "weir.controlPlane.clientFleets" .) (not (contains "token:" (default "" $xds.clientFleets))) -}}
+{{- fail "controlPlane.xds.tokensSecret needs its names in controlPlane.xds.clientFleets, token:edge=edge: the others are bound to fleets, too" -}}
+{{- end -}}
+{{- if and .Values.limiter.enabled (not .Values.limiter.xdsAddress) (include "weir.controlPlane.serviceAccounts" .) (ne .Values.limiter.xdsToken.audience $xds.tokenAudience) (not .Values.limiter.xdsToken.existingSecret) -}}
+{{- fail "limiter.xdsToken.audience and controlPlane.xds.tokenAudience must be the same: the limiters could not prove who they are" -}}
 {{- end -}}
 {{- if and $controlPlane.webhooks.urlsSecret (not $controlPlane.webhooks.signingSecret) -}}
 {{- fail "controlPlane.webhooks.urlsSecret needs controlPlane.webhooks.signingSecret: events are never posted unsigned" -}}
@@ -134,6 +156,12 @@
 {{- end -}}
 {{- if and $controlPlane.secretLookup.tlsSecret (not $controlPlane.secretLookup.tokenSecret) -}}
 {{- fail "controlPlane.secretLookup.tlsSecret needs controlPlane.secretLookup.tokenSecret: without a token that listener does not open" -}}
+{{- end -}}
+{{- if and $controlPlane.secretLookup.tokenSecret (not $controlPlane.secretLookup.tlsSecret) (not $controlPlane.secretLookup.allowPlain) -}}
+{{- fail "controlPlane.secretLookup needs controlPlane.secretLookup.tlsSecret, or allowPlain=true where token and secret may be read on the way" -}}
+{{- end -}}
+{{- if and $controlPlane.secretLookup.allowPlain $controlPlane.secretLookup.tlsSecret -}}
+{{- fail "controlPlane.secretLookup.allowPlain has no effect with controlPlane.secretLookup.tlsSecret: remove one of them" -}}
 {{- end -}}
 {{- end -}}
 

@@ -3,6 +3,7 @@ import { X509Certificate } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { createSecureContext, getCACertificates } from 'node:tls';
 import { type ChannelCredentials, type ChannelOptions, credentials } from '@grpc/grpc-js';
+import { tokenProblem } from '../../../process/bearer-token.ts';
 import { errorText } from '../../../process/error-text.ts';
 import { tlsTarget } from '../../../process/grpc/tls-target.ts';
 import { systemErrorReason } from '../../../process/system-error.ts';
@@ -36,7 +37,7 @@ export function adsCredentials(target: string, tls: AdsTls | undefined): AdsCred
 /** None where no certificate is set. */
 function clientPair({ certPath, keyPath }: AdsTls): { cert?: Buffer; key?: Buffer } {
   if (certPath === '') return {};
-  const pair = { cert: readPem(certPath), key: readPem(keyPath) };
+  const pair = { cert: readBytes(certPath), key: readBytes(keyPath) };
   try {
     createSecureContext(pair);
     return pair;
@@ -46,7 +47,7 @@ function clientPair({ certPath, keyPath }: AdsTls): { cert?: Buffer; key?: Buffe
 }
 
 function authorities(path: string): string[] {
-  const own = readPem(path)
+  const own = readBytes(path)
     .toString('latin1')
     .match(/-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g);
   const problem = `failed to load the provided TLS CA certificate: ${path}`;
@@ -60,7 +61,15 @@ function authorities(path: string): string[] {
   return [...getCACertificates('default'), ...own];
 }
 
-function readPem(path: string): Buffer {
+/** White space around it is dropped. Throws a ConfigSourceError that does not show it. */
+export function readTokenFile(path: string): string {
+  const token = readBytes(path).toString('latin1').trim();
+  const problem = tokenProblem(token, 1);
+  if (problem !== undefined) throw bad(`failed to read the token in ${path}: ${problem}`);
+  return token;
+}
+
+function readBytes(path: string): Buffer {
   try {
     return readFileSync(path);
   } catch (error) {

@@ -22,6 +22,8 @@ export interface AdsStreamOptions {
   credentials: AdsCredentials;
   /** Sent with the stream. Names are lower-cased. */
   headers: readonly (readonly [name: string, value: string])[];
+  /** Sent with the stream, as `authorization: Bearer`. */
+  token: string | undefined;
   userAgent: string;
   maxMessageBytes: number;
   /** How often a silent server is pinged; 0: never. */
@@ -34,8 +36,16 @@ export interface AdsStreamOptions {
 export interface AdsStreamEvents {
   opened(): void;
   received(bytes: Uint8Array): void;
-  /** Once, and nothing after it. `tooManyPings`: the server does not want to be asked so often whether it is there. */
-  ended(reason: string, tooManyPings: boolean): void;
+  /** Once, and nothing after it. */
+  ended(end: StreamEnd): void;
+}
+
+export interface StreamEnd {
+  reason: string;
+  /** The server does not want to be asked so often whether it is there. */
+  tooManyPings: boolean;
+  /** The server does not know, or no longer knows, who this is. */
+  unauthenticated: boolean;
 }
 
 /** As gRPC's own first bound on connecting. */
@@ -53,11 +63,12 @@ export class AdsStream {
   /** Connects at once. Throws on headers or a target that gRPC does not take. */
   constructor(options: AdsStreamOptions, events: AdsStreamEvents) {
     this.#events = events;
-    const { target, credentials, headers, timers } = options;
+    const { target, credentials, headers, token, timers } = options;
     const metadata = new Metadata();
     for (const [name, value] of headers) {
       metadata.add(name, name.toLowerCase().endsWith('-bin') ? Buffer.from(value) : value);
     }
+    if (token !== undefined) metadata.set('authorization', `Bearer ${token}`);
     this.#sockets = socketsOf(credentials.credentials);
     this.#client = new Client(target, credentials.credentials, {
       ...channelOptions(options),
@@ -72,7 +83,7 @@ export class AdsStream {
     });
     // The status says the same, and comes at a good end as well.
     this.#call.on('error', () => {});
-    this.#call.on('status', (end: StatusObject) => this.#end(endReason(end), saysTooManyPings(end)));
+    this.#call.on('status', (end: StatusObject) => this.#end(endReason(end), end));
     this.#awaitConnection();
   }
 
@@ -105,10 +116,11 @@ export class AdsStream {
     channel.watchConnectivityState(state, Number.POSITIVE_INFINITY, () => this.#awaitConnection());
   }
 
-  #end(reason: string, tooManyPings = false): void {
+  #end(reason: string, end?: StatusObject): void {
     if (this.#isOver) return;
     this.close();
-    this.#events.ended(reason, tooManyPings);
+    const tooManyPings = end !== undefined && saysTooManyPings(end);
+    this.#events.ended({ reason, tooManyPings, unauthenticated: end?.code === status.UNAUTHENTICATED });
   }
 }
 

@@ -52,6 +52,26 @@ describe('the connection of an xDS session', () => {
     expect([one.state, one.isOpen]).toEqual(['open:new', true]);
   });
 
+  it('opens a stream that ended for its token at once, without a word, and once only', () => {
+    const one = reach['open:settled']?.() as Session;
+    expect(one.ended('expired', true)).toEqual([{ do: 'connect' }]);
+    expect(one.state).toBe('connecting');
+    expect(one.opened()).toEqual([send(''), settle]);
+    expect(one.received(response('1'))).toEqual([load('1')]);
+    expect(one.ended('broke')).toEqual([lost('broke', true, 100), wait(100)]);
+    one.due();
+    one.opened();
+    expect(one.received(response('2'))).toEqual([connected(true)]);
+  });
+
+  it.each(['connecting', 'open:new'])('waits and tells when the renewed stream fails while %s', (state) => {
+    const one = reach['open:settled']?.() as Session;
+    one.ended('expired', true);
+    if (state === 'open:new') one.opened();
+    const waitMs = state === 'open:new' ? 100 : 30;
+    expect(one.ended('refused', true)).toEqual([lost('refused', true, waitMs), wait(waitMs)]);
+  });
+
   it('has settled when it stood for a while, and tells that no rules came', () => {
     const one = reach['open:new']?.() as Session;
     expect(one.settled()).toEqual([connected(false), { do: 'tell-no-rules' }]);

@@ -9,6 +9,7 @@
  *                       │      v               │                                   │
  *                       waiting <──────────────┴───────────────────────────────────┘
  *
+ *       open:settled ──ended, renewable──> connecting
  *       any ──close──> closed
  *
  * Beside it, one response at a time is loaded, whatever becomes of the stream that it came over:
@@ -18,6 +19,9 @@
  *          ^                 │    ^    │
  *          └─────────────────┘    └────┘ loaded, another one waits
  *             loaded: ACK or NACK, if its stream is still the open one
+ *
+ * A stream that settled, and that the server ended for a token that there is a newer one for by now (`renewable`), is
+ * opened again at once, and nobody is told.
  *
  * An outage begins when a connection or a stream ends, and is over when a stream has settled: it brought a response or
  * stood for a while. It is told once. An event that does not fit the state changes nothing.
@@ -82,6 +86,8 @@ export class XdsSession<R extends VersionedResponse> {
   #loading: { response: R; stream: number } | undefined;
   #next: R | undefined;
   #isOutage = false;
+  /** The next stream goes on where one ended for its token. */
+  #isRenewal = false;
   #hasResponse = false;
 
   constructor(options: SessionOptions) {
@@ -144,9 +150,16 @@ export class XdsSession<R extends VersionedResponse> {
     return actions;
   }
 
-  /** An attempt to connect failed, or the stream is over, however. */
-  ended(reason: string): SessionAction<R>[] {
+  /** An attempt to connect failed, or the stream is over, however. `renewable`: for its token, and there is another. */
+  ended(reason: string, renewable = false): SessionAction<R>[] {
     if (this.#state !== 'connecting' && !this.isOpen) return [];
+    if (renewable && this.#state === 'open:settled') {
+      this.#state = 'connecting';
+      this.#next = undefined;
+      this.#isRenewal = true;
+      return [{ do: 'connect' }];
+    }
+    this.#isRenewal = false;
     const delayMs = this.#state === 'connecting' ? this.#refusedMs() : this.#brokenMs();
     this.#state = 'waiting';
     this.#next = undefined;
@@ -184,6 +197,10 @@ export class XdsSession<R extends VersionedResponse> {
     this.#breaks = 0;
     const afterOutage = this.#isOutage;
     this.#isOutage = false;
+    if (this.#isRenewal) {
+      this.#isRenewal = false;
+      return [];
+    }
     return [{ do: 'tell-connected', afterOutage }];
   }
 

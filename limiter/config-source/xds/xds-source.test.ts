@@ -1,10 +1,12 @@
 import { once } from 'node:events';
+import { writeFileSync } from 'node:fs';
 import {
   createServer as createHttp2Server,
   type ServerHttp2Session,
   type ServerHttp2Stream,
 } from 'node:http2';
 import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net';
+import { join } from 'node:path';
 import { status } from '@grpc/grpc-js';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import type { RuleSource } from '../../../rules/model.ts';
@@ -14,6 +16,7 @@ import { eventually } from '../../../test/support/eventually.ts';
 import { freePort } from '../../../test/support/free-port.ts';
 import { ManualTimers } from '../../../test/support/manual-timers.ts';
 import { limit, rule, source } from '../../../test/support/rule-builder.ts';
+import { temporaryFolder } from '../../../test/support/temporary-folder.ts';
 import { WatchedXdsSource } from '../../../test/support/watched-xds-source.ts';
 import { routeGrpcErrors } from './grpc-log.ts';
 
@@ -58,6 +61,69 @@ async function withRules() {
   expect(watched.rules).toEqual(['d.k 10']);
   return { server, watched, stream };
 }
+
+describe('a token', () => {
+  const unauthenticated = { code: status.UNAUTHENTICATED, details: 'the token has expired' };
+
+  async function withToken() {
+    const tokenFile = join(temporaryFolder(), 'token');
+    writeFileSync(tokenFile, ' first-token\n');
+    const server = await startServer();
+    const watched = await WatchedXdsSource.start({ port: server.port, tokenFile });
+    const stream = await server.stream();
+    expect(stream.headers.get('authorization')).toEqual(['Bearer first-token']);
+    stream.respond({ version: '1', sources: [oneRule('d', 10)] });
+    await stream.request();
+    await stream.request();
+    return { tokenFile, server, watched, stream };
+  }
+
+  it('that expired and has a successor costs neither a wait nor a word', async () => {
+    const { tokenFile, server, watched, stream } = await withToken();
+    writeFileSync(tokenFile, 'second-token');
+    stream.fail(unauthenticated);
+    const next = await server.stream();
+    expect(next.headers.get('authorization')).toEqual(['Bearer second-token']);
+    expect(await next.request()).toMatchObject({ versionInfo: '1', responseNonce: '' });
+    next.respond({ version: '2', sources: [oneRule('d', 20)] });
+    expect(await next.request()).toMatchObject({ versionInfo: '2' });
+    expect(watched.told).toEqual(['connected', loaded, loaded]);
+  });
+
+  it('that expired without a successor is an outage, until there is one', async () => {
+    const { tokenFile, server, watched, stream } = await withToken();
+    stream.fail(unauthenticated);
+    const next = await server.stream();
+    next.fail(unauthenticated);
+    await eventually(() => expect(watched.told).toContain('failed: the token has expired'));
+    writeFileSync(tokenFile, 'second-token');
+    let late = await server.stream();
+    while (late.headers.get('authorization')[0] !== 'Bearer second-token') {
+      late.fail(unauthenticated);
+      late = await server.stream();
+    }
+    late.respond({ version: '2', sources: [oneRule('d', 20)] });
+    await eventually(() => expect(watched.rules).toEqual(['d.k 20']));
+    expect(watched.told.slice(0, 4)).toEqual([
+      'connected',
+      loaded,
+      'lost: the token has expired',
+      'failed: the token has expired',
+    ]);
+    expect(watched.told).toContain('found');
+  });
+
+  it.each([
+    ['', 'the token is empty'],
+    ['two words', 'the token must be of visible ASCII characters without spaces'],
+  ])('stops the start where the file holds %j', async (text, problem) => {
+    const tokenFile = join(temporaryFolder(), 'token');
+    const start = () => WatchedXdsSource.start({ port: 1, tokenFile });
+    await expect(start()).rejects.toThrow(`failed to read file: ${tokenFile}: no such file or directory`);
+    writeFileSync(tokenFile, text);
+    await expect(start()).rejects.toThrow(`failed to read the token in ${tokenFile}: ${problem}`);
+  });
+});
 
 describe('an xDS source', () => {
   it('subscribes with its node, and loads and accepts what comes', async () => {

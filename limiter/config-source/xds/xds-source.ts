@@ -4,8 +4,8 @@ import { errorText } from '../../../process/error-text.ts';
 import type { Timers } from '../../../process/timers.ts';
 import type { ConfigListener, ConfigSource } from '../config-source.ts';
 import { type FailedLoad, loadedRules } from '../load-outcome.ts';
-import { type AdsTls, adsCredentials } from './ads-credentials.ts';
-import { AdsStream, type AdsStreamOptions } from './ads-stream.ts';
+import { type AdsTls, adsCredentials, readTokenFile } from './ads-credentials.ts';
+import { AdsStream, type AdsStreamOptions, type StreamEnd } from './ads-stream.ts';
 import { decodeAnswer, encodeRequest, nodeMessage, type XdsNode } from './discovery-messages.ts';
 import type { LoadedResources } from './load-resources.ts';
 import { refusalMessage } from './refusal-message.ts';
@@ -23,6 +23,8 @@ export interface XdsConfigSourceOptions
     Pick<AdsStreamOptions, 'target' | 'headers' | 'maxMessageBytes' | 'keepaliveMs'> {
   /** Undefined: no TLS. */
   tls: AdsTls | undefined;
+  /** File with the token that goes with each stream, read anew for each; undefined: none. */
+  tokenFile: string | undefined;
   node: XdsNode;
   /** MERGE_DOMAIN_CONFIG. */
   mergeDomains: boolean;
@@ -74,6 +76,8 @@ export class XdsConfigSource implements ConfigSource {
   #hashInForce: string | undefined;
   #keepaliveMs: number;
   #isClosed = false;
+  /** Of the stream that is open, or was last. */
+  #token: string | undefined;
   readonly #handlers: ActionHandlers = {
     connect: () => this.#connect(),
     send: ({ request }) => this.#stream?.send(encodeRequest(this.#node, request)),
@@ -105,9 +109,10 @@ export class XdsConfigSource implements ConfigSource {
     return this.#session.isOpen;
   }
 
-  /** Connects without waiting for it. Rejects with a ConfigSourceError on TLS files that cannot be used. */
+  /** Connects without waiting for it. Rejects with a ConfigSourceError on files that cannot be used. */
   async start(listener: ConfigListener): Promise<void> {
     adsCredentials(this.#options.target, this.#options.tls);
+    this.#readToken();
     this.#listener = listener;
     this.#carryOut(this.#session.start());
   }
@@ -136,10 +141,12 @@ export class XdsConfigSource implements ConfigSource {
   #connect(): void {
     const { target, tls, node } = this.#options;
     try {
+      this.#token = this.#readToken();
       this.#stream = new AdsStream(
         {
           ...this.#options,
           credentials: adsCredentials(target, tls),
+          token: this.#token,
           userAgent: `weir/${node.version}`,
           keepaliveMs: this.#keepaliveMs,
           pingTimeoutMs: this.#limits.pingTimeoutMs,
@@ -147,16 +154,32 @@ export class XdsConfigSource implements ConfigSource {
         {
           opened: () => this.#carryOut(this.#session.opened()),
           received: (bytes) => this.#receive(bytes),
-          ended: (reason, tooManyPings) => {
-            // gRPC proposal A8: a client that is told so pings half as often.
-            if (tooManyPings) this.#keepaliveMs *= 2;
-            this.#carryOut(this.#session.ended(reason));
-          },
+          ended: (end) => this.#ended(end),
         },
       );
     } catch (error) {
       this.#carryOut(this.#session.ended(errorText(error)));
     }
+  }
+
+  #ended({ reason, tooManyPings, unauthenticated }: StreamEnd): void {
+    // gRPC proposal A8: a client that is told so pings half as often.
+    if (tooManyPings) this.#keepaliveMs *= 2;
+    this.#carryOut(this.#session.ended(reason, unauthenticated && this.#hasNewToken()));
+  }
+
+  /** Kubernetes replaces a projected token well before it expires. */
+  #hasNewToken(): boolean {
+    try {
+      return this.#readToken() !== this.#token;
+    } catch {
+      return false;
+    }
+  }
+
+  #readToken(): string | undefined {
+    const { tokenFile } = this.#options;
+    return tokenFile === undefined ? undefined : readTokenFile(tokenFile);
   }
 
   #receive(bytes: Uint8Array): void {

@@ -29,8 +29,17 @@
 {{- if $controlPlane.xds.tls.clientCa }}
 - { name: XDS_TLS_CLIENT_CACERT, value: /etc/weir/xds-tls/ca.crt }
 {{- end }}
-{{- with $controlPlane.xds.clientFleets }}
+{{- if $controlPlane.xds.tokensSecret }}
+- { name: XDS_TOKENS_FILE, value: {{ printf "/etc/weir/xds-tokens/%s" $controlPlane.xds.tokensSecretKey | quote }} }
+{{- end }}
+{{- if include "weir.controlPlane.serviceAccounts" . }}
+- { name: XDS_TOKEN_AUDIENCE, value: {{ $controlPlane.xds.tokenAudience | quote }} }
+{{- end }}
+{{- with include "weir.controlPlane.clientFleets" . }}
 - { name: XDS_CLIENT_FLEETS, value: {{ . | quote }} }
+{{- end }}
+{{- if $controlPlane.xds.allowAnonymous }}
+- { name: XDS_ALLOW_ANONYMOUS, value: "true" }
 {{- end }}
 {{- with $controlPlane.webhooks }}
 {{- if .urlsSecret }}
@@ -46,9 +55,30 @@
 - { name: API_PORT, value: {{ $controlPlane.ports.api | quote }} }
 - { name: API_TOKEN_FILE, value: {{ printf "/etc/weir/api-token/%s" .tokenSecretKey | quote }} }
 {{- end }}
+{{- if .allowPlain }}
+- { name: API_ALLOW_PLAIN, value: "true" }
+{{- end }}
 {{- if .tlsSecret }}
 - { name: API_TLS_CERT, value: /etc/weir/api-tls/tls.crt }
 - { name: API_TLS_KEY, value: /etc/weir/api-tls/tls.key }
 {{- end }}
 {{- end }}
+{{- end -}}
+
+{{/* Not empty where service accounts are known and bound to fleets. */}}
+{{- define "weir.controlPlane.serviceAccounts" -}}
+{{- $xds := .Values.controlPlane.xds -}}
+{{- if and $xds.serviceAccounts (not $xds.tls.clientCa) (contains "system:serviceaccount:" (include "weir.controlPlane.clientFleets" .)) }}yes{{ end -}}
+{{- end -}}
+
+{{/* The limiters of this release, then whoever the values name. */}}
+{{- define "weir.controlPlane.clientFleets" -}}
+{{- $xds := .Values.controlPlane.xds -}}
+{{- $fleets := list -}}
+{{- if and .Values.limiter.enabled $xds.serviceAccounts (not $xds.tls.clientCa) -}}
+{{- $account := include "weir.serviceAccountName" (dict "values" .Values.limiter "name" (include "weir.limiter.name" .)) -}}
+{{- $fleets = append $fleets (printf "system:serviceaccount:%s:%s=%s" .Release.Namespace $account .Values.limiter.fleet) -}}
+{{- end -}}
+{{- with $xds.clientFleets }}{{ $fleets = append $fleets . }}{{ end -}}
+{{- join "," $fleets -}}
 {{- end -}}

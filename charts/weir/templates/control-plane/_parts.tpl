@@ -20,6 +20,9 @@
 {{- with $controlPlane.xds.tls.existingSecret }}
 xds-tls: {{ . }}
 {{- end }}
+{{- with $controlPlane.xds.tokensSecret }}
+xds-tokens: {{ . }}
+{{- end }}
 {{- with $controlPlane.webhooks.signingSecret }}
 webhooks: {{ . }}
 {{- end }}

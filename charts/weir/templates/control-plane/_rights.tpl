@@ -14,11 +14,17 @@
 
 {{/* What it may do in the namespace of the release. */}}
 {{- define "weir.controlPlane.ownRules" -}}
-# The leader's Lease, and one of each replica.
+# The Lease of the leader, by name.
 - apiGroups: [coordination.k8s.io]
   resources: [leases]
-  verbs: [get, list, watch, create, update, patch, delete]
-# What each replica's limiters answered, and the last accepted rules of objects whose newest are not accepted.
+  resourceNames: [{{ include "weir.controlPlane.leaseName" . }}]
+  verbs: [get, update]
+# One Lease of each replica, named after its pod, which no rule can know; and what has no name yet when it is created.
+- apiGroups: [coordination.k8s.io]
+  resources: [leases]
+  verbs: [list, watch, create, patch, delete]
+# What each replica's limiters answered, and the last accepted rules of objects whose newest are not accepted: named
+# after pods and by uids.
 - apiGroups: [""]
   resources: [configmaps]
   verbs: [list, watch, create, patch, delete]
@@ -35,4 +41,13 @@ subjects:
   - kind: ServiceAccount
     name: {{ include "weir.serviceAccountName" (dict "values" .root.Values.controlPlane "name" $name) }}
     namespace: {{ .root.Release.Namespace }}
+{{- end -}}
+
+{{/* As LEASE_NAME of extraEnv says, if it does. */}}
+{{- define "weir.controlPlane.leaseName" -}}
+{{- $name := "weir-control-plane" -}}
+{{- range .Values.controlPlane.extraEnv -}}
+{{- if eq .name "LEASE_NAME" }}{{ $name = default $name .value }}{{ end -}}
+{{- end -}}
+{{- $name -}}
 {{- end -}}

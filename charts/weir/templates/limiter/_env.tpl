@@ -63,6 +63,11 @@
 - { name: CONFIG_TYPE, value: GRPC_XDS_SOTW }
 - { name: CONFIG_GRPC_XDS_SERVER_URL, value: {{ include "weir.limiter.xdsAddress" . | quote }} }
 - { name: CONFIG_GRPC_XDS_FLEET, value: {{ $limiter.fleet | quote }} }
+{{- if eq (include "weir.limiter.xdsTokenFrom" .) "secret" }}
+- { name: CONFIG_GRPC_XDS_TOKEN_FILE, value: {{ printf "/etc/weir/xds-token/%s" $limiter.xdsToken.existingSecretKey | quote }} }
+{{- else if eq (include "weir.limiter.xdsTokenFrom" .) "account" }}
+- { name: CONFIG_GRPC_XDS_TOKEN_FILE, value: /etc/weir/xds-token/token }
+{{- end }}
 {{- with $limiter.xdsTls }}
 {{- if .enabled }}
 - { name: CONFIG_GRPC_XDS_SERVER_USE_TLS, value: "true" }
@@ -84,4 +89,12 @@
 {{- define "weir.limiter.xdsAddress" -}}
 {{- $own := printf "%s.%s.svc:%d" (include "weir.controlPlane.name" .) .Release.Namespace (int .Values.controlPlane.ports.xds) -}}
 {{- default $own .Values.limiter.xdsAddress -}}
+{{- end -}}
+
+{{/* Where the token comes from by which the limiter proves who it is: `secret`, `account`, or nowhere. */}}
+{{- define "weir.limiter.xdsTokenFrom" -}}
+{{- $limiter := .Values.limiter -}}
+{{- if not (or $limiter.rules $limiter.existingRulesConfigMap) -}}
+{{- if $limiter.xdsToken.existingSecret }}secret{{ else if and $limiter.xdsToken.audience (not $limiter.xdsTls.clientCertificate) }}account{{ end -}}
+{{- end -}}
 {{- end -}}

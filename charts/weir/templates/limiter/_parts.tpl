@@ -29,6 +29,9 @@ grpc-tls: {{ . }}
 {{- with .Values.limiter.xdsTls.existingSecret }}
 xds-tls: {{ . }}
 {{- end }}
+{{- if eq (include "weir.limiter.xdsTokenFrom" .) "secret" }}
+xds-token: {{ .Values.limiter.xdsToken.existingSecret }}
+{{- end }}
 {{- if eq .Values.store.type "redis" }}
 {{- with .Values.redis.tls.existingSecret }}
 redis-tls: {{ . }}
@@ -48,6 +51,16 @@ redis-tls: {{ . }}
 {{- range $volume, $secret := fromYaml (include "weir.limiter.secrets" .) }}
 {{ include "weir.secretVolume" (dict "volume" $volume "secret" $secret) }}
 {{- end }}
+{{- if eq (include "weir.limiter.xdsTokenFrom" .) "account" }}
+- name: xds-token
+  projected:
+    defaultMode: 0440
+    sources:
+      - serviceAccountToken:
+          audience: {{ .Values.limiter.xdsToken.audience | quote }}
+          expirationSeconds: {{ .Values.limiter.xdsToken.expirationSeconds }}
+          path: token
+{{- end }}
 {{- with include "weir.limiter.rulesConfigMap" . }}
 - name: rules
   configMap:
@@ -58,6 +71,9 @@ redis-tls: {{ . }}
 {{- define "weir.limiter.mounts" -}}
 {{- range $volume, $_ := fromYaml (include "weir.limiter.secrets" .) }}
 {{ include "weir.mount" $volume }}
+{{- end }}
+{{- if eq (include "weir.limiter.xdsTokenFrom" .) "account" }}
+{{ include "weir.mount" "xds-token" }}
 {{- end }}
 {{- if include "weir.limiter.rulesConfigMap" . }}
 {{ include "weir.mount" "rules" }}

@@ -1,0 +1,48 @@
+/** Whose token it is, by the API server: TokenReview of authentication.k8s.io/v1. */
+import { ApiError } from './api-error.ts';
+import type { ApiRequest, KubernetesClient } from './client.ts';
+
+interface TokenReview {
+  status?: {
+    authenticated?: boolean;
+    user?: { username?: string };
+    audiences?: string[];
+    error?: string;
+  };
+}
+
+/** Ours: a limiter waits for its rules meanwhile. */
+const timeoutMs = 10_000;
+
+/** The user, or why the token is nobody's. Rejects with an ApiError when the server does not say. */
+export async function reviewToken(
+  client: Pick<KubernetesClient, 'request'>,
+  { token, audience }: { token: string; audience: string },
+): Promise<{ user: string } | { problem: string }> {
+  const { status = {} } = await twice(client, {
+    method: 'POST',
+    path: '/apis/authentication.k8s.io/v1/tokenreviews',
+    timeoutMs,
+    body: {
+      apiVersion: 'authentication.k8s.io/v1',
+      kind: 'TokenReview',
+      spec: { token, audiences: [audience] },
+    },
+  });
+  const { authenticated, user, audiences = [], error } = status;
+  const name = user?.username ?? '';
+  if (authenticated !== true || name === '') return { problem: error ?? 'not authenticated' };
+  // A server that does not know audiences leaves them out: then the token is one for the API server itself.
+  if (!audiences.includes(audience)) return { problem: `not made for the audience ${audience}` };
+  return { user: name };
+}
+
+/** A kept connection may have ended just then. Nothing is created, so that it may be asked again. */
+async function twice(client: Pick<KubernetesClient, 'request'>, request: ApiRequest): Promise<TokenReview> {
+  try {
+    return await client.request<TokenReview>(request);
+  } catch (error) {
+    if (!(error instanceof ApiError && error.reason === 'Unreachable')) throw error;
+    return client.request<TokenReview>(request);
+  }
+}

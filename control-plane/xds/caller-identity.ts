@@ -1,0 +1,133 @@
+/** How a caller of the xDS port proves who it is: by its certificate, else by a token. */
+import { createHash } from 'node:crypto';
+import type { Metadata, ServerDuplexStream } from '@grpc/grpc-js';
+import { bearerToken, shortestToken, tokenProblem } from '../../process/bearer-token.ts';
+import { GrpcCode, type GrpcStatus } from '../../process/grpc/unary-handler.ts';
+import { type Caller, certificateClient, isTokenName, tokenClient } from './fleet-permissions.ts';
+import type { TokenReviews, TokenVerdict } from './token-reviews.ts';
+
+export interface Identity {
+  /** Undefined: it showed nothing, and need not. */
+  caller: Caller | undefined;
+  /** When its token expires, in milliseconds since 1970. */
+  expiresMs?: number;
+  /** SHA-256 of a token that is good as long as it is in the file. */
+  tokenHash?: string;
+}
+
+export interface CallerIdentityOptions {
+  /** Certificates of clients are verified, see `tlsTransport`. */
+  certificates: boolean;
+  /** Undefined: there is no file of tokens. */
+  tokens: TokenNames | undefined;
+  /** Undefined: service accounts are not known. */
+  reviews: TokenReviews | undefined;
+  /** Whoever shows nothing is served, too. */
+  allowAnonymous: boolean;
+}
+
+/** Names of tokens by the token's SHA-256. */
+export type TokenNames = ReadonlyMap<string, string>;
+
+export class CallerIdentity {
+  readonly #options: CallerIdentityOptions;
+  #tokens: TokenNames | undefined;
+
+  constructor(options: CallerIdentityOptions) {
+    this.#options = options;
+    this.#tokens = options.tokens;
+  }
+
+  useTokens(tokens: TokenNames): void {
+    this.#tokens = tokens;
+  }
+
+  /** A certificate goes before a token. A token that is wrong never passes for none. */
+  of(call: ServerDuplexStream<Buffer, Buffer>): Identity | GrpcStatus | Promise<Identity | GrpcStatus> {
+    const { certificates, reviews, allowAnonymous } = this.#options;
+    const certificate = certificates ? call.getAuthContext().sslPeerCertificate : undefined;
+    if (certificate !== undefined && Object.keys(certificate).length > 0) {
+      return { caller: certificateClient(certificate) };
+    }
+    const header = authorizationOf(call.metadata);
+    if (header === undefined || (this.#tokens === undefined && reviews === undefined)) {
+      return allowAnonymous ? { caller: undefined } : unauthenticated(this.#whatToShow());
+    }
+    const token = bearerToken(header);
+    if (token === undefined) return unauthenticated('the authorization is not of the form "Bearer <token>"');
+    const hash = hashOf(token);
+    const name = this.#tokens?.get(hash);
+    if (name !== undefined) return { caller: tokenClient(name), tokenHash: hash };
+    if (reviews === undefined) return unauthenticated('the token is not known');
+    const verdict = reviews.verdict(token, hash, addressOf(call.getPeer()));
+    return verdict instanceof Promise ? verdict.then(identityBy) : identityBy(verdict);
+  }
+
+  /** Undefined while the stream may go on. */
+  staleness({ tokenHash }: Identity): GrpcStatus | undefined {
+    const isGone = tokenHash !== undefined && this.#tokens?.has(tokenHash) !== true;
+    return isGone ? unauthenticated('the token of this stream is not known any more') : undefined;
+  }
+
+  #whatToShow(): string {
+    const { certificates, reviews } = this.#options;
+    const ways = [
+      ...(certificates ? ['a client certificate'] : []),
+      ...(this.#tokens === undefined && reviews === undefined ? [] : ['a token (authorization: Bearer ...)']),
+    ];
+    return `the client does not prove who it is: show ${ways.join(' or ')}`;
+  }
+}
+
+export function unauthenticated(message: string): GrpcStatus {
+  return { code: GrpcCode.UNAUTHENTICATED, message };
+}
+
+function identityBy(verdict: TokenVerdict): Identity | GrpcStatus {
+  if (verdict.is === 'unknown') return unauthenticated(verdict.reason);
+  if (verdict.is === 'open') return { code: GrpcCode.UNAVAILABLE, message: verdict.reason };
+  return { caller: { kind: 'service account', names: [verdict.user] }, expiresMs: verdict.expiresMs };
+}
+
+/** Several are none that could be right. */
+function authorizationOf(metadata: Metadata): string | undefined {
+  const values = metadata.get('authorization');
+  return values.length === 0 ? undefined : values.join(', ');
+}
+
+/** Without the port. */
+function addressOf(peer: string): string {
+  return peer.replace(/:\d+$/, '');
+}
+
+function hashOf(token: string): string {
+  return createHash('sha256').update(token).digest('base64');
+}
+
+/**
+ * Reads XDS_TOKENS_FILE: a name and its token on each line, blanks between them; a name may have several tokens. Empty
+ * lines, and those that begin with `#`, say nothing. Throws an Error that names the line and shows no token.
+ */
+export function parseTokens(text: string): TokenNames {
+  const names = new Map<string, string>();
+  for (const [index, line] of text.split('\n').entries()) {
+    const parts = line.trim().split(/\s+/);
+    if (parts[0] === '' || line.trimStart().startsWith('#')) continue;
+    const problem = lineProblem(parts);
+    if (problem !== undefined) throw new Error(`line ${index + 1}: ${problem}`);
+    const [name, token] = parts as [string, string];
+    const other = names.get(hashOf(token));
+    if (other !== undefined && other !== name) {
+      throw new Error(`line ${index + 1}: the token is that of another name, too`);
+    }
+    names.set(hashOf(token), name);
+  }
+  if (names.size === 0) throw new Error('there is no token in it');
+  return names;
+}
+
+function lineProblem([name = '', token, ...rest]: readonly string[]): string | undefined {
+  if (token === undefined || rest.length > 0) return 'it is not a name and a token, with blanks between them';
+  if (!isTokenName(name)) return 'the name is not of up to 63 letters, digits and inner "-", "_" and "."';
+  return tokenProblem(token, shortestToken);
+}

@@ -1,0 +1,207 @@
+import { createHash } from 'node:crypto';
+import { beforeEach, describe, expect, it } from 'vitest';
+import { ManualClock } from '../../test/support/manual-clock.ts';
+import { ManualTimers } from '../../test/support/manual-timers.ts';
+import { unsignedToken } from '../../test/support/service-account-token.ts';
+import {
+  type ReviewOutcome,
+  TokenReviews,
+  type TokenReviewsOptions,
+  type TokenVerdict,
+} from './token-reviews.ts';
+
+const audience = 'weir-control-plane';
+const user = 'system:serviceaccount:shop:limiter';
+
+let clock: ManualClock;
+let timers: ManualTimers;
+let asked: string[];
+let outcomes: ReviewOutcome[];
+let failures: string[];
+let answer: (token: string) => Promise<{ user: string } | { problem: string }>;
+
+beforeEach(() => {
+  clock = new ManualClock(1_000_000);
+  timers = new ManualTimers();
+  asked = [];
+  outcomes = [];
+  failures = [];
+  answer = async () => ({ user });
+});
+
+function advance(ms: number): void {
+  clock.ms += ms;
+  timers.advance(ms);
+}
+
+function reviews(
+  options: Partial<TokenReviewsOptions> = {},
+): (token: string, address?: string) => ReturnType<TokenReviews['verdict']> {
+  const all = new TokenReviews({
+    audience,
+    review: (token) => {
+      asked.push(token);
+      return answer(token);
+    },
+    perSecond: 100,
+    mostKnown: 100,
+    clock,
+    timers,
+    reviewed: (outcome) => outcomes.push(outcome),
+    failed: (reason) => failures.push(reason),
+    ...options,
+  });
+  return (token, address = '10.0.0.1') =>
+    all.verdict(token, createHash('sha256').update(token).digest('base64'), address);
+}
+
+let number = 0;
+/** Another one each time; it expires in an hour, unless the claims say otherwise. */
+const newToken = (claims: object = {}): string =>
+  unsignedToken({ aud: [audience], exp: clock.ms / 1000 + 3_600, jti: String(number++), ...claims });
+
+describe('TokenReviews', () => {
+  it('remembers a good token for a minute, then asks again', async () => {
+    const verdict = reviews();
+    const token = newToken();
+    const known = { is: 'known', user, expiresMs: clock.ms + 3_600_000 };
+    expect(await verdict(token)).toEqual(known);
+    advance(59_999);
+    expect(verdict(token)).toEqual(known);
+    expect(asked).toHaveLength(1);
+    advance(1);
+    expect(await verdict(token)).toEqual(known);
+    expect(asked).toHaveLength(2);
+  });
+
+  it('takes a token that was good while the API server is away, until it expires', async () => {
+    const verdict = reviews();
+    const token = newToken({ exp: clock.ms / 1000 + 600 });
+    await verdict(token);
+    answer = () => Promise.reject(new Error('connection refused'));
+    advance(300_000);
+    expect(await verdict(token)).toMatchObject({ is: 'known' });
+    expect(await verdict(newToken())).toEqual({
+      is: 'open',
+      reason: 'the API server cannot be asked about the token',
+    });
+    expect(failures).toEqual(['connection refused', 'connection refused']);
+    advance(300_000);
+    expect(await verdict(token)).toEqual({ is: 'unknown', reason: 'the token has expired' });
+  });
+
+  it('forgets a token that is good no more', async () => {
+    const verdict = reviews();
+    const token = newToken();
+    await verdict(token);
+    answer = async () => ({ problem: 'deleted' });
+    advance(60_000);
+    expect(await verdict(token)).toMatchObject({ is: 'unknown' });
+    advance(10_000);
+    answer = () => Promise.reject(new Error('connection refused'));
+    expect(await verdict(token)).toMatchObject({ is: 'open' });
+  });
+
+  it('remembers a bad token for ten seconds, without its being wrong again', async () => {
+    const verdict = reviews();
+    answer = async () => ({ problem: 'no' });
+    const token = newToken();
+    expect(await verdict(token)).toMatchObject({ is: 'unknown' });
+    for (let i = 0; i < 20; i++) expect(verdict(token)).toMatchObject({ is: 'unknown' });
+    expect(asked).toHaveLength(1);
+    answer = async () => ({ user });
+    advance(10_000);
+    expect(await verdict(token)).toMatchObject({ is: 'known' });
+  });
+
+  it('asks once for a token that many streams show at a time', async () => {
+    const verdict = reviews();
+    const token = newToken();
+    const all = await Promise.all(Array.from({ length: 50 }, () => verdict(token)));
+    expect(new Set(all.map(({ is }) => is))).toEqual(new Set(['known']));
+    expect(asked).toHaveLength(1);
+  });
+
+  it.each([
+    ['is no JWT', 'a-token-of-another-kind'],
+    ['has no claims', 'a.b.c'],
+    ['is for another audience', unsignedToken({ aud: 'other', exp: 9e9 })],
+    ['has expired', unsignedToken({ aud: audience, exp: 999 })],
+    ['never expires', unsignedToken({ aud: audience })],
+  ])('does not ask about a token that %s', (_, token) => {
+    expect(reviews()(token)).toMatchObject({ is: 'unknown' });
+    expect(asked).toEqual([]);
+  });
+
+  it('remembers no more good tokens than it may', async () => {
+    const verdict = reviews({ mostKnown: 2 });
+    const [first, ...rest] = [newToken(), newToken(), newToken()];
+    for (const token of [first as string, ...rest]) await verdict(token);
+    for (const token of rest) expect(verdict(token)).toMatchObject({ is: 'known' });
+    expect(verdict(first as string)).toBeInstanceOf(Promise);
+  });
+
+  it('asks about eight at a time, and about so many a second', async () => {
+    const settle: (() => void)[] = [];
+    answer = () => new Promise((resolve) => settle.push(() => resolve({ user })));
+    const verdict = reviews({ perSecond: 10 });
+    const all = Array.from({ length: 12 }, (_, i) => verdict(newToken(), `10.0.0.${i}`));
+    expect(asked).toHaveLength(8);
+    for (const one of settle.splice(0)) one();
+    await Promise.all(all.slice(0, 8));
+    expect(asked).toHaveLength(10);
+    advance(200);
+    expect(asked).toHaveLength(12);
+    for (const one of settle.splice(0)) one();
+    expect((await Promise.all(all)).map(({ is }) => is)).toEqual(Array(12).fill('known'));
+  });
+
+  it('does not let a flood of made-up tokens reach the API server, nor hold up others', async () => {
+    answer = async (token) => (token === good ? { user } : { problem: 'no' });
+    const verdict = reviews();
+    const good = newToken();
+    const floods: TokenVerdict[] = [];
+    for (let second = 0; second < 60; second++) {
+      const burst = Array.from({ length: 300 }, () => verdict(newToken(), '192.0.2.66'));
+      floods.push(...(await Promise.all(burst)));
+      advance(1_000);
+    }
+    // Those of the first burst that could wait, then one for each wait: 1, 2, 4 ... s and more.
+    expect(asked.length).toBeLessThan(50);
+    expect(floods).toHaveLength(18_000);
+    expect(outcomes.filter((outcome) => outcome === 'not asked').length).toBe(18_000 - asked.length);
+    expect(floods.at(-1)).toMatchObject({
+      is: 'open',
+      reason: expect.stringMatching(/^too many bad tokens came from this address: wait \d+ s$/),
+    });
+    expect(await verdict(good, '10.0.0.9')).toMatchObject({ is: 'known' });
+    // Not even from the same address, once it is known.
+    expect(verdict(good, '192.0.2.66')).toMatchObject({ is: 'known' });
+  });
+
+  it('lets so many wait and no more, whatever the number of addresses', () => {
+    answer = () => new Promise(() => {});
+    const verdict = reviews();
+    const all = Array.from({ length: 1_000 }, (_, i) => verdict(newToken(), `10.0.${i >> 8}.${i & 255}`));
+    expect(all.filter((one) => one instanceof Promise)).toHaveLength(8 + 256);
+    expect(all.at(-1)).toEqual({ is: 'open', reason: 'too many tokens wait for the API server' });
+  });
+
+  it('tells those who wait when it closes', async () => {
+    answer = () => new Promise(() => {});
+    const all = new TokenReviews({
+      audience,
+      review: answer,
+      perSecond: 1,
+      mostKnown: 9,
+      clock,
+      timers,
+      reviewed: () => {},
+      failed: () => {},
+    });
+    const [, waiting] = [newToken(), newToken()].map((token) => all.verdict(token, token, 'a'));
+    all.close();
+    expect(await waiting).toEqual({ is: 'open', reason: 'this replica is shutting down' });
+    expect(timers.size).toBe(0);
+  });
+});

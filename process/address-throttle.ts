@@ -1,0 +1,107 @@
+/**
+ * Slows down whoever guesses, by remote address: the first few wrong answers cost nothing, each one after them a wait
+ * that is twice the one before. Pure.
+ *
+ * Memory is bounded, and nobody buys himself a new start: an entry goes by age alone, never for want of room. While the
+ * table is full, addresses that are not in it share one entry.
+ */
+import { isIPv6 } from 'node:net';
+
+export interface AddressThrottleOptions {
+  /** Wrong ones that are free. Defaults to 5. */
+  free?: number;
+  /** The first wait. Defaults to 1 s. */
+  firstWaitMs?: number;
+  /** The longest wait. Defaults to 15 min. */
+  longestWaitMs?: number;
+  /** How long after its last wrong one an address starts anew; longer than the longest wait. Defaults to 1 h. */
+  forgetMs?: number;
+  /** Addresses that are remembered. Defaults to 10,000. */
+  mostAddresses?: number;
+}
+
+interface Entry {
+  wrong: number;
+  lastMs: number;
+  blockedUntilMs: number;
+}
+
+export class AddressThrottle {
+  readonly #options: Required<AddressThrottleOptions>;
+  /** The one whose last wrong answer is longest ago comes first. */
+  readonly #entries = new Map<string, Entry>();
+  #others = newEntry();
+
+  constructor(options: AddressThrottleOptions = {}) {
+    this.#options = {
+      free: 5,
+      firstWaitMs: 1_000,
+      longestWaitMs: 900_000,
+      forgetMs: 3_600_000,
+      mostAddresses: 10_000,
+      ...options,
+    };
+  }
+
+  get size(): number {
+    return this.#entries.size;
+  }
+
+  /** How long this address has to wait before it may try again; 0: not at all. */
+  waitMs(address: string, nowMs: number): number {
+    const entry = this.#entries.get(networkOf(address)) ?? (this.#isFull(nowMs) ? this.#others : undefined);
+    return entry === undefined ? 0 : Math.max(0, entry.blockedUntilMs - nowMs);
+  }
+
+  /** What this address tried was wrong. */
+  wrong(address: string, nowMs: number): void {
+    const { free, firstWaitMs, longestWaitMs, forgetMs } = this.#options;
+    const entry = this.#entryOf(networkOf(address), nowMs);
+    if (nowMs - entry.lastMs >= forgetMs) entry.wrong = 0;
+    entry.wrong++;
+    entry.lastMs = nowMs;
+    if (entry.wrong < free) return;
+    entry.blockedUntilMs = nowMs + Math.min(longestWaitMs, firstWaitMs * 2 ** (entry.wrong - free));
+  }
+
+  #entryOf(network: string, nowMs: number): Entry {
+    const known = this.#entries.get(network);
+    if (known === undefined && this.#isFull(nowMs)) return this.#others;
+    const entry = known ?? newEntry();
+    this.#entries.delete(network);
+    this.#entries.set(network, entry);
+    return entry;
+  }
+
+  #isFull(nowMs: number): boolean {
+    for (const [network, { lastMs }] of this.#entries) {
+      if (nowMs - lastMs < this.#options.forgetMs) break;
+      this.#entries.delete(network);
+    }
+    return this.#entries.size >= this.#options.mostAddresses;
+  }
+}
+
+function newEntry(): Entry {
+  return { wrong: 0, lastMs: Number.NEGATIVE_INFINITY, blockedUntilMs: 0 };
+}
+
+/** What one customer usually has: an IPv4 address, also where it is written as an IPv6 one, or a /64 of IPv6. */
+export function networkOf(address: string): string {
+  const bare = address.replace(/%.*$/, '').toLowerCase();
+  if (!isIPv6(bare)) return bare;
+  const mapped = /^::ffff:(\d+\.\d+\.\d+\.\d+)$/.exec(bare)?.[1];
+  if (mapped !== undefined) return mapped;
+  const [head = '', tail] = bare.split('::');
+  const before = groups(head);
+  // An IPv4 address at the end stands for two groups, beyond the first four.
+  const after = groups((tail ?? '').replace(/\d+\.\d+\.\d+\.\d+$/, '0:0'));
+  const zeros = tail === undefined ? 0 : 8 - before.length - after.length;
+  const all = [...before, ...Array<string>(Math.max(0, zeros)).fill('0'), ...after];
+  return `${all.slice(0, 4).join(':')}::/64`;
+}
+
+/** Without leading zeros. */
+function groups(text: string): string[] {
+  return text === '' ? [] : text.split(':').map((group) => group.replace(/^0+(?=.)/, ''));
+}
