@@ -92,6 +92,7 @@ async function measure(root: string): Promise<LoadFigures> {
   const source = new FileConfigSource({
     paths: { root, subdirectory: '', appDirectory: 'config', ignoreDotFiles: false, watchRoot: false },
     mergeDomains: false,
+    counterKeys: 'unambiguous',
     clock: systemClock,
     timers: systemTimers,
   });

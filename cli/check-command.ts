@@ -3,7 +3,7 @@ import { type CheckedInput, checkInput } from './check/check-input.ts';
 import { checkJson, count, findingText, shownWarnings, summaryText } from './check/check-report.ts';
 import { allowedKinds, warningKinds } from './check/warning-kinds.ts';
 import { parseFlags, UsageError } from './flags.ts';
-import { outputFormat } from './rule-input/choice-flags.ts';
+import { counterKeysOf, outputFormat } from './rule-input/choice-flags.ts';
 import { paintFor } from './rule-input/paint.ts';
 import { readInput } from './rule-input/read-input.ts';
 
@@ -16,6 +16,8 @@ ConfigMaps are read; other objects are passed over, and counted), JSON of xDS, a
 
   --config-dir <folder>      the same as an argument
   --merge-domain-configs     several files may name one domain, as with MERGE_DOMAIN_CONFIG=true
+  --counter-keys <form>      the limiter's COUNTER_KEYS, compatible or unambiguous (default: the variable of this name, else
+                             compatible): with compatible, warns of rules whose counters could meet
   --undotted-metrics         the limiter has SANITIZE_DESCRIPTOR_METRIC_DOTS=true: no word of dots
   --strict                   warnings fail the check
   --allow <warning>[,...]    waives warnings of these kinds
@@ -39,6 +41,7 @@ export async function checkCommand(args: string[]): Promise<number> {
   const flags = parseFlags(args, {
     'config-dir': { type: 'string' },
     'merge-domain-configs': { type: 'boolean' },
+    'counter-keys': { type: 'string' },
     'undotted-metrics': { type: 'boolean' },
     strict: { type: 'boolean' },
     allow: { type: 'string', multiple: true },
@@ -55,6 +58,7 @@ export async function checkCommand(args: string[]): Promise<number> {
   const mergeDomains = flags.on('merge-domain-configs');
   const options = {
     mergeDomains,
+    counterKeys: counterKeysOf(flags),
     undottedMetrics: flags.on('undotted-metrics'),
     allowed: allowedKinds(flags.list('allow')),
   };

@@ -255,6 +255,14 @@ export function memcacheProblem(
   if (key !== undefined) log.debug(text, { key });
 }
 
+/** `first`: keys of the first five pairs, with `*` for any text. */
+export function countersMayMeet(log: Logger, { count, first }: { count: string; first: string }): void {
+  log.warn(
+    'Counters of these rules could meet in one key: COUNTER_KEYS=unambiguous keeps all apart, once no limiter of envoyproxy/ratelimit counts in the store',
+    { pairs: count, first },
+  );
+}
+
 export function memcacheSrvFailed(log: Logger, name: string, reason: string): void {
   log.warn('failed to refresh memcache hosts', { name, reason });
 }

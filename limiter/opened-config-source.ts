@@ -25,6 +25,7 @@ function openFiles({ settings, clock, timers, log }: ConfigSourceParts): OpenedC
     source: new FileConfigSource({
       paths: { root, subdirectory, appDirectory, ignoreDotFiles, watchRoot },
       mergeDomains: settings.mergeDomainConfig,
+      counterKeys: settings.counterKeys,
       clock,
       timers,
     }),

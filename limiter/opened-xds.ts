@@ -35,6 +35,7 @@ export function openXds({
     keepaliveMs: settings.xdsKeepaliveMs,
     node: { id: settings.xdsNodeId, metadata: nodeMetadata(settings), version: packageVersion() },
     mergeDomains: settings.mergeDomainConfig,
+    counterKeys: settings.counterKeys,
     connectRetryMs: settings.xdsConnectRetryMs,
     backoff: {
       initialMs: settings.xdsBackoffInitialMs,

@@ -35,6 +35,8 @@ export class RulesInForce {
   #table: RuleTable | undefined;
   #sources = 0;
   #lastLoadFailed = false;
+  /** Told last, lest every load repeat it. */
+  #meetings = '';
 
   constructor(parts: RulesInForceParts) {
     const { health, stats, log, origin } = parts;
@@ -52,6 +54,7 @@ export class RulesInForce {
       stats.configLoadSuccess();
       if (parts.healthNeedsDomains) health.set('config', result.domains > 0);
       for (const warning of result.warnings) if (this.#isNews(warning)) lines.configWarning(log, warning);
+      this.#tellMeetings(result, log);
       const { domains, rules, loadMs } = result;
       inForce({ version: result.table.contentHash, domains, rules });
       lines.configLoaded(log, { domains, rules, loadMs }, this.#lastLoadFailed);
@@ -78,6 +81,12 @@ export class RulesInForce {
       unreachable: (reason) => origin.unreachable(reason),
       reachable: () => origin.reachable(),
     };
+  }
+
+  #tellMeetings({ meetings }: LoadedRules, log: Logger): void {
+    const text = meetings === undefined ? '' : JSON.stringify(meetings);
+    if (meetings !== undefined && text !== this.#meetings) lines.countersMayMeet(log, meetings);
+    this.#meetings = text;
   }
 
   /** A file that is passed over stays so, whatever changes beside it: it is told once. */

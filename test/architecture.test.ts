@@ -282,6 +282,7 @@ const allowed: Record<string, string[]> = {
   'limiter/config-source': [
     'rules',
     'rules/reader',
+    'rules/review',
     'rules/table',
     'rules/xds',
     'rules/validation',

@@ -1,7 +1,8 @@
 import { readCallersFile } from '../../limiter/callers/index.ts';
+import type { CounterKeys } from '../../rules/counter-keys.ts';
 import type { LoadedSource, SkippedObject } from '../../rules/documents/index.ts';
 import type { RuleSource } from '../../rules/model.ts';
-import { type RuleWarning, reviewSources } from '../../rules/review/index.ts';
+import { meetingCounters, type RuleWarning, reviewSources } from '../../rules/review/index.ts';
 import { LineIndex } from '../../rules/yaml/line-index.ts';
 import { decodeYaml } from '../../rules/yaml/text.ts';
 import type { RuleInput } from '../rule-input/read-input.ts';
@@ -31,6 +32,8 @@ export interface CheckOptions {
   mergeDomains: boolean;
   /** Whether the limiter has SANITIZE_DESCRIPTOR_METRIC_DOTS. */
   undottedMetrics: boolean;
+  /** COUNTER_KEYS of the limiter. */
+  counterKeys: CounterKeys;
   /** Kinds of warning that are waived. */
   allowed: ReadonlySet<string>;
 }
@@ -96,10 +99,36 @@ function reviewFindings(
       ),
     );
   }
+  if (options.counterKeys === 'compatible') {
+    const together = Map.groupBy(sources, ({ kind, load, fleet }) =>
+      kind === 'rule-file' ? `load ${load}` : `${kind} ${fleet}`,
+    );
+    for (const some of together.values()) findings.push(...meetingFindings(some, linesOf));
+  }
   for (const { hint, ...conflict } of domainConflicts(sources, options)) {
     findings.push(findingOf('warning', conflict, hint, linesOf));
   }
   return findings.filter(({ code }) => code !== 'dotted-metric' || !options.undottedMetrics);
+}
+
+/** One for each rule that meets another one before it, which the limiter's one line sums up. */
+function meetingFindings(sources: readonly LoadedSource[], linesOf: LinesOf): Finding[] {
+  const { pairs, isComplete } = meetingCounters(sources.map(({ source }) => source));
+  const bySecond = Map.groupBy(pairs, ({ second }) => `${second.source} ${second.path.join(' ')}`);
+  return [...bySecond.values()].map((meetings, index) => {
+    const { first, second } = meetings[0]!;
+    const more = meetings.length === 1 ? '' : ` and ${meetings.length - 1} more`;
+    const isLast = index === bySecond.size - 1 && !isComplete;
+    const warning: RuleWarning = {
+      code: 'meeting-counters',
+      source: second.source,
+      path: [...second.path, 'key'],
+      text: `counts as ${second.keys}, which can be a key of ${first.keys}${more} as well${isLast ? '; there may be more such rules' : ''}`,
+      hint: 'COUNTER_KEYS=unambiguous keeps them apart: --counter-keys unambiguous checks for it',
+      other: { source: first.source, path: [...first.path, 'key'] },
+    };
+    return findingOf('warning', placedWarning(warning, sources), warning.hint, linesOf);
+  });
 }
 
 function isMergedWith(

@@ -11,6 +11,7 @@ export const warningKinds = [
   'limit-of-zero',
   'taken-as-written',
   'dotted-metric',
+  'meeting-counters',
   'duplicate-domain',
   'duplicate-object',
   'unread-document',

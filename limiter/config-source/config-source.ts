@@ -1,3 +1,4 @@
+import type { MeetingsSummary } from '../../rules/review/index.ts';
 import type { RuleError } from '../../rules/rule-error.ts';
 import type { RuleTable } from '../../rules/table/rule-table.ts';
 
@@ -12,6 +13,8 @@ export interface LoadedRules {
   /** From the start of the load to the table in hand; the wait for a burst of changes to end is not in it. */
   loadMs: number;
   warnings: readonly RuleError[];
+  /** Rules whose counters could meet in one key; undefined: none, or with unambiguous keys. */
+  meetings: MeetingsSummary | undefined;
 }
 
 export interface ConfigListener {

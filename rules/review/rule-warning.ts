@@ -21,4 +21,5 @@ export type RuleWarningCode =
   | 'taken-as-written'
   | 'no-rules'
   | 'dotted-metric'
+  | 'meeting-counters'
   | 'duplicate-domain';

@@ -330,9 +330,24 @@ describe('weir check', () => {
       join(root, name, 'rules'),
       join(root, name, 'manifest.yaml'),
     ]);
-    const outcome = runWeir(['check', '--strict', '--undotted-metrics', ...paths]);
+    const unambiguous = ['--counter-keys', 'unambiguous'];
+    const outcome = runWeir(['check', '--strict', ...unambiguous, '--undotted-metrics', ...paths]);
     expect(outcome).toMatchObject({ status: 0, stderr: '' });
-    const dotted = runWeir(['check', '--strict', '--allow', 'dotted-metric', ...paths]);
+    const dotted = runWeir(['check', '--strict', ...unambiguous, '--allow', 'dotted-metric', ...paths]);
     expect(dotted.status).toBe(0);
+  });
+
+  it('warns of rules whose counters could meet, unless keys are unambiguous', () => {
+    const path = write(
+      'meet.yaml',
+      'domain: d\ndescriptors:\n  - key: ip\n    rate_limit: { unit: day, requests_per_unit: 1 }\n    descriptors:\n      - key: path\n        rate_limit: { unit: day, requests_per_unit: 1 }\n',
+    );
+    const { status, stderr } = runWeir(['check', path]);
+    expect(stderr).toContain(
+      `warning (meeting-counters): ${path}:6:14: counts as d_ip_*_path_*_, which can be a key of d_ip_*_ as well (line 3)`,
+    );
+    expect(status).toBe(0);
+    expect(runWeir(['check', '--strict', path]).status).toBe(1);
+    expect(runWeir(['check', '--strict', '--counter-keys', 'unambiguous', path]).stderr).toBe('');
   });
 });

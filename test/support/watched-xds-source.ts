@@ -21,6 +21,7 @@ export class WatchedXdsSource {
       keepaliveMs: 0,
       node: { id: 'node-1', metadata: { pod: 'pod-1' }, version: '1.2.3' },
       mergeDomains: false,
+      counterKeys: 'unambiguous',
       connectRetryMs: 20,
       backoff: { initialMs: 20, maxMs: 20, factor: 1, jitter: false, random: () => 0 },
       clock: systemClock,

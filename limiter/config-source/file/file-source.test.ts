@@ -53,6 +53,7 @@ async function start(setup: Setup = {}): Promise<void> {
       ...paths,
     },
     mergeDomains,
+    counterKeys: 'unambiguous',
     clock,
     timers,
     limits: { checkIntervalMs: 50, ...limits },

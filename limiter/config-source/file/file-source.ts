@@ -2,6 +2,7 @@ import type { Clock } from '../../../process/clock.ts';
 import { errorText } from '../../../process/error-text.ts';
 import { ReloadSchedule } from '../../../process/files/reload-schedule.ts';
 import type { Timers } from '../../../process/timers.ts';
+import type { CounterKeys } from '../../../rules/counter-keys.ts';
 import type { ConfigListener, ConfigSource, LoadedRules } from '../config-source.ts';
 import { type CompiledRules, type LoadOutcome, loadedRules } from '../load-outcome.ts';
 import type { LoadThread, LoadThreadLimits } from '../load-thread.ts';
@@ -14,6 +15,8 @@ export interface FileConfigSourceOptions {
   paths: RuntimePaths;
   /** MERGE_DOMAIN_CONFIG. */
   mergeDomains: boolean;
+  /** COUNTER_KEYS. */
+  counterKeys: CounterKeys;
   clock: Clock;
   timers: Timers;
   limits?: Partial<FileSourceLimits>;
@@ -98,10 +101,15 @@ export class FileConfigSource implements ConfigSource {
   async #load(layout: FileLayout, listener: ConfigListener): Promise<void> {
     const startMs = this.#options.clock.monotonicMs();
     this.#schedule.started();
-    const { mergeDomains, timers } = this.#options;
+    const { mergeDomains, counterKeys, timers } = this.#options;
     // Rules that are in force do not go because their root is missing for a moment.
     const mustExist = layout.mustExist || this.#hasRules;
-    const request = { layout: { ...layout, mustExist }, mergeDomains, maxBytes: this.#limits.maxBytes };
+    const request = {
+      layout: { ...layout, mustExist },
+      mergeDomains,
+      counterKeys,
+      maxBytes: this.#limits.maxBytes,
+    };
     this.#thread = startLoadThread(request, { ...this.#limits, timers });
     const outcome = await this.#thread.outcome;
     this.#thread = undefined;

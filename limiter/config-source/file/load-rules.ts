@@ -1,6 +1,7 @@
+import type { CounterKeys } from '../../../rules/counter-keys.ts';
 import { readRuleFiles } from '../../../rules/reader/read-rule-files.ts';
 import { compileRules } from '../../../rules/table/compile-rules.ts';
-import type { LoadOutcome } from '../load-outcome.ts';
+import { type LoadOutcome, meetingsIn } from '../load-outcome.ts';
 import type { FileLayout } from './file-layout.ts';
 import { passedOverRules } from './passed-over.ts';
 import { readConsistently } from './read-consistently.ts';
@@ -9,12 +10,14 @@ import { readConsistently } from './read-consistently.ts';
 export interface LoadRequest {
   layout: FileLayout;
   mergeDomains: boolean;
+  /** COUNTER_KEYS. */
+  counterKeys: CounterKeys;
   /** Of all rule files together. */
   maxBytes: number;
 }
 
 /** From the paths to the bytes of a RuleTable. Blocks; run where nobody waits for answers. */
-export function loadRules({ layout, mergeDomains, maxBytes }: LoadRequest): LoadOutcome {
+export function loadRules({ layout, mergeDomains, counterKeys, maxBytes }: LoadRequest): LoadOutcome {
   const { listing, contents } = readConsistently(layout, maxBytes);
   const fileErrors = [...listing.errors, ...contents.errors];
   if (fileErrors.some((error) => error.code === 'too-large')) {
@@ -28,5 +31,6 @@ export function loadRules({ layout, mergeDomains, maxBytes }: LoadRequest): Load
     bytes: compileRules(sources),
     sources: sources.length,
     warnings: [...listing.warnings, ...passedOverRules(listing.others, '*.yaml and *.yml'), ...warnings],
+    meetings: meetingsIn(sources, counterKeys),
   };
 }

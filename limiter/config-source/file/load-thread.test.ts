@@ -41,21 +41,35 @@ function problem(text: string) {
 describe('startLoadThread', () => {
   it('hands over the bytes of a rule table', async () => {
     writeFileSync(join(root, 'config/a.yaml'), 'domain: a\ndescriptors:\n  - key: k\n');
-    const outcome = await startLoadThread({ layout, mergeDomains: false, maxBytes }, limits).outcome;
+    const outcome = await startLoadThread(
+      { layout, mergeDomains: false, counterKeys: 'unambiguous' as const, maxBytes },
+      limits,
+    ).outcome;
     expect(outcome).toMatchObject({ ok: true, sources: 1, warnings: [] });
     expect(outcome.ok && new RuleTable(outcome.bytes).hasDomain('a')).toBe(true);
   });
 
   it('fails when there is no thread to be had', async () => {
     // What cannot be handed over makes the thread fail to begin, as a bound on threads does.
-    const request = { layout, mergeDomains: false, maxBytes, unsendable: () => {} };
+    const request = {
+      layout,
+      mergeDomains: false,
+      counterKeys: 'unambiguous' as const,
+      maxBytes,
+      unsendable: () => {},
+    };
     const { outcome, stop } = startLoadThread(request, limits);
     stop();
     expect(await outcome).toEqual(problem('the load broke off: () => {} could not be cloned.'));
   });
 
   it('fails when the thread throws', async () => {
-    const request = { layout: { ...layout, readDirectory: null as never }, mergeDomains: false, maxBytes };
+    const request = {
+      layout: { ...layout, readDirectory: null as never },
+      mergeDomains: false,
+      counterKeys: 'unambiguous' as const,
+      maxBytes,
+    };
     const outcome = await startLoadThread(request, limits).outcome;
     expect(outcome.ok ? undefined : outcome.errors[0]?.text).toMatch(
       /^the load broke off: The "path" argument/,
@@ -66,21 +80,27 @@ describe('startLoadThread', () => {
     const rule = '  - key: some_key_of_a_rule\n    value: v';
     const rules = Array.from({ length: 100_000 }, (_, index) => `${rule}${index}\n`);
     writeFileSync(join(root, 'config/a.yaml'), `domain: a\ndescriptors:\n${rules.join('')}`);
-    const request = { layout, mergeDomains: false, maxBytes };
+    const request = { layout, mergeDomains: false, counterKeys: 'unambiguous' as const, maxBytes };
     const outcome = await startLoadThread(request, { ...limits, maxHeapMiB: 12 }).outcome;
     expect(outcome).toEqual(problem('the rules need more memory to load than the bound of 12 MiB'));
   });
 
   it('fails when the load takes too long', async () => {
     const timers = new ManualTimers();
-    const thread = startLoadThread({ layout, mergeDomains: false, maxBytes }, { ...limits, timers });
+    const thread = startLoadThread(
+      { layout, mergeDomains: false, counterKeys: 'unambiguous' as const, maxBytes },
+      { ...limits, timers },
+    );
     timers.advance(limits.timeoutMs);
     expect(await thread.outcome).toEqual(problem('the load took longer than 60000 ms'));
   });
 
   it('fails when it is stopped', async () => {
     const timers = new ManualTimers();
-    const thread = startLoadThread({ layout, mergeDomains: false, maxBytes }, { ...limits, timers });
+    const thread = startLoadThread(
+      { layout, mergeDomains: false, counterKeys: 'unambiguous' as const, maxBytes },
+      { ...limits, timers },
+    );
     thread.stop();
     expect(await thread.outcome).toEqual(problem('the load ended without a result'));
     expect(timers.size).toBe(0);

@@ -23,7 +23,12 @@ function resource(one: RuleSource): { typeUrl: string; value: Uint8Array } {
 
 function load({ resources, typeUrl = rateLimitConfigTypeUrl, mergeDomains = false, hashInForce }: Given) {
   const response = create(DiscoveryResponseSchema, { versionInfo: '1', nonce: 'n', typeUrl, resources });
-  return loadResources({ bytes: toBinary(DiscoveryResponseSchema, response), mergeDomains, hashInForce });
+  return loadResources({
+    bytes: toBinary(DiscoveryResponseSchema, response),
+    mergeDomains,
+    counterKeys: 'unambiguous',
+    hashInForce,
+  });
 }
 
 /** The lines of `/rlconfig` after a good load. */

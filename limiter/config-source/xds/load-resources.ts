@@ -2,12 +2,13 @@
 import { createHash } from 'node:crypto';
 import type { Any } from '@bufbuild/protobuf/wkt';
 import { errorText } from '../../../process/error-text.ts';
+import type { CounterKeys } from '../../../rules/counter-keys.ts';
 import type { RuleSource } from '../../../rules/model.ts';
 import { type RuleError, type RuleErrorCode, RuleErrorList } from '../../../rules/rule-error.ts';
 import { compileRules } from '../../../rules/table/compile-rules.ts';
 import { checkSources } from '../../../rules/validation/validate-sources.ts';
 import { decodeResource, rateLimitConfigTypeUrl } from '../../../rules/xds/index.ts';
-import type { CompiledRules, FailedLoad } from '../load-outcome.ts';
+import { type CompiledRules, type FailedLoad, meetingsIn } from '../load-outcome.ts';
 import { type DiscoveryAnswer, decodeAnswer } from './discovery-messages.ts';
 
 /** Plain data: it may go to a loading thread. */
@@ -16,6 +17,8 @@ export interface ResourcesRequest {
   bytes: Uint8Array;
   /** MERGE_DOMAIN_CONFIG. */
   mergeDomains: boolean;
+  /** COUNTER_KEYS. */
+  counterKeys: CounterKeys;
   /** `hash` of the load whose rules are in force. */
   hashInForce: string | undefined;
 }
@@ -45,6 +48,7 @@ export function loadResources(request: ResourcesRequest): LoadedResources | Fail
     bytes: compileRules(sources),
     sources: sources.length,
     warnings: [],
+    meetings: meetingsIn(sources, request.counterKeys),
   };
   return { ok: true, hash, rules };
 }

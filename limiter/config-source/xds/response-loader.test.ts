@@ -11,6 +11,7 @@ const response = create(DiscoveryResponseSchema, { versionInfo: '1', typeUrl: ra
 const request = {
   bytes: toBinary(DiscoveryResponseSchema, response),
   mergeDomains: false,
+  counterKeys: 'unambiguous' as const,
   hashInForce: undefined,
 };
 const failure = (text: string) => {

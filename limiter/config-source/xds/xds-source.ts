@@ -2,6 +2,7 @@ import type { Node } from '../../../gen/envoy/config/core/v3/base_pb.ts';
 import type { Clock } from '../../../process/clock.ts';
 import { errorText } from '../../../process/error-text.ts';
 import type { Timers } from '../../../process/timers.ts';
+import type { CounterKeys } from '../../../rules/counter-keys.ts';
 import type { ConfigListener, ConfigSource } from '../config-source.ts';
 import { type FailedLoad, loadedRules } from '../load-outcome.ts';
 import { type AdsTls, adsCredentials, readTokenFile } from './ads-credentials.ts';
@@ -28,6 +29,8 @@ export interface XdsConfigSourceOptions
   node: XdsNode;
   /** MERGE_DOMAIN_CONFIG. */
   mergeDomains: boolean;
+  /** COUNTER_KEYS. */
+  counterKeys: CounterKeys;
   clock: Clock;
   timers: Timers;
   listener: XdsListener;
@@ -199,8 +202,13 @@ export class XdsConfigSource implements ConfigSource {
 
   async #load({ bytes }: Response): Promise<void> {
     const startMs = this.#options.clock.monotonicMs();
-    const { mergeDomains } = this.#options;
-    const outcome = await this.#loader.load({ bytes, mergeDomains, hashInForce: this.#hashInForce });
+    const { mergeDomains, counterKeys } = this.#options;
+    const outcome = await this.#loader.load({
+      bytes,
+      mergeDomains,
+      counterKeys,
+      hashInForce: this.#hashInForce,
+    });
     if (this.#isClosed) return;
     const loadMs = this.#options.clock.monotonicMs() - startMs;
     const verdict = await this.#apply(outcome, loadMs);

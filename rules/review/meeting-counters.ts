@@ -1,0 +1,228 @@
+/**
+ * Rules whose counters could meet in one compatible key. Such a key joins domain, keys and values by `_`, and a rule that
+ * takes any value, or a pattern, has as many keys as callers make up; keys of entries are the configuration's, and taken as rules say them. Two rules meet when some text is a key of both; but one
+ * and the same list of entries is no meeting, as it finds one rule alone. Counters of one rule are not looked at.
+ *
+ * Only rules are compared of which one's keys begin as the other's all do, and only until a bound of steps, so that 100,000
+ * rules take no longer than a fraction of a second.
+ */
+import type { Rule, RuleSource } from '../model.ts';
+import { compositeOf } from './rule-level.ts';
+
+/** A rule with a limit that is counted, and where it stands. */
+export interface MeetingRule {
+  /** Position in the list of sources. */
+  source: number;
+  /** In the spelling of rule files; leads to the rule. */
+  path: readonly (string | number)[];
+  /** Its keys, with `*` for any text: `bank_ip_*_`. */
+  keys: string;
+}
+
+export interface Meetings {
+  /** The first ones, the rule that stands first in front. */
+  pairs: readonly { first: MeetingRule; second: MeetingRule }[];
+  /** Of all pairs that were found. */
+  count: number;
+  /** False: there may be more. */
+  isComplete: boolean;
+}
+
+export interface MeetingBounds {
+  /** Pairs that are kept. */
+  pairs: number;
+  /** Comparing two rules takes about as many as both have characters, and their product at most. */
+  steps: number;
+}
+
+/** Ours: a second at most, where rules come to it at all. */
+export const meetingBounds: MeetingBounds = { pairs: 1_000, steps: 10_000_000 };
+
+/** How many there are, and the first five, for a line of a log: `d_ip_*_ and d_ip_*_path_*_, ...`. Undefined for none. */
+export function meetingsSummary({ pairs, count, isComplete }: Meetings): MeetingsSummary | undefined {
+  if (count === 0 && isComplete) return undefined;
+  const shown = pairs.slice(0, 5).map(({ first, second }) => `${first.keys} and ${second.keys}`);
+  return { count: isComplete ? `${count}` : `at least ${count}`, first: shown.join(', ') };
+}
+
+/** Texts. */
+export interface MeetingsSummary {
+  count: string;
+  first: string;
+}
+
+/** In place of characters: any text. What is lower is the end of an entry, by its level. */
+const anyText = -1;
+const firstEntryEnd = -2;
+const star = 0x2a;
+
+interface Counted {
+  source: number;
+  domain: string;
+  /** From the top level down. */
+  chain: readonly Rule[];
+  path: readonly (string | number)[];
+  /** What all of its keys begin with. */
+  prefix: string;
+  hasAnyText: boolean;
+}
+
+export function meetingCounters(
+  sources: readonly RuleSource[],
+  bounds: MeetingBounds = meetingBounds,
+): Meetings {
+  const counted = countedRules(sources);
+  const order = new Map(counted.map((one, index) => [one, index]));
+  const sorted = counted.toSorted((a, b) => (a.prefix < b.prefix ? -1 : a.prefix > b.prefix ? 1 : 0));
+  const comparison = new Comparison(bounds.steps);
+  const pairs: Meetings['pairs'][number][] = [];
+  let count = 0;
+  for (const [index, one] of sorted.entries()) {
+    for (let next = index + 1; next < sorted.length; next++) {
+      const other = sorted[next]!;
+      if (!mayMeet(one, other)) break;
+      if (comparison.isOver) return { pairs, count, isComplete: false };
+      if (!comparison.meet(one, other)) continue;
+      count++;
+      if (pairs.length >= bounds.pairs) continue;
+      const [first, second] = order.get(one)! < order.get(other)! ? [one, other] : [other, one];
+      pairs.push({ first: meetingRule(first), second: meetingRule(second) });
+    }
+  }
+  return { pairs, count, isComplete: true };
+}
+
+/** By what the keys begin with, that of `one` being the lower text: those behind the first that may not may not either. */
+function mayMeet(one: Counted, other: Counted): boolean {
+  return one.hasAnyText ? other.prefix.startsWith(one.prefix) : other.prefix === one.prefix;
+}
+
+function meetingRule(one: Counted): MeetingRule {
+  const { source, path } = one;
+  const keys = tokensOf(one).filter((token) => token >= anyText);
+  return { source, path, keys: String.fromCharCode(...keys.map((token) => (token < 0 ? star : token))) };
+}
+
+function countedRules(sources: readonly RuleSource[]): Counted[] {
+  const found: Counted[] = [];
+  const walk = (above: Counted, level: readonly Rule[]): void => {
+    for (const [index, rule] of level.entries()) {
+      const start = above.hasAnyText ? [] : entryTokens(rule);
+      const end = start.indexOf(anyText);
+      const literal = end < 0 ? start : start.slice(0, end);
+      const here = {
+        ...above,
+        chain: [...above.chain, rule],
+        path: [...above.path, 'descriptors', index],
+        prefix: above.prefix + String.fromCharCode(...literal),
+        hasAnyText: above.hasAnyText || end >= 0,
+      };
+      if (rule.rateLimit !== undefined && !rule.rateLimit.unlimited) found.push(here);
+      if (rule.descriptors.length > 0) walk(here, rule.descriptors);
+    }
+  };
+  for (const [source, { domain, descriptors }] of sources.entries()) {
+    walk({ source, domain, chain: [], path: [], prefix: `${domain}_`, hasAnyText: false }, descriptors);
+  }
+  return found;
+}
+
+/** The keys of a rule, character by character. */
+function tokensOf({ domain, chain }: Counted): number[] {
+  const tokens = codesOf(`${domain}_`);
+  for (const [level, rule] of chain.entries()) tokens.push(...entryTokens(rule), firstEntryEnd - level);
+  return tokens;
+}
+
+/** `key_value_`; a pattern that values share stands for itself. */
+function entryTokens(rule: Rule): number[] {
+  const composite = compositeOf(rule);
+  if (isKeyOnly(rule)) return [...codesOf(`${composite}_`), anyText, ...codesOf('_')];
+  const codes = codesOf(`${composite}_`);
+  return rule.shareThreshold ? codes : codes.map((code) => (code === star ? anyText : code));
+}
+
+function codesOf(text: string): number[] {
+  return Array.from({ length: text.length }, (_, index) => text.charCodeAt(index));
+}
+
+function isKeyOnly({ key, value }: Rule): boolean {
+  return value === '' && !key.includes('*');
+}
+
+/** Whether some text is a key of two rules, by walking along both at once. */
+class Comparison {
+  #stepsLeft: number;
+  #seen = new Uint8Array(4096);
+  #last: { one: Counted; tokens: number[] } | undefined;
+
+  constructor(steps: number) {
+    this.#stepsLeft = steps;
+  }
+
+  get isOver(): boolean {
+    return this.#stepsLeft <= 0;
+  }
+
+  meet(one: Counted, other: Counted): boolean {
+    if (this.#last?.one !== one) this.#last = { one, tokens: tokensOf(one) };
+    const [a, b] = [this.#last.tokens, tokensOf(other)];
+    const isOneDomain = one.domain === other.domain;
+    const parting = isOneDomain ? partingLevel(one.chain, other.chain) : 0;
+    const [mine, its] = [one.chain[parting], other.chain[parting]];
+    // `a_b` with the value c and `a` with b_c are two entries with one text, and each finds the rule of its key.
+    const maySplit = mine !== undefined && its !== undefined && isKeyOnly(mine) && isKeyOnly(its);
+    return this.#walk(a, b, { inStep: isOneDomain, parting, maySplit });
+  }
+
+  /**
+   * `inStep`: entries have ended at the same places so far, hence are the same. Where the rules part, those would find one of
+   * them alone.
+   */
+  #walk(
+    a: readonly number[],
+    b: readonly number[],
+    { inStep, parting, maySplit }: { inStep: boolean; parting: number; maySplit: boolean },
+  ): boolean {
+    const width = b.length + 1;
+    const size = (a.length + 1) * width * 2;
+    if (this.#seen.length < size) this.#seen = new Uint8Array(size * 2);
+    else this.#seen.fill(0, 0, size);
+    const waiting: number[] = [];
+    const go = (i: number, j: number, same: number): void => {
+      const state = (i * width + j) * 2 + same;
+      if (this.#seen[state] === 1) return;
+      this.#seen[state] = 1;
+      waiting.push(state);
+    };
+    go(0, 0, inStep ? 1 : 0);
+    for (let state = waiting.pop(); state !== undefined; state = waiting.pop()) {
+      this.#stepsLeft--;
+      const same = state % 2;
+      const i = Math.floor(state / 2 / width);
+      const j = Math.floor(state / 2) % width;
+      if (i === a.length && j === b.length && same === 0) return true;
+      const [x = Number.NaN, y = Number.NaN] = [a[i], b[j]];
+      if (x < anyText && y < anyText) {
+        const parts = same === 1 && x === firstEntryEnd - parting;
+        if (!parts || maySplit) go(i + 1, j + 1, parts ? 0 : same);
+      } else if (x < anyText) go(i + 1, j, 0);
+      else if (y < anyText) go(i, j + 1, 0);
+      else {
+        if (x === anyText) go(i + 1, j, same);
+        if (y === anyText) go(i, j + 1, same);
+        if (x === y) go(i + 1, j + 1, same);
+        else if (x === anyText && y >= 0) go(i, j + 1, same);
+        else if (y === anyText && x >= 0) go(i + 1, j, same);
+      }
+    }
+    return false;
+  }
+}
+
+/** The first level on which two rules, or those above them, are not one. */
+function partingLevel(one: readonly Rule[], other: readonly Rule[]): number {
+  let level = 0;
+  while (level < one.length && one[level] === other[level]) level++;
+  return level;
+}
