@@ -8,6 +8,7 @@ export const warningKinds = [
   'no-rules',
   'replaces-nothing',
   'replaces-unlimited',
+  'replaces-each-other',
   'limit-of-zero',
   'taken-as-written',
   'dotted-metric',

@@ -12,6 +12,7 @@ export function limitWarnings(
     ...rules.map(({ rule }) => rule),
     ...beside.flatMap(({ descriptors }) => rulesOf(descriptors)),
   ]);
+  const replaced = replacedNames(rules);
   const warnings: RuleWarning[] = [];
   for (const one of rules) {
     const { rateLimit, shadowMode } = one.rule;
@@ -20,6 +21,8 @@ export function limitWarnings(
     for (const [index, name] of rateLimit.replaces.entries()) {
       const counted = names.get(name);
       if (counted !== true) warnings.push(replacesNothing({ one, index, name, domain, counted }));
+      else if (!rateLimit.unlimited && replaced.get(name)?.has(rateLimit.name) === true)
+        warnings.push(replaceEachOther(one, index, name));
     }
   }
   warnings.push(...dottedWarnings(domain, rules));
@@ -34,6 +37,29 @@ function limitNames(rules: readonly Rule[]): Map<string, boolean> {
     names.set(limit.name, names.get(limit.name) === true || !limit.unlimited);
   }
   return names;
+}
+
+/** What the counted limits of a name replace. */
+function replacedNames(rules: readonly PlacedRule[]): Map<string, Set<string>> {
+  const replaced = new Map<string, Set<string>>();
+  for (const { rule } of rules) {
+    const limit = rule.rateLimit;
+    if (limit === undefined || limit.unlimited || limit.name === '') continue;
+    const names = replaced.get(limit.name) ?? new Set();
+    for (const name of limit.replaces) names.add(name);
+    replaced.set(limit.name, names);
+  }
+  return replaced;
+}
+
+function replaceEachOther({ source, path }: PlacedRule, index: number, name: string): RuleWarning {
+  return {
+    code: 'replaces-each-other',
+    source,
+    path: [...path, 'rate_limit', 'replaces', index, 'name'],
+    text: `replaces '${name}', which replaces it: a request that both apply to is limited by neither`,
+    hint: 'leave one of the two out',
+  };
 }
 
 /** Of all levels. */

@@ -75,6 +75,18 @@ describe('a review', () => {
       ],
     ],
     [
+      'limits that replace each other, whichever stands first',
+      [
+        rule({ key: 'a', rateLimit: limit({ name: 'a', replaces: ['b'] }) }),
+        rule({ key: 'b', rateLimit: limit({ name: 'b', replaces: ['a'] }) }),
+        rule({ key: 'c', rateLimit: limit({ name: 'c', replaces: ['a'] }) }),
+      ],
+      [
+        "replaces-each-other descriptors.0.rate_limit.replaces.0.name: replaces 'b', which replaces it: a request that both apply to is limited by neither",
+        "replaces-each-other descriptors.1.rate_limit.replaces.0.name: replaces 'a', which replaces it: a request that both apply to is limited by neither",
+      ],
+    ],
+    [
       'limits of 0, also in shadow mode',
       [
         rule({ key: 'a', rateLimit: limit({ requestsPerUnit: 0 }) }),

@@ -17,6 +17,7 @@ export type RuleWarningCode =
   | 'no-effect'
   | 'replaces-nothing'
   | 'replaces-unlimited'
+  | 'replaces-each-other'
   | 'limit-of-zero'
   | 'taken-as-written'
   | 'no-rules'
