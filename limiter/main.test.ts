@@ -258,6 +258,7 @@ const processRows: Row[] = [
       const unfinished = connect({ port: limiter.ports.http, host: '127.0.0.1' });
       onTestFinished(() => void unfinished.destroy());
       let answer = '';
+      unfinished.on('error', () => {});
       unfinished.on('data', (bytes) => {
         answer += bytes.toString();
       });

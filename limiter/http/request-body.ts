@@ -55,7 +55,8 @@ export function readBody(
       else if (length > keptBytes) keep(noRoom);
       else {
         if (length > room.length) keep(grown(room.subarray(0, before), length, keptBytes));
-        room.set(chunk, before);
+        // To keep more may have been what gave this body up.
+        if (room.length >= length) room.set(chunk, before);
       }
     };
     holding.giveUp = () => giveUp('givenUp');
