@@ -44,7 +44,10 @@ export function withBreaker(
   let openedMs = 0;
   const breaker = new BreakerStore({
     store,
-    timers: { ...timers, every: ticksAfterReading(timers) },
+    timers: {
+      after: (delayMs, callback) => timers.after(delayMs, callback),
+      every: ticksAfterReading(timers),
+    },
     random,
     silenceMs: settings.storeBreakerSilenceMs,
     probeIntervalMs: settings.storeBreakerProbeIntervalMs,

@@ -16,6 +16,7 @@ import { InProcessLimiter, type InProcessLimiterOptions } from '../test/support/
 import { LimiterClient } from '../test/support/limiter-client.ts';
 import { ManualTimers } from '../test/support/manual-timers.ts';
 import { type RedisServer, startRedis } from '../test/support/redis-server.ts';
+import { accessSettings } from './access-settings.ts';
 import { grpcSettings } from './grpc-settings.ts';
 import { memcacheSettings } from './memcache-settings.ts';
 import { prometheusSettings } from './prometheus-settings.ts';
@@ -353,13 +354,33 @@ const decisionRows: Row[] = [
   },
   {
     setting: 'MEMORY_STORE_MAX_BYTES',
-    env: { HTTP_MAX_BODY_BYTES: '20000000' },
-    seen: {
-      unset: null,
-      16777216:
-        'a counter key of 17000017 characters does not fit into the 16777216 bytes of the memory store',
+    env: { REQUEST_MAX_BYTES: '4194304', REQUEST_MAX_TEXT_BYTES: '4000000' },
+    seen: { unset: 0, 16777216: 2 },
+    observe: async (limiter) => {
+      for (const letter of 'abcdef') await ask(limiter, { ten: letter.repeat(3_900_000) });
+      return (await limiter.stats()).get('ratelimit.memory_store.evicted');
     },
-    observe: async (limiter) => (await ask(limiter, { ten: 'a'.repeat(17_000_000) })).error,
+  },
+  {
+    setting: 'REQUEST_MAX_DESCRIPTORS',
+    seen: { unset: 200, 1: 400 },
+    observe: async (limiter) => (await ask(limiter, { ten: 'a' }, { ten: 'b' })).status,
+  },
+  {
+    setting: 'REQUEST_MAX_ENTRIES',
+    seen: { unset: 200, 1: 400 },
+    observe: async (limiter) => (await ask(limiter, { ten: 'a', more: 'b' })).status,
+  },
+  {
+    setting: 'REQUEST_MAX_TEXT_BYTES',
+    seen: { unset: 200, 16: 400 },
+    observe: async (limiter) => (await ask(limiter, { ten: 'a'.repeat(17) })).status,
+  },
+  {
+    setting: 'REQUEST_MAX_BYTES',
+    env: { REQUEST_MAX_TEXT_BYTES: '1024' },
+    seen: { unset: 200, 1024: 400 },
+    observe: async (limiter) => (await ask(limiter, { ten: 'a'.repeat(1000) })).status,
   },
   {
     setting: 'LOCAL_CACHE_SIZE_IN_BYTES',
@@ -574,6 +595,14 @@ const redisRows: Row[] = [
     observe: countOnce,
   },
   {
+    setting: 'COUNTER_KEYS',
+    seen: {
+      compatible: [`w_ten_a_${now}: 1, 86400 s`],
+      unambiguous: [`1{w;ten=a}86400:${now}: 1, 86400 s`],
+    },
+    observe: countOnce,
+  },
+  {
     setting: 'EXPIRATION_JITTER_MAX_SECONDS',
     seen: { 0: [`w_ten_a_${now}: 1, 86400 s`], 10000: [`w_ten_a_${now}: 1, 91400 s`] },
     observe: countOnce,
@@ -775,6 +804,8 @@ describe('a limiter', () => {
       'ratelimit.service.call.should_rate_limit.redis_error': 0,
       'ratelimit.service.call.should_rate_limit.service_error': 1,
       'ratelimit.service.call.should_rate_limit.abandoned': 0,
+      'ratelimit.service.call.should_rate_limit.too_large': 0,
+      'ratelimit.service.mended_values': 0,
       'ratelimit.service.call.should_rate_limit.store_failure_mode': 0,
       'ratelimit.service.config_load_error': 0,
       'ratelimit.service.config_load_success': 1,
@@ -966,6 +997,9 @@ const elsewhere: Record<string, string> = {
     Object.values(tracingSettings).map(({ name }) => [name, 'test/e2e/tracing.test.ts'] as const),
   ),
   FORCE_START_WITHOUT_INITIAL_CONFIG: 'test/e2e/lifecycle.test.ts',
+  ...Object.fromEntries(
+    Object.values(accessSettings).map(({ name }) => [name, 'test/e2e/callers.test.ts'] as const),
+  ),
   ...Object.fromEntries(
     [
       'REDIS_TYPE',

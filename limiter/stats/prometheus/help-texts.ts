@@ -3,6 +3,12 @@
 const byName = new Map<string, string>(
   Object.entries({
     'ratelimit.service.global_shadow_mode': 'Requests that passed by SHADOW_MODE.',
+    'ratelimit.service.mended_values': 'Values that were no UTF-8, counted with their bad bytes replaced.',
+    'ratelimit.callers.refused': 'Requests that CALLERS_FILE did not let in, by caller and reason.',
+    'ratelimit.callers.entries': 'Entries of CALLERS_FILE in force.',
+    'ratelimit.callers.load_failed': '1 from a reading of CALLERS_FILE that failed until the next good one.',
+    'ratelimit.http.tls_handshake': 'TLS handshakes of the HTTP listener that failed.',
+    'ratelimit.http.tls_client_certificate': 'Requests of /json without the client certificate they need.',
     'ratelimit.http.json_requests': 'Requests of /json, failed ones too.',
     'ratelimit.http.connections': 'Open connections of the HTTP, debug and Prometheus listeners.',
     'ratelimit.http.too_many_connections': 'HTTP connections that were closed for a further one.',
@@ -10,8 +16,8 @@ const byName = new Map<string, string>(
     'ratelimit.connections.held_bytes':
       'What connections hold for what their callers have not done yet, of CONNECTIONS_MAX_BYTES.',
     'ratelimit_server.http2.connections': 'Open gRPC connections.',
-    'certs.load_attempts': "Readings of the gRPC listener's TLS files after a change.",
-    'certs.load_failures': "Readings of the gRPC listener's TLS files that failed.",
+    'certs.load_attempts': "Readings of a listener's TLS files after a change.",
+    'certs.load_failures': "Readings of a listener's TLS files that failed.",
     'certs.load_failed': '1 from a reading of the TLS files that failed until the next good one.',
     'certs.expires_at_seconds': 'When the certificate in use expires, in seconds since 1970.',
     'ratelimit.rules.info': 'Always 1; the version is a hash of the content of the rules in force.',
@@ -89,9 +95,10 @@ const byPattern: readonly (readonly [RegExp, string])[] = [
   [/\.lines_dropped$/, 'Lines of statistics that the sink could not keep.'],
 ];
 
-/** Undefined for a statistic that is not known. That of a second store is helped as that of the first. */
+/** Undefined for a statistic that is not known. What there is two of has the help of the first. */
 export function helpOf(stat: string): string | undefined {
   const name = stat
+    .replace(/^http_certs\./, 'certs.')
     .replace(/^ratelimit\.redis_per_second_pool\./, 'ratelimit.redis_pool.')
     .replace(/^ratelimit\.per_second_store_breaker\./, 'ratelimit.store_breaker.');
   return byName.get(name) ?? byPattern.find(([pattern]) => pattern.test(name))?.[1];
