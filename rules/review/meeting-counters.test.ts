@@ -1,5 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { caseCount } from '../../test/support/property-cases.ts';
 import { limit, rule, source } from '../../test/support/rule-builder.ts';
 import type { Rule } from '../model.ts';
 import { compileRules } from '../table/compile-rules.ts';
@@ -118,7 +119,7 @@ describe('rules whose counters could meet', () => {
           }
         }
       }),
-      { numRuns: 100 },
+      { numRuns: caseCount(100) },
     );
     expect(met).toBeGreaterThan(100);
   });
