@@ -112,11 +112,16 @@ describe('log lines', () => {
         lines.connectionRefused(log, { peer, counter: 'slow_reader', reason: 'it does not read', times: 3 });
         lines.connectionIdle(log, { peer, counter: 'idle_timeout', reason: 'it made no call', times: 1 });
         lines.requestUnfinished(log, { peer, counter: 'unfinished_request', reason: 'it went', times: 2 });
+        const room = { counter: 'too_many_bytes', reason: 'its address held most', times: 1 };
+        lines.connectionHeldTooMuch(log, { peer, ...room });
+        lines.httpConnectionRefused(log, { listener: 'debug', peer, ...room });
       },
       [
         'level=warning msg="A connection was refused or ended for what its peer did" peer="10.0.0.1:4711" counter=slow_reader reason="it does not read" times=3',
         'level=info msg="A connection was ended" peer="10.0.0.1:4711" counter=idle_timeout reason="it made no call" times=1',
         'level=warning msg="A request was reset for what its peer did" peer="10.0.0.1:4711" counter=unfinished_request reason="it went" times=2',
+        'level=warning msg="A request or a connection was ended to make room for others" peer="10.0.0.1:4711" counter=too_many_bytes reason="its address held most" times=1',
+        'level=warning msg="An HTTP request or connection was ended to make room for others" listener=debug peer="10.0.0.1:4711" counter=too_many_bytes reason="its address held most" times=1',
       ],
     ],
     [

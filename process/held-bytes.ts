@@ -6,7 +6,7 @@
  * An account belongs to one thread. Those of several threads share the bound: while all together are within it, each holds
  * what it likes, and beyond it those that hold more than an equal part end something.
  */
-import { addressGroup } from './peer-name.ts';
+import { addressGroup } from './peer.ts';
 import type { Timers } from './timers.ts';
 
 /** A connection as the account sees it. */

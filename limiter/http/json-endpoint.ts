@@ -11,8 +11,7 @@ import {
 import { GrpcCode, type GrpcStatus, type UnaryHandler } from '../../process/grpc/unary-handler.ts';
 import type { HttpCall } from '../../process/http/http-server.ts';
 import { sendError, writeErrorHead } from '../../process/http/text-response.ts';
-import { SocketPeer } from '../../process/peer.ts';
-import { peerName } from '../../process/peer-name.ts';
+import { peerName, SocketPeer } from '../../process/peer.ts';
 import { type RequestBounds, RequestTooLarge } from '../decide/request-bounds.ts';
 import { discardBody, readBody } from './request-body.ts';
 

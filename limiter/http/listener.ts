@@ -5,8 +5,7 @@ import type { HealthView } from '../../process/health.ts';
 import type { HttpConnectionsOptions } from '../../process/http/http-connections.ts';
 import { type HttpCall, type HttpListener, HttpServer } from '../../process/http/http-server.ts';
 import { sendError, sendNotFound, sendText } from '../../process/http/text-response.ts';
-import { isOfName, SocketPeer } from '../../process/peer.ts';
-import { peerName } from '../../process/peer-name.ts';
+import { isOfName, peerName, SocketPeer } from '../../process/peer.ts';
 import type { Timers } from '../../process/timers.ts';
 import {
   expiryOf,

@@ -6,7 +6,7 @@
  */
 import type { Socket } from 'node:net';
 import type { HeldBytes, Holding } from '../../process/held-bytes.ts';
-import { peerName } from '../../process/peer-name.ts';
+import { peerName } from '../../process/peer.ts';
 import { handshakeBytes } from '../../process/tls-handshake.ts';
 import { violationTexts } from '../http2/index.ts';
 import type { TlsRefusal } from './refusals.ts';

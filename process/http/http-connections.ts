@@ -11,7 +11,7 @@ import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import type { Server as TlsServer } from 'node:https';
 import type { Socket } from 'node:net';
 import type { HeldBytes, Holder, Holding } from '../held-bytes.ts';
-import { peerName } from '../peer-name.ts';
+import { peerName } from '../peer.ts';
 import { handshakeBytes } from '../tls-handshake.ts';
 
 export const httpRefusals = ['too_many_connections', 'too_many_bytes'] as const;

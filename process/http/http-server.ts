@@ -5,7 +5,7 @@ import { createServer as createTlsServer, type ServerOptions, type Server as Tls
 import type { SecureContextOptions, TLSSocket } from 'node:tls';
 import { bind, type ListenAddress } from '../bind.ts';
 import { closeOrCut } from '../close-or-cut.ts';
-import { peerName } from '../peer-name.ts';
+import { peerName } from '../peer.ts';
 import { handshakeProblem, handshakeTimeoutMs } from '../tls-handshake.ts';
 import { HttpConnections, type HttpConnectionsOptions, type RequestHolding } from './http-connections.ts';
 import { type RequestPath, requestPath } from './request-path.ts';

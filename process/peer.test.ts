@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { addressGroup } from './peer-name.ts';
+import { addressGroup } from './peer.ts';
 
 describe('addressGroup', () => {
   const groups: [address: string | undefined, group: string][] = [
