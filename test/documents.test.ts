@@ -7,6 +7,7 @@ import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { parse } from 'yaml';
 
+import { readCallersFile } from '../limiter/callers/index.ts';
 import { group, kind, readManifests, readSpec } from '../rules/manifest/index.ts';
 import { readRuleFiles } from '../rules/reader/read-rule-files.ts';
 import {
@@ -118,6 +119,11 @@ describe('the rules in the documents', () => {
       for (const { spec } of manifests) expect(readSpec(spec, place)).toMatchObject({ ok: true });
     },
   );
+});
+
+it('docs/callers.md has a file of callers that can be used', () => {
+  const blocks = fencedBlocks(readDocument('docs/callers.md')).filter(({ text }) => /^callers:/.test(text));
+  expect(blocks.map(({ text }) => readCallersFile(text).problems)).toEqual([undefined]);
 });
 
 it('README.md repeats figures of docs/performance.md', () => {

@@ -71,6 +71,8 @@ describeWithServer('what the chart has in common with the rest', helmProgram, ()
       expect([status, stderr]).toEqual([0, '']);
     }
     expect(renderChart({ redis, ...tls })).not.toEqual([]);
+    const callers = blocksOf(read('docs/callers.md'), 'yaml').filter((text) => text.startsWith('limiter:'));
+    expect(callers.map((text) => renderChart({ redis, ...parse(text) }).length > 0)).toEqual([true]);
   });
 
   it('are the Secrets that the production example names and its README makes, by name and key', () => {

@@ -95,6 +95,29 @@ describeWithServer('the notes of the chart', helmProgram, () => {
     expect(chartNotes({ redis })).not.toContain('--grpc-use-tls');
   });
 
+  it('say how to ask over HTTP with TLS, and by a token', () => {
+    const asked = (limiter: object) => chartNotes({ redis, limiter }).trim().split('\n').at(-1);
+    const existingSecret = 'http';
+    expect(asked({})).toContain("-w '%{http_code}' http://localhost:8080/json -d");
+    expect(asked({ httpTls: { existingSecret } })).toContain(
+      "' --cacert ca.crt https://localhost:8080/json -d",
+    );
+    expect(asked({ httpTls: { existingSecret, clientCa: true } })).toContain(
+      ' --cacert ca.crt --cert <certificate> --key <key> https://localhost:8080/json -d',
+    );
+    const callers = { existingSecret: 'callers' };
+    expect(asked({ callers })).toContain(
+      '-H "Authorization: Bearer $(cat token)" http://localhost:8080/json',
+    );
+    expect(chartNotes({ redis, limiter: { callers } })).toContain('Only callers that limiter.callers knows');
+    const tls = chartNotes({
+      redis,
+      limiter: { callers, grpcTls: { existingSecret }, httpTls: { existingSecret } },
+    });
+    expect(tls).toContain('get secret http -o jsonpath');
+    expect(tls).toContain('--grpc-server-ca-file ca.crt --token-file <token> --domain');
+  });
+
   it('have no example for limiters of a control plane elsewhere', () => {
     const away = { controlPlane: { enabled: false }, limiter: { xdsAddress: 'weir.other.svc:18000' } };
     expect(chartNotes({ redis, ...away })).not.toMatch(/weir-example|for i in/);

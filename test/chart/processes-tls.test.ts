@@ -10,7 +10,7 @@ import { describeWithApiServer } from '../support/describe-with-api-server.ts';
 import { describeWithServer } from '../support/describe-with-server.ts';
 import { eventually } from '../support/eventually.ts';
 import { helmProgram, opensslProgram } from '../support/find-server.ts';
-import { podOf, release, renderChart } from '../support/helm-chart.ts';
+import { objectOf, podOf, release, renderChart } from '../support/helm-chart.ts';
 import { httpAsk } from '../support/http-ask.ts';
 import { PodProcess, portsOfThisMachine } from '../support/pod-process.ts';
 import { rateLimitConfigText } from '../support/rate-limit-config.ts';
@@ -25,6 +25,13 @@ const values = {
     autoscaling: { enabled: false },
     replicas: 1,
     grpcTls: { existingSecret: 'grpc', clientCa: true, clientName: 'proxy.example' },
+    httpTls: { existingSecret: 'grpc', clientCa: true },
+    callers: {
+      entries: [
+        { name: 'proxy', certificate: { dns: 'proxy.*' }, domains: ['shop'], requests_per_second: 1_000_000 },
+      ],
+    },
+    debugToken: { existingSecret: 'lookup' },
     xdsTls: {
       enabled: true,
       existingSecret: 'limiter',
@@ -48,6 +55,7 @@ describeWithServer('the programs as the chart starts them with TLS', helmProgram
       let proxy: CertificatePair;
       let controlPlane: PodProcess;
       let limiter: PodProcess;
+      let debugPort: number;
 
       /** As cert-manager fills a Secret. */
       const secretOf = ({ certFile, keyFile }: CertificatePair): Record<string, string> => ({
@@ -69,6 +77,7 @@ describeWithServer('the programs as the chart starts them with TLS', helmProgram
           lookup: { token: 'a-token-that-callers-show' },
         };
         const ports = await portsOfThisMachine();
+        debugPort = ports.limiter.ports['debug'] as number;
         const objects = renderChart({
           ...values,
           limiter: { ...values.limiter, ...ports.limiter },
@@ -83,7 +92,11 @@ describeWithServer('the programs as the chart starts them with TLS', helmProgram
         const env = { KUBECONFIG: api().kubeconfig('control-plane') };
         const name = 'weir-control-plane-0';
         controlPlane = new PodProcess(podOf(objects, 'control-plane'), { name, namespace, data, env });
-        limiter = new PodProcess(podOf(objects, 'limiter'), { name: 'weir-limiter-0', namespace, data });
+        const { metadata, data: callers = {} } = objectOf(objects, 'ConfigMap', '-callers');
+        limiter = new PodProcess(podOf(objects, 'limiter'), {
+          ...{ name: 'weir-limiter-0', namespace },
+          data: { ...data, [metadata.name]: callers },
+        });
       });
 
       afterAll(async () => {
@@ -120,6 +133,24 @@ describeWithServer('the programs as the chart starts them with TLS', helmProgram
         const shown = ['-grpc-cert-file', proxy.certFile, '-grpc-key-file', proxy.keyFile];
         expect(ask(shown).stdout).toMatch(/^OK\n {2}key=v: .* of 1 a day/);
         expect(ask([]).stdout).not.toMatch(/^OK/);
+      });
+
+      it('answers HTTP to callers that it knows over TLS alone, and shows the debug port to who has the token', async () => {
+        const body = '{"domain":"DOMAIN","descriptors":[{"entries":[{"key":"key","value":"http"}]}]}';
+        const ask = async (domain: string, pair?: CertificatePair): Promise<number> => {
+          const ca = readFileSync(authority.caFile);
+          const own = pair && { cert: readFileSync(pair.certFile), key: readFileSync(pair.keyFile) };
+          const request = { method: 'POST', body: body.replace('DOMAIN', domain), tls: { ca, ...own } };
+          return (await httpAsk(limiter.port('http'), '/json', request)).status;
+        };
+        expect([await ask('shop', proxy), await ask('bank', proxy), await ask('shop')]).toEqual([
+          200, 403, 403,
+        ]);
+        await expect(httpAsk(limiter.port('http'), '/healthcheck')).rejects.toThrow();
+        const headers = { authorization: 'Bearer a-token-that-callers-show' };
+        expect((await httpAsk(debugPort, '/stats')).status).toBe(401);
+        const { status, body: stats } = await httpAsk(debugPort, '/stats', { headers });
+        expect([status, stats]).toEqual([200, expect.stringContaining('ratelimit.callers.entries: 1')]);
       });
 
       it('opens the lookup of the signing secret for those who have the token', async () => {

@@ -88,6 +88,31 @@ export const refusedValues: readonly [said: string, values: Values][] = [
     { redis, limiter: { grpcTls: { existingSecret: 'tls', clientName: 'a' } } },
   ],
   [
+    'limiter.httpTls.clientCa needs limiter.httpTls.existingSecret',
+    { redis, limiter: { httpTls: { clientCa: true } } },
+  ],
+  [
+    'limiter.httpTls.clientName needs limiter.httpTls.clientCa=true: without it callers show no certificate',
+    { redis, limiter: { httpTls: { existingSecret: 'tls', clientName: 'a' } } },
+  ],
+  [
+    'limiter.callers.entries, limiter.callers.existingConfigMap and limiter.callers.existingSecret exclude each other',
+    { redis, limiter: { callers: { existingConfigMap: 'a', existingSecret: 'b' } } },
+  ],
+  [
+    "at '/limiter/callers/entries/0': missing property 'domains'",
+    { redis, limiter: { callers: { entries: [{ anonymous: true }] } } },
+  ],
+  [
+    "at '/limiter/callers/entries/0': additional properties 'right' not allowed",
+    { redis, limiter: { callers: { entries: [{ name: 'a', domains: ['a'], right: [] }] } } },
+  ],
+  // A hash of digits and one `e` is a number where it is not between quotes.
+  [
+    "at '/limiter/callers/entries/0/token_sha256': got number, want string or array",
+    { redis, limiter: { callers: { entries: [{ name: 'a', token_sha256: 1e63, domains: ['a'] }] } } },
+  ],
+  [
     'controlPlane.xds.tls.clientCa needs controlPlane.xds.tls.existingSecret',
     { limiter: { enabled: false }, controlPlane: { xds: { tls: { clientCa: true } } } },
   ],

@@ -1,5 +1,6 @@
 import { expect, it } from 'vitest';
 import { controlPlaneSettingGroups, parseControlPlaneSettings } from '../../control-plane/settings.ts';
+import { readCallersFile } from '../../limiter/callers/index.ts';
 import { limiterSettingGroups, parseLimiterSettings } from '../../limiter/settings.ts';
 import { describeWithServer } from '../support/describe-with-server.ts';
 import { helmProgram } from '../support/find-server.ts';
@@ -214,6 +215,39 @@ describeWithServer('the chart', helmProgram, () => {
       httpGet: { path: '/livez', port: 'http' },
       failureThreshold: 2_147_483_647,
     });
+  });
+
+  it('lets probes ask by HTTPS where HTTP is over TLS, and those of metrics not', () => {
+    const schemes = (limiter: object) => {
+      const { startupProbe, livenessProbe, readinessProbe } = podOf(
+        renderChart({ redis, limiter }),
+        'limiter',
+      ).spec.containers[0];
+      return [startupProbe, livenessProbe, readinessProbe].map((probe) => probe?.httpGet.scheme);
+    };
+    const httpTls = { existingSecret: 'http-tls' };
+    expect(schemes({})).toEqual([undefined, undefined, undefined]);
+    expect(schemes({ httpTls })).toEqual([undefined, undefined, 'HTTPS']);
+    expect(schemes({ httpTls, metrics: { enabled: false } })).toEqual(['HTTPS', 'HTTPS', 'HTTPS']);
+  });
+
+  it('writes a file of callers that the limiter takes, word for word', () => {
+    const entries = [
+      {
+        name: 'a',
+        token_sha256: `1e${'0'.repeat(62)}`,
+        domains: ['1e6', '007'],
+        requests_per_second: 1_000_000,
+      },
+      { name: 'b', certificate: [{ dns: 'b.*' }, { cn: 'yes' }], domains: ['*'], rights: ['ask', 'refund'] },
+      { anonymous: true, domains: ['null'] },
+    ];
+    const objects = renderChart({ redis, limiter: { callers: { entries } } });
+    const file = readCallersFile(objectOf(objects, 'ConfigMap', '-callers').data?.['callers.yaml'] ?? '');
+    expect(file).toEqual(readCallersFile(JSON.stringify({ callers: entries })));
+    expect(file.problems).toBeUndefined();
+    const { spec } = podOf(objects, 'limiter');
+    expect(environmentOf(spec.containers[0])['CALLERS_FILE']).toBe('/etc/weir/callers/callers.yaml');
   });
 
   it.each(['LoadBalancer', 'NodePort'])('keeps metrics out of a %s', (type) => {

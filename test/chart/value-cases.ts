@@ -94,6 +94,47 @@ export const valueCases: readonly ValueCase[] = [
     },
   },
   {
+    name: 'callers that are known, TLS for HTTP and a token for the debug port',
+    values: {
+      redis,
+      limiter: {
+        httpTls: { existingSecret: 'http-tls', clientCa: true, clientName: 'caller.example' },
+        callers: {
+          entries: [
+            {
+              name: 'edge',
+              certificate: { uri: 'spiffe://prod.example/ns/edge/sa/*' },
+              domains: ['*'],
+              rights: ['ask', 'override'],
+              requests_per_second: 1_000_000,
+            },
+            { name: 'mail', token_sha256: ['e'.repeat(64)], domains: ['1e6'] },
+            { anonymous: true, domains: ['public'] },
+          ],
+        },
+        debugToken: { existingSecret: 'debug' },
+      },
+    },
+  },
+  {
+    name: 'callers of a ConfigMap of somebody else',
+    values: {
+      redis,
+      limiter: { callers: { existingConfigMap: 'callers', existingConfigMapKey: 'who.yaml' } },
+    },
+  },
+  {
+    name: 'callers of a Secret, and HTTP over TLS without metrics',
+    values: {
+      redis,
+      limiter: {
+        metrics: { enabled: false },
+        httpTls: { existingSecret: 'http-tls' },
+        callers: { existingSecret: 'callers' },
+      },
+    },
+  },
+  {
     name: 'webhooks and the lookup of their secret',
     values: {
       redis,

@@ -20,7 +20,7 @@ export interface EnvironmentVariable {
 }
 
 export interface Probe {
-  httpGet: { path: string; port: string };
+  httpGet: { path: string; port: string; scheme?: 'HTTPS' };
   periodSeconds: number;
   failureThreshold: number;
 }

@@ -1,4 +1,6 @@
 import { request as httpRequest, type IncomingHttpHeaders } from 'node:http';
+import { request as httpsRequest } from 'node:https';
+import type { SecureContextOptions } from 'node:tls';
 
 export interface HttpAnswer {
   status: number;
@@ -13,6 +15,7 @@ export function httpAsk(
   {
     body,
     from,
+    tls,
     ...options
   }: {
     method?: string;
@@ -20,11 +23,15 @@ export function httpAsk(
     body?: string;
     /** Own address, of loopback. */
     from?: string;
+    /** Asks over TLS; without authorities (`ca`) any certificate will do. */
+    tls?: SecureContextOptions;
   } = {},
 ): Promise<HttpAnswer> {
   return new Promise((resolve, reject) => {
     const to = { port, host: '127.0.0.1', path, agent: false, localAddress: from };
-    const request = httpRequest({ ...options, ...to }, (response) => {
+    const secure = { ...tls, rejectUnauthorized: tls?.ca !== undefined };
+    const ask = tls === undefined ? httpRequest : httpsRequest;
+    const request = ask({ ...options, ...to, ...(tls && secure) }, (response) => {
       const chunks: Buffer[] = [];
       response.on('data', (chunk: Buffer) => chunks.push(chunk));
       response.on('error', reject);

@@ -52,8 +52,10 @@ export class PodProcess {
 
   /** Asks as the kubelet does; 0 is the status of a connection that is refused. */
   async probe(name: ProbeName): Promise<number> {
-    const { path, port } = (this.#pod.spec.containers[0][name] as Probe).httpGet;
-    const asked: Pick<HttpAnswer, 'status'> = await httpAsk(this.port(port), path).catch(() => ({
+    const { path, port, scheme } = (this.#pod.spec.containers[0][name] as Probe).httpGet;
+    // The kubelet takes any certificate.
+    const options = scheme === 'HTTPS' ? { tls: {} } : {};
+    const asked: Pick<HttpAnswer, 'status'> = await httpAsk(this.port(port), path, options).catch(() => ({
       status: 0,
     }));
     return asked.status;

@@ -29,6 +29,16 @@
 {{- if and $limiter.grpcTls.clientCa (not $limiter.grpcTls.existingSecret) -}}
 {{- fail "limiter.grpcTls.clientCa needs limiter.grpcTls.existingSecret" -}}
 {{- end -}}
+{{- if and $limiter.httpTls.clientName (not $limiter.httpTls.clientCa) -}}
+{{- fail "limiter.httpTls.clientName needs limiter.httpTls.clientCa=true: without it callers show no certificate" -}}
+{{- end -}}
+{{- if and $limiter.httpTls.clientCa (not $limiter.httpTls.existingSecret) -}}
+{{- fail "limiter.httpTls.clientCa needs limiter.httpTls.existingSecret" -}}
+{{- end -}}
+{{- $callers := $limiter.callers -}}
+{{- if gt (len (compact (list $callers.existingConfigMap $callers.existingSecret (ternary "entries" "" (not (empty $callers.entries)))))) 1 -}}
+{{- fail "limiter.callers.entries, limiter.callers.existingConfigMap and limiter.callers.existingSecret exclude each other" -}}
+{{- end -}}
 {{- if and $limiter.xdsTls.clientCertificate (not $limiter.xdsTls.existingSecret) -}}
 {{- fail "limiter.xdsTls.clientCertificate needs limiter.xdsTls.existingSecret" -}}
 {{- end -}}

@@ -49,9 +49,18 @@ one: unlimited, in shadow or quota mode, by the second, or above 20.
 {{- if $plain }}{{ toYaml $labels }}{{ end -}}
 {{- end -}}
 
-{{/* Asks over and over, and stops at the first 429: (dict "domain" "..." "entries" (list (dict "key" "..." "value" "...")) "limit" 3). */}}
+{{/* Asks over and over, and stops at the first 429: (dict "domain" "..." "entries" (list (dict "key" "..." "value" "...")) "limit" 3 "curl" "..."). */}}
 {{- define "weir.notes.loop" -}}
 {{- $body := dict "domain" .domain "descriptors" (list (dict "entries" .entries)) | toJson -}}
 {{- /* A window may end in between: then it takes twice the limit, and one. */ -}}
-for i in $(seq {{ add (mul 2 .limit) 1 }}); do code=$(curl -s -o /dev/null -w '%{http_code}' http://localhost:8080/json -d '{{ $body | replace "'" "'\\''" }}'); echo "$code"; [ "$code" != 429 ] || break; done
+for i in $(seq {{ add (mul 2 .limit) 1 }}); do code=$(curl -s -o /dev/null -w '%{http_code}' {{ .curl }} -d '{{ $body | replace "'" "'\\''" }}'); echo "$code"; [ "$code" != 429 ] || break; done
+{{- end -}}
+
+{{/* What curl needs besides the body, with the forwarded port: what it shows, and the address. */}}
+{{- define "weir.notes.curl" -}}
+{{- $tls := .Values.limiter.httpTls -}}
+{{- if $tls.existingSecret }}--cacert ca.crt {{ end -}}
+{{- if $tls.clientCa }}--cert <certificate> --key <key> {{ end -}}
+{{- if include "weir.limiter.callersFile" . }}-H "Authorization: Bearer $(cat token)" {{ end -}}
+http{{ if $tls.existingSecret }}s{{ end }}://localhost:8080/json
 {{- end -}}

@@ -119,13 +119,16 @@ spec:
 {{- toYaml (concat $env $extra) -}}
 {{- end -}}
 
-{{/* A probe by HTTP: (dict "name" "livenessProbe" "path" "/livez" "port" "metrics" "values" .Values.limiter). */}}
+{{/* A probe by HTTP: (dict "name" "livenessProbe" "path" "/livez" "port" "metrics" "tls" false "values" .Values.limiter). */}}
 {{- define "weir.probe" -}}
 {{- $probe := index .values .name -}}
 {{ .name }}:
   httpGet:
     path: {{ .path }}
     port: {{ .port }}
+    {{- if .tls }}
+    scheme: HTTPS
+    {{- end }}
   periodSeconds: {{ $probe.periodSeconds }}
   timeoutSeconds: {{ $probe.timeoutSeconds }}
   failureThreshold: {{ $probe.failureThreshold }}

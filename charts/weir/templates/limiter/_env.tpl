@@ -31,6 +31,27 @@
 {{- end }}
 {{- end }}
 {{- end }}
+{{- with $limiter.httpTls }}
+{{- if .existingSecret }}
+- { name: HTTP_SERVER_USE_TLS, value: "true" }
+- { name: HTTP_SERVER_TLS_CERT, value: /etc/weir/http-tls/tls.crt }
+- { name: HTTP_SERVER_TLS_KEY, value: /etc/weir/http-tls/tls.key }
+{{- if .clientCa }}
+- { name: HTTP_CLIENT_TLS_CACERT, value: /etc/weir/http-tls/ca.crt }
+{{- end }}
+{{- if .clientName }}
+- { name: HTTP_CLIENT_TLS_SAN, value: {{ .clientName | quote }} }
+{{- end }}
+{{- end }}
+{{- end }}
+{{- with include "weir.limiter.callersFile" . }}
+- { name: CALLERS_FILE, value: {{ printf "/etc/weir/callers/%s" . | quote }} }
+{{- end }}
+{{- with $limiter.debugToken }}
+{{- if .existingSecret }}
+- { name: DEBUG_TOKEN_FILE, value: {{ printf "/etc/weir/debug-token/%s" .existingSecretKey | quote }} }
+{{- end }}
+{{- end }}
 {{- end -}}
 
 {{- define "weir.limiter.statisticsEnv" -}}

@@ -16,15 +16,26 @@ there, so that a startup probe that has no other port waits as long as that take
 {{- $port := ternary "metrics" "http" $limiter.metrics.enabled -}}
 {{- $startup := $limiter.startupProbe -}}
 {{- if not $limiter.metrics.enabled }}{{ $startup = merge (dict "failureThreshold" 2147483647) $startup }}{{ end -}}
-{{ include "weir.probe" (dict "name" "startupProbe" "path" "/livez" "port" $port "values" (dict "startupProbe" $startup)) }}
-{{ include "weir.probe" (dict "name" "livenessProbe" "path" "/livez" "port" $port "values" $limiter) }}
-{{ include "weir.probe" (dict "name" "readinessProbe" "path" "/healthcheck" "port" "http" "values" $limiter) }}
+{{- $tls := not (empty $limiter.httpTls.existingSecret) -}}
+{{- $lives := dict "path" "/livez" "port" $port "tls" (and $tls (eq $port "http")) -}}
+{{ include "weir.probe" (merge (dict "name" "startupProbe" "values" (dict "startupProbe" $startup)) $lives) }}
+{{ include "weir.probe" (merge (dict "name" "livenessProbe" "values" $limiter) $lives) }}
+{{ include "weir.probe" (dict "name" "readinessProbe" "path" "/healthcheck" "port" "http" "tls" $tls "values" $limiter) }}
 {{- end -}}
 
 {{/* Folders of /etc/weir that are Secrets, by name. */}}
 {{- define "weir.limiter.secrets" -}}
 {{- with .Values.limiter.grpcTls.existingSecret }}
 grpc-tls: {{ . }}
+{{- end }}
+{{- with .Values.limiter.httpTls.existingSecret }}
+http-tls: {{ . }}
+{{- end }}
+{{- with .Values.limiter.callers.existingSecret }}
+callers: {{ . }}
+{{- end }}
+{{- with .Values.limiter.debugToken.existingSecret }}
+debug-token: {{ . }}
 {{- end }}
 {{- with .Values.limiter.xdsTls.existingSecret }}
 xds-tls: {{ . }}
@@ -47,6 +58,32 @@ redis-tls: {{ . }}
 {{- end -}}
 {{- end -}}
 
+{{/* The file that says who may ask what, in /etc/weir/callers; nothing without one. */}}
+{{- define "weir.limiter.callersFile" -}}
+{{- $callers := .Values.limiter.callers -}}
+{{- if $callers.entries }}callers.yaml
+{{- else if $callers.existingConfigMap }}{{ $callers.existingConfigMapKey }}
+{{- else if $callers.existingSecret }}{{ $callers.existingSecretKey }}
+{{- end -}}
+{{- end -}}
+
+{{/* What limiter.callers.entries are as a file. Some Helms print large numbers as 1e+06. */}}
+{{- define "weir.limiter.callersText" -}}
+{{- $entries := list -}}
+{{- range .Values.limiter.callers.entries -}}
+{{- if hasKey . "requests_per_second" }}{{ $entries = append $entries (merge (dict "requests_per_second" (int .requests_per_second)) .) }}{{ else }}{{ $entries = append $entries . }}{{ end -}}
+{{- end -}}
+{{- toYaml (dict "callers" $entries) -}}
+{{- end -}}
+
+{{- define "weir.limiter.callersConfigMap" -}}
+{{- if .Values.limiter.callers.entries -}}
+{{- include "weir.limiter.name" . -}}-callers
+{{- else -}}
+{{- default "" .Values.limiter.callers.existingConfigMap -}}
+{{- end -}}
+{{- end -}}
+
 {{- define "weir.limiter.volumes" -}}
 {{- range $volume, $secret := fromYaml (include "weir.limiter.secrets" .) }}
 {{ include "weir.secretVolume" (dict "volume" $volume "secret" $secret) }}
@@ -66,6 +103,11 @@ redis-tls: {{ . }}
   configMap:
     name: {{ . }}
 {{- end }}
+{{- with include "weir.limiter.callersConfigMap" . }}
+- name: callers
+  configMap:
+    name: {{ . }}
+{{- end }}
 {{- end -}}
 
 {{- define "weir.limiter.mounts" -}}
@@ -77,5 +119,8 @@ redis-tls: {{ . }}
 {{- end }}
 {{- if include "weir.limiter.rulesConfigMap" . }}
 {{ include "weir.mount" "rules" }}
+{{- end }}
+{{- if include "weir.limiter.callersConfigMap" . }}
+{{ include "weir.mount" "callers" }}
 {{- end }}
 {{- end -}}
