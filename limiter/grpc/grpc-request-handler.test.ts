@@ -1,7 +1,9 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import type { CallerGate } from '../../process/grpc/caller-gate.ts';
 import { GrpcCode, type UnaryReply } from '../../process/grpc/unary-handler.ts';
 import { failed, okAnswer, PlayedCalls } from '../../test/support/played-calls.ts';
+import { PlayedStream } from '../../test/support/played-stream.ts';
 import { withPrefix } from './message-reader.ts';
 
 describe('a unary call', () => {
@@ -270,5 +272,63 @@ describe('a request that is no call', () => {
     'Application/GRPC+proto',
   ])('is not one of type %s', (type) => {
     expect(new PlayedCalls().call(Uint8Array.of(1), { 'content-type': type }).sections).toEqual(okAnswer);
+  });
+});
+
+describe('callers that have to say who they are', () => {
+  /** Lets `good` in alone. */
+  const gate: CallerGate = {
+    admit: (_connection, authorization) =>
+      authorization === 'good'
+        ? { refused: undefined, refusal: () => undefined }
+        : { refused: { code: GrpcCode.UNAUTHENTICATED, message: `not ${authorization}` } },
+  };
+
+  it('are answered before they send a message, and nothing of it reaches the handler', () => {
+    const seen: unknown[] = [];
+    const unary = (_request: Uint8Array, reply: UnaryReply): void => {
+      seen.push(reply.caller?.refused);
+      reply.send(Uint8Array.of(1));
+    };
+    const fixture = new PlayedCalls({ unary, gate });
+    const refused = fixture.request({ authorization: 'bad' });
+    expect(refused.sections).toEqual(failed(GrpcCode.UNAUTHENTICATED, 'not bad'));
+    fixture.handler.onData(refused, withPrefix(Uint8Array.of(1)), true);
+    expect([refused.sections.length, seen]).toEqual([1, []]);
+    expect(fixture.request().sections).toEqual(failed(GrpcCode.UNAUTHENTICATED, 'not '));
+    expect(fixture.call(Uint8Array.of(1), { authorization: 'good' }).sections).toEqual(okAnswer);
+    expect(seen).toEqual([undefined]);
+  });
+
+  it('are not believed who say it twice', () => {
+    const { handler } = new PlayedCalls({ gate });
+    const stream = new PlayedStream();
+    const token = ['authorization', 'good'];
+    const fields = [':method', 'POST', ':path', '/test.Service/Echo', 'content-type', 'application/grpc'];
+    handler.onRequest(stream, [...fields, ...token, ...token], false);
+    expect(stream.sections).toEqual(failed(GrpcCode.UNAUTHENTICATED, 'not (several)'));
+  });
+
+  it('need not for health', () => {
+    const path = '/grpc.health.v1.Health/Check';
+    expect(new PlayedCalls({ gate }).call(new Uint8Array(), { ':path': path }).sections).toEqual(okAnswer);
+  });
+
+  it('need not where there is no gate: nothing of the connection is looked at', () => {
+    const replies: UnaryReply[] = [];
+    const fixture = new PlayedCalls({
+      unary: (_request, reply) => {
+        replies.push(reply);
+        reply.send(Uint8Array.of(1));
+      },
+    });
+    const stream = new PlayedStream();
+    Object.defineProperty(stream, 'connection', {
+      get: () => expect.unreachable('the connection is looked at'),
+    });
+    fixture.request({ authorization: 'Bearer a.b' }, false, stream);
+    fixture.handler.onData(stream, withPrefix(Uint8Array.of(1)), true);
+    expect(stream.sections).toEqual(okAnswer);
+    expect(replies.map(({ caller }) => caller)).toEqual([undefined]);
   });
 });

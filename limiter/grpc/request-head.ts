@@ -2,6 +2,7 @@
  * What gRPC reads of a request's header section; other metadata is ignored. A missing `te` is forgiven, as gRPC's other servers
  * do. https://github.com/grpc/grpc/blob/v1.60.0/doc/PROTOCOL-HTTP2.md
  */
+import { severalAuthorizations } from '../../process/grpc/caller-gate.ts';
 import { GrpcCode } from '../../process/grpc/unary-handler.ts';
 import type { HeaderFields } from '../http2/request-handler.ts';
 import { trailersOnly } from './response-fields.ts';
@@ -51,7 +52,7 @@ export function readHead(fields: HeaderFields): RequestHead {
         head.encoding = value;
         break;
       case 'authorization':
-        head.authorization = value;
+        head.authorization = head.authorization === '' ? value : severalAuthorizations;
         break;
     }
   }

@@ -7,6 +7,7 @@ import {
   type CallerConnection,
   type CallerGate,
   retryAfterSeconds,
+  severalAuthorizations,
 } from '../../process/grpc/caller-gate.ts';
 import { GrpcCode, type GrpcStatus, type UnaryHandler } from '../../process/grpc/unary-handler.ts';
 import type { HttpCall } from '../../process/http/http-server.ts';
@@ -40,24 +41,24 @@ export async function answerJson(
   { request, response, holding }: HttpCall,
   options: JsonEndpointOptions,
 ): Promise<void> {
-  const caller = options.gate?.admit(connectionOf(request), request.headers.authorization ?? '');
+  const { bounds, maxBodyBytes } = options;
+  const caller = options.gate?.admit(connectionOf(request), authorizationOf(request));
   if (caller?.refused !== undefined) {
-    sendFailure(request, response, caller.refused);
+    await refuseAtOnce(request, response, refusalOf(request, response, caller.refused), maxBodyBytes);
     return;
   }
   const span = beginSpan(request, response, options.tracer);
-  const { bounds, maxBodyBytes } = options;
   const keptBytes = bounds.limits.maxBytes;
   const body = await readBody(request, { maxBytes: maxBodyBytes, keptBytes, holding });
   if (body.kind === 'aborted') return;
   if (body.kind === 'tooLong') {
     const detail = `the body is longer than ${maxBodyBytes} bytes`;
-    await refuseUnread(request, response, 413, 'Request Entity Too Large', detail);
+    await refuseUnread(request, response, { status: 413, text: 'Request Entity Too Large', detail });
     return;
   }
   if (body.kind === 'givenUp') {
     const detail = 'unfinished requests hold as much as they may (CONNECTIONS_MAX_BYTES)';
-    await refuseUnread(request, response, 503, 'Service Unavailable', detail);
+    await refuseUnread(request, response, { status: 503, text: 'Service Unavailable', detail });
     return;
   }
   if (body.kind === 'dropped') {
@@ -80,6 +81,12 @@ export async function answerJson(
   const outcome = await ask(options.shouldRateLimit, parsed.wire, span, caller);
   if ('status' in outcome) sendFailure(request, response, outcome.status);
   else sendDecision(response, responseToJson(outcome.message));
+}
+
+/** Node takes the first of several as it is. */
+function authorizationOf({ headersDistinct }: IncomingMessage): string {
+  const { authorization: [value = '', ...others] = [] } = headersDistinct;
+  return others.length === 0 ? value : severalAuthorizations;
 }
 
 /** It ends with the response, whichever that is. A response that could not be written has the status that it would have had. */
@@ -133,18 +140,52 @@ function refuseTooLarge(
   sendError(response, 400, 'Bad Request', error.message);
 }
 
-/** Errors of the store are 400, too, as in the Go service; 500 is left for faults of ours. */
 function sendFailure(request: IncomingMessage, response: ServerResponse, status: GrpcStatus): void {
-  const { code, message } = status;
-  if (code === GrpcCode.INTERNAL) sendError(response, 500, 'Internal Server Error');
-  else if (code === GrpcCode.UNAUTHENTICATED) {
-    response.setHeader('WWW-Authenticate', bearerChallenge(request.headers.authorization));
-    sendError(response, 401, 'Unauthorized', message);
-  } else if (code === GrpcCode.PERMISSION_DENIED) sendError(response, 403, 'Forbidden', message);
-  else if (code === GrpcCode.RESOURCE_EXHAUSTED) {
-    response.setHeader('Retry-After', retryAfterSeconds);
-    sendError(response, 503, 'Service Unavailable', message);
-  } else sendError(response, 400, 'Bad Request', message);
+  const refusal = refusalOf(request, response, status);
+  sendError(response, refusal.status, refusal.text, refusal.detail);
+}
+
+interface Refusal {
+  status: number;
+  text: string;
+  detail: string | undefined;
+}
+
+/** Errors of the store are 400, too, as in the Go service; 500 is left for faults of ours. */
+function refusalOf(
+  request: IncomingMessage,
+  response: ServerResponse,
+  { code, message: detail }: GrpcStatus,
+): Refusal {
+  switch (code) {
+    case GrpcCode.INTERNAL:
+      return { status: 500, text: 'Internal Server Error', detail: undefined };
+    case GrpcCode.UNAUTHENTICATED:
+      response.setHeader('WWW-Authenticate', bearerChallenge(request.headers.authorization));
+      return { status: 401, text: 'Unauthorized', detail };
+    case GrpcCode.PERMISSION_DENIED:
+      return { status: 403, text: 'Forbidden', detail };
+    case GrpcCode.RESOURCE_EXHAUSTED:
+      response.setHeader('Retry-After', retryAfterSeconds);
+      return { status: 503, text: 'Service Unavailable', detail };
+    default:
+      return { status: 400, text: 'Bad Request', detail };
+  }
+}
+
+/**
+ * Before anything of the body is read. One of a usual length is dropped as it comes, and the connection goes on; with any
+ * other the connection ends.
+ */
+export async function refuseAtOnce(
+  request: IncomingMessage,
+  response: ServerResponse,
+  { status, text, detail }: Refusal,
+  maxBodyBytes: number,
+): Promise<void> {
+  const { 'content-length': length = 0, 'transfer-encoding': coding } = request.headers;
+  if (coding === undefined && Number(length) <= maxBodyBytes) sendError(response, status, text, detail);
+  else await refuseUnread(request, response, { status, text, detail });
 }
 
 const connections = new WeakMap<object, CallerConnection>();
@@ -163,9 +204,7 @@ function connectionOf({ socket }: IncomingMessage): CallerConnection {
 async function refuseUnread(
   request: IncomingMessage,
   response: ServerResponse,
-  status: number,
-  text: string,
-  detail: string,
+  { status, text, detail }: Refusal,
 ): Promise<void> {
   const body = `${text}\n`;
   response.setHeader('Connection', 'close');

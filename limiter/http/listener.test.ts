@@ -9,6 +9,7 @@ import {
   RateLimitResponseSchema,
 } from '../../gen/envoy/service/ratelimit/v3/rls_pb.ts';
 import { BindError } from '../../process/bind.ts';
+import { type CallerGate, severalAuthorizations } from '../../process/grpc/caller-gate.ts';
 import { GrpcCode, type UnaryHandler, type UnaryReply } from '../../process/grpc/unary-handler.ts';
 import { Health } from '../../process/health.ts';
 import { HeldBytes } from '../../process/held-bytes.ts';
@@ -41,6 +42,7 @@ interface StartOptions {
   closeGraceMs?: number;
   limits?: Partial<RequestLimits>;
   held?: HeldBytes;
+  gate?: CallerGate;
 }
 
 async function start(options: StartOptions = {}): Promise<Fixture> {
@@ -59,6 +61,7 @@ async function start(options: StartOptions = {}): Promise<Fixture> {
     onTooLarge: (error) => tooLarge.push(error.message),
     health,
     maxBodyBytes: options.maxBodyBytes ?? 100_000,
+    gate: options.gate,
     closeGraceMs: options.closeGraceMs ?? 5_000,
     connections: options.held && {
       maxConnections: 100,
@@ -368,6 +371,71 @@ describe('bodies that are not complete', () => {
     expect(held.bytes).toBeLessThan(20_000);
     socket.destroy();
     await eventually(() => expect(held.bytes).toBe(0));
+  });
+});
+
+describe('callers that have to say who they are', () => {
+  const messages = ['who?', 'not you', 'too often'];
+  const codes = [GrpcCode.UNAUTHENTICATED, GrpcCode.PERMISSION_DENIED, GrpcCode.RESOURCE_EXHAUSTED];
+  const shown: string[] = [];
+  /** Lets `good` in, and refuses all others for what they show: the place of a status above. */
+  const gate: CallerGate = {
+    admit: (_connection, authorization) => {
+      shown.push(authorization);
+      if (authorization === 'good') return { refused: undefined, refusal: () => undefined };
+      const place = Number(authorization) || 0;
+      return { refused: { code: codes[place]!, message: messages[place]! } };
+    },
+  };
+  const head = (authorization: string, rest = ''): string =>
+    `POST /json HTTP/1.1\r\nHost: x\r\nAuthorization: ${authorization}\r\n${rest}`;
+  const body = JSON.stringify(ask);
+
+  it.each([
+    [401, 0, 'www-authenticate', 'Bearer error="invalid_token"'],
+    [403, 1, 'weir-error', 'not you'],
+    [503, 2, 'retry-after', '1'],
+  ])(
+    'get their %i before they send a body, on a connection that goes on',
+    async (status, shows, name, value) => {
+      const { port, asked } = await start({ gate });
+      const socket = connect(port, '127.0.0.1');
+      cleanups.push(() => socket.destroy());
+      let text = '';
+      socket.on('data', (chunk) => {
+        text += chunk.toString('latin1');
+      });
+      socket.write(head(String(shows), `Content-Length: ${body.length}\r\n\r\n`));
+      await eventually(() => expect(text.toLowerCase()).toContain(`http/1.1 ${status} `));
+      expect(text.toLowerCase()).toContain(`\r\n${name}: ${value.toLowerCase()}\r\n`);
+      expect(asked).toHaveLength(0);
+      text = '';
+      socket.write(body);
+      socket.write(head('good', `Content-Length: ${body.length}\r\n\r\n${body}`));
+      await eventually(() => expect(text).toMatch(/^HTTP\/1\.1 200 /));
+      expect(asked).toHaveLength(1);
+    },
+  );
+
+  it('are refused with the end of the connection where the body is too long, or says not how long it is', async () => {
+    const { port } = await start({ gate, maxBodyBytes: 1000 });
+    const chunk = Buffer.concat([Buffer.from('10000\r\n'), Buffer.alloc(0x10000, 0x20), Buffer.from('\r\n')]);
+    const chunks = Array.from({ length: 200 }, () => chunk);
+    const coded = await raw(port, head('no', 'Transfer-Encoding: chunked\r\n\r\n'), ...chunks, '0\r\n\r\n');
+    const announced = await raw(port, head('no', 'Content-Length: 5000000\r\n\r\nabc'));
+    for (const answer of [coded, announced]) {
+      expect(answer).toMatch(/^HTTP\/1\.1 401 /);
+      expect(answer).toContain('\r\nConnection: close\r\n');
+      expect(answer).toMatch(/Unauthorized\n$/);
+    }
+  });
+
+  it('are not believed who say it twice', async () => {
+    const { port, asked } = await start({ gate });
+    shown.length = 0;
+    const twice = head('good', 'Authorization: good\r\nConnection: close\r\nContent-Length: 0\r\n\r\n');
+    expect(await raw(port, twice)).toMatch(/^HTTP\/1\.1 401 /);
+    expect([shown, asked]).toEqual([[severalAuthorizations], []]);
   });
 });
 

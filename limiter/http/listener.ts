@@ -4,7 +4,7 @@ import type { ListenAddress } from '../../process/bind.ts';
 import type { HealthView } from '../../process/health.ts';
 import type { HttpConnectionsOptions } from '../../process/http/http-connections.ts';
 import { type HttpCall, type HttpListener, HttpServer } from '../../process/http/http-server.ts';
-import { sendError, sendNotFound, sendText } from '../../process/http/text-response.ts';
+import { sendNotFound, sendText } from '../../process/http/text-response.ts';
 import { isOfName, peerName, SocketPeer } from '../../process/peer.ts';
 import type { Timers } from '../../process/timers.ts';
 import {
@@ -13,7 +13,7 @@ import {
   type TlsFiles,
   watchTlsCredentials,
 } from '../../process/tls-credentials.ts';
-import { answerJson, type JsonEndpointOptions, loadJsonCodec } from './json-endpoint.ts';
+import { answerJson, type JsonEndpointOptions, loadJsonCodec, refuseAtOnce } from './json-endpoint.ts';
 
 export interface HttpListenerOptions extends JsonEndpointOptions {
   health: HealthView;
@@ -117,28 +117,32 @@ class ApiListener implements HttpListener {
     const { target, request, response } = call;
     if (target.path === '/json') {
       this.#options.onJsonRequest();
-      if (this.#hasGoodCertificate(request, response)) await answerJson(call, this.#options);
+      const detail = this.#certificateProblem(request);
+      if (detail === undefined) await answerJson(call, this.#options);
+      else {
+        const refusal = { status: 403, text: 'Forbidden', detail };
+        await refuseAtOnce(request, response, refusal, this.#options.maxBodyBytes);
+      }
     } else if (target.path === '/healthcheck') answerHealth(response, this.#options.health);
     else if (target.path === '/livez') sendText(response, 200, 'OK');
     else sendNotFound(response);
   }
 
-  /** False when it has answered that it has not. */
-  #hasGoodCertificate({ socket }: IncomingMessage, response: ServerResponse): boolean {
+  /** What is wrong with the certificate that a caller shows, or that it shows none. */
+  #certificateProblem({ socket }: IncomingMessage): string | undefined {
     const { tls } = this.#options;
-    if (tls?.clientCaFile === undefined) return true;
+    if (tls?.clientCaFile === undefined) return undefined;
     const peer = peerName(socket) ?? 'unknown';
     const certificate = new SocketPeer(socket, peer).certificate();
     const { clientName } = tls;
     if (certificate !== undefined && (clientName === undefined || isOfName(certificate, clientName)))
-      return true;
+      return undefined;
     const problem =
       certificate === undefined
         ? 'the caller shows no certificate of an authority that is trusted'
         : `the caller's certificate is not of ${clientName}`;
     tls.listener.refused({ reason: 'tls_client_certificate', peer, problem });
-    sendError(response, 403, 'Forbidden', problem);
-    return false;
+    return problem;
   }
 }
 

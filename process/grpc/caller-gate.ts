@@ -26,6 +26,9 @@ export interface CallerRefusal {
 /** Ours: a second fills every bucket up, whatever the rate. */
 export const retryAfterSeconds = 1;
 
+/** Stands for several fields of a request: it is not clear who is meant, so it is nobody's. RFC 9110, section 5.3. */
+export const severalAuthorizations = '(several)';
+
 /** Asked before anything of a request is read. */
 export interface CallerGate {
   /** `authorization` is the field of that name, empty where there is none. A refusal is counted. */

@@ -3,6 +3,7 @@ import { GrpcRequestHandler } from '../../limiter/grpc/grpc-request-handler.ts';
 import type { GrpcLimits } from '../../limiter/grpc/limits.ts';
 import { withPrefix } from '../../limiter/grpc/message-reader.ts';
 import type { CallTracer } from '../../process/call-tracer.ts';
+import type { CallerGate } from '../../process/grpc/caller-gate.ts';
 import { HealthService } from '../../process/grpc/health-service.ts';
 import type { DuplexHandler, StreamHandler } from '../../process/grpc/stream-handler.ts';
 import type { UnaryHandler } from '../../process/grpc/unary-handler.ts';
@@ -20,6 +21,7 @@ interface PlayedCallsOptions {
   duplex?: DuplexHandler;
   limits?: Partial<GrpcLimits>;
   tracer?: CallTracer;
+  gate?: CallerGate;
 }
 
 /** A handler of gRPC with one method of each kind, on streams that are played. */
@@ -30,7 +32,7 @@ export class PlayedCalls {
   readonly faults: [string, string][] = [];
   readonly handler: GrpcRequestHandler;
 
-  constructor({ unary = echo, stream, duplex, limits = {}, tracer }: PlayedCallsOptions = {}) {
+  constructor({ unary = echo, stream, duplex, limits = {}, tracer, gate }: PlayedCallsOptions = {}) {
     const methods: Map<string, GrpcMethod> = grpcMethods({
       unary: new Map([[echoPath, unary]]),
       health: new HealthService(new Health(), []),
@@ -45,14 +47,14 @@ export class PlayedCalls {
       timers: this.timers,
       limits,
       tracer,
+      gate,
       onCall: (method, ms) => this.calls.push([method, ms]),
       onFault: (method, error) => this.faults.push([method, (error as Error).message]),
     });
   }
 
   /** Begins a request: a call of Echo, but for the fields given. An empty value leaves the field out. */
-  request(given: Record<string, string> = {}, endStream = false): PlayedStream {
-    const stream = new PlayedStream();
+  request(given: Record<string, string> = {}, endStream = false, stream = new PlayedStream()): PlayedStream {
     const fields = {
       ':method': 'POST',
       ':scheme': 'http',
