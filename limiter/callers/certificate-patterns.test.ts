@@ -101,6 +101,22 @@ describe('certificateMatches', () => {
     expect(certificateMatches({ cn: 'edge' }, noNames)).toBe(false);
   });
 
+  it.each([
+    'spiffe://prod.example/ns/edge/sa/..',
+    'spiffe://prod.example/ns/./sa/envoy',
+    'spiffe://prod.example/ns/edge%2Fsa/sa/envoy',
+    'spiffe://prod.example/ns/édge/sa/envoy',
+    'spiffe://prod.example:1/ns/edge/sa/envoy',
+    'spiffe://u@prod.example/ns/edge/sa/envoy',
+    'spiffe://prod.example/ns//sa/envoy',
+    'spiffe://prod.example/ns/edge/sa/envoy/',
+  ])('takes %s for no SPIFFE identity', (uri) => {
+    const patterns = ['spiffe://prod.example/ns/*/sa/*', 'spiffe://*.*/ns/*/sa/envoy', uri];
+    expect(patterns.map((pattern) => certificateMatches({ uri: pattern }, { ...names, uri: [uri] }))).toEqual(
+      [false, false, false],
+    );
+  });
+
   it('takes no SPIFFE identity of a certificate with two URIs, and no common name of two', () => {
     expect(certificateMatches({ uri: spiffe }, { ...names, uri: [spiffe, 'https://a.example'] })).toBe(false);
     expect(certificateMatches({ cn: 'edge' }, { ...names, cn: ['Edge', 'Edge'] })).toBe(false);
@@ -129,6 +145,11 @@ describe('patternProblem', () => {
   it('refuses what can match nothing', () => {
     expect(patternProblem('uri', 'prod.example/a')).toContain('expected scheme://host/path');
     expect(patternProblem('uri', 'spiffe://a/**')).toContain('`**` means no more than `*`');
+    for (const path of ['a%20b', 'a/', '/a', '../a', 'a/./b']) {
+      expect(patternProblem('uri', `spiffe://a/${path}`)).toContain('is no SPIFFE ID');
+    }
+    expect(patternProblem('uri', 'spiffe://*.a-1_b/*/.../*.x')).toBeUndefined();
+    expect(patternProblem('uri', 'https://a/%20')).toBeUndefined();
     expect(patternProblem('dns', 'a..b')).toBe('has an empty label');
     expect(patternProblem('dns', 'a.**')).toContain('`**`');
     expect(patternProblem('cn', 'Edge proxy')).toBeUndefined();

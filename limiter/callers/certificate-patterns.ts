@@ -28,10 +28,17 @@ export function certificateMatches(pattern: CertificatePattern, names: Certifica
   return uri !== undefined || dns !== undefined || cn !== undefined;
 }
 
-/** A SPIFFE identity is the only URI of its certificate: X509-SVID, section 2. */
+const spiffeScheme = /^spiffe:/i;
+
+/** A SPIFFE identity is the only URI of its certificate, and well-formed: X509-SVID, section 2; SPIFFE-ID, section 2. */
 function uriNameMatches(pattern: string, names: readonly string[]): boolean {
-  if (/^spiffe:/i.test(pattern) && names.length !== 1) return false;
+  if (spiffeScheme.test(pattern) && !(names.length === 1 && isSpiffeId(names[0]!))) return false;
   return names.some((name) => uriMatches(pattern, name));
+}
+
+/** Nothing encoded, no port, no empty segment and none that is relative. */
+function isSpiffeId(uri: string): boolean {
+  return /^spiffe:\/\/[a-z0-9._-]+(?:\/(?!\.{1,2}(?:\/|$))[a-z0-9._-]+)*$/i.test(uri);
 }
 
 const uriForm = /^([a-z][a-z0-9+.-]*):\/\/([^/?#]*)(\/[^?#]*)?$/i;
@@ -40,7 +47,9 @@ const uriForm = /^([a-z][a-z0-9+.-]*):\/\/([^/?#]*)(\/[^?#]*)?$/i;
 export function patternProblem(kind: keyof CertificateNames, pattern: string): string | undefined {
   if (kind === 'uri') {
     if (!uriForm.test(pattern)) return 'expected scheme://host/path, such as spiffe://prod.example/ns/edge/*';
-    return pattern.includes('**') ? severalStars : undefined;
+    if (pattern.includes('**')) return severalStars;
+    if (!spiffeScheme.test(pattern) || isSpiffeId(pattern.replaceAll('*', 'x'))) return undefined;
+    return 'is no SPIFFE ID: trust domain and path have letters, digits, `.`, `-` and `_`, and the path no empty or relative segment';
   }
   if (pattern.split('.').includes('')) return 'has an empty label';
   return pattern.includes('**') ? severalStars : undefined;

@@ -1,13 +1,13 @@
 /** Who may ask what: CALLERS_FILE, TLS of the HTTP listener and the token of the debug listener, by real callers. */
 import { createHash } from 'node:crypto';
 import { readFileSync, renameSync, writeFileSync } from 'node:fs';
-import { request as httpsRequest, type RequestOptions } from 'node:https';
 import { join } from 'node:path';
 import { create, type MessageInitShape, toBinary } from '@bufbuild/protobuf';
 import { Client, credentials, Metadata, type ServiceError } from '@grpc/grpc-js';
 import { afterAll, afterEach, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import { RateLimitRequestSchema } from '../../gen/envoy/service/ratelimit/v3/rls_pb.ts';
 import { HealthCheckRequestSchema } from '../../gen/grpc/health/v1/health_pb.ts';
+import { ServerReflectionRequestSchema } from '../../gen/grpc/reflection/v1/reflection_pb.ts';
 import { type CertificatePair, createAuthority, type TestAuthority } from '../support/certificates.ts';
 import { describeWithServer } from '../support/describe-with-server.ts';
 import { eventually } from '../support/eventually.ts';
@@ -97,6 +97,21 @@ class Caller {
         { deadline: Date.now() + 20_000 },
         (error: ServiceError | null) => resolve(error ? `${error.code} ${error.details}` : 'OK'),
       );
+    });
+  }
+
+  /** The first answer, as text. */
+  reflect(question: Uint8Array): Promise<string> {
+    const pass = (buffer: Uint8Array): Buffer => Buffer.from(buffer);
+    const path = '/grpc.reflection.v1.ServerReflection/ServerReflectionInfo';
+    const stream = this.#client.makeBidiStreamRequest(path, pass, pass, new Metadata(), {
+      deadline: Date.now() + 20_000,
+    });
+    return new Promise((resolve, reject) => {
+      stream.on('data', (answer: Buffer) => resolve(answer.toString('latin1')));
+      stream.on('error', reject);
+      stream.write(question);
+      stream.end();
     });
   }
 }
@@ -195,6 +210,18 @@ describe('a token', () => {
     const health = toBinary(HealthCheckRequestSchema, create(HealthCheckRequestSchema, {}));
     const caller = new Caller(limiter.ports.grpc);
     expect(await caller.call('/grpc.health.v1.Health/Check', health)).toBe('OK');
+    expect(await caller.call('/grpc.health.v1.Health/List', health)).toBe('OK');
+  });
+
+  it('is not asked for by reflection, which is for everybody where it is switched on', async () => {
+    const { limiter } = await start(byToken, { GRPC_REFLECTION: 'true' });
+    const caller = new Caller(limiter.ports.grpc);
+    const question = create(ServerReflectionRequestSchema, {
+      messageRequest: { case: 'listServices', value: '' },
+    });
+    const services = await caller.reflect(toBinary(ServerReflectionRequestSchema, question));
+    expect(services).toContain('envoy.service.ratelimit.v3.RateLimitService');
+    expect(await caller.ask(about('shop'))).toBe('16 no token and no client certificate says who asks');
   });
 
   it('ends with its line in the file, on connections that are open', async () => {
@@ -223,6 +250,38 @@ describe('a token', () => {
     expect([stats.get('ratelimit.callers.load_failed'), stats.get('ratelimit.callers.entries')]).toEqual([
       0, 2,
     ]);
+  });
+});
+
+describe('the order', () => {
+  it('is identity, bounds, rights', async () => {
+    const { limiter } = await start(byToken, { REQUEST_MAX_ENTRIES: '2' });
+    const caller = new Caller(limiter.ports.grpc);
+    const crowded = (domain: string): Question => ({
+      domain,
+      descriptors: [{ entries: Array.from({ length: 3 }, () => ({ key: 'k', value: 'v' })) }],
+    });
+    const bound = '3 a descriptor may have 2 entries (REQUEST_MAX_ENTRIES), descriptor 0 has 3 or more';
+    expect(await caller.ask(crowded('shop'))).toBe('16 no token and no client certificate says who asks');
+    expect(await caller.ask(crowded('shop'), tokenOf('shop'))).toBe(bound);
+    expect(await caller.ask(crowded('bank'), tokenOf('shop'))).toBe(bound);
+    const stats = await limiter.stats();
+    expect(stats.get('ratelimit.service.call.should_rate_limit.too_large')).toBe(2);
+    expect(stats.get('ratelimit.callers.refused.__caller=shop.__reason=permission_denied')).toBe(0);
+  });
+});
+
+describe('without a file', () => {
+  it('nobody is asked who he is, whatever he shows', async () => {
+    const { limiter } = await start(byToken, { CALLERS_FILE: '' });
+    const caller = new Caller(limiter.ports.grpc);
+    expect(await caller.ask(about('shop'))).toBe('OK');
+    expect(await caller.ask(about('shop'), 'Bearer what.ever')).toBe('OK');
+    const headers = { authorization: 'Basic no' };
+    const body = '{"domain":"shop","descriptors":[{"entries":[{"key":"k","value":"v"}]}]}';
+    expect((await httpAsk(limiter.ports.http, '/json', { method: 'POST', headers, body })).status).toBe(200);
+    const names = [...(await limiter.stats()).keys()];
+    expect(names.filter((name) => name.startsWith('ratelimit.callers.'))).toEqual([]);
   });
 });
 
@@ -388,16 +447,7 @@ describeWithServer('with certificates', opensslProgram, (openssl) => {
       ...{ HTTP_SERVER_TLS_KEY: server.keyFile, HTTP_CLIENT_TLS_CACERT: authority.caFile },
     });
     const ask = (path: string, pair?: CertificatePair): Promise<[number, unknown]> =>
-      httpsAsk({
-        ...{
-          port: limiter.ports.http,
-          host: '127.0.0.1',
-          path,
-          agent: false,
-          ca: readFileSync(authority.caFile),
-        },
-        ...(pair && { cert: readFileSync(pair.certFile), key: readFileSync(pair.keyFile) }),
-      });
+      httpsAsk(limiter.ports.http, path, { ca: authority.caFile, pair });
     const noCertificate = 'the caller shows no certificate of an authority that is trusted';
     const stranger = foreign.issue({ name: 'stranger', alternativeNames: `URI:${spiffe}` });
     expect(await ask('/healthcheck')).toEqual([200, undefined]);
@@ -419,10 +469,7 @@ describeWithServer('with certificates', opensslProgram, (openssl) => {
       HTTP_CLIENT_TLS_SAN: 'other.example',
     });
     const ask = (pair: CertificatePair): Promise<[number, unknown]> =>
-      httpsAsk({
-        ...{ port: limiter.ports.http, path: '/json', agent: false, rejectUnauthorized: false },
-        ...{ cert: readFileSync(pair.certFile), key: readFileSync(pair.keyFile) },
-      });
+      httpsAsk(limiter.ports.http, '/json', { pair });
     expect(await ask(edge)).toEqual([403, "the caller's certificate is not of other.example"]);
     expect(await ask(other)).toEqual([401, 'the client certificate is not one of a caller']);
   });
@@ -436,14 +483,7 @@ describeWithServer('with certificates', opensslProgram, (openssl) => {
         HTTP_SERVER_TLS_KEY: mine.keyFile,
       },
     });
-    const ask = (caFile: string): Promise<[number, unknown]> =>
-      httpsAsk({
-        port: limiter.ports.http,
-        host: '127.0.0.1',
-        path: '/livez',
-        agent: false,
-        ca: readFileSync(caFile),
-      });
+    const ask = (ca: string): Promise<[number, unknown]> => httpsAsk(limiter.ports.http, '/livez', { ca });
     expect(await ask(authority.caFile)).toEqual([200, undefined]);
     const next = foreign.issue({ name: 'next', alternativeNames: 'IP:127.0.0.1' });
     writeFileSync(mine.certFile, readFileSync(next.certFile));
@@ -455,12 +495,14 @@ describeWithServer('with certificates', opensslProgram, (openssl) => {
   });
 });
 
-/** Status and the header `weir-error`. */
-function httpsAsk(options: RequestOptions): Promise<[number, unknown]> {
-  return new Promise((resolve, reject) => {
-    const request = httpsRequest({ method: 'POST', ...options }, (response) => {
-      response.resume().on('end', () => resolve([response.statusCode ?? 0, response.headers['weir-error']]));
-    });
-    request.on('error', reject).end('{}');
-  });
+/** Status and the header `weir-error`, over TLS. */
+async function httpsAsk(
+  port: number,
+  path: string,
+  { ca, pair }: { ca?: string; pair?: CertificatePair | undefined },
+): Promise<[number, unknown]> {
+  const own = pair && { cert: readFileSync(pair.certFile), key: readFileSync(pair.keyFile) };
+  const tls = { ...(ca === undefined ? {} : { ca: readFileSync(ca) }), ...own };
+  const { status, headers } = await httpAsk(port, path, { method: 'POST', body: '{}', tls });
+  return [status, headers['weir-error']];
 }
