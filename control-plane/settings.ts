@@ -326,7 +326,7 @@ const api = {
   },
   apiAllowPlain: {
     name: 'API_ALLOW_PLAIN',
-    needs: [{ name: 'API_TLS_CERT', is: 'unset' }],
+    needs: [withToken, { name: 'API_TLS_CERT', is: 'unset' }],
     kind: bool(),
     default: false,
     summary:

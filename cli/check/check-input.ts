@@ -2,7 +2,12 @@ import { readCallersFile } from '../../limiter/callers/index.ts';
 import type { CounterKeys } from '../../rules/counter-keys.ts';
 import type { LoadedSource, SkippedObject } from '../../rules/documents/index.ts';
 import type { RuleSource } from '../../rules/model.ts';
-import { meetingCounters, type RuleWarning, reviewSources } from '../../rules/review/index.ts';
+import {
+  meetingCounters,
+  placedWarning,
+  placedWarnings,
+  type RuleWarning,
+} from '../../rules/review/index.ts';
 import { LineIndex } from '../../rules/yaml/line-index.ts';
 import { decodeYaml } from '../../rules/yaml/text.ts';
 import type { RuleInput } from '../rule-input/read-input.ts';
@@ -144,42 +149,9 @@ function reviewed(
   beside: readonly RuleSource[],
   linesOf: LinesOf,
 ): Finding[] {
-  return reviewSources(
-    sources.map(({ source }) => source),
-    beside,
-  ).flatMap((warning) => {
-    if (isIntendedZero(warning, sources)) return [];
-    const error = placedWarning(warning, sources);
-    return [findingOf('warning', error, warning.hint, linesOf)];
-  });
-}
-
-/** A limit of 0 that is written out. One that is missing is placed where the map that lacks it begins. */
-function isIntendedZero({ code, source, path }: RuleWarning, sources: readonly LoadedSource[]): boolean {
-  if (code !== 'limit-of-zero') return false;
-  const { placeOf } = sources[source]!;
-  const [value, map] = [placeOf(path), placeOf(path.slice(0, -1))];
-  return value !== undefined && (value.line !== map?.line || value.column !== map.column);
-}
-
-function placedWarning(warning: RuleWarning, sources: readonly LoadedSource[]): Found {
-  const loaded = sources[warning.source]!;
-  const place = loaded.placeOf(warning.path);
-  const { other } = warning;
-  let { text } = warning;
-  if (other !== undefined) {
-    const otherSource = sources[other.source]!;
-    const line = otherSource.placeOf(other.path)?.line;
-    const file = otherSource.file === loaded.file ? '' : `${otherSource.file} `;
-    if (line !== undefined) text += ` (${file}line ${line})`;
-  }
-  return {
-    code: warning.code,
-    source: loaded.file,
-    text,
-    line: place?.line,
-    column: place?.column,
-  };
+  return placedWarnings(sources, beside).map((warning) =>
+    findingOf('warning', warning, warning.hint, linesOf),
+  );
 }
 
 function linesOfTexts({ texts, embedded, callersFiles }: RuleInput): LinesOf {

@@ -13,6 +13,8 @@ export interface ReadRuleFilesOptions {
 export interface RuleReading {
   /** One for each file, in their order; none when there is an error. */
   sources: RuleSource[];
+  /** Where the values of each source stand. */
+  places: ReadonlyMap<RuleSource, DecodedFile['placeOf']>;
   /** The first is the one that the Go service would report: what cannot be read, then what makes no sense. */
   errors: RuleError[];
   /** How many errors there are, listed or not. */
@@ -50,6 +52,7 @@ export function readRuleFiles(files: readonly RuleFile[], options: ReadRuleFiles
   });
   return {
     sources: errors.count === 0 ? sources : [],
+    places: new Map([...bySource].map(([source, { placeOf }]) => [source, placeOf])),
     errors: errors.errors,
     errorCount: errors.count,
     warnings: warnings.errors,

@@ -4,6 +4,14 @@ export { type MeetingsSummary, meetingCounters, meetingsSummary } from './meetin
 export { type PlacedRule, placedRules } from './placed-rule.ts';
 export { reviewSources } from './review-sources.ts';
 export {
+  type LoadWarning,
+  placedWarning,
+  placedWarnings,
+  type ReviewOptions,
+  type RulesReview,
+  reviewLoad,
+} from './reviewed-load.ts';
+export {
   compositeOf,
   type FoundHow,
   patternsOverlap,

@@ -25,7 +25,7 @@ export function limitWarnings(
         warnings.push(replaceEachOther(one, index, name));
     }
   }
-  warnings.push(...dottedWarnings(domain, rules));
+  warnings.push(...ringWarnings(rules, replaced), ...dottedWarnings(domain, rules));
   return warnings;
 }
 
@@ -50,6 +50,91 @@ function replacedNames(rules: readonly PlacedRule[]): Map<string, Set<string>> {
     replaced.set(limit.name, names);
   }
   return replaced;
+}
+
+/**
+ * One for each knot of names that replace each other by way of others, at the first rule that is part of it. Two that do so
+ * directly are told by themselves.
+ */
+function ringWarnings(
+  rules: readonly PlacedRule[],
+  replaced: ReadonlyMap<string, ReadonlySet<string>>,
+): RuleWarning[] {
+  const knots = knotsOf(replaced);
+  const told = new Set<number>();
+  return rules.flatMap(({ rule: { rateLimit: limit }, source, path }) => {
+    const knot = limit === undefined || limit.unlimited ? undefined : knots.get(limit.name);
+    if (limit === undefined || knot === undefined || told.has(knot)) return [];
+    const index = limit.replaces.findIndex(
+      (name) => knots.get(name) === knot && name !== limit.name && !replaced.get(name)?.has(limit.name),
+    );
+    if (index === -1) return [];
+    told.add(knot);
+    const name = limit.replaces[index]!;
+    const others = wayFrom(name, limit.name, replaced).map((other) => `'${other}'`);
+    const way = others.length <= 5 ? others : [...others.slice(0, 4), `${others.length - 4} more`];
+    const text = `replaces '${name}', which replaces it by way of ${way.join(', ')}: a request that all of them apply to is limited by none`;
+    return [
+      {
+        code: 'replaces-each-other',
+        source,
+        path: [...path, 'rate_limit', 'replaces', index, 'name'],
+        text,
+        hint: 'leave one of them out',
+      },
+    ];
+  });
+}
+
+/** By name, the number of its knot: of two names in one knot each leads to the other. Tarjan's algorithm, without recursion. */
+function knotsOf(next: ReadonlyMap<string, ReadonlySet<string>>): Map<string, number> {
+  const order = new Map<string, number>();
+  const lowest = new Map<string, number>();
+  const knots = new Map<string, number>();
+  const open: string[] = [];
+  for (const start of next.keys()) {
+    if (order.has(start)) continue;
+    const walk: { name: string; rest: Iterator<string> }[] = [];
+    const enter = (name: string): void => {
+      order.set(name, order.size);
+      lowest.set(name, order.get(name)!);
+      open.push(name);
+      walk.push({ name, rest: (next.get(name) ?? new Set<string>()).values() });
+    };
+    enter(start);
+    for (let top = walk.at(-1); top !== undefined; top = walk.at(-1)) {
+      const { name, rest } = top;
+      const { value: other, done } = rest.next();
+      if (done !== true) {
+        if (!order.has(other)) enter(other);
+        else if (!knots.has(other)) lowest.set(name, Math.min(lowest.get(name)!, order.get(other)!));
+        continue;
+      }
+      walk.pop();
+      const above = walk.at(-1)?.name;
+      if (above !== undefined) lowest.set(above, Math.min(lowest.get(above)!, lowest.get(name)!));
+      if (lowest.get(name) !== order.get(name)) continue;
+      for (const member of open.splice(open.lastIndexOf(name))) knots.set(member, order.get(name)!);
+    }
+  }
+  return knots;
+}
+
+/** The shortest way, both ends left out; there has to be one. */
+function wayFrom(start: string, end: string, next: ReadonlyMap<string, ReadonlySet<string>>): string[] {
+  const before = new Map<string, string>();
+  const reached = [start];
+  for (const name of reached) {
+    for (const other of next.get(name) ?? []) {
+      if (other === start || before.has(other)) continue;
+      before.set(other, name);
+      reached.push(other);
+    }
+    if (before.has(end)) break;
+  }
+  const way: string[] = [];
+  for (let name = before.get(end)!; name !== start; name = before.get(name)!) way.push(name);
+  return way.reverse();
 }
 
 function replaceEachOther({ source, path }: PlacedRule, index: number, name: string): RuleWarning {

@@ -87,6 +87,27 @@ describe('a review', () => {
       ],
     ],
     [
+      'limits that replace each other in a ring, once',
+      [
+        rule({ key: 'a', rateLimit: limit({ name: 'a', replaces: ['b'] }) }),
+        rule({ key: 'b', rateLimit: limit({ name: 'b', replaces: ['c'] }) }),
+        rule({ key: 'c', rateLimit: limit({ name: 'c', replaces: ['a'] }) }),
+        rule({ key: 'd', rateLimit: limit({ name: 'd', replaces: ['a'] }) }),
+      ],
+      [
+        "replaces-each-other descriptors.0.rate_limit.replaces.0.name: replaces 'b', which replaces it by way of 'c': a request that all of them apply to is limited by none",
+      ],
+    ],
+    [
+      'the first of many limits that replace each other in a ring',
+      Array.from({ length: 9 }, (_, n) =>
+        rule({ key: `k${n}`, rateLimit: limit({ name: `${n}`, replaces: [`${(n + 1) % 9}`] }) }),
+      ),
+      [
+        "replaces-each-other descriptors.0.rate_limit.replaces.0.name: replaces '1', which replaces it by way of '2', '3', '4', '5', 3 more: a request that all of them apply to is limited by none",
+      ],
+    ],
+    [
       'limits of 0, also in shadow mode',
       [
         rule({ key: 'a', rateLimit: limit({ requestsPerUnit: 0 }) }),
@@ -165,5 +186,51 @@ describe('rules that change nothing', () => {
       { numRuns: caseCount(400) },
     );
     expect(idle).toBeGreaterThan(100);
+  });
+});
+
+describe('limits that replace each other', () => {
+  const size = 6;
+  const edges = fc.uniqueArray(fc.tuple(fc.nat(size - 1), fc.nat(size - 1)), {
+    maxLength: 12,
+    selector: ([from, to]) => `${from} ${to}`,
+  });
+
+  it('are told, two or a ring of them, exactly where somebody comes back to where he began', () => {
+    fc.assert(
+      fc.property(edges, (written) => {
+        const replaces = (from: number) => written.filter((edge) => edge[0] === from && edge[1] !== from);
+        const reaches = (from: number, to: number, seen = new Set([from])): boolean =>
+          replaces(from).some(
+            ([, next]) => next === to || (!seen.has(next) && reaches(next, to, seen.add(next))),
+          );
+        const rules = Array.from({ length: size }, (_, n) => {
+          const names = replaces(n).map(([, to]) => `n${to}`);
+          return rule({ key: `k${n}`, rateLimit: limit({ name: `n${n}`, replaces: names }) });
+        });
+        const told = reviewSources([source('d', rules)])
+          .filter(({ code }) => code === 'replaces-each-other')
+          .map(({ path, text }) => {
+            const [from, nth] = [path[1] as number, path[4] as number];
+            return { from, to: replaces(from)[nth]![1], isRing: text.includes('by way of') };
+          });
+        const ringEdges = written.filter(([from, to]) => from !== to && reaches(to, from));
+        const isMutual = (from: number, to: number) => replaces(to).some(([, back]) => back === from);
+        for (const { from, to, isRing } of told) {
+          expect(reaches(to, from)).toBe(true);
+          expect(isMutual(from, to)).toBe(!isRing);
+        }
+        for (const [from, to] of ringEdges) {
+          const same = (one: { from: number; to: number; isRing: boolean }) =>
+            isMutual(from, to)
+              ? one.from === from && one.to === to
+              : one.isRing &&
+                (one.from === from || reaches(one.from, from)) &&
+                (one.from === from || reaches(from, one.from));
+          expect(told.filter(same)).toHaveLength(1);
+        }
+      }),
+      { numRuns: caseCount(300) },
+    );
   });
 });
