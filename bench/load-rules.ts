@@ -143,6 +143,7 @@ function listenForLoads(): { listener: ConfigListener; next(): Promise<Load> } {
       throw new Error(reason);
     },
     reachable: () => undefined,
+    meetings: () => undefined,
   };
   const take = async () => {
     const load = await next;

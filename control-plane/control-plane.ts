@@ -16,11 +16,13 @@ import { Distribution } from './distribution.ts';
 import { createControlPlaneListener } from './http/listener.ts';
 import { Readiness } from './http/readiness.ts';
 import * as lines from './log-lines.ts';
+import { MeetingWatch } from './meeting-watch.ts';
 import { ControlPlaneMetrics } from './metrics/control-plane-metrics.ts';
 import { objectKey } from './model/config-object.ts';
 import type { Decision } from './model/decision.ts';
 import { openNotifications, openSecretLookup } from './notifications.ts';
 import { Pace } from './pace.ts';
+import { searchInThread } from './reconcile/counter-meetings.ts';
 import { Decider } from './reconcile/decide.ts';
 import { parseDomainOwners } from './reconcile/domain-owners.ts';
 import { persistedKept } from './reconcile/kept-specs.ts';
@@ -77,6 +79,8 @@ export class ControlPlane {
   readonly #distribution: Distribution;
   readonly #statuses: StatusKeeper;
   readonly #announcer: Announcer;
+  /** Without an API server there are no events. */
+  readonly #meetings: MeetingWatch | undefined;
   readonly #decisionLines: DecisionLines;
   readonly #http: HttpListener;
   #webhooks: Webhooks | undefined;
@@ -125,6 +129,7 @@ export class ControlPlane {
       notify: (event) => this.#webhooks?.notify(event),
       repeatMs: settings.leaseDurationMs + webhookRepeatMarginMs,
     });
+    this.#meetings = settings.source === 'KUBERNETES' ? this.#createMeetings() : undefined;
     this.#http = this.#createHttp();
   }
 
@@ -196,6 +201,7 @@ export class ControlPlane {
 
   #closeSource(): Promise<void> {
     this.#distribution.close();
+    this.#meetings?.close();
     this.#reportPace.close();
     return this.#backing.source.close();
   }
@@ -242,9 +248,16 @@ export class ControlPlane {
         this.#keep();
         this.#announcer.startedLeading(this.#backing.source.objects());
         this.#statuses.startedLeading();
+        this.#meetings?.update();
       },
-      stoppedLeading: () => this.#statuses.stoppedLeading(),
-      reportsChanged: () => this.#statuses.update(),
+      stoppedLeading: () => {
+        this.#statuses.stoppedLeading();
+        this.#meetings?.stoppedLeading();
+      },
+      reportsChanged: () => {
+        this.#statuses.update();
+        this.#meetings?.update();
+      },
       keptChanged: (stored) => {
         this.#hasKept = true;
         this.#distribution.useKept(stored);
@@ -284,6 +297,18 @@ export class ControlPlane {
     });
   }
 
+  #createMeetings(): MeetingWatch {
+    return new MeetingWatch({
+      ...this.#options,
+      decision: () => this.#distribution.decision,
+      reports: () => this.#backing.reports(),
+      leads: () => this.#backing.leads,
+      search: searchInThread,
+      recordEvent: (event) => this.#backing.recordEvent(event),
+      failed: (fleet, error) => lines.fleetNotReviewed(this.#options.log, fleet, error),
+    });
+  }
+
   #decided(decision: Decision, durationMs: number): void {
     this.#metrics.decided(decision, durationMs);
     const changedFleets = this.#decisionLines.decided(decision, durationMs);
@@ -298,6 +323,7 @@ export class ControlPlane {
     }
     this.#keep();
     this.#statuses.update();
+    this.#meetings?.update();
   }
 
   /** Before the first decision nobody can say what may be forgotten. */

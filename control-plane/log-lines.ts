@@ -225,6 +225,10 @@ export function keptSpecTooLarge(
   log.error('A spec that stays in force is too large to be stored: a restart would lose it', fields);
 }
 
+export function fleetNotReviewed(log: Logger, fleet: string, error: unknown): void {
+  log.warn('Could not look for counters of a fleet that could meet in one key', { fleet, error });
+}
+
 export function webhookDelivered(
   log: Logger,
   delivery: { endpoint: string; event: { id: string; type: string; object: string }; attempt: number },

@@ -2,6 +2,7 @@
 import type { Clock } from '../process/clock.ts';
 import type { Health } from '../process/health.ts';
 import type { Logger } from '../process/logger.ts';
+import type { MeetingsSummary } from '../rules/review/index.ts';
 import type { RuleError } from '../rules/rule-error.ts';
 import type { RuleTable } from '../rules/table/rule-table.ts';
 import type { ConfigListener, LoadedRules } from './config-source/index.ts';
@@ -54,7 +55,6 @@ export class RulesInForce {
       stats.configLoadSuccess();
       if (parts.healthNeedsDomains) health.set('config', result.domains > 0);
       for (const warning of result.warnings) if (this.#isNews(warning)) lines.configWarning(log, warning);
-      this.#tellMeetings(result, log);
       const { domains, rules, loadMs } = result;
       inForce({ version: result.table.contentHash, domains, rules });
       lines.configLoaded(log, { domains, rules, loadMs }, this.#lastLoadFailed);
@@ -69,6 +69,7 @@ export class RulesInForce {
         const everywhere = parts.useRules(result.table);
         return everywhere === undefined ? tell(result) : everywhere.then(() => tell(result));
       },
+      meetings: (found) => this.#tellMeetings(found, log),
       failed: (errors, total) => {
         runtime?.loadAttempt();
         if (errors.some(({ code }) => code === 'unreadable')) runtime?.loadFailure();
@@ -83,9 +84,9 @@ export class RulesInForce {
     };
   }
 
-  #tellMeetings({ meetings }: LoadedRules, log: Logger): void {
-    const text = meetings === undefined ? '' : JSON.stringify(meetings);
-    if (meetings !== undefined && text !== this.#meetings) lines.countersMayMeet(log, meetings);
+  #tellMeetings(found: MeetingsSummary | undefined, log: Logger): void {
+    const text = found === undefined ? '' : JSON.stringify(found);
+    if (found !== undefined && text !== this.#meetings) lines.countersMayMeet(log, found);
     this.#meetings = text;
   }
 

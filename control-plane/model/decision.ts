@@ -27,6 +27,8 @@ export interface ServedConfig {
   generation: number;
   /** Of the object's own rules, whatever they are merged with. */
   hash: string;
+  /** What `hash` is of. */
+  bytes: Uint8Array;
   /** Name of the resource in the fleet's snapshot that holds the rules. */
   resource: string;
   /** Rules of all levels. */

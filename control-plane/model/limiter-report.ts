@@ -9,6 +9,8 @@ export interface LimiterReport {
   fleet: string;
   /** Whether it knows Weir's own fields. */
   isWeir: boolean;
+  /** Whether its counters have the Go service's keys, in which two of them could meet. */
+  countsCompatibly: boolean;
   /** Milliseconds since 1970. */
   connectedMs: number;
   /** Version of the snapshot that it has in force, as far as it said so. */

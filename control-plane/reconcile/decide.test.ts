@@ -66,6 +66,7 @@ describe('Decider', () => {
         resource: 'default/a',
         rules: 2,
         ownFields: [],
+        bytes: expect.any(Uint8Array),
       },
     });
   });

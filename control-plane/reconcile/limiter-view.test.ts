@@ -25,6 +25,7 @@ function limiter(name: string, traits: Partial<LimiterReport> = {}): LimiterRepo
     name,
     fleet: 'default',
     isWeir: true,
+    countsCompatibly: true,
     connectedMs: 0,
     acceptedVersion: undefined,
     refusal: undefined,

@@ -42,6 +42,7 @@ class Leader {
       name: 'limiter-1',
       fleet: this.fleet,
       isWeir: true,
+      countsCompatibly: true,
       connectedMs: 0,
       acceptedVersion: this.refusedFor ?? (this.#hasAccepted ? version : undefined),
       refusal:

@@ -14,6 +14,7 @@ const served: ServedConfig = {
   resource: 'default/a',
   rules: 3,
   ownFields: [],
+  bytes: new Uint8Array(),
 };
 const object = configObject({ name: 'a', generation: 2 });
 const accepted: Verdict = { object, accepted: { status: true }, served };

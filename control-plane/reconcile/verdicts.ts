@@ -66,5 +66,6 @@ function conflict(newest: Claim, settled: SettledClaims): Rejection {
 
 function servedConfig({ generation, rules }: Claim, resource: string): ServedConfig {
   const { fleet, domain, ownFields } = rules;
-  return { fleet, domain, generation, hash: rules.resource.hash, resource, rules: rules.rules, ownFields };
+  const { hash, bytes } = rules.resource;
+  return { fleet, domain, generation, hash, bytes, resource, rules: rules.rules, ownFields };
 }

@@ -10,6 +10,7 @@ function reportOf(replica: string, count: number) {
     name: `pod-${index}`,
     fleet: 'default',
     isWeir: true,
+    countsCompatibly: true,
     connectedMs: 1,
     acceptedVersion: undefined,
     refusal: undefined,

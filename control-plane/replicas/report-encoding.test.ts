@@ -17,6 +17,7 @@ const limiter: LimiterReport = {
   name: 'limiter-0',
   fleet: 'default',
   isWeir: true,
+  countsCompatibly: true,
   connectedMs: 5,
   acceptedVersion: undefined,
   refusal: undefined,
@@ -29,6 +30,7 @@ const anyLimiter: fc.Arbitrary<LimiterReport> = fc.record({
   name: fc.string({ unit: 'grapheme' }),
   fleet: fc.string(),
   isWeir: fc.boolean(),
+  countsCompatibly: fc.boolean(),
   connectedMs: fc.nat(),
   acceptedVersion: optionalText,
   refusal: fc.option(fc.record({ version: fc.string(), message: fc.string() }), { nil: undefined }),
@@ -41,6 +43,14 @@ function partsOf(maps: Awaited<ReturnType<typeof encodeReport>>): ReportPart[] {
 }
 
 describe('a report in ConfigMaps', () => {
+  it('of a replica that knows nothing of counter keys has limiters that count as the Go service does', async () => {
+    const [map] = await encodeReport({ replica: 'plane-a', limiters: [limiter] }, { revision: 'r' });
+    const json = map!.data['report.json']!.replace(',"countsCompatibly":true', '');
+    expect(json).not.toContain('countsCompatibly');
+    const older = { ...map!, data: { ...map!.data, 'report.json': json } };
+    expect(await decodeReport(partsOf([older]))).toEqual({ replica: 'plane-a', limiters: [limiter] });
+  });
+
   it('comes back as it was', async () => {
     const sizes = fc.oneof(
       fc.array(anyLimiter, { maxLength: 3 }),

@@ -96,6 +96,8 @@ const limiterSchema = z.object({
   name: z.string(),
   fleet: z.string(),
   isWeir: z.boolean(),
+  /** Replicas that say nothing of it were there before it was. */
+  countsCompatibly: z.boolean().default(true),
   connectedMs: z.number(),
   acceptedVersion: z.string().optional(),
   refusal: z.object({ version: z.string(), message: z.string() }).optional(),

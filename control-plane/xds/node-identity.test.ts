@@ -15,6 +15,7 @@ describe('nodeIdentity', () => {
       fleet: 'blue',
       instance: 'abc',
       isWeir: true,
+      countsCompatibly: true,
     });
   });
 
@@ -24,11 +25,21 @@ describe('nodeIdentity', () => {
       fleet: 'default',
       instance: undefined,
       isWeir: false,
+      countsCompatibly: true,
     });
   });
 
   it('names a limiter without a node by its address', () => {
     expect(nodeIdentity(undefined, peer)).toMatchObject({ name: peer, fleet: 'default' });
+  });
+
+  it.each([
+    [{ counter_keys: 'unambiguous' }, false],
+    [{ counter_keys: 'compatible' }, true],
+    [{ counter_keys: 7 }, true],
+    [{}, true],
+  ])('takes a limiter with %j for one that counts compatibly: %j', (metadata, countsCompatibly) => {
+    expect(identityOf({ id: 'default', metadata })).toMatchObject({ countsCompatibly });
   });
 
   it('shortens names', () => {

@@ -7,6 +7,8 @@ export interface NodeIdentity {
   fleet: string;
   instance: string | undefined;
   isWeir: boolean;
+  /** Whoever does not say otherwise counts as the Go service does. */
+  countsCompatibly: boolean;
 }
 
 /** How Weir's limiters name themselves in `node.user_agent_name`. */
@@ -35,6 +37,7 @@ export function nodeIdentity(node: Node | undefined, peer: string): NodeIdentity
     fleet: fleet === '' ? defaultFleet : fleet,
     instance: text(metadata['instance']),
     isWeir: node?.userAgentName === weirUserAgent,
+    countsCompatibly: metadata['counter_keys'] !== 'unambiguous',
   };
 }
 

@@ -9,6 +9,7 @@ function limiter(traits: Partial<LimiterReport> = {}): LimiterReport {
     name: 'default (10.0.0.1:4000)',
     fleet: 'default',
     isWeir: false,
+    countsCompatibly: true,
     connectedMs: 0,
     acceptedVersion: undefined,
     refusal: undefined,

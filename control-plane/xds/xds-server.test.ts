@@ -165,6 +165,7 @@ describe('the report of a limiter', () => {
         fleet: 'default',
         instance: 'i',
         isWeir: true,
+        countsCompatibly: true,
         connectedMs: expect.any(Number),
         acceptedVersion: v1.version,
         refusal: undefined,

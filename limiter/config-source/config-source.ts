@@ -13,13 +13,16 @@ export interface LoadedRules {
   /** From the start of the load to the table in hand; the wait for a burst of changes to end is not in it. */
   loadMs: number;
   warnings: readonly RuleError[];
-  /** Rules whose counters could meet in one key; undefined: none, or with unambiguous keys. */
-  meetings: MeetingsSummary | undefined;
 }
 
 export interface ConfigListener {
   /** With a promise the rules are in force everywhere only when it settles: nothing is acknowledged or loaded before. */
   loaded(result: LoadedRules): void | Promise<void>;
+  /**
+   * Rules whose counters could meet in one key, undefined for none, when somebody has found the time to look: some time after
+   * `loaded`, and not for rules that others replace before. Never with unambiguous keys.
+   */
+  meetings(found: MeetingsSummary | undefined): void;
   /** The rules of the last good load stay in force. `total` counts the errors that `errors` had no room for as well. */
   failed(errors: readonly RuleError[], total: number): void;
   /** Changes are not noticed until `reachable`. Told once, however long it lasts. */

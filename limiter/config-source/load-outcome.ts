@@ -1,6 +1,4 @@
-import type { CounterKeys } from '../../rules/counter-keys.ts';
 import type { RuleSource } from '../../rules/model.ts';
-import { type MeetingsSummary, meetingCounters, meetingsSummary } from '../../rules/review/index.ts';
 import type { RuleError } from '../../rules/rule-error.ts';
 import { RuleTable } from '../../rules/table/rule-table.ts';
 import type { LoadedRules } from './config-source.ts';
@@ -11,8 +9,6 @@ export interface CompiledRules {
   bytes: ArrayBuffer;
   sources: number;
   warnings: RuleError[];
-  /** Rules whose counters could meet in one key; undefined: none, or with unambiguous keys. */
-  meetings: MeetingsSummary | undefined;
 }
 
 export interface FailedLoad {
@@ -24,18 +20,14 @@ export interface FailedLoad {
 
 export type LoadOutcome = CompiledRules | FailedLoad;
 
-export function meetingsIn(
-  sources: readonly RuleSource[],
-  counterKeys: CounterKeys,
-): MeetingsSummary | undefined {
-  return counterKeys === 'compatible' ? meetingsSummary(meetingCounters(sources)) : undefined;
+/** A load where it was made: what of it goes to others, and the rules as they were read, none where it failed. */
+export interface MadeLoad<Outcome> {
+  outcome: Outcome;
+  sources: readonly RuleSource[];
 }
 
 /** Throws when the bytes are not those of a table. */
-export function loadedRules(
-  { bytes, sources, warnings, meetings }: CompiledRules,
-  loadMs: number,
-): LoadedRules {
+export function loadedRules({ bytes, sources, warnings }: CompiledRules, loadMs: number): LoadedRules {
   const table = new RuleTable(bytes);
-  return { table, domains: table.domainCount, rules: table.ruleCount, sources, loadMs, warnings, meetings };
+  return { table, domains: table.domainCount, rules: table.ruleCount, sources, loadMs, warnings };
 }

@@ -1,17 +1,32 @@
 import { extname } from 'node:path';
-import { type Transferable, Worker } from 'node:worker_threads';
+import { parentPort, type Transferable, Worker } from 'node:worker_threads';
 import { errorText } from '../../process/error-text.ts';
 import { systemErrorCode } from '../../process/system-error.ts';
 import type { Timers } from '../../process/timers.ts';
-import type { FailedLoad } from './load-outcome.ts';
+import type { CounterKeys } from '../../rules/counter-keys.ts';
+import type { RuleSource } from '../../rules/model.ts';
+import { type MeetingsSummary, meetingCounters, meetingsSummary } from '../../rules/review/index.ts';
+import type { FailedLoad, MadeLoad } from './load-outcome.ts';
 
-/** `Success` is what the thread posts when the load went well; otherwise it posts a FailedLoad. */
+/** `Success` is what comes of a load that went well. */
 export interface LoadThread<Success> {
-  /** Never rejects: a thread that breaks is a load that failed. Settles once the thread and its memory are gone. */
+  /**
+   * Never rejects: a thread that breaks is a load that failed. Settles once the thread and its memory are gone; where the thread
+   * goes on to look for counters that could meet, as soon as the rules are there.
+   */
   readonly outcome: Promise<Success | FailedLoad>;
-  /** Ends the thread; the outcome is then a failure. */
+  /** Settles once the thread and its memory are gone; undefined where it has not looked to the end, or not at all. */
+  readonly meetings: Promise<FoundMeetings | undefined>;
+  /** Ends the thread; an outcome that is not there yet is then a failure. */
   stop(): void;
 }
+
+/** Undefined: there are none. */
+interface FoundMeetings {
+  summary: MeetingsSummary | undefined;
+}
+
+type ThreadMessage<Success> = { outcome: Success | FailedLoad; goesOn: boolean } | FoundMeetings;
 
 export interface ThreadedLoad {
   /** Path of the thread's program without extension, and what it is relative to. */
@@ -47,7 +62,7 @@ export function runLoadThread<Success>(load: ThreadedLoad, options: LoadThreadOp
   } catch (error) {
     // No thread to be had, for one where the number of threads is bounded: the next change tries again.
     const outcome = failure(load, brokenThread(error, options.maxHeapMiB));
-    return { outcome: Promise.resolve(outcome), stop: () => {} };
+    return { outcome: Promise.resolve(outcome), meetings: Promise.resolve(undefined), stop: () => {} };
   }
 }
 
@@ -68,6 +83,8 @@ function followWorker<Success>(
 ): LoadThread<Success> {
   const { maxHeapMiB, timeoutMs, timers } = options;
   let outcome: Success | FailedLoad = failure(load, 'the load ended without a result');
+  const outcomeThere = Promise.withResolvers<Success | FailedLoad>();
+  let found: FoundMeetings | undefined;
   let isSettled = false;
   const settle = (value: Success | FailedLoad) => {
     if (!isSettled) outcome = value;
@@ -77,17 +94,41 @@ function followWorker<Success>(
     settle(failure(load, `the load took longer than ${timeoutMs} ms`));
     void worker.terminate();
   });
-  worker.on('message', (message: Success | FailedLoad) => settle(message));
+  worker.on('message', (message: ThreadMessage<Success>) => {
+    if ('summary' in message) found = message;
+    else {
+      settle(message.outcome);
+      if (message.goesOn) outcomeThere.resolve(outcome);
+    }
+  });
   worker.on('error', (error) => settle(failure(load, brokenThread(error, maxHeapMiB))));
-  return {
-    outcome: new Promise((resolve) => {
-      worker.on('exit', () => {
-        callOffTimeout();
-        resolve(outcome);
-      });
-    }),
-    stop: () => void worker.terminate(),
-  };
+  const meetings = new Promise<FoundMeetings | undefined>((resolve) => {
+    worker.on('exit', () => {
+      callOffTimeout();
+      outcomeThere.resolve(outcome);
+      resolve(found);
+    });
+  });
+  return { outcome: outcomeThere.promise, meetings, stop: () => void worker.terminate() };
+}
+
+/**
+ * In the thread: hands over what came of the load, and looks for counters that could meet when the rules are on their way to be in
+ * force, as that may take longer than the load.
+ */
+export function endLoad<Success>(
+  { outcome, sources }: MadeLoad<Success>,
+  { counterKeys, transfer }: { counterKeys: CounterKeys; transfer: readonly Transferable[] },
+): void {
+  const goesOn = counterKeys === 'compatible' && sources.length > 0;
+  parentPort?.postMessage({ outcome, goesOn } satisfies ThreadMessage<Success>, [...transfer]);
+  if (goesOn) tellMeetings(sources);
+}
+
+/** In a thread. */
+export function tellMeetings(sources: readonly RuleSource[]): void {
+  const summary = meetingsSummary(meetingCounters(sources));
+  parentPort?.postMessage({ summary } satisfies FoundMeetings);
 }
 
 function brokenThread(error: unknown, maxHeapMiB: number): string {

@@ -1,6 +1,12 @@
 /** What rules do by the matcher's order: which of them are never found, and what else is hardly meant. */
 export { FirstPattern } from './first-pattern.ts';
-export { type MeetingsSummary, meetingCounters, meetingsSummary } from './meeting-counters.ts';
+export {
+  type MeetingBounds,
+  type MeetingsSummary,
+  meetingBounds,
+  meetingCounters,
+  meetingsSummary,
+} from './meeting-counters.ts';
 export { type PlacedRule, placedRules } from './placed-rule.ts';
 export { reviewSources } from './review-sources.ts';
 export {

@@ -136,6 +136,25 @@ describe('rules whose counters could meet', () => {
     expect(count).toBeGreaterThan(10);
   });
 
+  it('are told once for two sources, on wish, of those of one source too', () => {
+    const one = source('d', [limited('a'), limited('a_b'), limited('a_c')]);
+    const other = source('d_a', [limited('b'), limited('c')]);
+    const { pairs, count } = meetingCounters([one, other], { pairs: 9, steps: 1e6, onePerSources: true });
+    expect(pairs.map(({ first, second }) => [first.source, second.source]).sort()).toEqual([
+      [0, 0],
+      [0, 1],
+    ]);
+    expect(count).toBeGreaterThan(2);
+  });
+
+  it('are not looked for where two rules are too long together, and there may be more', () => {
+    const long = 'v'.repeat(20_000);
+    const { count, isComplete } = meetingCounters([
+      source('d', [limited('k', `${long}*`), limited('k', `${long}w`, { descriptors: [limited('l')] })]),
+    ]);
+    expect([count, isComplete]).toEqual([0, false]);
+  });
+
   it('are looked for among 100,000 rules in no time', () => {
     const tenants = Array.from({ length: 50_000 }, (_, index) =>
       limited('tenant', `customer-${index}`, { descriptors: [limited('path', `/api/${index}`)] }),

@@ -25,6 +25,7 @@ function limiter(id: string, fields: Partial<LimiterReport> = {}): LimiterReport
     name: `pod-${id}`,
     fleet: 'default',
     isWeir: true,
+    countsCompatibly: true,
     connectedMs: 1,
     acceptedVersion: 'v1',
     refusal: undefined,

@@ -60,6 +60,7 @@ function verdictOf(decided: DecidedObject): Verdict {
           resource: objectKey(object),
           rules: decided.rules ?? 1,
           ownFields: [],
+          bytes: new Uint8Array(),
         };
   return { object, accepted: decided.accepted ?? { status: true }, served };
 }
@@ -71,6 +72,7 @@ export function limiterReport(report: Partial<LimiterReport>): LimiterReport {
     name: 'limiter',
     fleet: 'default',
     isWeir: true,
+    countsCompatibly: true,
     connectedMs: Date.UTC(2026, 0, 2, 3, 4, 5),
     acceptedVersion: undefined,
     refusal: undefined,

@@ -46,6 +46,7 @@ export class WatchedXdsSource {
       },
       failed: (errors) =>
         this.told.push(`refused: ${errors.map(({ source, text }) => `${source}: ${text}`).join()}`),
+      meetings: (found) => this.told.push(`could meet: ${found?.first ?? 'none'}`),
       unreachable: (reason) => this.told.push(`lost: ${reason}`),
       reachable: () => this.told.push('found'),
     });

@@ -13,6 +13,7 @@ import { dirname, join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { type Clock, systemClock } from '../../../process/clock.ts';
 import { systemTimers, type Timers } from '../../../process/timers.ts';
+import type { CounterKeys } from '../../../rules/counter-keys.ts';
 import { formatRuleError } from '../../../rules/rule-error.ts';
 import { eventually } from '../../../test/support/eventually.ts';
 import { ManualTimers } from '../../../test/support/manual-timers.ts';
@@ -26,23 +27,28 @@ type Event = { loaded: LoadedRules } | { failed: string[]; total: number } | { r
 let root: string;
 let source: FileConfigSource | undefined;
 let events: Event[];
+/** How many pairs of rules could meet in one key, as often as it was told. */
+let meetings: string[];
 
 beforeEach(() => {
   root = temporaryFolder();
   events = [];
+  meetings = [];
 });
 afterEach(() => source?.close());
 
 interface Setup {
   paths?: Partial<RuntimePaths>;
   mergeDomains?: boolean;
+  counterKeys?: CounterKeys;
   limits?: Partial<FileSourceLimits>;
   clock?: Clock;
   timers?: Timers;
 }
 
 async function start(setup: Setup = {}): Promise<void> {
-  const { paths, mergeDomains = false, limits, clock = systemClock, timers = systemTimers } = setup;
+  const { paths, mergeDomains = false, counterKeys = 'unambiguous' } = setup;
+  const { limits, clock = systemClock, timers = systemTimers } = setup;
   source = new FileConfigSource({
     paths: {
       root,
@@ -53,7 +59,7 @@ async function start(setup: Setup = {}): Promise<void> {
       ...paths,
     },
     mergeDomains,
-    counterKeys: 'unambiguous',
+    counterKeys,
     clock,
     timers,
     limits: { checkIntervalMs: 50, ...limits },
@@ -61,6 +67,7 @@ async function start(setup: Setup = {}): Promise<void> {
   await source.start({
     loaded: (loaded) => void events.push({ loaded }),
     failed: (errors, total) => events.push({ failed: errors.map(formatRuleError), total }),
+    meetings: (found) => meetings.push(found?.count ?? 'none'),
     unreachable: (reason) => events.push({ reach: reason }),
     reachable: () => events.push({ reach: 'reachable' }),
   });
@@ -294,6 +301,26 @@ describe('FileConfigSource', () => {
     write('v1/config/a.yaml', domain('a'));
     relink('v1', 'current');
     await nextDomains('a');
+  });
+
+  it('tells of counters that could meet after the rules, which it does not keep waiting', async () => {
+    const limit = 'rate_limit: {unit: day, requests_per_unit: 1}';
+    const values = Array.from(
+      { length: 20_000 },
+      (_, i) => `  - {key: k, value: v${i}, descriptors: [{key: l, ${limit}}]}\n`,
+    );
+    write('config/a.yaml', `domain: a\ndescriptors:\n  - {key: k, ${limit}}\n${values.join('')}`);
+    await start({ counterKeys: 'compatible' });
+    await nextDomains('a');
+    expect(meetings).toEqual([]);
+    await eventually(() => expect(meetings).toEqual(['20000']));
+    write('config/b.yaml', domain('b'));
+    await nextDomains('a', 'b');
+    // While somebody still looks.
+    write('config/b.yaml', domain('c'));
+    await nextDomains('a', 'c');
+    await eventually(() => expect(meetings.length).toBeGreaterThan(1));
+    expect(new Set(meetings)).toEqual(new Set(['20000']));
   });
 
   it('does not start where nothing can be watched', async () => {

@@ -86,8 +86,14 @@ export class FileConfigSource implements ConfigSource {
     this.#isClosed = true;
     this.#watch?.close();
     this.#callOffLoad?.();
+    await this.#endThread();
+  }
+
+  /** One that has handed over its rules may still look at them. */
+  async #endThread(): Promise<void> {
     this.#thread?.stop();
-    await this.#thread?.outcome;
+    await this.#thread?.meetings;
+    this.#thread = undefined;
   }
 
   #setTimer(layout: FileLayout, listener: ConfigListener): void {
@@ -110,17 +116,21 @@ export class FileConfigSource implements ConfigSource {
       counterKeys,
       maxBytes: this.#limits.maxBytes,
     };
+    await this.#endThread();
+    if (this.#isClosed) return;
     this.#thread = startLoadThread(request, { ...this.#limits, timers });
-    const outcome = await this.#thread.outcome;
-    this.#thread = undefined;
+    const { outcome, meetings } = this.#thread;
+    await this.#deliver(await outcome, startMs, listener);
     if (this.#isClosed) return;
-    await this.#deliver(outcome, startMs, listener);
-    if (this.#isClosed) return;
+    void meetings.then((found) => {
+      if (found !== undefined && !this.#isClosed) listener.meetings(found.summary);
+    });
     this.#schedule.ended();
     this.#setTimer(layout, listener);
   }
 
   #deliver(outcome: LoadOutcome, startMs: number, listener: ConfigListener): void | Promise<void> {
+    if (this.#isClosed) return;
     if (!outcome.ok) return listener.failed(outcome.errors, outcome.total);
     let rules: LoadedRules;
     try {

@@ -49,6 +49,25 @@ describe('startLoadThread', () => {
     expect(outcome.ok && new RuleTable(outcome.bytes).hasDomain('a')).toBe(true);
   });
 
+  it('looks for counters that could meet when it has handed over the rules, with compatible keys', async () => {
+    const level = '  - key: a\n    rate_limit: {unit: day, requests_per_unit: 1}\n';
+    writeFileSync(
+      join(root, 'config/a.yaml'),
+      `domain: d\ndescriptors:\n${level}${level.replace('a', 'a_b')}`,
+    );
+    const request = { layout, mergeDomains: false, maxBytes };
+    const compatible = startLoadThread({ ...request, counterKeys: 'compatible' }, limits);
+    const order: string[] = [];
+    void compatible.outcome.then(() => order.push('rules'));
+    void compatible.meetings.then(() => order.push('meetings'));
+    expect(await compatible.outcome).toMatchObject({ ok: true });
+    expect(await compatible.meetings).toEqual({ summary: { count: '1', first: 'd_a_*_ and d_a_b_*_' } });
+    expect(order).toEqual(['rules', 'meetings']);
+    const unambiguous = startLoadThread({ ...request, counterKeys: 'unambiguous' }, limits);
+    expect(await unambiguous.outcome).toMatchObject({ ok: true });
+    expect(await unambiguous.meetings).toBeUndefined();
+  });
+
   it('fails when there is no thread to be had', async () => {
     // What cannot be handed over makes the thread fail to begin, as a bound on threads does.
     const request = {

@@ -1,6 +1,9 @@
-/** The thread of one load: reads, checks and compiles, hands the bytes over, and ends. */
-import { parentPort, workerData } from 'node:worker_threads';
+/** The thread of one load: reads, checks and compiles, hands the bytes over, looks at what it read, and ends. */
+import { workerData } from 'node:worker_threads';
+import { endLoad } from '../load-thread.ts';
 import { type LoadRequest, loadRules } from './load-rules.ts';
 
-const outcome = loadRules(workerData as LoadRequest);
-parentPort?.postMessage(outcome, outcome.ok ? [outcome.bytes] : []);
+const request = workerData as LoadRequest;
+const load = loadRules(request);
+const { outcome } = load;
+endLoad(load, { counterKeys: request.counterKeys, transfer: outcome.ok ? [outcome.bytes] : [] });

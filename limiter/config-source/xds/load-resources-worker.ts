@@ -1,6 +1,9 @@
-/** The thread of one large response: decodes, checks and compiles, hands the bytes over, and ends. */
-import { parentPort, workerData } from 'node:worker_threads';
+/** The thread of one large response: decodes, checks and compiles, hands the bytes over, looks at what it read, and ends. */
+import { workerData } from 'node:worker_threads';
+import { endLoad } from '../load-thread.ts';
 import { loadResources, type ResourcesRequest } from './load-resources.ts';
 
-const outcome = loadResources(workerData as ResourcesRequest);
-parentPort?.postMessage(outcome, outcome.ok && outcome.rules !== undefined ? [outcome.rules.bytes] : []);
+const request = workerData as ResourcesRequest;
+const load = loadResources(request);
+const rules = load.outcome.ok ? load.outcome.rules : undefined;
+endLoad(load, { counterKeys: request.counterKeys, transfer: rules === undefined ? [] : [rules.bytes] });

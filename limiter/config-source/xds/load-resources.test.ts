@@ -26,9 +26,8 @@ function load({ resources, typeUrl = rateLimitConfigTypeUrl, mergeDomains = fals
   return loadResources({
     bytes: toBinary(DiscoveryResponseSchema, response),
     mergeDomains,
-    counterKeys: 'unambiguous',
     hashInForce,
-  });
+  }).outcome;
 }
 
 /** The lines of `/rlconfig` after a good load. */

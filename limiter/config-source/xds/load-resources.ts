@@ -8,7 +8,7 @@ import { type RuleError, type RuleErrorCode, RuleErrorList } from '../../../rule
 import { compileRules } from '../../../rules/table/compile-rules.ts';
 import { checkSources } from '../../../rules/validation/validate-sources.ts';
 import { decodeResource, rateLimitConfigTypeUrl } from '../../../rules/xds/index.ts';
-import { type CompiledRules, type FailedLoad, meetingsIn } from '../load-outcome.ts';
+import type { CompiledRules, FailedLoad, MadeLoad } from '../load-outcome.ts';
 import { type DiscoveryAnswer, decodeAnswer } from './discovery-messages.ts';
 
 /** Plain data: it may go to a loading thread. */
@@ -17,7 +17,7 @@ export interface ResourcesRequest {
   bytes: Uint8Array;
   /** MERGE_DOMAIN_CONFIG. */
   mergeDomains: boolean;
-  /** COUNTER_KEYS. */
+  /** COUNTER_KEYS: whether to look for counters that could meet, once the rules are handed over. */
   counterKeys: CounterKeys;
   /** `hash` of the load whose rules are in force. */
   hashInForce: string | undefined;
@@ -31,26 +31,27 @@ export interface LoadedResources {
 }
 
 /** Blocks for as long as the response is large. */
-export function loadResources(request: ResourcesRequest): LoadedResources | FailedLoad {
+export function loadResources(
+  request: Omit<ResourcesRequest, 'counterKeys'>,
+): MadeLoad<LoadedResources | FailedLoad> {
   const { typeUrl, resources } = decodeAnswer(request.bytes);
   if (typeUrl !== rateLimitConfigTypeUrl) return failed([wrongType('response', typeUrl)]);
   const hash = hashOf(resources);
-  if (hash === request.hashInForce) return { ok: true, hash, rules: undefined };
+  if (hash === request.hashInForce) return { outcome: { ok: true, hash, rules: undefined }, sources: [] };
   const { sources, errors } = decodeAll(resources);
   if (errors.length > 0) return failed(errors);
   const list = new RuleErrorList();
   checkSources(sources, request, ({ source, code, text, path }) => {
     list.add({ ...problem(code, source.name, text), path });
   });
-  if (list.count > 0) return { ok: false, errors: list.errors, total: list.count };
+  if (list.count > 0) return failed(list.errors, list.count);
   const rules: CompiledRules = {
     ok: true,
     bytes: compileRules(sources),
     sources: sources.length,
     warnings: [],
-    meetings: meetingsIn(sources, request.counterKeys),
   };
-  return { ok: true, hash, rules };
+  return { outcome: { ok: true, hash, rules }, sources };
 }
 
 function decodeAll(resources: DiscoveryAnswer['resources']): { sources: RuleSource[]; errors: RuleError[] } {
@@ -80,8 +81,8 @@ function problem(code: RuleErrorCode, source: string, text: string): RuleError {
   return { code, source, text, path: [], line: undefined, column: undefined };
 }
 
-function failed(errors: RuleError[]): FailedLoad {
-  return { ok: false, errors, total: errors.length };
+function failed(errors: RuleError[], total = errors.length): MadeLoad<FailedLoad> {
+  return { outcome: { ok: false, errors, total }, sources: [] };
 }
 
 function hashOf(resources: readonly Any[]): string {

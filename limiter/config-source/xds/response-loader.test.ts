@@ -1,12 +1,16 @@
 import { create, toBinary } from '@bufbuild/protobuf';
+import { AnySchema } from '@bufbuild/protobuf/wkt';
 import { describe, expect, it } from 'vitest';
 import { DiscoveryResponseSchema } from '../../../gen/envoy/service/discovery/v3/discovery_pb.ts';
 import { systemTimers } from '../../../process/timers.ts';
-import { rateLimitConfigTypeUrl } from '../../../rules/xds/index.ts';
+import { encodeResource, rateLimitConfigTypeUrl } from '../../../rules/xds/index.ts';
+import { eventually } from '../../../test/support/eventually.ts';
+import { ManualTimers } from '../../../test/support/manual-timers.ts';
+import { limit, rule, source } from '../../../test/support/rule-builder.ts';
 import { loadResources } from './load-resources.ts';
 import { ResponseLoader } from './response-loader.ts';
 
-const limits = { maxHeapMiB: 512, timeoutMs: 60_000, timers: systemTimers };
+const limits = { maxHeapMiB: 512, timeoutMs: 60_000, reviewDelayMs: 0, timers: systemTimers };
 const response = create(DiscoveryResponseSchema, { versionInfo: '1', typeUrl: rateLimitConfigTypeUrl });
 const request = {
   bytes: toBinary(DiscoveryResponseSchema, response),
@@ -14,6 +18,17 @@ const request = {
   counterKeys: 'unambiguous' as const,
   hashInForce: undefined,
 };
+/** One domain, with a rule for any value of each key. */
+function responseOf(keys: string[]): Uint8Array {
+  const value = encodeResource(
+    source(
+      'd',
+      keys.map((key) => rule({ key, rateLimit: limit() })),
+    ),
+  );
+  const resources = [create(AnySchema, { typeUrl: rateLimitConfigTypeUrl, value })];
+  return toBinary(DiscoveryResponseSchema, { ...response, resources });
+}
 const failure = (text: string) => {
   const place = { path: [], line: undefined, column: undefined };
   return { ok: false, errors: [{ code: 'unreadable', source: 'response', text, ...place }], total: 1 };
@@ -25,7 +40,7 @@ describe('ResponseLoader', () => {
     ['in a thread', 0],
   ])('gives the same %s', async (_, maxInPlaceBytes) => {
     const loader = new ResponseLoader({ ...limits, maxInPlaceBytes });
-    expect(await loader.load(request)).toEqual(loadResources(request));
+    expect(await loader.load(request)).toEqual(loadResources(request).outcome);
     expect(request.bytes.length).toBeGreaterThan(0);
   });
 
@@ -36,6 +51,41 @@ describe('ResponseLoader', () => {
     const loader = new ResponseLoader({ ...limits, maxInPlaceBytes });
     const bytes = Buffer.from('0a05', 'hex');
     expect(await loader.load({ ...request, bytes })).toEqual(failure('the load broke off: premature EOF'));
+  });
+
+  it.each([
+    ['in place', 1_000],
+    ['in a thread', 0],
+  ])('looks for counters that could meet in a thread, for what was loaded %s', async (_, maxInPlaceBytes) => {
+    const timers = new ManualTimers();
+    const loader = new ResponseLoader({ ...limits, timers, reviewDelayMs: 1_000, maxInPlaceBytes });
+    const told: unknown[] = [];
+    const compatible = { ...request, bytes: responseOf(['a', 'a_b']), counterKeys: 'compatible' as const };
+    expect(await loader.load(compatible)).toMatchObject({ ok: true, rules: { sources: 1 } });
+    loader.review((found) => told.push(found));
+    expect(told).toEqual([]);
+    timers.advance(1_000);
+    await eventually(() => expect(told).toEqual([{ count: '1', first: 'd_a_*_ and d_a_b_*_' }]));
+    expect(await loader.load({ ...compatible, bytes: responseOf(['a', 'b']) })).toMatchObject({ ok: true });
+    loader.review((found) => told.push(found));
+    timers.advance(1_000);
+    await eventually(() => expect(told).toHaveLength(2));
+    expect(told[1]).toBeUndefined();
+    await loader.close();
+  });
+
+  it('looks for none of rules that others replace before, nor with unambiguous keys', async () => {
+    const timers = new ManualTimers();
+    const loader = new ResponseLoader({ ...limits, timers, reviewDelayMs: 1_000, maxInPlaceBytes: 1_000 });
+    const tell = (): never => expect.unreachable();
+    const bytes = responseOf(['a', 'a_b']);
+    await loader.load({ ...request, bytes, counterKeys: 'compatible' });
+    loader.review(tell);
+    expect(timers.size).toBe(1);
+    await loader.load({ ...request, bytes });
+    loader.review(tell);
+    expect(timers.size).toBe(0);
+    await loader.close();
   });
 
   it('breaks off a load when it is closed', async () => {

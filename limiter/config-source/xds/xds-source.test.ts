@@ -214,6 +214,24 @@ describe('an xDS source', () => {
     });
   });
 
+  it('tells of counters that could meet once the rules are in force', async () => {
+    const server = await startServer();
+    const watched = await WatchedXdsSource.start({
+      port: server.port,
+      counterKeys: 'compatible',
+      limits: { reviewDelayMs: 0 },
+    });
+    const stream = await server.stream();
+    const rules = ['a', 'a_b'].map((key) => rule({ key, rateLimit: limit() }));
+    stream.respond({ version: '1', sources: [source('d', rules)] });
+    await eventually(() => expect(watched.told).toContain('could meet: d_a_*_ and d_a_b_*_'));
+    expect(watched.told).toEqual([
+      'connected',
+      'loaded: 1 sources, 1 domains, 2 rules',
+      'could meet: d_a_*_ and d_a_b_*_',
+    ]);
+  });
+
   it('refuses what its thread has no memory for', async () => {
     const server = await startServer();
     const limits = { maxInPlaceBytes: 0, maxHeapMiB: 12 };

@@ -53,6 +53,7 @@ export type XdsSourceLimits = Omit<ResponseLoaderOptions, 'timers'> & Pick<AdsSt
 export const defaultXdsSourceLimits: Readonly<XdsSourceLimits> = {
   // A few milliseconds of work; a thread takes some 50 to begin.
   maxInPlaceBytes: 64 * 1024,
+  reviewDelayMs: 1_000,
   maxHeapMiB: 4_096,
   timeoutMs: 300_000,
   pingTimeoutMs: 15_000,
@@ -220,7 +221,12 @@ export class XdsConfigSource implements ConfigSource {
       this.#listener?.failed(outcome.errors, outcome.total);
       return { accepted: false, message: refusalMessage(outcome) };
     }
-    if (outcome.rules !== undefined) await this.#listener?.loaded(loadedRules(outcome.rules, loadMs));
+    if (outcome.rules !== undefined) {
+      await this.#listener?.loaded(loadedRules(outcome.rules, loadMs));
+      this.#loader.review((found) => {
+        if (!this.#isClosed) this.#listener?.meetings(found);
+      });
+    }
     this.#hashInForce = outcome.hash;
     return { accepted: true };
   }
