@@ -784,6 +784,7 @@ describe('a limiter', () => {
       'ratelimit.http.json_requests': 4,
       'ratelimit.http.too_many_bytes': 0,
       'ratelimit.http.too_many_connections': 0,
+      'ratelimit.http.too_many_pieces': 0,
       'ratelimit.localcache.averageAccessTime': 0,
       'ratelimit.localcache.entryCount': 1,
       'ratelimit.localcache.evacuateCount': 0,

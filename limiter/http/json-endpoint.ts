@@ -10,6 +10,7 @@ import {
   severalAuthorizations,
 } from '../../process/grpc/caller-gate.ts';
 import { GrpcCode, type GrpcStatus, type UnaryHandler } from '../../process/grpc/unary-handler.ts';
+import { bytesOfPiece, freePieces } from '../../process/http/http-connections.ts';
 import type { HttpCall } from '../../process/http/http-server.ts';
 import { sendError, writeErrorHead } from '../../process/http/text-response.ts';
 import { peerName, SocketPeer } from '../../process/peer.ts';
@@ -37,14 +38,12 @@ export interface JsonEndpointOptions {
   gate?: CallerGate | undefined;
 }
 
-export async function answerJson(
-  { request, response, holding }: HttpCall,
-  options: JsonEndpointOptions,
-): Promise<void> {
+export async function answerJson(call: HttpCall, options: JsonEndpointOptions): Promise<void> {
+  const { request, response, holding } = call;
   const { bounds, maxBodyBytes } = options;
   const caller = options.gate?.admit(connectionOf(request), authorizationOf(request));
   if (caller?.refused !== undefined) {
-    await refuseAtOnce(request, response, refusalOf(request, response, caller.refused), maxBodyBytes);
+    await refuseAtOnce(call, refusalOf(request, response, caller.refused), maxBodyBytes);
     return;
   }
   const span = beginSpan(request, response, options.tracer);
@@ -53,12 +52,19 @@ export async function answerJson(
   if (body.kind === 'aborted') return;
   if (body.kind === 'tooLong') {
     const detail = `the body is longer than ${maxBodyBytes} bytes`;
-    await refuseUnread(request, response, { status: 413, text: 'Request Entity Too Large', detail });
+    await refuseUnread(call, { status: 413, text: 'Request Entity Too Large', detail });
+    return;
+  }
+  if (body.kind === 'tooManyPieces') {
+    // What else it sends is not taken in: it would be as costly.
+    response.setHeader('Connection', 'close');
+    const detail = `the body comes in more than ${freePieces} pieces and one for every ${bytesOfPiece} bytes`;
+    sendError(response, 400, 'Bad Request', detail);
     return;
   }
   if (body.kind === 'givenUp') {
     const detail = 'unfinished requests hold as much as they may (CONNECTIONS_MAX_BYTES)';
-    await refuseUnread(request, response, { status: 503, text: 'Service Unavailable', detail });
+    await refuseUnread(call, { status: 503, text: 'Service Unavailable', detail });
     return;
   }
   if (body.kind === 'dropped') {
@@ -178,14 +184,14 @@ function refusalOf(
  * other the connection ends.
  */
 export async function refuseAtOnce(
-  request: IncomingMessage,
-  response: ServerResponse,
+  call: HttpCall,
   { status, text, detail }: Refusal,
   maxBodyBytes: number,
 ): Promise<void> {
+  const { request, response } = call;
   const { 'content-length': length = 0, 'transfer-encoding': coding } = request.headers;
   if (coding === undefined && Number(length) <= maxBodyBytes) sendError(response, status, text, detail);
-  else await refuseUnread(request, response, { status, text, detail });
+  else await refuseUnread(call, { status, text, detail });
 }
 
 const connections = new WeakMap<object, CallerConnection>();
@@ -202,8 +208,7 @@ function connectionOf({ socket }: IncomingMessage): CallerConnection {
 
 /** The answer goes out at once; its end waits for the sender, which may not read before it has sent all. */
 async function refuseUnread(
-  request: IncomingMessage,
-  response: ServerResponse,
+  { request, response, holding }: HttpCall,
   { status, text, detail }: Refusal,
 ): Promise<void> {
   const body = `${text}\n`;
@@ -211,6 +216,6 @@ async function refuseUnread(
   response.setHeader('Content-Length', body.length);
   writeErrorHead(response, status, detail);
   response.write(body);
-  await discardBody(request, discardMs);
+  await discardBody(request, { longestMs: discardMs, holding });
   response.end();
 }

@@ -34,6 +34,7 @@ interface Fixture {
   asked: RateLimitRequest[];
   faults: unknown[];
   tooLarge: string[];
+  refused: string[];
 }
 
 interface StartOptions {
@@ -50,6 +51,7 @@ async function start(options: StartOptions = {}): Promise<Fixture> {
   const asked: RateLimitRequest[] = [];
   const faults: unknown[] = [];
   const tooLarge: string[] = [];
+  const refused: string[] = [];
   const health = new Health();
   const shouldRateLimit: UnaryHandler = (bytes, reply) => {
     asked.push(fromBinary(RateLimitRequestSchema, bytes));
@@ -67,14 +69,14 @@ async function start(options: StartOptions = {}): Promise<Fixture> {
       maxConnections: 100,
       held: options.held,
       changed: () => {},
-      refused: () => {},
+      refused: (reason) => refused.push(reason),
     },
     onJsonRequest: () => {},
     onFault: (error) => faults.push(error),
   });
   const { port } = await listener.listen({ host: '127.0.0.1', port: 0 });
   cleanups.push(() => listener.close());
-  return { listener, port, health, asked, faults, tooLarge };
+  return { listener, port, health, asked, faults, tooLarge, refused };
 }
 
 interface Answer {
@@ -366,11 +368,42 @@ describe('bodies that are not complete', () => {
     const socket = connect({ port, host: '127.0.0.1' });
     cleanups.push(() => socket.destroy());
     socket.write('POST /json HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n');
-    socket.write('1\r\n \r\n'.repeat(5_000));
+    socket.write('6\r\n      \r\n'.repeat(1_000));
     await eventually(() => expect(held.bytes).toBeGreaterThan(5_000));
     expect(held.bytes).toBeLessThan(20_000);
     socket.destroy();
     await eventually(() => expect(held.bytes).toBe(0));
+  });
+
+  it('are refused in more than 1,000 pieces and one for every 16 bytes, and end their connection', async () => {
+    const held = new HeldBytes({ maxBytes: 10_000_000, timers: systemTimers });
+    const { port, asked, refused } = await start({ held });
+    const begin = 'POST /json HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n';
+    const post = async (pieces: string): Promise<string> => {
+      const socket = connect({ port, host: '127.0.0.1' });
+      cleanups.push(() => socket.destroy());
+      let text = '';
+      socket.on('data', (chunk) => {
+        text += chunk.toString();
+      });
+      socket.on('error', () => {});
+      socket.write(begin + pieces);
+      await eventually(() => expect(text).toContain('\r\n\r\n'));
+      if (text.includes('Connection: close')) await eventually(() => expect(socket.closed).toBe(true));
+      return text;
+    };
+    const body = JSON.stringify(ask);
+    const last = `${body.length.toString(16)}\r\n${body}\r\n0\r\n\r\n`;
+    expect(await post('1\r\n \r\n'.repeat(990) + last)).toContain('200 OK');
+    expect(await post(`10\r\n${' '.repeat(16)}\r\n`.repeat(3_000) + last)).toContain('200 OK');
+    const answer = await post('1\r\n \r\n'.repeat(1_100));
+    expect(answer).toContain('HTTP/1.1 400 Bad Request');
+    expect(answer).toContain(
+      'Weir-Error: the body comes in more than 1000 pieces and one for every 16 bytes',
+    );
+    expect(asked).toHaveLength(2);
+    expect(refused).toEqual(['too_many_pieces']);
+    expect(held.bytes).toBe(0);
   });
 });
 

@@ -121,7 +121,7 @@ class ApiListener implements HttpListener {
       if (detail === undefined) await answerJson(call, this.#options);
       else {
         const refusal = { status: 403, text: 'Forbidden', detail };
-        await refuseAtOnce(request, response, refusal, this.#options.maxBodyBytes);
+        await refuseAtOnce(call, refusal, this.#options.maxBodyBytes);
       }
     } else if (target.path === '/healthcheck') answerHealth(response, this.#options.health);
     else if (target.path === '/livez') sendText(response, 200, 'OK');

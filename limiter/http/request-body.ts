@@ -3,13 +3,14 @@ import type { IncomingMessage } from 'node:http';
 import type { RequestHolding } from '../../process/http/http-connections.ts';
 
 /**
- * `tooLong` and `givenUp` (what it held is needed) settle at once, while the sender may still be sending. `dropped`: it ended,
- * and was longer than what is kept. `aborted`: nobody is left to answer.
+ * `tooLong`, `tooManyPieces` and `givenUp` (what it held is needed) settle at once, while the sender may still be sending.
+ * `dropped`: it ended, and was longer than what is kept. `aborted`: nobody is left to answer.
  */
 export type RequestBody =
   | { kind: 'whole'; bytes: Uint8Array }
   | { kind: 'dropped'; length: number }
   | { kind: 'tooLong' }
+  | { kind: 'tooManyPieces' }
   | { kind: 'givenUp' }
   | { kind: 'aborted' };
 
@@ -44,14 +45,15 @@ export function readBody(
       keep(noRoom);
       resolve(body);
     };
-    const giveUp = (kind: 'tooLong' | 'givenUp'): void => {
+    const giveUp = (kind: 'tooLong' | 'tooManyPieces' | 'givenUp'): void => {
       request.pause();
       settle({ kind });
     };
     const onData = (chunk: Buffer): void => {
       const before = length;
       length += chunk.length;
-      if (length > maxBytes) giveUp('tooLong');
+      if (!holding.piece(chunk.length)) giveUp('tooManyPieces');
+      else if (length > maxBytes) giveUp('tooLong');
       else if (length > keptBytes) keep(noRoom);
       else {
         if (length > room.length) keep(grown(room.subarray(0, before), length, keptBytes));
@@ -78,20 +80,28 @@ function grown(bytes: Buffer, needed: number, mostBytes: number): Buffer {
 
 /**
  * Takes in what the sender still sends and drops it, so that it gets to read our answer instead of a reset. Settles
- * when the sender is done or after `longestMs`.
+ * when the sender is done, after `longestMs`, or when it sends too many pieces.
  */
-export function discardBody(request: IncomingMessage, longestMs: number): Promise<void> {
+export function discardBody(
+  request: IncomingMessage,
+  { longestMs, holding }: { longestMs: number; holding: RequestHolding },
+): Promise<void> {
   if (request.readableEnded || request.destroyed) return Promise.resolve();
   return new Promise((resolve) => {
-    const timer = setTimeout(resolve, longestMs);
-    request.on('close', () => {
+    const settle = (): void => {
       clearTimeout(timer);
+      request.off('data', onData);
       resolve();
-    });
-    request.on('end', () => {
-      clearTimeout(timer);
-      resolve();
-    });
+    };
+    const onData = (chunk: Buffer): void => {
+      if (holding.piece(chunk.length)) return;
+      request.pause();
+      settle();
+    };
+    const timer = setTimeout(settle, longestMs);
+    request.on('close', settle);
+    request.on('end', settle);
+    request.on('data', onData);
     request.resume();
   });
 }

@@ -17,8 +17,8 @@ class Peer {
   received = '';
   isClosed = false;
 
-  constructor(port: number) {
-    this.socket = connect({ port, host: '127.0.0.1' });
+  constructor(port: number, localAddress: string) {
+    this.socket = connect({ port, host: '127.0.0.1', localAddress });
     this.socket.on('data', (bytes) => {
       this.received += bytes.toString();
     });
@@ -61,8 +61,8 @@ async function start({ maxConnections = 3, maxBytes = 10_000_000 } = {}) {
   });
   const { port } = await server.listen({ host: '127.0.0.1', port: 0 });
   cleanups.push(() => server.close());
-  const peer = async (): Promise<Peer> => {
-    const made = new Peer(port);
+  const peer = async (from = '127.0.0.1'): Promise<Peer> => {
+    const made = new Peer(port, from);
     cleanups.push(() => made.socket.destroy());
     const before = open + refused.length;
     await once(made.socket, 'connect');
@@ -133,14 +133,68 @@ describe('HttpServer', () => {
     });
   });
 
-  it('counts requests that were sent before their turn came', async () => {
+  it('closes a connection whose request does not end before one that came later', async () => {
+    const { peer, refused, calls } = await start();
+    const [slow, second, third] = [await peer(), await peer(), await peer()];
+    slow.socket.write('POST /wait HTTP/1.1\r\nHost: a\r\nContent-Length: 100\r\n\r\n');
+    await eventually(() => expect(calls).toHaveLength(1));
+    await second.ask('/');
+    await third.ask('/');
+    const fourth = await peer();
+    await eventually(() => expect(slow.isClosed).toBe(true));
+    expect(refused).toEqual(['too_many_connections']);
+    for (const one of [second, third, fourth]) await one.ask('/');
+  });
+
+  it('serves requests of a connection one after another, and counts those that were sent before their turn came', async () => {
     const { peer, held, calls } = await start();
     const one = await peer();
-    one.socket.write('GET /wait HTTP/1.1\r\nHost: a\r\n\r\n'.repeat(11));
-    await eventually(() => expect(calls.length).toBe(11));
-    expect(held.bytes).toBe(10 * 4_096);
-    for (const { response } of calls) response.end();
+    for (let i = 0; i < 11; i++) one.socket.write(`GET /wait?${i} HTTP/1.1\r\nHost: a\r\n\r\n`);
+    await eventually(() => expect(held.bytes).toBe(10 * 4_096));
+    expect(calls).toHaveLength(1);
+    for (let i = 0; i < 11; i++) {
+      await eventually(() => expect(calls).toHaveLength(i + 1));
+      expect(calls[i]?.request.url).toBe(`/wait?${i}`);
+      calls[i]?.response.end();
+    }
     await eventually(() => expect(held.bytes).toBe(0));
+  });
+
+  it('reads no further while a request waits for the one before it', async () => {
+    const { peer, calls, held, timers } = await start();
+    const one = await peer();
+    const get = 'GET /wait HTTP/1.1\r\nHost: a\r\n\r\n';
+    one.socket.write(get.repeat(2));
+    await eventually(() => expect(held.bytes).toBe(4_096));
+    one.socket.write(get.repeat(50));
+    await new Promise((resolve) => setTimeout(resolve, 50));
+    timers.advance(250);
+    expect(held.bytes).toBe(4_096);
+    for (let i = 0; i < 52; i++) {
+      await eventually(() => expect(calls).toHaveLength(i + 1));
+      calls[i]?.response.end('ok');
+    }
+    await eventually(() => expect(one.received.match(/200 OK/g)).toHaveLength(52));
+  });
+
+  it('answers another address while a connection has requests without end', async () => {
+    const { peer, calls } = await start();
+    const [greedy, other] = [await peer(), await peer('127.0.0.2')];
+    greedy.socket.write('GET /wait HTTP/1.1\r\nHost: a\r\n\r\n'.repeat(2_000));
+    await eventually(() => expect(calls).toHaveLength(1));
+    await other.ask('/');
+    expect(calls).toHaveLength(1);
+  });
+
+  it('serves none of the requests that came with one for which its connection ended', async () => {
+    const { peer, calls, open } = await start();
+    const one = await peer();
+    one.socket.write('GET /wait HTTP/1.1\r\nHost: a\r\n\r\n'.repeat(20));
+    await eventually(() => expect(calls).toHaveLength(1));
+    calls[0]?.request.socket.destroy();
+    await eventually(() => expect(open()).toBe(0));
+    await new Promise((resolve) => setTimeout(resolve, 20));
+    expect(calls).toHaveLength(1);
   });
 
   it('counts answers that are not read', async () => {

@@ -4,23 +4,25 @@
  *
  *   accepted ──> idle ──request──> busy ──last response is over──> idle
  *
- * The one that is idle longest makes room, a head of a request that does not end included; where none is idle, the one whose
- * request began first.
+ * The one that waits for its peer longest makes room: idle, or with a request that does not end. Where none does, the one
+ * whose request began first.
  */
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import type { Server as TlsServer } from 'node:https';
 import type { Socket } from 'node:net';
 import type { HeldBytes, Holder, Holding } from '../held-bytes.ts';
-import { peerName } from '../peer.ts';
+import { addressGroup, peerName } from '../peer.ts';
 import { handshakeBytes } from '../tls-handshake.ts';
+import { HttpTurns, type TurnTaker } from './http-turns.ts';
 
-export const httpRefusals = ['too_many_connections', 'too_many_bytes'] as const;
+export const httpRefusals = ['too_many_connections', 'too_many_bytes', 'too_many_pieces'] as const;
 export type HttpRefusal = (typeof httpRefusals)[number];
 
 /** In words what each says. */
 export const httpRefusalTexts: Readonly<Record<HttpRefusal, string>> = {
   too_many_connections: 'as many connections as may be are open, and it was idle longest',
   too_many_bytes: 'it held most of what all connections may hold for what their peers have not done yet',
+  too_many_pieces: 'its body came in more pieces than its bytes justify',
 };
 
 export interface HttpConnectionsOptions {
@@ -32,13 +34,25 @@ export interface HttpConnectionsOptions {
   refused(reason: HttpRefusal, peer: string): void;
 }
 
-/** What a request holds while its peer has not sent all of it. */
+/** What a request holds while its peer has not sent all of it, and what work it makes. */
 export interface RequestHolding {
   /** So many bytes now. */
   hold(bytes: number): void;
+  /** One more piece of its body, of so many bytes. False when there are too many: the request is to be refused. */
+  piece(bytes: number): boolean;
   /** Called, at most once, when that is needed: the request is to be refused. Without it the connection is closed. */
   giveUp: (() => void) | undefined;
 }
+
+/** Of a request whose connection nobody watches. */
+export const unwatched = (): RequestHolding => ({ hold: () => {}, piece: () => true, giveUp: undefined });
+
+/** Chosen: a body may come in so many pieces. Each is an event, whether it has a byte or 64 KiB. */
+export const freePieces = 1000;
+/** And in one more for so many bytes: senders that write a word at a time do no worse. */
+export const bytesOfPiece = 16;
+/** Chosen: after so many of them the connection is read on in a later turn of the loop. */
+const piecesOfTurn = 256;
 
 /** What a request beyond the first takes that was sent before its turn came, its response included; measured. */
 const pipelinedBytes = 4096;
@@ -54,6 +68,8 @@ export class HttpConnections {
   /** Each in the order in which they became so. */
   readonly #idle = new Set<HttpConnection>();
   readonly #busy = new Set<HttpConnection>();
+  readonly #turns = new HttpTurns();
+  #moves = 0;
 
   constructor(options: HttpConnectionsOptions) {
     this.#options = options;
@@ -69,19 +85,23 @@ export class HttpConnections {
     if (isTls) server.on('secureConnection', (socket: Socket) => this.#find(socket)?.secured(socket));
   }
 
-  /** A request's head is complete. */
-  begin(request: IncomingMessage, response: ServerResponse): RequestHolding {
+  /** A request's head is complete. Calls `serve` when its turn has come: not at all if its connection ends before. */
+  begin(request: IncomingMessage, response: ServerResponse, serve: (holding: RequestHolding) => void): void {
     const connection = this.#find(request.socket);
-    if (connection === undefined) return { hold: () => {}, giveUp: undefined };
-    this.#idle.delete(connection);
+    if (connection === undefined) {
+      // One that was refused in the middle of a read has none any more for what else came with it.
+      if (!request.socket.destroyed) serve(unwatched());
+      return;
+    }
+    if (this.#idle.delete(connection)) this.#moved(connection);
     this.#busy.add(connection);
-    const holding = connection.begin(response);
     response.once('close', () => {
-      connection.end(response, holding);
+      connection.end(response);
       if (connection.isBusy || !this.#busy.delete(connection)) return;
+      this.#moved(connection);
       this.#idle.add(connection);
     });
-    return holding;
+    connection.begin(request, response, serve);
   }
 
   #accept(socket: Socket, isTls: boolean): void {
@@ -89,20 +109,34 @@ export class HttpConnections {
     // It is gone already.
     if (name === undefined) return;
     if (this.size >= this.#options.maxConnections) this.#makeRoom();
-    const connection = new HttpConnection(socket, isTls, name, (one, reason) => this.#refuse(one, reason));
+    const connection = new HttpConnection(socket, {
+      isTls,
+      name,
+      turns: this.#turns,
+      tooManyPieces: (peer) => this.#options.refused('too_many_pieces', peer),
+      shed: (one) => this.#refuse(one, 'too_many_bytes'),
+    });
     connection.holding = this.#options.held.open(socket.remoteAddress, connection);
     connection.look();
     this.#byName.set(name, connection);
+    this.#moved(connection);
     this.#idle.add(connection);
     this.#options.changed(1);
     socket.once('close', () => this.#forget(connection));
   }
 
   #makeRoom(): void {
-    for (const connection of this.#idle.size > 0 ? this.#idle : this.#busy) {
-      this.#refuse(connection, 'too_many_connections');
-      return;
-    }
+    const [idle] = this.#idle;
+    const [busy] = this.#busy;
+    const slow = firstOf(this.#busy, (connection) => connection.isReceiving);
+    const isSlowFirst = slow !== undefined && (idle === undefined || slow.since < idle.since);
+    const connection = (isSlowFirst ? slow : idle) ?? busy;
+    if (connection !== undefined) this.#refuse(connection, 'too_many_connections');
+  }
+
+  #moved(connection: HttpConnection): void {
+    this.#moves += 1;
+    connection.since = this.#moves;
   }
 
   #refuse(connection: HttpConnection, reason: HttpRefusal): void {
@@ -113,7 +147,7 @@ export class HttpConnections {
   }
 
   #forget(connection: HttpConnection): void {
-    connection.holding?.close();
+    connection.closed();
     if (!this.#idle.delete(connection) && !this.#busy.delete(connection)) return;
     this.#options.changed(-1);
     if (this.#byName.get(connection.name) === connection) this.#byName.delete(connection.name);
@@ -125,66 +159,133 @@ export class HttpConnections {
   }
 }
 
+function firstOf<T>(all: Iterable<T>, fits: (one: T) => boolean): T | undefined {
+  for (const one of all) if (fits(one)) return one;
+  return undefined;
+}
+
 interface OpenRequest extends RequestHolding {
+  request: IncomingMessage;
   bytes: number;
 }
 
-class HttpConnection implements Holder {
+interface WaitingRequest {
+  request: IncomingMessage;
+  response: ServerResponse;
+  serve(): void;
+}
+
+interface HttpConnectionOptions {
+  isTls: boolean;
+  name: string;
+  turns: HttpTurns;
+  tooManyPieces(peer: string): void;
+  shed(connection: HttpConnection): void;
+}
+
+/**
+ * Serves one request at a time. While further ones wait, or after very many pieces of a body, nothing is read:
+ *
+ *   reading ──a request waits, or pieces──> paused ──its turn: nothing waits──> reading
+ */
+class HttpConnection implements Holder, TurnTaker {
   readonly name: string;
+  readonly group: string;
+  /** Counts changes among all connections: larger is later. Of the last one between idle and busy. */
+  since = 0;
   holding: Holding | undefined;
+  readonly #options: HttpConnectionOptions;
   readonly #accepted: Socket;
-  readonly #refuse: (connection: HttpConnection, reason: HttpRefusal) => void;
   /** Of what the peer says; the same as the accepted one without TLS. */
   #socket: Socket;
   #isShakingHands: boolean;
   /** With the responses that are not out yet, in their order. */
   readonly #requests = new Map<ServerResponse, OpenRequest>();
+  /** Of those, the one that is served, and those whose turn has not come. */
+  #served: ServerResponse | undefined;
+  #waiting: WaitingRequest[] = [];
+  #isPaused = false;
+  #isClosed = false;
   /** Before the head that comes next. */
   #bytesBefore = 0;
 
-  constructor(
-    socket: Socket,
-    isTls: boolean,
-    name: string,
-    refuse: (connection: HttpConnection, reason: HttpRefusal) => void,
-  ) {
+  constructor(socket: Socket, options: HttpConnectionOptions) {
     this.#accepted = socket;
     this.#socket = socket;
-    this.#isShakingHands = isTls;
-    this.name = name;
-    this.#refuse = refuse;
+    this.#options = options;
+    this.#isShakingHands = options.isTls;
+    this.name = options.name;
+    this.group = addressGroup(socket.remoteAddress);
+    this.#stayPaused(socket);
   }
 
   get isBusy(): boolean {
     return this.#requests.size > 0;
   }
 
+  /** Whether the peer has to send more of a request that it began. */
+  get isReceiving(): boolean {
+    // One whose turn has not come may have sent it: it is not read.
+    if (this.#isPaused) return false;
+    return firstOf(this.#requests.values(), ({ request }) => !request.complete) !== undefined;
+  }
+
   secured(socket: Socket): void {
     this.#socket = socket;
     this.#isShakingHands = false;
     this.#bytesBefore = socket.bytesRead;
+    this.#stayPaused(socket);
     this.look();
   }
 
-  begin(response: ServerResponse): RequestHolding {
-    const request: OpenRequest = {
-      bytes: 0,
-      giveUp: undefined,
-      hold: (bytes) => {
-        request.bytes = bytes;
-        this.look();
-      },
-    };
-    this.#requests.set(response, request);
+  begin(request: IncomingMessage, response: ServerResponse, serve: (holding: RequestHolding) => void): void {
+    const holding = this.#open(request);
+    this.#requests.set(response, holding);
     if (this.#requests.size > 1) this.look();
-    return request;
+    const { turns } = this.#options;
+    if (this.#served === undefined && this.#waiting.length === 0 && turns.mayGoAtOnce()) {
+      this.#served = response;
+      serve(holding);
+      return;
+    }
+    this.#waiting.push({ request, response, serve: () => serve(holding) });
+    this.#pause();
+    if (this.#served === undefined) turns.wait(this);
   }
 
-  end(response: ServerResponse, request: RequestHolding): void {
-    request.giveUp = undefined;
+  end(response: ServerResponse): void {
+    const request = this.#requests.get(response);
+    if (request !== undefined) request.giveUp = undefined;
     this.#requests.delete(response);
     this.#bytesBefore = this.#socket.bytesRead;
     this.look();
+    if (this.#served !== response) return;
+    this.#served = undefined;
+    if (this.#waiting.length > 0) this.#options.turns.wait(this);
+  }
+
+  takeTurn(): void {
+    if (this.#waiting.length === 0) {
+      this.#resume();
+      return;
+    }
+    // Its end will ask for a turn.
+    if (this.#served !== undefined) return;
+    const { request, response, serve } = this.#waiting.shift() as WaitingRequest;
+    this.#served = response;
+    if (this.#waiting.length === 0) {
+      // What it has not sent yet is needed; what comes after it has a turn of its own.
+      if (request.complete) this.#options.turns.wait(this);
+      else this.#resume();
+    }
+    serve();
+  }
+
+  closed(): void {
+    this.#isClosed = true;
+    this.#waiting = [];
+    this.#options.turns.leave(this);
+    this.holding?.close();
   }
 
   look(): void {
@@ -207,7 +308,7 @@ class HttpConnection implements Holder {
   }
 
   shed(): boolean {
-    this.#refuse(this, 'too_many_bytes');
+    this.#options.shed(this);
     this.holding?.set(this.measure());
     return true;
   }
@@ -228,5 +329,52 @@ class HttpConnection implements Holder {
   destroy(): void {
     this.#accepted.destroy();
     this.#socket.destroy();
+  }
+
+  #open(request: IncomingMessage): OpenRequest {
+    let pieces = 0;
+    let bodyBytes = 0;
+    const open: OpenRequest = {
+      request,
+      bytes: 0,
+      giveUp: undefined,
+      hold: (bytes) => {
+        open.bytes = bytes;
+        this.look();
+      },
+      piece: (bytes) => {
+        pieces += 1;
+        bodyBytes += bytes;
+        if (pieces % piecesOfTurn === 0) this.#rest();
+        if (pieces <= freePieces + bodyBytes / bytesOfPiece) return true;
+        this.#options.tooManyPieces(this.name);
+        return false;
+      },
+    };
+    return open;
+  }
+
+  #rest(): void {
+    if (this.#isPaused) return;
+    this.#pause();
+    this.#options.turns.wait(this);
+  }
+
+  #pause(): void {
+    this.#isPaused = true;
+    this.#socket.pause();
+  }
+
+  #resume(): void {
+    if (this.#isClosed) return;
+    this.#isPaused = false;
+    this.#socket.resume();
+  }
+
+  /** Node resumes a socket when it wants more of a body. */
+  #stayPaused(socket: Socket): void {
+    socket.on('resume', () => {
+      if (this.#isPaused) socket.pause();
+    });
   }
 }

@@ -7,7 +7,12 @@ import { bind, type ListenAddress } from '../bind.ts';
 import { closeOrCut } from '../close-or-cut.ts';
 import { peerName } from '../peer.ts';
 import { handshakeProblem, handshakeTimeoutMs } from '../tls-handshake.ts';
-import { HttpConnections, type HttpConnectionsOptions, type RequestHolding } from './http-connections.ts';
+import {
+  HttpConnections,
+  type HttpConnectionsOptions,
+  type RequestHolding,
+  unwatched,
+} from './http-connections.ts';
 import { type RequestPath, requestPath } from './request-path.ts';
 import { sendError, sendRedirect } from './text-response.ts';
 
@@ -64,7 +69,9 @@ export class HttpServer implements HttpListener {
     this.#options = options;
     const answer = (request: IncomingMessage, response: ServerResponse): void => {
       if (this.#closed !== undefined) response.setHeader('Connection', 'close');
-      void this.#serve(request, response);
+      const serve = (holding: RequestHolding): void => void this.#serve(request, response, holding);
+      if (this.#connections === undefined) serve(unwatched());
+      else this.#connections.begin(request, response, serve);
     };
     const { tls } = options;
     this.#server =
@@ -94,11 +101,10 @@ export class HttpServer implements HttpListener {
     return this.#closed;
   }
 
-  async #serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
+  async #serve(request: IncomingMessage, response: ServerResponse, holding: RequestHolding): Promise<void> {
     response.on('finish', () => {
       if (this.#closed !== undefined) setImmediate(() => this.#server.closeIdleConnections());
     });
-    const holding = this.#connections?.begin(request, response) ?? { hold: () => {}, giveUp: undefined };
     try {
       if (this.#options.admit?.(request, response) === false) return;
       await this.#route(request, response, holding);

@@ -13,6 +13,7 @@ const byName = new Map<string, string>(
     'ratelimit.http.connections': 'Open connections of the HTTP, debug and Prometheus listeners.',
     'ratelimit.http.too_many_connections': 'HTTP connections that were closed for a further one.',
     'ratelimit.http.too_many_bytes': 'HTTP requests and connections ended at CONNECTIONS_MAX_BYTES.',
+    'ratelimit.http.too_many_pieces': 'Requests of /json whose body came in too many pieces.',
     'ratelimit.connections.held_bytes':
       'What connections hold for what their callers have not done yet, of CONNECTIONS_MAX_BYTES.',
     'ratelimit_server.http2.connections': 'Open gRPC connections.',
