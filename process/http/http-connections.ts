@@ -53,6 +53,8 @@ export const freePieces = 1000;
 export const bytesOfPiece = 16;
 /** Chosen: after so many of them the connection is read on in a later turn of the loop. */
 const piecesOfTurn = 256;
+/** Chosen: after so many of them it is asked what the turn has taken so far. */
+const piecesBetweenLooks = 32;
 
 /** What a request beyond the first takes that was sent before its turn came, its response included; measured. */
 const pipelinedBytes = 4096;
@@ -113,6 +115,7 @@ export class HttpConnections {
       isTls,
       name,
       turns: this.#turns,
+      readNoMore: () => this.#readNoMore(),
       tooManyPieces: (peer) => this.#options.refused('too_many_pieces', peer),
       shed: (one) => this.#refuse(one, 'too_many_bytes'),
     });
@@ -132,6 +135,11 @@ export class HttpConnections {
     const isSlowFirst = slow !== undefined && (idle === undefined || slow.since < idle.since);
     const connection = (isSlowFirst ? slow : idle) ?? busy;
     if (connection !== undefined) this.#refuse(connection, 'too_many_connections');
+  }
+
+  /** Those with requests have turns of their own to be read; a new connection is read at once. */
+  #readNoMore(): void {
+    for (const connection of this.#busy) connection.rest();
   }
 
   #moved(connection: HttpConnection): void {
@@ -179,6 +187,8 @@ interface HttpConnectionOptions {
   isTls: boolean;
   name: string;
   turns: HttpTurns;
+  /** What came in this turn took its share. */
+  readNoMore(): void;
   tooManyPieces(peer: string): void;
   shed(connection: HttpConnection): void;
 }
@@ -251,6 +261,7 @@ class HttpConnection implements Holder, TurnTaker {
     this.#waiting.push({ request, response, serve: () => serve(holding) });
     this.#pause();
     if (this.#served === undefined) turns.wait(this);
+    this.#workedOn();
   }
 
   end(response: ServerResponse): void {
@@ -279,6 +290,13 @@ class HttpConnection implements Holder, TurnTaker {
       else this.#resume();
     }
     serve();
+  }
+
+  /** Reads no more in this turn. */
+  rest(): void {
+    if (this.#isPaused || this.#isClosed) return;
+    this.#pause();
+    this.#options.turns.wait(this);
   }
 
   closed(): void {
@@ -345,7 +363,8 @@ class HttpConnection implements Holder, TurnTaker {
       piece: (bytes) => {
         pieces += 1;
         bodyBytes += bytes;
-        if (pieces % piecesOfTurn === 0) this.#rest();
+        if (pieces % piecesBetweenLooks === 0) this.#workedOn();
+        if (pieces % piecesOfTurn === 0) this.rest();
         if (pieces <= freePieces + bodyBytes / bytesOfPiece) return true;
         this.#options.tooManyPieces(this.name);
         return false;
@@ -354,10 +373,8 @@ class HttpConnection implements Holder, TurnTaker {
     return open;
   }
 
-  #rest(): void {
-    if (this.#isPaused) return;
-    this.#pause();
-    this.#options.turns.wait(this);
+  #workedOn(): void {
+    if (this.#options.turns.isSpent()) this.#options.readNoMore();
   }
 
   #pause(): void {

@@ -50,6 +50,16 @@ describe('requests as they come', () => {
     expect(loop.turns.mayGoAtOnce()).toBe(true);
   });
 
+  it('are read no more in a turn that took its share', () => {
+    const loop = new Loop();
+    expect(loop.turns.isSpent()).toBe(false);
+    loop.nowMs += 4;
+    expect(loop.turns.isSpent()).toBe(true);
+    expect(loop.turns.mayGoAtOnce()).toBe(false);
+    loop.run();
+    expect(loop.turns.isSpent()).toBe(false);
+  });
+
   it('wait while others wait', () => {
     const loop = new Loop();
     loop.turns.wait(loop.taker('a', 'a', 1));

@@ -33,7 +33,7 @@ export class HttpTurns {
   /** By group, both in the order of their turns. */
   readonly #waiting = new Map<string, Set<TurnTaker>>();
   #waitingCount = 0;
-  /** When the first request of this turn came; undefined when none has. */
+  /** When the first of what comes in this turn came; undefined when nothing has. */
   #beganMs: number | undefined;
   /** Callbacks that are still to come for those that wait. */
   #due = 0;
@@ -45,14 +45,18 @@ export class HttpTurns {
 
   /** Whether a request may be served as it comes; else it has to wait. */
   mayGoAtOnce(): boolean {
-    if (this.#waitingCount > 0) return false;
+    return this.#waitingCount === 0 && !this.isSpent();
+  }
+
+  /** Whether what came in this turn, since it was first asked about, took its share. */
+  isSpent(): boolean {
     const nowMs = this.#options.nowMs();
-    if (this.#beganMs !== undefined) return nowMs - this.#beganMs < shareMs;
+    if (this.#beganMs !== undefined) return nowMs - this.#beganMs >= shareMs;
     this.#beganMs = nowMs;
     this.#options.later(() => {
       this.#beganMs = undefined;
     });
-    return true;
+    return false;
   }
 
   /** `takeTurn` will be called, once, however often this is called until then. */

@@ -52,7 +52,7 @@ export const bounds = { residentMiB: 500, worstMs: 100 } as const;
 export const limitMiB = 768;
 
 /** An attacker that is not done so long after its time is ended. */
-const attackerPatienceMs = 20_000;
+const attackerPatienceMs = 50_000;
 
 const rules = {
   'good.yaml': `domain: good
