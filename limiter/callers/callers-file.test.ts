@@ -104,6 +104,15 @@ callers:
     ['callers: [\n', 'deficient indentation'],
     ['---\ncallers: []\n---\ncallers: []', 'holds several documents'],
     [`callers:\n${'  - { name: x }\n'.repeat(1_001)}`, 'callers: has 1001 entries, the most is 1000'],
+    [`callers: [{ domains: [${'a,'.repeat(1_001)}] }]`, 'domains: has 1001 entries, the most is 1000'],
+    ['callers: [{ token_sha256: [] }]', 'token_sha256: expected a list with at least one entry'],
+    ['callers: [{ certificate: [] }]', 'certificate: expected a list with at least one entry'],
+    ['callers: [{ __proto__: { name: a } }]', 'unknown key "__proto__"'],
+    ['callers: [{ rights: [toString] }]', 'rights: there is no right "toString"'],
+    ['callers: &a [*a]', 'expected a map with name, certificate'],
+    ['callers: [{ requests_per_second: 1e3 }]', 'expected a whole number from 1 to 1000000, not "1e3"'],
+    [`callers: ${'['.repeat(100_000)}`, 'nesting exceeded'],
+    [`callers: ${' '.repeat(262_144)}`, 'is larger than 262144 bytes'],
   ])('refuses %j', (text, message) => {
     expect(
       readCallersFile(text)
@@ -113,11 +122,25 @@ callers:
   });
 });
 
+it('reads a file with a byte order mark', () => {
+  expect(readCallersFile('\ufeffcallers: [{ anonymous: true, domains: [a] }]').problems).toBeUndefined();
+});
+
 describe('looksLikeCallers', () => {
   it('tells such a file from rules', () => {
     expect(looksLikeCallers('callers:\n  - name: a\n')).toBe(true);
     expect(looksLikeCallers('# who may ask\n\n---\ncallers: []')).toBe(true);
+    expect(looksLikeCallers('{ "callers": [] }')).toBe(true);
     expect(looksLikeCallers('domain: a\ncallers: []')).toBe(false);
+    expect(looksLikeCallers('\ufeff\n{\r\n  "callers" : []\r\n}')).toBe(true);
+    expect(looksLikeCallers('- callers: []')).toBe(false);
+    expect(looksLikeCallers('callersfile: []')).toBe(false);
+  });
+
+  it('takes no longer for many blank lines', () => {
+    for (const filler of [' \n', ' ', '#\n', '\ufeff', '---\n', '{\n']) {
+      expect(looksLikeCallers(`${filler.repeat(100_000)}domain: a`)).toBe(false);
+    }
     expect(looksLikeCallers('{"domain": "a"}')).toBe(false);
   });
 });

@@ -46,6 +46,10 @@ export const rightsByName = {
 
 /** Ours: each is a row of statistics. */
 export const mostCallers = 1_000;
+/** Ours: of a list within an entry. Aliases make long lists of short texts. */
+const mostInList = 1_000;
+/** As much as the limiter reads of a file that it follows. */
+const mostFileBytes = 262_144;
 /** Names stand in tokens, statistics and logs. */
 export const callerName = /^[A-Za-z0-9][A-Za-z0-9_-]{0,62}$/;
 /** What those are called whom no entry knows. */
@@ -58,6 +62,9 @@ type Path = readonly (string | number)[];
 
 /** Never throws. */
 export function readCallersFile(text: string): CallersFile {
+  if (Buffer.byteLength(text) > mostFileBytes) {
+    return { problems: [{ line: 1, column: 1, message: `is larger than ${mostFileBytes} bytes` }] };
+  }
   let documents: unknown[];
   try {
     documents = loadAll(text, { schema });
@@ -73,7 +80,16 @@ export function readCallersFile(text: string): CallersFile {
 
 /** Whether a text means to be such a file, and no rules: by its first key. */
 export function looksLikeCallers(text: string): boolean {
-  return /^(?:\s*(?:#[^\n]*)?\n|---[^\n]*\n|\ufeff)*callers\s*:/.test(text);
+  const isBefore = (line: string): boolean => /^(?:$|#|---|\{$)/.test(line);
+  for (let start = 0; start < text.length; ) {
+    const end = text.indexOf('\n', start);
+    // A byte order mark is white space.
+    const line = text.slice(start, end === -1 ? undefined : end).trim();
+    if (!isBefore(line)) return /^(?:\{\s*)?(["']?)callers\1\s*:/.test(line);
+    if (end === -1) return false;
+    start = end + 1;
+  }
+  return false;
 }
 
 interface UnplacedProblem {
@@ -98,11 +114,7 @@ class CallersReader {
     const [document] = documents;
     if (documents.length > 1) return this.#refuse([], 'holds several documents, expected one') ?? [];
     const file = this.#map([], document ?? {}, ['callers']);
-    const list = this.#list(['callers'], file?.['callers'], 'callers');
-    if (list.length > mostCallers) {
-      this.#refuse(['callers'], `callers: has ${list.length} entries, the most is ${mostCallers}`);
-      return [];
-    }
+    const list = this.#list(['callers'], file?.['callers'], 'callers', mostCallers);
     const callers = list.flatMap((value, index) => this.#entry(['callers', index], value) ?? []);
     this.#distinct(callers);
     return callers.map(({ entry }) => entry);
@@ -162,8 +174,9 @@ class CallersReader {
   #certificates(path: Path, value: unknown): CertificatePattern[] {
     if (value === undefined) return [];
     if (!Array.isArray(value)) return this.#certificate(path, value);
-    if (value.length === 0) this.#refuse(path, 'certificate: expected at least one');
-    return value.flatMap((one, index) => this.#certificate([...path, index], one));
+    return this.#list(path, value, 'certificate').flatMap((one, index) =>
+      this.#certificate([...path, index], one),
+    );
   }
 
   #certificate(path: Path, value: unknown): CertificatePattern[] {
@@ -184,8 +197,7 @@ class CallersReader {
 
   #hashes(path: Path, value: unknown): string[] {
     if (value === undefined) return [];
-    const list = Array.isArray(value) ? value : [value];
-    if (list.length === 0) this.#refuse(path, 'token_sha256: expected at least one');
+    const list = Array.isArray(value) ? this.#list(path, value, 'token_sha256') : [value];
     return list.flatMap((one, index) => {
       const place = Array.isArray(value) ? [...path, index] : path;
       const hash = this.#text(place, one, 'token_sha256')?.toLowerCase();
@@ -256,13 +268,12 @@ class CallersReader {
     return value as Record<string, unknown>;
   }
 
-  #list(path: Path, value: unknown, name: string): unknown[] {
-    if (value === undefined) {
-      this.#refuse(path, `${name}: is missing`);
-      return [];
-    }
-    if (Array.isArray(value) && value.length > 0) return value;
-    this.#refuse(path, `${name}: expected a list with at least one entry`);
+  #list(path: Path, value: unknown, name: string, most = mostInList): unknown[] {
+    if (Array.isArray(value) && value.length > 0 && value.length <= most) return value;
+    if (value === undefined) this.#refuse(path, `${name}: is missing`);
+    else if (!Array.isArray(value) || value.length === 0)
+      this.#refuse(path, `${name}: expected a list with at least one entry`);
+    else this.#refuse(path, `${name}: has ${value.length} entries, the most is ${most}`);
     return [];
   }
 

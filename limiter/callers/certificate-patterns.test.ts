@@ -117,6 +117,16 @@ describe('certificateMatches', () => {
     );
   });
 
+  it('takes letters that only look alike for others', () => {
+    const like = (cn: string): boolean => certificateMatches({ cn: 'kate' }, { ...names, cn: [cn] });
+    expect([like('KATE'), like('\u212aate'), like('kаte'), like('kate\u0000')]).toEqual([
+      true,
+      false,
+      false,
+      false,
+    ]);
+  });
+
   it('takes no SPIFFE identity of a certificate with two URIs, and no common name of two', () => {
     expect(certificateMatches({ uri: spiffe }, { ...names, uri: [spiffe, 'https://a.example'] })).toBe(false);
     expect(certificateMatches({ cn: 'edge' }, { ...names, cn: ['Edge', 'Edge'] })).toBe(false);

@@ -70,9 +70,14 @@ export function uriMatches(pattern: string, uri: string): boolean {
   );
 }
 
-/** Label by label, without regard to case. */
+/** Label by label, without regard to the case of ASCII letters: RFC 4343, section 3. */
 export function labelsMatch(pattern: string, name: string): boolean {
-  return partsMatch(pattern.toLowerCase().split('.'), name.toLowerCase().split('.'));
+  return partsMatch(asciiLower(pattern).split('.'), asciiLower(name).split('.'));
+}
+
+/** Others stay: `toLowerCase` makes the sign of Kelvin a `k`, and so one name another. */
+function asciiLower(text: string): string {
+  return text.replace(/[A-Z]+/g, (letters) => letters.toLowerCase());
 }
 
 function partsMatch(patterns: readonly string[], parts: readonly string[]): boolean {
