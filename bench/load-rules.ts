@@ -92,7 +92,7 @@ async function measure(root: string): Promise<LoadFigures> {
   const source = new FileConfigSource({
     paths: { root, subdirectory: '', appDirectory: 'config', ignoreDotFiles: false, watchRoot: false },
     mergeDomains: false,
-    counterKeys: 'unambiguous',
+    review: { counterKeys: 'unambiguous', undottedMetrics: false },
     clock: systemClock,
     timers: systemTimers,
   });
@@ -143,7 +143,7 @@ function listenForLoads(): { listener: ConfigListener; next(): Promise<Load> } {
       throw new Error(reason);
     },
     reachable: () => undefined,
-    meetings: () => undefined,
+    reviewed: () => undefined,
   };
   const take = async () => {
     const load = await next;

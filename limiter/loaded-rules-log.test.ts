@@ -5,7 +5,7 @@ import { compileRules } from '../rules/table/compile-rules.ts';
 import { RuleTable } from '../rules/table/rule-table.ts';
 import { ManualClock } from '../test/support/manual-clock.ts';
 import { limit, rule, source } from '../test/support/rule-builder.ts';
-import { LoadedRulesLog, linesPerTurn } from './loaded-rules-log.ts';
+import { LoadedRulesLog, linesPerTurn, maxWarnings, ReviewLog } from './loaded-rules-log.ts';
 
 function logTo(lines: string[], level: 'debug' | 'info' = 'debug'): LoadedRulesLog {
   const destination = { write: (line: string) => lines.push(/msg="(.*)"$/.exec(line.trimEnd())![1]!) };
@@ -79,5 +79,48 @@ describe('the lines of loaded rules', () => {
     log.stop();
     await listing;
     expect(lines).toHaveLength(linesPerTurn);
+  });
+});
+
+describe('the lines of what a review found', () => {
+  const warning = (name: string, line: number) => ({
+    ...{ identity: name, source: 'a.yaml', text: name, line, column: 1, rule: undefined, hint: undefined },
+  });
+  const review = (names: string[], total = names.length) => ({
+    ...{ warnings: names.map((name, index) => warning(name, index)), total, meetings: undefined },
+  });
+  const told = (...reviews: Parameters<ReviewLog['tell']>[0][]): string[][] => {
+    const lines: string[] = [];
+    const destination = {
+      write: (line: string) => lines.push(line.replace(/^.*msg="?|"? line=.*\n|\n/g, '')),
+    };
+    const clock = new ManualClock();
+    const log = new ReviewLog(createLogger({ level: 'info', format: 'text', clock, destination }));
+    return reviews.map((one) => {
+      log.tell(one);
+      return lines.splice(0);
+    });
+  };
+
+  it('come once, wherever the lines of a file move to, and again after they were away', () => {
+    expect(
+      told(review(['a', 'b']), review(['c', 'b', 'a']), review(['c']), review(['c']), review(['a', 'c'])),
+    ).toEqual([['a.yaml: a', 'a.yaml: b'], ['a.yaml: c'], [], [], ['a.yaml: a']]);
+  });
+
+  it('are bounded, with the number of the others', () => {
+    const names = Array.from({ length: maxWarnings + 5 }, (_, n) => `w${n}`);
+    const [first, second, third] = told(review(names, 5_000), review(names, 5_000), review(names, 5_001));
+    expect(first).toHaveLength(maxWarnings + 1);
+    const more = 'There are more warnings about the rules: weir check shows all"';
+    expect(first!.at(-1)).toBe(`${more} more=4900 total=5000`);
+    expect([second, third]).toEqual([[], [`${more} more=4896 total=5001`]]);
+  });
+
+  it('say of counters that could meet when that changes, and that nobody could look', () => {
+    const meeting = (count: string) => ({ ...review([]), meetings: { count, first: 'd_a_*_ and d_a_b_*_' } });
+    const lines = told(meeting('1'), meeting('1'), meeting('2'), { problem: 'it broke off' }, meeting('2'));
+    expect(lines.map((some) => some.length)).toEqual([1, 0, 1, 1, 0]);
+    expect(lines[3]![0]).toContain('could not be reviewed');
   });
 });

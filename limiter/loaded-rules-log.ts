@@ -1,8 +1,9 @@
-/** The debug lines of what was loaded. 100,000 rules take a while to write: calls are answered between two slices. */
+/** What is logged of rules that were loaded: what is odd about them, and the debug lines, a line for each. 100,000 rules take a while to write: calls are answered between two slices. */
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { Logger } from '../process/logger.ts';
 import type { ListedRule } from '../rules/table/listed-rules.ts';
-import { listingReplaced, loadingDescriptor, loadingDomain } from './log-lines.ts';
+import type { ReviewOutcome } from './config-source/index.ts';
+import * as lines from './log-lines.ts';
 
 /** Ours: so many lines take about a millisecond. */
 export const linesPerTurn = 256;
@@ -18,12 +19,12 @@ export class LoadedRulesLog {
   /** Lists these rules in the background, in place of those that are being listed. Settles when it is through. */
   async list(table: { listedRules(): Iterable<ListedRule> }): Promise<void> {
     if (!this.#log.isEnabled('debug')) return;
-    if (this.#current !== undefined) listingReplaced(this.#log);
+    if (this.#current !== undefined) lines.listingReplaced(this.#log);
     this.#current = table;
     let count = 0;
     for (const { path, isDomain, limit } of table.listedRules()) {
-      if (isDomain) loadingDomain(this.#log, path);
-      else loadingDescriptor(this.#log, path, limit);
+      if (isDomain) lines.loadingDomain(this.#log, path);
+      else lines.loadingDescriptor(this.#log, path, limit);
       if (++count % linesPerTurn !== 0) continue;
       await nextTurn();
       if (this.#current !== table) return;
@@ -34,5 +35,38 @@ export class LoadedRulesLog {
   /** Nothing more is listed. */
   stop(): void {
     this.#current = undefined;
+  }
+}
+
+/** Ours, of one load. `weir check` shows all. */
+export const maxWarnings = 100;
+
+/** Warns of what a review found, of each thing once for as long as it stays. */
+export class ReviewLog {
+  readonly #log: Logger;
+  #known: ReadonlySet<string> = new Set();
+  #unlisted = 0;
+  #meetings = '';
+
+  constructor(log: Logger) {
+    this.#log = log;
+  }
+
+  tell(review: ReviewOutcome): void {
+    if ('problem' in review) {
+      lines.rulesNotReviewed(this.#log, review.problem);
+      return;
+    }
+    const { warnings, total, meetings } = review;
+    const news = warnings.filter(({ identity }) => !this.#known.has(identity));
+    for (const warning of news.slice(0, maxWarnings)) lines.ruleWarning(this.#log, warning);
+    const unlisted = total - warnings.length;
+    const more = Math.max(0, news.length - maxWarnings) + (unlisted === this.#unlisted ? 0 : unlisted);
+    if (more > 0) lines.moreRuleWarnings(this.#log, { more, total });
+    const text = meetings === undefined ? '' : JSON.stringify(meetings);
+    if (meetings !== undefined && text !== this.#meetings) lines.countersMayMeet(this.#log, meetings);
+    this.#known = new Set(warnings.map(({ identity }) => identity));
+    this.#unlisted = unlisted;
+    this.#meetings = text;
   }
 }

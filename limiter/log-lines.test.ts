@@ -274,9 +274,22 @@ describe('log lines', () => {
       ],
     ],
     [
-      'a warning about a rule file',
-      (log) => lines.configWarning(log, ruleError('a key has no effect', 4)),
-      ['level=warning msg="config.basic.yaml: a key has no effect" line=4 column=3'],
+      'warnings about rules',
+      (log) => {
+        const warning = { identity: '', source: 'a.yaml', text: 'a key has no effect' };
+        const place = { rule: 'a.b_c', line: 4, column: 3, hint: 'leave it out' };
+        lines.ruleWarning(log, { ...warning, ...place });
+        const none = { rule: undefined, line: undefined, column: undefined, hint: undefined };
+        lines.ruleWarning(log, { ...warning, ...none });
+        lines.moreRuleWarnings(log, { more: 3, total: 103 });
+        lines.rulesNotReviewed(log, 'it took longer than 30000 ms');
+      },
+      [
+        'level=warning msg="a.yaml: a key has no effect" rule=a.b_c line=4 column=3 hint="leave it out"',
+        'level=warning msg="a.yaml: a key has no effect"',
+        'level=warning msg="There are more warnings about the rules: weir check shows all" more=3 total=103',
+        'level=warning msg="The rules could not be reviewed, nothing is said of what may be odd about them: weir check does" reason="it took longer than 30000 ms"',
+      ],
     ],
     [
       'a connection to Redis that is lost and comes back',

@@ -1,6 +1,7 @@
 /** Every line that the limiter logs, one function each. Wording that people search for is the Go service's. */
 import { errorText } from '../process/error-text.ts';
 import type { LogFields, Logger } from '../process/logger.ts';
+import type { LoadWarning } from '../rules/review/index.ts';
 import type { RuleError } from '../rules/rule-error.ts';
 import type { ListedLimit } from '../rules/table/listed-rules.ts';
 
@@ -157,8 +158,24 @@ export function noRulesToDecideBy(log: Logger): void {
   log.error('No rules were ever loaded: every request is answered with an error until they are');
 }
 
-export function configWarning(log: Logger, warning: RuleError): void {
-  log.warn(`${warning.source}: ${warning.text}`, { line: warning.line, column: warning.column });
+/** Once for as long as it stays. */
+export function ruleWarning(log: Logger, { source, text, ...fields }: LoadWarning): void {
+  const { rule, line, column, hint } = fields;
+  log.warn(`${source}: ${text}`, { rule, line, column, hint });
+}
+
+export function moreRuleWarnings(log: Logger, { more, total }: { more: number; total: number }): void {
+  log.warn('There are more warnings about the rules: weir check shows all', { more, total });
+}
+
+/** They are in force all the same. */
+export function rulesNotReviewed(log: Logger, reason: string): void {
+  log.warn(
+    'The rules could not be reviewed, nothing is said of what may be odd about them: weir check does',
+    {
+      reason,
+    },
+  );
 }
 
 /** `url` without credentials. */

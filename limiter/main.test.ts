@@ -852,14 +852,17 @@ describe('a limiter', () => {
   });
 
   it('logs warnings of settings and of rules', async () => {
-    writeRules('warned/config/a.yaml', `${oneRule('warned')}unit: day\n`);
+    writeRules('warned/config/a.yaml', `${oneRule('warned')}  - key: idle\nunit: day\n`);
     symlinkSync(folder, join(folder, 'warned/config/link.yaml'));
     const env = { RUNTIME_ROOT: join(folder, 'warned'), STATSD_PREFIX: 'true' };
     const { lines } = await start(env);
-    expect(lines.filter((line) => !line.includes('Listening'))).toEqual([
+    const told = () => lines.filter((line) => !line.includes('Listening'));
+    await eventually(() => expect(told().length).toBeGreaterThan(3));
+    expect(told()).toEqual([
       'level=warning msg="STATSD_PREFIX is a setting that this version does not have: ignored"',
       'level=warning msg="config.link.yaml: symbolic link to a directory, which is not followed"',
-      `level=warning msg="config.a.yaml: config warning, key 'unit' has no effect here, it belongs to rate_limit" line=5 column=1`,
+      `level=warning msg="config.a.yaml: config warning, key 'unit' has no effect here, it belongs to rate_limit" line=6 column=1`,
+      'level=warning msg="config.a.yaml: has no limit and no rules below, and no other rule would take its requests: it changes nothing" rule=idle line=5 column=10 hint="give it a rate_limit or descriptors, or leave it out"',
     ]);
   });
 
@@ -873,6 +876,7 @@ describe('a limiter', () => {
     const told = (text: string) => lines.filter((line) => line.includes(text));
     writeRules('passed/config/a.yaml', oneRule('a2'));
     await eventually(() => expect(told('Successfully loaded').length).toBeGreaterThanOrEqual(2));
+    await eventually(() => expect(told('is not read')).not.toEqual([]));
     expect(told('is not read')).toEqual([
       'level=warning msg="old.conf: holds rules and is not read: only *.yaml and *.yml are rule files"',
     ]);

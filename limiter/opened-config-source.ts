@@ -25,7 +25,10 @@ function openFiles({ settings, clock, timers, log }: ConfigSourceParts): OpenedC
     source: new FileConfigSource({
       paths: { root, subdirectory, appDirectory, ignoreDotFiles, watchRoot },
       mergeDomains: settings.mergeDomainConfig,
-      counterKeys: settings.counterKeys,
+      review: {
+        counterKeys: settings.counterKeys,
+        undottedMetrics: settings.sanitizeDescriptorMetricDots,
+      },
       clock,
       timers,
     }),

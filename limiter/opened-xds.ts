@@ -35,7 +35,10 @@ export function openXds({
     keepaliveMs: settings.xdsKeepaliveMs,
     node: { id: settings.xdsNodeId, metadata: nodeMetadata(settings), version: packageVersion() },
     mergeDomains: settings.mergeDomainConfig,
-    counterKeys: settings.counterKeys,
+    review: {
+      counterKeys: settings.counterKeys,
+      undottedMetrics: settings.sanitizeDescriptorMetricDots,
+    },
     connectRetryMs: settings.xdsConnectRetryMs,
     backoff: {
       initialMs: settings.xdsBackoffInitialMs,

@@ -2,11 +2,9 @@
 import type { Clock } from '../process/clock.ts';
 import type { Health } from '../process/health.ts';
 import type { Logger } from '../process/logger.ts';
-import type { MeetingsSummary } from '../rules/review/index.ts';
-import type { RuleError } from '../rules/rule-error.ts';
 import type { RuleTable } from '../rules/table/rule-table.ts';
 import type { ConfigListener, LoadedRules } from './config-source/index.ts';
-import { LoadedRulesLog } from './loaded-rules-log.ts';
+import { LoadedRulesLog, ReviewLog } from './loaded-rules-log.ts';
 import * as lines from './log-lines.ts';
 import { createRulesStats, createRuntimeStats, type LimiterStats } from './stats/limiter-stats.ts';
 import type { StatsRegistry } from './stats/stats-registry.ts';
@@ -32,16 +30,15 @@ export class RulesInForce {
   readonly firstLoad: Promise<void>;
   readonly listener: ConfigListener;
   readonly #loadedRules: LoadedRulesLog;
-  readonly #passedOver = new Set<string>();
+  readonly #reviewLog: ReviewLog;
   #table: RuleTable | undefined;
   #sources = 0;
   #lastLoadFailed = false;
-  /** Told last, lest every load repeat it. */
-  #meetings = '';
 
   constructor(parts: RulesInForceParts) {
     const { health, stats, log, origin } = parts;
     this.#loadedRules = new LoadedRulesLog(log);
+    this.#reviewLog = new ReviewLog(log);
     let firstLoadEnded = (): void => {};
     this.firstLoad = new Promise((resolve) => {
       firstLoadEnded = resolve;
@@ -54,7 +51,6 @@ export class RulesInForce {
       this.#sources = result.sources;
       stats.configLoadSuccess();
       if (parts.healthNeedsDomains) health.set('config', result.domains > 0);
-      for (const warning of result.warnings) if (this.#isNews(warning)) lines.configWarning(log, warning);
       const { domains, rules, loadMs } = result;
       inForce({ version: result.table.contentHash, domains, rules });
       lines.configLoaded(log, { domains, rules, loadMs }, this.#lastLoadFailed);
@@ -69,7 +65,7 @@ export class RulesInForce {
         const everywhere = parts.useRules(result.table);
         return everywhere === undefined ? tell(result) : everywhere.then(() => tell(result));
       },
-      meetings: (found) => this.#tellMeetings(found, log),
+      reviewed: (review) => this.#reviewLog.tell(review),
       failed: (errors, total) => {
         runtime?.loadAttempt();
         if (errors.some(({ code }) => code === 'unreadable')) runtime?.loadFailure();
@@ -82,20 +78,6 @@ export class RulesInForce {
       unreachable: (reason) => origin.unreachable(reason),
       reachable: () => origin.reachable(),
     };
-  }
-
-  #tellMeetings(found: MeetingsSummary | undefined, log: Logger): void {
-    const text = found === undefined ? '' : JSON.stringify(found);
-    if (found !== undefined && text !== this.#meetings) lines.countersMayMeet(log, found);
-    this.#meetings = text;
-  }
-
-  /** A file that is passed over stays so, whatever changes beside it: it is told once. */
-  #isNews({ code, source }: RuleError): boolean {
-    if (code !== 'passed-over') return true;
-    if (this.#passedOver.has(source)) return false;
-    this.#passedOver.add(source);
-    return true;
   }
 
   /** Nothing more is logged of what was loaded. */

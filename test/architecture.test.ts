@@ -252,6 +252,7 @@ const allowed: Record<string, string[]> = {
   'limiter/log-lines.ts': [
     'process',
     'rules',
+    'rules/review',
     'rules/table',
     'limiter/access-lines.ts',
     'limiter/connection-lines.ts',
@@ -265,7 +266,7 @@ const allowed: Record<string, string[]> = {
     'limiter/sockets',
     'limiter/stats',
   ],
-  'limiter/loaded-rules-log.ts': ['process', 'rules/table', 'limiter/log-lines.ts'],
+  'limiter/loaded-rules-log.ts': ['process', 'rules/table', 'limiter/config-source', 'limiter/log-lines.ts'],
   'limiter/stats/rule-stats.ts': [],
   'limiter/decide': ['rules', 'process', 'limiter/stats/rule-stats.ts'],
   'limiter/stores': ['process'],
@@ -289,6 +290,7 @@ const allowed: Record<string, string[]> = {
   'limiter/http': ['process', 'process/http', 'gen', 'process/grpc', 'limiter/decide'],
   'limiter/config-source': [
     'rules',
+    'rules/documents',
     'rules/reader',
     'rules/review',
     'rules/table',

@@ -1,4 +1,4 @@
-import type { MeetingsSummary } from '../../rules/review/index.ts';
+import type { RulesReview } from '../../rules/review/index.ts';
 import type { RuleError } from '../../rules/rule-error.ts';
 import type { RuleTable } from '../../rules/table/rule-table.ts';
 
@@ -12,17 +12,18 @@ export interface LoadedRules {
   sources: number;
   /** From the start of the load to the table in hand; the wait for a burst of changes to end is not in it. */
   loadMs: number;
-  warnings: readonly RuleError[];
 }
+
+export type ReviewOutcome = RulesReview | { problem: string };
 
 export interface ConfigListener {
   /** With a promise the rules are in force everywhere only when it settles: nothing is acknowledged or loaded before. */
   loaded(result: LoadedRules): void | Promise<void>;
   /**
-   * Rules whose counters could meet in one key, undefined for none, when somebody has found the time to look: some time after
-   * `loaded`, and not for rules that others replace before. Never with unambiguous keys.
+   * What is to be said of the rules last loaded: some time after `loaded`, and not of rules that others replace before. Where
+   * nobody could look at them to the end, why.
    */
-  meetings(found: MeetingsSummary | undefined): void;
+  reviewed(review: ReviewOutcome): void;
   /** The rules of the last good load stay in force. `total` counts the errors that `errors` had no room for as well. */
   failed(errors: readonly RuleError[], total: number): void;
   /** Changes are not noticed until `reachable`. Told once, however long it lasts. */

@@ -4,6 +4,7 @@ export {
   type ConfigSource,
   ConfigSourceError,
   type LoadedRules,
+  type ReviewOutcome,
 } from './config-source.ts';
 export { FileConfigSource } from './file/file-source.ts';
 export { readRuleFolder } from './file/rule-folder.ts';

@@ -1,4 +1,4 @@
-import type { RuleSource } from '../../rules/model.ts';
+import type { ReviewedLoad } from '../../rules/review/index.ts';
 import type { RuleError } from '../../rules/rule-error.ts';
 import { RuleTable } from '../../rules/table/rule-table.ts';
 import type { LoadedRules } from './config-source.ts';
@@ -8,7 +8,6 @@ export interface CompiledRules {
   ok: true;
   bytes: ArrayBuffer;
   sources: number;
-  warnings: RuleError[];
 }
 
 export interface FailedLoad {
@@ -20,14 +19,14 @@ export interface FailedLoad {
 
 export type LoadOutcome = CompiledRules | FailedLoad;
 
-/** A load where it was made: what of it goes to others, and the rules as they were read, none where it failed. */
+/** A load where it was made: what of it goes to others, and what is there to review; undefined for no new rules. */
 export interface MadeLoad<Outcome> {
   outcome: Outcome;
-  sources: readonly RuleSource[];
+  reviewed: (() => ReviewedLoad) | undefined;
 }
 
 /** Throws when the bytes are not those of a table. */
-export function loadedRules({ bytes, sources, warnings }: CompiledRules, loadMs: number): LoadedRules {
+export function loadedRules({ bytes, sources }: CompiledRules, loadMs: number): LoadedRules {
   const table = new RuleTable(bytes);
-  return { table, domains: table.domainCount, rules: table.ruleCount, sources, loadMs, warnings };
+  return { table, domains: table.domainCount, rules: table.ruleCount, sources, loadMs };
 }

@@ -3,30 +3,24 @@ import { parentPort, type Transferable, Worker } from 'node:worker_threads';
 import { errorText } from '../../process/error-text.ts';
 import { systemErrorCode } from '../../process/system-error.ts';
 import type { Timers } from '../../process/timers.ts';
-import type { CounterKeys } from '../../rules/counter-keys.ts';
-import type { RuleSource } from '../../rules/model.ts';
-import { type MeetingsSummary, meetingCounters, meetingsSummary } from '../../rules/review/index.ts';
+import { type ReviewOptions, reviewLoad } from '../../rules/review/index.ts';
+import type { ReviewOutcome } from './config-source.ts';
 import type { FailedLoad, MadeLoad } from './load-outcome.ts';
 
 /** `Success` is what comes of a load that went well. */
 export interface LoadThread<Success> {
   /**
    * Never rejects: a thread that breaks is a load that failed. Settles once the thread and its memory are gone; where the thread
-   * goes on to look for counters that could meet, as soon as the rules are there.
+   * goes on to review the rules, as soon as they are there.
    */
   readonly outcome: Promise<Success | FailedLoad>;
-  /** Settles once the thread and its memory are gone; undefined where it has not looked to the end, or not at all. */
-  readonly meetings: Promise<FoundMeetings | undefined>;
+  /** Settles once the thread and its memory are gone; undefined for a thread that was stopped, or had nothing to review. */
+  readonly review: Promise<ReviewOutcome | undefined>;
   /** Ends the thread; an outcome that is not there yet is then a failure. */
   stop(): void;
 }
 
-/** Undefined: there are none. */
-interface FoundMeetings {
-  summary: MeetingsSummary | undefined;
-}
-
-type ThreadMessage<Success> = { outcome: Success | FailedLoad; goesOn: boolean } | FoundMeetings;
+type ThreadMessage<Success> = { outcome: Success | FailedLoad; goesOn: boolean } | { review: ReviewOutcome };
 
 export interface ThreadedLoad {
   /** Path of the thread's program without extension, and what it is relative to. */
@@ -47,6 +41,8 @@ export interface LoadThreadOptions extends LoadThreadLimits {
 export interface LoadThreadLimits {
   maxHeapMiB: number;
   timeoutMs: number;
+  /** How long the rules are looked at, once they are loaded. */
+  reviewTimeoutMs: number;
 }
 
 /**
@@ -61,8 +57,8 @@ export function runLoadThread<Success>(load: ThreadedLoad, options: LoadThreadOp
     return followWorker(startWorker(load, options.maxHeapMiB), load, options);
   } catch (error) {
     // No thread to be had, for one where the number of threads is bounded: the next change tries again.
-    const outcome = failure(load, brokenThread(error, options.maxHeapMiB));
-    return { outcome: Promise.resolve(outcome), meetings: Promise.resolve(undefined), stop: () => {} };
+    const outcome = failure(load, brokenThread(error, options.maxHeapMiB).load);
+    return { outcome: Promise.resolve(outcome), review: Promise.resolve(undefined), stop: () => {} };
   }
 }
 
@@ -81,61 +77,64 @@ function followWorker<Success>(
   load: ThreadedLoad,
   options: LoadThreadOptions,
 ): LoadThread<Success> {
-  const { maxHeapMiB, timeoutMs, timers } = options;
+  const { maxHeapMiB, timeoutMs, reviewTimeoutMs, timers } = options;
   let outcome: Success | FailedLoad = failure(load, 'the load ended without a result');
   const outcomeThere = Promise.withResolvers<Success | FailedLoad>();
-  let found: FoundMeetings | undefined;
+  let review: ReviewOutcome | undefined;
   let isSettled = false;
+  let isReviewing = false;
   const settle = (value: Success | FailedLoad) => {
     if (!isSettled) outcome = value;
     isSettled = true;
   };
-  const callOffTimeout = timers.after(timeoutMs, () => {
-    settle(failure(load, `the load took longer than ${timeoutMs} ms`));
-    void worker.terminate();
-  });
+  const fail = (texts: { load: string; review: string }) => {
+    settle(failure(load, texts.load));
+    if (isReviewing) review ??= { problem: texts.review };
+  };
+  const endAfter = (ms: number) =>
+    timers.after(ms, () => {
+      fail({ load: `the load took longer than ${ms} ms`, review: `it took longer than ${ms} ms` });
+      void worker.terminate();
+    });
+  let callOffTimeout = endAfter(timeoutMs);
   worker.on('message', (message: ThreadMessage<Success>) => {
-    if ('summary' in message) found = message;
-    else {
-      settle(message.outcome);
-      if (message.goesOn) outcomeThere.resolve(outcome);
+    if ('review' in message) {
+      review ??= message.review;
+      return;
     }
+    settle(message.outcome);
+    isReviewing = message.goesOn;
+    if (!isReviewing) return;
+    callOffTimeout();
+    callOffTimeout = endAfter(reviewTimeoutMs);
+    outcomeThere.resolve(outcome);
   });
-  worker.on('error', (error) => settle(failure(load, brokenThread(error, maxHeapMiB))));
-  const meetings = new Promise<FoundMeetings | undefined>((resolve) => {
+  worker.on('error', (error) => fail(brokenThread(error, maxHeapMiB)));
+  const reviewed = new Promise<ReviewOutcome | undefined>((resolve) => {
     worker.on('exit', () => {
       callOffTimeout();
       outcomeThere.resolve(outcome);
-      resolve(found);
+      resolve(review);
     });
   });
-  return { outcome: outcomeThere.promise, meetings, stop: () => void worker.terminate() };
+  return { outcome: outcomeThere.promise, review: reviewed, stop: () => void worker.terminate() };
 }
 
-/**
- * In the thread: hands over what came of the load, and looks for counters that could meet when the rules are on their way to be in
- * force, as that may take longer than the load.
- */
+/** In the thread: hands over what came of the load, and looks at the rules only then, which may take longer than the load. */
 export function endLoad<Success>(
-  { outcome, sources }: MadeLoad<Success>,
-  { counterKeys, transfer }: { counterKeys: CounterKeys; transfer: readonly Transferable[] },
+  { outcome, reviewed }: MadeLoad<Success>,
+  { transfer, ...options }: ReviewOptions & { transfer: readonly Transferable[] },
 ): void {
-  const goesOn = counterKeys === 'compatible' && sources.length > 0;
-  parentPort?.postMessage({ outcome, goesOn } satisfies ThreadMessage<Success>, [...transfer]);
-  if (goesOn) tellMeetings(sources);
+  parentPort?.postMessage({ outcome, goesOn: reviewed !== undefined }, [...transfer]);
+  if (reviewed !== undefined) parentPort?.postMessage({ review: reviewLoad(reviewed(), options) });
 }
 
-/** In a thread. */
-export function tellMeetings(sources: readonly RuleSource[]): void {
-  const summary = meetingsSummary(meetingCounters(sources));
-  parentPort?.postMessage({ summary } satisfies FoundMeetings);
-}
-
-function brokenThread(error: unknown, maxHeapMiB: number): string {
+function brokenThread(error: unknown, maxHeapMiB: number): { load: string; review: string } {
   if (systemErrorCode(error) === 'ERR_WORKER_OUT_OF_MEMORY') {
-    return `the rules need more memory to load than the bound of ${maxHeapMiB} MiB`;
+    const load = `the rules need more memory to load than the bound of ${maxHeapMiB} MiB`;
+    return { load, review: `it needs more memory than the bound of ${maxHeapMiB} MiB` };
   }
-  return `the load broke off: ${errorText(error)}`;
+  return { load: `the load broke off: ${errorText(error)}`, review: `it broke off: ${errorText(error)}` };
 }
 
 function failure({ source }: ThreadedLoad, text: string): FailedLoad {

@@ -13,6 +13,7 @@ export {
   type LoadWarning,
   placedWarning,
   placedWarnings,
+  type ReviewedLoad,
   type ReviewOptions,
   type RulesReview,
   reviewLoad,

@@ -21,7 +21,7 @@ export class WatchedXdsSource {
       keepaliveMs: 0,
       node: { id: 'node-1', metadata: { pod: 'pod-1' }, version: '1.2.3' },
       mergeDomains: false,
-      counterKeys: 'unambiguous',
+      review: { counterKeys: 'unambiguous', undottedMetrics: false },
       connectRetryMs: 20,
       backoff: { initialMs: 20, maxMs: 20, factor: 1, jitter: false, random: () => 0 },
       clock: systemClock,
@@ -46,7 +46,10 @@ export class WatchedXdsSource {
       },
       failed: (errors) =>
         this.told.push(`refused: ${errors.map(({ source, text }) => `${source}: ${text}`).join()}`),
-      meetings: (found) => this.told.push(`could meet: ${found?.first ?? 'none'}`),
+      reviewed: (review) => {
+        if ('problem' in review) this.told.push(`not reviewed: ${review.problem}`);
+        else if (review.meetings !== undefined) this.told.push(`could meet: ${review.meetings.first}`);
+      },
       unreachable: (reason) => this.told.push(`lost: ${reason}`),
       reachable: () => this.told.push('found'),
     });

@@ -2,7 +2,7 @@ import type { Clock } from '../../../process/clock.ts';
 import { errorText } from '../../../process/error-text.ts';
 import { ReloadSchedule } from '../../../process/files/reload-schedule.ts';
 import type { Timers } from '../../../process/timers.ts';
-import type { CounterKeys } from '../../../rules/counter-keys.ts';
+import type { ReviewOptions } from '../../../rules/review/index.ts';
 import type { ConfigListener, ConfigSource, LoadedRules } from '../config-source.ts';
 import { type CompiledRules, type LoadOutcome, loadedRules } from '../load-outcome.ts';
 import type { LoadThread, LoadThreadLimits } from '../load-thread.ts';
@@ -15,8 +15,8 @@ export interface FileConfigSourceOptions {
   paths: RuntimePaths;
   /** MERGE_DOMAIN_CONFIG. */
   mergeDomains: boolean;
-  /** COUNTER_KEYS. */
-  counterKeys: CounterKeys;
+  /** How rules are reviewed once they are in force. */
+  review: ReviewOptions;
   clock: Clock;
   timers: Timers;
   limits?: Partial<FileSourceLimits>;
@@ -44,6 +44,7 @@ export const defaultFileSourceLimits: Readonly<FileSourceLimits> = {
   maxFolders: 10_000,
   maxHeapMiB: 4_096,
   timeoutMs: 300_000,
+  reviewTimeoutMs: 30_000,
 };
 
 /** Rules from files on disk, loaded anew whenever they change. */
@@ -89,10 +90,10 @@ export class FileConfigSource implements ConfigSource {
     await this.#endThread();
   }
 
-  /** One that has handed over its rules may still look at them. */
+  /** One that has handed over its rules may still review them. */
   async #endThread(): Promise<void> {
     this.#thread?.stop();
-    await this.#thread?.meetings;
+    await this.#thread?.review;
     this.#thread = undefined;
   }
 
@@ -107,23 +108,23 @@ export class FileConfigSource implements ConfigSource {
   async #load(layout: FileLayout, listener: ConfigListener): Promise<void> {
     const startMs = this.#options.clock.monotonicMs();
     this.#schedule.started();
-    const { mergeDomains, counterKeys, timers } = this.#options;
+    const { mergeDomains, review: reviewOptions, timers } = this.#options;
     // Rules that are in force do not go because their root is missing for a moment.
     const mustExist = layout.mustExist || this.#hasRules;
     const request = {
       layout: { ...layout, mustExist },
       mergeDomains,
-      counterKeys,
+      ...reviewOptions,
       maxBytes: this.#limits.maxBytes,
     };
     await this.#endThread();
     if (this.#isClosed) return;
     this.#thread = startLoadThread(request, { ...this.#limits, timers });
-    const { outcome, meetings } = this.#thread;
+    const { outcome, review } = this.#thread;
     await this.#deliver(await outcome, startMs, listener);
     if (this.#isClosed) return;
-    void meetings.then((found) => {
-      if (found !== undefined && !this.#isClosed) listener.meetings(found.summary);
+    void review.then((said) => {
+      if (said !== undefined && !this.#isClosed) listener.reviewed(said);
     });
     this.#schedule.ended();
     this.#setTimer(layout, listener);

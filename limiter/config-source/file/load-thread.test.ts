@@ -9,8 +9,9 @@ import type { FileLayout } from './file-layout.ts';
 import { fileLayout } from './file-layout.ts';
 import { startLoadThread } from './load-thread.ts';
 
-const limits = { maxHeapMiB: 512, timeoutMs: 60_000, timers: systemTimers };
+const limits = { maxHeapMiB: 512, timeoutMs: 60_000, reviewTimeoutMs: 60_000, timers: systemTimers };
 const maxBytes = 1 << 26;
+const review = { counterKeys: 'unambiguous' as const, undottedMetrics: false };
 
 let root: string;
 let layout: FileLayout;
@@ -41,31 +42,55 @@ function problem(text: string) {
 describe('startLoadThread', () => {
   it('hands over the bytes of a rule table', async () => {
     writeFileSync(join(root, 'config/a.yaml'), 'domain: a\ndescriptors:\n  - key: k\n');
-    const outcome = await startLoadThread(
-      { layout, mergeDomains: false, counterKeys: 'unambiguous' as const, maxBytes },
-      limits,
-    ).outcome;
-    expect(outcome).toMatchObject({ ok: true, sources: 1, warnings: [] });
+    const outcome = await startLoadThread({ layout, mergeDomains: false, ...review, maxBytes }, limits)
+      .outcome;
+    expect(outcome).toMatchObject({ ok: true, sources: 1 });
     expect(outcome.ok && new RuleTable(outcome.bytes).hasDomain('a')).toBe(true);
   });
 
-  it('looks for counters that could meet when it has handed over the rules, with compatible keys', async () => {
+  it('reviews the rules when it has handed them over, for counters that could meet with compatible keys', async () => {
     const level = '  - key: a\n    rate_limit: {unit: day, requests_per_unit: 1}\n';
-    writeFileSync(
-      join(root, 'config/a.yaml'),
-      `domain: d\ndescriptors:\n${level}${level.replace('a', 'a_b')}`,
-    );
+    const idle = '  - key: idle.one\n---\ndomain: e\n';
+    const levels = `${level}${level.replace('a', 'a_b')}${idle}`;
+    writeFileSync(join(root, 'config/a.yaml'), `domain: d\ndescriptors:\n${levels}`);
     const request = { layout, mergeDomains: false, maxBytes };
-    const compatible = startLoadThread({ ...request, counterKeys: 'compatible' }, limits);
+    const compatible = startLoadThread({ ...request, ...review, counterKeys: 'compatible' }, limits);
     const order: string[] = [];
     void compatible.outcome.then(() => order.push('rules'));
-    void compatible.meetings.then(() => order.push('meetings'));
+    void compatible.review.then(() => order.push('review'));
     expect(await compatible.outcome).toMatchObject({ ok: true });
-    expect(await compatible.meetings).toEqual({ summary: { count: '1', first: 'd_a_*_ and d_a_b_*_' } });
-    expect(order).toEqual(['rules', 'meetings']);
-    const unambiguous = startLoadThread({ ...request, counterKeys: 'unambiguous' }, limits);
-    expect(await unambiguous.outcome).toMatchObject({ ok: true });
-    expect(await unambiguous.meetings).toBeUndefined();
+    const warnings = [
+      {
+        source: 'a.yaml',
+        line: 8,
+        rule: undefined,
+        text: expect.stringContaining('only the first document'),
+      },
+      { source: 'a.yaml', line: 7, rule: 'idle.one', text: expect.stringContaining('has no limit') },
+    ];
+    expect(await compatible.review).toMatchObject({
+      warnings,
+      total: 2,
+      meetings: { count: '1', first: 'd_a_*_ and d_a_b_*_' },
+    });
+    expect(order).toEqual(['rules', 'review']);
+    const unambiguous = startLoadThread({ ...request, ...review }, limits);
+    expect(await unambiguous.review).toMatchObject({ warnings, total: 2, meetings: undefined });
+  });
+
+  it('says why it could not review the rules, which are in force all the same', async () => {
+    const timers = new ManualTimers();
+    // Each pattern is compared with all those before it.
+    const levels = Array.from({ length: 3_000 }, (_, n) => `  - {key: k, value: "*v${n}"}\n`);
+    writeFileSync(join(root, 'config/a.yaml'), `domain: d\ndescriptors:\n${levels.join('')}`);
+    const slow = startLoadThread({ layout, mergeDomains: false, maxBytes, ...review }, { ...limits, timers });
+    expect(await slow.outcome).toMatchObject({ ok: true });
+    timers.advance(limits.reviewTimeoutMs);
+    expect(await slow.review).toEqual({ problem: 'it took longer than 60000 ms' });
+    const stopped = startLoadThread({ layout, mergeDomains: false, maxBytes, ...review }, limits);
+    expect(await stopped.outcome).toMatchObject({ ok: true });
+    stopped.stop();
+    expect(await stopped.review).toBeUndefined();
   });
 
   it('fails when there is no thread to be had', async () => {
@@ -73,7 +98,7 @@ describe('startLoadThread', () => {
     const request = {
       layout,
       mergeDomains: false,
-      counterKeys: 'unambiguous' as const,
+      ...review,
       maxBytes,
       unsendable: () => {},
     };
@@ -86,7 +111,7 @@ describe('startLoadThread', () => {
     const request = {
       layout: { ...layout, readDirectory: null as never },
       mergeDomains: false,
-      counterKeys: 'unambiguous' as const,
+      ...review,
       maxBytes,
     };
     const outcome = await startLoadThread(request, limits).outcome;
@@ -99,7 +124,7 @@ describe('startLoadThread', () => {
     const rule = '  - key: some_key_of_a_rule\n    value: v';
     const rules = Array.from({ length: 100_000 }, (_, index) => `${rule}${index}\n`);
     writeFileSync(join(root, 'config/a.yaml'), `domain: a\ndescriptors:\n${rules.join('')}`);
-    const request = { layout, mergeDomains: false, counterKeys: 'unambiguous' as const, maxBytes };
+    const request = { layout, mergeDomains: false, ...review, maxBytes };
     const outcome = await startLoadThread(request, { ...limits, maxHeapMiB: 12 }).outcome;
     expect(outcome).toEqual(problem('the rules need more memory to load than the bound of 12 MiB'));
   });
@@ -107,7 +132,7 @@ describe('startLoadThread', () => {
   it('fails when the load takes too long', async () => {
     const timers = new ManualTimers();
     const thread = startLoadThread(
-      { layout, mergeDomains: false, counterKeys: 'unambiguous' as const, maxBytes },
+      { layout, mergeDomains: false, ...review, maxBytes },
       { ...limits, timers },
     );
     timers.advance(limits.timeoutMs);
@@ -117,7 +142,7 @@ describe('startLoadThread', () => {
   it('fails when it is stopped', async () => {
     const timers = new ManualTimers();
     const thread = startLoadThread(
-      { layout, mergeDomains: false, counterKeys: 'unambiguous' as const, maxBytes },
+      { layout, mergeDomains: false, ...review, maxBytes },
       { ...limits, timers },
     );
     thread.stop();

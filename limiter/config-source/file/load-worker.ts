@@ -6,4 +6,4 @@ import { type LoadRequest, loadRules } from './load-rules.ts';
 const request = workerData as LoadRequest;
 const load = loadRules(request);
 const { outcome } = load;
-endLoad(load, { counterKeys: request.counterKeys, transfer: outcome.ok ? [outcome.bytes] : [] });
+endLoad(load, { ...request, transfer: outcome.ok ? [outcome.bytes] : [] });

@@ -6,4 +6,4 @@ import { loadResources, type ResourcesRequest } from './load-resources.ts';
 const request = workerData as ResourcesRequest;
 const load = loadResources(request);
 const rules = load.outcome.ok ? load.outcome.rules : undefined;
-endLoad(load, { counterKeys: request.counterKeys, transfer: rules === undefined ? [] : [rules.bytes] });
+endLoad(load, { ...request, transfer: rules === undefined ? [] : [rules.bytes] });

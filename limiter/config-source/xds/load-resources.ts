@@ -2,8 +2,8 @@
 import { createHash } from 'node:crypto';
 import type { Any } from '@bufbuild/protobuf/wkt';
 import { errorText } from '../../../process/error-text.ts';
-import type { CounterKeys } from '../../../rules/counter-keys.ts';
 import type { RuleSource } from '../../../rules/model.ts';
+import type { ReviewedLoad, ReviewOptions } from '../../../rules/review/index.ts';
 import { type RuleError, type RuleErrorCode, RuleErrorList } from '../../../rules/rule-error.ts';
 import { compileRules } from '../../../rules/table/compile-rules.ts';
 import { checkSources } from '../../../rules/validation/validate-sources.ts';
@@ -12,13 +12,11 @@ import type { CompiledRules, FailedLoad, MadeLoad } from '../load-outcome.ts';
 import { type DiscoveryAnswer, decodeAnswer } from './discovery-messages.ts';
 
 /** Plain data: it may go to a loading thread. */
-export interface ResourcesRequest {
+export interface ResourcesRequest extends ReviewOptions {
   /** A DiscoveryResponse. */
   bytes: Uint8Array;
   /** MERGE_DOMAIN_CONFIG. */
   mergeDomains: boolean;
-  /** COUNTER_KEYS: whether to look for counters that could meet, once the rules are handed over. */
-  counterKeys: CounterKeys;
   /** `hash` of the load whose rules are in force. */
   hashInForce: string | undefined;
 }
@@ -32,12 +30,13 @@ export interface LoadedResources {
 
 /** Blocks for as long as the response is large. */
 export function loadResources(
-  request: Omit<ResourcesRequest, 'counterKeys'>,
+  request: Omit<ResourcesRequest, keyof ReviewOptions>,
 ): MadeLoad<LoadedResources | FailedLoad> {
   const { typeUrl, resources } = decodeAnswer(request.bytes);
   if (typeUrl !== rateLimitConfigTypeUrl) return failed([wrongType('response', typeUrl)]);
   const hash = hashOf(resources);
-  if (hash === request.hashInForce) return { outcome: { ok: true, hash, rules: undefined }, sources: [] };
+  if (hash === request.hashInForce)
+    return { outcome: { ok: true, hash, rules: undefined }, reviewed: undefined };
   const { sources, errors } = decodeAll(resources);
   if (errors.length > 0) return failed(errors);
   const list = new RuleErrorList();
@@ -49,9 +48,16 @@ export function loadResources(
     ok: true,
     bytes: compileRules(sources),
     sources: sources.length,
+  };
+  return { outcome: { ok: true, hash, rules }, reviewed: () => unplaced(sources) };
+}
+
+/** Resources have no lines. */
+function unplaced(sources: readonly RuleSource[]): ReviewedLoad {
+  return {
+    sources: sources.map((source) => ({ source, file: source.name, placeOf: () => undefined })),
     warnings: [],
   };
-  return { outcome: { ok: true, hash, rules }, sources };
 }
 
 function decodeAll(resources: DiscoveryAnswer['resources']): { sources: RuleSource[]; errors: RuleError[] } {
@@ -82,7 +88,7 @@ function problem(code: RuleErrorCode, source: string, text: string): RuleError {
 }
 
 function failed(errors: RuleError[], total = errors.length): MadeLoad<FailedLoad> {
-  return { outcome: { ok: false, errors, total }, sources: [] };
+  return { outcome: { ok: false, errors, total }, reviewed: undefined };
 }
 
 function hashOf(resources: readonly Any[]): string {

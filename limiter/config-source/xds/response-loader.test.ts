@@ -7,15 +7,22 @@ import { encodeResource, rateLimitConfigTypeUrl } from '../../../rules/xds/index
 import { eventually } from '../../../test/support/eventually.ts';
 import { ManualTimers } from '../../../test/support/manual-timers.ts';
 import { limit, rule, source } from '../../../test/support/rule-builder.ts';
-import { loadResources } from './load-resources.ts';
+import { type LoadedResources, loadResources } from './load-resources.ts';
 import { ResponseLoader } from './response-loader.ts';
 
-const limits = { maxHeapMiB: 512, timeoutMs: 60_000, reviewDelayMs: 0, timers: systemTimers };
+const limits = {
+  maxHeapMiB: 512,
+  timeoutMs: 60_000,
+  reviewTimeoutMs: 60_000,
+  reviewDelayMs: 0,
+  timers: systemTimers,
+};
 const response = create(DiscoveryResponseSchema, { versionInfo: '1', typeUrl: rateLimitConfigTypeUrl });
 const request = {
   bytes: toBinary(DiscoveryResponseSchema, response),
   mergeDomains: false,
   counterKeys: 'unambiguous' as const,
+  undottedMetrics: false,
   hashInForce: undefined,
 };
 /** One domain, with a rule for any value of each key. */
@@ -56,7 +63,7 @@ describe('ResponseLoader', () => {
   it.each([
     ['in place', 1_000],
     ['in a thread', 0],
-  ])('looks for counters that could meet in a thread, for what was loaded %s', async (_, maxInPlaceBytes) => {
+  ])('reviews in a thread what was loaded %s, once', async (_, maxInPlaceBytes) => {
     const timers = new ManualTimers();
     const loader = new ResponseLoader({ ...limits, timers, reviewDelayMs: 1_000, maxInPlaceBytes });
     const told: unknown[] = [];
@@ -65,26 +72,39 @@ describe('ResponseLoader', () => {
     loader.review((found) => told.push(found));
     expect(told).toEqual([]);
     timers.advance(1_000);
-    await eventually(() => expect(told).toEqual([{ count: '1', first: 'd_a_*_ and d_a_b_*_' }]));
+    const first = { warnings: [], total: 0, meetings: { count: '1', first: 'd_a_*_ and d_a_b_*_' } };
+    await eventually(() => expect(told).toEqual([first]));
+    const again = loadResources(compatible).outcome as LoadedResources;
+    await loader.load({ ...compatible, hashInForce: again.hash });
+    loader.review((found) => told.push(found));
+    timers.advance(1_000);
     expect(await loader.load({ ...compatible, bytes: responseOf(['a', 'b']) })).toMatchObject({ ok: true });
     loader.review((found) => told.push(found));
     timers.advance(1_000);
     await eventually(() => expect(told).toHaveLength(2));
-    expect(told[1]).toBeUndefined();
+    expect(told[1]).toEqual({ warnings: [], total: 0, meetings: undefined });
     await loader.close();
   });
 
-  it('looks for none of rules that others replace before, nor with unambiguous keys', async () => {
+  it('reviews no rules that others replace before, and those that stay when a load breaks it off', async () => {
     const timers = new ManualTimers();
     const loader = new ResponseLoader({ ...limits, timers, reviewDelayMs: 1_000, maxInPlaceBytes: 1_000 });
-    const tell = (): never => expect.unreachable();
-    const bytes = responseOf(['a', 'a_b']);
-    await loader.load({ ...request, bytes, counterKeys: 'compatible' });
-    loader.review(tell);
+    const told: string[] = [];
+    const review = (name: string) =>
+      loader.review((said) => told.push(`${name} ${'total' in said ? said.total : said.problem}`));
+    await loader.load({ ...request, bytes: responseOf(['a']) });
+    review('first');
+    const bytes = responseOf(['a.b']);
+    const second = await loader.load({ ...request, bytes });
+    review('second');
     expect(timers.size).toBe(1);
-    await loader.load({ ...request, bytes });
-    loader.review(tell);
+    await loader.load({ ...request, bytes: Buffer.from('0a05', 'hex') });
     expect(timers.size).toBe(0);
+    review('after a bad one');
+    await loader.load({ ...request, bytes, hashInForce: (second as LoadedResources).hash });
+    review('after the same');
+    timers.advance(1_000);
+    await eventually(() => expect(told).toEqual(['after the same 1']));
     await loader.close();
   });
 

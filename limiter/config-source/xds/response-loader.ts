@@ -1,25 +1,24 @@
 /** Loads responses: small ones in place, large ones in a thread, so that callers of the limiter need not wait. */
 import { errorText } from '../../../process/error-text.ts';
 import type { Timers } from '../../../process/timers.ts';
-import type { RuleSource } from '../../../rules/model.ts';
-import type { MeetingsSummary } from '../../../rules/review/index.ts';
-import type { FailedLoad, MadeLoad } from '../load-outcome.ts';
+import type { ReviewOutcome } from '../config-source.ts';
+import type { FailedLoad } from '../load-outcome.ts';
 import { type LoadThread, type LoadThreadLimits, runLoadThread } from '../load-thread.ts';
 import { type LoadedResources, loadResources, type ResourcesRequest } from './load-resources.ts';
 
 export interface ResponseLoaderOptions extends LoadThreadLimits {
   /** Longer responses are loaded in a thread. */
   maxInPlaceBytes: number;
-  /** Rules that change by the second are looked at for counters that could meet when they have settled for so long. */
+  /** Rules that change by the second are reviewed when they have settled for so long. */
   reviewDelayMs: number;
   timers: Timers;
 }
 
 export class ResponseLoader {
   readonly #options: ResponseLoaderOptions;
-  #thread: LoadThread<LoadedResources> | undefined;
-  /** Of the last load, where it was made in place and its counters could meet. */
-  #unreviewed: readonly RuleSource[] | undefined;
+  #running: { thread: LoadThread<LoadedResources>; request: ResourcesRequest } | undefined;
+  /** What the rules in force are of, until they were reviewed. */
+  #unreviewed: ResourcesRequest | undefined;
   #callOffReview = (): void => {};
   #isClosed = false;
 
@@ -29,45 +28,28 @@ export class ResponseLoader {
 
   /** Never rejects. One load at a time. */
   async load(request: ResourcesRequest): Promise<LoadedResources | FailedLoad> {
-    if (this.#thread !== undefined) await this.#breakOff();
-    if (this.#isClosed) return broken('the load ended without a result').outcome;
-    this.#callOffReview();
-    if (request.bytes.length <= this.#options.maxInPlaceBytes) {
-      const { outcome, sources } = loadInPlace(request);
-      const mayMeet = request.counterKeys === 'compatible' && sources.length > 0;
-      this.#unreviewed = mayMeet ? sources : undefined;
-      return outcome;
-    }
-    // A copy, because the bytes may be part of a larger buffer that cannot move to the thread.
-    const bytes = new Uint8Array(request.bytes);
-    this.#thread = runLoadThread(
-      {
-        program: './load-resources-worker',
-        base: import.meta.url,
-        request: { ...request, bytes },
-        transfer: [bytes.buffer],
-        source: 'response',
-      },
-      this.#options,
-    );
-    return this.#thread.outcome;
+    await this.#breakOff();
+    if (this.#isClosed) return broken('the load ended without a result');
+    const isSmall = request.bytes.length <= this.#options.maxInPlaceBytes;
+    const outcome = isSmall ? loadInPlace(request) : await this.#start(request).outcome;
+    if (outcome.ok && outcome.rules !== undefined) this.#unreviewed = request;
+    return outcome;
   }
 
   /**
-   * Call when the rules of the last load are in force. Tells of rules whose counters could meet, with compatible keys; never on
-   * this thread is it looked for them, and not to the end when another load comes before.
+   * Call when the rules of the last good load are in force. Tells what there is to say of them, unless it was told, or another
+   * load comes before; never on this thread are they looked at.
    */
-  review(tell: (found: MeetingsSummary | undefined) => void): void {
-    if (this.#unreviewed === undefined) {
-      this.#follow(tell);
+  review(tell: (review: ReviewOutcome) => void): void {
+    const request = this.#unreviewed;
+    if (request === undefined) return;
+    if (this.#running?.request === request) {
+      void this.#follow(this.#running.thread, tell);
       return;
     }
     const { timers, reviewDelayMs } = this.#options;
     this.#callOffReview = timers.after(reviewDelayMs, () => {
-      const load = { program: '../meetings-worker', base: import.meta.url, source: 'response' };
-      this.#thread = runLoadThread({ ...load, request: this.#unreviewed }, this.#options);
-      this.#unreviewed = undefined;
-      this.#follow(tell);
+      void this.#follow(this.#start({ ...request, hashInForce: undefined }), tell);
     });
   }
 
@@ -77,31 +59,49 @@ export class ResponseLoader {
     return this.#breakOff();
   }
 
-  #follow(tell: (found: MeetingsSummary | undefined) => void): void {
-    void this.#thread?.meetings.then((found) => {
-      if (found !== undefined) tell(found.summary);
-    });
+  #start(request: ResourcesRequest): LoadThread<LoadedResources> {
+    // A copy, because the bytes may be part of a larger buffer that cannot move to the thread.
+    const bytes = new Uint8Array(request.bytes);
+    const thread = runLoadThread<LoadedResources>(
+      {
+        program: './load-resources-worker',
+        base: import.meta.url,
+        request: { ...request, bytes },
+        transfer: [bytes.buffer],
+        source: 'response',
+      },
+      this.#options,
+    );
+    this.#running = { thread, request };
+    return thread;
+  }
+
+  async #follow(thread: LoadThread<unknown>, tell: (review: ReviewOutcome) => void): Promise<void> {
+    const review = await thread.review;
+    if (review === undefined) return;
+    this.#unreviewed = undefined;
+    tell(review);
   }
 
   async #breakOff(): Promise<void> {
     this.#callOffReview();
-    this.#unreviewed = undefined;
-    this.#thread?.stop();
-    await this.#thread?.meetings;
-    this.#thread = undefined;
+    const running = this.#running;
+    if (running === undefined) return;
+    running.thread.stop();
+    await running.thread.review;
+    if (this.#running === running) this.#running = undefined;
   }
 }
 
-function loadInPlace(request: ResourcesRequest): MadeLoad<LoadedResources | FailedLoad> {
+function loadInPlace(request: ResourcesRequest): LoadedResources | FailedLoad {
   try {
-    return loadResources(request);
+    return loadResources(request).outcome;
   } catch (error) {
     return broken(`the load broke off: ${errorText(error)}`);
   }
 }
 
-function broken(text: string): MadeLoad<FailedLoad> {
+function broken(text: string): FailedLoad {
   const place = { path: [], line: undefined, column: undefined };
-  const errors: FailedLoad['errors'] = [{ code: 'unreadable', source: 'response', text, ...place }];
-  return { outcome: { ok: false, errors, total: 1 }, sources: [] };
+  return { ok: false, errors: [{ code: 'unreadable', source: 'response', text, ...place }], total: 1 };
 }

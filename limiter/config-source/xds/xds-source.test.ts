@@ -218,7 +218,7 @@ describe('an xDS source', () => {
     const server = await startServer();
     const watched = await WatchedXdsSource.start({
       port: server.port,
-      counterKeys: 'compatible',
+      review: { counterKeys: 'compatible', undottedMetrics: false },
       limits: { reviewDelayMs: 0 },
     });
     const stream = await server.stream();

@@ -2,7 +2,7 @@ import type { Node } from '../../../gen/envoy/config/core/v3/base_pb.ts';
 import type { Clock } from '../../../process/clock.ts';
 import { errorText } from '../../../process/error-text.ts';
 import type { Timers } from '../../../process/timers.ts';
-import type { CounterKeys } from '../../../rules/counter-keys.ts';
+import type { ReviewOptions } from '../../../rules/review/index.ts';
 import type { ConfigListener, ConfigSource } from '../config-source.ts';
 import { type FailedLoad, loadedRules } from '../load-outcome.ts';
 import { type AdsTls, adsCredentials, readTokenFile } from './ads-credentials.ts';
@@ -29,8 +29,8 @@ export interface XdsConfigSourceOptions
   node: XdsNode;
   /** MERGE_DOMAIN_CONFIG. */
   mergeDomains: boolean;
-  /** COUNTER_KEYS. */
-  counterKeys: CounterKeys;
+  /** How rules are reviewed once they are in force. */
+  review: ReviewOptions;
   clock: Clock;
   timers: Timers;
   listener: XdsListener;
@@ -56,6 +56,7 @@ export const defaultXdsSourceLimits: Readonly<XdsSourceLimits> = {
   reviewDelayMs: 1_000,
   maxHeapMiB: 4_096,
   timeoutMs: 300_000,
+  reviewTimeoutMs: 30_000,
   pingTimeoutMs: 15_000,
 };
 
@@ -203,17 +204,21 @@ export class XdsConfigSource implements ConfigSource {
 
   async #load({ bytes }: Response): Promise<void> {
     const startMs = this.#options.clock.monotonicMs();
-    const { mergeDomains, counterKeys } = this.#options;
+    const { mergeDomains, review } = this.#options;
     const outcome = await this.#loader.load({
       bytes,
       mergeDomains,
-      counterKeys,
+      ...review,
       hashInForce: this.#hashInForce,
     });
     if (this.#isClosed) return;
     const loadMs = this.#options.clock.monotonicMs() - startMs;
     const verdict = await this.#apply(outcome, loadMs);
-    if (!this.#isClosed) this.#carryOut(this.#session.loaded(verdict));
+    if (this.#isClosed) return;
+    this.#carryOut(this.#session.loaded(verdict));
+    this.#loader.review((review) => {
+      if (!this.#isClosed) this.#listener?.reviewed(review);
+    });
   }
 
   async #apply(outcome: LoadedResources | FailedLoad, loadMs: number): Promise<Verdict> {
@@ -221,12 +226,7 @@ export class XdsConfigSource implements ConfigSource {
       this.#listener?.failed(outcome.errors, outcome.total);
       return { accepted: false, message: refusalMessage(outcome) };
     }
-    if (outcome.rules !== undefined) {
-      await this.#listener?.loaded(loadedRules(outcome.rules, loadMs));
-      this.#loader.review((found) => {
-        if (!this.#isClosed) this.#listener?.meetings(found);
-      });
-    }
+    if (outcome.rules !== undefined) await this.#listener?.loaded(loadedRules(outcome.rules, loadMs));
     this.#hashInForce = outcome.hash;
     return { accepted: true };
   }
