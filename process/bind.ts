@@ -10,6 +10,12 @@ export interface ListenAddress {
   reusePort?: boolean;
 }
 
+/**
+ * Connections that wait to be accepted, one in a turn of the loop: whoever finds no place tries again after a second. The
+ * system has a bound of its own (`net.core.somaxconn`, 4,096 on Linux); Node's default is 511.
+ */
+const backlog = 4096;
+
 /** Of a socket's path on Linux: 108 with the zero byte at its end. */
 export const mostPathBytes = 107;
 
@@ -55,7 +61,7 @@ export function bind(server: Server, address: ListenAddress): Promise<{ port: nu
 }
 
 function listenOptions({ host, port, reusePort = false }: ListenAddress): ListenOptions {
-  const options = reusePort ? { port, reusePort } : { port };
+  const options = reusePort ? { port, reusePort, backlog } : { port, backlog };
   return host === '' ? options : { ...options, host };
 }
 
