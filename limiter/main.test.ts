@@ -882,6 +882,26 @@ describe('a limiter', () => {
     ]);
   });
 
+  it('warns of rules whose counters could meet, and again only when they are others', async () => {
+    const [first, second] = [oneRule('meet', 'a'), oneRule('meet_a', 'b')];
+    writeRules('meet/config/a.yaml', first);
+    writeRules('meet/config/b.yaml', second);
+    const env = { RUNTIME_ROOT: join(folder, 'meet'), RUNTIME_WATCH_ROOT: 'false', LOG_LEVEL: 'info' };
+    const { lines } = await start(env, { timers: systemTimers });
+    const told = () => lines.filter((line) => line.includes('could meet'));
+    const loads = () => lines.filter((line) => line.includes('Successfully loaded')).length;
+    const line = (pairs: number, texts: string) =>
+      `level=warning msg="Counters of these rules could meet in one key: COUNTER_KEYS=unambiguous keeps all apart, once no limiter of envoyproxy/ratelimit counts in the store" pairs=${pairs} first="${texts}"`;
+    await eventually(() => expect(told()).toEqual([line(1, 'meet_a_*_ and meet_a_b_*_')]));
+    writeRules('meet/config/a.yaml', first.replace('requests_per_unit: 5', 'requests_per_unit: 6'));
+    await eventually(() => expect(loads()).toBe(2));
+    writeRules('meet/config/b.yaml', oneRule('meet_a', 'c'));
+    await eventually(() => expect(told().slice(1)).toEqual([line(1, 'meet_a_*_ and meet_a_c_*_')]));
+    const unambiguous = await start({ ...env, COUNTER_KEYS: 'unambiguous' });
+    await new Promise((next) => setTimeout(next, 500));
+    expect(unambiguous.lines.filter((one) => one.includes('could meet'))).toEqual([]);
+  });
+
   it('lists what it loaded at the level debug alone', async () => {
     const listed = ({ lines }: InProcessLimiter) => lines.filter((line) => line.includes('msg="loading '));
     const limiter = await start({ LOG_LEVEL: 'debug' });

@@ -349,5 +349,33 @@ describe('weir check', () => {
     expect(status).toBe(0);
     expect(runWeir(['check', '--strict', path]).status).toBe(1);
     expect(runWeir(['check', '--strict', '--counter-keys', 'unambiguous', path]).stderr).toBe('');
+    const env = { ...process.env, COUNTER_KEYS: 'unambiguous' };
+    expect(runWeir(['check', '--strict', path], { env }).stderr).toBe('');
+    expect(runWeir(['check', '--strict', '--counter-keys', 'compatible', path], { env }).status).toBe(1);
+    expect(runWeir(['check', '--strict', '--allow', 'meeting-counters', path]).status).toBe(0);
+  });
+
+  it.each([
+    [['--counter-keys', 'short'], {}, '--counter-keys is compatible or unambiguous, not "short"'],
+    [[], { COUNTER_KEYS: 'long' }, 'the variable COUNTER_KEYS is compatible or unambiguous, not "long"'],
+  ])('refuses other counter keys: %j %j', (flags, variables, text) => {
+    const { status, stderr } = runWeir(['check', ...flags, '-'], {
+      input: 'domain: d\n',
+      env: { ...process.env, ...variables },
+    });
+    expect(stderr).toContain(text);
+    expect(status).toBe(2);
+  });
+
+  it('tells of objects whose counters could meet with the place of the later one', () => {
+    const manifest = (name: string, domain: string, key: string) =>
+      `apiVersion: ratelimit.weir.dev/v1alpha1\nkind: RateLimitConfig\nmetadata: { name: ${name} }\nspec:\n  domain: ${domain}\n  descriptors:\n    - key: ${key}\n      rateLimit: { unit: day, requestsPerUnit: 1 }\n`;
+    const path = write(
+      'meet.manifest.yaml',
+      `${manifest('one', 'bank', 'ip')}---\n${manifest('two', 'bank_ip', 'x')}`,
+    );
+    const { stderr } = runWeir(['check', path]);
+    expect(stderr).toContain('(meeting-counters)');
+    expect(stderr).toContain('counts as bank_ip_x_*_, which can be a key of bank_ip_*_ as well');
   });
 });

@@ -197,7 +197,7 @@ describeWithApiServer('replicas on the API server', (api) => {
   });
 
   it('carry ten thousand limiters, in several ConfigMaps where one is too small', async () => {
-    const [a, b] = [replica(api(), 'a', { maxPartBytes: 250_000 }), replica(api(), 'b')];
+    const [a, b] = [replica(api(), 'a', { maxPartBytes: 200_000 }), replica(api(), 'b')];
     const many = Array.from({ length: 10_000 }, (_, index) => {
       const instance = crypto.randomUUID();
       return limiter(`${crypto.randomUUID()}/${index}`, {

@@ -10,7 +10,10 @@ export interface CommandOutcome {
 }
 
 /** Runs `weir` with these arguments in the project's folder, and waits for its end. */
-export function runWeir(args: readonly string[], options: { input?: string } = {}): CommandOutcome {
+export function runWeir(
+  args: readonly string[],
+  options: { input?: string; env?: NodeJS.ProcessEnv } = {},
+): CommandOutcome {
   const { status, stdout, stderr } = spawnSync(process.execPath, ['bin/weir.js', ...args], {
     cwd: root,
     encoding: 'utf8',
