@@ -1,7 +1,7 @@
 /**
  * Finds the first declared pattern of a level that a text matches. The work is bounded by the text's length plus the
  * number of patterns, never by the product of both: prefixes and suffixes are looked up by hash, literals are found in
- * one pass over the text, and a candidate is checked by binary search in the literals' positions.
+ * one pass over the text, and a candidate is checked by where its literals were found.
  */
 
 import { grownWords } from '../bytes/grown-words.ts';

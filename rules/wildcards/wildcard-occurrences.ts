@@ -1,16 +1,18 @@
 /**
- * Where the literals of one level occur in a text: found in one pass by the level's automaton, then held as one
- * ascending list of positions a literal. The arrays are used again for the next text. Beyond a bound of occurrences
- * their blocks take the place of the positions: literals that are suffixes of one another could have any number.
+ * Where the literals of one level occur in a text, found in one pass by the level's automaton. The text is cut into
+ * blocks of equal length: of each literal are noted where it comes first, and a bit for each block that one ends in. What
+ * is asked for beyond the first is searched in one or two blocks. So neither time nor memory grows with the number of
+ * occurrences, which literals that are suffixes of one another could have without end.
  */
 
 import { grownWords } from '../bytes/grown-words.ts';
 import { State } from '../bytes/rule-table-format.ts';
-import { OccurrenceBlocks } from './occurrence-blocks.ts';
 import { childState } from './wildcard-automaton.ts';
 
-/** Only texts made for the purpose have more. */
-const usualMostHits = 1 << 16;
+/** As many as a number has bits. A text made for the purpose costs as many marks as there are literals, for each block. */
+const mostBlocks = 32;
+/** Blocks are never shorter than 2 to this power. */
+const leastShift = 3;
 
 interface Sections {
   states: Int32Array;
@@ -18,50 +20,42 @@ interface Sections {
   literals: Int32Array;
 }
 
-/** What the latest `scan` found; gone with the next. */
+/** What the latest `scan` found; gone with the next. The arrays are used again for the next text. */
 export class Occurrences {
   readonly #states: Int32Array;
   readonly #labels: Uint16Array;
   /** Length of each literal. */
   readonly #lengths: Int32Array;
-  /** Hits of this pass by literal; valid where `#stamps` holds the pass. */
-  readonly #counts: Int32Array;
-  readonly #stamps: Int32Array;
-  /** Where a literal's positions end in `#positions`. */
-  readonly #ends: Int32Array;
-  #pass = 0;
-  readonly #mostHits: number;
-  #hitLiterals: Int32Array;
-  #hitStarts: Int32Array;
-  #hitCount = 0;
-  #positions = new Int32Array(64);
-  readonly #sections: Sections;
-  #blocks: OccurrenceBlocks | undefined;
-  /** Whether the latest text had too many hits, so that `#blocks` holds what was found. */
-  #inBlocks = false;
+  /** Place of a literal in `found`; valid where it stands there. */
+  readonly #rows: Int32Array;
   /** The literals found, in no order; the first `foundCount` are valid. */
   found = new Int32Array(64);
   foundCount = 0;
+  /** Where each of them was found first. */
+  #starts = new Int32Array(64);
+  /** The blocks in which each of them ends, a bit for each. */
+  #blocks = new Int32Array(64);
+  #text = '';
+  #from = 0;
+  #to = 0;
+  #shift = leastShift;
 
-  constructor(sections: Sections, mostHits = usualMostHits) {
-    this.#sections = sections;
+  constructor(sections: Sections) {
     this.#states = sections.states;
     this.#labels = sections.labels;
     this.#lengths = sections.literals;
-    this.#counts = new Int32Array(sections.literals.length);
-    this.#stamps = new Int32Array(sections.literals.length);
-    this.#ends = new Int32Array(sections.literals.length);
-    this.#mostHits = mostHits;
-    this.#hitLiterals = new Int32Array(Math.min(64, mostHits));
-    this.#hitStarts = new Int32Array(Math.min(64, mostHits));
+    this.#rows = new Int32Array(sections.literals.length);
   }
 
-  /** Finds every occurrence that lies between `from` and `to`. */
+  /** Finds what lies between `from` and `to`. */
   scan(root: number, text: string, { from, to }: { from: number; to: number }): void {
-    this.#begin();
+    this.#begin(text, from, to);
     const states = this.#states;
     const labels = this.#labels;
+    const shift = this.#shift;
     let state = root;
+    let markedEnd = -1;
+    let markedBlock = -1;
     for (let i = from; i < to; i++) {
       const unit = text.charCodeAt(i);
       let next = childState(states, labels, state, unit);
@@ -71,31 +65,35 @@ export class Occurrences {
       }
       if (next < 0) continue;
       state = next;
-      if (!this.#recordEnds(state, i + 1)) {
-        this.#scanBlocks(root, text, { from, to });
-        return;
-      }
+      const at = state * State.words;
+      const end = states[at + State.literal]! >= 0 ? state : states[at + State.shorterEnd]!;
+      if (end < 0 || (end === markedEnd && i >>> shift === markedBlock)) continue;
+      markedEnd = end;
+      markedBlock = i >>> shift;
+      this.#mark(end, i);
     }
-    this.#sortHits();
   }
 
   has(literal: number): boolean {
-    return this.#stamps[literal] === this.#pass;
+    const row = this.#rows[literal]!;
+    return row < this.foundCount && this.found[row] === literal;
   }
 
   /** Start of the first occurrence at or after a position, or -1. */
   firstFrom(literal: number, position: number): number {
     if (!this.has(literal)) return -1;
-    if (this.#inBlocks) return this.#blocks!.firstFrom(literal, position);
-    const end = this.#ends[literal]!;
-    let high = end;
-    let low = end - this.#counts[literal]!;
-    while (low < high) {
-      const middle = (low + high) >>> 1;
-      if (this.#positions[middle]! < position) low = middle + 1;
-      else high = middle;
+    const row = this.#rows[literal]!;
+    const first = this.#starts[row]!;
+    if (first >= position) return first;
+    const length = this.#lengths[literal]!;
+    const words = this.#text.slice(first, first + length);
+    const nearest = (position + length - 1) >>> this.#shift;
+    if (nearest >= mostBlocks) return -1;
+    for (let blocks = this.#blocks[row]! & (-1 << nearest); blocks !== 0; blocks &= blocks - 1) {
+      const found = this.#searchBlock(words, 31 - Math.clz32(blocks & -blocks), position);
+      if (found >= 0) return found;
     }
-    return low < end ? this.#positions[low]! : -1;
+    return -1;
   }
 
   lengthOf(literal: number): number {
@@ -104,71 +102,55 @@ export class Occurrences {
 
   /** Lets go of the text; nothing more may be asked about it. */
   release(): void {
-    if (this.#inBlocks) this.#blocks!.release();
+    this.#text = '';
   }
 
-  #begin(): void {
-    if (this.#pass === 0x7fffffff) {
-      this.#stamps.fill(0);
-      this.#pass = 0;
-    }
-    this.#pass++;
+  #begin(text: string, from: number, to: number): void {
+    this.#text = text;
+    this.#from = from;
+    this.#to = to;
     this.foundCount = 0;
-    this.#hitCount = 0;
-    this.#inBlocks = false;
+    this.#shift = leastShift;
+    while (text.length >>> this.#shift >= mostBlocks) this.#shift++;
   }
 
-  #scanBlocks(root: number, text: string, { from, to }: { from: number; to: number }): void {
-    this.#begin();
-    this.#inBlocks = true;
-    this.#blocks ??= new OccurrenceBlocks(this.#sections);
-    this.#blocks.scan({ root, text, from, to, find: (literal) => this.#find(literal) });
-  }
-
-  /** False when there are more hits than are noted one by one. */
-  #recordEnds(ending: number, end: number): boolean {
+  /**
+   * Marks the literals that end at `last`, longest first. Where one is marked in this block already, so are all that
+   * are shorter: a block costs no more than the number of literals.
+   */
+  #mark(ending: number, last: number): void {
     const states = this.#states;
+    const bit = 1 << (last >>> this.#shift);
     for (let state = ending; state >= 0; state = states[state * State.words + State.shorterEnd]!) {
       const literal = states[state * State.words + State.literal]!;
-      if (literal < 0) continue;
-      if (this.#hitCount === this.#mostHits) return false;
-      this.#record(literal, end - this.#lengths[literal]!);
+      let row = this.#rows[literal]!;
+      if (row >= this.foundCount || this.found[row] !== literal) {
+        row = this.#addRow(literal, last + 1 - this.#lengths[literal]!);
+      }
+      if ((this.#blocks[row]! & bit) !== 0) return;
+      this.#blocks[row] = this.#blocks[row]! | bit;
     }
-    return true;
   }
 
-  #find(literal: number): void {
-    this.#stamps[literal] = this.#pass;
-    this.#counts[literal] = 0;
-    if (this.foundCount === this.found.length) this.found = grownWords(this.found);
-    this.found[this.foundCount++] = literal;
+  #addRow(literal: number, start: number): number {
+    const row = this.foundCount++;
+    if (row === this.found.length) {
+      this.found = grownWords(this.found);
+      this.#starts = grownWords(this.#starts);
+      this.#blocks = grownWords(this.#blocks);
+    }
+    this.found[row] = literal;
+    this.#starts[row] = start;
+    this.#blocks[row] = 0;
+    this.#rows[literal] = row;
+    return row;
   }
 
-  #record(literal: number, start: number): void {
-    if (this.#stamps[literal] !== this.#pass) this.#find(literal);
-    this.#counts[literal] = this.#counts[literal]! + 1;
-    if (this.#hitCount === this.#hitLiterals.length) {
-      this.#hitLiterals = grownWords(this.#hitLiterals);
-      this.#hitStarts = grownWords(this.#hitStarts);
-    }
-    this.#hitLiterals[this.#hitCount] = literal;
-    this.#hitStarts[this.#hitCount++] = start;
-  }
-
-  /** By literal; the hits of one literal were recorded in ascending order and stay so. */
-  #sortHits(): void {
-    let next = 0;
-    for (let i = 0; i < this.foundCount; i++) {
-      const literal = this.found[i]!;
-      this.#ends[literal] = next;
-      next += this.#counts[literal]!;
-    }
-    const count = this.#hitCount;
-    if (count > this.#positions.length) this.#positions = new Int32Array(count * 2);
-    for (let i = 0; i < count; i++) {
-      const literal = this.#hitLiterals[i]!;
-      this.#positions[this.#ends[literal]!] = this.#hitStarts[i]!;
-      this.#ends[literal] = this.#ends[literal]! + 1;
-    }
+  /** Start of the first occurrence from a position on that ends in the block. */
+  #searchBlock(words: string, block: number, position: number): number {
+    const start = Math.max(position, this.#from, (block << this.#shift) - words.length + 1);
+    const end = Math.min(this.#to, (block + 1) << this.#shift);
+    const found = this.#text.slice(start, end).indexOf(words);
+    return found < 0 ? -1 : start + found;
   }
 }
