@@ -10,7 +10,7 @@ import {
 import { Code, type RateLimitRequest, type RateLimitResponse } from '../decide/messages.ts';
 import { type RequestBounds, RequestTooLarge } from '../decide/request-bounds.ts';
 import { ServiceError } from '../decide/service-error.ts';
-import { DecodeError, decodeRateLimitRequest, encodeRateLimitResponse } from '../decide/wire-codec.ts';
+import { DecodeError, encodeRateLimitResponse } from '../decide/wire-codec.ts';
 import { callAbandoned } from '../stores/call-abandoned.ts';
 import { StoreError } from '../stores/store-error.ts';
 import type { DecisionReply, RateLimitService } from './rate-limit-service.ts';
@@ -34,8 +34,7 @@ export function createShouldRateLimit(options: ShouldRateLimitOptions): UnaryHan
   const handler = (bytes: Uint8Array, reply: UnaryReply): void => {
     let request: RateLimitRequest;
     try {
-      bounds.check(bytes);
-      request = decodeRateLimitRequest(bytes);
+      request = bounds.decode(bytes);
     } catch (error) {
       refuse(error, reply, options);
       return;

@@ -6,7 +6,7 @@ import { create, type MessageInitShape, toBinary } from '@bufbuild/protobuf';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { RateLimitRequestSchema } from '../../gen/envoy/service/ratelimit/v3/rls_pb.ts';
 import { RequestBounds, usualRequestLimits } from '../../limiter/decide/request-bounds.ts';
-import { DecodeError, decodeRateLimitRequest } from '../../limiter/decide/wire-codec.ts';
+import { DecodeError } from '../../limiter/decide/wire-codec.ts';
 import { createDecisionService } from '../../limiter/decision-service.ts';
 import { requestFromJson, responseToJson } from '../../limiter/http/json-codec.ts';
 import { createShouldRateLimit } from '../../limiter/service/should-rate-limit.ts';
@@ -131,8 +131,7 @@ const lifted = new RequestBounds({
 
 function decode(bytes: Uint8Array): void {
   try {
-    lifted.check(bytes);
-    decodeRateLimitRequest(bytes);
+    lifted.decode(bytes);
   } catch (error) {
     if (!(error instanceof DecodeError)) throw error;
   }
