@@ -9,7 +9,7 @@ import {
   RateLimitResponse_RateLimit_Unit as Unit,
 } from '../../gen/envoy/service/ratelimit/v3/rls_pb.ts';
 import { RequestBounds, usualRequestLimits } from '../decide/request-bounds.ts';
-import { requestFromJson, responseToJson } from './json-codec.ts';
+import { requestFromJson, responseToJson, warmJsonCodec } from './json-codec.ts';
 
 const bounds = new RequestBounds(usualRequestLimits);
 const bytes = (text: string): Uint8Array => new TextEncoder().encode(text);
@@ -259,4 +259,17 @@ describe('responseToJson', () => {
       'the response has no decision: overall code 7',
     );
   });
+});
+
+it('is warmed once, in turns between which others come', async () => {
+  let turns = 0;
+  let next = setImmediate(function turn() {
+    turns += 1;
+    next = setImmediate(turn);
+  });
+  const warmed = warmJsonCodec();
+  expect(warmJsonCodec()).toBe(warmed);
+  await warmed;
+  clearImmediate(next);
+  expect(turns).toBeGreaterThan(50);
 });

@@ -78,7 +78,11 @@ class ApiListener implements HttpListener {
     try {
       const bound = await server.listen(address);
       // Before anybody asks, and after the caller heard of the port. What goes wrong comes up again with the first request.
-      setImmediate(() => loadJsonCodec().catch(() => {}));
+      setImmediate(() =>
+        loadJsonCodec()
+          .then(({ warmJsonCodec }) => warmJsonCodec())
+          .catch(() => {}),
+      );
       if (this.#isClosed) await this.close();
       return bound;
     } catch (error) {

@@ -9,6 +9,8 @@ import { grownWords } from '../bytes/grown-words.ts';
 import { State } from '../bytes/rule-table-format.ts';
 import { childState } from './wildcard-automaton.ts';
 
+const { words, fail, shorterEnd, literal: literalAt } = State;
+
 /** As many as a number has bits. A text made for the purpose costs as many marks as there are literals, for each block. */
 const mostBlocks = 32;
 /** Blocks are never shorter than 2 to this power. */
@@ -52,21 +54,23 @@ export class Occurrences {
     this.#begin(text, from, to);
     const states = this.#states;
     const labels = this.#labels;
+    // Once: where tests run, each name of another module is looked up in it each time.
+    const childOf = childState;
     const shift = this.#shift;
     let state = root;
     let markedEnd = -1;
     let markedBlock = -1;
     for (let i = from; i < to; i++) {
       const unit = text.charCodeAt(i);
-      let next = childState(states, labels, state, unit);
+      let next = childOf(states, labels, state, unit);
       while (next < 0 && state !== root) {
-        state = states[state * State.words + State.fail]!;
-        next = childState(states, labels, state, unit);
+        state = states[state * words + fail]!;
+        next = childOf(states, labels, state, unit);
       }
       if (next < 0) continue;
       state = next;
-      const at = state * State.words;
-      const end = states[at + State.literal]! >= 0 ? state : states[at + State.shorterEnd]!;
+      const at = state * words;
+      const end = states[at + literalAt]! >= 0 ? state : states[at + shorterEnd]!;
       if (end < 0 || (end === markedEnd && i >>> shift === markedBlock)) continue;
       markedEnd = end;
       markedBlock = i >>> shift;
@@ -86,11 +90,11 @@ export class Occurrences {
     const first = this.#starts[row]!;
     if (first >= position) return first;
     const length = this.#lengths[literal]!;
-    const words = this.#text.slice(first, first + length);
+    const text = this.#text.slice(first, first + length);
     const nearest = (position + length - 1) >>> this.#shift;
     if (nearest >= mostBlocks) return -1;
     for (let blocks = this.#blocks[row]! & (-1 << nearest); blocks !== 0; blocks &= blocks - 1) {
-      const found = this.#searchBlock(words, 31 - Math.clz32(blocks & -blocks), position);
+      const found = this.#searchBlock(text, 31 - Math.clz32(blocks & -blocks), position);
       if (found >= 0) return found;
     }
     return -1;
@@ -121,8 +125,8 @@ export class Occurrences {
   #mark(ending: number, last: number): void {
     const states = this.#states;
     const bit = 1 << (last >>> this.#shift);
-    for (let state = ending; state >= 0; state = states[state * State.words + State.shorterEnd]!) {
-      const literal = states[state * State.words + State.literal]!;
+    for (let state = ending; state >= 0; state = states[state * words + shorterEnd]!) {
+      const literal = states[state * words + literalAt]!;
       let row = this.#rows[literal]!;
       if (row >= this.foundCount || this.found[row] !== literal) {
         row = this.#addRow(literal, last + 1 - this.#lengths[literal]!);
@@ -147,10 +151,10 @@ export class Occurrences {
   }
 
   /** Start of the first occurrence from a position on that ends in the block. */
-  #searchBlock(words: string, block: number, position: number): number {
-    const start = Math.max(position, this.#from, (block << this.#shift) - words.length + 1);
+  #searchBlock(text: string, block: number, position: number): number {
+    const start = Math.max(position, this.#from, (block << this.#shift) - text.length + 1);
     const end = Math.min(this.#to, (block + 1) << this.#shift);
-    const found = this.#text.slice(start, end).indexOf(words);
+    const found = this.#text.slice(start, end).indexOf(text);
     return found < 0 ? -1 : start + found;
   }
 }

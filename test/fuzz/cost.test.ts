@@ -2,6 +2,8 @@
  * What inputs cost, by their size: CPU may grow by 2.5 where the input doubles. The decoders are tried with the bounds of
  * requests lifted, the whole decision within them; and what is refused, and the largest that is not, by what they cost.
  */
+import { once } from 'node:events';
+import { Worker } from 'node:worker_threads';
 import { create, type MessageInitShape, toBinary } from '@bufbuild/protobuf';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { RateLimitRequestSchema } from '../../gen/envoy/service/ratelimit/v3/rls_pb.ts';
@@ -23,29 +25,23 @@ import { openMemoryStore } from '../support/open-memory-store.ts';
 import { limit, rule, source } from '../support/rule-builder.ts';
 
 const mostGrowth = 2.5;
-/** Of one measurement of the smallest input: enough that the clock's grain and a stray interrupt do not decide. */
-const leastMs = 4;
+/** Of one measurement of the smallest input: where the system counts CPU in ticks, five of them are several. */
+const leastMs = 5;
 const rounds = 5;
 /** What other work on the machine does to caches passes; what an algorithm does stays. */
 const attempts = 4;
-
-function median(values: number[]): number {
-  return values.sort((a, b) => a - b)[Math.floor(values.length / 2)] as number;
-}
 
 /** The larger growth of CPU of the two doublings; the least of several attempts, which end at the first good one. */
 function growth(runs: readonly (() => void)[]): number {
   let best = Number.POSITIVE_INFINITY;
   for (let attempt = 0; attempt < attempts && best > mostGrowth; attempt += 1) {
-    // Twice, since compiled code is many times faster than what warms it up.
-    timesFor(runs[0]!);
     const times = timesFor(runs[0]!);
-    const spent = runs.map(() => [] as number[]);
+    const spent = runs.map(() => 0);
     for (let round = 0; round < rounds; round += 1) {
-      for (const [i, run] of runs.entries()) spent[i]!.push(cpuMs(() => repeat(run, times)));
+      for (const [i, run] of runs.entries()) spent[i]! += cpuMs(() => repeat(run, times));
     }
-    const [once, twice, fourTimes] = spent.map(median) as [number, number, number];
-    best = Math.min(best, Math.max(twice / once, fourTimes / twice));
+    const [once, twice, fourTimes] = spent as [number, number, number];
+    best = Math.min(best, Math.max(twice / once, fourTimes / twice) || best);
   }
   return best;
 }
@@ -53,8 +49,25 @@ function growth(runs: readonly (() => void)[]): number {
 /** How often it runs in a measurement. */
 function timesFor(run: () => void): number {
   let times = 1;
-  while (cpuMs(() => repeat(run, times)) < leastMs) times *= 2;
+  while (Math.min(...[1, 2, 3].map(() => wallMs(() => repeat(run, times)))) < leastMs) times *= 2;
   return times;
+}
+
+function wallMs(run: () => void): number {
+  const startMs = performance.now();
+  run();
+  return performance.now() - startMs;
+}
+
+/** Milliseconds of CPU of a run, each with a number of its own: the best of a few batches, the first of which warms it up. */
+function leastCpuMs(run: (salt: number) => void): number {
+  const batch = 5;
+  return Math.min(
+    ...[0, 1, 2, 3].map((round) => {
+      let salt = round * batch;
+      return cpuMs(() => repeat(() => run(salt++), batch)) / batch;
+    }),
+  );
 }
 
 function repeat(run: () => void, times: number): void {
@@ -141,7 +154,7 @@ describe('CPU grows by 2.5 at most where the input doubles', { timeout: 120_000 
   it.each(Object.entries(wireFamilies))('in the decoder, for %s', (_, family) => {
     expect(
       growth(
-        doubled(4096)
+        doubled(2048)
           .map(family)
           .map((bytes) => () => decode(bytes)),
       ),
@@ -207,6 +220,24 @@ const decided: Record<string, (n: number, salt: number) => Request> = {
       entries: [{ key: 'pattern', value: `${salt}_${i}_`.padEnd(980, 'ab') }],
     })),
   }),
+  '1,000 patterns on all bytes': (n, salt) => ({
+    domain: 'd',
+    descriptors: Array.from({ length: n }, (_, i) => ({
+      entries: [{ key: 'crowded', value: `${salt}_${i}_`.padEnd(980, 'xabc1') }],
+    })),
+  }),
+  'patterns in one another on all bytes': (n, salt) => ({
+    domain: 'd',
+    descriptors: Array.from({ length: n }, (_, i) => ({
+      entries: [{ key: 'nested', value: `${salt}_${i}_c`.padEnd(980, 'ab') }],
+    })),
+  }),
+  'as many entries as fit': (n, salt) => ({
+    domain: 'd',
+    descriptors: Array.from({ length: n }, (_, i) => ({
+      entries: Array.from({ length: 64 }, () => ({ key: 'k', value: i === 0 ? String(salt) : '' })),
+    })),
+  }),
   'entries of deep rules': (n, salt) => ({
     domain: 'd',
     descriptors: Array.from({ length: n }, (_, i) => ({
@@ -231,6 +262,18 @@ const decidedTexts: Record<string, (bytes: number, salt: number) => Request> = {
       entries: [{ key: 'pattern', value: `${salt}_${i}_`.padEnd(bytes, 'ab') }],
     })),
   }),
+  'long values for 1,000 patterns': (bytes, salt) => ({
+    domain: 'd',
+    descriptors: Array.from({ length: 15 }, (_, i) => ({
+      entries: [{ key: 'crowded', value: `${salt}_${i}_`.padEnd(bytes, 'xabc1') }],
+    })),
+  }),
+  'long values for patterns in one another': (bytes, salt) => ({
+    domain: 'd',
+    descriptors: Array.from({ length: 15 }, (_, i) => ({
+      entries: [{ key: 'nested', value: `${salt}_${i}_c`.padEnd(bytes, 'ab') }],
+    })),
+  }),
   'long values with limits': (bytes, salt) => ({
     domain: 'd',
     descriptors: Array.from({ length: 15 }, (_, i) => ({
@@ -244,6 +287,11 @@ const deepRule = (depth: number): ReturnType<typeof rule> =>
   depth === 64
     ? rule({ key: 'deep', rateLimit: limit(), detailedMetric: true })
     : rule({ key: 'deep', descriptors: [deepRule(depth + 1)] });
+
+/** Neither prefix nor suffix says anything of them. */
+const crowdedPatterns = Array.from({ length: 1000 }, (_, i) => `*abc${i}*`);
+/** Each literal is the end of all longer ones, so that a text has very many of them. */
+const nestedPatterns = Array.from({ length: 40 }, (_, i) => `*${'ab'.repeat(i + 1)}*c*`);
 
 const bounds = new RequestBounds(usualRequestLimits);
 
@@ -266,6 +314,8 @@ function limiter(env: Record<string, string>): UnaryHandler {
     rule({ key: 'detailed', rateLimit: limit(), detailedMetric: true }),
     ...patterns.map((value) => rule({ key: 'pattern', value, rateLimit: limit() })),
     rule({ key: 'pattern', value: '*b*', rateLimit: limit(), valueToMetric: true }),
+    ...crowdedPatterns.map((value) => rule({ key: 'crowded', value, rateLimit: limit() })),
+    ...nestedPatterns.map((value) => rule({ key: 'nested', value, rateLimit: limit() })),
     deepRule(1),
   ];
   service.useRules(new RuleTable(compileRules([source('d', rules)])));
@@ -313,6 +363,14 @@ const jsonText = ({ domain, descriptors = [] }: Request): Buffer => {
   return Buffer.from(JSON.stringify({ domain, descriptors: plain }));
 };
 
+/** Without the last descriptors, where JSON says the same in more bytes than a request may have. */
+function largestJson({ domain = '', descriptors = [] }: Request): Buffer {
+  for (let left = descriptors.length; ; left -= 5) {
+    const body = jsonText({ domain, descriptors: descriptors.slice(0, left) });
+    if (body.length <= usualRequestLimits.maxBytes) return body;
+  }
+}
+
 function answerJson(handler: UnaryHandler, body: Uint8Array): void {
   const parsed = requestFromJson(body, bounds);
   if ('refusal' in parsed) throw new Error(parsed.refusal);
@@ -358,34 +416,72 @@ describe('a whole decision', { timeout: 120_000 }, () => {
   it.each(largest)('of the largest request holds others up for 10 ms at most, for %s', (_, make) => {
     for (const env of [{}, everything]) {
       const handler = limiter(env);
-      const took: number[] = [];
-      for (let salt = 0; salt < 25; salt += 1) {
-        const bytes = encoded(make(salt));
-        expect(bytes.length).toBeLessThanOrEqual(usualRequestLimits.maxBytes);
-        took.push(cpuMs(() => void decide(handler, bytes)));
-      }
-      expect(median(took)).toBeLessThan(10 * slowness);
+      const requests = Array.from({ length: 20 }, (__, salt) => encoded(make(salt)));
+      for (const { length } of requests) expect(length).toBeLessThanOrEqual(usualRequestLimits.maxBytes);
+      const took = leastCpuMs((salt) => void decide(handler, requests[salt]!));
+      expect(took).toBeLessThan(10 * slowness);
     }
   });
 
   it.each(largest)('of the largest body of /json holds others up for 20 ms at most, for %s', (_, make) => {
     for (const env of [{}, everything]) {
       const handler = limiter(env);
-      const took: number[] = [];
-      for (let salt = 0; salt < 25; salt += 1) {
-        const whole = make(salt);
-        let body = jsonText(whole);
-        // JSON says the same in more bytes.
-        for (
-          let left = whole.descriptors?.length ?? 0;
-          body.length > usualRequestLimits.maxBytes;
-          left -= 5
-        ) {
-          body = jsonText({ domain: 'd', descriptors: whole.descriptors?.slice(0, left) ?? [] } as Request);
-        }
-        took.push(cpuMs(() => answerJson(handler, body)));
-      }
-      expect(median(took)).toBeLessThan(20 * slowness);
+      const bodies = Array.from({ length: 20 }, (__, salt) => largestJson(make(salt)));
+      const took = leastCpuMs((salt) => answerJson(handler, bodies[salt]!));
+      expect(took).toBeLessThan(20 * slowness);
+    }
+  });
+
+  it('of the first largest body of /json holds others up for 20 ms at most, as the codec is warm', async () => {
+    const body = largestJson(decided['as many entries as fit']!(256, 0));
+    const parsed = requestFromJson(body, bounds);
+    if ('refusal' in parsed) throw new Error(parsed.refusal);
+    const answer = decide(limiter(everything), parsed.wire);
+    // A process has its own compiled code, and so has a worker.
+    const program = `
+      const { parentPort, workerData: { codec, limits, body, answer } } = require('node:worker_threads');
+      (async () => {
+        const { requestFromJson, responseToJson, warmJsonCodec } = await import(codec);
+        const { RequestBounds, usualRequestLimits } = await import(limits);
+        const bounds = new RequestBounds(usualRequestLimits);
+        const keepAlive = setInterval(() => {}, 1000);
+        await warmJsonCodec();
+        const before = process.threadCpuUsage();
+        requestFromJson(body, bounds);
+        responseToJson(answer);
+        const { user, system } = process.threadCpuUsage(before);
+        clearInterval(keepAlive);
+        parentPort.postMessage((user + system) / 1000);
+      })();`;
+    const workerData = {
+      codec: new URL('../../limiter/http/json-codec.ts', import.meta.url).href,
+      limits: new URL('../../limiter/decide/request-bounds.ts', import.meta.url).href,
+      body: new Uint8Array(body),
+      answer: new Uint8Array(answer),
+    };
+    const took: number[] = [];
+    for (let attempt = 0; attempt < attempts; attempt += 1) {
+      const worker = new Worker(program, { eval: true, workerData });
+      const [ms] = (await once(worker, 'message')) as [number];
+      await worker.terminate();
+      took.push(ms);
+    }
+    expect(Math.min(...took)).toBeLessThan(20 * slowness);
+  });
+
+  it('is held up for 30 ms at most by 1,000 patterns in one another', () => {
+    const patterns = Array.from({ length: 1000 }, (_, i) => `*${'ab'.repeat(i + 1)}*c*`);
+    const rules = patterns.map((value) => rule({ key: 'k', value, rateLimit: limit() }));
+    const table = new RuleTable(compileRules([source('d', rules)]));
+    for (const [count, bytes] of [
+      [256, 980],
+      [15, 16_384],
+    ] as const) {
+      const values = Array.from({ length: count }, (_, i) => `${i}c`.padEnd(bytes, 'ab'));
+      const took = leastCpuMs(() => {
+        for (const value of values) table.match('d', [{ key: 'k', value }]);
+      });
+      expect(took).toBeLessThan(30 * slowness);
     }
   });
 
@@ -436,6 +532,6 @@ describe('a whole decision', { timeout: 120_000 }, () => {
       expect(words).toContain(`(${setting})`);
       spent.push(wireMs + jsonMs);
     }
-    expect(median(spent)).toBeLessThan(1 * slowness);
+    expect(Math.min(...spent)).toBeLessThan(1 * slowness);
   });
 });
