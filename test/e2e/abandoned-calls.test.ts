@@ -52,7 +52,7 @@ describeWithServer('calls behind a Redis that hangs', redisProgram, (path) => {
       expect(stats.get('ratelimit.service.rate_limit.d.k.total_hits')).toBe(1);
     });
     const behind = Array.from({ length: 20 }, () =>
-      client.ask(request, { timeoutMs: 200 }).then(
+      client.ask(request, { timeoutMs: 1_000 }).then(
         () => 0,
         (error: ServiceError) => error.code,
       ),
