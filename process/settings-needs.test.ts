@@ -196,14 +196,29 @@ describe('the limiter warns of', () => {
 
 describe('the control plane warns of', () => {
   const directory = { SOURCE: 'DIRECTORY', MANIFESTS_DIRECTORY: '/m' };
+  const lookup = { API_TOKEN_FILE: '/t', API_TLS_CERT: '/c', API_TLS_KEY: '/k' };
+  const tokens = 'API_TOKEN or API_TOKEN_FILE';
 
   it.each([
     [{ ...directory, LEASE_DURATION: '20s' }, ['LEASE_DURATION has no effect without SOURCE=KUBERNETES']],
     [{ ...directory, KUBECONFIG: '/k', POD_NAMESPACE: 'n' }, []],
     [{ WEBHOOK_TIMEOUT: '1s' }, ['WEBHOOK_TIMEOUT has no effect without WEBHOOK_URLS']],
-    [{ API_PORT: '1' }, ['API_PORT has no effect without API_TOKEN or API_TOKEN_FILE']],
-    [{ API_PORT: '1', API_TOKEN_FILE: '/t' }, []],
+    [
+      { API_TOKEN_FILE: '/t', API_HOST: '127.0.0.1', WEBHOOK_SECRET_FILE: '/s' },
+      ['WEBHOOK_SECRET_FILE has no effect without WEBHOOK_URLS'],
+    ],
+    [{ API_PORT: '1' }, [`API_PORT has no effect without ${tokens}`]],
+    [{ API_ALLOW_PLAIN: 'true' }, [`API_ALLOW_PLAIN has no effect without ${tokens}`]],
+    [{ ...lookup, API_ALLOW_PLAIN: 'true' }, ['API_ALLOW_PLAIN has no effect with API_TLS_CERT']],
+    [{ ...lookup, API_PORT: '1' }, []],
+    [{ XDS_TOKEN_AUDIENCE: 'a' }, ['XDS_TOKEN_AUDIENCE has no effect without XDS_CLIENT_FLEETS']],
+    [
+      { XDS_TOKEN_REVIEWS_PER_SECOND: '7' },
+      ['XDS_TOKEN_REVIEWS_PER_SECOND has no effect without XDS_CLIENT_FLEETS'],
+    ],
   ] as [Record<string, string>, string[]][])('%j', (env, warnings) => {
-    expect(parseControlPlaneSettings(env).warnings).toEqual(warnings);
+    // So that it starts without saying how limiters prove who they are.
+    const { errors, warnings: told } = parseControlPlaneSettings({ XDS_HOST: '127.0.0.1', ...env });
+    expect([errors, told]).toEqual([undefined, warnings]);
   });
 });
