@@ -25,6 +25,9 @@ const leases = {
   REPLICA_LEASE_DURATION: '3s',
 };
 
+const eventFields =
+  'jsonpath={range .items[*]}{.type} {.regarding.name}{.involvedObject.name} {.note}{.message}{"\\n"}{end}';
+
 describeWithApiServer('two replicas and three limiters', (api) => {
   const replicas: ControlPlaneProcess[] = [];
   const limiters: LimiterProcess[] = [];
@@ -56,6 +59,20 @@ describeWithApiServer('two replicas and three limiters', (api) => {
     await eventually(() => expect(counts('shop')).toBe('3/3'));
     expect(conditionOf(api(), 'shop', 'Programmed')).toBe('True AllLimiters');
   });
+
+  it('tell once, on the younger object, of counters that could meet', async () => {
+    apply({ name: 'shop-key', domain: 'shop_key', requests: 5 });
+    const events = (): string[] =>
+      api()
+        .mustKubectl(['get', 'events', '--field-selector', 'reason=CountersCanMeet', '-o', eventFields])
+        .split('\n');
+    // The leader looks again 30 s after it looked last, at most.
+    await eventually(() => expect(events()).toHaveLength(2), { timeoutMs: 45_000, intervalMs: 500 });
+    expect(events()[0]).toMatch(
+      /^Warning shop-key The rule shop_key_\S+ and shop_\S+ of default\/shop could count/,
+    );
+    api().mustKubectl(['delete', 'rlc', 'shop-key']);
+  }, 60_000);
 
   it('say which limiter refuses a change, and in its words', async () => {
     foreign.refuseWith('cannot load that');
