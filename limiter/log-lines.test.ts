@@ -442,12 +442,13 @@ describe('log lines', () => {
     [
       'a fault of the program, and what a library has to say',
       (log) => {
-        lines.requestTooLarge(log, { reason: 'a request may have 256 descriptors', times: 3 });
+        const origin = { listener: 'gRPC', peer: '192.0.2.7:999' };
+        lines.requestTooLarge(log, { ...origin, reason: 'a request may have 256 descriptors', times: 3 });
         lines.callFault(log, 'ShouldRateLimit', new Error('the clock broke'));
         lines.libraryWarning(log, 'deprecated');
       },
       [
-        'level=warning msg="A request was refused for its size" reason="a request may have 256 descriptors" times=3',
+        'level=warning msg="A request was refused for its size" listener=gRPC peer="192.0.2.7:999" reason="a request may have 256 descriptors" times=3',
         'level=error msg="Fault while answering a call" call=ShouldRateLimit error="the clock broke"',
         'level=warning msg="deprecated"',
       ],

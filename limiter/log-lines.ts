@@ -309,8 +309,14 @@ export function workerReady(log: Logger, worker: number): void {
   log.warn('A new worker thread answers', { worker });
 }
 
-/** At most once a minute for each bound; `times`: since the line before. What the caller wrote is not in it. */
-export function requestTooLarge(log: Logger, refusal: { reason: string; times: number }): void {
+/**
+ * At most once a minute for each bound and listener; `times`: since the line before, of whoever. What the caller wrote is
+ * not in it.
+ */
+export function requestTooLarge(
+  log: Logger,
+  refusal: { listener?: string; peer?: string; reason: string; times: number },
+): void {
   log.warn('A request was refused for its size', refusal);
 }
 

@@ -2,7 +2,7 @@
 import type { CallTracer } from '../process/call-tracer.ts';
 import type { Clock } from '../process/clock.ts';
 import type { CallerGate } from '../process/grpc/caller-gate.ts';
-import type { UnaryHandler } from '../process/grpc/unary-handler.ts';
+import type { RequestOrigin, UnaryHandler } from '../process/grpc/unary-handler.ts';
 import type { HealthView } from '../process/health.ts';
 import type { HttpConnectionsOptions } from '../process/http/http-connections.ts';
 import type { Logger } from '../process/logger.ts';
@@ -21,7 +21,7 @@ export interface OpenedHttpParts {
   settings: LimiterSettings;
   shouldRateLimit: UnaryHandler;
   bounds: RequestBounds;
-  onTooLarge(error: RequestTooLarge): void;
+  onTooLarge(error: RequestTooLarge, origin: RequestOrigin): void;
   health: HealthView;
   clock: Clock;
   timers: Timers;
@@ -43,7 +43,7 @@ export function openHttp(parts: OpenedHttpParts): HttpListener {
   return createHttpListener({
     shouldRateLimit,
     bounds: parts.bounds,
-    onTooLarge: (error) => parts.onTooLarge(error),
+    onTooLarge: (error, origin) => parts.onTooLarge(error, origin),
     health,
     maxBodyBytes: settings.httpMaxBodyBytes,
     closeGraceMs,

@@ -7,7 +7,6 @@ import { SeldomByKind } from '../process/seldom.ts';
 import type { Timers } from '../process/timers.ts';
 import type { RuleTable } from '../rules/table/rule-table.ts';
 import type { CallersInForce } from './callers/index.ts';
-import type { RequestTooLarge } from './decide/request-bounds.ts';
 import { createDecisionService } from './decision-service.ts';
 import * as lines from './log-lines.ts';
 import { openCallers } from './opened-callers.ts';
@@ -19,7 +18,11 @@ import { openTop } from './opened-top.ts';
 import { openTracing } from './opened-tracing.ts';
 import type { ServingOptionalParts } from './optional-parts.ts';
 import { requestBounds } from './request-settings.ts';
-import { createShouldRateLimit, shouldRateLimitPath } from './service/should-rate-limit.ts';
+import {
+  createShouldRateLimit,
+  type ShouldRateLimitOptions,
+  shouldRateLimitPath,
+} from './service/should-rate-limit.ts';
 import type { LimiterSettings } from './settings.ts';
 import { createLimiterStats, type LimiterStats } from './stats/limiter-stats.ts';
 import type { StatsRegistry } from './stats/stats-registry.ts';
@@ -155,17 +158,17 @@ export function openServing(parts: ServingParts): ThreadServing {
   };
 }
 
-function tooLargeRequests(parts: {
-  clock: Clock;
-  log: Logger;
-  stats: LimiterStats;
-}): (error: RequestTooLarge) => void {
+type OnTooLarge = ShouldRateLimitOptions['onTooLarge'];
+
+function tooLargeRequests(parts: { clock: Clock; log: Logger; stats: LimiterStats }): OnTooLarge {
   const { clock, log, stats } = parts;
-  const line = new SeldomByKind<string>(clock, tooLargeLineMs, (reason, times) =>
-    lines.requestTooLarge(log, { reason, times }),
+  const line = new SeldomByKind<{ reason: string; origin: Parameters<OnTooLarge>[1] }>(
+    clock,
+    tooLargeLineMs,
+    ({ reason, origin }, times) => lines.requestTooLarge(log, { ...origin, reason, times }),
   );
-  return ({ setting, message }) => {
+  return ({ setting, message: reason }, origin) => {
     stats.tooLarge();
-    line.note(setting, message);
+    line.note(`${origin?.listener} ${setting}`, { reason, origin });
   };
 }

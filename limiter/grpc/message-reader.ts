@@ -3,7 +3,12 @@
  * compressed, four of length, and as many bytes as that. Pure.
  * https://github.com/grpc/grpc/blob/v1.60.0/doc/PROTOCOL-HTTP2.md
  */
-import { GrpcCode, type GrpcStatus, type LongestRequest } from '../../process/grpc/unary-handler.ts';
+import {
+  GrpcCode,
+  type GrpcStatus,
+  type LongestRequest,
+  type UnaryReply,
+} from '../../process/grpc/unary-handler.ts';
 
 /** The byte and the length in front of a message. */
 export const prefixBytes = 5;
@@ -18,6 +23,8 @@ export interface MessageReaderOptions {
   maxMessageBytes: number;
   /** The method's own bound, where it has one: what is longer is refused at its prefix. */
   longest?: LongestRequest | undefined;
+  /** Whose request it is: what that method refuses is told with it. */
+  call?: Pick<UnaryReply, 'origin'> | undefined;
   /** It keeps so many bytes more, below 0 less. */
   hold(bytes: number): void;
   /** `message` is only valid until it returns. */
@@ -133,10 +140,10 @@ export function withPrefix(message: Uint8Array): Uint8Array {
 
 function prefixRefusal(
   prefix: Uint8Array,
-  { maxMessageBytes, longest }: MessageReaderOptions,
+  { maxMessageBytes, longest, call }: MessageReaderOptions,
 ): GrpcStatus | undefined {
   const length = messageLength(prefix, 0);
-  if (longest !== undefined && length > longest.maxBytes) return longest.refuse(length);
+  if (longest !== undefined && length > longest.maxBytes) return longest.refuse(length, call?.origin);
   if (length > maxMessageBytes) {
     return {
       code: GrpcCode.RESOURCE_EXHAUSTED,

@@ -1,4 +1,9 @@
-import { GrpcCode, type GrpcStatus, type LongestRequest } from '../../process/grpc/unary-handler.ts';
+import {
+  GrpcCode,
+  type GrpcStatus,
+  type LongestRequest,
+  type UnaryReply,
+} from '../../process/grpc/unary-handler.ts';
 import type { RequestStream } from '../http2/request-handler.ts';
 import { heldBytes, MessageReader } from './message-reader.ts';
 
@@ -12,11 +17,17 @@ export class SingleMessage {
   #message: Uint8Array | undefined;
   #refusal: GrpcStatus | undefined;
 
-  constructor(stream: RequestStream, maxMessageBytes: number, longest?: LongestRequest) {
+  constructor(
+    stream: RequestStream,
+    maxMessageBytes: number,
+    longest?: LongestRequest,
+    call?: Pick<UnaryReply, 'origin'>,
+  ) {
     this.#stream = stream;
     this.#reader = new MessageReader({
       maxMessageBytes,
       longest,
+      call,
       hold: (bytes) => stream.hold(bytes),
       onMessage: (message) => this.#keep(message),
     });

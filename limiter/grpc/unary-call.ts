@@ -11,9 +11,11 @@ import type { AdmittedCaller } from '../../process/grpc/caller-gate.ts';
 import {
   GrpcCode,
   type GrpcStatus,
+  type RequestOrigin,
   type UnaryHandler,
   type UnaryReply,
 } from '../../process/grpc/unary-handler.ts';
+import type { Peer } from '../../process/peer.ts';
 import type { HeaderFields, RequestStream } from '../http2/request-handler.ts';
 import { type Call, type CallSite, deadlineExceeded, fault, tooMuchUnfinished } from './call.ts';
 import type { DueCall } from './deadlines.ts';
@@ -70,6 +72,11 @@ export class UnaryCall implements Call, UnaryReply {
     return deadlineMs !== Number.POSITIVE_INFINITY && deadlineMs <= this.#site.observer.clock.monotonicMs();
   }
 
+  get origin(): RequestOrigin {
+    const peer = this.#stream.connection.peer as Peer | undefined;
+    return { listener: 'gRPC', peer: peer?.address ?? 'unknown' };
+  }
+
   receive(data: Uint8Array, endStream: boolean): void {
     if (this.#state !== receiving) return;
     if (endStream && this.#pieces === undefined && this.#isWholeMessage(data)) {
@@ -112,7 +119,7 @@ export class UnaryCall implements Call, UnaryReply {
 
   #newPieces(): SingleMessage {
     const { maxMessageBytes } = this.#site.limits;
-    const pieces = new SingleMessage(this.#stream, maxMessageBytes, this.#method.handler.longest);
+    const pieces = new SingleMessage(this.#stream, maxMessageBytes, this.#method.handler.longest, this);
     this.#stream.hold(piecesBytes);
     return pieces;
   }

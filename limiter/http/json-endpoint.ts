@@ -3,13 +3,18 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import { bearerChallenge } from '../../process/bearer-token.ts';
 import type { CallSpan, CallTracer } from '../../process/call-tracer.ts';
 import {
-  type AdmittedCaller,
   type CallerConnection,
   type CallerGate,
   retryAfterSeconds,
   severalAuthorizations,
 } from '../../process/grpc/caller-gate.ts';
-import { GrpcCode, type GrpcStatus, type UnaryHandler } from '../../process/grpc/unary-handler.ts';
+import {
+  GrpcCode,
+  type GrpcStatus,
+  type RequestOrigin,
+  type UnaryHandler,
+  type UnaryReply,
+} from '../../process/grpc/unary-handler.ts';
 import { bytesOfPiece, freePieces } from '../../process/http/http-connections.ts';
 import type { HttpCall } from '../../process/http/http-server.ts';
 import { sendError, writeErrorHead } from '../../process/http/text-response.ts';
@@ -29,7 +34,7 @@ export interface JsonEndpointOptions {
   shouldRateLimit: UnaryHandler;
   bounds: RequestBounds;
   /** A request was refused for its size; nothing of it was counted. */
-  onTooLarge(error: RequestTooLarge): void;
+  onTooLarge(error: RequestTooLarge, origin: RequestOrigin): void;
   /** A longer body of a request is answered with 413. */
   maxBodyBytes: number;
   /** Defaults to none. */
@@ -52,6 +57,8 @@ export async function answerJson(call: HttpCall, options: JsonEndpointOptions): 
   if (body.kind === 'aborted') return;
   if (body.kind === 'tooLong') {
     const detail = `the body is longer than ${maxBodyBytes} bytes`;
+    const error = new RequestTooLarge('HTTP_MAX_BODY_BYTES', `${detail} (HTTP_MAX_BODY_BYTES)`);
+    options.onTooLarge(error, originOf(request));
     await refuseUnread(call, { status: 413, text: 'Request Entity Too Large', detail });
     return;
   }
@@ -68,7 +75,7 @@ export async function answerJson(call: HttpCall, options: JsonEndpointOptions): 
     return;
   }
   if (body.kind === 'dropped') {
-    refuseTooLarge(response, bounds.tooManyBytes(body.length), options);
+    refuseTooLarge(call, bounds.tooManyBytes(body.length), options);
     return;
   }
   const { requestFromJson, responseToJson } = await loadJsonCodec();
@@ -77,14 +84,14 @@ export async function answerJson(call: HttpCall, options: JsonEndpointOptions): 
     parsed = requestFromJson(body.bytes, bounds);
   } catch (error) {
     if (!(error instanceof RequestTooLarge)) throw error;
-    refuseTooLarge(response, error, options);
+    refuseTooLarge(call, error, options);
     return;
   }
   if ('refusal' in parsed) {
     sendError(response, 400, 'Bad Request', parsed.refusal);
     return;
   }
-  const outcome = await ask(options.shouldRateLimit, parsed.wire, span, caller);
+  const outcome = await ask(options.shouldRateLimit, parsed.wire, request, { span, caller });
   if ('status' in outcome) sendFailure(request, response, outcome.status);
   else sendDecision(response, responseToJson(outcome.message));
 }
@@ -110,16 +117,19 @@ function beginSpan(
 
 function ask(
   handler: UnaryHandler,
-  request: Uint8Array,
-  span: CallSpan | undefined,
-  caller: AdmittedCaller | undefined,
+  wire: Uint8Array,
+  request: IncomingMessage,
+  { span, caller }: Pick<UnaryReply, 'span' | 'caller'>,
 ): Promise<{ message: Uint8Array } | { status: GrpcStatus }> {
   return new Promise((resolve) => {
-    handler(request, {
+    handler(wire, {
       // The decision of a request that went away is not held up: it is counted as any other.
       abandoned: false,
       span,
       caller,
+      get origin() {
+        return originOf(request);
+      },
       send: (message) => resolve({ message: new Uint8Array(message) }),
       fail: (status) => resolve({ status }),
     });
@@ -138,11 +148,11 @@ function sendDecision(
 }
 
 function refuseTooLarge(
-  response: ServerResponse,
+  { request, response }: HttpCall,
   error: RequestTooLarge,
   { onTooLarge }: JsonEndpointOptions,
 ): void {
-  onTooLarge(error);
+  onTooLarge(error, originOf(request));
   sendError(response, 400, 'Bad Request', error.message);
 }
 
@@ -195,6 +205,10 @@ export async function refuseAtOnce(
 }
 
 const connections = new WeakMap<object, CallerConnection>();
+
+function originOf({ socket }: IncomingMessage): RequestOrigin {
+  return { listener: 'HTTP', peer: peerName(socket) ?? 'unknown' };
+}
 
 /** The same for all requests of a connection. */
 function connectionOf({ socket }: IncomingMessage): CallerConnection {

@@ -60,7 +60,10 @@ async function start(options: StartOptions = {}): Promise<Fixture> {
   const listener = createHttpListener({
     shouldRateLimit,
     bounds: new RequestBounds({ ...usualRequestLimits, ...options.limits }),
-    onTooLarge: (error) => tooLarge.push(error.message),
+    onTooLarge: (error, { listener, peer }) => {
+      expect(`${listener} ${peer}`).toMatch(/^HTTP 127\.0\.0\.1:\d+$/);
+      tooLarge.push(error.message);
+    },
     health,
     maxBodyBytes: options.maxBodyBytes ?? 100_000,
     gate: options.gate,
@@ -293,11 +296,11 @@ describe('bodies over the limit', () => {
   const tooLong = { status: 413, body: 'Request Entity Too Large\n', headers: { connection: 'close' } };
 
   it('are refused by their announced length', async () => {
-    const { port, asked } = await start({ maxBodyBytes: 1000 });
+    const { port, asked, tooLarge: told } = await start({ maxBodyBytes: 1000 });
     const answer = await send(port, { body: ' '.repeat(1001) });
     expect(answer).toMatchObject(tooLong);
     expect(answer.headers['weir-error']).toBe('the body is longer than 1000 bytes');
-    expect(asked).toEqual([]);
+    expect([told, asked]).toEqual([['the body is longer than 1000 bytes (HTTP_MAX_BODY_BYTES)'], []]);
   });
 
   it('are taken up to the last byte', async () => {

@@ -4,6 +4,7 @@ import { Right } from '../../process/grpc/caller-gate.ts';
 import {
   GrpcCode,
   type GrpcStatus,
+  type RequestOrigin,
   type UnaryHandler,
   type UnaryReply,
 } from '../../process/grpc/unary-handler.ts';
@@ -21,7 +22,7 @@ export interface ShouldRateLimitOptions {
   service: Pick<RateLimitService, 'decide'>;
   bounds: RequestBounds;
   /** A request was refused for its size; nothing of it was counted. */
-  onTooLarge(error: RequestTooLarge): void;
+  onTooLarge(error: RequestTooLarge, origin: RequestOrigin | undefined): void;
   /** So many values of a request were no UTF-8, and are counted with U+FFFD for their bad bytes. */
   onMendedValues(values: number): void;
   /** Something that must not happen did; the caller is told no more than that. */
@@ -51,9 +52,9 @@ export function createShouldRateLimit(options: ShouldRateLimitOptions): UnaryHan
     if (reply.span !== undefined) describe(reply.span, request);
     service.decide(request, new WireReply(reply, options));
   };
-  const refuseLonger = (bytes: number): GrpcStatus => {
+  const refuseLonger = (bytes: number, origin?: RequestOrigin): GrpcStatus => {
     const error = bounds.tooManyBytes(bytes);
-    options.onTooLarge(error);
+    options.onTooLarge(error, origin);
     return tooLarge(error);
   };
   return Object.assign(handler, { longest: { maxBytes: bounds.limits.maxBytes, refuse: refuseLonger } });
@@ -120,7 +121,7 @@ function refuse(error: unknown, reply: UnaryReply, options: ShouldRateLimitOptio
   } else if (error instanceof ServiceError || error instanceof StoreError) {
     reply.fail({ code: GrpcCode.UNKNOWN, message: error.message });
   } else if (error instanceof RequestTooLarge) {
-    options.onTooLarge(error);
+    options.onTooLarge(error, reply.origin);
     reply.fail(tooLarge(error));
   } else if (error instanceof DecodeError) {
     reply.fail({ code: GrpcCode.INTERNAL, message: `cannot decode the request: ${error.message}` });

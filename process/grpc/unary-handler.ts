@@ -23,6 +23,12 @@ export interface GrpcStatus {
   message: string;
 }
 
+/** Whose request it is and where it came in, as logs name it. */
+export interface RequestOrigin {
+  listener: 'gRPC' | 'HTTP';
+  peer: string;
+}
+
 export interface UnaryReply {
   /**
    * The caller hung up, or its deadline passed, before it was answered: what has an effect and did not begin yet need not
@@ -33,6 +39,8 @@ export interface UnaryReply {
   readonly span?: CallSpan | undefined;
   /** Where callers have to say who they are. */
   readonly caller?: AdmittedCaller | undefined;
+  /** Made anew each time: for what is rare. */
+  readonly origin?: RequestOrigin | undefined;
   /** Called exactly once, with one of the two. */
   send(message: Uint8Array): void;
   fail(status: GrpcStatus): void;
@@ -48,5 +56,5 @@ export interface UnaryHandler {
 export interface LongestRequest {
   readonly maxBytes: number;
   /** What the caller of a longer one is told. Called once for each. */
-  refuse(bytes: number): GrpcStatus;
+  refuse(bytes: number, origin?: RequestOrigin): GrpcStatus;
 }

@@ -10,7 +10,9 @@ it('refuses a request beyond its bounds over gRPC and /json, uncounted, with a s
   mkdirSync(join(folder, 'config'));
   const rules = 'domain: d\ndescriptors:\n  - key: k\n    rate_limit: { unit: year, requests_per_unit: 9 }\n';
   writeFileSync(join(folder, 'config/d.yaml'), rules);
-  const limiter = await InProcessLimiter.start({ env: { RUNTIME_ROOT: folder, REQUEST_MAX_ENTRIES: '2' } });
+  const limiter = await InProcessLimiter.start({
+    env: { RUNTIME_ROOT: folder, REQUEST_MAX_ENTRIES: '2', HTTP_MAX_BODY_BYTES: '300000' },
+  });
   onTestFinished(async () => void (await limiter.stop()));
   const client = new LimiterClient(limiter.ports.grpc);
   onTestFinished(() => client.close());
@@ -34,11 +36,19 @@ it('refuses a request beyond its bounds over gRPC and /json, uncounted, with a s
   });
   expect([answer.status, answer.headers.get('weir-error')]).toEqual([400, tooManyEntries]);
 
+  const longer = await fetch(`http://127.0.0.1:${limiter.ports.http}/json`, {
+    method: 'POST',
+    body: ' '.repeat(300_001),
+  });
+  expect(longer.status).toBe(413);
+
   expect((await client.ask({ domain: 'd', descriptors: [counted] })).statuses[0]?.limitRemaining).toBe(8);
   const stats = await limiter.stats();
-  expect(stats.get('ratelimit.service.call.should_rate_limit.too_large')).toBe(3);
+  expect(stats.get('ratelimit.service.call.should_rate_limit.too_large')).toBe(4);
   expect(limiter.lines.filter((line) => line.includes('refused for its size'))).toEqual([
-    expect.stringContaining(`reason="${tooManyEntries}" times=1`),
-    expect.stringContaining('REQUEST_MAX_BYTES'),
+    expect.stringMatching(/ listener=gRPC peer="127\.0\.0\.1:\d+" reason="a descriptor .* times=1$/),
+    expect.stringMatching(/ listener=gRPC peer="127\.0\.0\.1:\d+" reason=".*REQUEST_MAX_BYTES/),
+    expect.stringMatching(/ listener=HTTP peer="127\.0\.0\.1:\d+" reason="a descriptor .* times=1$/),
+    expect.stringContaining('reason="the body is longer than 300000 bytes (HTTP_MAX_BODY_BYTES)" times=1'),
   ]);
 });
