@@ -56,8 +56,7 @@ export async function openSecretLookup(
 ): Promise<HttpListener | undefined> {
   const { apiToken, apiTokenFile, apiTlsCert: certFile, apiTlsKey: keyFile } = settings;
   if (apiToken === '' && apiTokenFile === '') return undefined;
-  let last: { from: string; reason: LookupRefusal } = { from: '', reason: 'no token' };
-  const refusals = new DropTally(timers, (times) => lines.lookupRefused(log, { ...last, times }), 1_000);
+  const refusals = new Map<LookupRefusal, { from: string; tally: DropTally }>();
   const listener = await openSecretApi({
     token: placeOf('API_TOKEN', apiToken, apiTokenFile),
     signingSecret: () => webhooks?.signingSecret(),
@@ -76,8 +75,15 @@ export async function openSecretLookup(
       },
       lookupRefused: ({ from, reason }) => {
         metrics.lookupRefused(reason);
-        last = { from, reason };
-        refusals.add(1);
+        let refusal = refusals.get(reason);
+        if (refusal === undefined) {
+          const tell = (times: number) =>
+            lines.lookupRefused(log, { from: refusal?.from ?? from, reason, times });
+          refusal = { from, tally: new DropTally(timers, tell, 1_000) };
+          refusals.set(reason, refusal);
+        }
+        refusal.from = from;
+        refusal.tally.add(1);
       },
       fault: (error) => {
         metrics.fault();
@@ -89,7 +95,7 @@ export async function openSecretLookup(
     listen: (address) => listener.listen(address),
     close: async () => {
       await listener.close();
-      refusals.close();
+      for (const { tally } of refusals.values()) tally.close();
     },
   };
 }

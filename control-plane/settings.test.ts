@@ -247,6 +247,7 @@ describe('parseControlPlaneSettings', () => {
   });
 
   const tls = { XDS_TLS_CERT: '/c.pem', XDS_TLS_KEY: '/k.pem' };
+  const lookup = { API_TOKEN: token, WEBHOOK_URLS: 'https://a.example', WEBHOOK_SECRET_FILE: '/s' };
   it.each<[Record<string, string>]>([
     [{ XDS_HOST: '127.0.0.1' }],
     [{ XDS_HOST: '127.8.0.1' }],
@@ -255,9 +256,10 @@ describe('parseControlPlaneSettings', () => {
     [{ ...tls, XDS_TLS_CLIENT_CACERT: '/ca.pem' }],
     [{ ...tls, XDS_TOKENS_FILE: '/tokens' }],
     [{ ...tls, XDS_CLIENT_FLEETS: 'system:serviceaccount:shop:limiter=shop' }],
-    [{ XDS_HOST: '::1', API_HOST: '::1', API_TOKEN: token }],
-    [{ XDS_HOST: '::1', API_TLS_CERT: '/c.pem', API_TLS_KEY: '/k.pem', API_TOKEN: token }],
-    [{ XDS_HOST: '::1', API_ALLOW_PLAIN: 'true', API_TOKEN: token }],
+    [{ XDS_HOST: '127.0.0.1', XDS_TOKENS_FILE: '/tokens' }],
+    [{ XDS_HOST: '::1', API_HOST: '::1', ...lookup }],
+    [{ XDS_HOST: '::1', API_TLS_CERT: '/c.pem', API_TLS_KEY: '/k.pem', ...lookup }],
+    [{ XDS_HOST: '::1', API_ALLOW_PLAIN: 'true', ...lookup }],
   ])('takes %j without a word', (env) => {
     const { errors, warnings } = parseControlPlaneSettings(env);
     expect([errors, warnings]).toEqual([undefined, []]);
@@ -272,6 +274,12 @@ describe('parseControlPlaneSettings', () => {
         'XDS_ALLOW_ANONYMOUS=true: whoever reaches the xDS port gets the rules of every fleet and counts as a limiter',
       ],
     ],
+    [
+      { ...inside, API_HOST: '::1', API_TOKEN: token },
+      [
+        'API_TOKEN opens a listener without anything to serve: there is no signing secret without WEBHOOK_URLS',
+      ],
+    ],
     [{ XDS_TOKENS_FILE: '/tokens' }, [plainTokens]],
     [{ XDS_CLIENT_FLEETS: 'system:serviceaccount:shop:limiter=shop' }, [plainTokens]],
     [
@@ -279,7 +287,7 @@ describe('parseControlPlaneSettings', () => {
       ['XDS_TOKEN_AUDIENCE has no effect without XDS_CLIENT_FLEETS'],
     ],
     [
-      { ...inside, API_ALLOW_PLAIN: 'true', API_TLS_CERT: '/c.pem', API_TLS_KEY: '/k.pem', API_TOKEN: token },
+      { ...inside, API_ALLOW_PLAIN: 'true', API_TLS_CERT: '/c.pem', API_TLS_KEY: '/k.pem', ...lookup },
       ['API_ALLOW_PLAIN has no effect with API_TLS_CERT'],
     ],
   ])('warns of %j', (env, expected) => {

@@ -516,14 +516,23 @@ function isOffLoopback(host: string | undefined): boolean {
 function warningsOf(settings: ControlPlaneSettings): string[] {
   const { xdsAllowAnonymous, xdsHost, xdsTlsCert, xdsTokensFile } = settings;
   const hasAccounts = clientKinds(settings).has('service account');
+  const lookup = isSet(settings.apiToken)
+    ? 'API_TOKEN'
+    : isSet(settings.apiTokenFile)
+      ? 'API_TOKEN_FILE'
+      : undefined;
   const warnings: [is: boolean, text: string][] = [
     [
       xdsAllowAnonymous && isOffLoopback(xdsHost),
       'XDS_ALLOW_ANONYMOUS=true: whoever reaches the xDS port gets the rules of every fleet and counts as a limiter',
     ],
     [
-      (isSet(xdsTokensFile) || hasAccounts) && xdsTlsCert === '',
+      (isSet(xdsTokensFile) || hasAccounts) && xdsTlsCert === '' && isOffLoopback(xdsHost),
       'Limiters show tokens without TLS, and they can be read on the way: set XDS_TLS_CERT and XDS_TLS_KEY',
+    ],
+    [
+      lookup !== undefined && settings.webhookUrls.length === 0,
+      `${lookup} opens a listener without anything to serve: there is no signing secret without WEBHOOK_URLS`,
     ],
   ];
   return warnings.flatMap(([is, text]) => (is ? [text] : []));

@@ -42,14 +42,15 @@ export const accessSettings = {
     kind: text(),
     default: '',
     summary:
-      'PEM file with authorities: callers of `/json` must show a certificate of one of them, `/healthcheck` and `/livez` need none; empty: nobody does. Likewise.',
+      'PEM file with authorities: callers of `/json` must show a certificate of one of them, `/healthcheck` and `/livez` need none; empty: nobody does. Likewise. Without `HTTP_SERVER_USE_TLS=true` it stops the start.',
   },
   httpClientTlsSan: {
     name: 'HTTP_CLIENT_TLS_SAN',
     needs: [{ name: 'HTTP_CLIENT_TLS_CACERT', is: 'set' }],
     kind: text(),
     default: '',
-    summary: 'DNS name (or IP address) that this certificate must have; empty: any. Likewise.',
+    summary:
+      'DNS name (or IP address) that this certificate must have; empty: any. Likewise. Without `HTTP_CLIENT_TLS_CACERT` it stops the start.',
   },
   debugTokenFile: {
     name: 'DEBUG_TOKEN_FILE',

@@ -101,14 +101,15 @@ export const grpcSettings = {
     kind: text(),
     default: '',
     summary:
-      'PEM file with authorities: callers must show a certificate of one of them; empty: callers need none.',
+      'PEM file with authorities: callers must show a certificate of one of them; empty: callers need none. Without `GRPC_SERVER_USE_TLS=true` it stops the start.',
   },
   grpcClientTlsSan: {
     name: 'GRPC_CLIENT_TLS_SAN',
     needs: [{ name: 'GRPC_CLIENT_TLS_CACERT', is: 'set' }],
     kind: text(),
     default: '',
-    summary: 'DNS name (or IP address) that the certificate of a caller must have; empty: any.',
+    summary:
+      'DNS name (or IP address) that the certificate of a caller must have; empty: any. Without `GRPC_CLIENT_TLS_CACERT` it stops the start.',
   },
 } as const satisfies SettingsTable;
 

@@ -185,7 +185,7 @@ describe('log lines', () => {
       (log) => {
         const files = lines.ruleFileLines(log, '/rules');
         files.noRules();
-        files.unreachable('gone');
+        files.unreachable('gone', true);
         files.reachable();
       },
       [
@@ -201,7 +201,8 @@ describe('log lines', () => {
         xds.connected();
         xds.noRulesYet();
         xds.noRules();
-        xds.unreachable('it broke');
+        xds.unreachable('it broke', true);
+        xds.unreachable('it never was there', false);
         xds.attemptFailed('not there', 2999.9);
         xds.reachable();
       },
@@ -210,6 +211,7 @@ describe('log lines', () => {
         'level=warning msg="The xDS server has not sent any rules yet" server="cp:18000"',
         'level=warning msg="No rules are loaded: no request is limited" server="cp:18000"',
         'level=error msg="No rules come from the xDS server: trying again, what is loaded stays in force" server="cp:18000" reason="it broke"',
+        'level=error msg="No rules come from the xDS server: trying again, nothing is loaded yet" server="cp:18000" reason="it never was there"',
         'level=info msg="An attempt to connect to the xDS server failed" server="cp:18000" reason="not there" retryMs=3000',
         'level=warning msg="Connected to the xDS server again" server="cp:18000"',
       ],

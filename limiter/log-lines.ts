@@ -79,8 +79,8 @@ export function configLoaded(
 export interface OriginLines {
   /** A good load without any. */
   noRules(): void;
-  /** Once an outage; the last good rules stay in force. */
-  unreachable(reason: string): void;
+  /** Once an outage; the last good rules, if there are any, stay in force. */
+  unreachable(reason: string, areLoaded: boolean): void;
   reachable(): void;
 }
 
@@ -103,11 +103,9 @@ export function xdsLines(log: Logger, server: string): XdsLines {
   return {
     noRules: () => noRules(log, { server }),
     connected: () => log.info('Connected to the xDS server', { server }),
-    unreachable: (reason) => {
-      log.error('No rules come from the xDS server: trying again, what is loaded stays in force', {
-        server,
-        reason,
-      });
+    unreachable: (reason, areLoaded) => {
+      const meanwhile = areLoaded ? 'what is loaded stays in force' : 'nothing is loaded yet';
+      log.error(`No rules come from the xDS server: trying again, ${meanwhile}`, { server, reason });
     },
     attemptFailed: (reason, retryMs) =>
       log.info('An attempt to connect to the xDS server failed', {

@@ -75,7 +75,7 @@ export class RulesInForce {
         if (this.#table === undefined) lines.noRulesToDecideBy(log);
         firstLoadEnded();
       },
-      unreachable: (reason) => origin.unreachable(reason),
+      unreachable: (reason) => origin.unreachable(reason, this.#table !== undefined),
       reachable: () => origin.reachable(),
     };
   }

@@ -353,11 +353,27 @@ describe('parseLimiterSettings of an xDS server', () => {
   });
 
   it('takes a token for the xDS server beside no other authorization, and warns of one without TLS', () => {
-    const env = { CONFIG_TYPE: 'GRPC_XDS_SOTW', CONFIG_GRPC_XDS_TOKEN_FILE: '/token' };
+    const env = {
+      CONFIG_TYPE: 'GRPC_XDS_SOTW',
+      CONFIG_GRPC_XDS_TOKEN_FILE: '/token',
+      CONFIG_GRPC_XDS_SERVER_URL: 'cp:18000',
+    };
     expect(parseLimiterSettings(env).warnings).toEqual([
       'CONFIG_GRPC_XDS_TOKEN_FILE: the token can be read on the way: set CONFIG_GRPC_XDS_SERVER_USE_TLS',
     ]);
     expect(parseLimiterSettings({ ...env, CONFIG_GRPC_XDS_SERVER_USE_TLS: 'true' }).warnings).toEqual([]);
+    const onThisMachine = [
+      'localhost:1',
+      '127.0.0.1:1',
+      '[::1]:1',
+      'dns:///localhost:1',
+      'ipv6:[::1]:1',
+      'unix:/s',
+    ];
+    for (const url of onThisMachine)
+      expect(parseLimiterSettings({ ...env, CONFIG_GRPC_XDS_SERVER_URL: url }).warnings).toEqual([]);
+    for (const url of ['10.0.0.1:1', 'localhost.example:1', '[2001:db8::1]:1', 'dns://127.0.0.1/cp:1'])
+      expect(parseLimiterSettings({ ...env, CONFIG_GRPC_XDS_SERVER_URL: url }).warnings).toHaveLength(1);
     const header = { CONFIG_GRPC_XDS_CLIENT_ADDITIONAL_HEADERS: 'a:b,Authorization:Bearer x' };
     expect(parseLimiterSettings({ ...env, ...header }).errors).toEqual([
       {

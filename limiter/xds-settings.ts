@@ -1,6 +1,7 @@
 /** Settings of the rules that an xDS server sends: a part of the table in settings.ts. */
 
 import { z } from 'zod';
+import { isLoopback } from '../process/bind.ts';
 import { formatGoDuration } from '../process/go-values.ts';
 import { bool, duration, float, integer, type SettingKind, text } from '../process/settings-kinds.ts';
 import { dnsLabel } from '../process/settings-kubernetes-kinds.ts';
@@ -192,9 +193,17 @@ function pairProblems(settings: Partial<XdsSettings>): SettingsError[] {
 }
 
 /** What is to be told at the start, although it works. */
-export function xdsSettingsWarnings({ xdsTokenFile, xdsUseTls }: XdsSettings): string[] {
-  if (xdsTokenFile === '' || xdsUseTls) return [];
+export function xdsSettingsWarnings({ xdsTokenFile, xdsUseTls, xdsServerUrl }: XdsSettings): string[] {
+  if (xdsTokenFile === '' || xdsUseTls || staysHere(xdsServerUrl)) return [];
   return ['CONFIG_GRPC_XDS_TOKEN_FILE: the token can be read on the way: set CONFIG_GRPC_XDS_SERVER_USE_TLS'];
+}
+
+/** Whether what goes to a target of gRPC never leaves this machine. */
+function staysHere(target: string): boolean {
+  if (target.startsWith('unix:')) return true;
+  const address = target.replace(/^(dns:(\/\/[^/]*\/)?|ipv[46]:)/, '');
+  const host = /^\[(.*)\](:\d+)?$/.exec(address)?.[1] ?? address.replace(/:\d+$/, '');
+  return isLoopback(host);
 }
 
 /** `passthrough:` is a way of Go to hand an address over as it is: here that is an address without scheme. */

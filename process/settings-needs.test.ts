@@ -196,7 +196,8 @@ describe('the limiter warns of', () => {
 
 describe('the control plane warns of', () => {
   const directory = { SOURCE: 'DIRECTORY', MANIFESTS_DIRECTORY: '/m' };
-  const lookup = { API_TOKEN_FILE: '/t', API_TLS_CERT: '/c', API_TLS_KEY: '/k' };
+  const urls = { WEBHOOK_URLS: 'https://a.example', WEBHOOK_SECRET_FILE: '/s' };
+  const lookup = { ...urls, API_TOKEN_FILE: '/t', API_TLS_CERT: '/c', API_TLS_KEY: '/k' };
   const tokens = 'API_TOKEN or API_TOKEN_FILE';
 
   it.each([
@@ -205,7 +206,10 @@ describe('the control plane warns of', () => {
     [{ WEBHOOK_TIMEOUT: '1s' }, ['WEBHOOK_TIMEOUT has no effect without WEBHOOK_URLS']],
     [
       { API_TOKEN_FILE: '/t', API_HOST: '127.0.0.1', WEBHOOK_SECRET_FILE: '/s' },
-      ['WEBHOOK_SECRET_FILE has no effect without WEBHOOK_URLS'],
+      [
+        'WEBHOOK_SECRET_FILE has no effect without WEBHOOK_URLS',
+        'API_TOKEN_FILE opens a listener without anything to serve: there is no signing secret without WEBHOOK_URLS',
+      ],
     ],
     [{ API_PORT: '1' }, [`API_PORT has no effect without ${tokens}`]],
     [{ API_ALLOW_PLAIN: 'true' }, [`API_ALLOW_PLAIN has no effect without ${tokens}`]],

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { readFileSync, writeFileSync } from 'node:fs';
+import { readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { credentials } from '@grpc/grpc-js';
 import { describe, expect, it, onTestFinished } from 'vitest';
@@ -141,7 +141,7 @@ describe('a token of the file', () => {
     await eventually(() => expect(running.eventNames()).toContain('tokensRefused'));
     expect(running.events.find(([name]) => name === 'tokensRefused')).toEqual([
       'tokensRefused',
-      `${file.path}: line 1: the token must have at least 16 characters, it has 5`,
+      `XDS_TOKENS_FILE: ${file.path}: line 1: the token must have at least 16 characters, it has 5`,
     ]);
     expect(await outcome(connect(running, { token: edgeToken }))).toEqual(['b']);
     shown = 'next-token-of-the-edge';
@@ -153,6 +153,17 @@ describe('a token of the file', () => {
     expect(await outcome(connect(running, { token: edgeToken }))).toBe(
       '16 UNAUTHENTICATED: the token is not known',
     );
+  });
+});
+
+describe('a file of tokens', () => {
+  it.each([
+    ['edge short', 'line 1: the token must have at least 16 characters, it has 5'],
+    [undefined, 'no such file or directory'],
+  ])('that holds %j stops the start with its setting', async (held, problem) => {
+    const file = tokensFile(held ?? '');
+    if (held === undefined) rmSync(file.path);
+    await expect(start({ tokensFile: file })).rejects.toThrow(`XDS_TOKENS_FILE: ${file.path}: ${problem}`);
   });
 });
 

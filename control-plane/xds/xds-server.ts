@@ -4,6 +4,7 @@ import { Server, ServerCredentials } from '@grpc/grpc-js';
 import { bind, type ListenAddress } from '../../process/bind.ts';
 import type { Clock } from '../../process/clock.ts';
 import { closeOrCut } from '../../process/close-or-cut.ts';
+import { errorText } from '../../process/error-text.ts';
 import { registerHealth } from '../../process/grpc/health-methods.ts';
 import { HealthService } from '../../process/grpc/health-service.ts';
 import { decodeBytes, encodeBytes } from '../../process/grpc/raw-bytes.ts';
@@ -344,9 +345,17 @@ class GrpcXdsServer implements XdsServer {
     const { tokensFile, timers, listener } = this.#options;
     if (tokensFile === undefined) return;
     const { path, reloadIntervalMs } = tokensFile;
+    const name = `XDS_TOKENS_FILE: ${path}`;
     const opened = await watchFiles<TokenNames>({
       paths: [path],
-      read: ([text = '']) => parseTokens(text),
+      names: [name],
+      read: ([text = '']) => {
+        try {
+          return parseTokens(text);
+        } catch (error) {
+          throw new Error(`${name}: ${errorText(error)}`, { cause: error });
+        }
+      },
       timers,
       ...(reloadIntervalMs === undefined ? {} : { intervalMs: reloadIntervalMs }),
       changed: (tokens) => {

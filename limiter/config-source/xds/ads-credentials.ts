@@ -61,19 +61,20 @@ function authorities(path: string): string[] {
   return [...getCACertificates('default'), ...own];
 }
 
-/** White space around it is dropped. Throws a ConfigSourceError that does not show it. */
+/** White space around it is dropped. Throws a ConfigSourceError that names the setting, and does not show the token. */
 export function readTokenFile(path: string): string {
-  const token = readBytes(path).toString('latin1').trim();
+  const setting = 'CONFIG_GRPC_XDS_TOKEN_FILE: ';
+  const token = readBytes(path, setting).toString('latin1').trim();
   const problem = tokenProblem(token, 1);
-  if (problem !== undefined) throw bad(`failed to read the token in ${path}: ${problem}`);
+  if (problem !== undefined) throw bad(`${setting}failed to read the token in ${path}: ${problem}`);
   return token;
 }
 
-function readBytes(path: string): Buffer {
+function readBytes(path: string, setting = ''): Buffer {
   try {
     return readFileSync(path);
   } catch (error) {
-    throw bad(`failed to read file: ${path}: ${systemErrorReason(error)}`, error);
+    throw bad(`${setting}failed to read file: ${path}: ${systemErrorReason(error)}`, error);
   }
 }
 

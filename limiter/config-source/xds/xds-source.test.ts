@@ -91,11 +91,12 @@ describe('a token', () => {
   });
 
   it('that expired without a successor is an outage, until there is one', async () => {
+    const expired = 'the token has expired (the token in CONFIG_GRPC_XDS_TOKEN_FILE is not taken)';
     const { tokenFile, server, watched, stream } = await withToken();
     stream.fail(unauthenticated);
     const next = await server.stream();
     next.fail(unauthenticated);
-    await eventually(() => expect(watched.told).toContain('failed: the token has expired'));
+    await eventually(() => expect(watched.told).toContain(`failed: ${expired}`));
     writeFileSync(tokenFile, 'second-token');
     let late = await server.stream();
     while (late.headers.get('authorization')[0] !== 'Bearer second-token') {
@@ -104,13 +105,16 @@ describe('a token', () => {
     }
     late.respond({ version: '2', sources: [oneRule('d', 20)] });
     await eventually(() => expect(watched.rules).toEqual(['d.k 20']));
-    expect(watched.told.slice(0, 4)).toEqual([
-      'connected',
-      loaded,
-      'lost: the token has expired',
-      'failed: the token has expired',
-    ]);
+    expect(watched.told.slice(0, 4)).toEqual(['connected', loaded, `lost: ${expired}`, `failed: ${expired}`]);
     expect(watched.told).toContain('found');
+  });
+
+  it('that is not set is named where the server wants one', async () => {
+    const server = await startServer();
+    const watched = await WatchedXdsSource.start({ port: server.port });
+    (await server.stream()).fail({ code: status.UNAUTHENTICATED, details: 'show a token' });
+    const reason = 'show a token (CONFIG_GRPC_XDS_TOKEN_FILE is not set)';
+    await eventually(() => expect(watched.told).toContain(`lost: ${reason}`));
   });
 
   it.each([
@@ -119,9 +123,12 @@ describe('a token', () => {
   ])('stops the start where the file holds %j', async (text, problem) => {
     const tokenFile = join(temporaryFolder(), 'token');
     const start = () => WatchedXdsSource.start({ port: 1, tokenFile });
-    await expect(start()).rejects.toThrow(`failed to read file: ${tokenFile}: no such file or directory`);
+    const setting = 'CONFIG_GRPC_XDS_TOKEN_FILE';
+    await expect(start()).rejects.toThrow(
+      `${setting}: failed to read file: ${tokenFile}: no such file or directory`,
+    );
     writeFileSync(tokenFile, text);
-    await expect(start()).rejects.toThrow(`failed to read the token in ${tokenFile}: ${problem}`);
+    await expect(start()).rejects.toThrow(`${setting}: failed to read the token in ${tokenFile}: ${problem}`);
   });
 });
 

@@ -170,7 +170,17 @@ export class XdsConfigSource implements ConfigSource {
   #ended({ reason, tooManyPings, unauthenticated }: StreamEnd): void {
     // gRPC proposal A8: a client that is told so pings half as often.
     if (tooManyPings) this.#keepaliveMs *= 2;
-    this.#carryOut(this.#session.ended(reason, unauthenticated && this.#hasNewToken()));
+    const told = unauthenticated ? `${reason} (${this.#proofToMend()})` : reason;
+    this.#carryOut(this.#session.ended(told, unauthenticated && this.#hasNewToken()));
+  }
+
+  /** What an operator is to look at where the server does not know who this is. */
+  #proofToMend(): string {
+    const { tokenFile, headers } = this.#options;
+    if (tokenFile !== undefined) return 'the token in CONFIG_GRPC_XDS_TOKEN_FILE is not taken';
+    if (headers.some(([name]) => name.toLowerCase() === 'authorization'))
+      return 'the authorization in CONFIG_GRPC_XDS_CLIENT_ADDITIONAL_HEADERS is not taken';
+    return 'CONFIG_GRPC_XDS_TOKEN_FILE is not set';
   }
 
   /** Kubernetes replaces a projected token well before it expires. */
