@@ -163,6 +163,24 @@ export const alertCases: Record<string, AlertCase> = {
     [...perInstance],
     'pod:1 shows a certificate that expires in 6d 21h 50m 0s',
   ),
+  WeirHttpCertificateRefused: gauge(
+    'http_certs_load_failed',
+    [1, 0],
+    [...perInstance],
+    'pod:1 cannot use its new certificate for HTTP',
+  ),
+  WeirHttpCertificateExpires: gauge(
+    'http_certs_expires_at_seconds',
+    [600_000, 0],
+    [...perInstance],
+    'pod:1 shows a certificate for HTTP that expires in 6d 21h 50m 0s',
+  ),
+  WeirCallersRefused: gauge(
+    'ratelimit_callers_load_failed',
+    [1, 0],
+    [...perInstance],
+    'pod:1 cannot use its new callers file',
+  ),
   WeirConnectionFault: counter(
     'ratelimit_server_http2_internal_error',
     [...perJob],

@@ -153,10 +153,16 @@ async function servedWithTls(
   stops: (() => Promise<unknown>)[],
 ): Promise<string> {
   const { certFile, keyFile } = createAuthority(openssl, folder, 'authority').issue({ name: 'limiter' });
+  const callers = join(folder, 'callers.yaml');
+  writeFileSync(callers, 'callers: [{ anonymous: true, domains: [shop] }]\n');
   const { scrape } = await startServing(
     {
       BACKEND_TYPE: 'memory',
       RUNTIME_ROOT: join(folder, 'rules'),
+      CALLERS_FILE: callers,
+      HTTP_SERVER_USE_TLS: 'true',
+      HTTP_SERVER_TLS_CERT: certFile,
+      HTTP_SERVER_TLS_KEY: keyFile,
       GRPC_SERVER_USE_TLS: 'true',
       GRPC_SERVER_TLS_CERT: certFile,
       GRPC_SERVER_TLS_KEY: keyFile,
