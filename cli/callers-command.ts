@@ -1,5 +1,5 @@
 import { hash, randomBytes } from 'node:crypto';
-import { callerName, unknownCaller } from '../limiter/callers/index.ts';
+import { anonymousCaller, callerName, unknownCaller } from '../limiter/callers/index.ts';
 import { parseFlags, UsageError } from './flags.ts';
 
 const help = `Usage: weir callers token <name>
@@ -26,7 +26,10 @@ export async function callersCommand(args: string[]): Promise<number> {
   if (verb !== 'token') throw new UsageError('callers needs the word token, and a name');
   if (name === undefined) throw new UsageError('callers token needs the name of the caller');
   if (stray !== undefined) throw new UsageError(`callers token takes one name, "${stray}" is too many`);
-  if (!callerName.test(name) || name === unknownCaller) {
+  if (name === unknownCaller || name === anonymousCaller) {
+    throw new UsageError(`the name "${name}" is reserved: statistics call so whom no other entry knows`);
+  }
+  if (!callerName.test(name)) {
     throw new UsageError(
       `"${name}" is no name of a caller: at most 63 letters, digits, "-" and "_", beginning with a letter or digit`,
     );

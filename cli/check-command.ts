@@ -68,7 +68,7 @@ export async function checkCommand(args: string[]): Promise<number> {
   const sums = sumsOf(inputs);
   const isFailed = sums.errors > 0 || (flags.on('strict') && sums.warnings > 0);
   if (format === 'json') process.stdout.write(checkJson(inputs));
-  else printEnd(sums, isFailed);
+  else printEnd(sums, isFailed, inputs.every(isOfCallers));
   if (inputs.some(({ isUnreadable }) => isUnreadable)) return 2;
   return isFailed ? 1 : 0;
 }
@@ -106,14 +106,18 @@ function loadingText(path: string): string {
   return isFolder ? `loading config directory: ${path}` : `loading config file: ${path}`;
 }
 
-/** The last line says why the status is what it is. */
-function printEnd({ errors, warnings, allowed }: Sums, isFailed: boolean): void {
+function isOfCallers({ files, callersFiles }: CheckedInput): boolean {
+  return callersFiles.length > 0 && callersFiles.length === files.length;
+}
+
+/** The last line says why the status is what it is; the Go program's, but where no file has rules. */
+function printEnd({ errors, warnings, allowed }: Sums, isFailed: boolean, isOfCallersAlone: boolean): void {
   if (errors > 0) console.error(count(errors, 'error'));
   if (warnings > 0) console.error(count(warnings, 'warning'));
   if (allowed > 0) console.error(`${count(allowed, 'warning')} waived by --allow`);
   if (errors > 0) return;
   if (isFailed) console.error('failed: there are no errors, but --strict does not let warnings pass');
-  else console.log('all rate limit configs ok');
+  else console.log(isOfCallersAlone ? 'all callers files ok' : 'all rate limit configs ok');
 }
 
 function printInput(input: CheckedInput): void {

@@ -15,6 +15,14 @@ export function callersRefused(log: Logger, reason: string): void {
   log.error('The callers file cannot be used: the last good one stays in force', { reason });
 }
 
+/** Tokens of the file may be shown at a listener without TLS that others than this machine reach. */
+export function tokensInPlainText(
+  log: Logger,
+  listener: { listener: 'gRPC' | 'HTTP'; address: string; setting: string },
+): void {
+  log.warn('Tokens of callers can be read on their way: the listener answers without TLS', listener);
+}
+
 /** At most once a minute for each caller and kind of refusal; `times` counts those since the last line, it included. */
 export function callerRefused(
   log: Logger,

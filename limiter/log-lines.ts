@@ -13,6 +13,7 @@ export {
   debugIsOpen,
   debugTokenRefused,
   debugTokenRotated,
+  tokensInPlainText,
 } from './access-lines.ts';
 export {
   certificateChanged,

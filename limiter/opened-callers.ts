@@ -1,4 +1,5 @@
 /** CALLERS_FILE: the gate of each thread that serves, and the file behind all of them. */
+import { addressText, isLoopback } from '../process/bind.ts';
 import type { Clock } from '../process/clock.ts';
 import type { Logger } from '../process/logger.ts';
 import { SeldomByKind } from '../process/seldom.ts';
@@ -14,6 +15,7 @@ import {
   type RefusedRequest,
   readCallersFile,
 } from './callers/index.ts';
+import { grpcSettings } from './grpc-settings.ts';
 import * as lines from './log-lines.ts';
 import type { LimiterSettings } from './settings.ts';
 import { createCallerStats, registerCallersFile } from './stats/limiter-stats.ts';
@@ -52,6 +54,7 @@ export function openCallers({ settings, clock, registry, log }: CallersParts): O
       stats.refused(refused.caller, refused.reason);
       seldom.note(`${refused.caller} ${refused.reason}`, refused);
     },
+    onUnknownToken: stats.unknownToken,
   });
   return {
     gate,
@@ -80,6 +83,7 @@ export function followCallersFile(
   let lastWasRefused = false;
   let close = (): void => {};
   let isClosed = false;
+  let untold = inPlainText(settings);
   registerCallersFile(registry, {
     callers: () => inForce?.entries.length ?? 0,
     lastWasRefused: () => lastWasRefused,
@@ -87,6 +91,9 @@ export function followCallersFile(
   const comeIntoForce = async (entries: CallerEntry[]): Promise<void> => {
     inForce = nextInForce(entries, inForce, clock.monotonicMs());
     await use(inForce);
+    if (!entries.some(({ tokenHashes }) => tokenHashes.length > 0)) return;
+    for (const listener of untold) lines.tokensInPlainText(log, listener);
+    untold = [];
   };
   return {
     start: async () => {
@@ -117,6 +124,28 @@ export function followCallersFile(
       close();
     },
   };
+}
+
+interface PlainListener {
+  listener: 'gRPC' | 'HTTP';
+  address: string;
+  /** What would mend it. */
+  setting: string;
+}
+
+/** The listeners where others than this machine, and its sockets, may see what is sent. */
+function inPlainText(settings: LimiterSettings): PlainListener[] {
+  const { grpcHost, grpcPort, grpcServerUseTls, grpcUds, httpHost, httpPort, httpServerUseTls } = settings;
+  const found: PlainListener[] = [];
+  if (grpcUds === '' && !grpcServerUseTls && !isLoopback(grpcHost)) {
+    const address = addressText({ host: grpcHost, port: grpcPort });
+    found.push({ listener: 'gRPC', address, setting: grpcSettings.grpcServerUseTls.name });
+  }
+  if (!httpServerUseTls && !isLoopback(httpHost)) {
+    const address = addressText({ host: httpHost, port: httpPort });
+    found.push({ listener: 'HTTP', address, setting: accessSettings.httpServerUseTls.name });
+  }
+  return found;
 }
 
 /** Ours: so many mistakes are told of at once; `weir check` has all. */

@@ -135,6 +135,7 @@ const allowed: Record<string, string[]> = {
     'process',
     'limiter/access-settings.ts',
     'limiter/callers',
+    'limiter/grpc-settings.ts',
     'limiter/log-lines.ts',
     'limiter/settings.ts',
     'limiter/stats',

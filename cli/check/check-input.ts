@@ -21,6 +21,8 @@ export interface CheckedInput {
   files: string[];
   domains: number;
   rules: number;
+  /** Callers files that are good, and the entries of each. */
+  callersFiles: { file: string; callers: number }[];
   skipped: SkippedObject[];
   otherFiles: string[];
   errors: Finding[];
@@ -46,7 +48,7 @@ export interface CheckOptions {
 export function checkInput(input: RuleInput, options: CheckOptions): CheckedInput {
   const linesOf = linesOfTexts(input);
   const errors = input.errors.map((error) => findingOf('error', error, hintFor(error), linesOf));
-  const ofCallers = callersErrors(input, linesOf);
+  const { errors: ofCallers, good } = checkedCallers(input, linesOf);
   errors.push(...ofCallers);
   let errorCount = input.errorCount + ofCallers.length;
   const isEmpty = input.sources.length + input.skipped.length + input.callersFiles.length === 0;
@@ -65,6 +67,7 @@ export function checkInput(input: RuleInput, options: CheckOptions): CheckedInpu
     files: [...input.texts, ...input.embedded, ...input.callersFiles].map(({ path }) => path),
     domains: new Set(input.sources.map(({ source }) => source.domain)).size,
     rules,
+    callersFiles: good,
     skipped: [...input.skipped, ...passedOver(input)],
     otherFiles: input.otherFiles,
     errors,
@@ -75,14 +78,23 @@ export function checkInput(input: RuleInput, options: CheckOptions): CheckedInpu
   };
 }
 
-function callersErrors({ callersFiles }: RuleInput, linesOf: LinesOf): Finding[] {
-  return callersFiles.flatMap(({ path, text }) => {
+function checkedCallers(
+  { callersFiles }: RuleInput,
+  linesOf: LinesOf,
+): { errors: Finding[]; good: CheckedInput['callersFiles'] } {
+  const errors: Finding[] = [];
+  const good: CheckedInput['callersFiles'] = [];
+  for (const { path, text } of callersFiles) {
     const decoded = decodeYaml(text);
-    const { problems = [] } = typeof decoded === 'string' ? readCallersFile(decoded) : {};
-    return problems.map(({ line, column, message }) =>
-      findingOf('error', { code: 'callers', source: path, text: message, line, column }, undefined, linesOf),
-    );
-  });
+    if (typeof decoded !== 'string') continue;
+    const file = readCallersFile(decoded);
+    if (file.problems === undefined) good.push({ file: path, callers: file.callers.length });
+    for (const { line, column, message } of file.problems ?? []) {
+      const found = { code: 'callers', source: path, text: message, line, column };
+      errors.push(findingOf('error', found, undefined, linesOf));
+    }
+  }
+  return { errors, good };
 }
 
 function reviewFindings(

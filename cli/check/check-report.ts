@@ -36,9 +36,18 @@ export function shownWarnings(warnings: readonly Finding[]): {
   return { shown, unshown };
 }
 
-/** `2 files, 3 domains, 9 rules; 4 other objects passed over (v1 ConfigMap ...)`. */
-export function summaryText({ files, domains, rules, skipped, otherFiles }: CheckedInput): string {
-  const parts = [`${count(files.length, 'file')}, ${count(domains, 'domain')}, ${count(rules, 'rule')}`];
+/** `2 files, 3 domains, 9 rules; callers file, 3 callers ok; 4 other objects passed over (v1 ConfigMap ...)`. */
+export function summaryText(input: CheckedInput): string {
+  const { files, domains, rules, callersFiles, skipped, otherFiles } = input;
+  const parts: string[] = [];
+  const ofRules = files.length - callersFiles.length;
+  if (ofRules > 0 || callersFiles.length === 0)
+    parts.push(`${count(ofRules, 'file')}, ${count(domains, 'domain')}, ${count(rules, 'rule')}`);
+  if (callersFiles.length > 0) {
+    const callers = callersFiles.reduce((sum, one) => sum + one.callers, 0);
+    const what = callersFiles.length === 1 ? 'callers file' : `${callersFiles.length} callers files`;
+    parts.push(`${what}, ${count(callers, 'caller')} ok`);
+  }
   const objects = skipped.filter(({ type }) => type !== 'file');
   if (objects.length > 0) {
     const types = [...new Set(objects.map(({ type }) => type))];
@@ -62,6 +71,7 @@ export function checkJson(inputs: readonly CheckedInput[]): string {
     files: inputs.flatMap(({ files }) => files),
     domains: sum(({ domains }) => domains),
     rules: sum(({ rules }) => rules),
+    callersFiles: inputs.flatMap(({ callersFiles }) => callersFiles),
     skipped: inputs.flatMap(({ skipped }) => skipped),
     findings: inputs.flatMap(({ errors, warnings }) => [...errors, ...warnings]).map(findingJson),
   };

@@ -78,7 +78,7 @@ callers:
       '2:5: domains: is missing',
       '2:11: name: "bad.name" is none, a name has at most 63 letters, digits, `-` and `_`, and begins with a letter or digit',
       '3:25: uri: "no-uri": expected scheme://host/path, such as spiffe://prod.example/ns/edge/*',
-      '3:37: unknown key "ip", expected uri, dns, cn',
+      '3:33: unknown key "ip", expected uri, dns, cn',
       '4:19: rights: there is no right "everything", there are ask, refund, override, read, admin',
       '5:26: requests_per_second: expected a whole number from 1 to 1000000, not "0"',
       '7:19: token_sha256: expected 64 hexadecimal digits (as `weir callers token` prints them), this has 11 characters',
@@ -91,8 +91,42 @@ callers:
       '15:19: token_sha256: an entry with anonymous: true asks for no proof',
       '17:30: anonymous: a second entry for whoever is nobody else',
       '18:13: name: "unknown" is what statistics call others',
-      '18:67: unknown key "color", expected name, certificate, token_sha256, anonymous, domains, rights, requests_per_second',
+      '18:60: unknown key "color", expected name, certificate, token_sha256, anonymous, domains, rights, requests_per_second',
     ]);
+  });
+
+  it.each([
+    ['caller: [{ anonymous: true, domains: [a] }]', ['1:1: unknown key "caller", did you mean callers?']],
+    [
+      'callers: [{ name: a, certificates: { cn: x }, domain: [shop] }]',
+      [
+        '1:22: unknown key "certificates", did you mean certificate?',
+        '1:47: unknown key "domain", did you mean domains?',
+      ],
+    ],
+    ['callers: [{ anonymous: yes, domains: [a] }]', ['1:24: anonymous: expected true or false, not "yes"']],
+    ['callers: [{ name: a, anonymous: [], domains: [a] }]', ['1:33: anonymous: expected true or false']],
+    [
+      'callers: [{ anonymous: true, name: foo, domains: [a] }, { anonymous: true, domains: [a] }]',
+      ['1:70: anonymous: a second entry for whoever is nobody else'],
+    ],
+    [
+      'callers: [{ anonymous: true, domains: [a] }, { anonymous: true, domains: [a] }]',
+      ['1:59: anonymous: a second entry for whoever is nobody else'],
+    ],
+    [
+      `callers: [{ name: foo, certificate: { cn: x }, domains: [a] }, { name: foo, anonymous: true, domains: [a] }]`,
+      ['1:72: "foo": another entry has this name'],
+    ],
+    [
+      'callers: [{ <<: { color: red }, anonymous: true, domains: [a] }]',
+      [
+        '1:26: unknown key "color", expected name, certificate, token_sha256, anonymous, domains, rights, requests_per_second',
+      ],
+    ],
+  ])('tells of %s nothing that misleads', (text, expected) => {
+    const { problems = [] } = readCallersFile(text);
+    expect(problems.map(({ line, column, message }) => `${line}:${column}: ${message}`)).toEqual(expected);
   });
 
   it.each([
@@ -134,6 +168,12 @@ describe('looksLikeCallers', () => {
     expect(looksLikeCallers('domain: a\ncallers: []')).toBe(false);
     expect(looksLikeCallers('\ufeff\n{\r\n  "callers" : []\r\n}')).toBe(true);
     expect(looksLikeCallers('- callers: []')).toBe(false);
+    expect(looksLikeCallers('caller:\n  - name: a\n')).toBe(true);
+    expect(looksLikeCallers('Callers:\n')).toBe(true);
+    expect(looksLikeCallers('{ "caller": [] }')).toBe(false);
+    for (const other of ['domain', 'dollars', 'clients', 'kind', 'limits']) {
+      expect(looksLikeCallers(`${other}: []`)).toBe(false);
+    }
     expect(looksLikeCallers('callersfile: []')).toBe(false);
   });
 

@@ -4,6 +4,7 @@
  */
 import { FAILSAFE_SCHEMA, loadAll, mergeTag, YAMLException } from 'js-yaml';
 import { Right } from '../../process/grpc/caller-gate.ts';
+import { editDistance } from '../../process/settings-unknown.ts';
 import { LineIndex } from '../../rules/yaml/line-index.ts';
 import { parseYaml } from '../../rules/yaml/parse.ts';
 import { PathLocator } from '../../rules/yaml/path-locator.ts';
@@ -54,7 +55,8 @@ const mostFileBytes = 262_144;
 export const callerName = /^[A-Za-z0-9][A-Za-z0-9_-]{0,62}$/;
 /** What those are called whom no entry knows. */
 export const unknownCaller = 'unknown';
-const anonymousCaller = 'anonymous';
+/** And those whom only `anonymous: true` lets in. */
+export const anonymousCaller = 'anonymous';
 
 const schema = FAILSAFE_SCHEMA.withTags(mergeTag);
 
@@ -78,14 +80,18 @@ export function readCallersFile(text: string): CallersFile {
   return reader.problems.length === 0 ? { callers } : { problems: placed(text, reader.problems) };
 }
 
-/** Whether a text means to be such a file, and no rules: by its first key. */
+/** Whether a text means to be such a file, and no rules: by its first key, which may be misspelt a little. */
 export function looksLikeCallers(text: string): boolean {
   const isBefore = (line: string): boolean => /^(?:$|#|---|\{$)/.test(line);
   for (let start = 0; start < text.length; ) {
     const end = text.indexOf('\n', start);
     // A byte order mark is white space.
     const line = text.slice(start, end === -1 ? undefined : end).trim();
-    if (!isBefore(line)) return /^(?:\{\s*)?(["']?)callers\1\s*:/.test(line);
+    if (!isBefore(line)) {
+      if (/^(?:\{\s*)?(["']?)callers\1\s*:/.test(line)) return true;
+      const key = /^([A-Za-z_-]{5,9})\s*:/.exec(line)?.[1];
+      return key !== undefined && meantBy(key, ['callers']) !== undefined;
+    }
     if (end === -1) return false;
     start = end + 1;
   }
@@ -95,6 +101,8 @@ export function looksLikeCallers(text: string): boolean {
 interface UnplacedProblem {
   path: Path;
   message: string;
+  /** Whether the last key of the path is what is wrong, and not its value. */
+  isKey: boolean;
 }
 
 function placed(text: string, problems: readonly UnplacedProblem[]): CallersProblem[] {
@@ -102,7 +110,10 @@ function placed(text: string, problems: readonly UnplacedProblem[]): CallersProb
   const tape = parseYaml(text);
   const locator = tape instanceof YamlTape ? new PathLocator(tape) : undefined;
   return problems
-    .map(({ path, message }) => ({ offset: locator?.offsetOf(path) ?? 0, message }))
+    .map(({ path, message, isKey }) => ({
+      offset: (isKey ? locator?.offsetOfKey(path) : locator?.offsetOf(path)) ?? 0,
+      message,
+    }))
     .sort((a, b) => a.offset - b.offset)
     .map(({ offset, message }) => ({ ...lines.placeOf(offset), message }));
 }
@@ -137,7 +148,7 @@ class CallersReader {
       name: this.#name(path, map['name'], anonymous),
       certificates: this.#certificates([...path, 'certificate'], map['certificate']),
       tokenHashes: this.#hashes([...path, 'token_sha256'], map['token_sha256']),
-      anonymous,
+      anonymous: anonymous === true,
       domains: this.#list([...path, 'domains'], map['domains'], 'domains').flatMap(
         (domain, index) => this.#text([...path, 'domains', index], domain, 'a domain') ?? [],
       ),
@@ -148,21 +159,23 @@ class CallersReader {
     return { path, entry };
   }
 
-  #name(path: Path, value: unknown, anonymous: boolean): string {
-    if (value === undefined && anonymous) return anonymousCaller;
+  /** `anonymous` is undefined where it could not be read: then nothing is known to be missing. */
+  #name(path: Path, value: unknown, anonymous: boolean | undefined): string {
+    if (value === undefined && anonymous !== false) return anonymous === true ? anonymousCaller : '';
     const name = this.#text([...path, 'name'], value, 'name');
     if (name === undefined) return '';
     if (!callerName.test(name)) {
       const form = 'at most 63 letters, digits, `-` and `_`, and begins with a letter or digit';
       this.#refuse([...path, 'name'], `name: ${quoted(name)} is none, a name has ${form}`);
-    } else if (name === unknownCaller || (name === anonymousCaller && !anonymous)) {
+    } else if (name === unknownCaller || (name === anonymousCaller && anonymous === false)) {
       this.#refuse([...path, 'name'], `name: ${quoted(name)} is what statistics call others`);
     }
     return name;
   }
 
   /** How the caller is known. */
-  #identified(path: Path, map: Record<string, unknown>, anonymous: boolean): void {
+  #identified(path: Path, map: Record<string, unknown>, anonymous: boolean | undefined): void {
+    if (anonymous === undefined) return;
     const proofs = ['certificate', 'token_sha256'].filter((key) => map[key] !== undefined);
     if (anonymous && proofs.length > 0) {
       this.#refuse([...path, proofs[0]!], `${proofs[0]}: an entry with anonymous: true asks for no proof`);
@@ -241,31 +254,32 @@ class CallersReader {
   /** Names are those of tokens and of statistics; of two anonymous entries the second would never be anybody's. */
   #distinct(callers: readonly { path: Path; entry: CallerEntry }[]): void {
     const names = new Set<string>();
+    let hasAnonymous = false;
     for (const { path, entry } of callers) {
-      if (entry.name !== '' && names.has(entry.name)) {
-        const what = entry.anonymous
-          ? 'a second entry for whoever is nobody else'
-          : 'another entry has this name';
-        this.#refuse([...path, entry.anonymous ? 'anonymous' : 'name'], `${quoted(entry.name)}: ${what}`);
+      if (entry.anonymous && hasAnonymous) {
+        this.#refuse([...path, 'anonymous'], 'anonymous: a second entry for whoever is nobody else');
+      } else if (entry.name !== '' && names.has(entry.name)) {
+        this.#refuse([...path, 'name'], `${quoted(entry.name)}: another entry has this name`);
       }
+      hasAnonymous ||= entry.anonymous;
       names.add(entry.name);
-    }
-    const [, second] = callers.filter(({ entry }) => entry.anonymous);
-    if (second !== undefined && second.entry.name !== anonymousCaller) {
-      this.#refuse([...second.path, 'anonymous'], 'anonymous: a second entry for whoever is nobody else');
     }
   }
 
+  /** A misspelt key is read on as the one that was meant, so that nothing is told to be missing that is there. */
   #map(path: Path, value: unknown, known: readonly string[]): Record<string, unknown> | undefined {
     if (typeof value !== 'object' || value === null || Array.isArray(value)) {
       return this.#refuse(path, `expected a map with ${known.join(', ')}`);
     }
-    for (const key of Object.keys(value)) {
-      if (!known.includes(key)) {
-        this.#refuse([...path, key], `unknown key ${quoted(key)}, expected ${known.join(', ')}`);
-      }
+    const map: Record<string, unknown> = { ...value };
+    for (const [key, one] of Object.entries(value)) {
+      if (known.includes(key)) continue;
+      const meant = meantBy(key, known);
+      const problem = meant === undefined ? `expected ${known.join(', ')}` : `did you mean ${meant}?`;
+      this.#refuse([...path, key], `unknown key ${quoted(key)}, ${problem}`, true);
+      if (meant !== undefined) map[meant] ??= one;
     }
-    return value as Record<string, unknown>;
+    return map;
   }
 
   #list(path: Path, value: unknown, name: string, most = mostInList): unknown[] {
@@ -283,17 +297,30 @@ class CallersReader {
     return this.#refuse(path, `${name}: ${problem}`);
   }
 
-  #boolean(path: Path, value: unknown): boolean {
+  #boolean(path: Path, value: unknown): boolean | undefined {
     if (value === undefined || value === 'false') return false;
     if (value === 'true') return true;
-    this.#refuse(path, `anonymous: expected true or false`);
-    return false;
+    const came = typeof value === 'string' && value !== '' ? `, not ${quoted(value)}` : '';
+    return this.#refuse(path, `anonymous: expected true or false${came}`);
   }
 
-  #refuse(path: Path, message: string): undefined {
-    this.problems.push({ path, message });
+  #refuse(path: Path, message: string, isKey = false): undefined {
+    this.problems.push({ path, message, isKey });
     return undefined;
   }
+}
+
+/** The key that a misspelt one is nearest to, if any is near: a third of its characters may differ, three at most. */
+function meantBy(key: string, known: readonly string[]): string | undefined {
+  const plain = key.slice(0, 40).toLowerCase().replaceAll('-', '_');
+  let meant: string | undefined;
+  let least = Number.POSITIVE_INFINITY;
+  for (const one of known) {
+    const distance = editDistance(plain, one);
+    if (distance < least && distance <= Math.min(3, Math.floor(one.length / 3)))
+      [meant, least] = [one, distance];
+  }
+  return meant;
 }
 
 /** Bounded: what is written in the wrong place may be long. */

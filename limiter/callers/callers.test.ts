@@ -25,7 +25,9 @@ class Fixture {
   readonly gate = new Callers({
     clock: this.clock,
     onRefused: (refused) => this.refused.push(refused),
+    onUnknownToken: () => (this.unknownTokens += 1),
   });
+  unknownTokens = 0;
   certificatesRead = 0;
 
   use(...given: Partial<CallerEntry>[]): void {
@@ -180,6 +182,35 @@ describe('a caller', () => {
     expect(fixture.refused.map(({ caller: name, reason }) => `${name} ${reason}`)).toEqual([
       ...['a permission_denied', 'a permission_denied', 'a over_rate', 'unknown unauthenticated'],
     ]);
+  });
+
+  it('that nobody is but the anonymous one is told that its token is nobody’s, and counted', () => {
+    const fixture = new Fixture();
+    fixture.use(
+      { name: 'a', tokenHashes: [digest] },
+      { name: 'anonymous', anonymous: true, domains: ['d'], requestsPerSecond: 2 },
+    );
+    const connection = fixture.connection();
+    const about = (authorization: string): string | undefined => {
+      const caller = fixture.gate.admit(connection, authorization);
+      return caller.refused === undefined
+        ? caller.refusal('bank', Right.ASK)?.message
+        : caller.refused.message;
+    };
+    const [domain, rate, note] = [
+      'caller anonymous may not use the domain "bank"',
+      'caller anonymous asks more than 2 times a second (requests_per_second)',
+      ' (the token shown is not one of a caller)',
+    ];
+    expect([about(''), about('Bearer a.no')]).toEqual([domain, domain + note]);
+    expect([about('Bearer a.no'), about('')]).toEqual([rate + note, rate]);
+    expect(fixture.refused.map(({ problem }) => problem)).toEqual([
+      ...[domain, domain + note, rate + note, rate],
+    ]);
+    expect(fixture.unknownTokens).toBe(1);
+    fixture.ask(connection, 'Bearer b.other');
+    fixture.ask(connection, `Bearer a.${secret}`);
+    expect(fixture.unknownTokens).toBe(2);
   });
 
   it('spends none of its rate on others’ requests, nor on those of whom nobody knows', () => {

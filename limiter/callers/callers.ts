@@ -42,6 +42,8 @@ export interface CallersOptions {
   /** The same for all threads that share the rates. */
   clock: Clock;
   onRefused(refused: RefusedRequest): void;
+  /** A token is nobody's: once for as long as a connection goes on with it, whether its request is refused or anonymous. */
+  onUnknownToken(): void;
 }
 
 /** Ours: domains that a caller's patterns are remembered to match, and the longest of these. */
@@ -87,11 +89,10 @@ export class Callers implements CallerGate {
       this.#options.onRefused({ caller: unknownCaller, reason: 'unauthenticated', address, problem });
       return found;
     }
-    const { perSecond, index, overRate } = found.caller;
+    const { perSecond, index } = found.caller;
     if (perSecond === 0 || takeRequest(this.#rates!, index, perSecond, this.#options.clock.monotonicMs()))
       return found;
-    found.tell('over_rate', overRate.refused.message);
-    return overRate;
+    return found.overRate();
   }
 
   #memoOf(connection: CallerConnection): ConnectionMemo {
@@ -124,7 +125,10 @@ export class Callers implements CallerGate {
 
   #byToken(memo: ConnectionMemo, authorization: string): CallerOnConnection | CallerRefusal {
     const caller = this.#ownerOf(authorization);
-    if (caller === undefined) return this.#nobody(memo, authorization);
+    if (caller === undefined) {
+      if (authorization !== '') this.#options.onUnknownToken();
+      return this.#nobody(memo, authorization);
+    }
     const found = new CallerOnConnection(caller, memo.connection, this.#options);
     if (memo.verified.size >= rememberedTokens) memo.verified.clear();
     memo.verified.set(authorization, found);
@@ -147,7 +151,8 @@ export class Callers implements CallerGate {
 
   #nobody(memo: ConnectionMemo, authorization: string): CallerOnConnection | CallerRefusal {
     if (this.#anonymous !== undefined) {
-      return new CallerOnConnection(this.#anonymous, memo.connection, this.#options);
+      const note = authorization === '' ? '' : ' (the token shown is not one of a caller)';
+      return new CallerOnConnection(this.#anonymous, memo.connection, this.#options, note);
     }
     if (authorization !== '') return unknownToken;
     return memo.names === noNames ? noProof : unknownCertificate;
@@ -218,9 +223,12 @@ class CallerOnConnection implements AdmittedCaller {
   readonly caller: KnownCaller;
   readonly #connection: CallerConnection;
   readonly #options: CallersOptions;
+  readonly #note: string;
 
-  constructor(caller: KnownCaller, connection: CallerConnection, options: CallersOptions) {
+  /** `note`: what is to be added to what it is told when it is refused. */
+  constructor(caller: KnownCaller, connection: CallerConnection, options: CallersOptions, note = '') {
     this.caller = caller;
+    this.#note = note;
     this.#connection = connection;
     this.#options = options;
   }
@@ -229,12 +237,19 @@ class CallerOnConnection implements AdmittedCaller {
     const { caller } = this;
     const missing = rights & ~caller.entry.rights;
     if (missing === 0 && caller.hasDomain(domain)) return undefined;
-    const message = `caller ${caller.name} ${missing === 0 ? `may not use the domain ${shown(domain)}` : lacks(missing)}`;
-    this.tell('permission_denied', message);
+    const message = `caller ${caller.name} ${missing === 0 ? `may not use the domain ${shown(domain)}` : lacks(missing)}${this.#note}`;
+    this.#tell('permission_denied', message);
     return { code: GrpcCode.PERMISSION_DENIED, message };
   }
 
-  tell(reason: RefusalReason, problem: string): void {
+  overRate(): CallerRefusal {
+    const { refused } = this.caller.overRate;
+    const message = refused.message + this.#note;
+    this.#tell('over_rate', message);
+    return this.#note === '' ? this.caller.overRate : { refused: { code: refused.code, message } };
+  }
+
+  #tell(reason: RefusalReason, problem: string): void {
     const { address } = this.#connection.peer;
     this.#options.onRefused({ caller: this.caller.name, reason, address, problem });
   }

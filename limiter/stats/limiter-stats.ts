@@ -118,12 +118,13 @@ export function createHttpConnectionStats<Reason extends string>(
 export interface CallerStats {
   show(names: readonly string[]): void;
   refused(caller: string, reason: string): void;
+  unknownToken(): void;
 }
 
 /** Ours: names of callers that are counted apart over the life of a process, whatever files come and go. */
 const mostCallerNames = 4_000;
 
-/** `ratelimit.callers.refused` by the tags `caller` and `reason`. */
+/** `ratelimit.callers.refused` by the tags `caller` and `reason`, and `ratelimit.callers.unknown_tokens`. */
 export function createCallerStats(registry: StatsRegistry): CallerStats {
   const names = new Set<string>();
   const slotOf = (caller: string, reason: string): number =>
@@ -132,7 +133,9 @@ export function createCallerStats(registry: StatsRegistry): CallerStats {
       ['reason', reason],
     ]);
   slotOf('unknown', 'unauthenticated');
+  const unknownToken = countingIn(registry)('ratelimit.callers.unknown_tokens');
   return {
+    unknownToken,
     show: (shown) => {
       for (const name of shown) {
         if (names.size >= mostCallerNames) return;

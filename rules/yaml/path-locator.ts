@@ -22,6 +22,24 @@ export class PathLocator {
     return tape.place(node);
   }
 
+  /** Offset of the key at a path that ends in one; of its value where it comes from elsewhere, by `<<`. */
+  offsetOfKey(path: readonly (string | number)[]): number {
+    const tape = this.#tape;
+    let map = 0;
+    for (const step of path.slice(0, -1)) {
+      const child = typeof step === 'number' ? this.#element(map, step) : this.#value(map, step);
+      if (child === undefined) return this.offsetOf(path);
+      map = tape.resolve(child);
+    }
+    if (tape.kind(map) !== NodeKind.MAP) return this.offsetOf(path);
+    const end = tape.next(map);
+    for (let key = map + 1; key < end; key = tape.next(tape.next(key))) {
+      const node = tape.resolve(key);
+      if (tape.kind(node) === NodeKind.SCALAR && tape.text(node) === path.at(-1)) return tape.place(key);
+    }
+    return this.offsetOf(path);
+  }
+
   #element(list: number, index: number): number | undefined {
     if (this.#tape.kind(list) !== NodeKind.LIST) return undefined;
     let elements = this.#elements.get(list);

@@ -68,6 +68,10 @@ it('refuses a command line that names no caller, and a token file that is none',
   ]) {
     expect((await weirCommand(args)).code).toBe(2);
   }
+  for (const name of ['unknown', 'anonymous']) {
+    const { code, stderr } = await weirCommand(['callers', 'token', name]);
+    expect([code, stderr]).toEqual([2, expect.stringContaining(`the name "${name}" is reserved`)]);
+  }
   const file = join(temporaryFolder(), 'token');
   const ask = ['ask', '--domain', 'a', '--descriptors', 'a=b', '--token-file', file];
   expect((await weirCommand(ask)).stderr).toContain(`--token-file: ${file}: no such file or directory`);
@@ -82,7 +86,15 @@ it('checks a callers file, every mistake with its place', async () => {
   const good = `callers:\n  - { name: a, token_sha256: ${'0'.repeat(64)}, domains: [a] }\n`;
   expect(readCallersFile(good).problems).toBeUndefined();
   writeFileSync(file, good);
-  expect(await weirCommand(['check', file])).toMatchObject({ code: 0, stderr: '' });
+  const checked = await weirCommand(['check', file]);
+  expect(checked).toMatchObject({ code: 0, stderr: '' });
+  expect(checked.stdout).toMatch(/\ncallers file, 1 caller ok\nall callers files ok\n$/);
+  const json = await weirCommand(['check', '--output', 'json', file]);
+  expect(JSON.parse(json.stdout)).toMatchObject({ errorCount: 0, callersFiles: [{ file, callers: 1 }] });
+  writeFileSync(file, good.replace('callers', 'caller'));
+  expect((await weirCommand(['check', file])).stderr).toContain(
+    `error loading callers: ${file}:1:1: unknown key "caller", did you mean callers?\n  1 | caller:`,
+  );
   writeFileSync(file, good.replace('domains: [a]', 'rights: [all]'));
   const { code, stderr } = await weirCommand(['check', file]);
   expect(code).toBe(1);

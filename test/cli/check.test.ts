@@ -143,6 +143,7 @@ describe('weir check', () => {
       files: [path],
       domains: 0,
       rules: 0,
+      callersFiles: [],
       skipped: [],
       findings: [
         {

@@ -151,6 +151,7 @@ describe('a token', () => {
     expect(await caller.ask(about('shop'), tokenOf('shop'))).toBe('OK');
     const stats = await limiter.stats();
     expect(stats.get('ratelimit.callers.refused.__caller=unknown.__reason=unauthenticated')).toBe(6);
+    expect(stats.get('ratelimit.callers.unknown_tokens')).toBe(5);
     expect(stats.get('ratelimit.callers.refused.__caller=shop.__reason=permission_denied')).toBe(1);
     expect(stats.get('ratelimit.callers.refused.__caller=ops.__reason=permission_denied')).toBe(0);
     expect(limiter.lines.filter((line) => line.includes('refused for who asks'))).toEqual([
@@ -253,6 +254,37 @@ describe('a token', () => {
   });
 });
 
+describe('tokens on a listener without TLS', () => {
+  const warned = ({ lines }: InProcessLimiter): string[] =>
+    lines.filter((line) => line.includes('can be read on their way'));
+  const open = { GRPC_HOST: '0.0.0.0', HOST: '0.0.0.0' };
+
+  it('are warned of once for each listener, from the first file that has some', async () => {
+    const { limiter, write } = await start('callers: [{ anonymous: true, domains: [a] }]', open);
+    expect(warned(limiter)).toEqual([]);
+    const both = ['gRPC', 'HTTP'].map((listener) =>
+      expect.stringMatching(
+        `^level=warning .* listener=${listener} address="0.0.0.0:\\d+" setting=${listener === 'gRPC' ? 'GRPC' : 'HTTP'}_SERVER_USE_TLS$`,
+      ),
+    );
+    write(byToken);
+    await eventually(async () => {
+      expect((await limiter.stats()).get('ratelimit.callers.entries')).toBe(2);
+    });
+    expect(warned(limiter)).toEqual(both);
+    write(byToken.replace(/ {2}- name: ops(.|\n)*/, ''));
+    await eventually(async () => expect((await limiter.stats()).get('ratelimit.callers.entries')).toBe(1));
+    expect(warned(limiter)).toEqual(both);
+  });
+
+  it('are not where nobody else hears them', async () => {
+    expect(warned((await start(byToken)).limiter)).toEqual([]);
+    const socket = { GRPC_UDS: join(temporaryFolder(), 'grpc.sock') };
+    const { limiter } = await start(byToken, { ...open, ...socket });
+    expect(warned(limiter)).toEqual([expect.stringContaining('listener=HTTP')]);
+  });
+});
+
 describe('the order', () => {
   it('is identity, bounds, rights', async () => {
     const { limiter } = await start(byToken, { REQUEST_MAX_ENTRIES: '2' });
@@ -344,7 +376,11 @@ describe('whoever is nobody else', () => {
     const caller = new Caller(limiter.ports.grpc);
     expect(await caller.ask(about('open'))).toBe('OK');
     expect(await caller.ask(about('open'), 'Bearer what.ever')).toBe('OK');
-    expect(await caller.ask(about('shop'))).toBe('7 caller anonymous may not use the domain "shop"');
+    const refusal = '7 caller anonymous may not use the domain "shop"';
+    expect(await caller.ask(about('shop'))).toBe(refusal);
+    expect(await caller.ask(about('shop'), tokenOf('nobody'))).toBe(
+      `${refusal} (the token shown is not one of a caller)`,
+    );
     expect(await caller.ask(about('shop'), tokenOf('shop'))).toBe('OK');
   });
 });
@@ -354,7 +390,7 @@ describe('a start', () => {
     const { limiter } = await start('callers:\n  - name: a\n    color: red\n');
     expect(await limiter.ended).toBe(1);
     expect(limiter.lines.join()).toMatch(
-      /Cannot start: CALLERS_FILE: \S+callers.yaml:2:5: domains: is missing; .*callers.yaml:3:12: unknown key/,
+      /Cannot start: CALLERS_FILE: \S+callers.yaml:2:5: domains: is missing; .*callers.yaml:3:5: unknown key/,
     );
     const without = await start(byToken, { CALLERS_FILE: '/nowhere/callers.yaml' });
     expect(without.limiter.lines.join()).toContain(

@@ -5,6 +5,7 @@ const byName = new Map<string, string>(
     'ratelimit.service.global_shadow_mode': 'Requests that passed by SHADOW_MODE.',
     'ratelimit.service.mended_values': 'Values that were no UTF-8, counted with their bad bytes replaced.',
     'ratelimit.callers.refused': 'Requests that CALLERS_FILE did not let in, by caller and reason.',
+    'ratelimit.callers.unknown_tokens': 'Tokens that were shown to CALLERS_FILE and are nobody’s.',
     'ratelimit.callers.entries': 'Entries of CALLERS_FILE in force.',
     'ratelimit.callers.load_failed': '1 from a reading of CALLERS_FILE that failed until the next good one.',
     'ratelimit.http.tls_handshake': 'TLS handshakes of the HTTP listener that failed.',
