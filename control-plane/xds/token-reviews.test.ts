@@ -102,6 +102,20 @@ describe('TokenReviews', () => {
     expect(await verdict(token)).toMatchObject({ is: 'open' });
   });
 
+  it('asks again about a token that was good, however many bad ones come from its address', async () => {
+    const good = newToken();
+    answer = async (token) => (token === good ? { user } : { problem: 'unknown' });
+    const verdict = reviews();
+    expect(await verdict(good)).toMatchObject({ is: 'known' });
+    for (let sent = 0; sent < 12; sent += 1) await verdict(newToken());
+    expect(await verdict(newToken())).toMatchObject({ is: 'open' });
+    advance(60_000);
+    expect(await verdict(good)).toMatchObject({ is: 'known' });
+    answer = async () => ({ problem: 'withdrawn' });
+    advance(60_000);
+    expect(await verdict(good)).toMatchObject({ is: 'unknown' });
+  });
+
   it('remembers a bad token for ten seconds, without its being wrong again', async () => {
     const verdict = reviews();
     answer = async () => ({ problem: 'no' });

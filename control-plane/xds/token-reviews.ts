@@ -3,7 +3,9 @@
  * good one for a while, and until the token expires where the API server cannot be asked; of a bad one for moments.
  *
  * Whoever sends made-up tokens must neither flood the API server nor hold up others: few are asked about at a time and
- * in a second, few of one address wait, and an address whose tokens were bad waits longer each time.
+ * in a second, few of one address wait, and an address whose tokens were bad waits longer each time. A token that was good
+ * before is asked about first, whatever else came from its address: there are as many as are remembered at most, and
+ * nobody keeps a token alive that was withdrawn.
  */
 import { AddressThrottle, networkOf } from '../../process/address-throttle.ts';
 import type { Clock } from '../../process/clock.ts';
@@ -115,10 +117,14 @@ export class TokenReviews {
     network: string,
     good: Good | undefined,
   ): TokenVerdict | Promise<TokenVerdict> {
-    const full = this.#fullReason(network);
-    if (full !== undefined || this.#isClosed) {
+    const refusal = this.#isClosed
+      ? 'this replica is shutting down'
+      : good === undefined
+        ? this.#fullReason(network)
+        : undefined;
+    if (refusal !== undefined) {
       this.#options.reviewed('not asked');
-      return good === undefined ? notNow(full ?? 'this replica is shutting down') : known(good);
+      return notNow(refusal);
     }
     this.#count(network, 1);
     const { promise, resolve: settle } = Promise.withResolvers<TokenVerdict>();
@@ -127,7 +133,9 @@ export class TokenReviews {
       this.#underWay.delete(hash);
     });
     this.#underWay.set(hash, verdict);
-    this.#queue.push({ token, hash, network, settle });
+    const waiting = { token, hash, network, settle };
+    if (good === undefined) this.#queue.push(waiting);
+    else this.#queue.unshift(waiting);
     this.#pump();
     return verdict;
   }

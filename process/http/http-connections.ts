@@ -20,7 +20,8 @@ export type HttpRefusal = (typeof httpRefusals)[number];
 
 /** In words what each says. */
 export const httpRefusalTexts: Readonly<Record<HttpRefusal, string>> = {
-  too_many_connections: 'as many connections as may be are open, and it was idle longest',
+  too_many_connections:
+    'as many connections as may be are open, and it was idle, or its request unfinished, longest',
   too_many_bytes: 'it held most of what all connections may hold for what their peers have not done yet',
   too_many_pieces: 'its body came in more pieces than its bytes justify',
 };
