@@ -19,6 +19,12 @@ const grounds: (AttackGround & { title: string; program?: ServerProgram })[] = [
   { title: 'a limiter with TLS', tls: true, program: opensslProgram },
 ];
 
+/**
+ * The worst of a few hundred answers, on the cores that attacker, client and limiter share with the end of other tests, is a
+ * noisy figure: `npm run attacks` holds it to its bound, here it is five times that. What a lack of defence does is far above.
+ */
+const patience = 5;
+
 for (const { title, program, ...ground } of grounds) {
   const suite = (): void => {
     let site: AttackSite;
@@ -34,7 +40,7 @@ for (const { title, program, ...ground } of grounds) {
         site = await AttackSite.open(ground);
       }
       const figures = await site.attack(attack, { seconds: 0.7, scale: 0.1, calmMs: 200 });
-      expect(problemsOf(figures, machineSlowness())).toEqual([]);
+      expect(problemsOf(figures, patience * machineSlowness())).toEqual([]);
     });
   };
   if (program === undefined) describe(title, suite);
