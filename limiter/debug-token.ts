@@ -1,5 +1,4 @@
 /** DEBUG_TOKEN_FILE: what the debug listener asks of whoever comes. */
-import { BlockList, isIP } from 'node:net';
 import { tokenProblem } from '../process/bearer-token.ts';
 import type { Logger } from '../process/logger.ts';
 import type { Timers } from '../process/timers.ts';
@@ -57,15 +56,4 @@ export class DebugToken {
     if (problem === undefined) return token;
     throw new Error(`${accessSettings.debugTokenFile.name}: ${this.#path}: ${problem}`);
   }
-}
-
-const loopback = new BlockList();
-loopback.addSubnet('127.0.0.0', 8);
-loopback.addAddress('::1', 'ipv6');
-
-/** Whether an address to listen on is reached from this machine alone. */
-export function isLoopback(host: string): boolean {
-  if (host === 'localhost') return true;
-  const family = isIP(host);
-  return family !== 0 && loopback.check(host, family === 6 ? 'ipv6' : 'ipv4');
 }

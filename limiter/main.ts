@@ -1,7 +1,7 @@
 /** From settings to parts to listeners, and back in order: the one place that knows all parts of the limiter. */
 import { randomUUID } from 'node:crypto';
 import { availableParallelism } from 'node:os';
-import { addressText, BindError, type ListenAddress } from '../process/bind.ts';
+import { addressText, BindError, isLoopback, type ListenAddress } from '../process/bind.ts';
 import { type Clock, systemClock } from '../process/clock.ts';
 import { Health } from '../process/health.ts';
 import { type HeldBytes, sharedCells } from '../process/held-bytes.ts';
@@ -12,7 +12,7 @@ import { type ShutdownStep, type SignalSource, shutdownOnSignal } from '../proce
 import { systemTimers, type Timers } from '../process/timers.ts';
 import { packageVersion } from '../process/version.ts';
 import { type ConfigSource, ConfigSourceError } from './config-source/index.ts';
-import { DebugToken, isLoopback } from './debug-token.ts';
+import { DebugToken } from './debug-token.ts';
 import { createDebugListener, type HttpListener } from './http/index.ts';
 import { listenerErrors } from './listener-error.ts';
 import * as lines from './log-lines.ts';

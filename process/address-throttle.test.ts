@@ -1,8 +1,9 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { AddressThrottle, networkOf } from './address-throttle.ts';
+import { AddressThrottle } from './address-throttle.ts';
+import { addressGroup } from './peer.ts';
 
-describe('networkOf', () => {
+describe('addressGroup', () => {
   it.each([
     ['192.0.2.7', '192.0.2.7'],
     ['::ffff:192.0.2.7', '192.0.2.7'],
@@ -15,7 +16,7 @@ describe('networkOf', () => {
     ['64:ff9b::192.0.2.7', '64:ff9b:0:0::/64'],
     ['unknown', 'unknown'],
   ])('takes %s for %s', (address, network) => {
-    expect(networkOf(address)).toBe(network);
+    expect(addressGroup(address)).toBe(network);
   });
 });
 

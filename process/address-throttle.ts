@@ -5,7 +5,7 @@
  * Memory is bounded, and nobody buys himself a new start: an entry goes by age alone, never for want of room. While the
  * table is full, addresses that are not in it share one entry.
  */
-import { isIPv6 } from 'node:net';
+import { addressGroup } from './peer.ts';
 
 export interface AddressThrottleOptions {
   /** Wrong ones that are free. Defaults to 5. */
@@ -49,14 +49,15 @@ export class AddressThrottle {
 
   /** How long this address has to wait before it may try again; 0: not at all. */
   waitMs(address: string, nowMs: number): number {
-    const entry = this.#entries.get(networkOf(address)) ?? (this.#isFull(nowMs) ? this.#others : undefined);
+    const entry =
+      this.#entries.get(addressGroup(address)) ?? (this.#isFull(nowMs) ? this.#others : undefined);
     return entry === undefined ? 0 : Math.max(0, entry.blockedUntilMs - nowMs);
   }
 
   /** What this address tried was wrong. */
   wrong(address: string, nowMs: number): void {
     const { free, firstWaitMs, longestWaitMs, forgetMs } = this.#options;
-    const entry = this.#entryOf(networkOf(address), nowMs);
+    const entry = this.#entryOf(addressGroup(address), nowMs);
     if (nowMs - entry.lastMs >= forgetMs) entry.wrong = 0;
     entry.wrong++;
     entry.lastMs = nowMs;
@@ -84,24 +85,4 @@ export class AddressThrottle {
 
 function newEntry(): Entry {
   return { wrong: 0, lastMs: Number.NEGATIVE_INFINITY, blockedUntilMs: 0 };
-}
-
-/** What one customer usually has: an IPv4 address, also where it is written as an IPv6 one, or a /64 of IPv6. */
-export function networkOf(address: string): string {
-  const bare = address.replace(/%.*$/, '').toLowerCase();
-  if (!isIPv6(bare)) return bare;
-  const mapped = /^::ffff:(\d+\.\d+\.\d+\.\d+)$/.exec(bare)?.[1];
-  if (mapped !== undefined) return mapped;
-  const [head = '', tail] = bare.split('::');
-  const before = groups(head);
-  // An IPv4 address at the end stands for two groups, beyond the first four.
-  const after = groups((tail ?? '').replace(/\d+\.\d+\.\d+\.\d+$/, '0:0'));
-  const zeros = tail === undefined ? 0 : 8 - before.length - after.length;
-  const all = [...before, ...Array<string>(Math.max(0, zeros)).fill('0'), ...after];
-  return `${all.slice(0, 4).join(':')}::/64`;
-}
-
-/** Without leading zeros. */
-function groups(text: string): string[] {
-  return text === '' ? [] : text.split(':').map((group) => group.replace(/^0+(?=.)/, ''));
 }

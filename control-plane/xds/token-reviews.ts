@@ -7,9 +7,10 @@
  * before is asked about first, whatever else came from its address: there are as many as are remembered at most, and
  * nobody keeps a token alive that was withdrawn.
  */
-import { AddressThrottle, networkOf } from '../../process/address-throttle.ts';
+import { AddressThrottle } from '../../process/address-throttle.ts';
 import type { Clock } from '../../process/clock.ts';
 import { errorText } from '../../process/error-text.ts';
+import { addressGroup } from '../../process/peer.ts';
 import type { Timers } from '../../process/timers.ts';
 import { TokenBucket } from '../../process/token-bucket.ts';
 
@@ -95,7 +96,7 @@ export class TokenReviews {
     if (nowMs < (this.#bad.get(hash) ?? Number.NEGATIVE_INFINITY)) return nobodys;
     const problem = claimsProblem(token, audience, clock.nowMs());
     if (problem !== undefined) return { is: 'unknown', reason: problem };
-    return this.#underWay.get(hash) ?? this.#ask(token, hash, networkOf(address), good);
+    return this.#underWay.get(hash) ?? this.#ask(token, hash, addressGroup(address), good);
   }
 
   close(): void {
