@@ -12,7 +12,7 @@ import {
 import { decodeBytes, encodeBytes } from '../../../process/grpc/raw-bytes.ts';
 import type { Timers } from '../../../process/timers.ts';
 import type { AdsCredentials } from './ads-credentials.ts';
-import { socketsOf } from './connected-sockets.ts';
+import { connectOnce } from './connected-sockets.ts';
 import { adsPath } from './discovery-messages.ts';
 import { endReason } from './end-reason.ts';
 
@@ -69,7 +69,7 @@ export class AdsStream {
       metadata.add(name, name.toLowerCase().endsWith('-bin') ? Buffer.from(value) : value);
     }
     if (token !== undefined) metadata.set('authorization', `Bearer ${token}`);
-    this.#sockets = socketsOf(credentials.credentials);
+    this.#sockets = connectOnce(credentials.credentials);
     this.#client = new Client(target, credentials.credentials, {
       ...channelOptions(options),
       ...credentials.options,
