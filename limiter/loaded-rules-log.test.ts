@@ -118,8 +118,12 @@ describe('the lines of what a review found', () => {
   });
 
   it('say of counters that could meet when that changes, and that nobody could look', () => {
-    const meeting = (count: string) => ({ ...review([]), meetings: { count, first: 'd_a_*_ and d_a_b_*_' } });
-    const lines = told(meeting('1'), meeting('1'), meeting('2'), { problem: 'it broke off' }, meeting('2'));
+    const meeting = (count: string, first = 'a.yaml:5:10: rule a_b') => ({
+      ...review([]),
+      meetings: { identity: count, count, first },
+    });
+    const moved = meeting('2', 'a.yaml:6:10: rule a_b');
+    const lines = told(meeting('1'), meeting('1'), meeting('2'), { problem: 'it broke off' }, moved);
     expect(lines.map((some) => some.length)).toEqual([1, 0, 1, 1, 0]);
     expect(lines[3]![0]).toContain('could not be reviewed');
   });

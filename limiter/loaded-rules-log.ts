@@ -46,7 +46,7 @@ export class ReviewLog {
   readonly #log: Logger;
   #known: ReadonlySet<string> = new Set();
   #unlisted = 0;
-  #meetings = '';
+  #meetings: string | undefined;
 
   constructor(log: Logger) {
     this.#log = log;
@@ -63,10 +63,12 @@ export class ReviewLog {
     const unlisted = total - warnings.length;
     const more = Math.max(0, news.length - maxWarnings) + (unlisted === this.#unlisted ? 0 : unlisted);
     if (more > 0) lines.moreRuleWarnings(this.#log, { more, total });
-    const text = meetings === undefined ? '' : JSON.stringify(meetings);
-    if (meetings !== undefined && text !== this.#meetings) lines.countersMayMeet(this.#log, meetings);
+    if (meetings !== undefined && meetings.identity !== this.#meetings) {
+      const { count, first } = meetings;
+      lines.countersMayMeet(this.#log, { count, first });
+    }
     this.#known = new Set(warnings.map(({ identity }) => identity));
     this.#unlisted = unlisted;
-    this.#meetings = text;
+    this.#meetings = meetings?.identity;
   }
 }

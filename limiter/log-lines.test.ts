@@ -388,7 +388,7 @@ describe('log lines', () => {
         lines.memcacheNodeLost(log, { node: 'mc:11211', reason: 'connect ECONNREFUSED', mode: 'deny' });
         lines.memcacheNodeBack(log, 'mc:11211');
         lines.memcacheProblem(log, { text: 'Failed to increment key', key: 'k', error: 'gone', further: 2 });
-        lines.countersMayMeet(log, { count: '2', first: 'd_k_*_ and d_k_a_*_, d_x_*_ and d_x_y_*_' });
+        lines.countersMayMeet(log, { count: '2', first: 'a.yaml:6:14: rule k; b.yaml:3:4: rule x' });
         lines.memcacheSrvFailed(log, '_memcache._tcp.x', 'queryA ENOTFOUND');
       },
       [
@@ -397,7 +397,7 @@ describe('log lines', () => {
         'level=warning msg="Connected to the memcache node again" node="mc:11211"',
         'level=error msg="Failed to increment key" error=gone further=2',
         'level=debug msg="Failed to increment key" key=k',
-        'level=warning msg="Counters of these rules could meet in one key: COUNTER_KEYS=unambiguous keeps all apart, once no limiter of envoyproxy/ratelimit counts in the store" pairs=2 first="d_k_*_ and d_k_a_*_, d_x_*_ and d_x_y_*_"',
+        'level=warning msg="Counters of these rules could meet in one key: COUNTER_KEYS=unambiguous keeps all apart, once no limiter of envoyproxy/ratelimit counts in the store" pairs=2 first="a.yaml:6:14: rule k; b.yaml:3:4: rule x"',
         'level=warning msg="failed to refresh memcache hosts" name=_memcache._tcp.x reason="queryA ENOTFOUND"',
       ],
     ],

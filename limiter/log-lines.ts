@@ -271,7 +271,7 @@ export function memcacheProblem(
   if (key !== undefined) log.debug(text, { key });
 }
 
-/** `first`: keys of the first five pairs, with `*` for any text. */
+/** `first`: what `weir check` says of the first five pairs. */
 export function countersMayMeet(log: Logger, { count, first }: { count: string; first: string }): void {
   log.warn(
     'Counters of these rules could meet in one key: COUNTER_KEYS=unambiguous keeps all apart, once no limiter of envoyproxy/ratelimit counts in the store',

@@ -890,13 +890,16 @@ describe('a limiter', () => {
     const { lines } = await start(env, { timers: systemTimers });
     const told = () => lines.filter((line) => line.includes('could meet'));
     const loads = () => lines.filter((line) => line.includes('Successfully loaded')).length;
-    const line = (pairs: number, texts: string) =>
-      `level=warning msg="Counters of these rules could meet in one key: COUNTER_KEYS=unambiguous keeps all apart, once no limiter of envoyproxy/ratelimit counts in the store" pairs=${pairs} first="${texts}"`;
-    await eventually(() => expect(told()).toEqual([line(1, 'meet_a_*_ and meet_a_b_*_')]));
-    writeRules('meet/config/a.yaml', first.replace('requests_per_unit: 5', 'requests_per_unit: 6'));
+    const line = (key: string, other: number) =>
+      `level=warning msg="Counters of these rules could meet in one key: COUNTER_KEYS=unambiguous keeps all apart, once no limiter of envoyproxy/ratelimit counts in the store" pairs=1 first="b.yaml:3:10: rule ${key} of domain meet_a counts as meet_a_${key}_*_, which can be a key of rule a of domain meet as well (a.yaml line ${other})"`;
+    await eventually(() => expect(told()).toEqual([line('b', 3)]));
+    writeRules(
+      'meet/config/a.yaml',
+      `# moves the lines\n${first.replace('requests_per_unit: 5', 'requests_per_unit: 6')}`,
+    );
     await eventually(() => expect(loads()).toBe(2));
     writeRules('meet/config/b.yaml', oneRule('meet_a', 'c'));
-    await eventually(() => expect(told().slice(1)).toEqual([line(1, 'meet_a_*_ and meet_a_c_*_')]));
+    await eventually(() => expect(told().slice(1)).toEqual([line('c', 4)]));
     const unambiguous = await start({ ...env, COUNTER_KEYS: 'unambiguous' });
     await new Promise((next) => setTimeout(next, 500));
     expect(unambiguous.lines.filter((one) => one.includes('could meet'))).toEqual([]);

@@ -2,12 +2,7 @@ import { readCallersFile } from '../../limiter/callers/index.ts';
 import type { CounterKeys } from '../../rules/counter-keys.ts';
 import type { LoadedSource, SkippedObject } from '../../rules/documents/index.ts';
 import type { RuleSource } from '../../rules/model.ts';
-import {
-  meetingCounters,
-  placedWarning,
-  placedWarnings,
-  type RuleWarning,
-} from '../../rules/review/index.ts';
+import { meetingCounters, meetingWarning, placedWarnings } from '../../rules/review/index.ts';
 import { LineIndex } from '../../rules/yaml/line-index.ts';
 import { decodeYaml } from '../../rules/yaml/text.ts';
 import type { RuleInput } from '../rule-input/read-input.ts';
@@ -133,18 +128,10 @@ function meetingFindings(sources: readonly LoadedSource[], linesOf: LinesOf): Fi
   const { pairs, isComplete } = meetingCounters(sources.map(({ source }) => source));
   const bySecond = Map.groupBy(pairs, ({ second }) => `${second.source} ${second.path.join(' ')}`);
   return [...bySecond.values()].map((meetings, index) => {
-    const { first, second } = meetings[0]!;
-    const more = meetings.length === 1 ? '' : ` and ${meetings.length - 1} more`;
-    const isLast = index === bySecond.size - 1 && !isComplete;
-    const warning: RuleWarning = {
-      code: 'meeting-counters',
-      source: second.source,
-      path: [...second.path, 'key'],
-      text: `counts as ${second.keys}, which can be a key of ${first.keys}${more} as well${isLast ? '; there may be more such rules' : ''}`,
-      hint: 'COUNTER_KEYS=unambiguous keeps them apart: --counter-keys unambiguous checks for it',
-      other: { source: first.source, path: [...first.path, 'key'] },
-    };
-    return findingOf('warning', placedWarning(warning, sources), warning.hint, linesOf);
+    const isLast = index === bySecond.size - 1;
+    const more = { others: meetings.length - 1, isComplete: isComplete || !isLast };
+    const warning = meetingWarning(meetings[0]!, sources, more);
+    return findingOf('warning', warning, warning.hint, linesOf);
   });
 }
 

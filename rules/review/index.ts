@@ -2,16 +2,14 @@
 export { FirstPattern } from './first-pattern.ts';
 export {
   type MeetingBounds,
-  type MeetingsSummary,
   meetingBounds,
   meetingCounters,
-  meetingsSummary,
 } from './meeting-counters.ts';
 export { type PlacedRule, placedRules } from './placed-rule.ts';
 export { reviewSources } from './review-sources.ts';
 export {
   type LoadWarning,
-  placedWarning,
+  meetingWarning,
   placedWarnings,
   type ReviewedLoad,
   type ReviewOptions,

@@ -19,9 +19,15 @@ export interface MeetingRule {
   keys: string;
 }
 
+/** The rule that stands first in front. */
+export interface MeetingPair {
+  first: MeetingRule;
+  second: MeetingRule;
+}
+
 export interface Meetings {
-  /** The first ones, the rule that stands first in front. */
-  pairs: readonly { first: MeetingRule; second: MeetingRule }[];
+  /** The first ones. */
+  pairs: readonly MeetingPair[];
   /** Of all pairs that were found. */
   count: number;
   /** False: there may be more. */
@@ -39,19 +45,6 @@ export interface MeetingBounds {
 
 /** Ours: a bit more than a second of a processor at most. */
 export const meetingBounds: MeetingBounds = { pairs: 1_000, steps: 10_000_000 };
-
-/** How many there are, and the first five, for a line of a log: `d_ip_*_ and d_ip_*_path_*_, ...`. Undefined for none. */
-export function meetingsSummary({ pairs, count, isComplete }: Meetings): MeetingsSummary | undefined {
-  if (count === 0 && isComplete) return undefined;
-  const shown = pairs.slice(0, 5).map(({ first, second }) => `${first.keys} and ${second.keys}`);
-  return { count: isComplete ? `${count}` : `at least ${count}`, first: shown.join(', ') };
-}
-
-/** Texts. */
-export interface MeetingsSummary {
-  count: string;
-  first: string;
-}
 
 /** Ours, in bytes: two rules of 4,000 characters each. */
 const longestTable = 32 * 1024 * 1024;
@@ -80,7 +73,7 @@ export function meetingCounters(
   const order = new Map(counted.map((one, index) => [one, index]));
   const sorted = counted.toSorted((a, b) => (a.prefix < b.prefix ? -1 : a.prefix > b.prefix ? 1 : 0));
   const comparison = new Comparison(bounds.steps);
-  const pairs: Meetings['pairs'][number][] = [];
+  const pairs: MeetingPair[] = [];
   const sourcesKept = new Set<number>();
   let count = 0;
   for (const [index, one] of sorted.entries()) {

@@ -2,7 +2,7 @@
 import type { CounterKeys } from '../counter-keys.ts';
 import type { RuleSource } from '../model.ts';
 import type { RuleError } from '../rule-error.ts';
-import { type MeetingsSummary, meetingCounters, meetingsSummary } from './meeting-counters.ts';
+import { type MeetingPair, type MeetingRule, type Meetings, meetingCounters } from './meeting-counters.ts';
 import { reviewSources } from './review-sources.ts';
 import { compositeOf } from './rule-level.ts';
 import type { RuleWarning, RuleWarningCode } from './rule-warning.ts';
@@ -30,6 +30,15 @@ export interface RulesReview {
   total: number;
   /** Rules whose counters could meet in one key; undefined: none, or with unambiguous keys. */
   meetings: MeetingsSummary | undefined;
+}
+
+export interface MeetingsSummary {
+  /** As long as it is equal the same is said, wherever lines have moved to. */
+  identity: string;
+  /** Of pairs: `7` or `at least 7`. */
+  count: string;
+  /** What there is to say of the first five, with their places. */
+  first: string;
 }
 
 export interface LoadWarning extends Pick<RuleError, 'source' | 'text' | 'line' | 'column'> {
@@ -82,7 +91,8 @@ export function reviewLoad({ sources, warnings: read }: ReviewedLoad, options: R
     const identity = identityOf([code, source, rule, warning.text, ...warning.path.slice(-2)]);
     warnings.push({ identity, source, text, line, column, rule, hint });
   }
-  const meetings = options.counterKeys === 'compatible' ? meetingsSummary(meetingCounters(plain)) : undefined;
+  const meetings =
+    options.counterKeys === 'compatible' ? meetingsSummary(meetingCounters(plain), sources) : undefined;
   return { warnings, total: read.length + found.length, meetings };
 }
 
@@ -94,7 +104,58 @@ export function placedWarnings(
   return meantWarnings(sources, beside).map((warning) => placedWarning(warning, sources));
 }
 
-export function placedWarning(warning: RuleWarning, sources: readonly LocatedSource[]): PlacedWarning {
+/** What is said of two rules whose counters could meet, at the place of the later one. `more`: see `meetingText`. */
+export function meetingWarning(
+  pair: MeetingPair,
+  sources: readonly LocatedSource[],
+  more?: { others: number; isComplete: boolean },
+): PlacedWarning {
+  const { first, second } = pair;
+  const warning: RuleWarning = {
+    code: 'meeting-counters',
+    source: second.source,
+    path: [...second.path, 'key'],
+    text: meetingText(pair, sources, more),
+    hint: 'COUNTER_KEYS=unambiguous keeps them apart: --counter-keys unambiguous checks for it',
+    other: { source: first.source, path: [...first.path, 'key'] },
+  };
+  return placedWarning(warning, sources);
+}
+
+/** Without places. `others`: rules beside the first that the second could meet; `isComplete`: there are no more such rules. */
+function meetingText(
+  { first, second }: MeetingPair,
+  sources: readonly LocatedSource[],
+  { others, isComplete } = { others: 0, isComplete: true },
+): string {
+  const nameOf = ({ source, path }: MeetingRule): string => {
+    const { source: rules } = sources[source]!;
+    return `${ruleName(rules, path)} of domain ${rules.domain}`;
+  };
+  const andOthers = others === 0 ? '' : ` and ${others} more`;
+  const mayBeMore = isComplete ? '' : '; there may be more such rules';
+  return `rule ${nameOf(second)} counts as ${second.keys}, which can be a key of rule ${nameOf(first)}${andOthers} as well${mayBeMore}`;
+}
+
+function meetingsSummary(
+  { pairs, count, isComplete }: Meetings,
+  sources: readonly LocatedSource[],
+): MeetingsSummary | undefined {
+  if (count === 0 && isComplete) return undefined;
+  const listed = pairs.slice(0, 5);
+  const counted = isComplete ? `${count}` : `at least ${count}`;
+  const shown = listed.map((pair) => {
+    const { source, line, column, text } = meetingWarning(pair, sources);
+    return `${source}${line === undefined ? '' : `:${line}:${column}`}: ${text}`;
+  });
+  return {
+    identity: identityOf([counted, ...listed.map((pair) => meetingText(pair, sources))]),
+    count: counted,
+    first: shown.join('; '),
+  };
+}
+
+function placedWarning(warning: RuleWarning, sources: readonly LocatedSource[]): PlacedWarning {
   const { code, hint, other } = warning;
   const { file, placeOf } = sources[warning.source]!;
   const place = placeOf(warning.path);

@@ -345,7 +345,7 @@ describe('weir check', () => {
     );
     const { status, stderr } = runWeir(['check', path]);
     expect(stderr).toContain(
-      `warning (meeting-counters): ${path}:6:14: counts as d_ip_*_path_*_, which can be a key of d_ip_*_ as well (line 3)`,
+      `warning (meeting-counters): ${path}:6:14: rule ip.path of domain d counts as d_ip_*_path_*_, which can be a key of rule ip of domain d as well (line 3)`,
     );
     expect(status).toBe(0);
     expect(runWeir(['check', '--strict', path]).status).toBe(1);
@@ -377,6 +377,8 @@ describe('weir check', () => {
     );
     const { stderr } = runWeir(['check', path]);
     expect(stderr).toContain('(meeting-counters)');
-    expect(stderr).toContain('counts as bank_ip_x_*_, which can be a key of bank_ip_*_ as well');
+    expect(stderr).toContain(
+      'rule x of domain bank_ip counts as bank_ip_x_*_, which can be a key of rule ip of domain bank as well',
+    );
   });
 });

@@ -71,7 +71,11 @@ describe('startLoadThread', () => {
     expect(await compatible.review).toMatchObject({
       warnings,
       total: 2,
-      meetings: { count: '1', first: 'd_a_*_ and d_a_b_*_' },
+      meetings: {
+        count: '1',
+        first:
+          'a.yaml:5:10: rule a_b of domain d counts as d_a_b_*_, which can be a key of rule a of domain d as well (line 3)',
+      },
     });
     expect(order).toEqual(['rules', 'review']);
     const unambiguous = startLoadThread({ ...request, ...review }, limits);

@@ -72,8 +72,9 @@ describe('ResponseLoader', () => {
     loader.review((found) => told.push(found));
     expect(told).toEqual([]);
     timers.advance(1_000);
-    const first = { warnings: [], total: 0, meetings: { count: '1', first: 'd_a_*_ and d_a_b_*_' } };
-    await eventually(() => expect(told).toEqual([first]));
+    const text = 'rule a_b of domain d counts as d_a_b_*_, which can be a key of rule a of domain d as well';
+    const meetings = { count: '1', first: `d.yaml: ${text}`, identity: expect.stringContaining(text) };
+    await eventually(() => expect(told).toEqual([{ warnings: [], total: 0, meetings }]));
     const again = loadResources(compatible).outcome as LoadedResources;
     await loader.load({ ...compatible, hashInForce: again.hash });
     loader.review((found) => told.push(found));
