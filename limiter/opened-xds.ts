@@ -45,6 +45,7 @@ export function openXds({
       maxMs: settings.xdsBackoffMaxMs,
       factor: settings.xdsBackoffFactor,
       jitter: settings.xdsBackoffJitter,
+      exactFirst: settings.isXdsBackoffFactorSet,
       random,
     },
     clock,

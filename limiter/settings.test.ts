@@ -68,6 +68,7 @@ describe('parseLimiterSettings', () => {
         xdsBackoffInitialMs: 10_000,
         xdsBackoffMaxMs: 60_000,
         xdsBackoffFactor: 1.6,
+        isXdsBackoffFactorSet: false,
         xdsBackoffJitter: true,
         xdsMaxMessageBytes: 0,
         backendType: 'redis',

@@ -364,6 +364,8 @@ export type LimiterSettings = SettingsOf<typeof table> & {
   readonly mogrifiers: readonly MogrifierText[];
   /** Memcache lets requests pass when it fails unless STORE_FAILURE_MODE says otherwise, be it its default. */
   readonly isStoreFailureModeSet: boolean;
+  /** XDS_CLIENT_BACKOFF_RANDOM_FACTOR keeps the Go service's formula as a whole where it is set. */
+  readonly isXdsBackoffFactorSet: boolean;
   /** Where OpenTelemetry sends spans, for the log. */
   readonly tracingUrl: string;
 };
@@ -530,6 +532,7 @@ export function parseLimiterSettings(env: Environment): LimiterSettingsResult {
       ...result.settings,
       mogrifiers,
       isStoreFailureModeSet: env[storeFailureSettings.storeFailureMode.name] !== undefined,
+      isXdsBackoffFactorSet: env[xdsSettings.xdsBackoffFactor.name] !== undefined,
       tracingUrl: tracingUrl(result.settings, env),
     },
     warnings: [...result.warnings, ...warnings, ...doubleTags(env), ...tracingWarnings(result.settings, env)],

@@ -84,7 +84,7 @@ const node =
 
 const metadata = (name: string) => node((request) => request.node?.metadata?.[name]);
 
-/** The waits before the next attempts, after a first one whose end is an outage. */
+/** The first two waits of an outage. */
 async function retryWaits(limiter: InProcessLimiter, fail: () => Promise<void>): Promise<number[]> {
   const waits = () =>
     limiter.lines.flatMap((line) => {
@@ -93,10 +93,12 @@ async function retryWaits(limiter: InProcessLimiter, fail: () => Promise<void>):
     });
   await fail();
   await eventually(() => expect(limiter.lines.join()).toContain('No rules come from the xDS server'));
+  const lostMs = timers.nowMs;
   timers.advanceToNext();
+  const firstMs = timers.nowMs - lostMs;
   await fail();
   await eventually(() => expect(waits()).toHaveLength(1));
-  return waits();
+  return [firstMs, ...waits()];
 }
 
 /** After two streams that broke. */
@@ -157,7 +159,7 @@ const rows: Row[] = [
   {
     setting: 'CONFIG_GRPC_XDS_SERVER_CONNECT_RETRY_INTERVAL',
     env: { CONFIG_GRPC_XDS_SERVER_URL: '127.0.0.1:1' },
-    seen: { unset: [3_900], '20s': [26_000], '2m': [120_000] },
+    seen: { unset: [3_900, 3_900], '20s': [26_000, 26_000], '2m': [120_000, 120_000] },
     observe: (limiter) => retryWaits(limiter, async () => {}),
   },
   {
@@ -182,25 +184,25 @@ const rows: Row[] = [
   },
   {
     setting: 'XDS_CLIENT_BACKOFF_INITIAL_INTERVAL',
-    seen: { unset: [13_000], '20s': [26_000] },
+    seen: { unset: [13_000, 13_000], '20s': [26_000, 26_000] },
     observe: backoff,
   },
   {
     setting: 'XDS_CLIENT_BACKOFF_MAX_INTERVAL',
     env: { XDS_CLIENT_BACKOFF_RANDOM_FACTOR: '100', XDS_CLIENT_BACKOFF_JITTER: 'false' },
-    seen: { unset: [60_000], '30s': [30_000] },
+    seen: { unset: [10_000, 60_000], '30s': [10_000, 30_000] },
     observe: backoff,
   },
   {
     setting: 'XDS_CLIENT_BACKOFF_RANDOM_FACTOR',
-    env: { XDS_CLIENT_BACKOFF_JITTER: 'false' },
-    seen: { unset: [16_000], 2: [20_000], '0.5': [10_000] },
+    // One that is set keeps the Go service's formula: the first wait is exact, whatever the jitter.
+    seen: { unset: [13_000, 13_000], '1.6': [10_000, 13_000], '0.5': [10_000, 10_000] },
     observe: backoff,
   },
   {
     setting: 'XDS_CLIENT_BACKOFF_JITTER',
     env: { XDS_CLIENT_BACKOFF_RANDOM_FACTOR: '3' },
-    seen: { unset: [20_000], false: [30_000] },
+    seen: { unset: [10_000, 20_000], false: [10_000, 30_000] },
     observe: backoff,
   },
   {

@@ -60,7 +60,7 @@ export const xdsSettings = needing([fromXds], {
     kind: duration({ min: 1, max: dayMs }),
     default: 3_000,
     summary:
-      'Wait after the first attempt to connect that failed; further ones grow as the waits of `XDS_CLIENT_BACKOFF_*`.',
+      'Shortest wait after an attempt to connect that failed; further ones grow as the waits of `XDS_CLIENT_BACKOFF_*`.',
   },
   xdsAdditionalHeaders: {
     name: 'CONFIG_GRPC_XDS_CLIENT_ADDITIONAL_HEADERS',
@@ -141,7 +141,8 @@ export const xdsSettings = needing([fromXds], {
     name: 'XDS_CLIENT_BACKOFF_JITTER',
     kind: bool(),
     default: true,
-    summary: 'Wait for a random time between the shortest wait and the one due.',
+    summary:
+      'Wait for a random time between the shortest wait and the one due; the first wait varies as the second does, unless `XDS_CLIENT_BACKOFF_RANDOM_FACTOR` is set.',
   },
   xdsMaxMessageBytes: {
     name: 'XDS_CLIENT_MAX_MSG_SIZE_IN_BYTES',

@@ -23,7 +23,7 @@ export class WatchedXdsSource {
       mergeDomains: false,
       review: { counterKeys: 'unambiguous', undottedMetrics: false },
       connectRetryMs: 20,
-      backoff: { initialMs: 20, maxMs: 20, factor: 1, jitter: false, random: () => 0 },
+      backoff: { initialMs: 20, maxMs: 20, factor: 1, jitter: false, exactFirst: false, random: () => 0 },
       clock: systemClock,
       timers: systemTimers,
       listener: {

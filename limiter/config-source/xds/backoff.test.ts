@@ -7,6 +7,7 @@ const defaults: BackoffOptions = {
   maxMs: 60_000,
   factor: 1.6,
   jitter: true,
+  exactFirst: false,
   random: () => 0.5,
 };
 const waits = (options: Partial<BackoffOptions>) =>
@@ -14,7 +15,9 @@ const waits = (options: Partial<BackoffOptions>) =>
 
 describe('backoffMs', () => {
   const cases: [what: string, options: Partial<BackoffOptions>, waitsMs: number[]][] = [
-    ['grows by default', {}, [10_000, 13_000, 17_800, 25_480, 35_000, 35_000]],
+    ['grows by default, and varies from the first on', {}, [13_000, 13_000, 17_800, 25_480, 35_000, 35_000]],
+    ['begins with the initial wait', { exactFirst: true }, [10_000, 13_000, 17_800, 25_480, 35_000, 35_000]],
+    ['without jitter', { jitter: false }, [10_000, 16_000, 25_600, 40_960, 60_000, 60_000]],
     ['stays with a factor of 0.5', { factor: 0.5 }, [10_000, 10_000, 10_000, 10_000, 10_000, 10_000]],
     [
       'grows by the factor up to the maximum',
@@ -24,7 +27,7 @@ describe('backoffMs', () => {
     [
       'with jitter is somewhere between the initial wait and the one due',
       { factor: 2, random: () => 0.25 },
-      [10_000, 12_500, 17_500, 22_500, 22_500, 22_500],
+      [12_500, 12_500, 17_500, 22_500, 22_500, 22_500],
     ],
     [
       'is the maximum where that is below the initial wait',
@@ -45,12 +48,19 @@ describe('backoffMs', () => {
       fc.property(
         bounds,
         factor,
-        fc.boolean(),
+        fc.tuple(fc.boolean(), fc.boolean()),
         random,
         fc.nat(10_000),
-        (times, by, jitter, point, attempt) => {
+        (times, by, [jitter, exactFirst], point, attempt) => {
           const [initialMs, more] = times;
-          const options = { initialMs, maxMs: initialMs + more, factor: by, jitter, random: () => point };
+          const options = {
+            initialMs,
+            maxMs: initialMs + more,
+            factor: by,
+            jitter,
+            exactFirst,
+            random: () => point,
+          };
           const waitMs = backoffMs(options, attempt);
           expect(waitMs).toBeGreaterThanOrEqual(initialMs);
           expect(waitMs).toBeLessThanOrEqual(initialMs + more);

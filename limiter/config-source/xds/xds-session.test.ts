@@ -4,7 +4,7 @@ import { type SessionAction, settleMs, type VersionedResponse, XdsSession } from
 type Session = XdsSession<VersionedResponse>;
 
 function session({ random = () => 0 } = {}): Session {
-  const backoff = { initialMs: 100, maxMs: 1_000, factor: 2, jitter: false, random };
+  const backoff = { initialMs: 100, maxMs: 1_000, factor: 2, jitter: false, exactFirst: false, random };
   return new XdsSession({ connectRetryMs: 30, backoff });
 }
 
@@ -138,7 +138,14 @@ describe('the connection of an xDS session', () => {
   });
 
   it('waits a retry interval above the maximum for ever', () => {
-    const backoff = { initialMs: 100, maxMs: 1_000, factor: 2, jitter: true, random: () => 0.5 };
+    const backoff = {
+      initialMs: 100,
+      maxMs: 1_000,
+      factor: 2,
+      jitter: true,
+      exactFirst: false,
+      random: () => 0.5,
+    };
     const one: Session = new XdsSession({ connectRetryMs: 5_000, backoff });
     one.start();
     expect(one.ended('refused')).toContainEqual(wait(5_000));

@@ -332,7 +332,14 @@ describe('an xDS source after an outage', () => {
   it('waits for the retry interval when it cannot connect, and for the backoff when a stream broke', async () => {
     const timers = new ManualTimers();
     const port = await freePort();
-    const backoff = { initialMs: 7_000, maxMs: 9_000, factor: 1, jitter: false, random: () => 0 };
+    const backoff = {
+      initialMs: 7_000,
+      maxMs: 9_000,
+      factor: 1,
+      jitter: false,
+      exactFirst: false,
+      random: () => 0,
+    };
     const watched = await WatchedXdsSource.start({ port, timers, connectRetryMs: 4_000, backoff });
     const refusal = `connect ECONNREFUSED 127.0.0.1:${port}`;
     await eventually(() => expect(watched.told).toEqual([`lost: ${refusal}`]));
@@ -393,7 +400,14 @@ describe('the connections of an xDS source', () => {
   it('are those of its own waits, and leave no timer behind', async () => {
     const { port, came } = await refusing();
     const timers = new ManualTimers();
-    const backoff = { initialMs: 7_000, maxMs: 9_000, factor: 1, jitter: false, random: () => 0 };
+    const backoff = {
+      initialMs: 7_000,
+      maxMs: 9_000,
+      factor: 1,
+      jitter: false,
+      exactFirst: false,
+      random: () => 0,
+    };
     const watched = await WatchedXdsSource.start({ port, timers, connectRetryMs: 4_000, backoff });
     for (const attempt of [1, 2, 3]) {
       await until(() => watched.told.length >= attempt);
