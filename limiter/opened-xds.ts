@@ -7,7 +7,7 @@ import type { ConfigSourceParts, OpenedConfigSource } from './config-source-part
 import { libraryWarning, xdsLines } from './log-lines.ts';
 import type { LimiterSettings } from './settings.ts';
 import { registerXdsStats } from './stats/limiter-stats.ts';
-import { xdsMaxMessageBytes } from './xds-settings.ts';
+import { xdsMaxMessageBytes, xdsSettings } from './xds-settings.ts';
 
 export function openXds({
   settings,
@@ -28,6 +28,11 @@ export function openXds({
           keyPath: settings.xdsTlsKey,
           caPath: settings.xdsTlsCa,
           serverName: settings.xdsTlsSan,
+          fileSettings: {
+            certPath: xdsSettings.xdsTlsCert.name,
+            keyPath: xdsSettings.xdsTlsKey.name,
+            caPath: xdsSettings.xdsTlsCa.name,
+          },
         }
       : undefined,
     tokenFile: settings.xdsTokenFile === '' ? undefined : settings.xdsTokenFile,

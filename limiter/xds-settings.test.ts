@@ -437,7 +437,7 @@ describe('a limiter with rules from an xDS server', () => {
     });
     expect(await limiter.ended).toBe(1);
     expect(limiter.lines.at(-1)).toBe(
-      `level=fatal msg="Cannot start: failed to read file: ${pem('nowhere')}: no such file or directory" CONFIG_GRPC_XDS_SERVER_URL="127.0.0.1:${ads.port}"`,
+      `level=fatal msg="Cannot start: CONFIG_GRPC_XDS_SERVER_TLS_CACERT: failed to read file: ${pem('nowhere')}: no such file or directory" CONFIG_GRPC_XDS_SERVER_URL="127.0.0.1:${ads.port}"`,
     );
   });
 });

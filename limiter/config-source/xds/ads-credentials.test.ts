@@ -42,7 +42,8 @@ describeWithServer('an xDS source with TLS', opensslProgram, (openssl) => {
   }
 
   const tls = (options: Partial<AdsTls> = {}): AdsTls => {
-    return { certPath: '', keyPath: '', caPath: authority.caFile, serverName: '', ...options };
+    const fileSettings = { certPath: 'CERT', keyPath: 'KEY', caPath: 'CACERT' };
+    return { certPath: '', keyPath: '', caPath: authority.caFile, serverName: '', fileSettings, ...options };
   };
 
   it.each([
@@ -111,7 +112,7 @@ describeWithServer('an xDS source with TLS', opensslProgram, (openssl) => {
     const watched = await WatchedXdsSource.start({ port: ads.port, tls: tls({ caPath }) });
     await eventually(() => expect(watched.told.length).toBeGreaterThan(1));
     rmSync(caPath);
-    const missing = `failed: failed to read file: ${caPath}: no such file or directory`;
+    const missing = `failed: CACERT: failed to read file: ${caPath}: no such file or directory`;
     await eventually(() => expect(watched.told).toContain(missing));
     copyFileSync(authority.caFile, caPath);
     expect(await (await ads.stream()).request()).toMatchObject({ versionInfo: '' });
@@ -125,17 +126,24 @@ describeWithServer('an xDS source with TLS', opensslProgram, (openssl) => {
     const nowhere = join(folder, 'nowhere.pem');
     const { certFile, keyFile } = client;
     const refused: [options: Partial<AdsTls>, message: string | RegExp][] = [
-      [{ caPath: nowhere }, `failed to read file: ${nowhere}: no such file or directory`],
-      [{ caPath: broken }, `failed to load the provided TLS CA certificate: ${broken}: `],
-      [{ caPath: empty }, `failed to load the provided TLS CA certificate: ${empty}`],
-      [{ certPath: nowhere, keyPath: keyFile }, `failed to read file: ${nowhere}: no such file or directory`],
+      [{ caPath: nowhere }, `CACERT: failed to read file: ${nowhere}: no such file or directory`],
+      [{ caPath: broken }, `CACERT: failed to load the provided TLS CA certificate: ${broken}: `],
+      [{ caPath: empty }, `CACERT: failed to load the provided TLS CA certificate: ${empty}`],
+      [
+        { certPath: nowhere, keyPath: keyFile },
+        `CERT: failed to read file: ${nowhere}: no such file or directory`,
+      ],
+      [
+        { certPath: certFile, keyPath: nowhere },
+        `KEY: failed to read file: ${nowhere}: no such file or directory`,
+      ],
       [
         { certPath: certFile, keyPath: empty },
-        /^failed to load TLS key pair \(.*client\.pem,.*empty\.pem\): \S/,
+        /^CERT and KEY: failed to load TLS key pair \(.*client\.pem,.*empty\.pem\): \S/,
       ],
       [
         { certPath: certFile, keyPath: server.keyFile },
-        /^failed to load TLS key pair \(.*client\.pem,.*server\.key\): .*key values mismatch/,
+        /^CERT and KEY: failed to load TLS key pair \(.*client\.pem,.*server\.key\): .*key values mismatch/,
       ],
     ];
     for (const [options, message] of refused) {

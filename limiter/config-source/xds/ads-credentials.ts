@@ -18,6 +18,8 @@ export interface AdsTls {
   caPath: string;
   /** Name that the server's certificate must have instead of the host's; empty: the host's. */
   serverName: string;
+  /** The setting that names each file, for messages. */
+  fileSettings: Readonly<Record<'certPath' | 'keyPath' | 'caPath', string>>;
 }
 
 export interface AdsCredentials {
@@ -25,32 +27,34 @@ export interface AdsCredentials {
   options: ChannelOptions;
 }
 
-/** `tls` undefined: none. Throws a ConfigSourceError on files that are missing or no PEM. */
+/** `tls` undefined: none. Throws a ConfigSourceError that names the setting of a file that is missing or no PEM. */
 export function adsCredentials(target: string, tls: AdsTls | undefined): AdsCredentials {
   if (tls === undefined) return { credentials: credentials.createInsecure(), options: {} };
-  const ca = tls.caPath === '' ? undefined : authorities(tls.caPath);
+  const ca = tls.caPath === '' ? undefined : authorities(tls);
   const { verify, options } = tlsTarget(target, tls.serverName);
   const context = createSecureContext({ ...(ca && { ca }), ...clientPair(tls) });
   return { credentials: credentials.createFromSecureContext(context, verify), options };
 }
 
 /** None where no certificate is set. */
-function clientPair({ certPath, keyPath }: AdsTls): { cert?: Buffer; key?: Buffer } {
+function clientPair({ certPath, keyPath, fileSettings }: AdsTls): { cert?: Buffer; key?: Buffer } {
   if (certPath === '') return {};
-  const pair = { cert: readBytes(certPath), key: readBytes(keyPath) };
+  const { certPath: certSetting, keyPath: keySetting } = fileSettings;
+  const pair = { cert: readBytes(certPath, certSetting), key: readBytes(keyPath, keySetting) };
   try {
     createSecureContext(pair);
     return pair;
   } catch (error) {
-    throw bad(`failed to load TLS key pair (${certPath},${keyPath}): ${errorText(error)}`, error);
+    const problem = `failed to load TLS key pair (${certPath},${keyPath}): ${errorText(error)}`;
+    throw bad(`${certSetting} and ${keySetting}: ${problem}`, error);
   }
 }
 
-function authorities(path: string): string[] {
-  const own = readBytes(path)
+function authorities({ caPath, fileSettings }: AdsTls): string[] {
+  const own = readBytes(caPath, fileSettings.caPath)
     .toString('latin1')
     .match(/-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g);
-  const problem = `failed to load the provided TLS CA certificate: ${path}`;
+  const problem = `${fileSettings.caPath}: failed to load the provided TLS CA certificate: ${caPath}`;
   if (own === null) throw bad(problem);
   try {
     // TLS would pass over what it cannot read.
@@ -63,18 +67,18 @@ function authorities(path: string): string[] {
 
 /** White space around it is dropped. Throws a ConfigSourceError that names the setting, and does not show the token. */
 export function readTokenFile(path: string): string {
-  const setting = 'CONFIG_GRPC_XDS_TOKEN_FILE: ';
+  const setting = 'CONFIG_GRPC_XDS_TOKEN_FILE';
   const token = readBytes(path, setting).toString('latin1').trim();
   const problem = tokenProblem(token, 1);
-  if (problem !== undefined) throw bad(`${setting}failed to read the token in ${path}: ${problem}`);
+  if (problem !== undefined) throw bad(`${setting}: failed to read the token in ${path}: ${problem}`);
   return token;
 }
 
-function readBytes(path: string, setting = ''): Buffer {
+function readBytes(path: string, setting: string): Buffer {
   try {
     return readFileSync(path);
   } catch (error) {
-    throw bad(`${setting}failed to read file: ${path}: ${systemErrorReason(error)}`, error);
+    throw bad(`${setting}: failed to read file: ${path}: ${systemErrorReason(error)}`, error);
   }
 }
 
