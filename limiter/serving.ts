@@ -168,7 +168,7 @@ function tooLargeRequests(parts: { clock: Clock; log: Logger; stats: LimiterStat
     ({ reason, origin }, times) => lines.requestTooLarge(log, { ...origin, reason, times }),
   );
   return ({ setting, message: reason }, origin) => {
-    stats.tooLarge();
+    stats.tooLarge(setting);
     line.note(`${origin?.listener} ${setting}`, { reason, origin });
   };
 }

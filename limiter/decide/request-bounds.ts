@@ -26,12 +26,20 @@ export const usualRequestLimits: RequestLimits = {
   maxBytes: 256 * 1024,
 };
 
+/** The settings that bound a request. */
+export type RequestBound =
+  | 'REQUEST_MAX_DESCRIPTORS'
+  | 'REQUEST_MAX_ENTRIES'
+  | 'REQUEST_MAX_TEXT_BYTES'
+  | 'REQUEST_MAX_BYTES'
+  | 'HTTP_MAX_BODY_BYTES';
+
 /** A request beyond a bound. The message names the setting, the bound and what came, and nothing that the caller wrote. */
 export class RequestTooLarge extends Error {
   override readonly name = 'RequestTooLarge';
-  readonly setting: string;
+  readonly setting: RequestBound;
 
-  constructor(setting: string, message: string) {
+  constructor(setting: RequestBound, message: string) {
     super(message);
     this.setting = setting;
   }

@@ -3,6 +3,14 @@ import type { Clock } from '../../process/clock.ts';
 import type { StatsRegistry } from './stats-registry.ts';
 import type { Tags } from './tags.ts';
 
+const sizeBounds = [
+  'REQUEST_MAX_DESCRIPTORS',
+  'REQUEST_MAX_ENTRIES',
+  'REQUEST_MAX_TEXT_BYTES',
+  'REQUEST_MAX_BYTES',
+  'HTTP_MAX_BODY_BYTES',
+] as const;
+
 export interface LimiterStats {
   serviceError(): void;
   storeError(): void;
@@ -10,8 +18,8 @@ export interface LimiterStats {
   uncounted(): void;
   /** A caller gave up before its request was sent to the store. */
   abandoned(): void;
-  /** A request was refused for its size. */
-  tooLarge(): void;
+  /** A request was refused for its size; `bound` is the setting. */
+  tooLarge(bound: (typeof sizeBounds)[number]): void;
   /** So many values were no UTF-8. */
   mendedValues(values: number): void;
   globalShadowMode(): void;
@@ -31,12 +39,18 @@ export interface RuntimeStats {
 export function createLimiterStats(registry: StatsRegistry): LimiterStats {
   const counting = countingIn(registry);
   const mendedValues = registry.counter('ratelimit.service.mended_values');
+  const tooLarge = new Map(
+    sizeBounds.map((bound) => [
+      bound,
+      registry.counter('ratelimit.service.call.should_rate_limit.too_large', [['bound', bound]]),
+    ]),
+  );
   return {
     serviceError: counting('ratelimit.service.call.should_rate_limit.service_error'),
     storeError: counting('ratelimit.service.call.should_rate_limit.redis_error'),
     uncounted: counting('ratelimit.service.call.should_rate_limit.store_failure_mode'),
     abandoned: counting('ratelimit.service.call.should_rate_limit.abandoned'),
-    tooLarge: counting('ratelimit.service.call.should_rate_limit.too_large'),
+    tooLarge: (bound) => registry.add(tooLarge.get(bound) as number, 1),
     mendedValues: (values) => registry.add(mendedValues, values),
     globalShadowMode: counting('ratelimit.service.global_shadow_mode'),
     configLoadSuccess: counting('ratelimit.service.config_load_success'),

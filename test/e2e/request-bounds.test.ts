@@ -44,7 +44,10 @@ it('refuses a request beyond its bounds over gRPC and /json, uncounted, with a s
 
   expect((await client.ask({ domain: 'd', descriptors: [counted] })).statuses[0]?.limitRemaining).toBe(8);
   const stats = await limiter.stats();
-  expect(stats.get('ratelimit.service.call.should_rate_limit.too_large')).toBe(4);
+  const refused = (bound: string) =>
+    stats.get(`ratelimit.service.call.should_rate_limit.too_large.__bound=${bound}`);
+  expect([refused('REQUEST_MAX_ENTRIES'), refused('REQUEST_MAX_BYTES')]).toEqual([2, 1]);
+  expect([refused('HTTP_MAX_BODY_BYTES'), refused('REQUEST_MAX_TEXT_BYTES')]).toEqual([1, 0]);
   expect(limiter.lines.filter((line) => line.includes('refused for its size'))).toEqual([
     expect.stringMatching(/ listener=gRPC peer="127\.0\.0\.1:\d+" reason="a descriptor .* times=1$/),
     expect.stringMatching(/ listener=gRPC peer="127\.0\.0\.1:\d+" reason=".*REQUEST_MAX_BYTES/),
