@@ -8,6 +8,7 @@ import {
   httpRefusalTexts,
 } from '../process/http/http-connections.ts';
 import type { Logger } from '../process/logger.ts';
+import { LoopTurns } from '../process/loop-turns.ts';
 import { SeldomByKind } from '../process/seldom.ts';
 import type { Timers } from '../process/timers.ts';
 import type { ConnectionEnd } from './connection-lines.ts';
@@ -19,6 +20,8 @@ import type { StatsRegistry } from './stats/stats-registry.ts';
 export interface OpenedConnections {
   /** What connections of every listener hold. */
   held: HeldBytes;
+  /** In which what comes over them is served. */
+  turns: LoopTurns;
   /** Of each HTTP listener. */
   http: HttpConnectionsOptions;
 }
@@ -40,6 +43,7 @@ export function openConnections(parts: ConnectionsParts): OpenedConnections {
   const { settings, shared, registry, clock, timers, log } = parts;
   const held = new HeldBytes({ maxBytes: settings.connectionsMaxBytes, shared, timers });
   registerHeldStats(registry, held);
+  const turns = new LoopTurns();
   let open = 0;
   const count = createHttpConnectionStats(registry, httpRefusals, () => open);
   const seldom = new SeldomByKind<Omit<ConnectionEnd, 'times'>>(clock, seldomMs, (end, times) =>
@@ -47,8 +51,10 @@ export function openConnections(parts: ConnectionsParts): OpenedConnections {
   );
   return {
     held,
+    turns,
     http: {
       held,
+      turns,
       maxConnections: settings.httpMaxConnections,
       changed: (by) => {
         open += by;

@@ -7,6 +7,7 @@ import type { UnaryHandler } from '../process/grpc/unary-handler.ts';
 import type { HealthView } from '../process/health.ts';
 import type { HeldBytes } from '../process/held-bytes.ts';
 import type { Logger } from '../process/logger.ts';
+import type { LoopTurns } from '../process/loop-turns.ts';
 import type { Timers } from '../process/timers.ts';
 import { createGrpcServer, type GrpcServer } from './grpc/index.ts';
 import { grpcSettings } from './grpc-settings.ts';
@@ -29,6 +30,7 @@ export interface OpenedGrpcParts {
   log: Logger;
   shutdownGraceMs: number;
   held: HeldBytes;
+  turns: LoopTurns;
   optional: Pick<OptionalParts, 'reflection'>;
   /** Undefined where tracing is off. */
   tracer: CallTracer | undefined;
@@ -62,6 +64,7 @@ export function openGrpc(parts: OpenedGrpcParts): GrpcServer {
     },
     maxConnections: settings.grpcMaxConnections,
     held: parts.held,
+    turns: parts.turns,
     ...(tls === undefined ? {} : { tls }),
     listener: connectionListener({
       ...{ registry, clock, log },

@@ -77,7 +77,7 @@ export interface ServingParts {
   health: HealthView;
   log: Logger;
   /** What callers' connections share with those of other listeners. */
-  connections: Pick<OpenedConnections, 'held' | 'http'>;
+  connections: Pick<OpenedConnections, 'held' | 'turns' | 'http'>;
   /** Whether this thread counts and logs what becomes of the TLS files. Defaults to true. */
   tellsOfCertificates?: boolean;
 }
@@ -120,6 +120,7 @@ export function openServing(parts: ServingParts): ThreadServing {
     log,
     shutdownGraceMs,
     held: parts.connections.held,
+    turns: parts.connections.turns,
     optional: parts.optional,
     tracer: tracing?.grpc,
     gate: callers?.gate,

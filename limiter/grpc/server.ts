@@ -7,6 +7,7 @@ import { HealthService } from '../../process/grpc/health-service.ts';
 import type { UnaryHandler } from '../../process/grpc/unary-handler.ts';
 import type { HealthView } from '../../process/health.ts';
 import type { HeldBytes } from '../../process/held-bytes.ts';
+import type { LoopTurns } from '../../process/loop-turns.ts';
 import type { Timers } from '../../process/timers.ts';
 import { defaultHttp2Limits, type Http2Limits } from '../http2/index.ts';
 import {
@@ -38,6 +39,8 @@ export interface GrpcServerOptions extends CallObserver {
   maxConnections?: number;
   /** What its connections hold is a part of it. Defaults to no bound. */
   held?: HeldBytes | undefined;
+  /** In which what its connections sent is served. Defaults to turns of its own. */
+  turns?: LoopTurns | undefined;
   /** Defaults to no TLS. */
   tls?: TlsOptions;
   listener?: SocketServerListener;
@@ -80,6 +83,7 @@ export function createGrpcServer(options: GrpcServerOptions): GrpcServer {
     ages: options.ages ?? noAges,
     maxConnections: options.maxConnections ?? Number.POSITIVE_INFINITY,
     held: options.held,
+    turns: options.turns,
     tls: options.tls,
     clock,
     timers,

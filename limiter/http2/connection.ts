@@ -161,13 +161,15 @@ export class Http2Connection {
 
   /**
    * Ends what waits longest for the peer, so that less is held: a stream, or all where it is a header section, a frame or
-   * answers that are not read. False when nothing waits for it.
+   * answers that are not read, or nothing but bytes that its owner has not handed over yet (`isMoreUnread`). False when
+   * there is nothing of all that.
    */
-  shed(): boolean {
+  shed(isMoreUnread = false): boolean {
     if (this.#phase === Phase.CLOSED) return false;
     const stream = this.#context.streams.longestWaiting();
     const sinceMs = this.#waitsSinceMs();
-    if (stream === undefined && sinceMs === Number.POSITIVE_INFINITY) return false;
+    const isNothing = stream === undefined && sinceMs === Number.POSITIVE_INFINITY;
+    if (isNothing && !isMoreUnread) return false;
     if (stream === undefined || sinceMs < stream.openedMs) {
       this.#fail(ErrorCode.ENHANCE_YOUR_CALM, 'too_many_bytes');
       return true;

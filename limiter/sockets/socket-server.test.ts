@@ -2,6 +2,8 @@ import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
 import { afterEach, describe, expect, it, onTestFinished } from 'vitest';
 import { systemClock } from '../../process/clock.ts';
+import { HeldBytes } from '../../process/held-bytes.ts';
+import { LoopTurns } from '../../process/loop-turns.ts';
 import { systemTimers } from '../../process/timers.ts';
 import { eventually } from '../../test/support/eventually.ts';
 import { defaultHttp2Limits, type RequestHandler, type RequestStream } from '../http2/index.ts';
@@ -236,6 +238,24 @@ describe('Http2SocketServer', () => {
     onTestFinished(() => clearInterval(filling));
     await eventually(() => expect(world.refusals).toEqual(['slow_reader']));
     await eventually(() => expect(world.server.connections).toBe(0));
+  });
+
+  it('counts what waits for its turn among what is held, and ends who has nothing else to end', async () => {
+    let nowMs = 0;
+    // Each look at the clock is 5 ms later, and nobody gets another turn.
+    const clock = { nowMs: () => nowMs, monotonicMs: () => (nowMs += 5) };
+    const turns = new LoopTurns({ clock, later: () => {} });
+    const held = new HeldBytes({ maxBytes: 40_000, timers: systemTimers });
+    const world = await start({ clock, turns, held });
+    const client = new RawClient(world.port);
+    const unknown = Buffer.concat([Buffer.from([0, 4, 0, 0x42, 0, 0, 0, 0, 0]), Buffer.alloc(1024)]);
+    client.write(preface, settingsAck, ...new Array<Buffer>(25).fill(unknown));
+    await eventually(() => expect(held.bytes).toBeGreaterThan(10_000));
+    expect([held.bytes <= 26_000, world.refusals]).toEqual([true, []]);
+    client.write(...new Array<Buffer>(25).fill(unknown));
+    await eventually(() => expect(world.refusals).toEqual(['too_many_bytes']));
+    await eventually(() => expect(client.isClosed).toBe(true));
+    expect([client.frameTypes.at(-1), held.bytes]).toEqual([goAway, 0]);
   });
 
   it('lets running calls end at its close, and takes no new connection', async () => {

@@ -9,7 +9,8 @@ import { bindUnix } from '../../process/bind-unix.ts';
 import type { Clock } from '../../process/clock.ts';
 import { closeOrCut } from '../../process/close-or-cut.ts';
 import { OpenSockets } from '../../process/grpc/open-sockets.ts';
-import { HeldBytes } from '../../process/held-bytes.ts';
+import { HeldBytes, type Holding } from '../../process/held-bytes.ts';
+import { LoopTurns } from '../../process/loop-turns.ts';
 import { peerName, SocketPeer, unixPeer } from '../../process/peer.ts';
 import type { Timers } from '../../process/timers.ts';
 import { expiryOf, watchTlsCredentials } from '../../process/tls-credentials.ts';
@@ -36,6 +37,8 @@ export interface Http2SocketServerOptions {
   maxConnections: number;
   /** What the connections hold is a part of it. Defaults to an account of its own without a bound. */
   held?: HeldBytes | undefined;
+  /** In which what the connections sent is served. Defaults to turns of its own. */
+  turns?: LoopTurns | undefined;
   /** Undefined: no TLS. */
   tls: TlsOptions | undefined;
   clock: Clock;
@@ -55,11 +58,13 @@ interface OpenConnection {
   age: ConnectionAge;
   transport: SocketTransport;
   peer: string;
+  holding: Holding;
 }
 
 export class Http2SocketServer {
   readonly #options: Http2SocketServerOptions;
   readonly #held: HeldBytes;
+  readonly #turns: LoopTurns;
   readonly #sockets = new OpenSockets();
   readonly #connections = new Set<OpenConnection>();
   readonly #flushTurn = new FlushTurn();
@@ -74,6 +79,7 @@ export class Http2SocketServer {
     this.#options = options;
     this.#held =
       options.held ?? new HeldBytes({ maxBytes: Number.POSITIVE_INFINITY, timers: options.timers });
+    this.#turns = options.turns ?? new LoopTurns();
   }
 
   /** That speak HTTP/2, or are about to. */
@@ -164,7 +170,7 @@ export class Http2SocketServer {
   #accept(socket: Socket): void {
     const { clock, handler, limits, ages, random } = this.#options;
     this.#sockets.add(socket);
-    const transport = new SocketTransport(socket);
+    const transport = new SocketTransport(socket, { turns: this.#turns, clock });
     const peer = this.#nameOf(socket);
     const nowMs = clock.monotonicMs();
     const http2 = new Http2Connection({
@@ -180,23 +186,27 @@ export class Http2SocketServer {
       },
       onUnfinishedRequest: () => this.#refused('unfinished_request', peer),
       onShed: () => this.#refused('too_many_bytes', peer),
-      onHeld: (bytes) => holding.report(bytes),
+      onHeld: (bytes) => holding.report(bytes + transport.unreadBytes),
     });
     const holding = this.#held.open(socket.remoteAddress, {
       shed: () => {
-        const isLess = http2.shed();
-        holding.set(http2.heldBytes);
+        const isLess = http2.shed(transport.unreadBytes > 0);
+        holding.set(http2.heldBytes + transport.unreadBytes);
         return isLess;
       },
     });
-    const connection = { http2, transport, peer, age: new ConnectionAge(ages, nowMs, random()) };
+    const connection = { http2, transport, peer, holding, age: new ConnectionAge(ages, nowMs, random()) };
     this.#opened(connection);
-    socket.on('data', (bytes: Buffer) => http2.receive(bytes, clock.monotonicMs()));
+    transport.read({
+      receive: (bytes, timeMs) => http2.receive(bytes, timeMs),
+      onUnread: () => holding.report(http2.heldBytes + transport.unreadBytes),
+    });
     socket.on('drain', () => http2.onDrain());
     socket.on('end', () => http2.peerEnded());
     // A reset and the like: 'close' follows.
     socket.on('error', () => {});
     socket.on('close', () => {
+      transport.closed();
       this.#closed(connection);
       http2.lost();
       holding.close();
@@ -231,8 +241,10 @@ export class Http2SocketServer {
 
   #tick(): void {
     const nowMs = this.#options.clock.monotonicMs();
-    for (const { http2, age, transport, peer } of this.#connections) {
+    for (const { http2, age, transport, peer, holding } of this.#connections) {
       http2.tick(nowMs);
+      // The system hands over a little more of what waits, and tells nobody.
+      if (transport.unreadBytes > 0) holding.report(http2.heldBytes + transport.unreadBytes);
       const step = age.due(nowMs);
       if (step === 'nothing') continue;
       if (step === 'drain') http2.ageOut();

@@ -1,16 +1,88 @@
+/**
+ * A socket as a connection sees it: what it writes to, and what hands over what came, a piece at a time and in turns.
+ *
+ *   reading ──others have their turn──> waiting ──its turn: nothing is left──> reading
+ *   any ──the peer does not read──> paused ──it reads──> reading, or waiting if something is left
+ *
+ * What is left waits in the socket, which takes little more from the system then.
+ */
 import type { Socket } from 'node:net';
+import type { Clock } from '../../process/clock.ts';
+import type { LoopTurns, TurnTaker } from '../../process/loop-turns.ts';
+import { addressGroup } from '../../process/peer.ts';
 import type { Transport } from '../http2/index.ts';
 
 /** Ours: how long what was written may take to go out once nothing follows. `OpenSockets` bounds the time after that. */
 const lastWriteMs = 10_000;
 
-/** A socket as a connection sees it. What is asked of a socket that is gone does nothing. */
-export class SocketTransport implements Transport {
+/** Chosen: so much is handed over before it is asked whose turn it is. Of the smallest requests that is half a millisecond. */
+const pieceBytes = 8192;
+
+/** Sends what was written, then ends. */
+export function endSocket(socket: Socket): void {
+  if (socket.destroyed) return;
+  const timer = setTimeout(() => socket.destroy(), lastWriteMs);
+  socket.once('close', () => clearTimeout(timer));
+  // Unread bytes would make the system answer with a reset, which can cost the peer our last frames.
+  socket.resume();
+  socket.end();
+}
+
+/** Chosen: who has no more to say goes before those that have: some fifteen of the smallest requests. */
+const littleBytes = 1024;
+
+export interface SocketTransportOptions {
+  turns: LoopTurns;
+  clock: Pick<Clock, 'monotonicMs'>;
+}
+
+/** Of what came. */
+export interface SocketReader {
+  /** `bytes` are only valid until it returns. */
+  receive(bytes: Uint8Array, nowMs: number): void;
+  /** Something has to wait: `unreadBytes` of it. */
+  onUnread(): void;
+}
+
+/** What is asked of a socket that is gone does nothing. */
+export class SocketTransport implements Transport, TurnTaker {
+  readonly group: string;
   readonly #socket: Socket;
+  readonly #turns: LoopTurns;
+  readonly #clock: Pick<Clock, 'monotonicMs'>;
+  /** For its turn. */
+  #isWaiting = false;
+  #isTurn = false;
+  /** How much is handed over in its turn at most. */
+  #turnBytes = 0;
+  /** For its peer, which does not read. */
+  #isPaused = false;
   #isEnding = false;
 
-  constructor(socket: Socket) {
+  constructor(socket: Socket, { turns, clock }: SocketTransportOptions) {
     this.#socket = socket;
+    this.#turns = turns;
+    this.#clock = clock;
+    this.group = addressGroup(socket.remoteAddress);
+  }
+
+  /** What came and was not handed over yet. */
+  get unreadBytes(): number {
+    return this.#isWaiting || this.#isPaused ? this.#socket.readableLength : 0;
+  }
+
+  /** From now on all that comes, until it ends itself. */
+  read(reader: SocketReader): void {
+    this.#socket.on('data', (bytes: Buffer) => this.#came(bytes, reader));
+  }
+
+  takeTurn(): void {
+    this.#isWaiting = false;
+    this.#isTurn = true;
+    const bytes = Math.min(this.#socket.readableLength, this.#turnBytes);
+    if (bytes > 0) this.#socket.read(bytes);
+    this.#isTurn = false;
+    if (!this.#isPaused) this.#readOn();
   }
 
   write(bytes: Uint8Array): boolean {
@@ -19,25 +91,69 @@ export class SocketTransport implements Transport {
   }
 
   end(): void {
-    if (this.#isEnding || this.#socket.destroyed) return;
-    this.#isEnding = true;
-    const socket = this.#socket;
-    const timer = setTimeout(() => socket.destroy(), lastWriteMs);
-    socket.once('close', () => clearTimeout(timer));
-    // Unread bytes would make the system answer with a reset, which can cost the peer our last frames.
-    socket.resume();
-    socket.end();
+    if (this.#isEnding) return;
+    this.closed();
+    endSocket(this.#socket);
   }
 
   destroy(): void {
+    this.closed();
     this.#socket.destroy();
   }
 
   pause(): void {
-    if (!this.#isEnding) this.#socket.pause();
+    if (this.#isEnding) return;
+    this.#isPaused = true;
+    this.#isWaiting = false;
+    this.#turns.leave(this);
+    this.#socket.pause();
   }
 
   resume(): void {
-    this.#socket.resume();
+    this.#isPaused = false;
+    this.#readOn();
+  }
+
+  /** Nothing is handed over any more. */
+  closed(): void {
+    this.#isEnding = true;
+    this.#isWaiting = false;
+    this.#isPaused = false;
+    this.#turns.leave(this);
+  }
+
+  #came(bytes: Buffer, reader: SocketReader): void {
+    if (this.#isEnding) return;
+    let nowMs = this.#clock.monotonicMs();
+    let at = 0;
+    while (this.#isTurn || this.#turns.mayGoAtOnce(nowMs)) {
+      const piece = at === 0 && bytes.length <= pieceBytes ? bytes : bytes.subarray(at, at + pieceBytes);
+      reader.receive(piece, nowMs);
+      at += piece.length;
+      if (at === bytes.length || this.#isEnding) return;
+      if (this.#isPaused) break;
+      nowMs = this.#clock.monotonicMs();
+    }
+    this.#keep(bytes.subarray(at), reader);
+  }
+
+  #keep(bytes: Buffer, reader: SocketReader): void {
+    this.#socket.pause();
+    this.#socket.unshift(bytes);
+    if (!this.#isPaused) this.#wait();
+    reader.onUnread();
+  }
+
+  #readOn(): void {
+    if (this.#isEnding) return;
+    if (this.#socket.readableLength > 0) this.#wait();
+    else this.#socket.resume();
+  }
+
+  #wait(): void {
+    const isLittle = this.#socket.readableLength <= littleBytes;
+    this.#isWaiting = true;
+    this.#turnBytes = isLittle ? littleBytes : pieceBytes;
+    this.#turns.wait(this, isLittle ? 'little' : 'much');
   }
 }

@@ -8,7 +8,7 @@ import type { TlsFileSettings, TlsFiles } from '../../process/tls-credentials.ts
 import { handshakeProblem, handshakeTimeoutMs } from '../../process/tls-handshake.ts';
 import { OpenHandshakes } from './open-handshakes.ts';
 import type { TlsRefusal } from './refusals.ts';
-import { SocketTransport } from './socket-transport.ts';
+import { endSocket } from './socket-transport.ts';
 
 export interface TlsOptions extends TlsFiles {
   /** DNS name, or IP address, that the certificate of a client must have. Needs `clientCaFile`. */
@@ -87,7 +87,7 @@ export function createTlsListener(options: TlsListenerOptions): TlsListener {
     }
     socket.on('error', () => {});
     refused(problem.refusal, peerName(socket) ?? nameless, problem.text);
-    new SocketTransport(socket).end();
+    endSocket(socket);
   });
   server.on('tlsClientError', (error: Error & { code?: string }, socket) =>
     handshakes.failed(peerName(socket), {

@@ -11,9 +11,9 @@ import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import type { Server as TlsServer } from 'node:https';
 import type { Socket } from 'node:net';
 import type { HeldBytes, Holder, Holding } from '../held-bytes.ts';
+import { LoopTurns, type TurnTaker } from '../loop-turns.ts';
 import { addressGroup, peerName } from '../peer.ts';
 import { handshakeBytes } from '../tls-handshake.ts';
-import { HttpTurns, type TurnTaker } from './http-turns.ts';
 
 export const httpRefusals = ['too_many_connections', 'too_many_bytes', 'too_many_pieces'] as const;
 export type HttpRefusal = (typeof httpRefusals)[number];
@@ -29,6 +29,8 @@ export const httpRefusalTexts: Readonly<Record<HttpRefusal, string>> = {
 export interface HttpConnectionsOptions {
   maxConnections: number;
   held: HeldBytes;
+  /** Shared with the other listeners of the thread. Defaults to turns of its own. */
+  turns?: LoopTurns | undefined;
   /** One more is open, or one less. */
   changed(by: 1 | -1): void;
   /** A connection was closed, or a request of it refused. */
@@ -71,11 +73,14 @@ export class HttpConnections {
   /** Each in the order in which they became so. */
   readonly #idle = new Set<HttpConnection>();
   readonly #busy = new Set<HttpConnection>();
-  readonly #turns = new HttpTurns();
+  /** That have sent more than a request at once. */
+  readonly #eager = new Set<HttpConnection>();
+  readonly #turns: LoopTurns;
   #moves = 0;
 
   constructor(options: HttpConnectionsOptions) {
     this.#options = options;
+    this.#turns = options.turns ?? new LoopTurns();
   }
 
   get size(): number {
@@ -104,6 +109,7 @@ export class HttpConnections {
       this.#moved(connection);
       this.#idle.add(connection);
     });
+    if (connection.isBusy) this.#eager.add(connection);
     connection.begin(request, response, serve);
   }
 
@@ -138,9 +144,10 @@ export class HttpConnections {
     if (connection !== undefined) this.#refuse(connection, 'too_many_connections');
   }
 
-  /** Those with requests have turns of their own to be read; a new connection is read at once. */
+  /** Those with requests, or with many before, have turns of their own to be read; a new connection is read at once. */
   #readNoMore(): void {
     for (const connection of this.#busy) connection.rest();
+    for (const connection of this.#eager) connection.rest();
   }
 
   #moved(connection: HttpConnection): void {
@@ -157,6 +164,7 @@ export class HttpConnections {
 
   #forget(connection: HttpConnection): void {
     connection.closed();
+    this.#eager.delete(connection);
     if (!this.#idle.delete(connection) && !this.#busy.delete(connection)) return;
     this.#options.changed(-1);
     if (this.#byName.get(connection.name) === connection) this.#byName.delete(connection.name);
@@ -187,7 +195,7 @@ interface WaitingRequest {
 interface HttpConnectionOptions {
   isTls: boolean;
   name: string;
-  turns: HttpTurns;
+  turns: LoopTurns;
   /** What came in this turn took its share. */
   readNoMore(): void;
   tooManyPieces(peer: string): void;
@@ -261,7 +269,7 @@ class HttpConnection implements Holder, TurnTaker {
     }
     this.#waiting.push({ request, response, serve: () => serve(holding) });
     this.#pause();
-    if (this.#served === undefined) turns.wait(this);
+    if (this.#served === undefined) turns.wait(this, this.#requests.size === 1 ? 'little' : 'much');
     this.#workedOn();
   }
 
@@ -269,11 +277,12 @@ class HttpConnection implements Holder, TurnTaker {
     const request = this.#requests.get(response);
     if (request !== undefined) request.giveUp = undefined;
     this.#requests.delete(response);
+    if (this.#isClosed) return;
     this.#bytesBefore = this.#socket.bytesRead;
     this.look();
     if (this.#served !== response) return;
     this.#served = undefined;
-    if (this.#waiting.length > 0) this.#options.turns.wait(this);
+    if (this.#waiting.length > 0) this.#options.turns.wait(this, 'much');
   }
 
   takeTurn(): void {
@@ -287,7 +296,7 @@ class HttpConnection implements Holder, TurnTaker {
     this.#served = response;
     if (this.#waiting.length === 0) {
       // What it has not sent yet is needed; what comes after it has a turn of its own.
-      if (request.complete) this.#options.turns.wait(this);
+      if (request.complete) this.#options.turns.wait(this, 'much');
       else this.#resume();
     }
     serve();
@@ -297,7 +306,7 @@ class HttpConnection implements Holder, TurnTaker {
   rest(): void {
     if (this.#isPaused || this.#isClosed) return;
     this.#pause();
-    this.#options.turns.wait(this);
+    this.#options.turns.wait(this, 'much');
   }
 
   closed(): void {
@@ -318,12 +327,10 @@ class HttpConnection implements Holder, TurnTaker {
       return bytes + headFactor * Math.min(mostHeadBytes, this.#socket.bytesRead - this.#bytesBefore);
     }
     bytes += (this.#requests.size - 1) * pipelinedBytes;
-    for (const [response, request] of this.#requests) {
-      bytes += request.bytes;
-      // One that has the socket counts it as its own.
-      if (response.socket === null) bytes += response.writableLength;
-    }
-    return bytes;
+    const served = this.#served && this.#requests.get(this.#served);
+    if (this.#served === undefined || served === undefined) return bytes;
+    // A response that has the socket counts it as its own.
+    return bytes + served.bytes + (this.#served.socket === null ? this.#served.writableLength : 0);
   }
 
   shed(): boolean {

@@ -1,0 +1,199 @@
+import type { Socket } from 'node:net';
+import { Duplex } from 'node:stream';
+import { setImmediate as turnOfLoop } from 'node:timers/promises';
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { LoopTurns } from '../../process/loop-turns.ts';
+import { SocketTransport } from './socket-transport.ts';
+
+/** A thread whose turns are run by hand; each piece that is handed over takes `costMs`. */
+class Thread {
+  nowMs = 0;
+  readonly #costMs: number;
+  #later: (() => void)[] = [];
+  readonly clock = { monotonicMs: () => this.nowMs };
+  readonly turns = new LoopTurns({
+    clock: this.clock,
+    later: (callback) => void this.#later.push(callback),
+  });
+  /** Who was handed how many bytes. */
+  readonly pieces: [who: string, bytes: number][] = [];
+
+  constructor(costMs: number) {
+    this.#costMs = costMs;
+  }
+
+  get isAtRest(): boolean {
+    return this.#later.length === 0;
+  }
+
+  async turn(): Promise<void> {
+    for (const callback of this.#later.splice(0)) callback();
+    await turnOfLoop();
+  }
+
+  worked(who: string, bytes: number): void {
+    this.pieces.push([who, bytes]);
+    this.nowMs += this.#costMs;
+  }
+}
+
+/** What a socket is to a transport, without a system behind it. */
+class Peer {
+  readonly socket: Duplex;
+  readonly transport: SocketTransport;
+  /** What is handed over, and whether the end was told. */
+  received = Buffer.alloc(0);
+  hasEnded = false;
+  sent = Buffer.alloc(0);
+  /** The most that was told to wait. */
+  mostUnread = 0;
+
+  constructor(thread: Thread, who: string, address = who) {
+    const unread: Duplex = new Duplex({ read: () => {}, write: (_bytes, _encoding, done) => done() });
+    this.socket = Object.assign(unread, { remoteAddress: address });
+    this.transport = new SocketTransport(this.socket as Socket, thread);
+    this.socket.on('end', () => {
+      this.hasEnded = true;
+    });
+    this.transport.read({
+      receive: (bytes) => {
+        this.received = Buffer.concat([this.received, bytes]);
+        thread.worked(who, bytes.length);
+      },
+      onUnread: () => {
+        this.mostUnread = Math.max(this.mostUnread, this.transport.unreadBytes);
+      },
+    });
+  }
+
+  send(count: number): void {
+    const bytes = Buffer.from(Array.from({ length: count }, (_, i) => (this.sent.length + i) % 251));
+    this.sent = Buffer.concat([this.sent, bytes]);
+    this.socket.push(bytes);
+  }
+}
+
+describe('a connection with much to do', () => {
+  it('is handed over a piece at a time, and waits with the rest when others have their turn', async () => {
+    const thread = new Thread(5);
+    const [much, little] = [new Peer(thread, 'much'), new Peer(thread, 'little')];
+    await turnOfLoop();
+    much.send(30_000);
+    little.send(10);
+    expect(thread.pieces).toEqual([['much', 8192]]);
+    expect([much.transport.unreadBytes, little.transport.unreadBytes]).toEqual([30_000 - 8192, 10]);
+    expect([much.mostUnread, little.mostUnread]).toEqual([30_000 - 8192, 10]);
+    while (!thread.isAtRest) await thread.turn();
+    expect(thread.pieces.slice(1)).toEqual([
+      ['much', 8192],
+      ['little', 10],
+      ['much', 8192],
+      ['much', 30_000 - 3 * 8192],
+    ]);
+    expect(much.received.equals(much.sent)).toBe(true);
+    expect(much.transport.unreadBytes).toBe(0);
+  });
+
+  it('is read as it comes when nobody waits and its share suffices', async () => {
+    const thread = new Thread(0.5);
+    const peer = new Peer(thread, 'a');
+    await turnOfLoop();
+    peer.send(20_000);
+    expect(thread.pieces.map(([, bytes]) => bytes)).toEqual([8192, 8192, 20_000 - 2 * 8192]);
+    expect(peer.mostUnread).toBe(0);
+  });
+
+  it('has its turn after the one of each other address, not of each connection', async () => {
+    const thread = new Thread(5);
+    const many = Array.from({ length: 20 }, (_, i) => new Peer(thread, `many ${i}`, '10.0.0.1'));
+    const one = new Peer(thread, 'one', '10.0.0.2');
+    await turnOfLoop();
+    for (const peer of many) peer.send(16_000);
+    one.send(10);
+    while (!thread.isAtRest) await thread.turn();
+    // The first took the share of the turn in which all came.
+    expect(thread.pieces.findIndex(([who]) => who === 'one')).toBe(2);
+  });
+
+  it('loses what waits when it ends', async () => {
+    const thread = new Thread(5);
+    const peer = new Peer(thread, 'a');
+    await turnOfLoop();
+    peer.send(20_000);
+    peer.transport.end();
+    expect(peer.transport.unreadBytes).toBe(0);
+    while (!thread.isAtRest) await thread.turn();
+    await turnOfLoop();
+    peer.socket.push(null);
+    await turnOfLoop();
+    expect([thread.pieces.length, peer.socket.readableLength, peer.hasEnded]).toEqual([1, 0, true]);
+  });
+});
+
+describe('a connection that also waits for its peer to read', () => {
+  it('is handed nothing in its turn until then, and what waits has a turn afterwards', async () => {
+    const thread = new Thread(5);
+    const peer = new Peer(thread, 'a');
+    await turnOfLoop();
+    peer.send(20_000);
+    peer.transport.pause();
+    while (!thread.isAtRest) await thread.turn();
+    expect(thread.pieces).toEqual([['a', 8192]]);
+    expect(peer.transport.unreadBytes).toBe(20_000 - 8192);
+    peer.transport.resume();
+    expect(thread.pieces).toHaveLength(1);
+    while (!thread.isAtRest) await thread.turn();
+    expect(peer.received.equals(peer.sent)).toBe(true);
+  });
+
+  it('gets all in its order and the end last, however both waits meet', async () => {
+    const step = fc.oneof(
+      fc.record({ send: fc.integer({ min: 1, max: 40_000 }), who: fc.nat(1) }),
+      fc.record({ pause: fc.boolean(), who: fc.nat(1) }),
+      fc.constant('turn' as const),
+    );
+    await fc.assert(
+      fc.asyncProperty(
+        fc.array(step, { maxLength: 30 }),
+        fc.constantFrom(0.1, 1, 5),
+        async (steps, costMs) => {
+          const thread = new Thread(costMs);
+          const peers = [new Peer(thread, 'a'), new Peer(thread, 'b')];
+          const paused = [false, false];
+          await turnOfLoop();
+          for (const one of steps) {
+            const before = peers.map(({ received }) => received.length);
+            if (one === 'turn') await thread.turn();
+            else {
+              const peer = peers[one.who] as Peer;
+              if ('send' in one) peer.send(one.send);
+              else {
+                if (one.pause) peer.transport.pause();
+                else peer.transport.resume();
+                paused[one.who] = one.pause;
+              }
+              await turnOfLoop();
+            }
+            for (const [i, { received, sent, transport }] of peers.entries()) {
+              if (paused[i]) expect(received.length).toBe(before[i]);
+              // Nothing that came is neither handed over nor told of.
+              expect(received.length + transport.unreadBytes).toBe(sent.length);
+            }
+          }
+          for (const { transport, socket } of peers) {
+            transport.resume();
+            socket.push(null);
+          }
+          await turnOfLoop();
+          while (!thread.isAtRest) await thread.turn();
+          await turnOfLoop();
+          for (const peer of peers) {
+            expect(peer.received.equals(peer.sent)).toBe(true);
+            expect(peer.hasEnded).toBe(true);
+          }
+        },
+      ),
+    );
+  });
+});
