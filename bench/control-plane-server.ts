@@ -2,13 +2,13 @@
  * The process that `npm run bench:control-plane` measures: a whole control plane but for Kubernetes, whose objects are
  * in memory and change when the parent process says so.
  */
-import type { Backing } from '../control-plane/backing/backing.ts';
+import type { Backing } from '../control-plane/backing.ts';
 import { ControlPlane } from '../control-plane/control-plane.ts';
 import type { LimiterReport } from '../control-plane/model/limiter-report.ts';
-import { parseControlPlaneSettings } from '../control-plane/settings.ts';
-import { systemClock } from '../process/clock.ts';
-import { createLogger } from '../process/logger.ts';
-import { systemTimers } from '../process/timers.ts';
+import { parseControlPlaneSettings } from '../control-plane/settings/settings.ts';
+import { createLogger } from '../process/log/logger.ts';
+import { systemTimers } from '../process/time/clock.ts';
+import { systemClock } from '../process/time/process-clock.ts';
 import { MemorySource, type ObjectNumbers } from './control-plane-objects.ts';
 
 export type Order = { do: 'change'; index: number } | { do: 'change every fleet' } | { do: 'usage' };

@@ -7,9 +7,10 @@ import { appendFileSync, mkdirSync, mkdtempSync, readFileSync, rmSync, statSync,
 import { setPriority, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { type ConfigListener, FileConfigSource } from '../limiter/config-source/index.ts';
-import { systemClock } from '../process/clock.ts';
-import { systemTimers } from '../process/timers.ts';
+import type { ConfigListener } from '../limiter/config-source/config-source.ts';
+import { FileConfigSource } from '../limiter/config-source/file/file-source.ts';
+import { systemTimers } from '../process/time/clock.ts';
+import { systemClock } from '../process/time/process-clock.ts';
 
 export interface LoadFigures {
   rules: number;

@@ -5,12 +5,12 @@
  * over a unix socket, its own CPU beside ours.
  */
 import { parseArgs } from 'node:util';
-import { BreakerStore } from '../limiter/stores/breaker/breaker-store.ts';
+import { BreakerStore } from '../limiter/stores/calm/breaker-store.ts';
 import type { CounterOp, CounterStore } from '../limiter/stores/counter-store.ts';
 import { parseRedisAddress } from '../limiter/stores/redis/redis-address.ts';
 import { RedisStore } from '../limiter/stores/redis/redis-store.ts';
-import { systemClock } from '../process/clock.ts';
-import { systemTimers } from '../process/timers.ts';
+import { systemTimers } from '../process/time/clock.ts';
+import { systemClock } from '../process/time/process-clock.ts';
 import { findServer, redisProgram } from '../test/support/find-server.ts';
 import { openMemoryStore } from '../test/support/open-memory-store.ts';
 import { startRedis } from '../test/support/redis-server.ts';

@@ -1,5 +1,5 @@
 import { runLimiter } from '../limiter/main.ts';
-import { parseFlags, UsageError } from './flags.ts';
+import { parseFlags, UsageError } from './shared/flags.ts';
 
 const help = `Usage: weir limiter
 

@@ -1,7 +1,7 @@
 /** The command line: one word that names the command, then its flags. Commands load what they need only when called. */
-import { packageVersion } from '../process/version.ts';
-import { endureClosedPipes } from './closed-pipe.ts';
-import { UsageError } from './flags.ts';
+import { packageVersion } from '../process/log/version.ts';
+import { endureClosedPipes } from './shared/closed-pipe.ts';
+import { UsageError } from './shared/flags.ts';
 
 /** Runs a command and returns the exit status; a command that serves returns when it has stopped. */
 type Command = (args: string[]) => Promise<number>;
@@ -23,36 +23,36 @@ const commands: Record<string, CommandEntry> = {
   },
   ask: {
     summary: 'ask a limiter for one decision, as a proxy would (it counts)',
-    load: async () => (await import('./ask-command.ts')).askCommand,
+    load: async () => (await import('./ask/ask-command.ts')).askCommand,
   },
   check: {
     summary: 'check rule files, manifests, folders and rendered charts: every error with its place',
-    load: async () => (await import('./check-command.ts')).checkCommand,
+    load: async () => (await import('./check/check-command.ts')).checkCommand,
   },
   explain: {
     summary: 'tell which rule applies to a request, and why; nothing is counted',
-    load: async () => (await import('./explain-command.ts')).explainCommand,
+    load: async () => (await import('./explain/explain-command.ts')).explainCommand,
   },
   diff: {
     summary: 'compare two sets of rules: what changes, and what that means for traffic',
-    load: async () => (await import('./diff-command.ts')).diffCommand,
+    load: async () => (await import('./diff/diff-command.ts')).diffCommand,
   },
   convert: {
     summary: 'write rules in another spelling: rule file, manifest or JSON of xDS',
-    load: async () => (await import('./convert-command.ts')).convertCommand,
+    load: async () => (await import('./convert/convert-command.ts')).convertCommand,
   },
   replay: {
     summary:
       'play recorded requests through rules: what would have been limited, by which rule, who and when',
-    load: async () => (await import('./replay-command.ts')).replayCommand,
+    load: async () => (await import('./replay/replay-command.ts')).replayCommand,
   },
   callers: {
     summary: 'make a token for a caller of a limiter with CALLERS_FILE',
-    load: async () => (await import('./callers-command.ts')).callersCommand,
+    load: async () => (await import('./callers/callers-command.ts')).callersCommand,
   },
   webhook: {
     summary: "verify a delivery of the control plane's webhooks",
-    load: async () => (await import('./webhook-command.ts')).webhookCommand,
+    load: async () => (await import('./webhook/webhook-command.ts')).webhookCommand,
   },
 };
 

@@ -1,10 +1,10 @@
 /** Tells those who follow an object what became of it: Kubernetes events and webhooks. Leaders only. */
-import type { Clock } from '../process/clock.ts';
+import type { Clock } from '../process/time/process-clock.ts';
 import type { ConfigObject } from './model/config-object.ts';
 import { type Transition, transitions } from './reconcile/transitions.ts';
 import type { RecordedEvent } from './replicas/event-recorder.ts';
 import type { WrittenStatus } from './status-keeper.ts';
-import { type WebhookEvent, webhookEvents } from './webhooks/index.ts';
+import { type WebhookEvent, webhookEvents } from './webhooks/webhook-event.ts';
 
 export interface AnnouncerOptions {
   clock: Clock;

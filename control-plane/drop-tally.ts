@@ -1,4 +1,4 @@
-import type { Timers } from '../process/timers.ts';
+import type { Timers } from '../process/time/clock.ts';
 
 /** Ours: a full queue drops an event for every new one. */
 const usualIntervalMs = 60_000;

@@ -7,8 +7,7 @@ import { join } from 'node:path';
 import { connect as connectTls } from 'node:tls';
 import { credentials } from '@grpc/grpc-js';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
-
-import { systemTimers, type Timers } from '../process/timers.ts';
+import { systemTimers, type Timers } from '../process/time/clock.ts';
 import { type CertificatePair, createAuthority, overwritePair } from '../test/support/certificates.ts';
 import { describeWithServer } from '../test/support/describe-with-server.ts';
 import { eventually } from '../test/support/eventually.ts';
@@ -22,7 +21,7 @@ import { rateLimitConfigText } from '../test/support/rate-limit-config.ts';
 import { suiteFolder } from '../test/support/suite-folder.ts';
 import { verified, WebhookReceiver } from '../test/support/webhook-receiver.ts';
 import { ScriptedXdsClient, type ScriptedXdsClientOptions } from '../test/support/xds-client.ts';
-import { controlPlaneSettingGroups } from './settings.ts';
+import { controlPlaneSettingGroups } from './settings/settings.ts';
 
 const folder = suiteFolder();
 

@@ -1,16 +1,16 @@
 /** From settings to parts to listeners, and back in order: the one place that knows all parts of the control plane. */
-import { hostname } from 'node:os';
 
-import { type Clock, systemClock } from '../process/clock.ts';
-import { routeLibraryWarnings } from '../process/library-warnings.ts';
-import { createLogger, type LogDestination, type Logger } from '../process/logger.ts';
-import type { Environment } from '../process/settings-reader.ts';
-import type { SignalSource } from '../process/shutdown.ts';
-import { systemTimers, type Timers } from '../process/timers.ts';
-import { loadBacking } from './backing/open-backing.ts';
+import { hostname } from 'node:os';
+import { routeLibraryWarnings } from '../process/log/library-warnings.ts';
+import { createLogger, type LogDestination, type Logger } from '../process/log/logger.ts';
+import type { Environment } from '../process/settings/settings-reader.ts';
+import { systemTimers, type Timers } from '../process/time/clock.ts';
+import { type Clock, systemClock } from '../process/time/process-clock.ts';
+import type { SignalSource } from '../process/time/shutdown.ts';
 import { ControlPlane, type ControlPlanePorts } from './control-plane.ts';
-import * as lines from './log-lines.ts';
-import { parseControlPlaneSettings } from './settings.ts';
+import { loadBacking } from './open-backing.ts';
+import { parseControlPlaneSettings } from './settings/settings.ts';
+import * as lines from './telemetry/log-lines.ts';
 
 export interface ControlPlaneHost {
   env: Environment;

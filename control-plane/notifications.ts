@@ -1,21 +1,17 @@
 /** Webhooks and the lookup of their secret, as the settings ask for them. */
-import type { Clock } from '../process/clock.ts';
+
 import type { HttpListener } from '../process/http/http-server.ts';
-import type { Logger } from '../process/logger.ts';
-import type { Timers } from '../process/timers.ts';
+import type { Logger } from '../process/log/logger.ts';
+import type { Timers } from '../process/time/clock.ts';
+import type { Clock } from '../process/time/process-clock.ts';
 import { DropTally } from './drop-tally.ts';
-import * as lines from './log-lines.ts';
-import type { ControlPlaneMetrics } from './metrics/control-plane-metrics.ts';
-import type { ControlPlaneSettings } from './settings.ts';
-import {
-  type DropReason,
-  type LookupRefusal,
-  openSecretApi,
-  openWebhooks,
-  type SecretPlace,
-  type WebhookListener,
-  type Webhooks,
-} from './webhooks/index.ts';
+import type { ControlPlaneSettings } from './settings/settings.ts';
+import type { ControlPlaneMetrics } from './telemetry/control-plane-metrics.ts';
+import * as lines from './telemetry/log-lines.ts';
+import { type LookupRefusal, openSecretApi } from './webhooks/secret-api.ts';
+import type { SecretPlace } from './webhooks/secret-place.ts';
+import type { DropReason, WebhookListener } from './webhooks/webhook-listener.ts';
+import { openWebhooks, type Webhooks } from './webhooks/webhooks.ts';
 
 export interface NotificationParts {
   settings: ControlPlaneSettings;

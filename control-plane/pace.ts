@@ -1,5 +1,5 @@
-import type { Clock } from '../process/clock.ts';
-import type { Timers } from '../process/timers.ts';
+import type { Timers } from '../process/time/clock.ts';
+import type { Clock } from '../process/time/process-clock.ts';
 
 export interface PaceOptions {
   clock: Clock;

@@ -1,7 +1,8 @@
 /** Keeps the objects' statuses true while this replica leads, and knows all limiters also while it does not. */
-import type { Clock } from '../process/clock.ts';
-import type { Timers } from '../process/timers.ts';
-import type { Backing } from './backing/backing.ts';
+
+import type { Timers } from '../process/time/clock.ts';
+import type { Clock } from '../process/time/process-clock.ts';
+import type { Backing } from './backing.ts';
 import type { ApiError } from './kubernetes/api-error.ts';
 import type { ConfigObject } from './model/config-object.ts';
 import type { ConfigStatus } from './model/config-status.ts';

@@ -7,7 +7,7 @@
  * the turn of its address, and there for that of its connection, so that who asks much waits for himself. Who asks little
  * goes before all who ask much, but for one of them in each turn of the loop: however many those are, he hardly waits.
  */
-import { type Clock, systemClock } from './clock.ts';
+import { type Clock, systemClock } from './time/process-clock.ts';
 
 export interface TurnTaker {
   /** Whose turns it takes part in. */

@@ -3,11 +3,11 @@
  * template. With `--check`, writes nothing and fails when a committed file is stale.
  */
 import { readFileSync, writeFileSync } from 'node:fs';
-import { controlPlaneSettingGroups } from '../control-plane/settings.ts';
-import { limiterAliases, limiterSettingGroups } from '../limiter/settings.ts';
-import { type AliasTable, aliasesOf } from '../process/settings-aliases.ts';
-import { needText } from '../process/settings-needs.ts';
-import type { Setting, SettingsTable } from '../process/settings-reader.ts';
+import { controlPlaneSettingGroups } from '../control-plane/settings/settings.ts';
+import { limiterAliases, limiterSettingGroups } from '../limiter/settings/settings.ts';
+import { type AliasTable, aliasesOf } from '../process/settings/settings-aliases.ts';
+import { needText } from '../process/settings/settings-needs.ts';
+import type { Setting, SettingsTable } from '../process/settings/settings-reader.ts';
 
 interface SettingsDocument {
   target: string;

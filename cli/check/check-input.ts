@@ -1,11 +1,13 @@
-import { readCallersFile } from '../../limiter/callers/index.ts';
+import { readCallersFile } from '../../limiter/callers/callers-file.ts';
 import type { CounterKeys } from '../../rules/counter-keys.ts';
-import type { LoadedSource, SkippedObject } from '../../rules/documents/index.ts';
+import type { LoadedSource } from '../../rules/documents/loaded-source.ts';
+import type { SkippedObject } from '../../rules/documents/read-rule-texts.ts';
 import type { RuleSource } from '../../rules/model.ts';
-import { meetingCounters, meetingWarning, placedWarnings } from '../../rules/review/index.ts';
+import { meetingCounters } from '../../rules/review/meeting-counters.ts';
+import { meetingWarning, placedWarnings } from '../../rules/review/reviewed-load.ts';
 import { LineIndex } from '../../rules/yaml/line-index.ts';
 import { decodeYaml } from '../../rules/yaml/text.ts';
-import type { RuleInput } from '../rule-input/read-input.ts';
+import type { RuleInput } from '../shared/read-input.ts';
 import { domainConflicts } from './domain-conflicts.ts';
 import { type Finding, type Found, findingOf, type LinesOf } from './finding.ts';
 import { hintFor } from './hints.ts';

@@ -1,4 +1,4 @@
-import type { Paint } from '../rule-input/paint.ts';
+import type { Paint } from '../shared/paint.ts';
 import type { CheckedInput } from './check-input.ts';
 import { excerptLines } from './excerpt.ts';
 import type { Finding } from './finding.ts';

@@ -1,4 +1,4 @@
-import { UsageError } from '../flags.ts';
+import { UsageError } from '../shared/flags.ts';
 
 /** Every kind of warning that a check knows. */
 export const warningKinds = [

@@ -1,6 +1,6 @@
-import type { Effect, FieldChange, RuleChange } from '../../rules/comparison/index.ts';
-import { defaultFleet } from '../../rules/manifest/index.ts';
-import type { Paint } from '../rule-input/paint.ts';
+import type { Effect, FieldChange, RuleChange } from '../../rules/compare/rule-change.ts';
+import { defaultFleet } from '../../rules/manifest/bounds.ts';
+import type { Paint } from '../shared/paint.ts';
 
 const marks = {
   added: ['+', 'green'],

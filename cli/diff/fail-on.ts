@@ -1,5 +1,5 @@
-import type { RuleChange } from '../../rules/comparison/index.ts';
-import { UsageError } from '../flags.ts';
+import type { RuleChange } from '../../rules/compare/rule-change.ts';
+import { UsageError } from '../shared/flags.ts';
 import { effectOrder } from './diff-report.ts';
 
 /** What `--fail-on` may name: effects, and the two ways of being looser that let everything pass. */

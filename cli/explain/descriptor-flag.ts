@@ -1,5 +1,5 @@
 import type { Entry } from '../../rules/request.ts';
-import { UsageError } from '../flags.ts';
+import { UsageError } from '../shared/flags.ts';
 
 /**
  * Reads one descriptor: `key=value,key2=value2`. A pair ends its key at the first `=`. A value, or a key, may stand in

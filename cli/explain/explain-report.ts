@@ -1,9 +1,10 @@
-import type { LoadedSource } from '../../rules/documents/index.ts';
-import { type ExplainedStep, type Outcome, ruleName } from '../../rules/explanation/index.ts';
+import type { LoadedSource } from '../../rules/documents/loaded-source.ts';
 import { limitWords } from '../../rules/limit-words.ts';
 import type { Entry } from '../../rules/request.ts';
-import type { FoundHow, PlacedRule } from '../../rules/review/index.ts';
-import type { Paint } from '../rule-input/paint.ts';
+import { type ExplainedStep, type Outcome, ruleName } from '../../rules/review/explain-descriptor.ts';
+import type { PlacedRule } from '../../rules/review/placed-rule.ts';
+import type { FoundHow } from '../../rules/review/rule-level.ts';
+import type { Paint } from '../shared/paint.ts';
 import type { ExplainedCounter, ExplainedDescriptor, ExplainedRequest } from './explain-request.ts';
 
 const howWords: Record<FoundHow, string> = {

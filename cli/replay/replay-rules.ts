@@ -1,9 +1,9 @@
 /** The rules that a replay plays requests through: those of one fleet, which a limiter could load together. */
 import type { RuleSource } from '../../rules/model.ts';
-import { UsageError } from '../flags.ts';
-import { printInputErrors } from '../rule-input/input-problems.ts';
-import { printClashes, sourcesOfFleet } from '../rule-input/one-load.ts';
-import { readInput } from '../rule-input/read-input.ts';
+import { UsageError } from '../shared/flags.ts';
+import { printInputErrors } from '../shared/input-problems.ts';
+import { printClashes, sourcesOfFleet } from '../shared/one-load.ts';
+import { readInput } from '../shared/read-input.ts';
 
 /** Undefined when they cannot be loaded; the reasons are then on standard error. @throws UsageError */
 export function readReplayRules(

@@ -1,6 +1,6 @@
 /** The settings of a limiter that change what it answers, given by flags: a replay reads no environment. */
-import { type LimiterSettings, parseLimiterSettings } from '../../limiter/settings.ts';
-import { UsageError } from '../flags.ts';
+import { type LimiterSettings, parseLimiterSettings } from '../../limiter/settings/settings.ts';
+import { UsageError } from '../shared/flags.ts';
 
 /** All others change nothing in a replay. */
 export const replaySettingNames = [

@@ -6,8 +6,8 @@ import type {
   ReplayReport,
   RuleReport,
   RuleSetReport,
-} from '../../limiter/replay/index.ts';
-import { perUnit } from '../unit-words.ts';
+} from '../../replay/replay-report.ts';
+import { perUnit } from '../shared/unit-words.ts';
 import { textTable } from './text-table.ts';
 
 export function reportText(report: ReplayReport): string {

@@ -1,4 +1,4 @@
-import { UsageError } from '../flags.ts';
+import { UsageError } from '../shared/flags.ts';
 
 /** How many requests are too many: a number, or a percentage of all. */
 export interface RequestBound {

@@ -5,7 +5,7 @@ import { sendError } from '../../process/http/text-response.ts';
 import type { ControlPlaneView } from './control-plane-view.ts';
 import { fleetPages } from './snapshot-fleets.ts';
 import { snapshotJson } from './snapshot-json.ts';
-import { snapshotText } from './snapshot-text.ts';
+import { snapshotText } from './snapshot-page.ts';
 
 export async function answerSnapshot(call: HttpCall, view: ControlPlaneView): Promise<void> {
   const { target, request, response } = call;

@@ -1,5 +1,5 @@
 /** Why a request to the Kubernetes API failed, whether the server said so or there was no answer. */
-import { systemErrorReason } from '../../process/system-error.ts';
+import { systemErrorReason } from '../../process/log/error-text.ts';
 
 export interface ApiErrorOptions {
   status: number;

@@ -11,8 +11,8 @@ import {
 } from 'node:http';
 import { Agent as HttpsAgent, request as httpsRequest, type RequestOptions } from 'node:https';
 import type { KubeConfig } from '@kubernetes/client-node';
-import { errorText } from '../../process/error-text.ts';
-import { isSystemError, systemErrorCode, systemErrorReason } from '../../process/system-error.ts';
+import { isSystemError, systemErrorCode, systemErrorReason } from '../../process/log/error-text.ts';
+import { errorText } from '../../process/log/process-error-text.ts';
 import { ApiError, refusal, unreachable, unreadable } from './api-error.ts';
 
 export interface ApiRequest {

@@ -1,5 +1,5 @@
 import type { Readable } from 'node:stream';
-import type { Timers } from '../../process/timers.ts';
+import type { Timers } from '../../process/time/clock.ts';
 import { type ApiError, unreachable, unreadable, watchError } from './api-error.ts';
 import { WatchLines } from './watch-lines.ts';
 import { type ProgressEvent, parseWatchEvent } from './watch-resource.ts';

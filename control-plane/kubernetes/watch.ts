@@ -3,8 +3,9 @@
  * bookmarks, stops at an error, lists in one piece, passes over events that it cannot parse, gives up a quiet watch every
  * 30 s, and opens a connection of its own for each watch.
  */
-import type { Clock } from '../../process/clock.ts';
-import type { Timers } from '../../process/timers.ts';
+
+import type { Timers } from '../../process/time/clock.ts';
+import type { Clock } from '../../process/time/process-clock.ts';
 import { ApiError, unreadable } from './api-error.ts';
 import type { KubernetesClient } from './client.ts';
 import { type Reading, Reflector, type ReflectorStep } from './reflector.ts';

@@ -8,10 +8,10 @@ import type { Decision, KeptSpec } from '../model/decision.ts';
 import type { Resource } from '../model/fleet-snapshot.ts';
 import { Candidates } from './candidate.ts';
 import type { Claim } from './claim.ts';
+import { SettledClaims } from './claims.ts';
 import type { DomainOwners } from './domain-owners.ts';
 import { FleetSnapshots } from './fleet-snapshots.ts';
 import { ResourceMerger } from './merged-resource.ts';
-import { SettledClaims } from './settle-claims.ts';
 import { Verdicts } from './verdicts.ts';
 
 export interface DeciderOptions {

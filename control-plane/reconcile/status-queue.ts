@@ -3,7 +3,7 @@
  * those that wait longest. An object waits once, with its newest status; while one of its statuses is being written, it
  * has to wait, so that no older one is ever written last.
  */
-import { TokenBucket } from '../../process/token-bucket.ts';
+import { TokenBucket } from '../../process/time/token-bucket.ts';
 import type { ConfigObject } from '../model/config-object.ts';
 import type { ConfigStatus } from '../model/config-status.ts';
 

@@ -2,8 +2,8 @@ import type { ServedConfig, Verdict } from '../model/decision.ts';
 import type { Resource } from '../model/fleet-snapshot.ts';
 import type { Candidate } from './candidate.ts';
 import type { Claim } from './claim.ts';
+import type { SettledClaims } from './claims.ts';
 import { domainConflict, type Rejection, rejected } from './rejection.ts';
-import type { SettledClaims } from './settle-claims.ts';
 
 /** Who holds what, and the resource that each served claim is in. */
 export interface Outcome {

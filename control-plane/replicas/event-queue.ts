@@ -2,7 +2,7 @@
  * Which Kubernetes events are written, and when. Pure. The same event of an object again is one event with a count; an
  * object that tells too much, and a queue that is full, drop what is new.
  */
-import { TokenBucket } from '../../process/token-bucket.ts';
+import { TokenBucket } from '../../process/time/token-bucket.ts';
 
 export interface EventContent {
   uid: string;

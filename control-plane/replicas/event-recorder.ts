@@ -1,8 +1,8 @@
 /** Kubernetes events about RateLimitConfigs, which `kubectl describe` shows. Never in anybody's way: what is too much is dropped. */
 import { createHash } from 'node:crypto';
-import type { Clock } from '../../process/clock.ts';
-import { retryDelayMs } from '../../process/retry-delay.ts';
-import type { Timers } from '../../process/timers.ts';
+import type { Timers } from '../../process/time/clock.ts';
+import type { Clock } from '../../process/time/process-clock.ts';
+import { retryDelayMs } from '../../process/time/retry-delay.ts';
 import { ApiError } from '../kubernetes/api-error.ts';
 import type { KubernetesClient } from '../kubernetes/client.ts';
 import type { ConfigObject } from '../model/config-object.ts';

@@ -1,5 +1,5 @@
 /** The kept specs that ConfigMaps hold; each is decoded once for every version of its ConfigMap. */
-import { errorText } from '../../process/error-text.ts';
+import { errorText } from '../../process/log/process-error-text.ts';
 import type { ConfigMap } from './config-map.ts';
 import { decodeKeptSpec, keptSpecName, type StoredSpec } from './kept-spec-encoding.ts';
 

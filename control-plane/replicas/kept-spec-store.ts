@@ -2,9 +2,10 @@
  * Kept specs that are served in place of a newer generation, in ConfigMaps of the control plane's own namespace: read
  * by every replica, written by the leader, so that no restart drops the limits of a team whose last change was bad.
  */
-import type { Clock } from '../../process/clock.ts';
-import { retryDelayMs } from '../../process/retry-delay.ts';
-import type { Timers } from '../../process/timers.ts';
+
+import type { Timers } from '../../process/time/clock.ts';
+import type { Clock } from '../../process/time/process-clock.ts';
+import { retryDelayMs } from '../../process/time/retry-delay.ts';
 import { ApiError } from '../kubernetes/api-error.ts';
 import type { KubernetesClient } from '../kubernetes/client.ts';
 import { ResourceWatch } from '../kubernetes/watch.ts';

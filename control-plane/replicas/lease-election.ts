@@ -1,6 +1,7 @@
 /** Runs one candidate: carries out what its ElectionState says, on a Lease of the Kubernetes API. */
-import type { Clock } from '../../process/clock.ts';
-import type { Timers } from '../../process/timers.ts';
+
+import type { Timers } from '../../process/time/clock.ts';
+import type { Clock } from '../../process/time/process-clock.ts';
 import { type ElectionOptions, ElectionState, type ElectionStep } from './election-state.ts';
 import type { LeaseApi, LeaseClaim } from './lease-api.ts';
 import type { LeaseRecord } from './lease-record.ts';

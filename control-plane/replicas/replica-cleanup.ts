@@ -1,6 +1,7 @@
 /** Deletes what dead replicas left; only the leader does. */
-import type { Clock } from '../../process/clock.ts';
-import type { Timers } from '../../process/timers.ts';
+
+import type { Timers } from '../../process/time/clock.ts';
+import type { Clock } from '../../process/time/process-clock.ts';
 import type { ConfigMapApi } from './config-map-api.ts';
 import type { LeaseApi } from './lease-api.ts';
 import type { ReportReader } from './report-reader.ts';

@@ -1,6 +1,7 @@
 /** One replica among the others: its sign of life, its report, the others' reports, and the election of the leader. */
-import type { Clock } from '../../process/clock.ts';
-import type { Timers } from '../../process/timers.ts';
+
+import type { Timers } from '../../process/time/clock.ts';
+import type { Clock } from '../../process/time/process-clock.ts';
 import type { KubernetesClient } from '../kubernetes/client.ts';
 import type { LimiterReport, ReplicaReport } from '../model/limiter-report.ts';
 import { ConfigMapApi } from './config-map-api.ts';

@@ -1,5 +1,5 @@
 /** The reports of all replicas, put together from the ConfigMaps that hold them. */
-import { errorText } from '../../process/error-text.ts';
+import { errorText } from '../../process/log/process-error-text.ts';
 import type { ReplicaReport } from '../model/limiter-report.ts';
 import type { ConfigMap } from './config-map.ts';
 import { decodeReport, type ReportPart, readReportPart } from './report-encoding.ts';

@@ -1,6 +1,7 @@
 /** What all replicas know of their limiters: watches their Leases and ConfigMaps, and counts those that live. */
-import type { Clock } from '../../process/clock.ts';
-import type { Timers } from '../../process/timers.ts';
+
+import type { Timers } from '../../process/time/clock.ts';
+import type { Clock } from '../../process/time/process-clock.ts';
 import type { KubernetesClient } from '../kubernetes/client.ts';
 import { ResourceWatch, type WatchListener } from '../kubernetes/watch.ts';
 import type { ReplicaReport } from '../model/limiter-report.ts';

@@ -1,7 +1,8 @@
 /** Carries statuses from the queue to the API server: a few at a time, and each one again until it is written. */
-import type { Clock } from '../../process/clock.ts';
-import { retryDelayMs } from '../../process/retry-delay.ts';
-import type { Timers } from '../../process/timers.ts';
+
+import type { Timers } from '../../process/time/clock.ts';
+import type { Clock } from '../../process/time/process-clock.ts';
+import { retryDelayMs } from '../../process/time/retry-delay.ts';
 import type { ApiError } from '../kubernetes/api-error.ts';
 import type { ConfigObject } from '../model/config-object.ts';
 import type { ConfigStatus } from '../model/config-status.ts';

@@ -1,9 +1,9 @@
 import { stat } from 'node:fs/promises';
-import type { Clock } from '../../process/clock.ts';
 import { DirectoryWatch } from '../../process/files/directory-watch.ts';
 import { ReloadSchedule } from '../../process/files/reload-schedule.ts';
-import { isSystemError, systemErrorReason } from '../../process/system-error.ts';
-import type { Timers } from '../../process/timers.ts';
+import { isSystemError, systemErrorReason } from '../../process/log/error-text.ts';
+import type { Timers } from '../../process/time/clock.ts';
+import type { Clock } from '../../process/time/process-clock.ts';
 import type { ConfigObject } from '../model/config-object.ts';
 import type { ConfigStatus } from '../model/config-status.ts';
 import { ManifestFiles } from './manifest-files.ts';

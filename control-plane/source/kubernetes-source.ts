@@ -1,6 +1,6 @@
-import type { Clock } from '../../process/clock.ts';
-import type { Timers } from '../../process/timers.ts';
-import { group, plural, version } from '../../rules/manifest/index.ts';
+import type { Timers } from '../../process/time/clock.ts';
+import type { Clock } from '../../process/time/process-clock.ts';
+import { group, plural, version } from '../../rules/manifest/resource.ts';
 import type { KubernetesClient } from '../kubernetes/client.ts';
 import { ResourceWatch, type WatchLimits, type WatchListener } from '../kubernetes/watch.ts';
 import type { ConfigObject } from '../model/config-object.ts';

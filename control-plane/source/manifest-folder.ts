@@ -1,7 +1,7 @@
 import { constants } from 'node:fs';
 import { open, readdir, readlink, realpath } from 'node:fs/promises';
 import { join } from 'node:path';
-import { isSystemError, systemErrorCode, systemErrorReason } from '../../process/system-error.ts';
+import { isSystemError, systemErrorCode, systemErrorReason } from '../../process/log/error-text.ts';
 
 /** A file of manifests, or why it cannot be read. */
 export type ManifestFile = { name: string; text: string } | { name: string; unreadable: string };

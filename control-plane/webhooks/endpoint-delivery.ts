@@ -1,5 +1,5 @@
-import type { Clock } from '../../process/clock.ts';
-import type { Timers } from '../../process/timers.ts';
+import type { Timers } from '../../process/time/clock.ts';
+import type { Clock } from '../../process/time/process-clock.ts';
 import type { DeliveryQueue } from './delivery-queue.ts';
 import type { DropReason, EventName, WebhookListener } from './webhook-listener.ts';
 import type { AttemptResult, WebhookMessage } from './webhook-sender.ts';

@@ -1,5 +1,5 @@
 /** When a delivery that failed is tried again. */
-import { retryDelayMs } from '../../process/retry-delay.ts';
+import { retryDelayMs } from '../../process/time/retry-delay.ts';
 
 /** Ours: a receiver that restarts is asked again soon, one that is down for long not often. */
 const firstDelayMs = 1_000;

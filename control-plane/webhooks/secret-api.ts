@@ -4,20 +4,20 @@
  */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { createSecureContext, type SecureContextOptions } from 'node:tls';
-import { AddressThrottle } from '../../process/address-throttle.ts';
+import { watchFiles } from '../../process/files/watched-files.ts';
+import { type HttpCall, type HttpListener, HttpServer } from '../../process/http/http-server.ts';
+import { sendError, sendNotFound } from '../../process/http/text-response.ts';
+import { errorText } from '../../process/log/process-error-text.ts';
+import { AddressThrottle } from '../../process/net/address-throttle.ts';
 import {
   bearerChallenge,
   bearerToken,
   isSameToken,
   shortestToken,
   tokenProblem,
-} from '../../process/bearer-token.ts';
-import type { Clock } from '../../process/clock.ts';
-import { errorText } from '../../process/error-text.ts';
-import { type HttpCall, type HttpListener, HttpServer } from '../../process/http/http-server.ts';
-import { sendError, sendNotFound } from '../../process/http/text-response.ts';
-import type { Timers } from '../../process/timers.ts';
-import { watchFiles } from '../../process/watched-files.ts';
+} from '../../process/net/bearer-token.ts';
+import type { Timers } from '../../process/time/clock.ts';
+import type { Clock } from '../../process/time/process-clock.ts';
 import { openSecret, type SecretPlace } from './secret-place.ts';
 import { SecretError } from './signing-secret.ts';
 

@@ -1,5 +1,5 @@
-import type { Timers } from '../../process/timers.ts';
-import { watchFiles } from '../../process/watched-files.ts';
+import { watchFiles } from '../../process/files/watched-files.ts';
+import type { Timers } from '../../process/time/clock.ts';
 import { SecretError } from './signing-secret.ts';
 
 /** Where a secret comes from: an environment variable, for good, or a file that is read again when it changes. */

@@ -1,5 +1,5 @@
 import { isDeepStrictEqual } from 'node:util';
-import type { Clock } from '../../process/clock.ts';
+import type { Clock } from '../../process/time/process-clock.ts';
 
 export interface SigningKeysOptions {
   /** At least one; the first is the secret, see `parseSigningSecrets`. */

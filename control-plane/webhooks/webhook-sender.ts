@@ -1,7 +1,7 @@
 /** Posts one event to one endpoint, signed as the Standard Webhooks say, and says what came of it. */
 import { Webhook } from 'standardwebhooks';
-import type { Clock } from '../../process/clock.ts';
-import { systemErrorReason } from '../../process/system-error.ts';
+import { systemErrorReason } from '../../process/log/error-text.ts';
+import type { Clock } from '../../process/time/process-clock.ts';
 import type { DeliveryFailure } from './delivery-queue.ts';
 import type { WebhookEndpoint } from './endpoint-url.ts';
 import { parseRetryAfterMs } from './retry-delay.ts';

@@ -1,9 +1,9 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { beforeEach, describe, expect, it, onTestFinished } from 'vitest';
-import { systemClock } from '../../process/clock.ts';
-import { systemTimers } from '../../process/timers.ts';
-import { packageVersion } from '../../process/version.ts';
+import { packageVersion } from '../../process/log/version.ts';
+import { systemTimers } from '../../process/time/clock.ts';
+import { systemClock } from '../../process/time/process-clock.ts';
 import { eventually } from '../../test/support/eventually.ts';
 import { freePort } from '../../test/support/free-port.ts';
 import { temporaryFolder } from '../../test/support/temporary-folder.ts';

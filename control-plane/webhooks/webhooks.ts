@@ -1,8 +1,8 @@
 /** Signed notifications about RateLimitConfigs, for the endpoints of WEBHOOK_URLS. Only the leader notifies. */
 
-import type { Clock } from '../../process/clock.ts';
-import type { Timers } from '../../process/timers.ts';
-import { packageVersion } from '../../process/version.ts';
+import { packageVersion } from '../../process/log/version.ts';
+import type { Timers } from '../../process/time/clock.ts';
+import type { Clock } from '../../process/time/process-clock.ts';
 import { objectKey } from '../model/config-object.ts';
 import { DeliveryQueue } from './delivery-queue.ts';
 import { EndpointDelivery, type EndpointStatus } from './endpoint-delivery.ts';

@@ -1,8 +1,8 @@
 /** How a caller of the xDS port proves who it is: by its certificate, else by a token. */
 import { createHash } from 'node:crypto';
 import type { Metadata, ServerDuplexStream } from '@grpc/grpc-js';
-import { bearerToken, shortestToken, tokenProblem } from '../../process/bearer-token.ts';
-import { GrpcCode, type GrpcStatus } from '../../process/grpc/unary-handler.ts';
+import { GrpcCode, type GrpcStatus } from '../../process/grpc/handlers.ts';
+import { bearerToken, shortestToken, tokenProblem } from '../../process/net/bearer-token.ts';
 import { type Caller, certificateClient, isTokenName, tokenClient } from './fleet-permissions.ts';
 import type { TokenReviews, TokenVerdict } from './token-reviews.ts';
 

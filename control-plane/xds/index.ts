@@ -3,7 +3,7 @@
  * says what it accepted last and what it refused since.
  */
 
-export type { TlsFiles } from '../../process/tls-credentials.ts';
+export type { TlsFiles } from '../../process/net/tls-credentials.ts';
 export { type FleetsOfClients, isClientName, kindOfClient } from './fleet-permissions.ts';
 export { usualClientLimitBytes } from './fleet-response.ts';
 export type { ReviewToken } from './token-reviews.ts';

@@ -5,11 +5,11 @@ import {
   type DiscoveryRequest,
   DiscoveryRequestSchema,
 } from '../../gen/envoy/service/discovery/v3/discovery_pb.ts';
-import type { Clock } from '../../process/clock.ts';
+import { GrpcCode, type GrpcStatus } from '../../process/grpc/handlers.ts';
 import { statusText } from '../../process/grpc/status-text.ts';
-import { GrpcCode, type GrpcStatus } from '../../process/grpc/unary-handler.ts';
-import type { Timers } from '../../process/timers.ts';
-import { rateLimitConfigTypeUrl } from '../../rules/xds/index.ts';
+import type { Timers } from '../../process/time/clock.ts';
+import type { Clock } from '../../process/time/process-clock.ts';
+import { rateLimitConfigTypeUrl } from '../../rules/xds/resource.ts';
 import type { LimiterReport } from '../model/limiter-report.ts';
 import { type CallerIdentity, type Identity, unauthenticated } from './caller-identity.ts';
 import { type FleetsOfClients, fleetRefusal } from './fleet-permissions.ts';

@@ -3,7 +3,7 @@
  * free again when the transport took all of it. Who does not read loses its hold on the bound after a moment, so that
  * nobody waits for the slow; that nobody is slow for ever is up to the stream.
  */
-import type { Timers } from '../../process/timers.ts';
+import type { Timers } from '../../process/time/clock.ts';
 
 export interface Sender {
   /** Of what it would send now; 0 when nothing is due any more. */

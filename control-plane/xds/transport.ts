@@ -1,8 +1,8 @@
 /** Connections of limiters, plain or by TLS, on their way to `@grpc/grpc-js`. */
 import { createServer as createPlainServer, type Server, type Socket } from 'node:net';
 import { createServer as createTlsServer, type SecureContextOptions, type TLSSocket } from 'node:tls';
-import { OpenSockets } from '../../process/grpc/open-sockets.ts';
-import { handshakeProblem, handshakeTimeoutMs } from '../../process/tls-handshake.ts';
+import { OpenSockets } from '../../process/net/open-sockets.ts';
+import { handshakeProblem, handshakeTimeoutMs } from '../../process/net/tls-handshake.ts';
 
 export interface TransportOptions {
   /** Takes a connection that is ready for HTTP/2. */

@@ -4,7 +4,7 @@
  */
 import { FAILSAFE_SCHEMA, loadAll, mergeTag, YAMLException } from 'js-yaml';
 import { Right } from '../../process/grpc/caller-gate.ts';
-import { editDistance } from '../../process/settings-unknown.ts';
+import { editDistance } from '../../process/settings/settings-unknown.ts';
 import { LineIndex } from '../../rules/yaml/line-index.ts';
 import { parseYaml } from '../../rules/yaml/parse.ts';
 import { PathLocator } from '../../rules/yaml/path-locator.ts';

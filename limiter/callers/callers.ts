@@ -4,8 +4,6 @@
  * its domain and, where its caller has a rate, the time.
  */
 import { hash } from 'node:crypto';
-import { bearerToken, isSameToken } from '../../process/bearer-token.ts';
-import type { Clock } from '../../process/clock.ts';
 import {
   type AdmittedCaller,
   type CallerConnection,
@@ -13,7 +11,9 @@ import {
   type CallerRefusal,
   Right,
 } from '../../process/grpc/caller-gate.ts';
-import { GrpcCode, type GrpcStatus } from '../../process/grpc/unary-handler.ts';
+import { GrpcCode, type GrpcStatus } from '../../process/grpc/handlers.ts';
+import { bearerToken, isSameToken } from '../../process/net/bearer-token.ts';
+import type { Clock } from '../../process/time/process-clock.ts';
 import { patternMatches } from '../../rules/pattern-matches.ts';
 import { type CallerEntry, rightsByName, unknownCaller } from './callers-file.ts';
 import { type CertificateNames, certificateMatches, namesOf, noNames } from './certificate-patterns.ts';

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { RuleStat, type RuleStats } from '../stats/rule-stats.ts';
+import { RuleStat, type RuleStats } from '../stats/registry/rule-stats.ts';
 import {
   Assessment,
   assessRefund,

@@ -1,6 +1,6 @@
 /** Arithmetic of one limit: from hits and total to the decision and its statistics. Reference section 4. */
 import type { MatchedRule } from '../../rules/match-result.ts';
-import { RuleStat, type RuleStats } from '../stats/rule-stats.ts';
+import { RuleStat, type RuleStats } from '../stats/registry/rule-stats.ts';
 
 /**
  * Hits above it are near the limit. In 32-bit floats, as the Go service computes it; where those round up beyond the

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { type MatchedRule, type RuleMatcher, usualNames } from '../../rules/match-result.ts';
 import { Unit } from '../../rules/model.ts';
 import { matchedRule as rule } from '../../test/support/matched-rule.ts';
-import type { RuleStats } from '../stats/rule-stats.ts';
+import type { RuleStats } from '../stats/registry/rule-stats.ts';
 import { KnownEntries } from './known-entries.ts';
 import type { Descriptor } from './messages.ts';
 import { applyReplaces, type LimitedPlan, noLimit, type Plan, Planner } from './plan.ts';

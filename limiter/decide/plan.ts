@@ -4,7 +4,7 @@
  */
 import { stemOfValues } from '../../rules/counter-keys.ts';
 import type { MatchedRule, NameForm, RuleMatcher } from '../../rules/match-result.ts';
-import type { RuleMetric, RuleStats } from '../stats/rule-stats.ts';
+import type { RuleMetric, RuleStats } from '../stats/registry/rule-stats.ts';
 import { nearThreshold } from './assess.ts';
 import { counterKey, overrideMetricKey } from './counter-key.ts';
 import { type KnownEntries, knownEntriesSlots } from './known-entries.ts';

@@ -1,5 +1,5 @@
 import type { CallObserver } from '../../process/grpc/call-observer.ts';
-import { GrpcCode, type GrpcStatus } from '../../process/grpc/unary-handler.ts';
+import { GrpcCode, type GrpcStatus } from '../../process/grpc/handlers.ts';
 import type { Deadlines, DueCall } from './deadlines.ts';
 import type { GrpcLimits } from './limits.ts';
 import { trailersOnly } from './response-fields.ts';

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { GrpcCode, type UnaryReply } from '../../process/grpc/unary-handler.ts';
+import { GrpcCode, type UnaryReply } from '../../process/grpc/handlers.ts';
 import { failed, PlayedCalls } from '../../test/support/played-calls.ts';
 
 describe('a deadline', () => {

@@ -1,5 +1,5 @@
-import type { Clock } from '../../process/clock.ts';
-import type { Timers } from '../../process/timers.ts';
+import type { Timers } from '../../process/time/clock.ts';
+import type { Clock } from '../../process/time/process-clock.ts';
 
 /** A call that is to end in time, and its place among the others. */
 export interface DueCall {

@@ -1,6 +1,7 @@
 /** The methods that a server answers, by path. */
+
+import type { UnaryHandler } from '../../process/grpc/handlers.ts';
 import type { HealthService } from '../../process/grpc/health-service.ts';
-import type { UnaryHandler } from '../../process/grpc/unary-handler.ts';
 import type { DuplexMethod, StreamMethod } from './stream-input.ts';
 import type { UnaryMethod } from './unary-call.ts';
 

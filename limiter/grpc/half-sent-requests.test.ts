@@ -2,10 +2,10 @@
 import { once } from 'node:events';
 import { connect } from 'node:net';
 import { afterEach, expect, it, onTestFinished } from 'vitest';
-import { systemClock } from '../../process/clock.ts';
-import { Health } from '../../process/health.ts';
-import { HeldBytes } from '../../process/held-bytes.ts';
-import { systemTimers } from '../../process/timers.ts';
+import { Health } from '../../process/grpc/health.ts';
+import { HeldBytes } from '../../process/net/held-bytes.ts';
+import { systemTimers } from '../../process/time/clock.ts';
+import { systemClock } from '../../process/time/process-clock.ts';
 import { eventually } from '../../test/support/eventually.ts';
 import { data, settings, settingsAck } from '../../test/support/http2-frame-script.ts';
 import { headersFrame, type PeerStream, SocketPeer } from '../../test/support/socket-peer.ts';

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import type { LongestRequest } from '../../process/grpc/unary-handler.ts';
+import type { LongestRequest } from '../../process/grpc/handlers.ts';
 import { caseCount } from '../../test/support/property-cases.ts';
 import { heldBytes, MessageReader, withPrefix } from './message-reader.ts';
 

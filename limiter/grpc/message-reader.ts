@@ -8,7 +8,7 @@ import {
   type GrpcStatus,
   type LongestRequest,
   type UnaryReply,
-} from '../../process/grpc/unary-handler.ts';
+} from '../../process/grpc/handlers.ts';
 
 /** The byte and the length in front of a message. */
 export const prefixBytes = 5;

@@ -3,7 +3,7 @@
  * do. https://github.com/grpc/grpc/blob/v1.60.0/doc/PROTOCOL-HTTP2.md
  */
 import { severalAuthorizations } from '../../process/grpc/caller-gate.ts';
-import { GrpcCode } from '../../process/grpc/unary-handler.ts';
+import { GrpcCode } from '../../process/grpc/handlers.ts';
 import type { HeaderFields } from '../http2/request-handler.ts';
 import { trailersOnly } from './response-fields.ts';
 import { timeoutMsOf } from './timeout.ts';

@@ -1,5 +1,5 @@
 /** Header sections of answers. The constant ones are the same arrays every time, which cost a byte a field on the wire. */
-import { GrpcCode, type GrpcStatus } from '../../process/grpc/unary-handler.ts';
+import { GrpcCode, type GrpcStatus } from '../../process/grpc/handlers.ts';
 import type { HeaderFields } from '../http2/request-handler.ts';
 import { encodeStatusMessage } from './status-message.ts';
 

@@ -19,13 +19,13 @@ import {
   ServerReflectionRequestSchema,
   ServerReflectionResponseSchema,
 } from '../../gen/grpc/reflection/v1/reflection_pb.ts';
-import { BindError } from '../../process/bind.ts';
-import { systemClock } from '../../process/clock.ts';
-import { GrpcCode, type UnaryHandler, type UnaryReply } from '../../process/grpc/unary-handler.ts';
-import { Health } from '../../process/health.ts';
-import { systemTimers } from '../../process/timers.ts';
+import { GrpcCode, type UnaryHandler, type UnaryReply } from '../../process/grpc/handlers.ts';
+import { Health } from '../../process/grpc/health.ts';
+import { BindError } from '../../process/net/process-bind.ts';
+import { systemTimers } from '../../process/time/clock.ts';
+import { systemClock } from '../../process/time/process-clock.ts';
 import { ManualClock } from '../../test/support/manual-clock.ts';
-import { reflectionMethods } from './reflection/index.ts';
+import { reflectionMethods } from './reflection-service.ts';
 import { createGrpcServer, type GrpcServer, type GrpcServerOptions } from './server.ts';
 
 const echoPath = '/test.Service/Echo';

@@ -1,24 +1,21 @@
 /** The gRPC listener: unary methods given as handlers of bytes, the standard health service, and reflection. */
-import type { ListenAddress, UnixAddress } from '../../process/bind.ts';
-import type { CallTracer } from '../../process/call-tracer.ts';
+
 import type { CallObserver } from '../../process/grpc/call-observer.ts';
+import type { CallTracer } from '../../process/grpc/call-tracer.ts';
 import type { CallerGate } from '../../process/grpc/caller-gate.ts';
+import type { UnaryHandler } from '../../process/grpc/handlers.ts';
+import type { HealthView } from '../../process/grpc/health.ts';
 import { HealthService } from '../../process/grpc/health-service.ts';
-import type { UnaryHandler } from '../../process/grpc/unary-handler.ts';
-import type { HealthView } from '../../process/health.ts';
-import type { HeldBytes } from '../../process/held-bytes.ts';
 import type { LoopTurns } from '../../process/loop-turns.ts';
-import type { Timers } from '../../process/timers.ts';
-import { defaultHttp2Limits, type Http2Limits } from '../http2/index.ts';
-import {
-  type ConnectionAges,
-  Http2SocketServer,
-  noAges,
-  type SocketServerListener,
-  type TlsOptions,
-} from '../sockets/index.ts';
+import type { HeldBytes } from '../../process/net/held-bytes.ts';
+import type { ListenAddress, UnixAddress } from '../../process/net/process-bind.ts';
+import type { Timers } from '../../process/time/clock.ts';
+import { defaultHttp2Limits, type Http2Limits } from '../http2/limits.ts';
+import { type ConnectionAges, noAges } from '../sockets/connection-age.ts';
+import { Http2SocketServer, type SocketServerListener } from '../sockets/socket-server.ts';
+import type { TlsOptions } from '../sockets/tls-listener.ts';
 import { grpcMethods, type ReflectionMethods } from './grpc-methods.ts';
-import { GrpcRequestHandler } from './grpc-request-handler.ts';
+import { GrpcRequestHandler } from './request-handler.ts';
 
 export interface GrpcServerOptions extends CallObserver {
   /** By full path, for example `/package.Service/Method`. */

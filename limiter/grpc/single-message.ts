@@ -3,7 +3,7 @@ import {
   type GrpcStatus,
   type LongestRequest,
   type UnaryReply,
-} from '../../process/grpc/unary-handler.ts';
+} from '../../process/grpc/handlers.ts';
 import type { RequestStream } from '../http2/request-handler.ts';
 import { heldBytes, MessageReader } from './message-reader.ts';
 

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
+import { GrpcCode } from '../../process/grpc/handlers.ts';
 import type { MessageStream } from '../../process/grpc/stream-handler.ts';
-import { GrpcCode } from '../../process/grpc/unary-handler.ts';
 import { failed, okAnswer, PlayedCalls } from '../../test/support/played-calls.ts';
 import { ErrorCode } from '../http2/error-code.ts';
 import { withPrefix } from './message-reader.ts';

@@ -2,8 +2,9 @@
  * One call that is answered with a stream of messages, for one message (`serverStream`) or for a stream of them (`duplex`).
  * The header section goes out with the first message; without any, the status is the whole answer.
  */
+
+import type { GrpcStatus } from '../../process/grpc/handlers.ts';
 import type { MessageStream } from '../../process/grpc/stream-handler.ts';
-import type { GrpcStatus } from '../../process/grpc/unary-handler.ts';
 import { ErrorCode } from '../http2/error-code.ts';
 import type { HeaderFields, RequestStream } from '../http2/request-handler.ts';
 import { type Call, type CallSite, deadlineExceeded, fault, tooMuchUnfinished } from './call.ts';

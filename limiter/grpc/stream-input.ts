@@ -1,6 +1,7 @@
 /** What callers send in methods that answer with a stream: one message, or a stream of them. */
+
+import type { GrpcStatus } from '../../process/grpc/handlers.ts';
 import type { DuplexHandler, MessageStream, StreamHandler } from '../../process/grpc/stream-handler.ts';
-import type { GrpcStatus } from '../../process/grpc/unary-handler.ts';
 import type { RequestStream } from '../http2/request-handler.ts';
 import { MessageReader } from './message-reader.ts';
 import { SingleMessage, unfinished } from './single-message.ts';

@@ -1,6 +1,6 @@
 import { beforeEach, describe, expect, it } from 'vitest';
-import type { CallTracer } from '../../process/call-tracer.ts';
-import { GrpcCode, type UnaryHandler } from '../../process/grpc/unary-handler.ts';
+import type { CallTracer } from '../../process/grpc/call-tracer.ts';
+import { GrpcCode, type UnaryHandler } from '../../process/grpc/handlers.ts';
 import { PlayedCalls } from '../../test/support/played-calls.ts';
 
 let book: string[];

@@ -6,7 +6,7 @@
  *       +------- refused ------------|----------------------+
  *       +------- deadline, abort ----+--> abandoned
  */
-import type { CallSpan } from '../../process/call-tracer.ts';
+import type { CallSpan } from '../../process/grpc/call-tracer.ts';
 import type { AdmittedCaller } from '../../process/grpc/caller-gate.ts';
 import {
   GrpcCode,
@@ -14,8 +14,8 @@ import {
   type RequestOrigin,
   type UnaryHandler,
   type UnaryReply,
-} from '../../process/grpc/unary-handler.ts';
-import type { Peer } from '../../process/peer.ts';
+} from '../../process/grpc/handlers.ts';
+import type { Peer } from '../../process/net/peer.ts';
 import type { HeaderFields, RequestStream } from '../http2/request-handler.ts';
 import { type Call, type CallSite, deadlineExceeded, fault, tooMuchUnfinished } from './call.ts';
 import type { DueCall } from './deadlines.ts';

@@ -1,5 +1,5 @@
 /** Header fields to header blocks. RFC 7541, section 6. */
-import { DynamicTable, initialTableBytes } from './dynamic-table.ts';
+import { DynamicTable, initialTableBytes } from './header-tables.ts';
 import { encodeHuffman, huffmanEncodedBytes } from './huffman-encoding.ts';
 import { Indexing, responseIndexing } from './indexing.ts';
 import { byteAt } from './octets.ts';

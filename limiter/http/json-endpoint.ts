@@ -1,7 +1,6 @@
 /** `/json`: one rate limit decision for a JSON request. */
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { bearerChallenge } from '../../process/bearer-token.ts';
-import type { CallSpan, CallTracer } from '../../process/call-tracer.ts';
+import type { CallSpan, CallTracer } from '../../process/grpc/call-tracer.ts';
 import {
   type CallerConnection,
   type CallerGate,
@@ -14,11 +13,12 @@ import {
   type RequestOrigin,
   type UnaryHandler,
   type UnaryReply,
-} from '../../process/grpc/unary-handler.ts';
+} from '../../process/grpc/handlers.ts';
 import { bytesOfPiece, freePieces } from '../../process/http/http-connections.ts';
 import type { HttpCall } from '../../process/http/http-server.ts';
 import { sendError, writeErrorHead } from '../../process/http/text-response.ts';
-import { peerName, SocketPeer } from '../../process/peer.ts';
+import { bearerChallenge } from '../../process/net/bearer-token.ts';
+import { peerName, SocketPeer } from '../../process/net/peer.ts';
 import { type RequestBounds, RequestTooLarge } from '../decide/request-bounds.ts';
 import { discardBody, readBody } from './request-body.ts';
 

@@ -1,18 +1,18 @@
 /** The HTTP listener: `/json`, `/healthcheck` and `/livez`, for any method, plain or over TLS. */
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import type { ListenAddress } from '../../process/bind.ts';
-import type { HealthView } from '../../process/health.ts';
+import type { HealthView } from '../../process/grpc/health.ts';
 import type { HttpConnectionsOptions } from '../../process/http/http-connections.ts';
 import { type HttpCall, type HttpListener, HttpServer } from '../../process/http/http-server.ts';
 import { sendNotFound, sendText } from '../../process/http/text-response.ts';
-import { isOfName, peerName, SocketPeer } from '../../process/peer.ts';
-import type { Timers } from '../../process/timers.ts';
+import { isOfName, peerName, SocketPeer } from '../../process/net/peer.ts';
+import type { ListenAddress } from '../../process/net/process-bind.ts';
 import {
   expiryOf,
   type TlsFileSettings,
   type TlsFiles,
   watchTlsCredentials,
-} from '../../process/tls-credentials.ts';
+} from '../../process/net/tls-credentials.ts';
+import type { Timers } from '../../process/time/clock.ts';
 import { answerJson, type JsonEndpointOptions, loadJsonCodec, refuseAtOnce } from './json-endpoint.ts';
 
 export interface HttpListenerOptions extends JsonEndpointOptions {

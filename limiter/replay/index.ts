@@ -1,6 +1,6 @@
 /** Recorded requests through the limiter's own decisions, on a clock that the recording moves. Nothing here reads files. */
-export { TooManyBadLines } from './bad-lines.ts';
-export { Replay, type ReplayOptions } from './replay.ts';
+export { TooManyBadLines } from '../../replay/bad-lines.ts';
+export { Replay, type ReplayOptions } from '../../replay/replay.ts';
 export {
   type ChangeReport,
   type LimitedReport,
@@ -9,4 +9,4 @@ export {
   type RuleReport,
   type RuleSetReport,
   reportOf,
-} from './replay-report.ts';
+} from '../../replay/replay-report.ts';

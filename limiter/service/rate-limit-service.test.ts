@@ -8,7 +8,12 @@ import { openMemoryStore } from '../../test/support/open-memory-store.ts';
 import { Code, type Descriptor, type RateLimitRequest, type RateLimitResponse } from '../decide/messages.ts';
 import type { ResponseOptions } from '../decide/response.ts';
 import { ServiceError } from '../decide/service-error.ts';
-import { type RuleMetric, type RuleStatName, type RuleStats, ruleStatNames } from '../stats/rule-stats.ts';
+import {
+  type RuleMetric,
+  type RuleStatName,
+  type RuleStats,
+  ruleStatNames,
+} from '../stats/registry/rule-stats.ts';
 import { BoundedLocalCache } from '../stores/bounded-local-cache.ts';
 import { callAbandoned } from '../stores/call-abandoned.ts';
 import type { CounterOp, CounterStore, SubmitOptions } from '../stores/counter-store.ts';

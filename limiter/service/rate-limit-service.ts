@@ -2,7 +2,7 @@
  * Joins rules, counters, local cache and statistics into decisions. A decision has two halves: `#prepare` before the
  * store counts and `#conclude` after it did; nothing is shared between two requests but what the store counts.
  */
-import type { Clock } from '../../process/clock.ts';
+import type { Clock } from '../../process/time/process-clock.ts';
 import type { CounterKeys } from '../../rules/counter-keys.ts';
 import type { RuleMatcher } from '../../rules/match-result.ts';
 import {
@@ -25,7 +25,7 @@ import { assembleResponse, okStatus, type ResponseOptions, unlimitedStatus } fro
 import { ServiceError } from '../decide/service-error.ts';
 import { type StoreFailureAnswer, uncountedStatus } from '../decide/uncounted-status.ts';
 import { lifeSeconds, secondsToReset, Windows } from '../decide/windows.ts';
-import { RuleStat, type RuleStats } from '../stats/rule-stats.ts';
+import { RuleStat, type RuleStats } from '../stats/registry/rule-stats.ts';
 import { callAbandoned, wasLeftOut } from '../stores/call-abandoned.ts';
 import type { Caller, CounterStore } from '../stores/counter-store.ts';
 import type { LocalCache } from '../stores/local-cache.ts';

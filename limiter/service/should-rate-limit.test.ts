@@ -4,7 +4,7 @@ import {
   RateLimitRequestSchema,
   RateLimitResponseSchema,
 } from '../../gen/envoy/service/ratelimit/v3/rls_pb.ts';
-import { GrpcCode, type GrpcStatus, type UnaryReply } from '../../process/grpc/unary-handler.ts';
+import { GrpcCode, type GrpcStatus, type UnaryReply } from '../../process/grpc/handlers.ts';
 import { Code, type RateLimitRequest } from '../decide/messages.ts';
 import { RequestBounds, type RequestTooLarge, usualRequestLimits } from '../decide/request-bounds.ts';
 import { ServiceError } from '../decide/service-error.ts';

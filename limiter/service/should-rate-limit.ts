@@ -1,5 +1,5 @@
 /** The method `envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit`: bytes in, bytes or a status out. */
-import type { CallSpan } from '../../process/call-tracer.ts';
+import type { CallSpan } from '../../process/grpc/call-tracer.ts';
 import { Right } from '../../process/grpc/caller-gate.ts';
 import {
   GrpcCode,
@@ -7,7 +7,7 @@ import {
   type RequestOrigin,
   type UnaryHandler,
   type UnaryReply,
-} from '../../process/grpc/unary-handler.ts';
+} from '../../process/grpc/handlers.ts';
 import { Code, type RateLimitRequest, type RateLimitResponse } from '../decide/messages.ts';
 import { type RequestBounds, RequestTooLarge } from '../decide/request-bounds.ts';
 import { ServiceError } from '../decide/service-error.ts';

@@ -5,10 +5,10 @@
  * failures without a name are paired with ends as they come.
  */
 import type { Socket } from 'node:net';
-import type { HeldBytes, Holding } from '../../process/held-bytes.ts';
-import { peerName } from '../../process/peer.ts';
-import { handshakeBytes } from '../../process/tls-handshake.ts';
-import { violationTexts } from '../http2/index.ts';
+import type { HeldBytes, Holding } from '../../process/net/held-bytes.ts';
+import { peerName } from '../../process/net/peer.ts';
+import { handshakeBytes } from '../../process/net/tls-handshake.ts';
+import { violationTexts } from '../http2/violation.ts';
 import type { TlsRefusal } from './refusals.ts';
 
 export interface FailedHandshake {

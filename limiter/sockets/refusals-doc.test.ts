@@ -2,7 +2,7 @@
 import { readFileSync } from 'node:fs';
 import type { TLSSocket } from 'node:tls';
 import { expect, it } from 'vitest';
-import { handshakeProblem } from '../../process/tls-handshake.ts';
+import { handshakeProblem } from '../../process/net/tls-handshake.ts';
 
 const text = readFileSync(new URL('../../docs/operations.md', import.meta.url), 'utf8');
 const section = text.slice(text.indexOf('## Misbehaving clients'), text.indexOf('### Certificates'));

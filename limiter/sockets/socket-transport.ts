@@ -7,10 +7,10 @@
  * What is left waits in the socket, which takes little more from the system then.
  */
 import type { Socket } from 'node:net';
-import type { Clock } from '../../process/clock.ts';
 import type { LoopTurns, TurnTaker } from '../../process/loop-turns.ts';
-import { addressGroup } from '../../process/peer.ts';
-import type { Transport } from '../http2/index.ts';
+import { addressGroup } from '../../process/net/peer.ts';
+import type { Clock } from '../../process/time/process-clock.ts';
+import type { Transport } from '../http2/transport.ts';
 
 /** Ours: how long what was written may take to go out once nothing follows. `OpenSockets` bounds the time after that. */
 const lastWriteMs = 10_000;

@@ -1,8 +1,8 @@
 import { readFileSync } from 'node:fs';
 import { connect, type TLSSocket } from 'node:tls';
 import { afterEach, expect, it, onTestFinished } from 'vitest';
-import { systemClock } from '../../process/clock.ts';
-import { systemTimers } from '../../process/timers.ts';
+import { systemTimers } from '../../process/time/clock.ts';
+import { systemClock } from '../../process/time/process-clock.ts';
 import { createAuthority } from '../../test/support/certificates.ts';
 import { describeWithServer } from '../../test/support/describe-with-server.ts';
 import { eventually } from '../../test/support/eventually.ts';
@@ -11,7 +11,8 @@ import { settings, settingsAck } from '../../test/support/http2-frame-script.ts'
 import { headersFrame } from '../../test/support/socket-peer.ts';
 import { temporaryFolder } from '../../test/support/temporary-folder.ts';
 import { clientPreface, Flag } from '../http2/constants.ts';
-import { defaultHttp2Limits, type RequestStream } from '../http2/index.ts';
+import { defaultHttp2Limits } from '../http2/limits.ts';
+import type { RequestStream } from '../http2/request-handler.ts';
 import { noAges } from './connection-age.ts';
 import { Http2SocketServer } from './socket-server.ts';
 

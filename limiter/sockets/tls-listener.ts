@@ -2,10 +2,10 @@
 import { constants } from 'node:crypto';
 import type { Server, Socket } from 'node:net';
 import { createServer, type SecureContextOptions, type TLSSocket } from 'node:tls';
-import type { HeldBytes } from '../../process/held-bytes.ts';
-import { isOfName, peerName, unixPeer } from '../../process/peer.ts';
-import type { TlsFileSettings, TlsFiles } from '../../process/tls-credentials.ts';
-import { handshakeProblem, handshakeTimeoutMs } from '../../process/tls-handshake.ts';
+import type { HeldBytes } from '../../process/net/held-bytes.ts';
+import { isOfName, peerName, unixPeer } from '../../process/net/peer.ts';
+import type { TlsFileSettings, TlsFiles } from '../../process/net/tls-credentials.ts';
+import { handshakeProblem, handshakeTimeoutMs } from '../../process/net/tls-handshake.ts';
 import { OpenHandshakes } from './open-handshakes.ts';
 import type { TlsRefusal } from './refusals.ts';
 import { endSocket } from './socket-transport.ts';

@@ -2,8 +2,8 @@
 import { X509Certificate } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { type ConnectionOptions, createSecureContext, getCACertificates, type SecureContext } from 'node:tls';
-import { errorText } from '../../process/error-text.ts';
-import { systemErrorReason } from '../../process/system-error.ts';
+import { systemErrorReason } from '../../process/log/error-text.ts';
+import { errorText } from '../../process/log/process-error-text.ts';
 
 /** Paths of PEM files; empty ones are none. */
 export interface ClientTlsFiles {

@@ -1,5 +1,5 @@
 /** What every store of counters can do. Knows keys and numbers, neither rules nor requests. */
-import type { CallSpan } from '../../process/call-tracer.ts';
+import type { CallSpan } from '../../process/grpc/call-tracer.ts';
 import type { StoreError } from './store-error.ts';
 
 /** Who asked. */

@@ -1,4 +1,4 @@
-import type { Clock } from '../../process/clock.ts';
+import type { Clock } from '../../process/time/process-clock.ts';
 
 export interface Problem {
   text: string;

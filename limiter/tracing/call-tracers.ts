@@ -1,5 +1,5 @@
 /** Spans of calls: of gRPC, and of /json over HTTP. */
-import type { CallSpan, CallTracer } from '../../process/call-tracer.ts';
+import type { CallSpan, CallTracer } from '../../process/grpc/call-tracer.ts';
 import { baggageValues } from './baggage.ts';
 import { type RpcConvention, rpcAttributes, rpcStatus } from './rpc-attributes.ts';
 import type { SampledTrace, Sampling } from './sampling.ts';

@@ -1,5 +1,5 @@
 import { beforeEach, describe, expect, it } from 'vitest';
-import type { CallSpan } from '../../process/call-tracer.ts';
+import type { CallSpan } from '../../process/grpc/call-tracer.ts';
 import { counterOp } from '../../test/support/counter-ops.ts';
 import { HandDrivenStore } from '../../test/support/hand-driven-store.ts';
 import { callAbandoned } from '../stores/call-abandoned.ts';

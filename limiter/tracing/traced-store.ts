@@ -3,7 +3,7 @@
  * to the nodes of a cluster, or beyond the keys that one call may have), so that is what a span stands for: it belongs to
  * the trace of the first traced call of the turn and links to the spans of all of them.
  */
-import type { CallSpan } from '../../process/call-tracer.ts';
+import type { CallSpan } from '../../process/grpc/call-tracer.ts';
 import { callAbandoned } from '../stores/call-abandoned.ts';
 import type { CounterOp, CounterStore, SubmitOptions } from '../stores/counter-store.ts';
 import type { Attributes, MadeSpan, SpanMaker } from './span-maker.ts';

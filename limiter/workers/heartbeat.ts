@@ -1,5 +1,5 @@
 /** Notices a thread that does not answer any more. */
-import type { Timers } from '../../process/timers.ts';
+import type { Timers } from '../../process/time/clock.ts';
 
 /** We chose both: far above the pauses of a thread that works. */
 const intervalMs = 5_000;

@@ -1,5 +1,6 @@
 /** Gauges of the process that are not the sum of those of its workers: the largest or the smallest of what they have now. */
-import type { GaugeJoin, StatsRegistry } from '../stats/stats-registry.ts';
+import type { GaugeJoin } from '../stats/registry/slot-table.ts';
+import type { StatsRegistry } from '../stats/registry/stats-registry.ts';
 
 export class JoinedGauges {
   readonly #registry: StatsRegistry;

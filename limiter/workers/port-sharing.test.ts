@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import { type AddressInfo, createServer, type Server } from 'node:net';
 import { afterEach, describe, expect, it } from 'vitest';
-import { BindError, bind } from '../../process/bind.ts';
+import { BindError, bind } from '../../process/net/process-bind.ts';
 import { addressToShare, assertPortsCanBeShared, SharedPortsError } from './port-sharing.ts';
 
 const host = '127.0.0.1';

@@ -1,5 +1,5 @@
 import { createServer } from 'node:net';
-import { BindError, bind, type ListenAddress } from '../../process/bind.ts';
+import { BindError, bind, type ListenAddress } from '../../process/net/process-bind.ts';
 
 /** What systems without SO_REUSEPORT for TCP, or without its dealing out of connections, answer. */
 const notSupported = new Set(['ENOTSUP', 'ENOPROTOOPT', 'EINVAL']);

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { createLogger, logLevels } from '../../process/logger.ts';
+import { createLogger, logLevels } from '../../process/log/logger.ts';
 import { ManualClock } from '../../test/support/manual-clock.ts';
 import type { LogLevelName } from './messages.ts';
 import { createPostedLog } from './posted-log.ts';

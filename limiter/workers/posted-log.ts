@@ -1,4 +1,4 @@
-import type { LogFields, Logger, LogLevel } from '../../process/logger.ts';
+import type { LogFields, Logger, LogLevel } from '../../process/log/logger.ts';
 import type { LogLevelName } from './messages.ts';
 
 /** From the least important: what LOG_LEVEL names silences everything before it. */

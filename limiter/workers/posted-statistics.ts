@@ -2,8 +2,10 @@
  * A worker's side of the statistics of the whole. Values lie in memory that the main thread reads; names of new slots,
  * and durations, are posted: in bulk, at the latest after a second.
  */
-import type { Timers } from '../../process/timers.ts';
-import { type SlotName, StatsRegistry, type Timer } from '../stats/stats-registry.ts';
+import type { Timers } from '../../process/time/clock.ts';
+import type { SlotName } from '../stats/registry/slot-table.ts';
+import { StatsRegistry } from '../stats/registry/stats-registry.ts';
+import type { Timer } from '../stats/registry/timings.ts';
 import type { WorkerNews } from './messages.ts';
 
 /** A worker that crashes takes at most what it did not post for so long. */

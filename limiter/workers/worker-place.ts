@@ -12,14 +12,15 @@
  *
  * The first start is not tried again: its failure is that of the limiter.
  */
-import type { ListenAddress } from '../../process/bind.ts';
-import type { Clock } from '../../process/clock.ts';
-import { errorText } from '../../process/error-text.ts';
-import type { Logger } from '../../process/logger.ts';
-import { retryDelayMs } from '../../process/retry-delay.ts';
-import type { Timers } from '../../process/timers.ts';
-import { workerEnded, workerReady } from '../log-lines.ts';
-import type { StatsRegistry } from '../stats/stats-registry.ts';
+
+import type { Logger } from '../../process/log/logger.ts';
+import { errorText } from '../../process/log/process-error-text.ts';
+import type { ListenAddress } from '../../process/net/process-bind.ts';
+import type { Timers } from '../../process/time/clock.ts';
+import type { Clock } from '../../process/time/process-clock.ts';
+import { retryDelayMs } from '../../process/time/retry-delay.ts';
+import { workerEnded, workerReady } from '../log/lines.ts';
+import type { StatsRegistry } from '../stats/registry/stats-registry.ts';
 import { silenceSeconds, watchHeartbeat } from './heartbeat.ts';
 import type { JoinedGauges } from './joined-gauges.ts';
 import type { WorkerNews, WorkerStart, WorkerTask } from './messages.ts';

@@ -2,16 +2,16 @@
 import { EventEmitter } from 'node:events';
 import type { Worker } from 'node:worker_threads';
 import { beforeEach, expect, it } from 'vitest';
-import { Health } from '../../process/health.ts';
-import { sharedCells } from '../../process/held-bytes.ts';
-import { createLogger } from '../../process/logger.ts';
+import { Health } from '../../process/grpc/health.ts';
+import { createLogger } from '../../process/log/logger.ts';
+import { sharedCells } from '../../process/net/held-bytes.ts';
 import { compileRules } from '../../rules/table/compile-rules.ts';
 import { RuleTable } from '../../rules/table/rule-table.ts';
 import { eventually } from '../../test/support/eventually.ts';
 import { ManualClock } from '../../test/support/manual-clock.ts';
 import { ManualTimers } from '../../test/support/manual-timers.ts';
-import { parseLimiterSettings } from '../settings.ts';
-import { StatsRegistry } from '../stats/stats-registry.ts';
+import { parseLimiterSettings } from '../settings/settings.ts';
+import { StatsRegistry } from '../stats/registry/stats-registry.ts';
 import type { NumberedTask, WorkerTask } from './messages.ts';
 import { WorkerPool } from './worker-pool.ts';
 

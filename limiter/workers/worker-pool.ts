@@ -1,18 +1,19 @@
 /** Serves by several threads that share the ports, as one: their statistics, health and log lines are the process's. */
-import type { ListenAddress } from '../../process/bind.ts';
-import type { Clock } from '../../process/clock.ts';
-import type { Health } from '../../process/health.ts';
-import { inTime } from '../../process/in-time.ts';
-import type { Logger } from '../../process/logger.ts';
-import type { Timers } from '../../process/timers.ts';
+
+import type { Health } from '../../process/grpc/health.ts';
+import type { Logger } from '../../process/log/logger.ts';
+import type { ListenAddress } from '../../process/net/process-bind.ts';
+import type { Timers } from '../../process/time/clock.ts';
+import { inTime } from '../../process/time/in-time.ts';
+import type { Clock } from '../../process/time/process-clock.ts';
 import type { RuleTable } from '../../rules/table/rule-table.ts';
-import type { CallersInForce } from '../callers/index.ts';
-import type { ProfileQuestion, WorkerProfiles } from '../http/index.ts';
-import type { Serving } from '../serving.ts';
-import type { LimiterSettings } from '../settings.ts';
-import { createWorkerStats } from '../stats/limiter-stats.ts';
-import type { StatsRegistry } from '../stats/stats-registry.ts';
-import { sinkOf } from '../stats-settings.ts';
+import type { Serving } from '../assembly/serving.ts';
+import type { CallersInForce } from '../callers/callers.ts';
+import type { ProfileQuestion, WorkerProfiles } from '../http/worker-profiles.ts';
+import type { LimiterSettings } from '../settings/settings.ts';
+import { sinkOf } from '../settings/stats-settings.ts';
+import { createWorkerStats } from '../stats/registry/limiter-stats.ts';
+import type { StatsRegistry } from '../stats/registry/stats-registry.ts';
 import { JoinedGauges } from './joined-gauges.ts';
 import type { WorkerTask } from './messages.ts';
 import { addressToShare, assertPortsCanBeShared } from './port-sharing.ts';

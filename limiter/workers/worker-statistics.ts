@@ -2,10 +2,10 @@
  * One worker's statistics as a part of those of the process. Counters and most gauges are sums over all workers: what
  * changed since the last look is added to the slot of the same name in the process's registry. The other gauges are joined.
  */
-
-import type { RuleMetric } from '../stats/rule-stats.ts';
-import { ruleStatNames } from '../stats/rule-stats.ts';
-import type { GaugeJoin, SlotName, StatsRegistry, Timer } from '../stats/stats-registry.ts';
+import { type RuleMetric, ruleStatNames } from '../stats/registry/rule-stats.ts';
+import type { GaugeJoin, SlotName } from '../stats/registry/slot-table.ts';
+import type { StatsRegistry } from '../stats/registry/stats-registry.ts';
+import type { Timer } from '../stats/registry/timings.ts';
 import type { JoinedGauges } from './joined-gauges.ts';
 
 export class WorkerStatistics {

@@ -1,7 +1,7 @@
 /** The main thread's end of one worker thread. */
 import { extname } from 'node:path';
 import { Worker, type WorkerOptions } from 'node:worker_threads';
-import { errorText } from '../../process/error-text.ts';
+import { errorText } from '../../process/log/process-error-text.ts';
 import type { NumberedTask, WorkerNews, WorkerStart, WorkerTask } from './messages.ts';
 
 /** Starts a thread; what `new Worker` does. */

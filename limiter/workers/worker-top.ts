@@ -1,6 +1,7 @@
 /** The top offenders of all workers, which each keep their own. They answer in JSON, as bytes. */
-import { inTime } from '../../process/in-time.ts';
-import type { Timers } from '../../process/timers.ts';
+
+import type { Timers } from '../../process/time/clock.ts';
+import { inTime } from '../../process/time/in-time.ts';
 import type { TopSummary } from '../stats/top/summary.ts';
 import type { TopDomains, TopOffenders } from '../stats/top/top-offenders.ts';
 import type { TopSource } from '../stats/top/top-source.ts';

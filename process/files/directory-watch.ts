@@ -1,8 +1,8 @@
 import { type FSWatcher, watch } from 'node:fs';
 import { stat } from 'node:fs/promises';
 import { basename } from 'node:path';
-import { systemErrorReason } from '../system-error.ts';
-import type { Timers } from '../timers.ts';
+import { systemErrorReason } from '../log/error-text.ts';
+import type { Timers } from '../time/clock.ts';
 import { type FileIdentity, identity, targetIdentity } from './file-identity.ts';
 
 export interface DirectoryWatchListener {

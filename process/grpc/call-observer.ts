@@ -1,4 +1,4 @@
-import type { Clock } from '../clock.ts';
+import type { Clock } from '../time/process-clock.ts';
 
 /** Who learns of calls; `method` is its name without the service. */
 export interface CallObserver {

@@ -1,6 +1,6 @@
 /** Who asks, and what he may: what listeners ask of whoever knows callers, and know no more of them than this. */
-import type { Peer } from '../peer.ts';
-import type { GrpcStatus } from './unary-handler.ts';
+import type { Peer } from '../net/peer.ts';
+import type { GrpcStatus } from './handlers.ts';
 
 /** What all requests of a connection share. */
 export interface CallerConnection {

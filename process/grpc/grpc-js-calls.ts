@@ -6,9 +6,9 @@ import type {
   sendUnaryData,
 } from '@grpc/grpc-js';
 import type { CallObserver } from './call-observer.ts';
+import { GrpcCode, type GrpcStatus, type UnaryHandler, type UnaryReply } from './handlers.ts';
 import { statusText } from './status-text.ts';
 import type { MessageStream, StreamHandler } from './stream-handler.ts';
-import { GrpcCode, type GrpcStatus, type UnaryHandler, type UnaryReply } from './unary-handler.ts';
 
 const fault: GrpcStatus = { code: GrpcCode.INTERNAL, message: 'internal error' };
 

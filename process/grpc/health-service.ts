@@ -9,9 +9,9 @@ import {
   HealthListResponseSchema,
   HealthCheckResponse_ServingStatus as ServingStatus,
 } from '../../gen/grpc/health/v1/health_pb.ts';
-import type { HealthView } from '../health.ts';
+import { GrpcCode, type UnaryHandler } from './handlers.ts';
+import type { HealthView } from './health.ts';
 import type { MessageStream, StreamHandler } from './stream-handler.ts';
-import { GrpcCode, type UnaryHandler } from './unary-handler.ts';
 
 const undecodable = { code: GrpcCode.INTERNAL, message: 'cannot decode the request' };
 

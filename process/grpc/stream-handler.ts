@@ -1,5 +1,5 @@
 /** How methods that answer with a stream of messages are served, whatever transport is below. */
-import type { GrpcStatus } from './unary-handler.ts';
+import type { GrpcStatus } from './handlers.ts';
 
 export interface MessageStream {
   send(message: Uint8Array): void;

@@ -3,7 +3,7 @@ import { connect, type Socket } from 'node:net';
 import { afterEach, describe, expect, it } from 'vitest';
 import { eventually } from '../../test/support/eventually.ts';
 import { ManualTimers } from '../../test/support/manual-timers.ts';
-import { HeldBytes } from '../held-bytes.ts';
+import { HeldBytes } from '../net/held-bytes.ts';
 import type { HttpRefusal } from './http-connections.ts';
 import { type HttpCall, HttpServer } from './http-server.ts';
 

@@ -10,10 +10,10 @@
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import type { Server as TlsServer } from 'node:https';
 import type { Socket } from 'node:net';
-import type { HeldBytes, Holder, Holding } from '../held-bytes.ts';
 import { LoopTurns, type TurnTaker } from '../loop-turns.ts';
-import { addressGroup, peerName } from '../peer.ts';
-import { handshakeBytes } from '../tls-handshake.ts';
+import type { HeldBytes, Holder, Holding } from '../net/held-bytes.ts';
+import { addressGroup, peerName } from '../net/peer.ts';
+import { handshakeBytes } from '../net/tls-handshake.ts';
 
 export const httpRefusals = ['too_many_connections', 'too_many_bytes', 'too_many_pieces'] as const;
 export type HttpRefusal = (typeof httpRefusals)[number];

@@ -3,10 +3,10 @@ import { constants } from 'node:crypto';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import { createServer as createTlsServer, type ServerOptions, type Server as TlsServer } from 'node:https';
 import type { SecureContextOptions, TLSSocket } from 'node:tls';
-import { bind, type ListenAddress } from '../bind.ts';
-import { closeOrCut } from '../close-or-cut.ts';
-import { peerName } from '../peer.ts';
-import { handshakeProblem, handshakeTimeoutMs } from '../tls-handshake.ts';
+import { closeOrCut } from '../net/close-or-cut.ts';
+import { peerName } from '../net/peer.ts';
+import { bind, type ListenAddress } from '../net/process-bind.ts';
+import { handshakeProblem, handshakeTimeoutMs } from '../net/tls-handshake.ts';
 import {
   HttpConnections,
   type HttpConnectionsOptions,

@@ -1,7 +1,8 @@
-import { formatManifestError, readManifests, readSpec, type SpecReading } from '../manifest/index.ts';
-import type { Manifest } from '../manifest/read-manifests.ts';
+import { formatManifestError } from '../manifest/manifest-error.ts';
+import { type Manifest, readManifests } from '../manifest/read-manifests.ts';
+import { readSpec, type SpecReading } from '../manifest/read-spec.ts';
+import { manifestPath } from '../xds/manifest-path.ts';
 import { configMapFiles } from './config-map-files.ts';
-import { manifestPath } from './manifest-path.ts';
 import { readRuleFileTexts } from './read-rule-file-texts.ts';
 import type { ReadingLists } from './read-rule-texts.ts';
 

@@ -1,8 +1,8 @@
 import { type RuleError, RuleErrorList } from '../rule-error.ts';
+import { readResourceText } from '../xds/read-resource-text.ts';
 import { decodeYaml } from '../yaml/text.ts';
 import type { LoadedSource } from './loaded-source.ts';
 import { readManifestText } from './read-manifest-text.ts';
-import { readResourceText } from './read-resource-text.ts';
 import { readRuleFileTexts } from './read-rule-file-texts.ts';
 import { textKind } from './text-kind.ts';
 

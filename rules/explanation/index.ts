@@ -5,4 +5,4 @@ export {
   explainDescriptor,
   type Outcome,
   ruleName,
-} from './explain-descriptor.ts';
+} from '../review/explain-descriptor.ts';

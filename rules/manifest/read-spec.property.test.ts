@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { caseCount } from '../../test/support/property-cases.ts';
 import { compileRules } from '../table/compile-rules.ts';
 import { RuleTable } from '../table/rule-table.ts';
-import { validateSources } from '../validation/validate-sources.ts';
+import { validateSources } from '../validate-sources.ts';
 import { readSpec } from './read-spec.ts';
 import { specModel } from './spec-model.ts';
 

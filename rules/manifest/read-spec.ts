@@ -1,7 +1,7 @@
 import type { z } from 'zod';
 import type { RuleSource } from '../model.ts';
 import { type RuleError, type RuleErrorCode, RuleErrorList } from '../rule-error.ts';
-import { checkSources } from '../validation/validate-sources.ts';
+import { checkSources } from '../validate-sources.ts';
 import { defaultFleet } from './bounds.ts';
 import { fieldPath } from './manifest-error.ts';
 import { specModel } from './spec-model.ts';

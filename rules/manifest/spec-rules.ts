@@ -1,5 +1,5 @@
 import type { JsonObject, RateLimit, Rule } from '../model.ts';
-import { unitFromText } from '../validation/unit-from-text.ts';
+import { unitFromText } from '../unit-from-text.ts';
 import { bounds } from './bounds.ts';
 import { jsonProblem } from './json-problem.ts';
 

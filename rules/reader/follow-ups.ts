@@ -1,5 +1,5 @@
 import type { RuleSource } from '../model.ts';
-import type { SourceProblem } from '../validation/validate-sources.ts';
+import type { SourceProblem } from '../validate-sources.ts';
 import type { DocumentProblem } from './read-fields.ts';
 
 /**

@@ -1,6 +1,6 @@
 import type { RuleSource } from '../model.ts';
 import { type RuleError, RuleErrorList } from '../rule-error.ts';
-import { checkSources } from '../validation/validate-sources.ts';
+import { checkSources } from '../validate-sources.ts';
 import { type DecodedFile, decodeRuleFile, type RuleFile } from './read-rule-file.ts';
 
 export interface ReadRuleFilesOptions {

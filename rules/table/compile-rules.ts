@@ -1,11 +1,10 @@
 /** Turns validated rules into the bytes that `RuleTable` matches on. The layout: `rule-table-format.ts`. */
-
 import { type StringPool, WordList } from '../bytes/compile-lists.ts';
 import { compilePairIndex } from '../bytes/compile-pair-index.ts';
 import { NodeFlag, nodeUnitShift, packRuleTable } from '../bytes/rule-table-format.ts';
 import { hashSeed, hashUnits } from '../bytes/rule-table-hash.ts';
 import type { Rule, RuleSource, Unit } from '../model.ts';
-import { unitFromText } from '../validation/unit-from-text.ts';
+import { unitFromText } from '../unit-from-text.ts';
 import { type Wildcard, WildcardCompiler } from '../wildcards/compile-wildcards.ts';
 import { compositeOf, type NumberedTree, numberRules } from './numbered-tree.ts';
 

@@ -5,7 +5,7 @@ import { describe, expect, it } from 'vitest';
 import { RateLimitConfigSchema } from '../../gen/ratelimit/config/ratelimit/v3/rls_conf_pb.ts';
 import { limit, rule, source } from '../../test/support/rule-builder.ts';
 import type { JsonObject, JsonValue, RateLimit, Rule } from '../model.ts';
-import { validateSources } from '../validation/validate-sources.ts';
+import { validateSources } from '../validate-sources.ts';
 import { decodeResource, encodeResource, rateLimitConfigTypeUrl } from './resource.ts';
 
 const text = fc.oneof(

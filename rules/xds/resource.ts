@@ -3,7 +3,6 @@
  * give the same bytes, because versions are hashes of them: fields in the order of their numbers, keys of metadata sorted.
  */
 import { create, fromBinary, toBinary } from '@bufbuild/protobuf';
-
 import {
   type RateLimitConfig,
   RateLimitConfigSchema,
@@ -22,7 +21,7 @@ import {
   Unit,
   unitName,
 } from '../model.ts';
-import { unitFromText } from '../validation/unit-from-text.ts';
+import { unitFromText } from '../unit-from-text.ts';
 
 export const rateLimitConfigTypeUrl = 'type.googleapis.com/ratelimit.config.ratelimit.v3.RateLimitConfig';
 

@@ -1,7 +1,10 @@
 import { expect, it } from 'vitest';
-import { controlPlaneSettingGroups, parseControlPlaneSettings } from '../../control-plane/settings.ts';
-import { readCallersFile } from '../../limiter/callers/index.ts';
-import { limiterSettingGroups, parseLimiterSettings } from '../../limiter/settings.ts';
+import {
+  controlPlaneSettingGroups,
+  parseControlPlaneSettings,
+} from '../../control-plane/settings/settings.ts';
+import { readCallersFile } from '../../limiter/callers/callers-file.ts';
+import { limiterSettingGroups, parseLimiterSettings } from '../../limiter/settings/settings.ts';
 import { describeWithServer } from '../support/describe-with-server.ts';
 import { helmProgram } from '../support/find-server.ts';
 import {

@@ -6,9 +6,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Worker, type WorkerOptions } from 'node:worker_threads';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, onTestFinished } from 'vitest';
-
-import { ruleStatNames } from '../../limiter/stats/rule-stats.ts';
-import type { SlotName } from '../../limiter/stats/stats-registry.ts';
+import { ruleStatNames } from '../../limiter/stats/registry/rule-stats.ts';
+import type { SlotName } from '../../limiter/stats/registry/slot-table.ts';
 import type { NumberedTask, WorkerNews, WorkerTask } from '../../limiter/workers/messages.ts';
 import { AdsServer } from '../support/ads-server.ts';
 import { describeWithServer } from '../support/describe-with-server.ts';

@@ -1,10 +1,10 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, it, onTestFinished } from 'vitest';
-import { BreakerStore } from '../../limiter/stores/breaker/breaker-store.ts';
+import { BreakerStore } from '../../limiter/stores/calm/breaker-store.ts';
 import type { CounterOp } from '../../limiter/stores/counter-store.ts';
-import { keySlot } from '../../limiter/stores/redis/cluster/key-slot.ts';
-import { systemTimers } from '../../process/timers.ts';
+import { keySlot } from '../../limiter/stores/redis/key-slot.ts';
+import { systemTimers } from '../../process/time/clock.ts';
 import { openClusterStore } from '../support/cluster-stores.ts';
 import { counterOp, submit } from '../support/counter-ops.ts';
 import { describeWithServer } from '../support/describe-with-server.ts';

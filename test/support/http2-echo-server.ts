@@ -2,10 +2,13 @@
  * A server on the limiter's HTTP/2 alone, without gRPC: it answers every request that came whole with what it held,
  * and not at once, so that streams stay open beside each other.
  */
-import { defaultHttp2Limits, type Http2Limits, type RequestHandler } from '../../limiter/http2/index.ts';
-import { Http2SocketServer, noAges, type TlsOptions } from '../../limiter/sockets/index.ts';
-import { systemClock } from '../../process/clock.ts';
-import { systemTimers } from '../../process/timers.ts';
+import { defaultHttp2Limits, type Http2Limits } from '../../limiter/http2/limits.ts';
+import type { RequestHandler } from '../../limiter/http2/request-handler.ts';
+import { noAges } from '../../limiter/sockets/connection-age.ts';
+import { Http2SocketServer } from '../../limiter/sockets/socket-server.ts';
+import type { TlsOptions } from '../../limiter/sockets/tls-listener.ts';
+import { systemTimers } from '../../process/time/clock.ts';
+import { systemClock } from '../../process/time/process-clock.ts';
 
 export interface Http2EchoServer {
   port: number;

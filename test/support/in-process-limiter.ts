@@ -1,7 +1,6 @@
 import { EventEmitter } from 'node:events';
-
 import { type LimiterHost, type ListeningPorts, runLimiter } from '../../limiter/main.ts';
-import type { ShutdownSignal } from '../../process/shutdown.ts';
+import type { ShutdownSignal } from '../../process/time/shutdown.ts';
 
 /** What a test wants nearly always: loopback, any free port, counters in memory, nothing exported. */
 const usualEnv: Readonly<Record<string, string>> = {

@@ -1,4 +1,4 @@
-import type { Timers } from '../../process/timers.ts';
+import type { Timers } from '../../process/time/clock.ts';
 
 interface Entry {
   dueMs: number;

@@ -4,7 +4,7 @@ import {
   MemcacheStore,
   type MemcacheStoreOptions,
 } from '../../limiter/stores/memcache/memcache-store.ts';
-import { systemClock } from '../../process/clock.ts';
+import { systemClock } from '../../process/time/process-clock.ts';
 
 /** What a store told, a line each. */
 export class MemcacheNews implements MemcacheEvents {

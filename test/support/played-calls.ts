@@ -1,13 +1,13 @@
 import { type GrpcMethod, grpcMethods } from '../../limiter/grpc/grpc-methods.ts';
-import { GrpcRequestHandler } from '../../limiter/grpc/grpc-request-handler.ts';
 import type { GrpcLimits } from '../../limiter/grpc/limits.ts';
 import { withPrefix } from '../../limiter/grpc/message-reader.ts';
-import type { CallTracer } from '../../process/call-tracer.ts';
+import { GrpcRequestHandler } from '../../limiter/grpc/request-handler.ts';
+import type { CallTracer } from '../../process/grpc/call-tracer.ts';
 import type { CallerGate } from '../../process/grpc/caller-gate.ts';
+import type { UnaryHandler } from '../../process/grpc/handlers.ts';
+import { Health } from '../../process/grpc/health.ts';
 import { HealthService } from '../../process/grpc/health-service.ts';
 import type { DuplexHandler, StreamHandler } from '../../process/grpc/stream-handler.ts';
-import type { UnaryHandler } from '../../process/grpc/unary-handler.ts';
-import { Health } from '../../process/health.ts';
 import { ManualClock } from './manual-clock.ts';
 import { ManualTimers } from './manual-timers.ts';
 import { PlayedStream } from './played-stream.ts';

@@ -1,7 +1,7 @@
 import { onTestFinished } from 'vitest';
 import { XdsConfigSource, type XdsConfigSourceOptions } from '../../limiter/config-source/xds/xds-source.ts';
-import { systemClock } from '../../process/clock.ts';
-import { systemTimers } from '../../process/timers.ts';
+import { systemTimers } from '../../process/time/clock.ts';
+import { systemClock } from '../../process/time/process-clock.ts';
 
 /** An xDS source and what it told, an entry each; it ends with the test. */
 export class WatchedXdsSource {

@@ -2,16 +2,16 @@ import { create, toBinary } from '@bufbuild/protobuf';
 import { onTestFinished } from 'vitest';
 import { type FleetSnapshot, fleetSnapshot, hashOf } from '../../control-plane/model/fleet-snapshot.ts';
 import type { LimiterReport } from '../../control-plane/model/limiter-report.ts';
+import type { XdsListener } from '../../control-plane/xds/xds-listener.ts';
 import {
   createXdsServer,
-  type XdsListener,
   type XdsServer,
   type XdsServerOptions,
-} from '../../control-plane/xds/index.ts';
+} from '../../control-plane/xds/xds-server.ts';
 import { RateLimitConfigSchema } from '../../gen/ratelimit/config/ratelimit/v3/rls_conf_pb.ts';
-import { systemClock } from '../../process/clock.ts';
-import { Health } from '../../process/health.ts';
-import { systemTimers } from '../../process/timers.ts';
+import { Health } from '../../process/grpc/health.ts';
+import { systemTimers } from '../../process/time/clock.ts';
+import { systemClock } from '../../process/time/process-clock.ts';
 
 export type XdsEvent = {
   [Name in keyof XdsListener]: [Name, ...Parameters<XdsListener[Name]>];

@@ -11,8 +11,8 @@ import {
 } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { type Clock, systemClock } from '../../../process/clock.ts';
-import { systemTimers, type Timers } from '../../../process/timers.ts';
+import { systemTimers, type Timers } from '../../../process/time/clock.ts';
+import { type Clock, systemClock } from '../../../process/time/process-clock.ts';
 import type { CounterKeys } from '../../../rules/counter-keys.ts';
 import { formatRuleError } from '../../../rules/rule-error.ts';
 import { eventually } from '../../../test/support/eventually.ts';

@@ -1,8 +1,8 @@
-import type { Clock } from '../../../process/clock.ts';
-import { errorText } from '../../../process/error-text.ts';
 import { ReloadSchedule } from '../../../process/files/reload-schedule.ts';
-import type { Timers } from '../../../process/timers.ts';
-import type { ReviewOptions } from '../../../rules/review/index.ts';
+import { errorText } from '../../../process/log/process-error-text.ts';
+import type { Timers } from '../../../process/time/clock.ts';
+import type { Clock } from '../../../process/time/process-clock.ts';
+import type { ReviewOptions } from '../../../rules/review/reviewed-load.ts';
 import type { ConfigListener, ConfigSource, LoadedRules } from '../config-source.ts';
 import { type CompiledRules, type LoadOutcome, loadedRules } from '../load-outcome.ts';
 import type { LoadThread, LoadThreadLimits } from '../load-thread.ts';

@@ -1,6 +1,6 @@
 import { type Dirent, readdirSync, type Stats, statSync } from 'node:fs';
 import { join } from 'node:path';
-import { isSystemError, systemErrorCode, systemErrorReason } from '../../../process/system-error.ts';
+import { isSystemError, systemErrorCode, systemErrorReason } from '../../../process/log/error-text.ts';
 import type { RuleError } from '../../../rules/rule-error.ts';
 import type { FileLayout } from './file-layout.ts';
 import { fileProblem } from './file-problem.ts';

@@ -1,12 +1,11 @@
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { beforeEach, describe, expect, it } from 'vitest';
-import { systemTimers } from '../../../process/timers.ts';
+import { systemTimers } from '../../../process/time/clock.ts';
 import { RuleTable } from '../../../rules/table/rule-table.ts';
 import { ManualTimers } from '../../../test/support/manual-timers.ts';
 import { temporaryFolder } from '../../../test/support/temporary-folder.ts';
-import type { FileLayout } from './file-layout.ts';
-import { fileLayout } from './file-layout.ts';
+import { type FileLayout, fileLayout } from './file-layout.ts';
 import { startLoadThread } from './load-thread.ts';
 
 const limits = { maxHeapMiB: 512, timeoutMs: 60_000, reviewTimeoutMs: 60_000, timers: systemTimers };

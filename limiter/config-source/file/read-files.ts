@@ -1,5 +1,5 @@
 import { readFileSync } from 'node:fs';
-import { isSystemError, systemErrorCode, systemErrorReason } from '../../../process/system-error.ts';
+import { isSystemError, systemErrorCode, systemErrorReason } from '../../../process/log/error-text.ts';
 import type { RuleError } from '../../../rules/rule-error.ts';
 import { fileProblem } from './file-problem.ts';
 import type { ListedFile } from './list-files.ts';

@@ -1,6 +1,6 @@
 import { statSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
-import { systemErrorReason } from '../../../process/system-error.ts';
+import { systemErrorReason } from '../../../process/log/error-text.ts';
 import type { RuleError } from '../../../rules/rule-error.ts';
 import { fileProblem } from './file-problem.ts';
 import { defaultFileSourceLimits } from './file-source.ts';

@@ -10,7 +10,7 @@ import {
   status,
 } from '@grpc/grpc-js';
 import { decodeBytes, encodeBytes } from '../../../process/grpc/raw-bytes.ts';
-import type { Timers } from '../../../process/timers.ts';
+import type { Timers } from '../../../process/time/clock.ts';
 import type { AdsCredentials } from './ads-credentials.ts';
 import { connectOnce } from './connected-sockets.ts';
 import { adsPath } from './discovery-messages.ts';

@@ -1,8 +1,8 @@
 import type { Node } from '../../../gen/envoy/config/core/v3/base_pb.ts';
-import type { Clock } from '../../../process/clock.ts';
-import { errorText } from '../../../process/error-text.ts';
-import type { Timers } from '../../../process/timers.ts';
-import type { ReviewOptions } from '../../../rules/review/index.ts';
+import { errorText } from '../../../process/log/process-error-text.ts';
+import type { Timers } from '../../../process/time/clock.ts';
+import type { Clock } from '../../../process/time/process-clock.ts';
+import type { ReviewOptions } from '../../../rules/review/reviewed-load.ts';
 import type { ConfigListener, ConfigSource } from '../config-source.ts';
 import { type FailedLoad, loadedRules } from '../load-outcome.ts';
 import { type AdsTls, adsCredentials, readTokenFile } from './ads-credentials.ts';

@@ -2,8 +2,7 @@
 import { readFileSync } from 'node:fs';
 import { FAILSAFE_SCHEMA, loadAll, mergeTag, YAMLException } from 'js-yaml';
 import type { z } from 'zod';
-
-import { systemErrorCode, systemErrorReason } from '../../../process/system-error.ts';
+import { systemErrorCode, systemErrorReason } from '../../../process/log/error-text.ts';
 import { LineIndex } from '../../../rules/yaml/line-index.ts';
 import { parseYaml } from '../../../rules/yaml/parse.ts';
 import { PathLocator } from '../../../rules/yaml/path-locator.ts';

@@ -1,7 +1,7 @@
 /** What prom-client tells of the process, its memory and its event loop; that of the main thread where there are others. */
 import { readdir } from 'node:fs/promises';
 import { collectDefaultMetrics, Gauge, Registry } from 'prom-client';
-import type { Tags } from '../tags.ts';
+import type { Tags } from '../sinks/tags.ts';
 import { metricName } from './exposition-text.ts';
 
 export interface NodeMetrics {

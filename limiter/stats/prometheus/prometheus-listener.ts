@@ -1,10 +1,9 @@
 /** The listener that Prometheus scrapes: one path, GET and HEAD. Kubernetes can ask it whether the process lives. */
 import type { IncomingMessage, ServerResponse } from 'node:http';
-
 import type { HttpConnectionsOptions } from '../../../process/http/http-connections.ts';
 import { type HttpCall, type HttpListener, HttpServer } from '../../../process/http/http-server.ts';
 import { sendError, sendNotFound, sendText } from '../../../process/http/text-response.ts';
-import type { Timers } from '../../../process/timers.ts';
+import type { Timers } from '../../../process/time/clock.ts';
 import { contentType } from './exposition.ts';
 import type { Encoding, ScrapeBodies } from './scrape-bodies.ts';
 

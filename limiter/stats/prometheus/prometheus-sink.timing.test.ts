@@ -1,11 +1,10 @@
 import { once } from 'node:events';
 import { Worker } from 'node:worker_threads';
 import { afterAll, describe, expect, it } from 'vitest';
-
-import { systemClock } from '../../../process/clock.ts';
-import { systemTimers } from '../../../process/timers.ts';
+import { systemTimers } from '../../../process/time/clock.ts';
+import { systemClock } from '../../../process/time/process-clock.ts';
 import { machineSlowness } from '../../../test/support/machine-slowness.ts';
-import { StatsRegistry } from '../stats-registry.ts';
+import { StatsRegistry } from '../registry/stats-registry.ts';
 import { builtInMapping } from './built-in-mapping.ts';
 import { PrometheusSink } from './prometheus-sink.ts';
 

@@ -1,13 +1,12 @@
 /** Serves the statistics of the process to Prometheus, from memory and as they are at that moment. */
 import { setImmediate as nextTurn } from 'node:timers/promises';
-
-import type { ListenAddress } from '../../../process/bind.ts';
-import type { Clock } from '../../../process/clock.ts';
 import type { HttpConnectionsOptions } from '../../../process/http/http-connections.ts';
 import type { HttpListener } from '../../../process/http/http-server.ts';
-import type { Timers } from '../../../process/timers.ts';
-import type { StatsSource } from '../stats-source.ts';
-import type { Tags } from '../tags.ts';
+import type { ListenAddress } from '../../../process/net/process-bind.ts';
+import type { Timers } from '../../../process/time/clock.ts';
+import type { Clock } from '../../../process/time/process-clock.ts';
+import type { StatsSource } from '../registry/stats-source.ts';
+import type { Tags } from '../sinks/tags.ts';
 import { expositionSlices } from './exposition.ts';
 import { labelText, metricName } from './exposition-text.ts';
 import { Mapper } from './mapper.ts';

@@ -2,10 +2,10 @@
  * Which statistic is shown as part of which series. A name is mapped once, when it is first seen; after that a scrape
  * reads numbers. What a detailed metric leaves behind goes with it.
  */
-import { rulePrefix } from '../slot-table.ts';
-import type { StatsSource } from '../stats-source.ts';
-import type { Tags } from '../tags.ts';
-import type { Timer } from '../timings.ts';
+import { rulePrefix } from '../registry/slot-table.ts';
+import type { StatsSource } from '../registry/stats-source.ts';
+import type { Timer } from '../registry/timings.ts';
+import type { Tags } from '../sinks/tags.ts';
 import { labelText, metricName } from './exposition-text.ts';
 import { helpOf } from './help-texts.ts';
 import type { MappedMetric, Mapper } from './mapper.ts';

@@ -11,7 +11,7 @@
  */
 import { connect, isIP, type Socket } from 'node:net';
 import { connect as connectTls } from 'node:tls';
-import { attendedMs, attendedTimers } from '../../../process/attended-time.ts';
+import { attendedMs, attendedTimers } from '../../../process/time/attended-time.ts';
 import type { ClientTls } from '../client-tls.ts';
 import type { StoreError } from '../store-error.ts';
 import { tlsErrorText } from '../tls-error-text.ts';

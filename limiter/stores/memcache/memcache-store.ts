@@ -3,7 +3,7 @@
  * increments sent behind them, for whose answers nobody waits. So simultaneous requests of several limiters can exceed a
  * limit; those of one limiter are told apart. A node that cannot be asked stands for totals of 0: requests pass.
  */
-import type { Clock } from '../../../process/clock.ts';
+import type { Clock } from '../../../process/time/process-clock.ts';
 import type { ClientTls } from '../client-tls.ts';
 import type { CounterOp, CounterStore, SubmitOptions } from '../counter-store.ts';
 import { failOp, maxTotal } from '../folded-run.ts';

@@ -1,4 +1,4 @@
-import type { Clock } from '../../../process/clock.ts';
+import type { Clock } from '../../../process/time/process-clock.ts';
 import type { CounterOp, CounterStore, SubmitOptions } from '../counter-store.ts';
 import { failOp, totalAfter } from '../folded-run.ts';
 import { holdBack } from '../stop-when-over.ts';

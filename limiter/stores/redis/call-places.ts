@@ -3,7 +3,7 @@
  * connections elsewhere is a number of places here: a call that finds none waits, in order, and what arrives meanwhile
  * is gathered into the calls behind it.
  */
-import type { Timers } from '../../../process/timers.ts';
+import type { Timers } from '../../../process/time/clock.ts';
 
 /** What becomes of a call that has waited long enough: it goes out beyond the bound, it fails, or it waits on. */
 export type WhenPoolIsEmpty = 'CREATE' | 'ERROR' | 'WAIT';

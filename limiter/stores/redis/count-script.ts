@@ -1,5 +1,5 @@
-import { luaCounting } from './lua-counting.ts';
 import { redisScript } from './redis-script.ts';
+import { luaCounting } from './scripts.ts';
 
 /**
  * Counts any number of different keys: KEYS are the additions first; ARGV is how many additions there are, then for each

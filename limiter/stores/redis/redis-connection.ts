@@ -3,7 +3,7 @@
  * twice: a command whose reply was lost is an error to its caller, since it may have been counted.
  */
 import { Command, Redis, ReplyError } from 'ioredis';
-import { attendedTimers } from '../../../process/attended-time.ts';
+import { attendedTimers } from '../../../process/time/attended-time.ts';
 import type { ClientTls } from '../client-tls.ts';
 import { StoreError } from '../store-error.ts';
 import { connectingHint } from './connecting-hint.ts';

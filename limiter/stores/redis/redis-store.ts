@@ -1,5 +1,5 @@
-import { attendedMs, attendedTimers } from '../../../process/attended-time.ts';
-import { systemTimers, type Timers } from '../../../process/timers.ts';
+import { attendedMs, attendedTimers } from '../../../process/time/attended-time.ts';
+import { systemTimers, type Timers } from '../../../process/time/clock.ts';
 import type { ClientTls } from '../client-tls.ts';
 import type { CounterOp, CounterStore, SubmitOptions } from '../counter-store.ts';
 import { failOp } from '../folded-run.ts';

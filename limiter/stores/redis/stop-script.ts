@@ -1,5 +1,5 @@
-import { luaCounting } from './lua-counting.ts';
 import { redisScript } from './redis-script.ts';
+import { luaCounting } from './scripts.ts';
 
 /**
  * Stop-when-over for whole requests, in the order they came: ARGV is for each request how many ops it has, then for each

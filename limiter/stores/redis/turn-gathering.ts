@@ -1,8 +1,8 @@
-import type { Timers } from '../../../process/timers.ts';
+import type { Timers } from '../../../process/time/clock.ts';
 import type { CounterOp } from '../counter-store.ts';
 import type { Batch, PendingRequest } from './batch.ts';
 import { CountBatch } from './count-batch.ts';
-import { StopBatch } from './stop-batch.ts';
+import { StopBatch } from './script-batches.ts';
 
 export interface TurnGatheringOptions {
   /** Called with the batches of one turn, in order. */

@@ -1,0 +1,55 @@
+import { create } from '@bufbuild/protobuf';
+import { expect, it } from 'vitest';
+import {
+  RateLimitRequestSchema,
+  RateLimitResponseSchema,
+} from '../../gen/envoy/service/ratelimit/v3/rls_pb.ts';
+import { describeAnswer } from './ask-answer.ts';
+
+it('tells of every descriptor whether a limit applies and what is left of it', () => {
+  const request = create(RateLimitRequestSchema, {
+    domain: 'shop',
+    descriptors: [
+      {
+        entries: [
+          { key: 'path', value: '/a' },
+          { key: 'plan', value: '' },
+        ],
+      },
+      { entries: [{ key: 'k', value: 'v' }] },
+      { entries: [{ key: 'free', value: '1' }] },
+    ],
+  });
+  const response = create(RateLimitResponseSchema, {
+    overallCode: 2,
+    statuses: [
+      {
+        code: 2,
+        currentLimit: { name: 'per_plan', requestsPerUnit: 5, unit: 7 },
+        durationUntilReset: { seconds: 37n },
+      },
+      { code: 1 },
+      { code: 1, limitRemaining: 4_294_967_295 },
+    ],
+    responseHeadersToAdd: [{ key: 'RateLimit-Limit', value: '5' }],
+  });
+  expect(describeAnswer(request, response)).toBe(
+    [
+      'OVER_LIMIT',
+      '  path=/a,plan=: OVER_LIMIT, 0 of 5 a week left (per_plan), resets in 37 s',
+      '  k=v: OK, no rule limits it ("weir explain" tells why)',
+      '  free=1: OK, unlimited',
+      '  RateLimit-Limit: 5',
+      '',
+    ].join('\n'),
+  );
+});
+
+it('says an hour', () => {
+  const request = create(RateLimitRequestSchema, { descriptors: [{ entries: [{ key: 'k', value: 'v' }] }] });
+  const response = create(RateLimitResponseSchema, {
+    overallCode: 1,
+    statuses: [{ code: 1, currentLimit: { requestsPerUnit: 5, unit: 3 }, limitRemaining: 4 }],
+  });
+  expect(describeAnswer(request, response)).toBe('OK\n  k=v: OK, 4 of 5 an hour left\n');
+});

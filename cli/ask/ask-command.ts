@@ -1,0 +1,104 @@
+import { readFileSync } from 'node:fs';
+import { create, toJsonString } from '@bufbuild/protobuf';
+import {
+  RateLimitRequestSchema,
+  RateLimitResponseSchema,
+} from '../../gen/envoy/service/ratelimit/v3/rls_pb.ts';
+import { systemErrorReason } from '../../process/log/error-text.ts';
+import { tokenProblem } from '../../process/net/bearer-token.ts';
+import { maxUint32 } from '../../rules/model.ts';
+import { outputFormat } from '../shared/choice-flags.ts';
+import { parseFlags, UsageError } from '../shared/flags.ts';
+import { parseAddress } from './ask-address.ts';
+import { describeAnswer } from './ask-answer.ts';
+import { askLimiter, CallFailed } from './ask-call.ts';
+import { parseDescriptor } from './ask-descriptor.ts';
+import { askTls, askTlsFlags } from './ask-tls.ts';
+
+const help = `Usage: weir ask --domain <domain> --descriptors <key=value,...> [flags]
+
+Asks a limiter over gRPC for one decision, as a proxy would: the hits are counted.
+
+  --domain <domain>             domain of the rules
+  --descriptors <k=v,k2=v2>     one descriptor; repeat the flag for several
+  --dial-string <host:port>     the limiter (default localhost:8081), or its Unix socket: unix:/path, or the path
+  --hits-addend <n>             hits to count on every descriptor (default 1; 0 looks without counting, -3 gives 3 back)
+  --timeout-ms <ms>             how long to wait for the answer (default 5000)
+  --output text|json            how to print the answer (default text)
+  --token-file <path>           what to show a limiter that has CALLERS_FILE: a token of weir callers token (default: the
+                                environment variable WEIR_TOKEN)
+  --grpc-use-tls                speak TLS, with a limiter that has GRPC_SERVER_USE_TLS
+  --grpc-server-ca-file <path>  its authority, PEM (default: the usual ones)
+  --grpc-cert-file <path>       our certificate, PEM, for a limiter that has GRPC_CLIENT_TLS_CACERT
+  --grpc-key-file <path>        its key, PEM
+
+The Go client's spelling works as well: -dial_string, -domain, -descriptors, -grpc-use-tls.
+Exit status: 0 when the limiter answered (OK or OVER_LIMIT), 1 when it did not, 2 for a wrong command line.
+`;
+
+export async function askCommand(args: string[]): Promise<number> {
+  const flags = parseFlags(args, {
+    domain: { type: 'string' },
+    descriptors: { type: 'string', multiple: true },
+    'dial-string': { type: 'string' },
+    'hits-addend': { type: 'string' },
+    'timeout-ms': { type: 'string' },
+    output: { type: 'string' },
+    'token-file': { type: 'string' },
+    ...askTlsFlags,
+  });
+  if (flags.on('help')) {
+    process.stdout.write(help);
+    return 0;
+  }
+  const stray = flags.positionals[0];
+  if (stray !== undefined) throw new UsageError(`ask takes flags only, "${stray}" is none`);
+  const output = outputFormat(flags);
+  const timeoutMs = wholeNumber('--timeout-ms', flags.text('timeout-ms') ?? '5000', 1, 600_000);
+  const address = parseAddress(flags.text('dial-string') ?? 'localhost:8081');
+  if (flags.list('descriptors').length === 0) {
+    throw new UsageError('ask needs --domain and at least one --descriptors key=value');
+  }
+  const hits = wholeNumber('--hits-addend', flags.text('hits-addend') ?? '1', -maxUint32, maxUint32);
+  const counted = { hitsAddend: BigInt(Math.abs(hits)), isNegativeHits: hits < 0 };
+  const descriptors = flags.list('descriptors').map((text) => ({ ...parseDescriptor(text), ...counted }));
+  const tls = askTls(flags);
+  const token = askToken(flags.text('token-file'));
+  const request = create(RateLimitRequestSchema, { domain: flags.text('domain') ?? '', descriptors });
+  try {
+    const response = await askLimiter({ address, timeoutMs, request, tls, token });
+    const text =
+      output === 'json'
+        ? `${toJsonString(RateLimitResponseSchema, response)}\n`
+        : describeAnswer(request, response);
+    process.stdout.write(text);
+    return 0;
+  } catch (error) {
+    if (!(error instanceof CallFailed)) throw error;
+    const hint = error.hint === undefined ? '' : `${error.hint}\n`;
+    process.stderr.write(`request error: ${error.message}\n${hint}`);
+    return 1;
+  }
+}
+
+/** Undefined without a flag and without the variable. Shown nowhere. */
+function askToken(path: string | undefined): string | undefined {
+  if (path === undefined && !process.env['WEIR_TOKEN']) return undefined;
+  const from = path === undefined ? 'WEIR_TOKEN' : `--token-file: ${path}`;
+  let text = process.env['WEIR_TOKEN'] ?? '';
+  try {
+    if (path !== undefined) text = readFileSync(path, 'utf8');
+  } catch (error) {
+    throw new UsageError(`${from}: ${systemErrorReason(error)}`);
+  }
+  const token = text.trim();
+  const problem = tokenProblem(token, 1);
+  if (problem !== undefined) throw new UsageError(`${from}: ${problem}`);
+  return token;
+}
+
+function wholeNumber(flag: string, text: string, least: number, most: number): number {
+  const value = /^-?\d+$/.test(text) ? Number(text) : Number.NaN;
+  if (value >= least && value <= most) return value;
+  throw new UsageError(`${flag} is a whole number from ${least} to ${most}, not "${text}"`);
+}

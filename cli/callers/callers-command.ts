@@ -1,0 +1,51 @@
+import { hash, randomBytes } from 'node:crypto';
+import { anonymousCaller, callerName, unknownCaller } from '../../limiter/callers/callers-file.ts';
+import { parseFlags, UsageError } from '../shared/flags.ts';
+
+const help = `Usage: weir callers token <name>
+
+Makes a token for a caller of a limiter with CALLERS_FILE. The token goes to standard output, once: nobody can tell it
+again. What stands in the file is its SHA-256, which goes to standard error as the lines of an entry.
+
+  weir callers token billing > token
+
+docs/callers.md has the format of the file; weir check reads it.
+Exit status: 0, or 2 for a wrong command line.
+`;
+
+/** Ours: as many as nobody tries out. */
+const secretBytes = 32;
+
+export async function callersCommand(args: string[]): Promise<number> {
+  const flags = parseFlags(args, {});
+  if (flags.on('help')) {
+    process.stdout.write(help);
+    return 0;
+  }
+  const [verb, name, stray] = flags.positionals;
+  if (verb !== 'token') throw new UsageError('callers needs the word token, and a name');
+  if (name === undefined) throw new UsageError('callers token needs the name of the caller');
+  if (stray !== undefined) throw new UsageError(`callers token takes one name, "${stray}" is too many`);
+  if (name === unknownCaller || name === anonymousCaller) {
+    throw new UsageError(`the name "${name}" is reserved: statistics call so whom no other entry knows`);
+  }
+  if (!callerName.test(name)) {
+    throw new UsageError(
+      `"${name}" is no name of a caller: at most 63 letters, digits, "-" and "_", beginning with a letter or digit`,
+    );
+  }
+  const secret = randomBytes(secretBytes).toString('base64url');
+  process.stdout.write(`${name}.${secret}\n`);
+  process.stderr.write(entryText(name, hash('sha256', secret)));
+  return 0;
+}
+
+function entryText(name: string, digest: string): string {
+  return [
+    'The entry of the callers file, to which its domains are to be added:',
+    `  - name: ${name}`,
+    `    token_sha256: ${digest}`,
+    '    domains: []',
+    '',
+  ].join('\n');
+}

@@ -1,0 +1,134 @@
+import { statSync } from 'node:fs';
+import { counterKeysOf, outputFormat } from '../shared/choice-flags.ts';
+import { parseFlags, UsageError } from '../shared/flags.ts';
+import { paintFor } from '../shared/paint.ts';
+import { readInput } from '../shared/read-input.ts';
+import { type CheckedInput, checkInput } from './check-input.ts';
+import { checkJson, count, findingText, shownWarnings, summaryText } from './check-report.ts';
+import { allowedKinds, warningKinds } from './warning-kinds.ts';
+
+const help = `Usage: weir check <folder, file or -> [...] [flags]
+
+Reads rules and prints every error with its file, line and column, the line itself and what to do; and warnings about
+what is accepted and hardly meant. Takes rule files, manifests (RateLimitConfig), rendered charts (rule files in
+ConfigMaps are read; other objects are passed over, and counted), JSON of xDS, and callers files (CALLERS_FILE); folders with their subfolders (*.yaml,
+*.yml, *.json); - is standard input. Each argument is checked by itself: the rules of two folders may name the same domain.
+
+  --config-dir <folder>      the same as an argument
+  --merge-domain-configs     several files may name one domain, as with MERGE_DOMAIN_CONFIG=true
+  --counter-keys <form>      the limiter's COUNTER_KEYS, compatible or unambiguous (default: the variable of this name, else
+                             compatible): with compatible, warns of rules whose counters could meet
+  --undotted-metrics         the limiter has SANITIZE_DESCRIPTOR_METRIC_DOTS=true: no word of dots
+  --strict                   warnings fail the check
+  --allow <warning>[,...]    waives warnings of these kinds
+  --output text|json         how to print the result (default text)
+
+  weir check examples/rules
+  helm template charts/my-limits | weir check --strict -
+
+The Go program's spelling works as well: -config_dir, -merge_domain_configs.
+Warnings: ${listed(warningKinds)}; docs/gitops.md says what each means.
+Exit status: 0 when all is well or there are warnings only, 1 when there are errors (with --strict: or warnings), 2 for a
+wrong command line, or an argument that cannot be read.
+`;
+
+/** Names in lines of the help's width. */
+function listed(names: readonly string[]): string {
+  return names.join(', ').replace(/(.{60,100}?,) /g, '$1\n');
+}
+
+export async function checkCommand(args: string[]): Promise<number> {
+  const flags = parseFlags(args, {
+    'config-dir': { type: 'string' },
+    'merge-domain-configs': { type: 'boolean' },
+    'counter-keys': { type: 'string' },
+    'undotted-metrics': { type: 'boolean' },
+    strict: { type: 'boolean' },
+    allow: { type: 'string', multiple: true },
+    output: { type: 'string' },
+  });
+  if (flags.on('help')) {
+    process.stdout.write(help);
+    return 0;
+  }
+  const format = outputFormat(flags);
+  const folder = flags.text('config-dir');
+  const paths = [...(folder === undefined ? [] : [folder]), ...flags.positionals];
+  if (paths.length === 0) throw new UsageError('check needs a folder or a file');
+  const mergeDomains = flags.on('merge-domain-configs');
+  const options = {
+    mergeDomains,
+    counterKeys: counterKeysOf(flags),
+    undottedMetrics: flags.on('undotted-metrics'),
+    allowed: allowedKinds(flags.list('allow')),
+  };
+  const check = (path: string): CheckedInput =>
+    checkInput(readInput(path, { mergeDomains, callersToo: true }), options);
+  const inputs = format === 'json' ? paths.map(check) : printAll(paths, check);
+  const sums = sumsOf(inputs);
+  const isFailed = sums.errors > 0 || (flags.on('strict') && sums.warnings > 0);
+  if (format === 'json') process.stdout.write(checkJson(inputs));
+  else printEnd(sums, isFailed, inputs.every(isOfCallers));
+  if (inputs.some(({ isUnreadable }) => isUnreadable)) return 2;
+  return isFailed ? 1 : 0;
+}
+
+interface Sums {
+  errors: number;
+  warnings: number;
+  allowed: number;
+}
+
+function sumsOf(inputs: readonly CheckedInput[]): Sums {
+  const sum = (pick: (input: CheckedInput) => number) => inputs.reduce((total, one) => total + pick(one), 0);
+  return {
+    errors: sum(({ errorCount }) => errorCount),
+    warnings: sum(({ warnings }) => warnings.length),
+    allowed: sum(({ allowed }) => allowed),
+  };
+}
+
+/** Prints each argument's result as soon as it is there. */
+function printAll(paths: readonly string[], check: (path: string) => CheckedInput): CheckedInput[] {
+  console.log('checking rate limit configs...');
+  return paths.map((path) => {
+    console.log(loadingText(path));
+    const checked = check(path);
+    printInput(checked);
+    return checked;
+  });
+}
+
+/** The Go program's words, which knows folders alone. */
+function loadingText(path: string): string {
+  if (path === '-') return 'loading standard input';
+  const isFolder = statSync(path, { throwIfNoEntry: false })?.isDirectory() ?? true;
+  return isFolder ? `loading config directory: ${path}` : `loading config file: ${path}`;
+}
+
+function isOfCallers({ files, callersFiles }: CheckedInput): boolean {
+  return callersFiles.length > 0 && callersFiles.length === files.length;
+}
+
+/** The last line says why the status is what it is; the Go program's, but where no file has rules. */
+function printEnd({ errors, warnings, allowed }: Sums, isFailed: boolean, isOfCallersAlone: boolean): void {
+  if (errors > 0) console.error(count(errors, 'error'));
+  if (warnings > 0) console.error(count(warnings, 'warning'));
+  if (allowed > 0) console.error(`${count(allowed, 'warning')} waived by --allow`);
+  if (errors > 0) return;
+  if (isFailed) console.error('failed: there are no errors, but --strict does not let warnings pass');
+  else console.log(isOfCallersAlone ? 'all callers files ok' : 'all rate limit configs ok');
+}
+
+function printInput(input: CheckedInput): void {
+  const paint = paintFor(process.stderr);
+  for (const file of input.files) console.log(`opening config file: ${file}`);
+  const { shown, unshown } = shownWarnings(input.warnings);
+  for (const warning of shown) process.stderr.write(findingText(warning, paint));
+  for (const [code, number] of unshown)
+    console.error(`... and ${number} more (${code}); --output json has all`);
+  for (const error of input.errors) process.stderr.write(findingText(error, paint));
+  const unlisted = input.errorCount - input.errors.length;
+  if (unlisted > 0) console.error(`... and ${unlisted} more`);
+  if (input.errors.length === 0) console.log(summaryText(input));
+}

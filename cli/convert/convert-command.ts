@@ -1,0 +1,118 @@
+import { namespaceProblem, objectNameProblem } from '../../rules/manifest/manifest-metadata.ts';
+import type { JsonObject } from '../../rules/model.ts';
+import { yamlText } from '../../rules/write/yaml-text.ts';
+import { decodeYaml } from '../../rules/yaml/text.ts';
+import { outputFormat } from '../shared/choice-flags.ts';
+import { type ParsedFlags, parseFlags, UsageError } from '../shared/flags.ts';
+import { printInputErrors } from '../shared/input-problems.ts';
+import { printClashes, sourcesOfFleet } from '../shared/one-load.ts';
+import { type RuleInput, readInput } from '../shared/read-input.ts';
+import { type Conversion, convertRules, type Target, targets } from './converted-rules.ts';
+
+const help = `Usage: weir convert <rules> --to rules|manifest|xds [flags]
+
+Writes rules in another spelling to standard output: a rule file, manifests (RateLimitConfig), or a discovery response in
+JSON as xDS has it. <rules> is a file or folder of any of the three, or - for standard input. The same limits apply to
+the same requests under the same counter keys. What the new spelling has no room for is an error that names it.
+
+  --to rules|manifest|xds   the new spelling
+  --domain <domain>         this domain alone, where there are several
+  --name <name>             name of the object or the resource (default: as before, else made of the domain)
+  --namespace <namespace>   namespace of the object (default: as before, else none)
+  --fleet <fleet>           fleet of the object; with other spellings: whose manifests to read
+  --merge-domain-configs    several files may name one domain, as with MERGE_DOMAIN_CONFIG=true
+  --allow-loss              leave out what the new spelling has no room for, with a warning
+  --output text|json        YAML or JSON (default text; xds is always JSON)
+
+  weir convert examples/rules --to manifest --namespace shop | kubectl apply -f -
+  weir convert examples/manifests --to rules --domain shop > shop.yaml
+
+Comments, annotations and status are not carried over.
+Exit status: 0 when all was written, 1 when something cannot be carried over (nothing is written then), 2 for a wrong
+command line, or rules that cannot be read.
+`;
+
+export async function convertCommand(args: string[]): Promise<number> {
+  const flags = parseFlags(args, {
+    to: { type: 'string' },
+    domain: { type: 'string' },
+    name: { type: 'string' },
+    namespace: { type: 'string' },
+    fleet: { type: 'string' },
+    'merge-domain-configs': { type: 'boolean' },
+    'allow-loss': { type: 'boolean' },
+    output: { type: 'string' },
+  });
+  if (flags.on('help')) {
+    process.stdout.write(help);
+    return 0;
+  }
+  return convert(flags);
+}
+
+function convert(flags: ParsedFlags): number {
+  const format = outputFormat(flags);
+  const target = givenTarget(flags.text('to'));
+  if (target === 'manifest') refuseBadNames(flags);
+  const [path, stray] = flags.positionals;
+  if (path === undefined) throw new UsageError('convert needs rules: a file or a folder');
+  if (stray !== undefined) throw new UsageError(`convert takes one set of rules, "${stray}" is another`);
+  const mergeDomains = flags.on('merge-domain-configs');
+  const input = readInput(path, { mergeDomains });
+  if (printInputErrors(input)) return 2;
+  const fleet = flags.text('fleet');
+  const ofFleet = target === 'manifest' ? input.sources : sourcesOfFleet(input.sources, fleet);
+  const domain = flags.text('domain');
+  const sources = ofFleet.filter(({ source }) => domain === undefined || source.domain === domain);
+  if (sources.length === 0) throw new UsageError(`${path}: there are no rules for that domain and fleet`);
+  // Objects may claim one domain: the control plane decides between them.
+  if (target !== 'manifest' && printClashes(sources, { mergeDomains })) return 2;
+  const name = flags.text('name');
+  if (name !== undefined && sources.length > 1) {
+    throw new UsageError(`--name is for one domain, and there are ${sources.length} sets of rules`);
+  }
+  const conversion = convertRules(sources, target, { name, namespace: flags.text('namespace'), fleet });
+  if (isRefused(conversion, flags.on('allow-loss'))) return 1;
+  if (format === 'text' && target !== 'xds') noteComments(input);
+  process.stdout.write(written(conversion.documents, target === 'xds' ? 'json' : format));
+  return 0;
+}
+
+function givenTarget(to: string | undefined): Target {
+  const target = targets.find((one) => one === to);
+  if (target !== undefined) return target;
+  if (to === undefined) throw new UsageError('convert needs --to rules, manifest or xds');
+  throw new UsageError(`--to is rules, manifest or xds, not "${to}"`);
+}
+
+/** @throws UsageError */
+function refuseBadNames(flags: ParsedFlags): void {
+  const [name, namespace] = [flags.text('name'), flags.text('namespace')];
+  const nameProblem = name === undefined ? undefined : objectNameProblem(name);
+  if (nameProblem !== undefined) throw new UsageError(`--name ${nameProblem}`);
+  const problem = namespace === undefined ? undefined : namespaceProblem(namespace);
+  if (problem !== undefined) throw new UsageError(`--namespace ${problem}`);
+}
+
+/** Says what cannot be carried over, and whether that is the end. */
+function isRefused({ losses, problems }: Conversion, allowLoss: boolean): boolean {
+  for (const problem of problems) process.stderr.write(`weir: ${problem}\n`);
+  for (const loss of losses) process.stderr.write(`weir: ${allowLoss ? 'warning: ' : ''}${loss}\n`);
+  if (losses.length > 0 && !allowLoss) process.stderr.write('weir: --allow-loss leaves that out\n');
+  return problems.length > 0 || (losses.length > 0 && !allowLoss);
+}
+
+function noteComments({ texts }: RuleInput): void {
+  const hasComments = texts.some(({ text }) => {
+    const decoded = decodeYaml(text);
+    return typeof decoded === 'string' && /(?:^|\s)#/m.test(decoded);
+  });
+  if (hasComments) process.stderr.write('weir: comments are not carried over\n');
+}
+
+function written(documents: readonly JsonObject[], format: 'text' | 'json'): string {
+  if (format === 'text') return documents.map(yamlText).join('---\n');
+  const [only, ...more] = documents;
+  const value = more.length === 0 ? only : { apiVersion: 'v1', kind: 'List', items: documents };
+  return `${JSON.stringify(value, undefined, 2)}\n`;
+}

@@ -1,0 +1,76 @@
+import { compareSources } from '../../rules/compare/compare-sources.ts';
+import type { RuleChange } from '../../rules/compare/rule-change.ts';
+import type { LoadedSource } from '../../rules/documents/loaded-source.ts';
+import { outputFormat } from '../shared/choice-flags.ts';
+import { readInputOrUrl } from '../shared/fetch-rules.ts';
+import { parseFlags, UsageError } from '../shared/flags.ts';
+import { printInputErrors } from '../shared/input-problems.ts';
+import { byFleet, printClashes } from '../shared/one-load.ts';
+import { paintFor } from '../shared/paint.ts';
+import type { RuleInput } from '../shared/read-input.ts';
+import { diffJson, diffText } from './diff-report.ts';
+import { failingChanges, failingEffects, failureText } from './fail-on.ts';
+
+const help = `Usage: weir diff <old> <new> [flags]
+
+Compares two sets of rules: which are added, removed, changed or moved, and what each change means for requests. Either
+may be a file, a folder, - for standard input, a pipe, or the debug listener of a running limiter
+(http://host:6070/rlconfig); a rule file may be compared with a manifest. An empty file, /dev/null for one, has no rules.
+
+  --merge-domain-configs   several files may name one domain, as with MERGE_DOMAIN_CONFIG=true
+  --fail-on <effect>[,...] status 1 for changes of these effects alone; none: for no change
+  --output text|json       how to print the changes (default text)
+
+  weir diff <(git show main:rules/shop.yaml) rules/shop.yaml
+  weir diff http://localhost:6070/rlconfig rules/
+  weir diff --fail-on gone,unlimited,shadow old/rules rules/
+
+Effects: new (limited, and were not), stricter, mixed, looser, gone (no longer limited), same (other names at most).
+--fail-on knows two more, which are looser, too: unlimited, and shadow (in shadow mode, which refuses nothing).
+Exit status: 0 without changes, 1 with changes (with --fail-on: with those that it names), 2 for a wrong command line,
+or rules that cannot be read.
+`;
+
+export async function diffCommand(args: string[]): Promise<number> {
+  const flags = parseFlags(args, {
+    'merge-domain-configs': { type: 'boolean' },
+    'fail-on': { type: 'string', multiple: true },
+    output: { type: 'string' },
+  });
+  if (flags.on('help')) {
+    process.stdout.write(help);
+    return 0;
+  }
+  const format = outputFormat(flags);
+  const failing = failingEffects(flags.list('fail-on'));
+  const [oldPath, newPath, stray] = flags.positionals;
+  if (oldPath === undefined || newPath === undefined || stray !== undefined) {
+    throw new UsageError(`diff takes two sets of rules, not ${flags.positionals.length}`);
+  }
+  if (oldPath === '-' && newPath === '-') throw new UsageError('only one of the two can be standard input');
+  const options = { mergeDomains: flags.on('merge-domain-configs'), mayBeEmpty: true };
+  const before = await readInputOrUrl(oldPath, options);
+  const after = await readInputOrUrl(newPath, options);
+  if (cannotBeUsed(before, options) || cannotBeUsed(after, options)) return 2;
+  const changes = changesOf(before.sources, after.sources);
+  process.stdout.write(format === 'json' ? diffJson(changes) : diffText(changes, paintFor(process.stdout)));
+  const failures = failing === undefined ? changes : failingChanges(changes, failing);
+  if (failing !== undefined && failures.length > 0)
+    process.stderr.write(`${failureText(failures, failing)}\n`);
+  return failures.length === 0 ? 0 : 1;
+}
+
+/** An empty set of rules is one: what is compared with it is all new, or all gone. */
+function cannotBeUsed(input: RuleInput, options: { mergeDomains: boolean }): boolean {
+  if (input.errorCount > 0 && printInputErrors(input)) return true;
+  return [...byFleet(input.sources).values()].some((sources) => printClashes(sources, options));
+}
+
+function changesOf(before: readonly LoadedSource[], after: readonly LoadedSource[]): RuleChange[] {
+  const was = byFleet(before);
+  const is = byFleet(after);
+  const sourcesOf = (sources: readonly LoadedSource[] = []) => sources.map(({ source }) => source);
+  return [...new Set([...was.keys(), ...is.keys()])].flatMap((fleet) =>
+    compareSources(sourcesOf(was.get(fleet)), sourcesOf(is.get(fleet)), fleet),
+  );
+}

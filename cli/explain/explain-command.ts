@@ -1,0 +1,116 @@
+import type { Entry } from '../../rules/request.ts';
+import { counterKeysOf, outputFormat } from '../shared/choice-flags.ts';
+import { readInputOrUrl } from '../shared/fetch-rules.ts';
+import { type ParsedFlags, parseFlags, UsageError } from '../shared/flags.ts';
+import { printInputErrors } from '../shared/input-problems.ts';
+import { printClashes, sourcesOfFleet } from '../shared/one-load.ts';
+import { paintFor } from '../shared/paint.ts';
+import { parseEntry, parseQuotedDescriptor } from './descriptor-flag.ts';
+import { explainJson } from './explain-json.ts';
+import { ExplainReport } from './explain-report.ts';
+import { explainRequest } from './explain-request.ts';
+
+const help = `Usage: weir explain <rules> --domain <domain> --descriptors <key=value,...> [flags]
+
+Tells which rule applies to a request and why, level by level; where it counts, and what else nearly matched. Nothing is
+counted. <rules> is a file, a folder, - for standard input, or the debug listener of a running limiter
+(http://host:6070/rlconfig).
+
+  --domain <domain>           domain of the request
+  --descriptors <k=v,k2=v2>   one descriptor; repeat the flag for several; a value in double quotes may hold commas:
+                              'path="/a,b",user=x', with \\" and \\\\ inside
+  --entry <key=value>         one entry, as it is; all of these flags together are one more descriptor
+  --fleet <name>              whose manifests to read, where there are several fleets
+  --merge-domain-configs      several files may name one domain, as with MERGE_DOMAIN_CONFIG=true
+  --at <time>                 the moment to name the counter for: RFC 3339 or seconds since 1970 (default now)
+  --cache-key-prefix <text>   the limiter's CACHE_KEY_PREFIX
+  --calendar-month            the limiter has USE_CALENDAR_MONTH_RATE_LIMIT=true
+  --counter-keys <form>       the limiter's COUNTER_KEYS, compatible or unambiguous (default: the variable of this name, else
+                              compatible)
+  --undotted-metrics          the limiter has SANITIZE_DESCRIPTOR_METRIC_DOTS=true
+  --output text|json          how to print the result (default text)
+
+  weir explain examples/rules --domain shop --descriptors path=/search/shoes,plan=gold
+  weir explain http://localhost:6070/rlconfig --domain shop --entry 'path=/a,b'
+
+Exit status: 0 when a rule limits each descriptor, or lets it pass as unlimited or replaced; 1 when one has no limit;
+2 for a wrong command line, or rules that cannot be read.
+`;
+
+export async function explainCommand(args: string[]): Promise<number> {
+  const flags = parseFlags(args, {
+    domain: { type: 'string' },
+    descriptors: { type: 'string', multiple: true },
+    entry: { type: 'string', multiple: true },
+    fleet: { type: 'string' },
+    'merge-domain-configs': { type: 'boolean' },
+    at: { type: 'string' },
+    'cache-key-prefix': { type: 'string' },
+    'calendar-month': { type: 'boolean' },
+    'counter-keys': { type: 'string' },
+    'undotted-metrics': { type: 'boolean' },
+    output: { type: 'string' },
+  });
+  if (flags.on('help')) {
+    process.stdout.write(help);
+    return 0;
+  }
+  return explain(flags);
+}
+
+async function explain(flags: ParsedFlags): Promise<number> {
+  const format = outputFormat(flags);
+  const [path, stray] = flags.positionals;
+  if (path === undefined)
+    throw new UsageError('explain needs rules: a file, a folder or the URL of a limiter');
+  if (stray !== undefined) throw new UsageError(`explain takes one set of rules, "${stray}" is another`);
+  const domain = flags.text('domain');
+  const descriptors = givenDescriptors(flags);
+  if (domain === undefined || descriptors.length === 0) {
+    throw new UsageError(
+      'explain needs --domain and at least one --descriptors key=value or --entry key=value',
+    );
+  }
+  const nowSeconds = time(flags.text('at'));
+  const mergeDomains = flags.on('merge-domain-configs');
+  const input = await readInputOrUrl(path, { mergeDomains });
+  if (printInputErrors(input)) return 2;
+  const sources = sourcesOfFleet(input.sources, flags.text('fleet'));
+  if (printClashes(sources, { mergeDomains })) return 2;
+  const request = explainRequest(sources, {
+    domain,
+    descriptors,
+    nowSeconds,
+    counterKeyPrefix: flags.text('cache-key-prefix') ?? '',
+    calendarMonth: flags.on('calendar-month'),
+    names: { undotted: flags.on('undotted-metrics'), counterKeys: counterKeysOf(flags) },
+  });
+  const report = new ExplainReport(sources, paintFor(process.stdout));
+  process.stdout.write(
+    format === 'json' ? explainJson(domain, request, sources) : report.text(domain, request),
+  );
+  return request.descriptors.every(({ effect }) => effect !== 'none') ? 0 : 1;
+}
+
+function givenDescriptors(flags: ParsedFlags): Entry[][] {
+  const descriptors = flags.list('descriptors').map(parseQuotedDescriptor);
+  const entries = flags.list('entry').map(parseEntry);
+  return entries.length === 0 ? descriptors : [...descriptors, entries];
+}
+
+function time(text: string | undefined): number {
+  if (text === undefined) return Math.floor(Date.now() / 1000);
+  if (/^\d{4}-\d\d-\d\dT[\d:.]+$/i.test(text)) {
+    throw new UsageError(`--at "${text}" has no time zone: end it with Z, or with an offset such as +01:00`);
+  }
+  const isDate = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d)$/i.test(text);
+  const seconds = /^\d+$/.test(text) ? Number(text) : Math.floor(Date.parse(isDate ? text : '') / 1000);
+  if (Number.isNaN(seconds)) {
+    throw new UsageError(`--at is a time such as 2026-01-31T12:00:00Z or seconds since 1970, not "${text}"`);
+  }
+  if (seconds >= 0 && seconds <= lastSecond) return seconds;
+  throw new UsageError(`--at "${text}" is not from 1970 to 9998: ${lastSecond} seconds since 1970 at most`);
+}
+
+/** Of the year 9998: a window of a year that begins there ends in a year of four digits. */
+const lastSecond = 253_370_764_799;

@@ -1,0 +1,186 @@
+import { systemErrorReason } from '../../process/log/error-text.ts';
+import { TooManyBadLines } from '../../replay/bad-lines.ts';
+import { Replay } from '../../replay/replay.ts';
+import { type ReplayReport, reportOf } from '../../replay/replay-report.ts';
+import { outputFormat } from '../shared/choice-flags.ts';
+import { type ParsedFlags, parseFlags, UsageError } from '../shared/flags.ts';
+import { Progress } from './progress.ts';
+import { type OpenedRecording, openRecording } from './recording-lines.ts';
+import { readReplayRules } from './replay-rules.ts';
+import { readReplaySettings, replaySettingNames } from './replay-settings.ts';
+import { reportText } from './report-text.ts';
+import { type RequestBound, readRequestBound } from './request-bound.ts';
+
+const help = `Usage: weir replay <rules> --from <requests.ndjson> [--against <rules>] [flags]
+
+Plays recorded requests through rules, as a limiter that counts in memory would decide them, and reports what would have
+been limited: by which rule, who and when. Time is that of the recording alone. Rules are what "weir check" takes; how to
+get a recording from Envoy's access log is in docs/replay.md. A line is a request:
+
+  {"time":"2026-11-20T09:00:00Z","domain":"shop","descriptors":[[["remote_address","203.0.113.7"]]]}
+
+  --from <file>              the recording, one request a line; .gz is unpacked, "-" is standard input
+  --against <rules>          play it through these as well, and report the difference to them
+  --fleet <name>             whose manifests to read, where there are several fleets
+  --output text|json         how to print the report (default text)
+  --top <n>                  how many of the counters that were limited most to list (default 10)
+  --setting <NAME=VALUE>     a setting of the limiter; repeat the flag for several. It takes
+                             ${replaySettingNames.slice(0, 3).join(',\n                             ')},
+                             ${replaySettingNames.slice(3, 6).join(', ')},
+                             ${replaySettingNames.slice(6).join(', ')}
+  --merge-domain-configs     the same as --setting MERGE_DOMAIN_CONFIG=true
+  --max-limited <n>          more requests limited than this, or than this percentage (0.5%), end with status 1
+  --max-newly-limited <n>    likewise for those that --against would not have limited
+  --max-errors <n>           more lines that cannot be replayed than this end the replay (default 100)
+  --sort-window <n>          how many lines a request may come too late and still be put in order (default 10000)
+
+Exit status: 0 when the recording was replayed, 1 when more was limited than allowed, 2 when the rules or the recording
+cannot be used, or for a wrong command line.
+`;
+
+interface Wanted {
+  rules: string;
+  against: string | undefined;
+  from: string;
+  output: 'text' | 'json';
+  top: number;
+  maxErrors: number;
+  sortWindow: number;
+  maxLimited: RequestBound | undefined;
+  maxNewlyLimited: RequestBound | undefined;
+}
+
+export async function replayCommand(args: string[]): Promise<number> {
+  const flags = parseFlags(args, {
+    from: { type: 'string' },
+    against: { type: 'string' },
+    fleet: { type: 'string' },
+    output: { type: 'string' },
+    top: { type: 'string' },
+    setting: { type: 'string', multiple: true },
+    'merge-domain-configs': { type: 'boolean' },
+    'max-limited': { type: 'string' },
+    'max-newly-limited': { type: 'string' },
+    'max-errors': { type: 'string' },
+    'sort-window': { type: 'string' },
+  });
+  if (flags.on('help')) {
+    process.stdout.write(help);
+    return 0;
+  }
+  const wanted = readWanted(flags);
+  const merging = flags.on('merge-domain-configs') ? ['MERGE_DOMAIN_CONFIG=true'] : [];
+  const settings = readReplaySettings([...flags.list('setting'), ...merging]);
+  const options = { mergeDomains: settings.mergeDomainConfig, fleet: flags.text('fleet') };
+  const rules = readReplayRules(wanted.rules, options);
+  const against = wanted.against === undefined ? [] : readReplayRules(wanted.against, options);
+  if (rules === undefined || against === undefined) return 2;
+  const replay = new Replay({
+    rules,
+    against: wanted.against === undefined ? undefined : against,
+    settings,
+    sortWindow: wanted.sortWindow,
+    maxBadLines: wanted.maxErrors,
+  });
+  if (!(await replayFile(wanted.from, replay))) return 2;
+  const report = reportOf(replay, wanted.top);
+  process.stdout.write(
+    wanted.output === 'json' ? `${JSON.stringify(report, undefined, 2)}\n` : reportText(report),
+  );
+  return boundsAreKept(report, wanted) ? 0 : 1;
+}
+
+function readWanted(flags: ParsedFlags): Wanted {
+  const [rules, ...stray] = flags.positionals;
+  const from = flags.text('from');
+  const against = flags.text('against');
+  if (rules === undefined || from === undefined) throw new UsageError('replay needs rules and --from <file>');
+  if (stray.length > 0)
+    throw new UsageError(`replay takes one set of rules and --against another, "${stray[0]}" is too many`);
+  if ([rules, against, from].filter((path) => path === '-').length > 1) {
+    throw new UsageError('only one of them can be "-", standard input');
+  }
+  if (flags.text('max-newly-limited') !== undefined && against === undefined) {
+    throw new UsageError('--max-newly-limited has no effect without --against');
+  }
+  return {
+    rules,
+    against,
+    from,
+    output: outputFormat(flags),
+    top: wholeNumber(flags, 'top', { default: 10, least: 0, most: 100_000 }),
+    maxErrors: wholeNumber(flags, 'max-errors', { default: 100, least: 0, most: Number.MAX_SAFE_INTEGER }),
+    sortWindow: wholeNumber(flags, 'sort-window', { default: 10_000, least: 0, most: 1_000_000 }),
+    maxLimited: readRequestBound('--max-limited', flags.text('max-limited')),
+    maxNewlyLimited: readRequestBound('--max-newly-limited', flags.text('max-newly-limited')),
+  };
+}
+
+function wholeNumber(
+  flags: ParsedFlags,
+  name: string,
+  bounds: { default: number; least: number; most: number },
+): number {
+  const text = flags.text(name);
+  if (text === undefined) return bounds.default;
+  const value = /^\d+$/.test(text) ? Number(text) : Number.NaN;
+  if (value >= bounds.least && value <= bounds.most) return value;
+  throw new UsageError(`--${name} is a whole number from ${bounds.least} to ${bounds.most}, not "${text}"`);
+}
+
+/** False when it could not be replayed to its end; the reason is then on standard error. */
+async function replayFile(path: string, replay: Replay): Promise<boolean> {
+  const name = path === '-' ? '<stdin>' : path;
+  let recording: OpenedRecording;
+  try {
+    recording = openRecording(path, process.stdin);
+  } catch (error) {
+    process.stderr.write(`weir: ${name}: ${systemErrorReason(error)}\n`);
+    return false;
+  }
+  const progress = new Progress({
+    output: process.stderr,
+    nowMs: () => performance.now(),
+    totalBytes: recording.bytes,
+  });
+  let problem: string | undefined;
+  try {
+    await recording.lines((text, line) => {
+      replay.addLine(text, line);
+      if (line % 1024 === 0) progress.update(replay.requests.count, recording.bytesRead());
+    });
+    replay.finish();
+    if (replay.requests.count === 0) problem = 'holds no request';
+  } catch (error) {
+    problem = error instanceof TooManyBadLines ? error.message : systemErrorReason(error);
+  }
+  progress.finish(replay.requests.count);
+  printBadLines(name, replay);
+  if (problem !== undefined) process.stderr.write(`weir: ${name}: ${problem}\n`);
+  return problem === undefined;
+}
+
+function printBadLines(name: string, { badLines }: Replay): void {
+  for (const { line, reason } of badLines.first) process.stderr.write(`weir: ${name}:${line}: ${reason}\n`);
+  const more = badLines.count - badLines.first.length;
+  if (more > 0) process.stderr.write(`... and ${more} more lines that could not be replayed\n`);
+}
+
+function boundsAreKept({ requests, rules, difference }: ReplayReport, wanted: Wanted): boolean {
+  const bounds = [
+    { flag: '--max-limited', words: 'limited', bound: wanted.maxLimited, count: rules.limited.requests },
+    {
+      flag: '--max-newly-limited',
+      words: 'newly limited',
+      bound: wanted.maxNewlyLimited,
+      count: difference?.newlyLimited.limited.requests ?? 0,
+    },
+  ];
+  const broken = bounds.filter(({ bound, count }) => bound?.isExceeded(count, requests) === true);
+  for (const { flag, words, bound, count } of broken) {
+    process.stderr.write(
+      `weir: ${count} of ${requests} requests ${words}, more than ${flag} ${bound?.text}\n`,
+    );
+  }
+  return broken.length === 0;
+}

@@ -1,0 +1,67 @@
+import { describe, expect, it } from 'vitest';
+import { parseFlags, UsageError } from './flags.ts';
+
+const types = {
+  'dial-string': { type: 'string' },
+  descriptors: { type: 'string', multiple: true },
+  merge: { type: 'boolean' },
+} as const;
+
+describe('parseFlags', () => {
+  const spellings: [string, string[]][] = [
+    ['one dash and an underscore', ['-dial_string', 'a:1']],
+    ['two dashes and an underscore', ['--dial_string', 'a:1']],
+    ['two dashes and a dash', ['--dial-string', 'a:1']],
+    ['one dash and an equals sign', ['-dial_string=a:1']],
+  ];
+  it.each(spellings)('reads %s', (_, args) => {
+    expect(parseFlags(args, types).text('dial-string')).toBe('a:1');
+  });
+
+  it('keeps values as they are, underscores and equals signs included', () => {
+    const flags = parseFlags(['-descriptors', 'a_b=c_d,e=f', '-descriptors=g_h=i'], types);
+    expect(flags.list('descriptors')).toEqual(['a_b=c_d,e=f', 'g_h=i']);
+  });
+
+  it.each([['-merge'], ['--merge'], ['-merge=true'], ['-merge=T'], ['-merge=1']])(
+    'reads the boolean %s',
+    (arg) => {
+      expect(parseFlags([arg], types).on('merge')).toBe(true);
+    },
+  );
+
+  it.each([['-merge=false'], ['--merge=0']])('reads the boolean %s as off', (arg) => {
+    expect(parseFlags([arg], types).on('merge')).toBe(false);
+  });
+
+  it('refuses another word for a boolean', () => {
+    expect(() => parseFlags(['-merge=maybe'], types)).toThrow('--merge is true or false, not "maybe"');
+  });
+
+  it.each([
+    [['-dial_string', '-x'], '-x'],
+    [['-dial_string=true'], 'true'],
+    [['-dial_string='], ''],
+    [['-dial_string', ''], ''],
+  ])('takes the value of %j as it is', (args, value) => {
+    expect(parseFlags(args, types).text('dial-string')).toBe(value);
+  });
+
+  it.each([['-h'], ['-help'], ['--help']])('knows %s', (arg) => {
+    expect(parseFlags([arg], types).on('help')).toBe(true);
+  });
+
+  it('leaves a boolean off that is not there', () => {
+    expect(parseFlags(['folder'], types).on('merge')).toBe(false);
+    expect(parseFlags(['folder'], types).positionals).toEqual(['folder']);
+  });
+
+  it('names a flag that does not exist', () => {
+    expect(() => parseFlags(['-nope'], types)).toThrow(UsageError);
+    expect(() => parseFlags(['-nope'], types)).toThrow("Unknown option '--nope'");
+  });
+
+  it('names a flag whose value is missing', () => {
+    expect(() => parseFlags(['-dial_string'], types)).toThrow(/--dial-string/);
+  });
+});

@@ -1,0 +1,111 @@
+import { readFileSync } from 'node:fs';
+import { looksLikeCallers } from '../../limiter/callers/callers-file.ts';
+import { readRuleFolder } from '../../limiter/config-source/file/rule-folder.ts';
+import { systemErrorReason } from '../../process/log/error-text.ts';
+import { type RuleText, readRuleTexts, type TextsReading } from '../../rules/documents/read-rule-texts.ts';
+import { textKind } from '../../rules/documents/text-kind.ts';
+import { looksLikeRules } from '../../rules/reader/looks-like-rules.ts';
+import type { RuleError, RuleErrorCode } from '../../rules/rule-error.ts';
+import { decodeYaml } from '../../rules/yaml/text.ts';
+
+/** What one argument of a command holds: a folder, a file, a pipe, or `-` for standard input. */
+export interface RuleInput extends TextsReading {
+  /** How it was named. */
+  path: string;
+  texts: RuleText[];
+  /** Paths of the files of a folder that are none of ours: JSON without objects or resources. */
+  otherFiles: string[];
+  /** Callers files (CALLERS_FILE); empty unless they were asked for. */
+  callersFiles: RuleText[];
+}
+
+/** The name of standard input in messages. */
+export const standardInput = '<stdin>';
+
+export interface InputOptions {
+  mergeDomains: boolean;
+  /** Whether an empty text is one without rules, instead of a rule file without a domain. */
+  mayBeEmpty?: boolean;
+  /** Whether callers files are told from rules. */
+  callersToo?: boolean;
+}
+
+/** Reads an argument. What is wrong, with the file system as well, is among the errors. */
+export function readInput(path: string, options: InputOptions): RuleInput {
+  const { files: all, errors, warnings } = path === '-' ? readStandardInput() : readPath(path);
+  const callersFiles = options.callersToo === true ? all.filter(isCallersFile) : [];
+  const files = all.filter((file) => !callersFiles.includes(file));
+  const rules = files.filter((file) => file.path === path || path === '-' || !isOtherJson(file));
+  const others = files.filter((file) => !rules.includes(file));
+  const texts = rules.filter(({ text }) => text.length > 0 || options.mayBeEmpty !== true);
+  const reading = readRuleTexts(texts, options);
+  return {
+    ...reading,
+    path,
+    texts,
+    callersFiles,
+    otherFiles: others.map((file) => file.path),
+    errors: [...errors, ...reading.errors],
+    errorCount: errors.length + reading.errorCount,
+    warnings: [...warnings, ...otherJsonWarnings(others), ...reading.warnings],
+  };
+}
+
+interface Files {
+  files: RuleText[];
+  errors: RuleError[];
+  warnings: RuleError[];
+}
+
+function readPath(path: string): Files {
+  return readRuleFolder(path, ['.yaml', '.yml', '.json']);
+}
+
+function readStandardInput(): Files {
+  try {
+    return { files: [{ path: standardInput, text: readFileSync(0) }], errors: [], warnings: [] };
+  } catch (error) {
+    const text = systemErrorReason(error);
+    const place = { path: [], line: undefined, column: undefined };
+    return { files: [], errors: [{ code: 'unreadable', source: '-', text, ...place }], warnings: [] };
+  }
+}
+
+/**
+ * The Go service reads every file of its folder as YAML, which JSON is; and what is in a file that breaks off, or has a
+ * comma too many, cannot be told.
+ */
+function otherJsonWarnings(files: readonly RuleText[]): RuleError[] {
+  const holdsRules = 'holds rules and is not read: only *.yaml and *.yml are rule files';
+  return files.flatMap(({ path, text }) => {
+    if (looksLikeRules(text)) return [wholeFile('passed-over', path, holdsRules)];
+    const decoded = decodeYaml(text);
+    const problem = typeof decoded === 'string' ? jsonProblem(decoded) : 'is no text in UTF-8';
+    return problem === undefined ? [] : [wholeFile('unreadable', path, `${problem}, and is passed over`)];
+  });
+}
+
+function jsonProblem(text: string): string | undefined {
+  try {
+    JSON.parse(text.replace(/^\ufeff/, ''));
+    return undefined;
+  } catch {
+    return 'is no JSON';
+  }
+}
+
+function wholeFile(code: RuleErrorCode, source: string, text: string): RuleError {
+  return { code, source, text, path: [], line: undefined, column: undefined };
+}
+
+function isCallersFile({ text }: RuleText): boolean {
+  const decoded = decodeYaml(text);
+  return typeof decoded === 'string' && looksLikeCallers(decoded);
+}
+
+/** Limiters read no `*.json` as rule files, and a folder may hold any. */
+function isOtherJson({ path, text }: RuleText): boolean {
+  if (!path.endsWith('.json')) return false;
+  const decoded = decodeYaml(text);
+  return typeof decoded !== 'string' || textKind(decoded) === 'rule-file';
+}

@@ -1,0 +1,112 @@
+import { readFileSync } from 'node:fs';
+import { type VerifyResult, verifyDelivery } from '../../control-plane/webhooks/verify-delivery.ts';
+import { systemErrorReason } from '../../process/log/error-text.ts';
+import { parseGoDuration } from '../../process/settings/go-values.ts';
+import { type ParsedFlags, parseFlags, UsageError } from '../shared/flags.ts';
+import { parseHeader, parseHeaders } from './webhook-headers.ts';
+import { findSecrets } from './webhook-secret.ts';
+
+const help = `Usage: weir webhook verify [flags] < body
+
+Checks a delivery of the control plane's webhooks: whether its body and headers were signed with the secret, and when.
+
+  --headers <file>           the headers: lines "name: value" as of curl -D, or a JSON object
+  --header <"name: value">   one header; repeat the flag for several
+  --body <file>              the body, byte for byte; - for standard input (the default)
+  --secret-file <file>       the signing secret (whsec_...)
+  --secret-env <name>        the environment variable that holds it (default WEBHOOK_SECRET)
+  --secret-from <url>        ask a control plane's secret lookup, for example https://weir:19001
+  --token-env <name>         the environment variable with the token for that (default API_TOKEN)
+  --tolerance <duration>     how far its time may be from now (default 5m)
+  --now <time>               check as of another time: RFC 3339 or seconds since 1970
+  --output text|json         how to print the result (default text)
+
+A secret is never an argument: others on the machine can read those.
+Exit status: 0 when it is valid, 1 when it is not, 2 when that could not be found out (a wrong command line, a file or
+a secret that cannot be read).
+`;
+
+export async function webhookCommand(args: string[]): Promise<number> {
+  const flags = parseFlags(args, {
+    headers: { type: 'string' },
+    header: { type: 'string', multiple: true },
+    body: { type: 'string' },
+    'secret-file': { type: 'string' },
+    'secret-env': { type: 'string' },
+    'secret-from': { type: 'string' },
+    'token-env': { type: 'string' },
+    tolerance: { type: 'string' },
+    now: { type: 'string' },
+    output: { type: 'string' },
+  });
+  if (flags.on('help')) {
+    process.stdout.write(help);
+    return 0;
+  }
+  checkWords(flags.positionals);
+  return verify(flags);
+}
+
+function checkWords([word, stray]: readonly string[]): void {
+  if (word === undefined) throw new UsageError('webhook needs to know what to do: weir webhook verify');
+  if (word !== 'verify') throw new UsageError(`webhook can verify, it cannot "${word}"`);
+  if (stray !== undefined) throw new UsageError(`webhook verify takes flags only, "${stray}" is none`);
+}
+
+async function verify(flags: ParsedFlags): Promise<number> {
+  const output = flags.text('output') ?? 'text';
+  if (output !== 'text' && output !== 'json')
+    throw new UsageError(`--output is text or json, not "${output}"`);
+  const toleranceMs = tolerance(flags.text('tolerance') ?? '5m');
+  const nowMs = time(flags.text('now'));
+  const headers = givenHeaders(flags);
+  const secrets = await findSecrets(
+    {
+      file: flags.text('secret-file'),
+      variable: flags.text('secret-env'),
+      from: flags.text('secret-from'),
+      tokenVariable: flags.text('token-env'),
+    },
+    process.env,
+  );
+  const body = readInput('--body', flags.text('body') ?? '-');
+  const result = verifyDelivery({ headers, body }, { secrets, toleranceMs, nowMs });
+  process.stdout.write(output === 'json' ? `${JSON.stringify(result)}\n` : describe(result));
+  return result.valid ? 0 : 1;
+}
+
+function describe(result: VerifyResult): string {
+  if (!result.valid) return `invalid: ${result.message}\n`;
+  return `valid: ${result.id}, sent ${new Date(result.timestampSeconds * 1000).toISOString()}\n`;
+}
+
+function givenHeaders(flags: ParsedFlags): Map<string, string> {
+  const path = flags.text('headers');
+  const single = flags.list('header').map((line) => parseHeader(line, `--header ${JSON.stringify(line)}`));
+  if (path === undefined && single.length === 0)
+    throw new UsageError('webhook verify needs --headers or --header');
+  if (path === '-') throw new UsageError('--headers is a file: standard input is for the body');
+  const fromFile = path === undefined ? [] : parseHeaders(readInput('--headers', path).toString(), path);
+  return new Map([...fromFile, ...single]);
+}
+
+function readInput(flag: string, path: string): Buffer {
+  try {
+    return readFileSync(path === '-' ? 0 : path);
+  } catch (error) {
+    throw new UsageError(`${flag} ${path}: ${systemErrorReason(error)}`, { cause: error });
+  }
+}
+
+function tolerance(text: string): number {
+  const ms = parseGoDuration(text);
+  if (ms !== undefined && ms >= 0) return ms;
+  throw new UsageError(`--tolerance is a duration such as 5m or 24h, not "${text}"`);
+}
+
+function time(text: string | undefined): number {
+  if (text === undefined) return Date.now();
+  const ms = /^\d+$/.test(text) ? Number(text) * 1000 : Date.parse(/^\d{4}-\d\d-\d\d/.test(text) ? text : '');
+  if (Number.isFinite(ms)) return ms;
+  throw new UsageError(`--now is a time such as 2026-01-31T12:00:00Z or seconds since 1970, not "${text}"`);
+}

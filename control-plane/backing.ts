@@ -1,0 +1,40 @@
+import type { KeptSpec } from './model/decision.ts';
+import type { LimiterReport, ReplicaReport } from './model/limiter-report.ts';
+import type { RecordedEvent } from './replicas/event-recorder.ts';
+import type { StoredSpec } from './replicas/kept-spec-encoding.ts';
+import type { StatusPumpOptions } from './replicas/status-pump.ts';
+import type { ObjectSource } from './source/object-source.ts';
+
+/** What stands behind a replica: a cluster with other replicas and an API to write to, or this process alone. */
+export interface Backing {
+  readonly source: ObjectSource;
+  /** Whether this replica may write statuses, events and webhooks now. */
+  readonly leads: boolean;
+  /** Undefined: nobody is known to lead. */
+  readonly leader: string | undefined;
+  readonly statusWriter: StatusPumpOptions['writer'];
+  /**
+   * Whose token this is, by the API server, if it is made for this audience; or why it is nobody's. Rejects when it
+   * cannot be asked. Undefined: there is no API server.
+   */
+  readonly reviewToken?: (token: string, audience: string) => Promise<{ user: string } | { problem: string }>;
+  /** Begins to take part; what comes of it is told to the listener. */
+  start(): void;
+  publish(limiters: readonly LimiterReport[]): void;
+  /** Of all living replicas, this one's first. */
+  reports(): readonly ReplicaReport[];
+  recordEvent(event: RecordedEvent): void;
+  /** By uid: the kept specs that have to outlive this process. Only the leader's are taken. */
+  keep(specs: ReadonlyMap<string, StoredSpec>): void;
+  /** Gives up the lead and leaves nothing behind. Rejects when that could not be done. */
+  close(): Promise<void>;
+}
+
+export interface BackingListener {
+  startedLeading(): void;
+  stoppedLeading(): void;
+  /** `reports` may answer differently. */
+  reportsChanged(): void;
+  /** What outlived other processes, by uid. Comes at least once, before anything may be decided. */
+  keptChanged(stored: ReadonlyMap<string, KeptSpec>): void;
+}

@@ -1,0 +1,57 @@
+import type { Backing, BackingListener } from './backing.ts';
+import type { LimiterReport, ReplicaReport } from './model/limiter-report.ts';
+import { DirectorySource, type DirectorySourceOptions } from './source/directory-source.ts';
+import type { ControlPlaneMetrics } from './telemetry/control-plane-metrics.ts';
+
+export interface DirectoryBackingOptions extends DirectorySourceOptions {
+  replica: string;
+  metrics: Pick<ControlPlaneMetrics, 'leading'>;
+  listener: BackingListener;
+}
+
+/** A directory of manifests and no other replica: this one always leads, and statuses stay in memory. */
+export class DirectoryBacking implements Backing {
+  readonly source: DirectorySource;
+  readonly leads = true;
+  readonly #options: DirectoryBackingOptions;
+  #limiters: readonly LimiterReport[] = [];
+
+  constructor(options: DirectoryBackingOptions) {
+    this.#options = options;
+    this.source = new DirectorySource(options);
+  }
+
+  get leader(): string {
+    return this.#options.replica;
+  }
+
+  readonly statusWriter: Backing['statusWriter'] = {
+    write: async ({ uid }, status) => {
+      this.source.setStatus(uid, status);
+      return { is: 'written' };
+    },
+  };
+
+  start(): void {
+    this.#options.metrics.leading(true);
+    this.#options.listener.keptChanged(new Map());
+    this.#options.listener.startedLeading();
+  }
+
+  publish(limiters: readonly LimiterReport[]): void {
+    this.#limiters = limiters;
+    this.#options.listener.reportsChanged();
+  }
+
+  reports(): readonly ReplicaReport[] {
+    return [{ replica: this.#options.replica, limiters: this.#limiters }];
+  }
+
+  /** There is nobody to read them: the log says the same. */
+  recordEvent(): void {}
+
+  /** A restart reads the manifests anew; what is wrong with them then is not served. */
+  keep(): void {}
+
+  async close(): Promise<void> {}
+}

@@ -1,0 +1,198 @@
+/**
+ * Tells of objects whose counters could meet in one key, as Kubernetes events on the younger one, while some limiter of their
+ * fleet counts with compatible keys. Leaders only, and in nobody's way: it looks in a thread, when what a fleet is served has
+ * changed, and tells of each pair of objects once.
+ */
+
+import type { Timers } from '../../process/time/clock.ts';
+import type { Clock } from '../../process/time/process-clock.ts';
+import { byAge, type ConfigObject, objectKey } from '../model/config-object.ts';
+import type { Decision } from '../model/decision.ts';
+import type { FleetSnapshot } from '../model/fleet-snapshot.ts';
+import type { ReplicaReport } from '../model/limiter-report.ts';
+import { Pace } from '../pace.ts';
+import type { RecordedEvent } from '../replicas/event-recorder.ts';
+import { shortened } from './bounded-text.ts';
+import { encodedObjects, type MeetingSearch, type ObjectMeeting } from './counter-meetings.ts';
+
+export interface MeetingWatchOptions {
+  /** Undefined before the first complete list. */
+  decision(): Decision | undefined;
+  /** Of all living replicas. */
+  reports(): readonly ReplicaReport[];
+  leads(): boolean;
+  /** See `searchInThread`. */
+  search(objects: ReturnType<typeof encodedObjects>): MeetingSearch;
+  recordEvent(event: RecordedEvent): void;
+  /** A fleet could not be looked at; it is again when it has changed. */
+  failed(fleet: string, error: unknown): void;
+  clock: Clock;
+  timers: Timers;
+}
+
+/** Ours: what comes together, objects and limiters, is looked at together. */
+const gatherMs = 1_000;
+/** Ours: rules that change all the time cost a thread this often at most. */
+const intervalMs = 30_000;
+/** Ours: two events a second leave the recorder room for those of statuses. */
+const tellEveryMs = 500;
+/** Ours: what is wrong with one object ten others show. */
+const mostOfOneObject = 10;
+/** Ours, of pairs: those that wait to be told, and those that were told. */
+const mostWaiting = 2_000;
+const mostTold = 10_000;
+const longestKeys = 200;
+
+interface Notice {
+  pair: string;
+  older: ConfigObject;
+  event: RecordedEvent;
+}
+
+export class MeetingWatch {
+  readonly #options: MeetingWatchOptions;
+  readonly #pace: Pace;
+  /** What each fleet was served when it was looked at last. */
+  readonly #looked = new Map<string, FleetSnapshot>();
+  /** Pairs of uids, those that were found longest ago first. It outlives the lead, so that nothing is told twice here. */
+  readonly #told = new Set<string>();
+  readonly #waiting = new Map<string, Notice>();
+  #search: MeetingSearch | undefined;
+  #callOff: (() => void) | undefined;
+  #isClosed = false;
+
+  constructor(options: MeetingWatchOptions) {
+    this.#options = options;
+    this.#pace = new Pace({ ...options, gatherMs, intervalMs, run: () => void this.#look() });
+  }
+
+  /** A decision was made, what limiters say has changed, or this replica has come to lead. */
+  update(): void {
+    if (this.#search === undefined && this.#due() !== undefined) this.#pace.ask();
+  }
+
+  stoppedLeading(): void {
+    this.#search?.stop();
+    this.#looked.clear();
+    this.#waiting.clear();
+  }
+
+  close(): void {
+    this.#isClosed = true;
+    this.#pace.close();
+    this.#callOff?.();
+    this.stoppedLeading();
+  }
+
+  /** A fleet that is to be looked at, none of `done`. */
+  #due(done?: ReadonlySet<string>): { snapshot: FleetSnapshot; limiter: string } | undefined {
+    const { decision, leads, reports } = this.#options;
+    const newest = decision();
+    if (this.#isClosed || newest === undefined || !leads()) return undefined;
+    for (const fleet of this.#looked.keys()) if (!newest.fleets.has(fleet)) this.#looked.delete(fleet);
+    for (const { limiters } of reports()) {
+      for (const { countsCompatibly, fleet, name } of limiters) {
+        const snapshot = countsCompatibly && !done?.has(fleet) ? newest.fleets.get(fleet) : undefined;
+        if (snapshot !== undefined && this.#looked.get(fleet) !== snapshot)
+          return { snapshot, limiter: name };
+      }
+    }
+    return undefined;
+  }
+
+  async #look(): Promise<void> {
+    if (this.#search !== undefined) return;
+    const done = new Set<string>();
+    for (let due = this.#due(done); due !== undefined; due = this.#due(done)) {
+      const { snapshot, limiter } = due;
+      const { fleet } = snapshot;
+      done.add(fleet);
+      this.#looked.set(fleet, snapshot);
+      const { objects, rules } = this.#servedTo(fleet);
+      try {
+        this.#search = this.#options.search(encodedObjects(rules));
+        this.#take(await this.#search.found, objects, limiter);
+      } catch (error) {
+        if (this.#looked.has(fleet)) this.#options.failed(fleet, error);
+      }
+      this.#search = undefined;
+    }
+    // One that has changed while it was looked at.
+    this.update();
+  }
+
+  /** The older objects first. */
+  #servedTo(fleet: string): { objects: ConfigObject[]; rules: Uint8Array[] } {
+    const served = [...(this.#options.decision()?.verdicts.values() ?? [])]
+      .filter((verdict) => verdict.served?.fleet === fleet)
+      .sort((a, b) => byAge(a.object, b.object));
+    return {
+      objects: served.map(({ object }) => object),
+      rules: served.map((verdict) => verdict.served!.bytes),
+    };
+  }
+
+  #take(found: readonly ObjectMeeting[], objects: readonly ConfigObject[], limiter: string): void {
+    if (this.#isClosed || !this.#options.leads()) return;
+    const perObject = new Map<string, number>();
+    for (const meeting of found) {
+      const notice = noticeOf(meeting, objects, limiter);
+      const { uid } = notice.event.object;
+      const count = (perObject.get(uid) ?? 0) + 1;
+      perObject.set(uid, count);
+      if (this.#told.has(notice.pair)) this.#remember(notice.pair);
+      else if (count <= mostOfOneObject && this.#waiting.size < mostWaiting) {
+        this.#waiting.set(notice.pair, notice);
+      }
+    }
+    this.#tellNext();
+  }
+
+  #tellNext(): void {
+    if (this.#callOff !== undefined || this.#isClosed) return;
+    const [notice] = this.#waiting.values();
+    if (notice === undefined) return;
+    this.#waiting.delete(notice.pair);
+    const { decision, recordEvent, timers } = this.#options;
+    const verdicts = decision()?.verdicts;
+    // What was deleted meanwhile is nobody's problem any more.
+    if (verdicts?.has(notice.older.uid) && verdicts.has(notice.event.object.uid)) {
+      this.#remember(notice.pair);
+      recordEvent(notice.event);
+    }
+    this.#callOff = timers.after(tellEveryMs, () => {
+      this.#callOff = undefined;
+      this.#tellNext();
+    });
+  }
+
+  #remember(pair: string): void {
+    this.#told.delete(pair);
+    this.#told.add(pair);
+    const [oldest] = this.#told;
+    if (this.#told.size > mostTold && oldest !== undefined) this.#told.delete(oldest);
+  }
+}
+
+/** The rules of another namespace are not told. */
+function noticeOf(
+  { first, second }: ObjectMeeting,
+  objects: readonly ConfigObject[],
+  limiter: string,
+): Notice {
+  const [old, young] = first.object <= second.object ? [first, second] : [second, first];
+  const older = objects[old.object]!;
+  const object = objects[young.object]!;
+  const [oldKeys, youngKeys] = [shortened(old.keys, longestKeys), shortened(young.keys, longestKeys)];
+  const other = older.namespace === object.namespace ? `${oldKeys} of ` : 'a rule of ';
+  const pair =
+    older.uid === object.uid
+      ? `The rules ${oldKeys} and ${youngKeys} could count`
+      : `The rule ${youngKeys} and ${other}${objectKey(older)} could count`;
+  const note = `${pair} in one key, as the limiter ${shortened(limiter, longestKeys)} has compatible keys: with COUNTER_KEYS=unambiguous no two counters meet`;
+  return {
+    pair: `${older.uid} ${object.uid}`,
+    older,
+    event: { object, type: 'Warning', reason: 'CountersCanMeet', note },
+  };
+}

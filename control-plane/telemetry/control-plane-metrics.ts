@@ -1,0 +1,227 @@
+import { collectDefaultMetrics, Registry } from 'prom-client';
+import type { Decision, RejectionReason } from '../model/decision.ts';
+import type { LimiterReport } from '../model/limiter-report.ts';
+import { fleetTotals, limiterStates } from './fleet-totals.ts';
+import { createMetricSet, type MetricSet } from './metric-set.ts';
+
+/** Read at every scrape. */
+export interface MetricSources {
+  /** What is served; undefined before the first complete list. */
+  decision(): Decision | undefined;
+  /** Of this replica alone: the sum over all replicas is for who asks the metrics. */
+  limiters(): Iterable<LimiterReport>;
+  replicasAlive(): number;
+  statusWritesWaiting(): number;
+  /** Over all endpoints. */
+  webhookEventsQueued(): number;
+}
+
+export interface ControlPlaneMetricsOptions {
+  sources: MetricSources;
+  version: string;
+  nodeVersion: string;
+}
+
+export type StreamRefusal = 'identity' | 'limit' | 'request';
+export type LookupRefusal = 'no token' | 'wrong token' | 'slowed';
+export type TokenReviewOutcome = 'known' | 'unknown' | 'failed' | 'not asked';
+export type WebhookDropReason = 'queue full' | 'too old' | 'endpoint gone' | 'shutdown';
+
+/** Values of labels that are there from the start, at 0, so that the first one counts as a change. */
+const streamRefusals: readonly StreamRefusal[] = ['identity', 'limit', 'request'];
+const lookupRefusals: readonly LookupRefusal[] = ['no token', 'wrong token', 'slowed'];
+const reviewOutcomes: readonly TokenReviewOutcome[] = ['known', 'unknown', 'failed', 'not asked'];
+const dropReasons: readonly WebhookDropReason[] = ['queue full', 'too old', 'endpoint gone', 'shutdown'];
+const acceptedReasons: readonly ('Valid' | RejectionReason)[] = [
+  'Valid',
+  'Invalid',
+  'DomainConflict',
+  'DomainNotAllowed',
+];
+
+/** What the control plane counts: one method for each thing that happens, and `metrics` for who asks. */
+export class ControlPlaneMetrics {
+  readonly registry = new Registry();
+  readonly #set: MetricSet = createMetricSet(this.registry);
+  readonly #sources: MetricSources;
+  /** By fleet, of the newest decision. */
+  #versions = new Map<string, string>();
+  #isSourceLost = false;
+
+  constructor({ sources, version, nodeVersion }: ControlPlaneMetricsOptions) {
+    this.#sources = sources;
+    const { buildInfo, streamsRefused, statusWrites, webhookDropped } = this.#set;
+    const { secretLookupsRefused, tokenReviews } = this.#set;
+    buildInfo.set({ version, node: nodeVersion }, 1);
+    for (const reason of streamRefusals) streamsRefused.inc({ reason }, 0);
+    for (const outcome of ['written', 'failed']) statusWrites.inc({ outcome }, 0);
+    for (const reason of dropReasons) webhookDropped.inc({ reason }, 0);
+    for (const reason of lookupRefusals) secretLookupsRefused.inc({ reason }, 0);
+    for (const outcome of reviewOutcomes) tokenReviews.inc({ outcome }, 0);
+    collectDefaultMetrics({ register: this.registry });
+  }
+
+  get contentType(): string {
+    return this.registry.contentType;
+  }
+
+  /** The text that is scraped. */
+  metrics(): Promise<string> {
+    this.#readSources();
+    return this.registry.metrics();
+  }
+
+  /** At the first complete list, and after every outage. */
+  sourceConnected(): void {
+    this.#isSourceLost = false;
+    this.#set.sourceConnected.set(1);
+  }
+
+  /** Maybe several times in one outage, which counts once. */
+  sourceLost(): void {
+    if (this.#isSourceLost) return;
+    this.#isSourceLost = true;
+    this.#set.sourceConnected.set(0);
+    this.#set.sourceOutages.inc();
+  }
+
+  sourceSkipped(): void {
+    this.#set.sourceSkipped.inc();
+  }
+
+  /** At every decision, whether it changes anything or not. */
+  decided(decision: Decision, durationMs: number): void {
+    this.#set.reconcileDuration.observe(durationMs / 1000);
+    const versions = new Map([...decision.fleets].map(([fleet, { version }]) => [fleet, version]));
+    const fleets = new Set([...versions.keys(), ...this.#versions.keys()]);
+    const changed = [...fleets].filter((fleet) => versions.get(fleet) !== this.#versions.get(fleet));
+    this.#set.snapshotChanges.inc(changed.length);
+    this.#versions = versions;
+  }
+
+  /** Once for each change that the source told of, when the first limiter is sent it. */
+  changePushed(sinceChangeMs: number): void {
+    this.#set.changeToPush.observe(sinceChangeMs / 1000);
+  }
+
+  pushed(bytes: number): void {
+    this.#set.pushes.inc();
+    this.#set.pushedBytes.inc(bytes);
+  }
+
+  acknowledged(afterMs: number): void {
+    this.#set.acks.inc();
+    this.#set.pushToAck.observe(afterMs / 1000);
+  }
+
+  refused(): void {
+    this.#set.nacks.inc();
+  }
+
+  unanswered(): void {
+    this.#set.unanswered.inc();
+  }
+
+  streamsRefused(reason: StreamRefusal, times: number): void {
+    this.#set.streamsRefused.inc({ reason }, times);
+  }
+
+  tokenReviewed(outcome: TokenReviewOutcome): void {
+    this.#set.tokenReviews.inc({ outcome });
+  }
+
+  handshakesFailed(times: number): void {
+    this.#set.handshakesFailed.inc(times);
+  }
+
+  oversize(): void {
+    this.#set.oversize.inc();
+  }
+
+  leading(isLeading: boolean): void {
+    this.#set.leader.set(isLeading ? 1 : 0);
+  }
+
+  leaseRenewalFailed(): void {
+    this.#set.leaseRenewalsFailed.inc();
+  }
+
+  reportNotPublished(): void {
+    this.#set.reportsNotPublished.inc();
+  }
+
+  statusWritten(): void {
+    this.#set.statusWrites.inc({ outcome: 'written' });
+  }
+
+  /** At every attempt. */
+  statusWriteFailed(): void {
+    this.#set.statusWrites.inc({ outcome: 'failed' });
+  }
+
+  eventRecorded(): void {
+    this.#set.eventsRecorded.inc();
+  }
+
+  eventsDropped(count: number): void {
+    this.#set.eventsDropped.inc(count);
+  }
+
+  webhookDelivered(): void {
+    this.#set.webhookDelivered.inc();
+  }
+
+  webhookAttemptFailed(): void {
+    this.#set.webhookFailed.inc();
+  }
+
+  webhookDropped(reason: WebhookDropReason, count: number): void {
+    this.#set.webhookDropped.inc({ reason }, count);
+  }
+
+  secretRead(): void {
+    this.#set.secretReads.inc();
+  }
+
+  lookupRefused(reason: LookupRefusal): void {
+    this.#set.secretLookupsRefused.inc({ reason });
+  }
+
+  fault(): void {
+    this.#set.faults.inc();
+  }
+
+  #readSources(): void {
+    const sources = this.#sources;
+    const decision = sources.decision();
+    this.#readDecision(decision);
+    this.#readFleets(decision, sources.limiters());
+    this.#set.replicasAlive.set(sources.replicasAlive());
+    this.#set.statusWritesWaiting.set(sources.statusWritesWaiting());
+    this.#set.webhookQueued.set(sources.webhookEventsQueued());
+  }
+
+  #readDecision(decision: Decision | undefined): void {
+    const counts = new Map<string, number>(acceptedReasons.map((reason) => [reason, 0]));
+    let older = 0;
+    for (const { accepted, object, served } of decision?.verdicts.values() ?? []) {
+      const reason = accepted.status ? 'Valid' : accepted.reason;
+      counts.set(reason, (counts.get(reason) ?? 0) + 1);
+      if (served !== undefined && served.generation !== object.generation) older += 1;
+    }
+    for (const [accepted, count] of counts) this.#set.objects.set({ accepted }, count);
+    this.#set.objectsServedOlder.set(older);
+    this.#set.fleets.set(decision?.fleets.size ?? 0);
+  }
+
+  /** Fleets that are gone leave no series. */
+  #readFleets(decision: Decision | undefined, reports: Iterable<LimiterReport>): void {
+    const { fleetRules, fleetSnapshotBytes, limiters } = this.#set;
+    for (const metric of [fleetRules, fleetSnapshotBytes, limiters]) metric.reset();
+    for (const [fleet, totals] of fleetTotals(decision, reports)) {
+      fleetRules.set({ fleet }, totals.rules);
+      fleetSnapshotBytes.set({ fleet }, totals.snapshotBytes);
+      for (const state of limiterStates) limiters.set({ fleet, state }, totals.limiters[state]);
+    }
+  }
+}

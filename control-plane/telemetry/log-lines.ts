@@ -1,0 +1,293 @@
+/** Every line that the control plane logs, one function each. */
+
+import type { Logger } from '../../process/log/logger.ts';
+import { errorText } from '../../process/log/process-error-text.ts';
+import type { LimiterReport } from '../model/limiter-report.ts';
+
+export {
+  libraryWarning,
+  settingRefused,
+  settingWarning,
+  shutdownLines,
+} from '../../process/log/process-lines.ts';
+
+/** The process ends after this. */
+export function startFailed(log: Logger, error: unknown): void {
+  log.fatal(`Cannot start: ${errorText(error)}`);
+}
+
+export function listeningForXds(log: Logger, address: string): void {
+  log.warn(`Listening for xDS on '${address}'`);
+}
+
+export function listeningForHttp(log: Logger, address: string): void {
+  log.warn(`Listening for HTTP on '${address}'`);
+}
+
+export function listeningForApi(log: Logger, address: string): void {
+  log.warn(`Listening for the secret lookup on '${address}'`);
+}
+
+/** From here on limiters are served. */
+export function sourceListed(log: Logger, objects: number): void {
+  log.info('The first complete list of RateLimitConfigs is in', { objects });
+}
+
+/** Limiters are served the last known objects meanwhile, nothing before the first list. */
+export function sourceUnreachable(log: Logger, reason: string, isListed: boolean): void {
+  const meanwhile = isListed ? 'serving what is known' : 'nothing is served before the first list';
+  log.error(`RateLimitConfigs cannot be followed: ${meanwhile}`, { reason });
+}
+
+export function sourceReachable(log: Logger): void {
+  log.warn('RateLimitConfigs are followed again');
+}
+
+export function objectSkipped(log: Logger, object: string, reason: string): void {
+  log.error('A RateLimitConfig cannot be read', { object, reason });
+}
+
+export function manifestProblem(log: Logger, place: string, text: string): void {
+  log.error(`${place}: ${text}`);
+}
+
+/** Only of decisions that change what some fleet is served. */
+export function decided(
+  log: Logger,
+  fields: { objects: number; fleets: number; changedFleets: number; durationMs: number },
+): void {
+  log.info('Serving new snapshots', { ...fields, durationMs: Math.round(fields.durationMs) });
+}
+
+/** `inForce` is the generation that limiters have instead. */
+export function objectRejected(
+  log: Logger,
+  fields: {
+    object: string;
+    generation: number;
+    inForce: number | undefined;
+    reason: string;
+    message: string;
+  },
+): void {
+  log.warn('A RateLimitConfig is not accepted', fields);
+}
+
+/** After a rejection. */
+export function objectAccepted(log: Logger, object: string, generation: number): void {
+  log.info('A RateLimitConfig is accepted again', { object, generation });
+}
+
+export function limiterConnected(log: Logger, limiter: LimiterReport): void {
+  const { name, fleet, isWeir } = limiter;
+  log.info('A limiter connected', { limiter: name, fleet, isWeir });
+}
+
+export function limiterDisconnected(log: Logger, { name, fleet }: LimiterReport): void {
+  log.info('A limiter is gone', { limiter: name, fleet });
+}
+
+/** It may not be able to take what it is sent. */
+export function limiterLeftUnanswered(log: Logger, { name, fleet }: LimiterReport): void {
+  log.warn('A limiter left without an answer to the snapshot it was sent; its own log may say why', {
+    limiter: name,
+    fleet,
+  });
+}
+
+export function limiterAccepted(log: Logger, { name, fleet }: LimiterReport, version: string): void {
+  log.debug('A limiter accepted a snapshot', { limiter: name, fleet, version });
+}
+
+export function limiterRefused(
+  log: Logger,
+  { name, fleet }: LimiterReport,
+  answer: { version: string; message: string },
+): void {
+  log.error('A limiter refused a snapshot', { limiter: name, fleet, ...answer });
+}
+
+export function limiterUnanswered(
+  log: Logger,
+  { name, fleet }: LimiterReport,
+  wait: { version: string; timeoutMs: number },
+): void {
+  log.error('A limiter did not answer a snapshot: its stream is ended', { limiter: name, fleet, ...wait });
+}
+
+export function streamRefused(log: Logger, refusal: { peer: string; reason: string; times: number }): void {
+  log.error('Refused a stream', refusal);
+}
+
+export function tokenReviewFailed(log: Logger, failure: { reason: string; times: number }): void {
+  log.error('The API server cannot be asked about the tokens of limiters', failure);
+}
+
+export function tooManyStreams(
+  log: Logger,
+  limit: { maxStreams: number; peer: string; times: number },
+): void {
+  log.error('Refused a stream: XDS_MAX_STREAMS is reached', limit);
+}
+
+export function otherTypeAsked(log: Logger, request: { peer: string; typeUrl: string }): void {
+  log.warn('A client asks for a type that is not served', request);
+}
+
+export function snapshotOversize(
+  log: Logger,
+  response: { fleet: string; version: string; bytes: number; limitBytes: number },
+): void {
+  log.error('A snapshot is longer than what clients of gRPC usually take', response);
+}
+
+/** `listener` names whose certificate it is. */
+export function certificateChanged(log: Logger, listener: string): void {
+  log.info('A new certificate is in use', { listener });
+}
+
+export function certificateRefused(log: Logger, listener: string, reason: string): void {
+  log.error('A new certificate cannot be used: the one before stays', { listener, reason });
+}
+
+export function handshakeFailed(log: Logger, failure: { peer: string; reason: string; times: number }): void {
+  log.warn('A TLS handshake failed', failure);
+}
+
+export function startedLeading(log: Logger, replica: string): void {
+  log.warn('Leading', { replica });
+}
+
+export function stoppedLeading(log: Logger, replica: string): void {
+  log.warn('No longer leading', { replica });
+}
+
+export function leaderChanged(log: Logger, leader: string | undefined): void {
+  if (leader === undefined) log.info('No replica leads');
+  else log.info('Another replica leads', { leader });
+}
+
+/** At once, then once a minute while it lasts. */
+export function leaseFailed(log: Logger, failure: { reason: string; times: number }): void {
+  log.error('A Lease could not be read or written: trying again', failure);
+}
+
+export function reportsUnreachable(log: Logger, reason: string): void {
+  log.error('Reports of other replicas cannot be followed', { reason });
+}
+
+export function reportsReachable(log: Logger): void {
+  log.warn('Reports of other replicas are followed again');
+}
+
+export function reportSkipped(log: Logger, name: string, reason: string): void {
+  log.error('What another replica wrote cannot be read', { name, reason });
+}
+
+export function reportNotPublished(log: Logger, error: unknown): void {
+  log.error('What limiters answered could not be published: trying again', { error });
+}
+
+export function replicaCleanedUp(log: Logger, replica: string): void {
+  log.info('Deleted what a dead replica left', { replica });
+}
+
+export function cleanupFailed(log: Logger, replica: string, error: unknown): void {
+  log.error('Could not delete what a dead replica left: trying again', { replica, error });
+}
+
+/** `retryInMs` undefined: it is not tried again, a newer status may be. */
+export function statusNotWritten(
+  log: Logger,
+  failure: { object: string; error: unknown; retryInMs?: number | undefined },
+): void {
+  log.error('Could not write a status', failure);
+}
+
+export function eventNotRecorded(log: Logger, error: unknown): void {
+  log.error('Could not record an event', { error });
+}
+
+export function keptSpecsUnreachable(log: Logger, reason: string): void {
+  log.error('Specs that stay in force cannot be followed', { reason });
+}
+
+export function keptSpecsReachable(log: Logger): void {
+  log.warn('Specs that stay in force are followed again');
+}
+
+export function keptSpecSkipped(log: Logger, name: string, reason: string): void {
+  log.error('A spec that stays in force cannot be read', { name, reason });
+}
+
+export function keptSpecNotStored(log: Logger, object: string, error: unknown): void {
+  log.error('A spec that stays in force could not be stored: a restart would lose it', { object, error });
+}
+
+export function keptSpecTooLarge(
+  log: Logger,
+  fields: { object: string; bytes: number; mostBytes: number },
+): void {
+  log.error('A spec that stays in force is too large to be stored: a restart would lose it', fields);
+}
+
+export function fleetNotReviewed(log: Logger, fleet: string, error: unknown): void {
+  log.warn('Could not look for counters of a fleet that could meet in one key', { fleet, error });
+}
+
+export function webhookDelivered(
+  log: Logger,
+  delivery: { endpoint: string; event: { id: string; type: string; object: string }; attempt: number },
+): void {
+  const { endpoint, event, attempt } = delivery;
+  log.debug('Delivered a webhook', { endpoint, ...event, attempt });
+}
+
+export function webhookFailed(
+  log: Logger,
+  failure: {
+    endpoint: string;
+    event: { id: string; type: string; object: string };
+    attempt: number;
+    reason: string;
+    retryInMs: number;
+  },
+): void {
+  const { event, ...rest } = failure;
+  log.warn('Could not deliver a webhook: trying again', { ...event, ...rest });
+}
+
+export function webhooksDropped(
+  log: Logger,
+  loss: { endpoint: string; reason: string; count: number },
+): void {
+  log.error('Dropped webhooks', loss);
+}
+
+export function webhookEndpointGone(log: Logger, endpoint: string): void {
+  log.error('A webhook endpoint answered 410: nothing more is sent to it', { endpoint });
+}
+
+/** `secret` says which one, never what it is. */
+export function secretRotated(log: Logger, secret: string): void {
+  log.warn('A new secret is in use', { secret });
+}
+
+export function secretRefused(log: Logger, secret: string, reason: string): void {
+  log.error('A new secret cannot be used: the one before stays', { secret, reason });
+}
+
+/** `token` says where the token comes from, never what it is. */
+export function secretRead(log: Logger, reader: { from: string; token: string; userAgent: string }): void {
+  log.info('The signing secret was looked up', reader);
+}
+
+/** Once a second at most; `from` and `reason` are those of the last one. */
+export function lookupRefused(log: Logger, refusal: { from: string; reason: string; times: number }): void {
+  log.warn('Refused a lookup of the signing secret', refusal);
+}
+
+/** A fault of this program. */
+export function fault(log: Logger, call: string, error: unknown): void {
+  log.error('Fault', { call, error });
+}

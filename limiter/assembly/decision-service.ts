@@ -1,0 +1,99 @@
+/** The settings of decisions, headers and counting, read into the service that uses them. */
+import type { Clock } from '../../process/time/process-clock.ts';
+import type { ResponseOptions } from '../decide/response.ts';
+import type { StoreFailureAnswer } from '../decide/uncounted-status.ts';
+import type { CountedHit } from '../service/counted-hit.ts';
+import { type CountingOptions, RateLimitService } from '../service/rate-limit-service.ts';
+import type { LimiterSettings } from '../settings/settings.ts';
+import { type LimiterStats, registerLocalCacheStats } from '../stats/registry/limiter-stats.ts';
+import type { StatsRegistry } from '../stats/registry/stats-registry.ts';
+import type { Offence, TopOffenders } from '../stats/top/top-offenders.ts';
+import { BoundedLocalCache } from '../stores/bounded-local-cache.ts';
+import type { CounterStore } from '../stores/counter-store.ts';
+
+export interface DecisionServiceParts {
+  settings: LimiterSettings;
+  store: CounterStore;
+  clock: Clock;
+  random: () => number;
+  registry: StatsRegistry;
+  stats: LimiterStats;
+  /** Undefined: nobody keeps who is over limit. */
+  offenders: TopOffenders | undefined;
+}
+
+export function createDecisionService(parts: DecisionServiceParts): RateLimitService {
+  const { settings, store, clock, random, registry, stats, offenders } = parts;
+  return new RateLimitService({
+    store,
+    localCache: createLocalCache(settings.localCacheSizeInBytes, registry),
+    stats: registry,
+    clock,
+    random,
+    counting: countingOptions(settings),
+    response: responseOptions(settings),
+    events: {
+      onServiceError: stats.serviceError,
+      onStoreError: stats.storeError,
+      onUncounted: stats.uncounted,
+      onAbandoned: stats.abandoned,
+      onGlobalShadow: stats.globalShadowMode,
+      onOverLimit: offenders && ((domain, hit, overLimit) => offenders.add(offence(domain, hit, overLimit))),
+    },
+  });
+}
+
+export function countingOptions(settings: LimiterSettings): CountingOptions {
+  return {
+    counterKeyPrefix: settings.cacheKeyPrefix,
+    counterKeys: settings.counterKeys,
+    nearLimitRatio: settings.nearLimitRatio,
+    undottedMetrics: settings.sanitizeDescriptorMetricDots,
+    calendarMonth: settings.useCalendarMonthRateLimit,
+    expirationJitterMaxSeconds: settings.expirationJitterMaxSeconds,
+    countersEndWithWindow: settings.backendType === 'memory',
+    stopWhenOver: settings.stopCacheKeyIncrementWhenOverLimit,
+    onStoreFailure: storeFailureAnswer(settings),
+  };
+}
+
+function offence(domain: string, { key, plan }: CountedHit, hits: number): Offence {
+  const { counterStem, metric, rule } = plan;
+  // The stem itself is still in pieces, which take longer to put together than all the rest; the key is in one since
+  // the store, or the local cache, looked for it.
+  const name = key.slice(0, counterStem.length);
+  return { domain, key: name, hits, rule: metric.key, shadowMode: rule.shadowMode };
+}
+
+function createLocalCache(maxBytes: number, registry: StatsRegistry): BoundedLocalCache | undefined {
+  if (maxBytes === 0) return undefined;
+  const cache = new BoundedLocalCache({ maxBytes });
+  registerLocalCacheStats(registry, cache.stats);
+  return cache;
+}
+
+/** In the mode `local` the store itself answers, and what it cannot answer is an error. */
+function storeFailureAnswer({ storeFailureMode }: LimiterSettings): StoreFailureAnswer {
+  return storeFailureMode === 'local' ? 'error' : storeFailureMode;
+}
+
+export function responseOptions(settings: LimiterSettings): ResponseOptions {
+  const responseHeaders = {
+    limit: settings.limitLimitHeader,
+    remaining: settings.limitRemainingHeader,
+    reset: settings.limitResetHeader,
+  };
+  const requestHeaders = {
+    limit: settings.limitRequestLimitHeader,
+    remaining: settings.limitRequestRemainingHeader,
+    reset: settings.limitRequestResetHeader,
+  };
+  return {
+    shadowMode: settings.shadowMode,
+    quotaMode: settings.quotaMode,
+    dynamicMetadata: settings.responseDynamicMetadata,
+    responseHeaders: settings.limitResponseHeadersEnabled ? responseHeaders : undefined,
+    requestHeaders: settings.limitRequestHeadersEnabled ? requestHeaders : undefined,
+    perUnitHeaders: settings.limitPerUnitHeadersEnabled,
+  };
+}

@@ -1,0 +1,88 @@
+/** The memcache that the settings name: its nodes found, its events counted and logged. */
+import { resolveSrv as resolveSrvBySystem } from 'node:dns/promises';
+import { errorText } from '../../process/log/process-error-text.ts';
+import { memcacheNodeBack, memcacheNodeLost, memcacheProblem, memcacheSrvFailed } from '../log/lines.ts';
+import type { LimiterSettings } from '../settings/settings.ts';
+import { createMemcacheStats, registerMemcacheNodes } from '../stats/registry/memcache-stats.ts';
+import { ClientTls } from '../stores/client-tls.ts';
+import { parseMemcacheAddresses } from '../stores/memcache/memcache-address.ts';
+import { type MemcacheEvents, MemcacheStore } from '../stores/memcache/memcache-store.ts';
+import { lookUpNodes } from '../stores/memcache/srv-lookup.ts';
+import { ProblemPace } from '../stores/problem-pace.ts';
+import type { OpenedStore, StoreParts } from './store-parts.ts';
+
+/** Throws an Error when files of TLS cannot be used. `connect` rejects when there are no nodes to be found. */
+export function openMemcache(parts: StoreParts): OpenedStore {
+  const { settings, clock, random, registry } = parts;
+  const { memcacheHostPort, memcacheSrv } = settings;
+  const store = new MemcacheStore({
+    nodes: memcacheSrv === '' ? parseMemcacheAddresses(memcacheHostPort) : [],
+    tls: settings.memcacheTls ? new ClientTls(tlsFiles(settings)) : undefined,
+    connectionsPerNode: settings.memcacheMaxIdleConns,
+    clock,
+    random,
+    failsWithNode: settings.isStoreFailureModeSet,
+    events: memcacheEvents(parts),
+  });
+  registerMemcacheNodes(registry, store);
+  if (memcacheSrv === '') return { store, connect: () => Promise.resolve() };
+  return followSrv(parts, store);
+}
+
+/** Looks the nodes up once before the start, and again and again after it if that is wanted. */
+function followSrv(
+  { settings, timers, log, resolveSrv = resolveSrvBySystem }: StoreParts,
+  store: MemcacheStore,
+): OpenedStore {
+  const { memcacheSrv: name, memcacheSrvRefreshMs: refreshMs } = settings;
+  let endRefresh = (): void => {};
+  let isClosed = false;
+  const refresh = async (): Promise<void> => {
+    try {
+      store.setNodes(await lookUpNodes(name, resolveSrv));
+    } catch (error) {
+      if (!isClosed) memcacheSrvFailed(log, name, errorText(error));
+    }
+  };
+  const close = store.close.bind(store);
+  store.close = () => {
+    isClosed = true;
+    endRefresh();
+    return close();
+  };
+  const connect = async (): Promise<void> => {
+    try {
+      store.setNodes(await lookUpNodes(name, resolveSrv));
+    } catch (error) {
+      throw new Error(`Unable to fetch servers from SRV: ${errorText(error)}`, { cause: error });
+    }
+    if (refreshMs > 0 && !isClosed) endRefresh = timers.every(refreshMs, () => void refresh());
+  };
+  return { store, connect };
+}
+
+function tlsFiles(settings: LimiterSettings): ConstructorParameters<typeof ClientTls>[0] {
+  return {
+    certPath: settings.memcacheTlsClientCert,
+    keyPath: settings.memcacheTlsClientKey,
+    caPath: settings.memcacheTlsCaCert,
+    skipHostnameVerification: settings.memcacheTlsSkipHostnameVerification,
+    settingPrefix: 'MEMCACHE_TLS_',
+  };
+}
+
+function memcacheEvents({ settings, registry, clock, log }: StoreParts): MemcacheEvents {
+  const stats = createMemcacheStats(registry);
+  const pace = new ProblemPace({ clock, say: (problem) => memcacheProblem(log, problem) });
+  const mode = settings.isStoreFailureModeSet ? settings.storeFailureMode : undefined;
+  return {
+    onRequest: stats.request,
+    onCommand: stats.command,
+    onLost: (text, key, error) => pace.tell(text, { key, error }),
+    onBadValue: (key) => pace.tell('Unexpected non-numeric value in memcached', { key }),
+    onGetRefused: (error) => pace.tell('Error multi-getting memcache keys', { error }),
+    onNode: (node, up, reason) =>
+      up ? memcacheNodeBack(log, node) : memcacheNodeLost(log, { node, reason, mode }),
+    onHashedKey: stats.hashedKey,
+  };
+}

@@ -1,0 +1,38 @@
+/** The endpoint for Prometheus. Loads prom-client: see `optional-parts.ts`. */
+
+import { addressText } from '../../process/net/process-bind.ts';
+import * as lines from '../log/lines.ts';
+import { builtInMapping } from '../stats/prometheus/built-in-mapping.ts';
+import { readMapperFile } from '../stats/prometheus/mapper-file.ts';
+import { PrometheusSink } from '../stats/prometheus/prometheus-sink.ts';
+import { listenerErrors } from './listener-error.ts';
+import type { Sink, SinkParts } from './sink-parts.ts';
+
+/** Throws a MapperFileError. */
+export function openPrometheus({ settings, source, clock, timers, log, connections }: SinkParts): Sink {
+  const { prometheusAddress: address, prometheusMapperYaml: mapper } = settings;
+  const responseTimeAsMilliseconds = settings.prometheusResponseTimeAsMilliseconds;
+  const { mapping, warnings } =
+    mapper === ''
+      ? { mapping: builtInMapping({ responseTimeAsMilliseconds }), warnings: [] }
+      : readMapperFile(mapper);
+  for (const warning of warnings) lines.mapperWarning(log, warning);
+  const sink = new PrometheusSink({
+    source,
+    mapping,
+    address,
+    path: settings.prometheusPath,
+    clock,
+    timers,
+    connections,
+    listener: {
+      listening: (port) => lines.listeningForPrometheus(log, addressText({ ...address, port })),
+      conflict: (stat, metric) => lines.metricNameTaken(log, stat, metric),
+      fault: (error) => lines.callFault(log, 'Prometheus', error),
+    },
+  });
+  return {
+    start: () => sink.start().catch(listenerErrors.prometheus),
+    close: () => sink.close(),
+  };
+}

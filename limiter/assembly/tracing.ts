@@ -1,0 +1,128 @@
+/** From settings to spans: what is traced of one thread, with what is logged and counted of their export. */
+
+import type { CallTracer } from '../../process/grpc/call-tracer.ts';
+import type { Logger } from '../../process/log/logger.ts';
+import { errorText } from '../../process/log/process-error-text.ts';
+import { SeldomByKind } from '../../process/log/seldom.ts';
+import { packageVersion } from '../../process/log/version.ts';
+import type { Timers } from '../../process/time/clock.ts';
+import { inTime } from '../../process/time/in-time.ts';
+import type { Clock } from '../../process/time/process-clock.ts';
+import * as lines from '../log/lines.ts';
+import type { LimiterSettings } from '../settings/settings.ts';
+import type { StatsRegistry } from '../stats/registry/stats-registry.ts';
+import { grpcTracer, httpTracer } from '../tracing/call-tracers.ts';
+import type { startOpenTelemetry as StartOpenTelemetry } from '../tracing/open-telemetry.ts';
+import { rpcConvention } from '../tracing/rpc-attributes.ts';
+import { Sampling } from '../tracing/sampling.ts';
+import type { SpanMaker } from '../tracing/span-maker.ts';
+import { headerForms } from '../tracing/trace-headers.ts';
+
+export interface OpenedTracing {
+  grpc: CallTracer;
+  http: CallTracer;
+  /** Undefined before `start` is done. */
+  maker(): SpanMaker | undefined;
+  /** Loads OpenTelemetry. Until it is done nothing is traced. */
+  start(): Promise<void>;
+  /** Sends the last spans, within a few seconds. Never rejects. */
+  close(): Promise<void>;
+}
+
+export interface TracingParts {
+  settings: LimiterSettings;
+  clock: Clock;
+  timers: Timers;
+  random: () => number;
+  registry: StatsRegistry;
+  log: Logger;
+}
+
+/** We chose it: so long the last spans may take at the end. */
+const flushMs = 3_000;
+/** We chose it: what OpenTelemetry has to say again and again. */
+const seldomMs = 60_000;
+
+/** Undefined where tracing is off. */
+export function openTracing(parts: TracingParts): OpenedTracing | undefined {
+  const { settings, timers, random, log } = parts;
+  if (!settings.tracingEnabled) return undefined;
+  let maker: SpanMaker | undefined;
+  const sampling = new Sampling(settings.tracingSamplingRate, random);
+  const options = {
+    sampling,
+    forms: headerForms(settings.otelPropagators),
+    convention: rpcConvention(settings.otelSemconvStabilityOptIn),
+    baggageKeys: new Set(settings.tracingBaggageAttributes.split(',').filter((key) => key !== '')),
+    maker: () => maker,
+  };
+  return {
+    grpc: grpcTracer(options),
+    http: httpTracer(options),
+    maker: options.maker,
+    start: async () => {
+      maker ??= await startExport(parts, () => sampling.newSpanId());
+    },
+    close: async () => {
+      const last = maker;
+      maker = undefined;
+      if (last !== undefined)
+        await within(timers, flushMs, last.shutdown(), (reason) =>
+          lines.lastTracesLost(log, settings.tracingUrl, reason),
+        );
+    },
+  };
+}
+
+async function startExport(parts: TracingParts, newSpanId: () => string): Promise<SpanMaker> {
+  const { settings } = parts;
+  const { startOpenTelemetry } = await import('../tracing/open-telemetry.ts');
+  return startOpenTelemetry({
+    protocol: settings.tracingExporterProtocol,
+    serviceName: settings.tracingServiceName,
+    serviceNamespace: settings.tracingServiceNamespace,
+    serviceInstanceId: settings.tracingServiceInstanceId,
+    version: packageVersion(),
+    newSpanId,
+    listener: exportListener(parts),
+  });
+}
+
+type ExportEvents = Parameters<typeof StartOpenTelemetry>[0]['listener'];
+
+function exportListener({ settings, clock, registry, log }: TracingParts): ExportEvents {
+  const { tracingUrl: url } = settings;
+  const [sent, lost, dropped] = ['sent', 'lost', 'dropped'].map((what) =>
+    registry.counter(`ratelimit.tracing.spans_${what}`),
+  ) as [number, number, number];
+  const seldom = new SeldomByKind<string>(clock, seldomMs, (text, times) =>
+    lines.tracingProblem(log, text, times),
+  );
+  let isSent = true;
+  return {
+    sent: (spans) => registry.add(sent, spans),
+    failed: (spans) => registry.add(lost, spans),
+    dropped: (spans) => registry.add(dropped, spans),
+    changed: (works, reason) => {
+      isSent = works;
+      if (works) lines.tracesSentAgain(log, url);
+      else lines.tracesNotSent(log, url, reason);
+    },
+    // An outage was told of, and brings the same again with every batch.
+    problem: (text) => {
+      if (isSent) seldom.note(text.replaceAll(/\d+/g, '#'), text);
+    },
+  };
+}
+
+/** What could not be sent in time is lost. */
+async function within(
+  timers: Timers,
+  ms: number,
+  sent: Promise<void>,
+  onLost: (reason: string) => void,
+): Promise<void> {
+  const settled = sent.then(() => undefined, errorText);
+  const problem = await inTime(timers, ms, settled, `not sent within ${ms / 1_000} s`);
+  if (problem !== undefined) onLost(problem);
+}

@@ -1,0 +1,71 @@
+/** Rules from a management server, and what is logged and counted of it. Loads grpc-js: see `optional-parts.ts`. */
+import { randomUUID } from 'node:crypto';
+import { hostname } from 'node:os';
+import { libraryWarning } from '../../process/log/process-lines.ts';
+import { packageVersion } from '../../process/log/version.ts';
+import { routeGrpcErrors } from '../config-source/xds/grpc-log.ts';
+import { XdsConfigSource } from '../config-source/xds/xds-source.ts';
+import { xdsLines } from '../log/lines.ts';
+import type { LimiterSettings } from '../settings/settings.ts';
+import { xdsMaxMessageBytes, xdsSettings } from '../settings/xds-settings.ts';
+import { registerXdsStats } from '../stats/registry/limiter-stats.ts';
+import type { ConfigSourceParts, OpenedConfigSource } from './config-source-parts.ts';
+
+export function openXds({
+  settings,
+  clock,
+  timers,
+  random,
+  registry,
+  log,
+}: ConfigSourceParts): OpenedConfigSource {
+  const listener = xdsLines(log, settings.xdsServerUrl);
+  routeGrpcErrors((text) => libraryWarning(log, text));
+  const source = new XdsConfigSource({
+    target: settings.xdsServerUrl,
+    headers: settings.xdsAdditionalHeaders,
+    tls: settings.xdsUseTls
+      ? {
+          certPath: settings.xdsTlsCert,
+          keyPath: settings.xdsTlsKey,
+          caPath: settings.xdsTlsCa,
+          serverName: settings.xdsTlsSan,
+          fileSettings: {
+            certPath: xdsSettings.xdsTlsCert.name,
+            keyPath: xdsSettings.xdsTlsKey.name,
+            caPath: xdsSettings.xdsTlsCa.name,
+          },
+        }
+      : undefined,
+    tokenFile: settings.xdsTokenFile === '' ? undefined : settings.xdsTokenFile,
+    maxMessageBytes: xdsMaxMessageBytes(settings),
+    keepaliveMs: settings.xdsKeepaliveMs,
+    node: { id: settings.xdsNodeId, metadata: nodeMetadata(settings), version: packageVersion() },
+    mergeDomains: settings.mergeDomainConfig,
+    review: {
+      counterKeys: settings.counterKeys,
+      undottedMetrics: settings.sanitizeDescriptorMetricDots,
+    },
+    connectRetryMs: settings.xdsConnectRetryMs,
+    backoff: {
+      initialMs: settings.xdsBackoffInitialMs,
+      maxMs: settings.xdsBackoffMaxMs,
+      factor: settings.xdsBackoffFactor,
+      jitter: settings.xdsBackoffJitter,
+      exactFirst: settings.isXdsBackoffFactorSet,
+      random,
+    },
+    clock,
+    timers,
+    listener,
+  });
+  registerXdsStats(registry, () => source.connected);
+  return { source, origin: listener };
+}
+
+/** `instance` is this process, over all of its connections. By `counter_keys` the control plane knows whether counters may meet. */
+function nodeMetadata(settings: LimiterSettings): Record<string, string> {
+  const { podName, xdsFleet: fleet, counterKeys: counter_keys, xdsNodeMetadata } = settings;
+  const pod = podName === '' ? hostname() : podName;
+  return { pod, fleet, instance: randomUUID(), ...Object.fromEntries(xdsNodeMetadata), counter_keys };
+}

@@ -1,0 +1,116 @@
+/** The debug listener: what is loaded, what is counted, where the time goes. For operators, not for callers. */
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { HttpConnectionsOptions } from '../../process/http/http-connections.ts';
+import { type HttpCall, type HttpListener, HttpServer } from '../../process/http/http-server.ts';
+import { sendLines } from '../../process/http/line-stream.ts';
+import { requestPath } from '../../process/http/request-path.ts';
+import { sendError, sendRedirect, sendText } from '../../process/http/text-response.ts';
+import { bearerChallenge, bearerToken, isSameToken } from '../../process/net/bearer-token.ts';
+import type { ListenAddress } from '../../process/net/process-bind.ts';
+import type { Clock } from '../../process/time/process-clock.ts';
+import { PprofPages, pprofRoot } from './pprof-pages.ts';
+import type { WorkerProfiles } from './worker-profiles.ts';
+
+export interface DebugListenerOptions {
+  /** The lines of `/rlconfig`, without newlines; read bit by bit while the answer is written. */
+  rlconfigLines(): Iterable<string>;
+  /** The same rules with all they say, as the lines of one JSON text. */
+  ruleFileLines(): Iterable<string>;
+  /** The lines of `/stats`, likewise. */
+  statsLines(): Iterable<string> | Promise<Iterable<string>>;
+  /** `/top`, whose parameters are none of this listener's business. */
+  topPage(query: URLSearchParams): Promise<DebugPage>;
+  clock: Clock;
+  /** The bearer token that is asked for now, for everything but `/livez`; undefined: nobody is asked. */
+  token?(): string | undefined;
+  /** Undefined where this thread answers callers itself. */
+  workers?: WorkerProfiles | undefined;
+  /** How long requests may take at the end before they are cut. */
+  closeGraceMs: number;
+  /** Bounds its connections. Undefined: they are not. */
+  connections?: HttpConnectionsOptions | undefined;
+  /** Called when a request was answered with 500, or cut, because something threw. */
+  onFault(error: unknown): void;
+}
+
+export interface DebugPage {
+  status: number;
+  contentType: string;
+  lines: Iterable<string>;
+}
+
+const index = `/debug/pprof/: root of various pprof endpoints. hit for help.
+/debug/pprof/heap: memory profiling endpoint
+/debug/pprof/profile: CPU profiling endpoint
+/livez: 200 while the process answers at all, whatever its health
+/rlconfig: print out the currently loaded configuration for debugging; parameters: format=json
+/stats: print out stats
+/top: keys most often over their limit, by domain; parameters: domain, n, format=json
+`;
+
+export function createDebugListener(options: DebugListenerOptions): HttpListener {
+  return new DebugListener(options);
+}
+
+class DebugListener implements HttpListener {
+  readonly #options: DebugListenerOptions;
+  readonly #pprof: PprofPages;
+  readonly #server: HttpServer;
+
+  constructor(options: DebugListenerOptions) {
+    this.#options = options;
+    this.#pprof = new PprofPages(options.clock, options.workers);
+    this.#server = new HttpServer({
+      admit: (request, response) => this.#admit(request, response),
+      serve: (call) => this.#route(call),
+      closeGraceMs: options.closeGraceMs,
+      connections: options.connections,
+      onFault: (error) => options.onFault(error),
+    });
+  }
+
+  async listen(address: ListenAddress): Promise<{ port: number }> {
+    const bound = await this.#server.listen(address);
+    await this.#pprof.start();
+    return bound;
+  }
+
+  async close(): Promise<void> {
+    this.#pprof.endProfiles();
+    await this.#server.close();
+    this.#pprof.stop();
+  }
+
+  #admit(request: IncomingMessage, response: ServerResponse): boolean {
+    const token = this.#options.token?.();
+    if (token === undefined || requestPath(request.url ?? '/')?.path === '/livez') return true;
+    const { authorization } = request.headers;
+    const given = bearerToken(authorization);
+    if (given !== undefined && isSameToken(given, token)) return true;
+    response.setHeader('WWW-Authenticate', bearerChallenge(authorization));
+    sendError(response, 401, 'Unauthorized');
+    return false;
+  }
+
+  #sendRules(response: ServerResponse, query: URLSearchParams): Promise<void> {
+    if (query.get('format') !== 'json') return sendLines(response, this.#options.rlconfigLines());
+    return sendLines(response, this.#options.ruleFileLines(), 'application/json');
+  }
+
+  async #route({ target, response }: HttpCall): Promise<void> {
+    if (target.path === '/livez') sendText(response, 200, 'OK');
+    else if (target.path === '/rlconfig') await this.#sendRules(response, target.query);
+    else if (target.path === '/stats') await sendLines(response, await this.#options.statsLines());
+    else if (target.path === '/top') await sendPage(response, await this.#options.topPage(target.query));
+    else if (target.path.startsWith(pprofRoot)) {
+      await this.#pprof.answer(response, target.path.slice(pprofRoot.length), target.query);
+    } else if (`${target.path}/` === pprofRoot) sendRedirect(response, pprofRoot);
+    else sendText(response, 200, index);
+  }
+}
+
+async function sendPage(response: ServerResponse, { status, contentType, lines }: DebugPage): Promise<void> {
+  response.statusCode = status;
+  response.setHeader('X-Content-Type-Options', 'nosniff');
+  await sendLines(response, lines, contentType);
+}

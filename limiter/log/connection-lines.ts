@@ -1,0 +1,73 @@
+/** What is logged of connections of gRPC callers, and of the certificate that is shown to them: a part of `log-lines.ts`. */
+import type { Logger } from '../../process/log/logger.ts';
+
+/** One connection that was refused, or ended against its peer's will; `times` counts those since the last line, it included. */
+export interface ConnectionEnd {
+  /** Where it is not gRPC's. */
+  listener?: string;
+  peer: string;
+  /** The last part of the statistic's name. */
+  counter: string;
+  reason: string;
+  times: number;
+}
+
+/** At most once a minute for each reason. */
+export function handshakeFailed(log: Logger, failure: ConnectionEnd): void {
+  log.warn('A TLS handshake failed', { ...failure });
+}
+
+/** Likewise. */
+export function connectionRefused(log: Logger, end: ConnectionEnd): void {
+  log.warn('A connection was refused or ended for what its peer did', { ...end });
+}
+
+/** Likewise; its connection goes on. */
+export function requestUnfinished(log: Logger, end: ConnectionEnd): void {
+  log.warn('A request was reset for what its peer did', { ...end });
+}
+
+/** Likewise: connections hold as much as they may together, and this one, or its address, held most. */
+export function connectionHeldTooMuch(log: Logger, end: ConnectionEnd): void {
+  log.warn('A request or a connection was ended to make room for others', { ...end });
+}
+
+/** Likewise, of the HTTP, debug and Prometheus listeners. */
+export function httpConnectionRefused(log: Logger, end: ConnectionEnd): void {
+  log.warn('An HTTP request or connection was ended to make room for others', { ...end });
+}
+
+/** Likewise; a setting asks for it, so it is no fault of anybody. */
+export function connectionIdle(log: Logger, end: ConnectionEnd): void {
+  log.info('A connection was ended', { ...end });
+}
+
+/** At most once a minute. */
+export function certificateMissing(log: Logger, end: ConnectionEnd): void {
+  log.warn('A request was refused for want of a good certificate', { ...end });
+}
+
+type CertificateOwner = 'gRPC' | 'HTTP';
+
+/** Open connections keep the one before. After one that could not be used it is a warning: the trouble is over. */
+export function certificateChanged(
+  log: Logger,
+  listener: CertificateOwner,
+  expires: string,
+  lastWasRefused: boolean,
+): void {
+  log[lastWasRefused ? 'warn' : 'info']('A new certificate is in use', { listener, expires });
+}
+
+export function certificateRefused(log: Logger, listener: CertificateOwner, reason: string): void {
+  log.error('A new certificate cannot be used: the one before stays', { listener, reason });
+}
+
+/** Callers that check it will not connect. */
+export function certificateExpired(log: Logger, listener: CertificateOwner, expires: string): void {
+  log.warn(`The certificate of the ${listener} listener has expired`, { expires });
+}
+
+export function certificateExpiresSoon(log: Logger, listener: CertificateOwner, expires: string): void {
+  log.warn(`The certificate of the ${listener} listener expires within a day`, { expires });
+}

@@ -1,0 +1,331 @@
+/** Every line that the limiter logs, one function each. Wording that people search for is the Go service's. */
+
+import type { LogFields, Logger } from '../../process/log/logger.ts';
+import { errorText } from '../../process/log/process-error-text.ts';
+import type { LoadWarning } from '../../rules/review/reviewed-load.ts';
+import type { RuleError } from '../../rules/rule-error.ts';
+import type { ListedLimit } from '../../rules/table/listed-rules.ts';
+
+export {
+  libraryWarning,
+  settingRefused,
+  settingWarning,
+  shutdownLines,
+} from '../../process/log/process-lines.ts';
+export {
+  callerRefused,
+  callersLoaded,
+  callersRefused,
+  debugIsOpen,
+  debugTokenRefused,
+  debugTokenRotated,
+  tokensInPlainText,
+} from './access-lines.ts';
+export {
+  certificateChanged,
+  certificateExpired,
+  certificateExpiresSoon,
+  certificateMissing,
+  certificateRefused,
+  connectionHeldTooMuch,
+  connectionIdle,
+  connectionRefused,
+  handshakeFailed,
+  httpConnectionRefused,
+  requestUnfinished,
+} from './connection-lines.ts';
+export {
+  dogStatsdLines,
+  lastTracesLost,
+  mapperWarning,
+  metricNameTaken,
+  statsdLines,
+  tracesNotSent,
+  tracesSentAgain,
+  tracingProblem,
+} from './export-lines.ts';
+
+/** The process ends after this. */
+export function startFailed(log: Logger, error: unknown, fields: LogFields): void {
+  log.fatal(`Cannot start: ${errorText(error)}`, fields);
+}
+
+export function listeningForDebug(log: Logger, address: string): void {
+  log.warn(`Listening for debug on '${address}'`);
+}
+
+export function listeningForGrpc(log: Logger, address: string): void {
+  log.warn(`Listening for gRPC on '${address}'`);
+}
+
+export function listeningForHttp(log: Logger, address: string): void {
+  log.warn(`Listening for HTTP on '${address}'`);
+}
+
+/** After 10 s of a start, then every minute: at a level that everybody sees, since nobody is served. */
+export function notServingYet(log: Logger, start: { waitsFor: string; seconds: number }): void {
+  log.error('Not serving yet: gRPC and HTTP stay closed until the start is over', start);
+}
+
+/** `settings` name its address. */
+export function listenerFailed(log: Logger, listener: string, settings: string, error: unknown): void {
+  log.error('Cannot listen', { listener, settings, error });
+}
+
+/** After a load that failed it is worth a warning: the trouble is over. */
+export function configLoaded(
+  log: Logger,
+  fields: { domains: number; rules: number; loadMs: number },
+  lastLoadFailed: boolean,
+): void {
+  const level = lastLoadFailed ? 'warn' : 'info';
+  log[level]('Successfully loaded new configuration', { ...fields, loadMs: Math.round(fields.loadMs) });
+}
+
+/** What is logged of the place that rules come from. */
+export interface OriginLines {
+  /** A good load without any. */
+  noRules(): void;
+  /** Once an outage; the last good rules, if there are any, stay in force. */
+  unreachable(reason: string, areLoaded: boolean): void;
+  reachable(): void;
+}
+
+export function ruleFileLines(log: Logger, path: string): OriginLines {
+  return {
+    noRules: () => noRules(log, { path }),
+    unreachable: (error) => log.error('Rule files are not watched', { path, error }),
+    reachable: () => log.warn('Rule files are watched again', { path }),
+  };
+}
+
+export interface XdsLines extends OriginLines {
+  connected(): void;
+  /** At every attempt, so not for the usual level. */
+  attemptFailed(reason: string, retryMs: number): void;
+  noRulesYet(): void;
+}
+
+export function xdsLines(log: Logger, server: string): XdsLines {
+  return {
+    noRules: () => noRules(log, { server }),
+    connected: () => log.info('Connected to the xDS server', { server }),
+    unreachable: (reason, areLoaded) => {
+      const meanwhile = areLoaded ? 'what is loaded stays in force' : 'nothing is loaded yet';
+      log.error(`No rules come from the xDS server: trying again, ${meanwhile}`, { server, reason });
+    },
+    attemptFailed: (reason, retryMs) =>
+      log.info('An attempt to connect to the xDS server failed', {
+        server,
+        reason,
+        retryMs: Math.round(retryMs),
+      }),
+    reachable: () => log.warn('Connected to the xDS server again', { server }),
+    noRulesYet: () => log.warn('The xDS server has not sent any rules yet', { server }),
+  };
+}
+
+function noRules(log: Logger, from: LogFields): void {
+  log.warn('No rules are loaded: no request is limited', from);
+}
+
+/** In the Go service's words. */
+export function loadingDomain(log: Logger, domain: string): void {
+  log.debug(`loading domain: ${domain}`);
+}
+
+/** In the Go service's words. `key` is the whole path, from the domain on; a rule may have no limit of its own. */
+export function loadingDescriptor(log: Logger, key: string, limit: ListedLimit | undefined): void {
+  log.debug(`loading descriptor: key=${key}${limit === undefined ? '' : ` ratelimit={${limitText(limit)}}`}`);
+}
+
+function limitText(limit: ListedLimit): string {
+  const { requestsPerUnit, unit, unlimited, shadowMode, quotaMode } = limit;
+  const modes = `shadow_mode=${shadowMode}, quota_mode=${quotaMode}`;
+  return `requests_per_unit=${requestsPerUnit}, unit=${unit}, unlimited=${unlimited}, ${modes}`;
+}
+
+/** The rest of a listing is left out: the rules that came meanwhile are listed instead. */
+export function listingReplaced(log: Logger): void {
+  log.debug('newer rules were loaded before all rules were listed');
+}
+
+/** One line an error; `total` counts those beyond the listed ones too. */
+export function configLoadFailed(log: Logger, errors: readonly RuleError[], total: number): void {
+  for (const { source, text, line, column } of errors) {
+    log.error(`Error loading new configuration: ${source}: ${text}`, { line, column });
+  }
+  if (total > errors.length) log.error('Error loading new configuration: more errors', { total });
+}
+
+/** With the errors of each load, until one is good. */
+export function noRulesToDecideBy(log: Logger): void {
+  log.error('No rules were ever loaded: every request is answered with an error until they are');
+}
+
+/** Once for as long as it stays. */
+export function ruleWarning(log: Logger, { source, text, ...fields }: LoadWarning): void {
+  const { rule, line, column, hint } = fields;
+  log.warn(`${source}: ${text}`, { rule, line, column, hint });
+}
+
+export function moreRuleWarnings(log: Logger, { more, total }: { more: number; total: number }): void {
+  log.warn('There are more warnings about the rules: weir check shows all', { more, total });
+}
+
+/** They are in force all the same. */
+export function rulesNotReviewed(log: Logger, reason: string): void {
+  log.warn(
+    'The rules could not be reviewed, nothing is said of what may be odd about them: weir check does',
+    {
+      reason,
+    },
+  );
+}
+
+/** `url` without credentials. */
+export function redisConnectionRetry(
+  log: Logger,
+  retry: { url: string; waitMs: number; elapsedMs: number; error: unknown },
+): void {
+  const wait = `${(retry.waitMs / 1000).toFixed(1)}s`;
+  const elapsed = `${(retry.elapsedMs / 1000).toFixed(1)}s`;
+  log.warn(
+    `Retrying Redis connection to ${retry.url} in ${wait} (elapsed: ${elapsed}): ${errorText(retry.error)}`,
+  );
+}
+
+/** Once an outage; requests fail until it is over. */
+export function redisConnectionLost(log: Logger, url: string, reason: string): void {
+  log.error('Lost the connection to Redis: trying again', { url, reason });
+}
+
+/** At every attempt, so not for the usual level. */
+export function redisConnectionFailed(log: Logger, url: string, reason: string): void {
+  log.info('An attempt to connect to Redis failed', { url, reason });
+}
+
+/** The password may be meant for another server; the client goes on. */
+export function redisAsksForNoPassword(log: Logger): void {
+  log.warn('Redis does not ask for a password, but one is set (REDIS_AUTH or REDIS_URL)');
+}
+
+/** Once for each reason in an outage. */
+export function redisStaysAway(log: Logger, url: string, reason: string): void {
+  log.error('Redis cannot be reached: trying again', { url, reason });
+}
+
+/** At most once a minute for each kind of error; `further` of the same kind were not logged. */
+export function redisRefuses(
+  log: Logger,
+  refusal: { url: string; reply: string; hint: string | undefined; further: number },
+): void {
+  log.warn('Redis answers with an error', refusal);
+}
+
+export function redisConnectionBack(log: Logger, url: string): void {
+  log.warn('Connected to Redis again', { url });
+}
+
+/** Keys of that node fail until it, or the one that takes its place, is reached. */
+export function redisNodeLost(log: Logger, node: string, reason: string): void {
+  log.error('Lost a node of the Redis Cluster: trying again', { node, reason });
+}
+
+export function redisNodeBack(log: Logger, node: string): void {
+  log.warn('The node of the Redis Cluster answers again', { node });
+}
+
+/** Once a process. */
+export function redisScriptsRefused(log: Logger, url: string, reason: string): void {
+  log.warn('Redis refuses scripts: counting goes on by plain commands', { url, reason });
+}
+
+/** Once an outage, and `storeAskedAgain` once at its end. */
+export function storeNotAsked(log: Logger, outage: { store: string; reason: string; mode: string }): void {
+  log.error('The store does not answer: it is not asked until it does', outage);
+}
+
+export function storeAskedAgain(log: Logger, outage: { store: string; seconds: number }): void {
+  log.warn('The store answers again', outage);
+}
+
+/** Counted by STORE_FAILURE_MODE=local and lost, rather than perhaps counted twice. */
+export function hitsNotDelivered(log: Logger, undelivered: { counters: number; reason: string }): void {
+  log.error('Hits counted while the store was away could not be added to it', undelivered);
+}
+
+/** Until it is back its counters are 0, or with a STORE_FAILURE_MODE that was set, fail. */
+export function memcacheNodeLost(
+  log: Logger,
+  { node, reason, mode }: { node: string; reason: string; mode: string | undefined },
+): void {
+  const effect = mode === undefined ? 'its limits let requests pass' : `STORE_FAILURE_MODE=${mode} holds`;
+  log.error(`No connection to a memcache node: trying again, ${effect}`, { node, reason });
+}
+
+export function memcacheNodeBack(log: Logger, node: string): void {
+  log.warn('Connected to the memcache node again', { node });
+}
+
+/** `further` of the same kind were not logged. The key holds what callers sent: it has a line of its own, at debug. */
+export function memcacheProblem(
+  log: Logger,
+  { text, key, ...fields }: { text: string; key?: string; error?: string; further: number },
+): void {
+  log.error(text, fields);
+  if (key !== undefined) log.debug(text, { key });
+}
+
+/** `first`: what `weir check` says of the first five pairs. */
+export function countersMayMeet(log: Logger, { count, first }: { count: string; first: string }): void {
+  log.warn(
+    'Counters of these rules could meet in one key: COUNTER_KEYS=unambiguous keeps all apart, once no limiter of envoyproxy/ratelimit counts in the store',
+    { pairs: count, first },
+  );
+}
+
+export function memcacheSrvFailed(log: Logger, name: string, reason: string): void {
+  log.warn('failed to refresh memcache hosts', { name, reason });
+}
+
+/** As the Go service, at the start. */
+export function redisPipelineLimitIgnored(log: Logger, url: string): void {
+  log.warn('REDIS_PIPELINE_LIMIT is deprecated and has no effect', { url });
+}
+
+export function listeningForPrometheus(log: Logger, address: string): void {
+  log.warn(`Listening for Prometheus on '${address}'`);
+}
+
+/** The health that callers are told changed; `components` are those that are not well. */
+export function healthChanged(log: Logger, components: readonly string[]): void {
+  if (components.length === 0) log.warn('Healthy again');
+  else log.warn('Unhealthy', { components: components.join(',') });
+}
+
+/** Another one is started after the wait; the others go on. */
+export function workerEnded(log: Logger, end: { worker: number; reason: string; waitMs: number }): void {
+  log.error('A worker thread ended: another one takes its place', end);
+}
+
+/** It took the place of one that ended. */
+export function workerReady(log: Logger, worker: number): void {
+  log.warn('A new worker thread answers', { worker });
+}
+
+/**
+ * At most once a minute for each bound and listener; `times`: since the line before, of whoever. What the caller wrote is
+ * not in it.
+ */
+export function requestTooLarge(
+  log: Logger,
+  refusal: { listener?: string; peer?: string; reason: string; times: number },
+): void {
+  log.warn('A request was refused for its size', refusal);
+}
+
+/** A fault of this program; the call was answered with an error. */
+export function callFault(log: Logger, call: string, error: unknown): void {
+  log.error('Fault while answering a call', { call, error });
+}

@@ -1,0 +1,488 @@
+import { describe, expect, it } from 'vitest';
+import { createLogger, type Logger } from '../../process/log/logger.ts';
+import type { RuleError } from '../../rules/rule-error.ts';
+import { ManualClock } from '../../test/support/manual-clock.ts';
+import * as allLines from './lines.ts';
+
+/** What the rows below called: `name` of a line, `name.line` where a function gives several. */
+const called = new Set<string>();
+
+/** The same lines; calls are noted. */
+const lines = noted(allLines as unknown as Record<string, unknown>, '') as unknown as typeof allLines;
+
+function noted(given: Record<string, unknown>, prefix: string): Record<string, unknown> {
+  return Object.fromEntries(
+    Object.entries(given).map(([name, line]) => [name, notedLine(line as Line, `${prefix}${name}`)]),
+  );
+}
+
+type Line = (...args: unknown[]) => Record<string, unknown> | undefined;
+
+function notedLine(line: Line, name: string): Line {
+  return (...args) => {
+    called.add(name);
+    const given = line(...args);
+    return given === undefined ? undefined : noted(given, `${name}.`);
+  };
+}
+
+function logged(write: (log: Logger) => void): string[] {
+  const written: string[] = [];
+  const destination = { write: (line: string) => written.push(line) };
+  write(createLogger({ level: 'debug', format: 'text', clock: new ManualClock(), destination }));
+  return written.map((line) => line.replace('time="1970-01-01T00:00:00Z" ', '').trimEnd());
+}
+
+function ruleError(text: string, line: number | undefined): RuleError {
+  return { code: 'syntax', source: 'config.basic.yaml', text, path: [], line, column: line && 3 };
+}
+
+describe('log lines', () => {
+  const cases: [name: string, write: (log: Logger) => void, written: string[]][] = [
+    [
+      'listeners, in the Go service’s words',
+      (log) => {
+        lines.listeningForDebug(log, '0.0.0.0:6070');
+        lines.listeningForGrpc(log, '0.0.0.0:8081');
+        lines.listeningForHttp(log, '0.0.0.0:8080');
+        lines.notServingYet(log, { waitsFor: 'store', seconds: 70 });
+      },
+      [
+        `level=warning msg="Listening for debug on '0.0.0.0:6070'"`,
+        `level=warning msg="Listening for gRPC on '0.0.0.0:8081'"`,
+        `level=warning msg="Listening for HTTP on '0.0.0.0:8080'"`,
+        'level=error msg="Not serving yet: gRPC and HTTP stay closed until the start is over" waitsFor=store seconds=70',
+      ],
+    ],
+    [
+      'certificates of the gRPC listener, handshakes that failed',
+      (log) => {
+        lines.certificateChanged(log, 'gRPC', '2026-11-21T18:00:00.000Z', false);
+        lines.certificateRefused(log, 'HTTP', 'c.pem: no such file or directory');
+        lines.certificateChanged(log, 'HTTP', '2026-11-21T18:00:00.000Z', true);
+        lines.certificateExpired(log, 'gRPC', '2026-11-20T18:00:00.000Z');
+        lines.certificateExpiresSoon(log, 'HTTP', '2026-11-22T12:00:00.000Z');
+        lines.certificateMissing(log, {
+          ...{ listener: 'HTTP', peer: '10.0.0.1:4711', counter: 'tls_client_certificate', times: 1 },
+          reason: 'the caller shows no certificate of an authority that is trusted',
+        });
+        lines.handshakeFailed(log, {
+          ...{ peer: '10.0.0.1:4711', counter: 'tls_handshake', times: 3 },
+          reason: 'the caller shows no certificate',
+        });
+      },
+      [
+        'level=info msg="A new certificate is in use" listener=gRPC expires="2026-11-21T18:00:00.000Z"',
+        'level=error msg="A new certificate cannot be used: the one before stays" listener=HTTP reason="c.pem: no such file or directory"',
+        'level=warning msg="A new certificate is in use" listener=HTTP expires="2026-11-21T18:00:00.000Z"',
+        'level=warning msg="The certificate of the gRPC listener has expired" expires="2026-11-20T18:00:00.000Z"',
+        'level=warning msg="The certificate of the HTTP listener expires within a day" expires="2026-11-22T12:00:00.000Z"',
+        'level=warning msg="A request was refused for want of a good certificate" listener=HTTP peer="10.0.0.1:4711" counter=tls_client_certificate times=1 reason="the caller shows no certificate of an authority that is trusted"',
+        'level=warning msg="A TLS handshake failed" peer="10.0.0.1:4711" counter=tls_handshake times=3 reason="the caller shows no certificate"',
+      ],
+    ],
+    [
+      'callers, and the debug listener',
+      (log) => {
+        lines.callersLoaded(log, { path: '/etc/callers.yaml', callers: 2 }, false);
+        lines.callersRefused(log, 'CALLERS_FILE: /etc/callers.yaml:3:5: domains: is missing');
+        lines.callersLoaded(log, { path: '/etc/callers.yaml', callers: 3 }, true);
+        const plain = { address: '0.0.0.0:8081', setting: 'GRPC_SERVER_USE_TLS' };
+        lines.tokensInPlainText(log, { listener: 'gRPC', ...plain });
+        lines.callerRefused(log, {
+          ...{ caller: 'unknown', peer: '10.0.0.1:4711', counter: 'unauthenticated', times: 7 },
+          reason: 'the token is not one of a caller',
+        });
+        lines.debugIsOpen(log, '0.0.0.0:6070');
+        lines.debugTokenRotated(log);
+        lines.debugTokenRefused(log, 'DEBUG_TOKEN_FILE: /t: the token is empty');
+      },
+      [
+        'level=info msg="Callers are in force" path=/etc/callers.yaml callers=2',
+        'level=error msg="The callers file cannot be used: the last good one stays in force" reason="CALLERS_FILE: /etc/callers.yaml:3:5: domains: is missing"',
+        'level=warning msg="Callers are in force" path=/etc/callers.yaml callers=3',
+        'level=warning msg="Tokens of callers can be read on their way: the listener answers without TLS" listener=gRPC address="0.0.0.0:8081" setting=GRPC_SERVER_USE_TLS',
+        'level=warning msg="A request was refused for who asks" caller=unknown peer="10.0.0.1:4711" counter=unauthenticated times=7 reason="the token is not one of a caller"',
+        'level=info msg="The debug listener asks nobody who he is: whoever reaches it sees rules, statistics and the values that callers over their limits sent, and may take profiles; nothing can be changed there. DEBUG_TOKEN_FILE asks for a token, DEBUG_HOST=127.0.0.1 keeps others out" address="0.0.0.0:6070"',
+        'level=info msg="A new token of the debug listener is in use"',
+        'level=error msg="The file with the token of the debug listener cannot be used: the token before stays" reason="DEBUG_TOKEN_FILE: /t: the token is empty"',
+      ],
+    ],
+    [
+      'connections that were refused or ended',
+      (log) => {
+        const peer = '10.0.0.1:4711';
+        lines.connectionRefused(log, { peer, counter: 'slow_reader', reason: 'it does not read', times: 3 });
+        lines.connectionIdle(log, { peer, counter: 'idle_timeout', reason: 'it made no call', times: 1 });
+        lines.requestUnfinished(log, { peer, counter: 'unfinished_request', reason: 'it went', times: 2 });
+        const room = { counter: 'too_many_bytes', reason: 'its address held most', times: 1 };
+        lines.connectionHeldTooMuch(log, { peer, ...room });
+        lines.httpConnectionRefused(log, { listener: 'debug', peer, ...room });
+      },
+      [
+        'level=warning msg="A connection was refused or ended for what its peer did" peer="10.0.0.1:4711" counter=slow_reader reason="it does not read" times=3',
+        'level=info msg="A connection was ended" peer="10.0.0.1:4711" counter=idle_timeout reason="it made no call" times=1',
+        'level=warning msg="A request was reset for what its peer did" peer="10.0.0.1:4711" counter=unfinished_request reason="it went" times=2',
+        'level=warning msg="A request or a connection was ended to make room for others" peer="10.0.0.1:4711" counter=too_many_bytes reason="its address held most" times=1',
+        'level=warning msg="An HTTP request or connection was ended to make room for others" listener=debug peer="10.0.0.1:4711" counter=too_many_bytes reason="its address held most" times=1',
+      ],
+    ],
+    [
+      'every error of a failed load, and how many there are beyond those listed',
+      (log) => lines.configLoadFailed(log, [ruleError('a "b"', 4), ruleError('c', undefined)], 7),
+      [
+        String.raw`level=error msg="Error loading new configuration: config.basic.yaml: a \"b\"" line=4 column=3`,
+        'level=error msg="Error loading new configuration: config.basic.yaml: c"',
+        'level=error msg="Error loading new configuration: more errors" total=7',
+      ],
+    ],
+    [
+      'what it means that no load was good yet',
+      (log) => lines.noRulesToDecideBy(log),
+      ['level=error msg="No rules were ever loaded: every request is answered with an error until they are"'],
+    ],
+    [
+      'what a load has brought, in the Go service’s words',
+      (log) => {
+        lines.loadingDomain(log, 'mongo_cps');
+        lines.loadingDescriptor(log, 'mongo_cps.database', undefined);
+        lines.loadingDescriptor(log, 'mongo_cps.database_users', {
+          requestsPerUnit: 5,
+          unit: 'SECOND',
+          unlimited: false,
+          shadowMode: true,
+          quotaMode: false,
+        });
+        lines.listingReplaced(log);
+      },
+      [
+        'level=debug msg="loading domain: mongo_cps"',
+        'level=debug msg="loading descriptor: key=mongo_cps.database"',
+        'level=debug msg="loading descriptor: key=mongo_cps.database_users ratelimit={requests_per_unit=5, unit=SECOND, unlimited=false, shadow_mode=true, quota_mode=false}"',
+        'level=debug msg="newer rules were loaded before all rules were listed"',
+      ],
+    ],
+    [
+      'a good load',
+      (log) => lines.configLoaded(log, { domains: 2, rules: 30, loadMs: 12.6 }, false),
+      ['level=info msg="Successfully loaded new configuration" domains=2 rules=30 loadMs=13'],
+    ],
+    [
+      'a worker thread that ended, and the one in its place',
+      (log) => {
+        lines.workerEnded(log, { worker: 2, reason: 'it broke', waitMs: 90 });
+        lines.workerReady(log, 2);
+      },
+      [
+        'level=error msg="A worker thread ended: another one takes its place" worker=2 reason="it broke" waitMs=90',
+        'level=warning msg="A new worker thread answers" worker=2',
+      ],
+    ],
+    [
+      'a good load after one that failed',
+      (log) => lines.configLoaded(log, { domains: 2, rules: 30, loadMs: 12.6 }, true),
+      ['level=warning msg="Successfully loaded new configuration" domains=2 rules=30 loadMs=13'],
+    ],
+    [
+      'rule files that cannot be watched, and no rules in them',
+      (log) => {
+        const files = lines.ruleFileLines(log, '/rules');
+        files.noRules();
+        files.unreachable('gone', true);
+        files.reachable();
+      },
+      [
+        'level=warning msg="No rules are loaded: no request is limited" path=/rules',
+        'level=error msg="Rule files are not watched" path=/rules error=gone',
+        'level=warning msg="Rule files are watched again" path=/rules',
+      ],
+    ],
+    [
+      'an xDS server that comes and goes',
+      (log) => {
+        const xds = lines.xdsLines(log, 'cp:18000');
+        xds.connected();
+        xds.noRulesYet();
+        xds.noRules();
+        xds.unreachable('it broke', true);
+        xds.unreachable('it never was there', false);
+        xds.attemptFailed('not there', 2999.9);
+        xds.reachable();
+      },
+      [
+        'level=info msg="Connected to the xDS server" server="cp:18000"',
+        'level=warning msg="The xDS server has not sent any rules yet" server="cp:18000"',
+        'level=warning msg="No rules are loaded: no request is limited" server="cp:18000"',
+        'level=error msg="No rules come from the xDS server: trying again, what is loaded stays in force" server="cp:18000" reason="it broke"',
+        'level=error msg="No rules come from the xDS server: trying again, nothing is loaded yet" server="cp:18000" reason="it never was there"',
+        'level=info msg="An attempt to connect to the xDS server failed" server="cp:18000" reason="not there" retryMs=3000',
+        'level=warning msg="Connected to the xDS server again" server="cp:18000"',
+      ],
+    ],
+    [
+      'a retry of the connection to Redis',
+      (log) =>
+        lines.redisConnectionRetry(log, {
+          url: 'redis://*****@cache:6379',
+          waitMs: 1480,
+          elapsedMs: 3000,
+          error: new Error('connect ECONNREFUSED'),
+        }),
+      [
+        'level=warning msg="Retrying Redis connection to redis://*****@cache:6379 in 1.5s (elapsed: 3.0s): connect ECONNREFUSED"',
+      ],
+    ],
+    [
+      'settings',
+      (log) => {
+        lines.settingRefused(log, { variable: 'PORT', message: 'PORT: "x" is not accepted' });
+        lines.settingWarning(log, 'REDIS_ULR is not known to this version: ignored; did you mean REDIS_URL?');
+      },
+      [
+        String.raw`level=fatal msg="PORT: \"x\" is not accepted"`,
+        'level=warning msg="REDIS_ULR is not known to this version: ignored; did you mean REDIS_URL?"',
+      ],
+    ],
+    [
+      'the end of the process',
+      (log) => {
+        const shutdown = lines.shutdownLines(log);
+        shutdown.signalled('SIGTERM', 5000);
+        shutdown.stepFailed('redis', new Error('no'));
+        shutdown.stepTookTooLong('grpc', 10);
+        shutdown.forced('SIGINT');
+        shutdown.finished();
+      },
+      [
+        'level=warning msg="Ending on a signal" signal=SIGTERM drainDelayMs=5000',
+        'level=error msg="Could not end a part in order" step=redis error=no',
+        'level=error msg="A part did not end in time" step=grpc timeoutMs=10',
+        'level=warning msg="Ending at once on a second signal" signal=SIGINT',
+        'level=info msg="Ended"',
+      ],
+    ],
+    [
+      'an end without trouble',
+      (log) => lines.shutdownLines(log).finished(),
+      ['level=info msg="Ended in order"'],
+    ],
+    [
+      'an end before the start',
+      (log) => lines.startFailed(log, new Error('no rules folder'), { store: 'redis' }),
+      ['level=fatal msg="Cannot start: no rules folder" store=redis'],
+    ],
+    [
+      'a listener that cannot be opened',
+      (log) => lines.listenerFailed(log, 'debug', 'DEBUG_HOST, DEBUG_PORT', new Error('listen EADDRINUSE')),
+      [
+        'level=error msg="Cannot listen" listener=debug settings="DEBUG_HOST, DEBUG_PORT" error="listen EADDRINUSE"',
+      ],
+    ],
+    [
+      'warnings about rules',
+      (log) => {
+        const warning = { identity: '', source: 'a.yaml', text: 'a key has no effect' };
+        const place = { rule: 'a.b_c', line: 4, column: 3, hint: 'leave it out' };
+        lines.ruleWarning(log, { ...warning, ...place });
+        const none = { rule: undefined, line: undefined, column: undefined, hint: undefined };
+        lines.ruleWarning(log, { ...warning, ...none });
+        lines.moreRuleWarnings(log, { more: 3, total: 103 });
+        lines.rulesNotReviewed(log, 'it took longer than 30000 ms');
+      },
+      [
+        'level=warning msg="a.yaml: a key has no effect" rule=a.b_c line=4 column=3 hint="leave it out"',
+        'level=warning msg="a.yaml: a key has no effect"',
+        'level=warning msg="There are more warnings about the rules: weir check shows all" more=3 total=103',
+        'level=warning msg="The rules could not be reviewed, nothing is said of what may be odd about them: weir check does" reason="it took longer than 30000 ms"',
+      ],
+    ],
+    [
+      'a connection to Redis that is lost and comes back',
+      (log) => {
+        lines.redisConnectionLost(log, 'cache:6379', 'the connection was closed');
+        lines.redisConnectionFailed(log, 'cache:6379', 'connect ECONNREFUSED');
+        lines.redisConnectionBack(log, 'cache:6379');
+      },
+      [
+        'level=error msg="Lost the connection to Redis: trying again" url="cache:6379" reason="the connection was closed"',
+        'level=info msg="An attempt to connect to Redis failed" url="cache:6379" reason="connect ECONNREFUSED"',
+        'level=warning msg="Connected to Redis again" url="cache:6379"',
+      ],
+    ],
+    [
+      'a Redis that stays away, and one that refuses',
+      (log) => {
+        lines.redisAsksForNoPassword(log);
+        lines.redisStaysAway(log, 'cache:6379', 'Redis answered: WRONGPASS');
+        lines.redisRefuses(log, { url: 'cache:6379', reply: 'OOM full', hint: 'raise it', further: 2 });
+        lines.redisRefuses(log, { url: 'cache:6379', reply: 'ERR x', hint: undefined, further: 0 });
+      },
+      [
+        'level=warning msg="Redis does not ask for a password, but one is set (REDIS_AUTH or REDIS_URL)"',
+        'level=error msg="Redis cannot be reached: trying again" url="cache:6379" reason="Redis answered: WRONGPASS"',
+        'level=warning msg="Redis answers with an error" url="cache:6379" reply="OOM full" hint="raise it" further=2',
+        'level=warning msg="Redis answers with an error" url="cache:6379" reply="ERR x" further=0',
+      ],
+    ],
+    [
+      'health that changes',
+      (log) => {
+        lines.healthChanged(log, ['redis', 'config']);
+        lines.healthChanged(log, []);
+      },
+      ['level=warning msg="Unhealthy" components="redis,config"', 'level=warning msg="Healthy again"'],
+    ],
+    [
+      'a node of a Redis Cluster that is lost and comes back',
+      (log) => {
+        lines.redisNodeLost(log, 'node:7000', 'the connection was closed');
+        lines.redisNodeBack(log, 'node:7000');
+      },
+      [
+        'level=error msg="Lost a node of the Redis Cluster: trying again" node="node:7000" reason="the connection was closed"',
+        'level=warning msg="The node of the Redis Cluster answers again" node="node:7000"',
+      ],
+    ],
+    [
+      'Redis without scripts, and settings of it that do nothing',
+      (log) => {
+        lines.redisScriptsRefused(log, 'cache:6379', 'Redis answered: NOPERM');
+        lines.redisPipelineLimitIgnored(log, 'cache:6379');
+      },
+      [
+        'level=warning msg="Redis refuses scripts: counting goes on by plain commands" url="cache:6379" reason="Redis answered: NOPERM"',
+        'level=warning msg="REDIS_PIPELINE_LIMIT is deprecated and has no effect" url="cache:6379"',
+      ],
+    ],
+    [
+      'the outage of a store, and its end',
+      (log) => {
+        lines.storeNotAsked(log, { store: 'store', reason: 'Redis is not connected', mode: 'local' });
+        lines.storeAskedAgain(log, { store: 'store', seconds: 1.5 });
+        lines.hitsNotDelivered(log, { counters: 3, reason: 'Redis is not connected' });
+      },
+      [
+        'level=error msg="The store does not answer: it is not asked until it does" store=store reason="Redis is not connected" mode=local',
+        'level=warning msg="The store answers again" store=store seconds=1.5',
+        'level=error msg="Hits counted while the store was away could not be added to it" counters=3 reason="Redis is not connected"',
+      ],
+    ],
+    [
+      'the endpoint for Prometheus',
+      (log) => {
+        lines.listeningForPrometheus(log, ':9090');
+        lines.mapperWarning(log, 'map.yaml:1:2: buf_cap has no effect');
+        lines.metricNameTaken(log, 'a.b', 'a_b');
+      },
+      [
+        'level=warning msg="Listening for Prometheus on \':9090\'"',
+        'level=warning msg="PROMETHEUS_MAPPER_YAML: map.yaml:1:2: buf_cap has no effect"',
+        'level=error msg="A statistic is not served to Prometheus: its metric has another type" metric=a_b',
+        'level=debug msg="A statistic is not served to Prometheus: its metric has another type" stat=a.b',
+      ],
+    ],
+    [
+      'memcache and its troubles',
+      (log) => {
+        lines.memcacheNodeLost(log, { node: 'mc:11211', reason: 'connect ECONNREFUSED', mode: undefined });
+        lines.memcacheNodeLost(log, { node: 'mc:11211', reason: 'connect ECONNREFUSED', mode: 'deny' });
+        lines.memcacheNodeBack(log, 'mc:11211');
+        lines.memcacheProblem(log, { text: 'Failed to increment key', key: 'k', error: 'gone', further: 2 });
+        lines.countersMayMeet(log, { count: '2', first: 'a.yaml:6:14: rule k; b.yaml:3:4: rule x' });
+        lines.memcacheSrvFailed(log, '_memcache._tcp.x', 'queryA ENOTFOUND');
+      },
+      [
+        'level=error msg="No connection to a memcache node: trying again, its limits let requests pass" node="mc:11211" reason="connect ECONNREFUSED"',
+        'level=error msg="No connection to a memcache node: trying again, STORE_FAILURE_MODE=deny holds" node="mc:11211" reason="connect ECONNREFUSED"',
+        'level=warning msg="Connected to the memcache node again" node="mc:11211"',
+        'level=error msg="Failed to increment key" error=gone further=2',
+        'level=debug msg="Failed to increment key" key=k',
+        'level=warning msg="Counters of these rules could meet in one key: COUNTER_KEYS=unambiguous keeps all apart, once no limiter of envoyproxy/ratelimit counts in the store" pairs=2 first="a.yaml:6:14: rule k; b.yaml:3:4: rule x"',
+        'level=warning msg="failed to refresh memcache hosts" name=_memcache._tcp.x reason="queryA ENOTFOUND"',
+      ],
+    ],
+    [
+      'a statsd receiver that comes and goes',
+      (log) => {
+        const { up, down } = lines.statsdLines(log, 'statsd:8125');
+        up();
+        down('connect ECONNREFUSED');
+        up();
+      },
+      [
+        'level=info msg="Connected to the statsd receiver" address="statsd:8125"',
+        'level=warning msg="No connection to the statsd receiver: trying again every 3 s" address="statsd:8125" reason="connect ECONNREFUSED" hint="other ways: USE_PROMETHEUS=true, USE_DOG_STATSD=true, USE_STATSD=false (standard output), DISABLE_STATS=true"',
+        'level=warning msg="Connected to the statsd receiver again" address="statsd:8125"',
+      ],
+    ],
+    [
+      'a dogstatsd receiver that comes and goes',
+      (log) => {
+        const { up, down } = lines.dogStatsdLines(log, 'agent:8125');
+        up();
+        down('recvmsg ECONNREFUSED');
+        up();
+      },
+      [
+        'level=info msg="Sending statistics to the dogstatsd receiver" address="agent:8125"',
+        'level=warning msg="The dogstatsd receiver is not there: trying again every 3 s" address="agent:8125" reason="recvmsg ECONNREFUSED"',
+        'level=warning msg="Sending statistics to the dogstatsd receiver again" address="agent:8125"',
+      ],
+    ],
+    [
+      'a collector of traces that comes and goes',
+      (log) => {
+        lines.tracesNotSent(log, 'http://c/v1/traces', 'connect ECONNREFUSED');
+        lines.tracesSentAgain(log, 'http://c/v1/traces');
+        lines.tracingProblem(log, 'OTEL_BSP_MAX_QUEUE_SIZE is no number', 2);
+        lines.lastTracesLost(log, 'http://c/v1/traces', 'not sent within 3 s');
+      },
+      [
+        'level=warning msg="Traces cannot be exported: spans are dropped until they can" url="http://c/v1/traces" reason="connect ECONNREFUSED"',
+        'level=warning msg="Traces are exported again" url="http://c/v1/traces"',
+        'level=warning msg="OpenTelemetry warns" problem="OTEL_BSP_MAX_QUEUE_SIZE is no number" times=2',
+        'level=warning msg="The last spans could not be exported" url="http://c/v1/traces" reason="not sent within 3 s"',
+      ],
+    ],
+    [
+      'a fault of the program, and what a library has to say',
+      (log) => {
+        const origin = { listener: 'gRPC', peer: '192.0.2.7:999' };
+        lines.requestTooLarge(log, { ...origin, reason: 'a request may have 256 descriptors', times: 3 });
+        lines.callFault(log, 'ShouldRateLimit', new Error('the clock broke'));
+        lines.libraryWarning(log, 'deprecated');
+      },
+      [
+        'level=warning msg="A request was refused for its size" listener=gRPC peer="192.0.2.7:999" reason="a request may have 256 descriptors" times=3',
+        'level=error msg="Fault while answering a call" call=ShouldRateLimit error="the clock broke"',
+        'level=warning msg="deprecated"',
+      ],
+    ],
+  ];
+  for (const [name, write, written] of cases) {
+    it(`tell ${name}`, () => expect(logged(write)).toEqual(written));
+  }
+
+  it('are all in a row of this test', () => {
+    called.clear();
+    for (const [, write] of cases) logged(write);
+    const log = createLogger({
+      level: 'fatal',
+      format: 'text',
+      clock: new ManualClock(),
+      destination: { write() {} },
+    });
+    const families = {
+      ruleFileLines: lines.ruleFileLines(log, ''),
+      xdsLines: lines.xdsLines(log, ''),
+      statsdLines: lines.statsdLines(log, ''),
+      dogStatsdLines: lines.dogStatsdLines(log, ''),
+      shutdownLines: lines.shutdownLines(log),
+    };
+    const all = Object.keys(allLines).flatMap((name) => {
+      const family = name in families ? families[name as keyof typeof families] : undefined;
+      return family === undefined ? [name] : [name, ...Object.keys(family).map((line) => `${name}.${line}`)];
+    });
+    expect([...called].sort()).toEqual(all.sort());
+  });
+});

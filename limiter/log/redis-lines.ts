@@ -1,0 +1,77 @@
+/** What is logged of a Redis that goes, stays away, comes back or refuses: callbacks of its store. */
+
+import type { Logger } from '../../process/log/logger.ts';
+import type { Clock } from '../../process/time/process-clock.ts';
+import { ProblemPace } from '../stores/problem-pace.ts';
+import { refusalHint } from '../stores/redis/refusal-hint.ts';
+import {
+  redisConnectionBack,
+  redisConnectionFailed,
+  redisConnectionLost,
+  redisNodeBack,
+  redisNodeLost,
+  redisRefuses,
+  redisStaysAway,
+} from './lines.ts';
+
+/** An outage whose reasons never repeat must not fill the log. */
+const maxReasonsTold = 10;
+const refusalIntervalMs = 60_000;
+
+export interface RedisLines {
+  onChange(connected: boolean, reason?: string): void;
+  onNodeChange(node: string, reached: boolean, reason?: string): void;
+  onFailure(reason: string): void;
+  onRefusal(code: string, text: string): void;
+}
+
+export interface RedisLinesOptions {
+  log: Logger;
+  clock: Clock;
+  /** How lines name the store. */
+  url: string;
+  /** Begins the names of its settings. */
+  prefix: 'REDIS_' | 'REDIS_PERSECOND_';
+  isCluster: boolean;
+}
+
+/**
+ * One line when the connection or a node is lost, one for each reason why it does not come back, and one when it is back,
+ * however many attempts fail between them. Before the first connection the start tells of its attempts.
+ */
+export function redisLines({ log, clock, url, prefix, isCluster }: RedisLinesOptions): RedisLines {
+  let isLost = false;
+  const lostNodes = new Set<string>();
+  const told = new Set<string>();
+  const pace = new ProblemPace({
+    clock,
+    intervalMs: refusalIntervalMs,
+    say: ({ text: code, error = '', further }) =>
+      redisRefuses(log, { url, reply: error, hint: refusalHint(code, { prefix, isCluster }), further }),
+  });
+  const forgetReasons = (): void => {
+    if (!isLost && lostNodes.size === 0) told.clear();
+  };
+  return {
+    onChange: (connected, reason) => {
+      if (!connected) redisConnectionLost(log, url, reason ?? '');
+      else if (isLost) redisConnectionBack(log, url);
+      isLost = !connected;
+      forgetReasons();
+    },
+    onNodeChange: (node, reached, reason) => {
+      if (!reached) redisNodeLost(log, node, reason ?? '');
+      else if (lostNodes.delete(node)) redisNodeBack(log, node);
+      if (!reached) lostNodes.add(node);
+      forgetReasons();
+    },
+    onFailure: (reason) => {
+      redisConnectionFailed(log, url, reason);
+      if ((!isLost && lostNodes.size === 0) || told.has(reason) || told.size >= maxReasonsTold) return;
+      told.add(reason);
+      redisStaysAway(log, url, reason);
+    },
+    // Proxies answer in words of their own, of which there may be many.
+    onRefusal: (code, text) => pace.tell(/^[A-Z]{2,20}$/.test(code) ? code : 'ERR', { error: text }),
+  };
+}

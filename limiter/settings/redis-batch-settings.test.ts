@@ -1,0 +1,253 @@
+import { mkdirSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { describeWithServer } from '../../test/support/describe-with-server.ts';
+import { redisProgram } from '../../test/support/find-server.ts';
+import { InProcessLimiter } from '../../test/support/in-process-limiter.ts';
+import { type RedisServer, startRedis } from '../../test/support/redis-server.ts';
+import { suiteFolder } from '../../test/support/suite-folder.ts';
+import { nodesAtATime } from './redis-batch-settings.ts';
+import { mainRedis, perSecondRedis } from './redis-settings.ts';
+import { type LimiterSettings, parseLimiterSettings } from './settings.ts';
+
+const onCluster = { REDIS_TYPE: 'cluster', REDIS_URL: 'a:7000,b:7001' };
+
+describe('nodesAtATime', () => {
+  it.each([
+    { parallelism: 1, poolSize: 10, nodes: 1 },
+    { parallelism: 3, poolSize: 10, nodes: 3 },
+    { parallelism: 30, poolSize: 10, nodes: 10 },
+    { parallelism: 0, poolSize: 10, nodes: 10 },
+    { parallelism: 0, poolSize: 0, nodes: 4 },
+    { parallelism: 9, poolSize: 0, nodes: 4 },
+  ])('is $nodes for a parallelism of $parallelism and a pool of $poolSize', ({ nodes, ...given }) => {
+    expect(nodesAtATime(given)).toBe(nodes);
+  });
+});
+
+describe('settings of batches', () => {
+  it('have the defaults of the Go service', () => {
+    expect(parseLimiterSettings(onCluster).settings).toMatchObject({
+      redisType: 'CLUSTER',
+      redisScripts: 'auto',
+      redisPipelineWindowMs: 0,
+      redisClusterPipelineParallelism: 1,
+      redisPoolSize: 10,
+      redisPerSecondPipelineWindowMs: 0,
+      redisPerSecondClusterPipelineParallelism: 1,
+      redisPerSecondPoolSize: 10,
+    });
+  });
+
+  it('take the window that the Go service suggests', () => {
+    const { settings } = parseLimiterSettings({ ...onCluster, REDIS_PIPELINE_WINDOW: '150us' });
+    expect(settings?.redisPipelineWindowMs).toBe(0.15);
+  });
+
+  it.each([
+    [
+      { REDIS_CLUSTER_PIPELINE_PARALLELISM: '-1' },
+      'REDIS_CLUSTER_PIPELINE_PARALLELISM: redis cluster pipeline parallelism must be >= 0',
+    ],
+    [
+      {
+        REDIS_PERSECOND: 'true',
+        REDIS_PERSECOND_TYPE: 'cluster',
+        REDIS_PERSECOND_URL: 'c:7000',
+        REDIS_PERSECOND_CLUSTER_PIPELINE_PARALLELISM: '-2',
+      },
+      'REDIS_PERSECOND_CLUSTER_PIPELINE_PARALLELISM: redis cluster pipeline parallelism must be >= 0',
+    ],
+    [{ REDIS_URL: 'a:7000,b' }, 'REDIS_URL: Redis URL "b" is not host:port'],
+    [
+      { REDIS_SCRIPTS: 'always' },
+      'REDIS_SCRIPTS: "always" is not accepted, expected auto or never, in any letter case',
+    ],
+  ])('refuse %j with a cluster', (given, message) => {
+    const { errors } = parseLimiterSettings({ ...onCluster, ...given });
+    expect(errors?.map((error) => error.message)).toEqual([message]);
+  });
+
+  it('take a negative parallelism where there is no cluster', () => {
+    const env = { REDIS_CLUSTER_PIPELINE_PARALLELISM: '-1' };
+    expect(parseLimiterSettings(env).errors ?? []).toEqual([]);
+  });
+});
+
+describe('settings of batches of both stores', () => {
+  const values = {
+    PIPELINE_WINDOW: '2ms',
+    CLUSTER_PIPELINE_PARALLELISM: '3',
+    POOL_SIZE: '7',
+    POOL_ON_EMPTY_BEHAVIOR: 'error',
+    POOL_ON_EMPTY_WAIT_DURATION: '50ms',
+  };
+  const read = {
+    pipelineWindowMs: 2,
+    parallelism: 3,
+    poolSize: 7,
+    onEmpty: 'ERROR',
+    onEmptyWaitMs: 50,
+  };
+
+  it.each([
+    ['REDIS_', mainRedis],
+    ['REDIS_PERSECOND_', perSecondRedis],
+  ] as const)('are read from %s and go to its own store', (prefix, of) => {
+    const env = Object.fromEntries(Object.entries(values).map(([name, value]) => [prefix + name, value]));
+    const settings = parseLimiterSettings({ ...onCluster, ...env }).settings as LimiterSettings;
+    expect(of(settings)).toMatchObject(read);
+    const other = of === mainRedis ? perSecondRedis : mainRedis;
+    expect(other(settings)).toMatchObject({ poolSize: 10, onEmpty: 'CREATE', onEmptyWaitMs: 1_000 });
+  });
+});
+
+describeWithServer('a pool of calls on a Redis that does not answer', redisProgram, (path) => {
+  const folder = suiteFolder();
+  let redis: RedisServer;
+  beforeAll(async () => {
+    mkdirSync(join(folder, 'config'));
+    const rule = (key: string, unit: string): string =>
+      `  - key: ${key}\n    rate_limit: { unit: ${unit}, requests_per_unit: 5 }\n`;
+    writeFileSync(
+      join(folder, 'config/p.yaml'),
+      `domain: p\ndescriptors:\n${rule('day', 'day')}${rule('second', 'second')}`,
+    );
+    redis = await startRedis({ path });
+  });
+  afterAll(() => redis?.stop());
+
+  /** Why the second of two requests failed, the first of which waits for its answer. */
+  async function reasonOfSecond(key: 'day' | 'second', env: Record<string, string>): Promise<string | null> {
+    const url = `127.0.0.1:${redis.port}`;
+    const limiter = await InProcessLimiter.start({
+      env: {
+        RUNTIME_ROOT: folder,
+        BACKEND_TYPE: 'redis',
+        REDIS_SOCKET_TYPE: 'tcp',
+        REDIS_URL: url,
+        REDIS_TIMEOUT: '1s',
+        REDIS_PERSECOND: String(key === 'second'),
+        REDIS_PERSECOND_SOCKET_TYPE: 'tcp',
+        REDIS_PERSECOND_URL: url,
+        REDIS_PERSECOND_TIMEOUT: '1s',
+        STORE_BREAKER_SILENCE: '30s',
+        ...env,
+      },
+    });
+    try {
+      await redis.kill('SIGSTOP');
+      const first = limiter.ask('p', [{ [key]: 'a' }]);
+      await sleep(50);
+      const { error } = await limiter.ask('p', [{ [key]: 'b' }]);
+      await redis.kill('SIGCONT');
+      await first;
+      return error;
+    } finally {
+      await redis.kill('SIGCONT');
+      await limiter.stop();
+    }
+  }
+
+  const noPlace = (ms: number): RegExp =>
+    new RegExp(`no place for a call to Redis was free within ${ms} ms \\(REDIS_POOL_SIZE\\)`);
+  const noAnswer = /Redis did not answer within 1000 ms/;
+  /** On a busy machine the first request must not be given up before the second has waited for its place. */
+  const patience = (reason: RegExp): Record<string, string> =>
+    reason === noAnswer ? {} : { REDIS_TIMEOUT: '20s', REDIS_PERSECOND_TIMEOUT: '20s' };
+
+  it.each([
+    ['error', { REDIS_POOL_SIZE: '1', REDIS_POOL_ON_EMPTY_BEHAVIOR: 'ERROR' }, noPlace(50)],
+    ['create', { REDIS_POOL_SIZE: '1', REDIS_POOL_ON_EMPTY_BEHAVIOR: 'CREATE' }, noAnswer],
+    ['a larger pool', { REDIS_POOL_SIZE: '2', REDIS_POOL_ON_EMPTY_BEHAVIOR: 'ERROR' }, noAnswer],
+  ])('does what its settings say: %s', async (_, env, reason) => {
+    const wait = { REDIS_POOL_ON_EMPTY_WAIT_DURATION: '50ms' };
+    expect(await reasonOfSecond('day', { ...env, ...wait, ...patience(reason) })).toMatch(reason);
+  });
+
+  it.each([
+    ['REDIS_PERSECOND_POOL_SIZE', '1', noPlace(50)],
+    ['REDIS_PERSECOND_POOL_SIZE', '2', noAnswer],
+    ['REDIS_PERSECOND_POOL_ON_EMPTY_BEHAVIOR', 'CREATE', noAnswer],
+    ['REDIS_PERSECOND_POOL_ON_EMPTY_WAIT_DURATION', '70ms', noPlace(70)],
+  ])('is one of its own for limits of a second: %s=%s', async (name, value, reason) => {
+    const env = {
+      REDIS_PERSECOND_POOL_SIZE: '1',
+      REDIS_PERSECOND_POOL_ON_EMPTY_BEHAVIOR: 'ERROR',
+      REDIS_PERSECOND_POOL_ON_EMPTY_WAIT_DURATION: '50ms',
+    };
+    expect(await reasonOfSecond('second', { ...env, [name]: value, ...patience(reason) })).toMatch(reason);
+  });
+
+  it.each([
+    ['REDIS_PIPELINE_LIMIT', 'store'],
+    ['REDIS_PERSECOND_PIPELINE_LIMIT', 'per_second_store'],
+  ])('warns of %s', async (name, store) => {
+    const limiter = await InProcessLimiter.start({
+      env: {
+        RUNTIME_ROOT: folder,
+        BACKEND_TYPE: 'redis',
+        REDIS_SOCKET_TYPE: 'tcp',
+        REDIS_URL: `127.0.0.1:${redis.port}`,
+        REDIS_PERSECOND: 'true',
+        REDIS_PERSECOND_SOCKET_TYPE: 'tcp',
+        REDIS_PERSECOND_URL: `127.0.0.1:${redis.port}`,
+        [name]: '8',
+      },
+    });
+    await limiter.stop();
+    const warning = `level=warning msg="REDIS_PIPELINE_LIMIT is deprecated and has no effect" url="127.0.0.1:${redis.port}" store=${store}`;
+    expect(limiter.lines.filter((line) => line.includes('PIPELINE'))).toEqual([warning]);
+  });
+});
+
+describe('warnings of settings of Redis that have no effect', () => {
+  const warningsOf = (env: Record<string, string>) =>
+    parseLimiterSettings({
+      BACKEND_TYPE: 'redis',
+      REDIS_SOCKET_TYPE: 'tcp',
+      REDIS_URL: 'a:1',
+      ...env,
+    }).warnings;
+  const perSecond = {
+    REDIS_PERSECOND: 'true',
+    REDIS_PERSECOND_SOCKET_TYPE: 'tcp',
+    REDIS_PERSECOND_URL: 'b:1',
+  };
+
+  it.each([
+    [
+      { REDIS_TLS_CACERT: '/ca.pem' },
+      'REDIS_TLS_CACERT has no effect without REDIS_TLS=true: Redis is spoken to in plain text',
+    ],
+    [
+      { REDIS_TLS_SKIP_HOSTNAME_VERIFICATION: 'true' },
+      'REDIS_TLS_SKIP_HOSTNAME_VERIFICATION has no effect without REDIS_TLS=true: Redis is spoken to in plain text',
+    ],
+    [
+      { REDIS_PASSWORD: 'x' },
+      'REDIS_PASSWORD is not known to this version: ignored; did you mean REDIS_AUTH?',
+    ],
+  ])('%j', (env, warning) => expect(warningsOf(env as Record<string, string>)).toEqual([warning]));
+
+  it.each([
+    [{ REDIS_PIPELINE_WINDOW: '1ms', REDIS_TYPE: 'cluster' }],
+    [{ REDIS_TLS_CACERT: '/ca.pem', REDIS_TLS: 'true' }],
+    [{ REDIS_TLS_CACERT: '/ca.pem', ...perSecond, REDIS_PERSECOND_TLS: 'true' }],
+  ])('none with %j', (env) => expect(warningsOf(env as unknown as Record<string, string>)).toEqual([]));
+
+  it('come with errors, too: they may say why something is missing', () => {
+    const { errors, warnings } = parseLimiterSettings({ BACKEND_TYPE: 'redis', REDIS_UR: 'a:1', PORT: 'x' });
+    expect(errors).toHaveLength(1);
+    expect(warnings).toEqual(['REDIS_UR is not known to this version: ignored; did you mean REDIS_URL?']);
+  });
+});
+
+// Its effect, gathering, is shown on a cluster by test/stores/redis-cluster.test.ts.
+describe('REDIS_PERSECOND_PIPELINE_WINDOW', () => {
+  it('is a duration', () => {
+    const { errors } = parseLimiterSettings({ REDIS_PERSECOND_PIPELINE_WINDOW: 'soon' });
+    expect(errors?.[0]?.message).toContain('REDIS_PERSECOND_PIPELINE_WINDOW: "soon" is not accepted');
+  });
+});

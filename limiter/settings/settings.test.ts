@@ -1,0 +1,472 @@
+import { describe, expect, it } from 'vitest';
+import { aliasesOf, canonicalName } from '../../process/settings/settings-aliases.ts';
+import { limiterAliases, limiterSettingGroups, parseLimiterSettings } from './settings.ts';
+
+const all = limiterSettingGroups.flatMap(({ settings }) => Object.values(settings));
+
+describe('parseLimiterSettings', () => {
+  it('has the defaults of the Go service', () => {
+    expect(parseLimiterSettings({})).toEqual({
+      settings: {
+        grpcHost: '0.0.0.0',
+        grpcPort: 8081,
+        grpcUds: '',
+        grpcUdsMode: 0o660,
+        grpcMaxConnections: 10_000,
+        grpcMaxConnectionAgeMs: 86_400_000,
+        grpcMaxConnectionAgeGraceMs: 3_600_000,
+        grpcMaxConnectionIdleMs: 0,
+        grpcKeepaliveTimeMs: 7_200_000,
+        grpcKeepaliveTimeoutMs: 20_000,
+        grpcReflection: false,
+        grpcServerUseTls: false,
+        grpcServerTlsCert: '',
+        grpcServerTlsKey: '',
+        grpcClientTlsCaCert: '',
+        grpcClientTlsSan: '',
+        callersFile: '',
+        httpServerUseTls: false,
+        httpServerTlsCert: '',
+        httpServerTlsKey: '',
+        httpClientTlsCaCert: '',
+        httpClientTlsSan: '',
+        debugTokenFile: '',
+        httpHost: '0.0.0.0',
+        httpPort: 8080,
+        httpMaxBodyBytes: 4_194_304,
+        httpMaxConnections: 1_000,
+        connectionsMaxBytes: 67_108_864,
+        debugHost: '0.0.0.0',
+        debugPort: 6070,
+        shutdownDrainDelayMs: 0,
+        limiterWorkers: 1,
+        logLevel: 'warn',
+        logFormat: 'text',
+        configType: 'FILE',
+        runtimeRoot: '/srv/runtime_data/current',
+        runtimeSubdirectory: '',
+        runtimeAppDirectory: 'config',
+        runtimeIgnoreDotFiles: false,
+        runtimeWatchRoot: true,
+        mergeDomainConfig: false,
+        forceStartWithoutInitialConfig: false,
+        healthyWithAtLeastOneConfigLoaded: false,
+        xdsServerUrl: 'localhost:18000',
+        xdsNodeId: 'default',
+        xdsFleet: 'default',
+        xdsNodeMetadata: [],
+        podName: '',
+        xdsConnectRetryMs: 3_000,
+        xdsAdditionalHeaders: [],
+        xdsTokenFile: '',
+        xdsUseTls: false,
+        xdsTlsCert: '',
+        xdsTlsKey: '',
+        xdsTlsCa: '',
+        xdsTlsSan: '',
+        xdsKeepaliveMs: 40_000,
+        xdsBackoffInitialMs: 10_000,
+        xdsBackoffMaxMs: 60_000,
+        xdsBackoffFactor: 1.6,
+        isXdsBackoffFactorSet: false,
+        xdsBackoffJitter: true,
+        xdsMaxMessageBytes: 0,
+        backendType: 'redis',
+        redisSocketType: 'unix',
+        redisType: 'SINGLE',
+        redisUrl: '/var/run/nutcracker/ratelimit.sock',
+        requestMaxBytes: 262_144,
+        requestMaxDescriptors: 256,
+        requestMaxEntries: 64,
+        requestMaxTextBytes: 16_384,
+        redisAuth: '',
+        redisSentinelAuth: '',
+        redisTimeoutMs: 10_000,
+        redisTls: false,
+        redisTlsClientCert: '',
+        redisTlsClientKey: '',
+        redisTlsCaCert: '',
+        redisTlsSkipHostnameVerification: false,
+        redisHealthCheckActiveConnection: false,
+        redisCloseConnectionOnReadOnlyError: false,
+        redisStartupInitialIntervalMs: 1_000,
+        redisStartupMaxIntervalMs: 30_000,
+        redisStartupMaxElapsedTimeMs: 0,
+        redisScripts: 'auto',
+        redisPipelineWindowMs: 0,
+        redisClusterPipelineParallelism: 1,
+        redisPoolSize: 10,
+        redisPoolOnEmptyBehavior: 'CREATE',
+        redisPoolOnEmptyWaitMs: 1_000,
+        redisPipelineLimit: 0,
+        redisPerSecondPipelineWindowMs: 0,
+        redisPerSecondClusterPipelineParallelism: 1,
+        redisPerSecondPoolSize: 10,
+        redisPerSecondPoolOnEmptyBehavior: 'CREATE',
+        redisPerSecondPoolOnEmptyWaitMs: 1_000,
+        redisPerSecondPipelineLimit: 0,
+        redisPerSecond: false,
+        redisPerSecondSocketType: 'unix',
+        redisPerSecondType: 'SINGLE',
+        redisPerSecondUrl: '/var/run/nutcracker/ratelimitpersecond.sock',
+        redisPerSecondAuth: '',
+        redisPerSecondSentinelAuth: '',
+        redisPerSecondTimeoutMs: 10_000,
+        redisPerSecondTls: false,
+        memcacheHostPort: '',
+        memcacheSrv: '',
+        memcacheSrvRefreshMs: 0,
+        memcacheMaxIdleConns: 2,
+        memcacheTls: false,
+        memcacheTlsClientCert: '',
+        memcacheTlsClientKey: '',
+        memcacheTlsCaCert: '',
+        memcacheTlsSkipHostnameVerification: false,
+        memoryStoreMaxCounters: 1_000_000,
+        memoryStoreMaxBytes: 268_435_456,
+        cacheKeyPrefix: '',
+        counterKeys: 'compatible',
+        isStoreFailureModeSet: false,
+        expirationJitterMaxSeconds: 300,
+        localCacheSizeInBytes: 0,
+        stopCacheKeyIncrementWhenOverLimit: false,
+        storeFailureMode: 'error',
+        dogStatsdMogrifiers: '',
+        mogrifiers: [],
+        tracingUrl: 'http://localhost:4318/v1/traces',
+        tracingEnabled: false,
+        tracingExporterProtocol: 'http',
+        tracingServiceName: 'RateLimit',
+        tracingServiceNamespace: '',
+        tracingServiceInstanceId: '',
+        tracingSamplingRate: 1,
+        tracingBaggageAttributes: '',
+        otelPropagators: 'tracecontext,b3,baggage',
+        otelSemconvStabilityOptIn: '',
+        storeBreakerSilenceMs: 700,
+        storeBreakerProbeIntervalMs: 250,
+        storeBreakerMaxWaiting: 65_536,
+        storeBreakerMaxWaitingBytes: 67_108_864,
+        nearLimitRatio: 0.8,
+        useCalendarMonthRateLimit: false,
+        shadowMode: false,
+        quotaMode: false,
+        responseDynamicMetadata: false,
+        limitResponseHeadersEnabled: false,
+        limitLimitHeader: 'RateLimit-Limit',
+        limitRemainingHeader: 'RateLimit-Remaining',
+        limitResetHeader: 'RateLimit-Reset',
+        limitPerUnitHeadersEnabled: false,
+        limitRequestHeadersEnabled: false,
+        limitRequestLimitHeader: 'RateLimit-Limit',
+        limitRequestRemainingHeader: 'RateLimit-Remaining',
+        limitRequestResetHeader: 'RateLimit-Reset',
+        useStatsd: undefined,
+        useDogStatsd: false,
+        usePrometheus: false,
+        disableStats: false,
+        statsdHost: 'localhost',
+        statsdPort: 8125,
+        statsdProtocol: 'tcp',
+        statsFlushIntervalMs: 10_000,
+        extraTags: [],
+        sanitizeDescriptorMetricDots: false,
+        statsMaxDetailedMetrics: 5_000,
+        prometheusAddress: { host: '', port: 9090 },
+        prometheusPath: '/metrics',
+        prometheusMapperYaml: '',
+        prometheusResponseTimeAsMilliseconds: false,
+        statsTopKeys: 128,
+        statsTopPeriodMs: 600_000,
+        statsTopMaxBytes: 16_777_216,
+      },
+      warnings: [],
+    });
+  });
+
+  it('reads the names of the specification', () => {
+    expect(
+      parseLimiterSettings({
+        KVS_SOCKET_TYPE: 'tcp',
+        KVS_URL: 'localhost:6379',
+        KVS_TYPE: 'single',
+        KVS_TIMEOUT: '1m30s',
+        KVS_AUTH: 'user:secret',
+        USE_PUSHSTATS: 'false',
+        LocalCacheSizeInBytes: '1024',
+      }).settings,
+    ).toMatchObject({
+      redisSocketType: 'tcp',
+      redisUrl: 'localhost:6379',
+      redisType: 'SINGLE',
+      redisTimeoutMs: 90_000,
+      redisAuth: 'user:secret',
+      useStatsd: false,
+      localCacheSizeInBytes: 1024,
+    });
+  });
+
+  const refused: [variable: string, value: string, message: string][] = [
+    [
+      'CONFIG_TYPE',
+      'GRPC_XDS_DELTA',
+      'CONFIG_TYPE: "GRPC_XDS_DELTA" is not accepted, expected FILE or GRPC_XDS_SOTW, in any letter case',
+    ],
+    [
+      'CONFIG_GRPC_XDS_SERVER_URL',
+      'http://cp:18000',
+      'CONFIG_GRPC_XDS_SERVER_URL: "http://cp:18000" is not accepted, expected the address of a gRPC server: host:port, dns:///host:port, ipv4:address:port, ipv6:[address]:port or unix:path',
+    ],
+    [
+      'CONFIG_GRPC_XDS_CLIENT_ADDITIONAL_HEADERS',
+      'authorization=hunter2',
+      'CONFIG_GRPC_XDS_CLIENT_ADDITIONAL_HEADERS: the value (not shown) is not accepted, expected name:value,name2:value2; part 1 has not exactly one colon',
+    ],
+    [
+      'CONFIG_GRPC_XDS_FLEET',
+      'Edge',
+      'CONFIG_GRPC_XDS_FLEET: "Edge" is not accepted, expected up to 63 of a-z, 0-9 and -, neither first nor last of them -',
+    ],
+    [
+      'BACKEND_TYPE',
+      'disk',
+      'BACKEND_TYPE: "disk" is not accepted, expected redis, memcache or memory, in any letter case',
+    ],
+    [
+      'REDIS_TYPE',
+      'sharded',
+      'REDIS_TYPE: "sharded" is not accepted, expected SINGLE, SENTINEL or CLUSTER, in any letter case',
+    ],
+    ['REDIS_URL', '', 'REDIS_URL: must not be empty with BACKEND_TYPE=redis'],
+    [
+      'LOG_LEVEL',
+      '',
+      'LOG_LEVEL: "" is not accepted, expected panic, fatal, error, warn, warning, info, debug or trace, in any letter case',
+    ],
+    ['GRPC_PORT', '65536', 'GRPC_PORT: "65536" is not accepted, expected a whole number from 0 to 65535'],
+    ['NEAR_LIMIT_RATIO', '-0.1', 'NEAR_LIMIT_RATIO: "-0.1" is not accepted, expected a number from 0 to 1'],
+  ];
+  for (const [variable, value, message] of refused) {
+    it(`refuses ${variable}="${value}"`, () => {
+      expect(parseLimiterSettings({ [variable]: value }).errors).toEqual([{ variable, message }]);
+    });
+  }
+
+  it('takes an empty BACKEND_TYPE for redis, and needs no REDIS_URL with memory', () => {
+    expect(parseLimiterSettings({ BACKEND_TYPE: '' }).settings?.backendType).toBe('redis');
+    expect(parseLimiterSettings({ BACKEND_TYPE: 'memory', REDIS_URL: '' }).settings?.backendType).toBe(
+      'memory',
+    );
+  });
+
+  it('reads levels and formats of logs in any letter case', () => {
+    expect(parseLimiterSettings({ LOG_LEVEL: 'DEBUG', LOG_FORMAT: 'Json' }).settings).toMatchObject({
+      logLevel: 'debug',
+      logFormat: 'json',
+    });
+    expect(parseLimiterSettings({ LOG_FORMAT: '' }).settings?.logFormat).toBe('text');
+  });
+
+  it('warns of settings that it has not, and not of those of gRPC libraries', () => {
+    expect(
+      parseLimiterSettings({ KVS_PIPELINE_WINDOW: '0', STATSD_PREFIX: 'x', GRPC_TRACE: 'all' }).warnings,
+    ).toEqual(['STATSD_PREFIX is a setting that this version does not have: ignored']);
+  });
+
+  const tls = { GRPC_SERVER_USE_TLS: 'true', GRPC_SERVER_TLS_CERT: '/c.pem', GRPC_SERVER_TLS_KEY: '/k.pem' };
+  it.each<[env: Record<string, string>, messages: string[]]>([
+    [
+      { GRPC_SERVER_USE_TLS: 'true' },
+      ['CERT', 'KEY'].map(
+        (name) => `GRPC_SERVER_TLS_${name}: must not be empty with GRPC_SERVER_USE_TLS=true`,
+      ),
+    ],
+    [
+      { ...tls, GRPC_SERVER_USE_TLS: 'false', GRPC_CLIENT_TLS_CACERT: '/ca.pem' },
+      ['GRPC_CLIENT_TLS_CACERT: needs GRPC_SERVER_USE_TLS=true: without TLS no caller shows a certificate'],
+    ],
+    [
+      { ...tls, GRPC_CLIENT_TLS_SAN: 'proxy' },
+      ['GRPC_CLIENT_TLS_SAN: needs GRPC_CLIENT_TLS_CACERT: without it no caller shows a certificate'],
+    ],
+    [
+      { GRPC_UDS_MODE: '0888' },
+      ['GRPC_UDS_MODE: "0888" is not accepted, expected permissions in octal, 0 to 0777'],
+    ],
+  ])('refuses %j', (env, messages) => {
+    expect(parseLimiterSettings(env).errors?.map(({ message }) => message)).toEqual(messages);
+  });
+
+  it('reads the TLS files, and permissions in octal', () => {
+    const env = {
+      ...tls,
+      GRPC_CLIENT_TLS_CACERT: '/ca.pem',
+      GRPC_CLIENT_TLS_SAN: 'proxy',
+      GRPC_UDS_MODE: '666',
+    };
+    expect(parseLimiterSettings(env).settings).toMatchObject({
+      grpcServerUseTls: true,
+      grpcServerTlsCert: '/c.pem',
+      grpcServerTlsKey: '/k.pem',
+      grpcClientTlsCaCert: '/ca.pem',
+      grpcClientTlsSan: 'proxy',
+      grpcUdsMode: 0o666,
+    });
+  });
+
+  it.each([
+    [{ REDIS_URL: '' }, 'must not be empty with BACKEND_TYPE=redis'],
+    [
+      { REDIS_URL: 'localhost:6379' },
+      'is the path of a socket with REDIS_SOCKET_TYPE=unix (the default); for host:port set REDIS_SOCKET_TYPE=tcp',
+    ],
+    [{ REDIS_SOCKET_TYPE: 'tcp', REDIS_URL: 'localhost' }, 'Redis URL "localhost" is not host:port'],
+    [
+      { REDIS_URL: 'redis://u:hunter2@h:1' },
+      'Redis URL "redis://*****@h:1" needs the socket type tcp, not unix',
+    ],
+  ])('refuses %j', (env, problem) => {
+    expect(parseLimiterSettings({ ...env, PORT: 'x' }).errors?.map(({ message }) => message)).toContain(
+      `REDIS_URL: ${problem}`,
+    );
+    expect(parseLimiterSettings({ ...env, BACKEND_TYPE: 'memory' }).errors).toBeUndefined();
+  });
+});
+
+describe('parseLimiterSettings of an xDS server', () => {
+  it.each([
+    ['cp:18000'],
+    ['cp'],
+    ['[::1]:18000'],
+    ['dns:///cp.weir.svc:18000'],
+    ['ipv4:10.0.0.1:18000'],
+    ['unix:/run/xds.sock'],
+    ['unix:///run/xds.sock'],
+    ['passthrough:///cp:18000', 'cp:18000'],
+  ])('reads the address %s', (url, target = url) => {
+    const env = { REDIS_URL: '/sock', CONFIG_GRPC_XDS_SERVER_URL: url };
+    expect(parseLimiterSettings(env).settings?.xdsServerUrl).toBe(target);
+  });
+
+  it.each([[''], ['xds:///cp'], ['cp:1 cp:2'], ['cp/x']])('refuses the address "%s"', (url) => {
+    const errors = parseLimiterSettings({ CONFIG_GRPC_XDS_SERVER_URL: url }).errors ?? [];
+    expect(errors.map(({ variable }) => variable)).toEqual(['CONFIG_GRPC_XDS_SERVER_URL']);
+  });
+
+  it('takes a token for the xDS server beside no other authorization, and warns of one without TLS', () => {
+    const env = {
+      CONFIG_TYPE: 'GRPC_XDS_SOTW',
+      CONFIG_GRPC_XDS_TOKEN_FILE: '/token',
+      CONFIG_GRPC_XDS_SERVER_URL: 'cp:18000',
+    };
+    expect(parseLimiterSettings(env).warnings).toEqual([
+      'CONFIG_GRPC_XDS_TOKEN_FILE: the token can be read on the way: set CONFIG_GRPC_XDS_SERVER_USE_TLS',
+    ]);
+    expect(parseLimiterSettings({ ...env, CONFIG_GRPC_XDS_SERVER_USE_TLS: 'true' }).warnings).toEqual([]);
+    const onThisMachine = [
+      'localhost:1',
+      '127.0.0.1:1',
+      '[::1]:1',
+      'dns:///localhost:1',
+      'ipv6:[::1]:1',
+      'unix:/s',
+    ];
+    for (const url of onThisMachine)
+      expect(parseLimiterSettings({ ...env, CONFIG_GRPC_XDS_SERVER_URL: url }).warnings).toEqual([]);
+    for (const url of ['10.0.0.1:1', 'localhost.example:1', '[2001:db8::1]:1', 'dns://127.0.0.1/cp:1'])
+      expect(parseLimiterSettings({ ...env, CONFIG_GRPC_XDS_SERVER_URL: url }).warnings).toHaveLength(1);
+    const header = { CONFIG_GRPC_XDS_CLIENT_ADDITIONAL_HEADERS: 'a:b,Authorization:Bearer x' };
+    expect(parseLimiterSettings({ ...env, ...header }).errors).toEqual([
+      {
+        variable: 'CONFIG_GRPC_XDS_TOKEN_FILE',
+        message:
+          'CONFIG_GRPC_XDS_TOKEN_FILE: is set together with an authorization in CONFIG_GRPC_XDS_CLIENT_ADDITIONAL_HEADERS: keep one of them',
+      },
+    ]);
+  });
+
+  it.each([
+    ['CERT', 'KEY'],
+    ['KEY', 'CERT'],
+  ])('refuses a client’s %s without its %s, where TLS is on', (set, missing) => {
+    const variable = `CONFIG_GRPC_XDS_CLIENT_TLS_${set}`;
+    const env = { CONFIG_TYPE: 'grpc_xds_sotw', [variable]: '/file.pem' };
+    expect(parseLimiterSettings(env).errors).toBeUndefined();
+    expect(parseLimiterSettings({ ...env, CONFIG_GRPC_XDS_SERVER_USE_TLS: 'true' }).errors).toEqual([
+      { variable, message: `${variable}: needs CONFIG_GRPC_XDS_CLIENT_TLS_${missing} as well` },
+    ]);
+  });
+
+  it('says nothing of NODE_NAME, which pods have beside POD_NAME', () => {
+    expect(parseLimiterSettings({ NODE_NAME: 'n', POD_NAME: 'p' }).warnings).toEqual([]);
+  });
+});
+
+describe('the table of settings', () => {
+  it('has every variable once, and no variable that is an alias', () => {
+    const names = all.map(({ name }) => name);
+    expect(new Set(names).size).toBe(names.length);
+    expect(names.filter((name) => canonicalName(limiterAliases, name) !== undefined)).toEqual([]);
+  });
+
+  it('has defaults that its own kinds accept', () => {
+    for (const { name, kind, default: value } of all) {
+      // Unset is no text.
+      if (value === undefined) continue;
+      expect([name, kind.schema.parse(kind.format(value))]).toEqual([name, value]);
+    }
+  });
+
+  it('has one sentence for each', () => {
+    for (const { name, summary } of all) expect([name, /^[^\n]+\.$/.test(summary)]).toEqual([name, true]);
+  });
+
+  it('keeps what may hold credentials secret', () => {
+    expect(all.filter(({ secret }) => secret === true).map(({ name }) => name)).toEqual([
+      'CONFIG_GRPC_XDS_CLIENT_ADDITIONAL_HEADERS',
+      'REDIS_URL',
+      'REDIS_AUTH',
+      'REDIS_SENTINEL_AUTH',
+      'REDIS_PERSECOND_URL',
+      'REDIS_PERSECOND_AUTH',
+      'REDIS_PERSECOND_SENTINEL_AUTH',
+    ]);
+  });
+
+  it('knows the specification’s names', () => {
+    expect(aliasesOf(limiterAliases, 'REDIS_TIMEOUT')).toEqual(['KVS_TIMEOUT']);
+    expect(aliasesOf(limiterAliases, 'USE_STATSD')).toEqual(['USE_PUSHSTATS']);
+    expect(aliasesOf(limiterAliases, 'LOCAL_CACHE_SIZE_IN_BYTES')).toEqual(['LocalCacheSizeInBytes']);
+  });
+});
+
+describe('what is allowed and hardly meant', () => {
+  it.each([
+    [
+      { LIMIT_RESPONSE_HEADERS_ENABLED: 'true', LIMIT_RESET_HEADER: 'ratelimit-limit' },
+      [
+        'LIMIT_RESET_HEADER names the same header as LIMIT_LIMIT_HEADER, ratelimit-limit: the proxy gets both values under one name',
+      ],
+    ],
+    [
+      { LIMIT_REQUEST_HEADERS_ENABLED: 'true', LIMIT_REQUEST_RESET_HEADER: 'RateLimit-Remaining' },
+      [
+        'LIMIT_REQUEST_RESET_HEADER names the same header as LIMIT_REQUEST_REMAINING_HEADER, RateLimit-Remaining: the proxy gets both values under one name',
+      ],
+    ],
+    [{ LIMIT_RESPONSE_HEADERS_ENABLED: 'true', LIMIT_REQUEST_HEADERS_ENABLED: 'true' }, []],
+    [{ EXTRA_TAGS: 'a:1,b:2,a:3,a:4' }, ['EXTRA_TAGS has the tag a more than once: keep one of them']],
+    [{ EXTRA_TAGS: 'a:1,b:1' }, []],
+    [
+      { LOCAL_CACHE_SIZE_IN_BYTES: '191' },
+      ['LOCAL_CACHE_SIZE_IN_BYTES=191 is too small to remember anything: an entry takes 192 bytes or more'],
+    ],
+    [
+      { LOCAL_CACHE_SIZE_IN_BYTES: '192', CACHE_KEY_PREFIX: 'p' },
+      ['LOCAL_CACHE_SIZE_IN_BYTES=192 is too small to remember anything: an entry takes 193 bytes or more'],
+    ],
+    [{ LOCAL_CACHE_SIZE_IN_BYTES: '192' }, []],
+  ] as [Record<string, string>, string[]][])('is warned about: %j', (env, warnings) => {
+    expect(parseLimiterSettings({ BACKEND_TYPE: 'memory', ...env }).warnings).toEqual(warnings);
+  });
+});

@@ -1,0 +1,150 @@
+/** Statistics: which, and where they go. A part of the table in `settings.ts`; what one sink alone needs may stand beside it. */
+import { z } from 'zod';
+import {
+  bool,
+  choice,
+  duration,
+  integer,
+  port,
+  type SettingKind,
+} from '../../process/settings/settings-kinds.ts';
+import type { SettingNeed } from '../../process/settings/settings-needs.ts';
+import { tagPairs } from '../../process/settings/settings-pairs.ts';
+import type { SettingsError, SettingsTable } from '../../process/settings/settings-reader.ts';
+
+const dayMs = 24 * 3_600_000;
+
+const notDisabled: readonly SettingNeed[] = [
+  { name: 'DISABLE_STATS', is: [false], otherwise: 'statistics go nowhere' },
+];
+/** Unset is true, unless there is another sink. */
+const toStatsd: SettingNeed = { name: 'USE_STATSD', is: [true, undefined] };
+const toReceiver: readonly SettingNeed[] = [
+  { name: 'USE_PROMETHEUS', is: [false] },
+  { ...toStatsd, or: { name: 'USE_DOG_STATSD', is: [true] } },
+];
+
+/** A boolean for which it matters whether it is set. */
+function optionalBool(): SettingKind<boolean | undefined> {
+  const { expected, brief, schema } = bool();
+  return { expected, brief, schema, format: (value) => (value === undefined ? 'unset' : String(value)) };
+}
+
+/** Where somebody else listens. Empty is this machine, as for Node and Go. */
+function receiverHost(): SettingKind<string> {
+  return {
+    expected: 'a host name or IP address without port, which is STATSD_PORT',
+    brief: 'host or IP address',
+    schema: z.string().regex(/^(?![^:]*:\d*$)[^\s/[\]]*$/),
+    format: (value) => value,
+  };
+}
+
+export const statsSettings = {
+  useStatsd: {
+    name: 'USE_STATSD',
+    needs: notDisabled,
+    kind: optionalBool(),
+    default: undefined as boolean | undefined,
+    summary:
+      'Send statistics to a statsd receiver. Unset: so it is, unless another of these is true. false, and no other is true: they are written to standard output.',
+  },
+  useDogStatsd: {
+    name: 'USE_DOG_STATSD',
+    needs: notDisabled,
+    kind: bool(),
+    default: false,
+    summary: 'Send statistics with tags to a dogstatsd receiver over UDP, at the same host and port.',
+  },
+  usePrometheus: {
+    name: 'USE_PROMETHEUS',
+    needs: notDisabled,
+    kind: bool(),
+    default: false,
+    summary: 'Serve statistics to Prometheus.',
+  },
+  disableStats: {
+    name: 'DISABLE_STATS',
+    kind: bool(),
+    default: false,
+    summary: 'Send statistics nowhere, whatever else is set; `/stats` shows them nevertheless.',
+  },
+  statsdHost: {
+    name: 'STATSD_HOST',
+    needs: toReceiver,
+    kind: receiverHost(),
+    default: 'localhost',
+    summary: 'Host of the statsd or dogstatsd receiver.',
+  },
+  statsdPort: {
+    name: 'STATSD_PORT',
+    needs: toReceiver,
+    kind: port({ min: 1 }),
+    default: 8125,
+    summary: 'Its port.',
+  },
+  statsdProtocol: {
+    name: 'STATSD_PROTOCOL',
+    needs: [{ name: 'USE_PROMETHEUS', is: [false] }, { name: 'USE_DOG_STATSD', is: [false] }, toStatsd],
+    kind: choice({ values: ['tcp', 'udp'] }),
+    default: 'tcp',
+    summary: 'How to speak with a statsd receiver; dogstatsd is always UDP.',
+  },
+  statsFlushIntervalMs: {
+    name: 'STATS_FLUSH_INTERVAL',
+    kind: duration({ min: 10, max: dayMs }),
+    default: 10_000,
+    summary: 'How often counters and gauges are sent.',
+  },
+  extraTags: {
+    name: 'EXTRA_TAGS',
+    kind: tagPairs(),
+    default: [],
+    summary:
+      'Tags of all statistics: at the end of names for statsd and `/stats`, tags of dogstatsd, labels for Prometheus.',
+  },
+  sanitizeDescriptorMetricDots: {
+    name: 'SANITIZE_DESCRIPTOR_METRIC_DOTS',
+    kind: bool(),
+    default: false,
+    summary: "Dots in keys and values of descriptors become `_` in names of statistics; the domain's stay.",
+  },
+  statsMaxDetailedMetrics: {
+    name: 'STATS_MAX_DETAILED_METRICS',
+    kind: integer({ min: 0, max: 1_000_000 }),
+    default: 5_000,
+    summary:
+      'Metric keys made of values of requests that are kept at most; idle ones make room, and what finds none is counted together; see [statistics](statistics.md#a-metric-per-value). Not in the Go service.',
+  },
+} as const satisfies SettingsTable;
+
+export type SinkName = 'none' | 'statsd' | 'dogstatsd' | 'prometheus' | 'output';
+
+interface Choice {
+  useStatsd?: boolean | undefined;
+  useDogStatsd?: boolean;
+  usePrometheus?: boolean;
+  disableStats?: boolean;
+}
+
+/** Where statistics go. */
+export function sinkOf({ useStatsd, useDogStatsd, usePrometheus, disableStats }: Choice): SinkName {
+  if (disableStats === true) return 'none';
+  if (useDogStatsd === true) return 'dogstatsd';
+  if (usePrometheus === true) return 'prometheus';
+  return useStatsd === false ? 'output' : 'statsd';
+}
+
+/** More than one sink, in the words of the Go service. DISABLE_STATS goes before all, as there. */
+export function statsSettingsProblems(settings: Choice): SettingsError[] {
+  if (settings.disableStats === true) return [];
+  const { useStatsd, useDogStatsd, usePrometheus } = settings;
+  if ([useStatsd, useDogStatsd, usePrometheus].filter((chosen) => chosen === true).length < 2) return [];
+  return [
+    {
+      variable: useDogStatsd === true ? 'USE_DOG_STATSD' : 'USE_PROMETHEUS',
+      message:
+        'Error: unable to use more than one stats sink at the same time. Set one of USE_DOG_STATSD, USE_STATSD, USE_PROMETHEUS.',
+    },
+  ];
+}

@@ -1,0 +1,153 @@
+/** Who is over limit, in a whole limiter: what is seen of it, and what its settings do. */
+import { mkdirSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { httpAsk } from '../../test/support/http-ask.ts';
+import { InProcessLimiter } from '../../test/support/in-process-limiter.ts';
+import { ManualTimers } from '../../test/support/manual-timers.ts';
+import { suiteFolder } from '../../test/support/suite-folder.ts';
+
+const folder = suiteFolder();
+mkdirSync(join(folder, 'config'));
+const domains = Array.from({ length: 40 }, (_, n) => `d${n}`);
+for (const domain of domains) {
+  writeFileSync(
+    join(folder, `config/${domain}.yaml`),
+    `domain: ${domain}
+descriptors:
+  - key: user
+    rate_limit: { unit: day, requests_per_unit: 2 }
+  - key: tried
+    shadow_mode: true
+    rate_limit: { unit: day, requests_per_unit: 2 }
+  - key: path
+    value: a*
+    share_threshold: true
+    rate_limit: { unit: day, requests_per_unit: 2 }
+`,
+  );
+}
+
+let timers: ManualTimers;
+let limiter: InProcessLimiter | undefined;
+beforeEach(() => {
+  timers = new ManualTimers();
+});
+afterEach(async () => {
+  await limiter?.stop();
+  expect(timers.size).toBe(0);
+});
+
+async function start(env: Record<string, string> = {}): Promise<InProcessLimiter> {
+  const clock = { nowMs: () => Date.UTC(2026, 1, 1), monotonicMs: () => performance.now() };
+  limiter = await InProcessLimiter.start({ timers, clock, env: { RUNTIME_ROOT: folder, ...env } });
+  return limiter;
+}
+
+/** Keys and hits over limit of a domain. */
+async function shown(running: InProcessLimiter, domain = 'd0'): Promise<Record<string, number>> {
+  const { domains: found } = await running.top(`n=1000&domain=${domain}`);
+  return Object.fromEntries((found[0]?.keys ?? []).map(({ key, atMost }) => [key, atMost]));
+}
+
+describe('/top of a limiter', () => {
+  it('tells who is over limit by which rule, as over_limit counts it', async () => {
+    const running = await start({ CACHE_KEY_PREFIX: 'prefix_', LOCAL_CACHE_SIZE_IN_BYTES: '1000000' });
+    await running.ask('d0', [{ user: 'alice' }], 5);
+    await running.ask('d0', [{ user: 'alice' }, { tried: 'bob' }], 7);
+    await running.ask('d0', [{ user: 'carol' }], 2);
+    await running.ask('d1', [{ path: 'ab' }], 2);
+    await running.ask('d1', [{ path: 'ac' }], 3);
+    const { domainCount, domains: found, since } = await running.top();
+    expect({ domainCount, since, found }).toEqual({
+      since: '2026-02-01T00:00:00.000Z',
+      domainCount: 2,
+      found: [
+        {
+          domain: 'd0',
+          overLimit: 15,
+          missed: 0,
+          keys: [
+            {
+              key: 'user_alice',
+              rule: 'd0.user',
+              shadowMode: false,
+              atLeast: 10,
+              atMost: 10,
+              share: 10 / 15,
+            },
+            { key: 'tried_bob', rule: 'd0.tried', shadowMode: true, atLeast: 5, atMost: 5, share: 5 / 15 },
+          ],
+        },
+        {
+          domain: 'd1',
+          overLimit: 3,
+          missed: 0,
+          keys: [{ key: 'path_a*', rule: 'd1.path_a*', shadowMode: false, atLeast: 3, atMost: 3, share: 1 }],
+        },
+      ],
+    });
+    const stats = await running.stats();
+    expect(stats.get('ratelimit.service.rate_limit.d0.user.over_limit')).toBe(10);
+    expect(stats.get('ratelimit.top_offenders.domains')).toBe(2);
+    expect(stats.get('ratelimit.top_offenders.bytes')).toBeGreaterThan(0);
+    expect(stats.get('ratelimit.top_offenders.dropped')).toBe(0);
+  });
+
+  it('is text unless asked otherwise', async () => {
+    const running = await start();
+    await running.ask('d0', [{ user: 'alice' }], 5);
+    const { status, headers, body } = await httpAsk(running.ports.debug, '/top');
+    expect([status, headers['content-type']]).toEqual([200, 'text/plain; charset=utf-8']);
+    expect(body).toContain('100.0%  "user_alice"  "d0.user"\n');
+  });
+
+  it.each([
+    ['2', { user_a: 10, user_c: 12 }],
+    ['10', { user_a: 10, user_b: 2, user_c: 10 }],
+  ])('holds as many keys as STATS_TOP_KEYS=%s says', async (value, keys) => {
+    const running = await start({ STATS_TOP_KEYS: value });
+    for (const [user, hits] of Object.entries({ a: 12, b: 4, c: 12 })) {
+      await running.ask('d0', [{ user }], hits);
+    }
+    expect(await shown(running)).toEqual(keys);
+  });
+
+  it('keeps nothing with STATS_TOP_KEYS=0', async () => {
+    const running = await start({ STATS_TOP_KEYS: '0' });
+    await running.ask('d0', [{ user: 'alice' }], 5);
+    const { status, body } = await httpAsk(running.ports.debug, '/top');
+    expect([status, body]).toEqual([404, 'top offenders are not kept: STATS_TOP_KEYS is 0\n']);
+    expect((await running.stats()).has('ratelimit.top_offenders.bytes')).toBe(false);
+  });
+
+  it.each([
+    ['1m', { user_new: 1 }],
+    ['1h', { user_old: 3, user_new: 1 }],
+  ])('forgets after two periods of STATS_TOP_PERIOD=%s', async (value, keys) => {
+    const running = await start({ STATS_TOP_PERIOD: value });
+    await running.ask('d0', [{ user: 'old' }], 5);
+    timers.advance(61_000);
+    await running.ask('d0', [{ user: 'new' }], 3);
+    expect(await shown(running)).toEqual({ user_old: 3, user_new: 1 });
+    timers.advance(60_000);
+    expect(await shown(running)).toEqual(keys);
+  });
+
+  it.each([
+    ['4194304', false],
+    ['104857600', true],
+  ])('keeps within STATS_TOP_MAX_BYTES=%s', async (value, all) => {
+    const running = await start({ STATS_TOP_MAX_BYTES: value, STATS_TOP_KEYS: '1000' });
+    const user = (n: number): string => `${'x'.repeat(400)}${n}`;
+    for (const domain of domains) {
+      const descriptors = Array.from({ length: 150 }, (_, n) => ({ user: user(n) }));
+      await running.ask(domain, descriptors, 3);
+    }
+    const stats = await running.stats();
+    expect(stats.get('ratelimit.top_offenders.bytes')).toBeLessThanOrEqual(Number(value));
+    expect(stats.get('ratelimit.top_offenders.domains') === domains.length).toBe(all);
+    expect(stats.get('ratelimit.top_offenders.dropped') === 0).toBe(all);
+    expect(Object.keys(await shown(running, 'd39'))).toHaveLength(150);
+  });
+});

@@ -1,0 +1,84 @@
+/**
+ * TRACING_* and what is read by us of OTEL_*, a part of the table in `settings.ts`. The exporter's own variables (OTEL_EXPORTER_OTLP_*,
+ * OTEL_BSP_*, OTEL_SPAN_*, OTEL_RESOURCE_ATTRIBUTES) are read by OpenTelemetry itself.
+ */
+import { bool, choice, float, text } from '../../process/settings/settings-kinds.ts';
+import { needing, type SettingNeed } from '../../process/settings/settings-needs.ts';
+import type { SettingsTable } from '../../process/settings/settings-reader.ts';
+
+const enabled: SettingNeed = { name: 'TRACING_ENABLED', is: [true] };
+/** All variables of OpenTelemetry are warned about in one line, by tracing-environment.ts. */
+const ofOpenTelemetry: readonly SettingNeed[] = [{ ...enabled, quiet: true }];
+
+export const tracingSettings = needing([enabled], {
+  tracingEnabled: {
+    name: 'TRACING_ENABLED',
+    needs: [],
+    kind: bool(),
+    default: false,
+    summary: 'Export spans of calls and of the store over OTLP; see [operations](operations.md#tracing).',
+  },
+  tracingExporterProtocol: {
+    name: 'TRACING_EXPORTER_PROTOCOL',
+    kind: choice({ values: ['http', 'grpc'] }),
+    default: 'http',
+    summary: 'OTLP over `http` (protobuf) or `grpc`. Where to: `OTEL_EXPORTER_OTLP_ENDPOINT` and its like.',
+  },
+  tracingServiceName: {
+    name: 'TRACING_SERVICE_NAME',
+    kind: text(),
+    default: 'RateLimit',
+    summary: 'Resource attribute `service.name`.',
+  },
+  tracingServiceNamespace: {
+    name: 'TRACING_SERVICE_NAMESPACE',
+    kind: text(),
+    default: '',
+    summary: 'Resource attribute `service.namespace`; empty: none.',
+  },
+  tracingServiceInstanceId: {
+    name: 'TRACING_SERVICE_INSTANCE_ID',
+    kind: text(),
+    default: '',
+    summary: 'Resource attribute `service.instance.id`; empty: a random UUID of version 4 at each start.',
+  },
+  tracingSamplingRate: {
+    name: 'TRACING_SAMPLING_RATE',
+    kind: float({ min: 0, max: 1 }),
+    default: 1,
+    summary:
+      'Part of the calls without a sampling decision of their caller that is traced, by trace id; 1: all.',
+  },
+  tracingBaggageAttributes: {
+    name: 'TRACING_BAGGAGE_ATTRIBUTES',
+    kind: text(),
+    default: '',
+    summary:
+      'Keys of W3C baggage, parted by commas, that become attributes `baggage.<key>` of the span of a call. Not in the Go service.',
+  },
+  otelPropagators: {
+    name: 'OTEL_PROPAGATORS',
+    needs: ofOpenTelemetry,
+    kind: text(),
+    default: 'tracecontext,b3,baggage',
+    summary:
+      'Which headers of callers are read: `tracecontext`, `b3` or `b3multi` (both forms), `baggage`; `none`. Where a call has a trace by both, the later one in the list counts. Others are not known and left out. The Go service does not read it.',
+  },
+  otelSemconvStabilityOptIn: {
+    name: 'OTEL_SEMCONV_STABILITY_OPT_IN',
+    needs: ofOpenTelemetry,
+    kind: text(),
+    default: '',
+    summary:
+      'Names of RPC attributes: the stable ones; with `rpc/old` the old ones; with `rpc/dup` the old `rpc.system` and `rpc.service` beside the stable ones. Other words are for others.',
+  },
+} as const satisfies SettingsTable);
+
+/** A process has one id, also where several threads of it export spans. */
+export function withInstanceId<T extends { readonly tracingServiceInstanceId: string }>(
+  settings: T,
+  newId: () => string,
+): T {
+  if (settings.tracingServiceInstanceId !== '') return settings;
+  return { ...settings, tracingServiceInstanceId: newId() };
+}

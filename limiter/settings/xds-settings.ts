@@ -1,0 +1,229 @@
+/** Settings of the rules that an xDS server sends: a part of the table in settings.ts. */
+import { z } from 'zod';
+import { isLoopback } from '../../process/net/process-bind.ts';
+import { formatGoDuration } from '../../process/settings/go-values.ts';
+import {
+  bool,
+  duration,
+  float,
+  integer,
+  type SettingKind,
+  text,
+} from '../../process/settings/settings-kinds.ts';
+import { dnsLabel } from '../../process/settings/settings-kubernetes-kinds.ts';
+import { needing, type SettingNeed } from '../../process/settings/settings-needs.ts';
+import { headerPairs, metadataPairs } from '../../process/settings/settings-pairs.ts';
+import type { SettingsError, SettingsOf, SettingsTable } from '../../process/settings/settings-reader.ts';
+
+const dayMs = 24 * 3_600_000;
+const mebibyte = 1024 * 1024;
+
+const fromXds: SettingNeed = { name: 'CONFIG_TYPE', is: ['GRPC_XDS_SOTW'] };
+const overTls: readonly SettingNeed[] = [
+  {
+    name: 'CONFIG_GRPC_XDS_SERVER_USE_TLS',
+    is: [true],
+    otherwise: 'the xDS server is spoken to in plain text',
+  },
+];
+
+export const xdsSettings = needing([fromXds], {
+  xdsServerUrl: {
+    name: 'CONFIG_GRPC_XDS_SERVER_URL',
+    kind: grpcTarget(),
+    default: 'localhost:18000',
+    summary: 'Address of the xDS server.',
+  },
+  xdsNodeId: {
+    name: 'CONFIG_GRPC_XDS_NODE_ID',
+    kind: text(),
+    default: 'default',
+    summary: 'Id of the node that the limiter says it is; one for all replicas.',
+  },
+  xdsFleet: {
+    name: 'CONFIG_GRPC_XDS_FLEET',
+    kind: dnsLabel(),
+    default: 'default',
+    summary:
+      "The fleet whose rules a Weir control plane sends: `spec.fleet` of its RateLimitConfigs; sent as the node's metadata `fleet`. Not in the Go service.",
+  },
+  xdsNodeMetadata: {
+    name: 'CONFIG_GRPC_XDS_NODE_METADATA',
+    kind: metadataPairs(),
+    default: [],
+    summary: "More metadata of the node; goes before the limiter's own `pod`, `fleet` and `instance`.",
+  },
+  podName: {
+    name: 'POD_NAME',
+    needs: [{ ...fromXds, quiet: true }],
+    kind: text(),
+    default: '',
+    summary:
+      "How a control plane's status names this limiter; sent as the node's metadata `pod`. Empty: the host's name. Not in the Go service.",
+  },
+  xdsConnectRetryMs: {
+    name: 'CONFIG_GRPC_XDS_SERVER_CONNECT_RETRY_INTERVAL',
+    kind: duration({ min: 1, max: dayMs }),
+    default: 3_000,
+    summary:
+      'Shortest wait after an attempt to connect that failed; further ones grow as the waits of `XDS_CLIENT_BACKOFF_*`.',
+  },
+  xdsAdditionalHeaders: {
+    name: 'CONFIG_GRPC_XDS_CLIENT_ADDITIONAL_HEADERS',
+    kind: headerPairs(),
+    default: [],
+    secret: true,
+    summary: 'Headers for the xDS server, for example an authorization; names are sent in lower case.',
+  },
+  xdsTokenFile: {
+    name: 'CONFIG_GRPC_XDS_TOKEN_FILE',
+    kind: text(),
+    default: '',
+    summary:
+      'File with the token by which the xDS server knows the limiter, sent as `authorization: Bearer`; read again for every stream. Empty: none. Not in the Go service.',
+  },
+  xdsUseTls: {
+    name: 'CONFIG_GRPC_XDS_SERVER_USE_TLS',
+    kind: bool(),
+    default: false,
+    summary: 'Speak TLS with the xDS server.',
+  },
+  xdsTlsCert: {
+    name: 'CONFIG_GRPC_XDS_CLIENT_TLS_CERT',
+    needs: overTls,
+    kind: text(),
+    default: '',
+    summary:
+      "PEM file with the limiter's certificate, read again for every connection; empty: none is shown.",
+  },
+  xdsTlsKey: {
+    name: 'CONFIG_GRPC_XDS_CLIENT_TLS_KEY',
+    needs: overTls,
+    kind: text(),
+    default: '',
+    summary: 'PEM file with its key.',
+  },
+  xdsTlsCa: {
+    name: 'CONFIG_GRPC_XDS_SERVER_TLS_CACERT',
+    needs: overTls,
+    kind: text(),
+    default: '',
+    summary: 'PEM file with authorities that are trusted besides the usual ones.',
+  },
+  xdsTlsSan: {
+    name: 'CONFIG_GRPC_XDS_SERVER_TLS_SAN',
+    needs: overTls,
+    kind: text(),
+    default: '',
+    summary: "Name that the server's certificate must have; empty: the host of the address.",
+  },
+  xdsKeepaliveMs: {
+    name: 'CONFIG_GRPC_XDS_KEEPALIVE_INTERVAL',
+    kind: duration({ min: 0, max: dayMs }),
+    default: 40_000,
+    summary:
+      'How often the xDS server is pinged, so that one that vanished is noticed 15 s later; 0: never. Not in the Go service.',
+  },
+  xdsBackoffInitialMs: {
+    name: 'XDS_CLIENT_BACKOFF_INITIAL_INTERVAL',
+    kind: duration({ min: 1, max: dayMs }),
+    default: 10_000,
+    summary: 'Shortest wait after a stream that broke; not above `XDS_CLIENT_BACKOFF_MAX_INTERVAL`.',
+  },
+  xdsBackoffMaxMs: {
+    name: 'XDS_CLIENT_BACKOFF_MAX_INTERVAL',
+    kind: duration({ min: 1, max: dayMs }),
+    default: 60_000,
+    summary: 'Longest wait after a stream that broke or an attempt to connect that failed.',
+  },
+  xdsBackoffFactor: {
+    name: 'XDS_CLIENT_BACKOFF_RANDOM_FACTOR',
+    kind: float({ min: 0, max: 1_000 }),
+    default: 1.6,
+    summary:
+      'Each of these waits is so many times the one before, but never shorter than the shortest: above 1 waits grow, else all are the shortest one.',
+  },
+  xdsBackoffJitter: {
+    name: 'XDS_CLIENT_BACKOFF_JITTER',
+    kind: bool(),
+    default: true,
+    summary:
+      'Wait for a random time between the shortest wait and the one due; the first wait varies as the second does, unless `XDS_CLIENT_BACKOFF_RANDOM_FACTOR` is set.',
+  },
+  xdsMaxMessageBytes: {
+    name: 'XDS_CLIENT_MAX_MSG_SIZE_IN_BYTES',
+    kind: integer({ min: 0, max: 2_147_483_647 }),
+    default: 0,
+    summary: 'Largest response that is taken; 0: 256 MiB (100,000 small rules are 4).',
+  },
+} as const satisfies SettingsTable);
+
+type XdsSettings = SettingsOf<typeof xdsSettings>;
+
+/** What XDS_CLIENT_MAX_MSG_SIZE_IN_BYTES means in effect. We chose the default: as much as rule files may have. */
+export function xdsMaxMessageBytes({
+  xdsMaxMessageBytes: set,
+}: Pick<XdsSettings, 'xdsMaxMessageBytes'>): number {
+  return set === 0 ? 256 * mebibyte : set;
+}
+
+/** What is wrong with the values together. */
+export function xdsSettingsProblems(settings: Partial<XdsSettings>): SettingsError[] {
+  return [...backoffProblems(settings), ...tokenProblems(settings), ...pairProblems(settings)];
+}
+
+function backoffProblems({ xdsBackoffInitialMs, xdsBackoffMaxMs }: Partial<XdsSettings>): SettingsError[] {
+  if (xdsBackoffInitialMs === undefined || xdsBackoffMaxMs === undefined) return [];
+  if (xdsBackoffInitialMs <= xdsBackoffMaxMs) return [];
+  const variable = 'XDS_CLIENT_BACKOFF_INITIAL_INTERVAL';
+  const [initial, max] = [formatGoDuration(xdsBackoffInitialMs), formatGoDuration(xdsBackoffMaxMs)];
+  const message = `${variable}: ${initial} must not be above XDS_CLIENT_BACKOFF_MAX_INTERVAL, ${max}`;
+  return [{ variable, message }];
+}
+
+function tokenProblems({
+  xdsTokenFile = '',
+  xdsAdditionalHeaders = [],
+}: Partial<XdsSettings>): SettingsError[] {
+  if (xdsTokenFile === '' || !xdsAdditionalHeaders.some(([name]) => name === 'authorization')) return [];
+  const variable = 'CONFIG_GRPC_XDS_TOKEN_FILE';
+  const other = 'an authorization in CONFIG_GRPC_XDS_CLIENT_ADDITIONAL_HEADERS';
+  return [{ variable, message: `${variable}: is set together with ${other}: keep one of them` }];
+}
+
+function pairProblems(settings: Partial<XdsSettings>): SettingsError[] {
+  const { xdsUseTls, xdsTlsCert = '', xdsTlsKey = '' } = settings;
+  if (xdsUseTls !== true || (xdsTlsCert === '') === (xdsTlsKey === '')) return [];
+  const [set, missing] = xdsTlsCert === '' ? ['KEY', 'CERT'] : ['CERT', 'KEY'];
+  const variable = `CONFIG_GRPC_XDS_CLIENT_TLS_${set}`;
+  return [{ variable, message: `${variable}: needs CONFIG_GRPC_XDS_CLIENT_TLS_${missing} as well` }];
+}
+
+/** What is to be told at the start, although it works. */
+export function xdsSettingsWarnings({ xdsTokenFile, xdsUseTls, xdsServerUrl }: XdsSettings): string[] {
+  if (xdsTokenFile === '' || xdsUseTls || staysHere(xdsServerUrl)) return [];
+  return ['CONFIG_GRPC_XDS_TOKEN_FILE: the token can be read on the way: set CONFIG_GRPC_XDS_SERVER_USE_TLS'];
+}
+
+/** Whether what goes to a target of gRPC never leaves this machine. */
+function staysHere(target: string): boolean {
+  if (target.startsWith('unix:')) return true;
+  const address = target.replace(/^(dns:(\/\/[^/]*\/)?|ipv[46]:)/, '');
+  const host = /^\[(.*)\](:\d+)?$/.exec(address)?.[1] ?? address.replace(/:\d+$/, '');
+  return isLoopback(host);
+}
+
+/** `passthrough:` is a way of Go to hand an address over as it is: here that is an address without scheme. */
+function grpcTarget(): SettingKind<string> {
+  const expected =
+    'the address of a gRPC server: host:port, dns:///host:port, ipv4:address:port, ipv6:[address]:port or unix:path';
+  return {
+    expected,
+    brief: 'gRPC target',
+    schema: z
+      .string()
+      .transform((value) => value.replace(/^passthrough:(?:\/\/\/)?/, ''))
+      .pipe(z.string().regex(/^(?:dns:\S+|unix:\S+|unix-abstract:\S+|ipv[46]:\S+|(?!.*:\/\/)[^\s/]+)$/)),
+    format: (value) => value,
+  };
+}

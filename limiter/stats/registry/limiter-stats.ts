@@ -1,0 +1,386 @@
+/** The statistics of the service as a whole by name. Those of rules: `rule-stats.ts`. Reference section 8.1. */
+import type { Clock } from '../../../process/time/process-clock.ts';
+import type { Tags } from '../sinks/tags.ts';
+import type { StatsRegistry } from './stats-registry.ts';
+
+const sizeBounds = [
+  'REQUEST_MAX_DESCRIPTORS',
+  'REQUEST_MAX_ENTRIES',
+  'REQUEST_MAX_TEXT_BYTES',
+  'REQUEST_MAX_BYTES',
+  'HTTP_MAX_BODY_BYTES',
+] as const;
+
+export interface LimiterStats {
+  serviceError(): void;
+  storeError(): void;
+  /** STORE_FAILURE_MODE allow or deny answered a request. */
+  uncounted(): void;
+  /** A caller gave up before its request was sent to the store. */
+  abandoned(): void;
+  /** A request was refused for its size; `bound` is the setting. */
+  tooLarge(bound: (typeof sizeBounds)[number]): void;
+  /** So many values were no UTF-8. */
+  mendedValues(values: number): void;
+  globalShadowMode(): void;
+  configLoadSuccess(): void;
+  configLoadError(): void;
+}
+
+/** Loads of rule files. */
+export interface RuntimeStats {
+  /** One attempt to read them, whatever came of it. */
+  loadAttempt(): void;
+  /** They could not be read. */
+  loadFailure(): void;
+}
+
+/** Makes the counters at once, so that they are shown as 0 before anything happened. */
+export function createLimiterStats(registry: StatsRegistry): LimiterStats {
+  const counting = countingIn(registry);
+  const mendedValues = registry.counter('ratelimit.service.mended_values');
+  const tooLarge = new Map(
+    sizeBounds.map((bound) => [
+      bound,
+      registry.counter('ratelimit.service.call.should_rate_limit.too_large', [['bound', bound]]),
+    ]),
+  );
+  return {
+    serviceError: counting('ratelimit.service.call.should_rate_limit.service_error'),
+    storeError: counting('ratelimit.service.call.should_rate_limit.redis_error'),
+    uncounted: counting('ratelimit.service.call.should_rate_limit.store_failure_mode'),
+    abandoned: counting('ratelimit.service.call.should_rate_limit.abandoned'),
+    tooLarge: (bound) => registry.add(tooLarge.get(bound) as number, 1),
+    mendedValues: (values) => registry.add(mendedValues, values),
+    globalShadowMode: counting('ratelimit.service.global_shadow_mode'),
+    configLoadSuccess: counting('ratelimit.service.config_load_success'),
+    configLoadError: counting('ratelimit.service.config_load_error'),
+  };
+}
+
+/** Only where rules are files: `numValues` says how many the last good reading gave. */
+export function createRuntimeStats(registry: StatsRegistry, numValues: () => number): RuntimeStats {
+  const counting = countingIn(registry);
+  registry.gauge('runtime.num_values', numValues);
+  return {
+    loadAttempt: counting('runtime.load_attempts'),
+    loadFailure: counting('runtime.load_failures'),
+  };
+}
+
+function countingIn(registry: StatsRegistry): (name: string) => () => void {
+  return (name) => {
+    const slot = registry.counter(name);
+    return () => registry.add(slot, 1);
+  };
+}
+
+/** What to call after every gRPC call of one of `methods`; calls of other methods are not counted. */
+export function createGrpcCallStats(
+  registry: StatsRegistry,
+  methods: readonly string[],
+): (method: string, durationMs: number) => void {
+  const byMethod = new Map(
+    methods.map((method) => [
+      method,
+      {
+        requests: registry.counter(`ratelimit_server.${method}.total_requests`),
+        responseTime: registry.timer(`ratelimit_server.${method}.response_time`),
+      },
+    ]),
+  );
+  return (method, durationMs) => {
+    const stats = byMethod.get(method);
+    if (stats === undefined) return;
+    registry.add(stats.requests, 1);
+    stats.responseTime.record(Math.trunc(durationMs));
+  };
+}
+
+/**
+ * What to call for a gRPC connection that is refused, or ended against its peer's will. Every reason is shown from the
+ * start; `open` says how many connections there are.
+ */
+export function createConnectionStats<Reason extends string>(
+  registry: StatsRegistry,
+  reasons: readonly Reason[],
+  open: () => number,
+): (reason: Reason) => void {
+  const prefix = 'ratelimit_server.http2';
+  registry.gauge(`${prefix}.connections`, open);
+  const slots = new Map(reasons.map((reason) => [reason, registry.counter(`${prefix}.${reason}`)]));
+  return (reason) => registry.add(slots.get(reason) as number, 1);
+}
+
+/** What connections of all listeners hold for what their peers have not done yet. */
+export function registerHeldStats(registry: StatsRegistry, held: { readonly bytes: number }): void {
+  registry.gaugePart('ratelimit.connections.held_bytes', () => held.bytes);
+}
+
+/** The same for connections of the HTTP, debug and Prometheus listeners. */
+export function createHttpConnectionStats<Reason extends string>(
+  registry: StatsRegistry,
+  reasons: readonly Reason[],
+  open: () => number,
+): (reason: Reason) => void {
+  registry.gaugePart('ratelimit.http.connections', open);
+  const slots = new Map(reasons.map((reason) => [reason, registry.counter(`ratelimit.http.${reason}`)]));
+  return (reason) => registry.add(slots.get(reason) as number, 1);
+}
+
+/** What to call for a request that was not answered, by its caller; `names` are those whose counters are shown from the start. */
+export interface CallerStats {
+  show(names: readonly string[]): void;
+  refused(caller: string, reason: string): void;
+  unknownToken(): void;
+}
+
+/** Ours: names of callers that are counted apart over the life of a process, whatever files come and go. */
+const mostCallerNames = 4_000;
+
+/** `ratelimit.callers.refused` by the tags `caller` and `reason`, and `ratelimit.callers.unknown_tokens`. */
+export function createCallerStats(registry: StatsRegistry): CallerStats {
+  const names = new Set<string>();
+  const slotOf = (caller: string, reason: string): number =>
+    registry.counter('ratelimit.callers.refused', [
+      ['caller', caller],
+      ['reason', reason],
+    ]);
+  slotOf('unknown', 'unauthenticated');
+  const unknownToken = countingIn(registry)('ratelimit.callers.unknown_tokens');
+  return {
+    unknownToken,
+    show: (shown) => {
+      for (const name of shown) {
+        if (names.size >= mostCallerNames) return;
+        names.add(name);
+        for (const reason of ['permission_denied', 'over_rate']) slotOf(name, reason);
+      }
+    },
+    refused: (caller, reason) => {
+      const name = names.has(caller) || caller === 'unknown' ? caller : 'other';
+      registry.add(slotOf(name, reason), 1);
+    },
+  };
+}
+
+/** Of CALLERS_FILE: how many entries are in force, and whether newer ones were refused. */
+export function registerCallersFile(
+  registry: StatsRegistry,
+  file: { callers(): number; lastWasRefused(): boolean },
+): void {
+  registry.gauge('ratelimit.callers.entries', () => file.callers());
+  registry.gauge('ratelimit.callers.load_failed', () => (file.lastWasRefused() ? 1 : 0));
+}
+
+/** What to call for every request of /json, whatever becomes of it. */
+export function createJsonStats(registry: StatsRegistry): () => void {
+  return countingIn(registry)('ratelimit.http.json_requests');
+}
+
+/** What to call for a handshake that failed, and for a request of /json without a good certificate. */
+export function createHttpTlsStats<Reason extends string>(
+  registry: StatsRegistry,
+  reasons: readonly Reason[],
+): (reason: Reason) => void {
+  const slots = new Map(reasons.map((reason) => [reason, registry.counter(`ratelimit.http.${reason}`)]));
+  return (reason) => registry.add(slots.get(reason) as number, 1);
+}
+
+/**
+ * Changes of the TLS files of the gRPC listener (`certs`, reference section 8.1) or of that for HTTP (`http_certs`), and when
+ * its certificate expires: seconds since 1970.
+ */
+export function createCertificateStats(
+  registry: StatsRegistry,
+  prefix: 'certs' | 'http_certs',
+  inUse: { expiresAtSeconds(): number; lastWasRefused(): boolean },
+): { loaded(): void; failed(): void } {
+  registry.gauge(`${prefix}.expires_at_seconds`, () => inUse.expiresAtSeconds());
+  registry.gauge(`${prefix}.load_failed`, () => (inUse.lastWasRefused() ? 1 : 0));
+  const counting = countingIn(registry);
+  const attempt = counting(`${prefix}.load_attempts`);
+  const failure = counting(`${prefix}.load_failures`);
+  return {
+    loaded: attempt,
+    failed: () => {
+      attempt();
+      failure();
+    },
+  };
+}
+
+/** Connections of a store, as it shows them. */
+export interface PoolFigures {
+  readonly active: number;
+  readonly total: number;
+  readonly localClose: number;
+}
+
+/** Calls of a store: under way, waiting for a place, and those that got none in time. */
+export interface CallFigures {
+  readonly active: number;
+  readonly waiting: number;
+  readonly refused: number;
+}
+
+/** `pool` is `redis_pool`, later also `redis_per_second_pool`. */
+export function registerPoolStats(
+  registry: StatsRegistry,
+  pool: string,
+  { connections, calls }: { connections: PoolFigures; calls: CallFigures },
+): void {
+  registry.gauge(`ratelimit.${pool}.cx_active`, () => connections.active);
+  registry.counterFrom(`ratelimit.${pool}.cx_total`, () => connections.total);
+  registry.counterFrom(`ratelimit.${pool}.cx_local_close`, () => connections.localClose);
+  registry.gauge(`ratelimit.${pool}.calls_active`, () => calls.active);
+  registry.gauge(`ratelimit.${pool}.calls_waiting`, () => calls.waiting);
+  registry.counterFrom(`ratelimit.${pool}.calls_refused`, () => calls.refused);
+}
+
+/** Masters of a cluster that are known, and those that answer. */
+export function registerNodeStats(
+  registry: StatsRegistry,
+  pool: string,
+  figures: () => { known: number; reached: number },
+): void {
+  registry.gauge(`ratelimit.${pool}.nodes`, () => figures().known, 'max');
+  registry.gauge(`ratelimit.${pool}.nodes_reached`, () => figures().reached, 'min');
+}
+
+const localCacheGauges = [
+  'evacuateCount',
+  'expiredCount',
+  'entryCount',
+  'averageAccessTime',
+  'hitCount',
+  'missCount',
+  'lookupCount',
+  'overwriteCount',
+] as const;
+
+/** Figures of the local cache of over-limit keys, by the names of their gauges. */
+export type LocalCacheFigures = { readonly [name in (typeof localCacheGauges)[number]]: number };
+
+export function registerLocalCacheStats(registry: StatsRegistry, figures: LocalCacheFigures): void {
+  for (const name of localCacheGauges) {
+    const join = name === 'averageAccessTime' ? 'max' : 'sum';
+    registry.gauge(`ratelimit.localcache.${name}`, () => figures[name], join);
+  }
+}
+
+/** How many counters the memory store holds, their bytes, and how many it dropped early for want of room. */
+export function registerMemoryStoreStats(
+  registry: StatsRegistry,
+  store: { readonly size: number; readonly bytes: number; readonly evicted: number },
+): void {
+  registry.gauge('ratelimit.memory_store.counters', () => store.size);
+  registry.gauge('ratelimit.memory_store.bytes', () => store.bytes);
+  registry.counterFrom('ratelimit.memory_store.evicted', () => store.evicted);
+}
+
+/** State of the breaker around a store; `breaker` is `store_breaker`, or `per_second_store_breaker`. */
+export function registerBreakerStats(
+  registry: StatsRegistry,
+  breaker: string,
+  store: {
+    readonly phase: string;
+    readonly waiting: number;
+    readonly opened: number;
+    readonly refused: number;
+  },
+): void {
+  registry.gauge(`ratelimit.${breaker}.open`, () => (store.phase === 'closed' ? 0 : 1), 'max');
+  registry.gauge(`ratelimit.${breaker}.waiting`, () => store.waiting);
+  registry.counterFrom(`ratelimit.${breaker}.opened`, () => store.opened);
+  registry.counterFrom(`ratelimit.${breaker}.refused`, () => store.refused);
+}
+
+/** What STORE_FAILURE_MODE=local counted in memory, and what of it the store does not have. */
+export function registerLocalFallbackStats(
+  registry: StatsRegistry,
+  store: { readonly countedLocally: number; readonly owedCounters: number; readonly undelivered: number },
+): void {
+  registry.counterFrom('ratelimit.store_failure_mode.local_requests', () => store.countedLocally);
+  registry.gauge('ratelimit.store_failure_mode.owed_counters', () => store.owedCounters);
+  registry.counterFrom('ratelimit.store_failure_mode.undelivered', () => store.undelivered);
+}
+
+/** Worker threads of LIMITER_WORKERS: how many answer callers, and how often one ended that was not told to. */
+export function createWorkerStats(registry: StatsRegistry, ready: () => number): { crashed(): void } {
+  registry.gauge('ratelimit.workers.ready', ready);
+  return { crashed: countingIn(registry)('ratelimit.workers.crashed') };
+}
+
+/** Of what `/top` shows. Counts rather than names, so that a sink sees how full it is and not who is in it. */
+export function registerTopStats(
+  registry: StatsRegistry,
+  top: { readonly domainCount: number; readonly bytes: number; readonly dropped: number },
+): void {
+  registry.gauge('ratelimit.top_offenders.domains', () => top.domainCount);
+  registry.gauge('ratelimit.top_offenders.bytes', () => top.bytes);
+  registry.counterFrom('ratelimit.top_offenders.dropped', () => top.dropped);
+}
+
+/** The program, and what becomes of metrics made of values of requests. */
+export function registerProcessStats(
+  registry: StatsRegistry,
+  program: { version: string; node: string; backend: string; failureMode: string },
+): void {
+  registry.info('weir.build_info', [
+    ['version', program.version],
+    ['node', program.node],
+  ]);
+  registry.info('weir.store_info', [
+    ['backend', program.backend],
+    ['failure_mode', program.failureMode],
+  ]);
+  const { detailed } = registry;
+  registry.gauge('ratelimit.stats.detailed_metrics', () => detailed.size);
+  registry.counterFrom('ratelimit.stats.detailed_metrics_left', () => detailed.left);
+  registerRefusedMetrics(registry);
+}
+
+/** Also of a worker thread's, which come to those of the process. */
+export function registerRefusedMetrics(registry: StatsRegistry): void {
+  const slot = registry.counter('ratelimit.stats.detailed_metrics_refused');
+  registry.onRefused(() => registry.add(slot, 1));
+}
+
+/** The rules in force, and whether newer ones were refused. Returns what to call when others are in force. */
+export function createRulesStats(
+  registry: StatsRegistry,
+  clock: Clock,
+  lastLoadFailed: () => boolean,
+): (rules: { version: string; domains: number; rules: number }) => void {
+  let inForce = { domains: 0, rules: 0, sinceMs: 0 };
+  let setVersion: ((tags: Tags) => void) | undefined;
+  registry.gauge('ratelimit.rules.domains', () => inForce.domains);
+  registry.gauge('ratelimit.rules.rules', () => inForce.rules);
+  registry.gauge('ratelimit.rules.load_failed', () => (lastLoadFailed() ? 1 : 0));
+  return ({ version, domains, rules }) => {
+    if (setVersion === undefined) {
+      setVersion = registry.info('ratelimit.rules.info', [['version', version]]);
+      registry.gauge('ratelimit.rules.age_seconds', () =>
+        Math.floor((clock.monotonicMs() - inForce.sinceMs) / 1000),
+      );
+    } else {
+      setVersion([['version', version]]);
+    }
+    inForce = { domains, rules, sinceMs: clock.monotonicMs() };
+  };
+}
+
+/** Whether a stream to the xDS server is open. */
+export function registerXdsStats(registry: StatsRegistry, isConnected: () => boolean): void {
+  registry.gauge('ratelimit.xds.connected', () => (isConnected() ? 1 : 0));
+}
+
+/** What a sink could not deliver. `sink` is `statsd`, `dogstatsd` or `output`. */
+export function registerSinkStats(
+  registry: StatsRegistry,
+  sink: string,
+  figures: { readonly linesDropped: number },
+): void {
+  registry.counterFrom(`ratelimit.${sink}.lines_dropped`, () => figures.linesDropped);
+}

@@ -1,0 +1,80 @@
+/** docs/statistics.md and the names that the program has, in both directions. */
+
+import { readFileSync } from 'node:fs';
+import { describe, expect, it } from 'vitest';
+import { Health } from '../../../process/grpc/health.ts';
+import { httpRefusals } from '../../../process/http/http-connections.ts';
+import { documentedStatistics } from '../../../test/support/documented-statistics.ts';
+import { registerHealthStats } from './health-stats.ts';
+import * as stats from './limiter-stats.ts';
+import { createMemcacheStats, registerMemcacheNodes } from './memcache-stats.ts';
+import { ruleStatNames } from './rule-stats.ts';
+import { StatsRegistry } from './stats-registry.ts';
+
+/** Every name but those of rules, without tags, with what differs between them in angle brackets as the document has it. */
+function namesOfTheProgram(): string[] {
+  const registry = new StatsRegistry();
+  const clock = { nowMs: () => 0, monotonicMs: () => 0 };
+  stats.createLimiterStats(registry);
+  stats.createGrpcCallStats(registry, ['<method>']);
+  stats.createConnectionStats(registry, ['<reason>'], () => 0);
+  for (const prefix of ['certs', 'http_certs'] as const) {
+    stats.createCertificateStats(registry, prefix, {
+      expiresAtSeconds: () => 0,
+      lastWasRefused: () => false,
+    });
+  }
+  stats.createHttpTlsStats(registry, ['tls_handshake', 'tls_client_certificate']);
+  stats.createCallerStats(registry);
+  stats.registerCallersFile(registry, { callers: () => 0, lastWasRefused: () => false });
+  stats.createJsonStats(registry);
+  stats.createRuntimeStats(registry, () => 0);
+  stats.createRulesStats(registry, clock, () => false)({ version: '1', domains: 0, rules: 0 });
+  stats.registerXdsStats(registry, () => true);
+  stats.registerProcessStats(registry, { version: '1', node: '2', backend: 'redis', failureMode: 'error' });
+  const health = new Health();
+  health.set('<component>', true);
+  registerHealthStats(registry, health, () => true);
+  stats.createWorkerStats(registry, () => 0);
+  stats.registerPoolStats(registry, 'redis_pool', {
+    connections: { active: 0, total: 0, localClose: 0 },
+    calls: { active: 0, waiting: 0, refused: 0 },
+  });
+  stats.registerNodeStats(registry, 'redis_pool', () => ({ known: 0, reached: 0 }));
+  const breaker = { phase: 'closed', waiting: 0, opened: 0, refused: 0 };
+  stats.registerBreakerStats(registry, 'store_breaker', breaker);
+  const fallback = { countedLocally: 0, owedCounters: 0, undelivered: 0 };
+  stats.registerLocalFallbackStats(registry, fallback);
+  stats.registerMemoryStoreStats(registry, { size: 0, bytes: 0, evicted: 0 });
+  stats.registerLocalCacheStats(registry, {} as stats.LocalCacheFigures);
+  createMemcacheStats(registry);
+  registerMemcacheNodes(registry, { figures: { nodes: 0, down: 0, connections: 0 } });
+  stats.registerHeldStats(registry, { bytes: 0 });
+  stats.createHttpConnectionStats(registry, httpRefusals, () => 0);
+  for (const sink of ['statsd', 'output']) stats.registerSinkStats(registry, sink, { linesDropped: 0 });
+  const slots = Array.from({ length: registry.slotCount }, (_, slot) => registry.plainNameOf(slot));
+  return [...new Set([...slots, ...registry.timerNames(0)])];
+}
+
+describe('docs/statistics.md', () => {
+  const documented = documentedStatistics();
+
+  it('has every statistic of the program', () => {
+    expect(namesOfTheProgram().filter((name) => !documented.includes(name))).toEqual([]);
+  });
+
+  it('has no statistic twice', () => {
+    expect(documented.filter((name, at) => documented.indexOf(name) !== at)).toEqual([]);
+  });
+
+  it('has the statistics of rules', () => {
+    const text = readFileSync(new URL('../../../docs/statistics.md', import.meta.url), 'utf8');
+    for (const name of ruleStatNames) expect(text).toContain(`| \`.${name}\` |`);
+  });
+
+  it('has none that the program does not have', () => {
+    const known = new Set(namesOfTheProgram());
+    const others = /^ratelimit\.(dogstatsd|top_offenders|prometheus|tracing)\./;
+    expect(documented.filter((name) => !known.has(name) && !others.test(name))).toEqual([]);
+  });
+});

@@ -1,0 +1,193 @@
+/**
+ * Sends statistics to a dogstatsd receiver as the Go service does: at every flush the differences of the counters and all
+ * gauges, timers when they are recorded, each with its tags. Reference section 8.3.
+ *
+ * Never waits and never blocks: while nobody is known to listen, differences of counters stay in the registry; timers are
+ * dropped and counted.
+ */
+
+import type { Timers } from '../../../process/time/clock.ts';
+import { inTime } from '../../../process/time/in-time.ts';
+import type { StatsSource } from '../registry/stats-source.ts';
+import type { Timer } from '../registry/timings.ts';
+import { Telemetry } from './dogstatsd-telemetry.ts';
+import { type LineParts, lineParts } from './metric-lines.ts';
+import type { Mogrifiers } from './mogrifier.ts';
+import { PacketQueue } from './packet-queue.ts';
+import { SlotLines } from './slot-lines.ts';
+import { UdpConnection } from './udp-connection.ts';
+
+export interface DogStatsdSinkOptions {
+  source: StatsSource;
+  host: string;
+  port: number;
+  flushIntervalMs: number;
+  mogrifiers: Mogrifiers;
+  /** Of this program, for the tag `client_version` of what it tells of itself. */
+  version: string;
+  timers: Timers;
+  listener?: DogStatsdListener;
+}
+
+export interface DogStatsdListener {
+  up(): void;
+  /** Called once an outage, as far as UDP tells. */
+  down(reason: string): void;
+}
+
+/** Timers leave at the latest this much later. */
+const sendIntervalMs = 1_000;
+/** Slots looked at in one turn of the event loop. */
+const slotsPerTurn = 4_096;
+/** Of the event loop, until the refusal of a datagram by this host was read. */
+const turnsToRefuse = 2;
+
+export class DogStatsdSink {
+  readonly #options: DogStatsdSinkOptions;
+  readonly #connection: UdpConnection;
+  readonly #queue = new PacketQueue((packet) => this.#send(packet));
+  readonly #slots: SlotLines;
+  readonly #timerParts: (LineParts | undefined)[] = [];
+  readonly #telemetry: Telemetry;
+  #flushing: Promise<void> | undefined;
+  #callOff: (() => void)[] = [];
+  #waiting: (() => void)[] = [];
+  #isDown = false;
+  #closed = false;
+
+  constructor(options: DogStatsdSinkOptions) {
+    this.#options = options;
+    const { source, mogrifiers, host, port, timers } = options;
+    this.#slots = new SlotLines(source, mogrifiers);
+    this.#telemetry = new Telemetry(options.version, source.extraTags);
+    this.#connection = new UdpConnection({
+      host,
+      port,
+      timers,
+      probe: this.#telemetry.probe(),
+      onUp: () => {
+        this.#isDown = false;
+        options.listener?.up();
+      },
+      onTrouble: (reason) => this.#trouble(reason),
+      onChange: () => this.#wake(),
+    });
+    source.onTimer((timer, value) => this.#record(timer, value));
+    source.onLeave((first, count) => this.#appendLeaving(first, first + count));
+  }
+
+  get linesDropped(): number {
+    return this.#telemetry.totalMetricsDropped;
+  }
+
+  start(): void {
+    const { timers, flushIntervalMs } = this.#options;
+    this.#connection.open();
+    this.#callOff = [
+      timers.every(sendIntervalMs, () => this.#queue.flush()),
+      timers.every(flushIntervalMs, () => void this.flush()),
+    ];
+  }
+
+  /** Sends counters and gauges, in slices. Settles when they are handed over; sends nothing without a connection. */
+  flush(): Promise<void> {
+    this.#flushing ??= this.#flushSlices().finally(() => {
+      this.#flushing = undefined;
+    });
+    return this.#flushing;
+  }
+
+  /** A last flush, within `timeoutMs`. */
+  async close(timeoutMs: number): Promise<void> {
+    if (this.#closed) return;
+    this.#closed = true;
+    for (const stop of this.#callOff) stop();
+    await inTime(this.#options.timers, timeoutMs, this.#finish(), undefined);
+    this.#connection.close();
+  }
+
+  async #finish(): Promise<void> {
+    while (this.#connection.trying) await this.#change();
+    await this.#flushing;
+    await this.flush();
+    while (this.#connection.underWay > 0) await this.#change();
+  }
+
+  async #flushSlices(): Promise<void> {
+    const { source } = this.#options;
+    await source.refreshAll();
+    if (!(await this.#sendTelemetry())) return;
+    let slot = 0;
+    while (slot < source.slotCount && this.#connection.connected) {
+      if (this.#connection.isFull) {
+        await this.#change();
+        continue;
+      }
+      slot = this.#append(slot, Math.min(slot + slotsPerTurn, source.slotCount));
+      if (slot < source.slotCount) await new Promise((resolve) => setImmediate(resolve));
+    }
+    if (this.#connection.connected) this.#queue.flush();
+  }
+
+  /** Goes first: a receiver on this host that went away refuses it before any counter is sent. False without a connection. */
+  async #sendTelemetry(): Promise<boolean> {
+    if (!this.#connection.connected) return false;
+    for (const line of this.#telemetry.lines()) this.#queue.append(line);
+    this.#queue.flush();
+    for (let turns = 0; turns < turnsToRefuse; turns += 1)
+      await new Promise((resolve) => setImmediate(resolve));
+    return this.#connection.connected;
+  }
+
+  /** The slot at which the connection took no more, else `to`. */
+  #append(from: number, to: number): number {
+    for (let slot = from; slot < to; slot += 1) {
+      if (this.#connection.isFull) return slot;
+      const line = this.#slots.lineOf(slot);
+      if (line === undefined) continue;
+      this.#slots.noteSent(slot);
+      this.#telemetry.metric(this.#queue.append(line));
+    }
+    return to;
+  }
+
+  /** The last moment of these slots: what cannot be sent now is lost. */
+  #appendLeaving(from: number, to: number): void {
+    const unsent = this.#connection.connected ? this.#append(from, to) : from;
+    for (let slot = unsent; slot < to; slot += 1) {
+      if (this.#options.source.kindOf(slot) === 'counter' && this.#slots.lineOf(slot) !== undefined)
+        this.#telemetry.metric(false);
+    }
+  }
+
+  #record(timer: Timer, value: number): void {
+    if (!this.#connection.connected && !this.#connection.trying) {
+      this.#telemetry.metric(false);
+      return;
+    }
+    const { source, mogrifiers } = this.#options;
+    this.#timerParts[timer.index] ??= lineParts(timer.name, source.extraTags, 'ms', mogrifiers);
+    const { before, after } = this.#timerParts[timer.index] as LineParts;
+    this.#telemetry.metric(this.#queue.append(`${before}${value.toFixed(6)}${after}`));
+  }
+
+  #send(packet: Uint8Array): void {
+    this.#telemetry.packet(packet.length, this.#connection.send(packet));
+  }
+
+  #trouble(reason: string): void {
+    this.#telemetry.dropped(this.#queue.clear());
+    if (this.#isDown || this.#closed) return;
+    this.#isDown = true;
+    this.#options.listener?.down(reason);
+  }
+
+  /** Settles when datagrams went out, or the connection came or went. */
+  #change(): Promise<void> {
+    return new Promise((resolve) => this.#waiting.push(resolve));
+  }
+
+  #wake(): void {
+    for (const resume of this.#waiting.splice(0)) resume();
+  }
+}

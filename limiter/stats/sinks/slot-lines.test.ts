@@ -1,0 +1,46 @@
+import { expect, it } from 'vitest';
+import { StatsRegistry } from '../registry/stats-registry.ts';
+import { Mogrifiers } from './mogrifier.ts';
+import { SlotLines } from './slot-lines.ts';
+
+/** A source whose one slot the test names and counts as it likes. */
+class OneSlot extends StatsRegistry {
+  name = 'first';
+  generation = 1;
+  total = 0;
+
+  override generationOf(): number {
+    return this.generation;
+  }
+
+  override kindOf(): 'counter' {
+    return 'counter';
+  }
+
+  override valueOf(): number {
+    return this.total;
+  }
+
+  override plainNameOf(): string {
+    return this.name;
+  }
+
+  override tagsOf(): [] {
+    return [];
+  }
+}
+
+it('counts from zero and takes the new name when a slot stands for something else', () => {
+  const source = new OneSlot();
+  const lines = new SlotLines(source, new Mogrifiers([]));
+  source.total = 5;
+  expect(lines.lineOf(0)).toBe('first:5|c');
+  lines.noteSent(0);
+  expect(lines.lineOf(0)).toBeUndefined();
+  source.name = 'second';
+  source.generation = 2;
+  source.total = 3;
+  expect(lines.lineOf(0)).toBe('second:3|c');
+  source.generation = 0;
+  expect(lines.lineOf(0)).toBeUndefined();
+});

@@ -1,0 +1,137 @@
+/**
+ * One TCP connection to a statsd receiver that comes back by itself:
+ *
+ *                 connected             write              written
+ *   dialing ───────────────────> idle ────────> writing ──────────> idle
+ *      ^  │ refused, 1.5 s over    │ closed        │ closed, 1 s over
+ *      │  v                        v               v
+ *      └── waiting (3 s) <─────────┴───────────────┘
+ *
+ * `close` leads from everywhere to closed. A chunk whose writing breaks off is gone: how much of it arrived is
+ * not known, and counting twice would be worse than losing it.
+ */
+import { connect, type Socket } from 'node:net';
+import type { Timers } from '../../../process/time/clock.ts';
+
+// The Go service's statsd client waits as long.
+const dialTimeoutMs = 1500;
+const writeTimeoutMs = 1000;
+export const reconnectDelayMs = 3000;
+
+/** A way to a receiver. */
+export interface StatsdTransport {
+  /** Can take a chunk now. */
+  readonly idle: boolean;
+  readonly connected: boolean;
+  /** Dials unless connected, dialling or closed. */
+  open(): void;
+  /** Only when idle. */
+  write(chunk: Uint8Array): void;
+  /** Ends the connection; settles when all that was written is with the kernel. */
+  close(): Promise<void>;
+  destroy(): void;
+}
+
+export interface StatsdConnectionOptions {
+  host: string;
+  port: number;
+  timers: Timers;
+  /** The connection is idle: just connected, or a write is done. */
+  onIdle: () => void;
+  onUp: () => void;
+  /** An attempt failed or a connection ended; the next attempt is already planned. */
+  onLost: (reason: string) => void;
+}
+
+type State = 'new' | 'dialing' | 'idle' | 'writing' | 'waiting' | 'closed';
+
+export class StatsdConnection implements StatsdTransport {
+  readonly #options: StatsdConnectionOptions;
+  #state: State = 'new';
+  #socket: Socket | undefined;
+  #cancelTimer: () => void = () => {};
+
+  constructor(options: StatsdConnectionOptions) {
+    this.#options = options;
+  }
+
+  get idle(): boolean {
+    return this.#state === 'idle';
+  }
+
+  get connected(): boolean {
+    return this.#state === 'idle' || this.#state === 'writing';
+  }
+
+  /** Dials unless connected, dialling or closed. */
+  open(): void {
+    if (this.#state !== 'new' && this.#state !== 'waiting') return;
+    this.#cancelTimer();
+    this.#state = 'dialing';
+    const { host, port, timers } = this.#options;
+    const socket = connect({ host, port });
+    this.#socket = socket;
+    this.#cancelTimer = timers.after(dialTimeoutMs, () =>
+      this.#lost(socket, `no connection within ${dialTimeoutMs} ms`),
+    );
+    socket.on('connect', () => this.#connected(socket));
+    socket.on('error', (error) => this.#lost(socket, error.message || String(error)));
+    socket.on('close', () => this.#lost(socket, 'closed by the receiver'));
+    // A statsd receiver has nothing to say; what it says anyway must not fill up memory.
+    socket.resume();
+  }
+
+  /** Only when idle. */
+  write(chunk: Uint8Array): void {
+    const socket = this.#socket;
+    if (this.#state !== 'idle' || socket === undefined)
+      throw new Error('write on a connection that is not idle');
+    this.#state = 'writing';
+    this.#cancelTimer = this.#options.timers.after(writeTimeoutMs, () =>
+      this.#lost(socket, `nothing taken within ${writeTimeoutMs} ms`),
+    );
+    socket.write(chunk, (error) => {
+      if (error || socket !== this.#socket || this.#state !== 'writing') return;
+      this.#cancelTimer();
+      this.#state = 'idle';
+      this.#options.onIdle();
+    });
+  }
+
+  /** Ends the connection; settles when all that was written is with the kernel. */
+  close(): Promise<void> {
+    const socket = this.#socket;
+    const wasConnected = this.connected;
+    this.#cancelTimer();
+    this.#state = 'closed';
+    if (socket === undefined || !wasConnected) return Promise.resolve();
+    return new Promise((resolve) => {
+      socket.on('close', () => resolve());
+      socket.end(() => resolve());
+    });
+  }
+
+  destroy(): void {
+    this.#cancelTimer();
+    this.#state = 'closed';
+    this.#socket?.destroy();
+  }
+
+  #connected(socket: Socket): void {
+    if (socket !== this.#socket || this.#state !== 'dialing') return;
+    this.#cancelTimer();
+    this.#state = 'idle';
+    this.#options.onUp();
+    this.#options.onIdle();
+  }
+
+  #lost(socket: Socket, reason: string): void {
+    if (socket !== this.#socket || this.#state === 'closed' || this.#state === 'waiting') return;
+    this.#cancelTimer();
+    this.#state = 'waiting';
+    this.#socket = undefined;
+    socket.destroy();
+    this.#cancelTimer = this.#options.timers.after(reconnectDelayMs, () => this.open());
+    this.#options.onLost(reason);
+  }
+}

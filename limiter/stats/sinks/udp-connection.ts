@@ -1,0 +1,171 @@
+/**
+ * Datagrams to one receiver. UDP tells nothing of those that get lost; only a host that answers that nobody listens, and
+ * one that cannot be found, are noticed. So a probe goes first, and the receiver counts as there when nobody refused it:
+ *
+ *          socket, probe sent           1 s without trouble
+ *   down ─────────────────────> trying ─────────────────────> connected
+ *     ^                            │ refused                      │ refused
+ *     └──────────── 3 s ───────────┴──────────────────────────────┘
+ *
+ * The host is looked up again from time to time, as it may have moved.
+ */
+import { createSocket, type Socket } from 'node:dgram';
+import { lookup } from 'node:dns/promises';
+import type { Timers } from '../../../process/time/clock.ts';
+
+/** The address that a name stands for; rejects when there is none. */
+export type LookUp = (host: string) => Promise<{ address: string; family: number }>;
+
+export interface UdpConnectionOptions {
+  host: string;
+  port: number;
+  timers: Timers;
+  /** What is sent first, whose loss hurts nobody. */
+  probe: Uint8Array;
+  /** Defaults to the system's. */
+  lookUp?: LookUp;
+  /** The probe found no trouble, at the first time or after some. */
+  onUp(): void;
+  /** At each trouble. */
+  onTrouble(reason: string): void;
+  /** Nothing is under way any more, or the connection came or went. */
+  onChange(): void;
+}
+
+/** As with statsd. */
+const retryMs = 3_000;
+/** Ours: a name that moved is followed within a minute. */
+const lookupAgainMs = 60_000;
+/** Ours: the refusal of the probe has come by then. */
+const calmMs = 1_000;
+/** Ours: about 1.5 MB that the system did not take yet. */
+const maxUnderWay = 1_024;
+
+export class UdpConnection {
+  readonly #options: UdpConnectionOptions;
+  #socket: Socket | undefined;
+  #isCalm = false;
+  #underWay = 0;
+  #opening = false;
+  #closed = false;
+  #callOff: (() => void)[] = [];
+  #callOffCalm = (): void => {};
+
+  constructor(options: UdpConnectionOptions) {
+    this.#options = options;
+  }
+
+  /** Whether what is sent is likely to arrive. */
+  get connected(): boolean {
+    return this.#socket !== undefined && this.#isCalm;
+  }
+
+  /** Whether it is about to be known. What is sent meanwhile may arrive. */
+  get trying(): boolean {
+    return this.#socket !== undefined && !this.#isCalm;
+  }
+
+  /** Datagrams that the system did not take yet. */
+  get underWay(): number {
+    return this.#underWay;
+  }
+
+  get isFull(): boolean {
+    return this.#underWay >= maxUnderWay;
+  }
+
+  /** And again, until it is closed. */
+  open(): void {
+    const { timers } = this.#options;
+    this.#callOff = [
+      timers.every(retryMs, () => {
+        if (this.#socket === undefined) void this.#connect();
+      }),
+      timers.every(lookupAgainMs, () => void this.#connect()),
+    ];
+    void this.#connect();
+  }
+
+  /** False, and nothing is sent, while there is no socket or too much is under way. */
+  send(packet: Uint8Array): boolean {
+    if (this.#socket === undefined || this.isFull) return false;
+    this.#sendBy(this.#socket, packet);
+    return true;
+  }
+
+  close(): void {
+    this.#closed = true;
+    for (const stop of this.#callOff) stop();
+    this.#callOffCalm();
+    this.#socket?.close();
+    this.#socket = undefined;
+    this.#options.onChange();
+  }
+
+  async #connect(): Promise<void> {
+    if (this.#opening || this.#closed) return;
+    this.#opening = true;
+    const { host, port, lookUp = lookup } = this.#options;
+    try {
+      const { address, family } = await lookUp(host);
+      const socket = await connectedSocket(family === 6 ? 'udp6' : 'udp4', address, port);
+      if (this.#closed) socket.close();
+      else this.#use(socket);
+    } catch (error) {
+      // While there is a socket, nothing is known to be wrong with it.
+      if (!this.#closed && this.#socket === undefined) this.#options.onTrouble((error as Error).message);
+    } finally {
+      this.#opening = false;
+      this.#options.onChange();
+    }
+  }
+
+  #use(socket: Socket): void {
+    const before = this.#socket;
+    this.#socket = socket;
+    socket.on('error', (error) => this.#fail(socket, error));
+    // What the socket before still has to send may go out.
+    if (before !== undefined) setImmediate(() => before.close());
+    if (!this.#isCalm) this.#try(socket);
+  }
+
+  #try(socket: Socket): void {
+    this.#callOffCalm();
+    this.#callOffCalm = this.#options.timers.after(calmMs, () => {
+      this.#isCalm = true;
+      this.#options.onUp();
+      this.#options.onChange();
+    });
+    this.#sendBy(socket, this.#options.probe);
+  }
+
+  #sendBy(socket: Socket, packet: Uint8Array): void {
+    this.#underWay += 1;
+    socket.send(packet, (error) => {
+      this.#underWay -= 1;
+      if (error !== null && error !== undefined) this.#fail(socket, error);
+      if (this.#underWay === 0) this.#options.onChange();
+    });
+  }
+
+  #fail(socket: Socket, error: Error): void {
+    if (socket !== this.#socket) return;
+    this.#socket = undefined;
+    this.#isCalm = false;
+    this.#callOffCalm();
+    socket.close();
+    if (!this.#closed) this.#options.onTrouble(error.message);
+    this.#options.onChange();
+  }
+}
+
+function connectedSocket(type: 'udp4' | 'udp6', address: string, port: number): Promise<Socket> {
+  return new Promise((resolve, reject) => {
+    const socket = createSocket(type);
+    socket.once('error', reject);
+    socket.connect(port, address, () => {
+      socket.off('error', reject);
+      resolve(socket);
+    });
+  });
+}

@@ -1,0 +1,230 @@
+import type { Timers } from '../../../process/time/clock.ts';
+import type { Clock } from '../../../process/time/process-clock.ts';
+import { wasLeftOut } from '../call-abandoned.ts';
+import type { CounterOp, CounterStore, SubmitOptions } from '../counter-store.ts';
+import type { MemoryStore } from '../memory/memory-store.ts';
+import { lookThenCount } from '../stop-when-over.ts';
+import type { StoreError } from '../store-error.ts';
+import { type OwedCounter, OwedCounters } from './owed-counters.ts';
+import type { OwedHits } from './owed-hits.ts';
+
+export interface LocalFallbackStoreOptions {
+  store: CounterStore;
+  /** Holds the last known totals, and counts from them; bounded by itself. */
+  local: MemoryStore;
+  clock: Clock;
+  timers: Timers;
+  /** Keys that hits may be owed to, and what they may occupy. */
+  maxOwedKeys: number;
+  maxOwedBytes: number;
+  /** Some of what was counted locally never reached the store; once a round of deliveries. */
+  onUndelivered?: (undelivered: { counters: number; reason: string }) => void;
+}
+
+/** Keys delivered in one go; the next ones wait for its answer. */
+export const keysPerDelivery = 128;
+/** From one try to deliver to the next while the store is away. */
+export const deliveryIntervalMs = 250;
+/** How long an end waits for what is still owed, as the store may just have come back. */
+export const lastDeliveriesMs = 1_000;
+
+/**
+ * STORE_FAILURE_MODE=local: what the store cannot count is counted in memory, from the last total that the store told
+ * this process, and added to the store when it is back. Only hits that certainly were not counted are added: those whose
+ * reply was lost may be in the store already, and nothing is sent twice.
+ */
+export class LocalFallbackStore implements CounterStore {
+  readonly #options: LocalFallbackStoreOptions;
+  readonly #owed: OwedCounters;
+  /** What is on its way, by key: answers to requests that were sent before it do not have it yet. */
+  #underWay: ReadonlyMap<string, OwedHits> = new Map();
+  #countedLocally = 0;
+  #undelivered = 0;
+  #endWait: (() => void) | undefined;
+  #delivering = false;
+  /** Nothing more is counted locally. */
+  #closed = false;
+  /** Nothing more is delivered. */
+  #ended = false;
+  #onAllDelivered: (() => void) | undefined;
+
+  constructor(options: LocalFallbackStoreOptions) {
+    this.#options = options;
+    this.#owed = new OwedCounters({ maxKeys: options.maxOwedKeys, maxBytes: options.maxOwedBytes });
+  }
+
+  /** Requests in which something was counted locally, since the start. */
+  get countedLocally(): number {
+    return this.#countedLocally;
+  }
+
+  /** Keys whose hits the store does not have yet. */
+  get owedCounters(): number {
+    return this.#owed.size;
+  }
+
+  /** Deliveries to keys that failed, and ops that found no room, since the start. */
+  get undelivered(): number {
+    return this.#undelivered + this.#owed.dropped;
+  }
+
+  submit(ops: CounterOp[], options: SubmitOptions, done: () => void): void {
+    this.#options.store.submit(ops, options, () => {
+      this.#answered(ops, options);
+      done();
+    });
+  }
+
+  ping(): Promise<void> {
+    return this.#options.store.ping();
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true;
+    await this.#lastDeliveries();
+    this.#ended = true;
+    this.#endWait?.();
+    this.#say(this.#owed.size, 'the limiter ended before the store took them');
+    await this.#options.store.close();
+  }
+
+  #answered(ops: readonly CounterOp[], options: SubmitOptions): void {
+    if (wasLeftOut(ops)) return;
+    let anyFailed = false;
+    for (const op of ops) {
+      if (op.error !== undefined) anyFailed = true;
+      else this.#learn(op);
+    }
+    if (!anyFailed || this.#closed) return;
+    this.#countLocally(ops, options);
+  }
+
+  #learn(op: CounterOp): void {
+    if (this.#underWay.size > 0) op.after = this.#underWay.get(op.key)?.appliedTo(op.after) ?? op.after;
+    if (this.#owed.size > 0) op.after = this.#owed.get(op.key)?.appliedTo(op.after) ?? op.after;
+    this.#options.local.learn(op.key, op.after, op.ttlSeconds);
+  }
+
+  #countLocally(ops: readonly CounterOp[], options: SubmitOptions): void {
+    this.#countedLocally += 1;
+    const failed = ops.filter((op) => op.error !== undefined);
+    const errors = failed.map((op) => op.error as StoreError);
+    if (options.stopWhenOver) {
+      const answered = ops.filter((op) => op.error === undefined);
+      lookThenCount(this.#options.local, failed, () => {}, answered.map(asBefore));
+    } else {
+      this.#options.local.submit(failed, options, () => {});
+    }
+    const nowMs = this.#options.clock.nowMs();
+    for (const [index, { key, applied, negative, perSecond, ttlSeconds, error }] of failed.entries()) {
+      if (error !== undefined || applied === 0 || errors[index]?.notCounted !== true) continue;
+      this.#owed.owe({ key, hits: applied, negative, perSecond, endMs: nowMs + ttlSeconds * 1000 });
+    }
+    this.#deliverLater();
+  }
+
+  async #lastDeliveries(): Promise<void> {
+    if (this.#owed.size === 0 && !this.#delivering) return;
+    await new Promise<void>((resolve) => {
+      const giveUp = this.#options.timers.after(lastDeliveriesMs, resolve);
+      this.#onAllDelivered = () => {
+        giveUp();
+        resolve();
+      };
+      this.#deliverLater();
+    });
+  }
+
+  #deliverLater(): void {
+    if (this.#owed.size === 0 && !this.#delivering) this.#onAllDelivered?.();
+    if (this.#ended || this.#delivering || this.#endWait !== undefined || this.#owed.size === 0) return;
+    this.#endWait = this.#options.timers.after(deliveryIntervalMs, () => {
+      this.#endWait = undefined;
+      this.#delivering = true;
+      this.#deliver();
+    });
+  }
+
+  /** One batch, and when the store took it, the next. */
+  #deliver(): void {
+    const nowMs = this.#options.clock.nowMs();
+    const deliveries = this.#owed.take(keysPerDelivery, nowMs).map((counter) => deliveryOf(counter, nowMs));
+    const ops = deliveries.flatMap((delivery) => delivery.ops);
+    if (ops.length === 0) {
+      this.#delivering = false;
+      this.#deliverLater();
+      return;
+    }
+    this.#underWay = new Map(deliveries.map(({ counter }) => [counter.key, counter.hits]));
+    this.#options.store.submit(ops, { stopWhenOver: false }, () => {
+      this.#underWay = new Map();
+      if (this.#settle(deliveries)) {
+        setImmediate(() => this.#deliver());
+        return;
+      }
+      this.#delivering = false;
+      this.#deliverLater();
+    });
+  }
+
+  /** False when the store is not there yet. What failed otherwise may have been counted, so it is not sent again. */
+  #settle(deliveries: readonly Delivery[]): boolean {
+    let lost = 0;
+    let reason = '';
+    let there = !this.#ended;
+    for (const { counter, ops } of deliveries) {
+      const error = ops.find((op) => op.error !== undefined)?.error;
+      if (error === undefined) {
+        for (const op of ops) this.#learn(op);
+        continue;
+      }
+      if (!this.#ended && ops.every((op) => op.error?.notCounted === true)) {
+        this.#owed.putBack(counter);
+        there = false;
+      } else {
+        lost += 1;
+        reason = error.message;
+      }
+    }
+    this.#say(lost, reason);
+    return there;
+  }
+
+  #say(counters: number, reason: string): void {
+    if (counters === 0) return;
+    this.#undelivered += counters;
+    this.#options.onUndelivered?.({ counters, reason });
+  }
+}
+
+/** With the total that its key had before it was counted. */
+function asBefore(op: CounterOp): CounterOp {
+  return { ...op, after: Math.max(0, op.after - op.applied) };
+}
+
+/** What is owed to one key, as the ops that add it. */
+interface Delivery {
+  readonly counter: OwedCounter;
+  readonly ops: readonly CounterOp[];
+}
+
+/** One subtraction and one addition, or the one of them that does anything. */
+function deliveryOf(counter: OwedCounter, nowMs: number): Delivery {
+  const { toTakeBack, toAdd } = counter.hits;
+  const ttlSeconds = Math.max(1, Math.ceil((counter.endMs - nowMs) / 1000));
+  const common = {
+    key: counter.key,
+    perSecond: counter.perSecond,
+    ttlSeconds,
+    limit: Number.MAX_SAFE_INTEGER,
+    lookOnly: false,
+    holdsBack: 'never' as const,
+    applied: 0,
+    after: 0,
+    error: undefined,
+  };
+  const ops: CounterOp[] = [];
+  if (toTakeBack > 0) ops.push({ ...common, hits: toTakeBack, negative: true });
+  if (toAdd > 0) ops.push({ ...common, hits: toAdd, negative: false });
+  return { counter, ops };
+}

@@ -1,0 +1,90 @@
+import { attendedMs } from '../../../process/time/attended-time.ts';
+import { StoreError } from '../store-error.ts';
+import type { ClusterNode } from './cluster-nodes.ts';
+import type { ClusterTopology } from './cluster-topology.ts';
+import { keySlot } from './key-slot.ts';
+import type { KeyedCommands } from './keyed-commands.ts';
+import { placeName } from './node-place.ts';
+import { parseRedirection } from './redirection.ts';
+import { notConnected, type RedisErrors } from './redis-error.ts';
+
+/** As often as the Go service's client follows. */
+const maxRedirections = 5;
+
+export interface ClusterCommandsOptions {
+  topology: ClusterTopology;
+  errors: RedisErrors;
+  /** A command is sent to no further node after this. */
+  timeoutMs: number;
+}
+
+/**
+ * Each command to the node that holds its key's slot. Sent again only where a node said that it ran nothing and who
+ * would (MOVED, ASK); a command whose reply was lost is an error.
+ */
+export class ClusterCommands implements KeyedCommands {
+  readonly #options: ClusterCommandsOptions;
+
+  constructor(options: ClusterCommandsOptions) {
+    this.#options = options;
+  }
+
+  async send(key: string, name: string, args: string[]): Promise<unknown> {
+    const { topology } = this.#options;
+    const node = topology.nodeOf(keySlot(key));
+    if (node === undefined || !node.connection.connected) {
+      topology.troubled();
+      throw node === undefined ? noNode() : nodeNotConnected(node);
+    }
+    try {
+      return await node.send(name, args);
+    } catch (error) {
+      return this.#follow({ error, node, name, args });
+    }
+  }
+
+  translate(error: unknown): StoreError {
+    return error instanceof StoreError ? error : this.#options.errors.fromCommand(error);
+  }
+
+  placeOf(key: string): unknown {
+    return this.#options.topology.nodeOf(keySlot(key));
+  }
+
+  async #follow(sent: { error: unknown; node: ClusterNode; name: string; args: string[] }): Promise<unknown> {
+    const { topology, errors, timeoutMs } = this.#options;
+    const { name, args } = sent;
+    const endMs = attendedMs() + timeoutMs;
+    let { error, node } = sent;
+    for (let redirections = 1; redirections <= maxRedirections; redirections += 1) {
+      const redirection = parseRedirection(error, node.place);
+      if (redirection === undefined) break;
+      if (attendedMs() >= endMs) throw errors.timedOut().marked(true);
+      node = topology.redirected(redirection);
+      await node.opening;
+      if (!node.connection.connected) throw nodeNotConnected(node);
+      try {
+        // Written one after the other: nothing comes between ASKING and the command that it is for.
+        if (redirection.ask) node.send('asking', []).catch(() => {});
+        return await node.send(name, args);
+      } catch (next) {
+        error = next;
+      }
+    }
+    if (isClusterDown(error)) topology.troubled();
+    throw error;
+  }
+}
+
+function noNode(): StoreError {
+  const text = 'no node of the Redis Cluster takes writes for the slot of this key';
+  return new StoreError(text, { transient: true, notCounted: true });
+}
+
+function nodeNotConnected({ place, connection }: ClusterNode): StoreError {
+  return notConnected(`node ${placeName(place)}`, connection.lastFailure);
+}
+
+function isClusterDown(error: unknown): boolean {
+  return error instanceof Error && error.message.startsWith('CLUSTERDOWN');
+}

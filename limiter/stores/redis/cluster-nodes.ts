@@ -1,0 +1,127 @@
+import { ReplyError } from 'ioredis';
+import type { Timers } from '../../../process/time/clock.ts';
+import { CallBreaker } from '../calm/call-breaker.ts';
+import { StoreError } from '../store-error.ts';
+import { type NodePlace, placeName } from './node-place.ts';
+import type { RedisConnection } from './redis-connection.ts';
+import { isTimeout } from './redis-error.ts';
+
+/** How a node that hangs is found out, and found back. */
+export interface NodeSilence {
+  /** STORE_BREAKER_SILENCE: it is not asked when it answered nothing for so long, or up to an eighth less. */
+  silenceMs: number;
+  /** STORE_BREAKER_PROBE_INTERVAL: how often it is asked for a PING then, less up to a quarter. */
+  probeIntervalMs: number;
+}
+
+export interface ClusterNodeOptions extends NodeSilence {
+  place: NodePlace;
+  /** The connection tells `onChange` when it comes and goes. */
+  newConnection: (onChange: (connected: boolean, reason?: string) => void) => RedisConnection;
+  timers: Timers;
+  random: () => number;
+  /** Told at every change of `reached`. */
+  onChange: (reached: boolean, reason?: string) => void;
+}
+
+/** A node and the one connection to it. */
+export class ClusterNode {
+  readonly place: NodePlace;
+  readonly connection: RedisConnection;
+  readonly #breaker: CallBreaker;
+  readonly #onChange: (reached: boolean, reason?: string) => void;
+  #reached = false;
+  #wasMissed = false;
+  #opening: Promise<void> = Promise.resolve();
+  #isOpening = false;
+  #failure: unknown;
+
+  constructor(options: ClusterNodeOptions) {
+    const { place, timers, random, silenceMs, probeIntervalMs } = options;
+    const name = placeName(place);
+    this.place = place;
+    this.#onChange = options.onChange;
+    this.connection = options.newConnection((_, reason) => this.#note(reason));
+    this.#breaker = new CallBreaker({
+      timers,
+      random,
+      silenceMs,
+      probeIntervalMs,
+      probe: () => this.connection.ping(silenceMs),
+      unanswered: () =>
+        new StoreError(`node ${name} did not answer in time (STORE_BREAKER_SILENCE)`, { transient: true }),
+      unsent: () =>
+        new StoreError(`node ${name} is not asked until it answers again`, {
+          transient: true,
+          notCounted: true,
+        }),
+      isAnswer: (error) => error instanceof ReplyError,
+      onChange: () => this.#note('it does not answer'),
+    });
+    this.open();
+  }
+
+  /** It is connected, and answers as far as is known. */
+  get reached(): boolean {
+    return this.#reached;
+  }
+
+  /** The last attempt to connect that `open` made: settles either way. */
+  get opening(): Promise<void> {
+    return this.#opening;
+  }
+
+  /** Why that attempt failed. */
+  get failure(): unknown {
+    return this.#failure;
+  }
+
+  /** Attempts again where no attempt has succeeded yet; a connection that was lost comes back by itself. */
+  open(): void {
+    if (this.#isOpening || this.connection.counts.total > 0) return;
+    this.#isOpening = true;
+    this.#failure = undefined;
+    this.#opening = this.connection
+      .open()
+      .catch((error: unknown) => {
+        this.#failure = error;
+      })
+      .finally(() => {
+        this.#isOpening = false;
+      });
+  }
+
+  /** Tells `onChange`, once, of a node that no attempt has reached yet. */
+  tellIfMissed(): void {
+    if (this.#failure === undefined || this.#wasMissed || this.connection.counts.total > 0) return;
+    this.#wasMissed = true;
+    this.#onChange(false, (this.#failure as Error).message);
+  }
+
+  /** Written before it returns, or not at all. Rejects with the library's error, or at once while the node hangs. */
+  send(name: string, args: string[]): Promise<unknown> {
+    return this.#breaker.call(() => this.#send(name, args));
+  }
+
+  close(): Promise<void> {
+    this.#breaker.close();
+    return this.connection.close();
+  }
+
+  async #send(name: string, args: string[]): Promise<unknown> {
+    try {
+      return await this.connection.send(name, args);
+    } catch (error) {
+      if (isTimeout(error)) this.connection.reset();
+      throw error;
+    }
+  }
+
+  #note(reason: string | undefined): void {
+    const reached = this.connection.connected && !this.#breaker.open;
+    if (reached === this.#reached) return;
+    this.#reached = reached;
+    if (reached) this.#onChange(true);
+    else this.#onChange(false, reason);
+  }
+}

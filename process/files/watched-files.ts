@@ -1,0 +1,140 @@
+/**
+ * A value read from one or more files, read again while the process runs. It asks by the clock rather than wait for file
+ * events: that also sees what comes with the symbolic links of a mounted Secret or over a network file system.
+ */
+import { open } from 'node:fs/promises';
+import { systemErrorReason } from '../log/error-text.ts';
+import { errorText } from '../log/process-error-text.ts';
+import type { Timers } from '../time/clock.ts';
+
+export interface WatchedFilesOptions<Value> {
+  paths: readonly string[];
+  /** What messages call them, in the same order; those of `read` then name the file themselves. Defaults to the paths. */
+  names?: readonly string[];
+  /** From the texts of all files, in the order of `paths`. Throws when they are not good; the message shows no secret. */
+  read(texts: readonly string[]): Value;
+  timers: Timers;
+  /** Defaults to 5 s. */
+  intervalMs?: number;
+  /** Called with every value but the first. */
+  changed(value: Value): void;
+  /**
+   * What the files hold now is not taken, the value before stays. Comes once, and only when two looks found the same:
+   * before that somebody may still be writing.
+   */
+  refused(reason: string): void;
+}
+
+/** Ours: far above what a certificate chain or a secret takes. */
+const mostBytes = 262_144;
+const defaultIntervalMs = 5_000;
+
+/** The files hold no good value; the message names them. */
+export class WatchedFilesError extends Error {
+  override readonly name = 'WatchedFilesError';
+}
+
+/** Resolves with the first value, and with what ends the watch; rejects with a WatchedFilesError when there is none. */
+export async function watchFiles<Value>(
+  options: WatchedFilesOptions<Value>,
+): Promise<{ first: Value; close(): void }> {
+  const watch = new FilesWatch(options);
+  const first = await watch.start();
+  return { first, close: () => watch.close() };
+}
+
+class FilesWatch<Value> {
+  readonly #options: WatchedFilesOptions<Value>;
+  /** What was taken or refused last. */
+  #settled = '';
+  /** Not good, but seen once only. */
+  #suspect = '';
+  #isReading = false;
+  #isClosed = false;
+  #end: (() => void) | undefined;
+
+  constructor(options: WatchedFilesOptions<Value>) {
+    this.#options = options;
+  }
+
+  async start(): Promise<Value> {
+    const { timers, read, intervalMs = defaultIntervalMs } = this.#options;
+    try {
+      const texts = await this.#readTexts();
+      const value = read(texts);
+      this.#settled = JSON.stringify(texts);
+      this.#end = timers.every(intervalMs, () => void this.#look());
+      return value;
+    } catch (error) {
+      throw new WatchedFilesError(this.#reason(error), { cause: error });
+    }
+  }
+
+  close(): void {
+    this.#isClosed = true;
+    this.#end?.();
+  }
+
+  async #look(): Promise<void> {
+    if (this.#isReading) return;
+    this.#isReading = true;
+    let seen: string | undefined;
+    try {
+      const texts = await this.#readTexts();
+      seen = JSON.stringify(texts);
+      if (!this.#isNew(seen)) {
+        this.#suspect = '';
+        return;
+      }
+      const value = this.#options.read(texts);
+      this.#settled = seen;
+      this.#suspect = '';
+      this.#options.changed(value);
+    } catch (error) {
+      this.#doubt(seen, this.#reason(error));
+    } finally {
+      this.#isReading = false;
+    }
+  }
+
+  #doubt(seen: string | undefined, reason: string): void {
+    const sight = seen ?? reason;
+    if (!this.#isNew(sight)) return;
+    if (sight !== this.#suspect) {
+      this.#suspect = sight;
+      return;
+    }
+    this.#settled = sight;
+    this.#options.refused(reason);
+  }
+
+  #isNew(sight: string): boolean {
+    return !this.#isClosed && sight !== this.#settled;
+  }
+
+  #readTexts(): Promise<string[]> {
+    const { paths, names = paths } = this.#options;
+    return Promise.all(paths.map((path, at) => readText(path, names[at] as string)));
+  }
+
+  /** Whose `read` knows better which of several files it is says so itself. */
+  #reason(error: unknown): string {
+    if (error instanceof UnreadableFile || this.#options.names !== undefined) return errorText(error);
+    return `${this.#options.paths.join(' and ')}: ${errorText(error)}`;
+  }
+}
+
+class UnreadableFile extends Error {}
+
+async function readText(path: string, name: string): Promise<string> {
+  try {
+    await using file = await open(path);
+    const buffer = Buffer.alloc(mostBytes + 1);
+    const { bytesRead } = await file.read(buffer, 0, buffer.length, 0);
+    if (bytesRead > mostBytes) throw new UnreadableFile(`${name}: is larger than ${mostBytes} bytes`);
+    return buffer.toString('utf8', 0, bytesRead);
+  } catch (error) {
+    if (error instanceof UnreadableFile) throw error;
+    throw new UnreadableFile(`${name}: ${systemErrorReason(error)}`, { cause: error });
+  }
+}

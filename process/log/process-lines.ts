@@ -1,0 +1,34 @@
+/** Lines that every process of Weir logs in the same words, one function each. */
+
+import type { ShutdownListener } from '../time/shutdown.ts';
+import type { Logger } from './logger.ts';
+
+export function settingRefused(log: Logger, error: { readonly message: string }): void {
+  log.fatal(error.message);
+}
+
+export function settingWarning(log: Logger, warning: string): void {
+  log.warn(warning);
+}
+
+/** What a library would have printed past the log. */
+export function libraryWarning(log: Logger, text: string): void {
+  log.warn(text);
+}
+
+export function shutdownLines(log: Logger): ShutdownListener {
+  let isInOrder = true;
+  return {
+    signalled: (signal, drainDelayMs) => log.warn('Ending on a signal', { signal, drainDelayMs }),
+    stepFailed: (step, error) => {
+      isInOrder = false;
+      log.error('Could not end a part in order', { step, error });
+    },
+    stepTookTooLong: (step, timeoutMs) => {
+      isInOrder = false;
+      log.error('A part did not end in time', { step, timeoutMs });
+    },
+    forced: (signal) => log.warn('Ending at once on a second signal', { signal }),
+    finished: () => log.info(isInOrder ? 'Ended in order' : 'Ended'),
+  };
+}

@@ -1,0 +1,191 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { LoopTurns, type TurnTaker } from '../loop-turns.ts';
+
+/** A loop whose turns are run by hand, with a clock that moves by what work says that it takes. */
+class Loop {
+  nowMs = 0;
+  turn = 0;
+  #later: (() => void)[] = [];
+  readonly turns = new LoopTurns({
+    clock: { monotonicMs: () => this.nowMs },
+    later: (callback) => void this.#later.push(callback),
+  });
+  readonly taken: { who: string; turn: number }[] = [];
+
+  get isAtRest(): boolean {
+    return this.#later.length === 0;
+  }
+
+  run(): void {
+    this.turn += 1;
+    for (const callback of this.#later.splice(0)) callback();
+  }
+
+  taker(group: string, who: string, costMs: number, times = 1): TurnTaker {
+    let left = times;
+    const taker = {
+      group,
+      takeTurn: () => {
+        this.taken.push({ who, turn: this.turn });
+        this.nowMs += costMs;
+        left -= 1;
+        if (left > 0) this.turns.wait(taker, 'much');
+      },
+    };
+    return taker;
+  }
+}
+
+describe('requests as they come', () => {
+  it('go at once until they took 4 ms of a turn, and again in the next', () => {
+    const loop = new Loop();
+    const served = [];
+    for (let i = 0; i < 10; i++) {
+      served.push(loop.turns.mayGoAtOnce());
+      loop.nowMs += 1;
+    }
+    expect(served.filter(Boolean)).toHaveLength(4);
+    loop.run();
+    expect(loop.turns.mayGoAtOnce()).toBe(true);
+  });
+
+  it('are read no more in a turn that took its share', () => {
+    const loop = new Loop();
+    expect(loop.turns.isSpent()).toBe(false);
+    loop.nowMs += 4;
+    expect(loop.turns.isSpent()).toBe(true);
+    expect(loop.turns.mayGoAtOnce()).toBe(false);
+    loop.run();
+    expect(loop.turns.isSpent()).toBe(false);
+  });
+
+  it('ask nothing of the loop but once in 4 ms, however many come', () => {
+    const loop = new Loop();
+    let asked = 0;
+    for (let i = 0; i < 1000; i++) {
+      expect(loop.turns.mayGoAtOnce()).toBe(true);
+      if (!loop.isAtRest) asked += 1;
+      loop.run();
+      loop.nowMs += 0.1;
+    }
+    expect(asked).toBe(25);
+  });
+
+  it('take twice 4 ms of a turn at most, when one share began before it', () => {
+    const loop = new Loop();
+    loop.turns.isSpent();
+    loop.run();
+    const fromMs = loop.nowMs + 3.9;
+    loop.nowMs = fromMs;
+    while (!loop.turns.isSpent()) loop.nowMs += 0.1;
+    expect(loop.nowMs - fromMs).toBeLessThan(8);
+  });
+
+  it('wait while others wait', () => {
+    const loop = new Loop();
+    loop.turns.wait(loop.taker('a', 'a', 1), 'much');
+    expect(loop.turns.mayGoAtOnce()).toBe(false);
+    loop.run();
+    expect(loop.turns.mayGoAtOnce()).toBe(true);
+  });
+});
+
+describe('those that wait', () => {
+  it('have their turns by address, then by connection', () => {
+    const loop = new Loop();
+    for (const who of ['a1', 'a2', 'a3']) loop.turns.wait(loop.taker('a', who, 0, 2), 'much');
+    loop.turns.wait(loop.taker('b', 'b1', 0, 2), 'much');
+    while (!loop.isAtRest) loop.run();
+    expect(loop.taken.map(({ who }) => who)).toEqual(['a1', 'b1', 'a2', 'b1', 'a3', 'a1', 'a2', 'a3']);
+  });
+
+  it('are 64 in a turn, and fewer when they take long', () => {
+    const loop = new Loop();
+    loop.turns.wait(loop.taker('a', 'quick', 0.1, 20), 'much');
+    while (!loop.isAtRest) loop.run();
+    const perTurn = (turn: number): number => loop.taken.filter((one) => one.turn === turn).length;
+    expect(perTurn(loop.taken[0]?.turn as number)).toBe(1);
+    const slow = new Loop();
+    for (let i = 0; i < 20; i++) slow.turns.wait(slow.taker('a', 'slow', 3), 'much');
+    slow.run();
+    slow.run();
+    slow.run();
+    expect([1, 2, 3].map((turn) => slow.taken.filter((one) => one.turn === turn).length)).toEqual([2, 2, 2]);
+    const many = new Loop();
+    for (let i = 0; i < 150; i++) many.turns.wait(many.taker('a', 'quick', 0.01), 'much');
+    many.run();
+    many.run();
+    expect(many.taken.filter(({ turn }) => turn === 2)).toHaveLength(64);
+  });
+
+  it('go first where they ask little, but for one of the others in each turn of the loop', () => {
+    const loop = new Loop();
+    for (let i = 0; i < 5; i++) loop.turns.wait(loop.taker('a', 'much', 1), 'much');
+    for (let i = 0; i < 5; i++) loop.turns.wait(loop.taker('a', 'little', 0.1), 'little');
+    while (!loop.isAtRest) loop.run();
+    const little = new Array<string>(5).fill('little');
+    expect(loop.taken.map(({ who }) => who)).toEqual(['much', ...little, 'much', 'much', 'much', 'much']);
+  });
+
+  it('have one turn of each kind, however long those of the other kind take', () => {
+    for (const [muchMs, littleMs] of [
+      [20, 1],
+      [1, 20],
+    ] as const) {
+      const loop = new Loop();
+      for (let i = 0; i < 5; i++) loop.turns.wait(loop.taker('a', 'much', muchMs), 'much');
+      for (let i = 0; i < 5; i++) loop.turns.wait(loop.taker('b', 'little', littleMs), 'little');
+      loop.run();
+      expect(new Set(loop.taken.map(({ who }) => who))).toEqual(new Set(['much', 'little']));
+    }
+  });
+
+  it('keep their place when they wait already', () => {
+    const loop = new Loop();
+    const first = loop.taker('a', 'first', 0);
+    loop.turns.wait(first, 'little');
+    loop.turns.wait(loop.taker('a', 'second', 0), 'little');
+    loop.turns.wait(first, 'much');
+    while (!loop.isAtRest) loop.run();
+    expect(loop.taken.map(({ who }) => who)).toEqual(['first', 'second']);
+  });
+
+  it('who left has no turn', () => {
+    const loop = new Loop();
+    const gone = loop.taker('a', 'gone', 0);
+    loop.turns.wait(gone, 'much');
+    loop.turns.wait(loop.taker('a', 'there', 0), 'much');
+    loop.turns.leave(gone);
+    while (!loop.isAtRest) loop.run();
+    expect(loop.taken.map(({ who }) => who)).toEqual(['there']);
+  });
+
+  it('have each of their turns once, and nobody waits for more than one of each other address', () => {
+    const asks = fc.array(fc.record({ group: fc.nat(4), times: fc.integer({ min: 1, max: 5 }) }), {
+      maxLength: 30,
+    });
+    fc.assert(
+      fc.property(asks, fc.double({ min: 0, max: 6, noNaN: true }), (all, costMs) => {
+        const loop = new Loop();
+        all.forEach(({ group, times }, i) => {
+          loop.turns.wait(loop.taker(`${group}`, `${group} ${i}`, costMs, times), 'much');
+        });
+        while (!loop.isAtRest) loop.run();
+        const groups = loop.taken.map(({ who }) => who.split(' ')[0] as string);
+        for (const [i, { group, times }] of all.entries()) {
+          expect(loop.taken.filter(({ who }) => who === `${group} ${i}`)).toHaveLength(times);
+        }
+        for (const piece of between(groups)) expect(new Set(piece).size).toBe(piece.length);
+      }),
+    );
+  });
+});
+
+/** What stands between each address's turn and its next one. */
+function between(groups: readonly string[]): string[][] {
+  return groups.flatMap((group, i) => {
+    const next = groups.indexOf(group, i + 1);
+    return next < 0 ? [] : [groups.slice(i + 1, next)];
+  });
+}

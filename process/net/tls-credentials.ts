@@ -1,0 +1,85 @@
+import { createSecureContext, type SecureContextOptions } from 'node:tls';
+import { watchFiles } from '../files/watched-files.ts';
+import { errorText } from '../log/process-error-text.ts';
+import type { Timers } from '../time/clock.ts';
+import { PemError, readCertificate, readPrivateKey } from './pem-files.ts';
+
+/** Paths of PEM files. They are read again when they change. */
+export interface TlsFiles {
+  certFile: string;
+  keyFile: string;
+  /** Authorities of the certificates that clients then must show; undefined: clients need none. */
+  clientCaFile?: string;
+}
+
+/** The setting that names each file, for messages. */
+export type TlsFileSettings = Readonly<Record<keyof TlsFiles, string>>;
+
+export interface TlsCredentialsOptions {
+  files: TlsFiles;
+  /** Defaults to none: messages begin with the path. */
+  settings?: TlsFileSettings;
+  timers: Timers;
+  /** Defaults to 5 s. */
+  reloadIntervalMs?: number;
+  changed(credentials: SecureContextOptions): void;
+  refused(reason: string): void;
+}
+
+/** Resolves with the first credentials; rejects with a WatchedFilesError that names the file to blame. */
+export function watchTlsCredentials(
+  options: TlsCredentialsOptions,
+): Promise<{ first: SecureContextOptions; close(): void }> {
+  const { files, settings, timers, reloadIntervalMs, changed, refused } = options;
+  const parts = files.clientCaFile === undefined ? fileOfPart.slice(0, 2) : fileOfPart;
+  const named = parts.map(([, file]) => {
+    const path = files[file] as string;
+    return settings === undefined ? path : `${settings[file]}: ${path}`;
+  });
+  return watchFiles({
+    paths: parts.map(([, file]) => files[file] as string),
+    names: named,
+    read: ([cert = '', key = '', ca]) => {
+      try {
+        return usable({ cert, key, ...(ca === undefined ? {} : { ca }) }, files.certFile);
+      } catch (error) {
+        if (!(error instanceof PemError)) throw error;
+        throw new Error(`${named[parts.findIndex(([part]) => part === error.part)]}: ${error.message}`);
+      }
+    },
+    timers,
+    ...(reloadIntervalMs === undefined ? {} : { intervalMs: reloadIntervalMs }),
+    changed,
+    refused,
+  });
+}
+
+const fileOfPart: readonly (readonly [PemError['part'], keyof TlsFiles])[] = [
+  ['cert', 'certFile'],
+  ['key', 'keyFile'],
+  ['ca', 'clientCaFile'],
+];
+
+/** A file that is half written, or a key that is not the certificate's, is told here rather than at the handshake. */
+function usable(
+  credentials: { cert: string; key: string; ca?: string },
+  certFile: string,
+): SecureContextOptions {
+  const certificate = readCertificate('cert', credentials.cert);
+  if (!certificate.checkPrivateKey(readPrivateKey(credentials.key))) {
+    throw new PemError('key', `its key does not belong to the first certificate of ${certFile}`);
+  }
+  // OpenSSL takes authorities without a certificate among them, and then trusts nobody.
+  if (credentials.ca !== undefined) readCertificate('ca', credentials.ca);
+  try {
+    createSecureContext(credentials);
+  } catch (error) {
+    throw new PemError('cert', `not to be used with its key: ${errorText(error)}`);
+  }
+  return credentials;
+}
+
+/** Until when such credentials are good: by their first certificate. */
+export function expiryOf({ cert }: SecureContextOptions): number {
+  return Date.parse(readCertificate('cert', String(cert)).validTo);
+}

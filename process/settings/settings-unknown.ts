@@ -1,0 +1,108 @@
+/** Warnings for variables that look as if they were meant for this program and are not read by it. */
+import { parseGoBool } from './go-values.ts';
+import { type AliasTable, aliasesOf, canonicalName } from './settings-aliases.ts';
+
+export interface KnownNames {
+  readonly table: Readonly<Record<string, { readonly name: string }>>;
+  readonly aliases: AliasTable;
+  readonly ownPrefixes: readonly string[];
+  readonly mistakenNames?: Readonly<Record<string, string>>;
+}
+
+/** Names of others that look like a slip of one of ours: pods get NODE_NAME beside POD_NAME. */
+const foreign: ReadonlySet<string> = new Set(['NODE_NAME']);
+
+/** One sentence for each, by name. Their values are not looked at beyond telling a Kubernetes link. */
+export function unknownVariables(
+  known: KnownNames,
+  env: Readonly<Record<string, string | undefined>>,
+): string[] {
+  const names = Object.values(known.table).map(({ name }) => name);
+  const spellings = new Map<string, string>();
+  for (const name of names) {
+    spellings.set(name, name);
+    for (const alias of aliasesOf(known.aliases, name)) spellings.set(alias, alias);
+  }
+  const warnings: string[] = [];
+  for (const variable of Object.keys(env).sort()) {
+    const value = env[variable] ?? '';
+    if (spellings.has(variable) || foreign.has(variable) || isServiceLink(variable, value)) continue;
+    const meant = known.mistakenNames?.[variable] ?? nearest(variable, [...spellings.keys()]);
+    if (meant !== undefined) {
+      warnings.push(`${variable} is not known to this version: ignored; did you mean ${meant}?`);
+    } else if (isOwn(known, variable) && !isOff(value)) {
+      warnings.push(`${variable} is a setting that this version does not have: ignored`);
+    }
+  }
+  return warnings;
+}
+
+/** Variables that are set to something, are not read, and must not be ignored: by canonical name. */
+export function unsafeVariables(
+  unsafe: readonly string[],
+  aliases: AliasTable,
+  env: Readonly<Record<string, string | undefined>>,
+): string[] {
+  return Object.keys(env)
+    .filter((variable) => unsafe.includes(canonicalName(aliases, variable) ?? variable))
+    .filter((variable) => !isOff(env[variable] ?? ''))
+    .sort();
+}
+
+/** Whether a variable only says: not that. */
+function isOff(value: string): boolean {
+  return value === '' || parseGoBool(value) === false;
+}
+
+function isOwn(known: KnownNames, variable: string): boolean {
+  return (
+    known.ownPrefixes.some((prefix) => variable.startsWith(prefix)) ||
+    canonicalName(known.aliases, variable) !== undefined
+  );
+}
+
+/** What Kubernetes and Docker set for a Service called `redis`: REDIS_SERVICE_HOST, REDIS_PORT_6379_TCP_ADDR ... */
+function isServiceLink(variable: string, value: string): boolean {
+  return (
+    /_SERVICE_(HOST|PORT)(_[A-Z0-9_]+)?$/.test(variable) ||
+    /_PORT_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?$/.test(variable) ||
+    (variable.endsWith('_PORT') && /^(tcp|udp|sctp):\/\//.test(value))
+  );
+}
+
+function nearest(variable: string, spellings: readonly string[]): string | undefined {
+  const letters = bareLetters(variable);
+  const same = spellings.find((spelling) => bareLetters(spelling) === letters);
+  if (same !== undefined) return same;
+  let best: string | undefined;
+  let bestDistance = Number.POSITIVE_INFINITY;
+  for (const spelling of spellings) {
+    // Short names are near to too many others: HOME is no typo of HOST.
+    const most = spelling.length >= 8 ? 2 : spelling.length >= 5 ? 1 : 0;
+    if (Math.abs(spelling.length - variable.length) > most) continue;
+    const distance = editDistance(variable.toUpperCase(), spelling.toUpperCase());
+    if (distance <= most && distance < bestDistance) {
+      best = spelling;
+      bestDistance = distance;
+    }
+  }
+  return best;
+}
+
+function bareLetters(name: string): string {
+  return name.replaceAll('_', '').toUpperCase();
+}
+
+/** Levenshtein's: insertions, removals and replacements. */
+export function editDistance(a: string, b: string): number {
+  let above = Array.from({ length: b.length + 1 }, (_, column) => column);
+  for (let row = 1; row <= a.length; row += 1) {
+    const current = [row];
+    for (let column = 1; column <= b.length; column += 1) {
+      const replaced = (above[column - 1] as number) + (a[row - 1] === b[column - 1] ? 0 : 1);
+      current.push(Math.min(replaced, (above[column] as number) + 1, (current[column - 1] as number) + 1));
+    }
+    above = current;
+  }
+  return above[b.length] as number;
+}

@@ -1,0 +1,123 @@
+/**
+ * The orderly end of a process:
+ *
+ *   running ──signal──> unhealthy, draining ──delay──> step 1 ──> step 2 ... ──> exit 0
+ *                            └──────────── second signal ────────────┴──> exit 1 at once
+ *
+ * A signal that comes again within a moment is the same wish twice: a Ctrl-C reaches a program both from the terminal
+ * and from the npm that started it.
+ *
+ * Each step is bounded in time; one that fails or takes too long is reported, and the next one begins.
+ */
+import type { Timers } from './clock.ts';
+
+export interface ShutdownStep {
+  /** For log lines: `gRPC listener`. */
+  readonly name: string;
+  readonly timeoutMs: number;
+  run(): Promise<void> | void;
+}
+
+export interface ShutdownListener {
+  signalled(signal: ShutdownSignal, drainDelayMs: number): void;
+  stepFailed(step: string, error: unknown): void;
+  stepTookTooLong(step: string, timeoutMs: number): void;
+  /** A second signal came; the process ends right after this. */
+  forced(signal: ShutdownSignal): void;
+  finished(): void;
+}
+
+const shutdownSignals = ['SIGTERM', 'SIGINT', 'SIGHUP'] as const;
+export type ShutdownSignal = (typeof shutdownSignals)[number];
+
+/** The part of Node's `process` that is needed. */
+export interface SignalSource {
+  on(signal: ShutdownSignal, listener: () => void): unknown;
+}
+
+export interface ShutdownOptions {
+  signals: SignalSource;
+  timers: Timers;
+  /** How long the process goes on answering after the signal. Asked when it comes. */
+  drainDelayMs(): number;
+  /** Called first of all, so that callers go elsewhere while the process still answers. */
+  markUnhealthy(): void;
+  /** Run one after another, in this order. */
+  steps: readonly ShutdownStep[];
+  exit(code: number): void;
+  listener: ShutdownListener;
+}
+
+/** We chose it: far below the patience of a person, far above the time between two deliveries of one signal. */
+const sameSignalMs = 500;
+
+/** Waits for the first signal. The promise settles when the exit was called. */
+export function shutdownOnSignal(options: ShutdownOptions): Promise<void> {
+  return new Promise((resolve) => {
+    let begun = false;
+    let again = false;
+    let forced = false;
+    const onSignal = (signal: ShutdownSignal) => {
+      if (begun) {
+        if (forced || !again) return;
+        forced = true;
+        options.listener.forced(signal);
+        options.exit(1);
+        resolve();
+        return;
+      }
+      begun = true;
+      const callOff = options.timers.after(sameSignalMs, () => {
+        again = true;
+      });
+      options.markUnhealthy();
+      const drainDelayMs = options.drainDelayMs();
+      options.listener.signalled(signal, drainDelayMs);
+      void endInOrder(options, drainDelayMs, () => forced).then(() => {
+        callOff();
+        resolve();
+      });
+    };
+    for (const signal of shutdownSignals) options.signals.on(signal, () => onSignal(signal));
+  });
+}
+
+async function endInOrder(
+  options: ShutdownOptions,
+  drainDelayMs: number,
+  forced: () => boolean,
+): Promise<void> {
+  if (drainDelayMs > 0) {
+    await new Promise<void>((resolve) => {
+      options.timers.after(drainDelayMs, resolve);
+    });
+  }
+  for (const step of options.steps) {
+    if (forced()) return;
+    await runStep(step, options);
+  }
+  if (forced()) return;
+  options.listener.finished();
+  options.exit(0);
+}
+
+/** Settles when the step does or its time is up; never rejects. */
+function runStep(step: ShutdownStep, { timers, listener }: ShutdownOptions): Promise<void> {
+  return new Promise((resolve) => {
+    let over = false;
+    const end = (report: () => void) => {
+      if (over) return;
+      over = true;
+      cancel();
+      report();
+      resolve();
+    };
+    const cancel = timers.after(step.timeoutMs, () =>
+      end(() => listener.stepTookTooLong(step.name, step.timeoutMs)),
+    );
+    Promise.try(() => step.run()).then(
+      () => end(() => {}),
+      (error: unknown) => end(() => listener.stepFailed(step.name, error)),
+    );
+  });
+}

@@ -1,0 +1,131 @@
+/**
+ * One line of a recording. The long form of a descriptor is that of `/json`; the short one, a list of pairs, is what an
+ * access log of Envoy can write. Fields that are not named here are left alone, so that other things may stand beside.
+ */
+
+import type { Descriptor, RateLimitRequest } from '../limiter/decide/messages.ts';
+import { maxUint32, Unit } from '../rules/model.ts';
+import type { Entry } from '../rules/request.ts';
+import { readRecordedTime } from './recorded-time.ts';
+import { RecordingError } from './recording-error.ts';
+
+export interface RecordedRequest {
+  timeMs: number;
+  request: RateLimitRequest;
+}
+
+type Fields = Record<string, unknown>;
+
+/** Undefined for a line without a descriptor: a proxy asks nothing then. Throws a RecordingError for a line that is no request. */
+export function readRecordedRequest(line: string): RecordedRequest | undefined {
+  const fields = parseObject(line);
+  const timeMs = readRecordedTime(fields['time']);
+  const domain = fields['domain'];
+  if (typeof domain !== 'string' || domain === '') throw new RecordingError('domain is missing');
+  const list = fields['descriptors'];
+  if (!Array.isArray(list)) throw new RecordingError('descriptors is not a list');
+  const descriptors: Descriptor[] = [];
+  for (let index = 0; index < list.length; index++) {
+    const descriptor = readDescriptor(list[index], index);
+    if (descriptor !== undefined) descriptors.push(descriptor);
+  }
+  if (descriptors.length === 0) return undefined;
+  const hitsAddend = readHits(field(fields, 'hitsAddend', 'hits_addend'), 'hitsAddend') ?? 0;
+  if (hitsAddend > maxUint32) throw new RecordingError(`hitsAddend is at most ${maxUint32}`);
+  return { timeMs, request: { domain, descriptors, hitsAddend } };
+}
+
+function parseObject(line: string): Fields {
+  let value: unknown;
+  try {
+    value = JSON.parse(line);
+  } catch {
+    throw new RecordingError('is not JSON');
+  }
+  if (!isObject(value)) throw new RecordingError('is not a JSON object');
+  return value;
+}
+
+/** Undefined where an entry has no value: Envoy leaves out a descriptor whose header is missing. */
+function readDescriptor(value: unknown, index: number): Descriptor | undefined {
+  const where = `descriptors[${index}]`;
+  if (Array.isArray(value)) {
+    const entries = readEntries(value, where);
+    if (entries === undefined) return undefined;
+    return { entries, limit: undefined, hitsAddend: undefined, isNegativeHits: false };
+  }
+  if (!isObject(value)) throw new RecordingError(`${where} is neither a list of pairs nor an object`);
+  const list = value['entries'];
+  if (!Array.isArray(list)) throw new RecordingError(`${where}.entries is not a list`);
+  const entries = readEntries(list, `${where}.entries`);
+  if (entries === undefined) return undefined;
+  return {
+    entries,
+    limit: readLimit(value['limit'], `${where}.limit`),
+    hitsAddend: readHits(field(value, 'hitsAddend', 'hits_addend'), `${where}.hitsAddend`),
+    isNegativeHits: field(value, 'isNegativeHits', 'is_negative_hits') === true,
+  };
+}
+
+function readEntries(list: readonly unknown[], where: string): Entry[] | undefined {
+  if (list.length === 0) throw new RecordingError(`${where} has no entry`);
+  const entries: Entry[] = [];
+  let isWhole = true;
+  for (let index = 0; index < list.length; index++) {
+    const [key, value] = keyAndValue(list[index], where, index);
+    if (typeof key !== 'string') throw new RecordingError(`${where}[${index}] has no key`);
+    if (value === null) isWhole = false;
+    else entries.push({ key, value: valueText(value, where, index) });
+  }
+  return isWhole ? entries : undefined;
+}
+
+function keyAndValue(entry: unknown, where: string, index: number): readonly [unknown, unknown] {
+  if (Array.isArray(entry) && entry.length === 2) return [entry[0], entry[1]];
+  // In proto3 JSON an empty text may be left out.
+  if (isObject(entry)) return [entry['key'], 'value' in entry ? entry['value'] : ''];
+  throw new RecordingError(`${where}[${index}] is neither [key, value] nor an object with key and value`);
+}
+
+/** An access log of Envoy writes a status as a number. */
+function valueText(value: unknown, where: string, index: number): string {
+  if (typeof value === 'string') return value;
+  if (typeof value === 'number' || typeof value === 'boolean') return String(value);
+  throw new RecordingError(`the value of ${where}[${index}] is no text`);
+}
+
+function readLimit(value: unknown, where: string): Descriptor['limit'] {
+  if (value === undefined || value === null) return undefined;
+  if (!isObject(value)) throw new RecordingError(`${where} is not an object`);
+  const requestsPerUnit = readHits(field(value, 'requestsPerUnit', 'requests_per_unit'), where) ?? 0;
+  if (requestsPerUnit > maxUint32) throw new RecordingError(`${where} allows at most ${maxUint32} requests`);
+  const written = value['unit'];
+  const unit = typeof written === 'string' && Object.hasOwn(Unit, written) ? unitNumber(written) : written;
+  if (typeof unit !== 'number') throw new RecordingError(`${where}.unit is not a unit such as "MINUTE"`);
+  return { requestsPerUnit, unit };
+}
+
+function unitNumber(name: string): number {
+  return Unit[name as keyof typeof Unit];
+}
+
+/** Whole numbers, which proto3 JSON writes as text from 64 bits on; as the decoder of requests saturates them. */
+function readHits(value: unknown, where: string): number | undefined {
+  if (value === undefined || value === null) return undefined;
+  if (typeof value === 'number' && Number.isInteger(value) && value >= 0) return saturated(BigInt(value));
+  if (typeof value === 'string' && /^\d{1,20}$/.test(value)) return saturated(BigInt(value));
+  throw new RecordingError(`${where} is not a whole number of hits`);
+}
+
+function saturated(hits: bigint): number {
+  if (hits > 0x7fff_ffff_ffff_ffffn) return Number.POSITIVE_INFINITY;
+  return hits > BigInt(Number.MAX_SAFE_INTEGER) ? Number.MAX_SAFE_INTEGER : Number(hits);
+}
+
+function field(fields: Fields, name: string, protoName: string): unknown {
+  return fields[name] ?? fields[protoName];
+}
+
+function isObject(value: unknown): value is Fields {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}

@@ -1,0 +1,169 @@
+/** What came out of a replay, as plain data: `--output json` prints it as it is. */
+
+import { RuleStat } from '../limiter/stats/registry/rule-stats.ts';
+import { unitName } from '../rules/model.ts';
+import type { BadLine } from './bad-lines.ts';
+import type { Offenders } from './offenders.ts';
+import type { Replay } from './replay.ts';
+import type { ReplayedRules } from './replayed-rules.ts';
+import type { ChangedRequests } from './rule-sets-difference.ts';
+import type { RuleTally } from './rule-tallies.ts';
+import type { Times } from './times.ts';
+
+export interface ReplayReport {
+  requests: number;
+  /** RFC 3339; null without requests. */
+  from: string | null;
+  to: string | null;
+  /** Lines without a descriptor, for which a proxy asks nothing. */
+  askedNothing: number;
+  badLines: { count: number; first: BadLine[] };
+  rules: RuleSetReport;
+  /** With `--against`. */
+  against?: RuleSetReport;
+  difference?: { newlyLimited: ChangeReport; noLongerLimited: ChangeReport };
+}
+
+export interface LimitedReport {
+  requests: number;
+  /** Of all requests, 0 to 1; of a rule: of its decisions. */
+  share: number;
+  first: string | null;
+  last: string | null;
+}
+
+export interface RuleSetReport {
+  limited: LimitedReport;
+  domains: { domain: string; requests: number; limited: LimitedReport }[];
+  rules: RuleReport[];
+  offenders: OffendersReport;
+  /** Descriptors that no limit applied to, unlimited ones included. */
+  descriptorsWithoutLimit: number;
+  /** Descriptors of domains that the rules do not have. */
+  unknownDomains: { domain: string; descriptors: number }[];
+  /** Counters dropped for lack of room: if any were, the answers are too lenient. */
+  countersEvicted: number;
+}
+
+export interface RuleReport {
+  rule: string;
+  /** Null for limits that came with requests, which may differ. */
+  limit: { requestsPerUnit: number; unit: string } | null;
+  shadowMode: boolean;
+  decisions: number;
+  hits: number;
+  negativeHits: number;
+  withinLimit: number;
+  nearLimit: number;
+  overLimit: number;
+  /** Hits over the limit that shadow mode let pass. */
+  shadowed: number;
+  limited: LimitedReport;
+}
+
+export interface OffendersReport {
+  /** Counters that refused a request. */
+  count: number;
+  /** Refusals by counters that were too many to be told apart. */
+  missed: number;
+  top: { counter: string; rule: string; requests: number; first: string | null; last: string | null }[];
+}
+
+export interface ChangeReport {
+  limited: LimitedReport;
+  rules: { rule: string; requests: number }[];
+  offenders: OffendersReport;
+}
+
+/** `top`: how many counters to list. */
+export function reportOf(replay: Replay, top: number): ReplayReport {
+  const { requests, askedNothing, badLines, rules, against, difference } = replay;
+  const total = requests.count;
+  const change = (changed: ChangedRequests): ChangeReport => ({
+    limited: limitedOf(changed.requests, total),
+    rules: byCount([...changed.byRule].map(([rule, count]) => ({ rule, requests: count }))),
+    offenders: offendersOf(changed.offenders, top),
+  });
+  return {
+    requests: total,
+    from: timeText(requests.firstMs),
+    to: timeText(requests.lastMs),
+    askedNothing,
+    badLines: { count: badLines.count, first: badLines.first },
+    rules: ruleSetOf(rules, total, top),
+    ...(against && {
+      against: ruleSetOf(against, total, top),
+      difference: {
+        newlyLimited: change(difference.newlyLimited),
+        noLongerLimited: change(difference.noLongerLimited),
+      },
+    }),
+  };
+}
+
+function ruleSetOf(set: ReplayedRules, total: number, top: number): RuleSetReport {
+  const domains = [...set.domains].map(([domain, { requests, limited }]) => ({
+    domain,
+    requests,
+    limited: limitedOf(limited, requests),
+  }));
+  const unknown = [...set.unknownDomains].map(([domain, descriptors]) => ({ domain, descriptors }));
+  return {
+    limited: limitedOf(set.limited, total),
+    domains: domains.sort((a, b) => b.limited.requests - a.limited.requests || b.requests - a.requests),
+    rules: set.rules
+      .map(ruleOf)
+      .sort((a, b) => b.limited.requests - a.limited.requests || b.decisions - a.decisions),
+    offenders: offendersOf(set.offenders, top),
+    descriptorsWithoutLimit: set.unlimitedDescriptors,
+    unknownDomains: unknown.sort((a, b) => b.descriptors - a.descriptors),
+    countersEvicted: set.evicted,
+  };
+}
+
+function ruleOf({ path, rule, decisions, stats, limited }: RuleTally): RuleReport {
+  return {
+    rule: path,
+    limit: rule ? { requestsPerUnit: rule.requestsPerUnit, unit: unitName(rule.unit) ?? 'UNKNOWN' } : null,
+    shadowMode: rule?.shadowMode ?? false,
+    decisions,
+    hits: stats[RuleStat.totalHits]!,
+    negativeHits: stats[RuleStat.totalNegativeHits]!,
+    withinLimit: stats[RuleStat.withinLimit]!,
+    nearLimit: stats[RuleStat.nearLimit]!,
+    overLimit: stats[RuleStat.overLimit]!,
+    shadowed: stats[RuleStat.shadowMode]!,
+    limited: limitedOf(limited, decisions),
+  };
+}
+
+function offendersOf(offenders: Offenders, top: number): OffendersReport {
+  return {
+    count: offenders.count,
+    missed: offenders.missed,
+    top: offenders.top(top).map(({ counter, rule, limited }) => ({
+      counter,
+      rule,
+      requests: limited.count,
+      first: timeText(limited.firstMs),
+      last: timeText(limited.lastMs),
+    })),
+  };
+}
+
+function limitedOf({ count, firstMs, lastMs }: Times, of: number): LimitedReport {
+  return {
+    requests: count,
+    share: of === 0 ? 0 : count / of,
+    first: timeText(firstMs),
+    last: timeText(lastMs),
+  };
+}
+
+function byCount<T extends { requests: number }>(list: T[]): T[] {
+  return list.sort((a, b) => b.requests - a.requests);
+}
+
+function timeText(ms: number | undefined): string | null {
+  return ms === undefined ? null : new Date(ms).toISOString();
+}

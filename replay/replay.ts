@@ -1,0 +1,96 @@
+/** A recording, line by line, through one set of rules, or through two side by side. */
+
+import type { LimiterSettings } from '../limiter/settings/settings.ts';
+import type { RuleSource } from '../rules/model.ts';
+import { compileRules } from '../rules/table/compile-rules.ts';
+import { RuleTable } from '../rules/table/rule-table.ts';
+import { BadLines } from './bad-lines.ts';
+import { type RecordedRequest, readRecordedRequest } from './recorded-request.ts';
+import { RecordingError } from './recording-error.ts';
+import { type ReplayDecision, ReplayedRules } from './replayed-rules.ts';
+import { RuleSetsDifference } from './rule-sets-difference.ts';
+import { SortWindow } from './sort-window.ts';
+import { newTimes, note } from './times.ts';
+
+export interface ReplayOptions {
+  /** Checked ones. */
+  rules: readonly RuleSource[];
+  /** What the rules are held against. */
+  against?: readonly RuleSource[] | undefined;
+  /** Those of a limiter with BACKEND_TYPE=memory. */
+  settings: LimiterSettings;
+  /** How many lines later than its place a line may come, at least. */
+  sortWindow: number;
+  maxBadLines: number;
+  /** Told of every decision by the rules, in the order of the times. */
+  onDecision?: ((line: number, decision: ReplayDecision) => void) | undefined;
+}
+
+interface HeldRequest extends RecordedRequest {
+  line: number;
+}
+
+export class Replay {
+  readonly rules: ReplayedRules;
+  readonly against: ReplayedRules | undefined;
+  readonly difference = new RuleSetsDifference();
+  readonly badLines: BadLines;
+  /** Requests decided, with the times of the first and the last. */
+  readonly requests = newTimes();
+  /** Lines without a descriptor, for which a proxy asks nothing. */
+  askedNothing = 0;
+  readonly #window: SortWindow<HeldRequest>;
+  readonly #options: ReplayOptions;
+
+  constructor(options: ReplayOptions) {
+    const { rules, against, settings, sortWindow, maxBadLines } = options;
+    this.#options = options;
+    this.rules = new ReplayedRules({ table: tableOf(rules), settings });
+    this.against = against && new ReplayedRules({ table: tableOf(against), settings });
+    this.badLines = new BadLines(maxBadLines);
+    this.#window = new SortWindow(sortWindow, (held) => this.#decide(held));
+  }
+
+  /** Empty lines are none. Throws TooManyBadLines. */
+  addLine(text: string, line: number): void {
+    if (text === '' || /^\s*$/.test(text)) return;
+    let recorded: RecordedRequest | undefined;
+    try {
+      recorded = readRecordedRequest(text);
+    } catch (error) {
+      if (!(error instanceof RecordingError)) throw error;
+      this.badLines.add(line, error.message);
+      return;
+    }
+    if (recorded === undefined) {
+      this.askedNothing++;
+      return;
+    }
+    const lateMs = this.#window.add({ timeMs: recorded.timeMs, request: recorded.request, line });
+    if (lateMs !== undefined) {
+      this.badLines.add(line, `is ${lateMs / 1000} s earlier than a request that was replayed before it`);
+    }
+  }
+
+  /** Decides what was held back to be sorted. Throws TooManyBadLines. */
+  finish(): void {
+    this.#window.finish();
+  }
+
+  #decide({ timeMs, request, line }: HeldRequest): void {
+    const decision = this.rules.decide(timeMs, request);
+    const other = this.against?.decide(timeMs, request);
+    this.#options.onDecision?.(line, decision);
+    const failed = [decision, other].find((made) => made !== undefined && 'error' in made);
+    if (failed !== undefined && 'error' in failed) {
+      this.badLines.add(line, failed.error.message);
+      return;
+    }
+    note(this.requests, timeMs);
+    if (this.against !== undefined) this.difference.compare(timeMs, this.rules, this.against);
+  }
+}
+
+function tableOf(sources: readonly RuleSource[]): RuleTable {
+  return new RuleTable(compileRules(sources));
+}

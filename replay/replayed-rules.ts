@@ -1,0 +1,158 @@
+/** One set of rules under replay: the limiter's own service and memory store, on a clock that the recording moves. */
+
+import { countingOptions, responseOptions } from '../limiter/assembly/decision-service.ts';
+import { Code, type RateLimitRequest, type RateLimitResponse } from '../limiter/decide/messages.ts';
+import type { CountedHit } from '../limiter/service/counted-hit.ts';
+import { type DecisionReply, RateLimitService } from '../limiter/service/rate-limit-service.ts';
+import type { LimiterSettings } from '../limiter/settings/settings.ts';
+import { MemoryStore } from '../limiter/stores/memory/memory-store.ts';
+import type { RuleTable } from '../rules/table/rule-table.ts';
+import { Offenders } from './offenders.ts';
+import { RuleTallies, type RuleTally } from './rule-tallies.ts';
+import { newTimes, note, type Times } from './times.ts';
+import { VirtualClock } from './virtual-clock.ts';
+
+/** The domain's requests, and those that were refused. */
+export interface DomainTally {
+  requests: number;
+  readonly limited: Times;
+}
+
+/** A counter that was over its limit in the request decided last, and its rule did not let that pass. */
+export interface RefusingHit {
+  /** As `Offender.counter`. */
+  readonly counter: string;
+  readonly tally: RuleTally;
+}
+
+export interface ReplayedAnswer {
+  readonly response: RateLimitResponse;
+  /** The code of the whole request is OVER_LIMIT. */
+  readonly isLimited: boolean;
+}
+
+export type ReplayDecision = ReplayedAnswer | { readonly error: Error };
+
+export interface ReplayedRulesOptions {
+  table: RuleTable;
+  /** Those of a limiter with BACKEND_TYPE=memory. */
+  settings: LimiterSettings;
+  mostOffenders?: number | undefined;
+}
+
+/** The memory store answers before `decide` returns. */
+class Reply implements DecisionReply {
+  readonly abandoned = false;
+  decision: ReplayDecision = unanswered;
+
+  answer(response: RateLimitResponse): void {
+    this.decision = { response, isLimited: response.overallCode === Code.OVER_LIMIT };
+  }
+
+  refuse(error: unknown): void {
+    this.decision = { error: error as Error };
+  }
+}
+
+const unanswered: ReplayDecision = { error: new Error('the store did not answer') };
+
+export class ReplayedRules {
+  readonly limited: Times = newTimes();
+  readonly domains = new Map<string, DomainTally>();
+  readonly offenders: Offenders;
+  /** Descriptors that no limit applied to. */
+  unlimitedDescriptors = 0;
+  /** Of the request decided last, when it was limited: what refused it. */
+  refusing: RefusingHit[] = [];
+  readonly #tallies: RuleTallies;
+  readonly #clock = new VirtualClock();
+  readonly #store: MemoryStore;
+  readonly #service: RateLimitService;
+
+  constructor({ table, settings, mostOffenders }: ReplayedRulesOptions) {
+    this.offenders = new Offenders(mostOffenders);
+    this.#tallies = new RuleTallies(table);
+    this.#store = new MemoryStore({
+      clock: this.#clock,
+      maxCounters: settings.memoryStoreMaxCounters,
+      maxBytes: settings.memoryStoreMaxBytes,
+    });
+    this.#service = new RateLimitService({
+      store: this.#store,
+      localCache: undefined,
+      stats: this.#tallies,
+      clock: this.#clock,
+      random: () => 0,
+      counting: countingOptions(settings),
+      response: responseOptions(settings),
+      events: {
+        onServiceError: () => {},
+        onStoreError: () => {},
+        onUncounted: () => {},
+        onAbandoned: () => {},
+        onGlobalShadow: () => {},
+        onOverLimit: (_domain, hit) => this.#noteOver(hit),
+      },
+    });
+    this.#service.useRules(this.#tallies);
+  }
+
+  get rules(): readonly RuleTally[] {
+    return this.#tallies.tallies;
+  }
+
+  get unknownDomains(): ReadonlyMap<string, number> {
+    return this.#tallies.unknownDomains;
+  }
+
+  /** Counters that went before their end since the store was full: what they had counted is missing. */
+  get evicted(): number {
+    return this.#store.evicted;
+  }
+
+  /** `timeMs` does not go backwards. An error is the service's refusal, with nothing counted. */
+  decide(timeMs: number, request: RateLimitRequest): ReplayDecision {
+    this.#clock.ms = timeMs;
+    this.#tallies.domain = request.domain;
+    this.refusing = [];
+    const reply = new Reply();
+    this.#service.decide(request, reply);
+    const { decision } = reply;
+    if ('response' in decision) this.#count(timeMs, request.domain, decision);
+    return decision;
+  }
+
+  #noteOver({ key, plan }: CountedHit): void {
+    if (plan.rule.shadowMode) return;
+    const tally = this.#tallies.tallyOf(plan.metric);
+    this.refusing.push({ counter: key.slice(0, plan.counterStem.length), tally });
+  }
+
+  #count(timeMs: number, domainName: string, { response, isLimited }: ReplayedAnswer): void {
+    for (const { currentLimit } of response.statuses) {
+      if (currentLimit === undefined) this.unlimitedDescriptors++;
+    }
+    let domain = this.domains.get(domainName);
+    if (domain === undefined) {
+      domain = { requests: 0, limited: newTimes() };
+      this.domains.set(domainName, domain);
+    }
+    domain.requests++;
+    if (!isLimited) {
+      this.refusing = [];
+      return;
+    }
+    note(this.limited, timeMs);
+    note(domain.limited, timeMs);
+    this.#countRefusing(timeMs);
+  }
+
+  /** A rule, or a counter, that several descriptors of a request have is counted once. */
+  #countRefusing(timeMs: number): void {
+    this.refusing.forEach(({ counter, tally }, index) => {
+      const before = this.refusing.slice(0, index);
+      if (!before.some((hit) => hit.tally === tally)) note(tally.limited, timeMs);
+      if (!before.some((hit) => hit.counter === counter)) this.offenders.note(counter, tally.path, timeMs);
+    });
+  }
+}

@@ -1,0 +1,100 @@
+/**
+ * The service's statistics, by rule instead of by metric key: a recording of a day may have any number of those. The
+ * matcher names each rule to the service by its number here, as if it were the metric key.
+ */
+
+import {
+  type RuleMetric,
+  RuleStat,
+  type RuleStats,
+  ruleStatNames,
+} from '../limiter/stats/registry/rule-stats.ts';
+import type { MatchedRule, RuleMatch, RuleMatcher } from '../rules/match-result.ts';
+import type { Entry } from '../rules/request.ts';
+import type { RuleTable } from '../rules/table/rule-table.ts';
+import { newTimes, type Times } from './times.ts';
+
+/** What one rule did. */
+export interface RuleTally {
+  /** As `/rlconfig` writes it; of a limit that came with a request the domain and "(limit of the request)". */
+  readonly path: string;
+  /** Undefined for limits that came with requests. */
+  readonly rule: MatchedRule | undefined;
+  /** Descriptors that it decided. */
+  decisions: number;
+  /** By `RuleStat`. */
+  readonly stats: Float64Array;
+  /** Requests that were refused and over this limit. */
+  readonly limited: Times;
+}
+
+const statCount = ruleStatNames.length;
+/** Before a number, so that it is no metric key. */
+const numberMark = '\0';
+
+export class RuleTallies implements RuleMatcher, RuleStats {
+  /** Those that decided something, in the order in which they first did. */
+  readonly tallies: RuleTally[] = [];
+  /** Descriptors of domains without rules, by domain. */
+  readonly unknownDomains = new Map<string, number>();
+  /** The domain of the request under way. */
+  domain = '';
+  readonly #table: RuleTable;
+  readonly #paths: ReadonlyMap<MatchedRule, string>;
+  readonly #metrics = new Map<MatchedRule | string, RuleMetric>();
+
+  constructor(table: RuleTable) {
+    this.#table = table;
+    this.#paths = table.rulePaths();
+  }
+
+  hasDomain(domain: string): boolean {
+    return this.#table.hasDomain(domain);
+  }
+
+  match(domain: string, entries: readonly Entry[]): RuleMatch | undefined {
+    const match = this.#table.match(domain, entries);
+    if (match === undefined || match.rule.unlimited) return match;
+    const metricKey = this.#metricOf(match.rule, match.rule).key;
+    return { ...match, metricKey, metricPerValue: false };
+  }
+
+  /** The tally of a plan's metric. */
+  tallyOf({ slot }: RuleMetric): RuleTally {
+    return this.tallies[slot / statCount]!;
+  }
+
+  ruleMetric(metricKey: string): RuleMetric {
+    if (!metricKey.startsWith(numberMark)) return this.#metricOf(this.domain, undefined);
+    const number = Number(metricKey.slice(1));
+    return { key: metricKey, slot: number * statCount, lastUse: Number.POSITIVE_INFINITY };
+  }
+
+  slotOf({ slot }: RuleMetric): number {
+    return slot;
+  }
+
+  domainNotFound(domain: string): void {
+    this.unknownDomains.set(domain, (this.unknownDomains.get(domain) ?? 0) + 1);
+  }
+
+  add(slot: number, amount: number): void {
+    const stat = slot % statCount;
+    const tally = this.tallies[(slot - stat) / statCount]!;
+    tally.stats[stat]! += amount;
+    // One of the two is counted for each descriptor, also for no hits.
+    if (stat === RuleStat.totalHits || stat === RuleStat.totalNegativeHits) tally.decisions++;
+  }
+
+  #metricOf(of: MatchedRule | string, rule: MatchedRule | undefined): RuleMetric {
+    const known = this.#metrics.get(of);
+    if (known !== undefined) return known;
+    const number = this.tallies.length;
+    const path = rule === undefined ? `${of} (limit of the request)` : (this.#paths.get(rule) ?? '');
+    this.tallies.push({ path, rule, decisions: 0, stats: new Float64Array(statCount), limited: newTimes() });
+    const key = `${numberMark}${number}`;
+    const metric = { key, slot: number * statCount, lastUse: Number.POSITIVE_INFINITY };
+    this.#metrics.set(of, metric);
+    return metric;
+  }
+}

@@ -1,0 +1,105 @@
+/** Walks the rules of one domain in two versions, level by level: rules are the same when the matcher cannot tell them apart. */
+
+import type { Rule } from '../model.ts';
+import { ruleName } from '../review/explain-descriptor.ts';
+import { compositeOf } from '../review/rule-level.ts';
+import { changedMeaning, crossingMeaning, movedMeaning } from './change-effect.ts';
+import type { DomainSide } from './comparison-domain-side.ts';
+import { type Crossing, Crossings } from './crossing.ts';
+import { fieldChanges } from './field-changes.ts';
+import type { Meaning } from './meaning.ts';
+import { overtakenPatterns } from './overtaken-patterns.ts';
+import type { RuleChange } from './rule-change.ts';
+
+/** Both sides of a comparison. */
+export interface Sides {
+  before: DomainSide;
+  after: DomainSide;
+}
+
+/** A rule on the way down, on one side. */
+type RulePath = readonly Rule[];
+
+export class DomainComparison {
+  readonly changes: RuleChange[] = [];
+  readonly #sides: Sides;
+  readonly #place: { fleet: string; domain: string };
+
+  constructor(sides: Sides, place: { fleet: string; domain: string }) {
+    this.#sides = sides;
+    this.#place = place;
+    this.#level(sides.before.rules, sides.after.rules, { before: [], after: [] });
+  }
+
+  #level(was: readonly Rule[], is: readonly Rule[], above: { before: RulePath; after: RulePath }): void {
+    const before = new Map(was.map((rule) => [compositeOf(rule), rule]));
+    const after = new Map(is.map((rule) => [compositeOf(rule), rule]));
+    for (const [composite, rule] of before) {
+      if (after.has(composite)) continue;
+      this.#single('removed', [...above.before, rule], [{ own: above.before, other: above.after }]);
+    }
+    for (const [composite, rule] of after) {
+      const earlier = before.get(composite);
+      if (earlier !== undefined) this.#both([...above.before, earlier], [...above.after, rule]);
+      else this.#single('added', [...above.after, rule], [{ own: above.after, other: above.before }]);
+    }
+    this.#order([...before.values()], [...after.values()], above);
+  }
+
+  #both(before: RulePath, after: RulePath): void {
+    const [was, is] = [before.at(-1)!, after.at(-1)!];
+    const fields = fieldChanges(was, is);
+    if (fields.length > 0) {
+      this.#add('changed', after, fields, changedMeaning({ before, after, fields }, this.#sides));
+    }
+    this.#level(was.descriptors, is.descriptors, { before, after });
+  }
+
+  /** A rule that one version has, and those below it. */
+  #single(kind: 'added' | 'removed', path: RulePath, above: readonly Crossing[]): void {
+    const rule = path.at(-1)!;
+    const isAdded = kind === 'added';
+    const source = new Crossings(this.#sides, isAdded ? 'after' : 'before');
+    const crossings = source.of(rule, above);
+    const fields = isAdded ? fieldChanges(undefined, rule) : fieldChanges(rule, undefined);
+    this.#add(kind, path, fields, crossingMeaning(kind, crossings, source));
+    for (const below of rule.descriptors) this.#single(kind, [...path, below], crossings);
+  }
+
+  /** Patterns that both versions have in another order, where some text fits both. */
+  #order(
+    was: readonly Rule[],
+    is: readonly Rule[],
+    { before, after }: { before: RulePath; after: RulePath },
+  ): void {
+    const { moves, isComplete, moved } = overtakenPatterns(was, is);
+    for (const { rule, overtaken } of moves) {
+      const source = new Crossings(this.#sides, 'after');
+      const crossings = source.of(rule, [{ own: after, other: before }]);
+      this.#add('moved', [...after, rule], [], movedMeaning(overtaken, crossings, source));
+    }
+    if (isComplete) return;
+    const many = `the order of ${moved} patterns of one level changed: too many to tell what each pair means`;
+    const names = after.map((rule) => ruleName({ rule }));
+    this.#push('moved', [...names, '*'], [], {
+      effect: 'mixed',
+      effects: ['mixed'],
+      notes: [many],
+      passes: [],
+    });
+  }
+
+  #add(kind: RuleChange['kind'], path: RulePath, fields: RuleChange['fields'], meaning: Meaning): void {
+    this.#push(
+      kind,
+      path.map((rule) => ruleName({ rule })),
+      fields,
+      meaning,
+    );
+  }
+
+  #push(kind: RuleChange['kind'], rule: string[], fields: RuleChange['fields'], meaning: Meaning): void {
+    const { effect, effects, passes, notes } = meaning;
+    this.changes.push({ kind, ...this.#place, rule, fields, effect, effects, passes, notes });
+  }
+}

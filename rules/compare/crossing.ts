@@ -1,0 +1,139 @@
+/** Requests that go to rules of different names in the two versions, and what that means for them. */
+import type { Rule } from '../model.ts';
+import { compositeOf } from '../review/rule-level.ts';
+import type { Sides } from './compare-domain.ts';
+import { type DomainSide, foreignTo } from './comparison-domain-side.ts';
+import { IndexedLevel } from './domain-side.ts';
+import { isRefusing, type LimitEffect, limitEffect } from './limit-effect.ts';
+import { limitTraits } from './limit-traits.ts';
+import { type Meetings, meetingRules } from './meeting-rules.ts';
+import { replacingEffects } from './replacing-effect.ts';
+import { sharingEffects } from './sharing-effect.ts';
+
+/** The rules that some requests find, level by level; a shorter path found no more. */
+export interface Crossing {
+  /** On the side that has the rule in question. */
+  own: readonly Rule[];
+  other: readonly Rule[];
+  /** The requests have a longer key than the last of `own`, one that no rule names. */
+  isByLongerKey?: boolean;
+}
+
+/** What a crossing means for its requests. */
+export interface CrossingEffect extends LimitEffect {
+  /** Those that they find on the other side, if they find one to the end. */
+  other: readonly Rule[] | undefined;
+  /** The key of which those are that it is for, where it is none that a rule names: `user_<any>`. */
+  longerKey?: string | undefined;
+}
+
+const nothing = new IndexedLevel([]);
+
+function isSamePath(own: readonly Rule[], other: readonly Rule[]): boolean {
+  return (
+    own.length === other.length && own.every((rule, at) => compositeOf(rule) === compositeOf(other[at]!))
+  );
+}
+
+/** Looks from the side that has a rule, `after` for an added one, at what its requests find on the other. */
+export class Crossings {
+  /** Whether all were found so far. */
+  isComplete = true;
+  readonly #sides: Sides;
+  readonly #own: DomainSide;
+  readonly #other: DomainSide;
+  readonly #filling: string;
+
+  constructor(sides: Sides, from: keyof Sides) {
+    this.#sides = sides;
+    this.#own = sides[from];
+    this.#other = from === 'after' ? sides.before : sides.after;
+    this.#filling = foreignTo(sides.before, sides.after);
+  }
+
+  /** Of a rule in the level that each of these leads to. */
+  of(rule: Rule, above: readonly Crossing[]): Crossing[] {
+    const found = new Map<Rule | undefined, Crossing>();
+    for (const { own, other } of above) {
+      const level = this.#own.levelBelow(own.at(-1));
+      const beside = this.#levelBeside({ own, other });
+      const { rules: met, byLongerKey } = this.#meetings(rule, level, beside);
+      // Of one level in two versions, a rule for one value that only the other has is a change of its own.
+      const singles = isSamePath(own, other) ? undefined : level.singleMeetings(beside).get(rule);
+      for (const single of singles ?? []) met.add(single);
+      for (const one of met) {
+        if (found.has(one)) continue;
+        found.set(one, {
+          own: [...own, rule],
+          other: one === undefined ? other : [...other, one],
+          isByLongerKey: byLongerKey.has(one),
+        });
+      }
+    }
+    return [...found.values()];
+  }
+
+  /** For requests that end with the rule, and for those that only the other side has a rule for. */
+  effects(crossing: Crossing): CrossingEffect[] {
+    const { own, other } = crossing;
+    const met = other.length === own.length ? other : undefined;
+    const longerKey = crossing.isByLongerKey === true ? `${own.at(-1)!.key}_<any>` : undefined;
+    const found = this.#between(own, met).map((effect) => ({ ...effect, other: met, longerKey }));
+    const left = met === undefined ? [] : this.#left({ own, other: met });
+    return [...found, ...left.map((path) => ({ ...this.#limitEffect(undefined, path.at(-1)), other: path }))];
+  }
+
+  /** For requests with rules further down, too. */
+  deepEffects(crossing: Crossing): CrossingEffect[] {
+    const below = crossing.own.at(-1)!.descriptors.flatMap((rule) => this.of(rule, [crossing]));
+    return [...this.effects(crossing), ...below.flatMap((one) => this.deepEffects(one))];
+  }
+
+  #between(own: readonly Rule[], other: readonly Rule[] | undefined): LimitEffect[] {
+    const [mine, theirs] = [own.at(-1)!, other?.at(-1)];
+    const limit = this.#limitEffect(mine, theirs);
+    if (other === undefined || theirs?.rateLimit === undefined) return [limit];
+    const isAfter = this.#own === this.#sides.after;
+    const [before, after] = isAfter ? [other, own] : [own, other];
+    const more = sharingEffects(before, after);
+    if (mine.rateLimit !== undefined) {
+      more.push(...replacingEffects(before.at(-1)!, after.at(-1)!, this.#sides));
+    }
+    return [limit, ...more];
+  }
+
+  /** Rules with a limit on the other side for requests that find nothing any further on this one. */
+  #left(crossing: Crossing): Rule[][] {
+    const theirs = this.#levelBeside(crossing);
+    const mine = this.#own.levelBelow(crossing.own.at(-1));
+    return theirs.rules.flatMap((rule) => {
+      const isLeft = this.#meetings(rule, theirs, mine).rules.has(undefined);
+      return isLeft ? this.#limited([...crossing.other, rule]) : [];
+    });
+  }
+
+  /** The rule at the end of a path on the other side, and those below it, as far as they are found and refuse. */
+  #limited(path: Rule[]): Rule[][] {
+    const rule = path.at(-1)!;
+    const traits = limitTraits(rule);
+    const level = this.#other.levelBelow(rule);
+    const below = rule.descriptors.filter((one) => this.#meetings(one, level, nothing).rules.size > 0);
+    const deeper = below.flatMap((one) => this.#limited([...path, one]));
+    return traits !== undefined && isRefusing(traits) ? [path, ...deeper] : deeper;
+  }
+
+  #meetings(rule: Rule, level: IndexedLevel, beside: IndexedLevel): Meetings {
+    const meetings = meetingRules(rule, level, beside, this.#filling);
+    if (!meetings.isComplete) this.isComplete = false;
+    return meetings;
+  }
+
+  #levelBeside({ own, other }: Crossing): IndexedLevel {
+    return other.length === own.length ? this.#other.levelBelow(other.at(-1)) : nothing;
+  }
+
+  #limitEffect(own: Rule | undefined, other: Rule | undefined): LimitEffect {
+    const [mine, theirs] = [limitTraits(own), limitTraits(other)];
+    return this.#own === this.#sides.after ? limitEffect(theirs, mine) : limitEffect(mine, theirs);
+  }
+}

@@ -1,0 +1,130 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { caseCount } from '../../test/support/property-cases.ts';
+import { limit, rule, source } from '../../test/support/rule-builder.ts';
+import type { RateLimit, Rule } from '../model.ts';
+import type { Entry } from '../request.ts';
+import { compositeOf } from '../review/rule-level.ts';
+import { compileRules } from '../table/compile-rules.ts';
+import { RuleTable } from '../table/rule-table.ts';
+import { compareSources } from './compare-sources.ts';
+import type { Effect } from './rule-change.ts';
+
+// No value begins with the end of a longer key: an entry says which key it means.
+const keys = ['a', 'a', 'c', 'a*', '*', '*a', 'a_k'];
+const values = ['', '', 'x', 'x*', '*', '*x', 'x*x', 'b_x', '_', 'y', '*_*', 'b*', 'yx', '*b*'];
+
+const rateLimit: fc.Arbitrary<RateLimit | undefined> = fc.oneof(
+  { weight: 2, arbitrary: fc.constant(undefined) },
+  {
+    weight: 3,
+    arbitrary: fc.integer({ min: 1, max: 4 }).map((requestsPerUnit) => limit({ requestsPerUnit })),
+  },
+  { weight: 1, arbitrary: fc.constant(limit({ unit: '', requestsPerUnit: 0, unlimited: true })) },
+);
+
+function level(depth: number): fc.Arbitrary<Rule[]> {
+  const none = fc.constant<Rule[]>([]);
+  const one = fc.record({
+    key: fc.constantFrom(...keys),
+    value: fc.constantFrom(...values),
+    rateLimit,
+    shadowMode: fc.integer({ min: 0, max: 4 }).map((number) => number === 0),
+    shareThreshold: fc.boolean(),
+    descriptors: depth === 1 ? none : fc.oneof(none, level(depth - 1)),
+  });
+  const valid = one.map((traits) =>
+    rule({ ...traits, shareThreshold: traits.shareThreshold && compositeOf(traits).includes('*') }),
+  );
+  return fc.uniqueArray(valid, { minLength: 1, maxLength: 5, selector: compositeOf });
+}
+
+type Edit = { kind: number; places: number[]; rules: Rule[] };
+
+const edit: fc.Arbitrary<Edit> = fc.record({
+  kind: fc.nat(6),
+  places: fc.array(fc.nat(4), { minLength: 1, maxLength: 3 }),
+  rules: level(2),
+});
+
+/** One small change somewhere, as people make them. */
+function edited(rules: readonly Rule[], { kind, places, rules: given }: Edit): Rule[] {
+  const [place = 0, ...deeper] = places;
+  const at = place % Math.max(1, rules.length);
+  const one = rules[at];
+  if (deeper.length > 0 && one !== undefined) {
+    const below = edited(one.descriptors, { kind, places: deeper, rules: given });
+    return rules.with(at, { ...one, descriptors: below });
+  }
+  const isNew = (added: Rule) => rules.every((other) => compositeOf(other) !== compositeOf(added));
+  if (kind <= 1 || one === undefined) return rules.toSpliced(at, 0, ...given.filter(isNew));
+  if (kind === 2) return rules.toSpliced(at, 1);
+  if (kind === 3) return rules.with(at, { ...one, rateLimit: given[0]?.rateLimit });
+  if (kind === 4) return rules.toReversed();
+  if (kind === 5) return rules.with(at, { ...one, descriptors: one.descriptors.length > 0 ? [] : given });
+  const shareThreshold = compositeOf(one).includes('*') && !one.shareThreshold;
+  return rules.with(at, { ...one, shareThreshold });
+}
+
+const requests = fc.array(
+  fc.array(
+    fc.record({
+      key: fc.constantFrom('a', 'a', 'c', 'aa', 'ax', 'q', 'a_k'),
+      value: fc.constantFrom('', 'x', 'xx', 'xyx', 'b', 'b_x', '_', 'y', 'q', 'yx', '_x', 'b_', 'x_x', 'yb'),
+    }),
+    { minLength: 1, maxLength: 3 },
+  ),
+  { minLength: 30, maxLength: 30 },
+);
+
+/** How strict a request is held; and by which counter, as far as two requests may share it. */
+function held(table: RuleTable, entries: Entry[]): { most: number; isShared: boolean } {
+  const match = table.match('d', entries);
+  const isRefused = match !== undefined && !match.rule.unlimited && !match.rule.shadowMode;
+  const most = isRefused ? match.rule.requestsPerUnit : Number.POSITIVE_INFINITY;
+  return { most, isShared: isRefused && match.counterStem.includes('*') };
+}
+
+const tightening = new Set<Effect>(['new', 'stricter', 'mixed']);
+const loosening = new Set<Effect>(['gone', 'looser', 'mixed']);
+
+describe('the effects of a comparison', () => {
+  it('tell of every request that is held more strictly, or less', () => {
+    let [stricter, looser, gone, shared] = [0, 0, 0, 0];
+    const cases = fc.record({
+      before: level(3),
+      edits: fc.array(edit, { minLength: 1, maxLength: 2 }),
+      requests,
+    });
+    fc.assert(
+      fc.property(cases, ({ before, edits, requests: asked }) => {
+        const after = edits.reduce(edited, before);
+        const [was, is] = [before, after].map((rules) => new RuleTable(compileRules([source('d', rules)])));
+        const effects = compareSources([source('d', before)], [source('d', after)], 'f').flatMap(
+          (one) => one.effects,
+        );
+        const isTold = (wanted: ReadonlySet<Effect>) => effects.some((effect) => wanted.has(effect));
+        for (const entries of asked) {
+          const [old, now] = [held(was!, entries), held(is!, entries)];
+          if (now.most < old.most) {
+            stricter++;
+            expect(isTold(tightening)).toBe(true);
+          }
+          if (now.most > old.most) {
+            looser++;
+            expect(isTold(loosening)).toBe(true);
+            if (is!.match('d', entries) === undefined) {
+              gone++;
+              expect(effects).toContain('gone');
+            }
+          }
+          if (now.most !== old.most || now.isShared === old.isShared) continue;
+          shared++;
+          expect(isTold(now.isShared ? tightening : loosening)).toBe(true);
+        }
+      }),
+      { numRuns: caseCount(1_000) },
+    );
+    expect(Math.min(stricter, looser, gone, shared)).toBeGreaterThan(10);
+  });
+});

@@ -1,0 +1,138 @@
+/**
+ * Which rules of another level the requests of a rule find. The requests asked about are enough for all there are, those
+ * with a star in them aside, and those whose key and value only joined by `_` look like a rule of another key; longer
+ * keys that a pattern such as `user=*` takes as well are asked about, too.
+ */
+import type { Rule } from '../model.ts';
+import type { Entry } from '../request.ts';
+import { compositeOf } from '../review/rule-level.ts';
+import type { IndexedLevel } from './domain-side.ts';
+import { patternMerges } from './pattern-merges.ts';
+
+export interface Meetings {
+  /** Each once, the one of the plainest request first; undefined stands for none. */
+  rules: Set<Rule | undefined>;
+  /** Those of them that only requests with a key longer than the rule's find, which no rule names. */
+  byLongerKey: ReadonlySet<Rule | undefined>;
+  /** Whether there can be no other. */
+  isComplete: boolean;
+}
+
+/** We chose it: patterns of one level that a rule is compared with. */
+const mostPatterns = 500;
+
+/** The rules of `other` for entries that find `rule` in `own`, its level. */
+export function meetingRules(rule: Rule, own: IndexedLevel, other: IndexedLevel, filling: string): Meetings {
+  const candidates = new Candidates(rule, filling, new Set([...own.plainKeys, ...other.plainKeys]));
+  candidates.addPlain();
+  const patterns = other.patternsLike(candidates.pattern);
+  for (const pattern of patterns.slice(0, mostPatterns)) candidates.addMeeting(compositeOf(pattern));
+  const rules = new Set<Rule | undefined>();
+  const byLongerKey = new Set<Rule | undefined>();
+  const longerKey = unnamedKey(rule, filling);
+  const inOrder = candidates.entries.toSorted(
+    (a, b) => Number(a.key === longerKey) - Number(b.key === longerKey),
+  );
+  for (const entry of inOrder) {
+    if (own.find(entry) !== rule) continue;
+    const met = other.find(entry);
+    if (rules.has(met) || (met !== undefined && !takesKey(met, entry.key))) continue;
+    rules.add(met);
+    if (entry.key === longerKey) byLongerKey.add(met);
+  }
+  if (rules.size === 0) {
+    for (const entry of spellings(compositeOf(rule))) {
+      if (own.find(entry) === rule) rules.add(other.find(entry));
+    }
+  }
+  return { rules, byLongerKey, isComplete: candidates.isComplete && patterns.length <= mostPatterns };
+}
+
+/** Stands for all longer keys that no rule names and whose requests the rule takes, as `user=*` does those of `user_id`. */
+function unnamedKey({ key, value }: Rule, filling: string): string | undefined {
+  return !key.includes('*') && value.startsWith('*') ? `${key}_${filling}` : undefined;
+}
+
+/** Whether a rule is for requests of a key: by its own, by a pattern in it, or by one that a longer key fits, as `user=*` does `user_id`. */
+function takesKey(rule: Rule, key: string): boolean {
+  if (rule.key === key) return true;
+  return compositeOf(rule).includes('*') && (rule.key.includes('*') || key.startsWith(`${rule.key}_`));
+}
+
+/** Entries whose key and value joined are that text: they find a rule that its own key does not find. */
+function spellings(composite: string): Entry[] {
+  const entries: Entry[] = [];
+  if (composite.includes('*')) return entries;
+  for (let at = composite.indexOf('_'); at !== -1; at = composite.indexOf('_', at + 1)) {
+    entries.push({ key: composite.slice(0, at), value: composite.slice(at + 1) });
+  }
+  return entries;
+}
+
+/** Entries that may find a rule. */
+class Candidates {
+  readonly entries: Entry[] = [];
+  /** Fits the joined text of each of them. */
+  readonly pattern: string;
+  isComplete = true;
+  readonly #rule: Rule;
+  readonly #filling: string;
+  /** Keys of other rules whose requests the rule can take: `user_id`, where it is `user=*`. */
+  readonly #otherKeys: string[];
+
+  constructor(rule: Rule, filling: string, keys: ReadonlySet<string>) {
+    const composite = compositeOf(rule);
+    this.pattern = rule.value === '' && !composite.includes('*') ? `${composite}_*` : composite;
+    this.#rule = rule;
+    this.#filling = filling;
+    const isPattern = composite.includes('*');
+    const { key } = rule;
+    this.#otherKeys = isPattern
+      ? [...keys].filter((one) => one !== key && (key.includes('*') || one.startsWith(`${key}_`)))
+      : [];
+    const longerKey = unnamedKey(rule, filling);
+    if (longerKey !== undefined) this.#otherKeys.push(longerKey);
+  }
+
+  /** Those that are for no other pattern than need be. */
+  addPlain(): void {
+    if (this.#rule.key.includes('*')) this.addMeeting('*_*');
+    else this.#addText(this.pattern, this.#rule.key);
+    for (const key of this.#otherKeys) this.#addKey(this.pattern, key);
+  }
+
+  /** Those that the other pattern fits, too. */
+  addMeeting(other: string): void {
+    const { key } = this.#rule;
+    for (const merge of this.#merges(this.pattern, other)) {
+      if (key.includes('*')) this.#addSplit(merge);
+      else this.#addText(merge, key);
+      for (const one of this.#otherKeys) this.#addKey(merge, one);
+    }
+  }
+
+  #addKey(pattern: string, key: string): void {
+    for (const merge of this.#merges(pattern, `${key}_*`)) this.#addText(merge, key);
+  }
+
+  #merges(a: string, b: string): string[] {
+    const { merges, isComplete } = patternMerges(a, b);
+    if (!isComplete) this.isComplete = false;
+    return merges;
+  }
+
+  /** With each `_` between key and value, one within a star also. */
+  #addSplit(pattern: string): void {
+    for (const merge of this.#merges(pattern, '*_*')) {
+      for (let at = merge.indexOf('_'); at !== -1; at = merge.indexOf('_', at + 1)) {
+        this.#addText(merge, merge.slice(0, at));
+      }
+    }
+  }
+
+  /** The key may be a pattern, as the whole is. */
+  #addText(pattern: string, key: string): void {
+    const fill = (text: string) => text.replaceAll('*', this.#filling);
+    this.entries.push({ key: fill(key), value: fill(pattern.slice(key.length + 1)) });
+  }
+}

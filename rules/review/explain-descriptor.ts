@@ -1,0 +1,71 @@
+/**
+ * Why a descriptor finds its rule: the matcher's steps, one entry after the other, with what else stood on each level. It
+ * is a walk over the rules as written, beside the compiled table, so that places in files are known; tests hold both to
+ * the same answer.
+ */
+import type { Entry } from '../request.ts';
+import { nearRules } from './near-rules.ts';
+import { type PlacedRule, placedRules } from './placed-rule.ts';
+import { type FoundHow, rulesFor } from './rule-level.ts';
+
+export interface Explanation {
+  /** A step for each entry, up to the one that found nothing. */
+  steps: ExplainedStep[];
+  outcome: Outcome;
+}
+
+export interface ExplainedStep {
+  entry: Entry;
+  /** Undefined where no rule of the level fits. */
+  found: { placed: PlacedRule; how: FoundHow } | undefined;
+  /** Other rules that fit and come later in the matcher's order. */
+  passedOver: { placed: PlacedRule; how: FoundHow }[];
+  /** Rules of the level that look alike and do not fit, the first few. */
+  near: PlacedRule[];
+  /** Rules of the level, fitting or not. */
+  levelSize: number;
+}
+
+export type Outcome =
+  /** `placed` has a limit, or is unlimited. */
+  | { kind: 'found'; placed: PlacedRule }
+  /** The last entry found a rule that has none. `below`: rules below it that a longer descriptor could find. */
+  | { kind: 'rule-without-limit'; placed: PlacedRule; below: number }
+  /** No rule of the level fits the entry at this position. */
+  | { kind: 'no-rule'; position: number }
+  /** The rule that the entry before found has no rules below it. */
+  | { kind: 'too-deep'; position: number }
+  | { kind: 'no-entries' };
+
+/** `top`: the first level of the domain, in the matcher's order. */
+export function explainDescriptor(top: readonly PlacedRule[], entries: readonly Entry[]): Explanation {
+  const steps: ExplainedStep[] = [];
+  let level = top;
+  let last: PlacedRule | undefined;
+  for (const [position, entry] of entries.entries()) {
+    if (level.length === 0 && last !== undefined) return { steps, outcome: { kind: 'too-deep', position } };
+    const step = stepOf(level, entry);
+    steps.push(step);
+    if (step.found === undefined) return { steps, outcome: { kind: 'no-rule', position } };
+    last = step.found.placed;
+    level = placedRules(last.rule.descriptors, last.source, last.path);
+  }
+  if (last === undefined) return { steps, outcome: { kind: 'no-entries' } };
+  if (last.rule.rateLimit !== undefined) return { steps, outcome: { kind: 'found', placed: last } };
+  return { steps, outcome: { kind: 'rule-without-limit', placed: last, below: level.length } };
+}
+
+function stepOf(level: readonly PlacedRule[], entry: Entry): ExplainedStep {
+  const fitting = rulesFor(
+    level.map(({ rule }) => rule),
+    entry,
+  ).map(({ index, how }) => ({ placed: level[index]!, how }));
+  const [found, ...passedOver] = fitting;
+  const others = level.filter((placed) => fitting.every((one) => one.placed !== placed));
+  return { entry, found, passedOver, near: nearRules(others, entry), levelSize: level.length };
+}
+
+/** How a rule is called: `key`, `key=value`. */
+export function ruleName({ rule }: Pick<PlacedRule, 'rule'>): string {
+  return rule.value === '' ? rule.key : `${rule.key}=${rule.value}`;
+}

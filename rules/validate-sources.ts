@@ -1,0 +1,127 @@
+import { metadataProblem } from './metadata-problem.ts';
+import type { RateLimit, Rule, RuleSource } from './model.ts';
+import { type RuleError, type RuleErrorCode, RuleErrorList } from './rule-error.ts';
+import { unitFromText } from './unit-from-text.ts';
+
+export interface ValidationOptions {
+  /** Whether several sources may add rules to one domain. */
+  mergeDomains: boolean;
+}
+
+/** Something wrong with the meaning of a source. The path leads to the value, or to where it is missing. */
+export interface SourceProblem {
+  source: RuleSource;
+  code: RuleErrorCode;
+  text: string;
+  path: (string | number)[];
+}
+
+/**
+ * Checks what rules mean, wherever they were read. The first error is the one that the Go service would report.
+ * At most 1,000 errors are listed.
+ */
+export function validateSources(sources: readonly RuleSource[], options: ValidationOptions): RuleError[] {
+  const list = new RuleErrorList();
+  checkSources(sources, options, ({ source, code, text, path }) => {
+    list.add({ code, source: source.name, text, path, line: undefined, column: undefined });
+  });
+  return list.errors;
+}
+
+/** As `validateSources`, for a caller who knows more of the places. */
+export function checkSources(
+  sources: readonly RuleSource[],
+  { mergeDomains }: ValidationOptions,
+  report: (problem: SourceProblem) => void,
+): void {
+  const levels = new Map<string, Set<string>>();
+  for (const source of sources) {
+    const check = new SourceCheck(source, report);
+    const { domain } = source;
+    if (domain === '') check.report('empty-domain', 'config file cannot have empty domain', 'domain');
+    const earlier = levels.get(domain);
+    const isDuplicate = domain !== '' && earlier !== undefined && !mergeDomains;
+    if (isDuplicate)
+      check.report('duplicate-domain', `duplicate domain '${domain}' in config file`, 'domain');
+    const level = domain !== '' && mergeDomains && earlier !== undefined ? earlier : new Set<string>();
+    if (earlier === undefined) levels.set(domain, level);
+    check.rules(source.descriptors, `${domain}.`, level);
+  }
+}
+
+class SourceCheck {
+  readonly #source: RuleSource;
+  readonly #report: (problem: SourceProblem) => void;
+  readonly #path: (string | number)[] = [];
+
+  constructor(source: RuleSource, report: (problem: SourceProblem) => void) {
+    this.#source = source;
+    this.#report = report;
+  }
+
+  report(code: RuleErrorCode, text: string, ...below: (string | number)[]): void {
+    this.#report({ source: this.#source, code, text, path: [...this.#path, ...below] });
+  }
+
+  /** Checks the rules of one level; `level` holds the composite keys that it has already. */
+  rules(rules: readonly (Rule | undefined)[], parent: string, level: Set<string>): void {
+    this.#path.push('descriptors', 0);
+    const { length } = rules;
+    for (let index = 0; index < length; index++) {
+      const rule = rules[index];
+      this.#path[this.#path.length - 1] = index;
+      if (rule !== undefined) this.#rule(rule, parent, level);
+    }
+    this.#path.length -= 2;
+  }
+
+  #rule(rule: Rule, parent: string, level: Set<string>): void {
+    const composite = rule.value === '' ? rule.key : `${rule.key}_${rule.value}`;
+    if (rule.key === '') {
+      this.report('empty-key', 'descriptor has empty key', 'key');
+    } else {
+      const before = level.size;
+      if (level.add(composite).size === before) {
+        this.report(
+          'duplicate-descriptor',
+          `duplicate descriptor composite key '${parent}${composite}'`,
+          'key',
+        );
+      }
+    }
+    if (rule.rateLimit !== undefined) this.#limit(rule.rateLimit);
+    if (rule.shareThreshold && !composite.includes('*')) {
+      const words = "share_threshold can only be used with wildcard values (containing '*')";
+      this.report(
+        'share-threshold-without-wildcard',
+        `${words}, but found key '${composite}'`,
+        'share_threshold',
+      );
+    }
+    if (rule.metadata !== undefined) {
+      const problem = metadataProblem(rule.metadata);
+      if (problem !== undefined)
+        this.report('invalid-metadata', `error parsing metadata: ${problem}`, 'metadata');
+    }
+    if (rule.descriptors.length > 0) this.rules(rule.descriptors, `${parent}${composite}.`, new Set());
+  }
+
+  #limit(limit: RateLimit): void {
+    const hasUnit = unitFromText(limit.unit) !== undefined;
+    if (limit.unlimited && hasUnit) {
+      const text = 'should not specify rate limit unit when unlimited';
+      this.report('unit-when-unlimited', text, 'rate_limit', 'unit');
+    } else if (!limit.unlimited && !hasUnit) {
+      this.report('invalid-unit', `invalid rate limit unit '${limit.unit}'`, 'rate_limit', 'unit');
+    }
+    for (const [index, name] of limit.replaces.entries()) {
+      if (name === undefined) continue;
+      const path = ['rate_limit', 'replaces', index, 'name'];
+      if (name === '') {
+        this.report('empty-replaces', 'should not have an empty replaces entry', ...path);
+      } else if (name === limit.name) {
+        this.report('replaces-itself', 'replaces should not contain name of same descriptor', ...path);
+      }
+    }
+  }
+}

@@ -1,0 +1,44 @@
+import { defaultFleet } from '../manifest/bounds.ts';
+import { fieldName } from '../manifest/read-spec.ts';
+import { apiVersion, kind } from '../manifest/resource.ts';
+import type { JsonObject, JsonValue, RuleSource } from '../model.ts';
+import { ruleFileValue } from './rule-file-value.ts';
+
+/** What a manifest says beside its rules. */
+export interface ManifestIdentity {
+  name: string;
+  /** Undefined: none is written, and whoever applies it chooses. */
+  namespace: string | undefined;
+  labels: Record<string, string>;
+  fleet: string;
+}
+
+/** A source as a RateLimitConfig has it. Whether it fits into one is for `readSpec` to say. */
+export function manifestValue(
+  source: Pick<RuleSource, 'domain' | 'descriptors'>,
+  { name, namespace, labels, fleet }: ManifestIdentity,
+): JsonObject {
+  const { domain, descriptors } = ruleFileValue(source);
+  const metadata: JsonObject = { name };
+  if (namespace !== undefined) metadata['namespace'] = namespace;
+  if (Object.keys(labels).length > 0) metadata['labels'] = labels;
+  const spec: JsonObject = fleet === defaultFleet ? {} : { fleet };
+  spec['domain'] = domain!;
+  if (descriptors !== undefined) spec['descriptors'] = (descriptors as JsonObject[]).map(camelCaseRule);
+  return { apiVersion, kind, metadata, spec };
+}
+
+/** Metadata of rules is the owner's: its keys stay as they are. */
+function camelCaseRule(rule: JsonObject): JsonObject {
+  return Object.fromEntries(
+    Object.entries(rule).map(([name, value]): [string, JsonValue] => {
+      if (name === 'descriptors') return [name, (value as JsonObject[]).map(camelCaseRule)];
+      if (name === 'rate_limit') return ['rateLimit', camelCaseFields(value as JsonObject)];
+      return [fieldName(name), value];
+    }),
+  );
+}
+
+function camelCaseFields(fields: JsonObject): JsonObject {
+  return Object.fromEntries(Object.entries(fields).map(([name, value]) => [fieldName(name), value]));
+}

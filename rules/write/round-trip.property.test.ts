@@ -1,0 +1,84 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { caseCount } from '../../test/support/property-cases.ts';
+import { anyRules } from '../../test/support/rule-arbitraries.ts';
+import { rule } from '../../test/support/rule-builder.ts';
+import { readRuleTexts } from '../documents/read-rule-texts.ts';
+import type { textKind } from '../documents/text-kind.ts';
+import type { Rule, RuleSource } from '../model.ts';
+import { resourcesToJson } from '../xds/resource-json.ts';
+import { manifestValue } from './manifest-value.ts';
+import { ruleFileValue } from './rule-file-value.ts';
+import { yamlText } from './yaml-text.ts';
+
+const source = fc.record({
+  domain: fc.constantFrom('shop', 'y', '010', 'a b', 'é'),
+  descriptors: anyRules,
+});
+
+/** Units are written in lower case, or as the enum's names. */
+function plain(rules: readonly Rule[]): Rule[] {
+  return rules.map((rule) => ({
+    ...rule,
+    rateLimit: rule.rateLimit && { ...rule.rateLimit, unit: rule.rateLimit.unit.toLowerCase() },
+    descriptors: plain(rule.descriptors),
+  }));
+}
+
+function readBack(text: string, kind: ReturnType<typeof textKind>): RuleSource {
+  const { sources, errors, skipped } = readRuleTexts([{ path: 'f', text }], { mergeDomains: false });
+  expect(errors).toEqual([]);
+  expect(skipped).toEqual([]);
+  expect(sources).toHaveLength(1);
+  expect(sources[0]!.kind).toBe(kind);
+  return sources[0]!.source;
+}
+
+function expectSame(read: RuleSource, one: Pick<RuleSource, 'domain' | 'descriptors'>): void {
+  expect(read.domain).toBe(one.domain);
+  expect(plain(read.descriptors)).toEqual(plain(one.descriptors));
+}
+
+describe('rules that are written', () => {
+  it('are read back as they were from a rule file', () => {
+    fc.assert(
+      fc.property(source, (one) => {
+        expectSame(readBack(yamlText(ruleFileValue(one)), 'rule-file'), one);
+      }),
+      { numRuns: caseCount(200) },
+    );
+  });
+
+  it('are read back as they were from a manifest, YAML or JSON', () => {
+    const identity = { name: 'n', namespace: undefined, labels: {}, fleet: 'edge' };
+    fc.assert(
+      fc.property(source, fc.boolean(), (one, isJson) => {
+        const manifest = manifestValue(one, identity);
+        expectSame(
+          readBack(isJson ? JSON.stringify(manifest, undefined, 1) : yamlText(manifest), 'manifests'),
+          one,
+        );
+      }),
+      { numRuns: caseCount(200) },
+    );
+  });
+
+  it('are read back as they were from JSON of xDS', () => {
+    fc.assert(
+      fc.property(source, (one) => {
+        const text = JSON.stringify(resourcesToJson([{ name: 'n', ...one }]));
+        expectSame(readBack(text, 'resources'), one);
+      }),
+      { numRuns: caseCount(200) },
+    );
+  });
+
+  it('keep keys that are longer than YAML looks ahead', () => {
+    const metadata = { ['k'.repeat(3000)]: { 'a b': [1, [], {}, [[null]], { x: [] }] } };
+    const descriptors = [rule({ key: 'k', metadata })];
+    expectSame(readBack(yamlText(ruleFileValue({ domain: 'd', descriptors })), 'rule-file'), {
+      domain: 'd',
+      descriptors,
+    });
+  });
+});

@@ -1,0 +1,59 @@
+import type { ReadingLists } from '../documents/read-rule-texts.ts';
+import { ValuePlaces } from '../manifest/value-places.ts';
+import { readYamlDocument } from '../manifest/yaml-document.ts';
+import { checkSources } from '../validate-sources.ts';
+import type { TextPlace } from '../yaml/line-index.ts';
+import { camelCasePath } from './manifest-path.ts';
+import { type JsonResource, resourcesFromJson } from './resource-json.ts';
+
+/** Reads resources of xDS in JSON. Resources of other types are passed over. */
+export function readResourceText(file: string, text: string, lists: ReadingLists): void {
+  // JSON is YAML, and the reader of YAML knows lines.
+  const document = readYamlDocument(text);
+  if (!document.ok) {
+    if (document.empty) return;
+    const { line, column } = document;
+    lists.errors.add({ code: 'syntax', source: file, text: document.text, path: [], line, column });
+    return;
+  }
+  let places: ValuePlaces | undefined;
+  const placeOf = (path: readonly (string | number)[]): TextPlace => {
+    places ??= new ValuePlaces({ text, firstLine: 1 });
+    return places.placeOf(path);
+  };
+  for (const resource of resourcesFromJson(document.value)) addResource(file, resource, placeOf, lists);
+}
+
+function addResource(
+  file: string,
+  resource: JsonResource,
+  placeOf: (path: readonly (string | number)[]) => TextPlace,
+  lists: ReadingLists,
+): void {
+  const { path } = resource;
+  if ('otherType' in resource) {
+    lists.skipped.push({ file, type: resource.otherType, line: placeOf(path).line });
+    return;
+  }
+  if ('problem' in resource) {
+    lists.errors.add({ code: 'wrong-type', source: file, text: resource.problem, path, ...placeOf(path) });
+    return;
+  }
+  const { source } = resource;
+  const placeIn = (below: readonly (string | number)[]): TextPlace =>
+    placeOf([...path, ...camelCasePath(below)]);
+  const before = lists.errors.count;
+  checkSources([source], { mergeDomains: false }, ({ code, text: words, path: below }) => {
+    lists.errors.add({ code, source: file, text: words, path: [...path, ...below], ...placeIn(below) });
+  });
+  if (lists.errors.count > before) return;
+  lists.sources.push({
+    kind: 'resources',
+    file,
+    load: undefined,
+    source,
+    fleet: undefined,
+    object: undefined,
+    placeOf: placeIn,
+  });
+}
