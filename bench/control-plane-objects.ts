@@ -1,7 +1,6 @@
 /** RateLimitConfigs in memory for measurements: as many objects, fleets and rules as asked for, and changes of them. */
-import type { ConfigObject } from '../control-plane/model/config-object.ts';
-import type { ConfigStatus } from '../control-plane/model/config-status.ts';
-import type { ObjectSource, SourceListener } from '../control-plane/source/object-source.ts';
+import type { ConfigObject, ConfigStatus } from '../control-plane/model/config-object.ts';
+import type { ObjectSource, SourceListener } from '../control-plane/source/kubernetes-source.ts';
 
 export interface ObjectNumbers {
   fleets: number;

@@ -4,11 +4,10 @@
  */
 import type { Backing } from '../control-plane/backing.ts';
 import { ControlPlane } from '../control-plane/control-plane.ts';
-import type { LimiterReport } from '../control-plane/model/limiter-report.ts';
+import type { LimiterReport } from '../control-plane/model/fleet-snapshot.ts';
 import { parseControlPlaneSettings } from '../control-plane/settings/settings.ts';
 import { createLogger } from '../process/log/logger.ts';
-import { systemTimers } from '../process/time/clock.ts';
-import { systemClock } from '../process/time/process-clock.ts';
+import { systemClock, systemTimers } from '../process/time/clock.ts';
 import { MemorySource, type ObjectNumbers } from './control-plane-objects.ts';
 
 export type Order = { do: 'change'; index: number } | { do: 'change every fleet' } | { do: 'usage' };

@@ -4,14 +4,11 @@
  * client's fields are all in its dynamic table, as grpc-go has it, but for what a case names.
  * `node bench/http2-connection.ts`
  */
-import { HpackEncoder, Indexing, maxEncodedBytes } from '../limiter/hpack/index.ts';
+import { HpackEncoder, Indexing, maxEncodedBytes } from '../limiter/hpack/encoder.ts';
+import { Http2Connection } from '../limiter/http2/connection.ts';
 import { clientPreface, Flag, FrameType } from '../limiter/http2/constants.ts';
-import {
-  defaultHttp2Limits,
-  Http2Connection,
-  type RequestHandler,
-  type RequestStream,
-} from '../limiter/http2/index.ts';
+import { defaultHttp2Limits } from '../limiter/http2/limits.ts';
+import type { RequestHandler, RequestStream } from '../limiter/http2/request-handler.ts';
 import { frame, settings, settingsAck, windowUpdate } from '../test/support/http2-frame-script.ts';
 
 const rounds = 9;

@@ -9,8 +9,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { ConfigListener } from '../limiter/config-source/config-source.ts';
 import { FileConfigSource } from '../limiter/config-source/file/file-source.ts';
-import { systemTimers } from '../process/time/clock.ts';
-import { systemClock } from '../process/time/process-clock.ts';
+import { systemClock, systemTimers } from '../process/time/clock.ts';
 
 export interface LoadFigures {
   rules: number;

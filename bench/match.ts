@@ -5,8 +5,7 @@
  *   node bench/match.ts
  */
 import { performance } from 'node:perf_hooks';
-import type { Rule } from '../rules/model.ts';
-import type { Entry } from '../rules/request.ts';
+import type { Entry, Rule } from '../rules/model.ts';
 import { compileRules } from '../rules/table/compile-rules.ts';
 import { RuleTable } from '../rules/table/rule-table.ts';
 import { limit, rule, source } from '../test/support/rule-builder.ts';

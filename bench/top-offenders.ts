@@ -4,14 +4,13 @@
  *
  *   node bench/top-offenders.ts
  */
-
 import { createDecisionService } from '../limiter/assembly/decision-service.ts';
 import type { RateLimitRequest } from '../limiter/decide/messages.ts';
 import { parseLimiterSettings } from '../limiter/settings/settings.ts';
 import { createLimiterStats } from '../limiter/stats/registry/limiter-stats.ts';
 import { StatsRegistry } from '../limiter/stats/registry/stats-registry.ts';
 import { TopOffenders } from '../limiter/stats/top/top-offenders.ts';
-import { systemClock } from '../process/time/process-clock.ts';
+import { systemClock } from '../process/time/clock.ts';
 import { compileRules } from '../rules/table/compile-rules.ts';
 import { RuleTable } from '../rules/table/rule-table.ts';
 import { openMemoryStore } from '../test/support/open-memory-store.ts';

@@ -8,7 +8,7 @@ import {
   DiscoveryRequestSchema,
   DiscoveryResponseSchema,
 } from '../gen/envoy/service/discovery/v3/discovery_pb.ts';
-import { rateLimitConfigTypeUrl } from '../rules/xds/index.ts';
+import { rateLimitConfigTypeUrl } from '../rules/xds/resource.ts';
 
 const method = '/envoy.service.discovery.v3.AggregatedDiscoveryService/StreamAggregatedResources';
 

@@ -1,7 +1,6 @@
 /** The command line: one word that names the command, then its flags. Commands load what they need only when called. */
-import { packageVersion } from '../process/log/version.ts';
-import { endureClosedPipes } from './shared/closed-pipe.ts';
-import { UsageError } from './shared/flags.ts';
+import { packageVersion } from '../process/log/process-lines.ts';
+import { endureClosedPipes, UsageError } from './shared/flags.ts';
 
 /** Runs a command and returns the exit status; a command that serves returns when it has stopped. */
 type Command = (args: string[]) => Promise<number>;

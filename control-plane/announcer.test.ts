@@ -1,11 +1,9 @@
 import { beforeEach, describe, expect, it } from 'vitest';
-
 import { configObject } from '../test/support/config-object-builder.ts';
-import { Announcer } from './announcer.ts';
-import type { ConfigObject } from './model/config-object.ts';
-import type { Condition, ConfigStatus } from './model/config-status.ts';
+import type { Condition, ConfigObject, ConfigStatus } from './model/config-object.ts';
 import type { RecordedEvent } from './replicas/event-recorder.ts';
-import type { WebhookEvent } from './webhooks/index.ts';
+import { Announcer } from './status-keeper.ts';
+import type { WebhookEvent } from './webhooks/webhook-event.ts';
 
 const nowMs = Date.UTC(2026, 0, 31, 12);
 const repeatMs = 45_000;

@@ -1,9 +1,12 @@
+import type { Environment } from '../process/settings/settings-reader.ts';
+import type { ClusterBackingOptions } from './cluster-backing.ts';
 import type { KeptSpec } from './model/decision.ts';
-import type { LimiterReport, ReplicaReport } from './model/limiter-report.ts';
+import type { LimiterReport, ReplicaReport } from './model/fleet-snapshot.ts';
 import type { RecordedEvent } from './replicas/event-recorder.ts';
-import type { StoredSpec } from './replicas/kept-spec-encoding.ts';
+import type { StoredSpec } from './replicas/kept-spec-collection.ts';
 import type { StatusPumpOptions } from './replicas/status-pump.ts';
-import type { ObjectSource } from './source/object-source.ts';
+import type { ControlPlaneSettings } from './settings/settings.ts';
+import type { ObjectSource } from './source/kubernetes-source.ts';
 
 /** What stands behind a replica: a cluster with other replicas and an API to write to, or this process alone. */
 export interface Backing {
@@ -37,4 +40,18 @@ export interface BackingListener {
   reportsChanged(): void;
   /** What outlived other processes, by uid. Comes at least once, before anything may be decided. */
   keptChanged(stored: ReadonlyMap<string, KeptSpec>): void;
+}
+
+export interface OpenBackingOptions extends Omit<ClusterBackingOptions, 'client' | 'namespace'> {
+  env: Environment;
+}
+
+/** Opens no connection yet. Throws a KubernetesConfigError when there is no way to an API server. */
+export type OpenBacking = (options: OpenBackingOptions) => Backing;
+
+/** Loads what this kind of source needs and nothing else: the library for Kubernetes alone takes 80 MB. */
+export async function loadBacking({ source }: ControlPlaneSettings): Promise<OpenBacking> {
+  if (source === 'KUBERNETES') return (await import('./cluster-backing.ts')).openClusterBacking;
+  const { DirectoryBacking } = await import('./directory-backing.ts');
+  return (options) => new DirectoryBacking({ ...options, folder: options.settings.manifestsDirectory });
 }

@@ -1,17 +1,18 @@
+import { errorText } from '../process/log/error-text.ts';
 import type { Logger } from '../process/log/logger.ts';
-import { errorText } from '../process/log/process-error-text.ts';
+import { packageVersion } from '../process/log/process-lines.ts';
 import { Seldom } from '../process/log/seldom.ts';
-import type { Timers } from '../process/time/clock.ts';
-import type { Clock } from '../process/time/process-clock.ts';
-import type { Backing, BackingListener } from './backing.ts';
-import type { KubernetesClient } from './kubernetes/client.ts';
+import type { Clock, Timers } from '../process/time/clock.ts';
+import type { Backing, BackingListener, OpenBackingOptions } from './backing.ts';
+import { KubernetesClient } from './kubernetes/client.ts';
+import { loadKubernetesConfig } from './kubernetes/client-config.ts';
 import { reviewToken } from './kubernetes/token-review.ts';
-import type { LimiterReport, ReplicaReport } from './model/limiter-report.ts';
+import type { LimiterReport, ReplicaReport } from './model/fleet-snapshot.ts';
 import { EventRecorder, type RecordedEvent } from './replicas/event-recorder.ts';
-import type { StoredSpec } from './replicas/kept-spec-encoding.ts';
+import type { StoredSpec } from './replicas/kept-spec-collection.ts';
 import { type KeptSpecListener, KeptSpecStore } from './replicas/kept-spec-store.ts';
 import { Replicas, type ReplicasListener } from './replicas/replicas.ts';
-import { StatusWriter } from './replicas/status-writer.ts';
+import { StatusWriter } from './replicas/status-pump.ts';
 import type { ControlPlaneSettings } from './settings/settings.ts';
 import { KubernetesSource } from './source/kubernetes-source.ts';
 import type { ControlPlaneMetrics } from './telemetry/control-plane-metrics.ts';
@@ -168,4 +169,25 @@ export class ClusterBacking implements Backing {
       writeFailed: (error) => lines.eventNotRecorded(log, error),
     };
   }
+}
+
+/** Where nothing says which namespace this process lives in. */
+const defaultNamespace = 'weir-system';
+
+/** See `OpenBacking`. */
+export function openClusterBacking(options: OpenBackingOptions): Backing {
+  const { settings, env } = options;
+  const config = loadKubernetesConfig({
+    kubeconfig: settings.kubeconfig,
+    serviceHost: env['KUBERNETES_SERVICE_HOST'],
+    servicePort: env['KUBERNETES_SERVICE_PORT'],
+    home: env['HOME'],
+  });
+  const client = new KubernetesClient({ config, userAgent: `weir-control-plane/${packageVersion()}` });
+  const ofPod = settings.kubeconfig === '' ? client.namespace : undefined;
+  return new ClusterBacking({
+    ...options,
+    client,
+    namespace: settings.podNamespace || ofPod || defaultNamespace,
+  });
 }

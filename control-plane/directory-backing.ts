@@ -1,5 +1,5 @@
 import type { Backing, BackingListener } from './backing.ts';
-import type { LimiterReport, ReplicaReport } from './model/limiter-report.ts';
+import type { LimiterReport, ReplicaReport } from './model/fleet-snapshot.ts';
 import { DirectorySource, type DirectorySourceOptions } from './source/directory-source.ts';
 import type { ControlPlaneMetrics } from './telemetry/control-plane-metrics.ts';
 

@@ -4,8 +4,8 @@ import { ManualTimers } from '../test/support/manual-timers.ts';
 import { Distribution } from './distribution.ts';
 import type { ConfigObject } from './model/config-object.ts';
 import type { FleetSnapshot } from './model/fleet-snapshot.ts';
+import { anyoneOwnsAnything } from './reconcile/claims.ts';
 import { Decider } from './reconcile/decide.ts';
-import { anyoneOwnsAnything } from './reconcile/domain-owners.ts';
 import { VersionLedger } from './reconcile/version-ledger.ts';
 
 let timers: ManualTimers;

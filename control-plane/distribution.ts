@@ -1,13 +1,11 @@
 /** From objects to what limiters are served: decides anew when objects have changed, and hands the snapshots on. */
-
-import type { Timers } from '../process/time/clock.ts';
-import type { Clock } from '../process/time/process-clock.ts';
+import type { Clock, Timers } from '../process/time/clock.ts';
 import type { Decision, KeptSpec } from './model/decision.ts';
-import { Pace } from './pace.ts';
+import { nextKept } from './reconcile/candidate.ts';
 import type { Decider } from './reconcile/decide.ts';
-import { nextKept } from './reconcile/kept-specs.ts';
+import { Pace } from './reconcile/status-queue.ts';
 import type { VersionLedger } from './reconcile/version-ledger.ts';
-import type { ObjectSource } from './source/object-source.ts';
+import type { ObjectSource } from './source/kubernetes-source.ts';
 import type { XdsServer } from './xds/xds-server.ts';
 
 export interface DistributionOptions {

@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest';
 import { ManualTimers } from '../test/support/manual-timers.ts';
-import { DropTally } from './drop-tally.ts';
+import { DropTally } from './notifications.ts';
 
 function tally(): { timers: ManualTimers; told: number[]; drops: DropTally } {
   const timers = new ManualTimers();

@@ -1,14 +1,13 @@
 /** From settings to parts to listeners, and back in order: the one place that knows all parts of the control plane. */
 
 import { hostname } from 'node:os';
-import { routeLibraryWarnings } from '../process/log/library-warnings.ts';
+import { routeLibraryWarnings } from '../process/log/error-text.ts';
 import { createLogger, type LogDestination, type Logger } from '../process/log/logger.ts';
 import type { Environment } from '../process/settings/settings-reader.ts';
-import { systemTimers, type Timers } from '../process/time/clock.ts';
-import { type Clock, systemClock } from '../process/time/process-clock.ts';
+import { type Clock, systemClock, systemTimers, type Timers } from '../process/time/clock.ts';
 import type { SignalSource } from '../process/time/shutdown.ts';
+import { loadBacking } from './backing.ts';
 import { ControlPlane, type ControlPlanePorts } from './control-plane.ts';
-import { loadBacking } from './open-backing.ts';
 import { parseControlPlaneSettings } from './settings/settings.ts';
 import * as lines from './telemetry/log-lines.ts';
 

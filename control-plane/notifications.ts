@@ -1,17 +1,53 @@
-/** Webhooks and the lookup of their secret, as the settings ask for them. */
-
 import type { HttpListener } from '../process/http/http-server.ts';
 import type { Logger } from '../process/log/logger.ts';
-import type { Timers } from '../process/time/clock.ts';
-import type { Clock } from '../process/time/process-clock.ts';
-import { DropTally } from './drop-tally.ts';
+import type { Clock, Timers } from '../process/time/clock.ts';
 import type { ControlPlaneSettings } from './settings/settings.ts';
 import type { ControlPlaneMetrics } from './telemetry/control-plane-metrics.ts';
 import * as lines from './telemetry/log-lines.ts';
 import { type LookupRefusal, openSecretApi } from './webhooks/secret-api.ts';
-import type { SecretPlace } from './webhooks/secret-place.ts';
-import type { DropReason, WebhookListener } from './webhooks/webhook-listener.ts';
-import { openWebhooks, type Webhooks } from './webhooks/webhooks.ts';
+import type { SecretPlace } from './webhooks/signing-keys.ts';
+import type { DropReason, WebhookListener } from './webhooks/webhook-event.ts';
+import { openWebhooks, type Webhooks } from './webhooks/webhook-sender.ts';
+
+/** Ours: a full queue drops an event for every new one. */
+const usualIntervalMs = 60_000;
+
+/** Tells of losses at once, then once an interval how many there were since, until there are none. */
+export class DropTally {
+  readonly #timers: Timers;
+  readonly #tell: (count: number) => void;
+  readonly #intervalMs: number;
+  #count = 0;
+  #callOff: (() => void) | undefined;
+
+  constructor(timers: Timers, tell: (count: number) => void, intervalMs = usualIntervalMs) {
+    this.#timers = timers;
+    this.#tell = tell;
+    this.#intervalMs = intervalMs;
+  }
+
+  add(count: number): void {
+    this.#count += count;
+    if (this.#callOff === undefined) this.#round();
+  }
+
+  /** Tells what was not told yet. */
+  close(): void {
+    this.#callOff?.();
+    if (this.#count > 0) this.#tell(this.#count);
+    this.#count = 0;
+  }
+
+  #round(): void {
+    this.#callOff = undefined;
+    if (this.#count === 0) return;
+    this.#tell(this.#count);
+    this.#count = 0;
+    this.#callOff = this.#timers.after(this.#intervalMs, () => this.#round());
+  }
+}
+
+/** Webhooks and the lookup of their secret, as the settings ask for them. */
 
 export interface NotificationParts {
   settings: ControlPlaneSettings;

@@ -2,28 +2,25 @@
 
 import { randomUUID } from 'node:crypto';
 import { availableParallelism } from 'node:os';
-import { Health } from '../process/grpc/health.ts';
+import { Health } from '../process/grpc/health-service.ts';
 import type { HttpListener } from '../process/http/http-server.ts';
-import { routeLibraryWarnings } from '../process/log/library-warnings.ts';
+import { routeLibraryWarnings } from '../process/log/error-text.ts';
 import { createLogger, type LogDestination, type Logger } from '../process/log/logger.ts';
-import { packageVersion } from '../process/log/version.ts';
+import { packageVersion } from '../process/log/process-lines.ts';
+import { addressText, BindError, isLoopback, type ListenAddress } from '../process/net/bind.ts';
 import { type HeldBytes, sharedCells } from '../process/net/held-bytes.ts';
-import { addressText, BindError, isLoopback, type ListenAddress } from '../process/net/process-bind.ts';
 import type { Environment } from '../process/settings/settings-reader.ts';
-import { systemTimers, type Timers } from '../process/time/clock.ts';
-import { type Clock, systemClock } from '../process/time/process-clock.ts';
+import { type Clock, systemClock, systemTimers, type Timers } from '../process/time/clock.ts';
 import { type ShutdownStep, type SignalSource, shutdownOnSignal } from '../process/time/shutdown.ts';
 import { type FollowedCallers, followCallersFile } from './assembly/callers.ts';
 import { openConfigSource, sourceFields } from './assembly/config-source.ts';
-import { DebugToken } from './assembly/debug-token.ts';
+import { openConnections } from './assembly/connections.ts';
 import { grpcAddress } from './assembly/grpc.ts';
-import { listenerErrors } from './assembly/listener-error.ts';
-import { openConnections } from './assembly/opened-connections.ts';
+import { DebugToken } from './assembly/http.ts';
 import { loadOptionalParts, type OptionalParts } from './assembly/optional-parts.ts';
 import { openServing, type Serving, shutdownGraceMs } from './assembly/serving.ts';
-import type { Sink } from './assembly/sink-parts.ts';
-import { openSink } from './assembly/sinks.ts';
-import { StartWatch } from './assembly/start-watch.ts';
+import { openSink, type Sink } from './assembly/sinks.ts';
+import { listenerErrors, StartWatch } from './assembly/start-watch.ts';
 import { type ConfigSource, ConfigSourceError } from './config-source/config-source.ts';
 import { RulesInForce } from './config-source/rules-in-force.ts';
 import { createDebugListener } from './http/debug-listener.ts';
@@ -31,13 +28,16 @@ import * as lines from './log/lines.ts';
 import { type LimiterSettings, parseLimiterSettings } from './settings/settings.ts';
 import { withInstanceId } from './settings/tracing-settings.ts';
 import { workersWanted } from './settings/worker-settings.ts';
-import { DescriptorOutput, type OutputStream } from './stats/registry/descriptor-output.ts';
-import { registerHealthStats } from './stats/registry/health-stats.ts';
-import { createLimiterStats, registerProcessStats } from './stats/registry/limiter-stats.ts';
+import { DescriptorOutput, type OutputStream } from './stats/registry/detailed-metrics.ts';
+import {
+  createLimiterStats,
+  registerHealthStats,
+  registerProcessStats,
+} from './stats/registry/limiter-stats.ts';
 import { StatsRegistry } from './stats/registry/stats-registry.ts';
 import { topPage } from './stats/top/top-page.ts';
 import { TopReporter } from './stats/top/top-report.ts';
-import type { ResolveSrv } from './stores/memcache/srv-lookup.ts';
+import type { ResolveSrv } from './stores/memcache/memcache-nodes.ts';
 import { WorkerPool } from './workers/worker-pool.ts';
 import type { StartThread } from './workers/worker-thread.ts';
 

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { readRecordedTime } from './recorded-time.ts';
+import { readRecordedTime } from './recorded-request.ts';
 
 describe('readRecordedTime', () => {
   it.each([

@@ -1,14 +1,9 @@
 /** What came out of a replay, as plain data: `--output json` prints it as it is. */
-
 import { RuleStat } from '../limiter/stats/registry/rule-stats.ts';
 import { unitName } from '../rules/model.ts';
-import type { BadLine } from './bad-lines.ts';
-import type { Offenders } from './offenders.ts';
 import type { Replay } from './replay.ts';
-import type { ReplayedRules } from './replayed-rules.ts';
-import type { ChangedRequests } from './rule-sets-difference.ts';
-import type { RuleTally } from './rule-tallies.ts';
-import type { Times } from './times.ts';
+import type { ChangedRequests, ReplayedRules } from './replayed-rules.ts';
+import type { Offenders, RuleTally, Times } from './rule-tallies.ts';
 
 export interface ReplayReport {
   requests: number;
@@ -166,4 +161,37 @@ function byCount<T extends { requests: number }>(list: T[]): T[] {
 
 function timeText(ms: number | undefined): string | null {
   return ms === undefined ? null : new Date(ms).toISOString();
+}
+
+/** Lines that could not be replayed: counted, the first ones kept. */
+interface BadLine {
+  /** From 1. */
+  line: number;
+  reason: string;
+}
+
+/** There are more of them than were allowed. */
+export class TooManyBadLines extends Error {
+  override readonly name = 'TooManyBadLines';
+}
+
+/** Chosen: enough to see what is wrong. */
+const mostListed = 10;
+
+export class BadLines {
+  readonly first: BadLine[] = [];
+  count = 0;
+  readonly #most: number;
+
+  constructor(most: number) {
+    this.#most = most;
+  }
+
+  /** Throws TooManyBadLines with the one that is too many. */
+  add(line: number, reason: string): void {
+    this.count++;
+    if (this.first.length < mostListed) this.first.push({ line, reason });
+    if (this.count > this.#most)
+      throw new TooManyBadLines(`more than ${this.#most} lines could not be replayed`);
+  }
 }

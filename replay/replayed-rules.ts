@@ -1,16 +1,27 @@
-/** One set of rules under replay: the limiter's own service and memory store, on a clock that the recording moves. */
-
 import { countingOptions, responseOptions } from '../limiter/assembly/decision-service.ts';
 import { Code, type RateLimitRequest, type RateLimitResponse } from '../limiter/decide/messages.ts';
 import type { CountedHit } from '../limiter/service/counted-hit.ts';
 import { type DecisionReply, RateLimitService } from '../limiter/service/rate-limit-service.ts';
 import type { LimiterSettings } from '../limiter/settings/settings.ts';
 import { MemoryStore } from '../limiter/stores/memory/memory-store.ts';
+import type { Clock } from '../process/time/clock.ts';
 import type { RuleTable } from '../rules/table/rule-table.ts';
-import { Offenders } from './offenders.ts';
-import { RuleTallies, type RuleTally } from './rule-tallies.ts';
-import { newTimes, note, type Times } from './times.ts';
-import { VirtualClock } from './virtual-clock.ts';
+import { newTimes, note, Offenders, RuleTallies, type RuleTally, type Times } from './rule-tallies.ts';
+
+/** Stands where the request under way says. */
+class VirtualClock implements Clock {
+  ms = 0;
+
+  nowMs(): number {
+    return this.ms;
+  }
+
+  monotonicMs(): number {
+    return this.ms;
+  }
+}
+
+/** One set of rules under replay: the limiter's own service and memory store, on a clock that the recording moves. */
 
 /** The domain's requests, and those that were refused. */
 export interface DomainTally {
@@ -19,7 +30,7 @@ export interface DomainTally {
 }
 
 /** A counter that was over its limit in the request decided last, and its rule did not let that pass. */
-export interface RefusingHit {
+interface RefusingHit {
   /** As `Offender.counter`. */
   readonly counter: string;
   readonly tally: RuleTally;
@@ -155,4 +166,41 @@ export class ReplayedRules {
       if (!before.some((hit) => hit.counter === counter)) this.offenders.note(counter, tally.path, timeMs);
     });
   }
+}
+
+/** Two rule sets side by side: requests that one of them refuses and the other does not. */
+
+/** Requests on one side of the difference. */
+export interface ChangedRequests {
+  readonly requests: Times;
+  /** Requests by the path of a rule that refused them. */
+  readonly byRule: Map<string, number>;
+  readonly offenders: Offenders;
+}
+
+export class RuleSetsDifference {
+  /** Refused by the rules, and not by those that they are held against. */
+  readonly newlyLimited = noChangedRequests();
+  /** The other way round. */
+  readonly noLongerLimited = noChangedRequests();
+
+  /** Both have decided the same request. */
+  compare(timeMs: number, rules: ReplayedRules, against: ReplayedRules): void {
+    const [now, before] = [rules.refusing.length > 0, against.refusing.length > 0];
+    if (now && !before) noteChanged(this.newlyLimited, rules.refusing, timeMs);
+    if (before && !now) noteChanged(this.noLongerLimited, against.refusing, timeMs);
+  }
+}
+
+function noChangedRequests(): ChangedRequests {
+  return { requests: newTimes(), byRule: new Map(), offenders: new Offenders() };
+}
+
+function noteChanged(changed: ChangedRequests, refusing: readonly RefusingHit[], timeMs: number): void {
+  note(changed.requests, timeMs);
+  for (const path of new Set(refusing.map(({ tally }) => tally.path))) {
+    changed.byRule.set(path, (changed.byRule.get(path) ?? 0) + 1);
+  }
+  const rules = new Map(refusing.map(({ counter, tally }) => [counter, tally.path]));
+  for (const [counter, rule] of rules) changed.offenders.note(counter, rule, timeMs);
 }

@@ -1,8 +1,3 @@
-/**
- * The service's statistics, by rule instead of by metric key: a recording of a day may have any number of those. The
- * matcher names each rule to the service by its number here, as if it were the metric key.
- */
-
 import {
   type RuleMetric,
   RuleStat,
@@ -10,9 +5,32 @@ import {
   ruleStatNames,
 } from '../limiter/stats/registry/rule-stats.ts';
 import type { MatchedRule, RuleMatch, RuleMatcher } from '../rules/match-result.ts';
-import type { Entry } from '../rules/request.ts';
+import type { Entry } from '../rules/model.ts';
 import type { RuleTable } from '../rules/table/rule-table.ts';
-import { newTimes, type Times } from './times.ts';
+
+/** How often something happened, and when first and last. */
+export interface Times {
+  count: number;
+  /** Undefined while it never happened. */
+  firstMs: number | undefined;
+  lastMs: number | undefined;
+}
+
+export function newTimes(): Times {
+  return { count: 0, firstMs: undefined, lastMs: undefined };
+}
+
+/** Times come in order. */
+export function note(times: Times, nowMs: number): void {
+  times.count++;
+  times.firstMs ??= nowMs;
+  times.lastMs = nowMs;
+}
+
+/**
+ * The service's statistics, by rule instead of by metric key: a recording of a day may have any number of those. The
+ * matcher names each rule to the service by its number here, as if it were the metric key.
+ */
 
 /** What one rule did. */
 export interface RuleTally {
@@ -96,5 +114,54 @@ export class RuleTallies implements RuleMatcher, RuleStats {
     const metric = { key, slot: number * statCount, lastUse: Number.POSITIVE_INFINITY };
     this.#metrics.set(of, metric);
     return metric;
+  }
+}
+
+/** Who was limited: the counters that refused requests, exactly, up to a bound on their number. */
+
+export interface Offender {
+  /** As `/top` names it: the counter's key without its window. */
+  counter: string;
+  /** Path of the rule. */
+  rule: string;
+  /** Requests refused. */
+  limited: Times;
+}
+
+/** Chosen: about 100 MB when all are in use. */
+export const mostOffenders = 250_000;
+
+export class Offenders {
+  /** Refusals by counters that came when there was no more room. */
+  missed = 0;
+  readonly #most: number;
+  readonly #byCounter = new Map<string, Offender>();
+
+  constructor(most: number = mostOffenders) {
+    this.#most = most;
+  }
+
+  get count(): number {
+    return this.#byCounter.size;
+  }
+
+  note(counter: string, rule: string, nowMs: number): void {
+    let offender = this.#byCounter.get(counter);
+    if (offender === undefined) {
+      if (this.#byCounter.size >= this.#most) {
+        this.missed++;
+        return;
+      }
+      // Cut from a longer text, it would keep all of that alive.
+      offender = { counter: Buffer.from(counter).toString(), rule, limited: newTimes() };
+      this.#byCounter.set(offender.counter, offender);
+    }
+    note(offender.limited, nowMs);
+  }
+
+  /** The most often limited first; equal ones in the order in which they were first limited. */
+  top(number: number): Offender[] {
+    const all = [...this.#byCounter.values()].sort((a, b) => b.limited.count - a.limited.count);
+    return all.slice(0, number);
   }
 }

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { SortWindow } from './sort-window.ts';
+import { SortWindow } from './replay.ts';
 
 interface Numbered {
   timeMs: number;

@@ -11,7 +11,7 @@
  * of it as it would have been written; entries of more than 1,024 bytes together are the first 32, `~~` and the same.
  */
 import { hash } from 'node:crypto';
-import type { Entry } from './request.ts';
+import type { Entry } from './model.ts';
 
 export const counterKeyForms = ['compatible', 'unambiguous'] as const;
 /** COUNTER_KEYS. */

@@ -1,6 +1,5 @@
 import type { CounterKeys } from './counter-keys.ts';
-import type { JsonObject, Unit } from './model.ts';
-import type { Entry } from './request.ts';
+import type { Entry, JsonObject, Unit } from './model.ts';
 
 /** The limit of one rule as decisions need it. One object per rule and rule table, however often it matches. */
 export interface MatchedRule {

@@ -65,3 +65,34 @@ export interface RateLimit {
   name: string;
   replaces: string[];
 }
+
+/** One tuple of a request's descriptor. Case-sensitive. */
+export interface Entry {
+  key: string;
+  value: string;
+}
+
+/** `20 per minute`, `unlimited`. */
+export function limitWords(limit: RateLimit): string {
+  if (limit.unlimited) return 'unlimited';
+  return `${limit.requestsPerUnit} per ${limit.unit.toLowerCase()}`;
+}
+
+/**
+ * Whether the pattern, in which each `*` stands for any text, matches the whole text. Asked of another pattern: whether it
+ * matches all that this one matches.
+ */
+export function patternMatches(pattern: string, text: string): boolean {
+  const [first = '', ...others] = pattern.split('*');
+  const last = others.pop();
+  if (last === undefined) return text === pattern;
+  if (text.length < first.length + last.length || !text.startsWith(first) || !text.endsWith(last))
+    return false;
+  let from = first.length;
+  for (const piece of others) {
+    const at = text.indexOf(piece, from);
+    if (at === -1) return false;
+    from = at + piece.length;
+  }
+  return from + last.length <= text.length;
+}

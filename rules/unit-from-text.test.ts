@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { Unit } from './model.ts';
-import { unitFromText } from './unit-from-text.ts';
+import { unitFromText } from './validate-sources.ts';
 
 describe('unitFromText', () => {
   it.each([

@@ -1,7 +1,37 @@
-import { metadataProblem } from './metadata-problem.ts';
-import type { RateLimit, Rule, RuleSource } from './model.ts';
+import { type JsonValue, type RateLimit, type Rule, type RuleSource, Unit } from './model.ts';
 import { type RuleError, type RuleErrorCode, RuleErrorList } from './rule-error.ts';
-import { unitFromText } from './unit-from-text.ts';
+
+/** Why metadata cannot be a google.protobuf.Struct, or undefined when it can. */
+function metadataProblem(value: JsonValue, place = ''): string | undefined {
+  if (typeof value === 'number') {
+    return Number.isFinite(value) ? undefined : `number ${value} at '${place}' has no JSON form`;
+  }
+  if (typeof value === 'string') return textProblem(value, place);
+  if (value === null || typeof value !== 'object') return undefined;
+  for (const [key, member] of Object.entries(value)) {
+    const here = place === '' ? key : `${place}.${key}`;
+    const problem = textProblem(key, here) ?? metadataProblem(member, here);
+    if (problem !== undefined) return problem;
+  }
+  return undefined;
+}
+
+function textProblem(text: string, place: string): string | undefined {
+  return text.isWellFormed() ? undefined : `text at '${place}' is not valid Unicode`;
+}
+
+const unitsByText = new Map<string, Unit>();
+for (const [name, unit] of Object.entries(Unit)) {
+  if (unit !== Unit.UNKNOWN) {
+    unitsByText.set(name, unit);
+    unitsByText.set(name.toLowerCase(), unit);
+  }
+}
+
+/** The unit that a rule's text names, in any letter case; undefined when it names none (UNKNOWN is none). */
+export function unitFromText(text: string): Unit | undefined {
+  return unitsByText.get(text) ?? unitsByText.get(text.toUpperCase());
+}
 
 export interface ValidationOptions {
   /** Whether several sources may add rules to one domain. */

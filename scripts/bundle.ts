@@ -7,11 +7,12 @@ import { rolldown } from 'rolldown';
 import { projectRoot } from './commands.ts';
 
 /** By the names that the sources give to the programs of threads. */
-const entries = {
+export const entries: Readonly<Record<string, string>> = {
   main: 'cli/main.ts',
   'load-worker': 'limiter/config-source/file/load-worker.ts',
   'load-resources-worker': 'limiter/config-source/xds/load-resources-worker.ts',
   program: 'limiter/workers/program.ts',
+  'counter-meetings-worker': 'control-plane/reconcile/counter-meetings-worker.ts',
 };
 
 /** Writes them to `folder`. Packages stay packages, but for zod, of which every start loads a hundred files. */

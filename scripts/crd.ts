@@ -5,9 +5,16 @@
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dump } from 'js-yaml';
 import { z } from 'zod';
-import { group, kind, listKind, plural, singular, version } from '../rules/manifest/resource.ts';
-import { specModel } from '../rules/manifest/spec-model.ts';
-import { statusModel } from '../rules/manifest/status-model.ts';
+import {
+  group,
+  kind,
+  listKind,
+  plural,
+  singular,
+  specModel,
+  statusModel,
+  version,
+} from '../rules/manifest/spec-model.ts';
 
 const name = `${plural}.${group}`;
 const file = `crds/${group}_${plural}.yaml`;

@@ -5,9 +5,9 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { controlPlaneSettingGroups } from '../control-plane/settings/settings.ts';
 import { limiterAliases, limiterSettingGroups } from '../limiter/settings/settings.ts';
-import { type AliasTable, aliasesOf } from '../process/settings/settings-aliases.ts';
 import { needText } from '../process/settings/settings-needs.ts';
 import type { Setting, SettingsTable } from '../process/settings/settings-reader.ts';
+import { type AliasTable, aliasesOf } from '../process/settings/settings-unknown.ts';
 
 interface SettingsDocument {
   target: string;

@@ -6,9 +6,10 @@ import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { parse } from 'yaml';
-
-import { readCallersFile } from '../limiter/callers/index.ts';
-import { group, kind, readManifests, readSpec } from '../rules/manifest/index.ts';
+import { readCallersFile } from '../limiter/callers/callers-file.ts';
+import { readManifests } from '../rules/manifest/read-manifests.ts';
+import { readSpec } from '../rules/manifest/read-spec.ts';
+import { group, kind } from '../rules/manifest/spec-model.ts';
 import { readRuleFiles } from '../rules/reader/read-rule-files.ts';
 import {
   anchorsOf,

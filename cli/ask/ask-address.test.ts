@@ -1,6 +1,6 @@
 import { resolve } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { endpointText, parseAddress } from './ask-address.ts';
+import { endpointText, parseAddress } from './ask-diagnosis.ts';
 
 describe('parseAddress', () => {
   it.each([

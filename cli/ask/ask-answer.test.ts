@@ -4,7 +4,7 @@ import {
   RateLimitRequestSchema,
   RateLimitResponseSchema,
 } from '../../gen/envoy/service/ratelimit/v3/rls_pb.ts';
-import { describeAnswer } from './ask-answer.ts';
+import { describeAnswer } from './ask-command.ts';
 
 it('tells of every descriptor whether a limit applies and what is left of it', () => {
   const request = create(RateLimitRequestSchema, {

@@ -1,19 +1,63 @@
 import { readFileSync } from 'node:fs';
 import { create, toJsonString } from '@bufbuild/protobuf';
 import {
+  RateLimitResponse_Code as Code,
+  type RateLimitResponse_DescriptorStatus as DescriptorStatus,
+  type RateLimitRequest,
   RateLimitRequestSchema,
+  type RateLimitResponse,
   RateLimitResponseSchema,
 } from '../../gen/envoy/service/ratelimit/v3/rls_pb.ts';
 import { systemErrorReason } from '../../process/log/error-text.ts';
 import { tokenProblem } from '../../process/net/bearer-token.ts';
-import { maxUint32 } from '../../rules/model.ts';
-import { outputFormat } from '../shared/choice-flags.ts';
-import { parseFlags, UsageError } from '../shared/flags.ts';
-import { parseAddress } from './ask-address.ts';
-import { describeAnswer } from './ask-answer.ts';
-import { askLimiter, CallFailed } from './ask-call.ts';
-import { parseDescriptor } from './ask-descriptor.ts';
-import { askTls, askTlsFlags } from './ask-tls.ts';
+import { maxUint32, unitName } from '../../rules/model.ts';
+import { outputFormat, parseFlags, perUnit, UsageError } from '../shared/flags.ts';
+import { askLimiter, askTls, askTlsFlags, CallFailed } from './ask-call.ts';
+import { parseAddress } from './ask-diagnosis.ts';
+
+/** The answer for a person: the overall code, then a line for each descriptor. */
+export function describeAnswer(request: RateLimitRequest, response: RateLimitResponse): string {
+  const lines = [codeName(response.overallCode)];
+  response.statuses.forEach((status, index) => {
+    const entries = request.descriptors[index]?.entries ?? [];
+    const descriptor = entries.map(({ key, value }) => `${key}=${value}`).join(',');
+    lines.push(`  ${descriptor}: ${codeName(status.code)}, ${describeLimit(status)}`);
+  });
+  const headers = [...response.responseHeadersToAdd, ...response.requestHeadersToAdd];
+  for (const { key, value } of headers) lines.push(`  ${key}: ${value}`);
+  return `${lines.join('\n')}\n`;
+}
+
+function describeLimit(status: DescriptorStatus): string {
+  const limit = status.currentLimit;
+  if (limit === undefined) {
+    return status.limitRemaining === maxUint32 ? 'unlimited' : 'no rule limits it ("weir explain" tells why)';
+  }
+  const name = limit.name === '' ? '' : ` (${limit.name})`;
+  const unit = perUnit(unitName(limit.unit) ?? `unit ${limit.unit}`);
+  const reset =
+    status.durationUntilReset === undefined ? '' : `, resets in ${status.durationUntilReset.seconds} s`;
+  return `${status.limitRemaining} of ${limit.requestsPerUnit} ${unit} left${name}${reset}`;
+}
+
+function codeName(code: Code): string {
+  if (code === Code.OK) return 'OK';
+  return code === Code.OVER_LIMIT ? 'OVER_LIMIT' : `code ${code}`;
+}
+
+/** Reads `key=value,key2=value2`, one descriptor. A pair ends its key at the first `=`: `path=/search?q=1` is one. */
+export function parseDescriptor(text: string): { entries: { key: string; value: string }[] } {
+  const entries = text.split(',').map((pair) => {
+    const end = pair.indexOf('=');
+    if (end < 1) {
+      throw new UsageError(
+        `invalid value "${text}" for --descriptors: "${pair}" is not of the form key=value`,
+      );
+    }
+    return { key: pair.slice(0, end), value: pair.slice(end + 1) };
+  });
+  return { entries };
+}
 
 const help = `Usage: weir ask --domain <domain> --descriptors <key=value,...> [flags]
 

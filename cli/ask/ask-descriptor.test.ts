@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { parseDescriptor } from './ask-descriptor.ts';
+import { parseDescriptor } from './ask-command.ts';
 
 describe('parseDescriptor', () => {
   it('reads pairs in their order', () => {

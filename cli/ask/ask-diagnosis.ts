@@ -1,8 +1,57 @@
-/** Why a limiter could not be asked, from what a connection to it has shown: a reason, and what to do where that is known. */
 import { X509Certificate } from 'node:crypto';
-import { type AskEndpoint, endpointText } from './ask-address.ts';
-import type { ProbeOutcome, SeenCertificate } from './ask-probe.ts';
-import type { AskTls } from './ask-tls.ts';
+import { connect as connectPlain } from 'node:net';
+import { resolve } from 'node:path';
+import { type ConnectionOptions, connect as connectTls, type TLSSocket } from 'node:tls';
+import { systemErrorReason } from '../../process/log/error-text.ts';
+import { UsageError } from '../shared/flags.ts';
+import type { AskTls } from './ask-call.ts';
+
+/** Where one connection goes. */
+type AskEndpoint = { host: string; port: number } | { path: string };
+
+export interface AskAddress {
+  /** As gRPC takes it. */
+  target: string;
+  /** Undefined for targets that only gRPC can resolve: several addresses, abstract sockets, `xds:`. */
+  endpoint: AskEndpoint | undefined;
+}
+
+/** What gRPC takes where none is named. */
+const defaultPort = 443;
+
+/** Reads `host:port`, the path of a Unix socket (`unix:/path`, or a path that shows itself by `/` or `.`), or a gRPC target. */
+export function parseAddress(text: string): AskAddress {
+  if (text === '') throw new UsageError('--dial-string is host:port, not ""');
+  const url = /^https?:\/\/([^/]*)/.exec(text);
+  if (url !== null) throw new UsageError(`--dial-string is host:port, not a URL: "${url[1]}" may do`);
+  if (/^\.{0,2}\//.test(text)) return { target: `unix:${resolve(text)}`, endpoint: { path: resolve(text) } };
+  const socket = /^unix:(?:\/\/(?=\/))?(.+)$/s.exec(text)?.[1];
+  if (socket !== undefined) return { target: text, endpoint: { path: socket } };
+  return { target: text, endpoint: tcpEndpoint(text) };
+}
+
+function tcpEndpoint(text: string): AskEndpoint | undefined {
+  const address = text.replace(/^(?:dns:(?:\/\/[^/]*\/)?|ipv[46]:)/, '');
+  const match = /^(?:\[([^\]]+)\]|([^:/,[\]]+))(?::(\d+))?$/.exec(address);
+  if (match === null) return undefined;
+  const port = match[3] === undefined ? defaultPort : Number(match[3]);
+  if (port < 1 || port > 65_535) {
+    throw new UsageError(
+      `--dial-string "${text}": a port is a whole number from 1 to 65535, not "${match[3]}"`,
+    );
+  }
+  return { host: (match[1] ?? match[2]) as string, port };
+}
+
+/** As people write it. */
+export function endpointText(endpoint: AskEndpoint): string {
+  if ('path' in endpoint) return endpoint.path;
+  return endpoint.host.includes(':')
+    ? `[${endpoint.host}]:${endpoint.port}`
+    : `${endpoint.host}:${endpoint.port}`;
+}
+
+/** Why a limiter could not be asked, from what a connection to it has shown: a reason, and what to do where that is known. */
 
 export interface Trouble {
   reason: string;
@@ -159,4 +208,131 @@ function refusedCertificate(where: string, mine: X509Certificate, alert: string,
     reason,
     hint: `It is issued by ${issuer} for ${names}: that authority must be in GRPC_CLIENT_TLS_CACERT, and GRPC_CLIENT_TLS_SAN, where it is set, among the names. The limiter's log has the reason.`,
   };
+}
+
+/** One connection of our own, to see what gRPC's library does not tell: what is at the other end, and why it hung up. */
+
+/** What of the server's certificate helps to see what is wrong with it. */
+interface SeenCertificate {
+  issuer: string;
+  /** As `DNS:a, IP Address:1.2.3.4`; empty: none. */
+  names: string;
+  validFrom: Date;
+  validTo: Date;
+}
+
+export type ProbeOutcome =
+  /** SETTINGS came. */
+  | { kind: 'http2' }
+  | { kind: 'http1' }
+  /** Something else came. */
+  | { kind: 'foreign' }
+  | { kind: 'unreachable'; code: string | undefined; reason: string }
+  /** It hung up: before the end of the handshake or after it, where there is one. */
+  | { kind: 'closed'; isSecure: boolean }
+  /** An alert of the other side, or no TLS at all, in the words of OpenSSL. */
+  | { kind: 'tls'; reason: string }
+  /** `doubt` is a code of Node or OpenSSL. */
+  | { kind: 'certificate'; doubt: string; seen: SeenCertificate | undefined }
+  | { kind: 'silent' };
+
+/** The client's preface and empty SETTINGS. RFC 9113, section 3.4. */
+const preface = Buffer.from('PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0', 'latin1');
+
+/**
+ * A server of TLS 1.3 refuses a certificate after the client's part of the handshake. Its alert is lost when it closes with
+ * bytes of ours unread, so it gets this long to send it.
+ */
+const alertMs = 200;
+
+/** Never rejects. `tls` undefined: without TLS. */
+export function probe(
+  endpoint: AskEndpoint,
+  tls: AskTls | undefined,
+  timeoutMs: number,
+): Promise<ProbeOutcome> {
+  const socket = tls === undefined ? connectPlain(endpoint) : connectTls(tlsOptions(endpoint, tls));
+  return new Promise((resolve) => {
+    let isConnected = false;
+    let isSecure = false;
+    let speaking: NodeJS.Timeout | undefined;
+    const finish = (outcome: ProbeOutcome): void => {
+      clearTimeout(timer);
+      clearTimeout(speaking);
+      socket.destroy();
+      resolve(outcome);
+    };
+    const timer = setTimeout(() => finish({ kind: 'silent' }), timeoutMs);
+    socket.once('connect', () => {
+      isConnected = true;
+      if (tls === undefined) socket.write(preface);
+    });
+    socket.once('secureConnect', () => {
+      isSecure = true;
+      const doubted = doubtOf(socket as TLSSocket);
+      if (doubted !== undefined) finish(doubted);
+      else speaking = setTimeout(() => socket.write(preface), alertMs);
+    });
+    socket.once('data', (bytes: Buffer) => finish(kindOf(bytes)));
+    socket.on('error', (error) => finish(outcomeOf(error, isConnected, isSecure)));
+    socket.once('close', () => finish({ kind: 'closed', isSecure }));
+  });
+}
+
+/** Doubts are ours to tell, so that they do not end the handshake. */
+function tlsOptions(endpoint: AskEndpoint, tls: AskTls): ConnectionOptions {
+  return { ...endpoint, ...tls, ALPNProtocols: ['h2'], rejectUnauthorized: false };
+}
+
+function doubtOf(socket: TLSSocket): ProbeOutcome | undefined {
+  if (socket.authorized) return undefined;
+  const certificate = socket.getPeerX509Certificate();
+  const seen =
+    certificate === undefined
+      ? undefined
+      : {
+          issuer: certificate.issuer.replaceAll('\n', ', '),
+          names: certificate.subjectAltName ?? '',
+          validFrom: certificate.validFromDate,
+          validTo: certificate.validToDate,
+        };
+  // A code, despite its type.
+  return { kind: 'certificate', doubt: String(socket.authorizationError), seen };
+}
+
+function kindOf(bytes: Buffer): ProbeOutcome {
+  if (bytes.toString('latin1', 0, 5) === 'HTTP/') return { kind: 'http1' };
+  return { kind: bytes[3] === 4 ? 'http2' : 'foreign' };
+}
+
+function outcomeOf(error: Error, isConnected: boolean, isSecure: boolean): ProbeOutcome {
+  const { reason } = error as { reason?: unknown };
+  if (typeof reason === 'string') return { kind: 'tls', reason };
+  if (isConnected) return { kind: 'closed', isSecure };
+  const first = error instanceof AggregateError ? (error.errors[0] as Error) : error;
+  return {
+    kind: 'unreachable',
+    code: (first as NodeJS.ErrnoException).code,
+    reason: systemErrorReason(first),
+  };
+}
+
+/** Looks for what keeps a limiter from being asked, by a connection or two. Undefined when nothing shows. */
+export async function diagnose(
+  endpoint: AskEndpoint,
+  tls: AskTls | undefined,
+  timeoutMs: number,
+): Promise<Trouble | undefined> {
+  const outcome = await probe(endpoint, tls, timeoutMs);
+  const anyTls = { ca: undefined, cert: undefined, key: undefined };
+  const otherWay = isUnclear(outcome)
+    ? await probe(endpoint, tls === undefined ? anyTls : undefined, timeoutMs)
+    : undefined;
+  return troubleOf({ endpoint, tls, outcome, otherWay, now: new Date() });
+}
+
+/** It may be TLS on one side alone. */
+function isUnclear(outcome: ProbeOutcome): boolean {
+  if (outcome.kind === 'closed') return !outcome.isSecure;
+  return outcome.kind === 'foreign' || outcome.kind === 'tls' || outcome.kind === 'silent';
 }

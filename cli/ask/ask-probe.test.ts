@@ -1,6 +1,6 @@
 import { createServer, type Socket } from 'node:net';
 import { describe, expect, it, onTestFinished } from 'vitest';
-import { type ProbeOutcome, probe } from './ask-probe.ts';
+import { type ProbeOutcome, probe } from './ask-diagnosis.ts';
 
 /** What a probe sees of a server that does this with each connection. */
 async function probed(

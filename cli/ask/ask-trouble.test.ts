@@ -1,6 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { type TroubleFacts, troubleOf } from './ask-diagnosis.ts';
-import type { ProbeOutcome } from './ask-probe.ts';
+import { type ProbeOutcome, type TroubleFacts, troubleOf } from './ask-diagnosis.ts';
 
 const now = new Date('2026-05-01T00:00:00Z');
 const noFiles = { ca: undefined, cert: undefined, key: undefined };

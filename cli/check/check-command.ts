@@ -1,11 +1,9 @@
 import { statSync } from 'node:fs';
-import { counterKeysOf, outputFormat } from '../shared/choice-flags.ts';
-import { parseFlags, UsageError } from '../shared/flags.ts';
-import { paintFor } from '../shared/paint.ts';
+import { counterKeysOf, outputFormat, paintFor, parseFlags, UsageError } from '../shared/flags.ts';
 import { readInput } from '../shared/read-input.ts';
 import { type CheckedInput, checkInput } from './check-input.ts';
 import { checkJson, count, findingText, shownWarnings, summaryText } from './check-report.ts';
-import { allowedKinds, warningKinds } from './warning-kinds.ts';
+import { allowedKinds, warningKinds } from './finding.ts';
 
 const help = `Usage: weir check <folder, file or -> [...] [flags]
 

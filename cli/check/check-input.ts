@@ -1,10 +1,10 @@
 import { readCallersFile } from '../../limiter/callers/callers-file.ts';
 import type { CounterKeys } from '../../rules/counter-keys.ts';
-import type { LoadedSource } from '../../rules/documents/loaded-source.ts';
-import type { SkippedObject } from '../../rules/documents/read-rule-texts.ts';
+import type { LoadedSource, SkippedObject } from '../../rules/loaded-source.ts';
 import type { RuleSource } from '../../rules/model.ts';
 import { meetingCounters } from '../../rules/review/meeting-counters.ts';
 import { meetingWarning, placedWarnings } from '../../rules/review/reviewed-load.ts';
+
 import { LineIndex } from '../../rules/yaml/line-index.ts';
 import { decodeYaml } from '../../rules/yaml/text.ts';
 import type { RuleInput } from '../shared/read-input.ts';

@@ -1,5 +1,6 @@
-import type { LoadedSource } from '../../rules/documents/index.ts';
-import { compositeOf } from '../../rules/review/index.ts';
+import type { LoadedSource } from '../../rules/loaded-source.ts';
+
+import { compositeOf } from '../../rules/review/rule-level.ts';
 import type { RuleError } from '../../rules/rule-error.ts';
 
 /** A warning about two sources that cannot be served beside each other. */

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { LineIndex } from '../../rules/yaml/line-index.ts';
-import { excerptAt, excerptLines } from './excerpt.ts';
+import { excerptAt, excerptLines } from './check-report.ts';
 
 function shown(text: string, line: number, column: number): string[] {
   const excerpt = excerptAt(new LineIndex(text), line, column);

@@ -1,6 +1,7 @@
 import type { RuleError } from '../../rules/rule-error.ts';
 import type { LineIndex } from '../../rules/yaml/line-index.ts';
-import { type Excerpt, excerptAt } from './excerpt.ts';
+import { UsageError } from '../shared/flags.ts';
+import { type Excerpt, excerptAt } from './check-report.ts';
 
 /** One error or warning as it is shown. */
 export interface Finding {
@@ -31,4 +32,36 @@ export function findingOf(
   const content = line === undefined ? undefined : linesOf(source);
   const excerpt = content === undefined ? undefined : excerptAt(content, line ?? 1, column ?? 1);
   return { severity, code, file: source, line, column, message: text, hint, excerpt };
+}
+
+/** Every kind of warning that a check knows. */
+export const warningKinds = [
+  'never-matches',
+  'shadowed-wildcard',
+  'no-effect',
+  'no-rules',
+  'replaces-nothing',
+  'replaces-unlimited',
+  'replaces-each-other',
+  'limit-of-zero',
+  'taken-as-written',
+  'dotted-metric',
+  'meeting-counters',
+  'duplicate-domain',
+  'duplicate-object',
+  'unread-document',
+  'passed-over',
+  'misplaced-key',
+  'duplicate-key',
+  'unreadable',
+] as const;
+
+/** The kinds that `--allow` names, separated by commas. @throws UsageError */
+export function allowedKinds(values: readonly string[]): ReadonlySet<string> {
+  const names = values.flatMap((value) => value.split(',')).map((name) => name.trim());
+  for (const name of names) {
+    if (warningKinds.some((kind) => kind === name)) continue;
+    throw new UsageError(`--allow: there is no warning "${name}"; there are ${warningKinds.join(', ')}`);
+  }
+  return new Set(names);
 }

@@ -1,4 +1,4 @@
-import { fields } from '../../rules/reader/read-fields.ts';
+import { fields } from '../../rules/reader/value-reader.ts';
 import type { RuleError, RuleErrorCode } from '../../rules/rule-error.ts';
 
 const hints: Partial<Record<RuleErrorCode, string>> = {

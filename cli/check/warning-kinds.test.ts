@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
-import { allowedKinds, warningKinds } from './warning-kinds.ts';
+import { allowedKinds, warningKinds } from './finding.ts';
 
 describe('kinds of warning', () => {
   it('are waived by name', () => {

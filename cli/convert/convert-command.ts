@@ -2,11 +2,14 @@ import { namespaceProblem, objectNameProblem } from '../../rules/manifest/manife
 import type { JsonObject } from '../../rules/model.ts';
 import { yamlText } from '../../rules/write/yaml-text.ts';
 import { decodeYaml } from '../../rules/yaml/text.ts';
-import { outputFormat } from '../shared/choice-flags.ts';
-import { type ParsedFlags, parseFlags, UsageError } from '../shared/flags.ts';
-import { printInputErrors } from '../shared/input-problems.ts';
-import { printClashes, sourcesOfFleet } from '../shared/one-load.ts';
-import { type RuleInput, readInput } from '../shared/read-input.ts';
+import { outputFormat, type ParsedFlags, parseFlags, UsageError } from '../shared/flags.ts';
+import {
+  printClashes,
+  printInputErrors,
+  type RuleInput,
+  readInput,
+  sourcesOfFleet,
+} from '../shared/read-input.ts';
 import { type Conversion, convertRules, type Target, targets } from './converted-rules.ts';
 
 const help = `Usage: weir convert <rules> --to rules|manifest|xds [flags]

@@ -1,8 +1,10 @@
-import type { LoadedSource } from '../../rules/documents/index.ts';
-import { defaultFleet, formatManifestError, readSpec } from '../../rules/manifest/index.ts';
+import type { LoadedSource } from '../../rules/loaded-source.ts';
+import { readSpec } from '../../rules/manifest/read-spec.ts';
+import { defaultFleet, formatManifestError } from '../../rules/manifest/value-places.ts';
 import type { JsonObject } from '../../rules/model.ts';
-import { type ManifestIdentity, manifestValue, ruleFileValue } from '../../rules/writing/index.ts';
-import { resourcesToJson } from '../../rules/xds/index.ts';
+import { type ManifestIdentity, manifestValue } from '../../rules/write/manifest-value.ts';
+import { ruleFileValue } from '../../rules/write/rule-file-value.ts';
+import { resourcesToJson } from '../../rules/xds/resource-json.ts';
 
 /** The spelling that is asked for. */
 export const targets = ['rules', 'manifest', 'xds'] as const;

@@ -1,6 +1,6 @@
-import type { Effect, FieldChange, RuleChange } from '../../rules/compare/rule-change.ts';
-import { defaultFleet } from '../../rules/manifest/bounds.ts';
-import type { Paint } from '../shared/paint.ts';
+import type { Effect, FieldChange, RuleChange } from '../../rules/compare/change-effect.ts';
+import { defaultFleet } from '../../rules/manifest/value-places.ts';
+import type { Paint } from '../shared/flags.ts';
 
 const marks = {
   added: ['+', 'green'],

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { parseEntry, parseQuotedDescriptor } from './descriptor-flag.ts';
+import { parseEntry, parseQuotedDescriptor } from './explain-command.ts';
 
 describe('a descriptor', () => {
   it.each([

@@ -1,10 +1,9 @@
-import type { LoadedSource } from '../../rules/documents/loaded-source.ts';
-import { limitWords } from '../../rules/limit-words.ts';
-import type { Entry } from '../../rules/request.ts';
+import type { LoadedSource } from '../../rules/loaded-source.ts';
+
+import { type Entry, limitWords } from '../../rules/model.ts';
 import { type ExplainedStep, type Outcome, ruleName } from '../../rules/review/explain-descriptor.ts';
-import type { PlacedRule } from '../../rules/review/placed-rule.ts';
-import type { FoundHow } from '../../rules/review/rule-level.ts';
-import type { Paint } from '../shared/paint.ts';
+import type { FoundHow, PlacedRule } from '../../rules/review/rule-level.ts';
+import type { Paint } from '../shared/flags.ts';
 import type { ExplainedCounter, ExplainedDescriptor, ExplainedRequest } from './explain-request.ts';
 
 const howWords: Record<FoundHow, string> = {
@@ -99,7 +98,7 @@ export class ExplainReport {
   }
 }
 
-export function noLimitWords(outcome: Exclude<Outcome, { kind: 'found' }>): string {
+function noLimitWords(outcome: Exclude<Outcome, { kind: 'found' }>): string {
   switch (outcome.kind) {
     case 'no-entries':
       return 'the descriptor has no entries';
@@ -120,4 +119,61 @@ export function entryText({ key, value }: Entry): string {
 
 function timeText(seconds: number): string {
   return new Date(seconds * 1000).toISOString().replace('.000Z', 'Z');
+}
+
+/** An explanation for programs. */
+export function explainJson(
+  domain: string,
+  request: ExplainedRequest,
+  sources: readonly LoadedSource[],
+): string {
+  const { hasDomain, domains } = request;
+  const descriptors = request.descriptors.map((one) => descriptorJson(one, sources));
+  return `${JSON.stringify({ domain, hasDomain, domains, descriptors }, undefined, 2)}\n`;
+}
+
+function descriptorJson(
+  { entries, explanation: { steps, outcome }, effect, replacedName, counter }: ExplainedDescriptor,
+  sources: readonly LoadedSource[],
+): object {
+  return {
+    entries,
+    effect,
+    reason: outcome.kind === 'found' ? undefined : { kind: outcome.kind, text: noLimitWords(outcome) },
+    rule: outcome.kind === 'found' ? ruleJson(outcome.placed, sources) : undefined,
+    replacedName,
+    counterKey: counter?.key,
+    windowStart: counter?.windowStartSeconds,
+    windowEnd: counter?.windowEndSeconds,
+    metric: counter?.metric,
+    levels: steps.map((step) => stepJson(step, sources)),
+  };
+}
+
+function stepJson(
+  { entry, found, passedOver, near, levelSize }: ExplainedStep,
+  sources: readonly LoadedSource[],
+): object {
+  return {
+    entry,
+    found: found && { ...ruleJson(found.placed, sources), how: found.how },
+    passedOver: passedOver.map(({ placed, how }) => ({ ...ruleJson(placed, sources), how })),
+    near: near.map((placed) => ruleJson(placed, sources)),
+    rulesOnLevel: levelSize,
+  };
+}
+
+function ruleJson(placed: PlacedRule, sources: readonly LoadedSource[]): object {
+  const loaded = sources[placed.source];
+  const place = loaded?.placeOf([...placed.path, 'key']);
+  const { key, value, rateLimit, shadowMode, quotaMode } = placed.rule;
+  return {
+    name: ruleName(placed),
+    key,
+    value,
+    rateLimit,
+    shadowMode,
+    quotaMode,
+    ...(place === undefined ? {} : { file: loaded?.file, line: place.line, column: place.column }),
+  };
 }

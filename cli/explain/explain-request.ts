@@ -1,11 +1,12 @@
-import { counterKey } from '../../limiter/decide/counter-key.ts';
+import { counterKey } from '../../limiter/decide/plan.ts';
 import { windowAt } from '../../limiter/decide/windows.ts';
 import { sanitizeMetricKey } from '../../limiter/stats/registry/metric-name.ts';
-import type { LoadedSource } from '../../rules/documents/loaded-source.ts';
+import type { LoadedSource } from '../../rules/loaded-source.ts';
+
 import type { NameForm, RuleMatch } from '../../rules/match-result.ts';
-import type { Entry } from '../../rules/request.ts';
+import type { Entry } from '../../rules/model.ts';
 import { type Explanation, explainDescriptor } from '../../rules/review/explain-descriptor.ts';
-import { placedRules } from '../../rules/review/placed-rule.ts';
+import { placedRules } from '../../rules/review/rule-level.ts';
 import { compileRules } from '../../rules/table/compile-rules.ts';
 import { RuleTable } from '../../rules/table/rule-table.ts';
 

@@ -1,15 +1,80 @@
+/** The rules that a replay plays requests through: those of one fleet, which a limiter could load together. */
+
+import { type LimiterSettings, parseLimiterSettings } from '../../limiter/settings/settings.ts';
 import { systemErrorReason } from '../../process/log/error-text.ts';
-import { TooManyBadLines } from '../../replay/bad-lines.ts';
 import { Replay } from '../../replay/replay.ts';
-import { type ReplayReport, reportOf } from '../../replay/replay-report.ts';
-import { outputFormat } from '../shared/choice-flags.ts';
-import { type ParsedFlags, parseFlags, UsageError } from '../shared/flags.ts';
+import { type ReplayReport, reportOf, TooManyBadLines } from '../../replay/replay-report.ts';
+import type { RuleSource } from '../../rules/model.ts';
+import { outputFormat, type ParsedFlags, parseFlags, UsageError } from '../shared/flags.ts';
+import { printClashes, printInputErrors, readInput, sourcesOfFleet } from '../shared/read-input.ts';
 import { Progress } from './progress.ts';
 import { type OpenedRecording, openRecording } from './recording-lines.ts';
-import { readReplayRules } from './replay-rules.ts';
-import { readReplaySettings, replaySettingNames } from './replay-settings.ts';
 import { reportText } from './report-text.ts';
-import { type RequestBound, readRequestBound } from './request-bound.ts';
+
+/** Undefined when they cannot be loaded; the reasons are then on standard error. @throws UsageError */
+export function readReplayRules(
+  path: string,
+  options: { mergeDomains: boolean; fleet: string | undefined },
+): RuleSource[] | undefined {
+  const input = readInput(path, options);
+  if (printInputErrors(input)) return undefined;
+  const sources = sourcesOfFleet(input.sources, options.fleet);
+  if (sources.length === 0 && input.sources.length > 0) {
+    throw new UsageError(`${path} has no rules of the fleet "${options.fleet}"`);
+  }
+  return printClashes(sources, options) ? undefined : sources.map(({ source }) => source);
+}
+
+/** The settings of a limiter that change what it answers, given by flags: a replay reads no environment. */
+
+/** All others change nothing in a replay. */
+export const replaySettingNames = [
+  'NEAR_LIMIT_RATIO',
+  'USE_CALENDAR_MONTH_RATE_LIMIT',
+  'STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT',
+  'SHADOW_MODE',
+  'QUOTA_MODE',
+  'COUNTER_KEYS',
+  'MERGE_DOMAIN_CONFIG',
+  'MEMORY_STORE_MAX_COUNTERS',
+  'MEMORY_STORE_MAX_BYTES',
+] as const;
+
+/** From `NAME=VALUE` each. */
+export function readReplaySettings(given: readonly string[]): LimiterSettings {
+  const env: Record<string, string> = { BACKEND_TYPE: 'memory', DISABLE_STATS: 'true' };
+  for (const text of given) {
+    const [name = '', ...rest] = text.split('=');
+    if (rest.length === 0) throw new UsageError(`--setting is NAME=VALUE, not "${text}"`);
+    if (!replaySettingNames.some((known) => known === name)) {
+      throw new UsageError(`--setting takes ${replaySettingNames.join(', ')}; not "${name}"`);
+    }
+    env[name] = rest.join('=');
+  }
+  const parsed = parseLimiterSettings(env);
+  if (parsed.errors !== undefined) {
+    throw new UsageError(parsed.errors.map(({ message }) => `--setting: ${message}`).join('; '));
+  }
+  return parsed.settings;
+}
+
+/** How many requests are too many: a number, or a percentage of all. */
+export interface RequestBound {
+  /** As it was given. */
+  text: string;
+  isExceeded(requests: number, total: number): boolean;
+}
+
+/** `0`, `120` or `0.5%`. Undefined without the flag. */
+export function readRequestBound(flag: string, text: string | undefined): RequestBound | undefined {
+  if (text === undefined) return undefined;
+  const match = /^(\d+)$|^(\d+(?:\.\d+)?)%$/.exec(text);
+  if (match === null)
+    throw new UsageError(`${flag} is a number of requests or a percentage such as 0.5%, not "${text}"`);
+  const [, number, percent] = match;
+  if (number !== undefined) return { text, isExceeded: (requests) => requests > Number(number) };
+  return { text, isExceeded: (requests, total) => requests * 100 > total * Number(percent) };
+}
 
 const help = `Usage: weir replay <rules> --from <requests.ndjson> [--against <rules>] [flags]
 

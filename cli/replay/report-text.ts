@@ -1,4 +1,3 @@
-/** The report of a replay for a person. Values of requests come from outside: nothing of them reaches the terminal unescaped. */
 import type {
   ChangeReport,
   LimitedReport,
@@ -7,8 +6,23 @@ import type {
   RuleReport,
   RuleSetReport,
 } from '../../replay/replay-report.ts';
-import { perUnit } from '../shared/unit-words.ts';
-import { textTable } from './text-table.ts';
+import { perUnit } from '../shared/flags.ts';
+
+/** Columns as wide as their widest cell, two spaces apart; those named in `right` are numbers. */
+function textTable(rows: readonly (readonly string[])[], right: ReadonlySet<number>): string[] {
+  const widths: number[] = [];
+  for (const row of rows) {
+    for (const [column, cell] of row.entries()) widths[column] = Math.max(widths[column] ?? 0, cell.length);
+  }
+  return rows.map((row) => {
+    const cells = row.map((cell, column) =>
+      right.has(column) ? cell.padStart(widths[column]!) : cell.padEnd(widths[column]!),
+    );
+    return `  ${cells.join('  ')}`.trimEnd();
+  });
+}
+
+/** The report of a replay for a person. Values of requests come from outside: nothing of them reaches the terminal unescaped. */
 
 export function reportText(report: ReplayReport): string {
   const { requests, from, to, rules, against, difference } = report;

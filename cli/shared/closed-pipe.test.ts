@@ -1,6 +1,6 @@
 import { EventEmitter } from 'node:events';
 import { describe, expect, it } from 'vitest';
-import { endureClosedPipes } from './closed-pipe.ts';
+import { endureClosedPipes } from './flags.ts';
 
 function errorOf(code: string): Error {
   return Object.assign(new Error(code), { code });

@@ -1,6 +1,6 @@
 import { systemErrorReason } from '../../process/log/error-text.ts';
-import type { LoadedSource } from '../../rules/documents/loaded-source.ts';
 import { readRuleTexts } from '../../rules/documents/read-rule-texts.ts';
+import type { LoadedSource } from '../../rules/loaded-source.ts';
 import type { JsonObject } from '../../rules/model.ts';
 import { yamlText } from '../../rules/write/yaml-text.ts';
 import { UsageError } from './flags.ts';

@@ -1,6 +1,7 @@
-import { parseArgs } from 'node:util';
-import { errorText } from '../../process/log/process-error-text.ts';
+import { parseArgs, styleText } from 'node:util';
+import { errorText } from '../../process/log/error-text.ts';
 import { parseGoBool } from '../../process/settings/go-values.ts';
+import { type CounterKeys, counterKeyForms } from '../../rules/counter-keys.ts';
 
 /** A command line that cannot be understood; the message is for the person who typed it. */
 export class UsageError extends Error {
@@ -75,4 +76,53 @@ function isTrue(name: string, value: string): boolean {
   const meaning = parseGoBool(value);
   if (meaning !== undefined) return meaning;
   throw new UsageError(`--${name} is true or false, not "${value}"`);
+}
+
+/** Flags that take one of a few words. */
+
+/** `--output text|json`. @throws UsageError */
+export function outputFormat(flags: ParsedFlags): 'text' | 'json' {
+  const output = flags.text('output') ?? 'text';
+  if (output === 'text' || output === 'json') return output;
+  throw new UsageError(`--output is text or json, not "${output}"`);
+}
+
+/** `--counter-keys compatible|unambiguous`; where it is missing the variable COUNTER_KEYS, else compatible. @throws UsageError */
+export function counterKeysOf(flags: ParsedFlags): CounterKeys {
+  const flag = flags.text('counter-keys');
+  const given = flag ?? process.env['COUNTER_KEYS'] ?? 'compatible';
+  const form = counterKeyForms.find((known) => known === given.toLowerCase());
+  if (form !== undefined) return form;
+  const name = flag === undefined ? 'the variable COUNTER_KEYS' : '--counter-keys';
+  throw new UsageError(`${name} is ${counterKeyForms.join(' or ')}, not "${given}"`);
+}
+
+/** What a process has to know of a stream that it prints to. */
+export interface PrintedStream {
+  on(event: 'error', listener: (error: NodeJS.ErrnoException) => void): unknown;
+}
+
+/**
+ * Nobody reads any more (`weir check rules | head`): what is still printed goes nowhere, and the status is that of the
+ * command. Any other error of the stream is thrown.
+ */
+export function endureClosedPipes(streams: readonly PrintedStream[]): void {
+  for (const stream of streams) {
+    stream.on('error', (error) => {
+      if (error.code !== 'EPIPE') throw error;
+    });
+  }
+}
+
+/** Colours a text for a stream; plain where that is no terminal, or where NO_COLOR says so. */
+export type Paint = (style: 'red' | 'yellow' | 'green' | 'cyan' | 'bold' | 'dim', text: string) => string;
+
+export function paintFor(stream: NodeJS.WriteStream): Paint {
+  return (style, text) => styleText(style, text, { stream, validateStream: true });
+}
+
+/** `a minute`, `an hour`: what a limit counts for. */
+export function perUnit(unit: string): string {
+  const name = unit.toLowerCase();
+  return name === 'hour' ? 'an hour' : `a ${name}`;
 }

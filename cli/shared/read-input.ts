@@ -2,11 +2,16 @@ import { readFileSync } from 'node:fs';
 import { looksLikeCallers } from '../../limiter/callers/callers-file.ts';
 import { readRuleFolder } from '../../limiter/config-source/file/rule-folder.ts';
 import { systemErrorReason } from '../../process/log/error-text.ts';
-import { type RuleText, readRuleTexts, type TextsReading } from '../../rules/documents/read-rule-texts.ts';
-import { textKind } from '../../rules/documents/text-kind.ts';
-import { looksLikeRules } from '../../rules/reader/looks-like-rules.ts';
-import type { RuleError, RuleErrorCode } from '../../rules/rule-error.ts';
+import { textKind } from '../../rules/documents/read-rule-file-texts.ts';
+import { readRuleTexts, type TextsReading } from '../../rules/documents/read-rule-texts.ts';
+import type { LoadedSource, RuleText } from '../../rules/loaded-source.ts';
+import { defaultFleet } from '../../rules/manifest/value-places.ts';
+import type { RuleSource } from '../../rules/model.ts';
+import { looksLikeRules } from '../../rules/reader/read-rule-files.ts';
+import { formatRuleError, type RuleError, type RuleErrorCode } from '../../rules/rule-error.ts';
+import { checkSources } from '../../rules/validate-sources.ts';
 import { decodeYaml } from '../../rules/yaml/text.ts';
+import { UsageError } from './flags.ts';
 
 /** What one argument of a command holds: a folder, a file, a pipe, or `-` for standard input. */
 export interface RuleInput extends TextsReading {
@@ -108,4 +113,56 @@ function isOtherJson({ path, text }: RuleText): boolean {
   if (!path.endsWith('.json')) return false;
   const decoded = decodeYaml(text);
   return typeof decoded !== 'string' || textKind(decoded) === 'rule-file';
+}
+
+/** How many errors a command shows whose business is not checking. */
+const shown = 10;
+
+/** Prints on standard error why the rules cannot be used; returns whether there is anything wrong. */
+export function printInputErrors({ path, errors, errorCount, sources }: RuleInput): boolean {
+  if (errorCount === 0 && sources.length > 0) return false;
+  if (errorCount === 0) process.stderr.write(`weir: ${path}: holds no rules\n`);
+  for (const error of errors.slice(0, shown)) process.stderr.write(`weir: ${formatRuleError(error)}\n`);
+  if (errorCount > shown)
+    process.stderr.write(`... and ${errorCount - shown} more; "weir check" shows all\n`);
+  return true;
+}
+
+/**
+ * The sources that limiters of one fleet load: all but the manifests of other fleets. Without a choice there must be one
+ * fleet only. @throws UsageError
+ */
+export function sourcesOfFleet(sources: readonly LoadedSource[], fleet: string | undefined): LoadedSource[] {
+  const fleets = [...new Set(sources.flatMap((one) => one.fleet ?? []))];
+  if (fleet === undefined && fleets.length > 1) {
+    throw new UsageError(`there are rules of several fleets, choose one by --fleet: ${fleets.join(', ')}`);
+  }
+  return sources.filter((one) => fleet === undefined || one.fleet === undefined || one.fleet === fleet);
+}
+
+/** By fleet; what names none is for the default one. */
+export function byFleet(sources: readonly LoadedSource[]): Map<string, LoadedSource[]> {
+  return Map.groupBy(sources, ({ fleet }) => fleet ?? defaultFleet);
+}
+
+/** Prints why sources cannot be loaded together, each being well by itself; returns whether there is a reason. */
+export function printClashes(sources: readonly LoadedSource[], options: { mergeDomains: boolean }): boolean {
+  const bySource = new Map<RuleSource, LoadedSource>(sources.map((loaded) => [loaded.source, loaded]));
+  let found = false;
+  checkSources([...bySource.keys()], options, ({ source, code, text, path }) => {
+    found = true;
+    const loaded = bySource.get(source)!;
+    const { line, column } = loaded.placeOf(path) ?? { line: undefined, column: undefined };
+    const words = code === 'duplicate-domain' ? duplicateText(loaded, text) : text;
+    const error = { code, source: loaded.file, text: words, path, line, column };
+    process.stderr.write(`weir: ${formatRuleError(error)}\n`);
+  });
+  return found;
+}
+
+/** The Go service's words are about files; an object or a resource has a name of its own. */
+function duplicateText({ kind, source }: LoadedSource, text: string): string {
+  if (kind === 'rule-file') return text;
+  const what = kind === 'manifests' ? 'manifest' : 'resource';
+  return `duplicate domain '${source.domain}' in ${what} ${source.name}: limiters get only one of them`;
 }

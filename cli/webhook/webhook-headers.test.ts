@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { parseHeader, parseHeaders } from './webhook-headers.ts';
+import { parseHeader, parseHeaders } from './webhook-command.ts';
 
 describe('parseHeaders', () => {
   const wanted = [

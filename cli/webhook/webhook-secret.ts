@@ -1,7 +1,7 @@
 /** Where `weir webhook verify` has its secrets from. Never an argument: others on the machine can read those. */
 import { readFileSync } from 'node:fs';
 import { secretPath } from '../../control-plane/webhooks/secret-api.ts';
-import { parseSigningSecrets, SecretError } from '../../control-plane/webhooks/signing-secret.ts';
+import { parseSigningSecrets, SecretError } from '../../control-plane/webhooks/signing-keys.ts';
 import { systemErrorReason } from '../../process/log/error-text.ts';
 import { UsageError } from '../shared/flags.ts';
 

@@ -1,12 +1,14 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { afterEach, describe, expect, it } from 'vitest';
-
 import { decisionOf, limiterReport, viewOf } from '../../test/support/control-plane-view.ts';
 import { httpAsk } from '../../test/support/http-ask.ts';
-import type { ConfigStatus } from '../model/config-status.ts';
-import type { ControlPlaneView } from './control-plane-view.ts';
-import { type ControlPlaneListenerOptions, createControlPlaneListener } from './listener.ts';
-import { Readiness } from './readiness.ts';
+import type { ConfigStatus } from '../model/config-object.ts';
+import {
+  type ControlPlaneListenerOptions,
+  type ControlPlaneView,
+  createControlPlaneListener,
+  Readiness,
+} from './listener.ts';
 
 const cleanups: (() => unknown)[] = [];
 afterEach(async () => {

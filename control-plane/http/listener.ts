@@ -1,9 +1,10 @@
 /** The control plane's own listener: probes, metrics, and what is served to whom. For operators and Kubernetes. */
 import { type HttpCall, type HttpListener, HttpServer } from '../../process/http/http-server.ts';
 import { sendError, sendNotFound, sendText } from '../../process/http/text-response.ts';
-import type { ControlPlaneView } from './control-plane-view.ts';
-import type { ReadinessView } from './readiness.ts';
-import { answerSnapshot } from './snapshot-endpoint.ts';
+import type { ConfigObject, ConfigStatus } from '../model/config-object.ts';
+import type { Decision } from '../model/decision.ts';
+import type { ReplicaReport } from '../model/fleet-snapshot.ts';
+import { answerSnapshot } from './snapshot-page.ts';
 
 /** The part of prom-client's registry that is needed. */
 export interface MetricsText {
@@ -69,4 +70,51 @@ async function answerMetrics(
   const text = await metrics.metrics();
   response.setHeader('Content-Type', metrics.contentType);
   response.end(text);
+}
+
+/** What has to be there before limiters are sent to this replica, with the words for who asks why they are not. */
+const parts = {
+  source: 'the first complete list of RateLimitConfigs is not in',
+  xds: 'the xDS listener is not open',
+} as const;
+
+export type ReadinessPart = keyof typeof parts;
+
+interface ReadinessView {
+  /** Sentences; empty: ready. */
+  readonly missing: readonly string[];
+}
+
+/** Once reached, a part stays so: a source that is away later does not make a replica unready, it serves what it has. */
+export class Readiness implements ReadinessView {
+  readonly #waitingFor = new Set(Object.keys(parts) as ReadinessPart[]);
+  #isDraining = false;
+
+  get missing(): readonly string[] {
+    const missing: string[] = [...this.#waitingFor].map((part) => parts[part]);
+    return this.#isDraining ? [...missing, 'this replica is ending'] : missing;
+  }
+
+  reached(part: ReadinessPart): void {
+    this.#waitingFor.delete(part);
+  }
+
+  /** For good: the process is ending. */
+  drain(): void {
+    this.#isDraining = true;
+  }
+}
+
+/** What `/snapshot` shows, asked for at every request. Nothing that it gives is changed afterwards. */
+export interface ControlPlaneView {
+  /** Name of this replica. */
+  readonly replica: string;
+  /** The replica that leads, as far as this one knows. */
+  leader(): string | undefined;
+  /** What is served; undefined before the first complete list. */
+  decision(): Decision | undefined;
+  /** Of all living replicas, this one included. */
+  reports(): readonly ReplicaReport[];
+  /** The newest status that is known of the object. */
+  statusOf(object: ConfigObject): ConfigStatus | undefined;
 }

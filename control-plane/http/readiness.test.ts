@@ -1,6 +1,5 @@
 import { describe, expect, it } from 'vitest';
-
-import { Readiness } from './readiness.ts';
+import { Readiness } from './listener.ts';
 
 const source = 'the first complete list of RateLimitConfigs is not in';
 const xds = 'the xDS listener is not open';

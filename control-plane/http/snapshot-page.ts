@@ -1,9 +1,42 @@
-import type { ControlPlaneView } from './control-plane-view.ts';
-import type { FleetPage } from './snapshot-fleets.ts';
-import type { LimiterRow, ObjectRow, ResourceRow } from './snapshot-rows.ts';
+import type { HttpCall } from '../../process/http/http-server.ts';
+import { sendError, sendLines } from '../../process/http/text-response.ts';
+import type { ControlPlaneView } from './listener.ts';
+import {
+  type FleetPage,
+  fleetPages,
+  type LimiterRow,
+  type ObjectRow,
+  type ResourceRow,
+} from './snapshot-fleets.ts';
+
+/** One JSON document, an entry a line, so that it is written in slices. */
+function* snapshotJson(view: ControlPlaneView, fleets: Iterable<FleetPage>): Generator<string> {
+  const leader = view.leader() ?? null;
+  const head = { replica: view.replica, leader, listed: view.decision() !== undefined };
+  yield `${JSON.stringify(head).slice(0, -1)},"fleets":[`;
+  let separator = '';
+  for (const { head, ...rows } of fleets) {
+    yield `${separator}${JSON.stringify(head).slice(0, -1)}`;
+    for (const [name, entries] of Object.entries(rows)) yield* jsonArray(name, entries);
+    yield '}';
+    separator = ',';
+  }
+  yield ']}';
+}
+
+/** The next field of an object that is open. */
+function* jsonArray(name: string, entries: Iterable<unknown>): Generator<string> {
+  yield `,${JSON.stringify(name)}:[`;
+  let separator = ' ';
+  for (const entry of entries) {
+    yield `${separator}${JSON.stringify(entry)}`;
+    separator = ',';
+  }
+  yield ']';
+}
 
 /** For people: a block for each fleet, a line for each entry. */
-export function* snapshotText(view: ControlPlaneView, fleets: Iterable<FleetPage>): Generator<string> {
+function* snapshotText(view: ControlPlaneView, fleets: Iterable<FleetPage>): Generator<string> {
   yield `replica ${view.replica}, leader ${view.leader() ?? 'unknown'}`;
   if (view.decision() === undefined)
     yield 'the first complete list of RateLimitConfigs is not in: nothing is served';
@@ -62,4 +95,30 @@ function plain(text: string): string {
     const code = character.codePointAt(0) as number;
     return `\\u${code.toString(16).padStart(4, '0')}`;
   });
+}
+
+/** `/snapshot`: text, or JSON with `?format=json` or `Accept: application/json`; `?fleet=` shows one fleet alone. */
+
+export async function answerSnapshot(call: HttpCall, view: ControlPlaneView): Promise<void> {
+  const { target, request, response } = call;
+  response.setHeader('Vary', 'Accept');
+  const format = target.query.get('format') ?? acceptedFormat(request.headers.accept ?? '');
+  if (format !== 'json' && format !== 'text') {
+    sendError(response, 400, `format must be text or json, not ${JSON.stringify(format)}`);
+    return;
+  }
+  const wanted = target.query.get('fleet');
+  const fleets = fleetPages(view, wanted ?? undefined);
+  if (wanted !== null && fleets.length === 0) {
+    sendError(response, 404, `fleet ${JSON.stringify(wanted)} has neither limiters nor RateLimitConfigs`);
+  } else if (format === 'json') await sendLines(response, snapshotJson(view, fleets), 'application/json');
+  else await sendLines(response, snapshotText(view, fleets));
+}
+
+/** JSON for who names it, text for browsers and any type. RFC 9110, section 12.5.1; weights other than 0 do not matter. */
+function acceptedFormat(accept: string): 'json' | 'text' {
+  const namesJson = accept
+    .split(',')
+    .some((range) => /^\s*application\/json\s*(;|$)/i.test(range) && !/;\s*q=0(\.0*)?\s*(;|$)/i.test(range));
+  return namesJson ? 'json' : 'text';
 }

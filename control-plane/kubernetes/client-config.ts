@@ -4,8 +4,7 @@ import { isIPv6 } from 'node:net';
 import { dirname, join } from 'node:path';
 import { KubeConfig } from '@kubernetes/client-node';
 import { load } from 'js-yaml';
-import { isSystemError, systemErrorReason } from '../../process/log/error-text.ts';
-import { errorText } from '../../process/log/process-error-text.ts';
+import { errorText, isSystemError, systemErrorReason } from '../../process/log/error-text.ts';
 
 export interface KubernetesConfigOptions {
   /** KUBECONFIG: paths separated by `:`, of which those that do not exist are passed over; empty: not set. */

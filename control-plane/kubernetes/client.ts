@@ -11,8 +11,12 @@ import {
 } from 'node:http';
 import { Agent as HttpsAgent, request as httpsRequest, type RequestOptions } from 'node:https';
 import type { KubeConfig } from '@kubernetes/client-node';
-import { isSystemError, systemErrorCode, systemErrorReason } from '../../process/log/error-text.ts';
-import { errorText } from '../../process/log/process-error-text.ts';
+import {
+  errorText,
+  isSystemError,
+  systemErrorCode,
+  systemErrorReason,
+} from '../../process/log/error-text.ts';
 import { ApiError, refusal, unreachable, unreadable } from './api-error.ts';
 
 export interface ApiRequest {

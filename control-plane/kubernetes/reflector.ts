@@ -14,7 +14,7 @@
  * waits. A list is always the newest state (no `resourceVersion`): one from a server's cache might be older than what
  * is kept.
  */
-import { retryDelayMs } from '../../process/time/retry-delay.ts';
+import { retryDelayMs } from '../../process/time/token-bucket.ts';
 import type { ApiError } from './api-error.ts';
 import { type ApiObject, apiObjectKey, type ListPage } from './watch-resource.ts';
 

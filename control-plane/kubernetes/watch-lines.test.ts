@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { WatchLines } from './watch-lines.ts';
+import { WatchLines } from './watch-stream.ts';
 
 function valuesOf(bytes: Buffer, pieceBytes: number): unknown[] {
   const lines = new WatchLines();

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { ApiError } from './api-error.ts';
-import { WatchOutage } from './watch-outage.ts';
+import { WatchOutage } from './watch.ts';
 
 const failures = { away: 0, forbidden: 403, missing: 404, broken: 503 };
 

@@ -1,15 +1,7 @@
-/**
- * Does what the reflector says: lists, watches, waits. Of the library's informer nothing is used: it asks for no
- * bookmarks, stops at an error, lists in one piece, passes over events that it cannot parse, gives up a quiet watch every
- * 30 s, and opens a connection of its own for each watch.
- */
-
-import type { Timers } from '../../process/time/clock.ts';
-import type { Clock } from '../../process/time/process-clock.ts';
+import type { Clock, Timers } from '../../process/time/clock.ts';
 import { ApiError, unreadable } from './api-error.ts';
 import type { KubernetesClient } from './client.ts';
 import { type Reading, Reflector, type ReflectorStep } from './reflector.ts';
-import { WatchOutage } from './watch-outage.ts';
 import {
   type ApiObject,
   type ProgressEvent,
@@ -19,6 +11,45 @@ import {
   type WatchedResource,
 } from './watch-resource.ts';
 import { readWatch } from './watch-stream.ts';
+
+/** We chose it: a server that just came up refuses for a moment what it will grant. */
+const attemptsUntilSettled = 3;
+
+/**
+ * What is said of failures in a row. An outage is told once, when it begins; once more when it turned into a refusal
+ * that waiting does not end (401, 403, 404) and that came several times in a row.
+ */
+export class WatchOutage {
+  #told: string | undefined;
+  #refusal: string | undefined;
+  #refusals = 0;
+
+  /** Returns whether `reason` is to be told. */
+  failed(error: ApiError, reason: string): boolean {
+    const isRefusal = error.status === 401 || error.status === 403 || error.status === 404;
+    this.#refusals = isRefusal && reason === this.#refusal ? this.#refusals + 1 : 1;
+    this.#refusal = isRefusal ? reason : undefined;
+    const isFirst = this.#told === undefined;
+    const isOther = isRefusal && reason !== this.#told && this.#refusals >= attemptsUntilSettled;
+    if (isFirst || isOther) this.#told = reason;
+    return isFirst || isOther;
+  }
+
+  /** Returns whether there was an outage that was told. */
+  recovered(): boolean {
+    const wasTold = this.#told !== undefined;
+    this.#told = undefined;
+    this.#refusal = undefined;
+    this.#refusals = 0;
+    return wasTold;
+  }
+}
+
+/**
+ * Does what the reflector says: lists, watches, waits. Of the library's informer nothing is used: it asks for no
+ * bookmarks, stops at an error, lists in one piece, passes over events that it cannot parse, gives up a quiet watch every
+ * 30 s, and opens a connection of its own for each watch.
+ */
 
 export interface WatchListener {
   /** The first complete list is in. */

@@ -1,5 +1,3 @@
-import type { ConfigStatus } from './config-status.ts';
-
 /** A RateLimitConfig as its source has it. Never changed: a change of the object is a new value. */
 export interface ConfigObject {
   namespace: string;
@@ -30,4 +28,51 @@ export function byAge(a: ConfigObject, b: ConfigObject): number {
 
 function compare(a: string, b: string): number {
   return a < b ? -1 : a > b ? 1 : 0;
+}
+
+/** `status` of a RateLimitConfig, in the words of the API. */
+export interface ConfigStatus {
+  /** The generation that this status speaks of. */
+  observedGeneration: number;
+  /** What the object was last accepted for; both missing while it never was. */
+  domain?: string;
+  fleet?: string;
+  /** Rules that are served for it, of all levels. */
+  rules?: number;
+  /** Hash of its rules as limiters get them; missing while none are served. */
+  servedVersion?: string;
+  /** The generation that is served; older than `observedGeneration` while the newer one is not accepted. */
+  servedGeneration?: number;
+  limiters?: LimiterCounts;
+  conditions: Condition[];
+}
+
+export interface LimiterCounts {
+  /** Limiters of the fleet that have the served rules in force. */
+  inForce: number;
+  refused: number;
+  total: number;
+  /** `3/3`, for `kubectl get`. */
+  summary: string;
+}
+
+/** As metav1.Condition. */
+export interface Condition {
+  type: ConditionType;
+  status: 'True' | 'False' | 'Unknown';
+  reason: string;
+  message: string;
+  /** RFC 3339, whole seconds: when `status` last changed. */
+  lastTransitionTime: string;
+  observedGeneration: number;
+}
+
+/**
+ * `Supported` is there only while it is False: some limiter of the fleet ignores fields that only this project's
+ * limiters know.
+ */
+export type ConditionType = 'Accepted' | 'Programmed' | 'Ready' | 'Supported';
+
+export function findCondition(status: ConfigStatus | undefined, type: ConditionType): Condition | undefined {
+  return status?.conditions.find((condition) => condition.type === type);
 }

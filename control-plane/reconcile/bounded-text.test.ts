@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { joinedWithin, listed, shortened } from './bounded-text.ts';
+import { joinedWithin, listed, shortened } from './conditions.ts';
 
 describe('listed', () => {
   it('says how many are not named', () => {

@@ -1,4 +1,127 @@
 /**
+ * A claim: one spec of one object wants its domain in its fleet. What is served already comes first, so that nobody
+ * loses rules to a newcomer, not even to one with an older creation time. Where the status, which all replicas read
+ * alike, and the memory of one process say the same of two objects, the status counts.
+ */
+
+import { patternMatches } from '../../rules/model.ts';
+import { byAge, type ConfigObject, type ConfigStatus, findCondition } from '../model/config-object.ts';
+import type { ReadRules } from './candidate.ts';
+
+export interface Claim {
+  object: ConfigObject;
+  /** Of the spec that claims: the object's own, or of the spec kept for it. */
+  generation: number;
+  rules: ReadRules;
+  standing: ClaimStanding;
+}
+
+/** Lower ones are heard first. */
+export const ClaimStanding = {
+  /** The status says that this very spec is served. */
+  specServed: 0,
+  /** This very spec was kept for the object: it is served, although the status may not say so yet. */
+  specKept: 1,
+  /** The status says that another spec of the object is served for the same domain. */
+  domainServed: 2,
+  /** Another spec for the same domain was kept for the object. */
+  domainKept: 3,
+  newcomer: 4,
+} as const;
+export type ClaimStanding = (typeof ClaimStanding)[keyof typeof ClaimStanding];
+
+interface StandingFacts {
+  status: ConfigStatus | undefined;
+  claimed: ReadRules;
+  /** Of the claimed spec. */
+  generation: number;
+  kept: { rules: ReadRules; generation: number } | undefined;
+}
+
+export function claimStanding({ status, generation, claimed, kept }: StandingFacts): ClaimStanding {
+  const served = servedGeneration(status);
+  const isServedHere = status !== undefined && served !== undefined && isSamePlace(claimed, status);
+  const isKeptHere = kept !== undefined && isSamePlace(claimed, kept.rules);
+  if (isServedHere && served === generation) return ClaimStanding.specServed;
+  if (isKeptHere && kept.generation === generation) return ClaimStanding.specKept;
+  if (isServedHere) return ClaimStanding.domainServed;
+  return isKeptHere ? ClaimStanding.domainKept : ClaimStanding.newcomer;
+}
+
+/** The order in which claims to one domain are heard. */
+function byStanding(a: Claim, b: Claim): number {
+  return a.standing - b.standing || byAge(a.object, b.object);
+}
+
+function servedGeneration(status: ConfigStatus | undefined): number | undefined {
+  if (status?.servedGeneration !== undefined) return status.servedGeneration;
+  return findCondition(status, 'Accepted')?.status === 'True' ? status?.observedGeneration : undefined;
+}
+
+function isSamePlace(a: ReadRules, b: { fleet?: string; domain?: string }): boolean {
+  return a.fleet === b.fleet && a.domain === b.domain;
+}
+
+/** Why a claim cannot stand beside those that hold the domain. */
+export interface Clash {
+  holder: Claim;
+  /** The top-level rule that both have; undefined where a domain has one holder only. */
+  key: string | undefined;
+}
+
+/** The claims that one domain of one fleet is given to: one, or with merging several without a common top-level rule. */
+class DomainHolders {
+  readonly #isShared: boolean;
+  #claims: Claim[] = [];
+  /** Made when it is first asked for: most domains have one holder for good. */
+  #holderOfKey: Map<string, Claim> | undefined;
+
+  constructor(isShared: boolean) {
+    this.#isShared = isShared;
+  }
+
+  /** In no order. */
+  get claims(): readonly Claim[] {
+    return this.#claims;
+  }
+
+  /** What another object holds that `claim` cannot stand beside; of several such objects the oldest. */
+  clash(claim: Claim): Clash | undefined {
+    const [first] = this.#claims;
+    if (first === undefined) return undefined;
+    if (!this.#isShared) return isOneObject(first, claim) ? undefined : { holder: first, key: undefined };
+    this.#holderOfKey ??= holdersByKey(this.#claims);
+    let clash: Clash | undefined;
+    for (const key of claim.rules.topKeys) {
+      const holder = this.#holderOfKey.get(key);
+      if (holder === undefined || isOneObject(holder, claim)) continue;
+      if (clash === undefined || byAge(holder.object, clash.holder.object) < 0) clash = { holder, key };
+    }
+    return clash;
+  }
+
+  /** For claims without a clash. */
+  add(claim: Claim): void {
+    this.#claims.push(claim);
+    if (this.#holderOfKey === undefined) return;
+    for (const key of claim.rules.topKeys) this.#holderOfKey.set(key, claim);
+  }
+
+  remove(claim: Claim): void {
+    this.#claims = this.#claims.filter((one) => one !== claim);
+    this.#holderOfKey = undefined;
+  }
+}
+
+function holdersByKey(claims: readonly Claim[]): Map<string, Claim> {
+  return new Map(claims.flatMap((claim) => claim.rules.topKeys.map((key) => [key, claim] as const)));
+}
+
+function isOneObject(a: Claim, b: Claim): boolean {
+  return a.object.uid === b.object.uid;
+}
+
+/**
  * Gives domains to claims: deferred acceptance (Gale and Shapley). Every object first claims with its newest spec; a
  * domain holds the best claims so far and turns the others down, and who is turned down claims with the spec that was
  * kept for it. Nobody is served a kept spec who could have the new one, no kept spec loses its domain to a newcomer, two
@@ -7,9 +130,6 @@
  * With merging, a claim may be turned down for the sake of one that is then turned down itself, which plain deferred
  * acceptance does not know; so at the end those that fit after all are let in, older objects first.
  */
-import { byAge } from '../model/config-object.ts';
-import { byStanding, type Claim } from './claim.ts';
-import { DomainHolders } from './domain-holders.ts';
 
 /** The claims of one object, the preferred one first. */
 type ClaimList = readonly Claim[];
@@ -121,4 +241,77 @@ export class SettledClaims {
     }
     return place;
   }
+}
+
+/**
+ * Who may use which domain, as one line of text: `payments*=payments,platform; public=*; *=platform`.
+ *
+ * Entries stand between `;` or line breaks. Before the last `=` of an entry is a domain, after it are the namespaces that
+ * may use it, between commas. `*` stands for any characters in both. The first entry whose domain matches decides, so
+ * the special ones come first; an entry that can never be the first one is an error. A domain that no entry matches is
+ * free for all: end with `*=platform` to leave none free.
+ */
+export interface DomainOwners {
+  /** The namespaces (as written) that may use the domain; undefined: all. */
+  ownersOf(domain: string): readonly string[] | undefined;
+  mayUse(namespace: string, domain: string): boolean;
+}
+
+export type ParsedDomainOwners = { ok: true; owners: DomainOwners } | { ok: false; errors: string[] };
+
+interface Entry {
+  domain: string;
+  namespaces: readonly string[];
+}
+
+export const anyoneOwnsAnything: DomainOwners = { ownersOf: () => undefined, mayUse: () => true };
+
+/** Empty text: everyone may use everything. Each error names the entry by its number and text. */
+export function parseDomainOwners(text: string): ParsedDomainOwners {
+  const entries: Entry[] = [];
+  const errors: string[] = [];
+  for (const [index, part] of parts(text).entries()) {
+    const entry = parseEntry(part);
+    const problem = typeof entry === 'string' ? entry : coveredBy(entry, entries);
+    if (problem !== undefined) errors.push(`entry ${index + 1} '${part}' ${problem}`);
+    if (typeof entry !== 'string') entries.push(entry);
+  }
+  if (errors.length > 0) return { ok: false, errors };
+  return { ok: true, owners: entries.length === 0 ? anyoneOwnsAnything : ownersIn(entries) };
+}
+
+function parts(text: string): string[] {
+  return text
+    .split(/[;\n]/)
+    .map((part) => part.trim())
+    .filter((part) => part !== '');
+}
+
+/** The entry, or what is wrong with it. */
+function parseEntry(part: string): Entry | string {
+  const mark = part.lastIndexOf('=');
+  if (mark === -1) return "has no '=' between a domain and its namespaces";
+  const domain = part.slice(0, mark).trim();
+  if (domain === '') return "names no domain before '='";
+  const namespaces = part
+    .slice(mark + 1)
+    .split(',')
+    .map((name) => name.trim());
+  if (namespaces.every((name) => name === '')) return "names no namespace after '='";
+  const bad = namespaces.find((name) => !/^[a-z0-9*-]{1,63}$/.test(name));
+  if (bad !== undefined) return `has '${bad}' where a namespace must stand`;
+  return { domain, namespaces };
+}
+
+function coveredBy(entry: Entry, earlier: readonly Entry[]): string | undefined {
+  const cover = earlier.find(({ domain }) => patternMatches(domain, entry.domain));
+  return cover && `is never asked: '${cover.domain}' stands before it and matches the same domains`;
+}
+
+function ownersIn(entries: readonly Entry[]): DomainOwners {
+  const ownersOf = (domain: string): readonly string[] | undefined =>
+    entries.find((entry) => patternMatches(entry.domain, domain))?.namespaces;
+  const mayUse = (namespace: string, domain: string): boolean =>
+    ownersOf(domain)?.some((pattern) => patternMatches(pattern, namespace)) ?? true;
+  return { ownersOf, mayUse };
 }

@@ -1,14 +1,87 @@
-/** The conditions of one object, in words for its owner. */
-import type { Condition, ConditionType } from '../model/config-status.ts';
+import { isDeepStrictEqual } from 'node:util';
+import {
+  type Condition,
+  type ConditionType,
+  type ConfigStatus,
+  findCondition,
+  type LimiterCounts,
+} from '../model/config-object.ts';
 import type { ServedConfig, Verdict } from '../model/decision.ts';
-import { type FirstFew, listed, shortened } from './bounded-text.ts';
 import type { Standing } from './fleet-standing.ts';
-import { AcceptedReason, ProgrammedReason, ReadyReason, SupportedReason } from './reasons.ts';
+
+/** The first few of many, and how many there are in all. */
+export interface FirstFew<T> {
+  items: readonly T[];
+  count: number;
+}
+
+/** `a, b and 12 more`. */
+export function listed({ items, count }: FirstFew<string>): string {
+  const more = count - items.length;
+  return more > 0 ? `${items.join(', ')} and ${more} more` : items.join(', ');
+}
+
+/** At most `maxChars` UTF-16 units; what is cut off is marked by `...`, and half a character is never left. */
+export function shortened(text: string, maxChars: number): string {
+  return text.length <= maxChars ? text : `${text.slice(0, maxChars - 3).toWellFormed()}...`;
+}
+
+/** Texts between `; `, as many as fit; then `and 12 more`. `count` is how many there are in all. */
+export function joinedWithin({ items, count }: FirstFew<string>, maxChars: number): string {
+  const room = maxChars - longestRest.length;
+  let joined = shortened(items[0] ?? '', room);
+  let used = 1;
+  while (used < items.length && joined.length + 2 + items[used]!.length <= room)
+    joined += `; ${items[used++]}`;
+  return count > used ? `${joined}; and ${count - used} more` : joined;
+}
+
+const longestRest = '; and 9007199254740991 more';
+
+/** Reasons of conditions, each named after the fact observed. */
+
+export const AcceptedReason = {
+  /** The newest generation is served. */
+  Valid: 'Valid',
+  /** The spec has errors, all of them in the message. */
+  Invalid: 'Invalid',
+  /** Another object has the domain, or with merging a top-level descriptor of it. */
+  DomainConflict: 'DomainConflict',
+  /** DOMAIN_OWNERS gives the domain to other namespaces. */
+  DomainNotAllowed: 'DomainNotAllowed',
+} as const;
+
+const ProgrammedReason = {
+  /** Every connected limiter of the fleet has the newest generation in force. */
+  AllLimiters: 'AllLimiters',
+  /** Some limiters have not answered yet. */
+  Pending: 'Pending',
+  /** Some limiter refused the rules, or others that came with them. */
+  Refused: 'Refused',
+  /** No limiter of the fleet is connected. */
+  NoLimiters: 'NoLimiters',
+  /** The newest generation is not served; an older one may be. */
+  NotAccepted: 'NotAccepted',
+} as const;
+
+const ReadyReason = {
+  /** Accepted and programmed; otherwise the reason is that of the condition which is missing. */
+  Ready: 'Ready',
+} as const;
+
+const SupportedReason = {
+  /** Limiters that are not Weir's ignore fields in use. */
+  UnknownFields: 'UnknownFields',
+  /** The fleet's snapshot is longer than what clients of gRPC take unless they are told otherwise. */
+  SnapshotTooLarge: 'SnapshotTooLarge',
+} as const;
+
+/** The conditions of one object, in words for its owner. */
 
 /** A condition without what follows from the generation and the status before. */
-export type Finding = Pick<Condition, 'status' | 'reason' | 'message'> & { type: ConditionType };
+type Finding = Pick<Condition, 'status' | 'reason' | 'message'> & { type: ConditionType };
 
-export interface ConditionFacts {
+interface ConditionFacts {
   verdict: Verdict;
   /** Of what is served for the object; undefined: nothing is. */
   standing: Standing | undefined;
@@ -22,7 +95,7 @@ export interface ConditionFacts {
 const longestRefusal = 2_000;
 
 /** In the order in which they are read. */
-export function findings(facts: ConditionFacts): Finding[] {
+function findings(facts: ConditionFacts): Finding[] {
   const accepted = acceptedFinding(facts.verdict);
   const programmed = programmedFinding(facts);
   const supported = supportedFinding(facts);
@@ -114,4 +187,58 @@ function oversize({ fleet }: ServedConfig, others: FirstFew<string>): string {
 
 function counted(count: number, noun: string): string {
   return count === 1 ? `1 ${noun}` : `${count} ${noun}s`;
+}
+
+export interface StatusFacts extends ConditionFacts {
+  /** What was written last: times of transitions, and what the object was once accepted for, are taken from it. */
+  previous: ConfigStatus | undefined;
+  nowMs: number;
+}
+
+/** Follows from its arguments; the same facts a second later give the same status. */
+export function statusOf(facts: StatusFacts): ConfigStatus {
+  const { verdict, standing, previous, nowMs } = facts;
+  const { object, served } = verdict;
+  const { domain, fleet } = served ?? previous ?? {};
+  return {
+    observedGeneration: object.generation,
+    ...(domain === undefined ? {} : { domain }),
+    ...(fleet === undefined ? {} : { fleet }),
+    ...(served && { rules: served.rules, servedVersion: served.hash, servedGeneration: served.generation }),
+    ...(served && standing && { limiters: limiterCounts(standing) }),
+    conditions: findings(facts).map((finding) => condition(finding, facts, timeText(nowMs))),
+  };
+}
+
+/** Whether there is nothing to write. The order of conditions, and those of others, do not count. */
+export function sameStatus(a: ConfigStatus | undefined, b: ConfigStatus | undefined): boolean {
+  if (a === b) return true;
+  if (a === undefined || b === undefined) return false;
+  const { conditions: ofA, ...restOfA } = a;
+  const { conditions: ofB, ...restOfB } = b;
+  return isDeepStrictEqual(restOfA, restOfB) && isDeepStrictEqual(ourConditions(ofA), ourConditions(ofB));
+}
+
+const ourTypes = ['Accepted', 'Programmed', 'Ready', 'Supported'] as const;
+
+function ourConditions(conditions: readonly Condition[]): (Condition | undefined)[] {
+  return ourTypes.map((type) => conditions.find((candidate) => candidate.type === type));
+}
+
+function condition(finding: Finding, { verdict, previous }: StatusFacts, now: string): Condition {
+  const before = findCondition(previous, finding.type);
+  return {
+    ...finding,
+    lastTransitionTime: before?.status === finding.status ? before.lastTransitionTime : now,
+    observedGeneration: verdict.object.generation,
+  };
+}
+
+function limiterCounts({ inForce, refused, total }: Standing): LimiterCounts {
+  return { inForce, refused: refused.count, total, summary: `${inForce}/${total}` };
+}
+
+/** RFC 3339 in whole seconds, as metav1.Time. */
+function timeText(nowMs: number): string {
+  return `${new Date(nowMs).toISOString().slice(0, 19)}Z`;
 }

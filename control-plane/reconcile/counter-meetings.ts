@@ -4,8 +4,8 @@
  */
 import { extname } from 'node:path';
 import { Worker } from 'node:worker_threads';
-import { type MeetingBounds, meetingBounds, meetingCounters } from '../../rules/review/index.ts';
-import { decodeResource } from '../../rules/xds/index.ts';
+import { type MeetingBounds, meetingBounds, meetingCounters } from '../../rules/review/meeting-counters.ts';
+import { decodeResource } from '../../rules/xds/resource.ts';
 
 /** Two objects, or one twice, by their positions in what was looked at, and the keys of one rule of each. */
 export interface ObjectMeeting {

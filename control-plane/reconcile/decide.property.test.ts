@@ -6,11 +6,11 @@ import { decodeResource } from '../../rules/xds/resource.ts';
 import { caseCount } from '../../test/support/property-cases.ts';
 import { type ConfigObject, objectKey } from '../model/config-object.ts';
 import type { Decision, KeptSpec } from '../model/decision.ts';
+import { nextKept } from './candidate.ts';
+import { anyoneOwnsAnything, parseDomainOwners } from './claims.ts';
+import { statusOf } from './conditions.ts';
 import { Decider, type DeciderOptions } from './decide.ts';
-import { anyoneOwnsAnything, parseDomainOwners } from './domain-owners.ts';
 import { FleetStanding } from './fleet-standing.ts';
-import { nextKept } from './kept-specs.ts';
-import { statusOf } from './status.ts';
 
 type Kept = ReadonlyMap<string, KeptSpec>;
 

@@ -1,12 +1,11 @@
 import { describe, expect, it } from 'vitest';
-import { decodeResource } from '../../rules/xds/index.ts';
+import { decodeResource } from '../../rules/xds/resource.ts';
 import { configObject, configSpec, invalidSpec } from '../../test/support/config-object-builder.ts';
-import type { ConfigObject } from '../model/config-object.ts';
-import type { ConfigStatus } from '../model/config-status.ts';
+import type { ConfigObject, ConfigStatus } from '../model/config-object.ts';
 import type { Decision, KeptSpec, Verdict } from '../model/decision.ts';
+import { nextKept, persistedKept } from './candidate.ts';
+import { anyoneOwnsAnything, parseDomainOwners } from './claims.ts';
 import { Decider, type DeciderOptions } from './decide.ts';
-import { anyoneOwnsAnything, parseDomainOwners } from './domain-owners.ts';
-import { nextKept, persistedKept } from './kept-specs.ts';
 
 type Kept = ReadonlyMap<string, KeptSpec>;
 

@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import { configObject } from '../../test/support/config-object-builder.ts';
 import type { ConfigObject } from '../model/config-object.ts';
+import { anyoneOwnsAnything } from './claims.ts';
 import { Decider } from './decide.ts';
-import { anyoneOwnsAnything } from './domain-owners.ts';
 
 function object(index: number, generation: number): ConfigObject {
   const descriptors = Array.from({ length: 20 }, (_, rule) => ({

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { type DomainOwners, parseDomainOwners } from './domain-owners.ts';
+import { type DomainOwners, parseDomainOwners } from './claims.ts';
 
 function owners(text: string): DomainOwners {
   const parsed = parseDomainOwners(text);

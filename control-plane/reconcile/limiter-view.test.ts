@@ -1,8 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import type { Decision } from '../model/decision.ts';
-import type { LimiterReport, ReplicaReport } from '../model/limiter-report.ts';
-import type { Standing } from './fleet-standing.ts';
-import { LimiterView } from './limiter-view.ts';
+import type { LimiterReport, ReplicaReport } from '../model/fleet-snapshot.ts';
+import { LimiterView, type Standing } from './fleet-standing.ts';
 import { VersionLedger } from './version-ledger.ts';
 
 /** A ledger that has seen these versions of the fleet `default`: their numbers are 1, 2 ... */

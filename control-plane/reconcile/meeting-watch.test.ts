@@ -3,11 +3,11 @@ import { configObject, configSpec } from '../../test/support/config-object-build
 import { ManualTimers } from '../../test/support/manual-timers.ts';
 import type { ConfigObject } from '../model/config-object.ts';
 import type { Decision } from '../model/decision.ts';
-import type { LimiterReport } from '../model/limiter-report.ts';
+import type { LimiterReport } from '../model/fleet-snapshot.ts';
 import type { RecordedEvent } from '../replicas/event-recorder.ts';
+import { anyoneOwnsAnything } from './claims.ts';
 import { encodedObjects, type MeetingSearch, meetingsOf, searchInThread } from './counter-meetings.ts';
 import { Decider } from './decide.ts';
-import { anyoneOwnsAnything } from './domain-owners.ts';
 import { MeetingWatch } from './meeting-watch.ts';
 
 const decider = new Decider({ mergeDomains: true, domainOwners: anyoneOwnsAnything });

@@ -3,17 +3,14 @@
  * fleet counts with compatible keys. Leaders only, and in nobody's way: it looks in a thread, when what a fleet is served has
  * changed, and tells of each pair of objects once.
  */
-
-import type { Timers } from '../../process/time/clock.ts';
-import type { Clock } from '../../process/time/process-clock.ts';
+import type { Clock, Timers } from '../../process/time/clock.ts';
 import { byAge, type ConfigObject, objectKey } from '../model/config-object.ts';
 import type { Decision } from '../model/decision.ts';
-import type { FleetSnapshot } from '../model/fleet-snapshot.ts';
-import type { ReplicaReport } from '../model/limiter-report.ts';
-import { Pace } from '../pace.ts';
+import type { FleetSnapshot, ReplicaReport } from '../model/fleet-snapshot.ts';
 import type { RecordedEvent } from '../replicas/event-recorder.ts';
-import { shortened } from './bounded-text.ts';
+import { shortened } from './conditions.ts';
 import { encodedObjects, type MeetingSearch, type ObjectMeeting } from './counter-meetings.ts';
+import { Pace } from './status-queue.ts';
 
 export interface MeetingWatchOptions {
   /** Undefined before the first complete list. */

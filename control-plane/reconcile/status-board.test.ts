@@ -1,10 +1,9 @@
 import { beforeEach, describe, expect, it } from 'vitest';
 import { configObject, configSpec } from '../../test/support/config-object-builder.ts';
-import type { ConfigObject } from '../model/config-object.ts';
-import { type ConfigStatus, findCondition } from '../model/config-status.ts';
+import { type ConfigObject, type ConfigStatus, findCondition } from '../model/config-object.ts';
+import { anyoneOwnsAnything } from './claims.ts';
 import { Decider } from './decide.ts';
-import { anyoneOwnsAnything } from './domain-owners.ts';
-import { LimiterView } from './limiter-view.ts';
+import { LimiterView } from './fleet-standing.ts';
 import { StatusBoard } from './status-board.ts';
 import { StatusQueue } from './status-queue.ts';
 import { VersionLedger } from './version-ledger.ts';

@@ -2,13 +2,15 @@
  * Keeps every object's status true: compares what follows from decision and limiters with what was written, and queues
  * what differs. What was written counts before what the source has, until the source has it too. Leaders only.
  */
-import type { ConfigObject } from '../model/config-object.ts';
-import { type ConfigStatus, findCondition } from '../model/config-status.ts';
+import {
+  type Condition,
+  type ConfigObject,
+  type ConfigStatus,
+  findCondition,
+} from '../model/config-object.ts';
 import type { Decision, ServedConfig, Verdict } from '../model/decision.ts';
-import type { FirstFew } from './bounded-text.ts';
-import type { Standing } from './fleet-standing.ts';
-import type { LimiterView } from './limiter-view.ts';
-import { sameStatus, statusOf } from './status.ts';
+import { type FirstFew, sameStatus, statusOf } from './conditions.ts';
+import type { LimiterView, Standing } from './fleet-standing.ts';
 import type { StatusQueue, WaitingStatus } from './status-queue.ts';
 import type { VersionLedger } from './version-ledger.ts';
 
@@ -193,4 +195,26 @@ function isSame(a: Grounds, b: Grounds): boolean {
     a.isOversize === b.isOversize &&
     a.previous === b.previous
   );
+}
+
+/** A condition that is news to whoever follows the object. */
+export type Transition = Pick<
+  Condition,
+  'type' | 'status' | 'reason' | 'message' | 'lastTransitionTime' | 'observedGeneration'
+>;
+
+/**
+ * The conditions of `next` that have another status or reason than before, or speak of a newer generation. `Ready` is
+ * never among them: it says what the others said.
+ */
+export function transitions(previous: ConfigStatus | undefined, next: ConfigStatus): Transition[] {
+  return next.conditions.filter((condition) => {
+    if (condition.type === 'Ready') return false;
+    const before = findCondition(previous, condition.type);
+    return (
+      before?.status !== condition.status ||
+      before.reason !== condition.reason ||
+      before.observedGeneration !== condition.observedGeneration
+    );
+  });
 }

@@ -1,7 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { configObject } from '../../test/support/config-object-builder.ts';
-import type { ConfigObject } from '../model/config-object.ts';
-import type { ConfigStatus } from '../model/config-status.ts';
+import type { ConfigObject, ConfigStatus } from '../model/config-object.ts';
 import { StatusQueue } from './status-queue.ts';
 
 function status(rules: number): ConfigStatus {

@@ -3,9 +3,10 @@
  * those that wait longest. An object waits once, with its newest status; while one of its statuses is being written, it
  * has to wait, so that no older one is ever written last.
  */
+
+import type { Clock, Timers } from '../../process/time/clock.ts';
 import { TokenBucket } from '../../process/time/token-bucket.ts';
-import type { ConfigObject } from '../model/config-object.ts';
-import type { ConfigStatus } from '../model/config-status.ts';
+import type { ConfigObject, ConfigStatus } from '../model/config-object.ts';
 
 export interface WaitingStatus {
   object: ConfigObject;
@@ -96,4 +97,46 @@ export class StatusQueue {
 
 function isUsersChange({ generation, status }: ConfigObject): boolean {
   return status === undefined || status.observedGeneration < generation;
+}
+
+export interface PaceOptions {
+  clock: Clock;
+  timers: Timers;
+  /** How long the first call waits for others to join it. */
+  gatherMs: number;
+  /** Between the starts of two runs. */
+  intervalMs: number;
+  run(): void;
+}
+
+/** Runs something soon after it was asked for, and never too often: a storm of wishes collapses into few runs. */
+export class Pace {
+  readonly #options: PaceOptions;
+  #lastRunMs = Number.NEGATIVE_INFINITY;
+  #callOff: (() => void) | undefined;
+  #isClosed = false;
+
+  constructor(options: PaceOptions) {
+    this.#options = options;
+  }
+
+  ask(): void {
+    if (this.#isClosed || this.#callOff !== undefined) return;
+    const { clock, timers, gatherMs, intervalMs } = this.#options;
+    const sinceMs = clock.monotonicMs() - this.#lastRunMs;
+    this.#callOff = timers.after(Math.max(gatherMs, intervalMs - sinceMs), () => this.#run());
+  }
+
+  close(): void {
+    this.#isClosed = true;
+    this.#callOff?.();
+    this.#callOff = undefined;
+  }
+
+  /** A wish that comes up during the run makes another one. */
+  #run(): void {
+    this.#callOff = undefined;
+    this.#lastRunMs = this.#options.clock.monotonicMs();
+    this.#options.run();
+  }
 }

@@ -1,10 +1,10 @@
 import { describe, expect, it } from 'vitest';
 import { configObject } from '../../test/support/config-object-builder.ts';
-import { type ConditionType, type ConfigStatus, findCondition } from '../model/config-status.ts';
+import { type ConditionType, type ConfigStatus, findCondition } from '../model/config-object.ts';
 import type { ServedConfig, Verdict } from '../model/decision.ts';
+import { type StatusFacts, sameStatus, statusOf } from './conditions.ts';
 import type { Standing } from './fleet-standing.ts';
-import { type StatusFacts, sameStatus, statusOf } from './status.ts';
-import { transitions } from './transitions.ts';
+import { transitions } from './status-board.ts';
 
 const served: ServedConfig = {
   fleet: 'edge',

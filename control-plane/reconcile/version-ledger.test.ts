@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import { configObject, configSpec } from '../../test/support/config-object-builder.ts';
 import type { ConfigObject } from '../model/config-object.ts';
+import { anyoneOwnsAnything } from './claims.ts';
 import { Decider } from './decide.ts';
-import { anyoneOwnsAnything } from './domain-owners.ts';
 import { VersionLedger } from './version-ledger.ts';
 
 /** Observes what is decided on `objects`; returns the version of the fleet `default`. */

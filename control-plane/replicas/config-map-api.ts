@@ -2,8 +2,7 @@
 import { ApiError } from '../kubernetes/api-error.ts';
 import type { KubernetesClient } from '../kubernetes/client.ts';
 import type { ApiObject } from '../kubernetes/watch-resource.ts';
-import type { ConfigMap } from './config-map.ts';
-import { fieldManager, managedLabels, type ObjectRole } from './object-names.ts';
+import { fieldManager, managedLabels, type ObjectRole } from './replica-name.ts';
 
 export interface ConfigMapApiOptions {
   client: KubernetesClient;
@@ -76,3 +75,14 @@ export function configMapOf(object: ApiObject): ConfigMap {
     binaryData: (object['binaryData'] ?? {}) as ConfigMap['binaryData'],
   };
 }
+
+/** A ConfigMap, as far as reports and kept specs need it. */
+export interface ConfigMap {
+  name: string;
+  data: Readonly<Record<string, string>>;
+  /** In base64. */
+  binaryData: Readonly<Record<string, string>>;
+}
+
+/** The most bytes of one ConfigMap's values, before base64: the API server refuses more than 1 MiB, keys included. */
+export const maxConfigMapBytes = 1_000_000;

@@ -3,7 +3,7 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { caseCount } from '../../test/support/property-cases.ts';
 import { ElectionState } from './election-state.ts';
-import type { LeaseRecord } from './lease-record.ts';
+import type { LeaseRecord } from './lease-api.ts';
 
 const leaseDurationMs = 15_000;
 const renewDeadlineMs = 10_000;

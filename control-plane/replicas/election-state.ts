@@ -13,7 +13,7 @@
  * write no earlier, waits for the Lease's whole duration from then on, and its write names the version that it saw,
  * so it fails if there was a newer one. The duration is longer than the deadline by more than clocks drift apart.
  */
-import type { LeaseRecord } from './lease-record.ts';
+import type { LeaseRecord } from './lease-api.ts';
 
 export interface ElectionOptions {
   /** Another one for every process that runs at the same time. */

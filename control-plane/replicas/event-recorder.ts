@@ -1,14 +1,13 @@
 /** Kubernetes events about RateLimitConfigs, which `kubectl describe` shows. Never in anybody's way: what is too much is dropped. */
 import { createHash } from 'node:crypto';
-import type { Timers } from '../../process/time/clock.ts';
-import type { Clock } from '../../process/time/process-clock.ts';
-import { retryDelayMs } from '../../process/time/retry-delay.ts';
+import type { Clock, Timers } from '../../process/time/clock.ts';
+import { retryDelayMs } from '../../process/time/token-bucket.ts';
 import { ApiError } from '../kubernetes/api-error.ts';
 import type { KubernetesClient } from '../kubernetes/client.ts';
 import type { ConfigObject } from '../model/config-object.ts';
 import { type DropReason, EventQueue, type EventQueueOptions, type EventWrite } from './event-queue.ts';
 import { microTime } from './lease-api.ts';
-import { apiVersion, kind } from './status-writer.ts';
+import { apiVersion, kind } from './status-pump.ts';
 
 export interface RecordedEvent {
   object: Pick<ConfigObject, 'namespace' | 'name' | 'uid'>;

@@ -2,18 +2,21 @@
  * Kept specs that are served in place of a newer generation, in ConfigMaps of the control plane's own namespace: read
  * by every replica, written by the leader, so that no restart drops the limits of a team whose last change was bad.
  */
-
-import type { Timers } from '../../process/time/clock.ts';
-import type { Clock } from '../../process/time/process-clock.ts';
-import { retryDelayMs } from '../../process/time/retry-delay.ts';
+import type { Clock, Timers } from '../../process/time/clock.ts';
+import { retryDelayMs } from '../../process/time/token-bucket.ts';
 import { ApiError } from '../kubernetes/api-error.ts';
 import type { KubernetesClient } from '../kubernetes/client.ts';
 import { ResourceWatch } from '../kubernetes/watch.ts';
-import { maxConfigMapBytes } from './config-map.ts';
-import { ConfigMapApi, configMapOf } from './config-map-api.ts';
-import { KeptSpecCollection, type VersionedConfigMap } from './kept-spec-collection.ts';
-import { encodeKeptSpec, keptSpecBytes, keptSpecName, type StoredSpec } from './kept-spec-encoding.ts';
-import { managedLabels, roleLabel } from './object-names.ts';
+import { ConfigMapApi, configMapOf, maxConfigMapBytes } from './config-map-api.ts';
+import {
+  encodeKeptSpec,
+  KeptSpecCollection,
+  keptSpecBytes,
+  keptSpecName,
+  type StoredSpec,
+  type VersionedConfigMap,
+} from './kept-spec-collection.ts';
+import { managedLabels, roleLabel } from './replica-name.ts';
 
 export interface KeptSpecListener {
   /** What is stored has changed, or was read for the first time. */

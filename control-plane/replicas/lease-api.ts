@@ -1,8 +1,7 @@
 /** Leases of one namespace: the leader's, which candidates replace by version, and the replicas' own, which are applied. */
 import { ApiError } from '../kubernetes/api-error.ts';
 import type { KubernetesClient } from '../kubernetes/client.ts';
-import type { LeaseRecord } from './lease-record.ts';
-import { fieldManager, managedLabels } from './object-names.ts';
+import { fieldManager, managedLabels } from './replica-name.ts';
 
 export interface LeaseApiOptions {
   client: KubernetesClient;
@@ -144,4 +143,18 @@ export function microTime(ms: number): string {
 
 function isStatus(error: unknown, status: number): boolean {
   return error instanceof ApiError && error.status === status;
+}
+
+/** What a coordination.k8s.io/v1 Lease says, as far as an election or a sign of life needs it. */
+export interface LeaseRecord {
+  /** Changes with every write; a write that names another one than the server's is refused. */
+  resourceVersion: string;
+  /** Empty: nobody; its last holder has released it. */
+  holder: string;
+  /** How long the holder may go without renewing it; undefined where whoever wrote it said nothing. */
+  durationMs: number | undefined;
+  /** RFC 3339 with microseconds, as the holder's clock had it; for people. */
+  acquireTime: string | undefined;
+  /** How often the holder has changed. */
+  transitions: number;
 }

@@ -1,10 +1,7 @@
 /** Runs one candidate: carries out what its ElectionState says, on a Lease of the Kubernetes API. */
-
-import type { Timers } from '../../process/time/clock.ts';
-import type { Clock } from '../../process/time/process-clock.ts';
+import type { Clock, Timers } from '../../process/time/clock.ts';
 import { type ElectionOptions, ElectionState, type ElectionStep } from './election-state.ts';
-import type { LeaseApi, LeaseClaim } from './lease-api.ts';
-import type { LeaseRecord } from './lease-record.ts';
+import type { LeaseApi, LeaseClaim, LeaseRecord } from './lease-api.ts';
 
 export interface ElectionListener {
   startedLeading(): void;

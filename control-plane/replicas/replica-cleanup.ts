@@ -1,7 +1,5 @@
 /** Deletes what dead replicas left; only the leader does. */
-
-import type { Timers } from '../../process/time/clock.ts';
-import type { Clock } from '../../process/time/process-clock.ts';
+import type { Clock, Timers } from '../../process/time/clock.ts';
 import type { ConfigMapApi } from './config-map-api.ts';
 import type { LeaseApi } from './lease-api.ts';
 import type { ReportReader } from './report-reader.ts';

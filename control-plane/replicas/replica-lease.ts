@@ -1,10 +1,8 @@
 /** The Lease by which one replica says that it lives: applied again and again until the replica ends. */
-
-import type { Timers } from '../../process/time/clock.ts';
-import type { Clock } from '../../process/time/process-clock.ts';
+import type { Clock, Timers } from '../../process/time/clock.ts';
 import type { Owner } from './config-map-api.ts';
 import type { LeaseApi } from './lease-api.ts';
-import { managedLabels, replicaLeaseName } from './object-names.ts';
+import { managedLabels, replicaLeaseName } from './replica-name.ts';
 
 export interface ReplicaLeaseListener {
   /** Another owner only after somebody deleted the Lease. */

@@ -1,16 +1,14 @@
 /** One replica among the others: its sign of life, its report, the others' reports, and the election of the leader. */
-
-import type { Timers } from '../../process/time/clock.ts';
-import type { Clock } from '../../process/time/process-clock.ts';
+import type { Clock, Timers } from '../../process/time/clock.ts';
 import type { KubernetesClient } from '../kubernetes/client.ts';
-import type { LimiterReport, ReplicaReport } from '../model/limiter-report.ts';
+import type { LimiterReport, ReplicaReport } from '../model/fleet-snapshot.ts';
 import { ConfigMapApi } from './config-map-api.ts';
 import type { ElectionOptions } from './election-state.ts';
 import { LeaseApi } from './lease-api.ts';
 import { type ElectionListener, LeaseElection } from './lease-election.ts';
 import { ReplicaCleanup, type ReplicaCleanupListener } from './replica-cleanup.ts';
 import { ReplicaLease, type ReplicaLeaseListener } from './replica-lease.ts';
-import { boundedReport } from './report-encoding.ts';
+import { boundedReport } from './report-collection.ts';
 import { ReportPublisher, type ReportPublisherListener } from './report-publisher.ts';
 import { ReportReader, type ReportReaderListener } from './report-reader.ts';
 

@@ -1,7 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import type { ConfigMap } from './config-map.ts';
-import { ReportCollection } from './report-collection.ts';
-import { encodeReport } from './report-encoding.ts';
+import type { ConfigMap } from './config-map-api.ts';
+import { encodeReport, ReportCollection } from './report-collection.ts';
 
 function reportOf(replica: string, count: number) {
   const limiters = Array.from({ length: count }, (_, index) => ({

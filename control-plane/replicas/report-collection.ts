@@ -1,8 +1,132 @@
+/**
+ * A replica's report in ConfigMaps: JSON that people can read while it is small; then compressed, and cut into
+ * several ConfigMaps when one cannot hold it. All parts of one report carry the same revision, and a reader waits for
+ * all of them, so that no limiter is ever seen twice or not at all.
+ */
+import { promisify } from 'node:util';
+import { gunzip, gzip } from 'node:zlib';
+import { z } from 'zod';
+import { errorText } from '../../process/log/error-text.ts';
+import type { LimiterReport, ReplicaReport } from '../model/fleet-snapshot.ts';
+import { type ConfigMap, maxConfigMapBytes } from './config-map-api.ts';
+
+export interface EncodeOptions {
+  /** Another one for every report that a replica ever publishes. */
+  revision: string;
+  /** Of a part's values, before base64. Defaults to what a ConfigMap holds. */
+  maxPartBytes?: number;
+}
+
+/** Ours: larger JSON is compressed. */
+const longestPlainJson = 8 * 1024;
+/** Ours: what a decompressed report may come to; 10,000 limiters are about 5 MB. */
+const longestJson = 256 * 1024 * 1024;
+/** Ours, for each text that a limiter sends: a refusal's message is for a condition, which people read. */
+const longestMessage = 1_024;
+const longestName = 253;
+
+const jsonKey = 'report.json';
+const gzipKey = 'report.json.gz';
+
+/** Name of a replica's first ConfigMap. */
+export function reportName(replica: string, part = 1): string {
+  return `weir-limiters-${replica}${part === 1 ? '' : `.${part}`}`;
+}
+
+/** Cuts what limiters said to lengths that thousands of them may use; merged reports are cut alike on every replica. */
+export function boundedReport({ replica, limiters }: ReplicaReport): ReplicaReport {
+  return { replica, limiters: limiters.map(boundedLimiter) };
+}
+
+export async function encodeReport(report: ReplicaReport, options: EncodeOptions): Promise<ConfigMap[]> {
+  const { revision, maxPartBytes = maxConfigMapBytes } = options;
+  const json = JSON.stringify(report);
+  const head = (part: number, parts: number): Record<string, string> => {
+    return { replica: report.replica, revision, part: `${part}/${parts}` };
+  };
+  if (json.length <= longestPlainJson) {
+    return [{ name: reportName(report.replica), data: { ...head(1, 1), [jsonKey]: json }, binaryData: {} }];
+  }
+  const bytes = await promisify(gzip)(json);
+  const parts = Math.ceil(bytes.length / maxPartBytes);
+  return Array.from({ length: parts }, (_, index) => {
+    const chunk = bytes.subarray(index * maxPartBytes, (index + 1) * maxPartBytes);
+    return {
+      name: reportName(report.replica, index + 1),
+      data: head(index + 1, parts),
+      binaryData: { [gzipKey]: chunk.toString('base64') },
+    };
+  });
+}
+
+export interface ReportPart {
+  replica: string;
+  revision: string;
+  /** From 1. */
+  part: number;
+  parts: number;
+  map: ConfigMap;
+}
+
+/** Undefined for a ConfigMap that is no part of a report. */
+export function readReportPart(map: ConfigMap): ReportPart | undefined {
+  const { replica, revision, part: position } = map.data;
+  const match = /^([1-9]\d{0,4})\/([1-9]\d{0,4})$/.exec(position ?? '');
+  if (replica === undefined || revision === undefined || match === null) return undefined;
+  return { replica, revision, part: Number(match[1]), parts: Number(match[2]), map };
+}
+
+/** The report of all parts, in their order; rejects when they are damaged. */
+export async function decodeReport(parts: readonly ReportPart[]): Promise<ReplicaReport> {
+  const [first] = parts;
+  if (first === undefined) throw new Error('a report has no parts');
+  const json = first.map.data[jsonKey] ?? (await decompressed(parts));
+  const report = reportSchema.parse(JSON.parse(json));
+  return { replica: first.replica, limiters: report.limiters.map(limiterOf) };
+}
+
+async function decompressed(parts: readonly ReportPart[]): Promise<string> {
+  const chunks = parts.map(({ map }) => Buffer.from(map.binaryData[gzipKey] ?? '', 'base64'));
+  const bytes = await promisify(gunzip)(Buffer.concat(chunks), { maxOutputLength: longestJson });
+  return bytes.toString('utf8');
+}
+
+const limiterSchema = z.object({
+  id: z.string(),
+  instance: z.string().optional(),
+  name: z.string(),
+  fleet: z.string(),
+  isWeir: z.boolean(),
+  /** Replicas that say nothing of it were there before it was. */
+  countsCompatibly: z.boolean().default(true),
+  connectedMs: z.number(),
+  acceptedVersion: z.string().optional(),
+  refusal: z.object({ version: z.string(), message: z.string() }).optional(),
+});
+/** What another version of this program adds is passed over. */
+const reportSchema = z.object({ limiters: z.array(limiterSchema) });
+
+function limiterOf(parsed: z.infer<typeof limiterSchema>): LimiterReport {
+  const { instance, acceptedVersion, refusal, ...rest } = parsed;
+  return { ...rest, instance, acceptedVersion, refusal };
+}
+
+function boundedLimiter(limiter: LimiterReport): LimiterReport {
+  const { refusal, name } = limiter;
+  const isShort = name.length <= longestName && (refusal?.message.length ?? 0) <= longestMessage;
+  if (isShort) return limiter;
+  return {
+    ...limiter,
+    name: cut(name, longestName),
+    refusal: refusal && { ...refusal, message: cut(refusal.message, longestMessage) },
+  };
+}
+
+function cut(text: string, length: number): string {
+  return text.length <= length ? text : `${text.slice(0, length - 3)}...`;
+}
+
 /** The reports of all replicas, put together from the ConfigMaps that hold them. */
-import { errorText } from '../../process/log/process-error-text.ts';
-import type { ReplicaReport } from '../model/limiter-report.ts';
-import type { ConfigMap } from './config-map.ts';
-import { decodeReport, type ReportPart, readReportPart } from './report-encoding.ts';
 
 export interface ReportCollectionListener {
   changed(): void;

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { caseCount } from '../../test/support/property-cases.ts';
-import type { LimiterReport } from '../model/limiter-report.ts';
+import type { LimiterReport } from '../model/fleet-snapshot.ts';
 import {
   boundedReport,
   decodeReport,
@@ -9,7 +9,7 @@ import {
   type ReportPart,
   readReportPart,
   reportName,
-} from './report-encoding.ts';
+} from './report-collection.ts';
 
 const limiter: LimiterReport = {
   id: 'plane-a/1',

@@ -2,14 +2,12 @@
  * Keeps a replica's ConfigMaps as its limiters are: the first change at once, further ones at most every 250 ms, one
  * write at a time, again after a failure, and anew when somebody deletes one.
  */
-
-import type { Timers } from '../../process/time/clock.ts';
-import type { Clock } from '../../process/time/process-clock.ts';
-import { retryDelayMs } from '../../process/time/retry-delay.ts';
+import type { Clock, Timers } from '../../process/time/clock.ts';
+import { retryDelayMs } from '../../process/time/token-bucket.ts';
 import { ApiError } from '../kubernetes/api-error.ts';
-import type { ReplicaReport } from '../model/limiter-report.ts';
+import type { ReplicaReport } from '../model/fleet-snapshot.ts';
 import type { ConfigMapApi, Owner } from './config-map-api.ts';
-import { encodeReport, reportName } from './report-encoding.ts';
+import { encodeReport, reportName } from './report-collection.ts';
 
 export interface ReportPublisherOptions {
   replica: string;

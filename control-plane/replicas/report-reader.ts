@@ -1,15 +1,11 @@
 /** What all replicas know of their limiters: watches their Leases and ConfigMaps, and counts those that live. */
-
-import type { Timers } from '../../process/time/clock.ts';
-import type { Clock } from '../../process/time/process-clock.ts';
+import type { Clock, Timers } from '../../process/time/clock.ts';
 import type { KubernetesClient } from '../kubernetes/client.ts';
 import { ResourceWatch, type WatchListener } from '../kubernetes/watch.ts';
-import type { ReplicaReport } from '../model/limiter-report.ts';
-import type { ConfigMap } from './config-map.ts';
-import { configMapOf } from './config-map-api.ts';
-import { type LeaseObject, leaseRecord } from './lease-api.ts';
-import type { LeaseRecord } from './lease-record.ts';
-import { managedLabels, roleLabel } from './object-names.ts';
+import type { ReplicaReport } from '../model/fleet-snapshot.ts';
+import { type ConfigMap, configMapOf } from './config-map-api.ts';
+import { type LeaseObject, type LeaseRecord, leaseRecord } from './lease-api.ts';
+import { managedLabels, roleLabel } from './replica-name.ts';
 import { ReportCollection } from './report-collection.ts';
 import { SignsOfLife } from './signs-of-life.ts';
 

@@ -5,20 +5,23 @@
 import { z } from 'zod';
 import { logFormats, logLevels } from '../../process/log/logger.ts';
 import { shortestToken, tokenProblem } from '../../process/net/bearer-token.ts';
-import { isLoopback } from '../../process/net/process-bind.ts';
+import { isLoopback } from '../../process/net/bind.ts';
 import { formatGoDuration } from '../../process/settings/go-values.ts';
 import {
   bindHost,
   bool,
   choice,
+  dnsLabel,
   duration,
   integer,
+  labelSelector,
+  list,
+  objectName,
+  pairs,
   port,
   type SettingKind,
   text,
 } from '../../process/settings/settings-kinds.ts';
-import { dnsLabel, labelSelector, objectName } from '../../process/settings/settings-kubernetes-kinds.ts';
-import { list, pairs } from '../../process/settings/settings-list-kinds.ts';
 import { needing, type SettingNeed } from '../../process/settings/settings-needs.ts';
 import {
   type Environment,
@@ -29,9 +32,9 @@ import {
   type SettingsSchema,
   type SettingsTable,
 } from '../../process/settings/settings-reader.ts';
-import { parseDomainOwners } from '../reconcile/domain-owners.ts';
+import { parseDomainOwners } from '../reconcile/claims.ts';
 import { webhookUrlProblem } from '../webhooks/endpoint-url.ts';
-import { signingSecretProblem } from '../webhooks/signing-secret.ts';
+import { signingSecretProblem } from '../webhooks/signing-keys.ts';
 import { isClientName, kindOfClient } from '../xds/fleet-permissions.ts';
 
 const minuteMs = 60_000;

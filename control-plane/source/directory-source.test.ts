@@ -2,11 +2,10 @@ import { execFileSync } from 'node:child_process';
 import { mkdirSync, renameSync, rmSync, symlinkSync, unlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { systemTimers } from '../../process/time/clock.ts';
-import { systemClock } from '../../process/time/process-clock.ts';
+import { systemClock, systemTimers } from '../../process/time/clock.ts';
 import { eventually } from '../../test/support/eventually.ts';
 import { temporaryFolder } from '../../test/support/temporary-folder.ts';
-import type { ConfigStatus } from '../model/config-status.ts';
+import type { ConfigStatus } from '../model/config-object.ts';
 import { DirectorySource, DirectorySourceError } from './directory-source.ts';
 
 let folder: string;

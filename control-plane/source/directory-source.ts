@@ -2,14 +2,11 @@ import { stat } from 'node:fs/promises';
 import { DirectoryWatch } from '../../process/files/directory-watch.ts';
 import { ReloadSchedule } from '../../process/files/reload-schedule.ts';
 import { isSystemError, systemErrorReason } from '../../process/log/error-text.ts';
-import type { Timers } from '../../process/time/clock.ts';
-import type { Clock } from '../../process/time/process-clock.ts';
-import type { ConfigObject } from '../model/config-object.ts';
-import type { ConfigStatus } from '../model/config-status.ts';
-import { ManifestFiles } from './manifest-files.ts';
-import { ManifestFolderError, readManifestFolder } from './manifest-folder.ts';
+import type { Clock, Timers } from '../../process/time/clock.ts';
+import type { ConfigObject, ConfigStatus } from '../model/config-object.ts';
+import type { ObjectSource, SourceListener } from './kubernetes-source.ts';
+import { ManifestFiles, ManifestFolderError, readManifestFolder } from './manifest-folder.ts';
 import { ManifestObjects } from './manifest-objects.ts';
-import type { ObjectSource, SourceListener } from './object-source.ts';
 
 export interface DirectorySourceOptions {
   /** Holds the manifests; folders in it are not looked into, as with `kubectl apply -f`. */

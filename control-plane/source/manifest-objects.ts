@@ -1,8 +1,7 @@
 import { isDeepStrictEqual } from 'node:util';
-import { type ConfigObject, objectKey } from '../model/config-object.ts';
-import type { ConfigStatus } from '../model/config-status.ts';
+import { type ConfigObject, type ConfigStatus, objectKey } from '../model/config-object.ts';
 import { hashOf } from '../model/fleet-snapshot.ts';
-import { duplicate, type FileManifest, type ManifestProblem } from './manifest-files.ts';
+import { duplicate, type FileManifest, type ManifestProblem } from './manifest-folder.ts';
 
 /**
  * Gives manifests what the Kubernetes API gives to its objects: a uid for their life, a generation that grows with each

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import type { ConfigStatus } from '../model/config-status.ts';
-import { readStatus } from './read-status.ts';
+import type { ConfigStatus } from '../model/config-object.ts';
+import { readStatus } from './read-config-object.ts';
 
 const accepted = {
   type: 'Accepted',

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { decisionOf, limiterReport } from '../../test/support/control-plane-view.ts';
-import { fleetTotals, otherFleets } from './fleet-totals.ts';
+import { fleetTotals, otherFleets } from './control-plane-metrics.ts';
 
 const decision = decisionOf([
   { name: 'a', fleet: 'edge', rules: 2, bytes: 10 },

@@ -1,8 +1,8 @@
 /** Every line that the control plane logs, one function each. */
 
+import { errorText } from '../../process/log/error-text.ts';
 import type { Logger } from '../../process/log/logger.ts';
-import { errorText } from '../../process/log/process-error-text.ts';
-import type { LimiterReport } from '../model/limiter-report.ts';
+import type { LimiterReport } from '../model/fleet-snapshot.ts';
 
 export {
   libraryWarning,

@@ -12,7 +12,7 @@
  *
  * Pure: times are milliseconds of a clock that never jumps, and the owner sets the timer.
  */
-import { deliveryDelayMs } from './retry-delay.ts';
+import { deliveryDelayMs } from './endpoint-delivery.ts';
 
 export interface DeliveryQueueOptions {
   /** Events that may wait, beside those in flight. At least 1. */

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { deliveryDelayMs, parseRetryAfterMs } from './retry-delay.ts';
+import { deliveryDelayMs, parseRetryAfterMs } from './endpoint-delivery.ts';
 
 describe('deliveryDelayMs', () => {
   it.each([

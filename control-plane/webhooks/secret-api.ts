@@ -7,7 +7,7 @@ import { createSecureContext, type SecureContextOptions } from 'node:tls';
 import { watchFiles } from '../../process/files/watched-files.ts';
 import { type HttpCall, type HttpListener, HttpServer } from '../../process/http/http-server.ts';
 import { sendError, sendNotFound } from '../../process/http/text-response.ts';
-import { errorText } from '../../process/log/process-error-text.ts';
+import { errorText } from '../../process/log/error-text.ts';
 import { AddressThrottle } from '../../process/net/address-throttle.ts';
 import {
   bearerChallenge,
@@ -16,10 +16,8 @@ import {
   shortestToken,
   tokenProblem,
 } from '../../process/net/bearer-token.ts';
-import type { Timers } from '../../process/time/clock.ts';
-import type { Clock } from '../../process/time/process-clock.ts';
-import { openSecret, type SecretPlace } from './secret-place.ts';
-import { SecretError } from './signing-secret.ts';
+import type { Clock, Timers } from '../../process/time/clock.ts';
+import { openSecret, SecretError, type SecretPlace } from './signing-keys.ts';
 
 export const secretPath = '/v1/webhooks/default/secret';
 

@@ -1,5 +1,6 @@
 import { isDeepStrictEqual } from 'node:util';
-import type { Clock } from '../../process/time/process-clock.ts';
+import { watchFiles } from '../../process/files/watched-files.ts';
+import type { Clock, Timers } from '../../process/time/clock.ts';
 
 export interface SigningKeysOptions {
   /** At least one; the first is the secret, see `parseSigningSecrets`. */
@@ -47,5 +48,90 @@ export class SigningKeys {
       .slice(0, mostReplaced);
     this.#secrets = secrets;
     return true;
+  }
+}
+
+/** The secret that deliveries are signed with, as the Standard Webhooks write it: `whsec_` and base64. */
+
+/** A value that should be a secret is not one; the message never shows it. */
+export class SecretError extends Error {
+  override readonly name = 'SecretError';
+}
+
+const prefix = 'whsec_';
+const leastBytes = 24;
+const mostBytes = 64;
+/** Ours: the one in use and some that receivers may still hold. */
+const mostSecrets = 4;
+
+/**
+ * Reads a variable or a file: the secret, and after it, parted by white space, others that sign beside it as long as
+ * they stand there. Throws a SecretError.
+ */
+export function parseSigningSecrets(text: string): string[] {
+  const secrets = text.split(/\s+/).filter((part) => part !== '');
+  if (secrets.length === 0) throw new SecretError('the signing secret is empty');
+  if (secrets.length > mostSecrets) {
+    throw new SecretError(`there are ${secrets.length} signing secrets, the most is ${mostSecrets}`);
+  }
+  secrets.forEach((secret, index) => {
+    const problem = secretProblem(secret);
+    if (problem === undefined) return;
+    const which = secrets.length === 1 ? 'the signing secret' : `signing secret ${index + 1}`;
+    throw new SecretError(`${which} ${problem}`);
+  });
+  return [...new Set(secrets)];
+}
+
+/** For checks of settings: what `parseSigningSecrets` would say. */
+export function signingSecretProblem(text: string): string | undefined {
+  try {
+    parseSigningSecrets(text);
+    return undefined;
+  } catch (error) {
+    if (error instanceof SecretError) return error.message;
+    throw error;
+  }
+}
+
+function secretProblem(secret: string): string | undefined {
+  if (!secret.startsWith(prefix)) return `must begin with ${prefix}`;
+  const encoded = secret.slice(prefix.length);
+  const bytes = Buffer.from(encoded, 'base64');
+  // Node skips what is not base64: only what it writes again the same way is.
+  if (bytes.toString('base64') !== encoded) {
+    return `must be ${prefix} and then base64 (A-Z, a-z, 0-9, + and /, filled up with =)`;
+  }
+  if (bytes.length >= leastBytes && bytes.length <= mostBytes) return undefined;
+  return `must hold ${leastBytes} to ${mostBytes} bytes, it holds ${bytes.length}`;
+}
+
+/** Where a secret comes from: an environment variable, for good, or a file that is read again when it changes. */
+export type SecretPlace = { variable: string; value: string } | { file: string };
+
+export interface SecretOptions<Value> {
+  place: SecretPlace;
+  /** Throws a SecretError. */
+  parse(text: string): Value;
+  timers: Timers;
+  /** How often the file is looked at. Defaults to 5 s. */
+  intervalMs?: number;
+  changed(value: Value): void;
+  /** The file holds no good value now; the one before stays. */
+  refused(reason: string): void;
+}
+
+/** Rejects with a SecretError that names the variable, or a WatchedFilesError that names the file. */
+export async function openSecret<Value>(
+  options: SecretOptions<Value>,
+): Promise<{ first: Value; close(): void }> {
+  const { place, parse, ...watch } = options;
+  if ('file' in place)
+    return watchFiles({ ...watch, paths: [place.file], read: ([text = '']) => parse(text) });
+  try {
+    return { first: parse(place.value), close: () => {} };
+  } catch (error) {
+    if (!(error instanceof SecretError)) throw error;
+    throw new SecretError(`${place.variable}: ${error.message}`, { cause: error });
   }
 }

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { parseSigningSecrets, signingSecretProblem } from './signing-secret.ts';
+import { parseSigningSecrets, signingSecretProblem } from './signing-keys.ts';
 
 const secret = (bytes: number, fill = 7): string => `whsec_${Buffer.alloc(bytes, fill).toString('base64')}`;
 

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import type { Condition, ConfigStatus } from '../model/config-status.ts';
+import type { Condition, ConfigStatus } from '../model/config-object.ts';
 import { type WebhookEvent, webhookEvents } from './webhook-event.ts';
 
 const object = {

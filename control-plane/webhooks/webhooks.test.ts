@@ -1,15 +1,14 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { beforeEach, describe, expect, it, onTestFinished } from 'vitest';
-import { packageVersion } from '../../process/log/version.ts';
-import { systemTimers } from '../../process/time/clock.ts';
-import { systemClock } from '../../process/time/process-clock.ts';
+import { packageVersion } from '../../process/log/process-lines.ts';
+import { systemClock, systemTimers } from '../../process/time/clock.ts';
 import { eventually } from '../../test/support/eventually.ts';
 import { freePort } from '../../test/support/free-port.ts';
 import { temporaryFolder } from '../../test/support/temporary-folder.ts';
 import { startReceiver, verified } from '../../test/support/webhook-receiver.ts';
 import type { WebhookEvent } from './webhook-event.ts';
-import { openWebhooks, type Webhooks, type WebhooksOptions } from './webhooks.ts';
+import { openWebhooks, type Webhooks, type WebhooksOptions } from './webhook-sender.ts';
 
 const secretOf = (fill: number): string => `whsec_${Buffer.alloc(32, fill).toString('base64')}`;
 const [first, second] = [secretOf(1), secretOf(2)];

@@ -18,7 +18,7 @@ import {
   testSnapshot,
 } from '../../test/support/xds-server.ts';
 import { parseTokens } from './caller-identity.ts';
-import type { XdsServerOptions } from './index.ts';
+import type { XdsServerOptions } from './xds-server.ts';
 
 const audience = 'weir-control-plane';
 const account = 'system:serviceaccount:shop:limiter';

@@ -3,8 +3,8 @@
  * message may follow each other in any order, so the nonce of each stream is appended to bytes that all streams share.
  */
 import { BinaryWriter, WireType } from '@bufbuild/protobuf/wire';
-import { rateLimitConfigTypeUrl } from '../../rules/xds/index.ts';
-import type { FleetSnapshot } from '../model/fleet-snapshot.ts';
+import { rateLimitConfigTypeUrl } from '../../rules/xds/resource.ts';
+import { type FleetSnapshot, fleetSnapshot } from '../model/fleet-snapshot.ts';
 
 /** The longest message that clients of gRPC take unless they are told otherwise. */
 export const usualClientLimitBytes = 4 * 1024 * 1024;
@@ -49,4 +49,41 @@ export function fleetResponse(snapshot: FleetSnapshot, replicaName: string): Fle
 export function withNonce({ bytes }: FleetResponse, nonce: string): Buffer {
   const writer = new BinaryWriter();
   return Buffer.concat([bytes, writer.tag(fields.nonce, WireType.LengthDelimited).string(nonce).finish()]);
+}
+
+/** What is served to every fleet. Knows nothing until the first `update`. */
+export class FleetResponses {
+  readonly #replicaName: string;
+  readonly #empty: FleetResponse;
+  #responses: ReadonlyMap<string, FleetResponse> | undefined;
+
+  constructor(replicaName: string) {
+    this.#replicaName = replicaName;
+    this.#empty = fleetResponse(fleetSnapshot('', []), replicaName);
+  }
+
+  /** Encodes what changed, and returns that. */
+  update(fleets: ReadonlyMap<string, FleetSnapshot>): FleetResponse[] {
+    const next = new Map<string, FleetResponse>();
+    const changed: FleetResponse[] = [];
+    for (const [fleet, snapshot] of fleets) {
+      const before = this.#responses?.get(fleet);
+      const response =
+        before?.version === snapshot.version ? before : fleetResponse(snapshot, this.#replicaName);
+      if (response !== before) changed.push(response);
+      next.set(fleet, response);
+    }
+    this.#responses = next;
+    return changed;
+  }
+
+  /** Of a fleet that nothing is served to: no rules. Undefined before the first update. */
+  get(fleet: string): FleetResponse | undefined {
+    return this.#responses === undefined ? undefined : (this.#responses.get(fleet) ?? this.#empty);
+  }
+
+  /** In no order; undefined before the first update. */
+  all(): FleetResponse[] | undefined {
+    return this.#responses === undefined ? undefined : [...this.#responses.values()];
+  }
 }

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { StreamState } from './stream-state.ts';
+import { StreamState } from './limiter-stream.ts';
 
 function subscribed(): StreamState {
   const state = new StreamState('s');

@@ -20,7 +20,8 @@ import {
   startXdsServer,
   testSnapshot,
 } from '../../test/support/xds-server.ts';
-import type { FleetsOfClients, XdsServerOptions } from './index.ts';
+import type { FleetsOfClients } from './fleet-permissions.ts';
+import type { XdsServerOptions } from './xds-server.ts';
 
 const fleets = fleetsOf(testSnapshot('blue', ['b']), testSnapshot('green', ['g']));
 /** Short, so that a change of the files is soon seen. */

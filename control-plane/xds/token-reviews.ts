@@ -7,12 +7,10 @@
  * before is asked about first, whatever else came from its address: there are as many as are remembered at most, and
  * nobody keeps a token alive that was withdrawn.
  */
-
-import { errorText } from '../../process/log/process-error-text.ts';
+import { errorText } from '../../process/log/error-text.ts';
 import { AddressThrottle } from '../../process/net/address-throttle.ts';
 import { addressGroup } from '../../process/net/peer.ts';
-import type { Timers } from '../../process/time/clock.ts';
-import type { Clock } from '../../process/time/process-clock.ts';
+import type { Clock, Timers } from '../../process/time/clock.ts';
 import { TokenBucket } from '../../process/time/token-bucket.ts';
 
 /** What the API server says of a token: whose it is, or why it is nobody's. Rejects when it cannot be asked. */

@@ -1,7 +1,7 @@
 /** Connections of limiters, plain or by TLS, on their way to `@grpc/grpc-js`. */
 import { createServer as createPlainServer, type Server, type Socket } from 'node:net';
 import { createServer as createTlsServer, type SecureContextOptions, type TLSSocket } from 'node:tls';
-import { OpenSockets } from '../../process/net/open-sockets.ts';
+import { OpenSockets } from '../../process/net/bind.ts';
 import { handshakeProblem, handshakeTimeoutMs } from '../../process/net/tls-handshake.ts';
 
 export interface TransportOptions {

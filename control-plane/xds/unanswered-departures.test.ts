@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import type { LimiterReport } from '../model/limiter-report.ts';
+import type { LimiterReport } from '../model/fleet-snapshot.ts';
 import { UnansweredDepartures } from './unanswered-departures.ts';
 
 function limiter(traits: Partial<LimiterReport> = {}): LimiterReport {

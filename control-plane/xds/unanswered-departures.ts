@@ -4,7 +4,7 @@
  * not answered, or every status of its fleet would change with each of its attempts. One that has to show a new token
  * goes on as it is for a moment. Pure.
  */
-import type { LimiterReport } from '../model/limiter-report.ts';
+import type { LimiterReport } from '../model/fleet-snapshot.ts';
 
 /** Ours: clients wait 10 s between two streams. */
 const lingerMs = 15_000;

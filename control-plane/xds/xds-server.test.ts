@@ -6,7 +6,7 @@ import { Client, credentials } from '@grpc/grpc-js';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { DiscoveryRequestSchema } from '../../gen/envoy/service/discovery/v3/discovery_pb.ts';
 import { HealthListResponseSchema } from '../../gen/grpc/health/v1/health_pb.ts';
-import { bind } from '../../process/net/process-bind.ts';
+import { bind } from '../../process/net/bind.ts';
 import { eventually } from '../../test/support/eventually.ts';
 import { LimiterClient } from '../../test/support/limiter-client.ts';
 import { ManualTimers } from '../../test/support/manual-timers.ts';

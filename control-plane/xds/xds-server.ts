@@ -2,31 +2,25 @@
 import { randomBytes } from 'node:crypto';
 import { Server, ServerCredentials } from '@grpc/grpc-js';
 import { watchFiles } from '../../process/files/watched-files.ts';
+import { registerHealth } from '../../process/grpc/grpc-js-calls.ts';
 import { GrpcCode, type GrpcStatus } from '../../process/grpc/handlers.ts';
-import type { HealthView } from '../../process/grpc/health.ts';
-import { registerHealth } from '../../process/grpc/health-methods.ts';
-import { HealthService } from '../../process/grpc/health-service.ts';
-import { decodeBytes, encodeBytes } from '../../process/grpc/raw-bytes.ts';
-import { statusText } from '../../process/grpc/status-text.ts';
-import { errorText } from '../../process/log/process-error-text.ts';
+import { HealthService, type HealthView } from '../../process/grpc/health-service.ts';
+import { decodeBytes, encodeBytes, statusText } from '../../process/grpc/raw-bytes.ts';
+import { errorText } from '../../process/log/error-text.ts';
 import { Seldom } from '../../process/log/seldom.ts';
-import { closeOrCut } from '../../process/net/close-or-cut.ts';
-import { bind, type ListenAddress } from '../../process/net/process-bind.ts';
+import { bind, closeOrCut, type ListenAddress } from '../../process/net/bind.ts';
 import { type TlsFiles, watchTlsCredentials } from '../../process/net/tls-credentials.ts';
-import type { Timers } from '../../process/time/clock.ts';
-import type { Clock } from '../../process/time/process-clock.ts';
-import type { FleetSnapshot } from '../model/fleet-snapshot.ts';
-import type { LimiterReport } from '../model/limiter-report.ts';
+import type { Clock, Timers } from '../../process/time/clock.ts';
+import type { FleetSnapshot, LimiterReport } from '../model/fleet-snapshot.ts';
 import { CallerIdentity, type Identity, parseTokens, type TokenNames } from './caller-identity.ts';
 import type { FleetsOfClients } from './fleet-permissions.ts';
-import { type FleetResponse, usualClientLimitBytes } from './fleet-response.ts';
-import { FleetResponses } from './fleet-responses.ts';
+import { type FleetResponse, FleetResponses, usualClientLimitBytes } from './fleet-response.ts';
 import { type DiscoveryCall, LimiterStream, type StreamContext } from './limiter-stream.ts';
 import { SendTurns } from './send-turns.ts';
 import { type ReviewToken, TokenReviews } from './token-reviews.ts';
 import { plainTransport, type TlsTransport, type Transport, tlsTransport } from './transport.ts';
 import { UnansweredDepartures } from './unanswered-departures.ts';
-import type { XdsListener } from './xds-listener.ts';
+import type { XdsListener } from './xds-happenings.ts';
 
 export interface XdsServerOptions {
   /** Different for every replica that runs. */

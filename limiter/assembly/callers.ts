@@ -3,9 +3,8 @@
 import { watchFiles } from '../../process/files/watched-files.ts';
 import type { Logger } from '../../process/log/logger.ts';
 import { SeldomByKind } from '../../process/log/seldom.ts';
-import { addressText, isLoopback } from '../../process/net/process-bind.ts';
-import type { Timers } from '../../process/time/clock.ts';
-import type { Clock } from '../../process/time/process-clock.ts';
+import { addressText, isLoopback } from '../../process/net/bind.ts';
+import type { Clock, Timers } from '../../process/time/clock.ts';
 import { Callers, type CallersInForce, type RefusedRequest } from '../callers/callers.ts';
 import { type CallerEntry, readCallersFile } from '../callers/callers-file.ts';
 import { carryRate, newRequestRates } from '../callers/request-rates.ts';

@@ -1,10 +1,12 @@
 /** Where the settings say that rules come from, and what is logged of it. */
 import { join } from 'node:path';
-import type { LogFields } from '../../process/log/logger.ts';
+import type { LogFields, Logger } from '../../process/log/logger.ts';
+import type { Clock, Timers } from '../../process/time/clock.ts';
+import type { ConfigSource } from '../config-source/config-source.ts';
 import { FileConfigSource } from '../config-source/file/file-source.ts';
-import { ruleFileLines } from '../log/lines.ts';
+import { type OriginLines, ruleFileLines } from '../log/lines.ts';
 import type { LimiterSettings } from '../settings/settings.ts';
-import type { ConfigSourceParts, OpenedConfigSource } from './config-source-parts.ts';
+import type { StatsRegistry } from '../stats/registry/stats-registry.ts';
 import { loaded, type OptionalParts } from './optional-parts.ts';
 
 export function openConfigSource(
@@ -44,4 +46,19 @@ export function sourceFields(settings: LimiterSettings): LogFields {
     RUNTIME_SUBDIRECTORY: settings.runtimeSubdirectory,
     RUNTIME_APPDIRECTORY: settings.runtimeAppDirectory,
   };
+}
+
+/** What it takes to open a source of rules. */
+export interface ConfigSourceParts {
+  settings: LimiterSettings;
+  clock: Clock;
+  timers: Timers;
+  random: () => number;
+  registry: StatsRegistry;
+  log: Logger;
+}
+
+export interface OpenedConfigSource {
+  source: ConfigSource;
+  origin: OriginLines;
 }

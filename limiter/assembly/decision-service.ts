@@ -1,15 +1,14 @@
 /** The settings of decisions, headers and counting, read into the service that uses them. */
-import type { Clock } from '../../process/time/process-clock.ts';
-import type { ResponseOptions } from '../decide/response.ts';
-import type { StoreFailureAnswer } from '../decide/uncounted-status.ts';
+import type { Clock } from '../../process/time/clock.ts';
+import type { ResponseOptions, StoreFailureAnswer } from '../decide/response.ts';
 import type { CountedHit } from '../service/counted-hit.ts';
 import { type CountingOptions, RateLimitService } from '../service/rate-limit-service.ts';
 import type { LimiterSettings } from '../settings/settings.ts';
 import { type LimiterStats, registerLocalCacheStats } from '../stats/registry/limiter-stats.ts';
 import type { StatsRegistry } from '../stats/registry/stats-registry.ts';
 import type { Offence, TopOffenders } from '../stats/top/top-offenders.ts';
-import { BoundedLocalCache } from '../stores/bounded-local-cache.ts';
 import type { CounterStore } from '../stores/counter-store.ts';
+import { BoundedLocalCache } from '../stores/local-cache.ts';
 
 export interface DecisionServiceParts {
   settings: LimiterSettings;

@@ -1,15 +1,12 @@
 /** From settings to the gRPC listener, with what is logged and counted of its connections. */
 
-import type { CallTracer } from '../../process/grpc/call-tracer.ts';
-import type { CallerGate } from '../../process/grpc/caller-gate.ts';
-import type { UnaryHandler } from '../../process/grpc/handlers.ts';
-import type { HealthView } from '../../process/grpc/health.ts';
+import type { CallerGate, CallTracer, UnaryHandler } from '../../process/grpc/handlers.ts';
+import type { HealthView } from '../../process/grpc/health-service.ts';
 import type { Logger } from '../../process/log/logger.ts';
-import type { LoopTurns } from '../../process/loop-turns.ts';
+import type { ListenAddress, UnixAddress } from '../../process/net/bind.ts';
 import type { HeldBytes } from '../../process/net/held-bytes.ts';
-import type { ListenAddress, UnixAddress } from '../../process/net/process-bind.ts';
-import type { Timers } from '../../process/time/clock.ts';
-import type { Clock } from '../../process/time/process-clock.ts';
+import type { Clock, Timers } from '../../process/time/clock.ts';
+import type { LoopTurns } from '../../process/time/loop-turns.ts';
 import { createGrpcServer, type GrpcServer } from '../grpc/server.ts';
 import * as lines from '../log/lines.ts';
 import { grpcSettings } from '../settings/grpc-settings.ts';

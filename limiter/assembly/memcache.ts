@@ -1,15 +1,14 @@
 /** The memcache that the settings name: its nodes found, its events counted and logged. */
 import { resolveSrv as resolveSrvBySystem } from 'node:dns/promises';
-import { errorText } from '../../process/log/process-error-text.ts';
+import { errorText } from '../../process/log/error-text.ts';
 import { memcacheNodeBack, memcacheNodeLost, memcacheProblem, memcacheSrvFailed } from '../log/lines.ts';
 import type { LimiterSettings } from '../settings/settings.ts';
-import { createMemcacheStats, registerMemcacheNodes } from '../stats/registry/memcache-stats.ts';
+import { createMemcacheStats, registerMemcacheNodes } from '../stats/registry/limiter-stats.ts';
 import { ClientTls } from '../stores/client-tls.ts';
-import { parseMemcacheAddresses } from '../stores/memcache/memcache-address.ts';
+import { lookUpNodes, parseMemcacheAddresses } from '../stores/memcache/memcache-nodes.ts';
 import { type MemcacheEvents, MemcacheStore } from '../stores/memcache/memcache-store.ts';
-import { lookUpNodes } from '../stores/memcache/srv-lookup.ts';
 import { ProblemPace } from '../stores/problem-pace.ts';
-import type { OpenedStore, StoreParts } from './store-parts.ts';
+import type { OpenedStore, StoreParts } from './store.ts';
 
 /** Throws an Error when files of TLS cannot be used. `connect` rejects when there are no nodes to be found. */
 export function openMemcache(parts: StoreParts): OpenedStore {

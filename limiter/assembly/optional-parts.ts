@@ -10,7 +10,7 @@ export interface OptionalParts {
   readonly memcache: typeof import('./memcache.ts') | undefined;
   readonly xds: typeof import('./xds-source.ts') | undefined;
   readonly prometheus: typeof import('./prometheus.ts') | undefined;
-  readonly reflection: typeof import('../grpc/reflection/index.ts') | undefined;
+  readonly reflection: typeof import('../grpc/reflection.ts') | undefined;
 }
 
 /** All that a process needs which the settings describe. */
@@ -28,7 +28,7 @@ export async function loadServingParts(settings: LimiterSettings): Promise<Servi
   const [redis, memcache, reflection] = await Promise.all([
     settings.backendType === 'redis' ? import('./redis.ts') : undefined,
     settings.backendType === 'memcache' ? import('./memcache.ts') : undefined,
-    settings.grpcReflection ? import('../grpc/reflection/index.ts') : undefined,
+    settings.grpcReflection ? import('../grpc/reflection.ts') : undefined,
   ]);
   return { redis, memcache, reflection };
 }

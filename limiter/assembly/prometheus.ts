@@ -1,12 +1,12 @@
 /** The endpoint for Prometheus. Loads prom-client: see `optional-parts.ts`. */
 
-import { addressText } from '../../process/net/process-bind.ts';
+import { addressText } from '../../process/net/bind.ts';
 import * as lines from '../log/lines.ts';
-import { builtInMapping } from '../stats/prometheus/built-in-mapping.ts';
+import { builtInMapping } from '../stats/prometheus/mapper.ts';
 import { readMapperFile } from '../stats/prometheus/mapper-file.ts';
 import { PrometheusSink } from '../stats/prometheus/prometheus-sink.ts';
-import { listenerErrors } from './listener-error.ts';
-import type { Sink, SinkParts } from './sink-parts.ts';
+import type { Sink, SinkParts } from './sinks.ts';
+import { listenerErrors } from './start-watch.ts';
 
 /** Throws a MapperFileError. */
 export function openPrometheus({ settings, source, clock, timers, log, connections }: SinkParts): Sink {

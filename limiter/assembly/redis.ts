@@ -1,6 +1,6 @@
 /** A store in Redis, of whatever kind the settings name, with its statistics and its part in the process's health. */
 import { setTimeout as sleep } from 'node:timers/promises';
-import { withFields } from '../../process/log/logger-with-fields.ts';
+import { withFields } from '../../process/log/logger.ts';
 import { redisConnectionRetry, redisPipelineLimitIgnored, redisScriptsRefused } from '../log/lines.ts';
 import { type RedisLines, redisLines } from '../log/redis-lines.ts';
 import { callsAtATime, nodesAtATime } from '../settings/redis-batch-settings.ts';
@@ -14,7 +14,7 @@ import { registerNodeStats, registerPoolStats } from '../stats/registry/limiter-
 import { ClientTls } from '../stores/client-tls.ts';
 import { RedisClusterStore } from '../stores/redis/cluster-store.ts';
 import { RedisStore, type RedisStoreOptions } from '../stores/redis/redis-store.ts';
-import type { OpenedStore, StoreParts } from './store-parts.ts';
+import type { OpenedStore, StoreParts } from './store.ts';
 
 interface RedisRole {
   /** Part of the names of its statistics. */

@@ -1,11 +1,10 @@
-/** What answers callers: the service, its store, and the gRPC and HTTP listeners. Runs whole in one thread. */
+/** The top offenders of this thread, by the settings: counted by the service, shown by the debug listener. */
 
-import type { Health, HealthView } from '../../process/grpc/health.ts';
+import type { Health, HealthView } from '../../process/grpc/health-service.ts';
 import type { Logger } from '../../process/log/logger.ts';
 import { SeldomByKind } from '../../process/log/seldom.ts';
-import type { ListenAddress, UnixAddress } from '../../process/net/process-bind.ts';
-import type { Timers } from '../../process/time/clock.ts';
-import type { Clock } from '../../process/time/process-clock.ts';
+import type { ListenAddress, UnixAddress } from '../../process/net/bind.ts';
+import type { Clock, Timers } from '../../process/time/clock.ts';
 import type { RuleTable } from '../../rules/table/rule-table.ts';
 import type { CallersInForce } from '../callers/callers.ts';
 import * as lines from '../log/lines.ts';
@@ -14,22 +13,48 @@ import {
   type ShouldRateLimitOptions,
   shouldRateLimitPath,
 } from '../service/should-rate-limit.ts';
-import { requestBounds } from '../settings/request-settings.ts';
+import { requestBounds } from '../settings/counting-settings.ts';
 import type { LimiterSettings } from '../settings/settings.ts';
-import { createLimiterStats, type LimiterStats } from '../stats/registry/limiter-stats.ts';
+import { createLimiterStats, type LimiterStats, registerTopStats } from '../stats/registry/limiter-stats.ts';
 import type { StatsRegistry } from '../stats/registry/stats-registry.ts';
-import type { TopOffenders } from '../stats/top/top-offenders.ts';
-import type { TopSource } from '../stats/top/top-source.ts';
-import type { ResolveSrv } from '../stores/memcache/srv-lookup.ts';
+import { TopOffenders } from '../stats/top/top-offenders.ts';
+import type { TopSource } from '../stats/top/top-report.ts';
+import type { ResolveSrv } from '../stores/memcache/memcache-nodes.ts';
 import { openCallers } from './callers.ts';
+import type { OpenedConnections } from './connections.ts';
 import { createDecisionService } from './decision-service.ts';
 import { openGrpc } from './grpc.ts';
 import { openHttp } from './http.ts';
-import type { OpenedConnections } from './opened-connections.ts';
-import { openStore } from './opened-store.ts';
-import { openTop } from './opened-top.ts';
 import type { ServingOptionalParts } from './optional-parts.ts';
+import { openStore } from './store.ts';
 import { openTracing } from './tracing.ts';
+
+export interface OpenedTop {
+  offenders: TopOffenders;
+  /** No new period begins. */
+  close(): void;
+}
+
+export interface TopParts {
+  settings: LimiterSettings;
+  clock: Clock;
+  timers: Timers;
+  registry: StatsRegistry;
+}
+
+/** Undefined with STATS_TOP_KEYS=0. */
+function openTop({ settings, clock, timers, registry }: TopParts): OpenedTop | undefined {
+  if (settings.statsTopKeys === 0) return undefined;
+  const offenders = new TopOffenders({
+    keysPerDomain: settings.statsTopKeys,
+    maxBytes: settings.statsTopMaxBytes,
+    clock,
+  });
+  registerTopStats(registry, offenders);
+  return { offenders, close: timers.every(settings.statsTopPeriodMs, () => offenders.rotate()) };
+}
+
+/** What answers callers: the service, its store, and the gRPC and HTTP listeners. Runs whole in one thread. */
 
 /** How long requests in flight may take after the listeners closed. */
 export const shutdownGraceMs = 10_000;

@@ -1,16 +1,21 @@
 /** Where the settings say that statistics go. Every sink is joined here. */
 
-import { packageVersion } from '../../process/log/version.ts';
-import { addressText } from '../../process/net/process-bind.ts';
+import type { HttpConnectionsOptions } from '../../process/http/http-connections.ts';
+import type { Logger } from '../../process/log/logger.ts';
+import { packageVersion } from '../../process/log/process-lines.ts';
+import { addressText } from '../../process/net/bind.ts';
+import type { Clock, Timers } from '../../process/time/clock.ts';
 import * as lines from '../log/lines.ts';
+import type { LimiterSettings } from '../settings/settings.ts';
 import { type SinkName, sinkOf } from '../settings/stats-settings.ts';
+import type { OutputStream } from '../stats/registry/detailed-metrics.ts';
 import { registerSinkStats } from '../stats/registry/limiter-stats.ts';
+import type { StatsRegistry } from '../stats/registry/stats-registry.ts';
 import { DogStatsdSink } from '../stats/sinks/dogstatsd-sink.ts';
 import { Mogrifiers } from '../stats/sinks/mogrifier.ts';
 import { OutputSink } from '../stats/sinks/output-sink.ts';
 import { StatsdSink } from '../stats/sinks/statsd-sink.ts';
 import { loaded, type OptionalParts } from './optional-parts.ts';
-import type { Sink, SinkParts } from './sink-parts.ts';
 
 interface OpenSinkParts extends SinkParts {
   optional: Pick<OptionalParts, 'prometheus'>;
@@ -73,4 +78,26 @@ function openOutput({ settings, source, clock, timers, output }: SinkParts): Sin
   });
   registerSinkStats(source, 'output', sink);
   return sink;
+}
+
+/** What statistics go to. */
+export interface Sink {
+  /** Rejects when the limiter cannot run without it. */
+  start(): void | Promise<void>;
+  /** The last values, then the end; settles about when `timeoutMs` are over at the latest. */
+  close(timeoutMs: number): Promise<void>;
+}
+
+/** What it takes to open one. */
+export interface SinkParts {
+  settings: LimiterSettings;
+  /** Of the whole process; sinks read it as a StatsSource, and may have statistics of their own in it. */
+  source: StatsRegistry;
+  clock: Clock;
+  timers: Timers;
+  log: Logger;
+  /** Of an HTTP listener. */
+  connections: HttpConnectionsOptions;
+  /** Standard output. */
+  output: OutputStream;
 }

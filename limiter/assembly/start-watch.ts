@@ -1,7 +1,7 @@
 /** A start that takes long is told of again and again: until it is over nobody is served. */
 
-import type { Timers } from '../../process/time/clock.ts';
-import type { Clock } from '../../process/time/process-clock.ts';
+import { BindError } from '../../process/net/bind.ts';
+import type { Clock, Timers } from '../../process/time/clock.ts';
 
 export interface WaitingStart {
   /** What the start waits for now. */
@@ -47,3 +47,26 @@ export class StartWatch {
     onWaiting({ waitsFor: this.waitsFor, seconds });
   }
 }
+
+/** Which listener it is that could not be opened: an address alone does not say it. */
+
+/** The message begins with the listener and its settings. */
+export class ListenerError extends Error {
+  override readonly name = 'ListenerError';
+}
+
+/** Other errors than a BindError stay as they are. */
+function asListenerError(listener: string): (error: unknown) => never {
+  return (error) => {
+    if (!(error instanceof BindError)) throw error;
+    throw new ListenerError(`${listener}: ${error.message}`, { cause: error });
+  };
+}
+
+/** To catch what opening each listener rejects with. */
+export const listenerErrors = {
+  grpc: asListenerError('gRPC (GRPC_HOST, GRPC_PORT)'),
+  grpcSocket: asListenerError('GRPC_UDS'),
+  http: asListenerError('HTTP (HOST, PORT)'),
+  prometheus: asListenerError('Prometheus (PROMETHEUS_ADDR)'),
+};

@@ -1,10 +1,8 @@
 /** What stands between the service and a store that may fail: a breaker around each, and the answer of last resort. */
-
-import type { Health } from '../../process/grpc/health.ts';
+import type { Health } from '../../process/grpc/health-service.ts';
 import type { Logger } from '../../process/log/logger.ts';
 import { ticksAfterReading } from '../../process/time/attended-time.ts';
-import type { Timers } from '../../process/time/clock.ts';
-import type { Clock } from '../../process/time/process-clock.ts';
+import type { Clock, Timers } from '../../process/time/clock.ts';
 import { hitsNotDelivered, storeAskedAgain, storeNotAsked } from '../log/lines.ts';
 import type { LimiterSettings } from '../settings/settings.ts';
 import {
@@ -16,7 +14,12 @@ import type { StatsRegistry } from '../stats/registry/stats-registry.ts';
 import { BreakerStore } from '../stores/calm/breaker-store.ts';
 import { LocalFallbackStore } from '../stores/calm/local-fallback-store.ts';
 import type { CounterStore } from '../stores/counter-store.ts';
+import type { ResolveSrv } from '../stores/memcache/memcache-nodes.ts';
 import { MemoryStore } from '../stores/memory/memory-store.ts';
+import { PerSecondStore } from '../stores/per-second-store.ts';
+import type { SpanMaker } from '../tracing/call-tracers.ts';
+import { TracedStore } from '../tracing/traced-store.ts';
+import { loaded, type OptionalParts } from './optional-parts.ts';
 
 export interface CalmStoreParts {
   settings: LimiterSettings;
@@ -28,7 +31,7 @@ export interface CalmStoreParts {
   log: Logger;
 }
 
-export interface BreakerRole {
+interface BreakerRole {
   /** `store`, or `per_second_store` for that of REDIS_PERSECOND. */
   name: string;
   /** The timeout of the store: no request waits longer. */
@@ -36,7 +39,7 @@ export interface BreakerRole {
 }
 
 /** The store behind its own breaker. */
-export function withBreaker(
+function withBreaker(
   parts: CalmStoreParts,
   store: CounterStore,
   { name, patienceMs }: BreakerRole,
@@ -72,7 +75,7 @@ export function withBreaker(
 }
 
 /** STORE_FAILURE_MODE=local around all stores together; the other modes are answered by the service. */
-export function withLocalFallback(parts: CalmStoreParts, store: CounterStore): CounterStore {
+function withLocalFallback(parts: CalmStoreParts, store: CounterStore): CounterStore {
   const { settings, clock, timers, registry, log } = parts;
   if (settings.storeFailureMode !== 'local') return store;
   const { memoryStoreMaxCounters: maxCounters, memoryStoreMaxBytes: maxBytes } = settings;
@@ -89,4 +92,96 @@ export function withLocalFallback(parts: CalmStoreParts, store: CounterStore): C
   registerMemoryStoreStats(registry, local);
   registerLocalFallbackStats(registry, fallback);
   return fallback;
+}
+
+/** The store that the settings name, with its statistics and its part in the process's health. */
+
+/** Throws an Error without credentials when the store cannot be opened as the settings say. */
+export function openStore(parts: StoreParts): OpenedStore {
+  if (parts.settings.backendType === 'memory') return openMemoryStore(parts);
+  // A node that is away is passed over at once, so no breaker has anything to do.
+  if (parts.settings.backendType === 'memcache') return openTracedMemcache(parts);
+  const { redisPerSecond, redisTimeoutMs, redisPerSecondTimeoutMs } = parts.settings;
+  const redis = loaded(parts.optional.redis, 'the Redis client');
+  const main = calm(parts, { name: 'store', patienceMs: redisTimeoutMs }, redis.openMainRedis(parts));
+  const opened = redisPerSecond
+    ? besidePerSecond(
+        main,
+        calm(
+          parts,
+          { name: 'per_second_store', patienceMs: redisPerSecondTimeoutMs },
+          redis.openPerSecondRedis(parts),
+        ),
+      )
+    : main;
+  return { ...opened, store: withLocalFallback(parts, opened.store) };
+}
+
+function openTracedMemcache(parts: StoreParts): OpenedStore {
+  const memcache = loaded(parts.optional.memcache, 'the memcache client');
+  const opened = traced(parts, 'store', memcache.openMemcache(parts));
+  return { ...opened, store: withLocalFallback(parts, opened.store) };
+}
+
+function calm(parts: StoreParts, role: BreakerRole, opened: OpenedStore): OpenedStore {
+  const { store, connect } = traced(parts, role.name, opened);
+  return { store: withBreaker(parts, store, role), connect };
+}
+
+/** Inside the breaker, so that what it answers itself is no work of the store. */
+function traced(parts: StoreParts, name: string, opened: OpenedStore): OpenedStore {
+  const { settings, spanMaker } = parts;
+  if (spanMaker === undefined) return opened;
+  const isRedis = settings.backendType === 'redis';
+  const store = new TracedStore({
+    store: opened.store,
+    // The Go service's names.
+    spanName: isRedis ? 'Redis Pipeline Execution' : 'Memcached Fetch Execution',
+    attributes: { 'db.system.name': isRedis ? 'redis' : 'memcached', 'weir.store': name },
+    maker: spanMaker,
+  });
+  return { ...opened, store };
+}
+
+/** Connects to that of limits per second first, as the Go service does. */
+function besidePerSecond(main: OpenedStore, perSecond: OpenedStore): OpenedStore {
+  return {
+    store: new PerSecondStore({ main: main.store, perSecond: perSecond.store }),
+    connect: async () => {
+      await perSecond.connect();
+      await main.connect();
+    },
+  };
+}
+
+function openMemoryStore({ settings, clock, registry }: StoreParts): OpenedStore {
+  const store = new MemoryStore({
+    clock,
+    maxCounters: settings.memoryStoreMaxCounters,
+    maxBytes: settings.memoryStoreMaxBytes,
+  });
+  registerMemoryStoreStats(registry, store);
+  return { store, connect: () => store.ping() };
+}
+
+/** What it takes to open a store. */
+export interface StoreParts {
+  settings: LimiterSettings;
+  clock: Clock;
+  timers: Timers;
+  random: () => number;
+  registry: StatsRegistry;
+  health: Health;
+  log: Logger;
+  /** Makes the spans of what the store does. Undefined where tracing is off. */
+  spanMaker?: (() => SpanMaker | undefined) | undefined;
+  optional: Pick<OptionalParts, 'redis' | 'memcache'>;
+  /** Of MEMCACHE_SRV. Defaults to the system's. */
+  resolveSrv?: ResolveSrv | undefined;
+}
+
+export interface OpenedStore {
+  store: CounterStore;
+  /** Waits for the first answer of the store, for as long as it takes. */
+  connect(): Promise<void>;
 }

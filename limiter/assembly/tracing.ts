@@ -1,21 +1,17 @@
 /** From settings to spans: what is traced of one thread, with what is logged and counted of their export. */
 
-import type { CallTracer } from '../../process/grpc/call-tracer.ts';
+import type { CallTracer } from '../../process/grpc/handlers.ts';
+import { errorText } from '../../process/log/error-text.ts';
 import type { Logger } from '../../process/log/logger.ts';
-import { errorText } from '../../process/log/process-error-text.ts';
+import { packageVersion } from '../../process/log/process-lines.ts';
 import { SeldomByKind } from '../../process/log/seldom.ts';
-import { packageVersion } from '../../process/log/version.ts';
-import type { Timers } from '../../process/time/clock.ts';
-import { inTime } from '../../process/time/in-time.ts';
-import type { Clock } from '../../process/time/process-clock.ts';
+import { type Clock, inTime, type Timers } from '../../process/time/clock.ts';
 import * as lines from '../log/lines.ts';
 import type { LimiterSettings } from '../settings/settings.ts';
 import type { StatsRegistry } from '../stats/registry/stats-registry.ts';
-import { grpcTracer, httpTracer } from '../tracing/call-tracers.ts';
+import { grpcTracer, httpTracer, rpcConvention, type SpanMaker } from '../tracing/call-tracers.ts';
 import type { startOpenTelemetry as StartOpenTelemetry } from '../tracing/open-telemetry.ts';
-import { rpcConvention } from '../tracing/rpc-attributes.ts';
 import { Sampling } from '../tracing/sampling.ts';
-import type { SpanMaker } from '../tracing/span-maker.ts';
 import { headerForms } from '../tracing/trace-headers.ts';
 
 export interface OpenedTracing {

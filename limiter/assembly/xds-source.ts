@@ -1,15 +1,14 @@
 /** Rules from a management server, and what is logged and counted of it. Loads grpc-js: see `optional-parts.ts`. */
 import { randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
-import { libraryWarning } from '../../process/log/process-lines.ts';
-import { packageVersion } from '../../process/log/version.ts';
-import { routeGrpcErrors } from '../config-source/xds/grpc-log.ts';
+import { libraryWarning, packageVersion } from '../../process/log/process-lines.ts';
+import { routeGrpcErrors } from '../config-source/xds/ads-stream.ts';
 import { XdsConfigSource } from '../config-source/xds/xds-source.ts';
 import { xdsLines } from '../log/lines.ts';
 import type { LimiterSettings } from '../settings/settings.ts';
 import { xdsMaxMessageBytes, xdsSettings } from '../settings/xds-settings.ts';
 import { registerXdsStats } from '../stats/registry/limiter-stats.ts';
-import type { ConfigSourceParts, OpenedConfigSource } from './config-source-parts.ts';
+import type { ConfigSourceParts, OpenedConfigSource } from './config-source.ts';
 
 export function openXds({
   settings,

@@ -3,7 +3,7 @@
  * has the format for people. Every scalar arrives as its text, so that nothing has to be quoted to stay what it is.
  */
 import { FAILSAFE_SCHEMA, loadAll, mergeTag, YAMLException } from 'js-yaml';
-import { Right } from '../../process/grpc/caller-gate.ts';
+import { Right } from '../../process/grpc/handlers.ts';
 import { editDistance } from '../../process/settings/settings-unknown.ts';
 import { LineIndex } from '../../rules/yaml/line-index.ts';
 import { parseYaml } from '../../rules/yaml/parse.ts';

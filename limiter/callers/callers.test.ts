@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import { describe, expect, it } from 'vitest';
-import { type AdmittedCaller, type CallerConnection, Right } from '../../process/grpc/caller-gate.ts';
+import { type AdmittedCaller, type CallerConnection, Right } from '../../process/grpc/handlers.ts';
 import { ManualClock } from '../../test/support/manual-clock.ts';
 import { Callers, type RefusedRequest } from './callers.ts';
 import type { CallerEntry } from './callers-file.ts';

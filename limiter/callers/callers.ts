@@ -9,12 +9,13 @@ import {
   type CallerConnection,
   type CallerGate,
   type CallerRefusal,
+  GrpcCode,
+  type GrpcStatus,
   Right,
-} from '../../process/grpc/caller-gate.ts';
-import { GrpcCode, type GrpcStatus } from '../../process/grpc/handlers.ts';
+} from '../../process/grpc/handlers.ts';
 import { bearerToken, isSameToken } from '../../process/net/bearer-token.ts';
-import type { Clock } from '../../process/time/process-clock.ts';
-import { patternMatches } from '../../rules/pattern-matches.ts';
+import type { Clock } from '../../process/time/clock.ts';
+import { patternMatches } from '../../rules/model.ts';
 import { type CallerEntry, rightsByName, unknownCaller } from './callers-file.ts';
 import { type CertificateNames, certificateMatches, namesOf, noNames } from './certificate-patterns.ts';
 import { type RequestRates, takeRequest } from './request-rates.ts';

@@ -1,11 +1,9 @@
 import { extname } from 'node:path';
 import { parentPort, type Transferable, Worker } from 'node:worker_threads';
-import { systemErrorCode } from '../../process/log/error-text.ts';
-import { errorText } from '../../process/log/process-error-text.ts';
+import { errorText, systemErrorCode } from '../../process/log/error-text.ts';
 import type { Timers } from '../../process/time/clock.ts';
 import { type ReviewOptions, reviewLoad } from '../../rules/review/reviewed-load.ts';
-import type { ReviewOutcome } from './config-source.ts';
-import type { FailedLoad, MadeLoad } from './load-outcome.ts';
+import type { FailedLoad, MadeLoad, ReviewOutcome } from './config-source.ts';
 
 /** `Success` is what comes of a load that went well. */
 export interface LoadThread<Success> {

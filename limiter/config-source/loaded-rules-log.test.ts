@@ -5,7 +5,7 @@ import { compileRules } from '../../rules/table/compile-rules.ts';
 import { RuleTable } from '../../rules/table/rule-table.ts';
 import { ManualClock } from '../../test/support/manual-clock.ts';
 import { limit, rule, source } from '../../test/support/rule-builder.ts';
-import { LoadedRulesLog, linesPerTurn, maxWarnings, ReviewLog } from './loaded-rules-log.ts';
+import { LoadedRulesLog, linesPerTurn, maxWarnings, ReviewLog } from './rules-in-force.ts';
 
 function logTo(lines: string[], level: 'debug' | 'info' = 'debug'): LoadedRulesLog {
   const destination = { write: (line: string) => lines.push(/msg="(.*)"$/.exec(line.trimEnd())![1]!) };

@@ -2,10 +2,9 @@ import { describe, expect, it } from 'vitest';
 import type { MatchedRule } from '../../rules/match-result.ts';
 import { type JsonObject, Unit } from '../../rules/model.ts';
 import { matchedRule } from '../../test/support/matched-rule.ts';
-import { dynamicMetadata, mergeMetadata } from './dynamic-metadata.ts';
 import { Code, type Descriptor, type DescriptorStatus, type RateLimitRequest } from './messages.ts';
 import { noLimit, type Plan } from './plan.ts';
-import { okStatus } from './response.ts';
+import { dynamicMetadata, mergeMetadata, okStatus } from './response.ts';
 
 function descriptor(fields: Partial<Descriptor> = {}): Descriptor {
   return { entries: [], limit: undefined, hitsAddend: undefined, isNegativeHits: false, ...fields };

@@ -1,7 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { checkHitsAddends, hitsOf } from './hits-addend.ts';
-import type { Descriptor } from './messages.ts';
-import { ServiceError } from './service-error.ts';
+import { checkHitsAddends, hitsOf } from './assess.ts';
+import { type Descriptor, ServiceError } from './messages.ts';
 
 const descriptor = (hitsAddend: number | undefined): Descriptor => ({
   entries: [],

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { KnownEntriesCache } from './known-entries.ts';
+import { KnownEntriesCache } from './wire-reader.ts';
 
 describe('KnownEntriesCache', () => {
   it('gives what was added for the same bytes, or nothing when another took its slot', () => {

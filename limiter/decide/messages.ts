@@ -2,9 +2,8 @@
  * The two messages of `ShouldRateLimit` as the decision code handles them. Field meanings: the proto files.
  * The wire codec (`wire-codec.ts`) reads and writes them; the generated messages are for JSON and for tests.
  */
-import type { JsonObject } from '../../rules/model.ts';
-import type { Entry } from '../../rules/request.ts';
-import type { KnownEntries } from './known-entries.ts';
+import type { Entry, JsonObject } from '../../rules/model.ts';
+import type { KnownEntries } from './wire-reader.ts';
 
 export interface RateLimitRequest {
   domain: string;
@@ -48,4 +47,9 @@ export interface DescriptorStatus {
 export interface Header {
   key: string;
   value: string;
+}
+
+/** A request that cannot be decided, whatever the counters say; the message is for the caller. */
+export class ServiceError extends Error {
+  override readonly name = 'ServiceError';
 }

@@ -3,10 +3,9 @@ import { type MatchedRule, type RuleMatcher, usualNames } from '../../rules/matc
 import { Unit } from '../../rules/model.ts';
 import { matchedRule as rule } from '../../test/support/matched-rule.ts';
 import type { RuleStats } from '../stats/registry/rule-stats.ts';
-import { KnownEntries } from './known-entries.ts';
-import type { Descriptor } from './messages.ts';
+import { type Descriptor, ServiceError } from './messages.ts';
 import { applyReplaces, type LimitedPlan, noLimit, type Plan, Planner } from './plan.ts';
-import { ServiceError } from './service-error.ts';
+import { KnownEntries } from './wire-reader.ts';
 
 /** Matches by the first entry's key alone. */
 function matcher(rules: Record<string, MatchedRule>): RuleMatcher {

@@ -1,16 +1,35 @@
+/** Names of counters with their window, and of the metrics of limits that come with a request. */
+
+import { stemOfValues } from '../../rules/counter-keys.ts';
+import type { MatchedRule, NameForm, RuleMatcher } from '../../rules/match-result.ts';
+import type { Entry } from '../../rules/model.ts';
+import type { RuleMetric, RuleStats } from '../stats/registry/rule-stats.ts';
+import { nearThreshold } from './assess.ts';
+import { type Descriptor, ServiceError } from './messages.ts';
+import { isCountable, type Window } from './windows.ts';
+import { type KnownEntries, knownEntriesSlots } from './wire-reader.ts';
+
+/** `stem`: prefix, domain and entries, as `stemOfValues` or the matcher wrote them. */
+export function counterKey(stem: string, window: Window): string {
+  return stem + window.keySuffix;
+}
+
+/**
+ * The metric key where a limit comes with the request; `_` only before a value. Reference section 3.1, step 2.
+ * `undotted`: dots of keys and values become `_`.
+ */
+export function overrideMetricKey(domain: string, entries: readonly Entry[], undotted = false): string {
+  const segments = entries.map(({ key, value }) => {
+    const segment = value === '' ? key : `${key}_${value}`;
+    return undotted ? segment.replaceAll('.', '_') : segment;
+  });
+  return `${domain}.${segments.join('.')}`;
+}
+
 /**
  * What is to be done for a descriptor: which rule, which counter, which statistics. A plan depends on the rules, the
  * domain, the entries and the override only; never on hits addends, which may differ in every request.
  */
-import { stemOfValues } from '../../rules/counter-keys.ts';
-import type { MatchedRule, NameForm, RuleMatcher } from '../../rules/match-result.ts';
-import type { RuleMetric, RuleStats } from '../stats/registry/rule-stats.ts';
-import { nearThreshold } from './assess.ts';
-import { counterKey, overrideMetricKey } from './counter-key.ts';
-import { type KnownEntries, knownEntriesSlots } from './known-entries.ts';
-import type { Descriptor } from './messages.ts';
-import { ServiceError } from './service-error.ts';
-import { isCountable, type Window } from './windows.ts';
 
 export interface LimitedPlan {
   readonly kind: 'limited';

@@ -1,16 +1,179 @@
-/** From the statuses of the descriptors to the answer. Reference section 5. */
-import { maxUint32 } from '../../rules/model.ts';
-import { dynamicMetadata } from './dynamic-metadata.ts';
-import { type LimitHeaderNames, limitHeaders, perUnitHeaders, statusForHeaders } from './limit-headers.ts';
+/** What RESPONSE_DYNAMIC_METADATA tells the proxy: the request, and the metadata of the rules that let it pass. */
+import { type JsonObject, type JsonValue, maxUint32, Unit, unitName } from '../../rules/model.ts';
 import {
   Code,
+  type Descriptor,
   type DescriptorStatus,
   type Header,
   type RateLimitRequest,
   type RateLimitResponse,
 } from './messages.ts';
-import { overallCode } from './overall-code.ts';
-import type { Plan } from './plan.ts';
+import type { LimitedPlan, Plan } from './plan.ts';
+
+/** Reference section 5, last point. */
+export function dynamicMetadata(
+  request: RateLimitRequest,
+  plans: readonly Plan[],
+  statuses: readonly DescriptorStatus[],
+): JsonObject {
+  const metadata: JsonObject = {
+    domain: request.domain,
+    descriptors: request.descriptors.map(descriptorMetadata),
+  };
+  if (request.hitsAddend !== 0) metadata['hitsAddend'] = request.hitsAddend;
+  const merged = emptyObject();
+  for (const [index, plan] of plans.entries()) {
+    if (plan.kind !== 'limited' || plan.rule.metadata === undefined) continue;
+    if (statuses[index]?.code !== Code.OVER_LIMIT) mergeMetadata(merged, plan.rule.metadata);
+  }
+  if (Object.keys(merged).length > 0) metadata['metadata'] = merged;
+  return metadata;
+}
+
+function descriptorMetadata(descriptor: Descriptor): JsonObject {
+  const metadata: JsonObject = { entries: descriptor.entries.map(({ key, value }) => `${key}=${value}`) };
+  if (descriptor.limit !== undefined) metadata['limit'] = overrideText(descriptor.limit);
+  if (descriptor.hitsAddend !== undefined) metadata['hitsAddend'] = descriptor.hitsAddend;
+  return metadata;
+}
+
+/** The text form of protobuf, with single spaces: `requests_per_unit:10 unit:DAY`. */
+function overrideText(limit: NonNullable<Descriptor['limit']>): string {
+  const fields: string[] = [];
+  if (limit.requestsPerUnit !== 0) fields.push(`requests_per_unit:${limit.requestsPerUnit}`);
+  if (limit.unit !== 0) fields.push(`unit:${overrideUnitName(limit.unit)}`);
+  return fields.join(' ');
+}
+
+/** The enum of overrides has no name for WEEK. */
+function overrideUnitName(unit: number): string {
+  return (unit === Unit.WEEK ? undefined : unitName(unit)) ?? String(unit);
+}
+
+/**
+ * Adds what `target` has not: new keys, and inside of objects that both have. Any other clash keeps the first value.
+ * Objects are copied, so that no later merge writes into the rules.
+ */
+export function mergeMetadata(target: JsonObject, source: JsonObject): void {
+  for (const key of Object.keys(source)) {
+    const value = source[key]!;
+    const present = Object.hasOwn(target, key) ? target[key] : undefined;
+    if (present === undefined) target[key] = copy(value);
+    else if (isObject(present) && isObject(value)) mergeMetadata(present, value);
+  }
+}
+
+function copy(value: JsonValue): JsonValue {
+  if (!isObject(value)) return value;
+  const object = emptyObject();
+  mergeMetadata(object, value);
+  return object;
+}
+
+function isObject(value: JsonValue): value is JsonObject {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+/** Without prototype: the keys are the users' and may be called `__proto__`. */
+function emptyObject(): JsonObject {
+  return Object.create(null) as JsonObject;
+}
+
+/** From the descriptors' codes to the request's. Reference section 5. */
+
+/** Whether being over makes the request over only together with all other quotas. */
+export function isQuota(plan: Plan, quotaModeForAll: boolean): boolean {
+  if (plan.kind === 'unlimited') return false;
+  return quotaModeForAll || (plan.kind === 'limited' && plan.rule.quotaMode);
+}
+
+/**
+ * OVER_LIMIT when a descriptor that is no quota is, or when there are quotas and all of them are. `quotaModeForAll`
+ * (QUOTA_MODE) makes quotas also of descriptors without limit, which then keep the request OK.
+ */
+function overallCode(
+  plans: readonly Plan[],
+  statuses: readonly DescriptorStatus[],
+  quotaModeForAll: boolean,
+): Code {
+  let quotas = 0;
+  let quotasOver = 0;
+  for (let index = 0; index < statuses.length; index++) {
+    const over = statuses[index]!.code === Code.OVER_LIMIT;
+    if (isQuota(plans[index]!, quotaModeForAll)) {
+      quotas++;
+      if (over) quotasOver++;
+    } else if (over) {
+      return Code.OVER_LIMIT;
+    }
+  }
+  return quotas > 0 && quotas === quotasOver ? Code.OVER_LIMIT : Code.OK;
+}
+
+/** Headers that tell a client how close it is to a limit. Reference sections 5 and 13.3. */
+
+interface LimitHeaderNames {
+  limit: string;
+  remaining: string;
+  reset: string;
+}
+
+/**
+ * The status that the headers describe: the first with the least remaining; but a status over its limit that is no
+ * quota goes before, and of several of those the last. Undefined when no status has a limit.
+ */
+function statusForHeaders(
+  plans: readonly Plan[],
+  statuses: readonly DescriptorStatus[],
+  quotaModeForAll: boolean,
+): DescriptorStatus | undefined {
+  let chosen: DescriptorStatus | undefined;
+  for (let index = 0; index < statuses.length; index++) {
+    const status = statuses[index]!;
+    if (status.currentLimit === undefined) continue;
+    const over = status.code === Code.OVER_LIMIT && !isQuota(plans[index]!, quotaModeForAll);
+    if (over || chosen === undefined || status.limitRemaining < chosen.limitRemaining) chosen = status;
+  }
+  return chosen;
+}
+
+/** Limit, remaining and reset, in this order. */
+function limitHeaders(status: DescriptorStatus, names: LimitHeaderNames): Header[] {
+  return [
+    { key: names.limit, value: String(status.currentLimit?.requestsPerUnit ?? 0) },
+    { key: names.remaining, value: String(status.limitRemaining) },
+    { key: names.reset, value: String(status.durationUntilResetSeconds ?? 0) },
+  ];
+}
+
+/** From the shortest unit to the longest, as their headers come. The names do not follow renamed standard headers. */
+const unitHeaders: readonly { unit: Unit; limit: string; remaining: string }[] = [
+  { unit: Unit.SECOND, limit: 'RateLimit-Limit-Seconds', remaining: 'RateLimit-Remaining-Seconds' },
+  { unit: Unit.MINUTE, limit: 'RateLimit-Limit-Minutes', remaining: 'RateLimit-Remaining-Minutes' },
+  { unit: Unit.HOUR, limit: 'RateLimit-Limit-Hours', remaining: 'RateLimit-Remaining-Hours' },
+  { unit: Unit.DAY, limit: 'RateLimit-Limit-Days', remaining: 'RateLimit-Remaining-Days' },
+  { unit: Unit.WEEK, limit: 'RateLimit-Limit-Weeks', remaining: 'RateLimit-Remaining-Weeks' },
+  { unit: Unit.MONTH, limit: 'RateLimit-Limit-Months', remaining: 'RateLimit-Remaining-Months' },
+  { unit: Unit.YEAR, limit: 'RateLimit-Limit-Years', remaining: 'RateLimit-Remaining-Years' },
+];
+
+/** For each unit present, limit and remaining of the first status with the least remaining. */
+function perUnitHeaders(statuses: readonly DescriptorStatus[]): Header[] {
+  const headers: Header[] = [];
+  for (const names of unitHeaders) {
+    let least: DescriptorStatus | undefined;
+    for (const status of statuses) {
+      if (status.currentLimit?.unit !== names.unit) continue;
+      if (least === undefined || status.limitRemaining < least.limitRemaining) least = status;
+    }
+    if (least?.currentLimit === undefined) continue;
+    headers.push({ key: names.limit, value: String(least.currentLimit.requestsPerUnit) });
+    headers.push({ key: names.remaining, value: String(least.limitRemaining) });
+  }
+  return headers;
+}
+
+/** From the statuses of the descriptors to the answer. Reference section 5. */
 
 export interface ResponseOptions {
   /** SHADOW_MODE: the overall code is always OK. */
@@ -90,4 +253,29 @@ function addHeaders(response: RateLimitResponse, plans: readonly Plan[], options
   if (options.requestHeaders !== undefined) {
     response.requestHeadersToAdd = limitHeaders(chosen, options.requestHeaders);
   }
+}
+
+/** What a descriptor gets whose counter could not be counted (STORE_FAILURE_MODE). It claims no count. */
+
+/** `error`: none, the request fails. */
+export type StoreFailureAnswer = 'error' | 'allow' | 'deny';
+
+export interface UncountedHit {
+  readonly plan: { readonly rule: LimitedPlan['rule'] };
+  readonly negative: boolean;
+  readonly secondsToReset: number;
+}
+
+/**
+ * Allowed, it looks as if no limit applied: what remains of the limit is not known. Denied, it is over its limit with
+ * nothing left. Hits taken back and rules in shadow mode are never denied.
+ */
+export function uncountedStatus(hit: UncountedHit, answer: StoreFailureAnswer): DescriptorStatus {
+  if (answer !== 'deny' || hit.negative || hit.plan.rule.shadowMode) return okStatus;
+  return {
+    code: Code.OVER_LIMIT,
+    currentLimit: hit.plan.rule,
+    limitRemaining: 0,
+    durationUntilResetSeconds: hit.secondsToReset,
+  };
 }

@@ -2,9 +2,7 @@
  * The two messages of `ShouldRateLimit` on the wire, by hand: this is the hot path. Tests hold it equal to the
  * generated codec in gen/, for valid and for damaged bytes. Field numbers: the proto files.
  */
-import type { JsonObject, JsonValue } from '../../rules/model.ts';
-import type { Entry } from '../../rules/request.ts';
-import { KnownEntriesCache } from './known-entries.ts';
+import type { Entry, JsonObject, JsonValue } from '../../rules/model.ts';
 import type {
   Descriptor,
   DescriptorStatus,
@@ -12,7 +10,7 @@ import type {
   RateLimitRequest,
   RateLimitResponse,
 } from './messages.ts';
-import { WireReader } from './wire-reader.ts';
+import { KnownEntriesCache, WireReader } from './wire-reader.ts';
 import { WireWriter } from './wire-writer.ts';
 
 export { DecodeError } from './wire-reader.ts';

@@ -1,3 +1,44 @@
+import type { Entry } from '../../rules/model.ts';
+
+const shortStringsLatin1Slice = Buffer.prototype.latin1Slice;
+
+/** Chosen: about 1 MB when full, and room for the addresses of many clients beside the keys. */
+const slotCount = 16_384;
+
+/**
+ * Strings met before, found by their bytes: the same domains and keys come with every request, and making a string
+ * costs several times as much as finding one. One candidate a slot, the newest wins: nothing to fill up or to attack.
+ */
+class ShortStrings {
+  /** Longest string kept, in bytes: beyond it, comparing costs as much as making. */
+  static readonly maxLength = 36;
+
+  readonly #slots: string[] = new Array(slotCount).fill('');
+
+  /** The string of these bytes; undefined when they are not ASCII. The caller keeps to `maxLength`. */
+  get(bytes: Uint8Array, start: number, end: number): string | undefined {
+    let hash = end - start;
+    for (let position = start; position < end; position++) {
+      const byte = bytes[position]!;
+      if (byte > 0x7f) return undefined;
+      hash = (Math.imul(hash, 31) + byte) | 0;
+    }
+    const slot = (hash ^ (hash >>> 15)) & (slotCount - 1);
+    const candidate = this.#slots[slot]!;
+    if (candidate.length === end - start && equals(candidate, bytes, start)) return candidate;
+    const text = shortStringsLatin1Slice.call(bytes, start, end);
+    this.#slots[slot] = text;
+    return text;
+  }
+}
+
+function equals(text: string, bytes: Uint8Array, start: number): boolean {
+  for (let index = 0; index < text.length; index++) {
+    if (text.charCodeAt(index) !== bytes[start + index]) return false;
+  }
+  return true;
+}
+
 /**
  * Reads the protobuf wire format from one array of bytes.
  * https://protobuf.dev/programming-guides/encoding
@@ -5,7 +46,6 @@
  * What it accepts is what `@bufbuild/protobuf` accepts, so that both codecs agree on damaged bytes too: the wire
  * type of a known field is not checked, and a message's length ends its loop without bounding its fields.
  */
-import { ShortStrings } from './short-strings.ts';
 
 /** Bytes that are no message of the expected type. */
 export class DecodeError extends Error {
@@ -262,4 +302,62 @@ export class WireReader {
   #endOfBytes(): DecodeError {
     return new DecodeError(`the message ends early, at byte ${this.#length}`);
   }
+}
+
+const knownEntriesLatin1Slice = Buffer.prototype.latin1Slice;
+
+/** Chosen: about 10 MB when full of usual ones, 25 MB of the longest. */
+export const knownEntriesSlots = 32_768;
+
+/** Entries of a descriptor that came before; whoever knows them by their slot need not read them again. */
+export class KnownEntries {
+  /** From 0 to below `knownEntriesSlots`. */
+  readonly slot: number;
+  /** As they stood on the wire, one character a byte: much smaller than an array of bytes. */
+  readonly text: string;
+  readonly entries: readonly Entry[];
+
+  constructor(slot: number, text: string, entries: readonly Entry[]) {
+    this.slot = slot;
+    this.text = text;
+    this.entries = entries;
+  }
+}
+
+/**
+ * The entries of descriptors by their bytes on the wire, since most requests are of a kind that came before. One
+ * candidate a slot, the newest wins: nothing to fill up or to attack.
+ */
+export class KnownEntriesCache {
+  /** Longest entries kept, in bytes. */
+  static readonly maxBytes = 192;
+
+  readonly #slots: (KnownEntries | undefined)[] = new Array(knownEntriesSlots).fill(undefined);
+
+  get(bytes: Uint8Array, start: number, end: number): KnownEntries | undefined {
+    const known = this.#slots[slotOf(bytes, start, end)];
+    if (known === undefined) return undefined;
+    const { text } = known;
+    if (text.length !== end - start) return undefined;
+    for (let index = 0; index < text.length; index++) {
+      if (text.charCodeAt(index) !== bytes[start + index]) return undefined;
+    }
+    return known;
+  }
+
+  /** The caller keeps to `maxBytes`, and changes the entries no more. */
+  add(bytes: Uint8Array, start: number, end: number, entries: readonly Entry[]): KnownEntries {
+    const slot = slotOf(bytes, start, end);
+    const known = new KnownEntries(slot, knownEntriesLatin1Slice.call(bytes, start, end), entries);
+    this.#slots[slot] = known;
+    return known;
+  }
+}
+
+function slotOf(bytes: Uint8Array, start: number, end: number): number {
+  let hash = end - start;
+  for (let position = start; position < end; position++) {
+    hash = (Math.imul(hash, 31) + bytes[position]!) | 0;
+  }
+  return (hash ^ (hash >>> 15)) & (knownEntriesSlots - 1);
 }

@@ -1,8 +1,50 @@
-import type { CallObserver } from '../../process/grpc/call-observer.ts';
-import { GrpcCode, type GrpcStatus } from '../../process/grpc/handlers.ts';
+import { type CallObserver, GrpcCode, type GrpcStatus } from '../../process/grpc/handlers.ts';
+import { statusText } from '../../process/grpc/raw-bytes.ts';
+import type { HeaderFields } from '../http2/request-handler.ts';
 import type { Deadlines, DueCall } from './deadlines.ts';
-import type { GrpcLimits } from './limits.ts';
-import { trailersOnly } from './response-fields.ts';
+import type { GrpcLimits } from './message-reader.ts';
+
+const needsEncoding = /[^ -$&-~]/;
+const hex = '0123456789ABCDEF';
+
+/**
+ * A status message as the value of `grpc-message`: bounded, in UTF-8, and percent-encoded where a byte is no printable
+ * ASCII character or is the percent sign. https://github.com/grpc/grpc/blob/v1.60.0/doc/PROTOCOL-HTTP2.md
+ */
+export function encodeStatusMessage(message: string): string {
+  const text = statusText(message);
+  if (!needsEncoding.test(text)) return text;
+  let encoded = '';
+  for (const byte of Buffer.from(text, 'utf8')) {
+    const isPlain = byte >= 0x20 && byte <= 0x7e && byte !== 0x25;
+    encoded += isPlain ? String.fromCharCode(byte) : `%${hex[byte >> 4]}${hex[byte & 15]}`;
+  }
+  return encoded;
+}
+
+/** Header sections of answers. The constant ones are the same arrays every time, which cost a byte a field on the wire. */
+
+const contentType = 'application/grpc';
+
+export const okHeaders: HeaderFields = [':status', '200', 'content-type', contentType];
+export const okTrailers: HeaderFields = ['grpc-status', '0'];
+
+/** What ends an answer that began. */
+export function statusTrailers(status: GrpcStatus): HeaderFields {
+  return ['grpc-status', String(status.code), 'grpc-message', encodeStatusMessage(status.message)];
+}
+
+/** A whole answer without a message. */
+export function trailersOnly(status: GrpcStatus, httpStatus = 200): HeaderFields {
+  return [':status', String(httpStatus), 'content-type', contentType, ...statusTrailers(status)];
+}
+
+/** The answer to a call whose messages are compressed; it names what the server takes instead. */
+export function encodingRefused(encoding: string): HeaderFields {
+  const message = `Decompressor is not installed for grpc-encoding "${encoding}"`;
+  const status = { code: GrpcCode.UNIMPLEMENTED, message };
+  return [...trailersOnly(status), 'grpc-accept-encoding', 'identity'];
+}
 
 /** One running call, as the connection drives it. */
 export interface Call extends DueCall {

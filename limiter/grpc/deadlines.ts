@@ -1,5 +1,4 @@
-import type { Timers } from '../../process/time/clock.ts';
-import type { Clock } from '../../process/time/process-clock.ts';
+import type { Clock, Timers } from '../../process/time/clock.ts';
 
 /** A call that is to end in time, and its place among the others. */
 export interface DueCall {

@@ -1,7 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import type { CallerGate } from '../../process/grpc/caller-gate.ts';
-import { GrpcCode, type UnaryReply } from '../../process/grpc/handlers.ts';
+import { type CallerGate, GrpcCode, type UnaryReply } from '../../process/grpc/handlers.ts';
 import { failed, okAnswer, PlayedCalls } from '../../test/support/played-calls.ts';
 import { PlayedStream } from '../../test/support/played-stream.ts';
 import { withPrefix } from './message-reader.ts';

@@ -2,16 +2,14 @@
 import { once } from 'node:events';
 import { connect } from 'node:net';
 import { afterEach, expect, it, onTestFinished } from 'vitest';
-import { Health } from '../../process/grpc/health.ts';
+import { Health } from '../../process/grpc/health-service.ts';
 import { HeldBytes } from '../../process/net/held-bytes.ts';
-import { systemTimers } from '../../process/time/clock.ts';
-import { systemClock } from '../../process/time/process-clock.ts';
+import { systemClock, systemTimers } from '../../process/time/clock.ts';
 import { eventually } from '../../test/support/eventually.ts';
 import { data, settings, settingsAck } from '../../test/support/http2-frame-script.ts';
 import { headersFrame, type PeerStream, SocketPeer } from '../../test/support/socket-peer.ts';
 import { clientPreface, Flag } from '../http2/constants.ts';
-import { defaultGrpcLimits } from './limits.ts';
-import { withPrefix } from './message-reader.ts';
+import { defaultGrpcLimits, withPrefix } from './message-reader.ts';
 import { createGrpcServer, type GrpcServer } from './server.ts';
 
 const running: GrpcServer[] = [];

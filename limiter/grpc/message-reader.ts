@@ -9,6 +9,7 @@ import {
   type LongestRequest,
   type UnaryReply,
 } from '../../process/grpc/handlers.ts';
+import type { RequestStream } from '../http2/request-handler.ts';
 
 /** The byte and the length in front of a message. */
 export const prefixBytes = 5;
@@ -157,3 +158,88 @@ function prefixRefusal(
       : `received unexpected payload format ${prefix[0]}`;
   return { code: GrpcCode.INTERNAL, message };
 }
+
+/**
+ * The request of a call that takes exactly one message, where it does not come whole in one piece. The message counts once
+ * the request has ended: until then another may follow, and the call is none.
+ */
+export class SingleMessage {
+  readonly #stream: RequestStream;
+  readonly #reader: MessageReader;
+  #message: Uint8Array | undefined;
+  #refusal: GrpcStatus | undefined;
+
+  constructor(
+    stream: RequestStream,
+    maxMessageBytes: number,
+    longest?: LongestRequest,
+    call?: Pick<UnaryReply, 'origin'>,
+  ) {
+    this.#stream = stream;
+    this.#reader = new MessageReader({
+      maxMessageBytes,
+      longest,
+      call,
+      hold: (bytes) => stream.hold(bytes),
+      onMessage: (message) => this.#keep(message),
+    });
+  }
+
+  /** Why there will be no message; undefined as long as there may be one. */
+  push(data: Uint8Array): GrpcStatus | undefined {
+    const refusal = this.#reader.push(data);
+    return this.#refusal ?? refusal;
+  }
+
+  /** The request has ended: its message, valid until `release`, or why there is none. */
+  end(): Uint8Array | GrpcStatus {
+    if (!this.#reader.isBetweenMessages) return unfinished;
+    return this.#message ?? noMessage;
+  }
+
+  release(): void {
+    this.#reader.release();
+    if (this.#message !== undefined) this.#stream.hold(-heldBytes(this.#message));
+    this.#message = undefined;
+  }
+
+  #keep(message: Uint8Array): void {
+    if (this.#message !== undefined) {
+      this.#refusal = secondMessage;
+      return;
+    }
+    this.#message = Uint8Array.from(message);
+    this.#stream.hold(heldBytes(this.#message));
+  }
+}
+
+/** A request that ended within a message. */
+export const unfinished: GrpcStatus = { code: GrpcCode.INTERNAL, message: 'unexpected EOF' };
+
+const noMessage: GrpcStatus = {
+  code: GrpcCode.INTERNAL,
+  message: 'cardinality violation: received no request message',
+};
+const secondMessage: GrpcStatus = {
+  code: GrpcCode.INTERNAL,
+  message: 'cardinality violation: received more than one request message',
+};
+
+/** Bounds of what calls may occupy; none of them is fixed by gRPC. */
+export interface GrpcLimits {
+  /** Longest message of a request. */
+  maxMessageBytes: number;
+  /** What one call's answers may occupy that its caller does not take. */
+  maxQueuedBytes: number;
+  /** From one look for expired calls to the next. */
+  deadlineSweepMs: number;
+}
+
+const mebibyte = 1024 * 1024;
+
+export const defaultGrpcLimits: GrpcLimits = {
+  // As gRPC's other servers have it.
+  maxMessageBytes: 4 * mebibyte,
+  maxQueuedBytes: mebibyte,
+  deadlineSweepMs: 20,
+};

@@ -11,7 +11,7 @@ import {
   ServerReflectionResponseSchema,
 } from '../../gen/grpc/reflection/v1/reflection_pb.ts';
 import type { GrpcStatus } from '../../process/grpc/handlers.ts';
-import { reflectionMethods } from './reflection-service.ts';
+import { reflectionMethods } from './reflection.ts';
 
 type Question = MessageInitShape<typeof ServerReflectionRequestSchema>['messageRequest'];
 

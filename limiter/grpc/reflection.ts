@@ -1,5 +1,25 @@
-import { type DescEnum, type DescFile, type DescMessage, toBinary } from '@bufbuild/protobuf';
+import {
+  create,
+  type DescEnum,
+  type DescFile,
+  type DescMessage,
+  fromBinary,
+  toBinary,
+} from '@bufbuild/protobuf';
 import { FileDescriptorProtoSchema } from '@bufbuild/protobuf/wkt';
+import { file_envoy_service_ratelimit_v3_rls } from '../../gen/envoy/service/ratelimit/v3/rls_pb.ts';
+import { file_grpc_health_v1_health } from '../../gen/grpc/health/v1/health_pb.ts';
+import {
+  file_grpc_reflection_v1_reflection,
+  type ServerReflectionRequest,
+  ServerReflectionRequestSchema,
+  type ServerReflectionResponse,
+  ServerReflectionResponseSchema,
+} from '../../gen/grpc/reflection/v1/reflection_pb.ts';
+import { file_grpc_reflection_v1alpha_reflection } from '../../gen/grpc/reflection/v1alpha/reflection_pb.ts';
+import { type DuplexHandler, GrpcCode } from '../../process/grpc/handlers.ts';
+import { statusText } from '../../process/grpc/raw-bytes.ts';
+import type { DuplexMethod } from './stream-call.ts';
 
 /** Finds proto files by what is in them. All files that the given ones import are among them. */
 export class DescribedFiles {
@@ -83,7 +103,7 @@ export function fileName(file: DescFile): string {
  * The file and all that it imports, encoded. What is in `sent` already is left out, the file asked for excepted; what is
  * given joins it.
  */
-export function encodeWithImports(file: DescFile, sent: Set<string>): Uint8Array[] {
+function encodeWithImports(file: DescFile, sent: Set<string>): Uint8Array[] {
   const encoded: Uint8Array[] = [];
   const queue = [file];
   const queued = new Set(queue);
@@ -98,4 +118,152 @@ export function encodeWithImports(file: DescFile, sent: Set<string>): Uint8Array
     }
   }
   return encoded;
+}
+
+/** One question about what a server serves, and its answer. */
+
+interface Described {
+  /** Full names of what is served, sorted. */
+  services: readonly string[];
+  files: DescribedFiles;
+}
+
+type Answer = ServerReflectionResponse['messageResponse'];
+
+/** Undefined for a request that asks nothing. `sent` are the names of the files that the caller has already. */
+function answerReflection(
+  request: ServerReflectionRequest,
+  { services, files }: Described,
+  sent: Set<string>,
+): ServerReflectionResponse | undefined {
+  const question = request.messageRequest;
+  let answer: Answer;
+  switch (question.case) {
+    case 'listServices':
+      answer = list(services);
+      break;
+    case 'fileByFilename':
+      answer = describe(files.named(question.value), `file "${question.value}"`, sent);
+      break;
+    case 'fileContainingSymbol':
+      answer = describe(files.withSymbol(question.value), `symbol "${question.value}"`, sent);
+      break;
+    case 'fileContainingExtension': {
+      const { containingType, extensionNumber } = question.value;
+      const file = files.withExtension(containingType, extensionNumber);
+      answer = describe(file, `extension ${extensionNumber} of "${containingType}"`, sent);
+      break;
+    }
+    case 'allExtensionNumbersOfType':
+      answer = numbers(files, question.value);
+      break;
+    default:
+      return undefined;
+  }
+  return create(ServerReflectionResponseSchema, {
+    validHost: request.host,
+    originalRequest: request,
+    messageResponse: answer,
+  });
+}
+
+function list(services: readonly string[]): Answer {
+  const service = services.map((name) => ({
+    $typeName: 'grpc.reflection.v1.ServiceResponse' as const,
+    name,
+  }));
+  return {
+    case: 'listServicesResponse',
+    value: { $typeName: 'grpc.reflection.v1.ListServiceResponse', service },
+  };
+}
+
+function describe(file: DescFile | undefined, what: string, sent: Set<string>): Answer {
+  if (file === undefined) return notFound(what);
+  return {
+    case: 'fileDescriptorResponse',
+    value: {
+      $typeName: 'grpc.reflection.v1.FileDescriptorResponse',
+      fileDescriptorProto: encodeWithImports(file, sent),
+    },
+  };
+}
+
+function numbers(files: DescribedFiles, baseTypeName: string): Answer {
+  const extensionNumber = files.extensionNumbersOf(baseTypeName);
+  if (extensionNumber === undefined) return notFound(`message "${baseTypeName}"`);
+  return {
+    case: 'allExtensionNumbersResponse',
+    value: { $typeName: 'grpc.reflection.v1.ExtensionNumberResponse', baseTypeName, extensionNumber },
+  };
+}
+
+function notFound(what: string): Answer {
+  return {
+    case: 'errorResponse',
+    value: {
+      $typeName: 'grpc.reflection.v1.ErrorResponse',
+      errorCode: GrpcCode.NOT_FOUND,
+      errorMessage: statusText(`${what} is not known here`),
+    },
+  };
+}
+
+/**
+ * The reflection service in both of its versions, whose messages are alike on the wire.
+ * https://github.com/grpc/grpc/blob/v1.60.0/doc/server-reflection.md
+ */
+
+const methodName = 'ServerReflectionInfo';
+const paths = ['v1', 'v1alpha'].map(
+  (version) => `/grpc.reflection.${version}.ServerReflection/${methodName}`,
+);
+
+/** The proto files of what a limiter may serve. */
+const describableFiles = [
+  file_envoy_service_ratelimit_v3_rls,
+  file_grpc_health_v1_health,
+  file_grpc_reflection_v1_reflection,
+  file_grpc_reflection_v1alpha_reflection,
+];
+
+/** The methods of reflection by path. They tell of the services of `servedPaths`, and of their own. */
+export function reflectionMethods(servedPaths: readonly string[]): Map<string, DuplexMethod> {
+  const described: Described = {
+    services: [...new Set([...servedPaths, ...paths].map(serviceOf))].sort(),
+    files: new DescribedFiles(describableFiles),
+  };
+  const method: DuplexMethod = { kind: 'duplex', name: methodName, handler: reflect(described) };
+  return new Map(paths.map((path) => [path, method]));
+}
+
+function reflect(described: Described): DuplexHandler {
+  return (stream) => {
+    const sent = new Set<string>();
+    return {
+      onMessage: (message) => {
+        const request = parse(message);
+        const answer = request === undefined ? undefined : answerReflection(request, described, sent);
+        if (answer !== undefined) stream.send(toBinary(ServerReflectionResponseSchema, answer));
+        else if (request !== undefined) stream.end(askedNothing);
+        else stream.end(undecodable);
+      },
+      onEnd: () => stream.end(),
+    };
+  };
+}
+
+const undecodable = { code: GrpcCode.INTERNAL, message: 'cannot decode the request' };
+const askedNothing = { code: GrpcCode.INVALID_ARGUMENT, message: 'the request asks nothing' };
+
+function parse(message: Uint8Array): ServerReflectionRequest | undefined {
+  try {
+    return fromBinary(ServerReflectionRequestSchema, message);
+  } catch {
+    return undefined;
+  }
+}
+
+function serviceOf(path: string): string {
+  return path.slice(1, path.lastIndexOf('/'));
 }

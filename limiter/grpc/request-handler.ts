@@ -2,19 +2,20 @@
  * gRPC on HTTP/2's requests: which call a request is, or the answer to one that is none. What callers are told is what
  * grpc-go tells them. https://github.com/grpc/grpc/blob/v1.60.0/doc/PROTOCOL-HTTP2.md
  */
-
-import type { CallObserver } from '../../process/grpc/call-observer.ts';
-import type { CallTracer } from '../../process/grpc/call-tracer.ts';
-import type { CallerConnection, CallerGate } from '../../process/grpc/caller-gate.ts';
-import { GrpcCode } from '../../process/grpc/handlers.ts';
+import {
+  type CallerConnection,
+  type CallerGate,
+  type CallObserver,
+  type CallTracer,
+  GrpcCode,
+} from '../../process/grpc/handlers.ts';
 import type { Timers } from '../../process/time/clock.ts';
 import type { HeaderFields, RequestHandler, RequestStream } from '../http2/request-handler.ts';
-import { type Call, type CallSite, deadlineExceeded } from './call.ts';
+import { type Call, type CallSite, deadlineExceeded, encodingRefused, trailersOnly } from './call.ts';
 import { Deadlines } from './deadlines.ts';
-import type { GrpcMethod } from './grpc-methods.ts';
-import { defaultGrpcLimits, type GrpcLimits } from './limits.ts';
+import { defaultGrpcLimits, type GrpcLimits } from './message-reader.ts';
 import { headRefusal, isIdentity, type RequestHead, readHead } from './request-head.ts';
-import { encodingRefused, trailersOnly } from './response-fields.ts';
+import type { GrpcMethod } from './server.ts';
 import { StreamCall } from './stream-call.ts';
 import { UnaryCall, type UnaryMethod } from './unary-call.ts';
 

@@ -20,12 +20,11 @@ import {
   ServerReflectionResponseSchema,
 } from '../../gen/grpc/reflection/v1/reflection_pb.ts';
 import { GrpcCode, type UnaryHandler, type UnaryReply } from '../../process/grpc/handlers.ts';
-import { Health } from '../../process/grpc/health.ts';
-import { BindError } from '../../process/net/process-bind.ts';
-import { systemTimers } from '../../process/time/clock.ts';
-import { systemClock } from '../../process/time/process-clock.ts';
+import { Health } from '../../process/grpc/health-service.ts';
+import { BindError } from '../../process/net/bind.ts';
+import { systemClock, systemTimers } from '../../process/time/clock.ts';
 import { ManualClock } from '../../test/support/manual-clock.ts';
-import { reflectionMethods } from './reflection-service.ts';
+import { reflectionMethods } from './reflection.ts';
 import { createGrpcServer, type GrpcServer, type GrpcServerOptions } from './server.ts';
 
 const echoPath = '/test.Service/Echo';

@@ -1,21 +1,56 @@
-/** The gRPC listener: unary methods given as handlers of bytes, the standard health service, and reflection. */
-
-import type { CallObserver } from '../../process/grpc/call-observer.ts';
-import type { CallTracer } from '../../process/grpc/call-tracer.ts';
-import type { CallerGate } from '../../process/grpc/caller-gate.ts';
-import type { UnaryHandler } from '../../process/grpc/handlers.ts';
-import type { HealthView } from '../../process/grpc/health.ts';
-import { HealthService } from '../../process/grpc/health-service.ts';
-import type { LoopTurns } from '../../process/loop-turns.ts';
+/** The methods that a server answers, by path. */
+import type { CallerGate, CallObserver, CallTracer, UnaryHandler } from '../../process/grpc/handlers.ts';
+import { HealthService, type HealthView } from '../../process/grpc/health-service.ts';
+import type { ListenAddress, UnixAddress } from '../../process/net/bind.ts';
 import type { HeldBytes } from '../../process/net/held-bytes.ts';
-import type { ListenAddress, UnixAddress } from '../../process/net/process-bind.ts';
 import type { Timers } from '../../process/time/clock.ts';
+import type { LoopTurns } from '../../process/time/loop-turns.ts';
 import { defaultHttp2Limits, type Http2Limits } from '../http2/limits.ts';
-import { type ConnectionAges, noAges } from '../sockets/connection-age.ts';
-import { Http2SocketServer, type SocketServerListener } from '../sockets/socket-server.ts';
+import {
+  type ConnectionAges,
+  Http2SocketServer,
+  noAges,
+  type SocketServerListener,
+} from '../sockets/socket-server.ts';
 import type { TlsOptions } from '../sockets/tls-listener.ts';
-import { grpcMethods, type ReflectionMethods } from './grpc-methods.ts';
 import { GrpcRequestHandler } from './request-handler.ts';
+import type { DuplexMethod, StreamMethod } from './stream-call.ts';
+import type { UnaryMethod } from './unary-call.ts';
+
+export type GrpcMethod = UnaryMethod | StreamMethod | DuplexMethod;
+
+/** Makes the methods of reflection, by path, from the paths that are served. */
+type ReflectionMethods = (servedPaths: readonly string[]) => ReadonlyMap<string, GrpcMethod>;
+
+export interface GrpcMethodsOptions {
+  /** By full path, for example `/package.Service/Method`. */
+  unary: ReadonlyMap<string, UnaryHandler>;
+  health: HealthService;
+  /** How callers may ask what there is (GRPC_REFLECTION). */
+  reflection?: ReflectionMethods | undefined;
+}
+
+export function grpcMethods(options: GrpcMethodsOptions): Map<string, GrpcMethod> {
+  const { unary, health, reflection } = options;
+  const methods = new Map<string, GrpcMethod>();
+  for (const [path, handler] of unary) {
+    methods.set(path, { kind: 'unary', name: methodName(path), handler, isFree: false });
+  }
+  const healthPath = '/grpc.health.v1.Health/';
+  methods.set(`${healthPath}Check`, { kind: 'unary', name: 'Check', handler: health.check, isFree: true });
+  methods.set(`${healthPath}List`, { kind: 'unary', name: 'List', handler: health.list, isFree: true });
+  methods.set(`${healthPath}Watch`, { kind: 'stream', name: 'Watch', handler: health.watch });
+  if (reflection !== undefined) {
+    for (const [path, method] of reflection([...methods.keys()])) methods.set(path, method);
+  }
+  return methods;
+}
+
+function methodName(path: string): string {
+  return path.slice(path.lastIndexOf('/') + 1);
+}
+
+/** The gRPC listener: unary methods given as handlers of bytes, the standard health service, and reflection. */
 
 export interface GrpcServerOptions extends CallObserver {
   /** By full path, for example `/package.Service/Method`. */

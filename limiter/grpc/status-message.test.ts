@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { encodeStatusMessage } from './status-message.ts';
+import { encodeStatusMessage } from './call.ts';
 
 /** In units: whole characters, pairs of surrogates and lone ones. */
 const anyText = fc.string({

@@ -1,8 +1,7 @@
 import { describe, expect, it } from 'vitest';
-import { GrpcCode } from '../../process/grpc/handlers.ts';
-import type { MessageStream } from '../../process/grpc/stream-handler.ts';
+import { GrpcCode, type MessageStream } from '../../process/grpc/handlers.ts';
 import { failed, okAnswer, PlayedCalls } from '../../test/support/played-calls.ts';
-import { ErrorCode } from '../http2/error-code.ts';
+import { ErrorCode } from '../http2/constants.ts';
 import { withPrefix } from './message-reader.ts';
 
 describe('a call that is answered with a stream', () => {

@@ -1,23 +1,94 @@
+/** What callers send in methods that answer with a stream: one message, or a stream of them. */
+import type { DuplexHandler, GrpcStatus, MessageStream, StreamHandler } from '../../process/grpc/handlers.ts';
+import { ErrorCode } from '../http2/constants.ts';
+import type { HeaderFields, RequestStream } from '../http2/request-handler.ts';
+import {
+  type Call,
+  type CallSite,
+  deadlineExceeded,
+  fault,
+  okHeaders,
+  okTrailers,
+  statusTrailers,
+  tooMuchUnfinished,
+  trailersOnly,
+} from './call.ts';
+import type { DueCall } from './deadlines.ts';
+import { MessageReader, SingleMessage, unfinished, withPrefix } from './message-reader.ts';
+
+/** One message in, once the request has ended. */
+export interface StreamMethod {
+  readonly kind: 'stream';
+  /** Without its service. */
+  readonly name: string;
+  readonly handler: StreamHandler;
+}
+
+/** Messages in as they come. */
+export interface DuplexMethod {
+  readonly kind: 'duplex';
+  readonly name: string;
+  readonly handler: DuplexHandler;
+}
+
+/** Both give the reason where the call cannot go on. */
+interface CallInput {
+  push(data: Uint8Array): GrpcStatus | undefined;
+  end(): GrpcStatus | undefined;
+  release(): void;
+}
+
+/** Where the messages come from, and how long they may be. */
+export interface CallInputSource {
+  stream: RequestStream;
+  maxMessageBytes: number;
+}
+
+function streamInput(
+  method: StreamMethod,
+  answer: MessageStream,
+  { stream, maxMessageBytes }: CallInputSource,
+): CallInput {
+  const single = new SingleMessage(stream, maxMessageBytes);
+  return {
+    push: (data) => single.push(data),
+    end: () => {
+      const message = single.end();
+      if (!(message instanceof Uint8Array)) return message;
+      method.handler(message, answer);
+      single.release();
+      return undefined;
+    },
+    release: () => single.release(),
+  };
+}
+
+function duplexInput(
+  method: DuplexMethod,
+  answer: MessageStream,
+  { stream, maxMessageBytes }: CallInputSource,
+): CallInput {
+  const listener = method.handler(answer);
+  const reader = new MessageReader({
+    maxMessageBytes,
+    hold: (bytes) => stream.hold(bytes),
+    onMessage: (message) => listener.onMessage(message),
+  });
+  return {
+    push: (data) => reader.push(data),
+    end: () => {
+      if (!reader.isBetweenMessages) return unfinished;
+      listener.onEnd();
+      return undefined;
+    },
+    release: () => reader.release(),
+  };
+}
+
 /**
  * One call that is answered with a stream of messages, for one message (`serverStream`) or for a stream of them (`duplex`).
  * The header section goes out with the first message; without any, the status is the whole answer.
  */
-
-import type { GrpcStatus } from '../../process/grpc/handlers.ts';
-import type { MessageStream } from '../../process/grpc/stream-handler.ts';
-import { ErrorCode } from '../http2/error-code.ts';
-import type { HeaderFields, RequestStream } from '../http2/request-handler.ts';
-import { type Call, type CallSite, deadlineExceeded, fault, tooMuchUnfinished } from './call.ts';
-import type { DueCall } from './deadlines.ts';
-import { withPrefix } from './message-reader.ts';
-import { okHeaders, okTrailers, statusTrailers, trailersOnly } from './response-fields.ts';
-import {
-  type CallInput,
-  type DuplexMethod,
-  duplexInput,
-  type StreamMethod,
-  streamInput,
-} from './stream-input.ts';
 
 /** What a call takes for as long as it goes on, its stream and its listeners included, measured. */
 const callBytes = 2048;

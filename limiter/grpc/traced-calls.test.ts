@@ -1,6 +1,5 @@
 import { beforeEach, describe, expect, it } from 'vitest';
-import type { CallTracer } from '../../process/grpc/call-tracer.ts';
-import { GrpcCode, type UnaryHandler } from '../../process/grpc/handlers.ts';
+import { type CallTracer, GrpcCode, type UnaryHandler } from '../../process/grpc/handlers.ts';
 import { PlayedCalls } from '../../test/support/played-calls.ts';
 
 let book: string[];

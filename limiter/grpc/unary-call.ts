@@ -6,9 +6,9 @@
  *       +------- refused ------------|----------------------+
  *       +------- deadline, abort ----+--> abandoned
  */
-import type { CallSpan } from '../../process/grpc/call-tracer.ts';
-import type { AdmittedCaller } from '../../process/grpc/caller-gate.ts';
 import {
+  type AdmittedCaller,
+  type CallSpan,
   GrpcCode,
   type GrpcStatus,
   type RequestOrigin,
@@ -17,11 +17,18 @@ import {
 } from '../../process/grpc/handlers.ts';
 import type { Peer } from '../../process/net/peer.ts';
 import type { HeaderFields, RequestStream } from '../http2/request-handler.ts';
-import { type Call, type CallSite, deadlineExceeded, fault, tooMuchUnfinished } from './call.ts';
+import {
+  type Call,
+  type CallSite,
+  deadlineExceeded,
+  fault,
+  okHeaders,
+  okTrailers,
+  tooMuchUnfinished,
+  trailersOnly,
+} from './call.ts';
 import type { DueCall } from './deadlines.ts';
-import { messageLength, prefixBytes, withPrefix } from './message-reader.ts';
-import { okHeaders, okTrailers, trailersOnly } from './response-fields.ts';
-import { SingleMessage } from './single-message.ts';
+import { messageLength, prefixBytes, SingleMessage, withPrefix } from './message-reader.ts';
 
 export interface UnaryMethod {
   readonly kind: 'unary';

@@ -1,8 +1,13 @@
 /** Header blocks to header fields. RFC 7541, section 3.2 for the order of things, section 6 for the formats. */
-import { DynamicTable, entryOverheadBytes, initialTableBytes } from './header-tables.ts';
-import { HpackError } from './hpack-error.ts';
-import { decodeHuffman } from './huffman.ts';
-import { staticNames, staticTableLength, staticValues } from './static-table.ts';
+import {
+  DynamicTable,
+  entryOverheadBytes,
+  initialTableBytes,
+  staticNames,
+  staticTableLength,
+  staticValues,
+} from './header-tables.ts';
+import { decodeHuffman, HpackError } from './huffman.ts';
 
 const latin1Slice = Buffer.prototype.latin1Slice;
 const noBytes = new Uint8Array(0);

@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { HpackDecoder, HpackEncoder, maxEncodedBytes } from './index.ts';
+import { HpackDecoder } from './decoder.ts';
+import { HpackEncoder, maxEncodedBytes } from './encoder.ts';
 
 function encode(encoder: HpackEncoder, fields: readonly string[]): Buffer {
   const target = Buffer.alloc(maxEncodedBytes(fields));

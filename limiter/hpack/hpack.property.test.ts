@@ -2,8 +2,10 @@ import fc from 'fast-check';
 import { expect, it } from 'vitest';
 import { MalformedBlock, NaiveHpackDecoder } from '../../test/support/naive-hpack-decoder.ts';
 import { caseCount } from '../../test/support/property-cases.ts';
-import { HpackDecoder, HpackEncoder, HpackError, Indexing, maxEncodedBytes } from './index.ts';
-import { staticNames, staticValues } from './static-table.ts';
+import { HpackDecoder } from './decoder.ts';
+import { HpackEncoder, Indexing, maxEncodedBytes } from './encoder.ts';
+import { staticNames, staticValues } from './header-tables.ts';
+import { HpackError } from './huffman.ts';
 
 const octets = fc.uint8Array({ maxLength: 40 }).map((bytes) => String.fromCharCode(...bytes));
 const text = fc.oneof(

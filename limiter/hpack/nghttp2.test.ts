@@ -4,8 +4,9 @@ import { createServer, type Http2Server, type ServerHttp2Stream } from 'node:htt
 import { type AddressInfo, connect, type Socket } from 'node:net';
 import { afterEach, beforeEach, expect, it } from 'vitest';
 import { clientPreface, FrameType, frame, settingsFrame } from '../../bench/http2-frames.ts';
-import { HpackDecoder, HpackEncoder, Indexing, maxEncodedBytes } from './index.ts';
-import { staticNames } from './static-table.ts';
+import { HpackDecoder } from './decoder.ts';
+import { HpackEncoder, Indexing, maxEncodedBytes } from './encoder.ts';
+import { staticNames } from './header-tables.ts';
 
 const END_STREAM_AND_HEADERS = 0x5;
 const tableBytes = 512;

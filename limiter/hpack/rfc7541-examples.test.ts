@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { HpackDecoder, HpackEncoder, Indexing, maxEncodedBytes } from './index.ts';
+import { HpackDecoder } from './decoder.ts';
+import { HpackEncoder, Indexing, maxEncodedBytes } from './encoder.ts';
 
 interface Step {
   /** Without Huffman code. */

@@ -5,8 +5,8 @@ import { gunzip } from 'node:zlib';
 import { Profile } from 'pprof-format';
 import { afterEach, describe, expect, it } from 'vitest';
 import type { HttpListener } from '../../process/http/http-server.ts';
-import { BindError } from '../../process/net/process-bind.ts';
-import { systemClock } from '../../process/time/process-clock.ts';
+import { BindError } from '../../process/net/bind.ts';
+import { systemClock } from '../../process/time/clock.ts';
 import { createDebugListener, type DebugListenerOptions } from './debug-listener.ts';
 
 const unzip = promisify(gunzip);

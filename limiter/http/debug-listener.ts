@@ -2,14 +2,17 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { HttpConnectionsOptions } from '../../process/http/http-connections.ts';
 import { type HttpCall, type HttpListener, HttpServer } from '../../process/http/http-server.ts';
-import { sendLines } from '../../process/http/line-stream.ts';
-import { requestPath } from '../../process/http/request-path.ts';
-import { sendError, sendRedirect, sendText } from '../../process/http/text-response.ts';
+import {
+  requestPath,
+  sendError,
+  sendLines,
+  sendRedirect,
+  sendText,
+} from '../../process/http/text-response.ts';
 import { bearerChallenge, bearerToken, isSameToken } from '../../process/net/bearer-token.ts';
-import type { ListenAddress } from '../../process/net/process-bind.ts';
-import type { Clock } from '../../process/time/process-clock.ts';
+import type { ListenAddress } from '../../process/net/bind.ts';
+import type { Clock } from '../../process/time/clock.ts';
 import { PprofPages, pprofRoot } from './pprof-pages.ts';
-import type { WorkerProfiles } from './worker-profiles.ts';
 
 export interface DebugListenerOptions {
   /** The lines of `/rlconfig`, without newlines; read bit by bit while the answer is written. */
@@ -113,4 +116,15 @@ async function sendPage(response: ServerResponse, { status, contentType, lines }
   response.statusCode = status;
   response.setHeader('X-Content-Type-Options', 'nosniff');
   await sendLines(response, lines, contentType);
+}
+
+/** A profile that is asked of a thread: what `/debug/pprof/` takes as parameters. */
+export type ProfileQuestion = { of: 'cpu'; seconds: number } | { of: 'heap'; collect: boolean };
+
+/** Profiles of other threads, which answer callers in the place of this one. */
+export interface WorkerProfiles {
+  /** They are numbered from 1 to here. */
+  readonly count: number;
+  /** Gzipped pprof; undefined when the thread cannot answer now. */
+  profile(worker: number, question: ProfileQuestion): Promise<Uint8Array | undefined>;
 }

@@ -12,8 +12,8 @@ const run = promisify(execFile);
 const moduleUrl = (path: string): string => JSON.stringify(new URL(path, import.meta.url).href);
 
 /** A process that is busy in one function and keeps the objects of another. */
-const program = `import { createDebugListener } from ${moduleUrl('./listener.ts')};
-import { systemClock } from ${moduleUrl('../../../process/clock.ts')};
+const program = `import { createDebugListener } from ${moduleUrl('./debug-listener.ts')};
+import { systemClock } from ${moduleUrl('../../process/time/clock.ts')};
 const kept: object[] = [];
 function keepObjects(): void {
   for (let i = 0; i < 300_000; i++) kept.push({ i, name: 'object ' + i });

@@ -1,16 +1,15 @@
 /** `/json`: one rate limit decision for a JSON request. */
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import type { CallSpan, CallTracer } from '../../process/grpc/call-tracer.ts';
 import {
   type CallerConnection,
   type CallerGate,
-  retryAfterSeconds,
-  severalAuthorizations,
-} from '../../process/grpc/caller-gate.ts';
-import {
+  type CallSpan,
+  type CallTracer,
   GrpcCode,
   type GrpcStatus,
   type RequestOrigin,
+  retryAfterSeconds,
+  severalAuthorizations,
   type UnaryHandler,
   type UnaryReply,
 } from '../../process/grpc/handlers.ts';

@@ -8,12 +8,17 @@ import {
   RateLimitRequestSchema,
   RateLimitResponseSchema,
 } from '../../gen/envoy/service/ratelimit/v3/rls_pb.ts';
-import { type CallerGate, severalAuthorizations } from '../../process/grpc/caller-gate.ts';
-import { GrpcCode, type UnaryHandler, type UnaryReply } from '../../process/grpc/handlers.ts';
-import { Health } from '../../process/grpc/health.ts';
+import {
+  type CallerGate,
+  GrpcCode,
+  severalAuthorizations,
+  type UnaryHandler,
+  type UnaryReply,
+} from '../../process/grpc/handlers.ts';
+import { Health } from '../../process/grpc/health-service.ts';
 import type { HttpListener } from '../../process/http/http-server.ts';
+import { BindError } from '../../process/net/bind.ts';
 import { HeldBytes } from '../../process/net/held-bytes.ts';
-import { BindError } from '../../process/net/process-bind.ts';
 import { systemTimers } from '../../process/time/clock.ts';
 import { eventually } from '../../test/support/eventually.ts';
 import { RequestBounds, type RequestLimits, usualRequestLimits } from '../decide/request-bounds.ts';

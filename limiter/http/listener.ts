@@ -1,11 +1,11 @@
 /** The HTTP listener: `/json`, `/healthcheck` and `/livez`, for any method, plain or over TLS. */
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import type { HealthView } from '../../process/grpc/health.ts';
+import type { HealthView } from '../../process/grpc/health-service.ts';
 import type { HttpConnectionsOptions } from '../../process/http/http-connections.ts';
 import { type HttpCall, type HttpListener, HttpServer } from '../../process/http/http-server.ts';
 import { sendNotFound, sendText } from '../../process/http/text-response.ts';
+import type { ListenAddress } from '../../process/net/bind.ts';
 import { isOfName, peerName, SocketPeer } from '../../process/net/peer.ts';
-import type { ListenAddress } from '../../process/net/process-bind.ts';
 import {
   expiryOf,
   type TlsFileSettings,

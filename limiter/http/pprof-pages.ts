@@ -1,10 +1,10 @@
 /** The pages under `/debug/pprof/`, for `go tool pprof` and for browsers. */
 import type { ServerResponse } from 'node:http';
 import { sendError } from '../../process/http/text-response.ts';
-import type { Clock } from '../../process/time/process-clock.ts';
-import { CpuProfiler } from './cpu-profiler.ts';
-import { HeapSampler } from './heap-sampler.ts';
-import type { ProfileQuestion, WorkerProfiles } from './worker-profiles.ts';
+import type { Clock } from '../../process/time/clock.ts';
+import { CpuProfiler } from './cpu-profile.ts';
+import type { ProfileQuestion, WorkerProfiles } from './debug-listener.ts';
+import { HeapSampler } from './heap-profile.ts';
 
 export const pprofRoot = '/debug/pprof/';
 

@@ -1,14 +1,12 @@
-import { Budget } from './budget.ts';
-import { ClosedBy } from './closed-streams.ts';
-import { largest31 } from './constants.ts';
-import { ErrorCode } from './error-code.ts';
-import { writeResetStream } from './frame-writer.ts';
+import { Budget } from './connection-watch.ts';
+import { ErrorCode, initialMaxFrameBytes, largest31, largestMaxFrameBytes, Setting } from './constants.ts';
+import { readUint32 } from './frame-reader.ts';
+import { OutputBuffer, writeResetStream } from './frame-writer.ts';
 import { type Http2Limits, openStreamBytes, waitingAnswerBytes } from './limits.ts';
-import { OutputBuffer } from './output-buffer.ts';
 import type { RequestHandler } from './request-handler.ts';
 import { ResponseWriter } from './response-writer.ts';
 import { type Http2Stream, StreamState } from './stream.ts';
-import { StreamTable } from './stream-table.ts';
+import { ClosedBy, StreamTable } from './stream-table.ts';
 import { ConnectionError } from './violation.ts';
 
 export interface ContextOptions {
@@ -144,3 +142,60 @@ export class ConnectionContext {
     this.#provokedResets.requestCompleted();
   }
 }
+
+/** The peer's SETTINGS. RFC 9113, section 6.5.2; RFC 9113, section 6.5.3 for the order. */
+
+export const settingBytes = 6;
+
+/**
+ * Applies what concerns a server's sending. MAX_FRAME_SIZE is only checked, as no larger frame than the initial one is
+ * ever sent; of several initial windows only the last changes the streams, which costs a pass over all of them.
+ * @throws ConnectionError
+ */
+export function applySettings(writer: ResponseWriter, bytes: Uint8Array, start: number, end: number): void {
+  let window = writer.initialStreamWindow;
+  for (let at = start; at < end; at += settingBytes) {
+    const identifier = ((bytes[at] as number) << 8) | (bytes[at + 1] as number);
+    const value = readUint32(bytes, at + 2);
+    check(identifier, value);
+    if (identifier === Setting.HEADER_TABLE_SIZE) writer.encoder.setPeerTableBytes(value);
+    else if (identifier === Setting.INITIAL_WINDOW_SIZE) window = value;
+  }
+  if (window !== writer.initialStreamWindow && !writer.changeInitialWindow(window)) {
+    throw new ConnectionError(ErrorCode.FLOW_CONTROL_ERROR, 'flow_control_error');
+  }
+}
+
+function check(identifier: number, value: number): void {
+  if (identifier === Setting.INITIAL_WINDOW_SIZE && value > largest31) {
+    throw new ConnectionError(ErrorCode.FLOW_CONTROL_ERROR, 'flow_control_error');
+  }
+  const good =
+    identifier === Setting.ENABLE_PUSH
+      ? value <= 1
+      : identifier !== Setting.MAX_FRAME_SIZE ||
+        (value >= initialMaxFrameBytes && value <= largestMaxFrameBytes);
+  if (!good) throw new ConnectionError(ErrorCode.PROTOCOL_ERROR, 'protocol_error');
+}
+
+/**
+ * The life of a connection:
+ *
+ *                 preface             SETTINGS            drain()              PING answered, or
+ *     PREFACE ─────────────▶ SETTINGS ─────────▶ OPEN ─────────────▶ DRAINING  drainPingMs went by
+ *        │                       │                │  GOAWAY(2^31-1)  │ PING    ──────────▶ GOING
+ *        │ drain(),              │ drain()        │                  ▲                      │ GOAWAY(last)
+ *        │ no preface for        └──────────────────────────────────▶│                      │
+ *        │ drainPingMs                            │ the peer's GOAWAY, or FIN               │
+ *        ▼                                        └────────────────────────────────────────▶│
+ *     CLOSED                                                                                │ no stream is left:
+ *                                                                                           │ GOAWAY(last) if none yet
+ *     any state ── a violation: GOAWAY(code), the transport ends ──▶ CLOSED ◀───────────────┘
+ *     any state ── lost() ─────────────────────────────────────────▶ CLOSED
+ *
+ * Nothing is written before the preface arrived, so that other protocols on the port see a closed connection and
+ * nothing else; a peer that sends it to a connection which is to drain comes to DRAINING at once. In GOING new streams
+ * are ignored once the last GOAWAY said so (RFC 9113, section 6.8): after the peer's own they are served.
+ */
+export const Phase = { PREFACE: 0, SETTINGS: 1, OPEN: 2, DRAINING: 3, GOING: 4, CLOSED: 5 } as const;
+export type Phase = (typeof Phase)[keyof typeof Phase];

@@ -1,6 +1,6 @@
 /** What the passing of time says of a connection; pure: facts and the time in, a verdict out. */
-import { ErrorCode } from './error-code.ts';
-import type { Http2Limits } from './limits.ts';
+import { ErrorCode } from './constants.ts';
+import type { BudgetLimits, Http2Limits } from './limits.ts';
 import type { ViolationReason } from './violation.ts';
 
 export type Verdict = 'send_ping' | 'drain_over' | { code: ErrorCode; reason: ViolationReason };
@@ -137,5 +137,35 @@ export class ConnectionWatch {
     if (nowMs - this.#receivedMs < this.#limits.keepaliveMs) return undefined;
     this.#pingSentMs = nowMs;
     return 'send_ping';
+  }
+}
+
+/** What is left of one allowance. */
+export class Budget {
+  readonly #limits: BudgetLimits;
+  #left: number;
+  #refilledMs: number;
+
+  constructor(limits: BudgetLimits, nowMs: number) {
+    this.#limits = limits;
+    this.#left = limits.burst;
+    this.#refilledMs = nowMs;
+  }
+
+  /** False when the allowance does not reach. */
+  spend(cost: number, nowMs: number): boolean {
+    if (nowMs > this.#refilledMs) this.#refill(nowMs);
+    this.#left -= cost;
+    return this.#left >= 0;
+  }
+
+  requestCompleted(): void {
+    this.#left = Math.min(this.#left + this.#limits.perRequest, this.#limits.burst);
+  }
+
+  #refill(nowMs: number): void {
+    const gained = ((nowMs - this.#refilledMs) / 1000) * this.#limits.perSecond;
+    this.#left = Math.min(this.#limits.burst, this.#left + gained);
+    this.#refilledMs = nowMs;
   }
 }

@@ -2,21 +2,17 @@
  * One HTTP/2 connection of a server: bytes in, bytes out. It knows neither sockets nor timers; who owns those calls
  * `receive`, `flush` and `tick`, and passes the time. Its life is told in `connection-phase.ts`.
  */
-import { HpackError } from '../hpack/index.ts';
-import { ConnectionContext } from './connection-context.ts';
-import type { Http2ConnectionOptions } from './connection-options.ts';
-import { Phase } from './connection-phase.ts';
+import { HpackError } from '../hpack/huffman.ts';
+import { ConnectionContext, Phase } from './connection-context.ts';
 import { ConnectionWatch } from './connection-watch.ts';
-import { largest31 } from './constants.ts';
-import { ErrorCode } from './error-code.ts';
+import { ErrorCode, largest31 } from './constants.ts';
 import { FrameDispatch } from './frame-dispatch.ts';
-import { FrameReader } from './frame-reader.ts';
+import { FrameReader, PrefaceReader, writeServerPreface } from './frame-reader.ts';
 import { writeGoAway, writePing } from './frame-writer.ts';
-import type { Http2Limits } from './limits.ts';
+import type { Http2ConnectionOptions, Http2Limits } from './limits.ts';
 import { OutputPump } from './output-pump.ts';
-import { PrefaceReader, writeServerPreface } from './preface.ts';
-import type { Transport } from './transport.ts';
-import { UnfinishedRequests } from './unfinished-requests.ts';
+import type { Transport } from './request-handler.ts';
+import { UnfinishedRequests } from './request-reader.ts';
 import { ConnectionError, type ViolationReason, violationTexts } from './violation.ts';
 
 /** What the two PINGs of the server carry, to tell their answers apart. */

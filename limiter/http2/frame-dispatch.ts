@@ -1,11 +1,117 @@
-import type { ConnectionContext } from './connection-context.ts';
-import { Flag, FrameType } from './constants.ts';
-import { type ControlEvents, ControlReader, protocolError } from './control-reader.ts';
-import { ErrorCode } from './error-code.ts';
-import { type FrameSink, readUint32 } from './frame-reader.ts';
+/** The receiving half of everything but requests: SETTINGS, PING, GOAWAY, WINDOW_UPDATE, PRIORITY and its update. */
+import { applySettings, type ConnectionContext, settingBytes } from './connection-context.ts';
+import { ErrorCode, Flag, FrameType } from './constants.ts';
+import { type FrameSink, readUint31, readUint32 } from './frame-reader.ts';
+import { writePing, writeSettingsAck } from './frame-writer.ts';
 import type { HeaderBlock } from './header-block.ts';
 import { RequestReader } from './request-reader.ts';
 import { ConnectionError } from './violation.ts';
+
+/** What the peer said that concerns the connection's life. */
+interface ControlEvents {
+  onSettingsAck(): void;
+  /** The payload's 8 bytes, valid until it returns. */
+  onPingAck(payload: Uint8Array): void;
+  onGoAway(): void;
+}
+
+/** Settings of one frame that cost as much as another frame. */
+const settingsPerCost = 8;
+
+class ControlReader {
+  readonly #context: ConnectionContext;
+  readonly #events: ControlEvents;
+
+  constructor(context: ConnectionContext, events: ControlEvents) {
+    this.#context = context;
+    this.#events = events;
+  }
+
+  onSettings(flags: number, id: number, bytes: Uint8Array, start: number, end: number): void {
+    if (id !== 0) throw protocolError();
+    const length = end - start;
+    const isAck = (flags & Flag.ACK) !== 0;
+    if (isAck ? length > 0 : length % settingBytes !== 0) throw frameSizeError();
+    this.#context.spendControl(1 + Math.floor(length / settingBytes / settingsPerCost));
+    if (isAck) {
+      this.#events.onSettingsAck();
+      return;
+    }
+    applySettings(this.#context.writer, bytes, start, end);
+    writeSettingsAck(this.#context.output);
+  }
+
+  onPing(flags: number, id: number, bytes: Uint8Array, start: number, end: number): void {
+    if (id !== 0) throw protocolError();
+    if (end - start !== 8) throw frameSizeError();
+    this.#context.spendControl(1);
+    const payload = bytes.subarray(start, end);
+    if ((flags & Flag.ACK) !== 0) this.#events.onPingAck(payload);
+    else writePing(this.#context.output, Flag.ACK, payload);
+  }
+
+  onGoAway(id: number, length: number): void {
+    if (id !== 0) throw protocolError();
+    if (length < 8) throw frameSizeError();
+    this.#context.spendControl(1);
+    this.#events.onGoAway();
+  }
+
+  onWindowUpdate(id: number, bytes: Uint8Array, start: number, end: number): void {
+    if (end - start !== 4) throw frameSizeError();
+    this.#context.spendControl(1);
+    const increment = readUint31(bytes, start);
+    const { writer, streams } = this.#context;
+    if (id === 0) {
+      if (increment === 0) throw protocolError();
+      if (writer.openConnectionWindow(increment)) return;
+      throw new ConnectionError(ErrorCode.FLOW_CONTROL_ERROR, 'flow_control_error');
+    }
+    if (streams.isIdle(id)) throw protocolError();
+    const stream = streams.get(id);
+    // On a closed stream it may have been on its way. RFC 9113, section 5.1.
+    if (stream === undefined) return;
+    if (increment === 0) this.#context.streamError(id, ErrorCode.PROTOCOL_ERROR);
+    else if (!writer.openStreamWindow(stream, increment)) {
+      this.#context.streamError(id, ErrorCode.FLOW_CONTROL_ERROR);
+    }
+  }
+
+  /** Priorities are not followed (RFC 9113, section 5.3.2), but their frames are checked. */
+  onPriority(id: number, bytes: Uint8Array, start: number, end: number): void {
+    if (id === 0) throw protocolError();
+    this.#context.spendControl(1);
+    if (end - start !== 5) this.#streamError(id, ErrorCode.FRAME_SIZE_ERROR);
+    else if (readUint31(bytes, start) === id) this.#streamError(id, ErrorCode.PROTOCOL_ERROR);
+  }
+
+  /** RFC 9218, section 7.1. */
+  onPriorityUpdate(id: number, length: number): void {
+    if (id !== 0) throw protocolError();
+    if (length < 4) throw frameSizeError();
+    this.#context.spendControl(1);
+  }
+
+  /** RFC 9113, section 5.5. */
+  onUnknown(): void {
+    this.#context.spendControl(1);
+  }
+
+  /** PRIORITY may come on any stream, but an idle one cannot be reset (RFC 9113, section 6.4). */
+  #streamError(id: number, code: ErrorCode): void {
+    if (!this.#context.streams.isIdle(id)) this.#context.streamError(id, code);
+    else if (code === ErrorCode.FRAME_SIZE_ERROR) throw frameSizeError();
+    else throw protocolError();
+  }
+}
+
+function protocolError(): ConnectionError {
+  return new ConnectionError(ErrorCode.PROTOCOL_ERROR, 'protocol_error');
+}
+
+export function frameSizeError(): ConnectionError {
+  return new ConnectionError(ErrorCode.FRAME_SIZE_ERROR, 'frame_size_error');
+}
 
 export interface DispatchEvents extends ControlEvents {
   /** The first SETTINGS, which complete the peer's preface. */

@@ -4,8 +4,17 @@
  *
  *     Length (24) | Type (8) | Flags (8) | Reserved (1) | Stream Identifier (31) | Payload
  */
-import { frameHeaderBytes, initialMaxFrameBytes, largest31 } from './constants.ts';
-import { ErrorCode } from './error-code.ts';
+import {
+  clientPreface,
+  ErrorCode,
+  frameHeaderBytes,
+  initialMaxFrameBytes,
+  initialWindowBytes,
+  largest31,
+  Setting,
+} from './constants.ts';
+import { type OutputBuffer, writeSettings, writeWindowUpdate } from './frame-writer.ts';
+import type { Http2Limits } from './limits.ts';
 import { ConnectionError } from './violation.ts';
 
 export interface FrameSink {
@@ -134,4 +143,36 @@ export function readUint32(bytes: Uint8Array, at: number): number {
       (bytes[at + 3] as number)) >>>
     0
   );
+}
+
+/** How a connection starts: the client's 24 bytes, then the server's SETTINGS. RFC 9113, section 3.4. */
+
+/** Recognizes the client's preface, however it is cut. */
+export class PrefaceReader {
+  #matched = 0;
+
+  get isComplete(): boolean {
+    return this.#matched === clientPreface.length;
+  }
+
+  /** Returns where the preface ends in `bytes`, or -1 when they are something else. */
+  read(bytes: Uint8Array): number {
+    let at = 0;
+    for (; at < bytes.length && this.#matched < clientPreface.length; at++) {
+      if (bytes[at] !== clientPreface[this.#matched]) return -1;
+      this.#matched += 1;
+    }
+    return at;
+  }
+}
+
+/** SETTINGS_HEADER_TABLE_SIZE and SETTINGS_MAX_FRAME_SIZE keep their initial values. */
+export function writeServerPreface(output: OutputBuffer, limits: Http2Limits): void {
+  writeSettings(output, [
+    [Setting.MAX_CONCURRENT_STREAMS, limits.maxConcurrentStreams],
+    [Setting.INITIAL_WINDOW_SIZE, limits.streamWindowBytes],
+    [Setting.MAX_HEADER_LIST_SIZE, limits.maxHeaderListBytes],
+  ]);
+  const more = limits.connectionWindowBytes - initialWindowBytes;
+  if (more > 0) writeWindowUpdate(output, 0, more);
 }

@@ -1,7 +1,5 @@
 /** Writes frames into the output: RFC 9113, section 4.1, and the fixed ones of section 6. */
-import { Flag, FrameType, frameHeaderBytes } from './constants.ts';
-import type { ErrorCode } from './error-code.ts';
-import type { OutputBuffer } from './output-buffer.ts';
+import { type ErrorCode, Flag, FrameType, frameHeaderBytes } from './constants.ts';
 
 export function writeFrameHeader(
   target: Uint8Array,
@@ -83,4 +81,63 @@ function writeNumberFrame(output: OutputBuffer, type: number, streamId: number, 
   writeFrameHeader(output.bytes, at, 4, type, 0, streamId);
   writeUint32(output.bytes, at + frameHeaderBytes, value);
   output.end = at + frameHeaderBytes + 4;
+}
+
+/**
+ * Gathers what a connection writes until it is handed over in one piece. Bytes that were handed over are never
+ * changed: what follows goes behind them in the same slab, or into a new one.
+ */
+const firstSlabBytes = 4096;
+const largestSlabBytes = 65_536;
+const none = Buffer.alloc(0);
+
+export class OutputBuffer {
+  /** Where to write: from `end`, after `reserve`. */
+  bytes: Buffer = none;
+  /** Behind what is gathered; the writer moves it. */
+  end = 0;
+  #start = 0;
+  #slabBytes = firstSlabBytes;
+  #idle = true;
+
+  get length(): number {
+    return this.end - this.#start;
+  }
+
+  /** Makes room for so many bytes at `end`, which it returns. */
+  reserve(length: number): number {
+    if (this.end + length > this.bytes.length) this.#renew(length);
+    return this.end;
+  }
+
+  /** Hands over what was gathered, so many bytes of it at most; undefined when there is nothing. */
+  take(mostBytes = Number.POSITIVE_INFINITY): Uint8Array | undefined {
+    if (this.end === this.#start) return undefined;
+    const end = Math.min(this.end, this.#start + mostBytes);
+    const taken = this.bytes.subarray(this.#start, end);
+    this.#start = end;
+    this.#idle = false;
+    return taken;
+  }
+
+  /** Called now and then: a connection that wrote nothing since the last time keeps no slab. */
+  rest(): void {
+    if (this.#idle && this.length === 0) {
+      this.bytes = none;
+      this.#start = 0;
+      this.end = 0;
+      this.#slabBytes = firstSlabBytes;
+    }
+    this.#idle = true;
+  }
+
+  #renew(length: number): void {
+    const gathered = this.length;
+    const slab = Buffer.allocUnsafeSlow(Math.max(this.#slabBytes, 2 * (gathered + length)));
+    slab.set(this.bytes.subarray(this.#start, this.end));
+    this.bytes = slab;
+    this.#start = 0;
+    this.end = gathered;
+    this.#slabBytes = Math.min(2 * this.#slabBytes, largestSlabBytes);
+  }
 }

@@ -1,3 +1,7 @@
+import type { Http2Connection } from './connection.ts';
+import type { RequestHandler, Transport } from './request-handler.ts';
+import type { ViolationReason } from './violation.ts';
+
 /** What the server allows a peer: numbers that we chose, as the RFC leaves them open. */
 
 /** An allowance that is spent by one kind of event and comes back with useful work and, slowly, with time. */
@@ -85,3 +89,24 @@ export const defaultHttp2Limits: Http2Limits = {
   keepaliveTimeoutMs: 20_000,
   drainPingMs: 1000,
 };
+
+export interface Http2ConnectionOptions {
+  handler: RequestHandler;
+  transport: Transport;
+  /** Who is at the other end, for the handler. */
+  peer?: unknown;
+  limits: Http2Limits;
+  nowMs: number;
+  /** Something was gathered outside `receive`: `flush` is due, at the latest at the end of the turn. */
+  scheduleFlush(connection: Http2Connection): void;
+  /** At most once: the connection is being ended. `error` is what was thrown where that is `internal_error`. */
+  onViolation(reason: ViolationReason, error?: unknown): void;
+  /** A request that was not complete in time was reset. */
+  onUnfinishedRequest?(): void;
+  /** A request was ended by `shed`. */
+  onShed?(): void;
+  /** What it holds may have changed: `heldBytes`. Called once for each `flush`. */
+  onHeld?(heldBytes: number): void;
+  /** Once: no stream is left, and nothing is called any more. */
+  onClose?(): void;
+}

@@ -1,6 +1,5 @@
 import { describe, expect, it } from 'vitest';
-
-import { OutputBuffer } from './output-buffer.ts';
+import { OutputBuffer } from './frame-writer.ts';
 
 function write(output: OutputBuffer, text: string): void {
   const at = output.reserve(text.length);

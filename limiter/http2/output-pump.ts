@@ -1,5 +1,5 @@
-import type { OutputBuffer } from './output-buffer.ts';
-import type { Transport } from './transport.ts';
+import type { OutputBuffer } from './frame-writer.ts';
+import type { Transport } from './request-handler.ts';
 
 export interface OutputPumpOptions {
   output: OutputBuffer;

@@ -1,6 +1,5 @@
 /** Every limit of `Http2Limits`: what stays within it is served, what goes beyond ends with one counted reason. */
 import { describe, expect, it } from 'vitest';
-
 import {
   data,
   frame,
@@ -13,8 +12,7 @@ import {
   windowUpdate,
 } from '../../test/support/http2-frame-script.ts';
 import { Http2Peer, requestFields, responseFields, trailerFields } from '../../test/support/http2-peer.ts';
-import { clientPreface, Flag, FrameType, Setting } from './constants.ts';
-import { ErrorCode } from './error-code.ts';
+import { clientPreface, ErrorCode, Flag, FrameType, Setting } from './constants.ts';
 import type { Http2Limits } from './limits.ts';
 import type { RequestStream } from './request-handler.ts';
 import { type ViolationReason, violationTexts } from './violation.ts';

@@ -2,7 +2,7 @@
  * Between HTTP/2 and the layer above it: requests as header fields and pieces of a body in, response fields and pieces
  * of a body out. Neither side knows the other's inside.
  */
-import type { ErrorCode } from './error-code.ts';
+import type { ErrorCode } from './constants.ts';
 
 /**
  * Header fields in the order of the wire: name, value, name, value. Names are in lower case, pseudo-header fields come
@@ -64,4 +64,17 @@ export interface RequestStream {
   /** Ends the response once the body is out. */
   sendTrailers(fields: HeaderFields): void;
   reset(code: ErrorCode): void;
+}
+
+/** What a connection writes to: a socket, or a test. */
+export interface Transport {
+  /** Takes the bytes over, which are not changed afterwards. False when they wait for the peer: `onDrain` follows. */
+  write(bytes: Uint8Array): boolean;
+  /** Sends what was written, then ends; the peer's end is not waited for longer than a moment. */
+  end(): void;
+  /** Ends at once. */
+  destroy(): void;
+  /** Reads no more until `resume`: the peer does not read its answers. What was read already may still be handed over. */
+  pause(): void;
+  resume(): void;
 }

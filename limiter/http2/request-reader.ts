@@ -2,17 +2,21 @@
  * The receiving half of requests: HEADERS, CONTINUATION, DATA and RST_STREAM. Header blocks are always decoded, of
  * streams that are refused or ignored too, because the blocks of a connection build on each other.
  */
-import { HpackDecoder } from '../hpack/index.ts';
-import { ClosedBy } from './closed-streams.ts';
+import { HpackDecoder } from '../hpack/decoder.ts';
 import type { ConnectionContext } from './connection-context.ts';
-import { Flag, initialHeaderTableBytes } from './constants.ts';
-import { ErrorCode } from './error-code.ts';
+import { ErrorCode, Flag, initialHeaderTableBytes } from './constants.ts';
 import { writeResetStream, writeWindowUpdate } from './frame-writer.ts';
-import { HeaderBlock, placeOfBlock } from './header-block.ts';
-import { ReceiveWindow } from './receive-window.ts';
-import { malformed, noLength, RequestFields, trailersAreWellFormed } from './request-fields.ts';
+import {
+  HeaderBlock,
+  malformed,
+  noLength,
+  placeOfBlock,
+  RequestFields,
+  trailersAreWellFormed,
+} from './header-block.ts';
 import type { HeaderFields } from './request-handler.ts';
-import { Http2Stream, StreamState } from './stream.ts';
+import { Http2Stream, ReceiveWindow, StreamState } from './stream.ts';
+import { ClosedBy } from './stream-table.ts';
 import { ConnectionError } from './violation.ts';
 
 const tooLarge: HeaderFields = [':status', '431'];
@@ -272,4 +276,44 @@ export class RequestReader {
 /** RFC 9113, section 8.1.1. */
 function hasWholeBody(stream: Http2Stream): boolean {
   return stream.contentLength === noLength || stream.contentLength === stream.bodyBytes;
+}
+
+/** Requests that were begun and not ended in time, of one connection: each holds a stream, and what came of its body. */
+export class UnfinishedRequests {
+  readonly #context: ConnectionContext;
+  readonly #onReset: () => void;
+  #drainStartedMs = Number.POSITIVE_INFINITY;
+
+  /** `onReset` is called for each whose time was up. */
+  constructor(context: ConnectionContext, onReset: () => void) {
+    this.#context = context;
+    this.#onReset = onReset;
+  }
+
+  /** Those there are have `drainPingMs` from now on. */
+  drainStarted(nowMs: number): void {
+    this.#drainStartedMs = nowMs;
+  }
+
+  /** Whether any was reset. @throws ConnectionError when they are too many */
+  tick(nowMs: number): boolean {
+    const { requestTimeoutMs, drainPingMs } = this.#context.limits;
+    const drainIsOver = nowMs - this.#drainStartedMs >= drainPingMs;
+    const lastOpenedMs = drainIsOver ? nowMs : nowMs - requestTimeoutMs;
+    const before = this.#context.streams.size;
+    for (const stream of this.#context.streams) {
+      // They come in the order in which they were opened.
+      if (stream.openedMs > lastOpenedMs) break;
+      if (!stream.isUnfinished) continue;
+      // Nothing was done for it, so that the peer may repeat it elsewhere. RFC 9113, section 8.7.
+      if (drainIsOver) this.#context.resetStream(stream.id, ErrorCode.REFUSED_STREAM);
+      else this.#resetLate(stream.id);
+    }
+    return this.#context.streams.size < before;
+  }
+
+  #resetLate(id: number): void {
+    this.#onReset();
+    this.#context.streamError(id, ErrorCode.ENHANCE_YOUR_CALM);
+  }
 }

@@ -1,11 +1,6 @@
-/**
- * The sending half: responses to frames, within the peer's windows (RFC 9113, section 6.9). What the windows do not
- * allow is copied and waits with its stream; WINDOW_UPDATE and SETTINGS send it on, the longest waiting stream first.
- * Frames are never larger than 16,384 bytes, which every peer must take (section 4.2).
- */
-import { HpackEncoder, maxEncodedBytes } from '../hpack/index.ts';
-import { ClosedBy } from './closed-streams.ts';
+import { HpackEncoder, maxEncodedBytes } from '../hpack/encoder.ts';
 import {
+  ErrorCode,
   Flag,
   FrameType,
   frameHeaderBytes,
@@ -14,13 +9,47 @@ import {
   initialWindowBytes,
   largest31,
 } from './constants.ts';
-import { ErrorCode } from './error-code.ts';
-import { writeFrameHeader, writeResetStream } from './frame-writer.ts';
-import type { OutputBuffer } from './output-buffer.ts';
+import { type OutputBuffer, writeFrameHeader, writeResetStream } from './frame-writer.ts';
 import type { HeaderFields } from './request-handler.ts';
-import { SendQueue } from './send-queue.ts';
 import { type Http2Stream, type StreamOwner, StreamState } from './stream.ts';
-import type { StreamTable } from './stream-table.ts';
+import { ClosedBy, type StreamTable } from './stream-table.ts';
+
+/** Body of one stream that waits for the peer's windows, and the trailers behind it. */
+export class SendQueue {
+  trailers: HeaderFields | undefined = undefined;
+  bytes = 0;
+  readonly #pieces: Uint8Array[] = [];
+  #offset = 0;
+
+  /** Copies the piece. */
+  add(piece: Uint8Array): void {
+    if (piece.length === 0) return;
+    this.#pieces.push(new Uint8Array(piece));
+    this.bytes += piece.length;
+  }
+
+  /** Moves so many bytes, at most `this.bytes`, to `target`. */
+  moveTo(target: Uint8Array, at: number, length: number): void {
+    this.bytes -= length;
+    for (let moved = 0; moved < length; ) {
+      const piece = this.#pieces[0] as Uint8Array;
+      const take = Math.min(length - moved, piece.length - this.#offset);
+      target.set(piece.subarray(this.#offset, this.#offset + take), at + moved);
+      moved += take;
+      this.#offset += take;
+      if (this.#offset === piece.length) {
+        this.#pieces.shift();
+        this.#offset = 0;
+      }
+    }
+  }
+}
+
+/**
+ * The sending half: responses to frames, within the peer's windows (RFC 9113, section 6.9). What the windows do not
+ * allow is copied and waits with its stream; WINDOW_UPDATE and SETTINGS send it on, the longest waiting stream first.
+ * Frames are never larger than 16,384 bytes, which every peer must take (section 4.2).
+ */
 
 export interface WriterOptions {
   /** Who is at the other end. */

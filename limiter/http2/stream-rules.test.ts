@@ -1,6 +1,5 @@
 /** What RFC 9113 says of single frames and streams: frames in, frames out. */
 import { describe, expect, it } from 'vitest';
-
 import {
   data,
   frame,
@@ -14,8 +13,7 @@ import {
   windowUpdate,
 } from '../../test/support/http2-frame-script.ts';
 import { Http2Peer, requestFields } from '../../test/support/http2-peer.ts';
-import { Flag, FrameType, Setting } from './constants.ts';
-import { ErrorCode } from './error-code.ts';
+import { ErrorCode, Flag, FrameType, Setting } from './constants.ts';
 
 const { END_STREAM, END_HEADERS, PADDED, PRIORITY } = Flag;
 const answer = (id: number, body = 'hello') => [

@@ -14,9 +14,9 @@
  * A response that ends before its request makes the rest of the request pointless, so half-closed (local) is left at
  * once, as section 8.1 allows.
  */
-import type { ErrorCode } from './error-code.ts';
+import type { ErrorCode } from './constants.ts';
 import type { HeaderFields, RequestConnection, RequestStream } from './request-handler.ts';
-import type { SendQueue } from './send-queue.ts';
+import type { SendQueue } from './response-writer.ts';
 
 export const StreamState = { OPEN: 0, HALF_CLOSED_REMOTE: 1, CLOSED: 2 } as const;
 export type StreamState = (typeof StreamState)[keyof typeof StreamState];
@@ -113,5 +113,32 @@ export class Http2Stream implements RequestStream {
 
   reset(code: ErrorCode): void {
     if (this.isOpen) this.#owner.reset(this, code);
+  }
+}
+
+/**
+ * One receive window (RFC 9113, section 6.9): what the peer may still send, given back in bulk once half of it is used,
+ * as what arrives is consumed at once.
+ */
+export class ReceiveWindow {
+  readonly #size: number;
+  #used = 0;
+
+  constructor(size: number) {
+    this.#size = size;
+  }
+
+  /** Counts a DATA frame's payload, padding included. False when the peer had not so much left. */
+  take(bytes: number): boolean {
+    this.#used += bytes;
+    return this.#used <= this.#size;
+  }
+
+  /** What to announce by WINDOW_UPDATE now: 0 while it is not worth a frame. */
+  credit(): number {
+    if (2 * this.#used < this.#size) return 0;
+    const credit = this.#used;
+    this.#used = 0;
+    return credit;
   }
 }

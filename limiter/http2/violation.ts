@@ -1,4 +1,4 @@
-import type { ErrorCode } from './error-code.ts';
+import type { ErrorCode } from './constants.ts';
 
 /** Why a connection was ended against the peer's will; counted as `ratelimit_server.http2.<reason>`. */
 export const violationReasons = [

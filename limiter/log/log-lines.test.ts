@@ -235,7 +235,7 @@ describe('log lines', () => {
     [
       'settings',
       (log) => {
-        lines.settingRefused(log, { variable: 'PORT', message: 'PORT: "x" is not accepted' });
+        lines.settingRefused(log, { message: 'PORT: "x" is not accepted' });
         lines.settingWarning(log, 'REDIS_ULR is not known to this version: ignored; did you mean REDIS_URL?');
       },
       [

@@ -1,9 +1,8 @@
 /** What is logged of a Redis that goes, stays away, comes back or refuses: callbacks of its store. */
-
 import type { Logger } from '../../process/log/logger.ts';
-import type { Clock } from '../../process/time/process-clock.ts';
+import type { Clock } from '../../process/time/clock.ts';
 import { ProblemPace } from '../stores/problem-pace.ts';
-import { refusalHint } from '../stores/redis/refusal-hint.ts';
+import { refusalHint } from '../stores/redis/redis-error.ts';
 import {
   redisConnectionBack,
   redisConnectionFailed,

@@ -1,8 +1,7 @@
 import { Unit } from '../../rules/model.ts';
-import { isQuota } from '../decide/overall-code.ts';
 import type { LimitedPlan, Plan } from '../decide/plan.ts';
-import type { Caller, CounterOp, HoldsBack } from '../stores/counter-store.ts';
-import type { StoreError } from '../stores/store-error.ts';
+import { isQuota } from '../decide/response.ts';
+import type { Caller, CounterOp, HoldsBack, StoreError } from '../stores/counter-store.ts';
 
 export interface CountedHitFields {
   plan: LimitedPlan;

@@ -5,19 +5,28 @@ import { Unit } from '../../rules/model.ts';
 import { ManualClock } from '../../test/support/manual-clock.ts';
 import { matchedRule as rule } from '../../test/support/matched-rule.ts';
 import { openMemoryStore } from '../../test/support/open-memory-store.ts';
-import { Code, type Descriptor, type RateLimitRequest, type RateLimitResponse } from '../decide/messages.ts';
+import {
+  Code,
+  type Descriptor,
+  type RateLimitRequest,
+  type RateLimitResponse,
+  ServiceError,
+} from '../decide/messages.ts';
 import type { ResponseOptions } from '../decide/response.ts';
-import { ServiceError } from '../decide/service-error.ts';
 import {
   type RuleMetric,
   type RuleStatName,
   type RuleStats,
   ruleStatNames,
 } from '../stats/registry/rule-stats.ts';
-import { BoundedLocalCache } from '../stores/bounded-local-cache.ts';
-import { callAbandoned } from '../stores/call-abandoned.ts';
-import type { CounterOp, CounterStore, SubmitOptions } from '../stores/counter-store.ts';
-import { StoreError } from '../stores/store-error.ts';
+import {
+  type CounterOp,
+  type CounterStore,
+  callAbandoned,
+  StoreError,
+  type SubmitOptions,
+} from '../stores/counter-store.ts';
+import { BoundedLocalCache } from '../stores/local-cache.ts';
 import { type CountingOptions, RateLimitService } from './rate-limit-service.ts';
 
 /** 2026-03-31T23:59:30Z: half a minute before a minute, an hour, a day and a month end. */

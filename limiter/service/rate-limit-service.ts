@@ -2,7 +2,7 @@
  * Joins rules, counters, local cache and statistics into decisions. A decision has two halves: `#prepare` before the
  * store counts and `#conclude` after it did; nothing is shared between two requests but what the store counts.
  */
-import type { Clock } from '../../process/time/process-clock.ts';
+import type { Clock } from '../../process/time/clock.ts';
 import type { CounterKeys } from '../../rules/counter-keys.ts';
 import type { RuleMatcher } from '../../rules/match-result.ts';
 import {
@@ -10,26 +10,37 @@ import {
   assessRefund,
   assessRemembered,
   assessTotal,
+  checkHitsAddends,
   countAssessment,
+  hitsOf,
 } from '../decide/assess.ts';
-import { checkHitsAddends, hitsOf } from '../decide/hits-addend.ts';
 import {
   Code,
   type Descriptor,
   type DescriptorStatus,
   type RateLimitRequest,
   type RateLimitResponse,
+  ServiceError,
 } from '../decide/messages.ts';
 import { applyReplaces, keyIn, type LimitedPlan, type Plan, Planner } from '../decide/plan.ts';
-import { assembleResponse, okStatus, type ResponseOptions, unlimitedStatus } from '../decide/response.ts';
-import { ServiceError } from '../decide/service-error.ts';
-import { type StoreFailureAnswer, uncountedStatus } from '../decide/uncounted-status.ts';
+import {
+  assembleResponse,
+  okStatus,
+  type ResponseOptions,
+  type StoreFailureAnswer,
+  uncountedStatus,
+  unlimitedStatus,
+} from '../decide/response.ts';
 import { lifeSeconds, secondsToReset, Windows } from '../decide/windows.ts';
 import { RuleStat, type RuleStats } from '../stats/registry/rule-stats.ts';
-import { callAbandoned, wasLeftOut } from '../stores/call-abandoned.ts';
-import type { Caller, CounterStore } from '../stores/counter-store.ts';
+import {
+  type Caller,
+  type CounterStore,
+  callAbandoned,
+  StoreError,
+  wasLeftOut,
+} from '../stores/counter-store.ts';
 import type { LocalCache } from '../stores/local-cache.ts';
-import { StoreError } from '../stores/store-error.ts';
 import { CountedHit, planHoldingBack } from './counted-hit.ts';
 
 export interface CountingOptions {

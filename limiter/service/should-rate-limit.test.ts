@@ -5,11 +5,9 @@ import {
   RateLimitResponseSchema,
 } from '../../gen/envoy/service/ratelimit/v3/rls_pb.ts';
 import { GrpcCode, type GrpcStatus, type UnaryReply } from '../../process/grpc/handlers.ts';
-import { Code, type RateLimitRequest } from '../decide/messages.ts';
+import { Code, type RateLimitRequest, ServiceError } from '../decide/messages.ts';
 import { RequestBounds, type RequestTooLarge, usualRequestLimits } from '../decide/request-bounds.ts';
-import { ServiceError } from '../decide/service-error.ts';
-import { callAbandoned } from '../stores/call-abandoned.ts';
-import { StoreError } from '../stores/store-error.ts';
+import { callAbandoned, StoreError } from '../stores/counter-store.ts';
 import type { DecisionReply } from './rate-limit-service.ts';
 import { createShouldRateLimit } from './should-rate-limit.ts';
 

@@ -1,19 +1,17 @@
 /** The method `envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit`: bytes in, bytes or a status out. */
-import type { CallSpan } from '../../process/grpc/call-tracer.ts';
-import { Right } from '../../process/grpc/caller-gate.ts';
 import {
+  type CallSpan,
   GrpcCode,
   type GrpcStatus,
   type RequestOrigin,
+  Right,
   type UnaryHandler,
   type UnaryReply,
 } from '../../process/grpc/handlers.ts';
-import { Code, type RateLimitRequest, type RateLimitResponse } from '../decide/messages.ts';
+import { Code, type RateLimitRequest, type RateLimitResponse, ServiceError } from '../decide/messages.ts';
 import { type RequestBounds, RequestTooLarge } from '../decide/request-bounds.ts';
-import { ServiceError } from '../decide/service-error.ts';
 import { DecodeError, encodeRateLimitResponse } from '../decide/wire-codec.ts';
-import { callAbandoned } from '../stores/call-abandoned.ts';
-import { StoreError } from '../stores/store-error.ts';
+import { callAbandoned, StoreError } from '../stores/counter-store.ts';
 import type { DecisionReply, RateLimitService } from './rate-limit-service.ts';
 
 export const shouldRateLimitPath = '/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit';

@@ -1,8 +1,9 @@
 /** How counters are named, how long they live and what is kept of them here. Rows of the table in `settings.ts`. */
-import { bool, choice, integer, text } from '../../process/settings/settings-kinds.ts';
-import type { SettingNeed } from '../../process/settings/settings-needs.ts';
+import { bool, choice, duration, integer, text } from '../../process/settings/settings-kinds.ts';
+import { needing, type SettingNeed } from '../../process/settings/settings-needs.ts';
 import type { SettingsError, SettingsOf, SettingsTable } from '../../process/settings/settings-reader.ts';
 import { counterKeyForms, unambiguousPrefixProblem } from '../../rules/counter-keys.ts';
+import { RequestBounds, usualRequestLimits } from '../decide/request-bounds.ts';
 import { memcachePrefixProblem } from '../stores/memcache/memcache-key.ts';
 
 const mebibyte = 1024 * 1024;
@@ -75,3 +76,95 @@ export function prefixProblems(
   const variable = counterSettings.cacheKeyPrefix.name;
   return problems.map((problem) => ({ variable, message: `${variable}: ${problem}` }));
 }
+
+/** What one request may consist of. Rows of the table in `settings.ts`. */
+
+const requestMebibyte = 1024 * 1024;
+
+export const requestSettings = {
+  requestMaxDescriptors: {
+    name: 'REQUEST_MAX_DESCRIPTORS',
+    kind: integer({ min: 1, max: 65_536 }),
+    default: usualRequestLimits.maxDescriptors,
+    summary:
+      'Descriptors that a request may have. One with more is refused, with INVALID_ARGUMENT over gRPC and 400 over `/json`, and nothing of it is counted. Not in the Go service.',
+  },
+  requestMaxEntries: {
+    name: 'REQUEST_MAX_ENTRIES',
+    kind: integer({ min: 1, max: 65_536 }),
+    default: usualRequestLimits.maxEntries,
+    summary: 'Entries that a descriptor may have; likewise. Not in the Go service.',
+  },
+  requestMaxTextBytes: {
+    name: 'REQUEST_MAX_TEXT_BYTES',
+    kind: integer({ min: 16, max: 4 * requestMebibyte }),
+    default: usualRequestLimits.maxTextBytes,
+    summary: 'Bytes that a domain, key or value may have; likewise. Not in the Go service.',
+  },
+  requestMaxBytes: {
+    name: 'REQUEST_MAX_BYTES',
+    kind: integer({ min: 1024, max: 4 * requestMebibyte }),
+    default: usualRequestLimits.maxBytes,
+    summary:
+      'Bytes that a whole request may have, as a message of gRPC or as the body of `/json`, where `HTTP_MAX_BODY_BYTES` holds as well; likewise. Not in the Go service.',
+  },
+} as const satisfies SettingsTable;
+
+type RequestSettings = SettingsOf<typeof requestSettings>;
+
+export function requestSettingsProblems(settings: Partial<RequestSettings>): SettingsError[] {
+  const { requestMaxTextBytes: part = 0, requestMaxBytes: whole = Number.POSITIVE_INFINITY } = settings;
+  if (part <= whole) return [];
+  const message = `REQUEST_MAX_TEXT_BYTES must be at most REQUEST_MAX_BYTES (${whole}), not ${part}: no part of a request is longer than the whole`;
+  return [{ variable: 'REQUEST_MAX_TEXT_BYTES', message }];
+}
+
+export function requestBounds(settings: RequestSettings): RequestBounds {
+  return new RequestBounds({
+    maxDescriptors: settings.requestMaxDescriptors,
+    maxEntries: settings.requestMaxEntries,
+    maxTextBytes: settings.requestMaxTextBytes,
+    maxBytes: settings.requestMaxBytes,
+  });
+}
+
+/** What happens when a store of counters fails. Rows of the table in `settings.ts`. */
+
+const failureMebibyte = 1024 * 1024;
+
+export const storeFailureSettings = needing([{ name: 'BACKEND_TYPE', is: ['redis'] }], {
+  storeFailureMode: {
+    name: 'STORE_FAILURE_MODE',
+    needs: [{ name: 'BACKEND_TYPE', is: ['redis', 'memcache'] }],
+    kind: choice({ values: ['error', 'allow', 'deny', 'local'] }),
+    default: 'error',
+    summary:
+      'What requests get whose counters fail: a gRPC error, OK, OVER_LIMIT, or counts of this process alone, which are added to the store when it is back. With memcache they pass unless this is set. Not in the Go service.',
+  },
+  storeBreakerSilenceMs: {
+    name: 'STORE_BREAKER_SILENCE',
+    kind: duration({ min: 100, max: 3_600_000 }),
+    default: 700,
+    summary:
+      'When requests wait for so long, or up to an eighth longer, and the store has answered none, it is not asked until it answers a PING; nor is a single node of a Redis Cluster. Not in the Go service.',
+  },
+  storeBreakerProbeIntervalMs: {
+    name: 'STORE_BREAKER_PROBE_INTERVAL',
+    kind: duration({ min: 10, max: 3_600_000 }),
+    default: 250,
+    summary:
+      'How often a store that failed is asked for a PING, less up to a quarter. Not in the Go service.',
+  },
+  storeBreakerMaxWaiting: {
+    name: 'STORE_BREAKER_MAX_WAITING',
+    kind: integer({ min: 1, max: 16_000_000 }),
+    default: 65_536,
+    summary: 'Requests that wait for the store at most; more are not asked for. Not in the Go service.',
+  },
+  storeBreakerMaxWaitingBytes: {
+    name: 'STORE_BREAKER_MAX_WAITING_BYTES',
+    kind: integer({ min: 1024, max: 64 * 1024 * failureMebibyte }),
+    default: 64 * failureMebibyte,
+    summary: 'What they may occupy, keys included; likewise. Not in the Go service.',
+  },
+} as const satisfies SettingsTable);

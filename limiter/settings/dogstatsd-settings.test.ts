@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { aliasesOf } from '../../process/settings/settings-aliases.ts';
+import { aliasesOf } from '../../process/settings/settings-unknown.ts';
 import { limiterAliases, parseLimiterSettings } from './settings.ts';
 
 const on = { USE_DOG_STATSD: 'true' };

@@ -2,10 +2,11 @@
  * USE_DOG_STATSD_MOGRIFIERS, a part of the table in `settings.ts`, and the variables of the mogrifiers that it lists:
  * DOG_STATSD_MOGRIFIER_<NAME>_PATTERN, _NAME and _TAGS, which no table can hold.
  */
-import { type AliasTable, canonicalName } from '../../process/settings/settings-aliases.ts';
+
 import { text } from '../../process/settings/settings-kinds.ts';
 import { effectless, type SettingNeed } from '../../process/settings/settings-needs.ts';
 import type { Environment, SettingsError, SettingsTable } from '../../process/settings/settings-reader.ts';
+import { type AliasTable, canonicalName } from '../../process/settings/settings-unknown.ts';
 import { compilePattern, type MogrifierText, PatternError } from '../stats/sinks/mogrifier.ts';
 
 const toDogStatsd: SettingNeed = { name: 'USE_DOG_STATSD', is: [true] };

@@ -1,5 +1,5 @@
 /** Settings of the gRPC listener beyond its address: a part of the table in settings.ts. */
-import { mostPathBytes } from '../../process/net/process-bind.ts';
+import { mostPathBytes } from '../../process/net/bind.ts';
 import { bool, duration, integer, text, unixMode } from '../../process/settings/settings-kinds.ts';
 import type { SettingNeed } from '../../process/settings/settings-needs.ts';
 import type { SettingsError, SettingsOf, SettingsTable } from '../../process/settings/settings-reader.ts';

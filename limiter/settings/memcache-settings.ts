@@ -1,10 +1,9 @@
 /** Settings of memcache: a part of the table in settings.ts. */
-import { errorText } from '../../process/log/process-error-text.ts';
+import { errorText } from '../../process/log/error-text.ts';
 import { bool, duration, integer, text } from '../../process/settings/settings-kinds.ts';
 import { needing, type SettingNeed } from '../../process/settings/settings-needs.ts';
 import type { SettingsError, SettingsOf, SettingsTable } from '../../process/settings/settings-reader.ts';
-import { parseMemcacheAddresses } from '../stores/memcache/memcache-address.ts';
-import { isSrvName } from '../stores/memcache/srv-lookup.ts';
+import { isSrvName, parseMemcacheAddresses } from '../stores/memcache/memcache-nodes.ts';
 
 const dayMs = 24 * 3_600_000;
 

@@ -8,8 +8,8 @@ import { freePort } from '../../test/support/free-port.ts';
 import { InProcessLimiter, type InProcessLimiterOptions } from '../../test/support/in-process-limiter.ts';
 import { LimiterClient } from '../../test/support/limiter-client.ts';
 import { suiteFolder } from '../../test/support/suite-folder.ts';
-import { prometheusSettings } from './prometheus-settings.ts';
 import { parseLimiterSettings } from './settings.ts';
+import { prometheusSettings } from './stats-settings.ts';
 
 const folder = suiteFolder();
 const running: InProcessLimiter[] = [];

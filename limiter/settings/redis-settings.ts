@@ -2,9 +2,14 @@
 import { bool, choice, duration, text } from '../../process/settings/settings-kinds.ts';
 import { needing, type SettingNeed } from '../../process/settings/settings-needs.ts';
 import type { SettingsError, SettingsOf, SettingsTable } from '../../process/settings/settings-reader.ts';
-import { type ClusterAddress, parseClusterAddress } from '../stores/redis/cluster-address.ts';
-import { parseRedisAddress, type RedisAddress } from '../stores/redis/redis-address.ts';
-import { parseSentinelAddress, type SentinelAddress } from '../stores/redis/sentinel-address.ts';
+import {
+  type ClusterAddress,
+  parseClusterAddress,
+  parseRedisAddress,
+  parseSentinelAddress,
+  type RedisAddress,
+  type SentinelAddress,
+} from '../stores/redis/redis-address.ts';
 import { ofPerSecond, redisBatchSettings } from './redis-batch-settings.ts';
 
 const dayMs = 24 * 3_600_000;

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { aliasesOf, canonicalName } from '../../process/settings/settings-aliases.ts';
+import { aliasesOf, canonicalName } from '../../process/settings/settings-unknown.ts';
 import { limiterAliases, limiterSettingGroups, parseLimiterSettings } from './settings.ts';
 
 const all = limiterSettingGroups.flatMap(({ settings }) => Object.values(settings));

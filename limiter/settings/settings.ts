@@ -3,7 +3,6 @@
  * this table. Names are the Go service's; other names are aliases (`limiterAliases`).
  */
 import { logFormats, logLevels } from '../../process/log/logger.ts';
-import type { AliasTable } from '../../process/settings/settings-aliases.ts';
 import {
   bindHost,
   bool,
@@ -24,11 +23,18 @@ import {
   type SettingsSchema,
   type SettingsTable,
 } from '../../process/settings/settings-reader.ts';
+import type { AliasTable } from '../../process/settings/settings-unknown.ts';
 import type { MogrifierText } from '../stats/sinks/mogrifier.ts';
-import { entryOverheadBytes } from '../stores/bounded-local-cache.ts';
-import { keyBytes } from '../stores/key-bytes.ts';
+import { keyBytes } from '../stores/folded-run.ts';
+import { entryOverheadBytes } from '../stores/local-cache.ts';
 import { accessSettings, accessSettingsProblems } from './access-settings.ts';
-import { counterSettings, prefixProblems } from './counting-settings.ts';
+import {
+  counterSettings,
+  prefixProblems,
+  requestSettings,
+  requestSettingsProblems,
+  storeFailureSettings,
+} from './counting-settings.ts';
 import {
   dogStatsdSettings,
   effectlessMogrifiers,
@@ -38,14 +44,15 @@ import {
 } from './dogstatsd-settings.ts';
 import { grpcSettings, grpcSettingsProblems, mistakenGrpcNames } from './grpc-settings.ts';
 import { memcacheSettings, memcacheSettingsProblems } from './memcache-settings.ts';
-import { prometheusSettings } from './prometheus-settings.ts';
 import { redisSettings, redisSettingsProblems } from './redis-settings.ts';
-import { requestSettings, requestSettingsProblems } from './request-settings.ts';
-import { sinkOf, statsSettings, statsSettingsProblems } from './stats-settings.ts';
-import { storeFailureSettings } from './store-failure-settings.ts';
-import { topSettings } from './top-settings.ts';
-import { tracingUrl, tracingWarnings } from './tracing-environment.ts';
-import { tracingSettings } from './tracing-settings.ts';
+import {
+  prometheusSettings,
+  sinkOf,
+  statsSettings,
+  statsSettingsProblems,
+  topSettings,
+} from './stats-settings.ts';
+import { tracingSettings, tracingUrl, tracingWarnings } from './tracing-settings.ts';
 import { workerSettings, workerSettingsProblems } from './worker-settings.ts';
 import { xdsSettings, xdsSettingsProblems, xdsSettingsWarnings } from './xds-settings.ts';
 

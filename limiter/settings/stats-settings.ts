@@ -1,14 +1,17 @@
 /** Statistics: which, and where they go. A part of the table in `settings.ts`; what one sink alone needs may stand beside it. */
 import { z } from 'zod';
+import { requestPath } from '../../process/http/text-response.ts';
 import {
   bool,
   choice,
   duration,
   integer,
+  listenAddress,
   port,
   type SettingKind,
+  text,
 } from '../../process/settings/settings-kinds.ts';
-import type { SettingNeed } from '../../process/settings/settings-needs.ts';
+import { needing, type SettingNeed } from '../../process/settings/settings-needs.ts';
 import { tagPairs } from '../../process/settings/settings-pairs.ts';
 import type { SettingsError, SettingsTable } from '../../process/settings/settings-reader.ts';
 
@@ -148,3 +151,82 @@ export function statsSettingsProblems(settings: Choice): SettingsError[] {
     },
   ];
 }
+
+/** The endpoint that Prometheus scrapes. A part of the table in `settings.ts`. */
+
+/** A path that no redirect leads away from. */
+function urlPath(): SettingKind<string> {
+  const expected = 'a path that begins with /, such as /metrics, without query, //, . and ..';
+  return {
+    expected,
+    brief: 'path',
+    schema: z.string().refine((value) => {
+      const target = value.startsWith('/') && !/[?#]/.test(value) ? requestPath(value) : undefined;
+      return target?.clean === value;
+    }, expected),
+    format: (value) => value,
+  };
+}
+
+export const prometheusSettings = needing([{ name: 'USE_PROMETHEUS', is: [true] }], {
+  prometheusAddress: {
+    name: 'PROMETHEUS_ADDR',
+    kind: listenAddress(),
+    default: { host: '', port: 9090 },
+    summary: 'Where Prometheus scrapes. A taken port ends the start.',
+  },
+  prometheusPath: {
+    name: 'PROMETHEUS_PATH',
+    kind: urlPath(),
+    default: '/metrics',
+    summary: 'The path that is scraped.',
+  },
+  prometheusMapperYaml: {
+    name: 'PROMETHEUS_MAPPER_YAML',
+    kind: text(),
+    default: '',
+    summary:
+      'File that maps statistics to metrics, in the language of statsd_exporter. A file that cannot be used ends the start. Empty: the [built-in mapping](statistics.md#prometheus).',
+  },
+  prometheusResponseTimeAsMilliseconds: {
+    name: 'PROMETHEUS_RESPONSE_TIME_AS_MILLISECONDS',
+    needs: [
+      { name: 'USE_PROMETHEUS', is: [true] },
+      { name: 'PROMETHEUS_MAPPER_YAML', is: 'unset' },
+    ],
+    kind: bool(),
+    default: false,
+    summary: 'The built-in mapping leaves response_time in milliseconds, under the same name.',
+  },
+} as const satisfies SettingsTable);
+
+/** Top offenders: how much is kept of who is over a limit. A part of the table in `settings.ts`. */
+
+const mebibyte = 1024 * 1024;
+
+const anyKeys: readonly SettingNeed[] = [{ name: 'STATS_TOP_KEYS', is: 'set' }];
+
+export const topSettings = {
+  statsTopKeys: {
+    name: 'STATS_TOP_KEYS',
+    kind: integer({ min: 0, max: 1_000 }),
+    default: 128,
+    summary:
+      'Keys over their limit that `/top` holds for each domain; every key with more than one part in so many of the domain’s hits over limit is among them. 0: none are kept. See [top offenders](statistics.md#top-offenders). Not in the Go service.',
+  },
+  statsTopPeriodMs: {
+    name: 'STATS_TOP_PERIOD',
+    needs: anyKeys,
+    kind: duration({ min: 1_000, max: 24 * 3_600_000 }),
+    default: 600_000,
+    summary: '`/top` tells of the last one to two of these periods. Not in the Go service.',
+  },
+  statsTopMaxBytes: {
+    name: 'STATS_TOP_MAX_BYTES',
+    needs: anyKeys,
+    kind: integer({ min: 4 * mebibyte, max: 1024 * mebibyte }),
+    default: 16 * mebibyte,
+    summary:
+      'What the keys of all domains may occupy for `/top`, in each thread that answers callers; domains that were over a limit longest ago make room. Not in the Go service.',
+  },
+} as const satisfies SettingsTable;

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { parseLimiterSettings } from './settings.ts';
-import { tracingUrl } from './tracing-environment.ts';
+import { tracingUrl } from './tracing-settings.ts';
 
 const on = { TRACING_ENABLED: 'true' };
 

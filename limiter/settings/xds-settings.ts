@@ -1,16 +1,16 @@
 /** Settings of the rules that an xDS server sends: a part of the table in settings.ts. */
 import { z } from 'zod';
-import { isLoopback } from '../../process/net/process-bind.ts';
+import { isLoopback } from '../../process/net/bind.ts';
 import { formatGoDuration } from '../../process/settings/go-values.ts';
 import {
   bool,
+  dnsLabel,
   duration,
   float,
   integer,
   type SettingKind,
   text,
 } from '../../process/settings/settings-kinds.ts';
-import { dnsLabel } from '../../process/settings/settings-kubernetes-kinds.ts';
 import { needing, type SettingNeed } from '../../process/settings/settings-needs.ts';
 import { headerPairs, metadataPairs } from '../../process/settings/settings-pairs.ts';
 import type { SettingsError, SettingsOf, SettingsTable } from '../../process/settings/settings-reader.ts';

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { ConnectionAge } from './connection-age.ts';
+import { ConnectionAge } from './socket-server.ts';
 
 const ages = { maxAgeMs: 1_000, graceMs: 100 };
 

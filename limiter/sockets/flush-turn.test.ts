@@ -1,6 +1,6 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { expect, it } from 'vitest';
-import { FlushTurn } from './flush-turn.ts';
+import { FlushTurn } from './socket-transport.ts';
 
 it('flushes each that asked, once, when the turn is over', async () => {
   const turn = new FlushTurn();

@@ -1,16 +1,18 @@
 import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
 import { afterEach, describe, expect, it, onTestFinished } from 'vitest';
-import { LoopTurns } from '../../process/loop-turns.ts';
 import { HeldBytes } from '../../process/net/held-bytes.ts';
-import { systemTimers } from '../../process/time/clock.ts';
-import { systemClock } from '../../process/time/process-clock.ts';
+import { systemClock, systemTimers } from '../../process/time/clock.ts';
+import { LoopTurns } from '../../process/time/loop-turns.ts';
 import { eventually } from '../../test/support/eventually.ts';
 import { defaultHttp2Limits } from '../http2/limits.ts';
 import type { RequestHandler, RequestStream } from '../http2/request-handler.ts';
-import { noAges } from './connection-age.ts';
-import type { RefusedConnection } from './refusals.ts';
-import { Http2SocketServer, type Http2SocketServerOptions } from './socket-server.ts';
+import {
+  Http2SocketServer,
+  type Http2SocketServerOptions,
+  noAges,
+  type RefusedConnection,
+} from './socket-server.ts';
 
 /** Answers nothing until told to. */
 class WaitingHandler implements RequestHandler {

@@ -1,27 +1,123 @@
+import { createServer, type Server, type Socket } from 'node:net';
+import type { SecureContextOptions } from 'node:tls';
+import {
+  bind,
+  bindUnix,
+  closeOrCut,
+  type ListenAddress,
+  OpenSockets,
+  type UnixAddress,
+} from '../../process/net/bind.ts';
+import { HeldBytes, type Holding } from '../../process/net/held-bytes.ts';
+import { peerName, SocketPeer, unixPeer } from '../../process/net/peer.ts';
+import { expiryOf, watchTlsCredentials } from '../../process/net/tls-credentials.ts';
+import type { Clock, Timers } from '../../process/time/clock.ts';
+import { LoopTurns } from '../../process/time/loop-turns.ts';
+import { Http2Connection } from '../http2/connection.ts';
+import type { Http2Limits } from '../http2/limits.ts';
+import type { RequestHandler } from '../http2/request-handler.ts';
+import { type ViolationReason, violationReasons, violationTexts } from '../http2/violation.ts';
+import { FlushTurn, SocketTransport } from './socket-transport.ts';
+import { createTlsListener, type TlsOptions } from './tls-listener.ts';
+
+/**
+ * How old a connection may become, so that callers that keep theirs for ever find new limiters after all:
+ *
+ *   open ──age, up to a tenth sooner or later──> draining (GOAWAY) ──grace──> cut
+ */
+export interface ConnectionAges {
+  /** `Infinity`: never. */
+  maxAgeMs: number;
+  /** `Infinity`: its calls may take as long as they take. */
+  graceMs: number;
+}
+
+export const noAges: ConnectionAges = { maxAgeMs: Infinity, graceMs: Infinity };
+
+/** As gRPC's own servers spread it, so that connections opened together do not end together. */
+const jitter = 0.1;
+
+/** What is due now. */
+export type AgeStep = 'nothing' | 'drain' | 'cut';
+
+/** The age of one connection. Each step is due once. */
+export class ConnectionAge {
+  readonly #graceMs: number;
+  #nextMs: number;
+  #isDraining = false;
+
+  /** `random` is from 0 to below 1. */
+  constructor({ maxAgeMs, graceMs }: ConnectionAges, nowMs: number, random: number) {
+    this.#graceMs = graceMs;
+    this.#nextMs = nowMs + maxAgeMs * (1 - jitter + 2 * jitter * random);
+  }
+
+  due(nowMs: number): AgeStep {
+    if (nowMs < this.#nextMs) return 'nothing';
+    if (this.#isDraining) {
+      this.#nextMs = Infinity;
+      return 'cut';
+    }
+    this.#isDraining = true;
+    this.#nextMs = nowMs + this.#graceMs;
+    return 'drain';
+  }
+}
+
+/** Why connections are not served, or served no longer: what is counted, and what is said of it. */
+
+export const tlsRefusals = [
+  /** The handshake failed or took too long. */
+  'tls_handshake',
+  /** The client did not choose HTTP/2 by ALPN. */
+  'tls_no_h2',
+  /** Its certificate is good, and not of the name asked for. */
+  'tls_client_name',
+] as const;
+export type TlsRefusal = (typeof tlsRefusals)[number];
+
+type ConnectionRefusal =
+  | ViolationReason
+  | TlsRefusal
+  | 'too_many_connections'
+  | 'max_connection_age'
+  | 'unfinished_request';
+
+export const connectionRefusals: readonly ConnectionRefusal[] = [
+  'too_many_connections',
+  /** Its calls outlasted the grace after its age. */
+  'max_connection_age',
+  /** One call alone: its request was not complete in time. */
+  'unfinished_request',
+  ...tlsRefusals,
+  ...violationReasons,
+];
+
+/** One connection and its end. */
+export interface RefusedConnection {
+  reason: ConnectionRefusal;
+  /** Address and port, `unix socket`, or `unknown` of one that is gone already. */
+  peer: string;
+  /** The reason in words; of a handshake one of many. */
+  problem: string;
+}
+
+/** In words what `reason` says, where there is nothing more exact. */
+function refusalText(reason: Exclude<ConnectionRefusal, TlsRefusal>): string {
+  if (reason === 'too_many_connections') return 'as many connections as may be are open';
+  if (reason === 'max_connection_age') return 'its calls outlasted the grace after its greatest age';
+  if (reason === 'unfinished_request') return 'it began a request and did not end it in time';
+  return violationTexts[reason];
+}
+
+export function isTlsRefusal(reason: ConnectionRefusal): boolean {
+  return (tlsRefusals as readonly string[]).includes(reason);
+}
+
 /**
  * Listens, and gives every connection that is accepted its HTTP/2. One timer serves them all; what one peer does, or
  * fails to do, ends its own connection and nothing else.
  */
-import { createServer, type Server, type Socket } from 'node:net';
-import type { SecureContextOptions } from 'node:tls';
-import { LoopTurns } from '../../process/loop-turns.ts';
-import { bindUnix } from '../../process/net/bind.ts';
-import { closeOrCut } from '../../process/net/close-or-cut.ts';
-import { HeldBytes, type Holding } from '../../process/net/held-bytes.ts';
-import { OpenSockets } from '../../process/net/open-sockets.ts';
-import { peerName, SocketPeer, unixPeer } from '../../process/net/peer.ts';
-import { bind, type ListenAddress, type UnixAddress } from '../../process/net/process-bind.ts';
-import { expiryOf, watchTlsCredentials } from '../../process/net/tls-credentials.ts';
-import type { Timers } from '../../process/time/clock.ts';
-import type { Clock } from '../../process/time/process-clock.ts';
-import { Http2Connection } from '../http2/connection.ts';
-import type { Http2Limits } from '../http2/limits.ts';
-import type { RequestHandler } from '../http2/request-handler.ts';
-import { ConnectionAge, type ConnectionAges } from './connection-age.ts';
-import { FlushTurn } from './flush-turn.ts';
-import { type ConnectionRefusal, type RefusedConnection, refusalText, type TlsRefusal } from './refusals.ts';
-import { SocketTransport } from './socket-transport.ts';
-import { createTlsListener, type TlsOptions } from './tls-listener.ts';
 
 export interface SocketServerListener {
   refused(connection: RefusedConnection): void;

@@ -3,7 +3,7 @@ import { Duplex } from 'node:stream';
 import { setImmediate as turnOfLoop } from 'node:timers/promises';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { LoopTurns } from '../../process/loop-turns.ts';
+import { LoopTurns } from '../../process/time/loop-turns.ts';
 import { SocketTransport } from './socket-transport.ts';
 
 /** A thread whose turns are run by hand; each piece that is handed over takes `costMs`. */

@@ -7,10 +7,10 @@
  * What is left waits in the socket, which takes little more from the system then.
  */
 import type { Socket } from 'node:net';
-import type { LoopTurns, TurnTaker } from '../../process/loop-turns.ts';
 import { addressGroup } from '../../process/net/peer.ts';
-import type { Clock } from '../../process/time/process-clock.ts';
-import type { Transport } from '../http2/transport.ts';
+import type { Clock } from '../../process/time/clock.ts';
+import type { LoopTurns, TurnTaker } from '../../process/time/loop-turns.ts';
+import type { Transport } from '../http2/request-handler.ts';
 
 /** Ours: how long what was written may take to go out once nothing follows. `OpenSockets` bounds the time after that. */
 const lastWriteMs = 10_000;
@@ -156,4 +156,28 @@ export class SocketTransport implements Transport, TurnTaker {
     this.#turnBytes = isLittle ? littleBytes : pieceBytes;
     this.#turns.wait(this, isLittle ? 'little' : 'much');
   }
+}
+
+/** What has answers to write. */
+interface Flushable {
+  flush(): void;
+}
+
+/**
+ * Writes what was gathered once a turn of the event loop, after all of its input was handled: the answers of one batch of
+ * the store become one write for each connection.
+ */
+export class FlushTurn {
+  #waiting: Flushable[] = [];
+
+  /** Called at most once by each until it was flushed. */
+  readonly schedule = (connection: Flushable): void => {
+    if (this.#waiting.push(connection) === 1) setImmediate(this.#flush);
+  };
+
+  readonly #flush = (): void => {
+    const waiting = this.#waiting;
+    this.#waiting = [];
+    for (const connection of waiting) connection.flush();
+  };
 }

@@ -1,8 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { connect, type TLSSocket } from 'node:tls';
 import { afterEach, expect, it, onTestFinished } from 'vitest';
-import { systemTimers } from '../../process/time/clock.ts';
-import { systemClock } from '../../process/time/process-clock.ts';
+import { systemClock, systemTimers } from '../../process/time/clock.ts';
 import { createAuthority } from '../../test/support/certificates.ts';
 import { describeWithServer } from '../../test/support/describe-with-server.ts';
 import { eventually } from '../../test/support/eventually.ts';
@@ -13,8 +12,7 @@ import { temporaryFolder } from '../../test/support/temporary-folder.ts';
 import { clientPreface, Flag } from '../http2/constants.ts';
 import { defaultHttp2Limits } from '../http2/limits.ts';
 import type { RequestStream } from '../http2/request-handler.ts';
-import { noAges } from './connection-age.ts';
-import { Http2SocketServer } from './socket-server.ts';
+import { Http2SocketServer, noAges } from './socket-server.ts';
 
 const running: Http2SocketServer[] = [];
 afterEach(() => Promise.all(running.splice(0).map((server) => server.close(0))));

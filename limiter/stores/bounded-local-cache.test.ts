@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { BoundedLocalCache, entryOverheadBytes } from './bounded-local-cache.ts';
+import { BoundedLocalCache, entryOverheadBytes } from './local-cache.ts';
 
 /** Room for so many keys of one character. */
 function cacheFor(entries: number): BoundedLocalCache {

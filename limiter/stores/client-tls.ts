@@ -2,8 +2,7 @@
 import { X509Certificate } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { type ConnectionOptions, createSecureContext, getCACertificates, type SecureContext } from 'node:tls';
-import { systemErrorReason } from '../../process/log/error-text.ts';
-import { errorText } from '../../process/log/process-error-text.ts';
+import { errorText, systemErrorReason } from '../../process/log/error-text.ts';
 
 /** Paths of PEM files; empty ones are none. */
 export interface ClientTlsFiles {
@@ -113,4 +112,12 @@ function withUsual(text: string, files: ClientTlsFiles): string[] {
     throw new Error(`${problem}: ${errorText(error)}`, { cause: error });
   }
   return [...getCACertificates('default'), ...own];
+}
+
+/** What TLS says in plain words; its own text also names places in the library's source. */
+export function tlsErrorText(error: Error): string | undefined {
+  const { code, reason } = error as { code?: unknown; reason?: unknown };
+  if (typeof code !== 'string' || !code.startsWith('ERR_SSL_') || typeof reason !== 'string')
+    return undefined;
+  return `TLS: ${reason}`;
 }

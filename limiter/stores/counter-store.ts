@@ -1,6 +1,6 @@
 /** What every store of counters can do. Knows keys and numbers, neither rules nor requests. */
-import type { CallSpan } from '../../process/grpc/call-tracer.ts';
-import type { StoreError } from './store-error.ts';
+import type { CallSpan } from '../../process/grpc/handlers.ts';
+import { failOp } from './folded-run.ts';
 
 /** Who asked. */
 export interface Caller {
@@ -73,4 +73,57 @@ export interface CounterStore {
   ping(patienceMs?: number): Promise<void>;
   /** Ends connections and timers; ops under way are answered with an error. */
   close(): Promise<void>;
+}
+
+/** A store could not count. The message never holds credentials. */
+export class StoreError extends Error {
+  override readonly name = 'StoreError';
+  /** Whether the same op may succeed a moment later. */
+  readonly transient: boolean;
+  /**
+   * The op certainly was not counted: nothing that counts was sent, or the server said that it ran nothing. False where
+   * nobody can know, such as when its reply was lost.
+   */
+  readonly notCounted: boolean;
+  /**
+   * Nobody asked the store, or it said nothing, and nothing within it has drawn a conclusion from that: such an error is
+   * no sign that the store is there.
+   */
+  readonly unheard: boolean;
+
+  constructor(
+    message: string,
+    options: { transient: boolean; notCounted?: boolean; unheard?: boolean; cause?: unknown },
+  ) {
+    super(message, { cause: options.cause });
+    this.transient = options.transient;
+    this.notCounted = options.notCounted ?? false;
+    this.unheard = options.unheard ?? false;
+  }
+
+  /** The same for an op of which more is known than when the error was made. */
+  marked(notCounted: boolean): StoreError {
+    if (notCounted === this.notCounted) return this;
+    const { transient, unheard, cause } = this;
+    return new StoreError(this.message, { transient, notCounted, unheard, cause });
+  }
+}
+
+/** The answer to an op that was left out because its caller had gone: not counted, and no failure of the store. */
+export const callAbandoned = new StoreError('the caller gave up before its hits were sent to the store', {
+  transient: true,
+  notCounted: true,
+});
+
+/** Asked right before ops are sent. True when nobody waits for this one: it is answered, and is not to be sent. */
+export function leaveOut(op: CounterOp): boolean {
+  if (op.caller === undefined || !op.caller.abandoned) return false;
+  failOp(op, callAbandoned);
+  return true;
+}
+
+/** Whether any of a request's ops was: then the request counts as one that was never made. */
+export function wasLeftOut(ops: readonly CounterOp[]): boolean {
+  for (const op of ops) if (op.error === callAbandoned) return true;
+  return false;
 }

@@ -2,8 +2,8 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { counterOp } from '../../test/support/counter-ops.ts';
 import { caseCount } from '../../test/support/property-cases.ts';
+import { StoreError } from './counter-store.ts';
 import { FoldedRun, maxTotal, totalAfter } from './folded-run.ts';
-import { StoreError } from './store-error.ts';
 
 interface Change {
   hits: number;

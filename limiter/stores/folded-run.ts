@@ -4,8 +4,7 @@
  * clamps compose: any run of them is x -> min(high, max(low, x + shift)) with three numbers. The store applies that once
  * and gives the value before; each total follows from it. Pure.
  */
-import type { CounterOp } from './counter-store.ts';
-import type { StoreError } from './store-error.ts';
+import type { CounterOp, StoreError } from './counter-store.ts';
 
 /** Totals stop here: the largest number that is exact both in JavaScript and in Redis's Lua. */
 export const maxTotal = Number.MAX_SAFE_INTEGER;
@@ -115,4 +114,9 @@ function answerOp(op: CounterOp, before: number): number {
   op.after = after;
   op.error = undefined;
   return after;
+}
+
+/** At least what V8 keeps: one byte a character, two where any is beyond ASCII. */
+export function keyBytes(key: string): number {
+  return Buffer.byteLength(key) === key.length ? key.length : key.length * 2;
 }

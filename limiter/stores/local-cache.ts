@@ -1,3 +1,135 @@
+import { keyBytes } from './folded-run.ts';
+
+/** Gauges `ratelimit.localcache.<name>`. */
+export interface LocalCacheStats {
+  /** Entries that had to go before their window ended, to make room. */
+  evacuateCount: number;
+  /** Entries that ended with their window. */
+  expiredCount: number;
+  entryCount: number;
+  /** Always 0: reading the clock at every lookup would cost more than the lookup. */
+  averageAccessTime: number;
+  hitCount: number;
+  missCount: number;
+  lookupCount: number;
+  overwriteCount: number;
+}
+
+/**
+ * What an entry costs besides its key's characters: the entry, its slot in the map and the string's header. Measured on
+ * Node 26: 127 bytes with the map full, 175 just after the map doubled.
+ */
+export const entryOverheadBytes = 176;
+
+interface Entry {
+  readonly key: string;
+  readonly bytes: number;
+  expiresAtMs: number;
+  older: Entry | undefined;
+  newer: Entry | undefined;
+}
+
+/** Bounded in bytes; the entry remembered longest ago goes first. Every call is O(1). */
+export class BoundedLocalCache implements LocalCache {
+  readonly stats: LocalCacheStats = {
+    evacuateCount: 0,
+    expiredCount: 0,
+    entryCount: 0,
+    averageAccessTime: 0,
+    hitCount: 0,
+    missCount: 0,
+    lookupCount: 0,
+    overwriteCount: 0,
+  };
+  readonly #maxBytes: number;
+  readonly #entries = new Map<string, Entry>();
+  #oldest: Entry | undefined;
+  #newest: Entry | undefined;
+  #bytes = 0;
+
+  constructor(options: { maxBytes: number }) {
+    this.#maxBytes = options.maxBytes;
+  }
+
+  /** Bytes held, counted as key plus `entryOverheadBytes`. Never above the bound. */
+  get bytes(): number {
+    return this.#bytes;
+  }
+
+  has(key: string, nowMs: number): boolean {
+    this.stats.lookupCount += 1;
+    const entry = this.#entries.get(key);
+    if (entry !== undefined && entry.expiresAtMs > nowMs) {
+      this.stats.hitCount += 1;
+      return true;
+    }
+    this.stats.missCount += 1;
+    if (entry !== undefined) {
+      this.stats.expiredCount += 1;
+      this.#remove(entry);
+    }
+    return false;
+  }
+
+  /** A key too large for the whole cache is not remembered. */
+  remember(key: string, expiresAtMs: number): void {
+    const known = this.#entries.get(key);
+    if (known !== undefined) {
+      this.stats.overwriteCount += 1;
+      known.expiresAtMs = expiresAtMs;
+      this.#unlink(known);
+      this.#append(known);
+      return;
+    }
+    const bytes = keyBytes(key) + entryOverheadBytes;
+    if (bytes > this.#maxBytes) return;
+    while (this.#oldest !== undefined && this.#bytes + bytes > this.#maxBytes) {
+      this.stats.evacuateCount += 1;
+      this.#remove(this.#oldest);
+    }
+    const entry: Entry = { key, bytes, expiresAtMs, older: undefined, newer: undefined };
+    this.#entries.set(key, entry);
+    this.#append(entry);
+    this.#bytes += bytes;
+    this.stats.entryCount = this.#entries.size;
+  }
+
+  forget(key: string): void {
+    const entry = this.#entries.get(key);
+    if (entry !== undefined) this.#remove(entry);
+  }
+
+  clear(): void {
+    this.#entries.clear();
+    this.#oldest = undefined;
+    this.#newest = undefined;
+    this.#bytes = 0;
+    this.stats.entryCount = 0;
+  }
+
+  #remove(entry: Entry): void {
+    this.#entries.delete(entry.key);
+    this.#unlink(entry);
+    this.#bytes -= entry.bytes;
+    this.stats.entryCount = this.#entries.size;
+  }
+
+  #append(entry: Entry): void {
+    entry.older = this.#newest;
+    entry.newer = undefined;
+    if (this.#newest === undefined) this.#oldest = entry;
+    else this.#newest.newer = entry;
+    this.#newest = entry;
+  }
+
+  #unlink(entry: Entry): void {
+    if (entry.older === undefined) this.#oldest = entry.newer;
+    else entry.older.newer = entry.newer;
+    if (entry.newer === undefined) this.#newest = entry.older;
+    else entry.newer.older = entry.older;
+  }
+}
+
 /** Keys that are over their limit, remembered in this process so that the store is not asked again. */
 export interface LocalCache {
   /** Whether the key is still over at `nowMs`; counts as one lookup. */

@@ -1,4 +1,4 @@
-import type { Clock } from '../../process/time/process-clock.ts';
+import type { Clock } from '../../process/time/clock.ts';
 
 export interface Problem {
   text: string;

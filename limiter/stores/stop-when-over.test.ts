@@ -1,8 +1,7 @@
 import { expect, it } from 'vitest';
 import { counterOp } from '../../test/support/counter-ops.ts';
-import type { CounterOp, CounterStore } from './counter-store.ts';
+import { type CounterOp, type CounterStore, StoreError } from './counter-store.ts';
 import { lookThenCount } from './stop-when-over.ts';
-import { StoreError } from './store-error.ts';
 
 it('counts no op whose look failed', () => {
   const submitted: string[][] = [];

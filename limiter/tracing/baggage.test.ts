@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { baggageValues } from './baggage.ts';
+import { baggageValues } from './trace-headers.ts';
 
 it.each([
   ['a=1,b=2', [['a', '1']]],

@@ -1,10 +1,75 @@
-/** Spans of calls: of gRPC, and of /json over HTTP. */
-import type { CallSpan, CallTracer } from '../../process/grpc/call-tracer.ts';
-import { baggageValues } from './baggage.ts';
-import { type RpcConvention, rpcAttributes, rpcStatus } from './rpc-attributes.ts';
+import type { CallSpan, CallTracer } from '../../process/grpc/handlers.ts';
 import type { SampledTrace, Sampling } from './sampling.ts';
-import type { Attributes, MadeSpan, SpanMaker } from './span-maker.ts';
-import { type HeaderForms, TraceHeaders } from './trace-headers.ts';
+import { baggageValues, type HeaderForms, TraceHeaders } from './trace-headers.ts';
+
+/**
+ * Names of the attributes of a call's span. https://opentelemetry.io/docs/specs/semconv/rpc/rpc-spans/
+ *
+ *                 rpc.system.name  rpc.system  rpc.service  rpc.method              rpc.response.status_code
+ *   stable        grpc             -           -            service/method          OK
+ *   rpc/old       -                grpc        service      method                  OK
+ *   rpc/dup       grpc             grpc        service      service/method          OK
+ *
+ * `rpc.grpc.status_code`, a number, is never there.
+ */
+type RpcConvention = 'stable' | 'old' | 'dup';
+
+/** What OTEL_SEMCONV_STABILITY_OPT_IN says; words for other kinds of spans stand beside ours. */
+export function rpcConvention(optIn: string): RpcConvention {
+  const words = optIn.split(',').map((word) => word.trim());
+  if (words.includes('rpc/dup')) return 'dup';
+  return words.includes('rpc/old') ? 'old' : 'stable';
+}
+
+/** `path` is `/package.Service/Method`. */
+export function rpcAttributes(path: string, convention: RpcConvention): Record<string, string> {
+  const fullMethod = path.slice(1);
+  const slash = fullMethod.lastIndexOf('/');
+  const service = fullMethod.slice(0, slash);
+  if (convention === 'old') {
+    return { 'rpc.system': 'grpc', 'rpc.service': service, 'rpc.method': fullMethod.slice(slash + 1) };
+  }
+  const stable = { 'rpc.system.name': 'grpc', 'rpc.method': fullMethod };
+  return convention === 'stable' ? stable : { ...stable, 'rpc.system': 'grpc', 'rpc.service': service };
+}
+
+/** By number. https://github.com/grpc/grpc/blob/v1.60.0/doc/statuscodes.md */
+const statusNames = [
+  'OK',
+  'CANCELLED',
+  'UNKNOWN',
+  'INVALID_ARGUMENT',
+  'DEADLINE_EXCEEDED',
+  'NOT_FOUND',
+  'ALREADY_EXISTS',
+  'PERMISSION_DENIED',
+  'RESOURCE_EXHAUSTED',
+  'FAILED_PRECONDITION',
+  'ABORTED',
+  'OUT_OF_RANGE',
+  'UNIMPLEMENTED',
+  'INTERNAL',
+  'UNAVAILABLE',
+  'DATA_LOSS',
+  'UNAUTHENTICATED',
+];
+
+/** Those by which the server is at fault. */
+const serverFaults: ReadonlySet<string> = new Set([
+  'UNKNOWN',
+  'DEADLINE_EXCEEDED',
+  'UNIMPLEMENTED',
+  'INTERNAL',
+  'UNAVAILABLE',
+  'DATA_LOSS',
+]);
+
+export function rpcStatus(code: number): { name: string; isFault: boolean } {
+  const name = statusNames[code] ?? String(code);
+  return { name, isFault: serverFaults.has(name) };
+}
+
+/** Spans of calls: of gRPC, and of /json over HTTP. */
 
 export interface CallTracerOptions {
   sampling: Sampling;
@@ -117,4 +182,32 @@ function endHttp(span: MadeSpan, status: number): void {
 function fail(span: MadeSpan, type: string): void {
   span.set('error.type', type);
   span.fail();
+}
+
+/** What tracing needs of OpenTelemetry, so that nothing of it need be loaded to know of tracing. */
+
+export type Attributes = Readonly<Record<string, string | number>>;
+
+export interface MadeSpan {
+  readonly traceId: string;
+  readonly spanId: string;
+  set(name: string, value: string | number): void;
+  link(other: SpanIds): void;
+  /** Its status is that of an error. */
+  fail(message?: string): void;
+  end(): void;
+}
+
+export interface SpanIds {
+  readonly traceId: string;
+  readonly spanId: string;
+}
+
+export interface SpanMaker {
+  /** A call that this process answers. */
+  server(name: string, trace: SampledTrace, attributes: Attributes): MadeSpan;
+  /** Something that this process asks of another, for the call whose span is `parent`. */
+  client(name: string, parent: SpanIds, attributes: Attributes): MadeSpan;
+  /** Sends what is left. Settles when it is sent, or was given up. */
+  shutdown(): Promise<void>;
 }

@@ -1,5 +1,5 @@
 import { beforeEach, describe, expect, it } from 'vitest';
-import { diagnosticsTo } from './diagnostics.ts';
+import { diagnosticsTo } from './open-telemetry.ts';
 
 let told: (string | number)[];
 beforeEach(() => {

@@ -1,10 +1,8 @@
-/**
- * OpenTelemetry's SDK as a SpanMaker. The only file that loads it, and loaded itself only when tracing is on. The SDK reads
- * OTEL_EXPORTER_OTLP_*, OTEL_BSP_*, OTEL_SPAN_*, OTEL_RESOURCE_ATTRIBUTES and OTEL_SDK_DISABLED from the environment.
- */
+/** What OpenTelemetry says of its own doings: values of OTEL_* that it does not understand, and spans that it had no room for. */
 import {
   type Context,
   createTraceState,
+  type DiagLogger,
   diag,
   ROOT_CONTEXT,
   type Span,
@@ -18,11 +16,107 @@ import { OTLPTraceExporter as GrpcExporter } from '@opentelemetry/exporter-trace
 import { OTLPTraceExporter as HttpExporter } from '@opentelemetry/exporter-trace-otlp-proto';
 import { envDetector } from '@opentelemetry/resources';
 import { NodeSDK } from '@opentelemetry/sdk-node';
-import { AlwaysOnSampler, type IdGenerator } from '@opentelemetry/sdk-trace';
-import { type DiagnosticsListener, diagnosticsTo } from './diagnostics.ts';
+import {
+  AlwaysOnSampler,
+  type IdGenerator,
+  type ReadableSpan,
+  type SpanExporter,
+} from '@opentelemetry/sdk-trace';
+import type { Attributes, MadeSpan, SpanIds, SpanMaker } from './call-tracers.ts';
 import type { SampledTrace } from './sampling.ts';
-import type { Attributes, MadeSpan, SpanIds, SpanMaker } from './span-maker.ts';
-import { type ExportListener, WatchedExporter } from './watched-exporter.ts';
+
+export interface DiagnosticsListener {
+  problem(text: string): void;
+  /** Since the call before. */
+  dropped(spans: number): void;
+}
+
+const longestText = 300;
+/** Told when there is room again. */
+const droppedSpans = /^Dropped (\d+) spans because maxQueueSize reached$/;
+/** Of a URL. */
+const credentials = /(\/\/)[^/@\s']*@/g;
+
+/** Takes warnings and errors; the rest is for those who debug OpenTelemetry. */
+export function diagnosticsTo(listener: DiagnosticsListener): DiagLogger {
+  const take = (message: string, ...more: unknown[]): void => {
+    const dropped = droppedSpans.exec(message);
+    if (dropped !== null) listener.dropped(Number(dropped[1]));
+    const text = [plain(message), ...more.map(String)].join(' ');
+    listener.problem(text.replace(credentials, '$1').slice(0, longestText));
+  };
+  const leave = (): void => {};
+  return { error: take, warn: take, info: leave, debug: leave, verbose: leave };
+}
+
+/** Of what was thrown it makes JSON, with a stack. */
+function plain(message: string): string {
+  if (!message.startsWith('{')) return message;
+  try {
+    const { message: text } = JSON.parse(message) as { message?: unknown };
+    return typeof text === 'string' ? text : message;
+  } catch {
+    return message;
+  }
+}
+
+/** An exporter of spans whose trouble is told once, and whose end is told once, however many exports fail between. */
+
+export interface ExportListener {
+  sent(spans: number): void;
+  failed(spans: number): void;
+  /** At every change; `reason` where it does not work. */
+  changed(works: boolean, reason: string): void;
+}
+
+/** `ExportResultCode.SUCCESS` of OpenTelemetry. */
+const success = 0;
+/** A collector may answer with a page. */
+const longestReason = 200;
+
+export class WatchedExporter implements SpanExporter {
+  readonly #exporter: SpanExporter;
+  readonly #listener: ExportListener;
+  #works = true;
+
+  constructor(exporter: SpanExporter, listener: ExportListener) {
+    this.#exporter = exporter;
+    this.#listener = listener;
+  }
+
+  export(spans: ReadableSpan[], done: Parameters<SpanExporter['export']>[1]): void {
+    this.#exporter.export(spans, (result) => {
+      const works = result.code === success;
+      if (works) this.#listener.sent(spans.length);
+      else this.#listener.failed(spans.length);
+      if (works !== this.#works) this.#listener.changed(works, works ? '' : reasonOf(result.error));
+      this.#works = works;
+      done(result);
+    });
+  }
+
+  shutdown(): Promise<void> {
+    return this.#exporter.shutdown();
+  }
+
+  forceFlush(): Promise<void> {
+    return this.#exporter.forceFlush?.() ?? Promise.resolve();
+  }
+}
+
+function reasonOf(error: Error | undefined): string {
+  if (error === undefined) return 'unknown';
+  const inner = error instanceof AggregateError ? error.errors.map(String).join(', ') : '';
+  const message = error.message === '' ? inner : error.message;
+  // grpc-js ends its own so even where it has no note.
+  const text = (message === '' ? error.name : message).replace(/\.?\s*Resolution note:\s*$/, '');
+  return text.slice(0, longestReason);
+}
+
+/**
+ * OpenTelemetry's SDK as a SpanMaker. The only file that loads it, and loaded itself only when tracing is on. The SDK reads
+ * OTEL_EXPORTER_OTLP_*, OTEL_BSP_*, OTEL_SPAN_*, OTEL_RESOURCE_ATTRIBUTES and OTEL_SDK_DISABLED from the environment.
+ */
 
 export interface OpenTelemetryOptions {
   protocol: 'http' | 'grpc';

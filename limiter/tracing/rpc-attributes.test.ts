@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { rpcAttributes, rpcConvention, rpcStatus } from './rpc-attributes.ts';
+import { rpcAttributes, rpcConvention, rpcStatus } from './call-tracers.ts';
 
 const path = '/package.Service/Method';
 

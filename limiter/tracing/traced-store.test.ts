@@ -1,11 +1,9 @@
 import { beforeEach, describe, expect, it } from 'vitest';
-import type { CallSpan } from '../../process/grpc/call-tracer.ts';
+import type { CallSpan } from '../../process/grpc/handlers.ts';
 import { counterOp } from '../../test/support/counter-ops.ts';
 import { HandDrivenStore } from '../../test/support/hand-driven-store.ts';
-import { callAbandoned } from '../stores/call-abandoned.ts';
-import type { CounterOp } from '../stores/counter-store.ts';
-import { StoreError } from '../stores/store-error.ts';
-import type { MadeSpan, SpanIds, SpanMaker } from './span-maker.ts';
+import { type CounterOp, callAbandoned, StoreError } from '../stores/counter-store.ts';
+import type { MadeSpan, SpanIds, SpanMaker } from './call-tracers.ts';
 import { TracedStore } from './traced-store.ts';
 
 /** Writes down what becomes of each span. */

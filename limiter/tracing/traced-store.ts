@@ -3,10 +3,14 @@
  * to the nodes of a cluster, or beyond the keys that one call may have), so that is what a span stands for: it belongs to
  * the trace of the first traced call of the turn and links to the spans of all of them.
  */
-import type { CallSpan } from '../../process/grpc/call-tracer.ts';
-import { callAbandoned } from '../stores/call-abandoned.ts';
-import type { CounterOp, CounterStore, SubmitOptions } from '../stores/counter-store.ts';
-import type { Attributes, MadeSpan, SpanMaker } from './span-maker.ts';
+import type { CallSpan } from '../../process/grpc/handlers.ts';
+import {
+  type CounterOp,
+  type CounterStore,
+  callAbandoned,
+  type SubmitOptions,
+} from '../stores/counter-store.ts';
+import type { Attributes, MadeSpan, SpanMaker } from './call-tracers.ts';
 
 export interface TracedStoreOptions {
   store: CounterStore;

@@ -1,6 +1,6 @@
 import type { SpanExporter } from '@opentelemetry/sdk-trace';
 import { describe, expect, it } from 'vitest';
-import { WatchedExporter } from './watched-exporter.ts';
+import { WatchedExporter } from './open-telemetry.ts';
 
 type Result = Parameters<Parameters<SpanExporter['export']>[1]>[0];
 

@@ -1,6 +1,6 @@
 import { beforeEach, describe, expect, it } from 'vitest';
 import { ManualTimers } from '../../test/support/manual-timers.ts';
-import { silenceSeconds, watchHeartbeat } from './heartbeat.ts';
+import { silenceSeconds, watchHeartbeat } from './worker-thread.ts';
 
 describe('watchHeartbeat', () => {
   let timers: ManualTimers;

@@ -1,10 +1,9 @@
 /** What the main thread and a worker thread tell each other. Plain data: it is copied, or shared, between them. */
-
 import type { LogFields } from '../../process/log/logger.ts';
+import type { ListenAddress } from '../../process/net/bind.ts';
 import type { SharedHoldings } from '../../process/net/held-bytes.ts';
-import type { ListenAddress } from '../../process/net/process-bind.ts';
 import type { CallersInForce } from '../callers/callers.ts';
-import type { ProfileQuestion } from '../http/worker-profiles.ts';
+import type { ProfileQuestion } from '../http/debug-listener.ts';
 import type { LimiterSettings } from '../settings/settings.ts';
 import type { SlotName } from '../stats/registry/slot-table.ts';
 import type { WorkerTopTask } from './worker-top.ts';

@@ -1,8 +1,8 @@
 import { once } from 'node:events';
 import { type AddressInfo, createServer, type Server } from 'node:net';
 import { afterEach, describe, expect, it } from 'vitest';
-import { BindError, bind } from '../../process/net/process-bind.ts';
-import { addressToShare, assertPortsCanBeShared, SharedPortsError } from './port-sharing.ts';
+import { BindError, bind } from '../../process/net/bind.ts';
+import { addressToShare, assertPortsCanBeShared, SharedPortsError } from './worker-pool.ts';
 
 const host = '127.0.0.1';
 const open: Server[] = [];

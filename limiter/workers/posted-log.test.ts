@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { createLogger, logLevels } from '../../process/log/logger.ts';
 import { ManualClock } from '../../test/support/manual-clock.ts';
 import type { LogLevelName } from './messages.ts';
-import { createPostedLog } from './posted-log.ts';
+import { createPostedLog } from './posted-statistics.ts';
 
 const names = ['fatal', 'error', 'warn', 'info', 'debug'] as const satisfies readonly LogLevelName[];
 

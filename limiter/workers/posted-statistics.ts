@@ -2,11 +2,12 @@
  * A worker's side of the statistics of the whole. Values lie in memory that the main thread reads; names of new slots,
  * and durations, are posted: in bulk, at the latest after a second.
  */
+
+import type { LogFields, Logger, LogLevel } from '../../process/log/logger.ts';
 import type { Timers } from '../../process/time/clock.ts';
 import type { SlotName } from '../stats/registry/slot-table.ts';
-import { StatsRegistry } from '../stats/registry/stats-registry.ts';
-import type { Timer } from '../stats/registry/timings.ts';
-import type { WorkerNews } from './messages.ts';
+import { StatsRegistry, type Timer } from '../stats/registry/stats-registry.ts';
+import type { LogLevelName, WorkerNews } from './messages.ts';
 
 /** A worker that crashes takes at most what it did not post for so long. */
 const postIntervalMs = 1_000;
@@ -98,5 +99,58 @@ export class PostedStatistics {
     this.#postedTimers += names.length;
     this.#post({ is: 'durations', names, pairs: this.#pairs.slice(0, this.#pairWords) });
     this.#pairWords = 0;
+  }
+}
+
+/** From the least important: what LOG_LEVEL names silences everything before it. */
+const ranks: Readonly<Record<LogLevel, number>> = {
+  trace: 0,
+  debug: 1,
+  info: 2,
+  warn: 3,
+  warning: 3,
+  error: 4,
+  fatal: 5,
+  panic: 5,
+};
+
+/** A log whose lines are written by another thread. Lines below the level do not leave this one. */
+export function createPostedLog(
+  level: LogLevel,
+  post: (level: LogLevelName, message: string, fields: LogFields | undefined) => void,
+): Logger {
+  const isEnabled = (one: LogLevelName): boolean => ranks[one] >= ranks[level];
+  const write =
+    (one: LogLevelName) =>
+    (message: string, fields?: LogFields): void => {
+      if (isEnabled(one)) post(one, message, fields && plainFields(fields));
+    };
+  return {
+    fatal: write('fatal'),
+    error: write('error'),
+    warn: write('warn'),
+    info: write('info'),
+    debug: write('debug'),
+    isEnabled,
+  };
+}
+
+/** Errors would lose their kind on the way, and what is neither text nor number might not be taken at all. */
+function plainFields(fields: LogFields): LogFields {
+  const plain: LogFields = {};
+  for (const [key, value] of Object.entries(fields)) {
+    if (value === undefined) continue;
+    if (value instanceof Error) plain[key] = value.message;
+    else plain[key] = typeof value === 'object' || typeof value === 'function' ? plainValue(value) : value;
+  }
+  return plain;
+}
+
+/** What JSON makes of it. */
+function plainValue(value: unknown): unknown {
+  try {
+    return JSON.parse(JSON.stringify(value));
+  } catch {
+    return String(value);
   }
 }

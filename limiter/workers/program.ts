@@ -1,22 +1,19 @@
 /** A worker thread: serves callers as a process of one thread does, and tells the main thread the rest. */
 import { parentPort, workerData } from 'node:worker_threads';
-import { Health } from '../../process/grpc/health.ts';
-import { routeLibraryWarnings } from '../../process/log/library-warnings.ts';
-import { errorText } from '../../process/log/process-error-text.ts';
+import { Health } from '../../process/grpc/health-service.ts';
+import { errorText, routeLibraryWarnings } from '../../process/log/error-text.ts';
 import { libraryWarning } from '../../process/log/process-lines.ts';
-import { systemTimers } from '../../process/time/clock.ts';
-import { systemClock } from '../../process/time/process-clock.ts';
+import { systemClock, systemTimers } from '../../process/time/clock.ts';
 import { RuleTable } from '../../rules/table/rule-table.ts';
-import { openConnections } from '../assembly/opened-connections.ts';
+import { openConnections } from '../assembly/connections.ts';
 import { loadServingParts } from '../assembly/optional-parts.ts';
 import { openServing, type ThreadServing } from '../assembly/serving.ts';
-import { CpuProfiler } from '../http/cpu-profiler.ts';
-import { HeapSampler } from '../http/heap-sampler.ts';
-import type { ProfileQuestion } from '../http/worker-profiles.ts';
+import { CpuProfiler } from '../http/cpu-profile.ts';
+import type { ProfileQuestion } from '../http/debug-listener.ts';
+import { HeapSampler } from '../http/heap-profile.ts';
 import { registerRefusedMetrics } from '../stats/registry/limiter-stats.ts';
 import type { NumberedTask, WorkerNews, WorkerStart, WorkerTask } from './messages.ts';
-import { createPostedLog } from './posted-log.ts';
-import { PostedStatistics } from './posted-statistics.ts';
+import { createPostedLog, PostedStatistics } from './posted-statistics.ts';
 import { topAnswer } from './worker-top.ts';
 
 const { settings, rules, callers, healthy, timers, tellsOfCertificates, held } = workerData as WorkerStart;

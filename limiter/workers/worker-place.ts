@@ -13,19 +13,22 @@
  * The first start is not tried again: its failure is that of the limiter.
  */
 
+import { errorText } from '../../process/log/error-text.ts';
 import type { Logger } from '../../process/log/logger.ts';
-import { errorText } from '../../process/log/process-error-text.ts';
-import type { ListenAddress } from '../../process/net/process-bind.ts';
-import type { Timers } from '../../process/time/clock.ts';
-import type { Clock } from '../../process/time/process-clock.ts';
-import { retryDelayMs } from '../../process/time/retry-delay.ts';
+import type { ListenAddress } from '../../process/net/bind.ts';
+import type { Clock, Timers } from '../../process/time/clock.ts';
+import { retryDelayMs } from '../../process/time/token-bucket.ts';
 import { workerEnded, workerReady } from '../log/lines.ts';
 import type { StatsRegistry } from '../stats/registry/stats-registry.ts';
-import { silenceSeconds, watchHeartbeat } from './heartbeat.ts';
-import type { JoinedGauges } from './joined-gauges.ts';
 import type { WorkerNews, WorkerStart, WorkerTask } from './messages.ts';
-import { WorkerStatistics } from './worker-statistics.ts';
-import { type StartThread, WorkerTaskError, WorkerThread } from './worker-thread.ts';
+import { type JoinedGauges, WorkerStatistics } from './worker-statistics.ts';
+import {
+  type StartThread,
+  silenceSeconds,
+  WorkerTaskError,
+  WorkerThread,
+  watchHeartbeat,
+} from './worker-thread.ts';
 
 export type ListenerName = 'grpc' | 'http';
 

@@ -1,25 +1,62 @@
-/** Serves by several threads that share the ports, as one: their statistics, health and log lines are the process's. */
-
-import type { Health } from '../../process/grpc/health.ts';
+import { createServer } from 'node:net';
+import type { Health } from '../../process/grpc/health-service.ts';
 import type { Logger } from '../../process/log/logger.ts';
-import type { ListenAddress } from '../../process/net/process-bind.ts';
-import type { Timers } from '../../process/time/clock.ts';
-import { inTime } from '../../process/time/in-time.ts';
-import type { Clock } from '../../process/time/process-clock.ts';
+import { BindError, bind, type ListenAddress } from '../../process/net/bind.ts';
+import { type Clock, inTime, type Timers } from '../../process/time/clock.ts';
 import type { RuleTable } from '../../rules/table/rule-table.ts';
 import type { Serving } from '../assembly/serving.ts';
 import type { CallersInForce } from '../callers/callers.ts';
-import type { ProfileQuestion, WorkerProfiles } from '../http/worker-profiles.ts';
+import type { ProfileQuestion, WorkerProfiles } from '../http/debug-listener.ts';
 import type { LimiterSettings } from '../settings/settings.ts';
 import { sinkOf } from '../settings/stats-settings.ts';
 import { createWorkerStats } from '../stats/registry/limiter-stats.ts';
 import type { StatsRegistry } from '../stats/registry/stats-registry.ts';
-import { JoinedGauges } from './joined-gauges.ts';
 import type { WorkerTask } from './messages.ts';
-import { addressToShare, assertPortsCanBeShared } from './port-sharing.ts';
 import { type ListenerName, WorkerPlace } from './worker-place.ts';
+import { JoinedGauges } from './worker-statistics.ts';
 import { type StartThread, startNodeThread } from './worker-thread.ts';
 import { WorkerTop } from './worker-top.ts';
+
+/** What systems without SO_REUSEPORT for TCP, or without its dealing out of connections, answer. */
+const notSupported = new Set(['ENOTSUP', 'ENOPROTOOPT', 'EINVAL']);
+
+export class SharedPortsError extends Error {
+  override readonly name = 'SharedPortsError';
+}
+
+/** Opens a listener and closes it again; rejects with a BindError. */
+export type TryListener = (address: ListenAddress) => Promise<{ port: number }>;
+
+export const tryListener: TryListener = async (address) => {
+  const server = createServer();
+  const bound = await bind(server, address);
+  await new Promise<void>((resolve) => server.close(() => resolve()));
+  return bound;
+};
+
+/** Rejects with a SharedPortsError where several threads cannot listen on one port. */
+export async function assertPortsCanBeShared(host: string, open: TryListener = tryListener): Promise<void> {
+  try {
+    await open({ host, port: 0, reusePort: true });
+  } catch (error) {
+    // Whatever else is wrong with the address is told when it is listened on.
+    if (!(error instanceof BindError) || !notSupported.has(error.code)) return;
+    throw new SharedPortsError(
+      `LIMITER_WORKERS: threads cannot share a port on this system (${error.code}); set LIMITER_WORKERS=1 and run several limiters instead`,
+    );
+  }
+}
+
+/**
+ * The address for listeners that share it, its port chosen. Rejects with a BindError when anybody else has it: those
+ * who share a port would let another limiter in without a word.
+ */
+export async function addressToShare(address: ListenAddress): Promise<ListenAddress> {
+  const { port } = await tryListener(address);
+  return { ...address, port, reusePort: true };
+}
+
+/** Serves by several threads that share the ports, as one: their statistics, health and log lines are the process's. */
 
 export interface WorkerPoolOptions {
   /** At least 2. */

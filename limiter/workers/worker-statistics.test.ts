@@ -4,9 +4,8 @@ import { describe, expect, it } from 'vitest';
 import { ManualTimers } from '../../test/support/manual-timers.ts';
 import { caseCount } from '../../test/support/property-cases.ts';
 import { StatsRegistry } from '../stats/registry/stats-registry.ts';
-import { JoinedGauges } from './joined-gauges.ts';
 import { PostedStatistics } from './posted-statistics.ts';
-import { WorkerStatistics } from './worker-statistics.ts';
+import { JoinedGauges, WorkerStatistics } from './worker-statistics.ts';
 
 function worker(
   whole: StatsRegistry,

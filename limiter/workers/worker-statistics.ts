@@ -4,9 +4,7 @@
  */
 import { type RuleMetric, ruleStatNames } from '../stats/registry/rule-stats.ts';
 import type { GaugeJoin, SlotName } from '../stats/registry/slot-table.ts';
-import type { StatsRegistry } from '../stats/registry/stats-registry.ts';
-import type { Timer } from '../stats/registry/timings.ts';
-import type { JoinedGauges } from './joined-gauges.ts';
+import type { StatsRegistry, Timer } from '../stats/registry/stats-registry.ts';
 
 export class WorkerStatistics {
   readonly #registry: StatsRegistry;
@@ -120,5 +118,40 @@ export class WorkerStatistics {
     const added = new Float64Array(slots.length);
     added.set(this.#added);
     this.#added = added;
+  }
+}
+
+/** Gauges of the process that are not the sum of those of its workers: the largest or the smallest of what they have now. */
+
+export class JoinedGauges {
+  readonly #registry: StatsRegistry;
+  /** By slot, then by worker. */
+  readonly #parts = new Map<number, Map<object, number>>();
+
+  constructor(registry: StatsRegistry) {
+    this.#registry = registry;
+  }
+
+  /** What `worker` has now. */
+  set(slot: number, join: GaugeJoin, worker: object, value: number): void {
+    let parts = this.#parts.get(slot);
+    if (parts === undefined) {
+      parts = new Map();
+      this.#parts.set(slot, parts);
+    }
+    parts.set(worker, value);
+    this.#show(slot, join, parts);
+  }
+
+  /** `worker` has nothing any more. */
+  remove(slot: number, join: GaugeJoin, worker: object): void {
+    const parts = this.#parts.get(slot);
+    if (parts?.delete(worker)) this.#show(slot, join, parts);
+  }
+
+  #show(slot: number, join: GaugeJoin, parts: ReadonlyMap<object, number>): void {
+    const values = [...parts.values()];
+    const joined = values.length === 0 ? 0 : join === 'max' ? Math.max(...values) : Math.min(...values);
+    this.#registry.add(slot, joined - this.#registry.valueOf(slot));
   }
 }

@@ -1,7 +1,8 @@
 /** The main thread's end of one worker thread. */
 import { extname } from 'node:path';
 import { Worker, type WorkerOptions } from 'node:worker_threads';
-import { errorText } from '../../process/log/process-error-text.ts';
+import { errorText } from '../../process/log/error-text.ts';
+import type { Timers } from '../../process/time/clock.ts';
 import type { NumberedTask, WorkerNews, WorkerStart, WorkerTask } from './messages.ts';
 
 /** Starts a thread; what `new Worker` does. */
@@ -110,3 +111,41 @@ function endError(reason = 'the thread was ended'): WorkerTaskError {
 }
 
 export const startNodeThread: StartThread = (program, options) => new Worker(program, options);
+
+/** Notices a thread that does not answer any more. */
+
+/** We chose both: far above the pauses of a thread that works. */
+const intervalMs = 5_000;
+const mostMisses = 6;
+
+export const silenceSeconds = (intervalMs * mostMisses) / 1_000;
+
+/**
+ * Asks again and again, never twice at once. Counts intervals and not time, so that a machine that was asleep blames
+ * nobody. Returns what ends it.
+ */
+export function watchHeartbeat(
+  timers: Timers,
+  ask: () => Promise<unknown>,
+  onSilence: () => void,
+): () => void {
+  let isWaiting = false;
+  let misses = 0;
+  const answered = (): void => {
+    isWaiting = false;
+    misses = 0;
+  };
+  const callOff = timers.every(intervalMs, () => {
+    if (isWaiting) {
+      misses += 1;
+      if (misses === mostMisses) {
+        callOff();
+        onSilence();
+      }
+      return;
+    }
+    isWaiting = true;
+    ask().then(answered, answered);
+  });
+  return callOff;
+}

@@ -1,10 +1,8 @@
 /** The top offenders of all workers, which each keep their own. They answer in JSON, as bytes. */
-
-import type { Timers } from '../../process/time/clock.ts';
-import { inTime } from '../../process/time/in-time.ts';
-import type { TopSummary } from '../stats/top/summary.ts';
+import { inTime, type Timers } from '../../process/time/clock.ts';
+import type { TopSummary } from '../stats/top/space-saving.ts';
 import type { TopDomains, TopOffenders } from '../stats/top/top-offenders.ts';
-import type { TopSource } from '../stats/top/top-source.ts';
+import type { TopSource } from '../stats/top/top-report.ts';
 
 /** Without a domain it is asked which there are. */
 export interface WorkerTopTask {

@@ -3,7 +3,7 @@ import { stat } from 'node:fs/promises';
 import { basename } from 'node:path';
 import { systemErrorReason } from '../log/error-text.ts';
 import type { Timers } from '../time/clock.ts';
-import { type FileIdentity, identity, targetIdentity } from './file-identity.ts';
+import { type FileIdentity, identity, targetIdentity } from './watched-files.ts';
 
 export interface DirectoryWatchListener {
   /** An entry directly inside appeared, vanished or changed; undefined: any may have. */

@@ -2,9 +2,10 @@
  * A value read from one or more files, read again while the process runs. It asks by the clock rather than wait for file
  * events: that also sees what comes with the symbolic links of a mounted Secret or over a network file system.
  */
+
+import { type BigIntStats, lstatSync, readlinkSync, statSync } from 'node:fs';
 import { open } from 'node:fs/promises';
-import { systemErrorReason } from '../log/error-text.ts';
-import { errorText } from '../log/process-error-text.ts';
+import { errorText, systemErrorReason } from '../log/error-text.ts';
 import type { Timers } from '../time/clock.ts';
 
 export interface WatchedFilesOptions<Value> {
@@ -137,4 +138,29 @@ async function readText(path: string, name: string): Promise<string> {
     if (error instanceof UnreadableFile) throw error;
     throw new UnreadableFile(`${name}: ${systemErrorReason(error)}`, { cause: error });
   }
+}
+
+/**
+ * Tells two files at one path apart. The time of birth is part of it because file systems give the number of a
+ * removed inode to the next file at once.
+ */
+export type FileIdentity = string;
+
+/** Of what the path leads to, symbolic links followed. Throws when there is nothing. */
+export function targetIdentity(path: string): FileIdentity {
+  return identity(statSync(path, { bigint: true }));
+}
+
+/** Of the path itself, and where it leads for a symbolic link; undefined when there is nothing to be seen. */
+export function entryIdentity(path: string): FileIdentity | undefined {
+  try {
+    const stats = lstatSync(path, { bigint: true });
+    return stats.isSymbolicLink() ? `${identity(stats)} ${readlinkSync(path)}` : identity(stats);
+  } catch {
+    return undefined;
+  }
+}
+
+export function identity(stats: BigIntStats): FileIdentity {
+  return `${stats.dev}:${stats.ino}:${stats.birthtimeNs}`;
 }

@@ -1,18 +1,31 @@
 /** Our handlers of bytes as handlers of `@grpc/grpc-js`. */
+
+import { isIP } from 'node:net';
+import { checkServerIdentity } from 'node:tls';
 import type {
+  ChannelOptions,
   handleServerStreamingCall,
   handleUnaryCall,
+  Server,
   ServerUnaryCall,
   sendUnaryData,
+  VerifyOptions,
 } from '@grpc/grpc-js';
-import type { CallObserver } from './call-observer.ts';
-import { GrpcCode, type GrpcStatus, type UnaryHandler, type UnaryReply } from './handlers.ts';
-import { statusText } from './status-text.ts';
-import type { MessageStream, StreamHandler } from './stream-handler.ts';
+import {
+  type CallObserver,
+  GrpcCode,
+  type GrpcStatus,
+  type MessageStream,
+  type StreamHandler,
+  type UnaryHandler,
+  type UnaryReply,
+} from './handlers.ts';
+import type { HealthService } from './health-service.ts';
+import { decodeBytes, encodeBytes, statusText } from './raw-bytes.ts';
 
 const fault: GrpcStatus = { code: GrpcCode.INTERNAL, message: 'internal error' };
 
-export function serveUnary(
+function serveUnary(
   method: string,
   handler: UnaryHandler,
   observer: CallObserver,
@@ -73,7 +86,7 @@ class UnaryCall implements UnaryReply {
   }
 }
 
-export function serveStream(
+function serveStream(
   method: string,
   handler: StreamHandler,
   observer: CallObserver,
@@ -108,4 +121,47 @@ export function serveStream(
       stream.end(fault);
     }
   };
+}
+
+const path = '/grpc.health.v1.Health/';
+
+/** Registers the three methods of the health service. */
+export function registerHealth(server: Server, health: HealthService, observer: CallObserver): void {
+  const { check, list, watch } = health;
+  for (const [method, handler] of Object.entries({ Check: check, List: list })) {
+    const serve = serveUnary(method, handler, observer);
+    server.register(path + method, serve, encodeBytes, decodeBytes, 'unary');
+  }
+  const serve = serveStream('Watch', watch, observer);
+  server.register(`${path}Watch`, serve, encodeBytes, decodeBytes, 'serverStream');
+}
+
+/** gRPC hands an IP address to TLS as the server's name, which Node refuses: this goes in its place. RFC 6066, section 3. */
+const noServerName = 'ip-address.invalid';
+
+/** What a channel over TLS needs so that the server's certificate is held against the right name or address. */
+export interface TlsTarget {
+  verify: VerifyOptions;
+  options: ChannelOptions;
+}
+
+/** `serverName` goes before the host of the target; empty: that host. */
+export function tlsTarget(target: string, serverName = ''): TlsTarget {
+  const name = serverName === '' ? hostOf(target) : serverName;
+  if (isIP(name) === 0) {
+    return {
+      verify: {},
+      options: serverName === '' ? {} : { 'grpc.ssl_target_name_override': serverName },
+    };
+  }
+  return {
+    verify: { checkServerIdentity: (_, certificate) => checkServerIdentity(name, certificate) },
+    options: { 'grpc.ssl_target_name_override': noServerName },
+  };
+}
+
+/** The host of a gRPC target: `dns:///host:1`, `ipv4:10.0.0.1:1`, `[::1]:1`, `host`. */
+function hostOf(target: string): string {
+  const address = target.replace(/^(?:dns:(?:\/\/[^/]*\/)?|ipv[46]:)/, '');
+  return /^\[([^\]]*)\]/.exec(address)?.[1] ?? address.replace(/:\d*$/, '');
 }

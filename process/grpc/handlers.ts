@@ -1,6 +1,78 @@
+import type { Peer } from '../net/peer.ts';
+import type { Clock } from '../time/clock.ts';
+
+/** Who learns of calls; `method` is its name without the service. */
+export interface CallObserver {
+  clock: Clock;
+  /**
+   * Called after every unary call that reached its handler, failed ones too. Others (unknown method, message too long)
+   * are not counted.
+   */
+  onCall(method: string, durationMs: number): void;
+  /** Called when a handler threw. */
+  onFault(method: string, error: unknown): void;
+}
+
+/** Who asks, and what he may: what listeners ask of whoever knows callers, and know no more of them than this. */
+
+/** What all requests of a connection share. */
+export interface CallerConnection {
+  readonly peer: Peer;
+  /** The gate's own: what it found out about the peer so far. */
+  callerMemo: unknown;
+}
+
+/** Bits: what a request asks for beyond being answered. */
+export const Right = { ASK: 1, REFUND: 2, OVERRIDE: 4, READ: 8, ADMIN: 16 } as const;
+
+/** A caller on one connection. */
+export interface AdmittedCaller {
+  readonly refused: undefined;
+  /** What it may not; undefined when it may do all of `rights` (bits of `Right`) in the domain. A refusal is counted. */
+  refusal(domain: string, rights: number): GrpcStatus | undefined;
+}
+
+export interface CallerRefusal {
+  readonly refused: GrpcStatus;
+}
+
+/** Ours: a second fills every bucket up, whatever the rate. */
+export const retryAfterSeconds = 1;
+
+/** Stands for several fields of a request: it is not clear who is meant, so it is nobody's. RFC 9110, section 5.3. */
+export const severalAuthorizations = '(several)';
+
+/** Asked before anything of a request is read. */
+export interface CallerGate {
+  /** `authorization` is the field of that name, empty where there is none. A refusal is counted. */
+  admit(connection: CallerConnection, authorization: string): AdmittedCaller | CallerRefusal;
+}
+
+/** How methods that answer with a stream of messages are served, whatever transport is below. */
+
+export interface MessageStream {
+  send(message: Uint8Array): void;
+  /** Ends the call, without a status with OK; what is sent after it is dropped. */
+  end(status?: GrpcStatus): void;
+  /** Calls back once when the call is over, whoever ended it. */
+  onClose(listener: () => void): void;
+}
+
+/** `request` is only valid until the handler returns. */
+export type StreamHandler = (request: Uint8Array, stream: MessageStream) => void;
+
+/** What a caller sends in a method that takes a stream of messages. */
+export interface MessageListener {
+  /** `message` is only valid until it returns. */
+  onMessage(message: Uint8Array): void;
+  /** The caller sends no more. */
+  onEnd(): void;
+}
+
+/** Both sides send as they like. */
+export type DuplexHandler = (stream: MessageStream) => MessageListener;
+
 /** How a unary method is served, whatever transport is below: bytes in, bytes or a status out. */
-import type { CallSpan } from './call-tracer.ts';
-import type { AdmittedCaller } from './caller-gate.ts';
 
 /** Status codes of gRPC that this project answers with. https://github.com/grpc/grpc/blob/v1.60.0/doc/statuscodes.md */
 export const GrpcCode = {
@@ -57,4 +129,25 @@ export interface LongestRequest {
   readonly maxBytes: number;
   /** What the caller of a longer one is told. Called once for each. */
   refuse(bytes: number, origin?: RequestOrigin): GrpcStatus;
+}
+
+/** How a call becomes a span of a trace, for listeners and stores, which know no more of tracing. */
+
+/** A call that is traced. */
+export interface CallSpan {
+  /** 32 hexadecimal digits. */
+  readonly traceId: string;
+  /** 16 hexadecimal digits. */
+  readonly spanId: string;
+  set(name: string, value: string | number): void;
+  /** Once, with the status that the caller got: gRPC's code, or HTTP's status where the call came that way. */
+  end(status: number): void;
+}
+
+export interface CallTracer {
+  /**
+   * Undefined for a call that is not traced, which costs next to nothing. `method` is the path of gRPC, or HTTP's method;
+   * `fields` are name, value, name, value, names in lower case. Never throws.
+   */
+  begin(method: string, fields: readonly string[]): CallSpan | undefined;
 }

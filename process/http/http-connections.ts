@@ -10,10 +10,10 @@
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import type { Server as TlsServer } from 'node:https';
 import type { Socket } from 'node:net';
-import { LoopTurns, type TurnTaker } from '../loop-turns.ts';
 import type { HeldBytes, Holder, Holding } from '../net/held-bytes.ts';
 import { addressGroup, peerName } from '../net/peer.ts';
 import { handshakeBytes } from '../net/tls-handshake.ts';
+import { LoopTurns, type TurnTaker } from '../time/loop-turns.ts';
 
 export const httpRefusals = ['too_many_connections', 'too_many_bytes', 'too_many_pieces'] as const;
 export type HttpRefusal = (typeof httpRefusals)[number];

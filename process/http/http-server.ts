@@ -3,9 +3,8 @@ import { constants } from 'node:crypto';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import { createServer as createTlsServer, type ServerOptions, type Server as TlsServer } from 'node:https';
 import type { SecureContextOptions, TLSSocket } from 'node:tls';
-import { closeOrCut } from '../net/close-or-cut.ts';
+import { bind, closeOrCut, type ListenAddress } from '../net/bind.ts';
 import { peerName } from '../net/peer.ts';
-import { bind, type ListenAddress } from '../net/process-bind.ts';
 import { handshakeProblem, handshakeTimeoutMs } from '../net/tls-handshake.ts';
 import {
   HttpConnections,
@@ -13,8 +12,7 @@ import {
   type RequestHolding,
   unwatched,
 } from './http-connections.ts';
-import { type RequestPath, requestPath } from './request-path.ts';
-import { sendError, sendRedirect } from './text-response.ts';
+import { type RequestPath, requestPath, sendError, sendRedirect } from './text-response.ts';
 
 export interface HttpListener {
   /** Rejects with a BindError. */

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { requestPath } from './request-path.ts';
+import { requestPath } from './text-response.ts';
 
 describe('requestPath', () => {
   const targets: [target: string, path: string, clean: string, location: string][] = [

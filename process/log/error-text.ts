@@ -1,5 +1,9 @@
 import { getSystemErrorMessage } from 'node:util';
-import { errorText } from './process-error-text.ts';
+
+/** What was thrown, for people: an error's message without class and stack. */
+export function errorText(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}
 
 /** `ENOENT` and the like; undefined for what is not an error of a system call. */
 export function systemErrorCode(error: unknown): string | undefined {
@@ -18,4 +22,12 @@ export function systemErrorReason(error: unknown): string {
   if (syscall === 'watch' && code === 'ENOSPC') return 'the limit fs.inotify.max_user_watches is reached';
   if (syscall === 'watch' && code === 'EMFILE') return 'the limit fs.inotify.max_user_instances is reached';
   return getSystemErrorMessage(errno);
+}
+
+/**
+ * Libraries print warnings to the console, past the log and its format (ioredis does, of a password that the server
+ * does not ask for). Hands them to `warn` instead, for the whole process.
+ */
+export function routeLibraryWarnings(warn: (text: string) => void): void {
+  console.warn = (...parts: unknown[]) => warn(parts.map(String).join(' '));
 }

@@ -1,7 +1,6 @@
 import { expect, it } from 'vitest';
 import { ManualClock } from '../../test/support/manual-clock.ts';
-import { createLogger } from './logger.ts';
-import { withFields } from './logger-with-fields.ts';
+import { createLogger, withFields } from './logger.ts';
 
 it('every line has the fields, whatever its level and its own', () => {
   const written: string[] = [];

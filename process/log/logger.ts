@@ -1,7 +1,39 @@
-/** What the process has to say, in the Go service's two formats: text (logrus' key=value lines) and JSON. */
 import { type DestinationStream, pino } from 'pino';
-import type { Clock } from '../time/process-clock.ts';
-import { formatLogLine } from './logger-text.ts';
+import type { Clock } from '../time/clock.ts';
+
+/** One line of LOG_FORMAT=text: `time="2026-01-02T03:04:05Z" level=warning msg="..." key=value`. */
+export interface LogLine {
+  timeMs: number;
+  level: string;
+  message: string;
+  fields: Record<string, unknown>;
+}
+
+function formatLogLine(line: LogLine): string {
+  const time = `${new Date(line.timeMs).toISOString().slice(0, 19)}Z`;
+  let text = `time="${time}" level=${line.level} msg=${quote(line.message)}`;
+  for (const [key, value] of Object.entries(line.fields)) text += ` ${key}=${formatValue(value)}`;
+  return `${text}\n`;
+}
+
+/** What logrus leaves without quotes. */
+const bare = /^[A-Za-z0-9\-._/@^+]+$/;
+/** JSON leaves these as they are, a terminal does not. */
+const unprintable = /[\u007f-\u009f\u2028\u2029]/g;
+
+function formatValue(value: unknown): string {
+  const text = typeof value === 'object' && value !== null ? JSON.stringify(value) : String(value);
+  return bare.test(text) ? text : quote(text);
+}
+
+function quote(text: string): string {
+  return JSON.stringify(text).replace(
+    unprintable,
+    (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`,
+  );
+}
+
+/** What the process has to say, in the Go service's two formats: text (logrus' key=value lines) and JSON. */
 
 /** Fields are constant keys with variable values; the message itself is constant where it can be. */
 export type LogFields = Record<string, unknown>;
@@ -107,4 +139,16 @@ function plainFields(fields: LogFields): LogFields {
     if (value !== undefined) plain[key] = value instanceof Error ? value.message : value;
   }
   return plain;
+}
+
+/** A logger whose lines all have these fields as well, behind their own. */
+export function withFields(log: Logger, always: LogFields): Logger {
+  return {
+    fatal: (message, fields) => log.fatal(message, { ...fields, ...always }),
+    error: (message, fields) => log.error(message, { ...fields, ...always }),
+    warn: (message, fields) => log.warn(message, { ...fields, ...always }),
+    info: (message, fields) => log.info(message, { ...fields, ...always }),
+    debug: (message, fields) => log.debug(message, { ...fields, ...always }),
+    isEnabled: (level) => log.isEnabled(level),
+  };
 }

@@ -1,5 +1,6 @@
 /** Lines that every process of Weir logs in the same words, one function each. */
 
+import { existsSync, readFileSync } from 'node:fs';
 import type { ShutdownListener } from '../time/shutdown.ts';
 import type { Logger } from './logger.ts';
 
@@ -31,4 +32,15 @@ export function shutdownLines(log: Logger): ShutdownListener {
     forced: (signal) => log.warn('Ending at once on a second signal', { signal }),
     finished: () => log.info(isInOrder ? 'Ended in order' : 'Ended'),
   };
+}
+
+/** Version of this package, from its manifest: two folders up in the sources and in the image, three in dist/. */
+export function packageVersion(): string {
+  const candidates = ['../../package.json', '../../../package.json'].map(
+    (path) => new URL(path, import.meta.url),
+  );
+  const manifest = candidates.find((url) => existsSync(url));
+  if (manifest === undefined) throw new Error('package.json is missing beside the program');
+  const { version } = JSON.parse(readFileSync(manifest, 'utf8')) as { version: string };
+  return version;
 }

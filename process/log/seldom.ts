@@ -1,4 +1,4 @@
-import type { Clock } from '../time/process-clock.ts';
+import type { Clock } from '../time/clock.ts';
 
 /** For what any peer can make happen: told at once, then at most once an interval, with how often it happened since. */
 export class Seldom<Detail> {

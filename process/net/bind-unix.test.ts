@@ -13,8 +13,7 @@ import { connect, createServer, type Server } from 'node:net';
 import { join } from 'node:path';
 import { afterEach, describe, expect, it } from 'vitest';
 import { temporaryFolder } from '../../test/support/temporary-folder.ts';
-import { bindUnix } from './bind.ts';
-import { BindError } from './process-bind.ts';
+import { BindError, bindUnix } from './bind.ts';
 
 const opened: Server[] = [];
 afterEach(() => {

@@ -1,6 +1,6 @@
 import { createServer, type Server } from 'node:net';
 import { afterEach, describe, expect, it } from 'vitest';
-import { addressText, BindError, bind } from './process-bind.ts';
+import { addressText, BindError, bind } from './bind.ts';
 
 const opened: Server[] = [];
 const server = (): Server => {

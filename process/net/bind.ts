@@ -1,15 +1,111 @@
+/** Opens a TCP listener, with one wording for every failure. No port is shared, unless that is asked for: a second process on it fails. */
+
+import { randomBytes } from 'node:crypto';
+import { type BigIntStats, existsSync, lstatSync, unlinkSync } from 'node:fs';
+import { chmod, link, lstat, rename, unlink } from 'node:fs/promises';
+import {
+  type AddressInfo,
+  BlockList,
+  connect,
+  isIP,
+  type ListenOptions,
+  type Server,
+  type Socket,
+} from 'node:net';
+import { basename, dirname, join } from 'node:path';
+import { systemErrorCode, systemErrorReason } from '../log/error-text.ts';
+
+/** An empty host stands for every address of the machine; port 0 for any free port. */
+export interface ListenAddress {
+  host: string;
+  port: number;
+  /** Listeners that all say so share the port: the system deals the connections out among them (SO_REUSEPORT). */
+  reusePort?: boolean;
+}
+
+/**
+ * Connections that wait to be accepted, one in a turn of the loop: whoever finds no place tries again after a second. The
+ * system has a bound of its own (`net.core.somaxconn`, 4,096 on Linux); Node's default is 511.
+ */
+const backlog = 4096;
+
+/** Of a socket's path on Linux: 108 with the zero byte at its end. */
+export const mostPathBytes = 107;
+
+/** A socket in the file system. */
+export interface UnixAddress {
+  path: string;
+  /** Its permissions: to connect is to write. */
+  mode: number;
+}
+
+/** A listener could not be opened; the message names its address. */
+export class BindError extends Error {
+  override readonly name = 'BindError';
+  readonly address: string;
+  /** As the system names it, for example EADDRINUSE. */
+  readonly code: string;
+
+  /** `why` goes before what the system says. */
+  constructor(address: ListenAddress | UnixAddress, cause: NodeJS.ErrnoException, why = reason(cause)) {
+    const text = addressText(address);
+    const code = cause.code ?? 'unknown';
+    super(`cannot listen on ${text}: ${why} (${code})`, { cause });
+    this.address = text;
+    this.code = code;
+  }
+}
+
+/** Resolves with the port really taken, or rejects with a BindError. A host name is bound at its first address. */
+export function bind(server: Server, address: ListenAddress): Promise<{ port: number }> {
+  return new Promise((resolve, reject) => {
+    const onError = (error: Error): void => reject(new BindError(address, error));
+    server.once('error', onError);
+    try {
+      server.listen(listenOptions(address), () => {
+        server.off('error', onError);
+        resolve({ port: (server.address() as AddressInfo).port });
+      });
+    } catch (error) {
+      server.off('error', onError);
+      onError(error as Error);
+    }
+  });
+}
+
+function listenOptions({ host, port, reusePort = false }: ListenAddress): ListenOptions {
+  const options = reusePort ? { port, reusePort, backlog } : { port, backlog };
+  return host === '' ? options : { ...options, host };
+}
+
+/** An address as users write it: IPv6 in brackets. */
+export function addressText(address: ListenAddress | UnixAddress): string {
+  if ('path' in address) return address.path;
+  const { host, port } = address;
+  return host.includes(':') ? `[${host}]:${port}` : `${host}:${port}`;
+}
+
+const loopback = new BlockList();
+loopback.addSubnet('127.0.0.0', 8, 'ipv4');
+loopback.addAddress('::1', 'ipv6');
+
+/** Whether only this machine reaches what listens there. Of names only `localhost` is known. */
+export function isLoopback(host: string): boolean {
+  const version = isIP(host);
+  if (version === 0) return host.toLowerCase() === 'localhost';
+  return loopback.check(host, version === 4 ? 'ipv4' : 'ipv6');
+}
+
+function reason(cause: NodeJS.ErrnoException): string {
+  if (cause.code === 'ERR_SOCKET_BAD_PORT') return 'the port must be 0 to 65535';
+  return systemErrorReason(cause);
+}
+
 /**
  * Opens a listener on a Unix socket. The file of a process that ended without removing it is replaced; whatever else is
  * there stays. The socket is made under another name beside it, and takes its place once it has its permissions: it is
  * never there with others. The file goes with the listener, unless another process has put its own there meanwhile.
  */
-import { randomBytes } from 'node:crypto';
-import { type BigIntStats, existsSync, lstatSync, unlinkSync } from 'node:fs';
-import { chmod, link, lstat, rename, unlink } from 'node:fs/promises';
-import { connect, type Server } from 'node:net';
-import { basename, dirname, join } from 'node:path';
-import { systemErrorCode } from '../log/error-text.ts';
-import { BindError, mostPathBytes, type UnixAddress } from './process-bind.ts';
 
 /** Rejects with a BindError. */
 export async function bindUnix(server: Server, address: UnixAddress): Promise<void> {
@@ -134,4 +230,51 @@ function isAnswered(path: string): Promise<boolean> {
       resolve(code !== 'ECONNREFUSED' && code !== 'ENOENT');
     });
   });
+}
+
+export interface Closing {
+  /** Calls back when everything that was open is closed. */
+  close(closed: () => void): void;
+  /** Closes what is still open by force. */
+  cut(): void;
+  /** How long `close` may take before the cut. */
+  graceMs: number;
+}
+
+/** Ends a listener: settles when it is closed, by itself or by the cut. */
+export async function closeOrCut({ close, cut, graceMs }: Closing): Promise<void> {
+  const closed = new Promise<void>(close);
+  const timer = setTimeout(cut, graceMs);
+  await closed;
+  clearTimeout(timer);
+}
+
+/** How long a peer may take to hang up after we did: a reset at once could cost it our last frames. */
+const lingerMs = 500;
+
+/** The connections of one listener, so that its end can be bounded whatever its peers do. */
+export class OpenSockets {
+  readonly #sockets = new Set<Socket>();
+
+  get size(): number {
+    return this.#sockets.size;
+  }
+
+  /** Watches a connection from its beginning; also destroys it where its peer does not hang up after we did. */
+  add(socket: Socket): void {
+    this.#sockets.add(socket);
+    let linger: NodeJS.Timeout | undefined;
+    socket.on('finish', () => {
+      linger = setTimeout(() => socket.destroy(), lingerMs);
+    });
+    socket.on('close', () => {
+      clearTimeout(linger);
+      this.#sockets.delete(socket);
+    });
+  }
+
+  /** Ends all of them by force. */
+  cut(): void {
+    for (const socket of this.#sockets) socket.destroy();
+  }
 }

@@ -2,7 +2,7 @@
 import type { X509Certificate } from 'node:crypto';
 import { isIP, isIPv6, type Socket } from 'node:net';
 import { TLSSocket } from 'node:tls';
-import { addressText } from './process-bind.ts';
+import { addressText } from './bind.ts';
 
 /** What a peer on a Unix socket is called: it has no address. */
 export const unixPeer = 'unix socket';

@@ -1,6 +1,6 @@
 /** Why a TLS handshake with a caller failed, in words for people. */
 import type { TLSSocket } from 'node:tls';
-import { errorText } from '../log/process-error-text.ts';
+import { errorText } from '../log/error-text.ts';
 
 /** Ours: far above what a handshake takes over any network. */
 export const handshakeTimeoutMs = 10_000;

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { type AliasTable, aliasesOf, canonicalName } from './settings-aliases.ts';
+import { type AliasTable, aliasesOf, canonicalName } from './settings-unknown.ts';
 
 const aliases: AliasTable = {
   prefixes: [

@@ -1,6 +1,6 @@
 /** The kinds of values that environment variables hold. Each says what it accepts, in words for errors and docs. */
 import { z } from 'zod';
-import { addressText, type ListenAddress } from '../net/process-bind.ts';
+import { addressText, type ListenAddress } from '../net/bind.ts';
 import { formatGoDuration, parseGoBool, parseGoDuration, parseGoFloat, parseGoInteger } from './go-values.ts';
 
 export interface SettingKind<T> {
@@ -167,4 +167,131 @@ function parsedBy<T>(parse: (value: string) => T | undefined): z.ZodType<T, stri
 
 function wordList(words: readonly string[]): string {
   return words.length === 1 ? `${words[0]}` : `${words.slice(0, -1).join(', ')} or ${words.at(-1)}`;
+}
+
+/** Kinds of values that Kubernetes has a syntax for. Selectors are checked so far that the API server will take them. */
+
+const label = '[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?';
+const subdomain = `${label}(\\.${label})*`;
+const word = '[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?';
+const labelKey = `((?=[^/]{1,253}/)${subdomain}/)?${word}`;
+const labelValue = `(${word})?`;
+const requirements = [
+  `!?\\s*${labelKey}`,
+  `${labelKey}\\s*(=|==|!=)\\s*${labelValue}`,
+  `${labelKey}\\s+(in|notin)\\s*\\(\\s*${labelValue}\\s*(,\\s*${labelValue}\\s*)*\\)`,
+];
+const requirement = new RegExp(`^\\s*(${requirements.join('|')})\\s*$`);
+
+/** RFC 1123 label: what namespaces are called, and fleets. Empty where the program finds one by itself. */
+export function dnsLabel({ mayBeEmpty = false }: { mayBeEmpty?: boolean } = {}): SettingKind<string> {
+  return {
+    expected: `up to 63 of a-z, 0-9 and -, neither first nor last of them -${orEmpty(mayBeEmpty)}`,
+    brief: `DNS label${orEmpty(mayBeEmpty)}`,
+    schema: z.string().regex(new RegExp(`^(${label})${mayBeEmpty ? '?' : ''}$`)),
+    format: (value) => value,
+  };
+}
+
+/** What objects are called. */
+export function objectName(options: { maxLength: number; mayBeEmpty: boolean }): SettingKind<string> {
+  const { maxLength, mayBeEmpty } = options;
+  return {
+    expected: `up to ${maxLength} of a-z, 0-9, - and ., with a letter or digit at both ends of each part${orEmpty(mayBeEmpty)}`,
+    brief: `object name${orEmpty(mayBeEmpty)}`,
+    schema: z
+      .string()
+      .max(maxLength)
+      .regex(new RegExp(`^(${subdomain})${mayBeEmpty ? '?' : ''}$`)),
+    format: (value) => value,
+  };
+}
+
+function orEmpty(mayBeEmpty: boolean): string {
+  return mayBeEmpty ? ', or empty' : '';
+}
+
+/** As `kubectl get -l` takes it; empty selects everything. */
+export function labelSelector(): SettingKind<string> {
+  const expected = 'a label selector such as team=payments,tier in (edge,core),!legacy';
+  return {
+    expected,
+    brief: 'label selector',
+    schema: z.string().refine(isLabelSelector, expected),
+    format: (value) => value,
+  };
+}
+
+/** Commas stand between requirements, and inside the brackets of one. */
+function isLabelSelector(text: string): boolean {
+  return text.trim() === '' || text.split(/,(?![^(]*\))/).every((part) => requirement.test(part));
+}
+
+/** Kinds of values that hold several items between commas. Blanks around an item do not count; an empty item is refused. */
+
+/** An empty text is the empty list. An item that comes twice counts once. */
+export function list<T>(item: SettingKind<T>, bounds: { max: number }): SettingKind<readonly T[]> {
+  const expected = `up to ${bounds.max} items between commas, each ${item.expected}`;
+  return {
+    expected,
+    brief: `items between commas: ${item.brief}`,
+    schema: z.string().transform((value, context) => {
+      const texts = items(value);
+      const refuse = (remark: string): never => {
+        context.addIssue({ code: 'custom', message: `${expected}; ${remark}` });
+        return z.NEVER;
+      };
+      if (texts.length > bounds.max) return refuse(`these are ${texts.length}`);
+      const results = texts.map((text) => item.schema.safeParse(text));
+      const bad = results.findIndex((result, i) => !result.success || texts[i] === '');
+      if (bad !== -1) return refuse(`item ${bad + 1} is not`);
+      return [...new Set(results.map(({ data }) => data as T))];
+    }),
+    format: (values) => values.map((value) => item.format(value)).join(','),
+  };
+}
+
+export interface PairsOptions {
+  /** What stands before the `=`; it may hold another `=`. */
+  name: SettingKind<string>;
+  value: SettingKind<string>;
+  max: number;
+}
+
+/** `name=value` items; a name that comes again has several values. */
+export function pairs(options: PairsOptions): SettingKind<ReadonlyMap<string, readonly string[]>> {
+  const { name, value, max } = options;
+  const pair: SettingKind<readonly [string, string]> = {
+    expected: `name=value, where the name is ${name.expected}, and the value is ${value.expected}`,
+    brief: `\`${name.brief}=${value.brief}\``,
+    schema: z
+      .string()
+      .regex(/=/)
+      .transform((text) => {
+        const mark = text.lastIndexOf('=');
+        return [text.slice(0, mark).trim(), text.slice(mark + 1).trim()] as const;
+      })
+      .pipe(z.tuple([name.schema, value.schema])),
+    format: (item) => item.join('='),
+  };
+  const whole = list(pair, { max });
+  return {
+    ...whole,
+    schema: whole.schema.transform(grouped),
+    format: (map) => [...map].flatMap(([key, values]) => values.map((one) => `${key}=${one}`)).join(','),
+  };
+}
+
+function grouped(all: readonly (readonly [string, string])[]): ReadonlyMap<string, readonly string[]> {
+  const groups = new Map<string, string[]>();
+  for (const [name, value] of all) {
+    const values = groups.get(name);
+    if (values === undefined) groups.set(name, [value]);
+    else if (!values.includes(value)) values.push(value);
+  }
+  return groups;
+}
+
+function items(value: string): string[] {
+  return value.trim() === '' ? [] : value.split(',').map((item) => item.trim());
 }

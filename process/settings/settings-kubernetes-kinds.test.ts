@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { dnsLabel, labelSelector, objectName } from './settings-kubernetes-kinds.ts';
+import { dnsLabel, labelSelector, objectName } from './settings-kinds.ts';
 
 const long = 'a'.repeat(63);
 

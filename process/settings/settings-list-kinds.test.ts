@@ -1,7 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { integer, text } from './settings-kinds.ts';
-import { list, pairs } from './settings-list-kinds.ts';
+import { integer, list, pairs, text } from './settings-kinds.ts';
 
 describe('list', () => {
   const numbers = list(integer({ min: 0, max: 9 }), { max: 3 });

@@ -1,8 +1,8 @@
 /** Reads settings from the environment by one table. Every bad value is reported, not just the first. */
-import { type AliasTable, canonicalName } from './settings-aliases.ts';
+
 import type { SettingKind } from './settings-kinds.ts';
 import { needWarnings, type SettingNeed } from './settings-needs.ts';
-import { unknownVariables, unsafeVariables } from './settings-unknown.ts';
+import { type AliasTable, canonicalName, unknownVariables, unsafeVariables } from './settings-unknown.ts';
 
 export interface Setting<T> {
   /** The environment variable. */

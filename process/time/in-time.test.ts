@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { ManualTimers } from '../../test/support/manual-timers.ts';
-import { inTime } from './in-time.ts';
+import { inTime } from './clock.ts';
 
 describe('inTime', () => {
   it('gives what the work gives, and leaves no timer', async () => {

@@ -1,5 +1,11 @@
-import { grownWords } from './grown-words.ts';
-import { readText } from './rule-table-text.ts';
+import { readText, slotHash, slotWords } from './rule-table-hash.ts';
+
+/** A copy of twice the length; what is new is 0. */
+export function grownWords(words: Int32Array): Int32Array<ArrayBuffer> {
+  const larger = new Int32Array(words.length * 2);
+  larger.set(words);
+  return larger;
+}
 
 /** A growing list of 32-bit words. */
 export class WordList {
@@ -87,4 +93,23 @@ export class StringPool {
   toUnits(): Uint16Array {
     return this.#units.toUnits();
   }
+}
+
+/** The slots of a `PairIndex` that holds the given (a, b, value) triples. */
+export function compilePairIndex(triples: Int32Array): Int32Array {
+  const count = triples.length / 3;
+  let capacity = 2;
+  while (capacity < count * 2) capacity *= 2;
+  const slots = new Int32Array(capacity * slotWords);
+  const mask = capacity - 1;
+  for (let i = 0; i < triples.length; i += 3) {
+    const a = triples[i]!;
+    const b = triples[i + 1]!;
+    let slot = slotHash(a, b) & mask;
+    while (slots[slot * slotWords + 2] !== 0) slot = (slot + 1) & mask;
+    slots[slot * slotWords] = a;
+    slots[slot * slotWords + 1] = b;
+    slots[slot * slotWords + 2] = triples[i + 2]! + 1;
+  }
+  return slots;
 }

@@ -1,17 +1,77 @@
-/** What changes of rules mean for requests: those that the rules are for are asked of both versions. */
-
-import { limitWords } from '../limit-words.ts';
-import type { Rule } from '../model.ts';
+import { type Entry, limitWords, type Rule } from '../model.ts';
 import { ruleName } from '../review/explain-descriptor.ts';
 import type { Sides } from './compare-domain.ts';
 import type { Crossing, CrossingEffect, Crossings } from './crossing.ts';
-import { type LimitEffect, limitEffect } from './limit-effect.ts';
-import { limitTraits } from './limit-traits.ts';
-import { type Meaning, meaningOf } from './meaning.ts';
-import { nameNotes } from './name-notes.ts';
-import { replacingEffects } from './replacing-effect.ts';
-import type { FieldChange } from './rule-change.ts';
-import { sharingBelow } from './sharing-effect.ts';
+import type { DomainSide } from './domain-side.ts';
+import {
+  type LimitEffect,
+  limitEffect,
+  limitTraits,
+  type Meaning,
+  meaningOf,
+  replacingEffects,
+  sharingBelow,
+} from './limit-effect.ts';
+
+/** What stands for any value, in samples and so in names of counters and metrics. */
+const fillings = ['<any>', '', '<x>', 'a', '0'];
+
+/**
+ * Entries that find the last of these rules, each being on the level below the one before; undefined when none of those
+ * tried does, so that the rule is hardly ever found.
+ */
+function sampleRequest(path: readonly Rule[], side: DomainSide): Entry[] | undefined {
+  for (const filling of fillings) {
+    const entries = path.map((rule) => entryFor(rule, filling));
+    const found = side.walk(entries);
+    const isFound = path.every((rule, i) => found[i] === rule);
+    if (isFound) return entries;
+  }
+  return undefined;
+}
+
+function entryFor({ key, value }: Rule, filling: string): Entry {
+  if (value !== '') return { key: key.replaceAll('*', filling), value: value.replaceAll('*', filling) };
+  if (!key.includes('*')) return { key, value: filling };
+  // A pattern without a value is compared with key and value joined.
+  const [first = '', ...rest] = key.split('_');
+  const fill = (text: string) => text.replaceAll('*', filling);
+  return { key: fill(first), value: fill(rest.join('_')) };
+}
+
+/** Counters, metrics and answers that are called otherwise, or carry something else. */
+function nameNotes(
+  { after, fields }: { after: readonly Rule[]; fields: readonly FieldChange[] },
+  sides: Sides,
+): string[] {
+  const names = new Set(fields.map(({ name }) => name));
+  const notes = ownNames(after, names, sides);
+  if (after.at(-1)!.descriptors.length > 0) {
+    if (names.has('share_threshold')) notes.push('other counter keys for the rules below it, too');
+    if (names.has('value_to_metric')) notes.push('other metric names for the rules below it, too');
+  }
+  if (names.has('metadata')) notes.push('answers carry other dynamic metadata');
+  return notes;
+}
+
+function ownNames(after: readonly Rule[], names: ReadonlySet<string>, sides: Sides): string[] {
+  const notes: string[] = [];
+  const sample = sampleRequest(after, sides.after);
+  const was = sample === undefined ? undefined : sides.before.match(sample);
+  const is = sample === undefined ? undefined : sides.after.match(sample);
+  if (was === undefined || is === undefined || was.rule.unlimited || is.rule.unlimited) return notes;
+  if (was.counterStem !== is.counterStem) {
+    notes.push(`other counter key, so counting starts anew: ${was.counterStem} -> ${is.counterStem}`);
+  } else if (names.has('unit')) {
+    notes.push('another window, so counting starts anew');
+  }
+  if (was.metricKey !== is.metricKey) {
+    notes.push(`other metric name: ${was.metricKey} -> ${is.metricKey}`);
+  }
+  return notes;
+}
+
+/** What changes of rules mean for requests: those that the rules are for are asked of both versions. */
 
 const neverFound = 'no request finds this rule: other rules of its level come first';
 const unsure: LimitEffect = {
@@ -86,4 +146,44 @@ function lastLimited(path: readonly Rule[] | undefined): string | undefined {
 
 function pathName(path: readonly Rule[]): string {
   return path.map((rule) => ruleName({ rule })).join(' > ');
+}
+
+/** What a change means for the requests that the rule is for. */
+export type Effect =
+  /** Limited, and were not. */
+  | 'new'
+  /** Not limited any more. */
+  | 'gone'
+  | 'stricter'
+  | 'looser'
+  /** Stricter for some requests and looser for others. */
+  | 'mixed'
+  /** The same requests are refused; what counts or reports them may be called otherwise. */
+  | 'same';
+
+/** A limit that refuses nothing any more: it became unlimited, or is in shadow mode. */
+export type Passing = 'unlimited' | 'shadow';
+
+export interface RuleChange {
+  kind: 'added' | 'removed' | 'changed' | 'moved';
+  fleet: string;
+  domain: string;
+  /** Names of the rules that lead to it, itself the last: `path=/search*`, `plan`. */
+  rule: string[];
+  /** Fields as rule files spell them, with `undefined` for what is not written. */
+  fields: FieldChange[];
+  /** Of all together. */
+  effect: Effect;
+  /** Each that the change has for some requests; `same` only where it is all. */
+  effects: Effect[];
+  /** Why what was refused passes now, where the limit itself is still there. */
+  passes: Passing[];
+  /** Why, in words; the first says what the effect is. */
+  notes: string[];
+}
+
+export interface FieldChange {
+  name: string;
+  before: string | undefined;
+  after: string | undefined;
 }

@@ -1,15 +1,61 @@
-/** Walks the rules of one domain in two versions, level by level: rules are the same when the matcher cannot tell them apart. */
-
-import type { Rule } from '../model.ts';
+import type { Rule, RuleSource } from '../model.ts';
 import { ruleName } from '../review/explain-descriptor.ts';
 import { compositeOf } from '../review/rule-level.ts';
-import { changedMeaning, crossingMeaning, movedMeaning } from './change-effect.ts';
-import type { DomainSide } from './comparison-domain-side.ts';
-import { type Crossing, Crossings } from './crossing.ts';
-import { fieldChanges } from './field-changes.ts';
-import type { Meaning } from './meaning.ts';
-import { overtakenPatterns } from './overtaken-patterns.ts';
-import type { RuleChange } from './rule-change.ts';
+import {
+  changedMeaning,
+  crossingMeaning,
+  type FieldChange,
+  movedMeaning,
+  type RuleChange,
+} from './change-effect.ts';
+import { type Crossing, Crossings, overtakenPatterns } from './crossing.ts';
+import { DomainSide } from './domain-side.ts';
+import type { Meaning } from './limit-effect.ts';
+
+/** Fields that differ, as rule files spell them; without `descriptors`. An undefined rule has none. */
+function fieldChanges(before: Rule | undefined, after: Rule | undefined): FieldChange[] {
+  const was = before === undefined ? new Map<string, string>() : written(before);
+  const is = after === undefined ? new Map<string, string>() : written(after);
+  const names = [...new Set([...was.keys(), ...is.keys()])];
+  return names
+    .filter((name) => was.get(name) !== is.get(name))
+    .map((name) => ({ name, before: was.get(name), after: is.get(name) }));
+}
+
+/** What a rule says beyond its defaults. */
+function written(rule: Rule): Map<string, string> {
+  const fields = new Map<string, string>();
+  const { rateLimit: limit, metadata } = rule;
+  if (limit !== undefined) {
+    if (limit.unlimited) fields.set('unlimited', 'true');
+    else {
+      fields.set('unit', limit.unit.toLowerCase());
+      fields.set('requests_per_unit', String(limit.requestsPerUnit));
+    }
+    if (limit.name !== '') fields.set('name', limit.name);
+    if (limit.replaces.length > 0) fields.set('replaces', [...limit.replaces].sort().join(', '));
+  }
+  const flags = {
+    shadow_mode: rule.shadowMode,
+    quota_mode: rule.quotaMode,
+    detailed_metric: rule.detailedMetric,
+    value_to_metric: rule.valueToMetric,
+    share_threshold: rule.shareThreshold,
+  };
+  for (const [name, isSet] of Object.entries(flags)) if (isSet) fields.set(name, 'true');
+  if (metadata !== undefined) fields.set('metadata', sortedJson(metadata));
+  return fields;
+}
+
+function sortedJson(value: unknown): string {
+  return JSON.stringify(value, (_, member: unknown) =>
+    typeof member === 'object' && member !== null && !Array.isArray(member)
+      ? Object.fromEntries(Object.entries(member).sort(([a], [b]) => (a < b ? -1 : 1)))
+      : member,
+  );
+}
+
+/** Walks the rules of one domain in two versions, level by level: rules are the same when the matcher cannot tell them apart. */
 
 /** Both sides of a comparison. */
 export interface Sides {
@@ -20,7 +66,7 @@ export interface Sides {
 /** A rule on the way down, on one side. */
 type RulePath = readonly Rule[];
 
-export class DomainComparison {
+class DomainComparison {
   readonly changes: RuleChange[] = [];
   readonly #sides: Sides;
   readonly #place: { fleet: string; domain: string };
@@ -102,4 +148,17 @@ export class DomainComparison {
     const { effect, effects, passes, notes } = meaning;
     this.changes.push({ kind, ...this.#place, rule, fields, effect, effects, passes, notes });
   }
+}
+
+/** Compares what limiters of one fleet load. Sources of one domain add up; how they are split into files says nothing. */
+export function compareSources(
+  before: readonly RuleSource[],
+  after: readonly RuleSource[],
+  fleet: string,
+): RuleChange[] {
+  const domains = new Set([...before, ...after].map(({ domain }) => domain));
+  return [...domains].flatMap((domain) => {
+    const sides = { before: new DomainSide(domain, before), after: new DomainSide(domain, after) };
+    return new DomainComparison(sides, { fleet, domain }).changes;
+  });
 }

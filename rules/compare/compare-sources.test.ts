@@ -6,7 +6,7 @@ import { limit, rule, source } from '../../test/support/rule-builder.ts';
 import type { Rule } from '../model.ts';
 import { compileRules } from '../table/compile-rules.ts';
 import { RuleTable } from '../table/rule-table.ts';
-import { compareSources } from './compare-sources.ts';
+import { compareSources } from './compare-domain.ts';
 
 function compare(before: Rule[], after: Rule[]): string[] {
   return compareSources([source('d', before)], [source('d', after)], 'default').map(

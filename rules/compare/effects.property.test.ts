@@ -2,13 +2,12 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { caseCount } from '../../test/support/property-cases.ts';
 import { limit, rule, source } from '../../test/support/rule-builder.ts';
-import type { RateLimit, Rule } from '../model.ts';
-import type { Entry } from '../request.ts';
+import type { Entry, RateLimit, Rule } from '../model.ts';
 import { compositeOf } from '../review/rule-level.ts';
 import { compileRules } from '../table/compile-rules.ts';
 import { RuleTable } from '../table/rule-table.ts';
-import { compareSources } from './compare-sources.ts';
-import type { Effect } from './rule-change.ts';
+import type { Effect } from './change-effect.ts';
+import { compareSources } from './compare-domain.ts';
 
 // No value begins with the end of a longer key: an entry says which key it means.
 const keys = ['a', 'a', 'c', 'a*', '*', '*a', 'a_k'];

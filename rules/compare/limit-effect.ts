@@ -1,6 +1,7 @@
-import { limitWords } from '../limit-words.ts';
-import type { RateLimit, Rule } from '../model.ts';
-import type { Effect, Passing } from './rule-change.ts';
+import { limitWords, type RateLimit, type Rule } from '../model.ts';
+import { compositeOf } from '../review/rule-level.ts';
+import type { Effect, Passing, RuleChange } from './change-effect.ts';
+import type { Sides } from './compare-domain.ts';
 
 /** What decides whether a request is refused, of the rule that it finds; undefined where it finds none with a limit. */
 export type LimitTraits = Pick<Rule, 'shadowMode' | 'quotaMode' | 'shareThreshold'> & {
@@ -115,4 +116,102 @@ function rateEffect(before: RateLimit, after: RateLimit): LimitEffect {
 
 function secondsOf({ unit }: RateLimit): number {
   return unitSeconds[unit.toLowerCase()] ?? 1;
+}
+
+/** Undefined for a rule without a limit, and for no rule. */
+export function limitTraits(rule: Rule | undefined): LimitTraits | undefined {
+  if (rule?.rateLimit === undefined) return undefined;
+  const { rateLimit, shadowMode, quotaMode, shareThreshold } = rule;
+  return { rateLimit, shadowMode, quotaMode, shareThreshold };
+}
+
+/** What a change means, of everything that it does to some requests. */
+export type Meaning = Pick<RuleChange, 'effect' | 'effects' | 'notes' | 'passes'>;
+
+/** We chose it: lines that one change may have. */
+const mostNotes = 6;
+
+/** Puts effects together; `moreNotes` say what does not decide whether requests are refused. */
+export function meaningOf(found: readonly LimitEffect[], moreNotes: readonly string[] = []): Meaning {
+  const telling = found.filter(({ effect }) => effect !== 'same');
+  const effects = [...new Set(telling.map(({ effect }) => effect))];
+  const words = [...new Set(telling.map(({ note }) => note)), ...moreNotes];
+  const notes = words.length > 0 ? words : found.slice(0, 1).map(({ note }) => note);
+  const unsaid = notes.length - mostNotes;
+  return {
+    effect: combinedMeaning(effects),
+    effects: effects.length === 0 ? ['same'] : effects,
+    notes: unsaid > 0 ? [...notes.slice(0, mostNotes), `and ${unsaid} more`] : notes,
+    passes: [...new Set(telling.flatMap(({ passes }) => passes ?? []))],
+  };
+}
+
+function combinedMeaning(effects: readonly Effect[]): Effect {
+  const [first = 'same', ...others] = effects;
+  if (others.length === 0) return first;
+  if (effects.every((effect) => effect === 'new' || effect === 'stricter')) return 'stricter';
+  return effects.every((effect) => effect === 'gone' || effect === 'looser') ? 'looser' : 'mixed';
+}
+
+/** A limit that others replace, or that replaces others, changes what applies beside it. */
+export function replacingEffects(was: Rule, is: Rule, { before, after }: Sides): LimitEffect[] {
+  const found: LimitEffect[] = [];
+  const [old, now] = [was.rateLimit?.replaces ?? [], is.rateLimit?.replaces ?? []];
+  const added = now.filter((name) => !old.includes(name));
+  const dropped = old.filter((name) => !now.includes(name));
+  const taking = `takes the place of ${added.join(', ')} in a request that has both`;
+  if (added.length > 0) found.push({ effect: 'looser', note: taking });
+  if (dropped.length > 0)
+    found.push({ effect: 'stricter', note: `no longer takes the place of ${dropped.join(', ')}` });
+  const wasReplaced = was.rateLimit !== undefined && before.isReplaced(was.rateLimit.name);
+  const isReplaced = is.rateLimit !== undefined && after.isReplaced(is.rateLimit.name);
+  if (was.rateLimit?.name === is.rateLimit?.name || wasReplaced === isReplaced) return found;
+  if (wasReplaced) found.push({ effect: 'stricter', note: 'no other rule replaces it any more' });
+  else found.push({ effect: 'looser', note: 'another rule replaces it now' });
+  return found;
+}
+
+/** What sharing by the rules above a limit means for its counters; that of the last rules is part of their limits. */
+export function sharingEffects(before: readonly Rule[], after: readonly Rule[]): LimitEffect[] {
+  if (!isLimiting(before.at(-1)) || !isLimiting(after.at(-1))) return [];
+  const [wasLast, isLast] = [before.length - 1, after.length - 1];
+  return before.flatMap((was, level) => {
+    const is = after[level];
+    if (is === undefined) return [];
+    const isParent = level < wasLast && level < isLast;
+    return sharingEffect(was, is).filter(({ effect }) => isParent || effect === 'mixed');
+  });
+}
+
+/** Of a rule whose sharing changes, for the limits that both versions have below it. */
+export function sharingBelow(was: Rule, is: Rule): LimitEffect[] {
+  if (was.shareThreshold === is.shareThreshold || !hasLimitBelow(was, is)) return [];
+  return sharingEffect(was, is);
+}
+
+function sharingEffect(was: Rule, is: Rule): LimitEffect[] {
+  const before = was.shareThreshold ? compositeOf(was) : undefined;
+  const after = is.shareThreshold ? compositeOf(is) : undefined;
+  if (before === after) return [];
+  if (before === undefined) {
+    return [{ effect: 'stricter', note: 'all values share the counters of limits below it' }];
+  }
+  if (after === undefined) {
+    return [{ effect: 'looser', note: 'each value has counters of its own for limits below it' }];
+  }
+  return [{ effect: 'mixed', note: 'shares its counter with other values than before' }];
+}
+
+function hasLimitBelow(was: Rule, is: Rule): boolean {
+  const now = new Map(is.descriptors.map((rule) => [compositeOf(rule), rule]));
+  return was.descriptors.some((rule) => {
+    const later = now.get(compositeOf(rule));
+    if (later === undefined) return false;
+    return (isLimiting(rule) && isLimiting(later)) || hasLimitBelow(rule, later);
+  });
+}
+
+function isLimiting(rule: Rule | undefined): boolean {
+  const traits = limitTraits(rule);
+  return traits !== undefined && isRefusing(traits);
 }

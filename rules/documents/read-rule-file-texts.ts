@@ -1,8 +1,8 @@
-import { documentTexts, readYamlDocument } from '../manifest/index.ts';
+import type { ReadingLists, RuleText, TextKind } from '../loaded-source.ts';
+import { documentTexts, readYamlDocument } from '../manifest/read-manifests.ts';
 import { readRuleFiles } from '../reader/read-rule-files.ts';
 import type { RuleError } from '../rule-error.ts';
 import { decodeYaml } from '../yaml/text.ts';
-import type { ReadingLists, RuleText } from './read-rule-texts.ts';
 
 /** Reads rule files as a limiter does: all of them together. Their sources count only when none of them has an error. */
 export function readRuleFileTexts(
@@ -45,4 +45,18 @@ export function unreadDocuments({ path, text }: RuleText): RuleError[] {
     line: firstLine,
     column: 1,
   }));
+}
+
+const objectField = /^["']?(?:apiVersion|kind)["']?[ \t]*:/m;
+const objectFieldInJson = /"(?:apiVersion|kind)"\s*:/;
+const resourceFieldInJson = /"(?:@type|typeUrl|type_url|resources)"\s*:/;
+
+/**
+ * `manifests` for Kubernetes objects of any kind, `resources` for JSON of xDS (a resource with its `@type`, or a
+ * discovery response), and `rule-file` for everything else.
+ */
+export function textKind(text: string): TextKind {
+  if (!/^\uFEFF?\s*[{[]/.test(text)) return objectField.test(text) ? 'manifests' : 'rule-file';
+  if (objectFieldInJson.test(text)) return 'manifests';
+  return resourceFieldInJson.test(text) ? 'resources' : 'rule-file';
 }

@@ -1,25 +1,9 @@
+import type { EmbeddedText, LoadedSource, ReadingLists, RuleText, SkippedObject } from '../loaded-source.ts';
 import { type RuleError, RuleErrorList } from '../rule-error.ts';
 import { readResourceText } from '../xds/read-resource-text.ts';
 import { decodeYaml } from '../yaml/text.ts';
-import type { LoadedSource } from './loaded-source.ts';
 import { readManifestText } from './read-manifest-text.ts';
-import { readRuleFileTexts } from './read-rule-file-texts.ts';
-import { textKind } from './text-kind.ts';
-
-/** A file as it was read. */
-export interface RuleText {
-  /** How errors name it. */
-  path: string;
-  text: string | Uint8Array;
-}
-
-/** An object or a resource that carries no rules. */
-export interface SkippedObject {
-  file: string;
-  /** `v1 ConfigMap`, or the type URL of a resource. */
-  type: string;
-  line: number | undefined;
-}
+import { readRuleFileTexts, textKind } from './read-rule-file-texts.ts';
 
 export interface TextsReading {
   /** What could be read, in the order of the texts; also beside errors in other texts. */
@@ -32,21 +16,6 @@ export interface TextsReading {
   errorCount: number;
   /** What is accepted and has no effect. */
   warnings: RuleError[];
-}
-
-/** A rule file that is a value of an object. */
-export interface EmbeddedText extends RuleText {
-  /** Path of the text that has the object. */
-  container: string;
-}
-
-/** What the readers of the single spellings add to. */
-export interface ReadingLists {
-  sources: LoadedSource[];
-  skipped: SkippedObject[];
-  embedded: EmbeddedText[];
-  errors: RuleErrorList;
-  warnings: RuleErrorList;
 }
 
 /**

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { documentTexts } from './document-texts.ts';
+import { documentTexts } from './read-manifests.ts';
 
 describe('documentTexts', () => {
   it.each([

@@ -1,11 +1,78 @@
+import { loadAll, YAMLException } from 'js-yaml';
 import type { RuleError, RuleErrorCode } from '../rule-error.ts';
 import type { TextPlace } from '../yaml/line-index.ts';
-import { type DocumentText, documentTexts } from './document-texts.ts';
+import { kubectlSchema } from './kubectl-schema.ts';
 import { type ManifestMetadata, type ManifestProblem, readMetadata } from './manifest-metadata.ts';
-import { apiVersion, group, kind, listKind } from './resource.ts';
-import { isObject } from './spec-rules.ts';
+import { isObject } from './read-spec.ts';
+import { apiVersion, group, kind, listKind } from './spec-model.ts';
 import { ValuePlaces } from './value-places.ts';
-import { readYamlDocument } from './yaml-document.ts';
+
+/** One document of a file, as text, and the number of its first line, from 1. */
+export interface DocumentText {
+  text: string;
+  firstLine: number;
+}
+
+/** Splits a file at lines of `---`, as kubectl does, so that a document that cannot be read spoils no other. */
+export function documentTexts(text: string): DocumentText[] {
+  const documents: DocumentText[] = [];
+  const lines = text.split(/(?<=\r\n|\n|\r(?!\n))/);
+  let document: DocumentText = { text: '', firstLine: 1 };
+  for (const [index, line] of lines.entries()) {
+    if (/^---(?:\s|$)/.test(line)) {
+      documents.push(document);
+      document = { text: '', firstLine: index + 1 };
+    }
+    document.text += line;
+  }
+  documents.push(document);
+  return documents;
+}
+
+/** A document's value; `empty` when it holds nothing but comments. */
+export type YamlDocument =
+  | { ok: true; value: unknown }
+  | { ok: false; empty: true }
+  | { ok: false; empty: false; text: string; line: number; column: number };
+
+/** Reads the text of one document. Lines and columns count from 1. Never throws. */
+export function readYamlDocument(text: string): YamlDocument {
+  let values: unknown[];
+  try {
+    values = loadAll(text, { schema: kubectlSchema });
+  } catch (error) {
+    if (!(error instanceof YAMLException)) return unreadable(`yaml: ${error}`);
+    return unreadable(`yaml: ${error.reason}`, error.mark);
+  }
+  const [value = null, ...others] = values;
+  if (others.length > 0) return unreadable("documents must be separated by a line of '---'");
+  if (value === null) return { ok: false, empty: true };
+  if (!isExpansionBounded(value, 10 * text.length + 10_000)) {
+    return unreadable('aliases make the document more than ten times as large as it is written');
+  }
+  return { ok: true, value };
+}
+
+function unreadable(
+  text: string,
+  mark: { line: number; column: number } = { line: 0, column: 0 },
+): YamlDocument {
+  return { ok: false, empty: false, text, line: mark.line + 1, column: mark.column + 1 };
+}
+
+/** Whether there are at most `limit` values when each alias counts as what it stands for. */
+function isExpansionBounded(value: unknown, limit: number): boolean {
+  const open: unknown[] = [value];
+  for (let count = 0; count < limit; count++) {
+    const next = open.pop();
+    if (typeof next === 'object' && next !== null) {
+      for (const member of Object.values(next)) open.push(member);
+      if (open.length > limit) return false;
+    }
+    if (open.length === 0) return true;
+  }
+  return false;
+}
 
 /** A RateLimitConfig as a file has it. */
 export interface Manifest {

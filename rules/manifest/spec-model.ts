@@ -2,9 +2,9 @@
  * The model of `spec`: what it may hold, level by level. The CRD is generated from it, and `readSpec` reads by it. What
  * `rules/validation` says of a rule stands here as metadata only, so that it is said once, in its words.
  */
-import type { z } from 'zod';
-import { bounds, defaultFleet, dnsLabelPattern } from './bounds.ts';
+import { z } from 'zod';
 import { emptyList, flag, freeObject, list, object, patternText, text, uint32 } from './field-models.ts';
+import { bounds, defaultFleet, dnsLabelPattern } from './value-places.ts';
 
 const replacesModel = object(
   { name: text(bounds.limitNameLength, { minLength: 1, description: 'Name of the limit.' }) },
@@ -127,3 +127,63 @@ export const specModel: z.ZodType = object(
   },
   { description: 'Rate limits of one domain.' },
 );
+
+/** The model of `status`, for the CRD and for whoever reads one back. */
+
+const count = (description: string) =>
+  z.int().min(0).meta({ type: 'integer', format: 'int64', minimum: 0, description });
+
+const conditionModel = z
+  .object({
+    type: z.enum(['Accepted', 'Programmed', 'Ready', 'Supported']).meta({ description: 'What is said.' }),
+    status: z.enum(['True', 'False', 'Unknown']).meta({ description: 'Whether it holds.' }),
+    reason: z.string().meta({
+      minLength: 1,
+      maxLength: 1024,
+      pattern: '^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$',
+      description: 'Why, in one word for programs.',
+    }),
+    message: z.string().meta({ maxLength: 32768, description: 'Why, for people.' }),
+    lastTransitionTime: z.string().meta({ format: 'date-time', description: 'When status last changed.' }),
+    observedGeneration: count('The generation that this condition speaks of.'),
+  })
+  .meta({ description: 'One fact about the object, as metav1.Condition.' });
+
+const limitersModel = z
+  .object({
+    inForce: count('Limiters of the fleet that have the served rules in force.'),
+    refused: count('Limiters that refused them.'),
+    total: count('Limiters of the fleet.'),
+    summary: z.string().meta({ description: 'inForce/total, such as 3/3.' }),
+  })
+  .meta({ description: 'What the limiters of the fleet answered.' });
+
+export const statusModel = z
+  .object({
+    observedGeneration: count('The generation that this status speaks of.'),
+    domain: z.string().exactOptional().meta({ description: 'The domain it was last accepted for.' }),
+    fleet: z.string().exactOptional().meta({ description: 'The fleet it was last accepted for.' }),
+    rules: count('Rules that are served, of all levels.').exactOptional(),
+    servedVersion: z.string().exactOptional().meta({ description: 'Hash of the rules that are served.' }),
+    servedGeneration: count(
+      'The generation that is served; older than observedGeneration while the newer one is not accepted.',
+    ).exactOptional(),
+    limiters: limitersModel.exactOptional(),
+    conditions: z.array(conditionModel).meta({
+      'x-kubernetes-list-type': 'map',
+      'x-kubernetes-list-map-keys': ['type'],
+      description: 'Accepted, Programmed, Ready; Supported only while it is False.',
+    }),
+  })
+  .meta({ description: 'What became of the rules. Written by the control plane.' });
+
+export type StatusModel = z.infer<typeof statusModel>;
+
+/** The resource that carries rules in Kubernetes, as its API names it. */
+export const group = 'ratelimit.weir.dev';
+export const version = 'v1alpha1';
+export const apiVersion = `${group}/${version}`;
+export const kind = 'RateLimitConfig';
+export const listKind = 'RateLimitConfigList';
+export const plural = 'ratelimitconfigs';
+export const singular = 'ratelimitconfig';

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { kubectlScalars } from '../../test/support/kubectl-scalars.ts';
-import { readYamlDocument } from './yaml-document.ts';
+import { readYamlDocument } from './read-manifests.ts';
 
 describe('readYamlDocument', () => {
   it.each(kubectlScalars)('reads %j as kubectl does', (scalar, value) => {

@@ -6,7 +6,7 @@ import { caseCount } from '../../test/support/property-cases.ts';
 import { limit, rule } from '../../test/support/rule-builder.ts';
 import type { JsonObject, JsonValue, RateLimit, Rule } from '../model.ts';
 import { readFast } from '../yaml/fast.ts';
-import { decodeRuleFile } from './read-rule-file.ts';
+import { decodeRuleFile } from './read-rule-files.ts';
 
 /** Texts that YAML may take for something else, and a few that it may not. */
 const text = fc.oneof(

@@ -6,7 +6,7 @@ import { limit, rule, source } from '../../test/support/rule-builder.ts';
 import { compileRules } from '../table/compile-rules.ts';
 import { RuleTable } from '../table/rule-table.ts';
 import { explainDescriptor, ruleName } from './explain-descriptor.ts';
-import { placedRules } from './placed-rule.ts';
+import { placedRules } from './rule-level.ts';
 
 const rules = [
   rule({ key: 'path', value: '/search*', descriptors: [rule({ key: 'plan', rateLimit: limit() })] }),

@@ -1,12 +1,41 @@
+import type { Entry } from '../model.ts';
+import { type FoundHow, type PlacedRule, placedRules, rulesFor } from './rule-level.ts';
+
+/** We chose it: who has hundreds of values for a key wants to see the nearest, not all. */
+const shown = 5;
+
+/** Those of the rules that an entry nearly fits: the same key, or one that differs in case or by little marks. */
+function nearRules(rules: readonly PlacedRule[], { key, value }: Entry): PlacedRule[] {
+  const ranked: { placed: PlacedRule; rank: number }[] = [];
+  for (const placed of rules) {
+    const { rule } = placed;
+    const isSameKey = rule.key === key;
+    if (!isSameKey && plain(rule.key) !== plain(key)) continue;
+    const isSameValue = rule.value === value || plain(rule.value) === plain(value);
+    const common = commonLength(rule.value, value);
+    ranked.push({ placed, rank: (isSameValue ? 0 : 1_000_000) + (isSameKey ? 0 : 500_000) - common });
+  }
+  return ranked
+    .sort((a, b) => a.rank - b.rank)
+    .slice(0, shown)
+    .map(({ placed }) => placed);
+}
+
+function plain(text: string): string {
+  return text.toLowerCase().replace(/[-_. ]/g, '');
+}
+
+function commonLength(a: string, b: string): number {
+  let length = 0;
+  while (length < a.length && length < 1000 && a[length] === b[length]) length++;
+  return length;
+}
+
 /**
  * Why a descriptor finds its rule: the matcher's steps, one entry after the other, with what else stood on each level. It
  * is a walk over the rules as written, beside the compiled table, so that places in files are known; tests hold both to
  * the same answer.
  */
-import type { Entry } from '../request.ts';
-import { nearRules } from './near-rules.ts';
-import { type PlacedRule, placedRules } from './placed-rule.ts';
-import { type FoundHow, rulesFor } from './rule-level.ts';
 
 export interface Explanation {
   /** A step for each entry, up to the one that found nothing. */

@@ -1,6 +1,6 @@
 import type { Rule, RuleSource } from '../model.ts';
-import type { PlacedRule } from './placed-rule.ts';
-import type { RuleWarning } from './rule-warning.ts';
+import type { RuleWarning } from './review-sources.ts';
+import type { PlacedRule } from './rule-level.ts';
 
 /** What is odd about single limits and their names, of all rules of a domain. `beside`: others that have names too. */
 export function limitWarnings(

@@ -5,8 +5,7 @@ import { limit, rule, source } from '../../test/support/rule-builder.ts';
 import type { Rule } from '../model.ts';
 import { compileRules } from '../table/compile-rules.ts';
 import { RuleTable } from '../table/rule-table.ts';
-import { idleRules } from './idle-rules.ts';
-import { reviewSources } from './review-sources.ts';
+import { idleRules, reviewSources } from './review-sources.ts';
 import { compositeOf } from './rule-level.ts';
 
 function review(...rules: Rule[]): string[] {

@@ -1,11 +1,69 @@
-import type { RuleSource } from '../model.ts';
-import { idleRules } from './idle-rules.ts';
+import type { Rule, RuleSource } from '../model.ts';
 import { limitWarnings } from './limit-warnings.ts';
-import { literalTexts } from './literal-texts.ts';
-import { type PlacedRule, placedRules } from './placed-rule.ts';
-import { compositeOf } from './rule-level.ts';
-import type { RuleWarning } from './rule-warning.ts';
-import { unreachableRules } from './unreachable-rules.ts';
+import {
+  characterOutside,
+  compositeOf,
+  FirstPattern,
+  literalTexts,
+  type PlacedRule,
+  placedRules,
+} from './rule-level.ts';
+
+/**
+ * Positions of rules of one level that change nothing: without a limit and without rules below, and no other rule would
+ * take their entries. Patterns are not judged. A rule that lets through what another one would limit is not among them.
+ */
+export function idleRules(level: readonly Rule[]): number[] {
+  const composites = level.map(compositeOf);
+  const known = new Set(composites);
+  const patterns = new FirstPattern(composites);
+  const isIdle = (rule: Rule, composite: string): boolean => {
+    if (rule.rateLimit !== undefined || rule.descriptors.length > 0 || composite.includes('*')) return false;
+    // Whatever splits into key and value in this text would find a rule for that key alone.
+    for (let end = composite.indexOf('_'); end !== -1; end = composite.indexOf('_', end + 1)) {
+      if (known.has(composite.slice(0, end))) return false;
+    }
+    return patterns.indexFor(composite) === undefined;
+  };
+  return level.flatMap((rule, index) => (isIdle(rule, composites[index]!) ? [index] : []));
+}
+
+/**
+ * Rules that no entry finds, by the order in which the matcher looks: the very text, the first pattern that fits, the key
+ * alone. A rule with a value is always found by that value, written out, stars included; so of a pattern, requests that
+ * carry the pattern itself can be left.
+ */
+
+/** A rule whose entries all find another rule of its level first. */
+export interface UnreachableRule {
+  /** Its position in the level. */
+  index: number;
+  /** Position of the pattern that takes its entries. */
+  takenBy: number;
+  /** `key`: a rule without value, whose key finds it with no value. `wildcard`: a pattern within an earlier one. */
+  kind: 'key' | 'wildcard';
+}
+
+/**
+ * Those of one level, in their order. Each is asked for with a character that no rule has in the place of its stars, or of
+ * its value: only the star of another pattern can take that one, and who takes it takes anything.
+ */
+export function unreachableRules(level: readonly Rule[]): UnreachableRule[] {
+  const composites = level.map(compositeOf);
+  const patterns = new FirstPattern(composites);
+  const foreign = characterOutside(composites.join(''));
+  const found: UnreachableRule[] = [];
+  for (const [index, composite] of composites.entries()) {
+    const isPattern = composite.includes('*');
+    if (!isPattern && level[index]!.value !== '') continue;
+    const takenBy = patterns.indexFor(
+      isPattern ? composite.replaceAll('*', foreign) : `${composite}_${foreign}`,
+    );
+    if (takenBy === undefined || takenBy === index) continue;
+    found.push({ index, takenBy, kind: isPattern ? 'wildcard' : 'key' });
+  }
+  return found;
+}
 
 /**
  * Reviews sources that are loaded together, those of one domain in this order. `beside`: others of which only the names
@@ -104,3 +162,30 @@ function idle({ source, path }: PlacedRule): RuleWarning {
     hint: 'give it a rate_limit or descriptors, or leave it out',
   };
 }
+
+/** Something that is accepted, and hardly meant. */
+export interface RuleWarning {
+  code: RuleWarningCode;
+  /** Position in the list of sources that were reviewed. */
+  source: number;
+  /** In the spelling of rule files; leads to the value. */
+  path: readonly (string | number)[];
+  text: string;
+  hint: string;
+  /** Another rule that it speaks of. */
+  other?: { source: number; path: readonly (string | number)[] };
+}
+
+export type RuleWarningCode =
+  | 'never-matches'
+  | 'shadowed-wildcard'
+  | 'no-effect'
+  | 'replaces-nothing'
+  | 'replaces-unlimited'
+  | 'replaces-each-other'
+  | 'limit-of-zero'
+  | 'taken-as-written'
+  | 'no-rules'
+  | 'dotted-metric'
+  | 'meeting-counters'
+  | 'duplicate-domain';

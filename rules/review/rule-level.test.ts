@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { caseCount } from '../../test/support/property-cases.ts';
-import { patternMatches } from '../pattern-matches.ts';
+import { patternMatches } from '../model.ts';
 import { patternsOverlap } from './rule-level.ts';
 
 const pattern = fc.array(fc.constantFrom('a', 'b', '*'), { maxLength: 5 }).map((list) => list.join(''));

@@ -1,6 +1,5 @@
-import type { Rule } from '../model.ts';
-import { patternMatches } from '../pattern-matches.ts';
-import type { Entry } from '../request.ts';
+import { type Entry, patternMatches, type Rule } from '../model.ts';
+import type { RuleWarning } from './review-sources.ts';
 
 /** How an entry finds a rule of a level: by key and value, by a pattern, or by its key alone. */
 export type FoundHow = 'exact' | 'wildcard' | 'key';
@@ -53,4 +52,109 @@ export function characterOutside(text: string): string {
   let code = 0xe000;
   while (text.includes(String.fromCharCode(code))) code++;
   return String.fromCharCode(code);
+}
+
+interface Pattern {
+  index: number;
+  composite: string;
+}
+
+/** Finds the first of many patterns that a text matches, by what they begin with, so that not every one is tried. */
+export class FirstPattern {
+  readonly #byPrefix = new Map<string, Pattern[]>();
+  readonly #lengths: number[];
+
+  /** Composites of a level; those without a star are passed over. */
+  constructor(composites: readonly string[]) {
+    for (const [index, composite] of composites.entries()) {
+      const star = composite.indexOf('*');
+      if (star === -1) continue;
+      const prefix = composite.slice(0, star);
+      const patterns = this.#byPrefix.get(prefix);
+      if (patterns === undefined) this.#byPrefix.set(prefix, [{ index, composite }]);
+      else patterns.push({ index, composite });
+    }
+    this.#lengths = [...new Set([...this.#byPrefix.keys()].map(({ length }) => length))];
+  }
+
+  /** Positions of the patterns in the level, by what stands before their first star. */
+  get byPrefix(): ReadonlyMap<string, readonly { index: number }[]> {
+    return this.#byPrefix;
+  }
+
+  /** Its position in the level, or undefined. */
+  indexFor(text: string): number | undefined {
+    let first: number | undefined;
+    for (const length of this.#lengths) {
+      if (length > text.length) continue;
+      for (const { index, composite } of this.#byPrefix.get(text.slice(0, length)) ?? []) {
+        if (first !== undefined && index > first) break;
+        if (patternMatches(composite, text)) first = index;
+      }
+    }
+    return first;
+  }
+}
+
+/** Keys and values that look like something else than the texts they are. Only what is hardly meant as it stands. */
+export function literalTexts(rules: readonly PlacedRule[]): RuleWarning[] {
+  return rules.flatMap(({ rule, source, path }) =>
+    (['key', 'value'] as const).flatMap((field): RuleWarning[] => {
+      const found = field === 'value' ? lookOf(rule) : spacesAround(rule.key);
+      if (found === undefined) return [];
+      const text = `'${rule[field]}' ${found.look} and is taken as it is written`;
+      return [{ code: 'taken-as-written', source, path: [...path, field], text, hint: found.hint }];
+    }),
+  );
+}
+
+interface Look {
+  look: string;
+  hint: string;
+}
+
+function lookOf({ key, value }: PlacedRule['rule']): Look | undefined {
+  if (isCidr(value) && !/mask|cidr|net|range|prefix|block/i.test(key)) {
+    const hint =
+      "addresses come one by one; Envoy's masked_remote_address sends their range, for a rule of that key";
+    return { look: 'looks like a range of addresses', hint };
+  }
+  if (regularExpression.test(value)) {
+    return { look: 'looks like a regular expression', hint: '* stands for any text, all else for itself' };
+  }
+  return spacesAround(value);
+}
+
+function spacesAround(text: string): Look | undefined {
+  if (text === text.trim()) return undefined;
+  return { look: 'begins or ends with white space', hint: 'an entry has to carry the same; leave it out' };
+}
+
+const ipv4Range = /^\d{1,3}(?:\.\d{1,3}){3}\/(?:[12]?\d|3[0-2])$/;
+const ipv6Range = /^(?=[^/]*:[^/]*:)[\da-f:]+\/\d{1,3}$/i;
+
+function isCidr(value: string): boolean {
+  return ipv4Range.test(value) || ipv6Range.test(value);
+}
+
+/** Its beginning, `.*` behind a slash or before an end, classes, groups: what no path or name has. */
+const regularExpression =
+  /^\^|\/\.[*+]|\.[*+]\$$|\\[dwsDWS](?:[+*{)]|$)|\\\.|\[\^?(?:[a-zA-Z]-[a-zA-Z]|0-9)[^\]]*\]|\(\?[:=!i]/;
+
+/** A rule and where it stands. */
+export interface PlacedRule {
+  rule: Rule;
+  /** Position in a list of sources. */
+  source: number;
+  /** From the root of the source, in the spelling of rule files. */
+  path: readonly (string | number)[];
+}
+
+/** The rules of one list, which stands below `parent`. */
+export function placedRules(
+  rules: readonly Rule[],
+  source: number,
+  parent: readonly (string | number)[],
+): PlacedRule[] {
+  return rules.map((rule, index) => ({ rule, source, path: [...parent, 'descriptors', index] }));
 }

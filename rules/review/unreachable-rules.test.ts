@@ -5,8 +5,8 @@ import { rule } from '../../test/support/rule-builder.ts';
 import type { Rule } from '../model.ts';
 import { compileRules } from '../table/compile-rules.ts';
 import { RuleTable } from '../table/rule-table.ts';
+import { unreachableRules } from './review-sources.ts';
 import { compositeOf } from './rule-level.ts';
-import { unreachableRules } from './unreachable-rules.ts';
 
 /** Each rule has a limit of its own name, by which the matcher tells which one it found. */
 function level(...written: [key: string, value: string][]): Rule[] {

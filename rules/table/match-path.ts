@@ -4,10 +4,9 @@
  * written only by detailed_metric. Where a wildcard matched a request key that is not the rule's (`k_*` matches key
  * `k_a`), the whole composite is the pattern.
  */
-
 import { NodeFlag } from '../bytes/rule-table-format.ts';
 import { type CounterKeys, countedEntry, EntryMark, unambiguousStem } from '../counter-keys.ts';
-import type { Entry } from '../request.ts';
+import type { Entry } from '../model.ts';
 import type { RuleNodes } from './rule-table-nodes.ts';
 
 /** How an entry found its rule. */

@@ -1,5 +1,5 @@
 import { Extra, Node, NodeFlag, nodeUnitShift, type RuleTableSections } from '../bytes/rule-table-format.ts';
-import { readText } from '../bytes/rule-table-text.ts';
+import { readText } from '../bytes/rule-table-hash.ts';
 import type { MatchedRule } from '../match-result.ts';
 import type { JsonObject, Unit } from '../model.ts';
 

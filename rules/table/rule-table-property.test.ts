@@ -5,8 +5,7 @@ import { caseCount } from '../../test/support/property-cases.ts';
 import { rule, source } from '../../test/support/rule-builder.ts';
 import { countedEntry, unambiguousStem } from '../counter-keys.ts';
 import { usualNames } from '../match-result.ts';
-import type { JsonObject, Rule, RuleSource } from '../model.ts';
-import type { Entry } from '../request.ts';
+import type { Entry, JsonObject, Rule, RuleSource } from '../model.ts';
 import { compileRules } from './compile-rules.ts';
 import { RuleTable } from './rule-table.ts';
 

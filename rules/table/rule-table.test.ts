@@ -1,8 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { limit, rule, source } from '../../test/support/rule-builder.ts';
 import { usualNames } from '../match-result.ts';
-import { type JsonObject, type Rule, type RuleSource, Unit } from '../model.ts';
-import type { Entry } from '../request.ts';
+import { type Entry, type JsonObject, type Rule, type RuleSource, Unit } from '../model.ts';
 import { compileRules } from './compile-rules.ts';
 import { RuleTable } from './rule-table.ts';
 

@@ -1,13 +1,10 @@
 import { Node, NodeFlag, openRuleTable, type RuleTableSections } from '../bytes/rule-table-format.ts';
-import { hashSeed, hashText, hashUnit, PairIndex } from '../bytes/rule-table-hash.ts';
-import { unitsEqual } from '../bytes/rule-table-text.ts';
+import { hashSeed, hashText, hashUnit, PairIndex, unitsEqual } from '../bytes/rule-table-hash.ts';
 import { type MatchedRule, type RuleMatch, type RuleMatcher, usualNames } from '../match-result.ts';
-import type { Entry } from '../request.ts';
+import type { Entry } from '../model.ts';
 import { WildcardIndex } from '../wildcards/wildcard-index.ts';
-import { type ListedRule, listedRules, rulePaths } from './listed-rules.ts';
+import { type ListedRule, listedRules, rlconfigLines, ruleFileLines, rulePaths } from './listed-rules.ts';
 import { MatchKind, MatchPath } from './match-path.ts';
-import { rlconfigLines } from './rlconfig.ts';
-import { ruleFileLines } from './rule-file-lines.ts';
 import { RuleNodes } from './rule-table-nodes.ts';
 
 const underscore = 0x5f;

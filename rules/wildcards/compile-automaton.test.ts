@@ -1,8 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { State } from '../bytes/rule-table-format.ts';
-import { AutomatonCompiler } from './compile-automaton.ts';
-import { childState } from './wildcard-automaton.ts';
-import { Occurrences } from './wildcard-occurrences.ts';
+import { AutomatonCompiler } from './compile-wildcards.ts';
+import { childState, Occurrences } from './wildcard-occurrences.ts';
 
 function occurrences(literals: string[], text: string): Record<string, number[]> {
   const automata = new AutomatonCompiler();

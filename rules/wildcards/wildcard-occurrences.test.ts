@@ -5,7 +5,7 @@ import { caseCount } from '../../test/support/property-cases.ts';
 import { limit, rule, source } from '../../test/support/rule-builder.ts';
 import { compileRules } from '../table/compile-rules.ts';
 import { RuleTable } from '../table/rule-table.ts';
-import { AutomatonCompiler } from './compile-automaton.ts';
+import { AutomatonCompiler } from './compile-wildcards.ts';
 import { Occurrences } from './wildcard-occurrences.ts';
 
 function occurrencesOf(literals: readonly string[]): { root: number; found: Occurrences } {

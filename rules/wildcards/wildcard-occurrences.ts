@@ -1,13 +1,27 @@
+import { grownWords } from '../bytes/compile-lists.ts';
+import { State } from '../bytes/rule-table-format.ts';
+
+const { words: automatonWords, firstChild } = State;
+
+/** The child of a state for one code unit, or -1. Labels of children ascend, so this is a binary search. */
+export function childState(states: Int32Array, labels: Uint16Array, state: number, unit: number): number {
+  let low = states[state * automatonWords + firstChild]!;
+  const end = states[(state + 1) * automatonWords + firstChild]!;
+  let high = end;
+  while (low < high) {
+    const middle = (low + high) >>> 1;
+    if (labels[middle]! < unit) low = middle + 1;
+    else high = middle;
+  }
+  return low < end && labels[low] === unit ? low : -1;
+}
+
 /**
  * Where the literals of one level occur in a text, found in one pass by the level's automaton. The text is cut into
  * blocks of equal length: of each literal are noted where it comes first, and a bit for each block that one ends in. What
  * is asked for beyond the first is searched in one or two blocks. So neither time nor memory grows with the number of
  * occurrences, which literals that are suffixes of one another could have without end.
  */
-
-import { grownWords } from '../bytes/grown-words.ts';
-import { State } from '../bytes/rule-table-format.ts';
-import { childState } from './wildcard-automaton.ts';
 
 const { words, fail, shorterEnd, literal: literalAt } = State;
 

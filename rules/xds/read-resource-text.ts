@@ -1,10 +1,22 @@
-import type { ReadingLists } from '../documents/read-rule-texts.ts';
+import type { ReadingLists } from '../loaded-source.ts';
+import { readYamlDocument } from '../manifest/read-manifests.ts';
+import { fieldName } from '../manifest/read-spec.ts';
 import { ValuePlaces } from '../manifest/value-places.ts';
-import { readYamlDocument } from '../manifest/yaml-document.ts';
 import { checkSources } from '../validate-sources.ts';
 import type { TextPlace } from '../yaml/line-index.ts';
-import { camelCasePath } from './manifest-path.ts';
 import { type JsonResource, resourcesFromJson } from './resource-json.ts';
+
+/** Paths in a rule file and in a manifest say the same in two spellings. */
+
+/** `['spec', 'descriptors', 0, 'rateLimit']` for `['descriptors', 0, 'rate_limit']`. */
+export function manifestPath(path: readonly (string | number)[]): (string | number)[] {
+  return ['spec', ...camelCasePath(path)];
+}
+
+/** As proto3 JSON spells the same fields. */
+function camelCasePath(path: readonly (string | number)[]): (string | number)[] {
+  return path.map(fieldName);
+}
 
 /** Reads resources of xDS in JSON. Resources of other types are passed over. */
 export function readResourceText(file: string, text: string, lists: ReadingLists): void {

@@ -21,7 +21,7 @@ import {
   Unit,
   unitName,
 } from '../model.ts';
-import { unitFromText } from '../unit-from-text.ts';
+import { unitFromText } from '../validate-sources.ts';
 
 export const rateLimitConfigTypeUrl = 'type.googleapis.com/ratelimit.config.ratelimit.v3.RateLimitConfig';
 

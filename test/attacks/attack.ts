@@ -2,10 +2,9 @@
 import { connect, type Socket } from 'node:net';
 import { connect as connectTls } from 'node:tls';
 import { status as GrpcStatus } from '@grpc/grpc-js';
-
-import { HpackDecoder, HpackEncoder, maxEncodedBytes } from '../../limiter/hpack/index.ts';
-import { clientPreface, Flag, FrameType, Setting } from '../../limiter/http2/constants.ts';
-import { ErrorCode } from '../../limiter/http2/error-code.ts';
+import { HpackDecoder } from '../../limiter/hpack/decoder.ts';
+import { HpackEncoder, maxEncodedBytes } from '../../limiter/hpack/encoder.ts';
+import { clientPreface, ErrorCode, Flag, FrameType, Setting } from '../../limiter/http2/constants.ts';
 import { shouldRateLimitPath } from '../../limiter/service/should-rate-limit.ts';
 import { frame, ping, settings, settingsAck, windowUpdate } from '../support/http2-frame-script.ts';
 

@@ -5,7 +5,7 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { expect, it, onTestFinished } from 'vitest';
-import { readCallersFile } from '../../limiter/callers/index.ts';
+import { readCallersFile } from '../../limiter/callers/callers-file.ts';
 import { InProcessLimiter } from '../support/in-process-limiter.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
 

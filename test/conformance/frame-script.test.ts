@@ -1,10 +1,8 @@
 /** What no client of another maker does by itself: a peer played frame by frame, over a real socket. */
 import { create, toBinary } from '@bufbuild/protobuf';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-
 import { RateLimitRequestSchema } from '../../gen/envoy/service/ratelimit/v3/rls_pb.ts';
-import { Flag } from '../../limiter/http2/constants.ts';
-import { ErrorCode } from '../../limiter/http2/index.ts';
+import { ErrorCode, Flag } from '../../limiter/http2/constants.ts';
 import { shouldRateLimitPath } from '../../limiter/service/should-rate-limit.ts';
 import { eventually } from '../support/eventually.ts';
 import { grpcMessage } from '../support/grpc-message.ts';

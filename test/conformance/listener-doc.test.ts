@@ -2,12 +2,12 @@
 import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import { usualRequestLimits } from '../../limiter/decide/request-bounds.ts';
-import { defaultGrpcLimits } from '../../limiter/grpc/limits.ts';
+import { defaultGrpcLimits } from '../../limiter/grpc/message-reader.ts';
 import { initialHeaderTableBytes, initialMaxFrameBytes } from '../../limiter/http2/constants.ts';
 import { type BudgetLimits, defaultHttp2Limits, type Http2Limits } from '../../limiter/http2/limits.ts';
 import { grpcSettings } from '../../limiter/settings/grpc-settings.ts';
 import { parseLimiterSettings } from '../../limiter/settings/settings.ts';
-import { connectionRefusals } from '../../limiter/sockets/refusals.ts';
+import { connectionRefusals } from '../../limiter/sockets/socket-server.ts';
 import { handshakeTimeoutMs } from '../../process/net/tls-handshake.ts';
 
 const text = readFileSync(new URL('../../docs/grpc-listener.md', import.meta.url), 'utf8');

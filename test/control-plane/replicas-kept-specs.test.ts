@@ -1,10 +1,9 @@
 import { randomBytes } from 'node:crypto';
 import { beforeAll, beforeEach, expect, it, onTestFinished } from 'vitest';
-import type { StoredSpec } from '../../control-plane/replicas/kept-spec-encoding.ts';
+import type { StoredSpec } from '../../control-plane/replicas/kept-spec-collection.ts';
 import { KeptSpecStore } from '../../control-plane/replicas/kept-spec-store.ts';
-import { errorText } from '../../process/log/process-error-text.ts';
-import { systemTimers } from '../../process/time/clock.ts';
-import { systemClock } from '../../process/time/process-clock.ts';
+import { errorText } from '../../process/log/error-text.ts';
+import { systemClock, systemTimers } from '../../process/time/clock.ts';
 import type { ApiServer } from '../support/api-server.ts';
 import { describeWithApiServer } from '../support/describe-with-api-server.ts';
 import { eventually } from '../support/eventually.ts';

@@ -1,11 +1,10 @@
 import { beforeAll, expect, it, onTestFinished } from 'vitest';
 import { KubernetesClient } from '../../control-plane/kubernetes/client.ts';
 import { loadKubernetesConfig } from '../../control-plane/kubernetes/client-config.ts';
-import type { LimiterReport } from '../../control-plane/model/limiter-report.ts';
+import type { LimiterReport } from '../../control-plane/model/fleet-snapshot.ts';
 import { Replicas, type ReplicasOptions } from '../../control-plane/replicas/replicas.ts';
-import { errorText } from '../../process/log/process-error-text.ts';
-import { systemTimers } from '../../process/time/clock.ts';
-import { systemClock } from '../../process/time/process-clock.ts';
+import { errorText } from '../../process/log/error-text.ts';
+import { systemClock, systemTimers } from '../../process/time/clock.ts';
 import type { ApiServer } from '../support/api-server.ts';
 import { describeWithApiServer } from '../support/describe-with-api-server.ts';
 import { eventually } from '../support/eventually.ts';

@@ -1,11 +1,9 @@
 import { beforeAll, expect, it, onTestFinished } from 'vitest';
-import type { ConfigObject } from '../../control-plane/model/config-object.ts';
-import type { Condition, ConfigStatus } from '../../control-plane/model/config-status.ts';
+import type { Condition, ConfigObject, ConfigStatus } from '../../control-plane/model/config-object.ts';
 import { EventRecorder, type RecordedEvent } from '../../control-plane/replicas/event-recorder.ts';
-import { StatusWriter } from '../../control-plane/replicas/status-writer.ts';
-import { errorText } from '../../process/log/process-error-text.ts';
-import { systemTimers } from '../../process/time/clock.ts';
-import { systemClock } from '../../process/time/process-clock.ts';
+import { StatusWriter } from '../../control-plane/replicas/status-pump.ts';
+import { errorText } from '../../process/log/error-text.ts';
+import { systemClock, systemTimers } from '../../process/time/clock.ts';
 import type { ApiServer } from '../support/api-server.ts';
 import { awaitCrd } from '../support/cluster.ts';
 import { describeWithApiServer } from '../support/describe-with-api-server.ts';

@@ -1,8 +1,7 @@
 import { beforeEach, expect, it, onTestFinished } from 'vitest';
 import { type ApiRequest, KubernetesClient } from '../../control-plane/kubernetes/client.ts';
 import { ResourceWatch, type ResourceWatchOptions } from '../../control-plane/kubernetes/watch.ts';
-import { systemTimers } from '../../process/time/clock.ts';
-import { systemClock } from '../../process/time/process-clock.ts';
+import { systemClock, systemTimers } from '../../process/time/clock.ts';
 import type { ApiServer } from '../support/api-server.ts';
 import { describeWithApiServer } from '../support/describe-with-api-server.ts';
 import { compactEtcd } from '../support/etcd-compaction.ts';

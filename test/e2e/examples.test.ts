@@ -2,8 +2,8 @@
 import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-
-import { readManifests, readSpec } from '../../rules/manifest/index.ts';
+import { readManifests } from '../../rules/manifest/read-manifests.ts';
+import { readSpec } from '../../rules/manifest/read-spec.ts';
 import { readRuleFiles } from '../../rules/reader/read-rule-files.ts';
 import { expectClaims } from '../support/document-claims.ts';
 import { exampleCases, exampleRules, examplesFolder, readExample } from '../support/example-cases.ts';

@@ -1,7 +1,7 @@
 /** Every example in docs/rules.md is loaded, and what the document says about it is asked. */
 import { describe, expect, it } from 'vitest';
-
-import { readManifests, readSpec } from '../../rules/manifest/index.ts';
+import { readManifests } from '../../rules/manifest/read-manifests.ts';
+import { readSpec } from '../../rules/manifest/read-spec.ts';
 import { DecidedDocument } from '../support/decided-document.ts';
 import { expectClaims, settings } from '../support/document-claims.ts';
 import { readDocument } from '../support/documents.ts';

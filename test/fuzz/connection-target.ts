@@ -1,6 +1,6 @@
-import { defaultHttp2Limits, Http2Connection } from '../../limiter/http2/index.ts';
-import type { RequestHandler, RequestStream } from '../../limiter/http2/request-handler.ts';
-import type { Transport } from '../../limiter/http2/transport.ts';
+import { Http2Connection } from '../../limiter/http2/connection.ts';
+import { defaultHttp2Limits } from '../../limiter/http2/limits.ts';
+import type { RequestHandler, RequestStream, Transport } from '../../limiter/http2/request-handler.ts';
 import { pieces } from './cuts.ts';
 import { type FuzzTarget, must } from './fuzz-target.ts';
 import { writtenFrameTypes } from './written-frames.ts';

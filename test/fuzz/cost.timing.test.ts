@@ -16,7 +16,7 @@ import { parseLimiterSettings } from '../../limiter/settings/settings.ts';
 import { createLimiterStats } from '../../limiter/stats/registry/limiter-stats.ts';
 import { StatsRegistry } from '../../limiter/stats/registry/stats-registry.ts';
 import type { GrpcStatus, UnaryHandler } from '../../process/grpc/handlers.ts';
-import { systemClock } from '../../process/time/process-clock.ts';
+import { systemClock } from '../../process/time/clock.ts';
 import { compileRules } from '../../rules/table/compile-rules.ts';
 import { RuleTable } from '../../rules/table/rule-table.ts';
 import { cpuMs } from '../support/cpu-time.ts';

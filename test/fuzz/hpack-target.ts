@@ -1,10 +1,6 @@
-import {
-  HpackDecoder,
-  HpackEncoder,
-  HpackError,
-  Indexing,
-  maxEncodedBytes,
-} from '../../limiter/hpack/index.ts';
+import { HpackDecoder } from '../../limiter/hpack/decoder.ts';
+import { HpackEncoder, Indexing, maxEncodedBytes } from '../../limiter/hpack/encoder.ts';
+import { HpackError } from '../../limiter/hpack/huffman.ts';
 import { MalformedBlock, NaiveHpackDecoder } from '../support/naive-hpack-decoder.ts';
 import { type FuzzTarget, must, withoutNumbers } from './fuzz-target.ts';
 

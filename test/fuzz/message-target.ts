@@ -1,5 +1,4 @@
-import { MessageReader } from '../../limiter/grpc/message-reader.ts';
-import { SingleMessage } from '../../limiter/grpc/single-message.ts';
+import { MessageReader, SingleMessage } from '../../limiter/grpc/message-reader.ts';
 import { PlayedStream } from '../support/played-stream.ts';
 import { pieces } from './cuts.ts';
 import { type FuzzTarget, must, withoutNumbers } from './fuzz-target.ts';

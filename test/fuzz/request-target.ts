@@ -3,9 +3,9 @@ import {
   type RateLimitRequest as GeneratedRequest,
   RateLimitRequestSchema,
 } from '../../gen/envoy/service/ratelimit/v3/rls_pb.ts';
-import { knownEntriesSlots } from '../../limiter/decide/known-entries.ts';
 import type { RateLimitRequest } from '../../limiter/decide/messages.ts';
 import { DecodeError, decodeRateLimitRequest } from '../../limiter/decide/wire-codec.ts';
+import { knownEntriesSlots } from '../../limiter/decide/wire-reader.ts';
 import { fromBinaryMended } from '../support/grpc-message.ts';
 import { type FuzzTarget, must, withoutNumbers } from './fuzz-target.ts';
 

@@ -1,4 +1,4 @@
-import { HpackDecoder } from '../../limiter/hpack/index.ts';
+import { HpackDecoder } from '../../limiter/hpack/decoder.ts';
 import { must } from './fuzz-target.ts';
 
 const DATA = 0;

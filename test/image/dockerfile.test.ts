@@ -1,6 +1,7 @@
-import { existsSync, readFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { existsSync, globSync, readFileSync } from 'node:fs';
+import { basename, join } from 'node:path';
 import { describe, expect, it } from 'vitest';
+import { entries } from '../../scripts/bundle.ts';
 
 const root = join(import.meta.dirname, '../..');
 const text = readFileSync(join(root, 'Dockerfile'), 'utf8');
@@ -70,5 +71,15 @@ describe('the Dockerfile', () => {
     for (const name of [...compiled, ...files, 'tsconfig.json', 'tsconfig.build.json'])
       expect(sent).toContain(name);
     for (const name of sent) expect(existsSync(join(root, name)), name).toBe(true);
+  });
+});
+
+describe('the bundle', () => {
+  it('has the program of every thread, by its name', () => {
+    const programs = globSync('{limiter,control-plane,rules,process}/**/{*-worker,program}.ts', {
+      cwd: root,
+    });
+    expect(programs.length).toBeGreaterThan(3);
+    for (const program of programs) expect(entries[basename(program, '.ts')], program).toBe(program);
   });
 });

@@ -1,7 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { callAbandoned } from '../../limiter/stores/call-abandoned.ts';
-import type { CounterOp, CounterStore } from '../../limiter/stores/counter-store.ts';
+import { type CounterOp, type CounterStore, callAbandoned } from '../../limiter/stores/counter-store.ts';
 import { counterOp, submit, totalOf } from '../support/counter-ops.ts';
 
 /** What every store does that does not count within `submit`. */

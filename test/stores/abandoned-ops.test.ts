@@ -2,8 +2,7 @@
 import { randomUUID } from 'node:crypto';
 import { Redis } from 'ioredis';
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
-import { callAbandoned } from '../../limiter/stores/call-abandoned.ts';
-import type { CounterOp } from '../../limiter/stores/counter-store.ts';
+import { type CounterOp, callAbandoned } from '../../limiter/stores/counter-store.ts';
 import { openClusterStore } from '../support/cluster-stores.ts';
 import { counterOp, submit, totalOf } from '../support/counter-ops.ts';
 import { describeWithServer } from '../support/describe-with-server.ts';

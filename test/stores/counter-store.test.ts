@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe } from 'vitest';
 import type { CounterOp } from '../../limiter/stores/counter-store.ts';
 import { PerSecondStore } from '../../limiter/stores/per-second-store.ts';
-import { systemClock } from '../../process/time/process-clock.ts';
+import { systemClock } from '../../process/time/clock.ts';
 import { describeWithServer } from '../support/describe-with-server.ts';
 import { redisProgram } from '../support/find-server.ts';
 import { openMemoryStore } from '../support/open-memory-store.ts';

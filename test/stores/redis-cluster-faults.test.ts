@@ -3,7 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { beforeEach, expect, it, onTestFinished } from 'vitest';
 import type { CounterOp } from '../../limiter/stores/counter-store.ts';
 import type { RedisClusterStore } from '../../limiter/stores/redis/cluster-store.ts';
-import { keySlot } from '../../limiter/stores/redis/key-slot.ts';
+import { keySlot } from '../../limiter/stores/redis/cluster-topology.ts';
 import { openClusterStore } from '../support/cluster-stores.ts';
 import { counterOp, submit, totalOf } from '../support/counter-ops.ts';
 import { describeWithServer } from '../support/describe-with-server.ts';

@@ -3,7 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, it, onTestFinished } from 'vitest';
 import { BreakerStore } from '../../limiter/stores/calm/breaker-store.ts';
 import type { CounterOp } from '../../limiter/stores/counter-store.ts';
-import { keySlot } from '../../limiter/stores/redis/key-slot.ts';
+import { keySlot } from '../../limiter/stores/redis/cluster-topology.ts';
 import { systemTimers } from '../../process/time/clock.ts';
 import { openClusterStore } from '../support/cluster-stores.ts';
 import { counterOp, submit } from '../support/counter-ops.ts';

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import type { RedisClusterStore } from '../../limiter/stores/redis/cluster-store.ts';
-import { keySlot } from '../../limiter/stores/redis/key-slot.ts';
+import { keySlot } from '../../limiter/stores/redis/cluster-topology.ts';
 import { openClusterStore } from '../support/cluster-stores.ts';
 import { counterOp, submit, totalOf } from '../support/counter-ops.ts';
 import { describeWithServer } from '../support/describe-with-server.ts';

@@ -3,7 +3,7 @@ import { randomUUID } from 'node:crypto';
 import { Redis } from 'ioredis';
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import type { CounterStore } from '../../limiter/stores/counter-store.ts';
-import { keySlot } from '../../limiter/stores/redis/key-slot.ts';
+import { keySlot } from '../../limiter/stores/redis/cluster-topology.ts';
 import type { RedisStore, RedisStoreOptions } from '../../limiter/stores/redis/redis-store.ts';
 import { openClusterStore } from '../support/cluster-stores.ts';
 import { counterOp, submit } from '../support/counter-ops.ts';

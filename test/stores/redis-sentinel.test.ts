@@ -4,11 +4,11 @@ import { join } from 'node:path';
 import { Redis } from 'ioredis';
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import type { CounterOp } from '../../limiter/stores/counter-store.ts';
-import { RedisStore, type RedisStoreOptions } from '../../limiter/stores/redis/redis-store.ts';
 import {
   parseSentinelAddress,
   type SentinelAddressSettings,
-} from '../../limiter/stores/redis/sentinel-address.ts';
+} from '../../limiter/stores/redis/redis-address.ts';
+import { RedisStore, type RedisStoreOptions } from '../../limiter/stores/redis/redis-store.ts';
 import { counterOp, submit, totalOf } from '../support/counter-ops.ts';
 import { describeWithServer } from '../support/describe-with-server.ts';
 import { eventually } from '../support/eventually.ts';

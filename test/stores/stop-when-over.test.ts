@@ -4,12 +4,16 @@ import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { Code, type Descriptor, type RateLimitResponse } from '../../limiter/decide/messages.ts';
 import { RateLimitService } from '../../limiter/service/rate-limit-service.ts';
-import { BoundedLocalCache } from '../../limiter/stores/bounded-local-cache.ts';
 import { LocalFallbackStore } from '../../limiter/stores/calm/local-fallback-store.ts';
-import type { CounterOp, CounterStore, SubmitOptions } from '../../limiter/stores/counter-store.ts';
+import {
+  type CounterOp,
+  type CounterStore,
+  StoreError,
+  type SubmitOptions,
+} from '../../limiter/stores/counter-store.ts';
 import { failOp } from '../../limiter/stores/folded-run.ts';
+import { BoundedLocalCache } from '../../limiter/stores/local-cache.ts';
 import { PerSecondStore } from '../../limiter/stores/per-second-store.ts';
-import { StoreError } from '../../limiter/stores/store-error.ts';
 import type { MatchedRule } from '../../rules/match-result.ts';
 import { Unit } from '../../rules/model.ts';
 import { openClusterStore } from '../support/cluster-stores.ts';

@@ -8,7 +8,6 @@ import {
   type ServerDuplexStream,
   type StatusObject,
 } from '@grpc/grpc-js';
-
 import {
   type DiscoveryRequest,
   DiscoveryRequestSchema,
@@ -16,7 +15,7 @@ import {
 } from '../../gen/envoy/service/discovery/v3/discovery_pb.ts';
 import { decodeBytes, encodeBytes } from '../../process/grpc/raw-bytes.ts';
 import type { RuleSource } from '../../rules/model.ts';
-import { encodeResource, rateLimitConfigTypeUrl } from '../../rules/xds/index.ts';
+import { encodeResource, rateLimitConfigTypeUrl } from '../../rules/xds/resource.ts';
 import { outOfTime } from './second-tries.ts';
 
 const path = '/envoy.service.discovery.v3.AggregatedDiscoveryService/StreamAggregatedResources';

@@ -1,9 +1,9 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { parseClusterAddress } from '../../limiter/stores/redis/cluster-address.ts';
 import {
   RedisClusterStore,
   type RedisClusterStoreOptions,
 } from '../../limiter/stores/redis/cluster-store.ts';
+import { parseClusterAddress } from '../../limiter/stores/redis/redis-address.ts';
 
 /** A store that counts in a Redis Cluster and is connected; it tries every 20 ms, for 5 s. */
 export async function openClusterStore(

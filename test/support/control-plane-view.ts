@@ -1,9 +1,12 @@
-import type { ControlPlaneView } from '../../control-plane/http/control-plane-view.ts';
-import { type ConfigObject, objectKey } from '../../control-plane/model/config-object.ts';
-import type { ConfigStatus } from '../../control-plane/model/config-status.ts';
+import type { ControlPlaneView } from '../../control-plane/http/listener.ts';
+import { type ConfigObject, type ConfigStatus, objectKey } from '../../control-plane/model/config-object.ts';
 import type { Acceptance, Decision, ServedConfig, Verdict } from '../../control-plane/model/decision.ts';
-import { fleetSnapshot, hashOf, type Resource } from '../../control-plane/model/fleet-snapshot.ts';
-import type { LimiterReport } from '../../control-plane/model/limiter-report.ts';
+import {
+  fleetSnapshot,
+  hashOf,
+  type LimiterReport,
+  type Resource,
+} from '../../control-plane/model/fleet-snapshot.ts';
 
 /** One object as a decision has it: accepted and served as it is, unless said otherwise. */
 export interface DecidedObject {

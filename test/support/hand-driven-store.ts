@@ -1,6 +1,5 @@
-import type { CounterOp, CounterStore } from '../../limiter/stores/counter-store.ts';
+import type { CounterOp, CounterStore, StoreError } from '../../limiter/stores/counter-store.ts';
 import { failOp } from '../../limiter/stores/folded-run.ts';
-import type { StoreError } from '../../limiter/stores/store-error.ts';
 
 /** A request that waits for the test to say what the store answers. */
 export interface HeldRequest {

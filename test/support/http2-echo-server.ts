@@ -4,11 +4,9 @@
  */
 import { defaultHttp2Limits, type Http2Limits } from '../../limiter/http2/limits.ts';
 import type { RequestHandler } from '../../limiter/http2/request-handler.ts';
-import { noAges } from '../../limiter/sockets/connection-age.ts';
-import { Http2SocketServer } from '../../limiter/sockets/socket-server.ts';
+import { Http2SocketServer, noAges } from '../../limiter/sockets/socket-server.ts';
 import type { TlsOptions } from '../../limiter/sockets/tls-listener.ts';
-import { systemTimers } from '../../process/time/clock.ts';
-import { systemClock } from '../../process/time/process-clock.ts';
+import { systemClock, systemTimers } from '../../process/time/clock.ts';
 
 export interface Http2EchoServer {
   port: number;

@@ -1,11 +1,15 @@
 /** Plays the client of an Http2Connection in memory: frames in, and what comes back told in words. */
-import { HpackDecoder, HpackEncoder, maxEncodedBytes } from '../../limiter/hpack/index.ts';
+import { HpackDecoder } from '../../limiter/hpack/decoder.ts';
+import { HpackEncoder, maxEncodedBytes } from '../../limiter/hpack/encoder.ts';
 import { Http2Connection } from '../../limiter/http2/connection.ts';
-import { clientPreface, Flag, FrameType } from '../../limiter/http2/constants.ts';
-import { ErrorCode } from '../../limiter/http2/error-code.ts';
+import { clientPreface, ErrorCode, Flag, FrameType } from '../../limiter/http2/constants.ts';
 import { defaultHttp2Limits, type Http2Limits } from '../../limiter/http2/limits.ts';
-import type { HeaderFields, RequestHandler, RequestStream } from '../../limiter/http2/request-handler.ts';
-import type { Transport } from '../../limiter/http2/transport.ts';
+import type {
+  HeaderFields,
+  RequestHandler,
+  RequestStream,
+  Transport,
+} from '../../limiter/http2/request-handler.ts';
 import { frame, settings, settingsAck } from './http2-frame-script.ts';
 
 /** The fields that every request of a gRPC client has. */

@@ -1,10 +1,10 @@
-import { parseMemcacheAddresses } from '../../limiter/stores/memcache/memcache-address.ts';
+import { parseMemcacheAddresses } from '../../limiter/stores/memcache/memcache-nodes.ts';
 import {
   type MemcacheEvents,
   MemcacheStore,
   type MemcacheStoreOptions,
 } from '../../limiter/stores/memcache/memcache-store.ts';
-import { systemClock } from '../../process/time/process-clock.ts';
+import { systemClock } from '../../process/time/clock.ts';
 
 /** What a store told, a line each. */
 export class MemcacheNews implements MemcacheEvents {

@@ -1,8 +1,9 @@
 /**
  * RFC 7541 written down sentence by sentence: bits as text, the table as a list. Tests hold `HpackDecoder` equal to it.
  */
-import { huffmanCodes, huffmanLengths } from '../../limiter/hpack/huffman-code.ts';
-import { staticNames, staticValues } from '../../limiter/hpack/static-table.ts';
+
+import { staticNames, staticValues } from '../../limiter/hpack/header-tables.ts';
+import { huffmanCodes, huffmanLengths } from '../../limiter/hpack/huffman.ts';
 
 export class MalformedBlock extends Error {}
 

@@ -4,8 +4,7 @@
  */
 import { EntryMark } from '../../rules/counter-keys.ts';
 import type { MatchedRule, RuleMatch, RuleMatcher } from '../../rules/match-result.ts';
-import { type Rule, type RuleSource, Unit, type UnitName } from '../../rules/model.ts';
-import type { Entry } from '../../rules/request.ts';
+import { type Entry, type Rule, type RuleSource, Unit, type UnitName } from '../../rules/model.ts';
 
 /** "A rule with key and value is tried before a rule with the same key and no value." */
 interface Step {

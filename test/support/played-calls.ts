@@ -1,13 +1,14 @@
-import { type GrpcMethod, grpcMethods } from '../../limiter/grpc/grpc-methods.ts';
-import type { GrpcLimits } from '../../limiter/grpc/limits.ts';
-import { withPrefix } from '../../limiter/grpc/message-reader.ts';
+import { type GrpcLimits, withPrefix } from '../../limiter/grpc/message-reader.ts';
 import { GrpcRequestHandler } from '../../limiter/grpc/request-handler.ts';
-import type { CallTracer } from '../../process/grpc/call-tracer.ts';
-import type { CallerGate } from '../../process/grpc/caller-gate.ts';
-import type { UnaryHandler } from '../../process/grpc/handlers.ts';
-import { Health } from '../../process/grpc/health.ts';
-import { HealthService } from '../../process/grpc/health-service.ts';
-import type { DuplexHandler, StreamHandler } from '../../process/grpc/stream-handler.ts';
+import { type GrpcMethod, grpcMethods } from '../../limiter/grpc/server.ts';
+import type {
+  CallerGate,
+  CallTracer,
+  DuplexHandler,
+  StreamHandler,
+  UnaryHandler,
+} from '../../process/grpc/handlers.ts';
+import { Health, HealthService } from '../../process/grpc/health-service.ts';
 import { ManualClock } from './manual-clock.ts';
 import { ManualTimers } from './manual-timers.ts';
 import { PlayedStream } from './played-stream.ts';

@@ -1,4 +1,4 @@
-import type { ErrorCode } from '../../limiter/http2/error-code.ts';
+import type { ErrorCode } from '../../limiter/http2/constants.ts';
 import type { HeaderFields, RequestConnection, RequestStream } from '../../limiter/http2/request-handler.ts';
 
 /** A stream of a connection that does not exist: writes down what the handler answers. */

@@ -1,7 +1,6 @@
 import fc from 'fast-check';
-import type { JsonObject, JsonValue, RateLimit, Rule } from '../../rules/model.ts';
-import type { Entry } from '../../rules/request.ts';
-import { compositeOf } from '../../rules/review/index.ts';
+import type { Entry, JsonObject, JsonValue, RateLimit, Rule } from '../../rules/model.ts';
+import { compositeOf } from '../../rules/review/rule-level.ts';
 import { limit, rule } from './rule-builder.ts';
 
 /** Few letters, so that rules and requests often meet. */

@@ -1,7 +1,6 @@
 import { onTestFinished } from 'vitest';
 import { XdsConfigSource, type XdsConfigSourceOptions } from '../../limiter/config-source/xds/xds-source.ts';
-import { systemTimers } from '../../process/time/clock.ts';
-import { systemClock } from '../../process/time/process-clock.ts';
+import { systemClock, systemTimers } from '../../process/time/clock.ts';
 
 /** An xDS source and what it told, an entry each; it ends with the test. */
 export class WatchedXdsSource {

@@ -1,17 +1,20 @@
 import { create, toBinary } from '@bufbuild/protobuf';
 import { onTestFinished } from 'vitest';
-import { type FleetSnapshot, fleetSnapshot, hashOf } from '../../control-plane/model/fleet-snapshot.ts';
-import type { LimiterReport } from '../../control-plane/model/limiter-report.ts';
-import type { XdsListener } from '../../control-plane/xds/xds-listener.ts';
+import {
+  type FleetSnapshot,
+  fleetSnapshot,
+  hashOf,
+  type LimiterReport,
+} from '../../control-plane/model/fleet-snapshot.ts';
+import type { XdsListener } from '../../control-plane/xds/xds-happenings.ts';
 import {
   createXdsServer,
   type XdsServer,
   type XdsServerOptions,
 } from '../../control-plane/xds/xds-server.ts';
 import { RateLimitConfigSchema } from '../../gen/ratelimit/config/ratelimit/v3/rls_conf_pb.ts';
-import { Health } from '../../process/grpc/health.ts';
-import { systemTimers } from '../../process/time/clock.ts';
-import { systemClock } from '../../process/time/process-clock.ts';
+import { Health } from '../../process/grpc/health-service.ts';
+import { systemClock, systemTimers } from '../../process/time/clock.ts';
 
 export type XdsEvent = {
   [Name in keyof XdsListener]: [Name, ...Parameters<XdsListener[Name]>];

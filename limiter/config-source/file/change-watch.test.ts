@@ -15,8 +15,7 @@ import { eventually } from '../../../test/support/eventually.ts';
 import { ManualTimers } from '../../../test/support/manual-timers.ts';
 import { temporaryFolder } from '../../../test/support/temporary-folder.ts';
 import { ConfigSourceError } from '../config-source.ts';
-import { ChangeWatch } from './change-watch.ts';
-import { fileLayout } from './file-layout.ts';
+import { ChangeWatch, fileLayout } from './change-watch.ts';
 
 const checkIntervalMs = 1000;
 

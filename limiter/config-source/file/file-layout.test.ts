@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { ConfigSourceError } from '../config-source.ts';
-import { fileLayout, type RuntimePaths, watchedDirectory } from './file-layout.ts';
+import { fileLayout, type RuntimePaths, watchedDirectory } from './change-watch.ts';
 
 const defaults: RuntimePaths = {
   root: '/srv/runtime_data/current',

@@ -11,15 +11,14 @@ import {
 } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { systemTimers, type Timers } from '../../../process/time/clock.ts';
-import { type Clock, systemClock } from '../../../process/time/process-clock.ts';
+import { type Clock, systemClock, systemTimers, type Timers } from '../../../process/time/clock.ts';
 import type { CounterKeys } from '../../../rules/counter-keys.ts';
 import { formatRuleError } from '../../../rules/rule-error.ts';
 import { eventually } from '../../../test/support/eventually.ts';
 import { ManualTimers } from '../../../test/support/manual-timers.ts';
 import { temporaryFolder } from '../../../test/support/temporary-folder.ts';
 import { ConfigSourceError, type LoadedRules } from '../config-source.ts';
-import type { RuntimePaths } from './file-layout.ts';
+import type { RuntimePaths } from './change-watch.ts';
 import { FileConfigSource, type FileSourceLimits } from './file-source.ts';
 
 type Event = { loaded: LoadedRules } | { failed: string[]; total: number } | { reach: string };

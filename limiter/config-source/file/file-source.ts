@@ -1,15 +1,30 @@
 import { ReloadSchedule } from '../../../process/files/reload-schedule.ts';
-import { errorText } from '../../../process/log/process-error-text.ts';
-import type { Timers } from '../../../process/time/clock.ts';
-import type { Clock } from '../../../process/time/process-clock.ts';
+import { errorText } from '../../../process/log/error-text.ts';
+import type { Clock, Timers } from '../../../process/time/clock.ts';
 import type { ReviewOptions } from '../../../rules/review/reviewed-load.ts';
-import type { ConfigListener, ConfigSource, LoadedRules } from '../config-source.ts';
-import { type CompiledRules, type LoadOutcome, loadedRules } from '../load-outcome.ts';
-import type { LoadThread, LoadThreadLimits } from '../load-thread.ts';
-import { ChangeWatch } from './change-watch.ts';
-import { type FileLayout, fileLayout, type RuntimePaths } from './file-layout.ts';
-import { fileProblem } from './file-problem.ts';
-import { startLoadThread } from './load-thread.ts';
+import {
+  type CompiledRules,
+  type ConfigListener,
+  type ConfigSource,
+  type LoadedRules,
+  type LoadOutcome,
+  loadedRules,
+} from '../config-source.ts';
+import {
+  type LoadThread,
+  type LoadThreadLimits,
+  type LoadThreadOptions,
+  runLoadThread,
+} from '../load-thread.ts';
+import { ChangeWatch, type FileLayout, fileLayout, type RuntimePaths } from './change-watch.ts';
+import { fileProblem } from './list-files.ts';
+import type { LoadRequest } from './load-rules.ts';
+
+/** Reads, checks and compiles rule files in a thread of its own. */
+export function startLoadThread(request: LoadRequest, options: LoadThreadOptions): LoadThread<CompiledRules> {
+  const source = request.layout.readDirectory;
+  return runLoadThread({ program: './load-worker', base: import.meta.url, request, source }, options);
+}
 
 export interface FileConfigSourceOptions {
   paths: RuntimePaths;

@@ -4,7 +4,7 @@ import { dirname, join } from 'node:path';
 import { beforeEach, describe, expect, it } from 'vitest';
 import { formatRuleError } from '../../../rules/rule-error.ts';
 import { temporaryFolder } from '../../../test/support/temporary-folder.ts';
-import { fileLayout, type RuntimePaths } from './file-layout.ts';
+import { fileLayout, type RuntimePaths } from './change-watch.ts';
 import { listRuleFiles } from './list-files.ts';
 
 let root: string;

@@ -2,8 +2,12 @@ import { type Dirent, readdirSync, type Stats, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { isSystemError, systemErrorCode, systemErrorReason } from '../../../process/log/error-text.ts';
 import type { RuleError } from '../../../rules/rule-error.ts';
-import type { FileLayout } from './file-layout.ts';
-import { fileProblem } from './file-problem.ts';
+import type { FileLayout } from './change-watch.ts';
+
+/** An error about a whole file or load, without a place in a document. */
+export function fileProblem(code: 'unreadable' | 'too-large', source: string, text: string): RuleError {
+  return { code, source, text, path: [], line: undefined, column: undefined };
+}
 
 export interface ListedFile {
   /** The config name: the path relative to the directory read, with `.` for `/`. */

@@ -1,12 +1,103 @@
-import { unreadDocuments } from '../../../rules/documents/index.ts';
-import { readRuleFiles } from '../../../rules/reader/read-rule-files.ts';
-import type { ReviewedLoad, ReviewOptions } from '../../../rules/review/index.ts';
+import { readFileSync, readlinkSync, realpathSync, statSync } from 'node:fs';
+import { join } from 'node:path';
+import { isSystemError, systemErrorCode, systemErrorReason } from '../../../process/log/error-text.ts';
+import { unreadDocuments } from '../../../rules/documents/read-rule-file-texts.ts';
+import { looksLikeRules, readRuleFiles } from '../../../rules/reader/read-rule-files.ts';
+import type { ReviewedLoad, ReviewOptions } from '../../../rules/review/reviewed-load.ts';
 import type { RuleError } from '../../../rules/rule-error.ts';
 import { compileRules } from '../../../rules/table/compile-rules.ts';
-import type { LoadOutcome, MadeLoad } from '../load-outcome.ts';
-import type { FileLayout } from './file-layout.ts';
-import { passedOverRules } from './passed-over.ts';
-import { readConsistently } from './read-consistently.ts';
+import type { LoadOutcome, MadeLoad } from '../config-source.ts';
+import type { FileLayout } from './change-watch.ts';
+import { type FileListing, fileProblem, type ListedFile, listRuleFiles } from './list-files.ts';
+
+/** We chose both: rule files by another name are few and small, and what stands beside rules may be anything. */
+const maxBytes = 1024 * 1024;
+const maxFiles = 1_000;
+
+/** Warnings of files that nobody reads because of their names, and that hold rules: the Go service reads every file. */
+export function passedOverRules(others: ReadonlyMap<string, string>, extensions: string): RuleError[] {
+  return [...others].slice(0, maxFiles).flatMap(([name, path]): RuleError[] => {
+    if (!holdsRules(path)) return [];
+    const text = `holds rules and is not read: only ${extensions} are rule files`;
+    return [{ code: 'passed-over', source: name, text, path: [], line: undefined, column: undefined }];
+  });
+}
+
+/** False for what cannot be read: it is not ours. */
+function holdsRules(path: string): boolean {
+  try {
+    return statSync(path).size <= maxBytes && looksLikeRules(readFileSync(path));
+  } catch {
+    return false;
+  }
+}
+
+interface FileContents {
+  files: { name: string; text: Uint8Array }[];
+  errors: RuleError[];
+  /** Names of files that were listed and are not there any more. */
+  gone: string[];
+}
+
+/** Reads at most `maxBytes` in all. A file that cannot be read is an error: its rules must not vanish silently. */
+export function readFiles(listed: readonly ListedFile[], maxBytes: number): FileContents {
+  const contents: FileContents = { files: [], errors: [], gone: [] };
+  let bytes = 0;
+  for (const { name, path, bytes: size } of listed) {
+    if (bytes + size > maxBytes) {
+      const text = `the rule files up to this one hold ${bytes + size} bytes, the bound is ${maxBytes}`;
+      contents.errors.push(fileProblem('too-large', name, text));
+      return contents;
+    }
+    try {
+      const text = readFileSync(path);
+      bytes += text.length;
+      contents.files.push({ name, text });
+    } catch (error) {
+      if (!isSystemError(error)) throw error;
+      if (systemErrorCode(error) === 'ENOENT') contents.gone.push(name);
+      else contents.errors.push(fileProblem('unreadable', name, systemErrorReason(error)));
+    }
+  }
+  return contents;
+}
+
+export interface RuleDirectory {
+  listing: FileListing;
+  contents: FileContents;
+}
+
+/** We chose it: swaps come minutes apart, and each of them is followed by a load of its own. */
+const maxAttempts = 3;
+
+/**
+ * Lists and reads the rule files as one version: half of one must never be in force. A root that is a link is followed
+ * once, so that a swap changes nothing under way; a swap of a Kubernetes volume's `..data`, or a file that was listed
+ * and is gone, begins it again.
+ */
+function readConsistently(layout: FileLayout, maxBytes: number): RuleDirectory {
+  for (let attempt = 1; ; attempt++) {
+    const directory = textOr(layout.readDirectory, () => realpathSync(layout.readDirectory));
+    const volumeVersion = (): string => textOr('', () => readlinkSync(join(directory, '..data')));
+    const before = volumeVersion();
+    const listing = listRuleFiles(layout, directory);
+    const contents = readFiles(listing.files, maxBytes);
+    if (contents.gone.length === 0 && volumeVersion() === before) return { listing, contents };
+    if (attempt < maxAttempts) continue;
+    const text = `changed while it was read, ${maxAttempts} times in a row`;
+    contents.errors.push(fileProblem('unreadable', contents.gone[0] ?? layout.readDirectory, text));
+    return { listing, contents };
+  }
+}
+
+/** A link that is not there leads nowhere else; listing says what is wrong. */
+function textOr(otherwise: string, read: () => string): string {
+  try {
+    return read();
+  } catch {
+    return otherwise;
+  }
+}
 
 /** What one load needs to know. Plain data: it goes to the loading thread. */
 export interface LoadRequest extends ReviewOptions {

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { RuleTable } from '../../../rules/table/rule-table.ts';
 import { temporaryFolder } from '../../../test/support/temporary-folder.ts';
-import { fileLayout } from './file-layout.ts';
+import { fileLayout } from './change-watch.ts';
 import { loadRules } from './load-rules.ts';
 
 const fileCount = 150;

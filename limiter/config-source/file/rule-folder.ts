@@ -2,11 +2,9 @@ import { statSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
 import { systemErrorReason } from '../../../process/log/error-text.ts';
 import type { RuleError } from '../../../rules/rule-error.ts';
-import { fileProblem } from './file-problem.ts';
 import { defaultFileSourceLimits } from './file-source.ts';
-import { type FileListing, listRuleFiles } from './list-files.ts';
-import { passedOverRules } from './passed-over.ts';
-import { readFiles } from './read-files.ts';
+import { type FileListing, fileProblem, listRuleFiles } from './list-files.ts';
+import { passedOverRules, readFiles } from './load-rules.ts';
 
 export interface RuleFolderReading {
   /** In the order in which a limiter reads them. */

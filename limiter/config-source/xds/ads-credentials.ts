@@ -3,9 +3,8 @@ import { X509Certificate } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { createSecureContext, getCACertificates } from 'node:tls';
 import { type ChannelCredentials, type ChannelOptions, credentials } from '@grpc/grpc-js';
-import { tlsTarget } from '../../../process/grpc/tls-target.ts';
-import { systemErrorReason } from '../../../process/log/error-text.ts';
-import { errorText } from '../../../process/log/process-error-text.ts';
+import { tlsTarget } from '../../../process/grpc/grpc-js-calls.ts';
+import { errorText, systemErrorReason } from '../../../process/log/error-text.ts';
 import { tokenProblem } from '../../../process/net/bearer-token.ts';
 import { ConfigSourceError } from '../config-source.ts';
 

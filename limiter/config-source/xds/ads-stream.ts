@@ -1,20 +1,76 @@
-/** One connection with one stream of aggregated discovery, over grpc-js. */
 import type { Socket } from 'node:net';
 import {
+  type ChannelCredentials,
   type ChannelOptions,
   Client,
   type ClientDuplexStream,
   connectivityState,
   Metadata,
   type StatusObject,
+  setLogger,
   status,
 } from '@grpc/grpc-js';
 import { decodeBytes, encodeBytes } from '../../../process/grpc/raw-bytes.ts';
 import type { Timers } from '../../../process/time/clock.ts';
 import type { AdsCredentials } from './ads-credentials.ts';
-import { connectOnce } from './connected-sockets.ts';
 import { adsPath } from './discovery-messages.ts';
-import { endReason } from './end-reason.ts';
+
+type CreateConnector = ChannelCredentials['_createSecureConnector'];
+
+/**
+ * Lets a channel with these credentials connect to each of its addresses once, and returns the sockets that it connects.
+ *
+ * grpc-js tries an address that failed again by its own clock, after a second the first time: while another address keeps
+ * the channel waiting, and once more when the channel is closed, as the subchannel's timer goes on. The second attempt
+ * waits here until the subchannel is given up, which its pool does within 10 s. And a channel that is closed while the
+ * server has taken the connection and says nothing leaves it open for ever, and offers no other way to end it.
+ */
+function connectOnce(credentials: ChannelCredentials): ReadonlySet<Socket> {
+  const sockets = new Set<Socket>();
+  const create: CreateConnector = credentials._createSecureConnector.bind(credentials);
+  credentials._createSecureConnector = (...details: Parameters<CreateConnector>) => {
+    const connector = create(...details);
+    const connect = connector.connect.bind(connector);
+    connector.connect = (socket) => {
+      sockets.add(socket);
+      socket.once('close', () => sockets.delete(socket));
+      return connect(socket);
+    };
+    // Comes before the socket is made.
+    const waitForReady = connector.waitForReady.bind(connector);
+    let wasReady = false;
+    connector.waitForReady = () => {
+      if (wasReady) return new Promise(() => {});
+      wasReady = true;
+      return waitForReady();
+    };
+    return connector;
+  };
+  return sockets;
+}
+
+const hints: readonly (readonly [beginning: string, hint: string])[] = [
+  ['Received message larger than max', 'XDS_CLIENT_MAX_MSG_SIZE_IN_BYTES is the bound'],
+  ['Failed to connect', 'the connection ended before HTTP/2 began: perhaps one side only speaks TLS'],
+];
+
+/** Why a stream ended, in a line: without what gRPC puts around the reason of a failed connection. */
+export function endReason({ code, details }: Pick<StatusObject, 'code' | 'details'>): string {
+  if (code === status.OK) return 'the server ended the stream';
+  const bare = details
+    .replace(/^No connection established\. Last error: (?:\w*Error(?: \[\w+\])?: )?/, '')
+    .replace(/\. Resolution note: *$/s, '')
+    // The time of the attempt.
+    .replace(/ \(\d{4}-\d\d-\d\dT[\d:.]+Z\)$/, '')
+    // `40E3...:error:0A00010B:SSL routines:function:words:file:line:more`, of OpenSSL.
+    .replace(/^(?:write )?[\dA-F]+:error:[\dA-F]+:[^:]*:[^:]*:([^:]+):.*$/s, 'TLS: $1');
+  const text = bare.replaceAll(/\s+/g, ' ').trim();
+  if (text === '') return `status ${status[code]}`;
+  const hint = hints.find(([beginning]) => text.startsWith(beginning))?.[1];
+  return hint === undefined ? text : `${text} (${hint})`;
+}
+
+/** One connection with one stream of aggregated discovery, over grpc-js. */
 
 export interface AdsStreamOptions {
   /** A gRPC target. */
@@ -143,4 +199,9 @@ function channelOptions(options: AdsStreamOptions): ChannelOptions {
 /** grpc-js keeps the GOAWAY `too_many_pings` to itself; this is the status that it ends the call with. */
 function saysTooManyPings({ code, details }: StatusObject): boolean {
   return code === status.RESOURCE_EXHAUSTED && details.startsWith('Bandwidth exhausted');
+}
+
+/** gRPC prints past the log and its format: hands what it says to `warn` instead, for the whole process. */
+export function routeGrpcErrors(warn: (text: string) => void): void {
+  setLogger({ error: (...parts: unknown[]) => warn(parts.map(String).join(' ')) });
 }

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { type BackoffOptions, backoffMs } from './backoff.ts';
+import { type BackoffOptions, backoffMs } from './xds-session.ts';
 
 const defaults: BackoffOptions = {
   initialMs: 10_000,

@@ -1,6 +1,6 @@
 import { status } from '@grpc/grpc-js';
 import { describe, expect, it } from 'vitest';
-import { endReason } from './end-reason.ts';
+import { endReason } from './ads-stream.ts';
 
 describe('endReason', () => {
   const unavailable = status.UNAVAILABLE;

@@ -3,10 +3,10 @@ import { describe, expect, it } from 'vitest';
 import { DiscoveryResponseSchema } from '../../../gen/envoy/service/discovery/v3/discovery_pb.ts';
 import type { RuleSource } from '../../../rules/model.ts';
 import { RuleTable } from '../../../rules/table/rule-table.ts';
-import { encodeResource, rateLimitConfigTypeUrl } from '../../../rules/xds/index.ts';
+import { encodeResource, rateLimitConfigTypeUrl } from '../../../rules/xds/resource.ts';
 import { limit, rule, source } from '../../../test/support/rule-builder.ts';
+import { refusalMessage } from './discovery-messages.ts';
 import { loadResources } from './load-resources.ts';
-import { refusalMessage } from './refusal-message.ts';
 
 interface Given {
   resources: { typeUrl: string; value: Uint8Array }[];

@@ -1,14 +1,14 @@
 /** From one response of the server to the bytes of a RuleTable. */
 import { createHash } from 'node:crypto';
 import type { Any } from '@bufbuild/protobuf/wkt';
-import { errorText } from '../../../process/log/process-error-text.ts';
+import { errorText } from '../../../process/log/error-text.ts';
 import type { RuleSource } from '../../../rules/model.ts';
 import type { ReviewedLoad, ReviewOptions } from '../../../rules/review/reviewed-load.ts';
 import { type RuleError, type RuleErrorCode, RuleErrorList } from '../../../rules/rule-error.ts';
 import { compileRules } from '../../../rules/table/compile-rules.ts';
 import { checkSources } from '../../../rules/validate-sources.ts';
 import { decodeResource, rateLimitConfigTypeUrl } from '../../../rules/xds/resource.ts';
-import type { CompiledRules, FailedLoad, MadeLoad } from '../load-outcome.ts';
+import type { CompiledRules, FailedLoad, MadeLoad } from '../config-source.ts';
 import { type DiscoveryAnswer, decodeAnswer } from './discovery-messages.ts';
 
 /** Plain data: it may go to a loading thread. */

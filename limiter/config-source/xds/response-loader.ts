@@ -1,8 +1,7 @@
 /** Loads responses: small ones in place, large ones in a thread, so that callers of the limiter need not wait. */
-import { errorText } from '../../../process/log/process-error-text.ts';
+import { errorText } from '../../../process/log/error-text.ts';
 import type { Timers } from '../../../process/time/clock.ts';
-import type { ReviewOutcome } from '../config-source.ts';
-import type { FailedLoad } from '../load-outcome.ts';
+import type { FailedLoad, ReviewOutcome } from '../config-source.ts';
 import { type LoadThread, type LoadThreadLimits, runLoadThread } from '../load-thread.ts';
 import { type LoadedResources, loadResources, type ResourcesRequest } from './load-resources.ts';
 

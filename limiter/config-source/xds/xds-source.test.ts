@@ -11,7 +11,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { status } from '@grpc/grpc-js';
 import { afterEach, beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest';
 import type { RuleSource } from '../../../rules/model.ts';
-import { rateLimitConfigTypeUrl } from '../../../rules/xds/index.ts';
+import { rateLimitConfigTypeUrl } from '../../../rules/xds/resource.ts';
 import { AdsServer } from '../../../test/support/ads-server.ts';
 import { eventually } from '../../../test/support/eventually.ts';
 import { freePort } from '../../../test/support/free-port.ts';
@@ -19,7 +19,7 @@ import { ManualTimers } from '../../../test/support/manual-timers.ts';
 import { limit, rule, source } from '../../../test/support/rule-builder.ts';
 import { temporaryFolder } from '../../../test/support/temporary-folder.ts';
 import { WatchedXdsSource } from '../../../test/support/watched-xds-source.ts';
-import { routeGrpcErrors } from './grpc-log.ts';
+import { routeGrpcErrors } from './ads-stream.ts';
 
 function oneRule(domain: string, requestsPerUnit: number, name = `team/${domain}`): RuleSource {
   return source(domain, [rule({ key: 'k', rateLimit: limit({ requestsPerUnit }) })], name);

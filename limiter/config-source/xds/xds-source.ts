@@ -1,15 +1,18 @@
 import type { Node } from '../../../gen/envoy/config/core/v3/base_pb.ts';
-import { errorText } from '../../../process/log/process-error-text.ts';
-import type { Timers } from '../../../process/time/clock.ts';
-import type { Clock } from '../../../process/time/process-clock.ts';
+import { errorText } from '../../../process/log/error-text.ts';
+import type { Clock, Timers } from '../../../process/time/clock.ts';
 import type { ReviewOptions } from '../../../rules/review/reviewed-load.ts';
-import type { ConfigListener, ConfigSource } from '../config-source.ts';
-import { type FailedLoad, loadedRules } from '../load-outcome.ts';
+import { type ConfigListener, type ConfigSource, type FailedLoad, loadedRules } from '../config-source.ts';
 import { type AdsTls, adsCredentials, readTokenFile } from './ads-credentials.ts';
 import { AdsStream, type AdsStreamOptions, type StreamEnd } from './ads-stream.ts';
-import { decodeAnswer, encodeRequest, nodeMessage, type XdsNode } from './discovery-messages.ts';
+import {
+  decodeAnswer,
+  encodeRequest,
+  nodeMessage,
+  refusalMessage,
+  type XdsNode,
+} from './discovery-messages.ts';
 import type { LoadedResources } from './load-resources.ts';
-import { refusalMessage } from './refusal-message.ts';
 import { ResponseLoader, type ResponseLoaderOptions } from './response-loader.ts';
 import {
   type SessionAction,

@@ -1,8 +1,6 @@
 import { describe, expect, it } from 'vitest';
-
-import { builtInMapping } from './built-in-mapping.ts';
-import { Mapper } from './mapper.ts';
-import type { StatKind } from './mapping-rule.ts';
+import { builtInMapping, Mapper } from './mapper.ts';
+import type { StatKind } from './mapping-rules.ts';
 
 const mapper = new Mapper(builtInMapping({ responseTimeAsMilliseconds: false }));
 

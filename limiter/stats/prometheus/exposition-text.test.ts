@@ -1,6 +1,5 @@
 import { describe, expect, it } from 'vitest';
-
-import { helpText, labelText, metricName, valueText } from './exposition-text.ts';
+import { helpText, labelText, metricName, valueText } from './exposition.ts';
 
 describe('metricName', () => {
   for (const [name, wanted] of [

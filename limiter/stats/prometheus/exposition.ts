@@ -1,7 +1,39 @@
+import type { Observer, ValueSeries, ValueSource } from './value-series.ts';
+
+/** Names, labels and values as the text format 0.0.4 has them. */
+
+/**
+ * A statistic's name as the name of a metric: what is not a letter, digit or `_` becomes `_`, of several dashes in a row
+ * one counts, and a leading digit gets a `_` before it.
+ */
+export function metricName(name: string): string {
+  const escaped = name.replace(/-+/g, '-').replace(/[^A-Za-z0-9_]/gu, '_');
+  return /^[0-9]/.test(escaped) ? `_${escaped}` : escaped;
+}
+
+/** `a="1",b="2"`, by name; empty for no labels. */
+export function labelText(labels: ReadonlyMap<string, string>): string {
+  return [...labels]
+    .sort(([a], [b]) => (a < b ? -1 : 1))
+    .map(([name, value]) => `${name}="${escapedValue(value)}"`)
+    .join(',');
+}
+
+export function helpText(help: string): string {
+  return help.replace(/\\/g, '\\\\').replace(/\n/g, '\\n');
+}
+
+export function valueText(value: number): string {
+  if (value === Number.POSITIVE_INFINITY) return '+Inf';
+  if (value === Number.NEGATIVE_INFINITY) return '-Inf';
+  return String(value);
+}
+
+function escapedValue(value: string): string {
+  return value.replace(/\\/g, '\\\\').replace(/"/g, '\\"').replace(/\n/g, '\\n').toWellFormed();
+}
+
 /** The text that is scraped, format 0.0.4, in slices of about a millisecond. */
-import { helpText, valueText } from './exposition-text.ts';
-import type { MetricFamilies, MetricFamily } from './metric-families.ts';
-import type { ValueSource } from './value-series.ts';
 
 export const contentType = 'text/plain; version=0.0.4; charset=utf-8';
 
@@ -48,4 +80,176 @@ function* linesOf(family: MetricFamily, source: ValueSource, nowMs: number): Gen
 
 function headOf({ name, type, help }: MetricFamily): string {
   return `# HELP ${name} ${helpText(help)}\n# TYPE ${name} ${type}\n`;
+}
+
+/**
+ * The metrics that are served, by name. A name has one type, whoever comes first: what would give it another one, or
+ * would look like a part of a histogram or summary, is left out, as Prometheus would refuse the whole answer.
+ */
+
+export type MetricType = 'counter' | 'gauge' | 'histogram' | 'summary';
+
+export interface ObserverSeries {
+  readonly labels: string;
+  readonly observer: Observer;
+  readonly ttlMs: number;
+  observedMs: number;
+}
+
+export interface MetricFamily {
+  readonly name: string;
+  readonly type: MetricType;
+  readonly help: string;
+  /** By the text of their labels. A family has one of the two. */
+  readonly values: Map<string, ValueSeries>;
+  readonly observers: Map<string, ObserverSeries>;
+}
+
+const partSuffixes = ['_bucket', '_sum', '_count'];
+
+export class MetricFamilies {
+  readonly #families = new Map<string, MetricFamily>();
+  readonly #reserved: ReadonlySet<string>;
+
+  /** `reserved` names are served by somebody else. */
+  constructor(reserved: ReadonlySet<string> = new Set()) {
+    this.#reserved = reserved;
+  }
+
+  all(): Iterable<MetricFamily> {
+    return this.#families.values();
+  }
+
+  /** Undefined where the name is taken for something else. */
+  claim(name: string, type: MetricType, help: string): MetricFamily | undefined {
+    const known = this.#families.get(name);
+    if (known !== undefined) return known.type === type ? known : undefined;
+    if (this.#isTaken(name, type)) return undefined;
+    const family: MetricFamily = { name, type, help, values: new Map(), observers: new Map() };
+    this.#families.set(name, family);
+    return family;
+  }
+
+  /** Forgets a name that nothing is served under any more. Not while an answer is written. */
+  release(family: MetricFamily): void {
+    if (family.values.size === 0 && family.observers.size === 0) this.#families.delete(family.name);
+  }
+
+  #isTaken(name: string, type: MetricType): boolean {
+    if (this.#reserved.has(name)) return true;
+    const hasParts = type === 'histogram' || type === 'summary';
+    if (hasParts && partSuffixes.some((suffix) => this.#families.has(name + suffix))) return true;
+    return partSuffixes.some((suffix) => {
+      const whole = name.endsWith(suffix) ? this.#families.get(name.slice(0, -suffix.length)) : undefined;
+      return whole?.type === 'histogram' || whole?.type === 'summary';
+    });
+  }
+}
+
+/** What the help of a metric says that no mapping names: the meaning of its statistic, as docs/statistics.md has it. */
+
+const byName = new Map<string, string>(
+  Object.entries({
+    'ratelimit.service.global_shadow_mode': 'Requests that passed by SHADOW_MODE.',
+    'ratelimit.service.mended_values': 'Values that were no UTF-8, counted with their bad bytes replaced.',
+    'ratelimit.callers.refused': 'Requests that CALLERS_FILE did not let in, by caller and reason.',
+    'ratelimit.callers.unknown_tokens': 'Tokens that were shown to CALLERS_FILE and are nobody’s.',
+    'ratelimit.callers.entries': 'Entries of CALLERS_FILE in force.',
+    'ratelimit.callers.load_failed': '1 from a reading of CALLERS_FILE that failed until the next good one.',
+    'ratelimit.http.tls_handshake': 'TLS handshakes of the HTTP listener that failed.',
+    'ratelimit.http.tls_client_certificate': 'Requests of /json without the client certificate they need.',
+    'ratelimit.http.json_requests': 'Requests of /json, failed ones too.',
+    'ratelimit.http.connections': 'Open connections of the HTTP, debug and Prometheus listeners.',
+    'ratelimit.http.too_many_connections': 'HTTP connections that were closed for a further one.',
+    'ratelimit.http.too_many_bytes': 'HTTP requests and connections ended at CONNECTIONS_MAX_BYTES.',
+    'ratelimit.http.too_many_pieces': 'Requests of /json whose body came in too many pieces.',
+    'ratelimit.connections.held_bytes':
+      'What connections hold for what their callers have not done yet, of CONNECTIONS_MAX_BYTES.',
+    'ratelimit_server.http2.connections': 'Open gRPC connections.',
+    'certs.load_attempts': "Readings of a listener's TLS files after a change.",
+    'certs.load_failures': "Readings of a listener's TLS files that failed.",
+    'certs.load_failed': '1 from a reading of the TLS files that failed until the next good one.',
+    'certs.expires_at_seconds': 'When the certificate in use expires, in seconds since 1970.',
+    'ratelimit.rules.info': 'Always 1; the version is a hash of the content of the rules in force.',
+    'ratelimit.rules.age_seconds': 'Time since the rules came into force.',
+    'ratelimit.rules.domains': 'Domains in force.',
+    'ratelimit.rules.rules': 'Rules in force, of all levels.',
+    'ratelimit.rules.load_failed': '1 from a load of rules that failed until the next good one.',
+    'ratelimit.xds.connected': '1 while a stream to the xDS server is open.',
+    'runtime.load_attempts': 'Readings of rule files.',
+    'runtime.load_failures': 'Readings of rule files that failed.',
+    'runtime.num_values': 'Rule files of the last good reading.',
+    'ratelimit.redis_pool.cx_active': 'Connections to Redis.',
+    'ratelimit.redis_pool.cx_total': 'Connections to Redis that were made.',
+    'ratelimit.redis_pool.cx_local_close': 'Connections to Redis that were closed from here.',
+    'ratelimit.redis_pool.calls_active': 'Calls to Redis under way.',
+    'ratelimit.redis_pool.calls_waiting': 'Calls that wait for a place of REDIS_POOL_SIZE.',
+    'ratelimit.redis_pool.calls_refused': 'Calls that found no place of REDIS_POOL_SIZE in time.',
+    'ratelimit.redis_pool.nodes': 'Masters of the Redis Cluster.',
+    'ratelimit.redis_pool.nodes_reached': 'Masters of the Redis Cluster that answer.',
+    'ratelimit.store_breaker.open': '1 while the store is not asked as it failed.',
+    'ratelimit.store_breaker.waiting': 'Requests that wait for the store.',
+    'ratelimit.store_breaker.opened': 'How often the store was not asked any more.',
+    'ratelimit.store_breaker.refused': 'Requests answered without the store.',
+    'ratelimit.store_failure_mode.local_requests': 'Requests counted here by STORE_FAILURE_MODE=local.',
+    'ratelimit.store_failure_mode.undelivered': 'Hits counted here that never reached the store.',
+    'ratelimit.store_failure_mode.owed_counters': 'Counters that the store is still to be told of.',
+    'ratelimit.memory_store.counters': 'Counters in memory.',
+    'ratelimit.memory_store.bytes': 'What the counters in memory occupy.',
+    'ratelimit.memory_store.evicted': 'Counters dropped early for want of room.',
+    'ratelimit.memcache.multiget': 'Requests to memcache for counters, by outcome.',
+    'ratelimit.memcache.increment': 'Increments in memcache, by outcome.',
+    'ratelimit.memcache.add': 'New counters in memcache, by outcome.',
+    'ratelimit.memcache.decrement': 'Decrements in memcache, by outcome.',
+    'ratelimit.memcache.keys_requested': 'Counters that memcache was asked for.',
+    'ratelimit.memcache.keys_found': 'Counters that memcache had.',
+    'ratelimit.memcache.hashed_keys':
+      'Counters whose keys memcache does not take as they are, asked for by a hash.',
+    'ratelimit.memcache.nodes': 'Nodes of memcache.',
+    'ratelimit.memcache.nodes_down': 'Nodes of memcache that are out of reach.',
+    'ratelimit.memcache.cx_active': 'Connections to memcache.',
+    'weir.build_info': 'Always 1; the version of Weir and of Node.',
+    'weir.store_info': 'Always 1; where counters are, and what requests get when that fails.',
+    'ratelimit.health.serving': '1 while gRPC and HTTP are answered and health is good.',
+    'ratelimit.workers.ready': 'Worker threads that answer callers.',
+    'ratelimit.workers.crashed': 'Worker threads that ended without being told to.',
+    'ratelimit.stats.detailed_metrics': 'Metric keys made of values of requests that are kept.',
+    'ratelimit.stats.detailed_metrics_left': 'Metric keys made of values that left for others.',
+    'ratelimit.stats.detailed_metrics_refused': 'How often hits were counted in _overflow for want of room.',
+    'ratelimit.top_offenders.domains': 'Domains that /top tells of.',
+    'ratelimit.top_offenders.bytes': 'Memory of what /top tells.',
+    'ratelimit.top_offenders.dropped': 'Domains that /top forgot early for STATS_TOP_MAX_BYTES.',
+    'ratelimit.tracing.spans_sent': 'Spans that were exported.',
+    'ratelimit.tracing.spans_lost': 'Spans whose export failed.',
+    'ratelimit.tracing.spans_dropped': 'Spans that found no room among those that wait for their export.',
+  }),
+);
+
+/** What differs in the name. The first one that is found counts. */
+const byPattern: readonly (readonly [RegExp, string])[] = [
+  [/^ratelimit\.service\.rate_limit\..*\.domain_not_found$/, 'Requests for a domain without rules.'],
+  [
+    /^ratelimit\.service\.rate_limit\..*\.over_limit_with_local_cache$/,
+    'Hits above the limit for which the store was not asked.',
+  ],
+  [
+    /^ratelimit\.service\.rate_limit\..*\.total_negative_hits$/,
+    'Hits of the rule that were taken back by is_negative_hits.',
+  ],
+  [
+    /^ratelimit_server\.http2\./,
+    "gRPC connections refused, or ended against the peer's will, for this reason.",
+  ],
+  [/^ratelimit\.health\./, '1 while this component of health is well.'],
+  [/^ratelimit\.localcache\./, 'The local cache of keys over their limit.'],
+  [/\.lines_dropped$/, 'Lines of statistics that the sink could not keep.'],
+];
+
+/** Undefined for a statistic that is not known. What there is two of has the help of the first. */
+export function helpOf(stat: string): string | undefined {
+  const name = stat
+    .replace(/^http_certs\./, 'certs.')
+    .replace(/^ratelimit\.redis_per_second_pool\./, 'ratelimit.redis_pool.')
+    .replace(/^ratelimit\.per_second_store_breaker\./, 'ratelimit.store_breaker.');
+  return byName.get(name) ?? byPattern.find(([pattern]) => pattern.test(name))?.[1];
 }

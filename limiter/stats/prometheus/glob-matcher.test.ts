@@ -1,8 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-
 import { caseCount } from '../../../test/support/property-cases.ts';
-import { GlobMatcher, globCaptures } from './glob-matcher.ts';
+import { GlobMatcher, globCaptures } from './mapper.ts';
 
 function matches(pattern: string, name: string): boolean {
   const [parts, segments] = [pattern.split('.'), name.split('.')];

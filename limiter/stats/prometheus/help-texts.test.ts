@@ -1,8 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { documentedStatistics } from '../../../test/support/documented-statistics.ts';
-import { builtInMapping } from './built-in-mapping.ts';
-import { helpOf } from './help-texts.ts';
-import { Mapper } from './mapper.ts';
+import { helpOf } from './exposition.ts';
+import { builtInMapping, Mapper } from './mapper.ts';
 
 describe('the help of metrics', () => {
   it('is there for every documented statistic that the built-in mapping does not name', () => {

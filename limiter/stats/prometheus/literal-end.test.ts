@@ -1,9 +1,8 @@
 import fc from 'fast-check';
 import { RE2JS } from 're2js';
 import { describe, expect, it } from 'vitest';
-
 import { caseCount } from '../../../test/support/property-cases.ts';
-import { literalEnd } from './literal-end.ts';
+import { literalEnd } from './mapper.ts';
 
 describe('literalEnd', () => {
   for (const [expression, end] of [

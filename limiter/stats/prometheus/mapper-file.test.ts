@@ -2,11 +2,10 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-
 import { suiteFolder } from '../../../test/support/suite-folder.ts';
 import { Mapper } from './mapper.ts';
 import { MapperFileError, readMapperFile, readMapperText } from './mapper-file.ts';
-import { createObserver } from './observer.ts';
+import { createObserver } from './value-series.ts';
 
 const folder = suiteFolder();
 

@@ -8,8 +8,7 @@ import { parseYaml } from '../../../rules/yaml/parse.ts';
 import { PathLocator } from '../../../rules/yaml/path-locator.ts';
 import { YamlTape } from '../../../rules/yaml/tape.ts';
 import { mapperSchema } from './mapper-schema.ts';
-import type { Mapping } from './mapping-rule.ts';
-import { type MappingProblem, readMapping } from './mapping-rules.ts';
+import { type Mapping, type MappingProblem, readMapping } from './mapping-rules.ts';
 
 /** The message names the setting, and file, line and reason of every problem. */
 export class MapperFileError extends Error {

@@ -1,14 +1,114 @@
+import { RE2JS } from 're2js';
+import { metricName } from './exposition.ts';
+import {
+  type Captured,
+  defaultBuckets,
+  defaultSummary,
+  type Mapping,
+  type MappingRule,
+  type ObserverOptions,
+  type StatKind,
+  Template,
+} from './mapping-rules.ts';
+
+/**
+ * Finds the rule whose pattern fits a name segment by segment: `*` is any one segment. Patterns stand in a tree by
+ * segments, so that a name is compared with the segments it has and not with every pattern. At most two branches
+ * (the same text, and `*`) go on from a node, and a node is visited once for a name: no pattern takes longer than
+ * the tree is large.
+ */
+interface Node {
+  readonly children: Map<string, Node>;
+  any: Node | undefined;
+  /** Of the first pattern that ends here. */
+  rule: number | undefined;
+  /** The first of all patterns that go through here. */
+  first: number;
+}
+
+export class GlobMatcher {
+  readonly #root = newNode();
+  readonly #mostSpecific: boolean;
+
+  /** Rules are numbered by their order. With `mostSpecific` the same text wins over `*`, from left to right, rather than the first rule. */
+  constructor(options: { mostSpecific: boolean }) {
+    this.#mostSpecific = options.mostSpecific;
+  }
+
+  /** In ascending order of `rule`. */
+  add(pattern: string, rule: number): void {
+    let node = this.#root;
+    for (const segment of pattern.split('.')) {
+      node.first = Math.min(node.first, rule);
+      node = childOf(node, segment);
+    }
+    node.first = Math.min(node.first, rule);
+    node.rule ??= rule;
+  }
+
+  find(name: string): number | undefined {
+    const segments = name.split('.');
+    return this.#mostSpecific
+      ? mostSpecificOf(this.#root, segments, 0)
+      : firstOf(this.#root, segments, 0, Number.POSITIVE_INFINITY);
+  }
+}
+
+/** What stood where the pattern has `*`. */
+export function globCaptures(pattern: string, name: string): string[] {
+  const segments = name.split('.');
+  return pattern.split('.').flatMap((part, index) => (part === '*' ? [segments[index] as string] : []));
+}
+
+function newNode(): Node {
+  return { children: new Map(), any: undefined, rule: undefined, first: Number.POSITIVE_INFINITY };
+}
+
+function childOf(node: Node, segment: string): Node {
+  if (segment === '*') {
+    node.any ??= newNode();
+    return node.any;
+  }
+  let child = node.children.get(segment);
+  if (child === undefined) {
+    child = newNode();
+    node.children.set(segment, child);
+  }
+  return child;
+}
+
+function mostSpecificOf(node: Node, segments: readonly string[], depth: number): number | undefined {
+  if (depth === segments.length) return node.rule;
+  const child = node.children.get(segments[depth] as string);
+  const found = child && mostSpecificOf(child, segments, depth + 1);
+  return found ?? (node.any && mostSpecificOf(node.any, segments, depth + 1));
+}
+
+/** The lowest number below `limit`. */
+function firstOf(node: Node, segments: readonly string[], depth: number, limit: number): number | undefined {
+  if (node.first >= limit) return undefined;
+  if (depth === segments.length) return node.rule !== undefined && node.rule < limit ? node.rule : undefined;
+  const child = node.children.get(segments[depth] as string);
+  const found = child && firstOf(child, segments, depth + 1, limit);
+  const other = node.any && firstOf(node.any, segments, depth + 1, found ?? limit);
+  return other ?? found;
+}
+
+/**
+ * Text that whatever an expression matches ends with, where that is plain to see: comparing it is a hundredth of the
+ * work of the expression. Empty where nothing is certain.
+ */
+export function literalEnd(expression: string): string {
+  // Alternatives, flags, quotes and escapes of other characters may mean something else than they look like.
+  if (/\||\(\?(?!:|P?<)|\\[^.dwsDWS]/.test(expression)) return '';
+  const end = /(?<![\\\w])(?:\\\.|\w)*\$$/.exec(expression)?.[0] ?? '';
+  return end.slice(0, -1).replaceAll('\\.', '.');
+}
+
 /**
  * Which metric a statistic becomes. All globs are tried before any regular expression; of the expressions the first one
  * that matches wins. Expressions are RE2's: no name takes longer than its length times that of the expression.
  */
-import { RE2JS } from 're2js';
-
-import { metricName } from './exposition-text.ts';
-import { GlobMatcher, globCaptures } from './glob-matcher.ts';
-import { literalEnd } from './literal-end.ts';
-import type { Mapping, MappingRule, ObserverOptions, StatKind } from './mapping-rule.ts';
-import { type Captured, Template } from './template.ts';
 
 /** A metric's name and labels, and how its values are kept. */
 export interface MappedMetric {
@@ -113,5 +213,78 @@ function mapped({ rule, name, labels }: PreparedRule, captured: Captured): Mappe
     scale,
     ttlMs,
     observer,
+  };
+}
+
+/** The mapping that applies without PROMETHEUS_MAPPER_YAML. Names and labels are the Go service's. Reference 8.4. */
+
+const ruleStats = ['near_limit', 'over_limit', 'total_hits', 'within_limit', 'shadow_mode'] as const;
+
+export interface BuiltInMappingOptions {
+  /** response_time stays in milliseconds; its name says seconds all the same, as in the Go service. */
+  responseTimeAsMilliseconds: boolean;
+}
+
+export function builtInMapping({ responseTimeAsMilliseconds }: BuiltInMappingOptions): Mapping {
+  const prefix = 'ratelimit_service';
+  return {
+    rules: [
+      ...ruleStats.flatMap(rulesOf),
+      builtInMapped('ratelimit.service.call.should_rate_limit.*', `${prefix}_should_rate_limit_error`, {
+        kind: 'counter',
+        labels: [['err_type', '$1']],
+      }),
+      builtInMapped('ratelimit_server.*.total_requests', `${prefix}_total_requests`, {
+        kind: 'counter',
+        labels: [['grpc_method', '$1']],
+      }),
+      builtInMapped('ratelimit_server.*.response_time', `${prefix}_response_time_seconds`, {
+        labels: [['grpc_method', '$1']],
+        scale: responseTimeAsMilliseconds ? 1 : 0.001,
+      }),
+      ...['config_load_success', 'config_load_error'].map((stat) =>
+        builtInMapped(`ratelimit.service.${stat}`, `${prefix}_${stat}`, { kind: 'counter' }),
+      ),
+    ],
+    globDisableOrdering: false,
+    unmapped: { observer: defaultSummary, ttlMs: 0 },
+  };
+}
+
+/** One level of keys by a glob; two by an expression, which takes further levels with it: they add up. */
+function rulesOf(stat: string): MappingRule[] {
+  const name = `ratelimit_service_rate_limit_${stat}`;
+  const oneLevel = [
+    ['domain', '$1'],
+    ['key1', '$2'],
+  ] as const;
+  return [
+    builtInMapped(`ratelimit.service.rate_limit.*.*.${stat}`, name, { labels: oneLevel }),
+    // Both ends are fixed: over_limit must not take over_limit_with_local_cache with it.
+    builtInMapped(
+      `^ratelimit\\.service\\.rate_limit\\.([^.]*)\\.([^.]*)\\.([^.]*)(?:\\..*)?\\.${stat}$`,
+      name,
+      {
+        matchType: 'regex',
+        labels: [...oneLevel, ['key2', '$3']],
+      },
+    ),
+  ];
+}
+
+function builtInMapped(match: string, name: string, options: Partial<MappingRule>): MappingRule {
+  return {
+    matchType: 'glob',
+    match,
+    kind: undefined,
+    action: 'map',
+    name,
+    labels: [],
+    honorLabels: false,
+    help: undefined,
+    scale: 1,
+    ttlMs: 0,
+    observer: { type: 'histogram', buckets: defaultBuckets },
+    ...options,
   };
 }

@@ -1,8 +1,8 @@
 /** What prom-client tells of the process, its memory and its event loop; that of the main thread where there are others. */
 import { readdir } from 'node:fs/promises';
 import { collectDefaultMetrics, Gauge, Registry } from 'prom-client';
-import type { Tags } from '../sinks/tags.ts';
-import { metricName } from './exposition-text.ts';
+import type { Tags } from '../registry/metric-name.ts';
+import { metricName } from './exposition.ts';
 
 export interface NodeMetrics {
   readonly names: ReadonlySet<string>;

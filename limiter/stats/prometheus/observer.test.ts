@@ -1,9 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-
-import { defaultSummary } from './mapping-rule.ts';
-import { createObserver } from './observer.ts';
-import { ValueSketch } from './value-sketch.ts';
+import { defaultSummary } from './mapping-rules.ts';
+import { createObserver, ValueSketch } from './value-series.ts';
 
 describe('a histogram', () => {
   it('adds up its buckets, whose bounds belong to them', () => {

@@ -3,13 +3,13 @@ import { request } from 'node:http';
 import { connect } from 'node:net';
 import { gunzipSync } from 'node:zlib';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { BindError } from '../../../process/net/process-bind.ts';
+import { BindError } from '../../../process/net/bind.ts';
 import { ManualClock } from '../../../test/support/manual-clock.ts';
 import { ManualTimers } from '../../../test/support/manual-timers.ts';
 import { StatsRegistry, type StatsRegistryOptions } from '../registry/stats-registry.ts';
-import { builtInMapping } from './built-in-mapping.ts';
+import { builtInMapping } from './mapper.ts';
 import { readMapperText } from './mapper-file.ts';
-import type { Mapping } from './mapping-rule.ts';
+import type { Mapping } from './mapping-rules.ts';
 import { PrometheusSink } from './prometheus-sink.ts';
 
 const sinks: PrometheusSink[] = [];

@@ -1,11 +1,10 @@
 import { once } from 'node:events';
 import { Worker } from 'node:worker_threads';
 import { afterAll, describe, expect, it } from 'vitest';
-import { systemTimers } from '../../../process/time/clock.ts';
-import { systemClock } from '../../../process/time/process-clock.ts';
+import { systemClock, systemTimers } from '../../../process/time/clock.ts';
 import { machineSlowness } from '../../../test/support/machine-slowness.ts';
 import { StatsRegistry } from '../registry/stats-registry.ts';
-import { builtInMapping } from './built-in-mapping.ts';
+import { builtInMapping } from './mapper.ts';
 import { PrometheusSink } from './prometheus-sink.ts';
 
 const series = 50_000;

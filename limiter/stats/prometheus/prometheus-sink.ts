@@ -2,19 +2,15 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { HttpConnectionsOptions } from '../../../process/http/http-connections.ts';
 import type { HttpListener } from '../../../process/http/http-server.ts';
-import type { ListenAddress } from '../../../process/net/process-bind.ts';
-import type { Timers } from '../../../process/time/clock.ts';
-import type { Clock } from '../../../process/time/process-clock.ts';
-import type { StatsSource } from '../registry/stats-source.ts';
-import type { Tags } from '../sinks/tags.ts';
-import { expositionSlices } from './exposition.ts';
-import { labelText, metricName } from './exposition-text.ts';
+import type { ListenAddress } from '../../../process/net/bind.ts';
+import type { Clock, Timers } from '../../../process/time/clock.ts';
+import type { Tags } from '../registry/metric-name.ts';
+import type { StatsSource } from '../registry/stats-registry.ts';
+import { expositionSlices, labelText, MetricFamilies, metricName } from './exposition.ts';
 import { Mapper } from './mapper.ts';
-import type { Mapping } from './mapping-rule.ts';
-import { MetricFamilies } from './metric-families.ts';
+import type { Mapping } from './mapping-rules.ts';
 import { createNodeMetrics, type NodeMetrics } from './node-metrics.ts';
-import { createPrometheusListener } from './prometheus-listener.ts';
-import { ScrapeBodies } from './scrape-bodies.ts';
+import { createPrometheusListener, ScrapeBodies } from './prometheus-listener.ts';
 import { SeriesIndex } from './series-index.ts';
 
 export interface PrometheusSinkOptions {

@@ -1,7 +1,6 @@
 import { gunzipSync } from 'node:zlib';
 import { describe, expect, it } from 'vitest';
-
-import { ScrapeBodies, type ScrapeBody } from './scrape-bodies.ts';
+import { ScrapeBodies, type ScrapeBody } from './prometheus-listener.ts';
 
 class Composer {
   composed = 0;

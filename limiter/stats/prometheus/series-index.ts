@@ -2,16 +2,20 @@
  * Which statistic is shown as part of which series. A name is mapped once, when it is first seen; after that a scrape
  * reads numbers. What a detailed metric leaves behind goes with it.
  */
+
+import type { Tags } from '../registry/metric-name.ts';
 import { rulePrefix } from '../registry/slot-table.ts';
-import type { StatsSource } from '../registry/stats-source.ts';
-import type { Timer } from '../registry/timings.ts';
-import type { Tags } from '../sinks/tags.ts';
-import { labelText, metricName } from './exposition-text.ts';
-import { helpOf } from './help-texts.ts';
+import type { StatsSource, Timer } from '../registry/stats-registry.ts';
+import {
+  helpOf,
+  labelText,
+  type MetricFamilies,
+  type MetricFamily,
+  metricName,
+  type ObserverSeries,
+} from './exposition.ts';
 import type { MappedMetric, Mapper } from './mapper.ts';
-import type { MetricFamilies, MetricFamily, ObserverSeries } from './metric-families.ts';
-import { createObserver } from './observer.ts';
-import { ValueSeries } from './value-series.ts';
+import { createObserver, ValueSeries } from './value-series.ts';
 
 export interface SeriesIndexOptions {
   source: StatsSource;

@@ -1,7 +1,6 @@
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: references to what was matched
 import { describe, expect, it } from 'vitest';
-
-import { Template } from './template.ts';
+import { Template } from './mapping-rules.ts';
 
 function expanded(text: string): string {
   const groups: Record<string, string> = { 0: 'all', 1: 'one', 2: 'two', word: 'named' };

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { Health } from '../../../process/grpc/health.ts';
-import { registerHealthStats } from './health-stats.ts';
+import { Health } from '../../../process/grpc/health-service.ts';
+import { registerHealthStats } from './limiter-stats.ts';
 import { StatsRegistry } from './stats-registry.ts';
 
 describe('the gauges of health', () => {

@@ -1,6 +1,8 @@
 /** The statistics of the service as a whole by name. Those of rules: `rule-stats.ts`. Reference section 8.1. */
-import type { Clock } from '../../../process/time/process-clock.ts';
-import type { Tags } from '../sinks/tags.ts';
+
+import type { Health } from '../../../process/grpc/health-service.ts';
+import type { Clock } from '../../../process/time/clock.ts';
+import type { Tags } from './metric-name.ts';
 import type { StatsRegistry } from './stats-registry.ts';
 
 const sizeBounds = [
@@ -383,4 +385,75 @@ export function registerSinkStats(
   figures: { readonly linesDropped: number },
 ): void {
   registry.counterFrom(`ratelimit.${sink}.lines_dropped`, () => figures.linesDropped);
+}
+
+/** Whether callers are served, and what keeps them from it, as gauges of every sink. */
+
+/** `isOpen`: whether the listeners for callers are. A component shows from when it is first set. */
+export function registerHealthStats(
+  registry: StatsRegistry,
+  health: Pick<Health, 'healthy' | 'isWell' | 'onComponent'>,
+  isOpen: () => boolean,
+): void {
+  const prefix = 'ratelimit.health';
+  registry.gauge(`${prefix}.serving`, () => (isOpen() && health.healthy ? 1 : 0));
+  health.onComponent((component) => {
+    registry.gauge(`${prefix}.${component}`, () => (health.isWell(component) ? 1 : 0));
+  });
+}
+
+/** The statistics of memcache by name; those of commands have a tag `code`. Reference section 8.1. */
+
+export interface MemcacheStats {
+  /** The question of one request. */
+  request(outcome: { keys: number; found: number; failed: boolean }): void;
+  command(
+    command: 'increment' | 'add' | 'decrement',
+    outcome: 'success' | 'error' | 'miss' | 'not_stored',
+  ): void;
+  /** A key that memcache does not take as it is. */
+  hashedKey(): void;
+}
+
+const outcomes = {
+  multiget: ['success', 'error'],
+  increment: ['success', 'miss', 'error'],
+  add: ['success', 'not_stored', 'error'],
+  decrement: ['success', 'miss', 'error'],
+} as const;
+
+export function createMemcacheStats(registry: StatsRegistry): MemcacheStats {
+  const slots = new Map<string, number>();
+  for (const [command, codes] of Object.entries(outcomes)) {
+    for (const code of codes) {
+      const slot = registry.counter(`ratelimit.memcache.${command}`, [['code', code]]);
+      slots.set(`${command} ${code}`, slot);
+    }
+  }
+  const add = (command: string, outcome: string): void => {
+    const slot = slots.get(`${command} ${outcome}`);
+    if (slot !== undefined) registry.add(slot, 1);
+  };
+  const keysRequested = registry.counter('ratelimit.memcache.keys_requested');
+  const keysFound = registry.counter('ratelimit.memcache.keys_found');
+  const hashedKeys = registry.counter('ratelimit.memcache.hashed_keys');
+  return {
+    request: ({ keys, found, failed }) => {
+      registry.add(keysRequested, keys);
+      if (!failed) registry.add(keysFound, found);
+      add('multiget', failed ? 'error' : 'success');
+    },
+    command: add,
+    hashedKey: () => registry.add(hashedKeys, 1),
+  };
+}
+
+/** What the store shows of its nodes. */
+export function registerMemcacheNodes(
+  registry: StatsRegistry,
+  store: { readonly figures: { nodes: number; down: number; connections: number } },
+): void {
+  registry.gauge('ratelimit.memcache.nodes', () => store.figures.nodes, 'max');
+  registry.gauge('ratelimit.memcache.nodes_down', () => store.figures.down, 'max');
+  registry.gauge('ratelimit.memcache.cx_active', () => store.figures.connections);
 }

@@ -12,3 +12,65 @@ const unsafe = /[:|\u0000-\u001f\u007f-\u009f\u2028\u2029]/g;
 export function sanitizeMetricKey(key: string): string {
   return key.replace(unsafe, '_').replace(ipv4Like, '$1_$2_$3_$4');
 }
+
+/** Tags of statistics: EXTRA_TAGS, and those that a few statistics have of their own. Reference section 8.2. */
+
+/** By key, no key twice. Values are as they were given: each sink makes them safe for its own format. */
+export type Tags = readonly (readonly [key: string, value: string])[];
+
+export const noTags: Tags = [];
+
+// As in `metric-name.ts`, with the dot that would end a segment of the name.
+// biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what is looked for
+const tagsUnsafe = /[.:|\u0000-\u001f\u007f-\u009f\u2028\u2029]/g;
+
+/** In order of their keys, those without key or value left out; of two with one key the later one stays. */
+export function orderedTags(...lists: Tags[]): Tags {
+  const byKey = new Map<string, string>();
+  for (const tags of lists) {
+    for (const [key, value] of tags) {
+      if (key !== '' && value !== '') byKey.set(key, value);
+    }
+  }
+  return [...byKey].sort(([a], [b]) => (a < b ? -1 : 1));
+}
+
+/** What stands behind a name for statsd: `.__a=1.__b=2`, or nothing. */
+export function tagsSuffix(tags: Tags): string {
+  return tags.map(([key, value]) => `.__${key}=${value.replace(tagsUnsafe, '_')}`).join('');
+}
+
+/** Kept for one metric beside its name: map entries, the slots and their last flushed values. */
+const bytesPerName = 320;
+/** In characters. Longer names would be a burden to every receiver of statistics. */
+const maxNameLength = 4096;
+
+/**
+ * Bounds the memory of metrics whose names come from requests. The Go service keeps every name for ever.
+ * Counts two bytes a character, as if no name were Latin-1.
+ */
+export class NameBudget {
+  #bytesLeft: number;
+
+  constructor(maxBytes: number) {
+    this.#bytesLeft = maxBytes;
+  }
+
+  /** False when the name is too long or no longer fits: it must then not be kept. */
+  take(name: string): boolean {
+    if (name.length > maxNameLength) return false;
+    const cost = costOf(name);
+    if (cost > this.#bytesLeft) return false;
+    this.#bytesLeft -= cost;
+    return true;
+  }
+
+  /** What `take` took for this name. */
+  give(name: string): void {
+    this.#bytesLeft += costOf(name);
+  }
+}
+
+function costOf(name: string): number {
+  return bytesPerName + 2 * name.length;
+}

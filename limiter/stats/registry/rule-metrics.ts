@@ -4,8 +4,7 @@
  * until there is room.
  */
 import { DetailedMetrics } from './detailed-metrics.ts';
-import { sanitizeMetricKey } from './metric-name.ts';
-import { NameBudget } from './name-budget.ts';
+import { NameBudget, sanitizeMetricKey } from './metric-name.ts';
 import type { RuleMetric } from './rule-stats.ts';
 
 /** Stands in for the metric keys and domains that do not fit. */

@@ -1,6 +1,6 @@
 /** What each slot of the registry stands for: a name with tags, or one statistic of a metric key. */
-
-import { orderedTags, type Tags, tagsSuffix } from '../sinks/tags.ts';
+import { NameBudget, orderedTags, sanitizeMetricKey, type Tags, tagsSuffix } from './metric-name.ts';
+import { overflowKey } from './rule-metrics.ts';
 import { ruleStatNames } from './rule-stats.ts';
 
 export type SlotKind = 'counter' | 'gauge';
@@ -120,4 +120,39 @@ export class SlotTable {
     generations.set(this.#generations);
     this.#generations = generations;
   }
+}
+
+/** The counters of unknown domains, whose names come with requests: bounded in memory, the rest is counted together. */
+
+export class DomainSlots {
+  /** By domain as given. */
+  readonly #slots = new Map<string, number>();
+  readonly #budget: NameBudget;
+  readonly #slotOfName: (name: string) => number;
+
+  /** `slotOfName` gives the slot of a whole name, made if need be. */
+  constructor(maxNameBytes: number, slotOfName: (name: string) => number) {
+    this.#budget = new NameBudget(maxNameBytes);
+    this.#slotOfName = slotOfName;
+  }
+
+  slotOf(domain: string): number {
+    return this.#slots.get(domain) ?? this.#newSlot(domain);
+  }
+
+  /** For a whole name that another registry has; it must be new. */
+  slotNamed(name: string): number {
+    return this.#slotOfName(this.#budget.take(name) ? name : nameOf(overflowKey));
+  }
+
+  #newSlot(domain: string): number {
+    const key = this.#budget.take(domain) ? domain : overflowKey;
+    const slot = this.#slotOfName(nameOf(sanitizeMetricKey(key)));
+    this.#slots.set(key, slot);
+    return slot;
+  }
+}
+
+function nameOf(domain: string): string {
+  return `${rulePrefix}${domain}.domain_not_found`;
 }

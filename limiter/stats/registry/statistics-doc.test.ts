@@ -2,12 +2,11 @@
 
 import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
-import { Health } from '../../../process/grpc/health.ts';
+import { Health } from '../../../process/grpc/health-service.ts';
 import { httpRefusals } from '../../../process/http/http-connections.ts';
 import { documentedStatistics } from '../../../test/support/documented-statistics.ts';
-import { registerHealthStats } from './health-stats.ts';
 import * as stats from './limiter-stats.ts';
-import { createMemcacheStats, registerMemcacheNodes } from './memcache-stats.ts';
+import { createMemcacheStats, registerHealthStats, registerMemcacheNodes } from './limiter-stats.ts';
 import { ruleStatNames } from './rule-stats.ts';
 import { StatsRegistry } from './stats-registry.ts';
 

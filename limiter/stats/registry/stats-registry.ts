@@ -1,19 +1,56 @@
+import { noTags, type Tags, tagsSuffix } from './metric-name.ts';
+import { RuleMetrics } from './rule-metrics.ts';
+import { type RuleMetric, type RuleStats, ruleStatNames } from './rule-stats.ts';
+import { DomainSlots, type GaugeJoin, Role, type SlotKind, type SlotName, SlotTable } from './slot-table.ts';
+import { SortedNames } from './sorted-names.ts';
+
+/** Durations by name; what is recorded goes to the listeners at once and is kept nowhere. */
+export interface Timer {
+  /** Without tags. */
+  readonly name: string;
+  /** Counts up from 0 over all timers. */
+  readonly index: number;
+  record(value: number): void;
+}
+
+export type TimerListener = (timer: Timer, value: number) => void;
+
+class Timings {
+  readonly #timers = new Map<string, Timer>();
+  readonly #listeners: TimerListener[] = [];
+
+  /** Made at the first call. */
+  timer(name: string): Timer {
+    const known = this.#timers.get(name);
+    if (known !== undefined) return known;
+    const listeners = this.#listeners;
+    const timer: Timer = {
+      name,
+      index: this.#timers.size,
+      record(value) {
+        for (let i = 0; i < listeners.length; i += 1) (listeners[i] as TimerListener)(timer, value);
+      },
+    };
+    this.#timers.set(name, timer);
+    return timer;
+  }
+
+  /** By index, from `first` on. */
+  names(first: number): string[] {
+    return [...this.#timers.keys()].slice(first);
+  }
+
+  onTimer(listener: TimerListener): void {
+    this.#listeners.push(listener);
+  }
+}
+
 /**
  * All statistics of the process. A counter is a slot of one array: whoever counts holds the slot's number, and
  * adding is one array access. Sinks read the slots; names are put together only when something is written out.
  */
 
-import { noTags, type Tags, tagsSuffix } from '../sinks/tags.ts';
-import { DomainSlots } from './domain-slots.ts';
-import { RuleMetrics } from './rule-metrics.ts';
-import { type RuleMetric, type RuleStats, ruleStatNames } from './rule-stats.ts';
-import { type GaugeJoin, Role, type SlotKind, type SlotName, SlotTable } from './slot-table.ts';
-import { SortedNames } from './sorted-names.ts';
-import type { StatsSource } from './stats-source.ts';
-import { type Timer, type TimerListener, Timings } from './timings.ts';
-
 export type { GaugeJoin, SlotKind, SlotName } from './slot-table.ts';
-export type { Timer, TimerListener } from './timings.ts';
 
 export interface StatsRegistryOptions {
   /** Of all names, none by default. */
@@ -310,4 +347,38 @@ export class StatsRegistry implements RuleStats, StatsSource {
     this.#shared.onValues(values);
     return values;
   }
+}
+
+/**
+ * The statistics of the whole process as sinks read them: those of worker threads are in it. A sink walks the slots
+ * from 0 to `slotCount`; what it keeps of a slot it keeps together with the slot's generation.
+ */
+
+export interface StatsSource {
+  /** Brings every value up to date, those of other threads too; settles within about a second, never rejects. */
+  refreshAll(): Promise<void>;
+  /** Only grows. */
+  readonly slotCount: number;
+  /** 0 while the slot stands for nothing; another number than before when it stands for another name. */
+  generationOf(slot: number): number;
+  kindOf(slot: number): SlotKind;
+  /** A counter's total so far, or a gauge. */
+  valueOf(slot: number): number;
+  /** The name with all tags in it, as statsd and /stats have them. */
+  nameOf(slot: number): string;
+  /** The name alone. */
+  plainNameOf(slot: number): string;
+  /** Its own tags and EXTRA_TAGS, by key. */
+  tagsOf(slot: number): Tags;
+  /** EXTRA_TAGS, which all timers have. */
+  readonly extraTags: Tags;
+  /** The same as a name has them at its end: `.__a=1.__b=2`, or nothing. */
+  readonly extraTagsSuffix: string;
+  /** Everything timed from now on, in bulk where other threads timed it. */
+  onTimer(listener: TimerListener): void;
+  /**
+   * Called before `count` slots from `first` on stand for nothing: the last moment to read them. Their metric was idle,
+   * and its place is needed.
+   */
+  onLeave(listener: (first: number, count: number) => void): void;
 }

@@ -1,7 +1,37 @@
-/** What the sink tells of itself with every flush, under the names of Datadog's own clients. */
+/** What a metric is called on the wire: what stands before its value, and what stands behind it. Reference section 8.3. */
 
-import { inTag } from './metric-lines.ts';
-import type { Tags } from './tags.ts';
+import type { Tags } from '../registry/metric-name.ts';
+import type { Mogrifiers } from './mogrifier.ts';
+
+export interface LineParts {
+  /** `name:` */
+  before: string;
+  /** `|c|#key:value,key2:value2` */
+  after: string;
+}
+
+export type WireType = 'c' | 'g' | 'ms';
+
+// A comma would begin a tag, the others end a name, a value or a line.
+// biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what is looked for
+const unsafeInTags = /[,|\u0000-\u001f\u007f-\u009f\u2028\u2029]/g;
+// biome-ignore lint/suspicious/noControlCharactersInRegex: likewise
+const unsafeInNames = /[:|\u0000-\u001f\u007f-\u009f\u2028\u2029]/g;
+
+/** The tags of the metric come first, EXTRA_TAGS among them, those of the mogrifier behind them. */
+export function lineParts(plainName: string, tags: Tags, type: WireType, mogrifiers: Mogrifiers): LineParts {
+  const mogrified = mogrifiers.apply(plainName);
+  const all = [...tags, ...mogrified.tags].map(([key, value]) => `${inTag(key)}:${inTag(value)}`);
+  const tagText = all.length === 0 ? '' : `|#${all.join(',')}`;
+  return { before: `${mogrified.name.replace(unsafeInNames, '_')}:`, after: `|${type}${tagText}` };
+}
+
+/** A key or value of a tag, made safe. */
+function inTag(text: string): string {
+  return text.replace(unsafeInTags, '_');
+}
+
+/** What the sink tells of itself with every flush, under the names of Datadog's own clients. */
 
 const prefix = 'datadog.dogstatsd.client.';
 

@@ -3,7 +3,7 @@
  * decides. Patterns are of RE2's syntax, as in the Go service, and run in linear time: no pattern can hold up the process.
  */
 import { RE2JS, RE2JSSyntaxException } from 're2js';
-import type { Tags } from './tags.ts';
+import type { Tags } from '../registry/metric-name.ts';
 
 /** As it is set: DOG_STATSD_MOGRIFIER_<NAME>_PATTERN, _NAME and _TAGS. */
 export interface MogrifierText {

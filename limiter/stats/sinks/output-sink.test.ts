@@ -6,7 +6,7 @@ import { eventually } from '../../../test/support/eventually.ts';
 import { ManualClock } from '../../../test/support/manual-clock.ts';
 import { ManualTimers } from '../../../test/support/manual-timers.ts';
 import { suiteFolder } from '../../../test/support/suite-folder.ts';
-import { DescriptorOutput } from '../registry/descriptor-output.ts';
+import { DescriptorOutput } from '../registry/detailed-metrics.ts';
 import { StatsRegistry } from '../registry/stats-registry.ts';
 import { OutputSink } from './output-sink.ts';
 

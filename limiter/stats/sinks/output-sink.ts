@@ -6,12 +6,9 @@
  * Nothing waits for whoever reads: while the stream is full, counters wait, and timers are dropped. A flush that has begun
  * goes on where it stood once there is room, so that every statistic has its turn however many there are.
  */
-
-import type { Timers } from '../../../process/time/clock.ts';
-import { inTime } from '../../../process/time/in-time.ts';
-import type { Clock } from '../../../process/time/process-clock.ts';
-import type { OutputStream } from '../registry/descriptor-output.ts';
-import type { StatsSource } from '../registry/stats-source.ts';
+import { type Clock, inTime, type Timers } from '../../../process/time/clock.ts';
+import type { OutputStream } from '../registry/detailed-metrics.ts';
+import type { StatsSource } from '../registry/stats-registry.ts';
 
 export interface OutputSinkOptions {
   source: StatsSource;

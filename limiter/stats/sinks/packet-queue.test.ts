@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { maxPacketBytes, PacketQueue } from './packet-queue.ts';
+import { maxPacketBytes, PacketQueue } from './line-queue.ts';
 
 function gathered(lines: readonly string[]): { packets: string[]; kept: string[] } {
   const packets: string[] = [];

@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest';
 import { StatsRegistry } from '../registry/stats-registry.ts';
+import { SlotLines } from './dogstatsd-sink.ts';
 import { Mogrifiers } from './mogrifier.ts';
-import { SlotLines } from './slot-lines.ts';
 
 /** A source whose one slot the test names and counts as it likes. */
 class OneSlot extends StatsRegistry {

@@ -10,7 +10,7 @@
  */
 import { createSocket, type Socket } from 'node:dgram';
 import { lookup } from 'node:dns';
-import { errorText } from '../../../process/log/process-error-text.ts';
+import { errorText } from '../../../process/log/error-text.ts';
 import { reconnectDelayMs, type StatsdConnectionOptions, type StatsdTransport } from './statsd-connection.ts';
 
 /** What fits into a frame of Ethernet beside the headers; the Go service's statsd client takes as much. */

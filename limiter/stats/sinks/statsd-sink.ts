@@ -5,11 +5,8 @@
  * Never waits and never blocks: while the receiver is away, differences stay in the registry and reach it later;
  * timers are kept up to a bound, then dropped and counted. By UDP nobody learns whether a receiver is there.
  */
-
-import type { Timers } from '../../../process/time/clock.ts';
-import { inTime } from '../../../process/time/in-time.ts';
-import type { StatsSource } from '../registry/stats-source.ts';
-import type { Timer } from '../registry/timings.ts';
+import { inTime, type Timers } from '../../../process/time/clock.ts';
+import type { StatsSource, Timer } from '../registry/stats-registry.ts';
 import { LineQueue } from './line-queue.ts';
 import { StatsdConnection, type StatsdTransport } from './statsd-connection.ts';
 import { datagramBytes, StatsdDatagrams } from './statsd-datagrams.ts';

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { boundedText, longestText } from './bounded-text.ts';
+import { boundedText, longestText } from './top-offenders.ts';
 
 describe('boundedText', () => {
   it('leaves a text as it is up to the bound', () => {

@@ -1,8 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { ExactCounts, expectTrue, hit } from '../../../test/support/heavy-keys.ts';
-import { SpaceSaving } from './space-saving.ts';
-import { joinedSummaries, summaryOf } from './summary.ts';
+import { joinedSummaries, SpaceSaving, summaryOf } from './space-saving.ts';
 
 describe('joined summaries', () => {
   it('say nothing wrong about the sum of what their sketches saw', () => {

@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { beforeEach, describe, expect, it } from 'vitest';
 import { ExactCounts, expectTrue, hit } from '../../../test/support/heavy-keys.ts';
 import { ManualClock } from '../../../test/support/manual-clock.ts';
-import { joinedSummaries } from './summary.ts';
+import { joinedSummaries } from './space-saving.ts';
 import { TopOffenders } from './top-offenders.ts';
 
 let clock: ManualClock;

@@ -1,11 +1,25 @@
+/** Callers' values can be as long as a request: longer texts are held as their beginning and a fingerprint. */
+import { hash } from 'node:crypto';
+import { SpaceSaving, summaryOf, type TopSummary } from './space-saving.ts';
+
+/** Ours: room for a path or a token; a key of the limiter then occupies 1 KiB at most. */
+export const longestText = 512;
+const shownOfLonger = 448;
+
+/** The text itself, or one of at most `longestText` characters that no other text has. */
+export function boundedText(text: string): string {
+  if (text.length <= longestText) return text;
+  const fingerprint = hash('sha256', text).slice(0, 16);
+  // A copy: a part of a text would keep the whole of it in memory.
+  const head = Buffer.from(text.slice(0, shownOfLonger)).toString();
+  return `${head}...(${text.length} characters, ${fingerprint})`;
+}
+
 /**
  * Who is being limited: the keys most often over their limit, a sketch for each domain. Memory is bounded whatever
  * callers send: so many keys a domain, so many bytes in all. Two sketches a domain take turns, so that an answer is
  * about the last one to two periods. A request pays only when it is over a limit.
  */
-import { boundedText } from './bounded-text.ts';
-import { SpaceSaving } from './space-saving.ts';
-import { summaryOf, type TopSummary } from './summary.ts';
 
 export interface TopOffendersOptions {
   /** Keys that a sketch holds; two sketches a domain. At least 1. */

@@ -1,7 +1,7 @@
 /** Who is over limit, over all threads and both sketches of a domain. */
 import { unambiguousStem } from '../../../rules/counter-keys.ts';
-import { joinedSummaries, type TopSummary } from './summary.ts';
-import type { TopSource } from './top-source.ts';
+import { joinedSummaries, type TopSummary } from './space-saving.ts';
+import type { TopDomains } from './top-offenders.ts';
 
 export interface TopReport {
   sinceMs: number;
@@ -92,4 +92,13 @@ function shownDomains({ domain }: TopQuestion, totals: ReadonlyMap<string, numbe
   if (domain !== undefined) return [domain];
   const byTotal = [...totals].sort(([a, totalA], [b, totalB]) => totalB - totalA || (a < b ? -1 : 1));
   return byTotal.slice(0, mostDomains).map(([name]) => name);
+}
+
+/** Where `/top` looks: the sketches of this thread, or of several. */
+
+export interface TopSource {
+  /** Of each thread that answers. */
+  topDomains(): TopDomains[] | Promise<TopDomains[]>;
+  /** Any number for each thread; none where nothing of the domain was over. */
+  summariesOf(domain: string): TopSummary[] | Promise<TopSummary[]>;
 }

@@ -2,8 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { counterOp, submit } from '../../../test/support/counter-ops.ts';
 import { HandDrivenStore } from '../../../test/support/hand-driven-store.ts';
 import { ManualTimers } from '../../../test/support/manual-timers.ts';
-import { callAbandoned } from '../call-abandoned.ts';
-import { StoreError } from '../store-error.ts';
+import { callAbandoned, StoreError } from '../counter-store.ts';
 import { BreakerStore, type BreakerStoreOptions } from './breaker-store.ts';
 
 function setUp(options: Partial<BreakerStoreOptions> = {}) {

@@ -1,10 +1,14 @@
 import type { Timers } from '../../../process/time/clock.ts';
-import { wasLeftOut } from '../call-abandoned.ts';
-import type { CounterOp, CounterStore, SubmitOptions } from '../counter-store.ts';
+import {
+  type CounterOp,
+  type CounterStore,
+  StoreError,
+  type SubmitOptions,
+  wasLeftOut,
+} from '../counter-store.ts';
 import { failOp } from '../folded-run.ts';
-import { StoreError } from '../store-error.ts';
 import { type BreakerPhase, BreakerState } from './breaker-state.ts';
-import { Flight, Flights, waitingBytes } from './flight.ts';
+import { Flight, Flights, waitingBytes } from './call-breaker.ts';
 
 export interface BreakerStoreOptions {
   store: CounterStore;

@@ -4,10 +4,14 @@ import { counterOp, submit } from '../../../test/support/counter-ops.ts';
 import { ManualClock } from '../../../test/support/manual-clock.ts';
 import { ManualTimers } from '../../../test/support/manual-timers.ts';
 import { openMemoryStore } from '../../../test/support/open-memory-store.ts';
-import { callAbandoned } from '../call-abandoned.ts';
-import type { CounterOp, CounterStore, SubmitOptions } from '../counter-store.ts';
+import {
+  type CounterOp,
+  type CounterStore,
+  callAbandoned,
+  StoreError,
+  type SubmitOptions,
+} from '../counter-store.ts';
 import { failOp } from '../folded-run.ts';
-import { StoreError } from '../store-error.ts';
 import {
   deliveryIntervalMs,
   keysPerDelivery,

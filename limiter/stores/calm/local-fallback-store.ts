@@ -1,12 +1,14 @@
-import type { Timers } from '../../../process/time/clock.ts';
-import type { Clock } from '../../../process/time/process-clock.ts';
-import { wasLeftOut } from '../call-abandoned.ts';
-import type { CounterOp, CounterStore, SubmitOptions } from '../counter-store.ts';
+import type { Clock, Timers } from '../../../process/time/clock.ts';
+import {
+  type CounterOp,
+  type CounterStore,
+  type StoreError,
+  type SubmitOptions,
+  wasLeftOut,
+} from '../counter-store.ts';
 import type { MemoryStore } from '../memory/memory-store.ts';
 import { lookThenCount } from '../stop-when-over.ts';
-import type { StoreError } from '../store-error.ts';
-import { type OwedCounter, OwedCounters } from './owed-counters.ts';
-import type { OwedHits } from './owed-hits.ts';
+import { type OwedCounter, OwedCounters, type OwedHits } from './owed-counters.ts';
 
 export interface LocalFallbackStoreOptions {
   store: CounterStore;

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { totalAfter } from '../folded-run.ts';
-import { OwedHits } from './owed-hits.ts';
+import { OwedHits } from './owed-counters.ts';
 
 const step = fc.record({ hits: fc.nat(9), negative: fc.boolean() });
 type Step = { hits: number; negative: boolean };

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { parseMemcacheAddresses } from './memcache-address.ts';
+import { parseMemcacheAddresses } from './memcache-nodes.ts';
 
 describe('parseMemcacheAddresses', () => {
   it('keeps the order, and nodes that come twice', () => {

@@ -12,14 +12,18 @@
 import { connect, isIP, type Socket } from 'node:net';
 import { connect as connectTls } from 'node:tls';
 import { attendedMs, attendedTimers } from '../../../process/time/attended-time.ts';
-import type { ClientTls } from '../client-tls.ts';
-import type { StoreError } from '../store-error.ts';
-import { tlsErrorText } from '../tls-error-text.ts';
-import { type Command, versionCommand } from './command.ts';
-import { CommandQueue } from './command-queue.ts';
-import type { MemcacheAddress } from './memcache-address.ts';
-import { closedError, lostConnection, notConnected, timedOut, tooMuchWaiting } from './memcache-error.ts';
-import { ReplyReader } from './reply-reader.ts';
+import { type ClientTls, tlsErrorText } from '../client-tls.ts';
+import type { StoreError } from '../counter-store.ts';
+import { type Command, CommandQueue, versionCommand } from './command.ts';
+import type { MemcacheAddress } from './memcache-nodes.ts';
+import {
+  closedError,
+  lostConnection,
+  notConnected,
+  ReplyReader,
+  timedOut,
+  tooMuchWaiting,
+} from './reply-reader.ts';
 
 export interface MemcacheConnectionOptions {
   address: MemcacheAddress;

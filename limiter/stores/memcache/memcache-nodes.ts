@@ -1,4 +1,3 @@
-import type { MemcacheAddress } from './memcache-address.ts';
 import { MemcacheConnection, type MemcacheConnectionOptions } from './memcache-connection.ts';
 import { keyHash } from './memcache-key.ts';
 
@@ -90,4 +89,53 @@ export class MemcacheNodes {
     const { connections } = this.#listed[hash % count] as MemcacheNode;
     return connections[Math.floor(hash / count) % connections.length];
   }
+}
+
+/** One node's address: MEMCACHE_HOST_PORT and the answers to MEMCACHE_SRV. */
+export interface MemcacheAddress {
+  endpoint: { host: string; port: number } | { path: string };
+  /** As given; tells nodes apart, and names them in logs. */
+  label: string;
+}
+
+/**
+ * Items between commas, in their order, by which keys choose their node. One that comes twice counts twice: it then gets
+ * twice the keys, as with the Go service. Throws an Error on an item that is neither `host:port` nor a path.
+ */
+export function parseMemcacheAddresses(text: string): MemcacheAddress[] {
+  return text.split(',').map((item) => parseMemcacheAddress(item.trim()));
+}
+
+/** Throws an Error. What holds a `/` is the path of a unix socket. */
+function parseMemcacheAddress(label: string): MemcacheAddress {
+  if (label.includes('/')) return { endpoint: { path: label }, label };
+  const [, bracketed, plain, digits] = /^(?:\[([^\]]+)\]|([^:@/\s[\]]+)):(\d{1,5})$/.exec(label) ?? [];
+  const host = bracketed ?? plain;
+  const port = Number(digits);
+  if (host === undefined) throw new Error(`memcache node "${label}" is neither host:port nor a path`);
+  if (port < 1 || port > 65_535) throw new Error(`memcache node "${label}" has a port outside 1..65535`);
+  return { endpoint: { host, port }, label };
+}
+
+/** MEMCACHE_SRV: nodes by the SRV records of a name. RFC 2782. */
+
+/** Like `resolveSrv` of node:dns/promises. */
+export type ResolveSrv = (name: string) => Promise<readonly { name: string; port: number }[]>;
+
+/** Whether a name has the form `_service._proto.name`, as the Go service wants it. */
+export function isSrvName(name: string): boolean {
+  return /^_.+?\._.+?\..+$/.test(name);
+}
+
+/**
+ * In the one order that all limiters agree on, the Go service's: its texts `target.:port` sorted by their bytes. Go keeps
+ * the dot at the end of a target, and it matters to the order. Rejects when there is no record.
+ */
+export async function lookUpNodes(name: string, resolve: ResolveSrv): Promise<MemcacheAddress[]> {
+  const records = await resolve(name);
+  if (records.length === 0) throw new Error(`no SRV record for ${name}`);
+  return records
+    .map((record) => `${record.name.replace(/\.$/, '')}.:${record.port}`)
+    .sort()
+    .map((text) => parseMemcacheAddress(text.replace(/\.:(?=\d+$)/, ':')));
 }

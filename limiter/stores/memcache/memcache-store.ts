@@ -3,20 +3,24 @@
  * increments sent behind them, for whose answers nobody waits. So simultaneous requests of several limiters can exceed a
  * limit; those of one limiter are told apart. A node that cannot be asked stands for totals of 0: requests pass.
  */
-import type { Clock } from '../../../process/time/process-clock.ts';
+import type { Clock } from '../../../process/time/clock.ts';
 import type { ClientTls } from '../client-tls.ts';
-import type { CounterOp, CounterStore, SubmitOptions } from '../counter-store.ts';
+import type { CounterOp, CounterStore, StoreError, SubmitOptions } from '../counter-store.ts';
 import { failOp, maxTotal } from '../folded-run.ts';
-import type { StoreError } from '../store-error.ts';
-import { AskedKeys } from './asked-keys.ts';
 import { GetCommand, versionCommand } from './command.ts';
-import { CounterBatch, type KeyCount, type PendingRequest } from './counter-batch.ts';
-import { type ChangeEvents, decrease, increase } from './counter-change.ts';
-import type { MemcacheAddress } from './memcache-address.ts';
+import {
+  AskedKeys,
+  type ChangeEvents,
+  CounterBatch,
+  decrease,
+  increase,
+  type KeyCount,
+  type PendingRequest,
+} from './counter-batch.ts';
 import type { MemcacheConnection } from './memcache-connection.ts';
-import { closedError, notConnected } from './memcache-error.ts';
 import { memcacheKey } from './memcache-key.ts';
-import { MemcacheNodes } from './memcache-nodes.ts';
+import { type MemcacheAddress, MemcacheNodes } from './memcache-nodes.ts';
+import { closedError, notConnected } from './reply-reader.ts';
 
 export interface MemcacheEvents extends ChangeEvents {
   /** The questions of one request are answered. */

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { SrvServer } from '../../../test/support/srv-server.ts';
-import { isSrvName, lookUpNodes, type ResolveSrv } from './srv-lookup.ts';
+import { isSrvName, lookUpNodes, type ResolveSrv } from './memcache-nodes.ts';
 
 describe('lookUpNodes', () => {
   const server = new SrvServer();

@@ -1,4 +1,4 @@
-import { keyBytes } from '../key-bytes.ts';
+import { keyBytes } from '../folded-run.ts';
 import { ExpiryQueue } from './expiry-queue.ts';
 
 /** One counter. Its end is set when it is created and never moves. */

@@ -1,8 +1,7 @@
-import type { Clock } from '../../../process/time/process-clock.ts';
-import type { CounterOp, CounterStore, SubmitOptions } from '../counter-store.ts';
+import type { Clock } from '../../../process/time/clock.ts';
+import { type CounterOp, type CounterStore, StoreError, type SubmitOptions } from '../counter-store.ts';
 import { failOp, totalAfter } from '../folded-run.ts';
 import { holdBack } from '../stop-when-over.ts';
-import { StoreError } from '../store-error.ts';
 import { CounterTable } from './counter-table.ts';
 
 export interface MemoryStoreOptions {

@@ -1,8 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { counterOp } from '../../../test/support/counter-ops.ts';
-import type { PendingRequest } from './batch.ts';
-import { settle } from './batch.ts';
-import { CountBatch } from './count-batch.ts';
+import { type PendingRequest, settle } from './call-places.ts';
+import { CountBatch } from './script-batches.ts';
 
 function batchOf(requests: readonly PendingRequest[]): CountBatch {
   const batch = new CountBatch();

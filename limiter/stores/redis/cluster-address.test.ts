@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { parseClusterAddress } from './cluster-address.ts';
+import { parseClusterAddress } from './redis-address.ts';
 
 const parse = (url: string, auth = '') => parseClusterAddress({ url, auth });
 const seeds = [

@@ -1,12 +1,29 @@
 import { attendedMs } from '../../../process/time/attended-time.ts';
-import { StoreError } from '../store-error.ts';
-import type { ClusterNode } from './cluster-nodes.ts';
-import type { ClusterTopology } from './cluster-topology.ts';
-import { keySlot } from './key-slot.ts';
-import type { KeyedCommands } from './keyed-commands.ts';
-import { placeName } from './node-place.ts';
-import { parseRedirection } from './redirection.ts';
+import { StoreError } from '../counter-store.ts';
+import { type ClusterNode, type NodePlace, placeName } from './cluster-nodes.ts';
+import { type ClusterTopology, keySlot } from './cluster-topology.ts';
 import { notConnected, type RedisErrors } from './redis-error.ts';
+import type { KeyedCommands } from './scripts.ts';
+
+/** A node's word that a key is elsewhere. It ran nothing. */
+export interface Redirection extends NodePlace {
+  /** Only this command goes there, after ASKING: the slot is on its way. Otherwise the slot has moved. */
+  ask: boolean;
+  slot: number;
+}
+
+/** Reads `MOVED <slot> <host>:<port>` and `ASK ...`; without a host it is that of the node that said it. */
+export function parseRedirection(error: unknown, from: NodePlace): Redirection | undefined {
+  if (!(error instanceof Error)) return undefined;
+  const [, word, slot, host, port] = /^(MOVED|ASK) (\d{1,5}) (\S*):(\d{1,5})$/.exec(error.message) ?? [];
+  if (word === undefined) return undefined;
+  return {
+    ask: word === 'ASK',
+    slot: Number(slot),
+    host: host === undefined || host === '' || host === '?' ? from.host : host,
+    port: Number(port),
+  };
+}
 
 /** As often as the Go service's client follows. */
 const maxRedirections = 5;

@@ -1,24 +1,25 @@
 import { attendedMs, attendedTimers } from '../../../process/time/attended-time.ts';
 import { systemTimers } from '../../../process/time/clock.ts';
-import type { CounterOp, CounterStore, SubmitOptions } from '../counter-store.ts';
+import { type CounterOp, type CounterStore, StoreError, type SubmitOptions } from '../counter-store.ts';
 import { type FoldedRun, failOp } from '../folded-run.ts';
 import { lookThenCount } from '../stop-when-over.ts';
-import { StoreError } from '../store-error.ts';
-import { type Batch, maxKeysPerCall, settle } from './batch.ts';
-import { type CallCounts, CallPlaces, usualCallBounds } from './call-places.ts';
-import type { ClusterAddress } from './cluster-address.ts';
-import { ClusterNodes } from './cluster-cluster-nodes.ts';
+import {
+  type Batch,
+  type CallCounts,
+  CallPlaces,
+  maxKeysPerCall,
+  settle,
+  usualCallBounds,
+} from './call-places.ts';
 import { ClusterCommands } from './cluster-commands.ts';
-import type { NodeSilence } from './cluster-nodes.ts';
+import { ClusterNodes, type NodePlace, type NodeSilence, placeName } from './cluster-nodes.ts';
 import { ClusterTopology } from './cluster-topology.ts';
-import { applyByScript } from './key-script.ts';
-import { type NodePlace, placeName } from './node-place.ts';
-import { PlainCounting } from './plain-counting.ts';
-import { applyPlainly } from './plain-run.ts';
+import { applyPlainly, PlainCounting } from './plain-counting.ts';
+import type { ClusterAddress } from './redis-address.ts';
 import { type ConnectionCounts, RedisConnection, type RedisConnectionOptions } from './redis-connection.ts';
-import { RedisErrors } from './redis-error.ts';
+import { areScriptsRefused, RedisErrors, type RedisScripts } from './redis-error.ts';
 import type { RedisStoreOptions } from './redis-store.ts';
-import { areScriptsRefused, type RedisScripts } from './scripts-refused.ts';
+import { applyByScript } from './scripts.ts';
 import { type StartRetryOptions, startWithRetry } from './start-retry.ts';
 import { TurnGathering } from './turn-gathering.ts';
 

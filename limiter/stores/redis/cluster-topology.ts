@@ -1,14 +1,34 @@
+import { attendedTimers } from '../../../process/time/attended-time.ts';
+import { StoreError } from '../counter-store.ts';
+import type { Redirection } from './cluster-commands.ts';
+import { type ClusterNode, type ClusterNodes, type NodePlace, placeName } from './cluster-nodes.ts';
+
+/** Slots `first` to `last` and the node that takes writes for them. */
+interface SlotRange {
+  first: number;
+  last: number;
+  master: NodePlace;
+}
+
+/** Reads the reply to CLUSTER SLOTS; undefined when it is none. A node without a host is the one that was asked. */
+export function parseSlotRanges(reply: unknown, from: NodePlace): SlotRange[] | undefined {
+  if (!Array.isArray(reply)) return undefined;
+  const ranges: SlotRange[] = [];
+  for (const entry of reply as unknown[]) {
+    if (!Array.isArray(entry) || !Array.isArray(entry[2])) return undefined;
+    const [first, last] = entry as unknown[];
+    const [name, port] = entry[2] as unknown[];
+    if (typeof first !== 'number' || typeof last !== 'number' || typeof port !== 'number') return undefined;
+    const host = name === null ? '' : String(name);
+    ranges.push({ first, last, master: { host: host === '' || host === '?' ? from.host : host, port } });
+  }
+  return ranges;
+}
+
 /**
  * Which node takes writes for which slot, as the cluster itself says it: read at the start, every 5 s, after every MOVED
  * and four times a second while a node is missing. Between that, a MOVED counts at once.
  */
-import { attendedTimers } from '../../../process/time/attended-time.ts';
-import { StoreError } from '../store-error.ts';
-import type { ClusterNodes } from './cluster-cluster-nodes.ts';
-import type { ClusterNode } from './cluster-nodes.ts';
-import { type NodePlace, placeName } from './node-place.ts';
-import type { Redirection } from './redirection.ts';
-import { parseSlotRanges, type SlotRange } from './slot-ranges.ts';
 
 const usualIntervalMs = 5000;
 const troubledIntervalMs = 250;
@@ -153,4 +173,41 @@ function parsed(reply: unknown, from: NodePlace): SlotRange[] {
   if (ranges === undefined || ranges.length === 0)
     throw new StoreError('Redis knows of no cluster slots', { transient: true });
   return ranges;
+}
+
+/** Which of a Redis Cluster's slots holds a key. Redis Cluster specification, "Key distribution model". */
+const slotCount = 16_384;
+
+/** CRC-16/XMODEM of every byte: polynomial 0x1021, begun with 0. */
+const crcTable = Uint16Array.from({ length: 256 }, (_, byte) => {
+  let crc = byte << 8;
+  for (let bit = 0; bit < 8; bit += 1) crc = (crc & 0x8000) === 0 ? crc << 1 : (crc << 1) ^ 0x1021;
+  return crc;
+});
+
+/** Of the key's UTF-8 bytes, or of those between the first `{` and the next `}` where there are any. */
+export function keySlot(key: string): number {
+  const open = key.indexOf('{');
+  const close = open === -1 ? -1 : key.indexOf('}', open + 1);
+  return crc16(close > open + 1 ? key.slice(open + 1, close) : key) % slotCount;
+}
+
+function crc16(text: string): number {
+  let crc = 0;
+  for (let i = 0; i < text.length; i += 1) {
+    const code = text.charCodeAt(i);
+    if (code > 0x7f) return crc16OfBytes(Buffer.from(text));
+    crc = step(crc, code);
+  }
+  return crc;
+}
+
+function crc16OfBytes(bytes: Uint8Array): number {
+  let crc = 0;
+  for (const byte of bytes) crc = step(crc, byte);
+  return crc;
+}
+
+function step(crc: number, byte: number): number {
+  return ((crc << 8) & 0xffff) ^ (crcTable[(crc >> 8) ^ byte] as number);
 }

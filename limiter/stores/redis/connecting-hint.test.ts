@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { connectingHint } from './connecting-hint.ts';
+import { connectingHint } from './redis-error.ts';
 
 const hint = (code: string, given: { tls: boolean; wasConnected: boolean }) =>
   connectingHint(Object.assign(new Error('x'), { code }), given);

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { inParallel } from './in-parallel.ts';
+import { inParallel } from './turn-gathering.ts';
 
 describe('inParallel', () => {
   it.each([

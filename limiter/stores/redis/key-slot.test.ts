@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { keySlot } from './key-slot.ts';
+import { keySlot } from './cluster-topology.ts';
 
 describe('keySlot', () => {
   it.each([

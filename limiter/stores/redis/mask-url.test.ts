@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { maskRedisUrl } from './mask-url.ts';
+import { maskRedisUrl } from './redis-address.ts';
 
 describe('maskRedisUrl', () => {
   it.each([

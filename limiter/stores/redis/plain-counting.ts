@@ -1,10 +1,169 @@
-import type { CounterOp } from '../counter-store.ts';
-import type { FoldedRun } from '../folded-run.ts';
-import type { StoreError } from '../store-error.ts';
-import { inParallel } from './in-parallel.ts';
-import type { KeyedCommands } from './keyed-commands.ts';
-import { applyPlainly, totalHeld } from './plain-run.ts';
-import { PlainStop } from './plain-stop.ts';
+/**
+ * One key's folded run by plain commands, no script: INCRBY with EXPIRE, GET for a look, and for refunds GET and then
+ * DECRBY. The last two are two steps: what others do between them is corrected where it shows, not prevented.
+ */
+import { ReplyError } from 'ioredis';
+import { type CounterOp, StoreError } from '../counter-store.ts';
+import { FoldedRun, failOp, maxTotal, totalAfter } from '../folded-run.ts';
+import { holdBack } from '../stop-when-over.ts';
+import type { KeyedCommands } from './scripts.ts';
+import { inParallel } from './turn-gathering.ts';
+
+/** The client reads integers beyond this one off; text it reads exactly. */
+const exactReply = 2 ** 52;
+
+/** Applies and answers the run. Rejects with what `send` rejected with, or with a StoreError. */
+export async function applyPlainly(commands: KeyedCommands, run: FoldedRun): Promise<void> {
+  if (run.isAddition) run.answer(await add(commands, run, run.shift));
+  else if (run.isLook) run.answer(await totalHeld(commands, run.key));
+  else run.answer(await clamp(commands, run));
+}
+
+/** The total of a key, 0 when it is missing. Rejects likewise. */
+async function totalHeld(commands: KeyedCommands, key: string): Promise<number> {
+  const held = await commands.send(key, 'get', [key]);
+  if (held === null) return 0;
+  const text = String(held);
+  if (/^-?\d{1,19}$/.test(text)) return Math.min(maxTotal, Math.max(0, Number(text)));
+  throw new StoreError('Redis answered: ERR value is not an integer or out of range', { transient: false });
+}
+
+/**
+ * Refunds that meet never leave the key below zero for long. A key that ends between the two steps is made anew, as 0 and
+ * with a life. Gives the value before.
+ */
+async function clamp(commands: KeyedCommands, run: FoldedRun): Promise<number> {
+  const { key } = run;
+  const before = await marking(true, commands, totalHeld(commands, key));
+  const after = Math.min(run.high, Math.max(run.low, before + run.shift));
+  if (after > before) return add(commands, run, after - before);
+  if (after === before) return before;
+  const left = Number(await commands.send(key, 'decrby', [key, String(before - after)]));
+  if (left < 0) {
+    const expire = () => commands.send(key, 'expire', [key, String(run.lifeSeconds)]);
+    const corrected = commands.send(key, 'incrby', [key, String(-left)]);
+    await marking(false, commands, Promise.all([corrected, insist(expire)]));
+  }
+  return before;
+}
+
+/** INCRBY and EXPIRE go out together. Gives the value before, never above `maxTotal`. */
+async function add(commands: KeyedCommands, run: FoldedRun, hits: number): Promise<number> {
+  const { key } = run;
+  const expire = () => commands.send(key, 'expire', [key, String(run.ttlSeconds)]);
+  const incrby = commands.send(key, 'incrby', [key, String(hits)]);
+  const [counted, expired] = await Promise.allSettled([incrby, expire()]);
+  if (counted.status === 'rejected') {
+    if (!isOverflow(counted.reason)) throw counted.reason;
+    await saturate(commands, key);
+    return maxTotal;
+  }
+  // The key moved between the two, or the connection broke there. A life may be set twice, unlike a count.
+  if (expired.status === 'rejected' || Number(expired.value) !== 1)
+    await marking(false, commands, insist(expire));
+  const after = Number(counted.value);
+  if (after <= exactReply) return after - hits;
+  const total = await marking(false, commands, saturate(commands, key));
+  return Math.min(maxTotal, Number(total - BigInt(hits)));
+}
+
+/** For a step before the one that counts, or behind it: its failure says whether the op was counted. */
+async function marking<T>(notCounted: boolean, commands: KeyedCommands, step: Promise<T>): Promise<T> {
+  try {
+    return await step;
+  } catch (error) {
+    throw commands.translate(error).marked(notCounted);
+  }
+}
+
+/** A total that Redis acknowledged is answered even when the server is lost before it set the life. */
+async function insist(expire: () => Promise<unknown>): Promise<void> {
+  try {
+    await expire();
+  } catch (error) {
+    if (error instanceof ReplyError) throw error;
+  }
+}
+
+/** Brings a total down to `maxTotal` if it is above, and gives what it was. */
+async function saturate(commands: KeyedCommands, key: string): Promise<bigint> {
+  const total = BigInt(String((await commands.send(key, 'get', [key])) ?? '0'));
+  const excess = total - BigInt(maxTotal);
+  if (excess > 0n) await commands.send(key, 'decrby', [key, String(excess)]);
+  return total;
+}
+
+function isOverflow(error: unknown): boolean {
+  return error instanceof Error && /\bwould overflow\b/.test(error.message);
+}
+
+/**
+ * Stop-when-over in two steps: the caller looks at every key of `totals`, then applies `runs`, then `answer` tells the
+ * ops. Requests are judged in order, each by the totals that those before it leave. Pure.
+ */
+export class PlainStop {
+  /** The total of every key before the first request, or why it is not known; written by the caller. */
+  readonly totals = new Map<string, number | StoreError>();
+  readonly #requests: readonly (readonly CounterOp[])[];
+  readonly #runs = new Map<string, FoldedRun>();
+  readonly #copies: { op: CounterOp; copy: CounterOp }[] = [];
+
+  constructor(requests: readonly (readonly CounterOp[])[]) {
+    this.#requests = requests;
+    for (const ops of requests) for (const op of ops) this.totals.set(op.key, 0);
+  }
+
+  /** What each key may count. Runs that only look need not be applied: they are answered here. */
+  judge(): FoldedRun[] {
+    const expected = new Map(this.totals);
+    for (const ops of this.#requests) {
+      for (const op of ops) readTotal(op, expected.get(op.key));
+      holdBack(ops);
+      for (const op of ops) {
+        if (op.error !== undefined) {
+          op.applied = 0;
+          continue;
+        }
+        this.#fold(op);
+        const before = expected.get(op.key) as number;
+        expected.set(op.key, totalAfter(before, op.applied, op.negative));
+      }
+    }
+    const counting: FoldedRun[] = [];
+    for (const run of this.#runs.values()) {
+      if (run.isLook) run.answer(this.totals.get(run.key) as number);
+      else counting.push(run);
+    }
+    return counting;
+  }
+
+  /** Once every run was answered or failed. */
+  answer(): void {
+    for (const { op, copy } of this.#copies) {
+      op.applied = copy.applied;
+      op.after = copy.after;
+      op.error = copy.error;
+    }
+  }
+
+  #fold(op: CounterOp): void {
+    const copy = { ...op, hits: op.applied };
+    this.#copies.push({ op, copy });
+    const run = this.#runs.get(op.key);
+    if (run === undefined) this.#runs.set(op.key, new FoldedRun(copy));
+    else run.add(copy);
+  }
+}
+
+/** When the key's total is not known, the op has failed. */
+function readTotal(op: CounterOp, total: number | StoreError | undefined): void {
+  if (total instanceof StoreError) {
+    failOp(op, total);
+    return;
+  }
+  op.after = total ?? 0;
+  op.error = undefined;
+}
 
 export interface PlainCountingOptions {
   commands: KeyedCommands;

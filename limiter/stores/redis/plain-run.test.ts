@@ -1,11 +1,11 @@
 import { ReplyError } from 'ioredis';
 import { describe, expect, it } from 'vitest';
 import { counterOp } from '../../../test/support/counter-ops.ts';
+import { StoreError } from '../counter-store.ts';
 import { FoldedRun } from '../folded-run.ts';
-import { StoreError } from '../store-error.ts';
-import type { KeyedCommands } from './keyed-commands.ts';
-import { applyPlainly } from './plain-run.ts';
+import { applyPlainly } from './plain-counting.ts';
 import { RedisErrors } from './redis-error.ts';
+import type { KeyedCommands } from './scripts.ts';
 
 const errors = new RedisErrors({ timeoutMs: 1000, password: undefined });
 const refused = new ReplyError("READONLY You can't write against a read only replica.");

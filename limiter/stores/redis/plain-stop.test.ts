@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { counterOp } from '../../../test/support/counter-ops.ts';
-import { StoreError } from '../store-error.ts';
-import { PlainStop } from './plain-stop.ts';
+import { StoreError } from '../counter-store.ts';
+import { PlainStop } from './plain-counting.ts';
 
 /** Totals are given, every run is applied to them. */
 function judged(requests: ReturnType<typeof counterOp>[][], totals: Record<string, number | StoreError>) {

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { parseRedirection } from './redirection.ts';
+import { parseRedirection } from './cluster-commands.ts';
 
 const from = { host: 'here', port: 1 };
 const parse = (text: string) => parseRedirection(new Error(text), from);

@@ -1,8 +1,44 @@
+import type { NodePlace } from './cluster-nodes.ts';
+
+/**
+ * REDIS_URL as logs and errors may show it: `*****` in place of credentials, in every item of a list. Masks too much
+ * rather than too little, whatever the text looks like.
+ */
+export function maskRedisUrl(url: string): string {
+  // Not split at commas: a password may hold one.
+  return url
+    .split(/(?=rediss?:\/\/)/i)
+    .map(maskItem)
+    .join('');
+}
+
+function maskItem(item: string): string {
+  const scheme = /^[a-z]+:\/\//i.exec(item)?.[0] ?? '';
+  const hostAt = item.lastIndexOf('@');
+  if (hostAt !== -1) return maskRest(`${scheme}*****`, item.slice(hostAt));
+  // Without an `@` what looks like a host may be a password that lost its host.
+  const [, authority = '', rest = ''] = /^([^/?]*)(.*)$/s.exec(item.slice(scheme.length)) ?? [];
+  const isHost = scheme === '' || /^(?:\[[^\]]*\]|[^:]*)(?::\d*)?$/.test(authority.replace(/,$/, ''));
+  if (scheme === '') return maskQuery(item);
+  return maskRest(scheme, `${isHost ? authority : '*****'}${rest}`);
+}
+
+/** A path that is no number of a database may be a password that had a `/`. */
+function maskRest(start: string, rest: string): string {
+  const [, authority = '', path = '', query = ''] = /^([^/?]*)([^?]*)(.*)$/s.exec(rest) ?? [];
+  const isDb = /^(?:\/\d*)?,?$/.test(path);
+  return maskQuery(`${start}${authority}${isDb ? path : '/*****'}${query}`);
+}
+
+/** Names may be escaped, so every value counts as a secret but that of `db`. */
+function maskQuery(text: string): string {
+  return text.replace(/([?&](?!db=\d+(?:$|[&,]))[^=&]*=)[^&]*/gi, '$1*****');
+}
+
 /** Where one Redis server is and how to log in: REDIS_SOCKET_TYPE, REDIS_URL and REDIS_AUTH read together. */
-import { maskRedisUrl } from './mask-url.ts';
 
 /** A user without a password there is not; a password without a user is that of `default`. */
-export interface Credentials {
+interface Credentials {
   username: string | undefined;
   password: string | undefined;
 }
@@ -38,7 +74,7 @@ export function parseRedisAddress(settings: RedisAddressSettings): RedisAddress 
 }
 
 /** `password` or `user:password`; empty is neither. */
-export function parseAuth(auth: string): Credentials {
+function parseAuth(auth: string): Credentials {
   if (auth === '') return { username: undefined, password: undefined };
   const colon = auth.indexOf(':');
   if (colon === -1) return { username: undefined, password: auth };
@@ -95,4 +131,85 @@ function decode(text: string, label: string): string {
 function parseDb(text: string, label: string): number {
   if (!/^\d{1,9}$/.test(text)) throw new Error(`Redis URL "${label}" has a database that is not a number`);
   return Number(text);
+}
+
+/** A master that sentinels know: REDIS_URL, REDIS_AUTH and REDIS_SENTINEL_AUTH read together for REDIS_TYPE=sentinel. */
+
+export interface SentinelAddress {
+  masterName: string;
+  sentinels: readonly { host: string; port: number }[];
+  /** How to log in to each sentinel. */
+  sentinelAuth: Credentials;
+  /** How to log in to the master. */
+  username: string | undefined;
+  password: string | undefined;
+  db: number;
+  /** How logs and errors name the whole; holds no credentials. */
+  label: string;
+}
+
+export interface SentinelAddressSettings {
+  /** `<master name>,<sentinel>,...`, a sentinel as `host:port` or `redis://[user:password@]host:port`. */
+  url: string;
+  /** For the master: `password` or `user:password`; empty: none. */
+  auth: string;
+  /** For the sentinels, likewise; empty: those of the first sentinel's URL, if any. */
+  sentinelAuth: string;
+}
+
+/** Throws an Error that shows the URL masked. */
+export function parseSentinelAddress(settings: SentinelAddressSettings): SentinelAddress {
+  const label = maskRedisUrl(settings.url);
+  const [masterName = '', ...items] = settings.url.split(',').map((item) => item.trim());
+  if (masterName === '' || masterName.includes('://') || items.length === 0 || items.includes('')) {
+    throw new Error(
+      'Expected master name and a list of urls for the sentinels, in the format: ' +
+        `<redis master name>,<sentinel1>,...,<sentineln>; it is "${label}"`,
+    );
+  }
+  const parsed = items.map((url) =>
+    parseRedisAddress({ socketType: 'tcp', url, auth: settings.sentinelAuth }),
+  );
+  const withDb = parsed.find(({ db }) => db !== 0);
+  if (withDb !== undefined) {
+    throw new Error(
+      `Redis URL "${withDb.label}" has a database, which a sentinel has not; the master counts in 0`,
+    );
+  }
+  const sentinels = parsed.map(({ endpoint }) => endpoint as { host: string; port: number });
+  const { username, password } = parsed[0] as Credentials;
+  const sentinelAuth = { username, password };
+  return { masterName, sentinels, sentinelAuth, ...parseAuth(settings.auth), db: 0, label };
+}
+
+/** A cluster's seeds and how to log in to every node: REDIS_URL as a list, and REDIS_AUTH. */
+
+export interface ClusterAddress extends Credentials {
+  seeds: readonly NodePlace[];
+  /** How logs and errors name it; holds no credentials. */
+  label: string;
+}
+
+/**
+ * `host:port,...`, each also as `redis://[user:password@]host:port`. All nodes get the same credentials: REDIS_AUTH, or
+ * those of the first item. Throws an Error that shows the URL masked.
+ */
+export function parseClusterAddress(settings: { url: string; auth: string }): ClusterAddress {
+  const label = maskRedisUrl(settings.url);
+  const items = splitList(settings.url);
+  const addresses = items.map((url) => parseRedisAddress({ socketType: 'tcp', url, auth: settings.auth }));
+  const [first] = addresses;
+  if (first === undefined) throw new Error('Redis URL is empty');
+  if (addresses.some(({ db }) => db !== 0))
+    throw new Error(`Redis URL "${label}" names a database, of which a cluster has only 0`);
+  const seeds = addresses.map(({ endpoint }) => endpoint as NodePlace);
+  return { seeds, username: first.username, password: first.password, label };
+}
+
+/** At commas; those of a password belong to it, so a URL ends only where another item begins after its host. */
+function splitList(text: string): string[] {
+  return text
+    .split(/,(?=rediss?:\/\/|[^,@]*(?:,|$))/i)
+    .map((item) => item.trim())
+    .filter((item) => item !== '');
 }

@@ -1,17 +1,53 @@
+import { Command, Redis, type RedisOptions, ReplyError } from 'ioredis';
+import { attendedTimers } from '../../../process/time/attended-time.ts';
+import type { ClientTls } from '../client-tls.ts';
+import { StoreError } from '../counter-store.ts';
+import type { RedisAddress, SentinelAddress } from './redis-address.ts';
+import { commandTimedOut, connectingHint, isTimeout, RedisErrors } from './redis-error.ts';
+import type { KeyedCommands } from './scripts.ts';
+import { type MasterPlace, masterConnector, Sentinels } from './sentinels.ts';
+
+export interface RedisOptionsParts {
+  address: RedisAddress | SentinelAddress;
+  /** Bounds connecting and every command. */
+  timeoutMs: number;
+  tls: ClientTls | undefined;
+  /** How long to wait before the next attempt; null: there is none. */
+  retryStrategy: (attempt: number) => number | null;
+  sentinels: Sentinels | undefined;
+  /** Told where each attempt goes, with sentinels. */
+  onPlace: (place: MasterPlace) => void;
+}
+
+/** Options of ioredis with which nothing waits for a connection and nothing is sent twice. */
+function redisOptions(parts: RedisOptionsParts): Omit<RedisOptions, 'replyMapping'> {
+  const { address, timeoutMs, tls, sentinels, onPlace, retryStrategy } = parts;
+  return {
+    ...('endpoint' in address ? address.endpoint : {}),
+    ...(sentinels === undefined ? {} : { Connector: masterConnector({ sentinels, tls, onPlace }) }),
+    ...(address.username === undefined ? {} : { username: address.username }),
+    ...(address.password === undefined ? {} : { password: address.password }),
+    ...(tls === undefined ? {} : { tls: tls.options }),
+    db: address.db,
+    protocol: 2,
+    lazyConnect: true,
+    connectTimeout: timeoutMs,
+    commandTimeout: timeoutMs,
+    disconnectTimeout: 1,
+    enableOfflineQueue: false,
+    autoResendUnfulfilledCommands: false,
+    maxRetriesPerRequest: 0,
+    // INFO and CLIENT SETINFO are unknown to proxies and often forbidden.
+    enableReadyCheck: false,
+    disableClientInfo: true,
+    retryStrategy,
+  };
+}
+
 /**
  * One connection to one Redis server, held open by ioredis. Nothing is queued while it is down and nothing is sent
  * twice: a command whose reply was lost is an error to its caller, since it may have been counted.
  */
-import { Command, Redis, ReplyError } from 'ioredis';
-import { attendedTimers } from '../../../process/time/attended-time.ts';
-import type { ClientTls } from '../client-tls.ts';
-import { StoreError } from '../store-error.ts';
-import { connectingHint } from './connecting-hint.ts';
-import type { RedisAddress } from './redis-address.ts';
-import { commandTimedOut, isTimeout, RedisErrors } from './redis-error.ts';
-import { redisOptions } from './redis-options.ts';
-import type { SentinelAddress } from './sentinel-address.ts';
-import { type MasterPlace, Sentinels } from './sentinels.ts';
 
 /** Values of `ratelimit.redis_pool.cx_active`, `cx_total` and `cx_local_close`. */
 export interface ConnectionCounts {
@@ -260,4 +296,20 @@ export function reconnectDelayMs(attempt: number, random: () => number): number 
 
 function isSelect(error: Error): boolean {
   return 'command' in error && (error.command as { name?: unknown }).name === 'select';
+}
+
+/** All keys by one connection. */
+export function connectionCommands(connection: RedisConnection): KeyedCommands {
+  return {
+    send: async (_key, name, args) => {
+      try {
+        return await connection.send(name, args);
+      } catch (error) {
+        if (isTimeout(error)) connection.reset();
+        throw error;
+      }
+    },
+    translate: (error) => (error instanceof StoreError ? error : connection.errors.fromCommand(error)),
+    placeOf: () => connection,
+  };
 }

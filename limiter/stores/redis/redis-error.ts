@@ -1,6 +1,6 @@
 import { ReplyError } from 'ioredis';
-import { StoreError } from '../store-error.ts';
-import { tlsErrorText } from '../tls-error-text.ts';
+import { tlsErrorText } from '../client-tls.ts';
+import { StoreError } from '../counter-store.ts';
 
 /** First words of Redis's replies after which the same command may succeed a moment later. Redis ran nothing then. */
 const transientReplies = new Set([
@@ -159,3 +159,60 @@ export function commandTimedOut(): Error {
 }
 
 const timedOutText = 'Command timed out';
+
+/** REDIS_SCRIPTS: `never` runs none; `auto` runs them until the server refuses one. */
+export type RedisScripts = 'auto' | 'never';
+
+/** Whether the server runs no scripts, or not for this user, or not for keys of several slots. It ran nothing then. */
+export function areScriptsRefused(error: unknown): error is Error {
+  if (!(error instanceof Error)) return false;
+  return /^(?:NOPERM|CROSSSLOT|ERR unknown command)\b/i.test(error.message) && !isAboutKey(error.message);
+}
+
+/** A user who may not touch a key may not do so by plain commands either. Redis 6 says it in other words than later ones. */
+function isAboutKey(text: string): boolean {
+  return /^NOPERM\b.*\baccess (?:a key|one of the keys)\b/i.test(text);
+}
+
+/** What an operator can do about an error that Redis answered, by its first word; undefined where its text says all. */
+export function refusalHint(
+  code: string,
+  given: { prefix: 'REDIS_' | 'REDIS_PERSECOND_'; isCluster: boolean },
+): string | undefined {
+  const { prefix, isCluster } = given;
+  if ((code === 'MOVED' || code === 'ASK') && !isCluster)
+    return `it is a node of a Redis Cluster: set ${prefix}TYPE=cluster`;
+  if (code === 'NOAUTH') return `it asks for a password: set ${prefix}AUTH`;
+  return hints.get(code);
+}
+
+const hints: ReadonlyMap<string, string> = new Map([
+  ['OOM', 'it is at its maxmemory: raise that, or set a maxmemory-policy that evicts, such as volatile-ttl'],
+  ['NOPERM', "the user's ACL forbids it: see docs/operations.md for what a limiter needs"],
+  ['READONLY', 'it is a replica: REDIS_CLOSE_CONNECTION_ON_READONLY_ERROR=true connects anew'],
+  ['MISCONF', 'it cannot save to its disk'],
+]);
+
+/** Codes of a certificate whose signer is not known. */
+const unknownSigner = new Set([
+  'DEPTH_ZERO_SELF_SIGNED_CERT',
+  'SELF_SIGNED_CERT_IN_CHAIN',
+  'UNABLE_TO_GET_ISSUER_CERT',
+  'UNABLE_TO_GET_ISSUER_CERT_LOCALLY',
+  'UNABLE_TO_VERIFY_LEAF_SIGNATURE',
+]);
+
+/**
+ * Goes behind the text of an attempt to connect that failed: which setting of TLS may be why, or nothing. A server that
+ * has been there before, in the same settings, is not suspected of speaking TLS.
+ */
+export function connectingHint(error: unknown, given: { tls: boolean; wasConnected: boolean }): string {
+  if (!(error instanceof Error)) return '';
+  const { code } = error as { code?: unknown };
+  if (given.tls) {
+    if (code === 'ETIMEDOUT') return ' (no connection, or no answer to TLS: is it a port that speaks TLS?)';
+    return unknownSigner.has(String(code)) ? ' (REDIS_TLS_CACERT names authorities to trust)' : '';
+  }
+  const wasHungUp = code === 'ECONNRESET' || code === 'EPIPE' || error.message === 'Connection is closed.';
+  return wasHungUp && !given.wasConnected ? ' (if it speaks TLS, set REDIS_TLS=true)' : '';
+}

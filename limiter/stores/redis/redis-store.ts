@@ -4,15 +4,19 @@ import type { ClientTls } from '../client-tls.ts';
 import type { CounterOp, CounterStore, SubmitOptions } from '../counter-store.ts';
 import { failOp } from '../folded-run.ts';
 import { lookThenCount } from '../stop-when-over.ts';
-import { type Batch, maxKeysPerCall, settle } from './batch.ts';
-import { type CallBounds, type CallCounts, CallPlaces, usualCallBounds } from './call-places.ts';
-import { connectionCommands } from './connection-commands.ts';
+import {
+  type Batch,
+  type CallBounds,
+  type CallCounts,
+  CallPlaces,
+  maxKeysPerCall,
+  settle,
+  usualCallBounds,
+} from './call-places.ts';
 import { PlainCounting } from './plain-counting.ts';
-import type { RedisAddress } from './redis-address.ts';
-import { type ConnectionCounts, RedisConnection } from './redis-connection.ts';
-import { isNoScript, isTimeout } from './redis-error.ts';
-import { areScriptsRefused, type RedisScripts } from './scripts-refused.ts';
-import type { SentinelAddress } from './sentinel-address.ts';
+import type { RedisAddress, SentinelAddress } from './redis-address.ts';
+import { type ConnectionCounts, connectionCommands, RedisConnection } from './redis-connection.ts';
+import { areScriptsRefused, isNoScript, isTimeout, type RedisScripts } from './redis-error.ts';
 import { type StartRetryOptions, startWithRetry } from './start-retry.ts';
 import { TurnGathering } from './turn-gathering.ts';
 

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { refusalHint } from './refusal-hint.ts';
+import { refusalHint } from './redis-error.ts';
 
 describe('refusalHint', () => {
   it.each([

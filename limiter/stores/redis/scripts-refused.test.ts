@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { areScriptsRefused } from './scripts-refused.ts';
+import { areScriptsRefused } from './redis-error.ts';
 
 describe('areScriptsRefused', () => {
   it.each([

@@ -1,9 +1,25 @@
+import { createHash } from 'node:crypto';
+import type { StoreError } from '../counter-store.ts';
+import type { FoldedRun } from '../folded-run.ts';
+import { replyNumber } from './call-places.ts';
+import { isNoScript } from './redis-error.ts';
+
+export interface RedisScript {
+  readonly source: string;
+  /** How EVALSHA names it. */
+  readonly sha1: string;
+}
+
+function redisScript(source: string): RedisScript {
+  return { source, sha1: createHash('sha1').update(source).digest('hex') };
+}
+
 /**
  * The Lua that the scripts share. Every function answers with a number, or with Redis's error for that key alone.
  * Totals stop at 2^53 - 1, the last number that Lua's doubles hold exactly. No key is created without a life: that is
  * why counting is a script and not INCRBY and EXPIRE on two lines, of which a lost connection could leave the first.
  */
-export const luaCounting = `
+const luaCounting = `
 local pcall = redis.pcall
 local max = 9007199254740991
 
@@ -72,3 +88,102 @@ local function clamp(key, shift, low, high, ttl)
   return before
 end
 `;
+
+/**
+ * Counts any number of different keys: KEYS are the additions first; ARGV is how many additions there are, then for each
+ * of them hits and ttl, then for each other key shift, low, high and ttl (`FoldedRun`). Answers with the value before,
+ * a key each.
+ */
+export const countScript = redisScript(`${luaCounting}
+local additions = tonumber(ARGV[1])
+local out = {}
+local at = 2
+for i = 1, additions do
+  out[i] = exact(add(KEYS[i], ARGV[at], ARGV[at + 1]))
+  at = at + 2
+end
+for i = additions + 1, #KEYS do
+  out[i] = exact(clamp(KEYS[i], ARGV[at], ARGV[at + 1], ARGV[at + 2], ARGV[at + 3]))
+  at = at + 4
+end
+return out
+`);
+
+/** Applies and answers one run by a script of its one key, atomically. Rejects with what `send` rejected with. */
+export async function applyByScript(commands: KeyedCommands, run: FoldedRun): Promise<void> {
+  const { key } = run;
+  const args = ['1', key, '0', run.shift, run.low, run.high, run.ttlSeconds].map(String);
+  const reply = await commands.send(key, 'evalsha', [countScript.sha1, ...args]).catch((error: unknown) => {
+    // Redis ran nothing when it does not know the script.
+    if (!isNoScript(error)) throw error;
+    return commands.send(key, 'eval', [countScript.source, ...args]);
+  });
+  const first = Array.isArray(reply) ? (reply[0] as unknown) : reply;
+  const before = replyNumber(first);
+  if (before === undefined) throw first;
+  run.answer(before);
+}
+
+/** Single commands, each about one key, for one server, a proxy before many, or a cluster. */
+export interface KeyedCommands {
+  /** Calls in one turn go out together, in order for one key. Rejects with an error for `translate`. */
+  send(key: string, name: string, args: string[]): Promise<unknown>;
+  /** What `send` rejected with, as an error of ours. */
+  translate(error: unknown): StoreError;
+  /** Equal for keys of one server, as far as is known. */
+  placeOf(key: string): unknown;
+}
+
+/**
+ * Stop-when-over for whole requests, in the order they came: ARGV is for each request how many ops it has, then for each
+ * of them hits, ttl, limit and how it holds back ('a'lone, 't'ogether, 'n'ever); hits below 0 are taken back, and '' only
+ * looks. KEYS are the ops' keys, repeated where a key comes twice. Answers with the total after, an op each, and with -1 - total for an op that was held back.
+ * Which ops are held back: `holdBack` in stop-when-over.ts.
+ */
+export const stopScript = redisScript(`${luaCounting}
+local out = {}
+local first = 0
+local at = 1
+while at <= #ARGV do
+  local count = tonumber(ARGV[at])
+  local over = {}
+  local stop = false
+  local together = 0
+  local overTogether = 0
+  for i = 1, count do
+    local arg = at + 4 * i - 3
+    local hits = tonumber(ARGV[arg])
+    if hits and hits >= 0 then
+      local before = look(KEYS[first + i])
+      over[i] = type(before) == 'number' and before + hits > tonumber(ARGV[arg + 2])
+      if ARGV[arg + 3] == 't' then
+        together = together + 1
+        if over[i] then overTogether = overTogether + 1 end
+      elseif over[i] and ARGV[arg + 3] == 'a' then
+        stop = true
+      end
+    end
+  end
+  if together > 0 and together == overTogether then stop = true end
+  for i = 1, count do
+    local key = KEYS[first + i]
+    local arg = at + 4 * i - 3
+    local hits = tonumber(ARGV[arg])
+    local after
+    if hits and hits < 0 then
+      after = clamp(key, hits, '0', max, '0')
+      if type(after) == 'number' then after = math.max(0, after + hits) end
+    elseif hits and hits > 0 and (over[i] or not stop) then
+      after = add(key, ARGV[arg], ARGV[arg + 1])
+      if type(after) == 'number' then after = math.min(max, after + hits) end
+    else
+      after = look(key)
+      if type(after) == 'number' and (not hits or (stop and not over[i])) then after = -1 - after end
+    end
+    out[first + i] = exact(after)
+  end
+  first = first + count
+  at = at + 4 * count + 1
+end
+return out
+`);

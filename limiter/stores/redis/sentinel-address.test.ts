@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { parseSentinelAddress } from './sentinel-address.ts';
+import { parseSentinelAddress } from './redis-address.ts';
 
 const parse = (url: string, auth = '', sentinelAuth = '') =>
   parseSentinelAddress({ url, auth, sentinelAuth });

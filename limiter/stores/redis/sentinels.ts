@@ -1,10 +1,12 @@
 /** What a connection asks of the sentinels: where the master is, and word when it is another. */
-import { Redis } from 'ioredis';
+
+import { connect as connectTcp, Socket } from 'node:net';
+import { connect as connectTls } from 'node:tls';
+import { AbstractConnector, Redis, type RedisOptions } from 'ioredis';
 import type { ClientTls } from '../client-tls.ts';
-import { StoreError } from '../store-error.ts';
-import { connectingHint } from './connecting-hint.ts';
-import { RedisErrors } from './redis-error.ts';
-import type { SentinelAddress } from './sentinel-address.ts';
+import { StoreError } from '../counter-store.ts';
+import type { SentinelAddress } from './redis-address.ts';
+import { connectingHint, RedisErrors } from './redis-error.ts';
 
 export interface MasterPlace {
   host: string;
@@ -123,4 +125,48 @@ export class Sentinels {
     client.on('error', () => {});
     return client;
   }
+}
+
+/** How ioredis comes to a connection with the master that the sentinels name, anew at every attempt. */
+
+export interface MasterConnectorOptions {
+  sentinels: Sentinels;
+  tls: ClientTls | undefined;
+  /** Where the attempt under way goes. */
+  onPlace: (place: MasterPlace) => void;
+}
+
+/**
+ * Not the library's own: that one gives up for good when no sentinel answers, or tries again by itself without an end
+ * that the connection could see.
+ */
+export function masterConnector(given: MasterConnectorOptions): NonNullable<RedisOptions['Connector']> {
+  return class extends AbstractConnector {
+    constructor() {
+      super(1);
+    }
+
+    override async connect(): Promise<Socket> {
+      this.connecting = true;
+      let place: MasterPlace;
+      try {
+        place = await given.sentinels.master();
+      } catch (error) {
+        if (!this.connecting) throw error;
+        // A socket that is broken already makes this a failed attempt like any other; a rejection would be the last one.
+        this.firstError = error as Error;
+        return new Socket().destroy();
+      }
+      if (!this.connecting) throw new Error('Connection is closed.');
+      given.onPlace(place);
+      this.stream =
+        given.tls === undefined ? connectTcp(place) : connectTls({ ...place, ...given.tls.options });
+      return this.stream;
+    }
+
+    override disconnect(): void {
+      super.disconnect();
+      given.sentinels.stopAsking();
+    }
+  };
 }

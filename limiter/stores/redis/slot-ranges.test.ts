@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { parseSlotRanges } from './slot-ranges.ts';
+import { parseSlotRanges } from './cluster-topology.ts';
 
 const from = { host: 'here', port: 1 };
 const parse = (reply: unknown) => parseSlotRanges(reply, from);

@@ -1,4 +1,4 @@
-import { StoreError } from '../store-error.ts';
+import { StoreError } from '../counter-store.ts';
 
 export interface StartRetryOptions {
   /** One attempt. */

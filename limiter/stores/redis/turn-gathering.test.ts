@@ -1,8 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { counterOp } from '../../../test/support/counter-ops.ts';
 import { ManualTimers } from '../../../test/support/manual-timers.ts';
-import type { Batch } from './batch.ts';
-import { maxKeysPerCall } from './batch.ts';
+import { type Batch, maxKeysPerCall } from './call-places.ts';
 import { TurnGathering } from './turn-gathering.ts';
 
 const turn = () => new Promise(setImmediate);

@@ -1,8 +1,7 @@
 import type { Timers } from '../../../process/time/clock.ts';
 import type { CounterOp } from '../counter-store.ts';
-import type { Batch, PendingRequest } from './batch.ts';
-import { CountBatch } from './count-batch.ts';
-import { StopBatch } from './script-batches.ts';
+import type { Batch, PendingRequest } from './call-places.ts';
+import { CountBatch, StopBatch } from './script-batches.ts';
 
 export interface TurnGatheringOptions {
   /** Called with the batches of one turn, in order. */
@@ -74,4 +73,21 @@ export class TurnGathering {
     for (const batch of full) this.#options.send(batch);
     if (last !== undefined) this.#options.send(last);
   }
+}
+
+/** Does `work` for each item, for at most `limit` of them at a time, in order. Rejects with the first error of `work`. */
+export async function inParallel<T>(
+  items: readonly T[],
+  limit: number,
+  work: (item: T) => Promise<void>,
+): Promise<void> {
+  if (items.length <= limit) {
+    await Promise.all(items.map(work));
+    return;
+  }
+  let next = 0;
+  const worker = async (): Promise<void> => {
+    while (next < items.length) await work(items[next++] as T);
+  };
+  await Promise.all(Array.from({ length: Math.max(1, limit) }, worker));
 }

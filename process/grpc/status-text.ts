@@ -1,8 +1,0 @@
-/** Ours: more does not fit into the header block that clients accept, once it is percent-encoded. */
-const longestStatusText = 1024;
-
-/** A status message as it may go into a trailer: bounded, and without the lone surrogates that have no encoding. */
-export function statusText(message: string): string {
-  const bounded = message.length > longestStatusText ? `${message.slice(0, longestStatusText)}...` : message;
-  return bounded.toWellFormed();
-}

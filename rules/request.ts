@@ -1,5 +1,0 @@
-/** One tuple of a request's descriptor. Case-sensitive. */
-export interface Entry {
-  key: string;
-  value: string;
-}
