@@ -2,13 +2,16 @@
  * Tokens of service accounts, which the API server vouches for. What it said is remembered by the token's SHA-256: of a
  * good one for a while, and until the token expires where the API server cannot be asked; of a bad one for moments.
  *
- * Whoever sends made-up tokens must neither flood the API server nor hold up others: few are asked about at a time and
- * in a second, few of one address wait, and an address whose tokens were bad waits longer each time. A token that was good
- * before is asked about first, whatever else came from its address: there are as many as are remembered at most, and
- * nobody keeps a token alive that was withdrawn.
+ * Whoever sends made-up tokens must neither flood the API server nor hold up others, those behind his own address
+ * included. So few are asked about at a time and in a second, and of tokens that are not known each address has a small
+ * budget, which only bad ones use up and which fills again however many were bad before: a right one is never shut out.
+ * Addresses take turns; at one that has spent its budget, a token that was told to come again, as limiters do, goes before
+ * those that are shown for the first time.
+ *
+ * A token that was good before is asked about first, and at nobody's cost: there are as many as are remembered at most,
+ * and nobody keeps a token alive that was withdrawn.
  */
 import { errorText } from '../../process/log/error-text.ts';
-import { AddressThrottle } from '../../process/net/address-throttle.ts';
 import { addressGroup } from '../../process/net/peer.ts';
 import type { Clock, Timers } from '../../process/time/clock.ts';
 import { TokenBucket } from '../../process/time/token-bucket.ts';
@@ -43,16 +46,31 @@ const freshMs = 60_000;
 const badMs = 10_000;
 const mostBad = 1_000;
 const mostAtOnce = 8;
+/** Ours, of bad tokens of one address. */
+const badOfOne = { burst: 30, perSecond: 1 };
 /** Ours, in seconds of reviews: who would wait longer is better told to come again. */
 const longestWaitSeconds = 5;
 const mostWaiting = 256;
-const mostWaitingOfOne = 32;
+/** Ours: those that were told to come again, at some 100 bytes each. */
+const mostTurnedAway = 20_000;
+/** Ours: from so many on, addresses without bad tokens of late are forgotten. */
+const mostIdleLanes = 256;
 
 interface Waiting {
   token: string;
   hash: string;
-  network: string;
+  /** Undefined: the token was good before. */
+  lane: Lane | undefined;
+  /** It was told to. */
+  comesAgain: boolean;
   settle(verdict: TokenVerdict): void;
+}
+
+/** Tokens of one address that are not known. */
+interface Lane {
+  budget: TokenBucket;
+  /** The one that came first in front. */
+  waiting: Waiting[];
 }
 
 interface Good {
@@ -64,7 +82,6 @@ interface Good {
 
 export class TokenReviews {
   readonly #options: TokenReviewsOptions;
-  readonly #throttle = new AddressThrottle();
   readonly #bucket: TokenBucket;
   readonly #mostWaiting: number;
   /** The one that was confirmed longest ago comes first. */
@@ -72,9 +89,14 @@ export class TokenReviews {
   /** Until when it is not asked about again. */
   readonly #bad = new Map<string, number>();
   readonly #underWay = new Map<string, Promise<TokenVerdict>>();
-  readonly #queue: Waiting[] = [];
-  /** Waiting and asked about, by network. */
-  readonly #ofNetwork = new Map<string, number>();
+  /** Those that were good before. */
+  readonly #again: Waiting[] = [];
+  /** By network; the one whose turn was longest ago comes first. */
+  readonly #lanes = new Map<string, Lane>();
+  /** In all lanes. */
+  #waiting = 0;
+  /** By hash, the one that was told so longest ago first. */
+  readonly #turnedAway = new Map<string, true>();
   #running = 0;
   #callOff: (() => void) | undefined;
   #isClosed = false;
@@ -95,13 +117,30 @@ export class TokenReviews {
     if (nowMs < (this.#bad.get(hash) ?? Number.NEGATIVE_INFINITY)) return nobodys;
     const problem = claimsProblem(token, audience, clock.nowMs());
     if (problem !== undefined) return { is: 'unknown', reason: problem };
-    return this.#underWay.get(hash) ?? this.#ask(token, hash, addressGroup(address), good);
+    const underWay = this.#underWay.get(hash);
+    if (underWay !== undefined) return underWay;
+    if (this.#isClosed) return this.#notAsked(shuttingDown);
+    if (good !== undefined) return this.#ask(token, hash);
+    const comesAgain = this.#turnedAway.delete(hash);
+    const network = addressGroup(address);
+    const lane = this.#lanes.get(network) ?? { budget: new TokenBucket(badOfOne), waiting: [] };
+    const fullReason = this.#fullReason(lane, comesAgain, nowMs);
+    if (fullReason !== undefined) {
+      this.#turnAway(hash);
+      return this.#notAsked(fullReason);
+    }
+    this.#forgetIdleLanes(nowMs);
+    this.#lanes.set(network, lane);
+    return this.#ask(token, hash, lane, comesAgain);
   }
 
   close(): void {
     this.#isClosed = true;
     this.#callOff?.();
-    for (const { settle } of this.#queue.splice(0)) settle(notNow('this replica is shutting down'));
+    const lanes = [...this.#lanes.values()];
+    const waiting = [this.#again, ...lanes.map((lane) => lane.waiting)].flatMap((some) => some.splice(0));
+    this.#waiting = 0;
+    for (const { settle } of waiting) settle(notNow(shuttingDown));
   }
 
   #goodOf(hash: string): Good | undefined {
@@ -111,75 +150,102 @@ export class TokenReviews {
     return undefined;
   }
 
-  #ask(
-    token: string,
-    hash: string,
-    network: string,
-    good: Good | undefined,
-  ): TokenVerdict | Promise<TokenVerdict> {
-    const refusal = this.#isClosed
-      ? 'this replica is shutting down'
-      : good === undefined
-        ? this.#fullReason(network)
-        : undefined;
-    if (refusal !== undefined) {
-      this.#options.reviewed('not asked');
-      return notNow(refusal);
+  /** Those that stay were asked about since a budget takes to fill, or wait: their number is bounded. */
+  #forgetIdleLanes(nowMs: number): void {
+    for (const [network, { budget, waiting }] of this.#lanes) {
+      const isIdle = waiting.length === 0 && budget.waitMs(nowMs, badOfOne.burst) === 0;
+      if (this.#lanes.size < mostIdleLanes || !isIdle) return;
+      this.#lanes.delete(network);
     }
-    this.#count(network, 1);
+  }
+
+  /** Undefined where there is room, which one that comes again takes of one that does not. */
+  #fullReason(lane: Lane, comesAgain: boolean, nowMs: number): string | undefined {
+    if (this.#waiting >= this.#mostWaiting) return 'too many tokens wait for the API server';
+    const waitMs = lane.budget.waitMs(nowMs, lane.waiting.length + 1);
+    if (waitMs <= longestWaitSeconds * 1000) return undefined;
+    const last = comesAgain ? lane.waiting.findLastIndex((other) => !other.comesAgain) : -1;
+    if (last < 0) return laneIsFull;
+    const [other] = lane.waiting.splice(last, 1) as [Waiting];
+    this.#waiting--;
+    this.#turnAway(other.hash);
+    other.settle(this.#notAsked(laneIsFull));
+    return undefined;
+  }
+
+  #turnAway(hash: string): void {
+    this.#turnedAway.set(hash, true);
+    forgetOldest(this.#turnedAway, mostTurnedAway);
+  }
+
+  #notAsked(reason: string): TokenVerdict {
+    this.#options.reviewed('not asked');
+    return notNow(reason);
+  }
+
+  #ask(token: string, hash: string, lane?: Lane, comesAgain = false): Promise<TokenVerdict> {
     const { promise, resolve: settle } = Promise.withResolvers<TokenVerdict>();
-    const verdict = promise.finally(() => {
-      this.#count(network, -1);
-      this.#underWay.delete(hash);
-    });
+    const verdict = promise.finally(() => this.#underWay.delete(hash));
     this.#underWay.set(hash, verdict);
-    const waiting = { token, hash, network, settle };
-    if (good === undefined) this.#queue.push(waiting);
-    else this.#queue.unshift(waiting);
+    (lane?.waiting ?? this.#again).push({ token, hash, lane, comesAgain, settle });
+    if (lane !== undefined) this.#waiting++;
     this.#pump();
     return verdict;
   }
 
-  #fullReason(network: string): string | undefined {
-    const waitMs = this.#throttle.waitMs(network, this.#options.clock.monotonicMs());
-    if (waitMs > 0) return `too many bad tokens came from this address: wait ${Math.ceil(waitMs / 1000)} s`;
-    const isFull =
-      this.#queue.length >= this.#mostWaiting || (this.#ofNetwork.get(network) ?? 0) >= mostWaitingOfOne;
-    return isFull ? 'too many tokens wait for the API server' : undefined;
-  }
-
-  #count(network: string, change: number): void {
-    const count = (this.#ofNetwork.get(network) ?? 0) + change;
-    if (count === 0) this.#ofNetwork.delete(network);
-    else this.#ofNetwork.set(network, count);
-  }
-
   #pump(): void {
     const { clock, timers } = this.#options;
-    while (this.#queue.length > 0 && this.#running < mostAtOnce && this.#callOff === undefined) {
+    this.#callOff?.();
+    this.#callOff = undefined;
+    while (this.#running < mostAtOnce) {
       const nowMs = clock.monotonicMs();
-      if (this.#bucket.take(nowMs)) {
-        void this.#run(this.#queue.shift() as Waiting);
-        continue;
+      const waitMs = this.#nextWaitMs(nowMs);
+      if (waitMs === undefined) return;
+      if (waitMs > 0) {
+        this.#callOff = timers.after(waitMs, () => this.#pump());
+        return;
       }
-      this.#callOff = timers.after(this.#bucket.waitMs(nowMs), () => {
-        this.#callOff = undefined;
-        this.#pump();
-      });
+      this.#bucket.take(nowMs);
+      void this.#run(this.#again.shift() ?? this.#nextOfLanes(nowMs));
     }
+  }
+
+  /** Until one can be asked about; undefined where none waits. */
+  #nextWaitMs(nowMs: number): number | undefined {
+    let waitMs = this.#again.length > 0 ? 0 : Number.POSITIVE_INFINITY;
+    for (const { budget, waiting } of this.#lanes.values()) {
+      if (waitMs === 0) break;
+      if (waiting.length > 0) waitMs = Math.min(waitMs, budget.waitMs(nowMs));
+    }
+    return waitMs === Number.POSITIVE_INFINITY ? undefined : Math.max(waitMs, this.#bucket.waitMs(nowMs));
+  }
+
+  /** There is one, by `#nextWaitMs`. */
+  #nextOfLanes(nowMs: number): Waiting {
+    for (const [network, lane] of this.#lanes) {
+      if (lane.waiting.length === 0 || !lane.budget.take(nowMs)) continue;
+      this.#lanes.delete(network);
+      this.#lanes.set(network, lane);
+      this.#waiting--;
+      const next = lane.waiting.findIndex(({ comesAgain }) => comesAgain);
+      return lane.waiting.splice(Math.max(0, next), 1)[0] as Waiting;
+    }
+    throw new Error('no token waits');
   }
 
   async #run(waiting: Waiting): Promise<void> {
     this.#running++;
     try {
-      waiting.settle(await this.#review(waiting));
+      const verdict = await this.#review(waiting);
+      if (verdict.is !== 'unknown') waiting.lane?.budget.putBack();
+      waiting.settle(verdict);
     } finally {
       this.#running--;
       this.#pump();
     }
   }
 
-  async #review({ token, hash, network }: Waiting): Promise<TokenVerdict> {
+  async #review({ token, hash }: Waiting): Promise<TokenVerdict> {
     const { review, reviewed, failed, clock } = this.#options;
     try {
       const answer = await review(token);
@@ -191,11 +257,9 @@ export class TokenReviews {
       const good = this.#goodOf(hash);
       return good === undefined ? notNow('the API server cannot be asked about the token') : known(good);
     }
-    const nowMs = clock.monotonicMs();
     this.#good.delete(hash);
-    this.#throttle.wrong(network, nowMs);
     this.#bad.delete(hash);
-    this.#bad.set(hash, nowMs + badMs);
+    this.#bad.set(hash, clock.monotonicMs() + badMs);
     forgetOldest(this.#bad, mostBad);
     return nobodys;
   }
@@ -210,6 +274,10 @@ export class TokenReviews {
 }
 
 const nobodys: TokenVerdict = { is: 'unknown', reason: 'the API server does not know the token' };
+
+const shuttingDown = 'this replica is shutting down';
+const laneIsFull =
+  'too many tokens that the API server does not know came from this address: come again in some seconds';
 
 function known({ user, expiresMs }: Good): TokenVerdict {
   return { is: 'known', user, expiresMs };

@@ -27,6 +27,19 @@ describe('TokenBucket', () => {
     },
   );
 
+  it('tells the wait for several, beyond its burst as well', () => {
+    const bucket = new TokenBucket({ burst: 2, perSecond: 10 });
+    expect([1, 2, 3, 12].map((times) => bucket.waitMs(0, times))).toEqual([0, 0, 100, 1_000]);
+  });
+
+  it('takes back what was not needed, up to its burst', () => {
+    const bucket = new TokenBucket({ burst: 1, perSecond: 10 });
+    bucket.take(0);
+    bucket.putBack();
+    bucket.putBack();
+    expect([bucket.take(0), bucket.take(0)]).toEqual([true, false]);
+  });
+
   it('loses nothing when time steps back', () => {
     const bucket = new TokenBucket({ burst: 1, perSecond: 10 });
     expect(bucket.take(1_000)).toBe(true);

@@ -26,10 +26,15 @@ export class TokenBucket {
     return true;
   }
 
-  /** 0: `take` succeeds now. */
-  waitMs(nowMs: number): number {
+  /** One that was taken was not needed. */
+  putBack(): void {
+    this.#tokens = Math.min(this.#options.burst, this.#tokens + 1);
+  }
+
+  /** 0: `take` succeeds now, so many times. */
+  waitMs(nowMs: number, times = 1): number {
     this.#refill(nowMs);
-    const missing = 1 - roundingError - this.#tokens;
+    const missing = times - roundingError - this.#tokens;
     return missing <= 0 ? 0 : Math.ceil((missing / this.#options.perSecond) * 1000);
   }
 
