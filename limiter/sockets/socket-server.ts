@@ -298,9 +298,9 @@ export class Http2SocketServer {
     transport.read({
       receive: (bytes, timeMs) => http2.receive(bytes, timeMs),
       onUnread: () => holding.report(http2.heldBytes + transport.unreadBytes),
+      peerEnded: () => http2.peerEnded(),
     });
     socket.on('drain', () => http2.onDrain());
-    socket.on('end', () => http2.peerEnded());
     // A reset and the like: 'close' follows.
     socket.on('error', () => {});
     socket.on('close', () => {

@@ -9,7 +9,7 @@ import { SocketTransport } from './socket-transport.ts';
 /** A thread whose turns are run by hand; each piece that is handed over takes `costMs`. */
 class Thread {
   nowMs = 0;
-  readonly #costMs: number;
+  readonly costMs: number;
   #later: (() => void)[] = [];
   readonly clock = { monotonicMs: () => this.nowMs };
   readonly turns = new LoopTurns({
@@ -20,7 +20,7 @@ class Thread {
   readonly pieces: [who: string, bytes: number][] = [];
 
   constructor(costMs: number) {
-    this.#costMs = costMs;
+    this.costMs = costMs;
   }
 
   get isAtRest(): boolean {
@@ -34,7 +34,7 @@ class Thread {
 
   worked(who: string, bytes: number): void {
     this.pieces.push([who, bytes]);
-    this.nowMs += this.#costMs;
+    this.nowMs += this.costMs;
   }
 }
 
@@ -53,9 +53,6 @@ class Peer {
     const unread: Duplex = new Duplex({ read: () => {}, write: (_bytes, _encoding, done) => done() });
     this.socket = Object.assign(unread, { remoteAddress: address });
     this.transport = new SocketTransport(this.socket as Socket, thread);
-    this.socket.on('end', () => {
-      this.hasEnded = true;
-    });
     this.transport.read({
       receive: (bytes) => {
         this.received = Buffer.concat([this.received, bytes]);
@@ -63,6 +60,10 @@ class Peer {
       },
       onUnread: () => {
         this.mostUnread = Math.max(this.mostUnread, this.transport.unreadBytes);
+      },
+      peerEnded: () => {
+        this.hasEnded = true;
+        thread.nowMs += thread.costMs;
       },
     });
   }
@@ -116,7 +117,19 @@ describe('a connection with much to do', () => {
     expect(thread.pieces.findIndex(([who]) => who === 'one')).toBe(2);
   });
 
-  it('loses what waits when it ends', async () => {
+  it('is told that its peer ended when its turn comes, where very many end at once', async () => {
+    const thread = new Thread(1);
+    const peers = Array.from({ length: 12 }, (_, i) => new Peer(thread, `${i}`, '10.0.0.1'));
+    await turnOfLoop();
+    for (const { socket } of peers) socket.push(null);
+    await turnOfLoop();
+    const ended: number[] = [];
+    const look = (): void => void ended.push(peers.filter(({ hasEnded }) => hasEnded).length);
+    for (look(); !thread.isAtRest; look()) await thread.turn();
+    expect(ended.slice(0, 3)).toEqual([4, 8, 12]);
+  });
+
+  it('loses what waits when we end it', async () => {
     const thread = new Thread(5);
     const peer = new Peer(thread, 'a');
     await turnOfLoop();
@@ -127,7 +140,7 @@ describe('a connection with much to do', () => {
     await turnOfLoop();
     peer.socket.push(null);
     await turnOfLoop();
-    expect([thread.pieces.length, peer.socket.readableLength, peer.hasEnded]).toEqual([1, 0, true]);
+    expect([thread.pieces.length, peer.socket.readableLength, peer.hasEnded]).toEqual([1, 0, false]);
   });
 });
 

@@ -7,6 +7,7 @@
  * What is left waits in the socket, which takes little more from the system then.
  */
 import type { Socket } from 'node:net';
+import { TLSSocket } from 'node:tls';
 import { addressGroup } from '../../process/net/peer.ts';
 import type { Clock } from '../../process/time/clock.ts';
 import type { LoopTurns, TurnTaker } from '../../process/time/loop-turns.ts';
@@ -21,6 +22,11 @@ const pieceBytes = 8192;
 /** Sends what was written, then ends. */
 export function endSocket(socket: Socket): void {
   if (socket.destroyed) return;
+  // Nothing more can come, and all is out.
+  if (socket.readableEnded && socket.writableLength === 0 && !(socket instanceof TLSSocket)) {
+    socket.destroy();
+    return;
+  }
   const timer = setTimeout(() => socket.destroy(), lastWriteMs);
   socket.once('close', () => clearTimeout(timer));
   // Unread bytes would make the system answer with a reset, which can cost the peer our last frames.
@@ -42,6 +48,8 @@ export interface SocketReader {
   receive(bytes: Uint8Array, nowMs: number): void;
   /** Something has to wait: `unreadBytes` of it. */
   onUnread(): void;
+  /** The peer sends no more. */
+  peerEnded(): void;
 }
 
 /** What is asked of a socket that is gone does nothing. */
@@ -57,6 +65,8 @@ export class SocketTransport implements Transport, TurnTaker {
   #turnBytes = 0;
   /** For its peer, which does not read. */
   #isPaused = false;
+  /** Set once its peer has ended and that could not be told at once. */
+  #tellEnd: (() => void) | undefined;
   #isEnding = false;
 
   constructor(socket: Socket, { turns, clock }: SocketTransportOptions) {
@@ -74,9 +84,23 @@ export class SocketTransport implements Transport, TurnTaker {
   /** From now on all that comes, until it ends itself. */
   read(reader: SocketReader): void {
     this.#socket.on('data', (bytes: Buffer) => this.#came(bytes, reader));
+    this.#socket.on('end', () => {
+      if (this.#isEnding) return;
+      if (this.#turns.mayGoAtOnce()) {
+        reader.peerEnded();
+        return;
+      }
+      // Thousands may end at once.
+      this.#tellEnd = () => reader.peerEnded();
+      this.#turns.wait(this, 'little');
+    });
   }
 
   takeTurn(): void {
+    if (this.#tellEnd !== undefined) {
+      this.#tellEnd();
+      return;
+    }
     this.#isWaiting = false;
     this.#isTurn = true;
     const bytes = Math.min(this.#socket.readableLength, this.#turnBytes);
@@ -102,7 +126,7 @@ export class SocketTransport implements Transport, TurnTaker {
   }
 
   pause(): void {
-    if (this.#isEnding) return;
+    if (this.#isEnding || this.#tellEnd !== undefined) return;
     this.#isPaused = true;
     this.#isWaiting = false;
     this.#turns.leave(this);

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { LoopTurns, type TurnTaker } from '../time/loop-turns.ts';
+import { LoopTurns, type TurnTaker } from './loop-turns.ts';
 
 /** A loop whose turns are run by hand, with a clock that moves by what work says that it takes. */
 class Loop {
