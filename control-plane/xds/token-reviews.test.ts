@@ -262,6 +262,20 @@ describe('TokenReviews', () => {
     });
   });
 
+  it('lets addresses take turns', async () => {
+    const verdict = reviews({ perSecond: 8 });
+    const many = Array.from({ length: 30 }, () => newToken());
+    const other = newToken();
+    for (const token of many) void verdict(token, '10.0.0.1');
+    void verdict(other, '10.0.0.2');
+    // Eight are asked about at once; the next two after an eighth of a second each.
+    await nextTurn();
+    advance(250);
+    await nextTurn();
+    expect(asked).toHaveLength(10);
+    expect(asked.slice(8)).toContain(other);
+  });
+
   it('lets so many wait and no more, whatever the number of addresses', () => {
     answer = () => new Promise(() => {});
     const verdict = reviews();
