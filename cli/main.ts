@@ -1,5 +1,5 @@
 /** The command line: one word that names the command, then its flags. Commands load what they need only when called. */
-import { packageVersion } from '../process/log/process-lines.ts';
+import { packageVersion, refuseToRun } from '../process/log/process-lines.ts';
 import { endureClosedPipes, UsageError } from './shared/flags.ts';
 
 /** Runs a command and returns the exit status; a command that serves returns when it has stopped. */
@@ -103,3 +103,5 @@ export async function main(args: string[]): Promise<void> {
     process.exitCode = 2;
   }
 }
+
+if (import.meta.main) refuseToRun('cli/main.ts', '<command>');

@@ -3,6 +3,7 @@
 import { hostname } from 'node:os';
 import { routeLibraryWarnings } from '../process/log/error-text.ts';
 import { createLogger, type LogDestination, type Logger } from '../process/log/logger.ts';
+import { refuseToRun } from '../process/log/process-lines.ts';
 import type { Environment } from '../process/settings/settings-reader.ts';
 import { type Clock, systemClock, systemTimers, type Timers } from '../process/time/clock.ts';
 import type { SignalSource } from '../process/time/shutdown.ts';
@@ -67,3 +68,5 @@ async function run(
     return 1;
   }
 }
+
+if (import.meta.main) refuseToRun('control-plane/main.ts', 'control-plane');

@@ -1,5 +1,6 @@
 import type { HttpListener } from '../process/http/http-server.ts';
 import type { Logger } from '../process/log/logger.ts';
+import { Seldom } from '../process/log/seldom.ts';
 import type { Clock, Timers } from '../process/time/clock.ts';
 import type { ControlPlaneSettings } from './settings/settings.ts';
 import type { ControlPlaneMetrics } from './telemetry/control-plane-metrics.ts';
@@ -10,42 +11,8 @@ import type { DropReason, WebhookListener } from './webhooks/webhook-event.ts';
 import { openWebhooks, type Webhooks } from './webhooks/webhook-sender.ts';
 
 /** Ours: a full queue drops an event for every new one. */
-const usualIntervalMs = 60_000;
-
-/** Tells of losses at once, then once an interval how many there were since, until there are none. */
-export class DropTally {
-  readonly #timers: Timers;
-  readonly #tell: (count: number) => void;
-  readonly #intervalMs: number;
-  #count = 0;
-  #callOff: (() => void) | undefined;
-
-  constructor(timers: Timers, tell: (count: number) => void, intervalMs = usualIntervalMs) {
-    this.#timers = timers;
-    this.#tell = tell;
-    this.#intervalMs = intervalMs;
-  }
-
-  add(count: number): void {
-    this.#count += count;
-    if (this.#callOff === undefined) this.#round();
-  }
-
-  /** Tells what was not told yet. */
-  close(): void {
-    this.#callOff?.();
-    if (this.#count > 0) this.#tell(this.#count);
-    this.#count = 0;
-  }
-
-  #round(): void {
-    this.#callOff = undefined;
-    if (this.#count === 0) return;
-    this.#tell(this.#count);
-    this.#count = 0;
-    this.#callOff = this.#timers.after(this.#intervalMs, () => this.#round());
-  }
-}
+const dropsToldMs = 60_000;
+const refusalsToldMs = 1_000;
 
 /** Webhooks and the lookup of their secret, as the settings ask for them. */
 
@@ -62,7 +29,9 @@ export interface NotificationParts {
 export async function openNotifications(parts: NotificationParts): Promise<Webhooks | undefined> {
   const { settings } = parts;
   if (settings.webhookUrls.length === 0) return undefined;
-  const tallies = new Map<string, DropTally>();
+  const drops = new Seldom<Drop>(parts.timers, dropsToldMs, (drop, count) =>
+    lines.webhooksDropped(parts.log, { ...drop, count }),
+  );
   const webhooks = await openWebhooks({
     ...parts,
     urls: settings.webhookUrls,
@@ -70,13 +39,13 @@ export async function openNotifications(parts: NotificationParts): Promise<Webho
     queueSize: settings.webhookQueueSize,
     timeoutMs: settings.webhookTimeoutMs,
     secretOverlapMs: settings.webhookSecretOverlapMs,
-    listener: webhookHappenings(parts, tallies),
+    listener: webhookHappenings(parts, drops),
   });
   return {
     ...webhooks,
     close: async (graceMs) => {
       await webhooks.close(graceMs);
-      for (const tally of tallies.values()) tally.close();
+      drops.close();
     },
   };
 }
@@ -88,7 +57,11 @@ export async function openSecretLookup(
 ): Promise<HttpListener | undefined> {
   const { apiToken, apiTokenFile, apiTlsCert: certFile, apiTlsKey: keyFile } = settings;
   if (apiToken === '' && apiTokenFile === '') return undefined;
-  const refusals = new Map<LookupRefusal, { from: string; tally: DropTally }>();
+  const refusals = new Seldom<{ from: string; reason: LookupRefusal }>(
+    timers,
+    refusalsToldMs,
+    (refusal, times) => lines.lookupRefused(log, { ...refusal, times }),
+  );
   const listener = await openSecretApi({
     token: placeOf('API_TOKEN', apiToken, apiTokenFile),
     signingSecret: () => webhooks?.signingSecret(),
@@ -105,17 +78,9 @@ export async function openSecretLookup(
         metrics.secretRead();
         lines.secretRead(log, reader);
       },
-      lookupRefused: ({ from, reason }) => {
-        metrics.lookupRefused(reason);
-        let refusal = refusals.get(reason);
-        if (refusal === undefined) {
-          const tell = (times: number) =>
-            lines.lookupRefused(log, { from: refusal?.from ?? from, reason, times });
-          refusal = { from, tally: new DropTally(timers, tell, 1_000) };
-          refusals.set(reason, refusal);
-        }
-        refusal.from = from;
-        refusal.tally.add(1);
+      lookupRefused: (refusal) => {
+        metrics.lookupRefused(refusal.reason);
+        refusals.note(refusal, refusal.reason);
       },
       fault: (error) => {
         metrics.fault();
@@ -127,7 +92,7 @@ export async function openSecretLookup(
     listen: (address) => listener.listen(address),
     close: async () => {
       await listener.close();
-      for (const { tally } of refusals.values()) tally.close();
+      refusals.close();
     },
   };
 }
@@ -136,18 +101,12 @@ function placeOf(variable: string, value: string, file: string): SecretPlace {
   return file === '' ? { variable, value } : { file };
 }
 
-function webhookHappenings(
-  { log, metrics, timers }: NotificationParts,
-  tallies: Map<string, DropTally>,
-): WebhookListener {
-  const tallyOf = (endpoint: string, reason: DropReason): DropTally => {
-    const key = JSON.stringify([endpoint, reason]);
-    const known = tallies.get(key);
-    if (known !== undefined) return known;
-    const tally = new DropTally(timers, (count) => lines.webhooksDropped(log, { endpoint, reason, count }));
-    tallies.set(key, tally);
-    return tally;
-  };
+interface Drop {
+  endpoint: string;
+  reason: DropReason;
+}
+
+function webhookHappenings({ log, metrics }: NotificationParts, drops: Seldom<Drop>): WebhookListener {
   return {
     delivered: (delivery) => {
       metrics.webhookDelivered();
@@ -159,7 +118,7 @@ function webhookHappenings(
     },
     dropped: ({ endpoint, reason, events }) => {
       metrics.webhookDropped(reason, events.length);
-      tallyOf(endpoint, reason).add(events.length);
+      drops.note({ endpoint, reason }, JSON.stringify([endpoint, reason]), events.length);
     },
     endpointGone: (endpoint) => lines.webhookEndpointGone(log, endpoint),
     secretRotated: () => lines.secretRotated(log, 'WEBHOOK_SECRET_FILE'),

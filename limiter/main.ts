@@ -6,7 +6,7 @@ import { Health } from '../process/grpc/health-service.ts';
 import type { HttpListener } from '../process/http/http-server.ts';
 import { routeLibraryWarnings } from '../process/log/error-text.ts';
 import { createLogger, type LogDestination, type Logger } from '../process/log/logger.ts';
-import { packageVersion } from '../process/log/process-lines.ts';
+import { packageVersion, refuseToRun } from '../process/log/process-lines.ts';
 import { addressText, BindError, isLoopback, type ListenAddress } from '../process/net/bind.ts';
 import { type HeldBytes, sharedCells } from '../process/net/held-bytes.ts';
 import type { Environment } from '../process/settings/settings-reader.ts';
@@ -357,3 +357,5 @@ class Limiter {
     ];
   }
 }
+
+if (import.meta.main) refuseToRun('limiter/main.ts', 'limiter');

@@ -217,7 +217,6 @@ const allowed: Record<string, string[]> = {
   'limiter/http': ['gen', 'limiter/decide', 'process/grpc', 'process/http', 'process/net', 'process/time'],
   'limiter/http2': ['limiter/hpack'],
   'limiter/log': [
-    'limiter/stores',
     'limiter/stores/redis',
     'process/log',
     'process/time',
@@ -258,7 +257,7 @@ const allowed: Record<string, string[]> = {
   'limiter/stats/registry': ['process/grpc', 'process/time'],
   'limiter/stats/sinks': ['limiter/stats/registry', 'process/log', 'process/time'],
   'limiter/stats/top': ['rules'],
-  'limiter/stores': ['process/grpc', 'process/log', 'process/time'],
+  'limiter/stores': ['process/grpc', 'process/log'],
   'limiter/stores/calm': ['limiter/stores', 'limiter/stores/memory', 'process/time'],
   'limiter/stores/memcache': ['limiter/stores', 'process/time'],
   'limiter/stores/memory': ['limiter/stores', 'process/time'],

@@ -2,7 +2,7 @@
 
 import { watchFiles } from '../../process/files/watched-files.ts';
 import type { Logger } from '../../process/log/logger.ts';
-import { SeldomByKind } from '../../process/log/seldom.ts';
+import { Seldom } from '../../process/log/seldom.ts';
 import { addressText, isLoopback } from '../../process/net/bind.ts';
 import type { Clock, Timers } from '../../process/time/clock.ts';
 import { Callers, type CallersInForce, type RefusedRequest } from '../callers/callers.ts';
@@ -36,7 +36,7 @@ const lookMs = 1_000;
 export function openCallers({ settings, clock, registry, log }: CallersParts): OpenedCallers | undefined {
   if (settings.callersFile === '') return undefined;
   const stats = createCallerStats(registry);
-  const seldom = new SeldomByKind<RefusedRequest>(
+  const seldom = new Seldom<RefusedRequest>(
     clock,
     seldomMs,
     ({ caller, reason, address: peer, problem }, times) =>
@@ -46,7 +46,7 @@ export function openCallers({ settings, clock, registry, log }: CallersParts): O
     clock,
     onRefused: (refused) => {
       stats.refused(refused.caller, refused.reason);
-      seldom.note(`${refused.caller} ${refused.reason}`, refused);
+      seldom.note(refused, `${refused.caller} ${refused.reason}`);
     },
     onUnknownToken: stats.unknownToken,
   });

@@ -7,7 +7,7 @@ import {
   httpRefusalTexts,
 } from '../../process/http/http-connections.ts';
 import type { Logger } from '../../process/log/logger.ts';
-import { SeldomByKind } from '../../process/log/seldom.ts';
+import { Seldom } from '../../process/log/seldom.ts';
 import { HeldBytes, type SharedHoldings } from '../../process/net/held-bytes.ts';
 import type { Clock, Timers } from '../../process/time/clock.ts';
 import { LoopTurns } from '../../process/time/loop-turns.ts';
@@ -57,7 +57,7 @@ export function openConnections(parts: ConnectionsParts): OpenedConnections {
   const turns = new LoopTurns();
   let open = 0;
   const count = createHttpConnectionStats(registry, httpRefusals, () => open);
-  const seldom = new SeldomByKind<Omit<ConnectionEnd, 'times'>>(clock, httpSeldomMs, (end, times) =>
+  const seldom = new Seldom<Omit<ConnectionEnd, 'times'>>(clock, httpSeldomMs, (end, times) =>
     lines.httpConnectionRefused(log, { ...end, times }),
   );
   return {
@@ -72,7 +72,7 @@ export function openConnections(parts: ConnectionsParts): OpenedConnections {
       },
       refused: (counter: HttpRefusal, peer) => {
         count(counter);
-        seldom.note(counter, { peer, counter, reason: httpRefusalTexts[counter] });
+        seldom.note({ peer, counter, reason: httpRefusalTexts[counter] }, counter);
       },
     },
   };
@@ -99,7 +99,7 @@ type CertificateListener = Pick<SocketServerListener, 'certificateInUse' | 'cert
 export function connectionListener(parts: ConnectionListenerParts): SocketServerListener {
   const { registry, clock, log, connections, tellsOfCertificates } = parts;
   const count = createConnectionStats(registry, connectionRefusals, connections);
-  const seldom = new SeldomByKind<RefusedConnection>(clock, seldomMs, (refused, times) =>
+  const seldom = new Seldom<RefusedConnection>(clock, seldomMs, (refused, times) =>
     tellOf(log, refused, times),
   );
   const certificates = tellsOfCertificates ? certificateListener(parts, grpcCertificate) : silent;
@@ -107,7 +107,7 @@ export function connectionListener(parts: ConnectionListenerParts): SocketServer
     ...certificates,
     refused: (refused) => {
       count(refused.reason);
-      seldom.note(`${refused.reason} ${refused.problem}`, refused);
+      seldom.note(refused, `${refused.reason} ${refused.problem}`);
     },
   };
 }

@@ -6,7 +6,7 @@ import type { HealthView } from '../../process/grpc/health-service.ts';
 import type { HttpConnectionsOptions } from '../../process/http/http-connections.ts';
 import type { HttpListener } from '../../process/http/http-server.ts';
 import type { Logger } from '../../process/log/logger.ts';
-import { SeldomByKind } from '../../process/log/seldom.ts';
+import { Seldom } from '../../process/log/seldom.ts';
 import { tokenProblem } from '../../process/net/bearer-token.ts';
 import type { Clock, Timers } from '../../process/time/clock.ts';
 import type { RequestBounds, RequestTooLarge } from '../decide/request-bounds.ts';
@@ -76,7 +76,7 @@ function httpTls(parts: OpenedHttpParts): HttpTls {
 
 function tlsListener({ registry, clock, log, tellsOfCertificates }: OpenedHttpParts): HttpTlsListener {
   const count = createHttpTlsStats(registry, ['tls_handshake', 'tls_client_certificate']);
-  const seldom = new SeldomByKind<Parameters<HttpTlsListener['refused']>[0]>(
+  const seldom = new Seldom<Parameters<HttpTlsListener['refused']>[0]>(
     clock,
     seldomMs,
     ({ reason: counter, peer, problem: reason }, times) => {
@@ -90,7 +90,7 @@ function tlsListener({ registry, clock, log, tellsOfCertificates }: OpenedHttpPa
     ...(tellsOfCertificates ? certificateListener({ registry, clock, log }, certificate) : silent),
     refused: (refused) => {
       count(refused.reason);
-      seldom.note(`${refused.reason} ${refused.problem}`, refused);
+      seldom.note(refused, `${refused.reason} ${refused.problem}`);
     },
   };
 }

@@ -1,14 +1,19 @@
 /** The memcache that the settings name: its nodes found, its events counted and logged. */
 import { resolveSrv as resolveSrvBySystem } from 'node:dns/promises';
 import { errorText } from '../../process/log/error-text.ts';
+import { Seldom } from '../../process/log/seldom.ts';
 import { memcacheNodeBack, memcacheNodeLost, memcacheProblem, memcacheSrvFailed } from '../log/lines.ts';
 import type { LimiterSettings } from '../settings/settings.ts';
 import { createMemcacheStats, registerMemcacheNodes } from '../stats/registry/limiter-stats.ts';
 import { ClientTls } from '../stores/client-tls.ts';
 import { lookUpNodes, parseMemcacheAddresses } from '../stores/memcache/memcache-nodes.ts';
 import { type MemcacheEvents, MemcacheStore } from '../stores/memcache/memcache-store.ts';
-import { ProblemPace } from '../stores/problem-pace.ts';
 import type { OpenedStore, StoreParts } from './store.ts';
+
+/** Ours, of each text. */
+const problemsToldMs = 10_000;
+const badValue = 'Unexpected non-numeric value in memcached';
+const getRefused = 'Error multi-getting memcache keys';
 
 /** Throws an Error when files of TLS cannot be used. `connect` rejects when there are no nodes to be found. */
 export function openMemcache(parts: StoreParts): OpenedStore {
@@ -72,14 +77,18 @@ function tlsFiles(settings: LimiterSettings): ConstructorParameters<typeof Clien
 
 function memcacheEvents({ settings, registry, clock, log }: StoreParts): MemcacheEvents {
   const stats = createMemcacheStats(registry);
-  const pace = new ProblemPace({ clock, say: (problem) => memcacheProblem(log, problem) });
+  const problems = new Seldom<{ text: string; key?: string; error?: string }>(
+    clock,
+    problemsToldMs,
+    (problem, times) => memcacheProblem(log, { ...problem, further: times - 1 }),
+  );
   const mode = settings.isStoreFailureModeSet ? settings.storeFailureMode : undefined;
   return {
     onRequest: stats.request,
     onCommand: stats.command,
-    onLost: (text, key, error) => pace.tell(text, { key, error }),
-    onBadValue: (key) => pace.tell('Unexpected non-numeric value in memcached', { key }),
-    onGetRefused: (error) => pace.tell('Error multi-getting memcache keys', { error }),
+    onLost: (text, key, error) => problems.note({ text, key, error }, text),
+    onBadValue: (key) => problems.note({ text: badValue, key }, badValue),
+    onGetRefused: (error) => problems.note({ text: getRefused, error }, getRefused),
     onNode: (node, up, reason) =>
       up ? memcacheNodeBack(log, node) : memcacheNodeLost(log, { node, reason, mode }),
     onHashedKey: stats.hashedKey,

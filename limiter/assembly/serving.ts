@@ -2,7 +2,7 @@
 
 import type { Health, HealthView } from '../../process/grpc/health-service.ts';
 import type { Logger } from '../../process/log/logger.ts';
-import { SeldomByKind } from '../../process/log/seldom.ts';
+import { Seldom } from '../../process/log/seldom.ts';
 import type { ListenAddress, UnixAddress } from '../../process/net/bind.ts';
 import type { Clock, Timers } from '../../process/time/clock.ts';
 import type { RuleTable } from '../../rules/table/rule-table.ts';
@@ -189,13 +189,13 @@ type OnTooLarge = ShouldRateLimitOptions['onTooLarge'];
 
 function tooLargeRequests(parts: { clock: Clock; log: Logger; stats: LimiterStats }): OnTooLarge {
   const { clock, log, stats } = parts;
-  const line = new SeldomByKind<{ reason: string; origin: Parameters<OnTooLarge>[1] }>(
+  const line = new Seldom<{ reason: string; origin: Parameters<OnTooLarge>[1] }>(
     clock,
     tooLargeLineMs,
     ({ reason, origin }, times) => lines.requestTooLarge(log, { ...origin, reason, times }),
   );
   return ({ setting, message: reason }, origin) => {
     stats.tooLarge(setting);
-    line.note(`${origin?.listener} ${setting}`, { reason, origin });
+    line.note({ reason, origin }, `${origin?.listener} ${setting}`);
   };
 }

@@ -4,7 +4,7 @@ import type { CallTracer } from '../../process/grpc/handlers.ts';
 import { errorText } from '../../process/log/error-text.ts';
 import type { Logger } from '../../process/log/logger.ts';
 import { packageVersion } from '../../process/log/process-lines.ts';
-import { SeldomByKind } from '../../process/log/seldom.ts';
+import { Seldom } from '../../process/log/seldom.ts';
 import { type Clock, inTime, type Timers } from '../../process/time/clock.ts';
 import * as lines from '../log/lines.ts';
 import type { LimiterSettings } from '../settings/settings.ts';
@@ -91,9 +91,7 @@ function exportListener({ settings, clock, registry, log }: TracingParts): Expor
   const [sent, lost, dropped] = ['sent', 'lost', 'dropped'].map((what) =>
     registry.counter(`ratelimit.tracing.spans_${what}`),
   ) as [number, number, number];
-  const seldom = new SeldomByKind<string>(clock, seldomMs, (text, times) =>
-    lines.tracingProblem(log, text, times),
-  );
+  const seldom = new Seldom<string>(clock, seldomMs, (text, times) => lines.tracingProblem(log, text, times));
   let isSent = true;
   return {
     sent: (spans) => registry.add(sent, spans),
@@ -106,7 +104,7 @@ function exportListener({ settings, clock, registry, log }: TracingParts): Expor
     },
     // An outage was told of, and brings the same again with every batch.
     problem: (text) => {
-      if (isSent) seldom.note(text.replaceAll(/\d+/g, '#'), text);
+      if (isSent) seldom.note(text, text.replaceAll(/\d+/g, '#'));
     },
   };
 }

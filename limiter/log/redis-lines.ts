@@ -1,7 +1,7 @@
 /** What is logged of a Redis that goes, stays away, comes back or refuses: callbacks of its store. */
 import type { Logger } from '../../process/log/logger.ts';
+import { Seldom } from '../../process/log/seldom.ts';
 import type { Clock } from '../../process/time/clock.ts';
-import { ProblemPace } from '../stores/problem-pace.ts';
 import { refusalHint } from '../stores/redis/redis-error.ts';
 import {
   redisConnectionBack,
@@ -42,12 +42,12 @@ export function redisLines({ log, clock, url, prefix, isCluster }: RedisLinesOpt
   let isLost = false;
   const lostNodes = new Set<string>();
   const told = new Set<string>();
-  const pace = new ProblemPace({
+  const refusals = new Seldom<{ kind: string; reply: string }>(
     clock,
-    intervalMs: refusalIntervalMs,
-    say: ({ text: code, error = '', further }) =>
-      redisRefuses(log, { url, reply: error, hint: refusalHint(code, { prefix, isCluster }), further }),
-  });
+    refusalIntervalMs,
+    ({ kind, reply }, times) =>
+      redisRefuses(log, { url, reply, hint: refusalHint(kind, { prefix, isCluster }), further: times - 1 }),
+  );
   const forgetReasons = (): void => {
     if (!isLost && lostNodes.size === 0) told.clear();
   };
@@ -71,6 +71,9 @@ export function redisLines({ log, clock, url, prefix, isCluster }: RedisLinesOpt
       redisStaysAway(log, url, reason);
     },
     // Proxies answer in words of their own, of which there may be many.
-    onRefusal: (code, text) => pace.tell(/^[A-Z]{2,20}$/.test(code) ? code : 'ERR', { error: text }),
+    onRefusal: (code, reply) => {
+      const kind = /^[A-Z]{2,20}$/.test(code) ? code : 'ERR';
+      refusals.note({ kind, reply }, kind);
+    },
   };
 }

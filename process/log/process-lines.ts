@@ -34,6 +34,12 @@ export function shutdownLines(log: Logger): ShutdownListener {
   };
 }
 
+/** For a file that programs import and that somebody gave to Node: nothing at all would look like an end in order. */
+export function refuseToRun(file: string, command: string): void {
+  process.stderr.write(`${file} does not start by itself: run "node bin/weir.js ${command}" instead\n`);
+  process.exitCode = 2;
+}
+
 /** Version of this package, from its manifest: two folders up in the sources and in the image, three in dist/. */
 export function packageVersion(): string {
   const candidates = ['../../package.json', '../../../package.json'].map(

@@ -42,6 +42,19 @@ describe('weir', () => {
   );
 
   it.each([
+    ['limiter/main.ts', 'limiter'],
+    ['control-plane/main.ts', 'control-plane'],
+    ['cli/main.ts', '<command>'],
+  ])('says how to start %s', (file, command) => {
+    const { status, stdout, stderr } = spawnSync(process.execPath, [file], { cwd: root, encoding: 'utf8' });
+    expect([status, stdout, stderr]).toEqual([
+      2,
+      '',
+      `${file} does not start by itself: run "node bin/weir.js ${command}" instead\n`,
+    ]);
+  });
+
+  it.each([
     [[], 'weir: no command given'],
     [['frobnicate'], 'weir: there is no command "frobnicate"'],
     [['constructor'], 'weir: there is no command "constructor"'],
