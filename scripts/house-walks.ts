@@ -1,0 +1,156 @@
+/** Which files and functions one warm request, and one change of rules, pass through: asked of V8, in real processes. */
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { pathToFileURL } from 'node:url';
+import { startApiServer } from '../test/support/api-server.ts';
+import { conditionOf, installPrerequisites, startReplica, startXdsLimiter } from '../test/support/cluster.ts';
+import { findServer, redisProgram } from '../test/support/find-server.ts';
+import { LimiterClient } from '../test/support/limiter-client.ts';
+import { startLimiter } from '../test/support/limiter-process.ts';
+import { rateLimitConfigText } from '../test/support/rate-limit-config.ts';
+import { startRedis } from '../test/support/redis-server.ts';
+import { projectRoot } from './commands.ts';
+
+export interface Walk {
+  files: number;
+  functions: number;
+  /** By path within the project: how many functions of it ran. */
+  byFile: Record<string, number>;
+}
+
+type Undo = (() => unknown)[];
+
+/** Times that a walk is taken: what a timer does beside it is not in all of them. */
+const samples = 5;
+/** How long threads beside the first one may take to tell. */
+const threadsMs = 500;
+
+/** What one request with one descriptor, counted in Redis, passes through in a limiter that has answered many. */
+export async function walkOfRequest(): Promise<Walk> {
+  return withUndo(async (undo, folder) => {
+    const found = findServer(redisProgram);
+    if ('missing' in found) throw new Error(found.missing);
+    const redis = await startRedis({ path: found.path });
+    undo.push(() => redis.stop());
+    const rules = join(folder, 'rules');
+    mkdirSync(rules);
+    writeFileSync(
+      join(rules, 'shop.yaml'),
+      'domain: shop\ndescriptors:\n  - key: user\n    rate_limit: { unit: hour, requests_per_unit: 1000000 }\n',
+    );
+    const told = join(folder, 'told');
+    const limiter = await startLimiter({
+      env: {
+        ...watched(told),
+        // On standard output each request would be a line.
+        USE_PROMETHEUS: 'true',
+        PROMETHEUS_ADDR: '127.0.0.1:0',
+        RUNTIME_ROOT: rules,
+        RUNTIME_APPDIRECTORY: '.',
+        REDIS_SOCKET_TYPE: 'tcp',
+        REDIS_URL: `127.0.0.1:${redis.port}`,
+      },
+    });
+    undo.push(() => limiter.stop());
+    const client = new LimiterClient(limiter.ports.grpc);
+    undo.push(() => client.close());
+    const ask = () =>
+      client.ask({ domain: 'shop', descriptors: [{ entries: [{ key: 'user', value: 'ada' }] }] });
+    for (let i = 0; i < 200; i++) await ask();
+    return walkOf([{ pid: limiter.pid, told }], ask, 0);
+  });
+}
+
+/**
+ * What one change of a RateLimitConfig passes through in control plane and limiter, from the API server's event until the
+ * limiter decides by it and the object's status says so.
+ */
+export async function walkOfRuleChange(): Promise<Walk> {
+  return withUndo(async (undo, folder) => {
+    const api = await startApiServer();
+    undo.push(() => api.stop());
+    installPrerequisites(api);
+    const [planeTold, limiterTold] = [join(folder, 'plane'), join(folder, 'limiter')];
+    const replica = await startReplica(api, 'control-plane-0', watched(planeTold));
+    undo.push(() => replica.stop());
+    const limiter = await startXdsLimiter(replica.ports.xds, 'limiter-0', watched(limiterTold));
+    undo.push(() => limiter.stop());
+    const client = new LimiterClient(limiter.ports.grpc);
+    undo.push(() => client.close());
+    let requests = 1000;
+    const change = async () => {
+      requests += 1;
+      const input = rateLimitConfigText({ name: 'shop', domain: 'shop', requests });
+      api.mustKubectl(['apply', '-f', '-'], { input });
+      for (;;) {
+        const { statuses } = await client.ask({
+          domain: 'shop',
+          descriptors: [{ entries: [{ key: 'key', value: 'v' }] }],
+        });
+        if (statuses[0]?.currentLimit?.requestsPerUnit === requests) break;
+        await sleep(20);
+      }
+      while (conditionOf(api, 'shop', 'Programmed') !== 'True') await sleep(100);
+      await sleep(1500);
+    };
+    for (let i = 0; i < 3; i++) await change();
+    const processes = [
+      { pid: replica.pid, told: planeTold },
+      { pid: limiter.pid, told: limiterTold },
+    ];
+    return walkOf(processes, change, threadsMs);
+  });
+}
+
+function watched(told: string): Record<string, string> {
+  writeFileSync(told, '');
+  const preload = pathToFileURL(join(projectRoot, 'scripts/house-coverage.ts')).href;
+  return { NODE_OPTIONS: `--import ${preload}`, HOUSE_COVERAGE: told };
+}
+
+/** What ran each time that `act` was done. */
+async function walkOf(
+  processes: readonly { pid: number; told: string }[],
+  act: () => Promise<unknown>,
+  waitMs: number,
+): Promise<Walk> {
+  const runs: Set<string>[] = [];
+  for (let i = 0; i < samples; i++) {
+    await tell(processes, waitMs);
+    await act();
+    await tell(processes, waitMs);
+    const lines = processes.flatMap(({ told }) => readFileSync(told, 'utf8').split('\n'));
+    runs.push(new Set(lines.filter((line) => line.includes('\t'))));
+  }
+  const [first, ...rest] = runs as [Set<string>, ...Set<string>[]];
+  const byFile: Record<string, number> = {};
+  const root = pathToFileURL(projectRoot).href;
+  for (const line of first) {
+    if (!rest.every((run) => run.has(line))) continue;
+    const [url = ''] = line.split('\t');
+    const path = url.slice(root.length).replace(/^\//, '');
+    if (!url.startsWith(root) || /^(?:node_modules|scripts|bin)\//.test(path)) continue;
+    byFile[path] = (byFile[path] ?? 0) + 1;
+  }
+  const functions = Object.values(byFile).reduce((sum, count) => sum + count, 0);
+  return { files: Object.keys(byFile).length, functions, byFile };
+}
+
+async function tell(processes: readonly { pid: number; told: string }[], waitMs: number): Promise<void> {
+  for (const { told } of processes) truncateSync(told);
+  for (const { pid } of processes) process.kill(pid, 'SIGUSR2');
+  for (const { told } of processes) while (!readFileSync(told, 'utf8').endsWith('.\n')) await sleep(1);
+  await sleep(waitMs);
+}
+
+async function withUndo(work: (undo: Undo, folder: string) => Promise<Walk>): Promise<Walk> {
+  const folder = mkdtempSync(join(tmpdir(), 'weir-house-'));
+  const undo: Undo = [() => rmSync(folder, { recursive: true, force: true })];
+  try {
+    return await work(undo, folder);
+  } finally {
+    for (const step of undo.reverse()) await step();
+  }
+}

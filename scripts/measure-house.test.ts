@@ -1,0 +1,70 @@
+import { describe, expect, it } from 'vitest';
+import { type HouseLimits, houseRows, sourceLines, tableOf, walkRows } from './measure-house.ts';
+
+const limits: HouseLimits = {
+  files: 4,
+  lines: 100,
+  filesInAFolder: { least: 2, most: 3 },
+  medianLines: { least: 10, most: 30 },
+  linesOfAFile: 50,
+  smallFiles: { lines: 5, percent: 25 },
+  request: { files: 2, functions: 3 },
+  ruleChange: { files: 2 },
+  fewFilesIn: ['limiter', 'cli/*'],
+};
+
+const passed = (lines: Record<string, number>): string[] =>
+  houseRows(new Map(Object.entries(lines)), limits)
+    .filter(({ isWithin }) => !isWithin)
+    .map(({ what }) => what);
+
+describe('the rows of the house', () => {
+  it('are within limits that are just met', () => {
+    expect(passed({ 'rules/a.ts': 50, 'rules/b.ts': 5, 'rules/c.ts': 20, 'limiter/main.ts': 25 })).toEqual(
+      [],
+    );
+  });
+
+  it.each([
+    [
+      'source files',
+      { 'rules/a.ts': 10, 'rules/b.ts': 10, 'rules/c.ts': 10, 'cli/ask/a.ts': 10, 'cli/ask/b.ts': 10 },
+    ],
+    ['lines', { 'rules/a.ts': 50, 'rules/b.ts': 30, 'rules/c.ts': 21 }],
+    ['lines of the median file', { 'rules/a.ts': 31, 'rules/b.ts': 31 }],
+    ['lines of the longest file', { 'rules/a.ts': 51, 'rules/b.ts': 10, 'rules/c.ts': 10 }],
+    ['files of 5 lines or fewer', { 'rules/a.ts': 5, 'rules/b.ts': 10, 'rules/c.ts': 10 }],
+    ['folders with fewer than 2 files', { 'rules/a.ts': 10, 'cli/a.ts': 10, 'cli/b.ts': 10 }],
+    [
+      'folders with more than 3 files',
+      { 'rules/a.ts': 10, 'rules/b.ts': 10, 'rules/c.ts': 10, 'rules/d.ts': 10 },
+    ],
+  ])('tell that %s passed its limit', (what, lines) => {
+    expect(passed(lines)).toEqual([what]);
+  });
+
+  it('let commands have few files', () => {
+    expect(passed({ 'cli/ask/a.ts': 10, 'limiter/main.ts': 10 })).toEqual([]);
+  });
+
+  it('count files and functions of walks', () => {
+    const walk = (files: number, functions: number) => ({ files, functions, byFile: {} });
+    const within = (rows: ReturnType<typeof walkRows>) => rows.map(({ isWithin }) => isWithin);
+    expect(within(walkRows(walk(2, 3), walk(2, 900), limits))).toEqual([true, true, true, true]);
+    expect(within(walkRows(walk(3, 4), walk(3, 900), limits))).toEqual([false, false, false, true]);
+  });
+
+  it('are printed with what passed', () => {
+    const table = tableOf(houseRows(new Map([['rules/a.ts', 101]]), limits));
+    expect(table).toMatch(/^lines +101 +100 <- passed$/m);
+    expect(table).toMatch(/^source files +1 +4$/m);
+  });
+});
+
+describe('the lines of the sources', () => {
+  it('count neither tests nor what is generated', () => {
+    const paths = [...sourceLines().keys()];
+    expect(paths).toContain('limiter/main.ts');
+    expect(paths.filter((path) => /\.test\.ts$|^gen\//.test(path))).toEqual([]);
+  });
+});

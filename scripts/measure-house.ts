@@ -1,0 +1,166 @@
+/**
+ * `npm run measure-house`: how large the house is, and how far one request and one change of rules walk through it, beside
+ * the limits in house.json. Ends with 1 when one is passed.
+ */
+import { globSync, readFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { parseArgs } from 'node:util';
+import { projectRoot } from './commands.ts';
+import { type Walk, walkOfRequest, walkOfRuleChange } from './house-walks.ts';
+
+export interface HouseLimits {
+  files: number;
+  lines: number;
+  filesInAFolder: { least: number; most: number };
+  medianLines: { least: number; most: number };
+  linesOfAFile: number;
+  smallFiles: { lines: number; percent: number };
+  request: { files: number; functions: number };
+  ruleChange: { files: number };
+  /** Folders that may have fewer files than others; `*` is one segment. */
+  fewFilesIn: string[];
+}
+
+export interface HouseRow {
+  what: string;
+  measured: string;
+  limit: string;
+  isWithin: boolean;
+}
+
+/** By path within the project, the lines of each source file. Tests and generated files are none. */
+export function sourceLines(root = projectRoot): Map<string, number> {
+  const paths = globSync('{limiter,control-plane,rules,cli,process,replay}/**/*.ts', { cwd: root });
+  const sources = paths.filter((path) => !/\.(?:test|suite)\.ts$/.test(path)).sort();
+  return new Map(
+    sources.map((path) => [path, readFileSync(join(root, path), 'utf8').trimEnd().split('\n').length]),
+  );
+}
+
+export function houseRows(lines: ReadonlyMap<string, number>, limits: HouseLimits): HouseRow[] {
+  const sizes = [...lines.values()].sort((a, b) => a - b);
+  const total = sizes.reduce((sum, size) => sum + size, 0);
+  const median = sizes[Math.floor(sizes.length / 2)] ?? 0;
+  const [longest] = [...lines].sort(([, a], [, b]) => b - a);
+  const small = sizes.filter((size) => size <= limits.smallFiles.lines).length;
+  const smallPercent = (100 * small) / sizes.length;
+  const folders = new Map<string, number>();
+  for (const path of lines.keys()) folders.set(dirname(path), (folders.get(dirname(path)) ?? 0) + 1);
+  const mayBeFew = (folder: string) =>
+    limits.fewFilesIn.some((form) => new RegExp(`^${form.replace('*', '[^/]+')}$`).test(folder));
+  const { least, most } = limits.filesInAFolder;
+  const few = [...folders].filter(([folder, count]) => count < least && !mayBeFew(folder));
+  const many = [...folders].filter(([, count]) => count > most);
+  const named = (list: readonly (readonly [string, number])[]) =>
+    list.length === 0 ? 'none' : list.map(([name, count]) => `${name} (${count})`).join(', ');
+  const { medianLines } = limits;
+  return [
+    atMost('source files', sizes.length, limits.files),
+    atMost('lines', total, limits.lines),
+    {
+      what: 'lines of the median file',
+      measured: String(median),
+      limit: `${medianLines.least} to ${medianLines.most}`,
+      isWithin: median >= medianLines.least && median <= medianLines.most,
+    },
+    {
+      ...atMost('lines of the longest file', longest?.[1] ?? 0, limits.linesOfAFile),
+      measured: longest === undefined ? '0' : `${longest[1]} (${longest[0]})`,
+    },
+    {
+      what: `files of ${limits.smallFiles.lines} lines or fewer`,
+      measured: `${small} (${smallPercent.toFixed(1)} %)`,
+      limit: `${limits.smallFiles.percent} %`,
+      isWithin: smallPercent <= limits.smallFiles.percent,
+    },
+    {
+      what: `folders with fewer than ${least} files`,
+      measured: named(few),
+      limit: 'none',
+      isWithin: few.length === 0,
+    },
+    {
+      what: `folders with more than ${most} files`,
+      measured: named(many),
+      limit: 'none',
+      isWithin: many.length === 0,
+    },
+  ];
+}
+
+export function walkRows(request: Walk, ruleChange: Walk, limits: HouseLimits): HouseRow[] {
+  return [
+    atMost('files of one warm request', request.files, limits.request.files),
+    atMost('functions of one warm request', request.functions, limits.request.functions),
+    atMost('files of one change of rules', ruleChange.files, limits.ruleChange.files),
+    {
+      what: 'functions of one change of rules',
+      measured: String(ruleChange.functions),
+      limit: '',
+      isWithin: true,
+    },
+  ];
+}
+
+function atMost(what: string, measured: number, limit: number): HouseRow {
+  return { what, measured: String(measured), limit: String(limit), isWithin: measured <= limit };
+}
+
+export function tableOf(rows: readonly HouseRow[]): string {
+  const cells = [
+    ['', 'measured', 'at most'],
+    ...rows.map(({ what, measured, limit, isWithin }) => [
+      what,
+      measured,
+      isWithin ? limit : `${limit} <- passed`,
+    ]),
+  ];
+  const widths = [0, 1].map((column) => Math.max(...cells.map((row) => (row[column] as string).length)));
+  return cells
+    .map(([what = '', measured = '', limit = '']) =>
+      `${what.padEnd(widths[0] as number)}  ${measured.padEnd(widths[1] as number)}  ${limit}`.trimEnd(),
+    )
+    .join('\n');
+}
+
+const usage = `Usage: npm run measure-house -- [--no-walks] [--paths]
+
+Counts source files and lines, and follows one warm request and one change of rules through real processes (they need
+redis-server, etcd, kube-apiserver and kubectl, which \`npm run test:servers\` gets). The limits are in house.json.
+
+  --no-walks   counts alone; starts nothing
+  --paths      the files of both walks as well, with how many functions of each ran
+Exit status: 0 when all is within its limit, 1 when something is not, 2 for a wrong command line.
+`;
+
+async function main(): Promise<void> {
+  let flags: { 'no-walks'?: boolean; paths?: boolean; help?: boolean };
+  try {
+    const boolean = { type: 'boolean' } as const;
+    flags = parseArgs({ options: { 'no-walks': boolean, paths: boolean, help: boolean } }).values;
+  } catch (error) {
+    process.stderr.write(`${(error as Error).message}\n\n${usage}`);
+    process.exitCode = 2;
+    return;
+  }
+  if (flags.help === true) {
+    process.stdout.write(usage);
+    return;
+  }
+  const limits = JSON.parse(readFileSync(join(projectRoot, 'house.json'), 'utf8')) as HouseLimits;
+  const rows = houseRows(sourceLines(), limits);
+  if (flags['no-walks'] !== true) {
+    const [request, ruleChange] = [await walkOfRequest(), await walkOfRuleChange()];
+    rows.push(...walkRows(request, ruleChange, limits));
+    if (flags.paths === true) {
+      for (const [name, { byFile }] of Object.entries({ request, 'change of rules': ruleChange })) {
+        const files = Object.entries(byFile).sort(([a], [b]) => (a < b ? -1 : 1));
+        console.log(`one ${name}:\n${files.map(([path, count]) => `  ${path} ${count}`).join('\n')}\n`);
+      }
+    }
+  }
+  console.log(tableOf(rows));
+  process.exitCode = rows.every(({ isWithin }) => isWithin) ? 0 : 1;
+}
+
+if (import.meta.main) await main();
