@@ -1,5 +1,5 @@
-import { readFileSync } from 'node:fs';
-import { create, toJsonString } from '@bufbuild/protobuf';
+import { create, fromBinary, toBinary, toJsonString } from '@bufbuild/protobuf';
+import { Client, credentials, Metadata, type ServiceError, status } from '@grpc/grpc-js';
 import {
   RateLimitResponse_Code as Code,
   type RateLimitResponse_DescriptorStatus as DescriptorStatus,
@@ -8,56 +8,13 @@ import {
   type RateLimitResponse,
   RateLimitResponseSchema,
 } from '../../gen/envoy/service/ratelimit/v3/rls_pb.ts';
-import { systemErrorReason } from '../../process/log/error-text.ts';
-import { tokenProblem } from '../../process/net/bearer-token.ts';
+import { shouldRateLimitPath } from '../../limiter/service/should-rate-limit.ts';
+import { tlsTarget } from '../../process/grpc/grpc-js-calls.ts';
+import { errorText } from '../../process/log/error-text.ts';
 import { maxUint32, unitName } from '../../rules/model.ts';
 import { outputFormat, parseFlags, perUnit, UsageError } from '../shared/flags.ts';
-import { askLimiter, askTls, askTlsFlags, CallFailed } from './ask-call.ts';
-import { parseAddress } from './ask-diagnosis.ts';
-
-/** The answer for a person: the overall code, then a line for each descriptor. */
-export function describeAnswer(request: RateLimitRequest, response: RateLimitResponse): string {
-  const lines = [codeName(response.overallCode)];
-  response.statuses.forEach((status, index) => {
-    const entries = request.descriptors[index]?.entries ?? [];
-    const descriptor = entries.map(({ key, value }) => `${key}=${value}`).join(',');
-    lines.push(`  ${descriptor}: ${codeName(status.code)}, ${describeLimit(status)}`);
-  });
-  const headers = [...response.responseHeadersToAdd, ...response.requestHeadersToAdd];
-  for (const { key, value } of headers) lines.push(`  ${key}: ${value}`);
-  return `${lines.join('\n')}\n`;
-}
-
-function describeLimit(status: DescriptorStatus): string {
-  const limit = status.currentLimit;
-  if (limit === undefined) {
-    return status.limitRemaining === maxUint32 ? 'unlimited' : 'no rule limits it ("weir explain" tells why)';
-  }
-  const name = limit.name === '' ? '' : ` (${limit.name})`;
-  const unit = perUnit(unitName(limit.unit) ?? `unit ${limit.unit}`);
-  const reset =
-    status.durationUntilReset === undefined ? '' : `, resets in ${status.durationUntilReset.seconds} s`;
-  return `${status.limitRemaining} of ${limit.requestsPerUnit} ${unit} left${name}${reset}`;
-}
-
-function codeName(code: Code): string {
-  if (code === Code.OK) return 'OK';
-  return code === Code.OVER_LIMIT ? 'OVER_LIMIT' : `code ${code}`;
-}
-
-/** Reads `key=value,key2=value2`, one descriptor. A pair ends its key at the first `=`: `path=/search?q=1` is one. */
-export function parseDescriptor(text: string): { entries: { key: string; value: string }[] } {
-  const entries = text.split(',').map((pair) => {
-    const end = pair.indexOf('=');
-    if (end < 1) {
-      throw new UsageError(
-        `invalid value "${text}" for --descriptors: "${pair}" is not of the form key=value`,
-      );
-    }
-    return { key: pair.slice(0, end), value: pair.slice(end + 1) };
-  });
-  return { entries };
-}
+import { diagnose } from './ask-diagnosis.ts';
+import { type AskAddress, type AskTls, askTls, askTlsFlags, askToken, parseAddress } from './ask-target.ts';
 
 const help = `Usage: weir ask --domain <domain> --descriptors <key=value,...> [flags]
 
@@ -110,39 +67,127 @@ export async function askCommand(args: string[]): Promise<number> {
   const token = askToken(flags.text('token-file'));
   const request = create(RateLimitRequestSchema, { domain: flags.text('domain') ?? '', descriptors });
   try {
-    const response = await askLimiter({ address, timeoutMs, request, tls, token });
-    const text =
-      output === 'json'
-        ? `${toJsonString(RateLimitResponseSchema, response)}\n`
-        : describeAnswer(request, response);
-    process.stdout.write(text);
+    const response = await askLimiter(request, { address, timeoutMs, tls, token });
+    const json = output === 'json' && `${toJsonString(RateLimitResponseSchema, response)}\n`;
+    process.stdout.write(json || describeAnswer(request, response));
     return 0;
   } catch (error) {
     if (!(error instanceof CallFailed)) throw error;
-    const hint = error.hint === undefined ? '' : `${error.hint}\n`;
-    process.stderr.write(`request error: ${error.message}\n${hint}`);
+    process.stderr.write(`request error: ${error.message}\n`);
     return 1;
   }
-}
-
-/** Undefined without a flag and without the variable. Shown nowhere. */
-function askToken(path: string | undefined): string | undefined {
-  if (path === undefined && !process.env['WEIR_TOKEN']) return undefined;
-  const from = path === undefined ? 'WEIR_TOKEN' : `--token-file: ${path}`;
-  let text = process.env['WEIR_TOKEN'] ?? '';
-  try {
-    if (path !== undefined) text = readFileSync(path, 'utf8');
-  } catch (error) {
-    throw new UsageError(`${from}: ${systemErrorReason(error)}`);
-  }
-  const token = text.trim();
-  const problem = tokenProblem(token, 1);
-  if (problem !== undefined) throw new UsageError(`${from}: ${problem}`);
-  return token;
 }
 
 function wholeNumber(flag: string, text: string, least: number, most: number): number {
   const value = /^-?\d+$/.test(text) ? Number(text) : Number.NaN;
   if (value >= least && value <= most) return value;
   throw new UsageError(`${flag} is a whole number from ${least} to ${most}, not "${text}"`);
+}
+
+/** The limiter gave no decision; the message names the gRPC status, and in a second line what to do where that is known. */
+class CallFailed extends Error {
+  override readonly name = 'CallFailed';
+}
+
+interface AskOptions {
+  address: AskAddress;
+  timeoutMs: number;
+  /** Undefined: no TLS. */
+  tls: AskTls | undefined;
+  /** Undefined: none is shown. */
+  token: string | undefined;
+}
+
+/** How long a second look at the limiter may take. */
+const diagnosisMs = 2_000;
+
+/** One call of `ShouldRateLimit` over a connection of its own. Rejects with CallFailed. */
+async function askLimiter(
+  request: RateLimitRequest,
+  { address, tls, timeoutMs, token }: AskOptions,
+): Promise<RateLimitResponse> {
+  const client = createClient(address.target, tls);
+  const metadata = new Metadata();
+  if (token !== undefined) metadata.set('authorization', `Bearer ${token}`);
+  const answer = Promise.withResolvers<RateLimitResponse>();
+  client.makeUnaryRequest(
+    shouldRateLimitPath,
+    (message: RateLimitRequest) => Buffer.from(toBinary(RateLimitRequestSchema, message)),
+    (bytes: Buffer) => fromBinary(RateLimitResponseSchema, bytes),
+    request,
+    metadata,
+    { deadline: Date.now() + timeoutMs },
+    (error, response) => (error ? answer.reject(error) : response && answer.resolve(response)),
+  );
+  try {
+    return await answer.promise;
+  } catch (error) {
+    const { code, details } = error as ServiceError;
+    // The connection may be what failed.
+    const isDoubtful = code === status.UNAVAILABLE || code === status.DEADLINE_EXCEEDED;
+    const trouble =
+      isDoubtful && address.endpoint
+        ? await diagnose(address.endpoint, tls, Math.min(timeoutMs, diagnosisMs))
+        : undefined;
+    // The library appends notes of its resolver also when there are none.
+    const words = trouble ?? details.replace(/\.? *Resolution note: *$/, '');
+    throw new CallFailed(`${status[code] ?? code}: ${words}`);
+  } finally {
+    client.close();
+  }
+}
+
+function createClient(target: string, tls: AskTls | undefined): Client {
+  try {
+    if (tls === undefined) return new Client(target, credentials.createInsecure());
+    const { ca = null, cert = null, key = null } = tls;
+    const { verify, options } = tlsTarget(target);
+    return new Client(target, credentials.createSsl(ca, key, cert, verify), options);
+  } catch (error) {
+    throw new CallFailed(errorText(error));
+  }
+}
+
+/** The answer for a person: the overall code, then a line for each descriptor. */
+export function describeAnswer(request: RateLimitRequest, response: RateLimitResponse): string {
+  const lines = [codeName(response.overallCode)];
+  response.statuses.forEach((status, index) => {
+    const entries = request.descriptors[index]?.entries ?? [];
+    const descriptor = entries.map(({ key, value }) => `${key}=${value}`).join(',');
+    lines.push(`  ${descriptor}: ${codeName(status.code)}, ${describeLimit(status)}`);
+  });
+  const headers = [...response.responseHeadersToAdd, ...response.requestHeadersToAdd];
+  for (const { key, value } of headers) lines.push(`  ${key}: ${value}`);
+  return `${lines.join('\n')}\n`;
+}
+
+function describeLimit(status: DescriptorStatus): string {
+  const limit = status.currentLimit;
+  if (limit === undefined) {
+    return status.limitRemaining === maxUint32 ? 'unlimited' : 'no rule limits it ("weir explain" tells why)';
+  }
+  const name = limit.name === '' ? '' : ` (${limit.name})`;
+  const unit = perUnit(unitName(limit.unit) ?? `unit ${limit.unit}`);
+  const reset =
+    status.durationUntilReset === undefined ? '' : `, resets in ${status.durationUntilReset.seconds} s`;
+  return `${status.limitRemaining} of ${limit.requestsPerUnit} ${unit} left${name}${reset}`;
+}
+
+function codeName(code: Code): string {
+  if (code === Code.OK) return 'OK';
+  return code === Code.OVER_LIMIT ? 'OVER_LIMIT' : `code ${code}`;
+}
+
+/** Reads `key=value,key2=value2`, one descriptor. A pair ends its key at the first `=`: `path=/search?q=1` is one. */
+export function parseDescriptor(text: string): { entries: { key: string; value: string }[] } {
+  const entries = text.split(',').map((pair) => {
+    const end = pair.indexOf('=');
+    if (end < 1) {
+      throw new UsageError(
+        `invalid value "${text}" for --descriptors: "${pair}" is not of the form key=value`,
+      );
+    }
+    return { key: pair.slice(0, end), value: pair.slice(end + 1) };
+  });
+  return { entries };
 }

@@ -1,10 +1,10 @@
 import { create } from '@bufbuild/protobuf';
-import { expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import {
   RateLimitRequestSchema,
   RateLimitResponseSchema,
 } from '../../gen/envoy/service/ratelimit/v3/rls_pb.ts';
-import { describeAnswer } from './ask-command.ts';
+import { describeAnswer, parseDescriptor } from './ask-command.ts';
 
 it('tells of every descriptor whether a limit applies and what is left of it', () => {
   const request = create(RateLimitRequestSchema, {
@@ -52,4 +52,27 @@ it('says an hour', () => {
     statuses: [{ code: 1, currentLimit: { requestsPerUnit: 5, unit: 3 }, limitRemaining: 4 }],
   });
   expect(describeAnswer(request, response)).toBe('OK\n  k=v: OK, 4 of 5 an hour left\n');
+});
+
+describe('parseDescriptor', () => {
+  it('reads pairs in their order', () => {
+    expect(parseDescriptor('b=1,a=2')).toEqual({
+      entries: [
+        { key: 'b', value: '1' },
+        { key: 'a', value: '2' },
+      ],
+    });
+  });
+
+  it('takes an empty value', () => {
+    expect(parseDescriptor('a=')).toEqual({ entries: [{ key: 'a', value: '' }] });
+  });
+
+  it('ends a key at the first equals sign', () => {
+    expect(parseDescriptor('path=/s?q=1')).toEqual({ entries: [{ key: 'path', value: '/s?q=1' }] });
+  });
+
+  it.each([['a'], ['a=b,'], ['=b'], ['']])('refuses "%s"', (text) => {
+    expect(() => parseDescriptor(text)).toThrow(`invalid value "${text}" for --descriptors`);
+  });
 });

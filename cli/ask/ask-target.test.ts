@@ -1,6 +1,6 @@
 import { resolve } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { endpointText, parseAddress } from './ask-diagnosis.ts';
+import { endpointText, parseAddress } from './ask-target.ts';
 
 describe('parseAddress', () => {
   it.each([

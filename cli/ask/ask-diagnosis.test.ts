@@ -1,19 +1,66 @@
-import { describe, expect, it } from 'vitest';
-import { type ProbeOutcome, type TroubleFacts, troubleOf } from './ask-diagnosis.ts';
+import { createServer, type Socket } from 'node:net';
+import { describe, expect, it, onTestFinished } from 'vitest';
+import { type ProbeOutcome, probe, type TroubleFacts, troubleOf } from './ask-diagnosis.ts';
+
+/** What a probe sees of a server that does this with each connection. */
+async function probed(
+  serve: (socket: Socket) => void,
+  isTls = false,
+  timeoutMs = 20_000,
+): Promise<ProbeOutcome> {
+  const server = createServer((socket) => {
+    socket.on('error', () => {});
+    onTestFinished(() => void socket.destroy());
+    serve(socket);
+  });
+  onTestFinished(() => void server.close());
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const { port } = server.address() as { port: number };
+  const tls = isTls ? {} : undefined;
+  return probe({ host: '127.0.0.1', port }, tls, timeoutMs);
+}
+
+describe('probe', () => {
+  it('tells what answers', async () => {
+    const answer = (text: string) => (socket: Socket) => void socket.end(text, 'latin1');
+    expect(await probed(answer('\0\0\0\x04\0\0\0\0\0'))).toEqual({ kind: 'http2' });
+    expect(await probed(answer('HTTP/1.1 400 Bad Request\r\n\r\n'))).toEqual({ kind: 'http1' });
+    expect(await probed(answer('220 mail.example\r\n'))).toEqual({ kind: 'foreign' });
+    expect(await probed(answer('220 mail.example\r\n'), true)).toEqual({
+      kind: 'tls',
+      reason: 'wrong version number',
+    });
+  });
+
+  it('tells who hangs up, and who says nothing', async () => {
+    const hangUp = (socket: Socket) => void socket.destroy();
+    expect(await probed(hangUp)).toEqual({ kind: 'closed' });
+    expect(await probed(hangUp, true)).toEqual({ kind: 'closed' });
+    expect(await probed(() => {}, false, 50)).toEqual({ kind: 'silent' });
+    expect(await probed(() => {}, true, 50)).toEqual({ kind: 'silent' });
+  });
+
+  it('tells why there is no connection', async () => {
+    expect(await probe({ path: '/nowhere/weir.sock' }, undefined, 20_000)).toEqual({
+      kind: 'unreachable',
+      code: 'ENOENT',
+      reason: 'no such file or directory',
+    });
+  });
+});
 
 const now = new Date('2026-05-01T00:00:00Z');
-const noFiles = { ca: undefined, cert: undefined, key: undefined };
-const closed = { kind: 'closed', isSecure: false } as const;
+const closed = { kind: 'closed' } as const;
 const seen = {
   issuer: 'CN=a',
-  names: '',
-  validFrom: new Date('2026-06-01T00:00:00Z'),
-  validTo: new Date('2026-07-01T00:00:00Z'),
+  subjectAltName: undefined,
+  validFromDate: new Date('2026-06-01T00:00:00Z'),
+  validToDate: new Date('2026-07-01T00:00:00Z'),
 };
 
 function reasonOf(facts: Partial<TroubleFacts> & { outcome: ProbeOutcome }): string | undefined {
   const endpoint = { host: 'l', port: 8081 };
-  return troubleOf({ endpoint, tls: undefined, otherWay: undefined, now, ...facts })?.reason;
+  return troubleOf({ endpoint, tls: undefined, otherWay: undefined, now, ...facts })?.split('\n')[0];
 }
 
 describe('troubleOf', () => {
@@ -31,7 +78,7 @@ describe('troubleOf', () => {
     [{ kind: 'http2' }],
     [{ kind: 'certificate', doubt: 'SELF_SIGNED_CERT_IN_CHAIN', seen }],
     [{ kind: 'tls', reason: 'tlsv13 alert certificate required' }],
-    [{ kind: 'closed', isSecure: true }],
+    [{ kind: 'closed-over-tls' }],
   ])('finds TLS on the other side alone: %j', (otherWay) => {
     expect(reasonOf({ outcome: closed, otherWay })).toBe('l:8081 speaks TLS alone');
   });
@@ -67,12 +114,12 @@ describe('troubleOf', () => {
       'l:8081 wants a certificate of its callers',
     ],
   ])('tells of a connection with TLS: %j', (outcome, reason) => {
-    expect(reasonOf({ outcome, tls: noFiles })).toBe(reason);
+    expect(reasonOf({ outcome, tls: {} })).toBe(reason);
   });
 
   it('holds the certificate of a Unix socket against localhost, as gRPC does', () => {
     const outcome = { kind: 'certificate', doubt: 'ERR_TLS_CERT_ALTNAME_INVALID', seen } as const;
-    expect(reasonOf({ outcome, tls: noFiles, endpoint: { path: '/run/w.sock' } })).toBe(
+    expect(reasonOf({ outcome, tls: {}, endpoint: { path: '/run/w.sock' } })).toBe(
       'the certificate of /run/w.sock is for no name at all, not for localhost',
     );
   });
