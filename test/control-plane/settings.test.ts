@@ -1,4 +1,4 @@
-/** What the settings that only a cluster shows do to a whole control plane; control-plane/main.test.ts has the others. */
+/** What the settings that only a cluster shows do to a whole control plane; main.test.ts has the others. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, beforeAll, expect, it } from 'vitest';
 

@@ -8,39 +8,31 @@ import {
 import { connect as connectTcp, type Socket } from 'node:net';
 import { join } from 'node:path';
 import { connect as connectTls } from 'node:tls';
-import { afterEach, beforeEach, describe, expect, it, onTestFinished } from 'vitest';
-import { createAuthority, overwritePair, type TestAuthority } from '../../test/support/certificates.ts';
-import { describeWithServer } from '../../test/support/describe-with-server.ts';
-import { eventually } from '../../test/support/eventually.ts';
-import { opensslProgram } from '../../test/support/find-server.ts';
-import { InProcessLimiter } from '../../test/support/in-process-limiter.ts';
-import { ManualClock } from '../../test/support/manual-clock.ts';
-import { ManualTimers } from '../../test/support/manual-timers.ts';
-import { temporaryFolder } from '../../test/support/temporary-folder.ts';
+import { beforeEach, describe, expect, it, onTestFinished } from 'vitest';
+import { createAuthority, overwritePair, type TestAuthority } from '../support/certificates.ts';
+import { describeWithServer } from '../support/describe-with-server.ts';
+import { eventually } from '../support/eventually.ts';
+import { opensslProgram } from '../support/find-server.ts';
+import type { InProcessLimiter } from '../support/in-process-limiter.ts';
+import { limitersOfSuite } from '../support/limiters-of-suite.ts';
+import { ManualClock } from '../support/manual-clock.ts';
+import { ManualTimers } from '../support/manual-timers.ts';
+import { temporaryFolder } from '../support/temporary-folder.ts';
 
 let clock: ManualClock;
 let timers: ManualTimers;
-const running: InProcessLimiter[] = [];
 
 beforeEach(() => {
   clock = new ManualClock();
   timers = new ManualTimers();
 });
-afterEach(async () => {
-  await Promise.all(running.splice(0).map((limiter) => limiter.stop()));
-  expect(timers.size).toBe(0);
-});
 
-async function start(env: Record<string, string> = {}): Promise<InProcessLimiter> {
-  const limiter = await InProcessLimiter.start({
-    clock,
-    timers,
-    random: () => 0.5,
-    env: { FORCE_START_WITHOUT_INITIAL_CONFIG: 'true', RUNTIME_ROOT: temporaryFolder(), ...env },
-  });
-  running.push(limiter);
-  return limiter;
-}
+const start = limitersOfSuite(() => ({
+  clock,
+  timers,
+  random: () => 0.5,
+  env: { FORCE_START_WITHOUT_INITIAL_CONFIG: 'true', RUNTIME_ROOT: temporaryFolder() },
+}));
 
 /** Lets time go by, and the connections notice. */
 function pass(ms: number): void {

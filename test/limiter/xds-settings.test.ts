@@ -6,24 +6,24 @@ import type { AddressInfo } from 'node:net';
 import { hostname } from 'node:os';
 import { join } from 'node:path';
 import { ServerCredentials } from '@grpc/grpc-js';
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import type { DiscoveryRequest } from '../../gen/envoy/service/discovery/v3/discovery_pb.ts';
+import { parseLimiterSettings } from '../../limiter/settings/settings.ts';
+import { xdsSettings } from '../../limiter/settings/xds-settings.ts';
 import type { RuleSource } from '../../rules/model.ts';
-import { AdsServer, type AdsServerStream } from '../../test/support/ads-server.ts';
-import { createAuthority } from '../../test/support/certificates.ts';
-import { describeWithServer } from '../../test/support/describe-with-server.ts';
-import { eventually } from '../../test/support/eventually.ts';
-import { opensslProgram } from '../../test/support/find-server.ts';
-import { InProcessLimiter } from '../../test/support/in-process-limiter.ts';
-import { ManualTimers } from '../../test/support/manual-timers.ts';
-import { limit, rule, source } from '../../test/support/rule-builder.ts';
-import { suiteFolder } from '../../test/support/suite-folder.ts';
-import { parseLimiterSettings } from './settings.ts';
-import { xdsSettings } from './xds-settings.ts';
+import { AdsServer, type AdsServerStream } from '../support/ads-server.ts';
+import { createAuthority } from '../support/certificates.ts';
+import { describeWithServer } from '../support/describe-with-server.ts';
+import { eventually } from '../support/eventually.ts';
+import { opensslProgram } from '../support/find-server.ts';
+import { InProcessLimiter } from '../support/in-process-limiter.ts';
+import { limitersOfSuite } from '../support/limiters-of-suite.ts';
+import { ManualTimers } from '../support/manual-timers.ts';
+import { limit, rule, source } from '../support/rule-builder.ts';
+import { suiteFolder } from '../support/suite-folder.ts';
 
 let ads: AdsServer;
 let timers: ManualTimers;
-const running: InProcessLimiter[] = [];
 
 const folder = suiteFolder();
 const pem = (name: string) => join(folder, `${name}.pem`);
@@ -38,30 +38,22 @@ afterAll(() => ads.stop());
 beforeEach(() => {
   timers = new ManualTimers();
 });
-afterEach(async () => {
-  await Promise.all(running.splice(0).map((limiter) => limiter.stop()));
-  expect(timers.size).toBe(0);
-});
 
 /** With rules from `server`, and time that stands still. */
-async function start(env: Record<string, string> = {}, server: { port: number } = ads) {
-  const limiter = await InProcessLimiter.start({
-    timers,
-    random: () => 0.5,
-    env: {
-      CONFIG_TYPE: 'GRPC_XDS_SOTW',
-      CONFIG_GRPC_XDS_SERVER_URL: `127.0.0.1:${server.port}`,
-      // No timers but those of the connection.
-      DISABLE_STATS: 'true',
-      STATS_FLUSH_INTERVAL: '24h',
-      FORCE_START_WITHOUT_INITIAL_CONFIG: 'true',
-      LOG_LEVEL: 'info',
-      ...env,
-    },
-  });
-  running.push(limiter);
-  return limiter;
-}
+const startOn = limitersOfSuite(() => ({
+  timers,
+  random: () => 0.5,
+  env: {
+    CONFIG_TYPE: 'GRPC_XDS_SOTW',
+    // No timers but those of the connection.
+    DISABLE_STATS: 'true',
+    STATS_FLUSH_INTERVAL: '24h',
+    FORCE_START_WITHOUT_INITIAL_CONFIG: 'true',
+    LOG_LEVEL: 'info',
+  },
+}));
+const start = (env: Record<string, string> = {}, server: { port: number } = ads) =>
+  startOn({ CONFIG_GRPC_XDS_SERVER_URL: `127.0.0.1:${server.port}`, ...env });
 
 interface Row {
   setting: string;
@@ -295,7 +287,6 @@ describe('what a setting of xDS does', () => {
       });
     });
     expect(await observed(row, value, {}, { port: (server.address() as AddressInfo).port })).toBe(seen);
-    await running.pop()?.stop();
     for (const session of sessions) session.destroy();
     server.close();
   });
@@ -382,6 +373,7 @@ describe('a limiter with rules from an xDS server', () => {
       /^level=error msg="Not serving yet: gRPC and HTTP stay closed until the start is over" waitsFor=rules seconds=\d+$/,
     );
     expect(await limiter.stop()).toBe(0);
+    expect(timers.size).toBe(0);
     await stream.ended;
   });
 

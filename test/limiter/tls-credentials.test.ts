@@ -2,13 +2,13 @@ import { createPrivateKey } from 'node:crypto';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, it } from 'vitest';
-import { createAuthority } from '../../test/support/certificates.ts';
-import { describeWithServer } from '../../test/support/describe-with-server.ts';
-import { opensslProgram } from '../../test/support/find-server.ts';
-import { ManualTimers } from '../../test/support/manual-timers.ts';
-import { temporaryFolder } from '../../test/support/temporary-folder.ts';
-import { WatchedFilesError } from '../files/watched-files.ts';
-import { expiryOf, type TlsFiles, watchTlsCredentials } from './tls-credentials.ts';
+import { WatchedFilesError } from '../../process/files/watched-files.ts';
+import { expiryOf, type TlsFiles, watchTlsCredentials } from '../../process/net/tls-credentials.ts';
+import { createAuthority } from '../support/certificates.ts';
+import { describeWithServer } from '../support/describe-with-server.ts';
+import { opensslProgram } from '../support/find-server.ts';
+import { ManualTimers } from '../support/manual-timers.ts';
+import { temporaryFolder } from '../support/temporary-folder.ts';
 
 describeWithServer('watchTlsCredentials', opensslProgram, (openssl) => {
   const watch = (files: TlsFiles) =>

@@ -3,10 +3,10 @@ import { once } from 'node:events';
 import { mkdirSync, symlinkSync, unlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { RuleTable } from '../../../rules/table/rule-table.ts';
-import { temporaryFolder } from '../../../test/support/temporary-folder.ts';
-import { fileLayout } from './change-watch.ts';
-import { loadRules } from './load-rules.ts';
+import { fileLayout } from '../../limiter/config-source/file/change-watch.ts';
+import { loadRules } from '../../limiter/config-source/file/load-rules.ts';
+import { RuleTable } from '../../rules/table/rule-table.ts';
+import { temporaryFolder } from '../support/temporary-folder.ts';
 
 const fileCount = 150;
 

@@ -4,15 +4,15 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { ChildProgram } from '../../test/support/child-program.ts';
-import { describeWithServer } from '../../test/support/describe-with-server.ts';
-import { goProgram } from '../../test/support/find-server.ts';
+import { ChildProgram } from '../support/child-program.ts';
+import { describeWithServer } from '../support/describe-with-server.ts';
+import { goProgram } from '../support/find-server.ts';
 
 const run = promisify(execFile);
 const moduleUrl = (path: string): string => JSON.stringify(new URL(path, import.meta.url).href);
 
 /** A process that is busy in one function and keeps the objects of another. */
-const program = `import { createDebugListener } from ${moduleUrl('./debug-listener.ts')};
+const program = `import { createDebugListener } from ${moduleUrl('../../limiter/http/debug-listener.ts')};
 import { systemClock } from ${moduleUrl('../../process/time/clock.ts')};
 const kept: object[] = [];
 function keepObjects(): void {

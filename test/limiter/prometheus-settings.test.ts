@@ -2,29 +2,21 @@ import { once } from 'node:events';
 import { writeFileSync } from 'node:fs';
 import { type AddressInfo, createServer } from 'node:net';
 import { join } from 'node:path';
-import { afterEach, describe, expect, it } from 'vitest';
-import { eventually } from '../../test/support/eventually.ts';
-import { freePort } from '../../test/support/free-port.ts';
-import { InProcessLimiter, type InProcessLimiterOptions } from '../../test/support/in-process-limiter.ts';
-import { LimiterClient } from '../../test/support/limiter-client.ts';
-import { suiteFolder } from '../../test/support/suite-folder.ts';
-import { parseLimiterSettings } from './settings.ts';
-import { prometheusSettings } from './stats-settings.ts';
+import { describe, expect, it, onTestFinished } from 'vitest';
+import { parseLimiterSettings } from '../../limiter/settings/settings.ts';
+import { prometheusSettings } from '../../limiter/settings/stats-settings.ts';
+import { eventually } from '../support/eventually.ts';
+import { freePort } from '../support/free-port.ts';
+import { InProcessLimiter } from '../support/in-process-limiter.ts';
+import { LimiterClient } from '../support/limiter-client.ts';
+import { limitersOfSuite } from '../support/limiters-of-suite.ts';
+import { suiteFolder } from '../support/suite-folder.ts';
 
 const folder = suiteFolder();
-const running: InProcessLimiter[] = [];
 
-async function start(
-  env: Record<string, string> = {},
-  options: Partial<InProcessLimiterOptions> = {},
-): Promise<InProcessLimiter> {
-  const limiter = await InProcessLimiter.start({
-    ...options,
-    env: { USE_PROMETHEUS: 'true', PROMETHEUS_ADDR: '127.0.0.1:0', RUNTIME_ROOT: folder, ...env },
-  });
-  running.push(limiter);
-  return limiter;
-}
+const start = limitersOfSuite(() => ({
+  env: { USE_PROMETHEUS: 'true', PROMETHEUS_ADDR: '127.0.0.1:0', RUNTIME_ROOT: folder },
+}));
 
 function address(limiter: InProcessLimiter): string {
   const found = /Listening for Prometheus on '([^']*)'/.exec(limiter.lines.join('\n'));
@@ -42,10 +34,6 @@ function written(name: string, text: string): string {
   writeFileSync(path, text);
   return path;
 }
-
-afterEach(async () => {
-  await Promise.all(running.splice(0).map((limiter) => limiter.stop()));
-});
 
 describe('PROMETHEUS_ADDR', () => {
   const { kind } = prometheusSettings.prometheusAddress;
@@ -102,7 +90,7 @@ describe('a limiter that waits for its Redis', () => {
       STORE_FAILURE_MODE: 'allow',
     };
     const limiter = new InProcessLimiter({ env }, () => {});
-    running.push(limiter);
+    onTestFinished(async () => void (await limiter.stop()));
     await eventually(async () => {
       const text = await scraped(limiter);
       expect(text).toContain('\nratelimit_health_serving 0\n');

@@ -3,17 +3,17 @@ import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { Redis } from 'ioredis';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { createAuthority, type TestAuthority } from '../../test/support/certificates.ts';
-import { describeWithServer } from '../../test/support/describe-with-server.ts';
-import { eventually } from '../../test/support/eventually.ts';
-import { findServer, opensslProgram, redisProgram } from '../../test/support/find-server.ts';
-import { freePort } from '../../test/support/free-port.ts';
-import { InProcessLimiter } from '../../test/support/in-process-limiter.ts';
-import { type SentinelTrio, startSentinelTrio } from '../../test/support/redis-sentinels.ts';
-import { RedisServer, startRedis } from '../../test/support/redis-server.ts';
-import { type RedisTlsServer, startRedisTls } from '../../test/support/redis-tls-server.ts';
-import { suiteFolder } from '../../test/support/suite-folder.ts';
-import { parseLimiterSettings } from './settings.ts';
+import { parseLimiterSettings } from '../../limiter/settings/settings.ts';
+import { createAuthority, type TestAuthority } from '../support/certificates.ts';
+import { describeWithServer } from '../support/describe-with-server.ts';
+import { eventually } from '../support/eventually.ts';
+import { findServer, opensslProgram, redisProgram } from '../support/find-server.ts';
+import { freePort } from '../support/free-port.ts';
+import { limitersOfSuite } from '../support/limiters-of-suite.ts';
+import { type SentinelTrio, startSentinelTrio } from '../support/redis-sentinels.ts';
+import { RedisServer, startRedis } from '../support/redis-server.ts';
+import { type RedisTlsServer, startRedisTls } from '../support/redis-tls-server.ts';
+import { suiteFolder } from '../support/suite-folder.ts';
 
 const folder = suiteFolder();
 mkdirSync(join(folder, 'config'));
@@ -29,7 +29,6 @@ descriptors:
 );
 
 const clock = { nowMs: () => 1_700_000_000_000, monotonicMs: () => performance.now() };
-const running: InProcessLimiter[] = [];
 
 /** Gives up soon where it cannot connect. */
 const usual = {
@@ -40,15 +39,7 @@ const usual = {
   REDIS_STARTUP_MAX_ELAPSED_TIME: '1ms',
 };
 
-async function start(env: Record<string, string>): Promise<InProcessLimiter> {
-  const limiter = await InProcessLimiter.start({ clock, env: { ...usual, ...env } });
-  running.push(limiter);
-  return limiter;
-}
-
-afterEach(async () => {
-  await Promise.all(running.splice(0).map((limiter) => limiter.stop()));
-});
+const start = limitersOfSuite(() => ({ clock, env: usual }));
 
 /** What counting gave, or why the limiter did not start. */
 async function outcome(env: Record<string, string>): Promise<string> {

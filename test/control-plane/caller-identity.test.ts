@@ -3,22 +3,17 @@ import { readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { credentials } from '@grpc/grpc-js';
 import { describe, expect, it, onTestFinished } from 'vitest';
-import { createAuthority } from '../../test/support/certificates.ts';
-import { describeWithServer } from '../../test/support/describe-with-server.ts';
-import { eventually } from '../../test/support/eventually.ts';
-import { opensslProgram } from '../../test/support/find-server.ts';
-import { LimiterClient } from '../../test/support/limiter-client.ts';
-import { unsignedToken } from '../../test/support/service-account-token.ts';
-import { temporaryFolder } from '../../test/support/temporary-folder.ts';
-import { ScriptedXdsClient, type ScriptedXdsClientOptions } from '../../test/support/xds-client.ts';
-import {
-  fleetsOf,
-  type RunningXdsServer,
-  startXdsServer,
-  testSnapshot,
-} from '../../test/support/xds-server.ts';
-import { parseTokens } from './caller-identity.ts';
-import type { XdsServerOptions } from './xds-server.ts';
+import { parseTokens } from '../../control-plane/xds/caller-identity.ts';
+import type { XdsServerOptions } from '../../control-plane/xds/xds-server.ts';
+import { createAuthority } from '../support/certificates.ts';
+import { describeWithServer } from '../support/describe-with-server.ts';
+import { eventually } from '../support/eventually.ts';
+import { opensslProgram } from '../support/find-server.ts';
+import { LimiterClient } from '../support/limiter-client.ts';
+import { unsignedToken } from '../support/service-account-token.ts';
+import { temporaryFolder } from '../support/temporary-folder.ts';
+import { ScriptedXdsClient, type ScriptedXdsClientOptions } from '../support/xds-client.ts';
+import { fleetsOf, type RunningXdsServer, startXdsServer, testSnapshot } from '../support/xds-server.ts';
 
 const audience = 'weir-control-plane';
 const account = 'system:serviceaccount:shop:limiter';

@@ -2,18 +2,14 @@ import { copyFileSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { ServerCredentials } from '@grpc/grpc-js';
 import { beforeEach, expect, it, onTestFinished } from 'vitest';
-import { AdsServer } from '../../../test/support/ads-server.ts';
-import {
-  type CertificatePair,
-  createAuthority,
-  type TestAuthority,
-} from '../../../test/support/certificates.ts';
-import { describeWithServer } from '../../../test/support/describe-with-server.ts';
-import { eventually } from '../../../test/support/eventually.ts';
-import { opensslProgram } from '../../../test/support/find-server.ts';
-import { temporaryFolder } from '../../../test/support/temporary-folder.ts';
-import { WatchedXdsSource } from '../../../test/support/watched-xds-source.ts';
-import type { AdsTls } from './ads-credentials.ts';
+import type { AdsTls } from '../../limiter/config-source/xds/ads-credentials.ts';
+import { AdsServer } from '../support/ads-server.ts';
+import { type CertificatePair, createAuthority, type TestAuthority } from '../support/certificates.ts';
+import { describeWithServer } from '../support/describe-with-server.ts';
+import { eventually } from '../support/eventually.ts';
+import { opensslProgram } from '../support/find-server.ts';
+import { temporaryFolder } from '../support/temporary-folder.ts';
+import { WatchedXdsSource } from '../support/watched-xds-source.ts';
 
 describeWithServer('an xDS source with TLS', opensslProgram, (openssl) => {
   let folder: string;

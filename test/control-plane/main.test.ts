@@ -7,21 +7,21 @@ import { join } from 'node:path';
 import { connect as connectTls } from 'node:tls';
 import { credentials } from '@grpc/grpc-js';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
-import { systemTimers, type Timers } from '../process/time/clock.ts';
-import { type CertificatePair, createAuthority, overwritePair } from '../test/support/certificates.ts';
-import { describeWithServer } from '../test/support/describe-with-server.ts';
-import { eventually } from '../test/support/eventually.ts';
-import { opensslProgram } from '../test/support/find-server.ts';
-import { httpAsk } from '../test/support/http-ask.ts';
+import { controlPlaneSettingGroups } from '../../control-plane/settings/settings.ts';
+import { systemTimers, type Timers } from '../../process/time/clock.ts';
+import { type CertificatePair, createAuthority, overwritePair } from '../support/certificates.ts';
+import { describeWithServer } from '../support/describe-with-server.ts';
+import { eventually } from '../support/eventually.ts';
+import { opensslProgram } from '../support/find-server.ts';
+import { httpAsk } from '../support/http-ask.ts';
 import {
   InProcessControlPlane,
   type InProcessControlPlaneOptions,
-} from '../test/support/in-process-control-plane.ts';
-import { rateLimitConfigText } from '../test/support/rate-limit-config.ts';
-import { suiteFolder } from '../test/support/suite-folder.ts';
-import { verified, WebhookReceiver } from '../test/support/webhook-receiver.ts';
-import { ScriptedXdsClient, type ScriptedXdsClientOptions } from '../test/support/xds-client.ts';
-import { controlPlaneSettingGroups } from './settings/settings.ts';
+} from '../support/in-process-control-plane.ts';
+import { rateLimitConfigText } from '../support/rate-limit-config.ts';
+import { suiteFolder } from '../support/suite-folder.ts';
+import { verified, WebhookReceiver } from '../support/webhook-receiver.ts';
+import { ScriptedXdsClient, type ScriptedXdsClientOptions } from '../support/xds-client.ts';
 
 const folder = suiteFolder();
 
@@ -843,6 +843,6 @@ describe('these tests', () => {
   });
 
   it.each(Object.entries(elsewhere))('leave %s to %s', (setting, file) => {
-    expect(readFileSync(join(import.meta.dirname, '..', file), 'utf8')).toContain(`setting: '${setting}'`);
+    expect(readFileSync(join(import.meta.dirname, '../..', file), 'utf8')).toContain(`setting: '${setting}'`);
   });
 });

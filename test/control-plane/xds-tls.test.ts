@@ -3,25 +3,20 @@ import { join } from 'node:path';
 import { connect } from 'node:tls';
 import { credentials } from '@grpc/grpc-js';
 import { describe, expect, it, onTestFinished } from 'vitest';
+import type { FleetsOfClients } from '../../control-plane/xds/fleet-permissions.ts';
+import type { XdsServerOptions } from '../../control-plane/xds/xds-server.ts';
 import {
   type CertificatePair,
   createAuthority,
   overwritePair,
   type TestAuthority,
-} from '../../test/support/certificates.ts';
-import { describeWithServer } from '../../test/support/describe-with-server.ts';
-import { eventually } from '../../test/support/eventually.ts';
-import { opensslProgram } from '../../test/support/find-server.ts';
-import { temporaryFolder } from '../../test/support/temporary-folder.ts';
-import { ScriptedXdsClient } from '../../test/support/xds-client.ts';
-import {
-  fleetsOf,
-  type RunningXdsServer,
-  startXdsServer,
-  testSnapshot,
-} from '../../test/support/xds-server.ts';
-import type { FleetsOfClients } from './fleet-permissions.ts';
-import type { XdsServerOptions } from './xds-server.ts';
+} from '../support/certificates.ts';
+import { describeWithServer } from '../support/describe-with-server.ts';
+import { eventually } from '../support/eventually.ts';
+import { opensslProgram } from '../support/find-server.ts';
+import { temporaryFolder } from '../support/temporary-folder.ts';
+import { ScriptedXdsClient } from '../support/xds-client.ts';
+import { fleetsOf, type RunningXdsServer, startXdsServer, testSnapshot } from '../support/xds-server.ts';
 
 const fleets = fleetsOf(testSnapshot('blue', ['b']), testSnapshot('green', ['g']));
 /** Short, so that a change of the files is soon seen. */

@@ -2,14 +2,14 @@ import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { describeWithServer } from '../../test/support/describe-with-server.ts';
-import { redisProgram } from '../../test/support/find-server.ts';
-import { InProcessLimiter } from '../../test/support/in-process-limiter.ts';
-import { type RedisServer, startRedis } from '../../test/support/redis-server.ts';
-import { suiteFolder } from '../../test/support/suite-folder.ts';
-import { nodesAtATime } from './redis-batch-settings.ts';
-import { mainRedis, perSecondRedis } from './redis-settings.ts';
-import { type LimiterSettings, parseLimiterSettings } from './settings.ts';
+import { nodesAtATime } from '../../limiter/settings/redis-batch-settings.ts';
+import { mainRedis, perSecondRedis } from '../../limiter/settings/redis-settings.ts';
+import { type LimiterSettings, parseLimiterSettings } from '../../limiter/settings/settings.ts';
+import { describeWithServer } from '../support/describe-with-server.ts';
+import { redisProgram } from '../support/find-server.ts';
+import { InProcessLimiter } from '../support/in-process-limiter.ts';
+import { type RedisServer, startRedis } from '../support/redis-server.ts';
+import { suiteFolder } from '../support/suite-folder.ts';
 
 const onCluster = { REDIS_TYPE: 'cluster', REDIS_URL: 'a:7000,b:7001' };
 

@@ -1,11 +1,12 @@
 /** Who is over limit, in a whole limiter: what is seen of it, and what its settings do. */
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { httpAsk } from '../../test/support/http-ask.ts';
-import { InProcessLimiter } from '../../test/support/in-process-limiter.ts';
-import { ManualTimers } from '../../test/support/manual-timers.ts';
-import { suiteFolder } from '../../test/support/suite-folder.ts';
+import { beforeEach, describe, expect, it } from 'vitest';
+import { httpAsk } from '../support/http-ask.ts';
+import type { InProcessLimiter } from '../support/in-process-limiter.ts';
+import { limitersOfSuite } from '../support/limiters-of-suite.ts';
+import { ManualTimers } from '../support/manual-timers.ts';
+import { suiteFolder } from '../support/suite-folder.ts';
 
 const folder = suiteFolder();
 mkdirSync(join(folder, 'config'));
@@ -29,20 +30,15 @@ descriptors:
 }
 
 let timers: ManualTimers;
-let limiter: InProcessLimiter | undefined;
 beforeEach(() => {
   timers = new ManualTimers();
 });
-afterEach(async () => {
-  await limiter?.stop();
-  expect(timers.size).toBe(0);
-});
 
-async function start(env: Record<string, string> = {}): Promise<InProcessLimiter> {
-  const clock = { nowMs: () => Date.UTC(2026, 1, 1), monotonicMs: () => performance.now() };
-  limiter = await InProcessLimiter.start({ timers, clock, env: { RUNTIME_ROOT: folder, ...env } });
-  return limiter;
-}
+const start = limitersOfSuite(() => ({
+  timers,
+  clock: { nowMs: () => Date.UTC(2026, 1, 1), monotonicMs: () => performance.now() },
+  env: { RUNTIME_ROOT: folder },
+}));
 
 /** Keys and hits over limit of a domain. */
 async function shown(running: InProcessLimiter, domain = 'd0'): Promise<Record<string, number>> {

@@ -5,26 +5,27 @@ import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { Redis } from 'ioredis';
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, onTestFinished } from 'vitest';
-import { packageVersion } from '../process/log/process-lines.ts';
-import { systemTimers } from '../process/time/clock.ts';
-import { describeWithServer } from '../test/support/describe-with-server.ts';
-import { eventually } from '../test/support/eventually.ts';
-import { redisProgram } from '../test/support/find-server.ts';
-import { InProcessLimiter, type InProcessLimiterOptions } from '../test/support/in-process-limiter.ts';
-import { LimiterClient } from '../test/support/limiter-client.ts';
-import { ManualTimers } from '../test/support/manual-timers.ts';
-import { type RedisServer, startRedis } from '../test/support/redis-server.ts';
-import { accessSettings } from './settings/access-settings.ts';
-import { storeFailureSettings } from './settings/counting-settings.ts';
-import { grpcSettings } from './settings/grpc-settings.ts';
-import { memcacheSettings } from './settings/memcache-settings.ts';
-import { redisBatchSettings } from './settings/redis-batch-settings.ts';
-import { limiterSettingGroups } from './settings/settings.ts';
-import { prometheusSettings, topSettings } from './settings/stats-settings.ts';
-import { tracingSettings } from './settings/tracing-settings.ts';
-import { xdsSettings } from './settings/xds-settings.ts';
-import { connectionRefusals } from './sockets/socket-server.ts';
+import { afterAll, beforeAll, beforeEach, describe, expect, it, onTestFinished } from 'vitest';
+import { accessSettings } from '../../limiter/settings/access-settings.ts';
+import { storeFailureSettings } from '../../limiter/settings/counting-settings.ts';
+import { grpcSettings } from '../../limiter/settings/grpc-settings.ts';
+import { memcacheSettings } from '../../limiter/settings/memcache-settings.ts';
+import { redisBatchSettings } from '../../limiter/settings/redis-batch-settings.ts';
+import { limiterSettingGroups } from '../../limiter/settings/settings.ts';
+import { prometheusSettings, topSettings } from '../../limiter/settings/stats-settings.ts';
+import { tracingSettings } from '../../limiter/settings/tracing-settings.ts';
+import { xdsSettings } from '../../limiter/settings/xds-settings.ts';
+import { connectionRefusals } from '../../limiter/sockets/socket-server.ts';
+import { packageVersion } from '../../process/log/process-lines.ts';
+import { systemTimers } from '../../process/time/clock.ts';
+import { describeWithServer } from '../support/describe-with-server.ts';
+import { eventually } from '../support/eventually.ts';
+import { redisProgram } from '../support/find-server.ts';
+import { InProcessLimiter } from '../support/in-process-limiter.ts';
+import { LimiterClient } from '../support/limiter-client.ts';
+import { limitersOfSuite } from '../support/limiters-of-suite.ts';
+import { ManualTimers } from '../support/manual-timers.ts';
+import { type RedisServer, startRedis } from '../support/redis-server.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'weir-main-'));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
@@ -75,30 +76,12 @@ const now = Date.UTC(2024, 1, 10) / 1000;
 const standingClock = { nowMs: () => now * 1000, monotonicMs: () => performance.now() };
 
 let timers: ManualTimers;
-const running: InProcessLimiter[] = [];
 
 /** With time standing still, unless told otherwise. */
-async function start(
-  env: Record<string, string> = {},
-  options: Partial<InProcessLimiterOptions> = {},
-): Promise<InProcessLimiter> {
-  const limiter = await InProcessLimiter.start({
-    clock: standingClock,
-    random: () => 0.5,
-    timers,
-    ...options,
-    env: { ...usual, ...env },
-  });
-  running.push(limiter);
-  return limiter;
-}
+const start = limitersOfSuite(() => ({ clock: standingClock, random: () => 0.5, timers, env: usual }));
 
 beforeEach(() => {
   timers = new ManualTimers();
-});
-afterEach(async () => {
-  await Promise.all(running.splice(0).map((limiter) => limiter.stop()));
-  expect(timers.size).toBe(0);
 });
 
 /** Set aside for documentation, so no machine has it. */
@@ -991,78 +974,58 @@ describe('a limiter', () => {
   });
 });
 
-/** Settings that only a process of its own shows, or that have one value, and the tests that name them. */
-const elsewhere: Record<string, string> = {
-  ...Object.fromEntries(
-    Object.values(storeFailureSettings).map(
-      ({ name }) => [name, 'test/stores/store-failure-mode.test.ts'] as const,
-    ),
-  ),
-  ...Object.fromEntries(
-    Object.values(redisBatchSettings).map(
-      ({ name }) => [name, 'limiter/settings/redis-batch-settings.test.ts'] as const,
-    ),
-  ),
-  LIMITER_WORKERS: 'test/e2e/workers.test.ts',
-  ...Object.fromEntries(
-    Object.values(topSettings).map(({ name }) => [name, 'limiter/settings/top-settings.test.ts'] as const),
-  ),
-  ...Object.fromEntries(
-    Object.values(grpcSettings).map(({ name }) => [name, 'limiter/settings/grpc-settings.test.ts'] as const),
-  ),
-  CONFIG_TYPE: 'limiter/settings/xds-settings.test.ts',
-  ...Object.fromEntries(
-    Object.values(xdsSettings).map(({ name }) => [name, 'limiter/settings/xds-settings.test.ts'] as const),
-  ),
-  ...Object.fromEntries(
-    Object.values(memcacheSettings).map(
-      ({ name }) => [name, 'limiter/settings/memcache-settings.test.ts'] as const,
-    ),
-  ),
-  ...Object.fromEntries(
-    Object.values(prometheusSettings).map(
-      ({ name }) => [name, 'limiter/settings/prometheus-settings.test.ts'] as const,
-    ),
-  ),
-  USE_DOG_STATSD_MOGRIFIERS: 'limiter/settings/dogstatsd-settings.test.ts',
-  ...Object.fromEntries(
-    Object.values(tracingSettings).map(({ name }) => [name, 'test/e2e/tracing.test.ts'] as const),
-  ),
-  FORCE_START_WITHOUT_INITIAL_CONFIG: 'test/e2e/lifecycle.test.ts',
-  ...Object.fromEntries(
-    Object.values(accessSettings).map(({ name }) => [name, 'test/e2e/callers.test.ts'] as const),
-  ),
-  ...Object.fromEntries(
-    [
-      'REDIS_TYPE',
-      'REDIS_SENTINEL_AUTH',
-      'REDIS_TLS',
-      'REDIS_TLS_CLIENT_CERT',
-      'REDIS_TLS_CLIENT_KEY',
-      'REDIS_TLS_CACERT',
-      'REDIS_TLS_SKIP_HOSTNAME_VERIFICATION',
-      'REDIS_HEALTH_CHECK_ACTIVE_CONNECTION',
-      'REDIS_CLOSE_CONNECTION_ON_READONLY_ERROR',
-      'REDIS_STARTUP_INITIAL_INTERVAL',
-      'REDIS_STARTUP_MAX_INTERVAL',
-      'REDIS_STARTUP_MAX_ELAPSED_TIME',
-      'REDIS_PERSECOND',
-      'REDIS_PERSECOND_SOCKET_TYPE',
-      'REDIS_PERSECOND_TYPE',
-      'REDIS_PERSECOND_URL',
-      'REDIS_PERSECOND_AUTH',
-      'REDIS_PERSECOND_SENTINEL_AUTH',
-      'REDIS_PERSECOND_TIMEOUT',
-      'REDIS_PERSECOND_TLS',
-    ].map((name) => [name, 'limiter/settings/redis-settings.test.ts'] as const),
-  ),
+const names = (settings: Record<string, { name: string }>): string[] =>
+  Object.values(settings).map(({ name }) => name);
+
+/** Tests that name settings which only a process of its own shows, or which have one value. */
+const otherFiles: Record<string, string[]> = {
+  'test/stores/store-failure-mode.test.ts': names(storeFailureSettings),
+  'test/limiter/redis-batch-settings.test.ts': names(redisBatchSettings),
+  'test/e2e/workers.test.ts': ['LIMITER_WORKERS'],
+  'test/limiter/top-settings.test.ts': names(topSettings),
+  'test/limiter/grpc-settings.test.ts': names(grpcSettings),
+  'test/limiter/xds-settings.test.ts': ['CONFIG_TYPE', ...names(xdsSettings)],
+  'test/limiter/memcache-settings.test.ts': names(memcacheSettings),
+  'test/limiter/prometheus-settings.test.ts': names(prometheusSettings),
+  'limiter/settings/dogstatsd-settings.test.ts': ['USE_DOG_STATSD_MOGRIFIERS'],
+  'test/e2e/tracing.test.ts': names(tracingSettings),
+  'test/e2e/lifecycle.test.ts': ['FORCE_START_WITHOUT_INITIAL_CONFIG'],
+  'test/e2e/callers.test.ts': names(accessSettings),
+  'test/limiter/redis-settings.test.ts': [
+    'REDIS_TYPE',
+    'REDIS_SENTINEL_AUTH',
+    'REDIS_TLS',
+    'REDIS_TLS_CLIENT_CERT',
+    'REDIS_TLS_CLIENT_KEY',
+    'REDIS_TLS_CACERT',
+    'REDIS_TLS_SKIP_HOSTNAME_VERIFICATION',
+    'REDIS_HEALTH_CHECK_ACTIVE_CONNECTION',
+    'REDIS_CLOSE_CONNECTION_ON_READONLY_ERROR',
+    'REDIS_STARTUP_INITIAL_INTERVAL',
+    'REDIS_STARTUP_MAX_INTERVAL',
+    'REDIS_STARTUP_MAX_ELAPSED_TIME',
+    'REDIS_PERSECOND',
+    'REDIS_PERSECOND_SOCKET_TYPE',
+    'REDIS_PERSECOND_TYPE',
+    'REDIS_PERSECOND_URL',
+    'REDIS_PERSECOND_AUTH',
+    'REDIS_PERSECOND_SENTINEL_AUTH',
+    'REDIS_PERSECOND_TIMEOUT',
+    'REDIS_PERSECOND_TLS',
+  ],
 };
+const elsewhere = Object.entries(otherFiles).flatMap(([file, settings]) =>
+  settings.map((setting) => [setting, file] as const),
+);
 
 describe('these tests', () => {
   const tabled = [...rows, ...redisRows];
 
   it('are there for every setting', () => {
-    const tested = new Set([...tabled.map(({ setting }) => setting), ...Object.keys(elsewhere)]);
+    const tested = new Set([
+      ...tabled.map(({ setting }) => setting),
+      ...elsewhere.map(([setting]) => setting),
+    ]);
     const all = limiterSettingGroups.flatMap(({ settings }) =>
       Object.values(settings).map(({ name }) => name),
     );
@@ -1077,7 +1040,7 @@ describe('these tests', () => {
     }
   });
 
-  it.each(Object.entries(elsewhere))('leave %s to %s', (setting, file) => {
-    expect(readFileSync(join(import.meta.dirname, '..', file), 'utf8')).toContain(setting);
+  it.each(elsewhere)('leave %s to %s', (setting, file) => {
+    expect(readFileSync(join(import.meta.dirname, '../..', file), 'utf8')).toContain(setting);
   });
 });
