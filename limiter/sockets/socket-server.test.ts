@@ -248,14 +248,14 @@ describe('Http2SocketServer', () => {
     // Each look at the clock is 5 ms later, and nobody gets another turn.
     const clock = { nowMs: () => nowMs, monotonicMs: () => (nowMs += 5) };
     const turns = new LoopTurns({ clock, later: () => {} });
-    const held = new HeldBytes({ maxBytes: 40_000, timers: systemTimers });
+    const held = new HeldBytes({ maxBytes: 60_000, timers: systemTimers });
     const world = await start({ clock, turns, held });
     const client = new RawClient(world.port);
     const unknown = Buffer.concat([Buffer.from([0, 4, 0, 0x42, 0, 0, 0, 0, 0]), Buffer.alloc(1024)]);
-    client.write(preface, settingsAck, ...new Array<Buffer>(25).fill(unknown));
-    await eventually(() => expect(held.bytes).toBeGreaterThan(10_000));
-    expect([held.bytes <= 26_000, world.refusals]).toEqual([true, []]);
-    client.write(...new Array<Buffer>(25).fill(unknown));
+    client.write(preface, settingsAck, ...new Array<Buffer>(60).fill(unknown));
+    await eventually(() => expect(held.bytes).toBeGreaterThan(30_000));
+    expect([held.bytes <= 47_000, world.refusals]).toEqual([true, []]);
+    client.write(...new Array<Buffer>(60).fill(unknown));
     await eventually(() => expect(world.refusals).toEqual(['too_many_bytes']));
     await eventually(() => expect(client.isClosed).toBe(true));
     expect([client.frameTypes.at(-1), held.bytes]).toEqual([goAway, 0]);

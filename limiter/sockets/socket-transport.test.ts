@@ -6,6 +6,9 @@ import { describe, expect, it } from 'vitest';
 import { LoopTurns } from '../../process/time/loop-turns.ts';
 import { SocketTransport } from './socket-transport.ts';
 
+/** So much is handed over at a time. */
+const pieceBytes = 16_384;
+
 /** A thread whose turns are run by hand; each piece that is handed over takes `costMs`. */
 class Thread {
   nowMs = 0;
@@ -80,17 +83,17 @@ describe('a connection with much to do', () => {
     const thread = new Thread(5);
     const [much, little] = [new Peer(thread, 'much'), new Peer(thread, 'little')];
     await turnOfLoop();
-    much.send(30_000);
+    much.send(60_000);
     little.send(10);
-    expect(thread.pieces).toEqual([['much', 8192]]);
-    expect([much.transport.unreadBytes, little.transport.unreadBytes]).toEqual([30_000 - 8192, 10]);
-    expect([much.mostUnread, little.mostUnread]).toEqual([30_000 - 8192, 10]);
+    expect(thread.pieces).toEqual([['much', pieceBytes]]);
+    expect([much.transport.unreadBytes, little.transport.unreadBytes]).toEqual([60_000 - pieceBytes, 10]);
+    expect([much.mostUnread, little.mostUnread]).toEqual([60_000 - pieceBytes, 10]);
     while (!thread.isAtRest) await thread.turn();
     expect(thread.pieces.slice(1)).toEqual([
-      ['much', 8192],
+      ['much', pieceBytes],
       ['little', 10],
-      ['much', 8192],
-      ['much', 30_000 - 3 * 8192],
+      ['much', pieceBytes],
+      ['much', 60_000 - 3 * pieceBytes],
     ]);
     expect(much.received.equals(much.sent)).toBe(true);
     expect(much.transport.unreadBytes).toBe(0);
@@ -100,8 +103,12 @@ describe('a connection with much to do', () => {
     const thread = new Thread(0.5);
     const peer = new Peer(thread, 'a');
     await turnOfLoop();
-    peer.send(20_000);
-    expect(thread.pieces.map(([, bytes]) => bytes)).toEqual([8192, 8192, 20_000 - 2 * 8192]);
+    peer.send(40_000);
+    expect(thread.pieces.map(([, bytes]) => bytes)).toEqual([
+      pieceBytes,
+      pieceBytes,
+      40_000 - 2 * pieceBytes,
+    ]);
     expect(peer.mostUnread).toBe(0);
   });
 
@@ -152,8 +159,8 @@ describe('a connection that also waits for its peer to read', () => {
     peer.send(20_000);
     peer.transport.pause();
     while (!thread.isAtRest) await thread.turn();
-    expect(thread.pieces).toEqual([['a', 8192]]);
-    expect(peer.transport.unreadBytes).toBe(20_000 - 8192);
+    expect(thread.pieces).toEqual([['a', pieceBytes]]);
+    expect(peer.transport.unreadBytes).toBe(20_000 - pieceBytes);
     peer.transport.resume();
     expect(thread.pieces).toHaveLength(1);
     while (!thread.isAtRest) await thread.turn();

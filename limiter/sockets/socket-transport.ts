@@ -16,8 +16,8 @@ import type { Transport } from '../http2/request-handler.ts';
 /** Ours: how long what was written may take to go out once nothing follows. `OpenSockets` bounds the time after that. */
 const lastWriteMs = 10_000;
 
-/** Chosen: so much is handed over before it is asked whose turn it is. Of the smallest requests that is half a millisecond. */
-const pieceBytes = 8192;
+/** Chosen: so much is handed over before it is asked whose turn it is. Of the smallest requests that is a millisecond. */
+const pieceBytes = 16_384;
 
 /** Sends what was written, then ends. */
 export function endSocket(socket: Socket): void {
@@ -86,7 +86,7 @@ export class SocketTransport implements Transport, TurnTaker {
     this.#socket.on('data', (bytes: Buffer) => this.#came(bytes, reader));
     this.#socket.on('end', () => {
       if (this.#isEnding) return;
-      if (this.#turns.mayGoAtOnce()) {
+      if (!this.#turns.isSpent()) {
         reader.peerEnded();
         return;
       }
@@ -150,7 +150,7 @@ export class SocketTransport implements Transport, TurnTaker {
     if (this.#isEnding) return;
     let nowMs = this.#clock.monotonicMs();
     let at = 0;
-    while (this.#isTurn || this.#turns.mayGoAtOnce(nowMs)) {
+    while (this.#isTurn || !this.#turns.isSpent(nowMs)) {
       const piece = at === 0 && bytes.length <= pieceBytes ? bytes : bytes.subarray(at, at + pieceBytes);
       reader.receive(piece, nowMs);
       at += piece.length;

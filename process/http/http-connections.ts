@@ -262,7 +262,7 @@ class HttpConnection implements Holder, TurnTaker {
     this.#requests.set(response, holding);
     if (this.#requests.size > 1) this.look();
     const { turns } = this.#options;
-    if (this.#served === undefined && this.#waiting.length === 0 && turns.mayGoAtOnce()) {
+    if (this.#served === undefined && this.#waiting.length === 0 && !turns.isSpent()) {
       this.#served = response;
       serve(holding);
       return;

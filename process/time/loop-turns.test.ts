@@ -42,12 +42,12 @@ describe('requests as they come', () => {
     const loop = new Loop();
     const served = [];
     for (let i = 0; i < 10; i++) {
-      served.push(loop.turns.mayGoAtOnce());
+      served.push(!loop.turns.isSpent());
       loop.nowMs += 1;
     }
     expect(served.filter(Boolean)).toHaveLength(4);
     loop.run();
-    expect(loop.turns.mayGoAtOnce()).toBe(true);
+    expect(loop.turns.isSpent()).toBe(false);
   });
 
   it('are read no more in a turn that took its share', () => {
@@ -55,7 +55,6 @@ describe('requests as they come', () => {
     expect(loop.turns.isSpent()).toBe(false);
     loop.nowMs += 4;
     expect(loop.turns.isSpent()).toBe(true);
-    expect(loop.turns.mayGoAtOnce()).toBe(false);
     loop.run();
     expect(loop.turns.isSpent()).toBe(false);
   });
@@ -64,7 +63,7 @@ describe('requests as they come', () => {
     const loop = new Loop();
     let asked = 0;
     for (let i = 0; i < 1000; i++) {
-      expect(loop.turns.mayGoAtOnce()).toBe(true);
+      expect(loop.turns.isSpent()).toBe(false);
       if (!loop.isAtRest) asked += 1;
       loop.run();
       loop.nowMs += 0.1;
@@ -82,12 +81,14 @@ describe('requests as they come', () => {
     expect(loop.nowMs - fromMs).toBeLessThan(8);
   });
 
-  it('wait while others wait', () => {
+  it('have their share whoever waits, and those that wait have theirs', () => {
     const loop = new Loop();
     loop.turns.wait(loop.taker('a', 'a', 1), 'much');
-    expect(loop.turns.mayGoAtOnce()).toBe(false);
+    expect(loop.turns.isSpent()).toBe(false);
+    loop.nowMs += 4;
+    expect(loop.turns.isSpent()).toBe(true);
     loop.run();
-    expect(loop.turns.mayGoAtOnce()).toBe(true);
+    expect(loop.taken).toHaveLength(1);
   });
 });
 

@@ -3,9 +3,9 @@
  * requests, and all that a hundred connections sent at once would keep everybody else waiting: a new connection needs a turn
  * of the loop to be accepted, and another one to be read.
  *
- * While nobody waits, what comes is served as it comes, until it took its share of a turn. What is beyond waits: first for
- * the turn of its address, and there for that of its connection, so that who asks much waits for himself. Who asks little
- * goes before all who ask much, but for one of them in each turn of the loop: however many those are, he hardly waits.
+ * What comes is served as it comes, until that took its share of a turn. What is beyond waits: first for the turn of its
+ * address, and there for that of its connection, so that who asks much waits for himself. Who asks little goes before all
+ * who ask much, but for one of them in each turn of the loop: however many those are, he hardly waits.
  */
 import { type Clock, systemClock } from './clock.ts';
 
@@ -94,14 +94,10 @@ export class LoopTurns {
     this.#options = options;
   }
 
-  /** Whether what comes may be served at once; else it has to wait. `nowMs` of the clock, where it is known. */
-  mayGoAtOnce(nowMs: number = this.#options.clock.monotonicMs()): boolean {
-    return this.#little.size === 0 && this.#much.size === 0 && !this.isSpent(nowMs);
-  }
-
   /**
-   * Whether what came in this turn took its share. What begins in the middle of a share that another turn of the loop left
-   * may take that and one more: so what comes seldom, as usual, asks nothing of the loop but once in a share.
+   * Whether what came in this turn took its share: what comes now has to wait. What begins in the middle of a share that
+   * another turn of the loop left may take that and one more: so what comes seldom, as usual, asks nothing of the loop but
+   * once in a share. `nowMs` of the clock, where it is known.
    */
   isSpent(nowMs: number = this.#options.clock.monotonicMs()): boolean {
     if (nowMs < this.#endMs) return false;
