@@ -7,7 +7,6 @@
 import { createDecisionService } from '../limiter/assembly/decision-service.ts';
 import type { RateLimitRequest } from '../limiter/decide/messages.ts';
 import { parseLimiterSettings } from '../limiter/settings/settings.ts';
-import { createLimiterStats } from '../limiter/stats/registry/limiter-stats.ts';
 import { StatsRegistry } from '../limiter/stats/registry/stats-registry.ts';
 import { TopOffenders } from '../limiter/stats/top/top-offenders.ts';
 import { systemClock } from '../process/time/clock.ts';
@@ -45,18 +44,16 @@ function service(keysPerDomain: number): (request: RateLimitRequest) => void {
   const { settings } = parseLimiterSettings({ BACKEND_TYPE: 'memory' });
   if (settings === undefined) throw new Error('the settings are wrong');
   const registry = new StatsRegistry();
-  const decisions = createDecisionService({
-    settings,
-    store: openMemoryStore(),
-    clock: systemClock,
-    random: Math.random,
-    registry,
-    stats: createLimiterStats(registry),
-    offenders:
-      keysPerDomain === 0
-        ? undefined
-        : new TopOffenders({ keysPerDomain, maxBytes: settings.statsTopMaxBytes, clock: systemClock }),
-  });
+  const decisions = createDecisionService(
+    { settings, clock: systemClock, random: Math.random, registry },
+    {
+      store: openMemoryStore(),
+      offenders:
+        keysPerDomain === 0
+          ? undefined
+          : new TopOffenders({ keysPerDomain, maxBytes: settings.statsTopMaxBytes, clock: systemClock }),
+    },
+  );
   const blocked = rule({ key: 'blocked', rateLimit: limit({ unit: 'day', requestsPerUnit: 0 }) });
   const free = rule({ key: 'free', rateLimit: limit({ unit: 'day', requestsPerUnit: 1e9 }) });
   decisions.useRules(new RuleTable(compileRules([source('api', [blocked, free])])));

@@ -17,7 +17,6 @@ import { grpcMethods } from '../limiter/grpc/server.ts';
 import { createShouldRateLimit, shouldRateLimitPath } from '../limiter/service/should-rate-limit.ts';
 import { requestBounds } from '../limiter/settings/counting-settings.ts';
 import { parseLimiterSettings } from '../limiter/settings/settings.ts';
-import { createLimiterStats } from '../limiter/stats/registry/limiter-stats.ts';
 import { StatsRegistry } from '../limiter/stats/registry/stats-registry.ts';
 import { TracedStore } from '../limiter/tracing/traced-store.ts';
 import { Health, HealthService } from '../process/grpc/health-service.ts';
@@ -95,15 +94,10 @@ async function subject(env: Record<string, string>): Promise<Subject> {
     tracing === undefined
       ? memory
       : new TracedStore({ store: memory, spanName: 'batch', attributes: {}, maker: tracing.maker });
-  const service = createDecisionService({
-    settings,
-    store,
-    clock: systemClock,
-    random: Math.random,
-    registry,
-    stats: createLimiterStats(registry),
-    offenders: undefined,
-  });
+  const service = createDecisionService(
+    { settings, clock: systemClock, random: Math.random, registry },
+    { store, offenders: undefined },
+  );
   const free = rule({ key: 'k', rateLimit: limit({ unit: 'day', requestsPerUnit: 1e9 }) });
   service.useRules(new RuleTable(compileRules([source('api', [free])])));
   const shouldRateLimit = createShouldRateLimit({

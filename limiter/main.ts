@@ -5,7 +5,7 @@ import { availableParallelism } from 'node:os';
 import { Health } from '../process/grpc/health-service.ts';
 import type { HttpListener } from '../process/http/http-server.ts';
 import { routeLibraryWarnings } from '../process/log/error-text.ts';
-import { createLogger, type LogDestination, type Logger } from '../process/log/logger.ts';
+import { createLogger, type LogDestination } from '../process/log/logger.ts';
 import { packageVersion, refuseToRun } from '../process/log/process-lines.ts';
 import { addressText, BindError, isLoopback, type ListenAddress } from '../process/net/bind.ts';
 import { type HeldBytes, sharedCells } from '../process/net/held-bytes.ts';
@@ -14,18 +14,19 @@ import { type Clock, systemClock, systemTimers, type Timers } from '../process/t
 import { type ShutdownStep, type SignalSource, shutdownOnSignal } from '../process/time/shutdown.ts';
 import { type FollowedCallers, followCallersFile } from './assembly/callers.ts';
 import { openConfigSource, sourceFields } from './assembly/config-source.ts';
-import { openConnections } from './assembly/connections.ts';
+import { openConnections, shutdownGraceMs } from './assembly/connections.ts';
+import type { LimiterContext, OptionalModules, Sink } from './assembly/context.ts';
 import { grpcAddress } from './assembly/grpc.ts';
-import { DebugToken } from './assembly/http.ts';
-import { loadOptionalParts, type OptionalParts } from './assembly/optional-parts.ts';
-import { openServing, type Serving, shutdownGraceMs } from './assembly/serving.ts';
-import { openSink, type Sink } from './assembly/sinks.ts';
+import { type DebugToken, followDebugToken } from './assembly/http.ts';
+import { loadOptionalModules } from './assembly/optional-modules.ts';
+import { openServing, type Serving } from './assembly/serving.ts';
+import { openSink } from './assembly/sinks.ts';
 import { listenerErrors, StartWatch } from './assembly/start-watch.ts';
 import { type ConfigSource, ConfigSourceError } from './config-source/config-source.ts';
 import { RulesInForce } from './config-source/rules-in-force.ts';
 import { createDebugListener } from './http/debug-listener.ts';
 import * as lines from './log/lines.ts';
-import { type LimiterSettings, parseLimiterSettings } from './settings/settings.ts';
+import { parseLimiterSettings } from './settings/settings.ts';
 import { withInstanceId } from './settings/tracing-settings.ts';
 import { workersWanted } from './settings/worker-settings.ts';
 import { DescriptorOutput, type OutputStream } from './stats/registry/detailed-metrics.ts';
@@ -91,35 +92,34 @@ export async function runLimiter(host: LimiterHost): Promise<number> {
     else lines.libraryWarning(log, text);
   });
   try {
-    const optional = await loadOptionalParts(settings);
-    const limiter = new Limiter(withInstanceId(settings, randomUUID), { log, host, optional });
-    return await limiter.run();
+    const modules = await loadOptionalModules(settings);
+    const context = {
+      settings: withInstanceId(settings, randomUUID),
+      clock,
+      timers: host.timers ?? systemTimers,
+      random: host.random ?? Math.random,
+      registry: new StatsRegistry({
+        extraTags: settings.extraTags,
+        maxDetailedMetrics: settings.statsMaxDetailedMetrics,
+      }),
+      health: new Health(),
+      log,
+    };
+    return await new Limiter(context, host, modules).run();
   } catch (error) {
     lines.startFailed(log, error, error instanceof ConfigSourceError ? sourceFields(settings) : {});
     return 1;
   }
 }
 
-interface LimiterParts {
-  log: Logger;
-  host: LimiterHost;
-  optional: OptionalParts;
-}
-
 class Limiter {
-  readonly #settings: LimiterSettings;
-  readonly #log: Logger;
+  readonly #context: LimiterContext;
   readonly #host: LimiterHost;
-  readonly #timers: Timers;
-  readonly #health = new Health();
-  readonly #registry: StatsRegistry;
   readonly #rules: RulesInForce;
   readonly #configSource: ConfigSource;
   readonly #serving: Serving;
   /** Undefined without CALLERS_FILE. */
   readonly #callers: FollowedCallers | undefined;
-  /** Undefined when this thread answers callers itself. */
-  readonly #workers: WorkerPool | undefined;
   readonly #debug: HttpListener;
   readonly #held: HeldBytes;
   readonly #debugToken: DebugToken;
@@ -131,19 +131,10 @@ class Limiter {
   #isServing = false;
   #listenersAreOpen = false;
 
-  constructor(settings: LimiterSettings, { log, host, optional }: LimiterParts) {
-    this.#settings = settings;
-    this.#log = log;
+  constructor(context: LimiterContext, host: LimiterHost, modules: OptionalModules) {
+    this.#context = context;
     this.#host = host;
-    this.#timers = host.timers ?? systemTimers;
-    const clock = host.clock ?? systemClock;
-    const random = host.random ?? Math.random;
-    const registry = new StatsRegistry({
-      extraTags: settings.extraTags,
-      maxDetailedMetrics: settings.statsMaxDetailedMetrics,
-    });
-    this.#registry = registry;
-    const health = this.#health;
+    const { settings, clock, registry, health, log } = context;
     const stats = createLimiterStats(registry);
     registerProcessStats(registry, {
       version: packageVersion(),
@@ -157,27 +148,23 @@ class Limiter {
     });
     registerHealthStats(registry, health, () => this.#listenersAreOpen);
 
-    const shared = { settings, clock, timers: this.#timers, random, registry, health, log };
     const count = workersWanted(settings.limiterWorkers, availableParallelism());
     const heldCells = count > 1 ? sharedCells(count + 1) : undefined;
-    const connections = openConnections({ ...shared, shared: heldCells && { cells: heldCells, own: 0 } });
+    const connections = openConnections(context, heldCells && { cells: heldCells, own: 0 });
     this.#held = connections.held;
-    if (heldCells !== undefined) {
-      this.#workers = new WorkerPool({ ...shared, count, heldCells, startThread: host.startThread });
-    }
+    const { startThread, resolveSrv } = host;
+    const workers = heldCells && new WorkerPool(context, { count, heldCells, startThread });
     this.#serving =
-      this.#workers ??
-      openServing({ ...shared, optional, connections, storeHealth: health, resolveSrv: host.resolveSrv });
-    this.#callers = followCallersFile(shared, (callers) => this.#serving.useCallers(callers));
-    const { source, origin } = openConfigSource({
-      settings,
-      clock,
-      timers: this.#timers,
-      random,
-      registry,
-      log,
-      optional,
-    });
+      workers ??
+      openServing(context, {
+        modules,
+        connections,
+        storeHealth: health,
+        resolveSrv,
+        tellsOfCertificates: true,
+      });
+    this.#callers = followCallersFile(context, (callers) => this.#serving.useCallers(callers));
+    const { source, origin } = openConfigSource(context, modules);
     this.#configSource = source;
     this.#rules = new RulesInForce({
       useRules: (table) => this.#serving.useRules(table),
@@ -194,32 +181,25 @@ class Limiter {
     const { top } = this.#serving;
     const reporter =
       top && new TopReporter({ source: top, clock, counterKeyPrefix: settings.cacheKeyPrefix });
-    this.#debugToken = new DebugToken(shared);
+    this.#debugToken = followDebugToken(context);
     this.#debug = createDebugListener({
       token: () => this.#debugToken.current,
       rlconfigLines: () => this.#rules.rlconfigLines(),
       ruleFileLines: () => this.#rules.ruleFileLines(),
-      statsLines: () => this.#statsLines(),
+      statsLines: async () => {
+        await registry.refreshAll();
+        return registry.statsLines();
+      },
       topPage: (query) => topPage(query, reporter),
-      workers: this.#workers,
+      workers,
       clock,
       closeGraceMs: shutdownGraceMs,
       connections: connections.http,
       onFault: (error) => lines.callFault(log, 'debug', error),
     });
-    const workers = this.#workers;
     if (workers !== undefined) registry.readOthersBy(() => workers.readStatistics());
     const output = host.statsOutput ?? new DescriptorOutput(1);
-    this.#sink = openSink({
-      settings,
-      source: registry,
-      clock,
-      timers: this.#timers,
-      log,
-      connections: connections.http,
-      output,
-      optional,
-    });
+    this.#sink = openSink(context, { modules, connections: connections.http, output });
   }
 
   /** Resolves with the exit status. Rejects when it cannot start, everything closed again. */
@@ -236,30 +216,27 @@ class Limiter {
   }
 
   #untilSignal(): Promise<number> {
+    const { settings, timers, health, log } = this.#context;
     return new Promise((resolve) => {
       void shutdownOnSignal({
         signals: this.#host.signals ?? process,
-        timers: this.#timers,
-        drainDelayMs: () => (this.#isServing ? this.#settings.shutdownDrainDelayMs : 0),
+        timers,
+        drainDelayMs: () => (this.#isServing ? settings.shutdownDrainDelayMs : 0),
         markUnhealthy: () => {
           this.#isEnding = true;
           this.#startWatch?.end();
-          this.#health.set('sigterm', false);
+          health.set('sigterm', false);
         },
         steps: this.#steps(),
         exit: resolve,
-        listener: lines.shutdownLines(this.#log),
+        listener: lines.shutdownLines(log),
       });
     });
   }
 
   /** The debug listener opens at once; the others when the store answered and the first load of rules ended. */
   async #start(): Promise<void> {
-    const watch = new StartWatch({
-      clock: this.#host.clock ?? systemClock,
-      timers: this.#timers,
-      onWaiting: (start) => lines.notServingYet(this.#log, start),
-    });
+    const watch = new StartWatch(this.#context, (start) => lines.notServingYet(this.#context.log, start));
     this.#startWatch = watch;
     try {
       await this.#startAll(watch);
@@ -269,10 +246,10 @@ class Limiter {
   }
 
   async #startAll(watch: StartWatch): Promise<void> {
-    const settings = this.#settings;
+    const { settings, timers, registry, log } = this.#context;
     await this.#debugToken.start();
     const debug = await this.#listenForDebug({ host: settings.debugHost, port: settings.debugPort });
-    this.#stopPeriods = this.#timers.every(settings.statsFlushIntervalMs, () => this.#registry.nextPeriod());
+    this.#stopPeriods = timers.every(settings.statsFlushIntervalMs, () => registry.nextPeriod());
     await this.#sink?.start();
     await this.#callers?.start();
     watch.waitsFor = 'rules';
@@ -288,43 +265,40 @@ class Limiter {
     const forGrpc = grpcAddress(settings);
     const problem = 'path' in forGrpc ? listenerErrors.grpcSocket : listenerErrors.grpc;
     const grpc = await this.#serving.listenForGrpc(forGrpc).catch(problem);
-    lines.listeningForGrpc(this.#log, addressText({ ...forGrpc, ...grpc }));
+    lines.listeningForGrpc(log, addressText({ ...forGrpc, ...grpc }));
     const httpAddress = { host: settings.httpHost, port: settings.httpPort };
     const http = await this.#serving.listenForHttp(httpAddress).catch(listenerErrors.http);
-    lines.listeningForHttp(this.#log, addressText({ ...httpAddress, ...http }));
+    lines.listeningForHttp(log, addressText({ ...httpAddress, ...http }));
     this.#listenersAreOpen = true;
     this.#host.onListening?.({ grpc, http, debug });
   }
 
   /** From here on callers are told of it, who see no more than good or bad. */
   #tellOfHealth(): void {
+    const { health, log } = this.#context;
     const tell = () => {
-      if (!this.#isEnding) lines.healthChanged(this.#log, this.#health.failing);
+      if (!this.#isEnding) lines.healthChanged(log, health.failing);
     };
-    if (!this.#health.healthy) tell();
-    this.#health.subscribe(tell);
+    if (!health.healthy) tell();
+    health.subscribe(tell);
   }
 
   /** A taken debug port keeps nobody from deciding. */
   async #listenForDebug(address: ListenAddress): Promise<{ port: number } | undefined> {
+    const { log } = this.#context;
     try {
       const bound = await this.#debug.listen(address);
       const where = addressText({ ...address, ...bound });
-      lines.listeningForDebug(this.#log, where);
+      lines.listeningForDebug(log, where);
       if (this.#debugToken.current === undefined && !isLoopback(address.host)) {
-        lines.debugIsOpen(this.#log, where);
+        lines.debugIsOpen(log, where);
       }
       return bound;
     } catch (error) {
       if (!(error instanceof BindError)) throw error;
-      lines.listenerFailed(this.#log, 'debug', 'DEBUG_HOST, DEBUG_PORT', error);
+      lines.listenerFailed(log, 'debug', 'DEBUG_HOST, DEBUG_PORT', error);
       return undefined;
     }
-  }
-
-  async #statsLines(): Promise<Iterable<string>> {
-    await this.#registry.refreshAll();
-    return this.#registry.statsLines();
   }
 
   async #closeStatistics(): Promise<void> {

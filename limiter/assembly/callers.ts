@@ -1,10 +1,8 @@
 /** CALLERS_FILE: the gate of each thread that serves, and the file behind all of them. */
 
 import { watchFiles } from '../../process/files/watched-files.ts';
-import type { Logger } from '../../process/log/logger.ts';
 import { Seldom } from '../../process/log/seldom.ts';
 import { addressText, isLoopback } from '../../process/net/bind.ts';
-import type { Clock, Timers } from '../../process/time/clock.ts';
 import { Callers, type CallersInForce, type RefusedRequest } from '../callers/callers.ts';
 import { type CallerEntry, readCallersFile } from '../callers/callers-file.ts';
 import { carryRate, newRequestRates } from '../callers/request-rates.ts';
@@ -13,14 +11,8 @@ import { accessSettings } from '../settings/access-settings.ts';
 import { grpcSettings } from '../settings/grpc-settings.ts';
 import type { LimiterSettings } from '../settings/settings.ts';
 import { createCallerStats, registerCallersFile } from '../stats/registry/limiter-stats.ts';
-import type { StatsRegistry } from '../stats/registry/stats-registry.ts';
-
-export interface CallersParts {
-  settings: LimiterSettings;
-  clock: Clock;
-  registry: StatsRegistry;
-  log: Logger;
-}
+import { seldomMs } from './connections.ts';
+import type { LimiterContext } from './context.ts';
 
 /** Undefined without CALLERS_FILE: whoever reaches a port may ask. */
 export interface OpenedCallers {
@@ -28,12 +20,10 @@ export interface OpenedCallers {
   use(callers: CallersInForce): void;
 }
 
-/** Whatever any peer can make happen is logged at most so often, for each caller and reason. */
-const seldomMs = 60_000;
 /** Ours: a caller that was taken out is turned away after so long at the most, and twice that where a write is doubted. */
 const lookMs = 1_000;
 
-export function openCallers({ settings, clock, registry, log }: CallersParts): OpenedCallers | undefined {
+export function openCallers({ settings, clock, registry, log }: LimiterContext): OpenedCallers | undefined {
   if (settings.callersFile === '') return undefined;
   const stats = createCallerStats(registry);
   const seldom = new Seldom<RefusedRequest>(
@@ -67,10 +57,9 @@ export interface FollowedCallers {
 
 /** Reads the file, and again whenever it changed; what cannot be used is told of, and the last good one stays. */
 export function followCallersFile(
-  parts: CallersParts & { timers: Timers },
+  { settings, clock, registry, log, timers }: LimiterContext,
   use: (callers: CallersInForce) => void | Promise<void>,
 ): FollowedCallers | undefined {
-  const { settings, clock, registry, log, timers } = parts;
   const path = settings.callersFile;
   if (path === '') return undefined;
   let inForce: CallersInForce | undefined;

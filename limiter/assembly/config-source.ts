@@ -1,31 +1,27 @@
 /** Where the settings say that rules come from, and what is logged of it. */
 import { join } from 'node:path';
-import type { LogFields, Logger } from '../../process/log/logger.ts';
-import type { Clock, Timers } from '../../process/time/clock.ts';
-import type { ConfigSource } from '../config-source/config-source.ts';
+import type { LogFields } from '../../process/log/logger.ts';
 import { FileConfigSource } from '../config-source/file/file-source.ts';
-import { type OriginLines, ruleFileLines } from '../log/lines.ts';
+import { ruleFileLines } from '../log/lines.ts';
 import type { LimiterSettings } from '../settings/settings.ts';
-import type { StatsRegistry } from '../stats/registry/stats-registry.ts';
-import { loaded, type OptionalParts } from './optional-parts.ts';
+import { type LimiterContext, loaded, type OpenedConfigSource, type OptionalModules } from './context.ts';
 
 export function openConfigSource(
-  parts: ConfigSourceParts & { optional: Pick<OptionalParts, 'xds'> },
+  context: LimiterContext,
+  { xds }: Pick<OptionalModules, 'xds'>,
 ): OpenedConfigSource {
-  if (parts.settings.configType === 'FILE') return openFiles(parts);
-  return loaded(parts.optional.xds, 'the xDS client').openXds(parts);
-}
-
-function openFiles({ settings, clock, timers, log }: ConfigSourceParts): OpenedConfigSource {
-  const {
-    runtimeRoot: root,
-    runtimeSubdirectory: subdirectory,
-    runtimeAppDirectory: appDirectory,
-  } = settings;
-  const { runtimeIgnoreDotFiles: ignoreDotFiles, runtimeWatchRoot: watchRoot } = settings;
+  const { settings, clock, timers, log } = context;
+  if (settings.configType !== 'FILE') return loaded(xds, 'the xDS client').openXds(context);
+  const paths = {
+    root: settings.runtimeRoot,
+    subdirectory: settings.runtimeSubdirectory,
+    appDirectory: settings.runtimeAppDirectory,
+    ignoreDotFiles: settings.runtimeIgnoreDotFiles,
+    watchRoot: settings.runtimeWatchRoot,
+  };
   return {
     source: new FileConfigSource({
-      paths: { root, subdirectory, appDirectory, ignoreDotFiles, watchRoot },
+      paths,
       mergeDomains: settings.mergeDomainConfig,
       review: {
         counterKeys: settings.counterKeys,
@@ -34,7 +30,7 @@ function openFiles({ settings, clock, timers, log }: ConfigSourceParts): OpenedC
       clock,
       timers,
     }),
-    origin: ruleFileLines(log, join(root, subdirectory, appDirectory)),
+    origin: ruleFileLines(log, join(paths.root, paths.subdirectory, paths.appDirectory)),
   };
 }
 
@@ -46,19 +42,4 @@ export function sourceFields(settings: LimiterSettings): LogFields {
     RUNTIME_SUBDIRECTORY: settings.runtimeSubdirectory,
     RUNTIME_APPDIRECTORY: settings.runtimeAppDirectory,
   };
-}
-
-/** What it takes to open a source of rules. */
-export interface ConfigSourceParts {
-  settings: LimiterSettings;
-  clock: Clock;
-  timers: Timers;
-  random: () => number;
-  registry: StatsRegistry;
-  log: Logger;
-}
-
-export interface OpenedConfigSource {
-  source: ConfigSource;
-  origin: OriginLines;
 }

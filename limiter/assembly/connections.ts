@@ -1,18 +1,20 @@
-/** The bounds that all connections of a process share, with what is logged and counted of them. One for each thread. */
+/** What connections of callers have in common: their bounds, their TLS files, and what is logged and counted of them. */
 
+import type { CallerGate, CallTracer } from '../../process/grpc/handlers.ts';
 import {
   type HttpConnectionsOptions,
-  type HttpRefusal,
   httpRefusals,
   httpRefusalTexts,
 } from '../../process/http/http-connections.ts';
 import type { Logger } from '../../process/log/logger.ts';
 import { Seldom } from '../../process/log/seldom.ts';
 import { HeldBytes, type SharedHoldings } from '../../process/net/held-bytes.ts';
-import type { Clock, Timers } from '../../process/time/clock.ts';
 import { LoopTurns } from '../../process/time/loop-turns.ts';
+import type { HttpTls } from '../http/listener.ts';
 import type { ConnectionEnd } from '../log/connection-lines.ts';
 import * as lines from '../log/lines.ts';
+import { accessSettings } from '../settings/access-settings.ts';
+import { grpcSettings } from '../settings/grpc-settings.ts';
 import type { LimiterSettings } from '../settings/settings.ts';
 import {
   connectionRefusals,
@@ -20,14 +22,22 @@ import {
   type RefusedConnection,
   type SocketServerListener,
 } from '../sockets/socket-server.ts';
+import type { TlsOptions } from '../sockets/tls-listener.ts';
 import {
   createCertificateStats,
   createConnectionStats,
   createHttpConnectionStats,
   registerHeldStats,
 } from '../stats/registry/limiter-stats.ts';
-import type { StatsRegistry } from '../stats/registry/stats-registry.ts';
+import type { LimiterContext } from './context.ts';
 
+/** How long requests in flight may take after the listeners closed. */
+export const shutdownGraceMs = 10_000;
+/** Whatever any peer can make happen is logged at most so often. */
+export const seldomMs = 60_000;
+const dayMs = 86_400_000;
+
+/** The bounds that all connections of a process share. One for each thread. */
 export interface OpenedConnections {
   /** What connections of every listener hold. */
   held: HeldBytes;
@@ -37,27 +47,17 @@ export interface OpenedConnections {
   http: HttpConnectionsOptions;
 }
 
-export interface ConnectionsParts {
-  settings: Pick<LimiterSettings, 'connectionsMaxBytes' | 'httpMaxConnections'>;
-  /** With those of the other threads; undefined where this one is alone. */
-  shared: SharedHoldings | undefined;
-  registry: StatsRegistry;
-  clock: Clock;
-  timers: Timers;
-  log: Logger;
-}
-
-/** Whatever any peer can make happen is logged at most so often. */
-const httpSeldomMs = 60_000;
-
-export function openConnections(parts: ConnectionsParts): OpenedConnections {
-  const { settings, shared, registry, clock, timers, log } = parts;
+/** `shared` with the other threads; undefined where this one is alone. */
+export function openConnections(
+  { settings, registry, clock, timers, log }: LimiterContext,
+  shared: SharedHoldings | undefined,
+): OpenedConnections {
   const held = new HeldBytes({ maxBytes: settings.connectionsMaxBytes, shared, timers });
   registerHeldStats(registry, held);
   const turns = new LoopTurns();
   let open = 0;
   const count = createHttpConnectionStats(registry, httpRefusals, () => open);
-  const seldom = new Seldom<Omit<ConnectionEnd, 'times'>>(clock, httpSeldomMs, (end, times) =>
+  const seldom = new Seldom<Omit<ConnectionEnd, 'times'>>(clock, seldomMs, (end, times) =>
     lines.httpConnectionRefused(log, { ...end, times }),
   );
   return {
@@ -70,7 +70,7 @@ export function openConnections(parts: ConnectionsParts): OpenedConnections {
       changed: (by) => {
         open += by;
       },
-      refused: (counter: HttpRefusal, peer) => {
+      refused: (counter, peer) => {
         count(counter);
         seldom.note({ peer, counter, reason: httpRefusalTexts[counter] }, counter);
       },
@@ -78,49 +78,60 @@ export function openConnections(parts: ConnectionsParts): OpenedConnections {
   };
 }
 
-/** What is logged and counted of connections of gRPC callers, and of the certificate that is shown to them. */
-
-export interface ConnectionListenerParts {
-  registry: StatsRegistry;
-  clock: Clock;
-  log: Logger;
-  /** How many are open. */
-  connections: () => number;
-  /** Whether this one counts and logs what becomes of the TLS files: of several threads that watch them, one does. */
+/** What the gRPC and the HTTP listener of one thread are given alike. */
+export interface ListenerParts {
+  connections: OpenedConnections;
+  /** Undefined where tracing is off. */
+  tracer: CallTracer | undefined;
+  /** Undefined: whoever reaches the port may ask. */
+  gate: CallerGate | undefined;
+  /** Whether this thread counts and logs what becomes of the TLS files: of several that watch them, one does. */
   tellsOfCertificates: boolean;
 }
 
-/** Whatever any peer can make happen is logged at most so often. */
-export const seldomMs = 60_000;
-const dayMs = 86_400_000;
+/** Undefined where the listener answers in plain text. */
+export function serverTls(
+  settings: LimiterSettings,
+  listener: 'grpc' | 'http',
+): (TlsOptions & Pick<HttpTls, 'fileSettings'>) | undefined {
+  if (!settings[`${listener}ServerUseTls`]) return undefined;
+  const rows = { ...grpcSettings, ...accessSettings };
+  const [certFile, keyFile] = [settings[`${listener}ServerTlsCert`], settings[`${listener}ServerTlsKey`]];
+  const [clientCaFile, clientName] = [
+    settings[`${listener}ClientTlsCaCert`],
+    settings[`${listener}ClientTlsSan`],
+  ];
+  return {
+    certFile,
+    keyFile,
+    fileSettings: {
+      certFile: rows[`${listener}ServerTlsCert`].name,
+      keyFile: rows[`${listener}ServerTlsKey`].name,
+      clientCaFile: rows[`${listener}ClientTlsCaCert`].name,
+    },
+    ...(clientCaFile === '' ? {} : { clientCaFile }),
+    ...(clientName === '' ? {} : { clientName }),
+  };
+}
 
-type CertificateListener = Pick<SocketServerListener, 'certificateInUse' | 'certificateRefused'>;
-
-export function connectionListener(parts: ConnectionListenerParts): SocketServerListener {
-  const { registry, clock, log, connections, tellsOfCertificates } = parts;
+/** What is logged and counted of connections of gRPC callers, of which `connections` says how many are open. */
+export function connectionListener(
+  context: LimiterContext,
+  { connections, tellsOfCertificates }: { connections: () => number; tellsOfCertificates: boolean },
+): SocketServerListener {
+  const { registry, clock, log } = context;
   const count = createConnectionStats(registry, connectionRefusals, connections);
   const seldom = new Seldom<RefusedConnection>(clock, seldomMs, (refused, times) =>
     tellOf(log, refused, times),
   );
-  const certificates = tellsOfCertificates ? certificateListener(parts, grpcCertificate) : silent;
   return {
-    ...certificates,
+    ...certificateListener(context, 'gRPC', tellsOfCertificates),
     refused: (refused) => {
       count(refused.reason);
       seldom.note(refused, `${refused.reason} ${refused.problem}`);
     },
   };
 }
-
-/** Whose certificate it is: in words, and in its statistics' names. */
-export interface ListenersCertificate {
-  listener: 'gRPC' | 'HTTP';
-  prefix: 'certs' | 'http_certs';
-}
-
-const grpcCertificate: ListenersCertificate = { listener: 'gRPC', prefix: 'certs' };
-
-export const silent: CertificateListener = { certificateInUse: () => {}, certificateRefused: () => {} };
 
 function tellOf(
   log: Logger,
@@ -135,14 +146,16 @@ function tellOf(
   else lines.connectionRefused(log, end);
 }
 
-/** Of the listener that it names. */
+/** What is logged and counted of the certificate that is shown to callers, if this thread `tells` of it. */
 export function certificateListener(
-  { registry, clock, log }: Pick<ConnectionListenerParts, 'registry' | 'clock' | 'log'>,
-  { listener, prefix }: ListenersCertificate,
-): CertificateListener {
+  { registry, clock, log }: LimiterContext,
+  listener: 'gRPC' | 'HTTP',
+  tells: boolean,
+): Pick<SocketServerListener, 'certificateInUse' | 'certificateRefused'> {
+  if (!tells) return { certificateInUse: () => {}, certificateRefused: () => {} };
   let inUseUntilMs = 0;
   let lastWasRefused = false;
-  const stats = createCertificateStats(registry, prefix, {
+  const stats = createCertificateStats(registry, listener === 'gRPC' ? 'certs' : 'http_certs', {
     expiresAtSeconds: () => Math.floor(inUseUntilMs / 1000),
     lastWasRefused: () => lastWasRefused,
   });

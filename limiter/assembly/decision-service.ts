@@ -1,28 +1,22 @@
 /** The settings of decisions, headers and counting, read into the service that uses them. */
-import type { Clock } from '../../process/time/clock.ts';
 import type { ResponseOptions, StoreFailureAnswer } from '../decide/response.ts';
 import type { CountedHit } from '../service/counted-hit.ts';
 import { type CountingOptions, RateLimitService } from '../service/rate-limit-service.ts';
 import type { LimiterSettings } from '../settings/settings.ts';
-import { type LimiterStats, registerLocalCacheStats } from '../stats/registry/limiter-stats.ts';
+import { createLimiterStats, registerLocalCacheStats } from '../stats/registry/limiter-stats.ts';
 import type { StatsRegistry } from '../stats/registry/stats-registry.ts';
 import type { Offence, TopOffenders } from '../stats/top/top-offenders.ts';
 import type { CounterStore } from '../stores/counter-store.ts';
 import { BoundedLocalCache } from '../stores/local-cache.ts';
+import type { LimiterContext } from './context.ts';
 
-export interface DecisionServiceParts {
-  settings: LimiterSettings;
-  store: CounterStore;
-  clock: Clock;
-  random: () => number;
-  registry: StatsRegistry;
-  stats: LimiterStats;
-  /** Undefined: nobody keeps who is over limit. */
-  offenders: TopOffenders | undefined;
-}
-
-export function createDecisionService(parts: DecisionServiceParts): RateLimitService {
-  const { settings, store, clock, random, registry, stats, offenders } = parts;
+/** `offenders` undefined: nobody keeps who is over limit. */
+export function createDecisionService(
+  context: Pick<LimiterContext, 'settings' | 'clock' | 'random' | 'registry'>,
+  { store, offenders }: { store: CounterStore; offenders: TopOffenders | undefined },
+): RateLimitService {
+  const { settings, clock, random, registry } = context;
+  const stats = createLimiterStats(registry);
   return new RateLimitService({
     store,
     localCache: createLocalCache(settings.localCacheSizeInBytes, registry),

@@ -3,12 +3,12 @@ import { resolveSrv as resolveSrvBySystem } from 'node:dns/promises';
 import { errorText } from '../../process/log/error-text.ts';
 import { Seldom } from '../../process/log/seldom.ts';
 import { memcacheNodeBack, memcacheNodeLost, memcacheProblem, memcacheSrvFailed } from '../log/lines.ts';
-import type { LimiterSettings } from '../settings/settings.ts';
 import { createMemcacheStats, registerMemcacheNodes } from '../stats/registry/limiter-stats.ts';
 import { ClientTls } from '../stores/client-tls.ts';
-import { lookUpNodes, parseMemcacheAddresses } from '../stores/memcache/memcache-nodes.ts';
+import { lookUpNodes, parseMemcacheAddresses, type ResolveSrv } from '../stores/memcache/memcache-nodes.ts';
 import { type MemcacheEvents, MemcacheStore } from '../stores/memcache/memcache-store.ts';
-import type { OpenedStore, StoreParts } from './store.ts';
+import type { LimiterContext, OpenedStore } from './context.ts';
+import { clientTlsFiles } from './store.ts';
 
 /** Ours, of each text. */
 const problemsToldMs = 10_000;
@@ -16,27 +16,31 @@ const badValue = 'Unexpected non-numeric value in memcached';
 const getRefused = 'Error multi-getting memcache keys';
 
 /** Throws an Error when files of TLS cannot be used. `connect` rejects when there are no nodes to be found. */
-export function openMemcache(parts: StoreParts): OpenedStore {
-  const { settings, clock, random, registry } = parts;
+export function openMemcache(
+  context: LimiterContext,
+  resolveSrv: ResolveSrv = resolveSrvBySystem,
+): OpenedStore {
+  const { settings, clock, random, registry } = context;
   const { memcacheHostPort, memcacheSrv } = settings;
   const store = new MemcacheStore({
     nodes: memcacheSrv === '' ? parseMemcacheAddresses(memcacheHostPort) : [],
-    tls: settings.memcacheTls ? new ClientTls(tlsFiles(settings)) : undefined,
+    tls: settings.memcacheTls ? new ClientTls(clientTlsFiles(settings, 'memcache')) : undefined,
     connectionsPerNode: settings.memcacheMaxIdleConns,
     clock,
     random,
     failsWithNode: settings.isStoreFailureModeSet,
-    events: memcacheEvents(parts),
+    events: memcacheEvents(context),
   });
   registerMemcacheNodes(registry, store);
   if (memcacheSrv === '') return { store, connect: () => Promise.resolve() };
-  return followSrv(parts, store);
+  return followSrv(context, store, resolveSrv);
 }
 
 /** Looks the nodes up once before the start, and again and again after it if that is wanted. */
 function followSrv(
-  { settings, timers, log, resolveSrv = resolveSrvBySystem }: StoreParts,
+  { settings, timers, log }: LimiterContext,
   store: MemcacheStore,
+  resolveSrv: ResolveSrv,
 ): OpenedStore {
   const { memcacheSrv: name, memcacheSrvRefreshMs: refreshMs } = settings;
   let endRefresh = (): void => {};
@@ -65,17 +69,7 @@ function followSrv(
   return { store, connect };
 }
 
-function tlsFiles(settings: LimiterSettings): ConstructorParameters<typeof ClientTls>[0] {
-  return {
-    certPath: settings.memcacheTlsClientCert,
-    keyPath: settings.memcacheTlsClientKey,
-    caPath: settings.memcacheTlsCaCert,
-    skipHostnameVerification: settings.memcacheTlsSkipHostnameVerification,
-    settingPrefix: 'MEMCACHE_TLS_',
-  };
-}
-
-function memcacheEvents({ settings, registry, clock, log }: StoreParts): MemcacheEvents {
+function memcacheEvents({ settings, registry, clock, log }: LimiterContext): MemcacheEvents {
   const stats = createMemcacheStats(registry);
   const problems = new Seldom<{ text: string; key?: string; error?: string }>(
     clock,

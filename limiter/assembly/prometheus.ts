@@ -1,15 +1,17 @@
-/** The endpoint for Prometheus. Loads prom-client: see `optional-parts.ts`. */
+/** The endpoint for Prometheus. Loads prom-client: see `optional-modules.ts`. */
 
+import type { HttpConnectionsOptions } from '../../process/http/http-connections.ts';
 import { addressText } from '../../process/net/bind.ts';
 import * as lines from '../log/lines.ts';
 import { builtInMapping } from '../stats/prometheus/mapper.ts';
 import { readMapperFile } from '../stats/prometheus/mapper-file.ts';
 import { PrometheusSink } from '../stats/prometheus/prometheus-sink.ts';
-import type { Sink, SinkParts } from './sinks.ts';
+import type { LimiterContext, Sink } from './context.ts';
 import { listenerErrors } from './start-watch.ts';
 
 /** Throws a MapperFileError. */
-export function openPrometheus({ settings, source, clock, timers, log, connections }: SinkParts): Sink {
+export function openPrometheus(context: LimiterContext, connections: HttpConnectionsOptions): Sink {
+  const { settings, registry, clock, timers, log } = context;
   const { prometheusAddress: address, prometheusMapperYaml: mapper } = settings;
   const responseTimeAsMilliseconds = settings.prometheusResponseTimeAsMilliseconds;
   const { mapping, warnings } =
@@ -18,7 +20,7 @@ export function openPrometheus({ settings, source, clock, timers, log, connectio
       : readMapperFile(mapper);
   for (const warning of warnings) lines.mapperWarning(log, warning);
   const sink = new PrometheusSink({
-    source,
+    source: registry,
     mapping,
     address,
     path: settings.prometheusPath,

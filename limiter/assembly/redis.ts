@@ -2,10 +2,10 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { withFields } from '../../process/log/logger.ts';
 import { redisConnectionRetry, redisPipelineLimitIgnored, redisScriptsRefused } from '../log/lines.ts';
-import { type RedisLines, redisLines } from '../log/redis-lines.ts';
-import { callsAtATime, nodesAtATime } from '../settings/redis-batch-settings.ts';
+import { redisLines } from '../log/redis-lines.ts';
 import {
-  mainRedis,
+  callsAtATime,
+  nodesAtATime,
   perSecondRedis,
   type RedisStoreSettings,
   redisAddress,
@@ -13,8 +13,9 @@ import {
 import { registerNodeStats, registerPoolStats } from '../stats/registry/limiter-stats.ts';
 import { ClientTls } from '../stores/client-tls.ts';
 import { RedisClusterStore } from '../stores/redis/cluster-store.ts';
-import { RedisStore, type RedisStoreOptions } from '../stores/redis/redis-store.ts';
-import type { OpenedStore, StoreParts } from './store.ts';
+import { RedisStore } from '../stores/redis/redis-store.ts';
+import type { LimiterContext, OpenedStore } from './context.ts';
+import { clientTlsFiles } from './store.ts';
 
 interface RedisRole {
   /** Part of the names of its statistics. */
@@ -25,63 +26,72 @@ interface RedisRole {
   storeName: 'store' | 'per_second_store';
   /** Begins the names of its settings. */
   prefix: 'REDIS_' | 'REDIS_PERSECOND_';
-  redis: RedisStoreSettings;
 }
 
 /** Throws an Error without credentials on an address that cannot be read, and on files of TLS that are no good. */
-export function openMainRedis(parts: StoreParts): OpenedStore {
-  return openRedis(parts, {
+export function openMainRedis(context: LimiterContext): OpenedStore {
+  return openRedis(context, context.settings, {
     pool: 'redis_pool',
     component: 'redis',
     storeName: 'store',
     prefix: 'REDIS_',
-    redis: mainRedis(parts.settings),
   });
 }
 
 /** The same for REDIS_PERSECOND. */
-export function openPerSecondRedis(parts: StoreParts): OpenedStore {
-  return openRedis(parts, {
+export function openPerSecondRedis(context: LimiterContext): OpenedStore {
+  return openRedis(context, perSecondRedis(context.settings), {
     pool: 'redis_per_second_pool',
     component: 'redis_per_second',
     storeName: 'per_second_store',
     prefix: 'REDIS_PERSECOND_',
-    redis: perSecondRedis(parts.settings),
   });
 }
 
-function openRedis(parts: StoreParts, { pool, component, storeName, prefix, redis }: RedisRole): OpenedStore {
-  const { settings, clock, random, registry, health } = parts;
+function openRedis(
+  context: LimiterContext,
+  own: RedisStoreSettings,
+  { pool, component, storeName, prefix }: RedisRole,
+): OpenedStore {
+  const { settings, clock, random, registry, health } = context;
   // Of one store it would say nothing.
-  const log = settings.redisPerSecond ? withFields(parts.log, { store: storeName }) : parts.log;
-  const address = redisAddress(redis);
+  const log = settings.redisPerSecond ? withFields(context.log, { store: storeName }) : context.log;
+  const address = redisAddress(own);
   const { label } = address;
-  const isCluster = redis.type === 'CLUSTER';
-  const lines = redisLines({ log, clock, url: label, prefix, isCluster });
-  if (redis.pipelineLimit > 0) redisPipelineLimitIgnored(log, label);
-  const store = newStore({
-    redis,
-    settings,
+  const lines = redisLines({ log, clock, url: label, prefix, isCluster: 'seeds' in address });
+  if (own.redisPipelineLimit > 0) redisPipelineLimitIgnored(log, label);
+  const options = {
     calls: {
-      places: callsAtATime(redis.poolSize),
-      whenEmpty: redis.onEmpty,
-      waitMs: redis.onEmptyWaitMs,
+      places: callsAtATime(own.redisPoolSize),
+      whenEmpty: own.redisPoolOnEmptyBehavior,
+      waitMs: own.redisPoolOnEmptyWaitMs,
     },
-    address,
-    onNodeChange: lines.onNodeChange,
     onRefusal: lines.onRefusal,
     scripts: settings.redisScripts,
-    onScriptsRefused: (reason) => redisScriptsRefused(log, label, reason),
-    tls: redis.tls ? new ClientTls(tlsFiles(settings)) : undefined,
-    timeoutMs: redis.timeoutMs,
+    onScriptsRefused: (reason: string) => redisScriptsRefused(log, label, reason),
+    tls: own.redisTls ? new ClientTls(clientTlsFiles(settings, 'redis')) : undefined,
+    timeoutMs: own.redisTimeoutMs,
     closeOnReadOnly: settings.redisCloseConnectionOnReadOnlyError,
     random,
+    // Timers know whole milliseconds.
+    windowMs: Math.ceil(own.redisPipelineWindowMs),
     onFailure: lines.onFailure,
-    onChange: (connected, reason) => {
+    onChange: (connected: boolean, reason?: string) => {
       lines.onChange(connected, reason);
       if (settings.redisHealthCheckActiveConnection) health.set(component, connected);
     },
-  });
+  };
+  const store =
+    'seeds' in address
+      ? new RedisClusterStore({
+          ...options,
+          address,
+          onNodeChange: lines.onNodeChange,
+          parallelism: nodesAtATime(own),
+          silenceMs: settings.storeBreakerSilenceMs,
+          probeIntervalMs: settings.storeBreakerProbeIntervalMs,
+        })
+      : new RedisStore({ ...options, address });
   registerPoolStats(registry, pool, { connections: store.connectionCounts, calls: store.callCounts });
   if (store instanceof RedisClusterStore) registerNodeStats(registry, pool, () => store.nodeCounts);
   health.set(component, false);
@@ -97,36 +107,4 @@ function openRedis(parts: StoreParts, { pool, component, storeName, prefix, redi
     if (store.connected || !settings.redisHealthCheckActiveConnection) health.set(component, true);
   };
   return { store, connect };
-}
-
-function newStore(
-  options: Omit<RedisStoreOptions, 'address'> & {
-    address: ReturnType<typeof redisAddress>;
-    redis: RedisStoreSettings;
-    settings: StoreParts['settings'];
-    onNodeChange: RedisLines['onNodeChange'];
-  },
-): RedisStore | RedisClusterStore {
-  const { address, redis, settings } = options;
-  // Timers know whole milliseconds.
-  const windowMs = Math.ceil(redis.pipelineWindowMs);
-  if (!('seeds' in address)) return new RedisStore({ ...options, address, windowMs });
-  return new RedisClusterStore({
-    ...options,
-    address,
-    parallelism: nodesAtATime(redis),
-    silenceMs: settings.storeBreakerSilenceMs,
-    probeIntervalMs: settings.storeBreakerProbeIntervalMs,
-    windowMs,
-  });
-}
-
-function tlsFiles(settings: StoreParts['settings']): ConstructorParameters<typeof ClientTls>[0] {
-  return {
-    certPath: settings.redisTlsClientCert,
-    keyPath: settings.redisTlsClientKey,
-    caPath: settings.redisTlsCaCert,
-    skipHostnameVerification: settings.redisTlsSkipHostnameVerification,
-    settingPrefix: 'REDIS_TLS_',
-  };
 }

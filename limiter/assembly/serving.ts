@@ -1,82 +1,39 @@
-/** The top offenders of this thread, by the settings: counted by the service, shown by the debug listener. */
+/** What answers callers: the service, its store, and the gRPC and HTTP listeners. Runs whole in one thread. */
 
-import type { Health, HealthView } from '../../process/grpc/health-service.ts';
-import type { Logger } from '../../process/log/logger.ts';
+import type { Health } from '../../process/grpc/health-service.ts';
 import { Seldom } from '../../process/log/seldom.ts';
 import type { ListenAddress, UnixAddress } from '../../process/net/bind.ts';
-import type { Clock, Timers } from '../../process/time/clock.ts';
 import type { RuleTable } from '../../rules/table/rule-table.ts';
 import type { CallersInForce } from '../callers/callers.ts';
 import * as lines from '../log/lines.ts';
-import {
-  createShouldRateLimit,
-  type ShouldRateLimitOptions,
-  shouldRateLimitPath,
-} from '../service/should-rate-limit.ts';
+import { createShouldRateLimit, type ShouldRateLimitOptions } from '../service/should-rate-limit.ts';
 import { requestBounds } from '../settings/counting-settings.ts';
-import type { LimiterSettings } from '../settings/settings.ts';
 import { createLimiterStats, type LimiterStats, registerTopStats } from '../stats/registry/limiter-stats.ts';
-import type { StatsRegistry } from '../stats/registry/stats-registry.ts';
 import { TopOffenders } from '../stats/top/top-offenders.ts';
 import type { TopSource } from '../stats/top/top-report.ts';
 import type { ResolveSrv } from '../stores/memcache/memcache-nodes.ts';
 import { openCallers } from './callers.ts';
-import type { OpenedConnections } from './connections.ts';
+import { type OpenedConnections, seldomMs } from './connections.ts';
+import type { LimiterContext, ServingModules } from './context.ts';
 import { createDecisionService } from './decision-service.ts';
 import { openGrpc } from './grpc.ts';
 import { openHttp } from './http.ts';
-import type { ServingOptionalParts } from './optional-parts.ts';
 import { openStore } from './store.ts';
 import { openTracing } from './tracing.ts';
-
-export interface OpenedTop {
-  offenders: TopOffenders;
-  /** No new period begins. */
-  close(): void;
-}
-
-export interface TopParts {
-  settings: LimiterSettings;
-  clock: Clock;
-  timers: Timers;
-  registry: StatsRegistry;
-}
-
-/** Undefined with STATS_TOP_KEYS=0. */
-function openTop({ settings, clock, timers, registry }: TopParts): OpenedTop | undefined {
-  if (settings.statsTopKeys === 0) return undefined;
-  const offenders = new TopOffenders({
-    keysPerDomain: settings.statsTopKeys,
-    maxBytes: settings.statsTopMaxBytes,
-    clock,
-  });
-  registerTopStats(registry, offenders);
-  return { offenders, close: timers.every(settings.statsTopPeriodMs, () => offenders.rotate()) };
-}
-
-/** What answers callers: the service, its store, and the gRPC and HTTP listeners. Runs whole in one thread. */
-
-/** How long requests in flight may take after the listeners closed. */
-export const shutdownGraceMs = 10_000;
-
-/** Ours: the least time between two log lines about requests beyond one bound. */
-const tooLargeLineMs = 60_000;
 
 /** In this thread, or in several that share the ports. */
 export interface Serving {
   /** Decides by these rules from now on; a promise settles when that is so everywhere. */
   useRules(table: RuleTable): void | Promise<void>;
-  /** Lets these ask from now on, likewise. With CALLERS_FILE nobody may before. */
+  /** Lets these ask from now on; a promise settles when that is so everywhere. With CALLERS_FILE nobody may before. */
   useCallers(callers: CallersInForce): void | Promise<void>;
   /** Waits for the first answer of the store, for as long as it takes. */
   connectStore(): Promise<void>;
   /** Rejects with a BindError, or with a WatchedFilesError of the TLS files. A Unix socket has the port 0. */
   listenForGrpc(address: ListenAddress | UnixAddress): Promise<{ port: number }>;
-  /** Likewise. */
   listenForHttp(address: ListenAddress): Promise<{ port: number }>;
   /** Takes no more calls; settles when the last one ended, or was cut after the grace. */
   shutdownGrpc(): Promise<void>;
-  /** Likewise. */
   closeHttp(): Promise<void>;
   /** Sends the last spans as well. */
   closeStore(): Promise<void>;
@@ -88,79 +45,45 @@ export interface ThreadServing extends Serving {
   readonly offenders: TopOffenders | undefined;
 }
 
+/** What is this thread's own. */
 export interface ServingParts {
-  settings: LimiterSettings;
-  clock: Clock;
-  timers: Timers;
-  random: () => number;
-  optional: ServingOptionalParts;
-  /** Of MEMCACHE_SRV. Defaults to the system's. */
-  resolveSrv?: ResolveSrv | undefined;
-  registry: StatsRegistry;
+  modules: ServingModules;
+  connections: OpenedConnections;
   /** What the store says of itself. */
   storeHealth: Health;
-  /** What callers are told. */
-  health: HealthView;
-  log: Logger;
-  /** What callers' connections share with those of other listeners. */
-  connections: Pick<OpenedConnections, 'held' | 'turns' | 'http'>;
-  /** Whether this thread counts and logs what becomes of the TLS files. Defaults to true. */
-  tellsOfCertificates?: boolean;
+  /** Of MEMCACHE_SRV. Defaults to the system's. */
+  resolveSrv?: ResolveSrv | undefined;
+  /** Whether it counts and logs what becomes of the TLS files. */
+  tellsOfCertificates: boolean;
 }
 
 /** Throws an Error without credentials when the store cannot be opened as the settings say. */
-export function openServing(parts: ServingParts): ThreadServing {
-  const { settings, clock, timers, random, registry, storeHealth, health, log } = parts;
-  const tracing = openTracing({ settings, clock, timers, random, registry, log });
-  const { store, connect } = openStore({
-    ...parts,
-    health: storeHealth,
-    resolveSrv: parts.resolveSrv,
-    spanMaker: tracing?.maker,
-  });
+export function openServing(context: LimiterContext, parts: ServingParts): ThreadServing {
+  const { settings, registry, log } = context;
+  const { modules, connections, storeHealth, resolveSrv, tellsOfCertificates } = parts;
+  const tracing = openTracing(context);
+  const { store, connect } = openStore(
+    { ...context, health: storeHealth },
+    { modules, resolveSrv, spanMaker: tracing?.maker },
+  );
   const stats = createLimiterStats(registry);
-  const top = openTop({ settings, clock, timers, registry });
+  const top = openTop(context);
   const offenders = top?.offenders;
-  const service = createDecisionService({ settings, store, clock, random, registry, stats, offenders });
-  const onFault = (call: string) => (error: unknown) => lines.callFault(log, call, error);
+  const service = createDecisionService(context, { store, offenders });
   const bounds = requestBounds(settings);
-  const onTooLarge = tooLargeRequests({ clock, log, stats });
+  const onTooLarge = tooLargeRequests(context, stats);
   const shouldRateLimit = createShouldRateLimit({
     service,
     bounds,
     onTooLarge,
     onMendedValues: stats.mendedValues,
-    onFault: onFault('ShouldRateLimit'),
+    onFault: (error) => lines.callFault(log, 'ShouldRateLimit', error),
   });
-  const callers = openCallers({ settings, clock, registry, log });
-  const tellsOfCertificates = parts.tellsOfCertificates ?? true;
-  const unary = new Map([[shouldRateLimitPath, shouldRateLimit]]);
-  const grpc = openGrpc({
-    settings,
-    unary,
-    health,
-    clock,
-    timers,
-    random,
-    registry,
-    log,
-    shutdownGraceMs,
-    held: parts.connections.held,
-    turns: parts.connections.turns,
-    optional: parts.optional,
-    tracer: tracing?.grpc,
-    gate: callers?.gate,
-    tellsOfCertificates,
-  });
-  const http = openHttp({
-    ...{ settings, shouldRateLimit, health, clock, timers, registry, log, tellsOfCertificates },
-    bounds,
-    onTooLarge,
-    closeGraceMs: shutdownGraceMs,
-    connections: parts.connections.http,
-    tracer: tracing?.http,
-    gate: callers?.gate,
-  });
+  const callers = openCallers(context);
+  const shared = { shouldRateLimit, connections, gate: callers?.gate, tellsOfCertificates };
+  const reflection = modules.reflection?.reflectionMethods;
+  const grpc = openGrpc(context, { ...shared, reflection, tracer: tracing?.grpc });
+  const http = openHttp(context, { ...shared, bounds, onTooLarge, tracer: tracing?.http });
   return {
     useRules: (table) => service.useRules(table),
     useCallers: (inForce) => callers?.use(inForce),
@@ -185,13 +108,29 @@ export function openServing(parts: ServingParts): ThreadServing {
   };
 }
 
+/** Who is over limit in this thread: counted by the service, shown by the debug listener. Undefined with STATS_TOP_KEYS=0. */
+function openTop({
+  settings,
+  clock,
+  timers,
+  registry,
+}: LimiterContext): { offenders: TopOffenders; close(): void } | undefined {
+  if (settings.statsTopKeys === 0) return undefined;
+  const offenders = new TopOffenders({
+    keysPerDomain: settings.statsTopKeys,
+    maxBytes: settings.statsTopMaxBytes,
+    clock,
+  });
+  registerTopStats(registry, offenders);
+  return { offenders, close: timers.every(settings.statsTopPeriodMs, () => offenders.rotate()) };
+}
+
 type OnTooLarge = ShouldRateLimitOptions['onTooLarge'];
 
-function tooLargeRequests(parts: { clock: Clock; log: Logger; stats: LimiterStats }): OnTooLarge {
-  const { clock, log, stats } = parts;
+function tooLargeRequests({ clock, log }: LimiterContext, stats: LimiterStats): OnTooLarge {
   const line = new Seldom<{ reason: string; origin: Parameters<OnTooLarge>[1] }>(
     clock,
-    tooLargeLineMs,
+    seldomMs,
     ({ reason, origin }, times) => lines.requestTooLarge(log, { ...origin, reason, times }),
   );
   return ({ setting, message: reason }, origin) => {

@@ -8,7 +8,7 @@ function watched(): { timers: ManualTimers; told: string[]; watch: StartWatch } 
   const clock = { nowMs: () => timers.nowMs, monotonicMs: () => timers.nowMs };
   const onWaiting = (start: { waitsFor: string; seconds: number }) =>
     told.push(`${start.waitsFor} ${start.seconds}`);
-  return { timers, told, watch: new StartWatch({ clock, timers, onWaiting }) };
+  return { timers, told, watch: new StartWatch({ clock, timers }, onWaiting) };
 }
 
 describe('a start that takes long', () => {

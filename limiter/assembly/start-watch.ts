@@ -3,36 +3,27 @@
 import { BindError } from '../../process/net/bind.ts';
 import type { Clock, Timers } from '../../process/time/clock.ts';
 
-export interface WaitingStart {
-  /** What the start waits for now. */
-  waitsFor: string;
-  seconds: number;
-}
-
-export interface StartWatchOptions {
-  clock: Clock;
-  timers: Timers;
-  /** Called 10 s after the start began, then every minute. */
-  onWaiting(start: WaitingStart): void;
-}
-
+/** So long after it began a start is told of first, and then again and again. */
 const firstMs = 10_000;
 const furtherMs = 60_000;
 
 export class StartWatch {
   /** What the start waits for from now on. */
   waitsFor = '';
-  readonly #options: StartWatchOptions;
-  readonly #beganMs: number;
   #callOff: () => void;
 
-  constructor(options: StartWatchOptions) {
-    const { clock, timers } = options;
-    this.#options = options;
-    this.#beganMs = clock.monotonicMs();
+  constructor(
+    { clock, timers }: { clock: Clock; timers: Timers },
+    onWaiting: (start: { waitsFor: string; seconds: number }) => void,
+  ) {
+    const beganMs = clock.monotonicMs();
+    const tell = (): void => {
+      const seconds = Math.round((clock.monotonicMs() - beganMs) / 1000);
+      onWaiting({ waitsFor: this.waitsFor, seconds });
+    };
     this.#callOff = timers.after(firstMs, () => {
-      this.#callOff = timers.every(furtherMs, () => this.#tell());
-      this.#tell();
+      this.#callOff = timers.every(furtherMs, tell);
+      tell();
     });
   }
 
@@ -40,17 +31,9 @@ export class StartWatch {
   end(): void {
     this.#callOff();
   }
-
-  #tell(): void {
-    const { clock, onWaiting } = this.#options;
-    const seconds = Math.round((clock.monotonicMs() - this.#beganMs) / 1000);
-    onWaiting({ waitsFor: this.waitsFor, seconds });
-  }
 }
 
-/** Which listener it is that could not be opened: an address alone does not say it. */
-
-/** The message begins with the listener and its settings. */
+/** Which listener could not be opened: an address alone does not say it. The message begins with listener and settings. */
 export class ListenerError extends Error {
   override readonly name = 'ListenerError';
 }

@@ -2,17 +2,16 @@
 
 import type { CallTracer } from '../../process/grpc/handlers.ts';
 import { errorText } from '../../process/log/error-text.ts';
-import type { Logger } from '../../process/log/logger.ts';
 import { packageVersion } from '../../process/log/process-lines.ts';
 import { Seldom } from '../../process/log/seldom.ts';
-import { type Clock, inTime, type Timers } from '../../process/time/clock.ts';
+import { inTime } from '../../process/time/clock.ts';
 import * as lines from '../log/lines.ts';
-import type { LimiterSettings } from '../settings/settings.ts';
-import type { StatsRegistry } from '../stats/registry/stats-registry.ts';
 import { grpcTracer, httpTracer, rpcConvention, type SpanMaker } from '../tracing/call-tracers.ts';
 import type { startOpenTelemetry as StartOpenTelemetry } from '../tracing/open-telemetry.ts';
 import { Sampling } from '../tracing/sampling.ts';
 import { headerForms } from '../tracing/trace-headers.ts';
+import { seldomMs } from './connections.ts';
+import type { LimiterContext } from './context.ts';
 
 export interface OpenedTracing {
   grpc: CallTracer;
@@ -25,23 +24,14 @@ export interface OpenedTracing {
   close(): Promise<void>;
 }
 
-export interface TracingParts {
-  settings: LimiterSettings;
-  clock: Clock;
-  timers: Timers;
-  random: () => number;
-  registry: StatsRegistry;
-  log: Logger;
-}
-
 /** We chose it: so long the last spans may take at the end. */
 const flushMs = 3_000;
-/** We chose it: what OpenTelemetry has to say again and again. */
-const seldomMs = 60_000;
+
+type TracingContext = Omit<LimiterContext, 'health'>;
 
 /** Undefined where tracing is off. */
-export function openTracing(parts: TracingParts): OpenedTracing | undefined {
-  const { settings, timers, random, log } = parts;
+export function openTracing(context: TracingContext): OpenedTracing | undefined {
+  const { settings, timers, random, log } = context;
   if (!settings.tracingEnabled) return undefined;
   let maker: SpanMaker | undefined;
   const sampling = new Sampling(settings.tracingSamplingRate, random);
@@ -57,21 +47,21 @@ export function openTracing(parts: TracingParts): OpenedTracing | undefined {
     http: httpTracer(options),
     maker: options.maker,
     start: async () => {
-      maker ??= await startExport(parts, () => sampling.newSpanId());
+      maker ??= await startExport(context, () => sampling.newSpanId());
     },
     close: async () => {
       const last = maker;
       maker = undefined;
-      if (last !== undefined)
-        await within(timers, flushMs, last.shutdown(), (reason) =>
-          lines.lastTracesLost(log, settings.tracingUrl, reason),
-        );
+      if (last === undefined) return;
+      const settled = last.shutdown().then(() => undefined, errorText);
+      const problem = await inTime(timers, flushMs, settled, `not sent within ${flushMs / 1_000} s`);
+      if (problem !== undefined) lines.lastTracesLost(log, settings.tracingUrl, problem);
     },
   };
 }
 
-async function startExport(parts: TracingParts, newSpanId: () => string): Promise<SpanMaker> {
-  const { settings } = parts;
+async function startExport(context: TracingContext, newSpanId: () => string): Promise<SpanMaker> {
+  const { settings } = context;
   const { startOpenTelemetry } = await import('../tracing/open-telemetry.ts');
   return startOpenTelemetry({
     protocol: settings.tracingExporterProtocol,
@@ -80,13 +70,13 @@ async function startExport(parts: TracingParts, newSpanId: () => string): Promis
     serviceInstanceId: settings.tracingServiceInstanceId,
     version: packageVersion(),
     newSpanId,
-    listener: exportListener(parts),
+    listener: exportListener(context),
   });
 }
 
 type ExportEvents = Parameters<typeof StartOpenTelemetry>[0]['listener'];
 
-function exportListener({ settings, clock, registry, log }: TracingParts): ExportEvents {
+function exportListener({ settings, clock, registry, log }: TracingContext): ExportEvents {
   const { tracingUrl: url } = settings;
   const [sent, lost, dropped] = ['sent', 'lost', 'dropped'].map((what) =>
     registry.counter(`ratelimit.tracing.spans_${what}`),
@@ -107,16 +97,4 @@ function exportListener({ settings, clock, registry, log }: TracingParts): Expor
       if (isSent) seldom.note(text, text.replaceAll(/\d+/g, '#'));
     },
   };
-}
-
-/** What could not be sent in time is lost. */
-async function within(
-  timers: Timers,
-  ms: number,
-  sent: Promise<void>,
-  onLost: (reason: string) => void,
-): Promise<void> {
-  const settled = sent.then(() => undefined, errorText);
-  const problem = await inTime(timers, ms, settled, `not sent within ${ms / 1_000} s`);
-  if (problem !== undefined) onLost(problem);
 }

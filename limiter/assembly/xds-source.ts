@@ -1,4 +1,4 @@
-/** Rules from a management server, and what is logged and counted of it. Loads grpc-js: see `optional-parts.ts`. */
+/** Rules from a management server, and what is logged and counted of it. Loads grpc-js: see `optional-modules.ts`. */
 import { randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
 import { libraryWarning, packageVersion } from '../../process/log/process-lines.ts';
@@ -8,16 +8,10 @@ import { xdsLines } from '../log/lines.ts';
 import type { LimiterSettings } from '../settings/settings.ts';
 import { xdsMaxMessageBytes, xdsSettings } from '../settings/xds-settings.ts';
 import { registerXdsStats } from '../stats/registry/limiter-stats.ts';
-import type { ConfigSourceParts, OpenedConfigSource } from './config-source.ts';
+import type { LimiterContext, OpenedConfigSource } from './context.ts';
 
-export function openXds({
-  settings,
-  clock,
-  timers,
-  random,
-  registry,
-  log,
-}: ConfigSourceParts): OpenedConfigSource {
+export function openXds(context: LimiterContext): OpenedConfigSource {
+  const { settings, clock, timers, random, registry, log } = context;
   const listener = xdsLines(log, settings.xdsServerUrl);
   routeGrpcErrors((text) => libraryWarning(log, text));
   const source = new XdsConfigSource({

@@ -1,5 +1,5 @@
 /** Settings of Redis: a part of the table in settings.ts. */
-import { bool, choice, duration, text } from '../../process/settings/settings-kinds.ts';
+import { bool, choice, duration, integer, text } from '../../process/settings/settings-kinds.ts';
 import { needing, type SettingNeed } from '../../process/settings/settings-needs.ts';
 import type { SettingsError, SettingsOf, SettingsTable } from '../../process/settings/settings-reader.ts';
 import {
@@ -10,12 +10,8 @@ import {
   type RedisAddress,
   type SentinelAddress,
 } from '../stores/redis/redis-address.ts';
-import { ofPerSecond, redisBatchSettings } from './redis-batch-settings.ts';
 
 const dayMs = 24 * 3_600_000;
-
-const socketType = choice({ values: ['unix', 'tcp'] });
-const type = choice({ values: ['SINGLE', 'SENTINEL', 'CLUSTER'] });
 
 const inRedis: readonly SettingNeed[] = [{ name: 'BACKEND_TYPE', is: ['redis'] }];
 const overTls: readonly SettingNeed[] = [
@@ -27,16 +23,17 @@ const overTls: readonly SettingNeed[] = [
   },
 ];
 
-const mainSettings = {
+/** Where the Redis is. */
+const addressRows = {
   redisSocketType: {
     name: 'REDIS_SOCKET_TYPE',
-    kind: socketType,
+    kind: choice({ values: ['unix', 'tcp'] }),
     default: 'unix',
     summary: 'How `REDIS_URL` is reached; sentinels, their masters and clusters always by TCP.',
   },
   redisType: {
     name: 'REDIS_TYPE',
-    kind: type,
+    kind: choice({ values: ['SINGLE', 'SENTINEL', 'CLUSTER'] }),
     default: 'SINGLE',
     summary: 'Kind of Redis deployment.',
   },
@@ -77,6 +74,53 @@ const mainSettings = {
   },
 } as const satisfies SettingsTable;
 
+/** How counts go out to it. */
+const batchRows = {
+  redisPipelineWindowMs: {
+    name: 'REDIS_PIPELINE_WINDOW',
+    kind: duration({ min: 0, max: 60_000 }),
+    default: 0,
+    summary:
+      'Under traffic at most one call to Redis in so long, in whole milliseconds: requests that come soon after a call are gathered. 0: what arrives in one turn of the event loop.',
+  },
+  redisClusterPipelineParallelism: {
+    name: 'REDIS_CLUSTER_PIPELINE_PARALLELISM',
+    needs: [{ name: 'REDIS_TYPE', is: ['CLUSTER'] }],
+    kind: integer({ min: -2_147_483_648, max: 2_147_483_647 }),
+    default: 1,
+    summary: 'Nodes that a batch asks at a time, at most `REDIS_POOL_SIZE`; 0: just that.',
+  },
+  redisPoolSize: {
+    name: 'REDIS_POOL_SIZE',
+    kind: integer({ min: 0, max: 2_147_483_647 }),
+    default: 10,
+    summary:
+      'Calls under way at a time; 0 means 4, as in the client of the Go service. One connection to each server carries them all, and each call carries what arrived together.',
+  },
+  redisPoolOnEmptyBehavior: {
+    name: 'REDIS_POOL_ON_EMPTY_BEHAVIOR',
+    kind: choice({ values: ['CREATE', 'ERROR', 'WAIT'] }),
+    default: 'CREATE',
+    summary:
+      'What becomes of a call that found `REDIS_POOL_SIZE` others under way: after the wait `CREATE` sends it all the same and `ERROR` fails it; `WAIT` fails it after `REDIS_TIMEOUT` only.',
+  },
+  redisPoolOnEmptyWaitMs: {
+    name: 'REDIS_POOL_ON_EMPTY_WAIT_DURATION',
+    needs: [{ name: 'REDIS_POOL_ON_EMPTY_BEHAVIOR', is: ['CREATE', 'ERROR'] }],
+    kind: duration({ min: 0, max: 3_600_000 }),
+    default: 1_000,
+    summary: 'The wait of `REDIS_POOL_ON_EMPTY_BEHAVIOR`.',
+  },
+  redisPipelineLimit: {
+    name: 'REDIS_PIPELINE_LIMIT',
+    kind: integer({ min: -2_147_483_648, max: 2_147_483_647 }),
+    default: 0,
+    summary: 'Deprecated in the Go service: no effect. Above 0 it is warned about.',
+  },
+} as const satisfies SettingsTable;
+
+const storeRows = { ...addressRows, ...batchRows };
+
 /** For every connection that speaks TLS, of the per-second store too. */
 const tlsSettings = needing(overTls, {
   redisTlsClientCert: {
@@ -105,7 +149,15 @@ const tlsSettings = needing(overTls, {
   },
 } as const satisfies SettingsTable);
 
+/** For both stores. */
 const connectionSettings = {
+  redisScripts: {
+    name: 'REDIS_SCRIPTS',
+    kind: choice({ values: ['auto', 'never'] }),
+    default: 'auto',
+    summary:
+      '`never`: no Lua, for sharding proxies; `auto`: plain commands as soon as Redis refuses a script. Not in the Go service.',
+  },
   redisHealthCheckActiveConnection: {
     name: 'REDIS_HEALTH_CHECK_ACTIVE_CONNECTION',
     kind: bool(),
@@ -139,171 +191,131 @@ const connectionSettings = {
   },
 } as const satisfies SettingsTable;
 
-const perSecondSettings = needing(ofPerSecond, {
+type StoreRows = typeof storeRows;
+type PerSecondKey<Key> = Key extends `redis${infer Rest}` ? `redisPerSecond${Rest}` : never;
+type PerSecondRows = { readonly [Key in keyof StoreRows as PerSecondKey<Key>]: StoreRows[Key] };
+
+const remarks: Partial<Record<keyof StoreRows, string>> = {
+  redisSocketType: ', for the Redis of limits per second',
+  redisAuth: ', which is not used for it',
+  redisSentinelAuth: ', which is not used for it',
+  redisTls: ', with the files of `REDIS_TLS_*`',
+};
+
+/** REDIS_PERSECOND_*: each row of the main Redis again, for that of limits per second. */
+function perSecondRows(): PerSecondRows {
+  const perSecondName = (name: string): string => name.replace('REDIS_', 'REDIS_PERSECOND_');
+  const rows = Object.entries<SettingsTable[string]>(storeRows).map(([key, row]) => [
+    perSecondKey(key),
+    {
+      ...row,
+      name: perSecondName(row.name),
+      needs: row.needs?.map((need) => ({ ...need, name: perSecondName(need.name) })) ?? [
+        { name: 'REDIS_PERSECOND', is: [true] },
+      ],
+      ...(key === 'redisUrl' ? { default: '/var/run/nutcracker/ratelimitpersecond.sock' } : {}),
+      summary: `As \`${row.name}\`${remarks[key as keyof StoreRows] ?? ''}.`,
+    },
+  ]);
+  return Object.fromEntries(rows) as PerSecondRows;
+}
+
+function perSecondKey(key: string): string {
+  return key.replace('redis', 'redisPerSecond');
+}
+
+export const redisSettings = needing(inRedis, {
+  ...addressRows,
+  ...tlsSettings,
+  ...connectionSettings,
+  ...batchRows,
   redisPerSecond: {
     name: 'REDIS_PERSECOND',
-    needs: inRedis,
     kind: bool(),
     default: false,
     summary: 'Limits per second are counted in a Redis of their own.',
   },
-  redisPerSecondSocketType: {
-    name: 'REDIS_PERSECOND_SOCKET_TYPE',
-    kind: socketType,
-    default: 'unix',
-    summary: 'As `REDIS_SOCKET_TYPE`, for the Redis of limits per second.',
-  },
-  redisPerSecondType: {
-    name: 'REDIS_PERSECOND_TYPE',
-    kind: type,
-    default: 'SINGLE',
-    summary: 'As `REDIS_TYPE`.',
-  },
-  redisPerSecondUrl: {
-    name: 'REDIS_PERSECOND_URL',
-    kind: text(),
-    default: '/var/run/nutcracker/ratelimitpersecond.sock',
-    secret: true,
-    summary: 'As `REDIS_URL`.',
-  },
-  redisPerSecondAuth: {
-    name: 'REDIS_PERSECOND_AUTH',
-    kind: text(),
-    default: '',
-    secret: true,
-    summary: 'As `REDIS_AUTH`, which is not used for it.',
-  },
-  redisPerSecondSentinelAuth: {
-    name: 'REDIS_PERSECOND_SENTINEL_AUTH',
-    needs: [{ name: 'REDIS_PERSECOND_TYPE', is: ['SENTINEL'] }],
-    kind: text(),
-    default: '',
-    secret: true,
-    summary: 'As `REDIS_SENTINEL_AUTH`, which is not used for it.',
-  },
-  redisPerSecondTimeoutMs: {
-    name: 'REDIS_PERSECOND_TIMEOUT',
-    kind: duration({ min: 1, max: dayMs }),
-    default: 10_000,
-    summary: 'As `REDIS_TIMEOUT`.',
-  },
-  redisPerSecondTls: {
-    name: 'REDIS_PERSECOND_TLS',
-    kind: bool(),
-    default: false,
-    summary: 'As `REDIS_TLS`, with the files of `REDIS_TLS_*`.',
-  },
-} as const satisfies SettingsTable);
-
-export const redisSettings = needing(inRedis, {
-  ...mainSettings,
-  ...tlsSettings,
-  ...connectionSettings,
-  ...redisBatchSettings,
-  ...perSecondSettings,
+  ...perSecondRows(),
 } as const satisfies SettingsTable);
 
 export type RedisSettings = SettingsOf<typeof redisSettings>;
 
-/** The settings of one of the two stores. */
-export interface RedisStoreSettings {
-  type: RedisSettings['redisType'];
-  socketType: RedisSettings['redisSocketType'];
-  url: string;
-  auth: string;
-  sentinelAuth: string;
-  timeoutMs: number;
-  tls: boolean;
-  pipelineWindowMs: number;
-  parallelism: number;
-  poolSize: number;
-  onEmpty: RedisSettings['redisPoolOnEmptyBehavior'];
-  onEmptyWaitMs: number;
-  pipelineLimit: number;
-}
-
-export function mainRedis(settings: RedisSettings): RedisStoreSettings {
-  return {
-    type: settings.redisType,
-    socketType: settings.redisSocketType,
-    url: settings.redisUrl,
-    auth: settings.redisAuth,
-    sentinelAuth: settings.redisSentinelAuth,
-    timeoutMs: settings.redisTimeoutMs,
-    tls: settings.redisTls,
-    pipelineWindowMs: settings.redisPipelineWindowMs,
-    parallelism: settings.redisClusterPipelineParallelism,
-    poolSize: settings.redisPoolSize,
-    onEmpty: settings.redisPoolOnEmptyBehavior,
-    onEmptyWaitMs: settings.redisPoolOnEmptyWaitMs,
-    pipelineLimit: settings.redisPipelineLimit,
-  };
-}
+/** The settings of one of the two stores, by the names of the main one's. */
+export type RedisStoreSettings = SettingsOf<StoreRows>;
 
 export function perSecondRedis(settings: RedisSettings): RedisStoreSettings {
-  return {
-    type: settings.redisPerSecondType,
-    socketType: settings.redisPerSecondSocketType,
-    url: settings.redisPerSecondUrl,
-    auth: settings.redisPerSecondAuth,
-    sentinelAuth: settings.redisPerSecondSentinelAuth,
-    timeoutMs: settings.redisPerSecondTimeoutMs,
-    tls: settings.redisPerSecondTls,
-    pipelineWindowMs: settings.redisPerSecondPipelineWindowMs,
-    parallelism: settings.redisPerSecondClusterPipelineParallelism,
-    poolSize: settings.redisPerSecondPoolSize,
-    onEmpty: settings.redisPerSecondPoolOnEmptyBehavior,
-    onEmptyWaitMs: settings.redisPerSecondPoolOnEmptyWaitMs,
-    pipelineLimit: settings.redisPerSecondPipelineLimit,
-  };
+  const all: Readonly<Record<string, unknown>> = settings;
+  const own = Object.keys(storeRows).map((key) => [key, all[perSecondKey(key)]]);
+  return Object.fromEntries(own) as RedisStoreSettings;
 }
 
 /** Throws an Error that shows the URL masked. */
 export function redisAddress(
-  settings: Pick<RedisStoreSettings, 'type' | 'socketType' | 'url' | 'auth' | 'sentinelAuth'>,
+  settings: Omit<SettingsOf<typeof addressRows>, 'redisTimeoutMs' | 'redisTls'>,
 ): RedisAddress | SentinelAddress | ClusterAddress {
-  if (settings.type === 'CLUSTER') return parseClusterAddress(settings);
-  return settings.type === 'SENTINEL' ? parseSentinelAddress(settings) : parseRedisAddress(settings);
+  const { redisType, redisSocketType: socketType, redisUrl: url, redisAuth: auth } = settings;
+  if (redisType === 'CLUSTER') return parseClusterAddress({ url, auth });
+  if (redisType === 'SINGLE') return parseRedisAddress({ socketType, url, auth });
+  return parseSentinelAddress({ url, auth, sentinelAuth: settings.redisSentinelAuth });
+}
+
+/** How many calls may be under way at a time. */
+export function callsAtATime(poolSize: number): number {
+  // As in the Go service's client.
+  return poolSize === 0 ? 4 : poolSize;
+}
+
+/** How many nodes of a cluster may be asked at a time. */
+export function nodesAtATime(
+  settings: Pick<RedisStoreSettings, 'redisClusterPipelineParallelism' | 'redisPoolSize'>,
+): number {
+  const { redisClusterPipelineParallelism: wanted, redisPoolSize } = settings;
+  const most = callsAtATime(redisPoolSize);
+  return wanted === 0 ? most : Math.min(wanted, most);
 }
 
 /** What is wrong with the values together, with `BACKEND_TYPE=redis`. Values refused by themselves are missing. */
 export function redisSettingsProblems(settings: Partial<RedisSettings>): SettingsError[] {
   const { redisTls, redisPerSecond, redisPerSecondTls } = settings;
-  const stores = [{ prefix: 'REDIS_', given: mainRedis(settings as RedisSettings) }];
+  const problems = storeProblems(settings, 'REDIS_');
   if (redisPerSecond === true) {
-    stores.push({ prefix: 'REDIS_PERSECOND_', given: perSecondRedis(settings as RedisSettings) });
+    problems.push(...storeProblems(perSecondRedis(settings as RedisSettings), 'REDIS_PERSECOND_'));
   }
-  const problems = stores.flatMap(({ prefix, given }) => {
-    const problem = urlProblem(given, prefix);
-    return [
-      ...(problem === undefined ? [] : [{ variable: `${prefix}URL`, message: `${prefix}URL: ${problem}` }]),
-      ...parallelismProblems(given, prefix),
-    ];
-  });
   const speaksTls = redisTls === true || (redisPerSecond === true && redisPerSecondTls === true);
   return speaksTls ? [...problems, ...pairProblems(settings)] : problems;
 }
 
+function storeProblems(given: Partial<RedisStoreSettings>, prefix: string): SettingsError[] {
+  const problem = urlProblem(given, prefix);
+  const problems =
+    problem === undefined ? [] : [{ variable: `${prefix}URL`, message: `${prefix}URL: ${problem}` }];
+  const { redisType, redisClusterPipelineParallelism: parallelism = 0 } = given;
+  if (redisType === 'CLUSTER' && parallelism < 0) {
+    const variable = `${prefix}CLUSTER_PIPELINE_PARALLELISM`;
+    problems.push({ variable, message: `${variable}: redis cluster pipeline parallelism must be >= 0` });
+  }
+  return problems;
+}
+
 function urlProblem(given: Partial<RedisStoreSettings>, prefix: string): string | undefined {
-  const { type: redisType, socketType: socket, url } = given;
-  if (redisType === undefined || socket === undefined || url === undefined) return undefined;
-  if (url === '') return 'must not be empty with BACKEND_TYPE=redis';
-  if (redisType === 'SINGLE' && socket === 'unix' && !url.includes('/') && /:\d+$/.test(url)) {
+  const { redisType, redisSocketType, redisUrl } = given;
+  if (redisType === undefined || redisSocketType === undefined || redisUrl === undefined) return undefined;
+  if (redisUrl === '') return 'must not be empty with BACKEND_TYPE=redis';
+  if (
+    redisType === 'SINGLE' &&
+    redisSocketType === 'unix' &&
+    !redisUrl.includes('/') &&
+    /:\d+$/.test(redisUrl)
+  ) {
     return `is the path of a socket with ${prefix}SOCKET_TYPE=unix (the default); for host:port set ${prefix}SOCKET_TYPE=tcp`;
   }
   try {
-    const { auth = '', sentinelAuth = '' } = given;
-    redisAddress({ type: redisType, socketType: socket, url, auth, sentinelAuth });
+    const { redisAuth = '', redisSentinelAuth = '' } = given;
+    redisAddress({ redisType, redisSocketType, redisUrl, redisAuth, redisSentinelAuth });
     return undefined;
   } catch (error) {
     return (error as Error).message;
   }
-}
-
-function parallelismProblems(given: Partial<RedisStoreSettings>, prefix: string): SettingsError[] {
-  if (given.type !== 'CLUSTER' || given.parallelism === undefined || given.parallelism >= 0) return [];
-  const variable = `${prefix}CLUSTER_PIPELINE_PARALLELISM`;
-  return [{ variable, message: `${variable}: redis cluster pipeline parallelism must be >= 0` }];
 }
 
 function pairProblems({

@@ -6,7 +6,8 @@ import { libraryWarning } from '../../process/log/process-lines.ts';
 import { systemClock, systemTimers } from '../../process/time/clock.ts';
 import { RuleTable } from '../../rules/table/rule-table.ts';
 import { openConnections } from '../assembly/connections.ts';
-import { loadServingParts } from '../assembly/optional-parts.ts';
+import type { LimiterContext } from '../assembly/context.ts';
+import { loadServingModules } from '../assembly/optional-modules.ts';
 import { openServing, type ThreadServing } from '../assembly/serving.ts';
 import { CpuProfiler } from '../http/cpu-profile.ts';
 import type { ProfileQuestion } from '../http/debug-listener.ts';
@@ -30,45 +31,33 @@ const statistics = new PostedStatistics({
   idlePeriodMs: settings.statsFlushIntervalMs,
   timers: systemTimers,
 });
-registerRefusedMetrics(statistics.registry);
-const health = new Health();
-health.set('process', healthy);
-const storeHealth = new Health();
-storeHealth.subscribe((isHealthy) => post({ is: 'health', healthy: isHealthy }));
-
-const connections = openConnections({
+const context: LimiterContext = {
   settings,
-  shared: held,
-  registry: statistics.registry,
   clock: systemClock,
   timers: systemTimers,
+  random: Math.random,
+  registry: statistics.registry,
+  health: new Health(),
   log,
-});
+};
+registerRefusedMetrics(context.registry);
+context.health.set('process', healthy);
+const storeHealth = new Health();
+storeHealth.subscribe((isHealthy) => post({ is: 'health', healthy: isHealthy }));
+const connections = openConnections(context, held);
 
 const cpu = new CpuProfiler(systemClock);
 const heap = new HeapSampler(systemClock);
 void heap.start();
 
-const optional = await loadServingParts(settings);
+const modules = await loadServingModules(settings);
 
 let serving: ThreadServing | undefined;
 
 /** At the first task, so that a store that cannot be opened is an answer and no crash. */
 function opened(): ThreadServing {
   if (serving !== undefined) return serving;
-  serving = openServing({
-    settings,
-    clock: systemClock,
-    timers: systemTimers,
-    random: Math.random,
-    registry: statistics.registry,
-    storeHealth,
-    health,
-    log,
-    optional,
-    connections,
-    tellsOfCertificates,
-  });
+  serving = openServing(context, { modules, connections, storeHealth, tellsOfCertificates });
   if (rules !== undefined) void serving.useRules(new RuleTable(rules));
   if (callers !== undefined) void serving.useCallers(callers);
   return serving;
@@ -89,7 +78,7 @@ const handlers: TaskHandlers = {
   'use-callers': (task) => opened().useCallers(task.callers),
   listen: ({ listener, address }) =>
     listener === 'grpc' ? opened().listenForGrpc(address) : opened().listenForHttp(address),
-  'set-health': (task) => health.set('process', task.healthy),
+  'set-health': (task) => context.health.set('process', task.healthy),
   'reuse-slots': ({ count }) => statistics.registry.reuseSlots(count),
   'show-statistics': () => statistics.show(),
   'show-top': (task) => serving?.offenders && topAnswer(serving.offenders, task),

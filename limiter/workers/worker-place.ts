@@ -14,12 +14,10 @@
  */
 
 import { errorText } from '../../process/log/error-text.ts';
-import type { Logger } from '../../process/log/logger.ts';
 import type { ListenAddress } from '../../process/net/bind.ts';
-import type { Clock, Timers } from '../../process/time/clock.ts';
 import { retryDelayMs } from '../../process/time/token-bucket.ts';
+import type { LimiterContext } from '../assembly/context.ts';
 import { workerEnded, workerReady } from '../log/lines.ts';
-import type { StatsRegistry } from '../stats/registry/stats-registry.ts';
 import type { WorkerNews, WorkerStart, WorkerTask } from './messages.ts';
 import { type JoinedGauges, WorkerStatistics } from './worker-statistics.ts';
 import {
@@ -32,7 +30,7 @@ import {
 
 export type ListenerName = 'grpc' | 'http';
 
-export interface WorkerPlaceOptions {
+interface WorkerPlaceOptions {
   /** From 1. */
   number: number;
   startThread: StartThread;
@@ -40,12 +38,7 @@ export interface WorkerPlaceOptions {
   beginning(): WorkerStart;
   /** Those that a thread opens before it is ready. */
   addresses: ReadonlyMap<ListenerName, ListenAddress>;
-  registry: StatsRegistry;
   joined: JoinedGauges;
-  clock: Clock;
-  timers: Timers;
-  random: () => number;
-  log: Logger;
   /** Its readiness or its health is another one. */
   onChange(): void;
   /** A thread ended that was not told to. */
@@ -61,6 +54,7 @@ const goodAfterMs = 60_000;
 const endGraceMs = 2_000;
 
 export class WorkerPlace {
+  readonly #context: LimiterContext;
   readonly #options: WorkerPlaceOptions;
   #state: 'idle' | 'starting' | 'ready' | 'waiting' | 'closed' = 'idle';
   #thread: WorkerThread | undefined;
@@ -73,9 +67,10 @@ export class WorkerPlace {
   #callOffWait = (): void => {};
   #callOffWatch = (): void => {};
 
-  constructor(options: WorkerPlaceOptions) {
+  constructor(context: LimiterContext, options: WorkerPlaceOptions) {
+    this.#context = context;
     this.#options = options;
-    this.#statistics = new WorkerStatistics(options.registry, options.joined);
+    this.#statistics = new WorkerStatistics(context.registry, options.joined);
   }
 
   get isReady(): boolean {
@@ -130,7 +125,7 @@ export class WorkerPlace {
   async end(): Promise<void> {
     const thread = this.#thread;
     if (thread === undefined) return;
-    const callOff = this.#options.timers.after(endGraceMs, () => void thread.terminate());
+    const callOff = this.#context.timers.after(endGraceMs, () => void thread.terminate());
     await thread.end().catch(() => {});
     await thread.ended;
     callOff();
@@ -139,13 +134,14 @@ export class WorkerPlace {
   async #start(): Promise<void> {
     this.#state = 'starting';
     this.#storeHealthy = true;
-    const { registry, joined } = this.#options;
+    const { joined, number, startThread, addresses, beginning, onChange } = this.#options;
+    const { registry, clock, timers } = this.#context;
     const statistics = new WorkerStatistics(registry, joined);
     this.#statistics = statistics;
     const thread = new WorkerThread({
-      start: this.#options.beginning(),
-      name: `worker-${this.#options.number}`,
-      startThread: this.#options.startThread,
+      start: beginning(),
+      name: `worker-${number}`,
+      startThread,
       onNews: (news) => this.#take(news, statistics, thread),
       onEnd: (reason) => {
         statistics.end();
@@ -155,7 +151,7 @@ export class WorkerPlace {
     this.#thread = thread;
     await thread.ask({ do: 'connect-store' });
     // Goes on with those that are added while it runs.
-    for (const [listener, address] of this.#options.addresses) {
+    for (const [listener, address] of addresses) {
       // The end of the limiter began meanwhile.
       if (this.#state !== 'starting') return;
       this.#mayServe = true;
@@ -164,13 +160,13 @@ export class WorkerPlace {
     if (this.#state !== 'starting') return;
     this.#state = 'ready';
     this.#mayServe = true;
-    this.#readySinceMs = this.#options.clock.monotonicMs();
+    this.#readySinceMs = clock.monotonicMs();
     this.#callOffWatch = watchHeartbeat(
-      this.#options.timers,
+      timers,
       () => thread.ask({ do: 'show-statistics' }),
       () => thread.abandon(`it did not answer for ${silenceSeconds} s`),
     );
-    this.#options.onChange();
+    onChange();
   }
 
   #take(
@@ -187,7 +183,7 @@ export class WorkerPlace {
       thread.ask({ do: 'reuse-slots', count: news.slots.length }).catch(() => {});
     } else if (news.is === 'durations') statistics.record(news.names, news.pairs);
     else if (news.is === 'log') {
-      this.#options.log[news.level](news.message, { ...news.fields, worker: this.#options.number });
+      this.#context.log[news.level](news.message, { ...news.fields, worker: this.#options.number });
     } else {
       this.#storeHealthy = news.healthy;
       this.#options.onChange();
@@ -199,21 +195,21 @@ export class WorkerPlace {
     this.#mayServe = false;
     this.#callOffWatch();
     if (this.#state === 'closed') return;
-    const { clock, log, number } = this.#options;
+    const { clock, log } = this.#context;
     if (this.#state === 'ready' && clock.monotonicMs() - this.#readySinceMs >= goodAfterMs)
       this.#failures = 0;
     this.#state = 'waiting';
     // Whoever began it learns of it by what it asked.
     if (this.#isFirst) return;
     const waitMs = this.#scheduleNext();
-    workerEnded(log, { worker: number, reason: reason ?? 'it was ended', waitMs });
+    workerEnded(log, { worker: this.#options.number, reason: reason ?? 'it was ended', waitMs });
     this.#options.onCrash();
     this.#options.onChange();
   }
 
   #scheduleNext(): number {
     this.#failures += 1;
-    const { random, timers } = this.#options;
+    const { random, timers } = this.#context;
     const waitMs = retryDelayMs({
       failures: this.#failures,
       firstMs: firstWaitMs,
@@ -227,7 +223,7 @@ export class WorkerPlace {
   async #replace(): Promise<void> {
     try {
       await this.#start();
-      if (this.isReady) workerReady(this.#options.log, this.#options.number);
+      if (this.isReady) workerReady(this.#context.log, this.#options.number);
     } catch (error) {
       if (this.#thread !== undefined) this.#thread.abandon(errorText(error));
       else if (this.#state === 'starting') this.#ended(errorText(error));

@@ -56,9 +56,7 @@ async function serving(): Promise<WorkerPool> {
   const { settings } = parseLimiterSettings({ BACKEND_TYPE: 'redis', GRPC_HOST: '127.0.0.1' });
   if (settings === undefined) throw new Error('the settings are wrong');
   const clock = new ManualClock();
-  const pool = new WorkerPool({
-    count: 2,
-    heldCells: sharedCells(3),
+  const context = {
     settings,
     clock,
     timers,
@@ -66,12 +64,13 @@ async function serving(): Promise<WorkerPool> {
     registry: new StatsRegistry(),
     health: new Health(),
     log: createLogger({ level: 'panic', format: 'text', clock, destination: { write: () => {} } }),
-    startThread: () => {
-      const thread = new PlayedThread(leaves);
-      threads.push(thread);
-      return thread as unknown as Worker;
-    },
-  });
+  };
+  const startThread = () => {
+    const thread = new PlayedThread(leaves);
+    threads.push(thread);
+    return thread as unknown as Worker;
+  };
+  const pool = new WorkerPool(context, { count: 2, heldCells: sharedCells(3), startThread });
   await pool.connectStore();
   await pool.listenForGrpc({ host: '127.0.0.1', port: 0 });
   return pool;

@@ -1,16 +1,13 @@
 import { createServer } from 'node:net';
-import type { Health } from '../../process/grpc/health-service.ts';
-import type { Logger } from '../../process/log/logger.ts';
 import { BindError, bind, type ListenAddress } from '../../process/net/bind.ts';
-import { type Clock, inTime, type Timers } from '../../process/time/clock.ts';
+import { inTime } from '../../process/time/clock.ts';
 import type { RuleTable } from '../../rules/table/rule-table.ts';
+import type { LimiterContext } from '../assembly/context.ts';
 import type { Serving } from '../assembly/serving.ts';
 import type { CallersInForce } from '../callers/callers.ts';
 import type { ProfileQuestion, WorkerProfiles } from '../http/debug-listener.ts';
-import type { LimiterSettings } from '../settings/settings.ts';
 import { sinkOf } from '../settings/stats-settings.ts';
 import { createWorkerStats } from '../stats/registry/limiter-stats.ts';
-import type { StatsRegistry } from '../stats/registry/stats-registry.ts';
 import type { WorkerTask } from './messages.ts';
 import { type ListenerName, WorkerPlace } from './worker-place.ts';
 import { JoinedGauges } from './worker-statistics.ts';
@@ -58,19 +55,12 @@ export async function addressToShare(address: ListenAddress): Promise<ListenAddr
 
 /** Serves by several threads that share the ports, as one: their statistics, health and log lines are the process's. */
 
-export interface WorkerPoolOptions {
+interface WorkerPoolOptions {
   /** At least 2. */
   count: number;
-  settings: LimiterSettings;
-  clock: Clock;
-  timers: Timers;
-  random: () => number;
-  registry: StatsRegistry;
-  /** Of the process: what callers of every worker are told. */
-  health: Health;
-  log: Logger;
   /** What connections of all threads hold: a cell for each worker, by its number. */
   heldCells: Int32Array;
+  /** Defaults to a thread of Node. */
   startThread?: StartThread | undefined;
 }
 
@@ -78,21 +68,21 @@ export interface WorkerPoolOptions {
 const statisticsWaitMs = 1_000;
 
 export class WorkerPool implements Serving, WorkerProfiles {
-  readonly #options: WorkerPoolOptions;
+  readonly #context: LimiterContext;
   readonly top: WorkerTop | undefined;
   readonly #places: readonly WorkerPlace[];
   readonly #addresses = new Map<ListenerName, ListenAddress>();
   #rules: SharedArrayBuffer | undefined;
   #callers: CallersInForce | undefined;
 
-  constructor(options: WorkerPoolOptions) {
-    this.#options = options;
-    const { registry, health, settings, startThread = startNodeThread } = options;
+  constructor(context: LimiterContext, options: WorkerPoolOptions) {
+    this.#context = context;
+    const { registry, health, settings, timers } = context;
+    const { count, heldCells, startThread = startNodeThread } = options;
     const stats = createWorkerStats(registry, () => this.#ready().length);
     const joined = new JoinedGauges(registry);
     const place = (number: number): WorkerPlace =>
-      new WorkerPlace({
-        ...options,
+      new WorkerPlace(context, {
         joined,
         number,
         startThread,
@@ -100,7 +90,7 @@ export class WorkerPool implements Serving, WorkerProfiles {
         beginning: () => ({
           tellsOfCertificates: number === 1,
           settings,
-          held: { cells: options.heldCells, own: number },
+          held: { cells: heldCells, own: number },
           rules: this.#rules,
           callers: this.#callers,
           healthy: health.healthy,
@@ -111,9 +101,9 @@ export class WorkerPool implements Serving, WorkerProfiles {
       });
     if (settings.statsTopKeys > 0) {
       const ask = (task: WorkerTask) => this.#ready().map((place) => place.ask(task).catch(() => undefined));
-      this.top = new WorkerTop({ ask, timers: options.timers });
+      this.top = new WorkerTop({ ask, timers });
     }
-    this.#places = Array.from({ length: options.count }, (_, index) => place(index + 1));
+    this.#places = Array.from({ length: count }, (_, index) => place(index + 1));
     this.#updateHealth();
     health.subscribe((healthy) => {
       for (const one of this.#places) void one.demand({ do: 'set-health', healthy });
@@ -122,7 +112,7 @@ export class WorkerPool implements Serving, WorkerProfiles {
 
   /** Starts the threads; settles when each has its store. Rejects with the first failure, which ends the limiter. */
   async connectStore(): Promise<void> {
-    await assertPortsCanBeShared(this.#options.settings.grpcHost);
+    await assertPortsCanBeShared(this.#context.settings.grpcHost);
     await Promise.all(this.#places.map((place) => place.begin()));
   }
 
@@ -178,7 +168,7 @@ export class WorkerPool implements Serving, WorkerProfiles {
   /** Brings the registry up to date, as far as workers say in time what they counted. */
   async readStatistics(): Promise<void> {
     const answers = this.#places.map((place) => place.demand({ do: 'show-statistics' }));
-    await inTime(this.#options.timers, statisticsWaitMs, Promise.all(answers), undefined);
+    await inTime(this.#context.timers, statisticsWaitMs, Promise.all(answers), undefined);
     for (const place of this.#places) place.mergeStatistics();
   }
 
@@ -212,6 +202,6 @@ export class WorkerPool implements Serving, WorkerProfiles {
   /** Healthy while any worker serves and each of those that do has its store. */
   #updateHealth(): void {
     const ready = this.#ready();
-    this.#options.health.set('workers', ready.length > 0 && ready.every((place) => place.isHealthy));
+    this.#context.health.set('workers', ready.length > 0 && ready.every((place) => place.isHealthy));
   }
 }

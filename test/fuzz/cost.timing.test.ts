@@ -13,7 +13,6 @@ import { DecodeError } from '../../limiter/decide/wire-codec.ts';
 import { requestFromJson, responseToJson } from '../../limiter/http/json-codec.ts';
 import { createShouldRateLimit } from '../../limiter/service/should-rate-limit.ts';
 import { parseLimiterSettings } from '../../limiter/settings/settings.ts';
-import { createLimiterStats } from '../../limiter/stats/registry/limiter-stats.ts';
 import { StatsRegistry } from '../../limiter/stats/registry/stats-registry.ts';
 import type { GrpcStatus, UnaryHandler } from '../../process/grpc/handlers.ts';
 import { systemClock } from '../../process/time/clock.ts';
@@ -300,15 +299,10 @@ function limiter(env: Record<string, string>): UnaryHandler {
   const { settings } = parseLimiterSettings({ BACKEND_TYPE: 'memory', ...env });
   if (settings === undefined) throw new Error('the settings are wrong');
   const registry = new StatsRegistry();
-  const service = createDecisionService({
-    settings,
-    store: openMemoryStore(),
-    clock: systemClock,
-    random: Math.random,
-    registry,
-    stats: createLimiterStats(registry),
-    offenders: undefined,
-  });
+  const service = createDecisionService(
+    { settings, clock: systemClock, random: Math.random, registry },
+    { store: openMemoryStore(), offenders: undefined },
+  );
   const patterns = ['*/admin/*', '*ab*c', '*abab*c', '*a*b*c', 'x*', '*.php', '*ba*x'];
   const rules = [
     rule({ key: 'plain', rateLimit: limit() }),

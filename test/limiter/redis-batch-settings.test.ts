@@ -2,8 +2,7 @@ import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { nodesAtATime } from '../../limiter/settings/redis-batch-settings.ts';
-import { mainRedis, perSecondRedis } from '../../limiter/settings/redis-settings.ts';
+import { nodesAtATime, perSecondRedis } from '../../limiter/settings/redis-settings.ts';
 import { type LimiterSettings, parseLimiterSettings } from '../../limiter/settings/settings.ts';
 import { describeWithServer } from '../support/describe-with-server.ts';
 import { redisProgram } from '../support/find-server.ts';
@@ -22,7 +21,10 @@ describe('nodesAtATime', () => {
     { parallelism: 0, poolSize: 0, nodes: 4 },
     { parallelism: 9, poolSize: 0, nodes: 4 },
   ])('is $nodes for a parallelism of $parallelism and a pool of $poolSize', ({ nodes, ...given }) => {
-    expect(nodesAtATime(given)).toBe(nodes);
+    const { parallelism, poolSize } = given;
+    expect(nodesAtATime({ redisClusterPipelineParallelism: parallelism, redisPoolSize: poolSize })).toBe(
+      nodes,
+    );
   });
 });
 
@@ -84,12 +86,13 @@ describe('settings of batches of both stores', () => {
     POOL_ON_EMPTY_WAIT_DURATION: '50ms',
   };
   const read = {
-    pipelineWindowMs: 2,
-    parallelism: 3,
-    poolSize: 7,
-    onEmpty: 'ERROR',
-    onEmptyWaitMs: 50,
+    redisPipelineWindowMs: 2,
+    redisClusterPipelineParallelism: 3,
+    redisPoolSize: 7,
+    redisPoolOnEmptyBehavior: 'ERROR',
+    redisPoolOnEmptyWaitMs: 50,
   };
+  const mainRedis = (settings: LimiterSettings) => settings;
 
   it.each([
     ['REDIS_', mainRedis],
@@ -99,7 +102,11 @@ describe('settings of batches of both stores', () => {
     const settings = parseLimiterSettings({ ...onCluster, ...env }).settings as LimiterSettings;
     expect(of(settings)).toMatchObject(read);
     const other = of === mainRedis ? perSecondRedis : mainRedis;
-    expect(other(settings)).toMatchObject({ poolSize: 10, onEmpty: 'CREATE', onEmptyWaitMs: 1_000 });
+    expect(other(settings)).toMatchObject({
+      redisPoolSize: 10,
+      redisPoolOnEmptyBehavior: 'CREATE',
+      redisPoolOnEmptyWaitMs: 1_000,
+    });
   });
 });
 
