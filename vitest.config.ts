@@ -6,7 +6,14 @@ import { defineConfig } from 'vitest/config';
 const propertyTimes = Number(process.env['PROPERTY_TIMES'] ?? 1);
 process.env['PROPERTY_SEED'] ??= String(randomInt(2 ** 31));
 
-const exclude = ['node_modules/**', 'dist/**', '.cache/**'];
+// `npm run test:unit` sets it.
+const isUnit = process.env['TESTS_BESIDE_SOURCES'] === 'true';
+const exclude = [
+  'node_modules/**',
+  'dist/**',
+  '.cache/**',
+  ...(isUnit ? ['test/**', '**/*.timing.test.ts'] : []),
+];
 
 export default defineConfig({
   test: {

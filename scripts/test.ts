@@ -1,5 +1,34 @@
-/** `npm test`: gets the servers that the tests talk to, then runs every test; arguments go to vitest. */
-import { mustRun, run } from './commands.ts';
+/**
+ * `npm test`: installs the servers that the selected tests talk to, and runs these; arguments go to vitest.
+ * `npm run test:unit` (`--unit`) runs those beside the sources alone, which need none.
+ */
+import { join } from 'node:path';
+import { capture, projectRoot, run } from './commands.ts';
+import { neededServers } from './needed-servers.ts';
+import { installServers } from './test-servers.ts';
 
-mustRun('node', ['scripts/test-servers.ts']);
-process.exitCode = run('vitest', ['run', ...process.argv.slice(2)]);
+const isUnit = process.argv[2] === '--unit';
+const args = process.argv.slice(isUnit ? 3 : 2);
+// vitest.config.ts reads it.
+if (isUnit) process.env['TESTS_BESIDE_SOURCES'] = 'true';
+
+/** Absolute paths; undefined where vitest does not understand the arguments, of which it says more when it runs. */
+function selectedFiles(): string[] | undefined {
+  const { status, stdout } = capture('vitest', ['list', '--filesOnly', ...args]);
+  if (status !== 0) return undefined;
+  return Array.from(stdout.matchAll(/^\[\w+\] (.*\.test\.ts)$/gm), ([, path = '']) =>
+    join(projectRoot, path),
+  );
+}
+
+const files = selectedFiles();
+if (files?.length === 0) {
+  const hint = isUnit
+    ? 'tests below test/ start programs: npm test runs those, and installs what they need'
+    : 'a filter is a part of the path of a *.test.ts file';
+  console.error(`no test is selected by "${args.join(' ')}": ${hint}`);
+  process.exitCode = 1;
+} else {
+  if (!isUnit && files !== undefined) installServers(neededServers(files));
+  process.exitCode = run('vitest', ['run', ...args]);
+}
