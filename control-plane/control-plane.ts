@@ -56,7 +56,7 @@ export interface ControlPlanePorts {
 
 /** How long requests and streams may take to end. */
 const shutdownGraceMs = 5_000;
-/** Ours: far below the time in which a status has to be true. */
+/** Chosen: far below the time in which a status has to be true. */
 const reportGatherMs = 10;
 const reportIntervalMs = 100;
 const webhooksGraceMs = 5_000;

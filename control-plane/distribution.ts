@@ -18,9 +18,9 @@ export interface DistributionOptions {
   decided(decision: Decision, durationMs: number): void;
 }
 
-/** Ours: changes that come at once are decided at once. */
+/** Chosen: changes that come at once are decided at once. */
 const gatherMs = 5;
-/** Ours: a storm of changes is decided ten times a second at most. */
+/** Chosen: a storm of changes is decided ten times a second at most. */
 const intervalMs = 100;
 
 export class Distribution {

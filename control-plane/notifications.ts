@@ -10,7 +10,7 @@ import type { SecretPlace } from './webhooks/signing-keys.ts';
 import type { DropReason, WebhookListener } from './webhooks/webhook-event.ts';
 import { openWebhooks, type Webhooks } from './webhooks/webhook-sender.ts';
 
-/** Ours: a full queue drops an event for every new one. */
+/** Chosen: a full queue drops an event for every new one. */
 const dropsToldMs = 60_000;
 const refusalsToldMs = 1_000;
 

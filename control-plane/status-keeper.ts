@@ -38,10 +38,10 @@ export interface StatusKeeperListener {
   notWritten(object: ConfigObject, error: ApiError, retryInMs?: number): void;
 }
 
-/** Ours: answers of limiters come in bursts. */
+/** Chosen: answers of limiters come in bursts. */
 const gatherMs = 20;
 const intervalMs = 100;
-/** Ours: longer than limiters wait by default before they open a lost stream again. */
+/** Chosen: longer than limiters wait by default before they open a lost stream again. */
 const limitersPatienceMs = 15_000;
 
 export class StatusKeeper {

@@ -1,6 +1,6 @@
 /**
  * Names of counters in a store. `compatible` are the Go service's, `bank_ip_192.0.2.7_1700000000`, which do not say
- * where a domain, a key or a value ends (reference section 3.3). `unambiguous` are Weir's:
+ * where a domain, a key or a value ends. `unambiguous` are Weir's:
  *
  *     1{bank;ip=192.0.2.7;path~=/api/*}60:1700000000
  *
@@ -22,13 +22,13 @@ export const EntryMark = { value: '=', pattern: '~=', wholePattern: '~*=' } as c
 export type EntryMark = (typeof EntryMark)[keyof typeof EntryMark];
 
 const version = '1';
-/** Ours: a domain, a key or a value that is longer is cut, in bytes. */
+/** Chosen: a domain, a key or a value that is longer is cut, in bytes. */
 const longestPart = 128;
-/** Ours: entries that are longer together are cut, in bytes. Most that one limit is for have less than 100. */
+/** Chosen: entries that are longer together are cut, in bytes. Most that one limit is for have less than 100. */
 const longestEntries = 1024;
 /** Of what is cut, in bytes. */
 const keptBytes = 32;
-/** Ours: of CACHE_KEY_PREFIX, in bytes. Of the 250 bytes that memcache takes as they are, 160 are left for domain and entries. */
+/** Chosen: of CACHE_KEY_PREFIX, in bytes. Of the 250 bytes that memcache takes as they are, 160 are left for domain and entries. */
 const longestPrefix = 64;
 
 /** What is wrong with a CACHE_KEY_PREFIX for unambiguous keys; undefined for a good one. */

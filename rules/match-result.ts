@@ -17,7 +17,7 @@ export interface MatchedRule {
 
 export interface RuleMatch {
   readonly rule: MatchedRule;
-  /** Reference section 3.2: the domain, then a segment an entry, joined by `.`; not yet sanitised. */
+  /** The domain, then a segment an entry, joined by `.`; not yet sanitised. */
   readonly metricKey: string;
   /** Whether something in the metric key is the request's own, so that one rule has any number of metric keys. */
   readonly metricPerValue: boolean;

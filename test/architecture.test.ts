@@ -400,4 +400,9 @@ describe('the folders of the program', () => {
     );
     expect(readers.filter((path) => !/^cli\//.test(path))).toEqual([]);
   });
+  it('explain themselves without documents from elsewhere', () => {
+    const vague = /Likewise\.|[Rr]eference sections? \d|\breference\.md\b|\/\*\* (?:Ours[:.,]|We chose)/;
+    const found = sourceFiles().filter((path) => vague.test(readFileSync(join(root, path), 'utf8')));
+    expect(found).toEqual([]);
+  });
 });

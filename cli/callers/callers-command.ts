@@ -13,7 +13,7 @@ docs/callers.md has the format of the file; weir check reads it.
 Exit status: 0, or 2 for a wrong command line.
 `;
 
-/** Ours: as many as nobody tries out. */
+/** Chosen: as many as nobody tries out. */
 const secretBytes = 32;
 
 export async function callersCommand(args: string[]): Promise<number> {

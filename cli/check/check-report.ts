@@ -12,7 +12,7 @@ export interface Excerpt {
   caret: number;
 }
 
-/** We chose it: what fits beside a line number on most terminals. */
+/** Chosen: what fits beside a line number on most terminals. */
 const longest = 100;
 
 /** Undefined for a line that the text does not have. Both numbers count from 1. */
@@ -59,7 +59,7 @@ export function findingText(finding: Finding, paint: Paint): string {
   return `${lines.join('\n')}\n`;
 }
 
-/** We chose it: warnings of one kind that a person looks at. */
+/** Chosen: warnings of one kind that a person looks at. */
 const mostOfKind = 50;
 
 /** The first warnings of each kind, and how many there are beyond. */

@@ -43,7 +43,7 @@ export interface KubernetesClientOptions {
   timeoutMs?: number;
 }
 
-/** We chose it: how long a connection may be silent before TCP asks whether the other side is still there. */
+/** Chosen: how long a connection may be silent before TCP asks whether the other side is still there. */
 const keepAliveProbeMs = 15_000;
 
 export class KubernetesClient {

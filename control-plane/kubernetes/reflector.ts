@@ -46,10 +46,10 @@ export interface WatchEnd {
   lastedMs: number;
 }
 
-/** We chose it: a watch that lives so long is no failure, whatever ends it. */
+/** Chosen: a watch that lives so long is no failure, whatever ends it. */
 const usefulMs = 5_000;
 
-/** We chose it: so often a watch is resumed that the server refuses or breaks off, before all is listed anew. */
+/** Chosen: so often a watch is resumed that the server refuses or breaks off, before all is listed anew. */
 const resumesBeforeList = 3;
 
 export class Reflector<T> {

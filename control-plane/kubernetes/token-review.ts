@@ -11,7 +11,7 @@ interface TokenReview {
   };
 }
 
-/** Ours: a limiter waits for its rules meanwhile. */
+/** Chosen: a limiter waits for its rules meanwhile. */
 const timeoutMs = 10_000;
 
 /** The user, or why the token is nobody's. Rejects with an ApiError when the server does not say. */

@@ -12,7 +12,7 @@ import {
 } from './watch-resource.ts';
 import { readWatch } from './watch-stream.ts';
 
-/** We chose it: a server that just came up refuses for a moment what it will grant. */
+/** Chosen: a server that just came up refuses for a moment what it will grant. */
 const attemptsUntilSettled = 3;
 
 /**
@@ -78,7 +78,7 @@ export interface ResourceWatchOptions<T> {
   limits?: Partial<WatchLimits>;
 }
 
-/** Bounds and waits we chose ourselves. */
+/** Chosen: bounds and waits. */
 export interface WatchLimits {
   /** Objects a page of the list. */
   pageSize: number;

@@ -20,7 +20,7 @@ export interface Rejection {
 
 /** Conditions take 32,768 characters; what stays in force comes after this. */
 const longestProblem = 32_000;
-/** Ours: one long key leaves room for the other errors. */
+/** Chosen: one long key leaves room for the other errors. */
 const longestError = 2_000;
 
 function invalid({ errors, errorCount }: UnreadableSpec): Rejection {

@@ -91,7 +91,7 @@ interface ConditionFacts {
   isOversize: boolean;
 }
 
-/** Ours: a limiter's own words are as long as it likes. */
+/** Chosen: a limiter's own words are as long as it likes. */
 const longestRefusal = 2_000;
 
 /** In the order in which they are read. */

@@ -20,9 +20,9 @@ export interface EncodedObjects {
   ends: readonly number[];
 }
 
-/** Ours: for 100,000 rules it takes a third of it. */
+/** Chosen: for 100,000 rules it takes a third of it. */
 const maxHeapMiB = 256;
-/** Ours: pairs of objects that are told of. */
+/** Chosen: pairs of objects that are told of. */
 const bounds: MeetingBounds = { ...meetingBounds, pairs: 1_000, onePerSources: true };
 
 export function encodedObjects(rules: readonly Uint8Array[]): EncodedObjects {

@@ -25,7 +25,7 @@ export interface Standing {
   pending: FirstFew<string>;
 }
 
-/** Ours: enough to begin to look. */
+/** Chosen: enough to begin to look. */
 const namesShown = 10;
 
 /**

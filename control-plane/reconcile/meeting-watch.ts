@@ -27,15 +27,15 @@ export interface MeetingWatchOptions {
   timers: Timers;
 }
 
-/** Ours: what comes together, objects and limiters, is looked at together. */
+/** Chosen: what comes together, objects and limiters, is looked at together. */
 const gatherMs = 1_000;
-/** Ours: rules that change all the time cost a thread this often at most. */
+/** Chosen: rules that change all the time cost a thread this often at most. */
 const intervalMs = 30_000;
-/** Ours: two events a second leave the recorder room for those of statuses. */
+/** Chosen: two events a second leave the recorder room for those of statuses. */
 const tellEveryMs = 500;
-/** Ours: what is wrong with one object ten others show. */
+/** Chosen: what is wrong with one object ten others show. */
 const mostOfOneObject = 10;
-/** Ours, of pairs: those that wait to be told, and those that were told. */
+/** Chosen, of pairs: those that wait to be told, and those that were told. */
 const mostWaiting = 2_000;
 const mostTold = 10_000;
 const longestKeys = 200;

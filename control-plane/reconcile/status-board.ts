@@ -61,7 +61,7 @@ interface Written {
   sourceHad: ConfigStatus | undefined;
 }
 
-/** Ours: another status than ours that a source shows may be an older one of ours until then, later it is foreign. */
+/** Chosen: another status than ours that a source shows may be an older one of ours until then, later it is foreign. */
 const trustWrittenMs = 10_000;
 const noLimiters: FirstFew<string> = { items: [], count: 0 };
 

@@ -17,7 +17,7 @@ export interface StatusQueueOptions {
   writesPerSecond: number;
 }
 
-/** Ours: what may be written at once after a quiet time, as a part of the writes of one second. */
+/** Chosen: what may be written at once after a quiet time, as a part of the writes of one second. */
 const burstPart = 0.2;
 
 export class StatusQueue {

@@ -17,7 +17,7 @@ interface Served {
   since: number;
 }
 
-/** Ours: at one change a second, an hour. A limiter that is further behind counts as it did before. */
+/** Chosen: at one change a second, an hour. A limiter that is further behind counts as it did before. */
 const versionsRemembered = 4096;
 
 export class VersionLedger {

@@ -35,9 +35,9 @@ interface Series<T> {
   isWaiting: boolean;
 }
 
-/** Ours: the same event after a longer silence is a new one. */
+/** Chosen: the same event after a longer silence is a new one. */
 const seriesMs = 6 * 60_000;
-/** Ours: what is remembered of objects and events. */
+/** Chosen: what is remembered of objects and events. */
 const mostRemembered = 4_096;
 
 export class EventQueue<T extends EventContent> {

@@ -10,7 +10,7 @@ import type { ConfigMap } from './config-map-api.ts';
 export type StoredSpec = KeptSpec & Pick<ConfigObject, 'namespace' | 'name'>;
 
 const specKey = 'spec.json.gz';
-/** Ours: far above what the API server takes as an object. */
+/** Chosen: far above what the API server takes as an object. */
 const longestJson = 64 * 1024 * 1024;
 
 export function keptSpecName(uid: string): string {

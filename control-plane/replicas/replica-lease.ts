@@ -19,9 +19,9 @@ export interface ReplicaLeaseOptions {
   listener: ReplicaLeaseListener;
 }
 
-/** Ours: two renewals may be lost before the Lease runs out. */
+/** Chosen: two renewals may be lost before the Lease runs out. */
 const renewalsPerDuration = 10 / 3;
-/** Ours: after a failure, as a part of the time between renewals. */
+/** Chosen: after a failure, as a part of the time between renewals. */
 const retryPart = 1 / 3;
 
 export class ReplicaLease {

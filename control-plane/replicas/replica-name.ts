@@ -8,7 +8,7 @@ export interface ReplicaNameOptions {
   random(): number;
 }
 
-/** Ours: leaves room in a name of at most 253 characters for what goes before and after it. */
+/** Chosen: leaves room in a name of at most 253 characters for what goes before and after it. */
 const longestName = 200;
 
 /** A DNS label that is another one for every replica that runs at the same time; part of the names of its objects. */

@@ -17,11 +17,11 @@ export interface EncodeOptions {
   maxPartBytes?: number;
 }
 
-/** Ours: larger JSON is compressed. */
+/** Chosen: larger JSON is compressed. */
 const longestPlainJson = 8 * 1024;
-/** Ours: what a decompressed report may come to; 10,000 limiters are about 5 MB. */
+/** Chosen: what a decompressed report may come to; 10,000 limiters are about 5 MB. */
 const longestJson = 256 * 1024 * 1024;
-/** Ours, for each text that a limiter sends: a refusal's message is for a condition, which people read. */
+/** Chosen, for each text that a limiter sends: a refusal's message is for a condition, which people read. */
 const longestMessage = 1_024;
 const longestName = 253;
 

@@ -46,9 +46,9 @@ export interface StatusPumpOptions {
 
 const firstRetryMs = 100;
 const mostRetryMs = 5_000;
-/** Ours: how long an object whose status was refused waits, so that it does not use up the budget. */
+/** Chosen: how long an object whose status was refused waits, so that it does not use up the budget. */
 const refusedPauseMs = 5_000;
-/** Ours: a status that the server answers with its own fault so often counts as refused; what is not typed right is. */
+/** Chosen: a status that the server answers with its own fault so often counts as refused; what is not typed right is. */
 const mostFaults = 6;
 
 export class StatusPump {

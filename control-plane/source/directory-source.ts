@@ -16,7 +16,7 @@ export interface DirectorySourceOptions {
   limits?: Partial<DirectorySourceLimits>;
 }
 
-/** Bounds and waits we chose ourselves. */
+/** Chosen: bounds and waits. */
 export interface DirectorySourceLimits {
   /** A burst of changes ends when nothing changed for so long. */
   quietMs: number;

@@ -11,7 +11,7 @@ import { hashOf } from '../model/fleet-snapshot.ts';
 /** A file of manifests, or why it cannot be read. */
 type ManifestFile = { name: string; text: string } | { name: string; unreadable: string };
 
-/** We chose it: swaps come minutes apart, and each of them is followed by a reading of its own. */
+/** Chosen: swaps come minutes apart, and each of them is followed by a reading of its own. */
 const maxAttempts = 3;
 
 /** A folder that cannot be listed; the message says why, without naming it. */

@@ -8,7 +8,7 @@ import { createMetricSet, type MetricSet } from './metric-set.ts';
 /** No fleet can be called so. */
 export const otherFleets = '_other';
 
-/** Ours: what a scrape takes in a few milliseconds. */
+/** Chosen: what a scrape takes in a few milliseconds. */
 export const mostFleets = 500;
 
 const limiterStates = ['in_force', 'pending', 'refused'] as const;

@@ -39,7 +39,7 @@ interface Entry<Message> {
   isInFlight: boolean;
 }
 
-/** Ours: how long events that failed with the endpoint wait at most once it is well again. */
+/** Chosen: how long events that failed with the endpoint wait at most once it is well again. */
 const recoveryMs = 30_000;
 
 export class DeliveryQueue<Message extends { readonly id: string }> {

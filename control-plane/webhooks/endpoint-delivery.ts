@@ -162,10 +162,10 @@ export class EndpointDelivery {
 
 /** When a delivery that failed is tried again. */
 
-/** Ours: a receiver that restarts is asked again soon, one that is down for long not often. */
+/** Chosen: a receiver that restarts is asked again soon, one that is down for long not often. */
 const firstDelayMs = 1_000;
 const longestDelayMs = 600_000;
-/** Ours: a receiver cannot silence an endpoint for longer at a time. */
+/** Chosen: a receiver cannot silence an endpoint for longer at a time. */
 const longestRetryAfterMs = 3_600_000;
 
 /** After so many failures in a row, 1 for the first. */

@@ -21,7 +21,7 @@ import { openSecret, SecretError, type SecretPlace } from './signing-keys.ts';
 
 export const secretPath = '/v1/webhooks/default/secret';
 
-/** Ours: of what a caller says about itself. */
+/** Chosen: of what a caller says about itself. */
 const longestUserAgent = 100;
 
 export interface SecretApiOptions {

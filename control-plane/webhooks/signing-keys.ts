@@ -10,7 +10,7 @@ export interface SigningKeysOptions {
   clock: Clock;
 }
 
-/** Ours: secrets that are replaced faster than the overlap ends do not make the header grow without end. */
+/** Chosen: secrets that are replaced faster than the overlap ends do not make the header grow without end. */
 const mostReplaced = 4;
 
 /** The secrets that sign now, those just replaced among them, so that receivers may change theirs a little later. */
@@ -61,7 +61,7 @@ export class SecretError extends Error {
 const prefix = 'whsec_';
 const leastBytes = 24;
 const mostBytes = 64;
-/** Ours: the one in use and some that receivers may still hold. */
+/** Chosen: the one in use and some that receivers may still hold. */
 const mostSecrets = 4;
 
 /**

@@ -49,9 +49,9 @@ export interface StatusChange {
   nowMs: number;
 }
 
-/** Ours: keeps an event below the 20 kB that the Standard Webhooks recommend; the status has the whole message. */
+/** Chosen: keeps an event below the 20 kB that the Standard Webhooks recommend; the status has the whole message. */
 const longestMessage = 8_192;
-/** Ours: longer names in a spec that was never accepted are not worth repeating. */
+/** Chosen: longer names in a spec that was never accepted are not worth repeating. */
 const longestName = 1_024;
 
 /** What a change of status tells receivers; empty when nothing that they hear of has changed. */

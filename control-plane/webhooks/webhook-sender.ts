@@ -33,7 +33,7 @@ export type AttemptResult =
   | { outcome: 'gone'; reason: string }
   | ({ outcome: 'failed'; reason: string } & DeliveryFailure);
 
-/** Ours: enough to keep the connection for the next event after any sensible answer. */
+/** Chosen: enough to keep the connection for the next event after any sensible answer. */
 const mostAnswerBytes = 65_536;
 
 /** `signature` header: one for each secret, in their order. */
@@ -164,7 +164,7 @@ export interface Webhooks {
 }
 
 const dayMs = 86_400_000;
-/** Ours: a receiver 80 ms away takes 100 events a second. */
+/** Chosen: a receiver 80 ms away takes 100 events a second. */
 const concurrency = 8;
 
 /** Rejects with a SecretError when there is no good secret to begin with. */

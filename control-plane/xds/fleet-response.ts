@@ -9,7 +9,7 @@ import { type FleetSnapshot, fleetSnapshot } from '../model/fleet-snapshot.ts';
 /** The longest message that clients of gRPC take unless they are told otherwise. */
 export const usualClientLimitBytes = 4 * 1024 * 1024;
 
-/** Ours: more than the nonce of any stream takes. */
+/** Chosen: more than the nonce of any stream takes. */
 const nonceRoomBytes = 128;
 
 export interface FleetResponse {

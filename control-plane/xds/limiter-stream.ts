@@ -116,13 +116,13 @@ export interface StreamContext {
   answered(limiter: LimiterReport): void;
 }
 
-/** Ours: what a refusal says goes into statuses and ConfigMaps. */
+/** Chosen: what a refusal says goes into statuses and ConfigMaps. */
 const longestMessage = 2048;
-/** Ours: versions are hashes, so a longer one is of another control plane; it goes into ConfigMaps. */
+/** Chosen: versions are hashes, so a longer one is of another control plane; it goes into ConfigMaps. */
 const longestVersion = 128;
-/** Ours: timers of Node take no more than 24 days. */
+/** Chosen: timers of Node take no more than 24 days. */
 const longestTimerMs = 86_400_000;
-/** Ours: a peer that reads takes the end of its stream in far less. */
+/** Chosen: a peer that reads takes the end of its stream in far less. */
 const cutAfterMs = 5_000;
 
 const undecodable = { code: GrpcCode.INVALID_ARGUMENT, message: 'cannot decode the discovery request' };

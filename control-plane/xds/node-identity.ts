@@ -14,7 +14,7 @@ export interface NodeIdentity {
 /** How Weir's limiters name themselves in `node.user_agent_name`. */
 const weirUserAgent = 'weir';
 
-/** Ours: names are for people, and go into every status. */
+/** Chosen: names are for people, and go into every status. */
 const longestName = 253;
 
 const fleetPattern = new RegExp(dnsLabelPattern);

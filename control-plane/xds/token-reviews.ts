@@ -40,20 +40,20 @@ export interface TokenReviewsOptions {
   failed(reason: string): void;
 }
 
-/** Ours: how long a limiter whose account was deleted may still open a stream with its token. */
+/** Chosen: how long a limiter whose account was deleted may still open a stream with its token. */
 const freshMs = 60_000;
-/** Ours: a token may be shown before the API server has learnt of its account. */
+/** Chosen: a token may be shown before the API server has learnt of its account. */
 const badMs = 10_000;
 const mostBad = 1_000;
 const mostAtOnce = 8;
-/** Ours, of bad tokens of one address. */
+/** Chosen, of bad tokens of one address. */
 const badOfOne = { burst: 30, perSecond: 1 };
-/** Ours, in seconds of reviews: who would wait longer is better told to come again. */
+/** Chosen, in seconds of reviews: who would wait longer is better told to come again. */
 const longestWaitSeconds = 5;
 const mostWaiting = 256;
-/** Ours: those that were told to come again, at some 100 bytes each. */
+/** Chosen: those that were told to come again, at some 100 bytes each. */
 const mostTurnedAway = 20_000;
-/** Ours: from so many on, addresses without bad tokens of late are forgotten. */
+/** Chosen: from so many on, addresses without bad tokens of late are forgotten. */
 const mostIdleLanes = 256;
 
 interface Waiting {

@@ -6,11 +6,11 @@
  */
 import type { LimiterReport } from '../model/fleet-snapshot.ts';
 
-/** Ours: clients wait 10 s between two streams. */
+/** Chosen: clients wait 10 s between two streams. */
 const lingerMs = 15_000;
-/** Ours: a limiter that was told that its token has expired comes again at once. */
+/** Chosen: a limiter that was told that its token has expired comes again at once. */
 const renewalMs = 3_000;
-/** Ours: so soon after the first departure a second one makes it a habit. One alone may be the end of a process. */
+/** Chosen: so soon after the first departure a second one makes it a habit. One alone may be the end of a process. */
 const habitMs = 60_000;
 
 interface Departure {

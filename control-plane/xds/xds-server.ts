@@ -82,13 +82,13 @@ const shuttingDown: GrpcStatus = {
   message: 'this replica of the control plane is shutting down',
 };
 
-/** Ours. A request holds a node, a nonce and perhaps every error of a validator. */
+/** Chosen. A request holds a node, a nonce and perhaps every error of a validator. */
 const longestRequestBytes = 1024 * 1024;
-/** Ours: what waits for the network at any time, so that a change of every fleet is no burst of memory. */
+/** Chosen: what waits for the network at any time, so that a change of every fleet is no burst of memory. */
 const sendingBytes = 32 * 1024 * 1024;
 const sendingPatienceMs = 1_000;
 const defaultAnswerTimeoutMs = 30_000;
-/** Ours: a connection without a stream costs memory for nothing. */
+/** Chosen: a connection without a stream costs memory for nothing. */
 const idleConnectionMs = 300_000;
 /** Calls besides those of limiters, mostly of the health service. */
 const otherStreams = 100;

@@ -20,7 +20,7 @@ export interface OpenedCallers {
   use(callers: CallersInForce): void;
 }
 
-/** Ours: a caller that was taken out is turned away after so long at the most, and twice that where a write is doubted. */
+/** Chosen: a caller that was taken out is turned away after so long at the most, and twice that where a write is doubted. */
 const lookMs = 1_000;
 
 export function openCallers({ settings, clock, registry, log }: LimiterContext): OpenedCallers | undefined {
@@ -131,7 +131,7 @@ function inPlainText(settings: LimiterSettings): PlainListener[] {
   return found;
 }
 
-/** Ours: so many mistakes are told of at once; `weir check` has all. */
+/** Chosen: so many mistakes are told of at once; `weir check` has all. */
 const mostTold = 20;
 
 function goodEntries(text: string, name: string): CallerEntry[] {

@@ -57,7 +57,7 @@ function tlsListener(context: LimiterContext, tellsOfCertificates: boolean): Htt
   };
 }
 
-/** Ours: as much as nobody guesses over a network. */
+/** Chosen: as much as nobody guesses over a network. */
 const leastCharacters = 16;
 
 /** DEBUG_TOKEN_FILE: what the debug listener asks of whoever comes. */

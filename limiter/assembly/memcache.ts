@@ -10,7 +10,7 @@ import { type MemcacheEvents, MemcacheStore } from '../stores/memcache/memcache-
 import type { LimiterContext, OpenedStore } from './context.ts';
 import { clientTlsFiles } from './store.ts';
 
-/** Ours, of each text. */
+/** Chosen, of each text. */
 const problemsToldMs = 10_000;
 const badValue = 'Unexpected non-numeric value in memcached';
 const getRefused = 'Error multi-getting memcache keys';

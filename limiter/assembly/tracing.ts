@@ -24,7 +24,7 @@ export interface OpenedTracing {
   close(): Promise<void>;
 }
 
-/** We chose it: so long the last spans may take at the end. */
+/** Chosen: so long the last spans may take at the end. */
 const flushMs = 3_000;
 
 type TracingContext = Omit<LimiterContext, 'health'>;

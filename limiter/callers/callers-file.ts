@@ -45,9 +45,9 @@ export const rightsByName = {
   admin: Right.ADMIN,
 } as const satisfies Record<string, number>;
 
-/** Ours: each is a row of statistics. */
+/** Chosen: each is a row of statistics. */
 export const mostCallers = 1_000;
-/** Ours: of a list within an entry. Aliases make long lists of short texts. */
+/** Chosen: of a list within an entry. Aliases make long lists of short texts. */
 const mostInList = 1_000;
 /** As much as the limiter reads of a file that it follows. */
 const mostFileBytes = 262_144;

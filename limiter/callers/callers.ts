@@ -47,12 +47,12 @@ export interface CallersOptions {
   onUnknownToken(): void;
 }
 
-/** Ours: domains that a caller's patterns are remembered to match, and the longest of these. */
+/** Chosen: domains that a caller's patterns are remembered to match, and the longest of these. */
 const rememberedDomains = 1_024;
 const longestRemembered = 256;
-/** Ours: tokens that were verified on one connection: of a proxy with several, or one whose token changed. */
+/** Chosen: tokens that were verified on one connection: of a proxy with several, or one whose token changed. */
 const rememberedTokens = 16;
-/** Ours: no token of ours is longer, and what is longer is not worth hashing. */
+/** Chosen: no token of ours is longer, and what is longer is not worth hashing. */
 const longestToken = 512;
 /** Kept in the place of such a value. */
 const tooLong = '(too long)';

@@ -6,7 +6,7 @@
 
 const wordsPerBucket = 2;
 const wholeRequest = 1_000;
-/** Ours: two threads' clocks never differ so much; beyond it the word of the time has come round after weeks. */
+/** Chosen: two threads' clocks never differ so much; beyond it the word of the time has come round after weeks. */
 const mostSkewMs = 60_000;
 
 /** So that a full bucket fits into its word. */

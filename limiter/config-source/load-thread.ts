@@ -44,7 +44,7 @@ export interface LoadThreadLimits {
 }
 
 /**
- * We chose it: what a load makes it mostly keeps until its end, so a larger space for the newborn only adds to the
+ * Chosen: what a load makes it mostly keeps until its end, so a larger space for the newborn only adds to the
  * peak (100,000 rules: 8 MiB saves 50 MB against the default, in the same time).
  */
 const maxYoungHeapMiB = 8;

@@ -11,7 +11,7 @@ import { createRulesStats, createRuntimeStats, type LimiterStats } from '../stat
 import type { StatsRegistry } from '../stats/registry/stats-registry.ts';
 import type { ConfigListener, LoadedRules, ReviewOutcome } from './config-source.ts';
 
-/** Ours: so many lines take about a millisecond. */
+/** Chosen: so many lines take about a millisecond. */
 export const linesPerTurn = 256;
 
 export class LoadedRulesLog {
@@ -44,7 +44,7 @@ export class LoadedRulesLog {
   }
 }
 
-/** Ours, of one load. `weir check` shows all. */
+/** Chosen, of one load. `weir check` shows all. */
 export const maxWarnings = 100;
 
 /** Warns of what a review found, of each thing once for as long as it stays. */

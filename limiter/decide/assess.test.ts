@@ -21,7 +21,7 @@ function assessed(limit: Threshold, before: number, hits: number): Assessment {
   return assessment;
 }
 
-/** The table of reference section 4. */
+/** As the Go service decides. */
 const table = [
   { limit: 10, n: 8, before: 7, hits: 1, code: 'OK', remaining: 2, near: 0, over: 0, within: 1, shadow: 0 },
   { limit: 10, n: 8, before: 8, hits: 1, code: 'OK', remaining: 1, near: 1, over: 0, within: 1, shadow: 0 },

@@ -1,4 +1,4 @@
-/** Arithmetic of one limit: from hits and total to the decision and its statistics. Reference section 4. */
+/** Arithmetic of one limit: from hits and total to the decision and its statistics. */
 import type { MatchedRule } from '../../rules/match-result.ts';
 import { RuleStat, type RuleStats } from '../stats/registry/rule-stats.ts';
 import { type Descriptor, type RateLimitRequest, ServiceError } from './messages.ts';

@@ -25,7 +25,6 @@ describe('counterKey', () => {
   });
 });
 
-/** The last row of reference section 3.4, and what has no row there. */
 describe('a limit of the request', () => {
   it.each<[[string, string][], string, string]>([
     [[['k', 'v']], 'd.k_v', 'd_k_v_'],

@@ -15,7 +15,7 @@ export function counterKey(stem: string, window: Window): string {
 }
 
 /**
- * The metric key where a limit comes with the request; `_` only before a value. Reference section 3.1, step 2.
+ * The metric key where a limit comes with the request; `_` only before a value.
  * `undotted`: dots of keys and values become `_`.
  */
 export function overrideMetricKey(domain: string, entries: readonly Entry[], undotted = false): string {
@@ -172,7 +172,7 @@ export class Planner {
 
 /**
  * Drops, in place, the limits whose name another matched rule of the same request replaces. An unlimited rule
- * replaces others but is not replaced itself. Reference section 3.5.
+ * replaces others but is not replaced itself.
  */
 export function applyReplaces(plans: Plan[]): void {
   let replaced: Set<string> | undefined;

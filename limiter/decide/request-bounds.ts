@@ -18,7 +18,7 @@ export interface RequestLimits {
   maxBytes: number;
 }
 
-/** Ours: far above what proxies send, and cheap enough to decide that nobody else waits for it. */
+/** Chosen: far above what proxies send, and cheap enough to decide that nobody else waits for it. */
 export const usualRequestLimits: RequestLimits = {
   maxDescriptors: 256,
   maxEntries: 64,
@@ -45,7 +45,7 @@ export class RequestTooLarge extends Error {
   }
 }
 
-/** Ours: some 50 microseconds of decoding at most, whatever they are. */
+/** Chosen: some 50 microseconds of decoding at most, whatever they are. */
 const mostReadFirst = 2048;
 
 const reader = new WireReader();

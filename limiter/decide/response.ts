@@ -10,7 +10,6 @@ import {
 } from './messages.ts';
 import type { LimitedPlan, Plan } from './plan.ts';
 
-/** Reference section 5, last point. */
 export function dynamicMetadata(
   request: RateLimitRequest,
   plans: readonly Plan[],
@@ -79,7 +78,7 @@ function emptyObject(): JsonObject {
   return Object.create(null) as JsonObject;
 }
 
-/** From the descriptors' codes to the request's. Reference section 5. */
+/** From the descriptors' codes to the request's. */
 
 /** Whether being over makes the request over only together with all other quotas. */
 export function isQuota(plan: Plan, quotaModeForAll: boolean): boolean {
@@ -110,7 +109,7 @@ function overallCode(
   return quotas > 0 && quotas === quotasOver ? Code.OVER_LIMIT : Code.OK;
 }
 
-/** Headers that tell a client how close it is to a limit. Reference sections 5 and 13.3. */
+/** Headers that tell a client how close it is to a limit. */
 
 interface LimitHeaderNames {
   limit: string;
@@ -173,7 +172,7 @@ function perUnitHeaders(statuses: readonly DescriptorStatus[]): Header[] {
   return headers;
 }
 
-/** From the statuses of the descriptors to the answer. Reference section 5. */
+/** From the statuses of the descriptors to the answer. */
 
 export interface ResponseOptions {
   /** SHADOW_MODE: the overall code is always OK. */

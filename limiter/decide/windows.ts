@@ -1,4 +1,4 @@
-/** Windows of time that hits are counted in, aligned to the epoch, in whole seconds of UTC. Reference section 3.3. */
+/** Windows of time that hits are counted in, aligned to the epoch, in whole seconds of UTC. */
 import { type CounterKeys, windowSuffix } from '../../rules/counter-keys.ts';
 import { Unit } from '../../rules/model.ts';
 

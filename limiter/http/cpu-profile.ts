@@ -77,7 +77,7 @@ function microsByNode({
 
 /** Takes CPU profiles of this thread. Costs nothing while none is asked for. */
 
-/** Ours: this many samples keep the end of a profile, which holds the event loop, short. */
+/** Chosen: this many samples keep the end of a profile, which holds the event loop, short. */
 const mostSamples = 60_000;
 const shortestIntervalMicros = 1000;
 

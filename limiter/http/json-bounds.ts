@@ -6,7 +6,7 @@ import type { RequestBounds } from '../decide/request-bounds.ts';
 
 /** The request, its descriptors, one of them, its entries, one of them. */
 const requestDepth = 5;
-/** Ours: more than the fields of any message, which the codec refuses in words of its own. */
+/** Chosen: more than the fields of any message, which the codec refuses in words of its own. */
 const mostFields = 16;
 
 const quote = 0x22;

@@ -18,7 +18,7 @@ const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
  */
 const longHitsAddend = /("hits(?:A|_a)ddend"\s*:\s*)(\d{16,20})(?=[\s,}])/g;
 
-/** Ours: after so many rounds the largest request takes no longer than it does later. */
+/** Chosen: after so many rounds the largest request takes no longer than it does later. */
 const warmingRounds = 50;
 let warmed: Promise<void> | undefined;
 

@@ -21,7 +21,7 @@ import { peerName, SocketPeer } from '../../process/net/peer.ts';
 import { type RequestBounds, RequestTooLarge } from '../decide/request-bounds.ts';
 import { discardBody, readBody } from './request-body.ts';
 
-/** Ours: how long the rest of a body that is not wanted is taken in. */
+/** Chosen: how long the rest of a body that is not wanted is taken in. */
 const discardMs = 2_000;
 
 /** Its library takes long to load, and is no part of the way of a call over gRPC. */

@@ -47,7 +47,7 @@ export interface Http2Limits {
   prefaceTimeoutMs: number;
   /** From the server's SETTINGS to their acknowledgement. RFC 9113, section 6.5.3. */
   settingsTimeoutMs: number;
-  /** From a request's HEADERS to its end: what takes longer is reset. Likewise of a header section, or of any frame, which ends the connection. A stream of messages may take as long as it likes. */
+  /** From a request's HEADERS to its end: what takes longer is reset. The same of a header section, or of any frame, which ends the connection. A stream of messages may take as long as it likes. */
   requestTimeoutMs: number;
   /** Without any stream. `Infinity` for no limit. */
   idleTimeoutMs: number;

@@ -17,27 +17,27 @@ export function handshakeFailed(log: Logger, failure: ConnectionEnd): void {
   log.warn('A TLS handshake failed', { ...failure });
 }
 
-/** Likewise. */
+/** At most once a minute for each reason. */
 export function connectionRefused(log: Logger, end: ConnectionEnd): void {
   log.warn('A connection was refused or ended for what its peer did', { ...end });
 }
 
-/** Likewise; its connection goes on. */
+/** At most once a minute for each reason; its connection goes on. */
 export function requestUnfinished(log: Logger, end: ConnectionEnd): void {
   log.warn('A request was reset for what its peer did', { ...end });
 }
 
-/** Likewise: connections hold as much as they may together, and this one, or its address, held most. */
+/** Connections hold as much as they may together, and this one, or its address, held most. At most once a minute. */
 export function connectionHeldTooMuch(log: Logger, end: ConnectionEnd): void {
   log.warn('A request or a connection was ended to make room for others', { ...end });
 }
 
-/** Likewise, of the HTTP, debug and Prometheus listeners. */
+/** The same, of the HTTP, debug and Prometheus listeners. */
 export function httpConnectionRefused(log: Logger, end: ConnectionEnd): void {
   log.warn('An HTTP request or connection was ended to make room for others', { ...end });
 }
 
-/** Likewise; a setting asks for it, so it is no fault of anybody. */
+/** A setting asks for it, so it is no fault of anybody. At most once a minute for each reason. */
 export function connectionIdle(log: Logger, end: ConnectionEnd): void {
   log.info('A connection was ended', { ...end });
 }

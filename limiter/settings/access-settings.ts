@@ -26,7 +26,7 @@ export const accessSettings = {
     needs: overTls,
     kind: text(),
     default: '',
-    summary: 'PEM file with its certificate and those between it and its authority. Likewise.',
+    summary: 'PEM file with its certificate and those between it and its authority. Not in the Go service.',
   },
   httpServerTlsKey: {
     name: 'HTTP_SERVER_TLS_KEY',
@@ -34,7 +34,7 @@ export const accessSettings = {
     kind: text(),
     default: '',
     summary:
-      'PEM file with its key. Certificate, key and authorities are read again when they change. Likewise.',
+      'PEM file with its key. Certificate, key and authorities are read again when they change. Not in the Go service.',
   },
   httpClientTlsCaCert: {
     name: 'HTTP_CLIENT_TLS_CACERT',
@@ -42,7 +42,7 @@ export const accessSettings = {
     kind: text(),
     default: '',
     summary:
-      'PEM file with authorities: callers of `/json` must show a certificate of one of them, `/healthcheck` and `/livez` need none; empty: nobody does. Likewise. Without `HTTP_SERVER_USE_TLS=true` it stops the start.',
+      'PEM file with authorities: callers of `/json` must show a certificate of one of them, `/healthcheck` and `/livez` need none; empty: nobody does. Not in the Go service. Without `HTTP_SERVER_USE_TLS=true` it stops the start.',
   },
   httpClientTlsSan: {
     name: 'HTTP_CLIENT_TLS_SAN',
@@ -50,7 +50,7 @@ export const accessSettings = {
     kind: text(),
     default: '',
     summary:
-      'DNS name (or IP address) that this certificate must have; empty: any. Likewise. Without `HTTP_CLIENT_TLS_CACERT` it stops the start.',
+      'DNS name (or IP address) that this certificate must have; empty: any. Not in the Go service. Without `HTTP_CLIENT_TLS_CACERT` it stops the start.',
   },
   debugTokenFile: {
     name: 'DEBUG_TOKEN_FILE',

@@ -66,7 +66,8 @@ export const grpcSettings = {
     needs: [{ name: 'GRPC_KEEPALIVE_TIME', is: 'set' }],
     kind: duration({ min: 1, max: yearMs }),
     default: 20_000,
-    summary: 'How long the answer to that ping may take before the connection is cut. Likewise.',
+    summary:
+      "How long the answer to that ping may take before the connection is cut. Not in the Go service, whose library's default it is.",
   },
   grpcReflection: {
     name: 'GRPC_REFLECTION',

@@ -3,7 +3,7 @@ import { z } from 'zod';
 import { integer, type SettingKind } from '../../process/settings/settings-kinds.ts';
 import type { SettingsError, SettingsTable } from '../../process/settings/settings-reader.ts';
 
-/** Ours: more threads than machines of today have cores. */
+/** Chosen: more threads than machines of today have cores. */
 const mostWorkers = 256;
 
 export type WorkerCount = number | 'auto';

@@ -160,7 +160,7 @@ export const xdsSettings = needing([fromXds], {
 
 type XdsSettings = SettingsOf<typeof xdsSettings>;
 
-/** What XDS_CLIENT_MAX_MSG_SIZE_IN_BYTES means in effect. We chose the default: as much as rule files may have. */
+/** What XDS_CLIENT_MAX_MSG_SIZE_IN_BYTES means in effect. Chosen, as a default: as much as rule files may have. */
 export function xdsMaxMessageBytes({
   xdsMaxMessageBytes: set,
 }: Pick<XdsSettings, 'xdsMaxMessageBytes'>): number {

@@ -148,7 +148,7 @@ export interface Http2SocketServerOptions {
   onFault: (error: unknown) => void;
 }
 
-/** Ours: how exact the times of `Http2Limits` and of ages are. */
+/** Chosen: how exact the times of `Http2Limits` and of ages are. */
 const tickMs = 250;
 
 interface OpenConnection {

@@ -13,7 +13,7 @@ import type { Clock } from '../../process/time/clock.ts';
 import type { LoopTurns, TurnTaker } from '../../process/time/loop-turns.ts';
 import type { Transport } from '../http2/request-handler.ts';
 
-/** Ours: how long what was written may take to go out once nothing follows. `OpenSockets` bounds the time after that. */
+/** Chosen: how long what was written may take to go out once nothing follows. `OpenSockets` bounds the time after that. */
 const lastWriteMs = 10_000;
 
 /** Chosen: so much is handed over before it is asked whose turn it is. Of the smallest requests that is a millisecond. */

@@ -180,7 +180,7 @@ export function headerForms(propagators: string): HeaderForms {
 
 /** W3C Baggage: what callers send along a trace. https://www.w3.org/TR/baggage/ */
 
-/** Ours: so many bytes are looked at; the recommendation has at least as many passed on. */
+/** Chosen: so many bytes are looked at; the recommendation has at least as many passed on. */
 const mostBytes = 8_192;
 
 /** The values of those of `keys` that the header has, percent-decoded. */

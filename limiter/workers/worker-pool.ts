@@ -64,7 +64,7 @@ interface WorkerPoolOptions {
   startThread?: StartThread | undefined;
 }
 
-/** We chose it: so long /stats and a flush wait for workers to say what they counted. */
+/** Chosen: so long /stats and a flush wait for workers to say what they counted. */
 const statisticsWaitMs = 1_000;
 
 export class WorkerPool implements Serving, WorkerProfiles {

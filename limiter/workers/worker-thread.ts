@@ -114,7 +114,7 @@ export const startNodeThread: StartThread = (program, options) => new Worker(pro
 
 /** Notices a thread that does not answer any more. */
 
-/** We chose both: far above the pauses of a thread that works. */
+/** Chosen: far above the pauses of a thread that works. */
 const intervalMs = 5_000;
 const mostMisses = 6;
 

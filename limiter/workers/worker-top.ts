@@ -10,7 +10,7 @@ export interface WorkerTopTask {
   domain: string | undefined;
 }
 
-/** We chose it: so long a page waits for workers; it is put together without those that take longer. */
+/** Chosen: so long a page waits for workers; it is put together without those that take longer. */
 const waitMs = 1_000;
 
 export interface WorkerTopOptions {

@@ -26,7 +26,7 @@ export interface WatchedFilesOptions<Value> {
   refused(reason: string): void;
 }
 
-/** Ours: far above what a certificate chain or a secret takes. */
+/** Chosen: far above what a certificate chain or a secret takes. */
 const mostBytes = 262_144;
 const defaultIntervalMs = 5_000;
 

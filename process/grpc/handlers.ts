@@ -36,7 +36,7 @@ export interface CallerRefusal {
   readonly refused: GrpcStatus;
 }
 
-/** Ours: a second fills every bucket up, whatever the rate. */
+/** Chosen: a second fills every bucket up, whatever the rate. */
 export const retryAfterSeconds = 1;
 
 /** Stands for several fields of a request: it is not clear who is meant, so it is nobody's. RFC 9110, section 5.3. */

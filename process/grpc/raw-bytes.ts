@@ -10,7 +10,7 @@ export function decodeBytes(message: Buffer): Buffer {
   return message;
 }
 
-/** Ours: more does not fit into the header block that clients accept, once it is percent-encoded. */
+/** Chosen: more does not fit into the header block that clients accept, once it is percent-encoded. */
 const longestStatusText = 1024;
 
 /** A status message as it may go into a trailer: bounded, and without the lone surrogates that have no encoding. */

@@ -49,7 +49,7 @@ export interface HttpServerOptions {
   onHandshakeFailed?(peer: string, problem: string): void;
 }
 
-/** Ours: slow senders are cut, and idle connections outlive the keep-alive of common proxies (60 s). */
+/** Chosen: slow senders are cut, and idle connections outlive the keep-alive of common proxies (60 s). */
 const timeouts = {
   headersTimeout: 15_000,
   requestTimeout: 60_000,

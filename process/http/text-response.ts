@@ -6,7 +6,7 @@ const plainText = 'text/plain; charset=utf-8';
 
 /** What was wrong with a request; the body stays as callers of the Go service know it. */
 const detailHeader = 'Weir-Error';
-/** Ours: enough for a sentence with a name in it. */
+/** Chosen: enough for a sentence with a name in it. */
 const longestDetail = 256;
 
 export function sendText(response: ServerResponse, status: number, body: string): void {
@@ -44,7 +44,7 @@ function headerText(detail: string): string {
 
 /** Writes many lines without holding up the event loop: other callers are answered between two slices. */
 
-/** Ours: a slice of this many lines, or characters, takes about a millisecond. */
+/** Chosen: a slice of this many lines, or characters, takes about a millisecond. */
 const sliceLines = 512;
 const sliceChars = 64 * 1024;
 

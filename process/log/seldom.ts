@@ -1,6 +1,6 @@
 import type { Clock, Timers } from '../time/clock.ts';
 
-/** Ours: kinds that are told apart, as many as webhooks have endpoints and reasons; what comes beyond shares one time. */
+/** Chosen: kinds that are told apart, as many as webhooks have endpoints and reasons; what comes beyond shares one time. */
 const mostKinds = 128;
 
 interface Kind<Detail> {

@@ -1,9 +1,9 @@
 /** Bearer tokens, RFC 6750: how they come with a request, and how two are compared. */
 import { createHmac, randomBytes, timingSafeEqual } from 'node:crypto';
 
-/** Ours: far beyond what can be guessed over a network, where it is random. */
+/** Chosen: far beyond what can be guessed over a network, where it is random. */
 export const shortestToken = 16;
-/** Ours: what fits into a header with every proxy. */
+/** Chosen: what fits into a header with every proxy. */
 const longestToken = 4_096;
 
 /** The token of an `Authorization: Bearer <token>` header; undefined when it is of another form. RFC 6750, section 2.1. */

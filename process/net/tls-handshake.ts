@@ -2,7 +2,7 @@
 import type { TLSSocket } from 'node:tls';
 import { errorText } from '../log/error-text.ts';
 
-/** Ours: far above what a handshake takes over any network. */
+/** Chosen: far above what a handshake takes over any network. */
 export const handshakeTimeoutMs = 10_000;
 
 /** What a connection takes in memory while it shakes hands, measured. */

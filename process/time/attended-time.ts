@@ -5,7 +5,7 @@
  */
 import { systemTimers, type Timers } from './clock.ts';
 
-/** Ours: how often the clock looks. A gap between two looks counts as twice this at most. */
+/** Chosen: how often the clock looks. A gap between two looks counts as twice this at most. */
 const beatMs = 50;
 
 let beat: NodeJS.Timeout | undefined;

@@ -48,7 +48,7 @@ export interface ShutdownOptions {
   listener: ShutdownListener;
 }
 
-/** We chose it: far below the patience of a person, far above the time between two deliveries of one signal. */
+/** Chosen: far below the patience of a person, far above the time between two deliveries of one signal. */
 const sameSignalMs = 500;
 
 /** Waits for the first signal. The promise settles when the exit was called. */

@@ -149,7 +149,7 @@ export interface OvertakenPatterns {
   moved: number;
 }
 
-/** We chose it: what comparing two by two may take, about a second. */
+/** Chosen: what comparing two by two may take, about a second. */
 const mostSteps = 20_000_000;
 
 /** Patterns of a level that stand before others now which some of the same texts fit, and stood behind them. */

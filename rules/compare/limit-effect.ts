@@ -128,7 +128,7 @@ export function limitTraits(rule: Rule | undefined): LimitTraits | undefined {
 /** What a change means, of everything that it does to some requests. */
 export type Meaning = Pick<RuleChange, 'effect' | 'effects' | 'notes' | 'passes'>;
 
-/** We chose it: lines that one change may have. */
+/** Chosen: lines that one change may have. */
 const mostNotes = 6;
 
 /** Puts effects together; `moreNotes` say what does not decide whether requests are refused. */

@@ -7,7 +7,7 @@ import type { IndexedLevel } from './domain-side.ts';
  * other patterns, exists exactly if a merge with a foreign character for each star is in none of them, either.
  */
 
-/** We chose both: patterns with so many stars, or so long, are rare, and their merges many. */
+/** Chosen: patterns with so many stars, or so long, are rare, and their merges many. */
 const mostMerges = 64;
 const longestPair = 2_000;
 
@@ -104,7 +104,7 @@ export interface Meetings {
   isComplete: boolean;
 }
 
-/** We chose it: patterns of one level that a rule is compared with. */
+/** Chosen: patterns of one level that a rule is compared with. */
 const mostPatterns = 500;
 
 /** The rules of `other` for entries that find `rule` in `own`, its level. */

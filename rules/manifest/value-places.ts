@@ -102,7 +102,7 @@ export function fieldPath(path: readonly (string | number)[]): string {
   return text;
 }
 
-/** What one object may hold. Chosen by us: far above what rules in use need, low enough that nothing gets out of hand. */
+/** What one object may hold. Chosen: far above what rules in use need, low enough that nothing gets out of hand. */
 export const bounds = {
   /** Levels of `descriptors` below `spec`. Each adds to the CRD, because its schema knows no recursion. */
   descriptorLevels: 8,

@@ -1,7 +1,7 @@
 import type { Entry } from '../model.ts';
 import { type FoundHow, type PlacedRule, placedRules, rulesFor } from './rule-level.ts';
 
-/** We chose it: who has hundreds of values for a key wants to see the nearest, not all. */
+/** Chosen: who has hundreds of values for a key wants to see the nearest, not all. */
 const shown = 5;
 
 /** Those of the rules that an entry nearly fits: the same key, or one that differs in case or by little marks. */

@@ -43,10 +43,10 @@ export interface MeetingBounds {
   onePerSources?: boolean;
 }
 
-/** Ours: a bit more than a second of a processor at most. */
+/** Chosen: a bit more than a second of a processor at most. */
 export const meetingBounds: MeetingBounds = { pairs: 1_000, steps: 10_000_000 };
 
-/** Ours, in bytes: two rules of 4,000 characters each. */
+/** Chosen, in bytes: two rules of 4,000 characters each. */
 const longestTable = 32 * 1024 * 1024;
 
 /** In place of characters: any text. What is lower is the end of an entry, by its level. */

@@ -48,7 +48,7 @@ export interface LoadWarning extends Pick<RuleError, 'source' | 'text' | 'line' 
   hint: string | undefined;
 }
 
-/** Ours: nobody reads more, and a limiter remembers them until the next load. */
+/** Chosen: nobody reads more, and a limiter remembers them until the next load. */
 const maxListed = 1_000;
 
 export interface ReviewedLoad {

@@ -1,8 +1,7 @@
 /**
- * Metric key and counter stem of a match: reference sections 3.2 and 3.3, with rule 11 of the specification for
- * share_threshold. As in the Go service the request's own key stands in both, and `_` with nothing behind it is
- * written only by detailed_metric. Where a wildcard matched a request key that is not the rule's (`k_*` matches key
- * `k_a`), the whole composite is the pattern.
+ * Metric key and counter stem of a match, also with share_threshold. As in the Go service the request's own key stands in
+ * both, and `_` with nothing behind it is written only by detailed_metric. Where a wildcard matched a request key that is
+ * not the rule's (`k_*` matches key `k_a`), the whole composite is the pattern.
  */
 import { NodeFlag } from '../bytes/rule-table-format.ts';
 import { type CounterKeys, countedEntry, EntryMark, unambiguousStem } from '../counter-keys.ts';

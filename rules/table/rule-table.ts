@@ -11,7 +11,7 @@ const underscore = 0x5f;
 
 /**
  * Matches on the bytes that `compileRules` made, without unpacking them: ready at once, whatever their size.
- * Reference section 3.1. The table keeps the buffer; nobody may write to it.
+ * The table keeps the buffer; nobody may write to it.
  */
 export class RuleTable implements RuleMatcher {
   readonly domainCount: number;

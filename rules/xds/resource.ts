@@ -26,7 +26,7 @@ import { unitFromText } from '../validate-sources.ts';
 export const rateLimitConfigTypeUrl = 'type.googleapis.com/ratelimit.config.ratelimit.v3.RateLimitConfig';
 
 /**
- * Messages inside messages. We chose it: YAML files may nest 400 levels, and one of metadata is three messages.
+ * Messages inside messages. Chosen: YAML files may nest 400 levels, and one of metadata is three messages.
  */
 const maxDepth = 1_500;
 

@@ -37,7 +37,7 @@ export interface FileConfigSourceOptions {
   limits?: Partial<FileSourceLimits>;
 }
 
-/** Bounds and waits we chose ourselves. */
+/** Chosen: bounds and waits. */
 export interface FileSourceLimits extends LoadThreadLimits {
   /** A burst of changes ends when nothing changed for so long. */
   quietMs: number;

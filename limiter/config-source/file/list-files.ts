@@ -27,7 +27,7 @@ export interface FileListing {
 
 const ruleExtensions = ['.yaml', '.yml'];
 
-/** We chose it: a directory tree this large is not one of rules, but a wrong path. */
+/** Chosen: a directory tree this large is not one of rules, but a wrong path. */
 const maxEntries = 200_000;
 
 /**

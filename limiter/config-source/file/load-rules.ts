@@ -10,7 +10,7 @@ import type { LoadOutcome, MadeLoad } from '../config-source.ts';
 import type { FileLayout } from './change-watch.ts';
 import { type FileListing, fileProblem, type ListedFile, listRuleFiles } from './list-files.ts';
 
-/** We chose both: rule files by another name are few and small, and what stands beside rules may be anything. */
+/** Chosen: rule files by another name are few and small, and what stands beside rules may be anything. */
 const maxBytes = 1024 * 1024;
 const maxFiles = 1_000;
 
@@ -67,7 +67,7 @@ export interface RuleDirectory {
   contents: FileContents;
 }
 
-/** We chose it: swaps come minutes apart, and each of them is followed by a load of its own. */
+/** Chosen: swaps come minutes apart, and each of them is followed by a load of its own. */
 const maxAttempts = 3;
 
 /**

@@ -52,7 +52,7 @@ export function decodeAnswer(bytes: Uint8Array): DiscoveryAnswer {
   return { version, nonce, typeUrl, resources };
 }
 
-/** We chose it: enough to mend a rule by, little enough for the status of a Kubernetes object. */
+/** Chosen: enough to mend a rule by, little enough for the status of a Kubernetes object. */
 const maxErrors = 10;
 const maxLength = 4_096;
 

@@ -92,7 +92,7 @@ export interface SessionOptions {
   backoff: BackoffOptions;
 }
 
-/** We chose it: longer than a server takes to refuse a stream, shorter than a person's patience. */
+/** Chosen: longer than a server takes to refuse a stream, shorter than a person's patience. */
 export const settleMs = 5_000;
 
 export class XdsSession<R extends VersionedResponse> {

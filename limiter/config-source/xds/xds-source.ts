@@ -50,7 +50,7 @@ export interface XdsListener {
   noRulesYet(): void;
 }
 
-/** Bounds we chose ourselves. */
+/** Chosen: bounds. */
 export type XdsSourceLimits = Omit<ResponseLoaderOptions, 'timers'> & Pick<AdsStreamOptions, 'pingTimeoutMs'>;
 
 export const defaultXdsSourceLimits: Readonly<XdsSourceLimits> = {

@@ -37,7 +37,7 @@ function escapedValue(value: string): string {
 
 export const contentType = 'text/plain; version=0.0.4; charset=utf-8';
 
-/** Ours. */
+/** Chosen. */
 const sliceChars = 64 * 1024;
 /** Series that show nothing cost time, too. */
 const sliceSeries = 1024;

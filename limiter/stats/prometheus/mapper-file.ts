@@ -26,7 +26,7 @@ export interface MapperFile {
 }
 
 const schema = FAILSAFE_SCHEMA.withTags(mergeTag);
-/** Ours: the first few are enough to begin with. */
+/** Chosen: the first few are enough to begin with. */
 const maxProblems = 10;
 
 /** Throws a MapperFileError. */

@@ -19,9 +19,9 @@ export interface PrometheusListenerOptions {
   onFault(error: unknown): void;
 }
 
-/** Ours: each may hold an answer in memory while its reader is slow. */
+/** Chosen: each may hold an answer in memory while its reader is slow. */
 const maxScrapes = 16;
-/** Ours: as long as the longest usual scrape interval. */
+/** Chosen: as long as the longest usual scrape interval. */
 const slowestReadMs = 60_000;
 /** As on the debug listener, which a pod may keep to itself. It is there before the store and the rules are. */
 const livezPath = '/livez';

@@ -1,4 +1,4 @@
-/** The statistics of the service as a whole by name. Those of rules: `rule-stats.ts`. Reference section 8.1. */
+/** The statistics of the service as a whole by name. Those of rules: `rule-stats.ts`. */
 
 import type { Health } from '../../../process/grpc/health-service.ts';
 import type { Clock } from '../../../process/time/clock.ts';
@@ -137,7 +137,7 @@ export interface CallerStats {
   unknownToken(): void;
 }
 
-/** Ours: names of callers that are counted apart over the life of a process, whatever files come and go. */
+/** Chosen: names of callers that are counted apart over the life of a process, whatever files come and go. */
 const mostCallerNames = 4_000;
 
 /** `ratelimit.callers.refused` by the tags `caller` and `reason`, and `ratelimit.callers.unknown_tokens`. */
@@ -190,7 +190,7 @@ export function createHttpTlsStats<Reason extends string>(
 }
 
 /**
- * Changes of the TLS files of the gRPC listener (`certs`, reference section 8.1) or of that for HTTP (`http_certs`), and when
+ * Changes of the TLS files of the gRPC listener (`certs`) or of that for HTTP (`http_certs`), and when
  * its certificate expires: seconds since 1970.
  */
 export function createCertificateStats(
@@ -402,7 +402,7 @@ export function registerHealthStats(
   });
 }
 
-/** The statistics of memcache by name; those of commands have a tag `code`. Reference section 8.1. */
+/** The statistics of memcache by name; those of commands have a tag `code`. */
 
 export interface MemcacheStats {
   /** The question of one request. */

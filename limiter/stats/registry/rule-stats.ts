@@ -1,6 +1,6 @@
 /**
  * The counters of one metric key stand side by side in the registry's array, so that a decision holds one number
- * and adds an offset. Names: reference section 8.1.
+ * and adds an offset.
  */
 export const ruleStatNames = [
   'total_hits',

@@ -69,7 +69,7 @@ export class SlotLines {
 
 /**
  * Sends statistics to a dogstatsd receiver as the Go service does: at every flush the differences of the counters and all
- * gauges, timers when they are recorded, each with its tags. Reference section 8.3.
+ * gauges, timers when they are recorded, each with its tags.
  *
  * Never waits and never blocks: while nobody is known to listen, differences of counters stay in the registry; timers are
  * dropped and counted.

@@ -1,6 +1,6 @@
 /**
  * Writes the registry to a statsd receiver as the Go service does: every flush the differences of the counters
- * (`|c`, not those of 0) and all gauges (`|g`), timers (`|ms`) when they are recorded. Reference section 8.3.
+ * (`|c`, not those of 0) and all gauges (`|g`), timers (`|ms`) when they are recorded.
  *
  * Never waits and never blocks: while the receiver is away, differences stay in the registry and reach it later;
  * timers are kept up to a bound, then dropped and counted. By UDP nobody learns whether a receiver is there.

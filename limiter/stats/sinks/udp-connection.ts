@@ -34,11 +34,11 @@ export interface UdpConnectionOptions {
 
 /** As with statsd. */
 const retryMs = 3_000;
-/** Ours: a name that moved is followed within a minute. */
+/** Chosen: a name that moved is followed within a minute. */
 const lookupAgainMs = 60_000;
-/** Ours: the refusal of the probe has come by then. */
+/** Chosen: the refusal of the probe has come by then. */
 const calmMs = 1_000;
-/** Ours: about 1.5 MB that the system did not take yet. */
+/** Chosen: about 1.5 MB that the system did not take yet. */
 const maxUnderWay = 1_024;
 
 export class UdpConnection {

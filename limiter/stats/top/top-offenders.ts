@@ -2,7 +2,7 @@
 import { hash } from 'node:crypto';
 import { SpaceSaving, summaryOf, type TopSummary } from './space-saving.ts';
 
-/** Ours: room for a path or a token; a key of the limiter then occupies 1 KiB at most. */
+/** Chosen: room for a path or a token; a key of the limiter then occupies 1 KiB at most. */
 export const longestText = 512;
 const shownOfLonger = 448;
 

@@ -12,7 +12,7 @@ export interface TopPageQuestion extends TopQuestion {
 }
 
 const usualKeys = 10;
-/** Ours: more than a sketch can hold, as several are joined. */
+/** Chosen: more than a sketch can hold, as several are joined. */
 const mostKeys = 100_000;
 const plainText = 'text/plain; charset=utf-8';
 

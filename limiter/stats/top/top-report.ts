@@ -37,7 +37,7 @@ export interface TopQuestion {
   keys: number;
 }
 
-/** Ours: a page that fits a screen or two. Who wants more asks for a domain. */
+/** Chosen: a page that fits a screen or two. Who wants more asks for a domain. */
 const mostDomains = 10;
 
 export interface TopReporterOptions {

@@ -37,7 +37,7 @@ export interface MemcacheConnectionOptions {
   onChange(up: boolean, reason: string): void;
 }
 
-/** Ours: a node that reads no more must not take the memory of the process. */
+/** Chosen: a node that reads no more must not take the memory of the process. */
 const maxWaitingBytes = 16 * 1024 * 1024;
 const keepAliveMs = 30_000;
 

@@ -12,7 +12,7 @@ export interface ReplyHandler {
   onLine(line: string): void;
 }
 
-/** Ours: keys are 250 bytes, so no line of a reply is longer than an error's text. */
+/** Chosen: keys are 250 bytes, so no line of a reply is longer than an error's text. */
 const maxLineBytes = 4096;
 /** Longer than any number of 64 bits and the blanks behind it. */
 const maxValueBytes = 64;
