@@ -5,7 +5,6 @@ import { stringify } from 'yaml';
 import { caseCount } from '../../test/support/property-cases.ts';
 import { limit, rule } from '../../test/support/rule-builder.ts';
 import type { JsonObject, JsonValue, RateLimit, Rule } from '../model.ts';
-import { readFast } from '../yaml/fast.ts';
 import { decodeRuleFile } from './read-rule-files.ts';
 
 /** Texts that YAML may take for something else, and a few that it may not. */
@@ -188,23 +187,6 @@ describe('decodeRuleFile', () => {
         },
       ),
       { numRuns: caseCount(3000) },
-    );
-  });
-});
-
-describe('readFast', () => {
-  it('takes what people and programs usually write', () => {
-    const usual = fc.constantFrom('user_id', 'a-b.c/d', 'x*', '10.0.0.1', 'POST', 'a b');
-    const descriptors = fc.array(
-      fc.record({ key: usual, value: usual }).map((traits) => rule({ ...traits, rateLimit: limit() })),
-      { minLength: 1, maxLength: 3 },
-    );
-    fc.assert(
-      fc.property(descriptors, (list) => {
-        for (const print of Object.values(styles)) {
-          expect(readFast(print({ domain: 'd', descriptors: list.map(written) })).tape).toBeDefined();
-        }
-      }),
     );
   });
 });

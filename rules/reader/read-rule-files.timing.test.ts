@@ -1,5 +1,4 @@
 import { describe, expect, it } from 'vitest';
-import { readFast } from '../yaml/fast.ts';
 import { readRuleFiles } from './read-rule-files.ts';
 
 /** One domain with 100,000 top-level rules, every tenth with a nested one, as people write them. */
@@ -31,10 +30,6 @@ describe('readRuleFiles', () => {
       expect(sources[0]?.descriptors).toHaveLength(100_000);
     }
     expect(best).toBeLessThan(1500);
-  });
-
-  it('leaves none of it to the complete parser', () => {
-    expect(readFast(file).tape).toBeDefined();
   });
 
   it('finds the place of the last error among 100,000', () => {

@@ -6,29 +6,36 @@ const CARRIAGE_RETURN = 13;
 const SPACE = 32;
 
 /** Style, then chomping and indentation in either order, then the end of the line or a comment. */
-const header = /([|>])(?:([-+])([1-9])?|([1-9])([-+])?)?(?: *| +#[^\n]*)\r?(?:\n|$)/y;
+const header = /([|>])(?:([-+])([1-9])?|([1-9])([-+])?)?(?:[ \t]*|[ \t]+#[^\n]*)\r?(?:\n|$)/y;
 
 /**
- * Reads the scalar whose `|` or `>` is at the cursor, in a map or list that begins at column `parent`. Leaves the
- * cursor at the content behind it.
+ * Reads the scalar whose `|` or `>` is at the cursor, in a map or list that begins at column `parent`, -1 for none.
+ * Leaves the cursor at the content behind it.
  */
 export function readBlockScalar(cursor: YamlCursor, parent: number): { end: number; text: string } {
   header.lastIndex = cursor.pos;
   const match = header.exec(cursor.text);
-  if (match === null) cursor.unsure();
-  const [, style, before, width, widthFirst, after] = match ?? [];
+  if (match === null) return refuseHeader(cursor);
+  const [, style, before, width, widthFirst, after] = match;
   const digit = Number(width ?? widthFirst ?? 0);
-  const lines = new BlockLines(cursor, { parent, indent: digit === 0 ? 0 : parent + digit });
+  const lines = new BlockLines(cursor, { parent, indent: digit === 0 ? -1 : parent + digit });
   lines.read(header.lastIndex, style === '>');
   cursor.startLine(lines.end);
   if (cursor.column >= 0 && cursor.atLineEnd()) cursor.toContent();
   return { end: lines.end, text: lines.chomped(before ?? after) };
 }
 
+function refuseHeader(cursor: YamlCursor): never {
+  const indicators = /^[-+1-9]*/.exec(cursor.text.slice(cursor.pos + 1, cursor.pos + 3))?.[0] ?? '';
+  cursor.pos += 1 + indicators.length;
+  if (cursor.text[cursor.pos] === '0') cursor.fail('found an indentation indicator equal to 0');
+  cursor.fail('did not find expected comment or line break');
+}
+
 class BlockLines {
   readonly #cursor: YamlCursor;
   readonly #parent: number;
-  /** 0 until the first line that is not empty has told. */
+  /** -1 until the first line that is not empty has told. */
   #indent: number;
   #text = '';
   #hasContent = false;
@@ -78,13 +85,14 @@ class BlockLines {
     this.end = start;
     for (;;) {
       let at = this.end;
-      const limit = this.#indent === 0 ? cursor.end : at + this.#indent;
+      const limit = this.#indent < 0 ? cursor.end : at + this.#indent;
       while (at < limit && text.charCodeAt(at) === SPACE) at++;
+      if (at >= cursor.end) return -1;
       const column = at - this.end;
       const char = text.charCodeAt(at);
-      if (at >= cursor.end) return column === 0 ? -1 : cursor.unsure();
-      if (char === TAB && (this.#indent === 0 || column < this.#indent)) cursor.unsure();
-      if (char !== LINE_FEED && char !== CARRIAGE_RETURN) return this.#atContent(at, column, deepest);
+      if (char !== LINE_FEED && (char !== CARRIAGE_RETURN || text.charCodeAt(at + 1) !== LINE_FEED)) {
+        return this.#atContent(at, column, deepest);
+      }
       deepest = Math.max(deepest, column);
       this.#breaks++;
       this.end = text.indexOf('\n', at) + 1;
@@ -92,10 +100,16 @@ class BlockLines {
   }
 
   #atContent(at: number, column: number, deepest: number): number {
-    if (this.#indent === 0 && column > this.#parent) {
-      if (deepest > column) this.#cursor.unsure();
+    const cursor = this.#cursor;
+    if (column === 0 && cursor.isDocumentMarker(at)) return -1;
+    if (this.#indent < 0) {
+      if (cursor.text.charCodeAt(at) === TAB && column <= this.#parent) {
+        cursor.fail('found a tab character that violates indentation', at);
+      }
+      if (column <= this.#parent) return -1;
+      if (deepest > column) cursor.fail('did not find expected key', at);
       this.#indent = column;
     }
-    return this.#indent > 0 && column === this.#indent ? at : -1;
+    return column < this.#indent ? -1 : at;
   }
 }

@@ -1,19 +1,17 @@
 import { readEscape } from './escapes.ts';
 
 /**
- * Walks over YAML text line by line and reads the scalars that can be read with certainty.
- * What it is not certain of it refuses by throwing `Uncertain`; the complete parser then decides.
+ * Walks over YAML text line by line and reads its scalars. Line breaks are LF and CR LF. Throws `YamlSyntaxError`.
  *
  * Long because every method moves the same position in the same text, at a few nanoseconds a character: parts would hand
  * that position to and fro.
  */
 
-/** Thrown where the fast reader gives up. `problem` says what is wrong when something surely is. */
-export class Uncertain extends Error {
-  readonly problem: SyntaxProblem | undefined;
+export class YamlSyntaxError extends Error {
+  readonly problem: SyntaxProblem;
 
-  constructor(problem?: SyntaxProblem) {
-    super(problem?.text ?? 'not certain');
+  constructor(problem: SyntaxProblem) {
+    super(problem.text);
     this.problem = problem;
   }
 }
@@ -40,23 +38,24 @@ const TAB = 9;
 const LINE_FEED = 10;
 const CARRIAGE_RETURN = 13;
 const SPACE = 32;
-const EXCLAMATION = 33;
 const DOUBLE_QUOTE = 34;
 const HASH = 35;
+const AMPERSAND = 38;
 const SINGLE_QUOTE = 39;
+const ASTERISK = 42;
+const EXCLAMATION = 33;
 const MINUS = 45;
 const DOT = 46;
 const COLON = 58;
+const QUESTION = 63;
 const BACKSLASH = 92;
 
-/** libyaml looks no further for the `:` behind a key. */
-const longestKey = 1024;
+/** 1 for ASCII characters that begin no plain scalar, whatever follows: indicators and blanks. */
+const startsOther = new Uint8Array(128);
+for (const char of ' \t\r\n#&*!|>\'"%@`,[]{}') startsOther[char.charCodeAt(0)] = 1;
 
-/** 1 for characters that may start a plain scalar whatever follows. */
-const startsPlain = new Uint8Array(128);
-for (const char of 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_./<($^=~+;') {
-  startsPlain[char.charCodeAt(0)] = 1;
-}
+/** `!<uri>`, or `!`, `!!` or `!handle!` and a name; or the first of these alone. */
+const tagForm = /!(?:<[\w%#;/?:@&=+$,.!~*'()[\]-]+>|(?:[\w-]*!)?(?:%[\da-fA-F]{2}|[\w#;/?:@&=+$.~*'()-])+|)/y;
 
 export class YamlCursor {
   readonly text: string;
@@ -65,6 +64,8 @@ export class YamlCursor {
   /** Column of the content at `pos` when a line has just begun; -1 at the end of the document. */
   column = 0;
   lineStart = 0;
+  /** The first tab before the content of this line or behind an indicator on it; -1 for none. */
+  tabAt = -1;
   /** The decoded text of the quoted scalar just read, when it is not simply a slice. */
   decoded: string | undefined;
 
@@ -73,14 +74,8 @@ export class YamlCursor {
     this.end = text.length;
   }
 
-  /** Gives up over something that is surely wrong. */
   fail(text: string, offset = this.pos): never {
-    throw new Uncertain({ text, offset });
-  }
-
-  /** Gives up: valid or not, this is for the complete parser. */
-  unsure(): never {
-    throw new Uncertain();
+    throw new YamlSyntaxError({ text, offset });
   }
 
   /** The character at `pos`; NaN at the end. */
@@ -89,12 +84,17 @@ export class YamlCursor {
   }
 
   skipBlanks(): void {
-    while (isSpaceOrTab(this.peek())) this.pos++;
+    const { text } = this;
+    let char = text.charCodeAt(this.pos);
+    while (char === SPACE || char === TAB) {
+      if (char === TAB && this.tabAt < 0) this.tabAt = this.pos;
+      char = text.charCodeAt(++this.pos);
+    }
   }
 
-  skipSpaces(): void {
-    const { text } = this;
-    while (text.charCodeAt(this.pos) === SPACE) this.pos++;
+  /** Refuses to begin or go on with a list or map on a line that has a tab before its content. */
+  refuseTab(): void {
+    if (this.tabAt >= 0) this.fail('found a tab character that violates indentation', this.tabAt);
   }
 
   /** Whether nothing but a comment is left of this line. `pos` must be behind a space or at a line's start. */
@@ -103,25 +103,30 @@ export class YamlCursor {
     return char === LINE_FEED || char === CARRIAGE_RETURN || char === HASH || this.pos >= this.end;
   }
 
-  /** Whether a space or the end of the line is at `offset`. */
+  /** Whether a space, a tab or the end of the line is at `offset`. */
   isBlank(offset: number): boolean {
     const char = this.text.charCodeAt(offset);
-    return char === SPACE || char === LINE_FEED || char === CARRIAGE_RETURN || offset >= this.end;
+    if (char === SPACE || char === LINE_FEED || char === CARRIAGE_RETURN || char === TAB) return true;
+    return offset >= this.end;
+  }
+
+  /** Whether `pos` is at an indicator (`-`, `?`, `:`), which a blank follows. */
+  atIndicator(indicator: number): boolean {
+    return this.text.charCodeAt(this.pos) === indicator && this.isBlank(this.pos + 1);
   }
 
   /** Ends the line, which must hold nothing more, and goes to the next content. */
   endLine(expected: string): void {
     this.skipBlanks();
-    if (!this.atLineEnd()) this.refuseContent(expected);
-    if (this.peek() === HASH && !this.isCommentHere()) this.unsure();
+    if (!this.atLineEnd() || (this.peek() === HASH && !this.isCommentHere())) this.refuseContent(expected);
     this.toContent();
   }
 
-  /** Gives up over content where something else was expected, unless that content itself may be wrong. */
+  /** Fails over content where something else was expected. */
   refuseContent(expected: string): never {
     const char = this.peek();
-    if (this.atPlain() || char === 0x5b || char === 0x7b) this.fail(expected); // [ {
-    this.unsure();
+    if (char === 37 || char === 64 || char === 96) this.fail('found character that cannot start any token'); // % @ `
+    this.fail(this.atIndicator(COLON) ? 'mapping values are not allowed in this context' : expected);
   }
 
   /** Whether a `#` at `pos` has the space before it that makes it a comment. */
@@ -131,7 +136,7 @@ export class YamlCursor {
 
   /** Goes from the rest of a line, a comment or nothing, to the next line with content. */
   toContent(): void {
-    const { text, end } = this;
+    const { end } = this;
     for (;;) {
       if (this.peek() === HASH) this.pos = this.#lineFeedFrom(this.pos);
       if (this.peek() === CARRIAGE_RETURN) this.pos++;
@@ -139,7 +144,6 @@ export class YamlCursor {
         this.column = -1;
         return;
       }
-      if (text.charCodeAt(this.pos) !== LINE_FEED) this.unsure();
       this.startLine(this.pos + 1);
       if (this.column < 0 || !this.atLineEnd()) return;
     }
@@ -149,26 +153,28 @@ export class YamlCursor {
   startLine(offset: number): void {
     this.lineStart = offset;
     this.pos = offset;
-    this.skipSpaces();
+    while (this.peek() === SPACE) this.pos++;
     const char = this.peek();
-    if (char === TAB) this.unsure();
     this.column = this.pos - offset;
-    if (this.column === 0 && (char === MINUS || char === DOT) && this.atDocumentMarker()) this.column = -1;
+    this.tabAt = -1;
+    if (char === TAB) this.skipBlanks();
+    if (this.column === 0 && (char === MINUS || char === DOT) && this.isDocumentMarker(offset))
+      this.column = -1;
   }
 
-  /** `---` or `...`, alone or with a space behind it. */
-  atDocumentMarker(): boolean {
-    const { text, pos } = this;
-    const char = text.charCodeAt(pos);
-    if (text.charCodeAt(pos + 1) !== char || text.charCodeAt(pos + 2) !== char) return false;
-    return this.isBlank(pos + 3) || text.charCodeAt(pos + 3) === TAB;
+  /** Whether `---` or `...` is at `offset`, alone or with a blank behind it. */
+  isDocumentMarker(offset: number): boolean {
+    const { text } = this;
+    if (!text.startsWith('---', offset) && !text.startsWith('...', offset)) return false;
+    return this.isBlank(offset + 3);
   }
 
-  /** Whether a plain scalar may start at `pos`. */
-  atPlain(): boolean {
+  /** Whether a plain scalar starts at `pos`. */
+  atPlain(isFlow = false): boolean {
     const char = this.peek();
-    if (char === MINUS) return startsPlain[this.text.charCodeAt(this.pos + 1)] === 1;
-    return char < 128 ? startsPlain[char] === 1 : char > 0xa0;
+    if (char < 128 ? startsOther[char] === 1 : Number.isNaN(char)) return false;
+    if (char !== MINUS && char !== QUESTION && char !== COLON) return true;
+    return !this.isBlank(this.pos + 1) && !(isFlow && isBracketOrComma(this.text.charCodeAt(this.pos + 1)));
   }
 
   /** Reads a plain scalar of a block; returns where it ends. Stops before `: `, which makes it a key. */
@@ -181,14 +187,14 @@ export class YamlCursor {
       if (char === SPACE || char === TAB) continue;
       if (char === LINE_FEED || char === CARRIAGE_RETURN) break;
       if (char === HASH && last !== pos) break;
-      if (char === COLON && this.isBlankOrTab(pos + 1)) break;
+      if (char === COLON && this.isBlank(pos + 1)) break;
       last = pos + 1;
     }
     this.pos = last;
     return last;
   }
 
-  /** Reads a plain scalar inside brackets; returns where it ends. */
+  /** Reads a line of a plain scalar inside brackets; returns where it ends. */
   readFlowPlain(): number {
     const { text, end } = this;
     let pos = this.pos + 1;
@@ -196,12 +202,9 @@ export class YamlCursor {
     for (; pos < end; pos++) {
       const char = text.charCodeAt(pos);
       if (char === SPACE || char === TAB) continue;
-      if (char === LINE_FEED || char === CARRIAGE_RETURN) break;
-      if (char === 0x2c || char === 0x5d || char === 0x7d) break; // , ] }
+      if (char === LINE_FEED || char === CARRIAGE_RETURN || isBracketOrComma(char)) break;
       if (char === HASH && last !== pos) break;
-      if (char === COLON && this.isBlankOrTab(pos + 1)) break;
-      if (char === COLON && startsPlain[text.charCodeAt(pos + 1)] !== 1) this.unsure();
-      if (char === 0x3f || char === 0x5b || char === 0x7b) this.unsure(); // ? [ {
+      if (char === COLON && (this.isBlank(pos + 1) || isBracketOrComma(text.charCodeAt(pos + 1)))) break;
       last = pos + 1;
     }
     this.pos = last;
@@ -218,7 +221,7 @@ export class YamlCursor {
     while (this.column > column) {
       const gap = this.text.slice(end, this.lineStart);
       if (gap.includes('#')) break;
-      if (this.peek() === COLON && this.isBlankOrTab(this.pos + 1)) this.unsure();
+      if (this.atIndicator(COLON)) break;
       const from = this.pos;
       end = this.readPlain();
       folded += foldedBreaks(lineFeedsIn(gap)) + this.text.slice(from, end);
@@ -229,11 +232,8 @@ export class YamlCursor {
 
   /** Ends the line of a plain scalar that is no key. */
   endPlain(expected: string): void {
-    this.skipSpaces();
-    if (this.peek() === COLON) {
-      if (!this.isBlankOrTab(this.pos + 1)) this.unsure();
-      this.fail('mapping values are not allowed in this context');
-    }
+    this.skipBlanks();
+    if (this.peek() === COLON) this.fail('mapping values are not allowed in this context');
     this.endLine(expected);
   }
 
@@ -244,8 +244,7 @@ export class YamlCursor {
     for (;;) {
       this.skipBlanks();
       const breaks = this.#skipBlankLines();
-      if (breaks === 0 || this.column < 0 || endsFlowPlain(this.peek())) break;
-      if (!continuesFlowPlain(this.peek())) this.unsure();
+      if (breaks === 0 || this.column < 0 || !this.#continuesFlowPlain()) break;
       const from = this.pos;
       folded ??= this.text.slice(start, end);
       end = this.readFlowPlain();
@@ -266,32 +265,42 @@ export class YamlCursor {
     }
   }
 
-  isBlankOrTab(offset: number): boolean {
-    return this.isBlank(offset) || this.text.charCodeAt(offset) === TAB;
+  /** Any character goes on with it but these: in its middle `- ` and `? ` mean nothing. */
+  #continuesFlowPlain(): boolean {
+    const char = this.peek();
+    if (char === HASH || isBracketOrComma(char) || this.pos >= this.end) return false;
+    return (
+      char !== COLON || !(this.isBlank(this.pos + 1) || isBracketOrComma(this.text.charCodeAt(this.pos + 1)))
+    );
   }
 
   /** Whether the characters at `pos` are surely a key and its `:`. Cheap, and no for unusual keys. */
-  atSimpleKey(): boolean {
+  #atSimpleKey(): boolean {
     const { text } = this;
     let pos = this.pos;
     let char = text.charCodeAt(pos);
     while ((char >= 97 && char <= 122) || char === 95) char = text.charCodeAt(++pos);
-    return char === COLON && pos > this.pos && this.isBlankOrTab(pos + 1);
+    return char === COLON && pos > this.pos && this.isBlank(pos + 1);
   }
 
-  /** Whether the line at `pos` begins with a key, of any form this reader knows. Does not move. */
-  atKey(): boolean {
-    if (this.atSimpleKey()) return true;
-    const start = this.pos;
+  /** Whether an entry of a block map begins at `pos`; no where its key is in brackets. Does not move. */
+  atEntry(): boolean {
+    if (this.#atSimpleKey() || this.atIndicator(QUESTION)) return true;
+    const { pos, lineStart, tabAt } = this;
+    for (let char = this.peek(); char === AMPERSAND || char === EXCLAMATION; char = this.peek()) {
+      while (!this.isBlank(this.pos)) this.pos++;
+      this.skipBlanks();
+    }
     const char = this.peek();
     if (char === DOUBLE_QUOTE || char === SINGLE_QUOTE) this.readQuoted(char);
+    else if (char === ASTERISK) this.readAnchorName();
     else if (this.atPlain()) this.readPlain();
-    else return false;
-    this.skipSpaces();
-    const isKey = this.peek() === COLON && this.isBlankOrTab(this.pos + 1);
-    if (isKey && (this.pos - start > longestKey || this.text.slice(start, this.pos).includes('\n')))
-      this.unsure();
-    this.pos = start;
+    const isOneLine = this.lineStart === lineStart;
+    this.skipBlanks();
+    const isKey = isOneLine && this.atIndicator(COLON);
+    this.pos = pos;
+    this.lineStart = lineStart;
+    this.tabAt = tabAt;
     return isKey;
   }
 
@@ -312,27 +321,21 @@ export class YamlCursor {
     this.#decodeQuoted(start, quote);
   }
 
-  /** Reads `!`, `!name` or `!!name`, as written; leaves `pos` behind the spaces that follow. */
-  readTag(): string {
-    const { text } = this;
-    const start = this.pos++;
-    const isShort = text.charCodeAt(this.pos) === EXCLAMATION;
-    if (isShort) this.pos++;
-    const nameStart = this.pos;
-    while (isNameCharacter(this.peek())) this.pos++;
-    if (!this.isBlank(this.pos) || (isShort && this.pos === nameStart)) this.unsure();
-    const tag = text.slice(start, this.pos);
-    this.skipSpaces();
-    return tag;
+  /** Reads a tag as written; leaves `pos` behind it. */
+  readTag(isFlow: boolean): string {
+    tagForm.lastIndex = this.pos;
+    const tag = tagForm.exec(this.text)?.[0] ?? '';
+    this.pos += tag.length;
+    if (this.isBlank(this.pos) || (isFlow && isBracketOrComma(this.peek()))) return tag;
+    return this.fail('did not find expected whitespace or line break');
   }
 
   /** Reads the name behind `&` or `*`. */
   readAnchorName(): string {
-    const { text } = this;
     const start = ++this.pos;
-    while (isNameCharacter(this.peek())) this.pos++;
-    if (this.pos === start) this.unsure();
-    return text.slice(start, this.pos);
+    while (!this.isBlank(this.pos) && !isBracketOrComma(this.peek())) this.pos++;
+    if (this.pos === start) this.fail('did not find expected alphabetic or numeric character');
+    return this.text.slice(start, this.pos);
   }
 
   #decodeQuoted(start: number, quote: number): void {
@@ -364,7 +367,7 @@ export class YamlCursor {
         from = pos + 1;
       }
     }
-    throw new Uncertain({ text: 'found unexpected end of stream', offset: start - 1, noticedAt: end });
+    throw new YamlSyntaxError({ text: 'found unexpected end of stream', offset: start - 1, noticedAt: end });
   }
 
   /** The escape whose backslash is at `offset`. An escaped line break leaves nothing but the empty lines behind it. */
@@ -396,8 +399,9 @@ export class YamlCursor {
       if (char === LINE_FEED) {
         breaks++;
         this.pos = pos + 1;
+        this.lineStart = this.pos;
         const first = text.charCodeAt(this.pos);
-        if ((first === MINUS || first === DOT) && this.atDocumentMarker()) {
+        if ((first === MINUS || first === DOT) && this.isDocumentMarker(this.pos)) {
           this.fail('found unexpected document indicator');
         }
       } else if (char !== CARRIAGE_RETURN && !isSpaceOrTab(char)) {
@@ -413,12 +417,6 @@ export class YamlCursor {
   }
 }
 
-/** Letters, digits, `_` and `-`. */
-function isNameCharacter(char: number): boolean {
-  const isLetter = (char | 32) >= 97 && (char | 32) <= 122;
-  return isLetter || (char >= 48 && char <= 57) || char === 95 || char === MINUS;
-}
-
 /** What a number of line breaks inside a scalar stands for. */
 function foldedBreaks(breaks: number): string {
   return breaks > 1 ? '\n'.repeat(breaks - 1) : ' ';
@@ -430,14 +428,9 @@ function lineFeedsIn(text: string): number {
   return count;
 }
 
-/** `#`, `,`, `]`, `}` at the beginning of a line inside brackets, or the end of the text. */
-function endsFlowPlain(char: number): boolean {
-  return char === HASH || char === 0x2c || char === 0x5d || char === 0x7d || Number.isNaN(char);
-}
-
-/** Anything but `:`, `?`, `[`, `{`, which take thought. */
-function continuesFlowPlain(char: number): boolean {
-  return char !== COLON && char !== 0x3f && char !== 0x5b && char !== 0x7b;
+/** `,`, `[`, `]`, `{` and `}`. */
+function isBracketOrComma(char: number): boolean {
+  return char === 0x2c || char === 0x5b || char === 0x5d || char === 0x7b || char === 0x7d;
 }
 
 function isSpaceOrTab(char: number): boolean {

@@ -52,6 +52,28 @@ export class YamlTape {
     this.#words[node * WORDS + 1] = this.#length / WORDS;
   }
 
+  /** Opens a map around the nodes from `node` on, whose numbers grow by one. */
+  wrap(node: number, start: number): void {
+    const { size } = this;
+    this.#add(0, 0, NodeKind.SCALAR);
+    const words = this.#words;
+    const from = node * WORDS;
+    words.copyWithin(from + WORDS, from, size * WORDS);
+    words[from] = start;
+    words[from + 1] = 0;
+    words[from + 2] = NodeKind.MAP;
+    for (let inner = size; inner > node; inner--) {
+      const isLeaf = this.kind(inner) === NodeKind.SCALAR;
+      const at = inner * WORDS + 1;
+      // A closed map or list ends behind it, and an alias may stand for a node before it.
+      if (!isLeaf && words[at]! >= node) words[at] = words[at]! + 1;
+      const tag = this.#tags.get(inner - 1);
+      if (tag === undefined) continue;
+      this.#tags.delete(inner - 1);
+      this.#tags.set(inner, tag);
+    }
+  }
+
   addSlice(start: number, end: number, plain: boolean): number {
     return this.#add(start, end, NodeKind.SCALAR | (plain ? PLAIN : 0));
   }
