@@ -1,22 +1,17 @@
 import { Budget } from './connection-watch.ts';
-import { ErrorCode, initialMaxFrameBytes, largest31, largestMaxFrameBytes, Setting } from './constants.ts';
-import { readUint32 } from './frame-reader.ts';
+import { ErrorCode, largest31 } from './constants.ts';
 import { OutputBuffer, writeResetStream } from './frame-writer.ts';
-import { type Http2Limits, openStreamBytes, waitingAnswerBytes } from './limits.ts';
+import {
+  type Http2ConnectionOptions,
+  type Http2Limits,
+  openStreamBytes,
+  waitingAnswerBytes,
+} from './limits.ts';
 import type { RequestHandler } from './request-handler.ts';
 import { ResponseWriter } from './response-writer.ts';
 import { type Http2Stream, StreamState } from './stream.ts';
 import { ClosedBy, StreamTable } from './stream-table.ts';
-import { ConnectionError } from './violation.ts';
-
-export interface ContextOptions {
-  peer: unknown;
-  handler: RequestHandler;
-  limits: Http2Limits;
-  nowMs: number;
-  onWritten: () => void;
-  onEmpty: () => void;
-}
+import { calmError } from './violation.ts';
 
 /** What the parts of one connection share: its streams, its output, the time, and what is left of its allowances. */
 export class ConnectionContext {
@@ -36,20 +31,22 @@ export class ConnectionContext {
   readonly #rapidResets: Budget;
   readonly #provokedResets: Budget;
 
-  constructor(options: ContextOptions) {
-    const { limits, nowMs } = options;
+  constructor(
+    { peer, handler, limits, nowMs }: Http2ConnectionOptions,
+    { onWritten, onEmpty }: { onWritten: () => void; onEmpty: () => void },
+  ) {
     this.limits = limits;
-    this.handler = options.handler;
+    this.handler = handler;
     this.nowMs = nowMs;
     this.#controlFrames = new Budget(limits.controlFrames, nowMs);
     this.#rapidResets = new Budget(limits.rapidResets, nowMs);
     this.#provokedResets = new Budget(limits.provokedResets, nowMs);
-    this.streams = new StreamTable({ maxStreams: limits.maxConcurrentStreams, onEmpty: options.onEmpty });
+    this.streams = new StreamTable({ maxStreams: limits.maxConcurrentStreams, onEmpty });
     this.writer = new ResponseWriter({
-      peer: options.peer,
+      peer,
       output: this.output,
       streams: this.streams,
-      onWritten: options.onWritten,
+      onWritten,
       onServed: () => this.#requestServed(),
     });
   }
@@ -57,20 +54,20 @@ export class ConnectionContext {
   /** @throws ConnectionError when the peer sends control frames and nothing useful beside them. */
   spendControl(cost: number): void {
     if (this.#controlFrames.spend(cost, this.nowMs)) return;
-    throw new ConnectionError(ErrorCode.ENHANCE_YOUR_CALM, 'control_flood');
+    throw calmError('control_flood');
   }
 
   /** @throws ConnectionError when the peer resets too many streams that it just opened, or whose request it never ended. */
   spendReset(stream: Http2Stream, wasUnfinished: boolean): void {
     if (!wasUnfinished && this.nowMs - stream.openedMs >= this.limits.rapidResetMs) return;
     if (this.#rapidResets.spend(1, this.nowMs)) return;
-    throw new ConnectionError(ErrorCode.ENHANCE_YOUR_CALM, 'rapid_reset');
+    throw calmError('rapid_reset');
   }
 
   /** @throws ConnectionError when the peer made the server reset too many streams. */
   spendProvocation(): void {
     if (this.#provokedResets.spend(1, this.nowMs)) return;
-    throw new ConnectionError(ErrorCode.ENHANCE_YOUR_CALM, 'provoked_reset');
+    throw calmError('provoked_reset');
   }
 
   /** A fault of the peer that only concerns one stream. RFC 9113, section 5.4.2. */
@@ -142,60 +139,3 @@ export class ConnectionContext {
     this.#provokedResets.requestCompleted();
   }
 }
-
-/** The peer's SETTINGS. RFC 9113, section 6.5.2; RFC 9113, section 6.5.3 for the order. */
-
-export const settingBytes = 6;
-
-/**
- * Applies what concerns a server's sending. MAX_FRAME_SIZE is only checked, as no larger frame than the initial one is
- * ever sent; of several initial windows only the last changes the streams, which costs a pass over all of them.
- * @throws ConnectionError
- */
-export function applySettings(writer: ResponseWriter, bytes: Uint8Array, start: number, end: number): void {
-  let window = writer.initialStreamWindow;
-  for (let at = start; at < end; at += settingBytes) {
-    const identifier = ((bytes[at] as number) << 8) | (bytes[at + 1] as number);
-    const value = readUint32(bytes, at + 2);
-    check(identifier, value);
-    if (identifier === Setting.HEADER_TABLE_SIZE) writer.encoder.setPeerTableBytes(value);
-    else if (identifier === Setting.INITIAL_WINDOW_SIZE) window = value;
-  }
-  if (window !== writer.initialStreamWindow && !writer.changeInitialWindow(window)) {
-    throw new ConnectionError(ErrorCode.FLOW_CONTROL_ERROR, 'flow_control_error');
-  }
-}
-
-function check(identifier: number, value: number): void {
-  if (identifier === Setting.INITIAL_WINDOW_SIZE && value > largest31) {
-    throw new ConnectionError(ErrorCode.FLOW_CONTROL_ERROR, 'flow_control_error');
-  }
-  const good =
-    identifier === Setting.ENABLE_PUSH
-      ? value <= 1
-      : identifier !== Setting.MAX_FRAME_SIZE ||
-        (value >= initialMaxFrameBytes && value <= largestMaxFrameBytes);
-  if (!good) throw new ConnectionError(ErrorCode.PROTOCOL_ERROR, 'protocol_error');
-}
-
-/**
- * The life of a connection:
- *
- *                 preface             SETTINGS            drain()              PING answered, or
- *     PREFACE ─────────────▶ SETTINGS ─────────▶ OPEN ─────────────▶ DRAINING  drainPingMs went by
- *        │                       │                │  GOAWAY(2^31-1)  │ PING    ──────────▶ GOING
- *        │ drain(),              │ drain()        │                  ▲                      │ GOAWAY(last)
- *        │ no preface for        └──────────────────────────────────▶│                      │
- *        │ drainPingMs                            │ the peer's GOAWAY, or FIN               │
- *        ▼                                        └────────────────────────────────────────▶│
- *     CLOSED                                                                                │ no stream is left:
- *                                                                                           │ GOAWAY(last) if none yet
- *     any state ── a violation: GOAWAY(code), the transport ends ──▶ CLOSED ◀───────────────┘
- *     any state ── lost() ─────────────────────────────────────────▶ CLOSED
- *
- * Nothing is written before the preface arrived, so that other protocols on the port see a closed connection and
- * nothing else; a peer that sends it to a connection which is to drain comes to DRAINING at once. In GOING new streams
- * are ignored once the last GOAWAY said so (RFC 9113, section 6.8): after the peer's own they are served.
- */
-export const Phase = { PREFACE: 0, SETTINGS: 1, OPEN: 2, DRAINING: 3, GOING: 4, CLOSED: 5 } as const;
-export type Phase = (typeof Phase)[keyof typeof Phase];

@@ -20,90 +20,56 @@ export interface ConnectionFacts {
 }
 
 /** A moment that has not come. */
-const never = Number.POSITIVE_INFINITY;
+export const never = Number.POSITIVE_INFINITY;
 
 export class ConnectionWatch {
   readonly #limits: Http2Limits;
   readonly #startedMs: number;
-  #prefaceIsOver = false;
-  #settingsSentMs = never;
-  #receivedMs: number;
+  /** The peer's SETTINGS came. */
+  prefaceIsOver = false;
+  /** Of ours, until they are acknowledged. */
+  settingsSentMs = never;
+  /** When the last bytes came. */
+  receivedMs: number;
+  /** When the last stream closed. */
+  emptySinceMs: number;
+  /** Since when the transport takes nothing. */
+  stalledMs = never;
+  /** When the graceful shutdown began whose first step goes on. */
+  drainStartedMs = never;
   #pingSentMs = never;
-  #emptySinceMs: number;
-  #stalledMs = never;
   #queuesStalledMs = never;
   #sentFromQueues = 0;
-  #drainStartedMs = never;
   #unfinishedFrame = 0;
   #frameSinceMs = never;
 
   constructor(limits: Http2Limits, nowMs: number) {
     this.#limits = limits;
     this.#startedMs = nowMs;
-    this.#receivedMs = nowMs;
-    this.#emptySinceMs = nowMs;
-  }
-
-  /** Our SETTINGS go out with it. */
-  prefaceReceived(nowMs: number): void {
-    this.#settingsSentMs = nowMs;
-  }
-
-  settingsReceived(): void {
-    this.#prefaceIsOver = true;
-  }
-
-  settingsAcknowledged(): void {
-    this.#settingsSentMs = never;
-  }
-
-  received(nowMs: number): void {
-    this.#receivedMs = nowMs;
+    this.receivedMs = nowMs;
+    this.emptySinceMs = nowMs;
   }
 
   pingAnswered(): void {
     this.#pingSentMs = never;
   }
 
-  /** The last stream closed. */
-  emptied(nowMs: number): void {
-    this.#emptySinceMs = nowMs;
-  }
-
-  /** Since when the transport takes nothing. */
-  get stalledMs(): number {
-    return this.#stalledMs;
-  }
-
-  /** The transport takes no more. */
-  stalled(nowMs: number): void {
-    this.#stalledMs = nowMs;
-  }
-
-  drainStarted(nowMs: number): void {
-    this.#drainStartedMs = nowMs;
-  }
-
-  drainEnded(): void {
-    this.#drainStartedMs = never;
-  }
-
   look(facts: ConnectionFacts): Verdict | undefined {
     const { nowMs } = facts;
     const limits = this.#limits;
-    if (!this.#prefaceIsOver && nowMs - this.#startedMs >= limits.prefaceTimeoutMs) {
+    if (!this.prefaceIsOver && nowMs - this.#startedMs >= limits.prefaceTimeoutMs) {
       return { code: ErrorCode.PROTOCOL_ERROR, reason: 'preface_timeout' };
     }
-    if (nowMs - this.#settingsSentMs >= limits.settingsTimeoutMs) {
+    if (nowMs - this.settingsSentMs >= limits.settingsTimeoutMs) {
       return { code: ErrorCode.SETTINGS_TIMEOUT, reason: 'settings_timeout' };
     }
     if (this.#isLate(facts)) return { code: ErrorCode.ENHANCE_YOUR_CALM, reason: 'unfinished_frame' };
     if (this.#readsTooSlowly(facts)) return { code: ErrorCode.ENHANCE_YOUR_CALM, reason: 'slow_reader' };
-    if (nowMs - this.#drainStartedMs >= limits.drainPingMs) return 'drain_over';
-    if (facts.openStreams === 0 && nowMs - this.#emptySinceMs >= limits.idleTimeoutMs) {
+    if (nowMs - this.drainStartedMs >= limits.drainPingMs) return 'drain_over';
+    if (facts.openStreams === 0 && nowMs - this.emptySinceMs >= limits.idleTimeoutMs) {
       return { code: ErrorCode.NO_ERROR, reason: 'idle_timeout' };
     }
-    return facts.blocked || !this.#prefaceIsOver ? undefined : this.#keepalive(nowMs);
+    return facts.blocked || !this.prefaceIsOver ? undefined : this.#keepalive(nowMs);
   }
 
   /** A frame is known from the first look at it on. */
@@ -117,7 +83,7 @@ export class ConnectionWatch {
 
   #readsTooSlowly(facts: ConnectionFacts): boolean {
     const { nowMs } = facts;
-    if (facts.blocked && nowMs - this.#stalledMs >= this.#limits.slowReaderMs) return true;
+    if (facts.blocked && nowMs - this.stalledMs >= this.#limits.slowReaderMs) return true;
     if (facts.queuedBytes === 0) this.#queuesStalledMs = never;
     else if (this.#queuesStalledMs === never || facts.sentFromQueues !== this.#sentFromQueues) {
       this.#queuesStalledMs = nowMs;
@@ -129,12 +95,12 @@ export class ConnectionWatch {
   /** Any bytes prove the peer alive, but only the answer shows that it reads what we send. */
   #keepalive(nowMs: number): Verdict | undefined {
     if (this.#pingSentMs !== never) {
-      if (nowMs - Math.max(this.#pingSentMs, this.#receivedMs) < this.#limits.keepaliveTimeoutMs) {
+      if (nowMs - Math.max(this.#pingSentMs, this.receivedMs) < this.#limits.keepaliveTimeoutMs) {
         return undefined;
       }
       return { code: ErrorCode.NO_ERROR, reason: 'keepalive_timeout' };
     }
-    if (nowMs - this.#receivedMs < this.#limits.keepaliveMs) return undefined;
+    if (nowMs - this.receivedMs < this.#limits.keepaliveMs) return undefined;
     this.#pingSentMs = nowMs;
     return 'send_ping';
   }

@@ -1,10 +1,10 @@
 /**
  * One HTTP/2 connection of a server: bytes in, bytes out. It knows neither sockets nor timers; who owns those calls
- * `receive`, `flush` and `tick`, and passes the time. Its life is told in `connection-phase.ts`.
+ * `receive`, `flush` and `tick`, and passes the time.
  */
 import { HpackError } from '../hpack/huffman.ts';
-import { ConnectionContext, Phase } from './connection-context.ts';
-import { ConnectionWatch } from './connection-watch.ts';
+import { ConnectionContext } from './connection-context.ts';
+import { ConnectionWatch, never } from './connection-watch.ts';
 import { ErrorCode, largest31 } from './constants.ts';
 import { FrameDispatch } from './frame-dispatch.ts';
 import { FrameReader, PrefaceReader, writeServerPreface } from './frame-reader.ts';
@@ -18,6 +18,28 @@ import { ConnectionError, type ViolationReason, violationTexts } from './violati
 /** What the two PINGs of the server carry, to tell their answers apart. */
 const drainPing = Buffer.from('weir.end');
 const keepalivePing = Buffer.from('weir.ask');
+
+/**
+ * The life of a connection:
+ *
+ *                 preface             SETTINGS            drain()              PING answered, or
+ *     PREFACE ─────────────▶ SETTINGS ─────────▶ OPEN ─────────────▶ DRAINING  drainPingMs went by
+ *        │                       │                │  GOAWAY(2^31-1)  │ PING    ──────────▶ GOING
+ *        │ drain(),              │ drain()        │                  ▲                      │ GOAWAY(last)
+ *        │ no preface for        └──────────────────────────────────▶│                      │
+ *        │ drainPingMs                            │ the peer's GOAWAY, or FIN               │
+ *        ▼                                        └────────────────────────────────────────▶│
+ *     CLOSED                                                                                │ no stream is left:
+ *                                                                                           │ GOAWAY(last) if none yet
+ *     any state ── a violation: GOAWAY(code), the transport ends ──▶ CLOSED ◀───────────────┘
+ *     any state ── lost() ─────────────────────────────────────────▶ CLOSED
+ *
+ * Nothing is written before the preface arrived, so that other protocols on the port see a closed connection and
+ * nothing else; a peer that sends it to a connection which is to drain comes to DRAINING at once. In GOING new streams
+ * are ignored once the last GOAWAY said so (RFC 9113, section 6.8): after the peer's own they are served.
+ */
+const Phase = { PREFACE: 0, SETTINGS: 1, OPEN: 2, DRAINING: 3, GOING: 4, CLOSED: 5 } as const;
+type Phase = (typeof Phase)[keyof typeof Phase];
 
 export class Http2Connection {
   readonly #context: ConnectionContext;
@@ -44,14 +66,10 @@ export class Http2Connection {
     this.#options = options;
     this.#transport = options.transport;
     this.#limits = options.limits;
-    this.#context = new ConnectionContext({
-      peer: options.peer,
-      handler: options.handler,
-      limits: options.limits,
-      nowMs: options.nowMs,
+    this.#context = new ConnectionContext(options, {
       onWritten: () => this.#written(),
       onEmpty: () => {
-        this.#watch.emptied(this.#context.nowMs);
+        this.#watch.emptySinceMs = this.#context.nowMs;
         this.#finishIfDone();
       },
     });
@@ -61,16 +79,18 @@ export class Http2Connection {
       output: this.#context.output,
       transport: options.transport,
       pauseQueuedBytes: options.limits.pauseQueuedBytes,
-      onStalled: () => this.#watch.stalled(this.#context.nowMs),
+      onStalled: () => {
+        this.#watch.stalledMs = this.#context.nowMs;
+      },
     });
     this.#dispatch = new FrameDispatch(this.#context, {
       onSettings: () => {
         if (this.#phase === Phase.SETTINGS) this.#phase = Phase.OPEN;
-        this.#watch.settingsReceived();
+        this.#watch.prefaceIsOver = true;
       },
       onSettingsAck: () => {
         this.#context.settingsAcknowledged = true;
-        this.#watch.settingsAcknowledged();
+        this.#watch.settingsSentMs = never;
       },
       onPingAck: (payload) => this.#pingAnswered(payload),
       onGoAway: () => this.#goOnlyOn(),
@@ -105,7 +125,7 @@ export class Http2Connection {
   receive(bytes: Uint8Array, nowMs: number): void {
     if (this.#phase === Phase.CLOSED) return;
     this.#context.nowMs = nowMs;
-    this.#watch.received(nowMs);
+    this.#watch.receivedMs = nowMs;
     this.#receiving = true;
     try {
       const offset = this.#phase === Phase.PREFACE ? this.#readPreface(bytes) : 0;
@@ -164,7 +184,7 @@ export class Http2Connection {
     if (this.#phase === Phase.CLOSED) return false;
     const stream = this.#context.streams.longestWaiting();
     const sinceMs = this.#waitsSinceMs();
-    const isNothing = stream === undefined && sinceMs === Number.POSITIVE_INFINITY;
+    const isNothing = stream === undefined && sinceMs === never;
     if (isNothing && !isMoreUnread) return false;
     if (stream === undefined || sinceMs < stream.openedMs) {
       this.#fail(ErrorCode.ENHANCE_YOUR_CALM, 'too_many_bytes');
@@ -216,7 +236,7 @@ export class Http2Connection {
       blocked: this.#pump.isBlocked,
       queuedBytes: writer.queuedBytes,
       sentFromQueues: writer.sentFromQueues,
-      sectionSinceMs: this.#dispatch.block?.startedMs ?? Number.POSITIVE_INFINITY,
+      sectionSinceMs: this.#dispatch.block?.startedMs ?? never,
       unfinishedFrame: this.#reader.unfinishedFrame,
     });
     if (verdict === undefined) return;
@@ -231,9 +251,9 @@ export class Http2Connection {
 
   /** Of what no stream stands for. `Infinity`: there is nothing. */
   #waitsSinceMs(): number {
-    const sectionMs = this.#dispatch.block?.startedMs ?? Number.POSITIVE_INFINITY;
-    const frameMs = this.#reader.unfinishedFrame === 0 ? Number.POSITIVE_INFINITY : this.#context.nowMs;
-    const stalledMs = this.#isStalled ? this.#watch.stalledMs : Number.POSITIVE_INFINITY;
+    const sectionMs = this.#dispatch.block?.startedMs ?? never;
+    const frameMs = this.#reader.unfinishedFrame === 0 ? never : this.#context.nowMs;
+    const stalledMs = this.#isStalled ? this.#watch.stalledMs : never;
     return Math.min(sectionMs, frameMs, stalledMs);
   }
 
@@ -246,7 +266,7 @@ export class Http2Connection {
     }
     if (!this.#preface.isComplete) return -1;
     this.#phase = Phase.SETTINGS;
-    this.#watch.prefaceReceived(this.#context.nowMs);
+    this.#watch.settingsSentMs = this.#context.nowMs;
     writeServerPreface(this.#context.output, this.#limits);
     if (this.#isToDrain) this.#announceDrain();
     return at;
@@ -258,7 +278,7 @@ export class Http2Connection {
   }
 
   #drainStarted(): void {
-    this.#watch.drainStarted(this.#context.nowMs);
+    this.#watch.drainStartedMs = this.#context.nowMs;
     this.#unfinished.drainStarted(this.#context.nowMs);
   }
 
@@ -277,7 +297,7 @@ export class Http2Connection {
     this.#context.lastServedId = streams.lastId;
     writeGoAway(output, streams.lastId, ErrorCode.NO_ERROR);
     this.#phase = Phase.GOING;
-    this.#watch.drainEnded();
+    this.#watch.drainStartedMs = never;
     this.#written();
     this.#finishIfDone();
   }
@@ -286,7 +306,7 @@ export class Http2Connection {
   #goOnlyOn(): void {
     if (this.#phase === Phase.CLOSED) return;
     this.#phase = Phase.GOING;
-    this.#watch.drainEnded();
+    this.#watch.drainStartedMs = never;
     this.#finishIfDone();
   }
 

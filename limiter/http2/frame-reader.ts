@@ -6,7 +6,6 @@
  */
 import {
   clientPreface,
-  ErrorCode,
   frameHeaderBytes,
   initialMaxFrameBytes,
   initialWindowBytes,
@@ -15,7 +14,7 @@ import {
 } from './constants.ts';
 import { type OutputBuffer, writeSettings, writeWindowUpdate } from './frame-writer.ts';
 import type { Http2Limits } from './limits.ts';
-import { ConnectionError } from './violation.ts';
+import { frameSizeError } from './violation.ts';
 
 export interface FrameSink {
   /** The payload is `bytes` from `start` to `end`, valid until it returns. False stops the reading for good. */
@@ -124,9 +123,7 @@ export class FrameReader {
 function payloadLength(bytes: Uint8Array, at: number): number {
   const length = ((bytes[at] as number) << 16) | ((bytes[at + 1] as number) << 8) | (bytes[at + 2] as number);
   // RFC 9113, section 4.2: an error of the stream would do for some frames, but never has to.
-  if (length > initialMaxFrameBytes) {
-    throw new ConnectionError(ErrorCode.FRAME_SIZE_ERROR, 'frame_size_error');
-  }
+  if (length > initialMaxFrameBytes) throw frameSizeError();
   return length;
 }
 

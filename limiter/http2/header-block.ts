@@ -1,9 +1,9 @@
 /** Where the header block of a HEADERS frame lies (RFC 9113, section 6.2), and how one that goes on is gathered. */
-import { ErrorCode, Flag } from './constants.ts';
+import { Flag } from './constants.ts';
 import { readUint31 } from './frame-reader.ts';
 import type { Http2Limits } from './limits.ts';
 import type { HeaderFields } from './request-handler.ts';
-import { ConnectionError } from './violation.ts';
+import { calmError, frameSizeError, protocolError } from './violation.ts';
 
 const priorityBytes = 5;
 
@@ -26,19 +26,17 @@ export function placeOfBlock(
   const place = { start, end, dependsOnItself: false };
   let padding = 0;
   if ((flags & Flag.PADDED) !== 0) {
-    if (place.start === end) throw new ConnectionError(ErrorCode.FRAME_SIZE_ERROR, 'frame_size_error');
+    if (place.start === end) throw frameSizeError();
     padding = bytes[place.start] as number;
     place.start += 1;
   }
   if ((flags & Flag.PRIORITY) !== 0) {
-    if (place.start + priorityBytes > end) {
-      throw new ConnectionError(ErrorCode.FRAME_SIZE_ERROR, 'frame_size_error');
-    }
+    if (place.start + priorityBytes > end) throw frameSizeError();
     place.dependsOnItself = readUint31(bytes, place.start) === streamId;
     place.start += priorityBytes;
   }
   place.end = end - padding;
-  if (place.end < place.start) throw new ConnectionError(ErrorCode.PROTOCOL_ERROR, 'protocol_error');
+  if (place.end < place.start) throw protocolError();
   return place;
 }
 
@@ -75,12 +73,8 @@ export class HeaderBlock {
   add(bytes: Uint8Array, start: number, end: number): void {
     this.#continuations += 1;
     this.#length += end - start;
-    if (this.#continuations > this.#limits.maxContinuationFrames) {
-      throw new ConnectionError(ErrorCode.ENHANCE_YOUR_CALM, 'continuation_flood');
-    }
-    if (this.#length > this.#limits.maxHeaderBlockBytes) {
-      throw new ConnectionError(ErrorCode.ENHANCE_YOUR_CALM, 'header_block_size');
-    }
+    if (this.#continuations > this.#limits.maxContinuationFrames) throw calmError('continuation_flood');
+    if (this.#length > this.#limits.maxHeaderBlockBytes) throw calmError('header_block_size');
     this.#pieces.push(Buffer.from(bytes.subarray(start, end)));
   }
 

@@ -17,7 +17,7 @@ import {
 import type { HeaderFields } from './request-handler.ts';
 import { Http2Stream, ReceiveWindow, StreamState } from './stream.ts';
 import { ClosedBy } from './stream-table.ts';
-import { ConnectionError } from './violation.ts';
+import { ConnectionError, flowControlError, frameSizeError, protocolError } from './violation.ts';
 
 const tooLarge: HeaderFields = [':status', '431'];
 
@@ -44,7 +44,7 @@ export class RequestReader {
   }
 
   onHeaders(flags: number, id: number, bytes: Uint8Array, start: number, end: number): void {
-    if (id === 0) throw new ConnectionError(ErrorCode.PROTOCOL_ERROR, 'protocol_error');
+    if (id === 0) throw protocolError();
     const endStream = (flags & Flag.END_STREAM) !== 0;
     let [from, to, dependsOnItself] = [start, end, false];
     if ((flags & (Flag.PADDED | Flag.PRIORITY)) !== 0) {
@@ -63,9 +63,7 @@ export class RequestReader {
 
   onContinuation(flags: number, id: number, bytes: Uint8Array, start: number, end: number): void {
     const block = this.#block;
-    if (block === undefined || block.streamId !== id) {
-      throw new ConnectionError(ErrorCode.PROTOCOL_ERROR, 'protocol_error');
-    }
+    if (block === undefined || block.streamId !== id) throw protocolError();
     block.add(bytes, start, end);
     if ((flags & Flag.END_HEADERS) === 0) return;
     this.#block = undefined;
@@ -74,15 +72,13 @@ export class RequestReader {
   }
 
   onData(flags: number, id: number, bytes: Uint8Array, start: number, end: number): void {
-    if (this.#context.streams.isIdle(id)) {
-      throw new ConnectionError(ErrorCode.PROTOCOL_ERROR, 'protocol_error');
-    }
+    if (this.#context.streams.isIdle(id)) throw protocolError();
     let [from, to] = [start, end];
     if ((flags & Flag.PADDED) !== 0) {
-      if (start === end) throw new ConnectionError(ErrorCode.FRAME_SIZE_ERROR, 'frame_size_error');
+      if (start === end) throw frameSizeError();
       from = start + 1;
       to = end - (bytes[start] as number);
-      if (to < from) throw new ConnectionError(ErrorCode.PROTOCOL_ERROR, 'protocol_error');
+      if (to < from) throw protocolError();
     }
     this.#creditConnection(end - start);
     const stream = this.#context.streams.get(id);
@@ -94,7 +90,7 @@ export class RequestReader {
 
   onResetStream(id: number, code: number): void {
     const { streams } = this.#context;
-    if (streams.isIdle(id)) throw new ConnectionError(ErrorCode.PROTOCOL_ERROR, 'protocol_error');
+    if (streams.isIdle(id)) throw protocolError();
     const stream = streams.get(id);
     if (stream === undefined) {
       this.#context.spendControl(1);
@@ -128,7 +124,7 @@ export class RequestReader {
       this.#lateSection(id, endStream);
       return;
     }
-    if ((id & 1) === 0) throw new ConnectionError(ErrorCode.PROTOCOL_ERROR, 'protocol_error');
+    if ((id & 1) === 0) throw protocolError();
     streams.lastId = id;
     if (id > this.#context.lastServedId) streams.closed.add(id, ClosedBy.SERVER_RESET);
     else if (dependsOnItself) this.#context.streamError(id, ErrorCode.PROTOCOL_ERROR);
@@ -235,9 +231,7 @@ export class RequestReader {
 
   /** DATA counts for the connection's window whatever becomes of its stream. RFC 9113, section 6.9. */
   #creditConnection(frameBytes: number): void {
-    if (!this.#window.take(frameBytes)) {
-      throw new ConnectionError(ErrorCode.FLOW_CONTROL_ERROR, 'flow_control_error');
-    }
+    if (!this.#window.take(frameBytes)) throw flowControlError();
     const credit = this.#window.credit();
     if (credit > 0) writeWindowUpdate(this.#context.output, 0, credit);
   }
@@ -263,7 +257,7 @@ export class RequestReader {
     this.#context.spendControl(1);
     if (how === ClosedBy.PEER_RESET) this.#context.streamError(id, ErrorCode.STREAM_CLOSED);
     else if (how === ClosedBy.END) throw new ConnectionError(ErrorCode.STREAM_CLOSED, 'stream_closed');
-    else throw new ConnectionError(ErrorCode.PROTOCOL_ERROR, 'protocol_error');
+    else throw protocolError();
   }
 
   /** It was on its way when the server reset the stream. The end comes once, for a request that was paid for. */

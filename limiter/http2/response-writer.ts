@@ -10,8 +10,8 @@ import {
   largest31,
 } from './constants.ts';
 import { type OutputBuffer, writeFrameHeader, writeResetStream } from './frame-writer.ts';
-import type { HeaderFields } from './request-handler.ts';
-import { type Http2Stream, type StreamOwner, StreamState } from './stream.ts';
+import type { HeaderFields, RequestConnection } from './request-handler.ts';
+import { type Http2Stream, StreamState } from './stream.ts';
 import { ClosedBy, type StreamTable } from './stream-table.ts';
 
 /** Body of one stream that waits for the peer's windows, and the trailers behind it. */
@@ -50,19 +50,7 @@ export class SendQueue {
  * allow is copied and waits with its stream; WINDOW_UPDATE and SETTINGS send it on, the longest waiting stream first.
  * Frames are never larger than 16,384 bytes, which every peer must take (section 4.2).
  */
-
-export interface WriterOptions {
-  /** Who is at the other end. */
-  peer: unknown;
-  output: OutputBuffer;
-  streams: StreamTable;
-  /** Something was gathered, or has to wait. */
-  onWritten: () => void;
-  /** A response with a body went out whole: mere refusals are no useful work. */
-  onServed: () => void;
-}
-
-export class ResponseWriter implements StreamOwner {
+export class ResponseWriter implements RequestConnection {
   readonly peer: unknown;
   callerMemo: unknown = undefined;
   readonly encoder = new HpackEncoder({ maxTableBytes: initialHeaderTableBytes });
@@ -79,7 +67,15 @@ export class ResponseWriter implements StreamOwner {
   readonly #waiting = new Set<Http2Stream>();
   #connectionWindow = initialWindowBytes;
 
-  constructor(options: WriterOptions) {
+  constructor(options: {
+    peer: unknown;
+    output: OutputBuffer;
+    streams: StreamTable;
+    /** Something was gathered, or has to wait. */
+    onWritten: () => void;
+    /** A response with a body went out whole: mere refusals are no useful work. */
+    onServed: () => void;
+  }) {
     this.peer = options.peer;
     this.#output = options.output;
     this.#streams = options.streams;
@@ -298,14 +294,8 @@ export class ResponseWriter implements StreamOwner {
       const last = at + initialMaxFrameBytes >= length ? Flag.END_HEADERS : 0;
       const offset = this.#output.reserve(frameHeaderBytes + piece.length);
       const type = at === 0 ? FrameType.HEADERS : FrameType.CONTINUATION;
-      writeFrameHeader(
-        this.#output.bytes,
-        offset,
-        piece.length,
-        type,
-        at === 0 ? flags | last : last,
-        streamId,
-      );
+      const flagsOfPiece = at === 0 ? flags | last : last;
+      writeFrameHeader(this.#output.bytes, offset, piece.length, type, flagsOfPiece, streamId);
       this.#output.bytes.set(piece, offset + frameHeaderBytes);
       this.#output.end = offset + frameHeaderBytes + piece.length;
     }

@@ -16,20 +16,10 @@
  */
 import type { ErrorCode } from './constants.ts';
 import type { HeaderFields, RequestConnection, RequestStream } from './request-handler.ts';
-import type { SendQueue } from './response-writer.ts';
+import type { ResponseWriter, SendQueue } from './response-writer.ts';
 
 export const StreamState = { OPEN: 0, HALF_CLOSED_REMOTE: 1, CLOSED: 2 } as const;
 export type StreamState = (typeof StreamState)[keyof typeof StreamState];
-
-/** What a stream's handler asks of the connection. */
-export interface StreamOwner extends RequestConnection {
-  respond(stream: Http2Stream, fields: HeaderFields, body: Uint8Array, trailers: HeaderFields): void;
-  sendHeaders(stream: Http2Stream, fields: HeaderFields, endStream: boolean): void;
-  sendData(stream: Http2Stream, body: Uint8Array): void;
-  sendTrailers(stream: Http2Stream, fields: HeaderFields): void;
-  hold(stream: Http2Stream, bytes: number): void;
-  reset(stream: Http2Stream, code: ErrorCode): void;
-}
 
 /** Fields beyond `RequestStream` belong to the connection. */
 export class Http2Stream implements RequestStream {
@@ -51,17 +41,17 @@ export class Http2Stream implements RequestStream {
   queue: SendQueue | undefined = undefined;
   requestIsStream = false;
   answerIsStream = false;
-  readonly #owner: StreamOwner;
+  readonly #writer: ResponseWriter;
 
   constructor(
-    owner: StreamOwner,
+    writer: ResponseWriter,
     id: number,
     state: StreamState,
     sendWindow: number,
     contentLength: number,
     openedMs: number,
   ) {
-    this.#owner = owner;
+    this.#writer = writer;
     this.id = id;
     this.state = state;
     this.sendWindow = sendWindow;
@@ -70,7 +60,7 @@ export class Http2Stream implements RequestStream {
   }
 
   get connection(): RequestConnection {
-    return this.#owner;
+    return this.#writer;
   }
 
   get isOpen(): boolean {
@@ -92,27 +82,27 @@ export class Http2Stream implements RequestStream {
   }
 
   respond(fields: HeaderFields, body: Uint8Array, trailers: HeaderFields): void {
-    if (this.isOpen) this.#owner.respond(this, fields, body, trailers);
+    if (this.isOpen) this.#writer.respond(this, fields, body, trailers);
   }
 
   sendHeaders(fields: HeaderFields, endStream: boolean): void {
-    if (this.isOpen) this.#owner.sendHeaders(this, fields, endStream);
+    if (this.isOpen) this.#writer.sendHeaders(this, fields, endStream);
   }
 
   sendData(body: Uint8Array): void {
-    if (this.isOpen) this.#owner.sendData(this, body);
+    if (this.isOpen) this.#writer.sendData(this, body);
   }
 
   sendTrailers(fields: HeaderFields): void {
-    if (this.isOpen) this.#owner.sendTrailers(this, fields);
+    if (this.isOpen) this.#writer.sendTrailers(this, fields);
   }
 
   hold(bytes: number): void {
-    if (this.state !== StreamState.CLOSED) this.#owner.hold(this, bytes);
+    if (this.state !== StreamState.CLOSED) this.#writer.hold(this, bytes);
   }
 
   reset(code: ErrorCode): void {
-    if (this.isOpen) this.#owner.reset(this, code);
+    if (this.isOpen) this.#writer.reset(this, code);
   }
 }
 

@@ -1,41 +1,11 @@
-import type { ErrorCode } from './constants.ts';
+import { ErrorCode } from './constants.ts';
 
-/** Why a connection was ended against the peer's will; counted as `ratelimit_server.http2.<reason>`. */
-export const violationReasons = [
-  /** The first bytes are no HTTP/2 preface: HTTP/1.1, TLS on a cleartext port, a port scanner. */
-  'not_http2',
-  'preface_timeout',
-  'settings_timeout',
-  'idle_timeout',
-  /** A PING was not answered. */
-  'keepalive_timeout',
-  /** A header section, or a frame, that was begun and not ended in time. */
-  'unfinished_frame',
-  /** What connections hold had to become less, and this one held most. */
-  'too_many_bytes',
-  /** Answers waited too long, or became too many, for the peer to read them or to open its windows. */
-  'slow_reader',
-  /** SETTINGS, PING, PRIORITY, WINDOW_UPDATE, empty DATA and the like without requests to go with them. */
-  'control_flood',
-  /** Requests that were reset as soon as they were sent (CVE-2023-44487). */
-  'rapid_reset',
-  /** Faults that made the server reset streams (CVE-2025-8671). */
-  'provoked_reset',
-  'continuation_flood',
-  /** One header section beyond the absolute bound. */
-  'header_block_size',
-  'compression_error',
-  'flow_control_error',
-  'frame_size_error',
-  'stream_closed',
-  'protocol_error',
-  /** A defect of ours: a handler threw. */
-  'internal_error',
-] as const;
-export type ViolationReason = (typeof violationReasons)[number];
-
-/** The same in words, for the log and for the debug data of GOAWAY: what the peer did, or did not do. */
-export const violationTexts: Readonly<Record<ViolationReason, string>> = {
+/**
+ * Why a connection was ended against the peer's will, counted as `ratelimit_server.http2.<reason>`; and in words, for the
+ * log and for the debug data of GOAWAY, what the peer did, or did not do.
+ */
+export const violationTexts = {
+  /** The first bytes are no HTTP/2 preface: a port scanner, too. */
   not_http2: 'it does not speak HTTP/2: HTTP/1.1, or TLS on a port without it',
   preface_timeout: 'it did not begin HTTP/2 in time',
   settings_timeout: 'it did not acknowledge the SETTINGS in time',
@@ -45,7 +15,9 @@ export const violationTexts: Readonly<Record<ViolationReason, string>> = {
   too_many_bytes: 'it held most of what all connections may hold for what their peers have not done yet',
   slow_reader: 'it does not read its answers, or opens no window for them',
   control_flood: 'too many frames that are no requests: SETTINGS, PING, PRIORITY, WINDOW_UPDATE, empty DATA',
+  /** CVE-2023-44487. */
   rapid_reset: 'too many requests that were reset as soon as they were sent',
+  /** CVE-2025-8671. */
   provoked_reset: 'too many requests that had to be reset or refused for a fault in them',
   continuation_flood: 'too many CONTINUATION frames in one header section',
   header_block_size: 'a header section beyond the bound',
@@ -54,8 +26,11 @@ export const violationTexts: Readonly<Record<ViolationReason, string>> = {
   frame_size_error: 'a frame of a size that is not allowed',
   stream_closed: 'a frame on a stream that is closed',
   protocol_error: 'a frame where HTTP/2 does not allow it',
+  /** A handler threw. */
   internal_error: 'nothing: a defect of this server',
-};
+} as const;
+export type ViolationReason = keyof typeof violationTexts;
+export const violationReasons = Object.keys(violationTexts) as ViolationReason[];
 
 /** Ends the connection with GOAWAY. RFC 9113, section 5.4.1. */
 export class ConnectionError extends Error {
@@ -68,4 +43,21 @@ export class ConnectionError extends Error {
     this.code = code;
     this.reason = reason;
   }
+}
+
+export function protocolError(): ConnectionError {
+  return new ConnectionError(ErrorCode.PROTOCOL_ERROR, 'protocol_error');
+}
+
+export function frameSizeError(): ConnectionError {
+  return new ConnectionError(ErrorCode.FRAME_SIZE_ERROR, 'frame_size_error');
+}
+
+export function flowControlError(): ConnectionError {
+  return new ConnectionError(ErrorCode.FLOW_CONTROL_ERROR, 'flow_control_error');
+}
+
+/** More than a peer may ask of the server, or leave undone. */
+export function calmError(reason: ViolationReason): ConnectionError {
+  return new ConnectionError(ErrorCode.ENHANCE_YOUR_CALM, reason);
 }
