@@ -6,7 +6,7 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { controlPlaneSettingGroups } from '../control-plane/settings/settings.ts';
 import { limiterAliases, limiterSettingGroups } from '../limiter/settings/settings.ts';
 import { needText } from '../process/settings/settings-needs.ts';
-import type { Setting, SettingsTable } from '../process/settings/settings-reader.ts';
+import { defaultOf, type Setting, type SettingsTable } from '../process/settings/settings-reader.ts';
 import { type AliasTable, aliasesOf } from '../process/settings/settings-unknown.ts';
 
 interface SettingsDocument {
@@ -73,7 +73,7 @@ function needs(setting: Setting<unknown>): string {
 }
 
 function defaultValue(setting: Setting<unknown>): string {
-  const value = setting.kind.format(setting.default);
+  const value = setting.kind.format(defaultOf(setting));
   return value === '' ? 'empty' : code(value);
 }
 

@@ -24,7 +24,9 @@ import {
 } from '../../process/settings/settings-kinds.ts';
 import { needing, type SettingNeed } from '../../process/settings/settings-needs.ts';
 import {
+  type Check,
   type Environment,
+  problems,
   readSettings,
   type SettingsError,
   type SettingsOf,
@@ -55,7 +57,6 @@ const source = {
     name: 'MANIFESTS_DIRECTORY',
     needs: [{ name: 'SOURCE', is: ['DIRECTORY'] }],
     kind: text(),
-    default: '',
     summary:
       'The directory of `*.yaml`, `*.yml` and `*.json` manifests; needed with `SOURCE=DIRECTORY`, and for nothing else.',
   },
@@ -77,7 +78,6 @@ const source = {
     name: 'KUBECONFIG',
     needs: [{ ...fromCluster, quiet: true }],
     kind: text(),
-    default: '',
     summary:
       'Files with the way to the cluster, `:` between them; empty: the service account of the pod, else `~/.kube/config`.',
   },
@@ -87,13 +87,11 @@ const decisions = {
   mergeDomainConfig: {
     name: 'MERGE_DOMAIN_CONFIG',
     kind: bool(),
-    default: false,
     summary: 'Several RateLimitConfigs of a fleet may hold rules for one domain; limiters get them as one.',
   },
   domainOwners: {
     name: 'DOMAIN_OWNERS',
     kind: text(),
-    default: '',
     summary: 'Which namespaces may use which domains, see below; empty: all may use all.',
   },
 } as const satisfies SettingsTable;
@@ -114,28 +112,24 @@ const xds = {
   xdsTlsCert: {
     name: 'XDS_TLS_CERT',
     kind: text(),
-    default: '',
     summary: 'File with the certificate chain (PEM) for limiters, read again when it changes; empty: no TLS.',
   },
   xdsTlsKey: {
     name: 'XDS_TLS_KEY',
     needs: [{ name: 'XDS_TLS_CERT', is: 'set' }],
     kind: text(),
-    default: '',
     summary: 'File with the key (PEM) of `XDS_TLS_CERT`.',
   },
   xdsTlsClientCacert: {
     name: 'XDS_TLS_CLIENT_CACERT',
     needs: [{ name: 'XDS_TLS_CERT', is: 'set' }],
     kind: text(),
-    default: '',
     summary:
       'File with the authorities (PEM) that sign certificates of limiters, which then must show one, or a token where there are such.',
   },
   xdsTokensFile: {
     name: 'XDS_TOKENS_FILE',
     kind: text(),
-    default: '',
     summary:
       'File with the tokens by which limiters may prove who they are, a name and its token on each line; read again when it changes.',
   },
@@ -163,7 +157,6 @@ const xds = {
   xdsAllowAnonymous: {
     name: 'XDS_ALLOW_ANONYMOUS',
     kind: bool(),
-    default: false,
     summary:
       'Serve limiters that do not prove who they are, too: every fleet to each. Off loopback there is no start without it, or a way to prove it.',
   },
@@ -254,14 +247,12 @@ const webhooks = needing(withUrls, {
   webhookSecret: {
     name: 'WEBHOOK_SECRET',
     kind: text(),
-    default: '',
     secret: true,
     summary: 'Signs events: `whsec_` and 24 to 64 bytes in base64.',
   },
   webhookSecretFile: {
     name: 'WEBHOOK_SECRET_FILE',
     kind: text(),
-    default: '',
     summary: 'File with the signing secret, read again when it changes; instead of `WEBHOOK_SECRET`.',
   },
   webhookSecretOverlapMs: {
@@ -303,7 +294,6 @@ const api = {
     name: 'API_TLS_CERT',
     needs: [withToken],
     kind: text(),
-    default: '',
     summary:
       'File with the certificate chain (PEM) of that listener, read again when it changes; empty: no TLS.',
   },
@@ -311,27 +301,23 @@ const api = {
     name: 'API_TLS_KEY',
     needs: [{ name: 'API_TLS_CERT', is: 'set' }],
     kind: text(),
-    default: '',
     summary: 'File with the key (PEM) of `API_TLS_CERT`.',
   },
   apiToken: {
     name: 'API_TOKEN',
     kind: text(),
-    default: '',
     secret: true,
     summary: 'Token that callers of that listener show, 16 characters or more; it opens only with one.',
   },
   apiTokenFile: {
     name: 'API_TOKEN_FILE',
     kind: text(),
-    default: '',
     summary: 'File with the token, read again when it changes; instead of `API_TOKEN`.',
   },
   apiAllowPlain: {
     name: 'API_ALLOW_PLAIN',
     needs: [withToken, { name: 'API_TLS_CERT', is: 'unset' }],
     kind: bool(),
-    default: false,
     summary:
       'Open that listener without TLS off loopback, too, where token and secret can be read on the way.',
   },
@@ -585,14 +571,6 @@ function secretProblems(settings: ReadSettings): SettingsError[] {
       'is set together with API_TOKEN: keep one of them',
     ],
   ]);
-}
-
-type Check = readonly [isWrong: boolean, variable: string, problem: string];
-
-function problems(checks: readonly Check[]): SettingsError[] {
-  return checks
-    .filter(([isWrong]) => isWrong)
-    .map(([, variable, problem]) => ({ variable, message: `${variable}: ${problem}` }));
 }
 
 function isSet(value: string | undefined): value is string {

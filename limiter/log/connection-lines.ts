@@ -1,4 +1,4 @@
-/** What is logged of connections of gRPC callers, and of the certificate that is shown to them: a part of `log-lines.ts`. */
+/** What is logged of connections of gRPC callers, and of the certificate that is shown to them: a part of `lines.ts`. */
 import type { Logger } from '../../process/log/logger.ts';
 
 /** One connection that was refused, or ended against its peer's will; `times` counts those since the last line, it included. */

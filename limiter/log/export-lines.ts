@@ -1,4 +1,4 @@
-/** What is logged of statistics and traces on their way out: a part of `log-lines.ts`. */
+/** What is logged of statistics and traces on their way out: a part of `lines.ts`. */
 import type { Logger } from '../../process/log/logger.ts';
 
 /** `warning` begins with file and line. */

@@ -13,29 +13,8 @@ export {
   shutdownLines,
 } from '../../process/log/process-lines.ts';
 
-export {
-  certificateChanged,
-  certificateExpired,
-  certificateExpiresSoon,
-  certificateMissing,
-  certificateRefused,
-  connectionHeldTooMuch,
-  connectionIdle,
-  connectionRefused,
-  handshakeFailed,
-  httpConnectionRefused,
-  requestUnfinished,
-} from './connection-lines.ts';
-export {
-  dogStatsdLines,
-  lastTracesLost,
-  mapperWarning,
-  metricNameTaken,
-  statsdLines,
-  tracesNotSent,
-  tracesSentAgain,
-  tracingProblem,
-} from './export-lines.ts';
+export * from './connection-lines.ts';
+export * from './export-lines.ts';
 
 /** The process ends after this. */
 export function startFailed(log: Logger, error: unknown, fields: LogFields): void {
@@ -322,7 +301,7 @@ export function callFault(log: Logger, call: string, error: unknown): void {
   log.error('Fault while answering a call', { call, error });
 }
 
-/** What is logged of who is let in: a part of `log-lines.ts`. No line has anything of a token. */
+// Of who is let in. No line has anything of a token.
 
 /** After a file that could not be used it is a warning: the trouble is over. */
 export function callersLoaded(

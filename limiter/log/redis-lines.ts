@@ -17,28 +17,25 @@ import {
 const maxReasonsTold = 10;
 const refusalIntervalMs = 60_000;
 
-export interface RedisLines {
-  onChange(connected: boolean, reason?: string): void;
-  onNodeChange(node: string, reached: boolean, reason?: string): void;
-  onFailure(reason: string): void;
-  onRefusal(code: string, text: string): void;
-}
-
-export interface RedisLinesOptions {
-  log: Logger;
-  clock: Clock;
-  /** How lines name the store. */
-  url: string;
-  /** Begins the names of its settings. */
-  prefix: 'REDIS_' | 'REDIS_PERSECOND_';
-  isCluster: boolean;
-}
-
 /**
+ * `url` is how lines name the store, `prefix` begins the names of its settings.
+ *
  * One line when the connection or a node is lost, one for each reason why it does not come back, and one when it is back,
  * however many attempts fail between them. Before the first connection the start tells of its attempts.
  */
-export function redisLines({ log, clock, url, prefix, isCluster }: RedisLinesOptions): RedisLines {
+export function redisLines({
+  log,
+  clock,
+  url,
+  prefix,
+  isCluster,
+}: {
+  log: Logger;
+  clock: Clock;
+  url: string;
+  prefix: 'REDIS_' | 'REDIS_PERSECOND_';
+  isCluster: boolean;
+}) {
   let isLost = false;
   const lostNodes = new Set<string>();
   const told = new Set<string>();
@@ -52,26 +49,26 @@ export function redisLines({ log, clock, url, prefix, isCluster }: RedisLinesOpt
     if (!isLost && lostNodes.size === 0) told.clear();
   };
   return {
-    onChange: (connected, reason) => {
+    onChange: (connected: boolean, reason?: string): void => {
       if (!connected) redisConnectionLost(log, url, reason ?? '');
       else if (isLost) redisConnectionBack(log, url);
       isLost = !connected;
       forgetReasons();
     },
-    onNodeChange: (node, reached, reason) => {
+    onNodeChange: (node: string, reached: boolean, reason?: string): void => {
       if (!reached) redisNodeLost(log, node, reason ?? '');
       else if (lostNodes.delete(node)) redisNodeBack(log, node);
       if (!reached) lostNodes.add(node);
       forgetReasons();
     },
-    onFailure: (reason) => {
+    onFailure: (reason: string): void => {
       redisConnectionFailed(log, url, reason);
       if ((!isLost && lostNodes.size === 0) || told.has(reason) || told.size >= maxReasonsTold) return;
       told.add(reason);
       redisStaysAway(log, url, reason);
     },
     // Proxies answer in words of their own, of which there may be many.
-    onRefusal: (code, reply) => {
+    onRefusal: (code: string, reply: string): void => {
       const kind = /^[A-Z]{2,20}$/.test(code) ? code : 'ERR';
       refusals.note({ kind, reply }, kind);
     },

@@ -1,7 +1,12 @@
 /** How counters are named, how long they live and what is kept of them here. Rows of the table in `settings.ts`. */
 import { bool, choice, duration, integer, text } from '../../process/settings/settings-kinds.ts';
 import { needing, type SettingNeed } from '../../process/settings/settings-needs.ts';
-import type { SettingsError, SettingsOf, SettingsTable } from '../../process/settings/settings-reader.ts';
+import {
+  problems,
+  type SettingsError,
+  type SettingsOf,
+  type SettingsTable,
+} from '../../process/settings/settings-reader.ts';
 import { counterKeyForms, unambiguousPrefixProblem } from '../../rules/counter-keys.ts';
 import { RequestBounds, usualRequestLimits } from '../decide/request-bounds.ts';
 import { memcachePrefixProblem } from '../stores/memcache/memcache-key.ts';
@@ -31,7 +36,6 @@ export const counterSettings = {
   cacheKeyPrefix: {
     name: 'CACHE_KEY_PREFIX',
     kind: text(),
-    default: '',
     summary: 'Stands before every counter key.',
   },
   counterKeys: {
@@ -58,7 +62,6 @@ export const counterSettings = {
   stopCacheKeyIncrementWhenOverLimit: {
     name: 'STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT',
     kind: bool(),
-    default: false,
     summary:
       'Where a request would be refused by the totals before it, only counters over their limit count it; see [stop when over](#stop-when-over).',
   },
@@ -69,18 +72,16 @@ export function prefixProblems(
   settings: Partial<SettingsOf<typeof counterSettings>> & { backendType?: string },
 ): SettingsError[] {
   const { cacheKeyPrefix: prefix = '', backendType, counterKeys } = settings;
-  const problems = [
+  const found = [
     backendType === 'memcache' ? memcachePrefixProblem(prefix) : undefined,
     counterKeys === 'unambiguous' ? unambiguousPrefixProblem(prefix) : undefined,
-  ].filter((problem) => problem !== undefined);
-  const variable = counterSettings.cacheKeyPrefix.name;
-  return problems.map((problem) => ({ variable, message: `${variable}: ${problem}` }));
+  ];
+  return problems(
+    found.map((problem) => [problem !== undefined, counterSettings.cacheKeyPrefix.name, problem ?? '']),
+  );
 }
 
-/** What one request may consist of. Rows of the table in `settings.ts`. */
-
-const requestMebibyte = 1024 * 1024;
-
+/** What one request may consist of. */
 export const requestSettings = {
   requestMaxDescriptors: {
     name: 'REQUEST_MAX_DESCRIPTORS',
@@ -97,13 +98,13 @@ export const requestSettings = {
   },
   requestMaxTextBytes: {
     name: 'REQUEST_MAX_TEXT_BYTES',
-    kind: integer({ min: 16, max: 4 * requestMebibyte }),
+    kind: integer({ min: 16, max: 4 * mebibyte }),
     default: usualRequestLimits.maxTextBytes,
     summary: 'Bytes that a domain, key or value may have; likewise. Not in the Go service.',
   },
   requestMaxBytes: {
     name: 'REQUEST_MAX_BYTES',
-    kind: integer({ min: 1024, max: 4 * requestMebibyte }),
+    kind: integer({ min: 1024, max: 4 * mebibyte }),
     default: usualRequestLimits.maxBytes,
     summary:
       'Bytes that a whole request may have, as a message of gRPC or as the body of `/json`, where `HTTP_MAX_BODY_BYTES` holds as well; likewise. Not in the Go service.',
@@ -128,10 +129,7 @@ export function requestBounds(settings: RequestSettings): RequestBounds {
   });
 }
 
-/** What happens when a store of counters fails. Rows of the table in `settings.ts`. */
-
-const failureMebibyte = 1024 * 1024;
-
+/** What happens when a store of counters fails. */
 export const storeFailureSettings = needing([{ name: 'BACKEND_TYPE', is: ['redis'] }], {
   storeFailureMode: {
     name: 'STORE_FAILURE_MODE',
@@ -163,8 +161,8 @@ export const storeFailureSettings = needing([{ name: 'BACKEND_TYPE', is: ['redis
   },
   storeBreakerMaxWaitingBytes: {
     name: 'STORE_BREAKER_MAX_WAITING_BYTES',
-    kind: integer({ min: 1024, max: 64 * 1024 * failureMebibyte }),
-    default: 64 * failureMebibyte,
+    kind: integer({ min: 1024, max: 64 * 1024 * mebibyte }),
+    default: 64 * mebibyte,
     summary: 'What they may occupy, keys included; likewise. Not in the Go service.',
   },
 } as const satisfies SettingsTable);

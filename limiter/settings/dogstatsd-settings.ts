@@ -16,7 +16,6 @@ export const dogStatsdSettings = {
     name: 'USE_DOG_STATSD_MOGRIFIERS',
     needs: [toDogStatsd],
     kind: text(),
-    default: '',
     summary:
       'Names of mogrifiers, parted by commas: each rewrites names of statistics for dogstatsd, by `DOG_STATSD_MOGRIFIER_<NAME>_PATTERN`, `_NAME` and `_TAGS`; see [statistics](statistics.md#dogstatsd).',
   },

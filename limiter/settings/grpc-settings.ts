@@ -2,7 +2,13 @@
 import { mostPathBytes } from '../../process/net/bind.ts';
 import { bool, duration, integer, text, unixMode } from '../../process/settings/settings-kinds.ts';
 import type { SettingNeed } from '../../process/settings/settings-needs.ts';
-import type { SettingsError, SettingsOf, SettingsTable } from '../../process/settings/settings-reader.ts';
+import {
+  problems,
+  type SettingsError,
+  type SettingsOf,
+  type SettingsTable,
+} from '../../process/settings/settings-reader.ts';
+import { serverTlsProblems } from './access-settings.ts';
 
 const hourMs = 3_600_000;
 const yearMs = 365 * 24 * hourMs;
@@ -15,7 +21,6 @@ export const grpcSettings = {
   grpcUds: {
     name: 'GRPC_UDS',
     kind: text(),
-    default: '',
     summary:
       'Path of a Unix socket on which gRPC is answered instead of `GRPC_HOST` and `GRPC_PORT`; empty: none.',
   },
@@ -72,35 +77,30 @@ export const grpcSettings = {
   grpcReflection: {
     name: 'GRPC_REFLECTION',
     kind: bool(),
-    default: false,
     summary:
       'Tell callers what services there are (server reflection), so that tools such as `grpcurl` need no proto files. Not in the Go service.',
   },
   grpcServerUseTls: {
     name: 'GRPC_SERVER_USE_TLS',
     kind: bool(),
-    default: false,
     summary: 'Answer gRPC over TLS (1.2 or 1.3) only.',
   },
   grpcServerTlsCert: {
     name: 'GRPC_SERVER_TLS_CERT',
     needs: overTls,
     kind: text(),
-    default: '',
     summary: "PEM file with the limiter's certificate and those between it and its authority.",
   },
   grpcServerTlsKey: {
     name: 'GRPC_SERVER_TLS_KEY',
     needs: overTls,
     kind: text(),
-    default: '',
     summary: 'PEM file with its key. Certificate, key and authorities are read again when they change.',
   },
   grpcClientTlsCaCert: {
     name: 'GRPC_CLIENT_TLS_CACERT',
     needs: overTls,
     kind: text(),
-    default: '',
     summary:
       'PEM file with authorities: callers must show a certificate of one of them; empty: callers need none. Without `GRPC_SERVER_USE_TLS=true` it stops the start.',
   },
@@ -108,80 +108,68 @@ export const grpcSettings = {
     name: 'GRPC_CLIENT_TLS_SAN',
     needs: [{ name: 'GRPC_CLIENT_TLS_CACERT', is: 'set' }],
     kind: text(),
-    default: '',
     summary:
       'DNS name (or IP address) that the certificate of a caller must have; empty: any. Without `GRPC_CLIENT_TLS_CACERT` it stops the start.',
   },
 } as const satisfies SettingsTable;
 
-export type GrpcSettings = SettingsOf<typeof grpcSettings>;
-
-/** What is wrong with the values together: half a TLS setup would leave open what somebody meant to close. */
-export function grpcSettingsProblems(settings: Partial<GrpcSettings>): SettingsError[] {
-  const { grpcServerUseTls = false, grpcServerTlsCert, grpcServerTlsKey } = settings;
-  const { grpcClientTlsCaCert = '', grpcClientTlsSan = '', grpcUds = '' } = settings;
-  const problems: SettingsError[] = [];
-  const refuse = (variable: string, problem: string): void => {
-    problems.push({ variable, message: `${variable}: ${problem}` });
-  };
-  if (grpcServerUseTls && grpcServerTlsCert === '') {
-    refuse('GRPC_SERVER_TLS_CERT', 'must not be empty with GRPC_SERVER_USE_TLS=true');
-  }
-  if (grpcServerUseTls && grpcServerTlsKey === '') {
-    refuse('GRPC_SERVER_TLS_KEY', 'must not be empty with GRPC_SERVER_USE_TLS=true');
-  }
-  if (!grpcServerUseTls && grpcClientTlsCaCert !== '') {
-    refuse(
-      'GRPC_CLIENT_TLS_CACERT',
-      'needs GRPC_SERVER_USE_TLS=true: without TLS no caller shows a certificate',
-    );
-  }
-  if (grpcClientTlsSan !== '' && grpcClientTlsCaCert === '') {
-    refuse('GRPC_CLIENT_TLS_SAN', 'needs GRPC_CLIENT_TLS_CACERT: without it no caller shows a certificate');
-  }
-  const bytes = Buffer.byteLength(grpcUds);
-  if (bytes > mostPathBytes) {
-    refuse('GRPC_UDS', `the path has ${bytes} bytes, that of a Unix socket has at most ${mostPathBytes}`);
-  }
-  return problems;
+/** What is wrong with the values together. */
+export function grpcProblems(settings: Partial<SettingsOf<typeof grpcSettings>>): SettingsError[] {
+  const bytes = Buffer.byteLength(settings.grpcUds ?? '');
+  return [
+    ...serverTlsProblems(settings, 'grpc'),
+    ...problems([
+      [
+        bytes > mostPathBytes,
+        'GRPC_UDS',
+        `the path has ${bytes} bytes, that of a Unix socket has at most ${mostPathBytes}`,
+      ],
+    ]),
+  ];
 }
 
-/** Names that people give these settings, by memory or from other programs. */
-export const mistakenGrpcNames: Readonly<Record<string, string>> = {
-  GRPC_TLS: 'GRPC_SERVER_USE_TLS',
-  GRPC_TLS_ENABLED: 'GRPC_SERVER_USE_TLS',
-  GRPC_USE_TLS: 'GRPC_SERVER_USE_TLS',
-  GRPC_SERVER_TLS: 'GRPC_SERVER_USE_TLS',
-  GRPC_SERVER_TLS_ENABLED: 'GRPC_SERVER_USE_TLS',
-  GRPC_CERT: 'GRPC_SERVER_TLS_CERT',
-  GRPC_CERT_FILE: 'GRPC_SERVER_TLS_CERT',
-  GRPC_TLS_CERT: 'GRPC_SERVER_TLS_CERT',
-  GRPC_TLS_CERT_FILE: 'GRPC_SERVER_TLS_CERT',
-  GRPC_SERVER_CERT: 'GRPC_SERVER_TLS_CERT',
-  GRPC_SERVER_CERT_FILE: 'GRPC_SERVER_TLS_CERT',
-  GRPC_SERVER_TLS_CERT_FILE: 'GRPC_SERVER_TLS_CERT',
-  GRPC_SERVER_TLS_CERTIFICATE: 'GRPC_SERVER_TLS_CERT',
-  GRPC_KEY: 'GRPC_SERVER_TLS_KEY',
-  GRPC_KEY_FILE: 'GRPC_SERVER_TLS_KEY',
-  GRPC_TLS_KEY: 'GRPC_SERVER_TLS_KEY',
-  GRPC_TLS_KEY_FILE: 'GRPC_SERVER_TLS_KEY',
-  GRPC_SERVER_KEY: 'GRPC_SERVER_TLS_KEY',
-  GRPC_SERVER_KEY_FILE: 'GRPC_SERVER_TLS_KEY',
-  GRPC_SERVER_TLS_KEY_FILE: 'GRPC_SERVER_TLS_KEY',
-  GRPC_CA: 'GRPC_CLIENT_TLS_CACERT',
-  GRPC_CACERT: 'GRPC_CLIENT_TLS_CACERT',
-  GRPC_TLS_CA: 'GRPC_CLIENT_TLS_CACERT',
-  GRPC_TLS_CACERT: 'GRPC_CLIENT_TLS_CACERT',
-  GRPC_CLIENT_CA: 'GRPC_CLIENT_TLS_CACERT',
-  GRPC_CLIENT_CACERT: 'GRPC_CLIENT_TLS_CACERT',
-  GRPC_CLIENT_TLS_CA: 'GRPC_CLIENT_TLS_CACERT',
-  GRPC_SERVER_TLS_CA: 'GRPC_CLIENT_TLS_CACERT',
-  GRPC_SERVER_TLS_CACERT: 'GRPC_CLIENT_TLS_CACERT',
-  GRPC_SERVER_TLS_CLIENT_CA: 'GRPC_CLIENT_TLS_CACERT',
-  GRPC_TLS_SAN: 'GRPC_CLIENT_TLS_SAN',
-  GRPC_CLIENT_SAN: 'GRPC_CLIENT_TLS_SAN',
-  GRPC_SERVER_TLS_SAN: 'GRPC_CLIENT_TLS_SAN',
-  GRPC_SOCKET: 'GRPC_UDS',
-  GRPC_UNIX_SOCKET: 'GRPC_UDS',
-  GRPC_SERVER_UDS: 'GRPC_UDS',
-};
+/** Names that people give these settings, by memory or from other programs: what is meant by each. */
+export const mistakenGrpcNames: Readonly<Record<string, string>> = Object.fromEntries(
+  Object.entries({
+    GRPC_SERVER_USE_TLS: [
+      'GRPC_TLS',
+      'GRPC_TLS_ENABLED',
+      'GRPC_USE_TLS',
+      'GRPC_SERVER_TLS',
+      'GRPC_SERVER_TLS_ENABLED',
+    ],
+    GRPC_SERVER_TLS_CERT: [
+      'GRPC_CERT',
+      'GRPC_CERT_FILE',
+      'GRPC_TLS_CERT',
+      'GRPC_TLS_CERT_FILE',
+      'GRPC_SERVER_CERT',
+      'GRPC_SERVER_CERT_FILE',
+      'GRPC_SERVER_TLS_CERT_FILE',
+      'GRPC_SERVER_TLS_CERTIFICATE',
+    ],
+    GRPC_SERVER_TLS_KEY: [
+      'GRPC_KEY',
+      'GRPC_KEY_FILE',
+      'GRPC_TLS_KEY',
+      'GRPC_TLS_KEY_FILE',
+      'GRPC_SERVER_KEY',
+      'GRPC_SERVER_KEY_FILE',
+      'GRPC_SERVER_TLS_KEY_FILE',
+    ],
+    GRPC_CLIENT_TLS_CACERT: [
+      'GRPC_CA',
+      'GRPC_CACERT',
+      'GRPC_TLS_CA',
+      'GRPC_TLS_CACERT',
+      'GRPC_CLIENT_CA',
+      'GRPC_CLIENT_CACERT',
+      'GRPC_CLIENT_TLS_CA',
+      'GRPC_SERVER_TLS_CA',
+      'GRPC_SERVER_TLS_CACERT',
+      'GRPC_SERVER_TLS_CLIENT_CA',
+    ],
+    GRPC_CLIENT_TLS_SAN: ['GRPC_TLS_SAN', 'GRPC_CLIENT_SAN', 'GRPC_SERVER_TLS_SAN'],
+    GRPC_UDS: ['GRPC_SOCKET', 'GRPC_UNIX_SOCKET', 'GRPC_SERVER_UDS'],
+  }).flatMap(([meant, names]) => names.map((name) => [name, meant])),
+);

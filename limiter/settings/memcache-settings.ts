@@ -2,7 +2,13 @@
 import { errorText } from '../../process/log/error-text.ts';
 import { bool, duration, integer, text } from '../../process/settings/settings-kinds.ts';
 import { needing, type SettingNeed } from '../../process/settings/settings-needs.ts';
-import type { SettingsError, SettingsOf, SettingsTable } from '../../process/settings/settings-reader.ts';
+import {
+  pairCheck,
+  problems,
+  type SettingsError,
+  type SettingsOf,
+  type SettingsTable,
+} from '../../process/settings/settings-reader.ts';
 import { isSrvName, parseMemcacheAddresses } from '../stores/memcache/memcache-nodes.ts';
 
 const dayMs = 24 * 3_600_000;
@@ -15,14 +21,12 @@ export const memcacheSettings = needing([{ name: 'BACKEND_TYPE', is: ['memcache'
   memcacheHostPort: {
     name: 'MEMCACHE_HOST_PORT',
     kind: text(),
-    default: '',
     summary:
       'Nodes of memcache between commas, each `host:port` or the path of a socket, in the same order for all limiters. Blanks around each are left out.',
   },
   memcacheSrv: {
     name: 'MEMCACHE_SRV',
     kind: text(),
-    default: '',
     summary:
       'DNS name of SRV records with the nodes, `_service._proto.name`, instead of `MEMCACHE_HOST_PORT`.',
   },
@@ -42,14 +46,12 @@ export const memcacheSettings = needing([{ name: 'BACKEND_TYPE', is: ['memcache'
   memcacheTls: {
     name: 'MEMCACHE_TLS',
     kind: bool(),
-    default: false,
     summary: 'Speak TLS with memcache.',
   },
   memcacheTlsClientCert: {
     name: 'MEMCACHE_TLS_CLIENT_CERT',
     needs: overTls,
     kind: text(),
-    default: '',
     summary:
       "PEM file with the limiter's certificate, read again for every connection; empty: none is shown.",
   },
@@ -57,57 +59,53 @@ export const memcacheSettings = needing([{ name: 'BACKEND_TYPE', is: ['memcache'
     name: 'MEMCACHE_TLS_CLIENT_KEY',
     needs: overTls,
     kind: text(),
-    default: '',
     summary: 'PEM file with its key.',
   },
   memcacheTlsCaCert: {
     name: 'MEMCACHE_TLS_CACERT',
     needs: overTls,
     kind: text(),
-    default: '',
     summary: 'PEM file with authorities that are trusted besides the usual ones.',
   },
   memcacheTlsSkipHostnameVerification: {
     name: 'MEMCACHE_TLS_SKIP_HOSTNAME_VERIFICATION',
     needs: overTls,
     kind: bool(),
-    default: false,
     summary: "Take a node's certificate whatever its name; who signed it is verified all the same.",
   },
 } as const satisfies SettingsTable);
 
 type MemcacheSettings = SettingsOf<typeof memcacheSettings>;
 
-/** What is wrong with the values together; those that were refused by themselves are missing. */
-export function memcacheSettingsProblems(settings: Partial<MemcacheSettings>): SettingsError[] {
-  const { memcacheHostPort: nodes, memcacheSrv: srv } = settings;
+/** What is wrong with the values together, with `BACKEND_TYPE=memcache`; those that were refused by themselves are missing. */
+export function memcacheProblems(settings: Partial<MemcacheSettings>): SettingsError[] {
+  const { memcacheHostPort: nodes, memcacheSrv: srv, memcacheTls = false } = settings;
   if (nodes === undefined || srv === undefined) return [];
-  return [...addressProblems(nodes, srv), ...pairProblems(settings)].map(([variable, problem]) => ({
-    variable,
-    message: `${variable}: ${problem}`,
-  }));
+  const { memcacheTlsClientCert: cert = '', memcacheTlsClientKey: key = '' } = settings;
+  const isBoth = nodes !== '' && srv !== '';
+  const badNodes = srv === '' && nodes !== '' ? nodesProblem(nodes) : undefined;
+  return problems([
+    [isBoth, 'MEMCACHE_HOST_PORT', 'Both MEMCACHE_HOST_PORT and MEMCACHE_SRV are set'],
+    [
+      !isBoth && srv !== '' && !isSrvName(srv),
+      'MEMCACHE_SRV',
+      `"${srv}" is not of the form _service._proto.name`,
+    ],
+    [
+      nodes === '' && srv === '',
+      'MEMCACHE_HOST_PORT',
+      'must not be empty with BACKEND_TYPE=memcache, unless MEMCACHE_SRV is set',
+    ],
+    [badNodes !== undefined, 'MEMCACHE_HOST_PORT', badNodes ?? ''],
+    pairCheck(memcacheTls, ['MEMCACHE_TLS_CLIENT_CERT', cert], ['MEMCACHE_TLS_CLIENT_KEY', key]),
+  ]);
 }
 
-function addressProblems(nodes: string, srv: string): [string, string][] {
-  if (nodes !== '' && srv !== '')
-    return [['MEMCACHE_HOST_PORT', 'Both MEMCACHE_HOST_PORT and MEMCACHE_SRV are set']];
-  if (srv !== '')
-    return isSrvName(srv) ? [] : [['MEMCACHE_SRV', `"${srv}" is not of the form _service._proto.name`]];
-  if (nodes === '')
-    return [
-      ['MEMCACHE_HOST_PORT', 'must not be empty with BACKEND_TYPE=memcache, unless MEMCACHE_SRV is set'],
-    ];
+function nodesProblem(nodes: string): string | undefined {
   try {
     parseMemcacheAddresses(nodes);
-    return [];
+    return undefined;
   } catch (error) {
-    return [['MEMCACHE_HOST_PORT', errorText(error)]];
+    return errorText(error);
   }
-}
-
-function pairProblems(settings: Partial<MemcacheSettings>): [string, string][] {
-  const { memcacheTls, memcacheTlsClientCert: cert = '', memcacheTlsClientKey: key = '' } = settings;
-  if (memcacheTls !== true || (cert === '') === (key === '')) return [];
-  const [set, missing] = cert === '' ? ['KEY', 'CERT'] : ['CERT', 'KEY'];
-  return [[`MEMCACHE_TLS_CLIENT_${set}`, `needs MEMCACHE_TLS_CLIENT_${missing} as well`]];
 }

@@ -1,7 +1,14 @@
 /** Settings of Redis: a part of the table in settings.ts. */
 import { bool, choice, duration, integer, text } from '../../process/settings/settings-kinds.ts';
 import { needing, type SettingNeed } from '../../process/settings/settings-needs.ts';
-import type { SettingsError, SettingsOf, SettingsTable } from '../../process/settings/settings-reader.ts';
+import {
+  type Check,
+  pairCheck,
+  problems,
+  type SettingsError,
+  type SettingsOf,
+  type SettingsTable,
+} from '../../process/settings/settings-reader.ts';
 import {
   type ClusterAddress,
   parseClusterAddress,
@@ -48,7 +55,6 @@ const addressRows = {
   redisAuth: {
     name: 'REDIS_AUTH',
     kind: text(),
-    default: '',
     secret: true,
     summary: '`password` or `user:password`; goes before credentials in `REDIS_URL`. Empty: none.',
   },
@@ -56,7 +62,6 @@ const addressRows = {
     name: 'REDIS_SENTINEL_AUTH',
     needs: [{ name: 'REDIS_TYPE', is: ['SENTINEL'] }],
     kind: text(),
-    default: '',
     secret: true,
     summary: 'The same for the sentinels; goes before credentials of the first of them in `REDIS_URL`.',
   },
@@ -69,7 +74,6 @@ const addressRows = {
   redisTls: {
     name: 'REDIS_TLS',
     kind: bool(),
-    default: false,
     summary: 'Speak TLS with Redis and its sentinels.',
   },
 } as const satisfies SettingsTable;
@@ -126,25 +130,21 @@ const tlsSettings = needing(overTls, {
   redisTlsClientCert: {
     name: 'REDIS_TLS_CLIENT_CERT',
     kind: text(),
-    default: '',
     summary: "PEM file with the limiter's certificate; empty: none is shown.",
   },
   redisTlsClientKey: {
     name: 'REDIS_TLS_CLIENT_KEY',
     kind: text(),
-    default: '',
     summary: 'PEM file with its key.',
   },
   redisTlsCaCert: {
     name: 'REDIS_TLS_CACERT',
     kind: text(),
-    default: '',
     summary: 'PEM file with authorities that are trusted besides the usual ones.',
   },
   redisTlsSkipHostnameVerification: {
     name: 'REDIS_TLS_SKIP_HOSTNAME_VERIFICATION',
     kind: bool(),
-    default: false,
     summary: "Take a server's certificate of any name; who signed it is verified all the same.",
   },
 } as const satisfies SettingsTable);
@@ -161,13 +161,11 @@ const connectionSettings = {
   redisHealthCheckActiveConnection: {
     name: 'REDIS_HEALTH_CHECK_ACTIVE_CONNECTION',
     kind: bool(),
-    default: false,
     summary: 'Unhealthy whenever there is no connection, not only before the first one.',
   },
   redisCloseConnectionOnReadOnlyError: {
     name: 'REDIS_CLOSE_CONNECTION_ON_READONLY_ERROR',
     kind: bool(),
-    default: false,
     summary:
       'Close a connection on which Redis answered `READONLY`, and connect anew; for both stores. The error goes to the caller in any case.',
   },
@@ -232,7 +230,6 @@ export const redisSettings = needing(inRedis, {
   redisPerSecond: {
     name: 'REDIS_PERSECOND',
     kind: bool(),
-    default: false,
     summary: 'Limits per second are counted in a Redis of their own.',
   },
   ...perSecondRows(),
@@ -275,26 +272,31 @@ export function nodesAtATime(
 }
 
 /** What is wrong with the values together, with `BACKEND_TYPE=redis`. Values refused by themselves are missing. */
-export function redisSettingsProblems(settings: Partial<RedisSettings>): SettingsError[] {
-  const { redisTls, redisPerSecond, redisPerSecondTls } = settings;
-  const problems = storeProblems(settings, 'REDIS_');
-  if (redisPerSecond === true) {
-    problems.push(...storeProblems(perSecondRedis(settings as RedisSettings), 'REDIS_PERSECOND_'));
-  }
-  const speaksTls = redisTls === true || (redisPerSecond === true && redisPerSecondTls === true);
-  return speaksTls ? [...problems, ...pairProblems(settings)] : problems;
+export function redisProblems(settings: Partial<RedisSettings>): SettingsError[] {
+  const { redisTls = false, redisPerSecond = false, redisPerSecondTls = false } = settings;
+  const { redisTlsClientCert: cert = '', redisTlsClientKey: key = '' } = settings;
+  const perSecond = redisPerSecond
+    ? storeChecks(perSecondRedis(settings as RedisSettings), 'REDIS_PERSECOND_')
+    : [];
+  const speaksTls = redisTls || (redisPerSecond && redisPerSecondTls);
+  return problems([
+    ...storeChecks(settings, 'REDIS_'),
+    ...perSecond,
+    pairCheck(speaksTls, ['REDIS_TLS_CLIENT_CERT', cert], ['REDIS_TLS_CLIENT_KEY', key]),
+  ]);
 }
 
-function storeProblems(given: Partial<RedisStoreSettings>, prefix: string): SettingsError[] {
-  const problem = urlProblem(given, prefix);
-  const problems =
-    problem === undefined ? [] : [{ variable: `${prefix}URL`, message: `${prefix}URL: ${problem}` }];
+function storeChecks(given: Partial<RedisStoreSettings>, prefix: string): Check[] {
   const { redisType, redisClusterPipelineParallelism: parallelism = 0 } = given;
-  if (redisType === 'CLUSTER' && parallelism < 0) {
-    const variable = `${prefix}CLUSTER_PIPELINE_PARALLELISM`;
-    problems.push({ variable, message: `${variable}: redis cluster pipeline parallelism must be >= 0` });
-  }
-  return problems;
+  const problem = urlProblem(given, prefix);
+  return [
+    [problem !== undefined, `${prefix}URL`, problem ?? ''],
+    [
+      redisType === 'CLUSTER' && parallelism < 0,
+      `${prefix}CLUSTER_PIPELINE_PARALLELISM`,
+      'redis cluster pipeline parallelism must be >= 0',
+    ],
+  ];
 }
 
 function urlProblem(given: Partial<RedisStoreSettings>, prefix: string): string | undefined {
@@ -316,14 +318,4 @@ function urlProblem(given: Partial<RedisStoreSettings>, prefix: string): string 
   } catch (error) {
     return (error as Error).message;
   }
-}
-
-function pairProblems({
-  redisTlsClientCert = '',
-  redisTlsClientKey = '',
-}: Partial<RedisSettings>): SettingsError[] {
-  if ((redisTlsClientCert === '') === (redisTlsClientKey === '')) return [];
-  const [set, missing] = redisTlsClientCert === '' ? ['KEY', 'CERT'] : ['CERT', 'KEY'];
-  const variable = `REDIS_TLS_CLIENT_${set}`;
-  return [{ variable, message: `${variable}: needs REDIS_TLS_CLIENT_${missing} as well` }];
 }

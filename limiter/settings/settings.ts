@@ -8,8 +8,6 @@ import {
   bool,
   choice,
   duration,
-  float,
-  headerName,
   integer,
   port,
   text,
@@ -27,7 +25,7 @@ import type { AliasTable } from '../../process/settings/settings-unknown.ts';
 import type { MogrifierText } from '../stats/sinks/mogrifier.ts';
 import { keyBytes } from '../stores/folded-run.ts';
 import { entryOverheadBytes } from '../stores/local-cache.ts';
-import { accessSettings, accessSettingsProblems } from './access-settings.ts';
+import { accessSettings, serverTlsProblems } from './access-settings.ts';
 import {
   counterSettings,
   prefixProblems,
@@ -35,6 +33,7 @@ import {
   requestSettingsProblems,
   storeFailureSettings,
 } from './counting-settings.ts';
+import { decisionSettings, doubleHeaders, headerSettings } from './decision-settings.ts';
 import {
   dogStatsdSettings,
   effectlessMogrifiers,
@@ -42,9 +41,9 @@ import {
   readMogrifiers,
   withoutMogrifiers,
 } from './dogstatsd-settings.ts';
-import { grpcSettings, grpcSettingsProblems, mistakenGrpcNames } from './grpc-settings.ts';
-import { memcacheSettings, memcacheSettingsProblems } from './memcache-settings.ts';
-import { redisSettings, redisSettingsProblems } from './redis-settings.ts';
+import { grpcProblems, grpcSettings, mistakenGrpcNames } from './grpc-settings.ts';
+import { memcacheProblems, memcacheSettings } from './memcache-settings.ts';
+import { redisProblems, redisSettings } from './redis-settings.ts';
 import {
   prometheusSettings,
   sinkOf,
@@ -53,8 +52,8 @@ import {
   topSettings,
 } from './stats-settings.ts';
 import { tracingSettings, tracingUrl, tracingWarnings } from './tracing-settings.ts';
-import { workerSettings, workerSettingsProblems } from './worker-settings.ts';
-import { xdsSettings, xdsSettingsProblems, xdsSettingsWarnings } from './xds-settings.ts';
+import { workerProblems, workerSettings } from './worker-settings.ts';
+import { xdsProblems, xdsSettings, xdsWarnings } from './xds-settings.ts';
 
 const mebibyte = 1024 * 1024;
 
@@ -62,8 +61,6 @@ const onPort: readonly SettingNeed[] = [
   { name: 'GRPC_UDS', is: 'unset', otherwise: 'gRPC is answered on that socket alone' },
 ];
 const fromFiles: readonly SettingNeed[] = [{ name: 'CONFIG_TYPE', is: ['FILE'] }];
-const responseHeaders: readonly SettingNeed[] = [{ name: 'LIMIT_RESPONSE_HEADERS_ENABLED', is: [true] }];
-const requestHeaders: readonly SettingNeed[] = [{ name: 'LIMIT_REQUEST_HEADERS_ENABLED', is: [true] }];
 
 const listeners = {
   grpcHost: {
@@ -168,7 +165,6 @@ const configuration = {
     name: 'RUNTIME_SUBDIRECTORY',
     needs: fromFiles,
     kind: text(),
-    default: '',
     summary: 'Directory below the root.',
   },
   runtimeAppDirectory: {
@@ -182,7 +178,6 @@ const configuration = {
     name: 'RUNTIME_IGNOREDOTFILES',
     needs: fromFiles,
     kind: bool(),
-    default: false,
     summary: 'Leave out files and directories whose name begins with a dot.',
   },
   runtimeWatchRoot: {
@@ -196,19 +191,16 @@ const configuration = {
   mergeDomainConfig: {
     name: 'MERGE_DOMAIN_CONFIG',
     kind: bool(),
-    default: false,
     summary: 'Several files (or resources) may hold rules for one domain.',
   },
   forceStartWithoutInitialConfig: {
     name: 'FORCE_START_WITHOUT_INITIAL_CONFIG',
     kind: bool(),
-    default: false,
     summary: 'Open the gRPC and HTTP listeners before the first rules arrived.',
   },
   healthyWithAtLeastOneConfigLoaded: {
     name: 'HEALTHY_WITH_AT_LEAST_ONE_CONFIG_LOADED',
     kind: bool(),
-    default: false,
     summary: 'Healthy only while rules for at least one domain are loaded.',
   },
 } as const satisfies SettingsTable;
@@ -226,106 +218,8 @@ const store = {
   ...counterSettings,
 } as const satisfies SettingsTable;
 
-const decisions = {
-  nearLimitRatio: {
-    name: 'NEAR_LIMIT_RATIO',
-    kind: float({ min: 0, max: 1 }),
-    default: 0.8,
-    summary: 'From which part of a limit on hits count as near_limit.',
-  },
-  useCalendarMonthRateLimit: {
-    name: 'USE_CALENDAR_MONTH_RATE_LIMIT',
-    kind: bool(),
-    default: false,
-    summary: 'The unit month is the calendar month in UTC instead of 30 days.',
-  },
-  shadowMode: {
-    name: 'SHADOW_MODE',
-    kind: bool(),
-    default: false,
-    summary: 'Count and report, but let every request pass.',
-  },
-  quotaMode: {
-    name: 'QUOTA_MODE',
-    kind: bool(),
-    default: false,
-    summary:
-      'Every limit is in quota mode: the request is over only if all of its descriptors with a quota are. One that no rule matches is a quota that is never over; an unlimited one is none, so a limit that is over beside it makes the request over.',
-  },
-  responseDynamicMetadata: {
-    name: 'RESPONSE_DYNAMIC_METADATA',
-    kind: bool(),
-    default: false,
-    summary: "Answers carry the request's descriptors and the rules' metadata as dynamic metadata.",
-  },
-} as const satisfies SettingsTable;
-
-const headers = {
-  limitResponseHeadersEnabled: {
-    name: 'LIMIT_RESPONSE_HEADERS_ENABLED',
-    kind: bool(),
-    default: false,
-    summary: 'Answers carry limit, remaining and reset as response headers.',
-  },
-  limitLimitHeader: {
-    name: 'LIMIT_LIMIT_HEADER',
-    needs: responseHeaders,
-    kind: headerName(),
-    default: 'RateLimit-Limit',
-    summary: 'Response header with the limit.',
-  },
-  limitRemainingHeader: {
-    name: 'LIMIT_REMAINING_HEADER',
-    needs: responseHeaders,
-    kind: headerName(),
-    default: 'RateLimit-Remaining',
-    summary: 'Response header with the remaining hits.',
-  },
-  limitResetHeader: {
-    name: 'LIMIT_RESET_HEADER',
-    needs: responseHeaders,
-    kind: headerName(),
-    default: 'RateLimit-Reset',
-    summary: 'Response header with the seconds to the end of the window.',
-  },
-  limitPerUnitHeadersEnabled: {
-    name: 'LIMIT_PER_UNIT_HEADERS_ENABLED',
-    kind: bool(),
-    default: false,
-    summary:
-      'Answers carry `RateLimit-Limit-<Unit>` and `RateLimit-Remaining-<Unit>` for every unit that applied.',
-  },
-  limitRequestHeadersEnabled: {
-    name: 'LIMIT_REQUEST_HEADERS_ENABLED',
-    kind: bool(),
-    default: false,
-    summary: 'The proxy adds limit, remaining and reset to the request that it forwards.',
-  },
-  limitRequestLimitHeader: {
-    name: 'LIMIT_REQUEST_LIMIT_HEADER',
-    needs: requestHeaders,
-    kind: headerName(),
-    default: 'RateLimit-Limit',
-    summary: 'Request header with the limit.',
-  },
-  limitRequestRemainingHeader: {
-    name: 'LIMIT_REQUEST_REMAINING_HEADER',
-    needs: requestHeaders,
-    kind: headerName(),
-    default: 'RateLimit-Remaining',
-    summary: 'Request header with the remaining hits.',
-  },
-  limitRequestResetHeader: {
-    name: 'LIMIT_REQUEST_RESET_HEADER',
-    needs: requestHeaders,
-    kind: headerName(),
-    default: 'RateLimit-Reset',
-    summary: 'Request header with the seconds to the end of the window.',
-  },
-} as const satisfies SettingsTable;
-
 /** The table in the order of the documentation. */
-export const limiterSettingGroups: readonly { title: string; settings: SettingsTable }[] = [
+const groups = [
   { title: 'Listeners', settings: listeners },
   { title: 'gRPC connections', settings: grpcSettings },
   { title: 'Requests', settings: requestSettings },
@@ -336,36 +230,25 @@ export const limiterSettingGroups: readonly { title: string; settings: SettingsT
   { title: 'Rules from an xDS server', settings: xdsSettings },
   { title: 'Counters', settings: store },
   { title: 'When the store fails', settings: storeFailureSettings },
-  { title: 'Decisions', settings: decisions },
-  { title: 'Headers', settings: headers },
+  { title: 'Decisions', settings: decisionSettings },
+  { title: 'Headers', settings: headerSettings },
   { title: 'Statistics', settings: statsSettings },
   { title: 'Prometheus', settings: prometheusSettings },
   { title: 'Statistics for dogstatsd', settings: dogStatsdSettings },
   { title: 'Top offenders', settings: topSettings },
   { title: 'Tracing', settings: tracingSettings },
-];
+] as const;
 
-const table = {
-  ...listeners,
-  ...grpcSettings,
-  ...requestSettings,
-  ...accessSettings,
-  ...workerSettings,
-  ...logging,
-  ...configuration,
-  ...xdsSettings,
-  ...store,
-  ...storeFailureSettings,
-  ...decisions,
-  ...headers,
-  ...statsSettings,
-  ...prometheusSettings,
-  ...topSettings,
-  ...dogStatsdSettings,
-  ...tracingSettings,
-};
+export const limiterSettingGroups: readonly { title: string; settings: SettingsTable }[] = groups;
 
-export type LimiterSettings = SettingsOf<typeof table> & {
+type AllOf<Union> = (Union extends unknown ? (each: Union) => void : never) extends (all: infer All) => void
+  ? All
+  : never;
+type Table = AllOf<(typeof groups)[number]['settings']>;
+
+const table = Object.assign({}, ...groups.map(({ settings }) => settings)) as Table;
+
+export type LimiterSettings = SettingsOf<Table> & {
   /** Those of USE_DOG_STATSD_MOGRIFIERS, where dogstatsd is the sink. */
   readonly mogrifiers: readonly MogrifierText[];
   /** Memcache lets requests pass when it fails unless STORE_FAILURE_MODE says otherwise, be it its default. */
@@ -378,7 +261,7 @@ export type LimiterSettings = SettingsOf<typeof table> & {
 
 export type LimiterSettingsResult =
   | { readonly settings: LimiterSettings; readonly warnings: readonly string[]; readonly errors?: undefined }
-  | Extract<SettingsResult<typeof table>, { readonly settings?: undefined }>;
+  | Extract<SettingsResult<Table>, { readonly settings?: undefined }>;
 
 /** The names under which the specification knows the same settings. */
 export const limiterAliases: AliasTable = {
@@ -434,25 +317,25 @@ const ownPrefixes = [
   'XDS_CLIENT_',
 ];
 
-const schema: SettingsSchema<typeof table> = {
+const schema: SettingsSchema<Table> = {
   table,
   aliases: limiterAliases,
   ownPrefixes,
   check: (settings) => [
     ...requestSettingsProblems(settings),
-    ...grpcSettingsProblems(settings),
-    ...accessSettingsProblems(settings),
-    ...workerSettingsProblems(settings),
+    ...grpcProblems(settings),
+    ...serverTlsProblems(settings, 'http'),
+    ...workerProblems(settings),
     ...statsSettingsProblems(settings),
     ...prefixProblems(settings),
-    ...(settings.backendType === 'redis' ? redisSettingsProblems(settings) : []),
-    ...(settings.backendType === 'memcache' ? memcacheSettingsProblems(settings) : []),
-    ...(settings.configType === 'GRPC_XDS_SOTW' ? xdsSettingsProblems(settings) : []),
+    ...(settings.backendType === 'redis' ? redisProblems(settings) : []),
+    ...(settings.backendType === 'memcache' ? memcacheProblems(settings) : []),
+    ...(settings.configType === 'GRPC_XDS_SOTW' ? xdsProblems(settings) : []),
   ],
   warn: (settings) => [
     ...doubleHeaders(settings),
     ...smallLocalCache(settings),
-    ...(settings.configType === 'GRPC_XDS_SOTW' ? xdsSettingsWarnings(settings) : []),
+    ...(settings.configType === 'GRPC_XDS_SOTW' ? xdsWarnings(settings) : []),
   ],
   mistakenNames: {
     ...mistakenGrpcNames,
@@ -461,39 +344,6 @@ const schema: SettingsSchema<typeof table> = {
     REDIS_SENTINEL_PASSWORD: 'REDIS_SENTINEL_AUTH',
   },
 };
-
-/** Of what is sent, two headers with one name: the second one is lost, or the reader's, as the proxy pleases. */
-function doubleHeaders(settings: SettingsOf<typeof headers>): string[] {
-  const { limitLimitHeader, limitRemainingHeader, limitResetHeader } = headers;
-  const { limitRequestLimitHeader, limitRequestRemainingHeader, limitRequestResetHeader } = headers;
-  return [
-    ...(settings.limitResponseHeadersEnabled
-      ? sameNames([
-          [limitLimitHeader.name, settings.limitLimitHeader],
-          [limitRemainingHeader.name, settings.limitRemainingHeader],
-          [limitResetHeader.name, settings.limitResetHeader],
-        ])
-      : []),
-    ...(settings.limitRequestHeadersEnabled
-      ? sameNames([
-          [limitRequestLimitHeader.name, settings.limitRequestLimitHeader],
-          [limitRequestRemainingHeader.name, settings.limitRequestRemainingHeader],
-          [limitRequestResetHeader.name, settings.limitRequestResetHeader],
-        ])
-      : []),
-  ];
-}
-
-function sameNames(variables: readonly [variable: string, header: string][]): string[] {
-  return variables.flatMap(([variable, header], index) => {
-    const same = variables.slice(0, index).find(([, other]) => other.toLowerCase() === header.toLowerCase());
-    return same === undefined
-      ? []
-      : [
-          `${variable} names the same header as ${same[0]}, ${header}: the proxy gets both values under one name`,
-        ];
-  });
-}
 
 /** As they are written: of tags with one name the last one is read. */
 function doubleTags(env: Environment): string[] {

@@ -16,6 +16,7 @@ import { tagPairs } from '../../process/settings/settings-pairs.ts';
 import type { SettingsError, SettingsTable } from '../../process/settings/settings-reader.ts';
 
 const dayMs = 24 * 3_600_000;
+const mebibyte = 1024 * 1024;
 
 const notDisabled: readonly SettingNeed[] = [
   { name: 'DISABLE_STATS', is: [false], otherwise: 'statistics go nowhere' },
@@ -56,20 +57,17 @@ export const statsSettings = {
     name: 'USE_DOG_STATSD',
     needs: notDisabled,
     kind: bool(),
-    default: false,
     summary: 'Send statistics with tags to a dogstatsd receiver over UDP, at the same host and port.',
   },
   usePrometheus: {
     name: 'USE_PROMETHEUS',
     needs: notDisabled,
     kind: bool(),
-    default: false,
     summary: 'Serve statistics to Prometheus.',
   },
   disableStats: {
     name: 'DISABLE_STATS',
     kind: bool(),
-    default: false,
     summary: 'Send statistics nowhere, whatever else is set; `/stats` shows them nevertheless.',
   },
   statsdHost: {
@@ -109,7 +107,6 @@ export const statsSettings = {
   sanitizeDescriptorMetricDots: {
     name: 'SANITIZE_DESCRIPTOR_METRIC_DOTS',
     kind: bool(),
-    default: false,
     summary: "Dots in keys and values of descriptors become `_` in names of statistics; the domain's stay.",
   },
   statsMaxDetailedMetrics: {
@@ -152,8 +149,6 @@ export function statsSettingsProblems(settings: Choice): SettingsError[] {
   ];
 }
 
-/** The endpoint that Prometheus scrapes. A part of the table in `settings.ts`. */
-
 /** A path that no redirect leads away from. */
 function urlPath(): SettingKind<string> {
   const expected = 'a path that begins with /, such as /metrics, without query, //, . and ..';
@@ -168,6 +163,7 @@ function urlPath(): SettingKind<string> {
   };
 }
 
+/** The endpoint that Prometheus scrapes. */
 export const prometheusSettings = needing([{ name: 'USE_PROMETHEUS', is: [true] }], {
   prometheusAddress: {
     name: 'PROMETHEUS_ADDR',
@@ -184,7 +180,6 @@ export const prometheusSettings = needing([{ name: 'USE_PROMETHEUS', is: [true] 
   prometheusMapperYaml: {
     name: 'PROMETHEUS_MAPPER_YAML',
     kind: text(),
-    default: '',
     summary:
       'File that maps statistics to metrics, in the language of statsd_exporter. A file that cannot be used ends the start. Empty: the [built-in mapping](statistics.md#prometheus).',
   },
@@ -195,17 +190,13 @@ export const prometheusSettings = needing([{ name: 'USE_PROMETHEUS', is: [true] 
       { name: 'PROMETHEUS_MAPPER_YAML', is: 'unset' },
     ],
     kind: bool(),
-    default: false,
     summary: 'The built-in mapping leaves response_time in milliseconds, under the same name.',
   },
 } as const satisfies SettingsTable);
 
-/** Top offenders: how much is kept of who is over a limit. A part of the table in `settings.ts`. */
-
-const mebibyte = 1024 * 1024;
-
 const anyKeys: readonly SettingNeed[] = [{ name: 'STATS_TOP_KEYS', is: 'set' }];
 
+/** How much is kept of who is over a limit. */
 export const topSettings = {
   statsTopKeys: {
     name: 'STATS_TOP_KEYS',
@@ -217,7 +208,7 @@ export const topSettings = {
   statsTopPeriodMs: {
     name: 'STATS_TOP_PERIOD',
     needs: anyKeys,
-    kind: duration({ min: 1_000, max: 24 * 3_600_000 }),
+    kind: duration({ min: 1_000, max: dayMs }),
     default: 600_000,
     summary: '`/top` tells of the last one to two of these periods. Not in the Go service.',
   },

@@ -7,7 +7,7 @@ import { needing, type SettingNeed } from '../../process/settings/settings-needs
 import type { Environment, SettingsTable } from '../../process/settings/settings-reader.ts';
 
 const enabled: SettingNeed = { name: 'TRACING_ENABLED', is: [true] };
-/** All variables of OpenTelemetry are warned about in one line, by tracing-environment.ts. */
+/** All variables of OpenTelemetry are warned about in one line, by `tracingWarnings`. */
 const ofOpenTelemetry: readonly SettingNeed[] = [{ ...enabled, quiet: true }];
 
 export const tracingSettings = needing([enabled], {
@@ -15,7 +15,6 @@ export const tracingSettings = needing([enabled], {
     name: 'TRACING_ENABLED',
     needs: [],
     kind: bool(),
-    default: false,
     summary: 'Export spans of calls and of the store over OTLP; see [operations](operations.md#tracing).',
   },
   tracingExporterProtocol: {
@@ -33,13 +32,11 @@ export const tracingSettings = needing([enabled], {
   tracingServiceNamespace: {
     name: 'TRACING_SERVICE_NAMESPACE',
     kind: text(),
-    default: '',
     summary: 'Resource attribute `service.namespace`; empty: none.',
   },
   tracingServiceInstanceId: {
     name: 'TRACING_SERVICE_INSTANCE_ID',
     kind: text(),
-    default: '',
     summary: 'Resource attribute `service.instance.id`; empty: a random UUID of version 4 at each start.',
   },
   tracingSamplingRate: {
@@ -52,7 +49,6 @@ export const tracingSettings = needing([enabled], {
   tracingBaggageAttributes: {
     name: 'TRACING_BAGGAGE_ATTRIBUTES',
     kind: text(),
-    default: '',
     summary:
       'Keys of W3C baggage, parted by commas, that become attributes `baggage.<key>` of the span of a call. Not in the Go service.',
   },
@@ -68,7 +64,6 @@ export const tracingSettings = needing([enabled], {
     name: 'OTEL_SEMCONV_STABILITY_OPT_IN',
     needs: ofOpenTelemetry,
     kind: text(),
-    default: '',
     summary:
       'Names of RPC attributes: the stable ones; with `rpc/old` the old ones; with `rpc/dup` the old `rpc.system` and `rpc.service` beside the stable ones. Other words are for others.',
   },
@@ -83,8 +78,7 @@ export function withInstanceId<T extends { readonly tracingServiceInstanceId: st
   return { ...settings, tracingServiceInstanceId: newId() };
 }
 
-/** OTEL_* variables, which OpenTelemetry reads itself: where spans go by them, and which of them have no effect here. */
-
+/** Of those that decide what OTEL_* variables mean here. */
 interface Tracing {
   tracingEnabled: boolean;
   tracingExporterProtocol: 'http' | 'grpc';

@@ -1,7 +1,7 @@
 /** LIMITER_WORKERS, and what does not go with it. A part of the table in `settings.ts`. */
 import { z } from 'zod';
 import { integer, type SettingKind } from '../../process/settings/settings-kinds.ts';
-import type { SettingsError, SettingsTable } from '../../process/settings/settings-reader.ts';
+import { problems, type SettingsError, type SettingsTable } from '../../process/settings/settings-reader.ts';
 
 /** Chosen: more threads than machines of today have cores. */
 const mostWorkers = 256;
@@ -35,22 +35,23 @@ interface Neighbours {
 }
 
 /** `auto` is refused on a machine with one core, too: what is right does not depend on the machine. */
-export function workerSettingsProblems(settings: Neighbours): SettingsError[] {
-  const { limiterWorkers = 1, backendType, grpcUds = '' } = settings;
-  if (limiterWorkers === 1) return [];
-  const problems: string[] = [];
-  if (backendType === 'memory') {
-    problems.push(
+export function workerProblems({
+  limiterWorkers = 1,
+  backendType,
+  grpcUds = '',
+}: Neighbours): SettingsError[] {
+  return problems([
+    [
+      limiterWorkers !== 1 && backendType === 'memory',
+      'LIMITER_WORKERS',
       'BACKEND_TYPE=memory cannot be shared by several threads, each would count for itself; set LIMITER_WORKERS=1 or BACKEND_TYPE=redis',
-    );
-  }
-  if (grpcUds !== '') {
-    problems.push('a Unix socket (GRPC_UDS) cannot be shared by several threads; set LIMITER_WORKERS=1');
-  }
-  return problems.map((problem) => ({
-    variable: 'LIMITER_WORKERS',
-    message: `LIMITER_WORKERS: ${problem}`,
-  }));
+    ],
+    [
+      limiterWorkers !== 1 && grpcUds !== '',
+      'LIMITER_WORKERS',
+      'a Unix socket (GRPC_UDS) cannot be shared by several threads; set LIMITER_WORKERS=1',
+    ],
+  ]);
 }
 
 /** How many threads that are. `cores` are those that this process may use. */

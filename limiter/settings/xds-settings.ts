@@ -13,7 +13,13 @@ import {
 } from '../../process/settings/settings-kinds.ts';
 import { needing, type SettingNeed } from '../../process/settings/settings-needs.ts';
 import { headerPairs, metadataPairs } from '../../process/settings/settings-pairs.ts';
-import type { SettingsError, SettingsOf, SettingsTable } from '../../process/settings/settings-reader.ts';
+import {
+  pairCheck,
+  problems,
+  type SettingsError,
+  type SettingsOf,
+  type SettingsTable,
+} from '../../process/settings/settings-reader.ts';
 
 const dayMs = 24 * 3_600_000;
 const mebibyte = 1024 * 1024;
@@ -57,7 +63,6 @@ export const xdsSettings = needing([fromXds], {
     name: 'POD_NAME',
     needs: [{ ...fromXds, quiet: true }],
     kind: text(),
-    default: '',
     summary:
       "How a control plane's status names this limiter; sent as the node's metadata `pod`. Empty: the host's name. Not in the Go service.",
   },
@@ -78,21 +83,18 @@ export const xdsSettings = needing([fromXds], {
   xdsTokenFile: {
     name: 'CONFIG_GRPC_XDS_TOKEN_FILE',
     kind: text(),
-    default: '',
     summary:
       'File with the token by which the xDS server knows the limiter, sent as `authorization: Bearer`; read again for every stream. Empty: none. Not in the Go service.',
   },
   xdsUseTls: {
     name: 'CONFIG_GRPC_XDS_SERVER_USE_TLS',
     kind: bool(),
-    default: false,
     summary: 'Speak TLS with the xDS server.',
   },
   xdsTlsCert: {
     name: 'CONFIG_GRPC_XDS_CLIENT_TLS_CERT',
     needs: overTls,
     kind: text(),
-    default: '',
     summary:
       "PEM file with the limiter's certificate, read again for every connection; empty: none is shown.",
   },
@@ -100,21 +102,18 @@ export const xdsSettings = needing([fromXds], {
     name: 'CONFIG_GRPC_XDS_CLIENT_TLS_KEY',
     needs: overTls,
     kind: text(),
-    default: '',
     summary: 'PEM file with its key.',
   },
   xdsTlsCa: {
     name: 'CONFIG_GRPC_XDS_SERVER_TLS_CACERT',
     needs: overTls,
     kind: text(),
-    default: '',
     summary: 'PEM file with authorities that are trusted besides the usual ones.',
   },
   xdsTlsSan: {
     name: 'CONFIG_GRPC_XDS_SERVER_TLS_SAN',
     needs: overTls,
     kind: text(),
-    default: '',
     summary: "Name that the server's certificate must have; empty: the host of the address.",
   },
   xdsKeepaliveMs: {
@@ -167,40 +166,32 @@ export function xdsMaxMessageBytes({
   return set === 0 ? 256 * mebibyte : set;
 }
 
-/** What is wrong with the values together. */
-export function xdsSettingsProblems(settings: Partial<XdsSettings>): SettingsError[] {
-  return [...backoffProblems(settings), ...tokenProblems(settings), ...pairProblems(settings)];
-}
-
-function backoffProblems({ xdsBackoffInitialMs, xdsBackoffMaxMs }: Partial<XdsSettings>): SettingsError[] {
-  if (xdsBackoffInitialMs === undefined || xdsBackoffMaxMs === undefined) return [];
-  if (xdsBackoffInitialMs <= xdsBackoffMaxMs) return [];
-  const variable = 'XDS_CLIENT_BACKOFF_INITIAL_INTERVAL';
-  const [initial, max] = [formatGoDuration(xdsBackoffInitialMs), formatGoDuration(xdsBackoffMaxMs)];
-  const message = `${variable}: ${initial} must not be above XDS_CLIENT_BACKOFF_MAX_INTERVAL, ${max}`;
-  return [{ variable, message }];
-}
-
-function tokenProblems({
-  xdsTokenFile = '',
-  xdsAdditionalHeaders = [],
-}: Partial<XdsSettings>): SettingsError[] {
-  if (xdsTokenFile === '' || !xdsAdditionalHeaders.some(([name]) => name === 'authorization')) return [];
-  const variable = 'CONFIG_GRPC_XDS_TOKEN_FILE';
-  const other = 'an authorization in CONFIG_GRPC_XDS_CLIENT_ADDITIONAL_HEADERS';
-  return [{ variable, message: `${variable}: is set together with ${other}: keep one of them` }];
-}
-
-function pairProblems(settings: Partial<XdsSettings>): SettingsError[] {
-  const { xdsUseTls, xdsTlsCert = '', xdsTlsKey = '' } = settings;
-  if (xdsUseTls !== true || (xdsTlsCert === '') === (xdsTlsKey === '')) return [];
-  const [set, missing] = xdsTlsCert === '' ? ['KEY', 'CERT'] : ['CERT', 'KEY'];
-  const variable = `CONFIG_GRPC_XDS_CLIENT_TLS_${set}`;
-  return [{ variable, message: `${variable}: needs CONFIG_GRPC_XDS_CLIENT_TLS_${missing} as well` }];
+/** What is wrong with the values together, with `CONFIG_TYPE=GRPC_XDS_SOTW`. */
+export function xdsProblems(settings: Partial<XdsSettings>): SettingsError[] {
+  const { xdsBackoffInitialMs: initialMs = 0, xdsBackoffMaxMs: maxMs = Number.POSITIVE_INFINITY } = settings;
+  const { xdsTokenFile = '', xdsAdditionalHeaders = [], xdsUseTls = false } = settings;
+  const { xdsTlsCert = '', xdsTlsKey = '' } = settings;
+  return problems([
+    [
+      initialMs > maxMs,
+      'XDS_CLIENT_BACKOFF_INITIAL_INTERVAL',
+      `${formatGoDuration(initialMs)} must not be above XDS_CLIENT_BACKOFF_MAX_INTERVAL, ${formatGoDuration(maxMs)}`,
+    ],
+    [
+      xdsTokenFile !== '' && xdsAdditionalHeaders.some(([name]) => name === 'authorization'),
+      'CONFIG_GRPC_XDS_TOKEN_FILE',
+      'is set together with an authorization in CONFIG_GRPC_XDS_CLIENT_ADDITIONAL_HEADERS: keep one of them',
+    ],
+    pairCheck(
+      xdsUseTls,
+      ['CONFIG_GRPC_XDS_CLIENT_TLS_CERT', xdsTlsCert],
+      ['CONFIG_GRPC_XDS_CLIENT_TLS_KEY', xdsTlsKey],
+    ),
+  ]);
 }
 
 /** What is to be told at the start, although it works. */
-export function xdsSettingsWarnings({ xdsTokenFile, xdsUseTls, xdsServerUrl }: XdsSettings): string[] {
+export function xdsWarnings({ xdsTokenFile, xdsUseTls, xdsServerUrl }: XdsSettings): string[] {
   if (xdsTokenFile === '' || xdsUseTls || staysHere(xdsServerUrl)) return [];
   return ['CONFIG_GRPC_XDS_TOKEN_FILE: the token can be read on the way: set CONFIG_GRPC_XDS_SERVER_USE_TLS'];
 }

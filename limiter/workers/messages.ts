@@ -1,5 +1,5 @@
 /** What the main thread and a worker thread tell each other. Plain data: it is copied, or shared, between them. */
-import type { LogFields } from '../../process/log/logger.ts';
+import type { LogFields, LogLevelName } from '../../process/log/logger.ts';
 import type { ListenAddress } from '../../process/net/bind.ts';
 import type { SharedHoldings } from '../../process/net/held-bytes.ts';
 import type { CallersInForce } from '../callers/callers.ts';
@@ -51,8 +51,6 @@ export interface NumberedTask {
   number: number;
   task: WorkerTask;
 }
-
-export type LogLevelName = 'fatal' | 'error' | 'warn' | 'info' | 'debug';
 
 export type WorkerNews =
   | { is: 'done'; number: number; result: Uint8Array | undefined }

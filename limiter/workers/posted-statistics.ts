@@ -3,11 +3,17 @@
  * and durations, are posted: in bulk, at the latest after a second.
  */
 
-import type { LogFields, Logger, LogLevel } from '../../process/log/logger.ts';
+import {
+  type LogFields,
+  type Logger,
+  type LogLevel,
+  type LogLevelName,
+  loggerOf,
+} from '../../process/log/logger.ts';
 import type { Timers } from '../../process/time/clock.ts';
 import type { SlotName } from '../stats/registry/slot-table.ts';
 import { StatsRegistry, type Timer } from '../stats/registry/stats-registry.ts';
-import type { LogLevelName, WorkerNews } from './messages.ts';
+import type { WorkerNews } from './messages.ts';
 
 /** A worker that crashes takes at most what it did not post for so long. */
 const postIntervalMs = 1_000;
@@ -120,19 +126,9 @@ export function createPostedLog(
   post: (level: LogLevelName, message: string, fields: LogFields | undefined) => void,
 ): Logger {
   const isEnabled = (one: LogLevelName): boolean => ranks[one] >= ranks[level];
-  const write =
-    (one: LogLevelName) =>
-    (message: string, fields?: LogFields): void => {
-      if (isEnabled(one)) post(one, message, fields && plainFields(fields));
-    };
-  return {
-    fatal: write('fatal'),
-    error: write('error'),
-    warn: write('warn'),
-    info: write('info'),
-    debug: write('debug'),
-    isEnabled,
-  };
+  return loggerOf((one, message, fields) => {
+    if (isEnabled(one)) post(one, message, fields && plainFields(fields));
+  }, isEnabled);
 }
 
 /** Errors would lose their kind on the way, and what is neither text nor number might not be taken at all. */

@@ -1,3 +1,5 @@
+/** What the process has to say, in the Go service's two formats: text (logrus' key=value lines) and JSON. */
+
 import { type DestinationStream, pino } from 'pino';
 import type { Clock } from '../time/clock.ts';
 
@@ -32,8 +34,6 @@ function quote(text: string): string {
     (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`,
   );
 }
-
-/** What the process has to say, in the Go service's two formats: text (logrus' key=value lines) and JSON. */
 
 /** Fields are constant keys with variable values; the message itself is constant where it can be. */
 export type LogFields = Record<string, unknown>;
@@ -96,18 +96,28 @@ export function createLogger(options: LoggerOptions): Logger {
     },
     options.format === 'json' ? destination : textStream(options.clock, destination),
   );
-  const write =
-    (level: 'fatal' | 'error' | 'warn' | 'info' | 'debug') => (message: string, fields?: LogFields) => {
+  return loggerOf(
+    (level, message, fields) => {
       if (fields === undefined) log[level](message);
       else log[level](plainFields(fields), message);
-    };
+    },
+    (level) => log.isLevelEnabled(level),
+  );
+}
+
+export type LogLevelName = 'fatal' | 'error' | 'warn' | 'info' | 'debug';
+
+export function loggerOf(
+  write: (level: LogLevelName, message: string, fields: LogFields | undefined) => void,
+  isEnabled: Logger['isEnabled'],
+): Logger {
   return {
-    fatal: write('fatal'),
-    error: write('error'),
-    warn: write('warn'),
-    info: write('info'),
-    debug: write('debug'),
-    isEnabled: (level) => log.isLevelEnabled(level),
+    fatal: (message, fields) => write('fatal', message, fields),
+    error: (message, fields) => write('error', message, fields),
+    warn: (message, fields) => write('warn', message, fields),
+    info: (message, fields) => write('info', message, fields),
+    debug: (message, fields) => write('debug', message, fields),
+    isEnabled,
   };
 }
 
@@ -143,12 +153,8 @@ function plainFields(fields: LogFields): LogFields {
 
 /** A logger whose lines all have these fields as well, behind their own. */
 export function withFields(log: Logger, always: LogFields): Logger {
-  return {
-    fatal: (message, fields) => log.fatal(message, { ...fields, ...always }),
-    error: (message, fields) => log.error(message, { ...fields, ...always }),
-    warn: (message, fields) => log.warn(message, { ...fields, ...always }),
-    info: (message, fields) => log.info(message, { ...fields, ...always }),
-    debug: (message, fields) => log.debug(message, { ...fields, ...always }),
-    isEnabled: (level) => log.isEnabled(level),
-  };
+  return loggerOf(
+    (level, message, fields) => log[level](message, { ...fields, ...always }),
+    (level) => log.isEnabled(level),
+  );
 }

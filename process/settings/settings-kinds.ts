@@ -14,20 +14,26 @@ export interface SettingKind<T> {
   format(value: T): string;
 }
 
+/** One whose settings need not name a default. */
+export interface UsualKind<T> extends SettingKind<T> {
+  readonly usual: T;
+}
+
 interface Bounds {
   min: number;
   max: number;
 }
 
 /** Any text, the empty one included. */
-export function text(): SettingKind<string> {
-  return { expected: 'text', brief: 'text', schema: z.string(), format: (value) => value };
+export function text(): UsualKind<string> {
+  return { expected: 'text', brief: 'text', usual: '', schema: z.string(), format: (value) => value };
 }
 
-export function bool(): SettingKind<boolean> {
+export function bool(): UsualKind<boolean> {
   return {
     expected: 'true or false (also 1, t, T, TRUE, True, 0, f, F, FALSE, False)',
     brief: 'boolean',
+    usual: false,
     schema: parsedBy(parseGoBool),
     format: String,
   };
@@ -89,20 +95,13 @@ export function duration(bounds: Bounds): SettingKind<number> {
   };
 }
 
-export interface ChoiceOptions<T extends string> {
-  /** As the program handles them. They are accepted in any letter case. */
+/** One of a few words, in any letter case. `synonyms`: other spellings, `''` for the empty text, with what they mean. */
+export function choice<T extends string>(options: {
   values: readonly T[];
-  /** Other spellings, `''` for the empty text, with what they mean. */
   synonyms?: Readonly<Record<string, T>>;
-  /** Values that the Go service has and this program does not. */
-  unavailable?: readonly string[];
-}
-
-/** One of a few words. */
-export function choice<T extends string>(options: ChoiceOptions<T>): SettingKind<T> {
+}): SettingKind<T> {
   const meanings = new Map<string, T>(Object.entries(options.synonyms ?? {}));
   for (const value of options.values) meanings.set(value.toLowerCase(), value);
-  const unavailable = new Set(options.unavailable?.map((value) => value.toLowerCase()));
   const expected = `${wordList(options.values)}, in any letter case`;
   return {
     expected,
@@ -110,8 +109,7 @@ export function choice<T extends string>(options: ChoiceOptions<T>): SettingKind
     schema: z.string().transform((value, context) => {
       const meaning = meanings.get(value.toLowerCase());
       if (meaning !== undefined) return meaning;
-      const remark = unavailable.has(value.toLowerCase()) ? '; this version does not have that one' : '';
-      context.addIssue({ code: 'custom', message: expected + remark });
+      context.addIssue({ code: 'custom', message: expected });
       return z.NEVER;
     }),
     format: (value) => value,
@@ -169,8 +167,7 @@ function wordList(words: readonly string[]): string {
   return words.length === 1 ? `${words[0]}` : `${words.slice(0, -1).join(', ')} or ${words.at(-1)}`;
 }
 
-/** Kinds of values that Kubernetes has a syntax for. Selectors are checked so far that the API server will take them. */
-
+// What Kubernetes has a syntax for. Selectors are checked so far that the API server will take them.
 const label = '[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?';
 const subdomain = `${label}(\\.${label})*`;
 const word = '[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?';
@@ -227,16 +224,17 @@ function isLabelSelector(text: string): boolean {
   return text.trim() === '' || text.split(/,(?![^(]*\))/).every((part) => requirement.test(part));
 }
 
-/** Kinds of values that hold several items between commas. Blanks around an item do not count; an empty item is refused. */
-
-/** An empty text is the empty list. An item that comes twice counts once. */
+/**
+ * Items between commas. Blanks around one do not count; an empty one is refused, and one that comes twice counts once. An
+ * empty text is the empty list.
+ */
 export function list<T>(item: SettingKind<T>, bounds: { max: number }): SettingKind<readonly T[]> {
   const expected = `up to ${bounds.max} items between commas, each ${item.expected}`;
   return {
     expected,
     brief: `items between commas: ${item.brief}`,
     schema: z.string().transform((value, context) => {
-      const texts = items(value);
+      const texts = value.trim() === '' ? [] : value.split(',').map((item) => item.trim());
       const refuse = (remark: string): never => {
         context.addIssue({ code: 'custom', message: `${expected}; ${remark}` });
         return z.NEVER;
@@ -251,16 +249,16 @@ export function list<T>(item: SettingKind<T>, bounds: { max: number }): SettingK
   };
 }
 
-export interface PairsOptions {
-  /** What stands before the `=`; it may hold another `=`. */
+/** `name=value` items, of which the name may hold another `=`; a name that comes again has several values. */
+export function pairs({
+  name,
+  value,
+  max,
+}: {
   name: SettingKind<string>;
   value: SettingKind<string>;
   max: number;
-}
-
-/** `name=value` items; a name that comes again has several values. */
-export function pairs(options: PairsOptions): SettingKind<ReadonlyMap<string, readonly string[]>> {
-  const { name, value, max } = options;
+}): SettingKind<ReadonlyMap<string, readonly string[]>> {
   const pair: SettingKind<readonly [string, string]> = {
     expected: `name=value, where the name is ${name.expected}, and the value is ${value.expected}`,
     brief: `\`${name.brief}=${value.brief}\``,
@@ -290,8 +288,4 @@ function grouped(all: readonly (readonly [string, string])[]): ReadonlyMap<strin
     else if (!values.includes(value)) values.push(value);
   }
   return groups;
-}
-
-function items(value: string): string[] {
-  return value.trim() === '' ? [] : value.split(',').map((item) => item.trim());
 }

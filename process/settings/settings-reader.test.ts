@@ -15,6 +15,8 @@ import { type Environment, readSettings, type SettingsTable } from './settings-r
 const table = {
   name: { name: 'NAME_OF_IT', kind: text(), default: 'unnamed', summary: '' },
   on: { name: 'SWITCH', kind: bool(), default: true, summary: '' },
+  off: { name: 'OTHER_SWITCH', kind: bool(), summary: '' },
+  note: { name: 'NOTE', kind: text(), summary: '' },
   count: { name: 'COUNT', kind: integer({ min: 0, max: 100 }), default: 1, summary: '' },
   ratio: { name: 'RATIO', kind: float({ min: 0, max: 1 }), default: 0.5, summary: '' },
   waitMs: { name: 'WAIT', kind: duration({ min: 1, max: 60_000 }), default: 1000, summary: '' },
@@ -23,7 +25,7 @@ const table = {
   header: { name: 'HEADER', kind: headerName(), default: 'X-A', summary: '' },
   mode: {
     name: 'MODE',
-    kind: choice({ values: ['Fast', 'slow'], synonyms: { '': 'slow' }, unavailable: ['CRAZY'] }),
+    kind: choice({ values: ['Fast', 'slow'], synonyms: { '': 'slow' } }),
     default: 'Fast',
     summary: '',
   },
@@ -58,6 +60,8 @@ describe('readSettings', () => {
       settings: {
         name: 'unnamed',
         on: true,
+        off: false,
+        note: '',
         count: 1,
         ratio: 0.5,
         waitMs: 1000,
@@ -76,6 +80,8 @@ describe('readSettings', () => {
       read({
         NAME_OF_IT: ' as it is ',
         SWITCH: 'F',
+        OTHER_SWITCH: 't',
+        NOTE: 'x',
         COUNT: '0x10',
         RATIO: '1e-1',
         WAIT: '1.5s',
@@ -87,6 +93,8 @@ describe('readSettings', () => {
     ).toEqual({
       name: ' as it is ',
       on: false,
+      off: true,
+      note: 'x',
       count: 16,
       ratio: 0.1,
       waitMs: 1500,
@@ -132,7 +140,7 @@ describe('readSettings', () => {
       'REDIS_PORT: "0" is not accepted, expected a whole number from 1 to 65535',
       'BIND: "a b" is not accepted, expected a host name or IP address without port',
       'HEADER: "a:b" is not accepted, expected an HTTP header name: letters, digits and !#$%&\'*+-.^_`|~ only, at least one',
-      'MODE: "crazy" is not accepted, expected Fast or slow, in any letter case; this version does not have that one',
+      'MODE: "crazy" is not accepted, expected Fast or slow, in any letter case',
     ]);
   });
 

@@ -1,14 +1,13 @@
 /** Reads settings from the environment by one table. Every bad value is reported, not just the first. */
 
-import type { SettingKind } from './settings-kinds.ts';
+import type { SettingKind, UsualKind } from './settings-kinds.ts';
 import { needWarnings, type SettingNeed } from './settings-needs.ts';
 import { type AliasTable, canonicalName, unknownVariables, unsafeVariables } from './settings-unknown.ts';
 
-export interface Setting<T> {
+interface Row<T> {
   /** The environment variable. */
   readonly name: string;
   readonly kind: SettingKind<T>;
-  readonly default: T;
   /** One sentence for the documentation. */
   readonly summary: string;
   /** Its value never appears in errors. */
@@ -17,12 +16,15 @@ export interface Setting<T> {
   readonly needs?: readonly SettingNeed[];
 }
 
+/** Where there is no default it is that of the kind: a text is empty, a boolean false. */
+export type Setting<T> = Row<T> & ({ readonly default: T } | { readonly kind: UsualKind<T> });
+
 /** Settings by the name under which the program handles them. */
 // biome-ignore lint/suspicious/noExplicitAny: a table holds settings of every type
 export type SettingsTable = Readonly<Record<string, Setting<any>>>;
 
 export type SettingsOf<Table extends SettingsTable> = {
-  readonly [key in keyof Table]: Table[key] extends Setting<infer T> ? T : never;
+  readonly [key in keyof Table]: Table[key]['kind'] extends SettingKind<infer T> ? T : never;
 };
 
 export type Environment = Readonly<Record<string, string | undefined>>;
@@ -33,6 +35,9 @@ export interface SettingsError {
   /** A whole sentence that begins with the variable. */
   readonly message: string;
 }
+
+/** Something that may be wrong with the values together; `problem` continues a sentence that begins with the variable. */
+export type Check = readonly [isWrong: boolean, variable: string, problem: string];
 
 export interface SettingsSchema<Table extends SettingsTable> {
   readonly table: Table;
@@ -76,7 +81,7 @@ export function readSettings<Table extends SettingsTable>(
     if (clash !== undefined) {
       errors.push(disagreement(setting, names, env));
     } else if (names[0] === undefined) {
-      settings[key] = setting.default;
+      settings[key] = defaultOf(setting);
     } else {
       const parsed = parse(setting, names[0], env[names[0]] as string);
       if ('message' in parsed) errors.push(parsed);
@@ -96,6 +101,31 @@ export function readSettings<Table extends SettingsTable>(
   const isSet = (name: string): boolean => (sources.get(name) ?? []).length > 0;
   warnings.push(...needWarnings(schema.table, whole, isSet), ...(schema.warn?.(whole) ?? []));
   return { settings: whole, warnings };
+}
+
+export function defaultOf<T>(setting: Setting<T>): T {
+  return 'default' in setting ? setting.default : setting.kind.usual;
+}
+
+/** Those checks that are wrong, as sentences. */
+export function problems(checks: readonly Check[]): SettingsError[] {
+  return checks
+    .filter(([isWrong]) => isWrong)
+    .map(([, variable, problem]) => ({ variable, message: `${variable}: ${problem}` }));
+}
+
+/** Two that go together, of which one is not there without the other. */
+export function pairCheck(
+  isUsed: boolean,
+  ...pair: readonly (readonly [variable: string, value: string])[]
+): Check {
+  const set = pair.find(([, value]) => value !== '');
+  const missing = pair.find(([, value]) => value === '');
+  return [
+    isUsed && set !== undefined && missing !== undefined,
+    set?.[0] ?? '',
+    `needs ${missing?.[0]} as well`,
+  ];
 }
 
 /** The variables that are set for each setting: the canonical name first, then its aliases by name. */

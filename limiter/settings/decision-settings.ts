@@ -1,0 +1,131 @@
+/** How requests are decided, and what answers carry of it. Rows of the table in `settings.ts`. */
+import { bool, float, headerName } from '../../process/settings/settings-kinds.ts';
+import type { SettingNeed } from '../../process/settings/settings-needs.ts';
+import type { SettingsOf, SettingsTable } from '../../process/settings/settings-reader.ts';
+
+const responseHeaders: readonly SettingNeed[] = [{ name: 'LIMIT_RESPONSE_HEADERS_ENABLED', is: [true] }];
+const requestHeaders: readonly SettingNeed[] = [{ name: 'LIMIT_REQUEST_HEADERS_ENABLED', is: [true] }];
+
+export const decisionSettings = {
+  nearLimitRatio: {
+    name: 'NEAR_LIMIT_RATIO',
+    kind: float({ min: 0, max: 1 }),
+    default: 0.8,
+    summary: 'From which part of a limit on hits count as near_limit.',
+  },
+  useCalendarMonthRateLimit: {
+    name: 'USE_CALENDAR_MONTH_RATE_LIMIT',
+    kind: bool(),
+    summary: 'The unit month is the calendar month in UTC instead of 30 days.',
+  },
+  shadowMode: {
+    name: 'SHADOW_MODE',
+    kind: bool(),
+    summary: 'Count and report, but let every request pass.',
+  },
+  quotaMode: {
+    name: 'QUOTA_MODE',
+    kind: bool(),
+    summary:
+      'Every limit is in quota mode: the request is over only if all of its descriptors with a quota are. One that no rule matches is a quota that is never over; an unlimited one is none, so a limit that is over beside it makes the request over.',
+  },
+  responseDynamicMetadata: {
+    name: 'RESPONSE_DYNAMIC_METADATA',
+    kind: bool(),
+    summary: "Answers carry the request's descriptors and the rules' metadata as dynamic metadata.",
+  },
+} as const satisfies SettingsTable;
+
+export const headerSettings = {
+  limitResponseHeadersEnabled: {
+    name: 'LIMIT_RESPONSE_HEADERS_ENABLED',
+    kind: bool(),
+    summary: 'Answers carry limit, remaining and reset as response headers.',
+  },
+  limitLimitHeader: {
+    name: 'LIMIT_LIMIT_HEADER',
+    needs: responseHeaders,
+    kind: headerName(),
+    default: 'RateLimit-Limit',
+    summary: 'Response header with the limit.',
+  },
+  limitRemainingHeader: {
+    name: 'LIMIT_REMAINING_HEADER',
+    needs: responseHeaders,
+    kind: headerName(),
+    default: 'RateLimit-Remaining',
+    summary: 'Response header with the remaining hits.',
+  },
+  limitResetHeader: {
+    name: 'LIMIT_RESET_HEADER',
+    needs: responseHeaders,
+    kind: headerName(),
+    default: 'RateLimit-Reset',
+    summary: 'Response header with the seconds to the end of the window.',
+  },
+  limitPerUnitHeadersEnabled: {
+    name: 'LIMIT_PER_UNIT_HEADERS_ENABLED',
+    kind: bool(),
+    summary:
+      'Answers carry `RateLimit-Limit-<Unit>` and `RateLimit-Remaining-<Unit>` for every unit that applied.',
+  },
+  limitRequestHeadersEnabled: {
+    name: 'LIMIT_REQUEST_HEADERS_ENABLED',
+    kind: bool(),
+    summary: 'The proxy adds limit, remaining and reset to the request that it forwards.',
+  },
+  limitRequestLimitHeader: {
+    name: 'LIMIT_REQUEST_LIMIT_HEADER',
+    needs: requestHeaders,
+    kind: headerName(),
+    default: 'RateLimit-Limit',
+    summary: 'Request header with the limit.',
+  },
+  limitRequestRemainingHeader: {
+    name: 'LIMIT_REQUEST_REMAINING_HEADER',
+    needs: requestHeaders,
+    kind: headerName(),
+    default: 'RateLimit-Remaining',
+    summary: 'Request header with the remaining hits.',
+  },
+  limitRequestResetHeader: {
+    name: 'LIMIT_REQUEST_RESET_HEADER',
+    needs: requestHeaders,
+    kind: headerName(),
+    default: 'RateLimit-Reset',
+    summary: 'Request header with the seconds to the end of the window.',
+  },
+} as const satisfies SettingsTable;
+
+/** Of what is sent, two headers with one name: the second one is lost, or the reader's, as the proxy pleases. */
+export function doubleHeaders(settings: SettingsOf<typeof headerSettings>): string[] {
+  const { limitLimitHeader, limitRemainingHeader, limitResetHeader } = headerSettings;
+  const { limitRequestLimitHeader, limitRequestRemainingHeader, limitRequestResetHeader } = headerSettings;
+  return [
+    ...(settings.limitResponseHeadersEnabled
+      ? sameNames([
+          [limitLimitHeader.name, settings.limitLimitHeader],
+          [limitRemainingHeader.name, settings.limitRemainingHeader],
+          [limitResetHeader.name, settings.limitResetHeader],
+        ])
+      : []),
+    ...(settings.limitRequestHeadersEnabled
+      ? sameNames([
+          [limitRequestLimitHeader.name, settings.limitRequestLimitHeader],
+          [limitRequestRemainingHeader.name, settings.limitRequestRemainingHeader],
+          [limitRequestResetHeader.name, settings.limitRequestResetHeader],
+        ])
+      : []),
+  ];
+}
+
+function sameNames(variables: readonly [variable: string, header: string][]): string[] {
+  return variables.flatMap(([variable, header], index) => {
+    const same = variables.slice(0, index).find(([, other]) => other.toLowerCase() === header.toLowerCase());
+    return same === undefined
+      ? []
+      : [
+          `${variable} names the same header as ${same[0]}, ${header}: the proxy gets both values under one name`,
+        ];
+  });
+}
