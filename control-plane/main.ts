@@ -2,7 +2,7 @@
 
 import { hostname } from 'node:os';
 import { routeLibraryWarnings } from '../process/log/error-text.ts';
-import { createLogger, type LogDestination, type Logger } from '../process/log/logger.ts';
+import { type LogDestination, type Logger, openLog } from '../process/log/logger.ts';
 import { refuseToRun } from '../process/log/process-lines.ts';
 import type { Environment } from '../process/settings/settings-reader.ts';
 import { type Clock, systemClock, systemTimers, type Timers } from '../process/time/clock.ts';
@@ -32,17 +32,9 @@ export interface ControlPlaneHost {
 export async function runControlPlane(host: ControlPlaneHost): Promise<number> {
   const parsed = parseControlPlaneSettings(host.env);
   const clock = host.clock ?? systemClock;
-  const destination = host.logDestination === undefined ? {} : { destination: host.logDestination };
-  if (parsed.errors !== undefined) {
-    const format = host.env['LOG_FORMAT']?.toLowerCase() === 'json' ? 'json' : 'text';
-    const log = createLogger({ level: 'warn', format, clock, ...destination });
-    for (const warning of parsed.warnings) lines.settingWarning(log, warning);
-    for (const error of parsed.errors) lines.settingRefused(log, error);
-    return 1;
-  }
-  const { settings, warnings } = parsed;
-  const log = createLogger({ level: settings.logLevel, format: settings.logFormat, clock, ...destination });
-  for (const warning of warnings) lines.settingWarning(log, warning);
+  const log = openLog(parsed, host);
+  if (parsed.errors !== undefined) return 1;
+  const { settings } = parsed;
   routeLibraryWarnings((text) => lines.libraryWarning(log, text));
   return run(host, { settings, log, clock });
 }

@@ -5,7 +5,7 @@ import { availableParallelism } from 'node:os';
 import { Health } from '../process/grpc/health-service.ts';
 import type { HttpListener } from '../process/http/http-server.ts';
 import { routeLibraryWarnings } from '../process/log/error-text.ts';
-import { createLogger, type LogDestination } from '../process/log/logger.ts';
+import { type LogDestination, openLog } from '../process/log/logger.ts';
 import { packageVersion, refuseToRun } from '../process/log/process-lines.ts';
 import { addressText, BindError, isLoopback, type ListenAddress } from '../process/net/bind.ts';
 import { type HeldBytes, sharedCells } from '../process/net/held-bytes.ts';
@@ -76,17 +76,9 @@ const lastFlushMs = 2_000;
 export async function runLimiter(host: LimiterHost): Promise<number> {
   const parsed = parseLimiterSettings(host.env);
   const clock = host.clock ?? systemClock;
-  const destination = host.logDestination === undefined ? {} : { destination: host.logDestination };
-  if (parsed.errors !== undefined) {
-    const format = host.env['LOG_FORMAT']?.toLowerCase() === 'json' ? 'json' : 'text';
-    const log = createLogger({ level: 'warn', format, clock, ...destination });
-    for (const warning of parsed.warnings) lines.settingWarning(log, warning);
-    for (const error of parsed.errors) lines.settingRefused(log, error);
-    return 1;
-  }
-  const { settings, warnings } = parsed;
-  const log = createLogger({ level: settings.logLevel, format: settings.logFormat, clock, ...destination });
-  for (const warning of warnings) lines.settingWarning(log, warning);
+  const log = openLog(parsed, host);
+  if (parsed.errors !== undefined) return 1;
+  const { settings } = parsed;
   routeLibraryWarnings((text) => {
     if (/ does not require a password, but /.test(text)) lines.redisAsksForNoPassword(log);
     else lines.libraryWarning(log, text);

@@ -8,11 +8,12 @@ import type { CallersInForce } from '../callers/callers.ts';
 import type { ProfileQuestion, WorkerProfiles } from '../http/debug-listener.ts';
 import { sinkOf } from '../settings/stats-settings.ts';
 import { createWorkerStats } from '../stats/registry/limiter-stats.ts';
+import type { TopSource } from '../stats/top/top-report.ts';
 import type { WorkerTask } from './messages.ts';
 import { type ListenerName, WorkerPlace } from './worker-place.ts';
 import { JoinedGauges } from './worker-statistics.ts';
 import { type StartThread, startNodeThread } from './worker-thread.ts';
-import { WorkerTop } from './worker-top.ts';
+import { topOfWorkers, type WorkerTopTask } from './worker-top.ts';
 
 /** What systems without SO_REUSEPORT for TCP, or without its dealing out of connections, answer. */
 const notSupported = new Set(['ENOTSUP', 'ENOPROTOOPT', 'EINVAL']);
@@ -22,17 +23,15 @@ export class SharedPortsError extends Error {
 }
 
 /** Opens a listener and closes it again; rejects with a BindError. */
-export type TryListener = (address: ListenAddress) => Promise<{ port: number }>;
-
-export const tryListener: TryListener = async (address) => {
+async function tryListener(address: ListenAddress): Promise<{ port: number }> {
   const server = createServer();
   const bound = await bind(server, address);
   await new Promise<void>((resolve) => server.close(() => resolve()));
   return bound;
-};
+}
 
 /** Rejects with a SharedPortsError where several threads cannot listen on one port. */
-export async function assertPortsCanBeShared(host: string, open: TryListener = tryListener): Promise<void> {
+export async function assertPortsCanBeShared(host: string, open = tryListener): Promise<void> {
   try {
     await open({ host, port: 0, reusePort: true });
   } catch (error) {
@@ -53,8 +52,6 @@ export async function addressToShare(address: ListenAddress): Promise<ListenAddr
   return { ...address, port, reusePort: true };
 }
 
-/** Serves by several threads that share the ports, as one: their statistics, health and log lines are the process's. */
-
 interface WorkerPoolOptions {
   /** At least 2. */
   count: number;
@@ -67,9 +64,10 @@ interface WorkerPoolOptions {
 /** Chosen: so long /stats and a flush wait for workers to say what they counted. */
 const statisticsWaitMs = 1_000;
 
+/** Serves by several threads that share the ports, as one: their statistics, health and log lines are the process's. */
 export class WorkerPool implements Serving, WorkerProfiles {
   readonly #context: LimiterContext;
-  readonly top: WorkerTop | undefined;
+  readonly top: TopSource | undefined;
   readonly #places: readonly WorkerPlace[];
   readonly #addresses = new Map<ListenerName, ListenAddress>();
   #rules: SharedArrayBuffer | undefined;
@@ -100,8 +98,9 @@ export class WorkerPool implements Serving, WorkerProfiles {
         onCrash: stats.crashed,
       });
     if (settings.statsTopKeys > 0) {
-      const ask = (task: WorkerTask) => this.#ready().map((place) => place.ask(task).catch(() => undefined));
-      this.top = new WorkerTop({ ask, timers });
+      const askAll = (task: WorkerTopTask) =>
+        this.#ready().map((place) => place.ask(task).catch(() => undefined));
+      this.top = topOfWorkers(askAll, timers);
     }
     this.#places = Array.from({ length: count }, (_, index) => place(index + 1));
     this.#updateHealth();

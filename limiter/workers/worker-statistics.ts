@@ -122,7 +122,6 @@ export class WorkerStatistics {
 }
 
 /** Gauges of the process that are not the sum of those of its workers: the largest or the smallest of what they have now. */
-
 export class JoinedGauges {
   readonly #registry: StatsRegistry;
   /** By slot, then by worker. */

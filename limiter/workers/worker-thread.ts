@@ -112,8 +112,6 @@ function endError(reason = 'the thread was ended'): WorkerTaskError {
 
 export const startNodeThread: StartThread = (program, options) => new Worker(program, options);
 
-/** Notices a thread that does not answer any more. */
-
 /** Chosen: far above the pauses of a thread that works. */
 const intervalMs = 5_000;
 const mostMisses = 6;

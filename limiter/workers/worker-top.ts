@@ -13,39 +13,28 @@ export interface WorkerTopTask {
 /** Chosen: so long a page waits for workers; it is put together without those that take longer. */
 const waitMs = 1_000;
 
-export interface WorkerTopOptions {
-  /** Asks every worker that answers. A promise settles with undefined where there is nothing to tell, and never rejects. */
-  ask(task: WorkerTopTask): Promise<Uint8Array | undefined>[];
-  timers: Timers;
-}
-
-export class WorkerTop implements TopSource {
-  readonly #options: WorkerTopOptions;
-
-  constructor(options: WorkerTopOptions) {
-    this.#options = options;
-  }
-
-  topDomains(): Promise<TopDomains[]> {
-    return this.#ask(undefined) as Promise<TopDomains[]>;
-  }
-
-  async summariesOf(domain: string): Promise<TopSummary[]> {
-    const answers = (await this.#ask(domain)) as TopSummary[][];
-    return answers.flat();
-  }
-
-  async #ask(domain: string | undefined): Promise<unknown[]> {
-    const { ask, timers } = this.#options;
+/**
+ * `askAll` asks every worker that answers. A promise settles with undefined where there is nothing to tell, and never
+ * rejects.
+ */
+export function topOfWorkers(
+  askAll: (task: WorkerTopTask) => Promise<Uint8Array | undefined>[],
+  timers: Timers,
+): TopSource {
+  const ask = async (domain: string | undefined): Promise<unknown[]> => {
     const answers: unknown[] = [];
-    const all = ask({ do: 'show-top', domain }).map(async (answer) => {
+    const all = askAll({ do: 'show-top', domain }).map(async (answer) => {
       const bytes = await answer;
       if (bytes !== undefined) answers.push(JSON.parse(Buffer.from(bytes).toString()));
     });
     await inTime(timers, waitMs, Promise.all(all), undefined);
     // What comes later is not to be seen by whoever reads this one.
     return [...answers];
-  }
+  };
+  return {
+    topDomains: () => ask(undefined) as Promise<TopDomains[]>,
+    summariesOf: async (domain) => ((await ask(domain)) as TopSummary[][]).flat(),
+  };
 }
 
 /** A worker's answer. */

@@ -1,7 +1,8 @@
 /** What the process has to say, in the Go service's two formats: text (logrus' key=value lines) and JSON. */
 
 import { type DestinationStream, pino } from 'pino';
-import type { Clock } from '../time/clock.ts';
+import { type Clock, systemClock } from '../time/clock.ts';
+import { settingRefused, settingWarning } from './process-lines.ts';
 
 /** One line of LOG_FORMAT=text: `time="2026-01-02T03:04:05Z" level=warning msg="..." key=value`. */
 export interface LogLine {
@@ -157,4 +158,29 @@ export function withFields(log: Logger, always: LogFields): Logger {
     (level, message, fields) => log[level](message, { ...fields, ...always }),
     (level) => log.isEnabled(level),
   );
+}
+
+/** The log of a process, as its settings say, in which is told what is odd about them, or why they cannot be used. */
+export function openLog(
+  parsed: {
+    readonly settings?: { readonly logLevel: LogLevel; readonly logFormat: LogFormat } | undefined;
+    readonly warnings: readonly string[];
+    readonly errors?: readonly { readonly message: string }[] | undefined;
+  },
+  host: {
+    readonly env: Readonly<Record<string, string | undefined>>;
+    readonly clock?: Clock;
+    readonly logDestination?: LogDestination;
+  },
+): Logger {
+  const isJson = host.env['LOG_FORMAT']?.toLowerCase() === 'json';
+  const { logLevel: level, logFormat: format } = parsed.settings ?? {
+    logLevel: 'warn',
+    logFormat: isJson ? 'json' : 'text',
+  };
+  const { clock = systemClock, logDestination: destination } = host;
+  const log = createLogger({ level, format, clock, ...(destination && { destination }) });
+  for (const warning of parsed.warnings) settingWarning(log, warning);
+  for (const error of parsed.errors ?? []) settingRefused(log, error);
+  return log;
 }

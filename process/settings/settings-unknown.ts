@@ -26,9 +26,7 @@ export function aliasesOf(aliases: AliasTable, name: string): string[] {
   return found.filter((alias) => canonicalName(aliases, alias) === name);
 }
 
-/** Warnings for variables that look as if they were meant for this program and are not read by it. */
-
-export interface KnownNames {
+interface KnownNames {
   readonly table: Readonly<Record<string, { readonly name: string }>>;
   readonly aliases: AliasTable;
   readonly ownPrefixes: readonly string[];
@@ -38,7 +36,7 @@ export interface KnownNames {
 /** Names of others that look like a slip of one of ours: pods get NODE_NAME beside POD_NAME. */
 const foreign: ReadonlySet<string> = new Set(['NODE_NAME']);
 
-/** One sentence for each, by name. Their values are not looked at beyond telling a Kubernetes link. */
+/** Variables that look as if they were meant for this program and are not read by it. One sentence for each, by name. Their values are not looked at beyond telling a Kubernetes link. */
 export function unknownVariables(
   known: KnownNames,
   env: Readonly<Record<string, string | undefined>>,
