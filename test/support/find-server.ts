@@ -53,6 +53,9 @@ export const kubectlProgram: ServerProgram = {
 /** Of the version that test/support/helm pins. */
 export const helmProgram: ServerProgram = { command: 'helm', variable: 'WEIR_HELM', ownOnly: true };
 
+/** A check of GitHub's workflows. */
+export const actionlintProgram: ServerProgram = { command: 'actionlint', variable: 'WEIR_ACTIONLINT' };
+
 /** A conformance test of HTTP/2 servers. */
 export const h2specProgram: ServerProgram = { command: 'h2spec', variable: 'WEIR_H2SPEC' };
 
