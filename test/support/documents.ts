@@ -7,7 +7,7 @@ import { type FencedBlock, fencedBlocks, withoutFencedBlocks } from './fenced-bl
 export const projectRoot: string = fileURLToPath(new URL('../..', import.meta.url));
 
 /** Folders that hold no documents of ours. */
-const elsewhere = /^(node_modules|dist|coverage|\.cache|\.git|\.ci)$/;
+const elsewhere = /^(node_modules|dist|dist-release|coverage|\.cache|\.git|\.ci)$/;
 
 /** Paths of all Markdown files of the project, relative to its root. */
 export function documentPaths(folder = ''): string[] {

@@ -1,0 +1,319 @@
+/**
+ * `npm run release`: makes the files of a release from the commit that is checked out, and pushes them with the image. All
+ * that is made is made of an export of that commit, so twice the same commit is twice the same bytes.
+ */
+import { spawnSync } from 'node:child_process';
+import { createHash } from 'node:crypto';
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  symlinkSync,
+  utimesSync,
+  writeFileSync,
+} from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join, resolve } from 'node:path';
+import { parseArgs } from 'node:util';
+import { findServer, helmProgram } from '../test/support/find-server.ts';
+import { FlagError, readOrExplain } from '../test/support/script-flags.ts';
+import { projectRoot, run } from './commands.ts';
+
+interface ReleaseOptions {
+  dryRun: boolean;
+  /** On GitHub, `owner/name`. */
+  repository: string;
+  out: string;
+}
+
+interface Release extends ReleaseOptions {
+  version: string;
+  commit: string;
+  /** When the commit was made: the time of all that is made of it. */
+  epochSeconds: number;
+  /** Without a tag. Registries know small letters alone. */
+  image: string;
+  /** Of the commit, with the chart that names the image. */
+  sources: string;
+}
+
+interface Step {
+  title: string;
+  command: string;
+  args: string[];
+  cwd: string;
+  env?: Record<string, string>;
+}
+
+/** What stops a release, in words for who started it. */
+class ReleaseError extends Error {
+  override readonly name = 'ReleaseError';
+}
+
+const defaultOut = join(projectRoot, 'dist-release');
+
+const help = `Usage: npm run release -- --repository <owner>/<name> [flags]
+
+Makes npm tarball, chart, bill of materials and SHA256SUMS of the commit that is checked out; then pushes the image for
+linux/amd64 and linux/arm64 and the chart to ghcr.io/<owner>/<name>, and creates the release on GitHub. Refuses before
+all of that unless nothing is uncommitted, the commit has the tag v<version>, CHANGELOG.md has a section "## <version>", and
+docker with buildx (signed in to ghcr.io), gh and helm are there.
+
+  --dry-run              makes the files, says what would refuse the release, and prints the commands that push
+  --repository <name>    on GitHub (in a dry run by default example/weir)
+  --out <folder>         for the files, empty or new (default: dist-release, which is emptied)
+
+Exit status: 0 when all is done, 1 when something was refused or failed, 2 for a wrong command line.
+`;
+
+/** Undefined when help is asked for. @throws FlagError, or an error of Node's parser */
+function readOptions(args: readonly string[]): ReleaseOptions | undefined {
+  const { values } = parseArgs({
+    args: [...args],
+    options: {
+      help: { type: 'boolean', short: 'h', default: false },
+      'dry-run': { type: 'boolean', default: false },
+      repository: { type: 'string' },
+      out: { type: 'string' },
+    },
+  });
+  if (values.help) return undefined;
+  const dryRun = values['dry-run'];
+  const repository = values.repository ?? (dryRun ? 'example/weir' : undefined);
+  if (repository === undefined)
+    throw new FlagError('--repository is needed to push: <owner>/<name> on GitHub');
+  if (!/^[\w.-]+\/[\w.-]+$/.test(repository)) {
+    throw new FlagError(`--repository is <owner>/<name>, not "${repository}"`);
+  }
+  const out = values.out === undefined ? defaultOut : resolve(values.out);
+  if (out !== defaultOut && existsSync(out) && readdirSync(out).length > 0) {
+    throw new FlagError(`--out is an empty or a new folder, and ${out} has files`);
+  }
+  return { dryRun, repository, out };
+}
+
+/** What it prints. @throws ReleaseError */
+function printed(command: string, args: readonly string[], cwd = projectRoot): string {
+  const { status, stdout, error } = spawnSync(command, args, {
+    cwd,
+    stdio: ['ignore', 'pipe', 'inherit'],
+    encoding: 'utf8',
+    maxBuffer: 64 * 1024 * 1024,
+  });
+  if (status !== 0)
+    throw new ReleaseError(`${command} ${args.join(' ')}: ${error?.message ?? `status ${status}`}`);
+  return stdout.trim();
+}
+
+function readRelease(options: ReleaseOptions, folder: string): Release {
+  const commit = printed('git', ['rev-parse', 'HEAD']);
+  const sources = join(folder, 'weir');
+  mkdirSync(sources);
+  printed('git', ['archive', '--format=tar', '--output', join(folder, 'weir.tar'), commit]);
+  printed('tar', ['-xf', join(folder, 'weir.tar'), '-C', sources]);
+  symlinkSync(join(projectRoot, 'node_modules'), join(sources, 'node_modules'));
+  const { version } = JSON.parse(readFileSync(join(sources, 'package.json'), 'utf8')) as { version: string };
+  const epochSeconds = Number(printed('git', ['log', '-1', '--format=%ct', commit]));
+  const image = `ghcr.io/${options.repository.toLowerCase()}`;
+  return { ...options, version, commit, epochSeconds, image, sources };
+}
+
+/** All at once, so that they can be mended at once. */
+function refusals({ version, sources }: Release): string[] {
+  const reasons: string[] = [];
+  const changed = printed('git', ['status', '--porcelain']).split('\n').filter(Boolean);
+  if (changed.length > 0) {
+    const names = changed.map((line) => line.trim().split(' ').at(-1));
+    const shown = `${names.slice(0, 5).join(', ')}${names.length > 5 ? ', ...' : ''}`;
+    reasons.push(`not committed, and so in no file of the release: ${shown} (${names.length} in all)`);
+  }
+  const tags = printed('git', ['tag', '--points-at', 'HEAD']).split('\n');
+  if (!tags.includes(`v${version}`))
+    reasons.push(`the commit has no tag v${version}, the version of package.json`);
+  if (changesOf(sources, version) === undefined) reasons.push(`CHANGELOG.md has no section "## ${version}"`);
+  const programs = { 'docker with buildx': ['docker', 'buildx', 'version'], gh: ['gh', '--version'] };
+  for (const [name, [command = '', ...args]] of Object.entries(programs)) {
+    if (spawnSync(command, args, { stdio: 'ignore' }).status !== 0)
+      reasons.push(`${name} is not on this machine`);
+  }
+  return reasons;
+}
+
+/** The section of CHANGELOG.md, without its heading, which may go on after the title with a date. */
+function changesOf(sources: string, title: string): string | undefined {
+  const sections = readFileSync(join(sources, 'CHANGELOG.md'), 'utf8').split(/^## /m).slice(1);
+  const section = sections.find((text) => new RegExp(`^${RegExp.escape(title)}( .*)?\n`).test(text));
+  return section?.slice(section.indexOf('\n')).trim();
+}
+
+/** With links that lead somewhere from a page of the release. */
+function releaseNotes({ repository, sources, version }: Release): string {
+  const text = changesOf(sources, version) ?? changesOf(sources, 'Unreleased') ?? '';
+  const base = `https://github.com/${repository}/blob/v${version}/`;
+  return `${text.replace(/\]\((?!\w+:)(#?)/g, (_, anchor) => `](${base}${anchor && 'CHANGELOG.md#'}`)}\n`;
+}
+
+/** The chart of a release names the image released with it, also in what is made of its values. */
+function nameImage({ sources, image, epochSeconds }: Release): void {
+  const chart = join(sources, 'charts/weir');
+  const [before, after, ...more] = readFileSync(join(chart, 'values.yaml'), 'utf8').split(
+    '\n  repository: weir\n',
+  );
+  if (after === undefined || more.length > 0)
+    throw new ReleaseError('values.yaml does not say "repository: weir" once');
+  writeFileSync(join(chart, 'values.yaml'), `${before}\n  repository: ${image}\n${after}`);
+  mustRun({ title: 'chart', command: process.execPath, args: ['scripts/chart.ts'], cwd: sources });
+  // Helm keeps the times of files.
+  for (const path of readdirSync(chart, { recursive: true, encoding: 'utf8' })) {
+    utimesSync(join(chart, path), epochSeconds, epochSeconds);
+  }
+}
+
+/** Makes the files of the release in `out`; their names. */
+function makeFiles(release: Release, helm: string): string[] {
+  const { version, out, sources } = release;
+  nameImage(release);
+  mustRun({
+    title: 'npm tarball',
+    command: 'npm',
+    args: ['pack', '--silent', '--pack-destination', out],
+    cwd: sources,
+  });
+  const chart = join(release.sources, '..', 'chart');
+  const versions = ['--version', version, '--app-version', version];
+  const args = ['package', 'charts/weir', ...versions, '--destination', chart];
+  mustRun({ title: 'chart', command: helm, args, cwd: sources });
+  // Helm would give it the name of the npm tarball.
+  renameSync(join(chart, `weir-${version}.tgz`), join(out, chartFile(version)));
+  writeFileSync(join(out, `weir-${version}.cdx.json`), billOfMaterials(release));
+  const files = readdirSync(out).sort();
+  const sums = files.map((name) => `${sha256(readFileSync(join(out, name)))}  ${name}\n`);
+  writeFileSync(join(out, 'SHA256SUMS'), sums.join(''));
+  return [...files, 'SHA256SUMS'];
+}
+
+function chartFile(version: string): string {
+  return `weir-chart-${version}.tgz`;
+}
+
+interface Bill {
+  serialNumber: string;
+  metadata: { timestamp: string };
+  components: { 'bom-ref': string; properties: { name: string; value: string }[] }[];
+  dependencies: { ref: string; dependsOn: string[] }[];
+}
+
+/**
+ * What the package needs at run time, as CycloneDX. npm gives it the present time and a number by chance; and what it omits for
+ * `--omit dev` are also packages that both kinds of dependencies need, so here those go that it marks.
+ */
+function billOfMaterials({ sources, epochSeconds }: Release): string {
+  const flags = ['--package-lock-only', '--sbom-format', 'cyclonedx', '--sbom-type', 'application'];
+  const bill = JSON.parse(printed('npm', ['sbom', ...flags], sources)) as Bill;
+  const isMark = ({ name }: { name: string }): boolean => name === 'cdx:npm:package:development';
+  const left = new Set(
+    bill.components.filter((one) => one.properties.some(isMark)).map((one) => one['bom-ref']),
+  );
+  bill.components = bill.components.filter((one) => !left.has(one['bom-ref']));
+  bill.dependencies = bill.dependencies
+    .filter(({ ref }) => !left.has(ref))
+    .map(({ ref, dependsOn }) => ({ ref, dependsOn: dependsOn.filter((name) => !left.has(name)) }));
+  bill.metadata.timestamp = new Date(epochSeconds * 1000).toISOString();
+  bill.serialNumber = '';
+  // RFC 9562, section 5.8.
+  const hash = sha256(JSON.stringify(bill));
+  const parts = [hash.slice(0, 8), hash.slice(8, 12), `8${hash.slice(13, 16)}`, `a${hash.slice(17, 20)}`];
+  bill.serialNumber = `urn:uuid:${parts.join('-')}-${hash.slice(20, 32)}`;
+  return `${JSON.stringify(bill, null, 2)}\n`;
+}
+
+function sha256(content: string | Uint8Array): string {
+  return createHash('sha256').update(content).digest('hex');
+}
+
+/** In this order: a release that people see has all that it names. */
+function pushingSteps(release: Release, files: readonly string[], helm: string): Step[] {
+  const { repository, image, version, out, sources } = release;
+  const labels = Object.entries({
+    source: `https://github.com/${repository}`,
+    revision: release.commit,
+    version,
+    licenses: 'Apache-2.0',
+  }).flatMap(([name, value]) => ['--label', `org.opencontainers.image.${name}=${value}`]);
+  const platforms = ['--platform', 'linux/amd64,linux/arm64'];
+  const proofs = ['--sbom=true', '--provenance=mode=max', '--metadata-file', join(out, 'image.json')];
+  const build = [
+    'buildx',
+    'build',
+    ...platforms,
+    '--tag',
+    `${image}:${version}`,
+    ...labels,
+    ...proofs,
+    '--push',
+    '.',
+  ];
+  const create = ['release', 'create', `v${version}`, '--repo', repository, '--verify-tag'];
+  const words = ['--title', `Weir ${version}`, '--notes-file', 'notes.md'];
+  const kind = version.includes('-') ? ['--prerelease'] : [];
+  return [
+    {
+      title: 'image',
+      command: 'docker',
+      args: build,
+      cwd: sources,
+      env: { SOURCE_DATE_EPOCH: String(release.epochSeconds) },
+    },
+    { title: 'chart', command: helm, args: ['push', chartFile(version), `oci://${image}/charts`], cwd: out },
+    { title: 'release', command: 'gh', args: [...create, ...words, ...kind, ...files], cwd: out },
+  ];
+}
+
+function shellText({ command, args, env = {} }: Step): string {
+  const variables = Object.entries(env).map(([name, value]) => `${name}=${value}`);
+  const words = [command, ...args].map((word) => (/[^\w./:=,@-]/.test(word) ? `'${word}'` : word));
+  return [...variables, ...words].join(' ');
+}
+
+function mustRun(step: Step): void {
+  const { command, args, cwd, env } = step;
+  const status = run(command, args, { cwd, env: { ...process.env, ...env } });
+  if (status !== 0) throw new ReleaseError(`${step.title} failed (${status}): ${shellText(step)}`);
+}
+
+function makeRelease(options: ReleaseOptions, folder: string): void {
+  const helm = findServer(helmProgram);
+  if ('missing' in helm) throw new ReleaseError(`${helm.missing}; npm run test:servers -- helm builds it`);
+  const release = readRelease(options, folder);
+  const { version, commit, out, dryRun } = release;
+  console.log(`weir ${version} of commit ${commit}`);
+  const reasons = refusals(release);
+  if (reasons.length > 0 && !dryRun) throw new ReleaseError(`refused\n  ${reasons.join('\n  ')}`);
+  for (const reason of reasons) console.log(`would refuse: ${reason}`);
+  if (out === defaultOut) rmSync(out, { recursive: true, force: true });
+  mkdirSync(out, { recursive: true });
+  const files = makeFiles(release, helm.path);
+  writeFileSync(join(out, 'notes.md'), releaseNotes(release));
+  for (const name of files) console.log(`made: ${join(out, name)}`);
+  for (const step of pushingSteps(release, files, helm.path)) {
+    console.log(`${dryRun ? 'would run' : 'runs'}: ${shellText(step)}`);
+    if (!dryRun) mustRun(step);
+  }
+  console.log(dryRun ? 'dry run: nothing was pushed' : `released weir ${version}`);
+}
+
+const options = readOrExplain(() => readOptions(process.argv.slice(2)), { help, script: 'release' });
+const folder = mkdtempSync(join(tmpdir(), 'weir-release-'));
+try {
+  makeRelease(options, folder);
+} catch (error) {
+  if (!(error instanceof ReleaseError)) throw error;
+  console.error(`release: ${error.message}`);
+  process.exitCode = 1;
+} finally {
+  rmSync(folder, { recursive: true, force: true });
+}
