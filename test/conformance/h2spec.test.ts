@@ -89,7 +89,7 @@ describeWithServer('h2spec', h2specProgram, (h2spec) => {
         const limiter = await limiterWith(tls ? tlsEnv : {});
         try {
           const { grpc: port } = limiter.ports;
-          return await runH2spec({ h2spec, port, path: shouldRateLimitPath, tls, timeoutSeconds: 4 });
+          return await runH2spec({ h2spec, port, path: shouldRateLimitPath, tls, timeoutSeconds: 2 });
         } finally {
           await limiter.stop();
         }

@@ -252,6 +252,8 @@ const processRows: Row[] = [
         const heldBytes = stats.get('ratelimit.connections.held_bytes') ?? 0;
         expect(heldBytes > 1_500_000 || answer !== '').toBe(true);
       });
+      // The limiter would wait for the rest at its end.
+      unfinished.destroy();
       return /^HTTP\/1.1 (\d+)/.exec(answer)?.[1] === '503' ? 503 : undefined;
     },
   },

@@ -20,7 +20,7 @@ import { temporaryFolder } from '../support/temporary-folder.ts';
 
 const silenceMs = 160;
 const timeoutMs = 200;
-const standstillMs = 900;
+const standstillMs = 500;
 
 function standStill(): void {
   const endMs = performance.now() + standstillMs;

@@ -62,7 +62,7 @@ describeWithServer('Redis Cluster', redisProgram, (path) => {
   });
 
   it('says that the password is wrong without showing it', async () => {
-    const failed = openClusterStore({ url: cluster.url, auth: 'hunter2' }, { timeoutMs: 500 });
+    const failed = openClusterStore({ url: cluster.url, auth: 'hunter2' }, { timeoutMs: 500 }, 500);
     const error = (await failed.catch((reason: Error) => reason)) as Error;
     expect(error.message).toMatch(
       /^timed out waiting for Redis connection to 127\..*: Redis answered: WRONGPASS /,

@@ -16,7 +16,11 @@ export async function startEnvoy(binary: string, config: object | string): Promi
   writeFileSync(file, typeof config === 'string' ? config : JSON.stringify(config));
   const program = new ChildProgram({
     command: binary,
-    args: ['-c', file, '--use-dynamic-base-id', '--concurrency', '1', '--log-level', 'info'],
+    // Access logs would come every ten seconds.
+    args: [
+      ...['-c', file, '--use-dynamic-base-id', '--concurrency', '1', '--log-level', 'info'],
+      ...['--file-flush-interval-msec', '100'],
+    ],
   });
   const stop = async (): Promise<void> => {
     await program.stop();

@@ -107,7 +107,7 @@ export async function startRedisCluster(options: RedisClusterOptions): Promise<R
   const members: ClusterMember[] = [];
   const cluster = new RedisCluster(members);
   try {
-    for (let i = 0; i < 2 * masterCount; i += 1) members.push(await startMember(options));
+    members.push(...(await Promise.all(Array.from({ length: 2 * masterCount }, () => startMember(options)))));
     await join(members);
     return cluster;
   } catch (error) {
@@ -120,7 +120,9 @@ async function startMember({ path, args = [], password, tls }: RedisClusterOptio
   const busPort = await freePort();
   const login = password === undefined ? [] : ['--requirepass', password, '--masterauth', password];
   const clustered = ['--cluster-enabled', 'yes', '--cluster-port', String(busPort)];
-  const fast = ['--cluster-node-timeout', '1000', '--repl-diskless-sync-delay', '0'];
+  // A replica is listed once it has heard its master's ping.
+  const pings = ['--repl-ping-replica-period', '1'];
+  const fast = ['--cluster-node-timeout', '1000', '--repl-diskless-sync-delay', '0', ...pings];
   const tlsPort = tls === undefined ? undefined : await freePort();
   const encrypted =
     tls === undefined
@@ -150,13 +152,14 @@ async function startMember({ path, args = [], password, tls }: RedisClusterOptio
 }
 
 async function join(members: readonly ClusterMember[]): Promise<void> {
-  const [first] = members as [ClusterMember];
   const share = Math.ceil(slotCount / masterCount);
   for (const [i, { client }] of members.entries()) {
     await client.cluster('SET-CONFIG-EPOCH', i + 1);
     if (i < masterCount)
       await client.cluster('ADDSLOTSRANGE', i * share, Math.min(slotCount, (i + 1) * share) - 1);
-    if (i > 0) await client.cluster('MEET', '127.0.0.1', first.tlsPort ?? first.server.port, first.busPort);
+    // Each meets each: word of mouth would take seconds.
+    for (const { server, tlsPort, busPort } of members.slice(0, i))
+      await client.cluster('MEET', '127.0.0.1', tlsPort ?? server.port, busPort);
   }
   const settled = { timeoutMs: 30_000 };
   await everyMember(members, async ({ client }) => {
@@ -182,6 +185,6 @@ async function join(members: readonly ClusterMember[]): Promise<void> {
     some: readonly ClusterMember[],
     check: (member: ClusterMember) => Promise<void>,
   ): Promise<void> {
-    for (const member of some) await eventually(() => check(member), settled);
+    await Promise.all(some.map((member) => eventually(() => check(member), settled)));
   }
 }
