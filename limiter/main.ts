@@ -24,7 +24,7 @@ import { openSink } from './assembly/sinks.ts';
 import { listenerErrors, StartWatch } from './assembly/start-watch.ts';
 import { type ConfigSource, ConfigSourceError } from './config-source/config-source.ts';
 import { RulesInForce } from './config-source/rules-in-force.ts';
-import { createDebugListener } from './http/debug-listener.ts';
+import { DebugListener } from './http/debug-listener.ts';
 import * as lines from './log/lines.ts';
 import { parseLimiterSettings } from './settings/settings.ts';
 import { withInstanceId } from './settings/tracing-settings.ts';
@@ -174,7 +174,7 @@ class Limiter {
     const reporter =
       top && new TopReporter({ source: top, clock, counterKeyPrefix: settings.cacheKeyPrefix });
     this.#debugToken = followDebugToken(context);
-    this.#debug = createDebugListener({
+    this.#debug = new DebugListener({
       token: () => this.#debugToken.current,
       rlconfigLines: () => this.#rules.rlconfigLines(),
       ruleFileLines: () => this.#rules.ruleFileLines(),

@@ -217,7 +217,7 @@ class GrpcXdsServer implements XdsServer {
   }
 
   #createGrpc(): Server {
-    const { clock, listener, maxStreams, keepaliveIntervalMs, keepaliveTimeoutMs } = this.#options;
+    const { listener, maxStreams, keepaliveIntervalMs, keepaliveTimeoutMs } = this.#options;
     const grpc = new Server({
       'grpc.max_receive_message_length': longestRequestBytes,
       'grpc.max_concurrent_streams': maxStreams + otherStreams,
@@ -226,8 +226,7 @@ class GrpcXdsServer implements XdsServer {
       'grpc.max_connection_idle_ms': idleConnectionMs,
       'grpc.enable_channelz': 0,
     });
-    const onFault = (method: string, error: unknown): void => listener.fault(method, error);
-    registerHealth(grpc, this.#health, { clock, onCall: () => {}, onFault });
+    registerHealth(grpc, this.#health, (method, error) => listener.fault(method, error));
     const method = `/${discoveryService}/StreamAggregatedResources`;
     grpc.register(method, (call: DiscoveryCall) => this.#open(call), encodeBytes, decodeBytes, 'bidi');
     return grpc;

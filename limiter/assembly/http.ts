@@ -4,7 +4,7 @@ import { watchFiles } from '../../process/files/watched-files.ts';
 import type { HttpListener } from '../../process/http/http-server.ts';
 import { Seldom } from '../../process/log/seldom.ts';
 import { tokenProblem } from '../../process/net/bearer-token.ts';
-import { createHttpListener, type HttpListenerOptions, type HttpTlsListener } from '../http/listener.ts';
+import { ApiListener, type HttpListenerOptions, type HttpTlsListener } from '../http/listener.ts';
 import * as lines from '../log/lines.ts';
 import { accessSettings } from '../settings/access-settings.ts';
 import { createHttpTlsStats, createJsonStats } from '../stats/registry/limiter-stats.ts';
@@ -24,7 +24,7 @@ export function openHttp(
   const { settings, health, timers, registry, log } = context;
   const { connections, tellsOfCertificates, ...rest } = parts;
   const tls = serverTls(settings, 'http');
-  return createHttpListener({
+  return new ApiListener({
     ...rest,
     health,
     maxBodyBytes: settings.httpMaxBodyBytes,

@@ -7,7 +7,7 @@ import { afterEach, describe, expect, it } from 'vitest';
 import type { HttpListener } from '../../process/http/http-server.ts';
 import { BindError } from '../../process/net/bind.ts';
 import { systemClock } from '../../process/time/clock.ts';
-import { createDebugListener, type DebugListenerOptions } from './debug-listener.ts';
+import { DebugListener, type DebugListenerOptions } from './debug-listener.ts';
 
 const unzip = promisify(gunzip);
 
@@ -24,7 +24,7 @@ interface Fixture {
 
 async function start(options: Partial<DebugListenerOptions> = {}): Promise<Fixture> {
   const faults: string[] = [];
-  const listener = createDebugListener({
+  const listener = new DebugListener({
     rlconfigLines: () => [],
     ruleFileLines: () => [],
     statsLines: () => [],
@@ -302,7 +302,7 @@ describe('/debug/pprof/', () => {
 describe('listen', () => {
   it('fails with the address when the port is taken', async () => {
     const { port } = await start();
-    const other = createDebugListener({
+    const other = new DebugListener({
       rlconfigLines: () => [],
       ruleFileLines: () => [],
       statsLines: () => [],

@@ -51,11 +51,7 @@ const index = `/debug/pprof/: root of various pprof endpoints. hit for help.
 /top: keys most often over their limit, by domain; parameters: domain, n, format=json
 `;
 
-export function createDebugListener(options: DebugListenerOptions): HttpListener {
-  return new DebugListener(options);
-}
-
-class DebugListener implements HttpListener {
+export class DebugListener implements HttpListener {
   readonly #options: DebugListenerOptions;
   readonly #pprof: PprofPages;
   readonly #server: HttpServer;

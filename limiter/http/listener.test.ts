@@ -22,7 +22,7 @@ import { HeldBytes } from '../../process/net/held-bytes.ts';
 import { systemTimers } from '../../process/time/clock.ts';
 import { eventually } from '../../test/support/eventually.ts';
 import { RequestBounds, type RequestLimits, usualRequestLimits } from '../decide/request-bounds.ts';
-import { createHttpListener } from './listener.ts';
+import { ApiListener } from './listener.ts';
 
 const cleanups: (() => unknown)[] = [];
 afterEach(async () => {
@@ -62,7 +62,7 @@ async function start(options: StartOptions = {}): Promise<Fixture> {
     asked.push(fromBinary(RateLimitRequestSchema, bytes));
     answer(reply);
   };
-  const listener = createHttpListener({
+  const listener = new ApiListener({
     shouldRateLimit,
     bounds: new RequestBounds({ ...usualRequestLimits, ...options.limits }),
     onTooLarge: (error, { listener, peer }) => {
@@ -572,7 +572,7 @@ describe('damaged requests', () => {
 describe('listen', () => {
   it('fails with the address when the port is taken', async () => {
     const { port, health } = await start();
-    const other = createHttpListener({
+    const other = new ApiListener({
       shouldRateLimit: () => {},
       bounds: new RequestBounds(usualRequestLimits),
       onTooLarge: () => {},

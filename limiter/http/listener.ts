@@ -7,10 +7,10 @@ import { sendNotFound, sendText } from '../../process/http/text-response.ts';
 import type { ListenAddress } from '../../process/net/bind.ts';
 import { isOfName, peerName, SocketPeer } from '../../process/net/peer.ts';
 import {
-  expiryOf,
+  type CertificateListener,
   type TlsFileSettings,
   type TlsFiles,
-  watchTlsCredentials,
+  watchCertificate,
 } from '../../process/net/tls-credentials.ts';
 import type { Timers } from '../../process/time/clock.ts';
 import { answerJson, type JsonEndpointOptions, loadJsonCodec, refuseAtOnce } from './json-endpoint.ts';
@@ -41,20 +41,12 @@ export interface HttpTls extends TlsFiles {
 
 export type HttpTlsRefusal = 'tls_handshake' | 'tls_client_certificate';
 
-export interface HttpTlsListener {
-  /** The files gave one: the first, or another one. */
-  certificateInUse(certificate: { expiresMs: number; isFirst: boolean }): void;
-  /** What the files hold now is not taken, the certificate before stays. */
-  certificateRefused(problem: string): void;
+export interface HttpTlsListener extends CertificateListener {
   /** A handshake failed, or a request of /json came without a good certificate. */
   refused(refused: { reason: HttpTlsRefusal; peer: string; problem: string }): void;
 }
 
-export function createHttpListener(options: HttpListenerOptions): HttpListener {
-  return new ApiListener(options);
-}
-
-class ApiListener implements HttpListener {
+export class ApiListener implements HttpListener {
   readonly #options: HttpListenerOptions;
   #server: HttpServer | undefined;
   #endWatch = (): void => {};
@@ -99,18 +91,11 @@ class ApiListener implements HttpListener {
 
   async #openTls(tls: HttpTls): Promise<Partial<ConstructorParameters<typeof HttpServer>[0]>> {
     const { listener, fileSettings: settings, timers, certFile, keyFile, clientCaFile } = tls;
-    const { first, close } = await watchTlsCredentials({
-      files: { certFile, keyFile, ...(clientCaFile === undefined ? {} : { clientCaFile }) },
-      settings,
-      timers,
-      changed: (credentials) => {
-        this.#server?.useTls(credentials);
-        listener.certificateInUse({ expiresMs: expiryOf(credentials), isFirst: false });
-      },
-      refused: (problem) => listener.certificateRefused(problem),
-    });
+    const files = { certFile, keyFile, ...(clientCaFile === undefined ? {} : { clientCaFile }) };
+    const { first, close } = await watchCertificate({ files, settings, timers }, listener, (credentials) =>
+      this.#server?.useTls(credentials),
+    );
     this.#endWatch = close;
-    listener.certificateInUse({ expiresMs: expiryOf(first), isFirst: true });
     return {
       tls: first,
       onHandshakeFailed: (peer, problem) => listener.refused({ reason: 'tls_handshake', peer, problem }),

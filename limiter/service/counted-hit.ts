@@ -3,16 +3,11 @@ import type { LimitedPlan, Plan } from '../decide/plan.ts';
 import { isQuota } from '../decide/response.ts';
 import type { Caller, CounterOp, HoldsBack, StoreError } from '../stores/counter-store.ts';
 
-export interface CountedHitFields {
-  plan: LimitedPlan;
-  key: string;
-  hits: number;
-  negative: boolean;
-  ttlSeconds: number;
-  secondsToReset: number;
-  windowEndSeconds: number;
-  remembered: boolean;
-}
+/** What is known of a hit before it is counted; the rest follows from its plan. */
+type CountedHitFields = Pick<
+  CountedHit,
+  'plan' | 'key' | 'hits' | 'negative' | 'ttlSeconds' | 'secondsToReset' | 'windowEndSeconds' | 'remembered'
+>;
 
 /** The hits of one limited descriptor, on their way to the store and back. One object a descriptor. */
 export class CountedHit implements CounterOp {

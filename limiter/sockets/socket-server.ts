@@ -10,7 +10,7 @@ import {
 } from '../../process/net/bind.ts';
 import { HeldBytes, type Holding } from '../../process/net/held-bytes.ts';
 import { peerName, SocketPeer, unixPeer } from '../../process/net/peer.ts';
-import { expiryOf, watchTlsCredentials } from '../../process/net/tls-credentials.ts';
+import { type CertificateListener, watchCertificate } from '../../process/net/tls-credentials.ts';
 import type { Clock, Timers } from '../../process/time/clock.ts';
 import { LoopTurns } from '../../process/time/loop-turns.ts';
 import { Http2Connection } from '../http2/connection.ts';
@@ -119,12 +119,8 @@ export function isTlsRefusal(reason: ConnectionRefusal): boolean {
  * fails to do, ends its own connection and nothing else.
  */
 
-export interface SocketServerListener {
+export interface SocketServerListener extends CertificateListener {
   refused(connection: RefusedConnection): void;
-  /** The TLS files gave one: the first, or another one. */
-  certificateInUse(certificate: { expiresMs: number; isFirst: boolean }): void;
-  /** What the files hold now is not taken, the certificate before stays. */
-  certificateRefused(problem: string): void;
 }
 
 export interface Http2SocketServerOptions {
@@ -239,19 +235,17 @@ export class Http2SocketServer {
     const { timers, listener } = this.#options;
     const { clientName, reloadIntervalMs, fileSettings, ...files } = tls;
     let use = (_credentials: SecureContextOptions): void => {};
-    const { first, close } = await watchTlsCredentials({
-      files,
-      ...(fileSettings === undefined ? {} : { settings: fileSettings }),
-      timers,
-      ...(reloadIntervalMs === undefined ? {} : { reloadIntervalMs }),
-      changed: (credentials) => {
-        use(credentials);
-        listener.certificateInUse({ expiresMs: expiryOf(credentials), isFirst: false });
+    const { first, close } = await watchCertificate(
+      {
+        files,
+        ...(fileSettings === undefined ? {} : { settings: fileSettings }),
+        timers,
+        ...(reloadIntervalMs === undefined ? {} : { reloadIntervalMs }),
       },
-      refused: (problem) => listener.certificateRefused(problem),
-    });
+      listener,
+      (credentials) => use(credentials),
+    );
     this.#endWatch = close;
-    listener.certificateInUse({ expiresMs: expiryOf(first), isFirst: true });
     const { server, useCredentials } = createTlsListener({
       credentials: first,
       clientName,

@@ -5,25 +5,28 @@
  * failures without a name are paired with ends as they come.
  */
 
-import { constants } from 'node:crypto';
 import type { Server, Socket } from 'node:net';
 import { createServer, type SecureContextOptions, type TLSSocket } from 'node:tls';
 import type { HeldBytes, Holding } from '../../process/net/held-bytes.ts';
 import { isOfName, peerName, unixPeer } from '../../process/net/peer.ts';
-import type { TlsFileSettings, TlsFiles } from '../../process/net/tls-credentials.ts';
+import {
+  listenerCredentials,
+  type TlsFileSettings,
+  type TlsFiles,
+} from '../../process/net/tls-credentials.ts';
 import { handshakeBytes, handshakeProblem, handshakeTimeoutMs } from '../../process/net/tls-handshake.ts';
 import { violationTexts } from '../http2/violation.ts';
 import type { TlsRefusal } from './socket-server.ts';
 import { endSocket } from './socket-transport.ts';
 
-export interface FailedHandshake {
+interface FailedHandshake {
   refusal: TlsRefusal;
   problem: string;
   /** It says no more than that the connection ended. */
   isHangUp: boolean;
 }
 
-export interface OpenHandshakesOptions {
+interface OpenHandshakesOptions {
   /** Hears of every failure but those of peers that went without a word, as a probe of the port does. */
   tell(refusal: TlsRefusal | 'too_many_bytes', peer: string, problem: string): void;
   /** What a peer without an address is called. */
@@ -138,17 +141,6 @@ export interface TlsOptions extends TlsFiles {
   fileSettings?: TlsFileSettings;
 }
 
-export interface TlsListenerOptions {
-  credentials: SecureContextOptions;
-  clientName: string | undefined;
-  /** On a Unix socket peers have no address. */
-  isUnix: boolean;
-  /** What handshakes hold is a part of it. */
-  held: HeldBytes;
-  accept(socket: TLSSocket): void;
-  refused(refusal: TlsRefusal, peer: string, problem: string): void;
-}
-
 /** Those of TLS 1.2 that RFC 9113, appendix A, leaves: ephemeral keys and authenticated encryption. Then those of TLS 1.3. */
 const ciphers = [
   'ECDHE-ECDSA-AES128-GCM-SHA256',
@@ -164,23 +156,20 @@ const ciphers = [
 
 /** `setSecureContext` of the server takes the result, too: new connections get it. */
 export function secureContextOptions(credentials: SecureContextOptions): SecureContextOptions {
-  // A session that is resumed would not be held against authorities that changed since.
-  const tickets = credentials.ca === undefined ? 0 : constants.SSL_OP_NO_TICKET;
-  return {
-    ...credentials,
-    minVersion: 'TLSv1.2',
-    ciphers,
-    secureOptions: constants.SSL_OP_NO_RENEGOTIATION | tickets,
-  };
-}
-
-export interface TlsListener {
-  server: Server;
-  useCredentials(credentials: SecureContextOptions): void;
+  return { ...listenerCredentials(credentials), ciphers };
 }
 
 /** With authorities (`ca`), clients must show a certificate of one of them. */
-export function createTlsListener(options: TlsListenerOptions): TlsListener {
+export function createTlsListener(options: {
+  credentials: SecureContextOptions;
+  clientName: string | undefined;
+  /** On a Unix socket peers have no address. */
+  isUnix: boolean;
+  /** What handshakes hold is a part of it. */
+  held: HeldBytes;
+  accept(socket: TLSSocket): void;
+  refused(refusal: TlsRefusal | 'too_many_bytes', peer: string, problem: string): void;
+}): { server: Server; useCredentials(credentials: SecureContextOptions): void } {
   const { credentials, clientName, isUnix, held, accept, refused } = options;
   const needsClientCertificate = credentials.ca !== undefined;
   const nameless = isUnix ? unixPeer : 'unknown';

@@ -7,8 +7,6 @@ import type {
   handleServerStreamingCall,
   handleUnaryCall,
   Server,
-  ServerUnaryCall,
-  sendUnaryData,
   VerifyOptions,
 } from '@grpc/grpc-js';
 import {
@@ -25,71 +23,42 @@ import { decodeBytes, encodeBytes, statusText } from './raw-bytes.ts';
 
 const fault: GrpcStatus = { code: GrpcCode.INTERNAL, message: 'internal error' };
 
+/** Only the first answer counts, so that a handler that answers and then throws does no harm. */
 function serveUnary(
   method: string,
   handler: UnaryHandler,
-  observer: CallObserver,
+  onFault: CallObserver['onFault'],
 ): handleUnaryCall<Buffer, Uint8Array> {
   return (call, callback) => {
-    const reply = new UnaryCall(method, call, callback, observer);
+    let answered = false;
+    const reply: UnaryReply = {
+      get abandoned() {
+        return !answered && call.cancelled;
+      },
+      send: (message) => {
+        if (answered) return;
+        answered = true;
+        callback(null, message);
+      },
+      fail: ({ code, message }) => {
+        if (answered) return;
+        answered = true;
+        callback({ code, details: statusText(message) });
+      },
+    };
     try {
       handler(call.request, reply);
     } catch (error) {
-      observer.onFault(method, error);
+      onFault(method, error);
       reply.fail(fault);
     }
   };
 }
 
-/** One running call. Only the first answer counts, so that a handler that answers and then throws does no harm. */
-class UnaryCall implements UnaryReply {
-  readonly #method: string;
-  readonly #call: ServerUnaryCall<Buffer, Uint8Array>;
-  readonly #callback: sendUnaryData<Uint8Array>;
-  readonly #observer: CallObserver;
-  readonly #startedMs: number;
-  #answered = false;
-
-  constructor(
-    method: string,
-    call: ServerUnaryCall<Buffer, Uint8Array>,
-    callback: sendUnaryData<Uint8Array>,
-    observer: CallObserver,
-  ) {
-    this.#method = method;
-    this.#call = call;
-    this.#callback = callback;
-    this.#observer = observer;
-    this.#startedMs = observer.clock.monotonicMs();
-  }
-
-  get abandoned(): boolean {
-    return !this.#answered && this.#call.cancelled;
-  }
-
-  send(message: Uint8Array): void {
-    if (this.#answered) return;
-    this.#answered = true;
-    this.#callback(null, message);
-    this.#observe();
-  }
-
-  fail(status: GrpcStatus): void {
-    if (this.#answered) return;
-    this.#answered = true;
-    this.#callback({ code: status.code, details: statusText(status.message) });
-    this.#observe();
-  }
-
-  #observe(): void {
-    this.#observer.onCall(this.#method, this.#observer.clock.monotonicMs() - this.#startedMs);
-  }
-}
-
 function serveStream(
   method: string,
   handler: StreamHandler,
-  observer: CallObserver,
+  onFault: CallObserver['onFault'],
 ): handleServerStreamingCall<Buffer, Uint8Array> {
   return (call) => {
     let ended = false;
@@ -117,23 +86,27 @@ function serveStream(
     try {
       handler(call.request, stream);
     } catch (error) {
-      observer.onFault(method, error);
+      onFault(method, error);
       stream.end(fault);
     }
   };
 }
 
-const path = '/grpc.health.v1.Health/';
+const healthPath = '/grpc.health.v1.Health/';
 
 /** Registers the three methods of the health service. */
-export function registerHealth(server: Server, health: HealthService, observer: CallObserver): void {
+export function registerHealth(
+  server: Server,
+  health: HealthService,
+  onFault: CallObserver['onFault'],
+): void {
   const { check, list, watch } = health;
   for (const [method, handler] of Object.entries({ Check: check, List: list })) {
-    const serve = serveUnary(method, handler, observer);
-    server.register(path + method, serve, encodeBytes, decodeBytes, 'unary');
+    const serve = serveUnary(method, handler, onFault);
+    server.register(healthPath + method, serve, encodeBytes, decodeBytes, 'unary');
   }
-  const serve = serveStream('Watch', watch, observer);
-  server.register(`${path}Watch`, serve, encodeBytes, decodeBytes, 'serverStream');
+  const serve = serveStream('Watch', watch, onFault);
+  server.register(`${healthPath}Watch`, serve, encodeBytes, decodeBytes, 'serverStream');
 }
 
 /** gRPC hands an IP address to TLS as the server's name, which Node refuses: this goes in its place. RFC 6066, section 3. */

@@ -1,10 +1,10 @@
 /** An HTTP/1.1 listener, with or without TLS: opening, timeouts, and an end that lets requests in flight finish. Knows no paths, only their form. */
-import { constants } from 'node:crypto';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import { createServer as createTlsServer, type ServerOptions, type Server as TlsServer } from 'node:https';
 import type { SecureContextOptions, TLSSocket } from 'node:tls';
 import { bind, closeOrCut, type ListenAddress } from '../net/bind.ts';
 import { peerName } from '../net/peer.ts';
+import { listenerCredentials } from '../net/tls-credentials.ts';
 import { handshakeProblem, handshakeTimeoutMs } from '../net/tls-handshake.ts';
 import {
   HttpConnections,
@@ -87,7 +87,7 @@ export class HttpServer implements HttpListener {
   /** New connections get these; those that are open keep what they had. Only for a server that speaks TLS. */
   useTls(tls: SecureContextOptions): void {
     if (!('setSecureContext' in this.#server)) throw new Error('this server does not speak TLS');
-    this.#server.setSecureContext(contextOptions(tls));
+    this.#server.setSecureContext(listenerCredentials(tls));
   }
 
   listen(address: ListenAddress): Promise<{ port: number }> {
@@ -129,12 +129,6 @@ export class HttpServer implements HttpListener {
   }
 }
 
-function contextOptions(tls: SecureContextOptions): SecureContextOptions {
-  // A session that is resumed would not be held against authorities that changed since.
-  const tickets = tls.ca === undefined ? 0 : constants.SSL_OP_NO_TICKET;
-  return { minVersion: 'TLSv1.2', ...tls, secureOptions: constants.SSL_OP_NO_RENEGOTIATION | tickets };
-}
-
 function tlsOptions(tls: SecureContextOptions): ServerOptions {
-  return { ...contextOptions(tls), requestCert: tls.ca !== undefined, rejectUnauthorized: false };
+  return { ...listenerCredentials(tls), requestCert: tls.ca !== undefined, rejectUnauthorized: false };
 }

@@ -1,5 +1,5 @@
-/** What is wrong with the PEM files of a TLS listener, told of the one file that is to blame. */
-import { createPrivateKey, type KeyObject, X509Certificate } from 'node:crypto';
+/** The PEM files of a TLS listener: what they give, and what is wrong with them, told of the one file that is to blame. */
+import { constants, createPrivateKey, type KeyObject, X509Certificate } from 'node:crypto';
 import { createSecureContext, type SecureContextOptions } from 'node:tls';
 import { watchFiles } from '../files/watched-files.ts';
 import { errorText } from '../log/error-text.ts';
@@ -127,4 +127,41 @@ function usable(
 /** Until when such credentials are good: by their first certificate. */
 export function expiryOf({ cert }: SecureContextOptions): number {
   return Date.parse(readCertificate('cert', String(cert)).validTo);
+}
+
+/** What is told of the certificate of a listener. */
+export interface CertificateListener {
+  /** The TLS files gave one: the first, or another one. */
+  certificateInUse(certificate: { expiresMs: number; isFirst: boolean }): void;
+  /** What the files hold now is not taken, the certificate before stays. */
+  certificateRefused(problem: string): void;
+}
+
+/** `watchTlsCredentials` for a listener whose certificates are told of; `use` gets all but the first. */
+export async function watchCertificate(
+  options: Omit<TlsCredentialsOptions, 'changed' | 'refused'>,
+  listener: CertificateListener,
+  use: (credentials: SecureContextOptions) => void,
+): Promise<{ first: SecureContextOptions; close(): void }> {
+  const watch = await watchTlsCredentials({
+    ...options,
+    changed: (credentials) => {
+      use(credentials);
+      listener.certificateInUse({ expiresMs: expiryOf(credentials), isFirst: false });
+    },
+    refused: (problem) => listener.certificateRefused(problem),
+  });
+  listener.certificateInUse({ expiresMs: expiryOf(watch.first), isFirst: true });
+  return watch;
+}
+
+/** How a listener uses its credentials, when it opens and whenever they change: TLS 1.2 or newer. */
+export function listenerCredentials(credentials: SecureContextOptions): SecureContextOptions {
+  // A session that is resumed would not be held against authorities that changed since.
+  const tickets = credentials.ca === undefined ? 0 : constants.SSL_OP_NO_TICKET;
+  return {
+    ...credentials,
+    minVersion: 'TLSv1.2',
+    secureOptions: constants.SSL_OP_NO_RENEGOTIATION | tickets,
+  };
 }

@@ -12,7 +12,7 @@ const run = promisify(execFile);
 const moduleUrl = (path: string): string => JSON.stringify(new URL(path, import.meta.url).href);
 
 /** A process that is busy in one function and keeps the objects of another. */
-const program = `import { createDebugListener } from ${moduleUrl('../../limiter/http/debug-listener.ts')};
+const program = `import { DebugListener } from ${moduleUrl('../../limiter/http/debug-listener.ts')};
 import { systemClock } from ${moduleUrl('../../process/time/clock.ts')};
 const kept: object[] = [];
 function keepObjects(): void {
@@ -27,7 +27,7 @@ function burnTime(): number {
   return x;
 }
 const none = () => [];
-const debug = createDebugListener({
+const debug = new DebugListener({
   rlconfigLines: none,
   ruleFileLines: none,
   statsLines: none,
