@@ -15,7 +15,7 @@ import { seldomMs } from './connections.ts';
 import type { LimiterContext } from './context.ts';
 
 /** Undefined without CALLERS_FILE: whoever reaches a port may ask. */
-export interface OpenedCallers {
+interface OpenedCallers {
   gate: Callers;
   use(callers: CallersInForce): void;
 }

@@ -46,7 +46,7 @@ export interface ThreadServing extends Serving {
 }
 
 /** What is this thread's own. */
-export interface ServingParts {
+interface ServingParts {
   modules: ServingModules;
   connections: OpenedConnections;
   /** What the store says of itself. */

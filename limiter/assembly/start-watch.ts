@@ -34,7 +34,7 @@ export class StartWatch {
 }
 
 /** Which listener could not be opened: an address alone does not say it. The message begins with listener and settings. */
-export class ListenerError extends Error {
+class ListenerError extends Error {
   override readonly name = 'ListenerError';
 }
 

@@ -18,7 +18,7 @@ import type { SpanMaker } from '../tracing/call-tracers.ts';
 import { TracedStore } from '../tracing/traced-store.ts';
 import { type LimiterContext, loaded, type OpenedStore, type ServingModules } from './context.ts';
 
-export interface StoreParts {
+interface StoreParts {
   modules: ServingModules;
   /** Of MEMCACHE_SRV. Defaults to the system's. */
   resolveSrv: ResolveSrv | undefined;

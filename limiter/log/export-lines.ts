@@ -14,7 +14,7 @@ export function metricNameTaken(log: Logger, stat: string, metric: string): void
 }
 
 /** What is logged of the receiver of a sink. */
-export interface ReceiverLines {
+interface ReceiverLines {
   /** For the first time, or after an outage. */
   up(): void;
   /** Once an outage. */

@@ -70,7 +70,7 @@ export function ruleFileLines(log: Logger, path: string): OriginLines {
   };
 }
 
-export interface XdsLines extends OriginLines {
+interface XdsLines extends OriginLines {
   connected(): void;
   /** At every attempt, so not for the usual level. */
   attemptFailed(reason: string, retryMs: number): void;

@@ -54,7 +54,7 @@ export const accessSettings = {
   },
 } as const satisfies SettingsTable;
 
-export type ServerTlsSettings = {
+type ServerTlsSettings = {
   readonly [Name in `${'grpc' | 'http'}${'ServerTlsCert' | 'ServerTlsKey' | 'ClientTlsCaCert' | 'ClientTlsSan'}`]?: string;
 } & { readonly [Name in `${'grpc' | 'http'}ServerUseTls`]?: boolean };
 

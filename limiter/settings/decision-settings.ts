@@ -97,35 +97,34 @@ export const headerSettings = {
   },
 } as const satisfies SettingsTable;
 
+type HeaderSettings = SettingsOf<typeof headerSettings>;
+
 /** Of what is sent, two headers with one name: the second one is lost, or the reader's, as the proxy pleases. */
-export function doubleHeaders(settings: SettingsOf<typeof headerSettings>): string[] {
-  const { limitLimitHeader, limitRemainingHeader, limitResetHeader } = headerSettings;
-  const { limitRequestLimitHeader, limitRequestRemainingHeader, limitRequestResetHeader } = headerSettings;
+export function doubleHeaders(settings: HeaderSettings): string[] {
   return [
     ...(settings.limitResponseHeadersEnabled
-      ? sameNames([
-          [limitLimitHeader.name, settings.limitLimitHeader],
-          [limitRemainingHeader.name, settings.limitRemainingHeader],
-          [limitResetHeader.name, settings.limitResetHeader],
-        ])
+      ? sameNames(settings, ['limitLimitHeader', 'limitRemainingHeader', 'limitResetHeader'])
       : []),
     ...(settings.limitRequestHeadersEnabled
-      ? sameNames([
-          [limitRequestLimitHeader.name, settings.limitRequestLimitHeader],
-          [limitRequestRemainingHeader.name, settings.limitRequestRemainingHeader],
-          [limitRequestResetHeader.name, settings.limitRequestResetHeader],
+      ? sameNames(settings, [
+          'limitRequestLimitHeader',
+          'limitRequestRemainingHeader',
+          'limitRequestResetHeader',
         ])
       : []),
   ];
 }
 
-function sameNames(variables: readonly [variable: string, header: string][]): string[] {
-  return variables.flatMap(([variable, header], index) => {
-    const same = variables.slice(0, index).find(([, other]) => other.toLowerCase() === header.toLowerCase());
-    return same === undefined
-      ? []
-      : [
-          `${variable} names the same header as ${same[0]}, ${header}: the proxy gets both values under one name`,
-        ];
+type HeaderKey = Extract<keyof HeaderSettings, `${string}Header`>;
+
+function sameNames(settings: HeaderSettings, keys: readonly HeaderKey[]): string[] {
+  const nameOf = (key: HeaderKey): string => settings[key].toLowerCase();
+  return keys.flatMap((key, index) => {
+    const same = keys.slice(0, index).find((other) => nameOf(other) === nameOf(key));
+    if (same === undefined) return [];
+    const [variable, other] = [headerSettings[key].name, headerSettings[same].name];
+    return [
+      `${variable} names the same header as ${other}, ${settings[key]}: the proxy gets both values under one name`,
+    ];
   });
 }

@@ -30,7 +30,7 @@ export const mogrifierListAliases: Readonly<Record<string, string>> = {
 const prefix = 'DOG_STATSD_MOGRIFIER_';
 const parts = ['PATTERN', 'NAME', 'TAGS'] as const;
 
-export interface ReadMogrifiers {
+interface ReadMogrifiers {
   mogrifiers: MogrifierText[];
   errors: SettingsError[];
   /** Of variables of mogrifiers that are not listed, and of groups that no pattern has. */

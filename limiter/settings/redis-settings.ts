@@ -235,7 +235,7 @@ export const redisSettings = needing(inRedis, {
   ...perSecondRows(),
 } as const satisfies SettingsTable);
 
-export type RedisSettings = SettingsOf<typeof redisSettings>;
+type RedisSettings = SettingsOf<typeof redisSettings>;
 
 /** The settings of one of the two stores, by the names of the main one's. */
 export type RedisStoreSettings = SettingsOf<StoreRows>;

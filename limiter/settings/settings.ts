@@ -259,7 +259,7 @@ export type LimiterSettings = SettingsOf<Table> & {
   readonly tracingUrl: string;
 };
 
-export type LimiterSettingsResult =
+type LimiterSettingsResult =
   | { readonly settings: LimiterSettings; readonly warnings: readonly string[]; readonly errors?: undefined }
   | Extract<SettingsResult<Table>, { readonly settings?: undefined }>;
 

@@ -10,6 +10,7 @@ import {
   port,
   type SettingKind,
   text,
+  textOf,
 } from '../../process/settings/settings-kinds.ts';
 import { needing, type SettingNeed } from '../../process/settings/settings-needs.ts';
 import { tagPairs } from '../../process/settings/settings-pairs.ts';
@@ -36,12 +37,11 @@ function optionalBool(): SettingKind<boolean | undefined> {
 
 /** Where somebody else listens. Empty is this machine, as for Node and Go. */
 function receiverHost(): SettingKind<string> {
-  return {
-    expected: 'a host name or IP address without port, which is STATSD_PORT',
-    brief: 'host or IP address',
-    schema: z.string().regex(/^(?![^:]*:\d*$)[^\s/[\]]*$/),
-    format: (value) => value,
-  };
+  return textOf(
+    'a host name or IP address without port, which is STATSD_PORT',
+    'host or IP address',
+    z.string().regex(/^(?![^:]*:\d*$)[^\s/[\]]*$/),
+  );
 }
 
 export const statsSettings = {
@@ -152,15 +152,9 @@ export function statsSettingsProblems(settings: Choice): SettingsError[] {
 /** A path that no redirect leads away from. */
 function urlPath(): SettingKind<string> {
   const expected = 'a path that begins with /, such as /metrics, without query, //, . and ..';
-  return {
-    expected,
-    brief: 'path',
-    schema: z.string().refine((value) => {
-      const target = value.startsWith('/') && !/[?#]/.test(value) ? requestPath(value) : undefined;
-      return target?.clean === value;
-    }, expected),
-    format: (value) => value,
-  };
+  const isClean = (value: string): boolean =>
+    value.startsWith('/') && !/[?#]/.test(value) && requestPath(value)?.clean === value;
+  return textOf(expected, 'path', z.string().refine(isClean, expected));
 }
 
 /** The endpoint that Prometheus scrapes. */

@@ -6,7 +6,7 @@ import { problems, type SettingsError, type SettingsTable } from '../../process/
 /** Chosen: more threads than machines of today have cores. */
 const mostWorkers = 256;
 
-export type WorkerCount = number | 'auto';
+type WorkerCount = number | 'auto';
 
 function workerCount(): SettingKind<WorkerCount> {
   const kind = integer({ min: 1, max: mostWorkers });

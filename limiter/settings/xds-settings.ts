@@ -10,6 +10,7 @@ import {
   integer,
   type SettingKind,
   text,
+  textOf,
 } from '../../process/settings/settings-kinds.ts';
 import { needing, type SettingNeed } from '../../process/settings/settings-needs.ts';
 import { headerPairs, metadataPairs } from '../../process/settings/settings-pairs.ts';
@@ -206,15 +207,12 @@ function staysHere(target: string): boolean {
 
 /** `passthrough:` is a way of Go to hand an address over as it is: here that is an address without scheme. */
 function grpcTarget(): SettingKind<string> {
-  const expected =
-    'the address of a gRPC server: host:port, dns:///host:port, ipv4:address:port, ipv6:[address]:port or unix:path';
-  return {
-    expected,
-    brief: 'gRPC target',
-    schema: z
+  return textOf(
+    'the address of a gRPC server: host:port, dns:///host:port, ipv4:address:port, ipv6:[address]:port or unix:path',
+    'gRPC target',
+    z
       .string()
       .transform((value) => value.replace(/^passthrough:(?:\/\/\/)?/, ''))
       .pipe(z.string().regex(/^(?:dns:\S+|unix:\S+|unix-abstract:\S+|ipv[46]:\S+|(?!.*:\/\/)[^\s/]+)$/)),
-    format: (value) => value,
-  };
+  );
 }

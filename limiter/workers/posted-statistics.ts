@@ -20,7 +20,7 @@ const postIntervalMs = 1_000;
 /** Durations that are posted together at most: 64 KiB. */
 const durationsPerPost = 4_096;
 
-export interface PostedStatisticsOptions {
+interface PostedStatisticsOptions {
   post(news: WorkerNews): void;
   /** Whether anybody wants durations. */
   durations: boolean;

@@ -8,7 +8,7 @@ import type { NumberedTask, WorkerNews, WorkerStart, WorkerTask } from './messag
 /** Starts a thread; what `new Worker` does. */
 export type StartThread = (program: URL, options: WorkerOptions) => Worker;
 
-export interface WorkerThreadOptions {
+interface WorkerThreadOptions {
   start: WorkerStart;
   name: string;
   startThread: StartThread;

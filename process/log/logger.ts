@@ -5,7 +5,7 @@ import { type Clock, systemClock } from '../time/clock.ts';
 import { settingRefused, settingWarning } from './process-lines.ts';
 
 /** One line of LOG_FORMAT=text: `time="2026-01-02T03:04:05Z" level=warning msg="..." key=value`. */
-export interface LogLine {
+interface LogLine {
   timeMs: number;
   level: string;
   message: string;
@@ -62,14 +62,6 @@ export interface LogDestination {
   write(line: string): void;
 }
 
-export interface LoggerOptions {
-  level: LogLevel;
-  format: LogFormat;
-  clock: Clock;
-  /** Defaults to standard error, written in the background and at the latest when the process exits. */
-  destination?: LogDestination;
-}
-
 /** Lines wait in memory up to here when standard error is not read; further ones are dropped. */
 const maxWaitingBytes = 4 * 1024 * 1024;
 
@@ -84,7 +76,13 @@ const pinoLevels = {
   trace: 'trace',
 } as const satisfies Record<LogLevel, string>;
 
-export function createLogger(options: LoggerOptions): Logger {
+export function createLogger(options: {
+  level: LogLevel;
+  format: LogFormat;
+  clock: Clock;
+  /** Defaults to standard error, written in the background and at the latest when the process exits. */
+  destination?: LogDestination;
+}): Logger {
   const destination =
     options.destination ?? pino.destination({ fd: 2, sync: false, maxLength: maxWaitingBytes });
   const log = pino(

@@ -29,6 +29,15 @@ export function text(): UsualKind<string> {
   return { expected: 'text', brief: 'text', usual: '', schema: z.string(), format: (value) => value };
 }
 
+/** A text of a certain form. */
+export function textOf(
+  expected: string,
+  brief: string,
+  schema: z.ZodType<string, string>,
+): SettingKind<string> {
+  return { expected, brief, schema, format: (value) => value };
+}
+
 export function bool(): UsualKind<boolean> {
   return {
     expected: 'true or false (also 1, t, T, TRUE, True, 0, f, F, FALSE, False)',
@@ -118,25 +127,23 @@ export function choice<T extends string>(options: {
 
 /** A name that HTTP allows for a header field. RFC 9110, section 5.1. */
 export function headerName(): SettingKind<string> {
-  return {
-    expected: "an HTTP header name: letters, digits and !#$%&'*+-.^_`|~ only, at least one",
-    brief: 'header name',
-    schema: z.string().regex(/^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/),
-    format: (value) => value,
-  };
+  return textOf(
+    "an HTTP header name: letters, digits and !#$%&'*+-.^_`|~ only, at least one",
+    'header name',
+    z.string().regex(/^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/),
+  );
 }
 
 /** An address to bind to. Empty stands for all IPv4 interfaces; brackets around an IPv6 address are dropped. */
 export function bindHost(): SettingKind<string> {
-  return {
-    expected: 'a host name or IP address without port',
-    brief: 'host or IP address',
-    schema: z
+  return textOf(
+    'a host name or IP address without port',
+    'host or IP address',
+    z
       .string()
       .regex(/^(\[[0-9A-Fa-f:.]+\]|[^\s/[\]]*)$/)
       .transform((value) => (value === '' ? '0.0.0.0' : value.replace(/^\[(.*)\]$/, '$1'))),
-    format: (value) => value,
-  };
+  );
 }
 
 /** Host and port to bind to, as Go writes them: `:9090` for all addresses, `127.0.0.1:9090`, `[::1]:9090`. */
@@ -182,26 +189,24 @@ const requirement = new RegExp(`^\\s*(${requirements.join('|')})\\s*$`);
 
 /** RFC 1123 label: what namespaces are called, and fleets. Empty where the program finds one by itself. */
 export function dnsLabel({ mayBeEmpty = false }: { mayBeEmpty?: boolean } = {}): SettingKind<string> {
-  return {
-    expected: `up to 63 of a-z, 0-9 and -, neither first nor last of them -${orEmpty(mayBeEmpty)}`,
-    brief: `DNS label${orEmpty(mayBeEmpty)}`,
-    schema: z.string().regex(new RegExp(`^(${label})${mayBeEmpty ? '?' : ''}$`)),
-    format: (value) => value,
-  };
+  return textOf(
+    `up to 63 of a-z, 0-9 and -, neither first nor last of them -${orEmpty(mayBeEmpty)}`,
+    `DNS label${orEmpty(mayBeEmpty)}`,
+    z.string().regex(new RegExp(`^(${label})${mayBeEmpty ? '?' : ''}$`)),
+  );
 }
 
 /** What objects are called. */
 export function objectName(options: { maxLength: number; mayBeEmpty: boolean }): SettingKind<string> {
   const { maxLength, mayBeEmpty } = options;
-  return {
-    expected: `up to ${maxLength} of a-z, 0-9, - and ., with a letter or digit at both ends of each part${orEmpty(mayBeEmpty)}`,
-    brief: `object name${orEmpty(mayBeEmpty)}`,
-    schema: z
+  return textOf(
+    `up to ${maxLength} of a-z, 0-9, - and ., with a letter or digit at both ends of each part${orEmpty(mayBeEmpty)}`,
+    `object name${orEmpty(mayBeEmpty)}`,
+    z
       .string()
       .max(maxLength)
       .regex(new RegExp(`^(${subdomain})${mayBeEmpty ? '?' : ''}$`)),
-    format: (value) => value,
-  };
+  );
 }
 
 function orEmpty(mayBeEmpty: boolean): string {
@@ -211,12 +216,7 @@ function orEmpty(mayBeEmpty: boolean): string {
 /** As `kubectl get -l` takes it; empty selects everything. */
 export function labelSelector(): SettingKind<string> {
   const expected = 'a label selector such as team=payments,tier in (edge,core),!legacy';
-  return {
-    expected,
-    brief: 'label selector',
-    schema: z.string().refine(isLabelSelector, expected),
-    format: (value) => value,
-  };
+  return textOf(expected, 'label selector', z.string().refine(isLabelSelector, expected));
 }
 
 /** Commas stand between requirements, and inside the brackets of one. */

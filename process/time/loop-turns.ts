@@ -68,7 +68,7 @@ const shareMs = 4;
 /** Chosen: so many that wait have a turn in one of the loop, if its share suffices. */
 const mostOfTurn = 64;
 
-export interface LoopTurnsOptions {
+interface LoopTurnsOptions {
   clock: Pick<Clock, 'monotonicMs'>;
   /** Calls back in a later turn of the loop, and what `callback` left to do in this one is done before the next. */
   later(callback: () => void): void;

@@ -35,7 +35,7 @@ export interface SignalSource {
   on(signal: ShutdownSignal, listener: () => void): unknown;
 }
 
-export interface ShutdownOptions {
+interface ShutdownOptions {
   signals: SignalSource;
   timers: Timers;
   /** How long the process goes on answering after the signal. Asked when it comes. */

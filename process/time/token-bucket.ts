@@ -1,19 +1,13 @@
-/** A budget that refills at a steady rate up to a bound. Pure. */
-export interface TokenBucketOptions {
-  /** Full at first. */
-  burst: number;
-  perSecond: number;
-}
-
 /** Keeps a wait of exactly one token from missing it by a rounding error. */
 const roundingError = 1e-6;
 
+/** A budget of `burst`, full at first, that refills at a steady rate. Pure. */
 export class TokenBucket {
-  readonly #options: TokenBucketOptions;
+  readonly #options: { burst: number; perSecond: number };
   #tokens: number;
   #atMs: number | undefined;
 
-  constructor(options: TokenBucketOptions) {
+  constructor(options: { burst: number; perSecond: number }) {
     this.#options = options;
     this.#tokens = options.burst;
   }
@@ -46,7 +40,17 @@ export class TokenBucket {
   }
 }
 
-export interface RetryOptions {
+/**
+ * How long to wait after a failure: doubled by each one, and between half of that and all of it, so that not all
+ * come back at one moment.
+ */
+export function retryDelayMs({
+  failures,
+  firstMs,
+  mostMs,
+  random,
+  retryAfterMs = 0,
+}: {
   /** In a row, 1 for the first. */
   failures: number;
   firstMs: number;
@@ -55,13 +59,7 @@ export interface RetryOptions {
   random(): number;
   /** What the server asked for, as a least. */
   retryAfterMs?: number | undefined;
-}
-
-/**
- * How long to wait after a failure: doubled by each one, and between half of that and all of it, so that not all
- * come back at one moment.
- */
-export function retryDelayMs({ failures, firstMs, mostMs, random, retryAfterMs = 0 }: RetryOptions): number {
+}): number {
   const longest = Math.min(mostMs, firstMs * 2 ** Math.min(failures - 1, 30));
   return Math.max(Math.ceil(longest * (0.5 + random() / 2)), retryAfterMs);
 }
