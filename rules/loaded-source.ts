@@ -1,7 +1,7 @@
 /** What reading the texts of rules gives, whatever their spelling. */
 import type { RuleSource } from './model.ts';
 import type { RuleErrorList } from './rule-error.ts';
-import type { TextPlace } from './yaml/line-index.ts';
+import type { TextPlace } from './yaml/places.ts';
 
 /** The three spellings of rules. A text is told apart before it is read, so that its mistakes are those of its kind. */
 export type TextKind = 'rule-file' | 'manifests' | 'resources';

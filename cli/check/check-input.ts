@@ -5,7 +5,7 @@ import type { RuleSource } from '../../rules/model.ts';
 import { meetingCounters } from '../../rules/review/meeting-counters.ts';
 import { meetingWarning, placedWarnings } from '../../rules/review/reviewed-load.ts';
 
-import { LineIndex } from '../../rules/yaml/line-index.ts';
+import { LineIndex } from '../../rules/yaml/places.ts';
 import { decodeYaml } from '../../rules/yaml/text.ts';
 import type { RuleInput } from '../shared/read-input.ts';
 import { domainConflicts } from './domain-conflicts.ts';

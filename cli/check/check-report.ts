@@ -1,4 +1,4 @@
-import type { LineIndex } from '../../rules/yaml/line-index.ts';
+import type { LineIndex } from '../../rules/yaml/places.ts';
 import type { Paint } from '../shared/flags.ts';
 import type { CheckedInput } from './check-input.ts';
 import type { Finding } from './finding.ts';

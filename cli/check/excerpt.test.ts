@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { LineIndex } from '../../rules/yaml/line-index.ts';
+import { LineIndex } from '../../rules/yaml/places.ts';
 import { excerptAt, excerptLines } from './check-report.ts';
 
 function shown(text: string, line: number, column: number): string[] {

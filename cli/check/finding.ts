@@ -1,5 +1,5 @@
 import type { RuleError } from '../../rules/rule-error.ts';
-import type { LineIndex } from '../../rules/yaml/line-index.ts';
+import type { LineIndex } from '../../rules/yaml/places.ts';
 import { UsageError } from '../shared/flags.ts';
 import { type Excerpt, excerptAt } from './check-report.ts';
 

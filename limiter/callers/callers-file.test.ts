@@ -135,7 +135,7 @@ callers:
     ['- a', 'expected a map with callers'],
     ['callers: [a]', 'expected a map with name, certificate'],
     ['callers: [{ name: a, name: b }]', 'duplicated mapping key'],
-    ['callers: [\n', 'deficient indentation'],
+    ['callers: [\n', "did not find expected ',' or ']'"],
     ['---\ncallers: []\n---\ncallers: []', 'holds several documents'],
     [`callers:\n${'  - { name: x }\n'.repeat(1_001)}`, 'callers: has 1001 entries, the most is 1000'],
     [`callers: [{ domains: [${'a,'.repeat(1_001)}] }]`, 'domains: has 1001 entries, the most is 1000'],
@@ -143,9 +143,9 @@ callers:
     ['callers: [{ certificate: [] }]', 'certificate: expected a list with at least one entry'],
     ['callers: [{ __proto__: { name: a } }]', 'unknown key "__proto__"'],
     ['callers: [{ rights: [toString] }]', 'rights: there is no right "toString"'],
-    ['callers: &a [*a]', 'expected a map with name, certificate'],
+    ['callers: &a [*a]', "anchor 'a' value contains itself"],
     ['callers: [{ requests_per_second: 1e3 }]', 'expected a whole number from 1 to 1000000, not "1e3"'],
-    [`callers: ${'['.repeat(100_000)}`, 'nesting exceeded'],
+    [`callers: ${'['.repeat(100_000)}`, 'exceeded max depth'],
     [`callers: ${' '.repeat(262_144)}`, 'is larger than 262144 bytes'],
   ])('refuses %j', (text, message) => {
     expect(

@@ -2,13 +2,11 @@
  * CALLERS_FILE: who may use which domains and how. Every mistake of it is told at once, with line and column. docs/callers.md
  * has the format for people. Every scalar arrives as its text, so that nothing has to be quoted to stay what it is.
  */
-import { FAILSAFE_SCHEMA, loadAll, mergeTag, YAMLException } from 'js-yaml';
 import { Right } from '../../process/grpc/handlers.ts';
 import { editDistance } from '../../process/settings/settings-unknown.ts';
-import { LineIndex } from '../../rules/yaml/line-index.ts';
-import { parseYaml } from '../../rules/yaml/parse.ts';
-import { PathLocator } from '../../rules/yaml/path-locator.ts';
-import { YamlTape } from '../../rules/yaml/tape.ts';
+import { readDocument, type YamlDocument } from '../../rules/yaml/document.ts';
+import { LineIndex, PathLocator } from '../../rules/yaml/places.ts';
+import type { YamlTape } from '../../rules/yaml/tape.ts';
 import { type CertificatePattern, nameKinds, patternProblem } from './certificate-patterns.ts';
 import { mostRequestsPerSecond } from './request-rates.ts';
 
@@ -58,8 +56,6 @@ export const unknownCaller = 'unknown';
 /** And those whom only `anonymous: true` lets in. */
 export const anonymousCaller = 'anonymous';
 
-const schema = FAILSAFE_SCHEMA.withTags(mergeTag);
-
 type Path = readonly (string | number)[];
 
 /** Never throws. */
@@ -67,17 +63,13 @@ export function readCallersFile(text: string): CallersFile {
   if (Buffer.byteLength(text) > mostFileBytes) {
     return { problems: [{ line: 1, column: 1, message: `is larger than ${mostFileBytes} bytes` }] };
   }
-  let documents: unknown[];
-  try {
-    documents = loadAll(text, { schema });
-  } catch (error) {
-    if (!(error instanceof YAMLException)) throw error;
-    const { line = 0, column = 0 } = error.mark ?? {};
-    return { problems: [{ line: line + 1, column: column + 1, message: error.reason }] };
+  const document = readDocument(text, 'texts');
+  if (!('tape' in document)) {
+    return { problems: [{ ...new LineIndex(text).placeOf(document.offset), message: document.text }] };
   }
   const reader = new CallersReader();
-  const callers = reader.file(documents);
-  return reader.problems.length === 0 ? { callers } : { problems: placed(text, reader.problems) };
+  const callers = reader.file(document);
+  return reader.problems.length === 0 ? { callers } : { problems: placed(document.tape, reader.problems) };
 }
 
 /** Whether a text means to be such a file, and no rules: by its first key, which may be misspelt a little. */
@@ -105,13 +97,12 @@ interface UnplacedProblem {
   isKey: boolean;
 }
 
-function placed(text: string, problems: readonly UnplacedProblem[]): CallersProblem[] {
-  const lines = new LineIndex(text);
-  const tape = parseYaml(text);
-  const locator = tape instanceof YamlTape ? new PathLocator(tape) : undefined;
+function placed(tape: YamlTape, problems: readonly UnplacedProblem[]): CallersProblem[] {
+  const lines = new LineIndex(tape.source);
+  const locator = new PathLocator(tape);
   return problems
     .map(({ path, message, isKey }) => ({
-      offset: (isKey ? locator?.offsetOfKey(path) : locator?.offsetOf(path)) ?? 0,
+      offset: isKey ? locator.offsetOfKey(path) : locator.offsetOf(path),
       message,
     }))
     .sort((a, b) => a.offset - b.offset)
@@ -121,10 +112,9 @@ function placed(text: string, problems: readonly UnplacedProblem[]): CallersProb
 class CallersReader {
   readonly problems: UnplacedProblem[] = [];
 
-  file(documents: readonly unknown[]): CallerEntry[] {
-    const [document] = documents;
-    if (documents.length > 1) return this.#refuse([], 'holds several documents, expected one') ?? [];
-    const file = this.#map([], document ?? {}, ['callers']);
+  file({ value, hasMore }: YamlDocument): CallerEntry[] {
+    if (hasMore) return this.#refuse([], 'holds several documents, expected one') ?? [];
+    const file = this.#map([], value === '' ? {} : value, ['callers']);
     const list = this.#list(['callers'], file?.['callers'], 'callers', mostCallers);
     const callers = list.flatMap((value, index) => this.#entry(['callers', index], value) ?? []);
     this.#distinct(callers);

@@ -1,5 +1,5 @@
 import type { ReadingLists, RuleText, TextKind } from '../loaded-source.ts';
-import { documentTexts, readYamlDocument } from '../manifest/read-manifests.ts';
+import { documentTexts, readManifestDocument } from '../manifest/read-manifests.ts';
 import { readRuleFiles } from '../reader/read-rule-files.ts';
 import type { RuleError } from '../rule-error.ts';
 import { decodeYaml } from '../yaml/text.ts';
@@ -34,7 +34,7 @@ export function unreadDocuments({ path, text }: RuleText): RuleError[] {
   const decoded = decodeYaml(text);
   if (typeof decoded !== 'string' || !/^---/m.test(decoded)) return [];
   const written = documentTexts(decoded).filter((document) => {
-    const reading = readYamlDocument(document.text);
+    const reading = readManifestDocument(document.text);
     return reading.ok || !reading.empty;
   });
   return written.slice(1).map(({ firstLine }) => ({

@@ -46,7 +46,7 @@ describe('texts of rules', () => {
     ).toEqual([
       ['z.yaml', 'manifests', 'edge', 'm', { line: 7, column: 46 }],
       ['b.yaml', 'rule-file', undefined, 'b', { line: 4, column: 25 }],
-      ['a.json', 'resources', undefined, 'x', { line: 4, column: 57 }],
+      ['a.json', 'resources', undefined, 'x', { line: 4, column: 56 }],
     ]);
     expect(sources[0]!.object).toEqual({ namespace: 'ns', name: 'm', labels: { a: 'b' } });
     expect(errorCount).toBe(0);
@@ -62,7 +62,7 @@ describe('texts of rules', () => {
     });
     expect(errors.map(formatRuleError)).toEqual([
       "a.yaml:15:46: spec.descriptors[0].rateLimit.unit: invalid rate limit unit 'fortnight'",
-      "b.json:4:57: invalid rate limit unit 'UNKNOWN'",
+      "b.json:4:56: invalid rate limit unit 'UNKNOWN'",
       expect.stringMatching(/^d\.json:1:\d+: yaml: /),
       'e.json:1:16: must be an object',
       expect.stringMatching(/^e\.json:1:19: .*domian/),

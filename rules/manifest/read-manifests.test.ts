@@ -70,7 +70,7 @@ describe('readManifests', () => {
     const text = `${head}metadata: {name: a}\n---\na: [\n---\n${head}metadata: {name: b}\n`;
     const { manifests, errors } = readManifests(text, 'limits.yaml');
     expect(manifests.map(({ metadata }) => metadata.name)).toEqual(['a', 'b']);
-    expect(errors.map(({ code, line }) => [code, line])).toEqual([['syntax', 6]]);
+    expect(errors.map(({ code, line }) => [code, line])).toEqual([['syntax', 5]]);
   });
 
   const dnsName =
@@ -95,7 +95,7 @@ describe('readManifests', () => {
     [
       'a long name',
       `${head}metadata: {name: '${'a'.repeat(254)}'}`,
-      [`limits.yaml:3:19: ${dnsName} "${'a'.repeat(59)}...`],
+      [`limits.yaml:3:18: ${dnsName} "${'a'.repeat(59)}...`],
     ],
     ['a number as name', `${head}metadata: {name: 5}`, [`limits.yaml:3:18: ${dnsName} 5`]],
     [

@@ -1,11 +1,10 @@
-import { loadAll, YAMLException } from 'js-yaml';
 import type { RuleError, RuleErrorCode } from '../rule-error.ts';
-import type { TextPlace } from '../yaml/line-index.ts';
-import { kubectlSchema } from './kubectl-schema.ts';
+import { readDocument } from '../yaml/document.ts';
+import { LineIndex, type TextPlace, valuePlacer } from '../yaml/places.ts';
+import type { YamlTape } from '../yaml/tape.ts';
 import { type ManifestMetadata, type ManifestProblem, readMetadata } from './manifest-metadata.ts';
 import { isObject } from './read-spec.ts';
 import { apiVersion, group, kind, listKind } from './spec-model.ts';
-import { ValuePlaces } from './value-places.ts';
 
 /** One document of a file, as text, and the number of its first line, from 1. */
 export interface DocumentText {
@@ -30,48 +29,27 @@ export function documentTexts(text: string): DocumentText[] {
 }
 
 /** A document's value; `empty` when it holds nothing but comments. */
-export type YamlDocument =
-  | { ok: true; value: unknown }
+export type ManifestDocument =
+  | { ok: true; value: unknown; tape: YamlTape }
   | { ok: false; empty: true }
   | { ok: false; empty: false; text: string; line: number; column: number };
 
-/** Reads the text of one document. Lines and columns count from 1. Never throws. */
-export function readYamlDocument(text: string): YamlDocument {
-  let values: unknown[];
-  try {
-    values = loadAll(text, { schema: kubectlSchema });
-  } catch (error) {
-    if (!(error instanceof YAMLException)) return unreadable(`yaml: ${error}`);
-    return unreadable(`yaml: ${error.reason}`, error.mark);
+/**
+ * Reads the text of one document, in which scalars are what kubectl takes them for: `y` and `off` are booleans, 010 is 8,
+ * dates are texts. Lines and columns count from 1. Never throws.
+ */
+export function readManifestDocument(text: string): ManifestDocument {
+  const document = readDocument(text, 'typed');
+  if (!('tape' in document)) {
+    const place = new LineIndex(text).placeOf(document.offset);
+    return { ok: false, empty: false, text: `yaml: ${document.text}`, ...place };
   }
-  const [value = null, ...others] = values;
-  if (others.length > 0) return unreadable("documents must be separated by a line of '---'");
-  if (value === null) return { ok: false, empty: true };
-  if (!isExpansionBounded(value, 10 * text.length + 10_000)) {
-    return unreadable('aliases make the document more than ten times as large as it is written');
+  const { value, tape, hasMore } = document;
+  if (hasMore) {
+    const problem = "documents must be separated by a line of '---'";
+    return { ok: false, empty: false, text: problem, line: 1, column: 1 };
   }
-  return { ok: true, value };
-}
-
-function unreadable(
-  text: string,
-  mark: { line: number; column: number } = { line: 0, column: 0 },
-): YamlDocument {
-  return { ok: false, empty: false, text, line: mark.line + 1, column: mark.column + 1 };
-}
-
-/** Whether there are at most `limit` values when each alias counts as what it stands for. */
-function isExpansionBounded(value: unknown, limit: number): boolean {
-  const open: unknown[] = [value];
-  for (let count = 0; count < limit; count++) {
-    const next = open.pop();
-    if (typeof next === 'object' && next !== null) {
-      for (const member of Object.values(next)) open.push(member);
-      if (open.length > limit) return false;
-    }
-    if (open.length === 0) return true;
-  }
-  return false;
+  return value === null ? { ok: false, empty: true } : { ok: true, value, tape };
 }
 
 /** A RateLimitConfig as a file has it. */
@@ -123,22 +101,18 @@ class ManifestReader {
   }
 
   read(document: DocumentText): void {
-    const yaml = readYamlDocument(document.text);
+    const yaml = readManifestDocument(document.text);
     if (yaml.ok) {
-      this.#object(yaml.value, new ObjectPlaces(placesOf(document), []));
+      this.#object(yaml.value, valuePlacer(yaml.tape, document.firstLine));
     } else if (!yaml.empty) {
       const { text, line, column } = yaml;
       this.#fail('syntax', { text, path: [] }, { line: line + document.firstLine - 1, column });
     }
   }
 
-  #object(value: unknown, places: ObjectPlaces): void {
+  #object(value: unknown, placeOf: Manifest['placeOf']): void {
     if (!isObject(value)) {
-      this.#fail(
-        'wrong-type',
-        { text: 'must be an object with apiVersion and kind', path: [] },
-        places.placeOf([]),
-      );
+      this.#fail('wrong-type', { text: 'must be an object with apiVersion and kind', path: [] }, placeOf([]));
       return;
     }
     const { apiVersion: givenVersion, kind: givenKind } = value;
@@ -148,91 +122,64 @@ class ManifestReader {
         problems.push({ path: [field], text: value[field] == null ? 'is required' : 'must be a string' });
       }
     }
-    if (problems.length > 0) this.#failAll(problems, places);
-    else this.#typed(value, { apiVersion: givenVersion as string, kind: givenKind as string }, places);
+    if (problems.length > 0) this.#failAll(problems, placeOf);
+    else this.#typed(value, { apiVersion: givenVersion as string, kind: givenKind as string }, placeOf);
   }
 
   #typed(
     value: Record<string, unknown>,
     type: { apiVersion: string; kind: string },
-    places: ObjectPlaces,
+    placeOf: Manifest['placeOf'],
   ): void {
     const isOurs = type.apiVersion.startsWith(`${group}/`);
     if (type.kind === 'List' || (isOurs && type.kind === listKind)) {
-      this.#items(value['items'], places);
+      this.#items(value['items'], placeOf);
     } else if (!isOurs) {
-      const { line } = places.placeOf([]);
+      const { line } = placeOf([]);
       this.reading.skipped.push({ type: `${type.apiVersion} ${type.kind}`, line, value });
     } else if (type.apiVersion !== apiVersion) {
       this.#failAll(
         [{ path: ['apiVersion'], text: `must be ${apiVersion}, found ${type.apiVersion}` }],
-        places,
+        placeOf,
       );
     } else if (type.kind !== kind) {
-      this.#failAll([{ path: ['kind'], text: `must be ${kind}, found ${type.kind}` }], places);
+      this.#failAll([{ path: ['kind'], text: `must be ${kind}, found ${type.kind}` }], placeOf);
     } else {
-      this.#config(value, places);
+      this.#config(value, placeOf);
     }
   }
 
-  #items(items: unknown, places: ObjectPlaces): void {
+  #items(items: unknown, placeOf: Manifest['placeOf']): void {
     if (items == null) return;
     if (!Array.isArray(items)) {
-      this.#failAll([{ path: ['items'], text: 'must be a list' }], places);
+      this.#failAll([{ path: ['items'], text: 'must be a list' }], placeOf);
       return;
     }
-    for (const [index, item] of items.entries()) this.#object(item, places.below(['items', index]));
+    for (const [index, item] of items.entries()) {
+      this.#object(item, (path) => placeOf(['items', index, ...path]));
+    }
   }
 
-  #config(value: Record<string, unknown>, places: ObjectPlaces): void {
+  #config(value: Record<string, unknown>, placeOf: Manifest['placeOf']): void {
     const problems: ManifestProblem[] = [];
     for (const field of Object.keys(value)) {
       if (!topLevelFields.has(field)) problems.push({ path: [field], text: 'unknown field' });
     }
     const metadata = readMetadata(value['metadata'], (problem) => problems.push(problem));
-    this.#failAll(problems, places);
+    this.#failAll(problems, placeOf);
     const { spec } = value;
-    const placeOf = (path: readonly (string | number)[]): TextPlace => places.placeOf(path);
     const manifest = { metadata, spec, line: placeOf([]).line, placeOf };
     (problems.length === 0 ? this.reading.manifests : this.reading.refused).push(manifest);
   }
 
-  #failAll(problems: readonly ManifestProblem[], places: ObjectPlaces): void {
+  #failAll(problems: readonly ManifestProblem[], placeOf: Manifest['placeOf']): void {
     for (const problem of problems) {
       const code = problem.text === 'unknown field' ? 'unknown-key' : 'wrong-type';
-      this.#fail(code, problem, places.placeOf(problem.path));
+      this.#fail(code, problem, placeOf(problem.path));
     }
   }
 
   #fail(code: RuleErrorCode, { text, path }: ManifestProblem, place: TextPlace): void {
     this.reading.errors.push({ code, source: this.#fileName, text, path, ...place });
   }
-}
-
-/** Places of one object in a document: of the whole, or of an element of a list in it. */
-class ObjectPlaces {
-  readonly #places: () => ValuePlaces;
-  readonly #base: readonly (string | number)[];
-
-  constructor(places: () => ValuePlaces, base: readonly (string | number)[]) {
-    this.#places = places;
-    this.#base = base;
-  }
-
-  below(path: readonly (string | number)[]): ObjectPlaces {
-    return new ObjectPlaces(this.#places, [...this.#base, ...path]);
-  }
-
-  placeOf(path: readonly (string | number)[]): TextPlace {
-    return this.#places().placeOf([...this.#base, ...path]);
-  }
-}
-
-/** Looks through a document at the first question, and once. */
-function placesOf(document: DocumentText): () => ValuePlaces {
-  let places: ValuePlaces | undefined;
-  return () => {
-    places ??= new ValuePlaces(document);
-    return places;
-  };
 }

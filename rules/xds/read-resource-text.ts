@@ -1,9 +1,8 @@
 import type { ReadingLists } from '../loaded-source.ts';
-import { readYamlDocument } from '../manifest/read-manifests.ts';
+import { readManifestDocument } from '../manifest/read-manifests.ts';
 import { fieldName } from '../manifest/read-spec.ts';
-import { ValuePlaces } from '../manifest/value-places.ts';
 import { checkSources } from '../validate-sources.ts';
-import type { TextPlace } from '../yaml/line-index.ts';
+import { type TextPlace, valuePlacer } from '../yaml/places.ts';
 import { type JsonResource, resourcesFromJson } from './resource-json.ts';
 
 /** Paths in a rule file and in a manifest say the same in two spellings. */
@@ -21,18 +20,14 @@ function camelCasePath(path: readonly (string | number)[]): (string | number)[] 
 /** Reads resources of xDS in JSON. Resources of other types are passed over. */
 export function readResourceText(file: string, text: string, lists: ReadingLists): void {
   // JSON is YAML, and the reader of YAML knows lines.
-  const document = readYamlDocument(text);
+  const document = readManifestDocument(text);
   if (!document.ok) {
     if (document.empty) return;
     const { line, column } = document;
     lists.errors.add({ code: 'syntax', source: file, text: document.text, path: [], line, column });
     return;
   }
-  let places: ValuePlaces | undefined;
-  const placeOf = (path: readonly (string | number)[]): TextPlace => {
-    places ??= new ValuePlaces({ text, firstLine: 1 });
-    return places.placeOf(path);
-  };
+  const placeOf = valuePlacer(document.tape);
   for (const resource of resourcesFromJson(document.value)) addResource(file, resource, placeOf, lists);
 }
 

@@ -141,12 +141,13 @@ const differences: Record<string, RegExp> = {
   'how deep the first content is':
     /^(?:%[^\n]*\n|[ \t]*(?:---[ \t]*)?(?:#[^\n]*)?\r?\n)*(?:---)?[ \t]+[^ \t\r\n#]/,
   'a map on the line of its key, behind properties': /:[ \t]+[&!].*:/,
+  'a tab behind properties': /[&!]\S* *\t/,
   'a question mark behind properties': /[&!]\S*[ \t]+\?/,
   'two properties on a line': /[&!]\S*[ \t]+[&!]/,
   'a key in brackets behind properties': /[&!]\S*[ \t]+[[{].*[\]}][ \t]*:/,
   'a tab behind an explicit key': /\?[\s\S]*\t/,
   'text behind a quote or bracket of an item': /- .*["'\]}](?=[ \t]*[^\s,:\]}"'#])/,
-  'a line break behind properties in brackets': /[[{,][\s\S]*[!&]\S*[ \t]*\r?\n/,
+  'a line break behind properties in brackets': /[[{,][\s\S]*[!&]\S*[ \t]*(?:#.*)?\r?\n/,
 };
 const differs = new RegExp(
   Object.values(differences)

@@ -38,10 +38,13 @@ const CLOSE_BRACE = 125;
 const controlCharacter =
   // biome-ignore lint/suspicious/noControlCharactersInRegex: these are what it looks for
   /[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f-\u0084\u0086-\u009f\ufffe\uffff]/;
+/** Not allowed in JSON, whose texts may hold all others. */
+// biome-ignore lint/suspicious/noControlCharactersInRegex: these are what it looks for
+const jsonControlCharacter = /[\u0000-\u0008\u000b\u000c\u000e-\u001f]/;
 
-/** Reads the first document of a YAML text; what follows it may be anything. */
-export function parseYaml(text: string): YamlTape | SyntaxProblem {
-  const control = controlCharacter.exec(text);
+/** Reads the first document of a YAML text; what follows it may be anything. Where JSON is read as well, `isJsonToo`. */
+export function parseYaml(text: string, isJsonToo = false): YamlTape | SyntaxProblem {
+  const control = (isJsonToo ? jsonControlCharacter : controlCharacter).exec(text);
   if (control !== null) {
     return { text: 'control characters are not allowed', offset: control.index, hasLine: false };
   }
@@ -101,6 +104,7 @@ class YamlReader {
       const isInMap = this.#tape.kind(0) === NodeKind.MAP && cursor.text.charCodeAt(first) !== OPEN_BRACE;
       cursor.refuseContent(isInMap && cursor.atIndicator(MINUS) ? expectedKey : expectedStart);
     }
+    this.#tape.rest = cursor.text.slice(cursor.pos);
     return this.#tape;
   }
 

@@ -28,6 +28,8 @@ export interface ScalarPlace {
 /** Nodes are named by their number; the root is number 0, and the keys and values of a map alternate. */
 export class YamlTape {
   readonly source: string;
+  /** What follows the document, from its end mark on. */
+  rest = '';
   #words: Int32Array;
   #length = 0;
   readonly #texts: string[] = [];

@@ -205,7 +205,7 @@ describe('a bad mapper file', () => {
       text: one('  buckets: [1]\n  histogram_options: { buckets: [1] }\n'),
       message: 'm.yaml:4:12: buckets stand in histogram_options as well',
     },
-    { text: 'mappings: ]\n', message: 'm.yaml:1:11: bad indentation of a mapping entry' },
+    { text: 'mappings: ]\n', message: 'm.yaml:1:11: did not find expected node content' },
     {
       text: 'mappings:\n- match: a.*b\n  name: a\n- match: b.*c\n  name: b\n',
       message: 'm.yaml:2:10: invalid match "a.*b"; m.yaml:4:10: invalid match "b.*c"',

@@ -1,12 +1,10 @@
 /** PROMETHEUS_MAPPER_YAML: read once at the start. A file that cannot be used ends the start, with file, line and reason. */
 import { readFileSync } from 'node:fs';
-import { FAILSAFE_SCHEMA, loadAll, mergeTag, YAMLException } from 'js-yaml';
 import type { z } from 'zod';
 import { systemErrorCode, systemErrorReason } from '../../../process/log/error-text.ts';
-import { LineIndex } from '../../../rules/yaml/line-index.ts';
-import { parseYaml } from '../../../rules/yaml/parse.ts';
-import { PathLocator } from '../../../rules/yaml/path-locator.ts';
-import { YamlTape } from '../../../rules/yaml/tape.ts';
+import { readDocument } from '../../../rules/yaml/document.ts';
+import { LineIndex, PathLocator } from '../../../rules/yaml/places.ts';
+import type { YamlTape } from '../../../rules/yaml/tape.ts';
 import { mapperSchema } from './mapper-schema.ts';
 import { type Mapping, type MappingProblem, readMapping } from './mapping-rules.ts';
 
@@ -25,7 +23,6 @@ export interface MapperFile {
   warnings: string[];
 }
 
-const schema = FAILSAFE_SCHEMA.withTags(mergeTag);
 /** Chosen: the first few are enough to begin with. */
 const maxProblems = 10;
 
@@ -44,8 +41,13 @@ export function readMapperFile(path: string): MapperFile {
 
 /** Throws a MapperFileError. */
 export function readMapperText(text: string, file: string): MapperFile {
-  const value = withoutEmpty(loaded(text, file));
-  const places = new Places(text, file);
+  const document = readDocument(text, 'texts');
+  if (!('tape' in document)) {
+    const { line, column } = new LineIndex(text).placeOf(document.offset);
+    throw new MapperFileError([`${file}:${line}:${column}: ${document.text}`]);
+  }
+  const value = withoutEmpty(document.value);
+  const places = new Places(document.tape, file);
   const parsed = mapperSchema.safeParse(value ?? {}, { reportInput: true });
   if (!parsed.success) {
     const issues = parsed.error.issues.map(problemOf);
@@ -74,17 +76,6 @@ function problemsBeside(issues: readonly MappingProblem[], value: unknown): Mapp
   });
 }
 
-/** The first document; an empty file has none. */
-function loaded(text: string, file: string): unknown {
-  try {
-    return loadAll(text, { schema })[0];
-  } catch (error) {
-    if (!(error instanceof YAMLException)) throw error;
-    const place = error.mark === undefined ? '' : `:${error.mark.line + 1}:${error.mark.column + 1}`;
-    throw new MapperFileError([`${file}${place}: ${error.reason}`]);
-  }
-}
-
 /** A key without a value counts as not written, except a label. */
 function withoutEmpty(value: unknown, key?: string): unknown {
   if (Array.isArray(value)) return value.map((item) => withoutEmpty(item));
@@ -101,21 +92,18 @@ function withoutEmpty(value: unknown, key?: string): unknown {
 class Places {
   readonly #file: string;
   readonly #lines: LineIndex;
-  readonly #locator: PathLocator | undefined;
+  readonly #locator: PathLocator;
 
-  constructor(text: string, file: string) {
+  constructor(tape: YamlTape, file: string) {
     this.#file = file;
-    this.#lines = new LineIndex(text);
-    const tape = parseYaml(text);
-    this.#locator = tape instanceof YamlTape ? new PathLocator(tape) : undefined;
+    this.#lines = new LineIndex(tape.source);
+    this.#locator = new PathLocator(tape);
   }
 
   /** With file, line and column, as they stand there. */
   inOrder(problems: readonly MappingProblem[]): string[] {
-    const locator = this.#locator;
-    if (locator === undefined) return problems.map(({ message }) => `${this.#file}: ${message}`);
     return problems
-      .map(({ path, message }) => ({ offset: locator.offsetOf(path), message }))
+      .map(({ path, message }) => ({ offset: this.#locator.offsetOf(path), message }))
       .sort((a, b) => a.offset - b.offset)
       .map(({ offset, message }) => {
         const { line, column } = this.#lines.placeOf(offset);

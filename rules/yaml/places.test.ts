@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { LineIndex } from './line-index.ts';
+import { LineIndex } from './places.ts';
 
 describe('LineIndex', () => {
   const text = 'ab\ncd\r\n\re';

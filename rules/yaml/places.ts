@@ -1,5 +1,41 @@
 import { NodeKind, type YamlTape } from './tape.ts';
 
+/** A place in a text as people count: both from 1, columns in UTF-16 code units. */
+export interface TextPlace {
+  line: number;
+  column: number;
+}
+
+/** Finds line and column of offsets in one text. Line breaks are LF, CR LF and CR. */
+export class LineIndex {
+  readonly #starts: number[] = [0];
+  readonly #text: string;
+
+  constructor(text: string) {
+    this.#text = text;
+    const lineBreak = /\r\n?|\n/g;
+    while (lineBreak.test(text)) this.#starts.push(lineBreak.lastIndex);
+  }
+
+  /** A line without its break; undefined for one that the text does not have. */
+  lineText(line: number): string | undefined {
+    const start = this.#starts[line - 1];
+    if (start === undefined) return undefined;
+    return this.#text.slice(start, this.#starts[line]).replace(/(?:\r\n?|\n)$/, '');
+  }
+
+  placeOf(offset: number): TextPlace {
+    let low = 0;
+    let high = this.#starts.length - 1;
+    while (low < high) {
+      const middle = (low + high + 1) >> 1;
+      if ((this.#starts[middle] ?? 0) <= offset) low = middle;
+      else high = middle - 1;
+    }
+    return { line: low + 1, column: offset - (this.#starts[low] ?? 0) + 1 };
+  }
+}
+
 /** Finds the places of values in a document by their paths. Follows aliases and merge keys. */
 export class PathLocator {
   readonly #tape: YamlTape;
@@ -81,4 +117,19 @@ export class PathLocator {
     }
     return undefined;
   }
+}
+
+/** What finds line and column of the value at a path, in a document whose first line has that number in its file. */
+export function valuePlacer(
+  tape: YamlTape,
+  firstLine = 1,
+): (path: readonly (string | number)[]) => TextPlace {
+  let locator: PathLocator | undefined;
+  let lines: LineIndex | undefined;
+  return (path) => {
+    locator ??= new PathLocator(tape);
+    lines ??= new LineIndex(tape.source);
+    const { line, column } = lines.placeOf(locator.offsetOf(path));
+    return { line: line + firstLine - 1, column };
+  };
 }

@@ -1,0 +1,138 @@
+import type { SyntaxProblem } from './cursor.ts';
+import { parseYaml } from './parse.ts';
+import { maxYamlDepth, NodeKind, YamlTape } from './tape.ts';
+import { printedValue, scalarText, scalarValue, shortTag, TagMismatch } from './values.ts';
+
+/** The first document of a text, and whether anything but comments follows it. */
+export interface YamlDocument {
+  value: unknown;
+  tape: YamlTape;
+  hasMore: boolean;
+}
+
+/** What scalars become: what YAML 1.1 takes them for, or what is written, whatever it looks like. */
+type Scalars = 'typed' | 'texts';
+
+const scalarTags = { typed: ['!!str', '!!int', '!!bool', '!!null', '!!float'], texts: ['!!str'] };
+
+/** Reads a document into plain values, with its merge keys. A byte order mark is no part of it. */
+export function readDocument(text: string, scalars: Scalars): YamlDocument | SyntaxProblem {
+  const tape = parseYaml(text.replace(/^\ufeff/, ''), true);
+  if (!(tape instanceof YamlTape)) return tape;
+  try {
+    const value = new ValueBuilder(tape, scalars).value(0);
+    const hasMore = /^(?!---|\.\.\.)[ \t]*[^# \t\r\n]|^(?:---|\.\.\.)[ \t]+[^# \t\r\n]/m.test(tape.rest);
+    return { value, tape, hasMore };
+  } catch (error) {
+    if (error instanceof DocumentError) return { text: error.message, offset: error.offset };
+    throw error;
+  }
+}
+
+class DocumentError extends Error {
+  readonly offset: number;
+
+  constructor(message: string, offset: number) {
+    super(message);
+    this.offset = offset;
+  }
+}
+
+class ValueBuilder {
+  readonly #tape: YamlTape;
+  readonly #scalars: Scalars;
+  /** Values that may still be made: aliases count as what they stand for. */
+  #left: number;
+  #depth = 0;
+
+  constructor(tape: YamlTape, scalars: Scalars) {
+    this.#tape = tape;
+    this.#scalars = scalars;
+    this.#left = 10 * tape.source.length + 10_000;
+  }
+
+  value(given: number): unknown {
+    const tape = this.#tape;
+    const node = tape.resolve(given);
+    if (--this.#left < 0) {
+      this.#fail(0, 'aliases make the document more than ten times as large as it is written');
+    }
+    if (++this.#depth > maxYamlDepth) this.#fail(given, `exceeded max depth of ${maxYamlDepth}`);
+    const kind = tape.kind(node);
+    let value: unknown;
+    if (kind === NodeKind.SCALAR) value = this.#scalar(node);
+    else if (kind === NodeKind.MAP) value = this.#map(node);
+    else value = this.#children(node, '!!seq').map((child) => this.value(child));
+    this.#depth--;
+    return value;
+  }
+
+  #scalar(node: number): unknown {
+    const tape = this.#tape;
+    this.#checkTag(node, scalarTags[this.#scalars]);
+    try {
+      return this.#scalars === 'typed' ? scalarValue(tape, node) : scalarText(tape, node);
+    } catch (error) {
+      if (error instanceof TagMismatch) this.#fail(node, error.message);
+      throw error;
+    }
+  }
+
+  /** Of several maps behind `<<`, and keys of the same name there, the first one wins; a key of the map itself wins over all. */
+  #map(node: number): Record<string, unknown> {
+    const tape = this.#tape;
+    const map: Record<string, unknown> = {};
+    const own = new Set<string>();
+    const children = this.#children(node, '!!map');
+    for (let i = 0; i < children.length; i += 2) {
+      const key = tape.resolve(children[i]!);
+      const given = children[i + 1]!;
+      if (tape.kind(key) !== NodeKind.SCALAR) this.#fail(key, `invalid map key: ${printedValue(tape, key)}`);
+      if (tape.isPlain(key) && tape.text(key) === '<<') {
+        for (const [name, value] of this.#merged(given)) if (!Object.hasOwn(map, name)) put(map, name, value);
+        continue;
+      }
+      const name = String(this.#scalar(key));
+      if (own.has(name)) this.#fail(key, 'duplicated mapping key');
+      own.add(name);
+      put(map, name, this.value(given));
+    }
+    return map;
+  }
+
+  #merged(given: number): [string, unknown][] {
+    const tape = this.#tape;
+    const node = tape.resolve(given);
+    const sources = tape.kind(node) === NodeKind.LIST ? this.#children(node, '!!seq') : [node];
+    return sources.flatMap((source) => {
+      if (tape.kind(tape.resolve(source)) !== NodeKind.MAP) {
+        this.#fail(given, 'map merge requires map or sequence of maps as the value');
+      }
+      return Object.entries(this.value(source) as object);
+    });
+  }
+
+  #children(node: number, tag: string): number[] {
+    const tape = this.#tape;
+    this.#checkTag(node, [tag]);
+    const children: number[] = [];
+    const end = tape.next(node);
+    for (let child = node + 1; child < end; child = tape.next(child)) children.push(child);
+    return children;
+  }
+
+  #checkTag(node: number, known: readonly string[]): void {
+    const tag = this.#tape.tag(node);
+    if (tag === undefined || tag === '!' || known.includes(shortTag(tag))) return;
+    this.#fail(node, `unknown tag ${shortTag(tag)}`);
+  }
+
+  #fail(node: number, text: string): never {
+    throw new DocumentError(text, this.#tape.place(node));
+  }
+}
+
+function put(map: Record<string, unknown>, name: string, value: unknown): void {
+  if (name !== '__proto__') map[name] = value;
+  else Object.defineProperty(map, name, { value, enumerable: true, configurable: true, writable: true });
+}
