@@ -9,7 +9,7 @@ import {
   RateLimitResponseSchema,
 } from '../../gen/envoy/service/ratelimit/v3/rls_pb.ts';
 import { shouldRateLimitPath } from '../../limiter/service/should-rate-limit.ts';
-import { tlsTarget } from '../../process/grpc/grpc-js-calls.ts';
+import { tlsTarget } from '../../process/grpc/grpc-js.ts';
 import { errorText } from '../../process/log/error-text.ts';
 import { maxUint32, unitName } from '../../rules/model.ts';
 import { outputFormat, parseFlags, perUnit, UsageError } from '../shared/flags.ts';

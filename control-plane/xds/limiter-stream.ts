@@ -4,8 +4,7 @@ import {
   type DiscoveryRequest,
   DiscoveryRequestSchema,
 } from '../../gen/envoy/service/discovery/v3/discovery_pb.ts';
-import { GrpcCode, type GrpcStatus } from '../../process/grpc/handlers.ts';
-import { statusText } from '../../process/grpc/raw-bytes.ts';
+import { GrpcCode, type GrpcStatus, statusText } from '../../process/grpc/handlers.ts';
 import type { Clock, Timers } from '../../process/time/clock.ts';
 import { rateLimitConfigTypeUrl } from '../../rules/xds/resource.ts';
 import type { LimiterReport } from '../model/fleet-snapshot.ts';

@@ -26,11 +26,6 @@ export function overrideMetricKey(domain: string, entries: readonly Entry[], und
   return `${domain}.${segments.join('.')}`;
 }
 
-/**
- * What is to be done for a descriptor: which rule, which counter, which statistics. A plan depends on the rules, the
- * domain, the entries and the override only; never on hits addends, which may differ in every request.
- */
-
 export interface LimitedPlan {
   readonly kind: 'limited';
   readonly rule: MatchedRule;
@@ -62,6 +57,10 @@ export interface NoLimitPlan {
   readonly kind: 'no-limit' | 'domain-not-found';
 }
 
+/**
+ * What is to be done for a descriptor: which rule, which counter, which statistics. A plan depends on the rules, the
+ * domain, the entries and the override only; never on hits addends, which may differ in every request.
+ */
 export type Plan = LimitedPlan | UnlimitedPlan | NoLimitPlan;
 
 /** No rule applies, or another rule of the request replaces the one that would. */

@@ -78,8 +78,6 @@ function emptyObject(): JsonObject {
   return Object.create(null) as JsonObject;
 }
 
-/** From the descriptors' codes to the request's. */
-
 /** Whether being over makes the request over only together with all other quotas. */
 export function isQuota(plan: Plan, quotaModeForAll: boolean): boolean {
   if (plan.kind === 'unlimited') return false;
@@ -109,8 +107,7 @@ function overallCode(
   return quotas > 0 && quotas === quotasOver ? Code.OVER_LIMIT : Code.OK;
 }
 
-/** Headers that tell a client how close it is to a limit. */
-
+/** Of the headers that tell a client how close it is to a limit. */
 interface LimitHeaderNames {
   limit: string;
   remaining: string;
@@ -171,8 +168,6 @@ function perUnitHeaders(statuses: readonly DescriptorStatus[]): Header[] {
   }
   return headers;
 }
-
-/** From the statuses of the descriptors to the answer. */
 
 export interface ResponseOptions {
   /** SHADOW_MODE: the overall code is always OK. */
@@ -254,9 +249,10 @@ function addHeaders(response: RateLimitResponse, plans: readonly Plan[], options
   }
 }
 
-/** What a descriptor gets whose counter could not be counted (STORE_FAILURE_MODE). It claims no count. */
-
-/** `error`: none, the request fails. */
+/**
+ * What a descriptor gets whose counter could not be counted (STORE_FAILURE_MODE). It claims no count.
+ * `error`: none, the request fails.
+ */
 export type StoreFailureAnswer = 'error' | 'allow' | 'deny';
 
 export interface UncountedHit {

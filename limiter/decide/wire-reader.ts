@@ -1,6 +1,6 @@
 import type { Entry } from '../../rules/model.ts';
 
-const shortStringsLatin1Slice = Buffer.prototype.latin1Slice;
+const latin1Slice = Buffer.prototype.latin1Slice;
 
 /** Chosen: about 1 MB when full, and room for the addresses of many clients beside the keys. */
 const slotCount = 16_384;
@@ -26,7 +26,7 @@ class ShortStrings {
     const slot = (hash ^ (hash >>> 15)) & (slotCount - 1);
     const candidate = this.#slots[slot]!;
     if (candidate.length === end - start && equals(candidate, bytes, start)) return candidate;
-    const text = shortStringsLatin1Slice.call(bytes, start, end);
+    const text = latin1Slice.call(bytes, start, end);
     this.#slots[slot] = text;
     return text;
   }
@@ -38,14 +38,6 @@ function equals(text: string, bytes: Uint8Array, start: number): boolean {
   }
   return true;
 }
-
-/**
- * Reads the protobuf wire format from one array of bytes.
- * https://protobuf.dev/programming-guides/encoding
- *
- * What it accepts is what `@bufbuild/protobuf` accepts, so that both codecs agree on damaged bytes too: the wire
- * type of a known field is not checked, and a message's length ends its loop without bounding its fields.
- */
 
 /** Bytes that are no message of the expected type. */
 export class DecodeError extends Error {
@@ -62,13 +54,19 @@ const WIRE_32_BIT = 5;
 /** How deep messages and groups may nest. */
 const recursionLimit = 100;
 
-const latin1Slice = Buffer.prototype.latin1Slice;
 const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
 const mendingUtf8 = new TextDecoder('utf-8', { ignoreBOM: true });
 const noBytes = new Uint8Array(0);
 const shortStrings = new ShortStrings();
 
-/** Reads forward from `reset`; every method throws a `DecodeError` at the end of the bytes. One at a time: not re-entrant. */
+/**
+ * Reads the protobuf wire format from one array of bytes.
+ * https://protobuf.dev/programming-guides/encoding
+ *
+ * What it accepts is what `@bufbuild/protobuf` accepts, so that both codecs agree on damaged bytes too: the wire
+ * type of a known field is not checked, and a message's length ends its loop without bounding its fields.
+ * Reads forward from `reset`; every method throws a `DecodeError` at the end of the bytes. One at a time: not re-entrant.
+ */
 export class WireReader {
   #bytes: Uint8Array = noBytes;
   #length = 0;
@@ -304,8 +302,6 @@ export class WireReader {
   }
 }
 
-const knownEntriesLatin1Slice = Buffer.prototype.latin1Slice;
-
 /** Chosen: about 10 MB when full of usual ones, 25 MB of the longest. */
 export const knownEntriesSlots = 32_768;
 
@@ -348,7 +344,7 @@ export class KnownEntriesCache {
   /** The caller keeps to `maxBytes`, and changes the entries no more. */
   add(bytes: Uint8Array, start: number, end: number, entries: readonly Entry[]): KnownEntries {
     const slot = slotOf(bytes, start, end);
-    const known = new KnownEntries(slot, knownEntriesLatin1Slice.call(bytes, start, end), entries);
+    const known = new KnownEntries(slot, latin1Slice.call(bytes, start, end), entries);
     this.#slots[slot] = known;
     return known;
   }

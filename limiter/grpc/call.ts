@@ -1,5 +1,4 @@
-import { type CallObserver, GrpcCode, type GrpcStatus } from '../../process/grpc/handlers.ts';
-import { statusText } from '../../process/grpc/raw-bytes.ts';
+import { type CallObserver, GrpcCode, type GrpcStatus, statusText } from '../../process/grpc/handlers.ts';
 import type { HeaderFields } from '../http2/request-handler.ts';
 import type { Deadlines, DueCall } from './deadlines.ts';
 import type { GrpcLimits } from './message-reader.ts';
@@ -22,10 +21,9 @@ export function encodeStatusMessage(message: string): string {
   return encoded;
 }
 
-/** Header sections of answers. The constant ones are the same arrays every time, which cost a byte a field on the wire. */
-
 const contentType = 'application/grpc';
 
+/** Constant header sections are the same arrays every time, which cost a byte a field on the wire. */
 export const okHeaders: HeaderFields = [':status', '200', 'content-type', contentType];
 export const okTrailers: HeaderFields = ['grpc-status', '0'];
 

@@ -17,8 +17,7 @@ import {
   ServerReflectionResponseSchema,
 } from '../../gen/grpc/reflection/v1/reflection_pb.ts';
 import { file_grpc_reflection_v1alpha_reflection } from '../../gen/grpc/reflection/v1alpha/reflection_pb.ts';
-import { type DuplexHandler, GrpcCode } from '../../process/grpc/handlers.ts';
-import { statusText } from '../../process/grpc/raw-bytes.ts';
+import { type DuplexHandler, GrpcCode, statusText } from '../../process/grpc/handlers.ts';
 import type { DuplexMethod } from './stream-call.ts';
 
 /** Finds proto files by what is in them. All files that the given ones import are among them. */
@@ -120,8 +119,6 @@ function encodeWithImports(file: DescFile, sent: Set<string>): Uint8Array[] {
   return encoded;
 }
 
-/** One question about what a server serves, and its answer. */
-
 interface Described {
   /** Full names of what is served, sorted. */
   services: readonly string[];
@@ -209,11 +206,6 @@ function notFound(what: string): Answer {
   };
 }
 
-/**
- * The reflection service in both of its versions, whose messages are alike on the wire.
- * https://github.com/grpc/grpc/blob/v1.60.0/doc/server-reflection.md
- */
-
 const methodName = 'ServerReflectionInfo';
 const paths = ['v1', 'v1alpha'].map(
   (version) => `/grpc.reflection.${version}.ServerReflection/${methodName}`,
@@ -227,7 +219,11 @@ const describableFiles = [
   file_grpc_reflection_v1alpha_reflection,
 ];
 
-/** The methods of reflection by path. They tell of the services of `servedPaths`, and of their own. */
+/**
+ * The reflection service in both of its versions, whose messages are alike on the wire.
+ * https://github.com/grpc/grpc/blob/v1.60.0/doc/server-reflection.md
+ * The methods of reflection by path. They tell of the services of `servedPaths`, and of their own.
+ */
 export function reflectionMethods(servedPaths: readonly string[]): Map<string, DuplexMethod> {
   const described: Described = {
     services: [...new Set([...servedPaths, ...paths].map(serviceOf))].sort(),

@@ -34,7 +34,6 @@ export function timeoutMsOf(text: string): number | undefined {
  * What gRPC reads of a request's header section; other metadata is ignored. A missing `te` is forgiven, as gRPC's other servers
  * do. https://github.com/grpc/grpc/blob/v1.60.0/doc/PROTOCOL-HTTP2.md
  */
-
 export interface RequestHead {
   method: string;
   path: string;

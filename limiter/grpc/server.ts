@@ -50,8 +50,6 @@ function methodName(path: string): string {
   return path.slice(path.lastIndexOf('/') + 1);
 }
 
-/** The gRPC listener: unary methods given as handlers of bytes, the standard health service, and reflection. */
-
 export interface GrpcServerOptions extends CallObserver {
   /** By full path, for example `/package.Service/Method`. */
   unary: ReadonlyMap<string, UnaryHandler>;
@@ -97,6 +95,7 @@ const silent: SocketServerListener = {
   certificateRefused: () => {},
 };
 
+/** The gRPC listener: unary methods given as handlers of bytes, the standard health service, and reflection. */
 export function createGrpcServer(options: GrpcServerOptions): GrpcServer {
   const { unary, clock, timers, random, shutdownGraceMs, reflection } = options;
   const health = new HealthService(options.health, ['ratelimit']);

@@ -85,14 +85,13 @@ function duplexInput(
   };
 }
 
+/** What a call takes for as long as it goes on, its stream and its listeners included, measured. */
+const callBytes = 2048;
+
 /**
  * One call that is answered with a stream of messages, for one message (`serverStream`) or for a stream of them (`duplex`).
  * The header section goes out with the first message; without any, the status is the whole answer.
  */
-
-/** What a call takes for as long as it goes on, its stream and its listeners included, measured. */
-const callBytes = 2048;
-
 export class StreamCall implements Call, MessageStream {
   readonly deadlineMs: number;
   previousDue: DueCall | undefined = undefined;

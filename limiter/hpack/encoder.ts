@@ -37,8 +37,6 @@ function responseIndexing(name: string): Indexing {
   return byName.get(name) ?? Indexing.NONE;
 }
 
-/** Header fields to header blocks. RFC 7541, section 6. */
-
 /** A prefix of one byte and four more, twice a field and for two size updates: more than is ever needed. */
 const integerBytes = 5;
 
@@ -58,7 +56,10 @@ export interface HpackEncoderOptions {
   huffman?: boolean;
 }
 
-/** One for each connection. Fields go out in the order given: one character a byte, names in lower case. */
+/**
+ * Header fields to header blocks. RFC 7541, section 6.
+ * One for each connection. Fields go out in the order given: one character a byte, names in lower case.
+ */
 export class HpackEncoder {
   readonly #maxTableBytes: number;
   readonly #indexing: (name: string) => Indexing;

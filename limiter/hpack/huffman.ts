@@ -53,17 +53,16 @@ export class HpackError extends Error {
   override readonly name = 'HpackError';
 }
 
-/**
- * Huffman decoding, four bits at a time. A state is an inner node of the code's tree: what was read of the symbol
- * under way. As no code is shorter than five bits, four bits end one symbol at most.
- */
-
 /** An entry of `transitions`: the next state in bits 0-7, the symbol that ends in bits 8-15, and these. */
 const EMITS = 0x1_00_00;
 const HAS_EOS = 0x2_00_00;
 
 const latin1Slice = Buffer.prototype.latin1Slice;
 
+/**
+ * Huffman decoding, four bits at a time. A state is an inner node of the code's tree: what was read of the symbol
+ * under way. As no code is shorter than five bits, four bits end one symbol at most.
+ */
 const { transitions, mayEnd } = buildTables();
 
 /** What one state and four bits lead to, at `state * 16 + bits`; and in which states a string may end. */

@@ -75,12 +75,11 @@ function microsByNode({
   return micros;
 }
 
-/** Takes CPU profiles of this thread. Costs nothing while none is asked for. */
-
 /** Chosen: this many samples keep the end of a profile, which holds the event loop, short. */
 const mostSamples = 60_000;
 const shortestIntervalMicros = 1000;
 
+/** Takes CPU profiles of this thread. Costs nothing while none is asked for. */
 export class CpuProfiler {
   readonly #clock: Clock;
   #busy = false;

@@ -55,11 +55,10 @@ export function heapProfileToPprof(
   });
 }
 
-/** Samples allocations of this thread from its start on, so that the first question already has an answer. */
-
 /** Go's interval, too. Measured with 1 KB of garbage a request: no cost that shows beside the noise of 5 %. */
 const intervalBytes = 512 * 1024;
 
+/** Samples allocations of this thread from its start on, so that the first question already has an answer. */
 export class HeapSampler {
   readonly #clock: Clock;
   readonly #session = new Session();

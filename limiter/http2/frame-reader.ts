@@ -142,9 +142,7 @@ export function readUint32(bytes: Uint8Array, at: number): number {
   );
 }
 
-/** How a connection starts: the client's 24 bytes, then the server's SETTINGS. RFC 9113, section 3.4. */
-
-/** Recognizes the client's preface, however it is cut. */
+/** Recognizes the client's preface, however it is cut. RFC 9113, section 3.4. */
 export class PrefaceReader {
   #matched = 0;
 

@@ -83,8 +83,6 @@ export class HeaderBlock {
   }
 }
 
-/** Which header sections are well-formed. RFC 9113, sections 8.2 and 8.3; what is not is an error of its stream. */
-
 /** What is known of a well-formed section: its content-length, or `noLength`. */
 export const noLength = -1;
 /** In place of a content-length: the section is malformed. */
@@ -110,6 +108,7 @@ const connectionFields: ReadonlySet<string> = new Set([
 const pseudoFields: readonly string[] = [':method', ':scheme', ':path', ':authority'];
 
 /**
+ * Which header sections are well-formed. RFC 9113, sections 8.2 and 8.3; what is not is an error of its stream.
  * Checks the sections of one connection. Its requests mostly repeat each other, and a field that equals the last
  * request's at the same place (with HPACK's tables often the same string) is not looked at again.
  */

@@ -2,8 +2,6 @@ import type { Http2Connection } from './connection.ts';
 import type { RequestHandler, Transport } from './request-handler.ts';
 import type { ViolationReason } from './violation.ts';
 
-/** What the server allows a peer: numbers that we chose, as the RFC leaves them open. */
-
 /** An allowance that is spent by one kind of event and comes back with useful work and, slowly, with time. */
 export interface BudgetLimits {
   /** What may be spent at once. */
@@ -14,6 +12,7 @@ export interface BudgetLimits {
   perSecond: number;
 }
 
+/** What the server allows a peer: numbers that we chose, as the RFC leaves them open. */
 export interface Http2Limits {
   /** SETTINGS_MAX_CONCURRENT_STREAMS: more are refused. */
   maxConcurrentStreams: number;

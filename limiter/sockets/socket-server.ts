@@ -64,8 +64,6 @@ export class ConnectionAge {
   }
 }
 
-/** Why connections are not served, or served no longer: what is counted, and what is said of it. */
-
 export const tlsRefusals = [
   /** The handshake failed or took too long. */
   'tls_handshake',
@@ -83,6 +81,7 @@ type ConnectionRefusal =
   | 'max_connection_age'
   | 'unfinished_request';
 
+/** Why connections are not served, or served no longer: what is counted, and what is said of it. */
 export const connectionRefusals: readonly ConnectionRefusal[] = [
   'too_many_connections',
   /** Its calls outlasted the grace after its age. */
@@ -113,11 +112,6 @@ function refusalText(reason: Exclude<ConnectionRefusal, TlsRefusal>): string {
 export function isTlsRefusal(reason: ConnectionRefusal): boolean {
   return (tlsRefusals as readonly string[]).includes(reason);
 }
-
-/**
- * Listens, and gives every connection that is accepted its HTTP/2. One timer serves them all; what one peer does, or
- * fails to do, ends its own connection and nothing else.
- */
 
 export interface SocketServerListener extends CertificateListener {
   refused(connection: RefusedConnection): void;
@@ -155,6 +149,10 @@ interface OpenConnection {
   holding: Holding;
 }
 
+/**
+ * Listens, and gives every connection that is accepted its HTTP/2. One timer serves them all; what one peer does, or
+ * fails to do, ends its own connection and nothing else.
+ */
 export class Http2SocketServer {
   readonly #options: Http2SocketServerOptions;
   readonly #held: HeldBytes;

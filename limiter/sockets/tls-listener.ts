@@ -130,8 +130,6 @@ class OpenHandshakes {
   }
 }
 
-/** TLS as HTTP/2 asks for it: RFC 9113, section 9.2. */
-
 export interface TlsOptions extends TlsFiles {
   /** DNS name, or IP address, that the certificate of a client must have. Needs `clientCaFile`. */
   clientName?: string;
@@ -159,7 +157,10 @@ export function secureContextOptions(credentials: SecureContextOptions): SecureC
   return { ...listenerCredentials(credentials), ciphers };
 }
 
-/** With authorities (`ca`), clients must show a certificate of one of them. */
+/**
+ * TLS as HTTP/2 asks for it: RFC 9113, section 9.2.
+ * With authorities (`ca`), clients must show a certificate of one of them.
+ */
 export function createTlsListener(options: {
   credentials: SecureContextOptions;
   clientName: string | undefined;

@@ -13,8 +13,6 @@ export interface CallObserver {
   onFault(method: string, error: unknown): void;
 }
 
-/** Who asks, and what he may: what listeners ask of whoever knows callers, and know no more of them than this. */
-
 /** What all requests of a connection share. */
 export interface CallerConnection {
   readonly peer: Peer;
@@ -42,14 +40,16 @@ export const retryAfterSeconds = 1;
 /** Stands for several fields of a request: it is not clear who is meant, so it is nobody's. RFC 9110, section 5.3. */
 export const severalAuthorizations = '(several)';
 
-/** Asked before anything of a request is read. */
+/**
+ * What listeners ask of whoever knows callers; they know no more of them than this.
+ * Asked before anything of a request is read.
+ */
 export interface CallerGate {
   /** `authorization` is the field of that name, empty where there is none. A refusal is counted. */
   admit(connection: CallerConnection, authorization: string): AdmittedCaller | CallerRefusal;
 }
 
 /** How methods that answer with a stream of messages are served, whatever transport is below. */
-
 export interface MessageStream {
   send(message: Uint8Array): void;
   /** Ends the call, without a status with OK; what is sent after it is dropped. */
@@ -72,8 +72,6 @@ export interface MessageListener {
 /** Both sides send as they like. */
 export type DuplexHandler = (stream: MessageStream) => MessageListener;
 
-/** How a unary method is served, whatever transport is below: bytes in, bytes or a status out. */
-
 /** Status codes of gRPC that this project answers with. https://github.com/grpc/grpc/blob/v1.60.0/doc/statuscodes.md */
 export const GrpcCode = {
   CANCELLED: 1,
@@ -93,6 +91,15 @@ export type GrpcCode = (typeof GrpcCode)[keyof typeof GrpcCode];
 export interface GrpcStatus {
   code: GrpcCode;
   message: string;
+}
+
+/** Chosen: more does not fit into the header block that clients accept, once it is percent-encoded. */
+const longestStatusText = 1024;
+
+/** A status message as it may go into a trailer: bounded, and without the lone surrogates that have no encoding. */
+export function statusText(message: string): string {
+  const bounded = message.length > longestStatusText ? `${message.slice(0, longestStatusText)}...` : message;
+  return bounded.toWellFormed();
 }
 
 /** Whose request it is and where it came in, as logs name it. */
@@ -118,6 +125,7 @@ export interface UnaryReply {
   fail(status: GrpcStatus): void;
 }
 
+/** How a unary method is served, whatever transport is below: bytes in, bytes or a status out. */
 export interface UnaryHandler {
   /** `request` is only valid until the handler returns. */
   (request: Uint8Array, reply: UnaryReply): void;
@@ -131,8 +139,6 @@ export interface LongestRequest {
   refuse(bytes: number, origin?: RequestOrigin): GrpcStatus;
 }
 
-/** How a call becomes a span of a trace, for listeners and stores, which know no more of tracing. */
-
 /** A call that is traced. */
 export interface CallSpan {
   /** 32 hexadecimal digits. */
@@ -144,6 +150,7 @@ export interface CallSpan {
   end(status: number): void;
 }
 
+/** How a call becomes a span of a trace, for listeners and stores, which know no more of tracing. */
 export interface CallTracer {
   /**
    * Undefined for a call that is not traced, which costs next to nothing. `method` is the path of gRPC, or HTTP's method;

@@ -15,16 +15,15 @@ import { addressGroup, peerName } from '../net/peer.ts';
 import { handshakeBytes } from '../net/tls-handshake.ts';
 import { LoopTurns, type TurnTaker } from '../time/loop-turns.ts';
 
-export const httpRefusals = ['too_many_connections', 'too_many_bytes', 'too_many_pieces'] as const;
-export type HttpRefusal = (typeof httpRefusals)[number];
-
-/** In words what each says. */
-export const httpRefusalTexts: Readonly<Record<HttpRefusal, string>> = {
+/** Why a connection was closed, or a request of it refused, and what that says in words. */
+export const httpRefusalTexts = {
   too_many_connections:
     'as many connections as may be are open, and it was idle, or its request unfinished, longest',
   too_many_bytes: 'it held most of what all connections may hold for what their peers have not done yet',
   too_many_pieces: 'its body came in more pieces than its bytes justify',
-};
+} as const;
+export type HttpRefusal = keyof typeof httpRefusalTexts;
+export const httpRefusals = Object.keys(httpRefusalTexts) as HttpRefusal[];
 
 export interface HttpConnectionsOptions {
   maxConnections: number;

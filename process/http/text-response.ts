@@ -42,17 +42,18 @@ function headerText(detail: string): string {
   return cut.replace(/[^ -~]/g, '?');
 }
 
-/** Writes many lines without holding up the event loop: other callers are answered between two slices. */
-
 /** Chosen: a slice of this many lines, or characters, takes about a millisecond. */
 const sliceLines = 512;
 const sliceChars = 64 * 1024;
 
-/** Lines come without their newline. Stops early when the reader goes away; a reader that is slow is waited for. */
+/**
+ * Writes many lines without holding up the event loop: other callers are answered between two slices.
+ * Lines come without their newline. Stops early when the reader goes away; a reader that is slow is waited for.
+ */
 export async function sendLines(
   response: ServerResponse,
   lines: Iterable<string>,
-  contentType = 'text/plain; charset=utf-8',
+  contentType = plainText,
 ): Promise<void> {
   response.setHeader('Content-Type', contentType);
   const gone = new Promise<void>((resolve) => response.once('close', resolve));
@@ -81,8 +82,6 @@ function drained(response: ServerResponse): Promise<void> {
   return new Promise((resolve) => response.once('drain', resolve));
 }
 
-/** Which path a request asks for, with the rules of Go's router. */
-
 export interface RequestPath {
   /** Decoded, as it was sent. */
   path: string;
@@ -93,7 +92,10 @@ export interface RequestPath {
   location: string;
 }
 
-/** Undefined when the target is damaged. */
+/**
+ * Which path a request asks for, with the rules of Go's router.
+ * Undefined when the target is damaged.
+ */
 export function requestPath(target: string): RequestPath | undefined {
   const origin = target.startsWith('/') ? target : targetOfProxyRequest(target);
   if (origin === undefined) return undefined;

@@ -105,9 +105,8 @@ function reason(cause: NodeJS.ErrnoException): string {
  * Opens a listener on a Unix socket. The file of a process that ended without removing it is replaced; whatever else is
  * there stays. The socket is made under another name beside it, and takes its place once it has its permissions: it is
  * never there with others. The file goes with the listener, unless another process has put its own there meanwhile.
+ * Rejects with a BindError.
  */
-
-/** Rejects with a BindError. */
 export async function bindUnix(server: Server, address: UnixAddress): Promise<void> {
   const { path } = address;
   const before = await look(path);

@@ -13,7 +13,7 @@ import {
   DiscoveryRequestSchema,
   DiscoveryResponseSchema,
 } from '../../gen/envoy/service/discovery/v3/discovery_pb.ts';
-import { decodeBytes, encodeBytes } from '../../process/grpc/raw-bytes.ts';
+import { decodeBytes, encodeBytes } from '../../process/grpc/grpc-js.ts';
 import type { RuleSource } from '../../rules/model.ts';
 import { encodeResource, rateLimitConfigTypeUrl } from '../../rules/xds/resource.ts';
 import { outOfTime } from './second-tries.ts';

@@ -3,7 +3,7 @@ import { X509Certificate } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { createSecureContext, getCACertificates } from 'node:tls';
 import { type ChannelCredentials, type ChannelOptions, credentials } from '@grpc/grpc-js';
-import { tlsTarget } from '../../../process/grpc/grpc-js-calls.ts';
+import { tlsTarget } from '../../../process/grpc/grpc-js.ts';
 import { errorText, systemErrorReason } from '../../../process/log/error-text.ts';
 import { tokenProblem } from '../../../process/net/bearer-token.ts';
 import { ConfigSourceError } from '../config-source.ts';

@@ -10,7 +10,7 @@ import {
   setLogger,
   status,
 } from '@grpc/grpc-js';
-import { decodeBytes, encodeBytes } from '../../../process/grpc/raw-bytes.ts';
+import { decodeBytes, encodeBytes } from '../../../process/grpc/grpc-js.ts';
 import type { Timers } from '../../../process/time/clock.ts';
 import type { AdsCredentials } from './ads-credentials.ts';
 import { adsPath } from './discovery-messages.ts';

@@ -1,25 +1,17 @@
-/** Our handlers of bytes as handlers of `@grpc/grpc-js`. */
-
-import { isIP } from 'node:net';
-import { checkServerIdentity } from 'node:tls';
-import type {
-  ChannelOptions,
-  handleServerStreamingCall,
-  handleUnaryCall,
-  Server,
-  VerifyOptions,
-} from '@grpc/grpc-js';
+/** The health service, whose handlers are of bytes, on `@grpc/grpc-js`. */
+import type { handleServerStreamingCall, handleUnaryCall, Server } from '@grpc/grpc-js';
+import { decodeBytes, encodeBytes } from '../../process/grpc/grpc-js.ts';
 import {
   type CallObserver,
   GrpcCode,
   type GrpcStatus,
   type MessageStream,
   type StreamHandler,
+  statusText,
   type UnaryHandler,
   type UnaryReply,
-} from './handlers.ts';
-import type { HealthService } from './health-service.ts';
-import { decodeBytes, encodeBytes, statusText } from './raw-bytes.ts';
+} from '../../process/grpc/handlers.ts';
+import type { HealthService } from '../../process/grpc/health-service.ts';
 
 const fault: GrpcStatus = { code: GrpcCode.INTERNAL, message: 'internal error' };
 
@@ -107,34 +99,4 @@ export function registerHealth(
   }
   const serve = serveStream('Watch', watch, onFault);
   server.register(`${healthPath}Watch`, serve, encodeBytes, decodeBytes, 'serverStream');
-}
-
-/** gRPC hands an IP address to TLS as the server's name, which Node refuses: this goes in its place. RFC 6066, section 3. */
-const noServerName = 'ip-address.invalid';
-
-/** What a channel over TLS needs so that the server's certificate is held against the right name or address. */
-export interface TlsTarget {
-  verify: VerifyOptions;
-  options: ChannelOptions;
-}
-
-/** `serverName` goes before the host of the target; empty: that host. */
-export function tlsTarget(target: string, serverName = ''): TlsTarget {
-  const name = serverName === '' ? hostOf(target) : serverName;
-  if (isIP(name) === 0) {
-    return {
-      verify: {},
-      options: serverName === '' ? {} : { 'grpc.ssl_target_name_override': serverName },
-    };
-  }
-  return {
-    verify: { checkServerIdentity: (_, certificate) => checkServerIdentity(name, certificate) },
-    options: { 'grpc.ssl_target_name_override': noServerName },
-  };
-}
-
-/** The host of a gRPC target: `dns:///host:1`, `ipv4:10.0.0.1:1`, `[::1]:1`, `host`. */
-function hostOf(target: string): string {
-  const address = target.replace(/^(?:dns:(?:\/\/[^/]*\/)?|ipv[46]:)/, '');
-  return /^\[([^\]]*)\]/.exec(address)?.[1] ?? address.replace(/:\d*$/, '');
 }
