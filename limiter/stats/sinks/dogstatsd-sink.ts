@@ -3,7 +3,7 @@
 import { inTime, type Timers } from '../../../process/time/clock.ts';
 import type { StatsSource, Timer } from '../registry/stats-registry.ts';
 import { type LineParts, lineParts, Telemetry } from './dogstatsd-telemetry.ts';
-import { PacketQueue } from './line-queue.ts';
+import { DatagramLines } from './line-queue.ts';
 import type { Mogrifiers } from './mogrifier.ts';
 import { UdpConnection } from './udp-connection.ts';
 
@@ -103,7 +103,7 @@ const turnsToRefuse = 2;
 export class DogStatsdSink {
   readonly #options: DogStatsdSinkOptions;
   readonly #connection: UdpConnection;
-  readonly #queue = new PacketQueue((packet) => this.#send(packet));
+  readonly #queue = new DatagramLines((packet) => this.#send(packet));
   readonly #slots: SlotLines;
   readonly #timerParts: (LineParts | undefined)[] = [];
   readonly #telemetry: Telemetry;
@@ -127,7 +127,7 @@ export class DogStatsdSink {
         this.#isDown = false;
         options.listener?.up();
       },
-      onTrouble: (reason) => this.#trouble(reason),
+      onLost: (reason) => this.#trouble(reason),
       onChange: () => this.#wake(),
     });
     source.onTimer((timer, value) => this.#record(timer, value));

@@ -1,18 +1,20 @@
 /** Lines on their way to a receiver, gathered in chunks that end with a line, bounded in bytes. */
 
+/** What fits into a frame of Ethernet beside the headers; the Go service's statsd client takes as much. */
+export const datagramBytes = 1432;
 /** The buffer of the Go service's statsd client. */
 const usualChunkBytes = 64 * 1024;
 /** UTF-8 bytes of one UTF-16 unit, at most. */
 const maxBytesPerUnit = 3;
+const newline = 0x0a;
 
 export class LineQueue {
   readonly #maxBytes: number;
+  readonly #chunkBytes: number;
   readonly #full: Uint8Array[] = [];
   #open: Buffer | undefined;
   #openBytes = 0;
   #bytes = 0;
-
-  readonly #chunkBytes: number;
 
   /** A line longer than a chunk has one of its own. */
   constructor(maxBytes: number, chunkBytes = usualChunkBytes) {
@@ -54,6 +56,15 @@ export class LineQueue {
     return chunk;
   }
 
+  /** Forgets what waits; returns how many lines that were. */
+  clear(): number {
+    let lines = 0;
+    for (let chunk = this.shift(); chunk !== undefined; chunk = this.shift()) {
+      for (const byte of chunk) if (byte === newline) lines += 1;
+    }
+    return lines;
+  }
+
   /** In large chunks the exact length is not worth its cost. */
   #fitsOpen(line: string, most: number): boolean {
     const left = Math.min(this.#open?.length ?? 0, this.#chunkBytes) - this.#openBytes;
@@ -69,53 +80,32 @@ export class LineQueue {
   }
 }
 
-/** Lines gathered into datagrams of at most 1432 bytes, which pass every Ethernet whole. */
+/** Lines gathered into datagrams, parted by newlines: the last one of a datagram has none behind it. */
+export class DatagramLines {
+  readonly #queue = new LineQueue(Number.POSITIVE_INFINITY, datagramBytes + 1);
+  readonly #send: (datagram: Uint8Array) => void;
 
-export const maxPacketBytes = 1432;
-/** UTF-8 bytes of one UTF-16 unit, at most. */
-const packetBytesPerUnit = 3;
-const newline = 0x0a;
-
-export class PacketQueue {
-  readonly #send: (packet: Uint8Array) => void;
-  #open = Buffer.allocUnsafe(maxPacketBytes);
-  #bytes = 0;
-  #lines = 0;
-
-  /** `send` gets each packet for itself. */
-  constructor(send: (packet: Uint8Array) => void) {
+  /** `send` gets each datagram for itself, as soon as it is full. */
+  constructor(send: (datagram: Uint8Array) => void) {
     this.#send = send;
   }
 
-  /** Lines are parted by newlines, so `line` has none. False for one that no packet can hold. */
+  /** False for a line that no datagram can hold. */
   append(line: string): boolean {
-    const fits = line.length * packetBytesPerUnit + 1 <= maxPacketBytes - this.#bytes;
-    if (!fits) {
-      const length = Buffer.byteLength(line);
-      if (length > maxPacketBytes) return false;
-      if (length + (this.#bytes > 0 ? 1 : 0) > maxPacketBytes - this.#bytes) this.flush();
-    }
-    if (this.#bytes > 0) this.#open[this.#bytes++] = newline;
-    this.#bytes += this.#open.write(line, this.#bytes);
-    this.#lines += 1;
+    if (Buffer.byteLength(line) > datagramBytes) return false;
+    this.#queue.append(`${line}\n`);
+    if (this.#queue.hasFullChunk) this.flush();
     return true;
   }
 
-  /** Sends what is there, if anything is. */
+  /** Sends the oldest of what is there, if anything is. */
   flush(): void {
-    if (this.#bytes === 0) return;
-    const packet = this.#open.subarray(0, this.#bytes);
-    this.#open = Buffer.allocUnsafe(maxPacketBytes);
-    this.#bytes = 0;
-    this.#lines = 0;
-    this.#send(packet);
+    const chunk = this.#queue.shift();
+    if (chunk !== undefined) this.#send(chunk.subarray(0, -1));
   }
 
   /** Forgets what is there; returns how many lines that were. */
   clear(): number {
-    const lines = this.#lines;
-    this.#bytes = 0;
-    this.#lines = 0;
-    return lines;
+    return this.#queue.clear();
   }
 }

@@ -26,13 +26,13 @@ export interface StatsdTransport {
   /** Dials unless connected, dialling or closed. */
   open(): void;
   /** Only when idle. */
-  write(chunk: Uint8Array): void;
-  /** Ends the connection; settles when all that was written is with the kernel. */
-  close(): Promise<void>;
-  destroy(): void;
+  send(chunk: Uint8Array): void;
+  /** Ends the connection; settles when all that was sent is with the kernel. Absent where that is so when it is idle. */
+  end?(): Promise<void>;
+  close(): void;
 }
 
-export interface StatsdConnectionOptions {
+interface StatsdConnectionOptions {
   host: string;
   port: number;
   timers: Timers;
@@ -63,7 +63,6 @@ export class StatsdConnection implements StatsdTransport {
     return this.#state === 'idle' || this.#state === 'writing';
   }
 
-  /** Dials unless connected, dialling or closed. */
   open(): void {
     if (this.#state !== 'new' && this.#state !== 'waiting') return;
     this.#cancelTimer();
@@ -81,8 +80,7 @@ export class StatsdConnection implements StatsdTransport {
     socket.resume();
   }
 
-  /** Only when idle. */
-  write(chunk: Uint8Array): void {
+  send(chunk: Uint8Array): void {
     const socket = this.#socket;
     if (this.#state !== 'idle' || socket === undefined)
       throw new Error('write on a connection that is not idle');
@@ -98,8 +96,7 @@ export class StatsdConnection implements StatsdTransport {
     });
   }
 
-  /** Ends the connection; settles when all that was written is with the kernel. */
-  close(): Promise<void> {
+  end(): Promise<void> {
     const socket = this.#socket;
     const wasConnected = this.connected;
     this.#cancelTimer();
@@ -111,7 +108,7 @@ export class StatsdConnection implements StatsdTransport {
     });
   }
 
-  destroy(): void {
+  close(): void {
     this.#cancelTimer();
     this.#state = 'closed';
     this.#socket?.destroy();

@@ -7,9 +7,9 @@
  */
 import { inTime, type Timers } from '../../../process/time/clock.ts';
 import type { StatsSource, Timer } from '../registry/stats-registry.ts';
-import { LineQueue } from './line-queue.ts';
+import { datagramBytes, LineQueue } from './line-queue.ts';
 import { StatsdConnection, type StatsdTransport } from './statsd-connection.ts';
-import { datagramBytes, StatsdDatagrams } from './statsd-datagrams.ts';
+import { UdpConnection } from './udp-connection.ts';
 
 export interface StatsdSinkOptions {
   source: StatsSource;
@@ -55,15 +55,13 @@ export class StatsdSink {
     const isUdp = options.protocol === 'udp';
     const maxQueuedBytes = options.maxQueuedBytes ?? 4 * 1024 * 1024;
     this.#queue = new LineQueue(maxQueuedBytes, isUdp ? datagramBytes : undefined);
-    const Transport = isUdp ? StatsdDatagrams : StatsdConnection;
-    this.#connection = new Transport({
-      host: options.host,
-      port: options.port,
-      timers: options.timers,
-      onIdle: () => this.#idle(),
-      onUp: () => this.#up(),
-      onLost: (reason) => this.#lost(reason),
-    });
+    const { host, port, timers } = options;
+    const onUp = () => this.#up();
+    const onLost = (reason: string) => this.#lost(reason);
+    const onIdle = () => this.#idle();
+    this.#connection = isUdp
+      ? new UdpConnection({ host, port, timers, onUp, onLost, onChange: onIdle })
+      : new StatsdConnection({ host, port, timers, onUp, onLost, onIdle });
     this.#source.onTimer((timer, value) => this.#record(timer, value));
     this.#source.onLeave((first, count) => this.#flushLeaving(first, count));
   }
@@ -101,7 +99,7 @@ export class StatsdSink {
     this.#closing = true;
     for (const stop of this.#stopTimers) stop();
     await inTime(this.#options.timers, timeoutMs, this.#finish(), undefined);
-    this.#connection.destroy();
+    this.#connection.close();
   }
 
   async #finish(): Promise<void> {
@@ -115,7 +113,7 @@ export class StatsdSink {
       this.#startSending();
       await this.#connectionEvent();
     }
-    await this.#connection.close();
+    await this.#connection.end?.();
   }
 
   /** Settles when the connection comes, goes, or is done with a write. */
@@ -225,7 +223,7 @@ export class StatsdSink {
     if (!this.#connection.idle) return;
     const chunk = this.#sendAll || this.#queue.hasFullChunk ? this.#queue.shift() : undefined;
     if (chunk !== undefined) {
-      this.#connection.write(chunk);
+      this.#connection.send(chunk);
       return;
     }
     this.#sendAll = false;

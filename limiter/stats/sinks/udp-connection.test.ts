@@ -33,7 +33,7 @@ function open(lookUp?: LookUp): void {
     probe,
     ...(lookUp === undefined ? {} : { lookUp }),
     onUp: () => told.push('up'),
-    onTrouble: (reason) => told.push(reason),
+    onLost: (reason) => told.push(reason),
     onChange: () => {},
   });
   connection.open();

@@ -1,17 +1,20 @@
 /**
  * Datagrams to one receiver. UDP tells nothing of those that get lost; only a host that answers that nobody listens, and
- * one that cannot be found, are noticed. So a probe goes first, and the receiver counts as there when nobody refused it:
+ * one that cannot be found, are noticed. So the receiver is known to be there when nobody refused the first datagram, which
+ * may be a probe:
  *
  *          socket, probe sent           1 s without trouble
  *   down ─────────────────────> trying ─────────────────────> connected
  *     ^                            │ refused                      │ refused
  *     └──────────── 3 s ───────────┴──────────────────────────────┘
  *
- * The host is looked up again from time to time, as it may have moved.
+ * Without a probe it counts as connected at once: what is sent until a refusal comes is gone. The host is looked up again
+ * from time to time, as it may have moved.
  */
 import { createSocket, type Socket } from 'node:dgram';
 import { lookup } from 'node:dns/promises';
 import type { Timers } from '../../../process/time/clock.ts';
+import { reconnectDelayMs, type StatsdTransport } from './statsd-connection.ts';
 
 /** The address that a name stands for; rejects when there is none. */
 export type LookUp = (host: string) => Promise<{ address: string; family: number }>;
@@ -21,27 +24,25 @@ export interface UdpConnectionOptions {
   port: number;
   timers: Timers;
   /** What is sent first, whose loss hurts nobody. */
-  probe: Uint8Array;
+  probe?: Uint8Array;
   /** Defaults to the system's. */
   lookUp?: LookUp;
-  /** The probe found no trouble, at the first time or after some. */
+  /** The first datagram met no trouble, at the first time or after some. */
   onUp(): void;
   /** At each trouble. */
-  onTrouble(reason: string): void;
+  onLost(reason: string): void;
   /** Nothing is under way any more, or the connection came or went. */
   onChange(): void;
 }
 
-/** As with statsd. */
-const retryMs = 3_000;
 /** Chosen: a name that moved is followed within a minute. */
 const lookupAgainMs = 60_000;
-/** Chosen: the refusal of the probe has come by then. */
+/** Chosen: the refusal of the first datagram has come by then. */
 const calmMs = 1_000;
 /** Chosen: about 1.5 MB that the system did not take yet. */
 const maxUnderWay = 1_024;
 
-export class UdpConnection {
+export class UdpConnection implements StatsdTransport {
   readonly #options: UdpConnectionOptions;
   #socket: Socket | undefined;
   #isCalm = false;
@@ -49,7 +50,7 @@ export class UdpConnection {
   #opening = false;
   #closed = false;
   #callOff: (() => void)[] = [];
-  #callOffCalm = (): void => {};
+  #callOffCalm: (() => void) | undefined;
 
   constructor(options: UdpConnectionOptions) {
     this.#options = options;
@@ -57,17 +58,21 @@ export class UdpConnection {
 
   /** Whether what is sent is likely to arrive. */
   get connected(): boolean {
-    return this.#socket !== undefined && this.#isCalm;
+    return this.#socket !== undefined && (this.#isCalm || this.#options.probe === undefined);
   }
 
   /** Whether it is about to be known. What is sent meanwhile may arrive. */
   get trying(): boolean {
-    return this.#socket !== undefined && !this.#isCalm;
+    return this.#socket !== undefined && !this.connected;
   }
 
   /** Datagrams that the system did not take yet. */
   get underWay(): number {
     return this.#underWay;
+  }
+
+  get idle(): boolean {
+    return this.#socket !== undefined && this.#underWay === 0;
   }
 
   get isFull(): boolean {
@@ -77,12 +82,14 @@ export class UdpConnection {
   /** And again, until it is closed. */
   open(): void {
     const { timers } = this.#options;
-    this.#callOff = [
-      timers.every(retryMs, () => {
-        if (this.#socket === undefined) void this.#connect();
-      }),
-      timers.every(lookupAgainMs, () => void this.#connect()),
-    ];
+    if (this.#callOff.length === 0) {
+      this.#callOff = [
+        timers.every(reconnectDelayMs, () => {
+          if (this.#socket === undefined) void this.#connect();
+        }),
+        timers.every(lookupAgainMs, () => void this.#connect()),
+      ];
+    }
     void this.#connect();
   }
 
@@ -96,7 +103,7 @@ export class UdpConnection {
   close(): void {
     this.#closed = true;
     for (const stop of this.#callOff) stop();
-    this.#callOffCalm();
+    this.#callOffCalm?.();
     this.#socket?.close();
     this.#socket = undefined;
     this.#options.onChange();
@@ -113,7 +120,7 @@ export class UdpConnection {
       else this.#use(socket);
     } catch (error) {
       // While there is a socket, nothing is known to be wrong with it.
-      if (!this.#closed && this.#socket === undefined) this.#options.onTrouble((error as Error).message);
+      if (!this.#closed && this.#socket === undefined) this.#options.onLost((error as Error).message);
     } finally {
       this.#opening = false;
       this.#options.onChange();
@@ -126,17 +133,8 @@ export class UdpConnection {
     socket.on('error', (error) => this.#fail(socket, error));
     // What the socket before still has to send may go out.
     if (before !== undefined) setImmediate(() => before.close());
-    if (!this.#isCalm) this.#try(socket);
-  }
-
-  #try(socket: Socket): void {
-    this.#callOffCalm();
-    this.#callOffCalm = this.#options.timers.after(calmMs, () => {
-      this.#isCalm = true;
-      this.#options.onUp();
-      this.#options.onChange();
-    });
-    this.#sendBy(socket, this.#options.probe);
+    const { probe } = this.#options;
+    if (!this.#isCalm && probe !== undefined) this.#sendBy(socket, probe);
   }
 
   #sendBy(socket: Socket, packet: Uint8Array): void {
@@ -144,7 +142,16 @@ export class UdpConnection {
     socket.send(packet, (error) => {
       this.#underWay -= 1;
       if (error !== null && error !== undefined) this.#fail(socket, error);
+      else if (!this.#isCalm && socket === this.#socket) this.#awaitCalm();
       if (this.#underWay === 0) this.#options.onChange();
+    });
+  }
+
+  #awaitCalm(): void {
+    this.#callOffCalm ??= this.#options.timers.after(calmMs, () => {
+      this.#isCalm = true;
+      this.#options.onUp();
+      this.#options.onChange();
     });
   }
 
@@ -152,9 +159,10 @@ export class UdpConnection {
     if (socket !== this.#socket) return;
     this.#socket = undefined;
     this.#isCalm = false;
-    this.#callOffCalm();
+    this.#callOffCalm?.();
+    this.#callOffCalm = undefined;
     socket.close();
-    if (!this.#closed) this.#options.onTrouble(error.message);
+    if (!this.#closed) this.#options.onLost(error.message);
     this.#options.onChange();
   }
 }

@@ -1,16 +1,16 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { maxPacketBytes, PacketQueue } from './line-queue.ts';
+import { DatagramLines, datagramBytes } from './line-queue.ts';
 
 function gathered(lines: readonly string[]): { packets: string[]; kept: string[] } {
   const packets: string[] = [];
-  const queue = new PacketQueue((packet) => packets.push(Buffer.from(packet).toString()));
+  const queue = new DatagramLines((packet) => packets.push(Buffer.from(packet).toString()));
   const kept = lines.filter((line) => queue.append(line));
   queue.flush();
   return { packets, kept };
 }
 
-describe('PacketQueue', () => {
+describe('DatagramLines', () => {
   it('fills a packet to its last byte', () => {
     const line = 'x'.repeat(715);
     expect(gathered([line, `${line}y`, 'z']).packets).toEqual([`${line}\n${line}y`, 'z']);
@@ -18,7 +18,7 @@ describe('PacketQueue', () => {
   });
 
   it('refuses a line that no packet can hold', () => {
-    const long = 'é'.repeat(maxPacketBytes / 2);
+    const long = 'é'.repeat(datagramBytes / 2);
     expect(gathered([long, `${long}x`, 'b']).kept).toEqual([long, 'b']);
   });
 
@@ -28,7 +28,7 @@ describe('PacketQueue', () => {
 
   it('says how many lines it forgets', () => {
     const packets: Uint8Array[] = [];
-    const queue = new PacketQueue((packet) => packets.push(packet));
+    const queue = new DatagramLines((packet) => packets.push(packet));
     queue.append('a');
     queue.append('b');
     expect([queue.clear(), queue.clear()]).toEqual([2, 0]);
@@ -42,9 +42,9 @@ describe('PacketQueue', () => {
     fc.assert(
       fc.property(fc.array(line, { maxLength: 30 }), (lines) => {
         const { packets, kept } = gathered(lines);
-        expect(packets.every((packet) => Buffer.byteLength(packet) <= maxPacketBytes)).toBe(true);
+        expect(packets.every((packet) => Buffer.byteLength(packet) <= datagramBytes)).toBe(true);
         expect(packets.flatMap((packet) => packet.split('\n'))).toEqual(kept);
-        expect(kept).toEqual(lines.filter((text) => Buffer.byteLength(text) <= maxPacketBytes));
+        expect(kept).toEqual(lines.filter((text) => Buffer.byteLength(text) <= datagramBytes));
       }),
     );
   });
