@@ -255,7 +255,7 @@ const allowed: Record<string, string[]> = {
     'rules/yaml',
   ],
   'limiter/stats/registry': ['process/grpc', 'process/time'],
-  'limiter/stats/sinks': ['limiter/stats/registry', 'process/log', 'process/time'],
+  'limiter/stats/sinks': ['limiter/stats/registry', 'process/time'],
   'limiter/stats/top': ['rules'],
   'limiter/stores': ['process/grpc', 'process/log'],
   'limiter/stores/calm': ['limiter/stores', 'limiter/stores/memory', 'process/time'],

@@ -10,8 +10,16 @@ describe('retryDelayMs', () => {
     { what: 'is bounded', failures: 500, delayMs: 3_750 },
     { what: 'is at least what the server asked for', failures: 1, retryAfterMs: 9_000, delayMs: 9_000 },
     { what: 'is half at least', failures: 1, random: () => 0, delayMs: 50 },
+    { what: 'is all but the spread at least', failures: 1, spread: 0.25, random: () => 0, delayMs: 75 },
     { what: 'is all of it at most', failures: 1, random: () => 0.999_999, delayMs: 100 },
   ])('$what', ({ delayMs, what: _, ...given }) => {
     expect(retryDelayMs({ ...options, ...given })).toBe(delayMs);
+  });
+
+  it('doubles from 125 ms to 4 s', () => {
+    const reconnecting = { firstMs: 125, mostMs: 4_000, spread: 0.25, random: () => 0.999_999 };
+    expect(
+      [1, 2, 3, 4, 5, 6, 7, 5000].map((failures) => retryDelayMs({ ...reconnecting, failures })),
+    ).toEqual([125, 250, 500, 1000, 2000, 4000, 4000, 4000]);
   });
 });

@@ -41,14 +41,14 @@ export class TokenBucket {
 }
 
 /**
- * How long to wait after a failure: doubled by each one, and between half of that and all of it, so that not all
- * come back at one moment.
+ * How long to wait after a failure: doubled by each one, less a part by chance, so that not all come back at one moment.
  */
 export function retryDelayMs({
   failures,
   firstMs,
   mostMs,
   random,
+  spread = 0.5,
   retryAfterMs = 0,
 }: {
   /** In a row, 1 for the first. */
@@ -57,9 +57,11 @@ export function retryDelayMs({
   mostMs: number;
   /** From 0 to below 1. */
   random(): number;
+  /** The part of it that chance may take away. Defaults to a half. */
+  spread?: number;
   /** What the server asked for, as a least. */
   retryAfterMs?: number | undefined;
 }): number {
   const longest = Math.min(mostMs, firstMs * 2 ** Math.min(failures - 1, 30));
-  return Math.max(Math.ceil(longest * (0.5 + random() / 2)), retryAfterMs);
+  return Math.max(Math.ceil(longest * (1 - spread + random() * spread)), retryAfterMs);
 }

@@ -1,3 +1,5 @@
+import type { Timers } from '../../../process/time/clock.ts';
+
 /**
  * When a store is asked and when it is not:
  *
@@ -86,4 +88,91 @@ export class BreakerState {
     this.#phase = 'closed';
     this.#admitted = Number.POSITIVE_INFINITY;
   }
+}
+
+/** How a store that hangs is found out, and found back. */
+export interface BreakerTimes {
+  /** Their ticks come after what the store said was read, and none is made up for (`ticksAfterReading`). */
+  timers: Timers;
+  /** From 0 to below 1: many limiters do not probe in one moment. */
+  random: () => number;
+  /** STORE_BREAKER_SILENCE: without any answer for so long while requests wait, it opens, at most an eighth earlier or later. */
+  silenceMs: number;
+  /** STORE_BREAKER_PROBE_INTERVAL: from a failed probe to the next, less up to a quarter. */
+  probeIntervalMs: number;
+}
+
+export const ticksPerSilence = 8;
+
+/** The timers of a breaker: ticks while it is closed and requests wait, or while it ramps; probes while it is open. */
+export class BreakerTimer {
+  /** Whether it ticks. */
+  ticking = false;
+  readonly #state: BreakerState;
+  readonly #times: BreakerTimes;
+  readonly #events: BreakerEvents;
+  #endTicks = (): void => {};
+  #endProbe = (): void => {};
+  #closed = false;
+
+  constructor(state: BreakerState, times: BreakerTimes, events: BreakerEvents) {
+    this.#state = state;
+    this.#times = times;
+    this.#events = events;
+  }
+
+  get closed(): boolean {
+    return this.#closed;
+  }
+
+  startTicks(): void {
+    if (this.#closed || this.ticking) return;
+    this.ticking = true;
+    const { timers, silenceMs } = this.#times;
+    this.#endTicks = timers.every(silenceMs / ticksPerSilence, () => this.#events.onTick());
+  }
+
+  stopTicks(): void {
+    this.ticking = false;
+    this.#endTicks();
+  }
+
+  /** Ends the ticks until a probe, now or later, is answered. */
+  probeLater(): void {
+    this.stopTicks();
+    if (this.#closed) return;
+    const { timers, random, probeIntervalMs } = this.#times;
+    this.#endProbe = timers.after(probeIntervalMs * (1 - random() / 4), () => void this.#probe());
+  }
+
+  close(): void {
+    this.#closed = true;
+    this.stopTicks();
+    this.#endProbe();
+  }
+
+  async #probe(): Promise<void> {
+    this.#state.probeSent();
+    const failure = await this.#events.probe().then(
+      () => undefined,
+      (error: Error) => error,
+    );
+    if (this.#closed) return;
+    if (failure === undefined) {
+      this.#state.probeAnswered();
+      this.startTicks();
+    } else {
+      this.#state.probeFailed();
+      this.probeLater();
+    }
+    this.#events.onProbed?.(failure);
+  }
+}
+
+interface BreakerEvents {
+  onTick(): void;
+  /** One request beside the breaker. */
+  probe(): Promise<unknown>;
+  /** `failure` is undefined where it was answered. */
+  onProbed?(failure: Error | undefined): void;
 }

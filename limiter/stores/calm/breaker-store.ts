@@ -1,4 +1,3 @@
-import type { Timers } from '../../../process/time/clock.ts';
 import {
   type CounterOp,
   type CounterStore,
@@ -7,19 +6,16 @@ import {
   wasLeftOut,
 } from '../counter-store.ts';
 import { failOp } from '../folded-run.ts';
-import { type BreakerPhase, BreakerState } from './breaker-state.ts';
-import { Flight, Flights, waitingBytes } from './call-breaker.ts';
+import {
+  type BreakerPhase,
+  BreakerState,
+  BreakerTimer,
+  type BreakerTimes,
+  ticksPerSilence,
+} from './breaker-state.ts';
 
-export interface BreakerStoreOptions {
+export interface BreakerStoreOptions extends BreakerTimes {
   store: CounterStore;
-  /** Their ticks come after what the store said was read, and none is made up for (`ticksAfterReading`). */
-  timers: Timers;
-  /** From 0 to below 1: many limiters do not probe in one moment. */
-  random: () => number;
-  /** STORE_BREAKER_SILENCE: without any answer for so long while requests wait, it opens, at most an eighth later. */
-  silenceMs: number;
-  /** STORE_BREAKER_PROBE_INTERVAL: from a failed probe to the next, less up to a quarter. */
-  probeIntervalMs: number;
   /**
    * No request waits longer, at most an eighth of `silenceMs` apart: neither when its turn at the store comes late, nor
    * while answers to others keep the breaker closed.
@@ -33,8 +29,86 @@ export interface BreakerStoreOptions {
   onChange?: (open: boolean, reason?: string) => void;
 }
 
-/** So many quiet ticks make the silence. */
-const quietTicks = 8;
+/** What an op under way occupies besides its key, rounded up. */
+const opOverheadBytes = 256;
+
+/** What requests wait with, for the bound in bytes. */
+function waitingBytes(ops: readonly CounterOp[]): number {
+  let bytes = 0;
+  for (const op of ops) bytes += op.key.length + opOverheadBytes;
+  return bytes;
+}
+
+/** One request at the store. */
+class Flight {
+  readonly ops: readonly CounterOp[];
+  readonly bytes: number;
+  readonly done: () => void;
+  /** The tick of the breaker in which it set out. */
+  readonly sinceTick: number;
+  /** Whether the caller still waits: what the store says otherwise is too late. */
+  waiting = true;
+  previous: Flight | undefined = undefined;
+  next: Flight | undefined = undefined;
+
+  constructor(ops: readonly CounterOp[], bytes: number, sinceTick: number, done: () => void) {
+    this.ops = ops;
+    this.bytes = bytes;
+    this.sinceTick = sinceTick;
+    this.done = done;
+  }
+
+  /** Answers without the store. */
+  abandon(error: StoreError): void {
+    this.waiting = false;
+    for (const op of this.ops) failOp(op, error);
+    this.done();
+  }
+}
+
+/** Requests under way, in the order of their arrival: a linked list, as they leave it from anywhere. */
+class Flights {
+  size = 0;
+  bytes = 0;
+  #first: Flight | undefined;
+  #last: Flight | undefined;
+
+  add(flight: Flight): void {
+    flight.previous = this.#last;
+    if (this.#last === undefined) this.#first = flight;
+    else this.#last.next = flight;
+    this.#last = flight;
+    this.size += 1;
+    this.bytes += flight.bytes;
+  }
+
+  remove(flight: Flight): void {
+    const { previous, next } = flight;
+    if (previous === undefined) this.#first = next;
+    else previous.next = next;
+    if (next === undefined) this.#last = previous;
+    else next.previous = previous;
+    flight.previous = undefined;
+    flight.next = undefined;
+    this.size -= 1;
+    this.bytes -= flight.bytes;
+  }
+
+  /** Takes out those that set out before this tick. */
+  takeBefore(tick: number): Flight[] {
+    const taken: Flight[] = [];
+    for (let flight = this.#first; flight !== undefined && flight.sinceTick < tick; flight = this.#first) {
+      this.remove(flight);
+      taken.push(flight);
+    }
+    return taken;
+  }
+
+  /** Empties the list. */
+  takeAll(): Flight[] {
+    return this.takeBefore(Number.POSITIVE_INFINITY);
+  }
+}
 
 /**
  * Asks a store as long as it answers, and answers by itself, at once, as long as it does not. When
@@ -43,7 +117,7 @@ const quietTicks = 8;
 export class BreakerStore implements CounterStore {
   readonly #options: BreakerStoreOptions;
   readonly #store: CounterStore;
-  readonly #state = new BreakerState({ quietTicks });
+  readonly #state = new BreakerState({ quietTicks: ticksPerSilence });
   readonly #flights = new Flights();
   /** One for a whole outage: making errors is dear, and there are many callers. */
   #refusal: StoreError | undefined;
@@ -51,13 +125,19 @@ export class BreakerStore implements CounterStore {
   #refused = 0;
   /** Counts up while requests wait. */
   #ticks = 0;
-  #endTicks: (() => void) | undefined;
-  #endProbe: (() => void) | undefined;
-  #closed = false;
+  readonly #timer: BreakerTimer;
 
   constructor(options: BreakerStoreOptions) {
     this.#options = options;
     this.#store = options.store;
+    this.#timer = new BreakerTimer(this.#state, options, {
+      onTick: () => this.#tick(),
+      probe: () => this.#store.ping(options.silenceMs),
+      onProbed: (failure) => {
+        // Why it does not come back says more than how it went away.
+        if (failure !== undefined) this.#refusal = notAsked(failure.message);
+      },
+    });
   }
 
   get phase(): BreakerPhase {
@@ -90,7 +170,7 @@ export class BreakerStore implements CounterStore {
     }
     const flight = new Flight(ops, bytes, this.#ticks, done);
     this.#flights.add(flight);
-    if (this.#endTicks === undefined) this.#startTicks();
+    if (!this.#timer.ticking) this.#timer.startTicks();
     this.#store.submit(ops, options, () => this.#answered(flight));
   }
 
@@ -99,9 +179,7 @@ export class BreakerStore implements CounterStore {
   }
 
   close(): Promise<void> {
-    this.#closed = true;
-    this.#stopTicks();
-    this.#endProbe?.();
+    this.#timer.close();
     return this.#store.close();
   }
 
@@ -129,7 +207,7 @@ export class BreakerStore implements CounterStore {
       flight.done();
       return;
     }
-    const error = this.#store.connected === false && !this.#closed ? firstError(flight.ops) : undefined;
+    const error = this.#store.connected === false && !this.#timer.closed ? firstError(flight.ops) : undefined;
     if (error === undefined) {
       // Errors of a key, or of one node of many, come from a store that is there.
       if (flight.ops.some(isWordOfStore)) this.#state.heard();
@@ -144,16 +222,6 @@ export class BreakerStore implements CounterStore {
     }
   }
 
-  #startTicks(): void {
-    if (this.#closed) return;
-    this.#endTicks = this.#options.timers.every(this.#options.silenceMs / quietTicks, () => this.#tick());
-  }
-
-  #stopTicks(): void {
-    this.#endTicks?.();
-    this.#endTicks = undefined;
-  }
-
   #tick(): void {
     this.#ticks += 1;
     this.#abandonLate();
@@ -164,13 +232,13 @@ export class BreakerStore implements CounterStore {
       this.#opens(`the store did not answer within ${this.#options.silenceMs} ms`);
     } else if (phase === 'closed') {
       if (before === 'ramping') this.#closes();
-      if (this.#flights.size === 0) this.#stopTicks();
+      if (this.#flights.size === 0) this.#timer.stopTicks();
     }
   }
 
   #abandonLate(): void {
     const { silenceMs, patienceMs } = this.#options;
-    const oldest = this.#ticks - Math.ceil((patienceMs * quietTicks) / silenceMs);
+    const oldest = this.#ticks - Math.ceil((patienceMs * ticksPerSilence) / silenceMs);
     const late = this.#flights.takeBefore(oldest);
     if (late.length === 0) return;
     const message = `the store did not answer this request within ${patienceMs} ms`;
@@ -179,40 +247,17 @@ export class BreakerStore implements CounterStore {
 
   /** After the state opened. Whoever waits is answered now; whether they were counted, nobody knows. */
   #opens(reason: string): void {
-    this.#stopTicks();
     this.#opened += 1;
     const wasOpen = this.#refusal !== undefined;
     this.#refusal = notAsked(reason);
     if (!wasOpen) this.#options.onChange?.(true, reason);
-    this.#scheduleProbe();
+    this.#timer.probeLater();
     abandonAll(this.#flights.takeAll(), new StoreError(reason, { transient: true }));
   }
 
   #closes(): void {
     this.#refusal = undefined;
     this.#options.onChange?.(false);
-  }
-
-  #scheduleProbe(): void {
-    if (this.#closed) return;
-    const { timers, random, probeIntervalMs } = this.#options;
-    this.#endProbe = timers.after(probeIntervalMs * (1 - random() / 4), () => this.#probe());
-  }
-
-  #probe(): void {
-    this.#state.probeSent();
-    this.#store.ping(this.#options.silenceMs).then(
-      () => {
-        this.#state.probeAnswered();
-        this.#startTicks();
-      },
-      (error: Error) => {
-        // Why it does not come back says more than how it went away.
-        if (!this.#closed) this.#refusal = notAsked(error.message);
-        this.#state.probeFailed();
-        this.#scheduleProbe();
-      },
-    );
   }
 }
 

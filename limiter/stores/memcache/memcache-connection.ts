@@ -12,6 +12,7 @@
 import { connect, isIP, type Socket } from 'node:net';
 import { connect as connectTls } from 'node:tls';
 import { attendedMs, attendedTimers } from '../../../process/time/attended-time.ts';
+import { retryDelayMs } from '../../../process/time/token-bucket.ts';
 import { type ClientTls, tlsErrorText } from '../client-tls.ts';
 import type { StoreError } from '../counter-store.ts';
 import { type Command, CommandQueue, versionCommand } from './command.ts';
@@ -40,6 +41,7 @@ export interface MemcacheConnectionOptions {
 /** Chosen: a node that reads no more must not take the memory of the process. */
 const maxWaitingBytes = 16 * 1024 * 1024;
 const keepAliveMs = 30_000;
+const reconnecting = { firstMs: 125, mostMs: 4_000, spread: 0.25 };
 
 export class MemcacheConnection {
   readonly #options: MemcacheConnectionOptions;
@@ -200,7 +202,8 @@ export class MemcacheConnection {
     const { random, onChange } = this.#options;
     this.#state = 'down';
     this.#failures += 1;
-    this.#retry = setTimeout(() => this.#connect(), reconnectDelayMs(this.#failures, random));
+    const delayMs = retryDelayMs({ ...reconnecting, failures: this.#failures, random });
+    this.#retry = setTimeout(() => this.#connect(), delayMs);
     if (!this.#isDown) {
       this.#isDown = true;
       onChange(false, reason);
@@ -240,11 +243,6 @@ export class MemcacheConnection {
     if (socket !== undefined) this.#lost(socket, error.message, error);
     this.#unsent.fail(error);
   }
-}
-
-/** 125 ms doubling to 4 s, less up to a quarter so that many limiters do not come back at once. */
-function reconnectDelayMs(attempt: number, random: () => number): number {
-  return Math.round(Math.min(4000, 125 * 2 ** Math.min(attempt - 1, 5)) * (1 - random() / 4));
 }
 
 /** Of errors of several attempts, one for each address of a name, the first. */

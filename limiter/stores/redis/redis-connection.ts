@@ -1,5 +1,6 @@
 import { Command, Redis, type RedisOptions, ReplyError } from 'ioredis';
 import { attendedTimers } from '../../../process/time/attended-time.ts';
+import { retryDelayMs } from '../../../process/time/token-bucket.ts';
 import type { ClientTls } from '../client-tls.ts';
 import { StoreError } from '../counter-store.ts';
 import type { RedisAddress, SentinelAddress } from './redis-address.ts';
@@ -77,6 +78,8 @@ export interface RedisConnectionOptions {
   onRefusal?: ((code: string, text: string) => void) | undefined;
 }
 
+const reconnecting = { firstMs: 125, mostMs: 4_000, spread: 0.25 };
+
 /** The library's own timeout takes a standstill of this process for the server's silence. */
 class TimedCommand extends Command {
   override setTimeout(): void {}
@@ -106,7 +109,7 @@ export class RedisConnection {
   #closing = false;
 
   constructor(options: RedisConnectionOptions) {
-    const { address, timeoutMs, tls } = options;
+    const { address, timeoutMs, tls, random } = options;
     this.#options = options;
     const onReadOnly =
       options.closeOnReadOnly === true ? () => this.#leave('the server takes no writes') : undefined;
@@ -118,7 +121,8 @@ export class RedisConnection {
         address,
         timeoutMs,
         tls,
-        retryStrategy: (attempt) => (this.#reconnects ? reconnectDelayMs(attempt, options.random) : null),
+        retryStrategy: (failures) =>
+          this.#reconnects ? retryDelayMs({ ...reconnecting, failures, random }) : null,
         sentinels: this.#sentinels,
         onPlace: (place) => {
           this.#place = place;
@@ -286,12 +290,6 @@ export class RedisConnection {
     this.#lastFailure = failure.message;
     if (isSelect(error) || isTimeout(error)) this.#redis.disconnect(true);
   }
-}
-
-/** 125 ms doubling to 4 s, less up to a quarter so that many limiters do not come back at once. */
-export function reconnectDelayMs(attempt: number, random: () => number): number {
-  const delayMs = Math.min(4000, 125 * 2 ** Math.min(attempt - 1, 5));
-  return Math.round(delayMs * (1 - random() / 4));
 }
 
 function isSelect(error: Error): boolean {

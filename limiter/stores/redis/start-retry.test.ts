@@ -1,5 +1,4 @@
 import { describe, expect, it } from 'vitest';
-import { reconnectDelayMs } from './redis-connection.ts';
 import { type StartRetryOptions, startWithRetry } from './start-retry.ts';
 
 /** Time passes only by sleeping; the first `failures` attempts fail. */
@@ -67,17 +66,5 @@ describe('startWithRetry', () => {
     const { ended, waits } = start(99, { stopped: () => true });
     await expect(ended).rejects.toThrow('refused 1');
     expect(waits).toEqual([]);
-  });
-});
-
-describe('reconnectDelayMs', () => {
-  it('doubles from 125 ms to 4 s', () => {
-    expect([1, 2, 3, 4, 5, 6, 7, 5000].map((attempt) => reconnectDelayMs(attempt, () => 0))).toEqual([
-      125, 250, 500, 1000, 2000, 4000, 4000, 4000,
-    ]);
-  });
-
-  it('comes up to a quarter earlier by chance', () => {
-    expect(reconnectDelayMs(6, () => 0.999)).toBe(3001);
   });
 });

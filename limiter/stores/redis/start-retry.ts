@@ -1,3 +1,4 @@
+import { retryDelayMs } from '../../../process/time/token-bucket.ts';
 import { StoreError } from '../counter-store.ts';
 
 export interface StartRetryOptions {
@@ -24,7 +25,7 @@ export interface StartRetryOptions {
 export async function startWithRetry(options: StartRetryOptions): Promise<void> {
   const { initialMs = 1000, maxMs = 30_000, maxElapsedMs = 0 } = options;
   const startedMs = options.monotonicMs();
-  for (let baseMs = initialMs; ; baseMs = Math.min(maxMs, baseMs * 2)) {
+  for (let failures = 1; ; failures += 1) {
     const error = await options.attempt().then(
       () => undefined,
       (reason: Error) => reason,
@@ -36,13 +37,8 @@ export async function startWithRetry(options: StartRetryOptions): Promise<void> 
       const text = `timed out waiting for Redis connection to ${options.label} after ${Math.round(elapsedMs)} ms: ${error.message}`;
       throw new StoreError(text, { transient: true });
     }
-    const waitMs = startDelayMs(Math.min(baseMs, maxMs), options.random);
+    const waitMs = retryDelayMs({ failures, firstMs: initialMs, mostMs: maxMs, random: options.random });
     options.onRetry?.({ waitMs, elapsedMs, error });
     await options.sleep(waitMs);
   }
-}
-
-/** Half of `baseMs` up to all of it, so that limiters started together do not stay together. */
-function startDelayMs(baseMs: number, random: () => number): number {
-  return Math.round(baseMs * (0.5 + random() / 2));
 }
