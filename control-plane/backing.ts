@@ -5,7 +5,7 @@ import type { LimiterReport, ReplicaReport } from './model/fleet-snapshot.ts';
 import type { RecordedEvent } from './replicas/event-recorder.ts';
 import type { StoredSpec } from './replicas/kept-spec-collection.ts';
 import type { StatusPumpOptions } from './replicas/status-pump.ts';
-import type { ControlPlaneSettings } from './settings/settings.ts';
+import type { ControlPlaneSettings } from './settings/table.ts';
 import type { ObjectSource } from './source/kubernetes-source.ts';
 
 /** What stands behind a replica: a cluster with other replicas and an API to write to, or this process alone. */

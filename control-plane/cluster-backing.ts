@@ -13,7 +13,7 @@ import type { StoredSpec } from './replicas/kept-spec-collection.ts';
 import { type KeptSpecListener, KeptSpecStore } from './replicas/kept-spec-store.ts';
 import { Replicas, type ReplicasListener } from './replicas/replicas.ts';
 import { StatusWriter } from './replicas/status-pump.ts';
-import type { ControlPlaneSettings } from './settings/settings.ts';
+import type { ControlPlaneSettings } from './settings/table.ts';
 import { KubernetesSource } from './source/kubernetes-source.ts';
 import type { ControlPlaneMetrics } from './telemetry/control-plane-metrics.ts';
 import * as lines from './telemetry/log-lines.ts';

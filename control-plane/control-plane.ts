@@ -22,7 +22,7 @@ import { MeetingWatch } from './reconcile/meeting-watch.ts';
 import { Pace } from './reconcile/status-queue.ts';
 import { VersionLedger } from './reconcile/version-ledger.ts';
 import { replicaName } from './replicas/replica-name.ts';
-import type { ControlPlaneSettings } from './settings/settings.ts';
+import type { ControlPlaneSettings } from './settings/table.ts';
 import type { SourceListener } from './source/kubernetes-source.ts';
 import { Announcer, StatusKeeper, type StatusKeeperListener } from './status-keeper.ts';
 import { ControlPlaneMetrics } from './telemetry/control-plane-metrics.ts';

@@ -2,7 +2,7 @@ import type { HttpListener } from '../process/http/http-server.ts';
 import type { Logger } from '../process/log/logger.ts';
 import { Seldom } from '../process/log/seldom.ts';
 import type { Clock, Timers } from '../process/time/clock.ts';
-import type { ControlPlaneSettings } from './settings/settings.ts';
+import type { ControlPlaneSettings } from './settings/table.ts';
 import type { ControlPlaneMetrics } from './telemetry/control-plane-metrics.ts';
 import * as lines from './telemetry/log-lines.ts';
 import { type LookupRefusal, openSecretApi } from './webhooks/secret-api.ts';

@@ -3,7 +3,7 @@
  * template. With `--check`, writes nothing and fails when a committed file is stale.
  */
 import { readFileSync, writeFileSync } from 'node:fs';
-import { controlPlaneSettingGroups } from '../control-plane/settings/settings.ts';
+import { controlPlaneSettingGroups } from '../control-plane/settings/table.ts';
 import { limiterAliases, limiterSettingGroups } from '../limiter/settings/settings.ts';
 import { needText } from '../process/settings/settings-needs.ts';
 import { defaultOf, type Setting, type SettingsTable } from '../process/settings/settings-reader.ts';

@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { defaultOf } from '../../process/settings/settings-reader.ts';
-import { controlPlaneSettingGroups, parseControlPlaneSettings } from './settings.ts';
+import { parseControlPlaneSettings } from './settings.ts';
+import { controlPlaneSettingGroups } from './table.ts';
 
 const all = controlPlaneSettingGroups.flatMap(({ settings }) => Object.values(settings));
 const token = 'a-token-of-the-api';

@@ -1,8 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import {
-  controlPlaneSettingGroups,
-  parseControlPlaneSettings,
-} from '../../control-plane/settings/settings.ts';
+import { parseControlPlaneSettings } from '../../control-plane/settings/settings.ts';
+import { controlPlaneSettingGroups } from '../../control-plane/settings/table.ts';
 import { limiterSettingGroups, parseLimiterSettings } from '../../limiter/settings/settings.ts';
 import { bool, choice, integer, text } from './settings-kinds.ts';
 import { needing, needText, type SettingNeed } from './settings-needs.ts';

@@ -1,8 +1,6 @@
 import { expect, it } from 'vitest';
-import {
-  controlPlaneSettingGroups,
-  parseControlPlaneSettings,
-} from '../../control-plane/settings/settings.ts';
+import { parseControlPlaneSettings } from '../../control-plane/settings/settings.ts';
+import { controlPlaneSettingGroups } from '../../control-plane/settings/table.ts';
 import { readCallersFile } from '../../limiter/callers/callers-file.ts';
 import { limiterSettingGroups, parseLimiterSettings } from '../../limiter/settings/settings.ts';
 import { describeWithServer } from '../support/describe-with-server.ts';

@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { connect as connectTls } from 'node:tls';
 import { credentials } from '@grpc/grpc-js';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
-import { controlPlaneSettingGroups } from '../../control-plane/settings/settings.ts';
+import { controlPlaneSettingGroups } from '../../control-plane/settings/table.ts';
 import { systemTimers, type Timers } from '../../process/time/clock.ts';
 import { type CertificatePair, createAuthority, overwritePair } from '../support/certificates.ts';
 import { describeWithServer } from '../support/describe-with-server.ts';
