@@ -30,7 +30,6 @@ import { DecisionLines } from './telemetry/decision-lines.ts';
 import * as lines from './telemetry/log-lines.ts';
 import type { Webhooks } from './webhooks/webhook-sender.ts';
 import { kindOfClient } from './xds/fleet-permissions.ts';
-import { xdsHappenings } from './xds/xds-happenings.ts';
 import { createXdsServer, type XdsServer, type XdsServerOptions } from './xds/xds-server.ts';
 
 export interface ControlPlaneOptions {
@@ -335,7 +334,7 @@ export class ControlPlane {
   }
 
   #createXds(): XdsServer {
-    const { settings, log, clock } = this.#options;
+    const { settings, clock } = this.#options;
     const { xdsTlsCert: certFile, xdsTlsKey: keyFile, xdsTlsClientCacert } = settings;
     const clientCa = xdsTlsClientCacert === '' ? {} : { clientCaFile: xdsTlsClientCacert };
     return createXdsServer({
@@ -348,16 +347,13 @@ export class ControlPlane {
       shutdownGraceMs,
       ...(certFile === '' ? {} : { tls: { certFile, keyFile, ...clientCa } }),
       ...this.#xdsIdentity(),
-      listener: xdsHappenings({
-        log,
-        metrics: this.#metrics,
-        changed: () => this.#reportPace.ask(),
-        sent: () => {
-          if (this.#unsentChangeMs === undefined) return;
-          this.#metrics.changePushed(clock.monotonicMs() - this.#unsentChangeMs);
-          this.#unsentChangeMs = undefined;
-        },
-      }),
+      metrics: this.#metrics,
+      changed: () => this.#reportPace.ask(),
+      sent: () => {
+        if (this.#unsentChangeMs === undefined) return;
+        this.#metrics.changePushed(clock.monotonicMs() - this.#unsentChangeMs);
+        this.#unsentChangeMs = undefined;
+      },
     });
   }
 

@@ -1,6 +1,7 @@
 /** Numbers by fleet, for labels: bounded, because whoever may create an object can make up fleets. */
 
 import { collectDefaultMetrics, Registry } from 'prom-client';
+import type { Logger } from '../../process/log/logger.ts';
 import type { Decision, RejectionReason } from '../model/decision.ts';
 import { fleetSnapshot, type LimiterReport } from '../model/fleet-snapshot.ts';
 import { createMetricSet, type MetricSet } from './metric-set.ts';
@@ -95,6 +96,12 @@ const acceptedReasons: readonly ('Valid' | RejectionReason)[] = [
   'DomainConflict',
   'DomainNotAllowed',
 ];
+
+/** Where each part says what happens in it. */
+export interface Telemetry {
+  log: Logger;
+  metrics: ControlPlaneMetrics;
+}
 
 /** What the control plane counts: one method for each thing that happens, and `metrics` for who asks. */
 export class ControlPlaneMetrics {

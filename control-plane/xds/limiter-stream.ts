@@ -8,12 +8,13 @@ import { GrpcCode, type GrpcStatus, statusText } from '../../process/grpc/handle
 import type { Clock, Timers } from '../../process/time/clock.ts';
 import { rateLimitConfigTypeUrl } from '../../rules/xds/resource.ts';
 import type { LimiterReport } from '../model/fleet-snapshot.ts';
+import type { Telemetry } from '../telemetry/control-plane-metrics.ts';
+import * as lines from '../telemetry/log-lines.ts';
 import { type CallerIdentity, type Identity, unauthenticated } from './caller-identity.ts';
 import { type FleetsOfClients, fleetRefusal } from './fleet-permissions.ts';
 import { type FleetResponse, type FleetResponses, withNonce } from './fleet-response.ts';
 import { type NodeIdentity, nodeIdentity } from './node-identity.ts';
 import type { Sender, SendTurns } from './send-turns.ts';
-import type { XdsListener } from './xds-happenings.ts';
 
 /**
  * What one stream of a limiter is owed, and what its requests mean. Pure: versions come in, versions go out.
@@ -93,7 +94,7 @@ export class StreamState {
 export type DiscoveryCall = ServerDuplexStream<Buffer, Buffer>;
 
 /** What all streams share. */
-export interface StreamContext {
+export interface StreamContext extends Telemetry {
   clock: Clock;
   timers: Timers;
   turns: SendTurns;
@@ -101,7 +102,9 @@ export interface StreamContext {
   identity: CallerIdentity;
   fleetsOfClients: FleetsOfClients | undefined;
   answerTimeoutMs: number;
-  listener: XdsListener;
+  /** What the server's `limiters` gives is different now. */
+  changed(): void;
+  sent(limiter: LimiterReport): void;
   /** Tells of a stream that ends for what it said. */
   refuse(peer: string, reason: string): void;
   /** Destroys the connection that a stream came over. */
@@ -144,6 +147,8 @@ export class LimiterStream implements Sender {
   /** Ended by us, with an error. */
   #isRefused = false;
   #isClosed = false;
+  /** No answer came in time. */
+  #gaveUp = false;
   #askedOtherType = false;
 
   constructor(
@@ -207,13 +212,14 @@ export class LimiterStream implements Sender {
   }
 
   send(taken: () => void): void {
-    const { clock, timers, answerTimeoutMs, listener } = this.#context;
+    const { clock, timers, answerTimeoutMs, metrics, sent } = this.#context;
     const response = this.#offered as FleetResponse;
     const { version, nonce } = this.#state.send();
     this.#sentMs = clock.monotonicMs();
     this.#stopWaiting = timers.after(answerTimeoutMs, () => this.#giveUp(version));
     this.#call.write(withNonce(response, nonce), () => taken());
-    listener.sent(this.#report as LimiterReport, { version, bytes: response.bytes.length });
+    metrics.pushed(response.bytes.length);
+    sent(this.#report as LimiterReport);
   }
 
   /** The peer learns why; what is sent after it is dropped. */
@@ -242,13 +248,14 @@ export class LimiterStream implements Sender {
     if (this.#isClosed) return;
     this.#isClosed = true;
     this.#isEnding = true;
-    const { listener } = this.#context;
+    const { log, changed } = this.#context;
     this.#stopWaiting();
     this.#callOffExpiry();
     this.#context.closed(this);
     if (this.#report === undefined) return;
-    listener.disconnected(this.#report);
-    listener.changed();
+    const isUnanswered = this.#state.phase === 'in flight' && !this.#gaveUp;
+    (isUnanswered ? lines.limiterLeftUnanswered : lines.limiterDisconnected)(log, this.#report);
+    changed();
   }
 
   #read(bytes: Buffer): void {
@@ -258,7 +265,9 @@ export class LimiterStream implements Sender {
       if (request === undefined) this.#refuse(undecodable);
       else this.#take(request);
     } catch (error) {
-      this.#context.listener.fault('StreamAggregatedResources', error);
+      const { log, metrics } = this.#context;
+      metrics.fault();
+      lines.fault(log, 'StreamAggregatedResources', error);
       this.end({ code: GrpcCode.INTERNAL, message: 'internal error' });
     }
   }
@@ -276,14 +285,14 @@ export class LimiterStream implements Sender {
     if (this.#askedOtherType) return;
     this.#askedOtherType = true;
     const asked = typeUrl.slice(0, longestMessage);
-    this.#context.listener.otherTypeAsked({ peer: this.#peer, typeUrl: asked });
+    lines.otherTypeAsked(this.#context.log, { peer: this.#peer, typeUrl: asked });
   }
 
   /** `resource_names` are not looked at: a limiter gets all rules of its fleet. */
   #subscribe({ versionInfo }: DiscoveryRequest): void {
     const identity = this.#identify();
     if (identity === undefined) return;
-    const { clock, listener } = this.#context;
+    const { clock, log, changed } = this.#context;
     this.#report = {
       id: this.#id,
       ...identity,
@@ -293,8 +302,8 @@ export class LimiterStream implements Sender {
       refusal: undefined,
     };
     this.#state.subscribe();
-    listener.connected(this.#report);
-    listener.changed();
+    lines.limiterConnected(log, this.#report);
+    changed();
     this.update();
   }
 
@@ -317,25 +326,29 @@ export class LimiterStream implements Sender {
   #answer(report: LimiterReport, { responseNonce, errorDetail }: DiscoveryRequest): void {
     const answer = this.#state.answer(responseNonce, errorDetail !== undefined);
     if (answer === undefined) return;
-    const { clock, listener, turns } = this.#context;
+    const { clock, log, metrics, changed, turns } = this.#context;
     const { version } = answer;
     this.#stopWaiting();
     this.#context.answered(report);
     if (answer.kind === 'accepted') {
       this.#report = { ...report, acceptedVersion: version, refusal: undefined };
-      listener.accepted(this.#report, { version, afterMs: clock.monotonicMs() - this.#sentMs });
+      metrics.acknowledged(clock.monotonicMs() - this.#sentMs);
+      lines.limiterAccepted(log, this.#report, version);
     } else {
       const message = refusalText(errorDetail?.message ?? '');
       this.#report = { ...report, refusal: { version, message } };
-      listener.refused(this.#report, { version, message });
+      metrics.refused();
+      lines.limiterRefused(log, this.#report, { version, message });
     }
-    listener.changed();
+    changed();
     if (this.#state.isDue) turns.ask(this);
   }
 
   #giveUp(version: string): void {
-    const { answerTimeoutMs: timeoutMs, listener, timers, cutConnection } = this.#context;
-    listener.unanswered(this.#report as LimiterReport, { version, timeoutMs });
+    const { answerTimeoutMs: timeoutMs, log, metrics, timers, cutConnection } = this.#context;
+    this.#gaveUp = true;
+    metrics.unanswered();
+    lines.limiterUnanswered(log, this.#report as LimiterReport, { version, timeoutMs });
     this.end({
       code: GrpcCode.UNAVAILABLE,
       message: `no answer to version ${version} within ${timeoutMs} ms`,

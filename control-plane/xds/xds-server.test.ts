@@ -126,9 +126,12 @@ describe('a stream', () => {
     server.serve(fleetsOf(v2));
     await eventually(() => expect(client.last?.version).toBe(v2.version));
     expect(client.received).toHaveLength(2);
-    const asked = events.filter(([name]) => name === 'otherTypeAsked');
+    const asked = events.filter(([name]) => name === 'A client asks for a type that is not served');
     expect(asked).toEqual([
-      ['otherTypeAsked', { peer: expect.stringMatching(/^127\.0\.0\.1:\d+$/), typeUrl }],
+      [
+        'A client asks for a type that is not served',
+        { peer: expect.stringMatching(/^127\.0\.0\.1:\d+$/), typeUrl },
+      ],
     ]);
   });
 
@@ -171,7 +174,7 @@ describe('the report of a limiter', () => {
         refusal: undefined,
       });
     });
-    expect(running.eventNames()).toEqual(['connected', 'accepted']);
+    expect(running.messages()).toEqual(['A limiter connected', 'A limiter accepted a snapshot']);
     expect(running.changes()).toBe(2);
   });
 
@@ -206,7 +209,12 @@ describe('the report of a limiter', () => {
       expect(onlyLimiter(running)).toMatchObject({ acceptedVersion: v3.version, refusal: undefined });
     });
     expect(client.received).toHaveLength(3);
-    expect(running.eventNames()).toEqual(['connected', 'accepted', 'refused', 'accepted']);
+    expect(running.messages()).toEqual([
+      'A limiter connected',
+      'A limiter accepted a snapshot',
+      'A limiter refused a snapshot',
+      'A limiter accepted a snapshot',
+    ]);
   });
 
   it('can go back to what was accepted before', async () => {
@@ -252,11 +260,11 @@ describe('the report of a limiter', () => {
   it('passes over a version that is too long to be one of a control plane like this', async () => {
     const running = await startXdsServer();
     const client = scripted({ port: running.port, userAgentName: 'weir', reconnects: false });
-    await eventually(() => expect(running.eventNames()).toEqual(['connected']));
+    await eventually(() => expect(running.messages()).toEqual(['A limiter connected']));
     client.acceptedVersion = 'v'.repeat(129);
     client.reconnect();
     await eventually(() =>
-      expect(running.eventNames().filter((name) => name === 'connected')).toHaveLength(2),
+      expect(running.messages().filter((name) => name === 'A limiter connected')).toHaveLength(2),
     );
     await eventually(() => expect(onlyLimiter(running)).toMatchObject({ acceptedVersion: undefined }));
   });
@@ -277,7 +285,7 @@ describe('the report of a limiter', () => {
     const client = await goLike({ port: running.port });
     client.close();
     await eventually(() => expect(running.server.limiters()).toEqual([]), { timeoutMs: 1_000 });
-    expect(running.eventNames().at(-1)).toBe('disconnected');
+    expect(running.messages().at(-1)).toBe('A limiter is gone');
   });
 
   it('shortens what a limiter says', async () => {
@@ -310,8 +318,10 @@ describe('the server', () => {
     );
     first.close();
     await eventually(() => expect(third.last?.version).toBe(v1.version));
-    const told = running.events.filter(([name]) => name === 'tooManyStreams');
-    expect(told).toEqual([['tooManyStreams', { maxStreams: 2, peer: expect.any(String), times: 1 }]]);
+    const told = running.events.filter(([name]) => name === 'Refused a stream: XDS_MAX_STREAMS is reached');
+    expect(told).toEqual([
+      ['Refused a stream: XDS_MAX_STREAMS is reached', { maxStreams: 2, peer: expect.any(String), times: 1 }],
+    ]);
   });
 
   it('refuses a fleet that cannot be one', async () => {
@@ -320,7 +330,7 @@ describe('the server', () => {
     const reason =
       'the node metadata "fleet" is not a DNS label of at most 63 lower case letters, digits and inner hyphens: "No Fleet"';
     await eventually(() => expect(client.ends).toEqual([`3 INVALID_ARGUMENT: ${reason}`]));
-    expect(running.events).toEqual([['streamRefused', { peer: expect.any(String), reason, times: 1 }]]);
+    expect(running.events).toEqual([['Refused a stream', { peer: expect.any(String), reason, times: 1 }]]);
   });
 
   it('refuses what is no discovery request', async () => {
@@ -371,7 +381,7 @@ describe('the server', () => {
       isOversize: true,
     });
     const told = { fleet: 'default', version: large.version, bytes: served?.bytes, limitBytes: 4_194_304 };
-    expect(events).toEqual([['oversize', told]]);
+    expect(events).toEqual([['A snapshot is longer than what clients of gRPC usually take', told]]);
     const usual = scripted({ port, reconnects: false });
     await eventually(() => expect(usual.ends[0]).toMatch(/^8 RESOURCE_EXHAUSTED/));
     const patient = await weirLike({ port, pod: 'p', maxMessageBytes: -1 });
@@ -387,7 +397,11 @@ describe('the server', () => {
     client.fallSilent();
     const text = `14 UNAVAILABLE: no answer to version ${v1.version} within 100 ms`;
     await eventually(() => expect(client.ends).toEqual([text]));
-    expect(running.eventNames()).toEqual(['connected', 'unanswered', 'disconnected']);
+    expect(running.messages()).toEqual([
+      'A limiter connected',
+      'A limiter did not answer a snapshot: its stream is ended',
+      'A limiter is gone',
+    ]);
   });
 
   it('holds one response for a limiter that does not read, and cuts it in the end', async () => {
@@ -405,7 +419,7 @@ describe('the server', () => {
     await eventually(() => expect(other.last?.domains).toEqual(['d49']));
     expect(running.sends.filter(({ id }) => id === slow)).toHaveLength(1);
     timers.advance(30_000);
-    expect(running.eventNames()).toContain('unanswered');
+    expect(running.messages()).toContain('A limiter did not answer a snapshot: its stream is ended');
     timers.advance(5_000);
     await closed;
     await eventually(() => expect(running.server.limiters()).toHaveLength(1));

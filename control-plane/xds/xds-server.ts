@@ -11,6 +11,8 @@ import { bind, closeOrCut, type ListenAddress } from '../../process/net/bind.ts'
 import { type TlsFiles, watchTlsCredentials } from '../../process/net/tls-credentials.ts';
 import type { Clock, Timers } from '../../process/time/clock.ts';
 import type { FleetSnapshot, LimiterReport } from '../model/fleet-snapshot.ts';
+import type { Telemetry } from '../telemetry/control-plane-metrics.ts';
+import * as lines from '../telemetry/log-lines.ts';
 import { CallerIdentity, type Identity, parseTokens, type TokenNames } from './caller-identity.ts';
 import type { FleetsOfClients } from './fleet-permissions.ts';
 import { type FleetResponse, FleetResponses, usualClientLimitBytes } from './fleet-response.ts';
@@ -20,12 +22,14 @@ import { SendTurns } from './send-turns.ts';
 import { type ReviewToken, TokenReviews } from './token-reviews.ts';
 import { plainTransport, type TlsTransport, type Transport, tlsTransport } from './transport.ts';
 import { UnansweredDepartures } from './unanswered-departures.ts';
-import type { XdsListener } from './xds-happenings.ts';
 
-export interface XdsServerOptions {
+export interface XdsServerOptions extends Telemetry {
   /** Different for every replica that runs. */
   replicaName: string;
-  listener: XdsListener;
+  /** What `limiters` gives is different now. */
+  changed(): void;
+  /** A snapshot goes to a limiter. */
+  sent(limiter: LimiterReport): void;
   clock: Clock;
   timers: Timers;
   /** What the health service says. */
@@ -126,18 +130,25 @@ class GrpcXdsServer implements XdsServer {
   #shutdown: Promise<void> | undefined;
 
   constructor(options: XdsServerOptions) {
-    const { clock, listener, maxStreams } = options;
+    const { clock, log, metrics, maxStreams } = options;
     this.#options = options;
     this.#health = new HealthService(options.health, [discoveryService]);
     this.#responses = new FleetResponses(options.replicaName);
-    this.#tooMany = new Seldom(clock, seldomMs, (peer, times) =>
-      listener.tooManyStreams({ maxStreams, peer, times }),
-    );
-    this.#refusals = new Seldom(clock, seldomMs, (it, times) => listener.streamRefused({ ...it, times }));
-    this.#handshakes = new Seldom(clock, seldomMs, (it, times) => listener.handshakeFailed({ ...it, times }));
-    this.#strangers = new Seldom(clock, seldomMs, (it, times) => listener.strangerRefused({ ...it, times }));
+    this.#tooMany = new Seldom(clock, seldomMs, (peer, times) => {
+      metrics.streamsRefused('limit', times);
+      lines.tooManyStreams(log, { maxStreams, peer, times });
+    });
+    this.#refusals = new Seldom(clock, seldomMs, (it, times) => {
+      metrics.streamsRefused('request', times);
+      lines.streamRefused(log, { ...it, times });
+    });
+    this.#handshakes = new Seldom(clock, seldomMs, (it, times) => {
+      metrics.handshakesFailed(times);
+      lines.handshakeFailed(log, { ...it, times });
+    });
+    this.#strangers = new Seldom(clock, seldomMs, (it, times) => lines.streamRefused(log, { ...it, times }));
     this.#reviewFailures = new Seldom(clock, seldomMs, (reason, times) =>
-      listener.tokenReviewFailed({ reason, times }),
+      lines.tokenReviewFailed(log, { reason, times }),
     );
     this.#reviews = this.#createReviews();
     this.#identity = this.#createIdentity();
@@ -161,8 +172,10 @@ class GrpcXdsServer implements XdsServer {
     const changed = this.#responses.update(fleets);
     for (const { fleet, version, bytes, isOversize } of changed) {
       if (!isOversize) continue;
+      const { log, metrics } = this.#options;
+      metrics.oversize();
       const sizes = { bytes: bytes.length, limitBytes: usualClientLimitBytes };
-      this.#options.listener.oversize({ fleet, version, ...sizes });
+      lines.snapshotOversize(log, { fleet, version, ...sizes });
     }
     for (const stream of this.#streams) stream.update();
   }
@@ -185,11 +198,14 @@ class GrpcXdsServer implements XdsServer {
   }
 
   #createContext(): StreamContext {
-    const { clock, timers, listener, fleetsOfClients } = this.#options;
+    const { clock, timers, log, metrics, changed, sent, fleetsOfClients } = this.#options;
     return {
       clock,
       timers,
-      listener,
+      log,
+      metrics,
+      changed,
+      sent,
       identity: this.#identity,
       fleetsOfClients,
       responses: this.#responses,
@@ -206,18 +222,18 @@ class GrpcXdsServer implements XdsServer {
 
   /** A limiter that left stays among the limiters for so long. */
   #goOn(lingerMs: number): void {
-    const { timers, listener } = this.#options;
+    const { timers, changed } = this.#options;
     if (lingerMs === 0) return;
     const callOff = timers.after(lingerMs, () => {
       this.#callOffs.delete(callOff);
-      listener.changed();
+      changed();
     });
     this.#callOffs.add(callOff);
-    listener.changed();
+    changed();
   }
 
   #createGrpc(): Server {
-    const { listener, maxStreams, keepaliveIntervalMs, keepaliveTimeoutMs } = this.#options;
+    const { log, metrics, maxStreams, keepaliveIntervalMs, keepaliveTimeoutMs } = this.#options;
     const grpc = new Server({
       'grpc.max_receive_message_length': longestRequestBytes,
       'grpc.max_concurrent_streams': maxStreams + otherStreams,
@@ -226,7 +242,10 @@ class GrpcXdsServer implements XdsServer {
       'grpc.max_connection_idle_ms': idleConnectionMs,
       'grpc.enable_channelz': 0,
     });
-    registerHealth(grpc, this.#health, (method, error) => listener.fault(method, error));
+    registerHealth(grpc, this.#health, (method, error) => {
+      metrics.fault();
+      lines.fault(log, method, error);
+    });
     const method = `/${discoveryService}/StreamAggregatedResources`;
     grpc.register(method, (call: DiscoveryCall) => this.#open(call), encodeBytes, decodeBytes, 'bidi');
     return grpc;
@@ -256,7 +275,7 @@ class GrpcXdsServer implements XdsServer {
     if ('code' in identity) {
       const { code, message } = identity;
       if (identity !== shuttingDown) {
-        this.#options.listener.unproven();
+        this.#options.metrics.streamsRefused('identity', 1);
         this.#strangers.note({ peer: call.getPeer(), reason: message });
       }
       call.emit('error', { code, details: statusText(message) });
@@ -279,7 +298,7 @@ class GrpcXdsServer implements XdsServer {
 
   async #openTransport(): Promise<Transport> {
     const injector = this.#grpc.createConnectionInjector(ServerCredentials.createInsecure());
-    const { tls, timers, listener } = this.#options;
+    const { tls, timers, log } = this.#options;
     const options = {
       accept: (socket: Parameters<typeof injector.injectConnection>[0]) => injector.injectConnection(socket),
       handshakeFailed: (peer: string, reason: string) => this.#handshakes.note({ peer, reason }),
@@ -293,9 +312,9 @@ class GrpcXdsServer implements XdsServer {
       ...(reloadIntervalMs === undefined ? {} : { reloadIntervalMs }),
       changed: (next) => {
         transport?.useCredentials(next);
-        listener.certificateChanged();
+        lines.certificateChanged(log, 'xDS');
       },
-      refused: (reason) => listener.certificateRefused(reason),
+      refused: (reason) => lines.certificateRefused(log, 'xDS', reason),
     });
     this.#closeCredentials = credentials.close;
     transport = tlsTransport(credentials.first, { ...options, mayShowNone: this.#hasOtherWays });
@@ -309,7 +328,7 @@ class GrpcXdsServer implements XdsServer {
   }
 
   #createReviews(): TokenReviews | undefined {
-    const { serviceAccounts, listener, maxStreams } = this.#options;
+    const { serviceAccounts, metrics, maxStreams } = this.#options;
     if (serviceAccounts === undefined) return undefined;
     const { audience, reviewsPerSecond, review } = serviceAccounts;
     return new TokenReviews({
@@ -319,7 +338,7 @@ class GrpcXdsServer implements XdsServer {
       perSecond: reviewsPerSecond,
       // Each limiter has a token, and another one soon.
       mostKnown: 2 * maxStreams,
-      reviewed: (outcome) => listener.tokenReviewed(outcome),
+      reviewed: (outcome) => metrics.tokenReviewed(outcome),
       failed: (reason) => this.#reviewFailures.note(reason),
     });
   }
@@ -335,7 +354,7 @@ class GrpcXdsServer implements XdsServer {
   }
 
   async #openTokens(): Promise<void> {
-    const { tokensFile, timers, listener } = this.#options;
+    const { tokensFile, timers, log } = this.#options;
     if (tokensFile === undefined) return;
     const { path, reloadIntervalMs } = tokensFile;
     const name = `XDS_TOKENS_FILE: ${path}`;
@@ -354,9 +373,9 @@ class GrpcXdsServer implements XdsServer {
       changed: (tokens) => {
         this.#identity.useTokens(tokens);
         for (const stream of this.#streams) stream.checkToken();
-        listener.tokensChanged();
+        lines.secretRotated(log, 'XDS_TOKENS_FILE');
       },
-      refused: (reason) => listener.tokensRefused(reason),
+      refused: (reason) => lines.secretRefused(log, 'XDS_TOKENS_FILE', reason),
     });
     this.#closeTokens = opened.close;
     this.#identity.useTokens(opened.first);

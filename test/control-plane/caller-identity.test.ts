@@ -75,7 +75,8 @@ describe('an anonymous client', () => {
     expect(client.received).toEqual([]);
     expect(running.server.limiters()).toEqual([]);
     expect(running.changes()).toBe(0);
-    expect(running.eventNames()).toEqual(['unproven', 'strangerRefused']);
+    expect(running.messages()).toEqual(['Refused a stream']);
+    expect(await running.counted('xds_streams_refused_total{reason="identity"}')).toBe(1);
   });
 
   it('is served every fleet where that is allowed, but not with a wrong token', async () => {
@@ -133,10 +134,17 @@ describe('a token of the file', () => {
     const other = connect(running, { token: otherToken });
     await eventually(() => expect([edge.last, other.last]).not.toContain(undefined));
     writeFileSync(file.path, 'edge short');
-    await eventually(() => expect(running.eventNames()).toContain('tokensRefused'));
-    expect(running.events.find(([name]) => name === 'tokensRefused')).toEqual([
-      'tokensRefused',
-      `XDS_TOKENS_FILE: ${file.path}: line 1: the token must have at least 16 characters, it has 5`,
+    await eventually(() =>
+      expect(running.messages()).toContain('A new secret cannot be used: the one before stays'),
+    );
+    expect(
+      running.events.find(([name]) => name === 'A new secret cannot be used: the one before stays'),
+    ).toEqual([
+      'A new secret cannot be used: the one before stays',
+      {
+        secret: 'XDS_TOKENS_FILE',
+        reason: `XDS_TOKENS_FILE: ${file.path}: line 1: the token must have at least 16 characters, it has 5`,
+      },
     ]);
     expect(await outcome(connect(running, { token: edgeToken }))).toEqual(['b']);
     shown = 'next-token-of-the-edge';
@@ -300,7 +308,7 @@ describeWithServer('with certificates and tokens', opensslProgram, (openssl) => 
       /^14 UNAVAILABLE/,
     );
     expect(running.events.at(-1)).toMatchObject([
-      'handshakeFailed',
+      'A TLS handshake failed',
       { reason: "the caller's certificate is not good (UNABLE_TO_VERIFY_LEAF_SIGNATURE)" },
     ]);
   });

@@ -89,7 +89,7 @@ describeWithServer('TLS', opensslProgram, (openssl) => {
       const { port, events } = await start(server);
       const other = createAuthority(openssl, folder, 'other');
       connectAs(port, other.caFile, 'blue');
-      await eventually(() => expect(events[0]).toMatchObject(['handshakeFailed', { times: 1 }]));
+      await eventually(() => expect(events[0]).toMatchObject(['A TLS handshake failed', { times: 1 }]));
     });
 
     it('tells of a client that speaks no HTTP/2', async () => {
@@ -99,7 +99,7 @@ describeWithServer('TLS', opensslProgram, (openssl) => {
       onTestFinished(() => void socket.destroy());
       await new Promise<void>((resolve) => socket.on('close', () => resolve()).on('error', () => {}));
       const reason = 'the client does not speak HTTP/2';
-      expect(events).toEqual([['handshakeFailed', { peer: expect.any(String), reason, times: 1 }]]);
+      expect(events).toEqual([['A TLS handshake failed', { peer: expect.any(String), reason, times: 1 }]]);
     });
   });
 
@@ -117,7 +117,7 @@ describeWithServer('TLS', opensslProgram, (openssl) => {
       const stranger = createAuthority(openssl, folder, 'other').issue({ name: 'stranger' });
       const client = connectAs(port, authority.caFile, 'blue', showsOne ? stranger : undefined);
       await eventually(() => expect(client.ends[0]).toMatch(/^14 UNAVAILABLE/));
-      expect(events[0]).toEqual(['handshakeFailed', { peer: expect.any(String), reason, times: 1 }]);
+      expect(events[0]).toEqual(['A TLS handshake failed', { peer: expect.any(String), reason, times: 1 }]);
       expect(xds.limiters()).toEqual([]);
     });
 
@@ -166,12 +166,12 @@ describeWithServer('TLS', opensslProgram, (openssl) => {
       const other = createAuthority(openssl, folder, 'other');
       const clientCaFile = join(folder, 'clients.pem');
       writeFileSync(clientCaFile, readFileSync(authority.caFile));
-      const { port, eventNames, server: xds } = await start({ ...server, clientCaFile });
+      const { port, messages, server: xds } = await start({ ...server, clientCaFile });
       const [mine, others] = [authority.issue({ name: 'mine' }), other.issue({ name: 'others' })];
       const before = connectAs(port, authority.caFile, 'blue', mine);
       await eventually(() => expect(before.last).toBeDefined());
       writeFileSync(clientCaFile, readFileSync(other.caFile));
-      await eventually(() => expect(eventNames()).toContain('certificateChanged'));
+      await eventually(() => expect(messages()).toContain('A new certificate is in use'));
       const [late, next] = [
         connectAs(port, authority.caFile, 'blue', mine),
         connectAs(port, authority.caFile, 'blue', others),
@@ -186,13 +186,13 @@ describeWithServer('TLS', opensslProgram, (openssl) => {
   describe('the files', () => {
     it('are read again while streams stay open', async () => {
       const { authority, server } = makeWorld();
-      const { port, eventNames } = await start(server);
+      const { port, messages } = await start(server);
       const client = connectAs(port, authority.caFile, 'blue');
       await eventually(() => expect(client.last).toBeDefined());
       const before = await serialNumber(port);
       overwritePair(authority.issue({ name: 'next', alternativeNames: 'DNS:localhost' }), server);
       await eventually(async () => expect(await serialNumber(port)).not.toBe(before));
-      expect(eventNames()).toContain('certificateChanged');
+      expect(messages()).toContain('A new certificate is in use');
       expect(client.ends).toEqual([]);
       const late = connectAs(port, authority.caFile, 'blue');
       await eventually(() => expect(late.last).toBeDefined());
@@ -204,10 +204,11 @@ describeWithServer('TLS', opensslProgram, (openssl) => {
       const before = await serialNumber(port);
       const next = authority.issue({ name: 'next', alternativeNames: 'DNS:localhost' });
       writeFileSync(server.certFile, readFileSync(next.certFile));
-      const refusals = (): unknown[] => events.filter(([name]) => name === 'certificateRefused');
+      const unusable = 'A new certificate cannot be used: the one before stays';
+      const refusals = (): unknown[] => events.filter(([message]) => message === unusable);
       await eventually(() => expect(refusals()).toHaveLength(1));
       const mismatch = `its key does not belong to the first certificate of ${server.certFile}`;
-      expect(refusals()).toEqual([['certificateRefused', `${server.keyFile}: ${mismatch}`]]);
+      expect(refusals()).toEqual([[unusable, { listener: 'xDS', reason: `${server.keyFile}: ${mismatch}` }]]);
       expect(await serialNumber(port)).toBe(before);
       writeFileSync(server.keyFile, readFileSync(next.keyFile));
       await eventually(async () => expect(await serialNumber(port)).not.toBe(before));

@@ -6,7 +6,6 @@ import {
   hashOf,
   type LimiterReport,
 } from '../../control-plane/model/fleet-snapshot.ts';
-import type { XdsListener } from '../../control-plane/xds/xds-happenings.ts';
 import {
   createXdsServer,
   type XdsServer,
@@ -15,23 +14,16 @@ import {
 import { RateLimitConfigSchema } from '../../gen/ratelimit/config/ratelimit/v3/rls_conf_pb.ts';
 import { Health } from '../../process/grpc/health-service.ts';
 import { systemClock, systemTimers } from '../../process/time/clock.ts';
+import { type RecordedTelemetry, recordedTelemetry } from './control-plane-telemetry.ts';
 
-export type XdsEvent = {
-  [Name in keyof XdsListener]: [Name, ...Parameters<XdsListener[Name]>];
-}[keyof XdsListener];
-
-export interface RunningXdsServer {
+export interface RunningXdsServer extends RecordedTelemetry {
   server: XdsServer;
   port: number;
   health: Health;
-  /** What the listener was told, without `changed` and `sent`. */
-  events: XdsEvent[];
   /** To whom a response was sent, oldest first. */
   sends: LimiterReport[];
   /** How often `changed` was told. */
   changes(): number;
-  /** Names of the events, in order. */
-  eventNames(): string[];
 }
 
 /** A server in this process on 127.0.0.1, by default on a free port; it ends with the test. */
@@ -40,10 +32,14 @@ export async function startXdsServer(
   wantedPort = 0,
 ): Promise<RunningXdsServer> {
   const health = new Health();
-  const { events, sends, listener, changes } = recorder();
+  const telemetry = recordedTelemetry();
+  const sends: LimiterReport[] = [];
+  let changes = 0;
   const server = createXdsServer({
     replicaName: 'replica-0',
-    listener,
+    ...telemetry,
+    changed: () => changes++,
+    sent: (limiter) => sends.push(limiter),
     clock: systemClock,
     timers: systemTimers,
     health,
@@ -56,25 +52,7 @@ export async function startXdsServer(
   });
   const { port } = await server.listen({ host: '127.0.0.1', port: wantedPort });
   onTestFinished(() => server.shutdown());
-  return { server, port, health, events, sends, changes, eventNames: () => events.map(([name]) => name) };
-}
-
-function recorder(): Pick<RunningXdsServer, 'events' | 'sends' | 'changes'> & { listener: XdsListener } {
-  const events: XdsEvent[] = [];
-  const sends: LimiterReport[] = [];
-  let changes = 0;
-  const record = (name: keyof XdsListener, details: unknown[]): void => {
-    if (name === 'changed') changes++;
-    else if (name === 'sent') sends.push(details[0] as LimiterReport);
-    else events.push([name, ...details] as XdsEvent);
-  };
-  const listener = new Proxy({} as XdsListener, {
-    get:
-      (_, name) =>
-      (...details: unknown[]) =>
-        record(name as keyof XdsListener, details),
-  });
-  return { events, sends, listener, changes: () => changes };
+  return { ...telemetry, server, port, health, sends, changes: () => changes };
 }
 
 /** A fleet with one resource for each domain; `padding` makes them larger. */

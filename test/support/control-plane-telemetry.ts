@@ -1,0 +1,41 @@
+import { ControlPlaneMetrics, type Telemetry } from '../../control-plane/telemetry/control-plane-metrics.ts';
+import type { LogFields } from '../../process/log/logger.ts';
+
+export interface RecordedTelemetry extends Telemetry {
+  /** What was logged, with its fields where it has any, oldest first. */
+  events: [message: string, fields?: LogFields][];
+  messages(): string[];
+  /** Of a counter, as it is scraped; `series` is its name without our prefix, and its labels. */
+  counted(series: string): Promise<number | undefined>;
+}
+
+/** Of one part of the control plane, by itself. */
+export function recordedTelemetry(): RecordedTelemetry {
+  const events: [message: string, fields?: LogFields][] = [];
+  const record = (message: string, fields?: LogFields): void => {
+    events.push(fields === undefined ? [message] : [message, fields]);
+  };
+  const metrics = new ControlPlaneMetrics({
+    sources: {
+      decision: () => undefined,
+      limiters: () => [],
+      replicasAlive: () => 0,
+      statusWritesWaiting: () => 0,
+      webhookEventsQueued: () => 0,
+    },
+    version: '1.2.3',
+    nodeVersion: '26.0.0',
+  });
+  return {
+    log: { fatal: record, error: record, warn: record, info: record, debug: record, isEnabled: () => true },
+    metrics,
+    events,
+    messages: () => events.map(([message]) => message),
+    counted: async (series) => {
+      const line = (await metrics.metrics())
+        .split('\n')
+        .find((one) => one.startsWith(`weir_control_plane_${series} `));
+      return line === undefined ? undefined : Number(line.slice(line.lastIndexOf(' ')));
+    },
+  };
+}
