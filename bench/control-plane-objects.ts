@@ -42,10 +42,14 @@ export class MemorySource implements ObjectSource {
     for (let fleet = 0; fleet < this.#numbers.fleets; fleet++) this.change(fleet);
   }
 
+  newest({ uid }: ConfigObject): ConfigObject | undefined {
+    return this.#objects[this.#places.get(uid) as number];
+  }
+
   setStatus(uid: string, status: ConfigStatus): void {
     const index = this.#places.get(uid) as number;
     this.#objects[index] = { ...(this.#objects[index] as ConfigObject), status };
-    this.#listener?.changed();
+    this.#listener?.statusShown();
   }
 
   async close(): Promise<void> {}

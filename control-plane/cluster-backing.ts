@@ -52,7 +52,7 @@ export class ClusterBacking implements Backing {
       namespaces: settings.watchNamespaces,
       labelSelector: settings.labelSelector,
     });
-    this.statusWriter = new StatusWriter({ client });
+    this.statusWriter = new StatusWriter({ client, writing: (object) => this.source.writing(object) });
     this.#replicas = new Replicas({
       ...common,
       leaseName: settings.leaseName,

@@ -216,6 +216,7 @@ export class ControlPlane {
         if (this.#backing.leads) this.#announcer.startedLeading(this.#backing.source.objects());
         this.#distribution.listed();
       },
+      statusShown: () => this.#statuses.update(),
       changed: () => {
         this.#markChange();
         this.#distribution.changed();
@@ -405,7 +406,7 @@ export class ControlPlane {
         leader: () => this.#backing.leader,
         decision: () => this.#distribution.decision,
         reports: () => this.#backing.reports(),
-        statusOf: (object) => object.status,
+        statusOf: (object) => (this.#backing.source.newest(object) ?? object).status,
       },
       closeGraceMs: shutdownGraceMs,
       onFault: (error) => {

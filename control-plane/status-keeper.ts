@@ -13,7 +13,7 @@ import { type StatusEntry, StatusPump } from './replicas/status-pump.ts';
 import { type WebhookEvent, webhookEvents } from './webhooks/webhook-event.ts';
 
 export interface StatusKeeperOptions {
-  backing: Pick<Backing, 'leads' | 'reports' | 'statusWriter'>;
+  backing: Pick<Backing, 'source' | 'leads' | 'reports' | 'statusWriter'>;
   ledger: VersionLedger;
   /** Undefined before the first complete list. */
   decision(): Decision | undefined;
@@ -109,7 +109,8 @@ export class StatusKeeper {
     if (newest === undefined) return;
     const awaitsLimiters = this.#awaitsLimiters();
     if (!backing.leads) return;
-    this.#board.evaluate({ decision: newest, isOversize, awaitsLimiters, nowMs: clock.nowMs() });
+    const statusOf = (object: ConfigObject) => (backing.source.newest(object) ?? object).status;
+    this.#board.evaluate({ decision: newest, statusOf, isOversize, awaitsLimiters, nowMs: clock.nowMs() });
     this.#pump.wake();
   }
 

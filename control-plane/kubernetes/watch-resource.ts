@@ -68,9 +68,12 @@ export function parseListPage(value: unknown): ListPage | undefined {
 export type WatchEvent = ProgressEvent | { type: 'ERROR'; status: unknown };
 
 /** After it the watch goes on. */
-export type ProgressEvent =
-  | { type: 'ADDED' | 'MODIFIED' | 'DELETED'; object: ApiObject }
-  | { type: 'BOOKMARK'; resourceVersion: string };
+export type ProgressEvent = ObjectEvent | { type: 'BOOKMARK'; resourceVersion: string };
+
+export interface ObjectEvent {
+  type: 'ADDED' | 'MODIFIED' | 'DELETED';
+  object: ApiObject;
+}
 
 /** Undefined for what is none of these. */
 export function parseWatchEvent(value: unknown): WatchEvent | undefined {

@@ -4,6 +4,8 @@ import type { KubernetesClient } from './client.ts';
 import { type Reading, Reflector, type ReflectorStep } from './reflector.ts';
 import {
   type ApiObject,
+  apiObjectKey,
+  type ObjectEvent,
   type ProgressEvent,
   parseListPage,
   resourcePath,
@@ -70,6 +72,8 @@ export interface ResourceWatchOptions<T> {
   labelSelector?: string | undefined;
   /** What is kept of an object; the rest of it is forgotten. */
   read(object: ApiObject): Reading<T>;
+  /** Whether `changed` is told of an event; `items` follow it either way. Defaults to all. */
+  isNews?(event: ObjectEvent, before: T | undefined): boolean;
   listener: WatchListener;
   clock: Clock;
   timers: Timers;
@@ -249,8 +253,9 @@ export class ResourceWatch<T> {
     for (const event of events) {
       if (event.type === 'BOOKMARK') this.#reflector.bookmarked(event.resourceVersion);
       else {
+        const before = this.#reflector.items.get(apiObjectKey(event.object));
         this.#reflector.objectChanged(event.type, event.object);
-        hasChanged = true;
+        hasChanged = (this.#options.isNews?.(event, before) ?? true) || hasChanged;
       }
     }
     if (this.#waitsForEvent) this.#recovered();

@@ -49,7 +49,8 @@ class Leader {
     };
     this.#limiters.update([{ replica: 'r', limiters: this.hasLimiter ? [limiter] : [] }]);
     const { isOversize, awaitsLimiters, nowMs } = this;
-    this.board.evaluate({ decision, isOversize: () => isOversize, awaitsLimiters, nowMs });
+    const statusOf = ({ uid }: ConfigObject) => this.objects.find((object) => object.uid === uid)?.status;
+    this.board.evaluate({ decision, statusOf, isOversize: () => isOversize, awaitsLimiters, nowMs });
   }
 
   set hasAccepted(value: boolean) {

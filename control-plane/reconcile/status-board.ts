@@ -22,6 +22,8 @@ export interface StatusBoardOptions {
 
 export interface Evaluation {
   decision: Decision;
+  /** As the source has it now; the decision may have been made before it was written. */
+  statusOf(object: ConfigObject): ConfigStatus | undefined;
   /** Whether the fleet's snapshot is longer than the usual client of gRPC takes. */
   isOversize(fleet: string): boolean;
   /**
@@ -98,44 +100,46 @@ export class StatusBoard {
     this.#options.queue.clear();
   }
 
-  #evaluate(verdict: Verdict, { isOversize, awaitsLimiters = false, nowMs }: Evaluation): void {
+  #evaluate(verdict: Verdict, evaluation: Evaluation): void {
+    const { awaitsLimiters = false, nowMs } = evaluation;
     const { uid } = verdict.object;
-    const grounds = this.#grounds(verdict, isOversize, nowMs);
+    const shown = evaluation.statusOf(verdict.object);
+    const grounds = this.#grounds(verdict, shown, evaluation);
     const last = this.#evaluated.get(uid);
     if (last !== undefined && isSame(last.grounds, grounds)) {
       const isHeld = awaitsLimiters && last.isHeld;
-      if (!last.isWritten && !isHeld) this.#offer(verdict, last.status);
+      if (!last.isWritten && !isHeld) this.#offer(verdict, shown, last.status);
       return;
     }
     const status = statusOf({ ...grounds, nowMs });
     const isWritten = sameStatus(status, grounds.previous);
-    const isHeld = this.#isHeld(status, grounds);
+    const isHeld = this.#isHeld(status, shown, grounds);
     this.#evaluated.set(uid, { grounds, status, isWritten, isHeld });
     const isDone = isWritten || (awaitsLimiters && isHeld);
     if (isDone && this.#options.queue.inFlight(uid) === undefined) this.#options.queue.withdraw(uid);
-    else this.#offer(verdict, status);
+    else this.#offer(verdict, shown, status);
   }
 
-  #offer({ object }: Verdict, status: ConfigStatus): void {
+  #offer({ object }: Verdict, shown: ConfigStatus | undefined, status: ConfigStatus): void {
     const { queue } = this.#options;
     if (sameStatus(status, queue.inFlight(object.uid))) queue.withdraw(object.uid);
-    else queue.offer(object, status);
+    else queue.offer(shown === object.status ? object : { ...object, status: shown }, status);
   }
 
-  #grounds(verdict: Verdict, isOversize: Evaluation['isOversize'], nowMs: number): Grounds {
+  #grounds(verdict: Verdict, shown: ConfigStatus | undefined, { isOversize, nowMs }: Evaluation): Grounds {
     const { ledger, limiters } = this.#options;
     const { object, served } = verdict;
-    const previous = this.#previous(verdict, nowMs);
+    const previous = this.#previous(object.uid, shown, nowMs);
     if (served === undefined) {
       return { verdict, standing: undefined, others: noLimiters, isOversize: false, previous };
     }
     const fleet = limiters.fleet(served.fleet);
-    const wasInForce = hadAllLimiters(this.#foundAt(object).status, served);
+    const wasInForce = hadAllLimiters(this.#foundAt(object.uid, shown).status, served);
     const standing = fleet.of(ledger.since(object.uid) ?? Number.POSITIVE_INFINITY, { wasInForce });
     return { verdict, standing, others: fleet.others, isOversize: isOversize(served.fleet), previous };
   }
 
-  #previous({ object: { uid, status } }: Verdict, nowMs: number): ConfigStatus | undefined {
+  #previous(uid: string, status: ConfigStatus | undefined, nowMs: number): ConfigStatus | undefined {
     const written = this.#written.get(uid);
     if (written === undefined) return status;
     const isShown = sameStatus(written.status, status);
@@ -145,7 +149,7 @@ export class StatusBoard {
     return status;
   }
 
-  #foundAt({ uid, status }: ConfigObject): Found {
+  #foundAt(uid: string, status: ConfigStatus | undefined): Found {
     let found = this.#found.get(uid);
     if (found === undefined) {
       found = { status, isAwaited: true };
@@ -155,8 +159,8 @@ export class StatusBoard {
   }
 
   /** Whether nothing has changed but that limiters of the leader before are missing. */
-  #isHeld(next: ConfigStatus, { verdict, previous }: Grounds): boolean {
-    const found = this.#foundAt(verdict.object);
+  #isHeld(next: ConfigStatus, shown: ConfigStatus | undefined, { verdict, previous }: Grounds): boolean {
+    const found = this.#foundAt(verdict.object.uid, shown);
     found.isAwaited &&= lacksLimitersOnly(next, found.status);
     return found.isAwaited && sameStatus(previous, found.status);
   }

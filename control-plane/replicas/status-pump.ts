@@ -175,35 +175,42 @@ export interface StatusWriterOptions {
   client: KubernetesClient;
   /** Of one request; defaults to 10,000. */
   timeoutMs?: number;
+  /** Called before each attempt; what it returns is called after it, with the version that was written if that is known. */
+  writing?(object: ConfigObject): (resourceVersion?: string) => void;
 }
 
 export class StatusWriter {
-  readonly #client: KubernetesClient;
-  readonly #timeoutMs: number;
+  readonly #options: StatusWriterOptions;
 
-  constructor({ client, timeoutMs = 10_000 }: StatusWriterOptions) {
-    this.#client = client;
-    this.#timeoutMs = timeoutMs;
+  constructor(options: StatusWriterOptions) {
+    this.#options = options;
   }
 
   /** One attempt. */
   async write(object: ConfigObject, status: ConfigStatus): Promise<WriteOutcome> {
     const { namespace, name, uid } = object;
+    const { client, timeoutMs = 10_000, writing } = this.#options;
+    const settle = writing?.(object);
+    let version: string | undefined;
     try {
-      const written = await this.#client.request<{ metadata: { uid: string } }>({
+      const { metadata } = await client.request<{ metadata: { uid: string; resourceVersion: string } }>({
         method: 'PATCH',
         path: `/apis/${apiVersion}/namespaces/${namespace}/ratelimitconfigs/${name}/status`,
         query: { fieldManager, force: true },
         contentType: 'application/apply-patch+yaml',
-        timeoutMs: this.#timeoutMs,
+        timeoutMs,
         body: { apiVersion, kind, metadata: { namespace, name }, status },
       });
       // The API compares no uid when a status is applied: what was created anew since is told by its own status.
-      return { is: written.metadata.uid === uid ? 'written' : 'gone' };
+      if (metadata.uid !== uid) return { is: 'gone' };
+      version = metadata.resourceVersion;
+      return { is: 'written' };
     } catch (error) {
       if (!(error instanceof ApiError)) throw error;
       if (error.status === 404) return { is: 'gone' };
       return { is: mayRepeat(error) ? 'failed' : 'refused', error };
+    } finally {
+      settle?.(version);
     }
   }
 }

@@ -96,9 +96,13 @@ export class DirectorySource implements ObjectSource {
     return this.#objects.objects;
   }
 
+  newest(object: ConfigObject): ConfigObject | undefined {
+    return this.#objects.newest(object);
+  }
+
   /** Kept until the object is gone; `objects` gives it back. */
   setStatus(uid: string, status: ConfigStatus): void {
-    if (this.#objects.setStatus(uid, status)) this.#listener?.changed();
+    if (this.#objects.setStatus(uid, status)) this.#listener?.statusShown();
   }
 
   async close(): Promise<void> {

@@ -2,7 +2,9 @@ import type { Clock, Timers } from '../../process/time/clock.ts';
 import { group, plural, version } from '../../rules/manifest/spec-model.ts';
 import type { KubernetesClient } from '../kubernetes/client.ts';
 import { ResourceWatch, type WatchLimits, type WatchListener } from '../kubernetes/watch.ts';
-import type { ConfigObject } from '../model/config-object.ts';
+import type { ObjectEvent } from '../kubernetes/watch-resource.ts';
+import { type ConfigObject, objectKey } from '../model/config-object.ts';
+import { OwnWrites } from './own-writes.ts';
 import { readConfigObject } from './read-config-object.ts';
 
 export interface KubernetesSourceOptions {
@@ -21,7 +23,13 @@ export interface KubernetesSourceOptions {
 /** The RateLimitConfigs of a Kubernetes cluster. */
 export class KubernetesSource implements ObjectSource {
   readonly #options: KubernetesSourceOptions;
-  #watches: ResourceWatch<ConfigObject>[] = [];
+  /** By namespace; undefined: all. */
+  #watches: ReadonlyMap<string | undefined, ResourceWatch<ConfigObject>> = new Map();
+  #listener: SourceListener | undefined;
+  readonly #ownWrites = new OwnWrites((writer) => {
+    if (writer === 'own') this.#listener?.statusShown();
+    else this.#listener?.changed();
+  });
   /** Watches that had their first list. */
   #listed = 0;
   /** Watches that are in an outage, and what was told of the outage they share. */
@@ -34,22 +42,35 @@ export class KubernetesSource implements ObjectSource {
 
   start(listener: SourceListener): void {
     const { namespaces } = this.#options;
+    this.#listener = listener;
     const places = namespaces.length === 0 ? [undefined] : [...new Set(namespaces)];
-    this.#watches = places.map((namespace) => this.#watch(namespace, listener));
-    for (const watch of this.#watches) watch.start();
+    this.#watches = new Map(places.map((namespace) => [namespace, this.#watch(namespace, listener)]));
+    for (const watch of this.#watches.values()) watch.start();
   }
 
   objects(): readonly ConfigObject[] {
     if (!this.#isListed) return [];
-    return this.#watches.flatMap((watch) => [...watch.items.values()]);
+    return [...this.#watches.values()].flatMap((watch) => [...watch.items.values()]);
+  }
+
+  newest(object: ConfigObject): ConfigObject | undefined {
+    const watch = this.#watches.get(undefined) ?? this.#watches.get(object.namespace);
+    const newest = watch?.items.get(objectKey(object));
+    return newest?.uid === object.uid ? newest : undefined;
+  }
+
+  /** This process writes the object's status: see `OwnWrites.begin`. */
+  writing({ uid }: ConfigObject): (resourceVersion?: string) => void {
+    return this.#ownWrites.begin(uid);
   }
 
   async close(): Promise<void> {
-    await Promise.all(this.#watches.map((watch) => watch.close()));
+    this.#listener = undefined;
+    await Promise.all([...this.#watches.values()].map((watch) => watch.close()));
   }
 
   get #isListed(): boolean {
-    return this.#watches.length > 0 && this.#listed === this.#watches.length;
+    return this.#watches.size > 0 && this.#listed === this.#watches.size;
   }
 
   #watch(namespace: string | undefined, listener: SourceListener): ResourceWatch<ConfigObject> {
@@ -59,12 +80,23 @@ export class KubernetesSource implements ObjectSource {
       resource: { group, version, plural, namespace },
       labelSelector,
       read: readConfigObject,
+      isNews: (event, before) => this.#isNews(event, before),
       listener: this.#listenerOf(listener),
       clock,
       timers,
       random,
       ...(limits === undefined ? {} : { limits }),
     });
+  }
+
+  /** Whatever changes the generation is news at once, whoever writes a status meanwhile. */
+  #isNews({ type, object }: ObjectEvent, before: ConfigObject | undefined): boolean {
+    const { uid = '', generation, resourceVersion = '' } = object.metadata;
+    if (type === 'DELETED') this.#ownWrites.forget(uid);
+    if (type !== 'MODIFIED' || before?.uid !== uid || before.generation !== generation) return true;
+    const writer = this.#ownWrites.writerOf(uid, resourceVersion);
+    if (writer === 'own') this.#listener?.statusShown();
+    return writer === 'other';
   }
 
   /** Joins the watches: all have to be listed, and one that is out is an outage. Each has a listener of its own. */
@@ -103,6 +135,8 @@ export interface ObjectSource {
   start(listener: SourceListener): void | Promise<void>;
   /** As last known, in no order; empty before the first complete list. */
   objects(): readonly ConfigObject[];
+  /** The same object as it is in `objects` now; undefined when it is gone. */
+  newest(object: ConfigObject): ConfigObject | undefined;
   /** Settles when nothing of it runs any more; the listener is not called after that. */
   close(): Promise<void>;
 }
@@ -110,6 +144,8 @@ export interface ObjectSource {
 export interface SourceListener {
   /** The first complete list is in: from now on what is missing is not there. Comes once. */
   listed(): void;
+  /** An own status write is in `objects` now, and nothing else has changed. */
+  statusShown(): void;
   /** `objects` may have changed. Comes only after `listed`, maybe several times for one change. */
   changed(): void;
   /** The objects may be out of date from now on. Comes once an outage, and again when its reason is another one. */

@@ -18,6 +18,11 @@ export class ManifestObjects {
     return [...this.#objects.values()];
   }
 
+  newest(object: ConfigObject): ConfigObject | undefined {
+    const newest = this.#objects.get(objectKey(object));
+    return newest?.uid === object.uid ? newest : undefined;
+  }
+
   /** Takes the manifests that there are now, of one name the first; returns those that are newly left out. */
   update(manifests: readonly FileManifest[]): { hasChanged: boolean; problems: ManifestProblem[] } {
     const before = this.#objects;

@@ -20,6 +20,7 @@ function startSource(
 ) {
   const { namespaces = [], labelSelector = '' } = options;
   const told: string[] = [];
+  const counts = { shown: 0, changed: 0 };
   const source = new KubernetesSource({
     client,
     namespaces,
@@ -31,7 +32,8 @@ function startSource(
   });
   source.start({
     listed: () => told.push(`listed ${source.objects().length}`),
-    changed: () => {},
+    statusShown: () => counts.shown++,
+    changed: () => counts.changed++,
     unreachable: (reason) => told.push(`unreachable: ${reason}`),
     reachable: () => told.push('reachable'),
     skipped: (object, reason) => told.push(`skipped ${object}: ${reason}`),
@@ -43,7 +45,7 @@ function startSource(
       .objects()
       .map(({ namespace, name }) => `${namespace}/${name}`)
       .sort();
-  return { source, told, names };
+  return { source, told, names, counts };
 }
 
 function installKind(api: ApiServer): void {
