@@ -1,5 +1,5 @@
 import { runControlPlane } from '../control-plane/main.ts';
-import { parseFlags, UsageError } from './shared/flags.ts';
+import { commandOf, UsageError } from './shared/flags.ts';
 
 const help = `Usage: weir control-plane
 
@@ -10,14 +10,9 @@ docs/settings-control-plane.md; it takes no flags. SIGTERM, SIGINT and SIGHUP st
   SOURCE=DIRECTORY MANIFESTS_DIRECTORY=examples/manifests weir control-plane
 `;
 
-export async function controlPlaneCommand(args: string[]): Promise<number> {
-  const flags = parseFlags(args, {});
-  if (flags.on('help')) {
-    process.stdout.write(help);
-    return 0;
-  }
+export const controlPlaneCommand = commandOf(help, {}, async (flags) => {
   const stray = flags.positionals[0];
   if (stray !== undefined) throw new UsageError(`control-plane takes no arguments, "${stray}" is one`);
   // Not left to the event loop: what a stuck peer holds open must not hold up the end.
   process.exit(await runControlPlane({ env: process.env }));
-}
+});

@@ -1,5 +1,5 @@
 import { runLimiter } from '../limiter/main.ts';
-import { parseFlags, UsageError } from './shared/flags.ts';
+import { commandOf, UsageError } from './shared/flags.ts';
 
 const help = `Usage: weir limiter
 
@@ -10,14 +10,9 @@ docs/settings.md; it takes no flags. SIGTERM, SIGINT and SIGHUP stop it.
     weir limiter
 `;
 
-export async function limiterCommand(args: string[]): Promise<number> {
-  const flags = parseFlags(args, {});
-  if (flags.on('help')) {
-    process.stdout.write(help);
-    return 0;
-  }
+export const limiterCommand = commandOf(help, {}, async (flags) => {
   const stray = flags.positionals[0];
   if (stray !== undefined) throw new UsageError(`limiter takes no arguments, "${stray}" is one`);
   // Not left to the event loop: what a stuck peer holds open must not hold up the end.
   process.exit(await runLimiter({ env: process.env }));
-}
+});

@@ -6,8 +6,6 @@ export class RecordingError extends Error {
   override readonly name = 'RecordingError';
 }
 
-/** Times of recordings: RFC 3339, or seconds or milliseconds since 1970. */
-
 const rfc3339 = /^(\d{4})-(\d\d)-(\d\d)[Tt ]\d\d:\d\d:\d\d(?:\.\d+)?(?:[Zz]|[+-]\d\d:\d\d)$/;
 const decimal = /^\d+(?:\.\d+)?$/;
 
@@ -17,7 +15,7 @@ const leastMilliseconds = 1e11;
 /** Chosen: the year 2200. What is later is in a finer unit, such as the microseconds of many logs. */
 const endMs = Date.UTC(2200, 0, 1);
 
-/** Milliseconds since 1970. Throws a RecordingError for what is no time. */
+/** Reads RFC 3339, or seconds or milliseconds since 1970, into the latter. Throws a RecordingError for what is no time. */
 export function readRecordedTime(value: unknown): number {
   if (typeof value === 'number') return fromNumber(value, value);
   if (typeof value !== 'string') {
@@ -62,7 +60,6 @@ function notATime(value: unknown): RecordingError {
  * One line of a recording. The long form of a descriptor is that of `/json`; the short one, a list of pairs, is what an
  * access log of Envoy can write. Fields that are not named here are left alone, so that other things may stand beside.
  */
-
 export interface RecordedRequest {
   timeMs: number;
   request: RateLimitRequest;
@@ -154,13 +151,12 @@ function readLimit(value: unknown, where: string): Descriptor['limit'] {
   const requestsPerUnit = readHits(field(value, 'requestsPerUnit', 'requests_per_unit'), where) ?? 0;
   if (requestsPerUnit > maxUint32) throw new RecordingError(`${where} allows at most ${maxUint32} requests`);
   const written = value['unit'];
-  const unit = typeof written === 'string' && Object.hasOwn(Unit, written) ? unitNumber(written) : written;
+  const unit =
+    typeof written === 'string' && Object.hasOwn(Unit, written)
+      ? Unit[written as keyof typeof Unit]
+      : written;
   if (typeof unit !== 'number') throw new RecordingError(`${where}.unit is not a unit such as "MINUTE"`);
   return { requestsPerUnit, unit };
-}
-
-function unitNumber(name: string): number {
-  return Unit[name as keyof typeof Unit];
 }
 
 /** Whole numbers, which proto3 JSON writes as text from 64 bits on; as the decoder of requests saturates them. */

@@ -9,14 +9,10 @@ import { newTimes, note } from './rule-tallies.ts';
 
 /**
  * Puts what comes nearly in order into order. An access log is written when requests end, so that a slow one stands
- * behind faster ones that began later; the same when the logs of several proxies are joined.
+ * behind faster ones that began later; the same when the logs of several proxies are joined. Elements of equal times keep
+ * their order.
  */
-export interface Timed {
-  readonly timeMs: number;
-}
-
-/** Elements of equal times keep their order. */
-export class SortWindow<T extends Timed> {
+export class SortWindow<T extends { readonly timeMs: number }> {
   readonly #size: number;
   readonly #take: (element: T) => void;
   #held: T[] = [];
@@ -54,8 +50,6 @@ export class SortWindow<T extends Timed> {
   }
 }
 
-/** A recording, line by line, through one set of rules, or through two side by side. */
-
 export interface ReplayOptions {
   /** Checked ones. */
   rules: readonly RuleSource[];
@@ -74,6 +68,7 @@ interface HeldRequest extends RecordedRequest {
   line: number;
 }
 
+/** A recording, line by line, through one set of rules, or through two side by side. */
 export class Replay {
   readonly rules: ReplayedRules;
   readonly against: ReplayedRules | undefined;

@@ -21,8 +21,6 @@ class VirtualClock implements Clock {
   }
 }
 
-/** One set of rules under replay: the limiter's own service and memory store, on a clock that the recording moves. */
-
 /** The domain's requests, and those that were refused. */
 export interface DomainTally {
   requests: number;
@@ -67,6 +65,7 @@ class Reply implements DecisionReply {
 
 const unanswered: ReplayDecision = { error: new Error('the store did not answer') };
 
+/** One set of rules under replay: the limiter's own service and memory store, on a clock that the recording moves. */
 export class ReplayedRules {
   readonly limited: Times = newTimes();
   readonly domains = new Map<string, DomainTally>();
@@ -168,8 +167,6 @@ export class ReplayedRules {
   }
 }
 
-/** Two rule sets side by side: requests that one of them refuses and the other does not. */
-
 /** Requests on one side of the difference. */
 export interface ChangedRequests {
   readonly requests: Times;
@@ -178,6 +175,7 @@ export interface ChangedRequests {
   readonly offenders: Offenders;
 }
 
+/** Two rule sets side by side: requests that one of them refuses and the other does not. */
 export class RuleSetsDifference {
   /** Refused by the rules, and not by those that they are held against. */
   readonly newlyLimited = noChangedRequests();

@@ -27,11 +27,6 @@ export function note(times: Times, nowMs: number): void {
   times.lastMs = nowMs;
 }
 
-/**
- * The service's statistics, by rule instead of by metric key: a recording of a day may have any number of those. The
- * matcher names each rule to the service by its number here, as if it were the metric key.
- */
-
 /** What one rule did. */
 export interface RuleTally {
   /** As `/rlconfig` writes it; of a limit that came with a request the domain and "(limit of the request)". */
@@ -50,6 +45,10 @@ const statCount = ruleStatNames.length;
 /** Before a number, so that it is no metric key. */
 const numberMark = '\0';
 
+/**
+ * The service's statistics, by rule instead of by metric key: a recording of a day may have any number of those. The
+ * matcher names each rule to the service by its number here, as if it were the metric key.
+ */
 export class RuleTallies implements RuleMatcher, RuleStats {
   /** Those that decided something, in the order in which they first did. */
   readonly tallies: RuleTally[] = [];
@@ -117,8 +116,6 @@ export class RuleTallies implements RuleMatcher, RuleStats {
   }
 }
 
-/** Who was limited: the counters that refused requests, exactly, up to a bound on their number. */
-
 export interface Offender {
   /** As `/top` names it: the counter's key without its window. */
   counter: string;
@@ -131,6 +128,7 @@ export interface Offender {
 /** Chosen: about 100 MB when all are in use. */
 export const mostOffenders = 250_000;
 
+/** Who was limited: the counters that refused requests, exactly, up to a bound on their number. */
 export class Offenders {
   /** Refusals by counters that came when there was no more room. */
   missed = 0;

@@ -47,7 +47,7 @@ const allowed: Record<string, string[]> = {
     'rules/write',
     'rules/yaml',
   ],
-  'cli/webhook': ['cli/shared', 'control-plane/webhooks', 'process/log', 'process/settings'],
+  'cli/webhook': ['cli/shared', 'control-plane/webhooks', 'process/settings'],
   'control-plane': [
     'control-plane/http',
     'control-plane/kubernetes',

@@ -12,7 +12,7 @@ import { shouldRateLimitPath } from '../../limiter/service/should-rate-limit.ts'
 import { tlsTarget } from '../../process/grpc/grpc-js.ts';
 import { errorText } from '../../process/log/error-text.ts';
 import { maxUint32, unitName } from '../../rules/model.ts';
-import { outputFormat, parseFlags, perUnit, UsageError } from '../shared/flags.ts';
+import { commandOf, outputFormat, perUnit, UsageError, wholeNumber } from '../shared/flags.ts';
 import { diagnose } from './ask-diagnosis.ts';
 import { type AskAddress, type AskTls, askTls, askTlsFlags, askToken, parseAddress } from './ask-target.ts';
 
@@ -37,8 +37,9 @@ The Go client's spelling works as well: -dial_string, -domain, -descriptors, -gr
 Exit status: 0 when the limiter answered (OK or OVER_LIMIT), 1 when it did not, 2 for a wrong command line.
 `;
 
-export async function askCommand(args: string[]): Promise<number> {
-  const flags = parseFlags(args, {
+export const askCommand = commandOf(
+  help,
+  {
     domain: { type: 'string' },
     descriptors: { type: 'string', multiple: true },
     'dial-string': { type: 'string' },
@@ -47,42 +48,34 @@ export async function askCommand(args: string[]): Promise<number> {
     output: { type: 'string' },
     'token-file': { type: 'string' },
     ...askTlsFlags,
-  });
-  if (flags.on('help')) {
-    process.stdout.write(help);
-    return 0;
-  }
-  const stray = flags.positionals[0];
-  if (stray !== undefined) throw new UsageError(`ask takes flags only, "${stray}" is none`);
-  const output = outputFormat(flags);
-  const timeoutMs = wholeNumber('--timeout-ms', flags.text('timeout-ms') ?? '5000', 1, 600_000);
-  const address = parseAddress(flags.text('dial-string') ?? 'localhost:8081');
-  if (flags.list('descriptors').length === 0) {
-    throw new UsageError('ask needs --domain and at least one --descriptors key=value');
-  }
-  const hits = wholeNumber('--hits-addend', flags.text('hits-addend') ?? '1', -maxUint32, maxUint32);
-  const counted = { hitsAddend: BigInt(Math.abs(hits)), isNegativeHits: hits < 0 };
-  const descriptors = flags.list('descriptors').map((text) => ({ ...parseDescriptor(text), ...counted }));
-  const tls = askTls(flags);
-  const token = askToken(flags.text('token-file'));
-  const request = create(RateLimitRequestSchema, { domain: flags.text('domain') ?? '', descriptors });
-  try {
-    const response = await askLimiter(request, { address, timeoutMs, tls, token });
-    const json = output === 'json' && `${toJsonString(RateLimitResponseSchema, response)}\n`;
-    process.stdout.write(json || describeAnswer(request, response));
-    return 0;
-  } catch (error) {
-    if (!(error instanceof CallFailed)) throw error;
-    process.stderr.write(`request error: ${error.message}\n`);
-    return 1;
-  }
-}
-
-function wholeNumber(flag: string, text: string, least: number, most: number): number {
-  const value = /^-?\d+$/.test(text) ? Number(text) : Number.NaN;
-  if (value >= least && value <= most) return value;
-  throw new UsageError(`${flag} is a whole number from ${least} to ${most}, not "${text}"`);
-}
+  },
+  async (flags) => {
+    const stray = flags.positionals[0];
+    if (stray !== undefined) throw new UsageError(`ask takes flags only, "${stray}" is none`);
+    const output = outputFormat(flags);
+    const timeoutMs = wholeNumber(flags, 'timeout-ms', { default: 5000, least: 1, most: 600_000 });
+    const address = parseAddress(flags.text('dial-string') ?? 'localhost:8081');
+    if (flags.list('descriptors').length === 0) {
+      throw new UsageError('ask needs --domain and at least one --descriptors key=value');
+    }
+    const hits = wholeNumber(flags, 'hits-addend', { default: 1, least: -maxUint32, most: maxUint32 });
+    const counted = { hitsAddend: BigInt(Math.abs(hits)), isNegativeHits: hits < 0 };
+    const descriptors = flags.list('descriptors').map((text) => ({ ...parseDescriptor(text), ...counted }));
+    const tls = askTls(flags);
+    const token = askToken(flags.text('token-file'));
+    const request = create(RateLimitRequestSchema, { domain: flags.text('domain') ?? '', descriptors });
+    try {
+      const response = await askLimiter(request, { address, timeoutMs, tls, token });
+      const json = output === 'json' && `${toJsonString(RateLimitResponseSchema, response)}\n`;
+      process.stdout.write(json || describeAnswer(request, response));
+      return 0;
+    } catch (error) {
+      if (!(error instanceof CallFailed)) throw error;
+      process.stderr.write(`request error: ${error.message}\n`);
+      return 1;
+    }
+  },
+);
 
 /** The limiter gave no decision; the message names the gRPC status, and in a second line what to do where that is known. */
 class CallFailed extends Error {

@@ -1,10 +1,10 @@
 /** Whom `weir ask` asks, and what it shows there. */
-import { readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { createSecureContext } from 'node:tls';
-import { errorText, systemErrorReason } from '../../process/log/error-text.ts';
+import { errorText } from '../../process/log/error-text.ts';
 import { tokenProblem } from '../../process/net/bearer-token.ts';
 import { type FlagTypes, type ParsedFlags, UsageError } from '../shared/flags.ts';
+import { readGiven } from '../shared/given-text.ts';
 
 /** Where one connection goes. */
 export type AskEndpoint = { host: string; port: number } | { path: string };
@@ -62,7 +62,7 @@ export function askTls(flags: ParsedFlags): AskTls | undefined {
   const [ca, cert, key] = files.map((name) => {
     const path = flags.text(name);
     if (path === undefined) return undefined;
-    const pem = fileText(`--${name}: ${path}`, path);
+    const pem = readGiven(`--${name}: ${path}`, path);
     // OpenSSL takes authorities without any certificate among them, and then trusts nobody.
     if (!pem.includes('-----BEGIN ')) throw new UsageError(`--${name}: ${path}: is not PEM`);
     return pem;
@@ -86,16 +86,8 @@ export function askToken(path: string | undefined): string | undefined {
   const variable = process.env['WEIR_TOKEN'];
   if (path === undefined && !variable) return undefined;
   const from = path === undefined ? 'WEIR_TOKEN' : `--token-file: ${path}`;
-  const token = (path === undefined ? `${variable}` : `${fileText(from, path)}`).trim();
+  const token = (path === undefined ? `${variable}` : `${readGiven(from, path)}`).trim();
   const problem = tokenProblem(token, 1);
   if (problem === undefined) return token;
   throw new UsageError(`${from}: ${problem}`);
-}
-
-function fileText(name: string, path: string): Buffer {
-  try {
-    return readFileSync(path);
-  } catch (error) {
-    throw new UsageError(`${name}: ${systemErrorReason(error)}`);
-  }
 }

@@ -1,6 +1,6 @@
 import { hash, randomBytes } from 'node:crypto';
 import { anonymousCaller, callerName, unknownCaller } from '../../limiter/callers/callers-file.ts';
-import { parseFlags, UsageError } from '../shared/flags.ts';
+import { commandOf, UsageError } from '../shared/flags.ts';
 
 const help = `Usage: weir callers token <name>
 
@@ -16,12 +16,7 @@ Exit status: 0, or 2 for a wrong command line.
 /** Chosen: as many as nobody tries out. */
 const secretBytes = 32;
 
-export async function callersCommand(args: string[]): Promise<number> {
-  const flags = parseFlags(args, {});
-  if (flags.on('help')) {
-    process.stdout.write(help);
-    return 0;
-  }
+export const callersCommand = commandOf(help, {}, (flags) => {
   const [verb, name, stray] = flags.positionals;
   if (verb !== 'token') throw new UsageError('callers needs the word token, and a name');
   if (name === undefined) throw new UsageError('callers token needs the name of the caller');
@@ -38,7 +33,7 @@ export async function callersCommand(args: string[]): Promise<number> {
   process.stdout.write(`${name}.${secret}\n`);
   process.stderr.write(entryText(name, hash('sha256', secret)));
   return 0;
-}
+});
 
 function entryText(name: string, digest: string): string {
   return [

@@ -1,5 +1,5 @@
 import { statSync } from 'node:fs';
-import { counterKeysOf, outputFormat, paintFor, parseFlags, UsageError } from '../shared/flags.ts';
+import { commandOf, counterKeysOf, outputFormat, paintFor, UsageError } from '../shared/flags.ts';
 import { readInput } from '../shared/read-input.ts';
 import { type CheckedInput, checkInput } from './check-input.ts';
 import { checkJson, count, findingText, shownWarnings, summaryText } from './check-report.ts';
@@ -35,8 +35,9 @@ function listed(names: readonly string[]): string {
   return names.join(', ').replace(/(.{60,100}?,) /g, '$1\n');
 }
 
-export async function checkCommand(args: string[]): Promise<number> {
-  const flags = parseFlags(args, {
+export const checkCommand = commandOf(
+  help,
+  {
     'config-dir': { type: 'string' },
     'merge-domain-configs': { type: 'boolean' },
     'counter-keys': { type: 'string' },
@@ -44,32 +45,30 @@ export async function checkCommand(args: string[]): Promise<number> {
     strict: { type: 'boolean' },
     allow: { type: 'string', multiple: true },
     output: { type: 'string' },
-  });
-  if (flags.on('help')) {
-    process.stdout.write(help);
-    return 0;
-  }
-  const format = outputFormat(flags);
-  const folder = flags.text('config-dir');
-  const paths = [...(folder === undefined ? [] : [folder]), ...flags.positionals];
-  if (paths.length === 0) throw new UsageError('check needs a folder or a file');
-  const mergeDomains = flags.on('merge-domain-configs');
-  const options = {
-    mergeDomains,
-    counterKeys: counterKeysOf(flags),
-    undottedMetrics: flags.on('undotted-metrics'),
-    allowed: allowedKinds(flags.list('allow')),
-  };
-  const check = (path: string): CheckedInput =>
-    checkInput(readInput(path, { mergeDomains, callersToo: true }), options);
-  const inputs = format === 'json' ? paths.map(check) : printAll(paths, check);
-  const sums = sumsOf(inputs);
-  const isFailed = sums.errors > 0 || (flags.on('strict') && sums.warnings > 0);
-  if (format === 'json') process.stdout.write(checkJson(inputs));
-  else printEnd(sums, isFailed, inputs.every(isOfCallers));
-  if (inputs.some(({ isUnreadable }) => isUnreadable)) return 2;
-  return isFailed ? 1 : 0;
-}
+  },
+  (flags) => {
+    const format = outputFormat(flags);
+    const folder = flags.text('config-dir');
+    const paths = [...(folder === undefined ? [] : [folder]), ...flags.positionals];
+    if (paths.length === 0) throw new UsageError('check needs a folder or a file');
+    const mergeDomains = flags.on('merge-domain-configs');
+    const options = {
+      mergeDomains,
+      counterKeys: counterKeysOf(flags),
+      undottedMetrics: flags.on('undotted-metrics'),
+      allowed: allowedKinds(flags.list('allow')),
+    };
+    const check = (path: string): CheckedInput =>
+      checkInput(readInput(path, { mergeDomains, callersToo: true }), options);
+    const inputs = format === 'json' ? paths.map(check) : printAll(paths, check);
+    const sums = sumsOf(inputs);
+    const isFailed = sums.errors > 0 || (flags.on('strict') && sums.warnings > 0);
+    if (format === 'json') process.stdout.write(checkJson(inputs));
+    else printEnd(sums, isFailed, inputs.every(isOfCallers));
+    if (inputs.some(({ isUnreadable }) => isUnreadable)) return 2;
+    return isFailed ? 1 : 0;
+  },
+);
 
 interface Sums {
   errors: number;

@@ -101,18 +101,18 @@ function reviewFindings(
 ): Finding[] {
   const files = sources.filter(({ kind }) => kind === 'rule-file');
   const loads = Map.groupBy(files, ({ load }) => load);
-  const findings = [...loads.values()].flatMap((load) => reviewed(load, [], linesOf));
+  const warnings = [...loads.values()].flatMap((load) => placedWarnings(load, []));
   for (const loaded of sources) {
     if (loaded.kind === 'rule-file') continue;
     const beside = sources.filter((other) => other !== loaded && isMergedWith(other, loaded, options));
-    findings.push(
-      ...reviewed(
+    warnings.push(
+      ...placedWarnings(
         [loaded],
         beside.map(({ source }) => source),
-        linesOf,
       ),
     );
   }
+  const findings = warnings.map((warning) => findingOf('warning', warning, warning.hint, linesOf));
   if (options.counterKeys === 'compatible') {
     const together = Map.groupBy(sources, ({ kind, load, fleet }) =>
       kind === 'rule-file' ? `load ${load}` : `${kind} ${fleet}`,
@@ -143,16 +143,6 @@ function isMergedWith(
   { mergeDomains }: { mergeDomains: boolean },
 ): boolean {
   return mergeDomains && a.kind === b.kind && a.fleet === b.fleet && a.source.domain === b.source.domain;
-}
-
-function reviewed(
-  sources: readonly LoadedSource[],
-  beside: readonly RuleSource[],
-  linesOf: LinesOf,
-): Finding[] {
-  return placedWarnings(sources, beside).map((warning) =>
-    findingOf('warning', warning, warning.hint, linesOf),
-  );
 }
 
 function linesOfTexts({ texts, embedded, callersFiles }: RuleInput): LinesOf {

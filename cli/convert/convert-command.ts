@@ -2,7 +2,7 @@ import { namespaceProblem, objectNameProblem } from '../../rules/manifest/manife
 import type { JsonObject } from '../../rules/model.ts';
 import { yamlText } from '../../rules/write/yaml-text.ts';
 import { decodeYaml } from '../../rules/yaml/text.ts';
-import { outputFormat, type ParsedFlags, parseFlags, UsageError } from '../shared/flags.ts';
+import { commandOf, outputFormat, type ParsedFlags, UsageError } from '../shared/flags.ts';
 import {
   printClashes,
   printInputErrors,
@@ -35,8 +35,9 @@ Exit status: 0 when all was written, 1 when something cannot be carried over (no
 command line, or rules that cannot be read.
 `;
 
-export async function convertCommand(args: string[]): Promise<number> {
-  const flags = parseFlags(args, {
+export const convertCommand = commandOf(
+  help,
+  {
     to: { type: 'string' },
     domain: { type: 'string' },
     name: { type: 'string' },
@@ -45,13 +46,9 @@ export async function convertCommand(args: string[]): Promise<number> {
     'merge-domain-configs': { type: 'boolean' },
     'allow-loss': { type: 'boolean' },
     output: { type: 'string' },
-  });
-  if (flags.on('help')) {
-    process.stdout.write(help);
-    return 0;
-  }
-  return convert(flags);
-}
+  },
+  convert,
+);
 
 function convert(flags: ParsedFlags): number {
   const format = outputFormat(flags);

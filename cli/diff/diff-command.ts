@@ -2,7 +2,7 @@ import type { RuleChange } from '../../rules/compare/change-effect.ts';
 import { compareSources } from '../../rules/compare/compare-domain.ts';
 import type { LoadedSource } from '../../rules/loaded-source.ts';
 import { readInputOrUrl } from '../shared/fetch-rules.ts';
-import { outputFormat, paintFor, parseFlags, UsageError } from '../shared/flags.ts';
+import { commandOf, outputFormat, paintFor, UsageError } from '../shared/flags.ts';
 import { byFleet, printClashes, printInputErrors, type RuleInput } from '../shared/read-input.ts';
 import { diffJson, diffText, effectOrder } from './diff-report.ts';
 
@@ -70,34 +70,33 @@ Exit status: 0 without changes, 1 with changes (with --fail-on: with those that 
 or rules that cannot be read.
 `;
 
-export async function diffCommand(args: string[]): Promise<number> {
-  const flags = parseFlags(args, {
+export const diffCommand = commandOf(
+  help,
+  {
     'merge-domain-configs': { type: 'boolean' },
     'fail-on': { type: 'string', multiple: true },
     output: { type: 'string' },
-  });
-  if (flags.on('help')) {
-    process.stdout.write(help);
-    return 0;
-  }
-  const format = outputFormat(flags);
-  const failing = failingEffects(flags.list('fail-on'));
-  const [oldPath, newPath, stray] = flags.positionals;
-  if (oldPath === undefined || newPath === undefined || stray !== undefined) {
-    throw new UsageError(`diff takes two sets of rules, not ${flags.positionals.length}`);
-  }
-  if (oldPath === '-' && newPath === '-') throw new UsageError('only one of the two can be standard input');
-  const options = { mergeDomains: flags.on('merge-domain-configs'), mayBeEmpty: true };
-  const before = await readInputOrUrl(oldPath, options);
-  const after = await readInputOrUrl(newPath, options);
-  if (cannotBeUsed(before, options) || cannotBeUsed(after, options)) return 2;
-  const changes = changesOf(before.sources, after.sources);
-  process.stdout.write(format === 'json' ? diffJson(changes) : diffText(changes, paintFor(process.stdout)));
-  const failures = failing === undefined ? changes : failingChanges(changes, failing);
-  if (failing !== undefined && failures.length > 0)
-    process.stderr.write(`${failureText(failures, failing)}\n`);
-  return failures.length === 0 ? 0 : 1;
-}
+  },
+  async (flags) => {
+    const format = outputFormat(flags);
+    const failing = failingEffects(flags.list('fail-on'));
+    const [oldPath, newPath, stray] = flags.positionals;
+    if (oldPath === undefined || newPath === undefined || stray !== undefined) {
+      throw new UsageError(`diff takes two sets of rules, not ${flags.positionals.length}`);
+    }
+    if (oldPath === '-' && newPath === '-') throw new UsageError('only one of the two can be standard input');
+    const options = { mergeDomains: flags.on('merge-domain-configs'), mayBeEmpty: true };
+    const before = await readInputOrUrl(oldPath, options);
+    const after = await readInputOrUrl(newPath, options);
+    if (cannotBeUsed(before, options) || cannotBeUsed(after, options)) return 2;
+    const changes = changesOf(before.sources, after.sources);
+    process.stdout.write(format === 'json' ? diffJson(changes) : diffText(changes, paintFor(process.stdout)));
+    const failures = failing === undefined ? changes : failingChanges(changes, failing);
+    if (failing !== undefined && failures.length > 0)
+      process.stderr.write(`${failureText(failures, failing)}\n`);
+    return failures.length === 0 ? 0 : 1;
+  },
+);
 
 /** An empty set of rules is one: what is compared with it is all new, or all gone. */
 function cannotBeUsed(input: RuleInput, options: { mergeDomains: boolean }): boolean {

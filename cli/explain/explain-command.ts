@@ -1,11 +1,11 @@
 import type { Entry } from '../../rules/model.ts';
 import { readInputOrUrl } from '../shared/fetch-rules.ts';
 import {
+  commandOf,
   counterKeysOf,
   outputFormat,
   type ParsedFlags,
   paintFor,
-  parseFlags,
   UsageError,
 } from '../shared/flags.ts';
 import { printClashes, printInputErrors, sourcesOfFleet } from '../shared/read-input.ts';
@@ -105,8 +105,9 @@ Exit status: 0 when a rule limits each descriptor, or lets it pass as unlimited 
 2 for a wrong command line, or rules that cannot be read.
 `;
 
-export async function explainCommand(args: string[]): Promise<number> {
-  const flags = parseFlags(args, {
+export const explainCommand = commandOf(
+  help,
+  {
     domain: { type: 'string' },
     descriptors: { type: 'string', multiple: true },
     entry: { type: 'string', multiple: true },
@@ -118,13 +119,9 @@ export async function explainCommand(args: string[]): Promise<number> {
     'counter-keys': { type: 'string' },
     'undotted-metrics': { type: 'boolean' },
     output: { type: 'string' },
-  });
-  if (flags.on('help')) {
-    process.stdout.write(help);
-    return 0;
-  }
-  return explain(flags);
-}
+  },
+  explain,
+);
 
 async function explain(flags: ParsedFlags): Promise<number> {
   const format = outputFormat(flags);

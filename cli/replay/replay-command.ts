@@ -1,17 +1,15 @@
-/** The rules that a replay plays requests through: those of one fleet, which a limiter could load together. */
-
 import { type LimiterSettings, parseLimiterSettings } from '../../limiter/settings/settings.ts';
 import { systemErrorReason } from '../../process/log/error-text.ts';
 import { Replay } from '../../replay/replay.ts';
 import { type ReplayReport, reportOf, TooManyBadLines } from '../../replay/replay-report.ts';
 import type { RuleSource } from '../../rules/model.ts';
-import { outputFormat, type ParsedFlags, parseFlags, UsageError } from '../shared/flags.ts';
+import { commandOf, outputFormat, type ParsedFlags, UsageError, wholeNumber } from '../shared/flags.ts';
 import { printClashes, printInputErrors, readInput, sourcesOfFleet } from '../shared/read-input.ts';
 import { Progress } from './progress.ts';
 import { type OpenedRecording, openRecording } from './recording-lines.ts';
 import { reportText } from './report-text.ts';
 
-/** Undefined when they cannot be loaded; the reasons are then on standard error. @throws UsageError */
+/** Those of one fleet, which a limiter could load together. Undefined when they cannot be loaded; the reasons are then on standard error. @throws UsageError */
 export function readReplayRules(
   path: string,
   options: { mergeDomains: boolean; fleet: string | undefined },
@@ -26,8 +24,6 @@ export function readReplayRules(
 }
 
 /** The settings of a limiter that change what it answers, given by flags: a replay reads no environment. */
-
-/** All others change nothing in a replay. */
 export const replaySettingNames = [
   'NEAR_LIMIT_RATIO',
   'USE_CALENDAR_MONTH_RATE_LIMIT',
@@ -115,8 +111,9 @@ interface Wanted {
   maxNewlyLimited: RequestBound | undefined;
 }
 
-export async function replayCommand(args: string[]): Promise<number> {
-  const flags = parseFlags(args, {
+export const replayCommand = commandOf(
+  help,
+  {
     from: { type: 'string' },
     against: { type: 'string' },
     fleet: { type: 'string' },
@@ -128,32 +125,30 @@ export async function replayCommand(args: string[]): Promise<number> {
     'max-newly-limited': { type: 'string' },
     'max-errors': { type: 'string' },
     'sort-window': { type: 'string' },
-  });
-  if (flags.on('help')) {
-    process.stdout.write(help);
-    return 0;
-  }
-  const wanted = readWanted(flags);
-  const merging = flags.on('merge-domain-configs') ? ['MERGE_DOMAIN_CONFIG=true'] : [];
-  const settings = readReplaySettings([...flags.list('setting'), ...merging]);
-  const options = { mergeDomains: settings.mergeDomainConfig, fleet: flags.text('fleet') };
-  const rules = readReplayRules(wanted.rules, options);
-  const against = wanted.against === undefined ? [] : readReplayRules(wanted.against, options);
-  if (rules === undefined || against === undefined) return 2;
-  const replay = new Replay({
-    rules,
-    against: wanted.against === undefined ? undefined : against,
-    settings,
-    sortWindow: wanted.sortWindow,
-    maxBadLines: wanted.maxErrors,
-  });
-  if (!(await replayFile(wanted.from, replay))) return 2;
-  const report = reportOf(replay, wanted.top);
-  process.stdout.write(
-    wanted.output === 'json' ? `${JSON.stringify(report, undefined, 2)}\n` : reportText(report),
-  );
-  return boundsAreKept(report, wanted) ? 0 : 1;
-}
+  },
+  async (flags) => {
+    const wanted = readWanted(flags);
+    const merging = flags.on('merge-domain-configs') ? ['MERGE_DOMAIN_CONFIG=true'] : [];
+    const settings = readReplaySettings([...flags.list('setting'), ...merging]);
+    const options = { mergeDomains: settings.mergeDomainConfig, fleet: flags.text('fleet') };
+    const rules = readReplayRules(wanted.rules, options);
+    const against = wanted.against === undefined ? [] : readReplayRules(wanted.against, options);
+    if (rules === undefined || against === undefined) return 2;
+    const replay = new Replay({
+      rules,
+      against: wanted.against === undefined ? undefined : against,
+      settings,
+      sortWindow: wanted.sortWindow,
+      maxBadLines: wanted.maxErrors,
+    });
+    if (!(await replayFile(wanted.from, replay))) return 2;
+    const report = reportOf(replay, wanted.top);
+    process.stdout.write(
+      wanted.output === 'json' ? `${JSON.stringify(report, undefined, 2)}\n` : reportText(report),
+    );
+    return boundsAreKept(report, wanted) ? 0 : 1;
+  },
+);
 
 function readWanted(flags: ParsedFlags): Wanted {
   const [rules, ...stray] = flags.positionals;
@@ -179,18 +174,6 @@ function readWanted(flags: ParsedFlags): Wanted {
     maxLimited: readRequestBound('--max-limited', flags.text('max-limited')),
     maxNewlyLimited: readRequestBound('--max-newly-limited', flags.text('max-newly-limited')),
   };
-}
-
-function wholeNumber(
-  flags: ParsedFlags,
-  name: string,
-  bounds: { default: number; least: number; most: number },
-): number {
-  const text = flags.text(name);
-  if (text === undefined) return bounds.default;
-  const value = /^\d+$/.test(text) ? Number(text) : Number.NaN;
-  if (value >= bounds.least && value <= bounds.most) return value;
-  throw new UsageError(`--${name} is a whole number from ${bounds.least} to ${bounds.most}, not "${text}"`);
 }
 
 /** False when it could not be replayed to its end; the reason is then on standard error. */

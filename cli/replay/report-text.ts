@@ -23,7 +23,6 @@ function textTable(rows: readonly (readonly string[])[], right: ReadonlySet<numb
 }
 
 /** The report of a replay for a person. Values of requests come from outside: nothing of them reaches the terminal unescaped. */
-
 export function reportText(report: ReplayReport): string {
   const { requests, from, to, rules, against, difference } = report;
   const lines = [`${counted(requests, 'request')}, ${from} to ${to}`, ...omissionLines(report)];

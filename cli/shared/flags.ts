@@ -48,6 +48,20 @@ export function parseFlags(args: readonly string[], types: FlagTypes): ParsedFla
   }
 }
 
+/** A command that has flags; `--help` prints its help. */
+export function commandOf(
+  help: string,
+  types: FlagTypes,
+  run: (flags: ParsedFlags) => Promise<number> | number,
+): (args: string[]) => Promise<number> {
+  return async (args) => {
+    const flags = parseFlags(args, types);
+    if (!flags.on('help')) return run(flags);
+    process.stdout.write(help);
+    return 0;
+  };
+}
+
 function longFlags(args: readonly string[], types: FlagTypes): string[] {
   const flags: string[] = [];
   for (let i = 0; i < args.length; i++) {
@@ -78,13 +92,24 @@ function isTrue(name: string, value: string): boolean {
   throw new UsageError(`--${name} is true or false, not "${value}"`);
 }
 
-/** Flags that take one of a few words. */
-
 /** `--output text|json`. @throws UsageError */
 export function outputFormat(flags: ParsedFlags): 'text' | 'json' {
   const output = flags.text('output') ?? 'text';
   if (output === 'text' || output === 'json') return output;
   throw new UsageError(`--output is text or json, not "${output}"`);
+}
+
+/** @throws UsageError */
+export function wholeNumber(
+  flags: ParsedFlags,
+  name: string,
+  bounds: { default: number; least: number; most: number },
+): number {
+  const text = flags.text(name);
+  if (text === undefined) return bounds.default;
+  const value = /^-?\d+$/.test(text) ? Number(text) : Number.NaN;
+  if (value >= bounds.least && value <= bounds.most) return value;
+  throw new UsageError(`--${name} is a whole number from ${bounds.least} to ${bounds.most}, not "${text}"`);
 }
 
 /** `--counter-keys compatible|unambiguous`; where it is missing the variable COUNTER_KEYS, else compatible. @throws UsageError */

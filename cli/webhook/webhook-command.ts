@@ -1,8 +1,7 @@
-import { readFileSync } from 'node:fs';
 import { type VerifyResult, verifyDelivery } from '../../control-plane/webhooks/verify-delivery.ts';
-import { systemErrorReason } from '../../process/log/error-text.ts';
 import { parseGoDuration } from '../../process/settings/go-values.ts';
-import { type ParsedFlags, parseFlags, UsageError } from '../shared/flags.ts';
+import { commandOf, outputFormat, type ParsedFlags, UsageError } from '../shared/flags.ts';
+import { readGiven } from '../shared/given-text.ts';
 import { findSecrets } from './webhook-secret.ts';
 
 /**
@@ -72,8 +71,9 @@ Exit status: 0 when it is valid, 1 when it is not, 2 when that could not be foun
 a secret that cannot be read).
 `;
 
-export async function webhookCommand(args: string[]): Promise<number> {
-  const flags = parseFlags(args, {
+export const webhookCommand = commandOf(
+  help,
+  {
     headers: { type: 'string' },
     header: { type: 'string', multiple: true },
     body: { type: 'string' },
@@ -84,25 +84,18 @@ export async function webhookCommand(args: string[]): Promise<number> {
     tolerance: { type: 'string' },
     now: { type: 'string' },
     output: { type: 'string' },
-  });
-  if (flags.on('help')) {
-    process.stdout.write(help);
-    return 0;
-  }
-  checkWords(flags.positionals);
-  return verify(flags);
-}
-
-function checkWords([word, stray]: readonly string[]): void {
-  if (word === undefined) throw new UsageError('webhook needs to know what to do: weir webhook verify');
-  if (word !== 'verify') throw new UsageError(`webhook can verify, it cannot "${word}"`);
-  if (stray !== undefined) throw new UsageError(`webhook verify takes flags only, "${stray}" is none`);
-}
+  },
+  (flags) => {
+    const [word, stray] = flags.positionals;
+    if (word === undefined) throw new UsageError('webhook needs to know what to do: weir webhook verify');
+    if (word !== 'verify') throw new UsageError(`webhook can verify, it cannot "${word}"`);
+    if (stray !== undefined) throw new UsageError(`webhook verify takes flags only, "${stray}" is none`);
+    return verify(flags);
+  },
+);
 
 async function verify(flags: ParsedFlags): Promise<number> {
-  const output = flags.text('output') ?? 'text';
-  if (output !== 'text' && output !== 'json')
-    throw new UsageError(`--output is text or json, not "${output}"`);
+  const output = outputFormat(flags);
   const toleranceMs = tolerance(flags.text('tolerance') ?? '5m');
   const nowMs = time(flags.text('now'));
   const headers = givenHeaders(flags);
@@ -115,7 +108,8 @@ async function verify(flags: ParsedFlags): Promise<number> {
     },
     process.env,
   );
-  const body = readInput('--body', flags.text('body') ?? '-');
+  const bodyPath = flags.text('body') ?? '-';
+  const body = readGiven(`--body ${bodyPath}`, bodyPath === '-' ? 0 : bodyPath);
   const result = verifyDelivery({ headers, body }, { secrets, toleranceMs, nowMs });
   process.stdout.write(output === 'json' ? `${JSON.stringify(result)}\n` : describe(result));
   return result.valid ? 0 : 1;
@@ -132,16 +126,8 @@ function givenHeaders(flags: ParsedFlags): Map<string, string> {
   if (path === undefined && single.length === 0)
     throw new UsageError('webhook verify needs --headers or --header');
   if (path === '-') throw new UsageError('--headers is a file: standard input is for the body');
-  const fromFile = path === undefined ? [] : parseHeaders(readInput('--headers', path).toString(), path);
+  const fromFile = path === undefined ? [] : parseHeaders(`${readGiven(`--headers ${path}`, path)}`, path);
   return new Map([...fromFile, ...single]);
-}
-
-function readInput(flag: string, path: string): Buffer {
-  try {
-    return readFileSync(path === '-' ? 0 : path);
-  } catch (error) {
-    throw new UsageError(`${flag} ${path}: ${systemErrorReason(error)}`, { cause: error });
-  }
 }
 
 function tolerance(text: string): number {

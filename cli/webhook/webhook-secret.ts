@@ -1,9 +1,8 @@
 /** Where `weir webhook verify` has its secrets from. Never an argument: others on the machine can read those. */
-import { readFileSync } from 'node:fs';
 import { secretPath } from '../../control-plane/webhooks/secret-api.ts';
 import { parseSigningSecrets, SecretError } from '../../control-plane/webhooks/signing-keys.ts';
-import { systemErrorReason } from '../../process/log/error-text.ts';
 import { UsageError } from '../shared/flags.ts';
+import { fetchGiven, readGiven } from '../shared/given-text.ts';
 
 export interface SecretFlags {
   file: string | undefined;
@@ -25,7 +24,7 @@ export async function findSecrets(flags: SecretFlags, env: Environment): Promise
   if ([file, variable, from].filter((flag) => flag !== undefined).length > 1) {
     throw new UsageError('only one of --secret-file, --secret-env and --secret-from can be given');
   }
-  if (file !== undefined) return parsed(readSecretFile(file), file);
+  if (file !== undefined) return parsed(`${readGiven(file, file)}`, file);
   if (from !== undefined) return parsed(await lookUp(from, tokenVariable ?? 'API_TOKEN', env), from);
   const name = variable ?? 'WEBHOOK_SECRET';
   const value = env[name];
@@ -46,14 +45,6 @@ function parsed(text: string, origin: string): string[] {
   }
 }
 
-function readSecretFile(path: string): string {
-  try {
-    return readFileSync(path, 'utf8');
-  } catch (error) {
-    throw new UsageError(`${path}: ${systemErrorReason(error)}`, { cause: error });
-  }
-}
-
 async function lookUp(base: string, tokenVariable: string, env: Environment): Promise<string> {
   const token = env[tokenVariable]?.trim() ?? '';
   if (!/^[!-~]+$/.test(token)) {
@@ -63,28 +54,12 @@ async function lookUp(base: string, tokenVariable: string, env: Environment): Pr
   if (url === null || !/^https?:$/.test(url.protocol) || url.username !== '' || url.password !== '') {
     throw new UsageError('--secret-from is a URL such as https://host:port, without credentials');
   }
-  const answer = await fetched(url, token);
+  const headers = { authorization: `Bearer ${token}` };
+  const read = (response: Response): Promise<unknown> => response.json();
+  const answer = await fetchGiven(url, { headers, timeoutMs: lookupTimeoutMs }, read, hint);
   const key = typeof answer === 'object' && answer !== null && 'key' in answer ? answer.key : undefined;
   if (typeof key !== 'string') throw new UsageError(`${url.origin} answered without a "key"`);
   return key;
-}
-
-async function fetched(url: URL, token: string): Promise<unknown> {
-  try {
-    const response = await fetch(url, {
-      headers: { authorization: `Bearer ${token}` },
-      redirect: 'error',
-      signal: AbortSignal.timeout(lookupTimeoutMs),
-    });
-    if (!response.ok)
-      throw new UsageError(`${url.origin} answered ${response.status}${hint(response.status)}`);
-    return await response.json();
-  } catch (error) {
-    if (error instanceof UsageError) throw error;
-    const cause = error instanceof Error && error.cause !== undefined ? error.cause : error;
-    const first: unknown = cause instanceof AggregateError ? cause.errors[0] : cause;
-    throw new UsageError(`${url.origin}: ${systemErrorReason(first)}`, { cause: error });
-  }
 }
 
 function hint(status: number): string {
