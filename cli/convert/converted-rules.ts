@@ -1,6 +1,6 @@
 import type { LoadedSource } from '../../rules/loaded-source.ts';
+import { defaultFleet, formatManifestError } from '../../rules/manifest/manifest-bounds.ts';
 import { readSpec } from '../../rules/manifest/read-spec.ts';
-import { defaultFleet, formatManifestError } from '../../rules/manifest/value-places.ts';
 import type { JsonObject } from '../../rules/model.ts';
 import { type ManifestIdentity, manifestValue } from '../../rules/write/manifest-value.ts';
 import { ruleFileValue } from '../../rules/write/rule-file-value.ts';

@@ -1,5 +1,5 @@
-import type { RuleChange } from '../../rules/compare/change-effect.ts';
 import { compareSources } from '../../rules/compare/compare-domain.ts';
+import type { RuleChange } from '../../rules/compare/limit-effect.ts';
 import type { LoadedSource } from '../../rules/loaded-source.ts';
 import { readInputOrUrl } from '../shared/fetch-rules.ts';
 import { commandOf, outputFormat, paintFor, UsageError } from '../shared/flags.ts';

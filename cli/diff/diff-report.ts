@@ -1,5 +1,5 @@
-import type { Effect, FieldChange, RuleChange } from '../../rules/compare/change-effect.ts';
-import { defaultFleet } from '../../rules/manifest/value-places.ts';
+import type { Effect, FieldChange, RuleChange } from '../../rules/compare/limit-effect.ts';
+import { defaultFleet } from '../../rules/manifest/manifest-bounds.ts';
 import type { Paint } from '../shared/flags.ts';
 
 const marks = {

@@ -5,7 +5,7 @@ import { systemErrorReason } from '../../process/log/error-text.ts';
 import { textKind } from '../../rules/documents/read-rule-file-texts.ts';
 import { readRuleTexts, type TextsReading } from '../../rules/documents/read-rule-texts.ts';
 import type { LoadedSource, RuleText } from '../../rules/loaded-source.ts';
-import { defaultFleet } from '../../rules/manifest/value-places.ts';
+import { defaultFleet } from '../../rules/manifest/manifest-bounds.ts';
 import type { RuleSource } from '../../rules/model.ts';
 import { looksLikeRules } from '../../rules/reader/read-rule-files.ts';
 import { formatRuleError, type RuleError, type RuleErrorCode } from '../../rules/rule-error.ts';

@@ -1,8 +1,8 @@
 /** Why a newest spec is not accepted, in words for its owner. */
 
 import { isDeepStrictEqual } from 'node:util';
+import { formatManifestError } from '../../rules/manifest/manifest-bounds.ts';
 import { readSpec } from '../../rules/manifest/read-spec.ts';
-import { formatManifestError } from '../../rules/manifest/value-places.ts';
 import type { RuleSource } from '../../rules/model.ts';
 import type { RuleError } from '../../rules/rule-error.ts';
 import { encodeResource } from '../../rules/xds/resource.ts';

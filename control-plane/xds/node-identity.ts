@@ -1,6 +1,6 @@
 /** Who a limiter says it is, in the `node` of its first request. */
 import type { Node } from '../../gen/envoy/config/core/v3/base_pb.ts';
-import { bounds, defaultFleet, dnsLabelPattern } from '../../rules/manifest/value-places.ts';
+import { bounds, defaultFleet, dnsLabelPattern } from '../../rules/manifest/manifest-bounds.ts';
 
 export interface NodeIdentity {
   name: string;

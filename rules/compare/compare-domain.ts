@@ -1,16 +1,11 @@
+/** Walks the rules of one domain in two versions, level by level: rules are the same when the matcher cannot tell them apart. */
 import type { Rule, RuleSource } from '../model.ts';
 import { ruleName } from '../review/explain-descriptor.ts';
 import { compositeOf } from '../review/rule-level.ts';
-import {
-  changedMeaning,
-  crossingMeaning,
-  type FieldChange,
-  movedMeaning,
-  type RuleChange,
-} from './change-effect.ts';
+import { changedMeaning, crossingMeaning, movedMeaning } from './change-effect.ts';
 import { type Crossing, Crossings, overtakenPatterns } from './crossing.ts';
-import { DomainSide } from './domain-side.ts';
-import type { Meaning } from './limit-effect.ts';
+import { DomainSide, type Sides } from './domain-side.ts';
+import type { FieldChange, Meaning, RuleChange } from './limit-effect.ts';
 
 /** Fields that differ, as rule files spell them; without `descriptors`. An undefined rule has none. */
 function fieldChanges(before: Rule | undefined, after: Rule | undefined): FieldChange[] {
@@ -53,14 +48,6 @@ function sortedJson(value: unknown): string {
       ? Object.fromEntries(Object.entries(member).sort(([a], [b]) => (a < b ? -1 : 1)))
       : member,
   );
-}
-
-/** Walks the rules of one domain in two versions, level by level: rules are the same when the matcher cannot tell them apart. */
-
-/** Both sides of a comparison. */
-export interface Sides {
-  before: DomainSide;
-  after: DomainSide;
 }
 
 /** A rule on the way down, on one side. */

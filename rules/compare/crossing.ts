@@ -1,8 +1,7 @@
 /** Requests that go to rules of different names in the two versions, and what that means for them. */
 import type { Rule } from '../model.ts';
 import { compositeOf, patternsOverlap } from '../review/rule-level.ts';
-import type { Sides } from './compare-domain.ts';
-import { type DomainSide, foreignTo, IndexedLevel } from './domain-side.ts';
+import { type DomainSide, foreignTo, IndexedLevel, type Sides } from './domain-side.ts';
 import {
   isRefusing,
   type LimitEffect,

@@ -158,3 +158,9 @@ export function foreignTo(before: DomainSide, after: DomainSide): string {
   return String.fromCharCode(code);
 }
 const firstPrivateUse = 0xe000;
+
+/** Both sides of a comparison. */
+export interface Sides {
+  before: DomainSide;
+  after: DomainSide;
+}

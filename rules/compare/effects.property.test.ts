@@ -6,8 +6,8 @@ import type { Entry, RateLimit, Rule } from '../model.ts';
 import { compositeOf } from '../review/rule-level.ts';
 import { compileRules } from '../table/compile-rules.ts';
 import { RuleTable } from '../table/rule-table.ts';
-import type { Effect } from './change-effect.ts';
 import { compareSources } from './compare-domain.ts';
+import type { Effect } from './limit-effect.ts';
 
 // No value begins with the end of a longer key: an entry says which key it means.
 const keys = ['a', 'a', 'c', 'a*', '*', '*a', 'a_k'];

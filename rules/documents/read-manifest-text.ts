@@ -1,7 +1,7 @@
 import type { ReadingLists, RuleText } from '../loaded-source.ts';
+import { formatManifestError } from '../manifest/manifest-bounds.ts';
 import { type Manifest, readManifests } from '../manifest/read-manifests.ts';
 import { readSpec, type SpecReading } from '../manifest/read-spec.ts';
-import { formatManifestError } from '../manifest/value-places.ts';
 import { manifestPath } from '../xds/read-resource-text.ts';
 import { readRuleFileTexts, textKind } from './read-rule-file-texts.ts';
 

@@ -5,7 +5,7 @@
  */
 import { z } from 'zod';
 import { maxUint32 } from '../model.ts';
-import { jsonProblem } from './value-places.ts';
+import { jsonProblem } from './manifest-bounds.ts';
 
 /** Facts that go into the CRD as they are. */
 export type SchemaFacts = Record<string, unknown> & { description: string };

@@ -1,5 +1,5 @@
+import { bounds, dnsLabelPattern, dnsNamePattern, objectNameLength } from './manifest-bounds.ts';
 import { isObject } from './read-spec.ts';
-import { bounds, dnsLabelPattern, dnsNamePattern, objectNameLength } from './value-places.ts';
 
 export interface ManifestMetadata {
   name: string;

@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import { acceptedSpecs, refusedSpecs } from '../../test/support/refused-specs.ts';
 import { limit, rule } from '../../test/support/rule-builder.ts';
+import { formatManifestError } from './manifest-bounds.ts';
 import { readSpec } from './read-spec.ts';
-import { formatManifestError } from './value-places.ts';
 
 function errorsOf(spec: unknown): string[] {
   const reading = readSpec(spec, 'team/shop');

@@ -2,8 +2,8 @@ import type { z } from 'zod';
 import type { JsonObject, RateLimit, Rule, RuleSource } from '../model.ts';
 import { type RuleError, type RuleErrorCode, RuleErrorList } from '../rule-error.ts';
 import { checkSources, unitFromText } from '../validate-sources.ts';
+import { bounds, defaultFleet, fieldPath, jsonProblem } from './manifest-bounds.ts';
 import { specModel } from './spec-model.ts';
-import { bounds, defaultFleet, fieldPath, jsonProblem } from './value-places.ts';
 
 /** Something wrong with the meaning of a spec, with its path from `spec` on. */
 export interface SpecProblem {

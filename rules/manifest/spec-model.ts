@@ -4,7 +4,7 @@
  */
 import { z } from 'zod';
 import { emptyList, flag, freeObject, list, object, patternText, text, uint32 } from './field-models.ts';
-import { bounds, defaultFleet, dnsLabelPattern } from './value-places.ts';
+import { bounds, defaultFleet, dnsLabelPattern } from './manifest-bounds.ts';
 
 const replacesModel = object(
   { name: text(bounds.limitNameLength, { minLength: 1, description: 'Name of the limit.' }) },

@@ -1,7 +1,13 @@
 import { AliasBudget } from '../yaml/alias-budget.ts';
-import type { ScalarType } from '../yaml/scalar.ts';
 import { maxYamlDepth, NodeKind, type YamlTape } from '../yaml/tape.ts';
-import { printedScalar, printedValue, scalarText, scalarType, TagMismatch } from '../yaml/values.ts';
+import {
+  printedScalar,
+  printedValue,
+  type ScalarType,
+  scalarText,
+  scalarType,
+  TagMismatch,
+} from '../yaml/values.ts';
 import { type Field, fields, type Place, ProblemLog, placesInWords } from './value-reader.ts';
 
 /** Stops the reading of a document that is too deep or too large once its aliases are followed. */

@@ -1,8 +1,7 @@
 import { type JsonObject, type JsonValue, maxUint32 } from '../model.ts';
 import type { RuleErrorCode } from '../rule-error.ts';
-import { booleanValue, integerValue } from '../yaml/scalar.ts';
 import { NodeKind, type YamlTape } from '../yaml/tape.ts';
-import { printedScalar, scalarValue, shortTag, typeTag } from '../yaml/values.ts';
+import { booleanValue, integerValue, printedScalar, scalarValue, shortTag, typeTag } from '../yaml/values.ts';
 import type { DocumentWalk } from './document-walk.ts';
 
 /** Kinds of map in a rule file, as bits, so that a key can belong to several. */

@@ -1,6 +1,6 @@
+import { defaultFleet } from '../manifest/manifest-bounds.ts';
 import { fieldName } from '../manifest/read-spec.ts';
 import { apiVersion, kind } from '../manifest/spec-model.ts';
-import { defaultFleet } from '../manifest/value-places.ts';
 import type { JsonObject, JsonValue, RuleSource } from '../model.ts';
 import { ruleFileValue } from './rule-file-value.ts';
 
