@@ -79,8 +79,6 @@ export class ReviewLog {
   }
 }
 
-/** What happens when rules arrive, or fail to: the decisions, health, statistics and the log learn of it. */
-
 export interface RulesInForceParts {
   /** With a promise they are in force everywhere when it settles. */
   useRules(table: RuleTable): void | Promise<void>;
@@ -97,6 +95,7 @@ export interface RulesInForceParts {
   isFiles: boolean;
 }
 
+/** What happens when rules arrive, or fail to: the decisions, health, statistics and the log learn of it. */
 export class RulesInForce {
   /** Settles with the end of the first load, good or bad. */
   readonly firstLoad: Promise<void>;

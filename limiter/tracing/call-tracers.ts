@@ -69,7 +69,7 @@ export function rpcStatus(code: number): { name: string; isFault: boolean } {
   return { name, isFault: serverFaults.has(name) };
 }
 
-/** Spans of calls: of gRPC, and of /json over HTTP. */
+// Spans of calls: of gRPC, and of /json over HTTP.
 
 export interface CallTracerOptions {
   sampling: Sampling;
@@ -184,7 +184,7 @@ function fail(span: MadeSpan, type: string): void {
   span.fail();
 }
 
-/** What tracing needs of OpenTelemetry, so that nothing of it need be loaded to know of tracing. */
+// What tracing needs of OpenTelemetry, so that nothing of it need be loaded to know of tracing.
 
 export type Attributes = Readonly<Record<string, string | number>>;
 

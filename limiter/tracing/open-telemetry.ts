@@ -60,8 +60,6 @@ function plain(message: string): string {
   }
 }
 
-/** An exporter of spans whose trouble is told once, and whose end is told once, however many exports fail between. */
-
 export interface ExportListener {
   sent(spans: number): void;
   failed(spans: number): void;
@@ -74,6 +72,7 @@ const success = 0;
 /** A collector may answer with a page. */
 const longestReason = 200;
 
+/** An exporter of spans whose trouble is told once, and whose end is told once, however many exports fail between. */
 export class WatchedExporter implements SpanExporter {
   readonly #exporter: SpanExporter;
   readonly #listener: ExportListener;
@@ -113,11 +112,6 @@ function reasonOf(error: Error | undefined): string {
   return text.slice(0, longestReason);
 }
 
-/**
- * OpenTelemetry's SDK as a SpanMaker. The only file that loads it, and loaded itself only when tracing is on. The SDK reads
- * OTEL_EXPORTER_OTLP_*, OTEL_BSP_*, OTEL_SPAN_*, OTEL_RESOURCE_ATTRIBUTES and OTEL_SDK_DISABLED from the environment.
- */
-
 export interface OpenTelemetryOptions {
   protocol: 'http' | 'grpc';
   serviceName: string;
@@ -129,6 +123,10 @@ export interface OpenTelemetryOptions {
   listener: ExportListener & DiagnosticsListener;
 }
 
+/**
+ * OpenTelemetry's SDK as a SpanMaker. The only file that loads it, and loaded itself only when tracing is on. The SDK reads
+ * OTEL_EXPORTER_OTLP_*, OTEL_BSP_*, OTEL_SPAN_*, OTEL_RESOURCE_ATTRIBUTES and OTEL_SDK_DISABLED from the environment.
+ */
 export function startOpenTelemetry(options: OpenTelemetryOptions): SpanMaker {
   const diagnostics = diagnosticsTo(options.listener);
   diag.setLogger(diagnostics);

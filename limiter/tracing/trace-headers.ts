@@ -178,7 +178,7 @@ export function headerForms(propagators: string): HeaderForms {
   };
 }
 
-/** W3C Baggage: what callers send along a trace. https://www.w3.org/TR/baggage/ */
+// W3C Baggage: what callers send along a trace. https://www.w3.org/TR/baggage/
 
 /** Chosen: so many bytes are looked at; the recommendation has at least as many passed on. */
 const mostBytes = 8_192;

@@ -70,8 +70,6 @@ export function endReason({ code, details }: Pick<StatusObject, 'code' | 'detail
   return hint === undefined ? text : `${text} (${hint})`;
 }
 
-/** One connection with one stream of aggregated discovery, over grpc-js. */
-
 export interface AdsStreamOptions {
   /** A gRPC target. */
   target: string;
@@ -107,6 +105,7 @@ export interface StreamEnd {
 /** As gRPC's own first bound on connecting. */
 const connectTimeoutMs = 20_000;
 
+/** One connection with one stream of aggregated discovery, over grpc-js. */
 export class AdsStream {
   readonly #client: Client;
   readonly #call: ClientDuplexStream<Uint8Array, Buffer>;

@@ -20,34 +20,32 @@ export function backoffMs(options: BackoffOptions, attempt: number): number {
   return Math.round(Math.min(maxMs, Math.max(initialMs, waitMs)));
 }
 
-/**
- * What an xDS client does next (state of the world, aggregated). Pure: the owner carries out the actions and reports
- * what happened.
- *
- *              start               opened             settled, or received
- *       idle ────────> connecting ────────> open:new ───────────────────────> open:settled
- *                       ^      │               │                                   │
- *                   due │      │ ended         │ ended                             │ ended
- *                       │      v               │                                   │
- *                       waiting <──────────────┴───────────────────────────────────┘
- *
- *       open:settled ──ended, renewable──> connecting
- *       any ──close──> closed
- *
- * Beside it, one response at a time is loaded, whatever becomes of the stream that it came over:
- *
- *                 received              received: waits, in the place of one that waits already
- *       resting ───────────> loading ──┐
- *          ^                 │    ^    │
- *          └─────────────────┘    └────┘ loaded, another one waits
- *             loaded: ACK or NACK, if its stream is still the open one
- *
- * A stream that settled, and that the server ended for a token that there is a newer one for by now (`renewable`), is
- * opened again at once, and nobody is told.
- *
- * An outage begins when a connection or a stream ends, and is over when a stream has settled: it brought a response or
- * stood for a while. It is told once. An event that does not fit the state changes nothing.
- */
+// What an xDS client does next (state of the world, aggregated). Pure: the owner carries out the actions and reports
+// what happened.
+//
+//              start               opened             settled, or received
+//       idle ────────> connecting ────────> open:new ───────────────────────> open:settled
+//                       ^      │               │                                   │
+//                   due │      │ ended         │ ended                             │ ended
+//                       │      v               │                                   │
+//                       waiting <──────────────┴───────────────────────────────────┘
+//
+//       open:settled ──ended, renewable──> connecting
+//       any ──close──> closed
+//
+// Beside it, one response at a time is loaded, whatever becomes of the stream that it came over:
+//
+//                 received              received: waits, in the place of one that waits already
+//       resting ───────────> loading ──┐
+//          ^                 │    ^    │
+//          └─────────────────┘    └────┘ loaded, another one waits
+//             loaded: ACK or NACK, if its stream is still the open one
+//
+// A stream that settled, and that the server ended for a token that there is a newer one for by now (`renewable`), is
+// opened again at once, and nobody is told.
+//
+// An outage begins when a connection or a stream ends, and is over when a stream has settled: it brought a response or
+// stood for a while. It is told once. An event that does not fit the state changes nothing.
 
 /** What has to be known of a response; the rest is the owner's. */
 export interface VersionedResponse {

@@ -1,6 +1,6 @@
 import type { Observer, ValueSeries, ValueSource } from './value-series.ts';
 
-/** Names, labels and values as the text format 0.0.4 has them. */
+// Names, labels and values as the text format 0.0.4 has them.
 
 /**
  * A statistic's name as the name of a metric: what is not a letter, digit or `_` becomes `_`, of several dashes in a row
@@ -33,7 +33,7 @@ function escapedValue(value: string): string {
   return value.replace(/\\/g, '\\\\').replace(/"/g, '\\"').replace(/\n/g, '\\n').toWellFormed();
 }
 
-/** The text that is scraped, format 0.0.4, in slices of about a millisecond. */
+// The text that is scraped, format 0.0.4, in slices of about a millisecond.
 
 export const contentType = 'text/plain; version=0.0.4; charset=utf-8';
 
@@ -82,10 +82,8 @@ function headOf({ name, type, help }: MetricFamily): string {
   return `# HELP ${name} ${helpText(help)}\n# TYPE ${name} ${type}\n`;
 }
 
-/**
- * The metrics that are served, by name. A name has one type, whoever comes first: what would give it another one, or
- * would look like a part of a histogram or summary, is left out, as Prometheus would refuse the whole answer.
- */
+// The metrics that are served, by name. A name has one type, whoever comes first: what would give it another one, or
+// would look like a part of a histogram or summary, is left out, as Prometheus would refuse the whole answer.
 
 export type MetricType = 'counter' | 'gauge' | 'histogram' | 'summary';
 
@@ -146,7 +144,7 @@ export class MetricFamilies {
   }
 }
 
-/** What the help of a metric says that no mapping names: the meaning of its statistic, as docs/statistics.md has it. */
+// What the help of a metric says that no mapping names: the meaning of its statistic, as docs/statistics.md has it.
 
 const byName = new Map<string, string>(
   Object.entries({

@@ -105,10 +105,8 @@ export function literalEnd(expression: string): string {
   return end.slice(0, -1).replaceAll('\\.', '.');
 }
 
-/**
- * Which metric a statistic becomes. All globs are tried before any regular expression; of the expressions the first one
- * that matches wins. Expressions are RE2's: no name takes longer than its length times that of the expression.
- */
+// Which metric a statistic becomes. All globs are tried before any regular expression; of the expressions the first one
+// that matches wins. Expressions are RE2's: no name takes longer than its length times that of the expression.
 
 /** A metric's name and labels, and how its values are kept. */
 export interface MappedMetric {
@@ -216,7 +214,7 @@ function mapped({ rule, name, labels }: PreparedRule, captured: Captured): Mappe
   };
 }
 
-/** The mapping that applies without PROMETHEUS_MAPPER_YAML. Names and labels are the Go service's. Reference 8.4. */
+// The mapping that applies without PROMETHEUS_MAPPER_YAML. Names and labels are the Go service's. Reference 8.4.
 
 const ruleStats = ['near_limit', 'over_limit', 'total_hits', 'within_limit', 'shadow_mode'] as const;
 

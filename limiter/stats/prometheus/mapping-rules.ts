@@ -1,7 +1,7 @@
 import { RE2JS } from 're2js';
 import { quoted, type WrittenDefaults, type WrittenMapping } from './mapper-schema.ts';
 
-/** A mapping from statistics to metrics of Prometheus, in the language of statsd_exporter, once it is read. */
+// A mapping from statistics to metrics of Prometheus, in the language of statsd_exporter, once it is read.
 
 export type StatKind = 'counter' | 'gauge' | 'observer';
 
@@ -58,7 +58,7 @@ export const defaultSummary: SummaryOptions = {
   ageBuckets: 5,
 };
 
-/** Text that refers to what a pattern matched: `$1`, `${1}`, `${name}`; `$$` is a dollar sign. */
+// Text that refers to what a pattern matched: `$1`, `${1}`, `${name}`; `$$` is a dollar sign.
 
 /** What stands for a number or a name; undefined for what was not matched or does not exist. */
 export type Captured = (reference: string) => string | undefined;
@@ -96,7 +96,7 @@ export class Template {
   }
 }
 
-/** From what a mapper file says to the rules that apply, its defaults filled in. */
+// From what a mapper file says to the rules that apply, its defaults filled in.
 
 /** Where in the file, and what. */
 export interface MappingProblem {

@@ -101,10 +101,8 @@ function refuseScrape(response: ServerResponse): void {
   sendError(response, 503, 'Service Unavailable', `${maxScrapes} scrapes are being answered`);
 }
 
-/**
- * Whole answers for those who scrape. One is put together at a time, in slices between which other work goes on; who
- * asks meanwhile gets the same one, so that many scrapes at once cost what one does.
- */
+// Whole answers for those who scrape. One is put together at a time, in slices between which other work goes on; who
+// asks meanwhile gets the same one, so that many scrapes at once cost what one does.
 
 type Encoding = 'identity' | 'gzip';
 

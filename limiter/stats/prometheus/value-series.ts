@@ -142,7 +142,7 @@ export class ValueSketch {
   }
 }
 
-/** What is kept of the durations of one series: a histogram, or a summary over a sliding time. */
+// What is kept of the durations of one series: a histogram, or a summary over a sliding time.
 
 /** One line of a series: what its name ends with, its own label, and its value. */
 export type Sample = readonly [suffix: string, label: string, value: number];

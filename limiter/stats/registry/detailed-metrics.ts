@@ -100,10 +100,8 @@ export class DetailedMetrics {
   }
 }
 
-/**
- * Writes to a file descriptor off the event loop, one piece at a time: process.stdout would hold up the whole process
- * while nobody empties the pipe behind it.
- */
+// Writes to a file descriptor off the event loop, one piece at a time: process.stdout would hold up the whole process
+// while nobody empties the pipe behind it.
 
 /** What is needed of a stream. It emits `drain` when it likes to have more. */
 export interface OutputStream extends EventEmitter {

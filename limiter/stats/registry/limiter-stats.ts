@@ -387,7 +387,7 @@ export function registerSinkStats(
   registry.counterFrom(`ratelimit.${sink}.lines_dropped`, () => figures.linesDropped);
 }
 
-/** Whether callers are served, and what keeps them from it, as gauges of every sink. */
+// Whether callers are served, and what keeps them from it, as gauges of every sink.
 
 /** `isOpen`: whether the listeners for callers are. A component shows from when it is first set. */
 export function registerHealthStats(
@@ -403,7 +403,6 @@ export function registerHealthStats(
 }
 
 /** The statistics of memcache by name; those of commands have a tag `code`. */
-
 export interface MemcacheStats {
   /** The question of one request. */
   request(outcome: { keys: number; found: number; failed: boolean }): void;

@@ -13,7 +13,7 @@ export function sanitizeMetricKey(key: string): string {
   return key.replace(unsafe, '_').replace(ipv4Like, '$1_$2_$3_$4');
 }
 
-/** Tags of statistics: EXTRA_TAGS, and those that a few statistics have of their own. */
+// Tags of statistics: EXTRA_TAGS, and those that a few statistics have of their own.
 
 /** By key, no key twice. Values are as they were given: each sink makes them safe for its own format. */
 export type Tags = readonly (readonly [key: string, value: string])[];

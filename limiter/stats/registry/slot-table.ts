@@ -123,7 +123,6 @@ export class SlotTable {
 }
 
 /** The counters of unknown domains, whose names come with requests: bounded in memory, the rest is counted together. */
-
 export class DomainSlots {
   /** By domain as given. */
   readonly #slots = new Map<string, number>();

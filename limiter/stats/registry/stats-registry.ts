@@ -45,10 +45,8 @@ class Timings {
   }
 }
 
-/**
- * All statistics of the process. A counter is a slot of one array: whoever counts holds the slot's number, and
- * adding is one array access. Sinks read the slots; names are put together only when something is written out.
- */
+// All statistics of the process. A counter is a slot of one array: whoever counts holds the slot's number, and
+// adding is one array access. Sinks read the slots; names are put together only when something is written out.
 
 export type { GaugeJoin, SlotKind, SlotName } from './slot-table.ts';
 
@@ -353,7 +351,6 @@ export class StatsRegistry implements RuleStats, StatsSource {
  * The statistics of the whole process as sinks read them: those of worker threads are in it. A sink walks the slots
  * from 0 to `slotCount`; what it keeps of a slot it keeps together with the slot's generation.
  */
-
 export interface StatsSource {
   /** Brings every value up to date, those of other threads too; settles within about a second, never rejects. */
   refreshAll(): Promise<void>;

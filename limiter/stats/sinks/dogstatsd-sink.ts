@@ -67,14 +67,6 @@ export class SlotLines {
   }
 }
 
-/**
- * Sends statistics to a dogstatsd receiver as the Go service does: at every flush the differences of the counters and all
- * gauges, timers when they are recorded, each with its tags.
- *
- * Never waits and never blocks: while nobody is known to listen, differences of counters stay in the registry; timers are
- * dropped and counted.
- */
-
 export interface DogStatsdSinkOptions {
   source: StatsSource;
   host: string;
@@ -100,6 +92,13 @@ const slotsPerTurn = 4_096;
 /** Of the event loop, until the refusal of a datagram by this host was read. */
 const turnsToRefuse = 2;
 
+/**
+ * Sends statistics to a dogstatsd receiver as the Go service does: at every flush the differences of the counters and all
+ * gauges, timers when they are recorded, each with its tags.
+ *
+ * Never waits and never blocks: while nobody is known to listen, differences of counters stay in the registry; timers are
+ * dropped and counted.
+ */
 export class DogStatsdSink {
   readonly #options: DogStatsdSinkOptions;
   readonly #connection: UdpConnection;

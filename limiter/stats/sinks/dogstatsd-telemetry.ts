@@ -31,7 +31,7 @@ function inTag(text: string): string {
   return text.replace(unsafeInTags, '_');
 }
 
-/** What the sink tells of itself with every flush, under the names of Datadog's own clients. */
+// What the sink tells of itself with every flush, under the names of Datadog's own clients.
 
 const prefix = 'datadog.dogstatsd.client.';
 

@@ -144,7 +144,7 @@ export class SpaceSaving {
   }
 }
 
-/** What sketches of different times and threads say together. Their bounds add up: the sum stays true. */
+// What sketches of different times and threads say together. Their bounds add up: the sum stays true.
 
 /** A sketch as plain data, which threads can hand to each other. */
 export interface TopSummary {

@@ -15,12 +15,6 @@ export function boundedText(text: string): string {
   return `${head}...(${text.length} characters, ${fingerprint})`;
 }
 
-/**
- * Who is being limited: the keys most often over their limit, a sketch for each domain. Memory is bounded whatever
- * callers send: so many keys a domain, so many bytes in all. Two sketches a domain take turns, so that an answer is
- * about the last one to two periods. A request pays only when it is over a limit.
- */
-
 export interface TopOffendersOptions {
   /** Keys that a sketch holds; two sketches a domain. At least 1. */
   keysPerDomain: number;
@@ -57,6 +51,11 @@ export interface TopDomains {
 /** A domain without keys: below 700 measured, both sketches included. */
 const domainBytes = 700;
 
+/**
+ * Who is being limited: the keys most often over their limit, a sketch for each domain. Memory is bounded whatever
+ * callers send: so many keys a domain, so many bytes in all. Two sketches a domain take turns, so that an answer is
+ * about the last one to two periods. A request pays only when it is over a limit.
+ */
 export class TopOffenders {
   readonly #options: TopOffendersOptions;
   /** From the one that was over longest ago. */

@@ -95,7 +95,6 @@ function shownDomains({ domain }: TopQuestion, totals: ReadonlyMap<string, numbe
 }
 
 /** Where `/top` looks: the sketches of this thread, or of several. */
-
 export interface TopSource {
   /** Of each thread that answers. */
   topDomains(): TopDomains[] | Promise<TopDomains[]>;

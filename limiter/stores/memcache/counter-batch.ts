@@ -151,11 +151,9 @@ export class AskedKeys {
   }
 }
 
-/**
- * How hits get into a node: `incr`; where the key is missing `add`, which alone sets its life; where another limiter was
- * first, `incr` again. If the key was missing a moment ago, `add` goes right behind `incr` instead of after its answer: it
- * does nothing if the key is there by then, so nothing is counted twice, and the next question finds the key.
- */
+// How hits get into a node: `incr`; where the key is missing `add`, which alone sets its life; where another limiter was
+// first, `incr` again. If the key was missing a moment ago, `add` goes right behind `incr` instead of after its answer: it
+// does nothing if the key is there by then, so nothing is counted twice, and the next question finds the key.
 
 export type ChangeOutcome = 'success' | 'error' | 'miss' | 'not_stored';
 

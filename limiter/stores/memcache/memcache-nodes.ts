@@ -117,7 +117,7 @@ function parseMemcacheAddress(label: string): MemcacheAddress {
   return { endpoint: { host, port }, label };
 }
 
-/** MEMCACHE_SRV: nodes by the SRV records of a name. RFC 2782. */
+// MEMCACHE_SRV: nodes by the SRV records of a name. RFC 2782.
 
 /** Like `resolveSrv` of node:dns/promises. */
 export type ResolveSrv = (name: string) => Promise<readonly { name: string; port: number }[]>;

@@ -1,9 +1,7 @@
 import { StoreError } from '../counter-store.ts';
 
-/**
- * Takes the replies of memcache's text protocol apart: lines, and values between them. Pure; knows no commands. A reply is
- * any number of `VALUE <key> <flags> <bytes>` lines, each with its data, and one other line.
- */
+// Takes the replies of memcache's text protocol apart: lines, and values between them. Pure; knows no commands. A reply is
+// any number of `VALUE <key> <flags> <bytes>` lines, each with its data, and one other line.
 
 export interface ReplyHandler {
   /** `value` is undefined where the data is too long to be a number. */

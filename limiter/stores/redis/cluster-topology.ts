@@ -25,10 +25,8 @@ export function parseSlotRanges(reply: unknown, from: NodePlace): SlotRange[] | 
   return ranges;
 }
 
-/**
- * Which node takes writes for which slot, as the cluster itself says it: read at the start, every 5 s, after every MOVED
- * and four times a second while a node is missing. Between that, a MOVED counts at once.
- */
+// Which node takes writes for which slot, as the cluster itself says it: read at the start, every 5 s, after every MOVED
+// and four times a second while a node is missing. Between that, a MOVED counts at once.
 
 const usualIntervalMs = 5000;
 const troubledIntervalMs = 250;

@@ -35,7 +35,7 @@ function maskQuery(text: string): string {
   return text.replace(/([?&](?!db=\d+(?:$|[&,]))[^=&]*=)[^&]*/gi, '$1*****');
 }
 
-/** Where one Redis server is and how to log in: REDIS_SOCKET_TYPE, REDIS_URL and REDIS_AUTH read together. */
+// Where one Redis server is and how to log in: REDIS_SOCKET_TYPE, REDIS_URL and REDIS_AUTH read together.
 
 /** A user without a password there is not; a password without a user is that of `default`. */
 interface Credentials {
@@ -134,7 +134,6 @@ function parseDb(text: string, label: string): number {
 }
 
 /** A master that sentinels know: REDIS_URL, REDIS_AUTH and REDIS_SENTINEL_AUTH read together for REDIS_TYPE=sentinel. */
-
 export interface SentinelAddress {
   masterName: string;
   sentinels: readonly { host: string; port: number }[];
@@ -183,7 +182,6 @@ export function parseSentinelAddress(settings: SentinelAddressSettings): Sentine
 }
 
 /** A cluster's seeds and how to log in to every node: REDIS_URL as a list, and REDIS_AUTH. */
-
 export interface ClusterAddress extends Credentials {
   seeds: readonly NodePlace[];
   /** How logs and errors name it; holds no credentials. */

@@ -45,10 +45,8 @@ function redisOptions(parts: RedisOptionsParts): Omit<RedisOptions, 'replyMappin
   };
 }
 
-/**
- * One connection to one Redis server, held open by ioredis. Nothing is queued while it is down and nothing is sent
- * twice: a command whose reply was lost is an error to its caller, since it may have been counted.
- */
+// One connection to one Redis server, held open by ioredis. Nothing is queued while it is down and nothing is sent
+// twice: a command whose reply was lost is an error to its caller, since it may have been counted.
 
 /** Values of `ratelimit.redis_pool.cx_active`, `cx_total` and `cx_local_close`. */
 export interface ConnectionCounts {

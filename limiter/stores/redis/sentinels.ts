@@ -127,7 +127,7 @@ export class Sentinels {
   }
 }
 
-/** How ioredis comes to a connection with the master that the sentinels name, anew at every attempt. */
+// How ioredis comes to a connection with the master that the sentinels name, anew at every attempt.
 
 export interface MasterConnectorOptions {
   sentinels: Sentinels;
