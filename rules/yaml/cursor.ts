@@ -78,6 +78,16 @@ export class YamlCursor {
     throw new YamlSyntaxError({ text, offset });
   }
 
+  failWithoutLine(text: string, offset: number): never {
+    throw new YamlSyntaxError({ text, offset, hasLine: false });
+  }
+
+  /** Fails over something else than a comma or the end, in brackets that opened at `opened`. */
+  refuseOpenBracket(opened: number, offset: number): never {
+    const closing = this.text[opened] === '{' ? '}' : ']';
+    this.fail(`did not find expected ',' or '${closing}'`, offset);
+  }
+
   /** The character at `pos`; NaN at the end. */
   peek(): number {
     return this.text.charCodeAt(this.pos);
@@ -322,9 +332,11 @@ export class YamlCursor {
   }
 
   /** Reads a tag as written; leaves `pos` behind it. */
-  readTag(isFlow: boolean): string {
+  readTag(isFlow: boolean, handles: ReadonlySet<string>): string {
     tagForm.lastIndex = this.pos;
     const tag = tagForm.exec(this.text)?.[0] ?? '';
+    const handle = /^![\w-]*!/.exec(tag)?.[0];
+    if (handle !== undefined && !handles.has(handle)) this.fail('found undefined tag handle');
     this.pos += tag.length;
     if (this.isBlank(this.pos) || (isFlow && isBracketOrComma(this.peek()))) return tag;
     return this.fail('did not find expected whitespace or line break');

@@ -9,6 +9,7 @@
 import { readBlockScalar } from './block-scalar.ts';
 import { type SyntaxProblem, YamlCursor, YamlSyntaxError } from './cursor.ts';
 import { maxYamlDepth, NodeKind, YamlTape } from './tape.ts';
+import { findControlCharacter } from './text.ts';
 
 const expectedColon = "could not find expected ':'";
 const expectedKey = 'did not find expected key';
@@ -34,20 +35,10 @@ const OPEN_BRACE = 123;
 const BAR = 124;
 const CLOSE_BRACE = 125;
 
-/** Not allowed anywhere in YAML 1.1. */
-const controlCharacter =
-  // biome-ignore lint/suspicious/noControlCharactersInRegex: these are what it looks for
-  /[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f-\u0084\u0086-\u009f\ufffe\uffff]/;
-/** Not allowed in JSON, whose texts may hold all others. */
-// biome-ignore lint/suspicious/noControlCharactersInRegex: these are what it looks for
-const jsonControlCharacter = /[\u0000-\u0008\u000b\u000c\u000e-\u001f]/;
-
 /** Reads the first document of a YAML text; what follows it may be anything. Where JSON is read as well, `isJsonToo`. */
 export function parseYaml(text: string, isJsonToo = false): YamlTape | SyntaxProblem {
-  const control = (isJsonToo ? jsonControlCharacter : controlCharacter).exec(text);
-  if (control !== null) {
-    return { text: 'control characters are not allowed', offset: control.index, hasLine: false };
-  }
+  const control = findControlCharacter(text, isJsonToo);
+  if (control !== undefined) return control;
   try {
     return new YamlReader(text.replaceAll(/\r(?!\n)/g, '\n')).readDocument();
   } catch (error) {
@@ -310,14 +301,10 @@ class YamlReader {
     if (this.#hasProperties()) cursor.fail(expectedContent);
     const name = cursor.readAnchorName();
     const target = this.#anchors.get(name);
-    if (target === undefined) this.#refuseAlias(`unknown anchor '${name}' referenced`, start + 1);
+    if (target === undefined) cursor.failWithoutLine(`unknown anchor '${name}' referenced`, start + 1);
     else if (this.#tape.isOpen(target))
-      this.#refuseAlias(`anchor '${name}' value contains itself`, start + 1);
+      cursor.failWithoutLine(`anchor '${name}' value contains itself`, start + 1);
     else this.#tape.addAlias(start, target);
-  }
-
-  #refuseAlias(text: string, offset: number): never {
-    throw new YamlSyntaxError({ text, offset, hasLine: false });
   }
 
   /** An anchor and a tag in either order, and the blanks behind them. */
@@ -328,17 +315,8 @@ class YamlReader {
       if (char !== AMPERSAND && char !== EXCLAMATION) return;
       if ((char === AMPERSAND ? this.#anchor : this.#tag) !== undefined) cursor.fail(expectedContent);
       if (char === AMPERSAND) this.#anchor = cursor.readAnchorName();
-      else this.#readTag(isFlow);
+      else this.#tag = cursor.readTag(isFlow, this.#tagHandles);
       cursor.skipBlanks();
-    }
-  }
-
-  #readTag(isFlow: boolean): void {
-    const start = this.#cursor.pos;
-    this.#tag = this.#cursor.readTag(isFlow);
-    const handle = /^![\w-]*!/.exec(this.#tag)?.[0];
-    if (handle !== undefined && !this.#tagHandles.has(handle)) {
-      this.#cursor.fail('found undefined tag handle', start);
     }
   }
 
@@ -449,7 +427,7 @@ class YamlReader {
   /** Whether a comma follows a member; if not, the bracket does that closes. */
   #hasComma(opened: number, closing: number): boolean {
     const char = this.#cursor.peek();
-    if (char !== COMMA && char !== closing) this.#refuseOpenBracket(opened, this.#cursor.pos);
+    if (char !== COMMA && char !== closing) this.#cursor.refuseOpenBracket(opened, this.#cursor.pos);
     return char === COMMA;
   }
 
@@ -458,14 +436,9 @@ class YamlReader {
     const cursor = this.#cursor;
     cursor.skipBlanks();
     if (!cursor.atLineEnd()) return;
-    if (cursor.peek() === HASH && !cursor.isCommentHere()) this.#refuseOpenBracket(opened, cursor.pos);
+    if (cursor.peek() === HASH && !cursor.isCommentHere()) cursor.refuseOpenBracket(opened, cursor.pos);
     cursor.toContent();
-    if (cursor.column < 0) this.#refuseOpenBracket(opened, opened);
-  }
-
-  #refuseOpenBracket(opened: number, offset: number): never {
-    const closing = this.#cursor.text.charCodeAt(opened) === OPEN_BRACE ? '}' : ']';
-    return this.#cursor.fail(`did not find expected ',' or '${closing}'`, offset);
+    if (cursor.column < 0) cursor.refuseOpenBracket(opened, opened);
   }
 
   #refuseStart(char: number): never {

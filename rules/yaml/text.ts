@@ -3,6 +3,21 @@ import type { SyntaxProblem } from './cursor.ts';
 
 const byteOrderMark = 0xfeff;
 
+/** Not allowed anywhere in YAML 1.1. */
+const controlCharacter =
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: these are what it looks for
+  /[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f-\u0084\u0086-\u009f\ufffe\uffff]/;
+/** Not allowed in JSON, whose texts may hold all others. */
+// biome-ignore lint/suspicious/noControlCharactersInRegex: these are what it looks for
+const jsonControlCharacter = /[\u0000-\u0008\u000b\u000c\u000e-\u001f]/;
+
+/** The first character that a text may not hold; of JSON fewer are forbidden. */
+export function findControlCharacter(text: string, isJsonToo: boolean): SyntaxProblem | undefined {
+  const found = (isJsonToo ? jsonControlCharacter : controlCharacter).exec(text);
+  if (found === null) return undefined;
+  return { text: 'control characters are not allowed', offset: found.index, hasLine: false };
+}
+
 /** The text of a YAML file: UTF-8, or UTF-16 with a byte order mark, which is not part of the text. */
 export function decodeYaml(content: string | Uint8Array): string | SyntaxProblem {
   if (typeof content === 'string') {
