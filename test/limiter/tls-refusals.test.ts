@@ -5,7 +5,12 @@ import { connect as connectTcp, type Socket } from 'node:net';
 import { connect as connectTls } from 'node:tls';
 import { afterEach, expect, it, onTestFinished } from 'vitest';
 import { defaultHttp2Limits } from '../../limiter/http2/limits.ts';
-import { Http2SocketServer, noAges, type RefusedConnection } from '../../limiter/sockets/socket-server.ts';
+import {
+  Http2SocketServer,
+  type Http2SocketServerOptions,
+  noAges,
+  type RefusedConnection,
+} from '../../limiter/sockets/socket-server.ts';
 import { HeldBytes } from '../../process/net/held-bytes.ts';
 import { handshakeBytes } from '../../process/net/tls-handshake.ts';
 import { systemClock, systemTimers } from '../../process/time/clock.ts';
@@ -20,6 +25,31 @@ afterEach(() => Promise.all(running.splice(0).map((server) => server.close(0))))
 
 const nothing = { onRequest: () => {}, onData: () => {}, onTrailers: () => {}, onAbort: () => {} };
 
+/** One that tells nothing but whom it refused. */
+function createSockets(
+  options: Pick<Http2SocketServerOptions, 'tls' | 'held'> & { refused: RefusedConnection[] },
+): Http2SocketServer {
+  const { refused, ...rest } = options;
+  const sockets = new Http2SocketServer({
+    ...rest,
+    handler: nothing,
+    limits: defaultHttp2Limits,
+    ages: noAges,
+    maxConnections: 1_000,
+    clock: systemClock,
+    timers: systemTimers,
+    random: () => 0.5,
+    listener: {
+      refused: (connection) => refused.push(connection),
+      certificateInUse: () => {},
+      certificateRefused: () => {},
+    },
+    onFault: () => {},
+  });
+  running.push(sockets);
+  return sockets;
+}
+
 describeWithServer('TLS refusals', opensslProgram, (openssl) => {
   it('name the peer of each, and no probe, when many come at once', async () => {
     const authority = createAuthority(openssl, temporaryFolder(), 'authority');
@@ -28,23 +58,7 @@ describeWithServer('TLS refusals', opensslProgram, (openssl) => {
     const expired = authority.issue({ name: 'expired', days: -1 });
     const foreign = other.issue({ name: 'foreign' });
     const refused: RefusedConnection[] = [];
-    const sockets = new Http2SocketServer({
-      handler: nothing,
-      limits: defaultHttp2Limits,
-      ages: noAges,
-      maxConnections: 1_000,
-      tls: { ...server, clientCaFile: authority.caFile },
-      clock: systemClock,
-      timers: systemTimers,
-      random: () => 0.5,
-      listener: {
-        refused: (connection) => refused.push(connection),
-        certificateInUse: () => {},
-        certificateRefused: () => {},
-      },
-      onFault: () => {},
-    });
-    running.push(sockets);
+    const sockets = createSockets({ tls: { ...server, clientCaFile: authority.caFile }, refused });
     const { port } = await sockets.listen({ host: '127.0.0.1', port: 0 });
     const address = { port, host: '127.0.0.1' };
     const wanted = new Map<string, string>();
@@ -94,24 +108,7 @@ describeWithServer('TLS refusals', opensslProgram, (openssl) => {
     });
     const refused: RefusedConnection[] = [];
     const held = new HeldBytes({ maxBytes: 3 * handshakeBytes, timers: systemTimers });
-    const sockets = new Http2SocketServer({
-      handler: nothing,
-      limits: defaultHttp2Limits,
-      ages: noAges,
-      maxConnections: 1_000,
-      held,
-      tls: server,
-      clock: systemClock,
-      timers: systemTimers,
-      random: () => 0.5,
-      listener: {
-        refused: (connection) => refused.push(connection),
-        certificateInUse: () => {},
-        certificateRefused: () => {},
-      },
-      onFault: () => {},
-    });
-    running.push(sockets);
+    const sockets = createSockets({ held, tls: server, refused });
     const { port } = await sockets.listen({ host: '127.0.0.1', port: 0 });
     const open = async (localAddress: string): Promise<Socket> => {
       const before = held.bytes + refused.length;
