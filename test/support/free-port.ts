@@ -1,13 +1,31 @@
+import { randomInt } from 'node:crypto';
 import { once } from 'node:events';
-import { type AddressInfo, createServer } from 'node:net';
+import { createServer } from 'node:net';
 
-/** A TCP port of 127.0.0.1 on which nothing listened a moment ago. */
+/** Below the ports that systems give to outgoing connections: none of those takes one before its server does. */
+const firstPort = 15_000;
+const lastPort = 32_000;
+const given = new Set<number>();
+
+/** A TCP port of 127.0.0.1 on which nothing listened a moment ago; another each time. */
 export async function freePort(): Promise<number> {
+  for (;;) {
+    const port = randomInt(firstPort, lastPort + 1);
+    if (given.has(port)) continue;
+    given.add(port);
+    if (await isFree(port)) return port;
+  }
+}
+
+async function isFree(port: number): Promise<boolean> {
   const server = createServer();
-  server.listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const { port } = server.address() as AddressInfo;
+  server.listen(port, '127.0.0.1');
+  try {
+    await once(server, 'listening');
+  } catch {
+    return false;
+  }
   server.close();
   await once(server, 'close');
-  return port;
+  return true;
 }
