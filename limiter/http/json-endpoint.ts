@@ -78,6 +78,7 @@ export async function answerJson(call: HttpCall, options: JsonEndpointOptions): 
     return;
   }
   const { requestFromJson, responseToJson } = await loadJsonCodec();
+  await new Promise<void>((due) => holding.whenDue(body.bytes.length, due));
   let parsed: ReturnType<typeof requestFromJson>;
   try {
     parsed = requestFromJson(body.bytes, bounds);

@@ -226,7 +226,10 @@ export class Http2SocketServer {
 
   #plainServer(): Server {
     const server = createServer({ noDelay: true, allowHalfOpen: true });
-    return server.on('connection', (socket) => this.#accept(socket));
+    return server.on('connection', (socket) => {
+      this.#turns.accepted();
+      this.#accept(socket);
+    });
   }
 
   async #tlsServer(tls: TlsOptions): Promise<Server> {
@@ -254,7 +257,10 @@ export class Http2SocketServer {
     });
     use = useCredentials;
     // While it shakes hands a connection is not among ours yet, and must not hold up the end.
-    return server.on('connection', (socket) => this.#sockets.add(socket));
+    return server.on('connection', (socket) => {
+      this.#turns.accepted();
+      this.#sockets.add(socket);
+    });
   }
 
   #accept(socket: Socket): void {

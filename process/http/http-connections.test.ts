@@ -4,6 +4,7 @@ import { afterEach, describe, expect, it } from 'vitest';
 import { eventually } from '../../test/support/eventually.ts';
 import { ManualTimers } from '../../test/support/manual-timers.ts';
 import { HeldBytes } from '../net/held-bytes.ts';
+import { LoopTurns } from '../time/loop-turns.ts';
 import type { HttpRefusal } from './http-connections.ts';
 import { type HttpCall, HttpServer } from './http-server.ts';
 
@@ -35,7 +36,13 @@ class Peer {
   }
 }
 
-async function start({ maxConnections = 3, maxBytes = 10_000_000 } = {}) {
+interface Options {
+  maxConnections?: number;
+  maxBytes?: number;
+  turns?: LoopTurns;
+}
+
+async function start({ maxConnections = 3, maxBytes = 10_000_000, turns }: Options = {}) {
   const timers = new ManualTimers();
   const held = new HeldBytes({ maxBytes, timers });
   const refused: HttpRefusal[] = [];
@@ -53,6 +60,7 @@ async function start({ maxConnections = 3, maxBytes = 10_000_000 } = {}) {
     connections: {
       maxConnections,
       held,
+      turns,
       changed: (by) => {
         open += by;
       },
@@ -69,7 +77,31 @@ async function start({ maxConnections = 3, maxBytes = 10_000_000 } = {}) {
     await eventually(() => expect(open + refused.length).toBe(before + 1));
     return made;
   };
-  return { held, timers, refused, calls, peer, open: () => open };
+  /** Nobody waits until it is accepted, or read. */
+  const connectAs = (from: string): Peer => {
+    const made = new Peer(port, from);
+    cleanups.push(() => made.socket.destroy());
+    return made;
+  };
+  return { held, timers, refused, calls, peer, connectAs, open: () => open };
+}
+
+/** Turns that pass when `release` is called, and not before. */
+function heldTurns(): { turns: LoopTurns; release(): void } {
+  let nowMs = 0;
+  let isHeld = true;
+  const waiting: (() => void)[] = [];
+  const turns = new LoopTurns({
+    clock: { monotonicMs: () => (isHeld ? nowMs : performance.now()) },
+    later: (callback) => void (isHeld ? waiting.push(callback) : setImmediate(callback)),
+  });
+  turns.isSpent();
+  nowMs += 4;
+  const release = (): void => {
+    isHeld = false;
+    for (const callback of waiting.splice(0)) setImmediate(callback);
+  };
+  return { turns, release };
 }
 
 describe('HttpServer', () => {
@@ -213,6 +245,60 @@ describe('HttpServer', () => {
       timers.advance(250);
       expect(refused).toEqual(['too_many_bytes']);
     });
+    expect(held.bytes).toBe(0);
+  });
+
+  it('opens a connection that comes in its turn', async () => {
+    const { turns, release } = heldTurns();
+    const { connectAs, open } = await start({ turns });
+    const one = connectAs('127.0.0.1');
+    one.socket.write('GET / HTTP/1.1\r\nHost: a\r\n\r\n');
+    await once(one.socket, 'connect');
+    await new Promise((resolve) => setTimeout(resolve, 50));
+    expect([open(), one.received]).toEqual([0, '']);
+    release();
+    await eventually(() => expect(one.received).toContain('200 OK'));
+    expect(open()).toBe(1);
+  });
+
+  it('closes the first that waits of the address with most', async () => {
+    const { turns, release } = heldTurns();
+    const { connectAs, refused } = await start({ turns, maxConnections: 3 });
+    const other = connectAs('127.0.0.2');
+    await once(other.socket, 'connect');
+    const many: Peer[] = [];
+    for (let i = 0; i < 5; i++) {
+      const one = connectAs('127.0.0.1');
+      await once(one.socket, 'connect');
+      many.push(one);
+    }
+    await eventually(() => expect(refused).toHaveLength(3));
+    await eventually(() =>
+      expect(many.map(({ isClosed }) => isClosed)).toEqual([true, true, true, false, false]),
+    );
+    expect([refused[0], other.isClosed]).toEqual(['too_many_connections', false]);
+    release();
+    await other.ask('/');
+  });
+
+  it('serves a whole request in its turn, and counts it meanwhile', async () => {
+    const { turns, release } = heldTurns();
+    release();
+    const { peer, calls, held } = await start({ turns });
+    const one = await peer();
+    one.socket.write('GET /wait HTTP/1.1\r\nHost: a\r\n\r\n');
+    await eventually(() => expect(calls).toHaveLength(1));
+    const served: string[] = [];
+    const whenDue = (name: string): void =>
+      calls[0]?.holding.whenDue(5_000, () => {
+        served.push(name);
+      });
+    whenDue('at once');
+    expect([served, held.bytes]).toEqual([['at once'], 0]);
+    while (!turns.isSpent());
+    whenDue('in its turn');
+    expect([served, held.bytes]).toEqual([['at once'], 5_000]);
+    await eventually(() => expect(served).toEqual(['at once', 'in its turn']));
     expect(held.bytes).toBe(0);
   });
 });

@@ -13,7 +13,7 @@ import type { Socket } from 'node:net';
 import type { HeldBytes, Holder, Holding } from '../net/held-bytes.ts';
 import { addressGroup, peerName } from '../net/peer.ts';
 import { handshakeBytes } from '../net/tls-handshake.ts';
-import { LoopTurns, type TurnTaker } from '../time/loop-turns.ts';
+import { LoopTurns, type TurnTaker, WaitingLine } from '../time/loop-turns.ts';
 
 /** Why a connection was closed, or a request of it refused, and what that says in words. */
 export const httpRefusalTexts = {
@@ -42,12 +42,19 @@ export interface RequestHolding {
   hold(bytes: number): void;
   /** One more piece of its body, of so many bytes. False when there are too many: the request is to be refused. */
   piece(bytes: number): boolean;
+  /** It is complete, and keeps so many bytes: calls back when its turn has come, if its connection is still there then. */
+  whenDue(bytes: number, serve: () => void): void;
   /** Called, at most once, when that is needed: the request is to be refused. Without it the connection is closed. */
   giveUp: (() => void) | undefined;
 }
 
 /** Of a request whose connection nobody watches. */
-export const unwatched = (): RequestHolding => ({ hold: () => {}, piece: () => true, giveUp: undefined });
+export const unwatched = (): RequestHolding => ({
+  hold: () => {},
+  piece: () => true,
+  whenDue: (_, serve) => serve(),
+  giveUp: undefined,
+});
 
 /** Chosen: a body may come in so many pieces. Each is an event, whether it has a byte or 64 KiB. */
 export const freePieces = 1000;
@@ -75,6 +82,8 @@ export class HttpConnections {
   /** That have sent more than a request at once. */
   readonly #eager = new Set<HttpConnection>();
   readonly #turns: LoopTurns;
+  /** Accepted and not opened yet. */
+  readonly #comers = new WaitingLine<Comer>();
   #moves = 0;
 
   constructor(options: HttpConnectionsOptions) {
@@ -88,7 +97,15 @@ export class HttpConnections {
 
   watch(server: Server | TlsServer): void {
     const isTls = 'setSecureContext' in server;
-    server.on('connection', (socket: Socket) => this.#accept(socket, isTls));
+    // Read no sooner than they are opened. An option of every net.Server, which those of HTTP have no name for.
+    Object.assign(server, { pauseOnConnect: true });
+    const opened = server.listeners('connection');
+    server.removeAllListeners('connection');
+    server.on('connection', (socket: Socket) =>
+      this.#accept(socket, isTls, () => {
+        for (const listener of opened) Reflect.apply(listener, server, [socket]);
+      }),
+    );
     if (isTls) server.on('secureConnection', (socket: Socket) => this.#find(socket)?.secured(socket));
   }
 
@@ -108,14 +125,51 @@ export class HttpConnections {
       this.#moved(connection);
       this.#idle.add(connection);
     });
-    if (connection.isBusy) this.#eager.add(connection);
+    if (connection.isBusy) {
+      this.#eager.add(connection);
+      this.#turns.markDear(connection.group);
+    }
     connection.begin(request, response, serve);
   }
 
-  #accept(socket: Socket, isTls: boolean): void {
+  /** `open` makes it one of HTTP: all that is most of what it costs, and has its turn. */
+  #accept(socket: Socket, isTls: boolean, open: () => void): void {
+    const turns = this.#turns;
+    turns.accepted();
+    const group = addressGroup(socket.remoteAddress);
+    if (turns.mayBeRead(group)) {
+      this.#open(socket, isTls, open);
+      return;
+    }
+    const comer: Comer = {
+      group,
+      socket,
+      takeTurn: () => {
+        this.#comers.remove(comer);
+        this.#open(socket, isTls, open);
+      },
+    };
+    if (this.#comers.size >= this.#options.maxConnections) this.#refuseComer();
+    this.#comers.add(comer);
+    turns.wait(comer, 'read');
+  }
+
+  /** The first one of the address that has most of them. */
+  #refuseComer(): void {
+    const comer = this.#comers.shed();
+    if (comer === undefined) return;
+    this.#turns.leave(comer);
+    this.#options.refused('too_many_connections', peerName(comer.socket) ?? 'unknown');
+    comer.socket.destroy();
+  }
+
+  #open(socket: Socket, isTls: boolean, open: () => void): void {
     const name = peerName(socket);
-    // It is gone already.
-    if (name === undefined) return;
+    if (name === undefined) {
+      // It is gone already.
+      socket.destroy();
+      return;
+    }
     if (this.size >= this.#options.maxConnections) this.#makeRoom();
     const connection = new HttpConnection(socket, {
       isTls,
@@ -132,21 +186,28 @@ export class HttpConnections {
     this.#idle.add(connection);
     this.#options.changed(1);
     socket.once('close', () => this.#forget(connection));
+    open();
+    connection.open();
   }
 
   #makeRoom(): void {
     const [idle] = this.#idle;
     const [busy] = this.#busy;
-    const slow = firstOf(this.#busy, (connection) => connection.isReceiving);
+    // Of those that wait for their turn nobody knows what they have sent meanwhile.
+    const slow =
+      firstOf(this.#busy, (connection) => connection.isReceiving) ??
+      firstOf(this.#busy, (connection) => connection.isUnfinished);
     const isSlowFirst = slow !== undefined && (idle === undefined || slow.since < idle.since);
     const connection = (isSlowFirst ? slow : idle) ?? busy;
     if (connection !== undefined) this.#refuse(connection, 'too_many_connections');
   }
 
-  /** Those with requests, or with many before, have turns of their own to be read; a new connection is read at once. */
+  /** Those with requests, or with many before, have turns of their own to be read; any other one is read at once, for a while. */
   #readNoMore(): void {
     for (const connection of this.#busy) connection.rest();
     for (const connection of this.#eager) connection.rest();
+    if (!this.#turns.isOverdrawn()) return;
+    for (const connection of this.#idle) connection.rest();
   }
 
   #moved(connection: HttpConnection): void {
@@ -180,15 +241,21 @@ function firstOf<T>(all: Iterable<T>, fits: (one: T) => boolean): T | undefined 
   return undefined;
 }
 
+interface Comer extends TurnTaker {
+  readonly socket: Socket;
+}
+
 interface OpenRequest extends RequestHolding {
   request: IncomingMessage;
   bytes: number;
+  /** It had its turn as a whole. */
+  isDue: boolean;
 }
 
 interface WaitingRequest {
-  request: IncomingMessage;
+  holding: OpenRequest;
   response: ServerResponse;
-  serve(): void;
+  serve(holding: RequestHolding): void;
 }
 
 interface HttpConnectionOptions {
@@ -222,7 +289,11 @@ class HttpConnection implements Holder, TurnTaker {
   /** Of those, the one that is served, and those whose turn has not come. */
   #served: ServerResponse | undefined;
   #waiting: WaitingRequest[] = [];
+  /** Serves the one that is served, once its turn has come. */
+  #due: (() => void) | undefined;
   #isPaused = false;
+  /** It ends with the answer that it has got: nothing is read any more. */
+  #isOver = false;
   #isClosed = false;
   /** Before the head that comes next. */
   #bytesBefore = 0;
@@ -234,18 +305,26 @@ class HttpConnection implements Holder, TurnTaker {
     this.#isShakingHands = options.isTls;
     this.name = options.name;
     this.group = addressGroup(socket.remoteAddress);
-    this.#stayPaused(socket);
+  }
+
+  /** As one of HTTP: reads from now on. */
+  open(): void {
+    this.#stayPaused(this.#accepted);
+    this.#accepted.resume();
   }
 
   get isBusy(): boolean {
     return this.#requests.size > 0;
   }
 
-  /** Whether the peer has to send more of a request that it began. */
-  get isReceiving(): boolean {
-    // One whose turn has not come may have sent it: it is not read.
-    if (this.#isPaused) return false;
+  /** Whether more has to be read of a request that the peer began. */
+  get isUnfinished(): boolean {
     return firstOf(this.#requests.values(), ({ request }) => !request.complete) !== undefined;
+  }
+
+  /** Whether it is the peer that has to send it. */
+  get isReceiving(): boolean {
+    return !this.#isPaused && this.isUnfinished;
   }
 
   secured(socket: Socket): void {
@@ -266,7 +345,7 @@ class HttpConnection implements Holder, TurnTaker {
       serve(holding);
       return;
     }
-    this.#waiting.push({ request, response, serve: () => serve(holding) });
+    this.#waiting.push({ holding, response, serve });
     this.#pause();
     if (this.#served === undefined) turns.wait(this, this.#requests.size === 1 ? 'little' : 'much');
     this.#workedOn();
@@ -285,32 +364,39 @@ class HttpConnection implements Holder, TurnTaker {
   }
 
   takeTurn(): void {
+    if (this.#due !== undefined) {
+      const serve = this.#due;
+      this.#due = undefined;
+      if (this.#isPaused) this.#options.turns.wait(this, 'read');
+      serve();
+      return;
+    }
     if (this.#waiting.length === 0) {
       this.#resume();
       return;
     }
     // Its end will ask for a turn.
     if (this.#served !== undefined) return;
-    const { request, response, serve } = this.#waiting.shift() as WaitingRequest;
+    const { holding, response, serve } = this.#waiting.shift() as WaitingRequest;
     this.#served = response;
+    holding.isDue = holding.request.complete;
     if (this.#waiting.length === 0) {
-      // What it has not sent yet is needed; what comes after it has a turn of its own.
-      if (request.complete) this.#options.turns.wait(this, 'much');
-      else this.#resume();
+      this.#options.turns.wait(this, 'read');
     }
-    serve();
+    serve(holding);
   }
 
   /** Reads no more in this turn. */
   rest(): void {
     if (this.#isPaused || this.#isClosed) return;
     this.#pause();
-    this.#options.turns.wait(this, 'much');
+    this.#options.turns.wait(this, 'read');
   }
 
   closed(): void {
     this.#isClosed = true;
     this.#waiting = [];
+    this.#due = undefined;
     this.#options.turns.leave(this);
     this.holding?.close();
   }
@@ -362,6 +448,7 @@ class HttpConnection implements Holder, TurnTaker {
     const open: OpenRequest = {
       request,
       bytes: 0,
+      isDue: false,
       giveUp: undefined,
       hold: (bytes) => {
         open.bytes = bytes;
@@ -371,10 +458,24 @@ class HttpConnection implements Holder, TurnTaker {
         pieces += 1;
         bodyBytes += bytes;
         if (pieces % piecesBetweenLooks === 0) this.#workedOn();
-        if (pieces % piecesOfTurn === 0) this.rest();
+        if (pieces % piecesOfTurn === 0) {
+          this.#options.turns.markDear(this.group);
+          this.rest();
+        }
         if (pieces <= freePieces + bodyBytes / bytesOfPiece) return true;
         this.#options.tooManyPieces(this.name);
+        this.#isOver = true;
+        if (!this.#isPaused) this.#pause();
         return false;
+      },
+      whenDue: (bytes, serve) => {
+        if (open.isDue || !this.#options.turns.isSpent()) return serve();
+        open.hold(bytes);
+        this.#due = () => {
+          open.hold(0);
+          serve();
+        };
+        this.#options.turns.wait(this, this.#requests.size === 1 ? 'little' : 'much');
       },
     };
     return open;
@@ -390,15 +491,14 @@ class HttpConnection implements Holder, TurnTaker {
   }
 
   #resume(): void {
-    if (this.#isClosed) return;
+    if (this.#isClosed || this.#isOver) return;
     this.#isPaused = false;
     this.#socket.resume();
   }
 
-  /** Node resumes a socket when it wants more of a body. */
+  /** Node resumes a socket whenever it wants more of a body, for each piece of it. */
   #stayPaused(socket: Socket): void {
-    socket.on('resume', () => {
-      if (this.#isPaused) socket.pause();
-    });
+    const { resume } = socket;
+    socket.resume = () => (this.#isPaused ? socket : resume.call(socket));
   }
 }

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { LoopTurns, type TurnTaker } from './loop-turns.ts';
+import { LoopTurns, type TurnTaker, WaitingLine } from './loop-turns.ts';
 
 /** A loop whose turns are run by hand, with a clock that moves by what work says that it takes. */
 class Loop {
@@ -180,6 +180,141 @@ describe('those that wait', () => {
         for (const piece of between(groups)) expect(new Set(piece).size).toBe(piece.length);
       }),
     );
+  });
+});
+
+describe('those that wait to be read', () => {
+  const reads = (loop: Loop, turn: number): string[] =>
+    loop.taken.filter((one) => one.turn === turn).map(({ who }) => who);
+
+  it('are four in a turn, and cost it nothing', () => {
+    const loop = new Loop();
+    for (let i = 0; i < 10; i++) loop.turns.wait(loop.taker('a', `a${i}`, 0), 'read');
+    loop.turns.wait(loop.taker('b', 'served', 5), 'much');
+    while (!loop.isAtRest) loop.run();
+    expect(reads(loop, 1)).toEqual(['served', 'a0', 'a1', 'a2', 'a3']);
+    expect(reads(loop, 2)).toHaveLength(4);
+    expect(reads(loop, 3)).toEqual(['a8', 'a9']);
+  });
+
+  it('are one in a turn where that is dear, after others but for each fourth', () => {
+    const loop = new Loop();
+    loop.turns.markDear('dear');
+    for (let i = 0; i < 3; i++) loop.turns.wait(loop.taker('dear', `dear${i}`, 0), 'read');
+    for (let i = 0; i < 5; i++) loop.turns.wait(loop.taker('other', `other${i}`, 0), 'read');
+    while (!loop.isAtRest) loop.run();
+    expect(reads(loop, 1)).toEqual(['other0', 'other1', 'other2', 'other3']);
+    expect(reads(loop, 2)).toEqual(['dear0', 'other4']);
+    expect([3, 4].map((turn) => reads(loop, turn))).toEqual([['dear1'], ['dear2']]);
+  });
+
+  it('are no longer dear after 250 ms', () => {
+    const loop = new Loop();
+    loop.turns.markDear('dear');
+    expect(loop.turns.mayBeRead('dear')).toBe(false);
+    loop.nowMs += 250;
+    expect(loop.turns.mayBeRead('dear')).toBe(true);
+  });
+
+  it('are remembered as dear for a thousand addresses', () => {
+    const loop = new Loop();
+    for (let i = 0; i <= 1000; i++) loop.turns.markDear(`${i}`);
+    expect(['0', '1', '1000'].map((group) => loop.turns.mayBeRead(group))).toEqual([true, false, false]);
+  });
+
+  it('wait longer where that is dear and connections come, for eight turns', () => {
+    const loop = new Loop();
+    loop.turns.markDear('dear');
+    loop.turns.wait(loop.taker('dear', 'dear', 0), 'read');
+    loop.turns.wait(loop.taker('other', 'other', 0), 'read');
+    while (loop.taken.length < 2) {
+      loop.turns.accepted();
+      loop.run();
+    }
+    expect(loop.taken).toEqual([
+      { who: 'other', turn: 1 },
+      { who: 'dear', turn: 9 },
+    ]);
+  });
+
+  it('come to wait to be served, and have that turn alone', () => {
+    const loop = new Loop();
+    const one = loop.taker('a', 'one', 0);
+    loop.turns.wait(one, 'read');
+    loop.turns.wait(one, 'little');
+    loop.turns.wait(one, 'read');
+    while (!loop.isAtRest) loop.run();
+    expect(loop.taken).toHaveLength(1);
+  });
+});
+
+describe('connections that come', () => {
+  /** One in each turn of the loop, in 50 µs; how many of those that wait had a turn in each. */
+  const served = (costMs: number, turns: number, come: (turn: number) => boolean): number[] => {
+    const loop = new Loop();
+    loop.turns.wait(loop.taker('a', 'busy', costMs, 1_000_000), 'much');
+    return Array.from({ length: turns }, (_, turn) => {
+      if (come(turn)) loop.turns.accepted();
+      loop.nowMs += 0.05;
+      const before = loop.taken.length;
+      loop.run();
+      return loop.taken.length - before;
+    });
+  };
+
+  it('have three times as long as what is done between them', () => {
+    expect(served(1, 100, () => false).filter((count) => count > 0)).toHaveLength(100);
+    const counts = served(1, 620, () => true);
+    expect(counts.filter((count) => count > 0).length).toBeGreaterThan(8);
+    expect(counts.filter((count) => count > 0).length).toBeLessThan(12);
+  });
+
+  it('have 6 ms at most, however long something took', () => {
+    const counts = served(50, 300, () => true);
+    const done = counts.flatMap((count, turn) => (count > 0 ? [turn] : []));
+    for (const [i, turn] of done.slice(1).entries()) expect(turn - (done[i] as number)).toBeLessThan(125);
+    expect(done.length).toBeGreaterThan(2);
+  });
+
+  it('hold up nobody once 2 ms went by without one', () => {
+    const counts = served(50, 60, (turn) => turn < 3);
+    expect(counts.slice(43).every((count) => count > 0)).toBe(true);
+  });
+
+  it('make what comes wait for its turn as well', () => {
+    const loop = new Loop();
+    loop.turns.accepted();
+    expect(loop.turns.isSpent()).toBe(false);
+    loop.nowMs += 1;
+    expect(loop.turns.isSpent()).toBe(true);
+    loop.turns.accepted();
+    loop.run();
+    expect(loop.turns.isSpent()).toBe(true);
+    loop.nowMs += 2;
+    expect(loop.turns.isSpent()).toBe(false);
+  });
+});
+
+describe('what came', () => {
+  it('overdrew its turn with twice the share', () => {
+    const loop = new Loop();
+    expect([loop.turns.isSpent(), loop.turns.isOverdrawn()]).toEqual([false, false]);
+    loop.nowMs += 7.9;
+    expect(loop.turns.isOverdrawn()).toBe(false);
+    loop.nowMs += 0.1;
+    expect(loop.turns.isOverdrawn()).toBe(true);
+    loop.run();
+    expect(loop.turns.isOverdrawn()).toBe(false);
+  });
+});
+
+describe('WaitingLine', () => {
+  it('sheds the first of the largest group', () => {
+    const line = new WaitingLine<{ group: string; id: number }>();
+    const all = ['a', 'b', 'b', 'a', 'b'].map((group, id) => ({ group, id }));
+    for (const one of all) line.add(one);
+    expect([line.shed()?.id, line.shed()?.id, line.size]).toEqual([1, 0, 3]);
+    expect([line.shed()?.id, line.shed()?.id, line.shed()?.id, line.shed()]).toEqual([2, 3, 4, undefined]);
   });
 });
 

@@ -6,6 +6,13 @@
  * What comes is served as it comes, until that took its share of a turn. What is beyond waits: first for the turn of its
  * address, and there for that of its connection, so that who asks much waits for himself. Who asks little goes before all
  * who ask much, but for one of them in each turn of the loop: however many those are, he hardly waits.
+ *
+ * A listener accepts one connection in a turn of the loop (libuv's `uv__server_io`), in the order in which they came. So
+ * while connections come, shares are small, and turns without work follow those with work, for three times as long: else a
+ * few peers that keep the process busy would make everybody wait who comes after a thousand others.
+ *
+ * What a connection sent has to be read before it is known how much it asks, and that may be five times a share. So few are
+ * read in a turn, and one alone of those whose address sends what takes long.
  */
 import { type Clock, systemClock } from './clock.ts';
 
@@ -15,33 +22,37 @@ export interface TurnTaker {
   takeTurn(): void;
 }
 
+/** For what one waits: to be served, having asked little or much; or to be read, which is done in the next turn of the loop. */
+export type TurnKind = 'little' | 'much' | 'read';
+
 /** Those that wait for the same kind of turn. */
-class WaitingLine {
+export class WaitingLine<Member extends { readonly group: string } = TurnTaker> {
   /** By group, both in the order of their turns. */
-  readonly #groups = new Map<string, Set<TurnTaker>>();
+  readonly #groups = new Map<string, Set<Member>>();
   size = 0;
 
-  has(taker: TurnTaker): boolean {
+  has(taker: Member): boolean {
     return this.#groups.get(taker.group)?.has(taker) === true;
   }
 
-  add(taker: TurnTaker): void {
+  add(taker: Member): void {
     const group = this.#groups.get(taker.group);
     if (group === undefined) this.#groups.set(taker.group, new Set([taker]));
     else group.add(taker);
     this.size += 1;
   }
 
-  remove(taker: TurnTaker): void {
+  remove(taker: Member): void {
     const group = this.#groups.get(taker.group);
     if (group?.delete(taker) !== true) return;
     this.size -= 1;
     if (group.size === 0) this.#groups.delete(taker.group);
   }
 
-  /** Takes out whose turn it is. Undefined: nobody waits. */
-  next(): TurnTaker | undefined {
+  /** Takes out whose turn it is, among the groups that fit. Undefined: nobody waits. */
+  next(fits: (name: string) => boolean = () => true): Member | undefined {
     for (const [name, group] of this.#groups) {
+      if (!fits(name)) continue;
       for (const taker of group) {
         this.remove(taker);
         // Its address goes to the end.
@@ -51,6 +62,15 @@ class WaitingLine {
     }
     return undefined;
   }
+
+  /** Takes out the first of the group that has most. Undefined: nobody waits. */
+  shed(): Member | undefined {
+    let largest: Set<Member> | undefined;
+    for (const group of this.#groups.values()) if (group.size > (largest?.size ?? 0)) largest = group;
+    const [first] = largest ?? [];
+    if (first !== undefined) this.remove(first);
+    return first;
+  }
 }
 
 /** The steps of one turn of the loop. */
@@ -59,14 +79,37 @@ interface Steps {
   done: number;
   /** Of the first. */
   beganMs: number;
+  reads: number;
+  /** Connections come first in this turn. */
+  isPassed: boolean;
+  /** None of the dear ones is read. */
+  isCheap: boolean;
 }
 
-const noSteps = (): Steps => ({ left: 0, done: 0, beganMs: 0 });
+const noSteps = (): Steps => ({ left: 0, done: 0, beganMs: 0, reads: 0, isPassed: false, isCheap: false });
 
 /** Chosen: what a turn of the loop may spend on what comes, and on those that wait. One more may be begun. */
 const shareMs = 4;
+/** The same while connections come. */
+const shareOfComersMs = 1;
+/** Chosen: so long connections come first, as many times as what went before took, */
+const comersFactor = 3;
+/** and no longer than this. */
+const mostComersMs = 6;
 /** Chosen: so many that wait have a turn in one of the loop, if its share suffices. */
 const mostOfTurn = 64;
+/** Chosen: so many of those that wait are read in one turn, */
+const mostReads = 4;
+/** and one of the dear ones, which come after others until those had so many, */
+const cheapReads = 3;
+/** and not while connections come, for so many turns. */
+const mostTurnsWithoutDear = 8;
+/** Chosen: so long what an address sends is dear, after it was. */
+const dearMs = 250;
+/** Chosen: of more addresses that is not remembered. */
+const mostDear = 1000;
+/** Chosen: when none was accepted for so long, no more wait for it. A turn of the loop without work is shorter. */
+const calmMs = 2;
 
 interface LoopTurnsOptions {
   clock: Pick<Clock, 'monotonicMs'>;
@@ -83,12 +126,24 @@ export class LoopTurns {
   readonly #options: LoopTurnsOptions;
   readonly #little = new WaitingLine();
   readonly #much = new WaitingLine();
+  readonly #read = new WaitingLine();
   /** When what comes has taken its share, if it is watched. */
   #endMs = Number.NEGATIVE_INFINITY;
   /** The turn of the loop in which the share began lasts. */
   #isWatched = false;
   /** Asked for, and none of them taken. */
   #steps = noSteps();
+  /** Since connections came first. */
+  #workBeganMs: number | undefined;
+  #acceptedMs = Number.NEGATIVE_INFINITY;
+  #hasAccepted = false;
+  /** Connections come first until then, while there are any. */
+  #acceptUntilMs = Number.NEGATIVE_INFINITY;
+  /** Since the last one of the dear ones, or of all. */
+  #cheapReads = 0;
+  #turnsWithoutDear = 0;
+  /** Addresses, and until when what they send is dear: in the order in which they became so. */
+  readonly #dear = new Map<string, number>();
 
   constructor(options: LoopTurnsOptions = system) {
     this.#options = options;
@@ -101,17 +156,50 @@ export class LoopTurns {
    */
   isSpent(nowMs: number = this.#options.clock.monotonicMs()): boolean {
     if (nowMs < this.#endMs) return false;
-    if (this.#isWatched) return true;
+    if (this.#isWatched || this.#isAccepting(nowMs)) return true;
     this.#isWatched = true;
-    this.#endMs = nowMs + shareMs;
+    this.#endMs = nowMs + this.#shareMs(nowMs);
+    this.#workBeganMs ??= nowMs;
     this.#options.later(this.#turnIsOver);
     return false;
   }
 
-  /** `takeTurn` will be called, once, however often this is called until then: the first time says how much it asks. */
-  wait(taker: TurnTaker, howMuch: 'little' | 'much'): void {
+  /** Whether a connection that comes may be read in the next turn without waiting for that. */
+  mayBeRead(group: string): boolean {
+    return !this.#isDear(group) && !this.isSpent();
+  }
+
+  /** What the address sends takes long to read. */
+  markDear(group: string): void {
+    this.#dear.delete(group);
+    for (const first of this.#dear.keys()) {
+      if (this.#dear.size < mostDear) break;
+      this.#dear.delete(first);
+    }
+    this.#dear.set(group, this.#options.clock.monotonicMs() + dearMs);
+  }
+
+  /** Whether what came in this turn took twice its share. */
+  isOverdrawn(): boolean {
+    return this.#isWatched && this.#options.clock.monotonicMs() >= this.#endMs + shareMs;
+  }
+
+  /** A connection was accepted: others may wait for that. */
+  accepted(): void {
+    this.#acceptedMs = this.#options.clock.monotonicMs();
+    this.#hasAccepted = true;
+  }
+
+  /**
+   * `takeTurn` will be called, once, however often this is called until then: the first time says how much it asks. Who waits
+   * to be read may come to wait to be served.
+   */
+  wait(taker: TurnTaker, kind: TurnKind): void {
     if (this.#little.has(taker) || this.#much.has(taker)) return;
-    (howMuch === 'little' ? this.#little : this.#much).add(taker);
+    if (kind !== 'read') {
+      this.#read.remove(taker);
+      (kind === 'little' ? this.#little : this.#much).add(taker);
+    } else if (!this.#read.has(taker)) this.#read.add(taker);
     this.#goOn();
   }
 
@@ -119,32 +207,87 @@ export class LoopTurns {
   leave(taker: TurnTaker): void {
     this.#little.remove(taker);
     this.#much.remove(taker);
+    this.#read.remove(taker);
   }
 
   readonly #turnIsOver = (): void => {
     this.#isWatched = false;
+    // With steps to come their last one says it.
+    if (this.#steps.left === 0) this.#workIsOver();
   };
+
+  #workIsOver(): void {
+    const beganMs = this.#workBeganMs;
+    if (beganMs === undefined) return;
+    this.#workBeganMs = undefined;
+    const nowMs = this.#options.clock.monotonicMs();
+    if (this.#acceptedMs >= beganMs - calmMs)
+      this.#acceptUntilMs = nowMs + Math.min(mostComersMs, comersFactor * (nowMs - beganMs));
+  }
+
+  #isAccepting(nowMs: number): boolean {
+    return nowMs < this.#acceptUntilMs && nowMs - this.#acceptedMs < calmMs;
+  }
+
+  #shareMs(nowMs: number): number {
+    return nowMs - this.#acceptedMs < calmMs ? shareOfComersMs : shareMs;
+  }
 
   #goOn(): void {
     const steps = this.#steps;
-    const most = Math.min(this.#little.size + this.#much.size, mostOfTurn);
+    const most = Math.min(this.#little.size + this.#much.size + this.#read.size, mostOfTurn);
     // Each is a callback of its own: only after it is done what the one before began, and its time known.
     for (; steps.left < most; steps.left += 1) this.#options.later(() => this.#step(steps));
   }
 
   #step(steps: Steps): void {
     const nowMs = this.#options.clock.monotonicMs();
-    if (steps.done === 0) {
-      steps.beganMs = nowMs;
-      this.#steps = noSteps();
-    }
-    // Each line has one whatever the other takes.
-    const due = [this.#much, this.#little][steps.done];
-    const isShareLeft = nowMs - steps.beganMs < shareMs;
-    const taker = due?.next() ?? (isShareLeft ? (this.#little.next() ?? this.#much.next()) : undefined);
+    if (steps.done === 0) this.#begin(steps, nowMs);
+    const taker = steps.isPassed ? undefined : this.#next(steps, nowMs);
     steps.done += 1;
     steps.left -= 1;
-    taker?.takeTurn();
-    if (steps.left === 0) this.#goOn();
+    if (taker !== undefined) {
+      this.#workBeganMs ??= nowMs;
+      taker.takeTurn();
+    }
+    if (steps.left > 0) return;
+    if (!steps.isPassed) this.#workIsOver();
+    this.#goOn();
+  }
+
+  #begin(steps: Steps, nowMs: number): void {
+    this.#steps = noSteps();
+    steps.beganMs = nowMs;
+    steps.isPassed = this.#isAccepting(nowMs);
+    steps.isCheap = this.#hasAccepted && this.#turnsWithoutDear < mostTurnsWithoutDear;
+    this.#hasAccepted = false;
+    this.#turnsWithoutDear = steps.isCheap && this.#read.size > 0 ? this.#turnsWithoutDear + 1 : 0;
+  }
+
+  #next(steps: Steps, nowMs: number): TurnTaker | undefined {
+    // Each line has one whatever the others take, and those who are read cost nothing yet.
+    const first = [this.#much, this.#little][steps.done]?.next();
+    if (first !== undefined) return first;
+    const read = this.#nextRead(steps);
+    if (read !== undefined) return read;
+    const isShareLeft = nowMs - steps.beganMs < this.#shareMs(nowMs);
+    return isShareLeft ? (this.#little.next() ?? this.#much.next()) : undefined;
+  }
+
+  #nextRead(steps: Steps): TurnTaker | undefined {
+    if (this.#read.size === 0 || steps.reads >= mostReads) return undefined;
+    const mayBeDear = steps.reads === 0 && !steps.isCheap;
+    const isForAll = mayBeDear && this.#cheapReads >= cheapReads;
+    const cheap = isForAll ? undefined : this.#read.next((group) => !this.#isDear(group));
+    const taker = cheap ?? (mayBeDear ? this.#read.next() : undefined);
+    if (taker === undefined) return undefined;
+    steps.reads += 1;
+    this.#cheapReads = cheap === undefined ? 0 : this.#cheapReads + 1;
+    return taker;
+  }
+
+  #isDear(group: string): boolean {
+    const untilMs = this.#dear.get(group);
+    return untilMs !== undefined && this.#options.clock.monotonicMs() < untilMs;
   }
 }
