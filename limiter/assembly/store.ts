@@ -1,5 +1,5 @@
 /** The store that the settings name, and what stands before one that may fail: a breaker around each, and the answer of last resort. */
-import { ticksAfterReading } from '../../process/time/attended-time.ts';
+import { ticksAfterReading } from '../../process/time/clock.ts';
 import { hitsNotDelivered, storeAskedAgain, storeNotAsked } from '../log/lines.ts';
 import type { LimiterSettings } from '../settings/settings.ts';
 import {

@@ -1,7 +1,7 @@
 import { type CallObserver, GrpcCode, type GrpcStatus, statusText } from '../../process/grpc/handlers.ts';
 import type { HeaderFields } from '../http2/request-handler.ts';
-import type { Deadlines, DueCall } from './deadlines.ts';
 import type { GrpcLimits } from './message-reader.ts';
+import type { Deadlines, DueCall } from './unary-call.ts';
 
 const needsEncoding = /[^ -$&-~]/;
 const hex = '0123456789ABCDEF';

@@ -13,8 +13,8 @@ import {
   tooMuchUnfinished,
   trailersOnly,
 } from './call.ts';
-import type { DueCall } from './deadlines.ts';
 import { MessageReader, SingleMessage, unfinished, withPrefix } from './message-reader.ts';
+import type { DueCall } from './unary-call.ts';
 
 /** One message in, once the request has ended. */
 export interface StreamMethod {

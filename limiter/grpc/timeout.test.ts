@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { timeoutMsOf } from './request-head.ts';
+import { timeoutMsOf } from './request-handler.ts';
 
 const unitNs = {
   H: 3_600_000_000_000n,

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { HpackDecoder } from './decoder.ts';
-import { HpackError } from './huffman.ts';
+import { HpackError } from './tables.ts';
 
 const open = (options: { maxTableBytes?: number; maxListBytes?: number } = {}): HpackDecoder =>
   new HpackDecoder({ maxTableBytes: 4096, maxListBytes: 100_000, ...options });

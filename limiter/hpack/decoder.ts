@@ -1,13 +1,14 @@
 /** Header blocks to header fields. RFC 7541, section 3.2 for the order of things, section 6 for the formats. */
 import {
   DynamicTable,
+  decodeHuffman,
   entryOverheadBytes,
+  HpackError,
   initialTableBytes,
   staticNames,
   staticTableLength,
   staticValues,
-} from './header-tables.ts';
-import { decodeHuffman, HpackError } from './huffman.ts';
+} from './tables.ts';
 
 const latin1Slice = Buffer.prototype.latin1Slice;
 const noBytes = new Uint8Array(0);

@@ -1,12 +1,14 @@
 import {
+  byteAt,
   DynamicTable,
+  encodeHuffman,
+  huffmanEncodedBytes,
   initialTableBytes,
   staticIndexOfName,
   staticNames,
   staticTableLength,
   staticValues,
-} from './header-tables.ts';
-import { byteAt, encodeHuffman, huffmanEncodedBytes } from './huffman.ts';
+} from './tables.ts';
 
 /** How a field that is in no table goes out. RFC 7541, section 6.2; the values are the first bytes of the formats. */
 export const Indexing = {

@@ -4,8 +4,7 @@ import { MalformedBlock, NaiveHpackDecoder } from '../../test/support/naive-hpac
 import { caseCount } from '../../test/support/property-cases.ts';
 import { HpackDecoder } from './decoder.ts';
 import { HpackEncoder, Indexing, maxEncodedBytes } from './encoder.ts';
-import { staticNames, staticValues } from './header-tables.ts';
-import { HpackError } from './huffman.ts';
+import { HpackError, staticNames, staticValues } from './tables.ts';
 
 const octets = fc.uint8Array({ maxLength: 40 }).map((bytes) => String.fromCharCode(...bytes));
 const text = fc.oneof(

@@ -6,7 +6,7 @@ import { afterEach, beforeEach, expect, it } from 'vitest';
 import { clientPreface, FrameType, frame, settingsFrame } from '../../bench/http2-frames.ts';
 import { HpackDecoder } from './decoder.ts';
 import { HpackEncoder, Indexing, maxEncodedBytes } from './encoder.ts';
-import { staticNames } from './header-tables.ts';
+import { staticNames } from './tables.ts';
 
 const END_STREAM_AND_HEADERS = 0x5;
 const tableBytes = 512;

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { Budget } from './connection-watch.ts';
+import { Budget } from './connection-context.ts';
 
 const spends = (budget: Budget, count: number, nowMs: number) =>
   Array.from({ length: count }, () => budget.spend(1, nowMs)).filter(Boolean).length;

@@ -2,15 +2,13 @@
  * One HTTP/2 connection of a server: bytes in, bytes out. It knows neither sockets nor timers; who owns those calls
  * `receive`, `flush` and `tick`, and passes the time.
  */
-import { HpackError } from '../hpack/huffman.ts';
-import { ConnectionContext } from './connection-context.ts';
-import { ConnectionWatch, never } from './connection-watch.ts';
+import { HpackError } from '../hpack/tables.ts';
+import { ConnectionContext, ConnectionWatch, never } from './connection-context.ts';
 import { ErrorCode, largest31 } from './constants.ts';
 import { FrameDispatch } from './frame-dispatch.ts';
 import { FrameReader, PrefaceReader, writeServerPreface } from './frame-reader.ts';
-import { writeGoAway, writePing } from './frame-writer.ts';
+import { OutputPump, writeGoAway, writePing } from './frame-writer.ts';
 import type { Http2ConnectionOptions, Http2Limits } from './limits.ts';
-import { OutputPump } from './output-pump.ts';
 import type { Transport } from './request-handler.ts';
 import { UnfinishedRequests } from './request-reader.ts';
 import { ConnectionError, type ViolationReason, violationTexts } from './violation.ts';

@@ -14,8 +14,7 @@ import {
 } from './constants.ts';
 import { type FrameSink, readUint31, readUint32 } from './frame-reader.ts';
 import { writePing, writeSettingsAck } from './frame-writer.ts';
-import type { HeaderBlock } from './header-block.ts';
-import { RequestReader } from './request-reader.ts';
+import { type HeaderBlock, RequestReader } from './request-reader.ts';
 import type { ResponseWriter } from './response-writer.ts';
 import { flowControlError, frameSizeError, protocolError } from './violation.ts';
 

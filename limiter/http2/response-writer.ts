@@ -11,8 +11,7 @@ import {
 } from './constants.ts';
 import { type OutputBuffer, writeFrameHeader, writeResetStream } from './frame-writer.ts';
 import type { HeaderFields, RequestConnection } from './request-handler.ts';
-import { type Http2Stream, StreamState } from './stream.ts';
-import { ClosedBy, type StreamTable } from './stream-table.ts';
+import { ClosedBy, type Http2Stream, StreamState, type StreamTable } from './stream-table.ts';
 
 /** Body of one stream that waits for the peer's windows, and the trailers behind it. */
 export class SendQueue {

@@ -2,8 +2,7 @@ import { once } from 'node:events';
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
 import { setTimeout as sleep, setImmediate as turn } from 'node:timers/promises';
 import { describe, expect, it, onTestFinished } from 'vitest';
-import { attendedMs, attendedTimers, ticksAfterReading } from './attended-time.ts';
-import { systemTimers } from './clock.ts';
+import { attendedMs, attendedTimers, systemTimers, ticksAfterReading } from './clock.ts';
 
 function standStill(ms: number): void {
   const endMs = performance.now() + ms;

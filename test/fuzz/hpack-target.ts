@@ -1,6 +1,6 @@
 import { HpackDecoder } from '../../limiter/hpack/decoder.ts';
 import { HpackEncoder, Indexing, maxEncodedBytes } from '../../limiter/hpack/encoder.ts';
-import { HpackError } from '../../limiter/hpack/huffman.ts';
+import { HpackError } from '../../limiter/hpack/tables.ts';
 import { MalformedBlock, NaiveHpackDecoder } from '../support/naive-hpack-decoder.ts';
 import { type FuzzTarget, must, withoutNumbers } from './fuzz-target.ts';
 

@@ -1,9 +1,7 @@
 /**
  * RFC 7541 written down sentence by sentence: bits as text, the table as a list. Tests hold `HpackDecoder` equal to it.
  */
-
-import { staticNames, staticValues } from '../../limiter/hpack/header-tables.ts';
-import { huffmanCodes, huffmanLengths } from '../../limiter/hpack/huffman.ts';
+import { huffmanCodes, huffmanLengths, staticNames, staticValues } from '../../limiter/hpack/tables.ts';
 
 export class MalformedBlock extends Error {}
 

@@ -1,4 +1,4 @@
-import { attendedMs } from '../../../process/time/attended-time.ts';
+import { attendedMs } from '../../../process/time/clock.ts';
 import { StoreError } from '../counter-store.ts';
 import { type ClusterNode, type NodePlace, placeName } from './cluster-nodes.ts';
 import { type ClusterTopology, keySlot } from './cluster-topology.ts';

@@ -1,5 +1,4 @@
-import { attendedMs, attendedTimers } from '../../../process/time/attended-time.ts';
-import { systemTimers } from '../../../process/time/clock.ts';
+import { attendedMs, attendedTimers, systemTimers } from '../../../process/time/clock.ts';
 import { type CounterOp, type CounterStore, StoreError, type SubmitOptions } from '../counter-store.ts';
 import { type FoldedRun, failOp } from '../folded-run.ts';
 import { lookThenCount } from '../stop-when-over.ts';

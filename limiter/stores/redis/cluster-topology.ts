@@ -1,4 +1,4 @@
-import { attendedTimers } from '../../../process/time/attended-time.ts';
+import { attendedTimers } from '../../../process/time/clock.ts';
 import { StoreError } from '../counter-store.ts';
 import type { Redirection } from './cluster-commands.ts';
 import { type ClusterNode, type ClusterNodes, type NodePlace, placeName } from './cluster-nodes.ts';

@@ -1,5 +1,5 @@
 import { Command, Redis, type RedisOptions, ReplyError } from 'ioredis';
-import { attendedTimers } from '../../../process/time/attended-time.ts';
+import { attendedTimers } from '../../../process/time/clock.ts';
 import { retryDelayMs } from '../../../process/time/token-bucket.ts';
 import type { ClientTls } from '../client-tls.ts';
 import { StoreError } from '../counter-store.ts';

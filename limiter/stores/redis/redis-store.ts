@@ -1,5 +1,4 @@
-import { attendedMs, attendedTimers } from '../../../process/time/attended-time.ts';
-import { systemTimers, type Timers } from '../../../process/time/clock.ts';
+import { attendedMs, attendedTimers, systemTimers, type Timers } from '../../../process/time/clock.ts';
 import type { ClientTls } from '../client-tls.ts';
 import type { CounterOp, CounterStore, SubmitOptions } from '../counter-store.ts';
 import { failOp } from '../folded-run.ts';

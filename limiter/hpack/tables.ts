@@ -1,11 +1,152 @@
+/** The tables of HPACK: those of fields, dynamic and static, and the Huffman code of strings. RFC 7541. */
+
+/** Octets that an entry counts beside its name and value. RFC 7541, section 4.1. */
+export const entryOverheadBytes = 32;
+
+/** SETTINGS_HEADER_TABLE_SIZE before anything was said of it. RFC 9113, section 6.5.2. */
+export const initialTableBytes = 4096;
+
 /**
- * The Huffman code of RFC 7541, appendix B. It is canonical: in the order of code length and then of symbol, each code
- * is the one before plus one, extended by zeros where the length grows. So the lengths say all.
+ * The dynamic table of RFC 7541, section 2.3.2: a ring whose room doubles as it is needed. An entry is named by its
+ * age: 0 is the newest, which is index 62 on the wire.
  */
+export class DynamicTable {
+  #names: string[] = new Array<string>(8).fill('');
+  #values: string[] = new Array<string>(8).fill('');
+  #mask = 7;
+  /** Where the next entry goes. */
+  #next = 0;
+  #length = 0;
+  #bytes = 0;
+  #maxBytes = initialTableBytes;
+
+  get length(): number {
+    return this.#length;
+  }
+
+  /** As RFC 7541 counts them, section 4.1. */
+  get bytes(): number {
+    return this.#bytes;
+  }
+
+  get maxBytes(): number {
+    return this.#maxBytes;
+  }
+
+  nameOf(age: number): string {
+    return this.#names[(this.#next - 1 - age) & this.#mask]!;
+  }
+
+  valueOf(age: number): string {
+    return this.#values[(this.#next - 1 - age) & this.#mask]!;
+  }
+
+  /** Age of the newest entry with this name and value, or -1. */
+  find(name: string, value: string): number {
+    for (let age = 0; age < this.#length; age++) {
+      const at = (this.#next - 1 - age) & this.#mask;
+      if (this.#values[at] === value && this.#names[at] === name) return age;
+    }
+    return -1;
+  }
+
+  /** Age of the newest entry with this name, or -1. */
+  findName(name: string): number {
+    for (let age = 0; age < this.#length; age++) {
+      if (this.nameOf(age) === name) return age;
+    }
+    return -1;
+  }
+
+  /** Evicts the oldest until the entry fits; one that is larger than the table only empties it. */
+  insert(name: string, value: string): void {
+    const bytes = name.length + value.length + entryOverheadBytes;
+    this.#evictTo(this.#maxBytes - bytes);
+    if (bytes > this.#maxBytes) return;
+    if (this.#length > this.#mask) this.#grow();
+    this.#names[this.#next] = name;
+    this.#values[this.#next] = value;
+    this.#next = (this.#next + 1) & this.#mask;
+    this.#length++;
+    this.#bytes += bytes;
+  }
+
+  resize(maxBytes: number): void {
+    this.#maxBytes = maxBytes;
+    this.#evictTo(maxBytes);
+  }
+
+  #evictTo(bytes: number): void {
+    while (this.#bytes > bytes && this.#length > 0) {
+      const at = (this.#next - this.#length) & this.#mask;
+      this.#bytes -= this.#names[at]!.length + this.#values[at]!.length + entryOverheadBytes;
+      this.#names[at] = '';
+      this.#values[at] = '';
+      this.#length--;
+    }
+  }
+
+  #grow(): void {
+    const names: string[] = [];
+    const values: string[] = [];
+    for (let age = this.#length - 1; age >= 0; age--) {
+      names.push(this.nameOf(age));
+      values.push(this.valueOf(age));
+    }
+    const room = this.#length * 2;
+    this.#next = this.#length;
+    while (names.length < room) names.push('');
+    while (values.length < room) values.push('');
+    this.#names = names;
+    this.#values = values;
+    this.#mask = room - 1;
+  }
+}
+
+/** The static table: name and value of index 1, of index 2 and so on. RFC 7541, appendix A. */
+const entries: readonly string[] = [
+  ...[':authority', ''],
+  ...[':method', 'GET', ':method', 'POST'],
+  ...[':path', '/', ':path', '/index.html'],
+  ...[':scheme', 'http', ':scheme', 'https'],
+  ...[':status', '200', ':status', '204', ':status', '206', ':status', '304'],
+  ...[':status', '400', ':status', '404', ':status', '500'],
+  ...['accept-charset', '', 'accept-encoding', 'gzip, deflate', 'accept-language', ''],
+  ...['accept-ranges', '', 'accept', '', 'access-control-allow-origin', '', 'age', '', 'allow', ''],
+  ...['authorization', '', 'cache-control', '', 'content-disposition', '', 'content-encoding', ''],
+  ...['content-language', '', 'content-length', '', 'content-location', '', 'content-range', ''],
+  ...['content-type', '', 'cookie', '', 'date', '', 'etag', '', 'expect', '', 'expires', '', 'from', ''],
+  ...['host', '', 'if-match', '', 'if-modified-since', '', 'if-none-match', '', 'if-range', ''],
+  ...['if-unmodified-since', '', 'last-modified', '', 'link', '', 'location', '', 'max-forwards', ''],
+  ...['proxy-authenticate', '', 'proxy-authorization', '', 'range', '', 'referer', '', 'refresh', ''],
+  ...['retry-after', '', 'server', '', 'set-cookie', '', 'strict-transport-security', ''],
+  ...['transfer-encoding', '', 'user-agent', '', 'vary', '', 'via', '', 'www-authenticate', ''],
+];
+
+/** The highest index of the static table; the dynamic table's newest entry comes behind it. */
+export const staticTableLength: number = entries.length / 2;
+
+/** Names by index; there is no index 0. */
+export const staticNames: readonly string[] = ['', ...entries.filter((_, index) => index % 2 === 0)];
+export const staticValues: readonly string[] = ['', ...entries.filter((_, index) => index % 2 === 1)];
+
+const firstIndexes = new Map<string, number>();
+staticNames.forEach((name, index) => {
+  if (index > 0 && !firstIndexes.has(name)) firstIndexes.set(name, index);
+});
+
+/** The lowest index with this name, or 0; entries of one name stand together. */
+export function staticIndexOfName(name: string): number {
+  return firstIndexes.get(name) ?? 0;
+}
 
 /** The symbol that no string may hold; the padding of a string is the beginning of its code. */
 const EOS = 256;
 
+/**
+ * The Huffman code of RFC 7541, appendix B. It is canonical: in the order of code length and then of symbol, each code
+ * is the one before plus one, extended by zeros where the length grows. So the lengths say all.
+ */
 // biome-ignore format: sixteen symbols a line
 const codeLengths: readonly number[] = [
   13, 23, 28, 28, 28, 28, 28, 28, 28, 24, 30, 28, 28, 30, 28, 28,
