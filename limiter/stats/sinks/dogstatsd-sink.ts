@@ -1,70 +1,27 @@
-/** What the sink keeps of each slot: its name on the wire, which costs regular expressions, and what it sent last. */
-
-import { inTime, type Timers } from '../../../process/time/clock.ts';
+import type { Timers } from '../../../process/time/clock.ts';
 import type { StatsSource, Timer } from '../registry/stats-registry.ts';
 import { type LineParts, lineParts, Telemetry } from './dogstatsd-telemetry.ts';
+import { FlushingSink, nextTurn, SlotLines } from './flushing-sink.ts';
 import { DatagramLines } from './line-queue.ts';
 import type { Mogrifiers } from './mogrifier.ts';
 import { UdpConnection } from './udp-connection.ts';
 
-export class SlotLines {
-  readonly #source: StatsSource;
-  readonly #mogrifiers: Mogrifiers;
-  #sent = new Float64Array(0);
-  #generations = new Float64Array(0);
-  readonly #parts: (LineParts | undefined)[] = [];
-
-  constructor(source: StatsSource, mogrifiers: Mogrifiers) {
-    this.#source = source;
-    this.#mogrifiers = mogrifiers;
-  }
-
-  /** The line to send for a slot now; undefined where there is nothing to tell. */
-  lineOf(slot: number): string | undefined {
-    const generation = this.#source.generationOf(slot);
-    if (generation === 0) return undefined;
-    this.#grow(slot);
-    if (generation !== this.#generations[slot]) this.#begin(slot, generation);
-    const value = this.#source.valueOf(slot);
-    if (this.#source.kindOf(slot) === 'gauge') return this.#line(slot, value);
-    const difference = value - (this.#sent[slot] as number);
-    return difference > 0 ? this.#line(slot, difference) : undefined;
-  }
-
-  /** What `lineOf` gave is on its way. */
-  noteSent(slot: number): void {
-    this.#grow(slot);
-    this.#sent[slot] = this.#source.valueOf(slot);
-  }
-
-  #line(slot: number, value: number): string {
-    this.#parts[slot] ??= this.#partsOf(slot);
-    const { before, after } = this.#parts[slot];
-    return `${before}${value}${after}`;
-  }
-
-  #partsOf(slot: number): LineParts {
-    const source = this.#source;
+/** Names on the wire cost regular expressions: they are kept for as long as a slot stands for the same. */
+export function dogStatsdLines(source: StatsSource, mogrifiers: Mogrifiers): SlotLines {
+  const parts: (LineParts | undefined)[] = [];
+  const partsOf = (slot: number): LineParts => {
     const type = source.kindOf(slot) === 'gauge' ? 'g' : 'c';
-    return lineParts(source.plainNameOf(slot), source.tagsOf(slot), type, this.#mogrifiers);
-  }
-
-  #begin(slot: number, generation: number): void {
-    this.#generations[slot] = generation;
-    this.#sent[slot] = 0;
-    this.#parts[slot] = undefined;
-  }
-
-  #grow(slot: number): void {
-    if (slot < this.#sent.length) return;
-    const length = Math.max(1024, 2 * (slot + 1));
-    const sent = new Float64Array(length);
-    sent.set(this.#sent);
-    this.#sent = sent;
-    const generations = new Float64Array(length);
-    generations.set(this.#generations);
-    this.#generations = generations;
-  }
+    return lineParts(source.plainNameOf(slot), source.tagsOf(slot), type, mogrifiers);
+  };
+  return new SlotLines(source, {
+    begin: (slot) => {
+      parts[slot] = undefined;
+    },
+    line: (slot, value) => {
+      parts[slot] ??= partsOf(slot);
+      return `${parts[slot].before}${value}${parts[slot].after}`;
+    },
+  });
 }
 
 export interface DogStatsdSinkOptions {
@@ -85,8 +42,6 @@ export interface DogStatsdListener {
   down(reason: string): void;
 }
 
-/** Timers leave at the latest this much later. */
-const sendIntervalMs = 1_000;
 /** Slots looked at in one turn of the event loop. */
 const slotsPerTurn = 4_096;
 /** Of the event loop, until the refusal of a datagram by this host was read. */
@@ -99,23 +54,20 @@ const turnsToRefuse = 2;
  * Never waits and never blocks: while nobody is known to listen, differences of counters stay in the registry; timers are
  * dropped and counted.
  */
-export class DogStatsdSink {
+export class DogStatsdSink extends FlushingSink {
   readonly #options: DogStatsdSinkOptions;
   readonly #connection: UdpConnection;
   readonly #queue = new DatagramLines((packet) => this.#send(packet));
   readonly #slots: SlotLines;
   readonly #timerParts: (LineParts | undefined)[] = [];
   readonly #telemetry: Telemetry;
-  #flushing: Promise<void> | undefined;
-  #callOff: (() => void)[] = [];
-  #waiting: (() => void)[] = [];
   #isDown = false;
-  #closed = false;
 
   constructor(options: DogStatsdSinkOptions) {
+    super(options);
     this.#options = options;
     const { source, mogrifiers, host, port, timers } = options;
-    this.#slots = new SlotLines(source, mogrifiers);
+    this.#slots = dogStatsdLines(source, mogrifiers);
     this.#telemetry = new Telemetry(options.version, source.extraTags);
     this.#connection = new UdpConnection({
       host,
@@ -127,61 +79,46 @@ export class DogStatsdSink {
         options.listener?.up();
       },
       onLost: (reason) => this.#trouble(reason),
-      onChange: () => this.#wake(),
+      onChange: () => this.wake(),
     });
     source.onTimer((timer, value) => this.#record(timer, value));
     source.onLeave((first, count) => this.#appendLeaving(first, first + count));
   }
 
-  get linesDropped(): number {
+  override get linesDropped(): number {
     return this.#telemetry.totalMetricsDropped;
   }
 
-  start(): void {
-    const { timers, flushIntervalMs } = this.#options;
+  protected override open(): void {
     this.#connection.open();
-    this.#callOff = [
-      timers.every(sendIntervalMs, () => this.#queue.flush()),
-      timers.every(flushIntervalMs, () => void this.flush()),
-    ];
   }
 
-  /** Sends counters and gauges, in slices. Settles when they are handed over; sends nothing without a connection. */
-  flush(): Promise<void> {
-    this.#flushing ??= this.#flushSlices().finally(() => {
-      this.#flushing = undefined;
-    });
-    return this.#flushing;
-  }
-
-  /** A last flush, within `timeoutMs`. */
-  async close(timeoutMs: number): Promise<void> {
-    if (this.#closed) return;
-    this.#closed = true;
-    for (const stop of this.#callOff) stop();
-    await inTime(this.#options.timers, timeoutMs, this.#finish(), undefined);
+  protected override end(): void {
     this.#connection.close();
   }
 
-  async #finish(): Promise<void> {
-    while (this.#connection.trying) await this.#change();
-    await this.#flushing;
-    await this.flush();
-    while (this.#connection.underWay > 0) await this.#change();
+  protected override sendGathered(): void {
+    this.#queue.flush();
   }
 
-  async #flushSlices(): Promise<void> {
+  protected override async flushLast(): Promise<void> {
+    while (this.#connection.trying) await this.change();
+    await this.flush();
+    while (this.#connection.underWay > 0) await this.change();
+  }
+
+  protected override async flushSlices(): Promise<void> {
     const { source } = this.#options;
     await source.refreshAll();
     if (!(await this.#sendTelemetry())) return;
     let slot = 0;
     while (slot < source.slotCount && this.#connection.connected) {
       if (this.#connection.isFull) {
-        await this.#change();
+        await this.change();
         continue;
       }
       slot = this.#append(slot, Math.min(slot + slotsPerTurn, source.slotCount));
-      if (slot < source.slotCount) await new Promise((resolve) => setImmediate(resolve));
+      if (slot < source.slotCount) await nextTurn();
     }
     if (this.#connection.connected) this.#queue.flush();
   }
@@ -191,8 +128,7 @@ export class DogStatsdSink {
     if (!this.#connection.connected) return false;
     for (const line of this.#telemetry.lines()) this.#queue.append(line);
     this.#queue.flush();
-    for (let turns = 0; turns < turnsToRefuse; turns += 1)
-      await new Promise((resolve) => setImmediate(resolve));
+    for (let turns = 0; turns < turnsToRefuse; turns += 1) await nextTurn();
     return this.#connection.connected;
   }
 
@@ -234,17 +170,8 @@ export class DogStatsdSink {
 
   #trouble(reason: string): void {
     this.#telemetry.dropped(this.#queue.clear());
-    if (this.#isDown || this.#closed) return;
+    if (this.#isDown || this.isClosing) return;
     this.#isDown = true;
     this.#options.listener?.down(reason);
-  }
-
-  /** Settles when datagrams went out, or the connection came or went. */
-  #change(): Promise<void> {
-    return new Promise((resolve) => this.#waiting.push(resolve));
-  }
-
-  #wake(): void {
-    for (const resume of this.#waiting.splice(0)) resume();
   }
 }

@@ -5,9 +5,10 @@
  * Nothing waits for whoever reads: while the stream is full, counters wait, and timers are dropped. A flush that has begun
  * goes on where it stood once there is room, so that every statistic has its turn however many there are.
  */
-import { type Clock, inTime, type Timers } from '../../../process/time/clock.ts';
+import type { Clock, Timers } from '../../../process/time/clock.ts';
 import type { OutputStream } from '../registry/detailed-metrics.ts';
 import type { StatsSource } from '../registry/stats-registry.ts';
+import { FlushingSink, nextTurn, SlotLines } from './flushing-sink.ts';
 
 export interface OutputSinkOptions {
   source: StatsSource;
@@ -19,152 +20,107 @@ export interface OutputSinkOptions {
 
 /** Slots looked at in one turn of the event loop: a few milliseconds if all of them changed. */
 const slotsPerTurn = 2048;
-/** Timers are written together: after so long, or so many characters. */
-const gatherMs = 1000;
+/** Timers are written together: with the next send interval, or after so many characters. */
 const gatherLength = 64 * 1024;
 
-export class OutputSink {
-  readonly #options: OutputSinkOptions;
-  #flushed = new Float64Array(0);
-  #flushing: Promise<void> | undefined;
+export class OutputSink extends FlushingSink {
+  readonly #source: StatsSource;
+  readonly #output: OutputStream;
+  readonly #clock: Clock;
+  readonly #slots: SlotLines;
   #gathered = '';
   #linesDropped = 0;
   #isFull = false;
-  #closing = false;
-  #stopTimers: (() => void)[] = [];
-  #wake = (): void => {};
+  #isEnded = false;
   readonly #onDrain = (): void => {
     this.#isFull = false;
-    this.#wake();
+    this.wake();
   };
 
   constructor(options: OutputSinkOptions) {
-    this.#options = options;
-    options.source.onTimer(({ name }, value) => this.#record(name, value));
-    options.source.onLeave((first, count) => this.#flushLeaving(first, count));
+    super(options);
+    const { source, output, clock } = options;
+    this.#source = source;
+    this.#output = output;
+    this.#clock = clock;
+    this.#slots = new SlotLines(source, {
+      line: (slot, value) => this.#valueLine(source.kindOf(slot), source.nameOf(slot), value),
+    });
+    source.onTimer(({ name }, value) =>
+      this.#gather(this.#valueLine('timer', name + source.extraTagsSuffix, value)),
+    );
+    source.onLeave((first, count) => this.#flushLeaving(first, count));
   }
 
-  /** Lines that found no room, so far. */
-  get linesDropped(): number {
+  override get linesDropped(): number {
     return this.#linesDropped;
   }
 
-  start(): void {
-    const { timers, flushIntervalMs } = this.#options;
-    this.#stopTimers = [
-      timers.every(gatherMs, () => this.#writeGathered()),
-      timers.every(flushIntervalMs, () => void this.flush()),
-    ];
-  }
+  protected override open(): void {}
 
-  /** Settles when all is handed over, which waits for room between its slices; does nothing when there is none at first. */
-  flush(): Promise<void> {
-    this.#flushing ??= this.#flushSlices().finally(() => {
-      this.#flushing = undefined;
-    });
-    return this.#flushing;
-  }
-
-  /** One more flush. */
-  async close(timeoutMs: number): Promise<void> {
-    if (this.#closing) return;
-    for (const stop of this.#stopTimers) stop();
-    await inTime(this.#options.timers, timeoutMs, this.#finish(), undefined);
-    this.#closing = true;
-    this.#wake();
-    this.#options.output.removeListener('drain', this.#onDrain);
-  }
-
-  async #finish(): Promise<void> {
-    const { output } = this.#options;
-    await this.#flushing;
-    await output.settled();
-    await this.flush();
-    await output.settled();
-  }
-
-  async #flushSlices(): Promise<void> {
-    const { source } = this.#options;
-    await source.refreshAll();
-    const { slotCount } = source;
-    this.#growTo(slotCount);
-    for (let slot = 0; slot < slotCount; slot += slotsPerTurn) {
-      if (slot === 0 && this.#isFull) return;
-      if (slot > 0) await this.#nextTurn();
-      if (this.#closing) return;
-      this.#write(this.#linesOf(slot, Math.min(slot + slotsPerTurn, slotCount)));
-    }
-    this.#writeGathered();
-    this.#write(this.#line('flushing all stats', { type: 'all stats', value: decimals(0) }));
-  }
-
-  /** Also waits for room. */
-  async #nextTurn(): Promise<void> {
-    await new Promise((resolve) => setImmediate(resolve));
-    if (!this.#isFull || this.#closing) return;
-    await new Promise<void>((resolve) => {
-      this.#wake = resolve;
-    });
-  }
-
-  #linesOf(from: number, to: number): string {
-    const { source } = this.#options;
-    let text = '';
-    for (let slot = from; slot < to; slot += 1) {
-      if (source.generationOf(slot) === 0) continue;
-      text += this.#lineOf(slot);
-      this.#flushed[slot] = source.valueOf(slot);
-    }
-    return text;
-  }
-
-  /** Empty for a counter that is as it was. */
-  #lineOf(slot: number): string {
-    const { source } = this.#options;
-    const value = source.valueOf(slot);
-    const name = source.nameOf(slot);
-    if (source.kindOf(slot) === 'gauge') return this.#valueLine('gauge', name, value);
-    const difference = value - (this.#flushed[slot] as number);
-    return difference > 0 ? this.#valueLine('counter', name, difference) : '';
-  }
-
-  #flushLeaving(first: number, count: number): void {
-    this.#growTo(first + count);
-    for (let slot = first; slot < first + count; slot += 1) {
-      if (this.#options.source.kindOf(slot) === 'counter') this.#gather(this.#lineOf(slot));
-      this.#flushed[slot] = 0;
-    }
-  }
-
-  #record(name: string, value: number): void {
-    this.#gather(this.#valueLine('timer', name + this.#options.source.extraTagsSuffix, value));
-  }
-
-  #gather(line: string): void {
-    if (line === '') return;
-    if (this.#gathered.length + line.length > gatherLength) this.#writeGathered();
-    if (this.#isFull || this.#closing) this.#linesDropped += 1;
-    else this.#gathered += line;
-  }
-
-  #writeGathered(): void {
+  protected override sendGathered(): void {
     if (this.#isFull) return;
     this.#write(this.#gathered);
     this.#gathered = '';
   }
 
-  #write(text: string): void {
-    if (text === '' || this.#closing) return;
-    if (this.#options.output.write(text)) return;
-    if (!this.#isFull) this.#options.output.once('drain', this.#onDrain);
-    this.#isFull = true;
+  protected override async flushLast(): Promise<void> {
+    await this.#output.settled();
+    await this.flush();
+    await this.#output.settled();
   }
 
-  #growTo(slotCount: number): void {
-    if (this.#flushed.length >= slotCount) return;
-    const grown = new Float64Array(slotCount * 2);
-    grown.set(this.#flushed);
-    this.#flushed = grown;
+  protected override end(): void {
+    this.#isEnded = true;
+    this.wake();
+    this.#output.removeListener('drain', this.#onDrain);
+  }
+
+  /** Between its slices it waits for room; when there is none at first, it does nothing. */
+  protected override async flushSlices(): Promise<void> {
+    const source = this.#source;
+    await source.refreshAll();
+    const { slotCount } = source;
+    for (let slot = 0; slot < slotCount; slot += slotsPerTurn) {
+      if (slot === 0 && this.#isFull) return;
+      if (slot > 0) await nextTurn();
+      if (slot > 0 && this.#isFull && !this.#isEnded) await this.change();
+      if (this.#isEnded) return;
+      this.#write(this.#linesOf(slot, Math.min(slot + slotsPerTurn, slotCount)));
+    }
+    this.sendGathered();
+    this.#write(this.#line('flushing all stats', { type: 'all stats', value: decimals(0) }));
+  }
+
+  #linesOf(from: number, to: number): string {
+    let text = '';
+    for (let slot = from; slot < to; slot += 1) {
+      const line = this.#slots.lineOf(slot);
+      if (line === undefined) continue;
+      text += line;
+      this.#slots.noteSent(slot);
+    }
+    return text;
+  }
+
+  #flushLeaving(first: number, count: number): void {
+    for (let slot = first; slot < first + count; slot += 1) {
+      const line = this.#source.kindOf(slot) === 'counter' ? this.#slots.lineOf(slot) : undefined;
+      if (line !== undefined) this.#gather(line);
+    }
+  }
+
+  #gather(line: string): void {
+    if (this.#gathered.length + line.length > gatherLength) this.sendGathered();
+    if (this.#isFull || this.#isEnded) this.#linesDropped += 1;
+    else this.#gathered += line;
+  }
+
+  #write(text: string): void {
+    if (text === '' || this.#isEnded) return;
+    if (this.#output.write(text)) return;
+    if (!this.#isFull) this.#output.once('drain', this.#onDrain);
+    this.#isFull = true;
   }
 
   #valueLine(type: string, name: string, value: number): string {
@@ -172,7 +128,7 @@ export class OutputSink {
   }
 
   #line(msg: string, json: Readonly<Record<string, string>>): string {
-    const ts = this.#options.clock.nowMs() / 1000;
+    const ts = this.#clock.nowMs() / 1000;
     return `${JSON.stringify({ level: 'debug', ts, logger: 'gostats.loggingsink', msg, json })}\n`;
   }
 }

@@ -5,8 +5,9 @@
  * Never waits and never blocks: while the receiver is away, differences stay in the registry and reach it later;
  * timers are kept up to a bound, then dropped and counted. By UDP nobody learns whether a receiver is there.
  */
-import { inTime, type Timers } from '../../../process/time/clock.ts';
+import type { Timers } from '../../../process/time/clock.ts';
 import type { StatsSource, Timer } from '../registry/stats-registry.ts';
+import { FlushingSink, nextTurn, SlotLines } from './flushing-sink.ts';
 import { datagramBytes, LineQueue } from './line-queue.ts';
 import { StatsdConnection, type StatsdTransport } from './statsd-connection.ts';
 import { UdpConnection } from './udp-connection.ts';
@@ -30,43 +31,41 @@ export interface StatsdListener {
   down(reason: string): void;
 }
 
-/** What was recorded leaves at the latest this much later. */
-const sendIntervalMs = 1000;
 /** Slots looked at in one turn of the event loop: a few milliseconds if all of them changed. */
 const slotsPerTurn = 8192;
 
-export class StatsdSink {
+export class StatsdSink extends FlushingSink {
   readonly #source: StatsSource;
-  readonly #options: StatsdSinkOptions;
+  readonly #listener: StatsdListener | undefined;
   readonly #connection: StatsdTransport;
   readonly #queue: LineQueue;
-  #flushed = new Float64Array(0);
-  #flushing: Promise<void> | undefined;
+  readonly #slots: SlotLines;
   #linesDropped = 0;
-  #stopTimers: (() => void)[] = [];
-  #closing = false;
-  #waiting: (() => void)[] = [];
   #sendAll = false;
   #outageReported = false;
 
   constructor(options: StatsdSinkOptions) {
-    this.#source = options.source;
-    this.#options = options;
-    const isUdp = options.protocol === 'udp';
-    const maxQueuedBytes = options.maxQueuedBytes ?? 4 * 1024 * 1024;
+    super(options);
+    const { source, host, port, timers, protocol, maxQueuedBytes = 4 * 1024 * 1024 } = options;
+    this.#source = source;
+    this.#listener = options.listener;
+    const isUdp = protocol === 'udp';
     this.#queue = new LineQueue(maxQueuedBytes, isUdp ? datagramBytes : undefined);
-    const { host, port, timers } = options;
     const onUp = () => this.#up();
     const onLost = (reason: string) => this.#lost(reason);
     const onIdle = () => this.#idle();
     this.#connection = isUdp
       ? new UdpConnection({ host, port, timers, onUp, onLost, onChange: onIdle })
       : new StatsdConnection({ host, port, timers, onUp, onLost, onIdle });
-    this.#source.onTimer((timer, value) => this.#record(timer, value));
-    this.#source.onLeave((first, count) => this.#flushLeaving(first, count));
+    this.#slots = new SlotLines(source, {
+      line: (slot, value) =>
+        `${source.nameOf(slot)}:${value}|${source.kindOf(slot) === 'gauge' ? 'g' : 'c'}\n`,
+    });
+    source.onTimer((timer, value) => this.#record(timer, value));
+    source.onLeave((first, count) => this.#flushLeaving(first, count));
   }
 
-  get linesDropped(): number {
+  override get linesDropped(): number {
     return this.#linesDropped;
   }
 
@@ -74,112 +73,74 @@ export class StatsdSink {
     return this.#connection.connected;
   }
 
-  start(): void {
-    const { timers, flushIntervalMs } = this.#options;
+  protected override open(): void {
     this.#connection.open();
-    this.#stopTimers = [
-      timers.every(sendIntervalMs, () => this.#startSending()),
-      timers.every(flushIntervalMs, () => {
-        void this.flush();
-      }),
-    ];
   }
 
-  /** Sends counters and gauges, in slices. Settles when they are queued; does nothing while disconnected. */
-  flush(): Promise<void> {
-    this.#flushing ??= this.#flushSlices().finally(() => {
-      this.#flushing = undefined;
-    });
-    return this.#flushing;
-  }
-
-  /** A last flush, then the end of the connection, all within `timeoutMs`. Dials once more if not connected. */
-  async close(timeoutMs: number): Promise<void> {
-    if (this.#closing) return;
-    this.#closing = true;
-    for (const stop of this.#stopTimers) stop();
-    await inTime(this.#options.timers, timeoutMs, this.#finish(), undefined);
+  protected override end(): void {
     this.#connection.close();
   }
 
-  async #finish(): Promise<void> {
+  protected override sendGathered(): void {
+    this.#sendAll = true;
+    this.#send();
+  }
+
+  /** Dials once more if not connected. */
+  protected override async flushLast(): Promise<void> {
     if (!this.#connection.connected) {
       this.#connection.open();
-      await this.#connectionEvent();
+      await this.change();
     }
-    await this.#flushing;
     await this.flush();
     while (this.#connection.connected && (this.#queue.bytes > 0 || !this.#connection.idle)) {
-      this.#startSending();
-      await this.#connectionEvent();
+      this.sendGathered();
+      await this.change();
     }
     await this.#connection.end?.();
   }
 
-  /** Settles when the connection comes, goes, or is done with a write. */
-  #connectionEvent(): Promise<void> {
-    return new Promise((resolve) => this.#waiting.push(resolve));
-  }
-
-  async #flushSlices(): Promise<void> {
+  protected override async flushSlices(): Promise<void> {
     await this.#source.refreshAll();
     const { slotCount } = this.#source;
-    this.#growTo(slotCount);
     let slot = 0;
     while (slot < slotCount && this.#connection.connected) {
       const end = Math.min(slot + slotsPerTurn, slotCount);
       slot = this.#flushSlots(slot, end);
       if (slot < end) {
-        this.#startSending();
-        if (!this.#connection.idle) await this.#connectionEvent();
+        this.sendGathered();
+        if (!this.#connection.idle) await this.change();
       } else if (slot < slotCount) {
-        await new Promise((resolve) => setImmediate(resolve));
+        await nextTurn();
       }
     }
-    this.#startSending();
-  }
-
-  #growTo(slotCount: number): void {
-    if (this.#flushed.length >= slotCount) return;
-    const grown = new Float64Array(slotCount * 2);
-    grown.set(this.#flushed);
-    this.#flushed = grown;
+    this.sendGathered();
   }
 
   /** The slot at which the queue was full, else `to`. */
   #flushSlots(from: number, to: number): number {
     for (let slot = from; slot < to; slot += 1) {
-      const line = this.#source.generationOf(slot) === 0 ? undefined : this.#lineOf(slot);
-      if (line !== undefined && !this.#append(line)) {
+      const line = this.#slots.lineOf(slot);
+      if (line === undefined) continue;
+      if (!this.#append(line)) {
         if (this.#queue.bytes > 0) return slot;
         this.#linesDropped += 1;
       }
-      this.#flushed[slot] = this.#source.valueOf(slot);
+      this.#slots.noteSent(slot);
     }
     return to;
   }
 
-  /** Undefined for a counter that is as it was. */
-  #lineOf(slot: number): string | undefined {
-    const source = this.#source;
-    const value = source.valueOf(slot);
-    if (source.kindOf(slot) === 'gauge') return `${source.nameOf(slot)}:${value}|g\n`;
-    const difference = value - (this.#flushed[slot] as number);
-    return difference > 0 ? `${source.nameOf(slot)}:${difference}|c\n` : undefined;
-  }
-
   /** Counters that are about to go say at once what they still have to say. */
   #flushLeaving(first: number, count: number): void {
-    this.#growTo(first + count);
     for (let slot = first; slot < first + count; slot += 1) {
-      const line = this.#source.kindOf(slot) === 'gauge' ? undefined : this.#lineOf(slot);
+      const line = this.#source.kindOf(slot) === 'gauge' ? undefined : this.#slots.lineOf(slot);
       if (line !== undefined && !this.#append(line)) this.#linesDropped += 1;
-      this.#flushed[slot] = 0;
     }
   }
 
   #record(timer: Timer, value: number): void {
-    if (this.#closing && !this.#connection.connected) return;
+    if (this.isClosing && !this.#connection.connected) return;
     const text = Number.isInteger(value) ? value : value.toFixed(6);
     if (!this.#append(`${timer.name}${this.#source.extraTagsSuffix}:${text}|ms\n`)) this.#linesDropped += 1;
   }
@@ -192,30 +153,19 @@ export class StatsdSink {
 
   #up(): void {
     this.#outageReported = false;
-    this.#options.listener?.up();
+    this.#listener?.up();
   }
 
   #idle(): void {
     this.#send();
-    this.#wake();
-  }
-
-  #wake(): void {
-    const waiting = this.#waiting;
-    this.#waiting = [];
-    for (const resume of waiting) resume();
+    this.wake();
   }
 
   #lost(reason: string): void {
-    this.#wake();
+    this.wake();
     if (this.#outageReported) return;
     this.#outageReported = true;
-    this.#options.listener?.down(reason);
-  }
-
-  #startSending(): void {
-    this.#sendAll = true;
-    this.#send();
+    this.#listener?.down(reason);
   }
 
   /** Hands over one chunk; its end brings the next. Partly filled chunks leave with the next send interval. */
