@@ -257,7 +257,7 @@ const allowed: Record<string, string[]> = {
   'limiter/stats/registry': ['process/grpc', 'process/time'],
   'limiter/stats/sinks': ['limiter/stats/registry', 'process/time'],
   'limiter/stats/top': ['rules'],
-  'limiter/stores': ['process/grpc', 'process/log'],
+  'limiter/stores': ['process/grpc', 'process/log', 'process/net'],
   'limiter/stores/calm': ['limiter/stores', 'limiter/stores/memory', 'process/time'],
   'limiter/stores/memcache': ['limiter/stores', 'process/time'],
   'limiter/stores/memory': ['limiter/stores', 'process/time'],

@@ -25,8 +25,7 @@ import {
 import type { TlsOptions } from '../sockets/tls-listener.ts';
 import {
   createCertificateStats,
-  createConnectionStats,
-  createHttpConnectionStats,
+  createRefusalStats,
   registerHeldStats,
 } from '../stats/registry/limiter-stats.ts';
 import type { LimiterContext } from './context.ts';
@@ -56,7 +55,7 @@ export function openConnections(
   registerHeldStats(registry, held);
   const turns = new LoopTurns();
   let open = 0;
-  const count = createHttpConnectionStats(registry, httpRefusals, () => open);
+  const count = createRefusalStats(registry, 'ratelimit.http', httpRefusals, () => open);
   const seldom = new Seldom<Omit<ConnectionEnd, 'times'>>(clock, seldomMs, (end, times) =>
     lines.httpConnectionRefused(log, { ...end, times }),
   );
@@ -120,7 +119,7 @@ export function connectionListener(
   { connections, tellsOfCertificates }: { connections: () => number; tellsOfCertificates: boolean },
 ): SocketServerListener {
   const { registry, clock, log } = context;
-  const count = createConnectionStats(registry, connectionRefusals, connections);
+  const count = createRefusalStats(registry, 'ratelimit_server.http2', connectionRefusals, connections);
   const seldom = new Seldom<RefusedConnection>(clock, seldomMs, (refused, times) =>
     tellOf(log, refused, times),
   );

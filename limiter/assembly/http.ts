@@ -7,7 +7,7 @@ import { tokenProblem } from '../../process/net/bearer-token.ts';
 import { ApiListener, type HttpListenerOptions, type HttpTlsListener } from '../http/listener.ts';
 import * as lines from '../log/lines.ts';
 import { accessSettings } from '../settings/access-settings.ts';
-import { createHttpTlsStats, createJsonStats } from '../stats/registry/limiter-stats.ts';
+import { createJsonStats, createRefusalStats } from '../stats/registry/limiter-stats.ts';
 import {
   certificateListener,
   type ListenerParts,
@@ -38,7 +38,7 @@ export function openHttp(
 
 function tlsListener(context: LimiterContext, tellsOfCertificates: boolean): HttpTlsListener {
   const { registry, clock, log } = context;
-  const count = createHttpTlsStats(registry, ['tls_handshake', 'tls_client_certificate']);
+  const count = createRefusalStats(registry, 'ratelimit.http', ['tls_handshake', 'tls_client_certificate']);
   const seldom = new Seldom<Parameters<HttpTlsListener['refused']>[0]>(
     clock,
     seldomMs,

@@ -5,8 +5,7 @@
 import { Right } from '../../process/grpc/handlers.ts';
 import { editDistance } from '../../process/settings/settings-unknown.ts';
 import { readDocument, type YamlDocument } from '../../rules/yaml/document.ts';
-import { LineIndex, PathLocator } from '../../rules/yaml/places.ts';
-import type { YamlTape } from '../../rules/yaml/tape.ts';
+import { LineIndex, type PathProblem, placedProblems } from '../../rules/yaml/places.ts';
 import { type CertificatePattern, nameKinds, patternProblem } from './certificate-patterns.ts';
 import { mostRequestsPerSecond } from './request-rates.ts';
 
@@ -69,7 +68,8 @@ export function readCallersFile(text: string): CallersFile {
   }
   const reader = new CallersReader();
   const callers = reader.file(document);
-  return reader.problems.length === 0 ? { callers } : { problems: placed(document.tape, reader.problems) };
+  if (reader.problems.length === 0) return { callers };
+  return { problems: placedProblems(document.tape, reader.problems) };
 }
 
 /** Whether a text means to be such a file, and no rules: by its first key, which may be misspelt a little. */
@@ -90,27 +90,8 @@ export function looksLikeCallers(text: string): boolean {
   return false;
 }
 
-interface UnplacedProblem {
-  path: Path;
-  message: string;
-  /** Whether the last key of the path is what is wrong, and not its value. */
-  isKey: boolean;
-}
-
-function placed(tape: YamlTape, problems: readonly UnplacedProblem[]): CallersProblem[] {
-  const lines = new LineIndex(tape.source);
-  const locator = new PathLocator(tape);
-  return problems
-    .map(({ path, message, isKey }) => ({
-      offset: isKey ? locator.offsetOfKey(path) : locator.offsetOf(path),
-      message,
-    }))
-    .sort((a, b) => a.offset - b.offset)
-    .map(({ offset, message }) => ({ ...lines.placeOf(offset), message }));
-}
-
 class CallersReader {
-  readonly problems: UnplacedProblem[] = [];
+  readonly problems: PathProblem[] = [];
 
   file({ value, hasMore }: YamlDocument): CallerEntry[] {
     if (hasMore) return this.#refuse([], 'holds several documents, expected one') ?? [];

@@ -1,8 +1,7 @@
 /** TLS of a store's client: how the server is known, and the limiter to it. */
-import { X509Certificate } from 'node:crypto';
-import { readFileSync } from 'node:fs';
-import { type ConnectionOptions, createSecureContext, getCACertificates, type SecureContext } from 'node:tls';
-import { errorText, systemErrorReason } from '../../process/log/error-text.ts';
+import { type ConnectionOptions, createSecureContext, type SecureContext } from 'node:tls';
+import { errorText } from '../../process/log/error-text.ts';
+import { readPemFile, trustedAuthorities } from '../../process/net/tls-credentials.ts';
 
 /** Paths of PEM files; empty ones are none. */
 export interface ClientTlsFiles {
@@ -64,11 +63,12 @@ export class ClientTls {
 
 function readFiles(files: ClientTlsFiles): Pem {
   const { certPath, keyPath, caPath } = files;
-  const pair = (path: string): string => (path === '' ? '' : readFile(path, pairProblem(files)));
+  const read = (path: string, problem: string): string =>
+    path === '' ? '' : readPemFile(path, problem).toString('latin1');
   return {
-    cert: pair(certPath),
-    key: pair(keyPath),
-    ca: caPath === '' ? '' : readFile(caPath, `${settingOf(files, 'CACERT')}failed to read file: ${caPath}`),
+    cert: read(certPath, pairProblem(files)),
+    key: read(keyPath, pairProblem(files)),
+    ca: read(caPath, `${settingOf(files, 'CACERT')}failed to read file: ${caPath}`),
   };
 }
 
@@ -82,36 +82,15 @@ function settingOf({ settingPrefix }: ClientTlsFiles, name: string): string {
   return settingPrefix === undefined ? '' : `${settingPrefix}${name}: `;
 }
 
-function readFile(path: string, problem: string): string {
-  try {
-    return readFileSync(path, 'latin1');
-  } catch (error) {
-    throw new Error(`${problem}: ${systemErrorReason(error)}`, { cause: error });
-  }
-}
-
 function secureContext(files: ClientTlsFiles, { cert, key, ca }: Pem): SecureContext {
-  const authorities = ca === '' && files.caPath === '' ? {} : { ca: withUsual(ca, files) };
+  const { caPath } = files;
+  const authorities = caPath === '' ? {} : { ca: trustedAuthorities(ca, caPath, settingOf(files, 'CACERT')) };
   if (cert === '') return createSecureContext(authorities);
   try {
     return createSecureContext({ ...authorities, cert, key });
   } catch (error) {
     throw new Error(`${pairProblem(files)}: ${errorText(error)}`, { cause: error });
   }
-}
-
-/** A given authority is trusted besides those that Node trusts. */
-function withUsual(text: string, files: ClientTlsFiles): string[] {
-  const problem = `${settingOf(files, 'CACERT')}failed to load the provided TLS CA certificate: ${files.caPath}`;
-  const own = text.match(/-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g);
-  if (own === null) throw new Error(problem);
-  try {
-    // TLS would pass over what it cannot read.
-    for (const pem of own) new X509Certificate(pem);
-  } catch (error) {
-    throw new Error(`${problem}: ${errorText(error)}`, { cause: error });
-  }
-  return [...getCACertificates('default'), ...own];
 }
 
 /** What TLS says in plain words; its own text also names places in the library's source. */

@@ -1,8 +1,9 @@
-/** The PEM files of a TLS listener: what they give, and what is wrong with them, told of the one file that is to blame. */
+/** PEM files, of a TLS listener and of clients: what they give, and what is wrong with them, told of the one that is to blame. */
 import { constants, createPrivateKey, type KeyObject, X509Certificate } from 'node:crypto';
-import { createSecureContext, type SecureContextOptions } from 'node:tls';
+import { readFileSync } from 'node:fs';
+import { createSecureContext, getCACertificates, type SecureContextOptions } from 'node:tls';
 import { watchFiles } from '../files/watched-files.ts';
-import { errorText } from '../log/error-text.ts';
+import { errorText, systemErrorReason } from '../log/error-text.ts';
 import type { Timers } from '../time/clock.ts';
 
 /** Says which file is to blame, and not where it is: that is its reader's to add. */
@@ -164,4 +165,29 @@ export function listenerCredentials(credentials: SecureContextOptions): SecureCo
     minVersion: 'TLSv1.2',
     secureOptions: constants.SSL_OP_NO_RENEGOTIATION | tickets,
   };
+}
+
+// Of clients.
+
+/** As bytes: TLS takes empty text for no key at all. Throws an Error: `<problem>: <what the system says>`. */
+export function readPemFile(path: string, problem: string): Buffer {
+  try {
+    return readFileSync(path);
+  } catch (error) {
+    throw new Error(`${problem}: ${systemErrorReason(error)}`, { cause: error });
+  }
+}
+
+/** The authorities of a PEM file and those that Node trusts. Throws an Error that begins with `setting`. */
+export function trustedAuthorities(pem: string, path: string, setting: string): string[] {
+  const problem = `${setting}failed to load the provided TLS CA certificate: ${path}`;
+  const own = pem.match(/-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g);
+  if (own === null) throw new Error(problem);
+  try {
+    // TLS would pass over what it cannot read.
+    for (const certificate of own) new X509Certificate(certificate);
+  } catch (error) {
+    throw new Error(`${problem}: ${errorText(error)}`, { cause: error });
+  }
+  return [...getCACertificates('default'), ...own];
 }

@@ -133,3 +133,26 @@ export function valuePlacer(
     return { line: line + firstLine - 1, column };
   };
 }
+
+/** What is wrong with the value at a path, or with its key. */
+export interface PathProblem {
+  path: readonly (string | number)[];
+  message: string;
+  isKey?: boolean;
+}
+
+/** Problems with line and column, as they stand in the document. */
+export function placedProblems(
+  tape: YamlTape,
+  problems: readonly PathProblem[],
+): (TextPlace & { message: string })[] {
+  const lines = new LineIndex(tape.source);
+  const locator = new PathLocator(tape);
+  return problems
+    .map(({ path, message, isKey = false }) => ({
+      offset: isKey ? locator.offsetOfKey(path) : locator.offsetOf(path),
+      message,
+    }))
+    .sort((a, b) => a.offset - b.offset)
+    .map(({ offset, message }) => ({ ...lines.placeOf(offset), message }));
+}

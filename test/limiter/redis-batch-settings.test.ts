@@ -1,12 +1,13 @@
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { nodesAtATime, perSecondRedis } from '../../limiter/settings/redis-settings.ts';
 import { type LimiterSettings, parseLimiterSettings } from '../../limiter/settings/settings.ts';
 import { describeWithServer } from '../support/describe-with-server.ts';
+import { eventually } from '../support/eventually.ts';
 import { redisProgram } from '../support/find-server.ts';
 import { InProcessLimiter } from '../support/in-process-limiter.ts';
+import { machineSlowness } from '../support/machine-slowness.ts';
 import { type RedisServer, startRedis } from '../support/redis-server.ts';
 import { suiteFolder } from '../support/suite-folder.ts';
 
@@ -112,6 +113,8 @@ describe('settings of batches of both stores', () => {
 
 describeWithServer('a pool of calls on a Redis that does not answer', redisProgram, (path) => {
   const folder = suiteFolder();
+  /** Within it the second request has to come while the first still waits. */
+  const timeoutMs = Math.ceil(2_000 * machineSlowness());
   let redis: RedisServer;
   beforeAll(async () => {
     mkdirSync(join(folder, 'config'));
@@ -128,17 +131,18 @@ describeWithServer('a pool of calls on a Redis that does not answer', redisProgr
   /** Why the second of two requests failed, the first of which waits for its answer. */
   async function reasonOfSecond(key: 'day' | 'second', env: Record<string, string>): Promise<string | null> {
     const url = `127.0.0.1:${redis.port}`;
+    const active = `ratelimit.${key === 'second' ? 'redis_per_second_pool' : 'redis_pool'}.calls_active`;
     const limiter = await InProcessLimiter.start({
       env: {
         RUNTIME_ROOT: folder,
         BACKEND_TYPE: 'redis',
         REDIS_SOCKET_TYPE: 'tcp',
         REDIS_URL: url,
-        REDIS_TIMEOUT: '1s',
+        REDIS_TIMEOUT: `${timeoutMs}ms`,
         REDIS_PERSECOND: String(key === 'second'),
         REDIS_PERSECOND_SOCKET_TYPE: 'tcp',
         REDIS_PERSECOND_URL: url,
-        REDIS_PERSECOND_TIMEOUT: '1s',
+        REDIS_PERSECOND_TIMEOUT: `${timeoutMs}ms`,
         STORE_BREAKER_SILENCE: '30s',
         ...env,
       },
@@ -148,7 +152,7 @@ describeWithServer('a pool of calls on a Redis that does not answer', redisProgr
       await limiter.ask('p', [{ [key]: 'a' }]);
       await redis.kill('SIGSTOP');
       const first = limiter.ask('p', [{ [key]: 'a' }]);
-      await sleep(50);
+      await eventually(async () => expect((await limiter.stats()).get(active)).toBe(1), { intervalMs: 5 });
       const { error } = await limiter.ask('p', [{ [key]: 'b' }]);
       await redis.kill('SIGCONT');
       await first;
@@ -161,7 +165,7 @@ describeWithServer('a pool of calls on a Redis that does not answer', redisProgr
 
   const noPlace = (ms: number): RegExp =>
     new RegExp(`no place for a call to Redis was free within ${ms} ms \\(REDIS_POOL_SIZE\\)`);
-  const noAnswer = /Redis did not answer within 1000 ms/;
+  const noAnswer = new RegExp(`Redis did not answer within ${timeoutMs} ms`);
   /** On a busy machine the first request must not be given up before the second has waited for its place. */
   const patience = (reason: RegExp): Record<string, string> =>
     reason === noAnswer ? {} : { REDIS_TIMEOUT: '20s', REDIS_PERSECOND_TIMEOUT: '20s' };

@@ -1,11 +1,10 @@
 /** How the server is known, and the limiter to it. Files are read anew for every connection, so that they can rotate. */
-import { X509Certificate } from 'node:crypto';
-import { readFileSync } from 'node:fs';
-import { createSecureContext, getCACertificates } from 'node:tls';
+import { createSecureContext } from 'node:tls';
 import { type ChannelCredentials, type ChannelOptions, credentials } from '@grpc/grpc-js';
 import { tlsTarget } from '../../../process/grpc/grpc-js.ts';
-import { errorText, systemErrorReason } from '../../../process/log/error-text.ts';
+import { errorText } from '../../../process/log/error-text.ts';
 import { tokenProblem } from '../../../process/net/bearer-token.ts';
+import { readPemFile, trustedAuthorities } from '../../../process/net/tls-credentials.ts';
 import { ConfigSourceError } from '../config-source.ts';
 
 /** Paths of PEM files; empty ones are none. */
@@ -29,9 +28,8 @@ export interface AdsCredentials {
 /** `tls` undefined: none. Throws a ConfigSourceError that names the setting of a file that is missing or no PEM. */
 export function adsCredentials(target: string, tls: AdsTls | undefined): AdsCredentials {
   if (tls === undefined) return { credentials: credentials.createInsecure(), options: {} };
-  const ca = tls.caPath === '' ? undefined : authorities(tls);
   const { verify, options } = tlsTarget(target, tls.serverName);
-  const context = createSecureContext({ ...(ca && { ca }), ...clientPair(tls) });
+  const context = orRefuse(() => createSecureContext({ ...authorities(tls), ...clientPair(tls) }));
   return { credentials: credentials.createFromSecureContext(context, verify), options };
 }
 
@@ -39,48 +37,41 @@ export function adsCredentials(target: string, tls: AdsTls | undefined): AdsCred
 function clientPair({ certPath, keyPath, fileSettings }: AdsTls): { cert?: Buffer; key?: Buffer } {
   if (certPath === '') return {};
   const { certPath: certSetting, keyPath: keySetting } = fileSettings;
-  const pair = { cert: readBytes(certPath, certSetting), key: readBytes(keyPath, keySetting) };
+  const pair = { cert: readFile(certPath, certSetting), key: readFile(keyPath, keySetting) };
   try {
     createSecureContext(pair);
     return pair;
   } catch (error) {
     const problem = `failed to load TLS key pair (${certPath},${keyPath}): ${errorText(error)}`;
-    throw bad(`${certSetting} and ${keySetting}: ${problem}`, error);
+    throw new Error(`${certSetting} and ${keySetting}: ${problem}`, { cause: error });
   }
 }
 
-function authorities({ caPath, fileSettings }: AdsTls): string[] {
-  const own = readBytes(caPath, fileSettings.caPath)
-    .toString('latin1')
-    .match(/-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g);
-  const problem = `${fileSettings.caPath}: failed to load the provided TLS CA certificate: ${caPath}`;
-  if (own === null) throw bad(problem);
-  try {
-    // TLS would pass over what it cannot read.
-    for (const pem of own) new X509Certificate(pem);
-  } catch (error) {
-    throw bad(`${problem}: ${errorText(error)}`, error);
-  }
-  return [...getCACertificates('default'), ...own];
+function authorities({ caPath, fileSettings: { caPath: setting } }: AdsTls): { ca?: string[] } {
+  if (caPath === '') return {};
+  const pem = readFile(caPath, setting).toString('latin1');
+  return { ca: trustedAuthorities(pem, caPath, `${setting}: `) };
 }
 
 /** White space around it is dropped. Throws a ConfigSourceError that names the setting, and does not show the token. */
 export function readTokenFile(path: string): string {
   const setting = 'CONFIG_GRPC_XDS_TOKEN_FILE';
-  const token = readBytes(path, setting).toString('latin1').trim();
-  const problem = tokenProblem(token, 1);
-  if (problem !== undefined) throw bad(`${setting}: failed to read the token in ${path}: ${problem}`);
-  return token;
+  return orRefuse(() => {
+    const token = readFile(path, setting).toString('latin1').trim();
+    const problem = tokenProblem(token, 1);
+    if (problem === undefined) return token;
+    throw new Error(`${setting}: failed to read the token in ${path}: ${problem}`);
+  });
 }
 
-function readBytes(path: string, setting: string): Buffer {
+function readFile(path: string, setting: string): Buffer {
+  return readPemFile(path, `${setting}: failed to read file: ${path}`);
+}
+
+function orRefuse<T>(read: () => T): T {
   try {
-    return readFileSync(path);
+    return read();
   } catch (error) {
-    throw bad(`${setting}: failed to read file: ${path}: ${systemErrorReason(error)}`, error);
+    throw new ConfigSourceError('bad-credentials', errorText(error), { cause: error });
   }
-}
-
-function bad(message: string, cause?: unknown): ConfigSourceError {
-  return new ConfigSourceError('bad-credentials', message, { cause });
 }

@@ -3,8 +3,7 @@ import { readFileSync } from 'node:fs';
 import type { z } from 'zod';
 import { systemErrorCode, systemErrorReason } from '../../../process/log/error-text.ts';
 import { readDocument } from '../../../rules/yaml/document.ts';
-import { LineIndex, PathLocator } from '../../../rules/yaml/places.ts';
-import type { YamlTape } from '../../../rules/yaml/tape.ts';
+import { LineIndex, placedProblems } from '../../../rules/yaml/places.ts';
 import { mapperSchema } from './mapper-schema.ts';
 import { type Mapping, type MappingProblem, readMapping } from './mapping-rules.ts';
 
@@ -47,20 +46,21 @@ export function readMapperText(text: string, file: string): MapperFile {
     throw new MapperFileError([`${file}:${line}:${column}: ${document.text}`]);
   }
   const value = withoutEmpty(document.value);
-  const places = new Places(document.tape, file);
+  const told = (problems: readonly MappingProblem[]): string[] =>
+    placedProblems(document.tape, problems).map(
+      ({ line, column, message }) => `${file}:${line}:${column}: ${message}`,
+    );
+  const refusal = (problems: readonly MappingProblem[]) =>
+    new MapperFileError(told(problems).slice(0, maxProblems));
   const parsed = mapperSchema.safeParse(value ?? {}, { reportInput: true });
   if (!parsed.success) {
     const issues = parsed.error.issues.map(problemOf);
-    throw refusal([...issues, ...problemsBeside(issues, value)], places);
+    throw refusal([...issues, ...problemsBeside(issues, value)]);
   }
   const { mapping, problems, warnings } = readMapping(parsed.data);
-  if (problems.length > 0) throw refusal(problems, places);
+  if (problems.length > 0) throw refusal(problems);
   const empty = value === undefined ? [`${file}: is empty: every statistic keeps its name`] : [];
-  return { mapping, warnings: [...empty, ...places.inOrder(warnings)] };
-}
-
-function refusal(problems: readonly MappingProblem[], places: Places): MapperFileError {
-  return new MapperFileError(places.inOrder(problems).slice(0, maxProblems));
+  return { mapping, warnings: [...empty, ...told(warnings)] };
 }
 
 /** What else is wrong, in the mappings that are in a form that can be read: one at a time, without the defaults. */
@@ -87,29 +87,6 @@ function withoutEmpty(value: unknown, key?: string): unknown {
       return kept === undefined ? [] : [[name, kept]];
     }),
   );
-}
-
-class Places {
-  readonly #file: string;
-  readonly #lines: LineIndex;
-  readonly #locator: PathLocator;
-
-  constructor(tape: YamlTape, file: string) {
-    this.#file = file;
-    this.#lines = new LineIndex(tape.source);
-    this.#locator = new PathLocator(tape);
-  }
-
-  /** With file, line and column, as they stand there. */
-  inOrder(problems: readonly MappingProblem[]): string[] {
-    return problems
-      .map(({ path, message }) => ({ offset: this.#locator.offsetOf(path), message }))
-      .sort((a, b) => a.offset - b.offset)
-      .map(({ offset, message }) => {
-        const { line, column } = this.#lines.placeOf(offset);
-        return `${this.#file}:${line}:${column}: ${message}`;
-      });
-  }
 }
 
 function problemOf(issue: z.core.$ZodIssue): MappingProblem {

@@ -214,7 +214,7 @@ function mapped({ rule, name, labels }: PreparedRule, captured: Captured): Mappe
   };
 }
 
-// The mapping that applies without PROMETHEUS_MAPPER_YAML. Names and labels are the Go service's. Reference 8.4.
+// The mapping that applies without PROMETHEUS_MAPPER_YAML. Names and labels are the Go service's.
 
 const ruleStats = ['near_limit', 'over_limit', 'total_hits', 'within_limit', 'shadow_mode'] as const;
 

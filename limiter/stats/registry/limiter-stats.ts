@@ -100,16 +100,19 @@ export function createGrpcCallStats(
 }
 
 /**
- * What to call for a gRPC connection that is refused, or ended against its peer's will. Every reason is shown from the
- * start; `open` says how many connections there are.
+ * What to call for a connection or handshake that is refused, or a connection that is ended against its peer's will: of gRPC
+ * callers (`ratelimit_server.http2`), or of any listener for HTTP. Every reason is shown from the start, and with `open` how
+ * many connections there are.
  */
-export function createConnectionStats<Reason extends string>(
+export function createRefusalStats<Reason extends string>(
   registry: StatsRegistry,
+  prefix: 'ratelimit_server.http2' | 'ratelimit.http',
   reasons: readonly Reason[],
-  open: () => number,
+  open?: () => number,
 ): (reason: Reason) => void {
-  const prefix = 'ratelimit_server.http2';
-  registry.gauge(`${prefix}.connections`, open);
+  // Every thread may have listeners for HTTP.
+  if (open !== undefined && prefix === 'ratelimit.http') registry.gaugePart(`${prefix}.connections`, open);
+  else if (open !== undefined) registry.gauge(`${prefix}.connections`, open);
   const slots = new Map(reasons.map((reason) => [reason, registry.counter(`${prefix}.${reason}`)]));
   return (reason) => registry.add(slots.get(reason) as number, 1);
 }
@@ -117,17 +120,6 @@ export function createConnectionStats<Reason extends string>(
 /** What connections of all listeners hold for what their peers have not done yet. */
 export function registerHeldStats(registry: StatsRegistry, held: { readonly bytes: number }): void {
   registry.gaugePart('ratelimit.connections.held_bytes', () => held.bytes);
-}
-
-/** The same for connections of the HTTP, debug and Prometheus listeners. */
-export function createHttpConnectionStats<Reason extends string>(
-  registry: StatsRegistry,
-  reasons: readonly Reason[],
-  open: () => number,
-): (reason: Reason) => void {
-  registry.gaugePart('ratelimit.http.connections', open);
-  const slots = new Map(reasons.map((reason) => [reason, registry.counter(`ratelimit.http.${reason}`)]));
-  return (reason) => registry.add(slots.get(reason) as number, 1);
 }
 
 /** What to call for a request that was not answered, by its caller; `names` are those whose counters are shown from the start. */
@@ -178,15 +170,6 @@ export function registerCallersFile(
 /** What to call for every request of /json, whatever becomes of it. */
 export function createJsonStats(registry: StatsRegistry): () => void {
   return countingIn(registry)('ratelimit.http.json_requests');
-}
-
-/** What to call for a handshake that failed, and for a request of /json without a good certificate. */
-export function createHttpTlsStats<Reason extends string>(
-  registry: StatsRegistry,
-  reasons: readonly Reason[],
-): (reason: Reason) => void {
-  const slots = new Map(reasons.map((reason) => [reason, registry.counter(`ratelimit.http.${reason}`)]));
-  return (reason) => registry.add(slots.get(reason) as number, 1);
 }
 
 /**

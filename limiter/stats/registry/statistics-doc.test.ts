@@ -16,14 +16,14 @@ function namesOfTheProgram(): string[] {
   const clock = { nowMs: () => 0, monotonicMs: () => 0 };
   stats.createLimiterStats(registry);
   stats.createGrpcCallStats(registry, ['<method>']);
-  stats.createConnectionStats(registry, ['<reason>'], () => 0);
+  stats.createRefusalStats(registry, 'ratelimit_server.http2', ['<reason>'], () => 0);
   for (const prefix of ['certs', 'http_certs'] as const) {
     stats.createCertificateStats(registry, prefix, {
       expiresAtSeconds: () => 0,
       lastWasRefused: () => false,
     });
   }
-  stats.createHttpTlsStats(registry, ['tls_handshake', 'tls_client_certificate']);
+  stats.createRefusalStats(registry, 'ratelimit.http', ['tls_handshake', 'tls_client_certificate']);
   stats.createCallerStats(registry);
   stats.registerCallersFile(registry, { callers: () => 0, lastWasRefused: () => false });
   stats.createJsonStats(registry);
@@ -49,7 +49,7 @@ function namesOfTheProgram(): string[] {
   createMemcacheStats(registry);
   registerMemcacheNodes(registry, { figures: { nodes: 0, down: 0, connections: 0 } });
   stats.registerHeldStats(registry, { bytes: 0 });
-  stats.createHttpConnectionStats(registry, httpRefusals, () => 0);
+  stats.createRefusalStats(registry, 'ratelimit.http', httpRefusals, () => 0);
   for (const sink of ['statsd', 'output']) stats.registerSinkStats(registry, sink, { linesDropped: 0 });
   const slots = Array.from({ length: registry.slotCount }, (_, slot) => registry.plainNameOf(slot));
   return [...new Set([...slots, ...registry.timerNames(0)])];
