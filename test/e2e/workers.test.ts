@@ -23,8 +23,6 @@ import { limit, rule, source } from '../support/rule-builder.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'weir-workers-'));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
-// Every thread then need not compile our sources again.
-process.env['NODE_COMPILE_CACHE'] = join(folder, 'compiled');
 
 const connections = 24;
 const totalHits = 'ratelimit.service.rate_limit.w.k.total_hits';

@@ -29,8 +29,6 @@ import { type RedisServer, startRedis } from '../support/redis-server.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'weir-main-'));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
-// Every start reads rules in a new thread, which then need not compile our sources again.
-process.env['NODE_COMPILE_CACHE'] = join(folder, 'compiled');
 
 function writeRules(path: string, text: string): void {
   mkdirSync(dirname(join(folder, path)), { recursive: true });

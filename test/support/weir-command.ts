@@ -1,5 +1,6 @@
 import { spawnSync } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
+import { compileCache } from './child-program.ts';
 
 const root = fileURLToPath(new URL('../..', import.meta.url));
 
@@ -18,6 +19,7 @@ export function runWeir(
     cwd: root,
     encoding: 'utf8',
     ...options,
+    ...(options.env && { env: { ...compileCache(), ...options.env } }),
   });
   return { status, stdout, stderr };
 }
