@@ -1,5 +1,5 @@
 import type { Environment } from '../process/settings/settings-reader.ts';
-import type { ClusterBackingOptions } from './cluster-backing.ts';
+import type { Clock, Timers } from '../process/time/clock.ts';
 import type { KeptSpec } from './model/decision.ts';
 import type { LimiterReport, ReplicaReport } from './model/fleet-snapshot.ts';
 import type { RecordedEvent } from './replicas/event-recorder.ts';
@@ -7,6 +7,7 @@ import type { StoredSpec } from './replicas/kept-spec-collection.ts';
 import type { StatusPumpOptions } from './replicas/status-pump.ts';
 import type { ControlPlaneSettings } from './settings/table.ts';
 import type { ObjectSource } from './source/kubernetes-source.ts';
+import type { Telemetry } from './telemetry/control-plane-metrics.ts';
 
 /** What stands behind a replica: a cluster with other replicas and an API to write to, or this process alone. */
 export interface Backing {
@@ -42,8 +43,14 @@ export interface BackingListener {
   keptChanged(stored: ReadonlyMap<string, KeptSpec>): void;
 }
 
-export interface OpenBackingOptions extends Omit<ClusterBackingOptions, 'client' | 'namespace'> {
+export interface OpenBackingOptions extends Telemetry {
+  settings: ControlPlaneSettings;
   env: Environment;
+  replica: string;
+  clock: Clock;
+  timers: Timers;
+  random(): number;
+  listener: BackingListener;
 }
 
 /** Opens no connection yet. Throws a KubernetesConfigError when there is no way to an API server. */

@@ -1,41 +1,24 @@
-import { errorText } from '../process/log/error-text.ts';
-import type { Logger } from '../process/log/logger.ts';
 import { packageVersion } from '../process/log/process-lines.ts';
-import { Seldom } from '../process/log/seldom.ts';
-import type { Clock, Timers } from '../process/time/clock.ts';
-import type { Backing, BackingListener, OpenBackingOptions } from './backing.ts';
+import type { Backing, OpenBackingOptions } from './backing.ts';
 import { KubernetesClient } from './kubernetes/client.ts';
 import { loadKubernetesConfig } from './kubernetes/client-config.ts';
 import { reviewToken } from './kubernetes/token-review.ts';
 import type { LimiterReport, ReplicaReport } from './model/fleet-snapshot.ts';
 import { EventRecorder, type RecordedEvent } from './replicas/event-recorder.ts';
 import type { StoredSpec } from './replicas/kept-spec-collection.ts';
-import { type KeptSpecListener, KeptSpecStore } from './replicas/kept-spec-store.ts';
-import { Replicas, type ReplicasListener } from './replicas/replicas.ts';
+import { KeptSpecStore } from './replicas/kept-spec-store.ts';
+import { Replicas } from './replicas/replicas.ts';
 import { StatusWriter } from './replicas/status-pump.ts';
-import type { ControlPlaneSettings } from './settings/table.ts';
 import { KubernetesSource } from './source/kubernetes-source.ts';
-import type { ControlPlaneMetrics } from './telemetry/control-plane-metrics.ts';
-import * as lines from './telemetry/log-lines.ts';
 
-export interface ClusterBackingOptions {
-  settings: ControlPlaneSettings;
+interface ClusterBackingOptions extends OpenBackingOptions {
   client: KubernetesClient;
   /** Of Leases and ConfigMaps. */
   namespace: string;
-  replica: string;
-  clock: Clock;
-  timers: Timers;
-  random(): number;
-  log: Logger;
-  metrics: ControlPlaneMetrics;
-  listener: BackingListener;
 }
 
-const seldomMs = 60_000;
-
 /** A Kubernetes cluster, whose API holds the objects, their statuses, and what the replicas know of each other. */
-export class ClusterBacking implements Backing {
+class ClusterBacking implements Backing {
   readonly source: KubernetesSource;
   readonly statusWriter: StatusWriter;
   readonly #options: ClusterBackingOptions;
@@ -44,30 +27,34 @@ export class ClusterBacking implements Backing {
   readonly #events: EventRecorder;
 
   constructor(options: ClusterBackingOptions) {
-    const { settings, client, namespace, replica } = options;
+    const { settings, client, replica, listener } = options;
     this.#options = options;
-    const common = { ...options, client, namespace };
     this.source = new KubernetesSource({
-      ...common,
+      ...options,
       namespaces: settings.watchNamespaces,
       labelSelector: settings.labelSelector,
     });
     this.statusWriter = new StatusWriter({ client, writing: (object) => this.source.writing(object) });
     this.#replicas = new Replicas({
-      ...common,
+      ...options,
       leaseName: settings.leaseName,
       leaseDurationMs: settings.leaseDurationMs,
       renewDeadlineMs: settings.leaseRenewDeadlineMs,
       retryPeriodMs: settings.leaseRetryPeriodMs,
       replicaLeaseDurationMs: settings.replicaLeaseDurationMs,
-      listener: this.#replicasListener(),
+      startedLeading: listener.startedLeading,
+      stoppedLeading: () => {
+        this.#events.clear();
+        listener.stoppedLeading();
+      },
+      changed: listener.reportsChanged,
     });
     this.#kept = new KeptSpecStore({
-      ...common,
+      ...options,
       mayWrite: () => this.leads,
-      listener: this.#keptListener(),
+      changed: listener.keptChanged,
     });
-    this.#events = new EventRecorder({ ...common, instance: replica, listener: this.#eventsListener() });
+    this.#events = new EventRecorder({ ...options, instance: replica });
   }
 
   get leads(): boolean {
@@ -96,7 +83,6 @@ export class ClusterBacking implements Backing {
   }
 
   recordEvent(event: RecordedEvent): void {
-    this.#options.metrics.eventRecorded();
     this.#events.record(event);
   }
 
@@ -108,66 +94,6 @@ export class ClusterBacking implements Backing {
     await Promise.all([this.#kept.close(), this.#events.close()]);
     await this.#replicas.close();
     this.#options.client.close();
-  }
-
-  #replicasListener(): ReplicasListener {
-    const { log, metrics, replica, listener } = this.#options;
-    const failures = new Seldom<string>(this.#options.clock, seldomMs, (reason, times) => {
-      lines.leaseFailed(log, { reason, times });
-    });
-    const leaseFailed = (error: unknown): void => {
-      metrics.leaseRenewalFailed();
-      failures.note(errorText(error));
-    };
-    return {
-      startedLeading: () => {
-        metrics.leading(true);
-        lines.startedLeading(log, replica);
-        listener.startedLeading();
-      },
-      stoppedLeading: () => {
-        metrics.leading(false);
-        lines.stoppedLeading(log, replica);
-        this.#events.clear();
-        listener.stoppedLeading();
-      },
-      leaderChanged: (leader) => {
-        if (leader !== replica) lines.leaderChanged(log, leader);
-      },
-      attemptFailed: leaseFailed,
-      renewalFailed: leaseFailed,
-      published: () => {},
-      publishFailed: (error) => {
-        metrics.reportNotPublished();
-        lines.reportNotPublished(log, error);
-      },
-      cleanedUp: (dead) => lines.replicaCleanedUp(log, dead),
-      cleanupFailed: (dead, error) => lines.cleanupFailed(log, dead, error),
-      changed: () => listener.reportsChanged(),
-      unreachable: (reason) => lines.reportsUnreachable(log, reason),
-      reachable: () => lines.reportsReachable(log),
-      skipped: (name, reason) => lines.reportSkipped(log, name, reason),
-    };
-  }
-
-  #keptListener(): KeptSpecListener {
-    const { log, listener } = this.#options;
-    return {
-      changed: (stored: ReadonlyMap<string, StoredSpec>) => listener.keptChanged(stored),
-      tooLarge: (object, bytes, mostBytes) => lines.keptSpecTooLarge(log, { object, bytes, mostBytes }),
-      writeFailed: (object, error) => lines.keptSpecNotStored(log, object, error),
-      unreachable: (reason) => lines.keptSpecsUnreachable(log, reason),
-      reachable: () => lines.keptSpecsReachable(log),
-      skipped: (name, reason) => lines.keptSpecSkipped(log, name, reason),
-    };
-  }
-
-  #eventsListener(): ConstructorParameters<typeof EventRecorder>[0]['listener'] {
-    const { log, metrics } = this.#options;
-    return {
-      dropped: () => metrics.eventsDropped(1),
-      writeFailed: (error) => lines.eventNotRecorded(log, error),
-    };
   }
 }
 

@@ -11,8 +11,6 @@ import { type ShutdownStep, type SignalSource, shutdownOnSignal } from '../proce
 import type { Backing, BackingListener, OpenBacking } from './backing.ts';
 import { Distribution } from './distribution.ts';
 import { createControlPlaneListener, Readiness } from './http/listener.ts';
-import { objectKey } from './model/config-object.ts';
-import type { Decision } from './model/decision.ts';
 import { openNotifications, openSecretLookup } from './notifications.ts';
 import { persistedKept } from './reconcile/candidate.ts';
 import { parseDomainOwners } from './reconcile/claims.ts';
@@ -24,9 +22,8 @@ import { VersionLedger } from './reconcile/version-ledger.ts';
 import { replicaName } from './replicas/replica-name.ts';
 import type { ControlPlaneSettings } from './settings/table.ts';
 import type { SourceListener } from './source/kubernetes-source.ts';
-import { Announcer, StatusKeeper, type StatusKeeperListener } from './status-keeper.ts';
-import { ControlPlaneMetrics } from './telemetry/control-plane-metrics.ts';
-import { DecisionLines } from './telemetry/decision-lines.ts';
+import { Announcer, StatusKeeper } from './status-keeper.ts';
+import { ControlPlaneMetrics, type Telemetry } from './telemetry/control-plane-metrics.ts';
 import * as lines from './telemetry/log-lines.ts';
 import type { Webhooks } from './webhooks/webhook-sender.ts';
 import { kindOfClient } from './xds/fleet-permissions.ts';
@@ -68,6 +65,8 @@ export class ControlPlane {
   readonly #health = new Health();
   readonly #readiness = new Readiness();
   readonly #metrics: ControlPlaneMetrics;
+  /** What most parts are made of. */
+  readonly #parts: ControlPlaneOptions & Telemetry;
   readonly #backing: Backing;
   readonly #xds: XdsServer;
   /** Answers of limiters come in bursts. */
@@ -78,28 +77,22 @@ export class ControlPlane {
   readonly #announcer: Announcer;
   /** Without an API server there are no events. */
   readonly #meetings: MeetingWatch | undefined;
-  readonly #decisionLines: DecisionLines;
   readonly #http: HttpListener;
   #webhooks: Webhooks | undefined;
   #api: HttpListener | undefined;
-  #oversize: ReadonlySet<string> = new Set();
-  #hasKept = false;
   #isListed = false;
-  /** When the source told of a change that no limiter was sent yet. */
-  #unsentChangeMs: number | undefined;
   #isEnding = false;
 
   /** Throws when the settings name no way to the objects. */
   constructor(options: ControlPlaneOptions) {
-    const { settings, hostName, random, log } = options;
+    const { settings, hostName, random } = options;
     this.#options = options;
     this.#replica = replicaName({ podName: settings.podName, hostName, random });
-    this.#decisionLines = new DecisionLines(log);
     this.#metrics = this.#createMetrics();
+    this.#parts = { ...options, metrics: this.#metrics };
     this.#backing = options.openBacking({
-      ...options,
+      ...this.#parts,
       replica: this.#replica,
-      metrics: this.#metrics,
       listener: this.#backingListener(),
     });
     this.#health.set('source', false);
@@ -111,20 +104,20 @@ export class ControlPlane {
       run: () => this.#backing.publish(this.#xds.limiters()),
     });
     this.#distribution = this.#createDistribution();
-    this.#statuses = new StatusKeeper({
-      ...options,
-      backing: this.#backing,
-      ledger: this.#ledger,
-      decision: () => this.#distribution.decision,
-      isOversize: (fleet) => this.#oversize.has(fleet),
-      writesPerSecond: settings.statusWritesPerSecond,
-      listener: this.#statusListener(),
-    });
     this.#announcer = new Announcer({
       clock: options.clock,
       recordEvent: (event) => this.#backing.recordEvent(event),
       notify: (event) => this.#webhooks?.notify(event),
       repeatMs: settings.leaseDurationMs + webhookRepeatMarginMs,
+    });
+    this.#statuses = new StatusKeeper({
+      ...this.#parts,
+      backing: this.#backing,
+      ledger: this.#ledger,
+      decision: () => this.#distribution.decision,
+      isOversize: (fleet) => this.#xds.isOversize(fleet),
+      writesPerSecond: settings.statusWritesPerSecond,
+      announcer: this.#announcer,
     });
     this.#meetings = settings.source === 'KUBERNETES' ? this.#createMeetings() : undefined;
     this.#http = this.#createHttp();
@@ -145,9 +138,8 @@ export class ControlPlane {
   /** The own listener first, so that a start that waits can be looked at; limiters may connect before there is a list. */
   async #start(): Promise<void> {
     const { settings, log } = this.#options;
-    const parts = { ...this.#options, metrics: this.#metrics };
-    this.#webhooks = await openNotifications(parts);
-    this.#api = await openSecretLookup(parts, this.#webhooks);
+    this.#webhooks = await openNotifications(this.#parts);
+    this.#api = await openSecretLookup(this.#parts, this.#webhooks);
     const httpAddress = { host: settings.httpHost, port: settings.httpPort };
     const http = await this.#http.listen(httpAddress);
     lines.listeningForHttp(log, addressText({ ...httpAddress, ...http }));
@@ -204,39 +196,15 @@ export class ControlPlane {
   }
 
   #sourceListener(): SourceListener {
-    const { log } = this.#options;
-    const metrics = this.#metrics;
     return {
       listed: () => {
         this.#isListed = true;
-        metrics.sourceConnected();
-        lines.sourceListed(log, this.#backing.source.objects().length);
-        this.#markChange();
         // A lead that was won before there were objects had nothing to repeat.
         if (this.#backing.leads) this.#announcer.startedLeading(this.#backing.source.objects());
         this.#distribution.listed();
       },
       statusShown: () => this.#statuses.update(),
-      changed: () => {
-        this.#markChange();
-        this.#distribution.changed();
-      },
-      unreachable: (reason) => {
-        metrics.sourceLost();
-        lines.sourceUnreachable(log, reason, this.#isListed);
-      },
-      reachable: () => {
-        metrics.sourceConnected();
-        lines.sourceReachable(log);
-      },
-      skipped: (object, reason) => {
-        metrics.sourceSkipped();
-        lines.objectSkipped(log, object, reason);
-      },
-      problem: (place, text) => {
-        metrics.sourceSkipped();
-        lines.manifestProblem(log, place, text);
-      },
+      changed: () => this.#distribution.changed(),
     };
   }
 
@@ -245,7 +213,7 @@ export class ControlPlane {
       startedLeading: () => {
         this.#keep();
         this.#announcer.startedLeading(this.#backing.source.objects());
-        this.#statuses.startedLeading();
+        this.#statuses.update();
         this.#meetings?.update();
       },
       stoppedLeading: () => {
@@ -256,32 +224,16 @@ export class ControlPlane {
         this.#statuses.update();
         this.#meetings?.update();
       },
-      keptChanged: (stored) => {
-        this.#hasKept = true;
-        this.#distribution.useKept(stored);
-      },
-    };
-  }
-
-  #statusListener(): StatusKeeperListener {
-    const { log } = this.#options;
-    return {
-      written: (change) => {
-        this.#metrics.statusWritten();
-        this.#announcer.written(change);
-      },
-      notWritten: (object, error, retryInMs) => {
-        this.#metrics.statusWriteFailed();
-        lines.statusNotWritten(log, { object: objectKey(object), error, retryInMs });
-      },
+      keptChanged: (stored) => this.#distribution.useKept(stored),
     };
   }
 
   #createDistribution(): Distribution {
-    const { settings, clock, timers } = this.#options;
+    const { settings } = this.#options;
     const parsed = parseDomainOwners(settings.domainOwners);
     if (!parsed.ok) throw new Error(`DOMAIN_OWNERS: ${parsed.errors.join('; ')}`);
     return new Distribution({
+      ...this.#parts,
       source: this.#backing.source,
       decider: new Decider({
         mergeDomains: settings.mergeDomainConfig,
@@ -289,9 +241,7 @@ export class ControlPlane {
       }),
       ledger: this.#ledger,
       xds: this.#xds,
-      clock,
-      timers,
-      decided: (decision, durationMs) => this.#decided(decision, durationMs),
+      decided: () => this.#decided(),
     });
   }
 
@@ -303,22 +253,12 @@ export class ControlPlane {
       leads: () => this.#backing.leads,
       search: searchInThread,
       recordEvent: (event) => this.#backing.recordEvent(event),
-      failed: (fleet, error) => lines.fleetNotReviewed(this.#options.log, fleet, error),
     });
   }
 
-  #decided(decision: Decision, durationMs: number): void {
-    this.#metrics.decided(decision, durationMs);
-    const changedFleets = this.#decisionLines.decided(decision, durationMs);
-    // Nothing will be sent because of what changed.
-    if (changedFleets === 0) this.#unsentChangeMs = undefined;
-    this.#oversize = new Set(
-      this.#xds.served()?.flatMap(({ fleet, isOversize }) => (isOversize ? fleet : [])),
-    );
-    if (this.#hasKept) {
-      this.#readiness.reached('source');
-      this.#health.set('source', true);
-    }
+  #decided(): void {
+    this.#readiness.reached('source');
+    this.#health.set('source', true);
     this.#keep();
     this.#statuses.update();
     this.#meetings?.update();
@@ -330,16 +270,12 @@ export class ControlPlane {
     if (decision !== undefined && this.#backing.leads) this.#backing.keep(persistedKept(decision, kept));
   }
 
-  #markChange(): void {
-    this.#unsentChangeMs ??= this.#options.clock.monotonicMs();
-  }
-
   #createXds(): XdsServer {
-    const { settings, clock } = this.#options;
+    const { settings } = this.#options;
     const { xdsTlsCert: certFile, xdsTlsKey: keyFile, xdsTlsClientCacert } = settings;
     const clientCa = xdsTlsClientCacert === '' ? {} : { clientCaFile: xdsTlsClientCacert };
     return createXdsServer({
-      ...this.#options,
+      ...this.#parts,
       replicaName: this.#replica,
       health: this.#health,
       maxStreams: settings.xdsMaxStreams,
@@ -348,13 +284,8 @@ export class ControlPlane {
       shutdownGraceMs,
       ...(certFile === '' ? {} : { tls: { certFile, keyFile, ...clientCa } }),
       ...this.#xdsIdentity(),
-      metrics: this.#metrics,
       changed: () => this.#reportPace.ask(),
-      sent: () => {
-        if (this.#unsentChangeMs === undefined) return;
-        this.#metrics.changePushed(clock.monotonicMs() - this.#unsentChangeMs);
-        this.#unsentChangeMs = undefined;
-      },
+      sent: () => this.#distribution.sent(),
     });
   }
 

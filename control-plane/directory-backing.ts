@@ -1,11 +1,9 @@
 import type { Backing, BackingListener } from './backing.ts';
 import type { LimiterReport, ReplicaReport } from './model/fleet-snapshot.ts';
 import { DirectorySource, type DirectorySourceOptions } from './source/directory-source.ts';
-import type { ControlPlaneMetrics } from './telemetry/control-plane-metrics.ts';
 
 export interface DirectoryBackingOptions extends DirectorySourceOptions {
   replica: string;
-  metrics: Pick<ControlPlaneMetrics, 'leading'>;
   listener: BackingListener;
 }
 

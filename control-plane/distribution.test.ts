@@ -1,5 +1,6 @@
 import { beforeEach, describe, expect, it } from 'vitest';
 import { configObject, configSpec, invalidSpec } from '../test/support/config-object-builder.ts';
+import { recordedTelemetry } from '../test/support/control-plane-telemetry.ts';
 import { ManualTimers } from '../test/support/manual-timers.ts';
 import { Distribution } from './distribution.ts';
 import type { ConfigObject } from './model/config-object.ts';
@@ -23,6 +24,7 @@ beforeEach(() => {
 
 function start(): Distribution {
   return new Distribution({
+    ...recordedTelemetry(),
     source: { objects: () => objects },
     decider: new Decider({ mergeDomains: false, domainOwners: anyoneOwnsAnything }),
     ledger: new VersionLedger(),

@@ -1,21 +1,25 @@
 /** From objects to what limiters are served: decides anew when objects have changed, and hands the snapshots on. */
+import type { Logger } from '../process/log/logger.ts';
 import type { Clock, Timers } from '../process/time/clock.ts';
-import type { Decision, KeptSpec } from './model/decision.ts';
+import { objectKey } from './model/config-object.ts';
+import type { Decision, KeptSpec, Verdict } from './model/decision.ts';
 import { nextKept } from './reconcile/candidate.ts';
 import type { Decider } from './reconcile/decide.ts';
 import { Pace } from './reconcile/status-queue.ts';
 import type { VersionLedger } from './reconcile/version-ledger.ts';
 import type { ObjectSource } from './source/kubernetes-source.ts';
+import type { Telemetry } from './telemetry/control-plane-metrics.ts';
+import * as lines from './telemetry/log-lines.ts';
 import type { XdsServer } from './xds/xds-server.ts';
 
-export interface DistributionOptions {
+export interface DistributionOptions extends Telemetry {
   source: Pick<ObjectSource, 'objects'>;
   decider: Decider;
   ledger: VersionLedger;
   xds: Pick<XdsServer, 'serve'>;
   clock: Clock;
   timers: Timers;
-  decided(decision: Decision, durationMs: number): void;
+  decided(): void;
 }
 
 /** Chosen: changes that come at once are decided at once. */
@@ -30,6 +34,8 @@ export class Distribution {
   #decision: Decision | undefined;
   #isListed = false;
   #hasKept = false;
+  /** When the source told of a change that no limiter was sent yet. */
+  #unsentChangeMs: number | undefined;
 
   constructor(options: DistributionOptions) {
     const { clock, timers } = options;
@@ -54,7 +60,8 @@ export class Distribution {
   }
 
   changed(): void {
-    if (this.#isListed && this.#hasKept) this.#pace.ask();
+    this.#unsentChangeMs ??= this.#options.clock.monotonicMs();
+    this.#ask();
   }
 
   /** What outlived other processes. Nothing is decided before the first call; what is known here is as new or newer. */
@@ -65,21 +72,56 @@ export class Distribution {
     }
     this.#kept = kept;
     this.#hasKept = true;
-    this.changed();
+    this.#ask();
+  }
+
+  /** The first limiter is sent what came of a change. */
+  sent(): void {
+    if (this.#unsentChangeMs === undefined) return;
+    this.#options.metrics.changePushed(this.#options.clock.monotonicMs() - this.#unsentChangeMs);
+    this.#unsentChangeMs = undefined;
   }
 
   close(): void {
     this.#pace.close();
   }
 
+  #ask(): void {
+    if (this.#isListed && this.#hasKept) this.#pace.ask();
+  }
+
   #decide(): void {
-    const { source, decider, ledger, xds, clock } = this.#options;
+    const { source, decider, ledger, xds, clock, metrics, log } = this.#options;
     const startMs = clock.monotonicMs();
+    const last = this.#decision;
     const decision = decider.decide(source.objects(), this.#kept);
     this.#kept = nextKept(decision, this.#kept);
     this.#decision = decision;
     ledger.observe(decision);
     xds.serve(decision.fleets);
-    this.#options.decided(decision, clock.monotonicMs() - startMs);
+    const durationMs = clock.monotonicMs() - startMs;
+    const changedFleets = metrics.decided(decision, durationMs);
+    // Nothing will be sent because of what changed.
+    if (changedFleets === 0) this.#unsentChangeMs = undefined;
+    if (last === undefined || changedFleets > 0) {
+      const { verdicts, fleets } = decision;
+      lines.decided(log, { objects: verdicts.size, fleets: fleets.size, changedFleets, durationMs });
+    }
+    for (const [uid, verdict] of decision.verdicts) tellNews(log, verdict, last?.verdicts.get(uid));
+    this.#options.decided();
   }
+}
+
+/** Of an object that is turned down, for another reason than before, or accepted again. */
+function tellNews(log: Logger, { object, accepted, served }: Verdict, last: Verdict | undefined): void {
+  const before = last?.accepted;
+  const { generation } = object;
+  if (accepted.status) {
+    if (before?.status === false) lines.objectAccepted(log, objectKey(object), generation);
+    return;
+  }
+  const { reason, message } = accepted;
+  if (before?.status === false && before.message === message) return;
+  const inForce = served?.generation;
+  lines.objectRejected(log, { object: objectKey(object), generation, inForce, reason, message });
 }

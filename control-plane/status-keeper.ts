@@ -1,7 +1,6 @@
 /** Keeps the objects' statuses true while this replica leads, and knows all limiters also while it does not. */
 import type { Clock, Timers } from '../process/time/clock.ts';
 import type { Backing } from './backing.ts';
-import type { ApiError } from './kubernetes/api-error.ts';
 import type { ConfigObject, ConfigStatus } from './model/config-object.ts';
 import type { Decision } from './model/decision.ts';
 import { LimiterView } from './reconcile/fleet-standing.ts';
@@ -10,9 +9,10 @@ import { Pace, StatusQueue } from './reconcile/status-queue.ts';
 import type { VersionLedger } from './reconcile/version-ledger.ts';
 import type { RecordedEvent } from './replicas/event-recorder.ts';
 import { type StatusEntry, StatusPump } from './replicas/status-pump.ts';
+import type { Telemetry } from './telemetry/control-plane-metrics.ts';
 import { type WebhookEvent, webhookEvents } from './webhooks/webhook-event.ts';
 
-export interface StatusKeeperOptions {
+export interface StatusKeeperOptions extends Telemetry {
   backing: Pick<Backing, 'source' | 'leads' | 'reports' | 'statusWriter'>;
   ledger: VersionLedger;
   /** Undefined before the first complete list. */
@@ -23,19 +23,13 @@ export interface StatusKeeperOptions {
   clock: Clock;
   timers: Timers;
   random(): number;
-  listener: StatusKeeperListener;
+  announcer: Announcer;
 }
 
 interface WrittenStatus {
   object: ConfigObject;
   previous: ConfigStatus | undefined;
   next: ConfigStatus;
-}
-
-export interface StatusKeeperListener {
-  written(change: WrittenStatus): void;
-  /** `retryInMs` undefined: this status is given up, a newer one of the object is tried. */
-  notWritten(object: ConfigObject, error: ApiError, retryInMs?: number): void;
 }
 
 /** Chosen: answers of limiters come in bursts. */
@@ -66,13 +60,8 @@ export class StatusKeeper {
       queue: this.#queue,
       writer: backing.statusWriter,
       mayWrite: () => backing.leads,
-      listener: {
-        written: (entry) => this.#written(entry),
-        gone: () => {},
-        released: () => this.update(),
-        refused: ({ object }, error) => options.listener.notWritten(object, error),
-        failed: ({ object }, error, delayMs) => options.listener.notWritten(object, error, delayMs),
-      },
+      written: (entry) => this.#written(entry),
+      released: () => this.update(),
     });
     this.#pace = new Pace({ clock, timers, gatherMs, intervalMs, run: () => this.#evaluate() });
   }
@@ -82,13 +71,9 @@ export class StatusKeeper {
     return this.#queue.size;
   }
 
-  /** A decision was made, or what limiters answered has changed. */
+  /** A decision was made, what limiters answered has changed, or this replica has come to lead. */
   update(): void {
     this.#pace.ask();
-  }
-
-  startedLeading(): void {
-    this.update();
   }
 
   stoppedLeading(): void {
@@ -125,9 +110,9 @@ export class StatusKeeper {
   }
 
   #written(entry: StatusEntry): void {
-    const { clock, listener } = this.#options;
+    const { clock, announcer } = this.#options;
     const previous = this.#board.written(entry, clock.nowMs());
-    listener.written({ object: entry.object, previous, next: entry.status });
+    announcer.written({ object: entry.object, previous, next: entry.status });
   }
 }
 

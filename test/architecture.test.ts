@@ -72,6 +72,7 @@ const allowed: Record<string, string[]> = {
   'control-plane/reconcile': [
     'control-plane/model',
     'control-plane/replicas',
+    'control-plane/telemetry',
     'process/time',
     'rules',
     'rules/manifest',
@@ -81,6 +82,7 @@ const allowed: Record<string, string[]> = {
   'control-plane/replicas': [
     'control-plane/kubernetes',
     'control-plane/model',
+    'control-plane/telemetry',
     'process/log',
     'process/time',
   ],
@@ -95,6 +97,7 @@ const allowed: Record<string, string[]> = {
   'control-plane/source': [
     'control-plane/kubernetes',
     'control-plane/model',
+    'control-plane/telemetry',
     'process/files',
     'process/log',
     'process/time',
@@ -104,6 +107,7 @@ const allowed: Record<string, string[]> = {
   'control-plane/telemetry': ['control-plane/model', 'process/log'],
   'control-plane/webhooks': [
     'control-plane/model',
+    'control-plane/telemetry',
     'process/files',
     'process/http',
     'process/log',

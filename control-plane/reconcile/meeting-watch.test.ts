@@ -1,5 +1,6 @@
 import { beforeEach, describe, expect, it } from 'vitest';
 import { configObject, configSpec } from '../../test/support/config-object-builder.ts';
+import { recordedTelemetry, tellTo } from '../../test/support/control-plane-telemetry.ts';
 import { ManualTimers } from '../../test/support/manual-timers.ts';
 import type { ConfigObject } from '../model/config-object.ts';
 import type { Decision } from '../model/decision.ts';
@@ -69,7 +70,7 @@ beforeEach(() => {
       return answer(objects);
     },
     recordEvent: (event) => told.push(event),
-    failed: (fleet, error) => failures.push(`${fleet}: ${error}`),
+    log: recordedTelemetry(tellTo(failures)).log,
     clock: { nowMs: () => timers.nowMs, monotonicMs: () => timers.nowMs },
     timers,
   });
@@ -212,7 +213,10 @@ describe('objects whose counters could meet', () => {
     answer = () => ({ found: Promise.reject(new Error('no memory')), stop: () => {} });
     await settle();
     await settle();
-    expect([searches, failures]).toEqual([1, ['default: Error: no memory']]);
+    expect([searches, failures]).toEqual([
+      1,
+      ['Could not look for counters of a fleet that could meet in one key: default: no memory'],
+    ]);
     watch.close();
     await settle();
     expect(timers.size).toBe(0);

@@ -8,11 +8,13 @@ import { byAge, type ConfigObject, objectKey } from '../model/config-object.ts';
 import type { Decision } from '../model/decision.ts';
 import type { FleetSnapshot, ReplicaReport } from '../model/fleet-snapshot.ts';
 import type { RecordedEvent } from '../replicas/event-recorder.ts';
+import type { Telemetry } from '../telemetry/control-plane-metrics.ts';
+import * as lines from '../telemetry/log-lines.ts';
 import { shortened } from './conditions.ts';
 import { encodedObjects, type MeetingSearch, type ObjectMeeting } from './counter-meetings.ts';
 import { Pace } from './status-queue.ts';
 
-export interface MeetingWatchOptions {
+export interface MeetingWatchOptions extends Pick<Telemetry, 'log'> {
   /** Undefined before the first complete list. */
   decision(): Decision | undefined;
   /** Of all living replicas. */
@@ -21,8 +23,6 @@ export interface MeetingWatchOptions {
   /** See `searchInThread`. */
   search(objects: ReturnType<typeof encodedObjects>): MeetingSearch;
   recordEvent(event: RecordedEvent): void;
-  /** A fleet could not be looked at; it is again when it has changed. */
-  failed(fleet: string, error: unknown): void;
   clock: Clock;
   timers: Timers;
 }
@@ -110,7 +110,8 @@ export class MeetingWatch {
         this.#search = this.#options.search(encodedObjects(rules));
         this.#take(await this.#search.found, objects, limiter);
       } catch (error) {
-        if (this.#looked.has(fleet)) this.#options.failed(fleet, error);
+        // It is looked at again when it has changed.
+        if (this.#looked.has(fleet)) lines.fleetNotReviewed(this.#options.log, fleet, error);
       }
       this.#search = undefined;
     }

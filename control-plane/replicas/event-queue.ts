@@ -16,7 +16,7 @@ export type EventWrite<T extends EventContent> =
   /** The event of this content, seen `count` times, was already written. */
   | { do: 'repeat'; event: T; count: number; lastMs: number };
 
-export type DropReason = 'object' | 'queue';
+type DropReason = 'object' | 'queue';
 
 export interface EventQueueOptions {
   /** Events that wait; defaults to 1,000. */

@@ -5,7 +5,9 @@ import { retryDelayMs } from '../../process/time/token-bucket.ts';
 import { ApiError } from '../kubernetes/api-error.ts';
 import type { KubernetesClient } from '../kubernetes/client.ts';
 import type { ConfigObject } from '../model/config-object.ts';
-import { type DropReason, EventQueue, type EventQueueOptions, type EventWrite } from './event-queue.ts';
+import type { Telemetry } from '../telemetry/control-plane-metrics.ts';
+import * as lines from '../telemetry/log-lines.ts';
+import { EventQueue, type EventQueueOptions, type EventWrite } from './event-queue.ts';
 import { microTime } from './lease-api.ts';
 import { apiVersion, kind } from './status-pump.ts';
 
@@ -18,14 +20,7 @@ export interface RecordedEvent {
   note: string;
 }
 
-export interface EventRecorderListener {
-  /** The object, or all of them, told more than is written. */
-  dropped(reason: DropReason): void;
-  /** The event is lost. */
-  writeFailed(error: unknown): void;
-}
-
-export interface EventRecorderOptions {
+export interface EventRecorderOptions extends Telemetry {
   client: KubernetesClient;
   /** Name of the replica. */
   instance: string;
@@ -33,7 +28,6 @@ export interface EventRecorderOptions {
   timers: Timers;
   random(): number;
   limits?: EventQueueOptions;
-  listener: EventRecorderListener;
 }
 
 interface Named extends RecordedEvent {
@@ -62,12 +56,13 @@ export class EventRecorder {
 
   /** Written soon. Leaders only. */
   record(event: RecordedEvent): void {
+    const { clock, metrics } = this.#options;
+    metrics.eventRecorded();
     if (this.#isClosed) return;
     const { uid } = event.object;
     const note = cutNote(event.note);
     const named = { ...event, note, uid, eventName: this.#nameOf(event) };
-    const reason = this.#queue.add(named, this.#options.clock.nowMs());
-    if (reason !== undefined) this.#options.listener.dropped(reason);
+    if (this.#queue.add(named, clock.nowMs()) !== undefined) metrics.eventsDropped(1);
     this.#drive();
   }
 
@@ -111,7 +106,7 @@ export class EventRecorder {
         if (!(error instanceof ApiError)) throw error;
         const isLost = failures === attempts || this.#isClosed || !mayRepeat(error);
         if (isLost) {
-          this.#options.listener.writeFailed(error);
+          lines.eventNotRecorded(this.#options.log, error);
           return;
         }
         await this.#pause(error, failures);

@@ -7,6 +7,8 @@ import { retryDelayMs } from '../../process/time/token-bucket.ts';
 import { ApiError } from '../kubernetes/api-error.ts';
 import type { KubernetesClient } from '../kubernetes/client.ts';
 import { ResourceWatch } from '../kubernetes/watch.ts';
+import type { Telemetry } from '../telemetry/control-plane-metrics.ts';
+import * as lines from '../telemetry/log-lines.ts';
 import { ConfigMapApi, configMapOf, maxConfigMapBytes } from './config-map-api.ts';
 import {
   encodeKeptSpec,
@@ -18,20 +20,7 @@ import {
 } from './kept-spec-collection.ts';
 import { managedLabels, roleLabel } from './replica-name.ts';
 
-export interface KeptSpecListener {
-  /** What is stored has changed, or was read for the first time. */
-  changed(stored: ReadonlyMap<string, StoredSpec>): void;
-  /** It stays in force as long as some replica lives, but not longer. */
-  tooLarge(object: string, bytes: number, most: number): void;
-  /** It is tried again. */
-  writeFailed(object: string, error: unknown): void;
-  unreachable(reason: string): void;
-  reachable(): void;
-  /** A ConfigMap that holds no readable spec. */
-  skipped(key: string, reason: string): void;
-}
-
-export interface KeptSpecStoreOptions {
+export interface KeptSpecStoreOptions extends Pick<Telemetry, 'log'> {
   client: KubernetesClient;
   namespace: string;
   /** Asked before each write. */
@@ -39,7 +28,8 @@ export interface KeptSpecStoreOptions {
   clock: Clock;
   timers: Timers;
   random(): number;
-  listener: KeptSpecListener;
+  /** What is stored, by uid, has changed, or was read for the first time. */
+  changed(stored: ReadonlyMap<string, StoredSpec>): void;
 }
 
 export class KeptSpecStore {
@@ -61,11 +51,11 @@ export class KeptSpecStore {
 
   constructor(options: KeptSpecStoreOptions) {
     this.#options = options;
-    const { client, namespace, clock, timers, random, listener } = options;
+    const { client, namespace, clock, timers, random, log } = options;
     this.#api = new ConfigMapApi({ client, namespace, timeoutMs: 10_000 });
     this.#collection = new KeptSpecCollection({
       changed: (stored) => this.#storedChanged(stored),
-      damaged: (name, reason) => listener.skipped(name, reason),
+      damaged: (name, reason) => lines.keptSpecSkipped(log, name, reason),
     });
     this.#watch = new ResourceWatch<VersionedConfigMap>({
       client,
@@ -80,9 +70,9 @@ export class KeptSpecStore {
       listener: {
         listed: () => this.#read(),
         changed: () => this.#read(),
-        unreachable: (reason) => listener.unreachable(reason),
-        reachable: () => listener.reachable(),
-        skipped: (key, reason) => listener.skipped(key, reason),
+        unreachable: (reason) => lines.keptSpecsUnreachable(log, reason),
+        reachable: () => lines.keptSpecsReachable(log),
+        skipped: (key, reason) => lines.keptSpecSkipped(log, key, reason),
       },
     });
   }
@@ -118,7 +108,7 @@ export class KeptSpecStore {
   #storedChanged(stored: ReadonlyMap<string, StoredSpec>): void {
     if (this.#isClosed) return;
     this.#written.clear();
-    this.#options.listener.changed(stored);
+    this.#options.changed(stored);
     this.#loaded.resolve(stored);
     this.#drive();
   }
@@ -177,7 +167,8 @@ export class KeptSpecStore {
     const bytes = keptSpecBytes(map);
     if (bytes > maxConfigMapBytes) {
       this.#toldTooLarge.set(uid, spec.generation);
-      this.#options.listener.tooLarge(objectText(uid, spec), bytes, maxConfigMapBytes);
+      const fields = { object: objectText(uid, spec), bytes, mostBytes: maxConfigMapBytes };
+      lines.keptSpecTooLarge(this.#options.log, fields);
       return true;
     }
     return this.#attempt(objectText(uid, spec), async () => {
@@ -194,7 +185,7 @@ export class KeptSpecStore {
       return true;
     } catch (error) {
       if (!(error instanceof ApiError)) throw error;
-      this.#options.listener.writeFailed(object, error);
+      lines.keptSpecNotStored(this.#options.log, object, error);
       return false;
     }
   }

@@ -1,24 +1,20 @@
 /** Runs one candidate: carries out what its ElectionState says, on a Lease of the Kubernetes API. */
 import type { Clock, Timers } from '../../process/time/clock.ts';
+import type { Telemetry } from '../telemetry/control-plane-metrics.ts';
+import * as lines from '../telemetry/log-lines.ts';
 import { type ElectionOptions, ElectionState, type ElectionStep } from './election-state.ts';
 import type { LeaseApi, LeaseClaim, LeaseRecord } from './lease-api.ts';
 
-export interface ElectionListener {
-  startedLeading(): void;
-  /** The Lease could not be renewed in time, is another's, or was released. */
-  stoppedLeading(): void;
-  /** Undefined: nobody holds the Lease. */
-  leaderChanged(leader: string | undefined): void;
-  /** A read or write of the Lease failed; it is tried again. */
-  attemptFailed(error: unknown): void;
-}
-
-export interface LeaseElectionOptions extends ElectionOptions {
+export interface LeaseElectionOptions extends ElectionOptions, Telemetry {
   leaseName: string;
   api: LeaseApi;
   clock: Clock;
   timers: Timers;
-  listener: ElectionListener;
+  startedLeading(): void;
+  /** The Lease could not be renewed in time, is another's, or was released. */
+  stoppedLeading(): void;
+  /** A read or write of the Lease failed; it is tried again. */
+  failed(error: unknown): void;
 }
 
 export class LeaseElection {
@@ -69,7 +65,7 @@ export class LeaseElection {
       // A second, the least that a Lease can say: whoever sees the release does not wait for it.
       await this.#options.api.claim(this.#claim({ ...held, holder: '', durationMs: 1000 }), held);
     } catch (error) {
-      this.#options.listener.attemptFailed(error);
+      this.#options.failed(error);
     }
   }
 
@@ -95,7 +91,7 @@ export class LeaseElection {
     this.#request = request
       .catch((error: unknown) => {
         this.#state.failed(sentMs);
-        this.#options.listener.attemptFailed(error);
+        this.#options.failed(error);
       })
       .finally(() => {
         this.#request = undefined;
@@ -121,17 +117,20 @@ export class LeaseElection {
   }
 
   #tell(): void {
-    const { listener } = this.#options;
+    const { identity, log, metrics, startedLeading, stoppedLeading } = this.#options;
     const leads = this.leads;
     if (leads !== this.#wasLeading) {
       this.#wasLeading = leads;
-      if (leads) listener.startedLeading();
-      else listener.stoppedLeading();
+      metrics.leading(leads);
+      if (leads) lines.startedLeading(log, identity);
+      else lines.stoppedLeading(log, identity);
+      if (leads) startedLeading();
+      else stoppedLeading();
     }
     const leader = this.#state.leader;
     if (leader === this.#toldLeader) return;
     this.#toldLeader = leader;
-    listener.leaderChanged(leader);
+    if (leader !== identity) lines.leaderChanged(log, leader);
   }
 
   #nowMs(): number {

@@ -1,10 +1,12 @@
 /** Deletes what dead replicas left; only the leader does. */
 import type { Clock, Timers } from '../../process/time/clock.ts';
+import type { Telemetry } from '../telemetry/control-plane-metrics.ts';
+import * as lines from '../telemetry/log-lines.ts';
 import type { ConfigMapApi } from './config-map-api.ts';
 import type { LeaseApi } from './lease-api.ts';
 import type { ReportReader } from './report-reader.ts';
 
-export interface ReplicaCleanupOptions {
+export interface ReplicaCleanupOptions extends Pick<Telemetry, 'log'> {
   reader: Pick<ReportReader, 'remains'>;
   leases: LeaseApi;
   configMaps: ConfigMapApi;
@@ -13,13 +15,6 @@ export interface ReplicaCleanupOptions {
   mayDelete(): boolean;
   clock: Clock;
   timers: Timers;
-  listener: ReplicaCleanupListener;
-}
-
-export interface ReplicaCleanupListener {
-  cleanedUp(replica: string): void;
-  /** It is tried again at the next round. */
-  cleanupFailed(replica: string, error: unknown): void;
 }
 
 export class ReplicaCleanup {
@@ -61,13 +56,14 @@ export class ReplicaCleanup {
 
   /** By version: a replica that comes back meanwhile keeps what it writes. */
   async #delete({ replica, leases, reports }: ReturnType<ReportReader['remains']>[number]): Promise<void> {
-    const { leases: leaseApi, configMaps, listener } = this.#options;
+    const { leases: leaseApi, configMaps, log } = this.#options;
     try {
       for (const { name, record } of leases) await leaseApi.delete(name, record.resourceVersion);
       for (const { map, resourceVersion } of reports) await configMaps.delete(map.name, resourceVersion);
-      listener.cleanedUp(replica);
+      lines.replicaCleanedUp(log, replica);
     } catch (error) {
-      listener.cleanupFailed(replica, error);
+      // At the next round it is tried again.
+      lines.cleanupFailed(log, replica, error);
     }
   }
 }

@@ -4,19 +4,15 @@ import type { Owner } from './config-map-api.ts';
 import type { LeaseApi } from './lease-api.ts';
 import { managedLabels, replicaLeaseName } from './replica-name.ts';
 
-export interface ReplicaLeaseListener {
-  /** Another owner only after somebody deleted the Lease. */
-  renewed(owner: Owner): void;
-  renewalFailed(error: unknown): void;
-}
-
 export interface ReplicaLeaseOptions {
   replica: string;
   durationMs: number;
   api: LeaseApi;
   clock: Clock;
   timers: Timers;
-  listener: ReplicaLeaseListener;
+  /** Another owner only after somebody deleted the Lease. */
+  renewed(owner: Owner): void;
+  failed(error: unknown): void;
 }
 
 /** Chosen: two renewals may be lost before the Lease runs out. */
@@ -61,15 +57,15 @@ export class ReplicaLease {
   }
 
   async #apply(): Promise<boolean> {
-    const { replica, durationMs, api, listener } = this.#options;
+    const { replica, durationMs, api, renewed, failed } = this.#options;
     const name = replicaLeaseName(replica);
     const claim = { name, holder: replica, durationMs, transitions: 0, acquireTime: this.#acquireTime };
     try {
       const { metadata } = await api.apply(claim, managedLabels('replica'));
-      listener.renewed({ apiVersion: 'coordination.k8s.io/v1', kind: 'Lease', name, uid: metadata.uid });
+      renewed({ apiVersion: 'coordination.k8s.io/v1', kind: 'Lease', name, uid: metadata.uid });
       return true;
     } catch (error) {
-      listener.renewalFailed(error);
+      failed(error);
       return false;
     }
   }

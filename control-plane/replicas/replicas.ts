@@ -1,24 +1,25 @@
 /** One replica among the others: its sign of life, its report, the others' reports, and the election of the leader. */
+import { errorText } from '../../process/log/error-text.ts';
+import { Seldom } from '../../process/log/seldom.ts';
 import type { Clock, Timers } from '../../process/time/clock.ts';
 import type { KubernetesClient } from '../kubernetes/client.ts';
 import type { LimiterReport, ReplicaReport } from '../model/fleet-snapshot.ts';
+import type { Telemetry } from '../telemetry/control-plane-metrics.ts';
+import * as lines from '../telemetry/log-lines.ts';
 import { ConfigMapApi } from './config-map-api.ts';
 import type { ElectionOptions } from './election-state.ts';
 import { LeaseApi } from './lease-api.ts';
-import { type ElectionListener, LeaseElection } from './lease-election.ts';
-import { ReplicaCleanup, type ReplicaCleanupListener } from './replica-cleanup.ts';
-import { ReplicaLease, type ReplicaLeaseListener } from './replica-lease.ts';
+import { LeaseElection } from './lease-election.ts';
+import { ReplicaCleanup } from './replica-cleanup.ts';
+import { ReplicaLease } from './replica-lease.ts';
 import { boundedReport } from './report-collection.ts';
-import { ReportPublisher, type ReportPublisherListener } from './report-publisher.ts';
-import { ReportReader, type ReportReaderListener } from './report-reader.ts';
+import { ReportPublisher } from './report-publisher.ts';
+import { ReportReader } from './report-reader.ts';
 
-export type ReplicasListener = ElectionListener &
-  Pick<ReplicaLeaseListener, 'renewalFailed'> &
-  ReportPublisherListener &
-  ReplicaCleanupListener &
-  Pick<ReportReaderListener, 'changed' | 'unreachable' | 'reachable' | 'skipped'>;
+/** Chosen: how often a Lease that fails again and again is told of. */
+const seldomMs = 60_000;
 
-export interface ReplicasOptions extends Omit<ElectionOptions, 'identity'> {
+export interface ReplicasOptions extends Omit<ElectionOptions, 'identity'>, Telemetry {
   client: KubernetesClient;
   /** Of Leases and ConfigMaps. */
   namespace: string;
@@ -33,7 +34,10 @@ export interface ReplicasOptions extends Omit<ElectionOptions, 'identity'> {
   clock: Clock;
   timers: Timers;
   random(): number;
-  listener: ReplicasListener;
+  startedLeading(): void;
+  stoppedLeading(): void;
+  /** `living` may answer differently. */
+  changed(): void;
 }
 
 export class Replicas {
@@ -47,47 +51,53 @@ export class Replicas {
 
   constructor(options: ReplicasOptions) {
     this.#options = options;
-    const { client, namespace, replica, clock, timers, random, listener, renewDeadlineMs } = options;
-    const common = { replica, clock, timers, random };
+    const { client, namespace, replica, clock, log, metrics, leaseName } = options;
     const configMaps = new ConfigMapApi({ client, namespace, timeoutMs: 10_000 });
-    this.#reader = new ReportReader({ ...common, client, namespace, listener: this.#readerListener() });
+    const failures = new Seldom<string>(clock, seldomMs, (reason, times) => {
+      lines.leaseFailed(log, { reason, times });
+    });
+    const failed = (error: unknown): void => {
+      metrics.leaseRenewalFailed();
+      failures.note(errorText(error));
+    };
+    this.#reader = new ReportReader({
+      ...options,
+      listed: () => {
+        if (!this.#isClosed) this.#election.start();
+      },
+      leaseChanged: (name, record) => {
+        if (name === leaseName) this.#election.heard(record);
+      },
+      configMapDeleted: (name) => this.#publisher.deleted(name),
+    });
     // A sign of life that hangs must fail before others take this replica for dead.
     this.#lease = new ReplicaLease({
-      ...common,
+      ...options,
       durationMs: options.replicaLeaseDurationMs,
       api: this.#leaseApi(options.replicaLeaseDurationMs / 2),
-      listener: {
-        renewed: (owner) => {
-          this.#reader.renewed(true);
-          this.#publisher.ownedBy(owner);
-        },
-        renewalFailed: (error) => {
-          this.#reader.renewed(false);
-          listener.renewalFailed(error);
-        },
+      renewed: (owner) => {
+        this.#reader.renewed(true);
+        this.#publisher.ownedBy(owner);
+      },
+      failed: (error) => {
+        this.#reader.renewed(false);
+        failed(error);
       },
     });
-    const { maxPartBytes } = options;
-    this.#publisher = new ReportPublisher({
-      ...common,
-      api: configMaps,
-      listener,
-      ...(maxPartBytes === undefined ? {} : { maxPartBytes }),
-    });
+    this.#publisher = new ReportPublisher({ ...options, api: configMaps });
     this.#election = new LeaseElection({
       ...options,
       identity: replica,
-      api: this.#leaseApi(renewDeadlineMs / 2),
+      api: this.#leaseApi(options.renewDeadlineMs / 2),
+      failed,
     });
     this.#cleanup = new ReplicaCleanup({
+      ...options,
       reader: this.#reader,
       leases: this.#leaseApi(10_000),
       configMaps,
       afterMs: options.cleanupAfterMs ?? 60_000,
       mayDelete: () => this.leads,
-      clock,
-      timers,
-      listener,
     });
   }
 
@@ -126,23 +136,6 @@ export class Replicas {
     await Promise.all([this.#election.close(), this.#cleanup.close(), this.#reader.close()]);
     const outcomes = await Promise.allSettled([this.#lease.close(), this.#publisher.close()]);
     for (const outcome of outcomes) if (outcome.status === 'rejected') throw outcome.reason;
-  }
-
-  #readerListener(): ReportReaderListener {
-    const { listener, leaseName } = this.#options;
-    return {
-      listed: () => {
-        if (!this.#isClosed) this.#election.start();
-      },
-      changed: () => listener.changed(),
-      leaseChanged: (name, record) => {
-        if (name === leaseName) this.#election.heard(record);
-      },
-      configMapDeleted: (name) => this.#publisher.deleted(name),
-      unreachable: (reason) => listener.unreachable(reason),
-      reachable: () => listener.reachable(),
-      skipped: (key, reason) => listener.skipped(key, reason),
-    };
   }
 
   #leaseApi(timeoutMs: number): LeaseApi {

@@ -6,10 +6,12 @@ import type { Clock, Timers } from '../../process/time/clock.ts';
 import { retryDelayMs } from '../../process/time/token-bucket.ts';
 import { ApiError } from '../kubernetes/api-error.ts';
 import type { ReplicaReport } from '../model/fleet-snapshot.ts';
+import type { Telemetry } from '../telemetry/control-plane-metrics.ts';
+import * as lines from '../telemetry/log-lines.ts';
 import type { ConfigMapApi, Owner } from './config-map-api.ts';
 import { encodeReport, reportName } from './report-collection.ts';
 
-export interface ReportPublisherOptions {
+export interface ReportPublisherOptions extends Telemetry {
   replica: string;
   api: ConfigMapApi;
   clock: Clock;
@@ -19,13 +21,6 @@ export interface ReportPublisherOptions {
   intervalMs?: number;
   /** See `encodeReport`. */
   maxPartBytes?: number;
-  listener: ReportPublisherListener;
-}
-
-export interface ReportPublisherListener {
-  published(): void;
-  /** It is tried again. */
-  publishFailed(error: unknown): void;
 }
 
 const firstRetryMs = 250;
@@ -101,14 +96,13 @@ export class ReportPublisher {
   }
 
   async #write(): Promise<void> {
-    const { clock, random, intervalMs = 250, listener } = this.#options;
+    const { clock, random, intervalMs = 250, log, metrics } = this.#options;
     const startMs = clock.monotonicMs();
     this.#isDue = false;
     try {
       await this.#writeParts();
       this.#failures = 0;
       this.#notBeforeMs = startMs + intervalMs;
-      listener.published();
     } catch (error) {
       this.#failures += 1;
       const retryAfterMs = error instanceof ApiError ? error.retryAfterMs : undefined;
@@ -121,7 +115,8 @@ export class ReportPublisher {
       });
       this.#isDue = true;
       this.#notBeforeMs = clock.monotonicMs() + delayMs;
-      listener.publishFailed(error);
+      metrics.reportNotPublished();
+      lines.reportNotPublished(log, error);
     }
   }
 

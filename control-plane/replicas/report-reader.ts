@@ -3,28 +3,15 @@ import type { Clock, Timers } from '../../process/time/clock.ts';
 import type { KubernetesClient } from '../kubernetes/client.ts';
 import { ResourceWatch, type WatchListener } from '../kubernetes/watch.ts';
 import type { ReplicaReport } from '../model/fleet-snapshot.ts';
+import type { Telemetry } from '../telemetry/control-plane-metrics.ts';
+import * as lines from '../telemetry/log-lines.ts';
 import { type ConfigMap, configMapOf } from './config-map-api.ts';
 import { type LeaseObject, type LeaseRecord, leaseRecord } from './lease-api.ts';
 import { managedLabels, roleLabel } from './replica-name.ts';
 import { ReportCollection } from './report-collection.ts';
 import { SignsOfLife } from './signs-of-life.ts';
 
-export interface ReportReaderListener {
-  /** The first complete lists are in, and read. */
-  listed(): void;
-  /** `living` may answer differently. */
-  changed(): void;
-  /** Of any Lease of the control plane, by name. */
-  leaseChanged(name: string, record: LeaseRecord | undefined): void;
-  configMapDeleted(name: string): void;
-  /** Once an outage, for each of the two kinds. */
-  unreachable(reason: string): void;
-  reachable(): void;
-  /** A Lease or report that cannot be read; a replica's last readable report stays. */
-  skipped(key: string, reason: string): void;
-}
-
-export interface ReportReaderOptions {
+export interface ReportReaderOptions extends Pick<Telemetry, 'log'> {
   client: KubernetesClient;
   namespace: string;
   /** Whose report comes from `setOwn`, not through the API. */
@@ -32,7 +19,13 @@ export interface ReportReaderOptions {
   clock: Clock;
   timers: Timers;
   random(): number;
-  listener: ReportReaderListener;
+  /** The first complete lists are in, and read. */
+  listed(): void;
+  /** `living` may answer differently. */
+  changed(): void;
+  /** Of any Lease of the control plane, by name. */
+  leaseChanged(name: string, record: LeaseRecord | undefined): void;
+  configMapDeleted(name: string): void;
 }
 
 export interface SeenLease {
@@ -66,11 +59,11 @@ export class ReportReader {
 
   constructor(options: ReportReaderOptions) {
     this.#options = options;
-    const { client, namespace, clock, timers, random, listener } = options;
+    const { client, namespace, clock, timers, random, log } = options;
     this.#own = { replica: options.replica, limiters: [] };
     this.#collection = new ReportCollection({
       changed: () => this.#changed(),
-      damaged: (replica, reason) => listener.skipped(`report of ${replica}`, reason),
+      damaged: (replica, reason) => lines.reportSkipped(log, `report of ${replica}`, reason),
     });
     const common = { client, clock, timers, random };
     this.#leases = new ResourceWatch<SeenLease>({
@@ -150,19 +143,19 @@ export class ReportReader {
   }
 
   #watchListener(own: { changed(): void; unreachable?(): void; reachable?(): void }): WatchListener {
-    const { listener } = this.#options;
+    const { log } = this.#options;
     return {
       listed: () => own.changed(),
       changed: () => own.changed(),
       unreachable: (reason) => {
         own.unreachable?.();
-        listener.unreachable(reason);
+        lines.reportsUnreachable(log, reason);
       },
       reachable: () => {
         own.reachable?.();
-        listener.reachable();
+        lines.reportsReachable(log);
       },
-      skipped: (key, reason) => listener.skipped(key, reason),
+      skipped: (key, reason) => lines.reportSkipped(log, key, reason),
     };
   }
 
@@ -183,20 +176,20 @@ export class ReportReader {
   #leaseSeen({ name, record, isReplica }: SeenLease): boolean {
     const { resourceVersion, holder, durationMs = usualDurationMs } = record;
     if (this.#toldLeases.get(name)?.record.resourceVersion === resourceVersion) return false;
-    this.#options.listener.leaseChanged(name, record);
+    this.#options.leaseChanged(name, record);
     return isReplica && this.#signs.see({ name: holder, resourceVersion, durationMs }, this.#nowMs());
   }
 
   /** Whether a living replica ended by it. */
   #leaseGone({ name, record, isReplica }: SeenLease): boolean {
-    this.#options.listener.leaseChanged(name, undefined);
+    this.#options.leaseChanged(name, undefined);
     return isReplica && this.#signs.remove(record.holder, this.#nowMs());
   }
 
   #reportsChanged(): void {
     const seen = [...this.#reports.items.values()];
     const names = new Set(seen.map(({ map }) => map.name));
-    for (const name of this.#toldMaps) if (!names.has(name)) this.#options.listener.configMapDeleted(name);
+    for (const name of this.#toldMaps) if (!names.has(name)) this.#options.configMapDeleted(name);
     this.#toldMaps = names;
     void this.#collection.update(seen.map(({ map }) => map)).then(() => this.#listed());
   }
@@ -205,7 +198,7 @@ export class ReportReader {
     if (this.#isListed || !this.#leases.isListed || !this.#reports.isListed || this.#isClosed) return;
     if (this.#collection.isBusy) return;
     this.#isListed = true;
-    this.#options.listener.listed();
+    this.#options.listed();
   }
 
   #hears(what: 'watch' | 'renewal', does: boolean): void {
@@ -219,7 +212,7 @@ export class ReportReader {
   #changed(): void {
     if (this.#isClosed) return;
     this.#setTimer();
-    this.#options.listener.changed();
+    this.#options.changed();
   }
 
   /** Wakes when the next replica dies. */

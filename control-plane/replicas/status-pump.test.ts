@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest';
+import { recordedTelemetry, tellTo } from '../../test/support/control-plane-telemetry.ts';
 import { ManualClock } from '../../test/support/manual-clock.ts';
 import { ManualTimers } from '../../test/support/manual-timers.ts';
 import { ApiError } from '../kubernetes/api-error.ts';
@@ -6,6 +7,7 @@ import type { ConfigObject } from '../model/config-object.ts';
 import { type StatusEntry, StatusPump, type WriteOutcome } from './status-pump.ts';
 
 const unreachable = new ApiError({ status: 0, reason: 'Unreachable', message: 'away' });
+const failed = 'Could not write a status: n/a';
 const invalid = new ApiError({ status: 422, reason: 'Invalid', message: 'bad' });
 
 function entry(uid: string): StatusEntry {
@@ -44,13 +46,9 @@ function setUp({ concurrency = 2 } = {}) {
     clock,
     timers,
     random: () => 0,
-    listener: {
-      written: ({ object }) => told.push(`written ${object.uid}`),
-      gone: ({ object }) => told.push(`gone ${object.uid}`),
-      refused: ({ object }, error) => told.push(`refused ${object.uid}: ${error.message}`),
-      released: ({ object }) => told.push(`released ${object.uid}`),
-      failed: ({ object }, error, delayMs) => told.push(`failed ${object.uid}: ${error.message}, ${delayMs}`),
-    },
+    ...recordedTelemetry(tellTo(told)),
+    written: ({ object }) => told.push(`written ${object.uid}`),
+    released: () => told.push('released'),
   });
   const answer = async (uid: string, outcome: WriteOutcome) => {
     const resolve = answers.get(uid);
@@ -70,7 +68,7 @@ describe('a status pump', () => {
     await answer('a', { is: 'written' });
     expect([...answers.keys()]).toEqual(['b', 'c']);
     await answer('c', { is: 'gone' });
-    expect(told).toEqual(['written a', 'gone c']);
+    expect(told).toEqual(['written a']);
     expect(done).toEqual(['a', 'c']);
   });
 
@@ -97,7 +95,7 @@ describe('a status pump', () => {
     timers.advance(100);
     await new Promise((settled) => setImmediate(settled));
     await answer('a', { is: 'written' });
-    expect(told).toEqual(['failed a: away, 50', 'failed a: away, 100', 'written a']);
+    expect(told).toEqual([`${failed}: away: 50`, `${failed}: away: 100`, 'written a']);
     expect(done).toEqual(['a']);
   });
 
@@ -106,12 +104,12 @@ describe('a status pump', () => {
     waiting.push(entry('a'), entry('b'));
     pump.wake();
     await answer('a', { is: 'refused', error: invalid });
-    expect(told).toEqual(['refused a: bad']);
+    expect(told).toEqual([`${failed}: bad`]);
     expect([...answers.keys()]).toEqual(['b']);
     expect(done).toEqual([]);
     timers.advance(5_000);
     expect(done).toEqual(['a']);
-    expect(told).toEqual(['refused a: bad', 'released a']);
+    expect(told).toEqual([`${failed}: bad`, 'released']);
   });
 
   it('takes a status for refused that the server stumbles over again and again', async () => {
@@ -124,7 +122,7 @@ describe('a status pump', () => {
       timers.advance(5_000);
       await new Promise((settled) => setImmediate(settled));
     }
-    expect(told.slice(4)).toEqual(['failed a: fault, 800', 'refused a: fault', 'released a']);
+    expect(told.slice(4)).toEqual([`${failed}: fault: 800`, `${failed}: fault`, 'released']);
   });
 
   it('stops when it may not write any more', async () => {

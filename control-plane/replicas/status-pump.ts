@@ -3,7 +3,9 @@ import type { Clock, Timers } from '../../process/time/clock.ts';
 import { retryDelayMs } from '../../process/time/token-bucket.ts';
 import { ApiError } from '../kubernetes/api-error.ts';
 import type { KubernetesClient } from '../kubernetes/client.ts';
-import type { ConfigObject, ConfigStatus } from '../model/config-object.ts';
+import { type ConfigObject, type ConfigStatus, objectKey } from '../model/config-object.ts';
+import type { Telemetry } from '../telemetry/control-plane-metrics.ts';
+import * as lines from '../telemetry/log-lines.ts';
 import { fieldManager } from './replica-name.ts';
 
 export interface StatusEntry {
@@ -20,18 +22,7 @@ export interface StatusEntries {
   done(uid: string): void;
 }
 
-export interface StatusPumpListener {
-  written(entry: StatusEntry): void;
-  gone(entry: StatusEntry): void;
-  /** The API server does not take this status. For 5 s none of the object's is tried; then comes `released`. */
-  refused(entry: StatusEntry, error: ApiError): void;
-  /** A status of the object may be offered again. */
-  released(entry: StatusEntry): void;
-  /** Tried again after the delay. */
-  failed(entry: StatusEntry, error: ApiError, delayMs: number): void;
-}
-
-export interface StatusPumpOptions {
+export interface StatusPumpOptions extends Telemetry {
   queue: StatusEntries;
   writer: { write(object: ConfigObject, status: ConfigStatus): Promise<WriteOutcome> };
   /** Asked before each write: whether this process leads. */
@@ -41,7 +32,9 @@ export interface StatusPumpOptions {
   clock: Clock;
   timers: Timers;
   random(): number;
-  listener: StatusPumpListener;
+  written(entry: StatusEntry): void;
+  /** A status of an object whose last one the API server did not take may be offered again. */
+  released(): void;
 }
 
 const firstRetryMs = 100;
@@ -106,18 +99,20 @@ export class StatusPump {
   }
 
   async #deliver(entry: StatusEntry): Promise<void> {
-    const { writer, mayWrite, listener, queue } = this.#options;
+    const { writer, mayWrite, queue, metrics, written } = this.#options;
     const { uid } = entry.object;
     for (let failures = 1; mayWrite() && !this.#isClosed; failures += 1) {
       const outcome = await writer.write(entry.object, entry.status);
       if (outcome.is === 'written' || outcome.is === 'gone') {
         queue.done(uid);
-        listener[outcome.is](entry);
+        if (outcome.is === 'gone') return;
+        metrics.statusWritten();
+        written(entry);
         return;
       }
       const { is, error } = outcome;
       if (is === 'refused' || (error.status >= 500 && failures >= mostFaults)) {
-        listener.refused(entry, error);
+        this.#failed(entry, error);
         this.#holdBack(entry);
         return;
       }
@@ -127,7 +122,7 @@ export class StatusPump {
   }
 
   #pause(entry: StatusEntry, error: ApiError, failures: number): Promise<void> {
-    const { random, listener } = this.#options;
+    const { random } = this.#options;
     const delayMs = retryDelayMs({
       failures,
       firstMs: firstRetryMs,
@@ -135,16 +130,22 @@ export class StatusPump {
       random,
       retryAfterMs: error.retryAfterMs,
     });
-    listener.failed(entry, error, delayMs);
+    this.#failed(entry, error, delayMs);
     return new Promise((resolve) => this.#wait(delayMs, resolve));
+  }
+
+  /** `retryInMs` undefined: this status is given up, a newer one of the object is tried. */
+  #failed({ object }: StatusEntry, error: ApiError, retryInMs?: number): void {
+    this.#options.metrics.statusWriteFailed();
+    lines.statusNotWritten(this.#options.log, { object: objectKey(object), error, retryInMs });
   }
 
   /** Leaves the object's place in flight for a while, but none of ours. */
   #holdBack(entry: StatusEntry): void {
-    const { queue, listener } = this.#options;
+    const { queue, released } = this.#options;
     this.#wait(refusedPauseMs, () => {
       queue.done(entry.object.uid);
-      listener.released(entry);
+      released();
       this.wake();
     });
   }

@@ -3,6 +3,7 @@ import { mkdirSync, renameSync, rmSync, symlinkSync, unlinkSync, writeFileSync }
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { systemClock, systemTimers } from '../../process/time/clock.ts';
+import { recordedTelemetry, tellTo } from '../../test/support/control-plane-telemetry.ts';
 import { eventually } from '../../test/support/eventually.ts';
 import { temporaryFolder } from '../../test/support/temporary-folder.ts';
 import type { ConfigStatus } from '../model/config-object.ts';
@@ -10,7 +11,7 @@ import { DirectorySource, DirectorySourceError } from './directory-source.ts';
 
 let folder: string;
 let source: DirectorySource | undefined;
-/** What the listener was told, `changed` apart. */
+/** What was logged, and that a status was shown. */
 let told: string[];
 let changes: number;
 
@@ -36,22 +37,22 @@ const write = (file: string, ...manifests: string[]) =>
 
 async function start(limits: { maxBytes?: number } = {}): Promise<DirectorySource> {
   source = new DirectorySource({
+    ...recordedTelemetry(tellTo(told)),
     folder,
     clock: systemClock,
     timers: systemTimers,
     limits: { quietMs: 5, checkIntervalMs: 10, ...limits },
   });
   await source.start({
-    listed: () => told.push('listed'),
+    listed: () => {},
     statusShown: () => told.push('status shown'),
     changed: () => changes++,
-    unreachable: (reason) => told.push(`unreachable: ${reason}`),
-    reachable: () => told.push('reachable'),
-    skipped: (object, reason) => told.push(`skipped ${object}: ${reason}`),
-    problem: (place, text) => told.push(`${place}: ${text}`),
   });
   return source;
 }
+
+const listed = (count: number) => `The first complete list of RateLimitConfigs is in: ${count}`;
+const lost = 'RateLimitConfigs cannot be followed: serving what is known: ';
 
 /** `namespace/name: domain, generation`, by name. */
 function objects(): string[] {
@@ -86,7 +87,7 @@ describe('DirectorySource', () => {
     write('other.yaml', 'apiVersion: v1\nkind: Namespace\nmetadata: { name: team }\n');
     mkdirSync(join(folder, 'folder.yaml'));
     await start();
-    expect(told).toEqual(['listed']);
+    expect(told).toEqual([listed(4)]);
     expect(objects()).toEqual([
       'default/four: fourth, 1',
       'default/one: one, 1',
@@ -154,14 +155,14 @@ describe('DirectorySource', () => {
     expect(told).toEqual([
       'a.yaml:11: default/two is already defined at a.yaml:6; this one is left out',
       'b.yaml:1: default/one is already defined at a.yaml:1; this one is left out',
-      'listed',
+      listed(2),
     ]);
-    told = ['listed'];
+    told.length = 0;
     write('c.yaml', manifest('three'));
     await objectsAre('default/one: of-a, 1', 'default/three: three, 1', 'default/two: two, 1');
     unlinkSync(join(folder, 'a.yaml'));
     await objectsAre('default/one: of-b, 2', 'default/three: three, 1');
-    expect(told).toEqual(['listed']);
+    expect(told).toEqual([]);
   });
 
   it('follows the swap of a Kubernetes volume', async () => {
@@ -179,20 +180,20 @@ describe('DirectorySource', () => {
     renameSync(join(folder, '..data_tmp'), join(folder, '..data'));
     rmSync(join(folder, '..1'), { recursive: true });
     await objectsAre('default/one: new, 2');
-    expect(told).toEqual(['listed']);
+    expect(told).toEqual([listed(1)]);
   });
 
   it('keeps everything while the folder is gone, and goes on with its successor', async () => {
     write('a.yaml', manifest('one'));
     await start();
     renameSync(folder, `${folder}.old`);
-    await eventually(() => expect(told.some((line) => line.startsWith('unreachable: '))).toBe(true));
-    expect(told.at(1)).toBe(`unreachable: unable to watch file (${folder}): no such file or directory`);
+    await eventually(() => expect(told.some((line) => line.startsWith(lost))).toBe(true));
+    expect(told.at(1)).toBe(`${lost}unable to watch file (${folder}): no such file or directory`);
     expect(objects()).toEqual(['default/one: one, 1']);
     mkdirSync(folder);
     write('a.yaml', manifest('one', 'back'));
     await objectsAre('default/one: back, 2');
-    expect(told).toContain('reachable');
+    expect(told).toContain('RateLimitConfigs are followed again');
   });
 
   it('keeps what files said that cannot be read', async () => {
@@ -212,7 +213,7 @@ describe('DirectorySource', () => {
   it('passes over a pipe instead of waiting for its writer', async () => {
     execFileSync('mkfifo', [join(folder, 'a.yaml')]);
     await start();
-    expect(told).toEqual(['a.yaml: not a regular file', 'listed']);
+    expect(told).toEqual(['a.yaml: not a regular file', listed(0)]);
   });
 
   it('gives statuses back while their object is there', async () => {
@@ -223,7 +224,7 @@ describe('DirectorySource', () => {
     source?.setStatus(uid, status);
     source?.setStatus(uid, { ...status });
     source?.setStatus('other', status);
-    expect(told).toEqual(['listed', 'status shown']);
+    expect(told).toEqual([listed(1), 'status shown']);
     expect(changes).toBe(0);
     expect(source?.objects()[0]).toMatchObject({ generation: 1, status });
     write('a.yaml', manifest('one', 'changed'));

@@ -4,11 +4,13 @@ import { ReloadSchedule } from '../../process/files/reload-schedule.ts';
 import { isSystemError, systemErrorReason } from '../../process/log/error-text.ts';
 import type { Clock, Timers } from '../../process/time/clock.ts';
 import type { ConfigObject, ConfigStatus } from '../model/config-object.ts';
+import type { Telemetry } from '../telemetry/control-plane-metrics.ts';
+import * as lines from '../telemetry/log-lines.ts';
 import type { ObjectSource, SourceListener } from './kubernetes-source.ts';
 import { ManifestFiles, ManifestFolderError, readManifestFolder } from './manifest-folder.ts';
 import { ManifestObjects } from './manifest-objects.ts';
 
-export interface DirectorySourceOptions {
+export interface DirectorySourceOptions extends Telemetry {
   /** Holds the manifests; folders in it are not looked into, as with `kubectl apply -f`. */
   folder: string;
   clock: Clock;
@@ -63,22 +65,28 @@ export class DirectorySource implements ObjectSource {
 
   /** Watches before it reads, so that no change falls between. Rejects with a DirectorySourceError. */
   async start(listener: SourceListener): Promise<void> {
-    const { folder, timers } = this.#options;
+    const { folder, timers, log, metrics } = this.#options;
     this.#watch = new DirectoryWatch({
       directory: folder,
       timers,
       checkIntervalMs: this.#limits.checkIntervalMs,
       listener: {
         changed: () => this.#onEvent(),
-        lost: (reason) => listener.unreachable(reason),
-        found: () => listener.reachable(),
+        lost: (reason) => {
+          metrics.sourceLost();
+          lines.sourceUnreachable(log, reason, this.#listener !== undefined);
+        },
+        found: () => {
+          metrics.sourceConnected();
+          lines.sourceReachable(log);
+        },
       },
     });
     try {
       if (!(await stat(folder)).isDirectory()) throw new ManifestFolderError('not a directory');
       this.#watch.start();
       this.#schedule.started();
-      await this.#read(listener);
+      await this.#read();
     } catch (error) {
       this.#watch.close();
       if (!isSystemError(error) && !(error instanceof ManifestFolderError)) throw error;
@@ -87,6 +95,8 @@ export class DirectorySource implements ObjectSource {
     }
     if (this.#isClosed) return;
     this.#listener = listener;
+    metrics.sourceConnected();
+    lines.sourceListed(log, this.objects().length);
     listener.listed();
     this.#schedule.ended();
     this.#setTimer();
@@ -128,15 +138,14 @@ export class DirectorySource implements ObjectSource {
   }
 
   async #readAgain(): Promise<void> {
-    const listener = this.#listener as SourceListener;
     this.#schedule.started();
     let failure: string | undefined;
     try {
-      if (await this.#read(listener)) listener.changed();
+      if (await this.#read()) this.#listener?.changed();
     } catch (error) {
       if (!(error instanceof ManifestFolderError)) throw error;
       failure = error.message;
-      if (!this.#isClosed && failure !== this.#failure) listener.problem(this.#options.folder, failure);
+      if (!this.#isClosed && failure !== this.#failure) this.#problem(this.#options.folder, failure);
     }
     this.#failure = failure;
     this.#schedule.ended();
@@ -144,12 +153,17 @@ export class DirectorySource implements ObjectSource {
   }
 
   /** Returns whether the objects changed. */
-  async #read(listener: SourceListener): Promise<boolean> {
+  async #read(): Promise<boolean> {
     const files = await readManifestFolder(this.#options.folder, this.#limits.maxBytes);
     if (this.#isClosed) return false;
     const problems = this.#files.update(files);
     const { hasChanged, problems: duplicates } = this.#objects.update(this.#files.manifests);
-    for (const { place, text } of [...problems, ...duplicates]) listener.problem(place, text);
+    for (const { place, text } of [...problems, ...duplicates]) this.#problem(place, text);
     return hasChanged;
+  }
+
+  #problem(place: string, text: string): void {
+    this.#options.metrics.sourceSkipped();
+    lines.manifestProblem(this.#options.log, place, text);
   }
 }

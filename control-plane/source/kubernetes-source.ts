@@ -4,10 +4,12 @@ import type { KubernetesClient } from '../kubernetes/client.ts';
 import { ResourceWatch, type WatchLimits, type WatchListener } from '../kubernetes/watch.ts';
 import type { ObjectEvent } from '../kubernetes/watch-resource.ts';
 import { type ConfigObject, objectKey } from '../model/config-object.ts';
+import type { Telemetry } from '../telemetry/control-plane-metrics.ts';
+import * as lines from '../telemetry/log-lines.ts';
 import { OwnWrites } from './own-writes.ts';
 import { readConfigObject } from './read-config-object.ts';
 
-export interface KubernetesSourceOptions {
+export interface KubernetesSourceOptions extends Telemetry {
   client: KubernetesClient;
   /** WATCH_NAMESPACES, one watch each; empty: all namespaces, by one watch. */
   namespaces: readonly string[];
@@ -74,18 +76,12 @@ export class KubernetesSource implements ObjectSource {
   }
 
   #watch(namespace: string | undefined, listener: SourceListener): ResourceWatch<ConfigObject> {
-    const { client, labelSelector, clock, timers, random, limits } = this.#options;
     return new ResourceWatch({
-      client,
+      ...this.#options,
       resource: { group, version, plural, namespace },
-      labelSelector,
       read: readConfigObject,
       isNews: (event, before) => this.#isNews(event, before),
       listener: this.#listenerOf(listener),
-      clock,
-      timers,
-      random,
-      ...(limits === undefined ? {} : { limits }),
     });
   }
 
@@ -101,11 +97,15 @@ export class KubernetesSource implements ObjectSource {
 
   /** Joins the watches: all have to be listed, and one that is out is an outage. Each has a listener of its own. */
   #listenerOf(listener: SourceListener): WatchListener {
+    const { log, metrics } = this.#options;
     let isOut = false;
     return {
       listed: () => {
         this.#listed++;
-        if (this.#isListed) listener.listed();
+        if (!this.#isListed) return;
+        metrics.sourceConnected();
+        lines.sourceListed(log, this.objects().length);
+        listener.listed();
       },
       changed: () => {
         if (this.#isListed) listener.changed();
@@ -115,16 +115,21 @@ export class KubernetesSource implements ObjectSource {
         isOut = true;
         if (this.#told.has(reason)) return;
         this.#told.add(reason);
-        listener.unreachable(reason);
+        metrics.sourceLost();
+        lines.sourceUnreachable(log, reason, this.#isListed);
       },
       reachable: () => {
         isOut = false;
         this.#out--;
         if (this.#out > 0) return;
         this.#told.clear();
-        listener.reachable();
+        metrics.sourceConnected();
+        lines.sourceReachable(log);
       },
-      skipped: (object, reason) => listener.skipped(object, reason),
+      skipped: (object, reason) => {
+        metrics.sourceSkipped();
+        lines.objectSkipped(log, object, reason);
+      },
     };
   }
 }
@@ -148,11 +153,4 @@ export interface SourceListener {
   statusShown(): void;
   /** `objects` may have changed. Comes only after `listed`, maybe several times for one change. */
   changed(): void;
-  /** The objects may be out of date from now on. Comes once an outage, and again when its reason is another one. */
-  unreachable(reason: string): void;
-  reachable(): void;
-  /** `namespace/name` and why it cannot be read; what was read of it before stays. */
-  skipped(object: string, reason: string): void;
-  /** `limits.yaml:12:3` and what is wrong there, once for each time that the file changes. Directories only. */
-  problem(place: string, text: string): void;
 }

@@ -153,14 +153,15 @@ export class ControlPlaneMetrics {
     this.#set.sourceSkipped.inc();
   }
 
-  /** At every decision, whether it changes anything or not. */
-  decided(decision: Decision, durationMs: number): void {
+  /** At every decision, whether it changes anything or not. Returns how many fleets are served something else now. */
+  decided(decision: Decision, durationMs: number): number {
     this.#set.reconcileDuration.observe(durationMs / 1000);
     const versions = new Map([...decision.fleets].map(([fleet, { version }]) => [fleet, version]));
     const fleets = new Set([...versions.keys(), ...this.#versions.keys()]);
-    const changed = [...fleets].filter((fleet) => versions.get(fleet) !== this.#versions.get(fleet));
-    this.#set.snapshotChanges.inc(changed.length);
+    const changed = [...fleets].filter((fleet) => versions.get(fleet) !== this.#versions.get(fleet)).length;
+    this.#set.snapshotChanges.inc(changed);
     this.#versions = versions;
+    return changed;
   }
 
   /** Once for each change that the source told of, when the first limiter is sent it. */

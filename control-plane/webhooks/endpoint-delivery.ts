@@ -1,21 +1,30 @@
+import type { Seldom } from '../../process/log/seldom.ts';
 import type { Clock, Timers } from '../../process/time/clock.ts';
 import { retryDelayMs } from '../../process/time/token-bucket.ts';
+import type { Telemetry, WebhookDropReason } from '../telemetry/control-plane-metrics.ts';
+import * as lines from '../telemetry/log-lines.ts';
 import type { DeliveryQueue } from './delivery-queue.ts';
-import type { DropReason, EventName, WebhookListener } from './webhook-event.ts';
+import type { EventName } from './webhook-event.ts';
 import type { AttemptResult, WebhookMessage } from './webhook-sender.ts';
 
 export interface QueuedEvent extends WebhookMessage {
   event: EventName;
 }
 
-export interface EndpointDeliveryOptions {
+/** What an endpoint will never hear of. */
+export interface Drop {
+  endpoint: string;
+  reason: WebhookDropReason;
+}
+
+export interface EndpointDeliveryOptions extends Telemetry {
   /** The endpoint's masked name. */
   label: string;
   queue: DeliveryQueue<QueuedEvent>;
   sender: { send(message: WebhookMessage): Promise<AttemptResult>; close(): void };
   clock: Clock;
   timers: Timers;
-  listener: WebhookListener;
+  drops: Seldom<Drop>;
 }
 
 export interface EndpointStatus {
@@ -123,20 +132,21 @@ export class EndpointDelivery {
   }
 
   #settle(message: QueuedEvent, attempt: number, result: AttemptResult): void {
-    const { label: endpoint, queue, listener } = this.#options;
+    const { label: endpoint, queue, log, metrics } = this.#options;
     const { id, event } = message;
     if (result.outcome === 'delivered') {
       queue.delivered(id, this.#nowMs());
       this.#delivered += 1;
       this.#lastError = undefined;
-      listener.delivered({ endpoint, event, attempt });
+      metrics.webhookDelivered();
+      lines.webhookDelivered(log, { endpoint, event, attempt });
       return;
     }
     this.#failed += 1;
     this.#lastError = result.reason;
     if (result.outcome === 'gone' && !this.#isGone) {
       this.#isGone = true;
-      listener.endpointGone(endpoint);
+      lines.webhookEndpointGone(log, endpoint);
     }
     if (this.#isGone || this.#isOver || result.outcome === 'gone') {
       queue.discard(id);
@@ -144,15 +154,17 @@ export class EndpointDelivery {
       return;
     }
     const { retryInMs, dropped } = queue.failed(id, this.#nowMs(), result);
-    listener.deliveryFailed({ endpoint, event, attempt, reason: result.reason, retryInMs });
+    metrics.webhookAttemptFailed();
+    lines.webhookFailed(log, { endpoint, event, attempt, reason: result.reason, retryInMs });
     this.#drop('queue full', dropped);
   }
 
-  #drop(reason: DropReason, lost: readonly QueuedEvent[]): void {
+  #drop(reason: WebhookDropReason, lost: readonly QueuedEvent[]): void {
     if (lost.length === 0) return;
-    const { label: endpoint, listener } = this.#options;
+    const { label: endpoint, metrics, drops } = this.#options;
     this.#dropped += lost.length;
-    listener.dropped({ endpoint, reason, events: lost.map(({ event }) => event) });
+    metrics.webhookDropped(reason, lost.length);
+    drops.note({ endpoint, reason }, JSON.stringify([endpoint, reason]), lost.length);
   }
 
   #nowMs(): number {

@@ -8,6 +8,7 @@ import { watchFiles } from '../../process/files/watched-files.ts';
 import { type HttpCall, type HttpListener, HttpServer } from '../../process/http/http-server.ts';
 import { sendError, sendNotFound } from '../../process/http/text-response.ts';
 import { errorText } from '../../process/log/error-text.ts';
+import { Seldom } from '../../process/log/seldom.ts';
 import { AddressThrottle } from '../../process/net/address-throttle.ts';
 import {
   bearerChallenge,
@@ -17,14 +18,19 @@ import {
   tokenProblem,
 } from '../../process/net/bearer-token.ts';
 import type { Clock, Timers } from '../../process/time/clock.ts';
+import type { LookupRefusal, Telemetry } from '../telemetry/control-plane-metrics.ts';
+import * as lines from '../telemetry/log-lines.ts';
 import { openSecret, SecretError, type SecretPlace } from './signing-keys.ts';
 
 export const secretPath = '/v1/webhooks/default/secret';
 
 /** Chosen: of what a caller says about itself. */
 const longestUserAgent = 100;
+const refusalsToldMs = 1_000;
+/** In log lines. */
+const listenerName = 'secret lookup';
 
-export interface SecretApiOptions {
+export interface SecretApiOptions extends Telemetry {
   token: SecretPlace;
   /** Undefined while webhooks are off: every path answers 404. */
   signingSecret(): string | undefined;
@@ -36,61 +42,37 @@ export interface SecretApiOptions {
   intervalMs?: number;
   /** How long requests may take at the end before they are cut. */
   closeGraceMs: number;
-  listener: SecretApiListener;
 }
-
-export interface SecretApiListener {
-  tokenRotated(): void;
-  /** The token's file holds no good token now; the one before stays valid. */
-  tokenRefused(reason: string): void;
-  certificateChanged(): void;
-  /** The pair in the files cannot be used; the one before stays. */
-  certificateRefused(reason: string): void;
-  /** Somebody was given the secret. */
-  secretRead(reader: SecretReader): void;
-  /** Somebody was refused for the token, or the want of one. */
-  lookupRefused(refusal: { from: string; reason: LookupRefusal }): void;
-  /** A request was answered with 500 because something threw. */
-  fault(error: unknown): void;
-}
-
-export interface SecretReader {
-  /** The address that the connection came from. */
-  from: string;
-  /** Where the token that was shown comes from. */
-  token: string;
-  /** As the caller says it; bounded. */
-  userAgent: string;
-}
-
-/** `slowed`: a wrong token again, from where too many came: 429. */
-export type LookupRefusal = 'no token' | 'wrong token' | 'slowed';
 
 /** Rejects with a SecretError or a WatchedFilesError when token or certificate are not good to begin with. It has yet to `listen`. */
 export async function openSecretApi(options: SecretApiOptions): Promise<HttpListener> {
-  const { listener } = options;
+  const { log, metrics } = options;
   const token = await openToken(options);
   const tls = await openCertificate(options, (pair) => {
     server.useTls(pair);
-    listener.certificateChanged();
+    lines.certificateChanged(log, listenerName);
   }).catch((error: unknown) => {
     token.close();
     throw error;
   });
-  const doorkeeper = new Doorkeeper(options.clock, listener);
+  const doorkeeper = new Doorkeeper(options);
   const server = new HttpServer({
     admit: (request, response) => doorkeeper.admit(request, response, token.current()),
     serve: (call) => answerSecret(call, options),
     closeGraceMs: options.closeGraceMs,
-    onFault: (error) => listener.fault(error),
+    onFault: (error) => {
+      metrics.fault();
+      lines.fault(log, listenerName, error);
+    },
     ...(tls === undefined ? {} : { tls: tls.first }),
   });
   return {
     listen: (address) => server.listen(address),
-    close() {
+    async close() {
       token.close();
       tls?.close();
-      return server.close();
+      await server.close();
+      doorkeeper.close();
     },
   };
 }
@@ -98,12 +80,21 @@ export async function openSecretApi(options: SecretApiOptions): Promise<HttpList
 /** Comes before everything else about a request: whoever has no token learns nothing, not even which paths there are. */
 class Doorkeeper {
   readonly #clock: Clock;
-  readonly #listener: SecretApiListener;
+  readonly #metrics: Telemetry['metrics'];
+  readonly #refusals: Seldom<{ from: string; reason: LookupRefusal }>;
   readonly #throttle = new AddressThrottle();
 
-  constructor(clock: Clock, listener: SecretApiListener) {
+  constructor({ clock, timers, log, metrics }: SecretApiOptions) {
     this.#clock = clock;
-    this.#listener = listener;
+    this.#metrics = metrics;
+    this.#refusals = new Seldom(timers, refusalsToldMs, (refusal, times) =>
+      lines.lookupRefused(log, { ...refusal, times }),
+    );
+  }
+
+  /** Tells what is left. */
+  close(): void {
+    this.#refusals.close();
   }
 
   /** The right token is never slowed, so nobody can lock its holder out. */
@@ -116,7 +107,8 @@ class Doorkeeper {
     const isMissing = authorization === undefined;
     const waitMs = isMissing ? 0 : this.#wrong(from);
     const reason = isMissing ? 'no token' : waitMs === 0 ? 'wrong token' : 'slowed';
-    this.#listener.lookupRefused({ from, reason });
+    this.#metrics.lookupRefused(reason);
+    this.#refusals.note({ from, reason }, reason);
     if (reason === 'slowed') {
       response.setHeader('Retry-After', Math.ceil(waitMs / 1000));
       sendError(response, 429, 'Too Many Requests');
@@ -144,7 +136,7 @@ function addressOf(request: IncomingMessage): string {
 /** There is no secret while webhooks are off: then the path does not exist. */
 function answerSecret(
   { target, request, response }: HttpCall,
-  { token, signingSecret, listener }: SecretApiOptions,
+  { token, signingSecret, log, metrics }: SecretApiOptions,
 ): void {
   const secret = signingSecret();
   if (target.path !== secretPath || secret === undefined) {
@@ -157,7 +149,8 @@ function answerSecret(
     response.writeHead(200, { 'Content-Type': 'application/json', 'Content-Length': body.length });
     response.end(body);
     const userAgent = (request.headers['user-agent'] ?? '').slice(0, longestUserAgent);
-    listener.secretRead({
+    metrics.secretRead();
+    lines.secretRead(log, {
       from: addressOf(request),
       token: 'file' in token ? token.file : token.variable,
       userAgent,
@@ -174,7 +167,7 @@ function parseApiToken(text: string): string {
 }
 
 async function openToken(options: SecretApiOptions): Promise<{ current(): string; close(): void }> {
-  const { listener } = options;
+  const { log } = options;
   let current = '';
   const opened = await openSecret({
     ...watchOptions(options),
@@ -183,9 +176,9 @@ async function openToken(options: SecretApiOptions): Promise<{ current(): string
     changed: (token) => {
       if (token === current) return;
       current = token;
-      listener.tokenRotated();
+      lines.secretRotated(log, 'API_TOKEN_FILE');
     },
-    refused: (reason) => listener.tokenRefused(reason),
+    refused: (reason) => lines.secretRefused(log, 'API_TOKEN_FILE', reason),
   });
   current = opened.first;
   return { current: () => current, close: () => opened.close() };
@@ -201,7 +194,7 @@ async function openCertificate(
     paths: [options.tls.certFile, options.tls.keyFile],
     read: ([cert = '', key = '']) => usablePair(cert, key),
     changed,
-    refused: (reason) => options.listener.certificateRefused(reason),
+    refused: (reason) => lines.certificateRefused(options.log, listenerName, reason),
   });
 }
 

@@ -2,13 +2,16 @@
 import { Webhook } from 'standardwebhooks';
 import { systemErrorReason } from '../../process/log/error-text.ts';
 import { packageVersion } from '../../process/log/process-lines.ts';
+import { Seldom } from '../../process/log/seldom.ts';
 import type { Clock, Timers } from '../../process/time/clock.ts';
 import { objectKey } from '../model/config-object.ts';
+import type { Telemetry } from '../telemetry/control-plane-metrics.ts';
+import * as lines from '../telemetry/log-lines.ts';
 import { type DeliveryFailure, DeliveryQueue } from './delivery-queue.ts';
-import { EndpointDelivery, type EndpointStatus, parseRetryAfterMs } from './endpoint-delivery.ts';
+import { type Drop, EndpointDelivery, type EndpointStatus, parseRetryAfterMs } from './endpoint-delivery.ts';
 import { parseEndpoint, type WebhookEndpoint } from './endpoint-url.ts';
 import { openSecret, parseSigningSecrets, type SecretPlace, SigningKeys } from './signing-keys.ts';
-import type { EventName, WebhookEvent, WebhookListener } from './webhook-event.ts';
+import type { EventName, WebhookEvent } from './webhook-event.ts';
 
 export interface WebhookMessage {
   /** Header `webhook-id`. */
@@ -132,7 +135,7 @@ function connectionProblem(error: unknown): string {
 
 /** Signed notifications about RateLimitConfigs, for the endpoints of WEBHOOK_URLS. Only the leader notifies. */
 
-export interface WebhooksOptions {
+export interface WebhooksOptions extends Telemetry {
   /** Checked before by `webhookUrlProblem`; the same URL twice is one endpoint. */
   urls: readonly string[];
   secret: SecretPlace;
@@ -149,11 +152,10 @@ export interface WebhooksOptions {
   clock: Clock;
   timers: Timers;
   random(): number;
-  listener: WebhookListener;
 }
 
 export interface Webhooks {
-  /** Queues the event for every endpoint and returns at once; what follows is told to the listener. */
+  /** Queues the event for every endpoint and returns at once. */
   notify(event: WebhookEvent): void;
   /** One for each endpoint, in the order of `urls`. */
   status(): EndpointStatus[];
@@ -166,22 +168,27 @@ export interface Webhooks {
 const dayMs = 86_400_000;
 /** Chosen: a receiver 80 ms away takes 100 events a second. */
 const concurrency = 8;
+/** Chosen: a full queue drops an event for every new one. */
+const dropsToldMs = 60_000;
 
 /** Rejects with a SecretError when there is no good secret to begin with. */
 export async function openWebhooks(options: WebhooksOptions): Promise<Webhooks> {
-  const { clock, timers, listener } = options;
+  const { clock, timers, log } = options;
   const secret = await openSecret({
     place: options.secret,
     parse: parseSigningSecrets,
     timers,
     ...(options.secretIntervalMs === undefined ? {} : { intervalMs: options.secretIntervalMs }),
     changed: (secrets) => {
-      if (keys.replace(secrets)) listener.secretRotated();
+      if (keys.replace(secrets)) lines.secretRotated(log, 'WEBHOOK_SECRET_FILE');
     },
-    refused: (reason) => listener.secretRefused(reason),
+    refused: (reason) => lines.secretRefused(log, 'WEBHOOK_SECRET_FILE', reason),
   });
   const keys = new SigningKeys({ secrets: secret.first, overlapMs: options.secretOverlapMs, clock });
-  const deliveries = [...new Set(options.urls)].map((url) => openDelivery(url, keys, options));
+  const drops = new Seldom<Drop>(timers, dropsToldMs, (drop, count) =>
+    lines.webhooksDropped(log, { ...drop, count }),
+  );
+  const deliveries = [...new Set(options.urls)].map((url) => openDelivery(url, keys, { ...options, drops }));
   return {
     notify(event) {
       const queued = { id: event.id, body: JSON.stringify(withoutId(event)), event: nameOf(event) };
@@ -192,21 +199,24 @@ export async function openWebhooks(options: WebhooksOptions): Promise<Webhooks> 
     async close(graceMs) {
       await Promise.all(deliveries.map((delivery) => delivery.close(graceMs)));
       secret.close();
+      drops.close();
     },
   };
 }
 
-function openDelivery(url: string, keys: SigningKeys, options: WebhooksOptions): EndpointDelivery {
-  const { queueSize, timeoutMs, maxAgeMs = dayMs, clock, timers, random, listener } = options;
+function openDelivery(
+  url: string,
+  keys: SigningKeys,
+  options: WebhooksOptions & { drops: Seldom<Drop> },
+): EndpointDelivery {
+  const { queueSize, timeoutMs, maxAgeMs = dayMs, clock, random } = options;
   const endpoint = parseEndpoint(url);
   const userAgent = `weir/${packageVersion()}`;
   return new EndpointDelivery({
+    ...options,
     label: endpoint.label,
     queue: new DeliveryQueue({ capacity: queueSize, concurrency, maxAgeMs, random }),
     sender: new WebhookSender({ endpoint, secrets: () => keys.all(), timeoutMs, userAgent, clock }),
-    clock,
-    timers,
-    listener,
   });
 }
 

@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { beforeEach, describe, expect, it, onTestFinished } from 'vitest';
 import { packageVersion } from '../../process/log/process-lines.ts';
 import { systemClock, systemTimers } from '../../process/time/clock.ts';
+import { recordedTelemetry } from '../../test/support/control-plane-telemetry.ts';
 import { eventually } from '../../test/support/eventually.ts';
 import { freePort } from '../../test/support/free-port.ts';
 import { temporaryFolder } from '../../test/support/temporary-folder.ts';
@@ -13,7 +14,7 @@ import { openWebhooks, type Webhooks, type WebhooksOptions } from './webhook-sen
 const secretOf = (fill: number): string => `whsec_${Buffer.alloc(32, fill).toString('base64')}`;
 const [first, second] = [secretOf(1), secretOf(2)];
 
-/** What the listener was told, a line each. */
+/** What was logged, in short. */
 let told: string[];
 
 beforeEach(() => {
@@ -46,6 +47,19 @@ function event(number: number): WebhookEvent {
   };
 }
 
+const telemetry = recordedTelemetry((message, fields) => {
+  const { id, attempt, reason, retryInMs, count, endpoint } = fields;
+  const texts: Record<string, string> = {
+    'Delivered a webhook': `${id} delivered at attempt ${attempt}`,
+    'Could not deliver a webhook: trying again': `${id} failed: ${reason}, again in ${retryInMs} ms`,
+    'Dropped webhooks': `dropped ${count}: ${reason}`,
+    'A webhook endpoint answered 410: nothing more is sent to it': `gone: ${endpoint}`,
+    'A new secret is in use': 'rotated',
+    'A new secret cannot be used: the one before stays': `refused: ${reason}`,
+  };
+  told.push(texts[message] ?? message);
+});
+
 async function open(urls: string[], options: Partial<WebhooksOptions> = {}): Promise<Webhooks> {
   const webhooks = await openWebhooks({
     urls,
@@ -58,15 +72,7 @@ async function open(urls: string[], options: Partial<WebhooksOptions> = {}): Pro
     timers: systemTimers,
     // No jitter: the first wait is half a second.
     random: () => 0,
-    listener: {
-      delivered: ({ event: { id }, attempt }) => told.push(`${id} delivered at attempt ${attempt}`),
-      deliveryFailed: ({ event: { id }, reason, retryInMs }) =>
-        told.push(`${id} failed: ${reason}, again in ${retryInMs} ms`),
-      dropped: ({ reason, events }) => told.push(`${events.map(({ id }) => id)} dropped: ${reason}`),
-      endpointGone: (endpoint) => told.push(`gone: ${endpoint}`),
-      secretRotated: () => told.push('rotated'),
-      secretRefused: (reason) => told.push(`refused: ${reason}`),
-    },
+    ...telemetry,
     ...options,
   });
   onTestFinished(() => webhooks.close(0));
@@ -180,7 +186,8 @@ describe('openWebhooks', () => {
     const receiver = (await startReceiver()).answer('hang');
     const webhooks = await open([receiver.url], { queueSize: 2 });
     for (let i = 1; i <= 12; i++) webhooks.notify(event(i));
-    expect(told).toEqual(['msg_9 dropped: queue full', 'msg_10 dropped: queue full']);
+    expect(told).toEqual(['dropped 1: queue full']);
+    expect(await telemetry.counted('webhook_events_dropped_total{reason="queue full"}')).toBe(2);
     expect(webhooks.status()[0]).toMatchObject({ queued: 10, dropped: 2 });
   });
 
@@ -188,7 +195,7 @@ describe('openWebhooks', () => {
     const receiver = (await startReceiver()).answer(500);
     const webhooks = await open([receiver.url], { maxAgeMs: 300 });
     webhooks.notify(event(1));
-    await hears('msg_1 dropped: too old');
+    await hears('dropped 1: too old');
     expect(receiver.deliveries).toHaveLength(1);
     expect(webhooks.status()[0]).toMatchObject({ queued: 0, dropped: 1 });
   });
@@ -197,13 +204,9 @@ describe('openWebhooks', () => {
     const receiver = (await startReceiver()).answer(410);
     const webhooks = await open([receiver.url]);
     webhooks.notify(event(1));
-    await hears('msg_1 dropped: endpoint gone');
+    await hears('dropped 1: endpoint gone');
     webhooks.notify(event(2));
-    expect(told).toEqual([
-      `gone: ${receiver.url}`,
-      'msg_1 dropped: endpoint gone',
-      'msg_2 dropped: endpoint gone',
-    ]);
+    expect(told).toEqual([`gone: ${receiver.url}`, 'dropped 1: endpoint gone']);
     expect(webhooks.status()[0]).toMatchObject({ isGone: true, queued: 0, dropped: 2 });
     expect(receiver.ids).toEqual(['msg_1']);
   });
@@ -229,7 +232,7 @@ describe('openWebhooks', () => {
     expect(one.status()[0]?.queued).toBe(1);
     await eventually(() => expect(receiver.ids).toEqual(['msg_1']));
     await one.close(0);
-    expect(told).toEqual(['msg_1 dropped: shutdown']);
+    expect(told).toEqual(['dropped 1: shutdown']);
     receiver.answer(200);
     (await open([receiver.url])).notify(event(1));
     await hears('msg_1 delivered at attempt 1');
@@ -246,14 +249,14 @@ describe('close', () => {
     expect(receiver.deliveries).toHaveLength(30);
     expect(told.filter((line) => line.includes('dropped'))).toEqual([]);
     webhooks.notify(event(31));
-    expect(told.at(-1)).toBe('msg_31 dropped: shutdown');
+    expect(told.at(-1)).toBe('dropped 1: shutdown');
   });
 
   it('does not wait for a receiver that is down', async () => {
     const webhooks = await open([`http://127.0.0.1:${await freePort()}/`]);
     webhooks.notify(event(1));
     await webhooks.close(60_000);
-    expect(told.at(-1)).toBe('msg_1 dropped: shutdown');
+    expect(told.at(-1)).toBe('dropped 1: shutdown');
   });
 
   it('cuts what takes longer than its grace', async () => {

@@ -76,6 +76,8 @@ export interface XdsServer {
   limiters(): LimiterReport[];
   /** In the order of the fleets' names; undefined before the first `serve`. */
   served(): ServedFleet[] | undefined;
+  /** Whether what the fleet is served is longer than the usual client of gRPC takes. */
+  isOversize(fleet: string): boolean;
   /** Ends all streams, so that limiters go to another replica; settles when they are gone, or were cut after the grace. */
   shutdown(): Promise<void>;
 }
@@ -190,6 +192,10 @@ class GrpcXdsServer implements XdsServer {
       .all()
       ?.map((response: FleetResponse) => ({ ...response, bytes: response.bytes.length }))
       .sort((a, b) => (a.fleet < b.fleet ? -1 : 1));
+  }
+
+  isOversize(fleet: string): boolean {
+    return this.#responses.get(fleet)?.isOversize ?? false;
   }
 
   shutdown(): Promise<void> {

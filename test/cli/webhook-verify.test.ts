@@ -6,6 +6,7 @@ import { beforeEach, describe, expect, it, onTestFinished } from 'vitest';
 import { openSecretApi } from '../../control-plane/webhooks/secret-api.ts';
 import { systemClock, systemTimers } from '../../process/time/clock.ts';
 import { ChildProgram } from '../support/child-program.ts';
+import { recordedTelemetry } from '../support/control-plane-telemetry.ts';
 import { freePort } from '../support/free-port.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
 
@@ -97,15 +98,7 @@ describe('weir webhook verify', () => {
       clock: systemClock,
       timers: systemTimers,
       closeGraceMs: 0,
-      listener: {
-        tokenRotated: () => {},
-        tokenRefused: () => {},
-        certificateChanged: () => {},
-        certificateRefused: () => {},
-        secretRead: () => {},
-        lookupRefused: () => {},
-        fault: () => {},
-      },
+      ...recordedTelemetry(),
     });
     onTestFinished(() => api.close());
     const { port } = await api.listen({ host: '127.0.0.1', port: 0 });

@@ -6,6 +6,7 @@ import { errorText } from '../../process/log/error-text.ts';
 import { systemClock, systemTimers } from '../../process/time/clock.ts';
 import type { ApiServer } from '../support/api-server.ts';
 import { allowLeases } from '../support/cluster.ts';
+import { recordedTelemetry, tellTo } from '../support/control-plane-telemetry.ts';
 import { describeWithApiServer } from '../support/describe-with-api-server.ts';
 import { eventually } from '../support/eventually.ts';
 import { clientOf } from '../support/kubernetes-client.ts';
@@ -18,7 +19,7 @@ interface LeaseJson {
   spec: Record<string, unknown>;
 }
 
-/** `cut` ends it as kill -9 does: nothing is released, no timer fires. `told` begins with when it was told. */
+/** `cut` ends it as kill -9 does: nothing is released, no timer fires. `told` is what was logged, and what was called. */
 function candidate(
   api: ApiServer,
   identity: string,
@@ -45,12 +46,10 @@ function candidate(
         return callOff;
       },
     },
-    listener: {
-      startedLeading: () => told.push('started'),
-      stoppedLeading: () => told.push('stopped'),
-      leaderChanged: (leader) => told.push(`leader ${leader ?? 'nobody'}`),
-      attemptFailed: (error) => told.push(`failed: ${errorText(error)}`),
-    },
+    ...recordedTelemetry(tellTo(told)),
+    startedLeading: () => told.push('started'),
+    stoppedLeading: () => told.push('stopped'),
+    failed: (error) => told.push(`failed: ${errorText(error)}`),
   });
   const cut = () => {
     isCut = true;
@@ -78,7 +77,7 @@ describeWithApiServer('an election on the API server', (api) => {
     two.election.start();
     await eventually(() => expect(two.election.leader).toBe('one'));
     expect(two.election.leads).toBe(false);
-    expect(one.told).toEqual(['started', 'leader one']);
+    expect(one.told).toEqual(['Leading: one', 'started']);
     expect(lease(api(), 'first').spec).toEqual({
       holderIdentity: 'one',
       leaseDurationSeconds: 3,
@@ -109,7 +108,7 @@ describeWithApiServer('an election on the API server', (api) => {
     await eventually(() => expect(two.election.leads).toBe(true), { intervalMs: 5 });
     expect(performance.now() - killedMs).toBeLessThan(times.leaseDurationMs + 300);
     expect(one.election.leads).toBe(false);
-    expect(two.told).toEqual(['leader one', 'started', 'leader two']);
+    expect(two.told).toEqual(['Another replica leads: one', 'Leading: two', 'started']);
     expect(lease(api(), 'killed').spec).toMatchObject({ holderIdentity: 'two', leaseTransitions: 1 });
   });
 
@@ -121,7 +120,7 @@ describeWithApiServer('an election on the API server', (api) => {
     two.election.start();
     await eventually(() => expect(two.election.leader).toBe('one'));
     await one.election.close();
-    expect(one.told).toEqual(['started', 'leader one', 'stopped']);
+    expect(one.told).toEqual(['Leading: one', 'started', 'No longer leading: one', 'stopped']);
     const { metadata, spec } = lease(api(), 'released');
     expect(spec).toMatchObject({ leaseDurationSeconds: 1 });
     expect(spec['holderIdentity'] ?? '').toBe('');

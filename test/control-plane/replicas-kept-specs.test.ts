@@ -2,9 +2,9 @@ import { randomBytes } from 'node:crypto';
 import { beforeAll, beforeEach, expect, it, onTestFinished } from 'vitest';
 import type { StoredSpec } from '../../control-plane/replicas/kept-spec-collection.ts';
 import { KeptSpecStore } from '../../control-plane/replicas/kept-spec-store.ts';
-import { errorText } from '../../process/log/error-text.ts';
 import { systemClock, systemTimers } from '../../process/time/clock.ts';
 import type { ApiServer } from '../support/api-server.ts';
+import { recordedTelemetry, tellTo } from '../support/control-plane-telemetry.ts';
 import { describeWithApiServer } from '../support/describe-with-api-server.ts';
 import { eventually } from '../support/eventually.ts';
 import { clientOf } from '../support/kubernetes-client.ts';
@@ -22,14 +22,8 @@ function store(api: ApiServer, { leads = true } = {}) {
     clock: systemClock,
     timers: systemTimers,
     random: Math.random,
-    listener: {
-      changed: () => {},
-      tooLarge: (object, bytes, most) => told.push(`${object} is too large: ${bytes > most}`),
-      writeFailed: (object, error) => told.push(`${object}: ${errorText(error)}`),
-      unreachable: () => told.push('unreachable'),
-      reachable: () => told.push('reachable'),
-      skipped: (key, reason) => told.push(`skipped ${key}: ${reason}`),
-    },
+    ...recordedTelemetry(tellTo(told)),
+    changed: () => {},
   });
   onTestFinished(() => specs.close());
   return { specs, told, state };
@@ -132,7 +126,9 @@ describeWithApiServer('kept specs on the API server', (api) => {
       ]),
     );
     await eventually(() => expect(names(api())).toEqual(['weir-kept-u2']));
-    expect(told).toEqual(['team/limits is too large: true']);
+    expect(told).toEqual([
+      expect.stringMatching(/^A spec .* is too large to be stored: .*: team\/limits: 11\d{5}: 1000000$/),
+    ]);
   });
 
   it('fill a ConfigMap to its bound', async () => {
@@ -154,7 +150,9 @@ describeWithApiServer('kept specs on the API server', (api) => {
     api().mustKubectl(['apply', '-f', '-'], { input });
     const { specs, told } = store(api());
     expect(await specs.load()).toEqual(new Map());
-    expect(told).toEqual(['skipped weir-kept-u9: uid, namespace, name or spec.json.gz is missing']);
+    expect(told).toEqual([
+      'A spec that stays in force cannot be read: weir-kept-u9: uid, namespace, name or spec.json.gz is missing',
+    ]);
   });
 
   it('are stored once the API server is back', async () => {

@@ -6,6 +6,7 @@ import { beforeEach, describe, expect, it, onTestFinished } from 'vitest';
 import { openSecretApi, type SecretApiOptions } from '../../control-plane/webhooks/secret-api.ts';
 import { systemClock, systemTimers } from '../../process/time/clock.ts';
 import { type CertificatePair, createAuthority, overwritePair } from '../support/certificates.ts';
+import { type RecordedTelemetry, recordedTelemetry, tellTo } from '../support/control-plane-telemetry.ts';
 import { describeWithServer } from '../support/describe-with-server.ts';
 import { eventually } from '../support/eventually.ts';
 import { opensslProgram } from '../support/find-server.ts';
@@ -14,13 +15,17 @@ import { temporaryFolder } from '../support/temporary-folder.ts';
 
 const path = '/v1/webhooks/default/secret';
 const token = 'T0KEN-of-the-api';
+const tokenRefused = 'A new secret cannot be used: the one before stays: API_TOKEN_FILE';
 const key = `whsec_${Buffer.alloc(32, 1).toString('base64')}`;
 
+/** What was logged. */
 let told: string[];
+let telemetry: RecordedTelemetry;
 let port: number;
 
 beforeEach(() => {
   told = [];
+  telemetry = recordedTelemetry(tellTo(told));
 });
 
 async function start(options: Partial<SecretApiOptions> = {}): Promise<void> {
@@ -31,15 +36,7 @@ async function start(options: Partial<SecretApiOptions> = {}): Promise<void> {
     timers: systemTimers,
     intervalMs: 10,
     closeGraceMs: 0,
-    listener: {
-      tokenRotated: () => told.push('token rotated'),
-      tokenRefused: (reason) => told.push(`token refused: ${reason}`),
-      certificateChanged: () => told.push('certificate changed'),
-      certificateRefused: (reason) => told.push(`certificate refused: ${reason}`),
-      secretRead: (reader) => told.push(`read: ${JSON.stringify(reader)}`),
-      lookupRefused: ({ from, reason }) => told.push(`refused: ${from} ${reason}`),
-      fault: (error) => told.push(`fault: ${error}`),
-    },
+    ...telemetry,
     ...options,
   });
   onTestFinished(() => api.close());
@@ -153,7 +150,7 @@ describe('openSecretApi', () => {
     });
     const { status, headers, body } = await ask();
     expect([status, body, headers['cache-control']]).toEqual([500, 'Internal Server Error\n', 'no-store']);
-    expect(told).toEqual(['fault: Error: broken']);
+    expect(told).toEqual(['Fault: secret lookup: broken']);
   });
 
   it('takes a token from a file, and another one when that changes', async () => {
@@ -162,15 +159,15 @@ describe('openSecretApi', () => {
     await start({ token: { file } });
     expect((await ask()).status).toBe(200);
     writeFileSync(file, '\n');
-    const files = (): string[] => told.filter((line) => line.startsWith('token'));
-    await eventually(() => expect(files()).toEqual([`token refused: ${file}: the token is empty`]));
+    const files = (): string[] => told.filter((line) => line.includes('API_TOKEN_FILE'));
+    await eventually(() => expect(files()).toEqual([`${tokenRefused}: ${file}: the token is empty`]));
     expect((await ask()).status).toBe(200);
     writeFileSync(file, 'short');
-    const short = `token refused: ${file}: the token must have at least 16 characters, it has 5`;
+    const short = `${tokenRefused}: ${file}: the token must have at least 16 characters, it has 5`;
     await eventually(() => expect(files()[1]).toBe(short));
     expect((await ask()).status).toBe(200);
     writeFileSync(file, 'another-token-of-the-api');
-    await eventually(() => expect(files()[2]).toBe('token rotated'));
+    await eventually(() => expect(files()[2]).toBe('A new secret is in use: API_TOKEN_FILE'));
     expect((await ask()).status).toBe(401);
     expect((await ask({ authorization: 'Bearer another-token-of-the-api' })).status).toBe(200);
   });
@@ -190,9 +187,7 @@ describe('a lookup', () => {
   it('is told of with who and from where, without the token', async () => {
     await start();
     await ask({ userAgent: `curl/8${'x'.repeat(200)}` });
-    expect(told).toEqual([
-      `read: {"from":"127.0.0.1","token":"API_TOKEN","userAgent":"curl/8${'x'.repeat(94)}"}`,
-    ]);
+    expect(told).toEqual([`The signing secret was looked up: 127.0.0.1: API_TOKEN: curl/8${'x'.repeat(94)}`]);
     expect(told.join()).not.toContain(token);
   });
 
@@ -216,9 +211,11 @@ describe('a lookup', () => {
     clock.ms += 2_000;
     expect(await wrong()).toBe(401);
     expect(await wrong()).toBe('4');
-    expect(told.filter((line) => line === 'refused: 127.0.0.1 slowed')).toHaveLength(4);
-    expect(told.filter((line) => line === 'refused: 127.0.0.1 wrong token')).toHaveLength(7);
-    expect(told.filter((line) => line === 'refused: 127.0.0.1 no token')).toHaveLength(1);
+    const refused = (reason: string) => telemetry.counted(`secret_lookups_refused_total{reason="${reason}"}`);
+    expect(await refused('slowed')).toBe(4);
+    expect(await refused('wrong token')).toBe(7);
+    expect(await refused('no token')).toBe(1);
+    expect(told).toContain('Refused a lookup of the signing secret: 127.0.0.1: slowed: 1');
   });
 
   it('does not count who shows no token: that is no guess', async () => {
@@ -248,11 +245,13 @@ describeWithServer('openSecretApi with TLS', opensslProgram, (openssl) => {
 
     writeFileSync(tls.keyFile, readFileSync(two.keyFile));
     const mismatch = `${tls.certFile} and ${tls.keyFile}: not a certificate and its key: `;
-    await eventually(() => expect(told.join('\n')).toContain(`certificate refused: ${mismatch}`));
+    await eventually(() =>
+      expect(told.join('\n')).toContain(`cannot be used: the one before stays: secret lookup: ${mismatch}`),
+    );
     expect((await ask({ ca: one.ca })).status).toBe(200);
 
     overwritePair(two, tls);
-    await eventually(() => expect(told).toContain('certificate changed'));
+    await eventually(() => expect(told).toContain('A new certificate is in use: secret lookup'));
     expect((await ask({ ca: two.ca })).status).toBe(200);
     expect(told.join()).not.toContain('PRIVATE KEY');
   });

@@ -5,14 +5,17 @@ import { KubernetesSource } from '../../control-plane/source/kubernetes-source.t
 import { systemClock, systemTimers } from '../../process/time/clock.ts';
 import type { ApiServer } from '../support/api-server.ts';
 import { awaitCrd } from '../support/cluster.ts';
+import { recordedTelemetry, tellTo } from '../support/control-plane-telemetry.ts';
 import { describeWithApiServer } from '../support/describe-with-api-server.ts';
 import { eventually } from '../support/eventually.ts';
 import { clientOf } from '../support/kubernetes-client.ts';
 import { rateLimitConfigText } from '../support/rate-limit-config.ts';
 
 const crds = fileURLToPath(new URL('../../crds', import.meta.url));
-const missingKind =
-  'unreachable: the Kubernetes API has no ratelimitconfigs of ratelimit.weir.dev/v1alpha1: is the CustomResourceDefinition installed?';
+const lostFirst = 'RateLimitConfigs cannot be followed: nothing is served before the first list: ';
+const found = 'RateLimitConfigs are followed again';
+const missingKind = `${lostFirst}the Kubernetes API has no ratelimitconfigs of ratelimit.weir.dev/v1alpha1: is the CustomResourceDefinition installed?`;
+const listed = (count: number) => `The first complete list of RateLimitConfigs is in: ${count}`;
 
 function startSource(
   client: KubernetesClient,
@@ -22,6 +25,7 @@ function startSource(
   const told: string[] = [];
   const counts = { shown: 0, changed: 0 };
   const source = new KubernetesSource({
+    ...recordedTelemetry(tellTo(told)),
     client,
     namespaces,
     labelSelector,
@@ -31,13 +35,9 @@ function startSource(
     limits: { maxDelayMs: 300 },
   });
   source.start({
-    listed: () => told.push(`listed ${source.objects().length}`),
+    listed: () => {},
     statusShown: () => counts.shown++,
     changed: () => counts.changed++,
-    unreachable: (reason) => told.push(`unreachable: ${reason}`),
-    reachable: () => told.push('reachable'),
-    skipped: (object, reason) => told.push(`skipped ${object}: ${reason}`),
-    problem: (place, text) => told.push(`${place}: ${text}`),
   });
   onTestFinished(() => source.close());
   const names = () =>
@@ -67,7 +67,7 @@ describeWithApiServer('KubernetesSource before its kind is installed', (api) => 
     await wait(1000);
     expect(told.length).toBe(1);
     installKind(api());
-    await eventually(() => expect(told).toEqual([missingKind, 'listed 0', 'reachable']));
+    await eventually(() => expect(told).toEqual([missingKind, listed(0), found]));
     apply(api(), 'default', 'first');
     await eventually(() => expect(names()).toEqual(['default/first']));
   });
@@ -90,7 +90,7 @@ describeWithApiServer('KubernetesSource', (server) => {
   it('gives objects as their spec, generation, age and status are', async () => {
     apply(api, one, 'a');
     const { source, told } = startSource(clientOf(api), { namespaces: [one] });
-    await eventually(() => expect(told).toEqual(['listed 1']));
+    await eventually(() => expect(told).toEqual([listed(1)]));
     const [object] = source.objects();
     expect(object).toMatchObject({ namespace: one, name: 'a', generation: 1, status: undefined });
     expect(object?.spec).toMatchObject({ domain: `${one}-a`, descriptors: [{ key: 'key' }] });
@@ -112,7 +112,7 @@ describeWithApiServer('KubernetesSource', (server) => {
   it('gives an object that was created anew another uid', async () => {
     apply(api, one, 'a');
     const { source, told } = startSource(clientOf(api), { namespaces: [one] });
-    await eventually(() => expect(told).toEqual(['listed 1']));
+    await eventually(() => expect(told).toEqual([listed(1)]));
     const uid = source.objects()[0]?.uid;
     api.mustKubectl(['delete', 'rlc', 'a', '-n', one]);
     await eventually(() => expect(source.objects()).toEqual([]));
@@ -127,7 +127,7 @@ describeWithApiServer('KubernetesSource', (server) => {
     const all = startSource(clientOf(api));
     const named = startSource(clientOf(api), { namespaces: [two, two] });
     await eventually(() => expect(all.names()).toEqual(expect.arrayContaining([`${one}/a`, `${two}/b`])));
-    await eventually(() => expect(named.told).toEqual(['listed 1']));
+    await eventually(() => expect(named.told).toEqual([listed(1)]));
     expect(named.names()).toEqual([`${two}/b`]);
   });
 
@@ -148,7 +148,7 @@ describeWithApiServer('KubernetesSource', (server) => {
     const { told, names } = startSource(clientOf(api, { user: 'nobody' }), { namespaces: [one, two] });
     await eventually(() => expect(told.length).toBe(1));
     expect(told[0]).toBe(
-      `unreachable: GET /apis/ratelimit.weir.dev/v1alpha1/namespaces/${two}/ratelimitconfigs: ratelimitconfigs.ratelimit.weir.dev is forbidden: User "nobody" cannot list resource "ratelimitconfigs" in API group "ratelimit.weir.dev" in the namespace "${two}"`,
+      `${lostFirst}GET /apis/ratelimit.weir.dev/v1alpha1/namespaces/${two}/ratelimitconfigs: ratelimitconfigs.ratelimit.weir.dev is forbidden: User "nobody" cannot list resource "ratelimitconfigs" in API group "ratelimit.weir.dev" in the namespace "${two}"`,
     );
     await wait(500);
     expect(told.length).toBe(1);
@@ -163,7 +163,7 @@ describeWithApiServer('KubernetesSource', (server) => {
       '--resource=ratelimitconfigs',
     ]);
     bind(two);
-    await eventually(() => expect(told.slice(1)).toEqual(['listed 1', 'reachable']));
+    await eventually(() => expect(told.slice(1)).toEqual([listed(1), found]));
     expect(names()).toEqual([`${one}/a`]);
   });
 
@@ -174,7 +174,7 @@ describeWithApiServer('KubernetesSource', (server) => {
       namespaces: [one],
       labelSelector: 'tier in (gold)',
     });
-    await eventually(() => expect(told).toEqual(['listed 1']));
+    await eventually(() => expect(told).toEqual([listed(1)]));
     api.mustKubectl(['label', 'rlc', 'b', '-n', one, 'tier=gold']);
     await eventually(() => expect(names()).toEqual([`${one}/a`, `${one}/b`]));
     api.mustKubectl(['label', 'rlc', 'a', '-n', one, 'tier-']);
@@ -185,15 +185,19 @@ describeWithApiServer('KubernetesSource', (server) => {
     apply(api, one, 'a');
     apply(api, two, 'b');
     const { source, told, names } = startSource(clientOf(api), { namespaces: [one, two] });
-    await eventually(() => expect(told).toEqual(['listed 2']));
+    await eventually(() => expect(told).toEqual([listed(2)]));
     await api.stopServer('SIGKILL');
-    await eventually(() => expect(told.slice(1)).toEqual([`unreachable: ${api.url}: connection refused`]));
+    await eventually(() =>
+      expect(told.slice(1)).toEqual([
+        `RateLimitConfigs cannot be followed: serving what is known: ${api.url}: connection refused`,
+      ]),
+    );
     expect(names()).toEqual([`${one}/a`, `${two}/b`]);
     await api.startServer();
     apply(api, one, 'a', 5);
     api.mustKubectl(['delete', 'rlc', 'b', '-n', two]);
     await eventually(() => expect(names()).toEqual([`${one}/a`]));
     await eventually(() => expect(source.objects()[0]?.generation).toBe(2));
-    await eventually(() => expect(told.slice(2)).toEqual(['reachable']));
+    await eventually(() => expect(told.slice(2)).toEqual([found]));
   });
 });

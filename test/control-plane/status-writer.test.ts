@@ -2,10 +2,10 @@ import { beforeAll, expect, it, onTestFinished } from 'vitest';
 import type { Condition, ConfigObject, ConfigStatus } from '../../control-plane/model/config-object.ts';
 import { EventRecorder, type RecordedEvent } from '../../control-plane/replicas/event-recorder.ts';
 import { StatusWriter } from '../../control-plane/replicas/status-pump.ts';
-import { errorText } from '../../process/log/error-text.ts';
 import { systemClock, systemTimers } from '../../process/time/clock.ts';
 import type { ApiServer } from '../support/api-server.ts';
 import { awaitCrd } from '../support/cluster.ts';
+import { recordedTelemetry, tellTo } from '../support/control-plane-telemetry.ts';
 import { describeWithApiServer } from '../support/describe-with-api-server.ts';
 import { eventually } from '../support/eventually.ts';
 import { clientOf } from '../support/kubernetes-client.ts';
@@ -49,19 +49,17 @@ function condition(type: Condition['type'], fields: Partial<Condition> = {}): Co
 
 function recorder(api: ApiServer) {
   const told: string[] = [];
+  const telemetry = recordedTelemetry(tellTo(told));
   const events = new EventRecorder({
     client: clientOf(api, { user: 'control-plane' }),
     instance: 'plane-a',
     clock: systemClock,
     timers: systemTimers,
     random: Math.random,
-    listener: {
-      dropped: (reason) => told.push(`dropped: ${reason}`),
-      writeFailed: (error) => told.push(`failed: ${errorText(error)}`),
-    },
+    ...telemetry,
   });
   onTestFinished(() => events.close());
-  return { events, told };
+  return { events, told, counted: telemetry.counted };
 }
 
 function eventsOf(api: ApiServer, name: string): Record<string, unknown>[] {
@@ -172,19 +170,22 @@ describeWithApiServer('what the leader writes about RateLimitConfigs', (api) => 
     expect(told).toEqual([]);
   });
 
-  it('never holds up whoever records events, and says what was dropped', () => {
+  it('never holds up whoever records events, and counts what was dropped', async () => {
     const object = create(api(), 'storm');
-    const { events, told } = recorder(api());
+    const { events, told, counted } = recorder(api());
     for (let index = 0; index < 100; index++) {
       events.record({ object, type: 'Normal', reason: 'Valid', note: `number ${index}` });
     }
-    expect(told).toEqual(Array.from({ length: 75 }, () => 'dropped: object'));
+    expect(await counted('events_dropped_total')).toBe(75);
+    expect(told).toEqual([]);
   });
 
   it('is lost with a word when the API server refuses it', async () => {
     const object = { ...create(api(), 'nowhere'), namespace: 'missing' };
     const { events, told } = recorder(api());
     events.record({ object, type: 'Normal', reason: 'Valid', note: 'accepted' });
-    await eventually(() => expect(told[0]).toMatch(/^failed: .*namespaces "missing" not found/));
+    await eventually(() =>
+      expect(told[0]).toMatch(/^Could not record an event: .*namespaces "missing" not found/),
+    );
   });
 });

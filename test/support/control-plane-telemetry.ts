@@ -1,4 +1,5 @@
 import { ControlPlaneMetrics, type Telemetry } from '../../control-plane/telemetry/control-plane-metrics.ts';
+import { errorText } from '../../process/log/error-text.ts';
 import type { LogFields } from '../../process/log/logger.ts';
 
 export interface RecordedTelemetry extends Telemetry {
@@ -9,11 +10,14 @@ export interface RecordedTelemetry extends Telemetry {
   counted(series: string): Promise<number | undefined>;
 }
 
-/** Of one part of the control plane, by itself. */
-export function recordedTelemetry(): RecordedTelemetry {
+/** Of one part of the control plane, by itself; `tell` is called with each line as it is logged. */
+export function recordedTelemetry(
+  tell: (message: string, fields: LogFields) => void = () => {},
+): RecordedTelemetry {
   const events: [message: string, fields?: LogFields][] = [];
   const record = (message: string, fields?: LogFields): void => {
     events.push(fields === undefined ? [message] : [message, fields]);
+    tell(message, fields ?? {});
   };
   const metrics = new ControlPlaneMetrics({
     sources: {
@@ -37,5 +41,15 @@ export function recordedTelemetry(): RecordedTelemetry {
         .find((one) => one.startsWith(`weir_control_plane_${series} `));
       return line === undefined ? undefined : Number(line.slice(line.lastIndexOf(' ')));
     },
+  };
+}
+
+/** For `recordedTelemetry`: adds each line as its message, and what its fields say. */
+export function tellTo(told: string[]): (message: string, fields: LogFields) => void {
+  return (message, fields) => {
+    const texts = Object.values(fields)
+      .filter((value) => value !== undefined)
+      .map((value) => (value instanceof Error ? errorText(value) : String(value)));
+    told.push([message, ...texts].join(': '));
   };
 }
