@@ -27,6 +27,16 @@ export function unitName(unit: number): UnitName | undefined {
 const unitNames: (UnitName | undefined)[] = [];
 for (const [name, number] of Object.entries(Unit)) unitNames[number] = name as UnitName;
 
+const unitsByText = new Map<string, Unit>();
+for (const [name, unit] of Object.entries(Unit)) {
+  if (unit !== Unit.UNKNOWN) unitsByText.set(name, unit).set(name.toLowerCase(), unit);
+}
+
+/** The unit that a rule's text names, in any letter case; undefined when it names none (UNKNOWN is none). */
+export function unitFromText(text: string): Unit | undefined {
+  return unitsByText.get(text) ?? unitsByText.get(text.toUpperCase());
+}
+
 export type JsonValue = null | boolean | number | string | JsonValue[] | JsonObject;
 export interface JsonObject {
   [key: string]: JsonValue;
@@ -54,6 +64,16 @@ export interface Rule {
   metadata: JsonObject | undefined;
   descriptors: Rule[];
 }
+
+/** What a rule may be beside its limit, by its name in a rule file; manifests spell it as `Rule` does. */
+export const ruleFlags = {
+  shadow_mode: 'shadowMode',
+  quota_mode: 'quotaMode',
+  detailed_metric: 'detailedMetric',
+  value_to_metric: 'valueToMetric',
+  share_threshold: 'shareThreshold',
+} as const;
+export type RuleFlag = (typeof ruleFlags)[keyof typeof ruleFlags];
 
 export interface RateLimit {
   /** As written; the validator resolves it, in any letter case. Empty when there is none. */

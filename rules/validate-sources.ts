@@ -1,4 +1,4 @@
-import { type JsonValue, type RateLimit, type Rule, type RuleSource, Unit } from './model.ts';
+import { type JsonValue, type RateLimit, type Rule, type RuleSource, unitFromText } from './model.ts';
 import { type RuleError, type RuleErrorCode, RuleErrorList } from './rule-error.ts';
 
 /** Why metadata cannot be a google.protobuf.Struct, or undefined when it can. */
@@ -18,19 +18,6 @@ function metadataProblem(value: JsonValue, place = ''): string | undefined {
 
 function textProblem(text: string, place: string): string | undefined {
   return text.isWellFormed() ? undefined : `text at '${place}' is not valid Unicode`;
-}
-
-const unitsByText = new Map<string, Unit>();
-for (const [name, unit] of Object.entries(Unit)) {
-  if (unit !== Unit.UNKNOWN) {
-    unitsByText.set(name, unit);
-    unitsByText.set(name.toLowerCase(), unit);
-  }
-}
-
-/** The unit that a rule's text names, in any letter case; undefined when it names none (UNKNOWN is none). */
-export function unitFromText(text: string): Unit | undefined {
-  return unitsByText.get(text) ?? unitsByText.get(text.toUpperCase());
 }
 
 export interface ValidationOptions {

@@ -4,7 +4,6 @@ import type { LoadedSource, SkippedObject } from '../../rules/loaded-source.ts';
 import type { RuleSource } from '../../rules/model.ts';
 import { meetingCounters } from '../../rules/review/meeting-counters.ts';
 import { meetingWarning, placedWarnings } from '../../rules/review/reviewed-load.ts';
-
 import { LineIndex } from '../../rules/yaml/places.ts';
 import { decodeYaml } from '../../rules/yaml/text.ts';
 import type { RuleInput } from '../shared/read-input.ts';

@@ -1,5 +1,4 @@
 import type { LoadedSource } from '../../rules/loaded-source.ts';
-
 import { type Entry, limitWords } from '../../rules/model.ts';
 import { type ExplainedStep, type Outcome, ruleName } from '../../rules/review/explain-descriptor.ts';
 import type { FoundHow, PlacedRule } from '../../rules/review/rule-level.ts';

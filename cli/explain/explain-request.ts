@@ -2,7 +2,6 @@ import { counterKey } from '../../limiter/decide/plan.ts';
 import { windowAt } from '../../limiter/decide/windows.ts';
 import { sanitizeMetricKey } from '../../limiter/stats/registry/metric-name.ts';
 import type { LoadedSource } from '../../rules/loaded-source.ts';
-
 import type { NameForm, RuleMatch } from '../../rules/match-result.ts';
 import type { Entry } from '../../rules/model.ts';
 import { type Explanation, explainDescriptor } from '../../rules/review/explain-descriptor.ts';

@@ -1,7 +1,8 @@
 /** Walks the rules of one domain in two versions, level by level: rules are the same when the matcher cannot tell them apart. */
-import type { Rule, RuleSource } from '../model.ts';
+import type { JsonObject, JsonValue, Rule, RuleSource } from '../model.ts';
 import { ruleName } from '../review/explain-descriptor.ts';
 import { compositeOf } from '../review/rule-level.ts';
+import { ruleValue } from '../write/rule-file-value.ts';
 import { changedMeaning, crossingMeaning, movedMeaning } from './change-effect.ts';
 import { type Crossing, Crossings, overtakenPatterns } from './crossing.ts';
 import { DomainSide, type Sides } from './domain-side.ts';
@@ -19,27 +20,14 @@ function fieldChanges(before: Rule | undefined, after: Rule | undefined): FieldC
 
 /** What a rule says beyond its defaults. */
 function written(rule: Rule): Map<string, string> {
-  const fields = new Map<string, string>();
-  const { rateLimit: limit, metadata } = rule;
-  if (limit !== undefined) {
-    if (limit.unlimited) fields.set('unlimited', 'true');
-    else {
-      fields.set('unit', limit.unit.toLowerCase());
-      fields.set('requests_per_unit', String(limit.requestsPerUnit));
-    }
-    if (limit.name !== '') fields.set('name', limit.name);
-    if (limit.replaces.length > 0) fields.set('replaces', [...limit.replaces].sort().join(', '));
-  }
-  const flags = {
-    shadow_mode: rule.shadowMode,
-    quota_mode: rule.quotaMode,
-    detailed_metric: rule.detailedMetric,
-    value_to_metric: rule.valueToMetric,
-    share_threshold: rule.shareThreshold,
-  };
-  for (const [name, isSet] of Object.entries(flags)) if (isSet) fields.set(name, 'true');
-  if (metadata !== undefined) fields.set('metadata', sortedJson(metadata));
-  return fields;
+  const { key, value: ownValue, descriptors, rate_limit: limit, ...others } = ruleValue(rule);
+  const fields = Object.entries({ ...(limit as JsonObject | undefined), ...others });
+  return new Map(fields.map(([name, value]) => [name, fieldText(rule, name, value)]));
+}
+
+function fieldText({ rateLimit }: Rule, name: string, value: JsonValue): string {
+  if (name === 'replaces') return rateLimit!.replaces.toSorted().join(', ');
+  return typeof value === 'string' ? value : sortedJson(value);
 }
 
 function sortedJson(value: unknown): string {

@@ -80,12 +80,6 @@ export function limitEffect(before: LimitTraits | undefined, after: LimitTraits 
   return { effect: 'looser', note: nowWords(after), passes };
 }
 
-/** The effect of two at once, on the same requests. */
-function combined(a: Effect, b: Effect): Effect {
-  if (a === b || b === 'same') return a;
-  return a === 'same' ? b : 'mixed';
-}
-
 /** Whether a request over it is refused. */
 export function isRefusing({ rateLimit, shadowMode }: LimitTraits): boolean {
   return !rateLimit.unlimited && !shadowMode;
@@ -132,13 +126,13 @@ function both(before: LimitTraits, after: LimitTraits): LimitEffect {
         : { effect: 'stricter', note: 'being over it alone refuses the request' },
     );
   }
-  const effect = parts.reduce<Effect>((sum, part) => combined(sum, part.effect), 'same');
-  const telling = parts.filter((part) => part.effect !== 'same');
+  const telling = parts.filter(({ effect }) => effect !== 'same');
   const notes = (telling.length > 0 ? telling : [rate]).map(({ note }) => note);
-  return { effect, note: notes.join('; ') };
+  return { effect: effectOfAll(telling), note: notes.join('; ') };
 }
 
 function rateEffect(before: RateLimit, after: RateLimit): LimitEffect {
+  const secondsOf = ({ unit }: RateLimit) => unitSeconds[unit.toLowerCase()] ?? 1;
   const a = { requests: before.requestsPerUnit, seconds: secondsOf(before), words: limitWords(before) };
   const b = { requests: after.requestsPerUnit, seconds: secondsOf(after), words: limitWords(after) };
   if (a.requests === b.requests && (a.seconds === b.seconds || a.requests === 0)) {
@@ -151,10 +145,6 @@ function rateEffect(before: RateLimit, after: RateLimit): LimitEffect {
   const inAll = total === 0 ? 'as much' : total > 0 ? 'more' : 'less';
   const atOnce = b.requests > a.requests ? 'more' : 'less';
   return { effect: 'mixed', note: `${note}: ${atOnce} at once, ${inAll} in the long run` };
-}
-
-function secondsOf({ unit }: RateLimit): number {
-  return unitSeconds[unit.toLowerCase()] ?? 1;
 }
 
 /** Undefined for a rule without a limit, and for no rule. */
@@ -178,18 +168,19 @@ export function meaningOf(found: readonly LimitEffect[], moreNotes: readonly str
   const notes = words.length > 0 ? words : found.slice(0, 1).map(({ note }) => note);
   const unsaid = notes.length - mostNotes;
   return {
-    effect: combinedMeaning(effects),
+    effect: effectOfAll(telling),
     effects: effects.length === 0 ? ['same'] : effects,
     notes: unsaid > 0 ? [...notes.slice(0, mostNotes), `and ${unsaid} more`] : notes,
     passes: [...new Set(telling.flatMap(({ passes }) => passes ?? []))],
   };
 }
 
-function combinedMeaning(effects: readonly Effect[]): Effect {
-  const [first = 'same', ...others] = effects;
-  if (others.length === 0) return first;
-  if (effects.every((effect) => effect === 'new' || effect === 'stricter')) return 'stricter';
-  return effects.every((effect) => effect === 'gone' || effect === 'looser') ? 'looser' : 'mixed';
+/** Of several, none of which is `same`. */
+function effectOfAll(found: readonly LimitEffect[]): Effect {
+  const [first, ...others] = new Set(found.map(({ effect }) => effect));
+  if (first === undefined || others.length === 0) return first ?? 'same';
+  if (found.every(({ effect }) => effect === 'new' || effect === 'stricter')) return 'stricter';
+  return found.every(({ effect }) => effect === 'gone' || effect === 'looser') ? 'looser' : 'mixed';
 }
 
 /** A limit that others replace, or that replaces others, changes what applies beside it. */

@@ -1,7 +1,14 @@
 import type { z } from 'zod';
-import type { JsonObject, RateLimit, Rule, RuleSource } from '../model.ts';
+import {
+  type JsonObject,
+  type RateLimit,
+  type Rule,
+  type RuleSource,
+  ruleFlags,
+  unitFromText,
+} from '../model.ts';
 import { type RuleError, type RuleErrorCode, RuleErrorList } from '../rule-error.ts';
-import { checkSources, unitFromText } from '../validate-sources.ts';
+import { checkSources } from '../validate-sources.ts';
 import { bounds, defaultFleet, fieldPath, jsonProblem } from './manifest-bounds.ts';
 import { specModel } from './spec-model.ts';
 
@@ -201,15 +208,10 @@ class SpecErrors {
 
 /** Names of fields of which rule files have another spelling. */
 const fieldNames = new Map(
-  [
-    'rateLimit',
-    'requestsPerUnit',
-    'shadowMode',
-    'quotaMode',
-    'detailedMetric',
-    'valueToMetric',
-    'shareThreshold',
-  ].map((name) => [name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`), name]),
+  ['rateLimit', 'requestsPerUnit', ...Object.values(ruleFlags)].map((name) => [
+    name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`),
+    name,
+  ]),
 );
 
 /** `rateLimit` for `rate_limit`, whose spelling the validator's paths have. */

@@ -1,4 +1,4 @@
-import type { RateLimit, Rule, RuleSource } from '../model.ts';
+import { type RateLimit, type Rule, type RuleSource, ruleFlags } from '../model.ts';
 import type { SourceProblem } from '../validate-sources.ts';
 import { NodeKind, type YamlTape } from '../yaml/tape.ts';
 import { DocumentWalk, Unreadable } from './document-walk.ts';
@@ -84,24 +84,11 @@ class RuleReader {
       case 'descriptors':
         rule.descriptors = this.#descriptors(value);
         break;
-      case 'shadow_mode':
-        rule.shadowMode = values.boolean(value);
-        break;
-      case 'quota_mode':
-        rule.quotaMode = values.boolean(value);
-        break;
-      case 'detailed_metric':
-        rule.detailedMetric = values.boolean(value);
-        break;
-      case 'value_to_metric':
-        rule.valueToMetric = values.boolean(value);
-        break;
-      case 'share_threshold':
-        rule.shareThreshold = values.boolean(value);
-        break;
       case 'metadata':
         rule.metadata = values.metadata(value, rule.metadata);
         break;
+      default:
+        rule[ruleFlags[name as keyof typeof ruleFlags]] = values.boolean(value);
     }
   }
 

@@ -1,8 +1,7 @@
 import { compilePairIndex, StringPool, WordList } from '../bytes/compile-lists.ts';
 import { NodeFlag, nodeUnitShift, packRuleTable } from '../bytes/rule-table-format.ts';
 import { hashSeed, hashUnits } from '../bytes/rule-table-hash.ts';
-import type { Rule, RuleSource, Unit } from '../model.ts';
-import { unitFromText } from '../validate-sources.ts';
+import { type Rule, type RuleSource, ruleFlags, unitFromText } from '../model.ts';
 import { type Wildcard, WildcardCompiler } from '../wildcards/compile-wildcards.ts';
 
 /**
@@ -31,9 +30,19 @@ function numberRules(sources: readonly RuleSource[]): NumberedTree {
     if (lists === undefined) listsOf.set(domain, [descriptors]);
     else lists.push(descriptors);
   }
-  const tree = emptyTree(listsOf.size);
-  addNode(tree, { parent: -1, key: '', value: '', rule: undefined });
-  for (const domain of listsOf.keys()) addNode(tree, { parent: 0, key: domain, value: '', rule: undefined });
+  const tree: NumberedTree = {
+    strings: new StringPool(),
+    offsets: new WordList(),
+    lengths: new WordList(),
+    parents: new WordList(),
+    firstChild: new WordList(),
+    childCount: new WordList(),
+    rules: [],
+    domainCount: listsOf.size,
+    maxDepth: 0,
+  };
+  addNode(tree, -1, undefined);
+  for (const domain of listsOf.keys()) addNode(tree, 0, undefined, domain);
   tree.firstChild.push(1);
   tree.childCount.push(listsOf.size);
   const domainLists = [...listsOf.values()];
@@ -45,8 +54,8 @@ function numberRules(sources: readonly RuleSource[]): NumberedTree {
     }
     const first = tree.rules.length;
     const rule = tree.rules[node];
-    if (rule !== undefined) addChildren(tree, node, rule.descriptors);
-    else for (const children of domainLists[node - 1]!) addChildren(tree, node, children);
+    const lists = rule === undefined ? domainLists[node - 1]! : [rule.descriptors];
+    for (const children of lists) for (const child of children) addNode(tree, node, child);
     tree.firstChild.push(first);
     tree.childCount.push(tree.rules.length - first);
   }
@@ -58,37 +67,13 @@ function compositeOf({ strings, offsets, lengths }: NumberedTree, node: number):
   return strings.read(offsets.words[node]!, lengths.words[node]!);
 }
 
-function emptyTree(domainCount: number): NumberedTree {
-  return {
-    strings: new StringPool(),
-    offsets: new WordList(),
-    lengths: new WordList(),
-    parents: new WordList(),
-    firstChild: new WordList(),
-    childCount: new WordList(),
-    rules: [],
-    domainCount,
-    maxDepth: 0,
-  };
-}
-
-function addChildren(tree: NumberedTree, parent: number, children: readonly Rule[]): void {
-  for (const rule of children) addNode(tree, { parent, key: rule.key, value: rule.value, rule });
-}
-
-interface NewNode {
-  parent: number;
-  key: string;
-  value: string;
-  rule: Rule | undefined;
-}
-
-function addNode(tree: NumberedTree, { parent, key, value, rule }: NewNode): void {
+/** A rule is called by key and value, the root and the domains by what is given. */
+function addNode(tree: NumberedTree, parent: number, rule: Rule | undefined, name = ''): void {
   const { strings } = tree;
-  const offset = strings.append(key);
-  if (value !== '') {
+  const offset = strings.append(rule?.key ?? name);
+  if (rule !== undefined && rule.value !== '') {
     strings.append('_');
-    strings.append(value);
+    strings.append(rule.value);
   }
   tree.offsets.push(offset);
   tree.lengths.push(strings.length - offset);
@@ -96,10 +81,8 @@ function addNode(tree: NumberedTree, { parent, key, value, rule }: NewNode): voi
   tree.rules.push(rule);
 }
 
-/** Turns validated rules into the bytes that `RuleTable` matches on. The layout: `rule-table-format.ts`. */
-
 /**
- * One buffer of exactly the table's size, to be transferred between threads. Sources of one domain add up in the
+ * Turns validated rules into the bytes that `RuleTable` matches on, laid out as `rule-table-format.ts` says: one buffer of exactly the table's size, to be transferred between threads. Sources of one domain add up in the
  * order given. Throws on what the validator refuses: an unknown unit, a composite key twice on one level.
  */
 export function compileRules(sources: readonly RuleSource[]): ArrayBuffer {
@@ -139,23 +122,17 @@ function compileNodes(
   return { nodes: nodes.toWords(), extras: extras.toWords() };
 }
 
+const flagNames = Object.values(ruleFlags);
+
 function nodeFlags(rule: Rule): number {
   let flags = 0;
-  if (rule.shadowMode) flags |= NodeFlag.shadowMode;
-  if (rule.quotaMode) flags |= NodeFlag.quotaMode;
-  if (rule.detailedMetric) flags |= NodeFlag.detailedMetric;
-  if (rule.valueToMetric) flags |= NodeFlag.valueToMetric;
-  if (rule.shareThreshold) flags |= NodeFlag.shareThreshold;
+  for (const flag of flagNames) if (rule[flag]) flags |= NodeFlag[flag];
   if (rule.rateLimit === undefined) return flags;
   flags |= NodeFlag.hasLimit;
   if (rule.rateLimit.unlimited) return flags | NodeFlag.unlimited;
-  return flags | (unitNumber(rule.rateLimit.unit) << nodeUnitShift);
-}
-
-function unitNumber(written: string): Unit {
-  const unit = unitFromText(written);
-  if (unit === undefined) throw new RangeError(`cannot compile rate limit unit '${written}'`);
-  return unit;
+  const unit = unitFromText(rule.rateLimit.unit);
+  if (unit === undefined) throw new RangeError(`cannot compile rate limit unit '${rule.rateLimit.unit}'`);
+  return flags | (unit << nodeUnitShift);
 }
 
 function addExtra(rule: Rule, extras: WordList, strings: StringPool): number {

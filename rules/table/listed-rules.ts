@@ -1,7 +1,8 @@
 /** The rules of a table one after the other, for whoever shows them: parents before children, siblings by composite key. */
 import { NodeFlag } from '../bytes/rule-table-format.ts';
 import type { MatchedRule } from '../match-result.ts';
-import { type JsonObject, Unit, type UnitName, unitName } from '../model.ts';
+import { type Rule, type RuleFlag, type UnitName, unitName } from '../model.ts';
+import { ruleValue } from '../write/rule-file-value.ts';
 import type { RuleNodes } from './rule-table-nodes.ts';
 
 /** A domain, or one rule of any level. */
@@ -65,7 +66,7 @@ function limitOf(rules: RuleNodes, node: number): ListedLimit | undefined {
   if ((flags & NodeFlag.hasLimit) === 0) return undefined;
   return {
     requestsPerUnit: rules.requestsPerUnit(node),
-    unit: unitName(rules.unit(node)) ?? (unitName(Unit.UNKNOWN) as UnitName),
+    unit: unitName(rules.unit(node)) ?? 'UNKNOWN',
     unlimited: (flags & NodeFlag.unlimited) !== 0,
     shadowMode: (flags & NodeFlag.shadowMode) !== 0,
     quotaMode: (flags & NodeFlag.quotaMode) !== 0,
@@ -97,42 +98,30 @@ export function* ruleFileLines(rules: RuleNodes): Generator<string, void> {
     yield `{"domain":${JSON.stringify(rules.readComposite(domain))},"descriptors":[`;
     const last = rules.childCount(domain) - 1;
     for (let i = 0; i <= last; i++) {
-      yield JSON.stringify(ruleOf(rules, rules.child(domain, i))) + (i < last ? ',' : '');
+      yield JSON.stringify(ruleValue(ruleOf(rules, rules.child(domain, i)))) + (i < last ? ',' : '');
     }
     yield n < domains - 1 ? ']},' : ']}';
   }
   yield ']';
 }
 
-const flagNames = [
-  ['shadow_mode', NodeFlag.shadowMode],
-  ['quota_mode', NodeFlag.quotaMode],
-  ['detailed_metric', NodeFlag.detailedMetric],
-  ['value_to_metric', NodeFlag.valueToMetric],
-  ['share_threshold', NodeFlag.shareThreshold],
-] as const;
-
-function ruleOf(rules: RuleNodes, node: number): JsonObject {
+function ruleOf(rules: RuleNodes, node: number): Rule {
   const flags = rules.flags(node);
-  const rule = rules.readRule(node);
-  const written: JsonObject = { key: rules.readComposite(node) };
-  if ((flags & NodeFlag.hasLimit) !== 0) written['rate_limit'] = fileLimitOf(rule);
-  for (const [name, flag] of flagNames) {
-    if ((flags & flag) !== 0) written[name] = true;
-  }
-  if (rule.metadata !== undefined) written['metadata'] = rule.metadata;
-  const count = rules.childCount(node);
-  if (count > 0) {
-    written['descriptors'] = Array.from({ length: count }, (_, i) => ruleOf(rules, rules.child(node, i)));
-  }
-  return written;
-}
-
-function fileLimitOf({ unit, requestsPerUnit, unlimited, name, replaces }: MatchedRule): JsonObject {
-  const limit: JsonObject = unlimited
-    ? { unlimited: true }
-    : { unit: (unitName(unit) ?? '').toLowerCase(), requests_per_unit: requestsPerUnit };
-  if (name !== '') limit['name'] = name;
-  if (replaces.length > 0) limit['replaces'] = replaces.map((replaced) => ({ name: replaced }));
-  return limit;
+  const { unit, requestsPerUnit, unlimited, name, replaces, metadata } = rules.readRule(node);
+  const limit = { unit: unitName(unit) ?? '', requestsPerUnit, unlimited, name, replaces: [...replaces] };
+  const flag = (one: RuleFlag): boolean => (flags & NodeFlag[one]) !== 0;
+  return {
+    key: rules.readComposite(node),
+    value: '',
+    rateLimit: (flags & NodeFlag.hasLimit) === 0 ? undefined : limit,
+    shadowMode: flag('shadowMode'),
+    quotaMode: flag('quotaMode'),
+    detailedMetric: flag('detailedMetric'),
+    valueToMetric: flag('valueToMetric'),
+    shareThreshold: flag('shareThreshold'),
+    metadata,
+    descriptors: Array.from({ length: rules.childCount(node) }, (_, i) =>
+      ruleOf(rules, rules.child(node, i)),
+    ),
+  };
 }

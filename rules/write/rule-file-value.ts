@@ -1,4 +1,4 @@
-import type { JsonObject, RateLimit, Rule, RuleSource } from '../model.ts';
+import { type JsonObject, type RateLimit, type Rule, type RuleSource, ruleFlags } from '../model.ts';
 
 /** A source as a rule file has it; only what differs from the defaults. */
 export function ruleFileValue({
@@ -12,17 +12,16 @@ function rulesBelow(rules: readonly Rule[]): JsonObject {
   return rules.length === 0 ? {} : { descriptors: rules.map(ruleValue) };
 }
 
-function ruleValue(rule: Rule): JsonObject {
+const flags = Object.entries(ruleFlags);
+
+/** As `ruleFileValue`, of one rule. */
+export function ruleValue(rule: Rule): JsonObject {
   const { key, value, rateLimit, metadata, descriptors } = rule;
   return {
     key,
     ...(value === '' ? {} : { value }),
     ...(rateLimit === undefined ? {} : { rate_limit: limitValue(rateLimit) }),
-    ...(rule.shadowMode ? { shadow_mode: true } : {}),
-    ...(rule.quotaMode ? { quota_mode: true } : {}),
-    ...(rule.detailedMetric ? { detailed_metric: true } : {}),
-    ...(rule.valueToMetric ? { value_to_metric: true } : {}),
-    ...(rule.shareThreshold ? { share_threshold: true } : {}),
+    ...Object.fromEntries(flags.filter(([, flag]) => rule[flag]).map(([name]) => [name, true])),
     ...(metadata === undefined ? {} : { metadata }),
     ...rulesBelow(descriptors),
   };

@@ -19,9 +19,9 @@ import {
   type Rule,
   type RuleSource,
   Unit,
+  unitFromText,
   unitName,
 } from '../model.ts';
-import { unitFromText } from '../validate-sources.ts';
 
 export const rateLimitConfigTypeUrl = 'type.googleapis.com/ratelimit.config.ratelimit.v3.RateLimitConfig';
 

@@ -1,6 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { Unit } from './model.ts';
-import { unitFromText } from './validate-sources.ts';
+import { Unit, unitFromText } from './model.ts';
 
 describe('unitFromText', () => {
   it.each([
