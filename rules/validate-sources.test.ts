@@ -1,8 +1,7 @@
 import { describe, expect, it } from 'vitest';
-import { limit, rule, source } from '../test/support/rule-builder.ts';
+import { limit, rule, source, validateSources } from '../test/support/rule-builder.ts';
 import type { Rule, RuleSource } from './model.ts';
 import { formatRuleError } from './rule-error.ts';
-import { validateSources } from './validate-sources.ts';
 
 function errorsOf(...sources: RuleSource[]): string[] {
   return validateSources(sources, { mergeDomains: false }).map(formatRuleError);
@@ -12,7 +11,7 @@ function errorsOfRules(...rules: Rule[]): string[] {
   return errorsOf(source('d', rules, 'r'));
 }
 
-describe('validateSources', () => {
+describe('checkSources', () => {
   const table: [what: string, rules: Rule[], ...errors: string[]][] = [
     ['rules with all traits', [rule({ key: 'k', value: 'v*', rateLimit: limit(), shareThreshold: true })]],
     ['a limit of zero', [rule({ key: 'k', rateLimit: limit({ requestsPerUnit: 0 }) })]],

@@ -1,5 +1,5 @@
 import { type JsonValue, type RateLimit, type Rule, type RuleSource, unitFromText } from './model.ts';
-import { type RuleError, type RuleErrorCode, RuleErrorList } from './rule-error.ts';
+import type { RuleErrorCode } from './rule-error.ts';
 
 /** Why metadata cannot be a google.protobuf.Struct, or undefined when it can. */
 function metadataProblem(value: JsonValue, place = ''): string | undefined {
@@ -20,11 +20,6 @@ function textProblem(text: string, place: string): string | undefined {
   return text.isWellFormed() ? undefined : `text at '${place}' is not valid Unicode`;
 }
 
-export interface ValidationOptions {
-  /** Whether several sources may add rules to one domain. */
-  mergeDomains: boolean;
-}
-
 /** Something wrong with the meaning of a source. The path leads to the value, or to where it is missing. */
 export interface SourceProblem {
   source: RuleSource;
@@ -34,21 +29,12 @@ export interface SourceProblem {
 }
 
 /**
- * Checks what rules mean, wherever they were read. The first error is the one that the Go service would report.
- * At most 1,000 errors are listed.
+ * Checks what rules mean, wherever they were read. The first problem is the one that the Go service would report.
+ * `mergeDomains`: several sources may add rules to one domain.
  */
-export function validateSources(sources: readonly RuleSource[], options: ValidationOptions): RuleError[] {
-  const list = new RuleErrorList();
-  checkSources(sources, options, ({ source, code, text, path }) => {
-    list.add({ code, source: source.name, text, path, line: undefined, column: undefined });
-  });
-  return list.errors;
-}
-
-/** As `validateSources`, for a caller who knows more of the places. */
 export function checkSources(
   sources: readonly RuleSource[],
-  { mergeDomains }: ValidationOptions,
+  { mergeDomains }: { mergeDomains: boolean },
   report: (problem: SourceProblem) => void,
 ): void {
   const levels = new Map<string, Set<string>>();

@@ -300,7 +300,7 @@ const allowed: Record<string, string[]> = {
     'rules/table',
   ],
   rules: ['rules/yaml'],
-  'rules/bytes': [],
+  'rules/bytes': ['rules'],
   'rules/compare': ['rules', 'rules/review', 'rules/table', 'rules/write'],
   'rules/documents': ['rules', 'rules/manifest', 'rules/reader', 'rules/xds', 'rules/yaml'],
   'rules/manifest': ['rules', 'rules/yaml'],

@@ -3,8 +3,7 @@ import { resolve } from 'node:path';
 import { createSecureContext } from 'node:tls';
 import { errorText } from '../../process/log/error-text.ts';
 import { tokenProblem } from '../../process/net/bearer-token.ts';
-import { type FlagTypes, type ParsedFlags, UsageError } from '../shared/flags.ts';
-import { readGiven } from '../shared/given-text.ts';
+import { type FlagTypes, type ParsedFlags, readGiven, UsageError } from '../shared/flags.ts';
 
 /** Where one connection goes. */
 export type AskEndpoint = { host: string; port: number } | { path: string };

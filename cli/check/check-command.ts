@@ -2,8 +2,15 @@ import { statSync } from 'node:fs';
 import { commandOf, counterKeysOf, outputFormat, paintFor, UsageError } from '../shared/flags.ts';
 import { readInput } from '../shared/read-input.ts';
 import { type CheckedInput, checkInput } from './check-input.ts';
-import { checkJson, count, findingText, shownWarnings, summaryText } from './check-report.ts';
-import { allowedKinds, warningKinds } from './finding.ts';
+import {
+  allowedKinds,
+  checkJson,
+  count,
+  findingText,
+  shownWarnings,
+  summaryText,
+  warningKinds,
+} from './check-report.ts';
 
 const help = `Usage: weir check <folder, file or -> [...] [flags]
 

@@ -7,8 +7,8 @@ import { meetingWarning, placedWarnings } from '../../rules/review/reviewed-load
 import { LineIndex } from '../../rules/yaml/places.ts';
 import { decodeYaml } from '../../rules/yaml/text.ts';
 import type { RuleInput } from '../shared/read-input.ts';
+import { type Finding, type Found, findingOf, type LinesOf } from './check-report.ts';
 import { domainConflicts } from './domain-conflicts.ts';
-import { type Finding, type Found, findingOf, type LinesOf } from './finding.ts';
 import { hintFor } from './hints.ts';
 
 /** What is to be said about one argument. */

@@ -1,4 +1,4 @@
-import { namespaceProblem, objectNameProblem } from '../../rules/manifest/manifest-metadata.ts';
+import { namespaceProblem, objectNameProblem } from '../../rules/manifest/read-manifests.ts';
 import type { JsonObject } from '../../rules/model.ts';
 import { yamlText } from '../../rules/write/yaml-text.ts';
 import { decodeYaml } from '../../rules/yaml/text.ts';

@@ -1,9 +1,14 @@
 import { compareSources } from '../../rules/compare/compare-domain.ts';
 import type { RuleChange } from '../../rules/compare/limit-effect.ts';
 import type { LoadedSource } from '../../rules/loaded-source.ts';
-import { readInputOrUrl } from '../shared/fetch-rules.ts';
 import { commandOf, outputFormat, paintFor, UsageError } from '../shared/flags.ts';
-import { byFleet, printClashes, printInputErrors, type RuleInput } from '../shared/read-input.ts';
+import {
+  byFleet,
+  printClashes,
+  printInputErrors,
+  type RuleInput,
+  readInputOrUrl,
+} from '../shared/read-input.ts';
 import { diffJson, diffText, effectOrder } from './diff-report.ts';
 
 /** What `--fail-on` may name: effects, and the two ways of being looser that let everything pass. */

@@ -1,5 +1,4 @@
 import type { Entry } from '../../rules/model.ts';
-import { readInputOrUrl } from '../shared/fetch-rules.ts';
 import {
   commandOf,
   counterKeysOf,
@@ -8,7 +7,7 @@ import {
   paintFor,
   UsageError,
 } from '../shared/flags.ts';
-import { printClashes, printInputErrors, sourcesOfFleet } from '../shared/read-input.ts';
+import { printClashes, printInputErrors, readInputOrUrl, sourcesOfFleet } from '../shared/read-input.ts';
 import { ExplainReport, explainJson } from './explain-report.ts';
 import { explainRequest } from './explain-request.ts';
 

@@ -1,5 +1,6 @@
+import { EventEmitter } from 'node:events';
 import { describe, expect, it } from 'vitest';
-import { parseFlags, UsageError } from './flags.ts';
+import { endureClosedPipes, parseFlags, UsageError } from './flags.ts';
 
 const types = {
   'dial-string': { type: 'string' },
@@ -63,5 +64,24 @@ describe('parseFlags', () => {
 
   it('names a flag whose value is missing', () => {
     expect(() => parseFlags(['-dial_string'], types)).toThrow(/--dial-string/);
+  });
+});
+
+function errorOf(code: string): Error {
+  return Object.assign(new Error(code), { code });
+}
+
+describe('a stream that cannot be printed to', () => {
+  it('is endured when its reader is gone', () => {
+    const [stdout, stderr] = [new EventEmitter(), new EventEmitter()];
+    endureClosedPipes([stdout, stderr]);
+    expect(() => stdout.emit('error', errorOf('EPIPE'))).not.toThrow();
+    expect(() => stderr.emit('error', errorOf('EPIPE'))).not.toThrow();
+  });
+
+  it('is an error for any other reason, as a full disk', () => {
+    const stdout = new EventEmitter();
+    endureClosedPipes([stdout]);
+    expect(() => stdout.emit('error', errorOf('ENOSPC'))).toThrow('ENOSPC');
   });
 });

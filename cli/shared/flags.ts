@@ -1,5 +1,6 @@
+import { readFileSync } from 'node:fs';
 import { parseArgs, styleText } from 'node:util';
-import { errorText } from '../../process/log/error-text.ts';
+import { errorText, systemErrorReason } from '../../process/log/error-text.ts';
 import { parseGoBool } from '../../process/settings/go-values.ts';
 import { type CounterKeys, counterKeyForms } from '../../rules/counter-keys.ts';
 
@@ -150,4 +151,32 @@ export function paintFor(stream: NodeJS.WriteStream): Paint {
 export function perUnit(unit: string): string {
   const name = unit.toLowerCase();
   return name === 'hour' ? 'an hour' : `a ${name}`;
+}
+
+/** Reads what a command line names. `name` is what the message begins with; `path` may be the number of an open file. @throws UsageError */
+export function readGiven(name: string, path: string | number): Buffer {
+  try {
+    return readFileSync(path);
+  } catch (error) {
+    throw new UsageError(`${name}: ${systemErrorReason(error)}`, { cause: error });
+  }
+}
+
+/** As `readGiven`, of an address. `hint` is what to add for a status. Redirections are not followed: a token must not go elsewhere. */
+export async function fetchGiven<T>(
+  url: URL,
+  { timeoutMs, headers = {} }: { timeoutMs: number; headers?: Record<string, string> },
+  read: (response: Response) => Promise<T>,
+  hint: (status: number) => string = () => '',
+): Promise<T> {
+  try {
+    const response = await fetch(url, { headers, redirect: 'error', signal: AbortSignal.timeout(timeoutMs) });
+    if (response.ok) return await read(response);
+    throw new UsageError(`${url.origin} answered ${response.status}${hint(response.status)}`);
+  } catch (error) {
+    if (error instanceof UsageError) throw error;
+    const cause = error instanceof Error && error.cause !== undefined ? error.cause : error;
+    const first: unknown = cause instanceof AggregateError ? cause.errors[0] : cause;
+    throw new UsageError(`${url.origin}: ${systemErrorReason(first)}`, { cause: error });
+  }
 }

@@ -1,7 +1,6 @@
 import { type VerifyResult, verifyDelivery } from '../../control-plane/webhooks/verify-delivery.ts';
 import { parseGoDuration } from '../../process/settings/go-values.ts';
-import { commandOf, outputFormat, type ParsedFlags, UsageError } from '../shared/flags.ts';
-import { readGiven } from '../shared/given-text.ts';
+import { commandOf, outputFormat, type ParsedFlags, readGiven, UsageError } from '../shared/flags.ts';
 import { findSecrets } from './webhook-secret.ts';
 
 /**

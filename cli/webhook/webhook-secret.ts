@@ -1,8 +1,7 @@
 /** Where `weir webhook verify` has its secrets from. Never an argument: others on the machine can read those. */
 import { secretPath } from '../../control-plane/webhooks/secret-api.ts';
 import { parseSigningSecrets, SecretError } from '../../control-plane/webhooks/signing-keys.ts';
-import { UsageError } from '../shared/flags.ts';
-import { fetchGiven, readGiven } from '../shared/given-text.ts';
+import { fetchGiven, readGiven, UsageError } from '../shared/flags.ts';
 
 export interface SecretFlags {
   file: string | undefined;

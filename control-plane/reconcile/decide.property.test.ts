@@ -1,9 +1,9 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { compileRules } from '../../rules/table/compile-rules.ts';
-import { validateSources } from '../../rules/validate-sources.ts';
 import { decodeResource } from '../../rules/xds/resource.ts';
 import { caseCount } from '../../test/support/property-cases.ts';
+import { validateSources } from '../../test/support/rule-builder.ts';
 import { type ConfigObject, objectKey } from '../model/config-object.ts';
 import type { Decision, KeptSpec } from '../model/decision.ts';
 import { nextKept } from './candidate.ts';

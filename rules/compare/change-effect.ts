@@ -1,3 +1,4 @@
+/** What changes of rules mean for requests: those that the rules are for are asked of both versions. */
 import { type Entry, limitWords, type Rule } from '../model.ts';
 import { ruleName } from '../review/explain-descriptor.ts';
 import type { Crossing, CrossingEffect, Crossings } from './crossing.ts';
@@ -70,8 +71,6 @@ function ownNames(after: readonly Rule[], names: ReadonlySet<string>, sides: Sid
   }
   return notes;
 }
-
-/** What changes of rules mean for requests: those that the rules are for are asked of both versions. */
 
 const neverFound = 'no request finds this rule: other rules of its level come first';
 const unsure: LimitEffect = {

@@ -140,8 +140,9 @@ export class Crossings {
   }
 }
 
-export interface OvertakenPatterns {
-  moves: { rule: Rule /** As the earlier version has them. */; overtaken: Rule[] }[];
+interface OvertakenPatterns {
+  /** `overtaken`: as the earlier version has them. */
+  moves: { rule: Rule; overtaken: Rule[] }[];
   /** Whether those are all. */
   isComplete: boolean;
   /** Patterns of a level too large to be compared, of which some moved. */

@@ -2,22 +2,16 @@ import type { Entry, Rule } from '../model.ts';
 import { compositeOf } from '../review/rule-level.ts';
 import type { IndexedLevel } from './domain-side.ts';
 
-/**
- * What two patterns have in common, as patterns: `a*` and `*b` make `a*b`. A text that is in both, and in none of some
- * other patterns, exists exactly if a merge with a foreign character for each star is in none of them, either.
- */
-
 /** Chosen: patterns with so many stars, or so long, are rare, and their merges many. */
 const mostMerges = 64;
 const longestPair = 2_000;
 
-export interface PatternMerges {
-  merges: string[];
-  /** Whether those are all. */
-  isComplete: boolean;
-}
-
-function patternMerges(a: string, b: string): PatternMerges {
+/**
+ * What two patterns have in common, as patterns: `a*` and `*b` make `a*b`. A text that is in both, and in none of some
+ * other patterns, exists exactly if a merge with a foreign character for each star is in none of them, either.
+ * `isComplete`: those are all.
+ */
+function patternMerges(a: string, b: string): { merges: string[]; isComplete: boolean } {
   if (!canBeginAlike(a, b)) return { merges: [], isComplete: true };
   if (isPrefix(a) && isPrefix(b)) return { merges: [a.length > b.length ? a : b], isComplete: true };
   if (a.length + b.length > longestPair) return { merges: [], isComplete: false };
@@ -94,7 +88,6 @@ class Merger {
  * with a star in them aside, and those whose key and value only joined by `_` look like a rule of another key; longer
  * keys that a pattern such as `user=*` takes as well are asked about, too.
  */
-
 export interface Meetings {
   /** Each once, the one of the plainest request first; undefined stands for none. */
   rules: Set<Rule | undefined>;

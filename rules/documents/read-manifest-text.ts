@@ -1,8 +1,7 @@
 import type { ReadingLists, RuleText } from '../loaded-source.ts';
 import { formatManifestError } from '../manifest/manifest-bounds.ts';
 import { type Manifest, readManifests } from '../manifest/read-manifests.ts';
-import { readSpec, type SpecReading } from '../manifest/read-spec.ts';
-import { manifestPath } from '../xds/read-resource-text.ts';
+import { fieldName, readSpec, type SpecReading } from '../manifest/read-spec.ts';
 import { readRuleFileTexts, textKind } from './read-rule-file-texts.ts';
 
 /** The rule files among the entries of a ConfigMap: `*.yaml` and `*.yml`, as a limiter reads its folder. */
@@ -66,7 +65,7 @@ function addManifest(file: string, { metadata, spec, placeOf }: Manifest, lists:
     source: reading.source,
     fleet: reading.fleet,
     object: metadata,
-    placeOf: (path) => placeOf(manifestPath(path)),
+    placeOf: (path) => placeOf(['spec', ...path.map(fieldName)]),
   });
 }
 

@@ -1,9 +1,9 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { caseCount } from '../../test/support/property-cases.ts';
+import { validateSources } from '../../test/support/rule-builder.ts';
 import { compileRules } from '../table/compile-rules.ts';
 import { RuleTable } from '../table/rule-table.ts';
-import { validateSources } from '../validate-sources.ts';
 import { readSpec } from './read-spec.ts';
 import { specModel } from './spec-model.ts';
 

@@ -1,10 +1,113 @@
 /**
  * The model of `spec`: what it may hold, level by level. The CRD is generated from it, and `readSpec` reads by it. What
- * `rules/validation` says of a rule stands here as metadata only, so that it is said once, in its words.
+ * `validate-sources.ts` says of a rule stands here as metadata only, so that it is said once, in its words. Null is refused as the API server
+ * refuses it, so that `rateLimit:` with nothing below is no rule without a limit.
  */
 import { z } from 'zod';
-import { emptyList, flag, freeObject, list, object, patternText, text, uint32 } from './field-models.ts';
-import { bounds, defaultFleet, dnsLabelPattern } from './manifest-bounds.ts';
+import { maxUint32 } from '../model.ts';
+import { bounds, defaultFleet, dnsLabelPattern, jsonProblem } from './manifest-bounds.ts';
+
+/** Facts that go into the CRD as they are, beside what a field refuses in its own words. */
+type SchemaFacts = Record<string, unknown> & { description: string };
+
+/** The error of a value of another type. */
+function typed(wanted: string): { error: (issue: { input: unknown }) => string } {
+  return {
+    error: ({ input }) => (input === undefined ? 'is required' : `must be ${wanted}, found ${kindOf(input)}`),
+  };
+}
+
+/** A text of at most `maxLength` characters. */
+function text(maxLength: number, facts: SchemaFacts): z.ZodType<string> {
+  return z
+    .string(typed('a string'))
+    .superRefine((value, { addIssue }) => {
+      const problem = textProblem(value, maxLength);
+      if (problem !== undefined) addIssue({ code: 'custom', message: problem });
+    })
+    .meta({ maxLength, ...facts });
+}
+
+/** A text in which all must fit `pattern`; `rule` says in words what that is. */
+function patternText(
+  { maxLength, pattern, rule }: { maxLength: number; pattern: string; rule: string },
+  facts: SchemaFacts,
+): z.ZodType<string> {
+  const expression = new RegExp(pattern, 'u');
+  return z
+    .string(typed('a string'))
+    .superRefine((value, { addIssue }) => {
+      const problem =
+        textProblem(value, maxLength) ??
+        (expression.test(value) ? undefined : `must be ${rule}, found '${value}'`);
+      if (problem !== undefined) addIssue({ code: 'custom', message: problem });
+    })
+    .meta({ maxLength, pattern, ...facts });
+}
+
+function flag(facts: SchemaFacts): z.ZodType<boolean> {
+  return z.boolean(typed('true or false')).meta(facts);
+}
+
+function uint32(facts: SchemaFacts): z.ZodType<number> {
+  return z
+    .number(typed('a whole number'))
+    .refine((value) => Number.isInteger(value) && value >= 0 && value <= maxUint32, {
+      error: ({ input }) => `must be a whole number from 0 to ${maxUint32}, found ${input}`,
+    })
+    .meta({ type: 'integer', format: 'int64', minimum: 0, maximum: maxUint32, ...facts });
+}
+
+/** A list whose order matters: it is replaced as a whole when several parties apply it. */
+function list(element: z.ZodType, maxItems: number, facts: SchemaFacts): z.ZodType<unknown[]> {
+  return z
+    .array(element, typed('a list'))
+    .refine((value) => value.length <= maxItems, {
+      error: ({ input }) => `must have at most ${maxItems} elements, found ${(input as unknown[]).length}`,
+    })
+    .meta({ maxItems, 'x-kubernetes-list-type': 'atomic', ...facts });
+}
+
+/** A list that must have no elements, because it would be one level too deep. */
+function emptyList(problem: string, facts: SchemaFacts): z.ZodType<unknown[]> {
+  return z
+    .array(z.looseObject({}), typed('a list'))
+    .refine((value) => value.length === 0, { error: problem })
+    .meta({ maxItems: 0, 'x-kubernetes-list-type': 'atomic', ...facts });
+}
+
+/** An object of any content. */
+function freeObject(facts: SchemaFacts): z.ZodType<Record<string, unknown>> {
+  return z
+    .record(z.string(), z.unknown(), typed('an object'))
+    .superRefine((value, { addIssue }) => {
+      const problem = jsonProblem(value);
+      if (problem !== undefined) addIssue({ code: 'custom', message: problem });
+    })
+    .meta({ 'x-kubernetes-preserve-unknown-fields': true, ...facts });
+}
+
+/** An object of these fields and no others. */
+function object<Shape extends z.ZodRawShape>(shape: Shape, facts: SchemaFacts): z.ZodType {
+  return z.strictObject(shape, typed('an object')).meta(facts);
+}
+
+/** Characters are counted as the API server counts them: code points. */
+function textProblem(value: string, maxLength: number): string | undefined {
+  if (!value.isWellFormed()) return 'is not valid Unicode';
+  if (value.length <= maxLength) return undefined;
+  const { length } = [...value];
+  return length <= maxLength ? undefined : `must have at most ${maxLength} characters, found ${length}`;
+}
+
+function kindOf(value: unknown): string {
+  if (value === null) return 'null';
+  if (Array.isArray(value)) return 'a list';
+  if (typeof value === 'string')
+    return `the text '${value.length > 40 ? `${value.slice(0, 40)}...` : value}'`;
+  if (typeof value === 'number' || typeof value === 'boolean') return String(value);
+  return 'an object';
+}
 
 const replacesModel = object(
   { name: text(bounds.limitNameLength, { minLength: 1, description: 'Name of the limit.' }) },
@@ -128,8 +231,6 @@ export const specModel: z.ZodType = object(
   { description: 'Rate limits of one domain.' },
 );
 
-/** The model of `status`, for the CRD and for whoever reads one back. */
-
 const count = (description: string) =>
   z.int().min(0).meta({ type: 'integer', format: 'int64', minimum: 0, description });
 
@@ -158,6 +259,7 @@ const limitersModel = z
   })
   .meta({ description: 'What the limiters of the fleet answered.' });
 
+/** The model of `status`, for the CRD and for whoever reads one back. */
 export const statusModel = z
   .object({
     observedGeneration: count('The generation that this status speaks of.'),

@@ -5,23 +5,18 @@ import { DocumentWalk, Unreadable } from './document-walk.ts';
 import { type DocumentProblem, goTypes, Place, Stage, ValueReader } from './value-reader.ts';
 
 /** What one YAML document says, as far as it can be understood. */
-export interface RuleDocument {
-  domain: string;
-  descriptors: Rule[];
-}
+type RuleDocument = Omit<RuleSource, 'name'>;
 
-export interface RuleDocumentReading {
-  /** Undefined when the document as a whole cannot be read. */
+/**
+ * Reads rules out of a YAML document: keys, types and values, but not what they mean together (see `checkSources`).
+ * An element of a list that is not a map leaves a hole, so that the others keep their position. There is no document when
+ * it cannot be read as a whole.
+ */
+export function readRuleDocument(tape: YamlTape): {
   document: RuleDocument | undefined;
   problems: DocumentProblem[];
   warnings: DocumentProblem[];
-}
-
-/**
- * Reads rules out of a YAML document: keys, types and values, but not what they mean together (see `validateSources`).
- * An element of a list that is not a map leaves a hole, so that the others keep their position.
- */
-export function readRuleDocument(tape: YamlTape): RuleDocumentReading {
+} {
   const walk = new DocumentWalk(tape);
   let document: RuleDocument | undefined;
   try {

@@ -28,10 +28,11 @@ interface DecodedFile {
   placeOf(path: readonly (string | number)[]): TextPlace;
 }
 
-/** Reads one file: syntax, keys and types. What its rules mean is for `validateSources`. */
+/** Reads one file: syntax, keys and types. What its rules mean is for `checkSources`. */
 export function decodeRuleFile({ name, text: content }: RuleFile): DecodedFile {
   const text = decodeYaml(content);
-  if (typeof text !== 'string') return undecodable(name, text, lossyText(content));
+  if (typeof text !== 'string')
+    return undecodable(name, text, typeof content === 'string' ? content : new TextDecoder().decode(content));
   const tape = parseYaml(text);
   if (!(tape instanceof YamlTape)) return undecodable(name, tape, text);
   const { document, problems, warnings } = readRuleDocument(tape);
@@ -91,17 +92,6 @@ function pathPlacer(text: string): DecodedFile['placeOf'] {
   };
 }
 
-function lossyText(content: string | Uint8Array): string {
-  return typeof content === 'string' ? content : new TextDecoder().decode(content);
-}
-
-export interface ReadRuleFilesOptions {
-  /** Whether several files may add rules to one domain. */
-  mergeDomains: boolean;
-  /** How many errors, and how many warnings, to list. Defaults to 1,000. */
-  maxErrors?: number;
-}
-
 export interface RuleReading {
   /** One for each file, in their order; none when there is an error. */
   sources: RuleSource[];
@@ -115,8 +105,14 @@ export interface RuleReading {
   warnings: RuleError[];
 }
 
-/** Reads and checks all files of one load. They go by the order given, which should be that of their names. */
-export function readRuleFiles(files: readonly RuleFile[], options: ReadRuleFilesOptions): RuleReading {
+/**
+ * Reads and checks all files of one load. They go by the order given, which should be that of their names. `mergeDomains`:
+ * several may add rules to one domain; `maxErrors`: how many errors, and how many warnings, to list, 1,000 unless given.
+ */
+export function readRuleFiles(
+  files: readonly RuleFile[],
+  options: { mergeDomains: boolean; maxErrors?: number },
+): RuleReading {
   const errors = new RuleErrorList(options.maxErrors);
   const warnings = new RuleErrorList(options.maxErrors);
   const bySource = new Map<RuleSource, DecodedFile>();
@@ -124,8 +120,7 @@ export function readRuleFiles(files: readonly RuleFile[], options: ReadRuleFiles
     const result = decodeRuleFile(file);
     for (const error of result.errors) errors.add(error);
     for (const warning of result.warnings) warnings.add(warning);
-    if (result.source === undefined) continue;
-    bySource.set(result.source, result);
+    if (result.source !== undefined) bySource.set(result.source, result);
   }
   const sources = [...bySource.keys()];
   checkSources(sources, options, (problem) => {

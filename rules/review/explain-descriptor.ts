@@ -36,7 +36,6 @@ function commonLength(a: string, b: string): number {
  * is a walk over the rules as written, beside the compiled table, so that places in files are known; tests hold both to
  * the same answer.
  */
-
 export interface Explanation {
   /** A step for each entry, up to the one that found nothing. */
   steps: ExplainedStep[];

@@ -29,13 +29,11 @@ export function idleRules(level: readonly Rule[]): number[] {
 }
 
 /**
- * Rules that no entry finds, by the order in which the matcher looks: the very text, the first pattern that fits, the key
- * alone. A rule with a value is always found by that value, written out, stars included; so of a pattern, requests that
- * carry the pattern itself can be left.
+ * A rule whose entries all find another rule of its level first, by the order in which the matcher looks: the very text, the
+ * first pattern that fits, the key alone. A rule with a value is always found by that value, written out, stars included;
+ * so of a pattern, requests that carry the pattern itself can be left.
  */
-
-/** A rule whose entries all find another rule of its level first. */
-export interface UnreachableRule {
+interface UnreachableRule {
   /** Its position in the level. */
   index: number;
   /** Position of the pattern that takes its entries. */

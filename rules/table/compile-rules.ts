@@ -1,6 +1,5 @@
-import { compilePairIndex, StringPool, WordList } from '../bytes/compile-lists.ts';
+import { compilePairIndex, hashSeed, hashUnits, StringPool, WordList } from '../bytes/pair-index.ts';
 import { NodeFlag, nodeUnitShift, packRuleTable } from '../bytes/rule-table-format.ts';
-import { hashSeed, hashUnits } from '../bytes/rule-table-hash.ts';
 import { type Rule, type RuleSource, ruleFlags, unitFromText } from '../model.ts';
 import { type Wildcard, WildcardCompiler } from '../wildcards/compile-wildcards.ts';
 

@@ -1,21 +1,22 @@
-import { compilePairIndex, type StringPool, UnitList, WordList } from '../bytes/compile-lists.ts';
+import {
+  compilePairIndex,
+  hashSeed,
+  hashText,
+  hashTextBackwards,
+  type StringPool,
+  UnitList,
+  WordList,
+} from '../bytes/pair-index.ts';
 import { noNode, type RuleTableSections, State } from '../bytes/rule-table-format.ts';
-import { hashSeed, hashText, hashTextBackwards } from '../bytes/rule-table-hash.ts';
 import { childState } from './wildcard-occurrences.ts';
-
-/** A text to find, and the number it is reported by. */
-export interface Literal {
-  text: string;
-  id: number;
-}
 
 /** Builds Aho-Corasick automata one after another into shared lists of states and labels. */
 export class AutomatonCompiler {
   readonly states = new WordList();
   readonly labels = new UnitList();
 
-  /** The root of a new automaton over distinct, non-empty literals. */
-  add(literals: readonly Literal[]): number {
+  /** The root of a new automaton over distinct, non-empty literals, which are reported by their `id`. */
+  add(literals: readonly { text: string; id: number }[]): number {
     const sorted = literals.toSorted((a, b) => (a.text < b.text ? -1 : 1));
     const root = this.#count();
     // Which of the sorted literals go through a state, by its distance from the root's number.
@@ -79,11 +80,6 @@ export class AutomatonCompiler {
   }
 }
 
-/**
- * Builds the index of the rules with a `*`, level by level. A pattern is found by what is rarest in it: first its
- * prefix, then its suffix, then, among the patterns that share both, the literal between the stars that fewest have.
- */
-
 export interface Wildcard {
   node: number;
   /** The whole composite key, with its stars. */
@@ -122,7 +118,11 @@ interface LevelInProgress {
   literals: Map<string, number>;
 }
 
-/** Collects levels; `finish` gives the sections. */
+/**
+ * Builds the index of the rules with a `*`, level by level; `finish` gives the sections. A pattern is found by what is
+ * rarest in it: first its prefix, then its suffix, then, among the patterns that share both, the literal between the stars
+ * that fewest have.
+ */
 export class WildcardCompiler {
   readonly #strings: StringPool;
   readonly #automata = new AutomatonCompiler();

@@ -3,7 +3,7 @@
  * number of patterns, never by the product of both: prefixes and suffixes are looked up by hash, literals are found in
  * one pass over the text, and a candidate is checked by where its literals were found.
  */
-import { grownWords } from '../bytes/compile-lists.ts';
+import { grownWords, hashSeed, hashUnit, PairIndex, unitsEqual } from '../bytes/pair-index.ts';
 import {
   Bucket,
   Group,
@@ -14,7 +14,6 @@ import {
   type RuleTableSections,
   Suffix,
 } from '../bytes/rule-table-format.ts';
-import { hashSeed, hashUnit, PairIndex, unitsEqual } from '../bytes/rule-table-hash.ts';
 import { Occurrences } from './wildcard-occurrences.ts';
 
 /** Searches the levels of one table; one lookup at a time. */

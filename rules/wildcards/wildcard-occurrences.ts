@@ -1,12 +1,12 @@
-import { grownWords } from '../bytes/compile-lists.ts';
-import { State } from '../bytes/rule-table-format.ts';
+import { grownWords } from '../bytes/pair-index.ts';
+import { type RuleTableSections, State } from '../bytes/rule-table-format.ts';
 
-const { words: automatonWords, firstChild } = State;
+const { words, firstChild, fail, shorterEnd, literal: literalAt } = State;
 
 /** The child of a state for one code unit, or -1. Labels of children ascend, so this is a binary search. */
 export function childState(states: Int32Array, labels: Uint16Array, state: number, unit: number): number {
-  let low = states[state * automatonWords + firstChild]!;
-  const end = states[(state + 1) * automatonWords + firstChild]!;
+  let low = states[state * words + firstChild]!;
+  const end = states[(state + 1) * words + firstChild]!;
   let high = end;
   while (low < high) {
     const middle = (low + high) >>> 1;
@@ -16,27 +16,19 @@ export function childState(states: Int32Array, labels: Uint16Array, state: numbe
   return low < end && labels[low] === unit ? low : -1;
 }
 
-/**
- * Where the literals of one level occur in a text, found in one pass by the level's automaton. The text is cut into
- * blocks of equal length: of each literal are noted where it comes first, and a bit for each block that one ends in. What
- * is asked for beyond the first is searched in one or two blocks. So neither time nor memory grows with the number of
- * occurrences, which literals that are suffixes of one another could have without end.
- */
-
-const { words, fail, shorterEnd, literal: literalAt } = State;
-
 /** As many as a number has bits. A text made for the purpose costs as many marks as there are literals, for each block. */
 const mostBlocks = 32;
 /** Blocks are never shorter than 2 to this power. */
 const leastShift = 3;
 
-interface Sections {
-  states: Int32Array;
-  labels: Uint16Array;
-  literals: Int32Array;
-}
-
-/** What the latest `scan` found; gone with the next. The arrays are used again for the next text. */
+/**
+ * Where the literals of one level occur in a text, found in one pass by the level's automaton. The text is cut into
+ * blocks of equal length: of each literal are noted where it comes first, and a bit for each block that one ends in. What
+ * is asked for beyond the first is searched in one or two blocks. So neither time nor memory grows with the number of
+ * occurrences, which literals that are suffixes of one another could have without end.
+ *
+ * What the latest `scan` found is gone with the next. The arrays are used again for the next text.
+ */
 export class Occurrences {
   readonly #states: Int32Array;
   readonly #labels: Uint16Array;
@@ -56,7 +48,7 @@ export class Occurrences {
   #to = 0;
   #shift = leastShift;
 
-  constructor(sections: Sections) {
+  constructor(sections: Pick<RuleTableSections, 'states' | 'labels' | 'literals'>) {
     this.#states = sections.states;
     this.#labels = sections.labels;
     this.#lengths = sections.literals;

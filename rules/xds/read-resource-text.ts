@@ -5,18 +5,6 @@ import { checkSources } from '../validate-sources.ts';
 import { type TextPlace, valuePlacer } from '../yaml/places.ts';
 import { type JsonResource, resourcesFromJson } from './resource-json.ts';
 
-/** Paths in a rule file and in a manifest say the same in two spellings. */
-
-/** `['spec', 'descriptors', 0, 'rateLimit']` for `['descriptors', 0, 'rate_limit']`. */
-export function manifestPath(path: readonly (string | number)[]): (string | number)[] {
-  return ['spec', ...camelCasePath(path)];
-}
-
-/** As proto3 JSON spells the same fields. */
-function camelCasePath(path: readonly (string | number)[]): (string | number)[] {
-  return path.map(fieldName);
-}
-
 /** Reads resources of xDS in JSON. Resources of other types are passed over. */
 export function readResourceText(file: string, text: string, lists: ReadingLists): void {
   // JSON is YAML, and the reader of YAML knows lines.
@@ -48,7 +36,7 @@ function addResource(
   }
   const { source } = resource;
   const placeIn = (below: readonly (string | number)[]): TextPlace =>
-    placeOf([...path, ...camelCasePath(below)]);
+    placeOf([...path, ...below.map(fieldName)]);
   const before = lists.errors.count;
   checkSources([source], { mergeDomains: false }, ({ code, text: words, path: below }) => {
     lists.errors.add({ code, source: file, text: words, path: [...path, ...below], ...placeIn(below) });

@@ -4,6 +4,7 @@
  */
 import { create, fromJson, type JsonValue, toJson } from '@bufbuild/protobuf';
 import { RateLimitConfigSchema } from '../../gen/ratelimit/config/ratelimit/v3/rls_conf_pb.ts';
+import { isObject } from '../manifest/read-spec.ts';
 import type { RuleSource } from '../model.ts';
 import { fromMessage, rateLimitConfigTypeUrl, toMessage } from './resource.ts';
 
@@ -43,8 +44,4 @@ function resourceFromJson(value: unknown, path: (string | number)[]): JsonResour
   } catch (error) {
     return { path, problem: error instanceof Error ? error.message : String(error) };
   }
-}
-
-function isObject(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }

@@ -3,9 +3,8 @@ import { BinaryWriter, WireType } from '@bufbuild/protobuf/wire';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { RateLimitConfigSchema } from '../../gen/ratelimit/config/ratelimit/v3/rls_conf_pb.ts';
-import { limit, rule, source } from '../../test/support/rule-builder.ts';
+import { limit, rule, source, validateSources } from '../../test/support/rule-builder.ts';
 import type { JsonObject, JsonValue, RateLimit, Rule } from '../model.ts';
-import { validateSources } from '../validate-sources.ts';
 import { decodeResource, encodeResource, rateLimitConfigTypeUrl } from './resource.ts';
 
 const text = fc.oneof(

@@ -1,4 +1,6 @@
 import type { RateLimit, Rule, RuleSource } from '../../rules/model.ts';
+import { type RuleError, RuleErrorList } from '../../rules/rule-error.ts';
+import { checkSources } from '../../rules/validate-sources.ts';
 
 /** A rule with the given traits, all others at their defaults. */
 export function rule(traits: Partial<Rule> & { key: string }): Rule {
@@ -23,4 +25,16 @@ export function limit(traits: Partial<RateLimit> = {}): RateLimit {
 
 export function source(domain: string, descriptors: Rule[], name = `${domain}.yaml`): RuleSource {
   return { name, domain, descriptors };
+}
+
+/** What is wrong with the meaning of sources, without places. */
+export function validateSources(
+  sources: readonly RuleSource[],
+  options: { mergeDomains: boolean },
+): RuleError[] {
+  const list = new RuleErrorList();
+  checkSources(sources, options, ({ source: { name }, code, text, path }) => {
+    list.add({ code, source: name, text, path, line: undefined, column: undefined });
+  });
+  return list.errors;
 }

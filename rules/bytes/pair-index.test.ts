@@ -2,8 +2,14 @@ import { describe, expect, it } from 'vitest';
 import { limit, rule, source } from '../../test/support/rule-builder.ts';
 import { compileRules } from '../table/compile-rules.ts';
 import { RuleTable } from '../table/rule-table.ts';
-import { compilePairIndex } from './compile-lists.ts';
-import { hashSeed, hashText, hashTextBackwards, hashUnit, PairIndex } from './rule-table-hash.ts';
+import {
+  compilePairIndex,
+  hashSeed,
+  hashText,
+  hashTextBackwards,
+  hashUnit,
+  PairIndex,
+} from './pair-index.ts';
 
 /** Two texts of two code units which, appended to a text of the given hash, give one hash. */
 function collision(hash: number): [string, string] {

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { AliasBudget } from './alias-budget.ts';
+import { AliasBudget } from '../reader/document-walk.ts';
 
 /** How many nodes pass through aliases, after so many outside of them, before the budget ends. */
 function allowed(outside: number, bound: number): number {

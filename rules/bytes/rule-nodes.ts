@@ -1,7 +1,7 @@
-import { Extra, Node, NodeFlag, nodeUnitShift, type RuleTableSections } from '../bytes/rule-table-format.ts';
-import { readText } from '../bytes/rule-table-hash.ts';
 import type { MatchedRule } from '../match-result.ts';
 import type { JsonObject, Unit } from '../model.ts';
+import { readText } from './pair-index.ts';
+import { Extra, Node, NodeFlag, nodeUnitShift, type RuleTableSections } from './rule-table-format.ts';
 
 /** The records of a rule table by node number. Text and rules become objects at their first use, once each. */
 export class RuleNodes {

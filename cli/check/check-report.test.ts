@@ -1,6 +1,7 @@
+import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import { LineIndex } from '../../rules/yaml/places.ts';
-import { excerptAt, excerptLines } from './check-report.ts';
+import { allowedKinds, excerptAt, excerptLines, warningKinds } from './check-report.ts';
 
 function shown(text: string, line: number, column: number): string[] {
   const excerpt = excerptAt(new LineIndex(text), line, column);
@@ -31,5 +32,30 @@ describe('an excerpt', () => {
       expect(excerpt.text[excerpt.caret]).toBe(text[column - 1]);
     }
     expect(excerptAt(new LineIndex(text), 1, 301)!.text).toMatch(/^\.\.\.a{50}Xb{49}\.\.\.$/);
+  });
+});
+
+describe('kinds of warning', () => {
+  it('are waived by name', () => {
+    expect([...allowedKinds(['no-rules, dotted-metric', 'no-effect'])]).toEqual([
+      'no-rules',
+      'dotted-metric',
+      'no-effect',
+    ]);
+  });
+
+  it.each(['', 'dotted', 'no-rules,'])('are not waived by "%s"', (value) => {
+    expect(() => allowedKinds([value])).toThrow(
+      /^--allow: there is no warning "(?:dotted)?"; there are never-/,
+    );
+  });
+
+  it('all stand in the document, and no others', () => {
+    const document = readFileSync(new URL('../../docs/gitops.md', import.meta.url), 'utf8');
+    const [table = ''] = /\| warning \| what it says \|[\s\S]*?\n\n/.exec(document) ?? [];
+    const cells = [...table.matchAll(/^\| (`[^|]*) \|/gm)].flatMap(
+      ([, cell]) => cell!.match(/[a-z-]+/g) ?? [],
+    );
+    expect(cells.sort()).toEqual([...warningKinds].sort());
   });
 });
