@@ -47,10 +47,7 @@ export interface Sink {
 /** Modules of a thread that serves which only some settings need; undefined: they do not. */
 export interface ServingModules {
   readonly redis:
-    | {
-        openMainRedis(context: LimiterContext): OpenedStore;
-        openPerSecondRedis(context: LimiterContext): OpenedStore;
-      }
+    | { openRedis(context: LimiterContext, storeName: 'store' | 'per_second_store'): OpenedStore }
     | undefined;
   readonly memcache:
     | { openMemcache(context: LimiterContext, resolveSrv: ResolveSrv | undefined): OpenedStore }

@@ -3,13 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { withFields } from '../../process/log/logger.ts';
 import { redisConnectionRetry, redisPipelineLimitIgnored, redisScriptsRefused } from '../log/lines.ts';
 import { redisLines } from '../log/redis-lines.ts';
-import {
-  callsAtATime,
-  nodesAtATime,
-  perSecondRedis,
-  type RedisStoreSettings,
-  redisAddress,
-} from '../settings/redis-settings.ts';
+import { callsAtATime, nodesAtATime, perSecondRedis, redisAddress } from '../settings/redis-settings.ts';
 import { registerNodeStats, registerPoolStats } from '../stats/registry/limiter-stats.ts';
 import { ClientTls } from '../stores/client-tls.ts';
 import { RedisClusterStore } from '../stores/redis/cluster-store.ts';
@@ -17,43 +11,21 @@ import { RedisStore } from '../stores/redis/redis-store.ts';
 import type { LimiterContext, OpenedStore } from './context.ts';
 import { clientTlsFiles } from './store.ts';
 
-interface RedisRole {
-  /** Part of the names of its statistics. */
-  pool: string;
-  /** Its component of the process's health. */
-  component: string;
-  /** What lines call it where there are two. */
-  storeName: 'store' | 'per_second_store';
-  /** Begins the names of its settings. */
-  prefix: 'REDIS_' | 'REDIS_PERSECOND_';
-}
-
-/** Throws an Error without credentials on an address that cannot be read, and on files of TLS that are no good. */
-export function openMainRedis(context: LimiterContext): OpenedStore {
-  return openRedis(context, context.settings, {
-    pool: 'redis_pool',
-    component: 'redis',
-    storeName: 'store',
-    prefix: 'REDIS_',
-  });
-}
-
-/** The same for REDIS_PERSECOND. */
-export function openPerSecondRedis(context: LimiterContext): OpenedStore {
-  return openRedis(context, perSecondRedis(context.settings), {
+/** By the store's name in lines: its statistics, its component of the process's health, and its settings. */
+const roles = {
+  store: { pool: 'redis_pool', component: 'redis', prefix: 'REDIS_' },
+  per_second_store: {
     pool: 'redis_per_second_pool',
     component: 'redis_per_second',
-    storeName: 'per_second_store',
     prefix: 'REDIS_PERSECOND_',
-  });
-}
+  },
+} as const;
 
-function openRedis(
-  context: LimiterContext,
-  own: RedisStoreSettings,
-  { pool, component, storeName, prefix }: RedisRole,
-): OpenedStore {
+/** Throws an Error without credentials on an address that cannot be read, and on files of TLS that are no good. */
+export function openRedis(context: LimiterContext, storeName: keyof typeof roles): OpenedStore {
   const { settings, clock, random, registry, health } = context;
+  const { pool, component, prefix } = roles[storeName];
+  const own = storeName === 'store' ? settings : perSecondRedis(settings);
   // Of one store it would say nothing.
   const log = settings.redisPerSecond ? withFields(context.log, { store: storeName }) : context.log;
   const address = redisAddress(own);

@@ -46,14 +46,12 @@ export function openStore(
     return withLocalFallback(context, traced('store', memcache.openMemcache(context, resolveSrv)));
   }
   // Inside the breaker, so that what it answers itself is no work of the store.
-  const calm = (role: BreakerRole, opened: OpenedStore): OpenedStore =>
-    withBreaker(context, role, traced(role.name, opened));
   const redis = loaded(modules.redis, 'the Redis client');
-  const { redisPerSecond, redisTimeoutMs, redisPerSecondTimeoutMs } = settings;
-  const main = calm({ name: 'store', patienceMs: redisTimeoutMs }, redis.openMainRedis(context));
-  if (!redisPerSecond) return withLocalFallback(context, main);
-  const role = { name: 'per_second_store', patienceMs: redisPerSecondTimeoutMs };
-  const perSecond = calm(role, redis.openPerSecondRedis(context));
+  const calm = (name: 'store' | 'per_second_store', patienceMs: number): OpenedStore =>
+    withBreaker(context, { name, patienceMs }, traced(name, redis.openRedis(context, name)));
+  const main = calm('store', settings.redisTimeoutMs);
+  if (!settings.redisPerSecond) return withLocalFallback(context, main);
+  const perSecond = calm('per_second_store', settings.redisPerSecondTimeoutMs);
   return withLocalFallback(context, {
     store: new PerSecondStore({ main: main.store, perSecond: perSecond.store }),
     // As the Go service: that of limits per second first.
@@ -80,16 +78,9 @@ function tracedStore(
   });
 }
 
-interface BreakerRole {
-  /** `store`, or `per_second_store` for that of REDIS_PERSECOND. */
-  name: string;
-  /** The timeout of the store: no request waits longer. */
-  patienceMs: number;
-}
-
 function withBreaker(
   { settings, clock, timers, random, registry, health, log }: LimiterContext,
-  { name, patienceMs }: BreakerRole,
+  { name, patienceMs }: { name: string; patienceMs: number },
   { store, connect }: OpenedStore,
 ): OpenedStore {
   let openedMs = 0;

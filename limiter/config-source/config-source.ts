@@ -1,5 +1,5 @@
 import type { ReviewedLoad, RulesReview } from '../../rules/review/reviewed-load.ts';
-import type { RuleError } from '../../rules/rule-error.ts';
+import type { RuleError, RuleErrorCode } from '../../rules/rule-error.ts';
 import { RuleTable } from '../../rules/table/rule-table.ts';
 
 /** A good load: replaces all rules of the load before it. */
@@ -68,6 +68,16 @@ export interface FailedLoad {
   errors: RuleError[];
   /** Of all errors, those that the list had no room for included. */
   total: number;
+}
+
+/** An error about a whole file, resource or load, without a place in a document. */
+export function unplacedError(code: RuleErrorCode, source: string, text: string): RuleError {
+  return { code, source, text, path: [], line: undefined, column: undefined };
+}
+
+/** Nothing could be loaded at all. */
+export function brokenLoad(source: string, text: string): FailedLoad {
+  return { ok: false, errors: [unplacedError('unreadable', source, text)], total: 1 };
 }
 
 export type LoadOutcome = CompiledRules | FailedLoad;

@@ -3,7 +3,7 @@ import { parentPort, type Transferable, Worker } from 'node:worker_threads';
 import { errorText, systemErrorCode } from '../../process/log/error-text.ts';
 import type { Timers } from '../../process/time/clock.ts';
 import { type ReviewOptions, reviewLoad } from '../../rules/review/reviewed-load.ts';
-import type { FailedLoad, MadeLoad, ReviewOutcome } from './config-source.ts';
+import { brokenLoad, type FailedLoad, type MadeLoad, type ReviewOutcome } from './config-source.ts';
 
 /** `Success` is what comes of a load that went well. */
 export interface LoadThread<Success> {
@@ -55,7 +55,7 @@ export function runLoadThread<Success>(load: ThreadedLoad, options: LoadThreadOp
     return followWorker(startWorker(load, options.maxHeapMiB), load, options);
   } catch (error) {
     // No thread to be had, for one where the number of threads is bounded: the next change tries again.
-    const outcome = failure(load, brokenThread(error, options.maxHeapMiB).load);
+    const outcome = brokenLoad(load.source, brokenThread(error, options.maxHeapMiB).load);
     return { outcome: Promise.resolve(outcome), review: Promise.resolve(undefined), stop: () => {} };
   }
 }
@@ -76,7 +76,7 @@ function followWorker<Success>(
   options: LoadThreadOptions,
 ): LoadThread<Success> {
   const { maxHeapMiB, timeoutMs, reviewTimeoutMs, timers } = options;
-  let outcome: Success | FailedLoad = failure(load, 'the load ended without a result');
+  let outcome: Success | FailedLoad = brokenLoad(load.source, 'the load ended without a result');
   const outcomeThere = Promise.withResolvers<Success | FailedLoad>();
   let review: ReviewOutcome | undefined;
   let isSettled = false;
@@ -86,7 +86,7 @@ function followWorker<Success>(
     isSettled = true;
   };
   const fail = (texts: { load: string; review: string }) => {
-    settle(failure(load, texts.load));
+    settle(brokenLoad(load.source, texts.load));
     if (isReviewing) review ??= { problem: texts.review };
   };
   const endAfter = (ms: number) =>
@@ -133,9 +133,4 @@ function brokenThread(error: unknown, maxHeapMiB: number): { load: string; revie
     return { load, review: `it needs more memory than the bound of ${maxHeapMiB} MiB` };
   }
   return { load: `the load broke off: ${errorText(error)}`, review: `it broke off: ${errorText(error)}` };
-}
-
-function failure({ source }: ThreadedLoad, text: string): FailedLoad {
-  const error = { source, text, path: [], line: undefined, column: undefined };
-  return { ok: false, errors: [{ code: 'unreadable', ...error }], total: 1 };
 }

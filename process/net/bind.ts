@@ -57,20 +57,24 @@ export class BindError extends Error {
 }
 
 /** Resolves with the port really taken, or rejects with a BindError. A host name is bound at its first address. */
-export function bind(server: Server, address: ListenAddress): Promise<{ port: number }> {
-  return new Promise((resolve, reject) => {
-    const onError = (error: Error): void => reject(new BindError(address, error));
-    server.once('error', onError);
-    try {
-      server.listen(listenOptions(address), () => {
-        server.off('error', onError);
-        resolve({ port: (server.address() as AddressInfo).port });
-      });
-    } catch (error) {
-      server.off('error', onError);
-      onError(error as Error);
-    }
-  });
+export async function bind(server: Server, address: ListenAddress): Promise<{ port: number }> {
+  try {
+    await listen(server, listenOptions(address));
+  } catch (error) {
+    throw new BindError(address, error as Error);
+  }
+  return { port: (server.address() as AddressInfo).port };
+}
+
+function listen(server: Server, options: ListenOptions): Promise<void> {
+  const { promise, resolve, reject } = Promise.withResolvers<void>();
+  server.once('error', reject);
+  try {
+    server.listen(options, resolve);
+  } catch (error) {
+    reject(error);
+  }
+  return promise.finally(() => server.off('error', reject));
 }
 
 function listenOptions({ host, port, reusePort = false }: ListenAddress): ListenOptions {
@@ -113,7 +117,7 @@ export async function bindUnix(server: Server, address: UnixAddress): Promise<vo
   const obstacle = before === undefined ? undefined : await obstacleOf(path, before);
   if (obstacle !== undefined) throw inUse(address, obstacle);
   const made = nameBeside(address);
-  await listen(server, made).catch((error: unknown) => {
+  await listen(server, { path: made }).catch((error: unknown) => {
     throw folderError(address, error as Error);
   });
   try {
@@ -183,16 +187,6 @@ function removeIfSame(path: string, ours: BigIntStats): void {
   } catch {
     // It is gone, or not ours to remove any more.
   }
-}
-
-function listen(server: Server, path: string): Promise<void> {
-  return new Promise((resolve, reject) => {
-    server.once('error', reject);
-    server.listen({ path }, () => {
-      server.off('error', reject);
-      resolve();
-    });
-  });
 }
 
 /** libuv says "permission denied" for a folder that is not there. */

@@ -9,6 +9,7 @@ import {
   type LoadedRules,
   type LoadOutcome,
   loadedRules,
+  unplacedError,
 } from '../config-source.ts';
 import {
   type LoadThread,
@@ -17,7 +18,6 @@ import {
   runLoadThread,
 } from '../load-thread.ts';
 import { ChangeWatch, type FileLayout, fileLayout, type RuntimePaths } from './change-watch.ts';
-import { fileProblem } from './list-files.ts';
 import type { LoadRequest } from './load-rules.ts';
 
 /** Reads, checks and compiles rule files in a thread of its own. */
@@ -152,7 +152,7 @@ export class FileConfigSource implements ConfigSource {
     try {
       rules = loadedRules(outcome, this.#options.clock.monotonicMs() - startMs);
     } catch (error) {
-      return listener.failed([fileProblem('unreadable', this.#options.paths.root, errorText(error))], 1);
+      return listener.failed([unplacedError('unreadable', this.#options.paths.root, errorText(error))], 1);
     }
     this.#hasRules ||= rules.domains > 0;
     return listener.loaded(rules);

@@ -2,12 +2,8 @@ import { type Dirent, readdirSync, type Stats, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { isSystemError, systemErrorCode, systemErrorReason } from '../../../process/log/error-text.ts';
 import type { RuleError } from '../../../rules/rule-error.ts';
+import { unplacedError } from '../config-source.ts';
 import type { FileLayout } from './change-watch.ts';
-
-/** An error about a whole file or load, without a place in a document. */
-export function fileProblem(code: 'unreadable' | 'too-large', source: string, text: string): RuleError {
-  return { code, source, text, path: [], line: undefined, column: undefined };
-}
 
 export interface ListedFile {
   /** The config name: the path relative to the directory read, with `.` for `/`. */
@@ -83,7 +79,7 @@ class Lister {
       this.#list(directory, '');
     } catch (error) {
       if (!isSystemError(error)) throw error;
-      const problem = fileProblem('unreadable', readDirectory, systemErrorReason(error));
+      const problem = unplacedError('unreadable', readDirectory, systemErrorReason(error));
       const isOnlyMissing = systemErrorCode(error) === 'ENOENT' && !mustExist;
       (isOnlyMissing ? this.warnings : this.errors).push(problem);
     }
@@ -95,7 +91,7 @@ class Lister {
     if (this.#entries > maxEntries) {
       if (this.errors.length === 0) {
         const text = `more than ${maxEntries} directory entries: not a directory of rules`;
-        this.errors.push(fileProblem('too-large', this.#layout.readDirectory, text));
+        this.errors.push(unplacedError('too-large', this.#layout.readDirectory, text));
       }
       return;
     }
@@ -120,7 +116,7 @@ class Lister {
       if (!isDirectory && !this.#hasExtension(name)) return;
       const isGone = systemErrorCode(error) === 'ENOENT';
       if (isGone) this.#warn(name, isLink ? 'dangling symbolic link, skipped' : 'gone, skipped');
-      else this.errors.push(fileProblem('unreadable', name, systemErrorReason(error)));
+      else this.errors.push(unplacedError('unreadable', name, systemErrorReason(error)));
     }
   }
 
@@ -140,7 +136,7 @@ class Lister {
   }
 
   #warn(name: string, text: string): void {
-    this.warnings.push(fileProblem('unreadable', name, text));
+    this.warnings.push(unplacedError('unreadable', name, text));
   }
 
   #hasExtension(name: string): boolean {

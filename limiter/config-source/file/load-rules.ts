@@ -6,9 +6,9 @@ import { looksLikeRules, readRuleFiles } from '../../../rules/reader/read-rule-f
 import type { ReviewedLoad, ReviewOptions } from '../../../rules/review/reviewed-load.ts';
 import type { RuleError } from '../../../rules/rule-error.ts';
 import { compileRules } from '../../../rules/table/compile-rules.ts';
-import type { LoadOutcome, MadeLoad } from '../config-source.ts';
+import { type LoadOutcome, type MadeLoad, unplacedError } from '../config-source.ts';
 import type { FileLayout } from './change-watch.ts';
-import { type FileListing, fileProblem, type ListedFile, listRuleFiles } from './list-files.ts';
+import { type FileListing, type ListedFile, listRuleFiles } from './list-files.ts';
 
 /** Chosen: rule files by another name are few and small, and what stands beside rules may be anything. */
 const maxBytes = 1024 * 1024;
@@ -19,7 +19,7 @@ export function passedOverRules(others: ReadonlyMap<string, string>, extensions:
   return [...others].slice(0, maxFiles).flatMap(([name, path]): RuleError[] => {
     if (!holdsRules(path)) return [];
     const text = `holds rules and is not read: only ${extensions} are rule files`;
-    return [{ code: 'passed-over', source: name, text, path: [], line: undefined, column: undefined }];
+    return [unplacedError('passed-over', name, text)];
   });
 }
 
@@ -46,7 +46,7 @@ export function readFiles(listed: readonly ListedFile[], maxBytes: number): File
   for (const { name, path, bytes: size } of listed) {
     if (bytes + size > maxBytes) {
       const text = `the rule files up to this one hold ${bytes + size} bytes, the bound is ${maxBytes}`;
-      contents.errors.push(fileProblem('too-large', name, text));
+      contents.errors.push(unplacedError('too-large', name, text));
       return contents;
     }
     try {
@@ -56,7 +56,7 @@ export function readFiles(listed: readonly ListedFile[], maxBytes: number): File
     } catch (error) {
       if (!isSystemError(error)) throw error;
       if (systemErrorCode(error) === 'ENOENT') contents.gone.push(name);
-      else contents.errors.push(fileProblem('unreadable', name, systemErrorReason(error)));
+      else contents.errors.push(unplacedError('unreadable', name, systemErrorReason(error)));
     }
   }
   return contents;
@@ -85,7 +85,7 @@ function readConsistently(layout: FileLayout, maxBytes: number): RuleDirectory {
     if (contents.gone.length === 0 && volumeVersion() === before) return { listing, contents };
     if (attempt < maxAttempts) continue;
     const text = `changed while it was read, ${maxAttempts} times in a row`;
-    contents.errors.push(fileProblem('unreadable', contents.gone[0] ?? layout.readDirectory, text));
+    contents.errors.push(unplacedError('unreadable', contents.gone[0] ?? layout.readDirectory, text));
     return { listing, contents };
   }
 }

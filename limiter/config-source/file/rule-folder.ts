@@ -2,8 +2,9 @@ import { statSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
 import { systemErrorReason } from '../../../process/log/error-text.ts';
 import type { RuleError } from '../../../rules/rule-error.ts';
+import { unplacedError } from '../config-source.ts';
 import { defaultFileSourceLimits } from './file-source.ts';
-import { type FileListing, fileProblem, listRuleFiles } from './list-files.ts';
+import { type FileListing, listRuleFiles } from './list-files.ts';
 import { passedOverRules, readFiles } from './load-rules.ts';
 
 export interface RuleFolderReading {
@@ -21,7 +22,7 @@ export function readRuleFolder(path: string, extensions: readonly string[]): Rul
   const listing = list(path, extensions);
   const files = listing.files.map((file) => ({ ...file, name: file.path }));
   const contents = readFiles(files, defaultFileSourceLimits.maxBytes);
-  const gone = contents.gone.map((file) => fileProblem('unreadable', file, 'gone while it was to be read'));
+  const gone = contents.gone.map((file) => unplacedError('unreadable', file, 'gone while it was to be read'));
   return {
     files: contents.files.map(({ name, text }) => ({ path: name, text })),
     errors: [...listing.errors, ...contents.errors, ...gone],
@@ -42,7 +43,7 @@ function list(path: string, extensions: readonly string[]): FileListing {
       return { ...nothing, files: [{ name: path, path, bytes: stats.size }] };
     }
   } catch (error) {
-    return { ...nothing, errors: [fileProblem('unreadable', path, systemErrorReason(error))] };
+    return { ...nothing, errors: [unplacedError('unreadable', path, systemErrorReason(error))] };
   }
   const watch = { kind: 'directory', path: dirname(resolve(path)) } as const;
   const layout = { readDirectory: path, namePrefix: '', ignoreDotFiles: false, mustExist: true, watch };

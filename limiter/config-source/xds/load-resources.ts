@@ -4,11 +4,11 @@ import type { Any } from '@bufbuild/protobuf/wkt';
 import { errorText } from '../../../process/log/error-text.ts';
 import type { RuleSource } from '../../../rules/model.ts';
 import type { ReviewedLoad, ReviewOptions } from '../../../rules/review/reviewed-load.ts';
-import { type RuleError, type RuleErrorCode, RuleErrorList } from '../../../rules/rule-error.ts';
+import { type RuleError, RuleErrorList } from '../../../rules/rule-error.ts';
 import { compileRules } from '../../../rules/table/compile-rules.ts';
 import { checkSources } from '../../../rules/validate-sources.ts';
 import { decodeResource, rateLimitConfigTypeUrl } from '../../../rules/xds/resource.ts';
-import type { CompiledRules, FailedLoad, MadeLoad } from '../config-source.ts';
+import { type CompiledRules, type FailedLoad, type MadeLoad, unplacedError } from '../config-source.ts';
 import { type DiscoveryAnswer, decodeAnswer } from './discovery-messages.ts';
 
 /** Plain data: it may go to a loading thread. */
@@ -41,7 +41,7 @@ export function loadResources(
   if (errors.length > 0) return failed(errors);
   const list = new RuleErrorList();
   checkSources(sources, request, ({ source, code, text, path }) => {
-    list.add({ ...problem(code, source.name, text), path });
+    list.add({ ...unplacedError(code, source.name, text), path });
   });
   if (list.count > 0) return failed(list.errors, list.count);
   const rules: CompiledRules = {
@@ -73,18 +73,18 @@ function decodeAll(resources: DiscoveryAnswer['resources']): { sources: RuleSour
       const source = decodeResource(value);
       sources.push(source.name === '' ? { ...source, name: place } : source);
     } catch (error) {
-      errors.push(problem('syntax', place, `cannot be decoded: ${errorText(error)}`));
+      errors.push(unplacedError('syntax', place, `cannot be decoded: ${errorText(error)}`));
     }
   }
   return { sources, errors };
 }
 
 function wrongType(source: string, typeUrl: string): RuleError {
-  return problem('wrong-type', source, `type URL is '${typeUrl}', expected '${rateLimitConfigTypeUrl}'`);
-}
-
-function problem(code: RuleErrorCode, source: string, text: string): RuleError {
-  return { code, source, text, path: [], line: undefined, column: undefined };
+  return unplacedError(
+    'wrong-type',
+    source,
+    `type URL is '${typeUrl}', expected '${rateLimitConfigTypeUrl}'`,
+  );
 }
 
 function failed(errors: RuleError[], total = errors.length): MadeLoad<FailedLoad> {

@@ -1,7 +1,7 @@
 /** Loads responses: small ones in place, large ones in a thread, so that callers of the limiter need not wait. */
 import { errorText } from '../../../process/log/error-text.ts';
 import type { Timers } from '../../../process/time/clock.ts';
-import type { FailedLoad, ReviewOutcome } from '../config-source.ts';
+import { brokenLoad, type FailedLoad, type ReviewOutcome } from '../config-source.ts';
 import { type LoadThread, type LoadThreadLimits, runLoadThread } from '../load-thread.ts';
 import { type LoadedResources, loadResources, type ResourcesRequest } from './load-resources.ts';
 
@@ -28,7 +28,7 @@ export class ResponseLoader {
   /** Never rejects. One load at a time. */
   async load(request: ResourcesRequest): Promise<LoadedResources | FailedLoad> {
     await this.#breakOff();
-    if (this.#isClosed) return broken('the load ended without a result');
+    if (this.#isClosed) return brokenLoad('response', 'the load ended without a result');
     const isSmall = request.bytes.length <= this.#options.maxInPlaceBytes;
     const outcome = isSmall ? loadInPlace(request) : await this.#start(request).outcome;
     if (outcome.ok && outcome.rules !== undefined) this.#unreviewed = request;
@@ -96,11 +96,6 @@ function loadInPlace(request: ResourcesRequest): LoadedResources | FailedLoad {
   try {
     return loadResources(request).outcome;
   } catch (error) {
-    return broken(`the load broke off: ${errorText(error)}`);
+    return brokenLoad('response', `the load broke off: ${errorText(error)}`);
   }
-}
-
-function broken(text: string): FailedLoad {
-  const place = { path: [], line: undefined, column: undefined };
-  return { ok: false, errors: [{ code: 'unreadable', source: 'response', text, ...place }], total: 1 };
 }

@@ -3,9 +3,9 @@ import { readFileSync } from 'node:fs';
 import type { z } from 'zod';
 import { systemErrorCode, systemErrorReason } from '../../../process/log/error-text.ts';
 import { readDocument } from '../../../rules/yaml/document.ts';
-import { LineIndex, placedProblems } from '../../../rules/yaml/places.ts';
+import { LineIndex, type PathProblem, placedProblems } from '../../../rules/yaml/places.ts';
 import { mapperSchema } from './mapper-schema.ts';
-import { type Mapping, type MappingProblem, readMapping } from './mapping-rules.ts';
+import { type Mapping, readMapping } from './mapping-rules.ts';
 
 /** The message names the setting, and file, line and reason of every problem. */
 export class MapperFileError extends Error {
@@ -46,11 +46,11 @@ export function readMapperText(text: string, file: string): MapperFile {
     throw new MapperFileError([`${file}:${line}:${column}: ${document.text}`]);
   }
   const value = withoutEmpty(document.value);
-  const told = (problems: readonly MappingProblem[]): string[] =>
+  const told = (problems: readonly PathProblem[]): string[] =>
     placedProblems(document.tape, problems).map(
       ({ line, column, message }) => `${file}:${line}:${column}: ${message}`,
     );
-  const refusal = (problems: readonly MappingProblem[]) =>
+  const refusal = (problems: readonly PathProblem[]) =>
     new MapperFileError(told(problems).slice(0, maxProblems));
   const parsed = mapperSchema.safeParse(value ?? {}, { reportInput: true });
   if (!parsed.success) {
@@ -64,7 +64,7 @@ export function readMapperText(text: string, file: string): MapperFile {
 }
 
 /** What else is wrong, in the mappings that are in a form that can be read: one at a time, without the defaults. */
-function problemsBeside(issues: readonly MappingProblem[], value: unknown): MappingProblem[] {
+function problemsBeside(issues: readonly PathProblem[], value: unknown): PathProblem[] {
   const mappings = (value as { mappings?: unknown } | undefined)?.mappings;
   if (!Array.isArray(mappings)) return [];
   return mappings.flatMap((one, index) => {
@@ -89,7 +89,7 @@ function withoutEmpty(value: unknown, key?: string): unknown {
   );
 }
 
-function problemOf(issue: z.core.$ZodIssue): MappingProblem {
+function problemOf(issue: z.core.$ZodIssue): PathProblem {
   const path = issue.path.filter((step) => typeof step !== 'symbol');
   if (issue.code === 'unrecognized_keys') {
     return { path: [...path, issue.keys[0] as string], message: `unknown key ${issue.keys.join(', ')}` };

@@ -1,4 +1,5 @@
 import { RE2JS } from 're2js';
+import type { PathProblem } from '../../../rules/yaml/places.ts';
 import { quoted, type WrittenDefaults, type WrittenMapping } from './mapper-schema.ts';
 
 // A mapping from statistics to metrics of Prometheus, in the language of statsd_exporter, once it is read.
@@ -98,17 +99,11 @@ export class Template {
 
 // From what a mapper file says to the rules that apply, its defaults filled in.
 
-/** Where in the file, and what. */
-export interface MappingProblem {
-  path: readonly (string | number)[];
-  message: string;
-}
-
 export interface ReadMapping {
   mapping: Mapping;
-  problems: MappingProblem[];
+  problems: PathProblem[];
   /** Worth a word, but no reason to refuse the file. */
-  warnings: MappingProblem[];
+  warnings: PathProblem[];
 }
 
 type Common = Pick<
@@ -124,8 +119,8 @@ export function readMapping(written: {
   mappings?: readonly WrittenMapping[] | undefined;
 }): ReadMapping {
   const { defaults = {}, mappings = [] } = written;
-  const problems: MappingProblem[] = [];
-  const warnings: MappingProblem[] = effectless(defaults, ['defaults']);
+  const problems: PathProblem[] = [];
+  const warnings: PathProblem[] = effectless(defaults, ['defaults']);
   const rules = mappings.map((one, index): MappingRule => {
     const path = ['mappings', index];
     const matchType = one.match_type ?? defaults.match_type ?? 'glob';
@@ -216,8 +211,8 @@ function expressionOf(match: string): Match {
   }
 }
 
-function clashes(one: WrittenMapping, defaults: WrittenDefaults, path: Path): MappingProblem[] {
-  const found: MappingProblem[] = [];
+function clashes(one: WrittenMapping, defaults: WrittenDefaults, path: Path): PathProblem[] {
+  const found: PathProblem[] = [];
   const type = observerType(one, defaults);
   const foreign = type === 'histogram' ? 'summary_options' : 'histogram_options';
   // Where nobody says so, the type is a summary by default alone, and both may stand there.
@@ -235,7 +230,7 @@ function clashes(one: WrittenMapping, defaults: WrittenDefaults, path: Path): Ma
 }
 
 /** Options of statsd_exporter that this program takes and has no use for. */
-function effectless(one: Common, path: Path): MappingProblem[] {
+function effectless(one: Common, path: Path): PathProblem[] {
   const reasons = {
     native_histogram_bucket_factor: 'native histograms are not served',
     native_histogram_max_buckets: 'native histograms are not served',
@@ -256,7 +251,7 @@ function lostReferences(
   one: WrittenMapping,
   known: ReadonlySet<string> | undefined,
   path: Path,
-): MappingProblem[] {
+): PathProblem[] {
   if (known === undefined) return [];
   const texts: [Path, string][] = [
     [[...path, 'name'], one.name],
@@ -276,10 +271,7 @@ function lostReferences(
 }
 
 /** statsd_exporter leaves such counters out too. */
-function fallingCounters(
-  { scale = 1, match_metric_type: type }: WrittenMapping,
-  path: Path,
-): MappingProblem[] {
+function fallingCounters({ scale = 1, match_metric_type: type }: WrittenMapping, path: Path): PathProblem[] {
   if (scale >= 0 || (type !== undefined && type !== 'counter')) return [];
   return [{ path: [...path, 'scale'], message: 'counters cannot fall: those that match are left out' }];
 }

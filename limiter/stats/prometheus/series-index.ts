@@ -88,9 +88,8 @@ export class SeriesIndex {
 
   #isNew(slot: number): boolean {
     if (slot >= this.#generations.length) {
-      const grown = new Uint32Array(slot * 2);
-      grown.set(this.#generations);
-      this.#generations = grown;
+      const bytes = slot * 2 * Uint32Array.BYTES_PER_ELEMENT;
+      this.#generations = new Uint32Array(this.#generations.buffer.transfer(bytes));
     }
     const generation = this.#options.source.generationOf(slot);
     if (this.#generations[slot] === generation) return false;

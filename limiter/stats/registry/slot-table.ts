@@ -113,12 +113,10 @@ export class SlotTable {
   }
 
   #grow(): void {
-    const roles = new Uint8Array(this.#roles.length * 2);
-    roles.set(this.#roles);
-    this.#roles = roles;
-    const generations = new Uint32Array(roles.length);
-    generations.set(this.#generations);
-    this.#generations = generations;
+    const { buffer: roles } = this.#roles;
+    const { buffer: generations } = this.#generations;
+    this.#roles = new Uint8Array(roles.transfer(roles.byteLength * 2));
+    this.#generations = new Uint32Array(generations.transfer(generations.byteLength * 2));
   }
 }
 

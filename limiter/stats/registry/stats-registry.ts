@@ -15,36 +15,6 @@ export interface Timer {
 
 export type TimerListener = (timer: Timer, value: number) => void;
 
-class Timings {
-  readonly #timers = new Map<string, Timer>();
-  readonly #listeners: TimerListener[] = [];
-
-  /** Made at the first call. */
-  timer(name: string): Timer {
-    const known = this.#timers.get(name);
-    if (known !== undefined) return known;
-    const listeners = this.#listeners;
-    const timer: Timer = {
-      name,
-      index: this.#timers.size,
-      record(value) {
-        for (let i = 0; i < listeners.length; i += 1) (listeners[i] as TimerListener)(timer, value);
-      },
-    };
-    this.#timers.set(name, timer);
-    return timer;
-  }
-
-  /** By index, from `first` on. */
-  names(first: number): string[] {
-    return [...this.#timers.keys()].slice(first);
-  }
-
-  onTimer(listener: TimerListener): void {
-    this.#listeners.push(listener);
-  }
-}
-
 // All statistics of the process. A counter is a slot of one array: whoever counts holds the slot's number, and
 // adding is one array access. Sinks read the slots; names are put together only when something is written out.
 
@@ -80,7 +50,8 @@ export class StatsRegistry implements RuleStats, StatsSource {
   readonly #rules: RuleMetrics;
   readonly #readers: { slot: number; read: () => number }[] = [];
   readonly #sorted: SortedNames;
-  readonly #timings = new Timings();
+  readonly #timers = new Map<string, Timer>();
+  readonly #timerListeners: TimerListener[] = [];
   readonly #leaveListeners: ((first: number, count: number) => void)[] = [];
   readonly #shared: StatsRegistryOptions['shared'];
   #readOthers: () => Promise<void> = () => Promise.resolve();
@@ -169,17 +140,29 @@ export class StatsRegistry implements RuleStats, StatsSource {
     };
   }
 
+  /** Made at the first call. */
   timer(name: string): Timer {
-    return this.#timings.timer(name);
+    const known = this.#timers.get(name);
+    if (known !== undefined) return known;
+    const listeners = this.#timerListeners;
+    const timer: Timer = {
+      name,
+      index: this.#timers.size,
+      record(value) {
+        for (let i = 0; i < listeners.length; i += 1) (listeners[i] as TimerListener)(timer, value);
+      },
+    };
+    this.#timers.set(name, timer);
+    return timer;
   }
 
   /** By index, from `first` on. */
   timerNames(first: number): string[] {
-    return this.#timings.names(first);
+    return [...this.#timers.keys()].slice(first);
   }
 
   onTimer(listener: TimerListener): void {
-    this.#timings.onTimer(listener);
+    this.#timerListeners.push(listener);
   }
 
   onLeave(listener: (first: number, count: number) => void): void {

@@ -45,13 +45,9 @@ export class SlotLines {
 
   #grow(slot: number): void {
     if (slot < this.#sent.length) return;
-    const length = Math.max(1024, 2 * (slot + 1));
-    const sent = new Float64Array(length);
-    sent.set(this.#sent);
-    this.#sent = sent;
-    const generations = new Float64Array(length);
-    generations.set(this.#generations);
-    this.#generations = generations;
+    const bytes = Math.max(1024, 2 * (slot + 1)) * Float64Array.BYTES_PER_ELEMENT;
+    this.#sent = new Float64Array(this.#sent.buffer.transfer(bytes));
+    this.#generations = new Float64Array(this.#generations.buffer.transfer(bytes));
   }
 }
 

@@ -3,7 +3,6 @@ import type { Timers } from '../../../process/time/clock.ts';
 import { CallBreaker } from '../calm/call-breaker.ts';
 import { StoreError } from '../counter-store.ts';
 import type { ConnectionCounts, RedisConnection } from './redis-connection.ts';
-import { isTimeout } from './redis-error.ts';
 
 /** Where a node listens. */
 export interface NodePlace {
@@ -110,21 +109,12 @@ export class ClusterNode {
 
   /** Written before it returns, or not at all. Rejects with the library's error, or at once while the node hangs. */
   send(name: string, args: string[]): Promise<unknown> {
-    return this.#breaker.call(() => this.#send(name, args));
+    return this.#breaker.call(() => this.connection.sendOrReset(name, args));
   }
 
   close(): Promise<void> {
     this.#breaker.close();
     return this.connection.close();
-  }
-
-  async #send(name: string, args: string[]): Promise<unknown> {
-    try {
-      return await this.connection.send(name, args);
-    } catch (error) {
-      if (isTimeout(error)) this.connection.reset();
-      throw error;
-    }
   }
 
   #note(reason: string | undefined): void {

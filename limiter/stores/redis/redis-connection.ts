@@ -1,4 +1,4 @@
-import { Command, Redis, type RedisOptions, ReplyError } from 'ioredis';
+import { Command, Redis, ReplyError } from 'ioredis';
 import { attendedTimers } from '../../../process/time/clock.ts';
 import { retryDelayMs } from '../../../process/time/token-bucket.ts';
 import type { ClientTls } from '../client-tls.ts';
@@ -6,44 +6,7 @@ import { StoreError } from '../counter-store.ts';
 import type { RedisAddress, SentinelAddress } from './redis-address.ts';
 import { commandTimedOut, connectingHint, isTimeout, RedisErrors } from './redis-error.ts';
 import type { KeyedCommands } from './scripts.ts';
-import { type MasterPlace, masterConnector, Sentinels } from './sentinels.ts';
-
-export interface RedisOptionsParts {
-  address: RedisAddress | SentinelAddress;
-  /** Bounds connecting and every command. */
-  timeoutMs: number;
-  tls: ClientTls | undefined;
-  /** How long to wait before the next attempt; null: there is none. */
-  retryStrategy: (attempt: number) => number | null;
-  sentinels: Sentinels | undefined;
-  /** Told where each attempt goes, with sentinels. */
-  onPlace: (place: MasterPlace) => void;
-}
-
-/** Options of ioredis with which nothing waits for a connection and nothing is sent twice. */
-function redisOptions(parts: RedisOptionsParts): Omit<RedisOptions, 'replyMapping'> {
-  const { address, timeoutMs, tls, sentinels, onPlace, retryStrategy } = parts;
-  return {
-    ...('endpoint' in address ? address.endpoint : {}),
-    ...(sentinels === undefined ? {} : { Connector: masterConnector({ sentinels, tls, onPlace }) }),
-    ...(address.username === undefined ? {} : { username: address.username }),
-    ...(address.password === undefined ? {} : { password: address.password }),
-    ...(tls === undefined ? {} : { tls: tls.options }),
-    db: address.db,
-    protocol: 2,
-    lazyConnect: true,
-    connectTimeout: timeoutMs,
-    commandTimeout: timeoutMs,
-    disconnectTimeout: 1,
-    enableOfflineQueue: false,
-    autoResendUnfulfilledCommands: false,
-    maxRetriesPerRequest: 0,
-    // INFO and CLIENT SETINFO are unknown to proxies and often forbidden.
-    enableReadyCheck: false,
-    disableClientInfo: true,
-    retryStrategy,
-  };
-}
+import { type MasterPlace, masterConnector, redisOptions, Sentinels } from './sentinels.ts';
 
 // One connection to one Redis server, held open by ioredis. Nothing is queued while it is down and nothing is sent
 // twice: a command whose reply was lost is an error to its caller, since it may have been counted.
@@ -114,19 +77,18 @@ export class RedisConnection {
     const { onRefusal } = options;
     this.errors = new RedisErrors({ timeoutMs, password: address.password, onReadOnly, onRefusal });
     if ('sentinels' in address) this.#sentinels = new Sentinels({ address, timeoutMs, tls });
-    this.#redis = new Redis(
-      redisOptions({
-        address,
-        timeoutMs,
-        tls,
-        retryStrategy: (failures) =>
-          this.#reconnects ? retryDelayMs({ ...reconnecting, failures, random }) : null,
-        sentinels: this.#sentinels,
-        onPlace: (place) => {
-          this.#place = place;
-        },
-      }),
-    );
+    const sentinels = this.#sentinels;
+    const onPlace = (place: MasterPlace): void => {
+      this.#place = place;
+    };
+    this.#redis = new Redis({
+      ...('endpoint' in address ? address.endpoint : {}),
+      ...(sentinels === undefined ? {} : { Connector: masterConnector({ sentinels, tls, onPlace }) }),
+      ...redisOptions({ credentials: address, timeoutMs, tls }),
+      db: address.db,
+      retryStrategy: (failures) =>
+        this.#reconnects ? retryDelayMs({ ...reconnecting, failures, random }) : null,
+    });
     this.#redis.on('connecting', () => {
       this.#failure = undefined;
     });
@@ -172,6 +134,16 @@ export class RedisConnection {
     const callOff = attendedTimers.after(this.#options.timeoutMs, () => command.timeOut());
     command.promise.then(callOff, callOff);
     return this.#redis.sendCommand(command) as Promise<unknown>;
+  }
+
+  /** As `send`; where there is no answer in time, the connection is given up. */
+  async sendOrReset(name: string, args: string[]): Promise<unknown> {
+    try {
+      return await this.send(name, args);
+    } catch (error) {
+      if (isTimeout(error)) this.reset();
+      throw error;
+    }
   }
 
   /** Rejects with a StoreError. Without an answer after `patienceMs`, or the timeout, the connection is given up. */
@@ -297,14 +269,7 @@ function isSelect(error: Error): boolean {
 /** All keys by one connection. */
 export function connectionCommands(connection: RedisConnection): KeyedCommands {
   return {
-    send: async (_key, name, args) => {
-      try {
-        return await connection.send(name, args);
-      } catch (error) {
-        if (isTimeout(error)) connection.reset();
-        throw error;
-      }
-    },
+    send: (_key, name, args) => connection.sendOrReset(name, args),
     translate: (error) => (error instanceof StoreError ? error : connection.errors.fromCommand(error)),
     placeOf: () => connection,
   };

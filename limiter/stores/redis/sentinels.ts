@@ -8,6 +8,35 @@ import { StoreError } from '../counter-store.ts';
 import type { SentinelAddress } from './redis-address.ts';
 import { connectingHint, RedisErrors } from './redis-error.ts';
 
+/** Options of ioredis with which nothing waits for a connection and nothing is sent twice. */
+export function redisOptions({
+  credentials: { username, password },
+  timeoutMs,
+  tls,
+}: {
+  credentials: { username: string | undefined; password: string | undefined };
+  /** Bounds connecting and every command. */
+  timeoutMs: number;
+  tls: ClientTls | undefined;
+}): Omit<RedisOptions, 'replyMapping'> {
+  return {
+    ...(username === undefined ? {} : { username }),
+    ...(password === undefined ? {} : { password }),
+    ...(tls === undefined ? {} : { tls: tls.options }),
+    protocol: 2,
+    lazyConnect: true,
+    connectTimeout: timeoutMs,
+    commandTimeout: timeoutMs,
+    disconnectTimeout: 1,
+    enableOfflineQueue: false,
+    autoResendUnfulfilledCommands: false,
+    maxRetriesPerRequest: 0,
+    // INFO and CLIENT SETINFO are unknown to proxies and often forbidden.
+    enableReadyCheck: false,
+    disableClientInfo: true,
+  };
+}
+
 export interface MasterPlace {
   host: string;
   port: number;
@@ -102,24 +131,11 @@ export class Sentinels {
 
   #client({ host, port }: MasterPlace, retryStrategy: () => number | null): Redis {
     const { address, timeoutMs, tls } = this.#options;
-    const { username, password } = address.sentinelAuth;
     const client = new Redis({
       host,
       port,
-      ...(username === undefined ? {} : { username }),
-      ...(password === undefined ? {} : { password }),
-      ...(tls === undefined ? {} : { tls: tls.options }),
-      protocol: 2,
-      lazyConnect: true,
-      connectTimeout: timeoutMs,
-      commandTimeout: timeoutMs,
-      disconnectTimeout: 1,
-      enableOfflineQueue: false,
+      ...redisOptions({ credentials: address.sentinelAuth, timeoutMs, tls }),
       autoResubscribe: false,
-      autoResendUnfulfilledCommands: false,
-      maxRetriesPerRequest: 0,
-      enableReadyCheck: false,
-      disableClientInfo: true,
       retryStrategy,
     });
     client.on('error', () => {});
