@@ -82,22 +82,18 @@ class CallFailed extends Error {
   override readonly name = 'CallFailed';
 }
 
-interface AskOptions {
-  address: AskAddress;
-  timeoutMs: number;
-  /** Undefined: no TLS. */
-  tls: AskTls | undefined;
-  /** Undefined: none is shown. */
-  token: string | undefined;
-}
-
 /** How long a second look at the limiter may take. */
 const diagnosisMs = 2_000;
 
-/** One call of `ShouldRateLimit` over a connection of its own. Rejects with CallFailed. */
+/** One call of `ShouldRateLimit` over a connection of its own, without `tls` a plain one. Rejects with CallFailed. */
 async function askLimiter(
   request: RateLimitRequest,
-  { address, tls, timeoutMs, token }: AskOptions,
+  {
+    address,
+    tls,
+    timeoutMs,
+    token,
+  }: { address: AskAddress; tls: AskTls | undefined; timeoutMs: number; token: string | undefined },
 ): Promise<RateLimitResponse> {
   const client = createClient(address.target, tls);
   const metadata = new Metadata();

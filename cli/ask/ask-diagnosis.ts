@@ -101,7 +101,8 @@ const unreachableHints: Record<string, string> = {
 };
 
 /** As `diagnose`, of what its connections have shown. */
-export function troubleOf({ endpoint, tls, outcome, otherWay, now }: TroubleFacts): string | undefined {
+export function troubleOf(facts: TroubleFacts): string | undefined {
+  const { endpoint, tls, outcome, otherWay } = facts;
   const where = endpointText(endpoint);
   if (tls === undefined && speaksTls(otherWay))
     return `${where} speaks TLS alone\nAdd --grpc-use-tls, and --grpc-server-ca-file where its authority is none of the usual ones.`;
@@ -122,12 +123,10 @@ export function troubleOf({ endpoint, tls, outcome, otherWay, now }: TroubleFact
     }
     case 'silent':
       return `${where} does not answer`;
-    case 'certificate': {
-      const asked = 'path' in endpoint ? 'localhost' : endpoint.host;
-      return `the certificate of ${where} ${doubtText(outcome.doubt, outcome.seen, { asked, tls, now })}`;
-    }
+    case 'certificate':
+      return `the certificate of ${where} ${doubtText(outcome.doubt, outcome.seen, facts)}`;
     default:
-      return `${where} ${hangUpText(tls, outcome.kind === 'tls' ? `: ${outcome.reason}` : '', now)}`;
+      return `${where} ${hangUpText(outcome.kind === 'tls' ? `: ${outcome.reason}` : '', facts)}`;
   }
 }
 
@@ -139,7 +138,7 @@ function speaksTls(outcome: ProbeOutcome | undefined): boolean {
 function doubtText(
   doubt: string,
   seen: SeenCertificate | undefined,
-  { asked, tls, now }: { asked: string; tls: AskTls | undefined; now: Date },
+  { endpoint, tls, now }: TroubleFacts,
 ): string {
   if (seen !== undefined && /^UNABLE_TO_(VERIFY|GET_ISSUER)|SELF_SIGNED_CERT/.test(doubt)) {
     const hint = tls?.ca
@@ -147,8 +146,10 @@ function doubtText(
       : 'Name the file with its authority by --grpc-server-ca-file.';
     return `is issued by ${lineOf(seen.issuer)}, which is not trusted here\n${hint}`;
   }
-  if (seen !== undefined && doubt === 'ERR_TLS_CERT_ALTNAME_INVALID')
+  if (seen !== undefined && doubt === 'ERR_TLS_CERT_ALTNAME_INVALID') {
+    const asked = 'path' in endpoint ? 'localhost' : endpoint.host;
     return `is for ${seen.subjectAltName ?? 'no name at all'}, not for ${asked}\nDial a name that the certificate has, or have that name put into it.`;
+  }
   // Where its own days are fine, it is those of one above it that are not.
   const age = (seen && outOfDate(seen, now)) ?? '';
   if (doubt === 'CERT_HAS_EXPIRED' && age.startsWith('expired'))
@@ -169,7 +170,7 @@ function outOfDate({ validFromDate, validToDate }: SeenCertificate, now: Date): 
 }
 
 /** Why the other side may have ended the connection; `alert` is empty where it gave none. */
-function hangUpText(tls: AskTls | undefined, alert: string, now: Date): string {
+function hangUpText(alert: string, { tls, now }: TroubleFacts): string {
   if (tls === undefined)
     return 'closed the connection without a word\nA limiter does so when it has GRPC_MAX_CONNECTIONS of them.';
   if (tls.cert !== undefined) {

@@ -5,7 +5,7 @@ import { compositeOf } from '../review/rule-level.ts';
 import { ruleValue } from '../write/rule-file-value.ts';
 import { changedMeaning, crossingMeaning, movedMeaning } from './change-effect.ts';
 import { type Crossing, Crossings, overtakenPatterns } from './crossing.ts';
-import { DomainSide, type Sides } from './domain-side.ts';
+import { Sides } from './domain-side.ts';
 import type { FieldChange, Meaning, RuleChange } from './limit-effect.ts';
 
 /** Fields that differ, as rule files spell them; without `descriptors`. An undefined rule has none. */
@@ -133,7 +133,6 @@ export function compareSources(
 ): RuleChange[] {
   const domains = new Set([...before, ...after].map(({ domain }) => domain));
   return [...domains].flatMap((domain) => {
-    const sides = { before: new DomainSide(domain, before), after: new DomainSide(domain, after) };
-    return new DomainComparison(sides, { fleet, domain }).changes;
+    return new DomainComparison(new Sides(domain, before, after), { fleet, domain }).changes;
   });
 }

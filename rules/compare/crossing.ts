@@ -1,7 +1,7 @@
 /** Requests that go to rules of different names in the two versions, and what that means for them. */
 import type { Rule } from '../model.ts';
 import { compositeOf, patternsOverlap } from '../review/rule-level.ts';
-import { type DomainSide, foreignTo, IndexedLevel, type Sides } from './domain-side.ts';
+import { type DomainSide, IndexedLevel, type Sides } from './domain-side.ts';
 import {
   isRefusing,
   type LimitEffect,
@@ -44,13 +44,11 @@ export class Crossings {
   readonly #sides: Sides;
   readonly #own: DomainSide;
   readonly #other: DomainSide;
-  readonly #filling: string;
 
-  constructor(sides: Sides, from: keyof Sides) {
+  constructor(sides: Sides, from: 'before' | 'after') {
     this.#sides = sides;
     this.#own = sides[from];
     this.#other = from === 'after' ? sides.before : sides.after;
-    this.#filling = foreignTo(sides.before, sides.after);
   }
 
   /** Of a rule in the level that each of these leads to. */
@@ -125,7 +123,7 @@ export class Crossings {
   }
 
   #meetings(rule: Rule, level: IndexedLevel, beside: IndexedLevel): Meetings {
-    const meetings = meetingRules(rule, level, beside, this.#filling);
+    const meetings = meetingRules(rule, level, beside, this.#sides.foreign);
     if (!meetings.isComplete) this.isComplete = false;
     return meetings;
   }

@@ -1,6 +1,6 @@
 import type { RuleMatch } from '../match-result.ts';
 import type { Entry, Rule, RuleSource } from '../model.ts';
-import { compositeOf, FirstPattern } from '../review/rule-level.ts';
+import { characterOutside, compositeOf, FirstPattern } from '../review/rule-level.ts';
 import { compileRules } from '../table/compile-rules.ts';
 import { RuleTable } from '../table/rule-table.ts';
 
@@ -92,8 +92,8 @@ export class DomainSide {
   readonly #below = new Map<Rule, IndexedLevel>();
   readonly #domain: string;
   readonly #table: RuleTable;
-  /** Characters for private use that rules have. */
-  readonly #privateUse = new Set<string>();
+  /** What the matcher compares, of all rules. */
+  #composites = '';
   /** Names of limits that some rule replaces. */
   readonly #replaced = new Set<string>();
 
@@ -123,9 +123,8 @@ export class DomainSide {
     return this.#table.match(this.#domain, entries);
   }
 
-  /** Asked of characters for private use only. */
-  usesCharacter(unit: string): boolean {
-    return this.#privateUse.has(unit);
+  get composites(): string {
+    return this.#composites;
   }
 
   isReplaced(name: string): boolean {
@@ -145,22 +144,21 @@ export class DomainSide {
 
   #collect(rule: Rule): void {
     for (const name of rule.rateLimit?.replaces ?? []) this.#replaced.add(name);
-    for (const unit of compositeOf(rule).match(/[\ue000-\uf8ff]/g) ?? []) this.#privateUse.add(unit);
+    this.#composites += compositeOf(rule);
     for (const below of rule.descriptors) this.#collect(below);
   }
 }
 
-/** A character that no rule of either side has, to stand for any text. */
-export function foreignTo(before: DomainSide, after: DomainSide): string {
-  let code = firstPrivateUse;
-  while (before.usesCharacter(String.fromCharCode(code)) || after.usesCharacter(String.fromCharCode(code)))
-    code++;
-  return String.fromCharCode(code);
-}
-const firstPrivateUse = 0xe000;
-
 /** Both sides of a comparison. */
-export interface Sides {
-  before: DomainSide;
-  after: DomainSide;
+export class Sides {
+  readonly before: DomainSide;
+  readonly after: DomainSide;
+  /** A character that no rule of either side has, to stand for any text. */
+  readonly foreign: string;
+
+  constructor(domain: string, before: readonly RuleSource[], after: readonly RuleSource[]) {
+    this.before = new DomainSide(domain, before);
+    this.after = new DomainSide(domain, after);
+    this.foreign = characterOutside(this.before.composites + this.after.composites);
+  }
 }

@@ -1,6 +1,6 @@
 import type { Rule, RuleSource } from '../model.ts';
 import type { RuleWarning } from './review-sources.ts';
-import type { PlacedRule } from './rule-level.ts';
+import { type PlacedRule, warningAt } from './rule-level.ts';
 
 /** What is odd about single limits and their names, of all rules of a domain. `beside`: others that have names too. */
 export function limitWarnings(
@@ -17,12 +17,19 @@ export function limitWarnings(
   for (const one of rules) {
     const { rateLimit, shadowMode } = one.rule;
     if (rateLimit === undefined) continue;
-    if (!rateLimit.unlimited && rateLimit.requestsPerUnit === 0) warnings.push(zero(one, shadowMode));
+    if (!rateLimit.unlimited && rateLimit.requestsPerUnit === 0) {
+      const effect = shadowMode ? 'reports every request as over the limit' : 'refuses every request';
+      const text = `a limit of 0 ${effect}`;
+      const hint =
+        'a limit that does not say requests_per_unit is 0: write it, also where all shall be refused';
+      warnings.push(
+        warningAt(one, ['rate_limit', 'requests_per_unit'], { code: 'limit-of-zero', text, hint }),
+      );
+    }
     for (const [index, name] of rateLimit.replaces.entries()) {
-      const counted = names.get(name);
-      if (counted !== true) warnings.push(replacesNothing({ one, index, name, domain, counted }));
-      else if (!rateLimit.unlimited && replaced.get(name)?.has(rateLimit.name) === true)
-        warnings.push(replaceEachOther(one, index, name));
+      const isMutual = !rateLimit.unlimited && replaced.get(name)?.has(rateLimit.name) === true;
+      const found = replacingTrouble({ name, domain, isCounted: names.get(name), isMutual });
+      if (found !== undefined) warnings.push(warningAt(one, replacedPath(index), found));
     }
   }
   warnings.push(...ringWarnings(rules, replaced), ...dottedWarnings(domain, rules));
@@ -62,7 +69,8 @@ function ringWarnings(
 ): RuleWarning[] {
   const knots = knotsOf(replaced);
   const told = new Set<number>();
-  return rules.flatMap(({ rule: { rateLimit: limit }, source, path }) => {
+  return rules.flatMap((one) => {
+    const { rateLimit: limit } = one.rule;
     const knot = limit === undefined || limit.unlimited ? undefined : knots.get(limit.name);
     if (limit === undefined || knot === undefined || told.has(knot)) return [];
     const index = limit.replaces.findIndex(
@@ -74,15 +82,8 @@ function ringWarnings(
     const others = wayFrom(name, limit.name, replaced).map((other) => `'${other}'`);
     const way = others.length <= 5 ? others : [...others.slice(0, 4), `${others.length - 4} more`];
     const text = `replaces '${name}', which replaces it by way of ${way.join(', ')}: a request that all of them apply to is limited by none`;
-    return [
-      {
-        code: 'replaces-each-other',
-        source,
-        path: [...path, 'rate_limit', 'replaces', index, 'name'],
-        text,
-        hint: 'leave one of them out',
-      },
-    ];
+    const hint = 'leave one of them out';
+    return [warningAt(one, replacedPath(index), { code: 'replaces-each-other', text, hint })];
   });
 }
 
@@ -137,14 +138,8 @@ function wayFrom(start: string, end: string, next: ReadonlyMap<string, ReadonlyS
   return way.reverse();
 }
 
-function replaceEachOther({ source, path }: PlacedRule, index: number, name: string): RuleWarning {
-  return {
-    code: 'replaces-each-other',
-    source,
-    path: [...path, 'rate_limit', 'replaces', index, 'name'],
-    text: `replaces '${name}', which replaces it: a request that both apply to is limited by neither`,
-    hint: 'leave one of the two out',
-  };
+function replacedPath(index: number): (string | number)[] {
+  return ['rate_limit', 'replaces', index, 'name'];
 }
 
 /** Of all levels. */
@@ -152,42 +147,37 @@ function rulesOf(rules: readonly Rule[]): Rule[] {
   return rules.flatMap((rule) => [rule, ...rulesOf(rule.descriptors)]);
 }
 
-function zero({ source, path }: PlacedRule, isShadow: boolean): RuleWarning {
-  const effect = isShadow ? 'reports every request as over the limit' : 'refuses every request';
-  return {
-    code: 'limit-of-zero',
-    source,
-    path: [...path, 'rate_limit', 'requests_per_unit'],
-    text: `a limit of 0 ${effect}`,
-    hint: 'a limit that does not say requests_per_unit is 0: write it, also where all shall be refused',
-  };
-}
-
-function replacesNothing(facts: {
-  one: PlacedRule;
-  index: number;
+/** `isCounted`: of the limit of that name; undefined where there is none. */
+function replacingTrouble({
+  name,
+  domain,
+  isCounted,
+  isMutual,
+}: {
   name: string;
   domain: string;
-  counted: boolean | undefined;
-}): RuleWarning {
-  const { one, index, name, domain, counted } = facts;
-  const place = {
-    source: one.source,
-    path: [...one.path, 'rate_limit', 'replaces', index, 'name'],
-  };
-  if (counted === false) {
+  isCounted: boolean | undefined;
+  isMutual: boolean;
+}): Pick<RuleWarning, 'code' | 'text' | 'hint'> | undefined {
+  if (isCounted === undefined) {
     return {
-      ...place,
+      code: 'replaces-nothing',
+      text: `replaces '${name}', and no limit in the domain '${domain}' has that name`,
+      hint: 'names of limits count within their domain; case counts',
+    };
+  }
+  if (!isCounted) {
+    return {
       code: 'replaces-unlimited',
       text: `replaces '${name}', which is unlimited: there is nothing to replace`,
       hint: 'an unlimited rule never refuses, whatever stands beside it',
     };
   }
+  if (!isMutual) return undefined;
   return {
-    ...place,
-    code: 'replaces-nothing',
-    text: `replaces '${name}', and no limit in the domain '${domain}' has that name`,
-    hint: 'names of limits count within their domain; case counts',
+    code: 'replaces-each-other',
+    text: `replaces '${name}', which replaces it: a request that both apply to is limited by neither`,
+    hint: 'leave one of the two out',
   };
 }
 
@@ -196,18 +186,16 @@ const ipv4Like = /\d{1,3}\.\d{1,3}\.\d{1,3}\.\d{1,3}/g;
 
 function dottedWarnings(domain: string, rules: readonly PlacedRule[]): RuleWarning[] {
   const warnings: RuleWarning[] = [];
-  for (const { rule, source, path } of rules) {
+  for (const one of rules) {
+    const { rule } = one;
     if (!isCounted(rule)) continue;
     for (const field of ['key', 'value'] as const) {
       const dots = rule[field].replace(ipv4Like, '').split('.').length - 1;
       if (dots === 0) continue;
-      warnings.push({
-        code: 'dotted-metric',
-        source,
-        path: [...path, field],
-        text: `'${rule[field]}' has dots: its statistics in '${domain}' get ${dots} more level${dots === 1 ? '' : 's'} of names`,
-        hint: 'mappings that count levels miss them; SANITIZE_DESCRIPTOR_METRIC_DOTS=true writes _ instead',
-      });
+      const text = `'${rule[field]}' has dots: its statistics in '${domain}' get ${dots} more level${dots === 1 ? '' : 's'} of names`;
+      const hint =
+        'mappings that count levels miss them; SANITIZE_DESCRIPTOR_METRIC_DOTS=true writes _ instead';
+      warnings.push(warningAt(one, [field], { code: 'dotted-metric', text, hint }));
     }
   }
   return warnings;

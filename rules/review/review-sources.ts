@@ -7,6 +7,7 @@ import {
   literalTexts,
   type PlacedRule,
   placedRules,
+  warningAt,
 } from './rule-level.ts';
 
 /**
@@ -79,7 +80,7 @@ export function reviewSources(
   }
   const reviewed = [...byDomain].flatMap(([domain, level]) => {
     const others = beside.filter((source) => source.domain === domain);
-    return new DomainReview(domain, level, others).warnings();
+    return domainWarnings(domain, level, others);
   });
   return [...sources.flatMap(withoutRules), ...reviewed];
 }
@@ -91,74 +92,59 @@ function withoutRules({ domain, descriptors }: RuleSource, source: number): Rule
   return [{ code: 'no-rules', source, path: ['domain'], text, hint }];
 }
 
-class DomainReview {
-  readonly #warnings: RuleWarning[] = [];
-  readonly #domain: string;
-  readonly #top: readonly PlacedRule[];
-  readonly #beside: readonly RuleSource[];
-  readonly #all: PlacedRule[] = [];
-
-  constructor(domain: string, top: readonly PlacedRule[], beside: readonly RuleSource[]) {
-    this.#domain = domain;
-    this.#top = top;
-    this.#beside = beside;
-  }
-
-  warnings(): RuleWarning[] {
-    this.#level(this.#top);
-    this.#warnings.push(...limitWarnings(this.#domain, this.#all, this.#beside), ...literalTexts(this.#all));
-    return this.#warnings;
-  }
-
-  #level(level: readonly PlacedRule[]): void {
+function domainWarnings(
+  domain: string,
+  top: readonly PlacedRule[],
+  beside: readonly RuleSource[],
+): RuleWarning[] {
+  const warnings: RuleWarning[] = [];
+  const all: PlacedRule[] = [];
+  const review = (level: readonly PlacedRule[]): void => {
     const rules = level.map(({ rule }) => rule);
     const taken = new Set<number>();
     for (const { index, takenBy, kind } of unreachableRules(rules)) {
       taken.add(index);
-      this.#warnings.push(unreachable(level[index]!, level[takenBy]!, kind));
+      warnings.push(unreachable(level[index]!, level[takenBy]!, kind));
     }
-    for (const index of idleRules(rules)) if (!taken.has(index)) this.#warnings.push(idle(level[index]!));
+    for (const index of idleRules(rules)) if (!taken.has(index)) warnings.push(idle(level[index]!));
     for (const one of level) {
-      this.#all.push(one);
-      if (one.rule.descriptors.length > 0)
-        this.#level(placedRules(one.rule.descriptors, one.source, one.path));
+      all.push(one);
+      const { descriptors } = one.rule;
+      if (descriptors.length > 0) review(placedRules(descriptors, one.source, one.path));
     }
-  }
+  };
+  review(top);
+  return [...warnings, ...limitWarnings(domain, all, beside), ...literalTexts(all)];
 }
 
 function unreachable(rule: PlacedRule, taker: PlacedRule, kind: 'key' | 'wildcard'): RuleWarning {
   const composite = compositeOf(rule.rule);
   const pattern = compositeOf(taker.rule);
-  const { source, path } = rule;
   const other = { source: taker.source, path: taker.path };
   if (kind === 'key') {
-    return {
+    return warningAt(rule, ['key'], {
       code: 'never-matches',
-      source,
-      path: [...path, 'key'],
       text: `no entry with the key '${composite}' finds this rule: '${pattern}' takes all of its values`,
       hint: 'patterns are tried before rules without a value, wherever they stand; one of the two is too many',
       other,
-    };
+    });
   }
-  return {
+  return warningAt(rule, [rule.rule.value === '' ? 'key' : 'value'], {
     code: 'shadowed-wildcard',
-    source,
-    path: [...path, rule.rule.value === '' ? 'key' : 'value'],
     text: `'${composite}' never takes effect: '${pattern}' stands before it and matches all that it matches`,
     hint: 'of several patterns the first one counts: put the narrower one first',
     other,
-  };
+  });
 }
 
-function idle({ source, path }: PlacedRule): RuleWarning {
-  return {
+function idle(rule: PlacedRule): RuleWarning {
+  const text =
+    'has no limit and no rules below, and no other rule would take its requests: it changes nothing';
+  return warningAt(rule, ['key'], {
     code: 'no-effect',
-    source,
-    path: [...path, 'key'],
-    text: 'has no limit and no rules below, and no other rule would take its requests: it changes nothing',
+    text,
     hint: 'give it a rate_limit or descriptors, or leave it out',
-  };
+  });
 }
 
 /** Something that is accepted, and hardly meant. */

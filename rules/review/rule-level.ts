@@ -98,12 +98,13 @@ export class FirstPattern {
 
 /** Keys and values that look like something else than the texts they are. Only what is hardly meant as it stands. */
 export function literalTexts(rules: readonly PlacedRule[]): RuleWarning[] {
-  return rules.flatMap(({ rule, source, path }) =>
+  return rules.flatMap((placed) =>
     (['key', 'value'] as const).flatMap((field): RuleWarning[] => {
+      const { rule } = placed;
       const found = field === 'value' ? lookOf(rule) : spacesAround(rule.key);
       if (found === undefined) return [];
       const text = `'${rule[field]}' ${found.look} and is taken as it is written`;
-      return [{ code: 'taken-as-written', source, path: [...path, field], text, hint: found.hint }];
+      return [warningAt(placed, [field], { code: 'taken-as-written', text, hint: found.hint })];
     }),
   );
 }
@@ -148,6 +149,15 @@ export interface PlacedRule {
   source: number;
   /** From the root of the source, in the spelling of rule files. */
   path: readonly (string | number)[];
+}
+
+/** A warning about what stands `below` a rule. */
+export function warningAt(
+  { source, path }: PlacedRule,
+  below: readonly (string | number)[],
+  words: Pick<RuleWarning, 'code' | 'text' | 'hint' | 'other'>,
+): RuleWarning {
+  return { ...words, source, path: [...path, ...below] };
 }
 
 /** The rules of one list, which stands below `parent`. */
