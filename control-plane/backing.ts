@@ -3,7 +3,7 @@ import type { Clock, Timers } from '../process/time/clock.ts';
 import type { KeptSpec } from './model/decision.ts';
 import type { LimiterReport, ReplicaReport } from './model/fleet-snapshot.ts';
 import type { RecordedEvent } from './replicas/event-recorder.ts';
-import type { StoredSpec } from './replicas/kept-spec-collection.ts';
+import type { StoredSpec } from './replicas/kept-specs.ts';
 import type { StatusPumpOptions } from './replicas/status-pump.ts';
 import type { ControlPlaneSettings } from './settings/table.ts';
 import type { ObjectSource } from './source/kubernetes-source.ts';

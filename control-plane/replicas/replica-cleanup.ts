@@ -2,7 +2,7 @@
 import type { Clock, Timers } from '../../process/time/clock.ts';
 import type { Telemetry } from '../telemetry/control-plane-metrics.ts';
 import * as lines from '../telemetry/log-lines.ts';
-import type { ConfigMapApi } from './config-map-api.ts';
+import type { ConfigMapApi } from './config-maps.ts';
 import type { LeaseApi } from './lease-api.ts';
 import type { ReportReader } from './report-reader.ts';
 
@@ -59,7 +59,7 @@ export class ReplicaCleanup {
     const { leases: leaseApi, configMaps, log } = this.#options;
     try {
       for (const { name, record } of leases) await leaseApi.delete(name, record.resourceVersion);
-      for (const { map, resourceVersion } of reports) await configMaps.delete(map.name, resourceVersion);
+      for (const { name, resourceVersion } of reports) await configMaps.delete(name, resourceVersion);
       lines.replicaCleanedUp(log, replica);
     } catch (error) {
       // At the next round it is tried again.

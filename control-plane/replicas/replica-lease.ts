@@ -1,6 +1,6 @@
 /** The Lease by which one replica says that it lives: applied again and again until the replica ends. */
 import type { Clock, Timers } from '../../process/time/clock.ts';
-import type { Owner } from './config-map-api.ts';
+import type { Owner } from './config-maps.ts';
 import type { LeaseApi } from './lease-api.ts';
 import { managedLabels, replicaLeaseName } from './replica-name.ts';
 

@@ -6,13 +6,13 @@ import type { KubernetesClient } from '../kubernetes/client.ts';
 import type { LimiterReport, ReplicaReport } from '../model/fleet-snapshot.ts';
 import type { Telemetry } from '../telemetry/control-plane-metrics.ts';
 import * as lines from '../telemetry/log-lines.ts';
-import { ConfigMapApi } from './config-map-api.ts';
+import { ConfigMapApi } from './config-maps.ts';
 import type { ElectionOptions } from './election-state.ts';
 import { LeaseApi } from './lease-api.ts';
 import { LeaseElection } from './lease-election.ts';
 import { ReplicaCleanup } from './replica-cleanup.ts';
 import { ReplicaLease } from './replica-lease.ts';
-import { boundedReport } from './report-collection.ts';
+import { boundedReport } from './report-encoding.ts';
 import { ReportPublisher } from './report-publisher.ts';
 import { ReportReader } from './report-reader.ts';
 

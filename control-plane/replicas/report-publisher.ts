@@ -8,8 +8,8 @@ import { ApiError } from '../kubernetes/api-error.ts';
 import type { ReplicaReport } from '../model/fleet-snapshot.ts';
 import type { Telemetry } from '../telemetry/control-plane-metrics.ts';
 import * as lines from '../telemetry/log-lines.ts';
-import type { ConfigMapApi, Owner } from './config-map-api.ts';
-import { encodeReport, reportName } from './report-collection.ts';
+import type { ConfigMapApi, Owner } from './config-maps.ts';
+import { encodeReport, reportName } from './report-encoding.ts';
 
 export interface ReportPublisherOptions extends Telemetry {
   replica: string;

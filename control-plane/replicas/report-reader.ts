@@ -1,14 +1,14 @@
 /** What all replicas know of their limiters: watches their Leases and ConfigMaps, and counts those that live. */
 import type { Clock, Timers } from '../../process/time/clock.ts';
 import type { KubernetesClient } from '../kubernetes/client.ts';
-import { ResourceWatch, type WatchListener } from '../kubernetes/watch.ts';
+import { ResourceWatch } from '../kubernetes/watch.ts';
 import type { ReplicaReport } from '../model/fleet-snapshot.ts';
 import type { Telemetry } from '../telemetry/control-plane-metrics.ts';
 import * as lines from '../telemetry/log-lines.ts';
-import { type ConfigMap, configMapOf } from './config-map-api.ts';
+import { type StoredConfigMap, selectorOf, WatchedValues } from './config-maps.ts';
 import { type LeaseObject, type LeaseRecord, leaseRecord } from './lease-api.ts';
 import { managedLabels, roleLabel } from './replica-name.ts';
-import { ReportCollection } from './report-collection.ts';
+import { findReports } from './report-encoding.ts';
 import { SignsOfLife } from './signs-of-life.ts';
 
 export interface ReportReaderOptions extends Pick<Telemetry, 'log'> {
@@ -34,20 +34,14 @@ export interface SeenLease {
   record: LeaseRecord;
 }
 
-export interface SeenReport {
-  resourceVersion: string;
-  map: ConfigMap;
-}
-
 /** For a Lease that says nothing. */
 const usualDurationMs = 5_000;
 
 export class ReportReader {
   readonly #options: ReportReaderOptions;
   readonly #leases: ResourceWatch<SeenLease>;
-  readonly #reports: ResourceWatch<SeenReport>;
+  readonly #reports: WatchedValues<ReplicaReport>;
   readonly #signs = new SignsOfLife();
-  readonly #collection: ReportCollection;
   #own: ReplicaReport;
   #toldLeases: ReadonlyMap<string, SeenLease> = new Map();
   #toldMaps = new Set<string>();
@@ -61,30 +55,39 @@ export class ReportReader {
     this.#options = options;
     const { client, namespace, clock, timers, random, log } = options;
     this.#own = { replica: options.replica, limiters: [] };
-    this.#collection = new ReportCollection({
-      changed: () => this.#changed(),
-      damaged: (replica, reason) => lines.reportSkipped(log, `report of ${replica}`, reason),
-    });
-    const common = { client, clock, timers, random };
+    const told = {
+      unreachable: (reason: string) => lines.reportsUnreachable(log, reason),
+      reachable: () => lines.reportsReachable(log),
+      skipped: (key: string, reason: string) => lines.reportSkipped(log, key, reason),
+    };
     this.#leases = new ResourceWatch<SeenLease>({
-      ...common,
+      client,
+      clock,
+      timers,
+      random,
       resource: { group: 'coordination.k8s.io', version: 'v1', plural: 'leases', namespace },
       labelSelector: selectorOf(managedLabels()),
       read: (object) => ({ item: seenLease(object as unknown as LeaseObject) }),
-      listener: this.#watchListener({
+      listener: {
+        ...told,
+        listed: () => this.#leasesChanged(),
         changed: () => this.#leasesChanged(),
-        unreachable: () => this.#hears('watch', false),
-        reachable: () => this.#hears('watch', true),
-      }),
+        unreachable: (reason) => {
+          this.#hears('watch', false);
+          told.unreachable(reason);
+        },
+        reachable: () => {
+          this.#hears('watch', true);
+          told.reachable();
+        },
+      },
     });
-    this.#reports = new ResourceWatch<SeenReport>({
-      ...common,
-      resource: { group: '', version: 'v1', plural: 'configmaps', namespace },
-      labelSelector: selectorOf(managedLabels('limiters')),
-      read: (object) => ({
-        item: { resourceVersion: object.metadata.resourceVersion ?? '', map: configMapOf(object) },
-      }),
-      listener: this.#watchListener({ changed: () => this.#reportsChanged() }),
+    this.#reports = new WatchedValues<ReplicaReport>({
+      ...options,
+      ...told,
+      labels: managedLabels('limiters'),
+      find: findReports(log),
+      read: (hasChanged) => this.#reportsRead(hasChanged),
     });
   }
 
@@ -111,28 +114,28 @@ export class ReportReader {
   /** Our own first, then by name. */
   living(): ReplicaReport[] {
     const nowMs = this.#nowMs();
-    const others = [...this.#collection.reports.values()]
+    const others = this.#reports.values
       .filter(({ replica }) => replica !== this.#own.replica && this.#signs.isAlive(replica, nowMs))
       .sort((a, b) => (a.replica < b.replica ? -1 : 1));
     return [this.#own, ...others];
   }
 
   /** What replicas left that do not live: for whoever clears away. Empty while nothing is heard. */
-  remains(): { replica: string; leases: SeenLease[]; reports: SeenReport[] }[] {
+  remains(): { replica: string; leases: SeenLease[]; reports: StoredConfigMap[] }[] {
     if (this.#deafFor.size > 0) return [];
     const nowMs = this.#nowMs();
     const leases = [...this.#leases.items.values()].filter(({ isReplica }) => isReplica);
-    const reports = [...this.#reports.items.values()];
+    const reports = this.#reports.maps;
     const names = new Set([
       ...leases.map(({ record }) => record.holder),
-      ...reports.map(({ map }) => map.data['replica'] ?? ''),
+      ...reports.map(({ data }) => data['replica'] ?? ''),
     ]);
     return [...names]
       .filter((replica) => replica !== this.#own.replica && !this.#signs.isAlive(replica, nowMs))
       .map((replica) => ({
         replica,
         leases: leases.filter(({ record }) => record.holder === replica),
-        reports: reports.filter(({ map }) => (map.data['replica'] ?? '') === replica),
+        reports: reports.filter(({ data }) => (data['replica'] ?? '') === replica),
       }));
   }
 
@@ -140,23 +143,6 @@ export class ReportReader {
     this.#isClosed = true;
     this.#callOff?.();
     await Promise.all([this.#leases.close(), this.#reports.close()]);
-  }
-
-  #watchListener(own: { changed(): void; unreachable?(): void; reachable?(): void }): WatchListener {
-    const { log } = this.#options;
-    return {
-      listed: () => own.changed(),
-      changed: () => own.changed(),
-      unreachable: (reason) => {
-        own.unreachable?.();
-        lines.reportsUnreachable(log, reason);
-      },
-      reachable: () => {
-        own.reachable?.();
-        lines.reportsReachable(log);
-      },
-      skipped: (key, reason) => lines.reportSkipped(log, key, reason),
-    };
   }
 
   #leasesChanged(): void {
@@ -186,17 +172,16 @@ export class ReportReader {
     return isReplica && this.#signs.remove(record.holder, this.#nowMs());
   }
 
-  #reportsChanged(): void {
-    const seen = [...this.#reports.items.values()];
-    const names = new Set(seen.map(({ map }) => map.name));
+  #reportsRead(hasChanged: boolean): void {
+    const names = new Set(this.#reports.maps.map(({ name }) => name));
     for (const name of this.#toldMaps) if (!names.has(name)) this.#options.configMapDeleted(name);
     this.#toldMaps = names;
-    void this.#collection.update(seen.map(({ map }) => map)).then(() => this.#listed());
+    if (hasChanged) this.#changed();
+    this.#listed();
   }
 
   #listed(): void {
-    if (this.#isListed || !this.#leases.isListed || !this.#reports.isListed || this.#isClosed) return;
-    if (this.#collection.isBusy) return;
+    if (this.#isListed || !this.#leases.isListed || !this.#reports.isRead || this.#isClosed) return;
     this.#isListed = true;
     this.#options.listed();
   }
@@ -233,10 +218,4 @@ export class ReportReader {
 function seenLease(object: LeaseObject): SeenLease {
   const { name, labels = {} } = object.metadata;
   return { name, isReplica: labels[roleLabel] === 'replica', record: leaseRecord(object) };
-}
-
-function selectorOf(labels: Readonly<Record<string, string>>): string {
-  return Object.entries(labels)
-    .map(([key, value]) => `${key}=${value}`)
-    .join(',');
 }

@@ -7,8 +7,10 @@ import { promisify } from 'node:util';
 import { gunzip, gzip } from 'node:zlib';
 import { z } from 'zod';
 import { errorText } from '../../process/log/error-text.ts';
+import type { Logger } from '../../process/log/logger.ts';
 import type { LimiterReport, ReplicaReport } from '../model/fleet-snapshot.ts';
-import { type ConfigMap, maxConfigMapBytes } from './config-map-api.ts';
+import * as lines from '../telemetry/log-lines.ts';
+import { type ConfigMap, type FoundValue, maxConfigMapBytes } from './config-maps.ts';
 
 export interface EncodeOptions {
   /** Another one for every report that a replica ever publishes. */
@@ -126,87 +128,20 @@ function cut(text: string, length: number): string {
   return text.length <= length ? text : `${text.slice(0, length - 3)}...`;
 }
 
-/** The reports of all replicas, put together from the ConfigMaps that hold them. */
-
-export interface ReportCollectionListener {
-  changed(): void;
-  /** The replica's report before stays. */
-  damaged(replica: string, reason: string): void;
-}
-
-export class ReportCollection {
-  readonly #listener: ReportCollectionListener;
-  readonly #reports = new Map<string, ReplicaReport>();
-  /** By replica: the revision that was decoded last, or could not be. */
-  readonly #revisions = new Map<string, string>();
-  #newest: readonly ConfigMap[] | undefined;
-  #running: Promise<void> | undefined;
-
-  constructor(listener: ReportCollectionListener) {
-    this.#listener = listener;
-  }
-
-  /** By replica, whether it lives or not. */
-  get reports(): ReadonlyMap<string, ReplicaReport> {
-    return this.#reports;
-  }
-
-  get isBusy(): boolean {
-    return this.#running !== undefined;
-  }
-
-  /** Settles when these, or newer ones, are decoded. */
-  update(maps: readonly ConfigMap[]): Promise<void> {
-    this.#newest = maps;
-    this.#running ??= this.#decode().finally(() => {
-      this.#running = undefined;
+/** The reports of all replicas, by replica, whether it lives or not. A damaged one is told of, and the one before stays. */
+export function findReports(log: Logger): (maps: readonly ConfigMap[]) => FoundValue<ReplicaReport>[] {
+  return (maps) => {
+    const parts = maps.flatMap((map) => readReportPart(map) ?? []);
+    return [...Map.groupBy(parts, ({ replica }) => replica)].map(([replica, found]) => {
+      const whole = wholeReport(found) ?? [];
+      const decode = (before: ReplicaReport | undefined) =>
+        decodeReport(whole).catch((error: unknown) => {
+          lines.reportSkipped(log, `report of ${replica}`, errorText(error));
+          return before;
+        });
+      return { key: replica, version: whole[0]?.revision, decode };
     });
-    return this.#running;
-  }
-
-  async #decode(): Promise<void> {
-    for (let maps = this.#takeNewest(); maps !== undefined; maps = this.#takeNewest()) {
-      const byReplica = Map.groupBy(
-        maps.flatMap((map) => readReportPart(map) ?? []),
-        ({ replica }) => replica,
-      );
-      let hasChanged = this.#removeAllBut(byReplica);
-      for (const [replica, parts] of byReplica) {
-        if (await this.#decodeOne(replica, parts)) hasChanged = true;
-      }
-      if (hasChanged) this.#listener.changed();
-    }
-  }
-
-  #takeNewest(): readonly ConfigMap[] | undefined {
-    const maps = this.#newest;
-    this.#newest = undefined;
-    return maps;
-  }
-
-  #removeAllBut(present: ReadonlyMap<string, unknown>): boolean {
-    const gone = [...this.#revisions.keys()].filter((replica) => !present.has(replica));
-    for (const replica of gone) {
-      this.#revisions.delete(replica);
-      this.#reports.delete(replica);
-    }
-    return gone.length > 0;
-  }
-
-  async #decodeOne(replica: string, found: readonly ReportPart[]): Promise<boolean> {
-    const parts = wholeReport(found);
-    const revision = parts?.[0]?.revision;
-    if (parts === undefined || revision === undefined || revision === this.#revisions.get(replica))
-      return false;
-    this.#revisions.set(replica, revision);
-    try {
-      this.#reports.set(replica, await decodeReport(parts));
-      return true;
-    } catch (error) {
-      this.#listener.damaged(replica, errorText(error));
-      return false;
-    }
-  }
+  };
 }
 
 /** In their order; undefined while some part of the newest revision is missing. */

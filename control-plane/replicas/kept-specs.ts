@@ -2,23 +2,59 @@
  * Kept specs that are served in place of a newer generation, in ConfigMaps of the control plane's own namespace: read
  * by every replica, written by the leader, so that no restart drops the limits of a team whose last change was bad.
  */
+import { promisify } from 'node:util';
+import { gunzip, gzip } from 'node:zlib';
+import { errorText } from '../../process/log/error-text.ts';
 import type { Clock, Timers } from '../../process/time/clock.ts';
 import { retryDelayMs } from '../../process/time/token-bucket.ts';
 import { ApiError } from '../kubernetes/api-error.ts';
 import type { KubernetesClient } from '../kubernetes/client.ts';
-import { ResourceWatch } from '../kubernetes/watch.ts';
+import type { ConfigObject } from '../model/config-object.ts';
+import type { KeptSpec } from '../model/decision.ts';
 import type { Telemetry } from '../telemetry/control-plane-metrics.ts';
 import * as lines from '../telemetry/log-lines.ts';
-import { ConfigMapApi, configMapOf, maxConfigMapBytes } from './config-map-api.ts';
-import {
-  encodeKeptSpec,
-  KeptSpecCollection,
-  keptSpecBytes,
-  keptSpecName,
-  type StoredSpec,
-  type VersionedConfigMap,
-} from './kept-spec-collection.ts';
-import { managedLabels, roleLabel } from './replica-name.ts';
+import { type ConfigMap, ConfigMapApi, maxConfigMapBytes, WatchedValues } from './config-maps.ts';
+import { type ObjectRole, roleLabel } from './replica-name.ts';
+
+/** With the name of the object that it belongs to. */
+export type StoredSpec = KeptSpec & Pick<ConfigObject, 'namespace' | 'name'>;
+
+const specKey = 'spec.json.gz';
+/** Chosen: far above what the API server takes as an object. */
+const longestJson = 64 * 1024 * 1024;
+
+function keptSpecName(uid: string): string {
+  return `weir-kept-${uid}`;
+}
+
+async function encodeKeptSpec(uid: string, stored: StoredSpec): Promise<ConfigMap> {
+  const { namespace, name, generation, spec } = stored;
+  const bytes = await promisify(gzip)(JSON.stringify(spec));
+  return {
+    name: keptSpecName(uid),
+    data: { uid, namespace, name, generation: String(generation) },
+    binaryData: { [specKey]: bytes.toString('base64') },
+  };
+}
+
+/** How many bytes of a ConfigMap it takes. */
+function keptSpecBytes({ binaryData }: ConfigMap): number {
+  return Buffer.byteLength(binaryData[specKey] ?? '', 'base64');
+}
+
+/** Rejects when the ConfigMap does not hold a kept spec. */
+async function decodeKeptSpec(map: ConfigMap): Promise<{ uid: string; kept: StoredSpec }> {
+  const { uid, namespace, name, generation } = map.data;
+  const compressed = map.binaryData[specKey];
+  if (uid === undefined || namespace === undefined || name === undefined || compressed === undefined) {
+    throw new Error(`uid, namespace, name or ${specKey} is missing`);
+  }
+  if (!/^[1-9]\d{0,15}$/.test(generation ?? '')) throw new Error(`generation ${generation} is not a number`);
+  const bytes = await promisify(gunzip)(Buffer.from(compressed, 'base64'), { maxOutputLength: longestJson });
+  const spec: unknown = JSON.parse(bytes.toString('utf8'));
+  if (keptSpecName(uid) !== map.name) throw new Error(`its uid ${uid} does not fit its name`);
+  return { uid, kept: { namespace, name, generation: Number(generation), spec } };
+}
 
 export interface KeptSpecStoreOptions extends Pick<Telemetry, 'log'> {
   client: KubernetesClient;
@@ -35,8 +71,8 @@ export interface KeptSpecStoreOptions extends Pick<Telemetry, 'log'> {
 export class KeptSpecStore {
   readonly #options: KeptSpecStoreOptions;
   readonly #api: ConfigMapApi;
-  readonly #watch: ResourceWatch<VersionedConfigMap>;
-  readonly #collection: KeptSpecCollection;
+  readonly #values: WatchedValues<{ uid: string; kept: StoredSpec }>;
+  #stored: ReadonlyMap<string, StoredSpec> = new Map();
   readonly #loaded = Promise.withResolvers<ReadonlyMap<string, StoredSpec>>();
   #wanted: ReadonlyMap<string, StoredSpec> | undefined;
   /** By uid: what was written or deleted, in which generation, while the watch does not show it yet. */
@@ -51,41 +87,37 @@ export class KeptSpecStore {
 
   constructor(options: KeptSpecStoreOptions) {
     this.#options = options;
-    const { client, namespace, clock, timers, random, log } = options;
+    const { client, namespace, log } = options;
     this.#api = new ConfigMapApi({ client, namespace, timeoutMs: 10_000 });
-    this.#collection = new KeptSpecCollection({
-      changed: (stored) => this.#storedChanged(stored),
-      damaged: (name, reason) => lines.keptSpecSkipped(log, name, reason),
-    });
-    this.#watch = new ResourceWatch<VersionedConfigMap>({
-      client,
-      clock,
-      timers,
-      random,
-      resource: { group: '', version: 'v1', plural: 'configmaps', namespace },
-      labelSelector: `${roleLabel}=${managedLabels('kept-spec')[roleLabel]}`,
-      read: (object) => ({
-        item: { resourceVersion: object.metadata.resourceVersion ?? '', map: configMapOf(object) },
-      }),
-      listener: {
-        listed: () => this.#read(),
-        changed: () => this.#read(),
-        unreachable: (reason) => lines.keptSpecsUnreachable(log, reason),
-        reachable: () => lines.keptSpecsReachable(log),
-        skipped: (key, reason) => lines.keptSpecSkipped(log, key, reason),
-      },
+    this.#values = new WatchedValues({
+      ...options,
+      labels: { [roleLabel]: 'kept-spec' satisfies ObjectRole },
+      find: (maps) =>
+        maps.map((map) => ({
+          key: map.name,
+          version: map.resourceVersion,
+          decode: () =>
+            decodeKeptSpec(map).catch((error: unknown) => {
+              lines.keptSpecSkipped(log, map.name, errorText(error));
+              return undefined;
+            }),
+        })),
+      read: () => this.#read(),
+      unreachable: (reason) => lines.keptSpecsUnreachable(log, reason),
+      reachable: () => lines.keptSpecsReachable(log),
+      skipped: (key, reason) => lines.keptSpecSkipped(log, key, reason),
     });
   }
 
   /** Begins to watch; settles with the complete list, however long the API server is away. By uid. */
   load(): Promise<ReadonlyMap<string, StoredSpec>> {
-    this.#watch.start();
+    this.#values.start();
     return this.#loaded.promise;
   }
 
   /** By uid. */
   get stored(): ReadonlyMap<string, StoredSpec> {
-    return this.#collection.stored;
+    return this.#stored;
   }
 
   /** Makes what is stored the same as `wanted`, by uid: soon, and again after failures, while this process may write. */
@@ -98,25 +130,22 @@ export class KeptSpecStore {
   async close(): Promise<void> {
     this.#isClosed = true;
     this.#callOff?.();
-    await Promise.all([this.#watch.close(), this.#syncing]);
+    await Promise.all([this.#values.close(), this.#syncing]);
   }
 
   #read(): void {
-    void this.#collection.update([...this.#watch.items.values()]);
-  }
-
-  #storedChanged(stored: ReadonlyMap<string, StoredSpec>): void {
     if (this.#isClosed) return;
+    this.#stored = new Map(this.#values.values.map(({ uid, kept }) => [uid, kept]));
     this.#written.clear();
-    this.#options.changed(stored);
-    this.#loaded.resolve(stored);
+    this.#options.changed(this.#stored);
+    this.#loaded.resolve(this.#stored);
     this.#drive();
   }
 
   #drive(): void {
     if (this.#syncing !== undefined) this.#mustSyncAgain = true;
     if (this.#isClosed || this.#syncing !== undefined || this.#wanted === undefined) return;
-    if (!this.#watch.isListed || !this.#options.mayWrite()) return;
+    if (!this.#values.isRead || !this.#options.mayWrite()) return;
     this.#callOff?.();
     this.#mustSyncAgain = false;
     this.#syncing = this.#write(this.#wanted).then((isDone) => {
