@@ -7,7 +7,7 @@ import type { RuleSource } from '../../rules/model.ts';
 import type { RuleError } from '../../rules/rule-error.ts';
 import { encodeResource } from '../../rules/xds/resource.ts';
 import { type ConfigObject, objectKey } from '../model/config-object.ts';
-import type { Acceptance, Decision, KeptSpec, RejectionReason } from '../model/decision.ts';
+import type { Acceptance, Decision, KeptSpec, RejectionReason, Verdict } from '../model/decision.ts';
 import { hashOf, type Resource } from '../model/fleet-snapshot.ts';
 import { type Claim, type Clash, claimStanding, type DomainOwners } from './claims.ts';
 import { AcceptedReason, joinedWithin, shortened } from './conditions.ts';
@@ -80,32 +80,7 @@ interface UnreadableSpec {
   errorCount: number;
 }
 
-export type SpecReading = ReadRules | UnreadableSpec;
-
-/** Reads and encodes each spec once: specs never change, so what was read of one stays true. */
-class SpecReader {
-  readonly #readings = new WeakMap<object, { name: string; reading: SpecReading }>();
-
-  /**
-   * `spec` is the object's own or the one kept for it. `before` is what the object was the last time: a source may read
-   * a spec anew although only the status has changed.
-   */
-  read(object: ConfigObject, spec: unknown, before: ConfigObject | undefined): SpecReading {
-    const name = objectKey(object);
-    if (typeof spec !== 'object' || spec === null) return readingOf(spec, name);
-    let known = this.#readings.get(spec);
-    if (
-      known === undefined &&
-      before?.generation === object.generation &&
-      isDeepStrictEqual(before.spec, spec)
-    ) {
-      known = this.#readings.get(before.spec as object);
-    }
-    if (known?.name !== name) known = { name, reading: readingOf(spec, name) };
-    this.#readings.set(spec, known);
-    return known.reading;
-  }
-}
+type SpecReading = ReadRules | UnreadableSpec;
 
 function readingOf(spec: unknown, name: string): SpecReading {
   const result = readSpec(spec, name);
@@ -124,69 +99,73 @@ function topKeysOf({ descriptors }: RuleSource): string[] {
 export interface Candidate {
   object: ConfigObject;
   kept: KeptSpec | undefined;
+  /** Of the newest spec, and of the kept one. */
+  readings: { newest: SpecReading; kept: SpecReading | undefined };
   /** The claim of the newest spec; undefined: it cannot be accepted, for the reason in `rejection`. */
   newest: Claim | undefined;
   rejection: Rejection | undefined;
   /** The newest first, then that of the kept spec. */
   claims: readonly Claim[];
+  /** The last verdict on it, and the resource that it is served in. */
+  given: { verdict: Verdict; resourceName: string | undefined } | undefined;
 }
 
-export interface CandidatesOptions {
+export interface DeciderOptions {
+  /** Whether several objects may hold rules for one domain of a fleet. */
   mergeDomains: boolean;
   domainOwners: DomainOwners;
 }
 
-/** Makes candidates of objects, and gives the last one again as long as an object and what was kept for it are the same. */
-export class Candidates {
-  readonly #options: CandidatesOptions;
-  readonly #reader = new SpecReader();
-  #last: ReadonlyMap<string, Candidate> = new Map();
-
-  constructor(options: CandidatesOptions) {
-    this.#options = options;
+/**
+ * `last` is the candidate of the object in the round before: it is given again as long as the object and what was kept
+ * for it are the same. What was read of a generation is not read again.
+ */
+export function candidateOf(
+  object: ConfigObject,
+  kept: KeptSpec | undefined,
+  last: Candidate | undefined,
+  options: DeciderOptions,
+): Candidate {
+  if (last !== undefined && last.object === object && last.kept === kept) return last;
+  const read = (spec: KeptSpec): SpecReading => {
+    if (last !== undefined && isSameSpec(last.object, spec)) return last.readings.newest;
+    const keptBefore = last?.kept && isSameSpec(last.kept, spec) ? last.readings.kept : undefined;
+    return keptBefore ?? readingOf(spec.spec, objectKey(object));
+  };
+  const newestReading = read(object);
+  const keptReading = kept && (kept.spec === object.spec ? newestReading : read(kept));
+  const rejection = rejectionOf(object, newestReading, options);
+  const rules = newestReading.ok && rejection === undefined ? newestReading : undefined;
+  const mayServeKept = keptReading?.ok && rejectionOf(object, keptReading, options) === undefined;
+  const older = kept && mayServeKept ? { rules: keptReading, generation: kept.generation } : undefined;
+  const claim = (generation: number, claimed: ReadRules): Claim => {
+    const standing = claimStanding({ status: object.status, generation, claimed, kept: older });
+    return { object, generation, rules: claimed, standing };
+  };
+  const newest = rules && claim(object.generation, rules);
+  const claims = newest === undefined ? [] : [newest];
+  if (older !== undefined && older.generation < object.generation) {
+    const isHopeless = !options.mergeDomains && isForSameDomain(older.rules, rules);
+    if (!isHopeless) claims.push(claim(older.generation, older.rules));
   }
+  const readings = { newest: newestReading, kept: keptReading };
+  return { object, kept, readings, newest, rejection, claims, given: undefined };
+}
 
-  /** In the order of `objects`. */
-  of(objects: readonly ConfigObject[], kept: ReadonlyMap<string, KeptSpec>): Candidate[] {
-    const candidates = objects.map((object) => {
-      const last = this.#last.get(object.uid);
-      const keptSpec = kept.get(object.uid);
-      const isSame = last !== undefined && last.object === object && last.kept === keptSpec;
-      return isSame ? last : this.#candidate(object, keptSpec, last?.object);
-    });
-    this.#last = new Map(candidates.map((candidate) => [candidate.object.uid, candidate]));
-    return candidates;
-  }
+/** A source may read a spec anew although only the status has changed; a backup that is restored has old generations. */
+function isSameSpec(a: KeptSpec, b: KeptSpec): boolean {
+  return a.generation === b.generation && isDeepStrictEqual(a.spec, b.spec);
+}
 
-  #candidate(object: ConfigObject, kept: KeptSpec | undefined, before: ConfigObject | undefined): Candidate {
-    const { rules, rejection } = this.#allowed(object, object.spec, before);
-    const keptRules = kept && this.#allowed(object, kept.spec, before).rules;
-    const older = kept && keptRules && { rules: keptRules, generation: kept.generation };
-    const claim = (generation: number, claimed: ReadRules): Claim => {
-      const standing = claimStanding({ status: object.status, generation, claimed, kept: older });
-      return { object, generation, rules: claimed, standing };
-    };
-    const newest = rules && claim(object.generation, rules);
-    const claims = newest === undefined ? [] : [newest];
-    if (older !== undefined && older.generation < object.generation) {
-      const isHopeless = !this.#options.mergeDomains && isForSameDomain(older.rules, rules);
-      if (!isHopeless) claims.push(claim(older.generation, older.rules));
-    }
-    return { object, kept, newest, rejection, claims };
-  }
-
-  /** The rules of a spec that may be served if its domain is free. */
-  #allowed(
-    object: ConfigObject,
-    spec: unknown,
-    before: ConfigObject | undefined,
-  ): { rules?: ReadRules; rejection?: Rejection } {
-    const reading = this.#reader.read(object, spec, before);
-    if (!reading.ok) return { rejection: invalid(reading) };
-    const { domainOwners } = this.#options;
-    if (domainOwners.mayUse(object.namespace, reading.domain)) return { rules: reading };
-    return { rejection: domainNotAllowed(reading.domain, domainOwners.ownersOf(reading.domain) ?? []) };
-  }
+/** Why a spec may not be served, even if its domain is free. */
+function rejectionOf(
+  { namespace }: ConfigObject,
+  reading: SpecReading,
+  { domainOwners }: DeciderOptions,
+): Rejection | undefined {
+  if (!reading.ok) return invalid(reading);
+  if (domainOwners.mayUse(namespace, reading.domain)) return undefined;
+  return domainNotAllowed(reading.domain, domainOwners.ownersOf(reading.domain) ?? []);
 }
 
 /** Where a domain has one holder, what turns down the newer spec turns down the older one too. */

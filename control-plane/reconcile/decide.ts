@@ -1,67 +1,120 @@
-import type { ConfigObject } from '../model/config-object.ts';
+/**
+ * What follows from all objects: what each fleet is served, and what is said about each object. The result depends on
+ * the objects and the kept specs alone, not on their order, nor on what was decided before; the `Decider` remembers
+ * only what it need not work out again, and gives the same values for what did not change.
+ */
+import { encodeResource } from '../../rules/xds/resource.ts';
+import { byAge, type ConfigObject } from '../model/config-object.ts';
 import type { Decision, KeptSpec, ServedConfig, Verdict } from '../model/decision.ts';
-import type { Resource } from '../model/fleet-snapshot.ts';
-import { type Candidate, Candidates, domainConflict, type Rejection, rejected } from './candidate.ts';
-import { type Claim, type DomainOwners, SettledClaims } from './claims.ts';
-import { FleetSnapshots, ResourceMerger } from './fleet-snapshots.ts';
+import { type FleetSnapshot, fleetSnapshot, hashOf, type Resource } from '../model/fleet-snapshot.ts';
+import { type Candidate, candidateOf, type DeciderOptions, domainConflict, rejected } from './candidate.ts';
+import { type Claim, SettledClaims } from './claims.ts';
 
-/** Who holds what, and the resource that each served claim is in. */
-export interface Outcome {
-  settled: SettledClaims;
-  resources: ReadonlyMap<Claim, Resource>;
-}
-
-interface Given {
-  verdict: Verdict;
-  candidate: Candidate;
-  resourceName: string | undefined;
-}
-
-/** Gives verdicts, and the last one of an object again as long as it says the same. */
-class Verdicts {
-  #last: ReadonlyMap<string, Given> = new Map();
-
+/** What one decision worked out, for the next one; what that does not need any more is forgotten with it. */
+interface Round {
   /** By uid. */
-  on(candidates: readonly Candidate[], outcome: Outcome): Map<string, Verdict> {
-    const next = new Map<string, Given>();
-    const verdicts = new Map<string, Verdict>();
-    for (const candidate of candidates) {
-      const { uid } = candidate.object;
-      const given = verdictOn(candidate, outcome, this.#last.get(uid));
-      next.set(uid, given);
-      verdicts.set(uid, given.verdict);
+  candidates: ReadonlyMap<string, Candidate>;
+  fleets: ReadonlyMap<string, ServedFleet>;
+}
+
+interface ServedFleet {
+  resources: ReadonlySet<Resource>;
+  snapshot: FleetSnapshot;
+  /** By domain: what several objects have rules for. */
+  merged: ReadonlyMap<string, Merged>;
+}
+
+interface Merged {
+  parts: readonly Resource[];
+  resource: Resource;
+}
+
+export class Decider {
+  readonly #options: DeciderOptions;
+  #last: Round = { candidates: new Map(), fleets: new Map() };
+
+  constructor(options: DeciderOptions) {
+    this.#options = options;
+  }
+
+  /** `kept` by uid: see `nextKept`. */
+  decide(objects: readonly ConfigObject[], kept: ReadonlyMap<string, KeptSpec>): Decision {
+    const candidates = new Map<string, Candidate>();
+    for (const object of objects) {
+      const { uid } = object;
+      const last = this.#last.candidates.get(uid);
+      candidates.set(uid, candidateOf(object, kept.get(uid), last, this.#options));
     }
-    this.#last = next;
-    return verdicts;
+    const lists = [...candidates.values()].map(({ claims }) => claims);
+    const settled = new SettledClaims(lists, this.#options);
+    const { resources, fleets } = this.#serve(settled);
+    this.#last = { candidates, fleets };
+    const verdicts = new Map<string, Verdict>();
+    for (const [uid, candidate] of candidates) verdicts.set(uid, verdictOn(candidate, settled, resources));
+    return { fleets: new Map([...fleets].map(([fleet, { snapshot }]) => [fleet, snapshot])), verdicts };
+  }
+
+  /** The resource that each served claim is in, and what fleets with any are served. */
+  #serve(settled: SettledClaims): { resources: Map<Claim, Resource>; fleets: Map<string, ServedFleet> } {
+    const resources = new Map<Claim, Resource>();
+    const byFleet = new Map<string, { list: Resource[]; merged: Map<string, Merged> }>();
+    for (const { fleet, holders } of settled.places()) {
+      const { claims } = holders;
+      const [first] = claims;
+      if (first === undefined) continue;
+      const { list, merged } = byFleet.get(fleet) ?? { list: [], merged: new Map<string, Merged>() };
+      if (list.length === 0) byFleet.set(fleet, { list, merged });
+      let { resource } = first.rules;
+      if (claims.length > 1) {
+        const { domain } = first.rules;
+        const whole = merge(claims, this.#last.fleets.get(fleet)?.merged.get(domain));
+        merged.set(domain, whole);
+        resource = whole.resource;
+      }
+      for (const claim of claims) resources.set(claim, resource);
+      list.push(resource);
+    }
+    const fleets = new Map<string, ServedFleet>();
+    for (const [fleet, { list, merged }] of byFleet) {
+      const last = this.#last.fleets.get(fleet);
+      const isSame = last?.resources.size === list.length && list.every((one) => last.resources.has(one));
+      const { resources: all, snapshot } = isSame
+        ? last
+        : { resources: new Set(list), snapshot: fleetSnapshot(fleet, list) };
+      fleets.set(fleet, { resources: all, snapshot, merged });
+    }
+    return { resources, fleets };
   }
 }
 
-function verdictOn(candidate: Candidate, { settled, resources }: Outcome, last: Given | undefined): Given {
-  const { object, newest, claims, rejection } = candidate;
+/** The last one again as long as it says the same. */
+function verdictOn(
+  candidate: Candidate,
+  settled: SettledClaims,
+  resources: ReadonlyMap<Claim, Resource>,
+): Verdict {
+  const { object, newest, claims, rejection, given } = candidate;
   const claim = claims.find((one) => resources.has(one));
   const resourceName = claim && resources.get(claim)!.name;
-  if (claim !== undefined && claim === newest) {
-    if (last?.candidate === candidate && last.verdict.accepted.status && last.resourceName === resourceName) {
-      return last;
-    }
-    const served = servedConfig(claim, resourceName!);
-    return { candidate, resourceName, verdict: { object, accepted: { status: true }, served } };
+  const accepted: Verdict['accepted'] =
+    claim !== undefined && claim === newest
+      ? { status: true }
+      : rejected(
+          rejection ?? domainConflict(newest!, settled.holdersFor(newest!).clash(newest!)!),
+          claim?.generation,
+        );
+  if (given?.resourceName === resourceName && given && isSame(given.verdict.accepted, accepted)) {
+    return given.verdict;
   }
-  const accepted = rejected(rejection ?? conflict(newest!, settled), claim?.generation);
-  if (last?.candidate === candidate && last.resourceName === resourceName && isSame(last, accepted))
-    return last;
-  const served = claim && servedConfig(claim, resourceName!);
-  return { candidate, resourceName, verdict: { object, accepted, served } };
+  const verdict = { object, accepted, served: claim && servedConfig(claim, resourceName!) };
+  candidate.given = { verdict, resourceName };
+  return verdict;
 }
 
 /** The message names the generation that is served, so it tells about that too. */
-function isSame({ verdict: { accepted } }: Given, next: Verdict['accepted']): boolean {
-  if (accepted.status || next.status) return false;
-  return accepted.reason === next.reason && accepted.message === next.message;
-}
-
-function conflict(newest: Claim, settled: SettledClaims): Rejection {
-  return domainConflict(newest, settled.holdersFor(newest).clash(newest)!);
+function isSame(a: Verdict['accepted'], b: Verdict['accepted']): boolean {
+  if (a.status || b.status) return a.status === b.status;
+  return a.reason === b.reason && a.message === b.message;
 }
 
 function servedConfig({ generation, rules }: Claim, resource: string): ServedConfig {
@@ -71,57 +124,22 @@ function servedConfig({ generation, rules }: Claim, resource: string): ServedCon
 }
 
 /**
- * What follows from all objects: what each fleet is served, and what is said about each object. The result depends on
- * the objects and the kept specs alone, not on their order, nor on what was decided before; the `Decider` remembers
- * only what it need not work out again, and gives the same values for what did not change.
+ * Encoded messages one after the other are their merge, as the encoding of Protocol Buffers has it: lists add up, and
+ * of a single field the last value counts, here the name. The rules stand in the order of the objects' age, whoever was
+ * accepted first: so their order never flips.
  */
-
-export interface DeciderOptions {
-  /** Whether several objects may hold rules for one domain of a fleet. */
-  mergeDomains: boolean;
-  domainOwners: DomainOwners;
+function merge(claims: readonly Claim[], last: Merged | undefined): Merged {
+  const parts = claims.toSorted((a, b) => byAge(a.object, b.object)).map(({ rules }) => rules.resource);
+  const isKnown = last?.parts.length === parts.length && last.parts.every((part, i) => part === parts[i]);
+  if (isKnown) return last;
+  const { domain } = parts[0]!;
+  const name = mergedName(domain);
+  const head = encodeResource({ name, domain, descriptors: [] });
+  const bytes = Buffer.concat([...parts.map((part) => part.bytes), head]);
+  return { parts, resource: { name, domain, bytes, hash: hashOf(bytes) } };
 }
 
-export class Decider {
-  readonly #options: DeciderOptions;
-  readonly #candidates: Candidates;
-  readonly #merger = new ResourceMerger();
-  readonly #snapshots = new FleetSnapshots();
-  readonly #verdicts = new Verdicts();
-
-  constructor(options: DeciderOptions) {
-    this.#options = options;
-    this.#candidates = new Candidates(options);
-  }
-
-  /** `kept` by uid: see `nextKept`. */
-  decide(objects: readonly ConfigObject[], kept: ReadonlyMap<string, KeptSpec>): Decision {
-    const candidates = this.#candidates.of(objects, kept);
-    const settled = new SettledClaims(
-      candidates.map(({ claims }) => claims),
-      this.#options,
-    );
-    const { resources, byFleet } = this.#serve(settled);
-    return {
-      fleets: this.#snapshots.make(byFleet),
-      verdicts: this.#verdicts.on(candidates, { settled, resources }),
-    };
-  }
-
-  #serve(settled: SettledClaims): { resources: Map<Claim, Resource>; byFleet: Map<string, Resource[]> } {
-    const resources = new Map<Claim, Resource>();
-    const byFleet = new Map<string, Resource[]>();
-    for (const { fleet, holders } of settled.places()) {
-      const { claims } = holders;
-      const [first] = claims;
-      if (first === undefined) continue;
-      const resource = claims.length === 1 ? first.rules.resource : this.#merger.resourceOf(fleet, claims);
-      for (const claim of claims) resources.set(claim, resource);
-      const list = byFleet.get(fleet);
-      if (list === undefined) byFleet.set(fleet, [resource]);
-      else list.push(resource);
-    }
-    this.#merger.endRound();
-    return { resources, byFleet };
-  }
+/** The domain; one with a slash is marked, since it may read like the name of an object, which holds no blank. */
+function mergedName(domain: string): string {
+  return domain.includes('/') ? `domain ${domain}` : domain;
 }
