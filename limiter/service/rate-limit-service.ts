@@ -40,7 +40,7 @@ import {
   StoreError,
   wasLeftOut,
 } from '../stores/counter-store.ts';
-import type { LocalCache } from '../stores/local-cache.ts';
+import type { BoundedLocalCache } from '../stores/local-cache.ts';
 import { CountedHit, planHoldingBack } from './counted-hit.ts';
 
 export interface CountingOptions {
@@ -86,7 +86,7 @@ export interface ServiceEvents {
 export interface RateLimitServiceOptions {
   store: CounterStore;
   /** Undefined is off: LOCAL_CACHE_SIZE_IN_BYTES=0. */
-  localCache: LocalCache | undefined;
+  localCache: BoundedLocalCache | undefined;
   stats: RuleStats;
   clock: Clock;
   /** From 0 to below 1. */

@@ -29,8 +29,11 @@ interface Entry {
   newer: Entry | undefined;
 }
 
-/** Bounded in bytes; the entry remembered longest ago goes first. Every call is O(1). */
-export class BoundedLocalCache implements LocalCache {
+/**
+ * Keys that are over their limit, remembered in this process so that the store is not asked again. Bounded in bytes; the
+ * entry remembered longest ago goes first. Every call is O(1).
+ */
+export class BoundedLocalCache {
   readonly stats: LocalCacheStats = {
     evacuateCount: 0,
     expiredCount: 0,
@@ -56,6 +59,7 @@ export class BoundedLocalCache implements LocalCache {
     return this.#bytes;
   }
 
+  /** Whether the key is still over at `nowMs`; counts as one lookup. */
   has(key: string, nowMs: number): boolean {
     this.stats.lookupCount += 1;
     const entry = this.#entries.get(key);
@@ -71,7 +75,10 @@ export class BoundedLocalCache implements LocalCache {
     return false;
   }
 
-  /** A key too large for the whole cache is not remembered. */
+  /**
+   * `expiresAtMs` is the end of the key's window: from then on the key is not over. A key too large for the whole cache is not
+   * remembered.
+   */
   remember(key: string, expiresAtMs: number): void {
     const known = this.#entries.get(key);
     if (known !== undefined) {
@@ -128,14 +135,4 @@ export class BoundedLocalCache implements LocalCache {
     if (entry.newer === undefined) this.#newest = entry.older;
     else entry.newer.older = entry.older;
   }
-}
-
-/** Keys that are over their limit, remembered in this process so that the store is not asked again. */
-export interface LocalCache {
-  /** Whether the key is still over at `nowMs`; counts as one lookup. */
-  has(key: string, nowMs: number): boolean;
-  /** `expiresAtMs` is the end of the key's window: from then on the key is not over. */
-  remember(key: string, expiresAtMs: number): void;
-  forget(key: string): void;
-  clear(): void;
 }

@@ -1,13 +1,6 @@
 import type { CounterOp, CounterStore, SubmitOptions } from './counter-store.ts';
 import { lookThenCount } from './stop-when-over.ts';
 
-export interface PerSecondStoreOptions {
-  /** Holds every counter but those of limits per second. */
-  main: CounterStore;
-  /** Holds the counters of limits per second. */
-  perSecond: CounterStore;
-}
-
 const countAll: SubmitOptions = { stopWhenOver: false };
 
 /** Two stores as one (REDIS_PERSECOND). A request with counters in both is answered when both have answered. */
@@ -15,9 +8,10 @@ export class PerSecondStore implements CounterStore {
   readonly #main: CounterStore;
   readonly #perSecond: CounterStore;
 
-  constructor(options: PerSecondStoreOptions) {
-    this.#main = options.main;
-    this.#perSecond = options.perSecond;
+  /** `perSecond` holds the counters of limits per second, `main` all others. */
+  constructor({ main, perSecond }: { main: CounterStore; perSecond: CounterStore }) {
+    this.#main = main;
+    this.#perSecond = perSecond;
   }
 
   /** Neither store sees the other's totals: stop-when-over over both looks first and counts then, as the Go service. */

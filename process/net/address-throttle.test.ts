@@ -55,7 +55,7 @@ describe('AddressThrottle', () => {
   });
 
   it('shares one entry among newcomers while it is full, and forgets nobody for them', () => {
-    const throttle = new AddressThrottle({ mostAddresses: 3 });
+    const throttle = new AddressThrottle(3);
     for (let i = 0; i < 6; i++) throttle.wrong('attacker', 0);
     const waitMs = throttle.waitMs('attacker', 0);
     for (let i = 0; i < 1_000; i++) throttle.wrong(`10.0.${i >> 8}.${i & 255}`, 1);
@@ -73,7 +73,7 @@ describe('AddressThrottle', () => {
     );
     fc.assert(
       fc.property(steps, (all) => {
-        const throttle = new AddressThrottle({ mostAddresses: 3 });
+        const throttle = new AddressThrottle(3);
         let nowMs = 0;
         const wrongAt: number[] = [];
         for (const { who, passMs } of all) {

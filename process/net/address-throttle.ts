@@ -7,18 +7,12 @@
  */
 import { addressGroup } from './peer.ts';
 
-export interface AddressThrottleOptions {
-  /** Wrong ones that are free. Defaults to 5. */
-  free?: number;
-  /** The first wait. Defaults to 1 s. */
-  firstWaitMs?: number;
-  /** The longest wait. Defaults to 15 min. */
-  longestWaitMs?: number;
-  /** How long after its last wrong one an address starts anew; longer than the longest wait. Defaults to 1 h. */
-  forgetMs?: number;
-  /** Addresses that are remembered. Defaults to 10,000. */
-  mostAddresses?: number;
-}
+/** Chosen: wrong ones that are free. */
+const free = 5;
+const firstWaitMs = 1_000;
+const longestWaitMs = 900_000;
+/** How long after its last wrong one an address starts anew; longer than the longest wait. */
+const forgetMs = 3_600_000;
 
 interface Entry {
   wrong: number;
@@ -27,20 +21,14 @@ interface Entry {
 }
 
 export class AddressThrottle {
-  readonly #options: Required<AddressThrottleOptions>;
+  readonly #mostAddresses: number;
   /** The one whose last wrong answer is longest ago comes first. */
   readonly #entries = new Map<string, Entry>();
   #others = newEntry();
 
-  constructor(options: AddressThrottleOptions = {}) {
-    this.#options = {
-      free: 5,
-      firstWaitMs: 1_000,
-      longestWaitMs: 900_000,
-      forgetMs: 3_600_000,
-      mostAddresses: 10_000,
-      ...options,
-    };
+  /** So many addresses are remembered. */
+  constructor(mostAddresses = 10_000) {
+    this.#mostAddresses = mostAddresses;
   }
 
   get size(): number {
@@ -56,7 +44,6 @@ export class AddressThrottle {
 
   /** What this address tried was wrong. */
   wrong(address: string, nowMs: number): void {
-    const { free, firstWaitMs, longestWaitMs, forgetMs } = this.#options;
     const entry = this.#entryOf(addressGroup(address), nowMs);
     if (nowMs - entry.lastMs >= forgetMs) entry.wrong = 0;
     entry.wrong++;
@@ -76,10 +63,10 @@ export class AddressThrottle {
 
   #isFull(nowMs: number): boolean {
     for (const [network, { lastMs }] of this.#entries) {
-      if (nowMs - lastMs < this.#options.forgetMs) break;
+      if (nowMs - lastMs < forgetMs) break;
       this.#entries.delete(network);
     }
-    return this.#entries.size >= this.#options.mostAddresses;
+    return this.#entries.size >= this.#mostAddresses;
   }
 }
 

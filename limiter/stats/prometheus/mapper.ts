@@ -218,12 +218,8 @@ function mapped({ rule, name, labels }: PreparedRule, captured: Captured): Mappe
 
 const ruleStats = ['near_limit', 'over_limit', 'total_hits', 'within_limit', 'shadow_mode'] as const;
 
-export interface BuiltInMappingOptions {
-  /** response_time stays in milliseconds; its name says seconds all the same, as in the Go service. */
-  responseTimeAsMilliseconds: boolean;
-}
-
-export function builtInMapping({ responseTimeAsMilliseconds }: BuiltInMappingOptions): Mapping {
+/** response_time may stay in milliseconds; its name says seconds all the same, as in the Go service. */
+export function builtInMapping(options: { responseTimeAsMilliseconds: boolean }): Mapping {
   const prefix = 'ratelimit_service';
   return {
     rules: [
@@ -238,7 +234,7 @@ export function builtInMapping({ responseTimeAsMilliseconds }: BuiltInMappingOpt
       }),
       builtInMapped('ratelimit_server.*.response_time', `${prefix}_response_time_seconds`, {
         labels: [['grpc_method', '$1']],
-        scale: responseTimeAsMilliseconds ? 1 : 0.001,
+        scale: options.responseTimeAsMilliseconds ? 1 : 0.001,
       }),
       ...['config_load_success', 'config_load_error'].map((stat) =>
         builtInMapped(`ratelimit.service.${stat}`, `${prefix}_${stat}`, { kind: 'counter' }),

@@ -1,13 +1,12 @@
-import type { Timers } from '../../../process/time/clock.ts';
 import type { StatsSource, Timer } from '../registry/stats-registry.ts';
 import { type LineParts, lineParts, Telemetry } from './dogstatsd-telemetry.ts';
-import { FlushingSink, nextTurn, SlotLines } from './flushing-sink.ts';
+import { FlushingSink, nextTurn, type ReceiverSinkOptions, SlotLines } from './flushing-sink.ts';
 import { DatagramLines } from './line-queue.ts';
 import type { Mogrifiers } from './mogrifier.ts';
 import { UdpConnection } from './udp-connection.ts';
 
 /** Names on the wire cost regular expressions: they are kept for as long as a slot stands for the same. */
-export function dogStatsdLines(source: StatsSource, mogrifiers: Mogrifiers): SlotLines {
+export function dogStatsdSlots(source: StatsSource, mogrifiers: Mogrifiers): SlotLines {
   const parts: (LineParts | undefined)[] = [];
   const partsOf = (slot: number): LineParts => {
     const type = source.kindOf(slot) === 'gauge' ? 'g' : 'c';
@@ -24,22 +23,10 @@ export function dogStatsdLines(source: StatsSource, mogrifiers: Mogrifiers): Slo
   });
 }
 
-export interface DogStatsdSinkOptions {
-  source: StatsSource;
-  host: string;
-  port: number;
-  flushIntervalMs: number;
+export interface DogStatsdSinkOptions extends ReceiverSinkOptions {
   mogrifiers: Mogrifiers;
   /** Of this program, for the tag `client_version` of what it tells of itself. */
   version: string;
-  timers: Timers;
-  listener?: DogStatsdListener;
-}
-
-export interface DogStatsdListener {
-  up(): void;
-  /** Called once an outage, as far as UDP tells. */
-  down(reason: string): void;
 }
 
 /** Slots looked at in one turn of the event loop. */
@@ -67,7 +54,7 @@ export class DogStatsdSink extends FlushingSink {
     super(options);
     this.#options = options;
     const { source, mogrifiers, host, port, timers } = options;
-    this.#slots = dogStatsdLines(source, mogrifiers);
+    this.#slots = dogStatsdSlots(source, mogrifiers);
     this.#telemetry = new Telemetry(options.version, source.extraTags);
     this.#connection = new UdpConnection({
       host,

@@ -54,6 +54,23 @@ export class SlotLines {
 /** What was recorded leaves at the latest this much later. */
 const sendIntervalMs = 1000;
 
+export interface FlushingSinkOptions {
+  source: StatsSource;
+  flushIntervalMs: number;
+  timers: Timers;
+}
+
+/** Options of a sink that sends to another process. */
+export interface ReceiverSinkOptions extends FlushingSinkOptions {
+  host: string;
+  port: number;
+  listener?: {
+    up(): void;
+    /** Called once an outage, by UDP as far as that tells. */
+    down(reason: string): void;
+  };
+}
+
 export abstract class FlushingSink {
   readonly #timers: Timers;
   readonly #flushIntervalMs: number;
@@ -62,7 +79,7 @@ export abstract class FlushingSink {
   #waiting: (() => void)[] = [];
   #isClosing = false;
 
-  constructor(options: { timers: Timers; flushIntervalMs: number }) {
+  constructor(options: FlushingSinkOptions) {
     this.#timers = options.timers;
     this.#flushIntervalMs = options.flushIntervalMs;
   }

@@ -5,17 +5,14 @@
  * Nothing waits for whoever reads: while the stream is full, counters wait, and timers are dropped. A flush that has begun
  * goes on where it stood once there is room, so that every statistic has its turn however many there are.
  */
-import type { Clock, Timers } from '../../../process/time/clock.ts';
+import type { Clock } from '../../../process/time/clock.ts';
 import type { OutputStream } from '../registry/detailed-metrics.ts';
 import type { StatsSource } from '../registry/stats-registry.ts';
-import { FlushingSink, nextTurn, SlotLines } from './flushing-sink.ts';
+import { FlushingSink, type FlushingSinkOptions, nextTurn, SlotLines } from './flushing-sink.ts';
 
-export interface OutputSinkOptions {
-  source: StatsSource;
+export interface OutputSinkOptions extends FlushingSinkOptions {
   output: OutputStream;
-  flushIntervalMs: number;
   clock: Clock;
-  timers: Timers;
 }
 
 /** Slots looked at in one turn of the event loop: a few milliseconds if all of them changed. */

@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest';
 import { StatsRegistry } from '../registry/stats-registry.ts';
-import { dogStatsdLines } from './dogstatsd-sink.ts';
+import { dogStatsdSlots } from './dogstatsd-sink.ts';
 import { Mogrifiers } from './mogrifier.ts';
 
 /** A source whose one slot the test names and counts as it likes. */
@@ -32,7 +32,7 @@ class OneSlot extends StatsRegistry {
 
 it('counts from zero and takes the new name when a slot stands for something else', () => {
   const source = new OneSlot();
-  const lines = dogStatsdLines(source, new Mogrifiers([]));
+  const lines = dogStatsdSlots(source, new Mogrifiers([]));
   source.total = 5;
   expect(lines.lineOf(0)).toBe('first:5|c');
   lines.noteSent(0);

@@ -5,30 +5,17 @@
  * Never waits and never blocks: while the receiver is away, differences stay in the registry and reach it later;
  * timers are kept up to a bound, then dropped and counted. By UDP nobody learns whether a receiver is there.
  */
-import type { Timers } from '../../../process/time/clock.ts';
 import type { StatsSource, Timer } from '../registry/stats-registry.ts';
-import { FlushingSink, nextTurn, SlotLines } from './flushing-sink.ts';
+import { FlushingSink, nextTurn, type ReceiverSinkOptions, SlotLines } from './flushing-sink.ts';
 import { datagramBytes, LineQueue } from './line-queue.ts';
 import { StatsdConnection, type StatsdTransport } from './statsd-connection.ts';
 import { UdpConnection } from './udp-connection.ts';
 
-export interface StatsdSinkOptions {
-  source: StatsSource;
-  host: string;
-  port: number;
+export interface StatsdSinkOptions extends ReceiverSinkOptions {
   /** Defaults to tcp. By UDP what is sent while the receiver is away is lost. */
   protocol?: 'tcp' | 'udp';
-  flushIntervalMs: number;
-  timers: Timers;
   /** Bytes kept while the receiver is away. Defaults to 4 MiB, as in the Go service. */
   maxQueuedBytes?: number;
-  listener?: StatsdListener;
-}
-
-export interface StatsdListener {
-  up(): void;
-  /** Called once an outage. */
-  down(reason: string): void;
 }
 
 /** Slots looked at in one turn of the event loop: a few milliseconds if all of them changed. */
@@ -36,7 +23,7 @@ const slotsPerTurn = 8192;
 
 export class StatsdSink extends FlushingSink {
   readonly #source: StatsSource;
-  readonly #listener: StatsdListener | undefined;
+  readonly #listener: StatsdSinkOptions['listener'];
   readonly #connection: StatsdTransport;
   readonly #queue: LineQueue;
   readonly #slots: SlotLines;

@@ -145,18 +145,16 @@ export class Sentinels {
 
 // How ioredis comes to a connection with the master that the sentinels name, anew at every attempt.
 
-export interface MasterConnectorOptions {
-  sentinels: Sentinels;
-  tls: ClientTls | undefined;
-  /** Where the attempt under way goes. */
-  onPlace: (place: MasterPlace) => void;
-}
-
 /**
  * Not the library's own: that one gives up for good when no sentinel answers, or tries again by itself without an end
  * that the connection could see.
  */
-export function masterConnector(given: MasterConnectorOptions): NonNullable<RedisOptions['Connector']> {
+export function masterConnector(given: {
+  sentinels: Sentinels;
+  tls: ClientTls | undefined;
+  /** Where the attempt under way goes. */
+  onPlace: (place: MasterPlace) => void;
+}): NonNullable<RedisOptions['Connector']> {
   return class extends AbstractConnector {
     constructor() {
       super(1);
