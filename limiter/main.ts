@@ -29,13 +29,13 @@ import * as lines from './log/lines.ts';
 import { parseLimiterSettings } from './settings/settings.ts';
 import { withInstanceId } from './settings/tracing-settings.ts';
 import { workersWanted } from './settings/worker-settings.ts';
-import { DescriptorOutput, type OutputStream } from './stats/registry/detailed-metrics.ts';
 import {
   createLimiterStats,
   registerHealthStats,
   registerProcessStats,
 } from './stats/registry/limiter-stats.ts';
 import { StatsRegistry } from './stats/registry/stats-registry.ts';
+import { DescriptorOutput, type OutputStream } from './stats/sinks/output-sink.ts';
 import { topPage } from './stats/top/top-page.ts';
 import { TopReporter } from './stats/top/top-report.ts';
 import type { ResolveSrv } from './stores/memcache/memcache-nodes.ts';

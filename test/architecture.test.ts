@@ -134,6 +134,7 @@ const allowed: Record<string, string[]> = {
     'limiter/log',
     'limiter/settings',
     'limiter/stats/registry',
+    'limiter/stats/sinks',
     'limiter/stats/top',
     'limiter/stores/memcache',
     'limiter/workers',

@@ -5,11 +5,10 @@ import { packageVersion } from '../../process/log/process-lines.ts';
 import { addressText } from '../../process/net/bind.ts';
 import * as lines from '../log/lines.ts';
 import { sinkOf } from '../settings/stats-settings.ts';
-import type { OutputStream } from '../stats/registry/detailed-metrics.ts';
 import { registerSinkStats } from '../stats/registry/limiter-stats.ts';
 import { DogStatsdSink } from '../stats/sinks/dogstatsd-sink.ts';
 import { Mogrifiers } from '../stats/sinks/mogrifier.ts';
-import { OutputSink } from '../stats/sinks/output-sink.ts';
+import { OutputSink, type OutputStream } from '../stats/sinks/output-sink.ts';
 import { StatsdSink } from '../stats/sinks/statsd-sink.ts';
 import { type LimiterContext, loaded, type OptionalModules, type Sink } from './context.ts';
 

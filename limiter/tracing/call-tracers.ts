@@ -141,20 +141,16 @@ function traceBeginner(options: CallTracerOptions): (fields: readonly string[]) 
 }
 
 class TracedCall implements CallSpan {
+  readonly traceId: string;
+  readonly spanId: string;
   readonly #span: MadeSpan;
   readonly #end: EndSpan;
 
   constructor(span: MadeSpan, end: EndSpan) {
+    this.traceId = span.traceId;
+    this.spanId = span.spanId;
     this.#span = span;
     this.#end = end;
-  }
-
-  get traceId(): string {
-    return this.#span.traceId;
-  }
-
-  get spanId(): string {
-    return this.#span.spanId;
   }
 
   set(name: string, value: string | number): void {

@@ -35,15 +35,22 @@ function inTag(text: string): string {
 
 const prefix = 'datadog.dogstatsd.client.';
 
+function noCounts() {
+  return {
+    metrics: 0,
+    metric_dropped_on_receive: 0,
+    packets_sent: 0,
+    packets_dropped: 0,
+    bytes_sent: 0,
+    bytes_dropped: 0,
+  };
+}
+
 export class Telemetry {
   readonly #after: string;
-  #metrics = 0;
-  #metricsDropped = 0;
+  /** Since the last lines. */
+  #counts = noCounts();
   #totalDropped = 0;
-  #packetsSent = 0;
-  #packetsDropped = 0;
-  #bytesSent = 0;
-  #bytesDropped = 0;
 
   constructor(version: string, extraTags: Tags) {
     const tags = [
@@ -61,24 +68,20 @@ export class Telemetry {
   }
 
   metric(isKept: boolean): void {
-    this.#metrics += 1;
+    this.#counts.metrics += 1;
     if (!isKept) this.dropped(1);
   }
 
   /** Of those that were kept at first, too. */
   dropped(metrics: number): void {
-    this.#metricsDropped += metrics;
+    this.#counts.metric_dropped_on_receive += metrics;
     this.#totalDropped += metrics;
   }
 
   packet(bytes: number, isSent: boolean): void {
-    if (isSent) {
-      this.#packetsSent += 1;
-      this.#bytesSent += bytes;
-    } else {
-      this.#packetsDropped += 1;
-      this.#bytesDropped += bytes;
-    }
+    const outcome = isSent ? 'sent' : 'dropped';
+    this.#counts[`packets_${outcome}`] += 1;
+    this.#counts[`bytes_${outcome}`] += bytes;
   }
 
   /** A line that changes nothing where it arrives. */
@@ -88,20 +91,8 @@ export class Telemetry {
 
   /** Since the last call. */
   lines(): string[] {
-    const values: [string, number][] = [
-      ['metrics', this.#metrics],
-      ['metric_dropped_on_receive', this.#metricsDropped],
-      ['packets_sent', this.#packetsSent],
-      ['packets_dropped', this.#packetsDropped],
-      ['bytes_sent', this.#bytesSent],
-      ['bytes_dropped', this.#bytesDropped],
-    ];
-    this.#metrics = 0;
-    this.#metricsDropped = 0;
-    this.#packetsSent = 0;
-    this.#packetsDropped = 0;
-    this.#bytesSent = 0;
-    this.#bytesDropped = 0;
-    return values.map(([name, value]) => `${prefix}${name}:${value}${this.#after}`);
+    const counts = this.#counts;
+    this.#counts = noCounts();
+    return Object.entries(counts).map(([name, value]) => `${prefix}${name}:${value}${this.#after}`);
   }
 }

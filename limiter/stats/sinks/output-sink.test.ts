@@ -6,9 +6,8 @@ import { eventually } from '../../../test/support/eventually.ts';
 import { ManualClock } from '../../../test/support/manual-clock.ts';
 import { ManualTimers } from '../../../test/support/manual-timers.ts';
 import { suiteFolder } from '../../../test/support/suite-folder.ts';
-import { DescriptorOutput } from '../registry/detailed-metrics.ts';
 import { StatsRegistry } from '../registry/stats-registry.ts';
-import { OutputSink } from './output-sink.ts';
+import { DescriptorOutput, OutputSink } from './output-sink.ts';
 
 class Output extends EventEmitter {
   text = '';

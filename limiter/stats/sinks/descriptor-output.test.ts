@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { eventually } from '../../../test/support/eventually.ts';
-import { DescriptorOutput } from './detailed-metrics.ts';
+import { DescriptorOutput } from './output-sink.ts';
 
 let folder: string;
 const opened: number[] = [];
