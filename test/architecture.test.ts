@@ -37,6 +37,7 @@ const allowed: Record<string, string[]> = {
   'cli/replay': ['cli/shared', 'limiter/settings', 'process/log', 'replay', 'rules'],
   'cli/shared': [
     'limiter/callers',
+    'limiter/config-source',
     'limiter/config-source/file',
     'process/log',
     'process/settings',

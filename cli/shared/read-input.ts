@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { looksLikeCallers } from '../../limiter/callers/callers-file.ts';
-import { readRuleFolder } from '../../limiter/config-source/file/rule-folder.ts';
+import { unplacedError } from '../../limiter/config-source/config-source.ts';
+import { type RuleFolderReading, readRuleFolder } from '../../limiter/config-source/file/rule-folder.ts';
 import { systemErrorReason } from '../../process/log/error-text.ts';
 import { textKind } from '../../rules/documents/read-rule-file-texts.ts';
 import { readRuleTexts, type TextsReading } from '../../rules/documents/read-rule-texts.ts';
@@ -8,7 +9,7 @@ import type { LoadedSource, RuleText } from '../../rules/loaded-source.ts';
 import { defaultFleet } from '../../rules/manifest/manifest-bounds.ts';
 import type { JsonObject, RuleSource } from '../../rules/model.ts';
 import { looksLikeRules } from '../../rules/reader/read-rule-files.ts';
-import { formatRuleError, type RuleError, type RuleErrorCode } from '../../rules/rule-error.ts';
+import { formatRuleError, type RuleError } from '../../rules/rule-error.ts';
 import { checkSources } from '../../rules/validate-sources.ts';
 import { yamlText } from '../../rules/write/yaml-text.ts';
 import { decodeYaml } from '../../rules/yaml/text.ts';
@@ -38,7 +39,11 @@ export interface InputOptions {
 
 /** Reads an argument. What is wrong, with the file system as well, is among the errors. */
 export function readInput(path: string, options: InputOptions): RuleInput {
-  const { files: all, errors, warnings } = path === '-' ? readStandardInput() : readPath(path);
+  const {
+    files: all,
+    errors,
+    warnings,
+  } = path === '-' ? readStandardInput() : readRuleFolder(path, ['.yaml', '.yml', '.json']);
   const callersFiles = options.callersToo === true ? all.filter(isCallersFile) : [];
   const files = all.filter((file) => !callersFiles.includes(file));
   const rules = files.filter((file) => file.path === path || path === '-' || !isOtherJson(file));
@@ -57,23 +62,11 @@ export function readInput(path: string, options: InputOptions): RuleInput {
   };
 }
 
-interface Files {
-  files: RuleText[];
-  errors: RuleError[];
-  warnings: RuleError[];
-}
-
-function readPath(path: string): Files {
-  return readRuleFolder(path, ['.yaml', '.yml', '.json']);
-}
-
-function readStandardInput(): Files {
+function readStandardInput(): RuleFolderReading {
   try {
     return { files: [{ path: standardInput, text: readFileSync(0) }], errors: [], warnings: [] };
   } catch (error) {
-    const text = systemErrorReason(error);
-    const place = { path: [], line: undefined, column: undefined };
-    return { files: [], errors: [{ code: 'unreadable', source: '-', text, ...place }], warnings: [] };
+    return { files: [], errors: [unplacedError('unreadable', '-', systemErrorReason(error))], warnings: [] };
   }
 }
 
@@ -84,10 +77,10 @@ function readStandardInput(): Files {
 function otherJsonWarnings(files: readonly RuleText[]): RuleError[] {
   const holdsRules = 'holds rules and is not read: only *.yaml and *.yml are rule files';
   return files.flatMap(({ path, text }) => {
-    if (looksLikeRules(text)) return [wholeFile('passed-over', path, holdsRules)];
+    if (looksLikeRules(text)) return [unplacedError('passed-over', path, holdsRules)];
     const decoded = decodeYaml(text);
     const problem = typeof decoded === 'string' ? jsonProblem(decoded) : 'is no text in UTF-8';
-    return problem === undefined ? [] : [wholeFile('unreadable', path, `${problem}, and is passed over`)];
+    return problem === undefined ? [] : [unplacedError('unreadable', path, `${problem}, and is passed over`)];
   });
 }
 
@@ -98,10 +91,6 @@ function jsonProblem(text: string): string | undefined {
   } catch {
     return 'is no JSON';
   }
-}
-
-function wholeFile(code: RuleErrorCode, source: string, text: string): RuleError {
-  return { code, source, text, path: [], line: undefined, column: undefined };
 }
 
 function isCallersFile({ text }: RuleText): boolean {

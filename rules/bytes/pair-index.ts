@@ -1,6 +1,7 @@
 /**
  * Hashing of text and the open-addressing index over (number, hash or number) pairs. Slots are three words: both
- * numbers and the value plus one; a zero there ends a probe. At most half of the slots are taken.
+ * numbers and the value plus one; a zero there ends a probe. At most half of the slots are taken. Below it the lists that
+ * grow while a table is made.
  */
 
 /** FNV-1a over UTF-16 code units; a hash of a text is continued by hashing on with what follows. */

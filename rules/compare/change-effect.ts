@@ -90,8 +90,9 @@ export function crossingMeaning(
   const telling = others.filter(({ effect }) => effect !== 'same');
   const found = [first, ...telling.map((one) => ({ ...one, note: otherNote(kind, one) })), ...doubts];
   const meaning = meaningOf(found);
-  const name = lastLimited(first.other);
-  if (name === undefined || (first.effect === 'same' && meaning.effect !== 'same')) return meaning;
+  const last = first.other?.at(-1);
+  if (last?.rateLimit === undefined || (first.effect === 'same' && meaning.effect !== 'same')) return meaning;
+  const name = ruleName({ rule: last });
   const where = kind === 'added' ? `before, '${name}' was for them` : `now '${name}' is for them`;
   return { ...meaning, notes: meaning.notes.toSpliced(1, 0, where) };
 }
@@ -135,14 +136,6 @@ function otherNote(kind: 'added' | 'removed', { other, note, longerKey }: Crossi
   const limit = other?.at(-1)?.rateLimit;
   if (other === undefined || limit === undefined) return `of some of its requests: ${note}`;
   const verb = kind === 'added' ? 'takes requests from' : 'leaves requests to';
-  return `${verb} '${pathName(other)}' (${limitWords(limit)}): ${note}`;
-}
-
-function lastLimited(path: readonly Rule[] | undefined): string | undefined {
-  const rule = path?.at(-1);
-  return rule?.rateLimit === undefined ? undefined : ruleName({ rule });
-}
-
-function pathName(path: readonly Rule[]): string {
-  return path.map((rule) => ruleName({ rule })).join(' > ');
+  const path = other.map((rule) => ruleName({ rule })).join(' > ');
+  return `${verb} '${path}' (${limitWords(limit)}): ${note}`;
 }

@@ -12,13 +12,6 @@ import { checkSources } from '../validate-sources.ts';
 import { bounds, defaultFleet, fieldPath, jsonProblem } from './manifest-bounds.ts';
 import { specModel } from './spec-model.ts';
 
-/** Something wrong with the meaning of a spec, with its path from `spec` on. */
-export interface SpecProblem {
-  code: 'unit-when-unlimited' | 'wrong-type';
-  text: string;
-  path: (string | number)[];
-}
-
 /**
  * Stands for a key or a value that cannot be read: found to be no duplicate of a readable one, and to be no reason why
  * a shared threshold is refused.
@@ -27,7 +20,8 @@ const unreadable = '\uFFFD*';
 
 /** Makes rules of `spec.descriptors`. Leaves out what is not of its type: the model reports it. */
 class SpecRules {
-  readonly problems: SpecProblem[] = [];
+  /** What is wrong with their meaning, with its path from `spec` on. */
+  readonly problems: Pick<RuleError, 'code' | 'text' | 'path'>[] = [];
   /** Rules of all levels. */
   count = 0;
   readonly #ownFields = new Set<string>();
@@ -83,11 +77,13 @@ class SpecRules {
       requestsPerUnit: typeof requestsPerUnit === 'number' ? requestsPerUnit : 0,
       unlimited: unlimited === true,
       name: textOf(given['name'], ''),
-      replaces: Array.isArray(replaces) ? replaces.map(replacedName) : [],
+      replaces: Array.isArray(replaces)
+        ? replaces.map((one) => (isObject(one) ? textOf(one['name'], '') : ''))
+        : [],
     };
   }
 
-  #report(code: SpecProblem['code'], text: string, field: string): void {
+  #report(code: RuleErrorCode, text: string, field: string): void {
     this.problems.push({ code, text, path: [...this.#path, 'rateLimit', field] });
   }
 }
@@ -98,10 +94,6 @@ export function isObject(value: unknown): value is Record<string, unknown> {
 
 function textOf(value: unknown, otherwise: string): string {
   return typeof value === 'string' ? value : otherwise;
-}
-
-function replacedName(element: unknown): string {
-  return isObject(element) ? textOf(element['name'], '') : '';
 }
 
 /** Undefined when there is nothing in it, or what the model refuses. */

@@ -33,12 +33,11 @@ function camelCaseRule(rule: JsonObject): JsonObject {
   return Object.fromEntries(
     Object.entries(rule).map(([name, value]): [string, JsonValue] => {
       if (name === 'descriptors') return [name, (value as JsonObject[]).map(camelCaseRule)];
-      if (name === 'rate_limit') return ['rateLimit', camelCaseFields(value as JsonObject)];
+      if (name === 'rate_limit') {
+        const fields = Object.entries(value as JsonObject);
+        return ['rateLimit', Object.fromEntries(fields.map(([field, given]) => [fieldName(field), given]))];
+      }
       return [fieldName(name), value];
     }),
   );
-}
-
-function camelCaseFields(fields: JsonObject): JsonObject {
-  return Object.fromEntries(Object.entries(fields).map(([name, value]) => [fieldName(name), value]));
 }
