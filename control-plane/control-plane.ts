@@ -27,7 +27,7 @@ import { ControlPlaneMetrics, type Telemetry } from './telemetry/control-plane-m
 import * as lines from './telemetry/log-lines.ts';
 import type { Webhooks } from './webhooks/webhook-sender.ts';
 import { kindOfClient } from './xds/fleet-permissions.ts';
-import { createXdsServer, type XdsServer, type XdsServerOptions } from './xds/xds-server.ts';
+import { XdsServer, type XdsServerOptions } from './xds/xds-server.ts';
 
 export interface ControlPlaneOptions {
   settings: ControlPlaneSettings;
@@ -274,7 +274,7 @@ export class ControlPlane {
     const { settings } = this.#options;
     const { xdsTlsCert: certFile, xdsTlsKey: keyFile, xdsTlsClientCacert } = settings;
     const clientCa = xdsTlsClientCacert === '' ? {} : { clientCaFile: xdsTlsClientCacert };
-    return createXdsServer({
+    return new XdsServer({
       ...this.#parts,
       replicaName: this.#replica,
       health: this.#health,

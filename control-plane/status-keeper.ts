@@ -116,8 +116,6 @@ export class StatusKeeper {
   }
 }
 
-/** Tells those who follow an object what became of it: Kubernetes events and webhooks. Leaders only. */
-
 export interface AnnouncerOptions {
   clock: Clock;
   recordEvent(event: RecordedEvent): void;
@@ -129,6 +127,7 @@ export interface AnnouncerOptions {
 /** What passes by itself is no event. */
 const passing = new Set(['Pending', 'NotAccepted']);
 
+/** Tells those who follow an object what became of it: Kubernetes events and webhooks. Leaders only. */
 export class Announcer {
   readonly #options: AnnouncerOptions;
 

@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { beforeEach, describe, expect, it } from 'vitest';
 import { ApiError } from './api-error.ts';
 import { Reflector, type ReflectorStep } from './reflector.ts';
-import type { ApiObject, ListPage } from './watch-resource.ts';
+import type { ApiObject, ListPage } from './watch-protocol.ts';
 
 let reflector: Reflector<string>;
 let skipped: string[];

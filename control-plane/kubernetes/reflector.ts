@@ -16,7 +16,7 @@
  */
 import { retryDelayMs } from '../../process/time/token-bucket.ts';
 import type { ApiError } from './api-error.ts';
-import { type ApiObject, apiObjectKey, type ListPage } from './watch-resource.ts';
+import { type ApiObject, apiObjectKey, type ListPage } from './watch-protocol.ts';
 
 /** What the owner does next. */
 export type ReflectorStep =

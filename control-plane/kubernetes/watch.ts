@@ -8,11 +8,11 @@ import {
   type ObjectEvent,
   type ProgressEvent,
   parseListPage,
+  readWatch,
   resourcePath,
   resourceText,
   type WatchedResource,
-} from './watch-resource.ts';
-import { readWatch } from './watch-stream.ts';
+} from './watch-protocol.ts';
 
 /** Chosen: a server that just came up refuses for a moment what it will grant. */
 const attemptsUntilSettled = 3;
@@ -46,12 +46,6 @@ export class WatchOutage {
     return wasTold;
   }
 }
-
-/**
- * Does what the reflector says: lists, watches, waits. Of the library's informer nothing is used: it asks for no
- * bookmarks, stops at an error, lists in one piece, passes over events that it cannot parse, gives up a quiet watch every
- * 30 s, and opens a connection of its own for each watch.
- */
 
 export interface WatchListener {
   /** The first complete list is in. */
@@ -105,7 +99,11 @@ export const defaultWatchLimits: Readonly<WatchLimits> = {
   watchSeconds: 300,
 };
 
-/** The objects of one kind, kept up to date from `start` to `close`. */
+/**
+ * The objects of one kind, kept up to date from `start` to `close`. Does what the reflector says: lists, watches, waits. Of the library's informer nothing is used: it asks for no
+ * bookmarks, stops at an error, lists in one piece, passes over events that it cannot parse, gives up a quiet watch every
+ * 30 s, and opens a connection of its own for each watch.
+ */
 export class ResourceWatch<T> {
   readonly #options: ResourceWatchOptions<T>;
   readonly #limits: WatchLimits;

@@ -121,6 +121,14 @@ function isOneObject(a: Claim, b: Claim): boolean {
   return a.object.uid === b.object.uid;
 }
 
+/** The claims of one object, the preferred one first. */
+type ClaimList = readonly Claim[];
+
+interface Place {
+  asked: Claim[];
+  holders: DomainHolders;
+}
+
 /**
  * Gives domains to claims: deferred acceptance (Gale and Shapley). Every object first claims with its newest spec; a
  * domain holds the best claims so far and turns the others down, and who is turned down claims with the spec that was
@@ -130,15 +138,6 @@ function isOneObject(a: Claim, b: Claim): boolean {
  * With merging, a claim may be turned down for the sake of one that is then turned down itself, which plain deferred
  * acceptance does not know; so at the end those that fit after all are let in, older objects first.
  */
-
-/** The claims of one object, the preferred one first. */
-type ClaimList = readonly Claim[];
-
-interface Place {
-  asked: Claim[];
-  holders: DomainHolders;
-}
-
 export class SettledClaims {
   readonly #isShared: boolean;
   /** By fleet and domain. */

@@ -104,8 +104,6 @@ function byName(a: LimiterState, b: LimiterState): number {
   return a.name < b.name ? -1 : a.name > b.name ? 1 : 0;
 }
 
-/** What all living replicas know of their limiters, joined: one limiter counts once, wherever it is connected. */
-
 /** The newest snapshot that a limiter accepted, as far as its version was known. */
 interface LastKnown {
   fleet: string;
@@ -114,6 +112,7 @@ interface LastKnown {
 
 const nobody = new FleetStanding([]);
 
+/** What all living replicas know of their limiters, joined: one limiter counts once, wherever it is connected. */
 export class LimiterView {
   readonly #ledger: VersionLedger;
   /** By instance, else by id. Only of limiters that are there: one that goes away is forgotten. */

@@ -9,9 +9,10 @@ import {
   findCondition,
 } from '../model/config-object.ts';
 import type { Decision, ServedConfig, Verdict } from '../model/decision.ts';
+import type { StatusEntry } from '../replicas/status-pump.ts';
 import { type FirstFew, sameStatus, statusOf } from './conditions.ts';
 import type { LimiterView, Standing } from './fleet-standing.ts';
-import type { StatusQueue, WaitingStatus } from './status-queue.ts';
+import type { StatusQueue } from './status-queue.ts';
 import type { VersionLedger } from './version-ledger.ts';
 
 export interface StatusBoardOptions {
@@ -86,7 +87,7 @@ export class StatusBoard {
   }
 
   /** Returns what was written before, for events: see `transitions`. */
-  written({ object, status }: WaitingStatus, nowMs: number): ConfigStatus | undefined {
+  written({ object, status }: StatusEntry, nowMs: number): ConfigStatus | undefined {
     const before = this.#written.get(object.uid)?.status ?? object.status;
     this.#written.set(object.uid, { status, atMs: nowMs, sourceHad: object.status });
     return before;

@@ -7,29 +7,21 @@
 import type { Clock, Timers } from '../../process/time/clock.ts';
 import { TokenBucket } from '../../process/time/token-bucket.ts';
 import type { ConfigObject, ConfigStatus } from '../model/config-object.ts';
-
-export interface WaitingStatus {
-  object: ConfigObject;
-  status: ConfigStatus;
-}
-
-export interface StatusQueueOptions {
-  writesPerSecond: number;
-}
+import type { StatusEntry } from '../replicas/status-pump.ts';
 
 /** Chosen: what may be written at once after a quiet time, as a part of the writes of one second. */
 const burstPart = 0.2;
 
 export class StatusQueue {
   readonly #budget: TokenBucket;
-  readonly #urgent = new Map<string, WaitingStatus>();
-  readonly #others = new Map<string, WaitingStatus>();
+  readonly #urgent = new Map<string, StatusEntry>();
+  readonly #others = new Map<string, StatusEntry>();
   /** By uid: what is being written. */
-  readonly #inFlight = new Map<string, WaitingStatus>();
+  readonly #inFlight = new Map<string, StatusEntry>();
   /** By uid: what was offered while another one was being written. */
-  readonly #held = new Map<string, WaitingStatus>();
+  readonly #held = new Map<string, StatusEntry>();
 
-  constructor({ writesPerSecond }: StatusQueueOptions) {
+  constructor({ writesPerSecond }: { writesPerSecond: number }) {
     const burst = Math.max(1, Math.floor(writesPerSecond * burstPart));
     this.#budget = new TokenBucket({ burst, perSecond: writesPerSecond });
   }
@@ -66,7 +58,7 @@ export class StatusQueue {
   }
 
   /** What to write now; undefined when nothing waits or the budget is used up. Call `done` when it is written or failed. */
-  next(nowMs: number): WaitingStatus | undefined {
+  next(nowMs: number): StatusEntry | undefined {
     const waiting = this.#urgent.size > 0 ? this.#urgent : this.#others;
     const [first] = waiting;
     if (first === undefined || !this.#budget.take(nowMs)) return undefined;

@@ -161,8 +161,6 @@ export class StatusPump {
   }
 }
 
-/** Writes `status` of RateLimitConfigs by server-side apply: what is not in it any more goes. */
-
 export type WriteOutcome =
   | { is: 'written' }
   /** The object was deleted, perhaps created anew. */
@@ -180,6 +178,7 @@ export interface StatusWriterOptions {
   writing?(object: ConfigObject): (resourceVersion?: string) => void;
 }
 
+/** Writes `status` of RateLimitConfigs by server-side apply: what is not in it any more goes. */
 export class StatusWriter {
   readonly #options: StatusWriterOptions;
 

@@ -2,7 +2,7 @@ import type { Clock, Timers } from '../../process/time/clock.ts';
 import { group, plural, version } from '../../rules/manifest/spec-model.ts';
 import type { KubernetesClient } from '../kubernetes/client.ts';
 import { ResourceWatch, type WatchLimits, type WatchListener } from '../kubernetes/watch.ts';
-import type { ObjectEvent } from '../kubernetes/watch-resource.ts';
+import type { ObjectEvent } from '../kubernetes/watch-protocol.ts';
 import { type ConfigObject, objectKey } from '../model/config-object.ts';
 import type { Telemetry } from '../telemetry/control-plane-metrics.ts';
 import * as lines from '../telemetry/log-lines.ts';

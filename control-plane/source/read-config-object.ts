@@ -1,5 +1,5 @@
 import { statusModel } from '../../rules/manifest/spec-model.ts';
-import type { ApiObject } from '../kubernetes/watch-resource.ts';
+import type { ApiObject } from '../kubernetes/watch-protocol.ts';
 import type { ConfigObject, ConfigStatus } from '../model/config-object.ts';
 
 /**

@@ -51,13 +51,12 @@ export class SigningKeys {
   }
 }
 
-/** The secret that deliveries are signed with, as the Standard Webhooks write it: `whsec_` and base64. */
-
 /** A value that should be a secret is not one; the message never shows it. */
 export class SecretError extends Error {
   override readonly name = 'SecretError';
 }
 
+/** The secret that deliveries are signed with, as the Standard Webhooks write it: `whsec_` and base64. */
 const prefix = 'whsec_';
 const leastBytes = 24;
 const mostBytes = 64;

@@ -133,8 +133,6 @@ function connectionProblem(error: unknown): string {
   return systemErrorReason(first);
 }
 
-/** Signed notifications about RateLimitConfigs, for the endpoints of WEBHOOK_URLS. Only the leader notifies. */
-
 export interface WebhooksOptions extends Telemetry {
   /** Checked before by `webhookUrlProblem`; the same URL twice is one endpoint. */
   urls: readonly string[];
@@ -154,6 +152,7 @@ export interface WebhooksOptions extends Telemetry {
   random(): number;
 }
 
+/** Signed notifications about RateLimitConfigs, for the endpoints of WEBHOOK_URLS. Only the leader notifies. */
 export interface Webhooks {
   /** Queues the event for every endpoint and returns at once. */
   notify(event: WebhookEvent): void;

@@ -67,21 +67,6 @@ export interface ServedFleet {
   isOversize: boolean;
 }
 
-export interface XdsServer {
-  /** Rejects with a BindError, or with a WatchedFilesError of the TLS files. */
-  listen(address: ListenAddress): Promise<{ port: number }>;
-  /** What every fleet has to have from now on; a fleet that is missing has no rules. Nothing is sent before the first call. */
-  serve(fleets: ReadonlyMap<string, FleetSnapshot>): void;
-  /** Of every stream that asked for rules, and of limiters that are between two streams: see `UnansweredDepartures`. */
-  limiters(): LimiterReport[];
-  /** In the order of the fleets' names; undefined before the first `serve`. */
-  served(): ServedFleet[] | undefined;
-  /** Whether what the fleet is served is longer than the usual client of gRPC takes. */
-  isOversize(fleet: string): boolean;
-  /** Ends all streams, so that limiters go to another replica; settles when they are gone, or were cut after the grace. */
-  shutdown(): Promise<void>;
-}
-
 const discoveryService = 'envoy.service.discovery.v3.AggregatedDiscoveryService';
 const shuttingDown: GrpcStatus = {
   code: GrpcCode.UNAVAILABLE,
@@ -100,11 +85,7 @@ const idleConnectionMs = 300_000;
 const otherStreams = 100;
 const seldomMs = 60_000;
 
-export function createXdsServer(options: XdsServerOptions): XdsServer {
-  return new GrpcXdsServer(options);
-}
-
-class GrpcXdsServer implements XdsServer {
+export class XdsServer {
   readonly #options: XdsServerOptions;
   readonly #grpc: Server;
   readonly #health: HealthService;
@@ -158,6 +139,7 @@ class GrpcXdsServer implements XdsServer {
     this.#grpc = this.#createGrpc();
   }
 
+  /** Rejects with a BindError, or with a WatchedFilesError of the TLS files. */
   async listen(address: ListenAddress): Promise<{ port: number }> {
     try {
       await this.#openTokens();
@@ -170,6 +152,7 @@ class GrpcXdsServer implements XdsServer {
     }
   }
 
+  /** What every fleet has to have from now on; a fleet that is missing has no rules. Nothing is sent before the first call. */
   serve(fleets: ReadonlyMap<string, FleetSnapshot>): void {
     const changed = this.#responses.update(fleets);
     for (const { fleet, version, bytes, isOversize } of changed) {
@@ -182,11 +165,13 @@ class GrpcXdsServer implements XdsServer {
     for (const stream of this.#streams) stream.update();
   }
 
+  /** Of every stream that asked for rules, and of limiters that are between two streams: see `UnansweredDepartures`. */
   limiters(): LimiterReport[] {
     const present = [...this.#streams].flatMap(({ report }) => report ?? []);
     return [...present, ...this.#departures.lingering(present, this.#options.clock.monotonicMs())];
   }
 
+  /** In the order of the fleets' names; undefined before the first `serve`. */
   served(): ServedFleet[] | undefined {
     return this.#responses
       .all()
@@ -194,10 +179,12 @@ class GrpcXdsServer implements XdsServer {
       .sort((a, b) => (a.fleet < b.fleet ? -1 : 1));
   }
 
+  /** Whether what the fleet is served is longer than the usual client of gRPC takes. */
   isOversize(fleet: string): boolean {
     return this.#responses.get(fleet)?.isOversize ?? false;
   }
 
+  /** Ends all streams, so that limiters go to another replica; settles when they are gone, or were cut after the grace. */
   shutdown(): Promise<void> {
     this.#shutdown ??= this.#stop();
     return this.#shutdown;

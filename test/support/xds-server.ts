@@ -6,11 +6,7 @@ import {
   hashOf,
   type LimiterReport,
 } from '../../control-plane/model/fleet-snapshot.ts';
-import {
-  createXdsServer,
-  type XdsServer,
-  type XdsServerOptions,
-} from '../../control-plane/xds/xds-server.ts';
+import { XdsServer, type XdsServerOptions } from '../../control-plane/xds/xds-server.ts';
 import { RateLimitConfigSchema } from '../../gen/ratelimit/config/ratelimit/v3/rls_conf_pb.ts';
 import { Health } from '../../process/grpc/health-service.ts';
 import { systemClock, systemTimers } from '../../process/time/clock.ts';
@@ -35,7 +31,7 @@ export async function startXdsServer(
   const telemetry = recordedTelemetry();
   const sends: LimiterReport[] = [];
   let changes = 0;
-  const server = createXdsServer({
+  const server = new XdsServer({
     replicaName: 'replica-0',
     ...telemetry,
     changed: () => changes++,
