@@ -115,22 +115,15 @@ class ManifestReader {
       this.#fail('wrong-type', { text: 'must be an object with apiVersion and kind', path: [] }, placeOf([]));
       return;
     }
-    const { apiVersion: givenVersion, kind: givenKind } = value;
-    const problems: ManifestProblem[] = [];
-    for (const field of ['apiVersion', 'kind']) {
-      if (typeof value[field] !== 'string' || value[field] === '') {
-        problems.push({ path: [field], text: value[field] == null ? 'is required' : 'must be a string' });
-      }
-    }
+    const problems = ['apiVersion', 'kind']
+      .filter((field) => typeof value[field] !== 'string' || value[field] === '')
+      .map((field) => ({ path: [field], text: value[field] == null ? 'is required' : 'must be a string' }));
     if (problems.length > 0) this.#failAll(problems, placeOf);
-    else this.#typed(value, { apiVersion: givenVersion as string, kind: givenKind as string }, placeOf);
+    else this.#typed(value, placeOf);
   }
 
-  #typed(
-    value: Record<string, unknown>,
-    type: { apiVersion: string; kind: string },
-    placeOf: Manifest['placeOf'],
-  ): void {
+  #typed(value: Record<string, unknown>, placeOf: Manifest['placeOf']): void {
+    const type = value as { apiVersion: string; kind: string };
     const isOurs = type.apiVersion.startsWith(`${group}/`);
     if (type.kind === 'List' || (isOurs && type.kind === listKind)) {
       this.#items(value['items'], placeOf);

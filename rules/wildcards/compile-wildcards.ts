@@ -92,23 +92,9 @@ interface Parsed {
   parts: string[];
 }
 
-type WildcardSections = Pick<
+type WildcardSections = Omit<
   RuleTableSections,
-  | 'levels'
-  | 'lengths'
-  | 'prefixes'
-  | 'prefixIndex'
-  | 'suffixes'
-  | 'suffixIndex'
-  | 'groups'
-  | 'groupIndex'
-  | 'buckets'
-  | 'bucketIndex'
-  | 'patterns'
-  | 'parts'
-  | 'literals'
-  | 'states'
-  | 'labels'
+  'nodes' | 'nodeIndex' | 'sortedChildren' | 'extras' | 'strings'
 >;
 
 /** What is numbered within one level. */
