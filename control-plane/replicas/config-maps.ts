@@ -1,8 +1,8 @@
 /** ConfigMaps of one namespace, each of which one process writes at a time, by server-side apply. */
-import { ApiError } from '../kubernetes/api-error.ts';
 import type { KubernetesClient } from '../kubernetes/client.ts';
 import { ResourceWatch, type ResourceWatchOptions } from '../kubernetes/watch.ts';
-import { fieldManager, managedLabels, type ObjectRole } from './replica-name.ts';
+import { deleteObject } from './lease-api.ts';
+import { managedLabels, type ObjectRole, serverSideApply } from './replica-name.ts';
 
 export interface ConfigMapApiOptions {
   client: KubernetesClient;
@@ -31,10 +31,8 @@ export class ConfigMapApi {
     const { client, namespace, timeoutMs } = this.#options;
     const { role, owner } = options;
     await client.request({
-      method: 'PATCH',
+      ...serverSideApply,
       path: this.#path(map.name),
-      query: { fieldManager, force: true },
-      contentType: 'application/apply-patch+yaml',
       timeoutMs,
       body: {
         apiVersion: 'v1',
@@ -51,15 +49,10 @@ export class ConfigMapApi {
     });
   }
 
-  /** Succeeds when there is none; with `resourceVersion` leaves one alone that somebody has written since. */
-  async delete(name: string, resourceVersion?: string): Promise<void> {
+  /** See `deleteObject`. */
+  delete(name: string, resourceVersion?: string): Promise<void> {
     const { client, timeoutMs } = this.#options;
-    const body = resourceVersion === undefined ? {} : { preconditions: { resourceVersion } };
-    try {
-      await client.request({ method: 'DELETE', path: this.#path(name), timeoutMs, body });
-    } catch (error) {
-      if (!(error instanceof ApiError && (error.status === 404 || error.status === 409))) throw error;
-    }
+    return deleteObject(client, { path: this.#path(name), timeoutMs, resourceVersion });
   }
 
   #path(name: string): string {

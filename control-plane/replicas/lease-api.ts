@@ -1,7 +1,7 @@
 /** Leases of one namespace: the leader's, which candidates replace by version, and the replicas' own, which are applied. */
 import { ApiError } from '../kubernetes/api-error.ts';
 import type { KubernetesClient } from '../kubernetes/client.ts';
-import { fieldManager, managedLabels } from './replica-name.ts';
+import { managedLabels, serverSideApply } from './replica-name.ts';
 
 export interface LeaseApiOptions {
   client: KubernetesClient;
@@ -70,25 +70,16 @@ export class LeaseApi {
   /** Renews a Lease that nobody else writes, and makes it where it is missing. */
   apply(claim: LeaseClaim, labels: Readonly<Record<string, string>>): Promise<LeaseObject> {
     return this.#request<LeaseObject>({
-      method: 'PATCH',
+      ...serverSideApply,
       path: this.#path(claim.name),
-      query: { fieldManager, force: true },
-      contentType: 'application/apply-patch+yaml',
       body: { ...this.#head(claim.name, {}, labels), spec: this.#spec(claim) },
     });
   }
 
-  /** Whether it is gone; with `resourceVersion` only if nobody has written it since. */
-  async delete(name: string, resourceVersion?: string): Promise<boolean> {
-    const preconditions = resourceVersion === undefined ? {} : { preconditions: { resourceVersion } };
-    try {
-      await this.#request({ method: 'DELETE', path: this.#path(name), body: preconditions });
-      return true;
-    } catch (error) {
-      if (isStatus(error, 404)) return true;
-      if (isStatus(error, 409)) return false;
-      throw error;
-    }
+  /** See `deleteObject`. */
+  delete(name: string, resourceVersion?: string): Promise<void> {
+    const { client, timeoutMs } = this.#options;
+    return deleteObject(client, { path: this.#path(name), timeoutMs, resourceVersion });
   }
 
   #head(name: string, version: object, labels: object): object {
@@ -112,16 +103,13 @@ export class LeaseApi {
   }
 
   #path(name?: string): string {
-    return `${leasesPath(this.#options.namespace)}${name === undefined ? '' : `/${name}`}`;
+    const leases = `/apis/coordination.k8s.io/v1/namespaces/${this.#options.namespace}/leases`;
+    return name === undefined ? leases : `${leases}/${name}`;
   }
 
   #request<T>(request: Parameters<KubernetesClient['request']>[0]): Promise<T> {
     return this.#options.client.request<T>({ timeoutMs: this.#options.timeoutMs, ...request });
   }
-}
-
-export function leasesPath(namespace: string): string {
-  return `/apis/coordination.k8s.io/v1/namespaces/${namespace}/leases`;
 }
 
 /** A missing or damaged field counts as not given. */
@@ -139,6 +127,23 @@ export function leaseRecord({ metadata, spec = {} }: LeaseObject): LeaseRecord {
 /** RFC 3339 with the six digits that Kubernetes' MicroTime asks for. */
 export function microTime(ms: number): string {
   return new Date(ms).toISOString().replace('Z', '000Z');
+}
+
+/** Succeeds when there is none; with `resourceVersion` leaves one alone that somebody has written since. */
+export async function deleteObject(
+  client: KubernetesClient,
+  {
+    path,
+    timeoutMs,
+    resourceVersion,
+  }: { path: string; timeoutMs: number; resourceVersion?: string | undefined },
+): Promise<void> {
+  const body = resourceVersion === undefined ? {} : { preconditions: { resourceVersion } };
+  try {
+    await client.request({ method: 'DELETE', path, timeoutMs, body });
+  } catch (error) {
+    if (!isStatus(error, 404) && !isStatus(error, 409)) throw error;
+  }
 }
 
 function isStatus(error: unknown, status: number): boolean {

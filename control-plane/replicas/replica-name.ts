@@ -36,6 +36,13 @@ function asLabel(text: string): string {
 /** Field manager of every server-side apply. */
 export const fieldManager = 'weir-control-plane';
 
+/** What makes a request one: the object holds the body and nothing else that this manager wrote before. */
+export const serverSideApply = {
+  method: 'PATCH',
+  query: { fieldManager, force: true },
+  contentType: 'application/apply-patch+yaml',
+} as const;
+
 /** Says what an object of ours is for; the watches select by it. */
 export const roleLabel = 'ratelimit.weir.dev/role';
 

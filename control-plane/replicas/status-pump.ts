@@ -6,7 +6,7 @@ import type { KubernetesClient } from '../kubernetes/client.ts';
 import { type ConfigObject, type ConfigStatus, objectKey } from '../model/config-object.ts';
 import type { Telemetry } from '../telemetry/control-plane-metrics.ts';
 import * as lines from '../telemetry/log-lines.ts';
-import { fieldManager } from './replica-name.ts';
+import { serverSideApply } from './replica-name.ts';
 
 export interface StatusEntry {
   object: ConfigObject;
@@ -194,10 +194,8 @@ export class StatusWriter {
     let version: string | undefined;
     try {
       const { metadata } = await client.request<{ metadata: { uid: string; resourceVersion: string } }>({
-        method: 'PATCH',
+        ...serverSideApply,
         path: `/apis/${apiVersion}/namespaces/${namespace}/ratelimitconfigs/${name}/status`,
-        query: { fieldManager, force: true },
-        contentType: 'application/apply-patch+yaml',
         timeoutMs,
         body: { apiVersion, kind, metadata: { namespace, name }, status },
       });
