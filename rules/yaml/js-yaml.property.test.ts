@@ -91,6 +91,7 @@ const rare: Record<string, string> = {
   'a key of several lines in brackets': '{a\n b: c}\n',
   'keys with question marks':
     '? a\n: b\n? c\n? - d\n  - e\n: - f\n? |\n  g\n: h: i\n  j: k\n? {l: m}\n:\n- n\n',
+  'a tab behind a key in brackets': '{}\t: a\n[b]\t: c\n{d:\te}: f\n',
   'keys without text': ': a\nb: {: c, ? : d, ? e}\n',
   directives: '%YAML 1.1 # x\n%TAG !e! tag:e.org:\n# y\n---\na: !e!x b\n',
   'content behind the document start': '--- a\n b\n',
@@ -145,6 +146,7 @@ const differences: Record<string, RegExp> = {
   'a question mark behind properties': /[&!]\S*[ \t]+\?/,
   'two properties on a line': /[&!]\S*[ \t]+[&!]/,
   'a key in brackets behind properties': /[&!]\S*[ \t]+[[{].*[\]}][ \t]*:/,
+  'a tab before a key in brackets': /^[ \t?:-]*\t[ \t]*[[{].*[\]}][ \t]*:/m,
   'a tab behind an explicit key': /\?[\s\S]*\t/,
   'text behind a quote or bracket of an item': /- .*["'\]}](?=[ \t]*[^\s,:\]}"'#])/,
   'a line break behind properties in brackets': /[[{,][\s\S]*[!&]\S*[ \t]*(?:#.*)?\r?\n/,

@@ -236,7 +236,7 @@ class YamlReader {
   /** A value that stands on the line of its key or dash; leaves the cursor at the content behind it. */
   #readInline(parent: number, { expected, isCompact }: { expected: string; isCompact: boolean }): void {
     const cursor = this.#cursor;
-    const { pos: start, lineStart } = cursor;
+    const { pos: start, lineStart, tabAt } = cursor;
     const char = cursor.peek();
     if (char === BAR || char === GREATER) {
       const { end, text } = readBlockScalar(cursor, parent);
@@ -252,6 +252,8 @@ class YamlReader {
     if (isCompact && cursor.lineStart === lineStart && (char === OPEN_BRACE || char === OPEN_BRACKET)) {
       cursor.skipBlanks();
       if (cursor.atIndicator(COLON)) {
+        // Tabs within a key and behind it indent nothing.
+        cursor.tabAt = tabAt;
         this.#readMapBehindKey(node, start - lineStart);
         return;
       }
