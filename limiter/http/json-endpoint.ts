@@ -13,7 +13,7 @@ import {
   type UnaryHandler,
   type UnaryReply,
 } from '../../process/grpc/handlers.ts';
-import { bytesOfPiece, freePieces } from '../../process/http/http-connections.ts';
+import { bytesOfPiece, freePieces } from '../../process/http/http-connection.ts';
 import type { HttpCall } from '../../process/http/http-server.ts';
 import { sendError, writeErrorHead } from '../../process/http/text-response.ts';
 import { bearerChallenge } from '../../process/net/bearer-token.ts';

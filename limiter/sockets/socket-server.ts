@@ -185,7 +185,10 @@ export class Http2SocketServer {
     this.#isUnix = 'path' in address;
     const server = tls === undefined ? this.#plainServer() : await this.#tlsServer(tls);
     server.maxConnections = maxConnections;
-    server.on('drop', (peer) => this.#refused('too_many_connections', this.#nameOf(peer ?? {})));
+    server.on('drop', (peer) => {
+      this.#turns.accepted();
+      this.#refused('too_many_connections', this.#nameOf(peer ?? {}));
+    });
     try {
       const bound = 'path' in address ? await bindPath(server, address) : await bind(server, address);
       // Of one connection that could not be accepted, for want of file descriptors for example.

@@ -83,7 +83,7 @@ async function start({ maxConnections = 3, maxBytes = 10_000_000, turns }: Optio
     cleanups.push(() => made.socket.destroy());
     return made;
   };
-  return { held, timers, refused, calls, peer, connectAs, open: () => open };
+  return { server, held, timers, refused, calls, peer, connectAs, open: () => open };
 }
 
 /** Turns that pass when `release` is called, and not before. */
@@ -300,5 +300,32 @@ describe('HttpServer', () => {
     expect([served, held.bytes]).toEqual([['at once'], 5_000]);
     await eventually(() => expect(served).toEqual(['at once', 'in its turn']));
     expect(held.bytes).toBe(0);
+  });
+
+  it('serves nothing of a connection that ended for what it would keep', async () => {
+    const { turns, release } = heldTurns();
+    release();
+    const { peer, calls, held, refused } = await start({ turns, maxBytes: 10_000 });
+    const one = await peer();
+    one.socket.write('GET /wait HTTP/1.1\r\nHost: a\r\n\r\n');
+    await eventually(() => expect(calls).toHaveLength(1));
+    let isServed = false;
+    while (!turns.isSpent());
+    calls[0]?.holding.whenDue(20_000, () => {
+      isServed = true;
+    });
+    await eventually(() => expect(one.isClosed).toBe(true));
+    await new Promise((resolve) => setTimeout(resolve, 20));
+    expect([isServed, refused, held.bytes]).toEqual([false, ['too_many_bytes'], 0]);
+  });
+
+  it('ends with those that wait to be opened', async () => {
+    const { turns } = heldTurns();
+    const { connectAs, server } = await start({ turns });
+    const peers = Array.from({ length: 3 }, () => connectAs('127.0.0.1'));
+    for (const { socket } of peers) await once(socket, 'connect');
+    await new Promise((resolve) => setTimeout(resolve, 50));
+    await server.close();
+    await eventually(() => expect(peers.map(({ isClosed }) => isClosed)).toEqual([true, true, true]));
   });
 });

@@ -6,12 +6,8 @@ import { bind, closeOrCut, type ListenAddress } from '../net/bind.ts';
 import { peerName } from '../net/peer.ts';
 import { listenerCredentials } from '../net/tls-credentials.ts';
 import { handshakeProblem, handshakeTimeoutMs } from '../net/tls-handshake.ts';
-import {
-  HttpConnections,
-  type HttpConnectionsOptions,
-  type RequestHolding,
-  unwatched,
-} from './http-connections.ts';
+import { type RequestHolding, unwatched } from './http-connection.ts';
+import { HttpConnections, type HttpConnectionsOptions } from './http-connections.ts';
 import { type RequestPath, requestPath, sendError, sendRedirect } from './text-response.ts';
 
 export interface HttpListener {
@@ -122,8 +118,14 @@ export class HttpServer implements HttpListener {
 
   #stop(): Promise<void> {
     return closeOrCut({
-      close: (closed) => this.#server.close(() => closed()),
-      cut: () => this.#server.closeAllConnections(),
+      close: (closed) => {
+        this.#server.close(() => closed());
+        this.#connections?.close();
+      },
+      cut: () => {
+        this.#server.closeAllConnections();
+        this.#connections?.cut();
+      },
       graceMs: this.#options.closeGraceMs,
     });
   }

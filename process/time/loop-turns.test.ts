@@ -237,6 +237,29 @@ describe('those that wait to be read', () => {
     ]);
   });
 
+  it('wait for a fifth of a second at most where that is dear, whoever comes', () => {
+    const costs = fc.record({
+      acceptMs: fc.double({ min: 0.02, max: 0.2, noNaN: true }),
+      workMs: fc.double({ min: 0.05, max: 4, noNaN: true }),
+      every: fc.integer({ min: 1, max: 12 }),
+    });
+    fc.assert(
+      fc.property(costs, ({ acceptMs, workMs, every }) => {
+        const loop = new Loop();
+        loop.turns.wait(loop.taker('a', 'busy', workMs, 1_000_000), 'much');
+        loop.turns.markDear('dear');
+        loop.turns.wait(loop.taker('dear', 'dear', 0), 'read');
+        for (let turn = 0; loop.nowMs < 200; turn++) {
+          loop.nowMs += acceptMs;
+          if (turn % every === 0) loop.turns.accepted();
+          loop.run();
+          if (loop.taken.some(({ who }) => who === 'dear')) return;
+        }
+        expect.unreachable('never read');
+      }),
+    );
+  });
+
   it('come to wait to be served, and have that turn alone', () => {
     const loop = new Loop();
     const one = loop.taker('a', 'one', 0);
@@ -276,9 +299,23 @@ describe('connections that come', () => {
     expect(done.length).toBeGreaterThan(2);
   });
 
-  it('hold up nobody once 2 ms went by without one', () => {
+  it('hold up nobody in a turn without one', () => {
     const counts = served(50, 60, (turn) => turn < 3);
-    expect(counts.slice(43).every((count) => count > 0)).toBe(true);
+    expect(counts.slice(4).every((count) => count > 0)).toBe(true);
+  });
+
+  it('take little of what others have where they are few', () => {
+    const loop = new Loop();
+    loop.turns.wait(loop.taker('a', 'busy', 1, 1_000_000), 'much');
+    // 600 in a second.
+    for (let dueMs = 0; loop.nowMs < 1000; loop.run()) {
+      loop.nowMs += 0.01;
+      if (loop.nowMs < dueMs) continue;
+      loop.turns.accepted();
+      loop.nowMs += 0.05;
+      dueMs += 1000 / 600;
+    }
+    expect(loop.taken.length).toBeGreaterThan(900);
   });
 
   it('make what comes wait for its turn as well', () => {

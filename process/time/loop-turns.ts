@@ -258,10 +258,13 @@ export class LoopTurns {
   #begin(steps: Steps, nowMs: number): void {
     this.#steps = noSteps();
     steps.beganMs = nowMs;
+    // As long as one waits for that, one is accepted in each turn.
+    if (!this.#hasAccepted) this.#acceptUntilMs = Number.NEGATIVE_INFINITY;
     steps.isPassed = this.#isAccepting(nowMs);
     steps.isCheap = this.#hasAccepted && this.#turnsWithoutDear < mostTurnsWithoutDear;
     this.#hasAccepted = false;
-    this.#turnsWithoutDear = steps.isCheap && this.#read.size > 0 ? this.#turnsWithoutDear + 1 : 0;
+    if (!steps.isPassed)
+      this.#turnsWithoutDear = steps.isCheap && this.#read.size > 0 ? this.#turnsWithoutDear + 1 : 0;
   }
 
   #next(steps: Steps, nowMs: number): TurnTaker | undefined {
