@@ -11,7 +11,7 @@ import { Mapper } from './mapper.ts';
 import type { Mapping } from './mapping-rules.ts';
 import { createNodeMetrics, type NodeMetrics } from './node-metrics.ts';
 import { createPrometheusListener, ScrapeBodies } from './prometheus-listener.ts';
-import { SeriesIndex } from './series-index.ts';
+import { SeriesIndex } from './value-series.ts';
 
 export interface PrometheusSinkOptions {
   source: StatsSource;
