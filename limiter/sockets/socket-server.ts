@@ -185,6 +185,7 @@ export class Http2SocketServer {
     this.#isUnix = 'path' in address;
     const server = tls === undefined ? this.#plainServer() : await this.#tlsServer(tls);
     server.maxConnections = maxConnections;
+    server.on('connection', () => this.#turns.accepted());
     server.on('drop', (peer) => {
       this.#turns.accepted();
       this.#refused('too_many_connections', this.#nameOf(peer ?? {}));
@@ -229,10 +230,7 @@ export class Http2SocketServer {
 
   #plainServer(): Server {
     const server = createServer({ noDelay: true, allowHalfOpen: true });
-    return server.on('connection', (socket) => {
-      this.#turns.accepted();
-      this.#accept(socket);
-    });
+    return server.on('connection', (socket) => this.#accept(socket));
   }
 
   async #tlsServer(tls: TlsOptions): Promise<Server> {
@@ -260,10 +258,7 @@ export class Http2SocketServer {
     });
     use = useCredentials;
     // While it shakes hands a connection is not among ours yet, and must not hold up the end.
-    return server.on('connection', (socket) => {
-      this.#turns.accepted();
-      this.#sockets.add(socket);
-    });
+    return server.on('connection', (socket) => this.#sockets.add(socket));
   }
 
   #accept(socket: Socket): void {

@@ -184,9 +184,7 @@ export class HttpConnection implements Holder, TurnTaker {
     const { holding, response, serve } = this.#waiting.shift() as WaitingRequest;
     this.#served = response;
     holding.isDue = holding.request.complete;
-    if (this.#waiting.length === 0) {
-      this.#options.turns.wait(this, 'read');
-    }
+    if (this.#waiting.length === 0) this.#options.turns.wait(this, 'read');
     serve(holding);
   }
 

@@ -113,17 +113,14 @@ export class HttpConnections {
         this.#open(socket, isTls, open);
       },
     };
-    if (this.#comers.size >= this.#options.maxConnections) this.#refuseComer();
+    if (this.#comers.size >= this.#options.maxConnections) this.#shedComer('too_many_connections');
     this.#comers.add(comer);
     turns.wait(comer, 'read');
   }
 
   /** No more come: those that were not opened yet end, as Node ends those that never asked. */
   close(): void {
-    for (let comer = this.#comers.shed(); comer !== undefined; comer = this.#comers.shed()) {
-      this.#turns.leave(comer);
-      comer.socket.destroy();
-    }
+    while (this.#comers.size > 0) this.#shedComer();
   }
 
   /** Ends all by force, in the midst of a handshake as well: Node knows none of those. */
@@ -133,11 +130,11 @@ export class HttpConnections {
   }
 
   /** The first one of the address that has most of them. */
-  #refuseComer(): void {
+  #shedComer(refusal?: HttpRefusal): void {
     const comer = this.#comers.shed();
     if (comer === undefined) return;
     this.#turns.leave(comer);
-    this.#options.refused('too_many_connections', peerName(comer.socket) ?? 'unknown');
+    if (refusal !== undefined) this.#options.refused(refusal, peerName(comer.socket) ?? 'unknown');
     comer.socket.destroy();
   }
 
