@@ -8,6 +8,7 @@ import { addressText } from '../process/net/bind.ts';
 import type { Environment } from '../process/settings/settings-reader.ts';
 import type { Clock, Timers } from '../process/time/clock.ts';
 import { type ShutdownStep, type SignalSource, shutdownOnSignal } from '../process/time/shutdown.ts';
+import { Pace } from '../process/time/token-bucket.ts';
 import type { Backing, BackingListener, OpenBacking } from './backing.ts';
 import { Distribution } from './distribution.ts';
 import { createControlPlaneListener, Readiness } from './http/listener.ts';
@@ -16,9 +17,8 @@ import { persistedKept } from './reconcile/candidate.ts';
 import { parseDomainOwners } from './reconcile/claims.ts';
 import { searchInThread } from './reconcile/counter-meetings.ts';
 import { Decider } from './reconcile/decide.ts';
+import { VersionLedger } from './reconcile/fleet-standing.ts';
 import { MeetingWatch } from './reconcile/meeting-watch.ts';
-import { Pace } from './reconcile/status-queue.ts';
-import { VersionLedger } from './reconcile/version-ledger.ts';
 import { replicaName } from './replicas/replica-name.ts';
 import type { ControlPlaneSettings } from './settings/table.ts';
 import type { SourceListener } from './source/kubernetes-source.ts';
@@ -81,6 +81,8 @@ export class ControlPlane {
   #webhooks: Webhooks | undefined;
   #api: HttpListener | undefined;
   #isListed = false;
+  /** Since the first decision there is something to serve. */
+  #isServing = false;
   #isEnding = false;
 
   /** Throws when the settings name no way to the objects. */
@@ -257,8 +259,11 @@ export class ControlPlane {
   }
 
   #decided(): void {
-    this.#readiness.reached('source');
-    this.#health.set('source', true);
+    if (!this.#isServing) {
+      this.#isServing = true;
+      this.#readiness.reached('source');
+      this.#health.set('source', true);
+    }
     this.#keep();
     this.#statuses.update();
     this.#meetings?.update();

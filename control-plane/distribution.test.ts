@@ -7,7 +7,7 @@ import type { ConfigObject } from './model/config-object.ts';
 import type { FleetSnapshot } from './model/fleet-snapshot.ts';
 import { anyoneOwnsAnything } from './reconcile/claims.ts';
 import { Decider } from './reconcile/decide.ts';
-import { VersionLedger } from './reconcile/version-ledger.ts';
+import { VersionLedger } from './reconcile/fleet-standing.ts';
 
 let timers: ManualTimers;
 let objects: ConfigObject[];

@@ -1,12 +1,13 @@
 /** From objects to what limiters are served: decides anew when objects have changed, and hands the snapshots on. */
+
 import type { Logger } from '../process/log/logger.ts';
 import type { Clock, Timers } from '../process/time/clock.ts';
+import { Pace } from '../process/time/token-bucket.ts';
 import { objectKey } from './model/config-object.ts';
 import type { Decision, KeptSpec, Verdict } from './model/decision.ts';
 import { nextKept } from './reconcile/candidate.ts';
 import type { Decider } from './reconcile/decide.ts';
-import { Pace } from './reconcile/status-queue.ts';
-import type { VersionLedger } from './reconcile/version-ledger.ts';
+import type { VersionLedger } from './reconcile/fleet-standing.ts';
 import type { ObjectSource } from './source/kubernetes-source.ts';
 import type { Telemetry } from './telemetry/control-plane-metrics.ts';
 import * as lines from './telemetry/log-lines.ts';

@@ -1,12 +1,11 @@
 /** Keeps the objects' statuses true while this replica leads, and knows all limiters also while it does not. */
 import type { Clock, Timers } from '../process/time/clock.ts';
+import { Pace } from '../process/time/token-bucket.ts';
 import type { Backing } from './backing.ts';
 import type { ConfigObject, ConfigStatus } from './model/config-object.ts';
 import type { Decision } from './model/decision.ts';
-import { LimiterView } from './reconcile/fleet-standing.ts';
-import { StatusBoard, type Transition, transitions } from './reconcile/status-board.ts';
-import { Pace, StatusQueue } from './reconcile/status-queue.ts';
-import type { VersionLedger } from './reconcile/version-ledger.ts';
+import { LimiterView, type VersionLedger } from './reconcile/fleet-standing.ts';
+import { StatusBoard, StatusQueue, type Transition, transitions } from './reconcile/status-board.ts';
 import type { RecordedEvent } from './replicas/event-recorder.ts';
 import { type StatusEntry, StatusPump } from './replicas/status-pump.ts';
 import type { Telemetry } from './telemetry/control-plane-metrics.ts';

@@ -225,6 +225,7 @@ export class KubernetesClient {
       );
       response.once('close', () => {
         signal.removeEventListener('abort', onAbort);
+        if (response.readableEnded) return;
         reject(unreachable(this.server, new Error('the connection ended within the answer')));
       });
     });

@@ -1,8 +1,7 @@
 import fc from 'fast-check';
 import { beforeEach, describe, expect, it } from 'vitest';
 import { ApiError } from './api-error.ts';
-import { Reflector, type ReflectorStep } from './reflector.ts';
-import type { ApiObject, ListPage } from './watch-protocol.ts';
+import { type ApiObject, type ListPage, Reflector, type ReflectorStep } from './reflector.ts';
 
 let reflector: Reflector<string>;
 let skipped: string[];

@@ -11,7 +11,7 @@ import {
   resourcePath,
   resourceText,
   WatchLines,
-} from './watch-protocol.ts';
+} from './reflector.ts';
 
 const metadata = { resourceVersion: '7' };
 

@@ -1,18 +1,20 @@
 import type { Clock, Timers } from '../../process/time/clock.ts';
 import { ApiError, unreadable } from './api-error.ts';
 import type { KubernetesClient } from './client.ts';
-import { type Reading, Reflector, type ReflectorStep } from './reflector.ts';
 import {
   type ApiObject,
   apiObjectKey,
   type ObjectEvent,
   type ProgressEvent,
   parseListPage,
+  type Reading,
+  Reflector,
+  type ReflectorStep,
   readWatch,
   resourcePath,
   resourceText,
   type WatchedResource,
-} from './watch-protocol.ts';
+} from './reflector.ts';
 
 /** Chosen: a server that just came up refuses for a moment what it will grant. */
 const attemptsUntilSettled = 3;

@@ -1,8 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import type { Decision } from '../model/decision.ts';
 import type { LimiterReport, ReplicaReport } from '../model/fleet-snapshot.ts';
-import { LimiterView, type Standing } from './fleet-standing.ts';
-import { VersionLedger } from './version-ledger.ts';
+import { LimiterView, type Standing, VersionLedger } from './fleet-standing.ts';
 
 /** A ledger that has seen these versions of the fleet `default`: their numbers are 1, 2 ... */
 function ledgerOf(...versions: string[]): VersionLedger {

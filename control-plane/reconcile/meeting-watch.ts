@@ -3,7 +3,9 @@
  * fleet counts with compatible keys. Leaders only, and in nobody's way: it looks in a thread, when what a fleet is served has
  * changed, and tells of each pair of objects once.
  */
+
 import type { Clock, Timers } from '../../process/time/clock.ts';
+import { Pace } from '../../process/time/token-bucket.ts';
 import { byAge, type ConfigObject, objectKey } from '../model/config-object.ts';
 import type { Decision } from '../model/decision.ts';
 import type { FleetSnapshot, ReplicaReport } from '../model/fleet-snapshot.ts';
@@ -12,7 +14,6 @@ import type { Telemetry } from '../telemetry/control-plane-metrics.ts';
 import * as lines from '../telemetry/log-lines.ts';
 import { shortened } from './conditions.ts';
 import { encodedObjects, type MeetingSearch, type ObjectMeeting } from './counter-meetings.ts';
-import { Pace } from './status-queue.ts';
 
 export interface MeetingWatchOptions extends Pick<Telemetry, 'log'> {
   /** Undefined before the first complete list. */

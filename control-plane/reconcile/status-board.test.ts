@@ -3,10 +3,8 @@ import { configObject, configSpec } from '../../test/support/config-object-build
 import { type ConfigObject, type ConfigStatus, findCondition } from '../model/config-object.ts';
 import { anyoneOwnsAnything } from './claims.ts';
 import { Decider } from './decide.ts';
-import { LimiterView } from './fleet-standing.ts';
-import { StatusBoard } from './status-board.ts';
-import { StatusQueue } from './status-queue.ts';
-import { VersionLedger } from './version-ledger.ts';
+import { LimiterView, VersionLedger } from './fleet-standing.ts';
+import { StatusBoard, StatusQueue } from './status-board.ts';
 
 const a = configObject({ name: 'a', spec: configSpec({ domain: 'a' }) });
 const b = configObject({ name: 'b', spec: configSpec({ domain: 'b' }) });

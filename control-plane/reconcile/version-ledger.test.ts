@@ -3,7 +3,7 @@ import { configObject, configSpec } from '../../test/support/config-object-build
 import type { ConfigObject } from '../model/config-object.ts';
 import { anyoneOwnsAnything } from './claims.ts';
 import { Decider } from './decide.ts';
-import { VersionLedger } from './version-ledger.ts';
+import { VersionLedger } from './fleet-standing.ts';
 
 /** Observes what is decided on `objects`; returns the version of the fleet `default`. */
 function observe(ledger: VersionLedger, ...objects: ConfigObject[]): string {

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { type ElectionOptions, ElectionState } from './election-state.ts';
 import type { LeaseRecord } from './lease-api.ts';
+import { type ElectionOptions, ElectionState } from './lease-election.ts';
 
 const options: ElectionOptions = {
   identity: 'a',

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { type EventContent, EventQueue } from './event-queue.ts';
+import { type EventContent, EventQueue } from './event-recorder.ts';
 
 function event(fields: Partial<EventContent> = {}): EventContent {
   return { uid: 'u', type: 'Normal', reason: 'Valid', note: 'accepted', ...fields };

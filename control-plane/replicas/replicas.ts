@@ -1,4 +1,5 @@
 /** One replica among the others: its sign of life, its report, the others' reports, and the election of the leader. */
+
 import { errorText } from '../../process/log/error-text.ts';
 import { Seldom } from '../../process/log/seldom.ts';
 import type { Clock, Timers } from '../../process/time/clock.ts';
@@ -7,9 +8,8 @@ import type { LimiterReport, ReplicaReport } from '../model/fleet-snapshot.ts';
 import type { Telemetry } from '../telemetry/control-plane-metrics.ts';
 import * as lines from '../telemetry/log-lines.ts';
 import { ConfigMapApi } from './config-maps.ts';
-import type { ElectionOptions } from './election-state.ts';
 import { LeaseApi } from './lease-api.ts';
-import { LeaseElection } from './lease-election.ts';
+import { type ElectionOptions, LeaseElection } from './lease-election.ts';
 import { ReplicaCleanup } from './replica-cleanup.ts';
 import { ReplicaLease } from './replica-lease.ts';
 import { boundedReport } from './report-encoding.ts';

@@ -1,4 +1,5 @@
 /** What all replicas know of their limiters: watches their Leases and ConfigMaps, and counts those that live. */
+
 import type { Clock, Timers } from '../../process/time/clock.ts';
 import type { KubernetesClient } from '../kubernetes/client.ts';
 import { ResourceWatch } from '../kubernetes/watch.ts';
@@ -7,9 +8,9 @@ import type { Telemetry } from '../telemetry/control-plane-metrics.ts';
 import * as lines from '../telemetry/log-lines.ts';
 import { type StoredConfigMap, selectorOf, WatchedValues } from './config-maps.ts';
 import { type LeaseObject, type LeaseRecord, leaseRecord } from './lease-api.ts';
+import { SignsOfLife } from './replica-lease.ts';
 import { managedLabels, roleLabel } from './replica-name.ts';
 import { findReports } from './report-encoding.ts';
-import { SignsOfLife } from './signs-of-life.ts';
 
 export interface ReportReaderOptions extends Pick<Telemetry, 'log'> {
   client: KubernetesClient;

@@ -1,13 +1,32 @@
 import type { Clock, Timers } from '../../process/time/clock.ts';
-import { group, plural, version } from '../../rules/manifest/spec-model.ts';
+import { group, plural, statusModel, version } from '../../rules/manifest/spec-model.ts';
 import type { KubernetesClient } from '../kubernetes/client.ts';
+import type { ApiObject, ObjectEvent } from '../kubernetes/reflector.ts';
 import { ResourceWatch, type WatchLimits, type WatchListener } from '../kubernetes/watch.ts';
-import type { ObjectEvent } from '../kubernetes/watch-protocol.ts';
-import { type ConfigObject, objectKey } from '../model/config-object.ts';
+import { type ConfigObject, type ConfigStatus, objectKey } from '../model/config-object.ts';
 import type { Telemetry } from '../telemetry/control-plane-metrics.ts';
 import * as lines from '../telemetry/log-lines.ts';
-import { OwnWrites } from './own-writes.ts';
-import { readConfigObject } from './read-config-object.ts';
+
+/** Where RateLimitConfigs come from. */
+export interface ObjectSource {
+  /** Throws when the place cannot be watched at all; a server that is away is an outage instead. */
+  start(listener: SourceListener): void | Promise<void>;
+  /** As last known, in no order; empty before the first complete list. */
+  objects(): readonly ConfigObject[];
+  /** The same object as it is in `objects` now; undefined when it is gone. */
+  newest(object: ConfigObject): ConfigObject | undefined;
+  /** Settles when nothing of it runs any more; the listener is not called after that. */
+  close(): Promise<void>;
+}
+
+export interface SourceListener {
+  /** The first complete list is in: from now on what is missing is not there. Comes once. */
+  listed(): void;
+  /** An own status write is in `objects` now, and nothing else has changed. */
+  statusShown(): void;
+  /** `objects` may have changed. Comes only after `listed`, maybe several times for one change. */
+  changed(): void;
+}
 
 export interface KubernetesSourceOptions extends Telemetry {
   client: KubernetesClient;
@@ -134,23 +153,128 @@ export class KubernetesSource implements ObjectSource {
   }
 }
 
-/** Where RateLimitConfigs come from. */
-export interface ObjectSource {
-  /** Throws when the place cannot be watched at all; a server that is away is an outage instead. */
-  start(listener: SourceListener): void | Promise<void>;
-  /** As last known, in no order; empty before the first complete list. */
-  objects(): readonly ConfigObject[];
-  /** The same object as it is in `objects` now; undefined when it is gone. */
-  newest(object: ConfigObject): ConfigObject | undefined;
-  /** Settles when nothing of it runs any more; the listener is not called after that. */
-  close(): Promise<void>;
+/**
+ * The status of an object as far as it can be read: another version of this project may have written it, or a person.
+ * Undefined when there is none.
+ */
+export function readStatus(value: unknown): ConfigStatus | undefined {
+  if (typeof value !== 'object' || value === null) return undefined;
+  const whole = statusModel.safeParse(value);
+  return whole.success ? whole.data : readParts(value as Record<string, unknown>);
 }
 
-export interface SourceListener {
-  /** The first complete list is in: from now on what is missing is not there. Comes once. */
-  listed(): void;
-  /** An own status write is in `objects` now, and nothing else has changed. */
-  statusShown(): void;
-  /** `objects` may have changed. Comes only after `listed`, maybe several times for one change. */
-  changed(): void;
+function readParts(value: Record<string, unknown>): ConfigStatus {
+  const { conditions, ...models } = statusModel.shape;
+  const status: ConfigStatus = { observedGeneration: 0, conditions: [] };
+  for (const [field, model] of Object.entries(models)) {
+    const reading = model.safeParse(value[field]);
+    if (field in value && reading.success) Object.assign(status, { [field]: reading.data });
+  }
+  const elements: unknown = value['conditions'];
+  for (const element of Array.isArray(elements) ? elements : []) {
+    const reading = conditions.element.safeParse(element);
+    if (reading.success) status.conditions.push(reading.data);
+  }
+  return status;
+}
+
+/** What is kept of a RateLimitConfig of the Kubernetes API; annotations are not, of managed fields only a time is. */
+export function readConfigObject(object: ApiObject): { item: ConfigObject } | { unreadable: string } {
+  const { namespace, name, uid, generation, creationTimestamp = '' } = object.metadata;
+  if (typeof namespace !== 'string') return { unreadable: 'it has no metadata.namespace' };
+  if (typeof uid !== 'string') return { unreadable: 'it has no metadata.uid' };
+  if (typeof generation !== 'number') return { unreadable: 'it has no metadata.generation' };
+  const createdMs = Date.parse(creationTimestamp);
+  const editedMs = timeOfEdit(object);
+  return {
+    item: {
+      namespace,
+      name,
+      uid,
+      generation,
+      createdMs: Number.isNaN(createdMs) ? 0 : createdMs,
+      ...(editedMs === undefined ? {} : { editedMs }),
+      spec: object['spec'],
+      status: readStatus(object['status']),
+    },
+  };
+}
+
+/** The newest write of all managers that was not one of the status. */
+function timeOfEdit({ metadata: { managedFields = [] } }: ApiObject): number | undefined {
+  const times = managedFields
+    .filter(({ subresource }) => subresource === undefined || subresource === '')
+    .map(({ time = '' }) => Date.parse(time))
+    .filter((time) => !Number.isNaN(time));
+  return times.length === 0 ? undefined : Math.max(...times);
+}
+
+interface Writes {
+  underWay: number;
+  /** Versions of events whose writer is not known yet. */
+  open: Set<string>;
+  /** Versions that writes returned and no event had yet, oldest first. */
+  awaited: Set<string>;
+}
+
+/** Chosen: a watch that is further behind tells of own writes as of others'. */
+const mostAwaited = 64;
+
+export type Writer = 'own' | 'other' | 'open';
+
+/**
+ * Which changes of objects are this process's own status writes: it decided them, so they are no reason to decide anew.
+ * A write is known by the resourceVersion that the API server returns for it. Its event may come before that answer: so
+ * an event that comes while the object's status is being written stays open until the answer is there. What is not
+ * certain to be ours, such as a write whose answer was lost, is another's. Pure.
+ */
+export class OwnWrites {
+  readonly #told: (writer: Exclude<Writer, 'open'>) => void;
+  /** By uid. */
+  readonly #writes = new Map<string, Writes>();
+
+  /** `told` is called for events that were open, each kind once for all of one write. */
+  constructor(told: (writer: Exclude<Writer, 'open'>) => void) {
+    this.#told = told;
+  }
+
+  /** A write of the object's status goes out. Call what it returns once, with the version that came of it, if one is known. */
+  begin(uid: string): (resourceVersion?: string) => void {
+    const writes = this.#writes.get(uid) ?? { underWay: 0, open: new Set(), awaited: new Set() };
+    this.#writes.set(uid, writes);
+    writes.underWay += 1;
+    return (version) => {
+      writes.underWay -= 1;
+      const isShown = version !== undefined && writes.open.delete(version);
+      if (version !== undefined && !isShown) writes.awaited.add(version);
+      const [oldest] = writes.awaited;
+      if (oldest !== undefined && writes.awaited.size > mostAwaited) writes.awaited.delete(oldest);
+      const hasOthers = writes.underWay === 0 && writes.open.size > 0;
+      if (writes.underWay === 0) writes.open.clear();
+      if (isShown) this.#told('own');
+      if (hasOthers) this.#told('other');
+    };
+  }
+
+  /** Whose the event is by which an object came to this version. */
+  writerOf(uid: string, resourceVersion: string): Writer {
+    const writes = this.#writes.get(uid);
+    if (writes === undefined) return 'other';
+    if (writes.awaited.has(resourceVersion)) {
+      // Events come in the order of the writes: one that was passed over will not come.
+      for (const version of writes.awaited) {
+        writes.awaited.delete(version);
+        if (version === resourceVersion) break;
+      }
+      return 'own';
+    }
+    if (writes.underWay === 0) return 'other';
+    writes.open.add(resourceVersion);
+    return 'open';
+  }
+
+  /** The object is gone. */
+  forget(uid: string): void {
+    this.#writes.delete(uid);
+  }
 }

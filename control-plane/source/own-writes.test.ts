@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { OwnWrites } from './own-writes.ts';
+import { OwnWrites } from './kubernetes-source.ts';
 
 function setUp(): { told: string[]; writes: OwnWrites } {
   const told: string[] = [];

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { readConfigObject } from './read-config-object.ts';
+import { readConfigObject } from './kubernetes-source.ts';
 
 const metadata = {
   namespace: 'team',

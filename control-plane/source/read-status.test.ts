@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import type { ConfigStatus } from '../model/config-object.ts';
-import { readStatus } from './read-config-object.ts';
+import { readStatus } from './kubernetes-source.ts';
 
 const accepted = {
   type: 'Accepted',

@@ -12,9 +12,14 @@ import type { Telemetry } from '../telemetry/control-plane-metrics.ts';
 import * as lines from '../telemetry/log-lines.ts';
 import { type CallerIdentity, type Identity, unauthenticated } from './caller-identity.ts';
 import { type FleetsOfClients, fleetRefusal } from './fleet-permissions.ts';
-import { type FleetResponse, type FleetResponses, withNonce } from './fleet-response.ts';
+import {
+  type FleetResponse,
+  type FleetResponses,
+  type Sender,
+  type SendTurns,
+  withNonce,
+} from './fleet-response.ts';
 import { type NodeIdentity, nodeIdentity } from './node-identity.ts';
-import type { Sender, SendTurns } from './send-turns.ts';
 
 /**
  * What one stream of a limiter is owed, and what its requests mean. Pure: versions come in, versions go out.

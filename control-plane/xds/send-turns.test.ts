@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { ManualTimers } from '../../test/support/manual-timers.ts';
-import { type Sender, SendTurns } from './send-turns.ts';
+import { type Sender, SendTurns } from './fleet-response.ts';
 
 class TestSender implements Sender {
   bytes: number;

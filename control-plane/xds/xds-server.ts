@@ -1,4 +1,5 @@
 /** The listener for limiters: aggregated discovery in its state-of-the-world form, and the health service. */
+
 import { randomBytes } from 'node:crypto';
 import { Server, ServerCredentials } from '@grpc/grpc-js';
 import { watchFiles } from '../../process/files/watched-files.ts';
@@ -15,10 +16,9 @@ import type { Telemetry } from '../telemetry/control-plane-metrics.ts';
 import * as lines from '../telemetry/log-lines.ts';
 import { CallerIdentity, type Identity, parseTokens, type TokenNames } from './caller-identity.ts';
 import type { FleetsOfClients } from './fleet-permissions.ts';
-import { type FleetResponse, FleetResponses, usualClientLimitBytes } from './fleet-response.ts';
+import { type FleetResponse, FleetResponses, SendTurns, usualClientLimitBytes } from './fleet-response.ts';
 import { registerHealth } from './health-calls.ts';
 import { type DiscoveryCall, LimiterStream, type StreamContext } from './limiter-stream.ts';
-import { SendTurns } from './send-turns.ts';
 import { type ReviewToken, TokenReviews } from './token-reviews.ts';
 import { plainTransport, type TlsTransport, type Transport, tlsTransport } from './transport.ts';
 import { UnansweredDepartures } from './unanswered-departures.ts';

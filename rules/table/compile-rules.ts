@@ -1,7 +1,7 @@
-import { compilePairIndex, hashSeed, hashUnits, StringPool, WordList } from '../bytes/pair-index.ts';
-import { NodeFlag, nodeUnitShift, packRuleTable } from '../bytes/rule-table-format.ts';
 import { type Rule, type RuleSource, ruleFlags, unitFromText } from '../model.ts';
-import { type Wildcard, WildcardCompiler } from '../wildcards/compile-wildcards.ts';
+import { type Wildcard, WildcardCompiler } from './compile-wildcards.ts';
+import { compilePairIndex, hashSeed, hashUnits, StringPool, WordList } from './pair-index.ts';
+import { NodeFlag, nodeUnitShift, packRuleTable } from './rule-table-format.ts';
 
 /**
  * All rules of all sources as numbered nodes; the numbering is that of the table's `nodes`. Composite keys are written

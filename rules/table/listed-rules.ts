@@ -1,10 +1,9 @@
 /** The rules of a table one after the other, for whoever shows them: parents before children, siblings by composite key. */
 
-import type { RuleNodes } from '../bytes/rule-nodes.ts';
-import { NodeFlag } from '../bytes/rule-table-format.ts';
 import type { MatchedRule } from '../match-result.ts';
 import { type Rule, type RuleFlag, type UnitName, unitName } from '../model.ts';
 import { ruleValue } from '../write/rule-file-value.ts';
+import { NodeFlag, type RuleNodes } from './rule-table-format.ts';
 
 /** A domain, or one rule of any level. */
 export interface ListedRule {

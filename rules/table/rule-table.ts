@@ -1,11 +1,10 @@
-import { hashSeed, hashText, hashUnit, PairIndex, unitsEqual } from '../bytes/pair-index.ts';
-import { RuleNodes } from '../bytes/rule-nodes.ts';
-import { Node, NodeFlag, openRuleTable, type RuleTableSections } from '../bytes/rule-table-format.ts';
 import { type CounterKeys, countedEntry, EntryMark, unambiguousStem } from '../counter-keys.ts';
 import { type MatchedRule, type RuleMatch, type RuleMatcher, usualNames } from '../match-result.ts';
 import type { Entry } from '../model.ts';
-import { WildcardIndex } from '../wildcards/wildcard-index.ts';
 import { type ListedRule, listedRules, rlconfigLines, ruleFileLines, rulePaths } from './listed-rules.ts';
+import { hashSeed, hashText, hashUnit, PairIndex, unitsEqual } from './pair-index.ts';
+import { Node, NodeFlag, openRuleTable, RuleNodes, type RuleTableSections } from './rule-table-format.ts';
+import { WildcardIndex } from './wildcard-index.ts';
 
 /**
  * Matches on the bytes that `compileRules` made, without unpacking them: ready at once, whatever their size.

@@ -1,7 +1,6 @@
 import { beforeAll, expect, it, onTestFinished } from 'vitest';
-import type { ElectionOptions } from '../../control-plane/replicas/election-state.ts';
 import { LeaseApi } from '../../control-plane/replicas/lease-api.ts';
-import { LeaseElection } from '../../control-plane/replicas/lease-election.ts';
+import { type ElectionOptions, LeaseElection } from '../../control-plane/replicas/lease-election.ts';
 import { errorText } from '../../process/log/error-text.ts';
 import { systemClock, systemTimers } from '../../process/time/clock.ts';
 import type { ApiServer } from '../support/api-server.ts';

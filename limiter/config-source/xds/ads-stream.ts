@@ -1,4 +1,6 @@
+/** The stream to the xDS server, and what goes out over it. Unlike other clients', each request says who we are, as envoyproxy/ratelimit has it. */
 import type { Socket } from 'node:net';
+import { create, type JsonObject, toBinary } from '@bufbuild/protobuf';
 import {
   type ChannelCredentials,
   type ChannelOptions,
@@ -10,10 +12,53 @@ import {
   setLogger,
   status,
 } from '@grpc/grpc-js';
+import { type Node, NodeSchema } from '../../../gen/envoy/config/core/v3/base_pb.ts';
+import { DiscoveryRequestSchema } from '../../../gen/envoy/service/discovery/v3/discovery_pb.ts';
+import { StatusSchema } from '../../../gen/google/rpc/status_pb.ts';
 import { decodeBytes, encodeBytes } from '../../../process/grpc/grpc-js.ts';
 import type { Timers } from '../../../process/time/clock.ts';
+import { rateLimitConfigTypeUrl } from '../../../rules/xds/resource.ts';
+import type { FailedLoad } from '../config-source.ts';
 import type { AdsCredentials } from './ads-credentials.ts';
-import { adsPath } from './discovery-messages.ts';
+import type { SessionRequest } from './xds-session.ts';
+
+/** Who the limiter says it is. */
+export interface XdsNode {
+  id: string;
+  metadata: JsonObject;
+  /** Of this program. */
+  version: string;
+}
+
+/** Method of the stream: aggregated discovery, state of the world. */
+export const adsPath = '/envoy.service.discovery.v3.AggregatedDiscoveryService/StreamAggregatedResources';
+
+export function nodeMessage({ id, metadata, version }: XdsNode): Node {
+  return create(NodeSchema, { id, metadata, userAgentName: 'weir', userAgentVersion: version });
+}
+
+export function encodeRequest(node: Node, { version, nonce, error }: SessionRequest): Uint8Array {
+  const request = create(DiscoveryRequestSchema, {
+    versionInfo: version,
+    node,
+    typeUrl: rateLimitConfigTypeUrl,
+    responseNonce: nonce,
+  });
+  if (error !== undefined) request.errorDetail = create(StatusSchema, { message: error });
+  return toBinary(DiscoveryRequestSchema, request);
+}
+
+/** Chosen: enough to mend a rule by, little enough for the status of a Kubernetes object. */
+const maxErrors = 10;
+const maxLength = 4_096;
+
+/** What a refused response is answered with: the first error in the Go service's words and form, then the others. */
+export function refusalMessage({ errors, total }: FailedLoad): string {
+  const listed = errors.slice(0, maxErrors).map(({ source, text }) => `${source}: ${text}`);
+  const more = total > listed.length ? [`and ${total - listed.length} more errors`] : [];
+  const message = [...listed, ...more].join('; ');
+  return message.length > maxLength ? `${message.slice(0, maxLength).toWellFormed()}...` : message;
+}
 
 type CreateConnector = ChannelCredentials['_createSecureConnector'];
 

@@ -5,7 +5,7 @@ import type { RuleSource } from '../../../rules/model.ts';
 import { RuleTable } from '../../../rules/table/rule-table.ts';
 import { encodeResource, rateLimitConfigTypeUrl } from '../../../rules/xds/resource.ts';
 import { limit, rule, source } from '../../../test/support/rule-builder.ts';
-import { refusalMessage } from './discovery-messages.ts';
+import { refusalMessage } from './ads-stream.ts';
 import { loadResources } from './load-resources.ts';
 
 interface Given {

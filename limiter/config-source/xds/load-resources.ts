@@ -1,6 +1,8 @@
 /** From one response of the server to the bytes of a RuleTable. */
 import { createHash } from 'node:crypto';
+import { fromBinary } from '@bufbuild/protobuf';
 import type { Any } from '@bufbuild/protobuf/wkt';
+import { DiscoveryResponseSchema } from '../../../gen/envoy/service/discovery/v3/discovery_pb.ts';
 import { errorText } from '../../../process/log/error-text.ts';
 import type { RuleSource } from '../../../rules/model.ts';
 import type { ReviewedLoad, ReviewOptions } from '../../../rules/review/reviewed-load.ts';
@@ -9,7 +11,21 @@ import { compileRules } from '../../../rules/table/compile-rules.ts';
 import { checkSources } from '../../../rules/validate-sources.ts';
 import { decodeResource, rateLimitConfigTypeUrl } from '../../../rules/xds/resource.ts';
 import { type CompiledRules, type FailedLoad, type MadeLoad, unplacedError } from '../config-source.ts';
-import { type DiscoveryAnswer, decodeAnswer } from './discovery-messages.ts';
+
+interface DiscoveryAnswer {
+  version: string;
+  nonce: string;
+  typeUrl: string;
+  /** Views of the bytes that were read. */
+  resources: Any[];
+}
+
+/** Throws on bytes that are no such message. */
+export function decodeAnswer(bytes: Uint8Array): DiscoveryAnswer {
+  const response = fromBinary(DiscoveryResponseSchema, bytes, { readUnknownFields: false });
+  const { versionInfo: version, nonce, typeUrl, resources } = response;
+  return { version, nonce, typeUrl, resources };
+}
 
 /** Plain data: it may go to a loading thread. */
 export interface ResourcesRequest extends ReviewOptions {

@@ -4,15 +4,16 @@ import type { Clock, Timers } from '../../../process/time/clock.ts';
 import type { ReviewOptions } from '../../../rules/review/reviewed-load.ts';
 import { type ConfigListener, type ConfigSource, type FailedLoad, loadedRules } from '../config-source.ts';
 import { type AdsTls, adsCredentials, readTokenFile } from './ads-credentials.ts';
-import { AdsStream, type AdsStreamOptions, type StreamEnd } from './ads-stream.ts';
 import {
-  decodeAnswer,
+  AdsStream,
+  type AdsStreamOptions,
   encodeRequest,
   nodeMessage,
   refusalMessage,
+  type StreamEnd,
   type XdsNode,
-} from './discovery-messages.ts';
-import type { LoadedResources } from './load-resources.ts';
+} from './ads-stream.ts';
+import { decodeAnswer, type LoadedResources } from './load-resources.ts';
 import { ResponseLoader, type ResponseLoaderOptions } from './response-loader.ts';
 import {
   type SessionAction,

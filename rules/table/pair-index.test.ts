@@ -1,7 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { limit, rule, source } from '../../test/support/rule-builder.ts';
-import { compileRules } from '../table/compile-rules.ts';
-import { RuleTable } from '../table/rule-table.ts';
+import { compileRules } from './compile-rules.ts';
 import {
   compilePairIndex,
   hashSeed,
@@ -10,6 +9,7 @@ import {
   hashUnit,
   PairIndex,
 } from './pair-index.ts';
+import { RuleTable } from './rule-table.ts';
 
 /** Two texts of two code units which, appended to a text of the given hash, give one hash. */
 function collision(hash: number): [string, string] {

@@ -3,10 +3,10 @@ import { describe, expect, it } from 'vitest';
 import { NaiveMatcher } from '../../test/support/naive-matcher.ts';
 import { caseCount } from '../../test/support/property-cases.ts';
 import { limit, rule, source } from '../../test/support/rule-builder.ts';
-import { compileRules } from '../table/compile-rules.ts';
-import { RuleTable } from '../table/rule-table.ts';
+import { compileRules } from './compile-rules.ts';
 import { AutomatonCompiler } from './compile-wildcards.ts';
-import { Occurrences } from './wildcard-occurrences.ts';
+import { RuleTable } from './rule-table.ts';
+import { Occurrences } from './wildcard-index.ts';
 
 function occurrencesOf(literals: readonly string[]): { root: number; found: Occurrences } {
   const automata = new AutomatonCompiler();

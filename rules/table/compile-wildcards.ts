@@ -6,9 +6,9 @@ import {
   type StringPool,
   UnitList,
   WordList,
-} from '../bytes/pair-index.ts';
-import { noNode, type RuleTableSections, State } from '../bytes/rule-table-format.ts';
-import { childState } from './wildcard-occurrences.ts';
+} from './pair-index.ts';
+import { noNode, type RuleTableSections, State } from './rule-table-format.ts';
+import { childState } from './wildcard-index.ts';
 
 /** Builds Aho-Corasick automata one after another into shared lists of states and labels. */
 export class AutomatonCompiler {

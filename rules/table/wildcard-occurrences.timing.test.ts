@@ -1,8 +1,8 @@
 import { expect, it } from 'vitest';
 import { cpuMs } from '../../test/support/cpu-time.ts';
 import { limit, rule, source } from '../../test/support/rule-builder.ts';
-import { compileRules } from '../table/compile-rules.ts';
-import { RuleTable } from '../table/rule-table.ts';
+import { compileRules } from './compile-rules.ts';
+import { RuleTable } from './rule-table.ts';
 
 it('matches 100 patterns whose literals are suffixes of one another on 4 MB in a second and 64 MB', () => {
   const patterns = Array.from({ length: 100 }, (_, i) => `*${'a'.repeat(i + 1)}*c${i}*`);

@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import { cpuMs } from '../../test/support/cpu-time.ts';
 import { limit, rule, source } from '../../test/support/rule-builder.ts';
-import { compileRules } from '../table/compile-rules.ts';
-import { RuleTable } from '../table/rule-table.ts';
+import { compileRules } from './compile-rules.ts';
+import { RuleTable } from './rule-table.ts';
 
 function tableOf(patterns: Iterable<string>): RuleTable {
   const rules = Array.from(patterns, (value) => rule({ key: 'k', value, rateLimit: limit() }));

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
-import { State } from '../bytes/rule-table-format.ts';
 import { AutomatonCompiler } from './compile-wildcards.ts';
-import { childState, Occurrences } from './wildcard-occurrences.ts';
+import { State } from './rule-table-format.ts';
+import { childState, Occurrences } from './wildcard-index.ts';
 
 function occurrences(literals: string[], text: string): Record<string, number[]> {
   const automata = new AutomatonCompiler();
