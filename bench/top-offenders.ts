@@ -57,8 +57,9 @@ function service(keysPerDomain: number): (request: RateLimitRequest) => void {
   const blocked = rule({ key: 'blocked', rateLimit: limit({ unit: 'day', requestsPerUnit: 0 }) });
   const free = rule({ key: 'free', rateLimit: limit({ unit: 'day', requestsPerUnit: 1e9 }) });
   decisions.useRules(new RuleTable(compileRules([source('api', [blocked, free])])));
-  const reply = { abandoned: false, answer: () => {}, refuse: () => {} };
-  return (request) => decisions.decide(request, reply);
+  const asker = { abandoned: false };
+  const decided = { answer: () => {}, refuse: () => {} };
+  return (request) => decisions.decide(request, asker, decided);
 }
 
 function nanoseconds(

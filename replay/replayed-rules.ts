@@ -1,7 +1,7 @@
 import { countingOptions, responseOptions } from '../limiter/assembly/decision-service.ts';
 import { Code, type RateLimitRequest, type RateLimitResponse } from '../limiter/decide/messages.ts';
 import type { CountedHit } from '../limiter/service/counted-hit.ts';
-import { type DecisionReply, RateLimitService } from '../limiter/service/rate-limit-service.ts';
+import { type Decided, RateLimitService } from '../limiter/service/rate-limit-service.ts';
 import type { LimiterSettings } from '../limiter/settings/settings.ts';
 import { MemoryStore } from '../limiter/stores/memory/memory-store.ts';
 import type { Clock } from '../process/time/clock.ts';
@@ -50,18 +50,19 @@ export interface ReplayedRulesOptions {
 }
 
 /** The memory store answers before `decide` returns. */
-class Reply implements DecisionReply {
-  readonly abandoned = false;
-  decision: ReplayDecision = unanswered;
-
-  answer(response: RateLimitResponse): void {
-    this.decision = { response, isLimited: response.overallCode === Code.OVER_LIMIT };
-  }
-
-  refuse(error: unknown): void {
-    this.decision = { error: error as Error };
-  }
+interface Asker {
+  readonly abandoned: false;
+  decision: ReplayDecision;
 }
+
+const decided: Decided<Asker> = {
+  answer(response, asker) {
+    asker.decision = { response, isLimited: response.overallCode === Code.OVER_LIMIT };
+  },
+  refuse(error, asker) {
+    asker.decision = { error: error as Error };
+  },
+};
 
 const unanswered: ReplayDecision = { error: new Error('the store did not answer') };
 
@@ -125,9 +126,9 @@ export class ReplayedRules {
     this.#clock.ms = timeMs;
     this.#tallies.domain = request.domain;
     this.refusing = [];
-    const reply = new Reply();
-    this.#service.decide(request, reply);
-    const { decision } = reply;
+    const asker: Asker = { abandoned: false, decision: unanswered };
+    this.#service.decide(request, asker, decided);
+    const { decision } = asker;
     if ('response' in decision) this.#count(timeMs, request.domain, decision);
     return decision;
   }

@@ -1,7 +1,6 @@
 /** Arithmetic of one limit: from hits and total to the decision and its statistics. */
 import type { MatchedRule } from '../../rules/match-result.ts';
 import { RuleStat, type RuleStats } from '../stats/registry/rule-stats.ts';
-import { type Descriptor, type RateLimitRequest, ServiceError } from './messages.ts';
 
 /**
  * Hits above it are near the limit. In 32-bit floats, as the Go service computes it; where those round up beyond the
@@ -99,18 +98,4 @@ export function countAssessment(stats: RuleStats, slot: number, assessment: Asse
     stats.add(slot + RuleStat.overLimitWithLocalCache, overLimitWithLocalCache);
   }
   if (shadowMode !== 0) stats.add(slot + RuleStat.shadowMode, shadowMode);
-}
-
-/** How many hits a descriptor counts: its own addend, 0 included, else the request's, which counts as at least 1. */
-export function hitsOf(request: RateLimitRequest, descriptor: Descriptor): number {
-  return descriptor.hitsAddend ?? Math.max(1, request.hitsAddend);
-}
-
-/** Throws a `ServiceError` for an addend that no store can add. */
-export function checkHitsAddends(descriptors: readonly Descriptor[]): void {
-  for (let index = 0; index < descriptors.length; index++) {
-    if (descriptors[index]!.hitsAddend === Number.POSITIVE_INFINITY) {
-      throw new ServiceError(`hits_addend of descriptor ${index} must be at most 9223372036854775807`);
-    }
-  }
 }

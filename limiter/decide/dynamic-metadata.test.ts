@@ -25,6 +25,8 @@ const limited = (metadata: JsonObject | undefined): Plan => ({
   counterStem: '',
   metric: { key: '', slot: 0, lastUse: 0 },
   nearThreshold: 0,
+  window: undefined,
+  key: '',
 });
 const overStatus: DescriptorStatus = { ...okStatus, code: Code.OVER_LIMIT };
 

@@ -68,6 +68,7 @@ describe('Planner', () => {
       counterStem: 'pre:d_k_',
       metric: { key: 'd.k', slot: 0, lastUse: Number.POSITIVE_INFINITY },
       nearThreshold: 4,
+      key: '',
     });
     expect(slots).toEqual(['d.k']);
   });
@@ -156,6 +157,8 @@ describe('applyReplaces', () => {
     counterStem: '',
     metric: { key: '', slot: 0, lastUse: 0 },
     nearThreshold: 0,
+    window: undefined,
+    key: '',
   });
   const unlimited = (fields: Partial<MatchedRule>): Plan => ({
     kind: 'unlimited',

@@ -34,18 +34,16 @@ export interface LimitedPlan {
   /** The rule's statistics. */
   readonly metric: RuleMetric;
   readonly nearThreshold: number;
-  /** Of `keyIn`: the window asked for last, and its key. */
-  lastWindow?: Window | undefined;
-  lastKey?: string | undefined;
+  /** The window counted in last, undefined before the first hit, and the counter's key in it. */
+  window: Window | undefined;
+  key: string;
 }
 
-/** The counter's key in this window. The same string as for the last request spares the store hashing it again. */
-export function keyIn(plan: LimitedPlan, window: Window): string {
-  if (plan.lastWindow === window) return plan.lastKey as string;
-  const key = counterKey(plan.counterStem, window);
-  plan.lastWindow = window;
-  plan.lastKey = key;
-  return key;
+/** Gives the plan its key in this window. The same string for all requests of a window spares the store hashing it again. */
+export function enterWindow(plan: LimitedPlan, window: Window): Window {
+  plan.window = window;
+  plan.key = counterKey(plan.counterStem, window);
+  return window;
 }
 
 export interface UnlimitedPlan {
@@ -55,6 +53,7 @@ export interface UnlimitedPlan {
 
 export interface NoLimitPlan {
   readonly kind: 'no-limit' | 'domain-not-found';
+  readonly rule: undefined;
 }
 
 /**
@@ -64,8 +63,8 @@ export interface NoLimitPlan {
 export type Plan = LimitedPlan | UnlimitedPlan | NoLimitPlan;
 
 /** No rule applies, or another rule of the request replaces the one that would. */
-export const noLimit: NoLimitPlan = { kind: 'no-limit' };
-const domainNotFound: NoLimitPlan = { kind: 'domain-not-found' };
+export const noLimit: NoLimitPlan = { kind: 'no-limit', rule: undefined };
+const domainNotFound: NoLimitPlan = { kind: 'domain-not-found', rule: undefined };
 
 export interface PlannerOptions {
   matcher: RuleMatcher;
@@ -163,8 +162,8 @@ export class Planner {
       counterStem: this.#counterKeyPrefix + stem,
       metric,
       nearThreshold: nearThreshold(rule.requestsPerUnit, this.#nearLimitRatio),
-      lastWindow: undefined,
-      lastKey: undefined,
+      window: undefined,
+      key: '',
     };
   }
 }
@@ -177,8 +176,7 @@ export function applyReplaces(plans: Plan[]): void {
   let replaced: Set<string> | undefined;
   for (let index = 0; index < plans.length; index++) {
     const plan = plans[index]!;
-    if (plan.kind !== 'limited' && plan.kind !== 'unlimited') continue;
-    if (plan.rule.replaces.length === 0) continue;
+    if (plan.rule === undefined || plan.rule.replaces.length === 0) continue;
     replaced ??= new Set();
     for (const name of plan.rule.replaces) replaced.add(name);
   }

@@ -20,6 +20,8 @@ function limited(code: Code, remaining: number, fields: Partial<MatchedRule> = {
       counterStem: '',
       metric: { key: '', slot: 0, lastUse: 0 },
       nearThreshold: 0,
+      window: undefined,
+      key: '',
     },
     status: { code, currentLimit: rule, limitRemaining: remaining, durationUntilResetSeconds: 37 },
   };

@@ -208,7 +208,9 @@ export function assembleResponse(
   events: { onGlobalShadow(): void },
 ): RateLimitResponse {
   const { plans, statuses } = decided;
-  let code = overallCode(plans, statuses, options.quotaMode);
+  let anyOver = false;
+  for (const status of statuses) if (status.code === Code.OVER_LIMIT) anyOver = true;
+  let code: Code = anyOver ? overallCode(plans, statuses, options.quotaMode) : Code.OK;
   if (code === Code.OVER_LIMIT && options.shadowMode) {
     code = Code.OK;
     events.onGlobalShadow();

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { Unit, unitName } from '../../rules/model.ts';
-import { isCountable, lifeSeconds, secondsToReset, type Window, Windows, windowAt } from './windows.ts';
+import { isCountable, type Window, Windows, windowAt } from './windows.ts';
 
 const units = [Unit.SECOND, Unit.MINUTE, Unit.HOUR, Unit.DAY, Unit.WEEK, Unit.MONTH, Unit.YEAR];
 const lengths: Record<number, number> = {
@@ -37,8 +37,8 @@ describe('windowAt', () => {
           expect(window.startSeconds).toBeLessThanOrEqual(now);
           expect(window.endSeconds).toBeGreaterThan(now);
           expect(window.keySuffix).toBe(`${Math.floor(now / length) * length}`);
-          expect(lifeSeconds(window, now)).toBe(length);
-          expect(secondsToReset(window, now)).toBe(length - (now % length));
+          expect(window.endSeconds - now).toBe(length - (now % length));
+          expect(window.calendar).toBe(false);
         }),
       );
     },
@@ -57,8 +57,8 @@ describe('windowAt', () => {
     const window = at(Unit.MONTH, seconds(now), true);
     expect(window.startSeconds).toBe(seconds(start));
     expect(window.keySuffix).toBe(`${seconds(start)}`);
-    expect(secondsToReset(window, seconds(now))).toBe(rest);
-    expect(lifeSeconds(window, seconds(now))).toBe(rest);
+    expect(window.endSeconds - seconds(now)).toBe(rest);
+    expect(window.calendar).toBe(true);
   });
 
   it('joins calendar months without gap or overlap', () => {
@@ -81,13 +81,6 @@ describe('windowAt', () => {
     for (const unit of units.filter((unit) => unit !== Unit.MONTH)) {
       expect(at(unit, now, true)).toEqual(at(unit, now, false));
     }
-  });
-});
-
-describe('lifeSeconds', () => {
-  it('is at least 1, even for a clock that ran past the month', () => {
-    const window = at(Unit.MONTH, seconds('2026-03-31T23:59:59Z'), true);
-    expect(lifeSeconds(window, window.endSeconds + 5)).toBe(1);
   });
 });
 

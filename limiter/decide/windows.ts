@@ -57,18 +57,7 @@ function calendarMonthAt(nowSeconds: number, counterKeys: CounterKeys): Window {
   return { startSeconds, endSeconds, calendar: true, keySuffix };
 }
 
-/** From 1 to the length of the window. */
-export function secondsToReset(window: Window, nowSeconds: number): number {
-  return window.endSeconds - nowSeconds;
-}
-
-/** How long a counter lives from its first hit on, jitter apart: the whole length, or the rest of a calendar month. */
-export function lifeSeconds(window: Window, nowSeconds: number): number {
-  if (!window.calendar) return window.endSeconds - window.startSeconds;
-  return Math.max(1, window.endSeconds - nowSeconds);
-}
-
-/** The current window of each unit, made once a window instead of once a hit. */
+/** The current window of each unit, made once a window instead of once a plan. */
 export class Windows {
   readonly #options: WindowOptions;
   readonly #current: (Window | undefined)[] = new Array(unitSeconds.length).fill(undefined);

@@ -1,46 +1,17 @@
-import { Unit } from '../../rules/model.ts';
 import type { LimitedPlan, Plan } from '../decide/plan.ts';
 import { isQuota } from '../decide/response.ts';
-import type { Caller, CounterOp, HoldsBack, StoreError } from '../stores/counter-store.ts';
-
-/** What is known of a hit before it is counted; the rest follows from its plan. */
-type CountedHitFields = Pick<
-  CountedHit,
-  'plan' | 'key' | 'hits' | 'negative' | 'ttlSeconds' | 'secondsToReset' | 'windowEndSeconds' | 'remembered'
->;
+import type { Caller, CounterOp, HoldsBack } from '../stores/counter-store.ts';
 
 /** The hits of one limited descriptor, on their way to the store and back. One object a descriptor. */
-export class CountedHit implements CounterOp {
+export interface CountedHit extends CounterOp {
   readonly plan: LimitedPlan;
-  readonly key: string;
-  readonly hits: number;
-  readonly negative: boolean;
-  readonly ttlSeconds: number;
-  readonly limit: number;
   readonly secondsToReset: number;
   readonly windowEndSeconds: number;
   /** The local cache knows the counter to be over its limit: the store is not asked. */
   readonly remembered: boolean;
-  readonly perSecond: boolean;
-  caller: Caller | undefined = undefined;
-  lookOnly = false;
-  holdsBack: HoldsBack = 'alone';
-  applied = 0;
-  after = 0;
-  error: StoreError | undefined = undefined;
-
-  constructor(fields: CountedHitFields) {
-    this.plan = fields.plan;
-    this.key = fields.key;
-    this.hits = fields.hits;
-    this.negative = fields.negative;
-    this.ttlSeconds = fields.ttlSeconds;
-    this.limit = fields.plan.rule.requestsPerUnit;
-    this.secondsToReset = fields.secondsToReset;
-    this.windowEndSeconds = fields.windowEndSeconds;
-    this.remembered = fields.remembered;
-    this.perSecond = fields.plan.rule.unit === Unit.SECOND;
-  }
+  caller: Caller | undefined;
+  lookOnly: boolean;
+  holdsBack: HoldsBack;
 }
 
 /**

@@ -208,8 +208,8 @@ function service({ rules, counting, response, localCache, random }: ServiceField
 
 function outcome(decider: RateLimitService, asked: RateLimitRequest): RateLimitResponse | Error {
   const outcomes: (RateLimitResponse | Error)[] = [];
-  decider.decide(asked, {
-    abandoned: false,
+  const asker = { abandoned: false };
+  decider.decide(asked, asker, {
     answer: (response) => outcomes.push(response),
     refuse: (error) => outcomes.push(error as Error),
   });
@@ -343,6 +343,12 @@ describe('RateLimitService', () => {
       expect(statuses(decider, asked)).toEqual(['OK 8', 'OK 5', 'OK 5']);
       expect(statuses(decider, request('k'))).toEqual(['OK 4']);
       expect(stats.counted).toMatchObject({ 'd.k.total_hits': 6, 'd.k.within_limit': 6 });
+    });
+
+    it('of 2^53 - 1 are counted', () => {
+      const asked = { ...request(descriptor('k', { hitsAddend: Number.MAX_SAFE_INTEGER })), hitsAddend: 7 };
+      expect(statuses(service({ rules: { k: rule() } }), asked)).toEqual(['OVER 0']);
+      expect(stats.counted['d.k.total_hits']).toBe(Number.MAX_SAFE_INTEGER);
     });
 
     it('of 0 look without counting', () => {
@@ -492,8 +498,8 @@ describe('RateLimitService', () => {
       const decider = service({ rules: { k: rule({ requestsPerUnit: 0 }) }, localCache: true });
       store.holding = true;
       const codes: Code[] = [];
-      decider.decide(request('k'), {
-        abandoned: false,
+      const asker = { abandoned: false };
+      decider.decide(request('k'), asker, {
         answer: ({ overallCode }) => codes.push(overallCode),
         refuse: () => {},
       });
@@ -776,10 +782,7 @@ describe('RateLimitService', () => {
   describe('a caller that gives up', () => {
     function decided(decider: RateLimitService, caller: { abandoned: boolean }): unknown[] {
       const outcomes: unknown[] = [];
-      decider.decide(request('k', 'l'), {
-        get abandoned() {
-          return caller.abandoned;
-        },
+      decider.decide(request('k', 'l'), caller, {
         answer: ({ overallCode }) => outcomes.push(overallCode),
         refuse: (error) => outcomes.push(error),
       });

@@ -5,24 +5,22 @@
 import type { Clock } from '../../process/time/clock.ts';
 import type { CounterKeys } from '../../rules/counter-keys.ts';
 import type { RuleMatcher } from '../../rules/match-result.ts';
+import { Unit } from '../../rules/model.ts';
 import {
   Assessment,
   assessRefund,
   assessRemembered,
   assessTotal,
-  checkHitsAddends,
   countAssessment,
-  hitsOf,
 } from '../decide/assess.ts';
 import {
   Code,
-  type Descriptor,
   type DescriptorStatus,
   type RateLimitRequest,
   type RateLimitResponse,
   ServiceError,
 } from '../decide/messages.ts';
-import { applyReplaces, keyIn, type LimitedPlan, type Plan, Planner } from '../decide/plan.ts';
+import { applyReplaces, enterWindow, type LimitedPlan, type Plan, Planner } from '../decide/plan.ts';
 import {
   assembleResponse,
   okStatus,
@@ -31,7 +29,7 @@ import {
   uncountedStatus,
   unlimitedStatus,
 } from '../decide/response.ts';
-import { lifeSeconds, secondsToReset, Windows } from '../decide/windows.ts';
+import { Windows } from '../decide/windows.ts';
 import { RuleStat, type RuleStats } from '../stats/registry/rule-stats.ts';
 import {
   type Caller,
@@ -41,7 +39,7 @@ import {
   wasLeftOut,
 } from '../stores/counter-store.ts';
 import type { BoundedLocalCache } from '../stores/local-cache.ts';
-import { CountedHit, planHoldingBack } from './counted-hit.ts';
+import { type CountedHit, planHoldingBack } from './counted-hit.ts';
 
 export interface CountingOptions {
   /** CACHE_KEY_PREFIX. */
@@ -96,11 +94,11 @@ export interface RateLimitServiceOptions {
   events: ServiceEvents;
 }
 
-/** Whoever asked. Called once a request, with one of the two; possibly before `decide` returns. */
-export interface DecisionReply extends Caller {
-  answer(response: RateLimitResponse): void;
+/** Whom a decision goes to. Called once a request, with one of the two; possibly before `decide` returns. */
+export interface Decided<Asker extends Caller> {
+  answer(response: RateLimitResponse, asker: Asker): void;
   /** A `ServiceError`, a `StoreError`, or whatever else went wrong, which is then a fault of ours. */
-  refuse(error: unknown): void;
+  refuse(error: unknown, asker: Asker): void;
 }
 
 /** A request between its two halves. */
@@ -143,40 +141,59 @@ export class RateLimitService {
     localCache?.clear();
   }
 
-  /** Never throws. */
-  decide(request: RateLimitRequest, reply: DecisionReply): void {
+  /** Never throws. `decided` is one object for all requests of a listener, `asker` whoever made this one. */
+  decide<Asker extends Caller>(request: RateLimitRequest, asker: Asker, decided: Decided<Asker>): void {
     let decision: Decision;
     try {
       decision = this.#prepare(request);
     } catch (error) {
-      this.#refuse(error, reply);
+      this.#noteRefusal(error);
+      decided.refuse(error, asker);
       return;
     }
+    // Must not throw once the store has counted, as other requests' turns come after this one.
+    const conclude = (): void => {
+      let response: RateLimitResponse;
+      try {
+        response = this.#conclude(decision);
+      } catch (error) {
+        this.#noteRefusal(error);
+        decided.refuse(error, asker);
+        return;
+      }
+      decided.answer(response, asker);
+    };
     const ops = decision.ops;
     if (ops.length === 0) {
-      this.#complete(decision, reply);
+      conclude();
       return;
     }
-    for (const op of ops) op.caller = reply;
+    for (const op of ops) op.caller = asker;
     // One alone is held back by nobody in the store, but may be by what the local cache remembers.
     const stop = this.#options.counting.stopWhenOver && (ops.length > 1 || ops[0]!.lookOnly);
-    this.#options.store.submit(ops, stop ? stopWhenOver : countAll, () => this.#complete(decision, reply));
+    this.#options.store.submit(ops, stop ? stopWhenOver : countAll, conclude);
   }
 
   /** Throws a `ServiceError` for a request that cannot be decided; nothing is counted then. */
   #prepare(request: RateLimitRequest): Decision {
-    if (request.domain === '') throw new ServiceError('rate limit domain must not be empty');
-    const descriptors = request.descriptors;
+    const { domain, descriptors } = request;
+    if (domain === '') throw new ServiceError('rate limit domain must not be empty');
     if (descriptors.length === 0) throw new ServiceError('rate limit descriptor list must not be empty');
     const planner = this.#planner;
     if (planner === undefined) throw new ServiceError('no rate limit configuration loaded');
-    checkHitsAddends(descriptors);
-
-    const plans: Plan[] = [];
     for (let index = 0; index < descriptors.length; index++) {
-      plans.push(planner.plan(request.domain, descriptors[index]!));
+      // No store can add it.
+      if (descriptors[index]!.hitsAddend !== Number.POSITIVE_INFINITY) continue;
+      throw new ServiceError(`hits_addend of descriptor ${index} must be at most 9223372036854775807`);
     }
-    applyReplaces(plans);
+    const plans: Plan[] = [];
+    let replaces = false;
+    for (let index = 0; index < descriptors.length; index++) {
+      const plan = planner.plan(domain, descriptors[index]!);
+      if (plan.rule !== undefined && plan.rule.replaces.length > 0) replaces = true;
+      plans.push(plan);
+    }
+    if (replaces) applyReplaces(plans);
     return this.#gatherHits(request, planner, plans);
   }
 
@@ -193,7 +210,9 @@ export class RateLimitService {
         continue;
       }
       const descriptor = request.descriptors[index]!;
-      const hit = this.#countedHit(plan, descriptor, hitsOf(request, descriptor), nowMs);
+      // Its own addend, 0 included, else the request's, which counts as at least 1.
+      const addend = descriptor.hitsAddend ?? Math.max(1, request.hitsAddend);
+      const hit = this.#countedHit(plan, addend, descriptor.isNegativeHits, nowMs);
       hits.push(hit);
       if (!hit.remembered) ops.push(hit);
     }
@@ -202,75 +221,69 @@ export class RateLimitService {
     return { request, planner, plans, hits, ops };
   }
 
-  #countedHit(plan: LimitedPlan, descriptor: Descriptor, hits: number, nowMs: number): CountedHit {
-    const { stats, localCache, random } = this.#options;
-    const negative = descriptor.isNegativeHits;
+  #countedHit(plan: LimitedPlan, hits: number, negative: boolean, nowMs: number): CountedHit {
+    const { stats, localCache, random, counting } = this.#options;
     // Hits taken back are no hits: they count in their own statistic alone.
     stats.add(stats.slotOf(plan.metric) + (negative ? RuleStat.totalNegativeHits : RuleStat.totalHits), hits);
     const nowSeconds = Math.floor(nowMs / 1000);
-    const window = this.#windows.at(plan.rule.unit, nowSeconds);
-    const key = keyIn(plan, window);
-    const reset = secondsToReset(window, nowSeconds);
-    const { expirationJitterMaxSeconds: jitter, countersEndWithWindow } = this.#options.counting;
-    const jitterSeconds = jitter > 0 ? Math.floor(random() * jitter) : 0;
-    return new CountedHit({
+    let window = plan.window;
+    if (window === undefined || nowSeconds >= window.endSeconds || nowSeconds < window.startSeconds) {
+      window = enterWindow(plan, this.#windows.at(plan.rule.unit, nowSeconds));
+    }
+    const key = plan.key;
+    const secondsToReset = window.endSeconds - nowSeconds;
+    let ttlSeconds = secondsToReset;
+    if (!counting.countersEndWithWindow) {
+      // From the first hit on the whole length, or the rest of a calendar month.
+      if (!window.calendar) ttlSeconds = window.endSeconds - window.startSeconds;
+      const jitter = counting.expirationJitterMaxSeconds;
+      if (jitter > 0) ttlSeconds += Math.floor(random() * jitter);
+    }
+    return {
       plan,
       key,
       hits,
       negative,
-      ttlSeconds: countersEndWithWindow ? reset : lifeSeconds(window, nowSeconds) + jitterSeconds,
-      secondsToReset: reset,
+      ttlSeconds,
+      limit: plan.rule.requestsPerUnit,
+      secondsToReset,
       windowEndSeconds: window.endSeconds,
       remembered: !negative && localCache !== undefined && localCache.has(key, nowMs),
-    });
-  }
-
-  /** `done` of the store: must not throw, as other requests' turns come after this one. */
-  #complete(decision: Decision, reply: DecisionReply): void {
-    let response: RateLimitResponse;
-    try {
-      response = this.#conclude(decision);
-    } catch (error) {
-      this.#refuse(error, reply);
-      return;
-    }
-    reply.answer(response);
+      perSecond: plan.rule.unit === Unit.SECOND,
+      caller: undefined,
+      lookOnly: false,
+      holdsBack: 'alone',
+      applied: 0,
+      after: 0,
+      error: undefined,
+    };
   }
 
   /** Throws the `StoreError` of the first counter that failed, unless failed counters have an answer. */
   #conclude(decision: Decision): RateLimitResponse {
     const { request, plans, hits, ops } = decision;
-    if (wasLeftOut(ops)) throw callAbandoned;
-    this.#forgetRefunded(ops);
-    this.#acceptFailures(ops);
+    const { response, events, localCache } = this.#options;
+    let anyFailed = false;
+    for (const op of ops) if (op.error !== undefined) anyFailed = true;
+    if (anyFailed && wasLeftOut(ops)) throw callAbandoned;
+    if (localCache !== undefined) forgetRefunded(ops, localCache);
+    if (anyFailed) this.#acceptFailures(ops);
     const statuses: DescriptorStatus[] = [];
     for (let index = 0; index < plans.length; index++) {
       const hit = hits[index];
       if (hit !== undefined) statuses.push(this.#statusOf(hit, decision));
       else statuses.push(plans[index]!.kind === 'unlimited' ? unlimitedStatus : okStatus);
     }
-    const { response, events } = this.#options;
     return assembleResponse({ request, plans, statuses }, response, events);
   }
 
   #acceptFailures(ops: readonly CountedHit[]): void {
-    let anyFailed = false;
-    for (const op of ops) {
-      if (op.error === undefined) continue;
-      const hasAnswer = this.#options.counting.onStoreFailure !== 'error' && op.error instanceof StoreError;
-      if (!hasAnswer) throw op.error;
-      anyFailed = true;
+    for (const { error } of ops) {
+      if (error === undefined) continue;
+      const hasAnswer = this.#options.counting.onStoreFailure !== 'error' && error instanceof StoreError;
+      if (!hasAnswer) throw error;
     }
-    if (anyFailed) this.#options.events.onUncounted();
-  }
-
-  /** Also when the request fails by another counter: what was given back, or may have been, is to be seen. */
-  #forgetRefunded(ops: readonly CountedHit[]): void {
-    const { localCache } = this.#options;
-    if (localCache === undefined) return;
-    for (const op of ops) {
-      if (op.negative) localCache.forget(op.key);
-    }
+    this.#options.events.onUncounted();
   }
 
   #statusOf(hit: CountedHit, { planner, request }: Decision): DescriptorStatus {
@@ -299,10 +312,15 @@ export class RateLimitService {
     };
   }
 
-  #refuse(error: unknown, reply: DecisionReply): void {
-    if (error === callAbandoned) this.#options.events.onAbandoned();
-    else if (error instanceof StoreError) this.#options.events.onStoreError(error);
-    else if (error instanceof ServiceError) this.#options.events.onServiceError();
-    reply.refuse(error);
+  #noteRefusal(error: unknown): void {
+    const { events } = this.#options;
+    if (error === callAbandoned) events.onAbandoned();
+    else if (error instanceof StoreError) events.onStoreError(error);
+    else if (error instanceof ServiceError) events.onServiceError();
   }
+}
+
+/** Also when the request fails by another counter: what was given back, or may have been, is to be seen. */
+function forgetRefunded(ops: readonly CountedHit[], localCache: BoundedLocalCache): void {
+  for (const op of ops) if (op.negative) localCache.forget(op.key);
 }

@@ -8,7 +8,7 @@ import { GrpcCode, type GrpcStatus, type UnaryReply } from '../../process/grpc/h
 import { Code, type RateLimitRequest, ServiceError } from '../decide/messages.ts';
 import { RequestBounds, type RequestTooLarge, usualRequestLimits } from '../decide/request-bounds.ts';
 import { callAbandoned, StoreError } from '../stores/counter-store.ts';
-import type { DecisionReply } from './rate-limit-service.ts';
+import type { Decided, RateLimitService } from './rate-limit-service.ts';
 import { createShouldRateLimit } from './should-rate-limit.ts';
 
 interface Recorded {
@@ -23,7 +23,7 @@ const bounds = new RequestBounds(usualRequestLimits);
 
 function call(
   bytes: Uint8Array,
-  decide: (request: RateLimitRequest, reply: DecisionReply) => void,
+  decide: (request: RateLimitRequest, reply: UnaryReply, decided: Decided<UnaryReply>) => void,
 ): Recorded {
   const recorded: Recorded = { sent: [], failed: [], faults: [] };
   const reply: UnaryReply = {
@@ -32,7 +32,7 @@ function call(
     fail: (status) => recorded.failed.push(status),
   };
   createShouldRateLimit({
-    service: { decide },
+    service: { decide } as Pick<RateLimitService, 'decide'>,
     bounds,
     onTooLarge: ({ setting }) => {
       recorded.tooLarge = [setting];
@@ -53,15 +53,16 @@ const requestBytes = toBinary(
 describe('createShouldRateLimit', () => {
   it('reads the request and writes the answer', () => {
     const requests: RateLimitRequest[] = [];
-    const { sent, failed, faults } = call(requestBytes, (request, reply) => {
+    const { sent, failed, faults } = call(requestBytes, (request, reply, decided) => {
       requests.push(request);
-      reply.answer({
+      const answer = {
         overallCode: Code.OVER_LIMIT,
         statuses: [],
         responseHeadersToAdd: [{ key: 'a', value: 'b' }],
         requestHeadersToAdd: [],
         dynamicMetadata: undefined,
-      });
+      };
+      decided.answer(answer, reply);
     });
     expect(requests).toEqual([
       {
@@ -85,7 +86,9 @@ describe('createShouldRateLimit', () => {
   });
 
   it('answers DEADLINE_EXCEEDED for a request that was not sent because its caller gave up', () => {
-    const { sent, failed, faults } = call(requestBytes, (_, reply) => reply.refuse(callAbandoned));
+    const { sent, failed, faults } = call(requestBytes, (_, reply, decided) =>
+      decided.refuse(callAbandoned, reply),
+    );
     expect(failed).toEqual([{ code: GrpcCode.DEADLINE_EXCEEDED, message: 'context deadline exceeded' }]);
     expect([sent, faults]).toEqual([[], []]);
   });
@@ -116,7 +119,7 @@ describe('createShouldRateLimit', () => {
       new StoreError('rate limit domain must not be empty', { transient: true }),
     ],
   ])('answers UNKNOWN with its words for %s', (_, error) => {
-    expect(call(requestBytes, (__, reply) => reply.refuse(error))).toEqual({
+    expect(call(requestBytes, (__, reply, decided) => decided.refuse(error, reply))).toEqual({
       sent: [],
       failed: [{ code: 2, message: 'rate limit domain must not be empty' }],
       faults: [],
@@ -171,7 +174,7 @@ describe('createShouldRateLimit', () => {
 
   it('answers INTERNAL without details for a fault of ours, and reports it', () => {
     const fault = new TypeError('secret');
-    expect(call(requestBytes, (_, reply) => reply.refuse(fault))).toEqual({
+    expect(call(requestBytes, (_, reply, decided) => decided.refuse(fault, reply))).toEqual({
       sent: [],
       failed: [{ code: 13, message: 'internal error' }],
       faults: [fault],
@@ -179,7 +182,9 @@ describe('createShouldRateLimit', () => {
   });
 
   it('answers INTERNAL when an answer cannot be written', () => {
-    const { sent, failed, faults } = call(requestBytes, (_, reply) => reply.answer({} as never));
+    const { sent, failed, faults } = call(requestBytes, (_, reply, decided) =>
+      decided.answer({} as never, reply),
+    );
     expect(sent).toEqual([]);
     expect(failed).toEqual([{ code: 13, message: 'internal error' }]);
     expect(faults).toHaveLength(1);

@@ -8,11 +8,11 @@ import {
   type UnaryHandler,
   type UnaryReply,
 } from '../../process/grpc/handlers.ts';
-import { Code, type RateLimitRequest, type RateLimitResponse, ServiceError } from '../decide/messages.ts';
+import { Code, type RateLimitRequest, ServiceError } from '../decide/messages.ts';
 import { type RequestBounds, RequestTooLarge } from '../decide/request-bounds.ts';
 import { DecodeError, encodeRateLimitResponse } from '../decide/wire-codec.ts';
 import { callAbandoned, StoreError } from '../stores/counter-store.ts';
-import type { DecisionReply, RateLimitService } from './rate-limit-service.ts';
+import type { Decided, RateLimitService } from './rate-limit-service.ts';
 
 export const shouldRateLimitPath = '/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit';
 
@@ -30,6 +30,20 @@ export interface ShouldRateLimitOptions {
 /** Handler for gRPC and, by way of it, for /json. Every call is answered, whatever the bytes. */
 export function createShouldRateLimit(options: ShouldRateLimitOptions): UnaryHandler {
   const { bounds, service } = options;
+  const decided: Decided<UnaryReply> = {
+    answer(response, reply) {
+      reply.span?.set('weir.overall_code', response.overallCode === Code.OVER_LIMIT ? 'OVER_LIMIT' : 'OK');
+      let message: Uint8Array;
+      try {
+        message = encodeRateLimitResponse(response);
+      } catch (error) {
+        refuse(error, reply, options);
+        return;
+      }
+      reply.send(message);
+    },
+    refuse: (error, reply) => refuse(error, reply, options),
+  };
   const handler = (bytes: Uint8Array, reply: UnaryReply): void => {
     let request: RateLimitRequest;
     try {
@@ -48,7 +62,7 @@ export function createShouldRateLimit(options: ShouldRateLimitOptions): UnaryHan
     }
     if (request.mendedValues !== undefined) options.onMendedValues(request.mendedValues);
     if (reply.span !== undefined) describe(reply.span, request);
-    service.decide(request, new WireReply(reply, options));
+    service.decide(request, reply, decided);
   };
   const refuseLonger = (bytes: number, origin?: RequestOrigin): GrpcStatus => {
     const error = bounds.tooManyBytes(bytes);
@@ -66,43 +80,6 @@ function rightsOf({ descriptors }: RateLimitRequest): number {
     if (limit !== undefined) rights |= Right.OVERRIDE;
   }
   return rights;
-}
-
-class WireReply implements DecisionReply {
-  readonly #reply: UnaryReply;
-  readonly #options: ShouldRateLimitOptions;
-
-  constructor(reply: UnaryReply, options: ShouldRateLimitOptions) {
-    this.#reply = reply;
-    this.#options = options;
-  }
-
-  get abandoned(): boolean {
-    return this.#reply.abandoned;
-  }
-
-  get span(): CallSpan | undefined {
-    return this.#reply.span;
-  }
-
-  answer(response: RateLimitResponse): void {
-    this.#reply.span?.set(
-      'weir.overall_code',
-      response.overallCode === Code.OVER_LIMIT ? 'OVER_LIMIT' : 'OK',
-    );
-    let message: Uint8Array;
-    try {
-      message = encodeRateLimitResponse(response);
-    } catch (error) {
-      this.refuse(error);
-      return;
-    }
-    this.#reply.send(message);
-  }
-
-  refuse(error: unknown): void {
-    refuse(error, this.#reply, this.#options);
-  }
 }
 
 /** The values of descriptors stay out of traces: they are the callers'. */

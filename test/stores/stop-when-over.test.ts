@@ -281,8 +281,8 @@ class RealLimiter {
     return new Promise((resolve, reject) => {
       this.#service.decide(
         { domain: 'd', descriptors, hitsAddend: 0 },
+        { abandoned: false },
         {
-          abandoned: false,
           answer: resolve,
           refuse: (error) => (error instanceof StoreError ? resolve(undefined) : reject(error)),
         },
