@@ -87,7 +87,7 @@ export class RequestBounds {
     try {
       this.#walkRequest(bytes.length);
     } finally {
-      reader.release();
+      reader.reset();
     }
   }
 

@@ -51,53 +51,25 @@ class WireWriter {
     return this.#end - this.#position;
   }
 
-  /** An unsigned number: up to 2^53 - 1. */
-  varint(value: number): void {
-    if (this.#position < 8) this.#makeRoom(8);
+  /** `tag` is of one byte: fields up to 15. An unsigned number: up to 2^53 - 1. */
+  varintField(tag: number, value: number): void {
+    if (this.#position < 9) this.#makeRoom(9);
     if (value < 0x80) {
       this.#chunk[--this.#position] = value;
-      return;
+    } else {
+      let size = 2;
+      for (let bound = 0x4000; value >= bound; bound *= 0x80) size++;
+      this.#position -= size;
+      let position = this.#position;
+      let rest = value;
+      for (; rest >= 0x80; rest = Math.floor(rest / 0x80)) this.#chunk[position++] = (rest % 0x80) | 0x80;
+      this.#chunk[position] = rest;
     }
-    let size = 2;
-    for (let bound = 0x4000; value >= bound; bound *= 0x80) size++;
-    this.#position -= size;
-    let position = this.#position;
-    let rest = value;
-    for (; rest >= 0x80; rest = Math.floor(rest / 0x80)) this.#chunk[position++] = (rest % 0x80) | 0x80;
-    this.#chunk[position] = rest;
-  }
-
-  /** A tag of one byte: fields up to 15. */
-  tag(tag: number): void {
-    if (this.#position === 0) this.#makeRoom(1);
     this.#chunk[--this.#position] = tag;
   }
 
-  varintField(tag: number, value: number): void {
-    this.varint(value);
-    this.tag(tag);
-  }
-
-  stringField(tag: number, text: string): void {
-    this.#string(text);
-    this.tag(tag);
-  }
-
-  /** Ends (in reading order: begins) a message field whose content was written since `mark`. */
-  messageField(tag: number, mark: number): void {
-    this.varint(this.mark() - mark);
-    this.tag(tag);
-  }
-
-  doubleField(tag: number, value: number): void {
-    if (this.#position < 8) this.#makeRoom(8);
-    this.#position -= 8;
-    this.#chunk.writeDoubleLE(value, this.#position);
-    this.tag(tag);
-  }
-
   /** Lone surrogates become U+FFFD. */
-  #string(text: string): void {
+  stringField(tag: number, text: string): void {
     const length = text.length;
     if (this.#position < length) this.#makeRoom(length);
     if (length <= 48) {
@@ -110,7 +82,7 @@ class WireWriter {
       }
       if (index < 0) {
         this.#position = position;
-        this.varint(length);
+        this.varintField(tag, length);
         return;
       }
     }
@@ -118,7 +90,19 @@ class WireWriter {
     if (this.#position < byteLength) this.#makeRoom(byteLength);
     this.#position -= byteLength;
     this.#chunk.write(text, this.#position, byteLength, 'utf8');
-    this.varint(byteLength);
+    this.varintField(tag, byteLength);
+  }
+
+  /** Ends (in reading order: begins) a message field whose content was written since `mark`. */
+  messageField(tag: number, mark: number): void {
+    this.varintField(tag, this.mark() - mark);
+  }
+
+  doubleField(tag: number, value: number): void {
+    if (this.#position < 9) this.#makeRoom(9);
+    this.#position -= 8;
+    this.#chunk.writeDoubleLE(value, this.#position);
+    this.#chunk[--this.#position] = tag;
   }
 
   /** A new chunk, to whose end what is written of the message moves. */
@@ -142,35 +126,31 @@ const knownEntries = new KnownEntriesCache();
 
 /** Throws a `DecodeError` when the bytes are no such message. Keeps nothing of `bytes`. Its time is linear in them. */
 export function decodeRateLimitRequest(bytes: Uint8Array): RateLimitRequest {
-  reader.reset(bytes);
-  try {
-    return readRequest(bytes);
-  } finally {
-    reader.release();
-  }
-}
-
-function readRequest(bytes: Uint8Array): RateLimitRequest {
   const end = bytes.length;
   const request: RateLimitRequest = { domain: '', descriptors: [], hitsAddend: 0, mendedValues: undefined };
-  while (reader.position < end) {
-    const field = reader.fieldNumber();
-    switch (field) {
-      case 1:
-        request.domain = reader.string();
-        break;
-      case 2:
-        request.descriptors.push(readDescriptor(bytes));
-        break;
-      case 3:
-        request.hitsAddend = reader.uint32();
-        break;
-      default:
-        reader.skip(field, 1);
+  reader.reset(bytes);
+  try {
+    while (reader.position < end) {
+      const field = reader.fieldNumber();
+      switch (field) {
+        case 1:
+          request.domain = reader.string();
+          break;
+        case 2:
+          request.descriptors.push(readDescriptor(bytes));
+          break;
+        case 3:
+          request.hitsAddend = reader.uint32();
+          break;
+        default:
+          reader.skip(field, 1);
+      }
     }
+    if (reader.mendedValues !== 0) request.mendedValues = reader.mendedValues;
+    return request;
+  } finally {
+    reader.reset();
   }
-  if (reader.mendedValues !== 0) request.mendedValues = reader.mendedValues;
-  return request;
 }
 
 function readDescriptor(bytes: Uint8Array): Descriptor {
@@ -285,8 +265,9 @@ export function encodeRateLimitResponse(response: RateLimitResponse): Uint8Array
     writeStruct(response.dynamicMetadata);
     writer.messageField(0x32, mark);
   }
-  writeHeaders(0x22, response.requestHeadersToAdd);
-  writeHeaders(0x1a, response.responseHeadersToAdd);
+  const { requestHeadersToAdd: requestHeaders, responseHeadersToAdd: responseHeaders } = response;
+  if (requestHeaders.length > 0) writeHeaders(0x22, requestHeaders);
+  if (responseHeaders.length > 0) writeHeaders(0x1a, responseHeaders);
   const statuses = response.statuses;
   for (let index = statuses.length - 1; index >= 0; index--) {
     const mark = writer.mark();

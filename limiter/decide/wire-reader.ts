@@ -9,35 +9,9 @@ const slotCount = 16_384;
  * Strings met before, found by their bytes: the same domains and keys come with every request, and making a string
  * costs several times as much as finding one. One candidate a slot, the newest wins: nothing to fill up or to attack.
  */
-class ShortStrings {
-  /** Longest string kept, in bytes: beyond it, comparing costs as much as making. */
-  static readonly maxLength = 36;
-
-  readonly #slots: string[] = new Array(slotCount).fill('');
-
-  /** The string of these bytes; undefined when they are not ASCII. The caller keeps to `maxLength`. */
-  get(bytes: Uint8Array, start: number, end: number): string | undefined {
-    let hash = end - start;
-    for (let position = start; position < end; position++) {
-      const byte = bytes[position]!;
-      if (byte > 0x7f) return undefined;
-      hash = (Math.imul(hash, 31) + byte) | 0;
-    }
-    const slot = (hash ^ (hash >>> 15)) & (slotCount - 1);
-    const candidate = this.#slots[slot]!;
-    if (candidate.length === end - start && equals(candidate, bytes, start)) return candidate;
-    const text = latin1Slice.call(bytes, start, end);
-    this.#slots[slot] = text;
-    return text;
-  }
-}
-
-function equals(text: string, bytes: Uint8Array, start: number): boolean {
-  for (let index = 0; index < text.length; index++) {
-    if (text.charCodeAt(index) !== bytes[start + index]) return false;
-  }
-  return true;
-}
+const shortStrings: string[] = new Array(slotCount).fill('');
+/** Longest string kept, in bytes: beyond it, comparing costs as much as making. */
+const longestShort = 36;
 
 /** Bytes that are no message of the expected type. */
 export class DecodeError extends Error {
@@ -57,7 +31,6 @@ const recursionLimit = 100;
 const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
 const mendingUtf8 = new TextDecoder('utf-8', { ignoreBOM: true });
 const noBytes = new Uint8Array(0);
-const shortStrings = new ShortStrings();
 
 /**
  * Reads the protobuf wire format from one array of bytes.
@@ -76,17 +49,12 @@ export class WireReader {
   /** Values read since `reset` that were no UTF-8. */
   mendedValues = 0;
 
-  reset(bytes: Uint8Array): void {
+  /** Begins anew; without bytes, lets go of those read last. */
+  reset(bytes: Uint8Array = noBytes): void {
     this.#bytes = bytes;
     this.#length = bytes.length;
     this.position = 0;
     this.mendedValues = 0;
-  }
-
-  /** Lets go of the bytes. */
-  release(): void {
-    this.#bytes = noBytes;
-    this.#length = 0;
   }
 
   /** Field number of the next record; its wire type is in `wireType`. */
@@ -267,8 +235,27 @@ export class WireReader {
 
   /** Undefined when it is not ASCII. */
   #plainText(start: number, end: number): string | undefined {
-    if (end - start <= ShortStrings.maxLength) return shortStrings.get(this.#bytes, start, end);
-    return this.#isAscii(start, end) ? latin1Slice.call(this.#bytes, start, end) : undefined;
+    const bytes = this.#bytes;
+    const length = end - start;
+    if (length > longestShort) {
+      return this.#isAscii(start, end) ? latin1Slice.call(bytes, start, end) : undefined;
+    }
+    let hash = length;
+    for (let position = start; position < end; position++) {
+      const byte = bytes[position]!;
+      if (byte > 0x7f) return undefined;
+      hash = (Math.imul(hash, 31) + byte) | 0;
+    }
+    const slot = (hash ^ (hash >>> 15)) & (slotCount - 1);
+    const candidate = shortStrings[slot]!;
+    if (candidate.length === length) {
+      let same = 0;
+      while (same < length && candidate.charCodeAt(same) === bytes[start + same]) same++;
+      if (same === length) return candidate;
+    }
+    const text = latin1Slice.call(bytes, start, end);
+    shortStrings[slot] = text;
+    return text;
   }
 
   #isAscii(start: number, end: number): boolean {

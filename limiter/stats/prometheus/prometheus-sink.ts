@@ -56,7 +56,7 @@ export class PrometheusSink {
       source,
       mapper: new Mapper(mapping),
       families: this.#families,
-      nowMs: () => clock.monotonicMs(),
+      clock,
       onConflict: (stat, metric) => this.#tellConflict(stat, metric),
     });
     const bodies = new ScrapeBodies(() => this.#compose());

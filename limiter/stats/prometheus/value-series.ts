@@ -1,4 +1,5 @@
 /** The series of a scrape: what a line of each kind keeps, and which statistic is shown as part of which. */
+import type { Clock } from '../../../process/time/clock.ts';
 import type { Tags } from '../registry/metric-name.ts';
 import { rulePrefix } from '../registry/slot-table.ts';
 import type { StatsSource, Timer } from '../registry/stats-registry.ts';
@@ -248,8 +249,7 @@ export interface SeriesIndexOptions {
   source: StatsSource;
   mapper: Mapper;
   families: MetricFamilies;
-  /** On a scale that never jumps. */
-  nowMs(): number;
+  clock: Pick<Clock, 'monotonicMs'>;
   /** A statistic is left out, as its metric's name is taken for something else. */
   onConflict(stat: string, metric: string): void;
 }
@@ -292,7 +292,13 @@ export class SeriesIndex {
     options.source.onLeave((first, count) => {
       for (let slot = first; slot < first + count; slot += 1) this.#leave(slot);
     });
-    options.source.onTimer((timer, value) => this.#observe(timer, value));
+    options.source.onTimer((timer, value) => {
+      const nowMs = options.clock.monotonicMs();
+      const shown = this.#timers[timer.index] ?? this.#enterTimer(timer, nowMs);
+      if (shown === 'unknown') return;
+      shown.series.observer.observe(value * shown.scale, nowMs);
+      shown.series.observedMs = nowMs;
+    });
   }
 
   /** Statistics left out so far because the names of their metrics are taken. */
@@ -302,17 +308,19 @@ export class SeriesIndex {
 
   /** Maps what is new, pausing between its steps; not while an answer is written. */
   *update(): Generator<void> {
-    const { source, families, nowMs } = this.#options;
+    const { source, families, clock } = this.#options;
     for (const family of this.#emptied) families.release(family);
     this.#emptied.clear();
-    let turnBeganMs = nowMs();
+    let turnBeganMs = clock.monotonicMs();
     for (let slot = 0; slot < source.slotCount; slot += 1) {
       const isNew = this.#isNew(slot);
       if (isNew) this.#enter(slot);
-      const isTurnOver = isNew ? nowMs() - turnBeganMs >= turnMs : slot % slotsPerTurn === slotsPerTurn - 1;
+      const isTurnOver = isNew
+        ? clock.monotonicMs() - turnBeganMs >= turnMs
+        : slot % slotsPerTurn === slotsPerTurn - 1;
       if (!isTurnOver) continue;
       yield;
-      turnBeganMs = nowMs();
+      turnBeganMs = clock.monotonicMs();
     }
     this.#expire();
   }
@@ -376,14 +384,6 @@ export class SeriesIndex {
     this.#emptied.add(family);
   }
 
-  #observe(timer: Timer, value: number): void {
-    const nowMs = this.#options.nowMs();
-    const shown = this.#timers[timer.index] ?? this.#enterTimer(timer, nowMs);
-    if (shown === 'unknown') return;
-    shown.series.observer.observe(value * shown.scale, nowMs);
-    shown.series.observedMs = nowMs;
-  }
-
   #enterTimer({ name, index }: Timer, nowMs: number): ShownTimer | 'unknown' {
     const shown = this.#newTimer(name, nowMs) ?? 'unknown';
     this.#timers[index] = shown;
@@ -409,7 +409,7 @@ export class SeriesIndex {
   }
 
   #expire(): void {
-    const nowMs = this.#options.nowMs();
+    const nowMs = this.#options.clock.monotonicMs();
     for (const series of this.#expiring) series.expire(this.#options.source, nowMs);
     for (const [series, family] of this.#expiringObservers) {
       if (nowMs - series.observedMs < series.ttlMs) continue;

@@ -20,7 +20,8 @@ class DetailedMetrics {
   readonly #byName = new Map<string, Member>();
   /** Before the least recently used and behind the most recently used one. */
   readonly #ends: Member;
-  #period = 1;
+  /** Counts up: what was not used since the last one but one is idle. */
+  period = 1;
 
   constructor(max: number) {
     this.max = max;
@@ -34,25 +35,16 @@ class DetailedMetrics {
     return this.#byName.size;
   }
 
-  get period(): number {
-    return this.#period;
-  }
-
-  /** What was not used since the last call but one is idle from now on. */
-  nextPeriod(): void {
-    this.#period += 1;
-  }
-
   /** The metric, now in use. */
   get(name: string): RuleMetric | undefined {
     const member = this.#byName.get(name);
-    if (member !== undefined && member.lastUse < this.#period) this.#used(member);
+    if (member !== undefined && member.lastUse < this.period) this.#used(member);
     return member;
   }
 
   /** The name must be new. */
   add(name: string, slot: number): RuleMetric {
-    const member = { key: name, slot, lastUse: this.#period } as Member;
+    const member = { key: name, slot, lastUse: this.period } as Member;
     this.#append(member);
     this.#byName.set(name, member);
     return member;
@@ -66,7 +58,7 @@ class DetailedMetrics {
   /** The one that was idle for longest, taken out; undefined when each was used in this period. */
   takeIdle(): RuleMetric | undefined {
     const oldest = this.#ends.after;
-    if (oldest === this.#ends || oldest.lastUse >= this.#period) return undefined;
+    if (oldest === this.#ends || oldest.lastUse >= this.period) return undefined;
     this.#remove(oldest);
     return oldest;
   }
@@ -84,7 +76,7 @@ class DetailedMetrics {
   }
 
   #used(member: Member): void {
-    member.lastUse = this.#period;
+    member.lastUse = this.period;
     this.#unlink(member);
     this.#append(member);
   }
@@ -128,7 +120,7 @@ export class RuleMetrics {
   readonly #options: RuleMetricsOptions;
   /** By metric key as given, and by name. */
   readonly #rules = new Map<string, RuleMetric>();
-  readonly #detailed: DetailedMetrics;
+  readonly detailed: DetailedMetrics;
   readonly #detailedSlots = new Set<number>();
   readonly #budget: NameBudget;
   #free: number[] = [];
@@ -137,40 +129,32 @@ export class RuleMetrics {
 
   constructor(options: RuleMetricsOptions) {
     this.#options = options;
-    this.#detailed = new DetailedMetrics(options.maxDetailed);
+    this.detailed = new DetailedMetrics(options.maxDetailed);
     this.#budget = new NameBudget(options.maxNameBytes);
   }
 
   /** Metrics made of values of requests that are kept now. */
   get size(): number {
-    return this.#detailed.size;
-  }
-
-  get period(): number {
-    return this.#detailed.period;
-  }
-
-  nextPeriod(): void {
-    this.#detailed.nextPeriod();
+    return this.detailed.size;
   }
 
   metric(key: string, perValue: boolean): RuleMetric {
     const known = this.#rules.get(key);
     if (known !== undefined) return known;
     if (!perValue) return this.#rule(key, sanitizeMetricKey(key));
-    return this.#detailed.get(key) ?? this.metricNamed(sanitizeMetricKey(key), true);
+    return this.detailed.get(key) ?? this.metricNamed(sanitizeMetricKey(key), true);
   }
 
   metricNamed(name: string, perValue: boolean): RuleMetric {
     const known = this.#rules.get(name);
     if (known !== undefined) return known;
-    return perValue ? (this.#detailed.get(name) ?? this.#newDetailed(name)) : this.#rule(name, name);
+    return perValue ? (this.detailed.get(name) ?? this.#newDetailed(name)) : this.#rule(name, name);
   }
 
   /** The first slot of a metric that was not used in this period yet, or left. */
   slotInUse(metric: RuleMetric): number {
     if (metric.lastUse < 0) return this.metricNamed(metric.key, true).slot;
-    this.#detailed.use(metric);
+    this.detailed.use(metric);
     return metric.slot;
   }
 
@@ -198,7 +182,7 @@ export class RuleMetrics {
 
   /** A rule came by the name of a metric that values of requests made: it is one series, and stays. */
   #promoted(name: string): RuleMetric | undefined {
-    const metric = this.#detailed.take(name);
+    const metric = this.detailed.take(name);
     if (metric === undefined) return undefined;
     metric.lastUse = Number.POSITIVE_INFINITY;
     this.#detailedSlots.delete(metric.slot);
@@ -211,7 +195,7 @@ export class RuleMetrics {
   }
 
   #newDetailed(name: string): RuleMetric {
-    if (this.#hasRoom() && this.#budget.take(name)) return this.#detailed.add(name, this.#slotFor(name));
+    if (this.#hasRoom() && this.#budget.take(name)) return this.detailed.add(name, this.#slotFor(name));
     this.onRefused();
     return { key: name, slot: this.#overflow().slot, lastUse: -1 };
   }
@@ -229,10 +213,10 @@ export class RuleMetrics {
 
   /** False when none is idle, or as many as there may be still wait for the thread that reads them. */
   #hasRoom(): boolean {
-    const { max, size } = this.#detailed;
+    const { max, size } = this.detailed;
     if (size < max) return true;
-    if (this.#waiting.length >= this.#detailed.max) return false;
-    const idle = this.#detailed.takeIdle();
+    if (this.#waiting.length >= this.detailed.max) return false;
+    const idle = this.detailed.takeIdle();
     if (idle === undefined) return false;
     const { key, slot } = idle;
     this.#budget.give(key);

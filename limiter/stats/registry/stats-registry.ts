@@ -178,12 +178,12 @@ export class StatsRegistry implements RuleStats, StatsSource {
   }
 
   slotOf(metric: RuleMetric): number {
-    return metric.lastUse < this.#rules.period ? this.#rules.slotInUse(metric) : metric.slot;
+    return metric.lastUse < this.#rules.detailed.period ? this.#rules.slotInUse(metric) : metric.slot;
   }
 
   /** Metrics made of values of requests that were not used since the call before are idle: their place may be needed. */
   nextPeriod(): void {
-    this.#rules.nextPeriod();
+    this.#rules.detailed.period += 1;
   }
 
   domainNotFound(domain: string): void {
