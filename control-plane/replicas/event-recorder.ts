@@ -1,13 +1,14 @@
 /** Kubernetes events about RateLimitConfigs, which `kubectl describe` shows. Never in anybody's way: what is too much is dropped. */
 import { createHash } from 'node:crypto';
 import type { Clock, Timers } from '../../process/time/clock.ts';
-import { retryDelayMs, TokenBucket } from '../../process/time/token-bucket.ts';
+import { TokenBucket } from '../../process/time/token-bucket.ts';
 import { ApiError } from '../kubernetes/api-error.ts';
 import type { KubernetesClient } from '../kubernetes/client.ts';
 import type { ConfigObject } from '../model/config-object.ts';
 import type { Telemetry } from '../telemetry/control-plane-metrics.ts';
 import * as lines from '../telemetry/log-lines.ts';
 import { microTime } from './lease-api.ts';
+import { Pump } from './pump.ts';
 import { apiVersion, kind } from './status-pump.ts';
 
 export interface EventContent {
@@ -162,15 +163,22 @@ const attempts = 4;
 export class EventRecorder {
   readonly #options: EventRecorderOptions;
   readonly #queue: EventQueue<Named>;
+  readonly #pump: Pump<EventWrite<Named>, ApiError>;
   #count = 0;
-  #writing: Promise<void> | undefined;
-  #callOff: (() => void) | undefined;
-  #endPause: (() => void) | undefined;
   #isClosed = false;
 
   constructor(options: EventRecorderOptions) {
     this.#options = options;
     this.#queue = new EventQueue(options.limits);
+    this.#pump = new Pump({
+      ...options,
+      queue: this.#queue,
+      concurrency: 1,
+      mayRun: () => true,
+      attempt: (write, failures) => this.#write(write, failures),
+      firstRetryMs: 250,
+      mostRetryMs: 5_000,
+    });
   }
 
   /** Written soon. Leaders only. */
@@ -182,7 +190,7 @@ export class EventRecorder {
     const note = cutNote(event.note);
     const named = { ...event, note, uid, eventName: this.#nameOf(event) };
     if (this.#queue.add(named, clock.nowMs()) !== undefined) metrics.eventsDropped(1);
-    this.#drive();
+    this.#pump.wake();
   }
 
   /** Forgets what waits: another one leads. */
@@ -193,43 +201,21 @@ export class EventRecorder {
   /** Gives up what waits; settles when no write is under way any more. */
   async close(): Promise<void> {
     this.#isClosed = true;
-    this.#callOff?.();
-    this.#endPause?.();
     this.clear();
-    await this.#writing;
+    await this.#pump.close();
   }
 
-  #drive(): void {
-    const { clock, timers } = this.#options;
-    if (this.#isClosed || this.#writing !== undefined) return;
-    this.#callOff?.();
-    const nowMs = clock.nowMs();
-    const write = this.#queue.next(nowMs);
-    if (write === undefined) {
-      const delayMs = this.#queue.nextDueMs(nowMs);
-      if (delayMs !== undefined) this.#callOff = timers.after(Math.max(1, delayMs), () => this.#drive());
-      return;
-    }
-    this.#writing = this.#write(write).finally(() => {
-      this.#writing = undefined;
-      this.#drive();
-    });
-  }
-
-  async #write(write: EventWrite<Named>): Promise<void> {
-    for (let failures = 1; ; failures += 1) {
-      try {
-        await this.#send(write);
-        return;
-      } catch (error) {
-        if (!(error instanceof ApiError)) throw error;
-        const isLost = failures === attempts || this.#isClosed || !mayRepeat(error);
-        if (isLost) {
-          lines.eventNotRecorded(this.#options.log, error);
-          return;
-        }
-        await this.#pause(error, failures);
-      }
+  /** Returns the error after which it is worth another attempt. */
+  async #write(write: EventWrite<Named>, failures: number): Promise<ApiError | undefined> {
+    try {
+      await this.#send(write);
+      return undefined;
+    } catch (error) {
+      if (!(error instanceof ApiError)) throw error;
+      const isLost = failures === attempts || this.#isClosed || !mayRepeat(error);
+      if (!isLost) return error;
+      lines.eventNotRecorded(this.#options.log, error);
+      return undefined;
     }
   }
 
@@ -283,19 +269,6 @@ export class EventRecorder {
       // An attempt whose answer was lost.
       if (!(error instanceof ApiError && error.reason === 'AlreadyExists')) throw error;
     }
-  }
-
-  #pause(error: ApiError, failures: number): Promise<void> {
-    const { timers, random } = this.#options;
-    const { retryAfterMs } = error;
-    const delayMs = retryDelayMs({ failures, firstMs: 250, mostMs: 5_000, random, retryAfterMs });
-    return new Promise((resolve) => {
-      const callOff = timers.after(delayMs, resolve);
-      this.#endPause = () => {
-        callOff();
-        resolve();
-      };
-    });
   }
 
   /** The same for no two events, of any replica. */

@@ -6,7 +6,6 @@ import { promisify } from 'node:util';
 import { gunzip, gzip } from 'node:zlib';
 import { errorText } from '../../process/log/error-text.ts';
 import type { Clock, Timers } from '../../process/time/clock.ts';
-import { retryDelayMs } from '../../process/time/token-bucket.ts';
 import { ApiError } from '../kubernetes/api-error.ts';
 import type { KubernetesClient } from '../kubernetes/client.ts';
 import type { ConfigObject } from '../model/config-object.ts';
@@ -14,6 +13,7 @@ import type { KeptSpec } from '../model/decision.ts';
 import type { Telemetry } from '../telemetry/control-plane-metrics.ts';
 import * as lines from '../telemetry/log-lines.ts';
 import { type ConfigMap, ConfigMapApi, maxConfigMapBytes, WatchedValues } from './config-maps.ts';
+import { type Failure, Pump } from './pump.ts';
 import { type ObjectRole, roleLabel } from './replica-name.ts';
 
 /** With the name of the object that it belongs to. */
@@ -78,17 +78,27 @@ export class KeptSpecStore {
   /** By uid: what was written or deleted, in which generation, while the watch does not show it yet. */
   readonly #written = new Map<string, number | undefined>();
   readonly #toldTooLarge = new Map<string, number>();
-  #syncing: Promise<void> | undefined;
-  /** Something changed while what is stored was being written. */
-  #mustSyncAgain = false;
-  #failures = 0;
-  #callOff: (() => void) | undefined;
+  readonly #pump: Pump<ReadonlyMap<string, StoredSpec>, Failure>;
+  /** What is stored may differ from what is wanted. */
+  #isDue = false;
   #isClosed = false;
 
   constructor(options: KeptSpecStoreOptions) {
     this.#options = options;
     const { client, namespace, log } = options;
     this.#api = new ConfigMapApi({ client, namespace, timeoutMs: 10_000 });
+    this.#pump = new Pump({
+      ...options,
+      queue: {
+        next: () => (this.#isDue ? this.#wanted : undefined),
+        nextDueMs: () => undefined,
+      },
+      concurrency: 1,
+      mayRun: () => !this.#isClosed && this.#values.isRead && options.mayWrite(),
+      attempt: () => this.#write(),
+      firstRetryMs: 500,
+      mostRetryMs: 30_000,
+    });
     this.#values = new WatchedValues({
       ...options,
       labels: { [roleLabel]: 'kept-spec' satisfies ObjectRole },
@@ -123,14 +133,13 @@ export class KeptSpecStore {
   /** Makes what is stored the same as `wanted`, by uid: soon, and again after failures, while this process may write. */
   sync(wanted: ReadonlyMap<string, StoredSpec>): void {
     this.#wanted = wanted;
-    this.#drive();
+    this.#ask();
   }
 
   /** Nothing is deleted: what is stored is for the next process. */
   async close(): Promise<void> {
     this.#isClosed = true;
-    this.#callOff?.();
-    await Promise.all([this.#values.close(), this.#syncing]);
+    await Promise.all([this.#values.close(), this.#pump.close()]);
   }
 
   #read(): void {
@@ -139,45 +148,26 @@ export class KeptSpecStore {
     this.#written.clear();
     this.#options.changed(this.#stored);
     this.#loaded.resolve(this.#stored);
-    this.#drive();
+    this.#ask();
   }
 
-  #drive(): void {
-    if (this.#syncing !== undefined) this.#mustSyncAgain = true;
-    if (this.#isClosed || this.#syncing !== undefined || this.#wanted === undefined) return;
-    if (!this.#values.isRead || !this.#options.mayWrite()) return;
-    this.#callOff?.();
-    this.#mustSyncAgain = false;
-    this.#syncing = this.#write(this.#wanted).then((isDone) => {
-      this.#syncing = undefined;
-      if (this.#isClosed) return;
-      if (!isDone) this.#retryLater();
-      else {
-        this.#failures = 0;
-        if (this.#mustSyncAgain) this.#drive();
-      }
-    });
+  /** At once, whatever wait a failure has brought. */
+  #ask(): void {
+    this.#isDue = this.#wanted !== undefined;
+    this.#pump.endWaits();
+    this.#pump.wake();
   }
 
-  #retryLater(): void {
-    this.#failures += 1;
-    const delayMs = retryDelayMs({
-      failures: this.#failures,
-      firstMs: 500,
-      mostMs: 30_000,
-      random: this.#options.random,
-    });
-    this.#callOff = this.#options.timers.after(delayMs, () => this.#drive());
-  }
-
-  /** Whether all is as it is wanted. */
-  async #write(wanted: ReadonlyMap<string, StoredSpec>): Promise<boolean> {
+  /** Undefined: all is as it is wanted, or the rest is the next leader's. */
+  async #write(): Promise<Failure | undefined> {
+    const wanted = this.#wanted ?? new Map<string, StoredSpec>();
+    this.#isDue = false;
     let isDone = true;
     const surplus = [...this.stored.keys()].filter((uid) => !wanted.has(uid));
     for (const uid of surplus) if (!(await this.#delete(uid))) isDone = false;
     for (const [uid, spec] of wanted) if (!(await this.#store(uid, spec))) isDone = false;
     for (const uid of this.#toldTooLarge.keys()) if (!wanted.has(uid)) this.#toldTooLarge.delete(uid);
-    return isDone;
+    return isDone ? undefined : {};
   }
 
   async #delete(uid: string): Promise<boolean> {

@@ -3,12 +3,12 @@
  * write at a time, again after a failure, and anew when somebody deletes one.
  */
 import type { Clock, Timers } from '../../process/time/clock.ts';
-import { retryDelayMs } from '../../process/time/token-bucket.ts';
 import { ApiError } from '../kubernetes/api-error.ts';
 import type { ReplicaReport } from '../model/fleet-snapshot.ts';
 import type { Telemetry } from '../telemetry/control-plane-metrics.ts';
 import * as lines from '../telemetry/log-lines.ts';
 import type { ConfigMapApi, Owner } from './config-maps.ts';
+import { type Failure, Pump } from './pump.ts';
 import { encodeReport, reportName } from './report-encoding.ts';
 
 export interface ReportPublisherOptions extends Telemetry {
@@ -23,9 +23,6 @@ export interface ReportPublisherOptions extends Telemetry {
   maxPartBytes?: number;
 }
 
-const firstRetryMs = 250;
-const mostRetryMs = 5_000;
-
 export class ReportPublisher {
   readonly #options: ReportPublisherOptions;
   /** No two runs of one replica may count from the same number. */
@@ -36,15 +33,25 @@ export class ReportPublisher {
   /** What is to be written differs from what was. */
   #isDue = false;
   #parts = 0;
-  #failures = 0;
   #notBeforeMs = Number.NEGATIVE_INFINITY;
-  #request: Promise<void> | undefined;
-  #callOff: (() => void) | undefined;
   #isClosed = false;
+  readonly #pump: Pump<ReplicaReport, Failure>;
 
   constructor(options: ReportPublisherOptions) {
     this.#options = options;
     this.#run = `${options.clock.nowMs().toString(36)}-${Math.floor(options.random() * 36 ** 6).toString(36)}`;
+    this.#pump = new Pump({
+      ...options,
+      queue: {
+        next: () => (this.#dueMs() === 0 ? this.#report : undefined),
+        nextDueMs: () => this.#dueMs(),
+      },
+      concurrency: 1,
+      mayRun: () => !this.#isClosed,
+      attempt: () => this.#write(),
+      firstRetryMs: 250,
+      mostRetryMs: 5_000,
+    });
   }
 
   publish(report: ReplicaReport): void {
@@ -70,53 +77,33 @@ export class ReportPublisher {
   /** Deletes what was written. */
   async close(): Promise<void> {
     this.#isClosed = true;
-    this.#callOff?.();
-    await this.#request;
+    await this.#pump.close();
     await this.#deleteParts(1);
   }
 
   #ask(): void {
     this.#isDue = this.#report !== undefined;
-    this.#drive();
+    this.#pump.wake();
   }
 
-  #drive(): void {
-    const { clock, timers } = this.#options;
-    if (this.#isClosed || this.#request !== undefined || !this.#isDue || this.#owner === undefined) return;
-    this.#callOff?.();
-    const waitMs = this.#notBeforeMs - clock.monotonicMs();
-    if (waitMs > 0) {
-      this.#callOff = timers.after(Math.ceil(waitMs), () => this.#drive());
-      return;
-    }
-    this.#request = this.#write().finally(() => {
-      this.#request = undefined;
-      this.#drive();
-    });
+  /** Milliseconds until the report is to be written; undefined while there is nothing to write. */
+  #dueMs(): number | undefined {
+    if (!this.#isDue || this.#owner === undefined) return undefined;
+    return Math.max(0, Math.ceil(this.#notBeforeMs - this.#options.clock.monotonicMs()));
   }
 
-  async #write(): Promise<void> {
-    const { clock, random, intervalMs = 250, log, metrics } = this.#options;
+  async #write(): Promise<Failure | undefined> {
+    const { clock, intervalMs = 250, log, metrics } = this.#options;
     const startMs = clock.monotonicMs();
     this.#isDue = false;
     try {
       await this.#writeParts();
-      this.#failures = 0;
       this.#notBeforeMs = startMs + intervalMs;
+      return undefined;
     } catch (error) {
-      this.#failures += 1;
-      const retryAfterMs = error instanceof ApiError ? error.retryAfterMs : undefined;
-      const delayMs = retryDelayMs({
-        failures: this.#failures,
-        firstMs: firstRetryMs,
-        mostMs: mostRetryMs,
-        random,
-        retryAfterMs,
-      });
-      this.#isDue = true;
-      this.#notBeforeMs = clock.monotonicMs() + delayMs;
       metrics.reportNotPublished();
       lines.reportNotPublished(log, error);
+      return error instanceof ApiError ? error : {};
     }
   }
 

@@ -32,6 +32,7 @@ function setUp({ concurrency = 2 } = {}) {
   const clock = new ManualClock();
   const timers = new ManualTimers();
   const state = { leads: true, dueMs: 0 };
+  const telemetry = recordedTelemetry(tellTo(told));
   const pump = new StatusPump({
     queue: {
       next: () => (state.dueMs > timers.nowMs ? undefined : waiting.shift()),
@@ -46,7 +47,7 @@ function setUp({ concurrency = 2 } = {}) {
     clock,
     timers,
     random: () => 0,
-    ...recordedTelemetry(tellTo(told)),
+    ...telemetry,
     written: ({ object }) => told.push(`written ${object.uid}`),
     released: () => told.push('released'),
   });
@@ -56,7 +57,11 @@ function setUp({ concurrency = 2 } = {}) {
     resolve?.(outcome);
     await new Promise((settled) => setImmediate(settled));
   };
-  return { pump, waiting, told, done, answers, timers, state, answer };
+  const counted = async () => ({
+    written: await telemetry.counted('status_writes_total{outcome="written"}'),
+    failed: await telemetry.counted('status_writes_total{outcome="failed"}'),
+  });
+  return { pump, waiting, told, done, answers, timers, state, answer, counted };
 }
 
 describe('a status pump', () => {
@@ -67,9 +72,22 @@ describe('a status pump', () => {
     expect([...answers.keys()]).toEqual(['a', 'b']);
     await answer('a', { is: 'written' });
     expect([...answers.keys()]).toEqual(['b', 'c']);
-    await answer('c', { is: 'gone' });
     expect(told).toEqual(['written a']);
-    expect(done).toEqual(['a', 'c']);
+    expect(done).toEqual(['a']);
+  });
+
+  it('leaves an object that is gone, without a word', async () => {
+    const { pump, waiting, told, done, answers, timers, answer, counted } = setUp({ concurrency: 1 });
+    waiting.push(entry('a'), entry('b'));
+    pump.wake();
+    await answer('a', { is: 'gone' });
+    expect(done).toEqual(['a']);
+    expect([...answers.keys()]).toEqual(['b']);
+    await answer('b', { is: 'written' });
+    timers.advance(10_000);
+    expect(answers.size).toBe(0);
+    expect(told).toEqual(['written b']);
+    expect(await counted()).toEqual({ written: 1, failed: 0 });
   });
 
   it('waits for the budget', () => {

@@ -1,11 +1,11 @@
 /** Carries statuses from the queue to the API server: a few at a time, and each one again until it is written. */
 import type { Clock, Timers } from '../../process/time/clock.ts';
-import { retryDelayMs } from '../../process/time/token-bucket.ts';
 import { ApiError } from '../kubernetes/api-error.ts';
 import type { KubernetesClient } from '../kubernetes/client.ts';
 import { type ConfigObject, type ConfigStatus, objectKey } from '../model/config-object.ts';
 import type { Telemetry } from '../telemetry/control-plane-metrics.ts';
 import * as lines from '../telemetry/log-lines.ts';
+import { Pump } from './pump.ts';
 import { serverSideApply } from './replica-name.ts';
 
 export interface StatusEntry {
@@ -37,8 +37,6 @@ export interface StatusPumpOptions extends Telemetry {
   released(): void;
 }
 
-const firstRetryMs = 100;
-const mostRetryMs = 5_000;
 /** Chosen: how long an object whose status was refused waits, so that it does not use up the budget. */
 const refusedPauseMs = 5_000;
 /** Chosen: a status that the server answers with its own fault so often counts as refused; what is not typed right is. */
@@ -46,92 +44,55 @@ const mostFaults = 6;
 
 export class StatusPump {
   readonly #options: StatusPumpOptions;
-  readonly #running = new Set<Promise<void>>();
-  /** What ends each wait at once. */
-  readonly #waits = new Set<() => void>();
-  #callOff: (() => void) | undefined;
+  readonly #pump: Pump<StatusEntry, ApiError>;
   #isClosed = false;
 
   constructor(options: StatusPumpOptions) {
     this.#options = options;
-  }
-
-  /** Writes under way, those that wait for another attempt included. */
-  get writing(): number {
-    return this.#running.size;
+    const { queue, mayWrite, concurrency = 8 } = options;
+    this.#pump = new Pump({
+      ...options,
+      concurrency,
+      mayRun: () => mayWrite() && !this.#isClosed,
+      attempt: (entry, failures) => this.#write(entry, failures),
+      failed: (entry, error, retryInMs) => this.#failed(entry, error, retryInMs),
+      givenUp: ({ object }) => queue.done(object.uid),
+      firstRetryMs: 100,
+      mostRetryMs: 5_000,
+    });
   }
 
   /** Something was put into the queue, or this process leads from now on. */
   wake(): void {
-    const { queue, clock, timers, mayWrite, concurrency = 8 } = this.#options;
-    this.#callOff?.();
-    this.#callOff = undefined;
-    while (!this.#isClosed && mayWrite() && this.#running.size < concurrency) {
-      const entry = queue.next(clock.nowMs());
-      if (entry === undefined) break;
-      this.#run(entry);
-    }
-    if (this.#isClosed || !mayWrite() || this.#running.size >= concurrency) return;
-    const delayMs = queue.nextDueMs(clock.nowMs());
-    if (delayMs !== undefined) this.#callOff = timers.after(Math.max(1, delayMs), () => this.wake());
+    this.#pump.wake();
   }
 
   /** This process no longer leads: nothing is tried again. Call `wake` when it leads anew. */
   stop(): void {
-    this.#callOff?.();
-    this.#callOff = undefined;
-    for (const end of [...this.#waits]) end();
+    this.#pump.endWaits();
   }
 
   /** Settles when no write is under way any more. */
-  async close(): Promise<void> {
+  close(): Promise<void> {
     this.#isClosed = true;
-    this.stop();
-    await Promise.all(this.#running);
+    return this.#pump.close();
   }
 
-  #run(entry: StatusEntry): void {
-    const run = this.#deliver(entry).finally(() => {
-      this.#running.delete(run);
-      this.wake();
-    });
-    this.#running.add(run);
-  }
-
-  async #deliver(entry: StatusEntry): Promise<void> {
-    const { writer, mayWrite, queue, metrics, written } = this.#options;
-    const { uid } = entry.object;
-    for (let failures = 1; mayWrite() && !this.#isClosed; failures += 1) {
-      const outcome = await writer.write(entry.object, entry.status);
-      if (outcome.is === 'written' || outcome.is === 'gone') {
-        queue.done(uid);
-        if (outcome.is === 'gone') return;
-        metrics.statusWritten();
-        written(entry);
-        return;
-      }
-      const { is, error } = outcome;
-      if (is === 'refused' || (error.status >= 500 && failures >= mostFaults)) {
-        this.#failed(entry, error);
-        this.#holdBack(entry);
-        return;
-      }
-      await this.#pause(entry, error, failures);
+  async #write(entry: StatusEntry, failures: number): Promise<ApiError | undefined> {
+    const { writer, queue, metrics, written } = this.#options;
+    const outcome = await writer.write(entry.object, entry.status);
+    if (outcome.is === 'written' || outcome.is === 'gone') {
+      queue.done(entry.object.uid);
+      if (outcome.is === 'gone') return undefined;
+      metrics.statusWritten();
+      written(entry);
+      return undefined;
     }
-    queue.done(uid);
-  }
-
-  #pause(entry: StatusEntry, error: ApiError, failures: number): Promise<void> {
-    const { random } = this.#options;
-    const delayMs = retryDelayMs({
-      failures,
-      firstMs: firstRetryMs,
-      mostMs: mostRetryMs,
-      random,
-      retryAfterMs: error.retryAfterMs,
-    });
-    this.#failed(entry, error, delayMs);
-    return new Promise((resolve) => this.#wait(delayMs, resolve));
+    const { is, error } = outcome;
+    if (is === 'failed' && (error.status < 500 || failures < mostFaults)) return error;
+    this.#failed(entry, error);
+    this.#holdBack(entry);
+    return undefined;
   }
 
   /** `retryInMs` undefined: this status is given up, a newer one of the object is tried. */
@@ -143,21 +104,11 @@ export class StatusPump {
   /** Leaves the object's place in flight for a while, but none of ours. */
   #holdBack(entry: StatusEntry): void {
     const { queue, released } = this.#options;
-    this.#wait(refusedPauseMs, () => {
+    this.#pump.later(refusedPauseMs, () => {
       queue.done(entry.object.uid);
       released();
       this.wake();
     });
-  }
-
-  #wait(delayMs: number, then: () => void): void {
-    const end = () => {
-      callOff();
-      this.#waits.delete(end);
-      then();
-    };
-    const callOff = this.#options.timers.after(delayMs, end);
-    this.#waits.add(end);
   }
 }
 

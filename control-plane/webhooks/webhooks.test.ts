@@ -189,6 +189,11 @@ describe('openWebhooks', () => {
     expect(told).toEqual(['dropped 1: queue full']);
     expect(await telemetry.counted('webhook_events_dropped_total{reason="queue full"}')).toBe(2);
     expect(webhooks.status()[0]).toMatchObject({ queued: 10, dropped: 2 });
+    await eventually(() => expect(receiver.open).toBe(8));
+    receiver.answerHanging();
+    await eventually(() => expect(webhooks.status()[0]).toMatchObject({ queued: 0, delivered: 10 }));
+    const others = [1, 2, 3, 4, 5, 6, 7, 8, 11, 12].map((number) => `msg_${number}`);
+    expect(receiver.ids.toSorted()).toEqual(others.toSorted());
   });
 
   it('drops what could not be delivered for too long', async () => {
@@ -207,6 +212,7 @@ describe('openWebhooks', () => {
     await hears('dropped 1: endpoint gone');
     webhooks.notify(event(2));
     expect(told).toEqual([`gone: ${receiver.url}`, 'dropped 1: endpoint gone']);
+    expect(await telemetry.counted('webhook_events_dropped_total{reason="endpoint gone"}')).toBe(2);
     expect(webhooks.status()[0]).toMatchObject({ isGone: true, queued: 0, dropped: 2 });
     expect(receiver.ids).toEqual(['msg_1']);
   });
@@ -250,6 +256,8 @@ describe('close', () => {
     expect(told.filter((line) => line.includes('dropped'))).toEqual([]);
     webhooks.notify(event(31));
     expect(told.at(-1)).toBe('dropped 1: shutdown');
+    expect(webhooks.status()[0]).toMatchObject({ delivered: 30, dropped: 1 });
+    expect(receiver.ids).not.toContain('msg_31');
   });
 
   it('does not wait for a receiver that is down', async () => {
@@ -257,6 +265,7 @@ describe('close', () => {
     webhooks.notify(event(1));
     await webhooks.close(60_000);
     expect(told.at(-1)).toBe('dropped 1: shutdown');
+    expect(webhooks.status()[0]).toMatchObject({ delivered: 0, dropped: 1 });
   });
 
   it('cuts what takes longer than its grace', async () => {

@@ -1,5 +1,5 @@
 import { once } from 'node:events';
-import { createServer, type IncomingHttpHeaders, type Server } from 'node:http';
+import { createServer, type IncomingHttpHeaders, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { Webhook } from 'standardwebhooks';
 import { onTestFinished } from 'vitest';
@@ -11,7 +11,7 @@ export interface ReceivedDelivery {
   id: string;
 }
 
-/** What the receiver does with a delivery; `hang` never answers. */
+/** What the receiver does with a delivery; `hang` does not answer before `answerHanging`. */
 export type ReceiverAnswer = number | 'hang' | { status: number; headers: Record<string, string> };
 
 /** A webhook endpoint on loopback. It ends with the test. */
@@ -21,6 +21,7 @@ export class WebhookReceiver {
   open = 0;
   mostOpen = 0;
   readonly #answers: ReceiverAnswer[] = [];
+  readonly #hanging: ServerResponse[] = [];
   #usual: ReceiverAnswer = 204;
   #server: Server | undefined;
   #port = 0;
@@ -52,8 +53,8 @@ export class WebhookReceiver {
       const { headers, url: path = '' } = request;
       this.deliveries.push({ path, headers, body, id: String(headers['webhook-id']) });
       const answer = this.#answers.shift() ?? this.#usual;
-      if (answer === 'hang') return;
-      if (typeof answer === 'number') response.writeHead(answer).end();
+      if (answer === 'hang') this.#hanging.push(response);
+      else if (typeof answer === 'number') response.writeHead(answer).end();
       else response.writeHead(answer.status, answer.headers).end('an answer with a body');
     });
     server.listen(this.#port, '127.0.0.1');
@@ -61,6 +62,12 @@ export class WebhookReceiver {
     this.#port = (server.address() as AddressInfo).port;
     this.#server = server;
     return this;
+  }
+
+  /** Takes what hangs, and everything from now on. */
+  answerHanging(): void {
+    this.answer(204);
+    for (const response of this.#hanging.splice(0)) response.writeHead(204).end();
   }
 
   async stop(): Promise<void> {

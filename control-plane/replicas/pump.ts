@@ -1,0 +1,109 @@
+/** Carries what waits in a queue to the API server: a few at a time, and each again, later each time, until it is there. */
+import type { Clock, Timers } from '../../process/time/clock.ts';
+import { retryDelayMs } from '../../process/time/token-bucket.ts';
+
+/** Why an attempt has to be repeated, as far as the wait follows from it; an ApiError is one. */
+export interface Failure {
+  retryAfterMs?: number | undefined;
+}
+
+export interface PumpOptions<Entry, Failed extends Failure> {
+  /** What waits, in which order and under which budget. */
+  queue: {
+    next(nowMs: number): Entry | undefined;
+    /** Milliseconds until `next` has something; undefined when nothing waits. */
+    nextDueMs(nowMs: number): number | undefined;
+  };
+  /** Entries under way at once, those that wait for another attempt included. */
+  concurrency: number;
+  /** Asked before each attempt. */
+  mayRun(): boolean;
+  /** Undefined: the entry is off our hands. `failures` counts from 1, this attempt's included. */
+  attempt(entry: Entry, failures: number): Promise<Failed | undefined>;
+  /** The entry is tried again then. */
+  failed?(entry: Entry, failure: Failed, retryInMs: number): void;
+  /** The entry is not tried again, as nothing may run any more. */
+  givenUp?(entry: Entry): void;
+  firstRetryMs: number;
+  mostRetryMs: number;
+  clock: Clock;
+  timers: Timers;
+  random(): number;
+}
+
+export class Pump<Entry, Failed extends Failure> {
+  readonly #options: PumpOptions<Entry, Failed>;
+  readonly #running = new Set<Promise<void>>();
+  /** What ends each wait at once. */
+  readonly #waits = new Set<() => void>();
+  #callOff: (() => void) | undefined;
+  #isClosed = false;
+
+  constructor(options: PumpOptions<Entry, Failed>) {
+    this.#options = options;
+  }
+
+  /** Something was put into the queue, or may run from now on. */
+  wake(): void {
+    const { queue, clock, timers, mayRun, concurrency } = this.#options;
+    this.#callOff?.();
+    this.#callOff = undefined;
+    const hasRoom = () => !this.#isClosed && mayRun() && this.#running.size < concurrency;
+    while (hasRoom()) {
+      const entry = queue.next(clock.nowMs());
+      if (entry === undefined) break;
+      this.#run(entry);
+    }
+    if (!hasRoom()) return;
+    const delayMs = queue.nextDueMs(clock.nowMs());
+    if (delayMs !== undefined) this.#callOff = timers.after(Math.max(1, delayMs), () => this.wake());
+  }
+
+  /** Ends all waits: what failed is tried again at once, or given up where nothing may run any more. `wake` goes on. */
+  endWaits(): void {
+    this.#callOff?.();
+    this.#callOff = undefined;
+    for (const end of [...this.#waits]) end();
+  }
+
+  /** Takes nothing more from the queue; settles when no attempt is under way any more. */
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    this.endWaits();
+    await Promise.all(this.#running);
+  }
+
+  /** Calls `then` after the time, or as soon as `endWaits` ends it. */
+  later(delayMs: number, then: () => void): void {
+    const end = () => {
+      callOff();
+      this.#waits.delete(end);
+      then();
+    };
+    const callOff = this.#options.timers.after(delayMs, end);
+    this.#waits.add(end);
+    if (this.#isClosed) end();
+  }
+
+  #run(entry: Entry): void {
+    const run = this.#carry(entry).finally(() => {
+      this.#running.delete(run);
+      this.wake();
+    });
+    this.#running.add(run);
+  }
+
+  async #carry(entry: Entry): Promise<void> {
+    const { mayRun, attempt, failed, givenUp, firstRetryMs, mostRetryMs, random } = this.#options;
+    for (let failures = 1; mayRun(); failures += 1) {
+      const failure = await attempt(entry, failures);
+      if (failure === undefined) return;
+      const { retryAfterMs } = failure;
+      const wait = { failures, firstMs: firstRetryMs, mostMs: mostRetryMs, random, retryAfterMs };
+      const delayMs = retryDelayMs(wait);
+      failed?.(entry, failure, delayMs);
+      await new Promise<void>((resolve) => this.later(delayMs, resolve));
+    }
+    givenUp?.(entry);
+  }
+}
