@@ -101,10 +101,13 @@ function readHead(fields: HeaderFields): RequestHead {
   return head;
 }
 
+/** Messages are protobuf alone. RFC 9110, section 8.3.1: types are compared without case, and may have parameters. */
+const grpcType = /^application\/grpc(\+proto)?[ \t]*(;|$)/i;
+
 /** The answer to a request that is no call at all; undefined for one that is. In the order in which grpc-go checks. */
 function headRefusal(head: RequestHead): HeaderFields | undefined {
   const { contentType, method } = head;
-  if (!isGrpc(contentType)) {
+  if (contentType !== 'application/grpc' && !grpcType.test(contentType)) {
     const message = `invalid gRPC request content-type "${contentType}"`;
     return trailersOnly({ code: GrpcCode.INVALID_ARGUMENT, message }, 415);
   }
@@ -119,17 +122,6 @@ function headRefusal(head: RequestHead): HeaderFields | undefined {
     return trailersOnly({ code: GrpcCode.INTERNAL, message }, 405);
   }
   return undefined;
-}
-
-/** Messages are protobuf alone. RFC 9110, section 8.3.1: types are compared without case, and may have parameters. */
-function isGrpc(contentType: string): boolean {
-  if (contentType === 'application/grpc' || contentType === 'application/grpc+proto') return true;
-  return /^application\/grpc(\+proto)?[ \t]*(;|$)/i.test(contentType);
-}
-
-/** Whether messages come as they are. */
-function isIdentity(encoding: string): boolean {
-  return encoding === 'identity' || encoding === '';
 }
 
 export interface GrpcRequestHandlerOptions extends CallObserver {
@@ -173,55 +165,56 @@ export class GrpcRequestHandler implements RequestHandler {
     if (refusal !== undefined) stream.sendHeaders(refusal, true);
     else if (head.timeoutMs === 0) stream.sendHeaders(deadlineExceeded, true);
     else if (method === undefined) stream.sendHeaders(this.#unimplemented(head.path), true);
-    else if (!isIdentity(head.encoding)) stream.sendHeaders(encodingRefused(head.encoding), true);
-    else if (method.kind !== 'unary')
-      this.#begin(stream, new StreamCall(stream, method, this.#site, head.timeoutMs), endStream);
-    else this.#beginUnary(stream, method, head, fields, endStream);
+    else if (head.encoding !== 'identity' && head.encoding !== '')
+      stream.sendHeaders(encodingRefused(head.encoding), true);
+    else {
+      const call =
+        method.kind === 'unary'
+          ? this.#beginUnary(stream, method, head, fields)
+          : new StreamCall(stream, method, this.#site, head.timeoutMs);
+      stream.context = call;
+      if (endStream) call?.receive(noBytes, true);
+    }
   }
 
+  /** Undefined for a caller who may not call, and who was told so. */
   #beginUnary(
     stream: RequestStream,
     method: UnaryMethod,
     head: RequestHead,
     fields: HeaderFields,
-    endStream: boolean,
-  ): void {
+  ): UnaryCall | undefined {
     const gate = method.isFree ? undefined : this.#gate;
     const caller = gate?.admit(stream.connection as CallerConnection, head.authorization);
     if (caller?.refused !== undefined) {
       stream.sendHeaders(trailersOnly(caller.refused), true);
-      return;
+      return undefined;
     }
     const call = new UnaryCall(stream, method, this.#site, head.timeoutMs);
     call.caller = caller;
     call.span = this.#tracer?.begin(head.path, fields);
-    this.#begin(stream, call, endStream);
+    return call;
   }
 
   onData(stream: RequestStream, data: Uint8Array, endStream: boolean): void {
-    callOf(stream)?.receive(data, endStream);
+    (stream.context as Call | undefined)?.receive(data, endStream);
   }
 
   onTrailers(stream: RequestStream): void {
-    callOf(stream)?.receive(noBytes, true);
+    (stream.context as Call | undefined)?.receive(noBytes, true);
   }
 
   onAbort(stream: RequestStream): void {
-    callOf(stream)?.abort();
+    (stream.context as Call | undefined)?.abort();
   }
 
   onShed(stream: RequestStream): void {
-    callOf(stream)?.shed();
+    (stream.context as Call | undefined)?.shed();
   }
 
   /** Ends its timer; deadlines are not looked at any more. */
   close(): void {
     this.#site.deadlines.close();
-  }
-
-  #begin(stream: RequestStream, call: Call, endStream: boolean): void {
-    stream.context = call;
-    if (endStream) call.receive(noBytes, true);
   }
 
   #unimplemented(path: string): HeaderFields {
@@ -236,10 +229,6 @@ export class GrpcRequestHandler implements RequestHandler {
       ? `unknown method ${method} for service ${service}`
       : `unknown service ${service}`;
   }
-}
-
-function callOf(stream: RequestStream): Call | undefined {
-  return stream.context as Call | undefined;
 }
 
 function partsOf(path: string): { service: string; method: string } | undefined {

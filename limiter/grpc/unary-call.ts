@@ -86,7 +86,15 @@ export class UnaryCall implements Call, UnaryReply {
 
   receive(data: Uint8Array, endStream: boolean): void {
     if (this.#state !== receiving) return;
-    if (endStream && this.#pieces === undefined && this.#isWholeMessage(data)) {
+    const length = data.length - prefixBytes;
+    if (
+      endStream &&
+      this.#pieces === undefined &&
+      length >= 0 &&
+      length <= this.#site.limits.maxMessageBytes &&
+      data[0] === 0 &&
+      messageLength(data, 0) === length
+    ) {
       this.#run(data.subarray(prefixBytes));
       return;
     }
@@ -129,16 +137,6 @@ export class UnaryCall implements Call, UnaryReply {
     const pieces = new SingleMessage(this.#stream, maxMessageBytes, this.#method.handler.longest, this);
     this.#stream.hold(piecesBytes);
     return pieces;
-  }
-
-  #isWholeMessage(data: Uint8Array): boolean {
-    const length = data.length - prefixBytes;
-    return (
-      length >= 0 &&
-      length <= this.#site.limits.maxMessageBytes &&
-      data[0] === 0 &&
-      messageLength(data, 0) === length
-    );
   }
 
   #runPieces(pieces: SingleMessage): void {

@@ -53,15 +53,44 @@ export class HpackDecoder {
    * @throws HpackError after which the decoder is of no use
    */
   decode(block: Uint8Array, start: number, end: number, into: string[]): boolean {
+    const table = this.#table;
     this.#block = block;
     this.#position = start;
     this.#end = end;
-    try {
+    if (table.maxBytes > this.#maxTableBytes || (start < end && (block[start]! & 0xe0) === 0x20)) {
       this.#sizeUpdates();
-      return this.#fields(into);
-    } finally {
-      this.#block = noBytes;
     }
+    let roomBytes = this.#maxListBytes;
+    while (this.#position < this.#end) {
+      const byte = block[this.#position++]!;
+      let name: string;
+      let value: string;
+      if (byte >= 0x80) {
+        const index = this.#integer(byte, 0x7f);
+        if (index === 0) throw new HpackError('the index of a field is 0');
+        if (index <= staticTableLength) {
+          name = staticNames[index]!;
+          value = staticValues[index]!;
+        } else {
+          const slot = table.slotOf(index);
+          name = table.names[slot]!;
+          value = table.values[slot]!;
+        }
+      } else {
+        // Without indexing (0x00) or never indexed (0x10): one for whoever passes fields on, which is not done here.
+        const isIndexed = byte >= 0x40;
+        if (!isIndexed && byte >= 0x20) throw new HpackError('a table size update stands behind a field');
+        const index = this.#integer(byte, isIndexed ? 0x3f : 0x0f);
+        if (index === 0) name = this.#string();
+        else name = index <= staticTableLength ? staticNames[index]! : table.names[table.slotOf(index)]!;
+        value = this.#string();
+        if (isIndexed) table.insert(name, value);
+      }
+      roomBytes -= name.length + value.length + entryOverheadBytes;
+      if (roomBytes >= 0) into.push(name, value);
+    }
+    this.#block = noBytes;
+    return roomBytes >= 0;
   }
 
   /** At most two, before the first field. RFC 7541, sections 4.2 and 6.3. */
@@ -84,64 +113,14 @@ export class HpackDecoder {
     }
   }
 
-  #fields(into: string[]): boolean {
-    const block = this.#block;
-    const table = this.#table;
-    let roomBytes = this.#maxListBytes;
-    while (this.#position < this.#end) {
-      const byte = block[this.#position++]!;
-      let name: string;
-      let value: string;
-      if (byte >= 0x80) {
-        const index = this.#integer(byte, 0x7f);
-        if (index === 0) throw new HpackError('the index of a field is 0');
-        if (index <= staticTableLength) {
-          name = staticNames[index]!;
-          value = staticValues[index]!;
-        } else {
-          const age = this.#ageOf(index);
-          name = table.nameOf(age);
-          value = table.valueOf(age);
-        }
-      } else if (byte >= 0x40) {
-        name = this.#name(this.#integer(byte, 0x3f));
-        value = this.#string();
-        table.insert(name, value);
-      } else if (byte >= 0x20) {
-        throw new HpackError('a table size update stands behind a field');
-      } else {
-        // Without indexing (0x00) or never indexed (0x10): one for whoever passes fields on, which is not done here.
-        name = this.#name(this.#integer(byte, 0x0f));
-        value = this.#string();
-      }
-      roomBytes -= name.length + value.length + entryOverheadBytes;
-      if (roomBytes >= 0) into.push(name, value);
-    }
-    return roomBytes >= 0;
-  }
-
-  #name(index: number): string {
-    if (index === 0) return this.#string();
-    return index <= staticTableLength ? staticNames[index]! : this.#table.nameOf(this.#ageOf(index));
-  }
-
-  #ageOf(index: number): number {
-    const age = index - staticTableLength - 1;
-    if (age >= this.#table.length) {
-      throw new HpackError(
-        `the index ${index} is above ${staticTableLength + this.#table.length}, the last entry of the table`,
-      );
-    }
-    return age;
-  }
-
   /** RFC 7541, section 5.1. `first`, already read, holds the prefix, whose bits `mask` has. At most 2^28 + 126. */
   #integer(first: number, mask: number): number {
     const prefix = first & mask;
     if (prefix < mask) return prefix;
     let value = 0;
     for (let shift = 0; shift < 28; shift += 7) {
-      const byte = this.#next();
+      if (this.#position >= this.#end) throw this.#endOfBlock();
+      const byte = this.#block[this.#position++]!;
       value |= (byte & 0x7f) << shift;
       if (byte < 0x80) return value + mask;
     }
@@ -150,18 +129,14 @@ export class HpackDecoder {
 
   /** RFC 7541, section 5.2. */
   #string(): string {
-    const first = this.#next();
+    if (this.#position >= this.#end) throw this.#endOfBlock();
+    const first = this.#block[this.#position++]!;
     const length = this.#integer(first, 0x7f);
     const start = this.#position;
     const end = start + length;
     if (end > this.#end) throw this.#endOfBlock();
     this.#position = end;
     return first >= 0x80 ? decodeHuffman(this.#block, start, end) : latin1Slice.call(this.#block, start, end);
-  }
-
-  #next(): number {
-    if (this.#position >= this.#end) throw this.#endOfBlock();
-    return this.#block[this.#position++]!;
   }
 
   #endOfBlock(): HpackError {

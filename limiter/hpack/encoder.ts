@@ -4,9 +4,8 @@ import {
   encodeHuffman,
   huffmanEncodedBytes,
   initialTableBytes,
-  staticIndexOfName,
+  staticIndexes,
   staticNames,
-  staticTableLength,
   staticValues,
 } from './tables.ts';
 
@@ -70,6 +69,8 @@ export class HpackEncoder {
   /** The size that the next block has to give the table, and the smallest one since the last block. */
   #tableBytes: number;
   #smallestTableBytes: number;
+  /** Whether the next block has to say so. */
+  #isResized: boolean;
 
   constructor(options: HpackEncoderOptions) {
     this.#maxTableBytes = options.maxTableBytes;
@@ -77,6 +78,7 @@ export class HpackEncoder {
     this.#huffman = options.huffman ?? true;
     this.#tableBytes = Math.min(options.maxTableBytes, initialTableBytes);
     this.#smallestTableBytes = this.#tableBytes;
+    this.#isResized = this.#tableBytes !== initialTableBytes;
   }
 
   /** What the dynamic table holds, counted as in RFC 7541, section 4.1. */
@@ -88,6 +90,7 @@ export class HpackEncoder {
   setPeerTableBytes(bytes: number): void {
     this.#tableBytes = Math.min(bytes, this.#maxTableBytes);
     this.#smallestTableBytes = Math.min(this.#smallestTableBytes, this.#tableBytes);
+    this.#isResized = true;
   }
 
   /**
@@ -95,9 +98,21 @@ export class HpackEncoder {
    * `maxEncodedBytes(fields)`.
    */
   encode(fields: readonly string[], target: Uint8Array, offset: number): number {
-    let position = this.#sizeUpdates(target, offset);
-    for (let index = 0; index < fields.length; index += 2) {
-      position = this.#field(fields[index]!, fields[index + 1]!, target, position);
+    let position = this.#isResized ? this.#sizeUpdates(target, offset) : offset;
+    for (let at = 0; at < fields.length; at += 2) {
+      const name = fields[at]!;
+      const value = fields[at + 1]!;
+      const nameIndex = staticIndexes.get(name) ?? 0;
+      let index = nameIndex;
+      if (index !== 0) {
+        while (staticNames[index] === name && staticValues[index] !== value) index++;
+        if (staticNames[index] !== name) index = 0;
+      }
+      if (index === 0) index = this.#table.find(name, value);
+      position =
+        index === 0
+          ? this.#literal(name, value, nameIndex, target, position)
+          : writeInteger(0x80, 0x7f, index, target, position);
     }
     return position;
   }
@@ -112,6 +127,7 @@ export class HpackEncoder {
       position = this.#sizeUpdate(this.#tableBytes, target, position);
     }
     this.#smallestTableBytes = this.#tableBytes;
+    this.#isResized = false;
     return position;
   }
 
@@ -120,21 +136,9 @@ export class HpackEncoder {
     return writeInteger(0x20, 0x1f, bytes, target, offset);
   }
 
-  #field(name: string, value: string, target: Uint8Array, offset: number): number {
-    const staticName = staticIndexOfName(name);
-    if (staticName !== 0) {
-      for (let index = staticName; staticNames[index] === name; index++) {
-        if (staticValues[index] === value) return writeInteger(0x80, 0x7f, index, target, offset);
-      }
-    }
-    const age = this.#table.find(name, value);
-    if (age >= 0) return writeInteger(0x80, 0x7f, staticTableLength + 1 + age, target, offset);
-    return this.#literal(name, value, staticName, target, offset);
-  }
-
   #literal(name: string, value: string, staticName: number, target: Uint8Array, offset: number): number {
     const indexing = this.#indexing(name);
-    const nameIndex = staticName !== 0 ? staticName : this.#dynamicName(name);
+    const nameIndex = staticName !== 0 ? staticName : this.#table.findName(name);
     let position = writeInteger(
       indexing,
       indexing === Indexing.INCREMENTAL ? 0x3f : 0x0f,
@@ -146,11 +150,6 @@ export class HpackEncoder {
     position = this.#string(value, target, position);
     if (indexing === Indexing.INCREMENTAL) this.#table.insert(name, value);
     return position;
-  }
-
-  #dynamicName(name: string): number {
-    const age = this.#table.findName(name);
-    return age < 0 ? 0 : staticTableLength + 1 + age;
   }
 
   /** RFC 7541, section 5.2. */

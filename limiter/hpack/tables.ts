@@ -11,94 +11,87 @@ export const initialTableBytes = 4096;
  * age: 0 is the newest, which is index 62 on the wire.
  */
 export class DynamicTable {
-  #names: string[] = new Array<string>(8).fill('');
-  #values: string[] = new Array<string>(8).fill('');
+  /** By `slotOf`. For reading alone, as are the next ones. */
+  names: string[] = new Array<string>(8).fill('');
+  values: string[] = new Array<string>(8).fill('');
+  length = 0;
+  /** As RFC 7541 counts them, section 4.1. */
+  bytes = 0;
+  maxBytes = initialTableBytes;
   #mask = 7;
   /** Where the next entry goes. */
   #next = 0;
-  #length = 0;
-  #bytes = 0;
-  #maxBytes = initialTableBytes;
 
-  get length(): number {
-    return this.#length;
+  /** Where the entry with this index on the wire stands in `names` and `values`. @throws HpackError when there is none */
+  slotOf(index: number): number {
+    const age = index - staticTableLength - 1;
+    if (age >= this.length) {
+      throw new HpackError(
+        `the index ${index} is above ${staticTableLength + this.length}, the last entry of the table`,
+      );
+    }
+    return (this.#next - 1 - age) & this.#mask;
   }
 
-  /** As RFC 7541 counts them, section 4.1. */
-  get bytes(): number {
-    return this.#bytes;
-  }
-
-  get maxBytes(): number {
-    return this.#maxBytes;
-  }
-
-  nameOf(age: number): string {
-    return this.#names[(this.#next - 1 - age) & this.#mask]!;
-  }
-
-  valueOf(age: number): string {
-    return this.#values[(this.#next - 1 - age) & this.#mask]!;
-  }
-
-  /** Age of the newest entry with this name and value, or -1. */
+  /** Index on the wire of the newest entry with this name and value, or 0. */
   find(name: string, value: string): number {
-    for (let age = 0; age < this.#length; age++) {
+    for (let age = 0; age < this.length; age++) {
       const at = (this.#next - 1 - age) & this.#mask;
-      if (this.#values[at] === value && this.#names[at] === name) return age;
+      if (this.values[at] === value && this.names[at] === name) return staticTableLength + 1 + age;
     }
-    return -1;
+    return 0;
   }
 
-  /** Age of the newest entry with this name, or -1. */
+  /** The same of the newest with this name. */
   findName(name: string): number {
-    for (let age = 0; age < this.#length; age++) {
-      if (this.nameOf(age) === name) return age;
+    for (let age = 0; age < this.length; age++) {
+      if (this.names[(this.#next - 1 - age) & this.#mask] === name) return staticTableLength + 1 + age;
     }
-    return -1;
+    return 0;
   }
 
   /** Evicts the oldest until the entry fits; one that is larger than the table only empties it. */
   insert(name: string, value: string): void {
     const bytes = name.length + value.length + entryOverheadBytes;
-    this.#evictTo(this.#maxBytes - bytes);
-    if (bytes > this.#maxBytes) return;
-    if (this.#length > this.#mask) this.#grow();
-    this.#names[this.#next] = name;
-    this.#values[this.#next] = value;
+    this.#evictTo(this.maxBytes - bytes);
+    if (bytes > this.maxBytes) return;
+    if (this.length > this.#mask) this.#grow();
+    this.names[this.#next] = name;
+    this.values[this.#next] = value;
     this.#next = (this.#next + 1) & this.#mask;
-    this.#length++;
-    this.#bytes += bytes;
+    this.length++;
+    this.bytes += bytes;
   }
 
   resize(maxBytes: number): void {
-    this.#maxBytes = maxBytes;
+    this.maxBytes = maxBytes;
     this.#evictTo(maxBytes);
   }
 
   #evictTo(bytes: number): void {
-    while (this.#bytes > bytes && this.#length > 0) {
-      const at = (this.#next - this.#length) & this.#mask;
-      this.#bytes -= this.#names[at]!.length + this.#values[at]!.length + entryOverheadBytes;
-      this.#names[at] = '';
-      this.#values[at] = '';
-      this.#length--;
+    while (this.bytes > bytes && this.length > 0) {
+      const at = (this.#next - this.length) & this.#mask;
+      this.bytes -= this.names[at]!.length + this.values[at]!.length + entryOverheadBytes;
+      this.names[at] = '';
+      this.values[at] = '';
+      this.length--;
     }
   }
 
   #grow(): void {
     const names: string[] = [];
     const values: string[] = [];
-    for (let age = this.#length - 1; age >= 0; age--) {
-      names.push(this.nameOf(age));
-      values.push(this.valueOf(age));
+    for (let age = this.length - 1; age >= 0; age--) {
+      const at = (this.#next - 1 - age) & this.#mask;
+      names.push(this.names[at]!);
+      values.push(this.values[at]!);
     }
-    const room = this.#length * 2;
-    this.#next = this.#length;
+    const room = this.length * 2;
+    this.#next = this.length;
     while (names.length < room) names.push('');
     while (values.length < room) values.push('');
-    this.#names = names;
-    this.#values = values;
+    this.names = names;
+    this.values = values;
     this.#mask = room - 1;
   }
 }
@@ -130,15 +123,13 @@ export const staticTableLength: number = entries.length / 2;
 export const staticNames: readonly string[] = ['', ...entries.filter((_, index) => index % 2 === 0)];
 export const staticValues: readonly string[] = ['', ...entries.filter((_, index) => index % 2 === 1)];
 
-const firstIndexes = new Map<string, number>();
-staticNames.forEach((name, index) => {
-  if (index > 0 && !firstIndexes.has(name)) firstIndexes.set(name, index);
-});
-
-/** The lowest index with this name, or 0; entries of one name stand together. */
-export function staticIndexOfName(name: string): number {
-  return firstIndexes.get(name) ?? 0;
-}
+/** The lowest index with a name; entries of one name stand together. */
+export const staticIndexes: ReadonlyMap<string, number> = new Map(
+  staticNames
+    .map((name, index): [string, number] => [name, index])
+    .slice(1)
+    .reverse(),
+);
 
 /** The symbol that no string may hold; the padding of a string is the beginning of its code. */
 const EOS = 256;

@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
-import { Budget } from './connection-context.ts';
+import { Budget } from './limits.ts';
 
-const spends = (budget: Budget, count: number, nowMs: number) =>
-  Array.from({ length: count }, () => budget.spend(1, nowMs)).filter(Boolean).length;
+const spends = (budget: Budget, count: number, nowMs: number, served = 0) =>
+  Array.from({ length: count }, () => budget.spend(1, nowMs, served)).filter(Boolean).length;
 
 describe('a budget', () => {
   it('allows the burst and no more', () => {
@@ -11,10 +11,10 @@ describe('a budget', () => {
 
   it('is refilled by requests, up to the burst', () => {
     const budget = new Budget({ burst: 5, perRequest: 2, perSecond: 0 }, 0);
-    for (let i = 0; i < 10; i++) budget.requestCompleted();
-    expect(spends(budget, 5, 0)).toBe(5);
-    budget.requestCompleted();
-    expect(spends(budget, 3, 0)).toBe(2);
+    expect(spends(budget, 6, 0, 10)).toBe(5);
+    expect(spends(budget, 3, 0, 11)).toBe(1);
+    expect(spends(budget, 3, 0, 12)).toBe(0);
+    expect(spends(budget, 9, 0, 20)).toBe(5);
   });
 
   it('is refilled by time, up to the burst', () => {

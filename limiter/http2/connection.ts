@@ -3,12 +3,18 @@
  * `receive`, `flush` and `tick`, and passes the time.
  */
 import { HpackError } from '../hpack/tables.ts';
-import { ConnectionContext, ConnectionWatch, never } from './connection-context.ts';
+import { ConnectionContext } from './connection-context.ts';
 import { ErrorCode, largest31 } from './constants.ts';
-import { FrameDispatch } from './frame-dispatch.ts';
-import { FrameReader, PrefaceReader, writeServerPreface } from './frame-reader.ts';
+import { FrameDispatch, FrameReader, PrefaceReader, writeServerPreface } from './frame-reader.ts';
 import { OutputPump, writeGoAway, writePing } from './frame-writer.ts';
-import type { Http2ConnectionOptions, Http2Limits } from './limits.ts';
+import {
+  ConnectionWatch,
+  type Http2ConnectionOptions,
+  type Http2Limits,
+  never,
+  openStreamBytes,
+  waitingAnswerBytes,
+} from './limits.ts';
 import type { Transport } from './request-handler.ts';
 import { UnfinishedRequests } from './request-reader.ts';
 import { ConnectionError, type ViolationReason, violationTexts } from './violation.ts';
@@ -59,18 +65,14 @@ export class Http2Connection {
   #peerHasEnded = false;
   /** The transport took nothing from one tick to the next. */
   #isStalled = false;
+  /** What `onHeld` was told last; -1 after it was asked to hold less. */
+  #toldBytes = 0;
 
   constructor(options: Http2ConnectionOptions) {
     this.#options = options;
     this.#transport = options.transport;
     this.#limits = options.limits;
-    this.#context = new ConnectionContext(options, {
-      onWritten: () => this.#written(),
-      onEmpty: () => {
-        this.#watch.emptySinceMs = this.#context.nowMs;
-        this.#finishIfDone();
-      },
-    });
+    this.#context = new ConnectionContext(options, this.#written);
     this.#watch = new ConnectionWatch(options.limits, options.nowMs);
     this.#unfinished = new UnfinishedRequests(this.#context, () => options.onUnfinishedRequest?.());
     this.#pump = new OutputPump({
@@ -97,7 +99,7 @@ export class Http2Connection {
   }
 
   get openStreams(): number {
-    return this.#context.streams.size;
+    return this.#context.streams.open.size;
   }
 
   get isClosed(): boolean {
@@ -110,10 +112,15 @@ export class Http2Connection {
    */
   get heldBytes(): number {
     if (this.#phase === Phase.CLOSED) return 0;
-    const block = this.#dispatch.block;
+    const { streams, writer } = this.#context;
+    const { block } = this.#dispatch.requests;
     return (
-      this.#context.heldBytes +
-      this.#reader.heldBytes +
+      // Streams that wait for their handler are none of them.
+      streams.unfinished * openStreamBytes +
+      streams.handlerBytes +
+      writer.waiting.size * waitingAnswerBytes +
+      writer.queuedBytes +
+      this.#reader.partial.length +
       (block === undefined ? 0 : block.bytes) +
       (this.#isStalled ? this.#pump.heldBytes : 0)
     );
@@ -132,7 +139,7 @@ export class Http2Connection {
       this.#failWith(error);
     }
     this.#receiving = false;
-    this.#finishIfDone();
+    if (this.#phase === Phase.GOING) this.#finishIfDone();
     this.flush();
   }
 
@@ -162,7 +169,7 @@ export class Http2Connection {
     this.#flushScheduled = false;
     this.#isStalled = false;
     this.#pump.drained();
-    this.#options.onHeld?.(this.heldBytes);
+    this.#tellHeld(this.heldBytes);
   }
 
   /** Writes what was gathered, at once. */
@@ -170,7 +177,13 @@ export class Http2Connection {
     this.#flushScheduled = false;
     if (this.#phase === Phase.CLOSED) return;
     this.#pump.write();
-    this.#options.onHeld?.(this.heldBytes);
+    const heldBytes = this.heldBytes;
+    if (heldBytes !== this.#toldBytes) this.#tellHeld(heldBytes);
+  }
+
+  #tellHeld(heldBytes: number): void {
+    this.#toldBytes = heldBytes;
+    this.#options.onHeld?.(heldBytes);
   }
 
   /**
@@ -180,6 +193,7 @@ export class Http2Connection {
    */
   shed(isMoreUnread = false): boolean {
     if (this.#phase === Phase.CLOSED) return false;
+    this.#toldBytes = -1;
     const stream = this.#context.streams.longestWaiting();
     const sinceMs = this.#waitsSinceMs();
     const isNothing = stream === undefined && sinceMs === never;
@@ -223,18 +237,19 @@ export class Http2Connection {
     if (!this.#pump.isBlocked) output.rest();
     else if (!this.#isStalled) {
       this.#isStalled = true;
-      this.#options.onHeld?.(this.heldBytes);
+      this.#tellHeld(this.heldBytes);
       if (this.isClosed) return;
     }
     this.#resetUnfinished(nowMs);
     if (this.isClosed) return;
     const verdict = this.#watch.look({
       nowMs,
-      openStreams: streams.size,
+      openStreams: streams.open.size,
+      emptySinceMs: streams.emptySinceMs,
       blocked: this.#pump.isBlocked,
       queuedBytes: writer.queuedBytes,
       sentFromQueues: writer.sentFromQueues,
-      sectionSinceMs: this.#dispatch.block?.startedMs ?? never,
+      sectionSinceMs: this.#dispatch.requests.block?.startedMs ?? never,
       unfinishedFrame: this.#reader.unfinishedFrame,
     });
     if (verdict === undefined) return;
@@ -249,7 +264,7 @@ export class Http2Connection {
 
   /** Of what no stream stands for. `Infinity`: there is nothing. */
   #waitsSinceMs(): number {
-    const sectionMs = this.#dispatch.block?.startedMs ?? never;
+    const sectionMs = this.#dispatch.requests.block?.startedMs ?? never;
     const frameMs = this.#reader.unfinishedFrame === 0 ? never : this.#context.nowMs;
     const stalledMs = this.#isStalled ? this.#watch.stalledMs : never;
     return Math.min(sectionMs, frameMs, stalledMs);
@@ -297,7 +312,6 @@ export class Http2Connection {
     this.#phase = Phase.GOING;
     this.#watch.drainStartedMs = never;
     this.#written();
-    this.#finishIfDone();
   }
 
   /** The peer goes: its streams are served to their end. */
@@ -308,18 +322,19 @@ export class Http2Connection {
     this.#finishIfDone();
   }
 
-  /** Every writer calls it: asks for a flush, and bounds what waits for a slow reader. */
-  #written(): void {
+  /** Every writer calls it: asks for a flush, bounds what waits for a slow reader, and ends after the last answer. */
+  readonly #written = (): void => {
+    if (this.#phase === Phase.GOING) this.#finishIfDone();
     if (this.#phase === Phase.CLOSED) return;
-    const { writer } = this.#context;
-    const waiting = writer.queuedBytes + this.#pump.waitingBytes;
+    const { writer, output } = this.#context;
+    const waiting = writer.queuedBytes + (this.#pump.isBlocked ? output.length : 0);
     if (waiting > this.#limits.maxQueuedBytes) {
       this.#fail(ErrorCode.ENHANCE_YOUR_CALM, 'slow_reader');
     } else if (!this.#receiving && !this.#flushScheduled) {
       this.#flushScheduled = true;
       this.#options.scheduleFlush(this);
     }
-  }
+  };
 
   #failWith(error: unknown): void {
     if (error instanceof ConnectionError) this.#fail(error.code, error.reason);
@@ -344,7 +359,7 @@ export class Http2Connection {
 
   /** Whatever came in the same piece of bytes is served first. */
   #finishIfDone(): void {
-    if (this.#phase === Phase.GOING && !this.#receiving && this.#context.streams.size === 0) this.#finish();
+    if (this.#phase === Phase.GOING && !this.#receiving && this.openStreams === 0) this.#finish();
   }
 
   /** All is said, but for the last GOAWAY where the peer's own began the end. RFC 9113, section 6.8. */

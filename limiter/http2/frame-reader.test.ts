@@ -2,6 +2,7 @@ import { describe, expect, it } from 'vitest';
 
 import { data, frame, ping } from '../../test/support/http2-frame-script.ts';
 import { FrameReader, type FrameSink } from './frame-reader.ts';
+import { readUint32 } from './frame-writer.ts';
 
 /** Tells what it reads, and keeps where it lay. */
 class Listener implements FrameSink {
@@ -9,8 +10,10 @@ class Listener implements FrameSink {
   readonly places: Uint8Array[] = [];
   stopAfter = Number.POSITIVE_INFINITY;
 
-  onFrame(type: number, flags: number, id: number, bytes: Uint8Array, start: number, end: number): boolean {
-    this.told.push(`${type} ${flags} ${id} ${Buffer.from(bytes.subarray(start, end)).toString('latin1')}`);
+  onFrame(bytes: Uint8Array, at: number, end: number): boolean {
+    const [, , , type, flags] = bytes.subarray(at);
+    const payload = Buffer.from(bytes.subarray(at + 9, end)).toString('latin1');
+    this.told.push(`${type} ${flags} ${readUint32(bytes, at + 5)} ${payload}`);
     this.places.push(bytes);
     return this.told.length < this.stopAfter;
   }

@@ -1,31 +1,38 @@
 /**
- * Cuts a stream of bytes into frames (RFC 9113, section 4.1). A frame that lies whole in one piece is handed over where
- * it lies; one that is cut is gathered in a buffer of its own, which grows with what came and is never larger than the largest frame.
+ * Cuts a stream of bytes into frames, and gives each to its reader: requests' to the request reader, what is no part of a
+ * request is read here.
  *
  *     Length (24) | Type (8) | Flags (8) | Reserved (1) | Stream Identifier (31) | Payload
  */
+import type { ConnectionContext } from './connection-context.ts';
 import {
   clientPreface,
+  ErrorCode,
+  Flag,
+  FrameType,
   frameHeaderBytes,
   initialMaxFrameBytes,
   initialWindowBytes,
   largest31,
+  largestMaxFrameBytes,
   Setting,
 } from './constants.ts';
-import { type OutputBuffer, writeSettings, writeWindowUpdate } from './frame-writer.ts';
+import {
+  type OutputBuffer,
+  readUint32,
+  writePing,
+  writeSettings,
+  writeSettingsAck,
+  writeWindowUpdate,
+} from './frame-writer.ts';
 import type { Http2Limits } from './limits.ts';
-import { frameSizeError } from './violation.ts';
+import { RequestReader } from './request-reader.ts';
+import type { ResponseWriter } from './response-writer.ts';
+import { flowControlError, frameSizeError, protocolError } from './violation.ts';
 
 export interface FrameSink {
-  /** The payload is `bytes` from `start` to `end`, valid until it returns. False stops the reading for good. */
-  onFrame(
-    type: number,
-    flags: number,
-    streamId: number,
-    bytes: Uint8Array,
-    start: number,
-    end: number,
-  ): boolean;
+  /** The frame is `bytes` from `at` to `end`, its header included, valid until it returns. False stops the reading for good. */
+  onFrame(bytes: Uint8Array, at: number, end: number): boolean;
 }
 
 const nothing = new Uint8Array(0);
@@ -33,10 +40,14 @@ const nothing = new Uint8Array(0);
 /** Chosen: the first room for a frame that is cut, its header included. Most requests fit. */
 const firstRoomBytes = 512;
 
+/**
+ * RFC 9113, section 4.1. A frame that lies whole in one piece is handed over where it lies; one that is cut is gathered in a
+ * buffer of its own, which grows with what came and is never larger than the largest frame.
+ */
 export class FrameReader {
+  /** The frame that is not complete; its header's bytes until those are complete. For reading alone. */
+  partial: Uint8Array = nothing;
   readonly #sink: FrameSink;
-  /** The frame that is not complete; its header's bytes until those are complete. */
-  #partial: Uint8Array = nothing;
   #gathered = 0;
   #wanted = 0;
   #cuts = 0;
@@ -50,11 +61,6 @@ export class FrameReader {
     return this.#gathered > 0 ? this.#cuts : 0;
   }
 
-  /** What that frame takes. */
-  get heldBytes(): number {
-    return this.#partial.length;
-  }
-
   /** @throws ConnectionError when a frame is too large, as soon as its header says so. */
   read(bytes: Uint8Array, offset: number): void {
     let at = offset;
@@ -65,7 +71,7 @@ export class FrameReader {
     while (at + frameHeaderBytes <= bytes.length) {
       const end = at + frameHeaderBytes + payloadLength(bytes, at);
       if (end > bytes.length) break;
-      if (!this.#handOver(bytes, at, end)) return;
+      if (!this.#sink.onFrame(bytes, at, end)) return;
       at = end;
     }
     if (at < bytes.length) this.#keep(bytes, at);
@@ -77,25 +83,25 @@ export class FrameReader {
     for (;;) {
       const take = Math.min(this.#wanted - this.#gathered, bytes.length - at);
       this.#makeRoom(this.#gathered + take);
-      this.#partial.set(bytes.subarray(at, at + take), this.#gathered);
+      this.partial.set(bytes.subarray(at, at + take), this.#gathered);
       this.#gathered += take;
       at += take;
       if (this.#gathered < this.#wanted) return -1;
       if (this.#wanted > frameHeaderBytes) break;
-      this.#wanted = frameHeaderBytes + payloadLength(this.#partial, 0);
+      this.#wanted = frameHeaderBytes + payloadLength(this.partial, 0);
       if (this.#wanted === frameHeaderBytes) break;
     }
-    const frame = this.#partial;
-    this.#partial = nothing;
+    const frame = this.partial;
+    this.partial = nothing;
     this.#gathered = 0;
-    return this.#handOver(frame, 0, this.#wanted) ? at : -1;
+    return this.#sink.onFrame(frame, 0, this.#wanted) ? at : -1;
   }
 
   #makeRoom(needed: number): void {
-    if (needed <= this.#partial.length) return;
+    if (needed <= this.partial.length) return;
     const larger = new Uint8Array(Math.min(this.#wanted, Math.max(firstRoomBytes, 2 * needed)));
-    larger.set(this.#partial.subarray(0, this.#gathered));
-    this.#partial = larger;
+    larger.set(this.partial.subarray(0, this.#gathered));
+    this.partial = larger;
   }
 
   #keep(bytes: Uint8Array, at: number): void {
@@ -103,20 +109,9 @@ export class FrameReader {
     const whole = rest >= frameHeaderBytes ? frameHeaderBytes + payloadLength(bytes, at) : frameHeaderBytes;
     this.#wanted = whole;
     this.#makeRoom(rest);
-    this.#partial.set(bytes.subarray(at));
+    this.partial.set(bytes.subarray(at));
     this.#gathered = rest;
     this.#cuts += 1;
-  }
-
-  #handOver(bytes: Uint8Array, at: number, end: number): boolean {
-    return this.#sink.onFrame(
-      bytes[at + 3] as number,
-      bytes[at + 4] as number,
-      readUint31(bytes, at + 5),
-      bytes,
-      at + frameHeaderBytes,
-      end,
-    );
   }
 }
 
@@ -125,21 +120,6 @@ function payloadLength(bytes: Uint8Array, at: number): number {
   // RFC 9113, section 4.2: an error of the stream would do for some frames, but never has to.
   if (length > initialMaxFrameBytes) throw frameSizeError();
   return length;
-}
-
-/** The reserved bit is ignored. */
-export function readUint31(bytes: Uint8Array, at: number): number {
-  return readUint32(bytes, at) & largest31;
-}
-
-export function readUint32(bytes: Uint8Array, at: number): number {
-  return (
-    (((bytes[at] as number) << 24) |
-      ((bytes[at + 1] as number) << 16) |
-      ((bytes[at + 2] as number) << 8) |
-      (bytes[at + 3] as number)) >>>
-    0
-  );
 }
 
 /** Recognizes the client's preface, however it is cut. RFC 9113, section 3.4. */
@@ -170,4 +150,187 @@ export function writeServerPreface(output: OutputBuffer, limits: Http2Limits): v
   ]);
   const more = limits.connectionWindowBytes - initialWindowBytes;
   if (more > 0) writeWindowUpdate(output, 0, more);
+}
+
+const settingBytes = 6;
+/** Settings of one frame that cost as much as another frame. */
+const settingsPerCost = 8;
+
+/** What the peer said that concerns the connection's life. */
+interface DispatchEvents {
+  /** The first SETTINGS, which complete the peer's preface. */
+  onSettings(): void;
+  onSettingsAck(): void;
+  /** The payload's 8 bytes, valid until it returns. */
+  onPingAck(payload: Uint8Array): void;
+  onGoAway(): void;
+}
+
+/** Keeps the order that RFC 9113 asks for (sections 3.4 and 6.10). */
+export class FrameDispatch implements FrameSink {
+  readonly requests: RequestReader;
+  readonly #context: ConnectionContext;
+  readonly #events: DispatchEvents;
+  #started = false;
+
+  constructor(context: ConnectionContext, events: DispatchEvents) {
+    this.#context = context;
+    this.#events = events;
+    this.requests = new RequestReader(context);
+  }
+
+  /** @throws ConnectionError, HpackError and what a handler throws */
+  onFrame(bytes: Uint8Array, at: number, end: number): boolean {
+    const type = bytes[at + 3] as number;
+    const flags = bytes[at + 4] as number;
+    // The reserved bit is ignored.
+    const id = readUint32(bytes, at + 5) & largest31;
+    const start = at + frameHeaderBytes;
+    if (this.requests.block !== undefined && type !== FrameType.CONTINUATION) throw protocolError();
+    if (!this.#started) this.#start(type, flags);
+    if (type === FrameType.HEADERS) this.requests.onHeaders(flags, id, bytes, start, end);
+    else if (type === FrameType.DATA) this.requests.onData(flags, id, bytes, start, end);
+    else this.#other(type, flags, id, bytes, start, end);
+    return !this.#context.isClosed;
+  }
+
+  #start(type: number, flags: number): void {
+    if (type !== FrameType.SETTINGS || (flags & Flag.ACK) !== 0) throw protocolError();
+    this.#started = true;
+    this.#events.onSettings();
+  }
+
+  #other(type: number, flags: number, id: number, bytes: Uint8Array, start: number, end: number): void {
+    switch (type) {
+      case FrameType.WINDOW_UPDATE:
+        this.#onWindowUpdate(id, bytes, start, end);
+        break;
+      case FrameType.CONTINUATION:
+        this.requests.onContinuation(flags, id, bytes, start, end);
+        break;
+      case FrameType.RST_STREAM:
+        if (end - start !== 4) throw frameSizeError();
+        this.requests.onResetStream(id, readUint32(bytes, start));
+        break;
+      case FrameType.SETTINGS:
+        this.#onSettings(flags, id, bytes, start, end);
+        break;
+      case FrameType.PING:
+        this.#onPing(flags, id, bytes, start, end);
+        break;
+      case FrameType.GOAWAY:
+        this.#onGoAway(id, end - start);
+        break;
+      case FrameType.PRIORITY:
+        this.#onPriority(id, bytes, start, end);
+        break;
+      case FrameType.PRIORITY_UPDATE:
+        this.#onPriorityUpdate(id, end - start);
+        break;
+      case FrameType.PUSH_PROMISE:
+        throw protocolError();
+      default:
+        // RFC 9113, section 5.5.
+        this.#context.spendControl(1);
+    }
+  }
+
+  #onSettings(flags: number, id: number, bytes: Uint8Array, start: number, end: number): void {
+    if (id !== 0) throw protocolError();
+    const length = end - start;
+    const isAck = (flags & Flag.ACK) !== 0;
+    if (isAck ? length > 0 : length % settingBytes !== 0) throw frameSizeError();
+    this.#context.spendControl(1 + Math.floor(length / settingBytes / settingsPerCost));
+    if (isAck) {
+      this.#events.onSettingsAck();
+      return;
+    }
+    applySettings(this.#context.writer, bytes, start, end);
+    writeSettingsAck(this.#context.output);
+  }
+
+  #onPing(flags: number, id: number, bytes: Uint8Array, start: number, end: number): void {
+    if (id !== 0) throw protocolError();
+    if (end - start !== 8) throw frameSizeError();
+    this.#context.spendControl(1);
+    const payload = bytes.subarray(start, end);
+    if ((flags & Flag.ACK) !== 0) this.#events.onPingAck(payload);
+    else writePing(this.#context.output, Flag.ACK, payload);
+  }
+
+  #onGoAway(id: number, length: number): void {
+    if (id !== 0) throw protocolError();
+    if (length < 8) throw frameSizeError();
+    this.#context.spendControl(1);
+    this.#events.onGoAway();
+  }
+
+  #onWindowUpdate(id: number, bytes: Uint8Array, start: number, end: number): void {
+    if (end - start !== 4) throw frameSizeError();
+    this.#context.spendControl(1);
+    const increment = readUint32(bytes, start) & largest31;
+    const { writer, streams } = this.#context;
+    if (id === 0) {
+      if (increment === 0) throw protocolError();
+      if (writer.openConnectionWindow(increment)) return;
+      throw flowControlError();
+    }
+    if (streams.isIdle(id)) throw protocolError();
+    const stream = streams.open.get(id);
+    // On a closed stream it may have been on its way. RFC 9113, section 5.1.
+    if (stream === undefined) return;
+    if (increment === 0) this.#context.streamError(id, ErrorCode.PROTOCOL_ERROR);
+    else if (!writer.openStreamWindow(stream, increment)) {
+      this.#context.streamError(id, ErrorCode.FLOW_CONTROL_ERROR);
+    }
+  }
+
+  /** Priorities are not followed (RFC 9113, section 5.3.2), but their frames are checked. */
+  #onPriority(id: number, bytes: Uint8Array, start: number, end: number): void {
+    if (id === 0) throw protocolError();
+    this.#context.spendControl(1);
+    if (end - start !== 5) this.#streamError(id, ErrorCode.FRAME_SIZE_ERROR);
+    else if ((readUint32(bytes, start) & largest31) === id) this.#streamError(id, ErrorCode.PROTOCOL_ERROR);
+  }
+
+  /** RFC 9218, section 7.1. */
+  #onPriorityUpdate(id: number, length: number): void {
+    if (id !== 0) throw protocolError();
+    if (length < 4) throw frameSizeError();
+    this.#context.spendControl(1);
+  }
+
+  /** PRIORITY may come on any stream, but an idle one cannot be reset (RFC 9113, section 6.4). */
+  #streamError(id: number, code: ErrorCode): void {
+    if (!this.#context.streams.isIdle(id)) this.#context.streamError(id, code);
+    else if (code === ErrorCode.FRAME_SIZE_ERROR) throw frameSizeError();
+    else throw protocolError();
+  }
+}
+
+/**
+ * Applies what of the peer's SETTINGS concerns a server's sending, in their order (RFC 9113, sections 6.5.2 and 6.5.3). MAX_FRAME_SIZE is only checked, as no larger frame than the initial one is
+ * ever sent; of several initial windows only the last changes the streams, which costs a pass over all of them.
+ * @throws ConnectionError
+ */
+function applySettings(writer: ResponseWriter, bytes: Uint8Array, start: number, end: number): void {
+  let window = writer.initialStreamWindow;
+  for (let at = start; at < end; at += settingBytes) {
+    const identifier = ((bytes[at] as number) << 8) | (bytes[at + 1] as number);
+    const value = readUint32(bytes, at + 2);
+    checkSetting(identifier, value);
+    if (identifier === Setting.HEADER_TABLE_SIZE) writer.encoder.setPeerTableBytes(value);
+    else if (identifier === Setting.INITIAL_WINDOW_SIZE) window = value;
+  }
+  if (window !== writer.initialStreamWindow && !writer.changeInitialWindow(window)) throw flowControlError();
+}
+
+function checkSetting(identifier: number, value: number): void {
+  if (identifier === Setting.INITIAL_WINDOW_SIZE && value > largest31) throw flowControlError();
+  const good =
+    identifier === Setting.ENABLE_PUSH
+      ? value <= 1
+      : identifier !== Setting.MAX_FRAME_SIZE ||
+        (value >= initialMaxFrameBytes && value <= largestMaxFrameBytes);
+  if (!good) throw protocolError();
 }

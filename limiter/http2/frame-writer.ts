@@ -1,6 +1,16 @@
-/** Writes frames into the output: RFC 9113, section 4.1, and the fixed ones of section 6. */
+/** Frames as bytes: their numbers and headers (RFC 9113, section 4.1), the fixed ones of section 6, and what gathers them. */
 import { type ErrorCode, Flag, FrameType, frameHeaderBytes } from './constants.ts';
 import type { Transport } from './request-handler.ts';
+
+export function readUint32(bytes: Uint8Array, at: number): number {
+  return (
+    (((bytes[at] as number) << 24) |
+      ((bytes[at + 1] as number) << 16) |
+      ((bytes[at + 2] as number) << 8) |
+      (bytes[at + 3] as number)) >>>
+    0
+  );
+}
 
 export function writeFrameHeader(
   target: Uint8Array,
@@ -15,14 +25,10 @@ export function writeFrameHeader(
   target[at + 2] = length;
   target[at + 3] = type;
   target[at + 4] = flags;
-  writeUint32(target, at + 5, streamId);
-}
-
-export function writeUint32(target: Uint8Array, at: number, value: number): void {
-  target[at] = value >>> 24;
-  target[at + 1] = value >>> 16;
-  target[at + 2] = value >>> 8;
-  target[at + 3] = value;
+  target[at + 5] = streamId >>> 24;
+  target[at + 6] = streamId >>> 16;
+  target[at + 7] = streamId >>> 8;
+  target[at + 8] = streamId;
 }
 
 export function writeResetStream(output: OutputBuffer, streamId: number, code: ErrorCode): void {
@@ -47,8 +53,8 @@ export function writeGoAway(output: OutputBuffer, lastStreamId: number, code: Er
   const length = 8 + text.length;
   const at = output.reserve(frameHeaderBytes + length);
   writeFrameHeader(output.bytes, at, length, FrameType.GOAWAY, 0, 0);
-  writeUint32(output.bytes, at + frameHeaderBytes, lastStreamId);
-  writeUint32(output.bytes, at + frameHeaderBytes + 4, code);
+  output.bytes.writeUInt32BE(lastStreamId, at + frameHeaderBytes);
+  output.bytes.writeUInt32BE(code, at + frameHeaderBytes + 4);
   output.bytes.set(text, at + frameHeaderBytes + 8);
   output.end = at + frameHeaderBytes + length;
 }
@@ -65,7 +71,7 @@ export function writeSettings(
   for (const [identifier, value] of pairs) {
     output.bytes[at] = identifier >>> 8;
     output.bytes[at + 1] = identifier;
-    writeUint32(output.bytes, at + 2, value);
+    output.bytes.writeUInt32BE(value, at + 2);
     at += 6;
   }
   output.end = at;
@@ -80,7 +86,7 @@ export function writeSettingsAck(output: OutputBuffer): void {
 function writeNumberFrame(output: OutputBuffer, type: number, streamId: number, value: number): void {
   const at = output.reserve(frameHeaderBytes + 4);
   writeFrameHeader(output.bytes, at, 4, type, 0, streamId);
-  writeUint32(output.bytes, at + frameHeaderBytes, value);
+  output.bytes.writeUInt32BE(value, at + frameHeaderBytes);
   output.end = at + frameHeaderBytes + 4;
 }
 
@@ -157,8 +163,9 @@ const pieceBytes = 65_536;
 
 /** Hands what was gathered to the transport as fast as the peer takes it. */
 export class OutputPump {
+  /** The transport waits for the peer. */
+  isBlocked = false;
   readonly #options: OutputPumpOptions;
-  #isBlocked = false;
   /** The piece that the transport has and could not write yet. */
   #handedBytes = 0;
   #paused = false;
@@ -167,25 +174,22 @@ export class OutputPump {
     this.#options = options;
   }
 
-  /** The transport waits for the peer. */
-  get isBlocked(): boolean {
-    return this.#isBlocked;
-  }
-
-  /** Bytes that cannot be written yet. */
-  get waitingBytes(): number {
-    return this.#isBlocked ? this.#options.output.length : 0;
-  }
-
-  /** What the process keeps for them. */
+  /** What the process keeps for bytes that cannot be written yet. */
   get heldBytes(): number {
-    return this.#isBlocked ? this.#options.output.bytes.length + this.#handedBytes : 0;
+    return this.isBlocked ? this.#options.output.bytes.length + this.#handedBytes : 0;
   }
 
   write(): void {
-    const { output, transport, pauseQueuedBytes } = this.#options;
-    if (!this.#isBlocked) this.#writeOut();
-    if (this.#isBlocked && !this.#paused && output.length > pauseQueuedBytes) {
+    const { output, transport, pauseQueuedBytes, onStalled } = this.#options;
+    while (!this.isBlocked) {
+      const bytes = output.take(pieceBytes);
+      if (bytes === undefined) return;
+      if (transport.write(bytes)) continue;
+      this.isBlocked = true;
+      this.#handedBytes = bytes.length;
+      onStalled();
+    }
+    if (!this.#paused && output.length > pauseQueuedBytes) {
       this.#paused = true;
       transport.pause();
     }
@@ -193,9 +197,9 @@ export class OutputPump {
 
   /** The transport takes bytes again. */
   drained(): void {
-    this.#isBlocked = false;
+    this.isBlocked = false;
     this.write();
-    if (!this.#paused || this.#isBlocked) return;
+    if (!this.#paused || this.isBlocked) return;
     this.#paused = false;
     this.#options.transport.resume();
   }
@@ -204,18 +208,5 @@ export class OutputPump {
   writeRest(): void {
     const bytes = this.#options.output.take();
     if (bytes !== undefined) this.#options.transport.write(bytes);
-  }
-
-  #writeOut(): void {
-    const { output, transport, onStalled } = this.#options;
-    for (;;) {
-      const bytes = output.take(pieceBytes);
-      if (bytes === undefined) return;
-      if (transport.write(bytes)) continue;
-      this.#isBlocked = true;
-      this.#handedBytes = bytes.length;
-      onStalled();
-      return;
-    }
   }
 }

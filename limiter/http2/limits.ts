@@ -1,4 +1,6 @@
+/** What the server allows a peer, and what time and allowances say of one. */
 import type { Http2Connection } from './connection.ts';
+import { ErrorCode } from './constants.ts';
 import type { RequestHandler, Transport } from './request-handler.ts';
 import type { ViolationReason } from './violation.ts';
 
@@ -89,6 +91,134 @@ export const defaultHttp2Limits: Http2Limits = {
   drainPingMs: 1000,
 };
 
+export type Verdict = 'send_ping' | 'drain_over' | { code: ErrorCode; reason: ViolationReason };
+
+export interface ConnectionFacts {
+  nowMs: number;
+  openStreams: number;
+  /** When the last of them closed. */
+  emptySinceMs: number;
+  /** The transport waits for the peer. */
+  blocked: boolean;
+  /** Bodies that wait for windows, and how often some of them went out. */
+  queuedBytes: number;
+  sentFromQueues: number;
+  /** When the header section that goes on began. `Infinity`: there is none. */
+  sectionSinceMs: number;
+  /** Which frame is not complete. 0: none. */
+  unfinishedFrame: number;
+}
+
+/** A moment that has not come. */
+export const never = Number.POSITIVE_INFINITY;
+
+/** Pure: facts and the time in, a verdict out. */
+export class ConnectionWatch {
+  readonly #limits: Http2Limits;
+  readonly #startedMs: number;
+  /** The peer's SETTINGS came. */
+  prefaceIsOver = false;
+  /** Of ours, until they are acknowledged. */
+  settingsSentMs = never;
+  /** When the last bytes came. */
+  receivedMs: number;
+  /** Since when the transport takes nothing. */
+  stalledMs = never;
+  /** When the graceful shutdown began whose first step goes on. */
+  drainStartedMs = never;
+  #pingSentMs = never;
+  #queuesStalledMs = never;
+  #sentFromQueues = 0;
+  #unfinishedFrame = 0;
+  #frameSinceMs = never;
+
+  constructor(limits: Http2Limits, nowMs: number) {
+    this.#limits = limits;
+    this.#startedMs = nowMs;
+    this.receivedMs = nowMs;
+  }
+
+  pingAnswered(): void {
+    this.#pingSentMs = never;
+  }
+
+  look(facts: ConnectionFacts): Verdict | undefined {
+    const { nowMs } = facts;
+    const limits = this.#limits;
+    if (!this.prefaceIsOver && nowMs - this.#startedMs >= limits.prefaceTimeoutMs) {
+      return { code: ErrorCode.PROTOCOL_ERROR, reason: 'preface_timeout' };
+    }
+    if (nowMs - this.settingsSentMs >= limits.settingsTimeoutMs) {
+      return { code: ErrorCode.SETTINGS_TIMEOUT, reason: 'settings_timeout' };
+    }
+    if (this.#isLate(facts)) return { code: ErrorCode.ENHANCE_YOUR_CALM, reason: 'unfinished_frame' };
+    if (this.#readsTooSlowly(facts)) return { code: ErrorCode.ENHANCE_YOUR_CALM, reason: 'slow_reader' };
+    if (nowMs - this.drainStartedMs >= limits.drainPingMs) return 'drain_over';
+    if (facts.openStreams === 0 && nowMs - facts.emptySinceMs >= limits.idleTimeoutMs) {
+      return { code: ErrorCode.NO_ERROR, reason: 'idle_timeout' };
+    }
+    return facts.blocked || !this.prefaceIsOver ? undefined : this.#keepalive(nowMs);
+  }
+
+  /** A frame is known from the first look at it on. */
+  #isLate({ nowMs, unfinishedFrame, sectionSinceMs }: ConnectionFacts): boolean {
+    if (unfinishedFrame !== this.#unfinishedFrame) {
+      this.#unfinishedFrame = unfinishedFrame;
+      this.#frameSinceMs = unfinishedFrame === 0 ? never : nowMs;
+    }
+    return nowMs - Math.min(sectionSinceMs, this.#frameSinceMs) >= this.#limits.requestTimeoutMs;
+  }
+
+  #readsTooSlowly(facts: ConnectionFacts): boolean {
+    const { nowMs } = facts;
+    if (facts.blocked && nowMs - this.stalledMs >= this.#limits.slowReaderMs) return true;
+    if (facts.queuedBytes === 0) this.#queuesStalledMs = never;
+    else if (this.#queuesStalledMs === never || facts.sentFromQueues !== this.#sentFromQueues) {
+      this.#queuesStalledMs = nowMs;
+    }
+    this.#sentFromQueues = facts.sentFromQueues;
+    return nowMs - this.#queuesStalledMs >= this.#limits.slowReaderMs;
+  }
+
+  /** Any bytes prove the peer alive, but only the answer shows that it reads what we send. */
+  #keepalive(nowMs: number): Verdict | undefined {
+    if (this.#pingSentMs !== never) {
+      if (nowMs - Math.max(this.#pingSentMs, this.receivedMs) < this.#limits.keepaliveTimeoutMs) {
+        return undefined;
+      }
+      return { code: ErrorCode.NO_ERROR, reason: 'keepalive_timeout' };
+    }
+    if (nowMs - this.receivedMs < this.#limits.keepaliveMs) return undefined;
+    this.#pingSentMs = nowMs;
+    return 'send_ping';
+  }
+}
+
+/** What is left of one allowance. */
+export class Budget {
+  readonly #limits: BudgetLimits;
+  #left: number;
+  #refilledMs: number;
+  #served = 0;
+
+  constructor(limits: BudgetLimits, nowMs: number) {
+    this.#limits = limits;
+    this.#left = limits.burst;
+    this.#refilledMs = nowMs;
+  }
+
+  /** False when the allowance does not reach. `served` counts the answers that give something back. */
+  spend(cost: number, nowMs: number, served: number): boolean {
+    const { burst, perRequest, perSecond } = this.#limits;
+    const passedMs = Math.max(0, nowMs - this.#refilledMs);
+    const gained = (served - this.#served) * perRequest + (passedMs / 1000) * perSecond;
+    this.#left = Math.min(burst, this.#left + gained) - cost;
+    this.#refilledMs += passedMs;
+    this.#served = served;
+    return this.#left >= 0;
+  }
+}
+
 export interface Http2ConnectionOptions {
   handler: RequestHandler;
   transport: Transport;
@@ -104,7 +234,7 @@ export interface Http2ConnectionOptions {
   onUnfinishedRequest?(): void;
   /** A request was ended by `shed`. */
   onShed?(): void;
-  /** What it holds may have changed: `heldBytes`. Called once for each `flush`. */
+  /** What it holds has changed: `heldBytes`. Called once for each `flush` at most, and again when it was to hold less. */
   onHeld?(heldBytes: number): void;
   /** Once: no stream is left, and nothing is called any more. */
   onClose?(): void;

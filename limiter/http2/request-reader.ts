@@ -4,12 +4,11 @@
  */
 import { HpackDecoder } from '../hpack/decoder.ts';
 import type { ConnectionContext } from './connection-context.ts';
-import { ErrorCode, Flag, initialHeaderTableBytes } from './constants.ts';
-import { readUint31 } from './frame-reader.ts';
-import { writeResetStream, writeWindowUpdate } from './frame-writer.ts';
+import { ErrorCode, Flag, initialHeaderTableBytes, largest31 } from './constants.ts';
+import { readUint32, writeResetStream, writeWindowUpdate } from './frame-writer.ts';
 import type { Http2Limits } from './limits.ts';
 import type { HeaderFields } from './request-handler.ts';
-import { ClosedBy, Http2Stream, ReceiveWindow, StreamState } from './stream-table.ts';
+import { ClosedBy, Http2Stream, StreamState } from './stream-table.ts';
 import { ConnectionError, calmError, flowControlError, frameSizeError, protocolError } from './violation.ts';
 
 const priorityBytes = 5;
@@ -39,7 +38,7 @@ function placeOfBlock(
   }
   if ((flags & Flag.PRIORITY) !== 0) {
     if (place.start + priorityBytes > end) throw frameSizeError();
-    place.dependsOnItself = readUint31(bytes, place.start) === streamId;
+    place.dependsOnItself = (readUint32(bytes, place.start) & largest31) === streamId;
     place.start += priorityBytes;
   }
   place.end = end - padding;
@@ -200,25 +199,20 @@ function hasPseudoFields(fields: HeaderFields): boolean {
 const tooLarge: HeaderFields = [':status', '431'];
 
 export class RequestReader {
+  /** The header section that goes on: nothing but its CONTINUATION may follow. */
+  block: HeaderBlock | undefined = undefined;
   readonly #context: ConnectionContext;
   readonly #decoder: HpackDecoder;
-  readonly #window: ReceiveWindow;
   readonly #requestFields = new RequestFields();
-  /** The header section that goes on: nothing but its CONTINUATION may follow. */
-  #block: HeaderBlock | undefined;
+  /** Of all streams, as of each: received, padding included, and not yet given back by WINDOW_UPDATE. */
+  #uncreditedBytes = 0;
 
   constructor(context: ConnectionContext) {
     this.#context = context;
-    this.#window = new ReceiveWindow(context.limits.connectionWindowBytes);
     this.#decoder = new HpackDecoder({
       maxTableBytes: initialHeaderTableBytes,
       maxListBytes: context.limits.maxHeaderListBytes,
     });
-  }
-
-  /** The header section that goes on. */
-  get block(): HeaderBlock | undefined {
-    return this.#block;
   }
 
   onHeaders(flags: number, id: number, bytes: Uint8Array, start: number, end: number): void {
@@ -235,22 +229,24 @@ export class RequestReader {
       this.#section(id, endStream, dependsOnItself, bytes, from, to);
       return;
     }
-    this.#block = new HeaderBlock(this.#context.limits, id, endStream, dependsOnItself, this.#context.nowMs);
-    this.#block.add(bytes, from, to);
+    this.block = new HeaderBlock(this.#context.limits, id, endStream, dependsOnItself, this.#context.nowMs);
+    this.block.add(bytes, from, to);
   }
 
   onContinuation(flags: number, id: number, bytes: Uint8Array, start: number, end: number): void {
-    const block = this.#block;
+    const block = this.block;
     if (block === undefined || block.streamId !== id) throw protocolError();
     block.add(bytes, start, end);
     if ((flags & Flag.END_HEADERS) === 0) return;
-    this.#block = undefined;
+    this.block = undefined;
     const whole = block.whole();
     this.#section(id, block.endStream, block.dependsOnItself, whole, 0, whole.length);
   }
 
   onData(flags: number, id: number, bytes: Uint8Array, start: number, end: number): void {
-    if (this.#context.streams.isIdle(id)) throw protocolError();
+    const { streams, limits } = this.#context;
+    const stream = streams.open.get(id);
+    if (stream === undefined && streams.isIdle(id)) throw protocolError();
     let [from, to] = [start, end];
     if ((flags & Flag.PADDED) !== 0) {
       if (start === end) throw frameSizeError();
@@ -258,8 +254,9 @@ export class RequestReader {
       to = end - (bytes[start] as number);
       if (to < from) throw protocolError();
     }
-    this.#creditConnection(end - start);
-    const stream = this.#context.streams.get(id);
+    // It counts whatever becomes of its stream. RFC 9113, section 6.9.
+    this.#uncreditedBytes += end - start;
+    if (2 * this.#uncreditedBytes >= limits.connectionWindowBytes) this.#creditConnection();
     if (stream === undefined) this.#lateData(id, (flags & Flag.END_STREAM) !== 0);
     else if (stream.state !== StreamState.OPEN) this.#context.streamError(id, ErrorCode.STREAM_CLOSED);
     else if ((flags & Flag.END_STREAM) !== 0) this.#lastData(stream, bytes.subarray(from, to), end - start);
@@ -269,7 +266,7 @@ export class RequestReader {
   onResetStream(id: number, code: number): void {
     const { streams } = this.#context;
     if (streams.isIdle(id)) throw protocolError();
-    const stream = streams.get(id);
+    const stream = streams.open.get(id);
     if (stream === undefined) {
       this.#context.spendControl(1);
       return;
@@ -292,17 +289,17 @@ export class RequestReader {
     const fields: string[] = [];
     const whole = this.#decoder.decode(bytes, start, end, fields);
     const { streams } = this.#context;
-    const stream = streams.get(id);
+    const stream = streams.open.get(id);
     if (stream !== undefined) {
       if (dependsOnItself) this.#context.streamError(id, ErrorCode.PROTOCOL_ERROR);
       else this.#trailers(stream, fields, whole, endStream);
       return;
     }
-    if (!streams.isIdle(id)) {
+    if ((id & 1) === 0) throw protocolError();
+    if (id <= streams.lastId) {
       this.#lateSection(id, endStream);
       return;
     }
-    if ((id & 1) === 0) throw protocolError();
     streams.lastId = id;
     if (id > this.#context.lastServedId) streams.closed.add(id, ClosedBy.SERVER_RESET);
     else if (dependsOnItself) this.#context.streamError(id, ErrorCode.PROTOCOL_ERROR);
@@ -311,7 +308,7 @@ export class RequestReader {
 
   #request(id: number, fields: HeaderFields, whole: boolean, endStream: boolean): void {
     const { streams, writer, limits } = this.#context;
-    if (streams.size >= limits.maxConcurrentStreams || writer.queuedBytes > limits.pauseQueuedBytes) {
+    if (streams.open.size >= limits.maxConcurrentStreams || writer.queuedBytes > limits.pauseQueuedBytes) {
       this.#refuse(id);
       return;
     }
@@ -360,7 +357,11 @@ export class RequestReader {
       this.#context.streamError(stream.id, ErrorCode.STREAM_CLOSED);
     } else if (!whole) {
       this.#context.streamError(stream.id, ErrorCode.ENHANCE_YOUR_CALM);
-    } else if (!endStream || !trailersAreWellFormed(fields) || !hasWholeBody(stream)) {
+    } else if (
+      !endStream ||
+      !trailersAreWellFormed(fields) ||
+      (stream.contentLength !== noLength && stream.contentLength !== stream.bodyBytes)
+    ) {
       this.#context.streamError(stream.id, ErrorCode.PROTOCOL_ERROR);
     } else {
       this.#context.streams.requestEnded(stream);
@@ -374,12 +375,14 @@ export class RequestReader {
       this.#context.streamError(stream.id, ErrorCode.FLOW_CONTROL_ERROR);
       return;
     }
-    streams.hold(stream, data.length);
-    if (!hasWholeBody(stream)) {
+    const bodyBytes = stream.bodyBytes + data.length;
+    // RFC 9113, section 8.1.1.
+    if (stream.contentLength !== noLength && stream.contentLength !== bodyBytes) {
       this.#context.streamError(stream.id, ErrorCode.PROTOCOL_ERROR);
       return;
     }
     streams.requestEnded(stream);
+    stream.bodyBytes = bodyBytes;
     handler.onData(stream, data, true);
   }
 
@@ -407,11 +410,11 @@ export class RequestReader {
     if (data.length > 0) handler.onData(stream, data, false);
   }
 
-  /** DATA counts for the connection's window whatever becomes of its stream. RFC 9113, section 6.9. */
-  #creditConnection(frameBytes: number): void {
-    if (!this.#window.take(frameBytes)) throw flowControlError();
-    const credit = this.#window.credit();
-    if (credit > 0) writeWindowUpdate(this.#context.output, 0, credit);
+  /** In bulk, once half of the window is used, as what arrives is consumed at once. */
+  #creditConnection(): void {
+    if (this.#uncreditedBytes > this.#context.limits.connectionWindowBytes) throw flowControlError();
+    writeWindowUpdate(this.#context.output, 0, this.#uncreditedBytes);
+    this.#uncreditedBytes = 0;
   }
 
   /** DATA on a closed stream. */
@@ -445,11 +448,6 @@ export class RequestReader {
   }
 }
 
-/** RFC 9113, section 8.1.1. */
-function hasWholeBody(stream: Http2Stream): boolean {
-  return stream.contentLength === noLength || stream.contentLength === stream.bodyBytes;
-}
-
 /** Requests that were begun and not ended in time, of one connection: each holds a stream, and what came of its body. */
 export class UnfinishedRequests {
   readonly #context: ConnectionContext;
@@ -472,8 +470,9 @@ export class UnfinishedRequests {
     const { requestTimeoutMs, drainPingMs } = this.#context.limits;
     const drainIsOver = nowMs - this.#drainStartedMs >= drainPingMs;
     const lastOpenedMs = drainIsOver ? nowMs : nowMs - requestTimeoutMs;
-    const before = this.#context.streams.size;
-    for (const stream of this.#context.streams) {
+    const { open } = this.#context.streams;
+    const before = open.size;
+    for (const stream of open.values()) {
       // They come in the order in which they were opened.
       if (stream.openedMs > lastOpenedMs) break;
       if (!stream.isUnfinished) continue;
@@ -481,7 +480,7 @@ export class UnfinishedRequests {
       if (drainIsOver) this.#context.resetStream(stream.id, ErrorCode.REFUSED_STREAM);
       else this.#resetLate(stream.id);
     }
-    return this.#context.streams.size < before;
+    return open.size < before;
   }
 
   #resetLate(id: number): void {

@@ -59,11 +59,13 @@ export class ResponseWriter implements RequestConnection {
   queuedBytes = 0;
   /** Counts every piece of body that waited and went out: slow readers are those for whom it stands still. */
   sentFromQueues = 0;
+  /** Responses with a body that went out whole: mere refusals are no useful work. */
+  served = 0;
+  /** Streams whose answer waits for windows. For reading alone. */
+  readonly waiting = new Set<Http2Stream>();
   readonly #output: OutputBuffer;
   readonly #streams: StreamTable;
   readonly #onWritten: () => void;
-  readonly #onServed: () => void;
-  readonly #waiting = new Set<Http2Stream>();
   #connectionWindow = initialWindowBytes;
 
   constructor(options: {
@@ -72,19 +74,11 @@ export class ResponseWriter implements RequestConnection {
     streams: StreamTable;
     /** Something was gathered, or has to wait. */
     onWritten: () => void;
-    /** A response with a body went out whole: mere refusals are no useful work. */
-    onServed: () => void;
   }) {
     this.peer = options.peer;
     this.#output = options.output;
     this.#streams = options.streams;
     this.#onWritten = options.onWritten;
-    this.#onServed = options.onServed;
-  }
-
-  /** Streams whose answer waits for windows. */
-  get waitingStreams(): number {
-    return this.#waiting.size;
   }
 
   respond(stream: Http2Stream, fields: HeaderFields, body: Uint8Array, trailers: HeaderFields): void {
@@ -104,7 +98,7 @@ export class ResponseWriter implements RequestConnection {
       this.sendTrailers(stream, trailers);
       return;
     }
-    stream.responseEnded = true;
+    stream.isOpen = false;
     const output = this.#output;
     output.reserve(3 * frameHeaderBytes + headBytes + length + tailBytes);
     this.#writeShortBlock(stream.id, fields, Flag.END_HEADERS);
@@ -117,7 +111,7 @@ export class ResponseWriter implements RequestConnection {
       this.#connectionWindow -= length;
     }
     this.#writeShortBlock(stream.id, trailers, Flag.END_HEADERS | Flag.END_STREAM);
-    if (length > 0) this.#onServed();
+    if (length > 0) this.served += 1;
     this.#completed(stream);
     this.#onWritten();
   }
@@ -125,7 +119,7 @@ export class ResponseWriter implements RequestConnection {
   sendHeaders(stream: Http2Stream, fields: HeaderFields, endStream: boolean): void {
     this.#writeBlock(stream.id, fields, endStream ? Flag.END_STREAM : 0);
     if (endStream) {
-      stream.responseEnded = true;
+      stream.isOpen = false;
       this.#completed(stream);
     }
     this.#onWritten();
@@ -145,7 +139,7 @@ export class ResponseWriter implements RequestConnection {
   }
 
   sendTrailers(stream: Http2Stream, fields: HeaderFields): void {
-    stream.responseEnded = true;
+    stream.isOpen = false;
     if (stream.queue !== undefined) stream.queue.trailers = fields;
     else this.#writeTrailers(stream, fields);
     this.#onWritten();
@@ -168,7 +162,7 @@ export class ResponseWriter implements RequestConnection {
     if (stream.queue === undefined) return;
     this.queuedBytes -= stream.queue.bytes;
     stream.queue = undefined;
-    this.#waiting.delete(stream);
+    this.waiting.delete(stream);
   }
 
   /** A whole response of fields alone to a request that has no stream. */
@@ -196,7 +190,7 @@ export class ResponseWriter implements RequestConnection {
   changeInitialWindow(size: number): boolean {
     const change = size - this.initialStreamWindow;
     this.initialStreamWindow = size;
-    for (const stream of this.#streams) {
+    for (const stream of this.#streams.open.values()) {
       stream.sendWindow += change;
       if (stream.sendWindow > largest31) return false;
     }
@@ -205,7 +199,7 @@ export class ResponseWriter implements RequestConnection {
   }
 
   #sendWaiting(): void {
-    for (const stream of this.#waiting) {
+    for (const stream of this.waiting) {
       if (this.#connectionWindow <= 0) return;
       this.#sendQueued(stream);
     }
@@ -225,7 +219,7 @@ export class ResponseWriter implements RequestConnection {
       this.sentFromQueues += 1;
     }
     if (queue.bytes > 0) return;
-    this.#waiting.delete(stream);
+    this.waiting.delete(stream);
     stream.queue = undefined;
     if (queue.trailers !== undefined) this.#writeTrailers(stream, queue.trailers);
   }
@@ -233,7 +227,7 @@ export class ResponseWriter implements RequestConnection {
   #wait(stream: Http2Stream, piece: Uint8Array): void {
     if (stream.queue === undefined) {
       stream.queue = new SendQueue();
-      this.#waiting.add(stream);
+      this.waiting.add(stream);
     }
     stream.queue.add(piece);
     this.queuedBytes += piece.length;
@@ -254,7 +248,7 @@ export class ResponseWriter implements RequestConnection {
 
   #writeTrailers(stream: Http2Stream, fields: HeaderFields): void {
     this.#writeBlock(stream.id, fields, Flag.END_STREAM);
-    this.#onServed();
+    this.served += 1;
     this.#completed(stream);
   }
 

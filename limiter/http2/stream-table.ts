@@ -26,8 +26,8 @@ export class Http2Stream implements RequestStream {
   readonly id: number;
   context: unknown = undefined;
   state: StreamState;
-  /** The handler gave its last piece; it may wait in the queue still. */
-  responseEnded = false;
+  /** Until the handler gave its last piece, which may wait in the queue still, or the stream was closed. */
+  isOpen = true;
   /** What the peer lets us send: negative when it lowered its initial window (RFC 9113, section 6.9.2). */
   sendWindow: number;
   /** Received, padding included, and not yet given back by WINDOW_UPDATE. */
@@ -63,13 +63,9 @@ export class Http2Stream implements RequestStream {
     return this.#writer;
   }
 
-  get isOpen(): boolean {
-    return !this.responseEnded && this.state !== StreamState.CLOSED;
-  }
-
   /** Its request is not complete and should be soon: no stream of messages, and not answered already. */
   get isUnfinished(): boolean {
-    return this.state === StreamState.OPEN && !this.requestIsStream && !this.responseEnded;
+    return this.state === StreamState.OPEN && !this.requestIsStream && this.isOpen;
   }
 
   /** It is there for what the peer has still to do: end its request, or take its answer. */
@@ -107,33 +103,6 @@ export class Http2Stream implements RequestStream {
 }
 
 /**
- * One receive window (RFC 9113, section 6.9): what the peer may still send, given back in bulk once half of it is used,
- * as what arrives is consumed at once.
- */
-export class ReceiveWindow {
-  readonly #size: number;
-  #used = 0;
-
-  constructor(size: number) {
-    this.#size = size;
-  }
-
-  /** Counts a DATA frame's payload, padding included. False when the peer had not so much left. */
-  take(bytes: number): boolean {
-    this.#used += bytes;
-    return this.#used <= this.#size;
-  }
-
-  /** What to announce by WINDOW_UPDATE now: 0 while it is not worth a frame. */
-  credit(): number {
-    if (2 * this.#used < this.#size) return 0;
-    const credit = this.#used;
-    this.#used = 0;
-    return credit;
-  }
-}
-
-/**
  * Remembers the streams that closed last and how, as frames that come late mean different things (RFC 9113, section
  * 5.1): on a stream that the server reset they are on their way still and ignored, on one that ended well they are
  * faults. Bounded: older streams count as unknown.
@@ -157,58 +126,50 @@ class ClosedStreams {
   }
 
   add(id: number, how: ClosedBy): void {
-    if (how === ClosedBy.END) this.#ended.add(id);
-    else if (how === ClosedBy.PEER_RESET) this.#peerReset.add(id);
-    else this.#serverReset.add(id);
+    let ring = this.#serverReset;
+    if (how === ClosedBy.END) ring = this.#ended;
+    else if (how === ClosedBy.PEER_RESET) ring = this.#peerReset;
+    if (ring.next === ring.ids.length) ring.goOn();
+    ring.ids[ring.next] = id;
+    ring.next += 1;
   }
 
   find(id: number): ClosedBy {
-    if (this.#serverReset.has(id)) return ClosedBy.SERVER_RESET;
-    if (this.#ended.has(id)) return ClosedBy.END;
-    return this.#peerReset.has(id) ? ClosedBy.PEER_RESET : ClosedBy.UNKNOWN;
+    if (this.#serverReset.ids.includes(id)) return ClosedBy.SERVER_RESET;
+    if (this.#ended.ids.includes(id)) return ClosedBy.END;
+    return this.#peerReset.ids.includes(id) ? ClosedBy.PEER_RESET : ClosedBy.UNKNOWN;
   }
 
   /** The request's last frame came as well: nothing more is on its way. */
   requestEnded(id: number): void {
-    this.#serverReset.remove(id);
+    const { ids } = this.#serverReset;
+    const at = ids.indexOf(id);
+    if (at >= 0) ids[at] = 0;
   }
 }
 
 /** Grows as it fills, and then forgets what is oldest. */
 class Ring {
-  readonly #mostIds: number;
   /** 0 is no stream. */
-  #ids = empty;
-  #next = 0;
+  ids = empty;
+  /** Where the next one goes. */
+  next = 0;
+  readonly #mostIds: number;
 
   constructor(mostIds: number) {
     this.#mostIds = mostIds;
   }
 
-  add(id: number): void {
-    if (this.#next === this.#ids.length) this.#goOn();
-    this.#ids[this.#next] = id;
-    this.#next += 1;
-  }
-
-  has(id: number): boolean {
-    return this.#ids.includes(id);
-  }
-
-  remove(id: number): void {
-    const at = this.#ids.indexOf(id);
-    if (at >= 0) this.#ids[at] = 0;
-  }
-
-  #goOn(): void {
-    const { length } = this.#ids;
+  /** Makes room behind the last one, or begins anew. */
+  goOn(): void {
+    const { length } = this.ids;
     if (length >= this.#mostIds) {
-      this.#next = 0;
+      this.next = 0;
       return;
     }
     const larger = new Int32Array(Math.min(this.#mostIds, Math.max(firstSize, 2 * length)));
-    larger.set(this.#ids);
-    this.#ids = larger;
+    larger.set(this.ids);
+    this.ids = larger;
   }
 }
 
@@ -222,26 +183,22 @@ export class StreamTable {
   unfinished = 0;
   /** What handlers keep of streams. */
   handlerBytes = 0;
+  /** When the last stream closed, or the connection began: means something while there is none. */
+  emptySinceMs: number;
+  /** By identifier: the one that was opened first comes first. For reading alone. */
+  readonly open = new Map<number, Http2Stream>();
   readonly closed: ClosedStreams;
-  readonly #open = new Map<number, Http2Stream>();
-  readonly #onEmpty: () => void;
+  readonly #time: { readonly nowMs: number };
 
-  /** `onEmpty` is called when the last stream closed; `maxStreams` is how many may be open. */
-  constructor(options: { maxStreams: number; onEmpty: () => void }) {
-    this.#onEmpty = options.onEmpty;
-    this.closed = new ClosedStreams(options.maxStreams);
-  }
-
-  get size(): number {
-    return this.#open.size;
-  }
-
-  get(id: number): Http2Stream | undefined {
-    return this.#open.get(id);
+  /** `maxStreams` is how many may be open. */
+  constructor(maxStreams: number, time: { readonly nowMs: number }) {
+    this.closed = new ClosedStreams(maxStreams);
+    this.#time = time;
+    this.emptySinceMs = time.nowMs;
   }
 
   add(stream: Http2Stream): void {
-    this.#open.set(stream.id, stream);
+    this.open.set(stream.id, stream);
     if (stream.state === StreamState.OPEN) this.unfinished += 1;
   }
 
@@ -253,38 +210,30 @@ export class StreamTable {
 
   /** The request is complete. */
   requestEnded(stream: Http2Stream): void {
-    this.#release(stream);
+    this.unfinished -= 1;
+    if (!stream.requestIsStream) this.heldBytes -= stream.bodyBytes;
     stream.state = StreamState.HALF_CLOSED_REMOTE;
   }
 
   /** The one opened first of those that wait for the peer. */
   longestWaiting(): Http2Stream | undefined {
-    for (const stream of this) if (stream.waitsForPeer) return stream;
+    for (const stream of this.open.values()) if (stream.waitsForPeer) return stream;
     return undefined;
   }
 
   close(stream: Http2Stream, how: ClosedBy): void {
-    if (stream.state === StreamState.OPEN) this.#release(stream);
+    if (stream.state === StreamState.OPEN) this.requestEnded(stream);
     stream.state = StreamState.CLOSED;
+    stream.isOpen = false;
     this.handlerBytes -= stream.heldBytes;
     stream.heldBytes = 0;
-    this.#open.delete(stream.id);
+    this.open.delete(stream.id);
     this.closed.add(stream.id, how);
-    if (this.#open.size === 0) this.#onEmpty();
+    if (this.open.size === 0) this.emptySinceMs = this.#time.nowMs;
   }
 
   /** An identifier that the peer has not used. Even ones are the server's, which opens none. */
   isIdle(id: number): boolean {
     return id > this.lastId || (id & 1) === 0;
-  }
-
-  #release(stream: Http2Stream): void {
-    this.unfinished -= 1;
-    if (!stream.requestIsStream) this.heldBytes -= stream.bodyBytes;
-  }
-
-  /** The one that was opened first comes first. */
-  [Symbol.iterator](): IterableIterator<Http2Stream> {
-    return this.#open.values();
   }
 }

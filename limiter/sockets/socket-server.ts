@@ -291,11 +291,7 @@ export class Http2SocketServer {
     });
     const connection = { http2, transport, peer, holding, age: new ConnectionAge(ages, nowMs, random()) };
     this.#opened(connection);
-    transport.read({
-      receive: (bytes, timeMs) => http2.receive(bytes, timeMs),
-      onUnread: () => holding.report(http2.heldBytes + transport.unreadBytes),
-      peerEnded: () => http2.peerEnded(),
-    });
+    transport.read(http2, () => holding.report(http2.heldBytes + transport.unreadBytes));
     socket.on('drain', () => http2.onDrain());
     // A reset and the like: 'close' follows.
     socket.on('error', () => {});

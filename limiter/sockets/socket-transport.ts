@@ -46,8 +46,6 @@ export interface SocketTransportOptions {
 export interface SocketReader {
   /** `bytes` are only valid until it returns. */
   receive(bytes: Uint8Array, nowMs: number): void;
-  /** Something has to wait: `unreadBytes` of it. */
-  onUnread(): void;
   /** The peer sends no more. */
   peerEnded(): void;
 }
@@ -58,6 +56,8 @@ export class SocketTransport implements Transport, TurnTaker {
   readonly #socket: Socket;
   readonly #turns: LoopTurns;
   readonly #clock: Pick<Clock, 'monotonicMs'>;
+  #reader: SocketReader | undefined;
+  #onUnread = (): void => {};
   /** For its turn. */
   #isWaiting = false;
   #isTurn = false;
@@ -81,9 +81,11 @@ export class SocketTransport implements Transport, TurnTaker {
     return this.#isWaiting || this.#isPaused ? this.#socket.readableLength : 0;
   }
 
-  /** From now on all that comes, until it ends itself. */
-  read(reader: SocketReader): void {
-    this.#socket.on('data', (bytes: Buffer) => this.#came(bytes, reader));
+  /** From now on all that comes, until it ends itself. `onUnread` is called when `unreadBytes` are others. */
+  read(reader: SocketReader, onUnread: () => void): void {
+    this.#reader = reader;
+    this.#onUnread = onUnread;
+    this.#socket.on('data', this.#came);
     this.#socket.on('end', () => {
       if (this.#isEnding) return;
       if (!this.#turns.isSpent()) {
@@ -107,6 +109,7 @@ export class SocketTransport implements Transport, TurnTaker {
     if (bytes > 0) this.#socket.read(bytes);
     this.#isTurn = false;
     if (!this.#isPaused) this.#readOn();
+    this.#onUnread();
   }
 
   write(bytes: Uint8Array): boolean {
@@ -146,8 +149,9 @@ export class SocketTransport implements Transport, TurnTaker {
     this.#turns.leave(this);
   }
 
-  #came(bytes: Buffer, reader: SocketReader): void {
-    if (this.#isEnding) return;
+  readonly #came = (bytes: Buffer): void => {
+    const reader = this.#reader;
+    if (this.#isEnding || reader === undefined) return;
     let nowMs = this.#clock.monotonicMs();
     let at = 0;
     while (this.#isTurn || !this.#turns.isSpent(nowMs)) {
@@ -158,15 +162,11 @@ export class SocketTransport implements Transport, TurnTaker {
       if (this.#isPaused) break;
       nowMs = this.#clock.monotonicMs();
     }
-    this.#keep(bytes.subarray(at), reader);
-  }
-
-  #keep(bytes: Buffer, reader: SocketReader): void {
     this.#socket.pause();
-    this.#socket.unshift(bytes);
+    this.#socket.unshift(bytes.subarray(at));
     if (!this.#isPaused) this.#wait();
-    reader.onUnread();
-  }
+    this.#onUnread();
+  };
 
   #readOn(): void {
     if (this.#isEnding) return;

@@ -114,13 +114,10 @@ const calmMs = 2;
 interface LoopTurnsOptions {
   clock: Pick<Clock, 'monotonicMs'>;
   /** Calls back in a later turn of the loop, and what `callback` left to do in this one is done before the next. */
-  later(callback: () => void): void;
+  later(callback: () => void): unknown;
 }
 
-const system: LoopTurnsOptions = {
-  clock: systemClock,
-  later: (callback) => void setImmediate(callback),
-};
+const system: LoopTurnsOptions = { clock: systemClock, later: setImmediate };
 
 export class LoopTurns {
   readonly #options: LoopTurnsOptions;
@@ -156,9 +153,9 @@ export class LoopTurns {
    */
   isSpent(nowMs: number = this.#options.clock.monotonicMs()): boolean {
     if (nowMs < this.#endMs) return false;
-    if (this.#isWatched || this.#isAccepting(nowMs)) return true;
+    if (this.#isWatched || (nowMs < this.#acceptUntilMs && this.#areComing(nowMs))) return true;
     this.#isWatched = true;
-    this.#endMs = nowMs + this.#shareMs(nowMs);
+    this.#endMs = nowMs + (this.#areComing(nowMs) ? shareOfComersMs : shareMs);
     this.#workBeganMs ??= nowMs;
     this.#options.later(this.#turnIsOver);
     return false;
@@ -225,12 +222,9 @@ export class LoopTurns {
       this.#acceptUntilMs = nowMs + Math.min(mostComersMs, comersFactor * (nowMs - beganMs));
   }
 
-  #isAccepting(nowMs: number): boolean {
-    return nowMs < this.#acceptUntilMs && nowMs - this.#acceptedMs < calmMs;
-  }
-
-  #shareMs(nowMs: number): number {
-    return nowMs - this.#acceptedMs < calmMs ? shareOfComersMs : shareMs;
+  /** One was accepted so lately that more may wait for that. */
+  #areComing(nowMs: number): boolean {
+    return nowMs - this.#acceptedMs < calmMs;
   }
 
   #goOn(): void {
@@ -260,7 +254,7 @@ export class LoopTurns {
     steps.beganMs = nowMs;
     // As long as one waits for that, one is accepted in each turn.
     if (!this.#hasAccepted) this.#acceptUntilMs = Number.NEGATIVE_INFINITY;
-    steps.isPassed = this.#isAccepting(nowMs);
+    steps.isPassed = nowMs < this.#acceptUntilMs && this.#areComing(nowMs);
     steps.isCheap = this.#hasAccepted && this.#turnsWithoutDear < mostTurnsWithoutDear;
     this.#hasAccepted = false;
     if (!steps.isPassed)
@@ -273,7 +267,7 @@ export class LoopTurns {
     if (first !== undefined) return first;
     const read = this.#nextRead(steps);
     if (read !== undefined) return read;
-    const isShareLeft = nowMs - steps.beganMs < this.#shareMs(nowMs);
+    const isShareLeft = nowMs - steps.beganMs < (this.#areComing(nowMs) ? shareOfComersMs : shareMs);
     return isShareLeft ? (this.#little.next() ?? this.#much.next()) : undefined;
   }
 
