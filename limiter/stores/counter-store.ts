@@ -1,6 +1,5 @@
 /** What every store of counters can do. Knows keys and numbers, neither rules nor requests. */
 import type { CallSpan } from '../../process/grpc/handlers.ts';
-import { failOp } from './folded-run.ts';
 
 /** Who asked. */
 export interface Caller {
@@ -115,15 +114,15 @@ export const callAbandoned = new StoreError('the caller gave up before its hits 
   notCounted: true,
 });
 
-/** Asked right before ops are sent. True when nobody waits for this one: it is answered, and is not to be sent. */
-export function leaveOut(op: CounterOp): boolean {
-  if (op.caller === undefined || !op.caller.abandoned) return false;
-  failOp(op, callAbandoned);
-  return true;
-}
-
-/** Whether any of a request's ops was: then the request counts as one that was never made. */
+/** Whether any of a request's ops was left out: then the request counts as one that was never made. */
 export function wasLeftOut(ops: readonly CounterOp[]): boolean {
   for (const op of ops) if (op.error === callAbandoned) return true;
   return false;
+}
+
+/** Says what went wrong with one op, as the answer to it. */
+export function failOp(op: CounterOp, error: StoreError): void {
+  op.applied = 0;
+  op.after = 0;
+  op.error = error;
 }

@@ -2,12 +2,13 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { counterOp } from '../../test/support/counter-ops.ts';
 import { caseCount } from '../../test/support/property-cases.ts';
-import { StoreError } from './counter-store.ts';
+import { type Caller, callAbandoned, StoreError } from './counter-store.ts';
 import { FoldedRun, maxTotal, totalAfter } from './folded-run.ts';
 
 interface Change {
   hits: number;
   negative: boolean;
+  caller?: Caller | undefined;
 }
 
 /** Small numbers mostly, so that totals meet the floor, and some near the ceiling. */
@@ -49,15 +50,12 @@ describe('FoldedRun', () => {
     });
     fc.assert(
       fc.property(state, marked, (start, list) => {
-        const { ops, run } = fold(list.map(({ given }) => given));
+        const callers = list.map(({ isKept }) => ({ abandoned: !isKept }));
+        const { ops, run } = fold(list.map(({ given }, index) => ({ ...given, caller: callers[index] })));
         const wanted = list.filter(({ isKept }) => isKept).map(({ given }) => given);
-        const left: typeof ops = [];
-        const keeps = run.keepOthers((op) => {
-          const isKept = list[ops.indexOf(op as (typeof ops)[0])]?.isKept === true;
-          if (!isKept) left.push(op as (typeof ops)[0]);
-          return !isKept;
-        });
+        const keeps = run.leaveOutAbandoned();
         expect(keeps).toBe(wanted.length > 0);
+        const left = ops.filter(({ error }) => error === callAbandoned);
         expect(left).toEqual(ops.filter((_, index) => !list[index]?.isKept));
         if (!keeps) return;
         const alike = fold(wanted);
@@ -69,7 +67,10 @@ describe('FoldedRun', () => {
         ]);
         run.answer(start ?? 0);
         alike.run.answer(start ?? 0);
-        expect(ops.filter((_, index) => list[index]?.isKept)).toEqual(alike.ops);
+        const kept = ops.filter((_, index) => list[index]?.isKept);
+        expect(kept.map(({ applied, after }) => [applied, after])).toEqual(
+          alike.ops.map(({ applied, after }) => [applied, after]),
+        );
       }),
     );
   });

@@ -4,7 +4,7 @@
  * clamps compose: any run of them is x -> min(high, max(low, x + shift)) with three numbers. The store applies that once
  * and gives the value before; each total follows from it. Pure.
  */
-import type { CounterOp, StoreError } from './counter-store.ts';
+import { type CounterOp, callAbandoned, failOp, type StoreError } from './counter-store.ts';
 
 /** Totals stop here: the largest number that is exact both in JavaScript and in Redis's Lua. */
 export const maxTotal = Number.MAX_SAFE_INTEGER;
@@ -48,11 +48,19 @@ export class FoldedRun {
     return this.shift === 0 && this.low === 0 && this.high === maxTotal;
   }
 
-  /** Answers the ops for which `leaveOut` is true and forgets them; false when none is left. */
-  keepOthers(leaveOut: (op: CounterOp) => boolean): boolean {
+  /** Answers the ops whose callers gave up, and forgets them; false when none is left. Asked right before it is sent. */
+  leaveOutAbandoned(): boolean {
     const rest = this.#rest;
-    if (rest === undefined) return !leaveOut(this.#first);
-    const kept = [this.#first, ...rest].filter((op) => !leaveOut(op));
+    if (rest === undefined) {
+      if (this.#first.caller?.abandoned !== true) return true;
+      failOp(this.#first, callAbandoned);
+      return false;
+    }
+    const kept: CounterOp[] = [];
+    for (const op of [this.#first, ...rest]) {
+      if (op.caller?.abandoned === true) failOp(op, callAbandoned);
+      else kept.push(op);
+    }
     const [first, ...others] = kept;
     if (first === undefined) return false;
     if (others.length === rest.length) return true;
@@ -68,9 +76,15 @@ export class FoldedRun {
 
   /** Writes every op's answer, from the key's value before the run. A missing key counts as 0. */
   answer(before: number): void {
-    let total = answerOp(this.#first, Math.max(0, before));
-    if (this.#rest === undefined) return;
-    for (const op of this.#rest) total = answerOp(op, total);
+    const rest = this.#rest;
+    let total = Math.max(0, before);
+    let next = 0;
+    for (let op: CounterOp | undefined = this.#first; op !== undefined; op = rest?.[next++]) {
+      total = totalAfter(total, op.hits, op.negative);
+      op.applied = op.hits;
+      op.after = total;
+      op.error = undefined;
+    }
   }
 
   fail(error: StoreError): void {
@@ -99,21 +113,6 @@ export class FoldedRun {
 /** The total after `hits` are added or, when `negative`, taken back. */
 export function totalAfter(before: number, hits: number, negative: boolean): number {
   return negative ? Math.max(0, before - hits) : Math.min(maxTotal, before + hits);
-}
-
-/** Says what went wrong with one op, as the answer to it. */
-export function failOp(op: CounterOp, error: StoreError): void {
-  op.applied = 0;
-  op.after = 0;
-  op.error = error;
-}
-
-function answerOp(op: CounterOp, before: number): number {
-  const after = totalAfter(before, op.hits, op.negative);
-  op.applied = op.hits;
-  op.after = after;
-  op.error = undefined;
-  return after;
 }
 
 /** At least what V8 keeps: one byte a character, two where any is beyond ASCII. */

@@ -1,6 +1,5 @@
 /** Stop-when-over, as every store does it (STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT). */
-import type { CounterOp, CounterStore } from './counter-store.ts';
-import { failOp } from './folded-run.ts';
+import { type CounterOp, type CounterStore, failOp } from './counter-store.ts';
 
 /**
  * Decides what each op of one request may count and writes it to `applied`; `after` must hold its key's total before the

@@ -8,10 +8,10 @@ import { LocalFallbackStore } from '../../limiter/stores/calm/local-fallback-sto
 import {
   type CounterOp,
   type CounterStore,
+  failOp,
   StoreError,
   type SubmitOptions,
 } from '../../limiter/stores/counter-store.ts';
-import { failOp } from '../../limiter/stores/folded-run.ts';
 import { BoundedLocalCache } from '../../limiter/stores/local-cache.ts';
 import { PerSecondStore } from '../../limiter/stores/per-second-store.ts';
 import type { MatchedRule } from '../../rules/match-result.ts';

@@ -1,5 +1,9 @@
-import type { CounterOp, CounterStore, StoreError } from '../../limiter/stores/counter-store.ts';
-import { failOp } from '../../limiter/stores/folded-run.ts';
+import {
+  type CounterOp,
+  type CounterStore,
+  failOp,
+  type StoreError,
+} from '../../limiter/stores/counter-store.ts';
 
 /** A request that waits for the test to say what the store answers. */
 export interface HeldRequest {

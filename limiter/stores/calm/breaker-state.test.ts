@@ -48,7 +48,7 @@ describe('BreakerState', () => {
     const state = closed();
     for (let i = 0; i < 5; i += 1) {
       tick(state, quietTicks, true);
-      if (i % 2 === 0) state.heard();
+      if (i % 2 === 0) state.heard = true;
       state.tick(i % 2 === 0);
     }
     expect(state.phase).toBe('closed');
@@ -117,8 +117,10 @@ describe('BreakerState', () => {
       fc.property(fc.array(event, { maxLength: 60 }), (events) => {
         const state = closed();
         for (const name of events) {
-          if (name === 'tick') {
-            state.heard();
+          if (name === 'heard') {
+            state.heard = true;
+          } else if (name === 'tick') {
+            state.heard = true;
             state.tick(true);
           } else {
             state[name]();
@@ -150,6 +152,7 @@ describe('BreakerState', () => {
           const before = state.phase;
           if (name === 'tick') state.tick(false);
           else if (name === 'quiet') state.tick(true);
+          else if (name === 'heard') state.heard = true;
           else state[name]();
           if (before === 'probing' && name === 'probeAnswered') [answered, ticks] = [true, 0];
           if (state.phase === 'open') answered = false;

@@ -24,9 +24,11 @@ export const lastAdmitted = 512;
 
 export class BreakerState {
   readonly #quietTicks: number;
+  /** How many requests may be under way. */
+  admitted = Number.POSITIVE_INFINITY;
+  /** Set by whoever hears that the store answered a request; a tick takes it back. */
+  heard = false;
   #phase: BreakerPhase = 'closed';
-  #admitted = Number.POSITIVE_INFINITY;
-  #heard = false;
   #quiet = 0;
 
   constructor(options: { quietTicks: number }) {
@@ -37,21 +39,11 @@ export class BreakerState {
     return this.#phase;
   }
 
-  /** How many requests may be under way. */
-  get admitted(): number {
-    return this.#admitted;
-  }
-
-  /** The store answered a request. */
-  heard(): void {
-    this.#heard = true;
-  }
-
   /** `waiting`: requests are under way. */
   tick(waiting: boolean): void {
     if (this.#phase === 'open' || this.#phase === 'probing') return;
-    this.#quiet = waiting && !this.#heard ? this.#quiet + 1 : 0;
-    this.#heard = false;
+    this.#quiet = waiting && !this.heard ? this.#quiet + 1 : 0;
+    this.heard = false;
     if (this.#quiet > this.#quietTicks) this.#open();
     else if (this.#phase === 'ramping' && this.#quiet === 0) this.#widen();
   }
@@ -72,21 +64,21 @@ export class BreakerState {
   probeAnswered(): void {
     if (this.#phase !== 'probing') return;
     this.#phase = 'ramping';
-    this.#admitted = firstAdmitted;
+    this.admitted = firstAdmitted;
   }
 
   #open(): void {
     this.#phase = 'open';
-    this.#admitted = 0;
+    this.admitted = 0;
     this.#quiet = 0;
-    this.#heard = false;
+    this.heard = false;
   }
 
   #widen(): void {
-    this.#admitted *= 2;
-    if (this.#admitted <= lastAdmitted) return;
+    this.admitted *= 2;
+    if (this.admitted <= lastAdmitted) return;
     this.#phase = 'closed';
-    this.#admitted = Number.POSITIVE_INFINITY;
+    this.admitted = Number.POSITIVE_INFINITY;
   }
 }
 

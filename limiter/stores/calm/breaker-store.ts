@@ -1,11 +1,11 @@
 import {
   type CounterOp,
   type CounterStore,
+  failOp,
   StoreError,
   type SubmitOptions,
   wasLeftOut,
 } from '../counter-store.ts';
-import { failOp } from '../folded-run.ts';
 import {
   type BreakerPhase,
   BreakerState,
@@ -32,38 +32,18 @@ export interface BreakerStoreOptions extends BreakerTimes {
 /** What an op under way occupies besides its key, rounded up. */
 const opOverheadBytes = 256;
 
-/** What requests wait with, for the bound in bytes. */
-function waitingBytes(ops: readonly CounterOp[]): number {
-  let bytes = 0;
-  for (const op of ops) bytes += op.key.length + opOverheadBytes;
-  return bytes;
-}
-
 /** One request at the store. */
-class Flight {
+interface Flight {
   readonly ops: readonly CounterOp[];
+  /** What it waits with, for the bound in bytes. */
   readonly bytes: number;
   readonly done: () => void;
   /** The tick of the breaker in which it set out. */
   readonly sinceTick: number;
   /** Whether the caller still waits: what the store says otherwise is too late. */
-  waiting = true;
-  previous: Flight | undefined = undefined;
-  next: Flight | undefined = undefined;
-
-  constructor(ops: readonly CounterOp[], bytes: number, sinceTick: number, done: () => void) {
-    this.ops = ops;
-    this.bytes = bytes;
-    this.sinceTick = sinceTick;
-    this.done = done;
-  }
-
-  /** Answers without the store. */
-  abandon(error: StoreError): void {
-    this.waiting = false;
-    for (const op of this.ops) failOp(op, error);
-    this.done();
-  }
+  waiting: boolean;
+  previous: Flight | undefined;
+  next: Flight | undefined;
 }
 
 /** Requests under way, in the order of their arrival: a linked list, as they leave it from anywhere. */
@@ -160,18 +140,40 @@ export class BreakerStore implements CounterStore {
   }
 
   submit(ops: CounterOp[], options: SubmitOptions, done: () => void): void {
-    const bytes = waitingBytes(ops);
-    const refusal = this.#refusalFor(bytes);
-    if (refusal !== undefined) {
-      this.#refused += 1;
-      for (const op of ops) failOp(op, refusal);
-      done();
+    const flights = this.#flights;
+    const { maxWaiting, maxWaitingBytes } = this.#options;
+    let bytes = 0;
+    for (const op of ops) bytes += op.key.length + opOverheadBytes;
+    const tooMany = flights.size >= maxWaiting || flights.bytes + bytes > maxWaitingBytes;
+    if (tooMany || flights.size >= this.#state.admitted) {
+      this.#refuse(ops, bytes, done);
       return;
     }
-    const flight = new Flight(ops, bytes, this.#ticks, done);
-    this.#flights.add(flight);
+    const sinceTick = this.#ticks;
+    const flight: Flight = {
+      ops,
+      bytes,
+      done,
+      sinceTick,
+      waiting: true,
+      previous: undefined,
+      next: undefined,
+    };
+    flights.add(flight);
     if (!this.#timer.ticking) this.#timer.startTicks();
-    this.#store.submit(ops, options, () => this.#answered(flight));
+    this.#store.submit(ops, options, () => {
+      if (!flight.waiting) return;
+      flights.remove(flight);
+      flight.waiting = false;
+      let answered = 0;
+      for (const op of ops) if (op.error === undefined) answered += 1;
+      if (answered < ops.length) {
+        this.#failed(flight);
+        return;
+      }
+      if (answered > 0) this.#state.heard = true;
+      done();
+    });
   }
 
   ping(patienceMs?: number): Promise<void> {
@@ -183,25 +185,26 @@ export class BreakerStore implements CounterStore {
     return this.#store.close();
   }
 
-  #refusalFor(bytes: number): StoreError | undefined {
-    const { maxWaiting, maxWaitingBytes } = this.#options;
-    const flights = this.#flights;
-    if (flights.size >= this.#state.admitted) return this.#refusal;
-    if (flights.size >= maxWaiting) {
-      return tooMany(
-        `${flights.size} requests wait for the store, and STORE_BREAKER_MAX_WAITING allows no more`,
-      );
-    }
-    if (flights.bytes + bytes <= maxWaitingBytes) return undefined;
-    return tooMany(
-      `requests that wait for the store would occupy ${flights.bytes + bytes} bytes, and STORE_BREAKER_MAX_WAITING_BYTES allows ${maxWaitingBytes}`,
-    );
+  #refuse(ops: readonly CounterOp[], bytes: number, done: () => void): void {
+    this.#refused += 1;
+    const refusal = this.#refusalFor(bytes);
+    for (const op of ops) failOp(op, refusal);
+    done();
   }
 
-  #answered(flight: Flight): void {
-    if (!flight.waiting) return;
-    this.#flights.remove(flight);
-    flight.waiting = false;
+  #refusalFor(bytes: number): StoreError {
+    const { maxWaiting, maxWaitingBytes } = this.#options;
+    const flights = this.#flights;
+    if (flights.size >= this.#state.admitted) return this.#refusal as StoreError;
+    const message =
+      flights.size >= maxWaiting
+        ? `${flights.size} requests wait for the store, and STORE_BREAKER_MAX_WAITING allows no more`
+        : `requests that wait for the store would occupy ${flights.bytes + bytes} bytes, and STORE_BREAKER_MAX_WAITING_BYTES allows ${maxWaitingBytes}`;
+    return new StoreError(message, { transient: true, notCounted: true });
+  }
+
+  /** Of a request of which not every op was counted. */
+  #failed(flight: Flight): void {
     if (wasLeftOut(flight.ops)) {
       // Which says nothing of the store.
       flight.done();
@@ -210,7 +213,7 @@ export class BreakerStore implements CounterStore {
     const error = this.#store.connected === false && !this.#timer.closed ? firstError(flight.ops) : undefined;
     if (error === undefined) {
       // Errors of a key, or of one node of many, come from a store that is there.
-      if (flight.ops.some(isWordOfStore)) this.#state.heard();
+      if (flight.ops.some(isWordOfStore)) this.#state.heard = true;
       flight.done();
       return;
     }
@@ -274,16 +277,14 @@ function notAsked(reason: string): StoreError {
   return new StoreError(message, { transient: true, notCounted: true });
 }
 
-function tooMany(message: string): StoreError {
-  return new StoreError(message, { transient: true, notCounted: true });
-}
-
-/** Tells all of them, even when one throws, which is thrown then. */
+/** Answers without the store: tells all of them, even when one throws, which is thrown then. */
 function abandonAll(flights: readonly Flight[], error: StoreError): void {
   let thrown: { error: unknown } | undefined;
   for (const flight of flights) {
+    flight.waiting = false;
+    for (const op of flight.ops) failOp(op, error);
     try {
-      flight.abandon(error);
+      flight.done();
     } catch (fault) {
       thrown ??= { error: fault };
     }

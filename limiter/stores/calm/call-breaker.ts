@@ -49,11 +49,11 @@ export class CallBreaker {
     this.#timer.startTicks();
     send().then(
       (value) => {
-        if (this.#waiting.delete(reject)) this.#state.heard();
+        if (this.#waiting.delete(reject)) this.#state.heard = true;
         resolve(value);
       },
       (error: unknown) => {
-        if (this.#waiting.delete(reject) && this.#options.isAnswer(error)) this.#state.heard();
+        if (this.#waiting.delete(reject) && this.#options.isAnswer(error)) this.#state.heard = true;
         reject(error);
       },
     );

@@ -8,10 +8,10 @@ import {
   type CounterOp,
   type CounterStore,
   callAbandoned,
+  failOp,
   StoreError,
   type SubmitOptions,
 } from '../counter-store.ts';
-import { failOp } from '../folded-run.ts';
 import {
   deliveryIntervalMs,
   keysPerDelivery,

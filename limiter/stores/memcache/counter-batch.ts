@@ -2,8 +2,8 @@
  * The requests of one turn and the totals of their keys. A key is asked for once, whoever wants it; a request is concluded
  * when all of its keys are answered, and each op then gets the total as if it had come alone, in order. Pure.
  */
-import { type CounterOp, callAbandoned, type StoreError } from '../counter-store.ts';
-import { failOp, maxTotal, totalAfter } from '../folded-run.ts';
+import { type CounterOp, callAbandoned, failOp, type StoreError } from '../counter-store.ts';
+import { maxTotal, totalAfter } from '../folded-run.ts';
 import { holdBack } from '../stop-when-over.ts';
 import { addCommand, type Command, changeCommand } from './command.ts';
 

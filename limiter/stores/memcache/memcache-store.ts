@@ -5,8 +5,14 @@
  */
 import type { Clock } from '../../../process/time/clock.ts';
 import type { ClientTls } from '../client-tls.ts';
-import type { CounterOp, CounterStore, StoreError, SubmitOptions } from '../counter-store.ts';
-import { failOp, maxTotal } from '../folded-run.ts';
+import {
+  type CounterOp,
+  type CounterStore,
+  failOp,
+  type StoreError,
+  type SubmitOptions,
+} from '../counter-store.ts';
+import { maxTotal } from '../folded-run.ts';
 import { GetCommand, versionCommand } from './command.ts';
 import {
   AskedKeys,

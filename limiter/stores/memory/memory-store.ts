@@ -1,6 +1,12 @@
 import type { Clock } from '../../../process/time/clock.ts';
-import { type CounterOp, type CounterStore, StoreError, type SubmitOptions } from '../counter-store.ts';
-import { failOp, totalAfter } from '../folded-run.ts';
+import {
+  type CounterOp,
+  type CounterStore,
+  failOp,
+  StoreError,
+  type SubmitOptions,
+} from '../counter-store.ts';
+import { totalAfter } from '../folded-run.ts';
 import { holdBack } from '../stop-when-over.ts';
 import { CounterTable } from './counter-table.ts';
 

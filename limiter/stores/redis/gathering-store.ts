@@ -1,8 +1,13 @@
 /** What a store in one Redis and one in a cluster have in common: gathering what is submitted, and places for calls. */
 import { attendedTimers, systemTimers, type Timers } from '../../../process/time/clock.ts';
 import type { ClientTls } from '../client-tls.ts';
-import type { CounterOp, CounterStore, StoreError, SubmitOptions } from '../counter-store.ts';
-import { failOp } from '../folded-run.ts';
+import {
+  type CounterOp,
+  type CounterStore,
+  failOp,
+  type StoreError,
+  type SubmitOptions,
+} from '../counter-store.ts';
 import { lookThenCount } from '../stop-when-over.ts';
 import {
   type Batch,

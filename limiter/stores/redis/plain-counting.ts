@@ -3,8 +3,8 @@
  * DECRBY. The last two are two steps: what others do between them is corrected where it shows, not prevented.
  */
 import { ReplyError } from 'ioredis';
-import { type CounterOp, StoreError } from '../counter-store.ts';
-import { FoldedRun, failOp, maxTotal, totalAfter } from '../folded-run.ts';
+import { type CounterOp, failOp, StoreError } from '../counter-store.ts';
+import { FoldedRun, maxTotal, totalAfter } from '../folded-run.ts';
 import { holdBack } from '../stop-when-over.ts';
 import type { KeyedCommands } from './scripts.ts';
 import { inParallel } from './turn-gathering.ts';

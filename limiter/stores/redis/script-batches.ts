@@ -1,5 +1,5 @@
-import { type CounterOp, callAbandoned, leaveOut, type StoreError } from '../counter-store.ts';
-import { FoldedRun, failOp } from '../folded-run.ts';
+import { type CounterOp, callAbandoned, failOp, type StoreError } from '../counter-store.ts';
+import { FoldedRun } from '../folded-run.ts';
 import { type Batch, maxKeysPerCall, type PendingRequest, replyNumber } from './call-places.ts';
 import type { PlainCounting } from './plain-counting.ts';
 import type { RedisErrors } from './redis-error.ts';
@@ -28,7 +28,7 @@ export class CountBatch implements Batch {
 
   leaveOutAbandoned(): boolean {
     for (const run of this.#runs.values()) {
-      if (!run.keepOthers(leaveOut)) this.#runs.delete(run.key);
+      if (!run.leaveOutAbandoned()) this.#runs.delete(run.key);
     }
     return this.#runs.size > 0;
   }
