@@ -1,5 +1,4 @@
 import { randomInt } from 'node:crypto';
-import { fileURLToPath } from 'node:url';
 import { defineConfig } from 'vitest/config';
 
 // `npm run properties` says how many times the cases of property tests are run, and repeats a seed; else each run has a new
@@ -7,18 +6,12 @@ import { defineConfig } from 'vitest/config';
 const propertyTimes = Number(process.env['PROPERTY_TIMES'] ?? 1);
 process.env['PROPERTY_SEED'] ??= String(randomInt(2 ** 31));
 
-// Tests start our programs from source more than a thousand times: compiled once, a limiter takes 0.4 s of a processor to start
-// instead of 1.1. https://nodejs.org/api/module.html#module-compile-cache
-process.env['NODE_COMPILE_CACHE'] ??= fileURLToPath(new URL('.cache/compiled', import.meta.url));
-
 // `npm run test:unit` sets it.
 const isUnit = process.env['TESTS_BESIDE_SOURCES'] === 'true';
-const exclude = [
-  'node_modules/**',
-  'dist/**',
-  '.cache/**',
-  ...(isUnit ? ['test/**', '**/*.timing.test.ts'] : []),
-];
+const timing = '**/*.timing.test.ts';
+const faults = ['faults', 'soak', 'stores'].map((folder) => `test/${folder}/*.timing.test.ts`);
+const exclude = ['node_modules/**', 'dist/**', '.cache/**', ...(isUnit ? ['test/**', timing] : [])];
+const globalSetup = './test/support/weir-program.ts';
 
 export default defineConfig({
   test: {
@@ -30,20 +23,44 @@ export default defineConfig({
     hookTimeout: 60_000,
     // What second-tries.ts allows, and named at the end of the run.
     retry: process.env['CI'] === 'true' ? 1 : 0,
+    // One after the other: quick ones first, and what measures time with nothing of ours beside it.
     projects: [
       {
+        // Beside the sources. They start no program and change nothing of their process, so that files share it.
         extends: true,
-        test: { name: 'tests', include: ['**/*.test.ts'], exclude: [...exclude, '**/*.timing.test.ts'] },
+        test: {
+          name: 'unit',
+          include: ['**/*.test.ts'],
+          exclude: [...exclude, 'test/**', timing],
+          isolate: false,
+        },
       },
       {
-        // What measures time runs after the rest, with nothing of ours beside it.
+        // They start programs and servers: where two wait for theirs, a third works.
+        extends: true,
+        test: {
+          name: 'tests',
+          include: ['test/**/*.test.ts'],
+          exclude: [...exclude, timing],
+          globalSetup,
+          maxWorkers: 3,
+          sequence: { groupOrder: 1 },
+        },
+      },
+      {
+        // They wait for what a fault takes, and leave most of a core alone.
+        extends: true,
+        test: { name: 'faults', include: faults, exclude, globalSetup, sequence: { groupOrder: 2 } },
+      },
+      {
         extends: true,
         test: {
           name: 'timing',
-          include: ['**/*.timing.test.ts'],
-          exclude,
+          include: [timing],
+          exclude: [...exclude, ...faults],
+          globalSetup,
           maxWorkers: 1,
-          sequence: { groupOrder: 1 },
+          sequence: { groupOrder: 3 },
         },
       },
     ],

@@ -172,7 +172,7 @@ async function runRound(
 ): Promise<void> {
   process.env['PROPERTY_SEED'] = String(tally.seed);
   const vitest = await createVitest('test', {
-    ...{ watch: false, retry: 0, project: 'tests', reporters: [tally] },
+    ...{ watch: false, retry: 0, project: ['unit', 'tests'], reporters: [tally] },
     ...(options.name !== undefined && { testNamePattern: options.name }),
   });
   const breakOff = (): void => void vitest.cancelCurrentRun('keyboard-input');

@@ -2,7 +2,6 @@ import { spawnSync } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { type CertificatePair, createAuthority, type TestAuthority } from '../support/certificates.ts';
 import { awaitCrd } from '../support/cluster.ts';
@@ -14,8 +13,8 @@ import { objectOf, podOf, release, renderChart } from '../support/helm-chart.ts'
 import { httpAsk } from '../support/http-ask.ts';
 import { PodProcess, portsOfThisMachine } from '../support/pod-process.ts';
 import { rateLimitConfigText } from '../support/rate-limit-config.ts';
+import { weirProgram } from '../support/weir-program.ts';
 
-const weir = fileURLToPath(new URL('../../bin/weir.js', import.meta.url));
 /** Two processes start on a machine that others use, too. */
 const patience = { timeout: 120_000 };
 const values = {
@@ -124,7 +123,7 @@ describeWithServer('the programs as the chart starts them with TLS', helmProgram
           spawnSync(
             process.execPath,
             [
-              ...[weir, 'ask', '-grpc-use-tls', '-grpc-server-ca-file', authority.caFile, ...own],
+              ...[weirProgram, 'ask', '-grpc-use-tls', '-grpc-server-ca-file', authority.caFile, ...own],
               ...['-dial_string', `127.0.0.1:${limiter.port('grpc')}`],
               ...['-domain', 'shop', '-descriptors', 'key=v'],
             ],

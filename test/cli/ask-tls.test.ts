@@ -7,6 +7,7 @@ import { describeWithServer } from '../support/describe-with-server.ts';
 import { opensslProgram } from '../support/find-server.ts';
 import { startLimiter } from '../support/limiter-process.ts';
 import { suiteFolder } from '../support/suite-folder.ts';
+import { weirProgram } from '../support/weir-program.ts';
 
 const root = fileURLToPath(new URL('../..', import.meta.url));
 const rules = { BACKEND_TYPE: 'memory', RUNTIME_ROOT: `${root}examples`, RUNTIME_APPDIRECTORY: 'rules' };
@@ -20,7 +21,7 @@ interface Outcome {
 /** What `weir ask` says to a port of this machine. */
 function ask(address: string, ...flags: string[]): Promise<Outcome> {
   const question = ['-domain', 'mail', '-descriptors', 'tenant=acme', '-timeout-ms', '20000'];
-  const args = ['bin/weir.js', 'ask', '-dial_string', address, ...question, ...flags];
+  const args = [weirProgram, 'ask', '-dial_string', address, ...question, ...flags];
   const child = spawn(process.execPath, args, { cwd: root, stdio: ['ignore', 'pipe', 'pipe'] });
   let output = '';
   for (const stream of [child.stdout, child.stderr]) stream.on('data', (text) => (output += String(text)));

@@ -3,13 +3,11 @@ import { execFile } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
 import { expect, it, onTestFinished } from 'vitest';
 import { readCallersFile } from '../../limiter/callers/callers-file.ts';
 import { InProcessLimiter } from '../support/in-process-limiter.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
-
-const weir = fileURLToPath(new URL('../../bin/weir.js', import.meta.url));
+import { weirProgram } from '../support/weir-program.ts';
 
 /** The limiter is in this process, which must not stand still meanwhile. */
 function weirCommand(
@@ -19,7 +17,7 @@ function weirCommand(
   return new Promise((resolve) => {
     execFile(
       process.execPath,
-      [weir, ...args],
+      [weirProgram, ...args],
       { env: { PATH: process.env['PATH'], ...env } },
       (error, stdout, stderr) => resolve({ code: error === null ? 0 : Number(error.code), stdout, stderr }),
     );

@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { gzipSync } from 'node:zlib';
 import { beforeEach, describe, expect, it } from 'vitest';
 import { temporaryFolder } from '../support/temporary-folder.ts';
+import { weirProgram } from '../support/weir-program.ts';
 
 const root = join(import.meta.dirname, '../..');
 const example = join(root, 'examples/replay/requests.ndjson');
@@ -15,7 +16,7 @@ beforeEach(() => {
 
 function replay(args: readonly string[], input: string | Buffer = '') {
   const options = { cwd: root, input, encoding: 'utf8' } as const;
-  const { status, stdout, stderr } = spawnSync(process.execPath, ['bin/weir.js', 'replay', ...args], options);
+  const { status, stdout, stderr } = spawnSync(process.execPath, [weirProgram, 'replay', ...args], options);
   return { status, stdout, stderr };
 }
 

@@ -9,6 +9,7 @@ import { ChildProgram } from '../support/child-program.ts';
 import { recordedTelemetry } from '../support/control-plane-telemetry.ts';
 import { freePort } from '../support/free-port.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
+import { weirProgram } from '../support/weir-program.ts';
 
 const root = fileURLToPath(new URL('../..', import.meta.url));
 const secret = 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw';
@@ -42,7 +43,7 @@ async function verify(
 ): Promise<Outcome> {
   const program = new ChildProgram({
     command: process.execPath,
-    args: ['bin/weir.js', 'webhook', ...args],
+    args: [weirProgram, 'webhook', ...args],
     cwd: root,
     env: { PATH: process.env['PATH'], ...env },
   });

@@ -16,12 +16,13 @@ import { freePort } from '../support/free-port.ts';
 import { InProcessLimiter } from '../support/in-process-limiter.ts';
 import { ManualClock } from '../support/manual-clock.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
+import { weirProgram } from '../support/weir-program.ts';
 
 const commands = commandsToRun('docs/replay.md');
 const blocks = fencedBlocks(readDocument('docs/replay.md'));
 
 function weir(args: readonly string[], input = '') {
-  const { status, stdout, stderr } = spawnSync(process.execPath, ['bin/weir.js', ...args], {
+  const { status, stdout, stderr } = spawnSync(process.execPath, [weirProgram, ...args], {
     cwd: projectRoot,
     encoding: 'utf8',
     input,

@@ -1,8 +1,5 @@
-import { fileURLToPath } from 'node:url';
-
 import { ChildProgram } from './child-program.ts';
-
-const weir = fileURLToPath(new URL('../../bin/weir.js', import.meta.url));
+import { weirProgram } from './weir-program.ts';
 
 export interface ControlPlaneProcess {
   program: ChildProgram;
@@ -22,7 +19,7 @@ export interface ControlPlaneProcessOptions {
 export function spawnControlPlane(options: ControlPlaneProcessOptions): ChildProgram {
   return new ChildProgram({
     command: process.execPath,
-    args: [options.entry ?? weir, 'control-plane'],
+    args: [options.entry ?? weirProgram, 'control-plane'],
     env: {
       PATH: process.env['PATH'],
       HOST: '127.0.0.1',

@@ -1,8 +1,5 @@
-import { fileURLToPath } from 'node:url';
-
 import { ChildProgram } from './child-program.ts';
-
-const weir = fileURLToPath(new URL('../../bin/weir.js', import.meta.url));
+import { weirProgram } from './weir-program.ts';
 
 export interface LimiterProcess {
   program: ChildProgram;
@@ -26,7 +23,7 @@ export interface LimiterProcessOptions {
 
 /** Starts a limiter without waiting for its listeners. The environment is the options' alone, but for PATH. */
 export function spawnLimiter(options: LimiterProcessOptions): ChildProgram {
-  const node = [process.execPath, ...(options.nodeArguments ?? []), options.entry ?? weir, 'limiter'];
+  const node = [process.execPath, ...(options.nodeArguments ?? []), options.entry ?? weirProgram, 'limiter'];
   const onCore = options.core === undefined ? node : ['taskset', '-c', String(options.core), ...node];
   const join = ['sh', '-c', 'echo $$ > "$0" && exec "$@"', options.cgroupProcs ?? ''];
   const command = options.cgroupProcs === undefined ? onCore : [...join, ...onCore];

@@ -6,13 +6,11 @@
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
 import { ChildProgram } from './child-program.ts';
 import { freePort } from './free-port.ts';
 import type { EnvironmentVariable, PodTemplate, Probe } from './helm-chart.ts';
 import { type HttpAnswer, httpAsk } from './http-ask.ts';
-
-const weir = fileURLToPath(new URL('../../bin/weir.js', import.meta.url));
+import { weirProgram } from './weir-program.ts';
 
 export interface PodOptions {
   name: string;
@@ -39,7 +37,7 @@ export class PodProcess {
     if (command.join() !== '/bin/weir') throw new Error(`the image has no ${command.join(' ')}`);
     this.program = new ChildProgram({
       command: process.execPath,
-      args: [weir, ...args],
+      args: [weirProgram, ...args],
       env: { PATH: process.env['PATH'], ...this.#environment(options), ...options.env },
     });
   }

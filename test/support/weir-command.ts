@@ -1,6 +1,7 @@
 import { spawnSync } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { compileCache } from './child-program.ts';
+import { weirProgram } from './weir-program.ts';
 
 const root = fileURLToPath(new URL('../..', import.meta.url));
 
@@ -15,7 +16,7 @@ export function runWeir(
   args: readonly string[],
   options: { input?: string; env?: NodeJS.ProcessEnv } = {},
 ): CommandOutcome {
-  const { status, stdout, stderr } = spawnSync(process.execPath, ['bin/weir.js', ...args], {
+  const { status, stdout, stderr } = spawnSync(process.execPath, [weirProgram, ...args], {
     cwd: root,
     encoding: 'utf8',
     ...options,
