@@ -1,6 +1,6 @@
 /** One replica of the control plane: its parts, how they hear of each other, and their order at start and end. */
 
-import { Health } from '../process/grpc/health-service.ts';
+import { Health } from '../process/grpc/health.ts';
 import type { HttpListener } from '../process/http/http-server.ts';
 import type { Logger } from '../process/log/logger.ts';
 import { packageVersion } from '../process/log/process-lines.ts';
@@ -25,7 +25,7 @@ import type { SourceListener } from './source/kubernetes-source.ts';
 import { Announcer, StatusKeeper } from './status-keeper.ts';
 import { ControlPlaneMetrics, type Telemetry } from './telemetry/control-plane-metrics.ts';
 import * as lines from './telemetry/log-lines.ts';
-import type { Webhooks } from './webhooks/webhook-sender.ts';
+import type { Webhooks } from './webhooks/webhooks.ts';
 import { kindOfClient } from './xds/fleet-permissions.ts';
 import { XdsServer, type XdsServerOptions } from './xds/xds-server.ts';
 

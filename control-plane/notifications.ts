@@ -5,7 +5,7 @@ import type { ControlPlaneSettings } from './settings/table.ts';
 import type { Telemetry } from './telemetry/control-plane-metrics.ts';
 import { openSecretApi } from './webhooks/secret-api.ts';
 import type { SecretPlace } from './webhooks/signing-keys.ts';
-import { openWebhooks, type Webhooks } from './webhooks/webhook-sender.ts';
+import { openWebhooks, type Webhooks } from './webhooks/webhooks.ts';
 
 export interface NotificationParts extends Telemetry {
   settings: ControlPlaneSettings;

@@ -2,7 +2,7 @@
 
 import { randomUUID } from 'node:crypto';
 import { availableParallelism } from 'node:os';
-import { Health } from '../process/grpc/health-service.ts';
+import { Health } from '../process/grpc/health.ts';
 import type { HttpListener } from '../process/http/http-server.ts';
 import { routeLibraryWarnings } from '../process/log/error-text.ts';
 import { type LogDestination, openLog } from '../process/log/logger.ts';

@@ -2,11 +2,11 @@ import { hash } from 'node:crypto';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { anyCounter, identityOf, type NamedCounter, unambiguousKey } from '../test/support/any-counter.ts';
+import { parseCounterKey } from '../test/support/counter-key-reader.ts';
 import { caseCount } from '../test/support/property-cases.ts';
 import {
   countedEntry,
   EntryMark,
-  parseCounterKey,
   stemOfValues,
   unambiguousPrefixProblem,
   unambiguousStem,

@@ -1,4 +1,4 @@
-/** The entries of `/snapshot`, as its JSON has them. */
+/** The content of `/snapshot`, ordered by fleet: what is served, to whom, and what follows for each object. */
 import { type ConfigStatus, findCondition, objectKey } from '../model/config-object.ts';
 import type { Decision, ServedConfig, Verdict } from '../model/decision.ts';
 import { type FleetSnapshot, fleetSnapshot, type LimiterReport } from '../model/fleet-snapshot.ts';
@@ -70,8 +70,6 @@ function programmedPart(status: ConfigStatus | undefined): ObjectRow['programmed
   const { status: value, reason, message } = condition;
   return { status: value, reason, message, limiters: status?.limiters?.summary ?? null };
 }
-
-/** The content of `/snapshot`, ordered by fleet: what is served, to whom, and what follows for each object. */
 
 /** One fleet. Its rows are made while they are read, so that a page is written bit by bit. */
 export interface FleetPage {

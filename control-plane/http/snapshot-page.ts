@@ -1,3 +1,4 @@
+/** `/snapshot`: text, or JSON with `?format=json` or `Accept: application/json`; `?fleet=` shows one fleet alone. */
 import type { HttpCall } from '../../process/http/http-server.ts';
 import { sendError, sendLines } from '../../process/http/text-response.ts';
 import type { ControlPlaneView } from './listener.ts';
@@ -96,8 +97,6 @@ function plain(text: string): string {
     return `\\u${code.toString(16).padStart(4, '0')}`;
   });
 }
-
-/** `/snapshot`: text, or JSON with `?format=json` or `Accept: application/json`; `?fleet=` shows one fleet alone. */
 
 export async function answerSnapshot(call: HttpCall, view: ControlPlaneView): Promise<void> {
   const { target, request, response } = call;

@@ -112,7 +112,7 @@ function fromServiceAccount(options: KubernetesConfigOptions): KubeConfig | unde
   if (!serviceHost || !servicePort || !existsSync(tokenFile)) return undefined;
   const host = isIPv6(serviceHost) ? `[${serviceHost}]` : serviceHost;
   const config = new KubeConfig();
-  const namespace = textOf(join(serviceAccountFolder, 'namespace'));
+  const namespace = namespaceIn(join(serviceAccountFolder, 'namespace'));
   config.loadFromOptions({
     clusters: [
       {
@@ -123,23 +123,17 @@ function fromServiceAccount(options: KubernetesConfigOptions): KubeConfig | unde
       },
     ],
     users: [{ name: 'in-cluster', authProvider: { name: 'tokenFile', config: { tokenFile } } }],
-    contexts: [
-      {
-        name: 'in-cluster',
-        cluster: 'in-cluster',
-        user: 'in-cluster',
-        ...(namespace === undefined ? {} : { namespace }),
-      },
-    ],
+    contexts: [{ name: 'in-cluster', cluster: 'in-cluster', user: 'in-cluster', ...namespace }],
     currentContext: 'in-cluster',
   });
   return config;
 }
 
-function textOf(path: string): string | undefined {
+function namespaceIn(path: string): { namespace?: string } {
   try {
-    return readFileSync(path, 'utf8').trim() || undefined;
+    const namespace = readFileSync(path, 'utf8').trim();
+    return namespace === '' ? {} : { namespace };
   } catch {
-    return undefined;
+    return {};
   }
 }

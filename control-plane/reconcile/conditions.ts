@@ -1,3 +1,4 @@
+/** The conditions of one object, in words for its owner. */
 import { isDeepStrictEqual } from 'node:util';
 import {
   type Condition,
@@ -38,7 +39,7 @@ export function joinedWithin({ items, count }: FirstFew<string>, maxChars: numbe
 
 const longestRest = '; and 9007199254740991 more';
 
-/** Reasons of conditions, each named after the fact observed. */
+// Reasons are named after the fact observed.
 
 export const AcceptedReason = {
   /** The newest generation is served. */
@@ -75,8 +76,6 @@ const SupportedReason = {
   /** The fleet's snapshot is longer than what clients of gRPC take unless they are told otherwise. */
   SnapshotTooLarge: 'SnapshotTooLarge',
 } as const;
-
-/** The conditions of one object, in words for its owner. */
 
 /** A condition without what follows from the generation and the status before. */
 type Finding = Pick<Condition, 'status' | 'reason' | 'message'> & { type: ConditionType };

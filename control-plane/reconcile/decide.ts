@@ -41,9 +41,8 @@ export class Decider {
   decide(objects: readonly ConfigObject[], kept: ReadonlyMap<string, KeptSpec>): Decision {
     const candidates = new Map<string, Candidate>();
     for (const object of objects) {
-      const { uid } = object;
-      const last = this.#last.candidates.get(uid);
-      candidates.set(uid, candidateOf(object, kept.get(uid), last, this.#options));
+      const last = this.#last.candidates.get(object.uid);
+      candidates.set(object.uid, candidateOf(object, kept.get(object.uid), last, this.#options));
     }
     const lists = [...candidates.values()].map(({ claims }) => claims);
     const settled = new SettledClaims(lists, this.#options);
@@ -133,13 +132,9 @@ function merge(claims: readonly Claim[], last: Merged | undefined): Merged {
   const isKnown = last?.parts.length === parts.length && last.parts.every((part, i) => part === parts[i]);
   if (isKnown) return last;
   const { domain } = parts[0]!;
-  const name = mergedName(domain);
+  // One with a slash is marked, since it may read like the name of an object, which holds no blank.
+  const name = domain.includes('/') ? `domain ${domain}` : domain;
   const head = encodeResource({ name, domain, descriptors: [] });
   const bytes = Buffer.concat([...parts.map((part) => part.bytes), head]);
   return { parts, resource: { name, domain, bytes, hash: hashOf(bytes) } };
-}
-
-/** The domain; one with a slash is marked, since it may read like the name of an object, which holds no blank. */
-function mergedName(domain: string): string {
-  return domain.includes('/') ? `domain ${domain}` : domain;
 }

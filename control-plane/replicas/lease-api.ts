@@ -1,4 +1,5 @@
 /** Leases of one namespace: the leader's, which candidates replace by version, and the replicas' own, which are applied. */
+import type { Clock } from '../../process/time/clock.ts';
 import { ApiError } from '../kubernetes/api-error.ts';
 import type { KubernetesClient } from '../kubernetes/client.ts';
 import { managedLabels, serverSideApply } from './replica-name.ts';
@@ -8,8 +9,8 @@ export interface LeaseApiOptions {
   namespace: string;
   /** Of one request. */
   timeoutMs: number;
-  /** Milliseconds since 1970; for people who read the Lease. */
-  nowMs(): number;
+  /** For people who read the Lease. */
+  clock: Clock;
 }
 
 export interface LeaseClaim {
@@ -92,7 +93,7 @@ export class LeaseApi {
   }
 
   #spec({ holder, durationMs, transitions, acquireTime }: LeaseClaim): LeaseObject['spec'] {
-    const now = microTime(this.#options.nowMs());
+    const now = microTime(this.#options.clock.nowMs());
     return {
       holderIdentity: holder,
       leaseDurationSeconds: Math.ceil(durationMs / 1000),

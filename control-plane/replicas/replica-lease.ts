@@ -1,7 +1,7 @@
 /** The Leases by which replicas say that they live: how one is kept, and what those of all say. */
 import type { Clock, Timers } from '../../process/time/clock.ts';
 import type { Owner } from './config-maps.ts';
-import type { LeaseApi } from './lease-api.ts';
+import { type LeaseApi, microTime } from './lease-api.ts';
 import { managedLabels, replicaLeaseName } from './replica-name.ts';
 
 export interface ReplicaLeaseOptions {
@@ -30,7 +30,7 @@ export class ReplicaLease {
 
   constructor(options: ReplicaLeaseOptions) {
     this.#options = options;
-    this.#acquireTime = new Date(options.clock.nowMs()).toISOString().replace('Z', '000Z');
+    this.#acquireTime = microTime(options.clock.nowMs());
   }
 
   start(): void {
@@ -46,28 +46,25 @@ export class ReplicaLease {
   }
 
   #renew(): void {
-    const { clock, timers, durationMs } = this.#options;
-    const everyMs = durationMs / renewalsPerDuration;
-    const sentMs = clock.monotonicMs();
-    this.#request = this.#apply().then((isRenewed) => {
-      if (this.#isClosed) return;
-      const passedMs = clock.monotonicMs() - sentMs;
-      const delayMs = isRenewed ? Math.max(0, everyMs - passedMs) : everyMs * retryPart;
-      this.#callOff = timers.after(delayMs, () => this.#renew());
+    this.#request = this.#apply().then((delayMs) => {
+      if (!this.#isClosed) this.#callOff = this.#options.timers.after(delayMs, () => this.#renew());
     });
   }
 
-  async #apply(): Promise<boolean> {
-    const { replica, durationMs, api, renewed, failed } = this.#options;
+  /** Returns how long to wait for the next time. */
+  async #apply(): Promise<number> {
+    const { replica, durationMs, api, clock, renewed, failed } = this.#options;
+    const everyMs = durationMs / renewalsPerDuration;
+    const nextMs = clock.monotonicMs() + everyMs;
     const name = replicaLeaseName(replica);
     const claim = { name, holder: replica, durationMs, transitions: 0, acquireTime: this.#acquireTime };
     try {
       const { metadata } = await api.apply(claim, managedLabels('replica'));
       renewed({ apiVersion: 'coordination.k8s.io/v1', kind: 'Lease', name, uid: metadata.uid });
-      return true;
+      return Math.max(0, nextMs - clock.monotonicMs());
     } catch (error) {
       failed(error);
-      return false;
+      return everyMs * retryPart;
     }
   }
 }
@@ -79,9 +76,7 @@ export interface SignOfLife {
   durationMs: number;
 }
 
-interface Life {
-  resourceVersion: string;
-  durationMs: number;
+interface Life extends SignOfLife {
   untilMs: number;
 }
 
@@ -102,11 +97,11 @@ export class SignsOfLife {
   #deafSinceMs: number | undefined;
 
   /** Whether the replica came to life by it. */
-  see({ name, resourceVersion, durationMs }: SignOfLife, nowMs: number): boolean {
-    const life = this.#lives.get(name);
-    if (life?.resourceVersion === resourceVersion) return false;
+  see(sign: SignOfLife, nowMs: number): boolean {
+    const { name, resourceVersion, durationMs } = sign;
+    if (this.#lives.get(name)?.resourceVersion === resourceVersion) return false;
     const wasAlive = this.isAlive(name, nowMs);
-    this.#lives.set(name, { resourceVersion, durationMs, untilMs: nowMs + durationMs });
+    this.#lives.set(name, { ...sign, untilMs: nowMs + durationMs });
     return !wasAlive;
   }
 
@@ -122,22 +117,10 @@ export class SignsOfLife {
     return life !== undefined && (this.#deafSinceMs ?? nowMs) < life.untilMs;
   }
 
-  /** Alive or dead. */
-  names(): string[] {
-    return [...this.#lives.keys()];
-  }
-
-  /** When a replica died; undefined while it is alive, and for one that is not known. */
-  diedMs(name: string, nowMs: number): number | undefined {
-    return this.isAlive(name, nowMs) ? undefined : this.#lives.get(name)?.untilMs;
-  }
-
   /** When the next one dies unless it is seen before; infinite when none is alive, or while we hear nothing. */
   nextDeathMs(nowMs: number): number {
     if (this.#deafSinceMs !== undefined) return Number.POSITIVE_INFINITY;
-    const alive = [...this.#lives.values()]
-      .map(({ untilMs }) => untilMs)
-      .filter((untilMs) => untilMs > nowMs);
+    const alive = [...this.#lives.values()].flatMap(({ untilMs }) => (untilMs > nowMs ? untilMs : []));
     return Math.min(Number.POSITIVE_INFINITY, ...alive);
   }
 

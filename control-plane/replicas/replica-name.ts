@@ -1,3 +1,4 @@
+/** Names and labels of replicas, and of what the control plane keeps in its own namespace. */
 import { createHash } from 'node:crypto';
 
 export interface ReplicaNameOptions {
@@ -30,8 +31,6 @@ function asLabel(text: string): string {
   const hash = createHash('sha256').update(text).digest('hex').slice(0, 10);
   return label === '' ? hash : `${label.slice(0, longestName - 11).replace(/-+$/, '')}-${hash}`;
 }
-
-/** Names and labels of what the control plane keeps in its own namespace. */
 
 /** Field manager of every server-side apply. */
 export const fieldManager = 'weir-control-plane';

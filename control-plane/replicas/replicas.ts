@@ -47,12 +47,12 @@ export class Replicas {
   readonly #publisher: ReportPublisher;
   readonly #election: LeaseElection;
   readonly #cleanup: ReplicaCleanup;
-  #isClosed = false;
 
   constructor(options: ReplicasOptions) {
     this.#options = options;
     const { client, namespace, replica, clock, log, metrics, leaseName } = options;
     const configMaps = new ConfigMapApi({ client, namespace, timeoutMs: 10_000 });
+    const leases = (timeoutMs: number) => new LeaseApi({ client, namespace, clock, timeoutMs });
     const failures = new Seldom<string>(clock, seldomMs, (reason, times) => {
       lines.leaseFailed(log, { reason, times });
     });
@@ -62,9 +62,7 @@ export class Replicas {
     };
     this.#reader = new ReportReader({
       ...options,
-      listed: () => {
-        if (!this.#isClosed) this.#election.start();
-      },
+      listed: () => this.#election.start(),
       leaseChanged: (name, record) => {
         if (name === leaseName) this.#election.heard(record);
       },
@@ -74,7 +72,7 @@ export class Replicas {
     this.#lease = new ReplicaLease({
       ...options,
       durationMs: options.replicaLeaseDurationMs,
-      api: this.#leaseApi(options.replicaLeaseDurationMs / 2),
+      api: leases(options.replicaLeaseDurationMs / 2),
       renewed: (owner) => {
         this.#reader.renewed(true);
         this.#publisher.ownedBy(owner);
@@ -88,13 +86,13 @@ export class Replicas {
     this.#election = new LeaseElection({
       ...options,
       identity: replica,
-      api: this.#leaseApi(options.renewDeadlineMs / 2),
+      api: leases(options.renewDeadlineMs / 2),
       failed,
     });
     this.#cleanup = new ReplicaCleanup({
       ...options,
       reader: this.#reader,
-      leases: this.#leaseApi(10_000),
+      leases: leases(10_000),
       configMaps,
       afterMs: options.cleanupAfterMs ?? 60_000,
       mayDelete: () => this.leads,
@@ -132,14 +130,8 @@ export class Replicas {
 
   /** Gives up the lead and takes back every sign of this replica; rejects when the API server does not let it. */
   async close(): Promise<void> {
-    this.#isClosed = true;
     await Promise.all([this.#election.close(), this.#cleanup.close(), this.#reader.close()]);
     const outcomes = await Promise.allSettled([this.#lease.close(), this.#publisher.close()]);
     for (const outcome of outcomes) if (outcome.status === 'rejected') throw outcome.reason;
-  }
-
-  #leaseApi(timeoutMs: number): LeaseApi {
-    const { client, namespace, clock } = this.#options;
-    return new LeaseApi({ client, namespace, timeoutMs, nowMs: () => clock.nowMs() });
   }
 }

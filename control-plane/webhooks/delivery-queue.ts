@@ -12,7 +12,7 @@
  *
  * Pure: times are milliseconds of a clock that never jumps, and the owner sets the timer.
  */
-import { deliveryDelayMs } from './endpoint-delivery.ts';
+import { retryDelayMs } from '../../process/time/token-bucket.ts';
 
 export interface DeliveryQueueOptions {
   /** Events that may wait, beside those in flight. At least 1. */
@@ -39,6 +39,9 @@ interface Entry<Message> {
   isInFlight: boolean;
 }
 
+/** Chosen: a receiver that restarts is asked again soon, one that is down for long not often. */
+const firstDelayMs = 1_000;
+const longestDelayMs = 600_000;
 /** Chosen: how long events that failed with the endpoint wait at most once it is well again. */
 const recoveryMs = 30_000;
 
@@ -163,4 +166,9 @@ export class DeliveryQueue<Message extends { readonly id: string }> {
     for (const { id } of dropped) this.#entries.delete(id);
     return dropped;
   }
+}
+
+/** After so many failures in a row, 1 for the first. */
+export function deliveryDelayMs(failures: number, random: () => number): number {
+  return retryDelayMs({ failures, firstMs: firstDelayMs, mostMs: longestDelayMs, random });
 }

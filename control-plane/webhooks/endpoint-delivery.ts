@@ -1,6 +1,5 @@
 import type { Seldom } from '../../process/log/seldom.ts';
 import type { Clock, Timers } from '../../process/time/clock.ts';
-import { retryDelayMs } from '../../process/time/token-bucket.ts';
 import type { Telemetry, WebhookDropReason } from '../telemetry/control-plane-metrics.ts';
 import * as lines from '../telemetry/log-lines.ts';
 import type { DeliveryQueue } from './delivery-queue.ts';
@@ -170,29 +169,4 @@ export class EndpointDelivery {
   #nowMs(): number {
     return this.#options.clock.monotonicMs();
   }
-}
-
-/** When a delivery that failed is tried again. */
-
-/** Chosen: a receiver that restarts is asked again soon, one that is down for long not often. */
-const firstDelayMs = 1_000;
-const longestDelayMs = 600_000;
-/** Chosen: a receiver cannot silence an endpoint for longer at a time. */
-const longestRetryAfterMs = 3_600_000;
-
-/** After so many failures in a row, 1 for the first. */
-export function deliveryDelayMs(failures: number, random: () => number): number {
-  return retryDelayMs({ failures, firstMs: firstDelayMs, mostMs: longestDelayMs, random });
-}
-
-/** RFC 9110, section 10.2.3: seconds or a date. Undefined when it is missing or damaged. */
-export function parseRetryAfterMs(header: string | null, nowMs: number): number | undefined {
-  const text = header?.trim() ?? '';
-  const waitMs = /^\d+$/.test(text) ? Number(text) * 1_000 : dateMs(text) - nowMs;
-  return Number.isNaN(waitMs) ? undefined : Math.min(longestRetryAfterMs, Math.max(0, waitMs));
-}
-
-function dateMs(text: string): number {
-  // Date.parse takes much that is no HTTP date, plain numbers among it.
-  return /^[A-Z][a-z]+,? .*\d\d:\d\d:\d\d/.test(text) ? Date.parse(text) : Number.NaN;
 }

@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { deliveryDelayMs, parseRetryAfterMs } from './endpoint-delivery.ts';
+import { deliveryDelayMs } from './delivery-queue.ts';
+import { parseRetryAfterMs } from './webhook-sender.ts';
 
 describe('deliveryDelayMs', () => {
   it.each([

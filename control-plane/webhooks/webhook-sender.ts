@@ -2,16 +2,9 @@
 import { Webhook } from 'standardwebhooks';
 import { systemErrorReason } from '../../process/log/error-text.ts';
 import { packageVersion } from '../../process/log/process-lines.ts';
-import { Seldom } from '../../process/log/seldom.ts';
-import type { Clock, Timers } from '../../process/time/clock.ts';
-import { objectKey } from '../model/config-object.ts';
-import type { Telemetry } from '../telemetry/control-plane-metrics.ts';
-import * as lines from '../telemetry/log-lines.ts';
-import { type DeliveryFailure, DeliveryQueue } from './delivery-queue.ts';
-import { type Drop, EndpointDelivery, type EndpointStatus, parseRetryAfterMs } from './endpoint-delivery.ts';
-import { parseEndpoint, type WebhookEndpoint } from './endpoint-url.ts';
-import { openSecret, parseSigningSecrets, type SecretPlace, SigningKeys } from './signing-keys.ts';
-import type { EventName, WebhookEvent } from './webhook-event.ts';
+import type { Clock } from '../../process/time/clock.ts';
+import type { DeliveryFailure } from './delivery-queue.ts';
+import type { WebhookEndpoint } from './endpoint-url.ts';
 
 export interface WebhookMessage {
   /** Header `webhook-id`. */
@@ -26,7 +19,6 @@ export interface WebhookSenderOptions {
   secrets(): readonly string[];
   /** From the start of the connection to the end of the answer. */
   timeoutMs: number;
-  userAgent: string;
   clock: Clock;
 }
 
@@ -36,20 +28,19 @@ export type AttemptResult =
   | { outcome: 'gone'; reason: string }
   | ({ outcome: 'failed'; reason: string } & DeliveryFailure);
 
+/** Chosen: a receiver cannot silence an endpoint for longer at a time. */
+const longestRetryAfterMs = 3_600_000;
 /** Chosen: enough to keep the connection for the next event after any sensible answer. */
 const mostAnswerBytes = 65_536;
 
 /** `signature` header: one for each secret, in their order. */
-export function signatures(
-  secrets: readonly string[],
-  { id, body }: WebhookMessage,
-  timestamp: Date,
-): string {
-  return secrets.map((secret) => new Webhook(secret).sign(id, timestamp, body)).join(' ');
+export function signatures(secrets: readonly string[], { id, body }: WebhookMessage, now: Date): string {
+  return secrets.map((secret) => new Webhook(secret).sign(id, now, body)).join(' ');
 }
 
-class WebhookSender {
+export class WebhookSender {
   readonly #options: WebhookSenderOptions;
+  readonly #userAgent = `weir/${packageVersion()}`;
   readonly #ended = new AbortController();
 
   constructor(options: WebhookSenderOptions) {
@@ -82,11 +73,11 @@ class WebhookSender {
   }
 
   #headers(message: WebhookMessage): Record<string, string> {
-    const { endpoint, secrets, userAgent, clock } = this.#options;
+    const { endpoint, secrets, clock } = this.#options;
     const now = new Date(clock.nowMs());
     return {
       'content-type': 'application/json',
-      'user-agent': userAgent,
+      'user-agent': this.#userAgent,
       'webhook-id': message.id,
       'webhook-timestamp': String(Math.floor(now.getTime() / 1000)),
       'webhook-signature': signatures(secrets(), message, now),
@@ -133,97 +124,14 @@ function connectionProblem(error: unknown): string {
   return systemErrorReason(first);
 }
 
-export interface WebhooksOptions extends Telemetry {
-  /** Checked before by `webhookUrlProblem`; the same URL twice is one endpoint. */
-  urls: readonly string[];
-  secret: SecretPlace;
-  /** Events that wait for one endpoint, at most. */
-  queueSize: number;
-  /** Of one attempt. */
-  timeoutMs: number;
-  /** How long a secret that was replaced still signs. */
-  secretOverlapMs: number;
-  /** Events that could not be delivered for so long are dropped. Defaults to 24 h. */
-  maxAgeMs?: number;
-  /** How often the secret's file is looked at. Defaults to 5 s. */
-  secretIntervalMs?: number;
-  clock: Clock;
-  timers: Timers;
-  random(): number;
+/** RFC 9110, section 10.2.3: seconds or a date. Undefined when it is missing or damaged. */
+export function parseRetryAfterMs(header: string | null, nowMs: number): number | undefined {
+  const text = header?.trim() ?? '';
+  const waitMs = /^\d+$/.test(text) ? Number(text) * 1_000 : dateMs(text) - nowMs;
+  return Number.isNaN(waitMs) ? undefined : Math.min(longestRetryAfterMs, Math.max(0, waitMs));
 }
 
-/** Signed notifications about RateLimitConfigs, for the endpoints of WEBHOOK_URLS. Only the leader notifies. */
-export interface Webhooks {
-  /** Queues the event for every endpoint and returns at once. */
-  notify(event: WebhookEvent): void;
-  /** One for each endpoint, in the order of `urls`. */
-  status(): EndpointStatus[];
-  /** For receivers; never for logs. */
-  signingSecret(): string;
-  /** Tries what is due once more, waits for it at most so long, and drops the rest. */
-  close(graceMs: number): Promise<void>;
-}
-
-const dayMs = 86_400_000;
-/** Chosen: a receiver 80 ms away takes 100 events a second. */
-const concurrency = 8;
-/** Chosen: a full queue drops an event for every new one. */
-const dropsToldMs = 60_000;
-
-/** Rejects with a SecretError when there is no good secret to begin with. */
-export async function openWebhooks(options: WebhooksOptions): Promise<Webhooks> {
-  const { clock, timers, log } = options;
-  const secret = await openSecret({
-    place: options.secret,
-    parse: parseSigningSecrets,
-    timers,
-    ...(options.secretIntervalMs === undefined ? {} : { intervalMs: options.secretIntervalMs }),
-    changed: (secrets) => {
-      if (keys.replace(secrets)) lines.secretRotated(log, 'WEBHOOK_SECRET_FILE');
-    },
-    refused: (reason) => lines.secretRefused(log, 'WEBHOOK_SECRET_FILE', reason),
-  });
-  const keys = new SigningKeys({ secrets: secret.first, overlapMs: options.secretOverlapMs, clock });
-  const drops = new Seldom<Drop>(timers, dropsToldMs, (drop, count) =>
-    lines.webhooksDropped(log, { ...drop, count }),
-  );
-  const deliveries = [...new Set(options.urls)].map((url) => openDelivery(url, keys, { ...options, drops }));
-  return {
-    notify(event) {
-      const queued = { id: event.id, body: JSON.stringify(withoutId(event)), event: nameOf(event) };
-      for (const delivery of deliveries) delivery.add(queued);
-    },
-    status: () => deliveries.map(({ status }) => status),
-    signingSecret: () => keys.current,
-    async close(graceMs) {
-      await Promise.all(deliveries.map((delivery) => delivery.close(graceMs)));
-      secret.close();
-      drops.close();
-    },
-  };
-}
-
-function openDelivery(
-  url: string,
-  keys: SigningKeys,
-  options: WebhooksOptions & { drops: Seldom<Drop> },
-): EndpointDelivery {
-  const { queueSize, timeoutMs, maxAgeMs = dayMs, clock, random } = options;
-  const endpoint = parseEndpoint(url);
-  const userAgent = `weir/${packageVersion()}`;
-  return new EndpointDelivery({
-    ...options,
-    label: endpoint.label,
-    queue: new DeliveryQueue({ capacity: queueSize, concurrency, maxAgeMs, random }),
-    sender: new WebhookSender({ endpoint, secrets: () => keys.all(), timeoutMs, userAgent, clock }),
-  });
-}
-
-/** The id travels in its header. */
-function withoutId({ type, timestamp, data }: WebhookEvent): Omit<WebhookEvent, 'id'> {
-  return { type, timestamp, data };
-}
-
-function nameOf({ id, type, data }: WebhookEvent): EventName {
-  return { id, type, object: objectKey(data), generation: data.generation };
+function dateMs(text: string): number {
+  // Date.parse takes much that is no HTTP date, plain numbers among it.
+  return /^[A-Z][a-z]+,? .*\d\d:\d\d:\d\d/.test(text) ? Date.parse(text) : Number.NaN;
 }

@@ -9,7 +9,7 @@ import { freePort } from '../../test/support/free-port.ts';
 import { temporaryFolder } from '../../test/support/temporary-folder.ts';
 import { startReceiver, verified } from '../../test/support/webhook-receiver.ts';
 import type { WebhookEvent } from './webhook-event.ts';
-import { openWebhooks, type Webhooks, type WebhooksOptions } from './webhook-sender.ts';
+import { openWebhooks, type Webhooks, type WebhooksOptions } from './webhooks.ts';
 
 const secretOf = (fill: number): string => `whsec_${Buffer.alloc(32, fill).toString('base64')}`;
 const [first, second] = [secretOf(1), secretOf(2)];

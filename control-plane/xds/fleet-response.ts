@@ -82,11 +82,6 @@ export class FleetResponses {
   get(fleet: string): FleetResponse | undefined {
     return this.#responses === undefined ? undefined : (this.#responses.get(fleet) ?? this.#empty);
   }
-
-  /** In no order; undefined before the first update. */
-  all(): FleetResponse[] | undefined {
-    return this.#responses === undefined ? undefined : [...this.#responses.values()];
-  }
 }
 
 export interface Sender {

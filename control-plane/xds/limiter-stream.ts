@@ -1,3 +1,4 @@
+/** The stream of one limiter: what it is owed and what it says, and how that comes over the connection. */
 import { fromBinary } from '@bufbuild/protobuf';
 import type { ServerDuplexStream } from '@grpc/grpc-js';
 import {
@@ -21,6 +22,13 @@ import {
 } from './fleet-response.ts';
 import { type NodeIdentity, nodeIdentity } from './node-identity.ts';
 
+export type StreamPhase = 'waiting' | 'settled' | 'in flight';
+
+export interface Answer {
+  kind: 'accepted' | 'refused';
+  version: string;
+}
+
 /**
  * What one stream of a limiter is owed, and what its requests mean. Pure: versions come in, versions go out.
  *
@@ -33,13 +41,6 @@ import { type NodeIdentity, nodeIdentity } from './node-identity.ts';
  * - Only the nonce of the response in flight makes a request an answer. Other nonces are of older responses, of another
  *   stream (clients repeat the last one when they connect again), or come with a change of the subscription.
  */
-export type StreamPhase = 'waiting' | 'settled' | 'in flight';
-
-export interface Answer {
-  kind: 'accepted' | 'refused';
-  version: string;
-}
-
 export class StreamState {
   readonly #noncePrefix: string;
   #phase: StreamPhase = 'waiting';
@@ -94,8 +95,6 @@ export class StreamState {
   }
 }
 
-/** One stream of one limiter: its requests to the state machine, and what is due to the transport. */
-
 export type DiscoveryCall = ServerDuplexStream<Buffer, Buffer>;
 
 /** What all streams share. */
@@ -105,7 +104,8 @@ export interface StreamContext extends Telemetry {
   turns: SendTurns;
   responses: FleetResponses;
   identity: CallerIdentity;
-  fleetsOfClients: FleetsOfClients | undefined;
+  /** Undefined: every client may ask for every fleet. */
+  fleetsOfClients?: FleetsOfClients;
   answerTimeoutMs: number;
   /** What the server's `limiters` gives is different now. */
   changed(): void;
@@ -134,6 +134,7 @@ const cutAfterMs = 5_000;
 
 const undecodable = { code: GrpcCode.INVALID_ARGUMENT, message: 'cannot decode the discovery request' };
 
+/** One stream of one limiter: its requests to the state machine, and what is due to the transport. */
 export class LimiterStream implements Sender {
   readonly #call: DiscoveryCall;
   readonly #context: StreamContext;

@@ -24,6 +24,7 @@ import {
   startXdsServer,
   testSnapshot,
 } from '../../test/support/xds-server.ts';
+import { fleetResponse } from './fleet-response.ts';
 
 const method = '/envoy.service.discovery.v3.AggregatedDiscoveryService/StreamAggregatedResources';
 
@@ -54,7 +55,6 @@ describe('a stream', () => {
     const running = await startXdsServer();
     const client = scripted({ port: running.port });
     await eventually(() => expect(running.server.limiters()).toHaveLength(1));
-    expect(running.server.served()).toBeUndefined();
     expect(client.received).toEqual([]);
     running.server.serve(fleetsOf(v1));
     await eventually(() => expect(client.last).toMatchObject({ version: v1.version, names: ['team/a'] }));
@@ -373,21 +373,16 @@ describe('the server', () => {
     const large = testSnapshot('default', ['a'], 4 * 1024 * 1024);
     server.serve(fleetsOf(large));
     server.serve(fleetsOf(large));
-    const served = server.served()?.[0];
-    expect(served).toMatchObject({
-      fleet: 'default',
-      version: large.version,
-      resources: 1,
-      isOversize: true,
-    });
-    const told = { fleet: 'default', version: large.version, bytes: served?.bytes, limitBytes: 4_194_304 };
+    expect(server.isOversize('default')).toBe(true);
+    const { length: bytes } = fleetResponse(large, 'replica-0').bytes;
+    const told = { fleet: 'default', version: large.version, bytes, limitBytes: 4_194_304 };
     expect(events).toEqual([['A snapshot is longer than what clients of gRPC usually take', told]]);
     const usual = scripted({ port, reconnects: false });
     await eventually(() => expect(usual.ends[0]).toMatch(/^8 RESOURCE_EXHAUSTED/));
     const patient = await weirLike({ port, pod: 'p', maxMessageBytes: -1 });
     expect(patient.last?.version).toBe(large.version);
     server.serve(fleetsOf(v1));
-    expect(server.served()?.[0]?.isOversize).toBe(false);
+    expect(server.isOversize('default')).toBe(false);
   });
 
   it('gives up a limiter that does not answer', async () => {

@@ -5,7 +5,8 @@ import { Server, ServerCredentials } from '@grpc/grpc-js';
 import { watchFiles } from '../../process/files/watched-files.ts';
 import { decodeBytes, encodeBytes } from '../../process/grpc/grpc-js.ts';
 import { GrpcCode, type GrpcStatus, statusText } from '../../process/grpc/handlers.ts';
-import { HealthService, type HealthView } from '../../process/grpc/health-service.ts';
+import type { HealthView } from '../../process/grpc/health.ts';
+import { HealthService } from '../../process/grpc/health-service.ts';
 import { errorText } from '../../process/log/error-text.ts';
 import { Seldom } from '../../process/log/seldom.ts';
 import { bind, closeOrCut, type ListenAddress } from '../../process/net/bind.ts';
@@ -16,7 +17,7 @@ import type { Telemetry } from '../telemetry/control-plane-metrics.ts';
 import * as lines from '../telemetry/log-lines.ts';
 import { CallerIdentity, type Identity, parseTokens, type TokenNames } from './caller-identity.ts';
 import type { FleetsOfClients } from './fleet-permissions.ts';
-import { type FleetResponse, FleetResponses, SendTurns, usualClientLimitBytes } from './fleet-response.ts';
+import { FleetResponses, SendTurns, usualClientLimitBytes } from './fleet-response.ts';
 import { registerHealth } from './health-calls.ts';
 import { type DiscoveryCall, LimiterStream, type StreamContext } from './limiter-stream.ts';
 import { type ReviewToken, TokenReviews } from './token-reviews.ts';
@@ -54,17 +55,6 @@ export interface XdsServerOptions extends Telemetry {
   allowAnonymous: boolean;
   /** Undefined: every client may ask for every fleet. An anonymous one always may. */
   fleetsOfClients?: FleetsOfClients;
-}
-
-/** What one fleet is served. */
-export interface ServedFleet {
-  fleet: string;
-  version: string;
-  resources: number;
-  /** Of the whole answer, without its nonce. */
-  bytes: number;
-  /** Whether clients with the usual limit of 4 MiB refuse it unread. */
-  isOversize: boolean;
 }
 
 const discoveryService = 'envoy.service.discovery.v3.AggregatedDiscoveryService';
@@ -171,14 +161,6 @@ export class XdsServer {
     return [...present, ...this.#departures.lingering(present, this.#options.clock.monotonicMs())];
   }
 
-  /** In the order of the fleets' names; undefined before the first `serve`. */
-  served(): ServedFleet[] | undefined {
-    return this.#responses
-      .all()
-      ?.map((response: FleetResponse) => ({ ...response, bytes: response.bytes.length }))
-      .sort((a, b) => (a.fleet < b.fleet ? -1 : 1));
-  }
-
   /** Whether what the fleet is served is longer than the usual client of gRPC takes. */
   isOversize(fleet: string): boolean {
     return this.#responses.get(fleet)?.isOversize ?? false;
@@ -191,19 +173,13 @@ export class XdsServer {
   }
 
   #createContext(): StreamContext {
-    const { clock, timers, log, metrics, changed, sent, fleetsOfClients } = this.#options;
+    const { clock, timers, answerTimeoutMs = defaultAnswerTimeoutMs } = this.#options;
     return {
-      clock,
-      timers,
-      log,
-      metrics,
-      changed,
-      sent,
+      ...this.#options,
+      answerTimeoutMs,
       identity: this.#identity,
-      fleetsOfClients,
       responses: this.#responses,
       turns: new SendTurns({ timers, maxBytes: sendingBytes, patienceMs: sendingPatienceMs }),
-      answerTimeoutMs: this.#options.answerTimeoutMs ?? defaultAnswerTimeoutMs,
       refuse: (peer, reason) => this.#refusals.note({ peer, reason }),
       cutConnection: (peer) => this.#transport?.cut(peer),
       closed: (stream) => this.#streams.delete(stream),

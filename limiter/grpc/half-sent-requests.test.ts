@@ -2,7 +2,7 @@
 import { once } from 'node:events';
 import { connect } from 'node:net';
 import { afterEach, expect, it, onTestFinished } from 'vitest';
-import { Health } from '../../process/grpc/health-service.ts';
+import { Health } from '../../process/grpc/health.ts';
 import { HeldBytes } from '../../process/net/held-bytes.ts';
 import { systemClock, systemTimers } from '../../process/time/clock.ts';
 import { eventually } from '../../test/support/eventually.ts';

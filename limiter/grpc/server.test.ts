@@ -20,7 +20,7 @@ import {
   ServerReflectionResponseSchema,
 } from '../../gen/grpc/reflection/v1/reflection_pb.ts';
 import { GrpcCode, type UnaryHandler, type UnaryReply } from '../../process/grpc/handlers.ts';
-import { Health } from '../../process/grpc/health-service.ts';
+import { Health } from '../../process/grpc/health.ts';
 import { BindError } from '../../process/net/bind.ts';
 import { systemClock, systemTimers } from '../../process/time/clock.ts';
 import { ManualClock } from '../../test/support/manual-clock.ts';

@@ -1,6 +1,7 @@
 /** The methods that a server answers, by path. */
 import type { CallerGate, CallObserver, CallTracer, UnaryHandler } from '../../process/grpc/handlers.ts';
-import { HealthService, type HealthView } from '../../process/grpc/health-service.ts';
+import type { HealthView } from '../../process/grpc/health.ts';
+import { HealthService } from '../../process/grpc/health-service.ts';
 import type { ListenAddress, UnixAddress } from '../../process/net/bind.ts';
 import type { HeldBytes } from '../../process/net/held-bytes.ts';
 import type { Timers } from '../../process/time/clock.ts';

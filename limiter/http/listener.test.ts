@@ -15,7 +15,7 @@ import {
   type UnaryHandler,
   type UnaryReply,
 } from '../../process/grpc/handlers.ts';
-import { Health } from '../../process/grpc/health-service.ts';
+import { Health } from '../../process/grpc/health.ts';
 import type { HttpListener } from '../../process/http/http-server.ts';
 import { BindError } from '../../process/net/bind.ts';
 import { HeldBytes } from '../../process/net/held-bytes.ts';

@@ -1,6 +1,6 @@
 /** The HTTP listener: `/json`, `/healthcheck` and `/livez`, for any method, plain or over TLS. */
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import type { HealthView } from '../../process/grpc/health-service.ts';
+import type { HealthView } from '../../process/grpc/health.ts';
 import type { HttpConnectionsOptions } from '../../process/http/http-connections.ts';
 import { type HttpCall, type HttpListener, HttpServer } from '../../process/http/http-server.ts';
 import { sendNotFound, sendText } from '../../process/http/text-response.ts';

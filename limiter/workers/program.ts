@@ -1,6 +1,6 @@
 /** A worker thread: serves callers as a process of one thread does, and tells the main thread the rest. */
 import { parentPort, workerData } from 'node:worker_threads';
-import { Health } from '../../process/grpc/health-service.ts';
+import { Health } from '../../process/grpc/health.ts';
 import { errorText, routeLibraryWarnings } from '../../process/log/error-text.ts';
 import { libraryWarning } from '../../process/log/process-lines.ts';
 import { systemClock, systemTimers } from '../../process/time/clock.ts';

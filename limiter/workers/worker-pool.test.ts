@@ -2,7 +2,7 @@
 import { EventEmitter } from 'node:events';
 import type { Worker } from 'node:worker_threads';
 import { beforeEach, expect, it } from 'vitest';
-import { Health } from '../../process/grpc/health-service.ts';
+import { Health } from '../../process/grpc/health.ts';
 import { createLogger } from '../../process/log/logger.ts';
 import { sharedCells } from '../../process/net/held-bytes.ts';
 import { compileRules } from '../../rules/table/compile-rules.ts';

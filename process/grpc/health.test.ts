@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { Health } from './health-service.ts';
+import { Health } from './health.ts';
 
 it('Health names what is not well', () => {
   const health = new Health();

@@ -25,8 +25,7 @@ function sampleRequest(path: readonly Rule[], side: DomainSide): Entry[] | undef
   for (const filling of fillings) {
     const entries = path.map((rule) => entryFor(rule, filling));
     const found = side.walk(entries);
-    const isFound = path.every((rule, i) => found[i] === rule);
-    if (isFound) return entries;
+    if (path.every((rule, i) => found[i] === rule)) return entries;
   }
   return undefined;
 }

@@ -34,7 +34,7 @@ function candidate(
     ...options,
     identity,
     leaseName,
-    api: new LeaseApi({ client, namespace, timeoutMs: 1_000, nowMs: () => systemClock.nowMs() }),
+    api: new LeaseApi({ client, namespace, timeoutMs: 1_000, clock: systemClock }),
     clock: systemClock,
     timers: {
       ...systemTimers,

@@ -8,7 +8,8 @@ import type {
   StreamHandler,
   UnaryHandler,
 } from '../../process/grpc/handlers.ts';
-import { Health, HealthService } from '../../process/grpc/health-service.ts';
+import { Health } from '../../process/grpc/health.ts';
+import { HealthService } from '../../process/grpc/health-service.ts';
 import { ManualClock } from './manual-clock.ts';
 import { ManualTimers } from './manual-timers.ts';
 import { PlayedStream } from './played-stream.ts';

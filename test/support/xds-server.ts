@@ -8,7 +8,7 @@ import {
 } from '../../control-plane/model/fleet-snapshot.ts';
 import { XdsServer, type XdsServerOptions } from '../../control-plane/xds/xds-server.ts';
 import { RateLimitConfigSchema } from '../../gen/ratelimit/config/ratelimit/v3/rls_conf_pb.ts';
-import { Health } from '../../process/grpc/health-service.ts';
+import { Health } from '../../process/grpc/health.ts';
 import { systemClock, systemTimers } from '../../process/time/clock.ts';
 import { type RecordedTelemetry, recordedTelemetry } from './control-plane-telemetry.ts';
 

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { Health } from '../../../process/grpc/health-service.ts';
+import { Health } from '../../../process/grpc/health.ts';
 import { registerHealthStats } from './limiter-stats.ts';
 import { StatsRegistry } from './stats-registry.ts';
 

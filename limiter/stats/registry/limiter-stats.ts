@@ -1,6 +1,6 @@
 /** The statistics of the service as a whole by name. Those of rules: `rule-stats.ts`. */
 
-import type { Health } from '../../../process/grpc/health-service.ts';
+import type { Health } from '../../../process/grpc/health.ts';
 import type { Clock } from '../../../process/time/clock.ts';
 import type { Tags } from './metric-name.ts';
 import type { StatsRegistry } from './stats-registry.ts';

@@ -2,7 +2,7 @@
 
 import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
-import { Health } from '../../../process/grpc/health-service.ts';
+import { Health } from '../../../process/grpc/health.ts';
 import { httpRefusals } from '../../../process/http/http-connections.ts';
 import { documentedStatistics } from '../../../test/support/documented-statistics.ts';
 import * as stats from './limiter-stats.ts';
