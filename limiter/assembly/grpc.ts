@@ -16,7 +16,6 @@ export function openGrpc(
 ): GrpcServer {
   const { settings, health, clock, timers, random, registry, log } = context;
   const { shouldRateLimit, connections, tracer, gate, reflection, tellsOfCertificates } = parts;
-  const tls = serverTls(settings, 'grpc');
   const server = createGrpcServer({
     unary: new Map([[shouldRateLimitPath, shouldRateLimit]]),
     health,
@@ -39,7 +38,7 @@ export function openGrpc(
     maxConnections: settings.grpcMaxConnections,
     held: connections.held,
     turns: connections.turns,
-    ...(tls === undefined ? {} : { tls }),
+    tls: serverTls(settings, 'grpc'),
     listener: connectionListener(context, {
       connections: () => server.connections,
       tellsOfCertificates: tellsOfCertificates && settings.grpcServerUseTls,

@@ -3,17 +3,12 @@ import type { CallerGate, CallObserver, CallTracer, UnaryHandler } from '../../p
 import type { HealthView } from '../../process/grpc/health.ts';
 import { HealthService } from '../../process/grpc/health-service.ts';
 import type { ListenAddress, UnixAddress } from '../../process/net/bind.ts';
-import type { HeldBytes } from '../../process/net/held-bytes.ts';
-import type { Timers } from '../../process/time/clock.ts';
-import type { LoopTurns } from '../../process/time/loop-turns.ts';
 import { defaultHttp2Limits, type Http2Limits } from '../http2/limits.ts';
 import {
-  type ConnectionAges,
   Http2SocketServer,
-  noAges,
+  type Http2SocketServerOptions,
   type SocketServerListener,
 } from '../sockets/socket-server.ts';
-import type { TlsOptions } from '../sockets/tls-listener.ts';
 import { GrpcRequestHandler } from './request-handler.ts';
 import type { DuplexMethod, StreamMethod } from './stream-call.ts';
 import type { UnaryMethod } from './unary-call.ts';
@@ -23,16 +18,31 @@ export type GrpcMethod = UnaryMethod | StreamMethod | DuplexMethod;
 /** Makes the methods of reflection, by path, from the paths that are served. */
 type ReflectionMethods = (servedPaths: readonly string[]) => ReadonlyMap<string, GrpcMethod>;
 
-export interface GrpcMethodsOptions {
+type SocketOptions = Omit<Http2SocketServerOptions, 'handler' | 'limits' | 'listener' | 'onFault'>;
+
+/** What is not said here is for the sockets. */
+export interface GrpcServerOptions extends CallObserver, SocketOptions {
   /** By full path, for example `/package.Service/Method`. */
   unary: ReadonlyMap<string, UnaryHandler>;
-  health: HealthService;
-  /** How callers may ask what there is (GRPC_REFLECTION). */
+  health: HealthView;
+  /** How long running calls may take at shutdown before they are cut. */
+  shutdownGraceMs: number;
+  /** How callers may ask what there is (GRPC_REFLECTION); `reflection.ts` has them. Defaults to none. */
   reflection?: ReflectionMethods | undefined;
+  /** What differs from `defaultHttp2Limits`. */
+  limits?: Partial<Http2Limits>;
+  listener?: SocketServerListener;
+  /** Defaults to none. */
+  tracer?: CallTracer | undefined;
+  /** Who may call what is no health check and no reflection. Defaults to everybody. */
+  gate?: CallerGate | undefined;
 }
 
-export function grpcMethods(options: GrpcMethodsOptions): Map<string, GrpcMethod> {
-  const { unary, health, reflection } = options;
+export function grpcMethods({
+  unary,
+  health,
+  reflection,
+}: Pick<GrpcServerOptions, 'unary' | 'reflection'> & { health: HealthService }): Map<string, GrpcMethod> {
   const methods = new Map<string, GrpcMethod>();
   for (const [path, handler] of unary) {
     methods.set(path, { kind: 'unary', name: methodName(path), handler, isFree: false });
@@ -49,36 +59,6 @@ export function grpcMethods(options: GrpcMethodsOptions): Map<string, GrpcMethod
 
 function methodName(path: string): string {
   return path.slice(path.lastIndexOf('/') + 1);
-}
-
-export interface GrpcServerOptions extends CallObserver {
-  /** By full path, for example `/package.Service/Method`. */
-  unary: ReadonlyMap<string, UnaryHandler>;
-  health: HealthView;
-  timers: Timers;
-  /** From 0 to below 1. */
-  random: () => number;
-  /** How long running calls may take at shutdown before they are cut. */
-  shutdownGraceMs: number;
-  /** The methods by which callers may ask what services there are; `reflection/` has them. Defaults to none. */
-  reflection?: ReflectionMethods | undefined;
-  /** What differs from `defaultHttp2Limits`. */
-  limits?: Partial<Http2Limits>;
-  /** Defaults to none. */
-  ages?: ConnectionAges;
-  /** Defaults to as many as there are. */
-  maxConnections?: number;
-  /** What its connections hold is a part of it. Defaults to no bound. */
-  held?: HeldBytes | undefined;
-  /** In which what its connections sent is served. Defaults to turns of its own. */
-  turns?: LoopTurns | undefined;
-  /** Defaults to no TLS. */
-  tls?: TlsOptions;
-  listener?: SocketServerListener;
-  /** Defaults to none. */
-  tracer?: CallTracer | undefined;
-  /** Who may call what is no health check and no reflection. Defaults to everybody. */
-  gate?: CallerGate | undefined;
 }
 
 export interface GrpcServer {
@@ -98,7 +78,7 @@ const silent: SocketServerListener = {
 
 /** The gRPC listener: unary methods given as handlers of bytes, the standard health service, and reflection. */
 export function createGrpcServer(options: GrpcServerOptions): GrpcServer {
-  const { unary, clock, timers, random, shutdownGraceMs, reflection } = options;
+  const { unary, clock, timers, reflection, shutdownGraceMs } = options;
   const health = new HealthService(options.health, ['ratelimit']);
   const handler = new GrpcRequestHandler({
     methods: grpcMethods({ unary, health, reflection }),
@@ -110,16 +90,9 @@ export function createGrpcServer(options: GrpcServerOptions): GrpcServer {
     gate: options.gate,
   });
   const sockets = new Http2SocketServer({
+    ...options,
     handler,
     limits: { ...defaultHttp2Limits, ...options.limits },
-    ages: options.ages ?? noAges,
-    maxConnections: options.maxConnections ?? Number.POSITIVE_INFINITY,
-    held: options.held,
-    turns: options.turns,
-    tls: options.tls,
-    clock,
-    timers,
-    random,
     listener: options.listener ?? silent,
     onFault: (error) => options.onFault('HTTP/2', error),
   });

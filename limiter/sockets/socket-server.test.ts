@@ -7,12 +7,7 @@ import { LoopTurns } from '../../process/time/loop-turns.ts';
 import { eventually } from '../../test/support/eventually.ts';
 import { defaultHttp2Limits } from '../http2/limits.ts';
 import type { RequestHandler, RequestStream } from '../http2/request-handler.ts';
-import {
-  Http2SocketServer,
-  type Http2SocketServerOptions,
-  noAges,
-  type RefusedConnection,
-} from './socket-server.ts';
+import { Http2SocketServer, type Http2SocketServerOptions, type RefusedConnection } from './socket-server.ts';
 
 /** Answers nothing until told to. */
 class WaitingHandler implements RequestHandler {
@@ -52,7 +47,6 @@ async function start(
   const server = new Http2SocketServer({
     handler,
     limits: defaultHttp2Limits,
-    ages: noAges,
     maxConnections: 100,
     tls: undefined,
     clock: systemClock,

@@ -32,7 +32,7 @@ export interface ConnectionAges {
   graceMs: number;
 }
 
-export const noAges: ConnectionAges = { maxAgeMs: Infinity, graceMs: Infinity };
+const noAges: ConnectionAges = { maxAgeMs: Infinity, graceMs: Infinity };
 
 /** As gRPC's own servers spread it, so that connections opened together do not end together. */
 const jitter = 0.1;
@@ -120,15 +120,16 @@ export interface SocketServerListener extends CertificateListener {
 export interface Http2SocketServerOptions {
   handler: RequestHandler;
   limits: Http2Limits;
-  ages: ConnectionAges;
-  /** Further ones are closed at once. */
-  maxConnections: number;
+  /** Defaults to none. */
+  ages?: ConnectionAges | undefined;
+  /** Further ones are closed at once. Defaults to no bound. */
+  maxConnections?: number | undefined;
   /** What the connections hold is a part of it. Defaults to an account of its own without a bound. */
   held?: HeldBytes | undefined;
   /** In which what the connections sent is served. Defaults to turns of its own. */
   turns?: LoopTurns | undefined;
   /** Undefined: no TLS. */
-  tls: TlsOptions | undefined;
+  tls?: TlsOptions | undefined;
   clock: Clock;
   timers: Timers;
   /** From 0 to below 1. */
@@ -181,7 +182,7 @@ export class Http2SocketServer {
 
   /** Rejects with a BindError, or with a WatchedFilesError of the TLS files. A Unix socket has the port 0. */
   async listen(address: ListenAddress | UnixAddress): Promise<{ port: number }> {
-    const { tls, maxConnections } = this.#options;
+    const { tls, maxConnections = Number.POSITIVE_INFINITY } = this.#options;
     this.#isUnix = 'path' in address;
     const server = tls === undefined ? this.#plainServer() : await this.#tlsServer(tls);
     server.maxConnections = maxConnections;
@@ -262,7 +263,7 @@ export class Http2SocketServer {
   }
 
   #accept(socket: Socket): void {
-    const { clock, handler, limits, ages, random } = this.#options;
+    const { clock, handler, limits, ages = noAges, random } = this.#options;
     this.#sockets.add(socket);
     const transport = new SocketTransport(socket, { turns: this.#turns, clock });
     const peer = this.#nameOf(socket);

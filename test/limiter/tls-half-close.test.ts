@@ -4,7 +4,7 @@ import { afterEach, expect, it, onTestFinished } from 'vitest';
 import { clientPreface, Flag } from '../../limiter/http2/constants.ts';
 import { defaultHttp2Limits } from '../../limiter/http2/limits.ts';
 import type { RequestStream } from '../../limiter/http2/request-handler.ts';
-import { Http2SocketServer, noAges } from '../../limiter/sockets/socket-server.ts';
+import { Http2SocketServer } from '../../limiter/sockets/socket-server.ts';
 import { systemClock, systemTimers } from '../../process/time/clock.ts';
 import { createAuthority } from '../support/certificates.ts';
 import { describeWithServer } from '../support/describe-with-server.ts';
@@ -41,7 +41,6 @@ describeWithServer('a caller over TLS that only ended its own side', opensslProg
         onAbort: () => {},
       },
       limits: defaultHttp2Limits,
-      ages: noAges,
       maxConnections: 10,
       tls: files,
       clock: systemClock,

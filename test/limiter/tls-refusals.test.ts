@@ -8,7 +8,6 @@ import { defaultHttp2Limits } from '../../limiter/http2/limits.ts';
 import {
   Http2SocketServer,
   type Http2SocketServerOptions,
-  noAges,
   type RefusedConnection,
 } from '../../limiter/sockets/socket-server.ts';
 import { HeldBytes } from '../../process/net/held-bytes.ts';
@@ -34,7 +33,6 @@ function createSockets(
     ...rest,
     handler: nothing,
     limits: defaultHttp2Limits,
-    ages: noAges,
     maxConnections: 1_000,
     clock: systemClock,
     timers: systemTimers,

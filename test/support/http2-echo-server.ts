@@ -4,7 +4,7 @@
  */
 import { defaultHttp2Limits, type Http2Limits } from '../../limiter/http2/limits.ts';
 import type { RequestHandler } from '../../limiter/http2/request-handler.ts';
-import { Http2SocketServer, noAges } from '../../limiter/sockets/socket-server.ts';
+import { Http2SocketServer } from '../../limiter/sockets/socket-server.ts';
 import type { TlsOptions } from '../../limiter/sockets/tls-listener.ts';
 import { systemClock, systemTimers } from '../../process/time/clock.ts';
 
@@ -24,7 +24,6 @@ export async function startHttp2Echo(options: {
   const server = new Http2SocketServer({
     handler: echoHandler(),
     limits: { ...defaultHttp2Limits, ...options.limits },
-    ages: noAges,
     maxConnections: 1_000,
     tls: options.tls,
     clock: systemClock,
