@@ -2,7 +2,7 @@
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { CounterOp, CounterStore } from '../../limiter/stores/counter-store.ts';
-import type { CallBounds, WhenPoolIsEmpty } from '../../limiter/stores/redis/call-places.ts';
+import type { CallBounds, WhenPoolIsEmpty } from '../../limiter/stores/redis/gathered-calls.ts';
 import { openClusterStore } from '../support/cluster-stores.ts';
 import { counterOp, submit, totalOf } from '../support/counter-ops.ts';
 import { describeWithServer } from '../support/describe-with-server.ts';

@@ -1,7 +1,6 @@
 import { attendedMs, attendedTimers } from '../../../process/time/clock.ts';
 import { StoreError } from '../counter-store.ts';
 import type { FoldedRun } from '../folded-run.ts';
-import type { Batch } from './call-places.ts';
 import { ClusterCommands } from './cluster-commands.ts';
 import { ClusterNodes, type NodePlace, type NodeSilence, placeName } from './cluster-nodes.ts';
 import { ClusterTopology } from './cluster-topology.ts';
@@ -10,6 +9,7 @@ import { applyPlainly, PlainCounting } from './plain-counting.ts';
 import type { ClusterAddress } from './redis-address.ts';
 import { type ConnectionCounts, RedisConnection, type RedisConnectionOptions } from './redis-connection.ts';
 import { RedisErrors } from './redis-error.ts';
+import type { Batch } from './script-batches.ts';
 import { applyByScript } from './scripts.ts';
 
 export interface RedisClusterStoreOptions extends GatheringStoreOptions, Partial<NodeSilence> {
@@ -106,7 +106,7 @@ export class RedisClusterStore extends GatheringStore {
     return this.#errors.notConnected(this.#topology.lastFailure);
   }
 
-  protected override send(batch: Batch): void {
+  override send(batch: Batch): void {
     const counted = batch.leaveOutAbandoned() ? batch.countPlainly(this.#plain) : Promise.resolve();
     void counted.then(() => this.settle(batch));
   }

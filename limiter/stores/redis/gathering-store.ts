@@ -1,26 +1,24 @@
 /** What a store in one Redis and one in a cluster have in common: gathering what is submitted, and places for calls. */
 import { attendedTimers, systemTimers, type Timers } from '../../../process/time/clock.ts';
+import { retryDelayMs } from '../../../process/time/token-bucket.ts';
 import type { ClientTls } from '../client-tls.ts';
 import {
   type CounterOp,
   type CounterStore,
   failOp,
-  type StoreError,
+  StoreError,
   type SubmitOptions,
 } from '../counter-store.ts';
 import { lookThenCount } from '../stop-when-over.ts';
 import {
-  type Batch,
   type CallBounds,
   type CallCounts,
   CallPlaces,
-  maxKeysPerCall,
-  settle,
+  TurnGathering,
   usualCallBounds,
-} from './call-places.ts';
+} from './gathered-calls.ts';
 import { areScriptsRefused, type RedisErrors, type RedisScripts } from './redis-error.ts';
-import { type StartRetryOptions, startWithRetry } from './start-retry.ts';
-import { TurnGathering } from './turn-gathering.ts';
+import { type Batch, maxKeysPerCall, settle } from './script-batches.ts';
 
 export interface GatheringStoreOptions {
   /** Undefined: none. */
@@ -56,7 +54,7 @@ export abstract class GatheringStore implements CounterStore {
   readonly #gathering: TurnGathering;
   readonly #places: CallPlaces<Batch>;
   readonly #onScriptsRefused: ((reason: string) => void) | undefined;
-  #scripts: RedisScripts;
+  protected withoutScripts: boolean;
   #closed = false;
 
   constructor(options: GatheringStoreOptions, label: string, errors: RedisErrors) {
@@ -64,23 +62,19 @@ export abstract class GatheringStore implements CounterStore {
     this.#errors = errors;
     this.#label = label;
     this.#random = random;
-    this.#scripts = scripts;
+    this.withoutScripts = scripts === 'never';
     this.#onScriptsRefused = options.onScriptsRefused;
-    this.#gathering = new TurnGathering({
-      send: (batch) => this.#places.take(batch),
-      windowMs,
-      timers: timers ?? systemTimers,
-      monotonicMs: () => performance.now(),
-    });
     this.#places = new CallPlaces<Batch>({
       ...calls,
       timeoutMs,
       timers: timers ?? attendedTimers,
-      go: (batch) => this.send(batch),
-      refuse: (batch, waitedMs) => {
-        batch.fail(errors.noPlace(waitedMs));
-        settle(batch);
-      },
+      carrier: this,
+    });
+    this.#gathering = new TurnGathering({
+      calls: this.#places,
+      windowMs,
+      timers: timers ?? systemTimers,
+      monotonicMs: () => performance.now(),
     });
   }
 
@@ -97,14 +91,16 @@ export abstract class GatheringStore implements CounterStore {
   protected abstract notConnected(): StoreError;
 
   /** The batch has a place until it is given to `settle`. */
-  protected abstract send(batch: Batch): void;
+  abstract send(batch: Batch): void;
+
+  /** The batch got no place. */
+  refuse(batch: Batch, waitedMs: number | undefined): void {
+    batch.fail(this.#errors.noPlace(waitedMs));
+    settle(batch);
+  }
 
   protected get closed(): boolean {
     return this.#closed;
-  }
-
-  protected get withoutScripts(): boolean {
-    return this.#scripts === 'never';
   }
 
   /** Calls under way, those that wait for a place, and those that got none. */
@@ -154,7 +150,49 @@ export abstract class GatheringStore implements CounterStore {
   protected refusesScripts(error: unknown): boolean {
     if (!areScriptsRefused(error)) return false;
     if (!this.withoutScripts) this.#onScriptsRefused?.(this.#errors.fromOwnCommand(error).message);
-    this.#scripts = 'never';
+    this.withoutScripts = true;
     return true;
+  }
+}
+
+export interface StartRetryOptions {
+  /** One attempt. */
+  attempt: () => Promise<void>;
+  /** How errors name the server. */
+  label: string;
+  /** The first wait. Defaults to 1 s. */
+  initialMs?: number;
+  /** The waits double up to this. Defaults to 30 s. */
+  maxMs?: number;
+  /** Give up when an attempt fails after this. 0: never. Defaults to 0. */
+  maxElapsedMs?: number;
+  /** Whether to give up after a failed attempt, whatever the time. */
+  stopped: () => boolean;
+  monotonicMs: () => number;
+  sleep: (ms: number) => Promise<void>;
+  random: () => number;
+  /** Before every wait. */
+  onRetry?: (retry: { waitMs: number; elapsedMs: number; error: Error }) => void;
+}
+
+/** Resolves with the first attempt that succeeds; rejects only when `maxElapsedMs` is over or it was stopped. */
+export async function startWithRetry(options: StartRetryOptions): Promise<void> {
+  const { initialMs = 1000, maxMs = 30_000, maxElapsedMs = 0 } = options;
+  const startedMs = options.monotonicMs();
+  for (let failures = 1; ; failures += 1) {
+    const error = await options.attempt().then(
+      () => undefined,
+      (reason: Error) => reason,
+    );
+    if (error === undefined) return;
+    if (options.stopped()) throw error;
+    const elapsedMs = options.monotonicMs() - startedMs;
+    if (maxElapsedMs > 0 && elapsedMs >= maxElapsedMs) {
+      const text = `timed out waiting for Redis connection to ${options.label} after ${Math.round(elapsedMs)} ms: ${error.message}`;
+      throw new StoreError(text, { transient: true });
+    }
+    const waitMs = retryDelayMs({ failures, firstMs: initialMs, mostMs: maxMs, random: options.random });
+    options.onRetry?.({ waitMs, elapsedMs, error });
+    await options.sleep(waitMs);
   }
 }

@@ -7,7 +7,6 @@ import { type CounterOp, failOp, StoreError } from '../counter-store.ts';
 import { FoldedRun, maxTotal, totalAfter } from '../folded-run.ts';
 import { holdBack } from '../stop-when-over.ts';
 import type { KeyedCommands } from './scripts.ts';
-import { inParallel } from './turn-gathering.ts';
 
 /** The client reads integers beyond this one off; text it reads exactly. */
 const exactReply = 2 ** 52;
@@ -240,4 +239,21 @@ export class PlainCounting {
       );
     });
   }
+}
+
+/** Does `work` for each item, for at most `limit` of them at a time, in order. Rejects with the first error of `work`. */
+export async function inParallel<T>(
+  items: readonly T[],
+  limit: number,
+  work: (item: T) => Promise<void>,
+): Promise<void> {
+  if (items.length <= limit) {
+    await Promise.all(items.map(work));
+    return;
+  }
+  let next = 0;
+  const worker = async (): Promise<void> => {
+    while (next < items.length) await work(items[next++] as T);
+  };
+  await Promise.all(Array.from({ length: Math.max(1, limit) }, worker));
 }

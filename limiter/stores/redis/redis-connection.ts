@@ -58,7 +58,8 @@ export class RedisConnection {
   readonly #sentinels: Sentinels | undefined;
   /** Which master the sentinels named at the last attempt. */
   #place: MasterPlace | undefined;
-  #connected = false;
+  /** Written here alone. */
+  connected = false;
   /** Reconnecting by itself, which it does not do before the first success. */
   #reconnects = false;
   /** Ends with the first answer on a new connection: taking it says little, the system does that for a hung server. */
@@ -97,10 +98,6 @@ export class RedisConnection {
     });
     this.#redis.on('close', () => this.#down('the connection was closed'));
     this.#redis.on('error', (error: Error) => this.#failed(error));
-  }
-
-  get connected(): boolean {
-    return this.#connected;
   }
 
   /** Why the last attempt to connect failed; undefined when none did since there was a connection. */
@@ -195,7 +192,7 @@ export class RedisConnection {
       else this.#redis.disconnect(this.#reconnects);
     }
     if (this.#failure !== undefined || this.#closing) return;
-    this.#connected = true;
+    this.connected = true;
     this.#lastFailure = undefined;
     this.counts.active = 1;
     this.counts.total += 1;
@@ -229,14 +226,14 @@ export class RedisConnection {
 
   /** Everything under way fails, and a new connection is tried. */
   #leave(reason: string): void {
-    if (!this.#connected) return;
+    if (!this.connected) return;
     this.#down(reason);
     this.#redis.disconnect(true);
   }
 
   #down(reason: string): void {
-    if (!this.#connected) return;
-    this.#connected = false;
+    if (!this.connected) return;
+    this.connected = false;
     this.counts.active = 0;
     this.counts.localClose += 1;
     if (!this.#closing) this.#options.onChange?.(false, reason);
@@ -255,7 +252,7 @@ export class RedisConnection {
   #failed(error: Error): void {
     const failure = this.#fromServer(error);
     this.#options.onFailure?.(failure.message);
-    if (this.#connected) return;
+    if (this.connected) return;
     this.#failure = failure;
     this.#lastFailure = failure.message;
     if (isSelect(error) || isTimeout(error)) this.#redis.disconnect(true);

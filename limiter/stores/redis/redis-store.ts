@@ -1,11 +1,11 @@
 import { attendedMs } from '../../../process/time/clock.ts';
 import type { StoreError } from '../counter-store.ts';
-import type { Batch } from './call-places.ts';
 import { GatheringStore, type GatheringStoreOptions } from './gathering-store.ts';
 import { PlainCounting } from './plain-counting.ts';
 import type { RedisAddress, SentinelAddress } from './redis-address.ts';
 import { type ConnectionCounts, connectionCommands, RedisConnection } from './redis-connection.ts';
 import { isNoScript, isTimeout } from './redis-error.ts';
+import type { Batch } from './script-batches.ts';
 
 export interface RedisStoreOptions extends GatheringStoreOptions {
   /** One server, or the master that sentinels know. */
@@ -59,7 +59,7 @@ export class RedisStore extends GatheringStore {
     return this.#connection.notConnected();
   }
 
-  protected override send(batch: Batch): void {
+  override send(batch: Batch): void {
     if (!batch.leaveOutAbandoned()) {
       // Not at once: the next batch may be such a one, too, and so on.
       queueMicrotask(() => this.settle(batch));

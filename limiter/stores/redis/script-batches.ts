@@ -1,9 +1,47 @@
 import { type CounterOp, callAbandoned, failOp, type StoreError } from '../counter-store.ts';
 import { FoldedRun } from '../folded-run.ts';
-import { type Batch, maxKeysPerCall, type PendingRequest, replyNumber } from './call-places.ts';
 import type { PlainCounting } from './plain-counting.ts';
 import type { RedisErrors } from './redis-error.ts';
-import { countScript, stopScript } from './scripts.ts';
+import { countScript, type RedisScript, replyNumber, stopScript } from './scripts.ts';
+
+/** More would hold up Redis's other users: it does nothing else while a script runs. */
+export const maxKeysPerCall = 512;
+
+/** One `submit`, until every call that carries a part of it is answered. */
+export interface PendingRequest {
+  callsLeft: number;
+  done: () => void;
+}
+
+/** What goes out in one script call. */
+export interface Batch {
+  readonly script: RedisScript;
+  /** Asked right before it is sent: answers the ops whose callers gave up, and drops them. False when none is left. */
+  leaveOutAbandoned(): boolean;
+  /** Arguments after the script itself: the number of keys, the keys, the rest. */
+  toArgs(): string[];
+  /** Writes the answers; false when the reply is not what the script gives, and nothing was written. */
+  answer(reply: unknown, errors: RedisErrors): boolean;
+  fail(error: StoreError): void;
+  /** Counts and answers without a script. Never rejects. */
+  countPlainly(plain: PlainCounting): Promise<void>;
+  readonly requests: readonly PendingRequest[];
+}
+
+/** Tells those requests that wait for nothing else any more: all of them, even when one throws, which is thrown then. */
+export function settle(batch: Batch): void {
+  let thrown: { error: unknown } | undefined;
+  for (const request of batch.requests) {
+    request.callsLeft -= 1;
+    if (request.callsLeft > 0) continue;
+    try {
+      request.done();
+    } catch (error) {
+      thrown ??= { error };
+    }
+  }
+  if (thrown !== undefined) throw thrown.error;
+}
 
 /** Ops of many requests, folded by key, for one call of `countScript`. */
 export class CountBatch implements Batch {

@@ -1,7 +1,6 @@
 import { createHash } from 'node:crypto';
 import type { StoreError } from '../counter-store.ts';
 import type { FoldedRun } from '../folded-run.ts';
-import { replyNumber } from './call-places.ts';
 import { isNoScript } from './redis-error.ts';
 
 export interface RedisScript {
@@ -122,6 +121,12 @@ export async function applyByScript(commands: KeyedCommands, run: FoldedRun): Pr
   const before = replyNumber(first);
   if (before === undefined) throw first;
   run.answer(before);
+}
+
+/** A number of a script's reply; undefined for the error of one key. Beyond 2^52 the scripts write it as text. */
+export function replyNumber(reply: unknown): number | undefined {
+  if (typeof reply === 'number') return reply;
+  return reply instanceof Buffer ? Number(reply.toString('latin1')) : undefined;
 }
 
 /** Single commands, each about one key, for one server, a proxy before many, or a cluster. */

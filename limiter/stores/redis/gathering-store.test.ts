@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { type StartRetryOptions, startWithRetry } from './start-retry.ts';
+import { type StartRetryOptions, startWithRetry } from './gathering-store.ts';
 
 /** Time passes only by sleeping; the first `failures` attempts fail. */
 function start(failures: number, given: Partial<StartRetryOptions> = {}) {

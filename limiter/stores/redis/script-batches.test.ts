@@ -1,7 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { counterOp } from '../../../test/support/counter-ops.ts';
-import { type PendingRequest, settle } from './call-places.ts';
-import { CountBatch } from './script-batches.ts';
+import { CountBatch, type PendingRequest, settle } from './script-batches.ts';
 
 function batchOf(requests: readonly PendingRequest[]): CountBatch {
   const batch = new CountBatch();

@@ -1,0 +1,186 @@
+/**
+ * From ops to calls of one Redis. What arrives in one turn is gathered into as few calls as possible, and so many calls
+ * are under way at a time as there are places. One connection carries them all, so what is a pool of connections elsewhere
+ * is a number of places here: a call that finds none waits, in order, and what arrives meanwhile is gathered into the calls
+ * behind it.
+ */
+import type { Timers } from '../../../process/time/clock.ts';
+import type { CounterOp } from '../counter-store.ts';
+import { type Batch, CountBatch, type PendingRequest, StopBatch } from './script-batches.ts';
+
+/** What becomes of a call that has waited long enough: it goes out beyond the bound, it fails, or it waits on. */
+export type WhenPoolIsEmpty = 'CREATE' | 'ERROR' | 'WAIT';
+
+export interface CallBounds {
+  /** Calls under way at a time. At least 1. */
+  places: number;
+  whenEmpty: WhenPoolIsEmpty;
+  /** With CREATE and ERROR. */
+  waitMs: number;
+}
+
+/** Of the Go service without any settings. */
+export const usualCallBounds: CallBounds = { places: 10, whenEmpty: 'CREATE', waitMs: 1_000 };
+
+export interface CallPlacesOptions<Call> extends CallBounds {
+  /** With WAIT, and for the others at most: then a call fails. */
+  timeoutMs: number;
+  timers: Timers;
+  carrier: CallCarrier<Call>;
+}
+
+export interface CallCarrier<Call> {
+  /** The call has a place until `free`. */
+  send(call: Call): void;
+  /** `waitedMs` is undefined when the places are being closed. */
+  refuse(call: Call, waitedMs: number | undefined): void;
+}
+
+interface Waiting<Call> {
+  call: Call;
+  callOff: () => void;
+}
+
+/** Values of `ratelimit.redis_pool.calls_active`, `calls_waiting` and `calls_refused`. */
+export type CallCounts = Readonly<Record<'active' | 'waiting' | 'refused', number>>;
+
+export class CallPlaces<Call> {
+  readonly #options: CallPlacesOptions<Call>;
+  /** Oldest first. */
+  readonly #waiting = new Set<Waiting<Call>>();
+  #taken = 0;
+  #refused = 0;
+
+  constructor(options: CallPlacesOptions<Call>) {
+    this.#options = options;
+  }
+
+  /** Calls under way, those beyond the bound too. */
+  get active(): number {
+    return this.#taken;
+  }
+
+  /** Calls that found no place in time, since the start. */
+  get refused(): number {
+    return this.#refused;
+  }
+
+  get waiting(): number {
+    return this.#waiting.size;
+  }
+
+  take(call: Call): void {
+    if (this.#taken >= this.#options.places) {
+      this.#wait(call);
+      return;
+    }
+    this.#taken += 1;
+    this.#options.carrier.send(call);
+  }
+
+  /** Once for each call that was sent. */
+  free(): void {
+    this.#taken -= 1;
+    if (this.#waiting.size === 0 || this.#taken >= this.#options.places) return;
+    for (const oldest of this.#waiting) {
+      this.#leave(oldest);
+      this.take(oldest.call);
+      return;
+    }
+  }
+
+  /** Refuses what waits. */
+  close(): void {
+    for (const waiting of [...this.#waiting]) {
+      this.#leave(waiting);
+      this.#options.carrier.refuse(waiting.call, undefined);
+    }
+  }
+
+  #wait(call: Call): void {
+    const { whenEmpty, waitMs, timeoutMs, timers } = this.#options;
+    const mostMs = whenEmpty === 'WAIT' ? timeoutMs : Math.min(waitMs, timeoutMs);
+    const waiting: Waiting<Call> = { call, callOff: () => {} };
+    waiting.callOff = timers.after(mostMs, () => {
+      this.#waiting.delete(waiting);
+      if (whenEmpty === 'CREATE') {
+        this.#taken += 1;
+        this.#options.carrier.send(call);
+      } else {
+        this.#refused += 1;
+        this.#options.carrier.refuse(call, mostMs);
+      }
+    });
+    this.#waiting.add(waiting);
+  }
+
+  #leave(waiting: Waiting<Call>): void {
+    waiting.callOff();
+    this.#waiting.delete(waiting);
+  }
+}
+
+export interface TurnGatheringOptions {
+  /** Take the batches of one turn, in order. */
+  calls: { take(batch: Batch): void };
+  /**
+   * At most one sending in so long, whole milliseconds: what comes soon after one is gathered until the time is over. What
+   * comes alone does not wait. Defaults to 0: everything goes out at the end of its turn.
+   */
+  windowMs?: number | undefined;
+  timers: Timers;
+  monotonicMs: () => number;
+}
+
+/** Gathers what arrives in one turn of the event loop, or in a window, into as few batches as possible. */
+export class TurnGathering {
+  readonly #options: TurnGatheringOptions;
+  /** Closed to new ops, to be sent when the turn ends. */
+  #full: Batch[] = [];
+  #open: CountBatch | StopBatch | undefined;
+  #scheduled = false;
+  #sentAtMs = Number.NEGATIVE_INFINITY;
+  constructor(options: TurnGatheringOptions) {
+    this.#options = options;
+  }
+
+  add(ops: CounterOp[], request: PendingRequest): void {
+    let batch = this.#open instanceof CountBatch ? this.#open : this.#begin(new CountBatch());
+    for (const op of ops) {
+      if (batch.add(op, request)) continue;
+      batch = this.#begin(new CountBatch());
+      batch.add(op, request);
+    }
+  }
+
+  /** For stop-when-over: the ops stay together. At most `maxKeysPerCall` of them. */
+  addWhole(ops: CounterOp[], request: PendingRequest): void {
+    if (this.#open instanceof StopBatch && this.#open.add(ops, request)) return;
+    this.#begin(new StopBatch()).add(ops, request);
+  }
+
+  #begin<T extends CountBatch | StopBatch>(batch: T): T {
+    if (this.#open !== undefined) this.#full.push(this.#open);
+    this.#open = batch;
+    if (this.#scheduled) return batch;
+    this.#scheduled = true;
+    const { windowMs = 0, timers, monotonicMs } = this.#options;
+    // Without a window the clock need not be read.
+    const waitMs = windowMs === 0 ? 0 : this.#sentAtMs + windowMs - monotonicMs();
+    if (waitMs > 0) timers.after(Math.ceil(waitMs), this.#flush);
+    else setImmediate(this.#flush);
+    return batch;
+  }
+
+  readonly #flush = (): void => {
+    this.#scheduled = false;
+    const { windowMs = 0, monotonicMs, calls } = this.#options;
+    if (windowMs > 0) this.#sentAtMs = monotonicMs();
+    const full = this.#full;
+    const last = this.#open;
+    this.#full = [];
+    this.#open = undefined;
+    for (const batch of full) calls.take(batch);
+    if (last !== undefined) calls.take(last);
+  };
+}
