@@ -4,7 +4,7 @@ import type { KeptSpec } from './model/decision.ts';
 import type { LimiterReport, ReplicaReport } from './model/fleet-snapshot.ts';
 import type { RecordedEvent } from './replicas/event-recorder.ts';
 import type { StoredSpec } from './replicas/kept-specs.ts';
-import type { StatusPumpOptions } from './replicas/status-pump.ts';
+import type { StatusWriter } from './replicas/status-writer.ts';
 import type { ControlPlaneSettings } from './settings/table.ts';
 import type { ObjectSource } from './source/kubernetes-source.ts';
 import type { Telemetry } from './telemetry/control-plane-metrics.ts';
@@ -16,7 +16,7 @@ export interface Backing {
   readonly leads: boolean;
   /** Undefined: nobody is known to lead. */
   readonly leader: string | undefined;
-  readonly statusWriter: StatusPumpOptions['writer'];
+  readonly statusWriter: Pick<StatusWriter, 'write'>;
   /**
    * Whose token this is, by the API server, if it is made for this audience; or why it is nobody's. Rejects when it
    * cannot be asked. Undefined: there is no API server.

@@ -8,7 +8,7 @@ import { EventRecorder, type RecordedEvent } from './replicas/event-recorder.ts'
 import type { StoredSpec } from './replicas/kept-specs.ts';
 import { KeptSpecStore } from './replicas/kept-specs.ts';
 import { Replicas } from './replicas/replicas.ts';
-import { StatusWriter } from './replicas/status-pump.ts';
+import { StatusWriter } from './replicas/status-writer.ts';
 import { KubernetesSource } from './source/kubernetes-source.ts';
 
 interface ClusterBackingOptions extends OpenBackingOptions {

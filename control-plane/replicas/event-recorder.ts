@@ -9,7 +9,7 @@ import type { Telemetry } from '../telemetry/control-plane-metrics.ts';
 import * as lines from '../telemetry/log-lines.ts';
 import { microTime } from './lease-api.ts';
 import { Pump } from './pump.ts';
-import { apiVersion, kind } from './status-pump.ts';
+import { apiVersion, kind } from './status-writer.ts';
 
 export interface EventContent {
   uid: string;

@@ -12,13 +12,6 @@ import type { LimiterReport, ReplicaReport } from '../model/fleet-snapshot.ts';
 import * as lines from '../telemetry/log-lines.ts';
 import { type ConfigMap, type FoundValue, maxConfigMapBytes } from './config-maps.ts';
 
-export interface EncodeOptions {
-  /** Another one for every report that a replica ever publishes. */
-  revision: string;
-  /** Of a part's values, before base64. Defaults to what a ConfigMap holds. */
-  maxPartBytes?: number;
-}
-
 /** Chosen: larger JSON is compressed. */
 const longestPlainJson = 8 * 1024;
 /** Chosen: what a decompressed report may come to; 10,000 limiters are about 5 MB. */
@@ -40,21 +33,23 @@ export function boundedReport({ replica, limiters }: ReplicaReport): ReplicaRepo
   return { replica, limiters: limiters.map(boundedLimiter) };
 }
 
-export async function encodeReport(report: ReplicaReport, options: EncodeOptions): Promise<ConfigMap[]> {
-  const { revision, maxPartBytes = maxConfigMapBytes } = options;
+/** `revision` is another one for every report that a replica ever publishes, `maxPartBytes` of a part before base64. */
+export async function encodeReport(
+  report: ReplicaReport,
+  { revision, maxPartBytes = maxConfigMapBytes }: { revision: string; maxPartBytes?: number },
+): Promise<ConfigMap[]> {
+  const { replica } = report;
   const json = JSON.stringify(report);
-  const head = (part: number, parts: number): Record<string, string> => {
-    return { replica: report.replica, revision, part: `${part}/${parts}` };
-  };
+  const head = (part: number, parts: number) => ({ replica, revision, part: `${part}/${parts}` });
   if (json.length <= longestPlainJson) {
-    return [{ name: reportName(report.replica), data: { ...head(1, 1), [jsonKey]: json }, binaryData: {} }];
+    return [{ name: reportName(replica), data: { ...head(1, 1), [jsonKey]: json }, binaryData: {} }];
   }
   const bytes = await promisify(gzip)(json);
   const parts = Math.ceil(bytes.length / maxPartBytes);
   return Array.from({ length: parts }, (_, index) => {
     const chunk = bytes.subarray(index * maxPartBytes, (index + 1) * maxPartBytes);
     return {
-      name: reportName(report.replica, index + 1),
+      name: reportName(replica, index + 1),
       data: head(index + 1, parts),
       binaryData: { [gzipKey]: chunk.toString('base64') },
     };
@@ -82,8 +77,7 @@ export function readReportPart(map: ConfigMap): ReportPart | undefined {
 export async function decodeReport(parts: readonly ReportPart[]): Promise<ReplicaReport> {
   const [first] = parts;
   if (first === undefined) throw new Error('a report has no parts');
-  const json = first.map.data[jsonKey] ?? (await decompressed(parts));
-  const report = reportSchema.parse(JSON.parse(json));
+  const report = reportSchema.parse(JSON.parse(first.map.data[jsonKey] ?? (await decompressed(parts))));
   return { replica: first.replica, limiters: report.limiters.map(limiterOf) };
 }
 
@@ -115,8 +109,7 @@ function limiterOf(parsed: z.infer<typeof limiterSchema>): LimiterReport {
 
 function boundedLimiter(limiter: LimiterReport): LimiterReport {
   const { refusal, name } = limiter;
-  const isShort = name.length <= longestName && (refusal?.message.length ?? 0) <= longestMessage;
-  if (isShort) return limiter;
+  if (name.length <= longestName && (refusal?.message.length ?? 0) <= longestMessage) return limiter;
   return {
     ...limiter,
     name: cut(name, longestName),

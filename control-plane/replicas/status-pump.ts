@@ -1,12 +1,11 @@
 /** Carries statuses from the queue to the API server: a few at a time, and each one again until it is written. */
 import type { Clock, Timers } from '../../process/time/clock.ts';
-import { ApiError } from '../kubernetes/api-error.ts';
-import type { KubernetesClient } from '../kubernetes/client.ts';
+import type { ApiError } from '../kubernetes/api-error.ts';
 import { type ConfigObject, type ConfigStatus, objectKey } from '../model/config-object.ts';
 import type { Telemetry } from '../telemetry/control-plane-metrics.ts';
 import * as lines from '../telemetry/log-lines.ts';
 import { Pump } from './pump.ts';
-import { serverSideApply } from './replica-name.ts';
+import type { StatusWriter } from './status-writer.ts';
 
 export interface StatusEntry {
   object: ConfigObject;
@@ -24,7 +23,7 @@ export interface StatusEntries {
 
 export interface StatusPumpOptions extends Telemetry {
   queue: StatusEntries;
-  writer: { write(object: ConfigObject, status: ConfigStatus): Promise<WriteOutcome> };
+  writer: Pick<StatusWriter, 'write'>;
   /** Asked before each write: whether this process leads. */
   mayWrite(): boolean;
   /** Writes under way at once. Defaults to 8. */
@@ -110,64 +109,4 @@ export class StatusPump {
       this.wake();
     });
   }
-}
-
-export type WriteOutcome =
-  | { is: 'written' }
-  /** The object was deleted, perhaps created anew. */
-  | { is: 'gone' }
-  /** The server will not take this status, however often it is sent. */
-  | { is: 'refused'; error: ApiError }
-  /** Worth another attempt. */
-  | { is: 'failed'; error: ApiError };
-
-export interface StatusWriterOptions {
-  client: KubernetesClient;
-  /** Of one request; defaults to 10,000. */
-  timeoutMs?: number;
-  /** Called before each attempt; what it returns is called after it, with the version that was written if that is known. */
-  writing?(object: ConfigObject): (resourceVersion?: string) => void;
-}
-
-/** Writes `status` of RateLimitConfigs by server-side apply: what is not in it any more goes. */
-export class StatusWriter {
-  readonly #options: StatusWriterOptions;
-
-  constructor(options: StatusWriterOptions) {
-    this.#options = options;
-  }
-
-  /** One attempt. */
-  async write(object: ConfigObject, status: ConfigStatus): Promise<WriteOutcome> {
-    const { namespace, name, uid } = object;
-    const { client, timeoutMs = 10_000, writing } = this.#options;
-    const settle = writing?.(object);
-    let version: string | undefined;
-    try {
-      const { metadata } = await client.request<{ metadata: { uid: string; resourceVersion: string } }>({
-        ...serverSideApply,
-        path: `/apis/${apiVersion}/namespaces/${namespace}/ratelimitconfigs/${name}/status`,
-        timeoutMs,
-        body: { apiVersion, kind, metadata: { namespace, name }, status },
-      });
-      // The API compares no uid when a status is applied: what was created anew since is told by its own status.
-      if (metadata.uid !== uid) return { is: 'gone' };
-      version = metadata.resourceVersion;
-      return { is: 'written' };
-    } catch (error) {
-      if (!(error instanceof ApiError)) throw error;
-      if (error.status === 404) return { is: 'gone' };
-      return { is: mayRepeat(error) ? 'failed' : 'refused', error };
-    } finally {
-      settle?.(version);
-    }
-  }
-}
-
-export const apiVersion = 'ratelimit.weir.dev/v1alpha1';
-export const kind = 'RateLimitConfig';
-
-/** No answer, the server's own faults, and what another moment may allow: a conflict, a token that was replaced. */
-function mayRepeat({ status }: ApiError): boolean {
-  return status === 0 || status >= 500 || [401, 408, 409, 429].includes(status);
 }
