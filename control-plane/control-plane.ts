@@ -312,7 +312,7 @@ export class ControlPlane {
       ...(accounts && {
         serviceAccounts: {
           audience,
-          reviewsPerSecond: settings.xdsTokenReviewsPerSecond,
+          perSecond: settings.xdsTokenReviewsPerSecond,
           review: (token) => reviewToken(token, audience),
         },
       }),

@@ -2,13 +2,8 @@
 import type { HttpCall } from '../../process/http/http-server.ts';
 import { sendError, sendLines } from '../../process/http/text-response.ts';
 import type { ControlPlaneView } from './listener.ts';
-import {
-  type FleetPage,
-  fleetPages,
-  type LimiterRow,
-  type ObjectRow,
-  type ResourceRow,
-} from './snapshot-fleets.ts';
+import { type FleetPage, fleetPages } from './snapshot-fleets.ts';
+import type { LimiterRow, ObjectRow, ResourceRow } from './snapshot-rows.ts';
 
 /** One JSON document, an entry a line, so that it is written in slices. */
 function* snapshotJson(view: ControlPlaneView, fleets: Iterable<FleetPage>): Generator<string> {

@@ -50,7 +50,7 @@ export interface XdsServerOptions extends Telemetry {
   /** Tokens by which clients may prove who they are, see `parseTokens`. Undefined: none. */
   tokensFile?: { path: string; reloadIntervalMs?: number };
   /** Undefined: tokens of service accounts prove nothing. */
-  serviceAccounts?: { audience: string; reviewsPerSecond: number; review: ReviewToken };
+  serviceAccounts?: { audience: string; perSecond: number; review: ReviewToken };
   /** Serve who shows neither certificate nor token, too. */
   allowAnonymous: boolean;
   /** Undefined: every client may ask for every fleet. An anonymous one always may. */
@@ -299,12 +299,9 @@ export class XdsServer {
   #createReviews(): TokenReviews | undefined {
     const { serviceAccounts, metrics, maxStreams } = this.#options;
     if (serviceAccounts === undefined) return undefined;
-    const { audience, reviewsPerSecond, review } = serviceAccounts;
     return new TokenReviews({
       ...this.#options,
-      audience,
-      review,
-      perSecond: reviewsPerSecond,
+      ...serviceAccounts,
       // Each limiter has a token, and another one soon.
       mostKnown: 2 * maxStreams,
       reviewed: (outcome) => metrics.tokenReviewed(outcome),

@@ -56,7 +56,7 @@ const outcome = async (client: ScriptedXdsClient): Promise<unknown> => {
 /** Says of each token what a test wants. */
 const reviewed = (answer: { user: string } | { problem: string } | Error) => ({
   audience,
-  reviewsPerSecond: 100,
+  perSecond: 100,
   review: async () => {
     if (answer instanceof Error) throw answer;
     return answer;

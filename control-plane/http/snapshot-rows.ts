@@ -1,0 +1,71 @@
+/** The entries of `/snapshot`, as its JSON has them. */
+import { type ConfigStatus, findCondition } from '../model/config-object.ts';
+import type { ServedConfig, Verdict } from '../model/decision.ts';
+import type { LimiterReport } from '../model/fleet-snapshot.ts';
+
+export interface ResourceRow {
+  name: string;
+  domain: string;
+  rules: number;
+  hash: string;
+  bytes: number;
+}
+
+export interface LimiterRow {
+  name: string;
+  replica: string;
+  isWeir: boolean;
+  connectedSince: string;
+  /** Null while it has accepted nothing. */
+  acceptedVersion: string | null;
+  /** Whether the accepted version is the one that is served. */
+  isCurrent: boolean;
+  refusal: { version: string; message: string } | null;
+}
+
+export interface ObjectRow {
+  name: string;
+  generation: number;
+  accepted: { status: boolean; reason: string; message: string };
+  served: Pick<ServedConfig, 'generation' | 'domain' | 'resource' | 'rules' | 'hash'> | null;
+  /** Null before its status was made for the first time. */
+  programmed: { status: string; reason: string; message: string; limiters: string | null } | null;
+}
+
+/** `current` is the version that is served. */
+export function limiterRow(replica: string, limiter: LimiterReport, current: string | undefined): LimiterRow {
+  const { name, isWeir, connectedMs, acceptedVersion, refusal } = limiter;
+  return {
+    name,
+    replica,
+    isWeir,
+    connectedSince: new Date(connectedMs).toISOString(),
+    acceptedVersion: acceptedVersion ?? null,
+    isCurrent: acceptedVersion !== undefined && acceptedVersion === current,
+    refusal: refusal ?? null,
+  };
+}
+
+export function objectRow(name: string, verdict: Verdict, status: ConfigStatus | undefined): ObjectRow {
+  const { object, accepted } = verdict;
+  return {
+    name,
+    generation: object.generation,
+    accepted: accepted.status ? { status: true, reason: 'Valid', message: '' } : accepted,
+    served: servedPart(verdict.served),
+    programmed: programmedPart(status),
+  };
+}
+
+function servedPart(served: ServedConfig | undefined): ObjectRow['served'] {
+  if (served === undefined) return null;
+  const { generation, domain, resource, rules, hash } = served;
+  return { generation, domain, resource, rules, hash };
+}
+
+function programmedPart(status: ConfigStatus | undefined): ObjectRow['programmed'] {
+  const condition = findCondition(status, 'Programmed');
+  if (condition === undefined) return null;
+  const { status: value, reason, message } = condition;
+  return { status: value, reason, message, limiters: status?.limiters?.summary ?? null };
+}
