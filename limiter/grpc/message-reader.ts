@@ -9,6 +9,7 @@ import {
   type LongestRequest,
   type UnaryReply,
 } from '../../process/grpc/handlers.ts';
+import { readUint32 } from '../http2/frame-writer.ts';
 import type { RequestStream } from '../http2/request-handler.ts';
 
 /** The byte and the length in front of a message. */
@@ -60,7 +61,7 @@ export class MessageReader {
         if (this.#prefixLength < prefixBytes) return undefined;
         const refusal = prefixRefusal(this.#prefix, this.#options);
         if (refusal !== undefined) return refusal;
-        this.#wantedBytes = messageLength(this.#prefix, 0);
+        this.#wantedBytes = readUint32(this.#prefix, 1);
       }
       const end = Math.min(data.length, position + this.#wantedBytes - this.#gatheredBytes);
       const piece = data.subarray(position, end);
@@ -122,14 +123,6 @@ export function heldBytes(buffer: Uint8Array | undefined): number {
   return buffer === undefined ? 0 : roomBytes + buffer.length;
 }
 
-/** Length of the message whose prefix begins at `offset`. */
-export function messageLength(bytes: Uint8Array, offset: number): number {
-  return (
-    bytes[offset + 1]! * 0x1000000 +
-    ((bytes[offset + 2]! << 16) | (bytes[offset + 3]! << 8) | bytes[offset + 4]!)
-  );
-}
-
 /** The message with its prefix, in a buffer of its own. */
 export function withPrefix(message: Uint8Array): Uint8Array {
   const framed = Buffer.allocUnsafe(prefixBytes + message.length);
@@ -143,7 +136,7 @@ function prefixRefusal(
   prefix: Uint8Array,
   { maxMessageBytes, longest, call }: MessageReaderOptions,
 ): GrpcStatus | undefined {
-  const length = messageLength(prefix, 0);
+  const length = readUint32(prefix, 1);
   if (longest !== undefined && length > longest.maxBytes) return longest.refuse(length, call?.origin);
   if (length > maxMessageBytes) {
     return {

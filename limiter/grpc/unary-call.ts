@@ -17,6 +17,7 @@ import {
 } from '../../process/grpc/handlers.ts';
 import type { Peer } from '../../process/net/peer.ts';
 import type { Clock, Timers } from '../../process/time/clock.ts';
+import { readUint32 } from '../http2/frame-writer.ts';
 import type { HeaderFields, RequestStream } from '../http2/request-handler.ts';
 import {
   type Call,
@@ -28,7 +29,7 @@ import {
   tooMuchUnfinished,
   trailersOnly,
 } from './call.ts';
-import { messageLength, prefixBytes, SingleMessage, withPrefix } from './message-reader.ts';
+import { prefixBytes, SingleMessage, withPrefix } from './message-reader.ts';
 
 export interface UnaryMethod {
   readonly kind: 'unary';
@@ -93,7 +94,7 @@ export class UnaryCall implements Call, UnaryReply {
       length >= 0 &&
       length <= this.#site.limits.maxMessageBytes &&
       data[0] === 0 &&
-      messageLength(data, 0) === length
+      readUint32(data, 1) === length
     ) {
       this.#run(data.subarray(prefixBytes));
       return;

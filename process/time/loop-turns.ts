@@ -132,7 +132,8 @@ export class LoopTurns {
   #steps = noSteps();
   /** Since connections came first. */
   #workBeganMs: number | undefined;
-  #acceptedMs = Number.NEGATIVE_INFINITY;
+  /** One was accepted so lately that more may wait for that. */
+  #comingUntilMs = Number.NEGATIVE_INFINITY;
   #hasAccepted = false;
   /** Connections come first until then, while there are any. */
   #acceptUntilMs = Number.NEGATIVE_INFINITY;
@@ -153,9 +154,9 @@ export class LoopTurns {
    */
   isSpent(nowMs: number = this.#options.clock.monotonicMs()): boolean {
     if (nowMs < this.#endMs) return false;
-    if (this.#isWatched || (nowMs < this.#acceptUntilMs && this.#areComing(nowMs))) return true;
+    if (this.#isWatched || nowMs < Math.min(this.#acceptUntilMs, this.#comingUntilMs)) return true;
     this.#isWatched = true;
-    this.#endMs = nowMs + (this.#areComing(nowMs) ? shareOfComersMs : shareMs);
+    this.#endMs = nowMs + (nowMs < this.#comingUntilMs ? shareOfComersMs : shareMs);
     this.#workBeganMs ??= nowMs;
     this.#options.later(this.#turnIsOver);
     return false;
@@ -183,7 +184,7 @@ export class LoopTurns {
 
   /** A connection was accepted: others may wait for that. */
   accepted(): void {
-    this.#acceptedMs = this.#options.clock.monotonicMs();
+    this.#comingUntilMs = this.#options.clock.monotonicMs() + calmMs;
     this.#hasAccepted = true;
   }
 
@@ -218,13 +219,8 @@ export class LoopTurns {
     if (beganMs === undefined) return;
     this.#workBeganMs = undefined;
     const nowMs = this.#options.clock.monotonicMs();
-    if (this.#acceptedMs >= beganMs - calmMs)
+    if (this.#comingUntilMs >= beganMs)
       this.#acceptUntilMs = nowMs + Math.min(mostComersMs, comersFactor * (nowMs - beganMs));
-  }
-
-  /** One was accepted so lately that more may wait for that. */
-  #areComing(nowMs: number): boolean {
-    return nowMs - this.#acceptedMs < calmMs;
   }
 
   #goOn(): void {
@@ -254,7 +250,7 @@ export class LoopTurns {
     steps.beganMs = nowMs;
     // As long as one waits for that, one is accepted in each turn.
     if (!this.#hasAccepted) this.#acceptUntilMs = Number.NEGATIVE_INFINITY;
-    steps.isPassed = nowMs < this.#acceptUntilMs && this.#areComing(nowMs);
+    steps.isPassed = nowMs < Math.min(this.#acceptUntilMs, this.#comingUntilMs);
     steps.isCheap = this.#hasAccepted && this.#turnsWithoutDear < mostTurnsWithoutDear;
     this.#hasAccepted = false;
     if (!steps.isPassed)
@@ -267,7 +263,7 @@ export class LoopTurns {
     if (first !== undefined) return first;
     const read = this.#nextRead(steps);
     if (read !== undefined) return read;
-    const isShareLeft = nowMs - steps.beganMs < (this.#areComing(nowMs) ? shareOfComersMs : shareMs);
+    const isShareLeft = nowMs - steps.beganMs < (nowMs < this.#comingUntilMs ? shareOfComersMs : shareMs);
     return isShareLeft ? (this.#little.next() ?? this.#much.next()) : undefined;
   }
 
