@@ -1,5 +1,5 @@
 import { Command, Redis, ReplyError } from 'ioredis';
-import { attendedTimers } from '../../../process/time/clock.ts';
+import { attendedMs, attendedTimers } from '../../../process/time/clock.ts';
 import { retryDelayMs } from '../../../process/time/token-bucket.ts';
 import type { ClientTls } from '../client-tls.ts';
 import { StoreError } from '../counter-store.ts';
@@ -42,12 +42,14 @@ export interface RedisConnectionOptions {
 const reconnecting = { firstMs: 125, mostMs: 4_000, spread: 0.25 };
 
 /** The library's own timeout takes a standstill of this process for the server's silence. */
-class TimedCommand extends Command {
+class PatientCommand extends Command {
   override setTimeout(): void {}
+}
 
-  timeOut(): void {
-    if (!this.isResolved) this.reject(commandTimedOut());
-  }
+interface Asked {
+  readonly command: Command;
+  /** On the scale of `attendedMs`. */
+  readonly dueMs: number;
 }
 
 export class RedisConnection {
@@ -69,6 +71,10 @@ export class RedisConnection {
   /** Why the last attempt failed, until one succeeds. */
   #lastFailure: string | undefined;
   #closing = false;
+  /** In order, without those answered before the last one was sent. All have the same time, so that one timer does for them. */
+  readonly #asked: Asked[] = [];
+  #isWatching = false;
+  #endWatch = (): void => {};
 
   constructor(options: RedisConnectionOptions) {
     const { address, timeoutMs, tls, random } = options;
@@ -127,10 +133,32 @@ export class RedisConnection {
 
   /** Settles with the reply; rejects with the library's error, which `errors` translates. */
   send(name: string, args: string[]): Promise<unknown> {
-    const command = new TimedCommand(name, args);
-    const callOff = attendedTimers.after(this.#options.timeoutMs, () => command.timeOut());
-    command.promise.then(callOff, callOff);
+    const command = new PatientCommand(name, args);
+    const asked = this.#asked;
+    while (asked[0]?.command.isSettled === true) asked.shift();
+    asked.push({ command, dueMs: attendedMs() + this.#options.timeoutMs });
+    if (!this.#isWatching) this.#watch(this.#options.timeoutMs);
     return this.#redis.sendCommand(command) as Promise<unknown>;
+  }
+
+  /** Gives up the commands that are due in so long, and comes again for the others. */
+  #watch(delayMs: number): void {
+    if (this.#closing) return;
+    this.#isWatching = true;
+    this.#endWatch = attendedTimers.after(delayMs, () => {
+      this.#isWatching = false;
+      for (let oldest = this.#asked[0]; oldest !== undefined; oldest = this.#asked[0]) {
+        if (!oldest.command.isSettled) {
+          const leftMs = oldest.dueMs - attendedMs();
+          if (leftMs > 0) {
+            this.#watch(leftMs);
+            return;
+          }
+          oldest.command.reject(commandTimedOut());
+        }
+        this.#asked.shift();
+      }
+    });
   }
 
   /** As `send`; where there is no answer in time, the connection is given up. */
@@ -169,6 +197,7 @@ export class RedisConnection {
 
   close(): Promise<void> {
     this.#closing = true;
+    this.#endWatch();
     this.#sentinels?.close();
     const { status } = this.#redis;
     if (status !== 'connecting' && status !== 'connect' && status !== 'ready') {
