@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { data, frame, settings } from '../../test/support/http2-frame-script.ts';
+import { data, frame, ping, settings } from '../../test/support/http2-frame-script.ts';
 import { Http2Peer, requestFields } from '../../test/support/http2-peer.ts';
 import { Flag, FrameType, Setting } from './constants.ts';
 import { type Http2Limits, openStreamBytes, waitingAnswerBytes } from './limits.ts';
@@ -142,6 +142,17 @@ describe('what a connection holds', () => {
     peer.send(peer.headers(5));
     peer.connection.lost();
     expect(peer.heldBytes).toBe(0);
+  });
+
+  it('is told when it changed, and anew after it was to be less', () => {
+    const peer = silentPeer({});
+    peer.send(peer.headers(1), peer.headers(3));
+    peer.heldBytes = -1;
+    peer.send(ping());
+    expect(peer.heldBytes).toBe(-1);
+    expect(peer.connection.shed()).toBe(true);
+    peer.send(peer.headers(5));
+    expect(peer.heldBytes).toBe(2 * openStreamBytes);
   });
 
   it('is answers that wait for windows, too', () => {
