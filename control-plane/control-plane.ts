@@ -1,5 +1,4 @@
 /** One replica of the control plane: its parts, how they hear of each other, and their order at start and end. */
-
 import { Health } from '../process/grpc/health.ts';
 import type { HttpListener } from '../process/http/http-server.ts';
 import type { Logger } from '../process/log/logger.ts';
@@ -7,8 +6,8 @@ import { packageVersion } from '../process/log/process-lines.ts';
 import { addressText } from '../process/net/bind.ts';
 import type { Environment } from '../process/settings/settings-reader.ts';
 import type { Clock, Timers } from '../process/time/clock.ts';
+import { Pace } from '../process/time/pacing.ts';
 import { type ShutdownStep, type SignalSource, shutdownOnSignal } from '../process/time/shutdown.ts';
-import { Pace } from '../process/time/token-bucket.ts';
 import type { Backing, BackingListener, OpenBacking } from './backing.ts';
 import { Distribution } from './distribution.ts';
 import { createControlPlaneListener, Readiness } from './http/listener.ts';

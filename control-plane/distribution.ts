@@ -1,8 +1,7 @@
 /** From objects to what limiters are served: decides anew when objects have changed, and hands the snapshots on. */
-
 import type { Logger } from '../process/log/logger.ts';
 import type { Clock, Timers } from '../process/time/clock.ts';
-import { Pace } from '../process/time/token-bucket.ts';
+import { Pace } from '../process/time/pacing.ts';
 import { objectKey } from './model/config-object.ts';
 import type { Decision, KeptSpec, Verdict } from './model/decision.ts';
 import { nextKept } from './reconcile/candidate.ts';

@@ -1,5 +1,4 @@
 /** From settings to parts to listeners, and back in order: the one place that knows all parts of the control plane. */
-
 import { hostname } from 'node:os';
 import { routeLibraryWarnings } from '../process/log/error-text.ts';
 import { type LogDestination, type Logger, openLog } from '../process/log/logger.ts';

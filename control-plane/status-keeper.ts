@@ -1,6 +1,6 @@
 /** Keeps the objects' statuses true while this replica leads, and knows all limiters also while it does not. */
 import type { Clock, Timers } from '../process/time/clock.ts';
-import { Pace } from '../process/time/token-bucket.ts';
+import { Pace } from '../process/time/pacing.ts';
 import type { Backing } from './backing.ts';
 import type { ConfigObject, ConfigStatus } from './model/config-object.ts';
 import type { Decision } from './model/decision.ts';

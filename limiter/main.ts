@@ -1,5 +1,4 @@
 /** From settings to parts to listeners, and back in order: the one place that knows all parts of the limiter. */
-
 import { randomUUID } from 'node:crypto';
 import { availableParallelism } from 'node:os';
 import { Health } from '../process/grpc/health.ts';
@@ -21,7 +20,7 @@ import { type DebugToken, followDebugToken } from './assembly/http.ts';
 import { loadOptionalModules } from './assembly/optional-modules.ts';
 import { openServing, type Serving } from './assembly/serving.ts';
 import { openSink } from './assembly/sinks.ts';
-import { listenerErrors, StartWatch } from './assembly/start-watch.ts';
+import { listenerErrors, StartWatch } from './assembly/start-trouble.ts';
 import { type ConfigSource, ConfigSourceError } from './config-source/config-source.ts';
 import { RulesInForce } from './config-source/rules-in-force.ts';
 import { DebugListener } from './http/debug-listener.ts';

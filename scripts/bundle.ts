@@ -11,7 +11,7 @@ export const entries: Readonly<Record<string, string>> = {
   main: 'cli/main.ts',
   'load-worker': 'limiter/config-source/file/load-worker.ts',
   'load-resources-worker': 'limiter/config-source/xds/load-resources-worker.ts',
-  program: 'limiter/workers/program.ts',
+  'worker-program': 'limiter/workers/worker-program.ts',
   'counter-meetings-worker': 'control-plane/reconcile/counter-meetings-worker.ts',
 };
 

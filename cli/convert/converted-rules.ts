@@ -1,7 +1,8 @@
 import type { LoadedSource } from '../../rules/loaded-source.ts';
-import { defaultFleet, formatManifestError } from '../../rules/manifest/manifest-bounds.ts';
+import { defaultFleet } from '../../rules/manifest/manifest-bounds.ts';
 import { readSpec } from '../../rules/manifest/read-spec.ts';
 import type { JsonObject } from '../../rules/model.ts';
+import { formatManifestError } from '../../rules/rule-error.ts';
 import { type ManifestIdentity, manifestValue } from '../../rules/write/manifest-value.ts';
 import { ruleFileValue } from '../../rules/write/rule-file-value.ts';
 import { resourcesToJson } from '../../rules/xds/resource-json.ts';

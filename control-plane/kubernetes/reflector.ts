@@ -1,7 +1,7 @@
 /** A kind of object of the API: what the server says of it, in pages of a list and events of a watch, and what to ask next. */
 import type { Readable } from 'node:stream';
 import type { Timers } from '../../process/time/clock.ts';
-import { retryDelayMs } from '../../process/time/token-bucket.ts';
+import { retryDelayMs } from '../../process/time/pacing.ts';
 import { type ApiError, unreachable, unreadable, watchError } from './api-error.ts';
 
 /** A kind of object, and where it is looked for. */

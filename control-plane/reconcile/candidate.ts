@@ -1,10 +1,8 @@
 /** Why a newest spec is not accepted, in words for its owner. */
-
 import { isDeepStrictEqual } from 'node:util';
-import { formatManifestError } from '../../rules/manifest/manifest-bounds.ts';
 import { readSpec } from '../../rules/manifest/read-spec.ts';
 import type { RuleSource } from '../../rules/model.ts';
-import type { RuleError } from '../../rules/rule-error.ts';
+import { formatManifestError, type RuleError } from '../../rules/rule-error.ts';
 import { encodeResource } from '../../rules/xds/resource.ts';
 import { type ConfigObject, objectKey } from '../model/config-object.ts';
 import type { Acceptance, Decision, KeptSpec, RejectionReason, Verdict } from '../model/decision.ts';

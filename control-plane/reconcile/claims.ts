@@ -3,7 +3,6 @@
  * loses rules to a newcomer, not even to one with an older creation time. Where the status, which all replicas read
  * alike, and the memory of one process say the same of two objects, the status counts.
  */
-
 import { patternMatches } from '../../rules/model.ts';
 import { byAge, type ConfigObject, type ConfigStatus, findCondition } from '../model/config-object.ts';
 import type { ReadRules } from './candidate.ts';

@@ -3,9 +3,8 @@
  * fleet counts with compatible keys. Leaders only, and in nobody's way: it looks in a thread, when what a fleet is served has
  * changed, and tells of each pair of objects once.
  */
-
 import type { Clock, Timers } from '../../process/time/clock.ts';
-import { Pace } from '../../process/time/token-bucket.ts';
+import { Pace } from '../../process/time/pacing.ts';
 import { byAge, type ConfigObject, objectKey } from '../model/config-object.ts';
 import type { Decision } from '../model/decision.ts';
 import type { FleetSnapshot, ReplicaReport } from '../model/fleet-snapshot.ts';

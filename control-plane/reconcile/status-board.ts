@@ -2,8 +2,7 @@
  * Keeps every object's status true: compares what follows from decision and limiters with what was written, and queues
  * what differs. What was written counts before what the source has, until the source has it too. Leaders only.
  */
-
-import { TokenBucket } from '../../process/time/token-bucket.ts';
+import { TokenBucket } from '../../process/time/pacing.ts';
 import {
   type Condition,
   type ConfigObject,

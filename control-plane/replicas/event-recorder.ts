@@ -1,7 +1,7 @@
 /** Kubernetes events about RateLimitConfigs, which `kubectl describe` shows. Never in anybody's way: what is too much is dropped. */
 import { createHash } from 'node:crypto';
 import type { Clock, Timers } from '../../process/time/clock.ts';
-import { TokenBucket } from '../../process/time/token-bucket.ts';
+import { TokenBucket } from '../../process/time/pacing.ts';
 import { ApiError } from '../kubernetes/api-error.ts';
 import type { KubernetesClient } from '../kubernetes/client.ts';
 import type { ConfigObject } from '../model/config-object.ts';

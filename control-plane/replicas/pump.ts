@@ -1,6 +1,6 @@
 /** Carries what waits in a queue to the API server: a few at a time, and each again, later each time, until it is there. */
 import type { Clock, Timers } from '../../process/time/clock.ts';
-import { retryDelayMs } from '../../process/time/token-bucket.ts';
+import { retryDelayMs } from '../../process/time/pacing.ts';
 
 /** Why an attempt has to be repeated, as far as the wait follows from it; an ApiError is one. */
 export interface Failure {

@@ -1,5 +1,4 @@
 /** One replica among the others: its sign of life, its report, the others' reports, and the election of the leader. */
-
 import { errorText } from '../../process/log/error-text.ts';
 import { Seldom } from '../../process/log/seldom.ts';
 import type { Clock, Timers } from '../../process/time/clock.ts';

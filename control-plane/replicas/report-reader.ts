@@ -1,5 +1,4 @@
 /** What all replicas know of their limiters: watches their Leases and ConfigMaps, and counts those that live. */
-
 import type { Clock, Timers } from '../../process/time/clock.ts';
 import type { KubernetesClient } from '../kubernetes/client.ts';
 import { ResourceWatch } from '../kubernetes/watch.ts';

@@ -2,9 +2,8 @@ import { constants } from 'node:fs';
 import { open, readdir, readlink, realpath } from 'node:fs/promises';
 import { join } from 'node:path';
 import { isSystemError, systemErrorCode, systemErrorReason } from '../../process/log/error-text.ts';
-import { formatManifestError } from '../../rules/manifest/manifest-bounds.ts';
 import { readManifests } from '../../rules/manifest/read-manifests.ts';
-import type { RuleError } from '../../rules/rule-error.ts';
+import { formatManifestError, type RuleError } from '../../rules/rule-error.ts';
 import { objectKey } from '../model/config-object.ts';
 import { hashOf } from '../model/fleet-snapshot.ts';
 

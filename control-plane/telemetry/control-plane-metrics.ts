@@ -1,5 +1,4 @@
 /** Numbers by fleet, for labels: bounded, because whoever may create an object can make up fleets. */
-
 import { collectDefaultMetrics, Registry } from 'prom-client';
 import type { Logger } from '../../process/log/logger.ts';
 import type { Decision, RejectionReason } from '../model/decision.ts';

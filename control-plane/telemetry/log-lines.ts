@@ -1,5 +1,4 @@
 /** Every line that the control plane logs, one function each. */
-
 import { errorText } from '../../process/log/error-text.ts';
 import type { Logger } from '../../process/log/logger.ts';
 import type { LimiterReport } from '../model/fleet-snapshot.ts';

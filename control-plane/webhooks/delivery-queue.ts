@@ -12,7 +12,7 @@
  *
  * Pure: times are milliseconds of a clock that never jumps, and the owner sets the timer.
  */
-import { retryDelayMs } from '../../process/time/token-bucket.ts';
+import { retryDelayMs } from '../../process/time/pacing.ts';
 
 export interface DeliveryQueueOptions {
   /** Events that may wait, beside those in flight. At least 1. */

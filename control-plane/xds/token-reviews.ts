@@ -14,7 +14,7 @@
 import { errorText } from '../../process/log/error-text.ts';
 import { addressGroup } from '../../process/net/peer.ts';
 import type { Clock, Timers } from '../../process/time/clock.ts';
-import { TokenBucket } from '../../process/time/token-bucket.ts';
+import { TokenBucket } from '../../process/time/pacing.ts';
 
 /** What the API server says of a token: whose it is, or why it is nobody's. Rejects when it cannot be asked. */
 export type ReviewToken = (token: string) => Promise<{ user: string } | { problem: string }>;

@@ -1,5 +1,4 @@
 /** The listener for limiters: aggregated discovery in its state-of-the-world form, and the health service. */
-
 import { randomBytes } from 'node:crypto';
 import { Server, ServerCredentials } from '@grpc/grpc-js';
 import { watchFiles } from '../../process/files/watched-files.ts';

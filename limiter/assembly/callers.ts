@@ -1,5 +1,4 @@
 /** CALLERS_FILE: the gate of each thread that serves, and the file behind all of them. */
-
 import { watchFiles } from '../../process/files/watched-files.ts';
 import { Seldom } from '../../process/log/seldom.ts';
 import { addressText, isLoopback } from '../../process/net/bind.ts';

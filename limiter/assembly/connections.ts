@@ -1,5 +1,4 @@
 /** What connections of callers have in common: their bounds, their TLS files, and what is logged and counted of them. */
-
 import type { CallerGate, CallTracer } from '../../process/grpc/handlers.ts';
 import {
   type HttpConnectionsOptions,

@@ -1,5 +1,4 @@
 /** What all parts of a limiter are made from, and what is made of it by those that only some settings need. */
-
 import type { Health } from '../../process/grpc/health.ts';
 import type { HttpConnectionsOptions } from '../../process/http/http-connections.ts';
 import type { Logger } from '../../process/log/logger.ts';

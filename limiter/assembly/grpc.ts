@@ -1,5 +1,4 @@
 /** From settings to the gRPC listener. */
-
 import type { UnaryHandler } from '../../process/grpc/handlers.ts';
 import type { ListenAddress, UnixAddress } from '../../process/net/bind.ts';
 import { createGrpcServer, type GrpcServer, type GrpcServerOptions } from '../grpc/server.ts';

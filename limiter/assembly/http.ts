@@ -1,5 +1,4 @@
 /** From settings to the HTTP listener, and the token of the debug listener. */
-
 import { watchFiles } from '../../process/files/watched-files.ts';
 import type { HttpListener } from '../../process/http/http-server.ts';
 import { Seldom } from '../../process/log/seldom.ts';

@@ -1,5 +1,4 @@
 /** The endpoint for Prometheus. Loads prom-client: see `optional-modules.ts`. */
-
 import type { HttpConnectionsOptions } from '../../process/http/http-connections.ts';
 import { addressText } from '../../process/net/bind.ts';
 import * as lines from '../log/lines.ts';
@@ -7,7 +6,7 @@ import { builtInMapping } from '../stats/prometheus/mapper.ts';
 import { readMapperFile } from '../stats/prometheus/mapper-file.ts';
 import { PrometheusSink } from '../stats/prometheus/prometheus-sink.ts';
 import type { LimiterContext, Sink } from './context.ts';
-import { listenerErrors } from './start-watch.ts';
+import { listenerErrors } from './start-trouble.ts';
 
 /** Throws a MapperFileError. */
 export function openPrometheus(context: LimiterContext, connections: HttpConnectionsOptions): Sink {

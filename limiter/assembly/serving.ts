@@ -1,5 +1,4 @@
 /** What answers callers: the service, its store, and the gRPC and HTTP listeners. Runs whole in one thread. */
-
 import type { Health } from '../../process/grpc/health.ts';
 import { Seldom } from '../../process/log/seldom.ts';
 import type { ListenAddress, UnixAddress } from '../../process/net/bind.ts';

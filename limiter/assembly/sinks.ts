@@ -1,5 +1,4 @@
 /** Where the settings say that statistics go. */
-
 import type { HttpConnectionsOptions } from '../../process/http/http-connections.ts';
 import { packageVersion } from '../../process/log/process-lines.ts';
 import { addressText } from '../../process/net/bind.ts';

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { ManualTimers } from '../../test/support/manual-timers.ts';
-import { StartWatch } from './start-watch.ts';
+import { StartWatch } from './start-trouble.ts';
 
 function watched(): { timers: ManualTimers; told: string[]; watch: StartWatch } {
   const timers = new ManualTimers();

@@ -1,5 +1,4 @@
 /** From settings to spans: what is traced of one thread, with what is logged and counted of their export. */
-
 import type { CallTracer } from '../../process/grpc/handlers.ts';
 import { errorText } from '../../process/log/error-text.ts';
 import { packageVersion } from '../../process/log/process-lines.ts';

@@ -1,5 +1,4 @@
 /** What is logged of rules that were loaded: what is odd about them, and the debug lines, a line for each. 100,000 rules take a while to write: calls are answered between two slices. */
-
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { Health } from '../../process/grpc/health.ts';
 import type { Logger } from '../../process/log/logger.ts';

@@ -1,5 +1,4 @@
 /** Names of counters with their window, and of the metrics of limits that come with a request. */
-
 import { stemOfValues } from '../../rules/counter-keys.ts';
 import type { MatchedRule, NameForm, RuleMatcher } from '../../rules/match-result.ts';
 import type { Entry } from '../../rules/model.ts';

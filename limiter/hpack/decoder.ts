@@ -1,7 +1,7 @@
 /** Header blocks to header fields. RFC 7541, section 3.2 for the order of things, section 6 for the formats. */
+import { decodeHuffman } from './huffman.ts';
 import {
   DynamicTable,
-  decodeHuffman,
   entryOverheadBytes,
   HpackError,
   initialTableBytes,

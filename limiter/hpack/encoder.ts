@@ -1,13 +1,6 @@
-import {
-  byteAt,
-  DynamicTable,
-  encodeHuffman,
-  huffmanEncodedBytes,
-  initialTableBytes,
-  staticIndexes,
-  staticNames,
-  staticValues,
-} from './tables.ts';
+/** Header fields to header blocks. RFC 7541, section 6. */
+import { byteAt, encodeHuffman, huffmanEncodedBytes } from './huffman.ts';
+import { DynamicTable, initialTableBytes, staticIndexes, staticNames, staticValues } from './tables.ts';
 
 /** How a field that is in no table goes out. RFC 7541, section 6.2; the values are the first bytes of the formats. */
 export const Indexing = {

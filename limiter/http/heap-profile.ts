@@ -1,5 +1,4 @@
 /** A sampled heap profile of V8 as a pprof profile. Pure. */
-
 import { Session } from 'node:inspector/promises';
 import type { Clock } from '../../process/time/clock.ts';
 import { type CallFrame, PprofBuilder } from './pprof-builder.ts';

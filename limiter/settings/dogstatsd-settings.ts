@@ -2,7 +2,6 @@
  * USE_DOG_STATSD_MOGRIFIERS, a part of the table in `settings.ts`, and the variables of the mogrifiers that it lists:
  * DOG_STATSD_MOGRIFIER_<NAME>_PATTERN, _NAME and _TAGS, which no table can hold.
  */
-
 import { text } from '../../process/settings/settings-kinds.ts';
 import { effectless, type SettingNeed } from '../../process/settings/settings-needs.ts';
 import type { Environment, SettingsError, SettingsTable } from '../../process/settings/settings-reader.ts';

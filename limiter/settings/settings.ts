@@ -24,7 +24,7 @@ import {
 import type { AliasTable } from '../../process/settings/settings-unknown.ts';
 import type { MogrifierText } from '../stats/sinks/mogrifier.ts';
 import { keyBytes } from '../stores/folded-run.ts';
-import { entryOverheadBytes } from '../stores/local-cache.ts';
+import { cacheEntryOverheadBytes } from '../stores/local-cache.ts';
 import { accessSettings, serverTlsProblems } from './access-settings.ts';
 import {
   counterSettings,
@@ -357,7 +357,7 @@ const shortestKeyBytes = 16;
 
 function smallLocalCache(settings: SettingsOf<typeof store>): string[] {
   const { localCacheSizeInBytes: bytes, cacheKeyPrefix } = settings;
-  const least = entryOverheadBytes + keyBytes(cacheKeyPrefix) + shortestKeyBytes;
+  const least = cacheEntryOverheadBytes + keyBytes(cacheKeyPrefix) + shortestKeyBytes;
   if (bytes === 0 || bytes >= least) return [];
   return [
     `LOCAL_CACHE_SIZE_IN_BYTES=${bytes} is too small to remember anything: an entry takes ${least} bytes or more`,

@@ -4,7 +4,6 @@
  * The two come in the same turn of the event loop and in the same order, and nothing else says that they belong together:
  * failures without a name are paired with ends as they come.
  */
-
 import type { Server, Socket } from 'node:net';
 import { createServer, type SecureContextOptions, type TLSSocket } from 'node:tls';
 import type { HeldBytes, Holding } from '../../process/net/held-bytes.ts';

@@ -1,10 +1,10 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { BoundedLocalCache, entryOverheadBytes } from './local-cache.ts';
+import { BoundedLocalCache, cacheEntryOverheadBytes } from './local-cache.ts';
 
 /** Room for so many keys of one character. */
 function cacheFor(entries: number): BoundedLocalCache {
-  return new BoundedLocalCache({ maxBytes: entries * (entryOverheadBytes + 1) });
+  return new BoundedLocalCache({ maxBytes: entries * (cacheEntryOverheadBytes + 1) });
 }
 
 describe('BoundedLocalCache', () => {
@@ -62,7 +62,7 @@ describe('BoundedLocalCache', () => {
   it('counts two bytes a character beyond ASCII', () => {
     const cache = cacheFor(10);
     cache.remember('schlüssel', 1000);
-    expect(cache.bytes).toBe(entryOverheadBytes + 18);
+    expect(cache.bytes).toBe(cacheEntryOverheadBytes + 18);
   });
 
   it('remembers nothing in no bytes', () => {
@@ -82,7 +82,7 @@ describe('BoundedLocalCache', () => {
       fc.property(fc.array(call, { maxLength: 60 }), fc.nat(5), (calls, room) => {
         const cache = cacheFor(room);
         let model: { key: string; end: number }[] = [];
-        const bytes = () => model.reduce((sum, entry) => sum + entry.key.length + entryOverheadBytes, 0);
+        const bytes = () => model.reduce((sum, entry) => sum + entry.key.length + cacheEntryOverheadBytes, 0);
         for (const { name, key, at } of calls) {
           if (name === 'forget') {
             cache.forget(key);
@@ -93,8 +93,8 @@ describe('BoundedLocalCache', () => {
           } else {
             cache.remember(key, at);
             model = [...model.filter((entry) => entry.key !== key), { key, end: at }];
-            if (key.length + entryOverheadBytes > room * (entryOverheadBytes + 1)) model.pop();
-            while (bytes() > room * (entryOverheadBytes + 1)) model.shift();
+            if (key.length + cacheEntryOverheadBytes > room * (cacheEntryOverheadBytes + 1)) model.pop();
+            while (bytes() > room * (cacheEntryOverheadBytes + 1)) model.shift();
           }
           expect(cache.bytes).toBe(bytes());
           expect(cache.stats.entryCount).toBe(model.length);

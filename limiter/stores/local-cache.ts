@@ -19,7 +19,7 @@ export interface LocalCacheStats {
  * What an entry costs besides its key's characters: the entry, its slot in the map and the string's header. Measured on
  * Node 26: 127 bytes with the map full, 175 just after the map doubled.
  */
-export const entryOverheadBytes = 176;
+export const cacheEntryOverheadBytes = 176;
 
 interface Entry {
   readonly key: string;
@@ -54,7 +54,7 @@ export class BoundedLocalCache {
     this.#maxBytes = options.maxBytes;
   }
 
-  /** Bytes held, counted as key plus `entryOverheadBytes`. Never above the bound. */
+  /** Bytes held, counted as key plus `cacheEntryOverheadBytes`. Never above the bound. */
   get bytes(): number {
     return this.#bytes;
   }
@@ -88,7 +88,7 @@ export class BoundedLocalCache {
       this.#append(known);
       return;
     }
-    const bytes = keyBytes(key) + entryOverheadBytes;
+    const bytes = keyBytes(key) + cacheEntryOverheadBytes;
     if (bytes > this.#maxBytes) return;
     while (this.#oldest !== undefined && this.#bytes + bytes > this.#maxBytes) {
       this.stats.evacuateCount += 1;

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import type { LogLevelName } from '../../process/log/logger.ts';
 import { createLogger, logLevels } from '../../process/log/logger.ts';
 import { ManualClock } from '../../test/support/manual-clock.ts';
-import { createPostedLog } from './posted-statistics.ts';
+import { createPostedLog } from './posted-news.ts';
 
 const names = ['fatal', 'error', 'warn', 'info', 'debug'] as const satisfies readonly LogLevelName[];
 

@@ -12,10 +12,9 @@
  *
  * The first start is not tried again: its failure is that of the limiter.
  */
-
 import { errorText } from '../../process/log/error-text.ts';
 import type { ListenAddress } from '../../process/net/bind.ts';
-import { retryDelayMs } from '../../process/time/token-bucket.ts';
+import { retryDelayMs } from '../../process/time/pacing.ts';
 import type { LimiterContext } from '../assembly/context.ts';
 import { workerEnded, workerReady } from '../log/lines.ts';
 import type { WorkerNews, WorkerStart, WorkerTask } from './messages.ts';

@@ -4,7 +4,7 @@ import { describe, expect, it } from 'vitest';
 import { ManualTimers } from '../../test/support/manual-timers.ts';
 import { caseCount } from '../../test/support/property-cases.ts';
 import { StatsRegistry } from '../stats/registry/stats-registry.ts';
-import { PostedStatistics } from './posted-statistics.ts';
+import { PostedStatistics } from './posted-news.ts';
 import { JoinedGauges, WorkerStatistics } from './worker-statistics.ts';
 
 function worker(

@@ -47,7 +47,7 @@ export class WorkerThread {
   /** Throws when no thread is to be had. */
   constructor(options: WorkerThreadOptions) {
     // The program is `.ts` when run from source, `.js` in the package: the compiler leaves a URL as it is.
-    const program = new URL(`./program${extname(import.meta.url)}`, import.meta.url);
+    const program = new URL(`./worker-program${extname(import.meta.url)}`, import.meta.url);
     this.#worker = options.startThread(program, { name: options.name, workerData: options.start });
     this.#worker.on('message', (news: WorkerNews) => this.#receive(news, options));
     this.#worker.on('messageerror', (error) => this.abandon(errorText(error)));

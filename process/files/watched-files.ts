@@ -2,7 +2,6 @@
  * A value read from one or more files, read again while the process runs. It asks by the clock rather than wait for file
  * events: that also sees what comes with the symbolic links of a mounted Secret or over a network file system.
  */
-
 import { type BigIntStats, lstatSync, readlinkSync, statSync } from 'node:fs';
 import { open } from 'node:fs/promises';
 import { errorText, systemErrorReason } from '../log/error-text.ts';

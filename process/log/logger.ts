@@ -1,5 +1,4 @@
 /** What the process has to say, in the Go service's two formats: text (logrus' key=value lines) and JSON. */
-
 import { type DestinationStream, pino } from 'pino';
 import { type Clock, systemClock } from '../time/clock.ts';
 import { settingRefused, settingWarning } from './process-lines.ts';

@@ -1,5 +1,4 @@
 /** Lines that every process of Weir logs in the same words, one function each. */
-
 import { existsSync, readFileSync } from 'node:fs';
 import type { ShutdownListener } from '../time/shutdown.ts';
 import type { Logger } from './logger.ts';

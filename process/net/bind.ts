@@ -1,5 +1,4 @@
 /** Opens a TCP listener, with one wording for every failure. No port is shared, unless that is asked for: a second process on it fails. */
-
 import { randomBytes } from 'node:crypto';
 import { type BigIntStats, existsSync, lstatSync, unlinkSync } from 'node:fs';
 import { chmod, link, lstat, rename, unlink } from 'node:fs/promises';

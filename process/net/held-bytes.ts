@@ -6,7 +6,6 @@
  * An account belongs to one thread. Those of several threads share the bound: while all together are within it, each holds
  * what it likes, and beyond it those that hold more than an equal part end something.
  */
-
 import type { Timers } from '../time/clock.ts';
 import { addressGroup } from './peer.ts';
 

@@ -1,5 +1,4 @@
 /** Reads settings from the environment by one table. Every bad value is reported, not just the first. */
-
 import type { SettingKind, UsualKind } from './settings-kinds.ts';
 import { needWarnings, type SettingNeed } from './settings-needs.ts';
 import { type AliasTable, canonicalName, unknownVariables, unsafeVariables } from './settings-unknown.ts';

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { ManualTimers } from '../../test/support/manual-timers.ts';
-import { Pace } from './token-bucket.ts';
+import { Pace } from './pacing.ts';
 
 function pace(run: (nowMs: number) => void) {
   const timers = new ManualTimers();

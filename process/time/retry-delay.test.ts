@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { retryDelayMs } from './token-bucket.ts';
+import { retryDelayMs } from './pacing.ts';
 
 const options = { firstMs: 100, mostMs: 5_000, random: () => 0.5 };
 

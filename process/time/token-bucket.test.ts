@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { TokenBucket } from './token-bucket.ts';
+import { TokenBucket } from './pacing.ts';
 
 describe('TokenBucket', () => {
   it('gives its burst at once and nothing beyond', () => {

@@ -1,7 +1,7 @@
 import type { ReadingLists, RuleText } from '../loaded-source.ts';
-import { formatManifestError } from '../manifest/manifest-bounds.ts';
 import { type Manifest, readManifests } from '../manifest/read-manifests.ts';
 import { fieldName, readSpec, type SpecReading } from '../manifest/read-spec.ts';
+import { formatManifestError } from '../rule-error.ts';
 import { readRuleFileTexts, textKind } from './read-rule-file-texts.ts';
 
 /** The rule files among the entries of a ConfigMap: `*.yaml` and `*.yml`, as a limiter reads its folder. */

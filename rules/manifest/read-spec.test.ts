@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { acceptedSpecs, refusedSpecs } from '../../test/support/refused-specs.ts';
 import { limit, rule } from '../../test/support/rule-builder.ts';
-import { formatManifestError } from './manifest-bounds.ts';
+import { formatManifestError } from '../rule-error.ts';
 import { readSpec } from './read-spec.ts';
 
 function errorsOf(spec: unknown): string[] {

@@ -7,10 +7,10 @@ import {
   ruleFlags,
   unitFromText,
 } from '../model.ts';
-import { type RuleError, type RuleErrorCode, RuleErrorList } from '../rule-error.ts';
+import { fieldPath, type RuleError, type RuleErrorCode, RuleErrorList } from '../rule-error.ts';
 import { checkSources } from '../validate-sources.ts';
-import { bounds, defaultFleet, fieldPath, jsonProblem } from './manifest-bounds.ts';
-import { specModel } from './spec-model.ts';
+import { bounds, defaultFleet } from './manifest-bounds.ts';
+import { jsonProblem, specModel } from './spec-model.ts';
 
 /**
  * Stands for a key or a value that cannot be read: found to be no duplicate of a readable one, and to be no reason why

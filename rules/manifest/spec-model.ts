@@ -5,7 +5,7 @@
  */
 import { z } from 'zod';
 import { maxUint32 } from '../model.ts';
-import { bounds, defaultFleet, dnsLabelPattern, jsonProblem } from './manifest-bounds.ts';
+import { bounds, defaultFleet, dnsLabelPattern } from './manifest-bounds.ts';
 
 /** Facts that go into the CRD as they are, beside what a field refuses in its own words. */
 type SchemaFacts = Record<string, unknown> & { description: string };
@@ -289,3 +289,24 @@ export const kind = 'RateLimitConfig';
 export const listKind = 'RateLimitConfigList';
 export const plural = 'ratelimitconfigs';
 export const singular = 'ratelimitconfig';
+
+/** Why a value cannot be the metadata of a rule: it is no JSON, or nested too deeply. Undefined when it can. */
+export function jsonProblem(value: unknown, levelsLeft: number = bounds.metadataLevels): string | undefined {
+  switch (typeof value) {
+    case 'string':
+    case 'number':
+    case 'boolean':
+      return undefined;
+    case 'object':
+      break;
+    default:
+      return `must hold JSON values only, found a ${typeof value}`;
+  }
+  if (value === null) return undefined;
+  if (levelsLeft === 0) return `must nest objects and lists at most ${bounds.metadataLevels} levels deep`;
+  for (const member of Object.values(value)) {
+    const problem = jsonProblem(member, levelsLeft - 1);
+    if (problem !== undefined) return problem;
+  }
+  return undefined;
+}

@@ -1,5 +1,4 @@
 /** The rules of a table one after the other, for whoever shows them: parents before children, siblings by composite key. */
-
 import type { MatchedRule } from '../match-result.ts';
 import { type Rule, type RuleFlag, type UnitName, unitName } from '../model.ts';
 import { ruleValue } from '../write/rule-file-value.ts';

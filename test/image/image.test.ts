@@ -101,7 +101,7 @@ describe('the files of the image', () => {
   it('have the programs of threads where they are looked for', async () => {
     const programs = readdirSync(join(image.root, 'app', 'dist', 'cli'));
     expect(programs).toEqual(
-      expect.arrayContaining(['load-worker.js', 'load-resources-worker.js', 'program.js']),
+      expect.arrayContaining(['load-worker.js', 'load-resources-worker.js', 'worker-program.js']),
     );
     // Memcache fails open, so that it takes no server.
     const memcache = { BACKEND_TYPE: 'memcache', MEMCACHE_HOST_PORT: '127.0.0.1:1', LIMITER_WORKERS: '2' };

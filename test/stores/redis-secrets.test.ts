@@ -1,5 +1,4 @@
 /** Whatever goes wrong with Redis, nothing that a limiter prints or serves shows a password. */
-
 import { once } from 'node:events';
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';

@@ -1,7 +1,8 @@
 /**
  * RFC 7541 written down sentence by sentence: bits as text, the table as a list. Tests hold `HpackDecoder` equal to it.
  */
-import { huffmanCodes, huffmanLengths, staticNames, staticValues } from '../../limiter/hpack/tables.ts';
+import { huffmanCodes, huffmanLengths } from '../../limiter/hpack/huffman.ts';
+import { staticNames, staticValues } from '../../limiter/hpack/tables.ts';
 
 export class MalformedBlock extends Error {}
 

@@ -1,5 +1,4 @@
 /** The statistics of the service as a whole by name. Those of rules: `rule-stats.ts`. */
-
 import type { Health } from '../../../process/grpc/health.ts';
 import type { Clock } from '../../../process/time/clock.ts';
 import type { Tags } from './metric-name.ts';

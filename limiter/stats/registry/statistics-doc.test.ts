@@ -1,5 +1,4 @@
 /** docs/statistics.md and the names that the program has, in both directions. */
-
 import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import { Health } from '../../../process/grpc/health.ts';

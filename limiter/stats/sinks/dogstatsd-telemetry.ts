@@ -1,5 +1,4 @@
 /** What a metric is called on the wire: what stands before its value, and what stands behind it. */
-
 import type { Tags } from '../registry/metric-name.ts';
 import type { Mogrifiers } from './mogrifier.ts';
 

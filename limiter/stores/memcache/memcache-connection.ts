@@ -12,7 +12,7 @@
 import { connect, isIP, type Socket } from 'node:net';
 import { connect as connectTls } from 'node:tls';
 import { attendedMs, attendedTimers } from '../../../process/time/clock.ts';
-import { retryDelayMs } from '../../../process/time/token-bucket.ts';
+import { retryDelayMs } from '../../../process/time/pacing.ts';
 import { type ClientTls, tlsErrorText } from '../client-tls.ts';
 import type { StoreError } from '../counter-store.ts';
 import { type Command, CommandQueue, versionCommand } from './command.ts';

@@ -1,6 +1,6 @@
 /** What a store in one Redis and one in a cluster have in common: gathering what is submitted, and places for calls. */
 import { attendedTimers, systemTimers, type Timers } from '../../../process/time/clock.ts';
-import { retryDelayMs } from '../../../process/time/token-bucket.ts';
+import { retryDelayMs } from '../../../process/time/pacing.ts';
 import type { ClientTls } from '../client-tls.ts';
 import {
   type CounterOp,

@@ -1,6 +1,6 @@
 import { Command, Redis, ReplyError } from 'ioredis';
 import { attendedMs, attendedTimers } from '../../../process/time/clock.ts';
-import { retryDelayMs } from '../../../process/time/token-bucket.ts';
+import { retryDelayMs } from '../../../process/time/pacing.ts';
 import type { ClientTls } from '../client-tls.ts';
 import { StoreError } from '../counter-store.ts';
 import type { RedisAddress, SentinelAddress } from './redis-address.ts';

@@ -1,5 +1,4 @@
 /** What a connection asks of the sentinels: where the master is, and word when it is another. */
-
 import { connect as connectTcp, Socket } from 'node:net';
 import { connect as connectTls } from 'node:tls';
 import { AbstractConnector, Redis, type RedisOptions } from 'ioredis';

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { fieldPath, formatManifestError } from './manifest-bounds.ts';
+import { fieldPath, formatManifestError } from './rule-error.ts';
 
 describe('fieldPath', () => {
   it.each([

@@ -1,4 +1,4 @@
-/** A worker thread: serves callers as a process of one thread does, and tells the main thread the rest. */
+/** The program of a worker thread: serves callers as a process of one thread does, and tells the main thread the rest. */
 import { parentPort, workerData } from 'node:worker_threads';
 import { Health } from '../../process/grpc/health.ts';
 import { errorText, routeLibraryWarnings } from '../../process/log/error-text.ts';
@@ -14,7 +14,7 @@ import type { ProfileQuestion } from '../http/debug-listener.ts';
 import { HeapSampler } from '../http/heap-profile.ts';
 import { registerRefusedMetrics } from '../stats/registry/limiter-stats.ts';
 import type { NumberedTask, WorkerNews, WorkerStart, WorkerTask } from './messages.ts';
-import { createPostedLog, PostedStatistics } from './posted-statistics.ts';
+import { createPostedLog, PostedStatistics } from './posted-news.ts';
 import { topAnswer } from './worker-top.ts';
 
 const { settings, rules, callers, healthy, timers, tellsOfCertificates, held } = workerData as WorkerStart;

@@ -1,3 +1,4 @@
+/** How often something may be done: a budget of tokens, the wait after failures, and runs that are gathered. */
 import type { Clock, Timers } from './clock.ts';
 
 /** Keeps a wait of exactly one token from missing it by a rounding error. */

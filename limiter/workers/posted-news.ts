@@ -1,8 +1,4 @@
-/**
- * A worker's side of the statistics of the whole. Values lie in memory that the main thread reads; names of new slots,
- * and durations, are posted: in bulk, at the latest after a second.
- */
-
+/** What a worker posts to the main thread while it serves: its statistics, and the lines of its log. */
 import {
   type LogFields,
   type Logger,
@@ -31,6 +27,10 @@ interface PostedStatisticsOptions {
   timers: Timers;
 }
 
+/**
+ * A worker's side of the statistics of the whole. Values lie in memory that the main thread reads; names of new slots,
+ * and durations, are posted: in bulk, at the latest after a second.
+ */
 export class PostedStatistics {
   readonly registry: StatsRegistry;
   readonly #post: (news: WorkerNews) => void;

@@ -1,5 +1,4 @@
-/** A start that takes long is told of again and again: until it is over nobody is served. */
-
+/** A start that does not go well: what is told of one that takes long, and which listener could not be opened. */
 import { BindError } from '../../process/net/bind.ts';
 import type { Clock, Timers } from '../../process/time/clock.ts';
 
@@ -7,6 +6,7 @@ import type { Clock, Timers } from '../../process/time/clock.ts';
 const firstMs = 10_000;
 const furtherMs = 60_000;
 
+/** A start that takes long is told of again and again: until it is over nobody is served. */
 export class StartWatch {
   /** What the start waits for from now on. */
   waitsFor = '';
