@@ -1,4 +1,4 @@
-/** Keeps the objects' statuses true while this replica leads, and knows all limiters also while it does not. */
+/** Statuses of objects: who keeps them true, and who tells those that follow an object what became of it. */
 import type { Clock, Timers } from '../process/time/clock.ts';
 import { Pace } from '../process/time/pacing.ts';
 import type { Backing } from './backing.ts';
@@ -37,6 +37,7 @@ const intervalMs = 100;
 /** Chosen: longer than limiters wait by default before they open a lost stream again. */
 const limitersPatienceMs = 15_000;
 
+/** Keeps the objects' statuses true while this replica leads, and knows all limiters also while it does not. */
 export class StatusKeeper {
   readonly #options: StatusKeeperOptions;
   readonly #limiters: LimiterView;

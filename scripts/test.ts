@@ -23,10 +23,11 @@ function selectedFiles(): string[] | undefined {
 
 const files = selectedFiles();
 if (files?.length === 0) {
-  const hint = isUnit
-    ? 'tests below test/ start programs: npm test runs those, and installs what they need'
-    : 'a filter is a part of the path of a *.test.ts file';
-  console.error(`no test is selected by "${args.join(' ')}": ${hint}`);
+  const elsewhere = isUnit ? '; those below test/ start programs, and npm test runs them' : '';
+  console.error(
+    `no test${isUnit ? ' beside the sources' : ''} is selected by "${args.join(' ')}": ` +
+      `a filter is a part of the path of a *.test.ts file${elsewhere}`,
+  );
   process.exitCode = 1;
 } else {
   if (!isUnit && files !== undefined) installServers(neededServers(files));

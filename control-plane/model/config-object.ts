@@ -1,4 +1,6 @@
-/** A RateLimitConfig as its source has it. Never changed: a change of the object is a new value. */
+/** A RateLimitConfig and its status, as all parts pass them around. */
+
+/** As its source has it. Never changed: a change of the object is a new value. */
 export interface ConfigObject {
   namespace: string;
   name: string;

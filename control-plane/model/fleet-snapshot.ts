@@ -1,4 +1,4 @@
-/** The rules that one fleet is served: resources in the order of their names, and a version that follows from them. */
+/** What a fleet is served, and what is known of the limiters that it is served to. */
 import { createHash } from 'node:crypto';
 
 export interface Resource {
@@ -11,6 +11,7 @@ export interface Resource {
   hash: string;
 }
 
+/** The rules that one fleet is served: resources in the order of their names, and a version that follows from them. */
 export interface FleetSnapshot {
   fleet: string;
   /** 16 hexadecimal digits. The same for the same resources, on every replica. */

@@ -1,4 +1,4 @@
-/** Why a newest spec is not accepted, in words for its owner. */
+/** What one object may be served, its newest spec or the one that was kept, and in words for its owner why not. */
 import { isDeepStrictEqual } from 'node:util';
 import { readSpec } from '../../rules/manifest/read-spec.ts';
 import type { RuleSource } from '../../rules/model.ts';
@@ -10,6 +10,7 @@ import { hashOf, type Resource } from '../model/fleet-snapshot.ts';
 import { type Claim, type Clash, claimStanding, type DomainOwners } from './claims.ts';
 import { AcceptedReason, joinedWithin, shortened } from './conditions.ts';
 
+/** Why a newest spec is not accepted, in words for its owner. */
 export interface Rejection {
   reason: RejectionReason;
   /** Without what stays in force. */

@@ -1,12 +1,13 @@
-/**
- * A claim: one spec of one object wants its domain in its fleet. What is served already comes first, so that nobody
- * loses rules to a newcomer, not even to one with an older creation time. Where the status, which all replicas read
- * alike, and the memory of one process say the same of two objects, the status counts.
- */
+/** Who is served where several objects want one domain, and whose namespaces may want it. */
 import { patternMatches } from '../../rules/model.ts';
 import { byAge, type ConfigObject, type ConfigStatus, findCondition } from '../model/config-object.ts';
 import type { ReadRules } from './candidate.ts';
 
+/**
+ * One spec of one object wants its domain in its fleet. What is served already comes first, so that nobody loses rules to a
+ * newcomer, not even to one with an older creation time. Where the status, which all replicas read alike, and the memory of
+ * one process say the same of two objects, the status counts.
+ */
 export interface Claim {
   object: ConfigObject;
   /** Of the spec that claims: the object's own, or of the spec kept for it. */

@@ -1,4 +1,4 @@
-/** ConfigMaps of one namespace, each of which one process writes at a time, by server-side apply. */
+/** ConfigMaps of the control plane's namespace: how they are written and watched, and the values that they hold. */
 import type { KubernetesClient } from '../kubernetes/client.ts';
 import { ResourceWatch, type ResourceWatchOptions } from '../kubernetes/watch.ts';
 import { deleteObject } from './lease-api.ts';
@@ -19,6 +19,7 @@ export interface Owner {
   uid: string;
 }
 
+/** ConfigMaps of one namespace, each of which one process writes at a time, by server-side apply. */
 export class ConfigMapApi {
   readonly #options: ConfigMapApiOptions;
 

@@ -1,4 +1,4 @@
-/** Numbers by fleet, for labels: bounded, because whoever may create an object can make up fleets. */
+/** What the control plane counts, and the numbers of each fleet that a scrape asks for. */
 import { collectDefaultMetrics, Registry } from 'prom-client';
 import type { Logger } from '../../process/log/logger.ts';
 import type { Decision, RejectionReason } from '../model/decision.ts';
@@ -17,6 +17,7 @@ export type LimiterState = (typeof limiterStates)[number];
 /** Of what fleets without objects are served. */
 const emptyVersion = fleetSnapshot('', []).version;
 
+/** Numbers by fleet, for labels: bounded, because whoever may create an object can make up fleets. */
 export interface FleetTotals {
   rules: number;
   snapshotBytes: number;

@@ -1,7 +1,4 @@
-/**
- * The answer to every limiter of one fleet, encoded once: a DiscoveryResponse without its nonce. Fields of a protobuf
- * message may follow each other in any order, so the nonce of each stream is appended to bytes that all streams share.
- */
+/** What is served to the limiters of each fleet, as bytes, and when each stream has its turn to send them. */
 import { BinaryWriter, WireType } from '@bufbuild/protobuf/wire';
 import type { Timers } from '../../process/time/clock.ts';
 import { rateLimitConfigTypeUrl } from '../../rules/xds/resource.ts';
@@ -13,6 +10,10 @@ export const usualClientLimitBytes = 4 * 1024 * 1024;
 /** Chosen: more than the nonce of any stream takes. */
 const nonceRoomBytes = 128;
 
+/**
+ * The answer to every limiter of one fleet, encoded once: a DiscoveryResponse without its nonce. Fields of a protobuf
+ * message may follow each other in any order, so the nonce of each stream is appended to bytes that all streams share.
+ */
 export interface FleetResponse {
   fleet: string;
   version: string;

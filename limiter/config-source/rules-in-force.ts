@@ -1,4 +1,4 @@
-/** What is logged of rules that were loaded: what is odd about them, and the debug lines, a line for each. 100,000 rules take a while to write: calls are answered between two slices. */
+/** What happens when rules arrive, or fail to: who learns of it, and what is logged of them. */
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { Health } from '../../process/grpc/health.ts';
 import type { Logger } from '../../process/log/logger.ts';
@@ -13,6 +13,10 @@ import type { ConfigListener, LoadedRules, ReviewOutcome } from './config-source
 /** Chosen: so many lines take about a millisecond. */
 export const linesPerTurn = 256;
 
+/**
+ * What is logged of rules that were loaded: what is odd about them, and the debug lines, a line for each. 100,000 rules
+ * take a while to write: calls are answered between two slices.
+ */
 export class LoadedRulesLog {
   readonly #log: Logger;
   #current: object | undefined;

@@ -1,4 +1,4 @@
-/** Names of counters with their window, and of the metrics of limits that come with a request. */
+/** What is to be done for each descriptor of a request, and the keys that its counters and metrics have. */
 import { stemOfValues } from '../../rules/counter-keys.ts';
 import type { MatchedRule, NameForm, RuleMatcher } from '../../rules/match-result.ts';
 import type { Entry } from '../../rules/model.ts';

@@ -1,4 +1,4 @@
-/** What RESPONSE_DYNAMIC_METADATA tells the proxy: the request, and the metadata of the rules that let it pass. */
+/** The answer to a request, from what was decided of its descriptors: overall code, headers and dynamic metadata. */
 import { type JsonObject, type JsonValue, maxUint32, Unit, unitName } from '../../rules/model.ts';
 import {
   Code,
@@ -10,6 +10,7 @@ import {
 } from './messages.ts';
 import type { LimitedPlan, Plan } from './plan.ts';
 
+/** What RESPONSE_DYNAMIC_METADATA tells the proxy: the request, and the metadata of the rules that let it pass. */
 export function dynamicMetadata(
   request: RateLimitRequest,
   plans: readonly Plan[],

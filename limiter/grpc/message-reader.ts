@@ -1,6 +1,5 @@
 /**
- * Messages out of the body of a request, however its bytes are cut. Each is one byte, which says whether it is
- * compressed, four of length, and as many bytes as that. Pure.
+ * gRPC's messages, in and out of a body, and what they may occupy. Pure.
  * https://github.com/grpc/grpc/blob/v1.60.0/doc/PROTOCOL-HTTP2.md
  */
 import {
@@ -33,6 +32,10 @@ export interface MessageReaderOptions {
   onMessage(message: Uint8Array): void;
 }
 
+/**
+ * Messages out of the body of a request, however its bytes are cut. Each is one byte, which says whether it is compressed,
+ * four of length, and as many bytes as that.
+ */
 export class MessageReader {
   readonly #options: MessageReaderOptions;
   readonly #prefix = new Uint8Array(prefixBytes);

@@ -1,4 +1,4 @@
-/** The methods that a server answers, by path. */
+/** A gRPC server: its methods by path, and the listener that answers them. */
 import type { CallerGate, CallObserver, CallTracer, UnaryHandler } from '../../process/grpc/handlers.ts';
 import type { HealthView } from '../../process/grpc/health.ts';
 import { HealthService } from '../../process/grpc/health-service.ts';
@@ -38,6 +38,7 @@ export interface GrpcServerOptions extends CallObserver, SocketOptions {
   gate?: CallerGate | undefined;
 }
 
+/** The methods that a server answers, by path. */
 export function grpcMethods({
   unary,
   health,

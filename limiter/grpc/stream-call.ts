@@ -1,4 +1,4 @@
-/** What callers send in methods that answer with a stream: one message, or a stream of them. */
+/** Calls that are answered with a stream of messages, and what callers send in them: one message, or a stream of them. */
 import type { DuplexHandler, GrpcStatus, MessageStream, StreamHandler } from '../../process/grpc/handlers.ts';
 import { ErrorCode } from '../http2/constants.ts';
 import type { HeaderFields, RequestStream } from '../http2/request-handler.ts';

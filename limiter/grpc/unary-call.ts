@@ -1,11 +1,4 @@
-/**
- * One unary call. The request is whole at its end, the handler is asked, the first answer ends the call:
- *
- *   receiving --end of request--> running --send, fail--> answered
- *       |                            |                      ^
- *       +------- refused ------------|----------------------+
- *       +------- deadline, abort ----+--> abandoned
- */
+/** Unary calls, and the deadlines that end them. */
 import {
   type AdmittedCaller,
   type CallSpan,
@@ -49,6 +42,14 @@ const answered = 2;
 const abandoned = 3;
 type State = typeof receiving | typeof running | typeof answered | typeof abandoned;
 
+/**
+ * One unary call. The request is whole at its end, the handler is asked, the first answer ends the call:
+ *
+ *   receiving --end of request--> running --send, fail--> answered
+ *       |                            |                      ^
+ *       +------- refused ------------|----------------------+
+ *       +------- deadline, abort ----+--> abandoned
+ */
 export class UnaryCall implements Call, UnaryReply {
   readonly deadlineMs: number;
   previousDue: DueCall | undefined = undefined;

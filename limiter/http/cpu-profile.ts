@@ -1,4 +1,4 @@
-/** A CPU profile of V8 as a pprof profile. Pure. */
+/** CPU profiles of V8: how they are taken, and as pprof profiles. */
 import type { Profiler } from 'node:inspector';
 import { Session } from 'node:inspector/promises';
 import type { Clock } from '../../process/time/clock.ts';
@@ -7,6 +7,7 @@ import { PprofBuilder } from './pprof-builder.ts';
 /** Time in which the process had nothing to do is no CPU time. */
 const notCpu = new Set(['(idle)', '(root)']);
 
+/** A CPU profile of V8 as a pprof profile. Pure. */
 export function cpuProfileToPprof(
   profile: Profiler.Profile,
   options: { startedAtMs: number; intervalMicros: number },

@@ -1,4 +1,4 @@
-/** A sampled heap profile of V8 as a pprof profile. Pure. */
+/** Sampled heap profiles of V8: how they are taken, and as pprof profiles. */
 import { Session } from 'node:inspector/promises';
 import type { Clock } from '../../process/time/clock.ts';
 import { type CallFrame, PprofBuilder } from './pprof-builder.ts';
@@ -23,8 +23,8 @@ export interface HeapProfileOptions {
 }
 
 /**
- * `inuse_space` is V8's estimate of the bytes alive. V8 tells no number of objects, only how many of them it sampled,
- * so that is what `samples` counts.
+ * As a pprof profile. Pure. `inuse_space` is V8's estimate of the bytes alive. V8 tells no number of objects, only how
+ * many of them it sampled, so that is what `samples` counts.
  */
 export function heapProfileToPprof(
   profile: SampledHeap,

@@ -1,3 +1,8 @@
+/** The streams of one connection: each by itself, and those that are open or closed last (RFC 9113, section 5.1). */
+import type { ErrorCode } from './constants.ts';
+import type { HeaderFields, RequestConnection, RequestStream } from './request-handler.ts';
+import type { ResponseWriter, SendQueue } from './response-writer.ts';
+
 /**
  * One request and its response, as the server sees a stream (RFC 9113, section 5.1). An idle stream has no object, and
  * neither has a closed one for the connection; only its handler may still hold it.
@@ -14,10 +19,6 @@
  * A response that ends before its request makes the rest of the request pointless, so half-closed (local) is left at
  * once, as section 8.1 allows.
  */
-import type { ErrorCode } from './constants.ts';
-import type { HeaderFields, RequestConnection, RequestStream } from './request-handler.ts';
-import type { ResponseWriter, SendQueue } from './response-writer.ts';
-
 export const StreamState = { OPEN: 0, HALF_CLOSED_REMOTE: 1, CLOSED: 2 } as const;
 export type StreamState = (typeof StreamState)[keyof typeof StreamState];
 

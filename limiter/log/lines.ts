@@ -1,4 +1,4 @@
-/** Every line that the limiter logs, one function each. Wording that people search for is the Go service's. */
+/** Every line that the limiter logs, one function each; three parts of it stand beside it. Wording that people search for is the Go service's. */
 import { errorText } from '../../process/log/error-text.ts';
 import type { LogFields, Logger } from '../../process/log/logger.ts';
 import type { LoadWarning } from '../../rules/review/reviewed-load.ts';

@@ -1,9 +1,4 @@
-/**
- * Finds out whose handshake failed. Node tells of a failure by the TLS socket, which has forgotten its peer when the
- * connection is gone, and of the end of the connection by the socket below it, which knows the peer and what went over it.
- * The two come in the same turn of the event loop and in the same order, and nothing else says that they belong together:
- * failures without a name are paired with ends as they come.
- */
+/** The TLS listener of the gRPC port: what it offers, and whose handshake failed and why. */
 import type { Server, Socket } from 'node:net';
 import { createServer, type SecureContextOptions, type TLSSocket } from 'node:tls';
 import type { HeldBytes, Holding } from '../../process/net/held-bytes.ts';
@@ -42,6 +37,12 @@ interface Below {
   holding: Holding | undefined;
 }
 
+/**
+ * Finds out whose handshake failed. Node tells of a failure by the TLS socket, which has forgotten its peer when the
+ * connection is gone, and of the end of the connection by the socket below it, which knows the peer and what went over it.
+ * The two come in the same turn of the event loop and in the same order, and nothing else says that they belong together:
+ * failures without a name are paired with ends as they come.
+ */
 class OpenHandshakes {
   readonly #options: OpenHandshakesOptions;
   /** By name: connections whose handshake goes on. */

@@ -1,4 +1,4 @@
-/** What OpenTelemetry says of its own doings: values of OTEL_* that it does not understand, and spans that it had no room for. */
+/** OpenTelemetry's SDK behind the limiter's spans: what it is given, what it exports, and what it says of itself. */
 import {
   type Context,
   createTraceState,
@@ -25,6 +25,7 @@ import {
 import type { Attributes, MadeSpan, SpanIds, SpanMaker } from './call-tracers.ts';
 import type { SampledTrace } from './sampling.ts';
 
+/** What OpenTelemetry says of its own doings: values of OTEL_* that it does not understand, and spans that it had no room for. */
 export interface DiagnosticsListener {
   problem(text: string): void;
   /** Since the call before. */

@@ -1,4 +1,4 @@
-/** The main thread's end of one worker thread. */
+/** The main thread's end of one worker thread, and whether that still answers. */
 import { extname } from 'node:path';
 import { Worker, type WorkerOptions } from 'node:worker_threads';
 import { errorText } from '../../process/log/error-text.ts';
@@ -35,6 +35,7 @@ interface Waiting {
   reject(error: WorkerTaskError): void;
 }
 
+/** The main thread's end of one worker thread. */
 export class WorkerThread {
   readonly ended: Promise<void>;
   readonly #worker: Worker;

@@ -1,4 +1,4 @@
-/** Opens a TCP listener, with one wording for every failure. No port is shared, unless that is asked for: a second process on it fails. */
+/** Opens listeners, on TCP and on Unix sockets, with one wording for every failure; and ends them in time. */
 import { randomBytes } from 'node:crypto';
 import { type BigIntStats, existsSync, lstatSync, unlinkSync } from 'node:fs';
 import { chmod, link, lstat, rename, unlink } from 'node:fs/promises';
@@ -55,7 +55,10 @@ export class BindError extends Error {
   }
 }
 
-/** Resolves with the port really taken, or rejects with a BindError. A host name is bound at its first address. */
+/**
+ * Resolves with the port really taken, or rejects with a BindError. A host name is bound at its first address. No port is
+ * shared, unless that is asked for: a second process on it fails.
+ */
 export async function bind(server: Server, address: ListenAddress): Promise<{ port: number }> {
   try {
     await listen(server, listenOptions(address));

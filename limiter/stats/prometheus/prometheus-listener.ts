@@ -1,4 +1,4 @@
-/** The listener that Prometheus scrapes: one path, GET and HEAD. Kubernetes can ask it whether the process lives. */
+/** The listener that Prometheus scrapes, and the answers that it makes once for all who ask. */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { promisify } from 'node:util';
@@ -26,6 +26,7 @@ const slowestReadMs = 60_000;
 /** As on the debug listener, which a pod may keep to itself. It is there before the store and the rules are. */
 const livezPath = '/livez';
 
+/** One path, GET and HEAD. Kubernetes can ask it whether the process lives. */
 export function createPrometheusListener(options: PrometheusListenerOptions): HttpListener {
   const { path, onFault, closeGraceMs, connections } = options;
   let scrapes = 0;

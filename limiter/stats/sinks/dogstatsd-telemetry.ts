@@ -1,7 +1,8 @@
-/** What a metric is called on the wire: what stands before its value, and what stands behind it. */
+/** What of a line of dogstatsd is not its value, and the sink's own lines. */
 import type { Tags } from '../registry/metric-name.ts';
 import type { Mogrifiers } from './mogrifier.ts';
 
+/** What a metric is called on the wire: what stands before its value, and what stands behind it. */
 export interface LineParts {
   /** `name:` */
   before: string;
@@ -30,8 +31,6 @@ function inTag(text: string): string {
   return text.replace(unsafeInTags, '_');
 }
 
-// What the sink tells of itself with every flush, under the names of Datadog's own clients.
-
 const prefix = 'datadog.dogstatsd.client.';
 
 function noCounts() {
@@ -45,6 +44,7 @@ function noCounts() {
   };
 }
 
+/** What the sink tells of itself with every flush, under the names of Datadog's own clients. */
 export class Telemetry {
   readonly #after: string;
   /** Since the last lines. */

@@ -1,10 +1,4 @@
-/**
- * Writes the statistics to standard output, a JSON object a line, in the form of the Go service: every flush the
- * differences of the counters (not those of 0), all gauges, and a line that ends it; timers when they are recorded.
- *
- * Nothing waits for whoever reads: while the stream is full, counters wait, and timers are dropped. A flush that has begun
- * goes on where it stood once there is room, so that every statistic has its turn however many there are.
- */
+/** Statistics on standard output: the sink, and the descriptor that it writes to. */
 import { EventEmitter } from 'node:events';
 import { write } from 'node:fs';
 import type { Clock } from '../../../process/time/clock.ts';
@@ -21,6 +15,13 @@ const slotsPerTurn = 2048;
 /** Timers are written together: with the next send interval, or after so many characters. */
 const gatherLength = 64 * 1024;
 
+/**
+ * Writes the statistics to standard output, a JSON object a line, in the form of the Go service: every flush the
+ * differences of the counters (not those of 0), all gauges, and a line that ends it; timers when they are recorded.
+ *
+ * Nothing waits for whoever reads: while the stream is full, counters wait, and timers are dropped. A flush that has begun
+ * goes on where it stood once there is room, so that every statistic has its turn however many there are.
+ */
 export class OutputSink extends FlushingSink {
   readonly #source: StatsSource;
   readonly #output: OutputStream;

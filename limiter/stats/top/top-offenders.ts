@@ -1,4 +1,4 @@
-/** Callers' values can be as long as a request: longer texts are held as their beginning and a fingerprint. */
+/** Who is over limit most often, of one thread. */
 import { hash } from 'node:crypto';
 import { SpaceSaving, summaryOf, type TopSummary } from './space-saving.ts';
 
@@ -6,7 +6,10 @@ import { SpaceSaving, summaryOf, type TopSummary } from './space-saving.ts';
 export const longestText = 512;
 const shownOfLonger = 448;
 
-/** The text itself, or one of at most `longestText` characters that no other text has. */
+/**
+ * Callers' values can be as long as a request: longer texts are held as their beginning and a fingerprint. The text itself,
+ * or one of at most `longestText` characters that no other text has.
+ */
 export function boundedText(text: string): string {
   if (text.length <= longestText) return text;
   const fingerprint = hash('sha256', text).slice(0, 16);

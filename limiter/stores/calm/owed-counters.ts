@@ -1,9 +1,10 @@
-/**
- * What is to be added to one counter of a store that could not be asked: a run of additions and of subtractions that
- * stop at 0, kept as x -> max(low, x + shift). Such a run is the same as one subtraction and then one addition. Pure.
- */
+/** What a store that could not be asked is owed: of one counter, and of all of them by key. Pure. */
 import { keyBytes, maxTotal } from '../folded-run.ts';
 
+/**
+ * What is to be added to one counter: a run of additions and of subtractions that stop at 0, kept as
+ * x -> max(low, x + shift). Such a run is the same as one subtraction and then one addition.
+ */
 export class OwedHits {
   #shift = 0;
   #low = 0;

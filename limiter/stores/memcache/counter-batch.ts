@@ -1,7 +1,4 @@
-/**
- * The requests of one turn and the totals of their keys. A key is asked for once, whoever wants it; a request is concluded
- * when all of its keys are answered, and each op then gets the total as if it had come alone, in order. Pure.
- */
+/** Counters of memcache in one turn: what is asked, what each request gets of it, and the changes that go out. */
 import { type CounterOp, callAbandoned, failOp, type StoreError } from '../counter-store.ts';
 import { maxTotal, totalAfter } from '../folded-run.ts';
 import { holdBack } from '../stop-when-over.ts';
@@ -74,6 +71,10 @@ export class KeyCount {
   }
 }
 
+/**
+ * The requests of one turn and the totals of their keys. A key is asked for once, whoever wants it; a request is concluded
+ * when all of its keys are answered, and each op then gets the total as if it had come alone, in order. Pure.
+ */
 export class CounterBatch {
   /** By the key of the ops. */
   readonly keys = new Map<string, KeyCount>();

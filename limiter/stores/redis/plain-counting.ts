@@ -1,7 +1,4 @@
-/**
- * One key's folded run by plain commands, no script: INCRBY with EXPIRE, GET for a look, and for refunds GET and then
- * DECRBY. The last two are two steps: what others do between them is corrected where it shows, not prevented.
- */
+/** Counting in Redis by plain commands, where it runs no scripts. */
 import { ReplyError } from 'ioredis';
 import { type CounterOp, failOp, StoreError } from '../counter-store.ts';
 import { FoldedRun, maxTotal, totalAfter } from '../folded-run.ts';
@@ -11,7 +8,11 @@ import type { KeyedCommands } from './scripts.ts';
 /** The client reads integers beyond this one off; text it reads exactly. */
 const exactReply = 2 ** 52;
 
-/** Applies and answers the run. Rejects with what `send` rejected with, or with a StoreError. */
+/**
+ * One key's folded run: INCRBY with EXPIRE, GET for a look, and for refunds GET and then DECRBY. The last two are two steps:
+ * what others do between them is corrected where it shows, not prevented. Answers the run. Rejects with what `send` rejected
+ * with, or with a StoreError.
+ */
 export async function applyPlainly(commands: KeyedCommands, run: FoldedRun): Promise<void> {
   if (run.isAddition) run.answer(await add(commands, run, run.shift));
   else if (run.isLook) run.answer(await totalHeld(commands, run.key));

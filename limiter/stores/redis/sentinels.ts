@@ -1,4 +1,4 @@
-/** What a connection asks of the sentinels: where the master is, and word when it is another. */
+/** Connections to Redis behind sentinels: their options, who says where the master is, and who goes there. */
 import { connect as connectTcp, Socket } from 'node:net';
 import { connect as connectTls } from 'node:tls';
 import { AbstractConnector, Redis, type RedisOptions } from 'ioredis';
@@ -51,6 +51,7 @@ export interface SentinelsOptions {
 /** A lost watch is opened again so much later; nobody waits for it. */
 const watchRetryMs = 1_000;
 
+/** What a connection asks of the sentinels: where the master is, and word when it is another. */
 export class Sentinels {
   readonly #options: SentinelsOptions;
   readonly #errors: RedisErrors;
