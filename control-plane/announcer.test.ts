@@ -18,6 +18,7 @@ function makeAnnouncer(): Announcer {
     clock: { nowMs: () => nowMs, monotonicMs: () => 0 },
     recordEvent: (event) => recorded.push(event),
     notify: (event) => notified.push(event),
+    limitersOf: () => ({ inForce: 2, refused: 0, total: 2 }),
     repeatMs,
   });
 }
@@ -27,6 +28,8 @@ beforeEach(() => {
   notified = [];
   announcer = makeAnnouncer();
 });
+
+const limiters = { inForce: 3, refused: 0, total: 3 };
 
 type Wish = [type: Condition['type'], status: 'True' | 'False', reason: string];
 
@@ -60,26 +63,32 @@ describe('written', () => {
   const object = configObject({ name: 'shop' });
 
   it('tells of what is new, once for each who follows', () => {
-    announcer.written({ object, previous: undefined, next: statusOf(1, 0, accepted, programmed, ready) });
+    announcer.written({
+      object,
+      limiters,
+      previous: undefined,
+      next: statusOf(1, 0, accepted, programmed, ready),
+    });
     expect(types()).toEqual(['ratelimitconfig.accepted', 'ratelimitconfig.programmed']);
+    expect(notified[0]?.data.limiters).toEqual(limiters);
     expect(events()).toEqual(['Normal Valid: so: Valid', 'Normal AllLimiters: so: AllLimiters']);
   });
 
   it('tells nothing of what was there before, nor of what passes by itself', () => {
     const previous = statusOf(1, 0, accepted);
-    announcer.written({ object, previous, next: statusOf(1, 0, accepted, pending) });
+    announcer.written({ object, limiters, previous, next: statusOf(1, 0, accepted, pending) });
     expect([notified, recorded]).toEqual([[], []]);
   });
 
   it('warns of what is refused', () => {
-    announcer.written({ object, previous: undefined, next: statusOf(1, 0, rejected, refused) });
+    announcer.written({ object, limiters, previous: undefined, next: statusOf(1, 0, rejected, refused) });
     expect(types()).toEqual(['ratelimitconfig.rejected', 'ratelimitconfig.refused']);
     expect(events()).toEqual(['Warning Invalid: so: Invalid', 'Warning Refused: so: Refused']);
   });
 
   it('tells of a newer generation also where the condition stays as it was', () => {
     const [previous, next] = [statusOf(1, 0, accepted), statusOf(2, 0, accepted)];
-    announcer.written({ object, previous, next });
+    announcer.written({ object, limiters, previous, next });
     expect(types()).toEqual(['ratelimitconfig.accepted']);
     expect(notified[0]?.data.generation).toBe(2);
   });
@@ -91,11 +100,12 @@ describe('startedLeading', () => {
 
   it('repeats what the leader before told, under the same ids', () => {
     const next = statusOf(1, 5_000, accepted, programmed);
-    announcer.written({ object: configObject({ name: 'shop' }), previous: undefined, next });
+    announcer.written({ object: configObject({ name: 'shop' }), limiters, previous: undefined, next });
     const told = notified.map(({ id }) => id);
     notified = [];
     makeAnnouncer().startedLeading([withStatus(next)]);
     expect(notified.map(({ id }) => id)).toEqual(told);
+    expect(notified[0]?.data.limiters).toEqual({ inForce: 2, refused: 0, total: 2 });
     expect(told).toHaveLength(2);
   });
 

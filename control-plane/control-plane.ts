@@ -109,6 +109,7 @@ export class ControlPlane {
       clock: options.clock,
       recordEvent: (event) => this.#backing.recordEvent(event),
       notify: (event) => this.#webhooks?.notify(event),
+      limitersOf: (object) => this.#statuses.countsFor(object),
       repeatMs: settings.leaseDurationMs + webhookRepeatMarginMs,
     });
     this.#statuses = new StatusKeeper({

@@ -97,7 +97,7 @@ export class Distribution {
     const decision = decider.decide(source.objects(), this.#kept);
     this.#kept = nextKept(decision, this.#kept);
     this.#decision = decision;
-    ledger.observe(decision);
+    ledger.observe(decision, clock.nowMs());
     xds.serve(decision.fleets);
     const durationMs = clock.monotonicMs() - startMs;
     const changedFleets = metrics.decided(decision, durationMs);

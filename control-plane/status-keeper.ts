@@ -4,8 +4,15 @@ import { Pace } from '../process/time/pacing.ts';
 import type { Backing } from './backing.ts';
 import type { ConfigObject, ConfigStatus } from './model/config-object.ts';
 import type { Decision } from './model/decision.ts';
-import { LimiterView, type VersionLedger } from './reconcile/fleet-standing.ts';
-import { StatusBoard, StatusQueue, type Transition, transitions } from './reconcile/status-board.ts';
+import { LimiterView, patienceMs, type VersionLedger } from './reconcile/fleet-standing.ts';
+import {
+  type LimiterCounts,
+  limiterCounts,
+  StatusBoard,
+  StatusQueue,
+  type Transition,
+  transitions,
+} from './reconcile/status-board.ts';
 import type { RecordedEvent } from './replicas/event-recorder.ts';
 import { type StatusEntry, StatusPump } from './replicas/status-pump.ts';
 import type { Telemetry } from './telemetry/control-plane-metrics.ts';
@@ -29,13 +36,12 @@ interface WrittenStatus {
   object: ConfigObject;
   previous: ConfigStatus | undefined;
   next: ConfigStatus;
+  limiters: LimiterCounts | undefined;
 }
 
 /** Chosen: answers of limiters come in bursts. */
 const gatherMs = 20;
 const intervalMs = 100;
-/** Chosen: longer than limiters wait by default before they open a lost stream again. */
-const limitersPatienceMs = 15_000;
 
 /** Keeps the objects' statuses true while this replica leads, and knows all limiters also while it does not. */
 export class StatusKeeper {
@@ -45,8 +51,8 @@ export class StatusKeeper {
   readonly #board: StatusBoard;
   readonly #pump: StatusPump;
   readonly #pace: Pace;
-  /** Since when this process can serve limiters. */
-  #servesSinceMs: number | undefined;
+  /** Since when this process leads and knows what limiters should have. */
+  #leadsSinceMs: number | undefined;
   #callOff = (): void => {};
 
   constructor(options: StatusKeeperOptions) {
@@ -77,6 +83,7 @@ export class StatusKeeper {
   }
 
   stoppedLeading(): void {
+    this.#leadsSinceMs = undefined;
     this.#pump.stop();
     this.#board.clear();
   }
@@ -87,32 +94,48 @@ export class StatusKeeper {
     await this.#pump.close();
   }
 
-  #evaluate(): void {
-    const { backing, clock, decision, isOversize } = this.#options;
-    this.#limiters.update(backing.reports());
-    const newest = decision();
-    if (newest === undefined) return;
-    const awaitsLimiters = this.#awaitsLimiters();
-    if (!backing.leads) return;
-    const statusOf = (object: ConfigObject) => (backing.source.newest(object) ?? object).status;
-    this.#board.evaluate({ decision: newest, statusOf, isOversize, awaitsLimiters, nowMs: clock.nowMs() });
-    this.#pump.wake();
+  /** Of the limiters that should have what is served for the object; undefined while none is known. */
+  countsFor({ uid }: ConfigObject): LimiterCounts | undefined {
+    const served = this.#options.decision()?.verdicts.get(uid)?.served;
+    const since = this.#options.ledger.since(uid);
+    if (served === undefined || since === undefined) return undefined;
+    const standing = this.#limiters.fleet(served.fleet).of(since);
+    return standing.total === 0 ? undefined : limiterCounts(standing);
   }
 
-  #awaitsLimiters(): boolean {
-    const { clock, timers } = this.#options;
-    const nowMs = clock.monotonicMs();
-    if (this.#servesSinceMs === undefined) {
-      this.#servesSinceMs = nowMs;
-      this.#callOff = timers.after(limitersPatienceMs, () => this.update());
+  #evaluate(): void {
+    const { backing, clock, decision, isOversize } = this.#options;
+    const nowMs = clock.nowMs();
+    this.#limiters.update(backing.reports(), nowMs);
+    const newest = decision();
+    if (newest !== undefined && backing.leads) {
+      this.#leadsSinceMs ??= nowMs;
+      const awaitsLimiters = nowMs - this.#leadsSinceMs < patienceMs;
+      const statusOf = (object: ConfigObject) => (backing.source.newest(object) ?? object).status;
+      this.#board.evaluate({ decision: newest, statusOf, isOversize, awaitsLimiters, nowMs });
+      this.#pump.wake();
     }
-    return nowMs - this.#servesSinceMs < limitersPatienceMs;
+    this.#setTimer(nowMs);
+  }
+
+  /** Wakes when time alone changes something: a limiter that does not answer, the end of what is held. */
+  #setTimer(nowMs: number): void {
+    this.#callOff();
+    this.#callOff = () => {};
+    const heldUntilMs = (this.#leadsSinceMs ?? Number.NEGATIVE_INFINITY) + patienceMs;
+    const dueMs = Math.min(
+      this.#limiters.dueMs,
+      heldUntilMs > nowMs ? heldUntilMs : Number.POSITIVE_INFINITY,
+    );
+    if (dueMs === Number.POSITIVE_INFINITY) return;
+    this.#callOff = this.#options.timers.after(Math.max(1, dueMs - nowMs), () => this.update());
   }
 
   #written(entry: StatusEntry): void {
     const { clock, announcer } = this.#options;
+    const { object, status: next } = entry;
     const previous = this.#board.written(entry, clock.nowMs());
-    announcer.written({ object: entry.object, previous, next: entry.status });
+    announcer.written({ object, previous, next, limiters: this.#board.counts(next) });
   }
 }
 
@@ -120,6 +143,8 @@ export interface AnnouncerOptions {
   clock: Clock;
   recordEvent(event: RecordedEvent): void;
   notify(event: WebhookEvent): void;
+  /** Of the limiters of an object, as far as they are known; undefined: not at all. */
+  limitersOf(object: ConfigObject): LimiterCounts | undefined;
   /** How far back a new leader repeats webhooks, which the one before may have lost. */
   repeatMs: number;
 }
@@ -135,12 +160,13 @@ export class Announcer {
     this.#options = options;
   }
 
-  written({ object, previous, next }: WrittenStatus): void {
+  written({ object, previous, next, limiters }: WrittenStatus): void {
     const { clock, recordEvent, notify } = this.#options;
     for (const transition of transitions(previous, next)) {
       if (!passing.has(transition.reason)) recordEvent(recordedEvent(object, transition));
     }
-    for (const event of webhookEvents({ object, previous, next, nowMs: clock.nowMs() })) notify(event);
+    for (const event of webhookEvents({ object, previous, next, limiters, nowMs: clock.nowMs() }))
+      notify(event);
   }
 
   /**
@@ -149,11 +175,18 @@ export class Announcer {
    * time in the condition.
    */
   startedLeading(objects: readonly ConfigObject[]): void {
-    const { clock, notify, repeatMs } = this.#options;
+    const { clock, notify, repeatMs, limitersOf } = this.#options;
     const nowMs = clock.nowMs();
     for (const object of objects) {
       if (object.status === undefined) continue;
-      for (const event of webhookEvents({ object, previous: undefined, next: object.status, nowMs })) {
+      const limiters = limitersOf(object);
+      for (const event of webhookEvents({
+        object,
+        previous: undefined,
+        next: object.status,
+        limiters,
+        nowMs,
+      })) {
         const { generation, condition } = event.data;
         const editedMs = generation === object.generation ? (object.editedMs ?? 0) : 0;
         const changedMs = Math.max(Date.parse(condition.lastTransitionTime), editedMs);

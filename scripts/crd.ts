@@ -62,15 +62,23 @@ const printerColumns = [
   { name: 'Rules', type: 'integer', jsonPath: '.status.rules', description: 'Rules that are served.' },
   { name: 'Accepted', type: 'string', jsonPath: condition('Accepted') },
   { name: 'Programmed', type: 'string', jsonPath: condition('Programmed') },
-  {
-    name: 'Limiters',
-    type: 'string',
-    jsonPath: '.status.limiters.summary',
-    description: 'Limiters that have the rules in force, of all limiters of the fleet.',
-  },
   { name: 'Fleet', type: 'string', jsonPath: '.spec.fleet', priority: 1 },
   { name: 'Age', type: 'date', jsonPath: '.metadata.creationTimestamp' },
 ];
+
+/** A control plane of before still writes it, and could write no status at all if the API server did not know it. */
+const formerStatus = {
+  limiters: {
+    description: 'Not written any more.',
+    type: 'object',
+    'x-kubernetes-preserve-unknown-fields': true,
+  },
+};
+
+function statusSchema(): Schema {
+  const { properties, ...rest } = openApiSchema(statusModel);
+  return { ...rest, properties: { ...(properties as Schema), ...formerStatus } };
+}
 
 const schema: Schema = {
   description: 'Rate limits of one domain, for the limiters of one fleet.',
@@ -81,7 +89,7 @@ const schema: Schema = {
     kind: { type: 'string', description: kind },
     metadata: { type: 'object' },
     spec: openApiSchema(specModel),
-    status: openApiSchema(statusModel),
+    status: statusSchema(),
   },
 };
 

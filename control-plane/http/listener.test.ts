@@ -108,7 +108,6 @@ describe('the listener of the control plane', () => {
 
 const programmed: ConfigStatus = {
   observedGeneration: 2,
-  limiters: { inForce: 1, refused: 1, total: 2, summary: '1/2' },
   conditions: [
     {
       type: 'Programmed',
@@ -188,7 +187,7 @@ fleet default: version ${version}, 4 rules, 150 bytes
   limiter pod-a: acknowledged ${version} (current), Weir, at replica-a since 2026-01-02T03:04:05.000Z
   limiter pod-b: acknowledged old, refused ${version}: no\\u001b[2J\\u009b\\u2028\\u202e\\n, Weir, at replica-b since 2026-01-02T03:04:05.000Z
   object team/mail: generation 5, not accepted (Invalid: spec.domain: empty), served as generation 4, 1 rule, hash ${hashes['mail']}, programmed unknown
-  object team/shop: generation 2, accepted, served as generation 2, 3 rules, hash ${hashes['shop']}, not programmed 1/2 (Refused: pod-b refused it:\\nno)
+  object team/shop: generation 2, accepted, served as generation 2, 3 rules, hash ${hashes['shop']}, not programmed (Refused: pod-b refused it:\\nno)
 
 ${edgeText}
 fleet lost: version e3b0c44298fc1c14, 0 rules, 0 bytes
@@ -265,7 +264,6 @@ fleet lost: version e3b0c44298fc1c14, 0 rules, 0 bytes
                 status: 'False',
                 reason: 'Refused',
                 message: 'pod-b refused it:\nno',
-                limiters: '1/2',
               },
             },
           ],

@@ -74,10 +74,8 @@ function objectLine({ name, generation, accepted, served, programmed }: ObjectRo
   return `  object ${plain(name)}: generation ${generation}, ${facts.join(', ')}`;
 }
 
-function programmedText({ status, reason, message, limiters }: NonNullable<ObjectRow['programmed']>): string {
-  const summary = limiters === null ? '' : ` ${limiters}`;
-  if (status === 'True') return `programmed${summary}`;
-  return `not programmed${summary} (${reason}: ${plain(message)})`;
+function programmedText({ status, reason, message }: NonNullable<ObjectRow['programmed']>): string {
+  return status === 'True' ? 'programmed' : `not programmed (${reason}: ${plain(message)})`;
 }
 
 function counted(count: number, noun: string): string {

@@ -29,7 +29,7 @@ export interface ObjectRow {
   accepted: { status: boolean; reason: string; message: string };
   served: Pick<ServedConfig, 'generation' | 'domain' | 'resource' | 'rules' | 'hash'> | null;
   /** Null before its status was made for the first time. */
-  programmed: { status: string; reason: string; message: string; limiters: string | null } | null;
+  programmed: { status: string; reason: string; message: string } | null;
 }
 
 /** `current` is the version that is served. */
@@ -67,5 +67,5 @@ function programmedPart(status: ConfigStatus | undefined): ObjectRow['programmed
   const condition = findCondition(status, 'Programmed');
   if (condition === undefined) return null;
   const { status: value, reason, message } = condition;
-  return { status: value, reason, message, limiters: status?.limiters?.summary ?? null };
+  return { status: value, reason, message };
 }

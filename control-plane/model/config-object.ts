@@ -45,17 +45,7 @@ export interface ConfigStatus {
   servedVersion?: string;
   /** The generation that is served; older than `observedGeneration` while the newer one is not accepted. */
   servedGeneration?: number;
-  limiters?: LimiterCounts;
   conditions: Condition[];
-}
-
-export interface LimiterCounts {
-  /** Limiters of the fleet that have the served rules in force. */
-  inForce: number;
-  refused: number;
-  total: number;
-  /** `3/3`, for `kubectl get`. */
-  summary: string;
 }
 
 /** As metav1.Condition. */

@@ -51,6 +51,11 @@ export interface LimiterReport {
   refusal: { version: string; message: string } | undefined;
 }
 
+/** The same over the streams of one limiter, as far as that can be known: a name may hold an address and its port. */
+export function limiterIdentity({ fleet, instance, name }: LimiterReport): string {
+  return JSON.stringify([fleet, instance ?? name.replace(/:\d+(\)?)$/, '$1')]);
+}
+
 /** What one replica of the control plane knows of its limiters. */
 export interface ReplicaReport {
   /** Name of the replica: its pod. */

@@ -1,12 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { joinedWithin, listed, shortened } from './conditions.ts';
-
-describe('listed', () => {
-  it('says how many are not named', () => {
-    expect(listed({ items: ['a', 'b'], count: 2 })).toBe('a, b');
-    expect(listed({ items: ['a', 'b'], count: 14 })).toBe('a, b and 12 more');
-  });
-});
+import { joinedWithin, shortened } from './conditions.ts';
 
 describe('shortened', () => {
   it('marks what it cuts off', () => {

@@ -5,7 +5,6 @@ import {
   type ConditionType,
   type ConfigStatus,
   findCondition,
-  type LimiterCounts,
 } from '../model/config-object.ts';
 import type { ServedConfig, Verdict } from '../model/decision.ts';
 import type { Standing } from './fleet-standing.ts';
@@ -16,10 +15,15 @@ export interface FirstFew<T> {
   count: number;
 }
 
-/** `a, b and 12 more`. */
-export function listed({ items, count }: FirstFew<string>): string {
-  const more = count - items.length;
-  return more > 0 ? `${items.join(', ')} and ${more} more` : items.join(', ');
+/** `a since 12:00:01Z, b since 12:00:02Z and others`: no count, which would change with each of many limiters. */
+function listed({ items, count }: FirstFew<{ name: string; sinceMs: number }>): string {
+  const names = items.map(named).join(', ');
+  return count > items.length ? `${names} and others` : names;
+}
+
+/** A point in time, not a duration: that would change by itself. */
+function named({ name, sinceMs }: { name: string; sinceMs: number }): string {
+  return `${name} since ${timeText(sinceMs).slice(11)}`;
 }
 
 /** At most `maxChars` UTF-16 units; what is cut off is marked by `...`, and half a character is never left. */
@@ -52,8 +56,8 @@ export const AcceptedReason = {
   DomainNotAllowed: 'DomainNotAllowed',
 } as const;
 
-const ProgrammedReason = {
-  /** Every connected limiter of the fleet has the newest generation in force. */
+export const ProgrammedReason = {
+  /** Every limiter that is expected of the fleet has the newest generation in force. */
   AllLimiters: 'AllLimiters',
   /** Some limiters have not answered yet. */
   Pending: 'Pending',
@@ -84,8 +88,8 @@ interface ConditionFacts {
   verdict: Verdict;
   /** Of what is served for the object; undefined: nothing is. */
   standing: Standing | undefined;
-  /** Limiters of the object's fleet that are not Weir's. */
-  others: FirstFew<string>;
+  /** Whether limiters of the object's fleet are not Weir's. */
+  hasOthers: boolean;
   /** Whether the fleet's snapshot is longer than the usual client of gRPC takes. */
   isOversize: boolean;
 }
@@ -125,31 +129,29 @@ function programmedFinding({ verdict, standing }: ConditionFacts): Finding {
   }
   const { reason, message } = progress(served, standing);
   if (accepted.status) return found(reason, message);
-  const stays = standing.total === 0 ? 'is served as before, but ' : 'stays ';
+  const stays = reason === ProgrammedReason.AllLimiters ? 'stays ' : 'is served as before, but ';
   const older = `generation ${served.generation} ${stays}${message}`;
   return found(ProgrammedReason.NotAccepted, `generation ${object.generation} is not accepted; ${older}`);
 }
 
 function progress({ fleet }: ServedConfig, standing: Standing): { reason: string; message: string } {
-  const { total, inForce, refused, pending } = standing;
+  const { total, refused, pending } = standing;
   if (total === 0) {
     return { reason: ProgrammedReason.NoLimiters, message: `no limiter of fleet '${fleet}' is connected` };
   }
-  const counts = `in force on ${inForce} of ${counted(total, 'limiter')} of fleet '${fleet}'`;
-  const waiting = pending.count === 0 ? '' : `; waiting for ${listed(pending)}`;
-  if (refused.count > 0) {
-    return { reason: ProgrammedReason.Refused, message: `${counts}; ${refusalText(refused)}${waiting}` };
+  if (refused.count + pending.count === 0) {
+    return { reason: ProgrammedReason.AllLimiters, message: `in force on every limiter of fleet '${fleet}'` };
   }
-  if (pending.count > 0) return { reason: ProgrammedReason.Pending, message: `${counts}${waiting}` };
-  const all = total === 1 ? 'the one limiter' : `all ${total} limiters`;
-  return { reason: ProgrammedReason.AllLimiters, message: `in force on ${all} of fleet '${fleet}'` };
+  const missing = `not in force on every limiter of fleet '${fleet}'`;
+  const waiting = pending.count === 0 ? '' : `; waiting for ${listed(pending)}`;
+  if (refused.count === 0) return { reason: ProgrammedReason.Pending, message: `${missing}${waiting}` };
+  return { reason: ProgrammedReason.Refused, message: `${missing}; ${refusalText(refused)}${waiting}` };
 }
 
 function refusalText({ items, count }: Standing['refused']): string {
   const [first, ...others] = items;
-  const words = `${first!.name} refuses: ${shortened(first!.message, longestRefusal)}`;
-  if (count === 1) return words;
-  return `${words}; also refused by ${listed({ items: others.map(({ name }) => name), count: count - 1 })}`;
+  const words = `refused by ${named(first!)}: ${shortened(first!.message, longestRefusal)}`;
+  return count === 1 ? words : `${words}; also refused by ${listed({ items: others, count: count - 1 })}`;
 }
 
 function readyFinding(accepted: Finding, programmed: Finding): Finding {
@@ -162,26 +164,26 @@ function readyFinding(accepted: Finding, programmed: Finding): Finding {
 }
 
 /** There only while something is wrong. What never arrives is said before what arrives in part. */
-function supportedFinding({ verdict: { served }, others, isOversize }: ConditionFacts): Finding | undefined {
+function supportedFinding({
+  verdict: { served },
+  hasOthers,
+  isOversize,
+}: ConditionFacts): Finding | undefined {
   if (served === undefined) return undefined;
   const problems: { reason: string; message: string }[] = [];
-  if (isOversize)
-    problems.push({ reason: SupportedReason.SnapshotTooLarge, message: oversize(served, others) });
-  if (served.ownFields.length > 0 && others.count > 0) {
-    const message = `${served.ownFields.join(', ')} ignored by limiters that are not Weir's: ${listed(others)}`;
+  if (isOversize) {
+    const fact = `the rules of fleet '${served.fleet}' take over 4 MiB, which limiters refuse unless they are told to take more`;
+    const message = `${fact}; Weir's take more by default${hasOthers ? ', and others are in the fleet' : ''}`;
+    problems.push({ reason: SupportedReason.SnapshotTooLarge, message });
+  }
+  if (served.ownFields.length > 0 && hasOthers) {
+    const message = `${served.ownFields.join(', ')} ignored by limiters of fleet '${served.fleet}' that are not Weir's`;
     problems.push({ reason: SupportedReason.UnknownFields, message });
   }
   const [first] = problems;
   if (first === undefined) return undefined;
   const message = problems.map((problem) => problem.message).join('; ');
   return { type: 'Supported', status: 'False', reason: first.reason, message };
-}
-
-function oversize({ fleet }: ServedConfig, others: FirstFew<string>): string {
-  const fact = `the rules of fleet '${fleet}' take over 4 MiB, which limiters refuse unless they are told to take more`;
-  return others.count === 0
-    ? `${fact}; Weir's take more by default`
-    : `${fact}; Weir's take more by default, others are ${listed(others)}`;
 }
 
 function counted(count: number, noun: string): string {
@@ -196,7 +198,7 @@ export interface StatusFacts extends ConditionFacts {
 
 /** Follows from its arguments; the same facts a second later give the same status. */
 export function statusOf(facts: StatusFacts): ConfigStatus {
-  const { verdict, standing, previous, nowMs } = facts;
+  const { verdict, previous, nowMs } = facts;
   const { object, served } = verdict;
   const { domain, fleet } = served ?? previous ?? {};
   return {
@@ -204,7 +206,6 @@ export function statusOf(facts: StatusFacts): ConfigStatus {
     ...(domain === undefined ? {} : { domain }),
     ...(fleet === undefined ? {} : { fleet }),
     ...(served && { rules: served.rules, servedVersion: served.hash, servedGeneration: served.generation }),
-    ...(served && standing && { limiters: limiterCounts(standing) }),
     conditions: findings(facts).map((finding) => condition(finding, facts, timeText(nowMs))),
   };
 }
@@ -226,15 +227,23 @@ function ourConditions(conditions: readonly Condition[]): (Condition | undefined
 
 function condition(finding: Finding, { verdict, previous }: StatusFacts, now: string): Condition {
   const before = findCondition(previous, finding.type);
+  const { generation } = verdict.object;
   return {
     ...finding,
+    message: before !== undefined && saysSame(before, finding, generation) ? before.message : finding.message,
     lastTransitionTime: before?.status === finding.status ? before.lastTransitionTime : now,
-    observedGeneration: verdict.object.generation,
+    observedGeneration: generation,
   };
 }
 
-function limiterCounts({ inForce, refused, total }: Standing): LimiterCounts {
-  return { inForce, refused: refused.count, total, summary: `${inForce}/${total}` };
+/** Another leader has other times since when, by its own clock: what the one before said stays. */
+function saysSame(before: Condition, { reason, message }: Finding, generation: number): boolean {
+  const isOfSame = before.reason === reason && before.observedGeneration === generation;
+  return isOfSame && withoutTimes(before.message) === withoutTimes(message);
+}
+
+function withoutTimes(message: string): string {
+  return message.replace(/ since \d\d:\d\d:\d\dZ/g, '');
 }
 
 /** RFC 3339 in whole seconds, as metav1.Time. */

@@ -111,9 +111,9 @@ function* played(
 }
 
 function withStatus({ verdicts }: Decision): ConfigObject[] {
-  const standing = new FleetStanding([]).of(1);
+  const standing = new FleetStanding([]).of({ number: 1, ms: 0 });
   return [...verdicts.values()].map((verdict) => {
-    const facts = { verdict, standing, others: { items: [], count: 0 }, isOversize: false };
+    const facts = { verdict, standing, hasOthers: false, isOversize: false };
     return { ...verdict.object, status: statusOf({ ...facts, previous: verdict.object.status, nowMs: 0 }) };
   });
 }

@@ -1,11 +1,13 @@
 /** Which limiters have which rules in force: what was served in which order, and what limiters said of it. */
 import { isDeepStrictEqual } from 'node:util';
 import type { Decision } from '../model/decision.ts';
-import type { LimiterReport, ReplicaReport } from '../model/fleet-snapshot.ts';
+import { type LimiterReport, limiterIdentity, type ReplicaReport } from '../model/fleet-snapshot.ts';
 import type { FirstFew } from './conditions.ts';
 
 interface FleetVersions {
   newest: string;
+  /** When it was first served. */
+  newestMs: number;
   /** In the order of their numbers. */
   numbers: Map<string, number>;
 }
@@ -13,7 +15,14 @@ interface FleetVersions {
 interface Served {
   fleet: string;
   hash: string;
-  since: number;
+  since: Since;
+}
+
+/** From which snapshot on the present rules of an object are in every snapshot of its fleet. */
+export interface Since {
+  number: number;
+  /** When that one was first served here, in milliseconds since 1970. */
+  ms: number;
 }
 
 /** Chosen: at one change a second, an hour. A limiter that is further behind counts as it did before. */
@@ -36,16 +45,16 @@ export class VersionLedger {
   }
 
   /** Call for every decision, on leaders and others, so that a new leader knows what limiters have. */
-  observe({ fleets, verdicts }: Decision): void {
+  observe({ fleets, verdicts }: Decision, nowMs: number): void {
     for (const fleet of this.#fleets.keys()) if (!fleets.has(fleet)) this.#fleets.delete(fleet);
-    for (const { fleet, version } of fleets.values()) this.#number(fleet, version);
+    for (const { fleet, version } of fleets.values()) this.#number(fleet, version, nowMs);
     const next = new Map<string, Served>();
     for (const [uid, { served }] of verdicts) {
       if (served === undefined) continue;
       const { fleet, hash } = served;
       const known = this.#served.get(uid);
       const isKnown = known?.fleet === fleet && known.hash === hash;
-      next.set(uid, isKnown ? known : { fleet, hash, since: this.#newestNumber(fleet) });
+      next.set(uid, isKnown ? known : { fleet, hash, since: this.#newest(fleet) });
     }
     this.#served = next;
   }
@@ -55,16 +64,17 @@ export class VersionLedger {
     return this.#fleets.get(fleet)?.numbers.get(version);
   }
 
-  /** Number of the first snapshot with the object's present rules; undefined while none of its rules are served. */
-  since(objectUid: string): number | undefined {
+  /** Undefined while none of its rules are served. */
+  since(objectUid: string): Since | undefined {
     return this.#served.get(objectUid)?.since;
   }
 
-  #number(fleet: string, version: string): void {
+  #number(fleet: string, version: string, nowMs: number): void {
     const known = this.#fleets.get(fleet);
     if (known?.newest === version) return;
-    const versions = known ?? { newest: version, numbers: new Map() };
+    const versions = known ?? { newest: version, newestMs: nowMs, numbers: new Map() };
     versions.newest = version;
+    versions.newestMs = nowMs;
     versions.numbers.delete(version);
     versions.numbers.set(version, ++this.#lastNumber);
     if (versions.numbers.size > this.#versionsRemembered) {
@@ -76,74 +86,75 @@ export class VersionLedger {
     this.#fleets.set(fleet, versions);
   }
 
-  #newestNumber(fleet: string): number {
-    const { newest, numbers } = this.#fleets.get(fleet)!;
-    return numbers.get(newest)!;
+  #newest(fleet: string): Since {
+    const { newest, newestMs, numbers } = this.#fleets.get(fleet)!;
+    return { number: numbers.get(newest)!, ms: newestMs };
   }
 }
 
-/** A limiter as far as statuses need it; numbers are those of the `VersionLedger`. */
+/** A limiter as far as statuses need it; numbers are those of the `VersionLedger`, times since 1970. */
 interface LimiterState {
   name: string;
   isWeir: boolean;
+  /** Since when it is there. */
+  sinceMs: number;
   /** Of the snapshot that it has in force; 0: of none that is known. */
   accepted: number;
-  /** Whether it has one in force that this process never served: rules that everybody had before may be in it. */
-  hasUnknown: boolean;
-  /** The newest snapshot that it refused since. */
-  refusal: { number: number; message: string } | undefined;
+  /** The newest snapshot that it refused since it accepted one. */
+  refusal: { number: number; message: string; sinceMs: number } | undefined;
+  /** It has just come, and may still answer what it was sent first: until then nobody waits for it. */
+  isJoining: boolean;
 }
 
 /** Where the limiters of a fleet stand with the rules of one object. Lists are in the order of names. */
 export interface Standing {
+  /** Without those that are joining, unless there are no others. */
   total: number;
   inForce: number;
   /** Those that refused the rules. */
-  refused: FirstFew<{ name: string; message: string }>;
+  refused: FirstFew<{ name: string; sinceMs: number; message: string }>;
   /** Those that have not answered yet. */
-  pending: FirstFew<string>;
+  pending: FirstFew<{ name: string; sinceMs: number }>;
+  /** Whether one of these has older rules in force, and not merely some that nobody knows. */
+  hasOlder: boolean;
 }
 
 /** Chosen: enough to begin to look. */
-const namesShown = 10;
+const namesShown = 5;
 
 /**
  * The limiters of one fleet. Objects whose rules came with the same snapshot share one answer, as do all objects that
  * every limiter has: 5,000 objects and 1,000 limiters take few looks at each limiter.
  */
 export class FleetStanding {
-  /** Limiters that are not Weir's. */
-  readonly others: FirstFew<string>;
+  /** Whether some limiter is not Weir's. */
+  readonly hasOthers: boolean;
   readonly #states: readonly LimiterState[];
+  /** Those that count. */
+  readonly #expected: readonly LimiterState[];
   readonly #leastAccepted: number;
-  readonly #someUnknown: boolean;
-  readonly #answers = new Map<string, Standing>();
+  readonly #answers = new Map<number, Standing>();
   /** Given again where they still hold, so that what was derived from them holds too. */
-  readonly #formerAnswers: ReadonlyMap<string, Standing>;
+  readonly #formerAnswers: ReadonlyMap<number, Standing>;
 
   /** `former` is the same fleet a moment ago. */
   constructor(states: readonly LimiterState[], former?: FleetStanding) {
     this.#states = states.toSorted(byName);
     this.#formerAnswers = former === undefined ? new Map() : former.#answers;
-    this.#leastAccepted = states.reduce((least, { accepted }) => Math.min(least, accepted), Infinity);
-    this.#someUnknown = states.some(({ hasUnknown }) => hasUnknown);
-    const names = this.#states.filter(({ isWeir }) => !isWeir).map(({ name }) => name);
-    this.others = formerIfSame(former?.others, firstFew(names));
+    const settled = this.#states.filter(({ isJoining }) => !isJoining);
+    this.#expected = settled.length > 0 ? settled : this.#states;
+    this.#leastAccepted = this.#expected.reduce((least, { accepted }) => Math.min(least, accepted), Infinity);
+    this.hasOthers = states.some(({ isWeir }) => !isWeir);
   }
 
-  /**
-   * Of the rules that are in all snapshots from this number on. `wasInForce`: every limiter had them when this process
-   * began to lead.
-   */
-  of(since: number, { wasInForce = false } = {}): Standing {
+  /** Of the rules that are in all snapshots from this one on. */
+  of(since: Since): Standing {
     // All that everybody has share the answer for 0, which everybody has.
-    const least = since <= this.#leastAccepted ? 0 : since;
-    const trustsUnknown = wasInForce && this.#someUnknown;
-    const key = `${least} ${trustsUnknown}`;
-    let answer = this.#answers.get(key);
+    const { number, ms } = since.number <= this.#leastAccepted ? { number: 0, ms: 0 } : since;
+    let answer = this.#answers.get(number);
     if (answer === undefined) {
-      answer = formerIfSame(this.#formerAnswers.get(key), this.#answer(least, trustsUnknown));
-      this.#answers.set(key, answer);
+      answer = formerIfSame(this.#formerAnswers.get(number), this.#answer(number, ms));
+      this.#answers.set(number, answer);
     }
     return answer;
   }
@@ -153,20 +164,26 @@ export class FleetStanding {
     return isDeepStrictEqual(this.#states, states.toSorted(byName));
   }
 
-  #answer(since: number, trustsUnknown: boolean): Standing {
-    const refused: { name: string; message: string }[] = [];
-    const pending: string[] = [];
-    for (const { name, accepted, hasUnknown, refusal } of this.#states) {
-      if (accepted >= since || (trustsUnknown && hasUnknown)) continue;
-      if (refusal !== undefined && refusal.number >= since) refused.push({ name, message: refusal.message });
-      else pending.push(name);
+  #answer(since: number, servedMs: number): Standing {
+    const refused: { name: string; sinceMs: number; message: string }[] = [];
+    const pending: { name: string; sinceMs: number }[] = [];
+    let hasOlder = false;
+    for (const { name, accepted, refusal, sinceMs } of this.#expected) {
+      if (accepted >= since) continue;
+      if (refusal !== undefined && refusal.number >= since) {
+        refused.push({ name, sinceMs: Math.max(servedMs, refusal.sinceMs), message: refusal.message });
+      } else {
+        pending.push({ name, sinceMs: Math.max(servedMs, sinceMs) });
+        hasOlder ||= accepted > 0;
+      }
     }
-    const total = this.#states.length;
+    const total = this.#expected.length;
     return {
       total,
       inForce: total - refused.length - pending.length,
       refused: firstFew(refused),
       pending: firstFew(pending),
+      hasOlder,
     };
   }
 }
@@ -183,38 +200,63 @@ function byName(a: LimiterState, b: LimiterState): number {
   return a.name < b.name ? -1 : a.name > b.name ? 1 : 0;
 }
 
-/** The newest snapshot that a limiter accepted, as far as its version was known. */
+/** What is remembered of a limiter while it is there. */
 interface LastKnown {
   fleet: string;
+  /** The newest snapshot that it accepted, as far as its version was known. */
   accepted: number;
+  /** Since when it claims a version that nobody knows. */
+  unknownSinceMs: number | undefined;
+  /** Since when it refuses what it is sent. */
+  refusesSinceMs: number | undefined;
 }
 
 const nobody = new FleetStanding([]);
+
+/**
+ * Chosen: longer than limiters wait by default before they open a lost stream again. So long a limiter may take for its
+ * first answer, a leader waits for those of the leader before, and a version that this replica does not know is taken
+ * for one that another replica serves a moment earlier; then it stands for nothing.
+ */
+export const patienceMs = 15_000;
 
 /** What all living replicas know of their limiters, joined: one limiter counts once, wherever it is connected. */
 export class LimiterView {
   readonly #ledger: VersionLedger;
   /** By instance, else by id. Only of limiters that are there: one that goes away is forgotten. */
   #lastKnown = new Map<string, LastKnown>();
+  /** By `limiterIdentity`, so that who comes again and again without an answer has come once. */
+  #joinedMs = new Map<string, number>();
   #fleets = new Map<string, FleetStanding>();
+  #dueMs = Number.POSITIVE_INFINITY;
 
   constructor(ledger: VersionLedger) {
     this.#ledger = ledger;
   }
 
+  /** When time alone changes what it says: `update` it again then. Infinity: never. */
+  get dueMs(): number {
+    return this.#dueMs;
+  }
+
   /** Call when a report has changed, and when the ledger has observed a decision: more versions may be known then. */
-  update(living: readonly ReplicaReport[]): void {
-    const limiters = newestStreams(living);
+  update(living: readonly ReplicaReport[], nowMs: number): void {
+    this.#dueMs = Number.POSITIVE_INFINITY;
     const lastKnown = new Map<string, LastKnown>();
+    const joinedMs = new Map<string, number>();
     const states = new Map<string, LimiterState[]>();
-    for (const [identity, limiter] of limiters) {
-      const state = this.#state(limiter, this.#lastKnown.get(identity));
-      lastKnown.set(identity, { fleet: limiter.fleet, accepted: state.accepted });
-      const list = states.get(limiter.fleet);
-      if (list === undefined) states.set(limiter.fleet, [state]);
-      else list.push(state);
+    for (const [identity, limiter] of newestStreams(living)) {
+      const joiner = limiterIdentity(limiter);
+      const sinceMs = this.#joinedMs.get(joiner) ?? nowMs;
+      joinedMs.set(joiner, sinceMs);
+      const known = this.#known(limiter, this.#lastKnown.get(identity), nowMs);
+      lastKnown.set(identity, known);
+      const list = states.get(limiter.fleet) ?? [];
+      list.push(this.#state(limiter, known, { sinceMs, nowMs }));
+      states.set(limiter.fleet, list);
     }
     this.#lastKnown = lastKnown;
+    this.#joinedMs = joinedMs;
     const fleets = new Map<string, FleetStanding>();
     for (const [fleet, list] of states) {
       const former = this.#fleets.get(fleet);
@@ -228,21 +270,46 @@ export class LimiterView {
     return this.#fleets.get(name) ?? nobody;
   }
 
-  #state(limiter: LimiterReport, last: LastKnown | undefined): LimiterState {
-    const { name, fleet, isWeir, acceptedVersion, refusal } = limiter;
-    const before = last?.fleet === fleet ? last.accepted : 0;
-    const known = this.#numberOf(fleet, acceptedVersion);
-    const refused = this.#numberOf(fleet, refusal?.version);
+  #known(limiter: LimiterReport, last: LastKnown | undefined, nowMs: number): LastKnown {
+    const { fleet, acceptedVersion, refusal } = limiter;
+    const before = last?.fleet === fleet ? last : undefined;
+    const number = this.#numberOf(fleet, acceptedVersion);
+    const isUnknown = acceptedVersion !== undefined && number === undefined;
+    const unknownSinceMs = isUnknown ? (before?.unknownSinceMs ?? nowMs) : undefined;
+    const keeps = unknownSinceMs === undefined || this.#isWithinPatience(unknownSinceMs, nowMs);
+    return {
+      fleet,
+      accepted: number ?? (keeps ? (before?.accepted ?? 0) : 0),
+      unknownSinceMs,
+      refusesSinceMs: refusal === undefined ? undefined : (before?.refusesSinceMs ?? nowMs),
+    };
+  }
+
+  #state(
+    { name, fleet, isWeir, refusal }: LimiterReport,
+    { accepted, refusesSinceMs = 0 }: LastKnown,
+    { sinceMs, nowMs }: { sinceMs: number; nowMs: number },
+  ): LimiterState {
+    const number = this.#numberOf(fleet, refusal?.version);
+    const hasAnswered = accepted > 0 || refusal !== undefined;
     return {
       name,
       isWeir,
-      accepted: known ?? before,
-      hasUnknown: acceptedVersion !== undefined && known === undefined && before === 0,
+      sinceMs,
+      accepted,
       refusal:
-        refusal === undefined || refused === undefined
+        refusal === undefined || number === undefined
           ? undefined
-          : { number: refused, message: refusal.message },
+          : { number, message: refusal.message, sinceMs: refusesSinceMs },
+      isJoining: !hasAnswered && this.#isWithinPatience(sinceMs, nowMs),
     };
+  }
+
+  #isWithinPatience(sinceMs: number, nowMs: number): boolean {
+    const untilMs = sinceMs + patienceMs;
+    if (nowMs >= untilMs) return false;
+    this.#dueMs = Math.min(this.#dueMs, untilMs);
+    return true;
   }
 
   #numberOf(fleet: string, version: string | undefined): number | undefined {

@@ -1,6 +1,7 @@
 import { beforeEach, describe, expect, it } from 'vitest';
 import { configObject, configSpec } from '../../test/support/config-object-builder.ts';
 import { type ConfigObject, type ConfigStatus, findCondition } from '../model/config-object.ts';
+import type { LimiterReport } from '../model/fleet-snapshot.ts';
 import { anyoneOwnsAnything } from './claims.ts';
 import { Decider } from './decide.ts';
 import { LimiterView, VersionLedger } from './fleet-standing.ts';
@@ -27,10 +28,12 @@ class Leader {
   /** Of the limiter. */
   fleet = 'default';
   awaitsLimiters = false;
+  /** Besides the limiter. */
+  more: LimiterReport[] = [];
 
   evaluate(): void {
     const decision = this.#decider.decide(this.objects, new Map());
-    this.#ledger.observe(decision);
+    this.#ledger.observe(decision, this.nowMs);
     const version = decision.fleets.get(this.fleet)?.version;
     const limiter = {
       id: '1',
@@ -45,10 +48,15 @@ class Leader {
       refusal:
         this.refusedFor === undefined || version === undefined ? undefined : { version, message: 'no' },
     };
-    this.#limiters.update([{ replica: 'r', limiters: this.hasLimiter ? [limiter] : [] }]);
+    const limiters = [...(this.hasLimiter ? [limiter] : []), ...this.more];
+    this.#limiters.update([{ replica: 'r', limiters }], this.nowMs);
     const { isOversize, awaitsLimiters, nowMs } = this;
     const statusOf = ({ uid }: ConfigObject) => this.objects.find((object) => object.uid === uid)?.status;
     this.board.evaluate({ decision, statusOf, isOversize: () => isOversize, awaitsLimiters, nowMs });
+  }
+
+  version(): string | undefined {
+    return this.#decider.decide(this.objects, new Map()).fleets.get(this.fleet)?.version;
   }
 
   set hasAccepted(value: boolean) {
@@ -173,7 +181,7 @@ describe('StatusBoard', () => {
     expect(leader.queue.size).toBe(0);
   });
 
-  it('does not blame a limiter of the leader before for rules that it had in force then', () => {
+  it('shows what a limiter refuses that had rules of before, which nobody knows now', () => {
     leader.hasAccepted = true;
     leader.evaluate();
     leader.write();
@@ -182,16 +190,46 @@ describe('StatusBoard', () => {
     next.objects = leader.objects.map((object) =>
       object.uid === b.uid ? { ...changed, status: object.status } : object,
     );
-    next.refusedFor = 'a version from before';
+    Object.assign(next, { refusedFor: 'a version from before', awaitsLimiters: true });
     next.evaluate();
-    expect(next.write()).toEqual(['b False Refused']);
-    const moved = configSpec({ domain: 'a', fleet: 'edge' });
-    next.objects = next.objects.map((object) =>
-      object.uid === a.uid ? { ...object, generation: 2, spec: moved } : object,
-    );
-    next.fleet = 'edge';
-    next.evaluate();
-    expect(next.write()).toEqual(['a False Refused', 'b False NoLimiters']);
+    expect(next.write()).toEqual(['b False Refused', 'a False Refused']);
+  });
+
+  it('writes nothing for limiters that come and go', () => {
+    leader.hasAccepted = true;
+    leader.evaluate();
+    leader.write();
+    const comer = (traits: Partial<LimiterReport>): LimiterReport => ({
+      id: '2',
+      instance: 'other',
+      name: 'limiter-2',
+      fleet: 'default',
+      isWeir: true,
+      countsCompatibly: true,
+      connectedMs: 0,
+      acceptedVersion: undefined,
+      refusal: undefined,
+      ...traits,
+    });
+    leader.more = [comer({})];
+    leader.evaluate();
+    expect(leader.queue.size).toBe(0);
+    const version = leader.version();
+    leader.more = [comer({ acceptedVersion: version })];
+    leader.evaluate();
+    expect(leader.queue.size).toBe(0);
+    leader.more = [];
+    leader.evaluate();
+    expect(leader.queue.size).toBe(0);
+    leader.hasLimiter = false;
+    leader.evaluate();
+    expect(leader.write()).toEqual(['a False NoLimiters', 'b False NoLimiters']);
+  });
+
+  it('knows the counts of limiters that a status speaks of', () => {
+    const { status } = leader.queue.next(0)!;
+    expect(leader.board.counts(status)).toEqual({ inForce: 0, refused: 0, total: 1 });
+    expect(leader.board.counts({ ...status })).toBeUndefined();
   });
 
   describe('while limiters of the leader before may still be on their way', () => {
@@ -210,6 +248,15 @@ describe('StatusBoard', () => {
       next.evaluate();
       expect(next.queue.size).toBe(0);
       next.hasLimiter = true;
+      next.hasAccepted = true;
+      next.evaluate();
+      expect(next.queue.size).toBe(0);
+    });
+
+    it('waits for one that has not answered, whatever it claims', () => {
+      Object.assign(next, { hasLimiter: true, refusedFor: undefined });
+      next.evaluate();
+      expect(next.queue.size).toBe(0);
       next.hasAccepted = true;
       next.evaluate();
       expect(next.queue.size).toBe(0);

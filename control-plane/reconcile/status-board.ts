@@ -9,10 +9,10 @@ import {
   type ConfigStatus,
   findCondition,
 } from '../model/config-object.ts';
-import type { Decision, ServedConfig, Verdict } from '../model/decision.ts';
+import type { Decision, Verdict } from '../model/decision.ts';
 import type { StatusEntry } from '../replicas/status-pump.ts';
-import { type FirstFew, sameStatus, statusOf } from './conditions.ts';
-import type { LimiterView, Standing, VersionLedger } from './fleet-standing.ts';
+import { ProgrammedReason, sameStatus, statusOf } from './conditions.ts';
+import type { LimiterView, Since, Standing, VersionLedger } from './fleet-standing.ts';
 
 export interface StatusBoardOptions {
   queue: StatusQueue;
@@ -27,8 +27,8 @@ export interface Evaluation {
   /** Whether the fleet's snapshot is longer than the usual client of gRPC takes. */
   isOversize(fleet: string): boolean;
   /**
-   * Limiters may still be on their way to a process that has just started: until then no object loses the word of the
-   * leader before for that alone.
+   * Limiters may still be on their way to a leader that has just begun: until then what the one before said of an object
+   * stays, unless somebody refuses it.
    */
   awaitsLimiters?: boolean;
   nowMs: number;
@@ -36,7 +36,7 @@ export interface Evaluation {
 
 interface Found {
   status: ConfigStatus | undefined;
-  /** Whether some of its limiters have been missing ever since. */
+  /** Whether its limiters have not said all yet that the status rests on. */
   isAwaited: boolean;
 }
 
@@ -44,7 +44,7 @@ interface Found {
 interface Grounds {
   verdict: Verdict;
   standing: Standing | undefined;
-  others: FirstFew<string>;
+  hasOthers: boolean;
   isOversize: boolean;
   previous: ConfigStatus | undefined;
 }
@@ -65,7 +65,17 @@ interface Written {
 
 /** Chosen: another status than ours that a source shows may be an older one of ours until then, later it is foreign. */
 const trustWrittenMs = 10_000;
-const noLimiters: FirstFew<string> = { items: [], count: 0 };
+/** Nothing of an object is in any snapshot. */
+const never: Since = { number: Number.POSITIVE_INFINITY, ms: 0 };
+
+/** What webhooks tell of an object; its status does not, since each limiter that comes or goes would change it. */
+export interface LimiterCounts {
+  /** Limiters of the fleet that have the served rules in force. */
+  inForce: number;
+  refused: number;
+  /** Without those that have not answered for the first time. */
+  total: number;
+}
 
 export class StatusBoard {
   readonly #options: StatusBoardOptions;
@@ -73,6 +83,8 @@ export class StatusBoard {
   readonly #written = new Map<string, Written>();
   /** By uid: what this process found when it first looked at the object. */
   readonly #found = new Map<string, Found>();
+  /** When a status was made. */
+  readonly #counts = new WeakMap<ConfigStatus, LimiterCounts>();
 
   constructor(options: StatusBoardOptions) {
     this.#options = options;
@@ -90,6 +102,11 @@ export class StatusBoard {
     const before = this.#written.get(object.uid)?.status ?? object.status;
     this.#written.set(object.uid, { status, atMs: nowMs, sourceHad: object.status });
     return before;
+  }
+
+  /** Of the limiters that a status of ours speaks of; undefined when nothing is served for its object. */
+  counts(status: ConfigStatus): LimiterCounts | undefined {
+    return this.#counts.get(status);
   }
 
   /** When this process no longer leads: others may write then. */
@@ -112,6 +129,7 @@ export class StatusBoard {
       return;
     }
     const status = statusOf({ ...grounds, nowMs });
+    if (grounds.standing !== undefined) this.#counts.set(status, limiterCounts(grounds.standing));
     const isWritten = sameStatus(status, grounds.previous);
     const isHeld = this.#isHeld(status, shown, grounds);
     this.#evaluated.set(uid, { grounds, status, isWritten, isHeld });
@@ -131,12 +149,11 @@ export class StatusBoard {
     const { object, served } = verdict;
     const previous = this.#previous(object.uid, shown, nowMs);
     if (served === undefined) {
-      return { verdict, standing: undefined, others: noLimiters, isOversize: false, previous };
+      return { verdict, standing: undefined, hasOthers: false, isOversize: false, previous };
     }
     const fleet = limiters.fleet(served.fleet);
-    const wasInForce = hadAllLimiters(this.#foundAt(object.uid, shown).status, served);
-    const standing = fleet.of(ledger.since(object.uid) ?? Number.POSITIVE_INFINITY, { wasInForce });
-    return { verdict, standing, others: fleet.others, isOversize: isOversize(served.fleet), previous };
+    const standing = fleet.of(ledger.since(object.uid) ?? never);
+    return { verdict, standing, hasOthers: fleet.hasOthers, isOversize: isOversize(served.fleet), previous };
   }
 
   #previous(uid: string, status: ConfigStatus | undefined, nowMs: number): ConfigStatus | undefined {
@@ -158,10 +175,14 @@ export class StatusBoard {
     return found;
   }
 
-  /** Whether nothing has changed but that limiters of the leader before are missing. */
-  #isHeld(next: ConfigStatus, shown: ConfigStatus | undefined, { verdict, previous }: Grounds): boolean {
+  /** Whether the word of the leader before stays for now. Once it was ours too, we know what it rests on. */
+  #isHeld(
+    next: ConfigStatus,
+    shown: ConfigStatus | undefined,
+    { verdict, previous, standing }: Grounds,
+  ): boolean {
     const found = this.#foundAt(verdict.object.uid, shown);
-    found.isAwaited &&= lacksLimitersOnly(next, found.status);
+    found.isAwaited &&= mayBeAsBefore(next, found.status, standing) && !sameStatus(next, found.status);
     return found.isAwaited && sameStatus(previous, found.status);
   }
 
@@ -173,17 +194,17 @@ export class StatusBoard {
   }
 }
 
-/** Whether the leader before said that every limiter has these very rules. */
-function hadAllLimiters(before: ConfigStatus | undefined, { fleet, hash }: ServedConfig): boolean {
-  const { inForce = 0, total = 0 } = before?.limiters ?? {};
-  return total > 0 && inForce === total && before?.servedVersion === hash && before.fleet === fleet;
-}
-
-function lacksLimitersOnly(next: ConfigStatus, before: ConfigStatus | undefined): boolean {
-  if (next.limiters === undefined || before?.limiters === undefined) return false;
+/** Whether limiters that have not answered yet could make the former status of an object true again. */
+function mayBeAsBefore(
+  next: ConfigStatus,
+  before: ConfigStatus | undefined,
+  standing: Standing | undefined,
+): boolean {
+  if (before === undefined || standing === undefined || standing.refused.count > 0 || standing.hasOlder) {
+    return false;
+  }
   return (
-    next.limiters.total < before.limiters.total &&
-    next.limiters.refused <= before.limiters.refused &&
+    findCondition(before, 'Programmed')?.reason !== ProgrammedReason.NoLimiters &&
     next.observedGeneration === before.observedGeneration &&
     next.servedVersion === before.servedVersion &&
     next.fleet === before.fleet &&
@@ -191,11 +212,16 @@ function lacksLimitersOnly(next: ConfigStatus, before: ConfigStatus | undefined)
   );
 }
 
+/** For webhooks. */
+export function limiterCounts({ inForce, refused, total }: Standing): LimiterCounts {
+  return { inForce, refused: refused.count, total };
+}
+
 function isSame(a: Grounds, b: Grounds): boolean {
   return (
     a.verdict === b.verdict &&
     a.standing === b.standing &&
-    a.others === b.others &&
+    a.hasOthers === b.hasOthers &&
     a.isOversize === b.isOversize &&
     a.previous === b.previous
   );

@@ -26,14 +26,22 @@ const rejected: Verdict = {
   served: undefined,
 };
 
+const noonMs = Date.UTC(2026, 0, 2, 12);
+
 function standing(inForce: number, traits: { refused?: string[]; pending?: string[] } = {}): Standing {
   const { refused = [], pending = [] } = traits;
-  const refusals = refused.map((name) => ({ name, message: `${name} says no` }));
+  const refusals = refused.map((name, index) => ({
+    name,
+    sinceMs: noonMs + index * 1_000,
+    message: `${name} says no`,
+  }));
+  const waited = pending.map((name) => ({ name, sinceMs: noonMs + 59_999 }));
   return {
     total: inForce + refused.length + pending.length,
     inForce,
     refused: { items: refusals, count: refused.length },
-    pending: { items: pending, count: pending.length },
+    pending: { items: waited, count: pending.length },
+    hasOlder: false,
   };
 }
 
@@ -41,7 +49,7 @@ function statusWith(facts: Partial<StatusFacts>): ConfigStatus {
   return statusOf({
     verdict: accepted,
     standing: standing(3),
-    others: { items: [], count: 0 },
+    hasOthers: false,
     isOversize: false,
     previous: undefined,
     nowMs: Date.UTC(2026, 0, 2, 3, 4, 5, 678),
@@ -58,7 +66,7 @@ function said(status: ConfigStatus, type: ConditionType): string | undefined {
 describe('statusOf', () => {
   it('is complete for an object that every limiter has', () => {
     const stamp = { lastTransitionTime: '2026-01-02T03:04:05Z', observedGeneration: 2 };
-    const message = "in force on all 3 limiters of fleet 'edge'";
+    const message = "in force on every limiter of fleet 'edge'";
     expect(statusWith({})).toEqual({
       observedGeneration: 2,
       domain: 'shop',
@@ -66,7 +74,6 @@ describe('statusOf', () => {
       rules: 3,
       servedVersion: '0123456789abcdef',
       servedGeneration: 2,
-      limiters: { inForce: 3, refused: 0, total: 3, summary: '3/3' },
       conditions: [
         {
           type: 'Accepted',
@@ -82,37 +89,43 @@ describe('statusOf', () => {
   });
 
   const progress: [what: string, facts: Partial<StatusFacts>, programmed: string, ready?: string][] = [
-    [
-      'one limiter',
-      { standing: standing(1) },
-      "True AllLimiters: in force on the one limiter of fleet 'edge'",
-    ],
     ['no limiter', { standing: standing(0) }, "False NoLimiters: no limiter of fleet 'edge' is connected"],
     [
       'limiters that have not answered',
       { standing: standing(1, { pending: ['p', 'q'] }) },
-      "False Pending: in force on 1 of 3 limiters of fleet 'edge'; waiting for p, q",
+      "False Pending: not in force on every limiter of fleet 'edge'; waiting for p since 12:00:59Z, q since 12:00:59Z",
     ],
     [
       'more limiters than are named',
-      { standing: { ...standing(0, { pending: ['p'] }), total: 9, pending: { items: ['p'], count: 9 } } },
-      "False Pending: in force on 0 of 9 limiters of fleet 'edge'; waiting for p and 8 more",
+      {
+        standing: {
+          ...standing(0, { pending: ['p'] }),
+          pending: { items: [{ name: 'p', sinceMs: noonMs }], count: 9 },
+        },
+      },
+      "False Pending: not in force on every limiter of fleet 'edge'; waiting for p since 12:00:00Z and others",
     ],
     [
       'a limiter that refuses',
       { standing: standing(1, { refused: ['r'], pending: ['p'] }) },
-      "False Refused: in force on 1 of 3 limiters of fleet 'edge'; r refuses: r says no; waiting for p",
+      "False Refused: not in force on every limiter of fleet 'edge'; refused by r since 12:00:00Z: r says no; waiting for p since 12:00:59Z",
     ],
     [
       'several that refuse',
       { standing: standing(0, { refused: ['r', 's', 't'] }) },
-      "False Refused: in force on 0 of 3 limiters of fleet 'edge'; r refuses: r says no; also refused by s, t",
+      "False Refused: not in force on every limiter of fleet 'edge'; refused by r since 12:00:00Z: r says no; also refused by s since 12:00:01Z, t since 12:00:02Z",
     ],
     [
       'an older generation in force',
+      { verdict: keptInForce, standing: standing(1) },
+      "False NotAccepted: generation 2 is not accepted; generation 1 stays in force on every limiter of fleet 'edge'",
+      'False Invalid: not accepted: Invalid',
+    ],
+    [
+      'an older generation that is not in force everywhere',
       { verdict: keptInForce, standing: standing(1, { pending: ['p'] }) },
-      'False NotAccepted: generation 2 is not accepted; generation 1 stays ' +
-        "in force on 1 of 2 limiters of fleet 'edge'; waiting for p",
+      'False NotAccepted: generation 2 is not accepted; generation 1 is served as before, but ' +
+        "not in force on every limiter of fleet 'edge'; waiting for p since 12:00:59Z",
       'False Invalid: not accepted: Invalid',
     ],
     [
@@ -151,22 +164,21 @@ describe('statusOf', () => {
   });
 
   it('shortens the words of a limiter', () => {
-    const refused = { items: [{ name: 'r', message: 'x'.repeat(40_000) }], count: 1 };
+    const refused = { items: [{ name: 'r', sinceMs: 0, message: 'x'.repeat(40_000) }], count: 1 };
     const text = said(statusWith({ standing: { ...standing(0), total: 1, refused } }), 'Programmed')!;
     expect(text.length).toBeLessThan(2_200);
     expect(text.endsWith('xxx...')).toBe(true);
   });
 
-  const others = { items: ['go-1', 'go-2'], count: 4 };
   const own: Verdict = { ...accepted, served: { ...served, ownFields: ['valueToMetric', 'shareThreshold'] } };
-  const ignored =
-    "valueToMetric, shareThreshold ignored by limiters that are not Weir's: go-1, go-2 and 2 more";
+  const hasOthers = true;
+  const ignored = "valueToMetric, shareThreshold ignored by limiters of fleet 'edge' that are not Weir's";
   const tooLarge =
     "the rules of fleet 'edge' take over 4 MiB, which limiters refuse unless they are told to take more";
   const supported: [what: string, facts: Partial<StatusFacts>, text: string | undefined][] = [
-    ['own fields and other limiters', { verdict: own, others }, `False UnknownFields: ${ignored}`],
+    ['own fields and other limiters', { verdict: own, hasOthers }, `False UnknownFields: ${ignored}`],
     ['own fields and Weir’s limiters', { verdict: own }, undefined],
-    ['no own fields', { others }, undefined],
+    ['no own fields', { hasOthers }, undefined],
     [
       'a snapshot too large',
       { isOversize: true },
@@ -174,8 +186,8 @@ describe('statusOf', () => {
     ],
     [
       'both',
-      { verdict: own, others, isOversize: true },
-      `False SnapshotTooLarge: ${tooLarge}; Weir's take more by default, others are go-1, go-2 and 2 more; ${ignored}`,
+      { verdict: own, hasOthers, isOversize: true },
+      `False SnapshotTooLarge: ${tooLarge}; Weir's take more by default, and others are in the fleet; ${ignored}`,
     ],
     ['nothing served', { verdict: rejected, standing: undefined, isOversize: true }, undefined],
   ];
@@ -193,6 +205,23 @@ describe('statusOf', () => {
     expect(timeOf(refused, 'Programmed')).toBe('2026-01-02T03:04:05Z');
     expect(timeOf(done, 'Programmed')).toBe('2026-01-03T00:00:00Z');
     expect(timeOf(done, 'Accepted')).toBe('2026-01-02T03:04:05Z');
+  });
+
+  it('keeps the times that the leader before wrote', () => {
+    const previous = statusWith({ standing: standing(0, { pending: ['p', 'q'] }) });
+    const later = standing(0, { pending: ['p', 'q'] });
+    const items = later.pending.items.map(({ name }) => ({ name, sinceMs: 0 }));
+    const next = statusWith({ standing: { ...later, pending: { items, count: 2 } }, previous });
+    expect(sameStatus(next, previous)).toBe(true);
+    const fewer = { ...later, pending: { items: items.slice(1), count: 1 } };
+    expect(said(statusWith({ standing: fewer, previous }), 'Programmed')).toContain('for q since 00:00:00Z');
+  });
+
+  it('is the same when a limiter comes or goes', () => {
+    const previous = statusWith({});
+    for (const count of [1, 4]) {
+      expect(sameStatus(statusWith({ standing: standing(count), previous }), previous)).toBe(true);
+    }
   });
 
   it('is the same a second later', () => {
@@ -213,7 +242,7 @@ describe('sameStatus', () => {
 
   it.each<[what: string, other: ConfigStatus | undefined]>([
     ['none', undefined],
-    ['another count', statusWith({ standing: standing(4), previous: status })],
+    ['another reason', statusWith({ standing: standing(0), previous: status })],
     ['a condition less', { ...status, conditions: status.conditions.slice(1) }],
     ['a condition more', statusWith({ isOversize: true, previous: status })],
     ['another served generation', { ...status, servedGeneration: 1 }],

@@ -9,7 +9,7 @@ import { VersionLedger } from './fleet-standing.ts';
 function observe(ledger: VersionLedger, ...objects: ConfigObject[]): string {
   const decider = new Decider({ mergeDomains: false, domainOwners: anyoneOwnsAnything });
   const decision = decider.decide(objects, new Map());
-  ledger.observe(decision);
+  ledger.observe(decision, 7);
   return decision.fleets.get('default')?.version ?? '';
 }
 
@@ -24,7 +24,10 @@ describe('VersionLedger', () => {
     const second = observe(ledger, a, b);
     const third = observe(ledger, a, changedB);
     expect([first, second, third].map((version) => ledger.numberOf('default', version))).toEqual([1, 2, 3]);
-    expect([ledger.since(a.uid), ledger.since(b.uid)]).toEqual([1, 3]);
+    expect([ledger.since(a.uid), ledger.since(b.uid)]).toEqual([
+      { number: 1, ms: 7 },
+      { number: 3, ms: 7 },
+    ]);
   });
 
   it('does not count a decision that changes nothing', () => {
@@ -32,7 +35,7 @@ describe('VersionLedger', () => {
     const version = observe(ledger, a);
     observe(ledger, { ...a, generation: 2 });
     expect(ledger.numberOf('default', version)).toBe(1);
-    expect(ledger.since(a.uid)).toBe(1);
+    expect(ledger.since(a.uid)?.number).toBe(1);
   });
 
   it('counts a version that comes back as new', () => {
@@ -41,7 +44,7 @@ describe('VersionLedger', () => {
     observe(ledger, a, changedB);
     expect(observe(ledger, a, b)).toBe(first);
     expect(ledger.numberOf('default', first)).toBe(3);
-    expect(ledger.since(b.uid)).toBe(3);
+    expect(ledger.since(b.uid)?.number).toBe(3);
   });
 
   it('never gives a number twice, not even to a fleet that comes back', () => {
@@ -52,15 +55,15 @@ describe('VersionLedger', () => {
     expect(ledger.since(a.uid)).toBeUndefined();
     observe(ledger, a);
     expect(ledger.numberOf('default', version)).toBe(2);
-    expect(ledger.since(a.uid)).toBe(2);
+    expect(ledger.since(a.uid)?.number).toBe(2);
   });
 
   it('counts rules anew that move to another fleet', () => {
     const ledger = new VersionLedger();
     observe(ledger, a, b);
     observe(ledger, a, { ...b, spec: configSpec({ domain: 'b', fleet: 'edge' }) });
-    expect(ledger.since(a.uid)).toBe(1);
-    expect(ledger.since(b.uid)).toBe(3);
+    expect(ledger.since(a.uid)?.number).toBe(1);
+    expect(ledger.since(b.uid)?.number).toBe(3);
   });
 
   it('forgets the oldest versions of a fleet', () => {

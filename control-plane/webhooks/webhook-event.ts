@@ -46,6 +46,8 @@ export interface StatusChange {
   /** Undefined before the first status. */
   previous: ConfigStatus | undefined;
   next: ConfigStatus;
+  /** Of the limiters that `next` speaks of; undefined while none are known. */
+  limiters: WebhookEventData['limiters'] | undefined;
   nowMs: number;
 }
 
@@ -55,14 +57,14 @@ const longestMessage = 8_192;
 const longestName = 1_024;
 
 /** What a change of status tells receivers; empty when nothing that they hear of has changed. */
-export function webhookEvents({ object, previous, next, nowMs }: StatusChange): WebhookEvent[] {
+export function webhookEvents({ object, previous, next, limiters, nowMs }: StatusChange): WebhookEvent[] {
   const known = new Set(toldConditions(previous).map(({ condition }) => eventId(object.uid, condition)));
   return toldConditions(next)
     .map(({ type, condition }) => ({
       id: eventId(object.uid, condition),
       type,
       timestamp: new Date(nowMs).toISOString(),
-      data: eventData(object, next, condition),
+      data: eventData(object, next, { condition, limiters: limiters ?? null }),
     }))
     .filter(({ id }) => !known.has(id));
 }
@@ -92,7 +94,7 @@ function eventId(uid: string, condition: Condition): string {
 function eventData(
   object: StatusChange['object'],
   status: ConfigStatus,
-  condition: Condition,
+  { condition, limiters }: { condition: Condition; limiters: WebhookEventData['limiters'] },
 ): WebhookEventData {
   const { type, reason, message, lastTransitionTime, observedGeneration } = condition;
   return {
@@ -105,13 +107,8 @@ function eventData(
     condition: { type, status: condition.status, reason, message: shortened(message), lastTransitionTime },
     servedGeneration: status.servedGeneration ?? null,
     servedVersion: status.servedVersion ?? null,
-    limiters: limiterCounts(status),
+    limiters,
   };
-}
-
-function limiterCounts({ limiters }: ConfigStatus): WebhookEventData['limiters'] {
-  if (limiters === undefined) return null;
-  return { inForce: limiters.inForce, refused: limiters.refused, total: limiters.total };
 }
 
 function namedInSpec(spec: unknown, field: 'domain' | 'fleet'): string | undefined {

@@ -4,7 +4,7 @@
  * not answered, or every status of its fleet would change with each of its attempts. One that has to show a new token
  * goes on as it is for a moment. Pure.
  */
-import type { LimiterReport } from '../model/fleet-snapshot.ts';
+import { type LimiterReport, limiterIdentity } from '../model/fleet-snapshot.ts';
 
 /** Chosen: clients wait 10 s between two streams. */
 const lingerMs = 15_000;
@@ -25,7 +25,7 @@ export class UnansweredDepartures {
 
   /** Returns how long the limiter goes on, 0 when it does not. */
   left(report: LimiterReport, nowMs: number): number {
-    const key = identity(report);
+    const key = limiterIdentity(report);
     const before = this.#departures.get(key);
     const isHabit = before !== undefined && nowMs - before.atMs < habitMs;
     this.#forget(nowMs);
@@ -36,7 +36,7 @@ export class UnansweredDepartures {
   /** Its stream was ended for its token: it goes on as it is until it comes again. Returns for how long. */
   renewing(report: LimiterReport, nowMs: number): number {
     this.#forget(nowMs);
-    this.#departures.set(identity(report), {
+    this.#departures.set(limiterIdentity(report), {
       report,
       atMs: Number.NEGATIVE_INFINITY,
       untilMs: nowMs + renewalMs,
@@ -52,20 +52,15 @@ export class UnansweredDepartures {
 
   /** It accepted or refused something. */
   answered(report: LimiterReport): void {
-    if (this.#departures.size > 0) this.#departures.delete(identity(report));
+    if (this.#departures.size > 0) this.#departures.delete(limiterIdentity(report));
   }
 
   /** Those that go on and are not there. */
   lingering(present: readonly LimiterReport[], nowMs: number): LimiterReport[] {
     if (this.#departures.size === 0) return [];
-    const there = new Set(present.map(identity));
+    const there = new Set(present.map(limiterIdentity));
     return [...this.#departures].flatMap(([key, { report, untilMs }]) =>
       untilMs > nowMs && !there.has(key) ? report : [],
     );
   }
-}
-
-/** The same over the streams of one limiter, as far as that can be known: a name may hold an address and its port. */
-function identity({ fleet, instance, name }: LimiterReport): string {
-  return JSON.stringify([fleet, instance ?? name.replace(/:\d+(\)?)$/, '$1')]);
 }

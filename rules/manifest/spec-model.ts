@@ -250,15 +250,6 @@ const conditionModel = z
   })
   .meta({ description: 'One fact about the object, as metav1.Condition.' });
 
-const limitersModel = z
-  .object({
-    inForce: count('Limiters of the fleet that have the served rules in force.'),
-    refused: count('Limiters that refused them.'),
-    total: count('Limiters of the fleet.'),
-    summary: z.string().meta({ description: 'inForce/total, such as 3/3.' }),
-  })
-  .meta({ description: 'What the limiters of the fleet answered.' });
-
 /** The model of `status`, for the CRD and for whoever reads one back. */
 export const statusModel = z
   .object({
@@ -270,7 +261,6 @@ export const statusModel = z
     servedGeneration: count(
       'The generation that is served; older than observedGeneration while the newer one is not accepted.',
     ).exactOptional(),
-    limiters: limitersModel.exactOptional(),
     conditions: z.array(conditionModel).meta({
       'x-kubernetes-list-type': 'map',
       'x-kubernetes-list-map-keys': ['type'],

@@ -86,7 +86,6 @@ describeWithApiServer('what the leader writes about RateLimitConfigs', (api) => 
       rules: 1,
       servedVersion: '0123456789abcdef',
       servedGeneration: 1,
-      limiters: { inForce: 1, refused: 0, total: 3, summary: '1/3' },
       conditions: [condition('Accepted'), condition('Supported', { status: 'False' })],
     };
     expect(await writer.write(object, first)).toEqual({ is: 'written' });

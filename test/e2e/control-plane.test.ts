@@ -50,16 +50,8 @@ describeWithApiServer('a limit from kubectl to a decision', (api) => {
     expect(await client.allowed('shop', 'key', 'v')).toBe(true);
     expect(await client.allowed('shop', 'key', 'v')).toBe(false);
     const [head, line] = api().mustKubectl(['get', 'rlc', 'shop']).trim().split('\n') as [string, string];
-    expect(head.split(/\s+/)).toEqual([
-      'NAME',
-      'DOMAIN',
-      'RULES',
-      'ACCEPTED',
-      'PROGRAMMED',
-      'LIMITERS',
-      'AGE',
-    ]);
-    expect(line.split(/\s+/).slice(0, -1)).toEqual(['shop', 'shop', '1', 'True', 'True', '1/1']);
+    expect(head.split(/\s+/)).toEqual(['NAME', 'DOMAIN', 'RULES', 'ACCEPTED', 'PROGRAMMED', 'AGE']);
+    expect(line.split(/\s+/).slice(0, -1)).toEqual(['shop', 'shop', '1', 'True', 'True']);
   });
 
   it('leads without taking itself for another', () => {
@@ -69,16 +61,10 @@ describeWithApiServer('a limit from kubectl to a decision', (api) => {
 
   it('tells about it in describe', () => {
     const text = api().mustKubectl(['describe', 'rlc', 'shop']);
-    for (const word of [
-      'Valid',
-      'AllLimiters',
-      'Observed Generation:  1',
-      'Accepted',
-      'Programmed',
-      'Ready',
-    ]) {
+    for (const word of ['Valid', 'AllLimiters', 'Accepted', 'Programmed', 'Ready']) {
       expect(text).toContain(word);
     }
+    expect(text).toMatch(/Observed Generation: +1\n/);
     expect(text).toMatch(/Events:(.|\n)*Normal +AllLimiters/);
   });
 

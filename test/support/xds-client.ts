@@ -38,6 +38,10 @@ export interface ScriptedXdsClientOptions {
   authorization?: () => string;
   /** Defaults to what clients usually take: 4 MiB. */
   maxMessageBytes?: number;
+  /** What it has in force when it connects for the first time. */
+  claims?: string;
+  /** It refuses what comes, with these words. */
+  refuses?: string;
   /** Defaults to true: a stream that is lost is opened again. */
   reconnects?: boolean;
 }
@@ -74,6 +78,8 @@ export class ScriptedXdsClient {
 
   constructor(options: ScriptedXdsClientOptions) {
     this.#options = options;
+    this.acceptedVersion = options.claims ?? '';
+    this.#refusal = options.refuses;
     this.#client = this.#createClient();
     this.#open();
   }
