@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
 import { setTimeout as sleep, setImmediate as turn } from 'node:timers/promises';
 import { describe, expect, it, onTestFinished } from 'vitest';
-import { attendedMs, attendedTimers, systemTimers, ticksAfterReading } from './clock.ts';
+import { attendedMs, attendedTimers, looseAttendedTimers, systemTimers, ticksAfterReading } from './clock.ts';
 
 function standStill(ms: number): void {
   const endMs = performance.now() + ms;
@@ -71,6 +71,21 @@ describe('attended time', () => {
     attendedTimers.after(60, () => fired.push(performance.now() - startMs));
     await sleep(250);
     expect(fired).toEqual([expect.toSatisfy((ms: number) => ms >= 58)]);
+  });
+
+  it('keeps the process alive, unless it is loose', async () => {
+    const held = () => process.getActiveResourcesInfo().filter((name) => name === 'Timeout').length;
+    const before = held();
+    let fired = false;
+    looseAttendedTimers.after(20, () => {
+      fired = true;
+    });
+    expect(held()).toBe(before);
+    const callOff = attendedTimers.after(20, () => {});
+    expect(held()).toBe(before + 1);
+    callOff();
+    await sleep(150);
+    expect(fired).toBe(true);
   });
 
   it('makes up for no ticks, and ends them', async () => {

@@ -82,23 +82,35 @@ function look(): void {
 
 /** Timers for judging somebody silent. */
 export const attendedTimers: Timers = {
-  after(delayMs, callback) {
-    const dueMs = attendedMs() + delayMs;
-    let timer = setTimeout(fire, delayMs);
-    let check: NodeJS.Immediate | undefined;
-    function fire(): void {
-      const leftMs = dueMs - attendedMs();
-      // Timers of Node may come a part of a millisecond early.
-      if (leftMs < 1) check = setImmediate(callback);
-      else timer = setTimeout(fire, leftMs);
-    }
-    return () => {
-      clearTimeout(timer);
-      clearImmediate(check);
-    };
-  },
+  after: (delayMs, callback) => afterAttended(delayMs, callback, true),
   every: ticksAfterReading(systemTimers),
 };
+
+/** The same, which do not keep the process alive. */
+export const looseAttendedTimers: Pick<Timers, 'after'> = {
+  after: (delayMs, callback) => afterAttended(delayMs, callback, false),
+};
+
+function afterAttended(delayMs: number, callback: () => void, isHeld: boolean): () => void {
+  const dueMs = attendedMs() + delayMs;
+  let timer: NodeJS.Timeout;
+  let check: NodeJS.Immediate | undefined;
+  const wait = (ms: number): void => {
+    timer = setTimeout(fire, ms);
+    if (!isHeld) timer.unref();
+  };
+  function fire(): void {
+    const leftMs = dueMs - attendedMs();
+    // Timers of Node may come a part of a millisecond early.
+    if (leftMs >= 1) wait(leftMs);
+    else check = setImmediate(callback);
+  }
+  wait(delayMs);
+  return () => {
+    clearTimeout(timer);
+    clearImmediate(check);
+  };
+}
 
 /**
  * The same for who counts ticks: each comes after what waited to be read. Ticks that a standstill swallowed are not made up

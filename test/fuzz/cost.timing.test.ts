@@ -14,6 +14,7 @@ import { requestFromJson, responseToJson } from '../../limiter/http/json-codec.t
 import { createShouldRateLimit } from '../../limiter/service/should-rate-limit.ts';
 import { parseLimiterSettings } from '../../limiter/settings/settings.ts';
 import { StatsRegistry } from '../../limiter/stats/registry/stats-registry.ts';
+import { SentCommands } from '../../limiter/stores/redis/redis-connection.ts';
 import type { GrpcStatus, UnaryHandler } from '../../process/grpc/handlers.ts';
 import { systemClock } from '../../process/time/clock.ts';
 import { compileRules } from '../../rules/table/compile-rules.ts';
@@ -183,6 +184,20 @@ describe('CPU grows by 2.5 at most where the input doubles', { timeout: 120_000 
       }
     },
   );
+
+  it('in the line of commands to Redis, by those under way', () => {
+    const runs = doubled(20_000).map((n) => {
+      const sent = new SentCommands<{ isSettled: boolean; next: undefined }>();
+      const send = () => sent.add({ isSettled: false, next: undefined });
+      repeat(send, n);
+      return () =>
+        repeat(() => {
+          sent.oldest()!.isSettled = true;
+          send();
+        }, n);
+    });
+    expect(growth(runs)).toBeLessThan(mostGrowth);
+  });
 });
 
 type Request = MessageInitShape<typeof RateLimitRequestSchema>;

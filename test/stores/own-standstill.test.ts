@@ -5,10 +5,14 @@ import { setImmediate as turn } from 'node:timers/promises';
 import { expect, it, onTestFinished } from 'vitest';
 import { BreakerStore } from '../../limiter/stores/calm/breaker-store.ts';
 import type { CounterOp, CounterStore } from '../../limiter/stores/counter-store.ts';
-import { attendedTimers } from '../../process/time/clock.ts';
+import { ClusterNodes } from '../../limiter/stores/redis/cluster-nodes.ts';
+import { parseRedisAddress } from '../../limiter/stores/redis/redis-address.ts';
+import { RedisConnection } from '../../limiter/stores/redis/redis-connection.ts';
+import { attendedMs, attendedTimers } from '../../process/time/clock.ts';
 import { openClusterStore } from '../support/cluster-stores.ts';
 import { counterOp, submit } from '../support/counter-ops.ts';
 import { describeWithServer } from '../support/describe-with-server.ts';
+import { eventually } from '../support/eventually.ts';
 import { memcachedProgram, redisProgram } from '../support/find-server.ts';
 import { InProcessLimiter } from '../support/in-process-limiter.ts';
 import { MemcacheNews, openMemcacheStore } from '../support/memcache-stores.ts';
@@ -95,6 +99,41 @@ describeWithServer('standing still with Redis', redisProgram, (path) => {
     nodeChanges.length = 0;
     expect(await callsAroundStandstills(store)).toEqual([]);
     expect([changes, nodeChanges]).toEqual([[], []]);
+  });
+
+  it('leaves calls to a node that is no longer needed their time', async () => {
+    const server = await startRedis({ path });
+    onTestFinished(() => server.stop());
+    const place = { host: '127.0.0.1', port: server.port };
+    const random = Math.random;
+    const nodes = new ClusterNodes({
+      newConnection: ({ host, port }, onChange) => {
+        const address = parseRedisAddress({ socketType: 'tcp', url: `${host}:${port}`, auth: '' });
+        return new RedisConnection({ address, timeoutMs, random, onChange });
+      },
+      timers: attendedTimers,
+      random,
+      silenceMs: 10_000,
+      probeIntervalMs: 10_000,
+      lingerMs: timeoutMs,
+      onChange: () => {},
+    });
+    onTestFinished(() => nodes.close());
+    const node = nodes.at(place);
+    await node.opening;
+    await server.kill('SIGSTOP');
+    const askedMs = attendedMs();
+    let tookMs = 0;
+    const failure = node.send('get', ['a']).catch((error: Error) => {
+      tookMs = attendedMs() - askedMs;
+      return error.message;
+    });
+    nodes.keep(new Set());
+    await turn();
+    standStill();
+    expect(await failure).toBe('Command timed out');
+    expect(tookMs).toBeGreaterThanOrEqual(timeoutMs);
+    await eventually(() => expect(nodes.counts).toEqual({ active: 0, total: 1, localClose: 1 }));
   });
 
   it('is no outage for a whole limiter', { timeout: 30_000 }, async () => {

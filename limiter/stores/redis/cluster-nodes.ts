@@ -1,5 +1,5 @@
 import { ReplyError } from 'ioredis';
-import type { Timers } from '../../../process/time/clock.ts';
+import { looseAttendedTimers, type Timers } from '../../../process/time/clock.ts';
 import { CallBreaker } from '../calm/call-breaker.ts';
 import { StoreError } from '../counter-store.ts';
 import type { ConnectionCounts, RedisConnection } from './redis-connection.ts';
@@ -134,7 +134,7 @@ export interface ClusterNodesOptions
   ) => RedisConnection;
   /** Told at every change of a node's `reached`. */
   onChange: (place: NodePlace, reached: boolean, reason?: string) => void;
-  /** How long a node that is no longer needed may still answer. */
+  /** How long a node that is no longer needed may still answer, by `attendedMs`: twice as long at most. */
   lingerMs: number;
 }
 
@@ -142,7 +142,7 @@ export interface ClusterNodesOptions
 export class ClusterNodes {
   readonly #options: ClusterNodesOptions;
   readonly #nodes = new Map<string, ClusterNode>();
-  readonly #lingering = new Map<ClusterNode, NodeJS.Timeout>();
+  readonly #lingering = new Map<ClusterNode, () => void>();
   /** Of connections that are gone. */
   readonly #gone: ConnectionCounts = { active: 0, total: 0, localClose: 0 };
 
@@ -192,9 +192,7 @@ export class ClusterNodes {
     for (const [name, node] of this.#nodes) {
       if (places.has(name)) continue;
       this.#nodes.delete(name);
-      const timer = setTimeout(() => void this.#part(node), this.#options.lingerMs);
-      timer.unref();
-      this.#lingering.set(node, timer);
+      this.#linger(node, true);
     }
   }
 
@@ -211,8 +209,17 @@ export class ClusterNodes {
     return sum;
   }
 
+  /** Once more, where something is still under way: it was asked late, or is about to be given up. */
+  #linger(node: ClusterNode, onceMore: boolean): void {
+    const callOff = looseAttendedTimers.after(this.#options.lingerMs, () => {
+      if (onceMore && !node.connection.isIdle) this.#linger(node, false);
+      else void this.#part(node);
+    });
+    this.#lingering.set(node, callOff);
+  }
+
   async #part(node: ClusterNode): Promise<void> {
-    clearTimeout(this.#lingering.get(node));
+    this.#lingering.get(node)?.();
     await node.close();
     if (!this.#lingering.delete(node)) return;
     this.#gone.total += node.connection.counts.total;

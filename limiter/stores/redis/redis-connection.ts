@@ -1,5 +1,5 @@
 import { Command, Redis, ReplyError } from 'ioredis';
-import { attendedMs, attendedTimers } from '../../../process/time/clock.ts';
+import { attendedMs, attendedTimers, looseAttendedTimers } from '../../../process/time/clock.ts';
 import { retryDelayMs } from '../../../process/time/pacing.ts';
 import type { ClientTls } from '../client-tls.ts';
 import { StoreError } from '../counter-store.ts';
@@ -41,15 +41,48 @@ export interface RedisConnectionOptions {
 
 const reconnecting = { firstMs: 125, mostMs: 4_000, spread: 0.25 };
 
-/** The library's own timeout takes a standstill of this process for the server's silence. */
-class PatientCommand extends Command {
-  override setTimeout(): void {}
+/** A command in the line of those that were sent. */
+export interface SentCommand {
+  readonly isSettled: boolean;
+  next: this | undefined;
 }
 
-interface Asked {
-  readonly command: Command;
+/**
+ * Commands in the order in which they were sent, linked through themselves: each costs the same, however many are under
+ * way. Redis answers in this order, so those that are settled stand before those that are not.
+ */
+export class SentCommands<Sent extends SentCommand> {
+  #oldest: Sent | undefined;
+  #latest: Sent | undefined;
+
+  add(command: Sent): void {
+    if (this.oldest() === undefined) this.#oldest = command;
+    else this.#latest!.next = command;
+    this.#latest = command;
+  }
+
+  /** The first that is not settled; those before it are let go. */
+  oldest(): Sent | undefined {
+    let first = this.#oldest;
+    while (first?.isSettled === true) {
+      const { next } = first;
+      // What an old object points to outlives the cheap collections, even if nobody has the old one any more.
+      first.next = undefined;
+      first = next;
+    }
+    this.#oldest = first;
+    if (first === undefined) this.#latest = undefined;
+    return first;
+  }
+}
+
+/** The library's own timeout takes a standstill of this process for the server's silence. */
+class PatientCommand extends Command implements SentCommand {
   /** On the scale of `attendedMs`. */
-  readonly dueMs: number;
+  dueMs = 0;
+  next: this | undefined = undefined;
+
+  override setTimeout(): void {}
 }
 
 export class RedisConnection {
@@ -71,10 +104,9 @@ export class RedisConnection {
   /** Why the last attempt failed, until one succeeds. */
   #lastFailure: string | undefined;
   #closing = false;
-  /** In order, without those answered before the last one was sent. All have the same time, so that one timer does for them. */
-  readonly #asked: Asked[] = [];
+  /** All have the same time, so that one timer does for them. */
+  readonly #sent = new SentCommands<PatientCommand>();
   #isWatching = false;
-  #endWatch = (): void => {};
 
   constructor(options: RedisConnectionOptions) {
     const { address, timeoutMs, tls, random } = options;
@@ -111,6 +143,11 @@ export class RedisConnection {
     return this.#lastFailure;
   }
 
+  /** Nothing is under way. */
+  get isIdle(): boolean {
+    return this.#sent.oldest() === undefined;
+  }
+
   /** For ops that arrive without a connection, with the reason why there is none. */
   notConnected(): StoreError {
     return this.errors.notConnected(this.#lastFailure);
@@ -134,29 +171,25 @@ export class RedisConnection {
   /** Settles with the reply; rejects with the library's error, which `errors` translates. */
   send(name: string, args: string[]): Promise<unknown> {
     const command = new PatientCommand(name, args);
-    const asked = this.#asked;
-    while (asked[0]?.command.isSettled === true) asked.shift();
-    asked.push({ command, dueMs: attendedMs() + this.#options.timeoutMs });
-    if (!this.#isWatching) this.#watch(this.#options.timeoutMs);
+    const { timeoutMs } = this.#options;
+    command.dueMs = attendedMs() + timeoutMs;
+    this.#sent.add(command);
+    if (!this.#isWatching) this.#watch(timeoutMs);
     return this.#redis.sendCommand(command) as Promise<unknown>;
   }
 
-  /** Gives up the commands that are due in so long, and comes again for the others. */
+  /** Gives up the commands that are due in so long, and comes again for the others. The socket keeps the process alive. */
   #watch(delayMs: number): void {
-    if (this.#closing) return;
     this.#isWatching = true;
-    this.#endWatch = attendedTimers.after(delayMs, () => {
+    looseAttendedTimers.after(delayMs, () => {
       this.#isWatching = false;
-      for (let oldest = this.#asked[0]; oldest !== undefined; oldest = this.#asked[0]) {
-        if (!oldest.command.isSettled) {
-          const leftMs = oldest.dueMs - attendedMs();
-          if (leftMs > 0) {
-            this.#watch(leftMs);
-            return;
-          }
-          oldest.command.reject(commandTimedOut());
+      for (let oldest = this.#sent.oldest(); oldest !== undefined; oldest = this.#sent.oldest()) {
+        const leftMs = oldest.dueMs - attendedMs();
+        if (leftMs > 0) {
+          this.#watch(leftMs);
+          return;
         }
-        this.#asked.shift();
+        oldest.reject(commandTimedOut());
       }
     });
   }
@@ -164,7 +197,10 @@ export class RedisConnection {
   /** As `send`; where there is no answer in time, the connection is given up. */
   async sendOrReset(name: string, args: string[]): Promise<unknown> {
     try {
-      return await this.send(name, args);
+      const reply = await this.send(name, args);
+      // Not only when the next one is sent: with its arguments and its reply, it may be large.
+      this.#sent.oldest();
+      return reply;
     } catch (error) {
       if (isTimeout(error)) this.reset();
       throw error;
@@ -197,7 +233,6 @@ export class RedisConnection {
 
   close(): Promise<void> {
     this.#closing = true;
-    this.#endWatch();
     this.#sentinels?.close();
     const { status } = this.#redis;
     if (status !== 'connecting' && status !== 'connect' && status !== 'ready') {
