@@ -20,7 +20,7 @@ export async function startControlPlaneDemo(): Promise<void> {
 Listening: xDS on ${xds.port}, HTTP on ${http.port}.
 Rules: examples/manifests/; they are served again when you change them. Start a limiter with them, in another terminal:
 
-  CONFIG_TYPE=GRPC_XDS_SOTW CONFIG_GRPC_XDS_SERVER_URL=localhost:${xds.port} npm start
+  CONFIG_TYPE=GRPC_XDS_DELTA CONFIG_GRPC_XDS_SERVER_URL=localhost:${xds.port} npm start
 
 Ask it, and look at what is served to whom:
 

@@ -49,7 +49,7 @@ function hintText(env: NodeJS.ProcessEnv, ports: { http: number; debug: number |
 }
 
 function isXds(env: NodeJS.ProcessEnv): boolean {
-  return env['CONFIG_TYPE']?.toUpperCase() === 'GRPC_XDS_SOTW';
+  return (env['CONFIG_TYPE'] ?? '').toUpperCase().startsWith('GRPC_XDS');
 }
 
 /** Whether the rules are those that come with `npm start`. */

@@ -26,8 +26,18 @@ export function hashOf(bytes: Uint8Array | string): string {
 /** Sorts `resources`, which may have to each name one only. */
 export function fleetSnapshot(fleet: string, resources: readonly Resource[]): FleetSnapshot {
   const sorted = [...resources].sort((a, b) => (a.name < b.name ? -1 : a.name > b.name ? 1 : 0));
-  const lines = sorted.map(({ name, hash }) => `${name}\0${hash}\n`);
-  return { fleet, version: hashOf(lines.join('')), resources: sorted };
+  return { fleet, version: versionOf(sorted), resources: sorted };
+}
+
+/** Of resources in the order of their names. */
+function versionOf(sorted: readonly { name: string; hash: string }[]): string {
+  return hashOf(sorted.map(({ name, hash }) => `${name}\0${hash}\n`).join(''));
+}
+
+/** Of the snapshot that has these resources: versions by names. */
+export function versionOfResources(versions: ReadonlyMap<string, string>): string {
+  const names = [...versions.keys()].sort();
+  return versionOf(names.map((name) => ({ name, hash: versions.get(name)! })));
 }
 
 /** What is known of one limiter: one stream to one replica of the control plane. */
@@ -45,10 +55,23 @@ export interface LimiterReport {
   countsCompatibly: boolean;
   /** Milliseconds since 1970. */
   connectedMs: number;
-  /** Version of the snapshot that it has in force, as far as it said so. */
+  /** Version of the snapshot that it has in force as a whole, as far as it said so. */
   acceptedVersion: string | undefined;
   /** The newest snapshot it refused, while it has accepted none since. */
-  refusal: { version: string; message: string } | undefined;
+  refusal: Refusal | undefined;
+}
+
+export interface Refusal {
+  version: string;
+  message: string;
+  /** What it refused of the snapshot, the rest of which it has in force. Undefined: it has nothing new of it. */
+  resources?: readonly RefusedResource[] | undefined;
+}
+
+/** A resource by its name, and why its rules are not in force. */
+export interface RefusedResource {
+  name: string;
+  message: string;
 }
 
 /** The same over the streams of one limiter, as far as that can be known: a name may hold an address and its port. */

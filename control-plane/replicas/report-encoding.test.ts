@@ -36,7 +36,17 @@ const anyLimiter: fc.Arbitrary<LimiterReport> = fc.record({
   countsCompatibly: fc.boolean(),
   connectedMs: fc.nat(),
   acceptedVersion: optionalText,
-  refusal: fc.option(fc.record({ version: fc.string(), message: fc.string() }), { nil: undefined }),
+  refusal: fc.option(
+    fc.record(
+      {
+        version: fc.string(),
+        message: fc.string(),
+        resources: fc.array(fc.record({ name: fc.string(), message: fc.string() }), { maxLength: 3 }),
+      },
+      { requiredKeys: ['version', 'message'] },
+    ),
+    { nil: undefined },
+  ),
 });
 
 const many = Array.from({ length: 500 }, (_, index) => ({ ...limiter, id: `plane-a/${index}` }));

@@ -97,7 +97,14 @@ const limiterSchema = z.object({
   countsCompatibly: z.boolean().default(true),
   connectedMs: z.number(),
   acceptedVersion: z.string().optional(),
-  refusal: z.object({ version: z.string(), message: z.string() }).optional(),
+  refusal: z
+    .object({
+      version: z.string(),
+      message: z.string(),
+      /** A replica of before says nothing of it, and was told of whole refusals only. */
+      resources: z.array(z.object({ name: z.string(), message: z.string() })).optional(),
+    })
+    .optional(),
 });
 /** What another version of this program adds is passed over. */
 const reportSchema = z.object({ limiters: z.array(limiterSchema) });

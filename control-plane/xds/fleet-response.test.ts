@@ -2,7 +2,7 @@ import { fromBinary } from '@bufbuild/protobuf';
 import { describe, expect, it } from 'vitest';
 import { DiscoveryResponseSchema } from '../../gen/envoy/service/discovery/v3/discovery_pb.ts';
 import { fleetSnapshot, hashOf } from '../model/fleet-snapshot.ts';
-import { fleetResponse, usualClientLimitBytes, withNonce } from './fleet-response.ts';
+import { FleetResponse, usualClientLimitBytes, withNonce } from './fleet-response.ts';
 
 const typeUrl = 'type.googleapis.com/ratelimit.config.ratelimit.v3.RateLimitConfig';
 
@@ -10,20 +10,20 @@ function resource(name: string, bytes: Uint8Array) {
   return { name, domain: name, bytes, hash: hashOf(bytes) };
 }
 
-describe('fleetResponse', () => {
+describe('FleetResponse', () => {
   it('is a discovery response once a nonce is appended', () => {
     const snapshot = fleetSnapshot('blue', [
       resource('team/b', Buffer.from('bytes of b')),
       resource('team/a', Buffer.from('bytes of a')),
     ]);
-    const response = fleetResponse(snapshot, 'replica-0');
+    const response = new FleetResponse(snapshot, 'replica-0');
     expect(response).toMatchObject({
       fleet: 'blue',
       version: snapshot.version,
       resources: 2,
       isOversize: false,
     });
-    expect(fromBinary(DiscoveryResponseSchema, withNonce(response, 'n.1'))).toMatchObject({
+    expect(fromBinary(DiscoveryResponseSchema, withNonce(response.bytes, 'n.1'))).toMatchObject({
       versionInfo: snapshot.version,
       typeUrl,
       nonce: 'n.1',
@@ -37,9 +37,9 @@ describe('fleetResponse', () => {
   });
 
   it('shares its bytes between streams', () => {
-    const response = fleetResponse(fleetSnapshot('blue', []), 'replica-0');
+    const response = new FleetResponse(fleetSnapshot('blue', []), 'replica-0');
     const before = Buffer.from(response.bytes);
-    const [one, two] = [withNonce(response, 'n.1'), withNonce(response, 'n.2')];
+    const [one, two] = [withNonce(response.bytes, 'n.1'), withNonce(response.bytes, 'n.2')];
     expect(one.equals(two)).toBe(false);
     expect(before.equals(response.bytes)).toBe(true);
   });
@@ -50,12 +50,12 @@ describe('fleetResponse', () => {
     { room: 256, isOversize: false },
   ])('is oversize by the limit of usual clients, nonce included: $room bytes below it', (wanted) => {
     const ofSize = (size: number) =>
-      fleetResponse(fleetSnapshot('blue', [resource('team/a', new Uint8Array(size))]), 'replica-0');
+      new FleetResponse(fleetSnapshot('blue', [resource('team/a', new Uint8Array(size))]), 'replica-0');
     const large = usualClientLimitBytes - 1024;
     const frame = ofSize(large).bytes.length - large;
     const response = ofSize(usualClientLimitBytes - wanted.room - frame);
     expect(response.bytes.length).toBe(usualClientLimitBytes - wanted.room);
     expect(response.isOversize).toBe(wanted.isOversize);
-    expect(withNonce(response, 'n'.repeat(64)).length > usualClientLimitBytes).toBe(wanted.isOversize);
+    expect(withNonce(response.bytes, 'n'.repeat(64)).length > usualClientLimitBytes).toBe(wanted.isOversize);
   });
 });

@@ -1,8 +1,13 @@
-/** What is served to the limiters of each fleet, as bytes, and when each stream has its turn to send them. */
+/**
+ * What the limiters of one fleet are answered, in both forms of xDS: a DiscoveryResponse with everything, or a
+ * DeltaDiscoveryResponse with what is different from what a limiter was told before. Each is encoded once, without its nonce:
+ * fields of a protobuf message may follow each other in any order, so the nonce of each stream is appended to bytes that
+ * streams share.
+ */
 import { BinaryWriter, WireType } from '@bufbuild/protobuf/wire';
 import type { Timers } from '../../process/time/clock.ts';
 import { rateLimitConfigTypeUrl } from '../../rules/xds/resource.ts';
-import { type FleetSnapshot, fleetSnapshot } from '../model/fleet-snapshot.ts';
+import { type FleetSnapshot, fleetSnapshot, type Resource } from '../model/fleet-snapshot.ts';
 
 /** The longest message that clients of gRPC take unless they are told otherwise. */
 export const usualClientLimitBytes = 4 * 1024 * 1024;
@@ -10,45 +15,142 @@ export const usualClientLimitBytes = 4 * 1024 * 1024;
 /** Chosen: more than the nonce of any stream takes. */
 const nonceRoomBytes = 128;
 
-/**
- * The answer to every limiter of one fleet, encoded once: a DiscoveryResponse without its nonce. Fields of a protobuf
- * message may follow each other in any order, so the nonce of each stream is appended to bytes that all streams share.
- */
-export interface FleetResponse {
-  fleet: string;
-  version: string;
-  resources: number;
-  /** Without the nonce. */
-  bytes: Uint8Array;
-  /** Whether clients with the usual limit refuse it unread. */
-  isOversize: boolean;
-}
-
-/** Numbers of DiscoveryResponse's fields, and of those of its messages. */
+/** Numbers of the fields of both responses, and of those of their messages; `version`, `resources` and `nonce` are the same in both. */
 const fields = { version: 1, resources: 2, typeUrl: 4, nonce: 5, controlPlane: 6 } as const;
+const deltaFields = { removedResources: 6, controlPlane: 7 } as const;
+const resourceFields = { version: 1, resource: 2, name: 3 } as const;
 const anyFields = { typeUrl: 1, value: 2 } as const;
 const controlPlaneFields = { identifier: 1 } as const;
 
-/** `replicaName` tells who reads the answer on the wire which replica gave it. */
-export function fleetResponse(snapshot: FleetSnapshot, replicaName: string): FleetResponse {
-  const { fleet, version, resources } = snapshot;
+/** Versions of resources by their names: what a limiter was told. */
+export type ResourceVersions = ReadonlyMap<string, string>;
+
+/** Of a limiter that was told nothing. One map, so that all such limiters share their response. */
+export const nothingTold: ResourceVersions = new Map();
+
+/** What is different between a snapshot and what was told. */
+export interface SnapshotChange {
+  resources: readonly Resource[];
+  /** Names. */
+  removed: readonly string[];
+}
+
+/** What the limiters of one fleet are to have. Responses are made when the first of them needs one. */
+export class FleetResponse {
+  readonly fleet: string;
+  readonly version: string;
+  /** How many there are. */
+  readonly resources: number;
+  /** Of the response with everything in the state-of-the-world form, without the nonce. */
+  readonly wholeBytes: number;
+  readonly #snapshot: FleetSnapshot;
+  readonly #replicaName: string;
+  readonly #changes = new WeakMap<ResourceVersions, Uint8Array>();
+  #whole: Uint8Array | undefined;
+  #versions: ResourceVersions | undefined;
+
+  /** `replicaName` tells who reads the answer on the wire which replica gave it. */
+  constructor(snapshot: FleetSnapshot, replicaName: string) {
+    this.fleet = snapshot.fleet;
+    this.version = snapshot.version;
+    this.resources = snapshot.resources.length;
+    this.#snapshot = snapshot;
+    this.#replicaName = replicaName;
+    const framing = encodeWhole({ ...snapshot, resources: [] }, replicaName).length;
+    this.wholeBytes = snapshot.resources.reduce((sum, { bytes }) => sum + anyBytes(bytes.length), framing);
+  }
+
+  /** Whether clients with the usual limit refuse it unread. */
+  get isOversize(): boolean {
+    return this.wholeBytes + nonceRoomBytes > usualClientLimitBytes;
+  }
+
+  /** A DiscoveryResponse without its nonce. */
+  get bytes(): Uint8Array {
+    this.#whole ??= encodeWhole(this.#snapshot, this.#replicaName);
+    return this.#whole;
+  }
+
+  get versions(): ResourceVersions {
+    this.#versions ??= new Map(this.#snapshot.resources.map(({ name, hash }) => [name, hash]));
+    return this.#versions;
+  }
+
+  /** A DeltaDiscoveryResponse without its nonce, for a limiter that has all resources and was told these. */
+  changeSince(told: ResourceVersions): Uint8Array {
+    let bytes = this.#changes.get(told);
+    if (bytes === undefined) {
+      bytes = this.encodeChange(this.#changeSince(told));
+      this.#changes.set(told, bytes);
+    }
+    return bytes;
+  }
+
+  /** The same for a limiter that has the resources of these names. A name that there is not is removed, once. */
+  changeOf(names: ReadonlySet<string>, told: ResourceVersions): Uint8Array {
+    const resources = this.#snapshot.resources.filter(
+      ({ name, hash }) => names.has(name) && told.get(name) !== hash,
+    );
+    const removed = [...names].filter((name) => !this.versions.has(name) && told.get(name) !== '');
+    return this.encodeChange({ resources, removed });
+  }
+
+  encodeChange({ resources, removed }: SnapshotChange): Uint8Array {
+    const writer = new BinaryWriter();
+    writer.tag(fields.version, WireType.LengthDelimited).string(this.version);
+    for (const { name, hash, bytes } of resources) {
+      writer.tag(fields.resources, WireType.LengthDelimited).fork();
+      writer.tag(resourceFields.version, WireType.LengthDelimited).string(hash);
+      writeAny(writer, resourceFields.resource, bytes);
+      writer.tag(resourceFields.name, WireType.LengthDelimited).string(name).join();
+    }
+    for (const name of removed) {
+      writer.tag(deltaFields.removedResources, WireType.LengthDelimited).string(name);
+    }
+    return finish(writer, deltaFields.controlPlane, this.#replicaName);
+  }
+
+  #changeSince(told: ResourceVersions): SnapshotChange {
+    if (told === this.#versions) return { resources: [], removed: [] };
+    return {
+      resources: this.#snapshot.resources.filter(({ name, hash }) => told.get(name) !== hash),
+      removed: [...told.keys()].filter((name) => !this.versions.has(name)),
+    };
+  }
+}
+
+function encodeWhole({ version, resources }: FleetSnapshot, replicaName: string): Uint8Array {
   const writer = new BinaryWriter();
   writer.tag(fields.version, WireType.LengthDelimited).string(version);
-  for (const { bytes } of resources) {
-    writer.tag(fields.resources, WireType.LengthDelimited).fork();
-    writer.tag(anyFields.typeUrl, WireType.LengthDelimited).string(rateLimitConfigTypeUrl);
-    writer.tag(anyFields.value, WireType.LengthDelimited).bytes(bytes).join();
-  }
+  for (const { bytes } of resources) writeAny(writer, fields.resources, bytes);
+  return finish(writer, fields.controlPlane, replicaName);
+}
+
+function finish(writer: BinaryWriter, controlPlaneField: number, replicaName: string): Uint8Array {
   writer.tag(fields.typeUrl, WireType.LengthDelimited).string(rateLimitConfigTypeUrl);
-  writer.tag(fields.controlPlane, WireType.LengthDelimited).fork();
+  writer.tag(controlPlaneField, WireType.LengthDelimited).fork();
   writer.tag(controlPlaneFields.identifier, WireType.LengthDelimited).string(replicaName).join();
-  const bytes = writer.finish();
-  const isOversize = bytes.length + nonceRoomBytes > usualClientLimitBytes;
-  return { fleet, version, resources: resources.length, bytes, isOversize };
+  return writer.finish();
+}
+
+function writeAny(writer: BinaryWriter, field: number, bytes: Uint8Array): void {
+  writer.tag(field, WireType.LengthDelimited).fork();
+  writer.tag(anyFields.typeUrl, WireType.LengthDelimited).string(rateLimitConfigTypeUrl);
+  writer.tag(anyFields.value, WireType.LengthDelimited).bytes(bytes).join();
+}
+
+/** What `writeAny` writes for so many bytes. */
+function anyBytes(length: number): number {
+  const any = 2 + rateLimitConfigTypeUrl.length + 1 + varintBytes(length) + length;
+  return 1 + varintBytes(any) + any;
+}
+
+function varintBytes(value: number): number {
+  return value < 0x80 ? 1 : 1 + varintBytes(Math.floor(value / 0x80));
 }
 
 /** What goes to one stream. Copies the shared bytes: the transport takes whole messages. */
-export function withNonce({ bytes }: FleetResponse, nonce: string): Buffer {
+export function withNonce(bytes: Uint8Array, nonce: string): Buffer {
   const writer = new BinaryWriter();
   return Buffer.concat([bytes, writer.tag(fields.nonce, WireType.LengthDelimited).string(nonce).finish()]);
 }
@@ -61,17 +163,17 @@ export class FleetResponses {
 
   constructor(replicaName: string) {
     this.#replicaName = replicaName;
-    this.#empty = fleetResponse(fleetSnapshot('', []), replicaName);
+    this.#empty = new FleetResponse(fleetSnapshot('', []), replicaName);
   }
 
-  /** Encodes what changed, and returns that. */
+  /** Returns what changed. */
   update(fleets: ReadonlyMap<string, FleetSnapshot>): FleetResponse[] {
     const next = new Map<string, FleetResponse>();
     const changed: FleetResponse[] = [];
     for (const [fleet, snapshot] of fleets) {
       const before = this.#responses?.get(fleet);
       const response =
-        before?.version === snapshot.version ? before : fleetResponse(snapshot, this.#replicaName);
+        before?.version === snapshot.version ? before : new FleetResponse(snapshot, this.#replicaName);
       if (response !== before) changed.push(response);
       next.set(fleet, response);
     }

@@ -1,17 +1,14 @@
 /** The stream of one limiter: what it is owed and what it says, and how that comes over the connection. */
-import { fromBinary } from '@bufbuild/protobuf';
 import type { ServerDuplexStream } from '@grpc/grpc-js';
-import {
-  type DiscoveryRequest,
-  DiscoveryRequestSchema,
-} from '../../gen/envoy/service/discovery/v3/discovery_pb.ts';
+import type { Node } from '../../gen/envoy/config/core/v3/base_pb.ts';
 import { GrpcCode, type GrpcStatus, statusText } from '../../process/grpc/handlers.ts';
 import type { Clock, Timers } from '../../process/time/clock.ts';
 import { rateLimitConfigTypeUrl } from '../../rules/xds/resource.ts';
-import type { LimiterReport } from '../model/fleet-snapshot.ts';
+import type { LimiterReport, Refusal, RefusedResource } from '../model/fleet-snapshot.ts';
 import type { Telemetry } from '../telemetry/control-plane-metrics.ts';
 import * as lines from '../telemetry/log-lines.ts';
 import { type CallerIdentity, type Identity, unauthenticated } from './caller-identity.ts';
+import type { DiscoveryForm, RequestRefusal, StreamRequest } from './discovery-form.ts';
 import { type FleetsOfClients, fleetRefusal } from './fleet-permissions.ts';
 import {
   type FleetResponse,
@@ -37,7 +34,7 @@ export interface Answer {
  *
  * - One response is in flight at a time. Versions offered meanwhile replace each other: only the newest one is due.
  * - Nothing is due before a version was offered: an empty answer would mean no limits.
- * - A version is due once. One that was refused becomes due again only after another one was sent.
+ * - A version is due once. One that was refused becomes due again only after another one was sent, or when the limiter asks.
  * - Only the nonce of the response in flight makes a request an answer. Other nonces are of older responses, of another
  *   stream (clients repeat the last one when they connect again), or come with a change of the subscription.
  */
@@ -47,6 +44,7 @@ export class StreamState {
   #offered: string | undefined;
   #sent: { version: string; nonce: string } | undefined;
   #sends = 0;
+  #isAskedFor = false;
 
   /** `noncePrefix` has to differ for every stream of every replica. */
   constructor(noncePrefix: string) {
@@ -64,7 +62,8 @@ export class StreamState {
 
   /** Whether the version that was offered last is to be sent now. */
   get isDue(): boolean {
-    return this.#phase === 'settled' && this.#offered !== undefined && this.#offered !== this.#sent?.version;
+    if (this.#phase !== 'settled' || this.#offered === undefined) return false;
+    return this.#isAskedFor || this.#offered !== this.#sent?.version;
   }
 
   /** The first request for our type came, whatever version and nonce it carries. */
@@ -78,10 +77,16 @@ export class StreamState {
     this.#offered = version;
   }
 
+  /** The limiter wants what is offered, also where it was sent that version. */
+  ask(): void {
+    this.#isAskedFor = true;
+  }
+
   /** Takes what is due into flight. */
   send(): { version: string; nonce: string } {
     if (!this.isDue) throw new Error('nothing is due');
     this.#sends++;
+    this.#isAskedFor = false;
     this.#sent = { version: this.#offered as string, nonce: `${this.#noncePrefix}.${this.#sends}` };
     this.#phase = 'in flight';
     return this.#sent;
@@ -127,6 +132,10 @@ export interface StreamContext extends Telemetry {
 const longestMessage = 2048;
 /** Chosen: versions are hashes, so a longer one is of another control plane; it goes into ConfigMaps. */
 const longestVersion = 128;
+/** Chosen. A request holds a node, a nonce and perhaps every error of a validator; for the first one see `DiscoveryForm`. */
+const longestRequestBytes = 1024 * 1024;
+/** Chosen: for each of the resources that a limiter refuses, of which there may be 100. */
+const longestResourceText = 256;
 /** Chosen: timers of Node take no more than 24 days. */
 const longestTimerMs = 86_400_000;
 /** Chosen: a peer that reads takes the end of its stream in far less. */
@@ -142,7 +151,8 @@ export class LimiterStream implements Sender {
   readonly #peer: string;
   readonly #identity: Identity;
   readonly #state: StreamState;
-  #node: DiscoveryRequest['node'];
+  readonly #form: DiscoveryForm;
+  #node: Node | undefined;
   #report: LimiterReport | undefined;
   #offered: FleetResponse | undefined;
   /** Of the response in flight. */
@@ -160,13 +170,19 @@ export class LimiterStream implements Sender {
   constructor(
     call: DiscoveryCall,
     context: StreamContext,
-    { identity, id, noncePrefix }: { identity: Identity; id: string; noncePrefix: string },
+    {
+      identity,
+      id,
+      noncePrefix,
+      form,
+    }: { identity: Identity; id: string; noncePrefix: string; form: DiscoveryForm },
   ) {
     this.#call = call;
     this.#context = context;
     this.#identity = identity;
     this.#id = id;
     this.#peer = call.getPeer();
+    this.#form = form;
     this.#state = new StreamState(noncePrefix);
     call.on('data', (bytes: Buffer) => this.#read(bytes));
     // A caller that asks once and listens no further has its answer by now.
@@ -214,17 +230,20 @@ export class LimiterStream implements Sender {
   }
 
   dueBytes(): number {
-    return !this.#isEnding && this.#state.isDue ? (this.#offered?.bytes.length ?? 0) : 0;
+    if (this.#isEnding || this.#offered === undefined || !this.#state.isDue) return 0;
+    return this.#form.bytesOf(this.#offered).length;
   }
 
   send(taken: () => void): void {
     const { clock, timers, answerTimeoutMs, metrics, sent } = this.#context;
     const response = this.#offered as FleetResponse;
+    const bytes = this.#form.bytesOf(response);
     const { version, nonce } = this.#state.send();
+    this.#form.sent(response);
     this.#sentMs = clock.monotonicMs();
     this.#stopWaiting = timers.after(answerTimeoutMs, () => this.#giveUp(version));
-    this.#call.write(withNonce(response, nonce), () => taken());
-    metrics.pushed(response.bytes.length);
+    this.#call.write(withNonce(bytes, nonce), () => taken());
+    metrics.pushed(bytes.length);
     sent(this.#report as LimiterReport);
   }
 
@@ -267,23 +286,28 @@ export class LimiterStream implements Sender {
   #read(bytes: Buffer): void {
     if (this.#isEnding) return;
     try {
-      const request = decode(bytes);
-      if (request === undefined) this.#refuse(undecodable);
-      else this.#take(request);
+      const longest = this.#report === undefined ? this.#form.longestFirstRequestBytes : longestRequestBytes;
+      const request = bytes.length > longest ? undefined : this.#form.read(bytes);
+      if (request !== undefined) this.#take(request);
+      else this.#refuse(bytes.length > longest ? tooLong(bytes.length, longest) : undecodable);
     } catch (error) {
       const { log, metrics } = this.#context;
       metrics.fault();
-      lines.fault(log, 'StreamAggregatedResources', error);
+      lines.fault(log, 'aggregated discovery', error);
       this.end({ code: GrpcCode.INTERNAL, message: 'internal error' });
     }
   }
 
-  #take(request: DiscoveryRequest): void {
+  #take(request: StreamRequest): void {
     // A client may leave it out of all requests but the first.
     this.#node ??= request.node;
     if (request.typeUrl !== rateLimitConfigTypeUrl) this.#passOver(request.typeUrl);
-    else if (this.#report === undefined) this.#subscribe(request);
-    else this.#answer(this.#report, request);
+    else if (this.#report === undefined) this.#subscribe();
+    else {
+      const isAsking = this.#form.subscribe(false);
+      if (typeof isAsking === 'object') this.#refuseRequest(isAsking.problem);
+      else this.#answer(this.#report, request, isAsking);
+    }
   }
 
   /** Another discovery service may be asked over the same stream; its absence is no reason to lose this one. */
@@ -294,17 +318,21 @@ export class LimiterStream implements Sender {
     lines.otherTypeAsked(this.#context.log, { peer: this.#peer, typeUrl: asked });
   }
 
-  /** `resource_names` are not looked at: a limiter gets all rules of its fleet. */
-  #subscribe({ versionInfo }: DiscoveryRequest): void {
+  #subscribe(): void {
     const identity = this.#identify();
     if (identity === undefined) return;
+    const subscribed = this.#form.subscribe(true);
+    if (typeof subscribed === 'object') {
+      this.#refuseRequest(subscribed.problem);
+      return;
+    }
     const { clock, log, changed } = this.#context;
     this.#report = {
       id: this.#id,
       ...identity,
       connectedMs: clock.nowMs(),
       // Other clients repeat here what they received last, refused or not.
-      acceptedVersion: identity.isWeir ? knowableVersion(versionInfo) : undefined,
+      acceptedVersion: identity.isWeir ? knowableVersion(this.#form.claimedVersion) : undefined,
       refusal: undefined,
     };
     this.#state.subscribe();
@@ -329,25 +357,28 @@ export class LimiterStream implements Sender {
     return undefined;
   }
 
-  #answer(report: LimiterReport, { responseNonce, errorDetail }: DiscoveryRequest): void {
-    const answer = this.#state.answer(responseNonce, errorDetail !== undefined);
-    if (answer === undefined) return;
-    const { clock, log, metrics, changed, turns } = this.#context;
-    const { version } = answer;
+  #answer(report: LimiterReport, { nonce, refusal }: StreamRequest, isAsking: boolean): void {
+    if (isAsking) this.#state.ask();
+    const answer = this.#state.answer(nonce, refusal !== undefined);
+    if (answer !== undefined) this.#settle(report, answer.version, refusal);
+    if (this.#state.isDue) this.#context.turns.ask(this);
+  }
+
+  #settle(report: LimiterReport, version: string, refusal: RequestRefusal | undefined): void {
+    const { clock, log, metrics, changed } = this.#context;
     this.#stopWaiting();
     this.#context.answered(report);
-    if (answer.kind === 'accepted') {
+    if (refusal === undefined) {
       this.#report = { ...report, acceptedVersion: version, refusal: undefined };
       metrics.acknowledged(clock.monotonicMs() - this.#sentMs);
       lines.limiterAccepted(log, this.#report, version);
     } else {
-      const message = refusalText(errorDetail?.message ?? '');
-      this.#report = { ...report, refusal: { version, message } };
+      const told = boundedRefusal(version, refusal);
+      this.#report = { ...report, refusal: told };
       metrics.refused();
-      lines.limiterRefused(log, this.#report, { version, message });
+      lines.limiterRefused(log, this.#report, { version, message: told.message });
     }
     changed();
-    if (this.#state.isDue) turns.ask(this);
   }
 
   #giveUp(version: string): void {
@@ -363,26 +394,37 @@ export class LimiterStream implements Sender {
     this.#stopWaiting = timers.after(cutAfterMs, () => cutConnection(this.#peer));
   }
 
+  #refuseRequest(message: string): void {
+    this.#refuse({ code: GrpcCode.INVALID_ARGUMENT, message });
+  }
+
   #refuse(status: GrpcStatus): void {
     this.#context.refuse(this.#peer, status.message);
     this.end(status);
   }
 }
 
-function decode(bytes: Buffer): DiscoveryRequest | undefined {
-  try {
-    return fromBinary(DiscoveryRequestSchema, bytes);
-  } catch {
-    return undefined;
-  }
+function tooLong(bytes: number, longest: number): GrpcStatus {
+  const message = `the request has ${bytes} bytes, the bound is ${longest}`;
+  return { code: GrpcCode.RESOURCE_EXHAUSTED, message };
 }
 
 function knowableVersion(version: string): string | undefined {
   return version === '' || version.length > longestVersion ? undefined : version;
 }
 
-function refusalText(message: string): string {
+function boundedRefusal(version: string, { message, resources }: RequestRefusal): Refusal {
+  const bounded = resources?.map(
+    ({ name, message: why }): RefusedResource => ({
+      name: refusalText(name, longestResourceText),
+      message: refusalText(why, longestResourceText),
+    }),
+  );
+  return { version, message: refusalText(message, longestMessage), resources: bounded };
+}
+
+function refusalText(message: string, longest: number): string {
   if (message === '') return 'refused without a message';
-  const cut = message.length > longestMessage ? `${message.slice(0, longestMessage)}...` : message;
+  const cut = message.length > longest ? `${message.slice(0, longest)}...` : message;
   return cut.toWellFormed();
 }

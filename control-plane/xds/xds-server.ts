@@ -1,4 +1,4 @@
-/** The listener for limiters: aggregated discovery in its state-of-the-world form, and the health service. */
+/** The listener for limiters: aggregated discovery in both its forms, and the health service. */
 import { randomBytes } from 'node:crypto';
 import { Server, ServerCredentials } from '@grpc/grpc-js';
 import { watchFiles } from '../../process/files/watched-files.ts';
@@ -15,6 +15,7 @@ import type { FleetSnapshot, LimiterReport } from '../model/fleet-snapshot.ts';
 import type { Telemetry } from '../telemetry/control-plane-metrics.ts';
 import * as lines from '../telemetry/log-lines.ts';
 import { CallerIdentity, type Identity, parseTokens, type TokenNames } from './caller-identity.ts';
+import { type DiscoveryForm, Incremental, longestRequestBytes, StateOfTheWorld } from './discovery-form.ts';
 import type { FleetsOfClients } from './fleet-permissions.ts';
 import { FleetResponses, SendTurns, usualClientLimitBytes } from './fleet-response.ts';
 import { registerHealth } from './health-calls.ts';
@@ -62,8 +63,6 @@ const shuttingDown: GrpcStatus = {
   message: 'this replica of the control plane is shutting down',
 };
 
-/** Chosen. A request holds a node, a nonce and perhaps every error of a validator. */
-const longestRequestBytes = 1024 * 1024;
 /** Chosen: what waits for the network at any time, so that a change of every fleet is no burst of memory. */
 const sendingBytes = 32 * 1024 * 1024;
 const sendingPatienceMs = 1_000;
@@ -144,11 +143,11 @@ export class XdsServer {
   /** What every fleet has to have from now on; a fleet that is missing has no rules. Nothing is sent before the first call. */
   serve(fleets: ReadonlyMap<string, FleetSnapshot>): void {
     const changed = this.#responses.update(fleets);
-    for (const { fleet, version, bytes, isOversize } of changed) {
+    for (const { fleet, version, wholeBytes, isOversize } of changed) {
       if (!isOversize) continue;
       const { log, metrics } = this.#options;
       metrics.oversize();
-      const sizes = { bytes: bytes.length, limitBytes: usualClientLimitBytes };
+      const sizes = { bytes: wholeBytes, limitBytes: usualClientLimitBytes };
       lines.snapshotOversize(log, { fleet, version, ...sizes });
     }
     for (const stream of this.#streams) stream.update();
@@ -214,32 +213,42 @@ export class XdsServer {
       metrics.fault();
       lines.fault(log, method, error);
     });
-    const method = `/${discoveryService}/StreamAggregatedResources`;
-    grpc.register(method, (call: DiscoveryCall) => this.#open(call), encodeBytes, decodeBytes, 'bidi');
+    const forms = {
+      StreamAggregatedResources: () => new StateOfTheWorld(),
+      DeltaAggregatedResources: () => new Incremental(),
+    };
+    for (const [method, form] of Object.entries(forms)) {
+      const open = (call: DiscoveryCall) => this.#open(call, form());
+      grpc.register(`/${discoveryService}/${method}`, open, encodeBytes, decodeBytes, 'bidi');
+    }
     return grpc;
   }
 
-  #open(call: DiscoveryCall): void {
+  #open(call: DiscoveryCall, form: DiscoveryForm): void {
     const refusal = this.#streamRefusal(call.getPeer());
     if (refusal !== undefined) {
       call.emit('error', { code: refusal.code, details: refusal.message });
       return;
     }
     const identity = this.#identity.of(call);
-    if (identity instanceof Promise) void this.#openProven(call, identity);
-    else this.#openAs(call, identity);
+    if (identity instanceof Promise) void this.#openProven(call, form, identity);
+    else this.#openAs(call, form, identity);
   }
 
   /** Nothing of the stream is read meanwhile. */
-  async #openProven(call: DiscoveryCall, pending: Promise<Identity | GrpcStatus>): Promise<void> {
+  async #openProven(
+    call: DiscoveryCall,
+    form: DiscoveryForm,
+    pending: Promise<Identity | GrpcStatus>,
+  ): Promise<void> {
     this.#unproven++;
     const identity = await pending;
     this.#unproven--;
     if (call.cancelled) return;
-    this.#openAs(call, this.#shutdown === undefined ? identity : shuttingDown);
+    this.#openAs(call, form, this.#shutdown === undefined ? identity : shuttingDown);
   }
 
-  #openAs(call: DiscoveryCall, identity: Identity | GrpcStatus): void {
+  #openAs(call: DiscoveryCall, form: DiscoveryForm, identity: Identity | GrpcStatus): void {
     if ('code' in identity) {
       const { code, message } = identity;
       if (identity !== shuttingDown) {
@@ -252,7 +261,7 @@ export class XdsServer {
     this.#streamNumber++;
     const noncePrefix = `${this.#run}.${this.#streamNumber}`;
     const id = `${this.#options.replicaName}/${noncePrefix}`;
-    this.#streams.add(new LimiterStream(call, this.#context, { identity, id, noncePrefix }));
+    this.#streams.add(new LimiterStream(call, this.#context, { identity, id, noncePrefix, form }));
   }
 
   #streamRefusal(peer: string): GrpcStatus | undefined {

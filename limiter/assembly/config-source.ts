@@ -36,7 +36,7 @@ export function openConfigSource(
 
 /** The settings by which a source of rules that cannot start was looked for. */
 export function sourceFields(settings: LimiterSettings): LogFields {
-  if (settings.configType === 'GRPC_XDS_SOTW') return { CONFIG_GRPC_XDS_SERVER_URL: settings.xdsServerUrl };
+  if (settings.configType !== 'FILE') return { CONFIG_GRPC_XDS_SERVER_URL: settings.xdsServerUrl };
   return {
     RUNTIME_ROOT: settings.runtimeRoot,
     RUNTIME_SUBDIRECTORY: settings.runtimeSubdirectory,

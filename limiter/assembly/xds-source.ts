@@ -34,6 +34,7 @@ export function openXds(context: LimiterContext): OpenedConfigSource {
     maxMessageBytes: xdsMaxMessageBytes(settings),
     keepaliveMs: settings.xdsKeepaliveMs,
     node: { id: settings.xdsNodeId, metadata: nodeMetadata(settings), version: packageVersion() },
+    incremental: settings.configType === 'GRPC_XDS_DELTA',
     mergeDomains: settings.mergeDomainConfig,
     review: {
       counterKeys: settings.counterKeys,

@@ -74,6 +74,7 @@ interface XdsLines extends OriginLines {
   /** At every attempt, so not for the usual level. */
   attemptFailed(reason: string, retryMs: number): void;
   noRulesYet(): void;
+  notIncremental(): void;
 }
 
 export function xdsLines(log: Logger, server: string): XdsLines {
@@ -91,6 +92,10 @@ export function xdsLines(log: Logger, server: string): XdsLines {
         retryMs: Math.round(retryMs),
       }),
     reachable: () => log.warn('Connected to the xDS server again', { server }),
+    notIncremental: () =>
+      log.warn('The xDS server does not know incremental xDS: it is asked for the state of the world', {
+        server,
+      }),
     noRulesYet: () => log.warn('The xDS server has not sent any rules yet', { server }),
   };
 }

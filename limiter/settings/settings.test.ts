@@ -210,8 +210,8 @@ describe('parseLimiterSettings', () => {
   const refused: [variable: string, value: string, message: string][] = [
     [
       'CONFIG_TYPE',
-      'GRPC_XDS_DELTA',
-      'CONFIG_TYPE: "GRPC_XDS_DELTA" is not accepted, expected FILE or GRPC_XDS_SOTW, in any letter case',
+      'GRPC_XDS',
+      'CONFIG_TYPE: "GRPC_XDS" is not accepted, expected FILE, GRPC_XDS_SOTW or GRPC_XDS_DELTA, in any letter case',
     ],
     [
       'CONFIG_GRPC_XDS_SERVER_URL',

@@ -150,9 +150,10 @@ const logging = {
 const configuration = {
   configType: {
     name: 'CONFIG_TYPE',
-    kind: choice({ values: ['FILE', 'GRPC_XDS_SOTW'] }),
+    kind: choice({ values: ['FILE', 'GRPC_XDS_SOTW', 'GRPC_XDS_DELTA'] }),
     default: 'FILE',
-    summary: 'Where rules come from: `FILE`, or `GRPC_XDS_SOTW`, a control plane.',
+    summary:
+      'Where rules come from: `FILE`, or a control plane: by `GRPC_XDS_DELTA`, which sends what has changed and is not in the Go service, or by `GRPC_XDS_SOTW`, which sends everything each time. A server that does not know the first is asked by the second.',
   },
   runtimeRoot: {
     name: 'RUNTIME_ROOT',
@@ -330,12 +331,12 @@ const schema: SettingsSchema<Table> = {
     ...prefixProblems(settings),
     ...(settings.backendType === 'redis' ? redisProblems(settings) : []),
     ...(settings.backendType === 'memcache' ? memcacheProblems(settings) : []),
-    ...(settings.configType === 'GRPC_XDS_SOTW' ? xdsProblems(settings) : []),
+    ...(settings.configType !== 'FILE' ? xdsProblems(settings) : []),
   ],
   warn: (settings) => [
     ...doubleHeaders(settings),
     ...smallLocalCache(settings),
-    ...(settings.configType === 'GRPC_XDS_SOTW' ? xdsWarnings(settings) : []),
+    ...(settings.configType !== 'FILE' ? xdsWarnings(settings) : []),
   ],
   mistakenNames: {
     ...mistakenGrpcNames,

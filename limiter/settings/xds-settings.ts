@@ -25,7 +25,7 @@ import {
 const dayMs = 24 * 3_600_000;
 const mebibyte = 1024 * 1024;
 
-const fromXds: SettingNeed = { name: 'CONFIG_TYPE', is: ['GRPC_XDS_SOTW'] };
+const fromXds: SettingNeed = { name: 'CONFIG_TYPE', is: ['GRPC_XDS_SOTW', 'GRPC_XDS_DELTA'] };
 const overTls: readonly SettingNeed[] = [
   {
     name: 'CONFIG_GRPC_XDS_SERVER_USE_TLS',
@@ -167,7 +167,7 @@ export function xdsMaxMessageBytes({
   return set === 0 ? 256 * mebibyte : set;
 }
 
-/** What is wrong with the values together, with `CONFIG_TYPE=GRPC_XDS_SOTW`. */
+/** What is wrong with the values together, with rules from an xDS server. */
 export function xdsProblems(settings: Partial<XdsSettings>): SettingsError[] {
   const { xdsBackoffInitialMs: initialMs = 0, xdsBackoffMaxMs: maxMs = Number.POSITIVE_INFINITY } = settings;
   const { xdsTokenFile = '', xdsAdditionalHeaders = [], xdsUseTls = false } = settings;

@@ -132,7 +132,7 @@ describe('the limiter warns of', () => {
     [{ TRACING_SAMPLING_RATE: '0.1' }, 'TRACING_SAMPLING_RATE has no effect without TRACING_ENABLED=true'],
     [
       { CONFIG_GRPC_XDS_SERVER_URL: 'x:1' },
-      'CONFIG_GRPC_XDS_SERVER_URL has no effect without CONFIG_TYPE=GRPC_XDS_SOTW',
+      'CONFIG_GRPC_XDS_SERVER_URL has no effect without CONFIG_TYPE=GRPC_XDS_SOTW or CONFIG_TYPE=GRPC_XDS_DELTA',
     ],
     [
       { CONFIG_TYPE: 'grpc_xds_sotw', CONFIG_GRPC_XDS_SERVER_TLS_CACERT: '/ca.pem' },

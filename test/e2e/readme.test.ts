@@ -93,7 +93,7 @@ describe('the README', () => {
       'for i in',
       'npx weir check',
       'npm run control-plane',
-      'CONFIG_TYPE=GRPC_XDS_SOTW',
+      'CONFIG_TYPE=GRPC_XDS_DELTA',
       'curl http://localhost:19000/snapshot',
       'kubectl apply -f crds/',
       'XDS_HOST=127.0.0.1 npx weir control-plane',
@@ -164,7 +164,7 @@ describe('the README', () => {
     const controlPlane = start(block('npm run control-plane'));
     try {
       await controlPlane.printed(/Start a limiter/);
-      const served = start(block('CONFIG_TYPE=GRPC_XDS_SOTW'));
+      const served = start(block('CONFIG_TYPE=GRPC_XDS_DELTA'));
       try {
         await served.printed(/Rules: from the control plane at localhost:18000/);
         shellUntil(block('curl -i http://localhost:8080/json'), /^HTTP\/1\.1 429 Too Many Requests\r\n/, 12);
@@ -192,7 +192,7 @@ describe('the README', () => {
       const controlPlane = start(block('XDS_HOST=127.0.0.1 npx weir control-plane'), inCluster);
       try {
         await controlPlane.printed(/Leading/);
-        const served = start(block('CONFIG_TYPE=GRPC_XDS_SOTW'));
+        const served = start(block('CONFIG_TYPE=GRPC_XDS_DELTA'));
         try {
           await served.printed(/Rules: from the control plane/);
           const output = shell(block('kubectl apply -f examples/manifests/'), inCluster);

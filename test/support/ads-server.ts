@@ -1,5 +1,6 @@
 /** A server of aggregated discovery that does what a test tells it, and keeps what it was asked. */
-import { create, fromBinary, toBinary } from '@bufbuild/protobuf';
+import { create, fromBinary, type Message, toBinary } from '@bufbuild/protobuf';
+import type { GenMessage } from '@bufbuild/protobuf/codegenv2';
 import {
   ServerCredentials as Credentials,
   type Metadata,
@@ -9,6 +10,9 @@ import {
   type StatusObject,
 } from '@grpc/grpc-js';
 import {
+  type DeltaDiscoveryRequest,
+  DeltaDiscoveryRequestSchema,
+  DeltaDiscoveryResponseSchema,
   type DiscoveryRequest,
   DiscoveryRequestSchema,
   DiscoveryResponseSchema,
@@ -18,7 +22,7 @@ import type { RuleSource } from '../../rules/model.ts';
 import { encodeResource, rateLimitConfigTypeUrl } from '../../rules/xds/resource.ts';
 import { outOfTime } from './second-tries.ts';
 
-const path = '/envoy.service.discovery.v3.AggregatedDiscoveryService/StreamAggregatedResources';
+const service = '/envoy.service.discovery.v3.AggregatedDiscoveryService';
 const waitMs = 20_000;
 
 export interface ScriptedResponse {
@@ -32,21 +36,21 @@ export interface ScriptedResponse {
   typeUrl?: string;
 }
 
-/** One limiter's stream. */
-export class AdsServerStream {
+/** One limiter's stream, in either form. */
+class ServerStream<Request extends Message> {
   readonly headers: Metadata;
   /** All requests that came, the ones taken by `request` included. */
-  readonly requests: DiscoveryRequest[] = [];
+  readonly requests: Request[] = [];
   /** Settles when the stream is over. */
   readonly ended: Promise<void>;
   readonly #call: ServerDuplexStream<Buffer, Buffer>;
-  readonly #queue = new Queue<DiscoveryRequest>('request');
+  readonly #queue = new Queue<Request>('request');
 
-  constructor(call: ServerDuplexStream<Buffer, Buffer>) {
+  constructor(call: ServerDuplexStream<Buffer, Buffer>, schema: GenMessage<Request>) {
     this.#call = call;
     this.headers = call.metadata;
     call.on('data', (bytes: Buffer) => {
-      const request = fromBinary(DiscoveryRequestSchema, bytes);
+      const request = fromBinary(schema, bytes);
       this.requests.push(request);
       this.#queue.put(request);
     });
@@ -56,22 +60,8 @@ export class AdsServerStream {
   }
 
   /** The next request. */
-  request(): Promise<DiscoveryRequest> {
+  request(): Promise<Request> {
     return this.#queue.take();
-  }
-
-  respond({ version, nonce = `nonce-${version}`, sources = [], resources, typeUrl }: ScriptedResponse): void {
-    const packed = sources.map((source) => ({
-      typeUrl: rateLimitConfigTypeUrl,
-      value: encodeResource(source),
-    }));
-    const response = create(DiscoveryResponseSchema, {
-      versionInfo: version,
-      nonce,
-      typeUrl: typeUrl ?? rateLimitConfigTypeUrl,
-      resources: [...(resources ?? packed)],
-    });
-    this.send(toBinary(DiscoveryResponseSchema, response));
   }
 
   /** Any bytes as a message. */
@@ -88,50 +78,107 @@ export class AdsServerStream {
   }
 }
 
+/** State of the world. */
+export class AdsServerStream extends ServerStream<DiscoveryRequest> {
+  constructor(call: ServerDuplexStream<Buffer, Buffer>) {
+    super(call, DiscoveryRequestSchema);
+  }
+
+  respond({ version, nonce = `nonce-${version}`, sources = [], resources, typeUrl }: ScriptedResponse): void {
+    const packed = sources.map((source) => ({
+      typeUrl: rateLimitConfigTypeUrl,
+      value: encodeResource(source),
+    }));
+    const response = create(DiscoveryResponseSchema, {
+      versionInfo: version,
+      nonce,
+      typeUrl: typeUrl ?? rateLimitConfigTypeUrl,
+      resources: [...(resources ?? packed)],
+    });
+    this.send(toBinary(DiscoveryResponseSchema, response));
+  }
+}
+
+export interface ScriptedDelta {
+  /** The nonce is `nonce-<version>`. */
+  version: string;
+  /** By name, each with a version and its rules. */
+  resources?: Record<string, readonly [version: string, source: RuleSource]>;
+  removed?: readonly string[];
+}
+
+/** Incremental. */
+export class DeltaServerStream extends ServerStream<DeltaDiscoveryRequest> {
+  constructor(call: ServerDuplexStream<Buffer, Buffer>) {
+    super(call, DeltaDiscoveryRequestSchema);
+  }
+
+  respond({ version, resources = {}, removed = [] }: ScriptedDelta): void {
+    const packed = Object.entries(resources).map(([name, [resourceVersion, source]]) => ({
+      name,
+      version: resourceVersion,
+      resource: { typeUrl: rateLimitConfigTypeUrl, value: encodeResource(source) },
+    }));
+    const response = create(DeltaDiscoveryResponseSchema, {
+      systemVersionInfo: version,
+      nonce: `nonce-${version}`,
+      typeUrl: rateLimitConfigTypeUrl,
+      resources: packed,
+      removedResources: [...removed],
+    });
+    this.send(toBinary(DeltaDiscoveryResponseSchema, response));
+  }
+}
+
 export class AdsServer {
   readonly port: number;
   readonly #server: Server;
-  readonly #streams: Queue<AdsServerStream>;
+  readonly #streams = new Queue<AdsServerStream>('stream');
+  readonly #deltaStreams = new Queue<DeltaServerStream>('incremental stream');
 
-  private constructor(server: Server, streams: Queue<AdsServerStream>, port: number) {
+  private constructor(server: Server, port: number) {
     this.#server = server;
-    this.#streams = streams;
     this.port = port;
   }
 
-  /** On 127.0.0.1, without TLS and on any free port unless told otherwise. */
-  static async start(options: { port?: number; credentials?: ServerCredentials } = {}): Promise<AdsServer> {
-    const { port = 0, credentials = Credentials.createInsecure() } = options;
-    const streams = new Queue<AdsServerStream>('stream');
+  /** On 127.0.0.1, without TLS, on any free port and without incremental xDS unless told otherwise. */
+  static async start(
+    options: { port?: number; credentials?: ServerCredentials; incremental?: boolean } = {},
+  ): Promise<AdsServer> {
+    const { port = 0, credentials = Credentials.createInsecure(), incremental = false } = options;
     const server = new Server({ 'grpc.max_send_message_length': -1 });
-    const definition = {
-      path,
-      requestStream: true,
-      responseStream: true,
-      requestSerialize: encodeBytes,
-      requestDeserialize: decodeBytes,
-      responseSerialize: encodeBytes,
-      responseDeserialize: decodeBytes,
-    } as const;
-    server.addService(
-      { StreamAggregatedResources: definition },
-      {
-        StreamAggregatedResources: (call: ServerDuplexStream<Buffer, Buffer>) => {
-          streams.put(new AdsServerStream(call));
-        },
-      },
-    );
+    const register = (
+      method: string,
+      take: (ads: AdsServer, call: ServerDuplexStream<Buffer, Buffer>) => void,
+    ) =>
+      server.register(
+        `${service}/${method}`,
+        (call: ServerDuplexStream<Buffer, Buffer>) => take(ads, call),
+        encodeBytes,
+        decodeBytes,
+        'bidi',
+      );
+    register('StreamAggregatedResources', (to, call) => to.#streams.put(new AdsServerStream(call)));
+    if (incremental) {
+      register('DeltaAggregatedResources', (to, call) => to.#deltaStreams.put(new DeltaServerStream(call)));
+    }
     const bound = await new Promise<number>((resolve, reject) => {
       server.bindAsync(`127.0.0.1:${port}`, credentials, (error, taken) =>
         error === null ? resolve(taken) : reject(error),
       );
     });
-    return new AdsServer(server, streams, bound);
+    const ads = new AdsServer(server, bound);
+    return ads;
   }
 
   /** The next stream that was opened. */
   stream(): Promise<AdsServerStream> {
     return this.#streams.take();
+  }
+
+  /** The same of incremental streams. */
+  deltaStream(): Promise<DeltaServerStream> {
+    return this.#deltaStreams.take();
   }
 
   /** How many streams were opened and not yet taken by `stream`. */

@@ -59,7 +59,7 @@ export function startXdsLimiter(
   return startLimiter({
     env: {
       BACKEND_TYPE: 'memory',
-      CONFIG_TYPE: 'GRPC_XDS_SOTW',
+      CONFIG_TYPE: 'GRPC_XDS_DELTA',
       CONFIG_GRPC_XDS_SERVER_URL: `127.0.0.1:${xdsPort}`,
       XDS_CLIENT_BACKOFF_INITIAL_INTERVAL: '100ms',
       POD_NAME: name,

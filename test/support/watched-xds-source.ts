@@ -19,6 +19,7 @@ export class WatchedXdsSource {
       maxMessageBytes: 1 << 20,
       keepaliveMs: 0,
       node: { id: 'node-1', metadata: { pod: 'pod-1' }, version: '1.2.3' },
+      incremental: false,
       mergeDomains: false,
       review: { counterKeys: 'unambiguous', undottedMetrics: false },
       connectRetryMs: 20,
@@ -28,6 +29,7 @@ export class WatchedXdsSource {
       listener: {
         connected: () => this.told.push('connected'),
         attemptFailed: (reason) => this.told.push(`failed: ${reason}`),
+        notIncremental: () => this.told.push('not incremental'),
         noRulesYet: () => this.told.push('no rules yet'),
       },
       ...rest,

@@ -1,6 +1,7 @@
 /** The stream to the xDS server, and what goes out over it. Unlike other clients', each request says who we are, as envoyproxy/ratelimit has it. */
 import type { Socket } from 'node:net';
 import { create, type JsonObject, toBinary } from '@bufbuild/protobuf';
+import { anyPack } from '@bufbuild/protobuf/wkt';
 import {
   type ChannelCredentials,
   type ChannelOptions,
@@ -13,8 +14,12 @@ import {
   status,
 } from '@grpc/grpc-js';
 import { type Node, NodeSchema } from '../../../gen/envoy/config/core/v3/base_pb.ts';
-import { DiscoveryRequestSchema } from '../../../gen/envoy/service/discovery/v3/discovery_pb.ts';
-import { StatusSchema } from '../../../gen/google/rpc/status_pb.ts';
+import {
+  DeltaDiscoveryRequestSchema,
+  DiscoveryRequestSchema,
+} from '../../../gen/envoy/service/discovery/v3/discovery_pb.ts';
+import { type Status, StatusSchema } from '../../../gen/google/rpc/status_pb.ts';
+import { RefusedResourcesSchema } from '../../../gen/weir/xds/v1/refused_resources_pb.ts';
 import { decodeBytes, encodeBytes } from '../../../process/grpc/grpc-js.ts';
 import type { Timers } from '../../../process/time/clock.ts';
 import { rateLimitConfigTypeUrl } from '../../../rules/xds/resource.ts';
@@ -30,8 +35,13 @@ export interface XdsNode {
   version: string;
 }
 
-/** Method of the stream: aggregated discovery, state of the world. */
-export const adsPath = '/envoy.service.discovery.v3.AggregatedDiscoveryService/StreamAggregatedResources';
+const service = '/envoy.service.discovery.v3.AggregatedDiscoveryService';
+
+/** Methods of the stream: aggregated discovery, state of the world or incremental. */
+export const adsPaths = {
+  stateOfTheWorld: `${service}/StreamAggregatedResources`,
+  incremental: `${service}/DeltaAggregatedResources`,
+} as const;
 
 export function nodeMessage({ id, metadata, version }: XdsNode): Node {
   return create(NodeSchema, { id, metadata, userAgentName: 'weir', userAgentVersion: version });
@@ -46,6 +56,30 @@ export function encodeRequest(node: Node, { version, nonce, error }: SessionRequ
   });
   if (error !== undefined) request.errorDetail = create(StatusSchema, { message: error });
   return toBinary(DiscoveryRequestSchema, request);
+}
+
+/** `initial`: with the first request of a stream, versions by the names of the resources that are in force. */
+export function encodeDeltaRequest(
+  node: Node,
+  { nonce, error, refused }: SessionRequest,
+  initial: Record<string, string>,
+): Uint8Array {
+  const request = create(DeltaDiscoveryRequestSchema, {
+    node,
+    typeUrl: rateLimitConfigTypeUrl,
+    initialResourceVersions: initial,
+    responseNonce: nonce,
+  });
+  if (error !== undefined) request.errorDetail = deltaError(error, refused);
+  return toBinary(DeltaDiscoveryRequestSchema, request);
+}
+
+/** There is one error for a response: what of it is refused stands in the details. */
+function deltaError(message: string, refused: SessionRequest['refused']): Status {
+  if (refused === undefined) return create(StatusSchema, { message });
+  const resources = refused.map(({ name, message: why }) => ({ name, message: why }));
+  const listed = create(RefusedResourcesSchema, { resources });
+  return create(StatusSchema, { message, details: [anyPack(RefusedResourcesSchema, listed)] });
 }
 
 /** Chosen: enough to mend a rule by, little enough for the status of a Kubernetes object. */
@@ -116,6 +150,8 @@ export function endReason({ code, details }: Pick<StatusObject, 'code' | 'detail
 }
 
 export interface AdsStreamOptions {
+  /** One of `adsPaths`. */
+  path: string;
   /** A gRPC target. */
   target: string;
   credentials: AdsCredentials;
@@ -145,6 +181,8 @@ export interface StreamEnd {
   tooManyPings: boolean;
   /** The server does not know, or no longer knows, who this is. */
   unauthenticated: boolean;
+  /** The server does not know the method. */
+  unimplemented: boolean;
 }
 
 /** As gRPC's own first bound on connecting. */
@@ -163,7 +201,7 @@ export class AdsStream {
   /** Connects at once. Throws on headers or a target that gRPC does not take. */
   constructor(options: AdsStreamOptions, events: AdsStreamEvents) {
     this.#events = events;
-    const { target, credentials, headers, token, timers } = options;
+    const { path, target, credentials, headers, token, timers } = options;
     const metadata = new Metadata();
     for (const [name, value] of headers) {
       metadata.add(name, name.toLowerCase().endsWith('-bin') ? Buffer.from(value) : value);
@@ -177,7 +215,7 @@ export class AdsStream {
     this.#callOffTimeout = timers.after(connectTimeoutMs, () =>
       this.#end(`no connection within ${connectTimeoutMs / 1000} s`),
     );
-    this.#call = this.#client.makeBidiStreamRequest(adsPath, encodeBytes, decodeBytes, metadata, {});
+    this.#call = this.#client.makeBidiStreamRequest(path, encodeBytes, decodeBytes, metadata, {});
     this.#call.on('data', (bytes: Buffer) => {
       if (!this.#isOver) events.received(bytes);
     });
@@ -220,7 +258,9 @@ export class AdsStream {
     if (this.#isOver) return;
     this.close();
     const tooManyPings = end !== undefined && saysTooManyPings(end);
-    this.#events.ended({ reason, tooManyPings, unauthenticated: end?.code === status.UNAUTHENTICATED });
+    const unauthenticated = end?.code === status.UNAUTHENTICATED;
+    const unimplemented = end?.code === status.UNIMPLEMENTED;
+    this.#events.ended({ reason, tooManyPings, unauthenticated, unimplemented });
   }
 }
 

@@ -11,6 +11,8 @@ import { compileRules } from '../../../rules/table/compile-rules.ts';
 import { checkSources } from '../../../rules/validate-sources.ts';
 import { decodeResource, rateLimitConfigTypeUrl } from '../../../rules/xds/resource.ts';
 import { type CompiledRules, type FailedLoad, type MadeLoad, unplacedError } from '../config-source.ts';
+import type { WorldParts } from './delta-world.ts';
+import type { RefusedRules } from './xds-session.ts';
 
 interface DiscoveryAnswer {
   version: string;
@@ -35,6 +37,8 @@ export interface ResourcesRequest extends ReviewOptions {
   mergeDomains: boolean;
   /** `hash` of the load whose rules are in force. */
   hashInForce: string | undefined;
+  /** With it, what cannot be loaded gives way to what is in force, see `WorldParts`. Undefined: a response is good or bad as a whole. */
+  parts?: Pick<WorldParts, 'names' | 'former'> | undefined;
 }
 
 /** `rules` undefined: the very resources whose rules are in force. After a new connection that is the usual case. */
@@ -42,6 +46,8 @@ export interface LoadedResources {
   ok: true;
   hash: string;
   rules: CompiledRules | undefined;
+  /** What was left as it was, and all that was wrong. Undefined: nothing was. */
+  refused: (Pick<FailedLoad, 'errors' | 'total'> & { resources: RefusedRules[] }) | undefined;
 }
 
 /** Blocks for as long as the response is large. */
@@ -50,22 +56,119 @@ export function loadResources(
 ): MadeLoad<LoadedResources | FailedLoad> {
   const { typeUrl, resources } = decodeAnswer(request.bytes);
   if (typeUrl !== rateLimitConfigTypeUrl) return failed([wrongType('response', typeUrl)]);
-  const hash = hashOf(resources);
-  if (hash === request.hashInForce)
-    return { outcome: { ok: true, hash, rules: undefined }, reviewed: undefined };
-  const { sources, errors } = decodeAll(resources);
-  if (errors.length > 0) return failed(errors);
+  const { parts, hashInForce } = request;
+  if (hashOf(resources) === hashInForce) return unchanged(hashInForce, undefined);
+  const places = resources.map((resource, index) => new Place(resource, index, parts));
   const list = new RuleErrorList();
-  checkSources(sources, request, ({ source, code, text, path }) => {
-    list.add({ ...unplacedError(code, source.name, text), path });
+  const problems = new Map<string, string[]>();
+  for (;;) {
+    const bad = badPlaces(places, request, (place, error) => {
+      list.add(error);
+      if (place.name === undefined) return;
+      const texts = problems.get(place.name) ?? [];
+      if (texts.length < mostTexts) problems.set(place.name, [...texts, error.text]);
+    });
+    if (bad.size === 0) break;
+    for (const place of bad) if (!place.giveWay()) return failed(list.errors, list.count);
+  }
+  const sources = places.flatMap(({ source }) => source ?? []);
+  const isNothingLeft = sources.length === 0 && resources.length > 0;
+  if (isNothingLeft || problems.size > mostRefused) return failed(list.errors, list.count);
+  const { errors, count: total } = list;
+  const refused = total === 0 ? undefined : { errors, total, resources: refusedRules(problems) };
+  const hash = hashOf(places.flatMap(({ resource }) => resource ?? []));
+  if (hash === hashInForce) return unchanged(hash, refused);
+  const rules: CompiledRules = { ok: true, bytes: compileRules(sources), sources: sources.length };
+  return { outcome: { ok: true, hash, rules, refused }, reviewed: () => unplaced(sources) };
+}
+
+/** Chosen: more is no longer some, and is refused as a whole. */
+const mostRefused = 1_000;
+/** Chosen: what is said of one resource. */
+const mostTexts = 10;
+const longestWords = 1_024;
+
+function refusedRules(problems: ReadonlyMap<string, readonly string[]>): RefusedRules[] {
+  return [...problems].map(([name, texts]) => {
+    const message = texts.join('; ');
+    return {
+      name,
+      message:
+        message.length > longestWords ? `${message.slice(0, longestWords).toWellFormed()}...` : message,
+    };
   });
-  if (list.count > 0) return failed(list.errors, list.count);
-  const rules: CompiledRules = {
-    ok: true,
-    bytes: compileRules(sources),
-    sources: sources.length,
+}
+
+function unchanged(hash: string, refused: LoadedResources['refused']): MadeLoad<LoadedResources> {
+  return { outcome: { ok: true, hash, rules: undefined, refused }, reviewed: undefined };
+}
+
+/** One resource of a load, and what stands in its place when it is bad. */
+class Place {
+  /** Undefined: a response without names. */
+  readonly name: string | undefined;
+  resource: Any | undefined;
+  source: RuleSource | undefined;
+  problem: RuleError | undefined;
+  /** Whether it is what is in force. */
+  isFormer: boolean;
+  readonly #index: number;
+  readonly #former: Uint8Array | undefined;
+
+  constructor(resource: Any, index: number, parts: ResourcesRequest['parts']) {
+    this.#index = index;
+    this.name = parts?.names[index];
+    this.isFormer = this.name === undefined || !parts!.former.has(this.name);
+    this.#former = this.name === undefined ? undefined : parts!.former.get(this.name);
+    this.#take(resource);
+  }
+
+  /** False where there is nothing to give way to. */
+  giveWay(): boolean {
+    if (this.isFormer) return false;
+    this.isFormer = true;
+    this.#take(this.#former === undefined ? undefined : decodeAnswer(this.#former).resources[0]);
+    return true;
+  }
+
+  #take(resource: Any | undefined): void {
+    this.resource = resource;
+    this.source = undefined;
+    this.problem = undefined;
+    if (resource === undefined) return;
+    const place = this.name ?? `resource ${this.#index + 1}`;
+    if (resource.typeUrl !== rateLimitConfigTypeUrl) {
+      this.problem = wrongType(place, resource.typeUrl);
+      return;
+    }
+    try {
+      const source = decodeResource(resource.value);
+      this.source = source.name === '' ? { ...source, name: place } : source;
+    } catch (error) {
+      this.problem = unplacedError('syntax', place, `cannot be decoded: ${errorText(error)}`);
+    }
+  }
+}
+
+/** Those that cannot be in force with the others. What is in force goes before what is new: it is the new one that is bad. */
+function badPlaces(
+  places: readonly Place[],
+  options: { mergeDomains: boolean },
+  report: (place: Place, error: RuleError) => void,
+): Set<Place> {
+  const bad = new Set<Place>();
+  const tell = (place: Place, error: RuleError): void => {
+    bad.add(place);
+    report(place, error);
   };
-  return { outcome: { ok: true, hash, rules }, reviewed: () => unplaced(sources) };
+  for (const place of places) if (place.problem !== undefined) tell(place, place.problem);
+  if (bad.size > 0) return bad;
+  const ordered = [...places.filter(({ isFormer }) => isFormer), ...places.filter((it) => !it.isFormer)];
+  const placeOf = new Map(ordered.flatMap((place) => (place.source ? [[place.source, place]] : [])));
+  checkSources([...placeOf.keys()], options, ({ source, code, text, path }) => {
+    tell(placeOf.get(source)!, { ...unplacedError(code, source.name, text), path });
+  });
+  return bad;
 }
 
 /** Resources have no lines. */
@@ -74,25 +177,6 @@ function unplaced(sources: readonly RuleSource[]): ReviewedLoad {
     sources: sources.map((source) => ({ source, file: source.name, placeOf: () => undefined })),
     warnings: [],
   };
-}
-
-function decodeAll(resources: DiscoveryAnswer['resources']): { sources: RuleSource[]; errors: RuleError[] } {
-  const sources: RuleSource[] = [];
-  const errors: RuleError[] = [];
-  for (const [index, { typeUrl, value }] of resources.entries()) {
-    const place = `resource ${index + 1}`;
-    if (typeUrl !== rateLimitConfigTypeUrl) {
-      errors.push(wrongType(place, typeUrl));
-      continue;
-    }
-    try {
-      const source = decodeResource(value);
-      sources.push(source.name === '' ? { ...source, name: place } : source);
-    } catch (error) {
-      errors.push(unplacedError('syntax', place, `cannot be decoded: ${errorText(error)}`));
-    }
-  }
-  return { sources, errors };
 }
 
 function wrongType(source: string, typeUrl: string): RuleError {

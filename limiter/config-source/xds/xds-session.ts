@@ -20,7 +20,7 @@ export function backoffMs(options: BackoffOptions, attempt: number): number {
   return Math.round(Math.min(maxMs, Math.max(initialMs, waitMs)));
 }
 
-// What an xDS client does next (state of the world, aggregated). Pure: the owner carries out the actions and reports
+// What an xDS client does next (aggregated, in either form). Pure: the owner carries out the actions and reports
 // what happened.
 //
 //              start               opened             settled, or received
@@ -31,6 +31,7 @@ export function backoffMs(options: BackoffOptions, attempt: number): number {
 //                       waiting <──────────────┴───────────────────────────────────┘
 //
 //       open:settled ──ended, renewable──> connecting
+//       open:new ──declined──> connecting
 //       any ──close──> closed
 //
 // Beside it, one response at a time is loaded, whatever becomes of the stream that it came over:
@@ -45,7 +46,8 @@ export function backoffMs(options: BackoffOptions, attempt: number): number {
 // opened again at once, and nobody is told.
 //
 // An outage begins when a connection or a stream ends, and is over when a stream has settled: it brought a response or
-// stood for a while. It is told once. An event that does not fit the state changes nothing.
+// stood for a while. It is told once. A server that does not know the form of xDS it is asked for declines: that is no outage,
+// and it is asked in the other form at once. An event that does not fit the state changes nothing.
 
 /** What has to be known of a response; the rest is the owner's. */
 export interface VersionedResponse {
@@ -53,7 +55,20 @@ export interface VersionedResponse {
   nonce: string;
 }
 
-export type Verdict = { accepted: true } | { accepted: false; message: string };
+export type Verdict =
+  | { accepted: true }
+  | {
+      accepted: false;
+      message: string;
+      /** What is refused, where the rest is in force. Undefined: everything. */
+      refused?: readonly RefusedRules[] | undefined;
+    };
+
+/** A resource by its name, and why it is not in force. */
+export interface RefusedRules {
+  name: string;
+  message: string;
+}
 
 /** `version` is always the one last accepted, over all streams; empty before the first. */
 export interface SessionRequest {
@@ -62,6 +77,8 @@ export interface SessionRequest {
   nonce: string;
   /** Why the response is refused. */
   error: string | undefined;
+  /** Of a response that is refused in part. */
+  refused?: readonly RefusedRules[] | undefined;
 }
 
 export type SessionAction<R> =
@@ -162,7 +179,7 @@ export class XdsSession<R extends VersionedResponse> {
     if (verdict.accepted) this.#acceptedVersion = response.version;
     const actions: SessionAction<R>[] = [];
     if (this.isOpen && stream === this.#stream) {
-      actions.push(this.#send(response.nonce, verdict.accepted ? undefined : verdict.message));
+      actions.push(this.#answer(response.nonce, verdict));
     }
     if (this.#next !== undefined) actions.push(this.#load(this.#next));
     this.#next = undefined;
@@ -188,6 +205,13 @@ export class XdsSession<R extends VersionedResponse> {
       { do: 'tell-lost', reason, isNews, retryMs: delayMs },
       { do: 'wait', delayMs },
     ];
+  }
+
+  /** The server does not know what it was asked, and can be asked in another way. Nothing where it knew. */
+  declined(): SessionAction<R>[] {
+    if (this.#state !== 'open:new') return [];
+    this.#state = 'connecting';
+    return [{ do: 'connect' }];
   }
 
   /** The wait is over. */
@@ -230,5 +254,12 @@ export class XdsSession<R extends VersionedResponse> {
 
   #send(nonce: string, error: string | undefined): SessionAction<R> {
     return { do: 'send', request: { version: this.#acceptedVersion, nonce, error } };
+  }
+
+  #answer(nonce: string, verdict: Verdict): SessionAction<R> {
+    if (verdict.accepted) return this.#send(nonce, undefined);
+    const { message: error, refused } = verdict;
+    if (refused === undefined) return this.#send(nonce, error);
+    return { do: 'send', request: { version: this.#acceptedVersion, nonce, error, refused } };
   }
 }

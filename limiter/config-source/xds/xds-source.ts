@@ -7,17 +7,30 @@ import { type AdsTls, adsCredentials, readTokenFile } from './ads-credentials.ts
 import {
   AdsStream,
   type AdsStreamOptions,
+  adsPaths,
+  encodeDeltaRequest,
   encodeRequest,
   nodeMessage,
   refusalMessage,
   type StreamEnd,
   type XdsNode,
 } from './ads-stream.ts';
+import {
+  changedWorld,
+  claimableWorld,
+  decodeDelta,
+  emptyWorld,
+  versionsOf,
+  type World,
+  worldInForce,
+  worldParts,
+} from './delta-world.ts';
 import { decodeAnswer, type LoadedResources } from './load-resources.ts';
 import { ResponseLoader, type ResponseLoaderOptions } from './response-loader.ts';
 import {
   type SessionAction,
   type SessionOptions,
+  type SessionRequest,
   type Verdict,
   type VersionedResponse,
   XdsSession,
@@ -31,6 +44,8 @@ export interface XdsConfigSourceOptions
   /** File with the token that goes with each stream, read anew for each; undefined: none. */
   tokenFile: string | undefined;
   node: XdsNode;
+  /** Ask for incremental xDS first. A server that does not know it is asked for the state of the world. */
+  incremental: boolean;
   /** MERGE_DOMAIN_CONFIG. */
   mergeDomains: boolean;
   /** How rules are reviewed once they are in force. */
@@ -49,6 +64,8 @@ export interface XdsListener {
   attemptFailed(reason: string, retryMs: number): void;
   /** The server took the stream and has not sent any rules yet. Told once. */
   noRulesYet(): void;
+  /** The server does not know incremental xDS. Told once, until it does. */
+  notIncremental(): void;
 }
 
 /** Chosen: bounds. */
@@ -65,7 +82,8 @@ export const defaultXdsSourceLimits: Readonly<XdsSourceLimits> = {
 };
 
 interface Response extends VersionedResponse {
-  bytes: Uint8Array;
+  /** The response as it came; of incremental xDS what the server has told with it. */
+  content: Uint8Array | { world: World; typeUrl: string };
 }
 
 type ActionHandlers = {
@@ -83,13 +101,20 @@ export class XdsConfigSource implements ConfigSource {
   #stream: AdsStream | undefined;
   #callOffTimer: (() => void) | undefined;
   #hashInForce: string | undefined;
+  /** The resources of these rules; undefined where they came without names. */
+  #worldInForce: World | undefined;
+  /** Of the stream that is open, or was last: what the server has told; undefined: it tells the state of the world. */
+  #told: World | undefined;
+  /** The server has just said that it does not know incremental xDS. */
+  #isDeclined = false;
+  #isDeclineTold = false;
   #keepaliveMs: number;
   #isClosed = false;
   /** Of the stream that is open, or was last. */
   #token: string | undefined;
   readonly #handlers: ActionHandlers = {
     connect: () => this.#connect(),
-    send: ({ request }) => this.#stream?.send(encodeRequest(this.#node, request)),
+    send: ({ request }) => this.#stream?.send(this.#encode(request)),
     load: ({ response }) => void this.#load(response),
     wait: ({ delayMs }) => this.#setTimer(delayMs, () => this.#session.due()),
     settle: ({ delayMs }) => this.#setTimer(delayMs, () => this.#session.settled()),
@@ -148,12 +173,16 @@ export class XdsConfigSource implements ConfigSource {
   }
 
   #connect(): void {
-    const { target, tls, node } = this.#options;
+    const { target, tls, node, incremental } = this.#options;
+    const isIncremental = incremental && !this.#isDeclined;
+    this.#isDeclined = false;
+    this.#told = isIncremental ? emptyWorld : undefined;
     try {
       this.#token = this.#readToken();
       this.#stream = new AdsStream(
         {
           ...this.#options,
+          path: isIncremental ? adsPaths.incremental : adsPaths.stateOfTheWorld,
           credentials: adsCredentials(target, tls),
           token: this.#token,
           userAgent: `weir/${node.version}`,
@@ -171,7 +200,22 @@ export class XdsConfigSource implements ConfigSource {
     }
   }
 
-  #ended({ reason, tooManyPings, unauthenticated }: StreamEnd): void {
+  #encode(request: SessionRequest): Uint8Array {
+    if (this.#told === undefined) return encodeRequest(this.#node, request);
+    const isFirst = request.nonce === '';
+    if (isFirst) this.#told = claimableWorld(this.#worldInForce);
+    return encodeDeltaRequest(this.#node, request, isFirst ? versionsOf(this.#told) : {});
+  }
+
+  #ended({ reason, tooManyPings, unauthenticated, unimplemented }: StreamEnd): void {
+    const other = unimplemented && this.#told !== undefined ? this.#session.declined() : [];
+    if (other.length > 0) {
+      this.#isDeclined = true;
+      if (!this.#isDeclineTold) this.#options.listener.notIncremental();
+      this.#isDeclineTold = true;
+      this.#carryOut(other);
+      return;
+    }
     // gRPC proposal A8: a client that is told so pings half as often.
     if (tooManyPings) this.#keepaliveMs *= 2;
     const told = unauthenticated ? `${reason} (${this.#proofToMend()})` : reason;
@@ -204,30 +248,47 @@ export class XdsConfigSource implements ConfigSource {
   #receive(bytes: Uint8Array): void {
     let response: Response;
     try {
-      const { version, nonce } = decodeAnswer(bytes);
-      response = { version, nonce, bytes };
+      response = this.#decode(bytes);
     } catch (error) {
       // Without its nonce it cannot be refused.
       this.#stream?.close();
-      const reason = `the server sent what is no DiscoveryResponse: ${errorText(error)}`;
+      const kind = this.#told === undefined ? 'DiscoveryResponse' : 'DeltaDiscoveryResponse';
+      const reason = `the server sent what is no ${kind}: ${errorText(error)}`;
       this.#carryOut(this.#session.ended(reason));
       return;
     }
     this.#carryOut(this.#session.received(response));
   }
 
-  async #load({ bytes }: Response): Promise<void> {
+  #decode(bytes: Uint8Array): Response {
+    if (this.#told === undefined) {
+      const { version, nonce } = decodeAnswer(bytes);
+      return { version, nonce, content: bytes };
+    }
+    const delta = decodeDelta(bytes);
+    const { systemVersionInfo: version, nonce, typeUrl } = delta;
+    this.#isDeclineTold = false;
+    this.#told = changedWorld(this.#told, delta);
+    return { version, nonce, content: { world: this.#told, typeUrl } };
+  }
+
+  async #load({ content }: Response): Promise<void> {
     const startMs = this.#options.clock.monotonicMs();
     const { mergeDomains, review } = this.#options;
+    const { bytes, ...parts } =
+      'world' in content
+        ? worldParts(content.world, this.#worldInForce, content.typeUrl)
+        : { bytes: content };
     const outcome = await this.#loader.load({
       bytes,
       mergeDomains,
       ...review,
       hashInForce: this.#hashInForce,
+      parts: 'names' in parts ? parts : undefined,
     });
     if (this.#isClosed) return;
     const loadMs = this.#options.clock.monotonicMs() - startMs;
-    const verdict = await this.#apply(outcome, loadMs);
+    const verdict = await this.#apply(outcome, loadMs, 'world' in content ? content.world : undefined);
     if (this.#isClosed) return;
     this.#carryOut(this.#session.loaded(verdict));
     this.#loader.review((review) => {
@@ -235,13 +296,22 @@ export class XdsConfigSource implements ConfigSource {
     });
   }
 
-  async #apply(outcome: LoadedResources | FailedLoad, loadMs: number): Promise<Verdict> {
+  async #apply(
+    outcome: LoadedResources | FailedLoad,
+    loadMs: number,
+    world: World | undefined,
+  ): Promise<Verdict> {
     if (!outcome.ok) {
       this.#listener?.failed(outcome.errors, outcome.total);
       return { accepted: false, message: refusalMessage(outcome) };
     }
-    if (outcome.rules !== undefined) await this.#listener?.loaded(loadedRules(outcome.rules, loadMs));
-    this.#hashInForce = outcome.hash;
-    return { accepted: true };
+    const { rules, hash, refused } = outcome;
+    if (rules !== undefined) await this.#listener?.loaded(loadedRules(rules, loadMs));
+    this.#hashInForce = hash;
+    const resources = refused?.resources ?? [];
+    this.#worldInForce = world && worldInForce(world, this.#worldInForce, resources);
+    if (refused === undefined) return { accepted: true };
+    this.#listener?.failed(refused.errors, refused.total);
+    return { accepted: false, message: refusalMessage({ ok: false, ...refused }), refused: resources };
   }
 }

@@ -81,7 +81,7 @@
 - { name: RUNTIME_IGNOREDOTFILES, value: "true" }
 - { name: HEALTHY_WITH_AT_LEAST_ONE_CONFIG_LOADED, value: "true" }
 {{- else -}}
-- { name: CONFIG_TYPE, value: GRPC_XDS_SOTW }
+- { name: CONFIG_TYPE, value: GRPC_XDS_DELTA }
 - { name: CONFIG_GRPC_XDS_SERVER_URL, value: {{ include "weir.limiter.xdsAddress" . | quote }} }
 - { name: CONFIG_GRPC_XDS_FLEET, value: {{ $limiter.fleet | quote }} }
 {{- if eq (include "weir.limiter.xdsTokenFrom" .) "secret" }}

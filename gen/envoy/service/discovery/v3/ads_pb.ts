@@ -6,14 +6,14 @@
 
 import type { GenFile, GenService } from "@bufbuild/protobuf/codegenv2";
 import { fileDesc, serviceDesc } from "@bufbuild/protobuf/codegenv2";
-import type { DiscoveryRequestSchema, DiscoveryResponseSchema } from "./discovery_pb.ts";
+import type { DeltaDiscoveryRequestSchema, DeltaDiscoveryResponseSchema, DiscoveryRequestSchema, DiscoveryResponseSchema } from "./discovery_pb.ts";
 import { file_envoy_service_discovery_v3_discovery } from "./discovery_pb.ts";
 
 /**
  * Describes the file envoy/service/discovery/v3/ads.proto.
  */
 export const file_envoy_service_discovery_v3_ads: GenFile = /*@__PURE__*/
-  fileDesc("CiRlbnZveS9zZXJ2aWNlL2Rpc2NvdmVyeS92My9hZHMucHJvdG8SGmVudm95LnNlcnZpY2UuZGlzY292ZXJ5LnYzMpwBChpBZ2dyZWdhdGVkRGlzY292ZXJ5U2VydmljZRJ+ChlTdHJlYW1BZ2dyZWdhdGVkUmVzb3VyY2VzEiwuZW52b3kuc2VydmljZS5kaXNjb3ZlcnkudjMuRGlzY292ZXJ5UmVxdWVzdBotLmVudm95LnNlcnZpY2UuZGlzY292ZXJ5LnYzLkRpc2NvdmVyeVJlc3BvbnNlIgAoATABYgZwcm90bzM", [file_envoy_service_discovery_v3_discovery]);
+  fileDesc("CiRlbnZveS9zZXJ2aWNlL2Rpc2NvdmVyeS92My9hZHMucHJvdG8SGmVudm95LnNlcnZpY2UuZGlzY292ZXJ5LnYzMqYCChpBZ2dyZWdhdGVkRGlzY292ZXJ5U2VydmljZRJ+ChlTdHJlYW1BZ2dyZWdhdGVkUmVzb3VyY2VzEiwuZW52b3kuc2VydmljZS5kaXNjb3ZlcnkudjMuRGlzY292ZXJ5UmVxdWVzdBotLmVudm95LnNlcnZpY2UuZGlzY292ZXJ5LnYzLkRpc2NvdmVyeVJlc3BvbnNlIgAoATABEocBChhEZWx0YUFnZ3JlZ2F0ZWRSZXNvdXJjZXMSMS5lbnZveS5zZXJ2aWNlLmRpc2NvdmVyeS52My5EZWx0YURpc2NvdmVyeVJlcXVlc3QaMi5lbnZveS5zZXJ2aWNlLmRpc2NvdmVyeS52My5EZWx0YURpc2NvdmVyeVJlc3BvbnNlIgAoATABYgZwcm90bzM", [file_envoy_service_discovery_v3_discovery]);
 
 /**
  * @generated from service envoy.service.discovery.v3.AggregatedDiscoveryService
@@ -26,6 +26,14 @@ export const AggregatedDiscoveryService: GenService<{
     methodKind: "bidi_streaming";
     input: typeof DiscoveryRequestSchema;
     output: typeof DiscoveryResponseSchema;
+  },
+  /**
+   * @generated from rpc envoy.service.discovery.v3.AggregatedDiscoveryService.DeltaAggregatedResources
+   */
+  deltaAggregatedResources: {
+    methodKind: "bidi_streaming";
+    input: typeof DeltaDiscoveryRequestSchema;
+    output: typeof DeltaDiscoveryResponseSchema;
   },
 }> = /*@__PURE__*/
   serviceDesc(file_envoy_service_discovery_v3_ads, 0);

@@ -1,0 +1,187 @@
+import { create, fromBinary, type MessageInitShape, toBinary } from '@bufbuild/protobuf';
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import {
+  DeltaDiscoveryRequestSchema,
+  DeltaDiscoveryResponseSchema,
+} from '../../gen/envoy/service/discovery/v3/discovery_pb.ts';
+import { caseCount } from '../../test/support/property-cases.ts';
+import { fleetSnapshot, hashOf } from '../model/fleet-snapshot.ts';
+import { Incremental } from './discovery-form.ts';
+import { FleetResponse } from './fleet-response.ts';
+
+type Fields = Omit<MessageInitShape<typeof DeltaDiscoveryRequestSchema>, '$typeName'>;
+type Versions = Record<string, string>;
+
+/** Resources by name, each of a text. */
+function responseOf(texts: Record<string, string>): FleetResponse {
+  const resources = Object.entries(texts).map(([name, text]) => {
+    const bytes = Buffer.from(text);
+    return { name, domain: name, bytes, hash: hashOf(bytes) };
+  });
+  return new FleetResponse(fleetSnapshot('f', resources), 'replica-0');
+}
+
+/** What a client does with requests and responses. */
+class Told {
+  readonly form = new Incremental();
+  readonly world = new Map<string, string>();
+  #isFirst = true;
+
+  constructor(has: Versions = {}) {
+    for (const [name, version] of Object.entries(has)) this.world.set(name, version);
+  }
+
+  ask(fields: Fields = {}): ReturnType<Incremental['subscribe']> {
+    this.form.read(toBinary(DeltaDiscoveryRequestSchema, create(DeltaDiscoveryRequestSchema, fields)));
+    const isAsking = this.form.subscribe(this.#isFirst);
+    this.#isFirst = false;
+    return isAsking;
+  }
+
+  send(response: FleetResponse): { names: string[]; removed: string[] } {
+    const bytes = this.form.bytesOf(response);
+    this.form.sent(response);
+    const { resources, removedResources } = fromBinary(DeltaDiscoveryResponseSchema, bytes);
+    for (const { name, version } of resources) this.world.set(name, version);
+    for (const name of removedResources) this.world.delete(name);
+    return { names: resources.map(({ name }) => name), removed: removedResources };
+  }
+}
+
+const two = responseOf({ a: 'a1', b: 'b1' });
+const changed = responseOf({ a: 'a1', b: 'b2', c: 'c1' });
+
+describe('incremental discovery', () => {
+  it('begins with everything, and goes on with what is different', () => {
+    const told = new Told();
+    expect(told.ask()).toBe(true);
+    expect(told.send(two)).toEqual({ names: ['a', 'b'], removed: [] });
+    expect(told.ask()).toBe(false);
+    expect(told.send(changed)).toEqual({ names: ['b', 'c'], removed: [] });
+    expect(told.send(responseOf({ c: 'c1' }))).toEqual({ names: [], removed: ['a', 'b'] });
+  });
+
+  it.each([[[]], [['*']]])('has nothing to say to a limiter that has everything and wants %j', (names) => {
+    const told = new Told();
+    told.ask({
+      resourceNamesSubscribe: names,
+      initialResourceVersions: Object.fromEntries(two.versions),
+    });
+    expect(told.form.claimedVersion).toBe(two.version);
+    expect(told.send(two)).toEqual({ names: [], removed: [] });
+  });
+
+  it('sends a limiter that comes again what is different, and what is gone', () => {
+    const told = new Told();
+    told.ask({ initialResourceVersions: { b: two.versions.get('b')!, z: 'old' } });
+    expect(told.form.claimedVersion).not.toBe(two.version);
+    expect(told.send(two)).toEqual({ names: ['a'], removed: ['z'] });
+  });
+
+  it('sends names that were asked for, and says once which there are not', () => {
+    const told = new Told();
+    told.ask({ resourceNamesSubscribe: ['b', 'z'] });
+    expect(told.send(two)).toEqual({ names: ['b'], removed: ['z'] });
+    expect(told.send(two)).toEqual({ names: [], removed: [] });
+    expect(told.ask({ resourceNamesSubscribe: ['a', 'b'], resourceNamesUnsubscribe: ['z'] })).toBe(true);
+    expect(told.send(changed)).toEqual({ names: ['a', 'b'], removed: [] });
+  });
+
+  it('sends again what is subscribed to again', () => {
+    const told = new Told();
+    told.ask({ resourceNamesSubscribe: ['*'] });
+    told.send(two);
+    expect(told.ask({ resourceNamesSubscribe: ['a'] })).toBe(true);
+    expect(told.send(two)).toEqual({ names: ['a'], removed: [] });
+    told.ask({ resourceNamesUnsubscribe: ['*'] });
+    expect(told.send(responseOf({ a: 'a2', b: 'b2' }))).toEqual({ names: ['a'], removed: [] });
+  });
+
+  it('bounds names', () => {
+    const names = Array.from({ length: 1_001 }, (_, i) => `n${i}`);
+    expect(new Told().ask({ resourceNamesSubscribe: names.slice(1) })).toBe(true);
+    expect(new Told().ask({ resourceNamesSubscribe: names })).toEqual({
+      problem: 'subscribes to 1001 names of resources, the bound is 1000: * is all',
+    });
+  });
+
+  it('is encoded once for all limiters that were told the same', () => {
+    const forms = [new Told(), new Told()];
+    for (const told of forms) {
+      told.ask();
+      told.send(two);
+    }
+    const [first, second] = forms.map(({ form }) => form.bytesOf(changed));
+    expect(second).toBe(first);
+  });
+
+  it('reads a refusal of some resources, and takes one that it cannot read, or that is long, for all', () => {
+    const form = new Incremental();
+    const refusal = (details: { typeUrl: string; value: Uint8Array }[]) =>
+      form.read(
+        toBinary(
+          DeltaDiscoveryRequestSchema,
+          create(DeltaDiscoveryRequestSchema, { errorDetail: { message: 'no', details } }),
+        ),
+      )?.refusal?.resources;
+    const typeUrl = 'type.googleapis.com/weir.xds.v1.RefusedResources';
+    const one = Buffer.from('0a060a01611201' + '78', 'hex');
+    expect(refusal([{ typeUrl, value: one }])).toEqual([{ name: 'a', message: 'x' }]);
+    expect(refusal([{ typeUrl: 'type.googleapis.com/a.B', value: one }])).toBeUndefined();
+    expect(refusal([{ typeUrl, value: Buffer.from('0aff', 'hex') }])).toBeUndefined();
+    expect(refusal([{ typeUrl, value: Buffer.concat(Array(101).fill(one)) }])).toBeUndefined();
+  });
+});
+
+const name = fc.constantFrom<string>('a', 'b', 'c', 'd');
+const texts = fc.dictionary(name, fc.constantFrom('1', '2', '3'));
+
+describe('whatever happens', () => {
+  it('a limiter has what the last response says, of all that it wants', () => {
+    const event = fc.oneof(
+      fc.record({ serve: texts }),
+      fc.record({
+        more: fc.array(fc.oneof(name, fc.constant('*')), { maxLength: 3 }),
+        less: fc.array(fc.oneof(name, fc.constant('*')), { maxLength: 2 }),
+      }),
+    );
+    const first = fc.record({
+      has: fc.dictionary(name, fc.constantFrom('1', '2')),
+      wants: fc.array(name, { maxLength: 2 }),
+    });
+    fc.assert(
+      fc.property(first, fc.array(event, { maxLength: 12 }), ({ has, wants }, events) => {
+        const versions = Object.fromEntries(responseOf(has).versions);
+        const told = new Told(wants.length === 0 ? versions : {});
+        told.ask({
+          resourceNamesSubscribe: wants,
+          initialResourceVersions: wants.length === 0 ? versions : {},
+        });
+        let wantsAll = wants.length === 0;
+        const names = new Set<string>(wants);
+        let served = responseOf({});
+        for (const one of events) {
+          if ('serve' in one) served = responseOf(one.serve);
+          else {
+            told.ask({ resourceNamesSubscribe: one.more, resourceNamesUnsubscribe: one.less });
+            if (one.more.includes('*')) wantsAll = true;
+            if (one.less.includes('*')) wantsAll = false;
+            for (const gone of one.less) names.delete(gone);
+            for (const more of one.more) if (more !== '*') names.add(more);
+            // What a client wants no longer it drops.
+            for (const key of told.world.keys()) if (!wantsAll && !names.has(key)) told.world.delete(key);
+          }
+          told.send(served);
+          for (const [key, version] of served.versions) {
+            if (wantsAll || names.has(key)) expect(told.world.get(key)).toBe(version);
+          }
+          for (const key of told.world.keys()) {
+            if (wantsAll || names.has(key)) expect(served.versions.has(key)).toBe(true);
+          }
+        }
+      }),
+      { numRuns: caseCount(300) },
+    );
+  });
+});

@@ -1,0 +1,175 @@
+/**
+ * The two forms of aggregated discovery, as far as they differ: what a request says, and what a response brings. All else of a
+ * stream is the same, see `LimiterStream`.
+ *
+ * State of the world: each response has everything, and a request names the version that is in force.
+ * Incremental: a response has what is different from what the limiter was told over this stream, and resources have versions.
+ * What was told counts as such whatever became of it: a limiter that refuses something keeps what it was told beside what it has
+ * in force, and tries it again with the next response. Envoy's xDS protocol, "Incremental xDS".
+ */
+import { fromBinary, type Message } from '@bufbuild/protobuf';
+import type { GenMessage } from '@bufbuild/protobuf/codegenv2';
+import type { Any } from '@bufbuild/protobuf/wkt';
+import type { Node } from '../../gen/envoy/config/core/v3/base_pb.ts';
+import {
+  type DeltaDiscoveryRequest,
+  DeltaDiscoveryRequestSchema,
+  DiscoveryRequestSchema,
+} from '../../gen/envoy/service/discovery/v3/discovery_pb.ts';
+import type { Status } from '../../gen/google/rpc/status_pb.ts';
+import { RefusedResourcesSchema } from '../../gen/weir/xds/v1/refused_resources_pb.ts';
+import { type RefusedResource, versionOfResources } from '../model/fleet-snapshot.ts';
+import { type FleetResponse, nothingTold, type ResourceVersions } from './fleet-response.ts';
+
+/** A request, in either form. */
+export interface StreamRequest {
+  node: Node | undefined;
+  typeUrl: string;
+  nonce: string;
+  refusal: RequestRefusal | undefined;
+}
+
+export interface RequestRefusal {
+  message: string;
+  /** Undefined: everything is refused. */
+  resources: readonly RefusedResource[] | undefined;
+}
+
+/** The form of one stream. */
+export interface DiscoveryForm {
+  readonly longestFirstRequestBytes: number;
+  /** Undefined when the bytes are no request. What it says beside `StreamRequest` is kept until the next one. */
+  read(bytes: Uint8Array): StreamRequest | undefined;
+  /**
+   * Takes what the last request says of what is wanted; of the first one for our type also what the limiter has. Returns
+   * whether something is to be sent for it, whatever version was sent last; or what is wrong.
+   */
+  subscribe(isFirst: boolean): boolean | { problem: string };
+  /** Of what the limiter said it has, with its first request. Empty: nothing, or not known. */
+  readonly claimedVersion: string;
+  /** What is to be sent, without a nonce. */
+  bytesOf(response: FleetResponse): Uint8Array;
+  /** It was sent. */
+  sent(response: FleetResponse): void;
+}
+
+/** `resource_names` are not looked at: a limiter gets all rules of its fleet. */
+export class StateOfTheWorld implements DiscoveryForm {
+  readonly longestFirstRequestBytes = 1024 * 1024;
+  claimedVersion = '';
+
+  read(bytes: Uint8Array): StreamRequest | undefined {
+    const request = decode(DiscoveryRequestSchema, bytes);
+    if (request === undefined) return undefined;
+    const { node, typeUrl, responseNonce: nonce, errorDetail, versionInfo } = request;
+    this.claimedVersion = versionInfo;
+    const refusal = errorDetail && { message: errorDetail.message, resources: undefined };
+    return { node, typeUrl, nonce, refusal };
+  }
+
+  subscribe(isFirst: boolean): boolean {
+    return isFirst;
+  }
+
+  bytesOf(response: FleetResponse): Uint8Array {
+    return response.bytes;
+  }
+
+  sent(): void {}
+}
+
+/** Chosen: the names of 30,000 resources with their versions; clients of Weir list up to 3 MiB. */
+export const longestRequestBytes = 4 * 1024 * 1024;
+/** Chosen: who wants more wants all. */
+const mostNames = 1_000;
+/** Chosen: what a refusal lists goes into the reports of replicas, a thousand times where a fleet is large. */
+const mostRefused = 100;
+
+/** Without names everything is wanted, and whoever wants everything (`*`) beside names gets no more for them. */
+export class Incremental implements DiscoveryForm {
+  /** It may list all resources. */
+  readonly longestFirstRequestBytes = longestRequestBytes;
+  #request: DeltaDiscoveryRequest | undefined;
+  #wantsAll = false;
+  #names: ReadonlySet<string> = new Set();
+  /** Of names that there are not: an empty version. */
+  #told: ResourceVersions = nothingTold;
+  claimedVersion = '';
+
+  read(bytes: Uint8Array): StreamRequest | undefined {
+    const request = decode(DeltaDiscoveryRequestSchema, bytes);
+    this.#request = request;
+    if (request === undefined) return undefined;
+    const { node, typeUrl, responseNonce: nonce, errorDetail } = request;
+    return { node, typeUrl, nonce, refusal: errorDetail && refusalOf(errorDetail) };
+  }
+
+  subscribe(isFirst: boolean): boolean | { problem: string } {
+    const { resourceNamesSubscribe: more, resourceNamesUnsubscribe: less } = this
+      .#request as DeltaDiscoveryRequest;
+    if (isFirst) this.#begin(this.#request as DeltaDiscoveryRequest);
+    else if (more.includes('*')) this.#wantsAll = true;
+    if (less.includes('*')) this.#wantsAll = false;
+    const names = new Set(this.#names);
+    for (const name of less) names.delete(name);
+    for (const name of more) if (name !== '*') names.add(name);
+    if (names.size > mostNames) {
+      return {
+        problem: `subscribes to ${names.size} names of resources, the bound is ${mostNames}: * is all`,
+      };
+    }
+    this.#names = names;
+    if (isFirst) return true;
+    // Who subscribes again wants it again.
+    this.#told = unsure(this.#told, more);
+    return more.length > 0;
+  }
+
+  bytesOf(response: FleetResponse): Uint8Array {
+    return this.#wantsAll ? response.changeSince(this.#told) : response.changeOf(this.#names, this.#told);
+  }
+
+  sent({ versions }: FleetResponse): void {
+    this.#told = this.#wantsAll
+      ? versions
+      : new Map([...this.#names].map((name) => [name, versions.get(name) ?? '']));
+  }
+
+  #begin({ resourceNamesSubscribe, initialResourceVersions }: DeltaDiscoveryRequest): void {
+    this.#wantsAll = resourceNamesSubscribe.length === 0 || resourceNamesSubscribe.includes('*');
+    const versions = new Map(Object.entries(initialResourceVersions));
+    if (versions.size === 0) return;
+    this.#told = versions;
+    if (this.#wantsAll) this.claimedVersion = versionOfResources(versions);
+  }
+}
+
+/** Equal to no version, so that the resource, or that it is gone, is told again. */
+const unsureVersion = '\0';
+
+function unsure(told: ResourceVersions, names: readonly string[]): ResourceVersions {
+  const known = names.filter((name) => told.has(name));
+  if (known.length === 0) return told;
+  return new Map([...told, ...known.map((name) => [name, unsureVersion] as const)]);
+}
+
+function refusalOf({ message, details }: Status): RequestRefusal {
+  const { typeName } = RefusedResourcesSchema;
+  const listed = details.filter(({ typeUrl }) => typeUrl.endsWith(`/${typeName}`)).map(refusedResources);
+  const resources = listed.flatMap((list) => list ?? []);
+  const isWhole = listed.includes(undefined) || resources.length === 0 || resources.length > mostRefused;
+  return { message, resources: isWhole ? undefined : resources };
+}
+
+/** Undefined for bytes that are none. */
+function refusedResources({ value }: Any): RefusedResource[] | undefined {
+  return decode(RefusedResourcesSchema, value)?.resources.map(({ name, message }) => ({ name, message }));
+}
+
+function decode<M extends Message>(schema: GenMessage<M>, bytes: Uint8Array): M | undefined {
+  try {
+    return fromBinary(schema, bytes);
+  } catch {
+    return undefined;
+  }
+}

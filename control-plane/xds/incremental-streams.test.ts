@@ -1,0 +1,167 @@
+import { describe, expect, it } from 'vitest';
+import { DeltaClient } from '../../test/support/delta-client.ts';
+import { eventually } from '../../test/support/eventually.ts';
+import { ScriptedXdsClient } from '../../test/support/xds-client.ts';
+import { fleetsOf, startXdsServer, testSnapshot } from '../../test/support/xds-server.ts';
+
+const v1 = testSnapshot('default', ['a', 'b']);
+const v2 = testSnapshot('default', ['b', 'c']);
+const v3 = testSnapshot('default', ['b', 'c', 'd']);
+const versions = Object.fromEntries(v1.resources.map(({ name, hash }) => [name, hash]));
+
+async function serving(snapshot = v1, options: { accepts?: boolean } = {}) {
+  const running = await startXdsServer();
+  running.server.serve(fleetsOf(snapshot));
+  const client = new DeltaClient(running.port, options);
+  return { ...running, client };
+}
+
+describe('an incremental stream', () => {
+  it('gets everything at first and then what is different, removals included', async () => {
+    const { server, client } = await serving();
+    client.request();
+    expect(await client.responses(1)).toMatchObject({ version: v1.version, names: ['team/a', 'team/b'] });
+    server.serve(fleetsOf(v2));
+    expect(await client.responses(2)).toMatchObject({
+      version: v2.version,
+      names: ['team/c'],
+      removed: ['team/a'],
+    });
+    await eventually(() => expect(server.limiters()).toMatchObject([{ acceptedVersion: v2.version }]));
+  });
+
+  it('gets nothing before the first call of serve', async () => {
+    const { server, port } = await startXdsServer();
+    const client = new DeltaClient(port);
+    client.request();
+    await eventually(() => expect(server.limiters()).toHaveLength(1));
+    expect(client.received).toEqual([]);
+    server.serve(fleetsOf(v1));
+    await client.responses(1);
+  });
+
+  it('of a limiter that comes again with all resources is that of one that has them in force, and brings none', async () => {
+    const { server, client } = await serving(v1, { accepts: false });
+    client.request({ initialResourceVersions: versions });
+    expect(await client.responses(1)).toMatchObject({ version: v1.version, names: [], removed: [] });
+    expect(server.limiters()).toMatchObject([{ acceptedVersion: v1.version, refusal: undefined }]);
+  });
+
+  it('of a limiter that comes again brings what has changed meanwhile', async () => {
+    const { server, client } = await serving(v2, { accepts: false });
+    client.request({ initialResourceVersions: versions });
+    expect(await client.responses(1)).toMatchObject({ names: ['team/c'], removed: ['team/a'] });
+    expect(server.limiters()).toMatchObject([{ acceptedVersion: v1.version }]);
+  });
+
+  it('says what of a response is refused, while the rest is in force', async () => {
+    const { server, client } = await serving(v1, { accepts: false });
+    client.request();
+    await client.responses(1);
+    client.refuse('a: bad', [{ name: 'team/a', message: 'bad' }]);
+    const resources = [{ name: 'team/a', message: 'bad' }];
+    await eventually(() =>
+      expect(server.limiters()).toMatchObject([
+        { acceptedVersion: undefined, refusal: { version: v1.version, message: 'a: bad', resources } },
+      ]),
+    );
+    server.serve(fleetsOf(v2));
+    expect(await client.responses(2)).toMatchObject({ names: ['team/c'], removed: ['team/a'] });
+    client.accept();
+    await eventually(() =>
+      expect(server.limiters()).toMatchObject([{ acceptedVersion: v2.version, refusal: undefined }]),
+    );
+  });
+
+  it('takes an error without such a list for one of everything', async () => {
+    const { server, client } = await serving(v1, { accepts: false });
+    client.request();
+    await client.responses(1);
+    client.refuse('out of memory');
+    await eventually(() =>
+      expect(server.limiters()[0]?.refusal).toEqual({
+        version: v1.version,
+        message: 'out of memory',
+        resources: undefined,
+      }),
+    );
+  });
+
+  it('has one response in flight, and then the newest', async () => {
+    const { server, client } = await serving(v1, { accepts: false });
+    client.request();
+    await client.responses(1);
+    server.serve(fleetsOf(v2));
+    server.serve(fleetsOf(v3));
+    client.accept();
+    expect(await client.responses(2)).toMatchObject({
+      version: v3.version,
+      names: ['team/c', 'team/d'],
+      removed: ['team/a'],
+    });
+  });
+
+  it('answers a flood of requests by one response', async () => {
+    const { server, client } = await serving(v1, { accepts: false });
+    client.request();
+    for (let i = 0; i < 2_000; i++)
+      client.request({ resourceNamesSubscribe: ['team/a'], responseNonce: `x${i}` });
+    await client.responses(1);
+    client.accept();
+    // What was asked for meanwhile is one more.
+    await client.responses(2);
+    client.accept();
+    await eventually(() => expect(server.limiters()).toMatchObject([{ acceptedVersion: v1.version }]));
+    expect(client.received).toHaveLength(2);
+  });
+
+  it('ends when it subscribes to more names than the bound, first or later', async () => {
+    const names = Array.from({ length: 1_001 }, (_, i) => `n${i}`);
+    const { client, port } = await serving();
+    client.request({ resourceNamesSubscribe: names });
+    const end = '3 INVALID_ARGUMENT: subscribes to 1001 names of resources, the bound is 1000: * is all';
+    await eventually(() => expect(client.end).toBe(end));
+    const later = new DeltaClient(port);
+    later.request();
+    later.request({ resourceNamesSubscribe: names });
+    await eventually(() => expect(later.end).toBe(end));
+  });
+
+  it('may begin with a long list of what it has, and says no more of that length later', async () => {
+    const { client } = await serving();
+    const many = Object.fromEntries(
+      Array.from({ length: 20_000 }, (_, i) => [`team/${'x'.repeat(60)}${i}`, 'v']),
+    );
+    client.request({ initialResourceVersions: many });
+    expect((await client.responses(1)).removed).toHaveLength(20_000);
+    client.request({ initialResourceVersions: many });
+    await eventually(() => expect(client.end).toMatch(/^8 RESOURCE_EXHAUSTED: .*the bound is 1048576$/));
+  });
+
+  it('passes over other types', async () => {
+    const { server, client } = await serving();
+    client.request({ typeUrl: 'type.googleapis.com/envoy.config.cluster.v3.Cluster' });
+    client.request();
+    await client.responses(1);
+    await eventually(() => expect(server.limiters()).toHaveLength(1));
+    expect(client.received).toHaveLength(1);
+  });
+
+  it('stands beside one of the state of the world, on the same fleet', async () => {
+    const { server, client, port } = await serving();
+    client.request();
+    await client.responses(1);
+    const world = new ScriptedXdsClient({ port });
+    await eventually(() => expect(world.last?.version).toBe(v1.version));
+    server.serve(fleetsOf(v3));
+    await eventually(() => {
+      expect(world.last).toMatchObject({ version: v3.version, names: ['team/b', 'team/c', 'team/d'] });
+      expect(server.limiters().map(({ acceptedVersion }) => acceptedVersion)).toEqual([
+        v3.version,
+        v3.version,
+      ]);
+    });
+    world.close();
+    expect([...client.world.keys()].sort()).toEqual(['team/b', 'team/c', 'team/d']);
+  });
+});
