@@ -12,7 +12,7 @@ import { parseArgs } from 'node:util';
 import type { ObjectNumbers } from './control-plane-objects.ts';
 import type { Order, Told } from './control-plane-server.ts';
 import { keepOnCore } from './core.ts';
-import { type Arrival, XdsStreams } from './xds-streams.ts';
+import { type Arrival, type StreamForm, XdsStreams } from './xds-streams.ts';
 
 const usage =
   'npm run bench:control-plane -- [--limiters N] [--fleets N] [--objects N] [--rules N per object] [--json]';
@@ -40,19 +40,22 @@ class Setting {
   #arrivals: Arrival[] = [];
   #check = (): void => {};
 
-  constructor(numbers: Numbers, server: ChildProcess) {
+  constructor(numbers: Numbers, server: ChildProcess, form: StreamForm) {
     this.numbers = numbers;
     this.#server = server;
-    this.#streams = new XdsStreams((arrival) => {
+    this.#streams = new XdsStreams(form, (arrival) => {
       this.#arrivals.push(arrival);
       this.#check();
     });
   }
 
-  static async open(numbers: Numbers): Promise<{ setting: Setting; firstMs: number; bytes: number }> {
+  static async open(
+    numbers: Numbers,
+    form: StreamForm = 'stateOfTheWorld',
+  ): Promise<{ setting: Setting; firstMs: number; bytes: number }> {
     const server = fork(new URL('./control-plane-server.ts', import.meta.url), [JSON.stringify(numbers)]);
     if (server.pid !== undefined) keepOnCore(server.pid, 0);
-    const setting = new Setting(numbers, server);
+    const setting = new Setting(numbers, server, form);
     const listening = await setting.#told('listening');
     const startMs = performance.now();
     const arrived = setting.#arrived(numbers.limiters);
@@ -72,6 +75,17 @@ class Setting {
     const { atMs } = await arrived;
     await this.#settle();
     return atMs - startMs;
+  }
+
+  /** What one change costs the control plane, and how many bytes it sends. */
+  async cost(index: number): Promise<{ cpuMs: number; bytes: number }> {
+    const before = await this.usage();
+    await this.time({ do: 'change', index }, this.numbers.limiters);
+    const after = await this.usage();
+    return {
+      cpuMs: after.cpuMs - before.cpuMs,
+      bytes: this.#arrivals.reduce((sum, { bytes }) => sum + bytes, 0),
+    };
   }
 
   /** 1,000 changes of objects of one fleet within a second: how often its limiters are sent something. */
@@ -181,6 +195,27 @@ async function measureOneFleet(name: string, numbers: Numbers): Promise<Result[]
   ];
 }
 
+/** One change of many objects, to all limiters of one fleet, in either form. */
+async function measureForms(numbers: Numbers): Promise<Result[]> {
+  const results: Result[] = [];
+  for (const form of ['stateOfTheWorld', 'incremental'] as const) {
+    const { setting } = await Setting.open(numbers, form);
+    const costs: { cpuMs: number; bytes: number }[] = [];
+    for (let i = 0; i < 3; i++) costs.push(await setting.cost(i));
+    await setting.close();
+    const name = `one of ${numbers.objects} objects of ${numbers.rules} rules, ${form}`;
+    results.push(
+      timed(
+        `${name}: CPU`,
+        costs.map(({ cpuMs }) => cpuMs),
+      ),
+    );
+    const mebibytes = costs.map(({ bytes }) => bytes / 1024 / 1024);
+    results.push({ ...timed(`${name}: sent`, mebibytes), unit: 'MiB' });
+  }
+  return results;
+}
+
 function parseNumbers(): { numbers: Numbers; json: boolean } {
   const number = (preset: string) => ({ type: 'string', default: preset }) as const;
   try {
@@ -221,6 +256,8 @@ results.push(
     rules,
   })),
 );
+// Chosen: few rules, as state of the world sends all of them a thousand times.
+results.push(...(await measureForms({ limiters, fleets: 1, objects, rules: Math.min(rules, 4) })));
 if (json) console.log(JSON.stringify(results));
 else {
   console.log(
@@ -229,6 +266,8 @@ else {
   for (const { name, median: middle, max, unit, target } of results) {
     const wanted = target === undefined ? '' : `, wanted below ${target}`;
     const spread = middle === max ? '' : ` (max ${max.toFixed(0)})`;
-    console.log(`${name.padEnd(64)} ${middle.toFixed(0).padStart(7)} ${unit}${spread}${wanted}`);
+    console.log(
+      `${name.padEnd(64)} ${(middle < 10 ? middle.toFixed(2) : middle.toFixed(0)).padStart(7)} ${unit}${spread}${wanted}`,
+    );
   }
 }

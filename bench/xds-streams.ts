@@ -5,12 +5,46 @@
 import { create, fromBinary, toBinary } from '@bufbuild/protobuf';
 import { Client, type ClientDuplexStream, credentials } from '@grpc/grpc-js';
 import {
+  DeltaDiscoveryRequestSchema,
+  DeltaDiscoveryResponseSchema,
   DiscoveryRequestSchema,
   DiscoveryResponseSchema,
 } from '../gen/envoy/service/discovery/v3/discovery_pb.ts';
 import { rateLimitConfigTypeUrl } from '../rules/xds/resource.ts';
 
-const method = '/envoy.service.discovery.v3.AggregatedDiscoveryService/StreamAggregatedResources';
+const service = '/envoy.service.discovery.v3.AggregatedDiscoveryService';
+
+interface Answered {
+  version: string;
+  nonce: string;
+}
+
+/** What is read and written of a stream. */
+const forms = {
+  stateOfTheWorld: {
+    method: `${service}/StreamAggregatedResources`,
+    read: (bytes: Buffer): Answered => {
+      const { versionInfo: version, nonce } = fromBinary(DiscoveryResponseSchema, bytes);
+      return { version, nonce };
+    },
+    write: (node: object, { version, nonce }: Answered): Uint8Array => {
+      const request = { node, versionInfo: version, responseNonce: nonce, typeUrl: rateLimitConfigTypeUrl };
+      return toBinary(DiscoveryRequestSchema, create(DiscoveryRequestSchema, request));
+    },
+  },
+  incremental: {
+    method: `${service}/DeltaAggregatedResources`,
+    read: (bytes: Buffer): Answered => {
+      const { systemVersionInfo: version, nonce } = fromBinary(DeltaDiscoveryResponseSchema, bytes);
+      return { version, nonce };
+    },
+    write: (node: object, { nonce }: Answered): Uint8Array => {
+      const request = { node, responseNonce: nonce, typeUrl: rateLimitConfigTypeUrl };
+      return toBinary(DeltaDiscoveryRequestSchema, create(DeltaDiscoveryRequestSchema, request));
+    },
+  },
+} as const;
+export type StreamForm = keyof typeof forms;
 
 export interface Arrival {
   fleet: string;
@@ -23,8 +57,10 @@ export class XdsStreams {
   readonly #clients: Client[] = [];
   readonly #streams: ClientDuplexStream<Uint8Array, Buffer>[] = [];
   readonly #onArrival: (arrival: Arrival) => void;
+  readonly #form: (typeof forms)[StreamForm];
 
-  constructor(onArrival: (arrival: Arrival) => void) {
+  constructor(form: StreamForm, onArrival: (arrival: Arrival) => void) {
+    this.#form = forms[form];
     this.#onArrival = onArrival;
   }
 
@@ -34,24 +70,21 @@ export class XdsStreams {
       'grpc.use_local_subchannel_pool': 1,
       'grpc.max_receive_message_length': -1,
     });
+    const { method, read, write } = this.#form;
     const stream = client.makeBidiStreamRequest(
       method,
       (bytes: Uint8Array) => Buffer.from(bytes),
       (bytes: Buffer) => bytes,
     );
     const node = { id: name, userAgentName: 'weir', metadata: { fleet, pod: name, instance: name } };
-    const answer = (versionInfo: string, responseNonce: string): void => {
-      const request = { node, versionInfo, responseNonce, typeUrl: rateLimitConfigTypeUrl };
-      stream.write(toBinary(DiscoveryRequestSchema, create(DiscoveryRequestSchema, request)));
-    };
     stream.on('data', (bytes: Buffer) => {
       const atMs = performance.now();
-      const { versionInfo, nonce } = fromBinary(DiscoveryResponseSchema, bytes);
-      this.#onArrival({ fleet, version: versionInfo, bytes: bytes.length, atMs });
-      answer(versionInfo, nonce);
+      const answered = read(bytes);
+      this.#onArrival({ fleet, version: answered.version, bytes: bytes.length, atMs });
+      stream.write(write(node, answered));
     });
     stream.on('error', () => {});
-    answer('', '');
+    stream.write(write(node, { version: '', nonce: '' }));
     this.#clients.push(client);
     this.#streams.push(stream);
   }
