@@ -1,7 +1,12 @@
 /** Which limiters have which rules in force: what was served in which order, and what limiters said of it. */
 import { isDeepStrictEqual } from 'node:util';
 import type { Decision } from '../model/decision.ts';
-import { type LimiterReport, limiterIdentity, type ReplicaReport } from '../model/fleet-snapshot.ts';
+import {
+  type LimiterReport,
+  limiterIdentity,
+  type Refusal,
+  type ReplicaReport,
+} from '../model/fleet-snapshot.ts';
 import type { FirstFew } from './conditions.ts';
 
 interface FleetVersions {
@@ -100,8 +105,10 @@ interface LimiterState {
   sinceMs: number;
   /** Of the snapshot that it has in force; 0: of none that is known. */
   accepted: number;
-  /** The newest snapshot that it refused since it accepted one. */
-  refusal: { number: number; message: string; sinceMs: number } | undefined;
+  /** The newest snapshot that it refused since it accepted one. `resources`: what of it, where it has the rest in force. */
+  refusal:
+    | { number: number; message: string; sinceMs: number; resources: ReadonlyMap<string, string> | undefined }
+    | undefined;
   /** It has just come, and may still answer what it was sent first: until then nobody waits for it. */
   isJoining: boolean;
 }
@@ -133,9 +140,11 @@ export class FleetStanding {
   /** Those that count. */
   readonly #expected: readonly LimiterState[];
   readonly #leastAccepted: number;
-  readonly #answers = new Map<number, Standing>();
+  /** Resources that some limiter keeps out of a snapshot that it has in force. */
+  readonly #keptOut: ReadonlySet<string>;
+  readonly #answers = new Map<number | string, Standing>();
   /** Given again where they still hold, so that what was derived from them holds too. */
-  readonly #formerAnswers: ReadonlyMap<number, Standing>;
+  readonly #formerAnswers: ReadonlyMap<number | string, Standing>;
 
   /** `former` is the same fleet a moment ago. */
   constructor(states: readonly LimiterState[], former?: FleetStanding) {
@@ -145,16 +154,20 @@ export class FleetStanding {
     this.#expected = settled.length > 0 ? settled : this.#states;
     this.#leastAccepted = this.#expected.reduce((least, { accepted }) => Math.min(least, accepted), Infinity);
     this.hasOthers = states.some(({ isWeir }) => !isWeir);
+    this.#keptOut = new Set(this.#expected.flatMap(({ refusal }) => [...(refusal?.resources?.keys() ?? [])]));
   }
 
-  /** Of the rules that are in all snapshots from this one on. */
-  of(since: Since): Standing {
+  /** Of the rules that are in all snapshots from this one on; of the resource with this name, as one may be refused alone. */
+  of(since: Since, resource = ''): Standing {
+    const isKeptOut = this.#keptOut.has(resource);
     // All that everybody has share the answer for 0, which everybody has.
-    const { number, ms } = since.number <= this.#leastAccepted ? { number: 0, ms: 0 } : since;
-    let answer = this.#answers.get(number);
+    const isShared = !isKeptOut && since.number <= this.#leastAccepted;
+    const { number, ms } = isShared ? { number: 0, ms: 0 } : since;
+    const key = isKeptOut ? `${number} ${resource}` : number;
+    let answer = this.#answers.get(key);
     if (answer === undefined) {
-      answer = formerIfSame(this.#formerAnswers.get(number), this.#answer(number, ms));
-      this.#answers.set(number, answer);
+      answer = formerIfSame(this.#formerAnswers.get(key), this.#answer(number, ms, resource));
+      this.#answers.set(key, answer);
     }
     return answer;
   }
@@ -164,14 +177,16 @@ export class FleetStanding {
     return isDeepStrictEqual(this.#states, states.toSorted(byName));
   }
 
-  #answer(since: number, servedMs: number): Standing {
+  #answer(since: number, servedMs: number, resource: string): Standing {
     const refused: { name: string; sinceMs: number; message: string }[] = [];
     const pending: { name: string; sinceMs: number }[] = [];
     let hasOlder = false;
     for (const { name, accepted, refusal, sinceMs } of this.#expected) {
-      if (accepted >= since) continue;
+      const keptOut = refusal?.resources?.get(resource);
+      if (accepted >= since && keptOut === undefined) continue;
       if (refusal !== undefined && refusal.number >= since) {
-        refused.push({ name, sinceMs: Math.max(servedMs, refusal.sinceMs), message: refusal.message });
+        const message = keptOut ?? refusal.message;
+        refused.push({ name, sinceMs: Math.max(servedMs, refusal.sinceMs), message });
       } else {
         pending.push({ name, sinceMs: Math.max(servedMs, sinceMs) });
         hasOlder ||= accepted > 0;
@@ -271,7 +286,8 @@ export class LimiterView {
   }
 
   #known(limiter: LimiterReport, last: LastKnown | undefined, nowMs: number): LastKnown {
-    const { fleet, acceptedVersion, refusal } = limiter;
+    const { fleet, refusal } = limiter;
+    const acceptedVersion = versionInForce(limiter);
     const before = last?.fleet === fleet ? last : undefined;
     const number = this.#numberOf(fleet, acceptedVersion);
     const isUnknown = acceptedVersion !== undefined && number === undefined;
@@ -300,7 +316,7 @@ export class LimiterView {
       refusal:
         refusal === undefined || number === undefined
           ? undefined
-          : { number, message: refusal.message, sinceMs: refusesSinceMs },
+          : { number, message: refusal.message, sinceMs: refusesSinceMs, resources: keptOut(refusal) },
       isJoining: !hasAnswered && this.#isWithinPatience(sinceMs, nowMs),
     };
   }
@@ -315,6 +331,16 @@ export class LimiterView {
   #numberOf(fleet: string, version: string | undefined): number | undefined {
     return version === undefined ? undefined : this.#ledger.numberOf(fleet, version);
   }
+}
+
+/** Of a snapshot that it refused in part it has the rest in force. */
+function versionInForce({ acceptedVersion, refusal }: LimiterReport): string | undefined {
+  return refusal?.resources === undefined ? acceptedVersion : refusal.version;
+}
+
+/** Words by names. */
+function keptOut({ resources }: Refusal): ReadonlyMap<string, string> | undefined {
+  return resources && new Map(resources.map(({ name, message }) => [name, message]));
 }
 
 /** A limiter that moved may still be in the report of the replica that it left: its newest stream counts. */

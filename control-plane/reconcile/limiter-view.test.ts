@@ -90,6 +90,35 @@ describe('LimiterView', () => {
     ]);
   });
 
+  it('counts a resource that is refused against that alone: the rest of the snapshot is in force', () => {
+    const resources = [{ name: 'team/bad', message: 'bad' }];
+    const refusal = { version: 'v3', message: 'team/bad: bad', resources };
+    const fleet = viewOf(
+      ledgerOf('v1', 'v2', 'v3', 'v4'),
+      replica(
+        limiter('a', { acceptedVersion: 'v1', refusal }),
+        limiter('b', { acceptedVersion: 'v3' }),
+        limiter('c', { acceptedVersion: 'v3' }),
+      ),
+    ).fleet('default');
+    const all = [1, 3, 4].map(since);
+    expect(all.map((one) => said(fleet.of(one, 'team/good')))).toEqual(['3/3', '3/3', '0/3, a, b, c']);
+    expect(all.map((one) => said(fleet.of(one, 'team/bad')))).toEqual([
+      '2/3, a: bad',
+      '2/3, a: bad',
+      '0/3, a, b, c',
+    ]);
+  });
+
+  it('takes up a resource again that was refused once the limiter accepts everything', () => {
+    const ledger = ledgerOf('v1', 'v2');
+    const refusal = { version: 'v1', message: 'no', resources: [{ name: 'team/a', message: 'no' }] };
+    const view = viewOf(ledger, replica(limiter('a', { refusal })));
+    expect(said(view.fleet('default').of(since(1), 'team/a'))).toBe('0/1, a: no');
+    view.update([replica(limiter('a', { acceptedVersion: 'v2' }))], patienceMs);
+    expect(said(view.fleet('default').of(since(1), 'team/a'))).toBe('1/1');
+  });
+
   it('waits for a limiter that refused a version that nobody knows', () => {
     const refusal = { version: 'unknown', message: 'no' };
     expect(

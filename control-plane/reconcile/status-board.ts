@@ -152,7 +152,7 @@ export class StatusBoard {
       return { verdict, standing: undefined, hasOthers: false, isOversize: false, previous };
     }
     const fleet = limiters.fleet(served.fleet);
-    const standing = fleet.of(ledger.since(object.uid) ?? never);
+    const standing = fleet.of(ledger.since(object.uid) ?? never, served.resource);
     return { verdict, standing, hasOthers: fleet.hasOthers, isOversize: isOversize(served.fleet), previous };
   }
 
