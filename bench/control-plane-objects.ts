@@ -42,6 +42,10 @@ export class MemorySource implements ObjectSource {
     for (let fleet = 0; fleet < this.#numbers.fleets; fleet++) this.change(fleet);
   }
 
+  left(): readonly ConfigObject[] {
+    return [];
+  }
+
   newest({ uid }: ConfigObject): ConfigObject | undefined {
     return this.#objects[this.#places.get(uid) as number];
   }

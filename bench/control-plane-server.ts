@@ -36,6 +36,7 @@ const controlPlane = new ControlPlane({
     const backing: Backing = {
       source,
       leads: true,
+      controllerName: undefined,
       leader: 'bench',
       statusWriter: {
         write: async ({ uid }, status) => {

@@ -12,6 +12,8 @@ import type { Telemetry } from './telemetry/control-plane-metrics.ts';
 /** What stands behind a replica: a cluster with other replicas and an API to write to, or this process alone. */
 export interface Backing {
   readonly source: ObjectSource;
+  /** What statuses bear as `controllerName`; undefined where no other control plane could read them. */
+  readonly controllerName: string | undefined;
   /** Whether this replica may write statuses, events and webhooks now. */
   readonly leads: boolean;
   /** Undefined: nobody is known to lead. */
@@ -60,5 +62,8 @@ export type OpenBacking = (options: OpenBackingOptions) => Backing;
 export async function loadBacking({ source }: ControlPlaneSettings): Promise<OpenBacking> {
   if (source === 'KUBERNETES') return (await import('./cluster-backing.ts')).openClusterBacking;
   const { DirectoryBacking } = await import('./directory-backing.ts');
-  return (options) => new DirectoryBacking({ ...options, folder: options.settings.manifestsDirectory });
+  return (options) => {
+    const { manifestsDirectory: folder, className } = options.settings;
+    return new DirectoryBacking({ ...options, folder, className });
+  };
 }

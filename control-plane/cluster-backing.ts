@@ -20,6 +20,7 @@ interface ClusterBackingOptions extends OpenBackingOptions {
 /** A Kubernetes cluster, whose API holds the objects, their statuses, and what the replicas know of each other. */
 class ClusterBacking implements Backing {
   readonly source: KubernetesSource;
+  readonly controllerName: string;
   readonly statusWriter: StatusWriter;
   readonly #options: ClusterBackingOptions;
   readonly #replicas: Replicas;
@@ -27,12 +28,15 @@ class ClusterBacking implements Backing {
   readonly #events: EventRecorder;
 
   constructor(options: ClusterBackingOptions) {
-    const { settings, client, replica, listener } = options;
+    const { settings, client, namespace, replica, listener } = options;
     this.#options = options;
+    this.controllerName = `${namespace}/${settings.leaseName}`;
     this.source = new KubernetesSource({
       ...options,
       namespaces: settings.watchNamespaces,
+      className: settings.className,
       labelSelector: settings.labelSelector,
+      controllerName: this.controllerName,
     });
     this.statusWriter = new StatusWriter({ client, writing: (object) => this.source.writing(object) });
     this.#replicas = new Replicas({

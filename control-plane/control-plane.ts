@@ -240,6 +240,7 @@ export class ControlPlane {
       decider: new Decider({
         mergeDomains: settings.mergeDomainConfig,
         domainOwners: parsed.owners,
+        controllerName: this.#backing.controllerName,
       }),
       ledger: this.#ledger,
       xds: this.#xds,
@@ -339,6 +340,8 @@ export class ControlPlane {
       metrics: this.#metrics,
       view: {
         replica: this.#replica,
+        className: this.#options.settings.className,
+        controllerName: this.#backing.controllerName,
         leader: () => this.#backing.leader,
         decision: () => this.#distribution.decision,
         reports: () => this.#backing.reports(),

@@ -11,6 +11,7 @@ export interface DirectoryBackingOptions extends DirectorySourceOptions {
 export class DirectoryBacking implements Backing {
   readonly source: DirectorySource;
   readonly leads = true;
+  readonly controllerName = undefined;
   readonly #options: DirectoryBackingOptions;
   #limiters: readonly LimiterReport[] = [];
 

@@ -1,8 +1,9 @@
 /** Statuses of objects: who keeps them true, and who tells those that follow an object what became of it. */
+import { Seldom } from '../process/log/seldom.ts';
 import type { Clock, Timers } from '../process/time/clock.ts';
 import { Pace } from '../process/time/pacing.ts';
 import type { Backing } from './backing.ts';
-import type { ConfigObject, ConfigStatus } from './model/config-object.ts';
+import { type ConfigObject, type ConfigStatus, objectKey } from './model/config-object.ts';
 import type { Decision } from './model/decision.ts';
 import { LimiterView, patienceMs, type VersionLedger } from './reconcile/fleet-standing.ts';
 import {
@@ -13,13 +14,15 @@ import {
   type Transition,
   transitions,
 } from './reconcile/status-board.ts';
+import type { OwnershipNews } from './reconcile/status-ownership.ts';
 import type { RecordedEvent } from './replicas/event-recorder.ts';
 import { type StatusEntry, StatusPump } from './replicas/status-pump.ts';
 import type { Telemetry } from './telemetry/control-plane-metrics.ts';
+import * as lines from './telemetry/log-lines.ts';
 import { type WebhookEvent, webhookEvents } from './webhooks/webhook-event.ts';
 
 export interface StatusKeeperOptions extends Telemetry {
-  backing: Pick<Backing, 'source' | 'leads' | 'reports' | 'statusWriter'>;
+  backing: Pick<Backing, 'source' | 'controllerName' | 'leads' | 'reports' | 'statusWriter'>;
   ledger: VersionLedger;
   /** Undefined before the first complete list. */
   decision(): Decision | undefined;
@@ -42,6 +45,8 @@ interface WrittenStatus {
 /** Chosen: answers of limiters come in bursts. */
 const gatherMs = 20;
 const intervalMs = 100;
+/** Chosen: between two log lines about what others do to statuses. */
+const seldomMs = 60_000;
 
 /** Keeps the objects' statuses true while this replica leads, and knows all limiters also while it does not. */
 export class StatusKeeper {
@@ -51,22 +56,43 @@ export class StatusKeeper {
   readonly #board: StatusBoard;
   readonly #pump: StatusPump;
   readonly #pace: Pace;
+  readonly #overwrites: Seldom<{ object: string; by: string | undefined }>;
+  readonly #conflicts: Seldom<{ object: string; by: string; yields: boolean }>;
   /** Since when this process leads and knows what limiters should have. */
   #leadsSinceMs: number | undefined;
   #callOff = (): void => {};
 
   constructor(options: StatusKeeperOptions) {
-    const { backing, ledger, clock, timers, writesPerSecond } = options;
+    const { backing, ledger, clock, timers, log, writesPerSecond } = options;
     this.#options = options;
     this.#limiters = new LimiterView(ledger);
     this.#queue = new StatusQueue({ writesPerSecond });
-    this.#board = new StatusBoard({ queue: this.#queue, ledger, limiters: this.#limiters });
+    this.#board = new StatusBoard({
+      queue: this.#queue,
+      ledger,
+      limiters: this.#limiters,
+      controllerName: backing.controllerName,
+      found: (object, news) => this.#found(object, news),
+    });
+    this.#overwrites = new Seldom(clock, seldomMs, (found, times) => {
+      lines.statusOverwritten(log, { ...found, times });
+    });
+    this.#conflicts = new Seldom(clock, seldomMs, (found, times) => {
+      lines.classConflict(log, { ...found, times });
+    });
     this.#pump = new StatusPump({
       ...options,
       queue: this.#queue,
       writer: backing.statusWriter,
       mayWrite: () => backing.leads,
-      written: (entry) => this.#written(entry),
+      written: (entry, version) => {
+        this.#board.written(entry, version, clock.nowMs());
+        this.#announce(entry);
+      },
+      outdated: (entry, mayBeWritten) => {
+        this.#board.refused(entry, mayBeWritten, clock.nowMs());
+        this.update();
+      },
       released: () => this.update(),
     });
     this.#pace = new Pace({ clock, timers, gatherMs, intervalMs, run: () => this.#evaluate() });
@@ -111,8 +137,14 @@ export class StatusKeeper {
     if (newest !== undefined && backing.leads) {
       this.#leadsSinceMs ??= nowMs;
       const awaitsLimiters = nowMs - this.#leadsSinceMs < patienceMs;
-      const statusOf = (object: ConfigObject) => (backing.source.newest(object) ?? object).status;
-      this.#board.evaluate({ decision: newest, statusOf, isOversize, awaitsLimiters, nowMs });
+      this.#board.evaluate({
+        decision: newest,
+        newest: (object) => backing.source.newest(object),
+        left: backing.source.left(),
+        isOversize,
+        awaitsLimiters,
+        nowMs,
+      });
       this.#pump.wake();
     }
     this.#setTimer(nowMs);
@@ -125,17 +157,34 @@ export class StatusKeeper {
     const heldUntilMs = (this.#leadsSinceMs ?? Number.NEGATIVE_INFINITY) + patienceMs;
     const dueMs = Math.min(
       this.#limiters.dueMs,
+      this.#board.nextDueMs(nowMs) ?? Number.POSITIVE_INFINITY,
       heldUntilMs > nowMs ? heldUntilMs : Number.POSITIVE_INFINITY,
     );
     if (dueMs === Number.POSITIVE_INFINITY) return;
     this.#callOff = this.#options.timers.after(Math.max(1, dueMs - nowMs), () => this.update());
   }
 
-  #written(entry: StatusEntry): void {
-    const { clock, announcer } = this.#options;
-    const { object, status: next } = entry;
-    const previous = this.#board.written(entry, clock.nowMs());
-    announcer.written({ object, previous, next, limiters: this.#board.counts(next) });
+  #announce({ object, status: next }: StatusEntry): void {
+    const { announcer } = this.#options;
+    announcer.written({ object, previous: object.status, next, limiters: this.#board.counts(next) });
+  }
+
+  #found(object: ConfigObject, news: OwnershipNews): void {
+    const { metrics, announcer } = this.#options;
+    if (news.is === 'written') {
+      this.#announce(news.entry);
+      return;
+    }
+    announcer.contested(object, news);
+    const name = objectKey(object);
+    if (news.is === 'overwritten') {
+      metrics.statusOverwritten();
+      this.#overwrites.note({ object: name, by: news.by });
+    } else {
+      const { by, yields } = news;
+      metrics.classConflict();
+      this.#conflicts.note({ object: name, by, yields }, by);
+    }
   }
 }
 
@@ -169,6 +218,11 @@ export class Announcer {
       notify(event);
   }
 
+  /** Somebody else writes the object's status. */
+  contested(object: ConfigObject, news: Exclude<OwnershipNews, { is: 'written' }>): void {
+    this.#options.recordEvent({ object, type: 'Warning', ...contestedEvent(news) });
+  }
+
   /**
    * Webhooks of what changed a moment ago, under the ids that they had: receivers know which they have seen. Call once
    * this replica leads and has the objects. An edit that leaves a condition's status as it was is news without a new
@@ -194,6 +248,19 @@ export class Announcer {
       }
     }
   }
+}
+
+function contestedEvent(
+  news: Exclude<OwnershipNews, { is: 'written' }>,
+): Pick<RecordedEvent, 'reason' | 'note'> {
+  if (news.is === 'overwritten') {
+    const who = news.by === undefined ? 'not by a control plane' : `by control plane ${news.by}`;
+    return { reason: 'StatusOverwritten', note: `the status was changed, ${who}; it is written again` };
+  }
+  const { by, yields } = news;
+  const what = yields ? 'this one leaves the object to it for ten minutes' : 'this one goes on writing it';
+  const note = `control plane ${by} writes this status as well: two control planes have one class; ${what}`;
+  return { reason: 'ClassConflict', note };
 }
 
 function recordedEvent(object: ConfigObject, { status, reason, message, type }: Transition): RecordedEvent {

@@ -37,6 +37,8 @@ export interface LoadedSource {
   source: RuleSource;
   /** Limiters that load it; undefined where the spelling does not say. */
   fleet: string | undefined;
+  /** The class of a manifest: which control plane serves it. */
+  className?: string;
   /** Of a manifest. */
   object: LoadedObject | undefined;
   /** Of the value at a path in the spelling of rule files (`descriptors`, 0, `rate_limit`); undefined where unknown. */

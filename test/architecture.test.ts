@@ -89,11 +89,13 @@ const allowed: Record<string, string[]> = {
   ],
   'control-plane/settings': [
     'control-plane/reconcile',
+    'control-plane/source',
     'control-plane/webhooks',
     'control-plane/xds',
     'process/log',
     'process/net',
     'process/settings',
+    'rules/manifest',
   ],
   'control-plane/source': [
     'control-plane/kubernetes',

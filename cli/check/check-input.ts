@@ -113,8 +113,8 @@ function reviewFindings(
   }
   const findings = warnings.map((warning) => findingOf('warning', warning, warning.hint, linesOf));
   if (options.counterKeys === 'compatible') {
-    const together = Map.groupBy(sources, ({ kind, load, fleet }) =>
-      kind === 'rule-file' ? `load ${load}` : `${kind} ${fleet}`,
+    const together = Map.groupBy(sources, ({ kind, load, fleet, className }) =>
+      kind === 'rule-file' ? `load ${load}` : `${kind} ${className} ${fleet}`,
     );
     for (const some of together.values()) findings.push(...meetingFindings(some, linesOf));
   }
@@ -141,7 +141,8 @@ function isMergedWith(
   b: LoadedSource,
   { mergeDomains }: { mergeDomains: boolean },
 ): boolean {
-  return mergeDomains && a.kind === b.kind && a.fleet === b.fleet && a.source.domain === b.source.domain;
+  const isServedWith = a.kind === b.kind && a.className === b.className && a.fleet === b.fleet;
+  return mergeDomains && isServedWith && a.source.domain === b.source.domain;
 }
 
 function linesOfTexts({ texts, embedded, callersFiles }: RuleInput): LinesOf {

@@ -9,7 +9,7 @@ export interface Conflict extends Omit<RuleError, 'code'> {
 }
 
 /**
- * Manifests that want one domain of one fleet, and resources of one domain. Which of them is served depends on what is in
+ * Manifests of one class that want one domain of one fleet, and resources of one domain. Which of them is served depends on what is in
  * force, so these are warnings; rule files of one domain are an error of their own.
  */
 export function domainConflicts(
@@ -43,10 +43,10 @@ interface Claim {
 }
 
 /** A domain of a fleet, or with merging each top-level rule of it. */
-function claimsOf({ source, fleet, kind }: LoadedSource, mergeDomains: boolean): Claim[] {
+function claimsOf({ source, fleet, className, kind }: LoadedSource, mergeDomains: boolean): Claim[] {
   const place = fleet === undefined ? '' : ` of fleet '${fleet}'`;
   const domain = `domain '${source.domain}'${place}`;
-  const key = JSON.stringify([kind, fleet, source.domain]);
+  const key = JSON.stringify([kind, className, fleet, source.domain]);
   if (!mergeDomains) return [{ key, path: ['domain'], what: domain }];
   return source.descriptors.map((rule, index) => ({
     key: key + compositeOf(rule),

@@ -1,5 +1,5 @@
 import type { LoadedSource } from '../../rules/loaded-source.ts';
-import { defaultFleet } from '../../rules/manifest/manifest-bounds.ts';
+import { defaultClass, defaultFleet } from '../../rules/manifest/manifest-bounds.ts';
 import { readSpec } from '../../rules/manifest/read-spec.ts';
 import type { JsonObject } from '../../rules/model.ts';
 import { formatManifestError } from '../../rules/rule-error.ts';
@@ -93,12 +93,16 @@ function toManifests(sources: readonly LoadedSource[], given: GivenIdentity): Co
   return conversion;
 }
 
-function identityOf({ source, object, fleet }: LoadedSource, given: GivenIdentity): ManifestIdentity {
+function identityOf(
+  { source, object, fleet, className }: LoadedSource,
+  given: GivenIdentity,
+): ManifestIdentity {
   return {
     name: given.name ?? object?.name ?? objectName(source.domain),
     namespace: given.namespace ?? object?.namespace,
     labels: object?.labels ?? {},
     fleet: given.fleet ?? fleet ?? defaultFleet,
+    className,
   };
 }
 
@@ -116,11 +120,17 @@ function objectName(domain: string): string {
 }
 
 /** Name and namespace of an object say nothing about its rules, and are no loss. */
-function identityLosses({ object, fleet, source }: LoadedSource, target: Target): string[] {
+function identityLosses(
+  { object, fleet, className = defaultClass, source }: LoadedSource,
+  target: Target,
+): string[] {
   const what = target === 'rules' ? 'a rule file' : 'a resource';
   const losses: string[] = [];
   if (fleet !== undefined && fleet !== defaultFleet) {
     losses.push(`${what} names no fleet: '${fleet}' of ${source.name} is lost`);
+  }
+  if (className !== defaultClass) {
+    losses.push(`${what} names no class: '${className}' of ${source.name} is lost`);
   }
   const labels = Object.keys(object?.labels ?? {});
   if (labels.length > 0)

@@ -179,7 +179,7 @@ describe('/snapshot', () => {
     expect(await httpAsk(port, '/snapshot')).toMatchObject({
       status: 200,
       headers: { 'content-type': text, vary: 'Accept' },
-      body: `replica replica-a, leader replica-b
+      body: `replica replica-a of weir-system/weir-control-plane, class weir, leader replica-b
 
 fleet default: version ${version}, 4 rules, 150 bytes
   resource team/mail: domain mail, 1 rule, 50 bytes, hash ${hashes['mail']}
@@ -204,6 +204,8 @@ fleet lost: version e3b0c44298fc1c14, 0 rules, 0 bytes
     expect(JSON.parse(answer.body)).toEqual({
       replica: 'replica-a',
       leader: 'replica-b',
+      controllerName: 'weir-system/weir-control-plane',
+      className: 'weir',
       listed: true,
       fleets: [
         {
@@ -295,7 +297,7 @@ fleet lost: version e3b0c44298fc1c14, 0 rules, 0 bytes
   it('shows one fleet alone', async () => {
     const { port } = await start({ view });
     expect((await httpAsk(port, '/snapshot?fleet=edge')).body).toBe(
-      `replica replica-a, leader replica-b\n\n${edgeText}`,
+      `replica replica-a of weir-system/weir-control-plane, class weir, leader replica-b\n\n${edgeText}`,
     );
     const { fleets } = JSON.parse((await httpAsk(port, '/snapshot?fleet=edge&format=json')).body);
     expect(fleets.map(({ fleet }: { fleet: string }) => fleet)).toEqual(['edge']);
@@ -308,7 +310,9 @@ fleet lost: version e3b0c44298fc1c14, 0 rules, 0 bytes
   it('says so while there is no list', async () => {
     const reports = () => [{ replica: 'replica-a', limiters: [limiterReport({ name: 'pod-a' })] }];
     const { port } = await start({ view: viewOf({ reports }) });
-    expect((await httpAsk(port, '/snapshot')).body).toBe(`replica replica-a, leader unknown
+    expect(
+      (await httpAsk(port, '/snapshot')).body,
+    ).toBe(`replica replica-a of weir-system/weir-control-plane, class weir, leader unknown
 the first complete list of RateLimitConfigs is not in: nothing is served
 
 fleet default: nothing served, 0 rules, 0 bytes
@@ -326,6 +330,8 @@ fleet default: nothing served, 0 rules, 0 bytes
     expect(JSON.parse((await httpAsk(port, '/snapshot?format=json')).body)).toEqual({
       replica: 'replica-a',
       leader: null,
+      controllerName: 'weir-system/weir-control-plane',
+      className: 'weir',
       listed: true,
       fleets: [],
     });

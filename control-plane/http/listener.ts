@@ -109,6 +109,10 @@ export class Readiness implements ReadinessView {
 export interface ControlPlaneView {
   /** Name of this replica. */
   readonly replica: string;
+  /** Of the objects that are served. */
+  readonly className: string;
+  /** What statuses bear; undefined where they stay in memory. */
+  readonly controllerName: string | undefined;
   /** The replica that leads, as far as this one knows. */
   leader(): string | undefined;
   /** What is served; undefined before the first complete list. */

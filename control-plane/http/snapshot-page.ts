@@ -8,7 +8,8 @@ import type { LimiterRow, ObjectRow, ResourceRow } from './snapshot-rows.ts';
 /** One JSON document, an entry a line, so that it is written in slices. */
 function* snapshotJson(view: ControlPlaneView, fleets: Iterable<FleetPage>): Generator<string> {
   const leader = view.leader() ?? null;
-  const head = { replica: view.replica, leader, listed: view.decision() !== undefined };
+  const { replica, className, controllerName = null } = view;
+  const head = { replica, leader, controllerName, className, listed: view.decision() !== undefined };
   yield `${JSON.stringify(head).slice(0, -1)},"fleets":[`;
   let separator = '';
   for (const { head, ...rows } of fleets) {
@@ -33,7 +34,9 @@ function* jsonArray(name: string, entries: Iterable<unknown>): Generator<string>
 
 /** For people: a block for each fleet, a line for each entry. */
 function* snapshotText(view: ControlPlaneView, fleets: Iterable<FleetPage>): Generator<string> {
-  yield `replica ${view.replica}, leader ${view.leader() ?? 'unknown'}`;
+  const { replica, className, controllerName } = view;
+  const name = controllerName === undefined ? '' : ` of ${controllerName}`;
+  yield `replica ${replica}${name}, class ${className}, leader ${view.leader() ?? 'unknown'}`;
   if (view.decision() === undefined)
     yield 'the first complete list of RateLimitConfigs is not in: nothing is served';
   for (const { head, resources, limiters, objects } of fleets) {

@@ -12,6 +12,8 @@ export interface ConfigObject {
   createdMs: number;
   /** When somebody last changed anything but the status; undefined where the source has no such time. */
   editedMs?: number;
+  /** Of what was read, as the API has it; undefined where the source has no such thing. */
+  resourceVersion?: string;
   /** As it was read, unchecked. */
   spec: unknown;
   /** What the leader wrote last, as far as it can be read; undefined before the first time. */
@@ -21,6 +23,22 @@ export interface ConfigObject {
 /** `namespace/name`: how messages, resources and reports name an object. */
 export function objectKey({ namespace, name }: Pick<ConfigObject, 'namespace' | 'name'>): string {
   return `${namespace}/${name}`;
+}
+
+/**
+ * Whether version `a` of an object came after `b`. They are growing decimal numbers without a sign (Kubernetes API
+ * Concepts, "Resource versions"); of others, and where there is none, the answer only depends on the two.
+ */
+export function isNewerVersion(a: string, b: string): boolean {
+  return a.length === b.length ? a > b : a.length > b.length;
+}
+
+/** The object as a write left it. */
+export function withStatus(
+  object: ConfigObject,
+  { status, version }: { status: ConfigStatus; version: string | undefined },
+): ConfigObject {
+  return { ...object, status, ...(version === undefined ? {} : { resourceVersion: version }) };
 }
 
 /** Older objects first: by creation, then namespace, then name. */
@@ -36,6 +54,8 @@ function compare(a: string, b: string): number {
 export interface ConfigStatus {
   /** The generation that this status speaks of. */
   observedGeneration: number;
+  /** `<namespace>/<LEASE_NAME>` of the control plane that wrote it; missing once it left the object to others. */
+  controllerName?: string;
   /** What the object was last accepted for; both missing while it never was. */
   domain?: string;
   fleet?: string;
@@ -64,6 +84,11 @@ export interface Condition {
  * limiters know.
  */
 export type ConditionType = 'Accepted' | 'Programmed' | 'Ready' | 'Supported';
+
+/** Whether another control plane than the one of this name wrote it; one of a version that knew no names is no other. */
+export function isOfOther(status: ConfigStatus | undefined, controllerName: string | undefined): boolean {
+  return status?.controllerName !== undefined && status.controllerName !== controllerName;
+}
 
 export function findCondition(status: ConfigStatus | undefined, type: ConditionType): Condition | undefined {
   return status?.conditions.find((condition) => condition.type === type);

@@ -4,7 +4,7 @@ import { readSpec } from '../../rules/manifest/read-spec.ts';
 import type { RuleSource } from '../../rules/model.ts';
 import { formatManifestError, type RuleError } from '../../rules/rule-error.ts';
 import { encodeResource } from '../../rules/xds/resource.ts';
-import { type ConfigObject, objectKey } from '../model/config-object.ts';
+import { type ConfigObject, isOfOther, objectKey } from '../model/config-object.ts';
 import type { Acceptance, Decision, KeptSpec, RejectionReason, Verdict } from '../model/decision.ts';
 import { hashOf, type Resource } from '../model/fleet-snapshot.ts';
 import { type Claim, type Clash, claimStanding, type DomainOwners } from './claims.ts';
@@ -113,6 +113,8 @@ export interface DeciderOptions {
   /** Whether several objects may hold rules for one domain of a fleet. */
   mergeDomains: boolean;
   domainOwners: DomainOwners;
+  /** Whose statuses say what is served: those of other control planes say nothing of it. */
+  controllerName?: string | undefined;
 }
 
 /**
@@ -137,8 +139,9 @@ export function candidateOf(
   const rules = newestReading.ok && rejection === undefined ? newestReading : undefined;
   const mayServeKept = keptReading?.ok && rejectionOf(object, keptReading, options) === undefined;
   const older = kept && mayServeKept ? { rules: keptReading, generation: kept.generation } : undefined;
+  const status = isOfOther(object.status, options.controllerName) ? undefined : object.status;
   const claim = (generation: number, claimed: ReadRules): Claim => {
-    const standing = claimStanding({ status: object.status, generation, claimed, kept: older });
+    const standing = claimStanding({ status, generation, claimed, kept: older });
     return { object, generation, rules: claimed, standing };
   };
   const newest = rules && claim(object.generation, rules);

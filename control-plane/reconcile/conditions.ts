@@ -3,6 +3,7 @@ import { isDeepStrictEqual } from 'node:util';
 import {
   type Condition,
   type ConditionType,
+  type ConfigObject,
   type ConfigStatus,
   findCondition,
 } from '../model/config-object.ts';
@@ -54,6 +55,8 @@ export const AcceptedReason = {
   DomainConflict: 'DomainConflict',
   /** DOMAIN_OWNERS gives the domain to other namespaces. */
   DomainNotAllowed: 'DomainNotAllowed',
+  /** Class or labels of the object are not those that this control plane serves any more. */
+  NotWatched: 'NotWatched',
 } as const;
 
 export const ProgrammedReason = {
@@ -193,20 +196,38 @@ function counted(count: number, noun: string): string {
 export interface StatusFacts extends ConditionFacts {
   /** What was written last: times of transitions, and what the object was once accepted for, are taken from it. */
   previous: ConfigStatus | undefined;
+  /** What the status bears. */
+  controllerName?: string | undefined;
   nowMs: number;
 }
 
 /** Follows from its arguments; the same facts a second later give the same status. */
 export function statusOf(facts: StatusFacts): ConfigStatus {
-  const { verdict, previous, nowMs } = facts;
+  const { verdict, previous, controllerName, nowMs } = facts;
   const { object, served } = verdict;
   const { domain, fleet } = served ?? previous ?? {};
   return {
     observedGeneration: object.generation,
+    ...(controllerName === undefined ? {} : { controllerName }),
     ...(domain === undefined ? {} : { domain }),
     ...(fleet === undefined ? {} : { fleet }),
     ...(served && { rules: served.rules, servedVersion: served.hash, servedGeneration: served.generation }),
-    conditions: findings(facts).map((finding) => condition(finding, facts, timeText(nowMs))),
+    conditions: findings(facts).map((finding) => condition(finding, object, previous, nowMs)),
+  };
+}
+
+/** The last word on an object that is not ours any more. It bears no name: another control plane may take it over. */
+export function notWatchedStatus(object: ConfigObject, nowMs: number): ConfigStatus {
+  const { controllerName, domain, fleet } = object.status ?? {};
+  const message = `${controllerName} does not watch this object any more, for its class or its labels, and nothing of it is in force`;
+  const said = { status: 'False', reason: AcceptedReason.NotWatched, message } as const;
+  return {
+    observedGeneration: object.generation,
+    ...(domain === undefined ? {} : { domain }),
+    ...(fleet === undefined ? {} : { fleet }),
+    conditions: (['Accepted', 'Programmed', 'Ready'] as const).map((type) =>
+      condition({ ...said, type }, object, object.status, nowMs),
+    ),
   };
 }
 
@@ -225,13 +246,17 @@ function ourConditions(conditions: readonly Condition[]): (Condition | undefined
   return ourTypes.map((type) => conditions.find((candidate) => candidate.type === type));
 }
 
-function condition(finding: Finding, { verdict, previous }: StatusFacts, now: string): Condition {
+function condition(
+  finding: Finding,
+  { generation }: ConfigObject,
+  previous: ConfigStatus | undefined,
+  nowMs: number,
+): Condition {
   const before = findCondition(previous, finding.type);
-  const { generation } = verdict.object;
   return {
     ...finding,
     message: before !== undefined && saysSame(before, finding, generation) ? before.message : finding.message,
-    lastTransitionTime: before?.status === finding.status ? before.lastTransitionTime : now,
+    lastTransitionTime: before?.status === finding.status ? before.lastTransitionTime : timeText(nowMs),
     observedGeneration: generation,
   };
 }

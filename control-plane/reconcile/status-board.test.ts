@@ -2,22 +2,38 @@ import { beforeEach, describe, expect, it } from 'vitest';
 import { configObject, configSpec } from '../../test/support/config-object-builder.ts';
 import { type ConfigObject, type ConfigStatus, findCondition } from '../model/config-object.ts';
 import type { LimiterReport } from '../model/fleet-snapshot.ts';
+import type { StatusEntry } from '../replicas/status-pump.ts';
 import { anyoneOwnsAnything } from './claims.ts';
 import { Decider } from './decide.ts';
 import { LimiterView, VersionLedger } from './fleet-standing.ts';
 import { StatusBoard, StatusQueue } from './status-board.ts';
+import type { OwnershipNews } from './status-ownership.ts';
 
-const a = configObject({ name: 'a', spec: configSpec({ domain: 'a' }) });
-const b = configObject({ name: 'b', spec: configSpec({ domain: 'b' }) });
+const a = configObject({ name: 'a', spec: configSpec({ domain: 'a' }), resourceVersion: '1' });
+const b = configObject({ name: 'b', spec: configSpec({ domain: 'b' }), resourceVersion: '2' });
+const own = 'weir-system/b';
+const other = 'weir-system/a';
+/** As the API server counts, for all objects alike. */
+let version = 2;
 
 /** A leader with one limiter, in memory. */
 class Leader {
   readonly queue = new StatusQueue({ writesPerSecond: 1_000 });
   readonly #ledger = new VersionLedger();
   readonly #limiters = new LimiterView(this.#ledger);
-  readonly board = new StatusBoard({ queue: this.queue, ledger: this.#ledger, limiters: this.#limiters });
+  readonly found: string[] = [];
+  readonly board = new StatusBoard({
+    queue: this.queue,
+    ledger: this.#ledger,
+    limiters: this.#limiters,
+    controllerName: own,
+    found: ({ name }, news) => this.found.push(`${name} ${foundText(news)}`),
+  });
   readonly #decider = new Decider({ mergeDomains: false, domainOwners: anyoneOwnsAnything });
   objects: ConfigObject[] = [a, b];
+  left: ConfigObject[] = [];
+  /** What is not decided anew yet. */
+  decided: ConfigObject[] | undefined;
   nowMs = 0;
   #process = 0;
   #hasAccepted = false;
@@ -32,7 +48,7 @@ class Leader {
   more: LimiterReport[] = [];
 
   evaluate(): void {
-    const decision = this.#decider.decide(this.objects, new Map());
+    const decision = this.#decider.decide(this.decided ?? this.objects, new Map());
     this.#ledger.observe(decision, this.nowMs);
     const version = decision.fleets.get(this.fleet)?.version;
     const limiter = {
@@ -50,9 +66,9 @@ class Leader {
     };
     const limiters = [...(this.hasLimiter ? [limiter] : []), ...this.more];
     this.#limiters.update([{ replica: 'r', limiters }], this.nowMs);
-    const { isOversize, awaitsLimiters, nowMs } = this;
-    const statusOf = ({ uid }: ConfigObject) => this.objects.find((object) => object.uid === uid)?.status;
-    this.board.evaluate({ decision, statusOf, isOversize: () => isOversize, awaitsLimiters, nowMs });
+    const { isOversize, awaitsLimiters, left, nowMs } = this;
+    const newest = ({ uid }: ConfigObject) => this.objects.find((object) => object.uid === uid);
+    this.board.evaluate({ decision, newest, left, isOversize: () => isOversize, awaitsLimiters, nowMs });
   }
 
   version(): string | undefined {
@@ -69,17 +85,36 @@ class Leader {
     const written: string[] = [];
     for (let entry = this.queue.next(this.nowMs); entry !== undefined; entry = this.queue.next(this.nowMs)) {
       const { object, status } = entry;
-      this.board.written(entry, this.nowMs);
-      this.queue.done(object.uid);
-      if (isSeen) this.show(object.uid, status);
+      this.finish(entry);
+      if (isSeen) this.show(object.uid, status, String(version));
       written.push(`${object.name} ${said(status)}`);
     }
     return written;
   }
 
-  show(uid: string, status: ConfigStatus): void {
-    this.objects = this.objects.map((object) => (object.uid === uid ? { ...object, status } : object));
+  /** The API server takes it. */
+  finish(entry: StatusEntry): void {
+    version++;
+    this.queue.done(entry.object.uid, {
+      ...entry.object,
+      status: entry.status,
+      resourceVersion: `${version}`,
+    });
+    this.board.written(entry, `${version}`, this.nowMs);
   }
+
+  show(uid: string, status: ConfigStatus, resourceVersion = `${++version}`): void {
+    const changed = (object: ConfigObject) =>
+      object.uid === uid ? { ...object, status, resourceVersion } : object;
+    this.objects = this.objects.map(changed);
+    this.left = this.left.map(changed).filter(({ status }) => status?.controllerName === own);
+  }
+}
+
+function foundText(news: OwnershipNews): string {
+  if (news.is === 'written') return 'was written';
+  if (news.is === 'overwritten') return `overwritten by ${news.by ?? 'nobody'}`;
+  return `contested by ${news.by}, ${news.yields ? 'yields' : 'insists'}`;
 }
 
 function said(status: ConfigStatus): string {
@@ -122,10 +157,7 @@ describe('StatusBoard', () => {
     leader.hasAccepted = false;
     leader.evaluate();
     expect(leader.queue.size).toBe(0);
-    for (const entry of [first, second]) {
-      leader.board.written(entry, 0);
-      leader.queue.done(entry.object.uid);
-    }
+    for (const entry of [first, second]) leader.finish(entry);
     leader.evaluate();
     expect(leader.queue.size).toBe(0);
   });
@@ -139,35 +171,171 @@ describe('StatusBoard', () => {
     leader.hasAccepted = false;
     leader.evaluate();
     expect(leader.write()).toEqual([]);
-    leader.board.written(entry, 0);
-    leader.queue.done(entry.object.uid);
-    expect(leader.write()).toEqual(['a False Pending']);
+    leader.finish(entry);
+    expect(leader.queue.next(0)?.object).toMatchObject({
+      resourceVersion: String(version),
+      status: entry.status,
+    });
   });
 
   it('trusts what was written as long as the source lags behind', () => {
     leader.write({ isSeen: false });
-    leader.nowMs = 3_600_000;
+    leader.nowMs = 59_999;
     leader.evaluate();
     expect(leader.queue.size).toBe(0);
+    // Not for ever: a restored backup never shows it.
+    leader.nowMs = 60_000;
+    leader.evaluate();
+    expect(leader.queue.size).toBe(2);
   });
 
-  it('writes again, but not at once, when the source shows another status', () => {
+  it('writes over the version that its last write made before the source shows it', () => {
+    leader.write({ isSeen: false });
+    const ofA = version - 1;
+    leader.hasAccepted = true;
+    leader.evaluate();
+    expect(leader.queue.next(0)?.object).toMatchObject({ name: 'a', resourceVersion: `${ofA}` });
+  });
+
+  it('repairs at once, and tells, what somebody else changed after its write was shown, or before', () => {
     leader.write({ isSeen: false });
     leader.show(a.uid, { observedGeneration: 1, conditions: [] });
-    leader.nowMs = 9_999;
+    leader.evaluate();
+    expect(leader.write()).toEqual(['a False Pending']);
+    leader.evaluate();
+    leader.show(a.uid, { observedGeneration: 1, conditions: [] });
+    leader.evaluate();
+    leader.evaluate();
+    expect(leader.write()).toEqual(['a False Pending']);
+    expect(leader.found).toEqual(['a overwritten by nobody', 'a overwritten by nobody']);
+  });
+
+  it('does not take its own write for another when it is shown before it is answered', () => {
+    leader.write();
+    leader.evaluate();
+    leader.hasAccepted = true;
+    leader.evaluate();
+    const entry = leader.queue.next(0)!;
+    leader.show(entry.object.uid, entry.status);
+    leader.evaluate();
+    leader.finish(entry);
+    leader.evaluate();
+    expect(leader.found).toEqual([]);
+  });
+
+  it('decides again when an object has changed under a write, from what the source shows next', () => {
+    const entry = leader.queue.next(0)!;
+    leader.queue.withdraw(a.uid);
+    leader.queue.done(a.uid);
+    leader.board.refused(entry, false, 0);
+    leader.evaluate();
+    expect(leader.board.nextDueMs(0)).toBe(10_000);
+    expect(leader.write()).toEqual(['b False Pending']);
+    leader.show(a.uid, { observedGeneration: 1, conditions: [] });
+    leader.evaluate();
+    expect(leader.queue.next(0)?.object).toMatchObject({ name: 'a', resourceVersion: `${version}` });
+  });
+
+  it('tells of a write whose answer was lost once the source shows it', () => {
+    const entry = leader.queue.next(0)!;
+    leader.queue.withdraw(a.uid);
+    leader.queue.done(a.uid);
+    leader.board.refused(entry, true, 0);
+    leader.show(a.uid, entry.status);
+    leader.evaluate();
+    leader.evaluate();
+    expect(leader.found).toEqual(['a was written']);
+    expect(leader.write()).toEqual(['b False Pending']);
+  });
+
+  it('leaves an object to the other control plane of its class for ten minutes', () => {
+    leader.write();
+    leader.evaluate();
+    const theirs = { observedGeneration: 1, controllerName: other, conditions: [] };
+    leader.show(a.uid, theirs);
+    leader.evaluate();
+    expect(leader.write()).toEqual(['a False Pending']);
+    leader.nowMs = 59_000;
+    leader.evaluate();
+    leader.show(a.uid, theirs);
+    leader.evaluate();
+    expect(leader.found).toEqual([`a overwritten by ${other}`, `a contested by ${other}, yields`]);
+    expect(leader.queue.size).toBe(0);
+    const dueMs = leader.board.nextDueMs(leader.nowMs);
+    expect(dueMs).toBe(59_000 + 600_000);
+    leader.nowMs = dueMs! - 1;
     leader.evaluate();
     expect(leader.queue.size).toBe(0);
-    leader.nowMs = 10_000;
+    leader.nowMs = dueMs!;
     leader.evaluate();
     expect(leader.write()).toEqual(['a False Pending']);
   });
 
-  it('writes again at once when somebody else changes what the source has shown', () => {
+  describe('an object that is not ours any more', () => {
+    beforeEach(() => {
+      leader.hasAccepted = true;
+      leader.evaluate();
+      leader.write();
+      leader.evaluate();
+      // The decision is older than what the source shows.
+      leader.decided = leader.objects;
+      [leader.left, leader.objects] = [leader.objects.slice(0, 1), leader.objects.slice(1)];
+      leader.evaluate();
+    });
+
+    it('is told not to be watched, once, without our name, and before all else', () => {
+      leader.isOversize = true;
+      leader.evaluate();
+      const entry = leader.queue.next(0)!;
+      leader.evaluate();
+      expect(entry.status.controllerName).toBeUndefined();
+      expect(entry.status.servedGeneration).toBeUndefined();
+      const told = entry.status.conditions.map(({ type, status, reason }) => `${type} ${status} ${reason}`);
+      const all = ['Accepted', 'Programmed', 'Ready'];
+      expect(told).toEqual(all.map((type) => `${type} False NotWatched`));
+      leader.finish(entry);
+      leader.evaluate();
+      leader.show(a.uid, entry.status, String(version));
+      leader.evaluate();
+      leader.decided = undefined;
+      leader.evaluate();
+      expect(leader.write()).toEqual(['b True AllLimiters']);
+      expect(leader.found).toEqual([]);
+    });
+
+    it('is left alone when another control plane has written it already', () => {
+      const entry = leader.queue.next(0)!;
+      leader.queue.withdraw(a.uid);
+      leader.queue.done(a.uid);
+      leader.board.refused(entry, false, 0);
+      leader.show(a.uid, { observedGeneration: 1, controllerName: other, conditions: [] });
+      leader.evaluate();
+      expect(leader.queue.size).toBe(0);
+      expect(leader.found).toEqual([]);
+    });
+
+    it('is written again when it comes back', () => {
+      expect(leader.write()).toEqual(['a False NotWatched']);
+      leader.evaluate();
+      leader.objects = [{ ...a, resourceVersion: `${++version}` }, ...leader.objects];
+      leader.decided = undefined;
+      leader.evaluate();
+      expect(leader.write()).toEqual(['a True AllLimiters']);
+    });
+  });
+
+  it('does not hold what another control plane said of its limiters', () => {
+    leader.hasAccepted = true;
+    leader.evaluate();
     leader.write();
-    leader.evaluate();
-    leader.show(a.uid, { observedGeneration: 1, conditions: [] });
-    leader.evaluate();
-    expect(leader.write()).toEqual(['a False Pending']);
+    const next = new Leader();
+    next.objects = leader.objects.map((object) => ({
+      ...object,
+      status: { ...object.status!, controllerName: other },
+    }));
+    Object.assign(next, { hasLimiter: false, awaitsLimiters: true });
+    next.evaluate();
+    expect(next.write()).toEqual(['a False NoLimiters', 'b False NoLimiters']);
   });
 
   it('takes back what is no longer to be written', () => {
@@ -192,7 +360,7 @@ describe('StatusBoard', () => {
     );
     Object.assign(next, { refusedFor: 'a version from before', awaitsLimiters: true });
     next.evaluate();
-    expect(next.write()).toEqual(['b False Refused', 'a False Refused']);
+    expect(next.write()).toEqual(['a False Refused', 'b False Refused']);
   });
 
   it('writes nothing for limiters that come and go', () => {
@@ -299,12 +467,6 @@ describe('StatusBoard', () => {
     const status = leader.queue.next(0)?.status;
     expect(findCondition(status, 'Supported')?.reason).toBe('SnapshotTooLarge');
     expect(leader.queue.size).toBe(1);
-  });
-
-  it('gives what was written before, for events', () => {
-    const entry = leader.queue.next(0)!;
-    expect(leader.board.written(entry, 0)).toBeUndefined();
-    expect(leader.board.written({ ...entry, status: { ...entry.status, rules: 7 } }, 0)).toBe(entry.status);
   });
 
   it('knows nothing of what it wrote once it has been cleared', () => {

@@ -1,6 +1,6 @@
 /**
  * Keeps every object's status true: compares what follows from decision and limiters with what was written, and queues
- * what differs. What was written counts before what the source has, until the source has it too. Leaders only.
+ * what differs. Each status follows from one version of its object, and is written over that version alone. Leaders only.
  */
 import { TokenBucket } from '../../process/time/pacing.ts';
 import {
@@ -8,22 +8,30 @@ import {
   type ConfigObject,
   type ConfigStatus,
   findCondition,
+  isOfOther,
 } from '../model/config-object.ts';
 import type { Decision, Verdict } from '../model/decision.ts';
 import type { StatusEntry } from '../replicas/status-pump.ts';
-import { ProgrammedReason, sameStatus, statusOf } from './conditions.ts';
+import { notWatchedStatus, ProgrammedReason, sameStatus, statusOf } from './conditions.ts';
 import type { LimiterView, Since, Standing, VersionLedger } from './fleet-standing.ts';
+import { type OwnershipNews, StatusOwnership } from './status-ownership.ts';
 
 export interface StatusBoardOptions {
   queue: StatusQueue;
   ledger: VersionLedger;
   limiters: LimiterView;
+  /** What every status bears; undefined where there is no other control plane. */
+  controllerName: string | undefined;
+  /** Told while `evaluate` runs. */
+  found(object: ConfigObject, news: OwnershipNews): void;
 }
 
 export interface Evaluation {
   decision: Decision;
-  /** As the source has it now; the decision may have been made before it was written. */
-  statusOf(object: ConfigObject): ConfigStatus | undefined;
+  /** As the source has it now, since the decision may have been made before; undefined: gone, or not ours any more. */
+  newest(object: ConfigObject): ConfigObject | undefined;
+  /** What is not ours any more, and still bears our name. */
+  left: readonly ConfigObject[];
   /** Whether the fleet's snapshot is longer than the usual client of gRPC takes. */
   isOversize(fleet: string): boolean;
   /**
@@ -56,15 +64,6 @@ interface Evaluated {
   isHeld: boolean;
 }
 
-interface Written {
-  status: ConfigStatus;
-  atMs: number;
-  /** What the source had then: as long as it has the same, it only lags behind. */
-  sourceHad: ConfigStatus | undefined;
-}
-
-/** Chosen: another status than ours that a source shows may be an older one of ours until then, later it is foreign. */
-const trustWrittenMs = 10_000;
 /** Nothing of an object is in any snapshot. */
 const never: Since = { number: Number.POSITIVE_INFINITY, ms: 0 };
 
@@ -79,29 +78,50 @@ export interface LimiterCounts {
 
 export class StatusBoard {
   readonly #options: StatusBoardOptions;
+  readonly #ownership: StatusOwnership;
   #evaluated = new Map<string, Evaluated>();
-  readonly #written = new Map<string, Written>();
   /** By uid: what this process found when it first looked at the object. */
   readonly #found = new Map<string, Found>();
   /** When a status was made. */
   readonly #counts = new WeakMap<ConfigStatus, LimiterCounts>();
+  /** By uid: objects that are given up. */
+  #left: ReadonlySet<string> = new Set();
 
   constructor(options: StatusBoardOptions) {
     this.#options = options;
+    this.#ownership = new StatusOwnership(options.controllerName);
   }
 
   /** Call after `VersionLedger.observe` and `LimiterView.update`. */
   evaluate(evaluation: Evaluation): void {
     const { verdicts } = evaluation.decision;
-    for (const uid of this.#evaluated.keys()) if (!verdicts.has(uid)) this.#forget(uid);
-    for (const verdict of verdicts.values()) this.#evaluate(verdict, evaluation);
+    const left = new Set(evaluation.left.map(({ uid }) => uid));
+    for (const uid of [...this.#evaluated.keys(), ...this.#left]) {
+      if (!verdicts.has(uid) && !left.has(uid)) this.#forget(uid);
+    }
+    this.#left = left;
+    for (const verdict of verdicts.values()) {
+      const { uid } = verdict.object;
+      const shown = evaluation.newest(verdict.object);
+      if (shown !== undefined) this.#evaluate(verdict, shown, evaluation);
+      else if (!left.has(uid)) this.#forget(uid);
+    }
+    for (const object of evaluation.left) this.#leave(object, evaluation.nowMs);
   }
 
-  /** Returns what was written before, for events: see `transitions`. */
-  written({ object, status }: StatusEntry, nowMs: number): ConfigStatus | undefined {
-    const before = this.#written.get(object.uid)?.status ?? object.status;
-    this.#written.set(object.uid, { status, atMs: nowMs, sourceHad: object.status });
-    return before;
+  /** `version` is the one that the write made; undefined where objects have none. */
+  written(entry: StatusEntry, version: string | undefined, nowMs: number): void {
+    this.#ownership.written(entry, version, nowMs);
+  }
+
+  /** The object has changed meanwhile: what is to be written is decided again when the source shows how. */
+  refused(entry: StatusEntry, mayBeWritten: boolean, nowMs: number): void {
+    this.#ownership.refused(entry, mayBeWritten, nowMs);
+  }
+
+  /** When to evaluate again even if nothing changes; undefined: not at all. */
+  nextDueMs(nowMs: number): number | undefined {
+    return this.#ownership.nextDueMs(nowMs);
   }
 
   /** Of the limiters that a status of ours speaks of; undefined when nothing is served for its object. */
@@ -112,42 +132,65 @@ export class StatusBoard {
   /** When this process no longer leads: others may write then. */
   clear(): void {
     this.#evaluated.clear();
-    this.#written.clear();
+    this.#ownership.clear();
     this.#found.clear();
     this.#options.queue.clear();
   }
 
-  #evaluate(verdict: Verdict, evaluation: Evaluation): void {
+  #evaluate(verdict: Verdict, shown: ConfigObject, evaluation: Evaluation): void {
     const { awaitsLimiters = false, nowMs } = evaluation;
-    const { uid } = verdict.object;
-    const shown = evaluation.statusOf(verdict.object);
-    const grounds = this.#grounds(verdict, shown, evaluation);
+    const { uid } = shown;
+    const known = this.#look(shown, nowMs);
+    const grounds = this.#grounds(verdict, known, evaluation);
     const last = this.#evaluated.get(uid);
     if (last !== undefined && isSame(last.grounds, grounds)) {
       const isHeld = awaitsLimiters && last.isHeld;
-      if (!last.isWritten && !isHeld) this.#offer(verdict, shown, last.status);
+      if (!last.isWritten && !isHeld) this.#offer(known, last.status, nowMs);
       return;
     }
-    const status = statusOf({ ...grounds, nowMs });
+    const { controllerName } = this.#options;
+    const status = statusOf({ ...grounds, controllerName, nowMs });
     if (grounds.standing !== undefined) this.#counts.set(status, limiterCounts(grounds.standing));
     const isWritten = sameStatus(status, grounds.previous);
-    const isHeld = this.#isHeld(status, shown, grounds);
+    const isHeld = this.#isHeld(status, known, grounds);
     this.#evaluated.set(uid, { grounds, status, isWritten, isHeld });
     const isDone = isWritten || (awaitsLimiters && isHeld);
     if (isDone && this.#options.queue.inFlight(uid) === undefined) this.#options.queue.withdraw(uid);
-    else this.#offer(verdict, shown, status);
+    else this.#offer(known, status, nowMs);
   }
 
-  #offer({ object }: Verdict, shown: ConfigStatus | undefined, status: ConfigStatus): void {
+  /** Once: its status has no name of ours afterwards, so that whoever serves it now may write as it likes. */
+  #leave(object: ConfigObject, nowMs: number): void {
+    const { queue, controllerName } = this.#options;
+    const { uid } = object;
+    this.#evaluated.delete(uid);
+    this.#found.delete(uid);
+    const known = this.#look(object, nowMs);
+    const inFlight = queue.inFlight(uid);
+    const isTold = known.status?.controllerName !== controllerName;
+    const isBeingTold = inFlight !== undefined && inFlight.controllerName === undefined;
+    if (isTold || isBeingTold) queue.withdraw(uid);
+    else this.#offer(known, notWatchedStatus(known, nowMs), nowMs);
+  }
+
+  #look(shown: ConfigObject, nowMs: number): ConfigObject {
+    const { queue, found } = this.#options;
+    const { known, news } = this.#ownership.look(shown, queue.inFlight(shown.uid), nowMs);
+    if (news !== undefined) found(known, news);
+    return known;
+  }
+
+  #offer(known: ConfigObject, status: ConfigStatus, nowMs: number): void {
     const { queue } = this.#options;
-    if (sameStatus(status, queue.inFlight(object.uid))) queue.withdraw(object.uid);
-    else queue.offer(shown === object.status ? object : { ...object, status: shown }, status);
+    const isOnItsWay = sameStatus(status, queue.inFlight(known.uid));
+    if (isOnItsWay || !this.#ownership.mayWrite(known, nowMs)) queue.withdraw(known.uid);
+    else queue.offer(known, status);
   }
 
-  #grounds(verdict: Verdict, shown: ConfigStatus | undefined, { isOversize, nowMs }: Evaluation): Grounds {
+  #grounds(verdict: Verdict, known: ConfigObject, { isOversize }: Evaluation): Grounds {
     const { ledger, limiters } = this.#options;
     const { object, served } = verdict;
-    const previous = this.#previous(object.uid, shown, nowMs);
+    const previous = known.status;
     if (served === undefined) {
       return { verdict, standing: undefined, hasOthers: false, isOversize: false, previous };
     }
@@ -156,39 +199,27 @@ export class StatusBoard {
     return { verdict, standing, hasOthers: fleet.hasOthers, isOversize: isOversize(served.fleet), previous };
   }
 
-  #previous(uid: string, status: ConfigStatus | undefined, nowMs: number): ConfigStatus | undefined {
-    const written = this.#written.get(uid);
-    if (written === undefined) return status;
-    const isShown = sameStatus(written.status, status);
-    const isLagging = nowMs - written.atMs < trustWrittenMs || sameStatus(written.sourceHad, status);
-    if (!isShown && isLagging) return written.status;
-    this.#written.delete(uid);
-    return status;
-  }
-
-  #foundAt(uid: string, status: ConfigStatus | undefined): Found {
+  /** What another control plane said of its limiters says nothing of ours. */
+  #foundAt({ uid, status }: ConfigObject): Found {
     let found = this.#found.get(uid);
     if (found === undefined) {
-      found = { status, isAwaited: true };
+      const isOurs = !isOfOther(status, this.#options.controllerName);
+      found = { status: isOurs ? status : undefined, isAwaited: true };
       this.#found.set(uid, found);
     }
     return found;
   }
 
   /** Whether the word of the leader before stays for now. Once it was ours too, we know what it rests on. */
-  #isHeld(
-    next: ConfigStatus,
-    shown: ConfigStatus | undefined,
-    { verdict, previous, standing }: Grounds,
-  ): boolean {
-    const found = this.#foundAt(verdict.object.uid, shown);
+  #isHeld(next: ConfigStatus, known: ConfigObject, { previous, standing }: Grounds): boolean {
+    const found = this.#foundAt(known);
     found.isAwaited &&= mayBeAsBefore(next, found.status, standing) && !sameStatus(next, found.status);
     return found.isAwaited && sameStatus(previous, found.status);
   }
 
   #forget(uid: string): void {
     this.#evaluated.delete(uid);
-    this.#written.delete(uid);
+    this.#ownership.forget(uid);
     this.#found.delete(uid);
     this.#options.queue.withdraw(uid);
   }
@@ -252,15 +283,24 @@ export function transitions(previous: ConfigStatus | undefined, next: ConfigStat
 /** Chosen: what may be written at once after a quiet time, as a part of the writes of one second. */
 const burstPart = 0.2;
 
+/** Lower ones are written first. */
+const Rank = {
+  /** It says `Ready=True` of the present generation, and that is wrong. */
+  wrong: 0,
+  /** Its status does not speak of the present generation. */
+  changed: 1,
+  other: 2,
+} as const;
+
 /**
- * Statuses that wait to be written, under one budget for all: those of objects that a user just changed first, then
- * those that wait longest. An object waits once, with its newest status; while one of its statuses is being written, it
- * has to wait, so that no older one is ever written last.
+ * Statuses that wait to be written, under one budget for all: first those of objects that are said to be ready and are
+ * not, then those of new generations, then those that wait longest. An object waits once, with its newest status; while
+ * one of its statuses is being written, it has to wait, so that no older one is ever written last.
  */
 export class StatusQueue {
   readonly #budget: TokenBucket;
-  readonly #urgent = new Map<string, StatusEntry>();
-  readonly #others = new Map<string, StatusEntry>();
+  /** By rank. */
+  readonly #waiting = Object.values(Rank).map(() => new Map<string, StatusEntry>());
   /** By uid: what is being written. */
   readonly #inFlight = new Map<string, StatusEntry>();
   /** By uid: what was offered while another one was being written. */
@@ -273,51 +313,52 @@ export class StatusQueue {
 
   /** Without those being written. */
   get size(): number {
-    return this.#urgent.size + this.#others.size + this.#held.size;
+    return this.#waitingCount + this.#held.size;
   }
 
-  /** Takes the place of a status of the same object that waits. */
+  get #waitingCount(): number {
+    return this.#waiting.reduce((sum, { size }) => sum + size, 0);
+  }
+
+  /** Takes the place of a status of the same object that waits. `object` has the status that this one is to replace. */
   offer(object: ConfigObject, status: ConfigStatus): void {
     const { uid } = object;
     const entry = { object, status };
     if (this.#inFlight.has(uid)) {
       this.#held.set(uid, entry);
-    } else if (isUsersChange(object)) {
-      this.#others.delete(uid);
-      this.#urgent.set(uid, entry);
-    } else if (this.#urgent.has(uid)) {
-      this.#urgent.set(uid, entry);
-    } else {
-      this.#others.set(uid, entry);
+      return;
     }
+    const rank = rankOf(entry);
+    for (const [other, waiting] of this.#waiting.entries()) if (other !== rank) waiting.delete(uid);
+    this.#waiting[rank]!.set(uid, entry);
   }
 
   /** There is nothing to write for the object any more. */
   withdraw(uid: string): void {
-    for (const waiting of [this.#urgent, this.#others, this.#held]) waiting.delete(uid);
+    for (const waiting of [...this.#waiting, this.#held]) waiting.delete(uid);
   }
 
   /** When this process no longer leads. What is being written is not called back. */
   clear(): void {
-    for (const waiting of [this.#urgent, this.#others, this.#held]) waiting.clear();
+    for (const waiting of [...this.#waiting, this.#held]) waiting.clear();
   }
 
   /** What to write now; undefined when nothing waits or the budget is used up. Call `done` when it is written or failed. */
   next(nowMs: number): StatusEntry | undefined {
-    const waiting = this.#urgent.size > 0 ? this.#urgent : this.#others;
-    const [first] = waiting;
-    if (first === undefined || !this.#budget.take(nowMs)) return undefined;
-    const [uid, entry] = first;
+    const waiting = this.#waiting.find(({ size }) => size > 0);
+    if (waiting === undefined || !this.#budget.take(nowMs)) return undefined;
+    const [uid, entry] = waiting.entries().next().value!;
     waiting.delete(uid);
     this.#inFlight.set(uid, entry);
     return entry;
   }
 
-  done(uid: string): void {
+  /** `now` is the object as the write left it, from which what was offered meanwhile follows. */
+  done(uid: string, now?: ConfigObject): void {
     this.#inFlight.delete(uid);
     const held = this.#held.get(uid);
     this.#held.delete(uid);
-    if (held !== undefined) this.offer(held.object, held.status);
+    if (held !== undefined) this.offer(now ?? held.object, held.status);
   }
 
   /** What is being written for the object. */
@@ -327,11 +368,12 @@ export class StatusQueue {
 
   /** Milliseconds until `next` has something; undefined when nothing waits but for what is being written. */
   nextDueMs(nowMs: number): number | undefined {
-    if (this.#urgent.size + this.#others.size === 0) return undefined;
-    return this.#budget.waitMs(nowMs);
+    return this.#waitingCount === 0 ? undefined : this.#budget.waitMs(nowMs);
   }
 }
 
-function isUsersChange({ generation, status }: ConfigObject): boolean {
-  return status === undefined || status.observedGeneration < generation;
+function rankOf({ object: { generation, status: before }, status }: StatusEntry): number {
+  if (before === undefined || before.observedGeneration < generation) return Rank.changed;
+  const saysReady = findCondition(before, 'Ready')?.status === 'True';
+  return saysReady && findCondition(status, 'Ready')?.status !== 'True' ? Rank.wrong : Rank.other;
 }

@@ -12,6 +12,14 @@ function settled(name: string): ConfigObject {
   return configObject({ name, status: status(0) });
 }
 
+/** It says so of its present generation. */
+function ready(name: string): ConfigObject {
+  const lastTransitionTime = '2026-01-02T03:04:05Z';
+  const fields = { reason: 'Ready', message: '', lastTransitionTime, observedGeneration: 1 };
+  const conditions = [{ type: 'Ready', status: 'True', ...fields } as const];
+  return configObject({ name, status: { ...status(0), conditions } });
+}
+
 function changed(name: string): ConfigObject {
   return { ...settled(name), generation: 2 };
 }
@@ -29,14 +37,17 @@ function drain(queue: StatusQueue, nowMs: number): string[] {
 const plenty = { writesPerSecond: 1_000 };
 
 describe('StatusQueue', () => {
-  it('gives those first that a user just changed, then those that wait longest', () => {
+  it('gives those first that say Ready=True and are wrong, then new generations, then those that wait longest', () => {
     const queue = new StatusQueue(plenty);
     queue.offer(settled('a'), status(1));
+    queue.offer(ready('still'), ready('still').status!);
     queue.offer(settled('b'), status(1));
     queue.offer(changed('c'), status(1));
+    queue.offer({ ...ready('newer'), generation: 2 }, status(1));
     queue.offer(configObject({ name: 'new' }), status(1));
-    expect(queue.size).toBe(4);
-    expect(drain(queue, 0)).toEqual(['c1', 'new1', 'a1', 'b1']);
+    queue.offer(ready('wrong'), status(1));
+    expect(queue.size).toBe(7);
+    expect(drain(queue, 0)).toEqual(['wrong1', 'c1', 'newer1', 'new1', 'a1', 'still0', 'b1']);
     expect(queue.size).toBe(0);
   });
 
@@ -70,6 +81,17 @@ describe('StatusQueue', () => {
     queue.done(a.uid);
     expect(drain(queue, 0)).toEqual(['a3']);
     expect(queue.inFlight(a.uid)).toBeUndefined();
+  });
+
+  it('lets what was held back follow from what was written meanwhile', () => {
+    const queue = new StatusQueue(plenty);
+    const a = settled('a');
+    queue.offer(a, status(1));
+    queue.next(0);
+    queue.offer(a, status(2));
+    const now = { ...a, status: status(1), resourceVersion: '9' };
+    queue.done(a.uid, now);
+    expect(queue.next(0)).toEqual({ object: now, status: status(2) });
   });
 
   it('forgets what is withdrawn, and everything when it is cleared', () => {

@@ -39,6 +39,7 @@ function setUp({ concurrency = 2 } = {}) {
       next: () => (state.dueMs > timers.nowMs ? undefined : waiting.shift()),
       nextDueMs: () => (waiting.length === 0 ? undefined : Math.max(0, state.dueMs - timers.nowMs)),
       done: (uid) => done.push(uid),
+      withdraw: (uid) => told.push(`withdrawn ${uid}`),
     },
     writer: {
       write: ({ uid }) => new Promise((resolve) => answers.set(uid, resolve)),
@@ -50,6 +51,8 @@ function setUp({ concurrency = 2 } = {}) {
     random: () => 0,
     ...telemetry,
     written: ({ object }) => told.push(`written ${object.uid}`),
+    outdated: ({ object }, mayBeWritten) =>
+      told.push(`outdated ${object.uid}${mayBeWritten ? ', maybe written' : ''}`),
     released: () => told.push('released'),
   });
   const answer = async (uid: string, outcome: WriteOutcome) => {
@@ -87,8 +90,23 @@ describe('a status pump', () => {
     await answer('b', { is: 'written' });
     timers.advance(10_000);
     expect(answers.size).toBe(0);
-    expect(told).toEqual(['written b']);
+    expect(told).toEqual(['withdrawn a', 'written b']);
     expect(await counted()).toEqual({ written: 1, failed: 0 });
+  });
+
+  it('never repeats a status whose object has changed, and says whether it may be there all the same', async () => {
+    const { pump, waiting, told, done, answers, timers, answer } = setUp();
+    waiting.push(entry('a'), entry('b'));
+    pump.wake();
+    await answer('a', { is: 'outdated' });
+    await answer('b', { is: 'failed', error: unreachable });
+    timers.advance(50);
+    await new Promise((settled) => setImmediate(settled));
+    await answer('b', { is: 'outdated' });
+    const ofB = ['withdrawn b', 'outdated b, maybe written'];
+    expect(told).toEqual(['withdrawn a', 'outdated a', 'Could not write a status: n/b: away: 50', ...ofB]);
+    expect(done).toEqual(['a', 'b']);
+    expect(answers.size).toBe(0);
   });
 
   it('waits for the budget', () => {

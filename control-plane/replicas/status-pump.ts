@@ -1,7 +1,7 @@
 /** Carries statuses from the queue to the API server: a few at a time, and each one again until it is written. */
 import type { Clock, Timers } from '../../process/time/clock.ts';
 import type { ApiError } from '../kubernetes/api-error.ts';
-import { type ConfigObject, type ConfigStatus, objectKey } from '../model/config-object.ts';
+import { type ConfigObject, type ConfigStatus, objectKey, withStatus } from '../model/config-object.ts';
 import type { Telemetry } from '../telemetry/control-plane-metrics.ts';
 import * as lines from '../telemetry/log-lines.ts';
 import { Pump } from './pump.ts';
@@ -17,8 +17,10 @@ export interface StatusEntries {
   next(nowMs: number): StatusEntry | undefined;
   /** Milliseconds until `next` has something; undefined when nothing waits. */
   nextDueMs(nowMs: number): number | undefined;
-  /** The entry is off our hands: newer statuses of the object may come. */
-  done(uid: string): void;
+  /** The entry is off our hands: newer statuses of the object may come, and follow from `now`. */
+  done(uid: string, now?: ConfigObject): void;
+  /** What waits for the object is not to be written. */
+  withdraw(uid: string): void;
 }
 
 export interface StatusPumpOptions extends Telemetry {
@@ -31,7 +33,10 @@ export interface StatusPumpOptions extends Telemetry {
   clock: Clock;
   timers: Timers;
   random(): number;
-  written(entry: StatusEntry): void;
+  /** `version`: the one that the write made. */
+  written(entry: StatusEntry, version: string | undefined): void;
+  /** The object has changed; `mayBeWritten`: perhaps by an attempt of this entry that had no answer. */
+  outdated(entry: StatusEntry, mayBeWritten: boolean): void;
   /** A status of an object whose last one the API server did not take may be offered again. */
   released(): void;
 }
@@ -78,13 +83,22 @@ export class StatusPump {
   }
 
   async #write(entry: StatusEntry, failures: number): Promise<ApiError | undefined> {
-    const { writer, queue, metrics, written } = this.#options;
+    const { writer, queue, metrics, written, outdated } = this.#options;
     const outcome = await writer.write(entry.object, entry.status);
-    if (outcome.is === 'written' || outcome.is === 'gone') {
-      queue.done(entry.object.uid);
-      if (outcome.is === 'gone') return undefined;
+    const { uid } = entry.object;
+    if (outcome.is === 'written') {
+      const { version } = outcome;
+      queue.done(uid, withStatus(entry.object, { status: entry.status, version }));
       metrics.statusWritten();
-      written(entry);
+      written(entry, version);
+      return undefined;
+    }
+    if (outcome.is === 'outdated' || outcome.is === 'gone') {
+      queue.withdraw(uid);
+      queue.done(uid);
+      if (outcome.is === 'gone') return undefined;
+      metrics.statusOutdated();
+      outdated(entry, failures > 1);
       return undefined;
     }
     const { is, error } = outcome;

@@ -8,8 +8,11 @@ export const apiVersion = 'ratelimit.weir.dev/v1alpha1';
 export const kind = 'RateLimitConfig';
 
 export type WriteOutcome =
-  | { is: 'written' }
-  /** The object was deleted, perhaps created anew. */
+  /** `version`: the one that the write made, where objects have versions. */
+  | { is: 'written'; version?: string }
+  /** The object is not the version any more that the status follows from, or another one of its name: decide again. */
+  | { is: 'outdated' }
+  /** The object was deleted. */
   | { is: 'gone' }
   /** The server will not take this status, however often it is sent. */
   | { is: 'refused'; error: ApiError }
@@ -24,7 +27,10 @@ export interface StatusWriterOptions {
   writing?(object: ConfigObject): (resourceVersion?: string) => void;
 }
 
-/** Writes `status` of RateLimitConfigs by server-side apply: what is not in it any more goes. */
+/**
+ * Writes `status` of RateLimitConfigs by server-side apply: what is not in it any more goes. Each follows from a version of
+ * the object, and is not written over another one.
+ */
 export class StatusWriter {
   readonly #options: StatusWriterOptions;
 
@@ -34,24 +40,23 @@ export class StatusWriter {
 
   /** One attempt. */
   async write(object: ConfigObject, status: ConfigStatus): Promise<WriteOutcome> {
-    const { namespace, name, uid } = object;
+    const { namespace, name, resourceVersion } = object;
     const { client, timeoutMs = 10_000, writing } = this.#options;
     const settle = writing?.(object);
     let version: string | undefined;
     try {
-      const { metadata } = await client.request<{ metadata: { uid: string; resourceVersion: string } }>({
+      const { metadata } = await client.request<{ metadata: { resourceVersion: string } }>({
         ...serverSideApply,
         path: `/apis/${apiVersion}/namespaces/${namespace}/ratelimitconfigs/${name}/status`,
         timeoutMs,
-        body: { apiVersion, kind, metadata: { namespace, name }, status },
+        body: { apiVersion, kind, metadata: { namespace, name, resourceVersion }, status },
       });
-      // The API compares no uid when a status is applied: what was created anew since is told by its own status.
-      if (metadata.uid !== uid) return { is: 'gone' };
       version = metadata.resourceVersion;
-      return { is: 'written' };
+      return { is: 'written', version };
     } catch (error) {
       if (!(error instanceof ApiError)) throw error;
       if (error.status === 404) return { is: 'gone' };
+      if (error.status === 409) return { is: 'outdated' };
       return { is: mayRepeat(error) ? 'failed' : 'refused', error };
     } finally {
       settle?.(version);
@@ -59,7 +64,7 @@ export class StatusWriter {
   }
 }
 
-/** No answer, the server's own faults, and what another moment may allow: a conflict, a token that was replaced. */
+/** No answer, the server's own faults, and what another moment may allow: a token that was replaced. */
 function mayRepeat({ status }: ApiError): boolean {
-  return status === 0 || status >= 500 || [401, 408, 409, 429].includes(status);
+  return status === 0 || status >= 500 || [401, 408, 429].includes(status);
 }

@@ -22,6 +22,7 @@ describe('parseControlPlaneSettings', () => {
       settings: {
         source: 'KUBERNETES',
         manifestsDirectory: '',
+        className: 'weir',
         watchNamespaces: [],
         labelSelector: '',
         kubeconfig: '',
@@ -118,7 +119,7 @@ describe('parseControlPlaneSettings', () => {
     ],
     [
       { LABEL_SELECTOR: 'a=b=c' },
-      'LABEL_SELECTOR: "a=b=c" is not accepted, expected a label selector such as team=payments,tier in (edge,core),!legacy',
+      "LABEL_SELECTOR: \"a=b=c\" is not accepted, expected a label selector such as team=payments,tier in (edge,core),!legacy; found '=' after 'b' instead of ',' or the end",
     ],
     [
       { DOMAIN_OWNERS: 'shop; *=Platform' },

@@ -15,6 +15,7 @@ const schema: SettingsSchema<typeof table> = {
     'API_ALLOW_',
     'API_TLS_',
     'API_TOKEN_',
+    'CLASS_',
     'DOMAIN_OWNERS_',
     'LABEL_SELECTOR_',
     'LEASE_',

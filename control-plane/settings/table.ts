@@ -8,7 +8,6 @@ import {
   dnsLabel,
   duration,
   integer,
-  labelSelector,
   list,
   objectName,
   pairs,
@@ -18,6 +17,8 @@ import {
 } from '../../process/settings/settings-kinds.ts';
 import { needing, type SettingNeed } from '../../process/settings/settings-needs.ts';
 import type { SettingsOf, SettingsTable } from '../../process/settings/settings-reader.ts';
+import { defaultClass } from '../../rules/manifest/manifest-bounds.ts';
+import { parseLabelSelector } from '../source/label-selector.ts';
 import { isClientName } from '../xds/fleet-permissions.ts';
 
 const minuteMs = 60_000;
@@ -40,6 +41,13 @@ const source = {
     kind: text(),
     summary:
       'The directory of `*.yaml`, `*.yml` and `*.json` manifests; needed with `SOURCE=DIRECTORY`, and for nothing else.',
+  },
+  className: {
+    name: 'CLASS_NAME',
+    kind: dnsLabel(),
+    default: defaultClass,
+    summary:
+      'Only RateLimitConfigs with this `spec.className` are served and written to; two control planes of a cluster have one each.',
   },
   watchNamespaces: {
     name: 'WATCH_NAMESPACES',
@@ -212,7 +220,7 @@ const replicas = needing([fromCluster], {
     kind: integer({ min: 1, max: 10_000 }),
     default: 50,
     summary:
-      'Most statuses written in a second; those of RateLimitConfigs that a user just changed go first.',
+      'Most statuses written in a second: first those that say `Ready=True` and are wrong, then those of new generations, then the rest.',
   },
 } as const satisfies SettingsTable);
 
@@ -359,6 +367,20 @@ function clientName(): SettingKind<string> {
       'a DNS name, URI or common name of a certificate, system:serviceaccount:<namespace>:<name> or token:<name>',
     brief: 'name of a certificate, `system:serviceaccount:<namespace>:<name>` or `token:<name>`',
     schema: z.string().refine((name) => isClientName(name)),
+    format: (value) => value,
+  };
+}
+
+/** As `kubectl get -l` takes it. */
+function labelSelector(): SettingKind<string> {
+  const expected = 'a label selector such as team=payments,tier in (edge,core),!legacy';
+  return {
+    expected,
+    brief: 'label selector',
+    schema: z.string().superRefine((value, { addIssue }) => {
+      const parsed = parseLabelSelector(value);
+      if ('problem' in parsed) addIssue({ code: 'custom', message: `${expected}; ${parsed.problem}` });
+    }),
     format: (value) => value,
   };
 }

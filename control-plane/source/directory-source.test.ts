@@ -39,6 +39,7 @@ async function start(limits: { maxBytes?: number } = {}): Promise<DirectorySourc
   source = new DirectorySource({
     ...recordedTelemetry(tellTo(told)),
     folder,
+    className: 'weir',
     clock: systemClock,
     timers: systemTimers,
     limits: { quietMs: 5, checkIntervalMs: 10, ...limits },
@@ -95,6 +96,18 @@ describe('DirectorySource', () => {
       'team/two: second, 1',
     ]);
     expect(source?.objects()[0]).toMatchObject({ createdMs: 0, status: undefined });
+  });
+
+  it('reads manifests of its class, and those whose class is no text', async () => {
+    const ofClass = (name: string, text: string) =>
+      `${manifest(name).replace('spec: {', `spec: { className: ${text},`)}`;
+    write('a.yaml', manifest('one'), ofClass('two', 'edge'), ofClass('three', 'weir'), ofClass('four', '7'));
+    await start();
+    const seen = ['default/four: four, 1', 'default/one: one, 1', 'default/three: three, 1'];
+    expect(objects()).toEqual(seen);
+    write('b.yaml', ofClass('five', 'edge'));
+    write('c.yaml', ofClass('six', 'weir'));
+    await objectsAre(...[...seen, 'default/six: six, 1'].sort());
   });
 
   it('follows changes: a generation grows with the spec, other values stay', async () => {

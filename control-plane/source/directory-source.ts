@@ -3,16 +3,24 @@ import { DirectoryWatch } from '../../process/files/directory-watch.ts';
 import { ReloadSchedule } from '../../process/files/reload-schedule.ts';
 import { isSystemError, systemErrorReason } from '../../process/log/error-text.ts';
 import type { Clock, Timers } from '../../process/time/clock.ts';
+import { classNameOf } from '../../rules/manifest/read-spec.ts';
 import type { ConfigObject, ConfigStatus } from '../model/config-object.ts';
 import type { Telemetry } from '../telemetry/control-plane-metrics.ts';
 import * as lines from '../telemetry/log-lines.ts';
 import type { ObjectSource, SourceListener } from './kubernetes-source.ts';
-import { ManifestFiles, ManifestFolderError, readManifestFolder } from './manifest-folder.ts';
+import {
+  type FileManifest,
+  ManifestFiles,
+  ManifestFolderError,
+  readManifestFolder,
+} from './manifest-folder.ts';
 import { ManifestObjects } from './manifest-objects.ts';
 
 export interface DirectorySourceOptions extends Telemetry {
   /** Holds the manifests; folders in it are not looked into, as with `kubectl apply -f`. */
   folder: string;
+  /** CLASS_NAME: manifests of other classes are passed over. */
+  className: string;
   clock: Clock;
   timers: Timers;
   limits?: Partial<DirectorySourceLimits>;
@@ -106,6 +114,11 @@ export class DirectorySource implements ObjectSource {
     return this.#objects.objects;
   }
 
+  /** Statuses are kept with the objects here: what leaves takes its status along. */
+  left(): readonly ConfigObject[] {
+    return [];
+  }
+
   newest(object: ConfigObject): ConfigObject | undefined {
     return this.#objects.newest(object);
   }
@@ -157,9 +170,15 @@ export class DirectorySource implements ObjectSource {
     const files = await readManifestFolder(this.#options.folder, this.#limits.maxBytes);
     if (this.#isClosed) return false;
     const problems = this.#files.update(files);
-    const { hasChanged, problems: duplicates } = this.#objects.update(this.#files.manifests);
+    const { hasChanged, problems: duplicates } = this.#objects.update(this.#manifests());
     for (const { place, text } of [...problems, ...duplicates]) this.#problem(place, text);
     return hasChanged;
+  }
+
+  /** Those of this class; one whose class is no text is refused by everybody. */
+  #manifests(): FileManifest[] {
+    const { className } = this.#options;
+    return this.#files.manifests.filter(({ spec }) => (classNameOf(spec) ?? className) === className);
   }
 
   #problem(place: string, text: string): void {

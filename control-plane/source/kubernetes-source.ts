@@ -1,11 +1,13 @@
 import type { Clock, Timers } from '../../process/time/clock.ts';
+import { classNameOf } from '../../rules/manifest/read-spec.ts';
 import { group, plural, statusModel, version } from '../../rules/manifest/spec-model.ts';
 import type { KubernetesClient } from '../kubernetes/client.ts';
-import type { ApiObject, ObjectEvent } from '../kubernetes/reflector.ts';
+import type { ApiObject, ObjectEvent, Reading } from '../kubernetes/reflector.ts';
 import { ResourceWatch, type WatchLimits, type WatchListener } from '../kubernetes/watch.ts';
 import { type ConfigObject, type ConfigStatus, objectKey } from '../model/config-object.ts';
 import type { Telemetry } from '../telemetry/control-plane-metrics.ts';
 import * as lines from '../telemetry/log-lines.ts';
+import { type LabelSelector, type Labels, parseLabelSelector } from './label-selector.ts';
 
 /** Where RateLimitConfigs come from. */
 export interface ObjectSource {
@@ -13,6 +15,8 @@ export interface ObjectSource {
   start(listener: SourceListener): void | Promise<void>;
   /** As last known, in no order; empty before the first complete list. */
   objects(): readonly ConfigObject[];
+  /** What is not ours any more, by class or labels, while its status still bears the name of this control plane. */
+  left(): readonly ConfigObject[];
   /** The same object as it is in `objects` now; undefined when it is gone. */
   newest(object: ConfigObject): ConfigObject | undefined;
   /** Settles when nothing of it runs any more; the listener is not called after that. */
@@ -32,8 +36,12 @@ export interface KubernetesSourceOptions extends Telemetry {
   client: KubernetesClient;
   /** WATCH_NAMESPACES, one watch each; empty: all namespaces, by one watch. */
   namespaces: readonly string[];
-  /** LABEL_SELECTOR; empty: all objects. An object that stops to match is gone. */
+  /** CLASS_NAME: objects of other classes are those of other control planes. */
+  className: string;
+  /** LABEL_SELECTOR; empty: all objects of the class. */
   labelSelector: string;
+  /** What statuses of this control plane bear as `controllerName`. */
+  controllerName: string;
   clock: Clock;
   timers: Timers;
   /** 0 <= x < 1: for waits. */
@@ -41,11 +49,21 @@ export interface KubernetesSourceOptions extends Telemetry {
   limits?: Partial<WatchLimits>;
 }
 
-/** The RateLimitConfigs of a Kubernetes cluster. */
+/** An object, and whether class and labels say that it is ours. The spec of one that is not is not kept. */
+interface Seen {
+  object: ConfigObject;
+  isOurs: boolean;
+}
+
+/**
+ * The RateLimitConfigs of a Kubernetes cluster. All of the watched namespaces are asked for; class and labels are
+ * looked at here, since the server would tell of an object that leaves them as of a deleted one.
+ */
 export class KubernetesSource implements ObjectSource {
   readonly #options: KubernetesSourceOptions;
+  readonly #selects: LabelSelector;
   /** By namespace; undefined: all. */
-  #watches: ReadonlyMap<string | undefined, ResourceWatch<ConfigObject>> = new Map();
+  #watches: ReadonlyMap<string | undefined, ResourceWatch<Seen>> = new Map();
   #listener: SourceListener | undefined;
   readonly #ownWrites = new OwnWrites((writer) => {
     if (writer === 'own') this.#listener?.statusShown();
@@ -57,8 +75,12 @@ export class KubernetesSource implements ObjectSource {
   #out = 0;
   readonly #told = new Set<string>();
 
+  /** Throws when the label selector is none; the settings refuse it before. */
   constructor(options: KubernetesSourceOptions) {
     this.#options = options;
+    const parsed = parseLabelSelector(options.labelSelector);
+    if ('problem' in parsed) throw new Error(`LABEL_SELECTOR: ${parsed.problem}`);
+    this.#selects = parsed.selects;
   }
 
   start(listener: SourceListener): void {
@@ -70,14 +92,32 @@ export class KubernetesSource implements ObjectSource {
   }
 
   objects(): readonly ConfigObject[] {
-    if (!this.#isListed) return [];
-    return [...this.#watches.values()].flatMap((watch) => [...watch.items.values()]);
+    return this.#chosen(({ isOurs }) => isOurs);
+  }
+
+  left(): readonly ConfigObject[] {
+    return this.#chosen((seen) => this.#isLeft(seen));
   }
 
   newest(object: ConfigObject): ConfigObject | undefined {
+    const seen = this.#seen(object);
+    return seen?.isOurs && seen.object.uid === object.uid ? seen.object : undefined;
+  }
+
+  #chosen(isWanted: (seen: Seen) => boolean): ConfigObject[] {
+    if (!this.#isListed) return [];
+    return [...this.#watches.values()].flatMap(({ items }) =>
+      [...items.values()].filter(isWanted).map(({ object }) => object),
+    );
+  }
+
+  #isLeft({ object: { status }, isOurs }: Seen): boolean {
+    return !isOurs && status?.controllerName === this.#options.controllerName;
+  }
+
+  #seen(object: Pick<ConfigObject, 'namespace' | 'name'>): Seen | undefined {
     const watch = this.#watches.get(undefined) ?? this.#watches.get(object.namespace);
-    const newest = watch?.items.get(objectKey(object));
-    return newest?.uid === object.uid ? newest : undefined;
+    return watch?.items.get(objectKey(object));
   }
 
   /** This process writes the object's status: see `OwnWrites.begin`. */
@@ -94,21 +134,41 @@ export class KubernetesSource implements ObjectSource {
     return this.#watches.size > 0 && this.#listed === this.#watches.size;
   }
 
-  #watch(namespace: string | undefined, listener: SourceListener): ResourceWatch<ConfigObject> {
-    return new ResourceWatch({
-      ...this.#options,
+  #watch(namespace: string | undefined, listener: SourceListener): ResourceWatch<Seen> {
+    const { client, clock, timers, random, limits = {} } = this.#options;
+    return new ResourceWatch<Seen>({
+      client,
+      clock,
+      timers,
+      random,
+      limits,
       resource: { group, version, plural, namespace },
-      read: readConfigObject,
+      read: (object) => this.#read(object),
       isNews: (event, before) => this.#isNews(event, before),
       listener: this.#listenerOf(listener),
     });
   }
 
-  /** Whatever changes the generation is news at once, whoever writes a status meanwhile. */
-  #isNews({ type, object }: ObjectEvent, before: ConfigObject | undefined): boolean {
-    const { uid = '', generation, resourceVersion = '' } = object.metadata;
+  #read(object: ApiObject): Reading<Seen> {
+    const reading = readConfigObject(object);
+    if (!('item' in reading)) return reading;
+    const { item, className, labels } = reading;
+    const isOurs =
+      (className === undefined || className === this.#options.className) && this.#selects(labels);
+    return { item: { object: isOurs ? item : { ...item, spec: undefined }, isOurs } };
+  }
+
+  /**
+   * Whatever changes the generation of ours, or makes an object ours or no longer ours, is news at once, whoever writes a
+   * status meanwhile. What others do to theirs is none.
+   */
+  #isNews({ type, object }: ObjectEvent, before: Seen | undefined): boolean {
+    const { namespace = '', name, uid = '', generation, resourceVersion = '' } = object.metadata;
     if (type === 'DELETED') this.#ownWrites.forget(uid);
-    if (type !== 'MODIFIED' || before?.uid !== uid || before.generation !== generation) return true;
+    const now = type === 'DELETED' ? undefined : this.#seen({ namespace, name });
+    if (![before, now].some((seen) => seen?.isOurs || (seen && this.#isLeft(seen)))) return false;
+    const isSame = before?.object.uid === uid && before.isOurs === now?.isOurs;
+    if (type !== 'MODIFIED' || !isSame || before.object.generation !== generation) return true;
     const writer = this.#ownWrites.writerOf(uid, resourceVersion);
     if (writer === 'own') this.#listener?.statusShown();
     return writer === 'other';
@@ -178,9 +238,16 @@ function readParts(value: Record<string, unknown>): ConfigStatus {
   return status;
 }
 
+interface ReadObject {
+  item: ConfigObject;
+  /** Undefined when it is not readable: then every control plane says so. */
+  className: string | undefined;
+  labels: Labels;
+}
+
 /** What is kept of a RateLimitConfig of the Kubernetes API; annotations are not, of managed fields only a time is. */
-export function readConfigObject(object: ApiObject): { item: ConfigObject } | { unreadable: string } {
-  const { namespace, name, uid, generation, creationTimestamp = '' } = object.metadata;
+export function readConfigObject(object: ApiObject): ReadObject | { unreadable: string } {
+  const { namespace, name, uid, generation, resourceVersion, creationTimestamp = '' } = object.metadata;
   if (typeof namespace !== 'string') return { unreadable: 'it has no metadata.namespace' };
   if (typeof uid !== 'string') return { unreadable: 'it has no metadata.uid' };
   if (typeof generation !== 'number') return { unreadable: 'it has no metadata.generation' };
@@ -194,9 +261,12 @@ export function readConfigObject(object: ApiObject): { item: ConfigObject } | { 
       generation,
       createdMs: Number.isNaN(createdMs) ? 0 : createdMs,
       ...(editedMs === undefined ? {} : { editedMs }),
+      ...(resourceVersion === undefined ? {} : { resourceVersion }),
       spec: object['spec'],
       status: readStatus(object['status']),
     },
+    className: classNameOf(object['spec']),
+    labels: object.metadata.labels ?? {},
   };
 }
 

@@ -7,12 +7,13 @@ const metadata = {
   uid: 'u-1',
   generation: 3,
   creationTimestamp: '2026-01-01T00:00:01Z',
+  resourceVersion: '17',
 };
 
 describe('readConfigObject', () => {
   it('keeps what is needed, and no annotations', () => {
     const object = {
-      metadata: { ...metadata, annotations: { large: 'x' }, managedFields: [] },
+      metadata: { ...metadata, annotations: { large: 'x' }, labels: { team: 'a' }, managedFields: [] },
       spec: { domain: 'shop' },
     };
     expect(readConfigObject(object)).toEqual({
@@ -22,9 +23,12 @@ describe('readConfigObject', () => {
         uid: 'u-1',
         generation: 3,
         createdMs: Date.UTC(2026, 0, 1, 0, 0, 1),
+        resourceVersion: '17',
         spec: { domain: 'shop' },
         status: undefined,
       },
+      className: 'weir',
+      labels: { team: 'a' },
     });
   });
 

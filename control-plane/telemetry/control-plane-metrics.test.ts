@@ -70,6 +70,9 @@ const initial = {
   replicas_alive: 0,
   'status_writes_total{outcome="written"}': 0,
   'status_writes_total{outcome="failed"}': 0,
+  'status_writes_total{outcome="outdated"}': 0,
+  status_overwrites_total: 0,
+  class_conflicts_total: 0,
   status_writes_waiting: 0,
   events_recorded_total: 0,
   events_dropped_total: 0,
@@ -138,6 +141,13 @@ describe('ControlPlaneMetrics', () => {
     ['reportNotPublished', (metrics) => metrics.reportNotPublished(), { report_publishes_failed_total: 1 }],
     ['leaseRenewalFailed', (metrics) => metrics.leaseRenewalFailed(), { lease_renewals_failed_total: 1 }],
     ['statusWritten', (metrics) => metrics.statusWritten(), { 'status_writes_total{outcome="written"}': 1 }],
+    [
+      'statusOutdated',
+      (metrics) => metrics.statusOutdated(),
+      { 'status_writes_total{outcome="outdated"}': 1 },
+    ],
+    ['statusOverwritten', (metrics) => metrics.statusOverwritten(), { status_overwrites_total: 1 }],
+    ['classConflict', (metrics) => metrics.classConflict(), { class_conflicts_total: 1 }],
     [
       'statusWriteFailed',
       (metrics) => metrics.statusWriteFailed(),

@@ -118,7 +118,7 @@ export class ControlPlaneMetrics {
     const { secretLookupsRefused, tokenReviews } = this.#set;
     buildInfo.set({ version, node: nodeVersion }, 1);
     for (const reason of streamRefusals) streamsRefused.inc({ reason }, 0);
-    for (const outcome of ['written', 'failed']) statusWrites.inc({ outcome }, 0);
+    for (const outcome of ['written', 'failed', 'outdated']) statusWrites.inc({ outcome }, 0);
     for (const reason of dropReasons) webhookDropped.inc({ reason }, 0);
     for (const reason of lookupRefusals) secretLookupsRefused.inc({ reason }, 0);
     for (const outcome of reviewOutcomes) tokenReviews.inc({ outcome }, 0);
@@ -222,6 +222,19 @@ export class ControlPlaneMetrics {
   /** At every attempt. */
   statusWriteFailed(): void {
     this.#set.statusWrites.inc({ outcome: 'failed' });
+  }
+
+  /** The object had changed meanwhile. */
+  statusOutdated(): void {
+    this.#set.statusWrites.inc({ outcome: 'outdated' });
+  }
+
+  statusOverwritten(): void {
+    this.#set.statusOverwrites.inc();
+  }
+
+  classConflict(): void {
+    this.#set.classConflicts.inc();
   }
 
   eventRecorded(): void {

@@ -203,6 +203,22 @@ export function statusNotWritten(
   log.error('Could not write a status', failure);
 }
 
+/** At once, then once a minute while it lasts; the object is the last one. `by` undefined: no control plane. */
+export function statusOverwritten(
+  log: Logger,
+  found: { object: string; by: string | undefined; times: number },
+): void {
+  log.warn('Somebody else changed a status: it is written again', found);
+}
+
+/** As often as `statusOverwritten`. `yields`: this control plane leaves such objects to the other one for ten minutes. */
+export function classConflict(
+  log: Logger,
+  found: { object: string; by: string; yields: boolean; times: number },
+): void {
+  log.error('Another control plane writes to RateLimitConfigs of the same class', found);
+}
+
 export function eventNotRecorded(log: Logger, error: unknown): void {
   log.error('Could not record an event', { error });
 }

@@ -140,6 +140,16 @@ function statusMetrics(registry: Registry) {
     statusWrites: counter(registry, 'status_writes_total', 'Statuses written, and attempts that failed.', [
       'outcome',
     ]),
+    statusOverwrites: counter(
+      registry,
+      'status_overwrites_total',
+      'Statuses of this control plane that somebody else changed.',
+    ),
+    classConflicts: counter(
+      registry,
+      'class_conflicts_total',
+      'Objects whose status another control plane of the class wrote, twice within a minute.',
+    ),
     statusWritesWaiting: gauge(
       registry,
       'status_writes_waiting',

@@ -174,18 +174,9 @@ function wordList(words: readonly string[]): string {
   return words.length === 1 ? `${words[0]}` : `${words.slice(0, -1).join(', ')} or ${words.at(-1)}`;
 }
 
-// What Kubernetes has a syntax for. Selectors are checked so far that the API server will take them.
+// What Kubernetes has a syntax for.
 const label = '[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?';
 const subdomain = `${label}(\\.${label})*`;
-const word = '[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?';
-const labelKey = `((?=[^/]{1,253}/)${subdomain}/)?${word}`;
-const labelValue = `(${word})?`;
-const requirements = [
-  `!?\\s*${labelKey}`,
-  `${labelKey}\\s*(=|==|!=)\\s*${labelValue}`,
-  `${labelKey}\\s+(in|notin)\\s*\\(\\s*${labelValue}\\s*(,\\s*${labelValue}\\s*)*\\)`,
-];
-const requirement = new RegExp(`^\\s*(${requirements.join('|')})\\s*$`);
 
 /** RFC 1123 label: what namespaces are called, and fleets. Empty where the program finds one by itself. */
 export function dnsLabel({ mayBeEmpty = false }: { mayBeEmpty?: boolean } = {}): SettingKind<string> {
@@ -211,17 +202,6 @@ export function objectName(options: { maxLength: number; mayBeEmpty: boolean }):
 
 function orEmpty(mayBeEmpty: boolean): string {
   return mayBeEmpty ? ', or empty' : '';
-}
-
-/** As `kubectl get -l` takes it; empty selects everything. */
-export function labelSelector(): SettingKind<string> {
-  const expected = 'a label selector such as team=payments,tier in (edge,core),!legacy';
-  return textOf(expected, 'label selector', z.string().refine(isLabelSelector, expected));
-}
-
-/** Commas stand between requirements, and inside the brackets of one. */
-function isLabelSelector(text: string): boolean {
-  return text.trim() === '' || text.split(/,(?![^(]*\))/).every((part) => requirement.test(part));
 }
 
 /**

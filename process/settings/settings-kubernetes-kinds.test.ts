@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { dnsLabel, labelSelector, objectName } from './settings-kinds.ts';
+import { dnsLabel, objectName } from './settings-kinds.ts';
 
 const long = 'a'.repeat(63);
 
@@ -7,7 +7,6 @@ const kinds = {
   'a DNS label': dnsLabel(),
   'a DNS label or nothing': dnsLabel({ mayBeEmpty: true }),
   'the name of an object': objectName({ maxLength: 70, mayBeEmpty: false }),
-  'a label selector': labelSelector(),
 };
 
 const cases: [kind: keyof typeof kinds, good: string[], bad: string[]][] = [
@@ -17,40 +16,6 @@ const cases: [kind: keyof typeof kinds, good: string[], bad: string[]][] = [
     'the name of an object',
     ['a', 'a.b-c.d', `${long}.abcdef`],
     ['', '.', 'a..b', 'a.', `${long}.abcdefg`, 'A'],
-  ],
-  [
-    'a label selector',
-    [
-      '',
-      ' ',
-      'team',
-      '!team',
-      'team=payments',
-      'team==payments',
-      'team != payments',
-      'team=',
-      'example.com/team=Pay_ments.2',
-      'tier in (edge,core)',
-      'tier notin ( edge , core ),team=a, !legacy',
-      'tier in ()',
-    ],
-    [
-      ',',
-      'a,',
-      '=a',
-      'a=b=c',
-      'team=pay ments',
-      'tier in edge',
-      'tier in (edge',
-      'Example.com/team',
-      '/team',
-      'a/b/c',
-      'a b',
-      '!a=b',
-      `a=${long}a`,
-      'team=-a',
-      'a>b',
-    ],
   ],
 ];
 

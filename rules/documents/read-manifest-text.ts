@@ -64,6 +64,7 @@ function addManifest(file: string, { metadata, spec, placeOf }: Manifest, lists:
     load: undefined,
     source: reading.source,
     fleet: reading.fleet,
+    className: reading.className,
     object: metadata,
     placeOf: (path) => placeOf(['spec', ...path.map(fieldName)]),
   });

@@ -6,6 +6,7 @@ export const bounds = {
   descriptorsPerLevel: 10_000,
   /** Of a DNS label. */
   fleetLength: 63,
+  classLength: 63,
   domainLength: 253,
   keyLength: 1024,
   valueLength: 4096,
@@ -17,6 +18,9 @@ export const bounds = {
 
 /** The fleet of limiters that name none. */
 export const defaultFleet = 'default';
+
+/** The class of objects that name none, and of a control plane that is told of none. */
+export const defaultClass = 'weir';
 
 /** Lower case letters, digits and inner hyphens, as in a DNS label. */
 export const dnsLabelPattern = '^[a-z0-9]([-a-z0-9]*[a-z0-9])?$';

@@ -22,6 +22,7 @@ describe('readSpec', () => {
     const spec = acceptedSpecs.find(({ name }) => name === 'every field of a rule')?.spec;
     expect(readSpec(spec, 'team/shop')).toEqual({
       ok: true,
+      className: 'weir',
       fleet: 'blue-2',
       rules: 2,
       ownFields: ['shareThreshold', 'valueToMetric'],

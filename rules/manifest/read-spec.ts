@@ -9,7 +9,7 @@ import {
 } from '../model.ts';
 import { fieldPath, type RuleError, type RuleErrorCode, RuleErrorList } from '../rule-error.ts';
 import { checkSources } from '../validate-sources.ts';
-import { bounds, defaultFleet } from './manifest-bounds.ts';
+import { bounds, defaultClass, defaultFleet } from './manifest-bounds.ts';
 import { jsonProblem, specModel } from './spec-model.ts';
 
 /**
@@ -107,6 +107,7 @@ export type SpecReading = AcceptedSpec | RefusedSpec;
 
 export interface AcceptedSpec {
   ok: true;
+  className: string;
   fleet: string;
   source: RuleSource;
   /** Rules of all levels. */
@@ -126,6 +127,12 @@ export interface RefusedSpec {
   domain?: string;
 }
 
+/** `className` of an unchecked spec; undefined when it is no text, so that nobody's control plane may say so. */
+export function classNameOf(spec: unknown): string | undefined {
+  const className = isObject(spec) ? (spec['className'] ?? defaultClass) : defaultClass;
+  return typeof className === 'string' ? className : undefined;
+}
+
 /** Reads `spec` of a RateLimitConfig whose source is to be called `name`. Never throws. */
 export function readSpec(spec: unknown, name: string): SpecReading {
   const found = new SpecErrors(name);
@@ -142,7 +149,9 @@ export function readSpec(spec: unknown, name: string): SpecReading {
     found.addMeaning(code, text, path.map(fieldName));
   });
   if (found.list.count === 0) {
-    return { ok: true, fleet: fleet as string, source, rules: rules.count, ownFields: rules.ownFields };
+    const className = classNameOf(spec)!;
+    const { count, ownFields } = rules;
+    return { ok: true, className, fleet: fleet as string, source, rules: count, ownFields };
   }
   return {
     ok: false,

@@ -5,7 +5,7 @@
  */
 import { z } from 'zod';
 import { maxUint32 } from '../model.ts';
-import { bounds, defaultFleet, dnsLabelPattern } from './manifest-bounds.ts';
+import { bounds, defaultClass, defaultFleet, dnsLabelPattern } from './manifest-bounds.ts';
 
 /** Facts that go into the CRD as they are, beside what a field refuses in its own words. */
 type SchemaFacts = Record<string, unknown> & { description: string };
@@ -207,6 +207,18 @@ function rulesBelow(levelsBelow: number): z.ZodType<unknown[]> {
 
 export const specModel: z.ZodType = object(
   {
+    className: patternText(
+      {
+        maxLength: bounds.classLength,
+        pattern: dnsLabelPattern,
+        rule: 'a DNS label (lower case letters, digits and inner hyphens)',
+      },
+      {
+        default: defaultClass,
+        description:
+          'The control plane that serves these rules: the one whose CLASS_NAME this is. Others leave the object alone. Defaults to "weir".',
+      },
+    ).nullish(),
     fleet: patternText(
       {
         maxLength: bounds.fleetLength,
@@ -254,6 +266,10 @@ const conditionModel = z
 export const statusModel = z
   .object({
     observedGeneration: count('The generation that this status speaks of.'),
+    controllerName: z.string().exactOptional().meta({
+      description:
+        'The control plane that wrote this, as <namespace>/<LEASE_NAME>. Missing once it does not serve the object any more.',
+    }),
     domain: z.string().exactOptional().meta({ description: 'The domain it was last accepted for.' }),
     fleet: z.string().exactOptional().meta({ description: 'The fleet it was last accepted for.' }),
     rules: count('Rules that are served, of all levels.').exactOptional(),

@@ -1,4 +1,4 @@
-import { defaultFleet } from '../manifest/manifest-bounds.ts';
+import { defaultClass, defaultFleet } from '../manifest/manifest-bounds.ts';
 import { fieldName } from '../manifest/read-spec.ts';
 import { apiVersion, kind } from '../manifest/spec-model.ts';
 import type { JsonObject, JsonValue, RuleSource } from '../model.ts';
@@ -11,18 +11,21 @@ export interface ManifestIdentity {
   namespace: string | undefined;
   labels: Record<string, string>;
   fleet: string;
+  /** Undefined: the usual one. */
+  className?: string | undefined;
 }
 
 /** A source as a RateLimitConfig has it. Whether it fits into one is for `readSpec` to say. */
 export function manifestValue(
   source: Pick<RuleSource, 'domain' | 'descriptors'>,
-  { name, namespace, labels, fleet }: ManifestIdentity,
+  { name, namespace, labels, fleet, className = defaultClass }: ManifestIdentity,
 ): JsonObject {
   const { domain, descriptors } = ruleFileValue(source);
   const metadata: JsonObject = { name };
   if (namespace !== undefined) metadata['namespace'] = namespace;
   if (Object.keys(labels).length > 0) metadata['labels'] = labels;
-  const spec: JsonObject = fleet === defaultFleet ? {} : { fleet };
+  const spec: JsonObject = className === defaultClass ? {} : { className };
+  if (fleet !== defaultFleet) spec['fleet'] = fleet;
   spec['domain'] = domain!;
   if (descriptors !== undefined) spec['descriptors'] = (descriptors as JsonObject[]).map(camelCaseRule);
   return { apiVersion, kind, metadata, spec };

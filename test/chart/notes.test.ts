@@ -71,6 +71,13 @@ describeWithServer('the notes of the chart', helmProgram, () => {
     expect(notes).not.toContain('controlPlane.labelSelector');
   });
 
+  it('give the example the class of the control plane, where it is not the usual one', () => {
+    const text = manifestOf(chartNotes({ redis, controlPlane: { className: 'edge' } }));
+    expect(readManifests(text, 'notes').errors).toEqual([]);
+    expect(text).toContain('spec:\n  className: edge\n  fleet: default\n');
+    expect(manifestOf(chartNotes({ redis }))).not.toContain('className');
+  });
+
   it('say that the example needs labels, where the selector does not tell which', () => {
     const notes = chartNotes({ redis, controlPlane: { labelSelector: 'team=a,tier in (edge,core)' } });
     expect(notes).toContain('labels that controlPlane.labelSelector chooses: team=a,tier in (edge,core)');

@@ -149,6 +149,7 @@ export const valueCases: readonly ValueCase[] = [
     values: {
       redis,
       controlPlane: {
+        className: 'edge',
         watchNamespaces: ['shop', 'weir-system'],
         labelSelector: 'team=payments,tier in (edge,core)',
         domainOwners: 'payments*=shop; *=weir-system',

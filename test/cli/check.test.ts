@@ -86,6 +86,21 @@ describe('weir check', () => {
     expect(status).toBe(1);
   });
 
+  it('lets objects of several classes have one domain, and refuses what is no class', () => {
+    const ofClass = (name: string, className: string) =>
+      manifest(name, 'shop', `  className: ${className}\n`);
+    const path = write('m.yaml', `${manifest('a', 'shop')}---\n${ofClass('b', 'edge')}`);
+    expect(runWeir(['check', path])).toMatchObject({ status: 0, stderr: '' });
+    const twice = write('t.yaml', `${manifest('a', 'shop')}---\n${ofClass('b', 'weir')}`);
+    expect(runWeir(['check', twice]).stderr).toContain('warning (duplicate-domain)');
+    const bad = write('bad.yaml', ofClass('b', 'Edge'));
+    const { stderr, status } = runWeir(['check', bad]);
+    expect(stderr).toContain(
+      "spec.className: must be a DNS label (lower case letters, digits and inner hyphens), found 'Edge'",
+    );
+    expect(status).toBe(1);
+  });
+
   it('warns of objects that claim one domain, unless domains are merged', () => {
     const path = write(
       'm.yaml',

@@ -45,6 +45,19 @@ spec:
     expect(names).toEqual(['shop-api', 'a.b', 'rules', 'x-y.z']);
   });
 
+  it('keeps the class of an object, and names it where it is lost', () => {
+    const path = join(temporaryFolder(), 'class.yaml');
+    const spec = 'spec: { className: edge, domain: d }';
+    const head = 'apiVersion: ratelimit.weir.dev/v1alpha1\nkind: RateLimitConfig\nmetadata: { name: a }\n';
+    writeFileSync(path, `${head}${spec}\n`);
+    expect(runWeir(['convert', path, '--to', 'manifest']).stdout).toContain(
+      'spec:\n  className: edge\n  domain: d\n',
+    );
+    expect(runWeir(['convert', path, '--to', 'rules']).stderr).toContain(
+      "a rule file names no class: 'edge' of default/a is lost",
+    );
+  });
+
   it('names what is lost, and writes nothing unless that is allowed', () => {
     const args = ['convert', 'examples/manifests', '--to', 'rules', '--domain', 'mail'];
     expect(runWeir(args)).toEqual({

@@ -111,7 +111,7 @@ describeWithApiServer('RateLimitConfigs on the API server', (api) => {
   it.each(acceptedSpecs)('are accepted and kept as written: $name', ({ spec }) => {
     const { status, stderr, stdout } = apply(spec, '--dry-run=server', '-o', 'json');
     expect([status, stderr]).toEqual([0, '']);
-    expect(JSON.parse(stdout).spec).toEqual({ fleet: 'default', ...spec });
+    expect(JSON.parse(stdout).spec).toEqual({ className: 'weir', fleet: 'default', ...spec });
   });
 
   it.each(refusedSpecs)('are refused with $name', ({ spec, server }) => {

@@ -19,16 +19,18 @@ const listed = (count: number) => `The first complete list of RateLimitConfigs i
 
 function startSource(
   client: KubernetesClient,
-  options: { namespaces?: string[]; labelSelector?: string } = {},
+  options: { namespaces?: string[]; labelSelector?: string; className?: string } = {},
 ) {
-  const { namespaces = [], labelSelector = '' } = options;
+  const { namespaces = [], labelSelector = '', className = 'weir' } = options;
   const told: string[] = [];
   const counts = { shown: 0, changed: 0 };
   const source = new KubernetesSource({
     ...recordedTelemetry(tellTo(told)),
     client,
     namespaces,
+    className,
     labelSelector,
+    controllerName: 'weir-system/this',
     clock: systemClock,
     timers: systemTimers,
     random: Math.random,
@@ -45,7 +47,8 @@ function startSource(
       .objects()
       .map(({ namespace, name }) => `${namespace}/${name}`)
       .sort();
-  return { source, told, names, counts };
+  const left = () => source.left().map(({ name }) => name);
+  return { source, told, names, counts, left };
 }
 
 function installKind(api: ApiServer): void {
@@ -170,7 +173,7 @@ describeWithApiServer('KubernetesSource', (server) => {
   it('follows the label selector', async () => {
     for (const name of ['a', 'b']) apply(api, one, name);
     api.mustKubectl(['label', 'rlc', 'a', '-n', one, 'tier=gold']);
-    const { told, names } = startSource(clientOf(api), {
+    const { told, names, left, counts } = startSource(clientOf(api), {
       namespaces: [one],
       labelSelector: 'tier in (gold)',
     });
@@ -179,6 +182,41 @@ describeWithApiServer('KubernetesSource', (server) => {
     await eventually(() => expect(names()).toEqual([`${one}/a`, `${one}/b`]));
     api.mustKubectl(['label', 'rlc', 'a', '-n', one, 'tier-']);
     await eventually(() => expect(names()).toEqual([`${one}/b`]));
+    // No status of it bears our name.
+    expect(left()).toEqual([]);
+    const { changed } = counts;
+    api.mustKubectl(['label', 'rlc', 'a', '-n', one, 'tier=silver']);
+    await wait(500);
+    expect(counts.changed).toBe(changed);
+  });
+
+  it('gives objects of its class, and tells apart what left it with its name', async () => {
+    for (const [name, className] of [
+      ['a', 'weir'],
+      ['b', 'edge'],
+      ['c', undefined],
+    ] as const) {
+      const input = rateLimitConfigText({ namespace: one, name, className, domain: name, requests: 1 });
+      api.mustKubectl(['apply', '-f', '-'], { input });
+    }
+    const { source, told, names, left } = startSource(clientOf(api), { namespaces: [one] });
+    await eventually(() => expect(told).toEqual([listed(2)]));
+    expect(names()).toEqual([`${one}/a`, `${one}/c`]);
+    for (const name of ['a', 'b']) {
+      const status = JSON.stringify({
+        status: { controllerName: 'weir-system/this', observedGeneration: 1, conditions: [] },
+      });
+      const merge = ['--subresource=status', '--type=merge', '-p', status];
+      api.mustKubectl(['patch', 'rlc', name, '-n', one, ...merge]);
+    }
+    await eventually(() => expect(left()).toEqual(['b']));
+    const [a] = source.objects();
+    const patch = '{"spec":{"className":"edge"}}';
+    api.mustKubectl(['patch', 'rlc', 'a', '-n', one, '--type=merge', '-p', patch]);
+    await eventually(() => expect(left().sort()).toEqual(['a', 'b']));
+    expect(names()).toEqual([`${one}/c`]);
+    expect(source.newest(a!)).toBeUndefined();
+    expect(source.left()[0]?.spec).toBeUndefined();
   });
 
   it('keeps its objects while the server is away, says so once for all namespaces, and catches up', async () => {

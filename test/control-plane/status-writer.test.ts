@@ -11,7 +11,7 @@ import { eventually } from '../support/eventually.ts';
 import { clientOf } from '../support/kubernetes-client.ts';
 
 interface Json {
-  metadata: { uid: string; name: string };
+  metadata: { uid: string; name: string; resourceVersion: string };
   status?: unknown;
 }
 
@@ -27,8 +27,10 @@ function create(api: ApiServer, name: string): ConfigObject {
   return objectOf(get(api, name));
 }
 
-function objectOf({ metadata: { uid, name } }: Json): ConfigObject {
-  return { namespace: 'default', name, uid, generation: 1, createdMs: 0, spec: {}, status: undefined };
+function objectOf({ metadata }: Json): ConfigObject {
+  const { uid, name, resourceVersion } = metadata;
+  const known = { namespace: 'default', name, uid, resourceVersion };
+  return { ...known, generation: 1, createdMs: 0, spec: {}, status: undefined };
 }
 
 function get(api: ApiServer, name: string): Json {
@@ -88,10 +90,12 @@ describeWithApiServer('what the leader writes about RateLimitConfigs', (api) => 
       servedGeneration: 1,
       conditions: [condition('Accepted'), condition('Supported', { status: 'False' })],
     };
-    expect(await writer.write(object, first)).toEqual({ is: 'written' });
-    expect(get(api(), 'whole').status).toEqual(first);
+    const outcome = await writer.write(object, first);
+    const written = get(api(), 'whole');
+    expect(outcome).toEqual({ is: 'written', version: written.metadata.resourceVersion });
+    expect(written.status).toEqual(first);
     const second: ConfigStatus = { observedGeneration: 1, conditions: [condition('Accepted')] };
-    expect(await writer.write(object, second)).toEqual({ is: 'written' });
+    expect(await writer.write(objectOf(written), second)).toMatchObject({ is: 'written' });
     expect(get(api(), 'whole').status).toEqual(second);
   });
 
@@ -102,8 +106,21 @@ describeWithApiServer('what the leader writes about RateLimitConfigs', (api) => 
     const status: ConfigStatus = { observedGeneration: 1, conditions: [condition('Accepted')] };
     expect(await writer.write(before, status)).toEqual({ is: 'gone' });
     const after = create(api(), 'again');
-    expect(await writer.write(before, status)).toEqual({ is: 'gone' });
-    expect(await writer.write(after, status)).toEqual({ is: 'written' });
+    expect(await writer.write(before, status)).toEqual({ is: 'outdated' });
+    expect(await writer.write(after, status)).toMatchObject({ is: 'written' });
+  });
+
+  it('is only written over the version that it follows from', async () => {
+    const before = create(api(), 'versions');
+    const writer = new StatusWriter({ client: clientOf(api(), { user: 'control-plane' }) });
+    const first: ConfigStatus = { observedGeneration: 1, conditions: [condition('Accepted')] };
+    const second: ConfigStatus = { observedGeneration: 1, rules: 2, conditions: [condition('Accepted')] };
+    expect(await writer.write(before, first)).toMatchObject({ is: 'written' });
+    expect(await writer.write(before, second)).toEqual({ is: 'outdated' });
+    expect(get(api(), 'versions').status).toEqual(first);
+    api().mustKubectl(['label', 'rlc', 'versions', 'a=b']);
+    expect(await writer.write(objectOf(get(api(), 'versions')), second)).toMatchObject({ is: 'written' });
+    expect(get(api(), 'versions').status).toEqual(second);
   });
 
   it('is refused where the schema does not allow it', async () => {

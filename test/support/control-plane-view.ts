@@ -87,6 +87,8 @@ export function limiterReport(report: Partial<LimiterReport>): LimiterReport {
 export function viewOf(view: Partial<ControlPlaneView>): ControlPlaneView {
   return {
     replica: 'replica-a',
+    className: 'weir',
+    controllerName: 'weir-system/weir-control-plane',
     leader: () => undefined,
     decision: () => undefined,
     reports: () => [],

@@ -3,6 +3,7 @@ export interface ManifestOptions {
   name: string;
   namespace?: string;
   domain: string;
+  className?: string | undefined;
   fleet?: string;
   /** Limit of the one rule, whose key is `key`, a day. */
   requests: number;
@@ -13,13 +14,14 @@ export interface ManifestOptions {
 }
 
 export function rateLimitConfig(options: ManifestOptions): Record<string, unknown> {
-  const { name, namespace = 'default', domain, fleet, requests, rule = {}, more = [] } = options;
+  const { name, namespace = 'default', className, domain, fleet, requests, rule = {}, more = [] } = options;
   const rateLimit = { unit: 'day', requestsPerUnit: requests };
   return {
     apiVersion: 'ratelimit.weir.dev/v1alpha1',
     kind: 'RateLimitConfig',
     metadata: { name, namespace },
     spec: {
+      ...(className === undefined ? {} : { className }),
       ...(fleet === undefined ? {} : { fleet }),
       domain,
       descriptors: [{ key: 'key', rateLimit, ...rule }, ...more],

@@ -13,6 +13,7 @@
 - { name: LOG_LEVEL, value: {{ $controlPlane.log.level }} }
 - { name: LOG_FORMAT, value: {{ $controlPlane.log.format }} }
 - { name: MERGE_DOMAIN_CONFIG, value: {{ $controlPlane.mergeDomainConfig | quote }} }
+- { name: CLASS_NAME, value: {{ $controlPlane.className | quote }} }
 {{- with $controlPlane.watchNamespaces }}
 - { name: WATCH_NAMESPACES, value: {{ join "," . | quote }} }
 {{- end }}
