@@ -9,7 +9,6 @@ import { type HttpCall, type HttpListener, HttpServer } from '../../process/http
 import { sendError, sendNotFound } from '../../process/http/text-response.ts';
 import { errorText } from '../../process/log/error-text.ts';
 import { Seldom } from '../../process/log/seldom.ts';
-import { AddressThrottle } from '../../process/net/address-throttle.ts';
 import {
   bearerChallenge,
   bearerToken,
@@ -20,6 +19,7 @@ import {
 import type { Clock, Timers } from '../../process/time/clock.ts';
 import type { LookupRefusal, Telemetry } from '../telemetry/control-plane-metrics.ts';
 import * as lines from '../telemetry/log-lines.ts';
+import { AddressThrottle } from './address-throttle.ts';
 import { openSecret, SecretError, type SecretPlace } from './signing-keys.ts';
 
 export const secretPath = '/v1/webhooks/default/secret';

@@ -14,7 +14,7 @@ export interface BudgetLimits {
   perSecond: number;
 }
 
-/** What the server allows a peer: numbers that we chose, as the RFC leaves them open. */
+/** What the server allows a peer. Chosen: RFC 9113 leaves them open. */
 export interface Http2Limits {
   /** SETTINGS_MAX_CONCURRENT_STREAMS: more are refused. */
   maxConcurrentStreams: number;

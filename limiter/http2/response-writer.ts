@@ -47,7 +47,7 @@ export class SendQueue {
 /**
  * The sending half: responses to frames, within the peer's windows (RFC 9113, section 6.9). What the windows do not
  * allow is copied and waits with its stream; WINDOW_UPDATE and SETTINGS send it on, the longest waiting stream first.
- * Frames are never larger than 16,384 bytes, which every peer must take (section 4.2).
+ * Frames are never larger than 16,384 bytes, which every peer must take (RFC 9113, section 4.2).
  */
 export class ResponseWriter implements RequestConnection {
   readonly peer: unknown;

@@ -17,7 +17,7 @@ import type { ResponseWriter, SendQueue } from './response-writer.ts';
  *     HALF_CLOSED_REMOTE       CLOSED                            CLOSED
  *
  * A response that ends before its request makes the rest of the request pointless, so half-closed (local) is left at
- * once, as section 8.1 allows.
+ * once, as RFC 9113, section 8.1 allows.
  */
 export const StreamState = { OPEN: 0, HALF_CLOSED_REMOTE: 1, CLOSED: 2 } as const;
 export type StreamState = (typeof StreamState)[keyof typeof StreamState];

@@ -13,8 +13,8 @@ import {
   textOf,
 } from '../../process/settings/settings-kinds.ts';
 import { needing, type SettingNeed } from '../../process/settings/settings-needs.ts';
-import { tagPairs } from '../../process/settings/settings-pairs.ts';
 import type { SettingsError, SettingsTable } from '../../process/settings/settings-reader.ts';
+import { tagPairs } from './settings-pairs.ts';
 
 const dayMs = 24 * 3_600_000;
 const mebibyte = 1024 * 1024;

@@ -13,7 +13,6 @@ import {
   textOf,
 } from '../../process/settings/settings-kinds.ts';
 import { needing, type SettingNeed } from '../../process/settings/settings-needs.ts';
-import { headerPairs, metadataPairs } from '../../process/settings/settings-pairs.ts';
 import {
   pairCheck,
   problems,
@@ -21,6 +20,7 @@ import {
   type SettingsOf,
   type SettingsTable,
 } from '../../process/settings/settings-reader.ts';
+import { headerPairs, metadataPairs } from './settings-pairs.ts';
 
 const dayMs = 24 * 3_600_000;
 const mebibyte = 1024 * 1024;

@@ -185,7 +185,7 @@ describe('CPU grows by 2.5 at most where the input doubles', { timeout: 120_000 
     },
   );
 
-  it('in the line of commands to Redis, by those under way', () => {
+  it('in the line of commands to Redis', () => {
     const runs = doubled(20_000).map((n) => {
       const sent = new SentCommands<{ isSettled: boolean; next: undefined }>();
       const send = () => sent.add({ isSettled: false, next: undefined });

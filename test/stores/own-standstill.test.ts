@@ -101,7 +101,7 @@ describeWithServer('standing still with Redis', redisProgram, (path) => {
     expect([changes, nodeChanges]).toEqual([[], []]);
   });
 
-  it('leaves calls to a node that is no longer needed their time', async () => {
+  it('leaves calls to a dropped node their time', async () => {
     const server = await startRedis({ path });
     onTestFinished(() => server.stop());
     const place = { host: '127.0.0.1', port: server.port };

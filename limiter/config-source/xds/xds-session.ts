@@ -11,7 +11,9 @@ export interface BackoffOptions {
   random: () => number;
 }
 
-/** The wait before what failed is tried again. `attempt` counts from 0. Never below initial nor above max, in whole milliseconds. */
+/**
+ * The wait before what failed is tried again. Not `retryDelayMs`: factor and jitter are settings, as in envoyproxy/ratelimit. `attempt` counts from 0. Never below initial nor above max, in whole milliseconds.
+ */
 export function backoffMs(options: BackoffOptions, attempt: number): number {
   const { initialMs, maxMs, factor, jitter, exactFirst, random } = options;
   const steps = jitter && !exactFirst ? Math.max(1, attempt) : attempt;

@@ -1,6 +1,6 @@
 /** Kinds of settings that hold pairs: `name:value,name2:value2`. As Go reads them, nothing is trimmed. */
 import { z } from 'zod';
-import type { SettingKind } from './settings-kinds.ts';
+import type { SettingKind } from '../../process/settings/settings-kinds.ts';
 
 export type Pairs = readonly (readonly [name: string, value: string])[];
 

@@ -5,7 +5,7 @@
  * Memory is bounded, and nobody buys himself a new start: an entry goes by age alone, never for want of room. While the
  * table is full, addresses that are not in it share one entry.
  */
-import { addressGroup } from './peer.ts';
+import { addressGroup } from '../../process/net/peer.ts';
 
 /** Chosen: wrong ones that are free. */
 const free = 5;
@@ -49,6 +49,7 @@ export class AddressThrottle {
     entry.wrong++;
     entry.lastMs = nowMs;
     if (entry.wrong < free) return;
+    // Not `retryDelayMs`: a penalty, of which chance takes nothing away.
     entry.blockedUntilMs = nowMs + Math.min(longestWaitMs, firstWaitMs * 2 ** (entry.wrong - free));
   }
 
