@@ -92,7 +92,7 @@ async function measure(root: string): Promise<LoadFigures> {
   const source = new FileConfigSource({
     paths: { root, subdirectory: '', appDirectory: 'config', ignoreDotFiles: false, watchRoot: false },
     mergeDomains: false,
-    review: { counterKeys: 'unambiguous', undottedMetrics: false },
+    review: { counterKeys: 'unambiguous', sanitizeDescriptorMetricDots: false },
     clock: systemClock,
     timers: systemTimers,
   });

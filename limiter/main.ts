@@ -170,8 +170,7 @@ class Limiter {
     });
 
     const { top } = this.#serving;
-    const reporter =
-      top && new TopReporter({ source: top, clock, counterKeyPrefix: settings.cacheKeyPrefix });
+    const reporter = top && new TopReporter({ source: top, clock, cacheKeyPrefix: settings.cacheKeyPrefix });
     this.#debugToken = followDebugToken(context);
     this.#debug = new DebugListener({
       token: () => this.#debugToken.current,

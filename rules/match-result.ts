@@ -28,12 +28,12 @@ export interface RuleMatch {
 /** How the names of a match are written. */
 export interface NameForm {
   /** SANITIZE_DESCRIPTOR_METRIC_DOTS: dots of keys and values become `_` in the metric key; those between its segments and in the domain stay. */
-  readonly undotted: boolean;
+  readonly sanitizeDescriptorMetricDots: boolean;
   readonly counterKeys: CounterKeys;
 }
 
 /** As the Go service writes them unless it is told otherwise. */
-export const usualNames: NameForm = { undotted: false, counterKeys: 'compatible' };
+export const usualNames: NameForm = { sanitizeDescriptorMetricDots: false, counterKeys: 'compatible' };
 
 /** Finds the rule for a descriptor: the specification's rules 1 to 6 and 12. The cost does not grow with the number of rules. */
 export interface RuleMatcher {

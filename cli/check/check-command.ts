@@ -62,7 +62,7 @@ export const checkCommand = commandOf(
     const options = {
       mergeDomains,
       counterKeys: counterKeysOf(flags),
-      undottedMetrics: flags.on('undotted-metrics'),
+      sanitizeDescriptorMetricDots: flags.on('undotted-metrics'),
       allowed: allowedKinds(flags.list('allow')),
     };
     const check = (path: string): CheckedInput =>

@@ -34,7 +34,7 @@ export interface CheckedInput {
 export interface CheckOptions {
   mergeDomains: boolean;
   /** Whether the limiter has SANITIZE_DESCRIPTOR_METRIC_DOTS. */
-  undottedMetrics: boolean;
+  sanitizeDescriptorMetricDots: boolean;
   /** COUNTER_KEYS of the limiter. */
   counterKeys: CounterKeys;
   /** Kinds of warning that are waived. */
@@ -121,7 +121,7 @@ function reviewFindings(
   for (const { hint, ...conflict } of domainConflicts(sources, options)) {
     findings.push(findingOf('warning', conflict, hint, linesOf));
   }
-  return findings.filter(({ code }) => code !== 'dotted-metric' || !options.undottedMetrics);
+  return findings.filter(({ code }) => code !== 'dotted-metric' || !options.sanitizeDescriptorMetricDots);
 }
 
 /** One for each rule that meets another one before it, which the limiter's one line sums up. */

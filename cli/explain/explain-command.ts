@@ -145,9 +145,9 @@ async function explain(flags: ParsedFlags): Promise<number> {
     domain,
     descriptors,
     nowSeconds,
-    counterKeyPrefix: flags.text('cache-key-prefix') ?? '',
-    calendarMonth: flags.on('calendar-month'),
-    names: { undotted: flags.on('undotted-metrics'), counterKeys: counterKeysOf(flags) },
+    cacheKeyPrefix: flags.text('cache-key-prefix') ?? '',
+    useCalendarMonthRateLimit: flags.on('calendar-month'),
+    names: { sanitizeDescriptorMetricDots: flags.on('undotted-metrics'), counterKeys: counterKeysOf(flags) },
   });
   const report = new ExplainReport(sources, paintFor(process.stdout));
   process.stdout.write(

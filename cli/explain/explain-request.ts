@@ -14,9 +14,9 @@ export interface ExplainOptions {
   descriptors: readonly (readonly Entry[])[];
   nowSeconds: number;
   /** CACHE_KEY_PREFIX. */
-  counterKeyPrefix: string;
+  cacheKeyPrefix: string;
   /** USE_CALENDAR_MONTH_RATE_LIMIT. */
-  calendarMonth: boolean;
+  useCalendarMonthRateLimit: boolean;
   names: NameForm;
 }
 
@@ -83,11 +83,14 @@ function effectOf(
 
 function counterOf(
   { rule, counterStem, metricKey }: RuleMatch,
-  { counterKeyPrefix, nowSeconds, calendarMonth, names }: ExplainOptions,
+  { cacheKeyPrefix, nowSeconds, useCalendarMonthRateLimit, names }: ExplainOptions,
 ): ExplainedCounter {
-  const window = windowAt(rule.unit, nowSeconds, { calendarMonth, counterKeys: names.counterKeys });
+  const window = windowAt(rule.unit, nowSeconds, {
+    useCalendarMonthRateLimit,
+    counterKeys: names.counterKeys,
+  });
   return {
-    key: counterKey(counterKeyPrefix + counterStem, window),
+    key: counterKey(cacheKeyPrefix + counterStem, window),
     metric: `ratelimit.service.rate_limit.${sanitizeMetricKey(metricKey)}`,
     windowStartSeconds: window.startSeconds,
     windowEndSeconds: window.endSeconds,

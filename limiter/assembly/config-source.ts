@@ -25,7 +25,7 @@ export function openConfigSource(
       mergeDomains: settings.mergeDomainConfig,
       review: {
         counterKeys: settings.counterKeys,
-        undottedMetrics: settings.sanitizeDescriptorMetricDots,
+        sanitizeDescriptorMetricDots: settings.sanitizeDescriptorMetricDots,
       },
       clock,
       timers,

@@ -38,15 +38,15 @@ export function createDecisionService(
 
 export function countingOptions(settings: LimiterSettings): CountingOptions {
   return {
-    counterKeyPrefix: settings.cacheKeyPrefix,
+    cacheKeyPrefix: settings.cacheKeyPrefix,
     counterKeys: settings.counterKeys,
     nearLimitRatio: settings.nearLimitRatio,
-    undottedMetrics: settings.sanitizeDescriptorMetricDots,
-    calendarMonth: settings.useCalendarMonthRateLimit,
+    sanitizeDescriptorMetricDots: settings.sanitizeDescriptorMetricDots,
+    useCalendarMonthRateLimit: settings.useCalendarMonthRateLimit,
     expirationJitterMaxSeconds: settings.expirationJitterMaxSeconds,
     countersEndWithWindow: settings.backendType === 'memory',
-    stopWhenOver: settings.stopCacheKeyIncrementWhenOverLimit,
-    onStoreFailure: storeFailureAnswer(settings),
+    stopCacheKeyIncrementWhenOverLimit: settings.stopCacheKeyIncrementWhenOverLimit,
+    storeFailureMode: storeFailureAnswer(settings),
   };
 }
 

@@ -38,7 +38,7 @@ export function openXds(context: LimiterContext): OpenedConfigSource {
     mergeDomains: settings.mergeDomainConfig,
     review: {
       counterKeys: settings.counterKeys,
-      undottedMetrics: settings.sanitizeDescriptorMetricDots,
+      sanitizeDescriptorMetricDots: settings.sanitizeDescriptorMetricDots,
     },
     connectRetryMs: settings.xdsConnectRetryMs,
     backoff: {

@@ -6,8 +6,8 @@ import { RuleStat, type RuleStats } from '../stats/registry/rule-stats.ts';
  * Hits above it are near the limit. In 32-bit floats, as the Go service computes it; where those round up beyond the
  * limit (16777219 by 1), it is the limit.
  */
-export function nearThreshold(requestsPerUnit: number, nearLimitRatio: number): number {
-  const product = Math.fround(Math.fround(requestsPerUnit) * Math.fround(nearLimitRatio));
+export function nearThreshold(requestsPerUnit: number, ratio: number): number {
+  const product = Math.fround(Math.fround(requestsPerUnit) * Math.fround(ratio));
   return Math.min(requestsPerUnit, Math.floor(product));
 }
 

@@ -19,7 +19,7 @@ describe('counterKey', () => {
     expect(
       counterKey(
         'd_k_v_',
-        windowAt(Unit[unit], nowSeconds, { calendarMonth: false, counterKeys: 'compatible' }),
+        windowAt(Unit[unit], nowSeconds, { useCalendarMonthRateLimit: false, counterKeys: 'compatible' }),
       ),
     ).toBe(key);
   });

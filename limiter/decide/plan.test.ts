@@ -38,12 +38,10 @@ function planner(rules: Record<string, MatchedRule> = {}) {
   };
   return {
     slots,
-    planner: new Planner({
-      matcher: matcher(rules),
-      stats,
-      counterKeyPrefix: 'pre:',
+    planner: new Planner(matcher(rules), stats, {
+      ...usualNames,
+      cacheKeyPrefix: 'pre:',
       nearLimitRatio: 0.5,
-      names: usualNames,
     }),
   };
 }

@@ -65,14 +65,11 @@ export type Plan = LimitedPlan | UnlimitedPlan | NoLimitPlan;
 export const noLimit: NoLimitPlan = { kind: 'no-limit', rule: undefined };
 const domainNotFound: NoLimitPlan = { kind: 'domain-not-found', rule: undefined };
 
-export interface PlannerOptions {
-  matcher: RuleMatcher;
-  stats: RuleStats;
-  /** CACHE_KEY_PREFIX. */
-  counterKeyPrefix: string;
-  /** NEAR_LIMIT_RATIO. */
+/** The settings of these names. */
+export interface PlanSettings extends NameForm {
+  cacheKeyPrefix: string;
+  /** 0 to 1. */
   nearLimitRatio: number;
-  names: NameForm;
 }
 
 interface Memo {
@@ -85,18 +82,18 @@ interface Memo {
 export class Planner {
   readonly #matcher: RuleMatcher;
   readonly #stats: RuleStats;
-  readonly #counterKeyPrefix: string;
+  readonly #cacheKeyPrefix: string;
   readonly #nearLimitRatio: number;
   readonly #names: NameForm;
   /** Plans made before, by the slot of the entries; they end with the rules that they were made for. */
   readonly #memos: (Memo | undefined)[] = new Array(knownEntriesSlots).fill(undefined);
 
-  constructor(options: PlannerOptions) {
-    this.#matcher = options.matcher;
-    this.#stats = options.stats;
-    this.#counterKeyPrefix = options.counterKeyPrefix;
-    this.#nearLimitRatio = options.nearLimitRatio;
-    this.#names = options.names;
+  constructor(matcher: RuleMatcher, stats: RuleStats, settings: PlanSettings) {
+    this.#matcher = matcher;
+    this.#stats = stats;
+    this.#cacheKeyPrefix = settings.cacheKeyPrefix;
+    this.#nearLimitRatio = settings.nearLimitRatio;
+    this.#names = settings;
   }
 
   /** Throws a `ServiceError` when the descriptor carries a limit without a usable unit. */
@@ -149,7 +146,10 @@ export class Planner {
       metadata: undefined,
     };
     const entries = descriptor.entries;
-    const metric = this.#stats.ruleMetric(overrideMetricKey(domain, entries, this.#names.undotted), true);
+    const metric = this.#stats.ruleMetric(
+      overrideMetricKey(domain, entries, this.#names.sanitizeDescriptorMetricDots),
+      true,
+    );
     // No rule, hence no pattern in place of a value.
     return this.#limited(rule, stemOfValues(this.#names.counterKeys, domain, entries), metric);
   }
@@ -158,7 +158,7 @@ export class Planner {
     return {
       kind: 'limited',
       rule,
-      counterStem: this.#counterKeyPrefix + stem,
+      counterStem: this.#cacheKeyPrefix + stem,
       metric,
       nearThreshold: nearThreshold(rule.requestsPerUnit, this.#nearLimitRatio),
       window: undefined,

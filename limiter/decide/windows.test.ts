@@ -18,7 +18,7 @@ const seconds = (text: string): number => Date.parse(text) / 1000;
 const moment = fc.integer({ min: 0, max: 7_258_118_400 });
 
 function at(unit: Unit, nowSeconds: number, calendarMonth: boolean): Window {
-  return windowAt(unit, nowSeconds, { calendarMonth, counterKeys: 'compatible' });
+  return windowAt(unit, nowSeconds, { useCalendarMonthRateLimit: calendarMonth, counterKeys: 'compatible' });
 }
 
 describe('windowAt', () => {
@@ -91,7 +91,10 @@ describe('Windows', () => {
         fc.array(fc.tuple(fc.constantFrom(...units), moment), { minLength: 1 }),
         fc.boolean(),
         (steps, calendarMonth) => {
-          const windows = new Windows({ calendarMonth, counterKeys: 'compatible' });
+          const windows = new Windows({
+            useCalendarMonthRateLimit: calendarMonth,
+            counterKeys: 'compatible',
+          });
           for (const [unit, now] of steps)
             expect(windows.at(unit, now)).toEqual(at(unit, now, calendarMonth));
         },
@@ -100,7 +103,7 @@ describe('Windows', () => {
   });
 
   it('makes a window once', () => {
-    const windows = new Windows({ calendarMonth: false, counterKeys: 'compatible' });
+    const windows = new Windows({ useCalendarMonthRateLimit: false, counterKeys: 'compatible' });
     expect(windows.at(Unit.MINUTE, 119)).toBe(windows.at(Unit.MINUTE, 60));
     expect(windows.at(Unit.MINUTE, 120)).not.toBe(windows.at(Unit.MINUTE, 60));
   });

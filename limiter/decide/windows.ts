@@ -31,13 +31,14 @@ export function isCountable(unit: number): unit is Unit {
 
 export interface WindowOptions {
   /** USE_CALENDAR_MONTH_RATE_LIMIT: a month is one of the calendar instead of 30 days. */
-  calendarMonth: boolean;
-  counterKeys: CounterKeys;
+  useCalendarMonthRateLimit: boolean;
+  readonly counterKeys: CounterKeys;
 }
 
 /** The window that a moment is in. */
 export function windowAt(unit: Unit, nowSeconds: number, options: WindowOptions): Window {
-  if (unit === Unit.MONTH && options.calendarMonth) return calendarMonthAt(nowSeconds, options.counterKeys);
+  if (unit === Unit.MONTH && options.useCalendarMonthRateLimit)
+    return calendarMonthAt(nowSeconds, options.counterKeys);
   const length = unitSeconds[unit];
   if (length === undefined) throw new RangeError(`the unit ${unit} has no windows`);
   const startSeconds = Math.floor(nowSeconds / length) * length;

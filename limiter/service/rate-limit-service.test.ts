@@ -173,15 +173,15 @@ function service({ rules, counting, response, localCache, random }: ServiceField
     clock,
     random: random ?? (() => 0),
     counting: {
-      counterKeyPrefix: '',
+      cacheKeyPrefix: '',
       counterKeys: 'compatible',
       nearLimitRatio: 0.8,
-      undottedMetrics: false,
-      calendarMonth: false,
+      sanitizeDescriptorMetricDots: false,
+      useCalendarMonthRateLimit: false,
       expirationJitterMaxSeconds: 0,
       countersEndWithWindow: false,
-      stopWhenOver: false,
-      onStoreFailure: 'error',
+      stopCacheKeyIncrementWhenOverLimit: false,
+      storeFailureMode: 'error',
       ...counting,
     },
     response: {
@@ -315,7 +315,7 @@ describe('RateLimitService', () => {
   });
 
   it('prefers the limit of the request', () => {
-    const decider = service({ rules: { k: rule() }, counting: { counterKeyPrefix: 'p:' } });
+    const decider = service({ rules: { k: rule() }, counting: { cacheKeyPrefix: 'p:' } });
     const asked = request(descriptor('k', { limit: { requestsPerUnit: 3, unit: Unit.DAY } }));
     expect(answer(decider, asked).statuses[0]).toMatchObject({
       limitRemaining: 2,
@@ -515,7 +515,7 @@ describe('RateLimitService', () => {
     const rules = { a: rule({ requestsPerUnit: 5 }), b: rule({ requestsPerUnit: 1 }) };
 
     it('counts no other descriptor once one is over', () => {
-      const decider = service({ rules, counting: { stopWhenOver: true } });
+      const decider = service({ rules, counting: { stopCacheKeyIncrementWhenOverLimit: true } });
       expect(statuses(decider, request('a', 'b'))).toEqual(['OK 4', 'OK 0']);
       times(3, () => expect(statuses(decider, request('a', 'b'))).toEqual(['OK 4', 'OVER 0']));
       expect(statuses(decider, request('a'))).toEqual(['OK 3']);
@@ -534,14 +534,22 @@ describe('RateLimitService', () => {
           a: rule({ requestsPerUnit: 3 }),
           b: rule({ requestsPerUnit: 1, shadowMode: true }),
         };
-        const decider = service({ rules: shadowed, counting: { stopWhenOver: true }, localCache });
+        const decider = service({
+          rules: shadowed,
+          counting: { stopCacheKeyIncrementWhenOverLimit: true },
+          localCache,
+        });
         const codes = times(40, () => answer(decider, request('a', 'b')).overallCode);
         expect(codes.filter((code) => code === Code.OK)).toHaveLength(3);
       },
     );
 
     it('only looks at the others when the local cache knows one to be over', () => {
-      const decider = service({ rules, counting: { stopWhenOver: true }, localCache: true });
+      const decider = service({
+        rules,
+        counting: { stopCacheKeyIncrementWhenOverLimit: true },
+        localCache: true,
+      });
       times(2, () => answer(decider, request('b')));
       store.asked.length = 0;
       expect(statuses(decider, request('a', 'b'))).toEqual(['OK 5', 'OVER 0']);
@@ -552,7 +560,11 @@ describe('RateLimitService', () => {
     });
 
     it('takes hits back all the same', () => {
-      const decider = service({ rules, counting: { stopWhenOver: true }, localCache: true });
+      const decider = service({
+        rules,
+        counting: { stopCacheKeyIncrementWhenOverLimit: true },
+        localCache: true,
+      });
       times(2, () => answer(decider, request('b')));
       times(3, () => answer(decider, request('a')));
       const refund = descriptor('a', { isNegativeHits: true });
@@ -561,7 +573,7 @@ describe('RateLimitService', () => {
     });
 
     it('never makes the statistics of held-back hits fall below 0', () => {
-      const decider = service({ rules, counting: { stopWhenOver: true } });
+      const decider = service({ rules, counting: { stopCacheKeyIncrementWhenOverLimit: true } });
       times(2, () => answer(decider, request('b')));
       expect(statuses(decider, { ...request('a', 'b'), hitsAddend: 5 })).toEqual(['OK 5', 'OVER 0']);
       expect(stats.counted).toEqual({
@@ -582,7 +594,10 @@ describe('RateLimitService', () => {
       ['MONTH', false, 2_592_000],
       ['MONTH', true, 30],
     ] as const)('in a %s (calendar %s) is %d seconds', (unit, calendarMonth, ttlSeconds) => {
-      const decider = service({ rules: { k: rule({ unit: Unit[unit] }) }, counting: { calendarMonth } });
+      const decider = service({
+        rules: { k: rule({ unit: Unit[unit] }) },
+        counting: { useCalendarMonthRateLimit: calendarMonth },
+      });
       answer(decider, request('k'));
       expect(store.asked[0]?.ops[0]?.ttlSeconds).toBe(ttlSeconds);
     });
@@ -614,7 +629,7 @@ describe('RateLimitService', () => {
     it('reports the end of a calendar month as the reset', () => {
       const decider = service({
         rules: { k: rule({ unit: Unit.MONTH }) },
-        counting: { calendarMonth: true },
+        counting: { useCalendarMonthRateLimit: true },
       });
       expect(answer(decider, request('k')).statuses[0]?.durationUntilResetSeconds).toBe(30);
       expect(store.asked[0]?.ops[0]?.key).toBe(`d_k_v_${Date.UTC(2026, 2) / 1000}`);
@@ -683,13 +698,13 @@ describe('RateLimitService', () => {
       quota: rule({ quotaMode: true }),
     };
 
-    const failing = (onStoreFailure: 'allow' | 'deny', keys: string[]) => {
+    const failing = (storeFailureMode: 'allow' | 'deny', keys: string[]) => {
       const error = new StoreError('broken', { transient: true });
       for (const key of keys) store.failing.set(`d_${key}_v_${minuteSuffix}`, error);
       const headers = { limit: 'Limit', remaining: 'Remaining', reset: 'Reset' };
       return service({
         rules,
-        counting: { onStoreFailure },
+        counting: { storeFailureMode },
         response: { responseHeaders: headers },
         localCache: true,
       });
@@ -801,7 +816,7 @@ describe('RateLimitService', () => {
     });
 
     it('is refused when an op was left out: counted as asked for, and as nothing else', () => {
-      const decider = service({ rules: { k: rule(), l: rule() }, counting: { onStoreFailure: 'allow' } });
+      const decider = service({ rules: { k: rule(), l: rule() }, counting: { storeFailureMode: 'allow' } });
       store.failing.set(`d_l_v_${minuteSuffix}`, callAbandoned);
       expect(decided(decider, { abandoned: true })).toEqual([callAbandoned]);
       expect(events).toEqual(['abandoned']);

@@ -3,7 +3,6 @@
  * store counts and `#conclude` after it did; nothing is shared between two requests but what the store counts.
  */
 import type { Clock } from '../../process/time/clock.ts';
-import type { CounterKeys } from '../../rules/counter-keys.ts';
 import type { RuleMatcher } from '../../rules/match-result.ts';
 import { Unit } from '../../rules/model.ts';
 import {
@@ -20,7 +19,14 @@ import {
   type RateLimitResponse,
   ServiceError,
 } from '../decide/messages.ts';
-import { applyReplaces, enterWindow, type LimitedPlan, type Plan, Planner } from '../decide/plan.ts';
+import {
+  applyReplaces,
+  enterWindow,
+  type LimitedPlan,
+  type Plan,
+  Planner,
+  type PlanSettings,
+} from '../decide/plan.ts';
 import {
   assembleResponse,
   okStatus,
@@ -29,7 +35,7 @@ import {
   uncountedStatus,
   unlimitedStatus,
 } from '../decide/response.ts';
-import { Windows } from '../decide/windows.ts';
+import { type WindowOptions, Windows } from '../decide/windows.ts';
 import { RuleStat, type RuleStats } from '../stats/registry/rule-stats.ts';
 import {
   type Caller,
@@ -41,17 +47,7 @@ import {
 import type { BoundedLocalCache } from '../stores/local-cache.ts';
 import { type CountedHit, planHoldingBack } from './counted-hit.ts';
 
-export interface CountingOptions {
-  /** CACHE_KEY_PREFIX. */
-  counterKeyPrefix: string;
-  /** COUNTER_KEYS. */
-  counterKeys: CounterKeys;
-  /** NEAR_LIMIT_RATIO, 0 to 1. */
-  nearLimitRatio: number;
-  /** USE_CALENDAR_MONTH_RATE_LIMIT. */
-  calendarMonth: boolean;
-  /** SANITIZE_DESCRIPTOR_METRIC_DOTS: dots of keys and values become `_` in metric keys. */
-  undottedMetrics: boolean;
+export interface CountingOptions extends PlanSettings, WindowOptions {
   /** EXPIRATION_JITTER_MAX_SECONDS: a counter lives up to this much longer. 0 and less: no jitter. */
   expirationJitterMaxSeconds: number;
   /**
@@ -60,9 +56,9 @@ export interface CountingOptions {
    */
   countersEndWithWindow: boolean;
   /** STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT. */
-  stopWhenOver: boolean;
+  stopCacheKeyIncrementWhenOverLimit: boolean;
   /** STORE_FAILURE_MODE: what a descriptor gets whose counter failed. `error` fails the request. */
-  onStoreFailure: StoreFailureAnswer;
+  storeFailureMode: StoreFailureAnswer;
 }
 
 /** What the service tells of itself, besides the statistics of rules. */
@@ -131,13 +127,7 @@ export class RateLimitService {
   /** Decides by these rules from now on; requests at the store are concluded by those they began with. */
   useRules(matcher: RuleMatcher): void {
     const { stats, counting, localCache } = this.#options;
-    this.#planner = new Planner({
-      matcher,
-      stats,
-      counterKeyPrefix: counting.counterKeyPrefix,
-      nearLimitRatio: counting.nearLimitRatio,
-      names: { undotted: counting.undottedMetrics, counterKeys: counting.counterKeys },
-    });
+    this.#planner = new Planner(matcher, stats, counting);
     localCache?.clear();
   }
 
@@ -170,7 +160,8 @@ export class RateLimitService {
     }
     for (const op of ops) op.caller = asker;
     // One alone is held back by nobody in the store, but may be by what the local cache remembers.
-    const stop = this.#options.counting.stopWhenOver && (ops.length > 1 || ops[0]!.lookOnly);
+    const stop =
+      this.#options.counting.stopCacheKeyIncrementWhenOverLimit && (ops.length > 1 || ops[0]!.lookOnly);
     this.#options.store.submit(ops, stop ? stopWhenOver : countAll, conclude);
   }
 
@@ -217,7 +208,8 @@ export class RateLimitService {
       if (!hit.remembered) ops.push(hit);
     }
     const { counting, response } = this.#options;
-    if (counting.stopWhenOver && hits.length > 1) planHoldingBack(plans, hits, response.quotaMode);
+    if (counting.stopCacheKeyIncrementWhenOverLimit && hits.length > 1)
+      planHoldingBack(plans, hits, response.quotaMode);
     return { request, planner, plans, hits, ops };
   }
 
@@ -280,7 +272,7 @@ export class RateLimitService {
   #acceptFailures(ops: readonly CountedHit[]): void {
     for (const { error } of ops) {
       if (error === undefined) continue;
-      const hasAnswer = this.#options.counting.onStoreFailure !== 'error' && error instanceof StoreError;
+      const hasAnswer = this.#options.counting.storeFailureMode !== 'error' && error instanceof StoreError;
       if (!hasAnswer) throw error;
     }
     this.#options.events.onUncounted();
@@ -288,7 +280,7 @@ export class RateLimitService {
 
   #statusOf(hit: CountedHit, { planner, request }: Decision): DescriptorStatus {
     const { stats, localCache, counting, events } = this.#options;
-    if (hit.error !== undefined) return uncountedStatus(hit, counting.onStoreFailure);
+    if (hit.error !== undefined) return uncountedStatus(hit, counting.storeFailureMode);
     const { plan, hits, after } = hit;
     const assessment = this.#assessment;
     if (hit.remembered) {

@@ -60,7 +60,7 @@ export interface ReviewedLoad {
 export interface ReviewOptions {
   counterKeys: CounterKeys;
   /** SANITIZE_DESCRIPTOR_METRIC_DOTS. */
-  undottedMetrics: boolean;
+  sanitizeDescriptorMetricDots: boolean;
 }
 
 /** Only what is listed is placed, as that means to parse once more. */
@@ -68,7 +68,7 @@ export function reviewLoad({ sources, warnings: read }: ReviewedLoad, options: R
   const plain = sources.map(({ source }) => source);
   const byName = new Map(plain.map((source) => [source.name, source]));
   const found = meantWarnings(sources).filter(
-    ({ code }) => code !== 'dotted-metric' || !options.undottedMetrics,
+    ({ code }) => code !== 'dotted-metric' || !options.sanitizeDescriptorMetricDots,
   );
   const warnings = read.slice(0, maxListed).map((error): LoadWarning => {
     const { code, source, text, line, column, path } = error;

@@ -149,13 +149,16 @@ describe('RuleTable.match', () => {
     );
     const keys = (undotted: boolean): (string | undefined)[] =>
       ['a.b=c.d f.g=1.2', 'h.i=j.1', 'k.l=m.1'].map(
-        (request) => table.match('d.e', entriesOf(request), { ...usualNames, undotted })?.metricKey,
+        (request) =>
+          table.match('d.e', entriesOf(request), { ...usualNames, sanitizeDescriptorMetricDots: undotted })
+            ?.metricKey,
       );
     expect(keys(false)).toEqual(['d.e.a.b_c.d.f.g_1.2', 'd.e.h.i_j.1', 'd.e.k.l_m.*']);
     expect(keys(true)).toEqual(['d.e.a_b_c_d.f_g_1_2', 'd.e.h_i_j_1', 'd.e.k_l_m_*']);
-    expect(table.match('d.e', entriesOf('h.i=j.1'), { ...usualNames, undotted: true })?.counterStem).toBe(
-      'd.e_h.i_j.1_',
-    );
+    expect(
+      table.match('d.e', entriesOf('h.i=j.1'), { ...usualNames, sanitizeDescriptorMetricDots: true })
+        ?.counterStem,
+    ).toBe('d.e_h.i_j.1_');
   });
 
   it.each<[request: string, rules: Rule, perValue: boolean]>([

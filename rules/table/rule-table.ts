@@ -80,7 +80,7 @@ export class RuleTable implements RuleMatcher {
     const rule: MatchedRule = this.#rules.rule(node);
     return {
       rule,
-      metricKey: this.#path.metricKey(domain, entries, names.undotted),
+      metricKey: this.#path.metricKey(domain, entries, names.sanitizeDescriptorMetricDots),
       metricPerValue: this.#path.metricPerValue,
       counterStem: this.#path.counterStem(domain, entries, names.counterKeys),
     };

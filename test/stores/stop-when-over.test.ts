@@ -220,15 +220,15 @@ class RealLimiter {
       random: () => 0.9,
       counting: {
         counterKeys: 'compatible',
-        counterKeyPrefix: this.#prefix,
+        cacheKeyPrefix: this.#prefix,
         nearLimitRatio: 0.8,
-        undottedMetrics: false,
-        calendarMonth: false,
+        sanitizeDescriptorMetricDots: false,
+        useCalendarMonthRateLimit: false,
         // Longer than the test, for counters of a second, too.
         expirationJitterMaxSeconds: 1000,
         countersEndWithWindow: false,
-        stopWhenOver: stop,
-        onStoreFailure: failure === 'local' ? 'error' : failure,
+        stopCacheKeyIncrementWhenOverLimit: stop,
+        storeFailureMode: failure === 'local' ? 'error' : failure,
       },
       response: {
         shadowMode,

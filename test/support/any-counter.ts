@@ -42,14 +42,17 @@ export const anyCounter: fc.Arbitrary<NamedCounter> = fc.record({
 export function unambiguousKey(counter: NamedCounter, prefix = ''): string {
   const { domain, entries, unit, calendarMonth, nowSeconds } = counter;
   const text = entries.map((one) => countedEntry(one.key, one.mark, one.text)).join('');
-  const { keySuffix } = windowAt(unit, nowSeconds, { calendarMonth, counterKeys: 'unambiguous' });
+  const { keySuffix } = windowAt(unit, nowSeconds, {
+    useCalendarMonthRateLimit: calendarMonth,
+    counterKeys: 'unambiguous',
+  });
   return prefix + unambiguousStem(domain, text) + keySuffix;
 }
 
 /** Equal for equal counters. */
 export function identityOf({ domain, entries, unit, calendarMonth, nowSeconds }: NamedCounter): string {
   const { startSeconds, calendar, endSeconds } = windowAt(unit, nowSeconds, {
-    calendarMonth,
+    useCalendarMonthRateLimit: calendarMonth,
     counterKeys: 'compatible',
   });
   const texts = entries.map(({ key, mark, text }) => [key, mark, text]);

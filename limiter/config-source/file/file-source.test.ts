@@ -61,7 +61,7 @@ async function start(setup: Setup = {}): Promise<void> {
       ...paths,
     },
     mergeDomains,
-    review: { counterKeys, undottedMetrics: false },
+    review: { counterKeys, sanitizeDescriptorMetricDots: false },
     clock,
     timers,
     limits: { checkIntervalMs: 50, ...limits },

@@ -10,7 +10,7 @@ import { startLoadThread } from './file-source.ts';
 
 const limits = { maxHeapMiB: 512, timeoutMs: 60_000, reviewTimeoutMs: 60_000, timers: systemTimers };
 const maxBytes = 1 << 26;
-const review = { counterKeys: 'unambiguous' as const, undottedMetrics: false };
+const review = { counterKeys: 'unambiguous' as const, sanitizeDescriptorMetricDots: false };
 
 let root: string;
 let layout: FileLayout;

@@ -22,7 +22,7 @@ const request = {
   bytes: toBinary(DiscoveryResponseSchema, response),
   mergeDomains: false,
   counterKeys: 'unambiguous' as const,
-  undottedMetrics: false,
+  sanitizeDescriptorMetricDots: false,
   hashInForce: undefined,
 };
 /** One domain, with a rule for any value of each key. */

@@ -226,7 +226,7 @@ describe('an xDS source', () => {
     const server = await startServer();
     const watched = await WatchedXdsSource.start({
       port: server.port,
-      review: { counterKeys: 'compatible', undottedMetrics: false },
+      review: { counterKeys: 'compatible', sanitizeDescriptorMetricDots: false },
       limits: { reviewDelayMs: 0 },
     });
     const stream = await server.stream();

@@ -13,12 +13,12 @@ beforeEach(() => {
   threads = [1, 2].map(() => new TopOffenders({ keysPerDomain: 3, maxBytes: 1_000_000, clock }));
 });
 
-function page(query = '', counterKeyPrefix = ''): Promise<TopPage> {
+function page(query = '', cacheKeyPrefix = ''): Promise<TopPage> {
   const source = {
     topDomains: () => threads.map((thread) => thread.topDomains()),
     summariesOf: (domain: string) => threads.flatMap((thread) => thread.summariesOf(domain)),
   };
-  return topPage(new URLSearchParams(query), new TopReporter({ source, clock, counterKeyPrefix }));
+  return topPage(new URLSearchParams(query), new TopReporter({ source, clock, cacheKeyPrefix }));
 }
 
 function over(thread: number, domain: string, entries: string, hits: number, shadowMode = false): void {

@@ -44,7 +44,7 @@ export interface TopReporterOptions {
   source: TopSource;
   clock: { nowMs(): number };
   /** CACHE_KEY_PREFIX, with which keys begin. */
-  counterKeyPrefix: string;
+  cacheKeyPrefix: string;
 }
 
 export class TopReporter {
@@ -81,7 +81,7 @@ export class TopReporter {
 
   /** The counter's name without what all of the domain have in common. `key` is the stem of one of either form. */
   #entriesOf(domain: string, key: string): string {
-    const { counterKeyPrefix: prefix } = this.#options;
+    const { cacheKeyPrefix: prefix } = this.#options;
     const starts = [`${prefix}${unambiguousStem(domain, ';').slice(0, -1)}`, `${prefix}${domain}_`];
     const start = starts.find((one) => key.startsWith(one)) ?? '';
     return key.slice(start.length).replace(/[_}]$/, '');
