@@ -86,6 +86,12 @@ describe('written', () => {
     expect(events()).toEqual(['Warning Invalid: so: Invalid', 'Warning Refused: so: Refused']);
   });
 
+  it('warns of rules that no limiter has', () => {
+    const unused: Wish = ['Programmed', 'False', 'NoLimiters'];
+    announcer.written({ object, limiters, previous: undefined, next: statusOf(1, 0, accepted, unused) });
+    expect(events()).toEqual(['Normal Valid: so: Valid', 'Warning NoLimiters: so: NoLimiters']);
+  });
+
   it('tells of a newer generation also where the condition stays as it was', () => {
     const [previous, next] = [statusOf(1, 0, accepted), statusOf(2, 0, accepted)];
     announcer.written({ object, limiters, previous, next });

@@ -263,7 +263,6 @@ function contestedEvent(
   return { reason: 'ClassConflict', note };
 }
 
-function recordedEvent(object: ConfigObject, { status, reason, message, type }: Transition): RecordedEvent {
-  const isGood = status === 'True' || (type === 'Programmed' && reason === 'NoLimiters');
-  return { object, type: isGood ? 'Normal' : 'Warning', reason, note: message };
+function recordedEvent(object: ConfigObject, { status, reason, message }: Transition): RecordedEvent {
+  return { object, type: status === 'True' ? 'Normal' : 'Warning', reason, note: message };
 }

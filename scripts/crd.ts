@@ -53,8 +53,8 @@ function rank(word: string): number {
   return position === -1 ? order.length : position;
 }
 
-function condition(type: string): string {
-  return `.status.conditions[?(@.type=="${type}")].status`;
+function condition(type: string, field = 'status'): string {
+  return `.status.conditions[?(@.type=="${type}")].${field}`;
 }
 
 const printerColumns = [
@@ -63,6 +63,8 @@ const printerColumns = [
   { name: 'Accepted', type: 'string', jsonPath: condition('Accepted') },
   { name: 'Programmed', type: 'string', jsonPath: condition('Programmed') },
   { name: 'Fleet', type: 'string', jsonPath: '.spec.fleet', priority: 1 },
+  { name: 'Reason', type: 'string', jsonPath: condition('Ready', 'reason'), priority: 1 },
+  { name: 'Message', type: 'string', jsonPath: condition('Ready', 'message'), priority: 1 },
   { name: 'Age', type: 'date', jsonPath: '.metadata.creationTimestamp' },
 ];
 
@@ -96,7 +98,8 @@ const schema: Schema = {
 const definition = {
   apiVersion: 'apiextensions.k8s.io/v1',
   kind: 'CustomResourceDefinition',
-  metadata: { name },
+  // Whoever installed it, Helm never deletes it: with it would go all objects.
+  metadata: { name, annotations: { 'helm.sh/resource-policy': 'keep' } },
   spec: {
     group,
     names: { kind, listKind, plural, singular, shortNames: ['rlc'], categories: ['weir'] },

@@ -246,9 +246,14 @@ export const specModel: z.ZodType = object(
 const count = (description: string) =>
   z.int().min(0).meta({ type: 'integer', format: 'int64', minimum: 0, description });
 
+/** What this version writes. The CRD takes any other one, so that a newer control plane can write on an older CRD. */
+const conditionTypes = ['Accepted', 'Programmed', 'Ready', 'Supported'] as const;
+
 const conditionModel = z
   .object({
-    type: z.enum(['Accepted', 'Programmed', 'Ready', 'Supported']).meta({ description: 'What is said.' }),
+    type: z
+      .custom<(typeof conditionTypes)[number]>((value) => conditionTypes.some((type) => type === value))
+      .meta({ type: 'string', minLength: 1, maxLength: 316, description: 'What is said.' }),
     status: z.enum(['True', 'False', 'Unknown']).meta({ description: 'Whether it holds.' }),
     reason: z.string().meta({
       minLength: 1,

@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { load } from 'js-yaml';
 import { beforeAll, describe, expect, expectTypeOf, it } from 'vitest';
 import type { ConfigStatus } from '../../control-plane/model/config-object.ts';
+import { readStatus } from '../../control-plane/source/kubernetes-source.ts';
 import { bounds } from '../../rules/manifest/manifest-bounds.ts';
 import { type StatusModel, statusModel } from '../../rules/manifest/spec-model.ts';
 import type { ApiServer, KubectlResult } from '../support/api-server.ts';
@@ -48,7 +49,7 @@ const status: ConfigStatus = {
     type,
     status: type === 'Accepted' ? 'True' : 'False',
     reason: type === 'Accepted' ? 'Valid' : 'Refused',
-    message: '',
+    message: type === 'Accepted' ? '' : 'lim-0 refuses: too many',
     lastTransitionTime: '2026-01-01T00:00:00Z',
     observedGeneration: 1,
   })),
@@ -175,9 +176,26 @@ describeWithApiServer('RateLimitConfigs on the API server', (api) => {
     const [head, row] = api().mustKubectl(['get', 'rlc', 'columns']).split('\n');
     expect(head?.split(/\s+/)).toEqual(['NAME', 'DOMAIN', 'RULES', 'ACCEPTED', 'PROGRAMMED', 'AGE']);
     expect(row?.split(/\s+/).slice(0, -1)).toEqual(['columns', 'mail', '4', 'True', 'False']);
+    const [wideHead, wideRow] = api().mustKubectl(['get', 'rlc', 'columns', '-o', 'wide']).split('\n');
+    expect(wideHead?.split(/\s+/).slice(5)).toEqual(['FLEET', 'REASON', 'MESSAGE', 'AGE']);
+    expect(wideRow).toContain('Refused   lim-0 refuses: too many');
     expect(api().mustKubectl(['get', 'weir'])).toContain('columns');
     const written = api().mustKubectl(['get', 'rlc', 'columns', '-o', 'jsonpath={.status}']);
     expect(JSON.parse(written)).toEqual(status);
+  });
+
+  it('take conditions that a newer control plane writes, and read those they know', () => {
+    api().mustKubectl(['apply', '-f', '-'], { input: config({ domain: 'newer' }, 'newer') });
+    const [condition] = status.conditions;
+    const newer = { ...status, conditions: [{ ...condition, type: 'Enforced' }, ...status.conditions] };
+    const patch = ['patch', 'rlc', 'newer', '--subresource=status', '--type=merge', '-p'];
+    api().mustKubectl([...patch, JSON.stringify({ status: newer })]);
+    const written = JSON.parse(api().mustKubectl(['get', 'rlc', 'newer', '-o', 'jsonpath={.status}']));
+    expect(written).toEqual(newer);
+    expect(readStatus(written)).toEqual(status);
+    const endless = { ...condition, type: 'T'.repeat(317) };
+    const refused = api().kubectl([...patch, JSON.stringify({ status: { ...status, conditions: [endless] } })]);
+    expect(refused.stderr).toMatch(/status\.conditions\[0\]\.type: Too long: may not be (more|longer) than 316/);
   });
 
   it('keep their status when the spec is applied', () => {
