@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import { create, fromBinary, toBinary, toJsonString } from '@bufbuild/protobuf';
 import { Client, credentials, Metadata, type ServiceError, status } from '@grpc/grpc-js';
 import {
@@ -25,6 +26,7 @@ Asks a limiter over gRPC for one decision, as a proxy would: the hits are counte
   --dial-string <host:port>     the limiter (default localhost:8081), or its Unix socket: unix:/path, or the path
   --hits-addend <n>             hits to count on every descriptor (default 1; 0 looks without counting, -3 gives 3 back)
   --timeout-ms <ms>             how long to wait for the answer (default 5000)
+  --until-over-limit <s>        ask again and again, until the answer is OVER_LIMIT, for so many seconds at most; each time counts
   --output text|json            how to print the answer (default text)
   --token-file <path>           what to show a limiter that has CALLERS_FILE: a token of weir callers token (default: the
                                 environment variable WEIR_TOKEN)
@@ -34,7 +36,8 @@ Asks a limiter over gRPC for one decision, as a proxy would: the hits are counte
   --grpc-key-file <path>        its key, PEM
 
 The Go client's spelling works as well: -dial_string, -domain, -descriptors, -grpc-use-tls.
-Exit status: 0 when the limiter answered (OK or OVER_LIMIT), 1 when it did not, 2 for a wrong command line.
+Exit status: 0 when the limiter answered (OK or OVER_LIMIT), 1 when it did not, or never OVER_LIMIT with --until-over-limit,
+2 for a wrong command line.
 `;
 
 export const askCommand = commandOf(
@@ -45,6 +48,7 @@ export const askCommand = commandOf(
     'dial-string': { type: 'string' },
     'hits-addend': { type: 'string' },
     'timeout-ms': { type: 'string' },
+    'until-over-limit': { type: 'string' },
     output: { type: 'string' },
     'token-file': { type: 'string' },
     ...askTlsFlags,
@@ -64,8 +68,12 @@ export const askCommand = commandOf(
     const tls = askTls(flags);
     const token = askToken(flags.text('token-file'));
     const request = create(RateLimitRequestSchema, { domain: flags.text('domain') ?? '', descriptors });
+    const untilSeconds = wholeNumber(flags, 'until-over-limit', { default: 0, least: 1, most: 86_400 });
     try {
-      const response = await askLimiter(request, { address, timeoutMs, tls, token });
+      const call = { address, timeoutMs, tls, token };
+      const response = await (untilSeconds === 0
+        ? askLimiter(request, call)
+        : askUntilOverLimit(request, call, untilSeconds));
       const json = output === 'json' && `${toJsonString(RateLimitResponseSchema, response)}\n`;
       process.stdout.write(json || describeAnswer(request, response));
       return 0;
@@ -80,6 +88,51 @@ export const askCommand = commandOf(
 /** The limiter gave no decision; the message names the gRPC status, and in a second line what to do where that is known. */
 class CallFailed extends Error {
   override readonly name = 'CallFailed';
+  /** Of gRPC; undefined where no call was made. */
+  readonly code: status | undefined;
+
+  constructor(message: string, code?: status) {
+    super(message);
+    this.code = code;
+  }
+}
+
+interface Call {
+  address: AskAddress;
+  tls: AskTls | undefined;
+  timeoutMs: number;
+  token: string | undefined;
+}
+
+/** Between two of many questions: a limit of some requests is reached soon, and one that is not there yet is not shouted for. */
+const pauseMs = 200;
+
+/** What no second question will change. */
+const finalCodes = new Set([status.INVALID_ARGUMENT, status.UNAUTHENTICATED, status.PERMISSION_DENIED]);
+
+/** Asks until the answer is OVER_LIMIT; a limiter, or rules, that are not there yet are waited for. Rejects with CallFailed. */
+async function askUntilOverLimit(
+  request: RateLimitRequest,
+  call: Call,
+  seconds: number,
+): Promise<RateLimitResponse> {
+  const endMs = performance.now() + seconds * 1000;
+  let last = 'nobody answered';
+  for (let asked = 1; ; asked++) {
+    const leftMs = Math.max(1, endMs - performance.now());
+    try {
+      const response = await askLimiter(request, { ...call, timeoutMs: Math.min(call.timeoutMs, leftMs) });
+      if (response.overallCode === Code.OVER_LIMIT) return response;
+      last = describeAnswer(request, response).trim();
+    } catch (error) {
+      if (!(error instanceof CallFailed) || finalCodes.has(error.code as status)) throw error;
+      last = error.message;
+    }
+    if (performance.now() + pauseMs >= endMs) {
+      throw new CallFailed(`not OVER_LIMIT within ${seconds} s, asked ${asked} times; at last: ${last}`);
+    }
+    await sleep(pauseMs);
+  }
 }
 
 /** How long a second look at the limiter may take. */
@@ -88,12 +141,7 @@ const diagnosisMs = 2_000;
 /** One call of `ShouldRateLimit` over a connection of its own, without `tls` a plain one. Rejects with CallFailed. */
 async function askLimiter(
   request: RateLimitRequest,
-  {
-    address,
-    tls,
-    timeoutMs,
-    token,
-  }: { address: AskAddress; tls: AskTls | undefined; timeoutMs: number; token: string | undefined },
+  { address, tls, timeoutMs, token }: Call,
 ): Promise<RateLimitResponse> {
   const client = createClient(address.target, tls);
   const metadata = new Metadata();
@@ -120,7 +168,7 @@ async function askLimiter(
         : undefined;
     // The library appends notes of its resolver also when there are none.
     const words = trouble ?? details.replace(/\.? *Resolution note: *$/, '');
-    throw new CallFailed(`${status[code] ?? code}: ${words}`);
+    throw new CallFailed(`${status[code] ?? code}: ${words}`, code);
   } finally {
     client.close();
   }

@@ -67,6 +67,10 @@ describe('weir', () => {
       'weir: --hits-addend is a whole number from -4294967295 to 4294967295, not "-4294967296"',
     ],
     [
+      ['ask', '-descriptors', 'a=b', '--until-over-limit', '0'],
+      'weir: --until-over-limit is a whole number from 1 to 86400, not "0"',
+    ],
+    [
       ['ask', '-descriptors', 'a'],
       'weir: invalid value "a" for --descriptors: "a" is not of the form key=value',
     ],
@@ -223,6 +227,25 @@ describe('weir ask', () => {
       expect(weir('help', 'ask').stdout).toMatch('Usage: weir ask');
       expect(wrong.stderr).toBe('request error: UNKNOWN: rate limit domain must not be empty\n');
       expect(wrong.status).toBe(1);
+      const many = (descriptor: string, seconds: string) =>
+        weir(
+          'ask',
+          ...target,
+          '-descriptors',
+          descriptor,
+          '--until-over-limit',
+          seconds,
+          '--hits-addend',
+          '300',
+        );
+      const over = many('tenant=other', '20');
+      expect([over.status, over.stderr]).toEqual([0, '']);
+      expect(over.stdout).toMatch(/^OVER_LIMIT\n {2}tenant=other: OVER_LIMIT, 0 of 1000 a day left/);
+      const never = many('other=1', '1');
+      expect([never.status, never.stdout]).toEqual([1, '']);
+      expect(never.stderr).toMatch(
+        /^request error: not OVER_LIMIT within 1 s, asked \d+ times; at last: OK\n {2}other=1: OK, no rule/,
+      );
     } finally {
       await limiter.stop();
     }
