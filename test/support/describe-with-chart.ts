@@ -1,24 +1,24 @@
 import { it } from 'vitest';
 import type { ApiServer } from './api-server.ts';
+import { foreignDefinitions } from './definitions.ts';
 import { describeWithApiServer } from './describe-with-api-server.ts';
 import { describeWithServer } from './describe-with-server.ts';
 import { helmProgram } from './find-server.ts';
-import { prometheusOperatorDefinitions } from './prometheus-operator.ts';
 
 /**
- * A suite with Helm and an API server of its own, which knows the objects of the Prometheus operator when `definitions`
- * were applied. What is missing skips the suite, or fails it with CI=true.
+ * A suite with Helm and an API server of its own, which knows the objects of the Prometheus operator and of cert-manager
+ * when `definitions` were applied. What is missing skips the suite, or fails it with CI=true.
  */
 export function describeWithChart(
   name: string,
   suite: (api: () => ApiServer, definitions: readonly string[]) => void,
 ): void {
   describeWithServer(name, helmProgram, () => {
-    const found = prometheusOperatorDefinitions();
+    const found = foreignDefinitions();
     if ('files' in found) {
       describeWithApiServer('on a real API server', (api) => suite(api, found.files));
     } else if (process.env['CI'] === 'true') {
-      it('has the definitions of the Prometheus operator', () => {
+      it('has the definitions of others', () => {
         throw new Error(found.missing);
       });
     } else {
