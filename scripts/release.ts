@@ -157,16 +157,20 @@ function releaseNotes({ repository, sources, version }: Release): string {
   return `${text.replace(/\]\((?!\w+:)(#?)/g, (_, anchor) => `](${base}${anchor && 'CHANGELOG.md#'}`)}\n`;
 }
 
-/** The chart of a release names the image released with it, also in what is made of its values. */
-function nameImage({ sources, image, epochSeconds }: Release): void {
+/** The chart of a release names its repository and the image released with it, also in what is made of its values and by Helm. */
+function nameImage({ sources, repository, image, epochSeconds }: Release, helm: string): void {
   const chart = join(sources, 'charts/weir');
+  const file = join(chart, 'Chart.yaml');
+  const home = 'https://github.com/example/weir';
+  writeFileSync(file, readFileSync(file, 'utf8').replaceAll(home, `https://github.com/${repository}`));
   const [before, after, ...more] = readFileSync(join(chart, 'values.yaml'), 'utf8').split(
     '\n  repository: weir\n',
   );
   if (after === undefined || more.length > 0)
     throw new ReleaseError('values.yaml does not say "repository: weir" once');
   writeFileSync(join(chart, 'values.yaml'), `${before}\n  repository: ${image}\n${after}`);
-  mustRun({ title: 'chart', command: process.execPath, args: ['scripts/chart.ts'], cwd: sources });
+  const env = { WEIR_HELM: helm };
+  mustRun({ title: 'chart', command: process.execPath, args: ['scripts/chart.ts'], cwd: sources, env });
   // Helm keeps the times of files.
   for (const path of readdirSync(chart, { recursive: true, encoding: 'utf8' })) {
     utimesSync(join(chart, path), epochSeconds, epochSeconds);
@@ -176,7 +180,7 @@ function nameImage({ sources, image, epochSeconds }: Release): void {
 /** Makes the files of the release in `out`; their names. */
 function makeFiles(release: Release, helm: string): string[] {
   const { version, out, sources } = release;
-  nameImage(release);
+  nameImage(release, helm);
   mustRun({
     title: 'npm tarball',
     command: 'npm',

@@ -1,9 +1,14 @@
-import { beforeAll, describe, expect, it, onTestFinished } from 'vitest';
+import { spawnSync } from 'node:child_process';
+import { readFileSync } from 'node:fs';
+import { delimiter, dirname, join } from 'node:path';
+import { afterAll, beforeAll, beforeEach, describe, expect, it, onTestFinished } from 'vitest';
 import { awaitCrd } from '../support/cluster.ts';
 import { describeWithChart } from '../support/describe-with-chart.ts';
 import { eventually } from '../support/eventually.ts';
+import { findServer, kubectlProgram } from '../support/find-server.ts';
 import {
   chartFolder,
+  installedOf,
   podOf,
   type RenderedObject,
   renderChart,
@@ -127,6 +132,26 @@ describeWithChart('the objects of the chart', (api, definitions) => {
       expect(listed('system:serviceaccount:weir-system:weir-limiter', 'weir-system')).toEqual([]);
     });
 
+    it('to people by the roles that they have, on objects and not on their status', async () => {
+      install({ redis, aggregatedRoles: { enabled: true } });
+      const person = 'somebody';
+      const rightsBy = async (role: string) => {
+        const name = `weir-system-weir-${role}`;
+        const binding = ['rolebinding', 'person', '--namespace=shop'];
+        api().mustKubectl(['create', ...binding, `--clusterrole=${name}`, `--user=${person}`]);
+        await eventually(() => expect(listed(person, 'shop')).not.toEqual([]));
+        const found = listed(person, 'shop');
+        api().mustKubectl(['delete', ...binding]);
+        await eventually(() => expect(listed(person, 'shop')).toEqual([]));
+        return found;
+      };
+      const rules = (...verbs: string[]) =>
+        verbs.map((verb) => `${verb} ratelimitconfigs.ratelimit.weir.dev`);
+      expect(await rightsBy('view')).toEqual(rules('get', 'list', 'watch'));
+      expect(await rightsBy('edit')).toEqual(rules('create', 'delete', 'patch', 'update'));
+      expect(await rightsBy('admin')).toEqual(rules('deletecollection'));
+    });
+
     it('in the watched namespaces alone where there are such', async () => {
       install({ redis, controlPlane: { watchNamespaces: ['shop'] } });
       await eventually(() => {
@@ -138,35 +163,143 @@ describeWithChart('the objects of the chart', (api, definitions) => {
     });
   });
 
-  it('are installed, upgraded and uninstalled by Helm, but for the definition of RateLimitConfigs', () => {
-    const helm = (command: readonly string[], values?: Values) => {
-      const run = runHelm([...command, '--namespace', 'shop'], values, api().kubeconfig());
+  it('are applied without Helm, as examples/kubernetes/install.yaml has them, and again', {
+    timeout: 120_000,
+  }, () => {
+    const file = 'examples/kubernetes/install.yaml';
+    const apply = () => api().mustKubectl(['apply', '--server-side', '--validate=strict', '-f', file]);
+    const names = (text: string) => text.replaceAll(' serverside-applied', '').trim().split('\n');
+    const first = names(apply());
+    expect(names(apply())).toEqual(first);
+    const installed = installedOf(renderChart({ redis }));
+    expect(first).toHaveLength(installed.length + 1);
+    // What the server has is what it would have by Helm.
+    expect(readFileSync(file, 'utf8')).not.toMatch(/helm\.sh\/chart|: Helm$/m);
+    for (const { kind, metadata, spec } of installed.filter((one) => one.kind === 'Deployment')) {
+      const get = ['get', kind, metadata.name, '-n', 'weir-system', '-o', 'json'];
+      expect(JSON.parse(api().mustKubectl(get)).spec.template.spec).toMatchObject(spec.template.spec);
+    }
+    const notNamespace = first.filter((name) => !/^namespace|^customresource/.test(name));
+    api().mustKubectl(['delete', '-n', 'weir-system', ...notNamespace]);
+  });
+
+  // Each runs Helm and kubectl many times, on a machine that others use, too.
+  describe('with Helm', { timeout: 180_000 }, () => {
+    const definition = 'crd/ratelimitconfigs.ratelimit.weir.dev';
+    const helm = (command: readonly string[], values?: Values, namespace = 'shop') => {
+      const run = runHelm([...command, '--namespace', namespace], values, api().kubeconfig());
       expect([run.status, run.stderr.replaceAll(/^(level|W\d|time).*\n/gm, '')]).toEqual([0, '']);
       return run.stdout;
     };
-    const replicas = () =>
+    const install = (name = 'weir', namespace?: string) =>
+      helm(['install', name, chartFolder], { redis }, namespace);
+    const upgrade = (...flags: string[]) => helm(['upgrade', 'weir', chartFolder, ...flags], { redis });
+    const uninstall = (name = 'weir', namespace?: string) =>
+      void helm(['uninstall', name, '--cascade=background'], {}, namespace);
+    const applyDefinition = (...how: string[]) => api().mustKubectl([...how, '-f', 'crds/']);
+    const owner = () =>
       api().mustKubectl([
         'get',
-        'deployment',
-        'weir-limiter',
-        '-n',
-        'shop',
+        definition,
         '-o',
-        'jsonpath={.spec.replicas}',
+        'jsonpath={.metadata.annotations.meta\\.helm\\.sh/release-name}',
       ]);
-    api().mustKubectl(['delete', '-f', 'crds/']);
-    const fixed = (count: number) => ({
-      redis,
-      limiter: { autoscaling: { enabled: false }, replicas: count },
+    const object = JSON.stringify({
+      apiVersion: 'ratelimit.weir.dev/v1alpha1',
+      kind: 'RateLimitConfig',
+      metadata: { name: 'kept', namespace: 'shop' },
+      spec: { domain: 'kept' },
     });
-    helm(['install', 'weir', chartFolder], fixed(3));
-    expect(replicas()).toBe('3');
-    helm(['upgrade', 'weir', chartFolder], fixed(4));
-    expect(replicas()).toBe('4');
-    helm(['uninstall', 'weir', '--cascade=background']);
-    expect(api().kubectl(['get', 'service', 'weir-limiter', '-n', 'shop']).stderr).toContain('not found');
-    expect(api().mustKubectl(['get', 'crd', '-o', 'name'])).toContain('ratelimitconfigs.ratelimit.weir.dev');
-    awaitCrd(api());
+    /** As the README says it, but for the upgrade. */
+    const giveToChart = () => {
+      const readme = readFileSync(join(chartFolder, 'README.md'), 'utf8');
+      const block = /^kubectl annotate crd (?:.|\n)*?(?=^helm upgrade)/m.exec(readme)?.[0] ?? '';
+      const kubectl = findServer(kubectlProgram) as { path: string };
+      const PATH = [dirname(kubectl.path), process.env['PATH']].join(delimiter);
+      const env = { PATH, HOME: api().folder, KUBECONFIG: api().kubeconfig() };
+      const { status, stderr } = spawnSync('sh', ['-ec', block.replaceAll('weir-system', 'shop')], {
+        env,
+        encoding: 'utf8',
+      });
+      expect([status, stderr, block.length > 100]).toEqual([0, '', true]);
+    };
+    const howToUpdate = 'kubectl apply --server-side --force-conflicts -f crds/';
+
+    beforeEach(() => {
+      api().kubectl(['delete', definition]);
+      runHelm(['uninstall', 'weir', '--namespace', 'shop'], {}, api().kubeconfig());
+    });
+    afterAll(() => {
+      applyDefinition('apply', '--server-side', '--force-conflicts');
+      awaitCrd(api());
+    });
+
+    it('are installed, upgraded and uninstalled, but for the definition of RateLimitConfigs', () => {
+      const replicas = () => {
+        const path = 'jsonpath={.spec.replicas}';
+        return api().mustKubectl(['get', 'deployment', 'weir-limiter', '-n', 'shop', '-o', path]);
+      };
+      const fixed = (count: number) => ({
+        redis,
+        limiter: { autoscaling: { enabled: false }, replicas: count },
+      });
+      helm(['install', 'weir', chartFolder], fixed(3));
+      expect(replicas()).toBe('3');
+      helm(['upgrade', 'weir', chartFolder], fixed(4));
+      expect(replicas()).toBe('4');
+      uninstall();
+      expect(api().kubectl(['get', 'service', 'weir-limiter', '-n', 'shop']).stderr).toContain('not found');
+      expect(api().mustKubectl(['get', definition, '-o', 'name'])).toContain('ratelimitconfigs');
+      // Another release finds what the first one left.
+      expect(install('other')).toContain('is of the release weir in the namespace shop, and left as it is');
+      uninstall('other');
+    });
+
+    it('leave a definition alone that kubectl applied before, and say how to update it', () => {
+      applyDefinition('apply');
+      expect(install()).toMatch(/ratelimitconfigs\.ratelimit\.weir\.dev is of no release, and left as it is/);
+      expect(owner()).toBe('');
+      const notes = upgrade();
+      expect(notes).toContain(howToUpdate);
+      api().mustKubectl(howToUpdate.split(' ').slice(1));
+      upgrade();
+      giveToChart();
+      expect(upgrade('--force-conflicts')).not.toContain('left as it is');
+      expect(owner()).toBe('weir');
+      uninstall();
+      expect(api().mustKubectl(['get', definition, '-o', 'name'])).toContain('ratelimitconfigs');
+    });
+
+    it('are upgraded after kubectl applied the definition that Helm installed', () => {
+      expect(install()).not.toContain('left as it is');
+      applyDefinition('apply');
+      upgrade();
+      // Another version of it.
+      const column = `jsonpath={.spec.versions[0].additionalPrinterColumns[0].name}`;
+      const text = readFileSync('crds/ratelimit.weir.dev_ratelimitconfigs.yaml', 'utf8');
+      const input = text.replace('- name: Domain', '- name: Newer');
+      api().mustKubectl(['apply', '-f', '-'], { input });
+      const notes = upgrade();
+      expect(notes).toContain('is kept by kubectl (kubectl-client-side-apply), and left as it is');
+      expect(notes).toContain(howToUpdate);
+      expect(api().mustKubectl(['get', definition, '-o', column])).toBe('Newer');
+      giveToChart();
+      expect(upgrade('--force-conflicts')).not.toContain('left as it is');
+      expect([owner(), api().mustKubectl(['get', definition, '-o', column])]).toEqual(['weir', 'Domain']);
+      uninstall();
+    });
+
+    it('never lose the definition and its objects, also when kubectl replaced it', () => {
+      install();
+      awaitCrd(api());
+      api().mustKubectl(['apply', '-f', '-'], { input: object });
+      applyDefinition('replace');
+      expect(owner()).toBe('');
+      expect(upgrade()).toContain(howToUpdate);
+      expect(api().mustKubectl(['get', 'rlc', '-n', 'shop', '-o', 'name'])).toContain('/kept');
+      uninstall();
+      expect(api().mustKubectl(['get', 'rlc', '-n', 'shop', '-o', 'name'])).toContain('/kept');
+    });
   });
 });
 

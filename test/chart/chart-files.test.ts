@@ -1,3 +1,4 @@
+import { spawnSync } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -7,6 +8,7 @@ import { describeWithServer } from '../support/describe-with-server.ts';
 import { helmProgram } from '../support/find-server.ts';
 import {
   chartFolder,
+  installedOf,
   objectOf,
   type RenderedObject,
   release,
@@ -47,6 +49,23 @@ describeWithServer('what the chart has in common with the rest', helmProgram, ()
     expect(JSON.parse(text)).toEqual(JSON.parse(read('charts/weir/dashboards/weir.json')));
   });
 
+  it('is examples/kubernetes/install.yaml, which is made of it', () => {
+    const { status, stderr } = spawnSync(process.execPath, ['scripts/chart.ts', '--check'], {
+      cwd: root,
+      encoding: 'utf8',
+    });
+    expect([stderr, status]).toEqual(['', 0]);
+    const ours = read('examples/kubernetes/install.yaml').match(/^kind: .*/gm) ?? [];
+    const kinds = installedOf(renderChart({ redis })).map(({ kind }) => `kind: ${kind}`);
+    expect([...ours].sort()).toEqual(['kind: Namespace', ...kinds].sort());
+  });
+
+  it('is the icon, as Chart.yaml has it', () => {
+    const { icon } = parse(read('charts/weir/Chart.yaml')) as { icon: string };
+    const [, base64 = ''] = /^data:image\/svg\+xml;base64,(.*)$/.exec(icon) ?? [];
+    expect(Buffer.from(base64, 'base64').toString()).toBe(read('charts/weir/icon.svg'));
+  });
+
   it('is the version', () => {
     const { version, appVersion } = parse(read('charts/weir/Chart.yaml')) as Record<string, string>;
     const own = (JSON.parse(read('package.json')) as { version: string }).version;
@@ -55,11 +74,18 @@ describeWithServer('what the chart has in common with the rest', helmProgram, ()
 
   it('are the commands and values of its README and of the README, which are accepted', () => {
     const own = read('charts/weir/README.md');
-    const [files = '', tls = ''] = blocksOf(own, 'yaml').map((text) => parse(text));
+    const named = blocksOf(own, 'yaml').map(
+      (text) => [/^# (values-\S+\.yaml)\n/.exec(text)?.[1], parse(text)] as [string, Values],
+    );
+    const blocks: Record<string, Values> = Object.fromEntries(named);
+    expect(Object.keys(blocks)).toEqual([
+      ...['values-files.yaml', 'values-istio.yaml', 'values-redis-tls.yaml', 'values-gitops.yaml'],
+      ...['values-tenants.yaml', 'values-cert-manager.yaml', 'values-xds-tls.yaml'],
+    ]);
     const installs = [own, read('README.md')].flatMap((text) => blocksOf(text, 'sh').flatMap(installsOf));
     expect(installs).toHaveLength(6);
     const valuesOf: Record<string, Values> = {
-      'values-files.yaml': files,
+      ...blocks,
       [production]: parse(read(production)),
     };
     for (const words of installs) {
@@ -70,7 +96,12 @@ describeWithServer('what the chart has in common with the rest', helmProgram, ()
       const { status, stderr } = runHelm(['template', ...given], values);
       expect([status, stderr]).toEqual([0, '']);
     }
-    expect(renderChart({ redis, ...tls })).not.toEqual([]);
+    for (const [name, values] of Object.entries(blocks)) {
+      expect(renderChart({ redis, ...values }).length, name).toBeGreaterThan(4);
+    }
+    const filter = objectOf(renderChart(blocks['values-istio.yaml'] as Values), 'EnvoyFilter');
+    const cluster = 'outbound|8081||weir-limiter.weir-system.svc.cluster.local';
+    expect(JSON.stringify(filter.spec)).toContain(JSON.stringify(cluster));
     const callers = blocksOf(read('docs/callers.md'), 'yaml').filter((text) => text.startsWith('limiter:'));
     expect(callers.map((text) => renderChart({ redis, ...parse(text) }).length > 0)).toEqual([true]);
   });

@@ -39,7 +39,12 @@ const base: Values = {
   serviceMonitor: { enabled: true },
   prometheusRule: { enabled: true },
   dashboard: { enabled: true },
-  networkPolicy: { enabled: true, metricsFrom: [{ podSelector: {} }] },
+  networkPolicy: {
+    enabled: true,
+    metricsFrom: [{ podSelector: {} }],
+    egress: { enabled: true, store: [{ ports: [{ port: 6379 }] }] },
+  },
+  aggregatedRoles: { enabled: true },
 };
 
 function withNulls(paths: readonly string[][]): Values {
@@ -56,8 +61,11 @@ function withNulls(paths: readonly string[][]): Values {
 }
 
 const everything = namesOf(schema, 4);
-/** Two that the base cannot do without. */
-const needed = ['redis.url', 'networkPolicy.metricsFrom'];
+/** What the base cannot do without. */
+const needed = [
+  'redis.url',
+  ...['metricsFrom', 'egress.store', 'egress.apiServer'].map((name) => `networkPolicy.${name}`),
+];
 const isNeeded = ({ path }: Named): boolean => needed.includes(path.join('.'));
 const shallow = everything.filter(({ path }) => path.length <= 2);
 
@@ -86,6 +94,12 @@ describeWithServer('a value that is null', helmProgram, () => {
     // Of our own: "execution error at (weir/templates/checks.yaml:1:4): ...".
     else if (status !== 0) expect(stderr).toContain('execution error at (weir/templates/checks');
     else expect(JSON.stringify(objectsIn(stdout))).not.toContain(':null');
+  });
+
+  it('of certManager is empty', () => {
+    const certManager = { enabled: true, issuerRef: { name: null } };
+    const objects = renderChart({ redis: { url: 'redis:6379' }, certManager });
+    expect(objects.filter(({ kind }) => kind === 'Issuer')).toHaveLength(2);
   });
 
   it('in global is empty', () => {

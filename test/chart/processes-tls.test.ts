@@ -9,7 +9,15 @@ import { describeWithApiServer } from '../support/describe-with-api-server.ts';
 import { describeWithServer } from '../support/describe-with-server.ts';
 import { eventually } from '../support/eventually.ts';
 import { helmProgram, opensslProgram } from '../support/find-server.ts';
-import { objectOf, podOf, release, renderChart } from '../support/helm-chart.ts';
+import {
+  installedOf,
+  objectOf,
+  podOf,
+  type RenderedObject,
+  release,
+  renderChart,
+  testPodOf,
+} from '../support/helm-chart.ts';
 import { httpAsk } from '../support/http-ask.ts';
 import { PodProcess, portsOfThisMachine } from '../support/pod-process.ts';
 import { rateLimitConfigText } from '../support/rate-limit-config.ts';
@@ -31,18 +39,14 @@ const values = {
       ],
     },
     debugToken: { existingSecret: 'lookup' },
-    xdsTls: {
-      enabled: true,
-      existingSecret: 'limiter',
-      clientCertificate: true,
-      serverName: 'weir-control-plane.weir-system.svc',
-    },
+    xdsTls: { serverName: 'weir-control-plane.weir-system.svc' },
   },
+  certManager: { enabled: true },
+  helmTest: { domain: 'shop', descriptor: 'key=helm', tlsSecret: 'proxy' },
   controlPlane: {
     watchNamespaces: ['shop'],
-    xds: { tls: { existingSecret: 'xds', clientCa: true }, clientFleets: 'limiter.example=edge' },
     webhooks: { urlsSecret: 'hooks', signingSecret: 'hooks' },
-    secretLookup: { tokenSecret: 'lookup', allowPlain: true },
+    secretLookup: { tokenSecret: 'lookup' },
   },
 };
 
@@ -55,6 +59,9 @@ describeWithServer('the programs as the chart starts them with TLS', helmProgram
       let controlPlane: PodProcess;
       let limiter: PodProcess;
       let debugPort: number;
+      let rendered: RenderedObject[];
+
+      let data: Record<string, Record<string, string>>;
 
       /** As cert-manager fills a Secret. */
       const secretOf = ({ certFile, keyFile }: CertificatePair): Record<string, string> => ({
@@ -68,9 +75,8 @@ describeWithServer('the programs as the chart starts them with TLS', helmProgram
         const issue = (name: string, dns: string): CertificatePair =>
           authority.issue({ name, alternativeNames: dns });
         proxy = issue('proxy', 'DNS:proxy.example');
-        const data = {
-          xds: secretOf(issue('xds', 'DNS:weir-control-plane.weir-system.svc')),
-          limiter: secretOf(issue('limiter', 'DNS:limiter.example')),
+        data = {
+          proxy: secretOf(proxy),
           grpc: secretOf(issue('grpc', 'DNS:localhost,IP:127.0.0.1')),
           hooks: { urls: 'http://127.0.0.1:9/hook', secret: `whsec_${'A'.repeat(43)}=` },
           lookup: { token: 'a-token-that-callers-show' },
@@ -82,9 +88,17 @@ describeWithServer('the programs as the chart starts them with TLS', helmProgram
           limiter: { ...values.limiter, ...ports.limiter },
           controlPlane: { ...values.controlPlane, ...ports.controlPlane },
         });
+        rendered = objects;
+        for (const { kind, metadata, spec } of objects) {
+          if (kind !== 'Certificate' || spec.isCA) continue;
+          const names = (spec.dnsNames as string[]).map((name) => `DNS:${name}`);
+          data[spec.secretName] = secretOf(issue(metadata.name, [...names, 'IP:127.0.0.1'].join(',')));
+        }
         for (const namespace of [release.namespace, 'shop'])
           api().mustKubectl(['create', 'namespace', namespace]);
-        const input = JSON.stringify({ kind: 'List', apiVersion: 'v1', items: objects });
+        // This API server knows no cert-manager.
+        const items = installedOf(objects).filter(({ apiVersion }) => !apiVersion.startsWith('cert-manager'));
+        const input = JSON.stringify({ kind: 'List', apiVersion: 'v1', items });
         api().mustKubectl(['apply', '--server-side', '-f', '-'], { input });
         awaitCrd(api());
         const { namespace } = release;
@@ -134,6 +148,24 @@ describeWithServer('the programs as the chart starts them with TLS', helmProgram
         expect(ask([]).stdout).not.toMatch(/^OK/);
       });
 
+      it(
+        'refuses the pod of helm test, which shows its certificate, by a rule of the values',
+        patience,
+        async () => {
+          const pod = new PodProcess(testPodOf(rendered), {
+            ...{ name: 'weir-test', namespace: release.namespace },
+            data: { ...data, grpc: { 'ca.crt': readFileSync(authority.caFile, 'utf8') } },
+            addresses: { 'weir-limiter.weir-system.svc:8081': `127.0.0.1:${limiter.port('grpc')}` },
+          });
+          try {
+            expect(await pod.program.ended).toEqual({ code: 0, signal: null });
+            expect(pod.program.output).toMatch(/^OVER_LIMIT\n {2}key=helm: OVER_LIMIT, 0 of 1 a day/);
+          } finally {
+            await pod.stop('SIGKILL');
+          }
+        },
+      );
+
       it('answers HTTP to callers that it knows over TLS alone, and shows the debug port to who has the token', async () => {
         const body = '{"domain":"DOMAIN","descriptors":[{"entries":[{"key":"key","value":"http"}]}]}';
         const ask = async (domain: string, pair?: CertificatePair): Promise<number> => {
@@ -155,9 +187,10 @@ describeWithServer('the programs as the chart starts them with TLS', helmProgram
       it('opens the lookup of the signing secret for those who have the token', async () => {
         const path = '/v1/webhooks/default/secret';
         const port = controlPlane.port('api');
-        expect((await httpAsk(port, path)).status).toBe(401);
+        const tls = { ca: readFileSync(authority.caFile) };
+        expect((await httpAsk(port, path, { tls })).status).toBe(401);
         const headers = { authorization: 'Bearer a-token-that-callers-show' };
-        const { status, body } = await httpAsk(port, path, { headers });
+        const { status, body } = await httpAsk(port, path, { headers, tls });
         expect([status, body.includes('whsec_AAAA')]).toEqual([200, true]);
       });
     });

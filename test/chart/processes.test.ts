@@ -7,7 +7,16 @@ import { describeWithServer } from '../support/describe-with-server.ts';
 import { eventually } from '../support/eventually.ts';
 import { findServer, helmProgram, kubectlProgram, redisProgram } from '../support/find-server.ts';
 import { freePort } from '../support/free-port.ts';
-import { chartNotes, podOf, type RenderedObject, release, renderChart } from '../support/helm-chart.ts';
+import {
+  chartNotes,
+  installedOf,
+  objectOf,
+  podOf,
+  type RenderedObject,
+  release,
+  renderChart,
+  testPodOf,
+} from '../support/helm-chart.ts';
 import { httpAsk } from '../support/http-ask.ts';
 import { LimiterClient } from '../support/limiter-client.ts';
 import { PodProcess, portsOfThisMachine } from '../support/pod-process.ts';
@@ -48,7 +57,7 @@ describeWithServer('the programs as the chart starts them', helmProgram, () => {
         objects = renderChart(values);
         notes = chartNotes(values);
         api().mustKubectl(['create', 'namespace', release.namespace]);
-        const input = JSON.stringify({ kind: 'List', apiVersion: 'v1', items: objects });
+        const input = JSON.stringify({ kind: 'List', apiVersion: 'v1', items: installedOf(objects) });
         api().mustKubectl(['apply', '--server-side', '-f', '-'], { input });
         controlPlane = new PodProcess(podOf(objects, 'control-plane'), {
           name: 'weir-control-plane-0',
@@ -124,6 +133,26 @@ describeWithServer('the programs as the chart starts them', helmProgram, () => {
         const { stdout } = shell(commandOf(notes, /^ *for i in .*$/m));
         // A minute may end in between.
         expect(stdout).toMatch(/^(200\n){3,6}429\n$/);
+      });
+
+      it('refuses the pod of helm test, by the rule that it brings', patience, async () => {
+        const pod = new PodProcess(testPodOf(objects), {
+          name: 'weir-test',
+          namespace: release.namespace,
+          addresses: { 'weir-limiter.weir-system.svc:8081': `127.0.0.1:${limiter.port('grpc')}` },
+        });
+        const input = JSON.stringify(objectOf(objects, 'RateLimitConfig', '-test'));
+        try {
+          // It waits for a rule that is not there yet.
+          await new Promise((resolve) => setTimeout(resolve, 500));
+          api().mustKubectl(['apply', '-f', '-'], { input });
+          expect(await pod.program.ended).toEqual({ code: 0, signal: null });
+          expect(pod.program.output).toMatch(
+            /^OVER_LIMIT\n {2}caller=helm-test: OVER_LIMIT, 0 of 3 a minute/,
+          );
+        } finally {
+          await pod.stop('SIGKILL');
+        }
       });
 
       it('gives rules to limiters that prove to be of the release, and to nobody else', async () => {

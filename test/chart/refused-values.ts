@@ -21,6 +21,88 @@ export const refusedValues: readonly [said: string, values: Values][] = [
     'redis.tls.existingSecret needs redis.tls.enabled=true, or redis.perSecond.tls=true',
     { redis: { ...redis, tls: { existingSecret: 'tls' } } },
   ],
+  [
+    'certManager.enabled sets up TLS between limiters and control plane: remove controlPlane.xds.tls',
+    { redis, certManager: { enabled: true }, controlPlane: { xds: { tls: { existingSecret: 'tls' } } } },
+  ],
+  [
+    'certManager.enabled sets up TLS between limiters and control plane: remove controlPlane.xds.tls',
+    { redis, certManager: { enabled: true }, limiter: { xdsTls: { enabled: true } } },
+  ],
+  [
+    'certManager.enabled has nothing to make certificates for: limiters take their rules from files',
+    {
+      redis,
+      certManager: { enabled: true },
+      controlPlane: { enabled: false },
+      limiter: { existingRulesConfigMap: 'rules' },
+    },
+  ],
+  [
+    'certManager.enabled without a control plane needs certManager.issuerRef.name',
+    {
+      redis,
+      certManager: { enabled: true },
+      controlPlane: { enabled: false },
+      limiter: { xdsAddress: 'weir:18000' },
+    },
+  ],
+  [
+    'controlPlane.secretLookup.allowPlain has no effect with certManager.enabled',
+    {
+      redis,
+      certManager: { enabled: true },
+      controlPlane: {
+        webhooks: { signingSecret: 'a' },
+        secretLookup: { tokenSecret: 'b', allowPlain: true },
+      },
+    },
+  ],
+  [
+    'limiter.xdsToken.existingSecret has no effect with certManager.enabled',
+    { redis, certManager: { enabled: true }, limiter: { xdsToken: { existingSecret: 'token' } } },
+  ],
+  [
+    'which needs controlPlane.xds.serviceAccounts=true, without controlPlane.xds.tls.clientCa',
+    {
+      redis,
+      certManager: { enabled: true },
+      controlPlane: { xds: { clientFleets: 'system:serviceaccount:shop:limiter=shop' } },
+    },
+  ],
+  [
+    "at '/certManager/duration': '90 days' does not match pattern",
+    { redis, certManager: { duration: '90 days' } },
+  ],
+  [
+    'limiter.service.trafficDistribution has no effect with limiter.service.headless',
+    { redis, limiter: { service: { headless: true, trafficDistribution: 'PreferClose' } } },
+  ],
+  [
+    'networkPolicy.egress.enabled needs networkPolicy.enabled=true',
+    { redis, networkPolicy: { egress: { enabled: true } } },
+  ],
+  [
+    'networkPolicy.egress.enabled needs networkPolicy.egress.store: limiters could not reach the store',
+    { redis, networkPolicy: { enabled: true, egress: { enabled: true } } },
+  ],
+  [
+    'networkPolicy.egress.enabled needs networkPolicy.egress.apiServer',
+    { redis, networkPolicy: { enabled: true, egress: { enabled: true, store: [{}], apiServer: [] } } },
+  ],
+  [
+    'networkPolicy.egress.enabled with controlPlane.webhooks.urlsSecret needs networkPolicy.egress.controlPlane',
+    {
+      redis,
+      networkPolicy: { enabled: true, egress: { enabled: true, store: [{}] } },
+      controlPlane: { webhooks: { urlsSecret: 'a', signingSecret: 'a' } },
+    },
+  ],
+  ['helmTest.domain and helmTest.descriptor go together', { redis, helmTest: { domain: 'shop' } }],
+  [
+    'helmTest.tlsSecret needs limiter.grpcTls.clientCa=true',
+    { redis, helmTest: { tlsSecret: 'caller-tls' } },
+  ],
   ['memcache.hostPort or memcache.srv is needed with store.type=memcache', { store: { type: 'memcache' } }],
   [
     'memcache.hostPort and memcache.srv exclude each other',

@@ -94,6 +94,71 @@ export const valueCases: readonly ValueCase[] = [
     },
   },
   {
+    name: 'certificates by cert-manager, of an authority of the release',
+    values: {
+      redis,
+      certManager: { enabled: true, duration: '24h', renewBefore: '8h30m' },
+      limiter: { fleet: 'edge', xdsTls: { serverName: 'weir-control-plane' } },
+      controlPlane: {
+        webhooks: { urlsSecret: 'webhooks', signingSecret: 'webhooks' },
+        secretLookup: { tokenSecret: 'lookup' },
+        xds: { clientFleets: 'weir-limiter.shop.svc=shop' },
+      },
+    },
+  },
+  {
+    name: 'certificates of an issuer of the cluster, for limiters of a control plane elsewhere',
+    values: {
+      redis,
+      certManager: { enabled: true, issuerRef: { name: 'company', kind: 'ClusterIssuer' } },
+      controlPlane: { enabled: false },
+      limiter: { xdsAddress: 'weir-control-plane.other.svc:18000' },
+    },
+  },
+  {
+    name: 'roles for people, near pods first, and objects of somebody else',
+    values: {
+      redis,
+      aggregatedRoles: { enabled: true },
+      limiter: { service: { trafficDistribution: 'PreferClose' } },
+      controlPlane: { service: { trafficDistribution: 'PreferClose' } },
+      extraObjects: [
+        {
+          apiVersion: 'v1',
+          kind: 'ConfigMap',
+          metadata: { name: 'more' },
+          data: { at: '{{ .Release.Name }}' },
+        },
+        'apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: {{ include "weir.fullname" . }}-text\n',
+      ],
+    },
+  },
+  {
+    name: 'policies for both ways, and a test with a token and a certificate',
+    values: {
+      redis,
+      networkPolicy: {
+        enabled: true,
+        limiterFrom: [{ podSelector: { matchLabels: { app: 'envoy' } } }],
+        egress: {
+          enabled: true,
+          store: [{ to: [{ podSelector: { matchLabels: { app: 'redis' } } }], ports: [{ port: 6379 }] }],
+          limiter: [{ ports: [{ port: 4317 }] }],
+          controlPlane: [{ to: [{ ipBlock: { cidr: '203.0.113.0/24' } }] }],
+        },
+      },
+      helmTest: {
+        domain: 'shop',
+        descriptor: 'path=/a,user=b',
+        tokenSecret: 'caller',
+        tlsSecret: 'caller-tls',
+        timeoutSeconds: 30,
+      },
+      limiter: { grpcTls: { existingSecret: 'grpc-tls', clientCa: true } },
+      controlPlane: { webhooks: { urlsSecret: 'webhooks', signingSecret: 'webhooks' } },
+    },
+  },
+  {
     name: 'callers that are known, TLS for HTTP and a token for the debug port',
     values: {
       redis,

@@ -95,6 +95,11 @@ describeWithServer('npm run release', helmProgram, (helm) => {
     expect(rendered.stderr).toBe('');
     const { image } = podOf(objectsIn(rendered.stdout), 'limiter').spec.containers[0];
     expect(image).toBe(`ghcr.io/acme/weir:${version}`);
+    expect(runHelm(['show', 'chart', chart]).stdout).toContain('home: https://github.com/Acme/Weir\n');
+    const tarball = join(folder, 'first', `weir-${version}.tgz`);
+    const install = 'package/examples/kubernetes/install.yaml';
+    const { stdout } = spawnSync('tar', ['-xzOf', tarball, install], { encoding: 'utf8' });
+    expect(stdout).toContain(`image: ghcr.io/acme/weir:${version}\n`);
     expect(runHelm(['show', 'readme', chart]).stdout).toContain(
       '| `image.repository` | `ghcr.io/acme/weir` |',
     );

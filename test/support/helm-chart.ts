@@ -110,6 +110,17 @@ export function renderChart(values: Values): RenderedObject[] {
   return objectsIn(renderChartText(values));
 }
 
+/** What `helm install` makes; the others are for `helm test`. */
+export function installedOf(objects: readonly RenderedObject[]): RenderedObject[] {
+  return objects.filter(({ metadata }) => metadata.annotations?.['helm.sh/hook'] === undefined);
+}
+
+/** The pod of `helm test`. */
+export function testPodOf(objects: readonly RenderedObject[]): PodTemplate {
+  const { metadata, spec } = objectOf(objects, 'Pod', '-test');
+  return { metadata, spec };
+}
+
 export function objectsIn(rendered: string): RenderedObject[] {
   return parseAllDocuments(rendered)
     .map((document) => document.toJS() as RenderedObject | null)

@@ -19,6 +19,8 @@ export interface PodOptions {
   data?: Readonly<Record<string, Readonly<Record<string, string>>>>;
   /** The token of the pod's service account for an audience. */
   token?(audience: string): string;
+  /** Addresses of this machine for those that only a cluster knows, in arguments. */
+  addresses?: Readonly<Record<string, string>>;
   /** What Kubernetes would give the pod besides: the way to the API server. */
   env?: Readonly<Record<string, string>>;
 }
@@ -37,7 +39,7 @@ export class PodProcess {
     if (command.join() !== '/bin/weir') throw new Error(`the image has no ${command.join(' ')}`);
     this.program = new ChildProgram({
       command: process.execPath,
-      args: [weirProgram, ...args],
+      args: [weirProgram, ...args.map((argument) => this.#onThisMachine(argument, options))],
       env: { PATH: process.env['PATH'], ...this.#environment(options), ...options.env },
     });
   }
@@ -64,8 +66,13 @@ export class PodProcess {
     rmSync(this.#folder, { recursive: true, force: true });
   }
 
+  #onThisMachine(argument: string, { addresses = {} }: PodOptions): string {
+    const places = Object.entries({ ...addresses, '/etc/weir': this.#folder });
+    return places.reduce((text, [from, to]) => text.replaceAll(from, to), argument);
+  }
+
   #environment(options: PodOptions): Record<string, string> {
-    const { env } = this.#pod.spec.containers[0];
+    const { env = [] } = this.#pod.spec.containers[0];
     return Object.fromEntries(
       env.map((variable) => [
         variable.name,

@@ -2,6 +2,7 @@
 {{- define "weir.checks" -}}
 {{- $limiter := .Values.limiter -}}
 {{- $controlPlane := .Values.controlPlane -}}
+{{- if .Values.certManager.enabled }}{{ include "weir.checks.certManager" . }}{{ end -}}
 {{- if $limiter.enabled -}}
 {{- include "weir.checks.store" . -}}
 {{- include "weir.checks.rules" . -}}
@@ -52,6 +53,8 @@
 {{- include "weir.checks.controlPlanePorts" . -}}
 {{- end -}}
 {{- include "weir.checks.monitoring" . -}}
+{{- if .Values.networkPolicy.egress.enabled }}{{ include "weir.checks.egress" . }}{{ end -}}
+{{- if .Values.helmTest.enabled }}{{ include "weir.checks.helmTest" . }}{{ end -}}
 {{- end -}}
 
 {{- define "weir.checks.store" -}}
@@ -120,7 +123,7 @@
 {{- if not (or $files .Values.controlPlane.enabled $limiter.xdsAddress) -}}
 {{- fail "limiters have no rules: with controlPlane.enabled=false set limiter.rules, limiter.existingRulesConfigMap or limiter.xdsAddress" -}}
 {{- end -}}
-{{- if and .Values.controlPlane.enabled (not $limiter.xdsAddress) (ne (ternary "yes" "no" $limiter.xdsTls.enabled) (ternary "no" "yes" (empty .Values.controlPlane.xds.tls.existingSecret))) -}}
+{{- if and .Values.controlPlane.enabled (not $limiter.xdsAddress) (not .Values.certManager.enabled) (ne (ternary "yes" "no" $limiter.xdsTls.enabled) (ternary "no" "yes" (empty .Values.controlPlane.xds.tls.existingSecret))) -}}
 {{- fail "limiter.xdsTls.enabled and controlPlane.xds.tls.existingSecret go together: the limiters could not reach the control plane" -}}
 {{- end -}}
 {{- if and .Values.controlPlane.enabled (not $limiter.xdsAddress) .Values.controlPlane.xds.tls.clientCa (not $limiter.xdsTls.clientCertificate) -}}
@@ -134,21 +137,22 @@
 {{- fail "controlPlane.xds.tls.clientCa needs controlPlane.xds.tls.existingSecret" -}}
 {{- end -}}
 {{- $xds := $controlPlane.xds -}}
-{{- $canProve := or $xds.tls.clientCa $xds.tokensSecret (include "weir.controlPlane.serviceAccounts" .) -}}
+{{- $clientCa := (fromYaml (include "weir.controlPlane.xdsTls" .)).clientCa -}}
+{{- $canProve := or $clientCa $xds.tokensSecret (include "weir.controlPlane.serviceAccounts" .) -}}
 {{- if not (or $canProve $xds.allowAnonymous) -}}
 {{- fail "limiters could not prove who they are: set controlPlane.xds.tls.clientCa, controlPlane.xds.tokensSecret, controlPlane.xds.serviceAccounts with a service account in controlPlane.xds.clientFleets, or controlPlane.xds.allowAnonymous=true" -}}
 {{- end -}}
 {{- range $entry := splitList "," (default "" $xds.clientFleets) -}}
 {{- $entry = trim $entry -}}
 {{- if hasPrefix "system:serviceaccount:" $entry -}}
-{{- if or (not $xds.serviceAccounts) $xds.tls.clientCa -}}
+{{- if or (not $xds.serviceAccounts) $clientCa -}}
 {{- fail (printf "controlPlane.xds.clientFleets has %q, which needs controlPlane.xds.serviceAccounts=true, without controlPlane.xds.tls.clientCa" $entry) -}}
 {{- end -}}
 {{- else if hasPrefix "token:" $entry -}}
 {{- if not $xds.tokensSecret -}}
 {{- fail (printf "controlPlane.xds.clientFleets has %q, which needs controlPlane.xds.tokensSecret" $entry) -}}
 {{- end -}}
-{{- else if and $entry (not $xds.tls.clientCa) -}}
+{{- else if and $entry (not $clientCa) -}}
 {{- fail (printf "controlPlane.xds.clientFleets has %q, which needs controlPlane.xds.tls.clientCa=true: without it limiters show no certificate" $entry) -}}
 {{- end -}}
 {{- end -}}
@@ -167,7 +171,7 @@
 {{- if and $controlPlane.secretLookup.tlsSecret (not $controlPlane.secretLookup.tokenSecret) -}}
 {{- fail "controlPlane.secretLookup.tlsSecret needs controlPlane.secretLookup.tokenSecret: without a token that listener does not open" -}}
 {{- end -}}
-{{- if and $controlPlane.secretLookup.tokenSecret (not $controlPlane.secretLookup.tlsSecret) (not $controlPlane.secretLookup.allowPlain) -}}
+{{- if and $controlPlane.secretLookup.tokenSecret (not (include "weir.controlPlane.apiTlsSecret" .)) (not $controlPlane.secretLookup.allowPlain) -}}
 {{- fail "controlPlane.secretLookup needs controlPlane.secretLookup.tlsSecret, or allowPlain=true where token and secret may be read on the way" -}}
 {{- end -}}
 {{- if and $controlPlane.secretLookup.allowPlain $controlPlane.secretLookup.tlsSecret -}}

@@ -28,6 +28,23 @@
 {{- end -}}
 {{- end -}}
 
+{{/* What a policy for the way out would cut off. */}}
+{{- define "weir.checks.egress" -}}
+{{- $egress := .Values.networkPolicy.egress -}}
+{{- if not .Values.networkPolicy.enabled -}}
+{{- fail "networkPolicy.egress.enabled needs networkPolicy.enabled=true" -}}
+{{- end -}}
+{{- if and .Values.limiter.enabled (ne .Values.store.type "memory") (not $egress.store) -}}
+{{- fail "networkPolicy.egress.enabled needs networkPolicy.egress.store: limiters could not reach the store" -}}
+{{- end -}}
+{{- if and .Values.controlPlane.enabled (not $egress.apiServer) -}}
+{{- fail "networkPolicy.egress.enabled needs networkPolicy.egress.apiServer: the control plane could not reach the API server" -}}
+{{- end -}}
+{{- if and .Values.controlPlane.enabled .Values.controlPlane.webhooks.urlsSecret (not $egress.controlPlane) -}}
+{{- fail "networkPolicy.egress.enabled with controlPlane.webhooks.urlsSecret needs networkPolicy.egress.controlPlane: webhooks could not reach their receivers" -}}
+{{- end -}}
+{{- end -}}
+
 {{/* What a limiter would refuse at its start: (dict "name" "redis.perSecond" "redis" .Values.redis.perSecond). */}}
 {{- define "weir.checks.redisUrl" -}}
 {{- $url := .redis.url -}}

@@ -5,6 +5,9 @@
 {{- if and $service.headless (ne $service.type "ClusterIP") -}}
 {{- fail (printf "limiter.service.headless needs limiter.service.type=ClusterIP: a %s has an address of its own" $service.type) -}}
 {{- end -}}
+{{- if and $service.headless $service.trafficDistribution -}}
+{{- fail "limiter.service.trafficDistribution has no effect with limiter.service.headless: callers choose among all pods" -}}
+{{- end -}}
 {{- $listeners := $limiter.ports -}}
 {{- if not $limiter.metrics.enabled }}{{ $listeners = omit $listeners "metrics" }}{{ end -}}
 {{- include "weir.checks.samePort" (dict "name" "limiter.ports" "ports" $listeners) -}}

@@ -74,6 +74,29 @@ labels:
 {{- end -}}
 {{- end -}}
 
+{{/*
+Who has a definition that is in the cluster and not of this release alone, which it leaves as it is; nothing for one that is
+ours, or not there: (dict "root" $ "name" "..."). Without a cluster, as with "helm template", none is there. What kubectl
+changed in a definition of ours it owns from then on: an upgrade would fail with a conflict.
+*/}}
+{{- define "weir.crds.owner" -}}
+{{- $found := lookup "apiextensions.k8s.io/v1" "CustomResourceDefinition" "" .name -}}
+{{- $annotations := default (dict) (dig "metadata" "annotations" (dict) $found) -}}
+{{- $release := get $annotations "meta.helm.sh/release-name" -}}
+{{- $namespace := get $annotations "meta.helm.sh/release-namespace" -}}
+{{- $hand := "" -}}
+{{- range default list (dig "metadata" "managedFields" list $found) -}}
+{{- if and (hasPrefix "kubectl" .manager) (hasKey (dig "fieldsV1" "f:spec" (dict) .) "f:versions") }}{{ $hand = .manager }}{{ end -}}
+{{- end -}}
+{{- if and $found (not $release) -}}
+of no release
+{{- else if and $found (not (and (eq $release .root.Release.Name) (eq $namespace .root.Release.Namespace))) -}}
+of the release {{ $release }} in the namespace {{ $namespace }}
+{{- else if and $hand (eq (get $annotations "helm.sh/resource-policy") "keep") -}}
+kept by kubectl ({{ $hand }})
+{{- end -}}
+{{- end -}}
+
 {{- define "weir.image" -}}
 {{- $image := .Values.image -}}
 {{- $registry := default (dig "imageRegistry" "" (default dict .Values.global)) $image.registry -}}

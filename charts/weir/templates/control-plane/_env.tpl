@@ -1,6 +1,7 @@
 {{/* The environment of the control plane; every name is a setting of docs/settings-control-plane.md. */}}
 {{- define "weir.controlPlane.env" -}}
 {{- $controlPlane := .Values.controlPlane -}}
+{{- $xdsTls := fromYaml (include "weir.controlPlane.xdsTls" .) -}}
 - name: POD_NAME
   valueFrom: { fieldRef: { fieldPath: metadata.name } }
 - name: POD_NAMESPACE
@@ -23,11 +24,11 @@
 {{- with $controlPlane.domainOwners }}
 - { name: DOMAIN_OWNERS, value: {{ . | quote }} }
 {{- end }}
-{{- if $controlPlane.xds.tls.existingSecret }}
+{{- if $xdsTls.existingSecret }}
 - { name: XDS_TLS_CERT, value: /etc/weir/xds-tls/tls.crt }
 - { name: XDS_TLS_KEY, value: /etc/weir/xds-tls/tls.key }
 {{- end }}
-{{- if $controlPlane.xds.tls.clientCa }}
+{{- if $xdsTls.clientCa }}
 - { name: XDS_TLS_CLIENT_CACERT, value: /etc/weir/xds-tls/ca.crt }
 {{- end }}
 {{- if $controlPlane.xds.tokensSecret }}
@@ -59,7 +60,7 @@
 {{- if .allowPlain }}
 - { name: API_ALLOW_PLAIN, value: "true" }
 {{- end }}
-{{- if .tlsSecret }}
+{{- if include "weir.controlPlane.apiTlsSecret" $ }}
 - { name: API_TLS_CERT, value: /etc/weir/api-tls/tls.crt }
 - { name: API_TLS_KEY, value: /etc/weir/api-tls/tls.key }
 {{- end }}
@@ -69,14 +70,17 @@
 {{/* Not empty where service accounts are known and bound to fleets. */}}
 {{- define "weir.controlPlane.serviceAccounts" -}}
 {{- $xds := .Values.controlPlane.xds -}}
-{{- if and $xds.serviceAccounts (not $xds.tls.clientCa) (contains "system:serviceaccount:" (include "weir.controlPlane.clientFleets" .)) }}yes{{ end -}}
+{{- $clientCa := (fromYaml (include "weir.controlPlane.xdsTls" .)).clientCa -}}
+{{- if and $xds.serviceAccounts (not $clientCa) (contains "system:serviceaccount:" (include "weir.controlPlane.clientFleets" .)) }}yes{{ end -}}
 {{- end -}}
 
 {{/* The limiters of this release, then whoever the values name. */}}
 {{- define "weir.controlPlane.clientFleets" -}}
 {{- $xds := .Values.controlPlane.xds -}}
 {{- $fleets := list -}}
-{{- if and .Values.limiter.enabled $xds.serviceAccounts (not $xds.tls.clientCa) -}}
+{{- if and .Values.limiter.enabled .Values.certManager.enabled -}}
+{{- $fleets = append $fleets (printf "%s=%s" (include "weir.limiter.certificateName" .) .Values.limiter.fleet) -}}
+{{- else if and .Values.limiter.enabled $xds.serviceAccounts (not $xds.tls.clientCa) -}}
 {{- $account := include "weir.serviceAccountName" (dict "values" .Values.limiter "name" (include "weir.limiter.name" .)) -}}
 {{- $fleets = append $fleets (printf "system:serviceaccount:%s:%s=%s" .Release.Namespace $account .Values.limiter.fleet) -}}
 {{- end -}}

@@ -17,7 +17,7 @@
 {{/* Folders of /etc/weir that are Secrets, by name. */}}
 {{- define "weir.controlPlane.secrets" -}}
 {{- $controlPlane := .Values.controlPlane -}}
-{{- with $controlPlane.xds.tls.existingSecret }}
+{{- with (fromYaml (include "weir.controlPlane.xdsTls" .)).existingSecret }}
 xds-tls: {{ . }}
 {{- end }}
 {{- with $controlPlane.xds.tokensSecret }}
@@ -29,7 +29,7 @@ webhooks: {{ . }}
 {{- with $controlPlane.secretLookup.tokenSecret }}
 api-token: {{ . }}
 {{- end }}
-{{- with $controlPlane.secretLookup.tlsSecret }}
+{{- with include "weir.controlPlane.apiTlsSecret" . }}
 api-tls: {{ . }}
 {{- end }}
 {{- end -}}

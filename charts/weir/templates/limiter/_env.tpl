@@ -89,7 +89,7 @@
 {{- else if eq (include "weir.limiter.xdsTokenFrom" .) "account" }}
 - { name: CONFIG_GRPC_XDS_TOKEN_FILE, value: /etc/weir/xds-token/token }
 {{- end }}
-{{- with $limiter.xdsTls }}
+{{- with fromYaml (include "weir.limiter.xdsTls" .) }}
 {{- if .enabled }}
 - { name: CONFIG_GRPC_XDS_SERVER_USE_TLS, value: "true" }
 {{- if .existingSecret }}
@@ -116,6 +116,6 @@
 {{- define "weir.limiter.xdsTokenFrom" -}}
 {{- $limiter := .Values.limiter -}}
 {{- if not (or $limiter.rules $limiter.existingRulesConfigMap) -}}
-{{- if $limiter.xdsToken.existingSecret }}secret{{ else if and $limiter.xdsToken.audience (not $limiter.xdsTls.clientCertificate) }}account{{ end -}}
+{{- if $limiter.xdsToken.existingSecret }}secret{{ else if and $limiter.xdsToken.audience (not (fromYaml (include "weir.limiter.xdsTls" .)).clientCertificate) }}account{{ end -}}
 {{- end -}}
 {{- end -}}

@@ -37,7 +37,7 @@ callers: {{ . }}
 {{- with .Values.limiter.debugToken.existingSecret }}
 debug-token: {{ . }}
 {{- end }}
-{{- with .Values.limiter.xdsTls.existingSecret }}
+{{- with (fromYaml (include "weir.limiter.xdsTls" .)).existingSecret }}
 xds-tls: {{ . }}
 {{- end }}
 {{- if eq (include "weir.limiter.xdsTokenFrom" .) "secret" }}

@@ -1,0 +1,75 @@
+{{/*
+TLS between limiters and control plane: what the values say, or what cert-manager makes. As YAML, to be read by fromYaml.
+*/}}
+{{- define "weir.controlPlane.xdsTls" -}}
+{{- if .Values.certManager.enabled -}}
+{{- toYaml (dict "existingSecret" (printf "%s-xds-tls" (include "weir.controlPlane.name" .)) "clientCa" true) -}}
+{{- else -}}
+{{- toYaml .Values.controlPlane.xds.tls -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "weir.limiter.xdsTls" -}}
+{{- $own := dict -}}
+{{- if .Values.certManager.enabled -}}
+{{- $own = dict "enabled" true "existingSecret" (printf "%s-xds-tls" (include "weir.limiter.name" .)) "clientCertificate" true -}}
+{{- end -}}
+{{- toYaml (merge $own .Values.limiter.xdsTls) -}}
+{{- end -}}
+
+{{- define "weir.controlPlane.xdsSpeaksTls" -}}
+{{- if (fromYaml (include "weir.controlPlane.xdsTls" .)).existingSecret }}yes{{ end -}}
+{{- end -}}
+
+{{/* The Secret of the lookup of the signing secret; nothing where it speaks no TLS. */}}
+{{- define "weir.controlPlane.apiTlsSecret" -}}
+{{- $lookup := .Values.controlPlane.secretLookup -}}
+{{- if $lookup.tlsSecret -}}
+{{- $lookup.tlsSecret -}}
+{{- else if and .Values.certManager.enabled $lookup.tokenSecret -}}
+{{- include "weir.controlPlane.name" . }}-api-tls
+{{- end -}}
+{{- end -}}
+
+{{/* The name in the certificate that cert-manager makes for the limiters, by which they are bound to their fleet. */}}
+{{- define "weir.limiter.certificateName" -}}
+{{- include "weir.limiter.name" . }}.{{ .Release.Namespace }}.svc
+{{- end -}}
+
+{{/* What cert-manager is asked for, as a YAML list; each goes into a Secret of its own name. */}}
+{{- define "weir.certificates" -}}
+{{- $controlPlane := include "weir.controlPlane.name" . -}}
+{{- $service := printf "%s.%s" $controlPlane .Release.Namespace -}}
+{{- $names := list (printf "%s.svc" $service) (printf "%s.svc.cluster.local" $service) $service $controlPlane -}}
+{{- $certificates := list -}}
+{{- if .Values.controlPlane.enabled -}}
+{{- $certificates = append $certificates (dict "name" (printf "%s-xds-tls" $controlPlane) "component" "control-plane" "usage" "server auth" "dnsNames" $names) -}}
+{{- if and .Values.controlPlane.secretLookup.tokenSecret (not .Values.controlPlane.secretLookup.tlsSecret) -}}
+{{- $certificates = append $certificates (dict "name" (printf "%s-api-tls" $controlPlane) "component" "control-plane" "usage" "server auth" "dnsNames" $names) -}}
+{{- end -}}
+{{- end -}}
+{{- if .Values.limiter.enabled -}}
+{{- $certificates = append $certificates (dict "name" (printf "%s-xds-tls" (include "weir.limiter.name" .)) "component" "limiter" "usage" "client auth" "dnsNames" (list (include "weir.limiter.certificateName" .))) -}}
+{{- end -}}
+{{- toYaml $certificates -}}
+{{- end -}}
+
+{{- define "weir.checks.certManager" -}}
+{{- $server := .Values.controlPlane.xds.tls -}}
+{{- $client := .Values.limiter.xdsTls -}}
+{{- if or $server.existingSecret $server.clientCa $client.enabled $client.existingSecret $client.clientCertificate -}}
+{{- fail "certManager.enabled sets up TLS between limiters and control plane: remove controlPlane.xds.tls, and limiter.xdsTls but for serverName" -}}
+{{- end -}}
+{{- if and .Values.limiter.enabled (or .Values.limiter.rules .Values.limiter.existingRulesConfigMap) -}}
+{{- fail "certManager.enabled has nothing to make certificates for: limiters take their rules from files" -}}
+{{- end -}}
+{{- if and (not .Values.controlPlane.enabled) (not .Values.certManager.issuerRef.name) -}}
+{{- fail "certManager.enabled without a control plane needs certManager.issuerRef.name: the control plane elsewhere knows no authority of this release" -}}
+{{- end -}}
+{{- if .Values.controlPlane.secretLookup.allowPlain -}}
+{{- fail "controlPlane.secretLookup.allowPlain has no effect with certManager.enabled: remove one of them" -}}
+{{- end -}}
+{{- if .Values.limiter.xdsToken.existingSecret -}}
+{{- fail "limiter.xdsToken.existingSecret has no effect with certManager.enabled: certificates prove who limiters are" -}}
+{{- end -}}
+{{- end -}}
