@@ -232,7 +232,7 @@ export class ControlPlane {
 
   #createDistribution(): Distribution {
     const { settings } = this.#options;
-    const parsed = parseDomainOwners(settings.domainOwners);
+    const parsed = parseDomainOwners(settings.domainOwners, settings.domainOwnership);
     if (!parsed.ok) throw new Error(`DOMAIN_OWNERS: ${parsed.errors.join('; ')}`);
     return new Distribution({
       ...this.#parts,

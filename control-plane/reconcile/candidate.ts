@@ -31,11 +31,11 @@ function invalid({ errors, errorCount }: UnreadableSpec): Rejection {
 }
 
 function domainNotAllowed(domain: string, owners: readonly string[]): Rejection {
-  const names = name(owners.join(', '));
-  return {
-    reason: AcceptedReason.DomainNotAllowed,
-    problem: `domain '${name(domain)}' is for these namespaces only: ${names}`,
-  };
+  const whom =
+    owners.length === 0
+      ? 'no namespace: DOMAIN_OWNERS has no entry for it, and DOMAIN_OWNERSHIP is claimed'
+      : `these namespaces only: ${name(owners.join(', '))}`;
+  return { reason: AcceptedReason.DomainNotAllowed, problem: `domain '${name(domain)}' is for ${whom}` };
 }
 
 export function domainConflict({ rules: { domain, fleet } }: Claim, { holder, key }: Clash): Rejection {

@@ -248,13 +248,17 @@ export class SettledClaims {
  * Entries stand between `;` or line breaks. Before the last `=` of an entry is a domain, after it are the namespaces that
  * may use it, between commas. `*` stands for any characters in both. The first entry whose domain matches decides, so
  * the special ones come first; an entry that can never be the first one is an error. A domain that no entry matches is
- * free for all: end with `*=platform` to leave none free.
+ * free for all (`open`), or for nobody (`claimed`).
  */
 export interface DomainOwners {
-  /** The namespaces (as written) that may use the domain; undefined: all. */
+  /** The namespaces (as written) that may use the domain, maybe none; undefined: all. */
   ownersOf(domain: string): readonly string[] | undefined;
   mayUse(namespace: string, domain: string): boolean;
 }
+
+/** Whether domains that nobody is named for are everybody's. */
+export const domainOwnerships = ['open', 'claimed'] as const;
+export type DomainOwnership = (typeof domainOwnerships)[number];
 
 export type ParsedDomainOwners = { ok: true; owners: DomainOwners } | { ok: false; errors: string[] };
 
@@ -265,8 +269,8 @@ interface Entry {
 
 export const anyoneOwnsAnything: DomainOwners = { ownersOf: () => undefined, mayUse: () => true };
 
-/** Empty text: everyone may use everything. Each error names the entry by its number and text. */
-export function parseDomainOwners(text: string): ParsedDomainOwners {
+/** Each error names the entry by its number and text. */
+export function parseDomainOwners(text: string, ownership: DomainOwnership): ParsedDomainOwners {
   const entries: Entry[] = [];
   const errors: string[] = [];
   for (const [index, part] of parts(text).entries()) {
@@ -276,7 +280,8 @@ export function parseDomainOwners(text: string): ParsedDomainOwners {
     if (typeof entry !== 'string') entries.push(entry);
   }
   if (errors.length > 0) return { ok: false, errors };
-  return { ok: true, owners: entries.length === 0 ? anyoneOwnsAnything : ownersIn(entries) };
+  const isFree = entries.length === 0 && ownership === 'open';
+  return { ok: true, owners: isFree ? anyoneOwnsAnything : ownersIn(entries, ownership) };
 }
 
 function parts(text: string): string[] {
@@ -307,9 +312,10 @@ function coveredBy(entry: Entry, earlier: readonly Entry[]): string | undefined 
   return cover && `is never asked: '${cover.domain}' stands before it and matches the same domains`;
 }
 
-function ownersIn(entries: readonly Entry[]): DomainOwners {
+function ownersIn(entries: readonly Entry[], ownership: DomainOwnership): DomainOwners {
+  const unlisted = ownership === 'open' ? undefined : [];
   const ownersOf = (domain: string): readonly string[] | undefined =>
-    entries.find((entry) => patternMatches(entry.domain, domain))?.namespaces;
+    entries.find((entry) => patternMatches(entry.domain, domain))?.namespaces ?? unlisted;
   const mayUse = (namespace: string, domain: string): boolean =>
     ownersOf(domain)?.some((pattern) => patternMatches(pattern, namespace)) ?? true;
   return { ownersOf, mayUse };

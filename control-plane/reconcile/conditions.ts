@@ -53,7 +53,7 @@ export const AcceptedReason = {
   Invalid: 'Invalid',
   /** Another object has the domain, or with merging a top-level descriptor of it. */
   DomainConflict: 'DomainConflict',
-  /** DOMAIN_OWNERS gives the domain to other namespaces. */
+  /** DOMAIN_OWNERS gives the domain to other namespaces, or to none. */
   DomainNotAllowed: 'DomainNotAllowed',
   /** Class or labels of the object are not those that this control plane serves any more. */
   NotWatched: 'NotWatched',

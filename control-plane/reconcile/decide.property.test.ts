@@ -76,7 +76,7 @@ interface World {
 }
 
 function optionsOf({ mergeDomains, owners }: { mergeDomains: boolean; owners: string }): DeciderOptions {
-  const parsed = parseDomainOwners(owners);
+  const parsed = parseDomainOwners(owners, 'open');
   return { mergeDomains, domainOwners: parsed.ok ? parsed.owners : anyoneOwnsAnything };
 }
 

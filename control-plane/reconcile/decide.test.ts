@@ -135,7 +135,7 @@ describe('Decider', () => {
   });
 
   it('rejects a domain that belongs to other namespaces', () => {
-    const parsed = parseDomainOwners('shop=platform,shop-*');
+    const parsed = parseDomainOwners('shop=platform,shop-*', 'open');
     if (!parsed.ok) throw new Error(parsed.errors.join());
     const mine = configObject({ name: 'mine', namespace: 'shop-1', createdMs: 2 });
     const foreign = configObject({ name: 'foreign', namespace: 'x', createdMs: 1 });
@@ -143,6 +143,15 @@ describe('Decider', () => {
     expect(saidOf(decision, mine)).toBe('Valid');
     expect(saidOf(decision, foreign)).toBe(
       "DomainNotAllowed: domain 'shop' is for these namespaces only: platform, shop-*; nothing is in force",
+    );
+  });
+
+  it('rejects a domain that is for nobody', () => {
+    const parsed = parseDomainOwners('', 'claimed');
+    if (!parsed.ok) throw new Error(parsed.errors.join());
+    const mine = configObject({ name: 'mine' });
+    expect(saidOf(decide([mine], { domainOwners: parsed.owners }), mine)).toBe(
+      "DomainNotAllowed: domain 'shop' is for no namespace: DOMAIN_OWNERS has no entry for it, and DOMAIN_OWNERSHIP is claimed; nothing is in force",
     );
   });
 
@@ -229,7 +238,7 @@ describe('a kept spec', () => {
 
   it('is no longer served once it is no longer valid or allowed', () => {
     const second = { ...first, generation: 2, spec: invalidSpec() };
-    const parsed = parseDomainOwners('*=platform');
+    const parsed = parseDomainOwners('*=platform', 'open');
     if (!parsed.ok) throw new Error(parsed.errors.join());
     const decision = decide([second], { kept: kept(first), domainOwners: parsed.owners });
     expect(decision.fleets.size).toBe(0);

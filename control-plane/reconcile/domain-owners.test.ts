@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
-import { type DomainOwners, parseDomainOwners } from './claims.ts';
+import { type DomainOwners, type DomainOwnership, parseDomainOwners } from './claims.ts';
 
-function owners(text: string): DomainOwners {
-  const parsed = parseDomainOwners(text);
+function owners(text: string, ownership: DomainOwnership = 'open'): DomainOwners {
+  const parsed = parseDomainOwners(text, ownership);
   if (!parsed.ok) throw new Error(parsed.errors.join('\n'));
   return parsed.owners;
 }
@@ -37,13 +37,22 @@ describe('parseDomainOwners', () => {
     expect(owners('a*=x').mayUse('y', 'b')).toBe(true);
   });
 
+  it.each(['', 'a*=x'])(
+    'leaves a domain to nobody that no entry of %j matches, when domains are claimed',
+    (text) => {
+      expect(owners(text, 'claimed').mayUse('x', 'b')).toBe(false);
+      expect(owners(text, 'claimed').ownersOf('b')).toEqual([]);
+      expect(owners('a*=x', 'claimed').mayUse('x', 'ab')).toBe(true);
+    },
+  );
+
   it('does not count one character for both sides of a star', () => {
     expect(owners('ab*ba=x').mayUse('y', 'aba')).toBe(true);
     expect(owners('ab*ba=x').mayUse('y', 'abba')).toBe(false);
   });
 
   it('names each bad entry', () => {
-    const parsed = parseDomainOwners('payments; =x; a=; b=x,,y; c=No; d=x; *=z; e=y; d=w');
+    const parsed = parseDomainOwners('payments; =x; a=; b=x,,y; c=No; d=x; *=z; e=y; d=w', 'open');
     expect(parsed).toEqual({
       ok: false,
       errors: [

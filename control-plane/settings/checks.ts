@@ -44,7 +44,7 @@ function sourceProblems(settings: ReadSettings): SettingsError[] {
 }
 
 function ownerProblems({ domainOwners }: ReadSettings): SettingsError[] {
-  const parsed = parseDomainOwners(domainOwners ?? '');
+  const parsed = parseDomainOwners(domainOwners ?? '', 'open');
   return parsed.ok ? [] : problems(parsed.errors.map((error) => [true, 'DOMAIN_OWNERS', error]));
 }
 
@@ -124,6 +124,10 @@ export function warningsOf(settings: ControlPlaneSettings): string[] {
       ? 'API_TOKEN_FILE'
       : undefined;
   const warnings: [is: boolean, text: string][] = [
+    [
+      settings.domainOwnership === 'claimed' && settings.domainOwners.trim() === '',
+      'DOMAIN_OWNERSHIP=claimed without DOMAIN_OWNERS: nobody may use any domain, so no RateLimitConfig is accepted',
+    ],
     [
       xdsAllowAnonymous && isOffLoopback(xdsHost),
       'XDS_ALLOW_ANONYMOUS=true: whoever reaches the xDS port gets the rules of every fleet and counts as a limiter',

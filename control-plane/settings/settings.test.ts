@@ -28,6 +28,7 @@ describe('parseControlPlaneSettings', () => {
         kubeconfig: '',
         mergeDomainConfig: false,
         domainOwners: '',
+        domainOwnership: 'open',
         xdsHost: '127.0.0.1',
         xdsPort: 18_000,
         xdsTlsCert: '',

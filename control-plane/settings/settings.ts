@@ -17,6 +17,7 @@ const schema: SettingsSchema<typeof table> = {
     'API_TOKEN_',
     'CLASS_',
     'DOMAIN_OWNERS_',
+    'DOMAIN_OWNERSHIP_',
     'LABEL_SELECTOR_',
     'LEASE_',
     'MANIFESTS_',

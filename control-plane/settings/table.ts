@@ -18,6 +18,7 @@ import {
 import { needing, type SettingNeed } from '../../process/settings/settings-needs.ts';
 import type { SettingsOf, SettingsTable } from '../../process/settings/settings-reader.ts';
 import { defaultClass } from '../../rules/manifest/manifest-bounds.ts';
+import { domainOwnerships } from '../reconcile/claims.ts';
 import { parseLabelSelector } from '../source/label-selector.ts';
 import { isClientName } from '../xds/fleet-permissions.ts';
 
@@ -81,7 +82,14 @@ const decisions = {
   domainOwners: {
     name: 'DOMAIN_OWNERS',
     kind: text(),
-    summary: 'Which namespaces may use which domains, see below; empty: all may use all.',
+    summary: 'Which namespaces may use which domains, see below; empty: none is named.',
+  },
+  domainOwnership: {
+    name: 'DOMAIN_OWNERSHIP',
+    kind: choice({ values: domainOwnerships }),
+    default: 'open',
+    summary:
+      'Whose a domain is that `DOMAIN_OWNERS` has no entry for: `open` lets every namespace use it, `claimed` none.',
   },
 } as const satisfies SettingsTable;
 

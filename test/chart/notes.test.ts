@@ -87,7 +87,25 @@ describeWithServer('the notes of the chart', helmProgram, () => {
   it('say that the domain of the example must be allowed', () => {
     const notes = chartNotes({ redis, controlPlane: { domainOwners: 'shop*=shop' } });
     expect(notes).toContain('controlPlane.domainOwners has to let the namespace weir-system use');
-    expect(chartNotes({ redis })).not.toContain('domainOwners');
+    expect(chartNotes({ redis })).not.toContain('controlPlane.domainOwners has');
+    const claimed = chartNotes({ redis, controlPlane: { domainOwnership: 'claimed' } });
+    expect(claimed).toContain('controlPlane.domainOwners has to let the namespace weir-system use');
+  });
+
+  it.each([
+    [{}, true],
+    [{ domainOwners: 'shop*=shop' }, true],
+    [{ domainOwners: 'shop*=shop; * = platform' }, false],
+    [{ domainOwnership: 'claimed' }, false],
+    [{ enabled: false }, false],
+  ])('warn that domains are free for all, where they are: %j', (controlPlane, isWarned) => {
+    const rules =
+      'enabled' in controlPlane
+        ? { limiter: { rules: { 'a.yaml': { domain: 'a', descriptors: [rule({})] } } } }
+        : {};
+    expect(chartNotes({ redis, controlPlane, ...rules }).includes('WARNING: whoever may write')).toBe(
+      isWarned,
+    );
   });
 
   it('say how to ask over TLS', () => {

@@ -218,6 +218,7 @@ export const valueCases: readonly ValueCase[] = [
         watchNamespaces: ['shop', 'weir-system'],
         labelSelector: 'team=payments,tier in (edge,core)',
         domainOwners: 'payments*=shop; *=weir-system',
+        domainOwnership: 'claimed',
         mergeDomainConfig: true,
         replicas: 1,
       },

@@ -194,6 +194,11 @@ const sourceRows: Row[] = [
     observe: domains,
   },
   {
+    setting: 'CLASS_NAME',
+    seen: { unset: { default: ['shop'] }, edge: {} },
+    observe: domains,
+  },
+  {
     setting: 'MERGE_DOMAIN_CONFIG',
     env: { MANIFESTS_DIRECTORY: join(folder, 'twice') },
     seen: {
@@ -205,6 +210,14 @@ const sourceRows: Row[] = [
   {
     setting: 'DOMAIN_OWNERS',
     seen: { unset: ['default/shop: Valid'], 'sh*=shops': ['default/shop: DomainNotAllowed'] },
+    observe: reasons,
+  },
+  {
+    setting: 'DOMAIN_OWNERSHIP',
+    seen: {
+      unset: ['default/shop: Valid'],
+      claimed: ['default/shop: DomainNotAllowed'],
+    },
     observe: reasons,
   },
 ];

@@ -47,7 +47,7 @@ function writeRules(folder: string): void {
 describe('docs/teams.md', () => {
   it('binds domains to the namespaces of its objects', () => {
     const owners = blocks.find(({ language }) => language === '')?.text.trim() ?? '';
-    const parsed = parseDomainOwners(owners);
+    const parsed = parseDomainOwners(owners, 'open');
     if (!parsed.ok) throw new Error(parsed.errors.join());
     const owned = manifests.map(({ spec }) => parsed.owners.ownersOf(spec.domain));
     expect(owned).toEqual(manifests.map(({ metadata }) => [metadata.namespace]));

@@ -24,6 +24,7 @@
 {{- with $controlPlane.domainOwners }}
 - { name: DOMAIN_OWNERS, value: {{ . | quote }} }
 {{- end }}
+- { name: DOMAIN_OWNERSHIP, value: {{ $controlPlane.domainOwnership }} }
 {{- if $xdsTls.existingSecret }}
 - { name: XDS_TLS_CERT, value: /etc/weir/xds-tls/tls.crt }
 - { name: XDS_TLS_KEY, value: /etc/weir/xds-tls/tls.key }
