@@ -203,7 +203,7 @@ async function measureForms(numbers: Numbers): Promise<Result[]> {
     const costs: { cpuMs: number; bytes: number }[] = [];
     for (let i = 0; i < 3; i++) costs.push(await setting.cost(i));
     await setting.close();
-    const name = `one of ${numbers.objects} objects of ${numbers.rules} rules, ${form}`;
+    const name = `one of ${numbers.objects} objects to ${numbers.limiters} limiters, ${form}`;
     results.push(
       timed(
         `${name}: CPU`,
@@ -256,8 +256,8 @@ results.push(
     rules,
   })),
 );
-// Chosen: few rules, as state of the world sends all of them a thousand times.
-results.push(...(await measureForms({ limiters, fleets: 1, objects, rules: Math.min(rules, 4) })));
+// Chosen: state of the world sends all of it to each of them, and this process reads it.
+results.push(...(await measureForms({ limiters: Math.min(limiters, 300), fleets: 1, objects, rules: 1 })));
 if (json) console.log(JSON.stringify(results));
 else {
   console.log(

@@ -2,13 +2,12 @@
  * A fleet of limiters as the control plane sees them: streams of xDS on connections of their own, each of which accepts
  * what it gets. Only what a measurement needs is read of a response.
  */
-import { create, fromBinary, toBinary } from '@bufbuild/protobuf';
+import { create, toBinary } from '@bufbuild/protobuf';
+import { BinaryReader } from '@bufbuild/protobuf/wire';
 import { Client, type ClientDuplexStream, credentials } from '@grpc/grpc-js';
 import {
   DeltaDiscoveryRequestSchema,
-  DeltaDiscoveryResponseSchema,
   DiscoveryRequestSchema,
-  DiscoveryResponseSchema,
 } from '../gen/envoy/service/discovery/v3/discovery_pb.ts';
 import { rateLimitConfigTypeUrl } from '../rules/xds/resource.ts';
 
@@ -19,14 +18,23 @@ interface Answered {
   nonce: string;
 }
 
-/** What is read and written of a stream. */
+/** The same two fields in both forms. Resources are passed over: a thousand times 5,000 of them take longer than what is measured. */
+function answeredOf(bytes: Uint8Array): Answered {
+  const reader = new BinaryReader(bytes);
+  const answered = { version: '', nonce: '' };
+  while (reader.pos < reader.len) {
+    const [field, wireType] = reader.tag();
+    if (field === 1) answered.version = reader.string();
+    else if (field === 5) answered.nonce = reader.string();
+    else reader.skip(wireType, field);
+  }
+  return answered;
+}
+
+/** What is written to a stream. */
 const forms = {
   stateOfTheWorld: {
     method: `${service}/StreamAggregatedResources`,
-    read: (bytes: Buffer): Answered => {
-      const { versionInfo: version, nonce } = fromBinary(DiscoveryResponseSchema, bytes);
-      return { version, nonce };
-    },
     write: (node: object, { version, nonce }: Answered): Uint8Array => {
       const request = { node, versionInfo: version, responseNonce: nonce, typeUrl: rateLimitConfigTypeUrl };
       return toBinary(DiscoveryRequestSchema, create(DiscoveryRequestSchema, request));
@@ -34,10 +42,6 @@ const forms = {
   },
   incremental: {
     method: `${service}/DeltaAggregatedResources`,
-    read: (bytes: Buffer): Answered => {
-      const { systemVersionInfo: version, nonce } = fromBinary(DeltaDiscoveryResponseSchema, bytes);
-      return { version, nonce };
-    },
     write: (node: object, { nonce }: Answered): Uint8Array => {
       const request = { node, responseNonce: nonce, typeUrl: rateLimitConfigTypeUrl };
       return toBinary(DeltaDiscoveryRequestSchema, create(DeltaDiscoveryRequestSchema, request));
@@ -70,7 +74,7 @@ export class XdsStreams {
       'grpc.use_local_subchannel_pool': 1,
       'grpc.max_receive_message_length': -1,
     });
-    const { method, read, write } = this.#form;
+    const { method, write } = this.#form;
     const stream = client.makeBidiStreamRequest(
       method,
       (bytes: Uint8Array) => Buffer.from(bytes),
@@ -79,7 +83,7 @@ export class XdsStreams {
     const node = { id: name, userAgentName: 'weir', metadata: { fleet, pod: name, instance: name } };
     stream.on('data', (bytes: Buffer) => {
       const atMs = performance.now();
-      const answered = read(bytes);
+      const answered = answeredOf(bytes);
       this.#onArrival({ fleet, version: answered.version, bytes: bytes.length, atMs });
       stream.write(write(node, answered));
     });

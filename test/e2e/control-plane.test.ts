@@ -9,6 +9,7 @@ import {
   startXdsLimiter,
 } from '../support/cluster.ts';
 import type { ControlPlaneProcess } from '../support/control-plane-process.ts';
+import { DeltaClient } from '../support/delta-client.ts';
 import { describeWithApiServer } from '../support/describe-with-api-server.ts';
 import { eventually } from '../support/eventually.ts';
 import { LimiterClient } from '../support/limiter-client.ts';
@@ -115,6 +116,20 @@ describeWithApiServer('a limit from kubectl to a decision', (api) => {
     apply({ name: 'shop', domain: 'shop', requests: 11 });
     await eventually(async () => expect(await limitIn('shop')).toBe(11));
     await eventually(() => expect(conditionOf(api(), 'shop', 'Ready')).toMatch(/^True/));
+  });
+
+  it('is not said of the objects beside one that a limiter refuses alone', async () => {
+    apply({ name: 'beside', domain: 'beside', requests: 1 });
+    const partial = new DeltaClient(replica.ports.xds, { pod: 'partial', accepts: false });
+    partial.request();
+    await partial.responses(1);
+    partial.refuse('default/shop: cannot load that', [{ name: 'default/shop', message: 'cannot load that' }]);
+    await eventually(() => expect(conditionOf(api(), 'shop', 'Programmed')).toBe('False Refused'));
+    expect(messageOf(api(), 'shop', 'Programmed')).toMatch(/refused by partial since \S+: cannot load that$/);
+    expect(conditionOf(api(), 'beside', 'Programmed')).toBe('True AllLimiters');
+    partial.close();
+    await eventually(() => expect(conditionOf(api(), 'shop', 'Programmed')).toBe('True AllLimiters'));
+    api().mustKubectl(['delete', 'rlc', 'beside']);
   });
 
   it('gives a domain to the first and tells the second who has it', async () => {
