@@ -48,6 +48,17 @@ describe('StreamState', () => {
     expect(state).toMatchObject({ phase: 'in flight', isDue: false, sentVersion: 'v1' });
   });
 
+  it('sends a version again that is asked for, once, and not while one is in flight', () => {
+    const { state, nonce } = inFlight();
+    state.ask();
+    expect(state.isDue).toBe(false);
+    state.answer(nonce, false);
+    expect(state.isDue).toBe(true);
+    expect(state.send()).toEqual({ version: 'v1', nonce: 's.2' });
+    state.answer('s.2', false);
+    expect(state.isDue).toBe(false);
+  });
+
   it('accepts: in flight -> settled', () => {
     const { state, nonce } = inFlight();
     expect(state.answer(nonce, false)).toEqual({ kind: 'accepted', version: 'v1' });
@@ -117,7 +128,7 @@ describe('StreamState', () => {
     const event = fc.oneof(
       fc.record({ offer: fc.constantFrom('v1', 'v2', 'v3') }),
       fc.record({ answer: fc.boolean(), nonce: fc.constantFrom('own', 'stale', 'foreign') }),
-      fc.constant('send' as const),
+      fc.constantFrom('send' as const, 'ask' as const),
     );
     fc.assert(
       fc.property(fc.array(event, { maxLength: 40 }), (events) => {
@@ -127,6 +138,7 @@ describe('StreamState', () => {
         const send = (): void => void (state.isDue && nonces.push(state.send().nonce));
         for (const it of events) {
           if (it === 'send') send();
+          else if (it === 'ask') state.ask();
           else if ('offer' in it) {
             offered = it.offer;
             state.offer(it.offer);

@@ -1,9 +1,26 @@
 /** The control plane's server and a limiter's source, with nothing between them but the wire. */
+import { create, toBinary } from '@bufbuild/protobuf';
+import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { fleetSnapshot, hashOf } from '../../control-plane/model/fleet-snapshot.ts';
+import { Incremental } from '../../control-plane/xds/discovery-form.ts';
+import { FleetResponse } from '../../control-plane/xds/fleet-response.ts';
+import { DeltaDiscoveryRequestSchema } from '../../gen/envoy/service/discovery/v3/discovery_pb.ts';
+import {
+  changedWorld,
+  claimableWorld,
+  decodeDelta,
+  emptyWorld,
+  versionsOf,
+  type World,
+  worldInForce,
+  worldParts,
+} from '../../limiter/config-source/xds/delta-world.ts';
+import { loadResources } from '../../limiter/config-source/xds/load-resources.ts';
 import type { RuleSource } from '../../rules/model.ts';
 import { encodeResource } from '../../rules/xds/resource.ts';
 import { eventually } from '../support/eventually.ts';
+import { caseCount } from '../support/property-cases.ts';
 import { limit, rule, source } from '../support/rule-builder.ts';
 import { WatchedXdsSource } from '../support/watched-xds-source.ts';
 import { fleetsOf, startXdsServer } from '../support/xds-server.ts';
@@ -80,5 +97,78 @@ describe('a refusal', () => {
     await eventually(() => expect(server.limiters()[0]?.refusal?.version).toBe(half.version));
     expect(server.limiters()[0]?.refusal?.resources).toBeUndefined();
     expect(watched.rules).toEqual(['a.k 1', 'b.k 2', 'c.k 1']);
+  });
+});
+
+/** What a limiter and the server of its stream know of each other; a lost stream may take a response with it. */
+class Pair {
+  inForce: World | undefined;
+  refused: string[] = [];
+  claimed = '';
+  #form = new Incremental();
+  #told: World = emptyWorld;
+  #hash: string | undefined;
+
+  connect(): void {
+    this.#form = new Incremental();
+    this.#told = claimableWorld(this.inForce);
+    const first = { initialResourceVersions: versionsOf(this.#told) };
+    this.#form.read(toBinary(DeltaDiscoveryRequestSchema, create(DeltaDiscoveryRequestSchema, first)));
+    this.#form.subscribe(true);
+    this.claimed = this.#form.claimedVersion;
+  }
+
+  /** `isLost`: the stream ends before it arrives. */
+  deliver(response: FleetResponse, isLost: boolean): void {
+    const delta = decodeDelta(this.#form.bytesOf(response));
+    this.#form.sent(response);
+    if (isLost) {
+      this.connect();
+      return;
+    }
+    this.#told = changedWorld(this.#told, delta);
+    const { bytes, ...parts } = worldParts(this.#told, this.inForce, delta.typeUrl);
+    const { outcome } = loadResources({ bytes, parts, mergeDomains: false, hashInForce: this.#hash });
+    if (!outcome.ok) return;
+    this.#hash = outcome.hash;
+    this.refused = (outcome.refused?.resources ?? []).map(({ name }) => name).sort();
+    this.inForce = worldInForce(this.#told, this.inForce, outcome.refused?.resources ?? []);
+  }
+}
+
+describe('whatever changes, is refused or gets lost', () => {
+  it('a limiter has what is served but for what it refuses, and says so when it comes again', () => {
+    const requests = fc.integer({ min: 0, max: 3 });
+    const served = fc.dictionary(fc.constantFrom('a', 'b', 'c', 'd'), requests);
+    const step = fc.record({ served, isLost: fc.boolean(), reconnects: fc.boolean() });
+    fc.assert(
+      fc.property(fc.array(step, { minLength: 1, maxLength: 10 }), (steps) => {
+        const pair = new Pair();
+        pair.connect();
+        for (const { served: wanted, isLost, reconnects } of steps) {
+          const names = Object.keys(wanted);
+          // 0 stands for rules that the limiter does not know, and one is always good.
+          const sources = names.map((name) =>
+            wanted[name] === 0 ? { ...rules(name, 1), domain: '' } : rules(name, wanted[name]!),
+          );
+          const now = snapshot(rules('z', 1), ...sources);
+          const response = new FleetResponse(now, 'replica-0');
+          if (reconnects) pair.connect();
+          pair.deliver(response, isLost);
+          pair.deliver(response, false);
+          const bad = names.filter((name) => wanted[name] === 0).map((name) => `team/${name}`);
+          expect(pair.refused).toEqual(bad.sort());
+          for (const { name, hash } of now.resources) {
+            if (!bad.includes(name)) expect(pair.inForce?.get(name)?.version).toBe(hash);
+          }
+          for (const name of pair.inForce?.keys() ?? []) expect(response.versions.has(name)).toBe(true);
+          pair.connect();
+          if (bad.length === 0) expect(pair.claimed).toBe(now.version);
+          else expect(pair.claimed).not.toBe(now.version);
+          pair.deliver(response, false);
+        }
+      }),
+      { numRuns: caseCount(100) },
+    );
   });
 });

@@ -52,6 +52,34 @@ describe('the connection of an xDS session', () => {
     expect([one.state, one.isOpen]).toEqual(['open:new', true]);
   });
 
+  it('asks a server that declines in another way, at once and without a word', () => {
+    const one = reach['open:new']?.() as Session;
+    expect(one.declined()).toEqual([{ do: 'connect' }]);
+    expect(one.state).toBe('connecting');
+    // A timer of the stream before.
+    expect(one.settled()).toEqual([]);
+    expect(one.opened()).toEqual([send(''), settle]);
+    expect(one.ended('not that either')).toEqual([lost('not that either', true, 100), wait(100)]);
+  });
+
+  it.each(['idle', 'connecting', 'open:settled', 'waiting', 'closed'])(
+    'is not declined when it is %s',
+    (state) => {
+      const one = reach[state]?.() as Session;
+      expect(one.declined()).toEqual([]);
+      expect(one.state).toBe(state);
+    },
+  );
+
+  it('says what of a response is refused', () => {
+    const one = reach['open:new']?.() as Session;
+    one.received(response('1'));
+    const refused = [{ name: 'a', message: 'bad' }];
+    expect(one.loaded({ accepted: false, message: 'a: bad', refused })).toEqual([
+      { do: 'send', request: { version: '', nonce: 'n1', error: 'a: bad', refused } },
+    ]);
+  });
+
   it('opens a stream that ended for its token at once, without a word, and once only', () => {
     const one = reach['open:settled']?.() as Session;
     expect(one.ended('expired', true)).toEqual([{ do: 'connect' }]);
