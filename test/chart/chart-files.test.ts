@@ -66,6 +66,16 @@ describeWithServer('what the chart has in common with the rest', helmProgram, ()
     expect(Buffer.from(base64, 'base64').toString()).toBe(read('charts/weir/icon.svg'));
   });
 
+  it('is the oldest Kubernetes that is tested, which docs/versions.md names beside the newest', () => {
+    const versionIn = (folder: string) =>
+      /k8s\.io\/kubernetes v(\S+)/.exec(read(`test/support/${folder}/go.mod`))?.[1] ?? '';
+    const oldest = versionIn('apiserver-oldest');
+    const { kubeVersion } = parse(read('charts/weir/Chart.yaml')) as { kubeVersion: string };
+    expect(kubeVersion).toBe(`>=${oldest.split('.').slice(0, 2).join('.')}.0-0`);
+    const tested = read('docs/versions.md').match(/(?<=^\| )\d+\.\d+\.\d+(?= \|)/gm);
+    expect(tested).toEqual([versionIn('apiserver'), oldest]);
+  });
+
   it('is the version', () => {
     const { version, appVersion } = parse(read('charts/weir/Chart.yaml')) as Record<string, string>;
     const own = (JSON.parse(read('package.json')) as { version: string }).version;
