@@ -68,20 +68,6 @@ const printerColumns = [
   { name: 'Age', type: 'date', jsonPath: '.metadata.creationTimestamp' },
 ];
 
-/** A control plane of before still writes it, and could write no status at all if the API server did not know it. */
-const formerStatus = {
-  limiters: {
-    description: 'Not written any more.',
-    type: 'object',
-    'x-kubernetes-preserve-unknown-fields': true,
-  },
-};
-
-function statusSchema(): Schema {
-  const { properties, ...rest } = openApiSchema(statusModel);
-  return { ...rest, properties: { ...(properties as Schema), ...formerStatus } };
-}
-
 const schema: Schema = {
   description: 'Rate limits of one domain, for the limiters of one fleet.',
   type: 'object',
@@ -91,7 +77,8 @@ const schema: Schema = {
     kind: { type: 'string', description: kind },
     metadata: { type: 'object' },
     spec: openApiSchema(specModel),
-    status: statusSchema(),
+    // So that older and newer control planes can write on it: server-side apply refuses a field that no schema knows.
+    status: { ...openApiSchema(statusModel), 'x-kubernetes-preserve-unknown-fields': true },
   },
 };
 

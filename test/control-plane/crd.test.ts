@@ -189,20 +189,21 @@ describeWithApiServer('RateLimitConfigs on the API server', (api) => {
     expect(JSON.parse(written)).toEqual(status);
   });
 
-  it('take conditions that a newer control plane writes, and read those they know', () => {
+  it('take conditions and fields that a newer control plane applies, and read those they know', () => {
     api().mustKubectl(['apply', '-f', '-'], { input: config({ domain: 'newer' }, 'newer') });
     const [condition] = status.conditions;
     const newer = { ...status, conditions: [{ ...condition, type: 'Enforced' }, ...status.conditions] };
-    const patch = ['patch', 'rlc', 'newer', '--subresource=status', '--type=merge', '-p'];
-    api().mustKubectl([...patch, JSON.stringify({ status: newer })]);
+    const applied = { ...newer, enforcedBy: { name: 'lim-0' } };
+    const { spec: _, ...named } = JSON.parse(config({}, 'newer'));
+    const apply = ['apply', '--server-side', '--subresource=status', '--field-manager=newer', '-f', '-'];
+    api().mustKubectl(apply, { input: JSON.stringify({ ...named, status: applied }) });
     const written = JSON.parse(api().mustKubectl(['get', 'rlc', 'newer', '-o', 'jsonpath={.status}']));
-    expect(written).toEqual(newer);
+    expect(written).toEqual(applied);
     expect(readStatus(written)).toEqual(status);
     const endless = { ...condition, type: 'T'.repeat(317) };
-    const refused = api().kubectl([
-      ...patch,
-      JSON.stringify({ status: { ...status, conditions: [endless] } }),
-    ]);
+    const refused = api().kubectl(apply, {
+      input: JSON.stringify({ ...named, status: { ...status, conditions: [endless] } }),
+    });
     expect(inNewerWords(refused.stderr)).toContain('conditions[0].type: Too long: may not be more than 316');
   });
 
