@@ -314,6 +314,16 @@ describe('StatusBoard', () => {
       expect(leader.found).toEqual([]);
     });
 
+    it('is no contested one when it comes back with the status of another control plane', () => {
+      expect(leader.write()).toEqual(['a False NotWatched']);
+      const theirs = { observedGeneration: 1, controllerName: other, conditions: [] };
+      leader.objects = [{ ...a, status: theirs, resourceVersion: `${++version}` }, ...leader.objects];
+      leader.left = [];
+      leader.evaluate();
+      expect(leader.found).toEqual([]);
+      expect(leader.write()).toEqual(['a True AllLimiters']);
+    });
+
     it('is written again when it comes back', () => {
       expect(leader.write()).toEqual(['a False NotWatched']);
       leader.evaluate();

@@ -127,6 +127,8 @@ export class StatusOwnership {
     const isOwn = written === undefined || sameStatus(written.status, status) || sameStatus(inFlight, status);
     if (isOwn) return { known: shown, news: undefined };
     this.#written.delete(uid);
+    // What was given up may be written by others, and come back with that.
+    if (written?.status.controllerName !== this.#ownName) return { known: shown, news: undefined };
     return { known: shown, news: this.#contestedOf(uid).overwritten(status?.controllerName, nowMs) };
   }
 
