@@ -1,5 +1,6 @@
 import type { Environment } from '../process/settings/settings-reader.ts';
 import type { Clock, Timers } from '../process/time/clock.ts';
+import type { FleetStore } from './fleets/fleet-store.ts';
 import type { KeptSpec } from './model/decision.ts';
 import type { LimiterReport, ReplicaReport } from './model/fleet-snapshot.ts';
 import type { RecordedEvent } from './replicas/event-recorder.ts';
@@ -18,12 +19,17 @@ export interface Backing {
   readonly leads: boolean;
   /** Undefined: nobody is known to lead. */
   readonly leader: string | undefined;
+  /** Undefined: there are no RateLimitFleets. */
+  readonly fleets?: FleetStore;
   readonly statusWriter: Pick<StatusWriter, 'write'>;
   /**
    * Whose token this is, by the API server, if it is made for this audience; or why it is nobody's. Rejects when it
    * cannot be asked. Undefined: there is no API server.
    */
-  readonly reviewToken?: (token: string, audience: string) => Promise<{ user: string } | { problem: string }>;
+  readonly reviewToken?: (
+    token: string,
+    audience: string,
+  ) => Promise<{ user: string; podUid?: string } | { problem: string }>;
   /** Begins to take part; what comes of it is told to the listener. */
   start(): void;
   publish(limiters: readonly LimiterReport[]): void;
@@ -41,6 +47,10 @@ export interface BackingListener {
   stoppedLeading(): void;
   /** `reports` may answer differently. */
   reportsChanged(): void;
+  /** Who is expected in which fleet has changed. */
+  fleetsChanged(): void;
+  /** A status of a RateLimitFleet was seen. */
+  fleetsShown(): void;
   /** What outlived other processes, by uid. Comes at least once, before anything may be decided. */
   keptChanged(stored: ReadonlyMap<string, KeptSpec>): void;
 }

@@ -1,5 +1,6 @@
 import { packageVersion } from '../process/log/process-lines.ts';
 import type { Backing, OpenBackingOptions } from './backing.ts';
+import { FleetStore } from './fleets/fleet-store.ts';
 import { KubernetesClient } from './kubernetes/client.ts';
 import { loadKubernetesConfig } from './kubernetes/client-config.ts';
 import { reviewToken } from './kubernetes/token-review.ts';
@@ -22,6 +23,7 @@ class ClusterBacking implements Backing {
   readonly source: KubernetesSource;
   readonly controllerName: string;
   readonly statusWriter: StatusWriter;
+  readonly fleets: FleetStore;
   readonly #options: ClusterBackingOptions;
   readonly #replicas: Replicas;
   readonly #kept: KeptSpecStore;
@@ -46,12 +48,23 @@ class ClusterBacking implements Backing {
       renewDeadlineMs: settings.leaseRenewDeadlineMs,
       retryPeriodMs: settings.leaseRetryPeriodMs,
       replicaLeaseDurationMs: settings.replicaLeaseDurationMs,
-      startedLeading: listener.startedLeading,
+      startedLeading: () => {
+        this.fleets.leadChanged();
+        listener.startedLeading();
+      },
       stoppedLeading: () => {
+        this.fleets.leadChanged();
         this.#events.clear();
         listener.stoppedLeading();
       },
       changed: listener.reportsChanged,
+    });
+    this.fleets = new FleetStore({
+      ...options,
+      services: settings.fleetServices,
+      mayWrite: () => this.leads,
+      changed: listener.fleetsChanged,
+      shown: listener.fleetsShown,
     });
     this.#kept = new KeptSpecStore({
       ...options,
@@ -76,6 +89,7 @@ class ClusterBacking implements Backing {
   start(): void {
     this.#replicas.start();
     void this.#kept.load();
+    this.fleets.start();
   }
 
   publish(limiters: readonly LimiterReport[]): void {
@@ -95,7 +109,7 @@ class ClusterBacking implements Backing {
   }
 
   async close(): Promise<void> {
-    await Promise.all([this.#kept.close(), this.#events.close()]);
+    await Promise.all([this.#kept.close(), this.fleets.close(), this.#events.close()]);
     await this.#replicas.close();
     this.#options.client.close();
   }

@@ -226,6 +226,8 @@ export class ControlPlane {
         this.#statuses.update();
         this.#meetings?.update();
       },
+      fleetsChanged: () => this.#statuses.update(),
+      fleetsShown: () => this.#statuses.fleetsShown(),
       keptChanged: (stored) => this.#distribution.useKept(stored),
     };
   }

@@ -3,9 +3,12 @@ import { Seldom } from '../process/log/seldom.ts';
 import type { Clock, Timers } from '../process/time/clock.ts';
 import { Pace } from '../process/time/pacing.ts';
 import type { Backing } from './backing.ts';
+import { FleetKeeper } from './fleets/fleet-keeper.ts';
+import type { FleetStore } from './fleets/fleet-store.ts';
 import { type ConfigObject, type ConfigStatus, objectKey } from './model/config-object.ts';
 import type { Decision } from './model/decision.ts';
-import { LimiterView, patienceMs, type VersionLedger } from './reconcile/fleet-standing.ts';
+import type { VersionLedger } from './reconcile/fleet-standing.ts';
+import { LimiterView, patienceMs } from './reconcile/limiter-view.ts';
 import {
   type LimiterCounts,
   limiterCounts,
@@ -22,7 +25,7 @@ import * as lines from './telemetry/log-lines.ts';
 import { type WebhookEvent, webhookEvents } from './webhooks/webhook-event.ts';
 
 export interface StatusKeeperOptions extends Telemetry {
-  backing: Pick<Backing, 'source' | 'controllerName' | 'leads' | 'reports' | 'statusWriter'>;
+  backing: Pick<Backing, 'source' | 'controllerName' | 'leads' | 'reports' | 'statusWriter' | 'fleets'>;
   ledger: VersionLedger;
   /** Undefined before the first complete list. */
   decision(): Decision | undefined;
@@ -58,6 +61,7 @@ export class StatusKeeper {
   readonly #pace: Pace;
   readonly #overwrites: Seldom<{ object: string; by: string | undefined }>;
   readonly #conflicts: Seldom<{ object: string; by: string; yields: boolean }>;
+  readonly #fleets: FleetKeeper | undefined;
   /** Since when this process leads and knows what limiters should have. */
   #leadsSinceMs: number | undefined;
   #callOff = (): void => {};
@@ -66,6 +70,7 @@ export class StatusKeeper {
     const { backing, ledger, clock, timers, log, writesPerSecond } = options;
     this.#options = options;
     this.#limiters = new LimiterView(ledger);
+    this.#fleets = backing.fleets && this.#createFleetKeeper(backing.fleets);
     this.#queue = new StatusQueue({ writesPerSecond });
     this.#board = new StatusBoard({
       queue: this.#queue,
@@ -108,7 +113,13 @@ export class StatusKeeper {
     this.#pace.ask();
   }
 
+  /** A status of a RateLimitFleet was seen. */
+  fleetsShown(): void {
+    this.#fleets?.update();
+  }
+
   stoppedLeading(): void {
+    this.#fleets?.stoppedLeading();
     this.#leadsSinceMs = undefined;
     this.#pump.stop();
     this.#board.clear();
@@ -116,6 +127,7 @@ export class StatusKeeper {
 
   async close(): Promise<void> {
     this.#callOff();
+    this.#fleets?.close();
     this.#pace.close();
     await this.#pump.close();
   }
@@ -126,13 +138,14 @@ export class StatusKeeper {
     const since = this.#options.ledger.since(uid);
     if (served === undefined || since === undefined) return undefined;
     const standing = this.#limiters.fleet(served.fleet).of(since);
-    return standing.total === 0 ? undefined : limiterCounts(standing);
+    return standing.connected === 0 ? undefined : limiterCounts(standing);
   }
 
   #evaluate(): void {
     const { backing, clock, decision, isOversize } = this.#options;
     const nowMs = clock.nowMs();
-    this.#limiters.update(backing.reports(), nowMs);
+    this.#limiters.update(backing.reports(), nowMs, backing.fleets?.expectations());
+    this.#fleets?.update();
     const newest = decision();
     if (newest !== undefined && backing.leads) {
       this.#leadsSinceMs ??= nowMs;
@@ -148,6 +161,15 @@ export class StatusKeeper {
       this.#pump.wake();
     }
     this.#setTimer(nowMs);
+  }
+
+  #createFleetKeeper(store: FleetStore): FleetKeeper {
+    return new FleetKeeper({
+      ...this.#options,
+      store,
+      leads: () => this.#options.backing.leads,
+      limiters: this.#limiters,
+    });
   }
 
   /** Wakes when time alone changes something: a limiter that does not answer, the end of what is held. */
@@ -199,7 +221,7 @@ export interface AnnouncerOptions {
 }
 
 /** What passes by itself is no event. */
-const passing = new Set(['Pending', 'NotAccepted']);
+const passing = new Set(['Pending', 'NotAccepted', 'Disconnected']);
 
 /** Tells those who follow an object what became of it: Kubernetes events and webhooks. Leaders only. */
 export class Announcer {

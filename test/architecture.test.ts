@@ -50,6 +50,7 @@ const allowed: Record<string, string[]> = {
   ],
   'cli/webhook': ['cli/shared', 'control-plane/webhooks', 'process/settings'],
   'control-plane': [
+    'control-plane/fleets',
     'control-plane/http',
     'control-plane/kubernetes',
     'control-plane/model',
@@ -67,9 +68,19 @@ const allowed: Record<string, string[]> = {
     'process/settings',
     'process/time',
   ],
+  'control-plane/fleets': [
+    'control-plane/kubernetes',
+    'control-plane/model',
+    'control-plane/reconcile',
+    'control-plane/replicas',
+    'control-plane/telemetry',
+    'process/log',
+    'process/time',
+    'rules/manifest',
+  ],
   'control-plane/http': ['control-plane/model', 'process/http'],
   'control-plane/kubernetes': ['process/log', 'process/time'],
-  'control-plane/model': [],
+  'control-plane/model': ['rules/manifest'],
   'control-plane/reconcile': [
     'control-plane/model',
     'control-plane/replicas',

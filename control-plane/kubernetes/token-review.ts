@@ -5,7 +5,7 @@ import type { ApiRequest, KubernetesClient } from './client.ts';
 interface TokenReview {
   status?: {
     authenticated?: boolean;
-    user?: { username?: string };
+    user?: { username?: string; extra?: Record<string, string[]> };
     audiences?: string[];
     error?: string;
   };
@@ -14,11 +14,21 @@ interface TokenReview {
 /** Chosen: a limiter waits for its rules meanwhile. */
 const timeoutMs = 10_000;
 
+/** Of a token that is bound to a pod, as projected ones are. */
+const podUidKey = 'authentication.kubernetes.io/pod-uid';
+
+/** Who showed a token. */
+export interface TokenUser {
+  user: string;
+  /** Of the pod that the token is bound to. */
+  podUid?: string;
+}
+
 /** The user, or why the token is nobody's. Rejects with an ApiError when the server does not say. */
 export async function reviewToken(
   client: Pick<KubernetesClient, 'request'>,
   { token, audience }: { token: string; audience: string },
-): Promise<{ user: string } | { problem: string }> {
+): Promise<TokenUser | { problem: string }> {
   const { status = {} } = await twice(client, {
     method: 'POST',
     path: '/apis/authentication.k8s.io/v1/tokenreviews',
@@ -34,7 +44,8 @@ export async function reviewToken(
   if (authenticated !== true || name === '') return { problem: error ?? 'not authenticated' };
   // A server that does not know audiences leaves them out: then the token is one for the API server itself.
   if (!audiences.includes(audience)) return { problem: `not made for the audience ${audience}` };
-  return { user: name };
+  const [podUid] = user?.extra?.[podUidKey] ?? [];
+  return { user: name, ...(podUid === undefined ? {} : { podUid }) };
 }
 
 /** A kept connection may have ended just then. Nothing is created, so that it may be asked again. */

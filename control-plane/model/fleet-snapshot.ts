@@ -49,6 +49,10 @@ export interface LimiterReport {
   /** For people: the pod's name, else node id and address. */
   name: string;
   fleet: string;
+  /** Of its pod, as the API server says of its token. */
+  podUid?: string | undefined;
+  /** The IP address that it is connected from; undefined where a replica of before does not say it. */
+  address?: string | undefined;
   /** Whether it knows Weir's own fields. */
   isWeir: boolean;
   /** Whether its counters have the Go service's keys, in which two of them could meet. */

@@ -7,7 +7,7 @@ import {
   type ConfigStatus,
   findCondition,
 } from '../model/config-object.ts';
-import type { ServedConfig, Verdict } from '../model/decision.ts';
+import type { Verdict } from '../model/decision.ts';
 import type { Standing } from './fleet-standing.ts';
 
 /** The first few of many, and how many there are in all. */
@@ -66,6 +66,8 @@ export const ProgrammedReason = {
   Pending: 'Pending',
   /** Some limiter refused the rules, or others that came with them. */
   Refused: 'Refused',
+  /** Expected limiters that may have other rules in force went away, or never came. */
+  Disconnected: 'Disconnected',
   /** No limiter of the fleet is connected. */
   NoLimiters: 'NoLimiters',
   /** The newest generation is not served; an older one may be. */
@@ -118,10 +120,15 @@ function acceptedFinding({ accepted, served }: Verdict): Finding {
   return { type: 'Accepted', status: 'True', reason: AcceptedReason.Valid, message };
 }
 
+const statusBy: Partial<Record<string, Condition['status']>> = {
+  [ProgrammedReason.AllLimiters]: 'True',
+  [ProgrammedReason.Disconnected]: 'Unknown',
+};
+
 function programmedFinding({ verdict, standing }: ConditionFacts): Finding {
   const { object, accepted, served } = verdict;
   const found = (reason: string, message: string): Finding => {
-    const status = reason === ProgrammedReason.AllLimiters ? 'True' : 'False';
+    const status = statusBy[reason] ?? 'False';
     return { type: 'Programmed', status, reason, message };
   };
   if (served === undefined || standing === undefined) {
@@ -130,25 +137,40 @@ function programmedFinding({ verdict, standing }: ConditionFacts): Finding {
       `generation ${object.generation} is not accepted; nothing is in force`,
     );
   }
-  const { reason, message } = progress(served, standing);
+  const { reason, message } = progress(served.fleet, standing);
   if (accepted.status) return found(reason, message);
   const stays = reason === ProgrammedReason.AllLimiters ? 'stays ' : 'is served as before, but ';
   const older = `generation ${served.generation} ${stays}${message}`;
   return found(ProgrammedReason.NotAccepted, `generation ${object.generation} is not accepted; ${older}`);
 }
 
-function progress({ fleet }: ServedConfig, standing: Standing): { reason: string; message: string } {
-  const { total, refused, pending } = standing;
-  if (total === 0) {
+/** How far the limiters of a fleet are with some rules. What is known to be wrong is said before what is not known. */
+export function progress(fleet: string, standing: Standing): { reason: string; message: string } {
+  const { connected, refused, pending } = standing;
+  if (connected === 0) {
     return { reason: ProgrammedReason.NoLimiters, message: `no limiter of fleet '${fleet}' is connected` };
   }
+  const unheard = unheardText(standing);
   if (refused.count + pending.count === 0) {
+    if (unheard !== '') {
+      const message = `nobody knows whether it is in force on every limiter of fleet '${fleet}'${unheard}`;
+      return { reason: ProgrammedReason.Disconnected, message };
+    }
     return { reason: ProgrammedReason.AllLimiters, message: `in force on every limiter of fleet '${fleet}'` };
   }
   const missing = `not in force on every limiter of fleet '${fleet}'`;
   const waiting = pending.count === 0 ? '' : `; waiting for ${listed(pending)}`;
-  if (refused.count === 0) return { reason: ProgrammedReason.Pending, message: `${missing}${waiting}` };
-  return { reason: ProgrammedReason.Refused, message: `${missing}; ${refusalText(refused)}${waiting}` };
+  if (refused.count === 0)
+    return { reason: ProgrammedReason.Pending, message: `${missing}${waiting}${unheard}` };
+  return {
+    reason: ProgrammedReason.Refused,
+    message: `${missing}; ${refusalText(refused)}${waiting}${unheard}`,
+  };
+}
+
+function unheardText({ away, isShort }: Standing): string {
+  const gone = away.count === 0 ? '' : `; no word from ${listed(away)}`;
+  return isShort ? `${gone}; fewer are connected than there should be` : gone;
 }
 
 function refusalText({ items, count }: Standing['refused']): string {
@@ -272,6 +294,6 @@ function withoutTimes(message: string): string {
 }
 
 /** RFC 3339 in whole seconds, as metav1.Time. */
-function timeText(nowMs: number): string {
+export function timeText(nowMs: number): string {
   return `${new Date(nowMs).toISOString().slice(0, 19)}Z`;
 }

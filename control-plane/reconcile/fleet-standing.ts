@@ -1,12 +1,6 @@
 /** Which limiters have which rules in force: what was served in which order, and what limiters said of it. */
 import { isDeepStrictEqual } from 'node:util';
 import type { Decision } from '../model/decision.ts';
-import {
-  type LimiterReport,
-  limiterIdentity,
-  type Refusal,
-  type ReplicaReport,
-} from '../model/fleet-snapshot.ts';
 import type { FirstFew } from './conditions.ts';
 
 interface FleetVersions {
@@ -74,6 +68,12 @@ export class VersionLedger {
     return this.#served.get(objectUid)?.since;
   }
 
+  /** Undefined for a fleet that nothing is served to. */
+  newest(fleet: string): (Since & { version: string }) | undefined {
+    const known = this.#fleets.get(fleet);
+    return known && { ...this.#newest(fleet), version: known.newest };
+  }
+
   #number(fleet: string, version: string, nowMs: number): void {
     const known = this.#fleets.get(fleet);
     if (known?.newest === version) return;
@@ -97,8 +97,8 @@ export class VersionLedger {
   }
 }
 
-/** A limiter as far as statuses need it; numbers are those of the `VersionLedger`, times since 1970. */
-interface LimiterState {
+/** A limiter that is connected, as far as statuses need it; numbers are those of the `VersionLedger`, times since 1970. */
+export interface LimiterState {
   name: string;
   isWeir: boolean;
   /** Since when it is there. */
@@ -113,16 +113,42 @@ interface LimiterState {
   isJoining: boolean;
 }
 
+/** A limiter that is expected and not connected. */
+export interface AbsentLimiter {
+  name: string;
+  /** Since when nobody has heard of it. */
+  sinceMs: number;
+  /** What it had in force then; 0: nothing that is known. */
+  accepted: number;
+  /** Resources that it had refused of that. */
+  keptOut: ReadonlySet<string>;
+}
+
+/** The limiters of a fleet, there or not. */
+export interface Limiters {
+  connected: readonly LimiterState[];
+  absent: readonly AbsentLimiter[];
+  /** Neither connected nor expected yet: pods that are not ready. */
+  coming: readonly string[];
+  /** There should be more, whose names nobody knows. */
+  isShort: boolean;
+}
+
 /** Where the limiters of a fleet stand with the rules of one object. Lists are in the order of names. */
 export interface Standing {
-  /** Without those that are joining, unless there are no others. */
+  /** All that are expected: without those that are joining, unless there are no others. */
   total: number;
+  /** Of these. */
+  connected: number;
   inForce: number;
   /** Those that refused the rules. */
   refused: FirstFew<{ name: string; sinceMs: number; message: string }>;
   /** Those that have not answered yet. */
   pending: FirstFew<{ name: string; sinceMs: number }>;
-  /** Whether one of these has older rules in force, and not merely some that nobody knows. */
+  /** Those that are not connected, and may have other rules in force. */
+  away: FirstFew<{ name: string; sinceMs: number }>;
+  isShort: boolean;
+  /** Whether one that is connected has older rules in force, and not merely some that nobody knows. */
   hasOlder: boolean;
 }
 
@@ -136,8 +162,8 @@ const namesShown = 5;
 export class FleetStanding {
   /** Whether some limiter is not Weir's. */
   readonly hasOthers: boolean;
-  readonly #states: readonly LimiterState[];
-  /** Those that count. */
+  readonly #limiters: Limiters;
+  /** Connected limiters that count. */
   readonly #expected: readonly LimiterState[];
   readonly #leastAccepted: number;
   /** Resources that some limiter keeps out of a snapshot that it has in force. */
@@ -147,14 +173,27 @@ export class FleetStanding {
   readonly #formerAnswers: ReadonlyMap<number | string, Standing>;
 
   /** `former` is the same fleet a moment ago. */
-  constructor(states: readonly LimiterState[], former?: FleetStanding) {
-    this.#states = states.toSorted(byName);
+  constructor(limiters: Limiters, former?: FleetStanding) {
+    this.#limiters = sorted(limiters);
     this.#formerAnswers = former === undefined ? new Map() : former.#answers;
-    const settled = this.#states.filter(({ isJoining }) => !isJoining);
-    this.#expected = settled.length > 0 ? settled : this.#states;
-    this.#leastAccepted = this.#expected.reduce((least, { accepted }) => Math.min(least, accepted), Infinity);
-    this.hasOthers = states.some(({ isWeir }) => !isWeir);
-    this.#keptOut = new Set(this.#expected.flatMap(({ refusal }) => [...(refusal?.resources?.keys() ?? [])]));
+    const { connected, absent } = this.#limiters;
+    const settled = connected.filter(({ isJoining }) => !isJoining);
+    this.#expected = settled.length > 0 ? settled : connected;
+    this.#leastAccepted = [...this.#expected, ...absent].reduce(
+      (least, { accepted }) => Math.min(least, accepted),
+      Number.POSITIVE_INFINITY,
+    );
+    this.hasOthers = connected.some(({ isWeir }) => !isWeir);
+    this.#keptOut = new Set([
+      ...this.#expected.flatMap(({ refusal }) => [...(refusal?.resources?.keys() ?? [])]),
+      ...absent.flatMap(({ keptOut }) => [...keptOut]),
+    ]);
+  }
+
+  /** Limiters that are on their way, or have not answered for the first time. */
+  get joining(): string[] {
+    const names = this.#limiters.connected.filter(({ isJoining }) => isJoining).map(({ name }) => name);
+    return [...names, ...this.#limiters.coming];
   }
 
   /** Of the rules that are in all snapshots from this one on; of the resource with this name, as one may be refused alone. */
@@ -173,8 +212,8 @@ export class FleetStanding {
   }
 
   /** Whether these limiters would give the same answers. */
-  isOf(states: readonly LimiterState[]): boolean {
-    return isDeepStrictEqual(this.#states, states.toSorted(byName));
+  isOf(limiters: Limiters): boolean {
+    return isDeepStrictEqual(this.#limiters, sorted(limiters));
   }
 
   #answer(since: number, servedMs: number, resource: string): Standing {
@@ -192,15 +231,32 @@ export class FleetStanding {
         hasOlder ||= accepted > 0;
       }
     }
-    const total = this.#expected.length;
+    const { absent, isShort } = this.#limiters;
+    const away = absent
+      .filter(({ accepted, keptOut }) => accepted < since || keptOut.has(resource))
+      .map(({ name, sinceMs }) => ({ name, sinceMs }));
+    const connected = this.#expected.length;
+    const total = connected + absent.length;
     return {
       total,
-      inForce: total - refused.length - pending.length,
+      connected,
+      inForce: total - refused.length - pending.length - away.length,
       refused: firstFew(refused),
       pending: firstFew(pending),
+      away: firstFew(away),
+      isShort,
       hasOlder,
     };
   }
+}
+
+function sorted({ connected, absent, coming, isShort }: Limiters): Limiters {
+  return {
+    connected: connected.toSorted(byName),
+    absent: absent.toSorted(byName),
+    coming: coming.toSorted(),
+    isShort,
+  };
 }
 
 function firstFew<T>(items: readonly T[]): FirstFew<T> {
@@ -211,152 +267,6 @@ function formerIfSame<T>(former: T | undefined, next: T): T {
   return former !== undefined && isDeepStrictEqual(former, next) ? former : next;
 }
 
-function byName(a: LimiterState, b: LimiterState): number {
+function byName(a: { name: string }, b: { name: string }): number {
   return a.name < b.name ? -1 : a.name > b.name ? 1 : 0;
-}
-
-/** What is remembered of a limiter while it is there. */
-interface LastKnown {
-  fleet: string;
-  /** The newest snapshot that it accepted, as far as its version was known. */
-  accepted: number;
-  /** Since when it claims a version that nobody knows. */
-  unknownSinceMs: number | undefined;
-  /** Since when it refuses what it is sent. */
-  refusesSinceMs: number | undefined;
-}
-
-const nobody = new FleetStanding([]);
-
-/**
- * Chosen: longer than limiters wait by default before they open a lost stream again. So long a limiter may take for its
- * first answer, a leader waits for those of the leader before, and a version that this replica does not know is taken
- * for one that another replica serves a moment earlier; then it stands for nothing.
- */
-export const patienceMs = 15_000;
-
-/** What all living replicas know of their limiters, joined: one limiter counts once, wherever it is connected. */
-export class LimiterView {
-  readonly #ledger: VersionLedger;
-  /** By instance, else by id. Only of limiters that are there: one that goes away is forgotten. */
-  #lastKnown = new Map<string, LastKnown>();
-  /** By `limiterIdentity`, so that who comes again and again without an answer has come once. */
-  #joinedMs = new Map<string, number>();
-  #fleets = new Map<string, FleetStanding>();
-  #dueMs = Number.POSITIVE_INFINITY;
-
-  constructor(ledger: VersionLedger) {
-    this.#ledger = ledger;
-  }
-
-  /** When time alone changes what it says: `update` it again then. Infinity: never. */
-  get dueMs(): number {
-    return this.#dueMs;
-  }
-
-  /** Call when a report has changed, and when the ledger has observed a decision: more versions may be known then. */
-  update(living: readonly ReplicaReport[], nowMs: number): void {
-    this.#dueMs = Number.POSITIVE_INFINITY;
-    const lastKnown = new Map<string, LastKnown>();
-    const joinedMs = new Map<string, number>();
-    const states = new Map<string, LimiterState[]>();
-    for (const [identity, limiter] of newestStreams(living)) {
-      const joiner = limiterIdentity(limiter);
-      const sinceMs = this.#joinedMs.get(joiner) ?? nowMs;
-      joinedMs.set(joiner, sinceMs);
-      const known = this.#known(limiter, this.#lastKnown.get(identity), nowMs);
-      lastKnown.set(identity, known);
-      const list = states.get(limiter.fleet) ?? [];
-      list.push(this.#state(limiter, known, { sinceMs, nowMs }));
-      states.set(limiter.fleet, list);
-    }
-    this.#lastKnown = lastKnown;
-    this.#joinedMs = joinedMs;
-    const fleets = new Map<string, FleetStanding>();
-    for (const [fleet, list] of states) {
-      const former = this.#fleets.get(fleet);
-      fleets.set(fleet, former?.isOf(list) ? former : new FleetStanding(list, former));
-    }
-    this.#fleets = fleets;
-  }
-
-  /** Without limiters for a fleet that none belongs to. */
-  fleet(name: string): FleetStanding {
-    return this.#fleets.get(name) ?? nobody;
-  }
-
-  #known(limiter: LimiterReport, last: LastKnown | undefined, nowMs: number): LastKnown {
-    const { fleet, refusal } = limiter;
-    const acceptedVersion = versionInForce(limiter);
-    const before = last?.fleet === fleet ? last : undefined;
-    const number = this.#numberOf(fleet, acceptedVersion);
-    const isUnknown = acceptedVersion !== undefined && number === undefined;
-    const unknownSinceMs = isUnknown ? (before?.unknownSinceMs ?? nowMs) : undefined;
-    const keeps = unknownSinceMs === undefined || this.#isWithinPatience(unknownSinceMs, nowMs);
-    return {
-      fleet,
-      accepted: number ?? (keeps ? (before?.accepted ?? 0) : 0),
-      unknownSinceMs,
-      refusesSinceMs: refusal === undefined ? undefined : (before?.refusesSinceMs ?? nowMs),
-    };
-  }
-
-  #state(
-    { name, fleet, isWeir, refusal }: LimiterReport,
-    { accepted, refusesSinceMs = 0 }: LastKnown,
-    { sinceMs, nowMs }: { sinceMs: number; nowMs: number },
-  ): LimiterState {
-    const number = this.#numberOf(fleet, refusal?.version);
-    const hasAnswered = accepted > 0 || refusal !== undefined;
-    return {
-      name,
-      isWeir,
-      sinceMs,
-      accepted,
-      refusal:
-        refusal === undefined || number === undefined
-          ? undefined
-          : { number, message: refusal.message, sinceMs: refusesSinceMs, resources: keptOut(refusal) },
-      isJoining: !hasAnswered && this.#isWithinPatience(sinceMs, nowMs),
-    };
-  }
-
-  #isWithinPatience(sinceMs: number, nowMs: number): boolean {
-    const untilMs = sinceMs + patienceMs;
-    if (nowMs >= untilMs) return false;
-    this.#dueMs = Math.min(this.#dueMs, untilMs);
-    return true;
-  }
-
-  #numberOf(fleet: string, version: string | undefined): number | undefined {
-    return version === undefined ? undefined : this.#ledger.numberOf(fleet, version);
-  }
-}
-
-/** Of a snapshot that it refused in part it has the rest in force. */
-function versionInForce({ acceptedVersion, refusal }: LimiterReport): string | undefined {
-  return refusal?.resources === undefined ? acceptedVersion : refusal.version;
-}
-
-/** Words by names. */
-function keptOut({ resources }: Refusal): ReadonlyMap<string, string> | undefined {
-  return resources && new Map(resources.map(({ name, message }) => [name, message]));
-}
-
-/** A limiter that moved may still be in the report of the replica that it left: its newest stream counts. */
-function newestStreams(living: readonly ReplicaReport[]): Map<string, LimiterReport> {
-  const newest = new Map<string, LimiterReport>();
-  for (const { limiters } of living) {
-    for (const limiter of limiters) {
-      // Instances and ids are chosen by different people; the letter keeps them apart.
-      const identity = limiter.instance === undefined ? `s ${limiter.id}` : `i ${limiter.instance}`;
-      const other = newest.get(identity);
-      if (other === undefined || isNewer(limiter, other)) newest.set(identity, limiter);
-    }
-  }
-  return newest;
-}
-
-function isNewer(a: LimiterReport, b: LimiterReport): boolean {
-  return a.connectedMs === b.connectedMs ? a.id > b.id : a.connectedMs > b.connectedMs;
 }

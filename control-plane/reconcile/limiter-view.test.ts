@@ -1,7 +1,9 @@
-import { describe, expect, it } from 'vitest';
+import { beforeEach, describe, expect, it } from 'vitest';
 import type { Decision } from '../model/decision.ts';
+import type { Endpoint, FleetExpectation } from '../model/fleet-object.ts';
 import type { LimiterReport, ReplicaReport } from '../model/fleet-snapshot.ts';
-import { LimiterView, patienceMs, type Since, type Standing, VersionLedger } from './fleet-standing.ts';
+import { type Since, type Standing, VersionLedger } from './fleet-standing.ts';
+import { LimiterView, patienceMs } from './limiter-view.ts';
 
 /** A ledger that has seen these versions of the fleet `default`: their numbers are 1, 2 ... */
 function ledgerOf(...versions: string[]): VersionLedger {
@@ -300,5 +302,152 @@ describe('LimiterView', () => {
     view.update([replica({ ...b, acceptedVersion: 'v2' }, { ...a })], patienceMs);
     expect(view.fleet('default').of(since(1))).toBe(inForce);
     expect(said(view.fleet('default').of(since(2)))).toBe('1/2, a');
+  });
+});
+
+const second = 1_000;
+const usual: FleetExpectation = {
+  count: undefined,
+  endpoints: undefined,
+  graceMs: 30 * second,
+  ignoresDisconnected: false,
+};
+
+function endpoint(name: string, traits: Partial<Endpoint> = {}): Endpoint {
+  return {
+    key: name,
+    name,
+    podUid: `uid of ${name}`,
+    addresses: ['10.0.0.1'],
+    isReady: true,
+    isTerminating: false,
+    ...traits,
+  };
+}
+
+/** `1/2, away a`: of the rules since that number. */
+function heard({ total, inForce, away, isShort }: Standing): string {
+  const names = away.items.map(({ name }) => `away ${name}`);
+  return [`${inForce}/${total}`, ...names, ...(isShort ? ['short'] : [])].join(', ');
+}
+
+describe('who is expected', () => {
+  const a = limiter('a', { acceptedVersion: 'v1', podUid: 'uid of a' });
+  const b = limiter('b', { acceptedVersion: 'v2', podUid: 'uid of b' });
+  let view: LimiterView;
+  /** With the given limiters at the time; both versions are known. */
+  const at = (
+    nowMs: number,
+    limiters: LimiterReport[],
+    expectation?: Partial<FleetExpectation>,
+  ): string[] => {
+    const expectations = new Map(expectation && [['default', { ...usual, ...expectation }]]);
+    view.update([replica(...limiters)], nowMs, expectations);
+    return [1, 2].map((number) => heard(view.fleet('default').of(since(number))));
+  };
+  beforeEach(() => {
+    view = new LimiterView(ledgerOf('v1', 'v2'));
+  });
+
+  it('are those that were there a moment ago, with what they had', () => {
+    at(0, [a, b]);
+    expect(at(second, [b])).toEqual(['2/2', '1/2, away a']);
+    expect(view.fleet('default').of(since(2)).away.items).toEqual([{ name: 'a', sinceMs: second }]);
+    expect([at(30 * second, [b]), view.dueMs]).toEqual([['2/2', '1/2, away a'], 31 * second]);
+    expect([at(31 * second, [b]), view.dueMs]).toEqual([['1/1', '1/1'], Number.POSITIVE_INFINITY]);
+  });
+
+  it('have what they refused of a snapshot not in force when they go', () => {
+    const refusal = { version: 'v2', message: 'no', resources: [{ name: 'team/bad', message: 'no' }] };
+    at(0, [{ ...a, refusal }, b]);
+    at(1, [b]);
+    const fleet = view.fleet('default');
+    expect([heard(fleet.of(since(2), 'team/good')), heard(fleet.of(since(2), 'team/bad'))]).toEqual([
+      '2/2',
+      '1/2, away a',
+    ]);
+  });
+
+  it('are as many as there should be', () => {
+    expect(at(0, [b], { count: 2 })).toEqual(['1/1, short', '1/1, short']);
+    expect(at(0, [a, b], { count: 2 })).toEqual(['2/2', '1/2']);
+    expect(at(second, [b], { count: 2 })).toEqual(['2/2', '1/2, away a']);
+    expect(at(31 * second, [b], { count: 2 })).toEqual(['1/1, short', '1/1, short']);
+  });
+
+  it('are only those that are connected where that is wished', () => {
+    const ignores = { count: 3, ignoresDisconnected: true };
+    at(0, [a, b], ignores);
+    expect(at(1, [b], ignores)).toEqual(['1/1', '1/1']);
+    expect(at(2, [b], { ...ignores, endpoints: [endpoint('c')] })).toEqual(['1/1', '1/1']);
+  });
+
+  it('are nobody once the last one went away', () => {
+    at(0, [a]);
+    expect(at(1, [])).toEqual(['0/0', '0/0']);
+    expect(view.fleet('default').of(since(1)).connected).toBe(0);
+  });
+
+  it('are not those that came back, over another stream or as another process of their pod', () => {
+    const go = (port: number, id: string) =>
+      limiter(`go (10.0.0.9:${port})`, { id, instance: undefined, acceptedVersion: 'v1' });
+    at(0, [a, go(1, 's1'), b]);
+    const again = { ...a, instance: 'another process', acceptedVersion: 'v2' };
+    expect(at(1, [again, { ...go(2, 's2'), acceptedVersion: 'v2' }, b])).toEqual(['3/3', '3/3']);
+  });
+
+  describe('behind a Service', () => {
+    const both = { endpoints: [endpoint('a'), endpoint('b')] };
+
+    it('are its ready endpoints, however long their limiter is away', () => {
+      at(0, [a, b], both);
+      expect(at(second, [b], both)).toEqual(['2/2', '1/2, away a']);
+      expect(at(3_600 * second, [b], both)).toEqual(['2/2', '1/2, away a']);
+      expect(at(3_601 * second, [a, b], both)).toEqual(['2/2', '1/2']);
+    });
+
+    it('are ready endpoints that never had a limiter, of which nothing is known', () => {
+      expect([at(0, [b], both), view.fleet('default').joining]).toEqual([['1/1', '1/1'], ['a']]);
+      expect(view.dueMs).toBe(second);
+      expect(at(second, [b], both)).toEqual(['1/2, away a', '1/2, away a']);
+    });
+
+    it('are not those that are not ready and never were there: they join', () => {
+      const coming = { endpoints: [endpoint('a', { isReady: false }), endpoint('b')] };
+      at(0, [b], coming);
+      expect(at(3_600 * second, [b], coming)).toEqual(['1/1', '1/1']);
+      expect(view.fleet('default').joining).toEqual(['a']);
+    });
+
+    it('are not those that are not ready past the grace', () => {
+      const unready = { endpoints: [endpoint('a', { isReady: false }), endpoint('b')] };
+      at(0, [a, b], both);
+      expect(at(second, [b], unready)).toEqual(['2/2', '1/2, away a']);
+      expect(at(31 * second, [b], unready)).toEqual(['1/1', '1/1']);
+    });
+
+    it('are those that terminate as long as they are connected', () => {
+      const ending = { endpoints: [endpoint('a', { isTerminating: true }), endpoint('b')] };
+      expect(at(0, [a, b], ending)).toEqual(['2/2', '1/2']);
+      expect(at(second, [b], ending)).toEqual(['1/1', '1/1']);
+    });
+
+    it('are not those whose pod is gone', () => {
+      at(0, [a, b], both);
+      expect(at(second, [b], { endpoints: [endpoint('b')] })).toEqual(['1/1', '1/1']);
+    });
+
+    it('are known by name and address together where no token says the pod', () => {
+      const plain = (address: string) => limiter('a', { acceptedVersion: 'v2', address });
+      expect(at(2 * second, [plain('10.0.0.1'), b], both)).toEqual(['2/2', '2/2']);
+      at(3 * second, [plain('10.0.0.2'), b], both);
+      expect(at(4 * second, [plain('10.0.0.2'), b], both)).toEqual(['2/3, away a', '2/3, away a']);
+    });
+
+    it('are counted while none of them is connected', () => {
+      at(0, [], both);
+      at(second, [], both);
+      expect(view.fleet('default').of(since(1))).toMatchObject({ total: 2, connected: 0 });
+    });
   });
 });

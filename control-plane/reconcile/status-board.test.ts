@@ -5,7 +5,8 @@ import type { LimiterReport } from '../model/fleet-snapshot.ts';
 import type { StatusEntry } from '../replicas/status-pump.ts';
 import { anyoneOwnsAnything } from './claims.ts';
 import { Decider } from './decide.ts';
-import { LimiterView, VersionLedger } from './fleet-standing.ts';
+import { VersionLedger } from './fleet-standing.ts';
+import { LimiterView } from './limiter-view.ts';
 import { StatusBoard, StatusQueue } from './status-board.ts';
 import type { OwnershipNews } from './status-ownership.ts';
 

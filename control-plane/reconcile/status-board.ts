@@ -13,7 +13,8 @@ import {
 import type { Decision, Verdict } from '../model/decision.ts';
 import type { StatusEntry } from '../replicas/status-pump.ts';
 import { notWatchedStatus, ProgrammedReason, sameStatus, statusOf } from './conditions.ts';
-import type { LimiterView, Since, Standing, VersionLedger } from './fleet-standing.ts';
+import type { Since, Standing, VersionLedger } from './fleet-standing.ts';
+import type { LimiterView } from './limiter-view.ts';
 import { type OwnershipNews, StatusOwnership } from './status-ownership.ts';
 
 export interface StatusBoardOptions {

@@ -41,6 +41,9 @@ function standing(inForce: number, traits: { refused?: string[]; pending?: strin
     inForce,
     refused: { items: refusals, count: refused.length },
     pending: { items: waited, count: pending.length },
+    connected: inForce + refused.length + pending.length,
+    away: { items: [], count: 0 },
+    isShort: false,
     hasOlder: false,
   };
 }
@@ -116,6 +119,16 @@ describe('statusOf', () => {
       "False Refused: not in force on every limiter of fleet 'edge'; refused by r since 12:00:00Z: r says no; also refused by s since 12:00:01Z, t since 12:00:02Z",
     ],
     [
+      'limiters that are away',
+      { standing: { ...standing(1), away: { items: [{ name: 'p', sinceMs: noonMs }], count: 9 } } },
+      "Unknown Disconnected: nobody knows whether it is in force on every limiter of fleet 'edge'; no word from p since 12:00:00Z and others",
+    ],
+    [
+      'fewer limiters than there should be',
+      { standing: { ...standing(1, { pending: ['p'] }), isShort: true } },
+      "False Pending: not in force on every limiter of fleet 'edge'; waiting for p since 12:00:59Z; fewer are connected than there should be",
+    ],
+    [
       'an older generation in force',
       { verdict: keptInForce, standing: standing(1) },
       "False NotAccepted: generation 2 is not accepted; generation 1 stays in force on every limiter of fleet 'edge'",
@@ -165,7 +178,10 @@ describe('statusOf', () => {
 
   it('shortens the words of a limiter', () => {
     const refused = { items: [{ name: 'r', sinceMs: 0, message: 'x'.repeat(40_000) }], count: 1 };
-    const text = said(statusWith({ standing: { ...standing(0), total: 1, refused } }), 'Programmed')!;
+    const text = said(
+      statusWith({ standing: { ...standing(0), total: 1, connected: 1, refused } }),
+      'Programmed',
+    )!;
     expect(text.length).toBeLessThan(2_200);
     expect(text.endsWith('xxx...')).toBe(true);
   });

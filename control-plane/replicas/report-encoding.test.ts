@@ -33,6 +33,8 @@ const anyLimiter: fc.Arbitrary<LimiterReport> = fc.record({
   name: fc.string({ unit: 'grapheme' }),
   fleet: fc.string(),
   isWeir: fc.boolean(),
+  podUid: optionalText,
+  address: optionalText,
   countsCompatibly: fc.boolean(),
   connectedMs: fc.nat(),
   acceptedVersion: optionalText,

@@ -96,6 +96,8 @@ const limiterSchema = z.object({
   /** Replicas that say nothing of it were there before it was. */
   countsCompatibly: z.boolean().default(true),
   connectedMs: z.number(),
+  podUid: z.string().optional(),
+  address: z.string().optional(),
   acceptedVersion: z.string().optional(),
   refusal: z
     .object({

@@ -25,6 +25,8 @@ export function problemsOf(settings: ReadSettings): SettingsError[] {
 
 function sourceProblems(settings: ReadSettings): SettingsError[] {
   const { source: kind, manifestsDirectory, watchNamespaces, labelSelector: selector } = settings;
+  const services = [...(settings.fleetServices ?? [])];
+  const [twice] = services.find(([, names]) => names.length > 1) ?? [];
   if (kind === undefined) return [];
   const isDirectory = kind === 'DIRECTORY';
   return problems([
@@ -40,6 +42,8 @@ function sourceProblems(settings: ReadSettings): SettingsError[] {
       'has no effect with SOURCE=DIRECTORY: remove it',
     ],
     [isDirectory && isSet(selector), 'LABEL_SELECTOR', 'has no effect with SOURCE=DIRECTORY: remove it'],
+    [isDirectory && services.length > 0, 'FLEET_SERVICES', 'has no effect with SOURCE=DIRECTORY: remove it'],
+    [twice !== undefined, 'FLEET_SERVICES', `names two Services for fleet '${twice}': one is all it takes`],
   ]);
 }
 

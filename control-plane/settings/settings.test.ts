@@ -21,6 +21,7 @@ describe('parseControlPlaneSettings', () => {
     expect(parseControlPlaneSettings({ XDS_HOST: '127.0.0.1' })).toEqual({
       settings: {
         source: 'KUBERNETES',
+        fleetServices: new Map(),
         manifestsDirectory: '',
         className: 'weir',
         watchNamespaces: [],
@@ -101,6 +102,14 @@ describe('parseControlPlaneSettings', () => {
   const namespace = 'up to 63 of a-z, 0-9 and -, neither first nor last of them -';
   const refused: [env: Record<string, string>, ...messages: string[]][] = [
     [{ SOURCE: 'DIRECTORY' }, 'MANIFESTS_DIRECTORY: is needed with SOURCE=DIRECTORY'],
+    [
+      { FLEET_SERVICES: 'default=a/b,default=c/d' },
+      "FLEET_SERVICES: names two Services for fleet 'default': one is all it takes",
+    ],
+    [
+      { ...directory, FLEET_SERVICES: 'default=a/b' },
+      'FLEET_SERVICES: has no effect with SOURCE=DIRECTORY: remove it',
+    ],
     [
       { MANIFESTS_DIRECTORY: '/m' },
       'MANIFESTS_DIRECTORY: is read with SOURCE=DIRECTORY only: set that as well, or remove it',

@@ -18,6 +18,7 @@ const schema: SettingsSchema<typeof table> = {
     'CLASS_',
     'DOMAIN_OWNERS_',
     'DOMAIN_OWNERSHIP_',
+    'FLEET_SERVICES_',
     'LABEL_SELECTOR_',
     'LEASE_',
     'MANIFESTS_',

@@ -64,6 +64,14 @@ const source = {
     default: '',
     summary: 'Only RateLimitConfigs with such labels are served; empty: all.',
   },
+  fleetServices: {
+    name: 'FLEET_SERVICES',
+    needs: [fromCluster],
+    kind: pairs({ name: { ...dnsLabel(), brief: 'fleet' }, value: serviceName(), max: 1000 }),
+    default: new Map() as ReadonlyMap<string, readonly string[]>,
+    summary:
+      'The Service in front of the limiters of a fleet: a RateLimitFleet is created of each fleet that has none, and never changed.',
+  },
   kubeconfig: {
     name: 'KUBECONFIG',
     needs: [{ ...fromCluster, quiet: true }],
@@ -368,6 +376,19 @@ export const controlPlaneSettingGroups: readonly { title: string; settings: Sett
 export const table = { ...source, ...decisions, ...xds, ...replicas, ...webhooks, ...api, ...operations };
 
 export type ControlPlaneSettings = SettingsOf<typeof table>;
+
+function serviceName(): SettingKind<string> {
+  const { schema } = dnsLabel();
+  return {
+    expected: 'a Service as namespace/name',
+    brief: 'namespace/name',
+    schema: z.string().refine((text) => {
+      const parts = text.split('/');
+      return parts.length === 2 && parts.every((part) => schema.safeParse(part).success);
+    }),
+    format: (value) => value,
+  };
+}
 
 function clientName(): SettingKind<string> {
   return {

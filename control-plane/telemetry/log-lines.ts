@@ -246,6 +246,27 @@ export function keptSpecTooLarge(
   log.error('A spec that stays in force is too large to be stored: a restart would lose it', fields);
 }
 
+/** `what` is a kind of objects, or whose endpoints. */
+export function fleetsUnreachable(log: Logger, what: string, reason: string): void {
+  log.error('Who is expected in a fleet cannot be followed', { what, reason });
+}
+
+export function fleetsReachable(log: Logger, what: string): void {
+  log.warn('Who is expected in a fleet is followed again', { what });
+}
+
+export function fleetSkipped(log: Logger, name: string, reason: string): void {
+  log.error('A RateLimitFleet or its endpoints cannot be read', { name, reason });
+}
+
+export function fleetCreated(log: Logger, fleet: string, service: string): void {
+  log.info('Created a RateLimitFleet', { fleet, service });
+}
+
+export function fleetNotWritten(log: Logger, fields: { reason: string; times: number }): void {
+  log.error('A RateLimitFleet could not be written: trying again', fields);
+}
+
 export function fleetNotReviewed(log: Logger, fleet: string, error: unknown): void {
   log.warn('Could not look for counters of a fleet that could meet in one key', { fleet, error });
 }

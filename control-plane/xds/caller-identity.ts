@@ -9,6 +9,8 @@ import type { TokenReviews, TokenVerdict } from './token-reviews.ts';
 export interface Identity {
   /** Undefined: it showed nothing, and need not. */
   caller: Caller | undefined;
+  /** Of the pod that its token is bound to. */
+  podUid?: string;
   /** When its token expires, in milliseconds since 1970. */
   expiresMs?: number;
   /** SHA-256 of a token that is good as long as it is in the file. */
@@ -86,7 +88,9 @@ export function unauthenticated(message: string): GrpcStatus {
 function identityBy(verdict: TokenVerdict): Identity | GrpcStatus {
   if (verdict.is === 'unknown') return unauthenticated(verdict.reason);
   if (verdict.is === 'open') return { code: GrpcCode.UNAVAILABLE, message: verdict.reason };
-  return { caller: { kind: 'service account', names: [verdict.user] }, expiresMs: verdict.expiresMs };
+  const { user, podUid, expiresMs } = verdict;
+  const pod = podUid === undefined ? {} : { podUid };
+  return { caller: { kind: 'service account', names: [user] }, expiresMs, ...pod };
 }
 
 /** Several are none that could be right. */
@@ -96,7 +100,7 @@ function authorizationOf(metadata: Metadata): string | undefined {
 }
 
 /** Without the port. */
-function addressOf(peer: string): string {
+export function addressOf(peer: string): string {
   return peer.replace(/:\d+$/, '');
 }
 

@@ -7,7 +7,7 @@ import { rateLimitConfigTypeUrl } from '../../rules/xds/resource.ts';
 import type { LimiterReport, Refusal, RefusedResource } from '../model/fleet-snapshot.ts';
 import type { Telemetry } from '../telemetry/control-plane-metrics.ts';
 import * as lines from '../telemetry/log-lines.ts';
-import { type CallerIdentity, type Identity, unauthenticated } from './caller-identity.ts';
+import { addressOf, type CallerIdentity, type Identity, unauthenticated } from './caller-identity.ts';
 import type { DiscoveryForm, RequestRefusal, StreamRequest } from './discovery-form.ts';
 import { type FleetsOfClients, fleetRefusal } from './fleet-permissions.ts';
 import {
@@ -330,6 +330,8 @@ export class LimiterStream implements Sender {
     this.#report = {
       id: this.#id,
       ...identity,
+      podUid: this.#identity.podUid,
+      address: ipAddressOf(this.#peer),
       connectedMs: clock.nowMs(),
       // Other clients repeat here what they received last, refused or not.
       acceptedVersion: identity.isWeir ? knowableVersion(this.#form.claimedVersion) : undefined,
@@ -407,6 +409,13 @@ export class LimiterStream implements Sender {
 function tooLong(bytes: number, longest: number): GrpcStatus {
   const message = `the request has ${bytes} bytes, the bound is ${longest}`;
   return { code: GrpcCode.RESOURCE_EXHAUSTED, message };
+}
+
+/** As Kubernetes writes it: IPv6 without brackets, IPv4 as itself where it came over a socket for both. */
+function ipAddressOf(peer: string): string {
+  return addressOf(peer)
+    .replace(/^\[|\]$/g, '')
+    .replace(/^::ffff:(?=\d+\.)/, '');
 }
 
 function knowableVersion(version: string): string | undefined {

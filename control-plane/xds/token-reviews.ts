@@ -17,11 +17,11 @@ import type { Clock, Timers } from '../../process/time/clock.ts';
 import { TokenBucket } from '../../process/time/pacing.ts';
 
 /** What the API server says of a token: whose it is, or why it is nobody's. Rejects when it cannot be asked. */
-export type ReviewToken = (token: string) => Promise<{ user: string } | { problem: string }>;
+export type ReviewToken = (token: string) => Promise<{ user: string; podUid?: string } | { problem: string }>;
 
 export type TokenVerdict =
   /** `expiresMs`: milliseconds since 1970. */
-  | { is: 'known'; user: string; expiresMs: number }
+  | { is: 'known'; user: string; podUid?: string | undefined; expiresMs: number }
   | { is: 'unknown'; reason: string }
   /** Nobody knows now; it may be tried again. */
   | { is: 'open'; reason: string };
@@ -75,6 +75,7 @@ interface Lane {
 
 interface Good {
   user: string;
+  podUid: string | undefined;
   expiresMs: number;
   /** Monotonic. */
   freshUntilMs: number;
@@ -250,7 +251,7 @@ export class TokenReviews {
     try {
       const answer = await review(token);
       reviewed('user' in answer ? 'known' : 'unknown');
-      if ('user' in answer) return this.#remember(hash, answer.user, expiryOf(token));
+      if ('user' in answer) return this.#remember(hash, answer, expiryOf(token));
     } catch (error) {
       reviewed('failed');
       failed(errorText(error));
@@ -264,8 +265,12 @@ export class TokenReviews {
     return nobodys;
   }
 
-  #remember(hash: string, user: string, expiresMs: number): TokenVerdict {
-    const good = { user, expiresMs, freshUntilMs: this.#options.clock.monotonicMs() + freshMs };
+  #remember(
+    hash: string,
+    { user, podUid }: { user: string; podUid?: string },
+    expiresMs: number,
+  ): TokenVerdict {
+    const good = { user, podUid, expiresMs, freshUntilMs: this.#options.clock.monotonicMs() + freshMs };
     this.#good.delete(hash);
     this.#good.set(hash, good);
     forgetOldest(this.#good, this.#options.mostKnown);
@@ -279,8 +284,8 @@ const shuttingDown = 'this replica is shutting down';
 const laneIsFull =
   'too many tokens that the API server does not know came from this address: come again in some seconds';
 
-function known({ user, expiresMs }: Good): TokenVerdict {
-  return { is: 'known', user, expiresMs };
+function known({ user, podUid, expiresMs }: Good): TokenVerdict {
+  return { is: 'known', user, expiresMs, ...(podUid === undefined ? {} : { podUid }) };
 }
 
 function notNow(reason: string): TokenVerdict {

@@ -164,6 +164,7 @@ describe('the report of a limiter', () => {
     await eventually(() => {
       expect(onlyLimiter(running)).toEqual({
         id: expect.stringMatching(/^replica-0\/[0-9a-f]{16}\.1$/),
+        address: '127.0.0.1',
         name: 'limiter-7',
         fleet: 'default',
         instance: 'i',

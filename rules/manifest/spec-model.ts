@@ -243,13 +243,13 @@ export const specModel: z.ZodType = object(
   { description: 'Rate limits of one domain.' },
 );
 
-const count = (description: string) =>
+export const count = (description: string) =>
   z.int().min(0).meta({ type: 'integer', format: 'int64', minimum: 0, description });
 
 /** What this version writes. The CRD takes any other one, so that a newer control plane can write on an older CRD. */
 const conditionTypes = ['Accepted', 'Programmed', 'Ready', 'Supported'] as const;
 
-const conditionModel = z
+export const conditionModel = z
   .object({
     type: z
       .custom<(typeof conditionTypes)[number]>((value) => conditionTypes.some((type) => type === value))

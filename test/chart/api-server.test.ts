@@ -37,6 +37,9 @@ const inOwn = [
   ...['get', 'update'].map((verb) => `${verb} leases.coordination.k8s.io weir-control-plane`),
   ...['list', 'watch', 'create', 'patch', 'delete'].map((verb) => `${verb} leases.coordination.k8s.io`),
   ...['list', 'watch', 'create', 'patch', 'delete'].map((verb) => `${verb} configmaps`),
+  ...['list', 'watch', 'create'].map((verb) => `${verb} ratelimitfleets.ratelimit.weir.dev`),
+  'patch ratelimitfleets.ratelimit.weir.dev --subresource=status',
+  ...['list', 'watch'].map((verb) => `${verb} endpointslices.discovery.k8s.io`),
 ];
 
 /** All rights of the account in the namespace, one line for each verb, without those that everybody has. */
@@ -44,7 +47,7 @@ type Rights = (account: string, namespace: string) => string[];
 
 describeWithChart('the objects of the chart', (api, definitions) => {
   beforeAll(async () => {
-    const files = ['crds/ratelimit.weir.dev_ratelimitconfigs.yaml', ...definitions];
+    const files = ['crds/', ...definitions];
     api().mustKubectl(['apply', '--server-side', ...files.flatMap((file) => ['-f', file])]);
     awaitCrd(api());
     for (const namespace of ['weir-system', 'shop', 'monitoring'])
@@ -213,7 +216,7 @@ describeWithChart('the objects of the chart', (api, definitions) => {
     /** As the README says it, but for the upgrade. */
     const giveToChart = () => {
       const readme = readFileSync(join(chartFolder, 'README.md'), 'utf8');
-      const block = /^kubectl annotate crd (?:.|\n)*?(?=^helm upgrade)/m.exec(readme)?.[0] ?? '';
+      const block = /^CRDS=(?:.|\n)*?(?=^helm upgrade)/m.exec(readme)?.[0] ?? '';
       const kubectl = findServer(kubectlProgram) as { path: string };
       const PATH = [dirname(kubectl.path), process.env['PATH']].join(delimiter);
       const env = { PATH, HOME: api().folder, KUBECONFIG: api().kubeconfig() };
@@ -226,7 +229,7 @@ describeWithChart('the objects of the chart', (api, definitions) => {
     const howToUpdate = 'kubectl apply --server-side --force-conflicts -f crds/';
 
     beforeEach(() => {
-      api().kubectl(['delete', definition]);
+      api().kubectl(['delete', '-f', 'crds/']);
       runHelm(['uninstall', 'weir', '--namespace', 'shop'], {}, api().kubeconfig());
     });
     afterAll(() => {

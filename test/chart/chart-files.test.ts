@@ -23,9 +23,10 @@ const production = 'charts/weir/examples/production.yaml';
 const read = (path: string): string => readFileSync(join(root, path), 'utf8');
 
 describeWithServer('what the chart has in common with the rest', helmProgram, () => {
-  it('is the definition of RateLimitConfigs in crds/', () => {
-    const { metadata, spec } = objectOf(renderChart({ redis }), 'CustomResourceDefinition');
-    const own = parse(read('crds/ratelimit.weir.dev_ratelimitconfigs.yaml')) as RenderedObject;
+  it.each(['ratelimitconfigs', 'ratelimitfleets'])('is the definition of %s in crds/', (plural) => {
+    const objects = renderChart({ redis });
+    const { metadata, spec } = objectOf(objects, 'CustomResourceDefinition', `${plural}.ratelimit.weir.dev`);
+    const own = parse(read(`crds/ratelimit.weir.dev_${plural}.yaml`)) as RenderedObject;
     expect([metadata.name, spec]).toEqual([own.metadata.name, own.spec]);
   });
 

@@ -123,6 +123,7 @@ describeWithServer('the chart', helmProgram, () => {
       'ClusterRoleBinding the cluster/weir-system-weir-control-plane',
       'ClusterRoleBinding the cluster/weir-system-weir-control-plane-tokens',
       'CustomResourceDefinition the cluster/ratelimitconfigs.ratelimit.weir.dev',
+      'CustomResourceDefinition the cluster/ratelimitfleets.ratelimit.weir.dev',
       'Deployment weir-system/weir-control-plane',
       'Deployment weir-system/weir-limiter',
       'HorizontalPodAutoscaler weir-system/weir-limiter',
@@ -161,6 +162,7 @@ describeWithServer('the chart', helmProgram, () => {
     const objects = renderChart({ redis, limiter: { fleet: 'edge', serviceAccount: { name: 'own' } } });
     const env = environmentOf(podOf(objects, 'control-plane').spec.containers[0]);
     expect(env['XDS_CLIENT_FLEETS']).toBe('system:serviceaccount:weir-system:own=edge');
+    expect(env['FLEET_SERVICES']).toMatch(/^edge=weir-system\/[a-z-]+$/);
     expect(env['XDS_ALLOW_ANONYMOUS']).toBeUndefined();
     const { spec } = podOf(objects, 'limiter');
     expect(environmentOf(spec.containers[0])['CONFIG_GRPC_XDS_TOKEN_FILE']).toBe('/etc/weir/xds-token/token');
@@ -185,11 +187,14 @@ describeWithServer('the chart', helmProgram, () => {
     expect(named({ controlPlane: { extraEnv } })).toEqual([[['leader'], ['get', 'update']]]);
   });
 
-  it('keeps the definition of RateLimitConfigs on uninstall, unless told otherwise', () => {
+  it('keeps the definitions on uninstall, unless told otherwise', () => {
     const kept = (values: object) =>
-      objectOf(renderChart({ redis, ...values }), 'CustomResourceDefinition').metadata.annotations;
-    expect(kept({})).toEqual({ 'helm.sh/resource-policy': 'keep' });
-    expect(kept({ crds: { keep: false } })).toBeUndefined();
+      renderChart({ redis, ...values })
+        .filter(({ kind }) => kind === 'CustomResourceDefinition')
+        .map(({ metadata }) => metadata.annotations);
+    const keep = { 'helm.sh/resource-policy': 'keep' };
+    expect(kept({})).toEqual([keep, keep]);
+    expect(kept({ crds: { keep: false } })).toEqual([undefined, undefined]);
   });
 
   it('keeps the debug port on loopback, outside of the Service and the pod', () => {

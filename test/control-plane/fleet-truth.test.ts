@@ -1,5 +1,11 @@
 import { afterEach, beforeAll, expect, it } from 'vitest';
-import { conditionOf, installPrerequisites, messageOf, startReplica } from '../support/cluster.ts';
+import {
+  applyFleet,
+  conditionOf,
+  installPrerequisites,
+  messageOf,
+  startReplica,
+} from '../support/cluster.ts';
 import type { ControlPlaneProcess } from '../support/control-plane-process.ts';
 import { describeWithApiServer } from '../support/describe-with-api-server.ts';
 import { eventually } from '../support/eventually.ts';
@@ -17,7 +23,10 @@ afterEach(async () => {
 });
 
 describeWithApiServer('Programmed', (api) => {
-  beforeAll(() => installPrerequisites(api()));
+  beforeAll(() => {
+    installPrerequisites(api());
+    applyFleet(api(), { onDisconnected: 'Ignore' });
+  });
 
   const startLeader = async (name: string): Promise<number> => {
     const replica = await startReplica(api(), name, leases);

@@ -824,6 +824,7 @@ const withCluster = 'test/control-plane/settings.test.ts';
 /** Settings that only a cluster shows, and the tests that name them. */
 const elsewhere: Record<string, string> = {
   WATCH_NAMESPACES: withCluster,
+  FLEET_SERVICES: withCluster,
   LABEL_SELECTOR: withCluster,
   KUBECONFIG: withCluster,
   POD_NAMESPACE: withCluster,

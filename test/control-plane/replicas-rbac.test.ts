@@ -14,6 +14,9 @@ const allowed = [
     (verb) => `${verb} leases.coordination.k8s.io -n weir-system`,
   ),
   ...['list', 'watch', 'create', 'patch', 'delete'].map((verb) => `${verb} configmaps -n weir-system`),
+  ...['list', 'watch', 'create'].map((verb) => `${verb} ratelimitfleets.ratelimit.weir.dev -n weir-system`),
+  'patch ratelimitfleets.ratelimit.weir.dev --subresource=status -n weir-system',
+  ...['list', 'watch'].map((verb) => `${verb} endpointslices.discovery.k8s.io -n weir-system`),
 ];
 
 const denied = [
@@ -28,6 +31,10 @@ const denied = [
   'create subjectaccessreviews.authorization.k8s.io',
   'create serviceaccounts/token -n weir-system',
   'list configmaps -n default',
+  'patch ratelimitfleets.ratelimit.weir.dev -n weir-system',
+  'delete ratelimitfleets.ratelimit.weir.dev -n weir-system',
+  'list ratelimitfleets.ratelimit.weir.dev -n default',
+  'list endpointslices.discovery.k8s.io -n default',
   'list configmaps -A',
   'get configmaps -n weir-system',
   'get secrets -n weir-system',
@@ -36,7 +43,7 @@ const denied = [
 
 describeWithApiServer('the permissions in examples/kubernetes/rbac.yaml', (api) => {
   beforeAll(() => {
-    api().mustKubectl(['apply', '-f', 'crds/ratelimit.weir.dev_ratelimitconfigs.yaml']);
+    api().mustKubectl(['apply', '-f', 'crds/']);
     api().mustKubectl(['apply', '-f', 'examples/kubernetes/rbac.yaml']);
   });
 

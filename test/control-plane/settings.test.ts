@@ -154,6 +154,16 @@ const rows: Row[] = [
       (await leaseNamed('weir-replica-replica', controlPlane, api)).spec.leaseDurationSeconds,
   },
   {
+    setting: 'FLEET_SERVICES',
+    seen: { unset: 'no fleet', 'edge=weir-system/weir-limiter': 'weir-limiter' },
+    observe: async (controlPlane, api) => {
+      await leaseNamed(inUse, controlPlane, api);
+      await sleep(2_000);
+      const name = 'jsonpath={.items[*].spec.service.name}';
+      return api.mustKubectl(['get', 'rlf', '-n', namespace, '-o', name]) || 'no fleet';
+    },
+  },
+  {
     setting: 'LEASE_RETRY_PERIOD',
     seen: { unset: 'once', '200ms': 'often' },
     observe: async (controlPlane, api) => {

@@ -120,12 +120,14 @@ describeWithApiServer('two replicas and three limiters', (api) => {
   it('go on after the leader was killed', async () => {
     process.kill((replicas[0] as ControlPlaneProcess).pid, 'SIGKILL');
     apply({ name: 'late', domain: 'late', requests: 3 });
-    // Its two limiters left with it; the third one has the new rules.
-    await eventually(() => expect(programmed('late')).toBe('True AllLimiters'), {
+    // Its two limiters are cut off, and still answer by the old rules: the third one alone has the new ones.
+    await eventually(() => expect(programmed('late')).toBe('Unknown Disconnected'), {
       timeoutMs: leaseMs + 2_000,
     });
+    expect(programmed('shop')).toBe('True AllLimiters');
     replicas[0] = await startReplica(api(), 'control-plane-2', { ...leases, XDS_PORT: String(port(0)) });
     await expectLimiters(1, 3, 15_000);
+    await eventually(() => expect(programmed('late')).toBe('True AllLimiters'));
   });
 
   it('serve old and new limiters while the API server is away', async () => {

@@ -2,6 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 
 import {
+  applyFleet,
   conditionOf,
   installPrerequisites,
   messageOf,
@@ -23,6 +24,8 @@ describeWithApiServer('a limit from kubectl to a decision', (api) => {
 
   beforeAll(async () => {
     installPrerequisites(api());
+    // A limiter that ends is expected no more.
+    applyFleet(api(), { disconnectedGraceSeconds: 1 });
     replica = await startReplica(api(), 'control-plane-0');
     limiter = await startXdsLimiter(replica.ports.xds, 'limiter-0');
     client = new LimiterClient(limiter.ports.grpc);

@@ -122,10 +122,12 @@ export class ApiServer {
     return stdout;
   }
 
-  /** As the kubelet puts it into the pods of this service account; another one each time. */
-  accountToken(name: string, options: { namespace: string; audience: string }): string {
-    const { namespace, audience } = options;
-    return this.mustKubectl(['create', 'token', name, '-n', namespace, `--audience=${audience}`]).trim();
+  /** As the kubelet puts it into the pods of this service account; another one each time; bound to `pod` where one is named. */
+  accountToken(name: string, options: { namespace: string; audience: string; pod?: string }): string {
+    const { namespace, audience, pod } = options;
+    const bound = pod === undefined ? [] : ['--bound-object-kind=Pod', `--bound-object-name=${pod}`];
+    const args = ['create', 'token', name, '-n', namespace, `--audience=${audience}`, ...bound];
+    return this.mustKubectl(args).trim();
   }
 
   /** PEM of the key that tokens of service accounts are signed with. */

@@ -5,15 +5,23 @@ import { type LimiterProcess, startLimiter } from './limiter-process.ts';
 
 const root = fileURLToPath(new URL('../..', import.meta.url));
 
-/** Installs what a cluster needs before the control plane: the CRD, the namespace and the least rights. */
+/** Installs what a cluster needs before the control plane: the CRDs, the namespace and the least rights. */
 export function installPrerequisites(api: ApiServer): void {
   api.mustKubectl(['apply', '-f', `${root}crds`, '-f', `${root}examples/kubernetes/rbac.yaml`]);
   awaitCrd(api);
+  awaitCrd(api, 'ratelimitfleets');
+}
+
+/** A RateLimitFleet in the control plane's namespace: who is expected in the fleet `default`. */
+export function applyFleet(api: ApiServer, spec: Record<string, unknown>): void {
+  const metadata = { name: 'default', namespace: 'weir-system' };
+  const fleet = { apiVersion: 'ratelimit.weir.dev/v1alpha1', kind: 'RateLimitFleet', metadata, spec };
+  api.mustKubectl(['apply', '-f', '-'], { input: JSON.stringify(fleet) });
 }
 
 /** kubectl's own wait fails while a new object has no conditions at all. */
-export function awaitCrd(api: ApiServer): void {
-  const wait = ['wait', '--for=condition=Established', 'crd/ratelimitconfigs.ratelimit.weir.dev'];
+export function awaitCrd(api: ApiServer, plural = 'ratelimitconfigs'): void {
+  const wait = ['wait', '--for=condition=Established', `crd/${plural}.ratelimit.weir.dev`];
   for (let attempt = 1; ; attempt++) {
     const { status, stderr } = api.kubectl(wait);
     if (status === 0) return;

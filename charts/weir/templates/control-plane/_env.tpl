@@ -21,6 +21,9 @@
 {{- with $controlPlane.labelSelector }}
 - { name: LABEL_SELECTOR, value: {{ . | quote }} }
 {{- end }}
+{{- if .Values.limiter.enabled }}
+- { name: FLEET_SERVICES, value: {{ printf "%s=%s/%s" .Values.limiter.fleet .Release.Namespace (include "weir.limiter.name" .) | quote }} }
+{{- end }}
 {{- with $controlPlane.domainOwners }}
 - { name: DOMAIN_OWNERS, value: {{ . | quote }} }
 {{- end }}

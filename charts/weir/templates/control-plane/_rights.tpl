@@ -28,6 +28,17 @@
 - apiGroups: [""]
   resources: [configmaps]
   verbs: [list, watch, create, patch, delete]
+# Who is expected in which fleet: created for the Services that FLEET_SERVICES names, and never changed.
+- apiGroups: [ratelimit.weir.dev]
+  resources: [ratelimitfleets]
+  verbs: [list, watch, create]
+- apiGroups: [ratelimit.weir.dev]
+  resources: [ratelimitfleets/status]
+  verbs: [patch]
+# The limiters behind these Services.
+- apiGroups: [discovery.k8s.io]
+  resources: [endpointslices]
+  verbs: [list, watch]
 {{- end -}}
 
 {{/* The end of a binding: (dict "root" $ "kind" "Role" "role" "..."). */}}

@@ -1,0 +1,74 @@
+import { describe, expect, it } from 'vitest';
+import { expectationOf, joinedEndpoints, readFleet, readSlice } from './fleet-readings.ts';
+
+const metadata = { name: 'edge', uid: 'u', generation: 1 };
+
+describe('readFleet', () => {
+  it('fills in what the API server would', () => {
+    const reading = readFleet({ metadata, spec: {}, status: { odd: true } });
+    expect(reading).toEqual({
+      item: {
+        ...metadata,
+        spec: { disconnectedGraceSeconds: 30, onDisconnected: 'Unknown' },
+        status: undefined,
+      },
+    });
+  });
+
+  it.each([
+    ['no uid', { metadata: { name: 'a', generation: 1 }, spec: {} }, /metadata.uid/],
+    ['no generation', { metadata: { name: 'a', uid: 'u' }, spec: {} }, /metadata.generation/],
+    ['another spec', { metadata, spec: { onDisconnected: 'Hope' } }, /onDisconnected/],
+  ])('says that an object has %s', (_, object, problem) => {
+    const reading = readFleet(object);
+    expect('unreadable' in reading && reading.unreadable).toMatch(problem);
+  });
+});
+
+describe('endpoints', () => {
+  const pod = { kind: 'Pod', name: 'lim-0', uid: 'p0' };
+  const slice = (...endpoints: object[]) => {
+    const reading = readSlice({ metadata: { name: 's' }, endpoints });
+    return 'item' in reading ? reading.item : [];
+  };
+
+  it('are ready unless it is said otherwise', () => {
+    expect(slice({ addresses: ['10.0.0.1'], targetRef: pod })).toEqual([
+      {
+        key: 'p0',
+        name: 'lim-0',
+        podUid: 'p0',
+        addresses: ['10.0.0.1'],
+        isReady: true,
+        isTerminating: false,
+      },
+    ]);
+    const conditions = { ready: false, terminating: true };
+    expect(slice({ addresses: ['10.0.0.1'], conditions })).toMatchObject([
+      { key: '10.0.0.1', name: '10.0.0.1', isReady: false, isTerminating: true },
+    ]);
+  });
+
+  it('of one pod in two slices are one', () => {
+    const four = slice({ addresses: ['10.0.0.1'], targetRef: pod, conditions: { ready: true } });
+    const six = slice({ addresses: ['fd00::1'], targetRef: pod, conditions: { ready: false } });
+    expect(joinedEndpoints([four, six])).toMatchObject([
+      { key: 'p0', addresses: ['10.0.0.1', 'fd00::1'], isReady: true },
+    ]);
+  });
+
+  it('are none in a slice without any, and are told of where they cannot be read', () => {
+    expect(readSlice({ metadata: { name: 's' }, endpoints: null })).toEqual({ item: [] });
+    expect(readSlice({ metadata: { name: 's' }, endpoints: [{}] })).toHaveProperty('unreadable');
+  });
+});
+
+it('a spec says how long and whether who is away counts', () => {
+  const spec = { count: 3, disconnectedGraceSeconds: 5, onDisconnected: 'Ignore' } as const;
+  expect(expectationOf({ ...metadata, spec, status: undefined }, undefined)).toEqual({
+    count: 3,
+    endpoints: undefined,
+    graceMs: 5_000,
+    ignoresDisconnected: true,
+  });
+});

@@ -1,0 +1,107 @@
+import { describe, expect, it } from 'vitest';
+import type { FleetObject } from '../model/fleet-object.ts';
+import { FleetStanding, type LimiterState, type Limiters } from '../reconcile/fleet-standing.ts';
+import { type FleetFacts, fleetStatus } from './fleet-status.ts';
+
+const noonMs = Date.UTC(2026, 0, 2, 12);
+const fleet: FleetObject = {
+  name: 'edge',
+  uid: 'u',
+  generation: 3,
+  spec: { disconnectedGraceSeconds: 30, onDisconnected: 'Unknown' },
+  status: undefined,
+};
+const newest = { number: 2, ms: noonMs, version: 'v2' };
+
+function limiter(name: string, accepted: number, traits: Partial<LimiterState> = {}): LimiterState {
+  return { name, isWeir: true, sinceMs: noonMs, accepted, refusal: undefined, isJoining: false, ...traits };
+}
+
+function statusWith(limiters: Partial<Limiters>, facts: Partial<FleetFacts> = {}) {
+  const all = { connected: [], absent: [], coming: [], isShort: false, ...limiters };
+  const standing = new FleetStanding(all);
+  return fleetStatus({ fleet, limiters: standing, newest, previous: undefined, nowMs: noonMs, ...facts });
+}
+
+/** `3/3 current 3`, then the conditions. */
+function said({ limiters, current, conditions }: ReturnType<typeof statusWith>): string[] {
+  return [`${limiters} current ${current}`, ...conditions.map(({ status, reason }) => `${status} ${reason}`)];
+}
+
+const well = [limiter('a', 2), limiter('b', 2)];
+
+describe('fleetStatus', () => {
+  it('is complete for a fleet in which one refuses', () => {
+    const refusal = { number: 2, message: 'no', sinceMs: noonMs, resources: undefined };
+    const stamp = { lastTransitionTime: '2026-01-02T12:00:00Z', observedGeneration: 3 };
+    const message = "not in force on every limiter of fleet 'edge'; refused by a since 12:00:00Z: no";
+    expect(statusWith({ connected: [limiter('a', 1, { refusal }), limiter('b', 2)] })).toEqual({
+      observedGeneration: 3,
+      limiters: '2/2',
+      expected: 2,
+      connected: 2,
+      current: 1,
+      joining: 0,
+      refusing: [{ name: 'a', message: 'no' }],
+      version: 'v2',
+      conditions: [
+        { type: 'Ready', status: 'False', reason: 'Refused', message, ...stamp },
+        {
+          type: 'Progressing',
+          status: 'False',
+          reason: 'Settled',
+          message: 'nobody is waited for',
+          ...stamp,
+        },
+      ],
+    });
+  });
+
+  const absent = [{ name: 'c', sinceMs: noonMs, accepted: 1, keptOut: new Set<string>() }];
+  const cases: [what: string, limiters: Partial<Limiters>, facts: Partial<FleetFacts>, said: string[]][] = [
+    ['all current', { connected: well }, {}, ['2/2 current 2', 'True AllLimiters', 'False Settled']],
+    ['nobody', {}, {}, ['0/0 current 0', 'False NoLimiters', 'False Settled']],
+    [
+      'one that is behind',
+      { connected: [...well, limiter('c', 1)] },
+      {},
+      ['3/3 current 2', 'False Pending', 'True Changing'],
+    ],
+    [
+      'one that joins',
+      { connected: [...well, limiter('c', 0, { isJoining: true })], coming: ['d'] },
+      {},
+      ['2/2 current 2', 'True AllLimiters', 'True Joining'],
+    ],
+    ['one away', { connected: well, absent }, {}, ['2/3 current 2', 'Unknown Disconnected', 'False Settled']],
+    [
+      'one away that had the newest rules',
+      { connected: well, absent: [{ name: 'c', sinceMs: noonMs, accepted: 2, keptOut: new Set<string>() }] },
+      {},
+      ['2/3 current 2', 'True AllLimiters', 'False Settled'],
+    ],
+    [
+      'fewer than there should be',
+      { connected: well, isShort: true },
+      { fleet: { ...fleet, spec: { ...fleet.spec, count: 5 } } },
+      ['2/5 current 2', 'Unknown Disconnected', 'False Settled'],
+    ],
+    [
+      'nothing to run',
+      { connected: well },
+      { newest: undefined },
+      ['2/2 current 0', 'False NoRules', 'False Settled'],
+    ],
+  ];
+  it.each(cases)('tells of %s', (_, limiters, facts, wanted) => {
+    expect(said(statusWith(limiters, facts))).toEqual(wanted);
+  });
+
+  it('is the same a second later, and keeps the time of a transition', () => {
+    const previous = statusWith({ connected: well });
+    const later = { previous, nowMs: noonMs + 1_000 };
+    expect(statusWith({ connected: well }, later)).toEqual(previous);
+    const [ready] = statusWith({}, later).conditions;
+    expect(ready?.lastTransitionTime).toBe('2026-01-02T12:00:01Z');
+  });
+});

@@ -1,0 +1,101 @@
+/** The status of a RateLimitFleet: counts, and who refuses; the counts that no object carries. */
+import { isDeepStrictEqual } from 'node:util';
+import type { FleetObject, FleetStatus } from '../model/fleet-object.ts';
+import { ProgrammedReason, progress, shortened, timeText } from '../reconcile/conditions.ts';
+import type { FleetStanding, Since } from '../reconcile/fleet-standing.ts';
+
+export interface FleetFacts {
+  fleet: FleetObject;
+  limiters: FleetStanding;
+  /** The newest snapshot; undefined: nothing is served to the fleet. */
+  newest: (Since & { version: string }) | undefined;
+  /** What was written last. */
+  previous: FleetStatus | undefined;
+  nowMs: number;
+}
+
+type FleetCondition = FleetStatus['conditions'][number];
+type Finding = Pick<FleetCondition, 'type' | 'status' | 'reason' | 'message'>;
+
+/** Chosen: for people; `/snapshot` has all. */
+const longestWords = 1_000;
+const namesShown = 5;
+
+/** Follows from its arguments; the same facts a second later give the same status. */
+export function fleetStatus({ fleet, limiters, newest, previous, nowMs }: FleetFacts): FleetStatus {
+  // Without a snapshot nobody lacks anything.
+  const standing = limiters.of(newest ?? { number: 0, ms: 0 });
+  const { joining } = limiters;
+  const expected = Math.max(standing.total, fleet.spec.count ?? 0);
+  const findings = [readiness(fleet.name, standing, newest), progressing(standing, joining, newest)];
+  return {
+    observedGeneration: fleet.generation,
+    limiters: `${standing.connected}/${expected}`,
+    expected,
+    connected: standing.connected,
+    current: newest === undefined ? 0 : standing.inForce - awayButCurrent(standing),
+    joining: joining.length,
+    refusing: standing.refused.items.map(({ name, message }) => ({
+      name,
+      message: shortened(message, longestWords),
+    })),
+    ...(newest === undefined ? {} : { version: newest.version }),
+    conditions: findings.map((finding) => conditionOf(finding, { fleet, previous, nowMs })),
+  };
+}
+
+/** Whether there is nothing to write. */
+export function sameFleetStatus(a: FleetStatus | undefined, b: FleetStatus | undefined): boolean {
+  return isDeepStrictEqual(a, b);
+}
+
+type Standing = ReturnType<FleetStanding['of']>;
+
+/** Who went away with the newest rules is expected, and nobody knows what it runs now. */
+function awayButCurrent({ total, connected, away }: Standing): number {
+  return total - connected - away.count;
+}
+
+function readiness(name: string, standing: Standing, newest: FleetFacts['newest']): Finding {
+  if (newest === undefined && standing.connected > 0) {
+    const message = `no object is served to fleet '${name}'`;
+    return { type: 'Ready', status: 'False', reason: 'NoRules', message };
+  }
+  const { reason, message } = progress(name, standing);
+  const status =
+    reason === ProgrammedReason.AllLimiters
+      ? 'True'
+      : reason === ProgrammedReason.Disconnected
+        ? 'Unknown'
+        : 'False';
+  return { type: 'Ready', status, reason, message };
+}
+
+function progressing(
+  { pending }: Standing,
+  joining: readonly string[],
+  newest: FleetFacts['newest'],
+): Finding {
+  if (joining.length > 0) {
+    const shown = joining.slice(0, namesShown).join(', ');
+    const message = joining.length > namesShown ? `${shown} and others are joining` : `joining: ${shown}`;
+    return { type: 'Progressing', status: 'True', reason: 'Joining', message };
+  }
+  if (newest !== undefined && pending.count > 0) {
+    const message = `version ${newest.version} is being taken`;
+    return { type: 'Progressing', status: 'True', reason: 'Changing', message };
+  }
+  return { type: 'Progressing', status: 'False', reason: 'Settled', message: 'nobody is waited for' };
+}
+
+function conditionOf(
+  finding: Finding,
+  { fleet, previous, nowMs }: Pick<FleetFacts, 'fleet' | 'previous' | 'nowMs'>,
+): FleetCondition {
+  const before = previous?.conditions.find(({ type }) => type === finding.type);
+  return {
+    ...finding,
+    lastTransitionTime: before?.status === finding.status ? before.lastTransitionTime : timeText(nowMs),
+    observedGeneration: fleet.generation,
+  };
+}

@@ -1,0 +1,226 @@
+/** The RateLimitFleets of the control plane's namespace, and the endpoints of their Services: followed, created, told of. */
+import { Seldom } from '../../process/log/seldom.ts';
+import type { Clock, Timers } from '../../process/time/clock.ts';
+import { fleetKind, fleetPlural } from '../../rules/manifest/fleet-model.ts';
+import { apiVersion, group, version } from '../../rules/manifest/spec-model.ts';
+import { ApiError } from '../kubernetes/api-error.ts';
+import type { KubernetesClient } from '../kubernetes/client.ts';
+import { resourcePath } from '../kubernetes/reflector.ts';
+import { ResourceWatch, type WatchListener } from '../kubernetes/watch.ts';
+import type { Endpoint, FleetExpectation, FleetObject, FleetStatus } from '../model/fleet-object.ts';
+import { Pump } from '../replicas/pump.ts';
+import { serverSideApply } from '../replicas/replica-name.ts';
+import type { Telemetry } from '../telemetry/control-plane-metrics.ts';
+import * as lines from '../telemetry/log-lines.ts';
+import { expectationOf, joinedEndpoints, readFleet, readSlice } from './fleet-readings.ts';
+
+export interface FleetStoreOptions extends Pick<Telemetry, 'log'> {
+  client: KubernetesClient;
+  namespace: string;
+  /** By fleet, `namespace/name`: an object is created for each that has none. */
+  services: ReadonlyMap<string, readonly string[]>;
+  /** Whether this process leads. */
+  mayWrite(): boolean;
+  /** Fleets expect others. */
+  changed(): void;
+  /** A status may not be what was written. */
+  shown(): void;
+  clock: Clock;
+  timers: Timers;
+  random(): number;
+}
+
+type SliceWatch = ResourceWatch<Endpoint[]>;
+
+/** Chosen: how often a write that fails again and again is told of. */
+const seldomMs = 60_000;
+
+export class FleetStore {
+  readonly #options: FleetStoreOptions;
+  readonly #fleets: ResourceWatch<FleetObject>;
+  /** By `namespace/name` of the Service. */
+  readonly #slices = new Map<string, SliceWatch>();
+  readonly #path: string;
+  /** Names of fleets that something is to be written of. */
+  readonly #due = new Set<string>();
+  readonly #statuses = new Map<string, FleetStatus>();
+  readonly #pump: Pump<string, ApiError>;
+  /** Specs that were told of, by uid and generation. */
+  #told = '';
+  #isClosed = false;
+
+  constructor(options: FleetStoreOptions) {
+    this.#options = options;
+    const { namespace, clock, log } = options;
+    const resource = { group, version, plural: fleetPlural, namespace };
+    this.#path = resourcePath(resource);
+    this.#fleets = new ResourceWatch({
+      ...options,
+      resource,
+      read: readFleet,
+      listener: this.#listener(fleetPlural, () => this.#fleetsChanged()),
+    });
+    const failures = new Seldom<string>(clock, seldomMs, (reason, times) => {
+      lines.fleetNotWritten(log, { reason, times });
+    });
+    this.#pump = new Pump({
+      ...options,
+      queue: { next: () => this.#next(), nextDueMs: () => undefined },
+      concurrency: 1,
+      mayRun: () => !this.#isClosed && options.mayWrite(),
+      attempt: (name) => this.#write(name),
+      failed: (_, error) => failures.note(error.message),
+      firstRetryMs: 500,
+      mostRetryMs: 30_000,
+    });
+  }
+
+  start(): void {
+    this.#fleets.start();
+  }
+
+  /** This process leads from now on, or no longer. */
+  leadChanged(): void {
+    this.#statuses.clear();
+    this.#due.clear();
+    this.#pump.endWaits();
+    this.#createMissing();
+  }
+
+  get fleets(): readonly FleetObject[] {
+    return [...this.#fleets.items.values()];
+  }
+
+  /** By fleet. */
+  expectations(): ReadonlyMap<string, FleetExpectation> {
+    return new Map(this.fleets.map((fleet) => [fleet.name, expectationOf(fleet, this.#endpointsOf(fleet))]));
+  }
+
+  /** Soon, and again after failures, unless a newer one takes its place. */
+  writeStatus(name: string, status: FleetStatus): void {
+    this.#statuses.set(name, status);
+    this.#ask(name);
+  }
+
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    const watches = [this.#fleets, ...this.#slices.values()];
+    await Promise.all([this.#pump.close(), ...watches.map((watch) => watch.close())]);
+  }
+
+  #endpointsOf({ spec: { service } }: FleetObject): Endpoint[] | undefined {
+    const watch = service && this.#slices.get(`${service.namespace}/${service.name}`);
+    return watch?.isListed ? joinedEndpoints(watch.items.values()) : undefined;
+  }
+
+  #fleetsChanged(): void {
+    const services = new Map<string, { namespace: string; name: string }>(
+      this.fleets.flatMap(({ spec: { service } }) =>
+        service === undefined ? [] : [[`${service.namespace}/${service.name}`, service] as const],
+      ),
+    );
+    for (const [key, watch] of this.#slices) {
+      if (services.has(key)) continue;
+      this.#slices.delete(key);
+      void watch.close();
+    }
+    for (const [key, service] of services) if (!this.#slices.has(key)) this.#watchSlices(key, service);
+    this.#createMissing();
+    const told = JSON.stringify(this.fleets.map(({ uid, generation }) => [uid, generation]));
+    if (told === this.#told) this.#options.shown();
+    else this.#options.changed();
+    this.#told = told;
+  }
+
+  #watchSlices(key: string, { namespace, name }: { namespace: string; name: string }): void {
+    const watch: SliceWatch = new ResourceWatch({
+      ...this.#options,
+      resource: { group: 'discovery.k8s.io', version: 'v1', plural: 'endpointslices', namespace },
+      labelSelector: `kubernetes.io/service-name=${name}`,
+      read: readSlice,
+      listener: this.#listener(`endpoints of ${key}`, () => this.#options.changed()),
+    });
+    this.#slices.set(key, watch);
+    watch.start();
+  }
+
+  #listener(what: string, changed: () => void): WatchListener {
+    const { log } = this.#options;
+    const told = () => {
+      if (!this.#isClosed) changed();
+    };
+    return {
+      listed: told,
+      changed: told,
+      unreachable: (reason) => lines.fleetsUnreachable(log, what, reason),
+      reachable: () => lines.fleetsReachable(log, what),
+      skipped: (name, reason) => lines.fleetSkipped(log, name, reason),
+    };
+  }
+
+  #createMissing(): void {
+    if (!this.#fleets.isListed) return;
+    for (const name of this.#options.services.keys()) if (!this.#has(name)) this.#ask(name);
+  }
+
+  #has(name: string): boolean {
+    return this.fleets.some((fleet) => fleet.name === name);
+  }
+
+  #ask(name: string): void {
+    if (this.#isClosed || !this.#options.mayWrite()) return;
+    this.#due.add(name);
+    this.#pump.wake();
+  }
+
+  #next(): string | undefined {
+    const [name] = this.#due;
+    if (name !== undefined) this.#due.delete(name);
+    return name;
+  }
+
+  /** Undefined: done, or nothing to do any more. */
+  async #write(name: string): Promise<ApiError | undefined> {
+    try {
+      if (this.#has(name)) await this.#writeStatus(name);
+      else await this.#create(name);
+      return undefined;
+    } catch (error) {
+      if (!(error instanceof ApiError)) throw error;
+      return error;
+    }
+  }
+
+  async #writeStatus(name: string): Promise<void> {
+    const status = this.#statuses.get(name);
+    if (status === undefined) return;
+    const { client, namespace } = this.#options;
+    try {
+      await client.request({
+        ...serverSideApply,
+        path: `${this.#path}/${name}/status`,
+        timeoutMs: 10_000,
+        body: { apiVersion, kind: fleetKind, metadata: { namespace, name }, status },
+      });
+    } catch (error) {
+      if (!(error instanceof ApiError && error.status === 404)) throw error;
+    }
+    if (this.#statuses.get(name) === status) this.#statuses.delete(name);
+  }
+
+  /** Whoever was faster may have made another one of it, which stays as it is. */
+  async #create(name: string): Promise<void> {
+    const [service] = this.#options.services.get(name) ?? [];
+    if (service === undefined) return;
+    const [namespace, serviceName] = service.split('/');
+    const spec = { service: { namespace, name: serviceName } };
+    const { client, log } = this.#options;
+    try {
+      const body = { apiVersion, kind: fleetKind, metadata: { name }, spec };
+      await client.request({ method: 'POST', path: this.#path, timeoutMs: 10_000, body });
+      lines.fleetCreated(log, name, service);
+    } catch (error) {
+      if (!(error instanceof ApiError && error.status === 409)) throw error;
+    }
+  }
+}

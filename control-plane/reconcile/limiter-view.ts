@@ -1,0 +1,337 @@
+/** Who is there and who should be: what all replicas know of their limiters, and what a fleet expects. */
+import { usualGraceSeconds } from '../../rules/manifest/fleet-model.ts';
+import type { Endpoint, FleetExpectation } from '../model/fleet-object.ts';
+import {
+  type LimiterReport,
+  limiterIdentity,
+  type Refusal,
+  type ReplicaReport,
+} from '../model/fleet-snapshot.ts';
+import {
+  type AbsentLimiter,
+  FleetStanding,
+  type LimiterState,
+  type Limiters,
+  type VersionLedger,
+} from './fleet-standing.ts';
+
+/** What is remembered of a limiter while it is there. */
+interface LastKnown {
+  report: LimiterReport;
+  /** The newest snapshot that it accepted, as far as its version was known. */
+  accepted: number;
+  /** Since when it claims a version that nobody knows. */
+  unknownSinceMs: number | undefined;
+  /** Since when it refuses what it is sent. */
+  refusesSinceMs: number | undefined;
+  hasAnswered: boolean;
+}
+
+/** A limiter that has answered and is not connected any more. */
+interface Gone extends AbsentLimiter {
+  report: LimiterReport;
+}
+
+/** For a fleet without an object. */
+const usualExpectation: FleetExpectation = {
+  count: undefined,
+  endpoints: undefined,
+  graceMs: usualGraceSeconds * 1_000,
+  ignoresDisconnected: false,
+};
+
+const nobody = new FleetStanding({ connected: [], absent: [], coming: [], isShort: false });
+
+/**
+ * Chosen: longer than limiters wait by default before they open a lost stream again. So long a limiter may take for its
+ * first answer, a leader waits for those of the leader before, and a version that this replica does not know is taken
+ * for one that another replica serves a moment earlier; then it stands for nothing.
+ */
+export const patienceMs = 15_000;
+/** Chosen: a limiter is connected before its pod is ready, and its report is here within a second. */
+const readyPatienceMs = 1_000;
+
+/** What all living replicas know of their limiters, joined: one limiter counts once, wherever it is connected. */
+export class LimiterView {
+  readonly #ledger: VersionLedger;
+  /** By instance, else by id. Only of limiters that are there. */
+  #lastKnown = new Map<string, LastKnown>();
+  /** By instance, else by id. */
+  readonly #gone = new Map<string, Gone>();
+  /** By `limiterIdentity`, so that who comes again and again without an answer has come once. */
+  #joinedMs = new Map<string, number>();
+  /** By fleet and key of an endpoint. */
+  #readyMs = new Map<string, number>();
+  #fleets = new Map<string, FleetStanding>();
+  #dueMs = Number.POSITIVE_INFINITY;
+
+  constructor(ledger: VersionLedger) {
+    this.#ledger = ledger;
+  }
+
+  /** When time alone changes what it says: `update` it again then. Infinity: never. */
+  get dueMs(): number {
+    return this.#dueMs;
+  }
+
+  /**
+   * Call when a report or an expectation has changed, and when the ledger has observed a decision: more versions may be
+   * known then. `expectations` are by fleet.
+   */
+  update(
+    living: readonly ReplicaReport[],
+    nowMs: number,
+    expectations: ReadonlyMap<string, FleetExpectation> = new Map(),
+  ): void {
+    this.#dueMs = Number.POSITIVE_INFINITY;
+    const connected = this.#connected(living, nowMs);
+    const readyMs = new Map<string, number>();
+    const fleets = new Map<string, FleetStanding>();
+    for (const fleet of new Set([...connected.keys(), ...expectations.keys()])) {
+      const states = connected.get(fleet) ?? [];
+      const expectation = expectations.get(fleet) ?? usualExpectation;
+      const limiters = this.#limiters(fleet, { states, expectation, readyMs, nowMs });
+      const former = this.#fleets.get(fleet);
+      fleets.set(fleet, former?.isOf(limiters) ? former : new FleetStanding(limiters, former));
+    }
+    this.#readyMs = readyMs;
+    this.#fleets = fleets;
+    // A fleet without an object that nobody is connected to has no limiters, whoever they were.
+    for (const [identity, { report }] of this.#gone)
+      if (!fleets.has(report.fleet)) this.#gone.delete(identity);
+  }
+
+  /** Without limiters for a fleet that none is connected to. */
+  fleet(name: string): FleetStanding {
+    return this.#fleets.get(name) ?? nobody;
+  }
+
+  /** By fleet; who was there and is not any more is gone from now on. */
+  #connected(living: readonly ReplicaReport[], nowMs: number): Map<string, LimiterState[]> {
+    const lastKnown = new Map<string, LastKnown>();
+    const joinedMs = new Map<string, number>();
+    const states = new Map<string, LimiterState[]>();
+    for (const [identity, report] of newestStreams(living)) {
+      const joiner = limiterIdentity(report);
+      const sinceMs = this.#joinedMs.get(joiner) ?? nowMs;
+      joinedMs.set(joiner, sinceMs);
+      const known = this.#known(report, this.#lastKnown.get(identity), nowMs);
+      lastKnown.set(identity, known);
+      const list = states.get(report.fleet) ?? [];
+      list.push(this.#state(known, { sinceMs, nowMs }));
+      states.set(report.fleet, list);
+    }
+    for (const [identity, { report, accepted, hasAnswered }] of this.#lastKnown) {
+      if (lastKnown.has(identity) || !hasAnswered) continue;
+      const refused = report.refusal && keptOut(report.refusal);
+      const left = { accepted, sinceMs: nowMs, keptOut: new Set(refused?.keys()) };
+      this.#gone.set(identity, { report, name: report.name, ...left });
+    }
+    for (const identity of lastKnown.keys()) this.#gone.delete(identity);
+    this.#lastKnown = lastKnown;
+    this.#joinedMs = joinedMs;
+    return states;
+  }
+
+  #known(report: LimiterReport, last: LastKnown | undefined, nowMs: number): LastKnown {
+    const { fleet, refusal } = report;
+    const acceptedVersion = versionInForce(report);
+    const before = last?.report.fleet === fleet ? last : undefined;
+    const number = this.#numberOf(fleet, acceptedVersion);
+    const isUnknown = acceptedVersion !== undefined && number === undefined;
+    const unknownSinceMs = isUnknown ? (before?.unknownSinceMs ?? nowMs) : undefined;
+    const keeps = unknownSinceMs === undefined || this.#isBefore(unknownSinceMs + patienceMs, nowMs);
+    const accepted = number ?? (keeps ? (before?.accepted ?? 0) : 0);
+    return {
+      report,
+      accepted,
+      unknownSinceMs,
+      refusesSinceMs: refusal === undefined ? undefined : (before?.refusesSinceMs ?? nowMs),
+      hasAnswered: accepted > 0 || refusal !== undefined || before?.hasAnswered === true,
+    };
+  }
+
+  #state(
+    { report: { name, fleet, isWeir, refusal }, accepted, refusesSinceMs = 0 }: LastKnown,
+    { sinceMs, nowMs }: { sinceMs: number; nowMs: number },
+  ): LimiterState {
+    const number = this.#numberOf(fleet, refusal?.version);
+    const hasAnswered = accepted > 0 || refusal !== undefined;
+    return {
+      name,
+      isWeir,
+      sinceMs,
+      accepted,
+      refusal:
+        refusal === undefined || number === undefined
+          ? undefined
+          : { number, message: refusal.message, sinceMs: refusesSinceMs, resources: keptOut(refusal) },
+      isJoining: !hasAnswered && this.#isBefore(sinceMs + patienceMs, nowMs),
+    };
+  }
+
+  #limiters(
+    fleet: string,
+    {
+      states,
+      expectation,
+      readyMs,
+      nowMs,
+    }: {
+      states: readonly LimiterState[];
+      expectation: FleetExpectation;
+      readyMs: Map<string, number>;
+      nowMs: number;
+    },
+  ): Limiters {
+    const { endpoints, count = 0, ignoresDisconnected } = expectation;
+    const reports = [...this.#lastKnown.values()].map(({ report }) => report);
+    const present = reports.filter((report) => report.fleet === fleet);
+    const gone = this.#goneOf(fleet, present);
+    const absent: AbsentLimiter[] = [];
+    const coming: string[] = [];
+    if (endpoints === undefined) {
+      const graceMs = ignoresDisconnected ? 0 : expectation.graceMs;
+      for (const [identity, one] of gone) {
+        if (this.#isBefore(one.sinceMs + graceMs, nowMs)) absent.push(absentPart(one));
+        else this.#gone.delete(identity);
+      }
+    } else {
+      const there = new EndpointNames(present);
+      const byReport = new Map([...gone.values()].map((one) => [one.report, one]));
+      const left = new EndpointNames([...byReport.keys()]);
+      for (const endpoint of endpoints) {
+        if (endpoint.isTerminating || there.find(endpoint) !== undefined) continue;
+        const report = left.find(endpoint);
+        const before = report && byReport.get(report);
+        const found = this.#absentAt(endpoint, {
+          fleet,
+          before,
+          graceMs: expectation.graceMs,
+          readyMs,
+          nowMs,
+        });
+        if (found === 'coming') coming.push(endpoint.name);
+        else if (found !== undefined && !ignoresDisconnected) absent.push(found);
+      }
+      for (const [identity, { report }] of gone) {
+        if (!endpoints.some((endpoint) => isAt(report, endpoint))) this.#gone.delete(identity);
+      }
+    }
+    const isShort = !ignoresDisconnected && states.length + absent.length < count;
+    return { connected: states, absent, coming, isShort };
+  }
+
+  /** Who came back is not gone: over another stream, or as a container that was started again under the pod's name. */
+  #goneOf(fleet: string, present: readonly LimiterReport[]): Map<string, Gone> {
+    const names = new Set(present.filter(({ instance }) => instance !== undefined).map(({ name }) => name));
+    const identities = new Set(present.map(limiterIdentity));
+    const gone = new Map<string, Gone>();
+    for (const [identity, one] of this.#gone) {
+      if (one.report.fleet !== fleet) continue;
+      const isBack =
+        one.report.instance === undefined ? identities.has(limiterIdentity(one.report)) : names.has(one.name);
+      if (isBack) this.#gone.delete(identity);
+      else gone.set(identity, one);
+    }
+    return gone;
+  }
+
+  /** The limiter at an endpoint that nobody is connected from; undefined: none is expected there. */
+  #absentAt(
+    { key, name, isReady }: Endpoint,
+    {
+      fleet,
+      before,
+      graceMs,
+      readyMs,
+      nowMs,
+    }: {
+      fleet: string;
+      before: Gone | undefined;
+      graceMs: number;
+      readyMs: Map<string, number>;
+      nowMs: number;
+    },
+  ): AbsentLimiter | 'coming' | undefined {
+    if (before !== undefined) {
+      return isReady || this.#isBefore(before.sinceMs + graceMs, nowMs) ? absentPart(before) : undefined;
+    }
+    if (!isReady) return 'coming';
+    const place = JSON.stringify([fleet, key]);
+    const sinceMs = this.#readyMs.get(place) ?? nowMs;
+    readyMs.set(place, sinceMs);
+    return this.#isBefore(sinceMs + readyPatienceMs, nowMs)
+      ? 'coming'
+      : { name, sinceMs, accepted: 0, keptOut: new Set() };
+  }
+
+  #isBefore(untilMs: number, nowMs: number): boolean {
+    if (nowMs >= untilMs) return false;
+    this.#dueMs = Math.min(this.#dueMs, untilMs);
+    return true;
+  }
+
+  #numberOf(fleet: string, version: string | undefined): number | undefined {
+    return version === undefined ? undefined : this.#ledger.numberOf(fleet, version);
+  }
+}
+
+function absentPart({ name, sinceMs, accepted, keptOut }: AbsentLimiter): AbsentLimiter {
+  return { name, sinceMs, accepted, keptOut };
+}
+
+/** Of a snapshot that it refused in part it has the rest in force. */
+function versionInForce({ acceptedVersion, refusal }: LimiterReport): string | undefined {
+  return refusal?.resources === undefined ? acceptedVersion : refusal.version;
+}
+
+/** Words by names. */
+function keptOut({ resources }: Refusal): ReadonlyMap<string, string> | undefined {
+  return resources && new Map(resources.map(({ name, message }) => [name, message]));
+}
+
+/** Whether it runs there: by the pod's uid, as the API server vouches for it, else by name and address together. */
+function isAt({ podUid, name, address }: LimiterReport, endpoint: Endpoint): boolean {
+  if (podUid !== undefined && endpoint.podUid !== undefined) return podUid === endpoint.podUid;
+  return address !== undefined && name === endpoint.name && endpoint.addresses.includes(address);
+}
+
+/** Limiters by what `isAt` asks for. */
+class EndpointNames {
+  readonly #byUid = new Map<string, LimiterReport>();
+  readonly #byName = new Map<string, LimiterReport[]>();
+
+  constructor(reports: readonly LimiterReport[]) {
+    for (const report of reports) {
+      if (report.podUid !== undefined) this.#byUid.set(report.podUid, report);
+      const same = this.#byName.get(report.name);
+      if (same === undefined) this.#byName.set(report.name, [report]);
+      else same.push(report);
+    }
+  }
+
+  find(endpoint: Endpoint): LimiterReport | undefined {
+    const { podUid, name } = endpoint;
+    const byUid = podUid === undefined ? undefined : this.#byUid.get(podUid);
+    return byUid ?? this.#byName.get(name)?.find((report) => isAt(report, endpoint));
+  }
+}
+
+/** A limiter that moved may still be in the report of the replica that it left: its newest stream counts. */
+function newestStreams(living: readonly ReplicaReport[]): Map<string, LimiterReport> {
+  const newest = new Map<string, LimiterReport>();
+  for (const { limiters } of living) {
+    for (const limiter of limiters) {
+      // Instances and ids are chosen by different people; the letter keeps them apart.
+      const identity = limiter.instance === undefined ? `s ${limiter.id}` : `i ${limiter.instance}`;
+      const other = newest.get(identity);
+      if (other === undefined || isNewer(limiter, other)) newest.set(identity, limiter);
+    }
+  }
+  return newest;
+}
+
+function isNewer(a: LimiterReport, b: LimiterReport): boolean {
+  return a.connectedMs === b.connectedMs ? a.id > b.id : a.connectedMs > b.connectedMs;
+}

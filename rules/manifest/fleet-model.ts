@@ -1,0 +1,90 @@
+/** The models of a RateLimitFleet: who should run the rules of a fleet, and who does. The CRD is generated from them. */
+import { z } from 'zod';
+import { bounds, dnsLabelPattern } from './manifest-bounds.ts';
+import { conditionModel, count } from './spec-model.ts';
+
+const label = (description: string) =>
+  z.string().regex(new RegExp(dnsLabelPattern)).max(bounds.fleetLength).meta({ description });
+
+const serviceModel = z
+  .object({
+    namespace: label('Of the Service.'),
+    name: label('Of the Service.'),
+  })
+  .meta({ description: 'The Service in front of the limiters: they are its endpoints.' });
+
+/** Chosen: longer than a limiter takes to come back to another replica, by default. */
+export const usualGraceSeconds = 30;
+
+/** The model of `spec`. */
+export const fleetSpecModel = z
+  .object({
+    service: serviceModel.exactOptional(),
+    count: z.int().min(0).max(100_000).exactOptional().meta({
+      type: 'integer',
+      format: 'int64',
+      description:
+        'How many limiters there should be, where no Service says it. Without either, whoever was connected within the grace.',
+    }),
+    disconnectedGraceSeconds: z.int().min(0).max(86_400).default(usualGraceSeconds).meta({
+      type: 'integer',
+      format: 'int64',
+      description:
+        'How long a limiter that went away is still expected. One whose endpoint is ready is expected for ever.',
+    }),
+    onDisconnected: z.enum(['Unknown', 'Ignore']).default('Unknown').meta({
+      description:
+        'What becomes of objects that changed since an expected limiter went away: Programmed is Unknown, or only who is connected counts.',
+    }),
+  })
+  .meta({
+    description: 'Who should run the rules of the fleet. The name of the object is that of the fleet.',
+    'x-kubernetes-validations': [
+      { rule: '!(has(self.service) && has(self.count))', message: 'service and count exclude each other' },
+    ],
+  });
+
+export type FleetSpec = z.infer<typeof fleetSpecModel>;
+
+const fleetConditionModel = conditionModel.extend({
+  type: z.string().meta({ minLength: 1, maxLength: 316, description: 'What is said.' }),
+});
+
+/** The model of `status`. */
+export const fleetStatusModel = z
+  .object({
+    observedGeneration: count('The generation that this status speaks of.'),
+    limiters: z.string().meta({ description: 'connected/expected, such as 3/3.' }),
+    expected: count('Limiters that should run the rules.'),
+    connected: count('Limiters of these that are connected.'),
+    current: count('Limiters of these that run the newest version.'),
+    joining: count('Limiters that are coming and have not answered yet.'),
+    refusing: z
+      .array(
+        z.object({
+          name: z.string().meta({ description: 'Of the limiter.' }),
+          message: z.string().meta({ maxLength: 1_024, description: 'Its words.' }),
+        }),
+      )
+      .meta({
+        'x-kubernetes-list-type': 'atomic',
+        description: 'The first five limiters that refuse the newest version.',
+      }),
+    version: z
+      .string()
+      .exactOptional()
+      .meta({ description: 'Of the rules that are served; missing while there are none.' }),
+    conditions: z.array(fleetConditionModel).meta({
+      'x-kubernetes-list-type': 'map',
+      'x-kubernetes-list-map-keys': ['type'],
+      description: 'Ready, Progressing.',
+    }),
+  })
+  .meta({
+    description: 'Who runs the rules of the fleet. Written by the control plane once a second at most.',
+  });
+
+export type FleetStatusModel = z.infer<typeof fleetStatusModel>;
+
+export const fleetKind = 'RateLimitFleet';
+export const fleetPlural = 'ratelimitfleets';

@@ -1,0 +1,160 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { afterEach, beforeAll, expect, it } from 'vitest';
+import { conditionOf, installPrerequisites, messageOf, startReplica } from '../support/cluster.ts';
+import type { ControlPlaneProcess } from '../support/control-plane-process.ts';
+import { describeWithApiServer } from '../support/describe-with-api-server.ts';
+import { eventually } from '../support/eventually.ts';
+import { rateLimitConfigText } from '../support/rate-limit-config.ts';
+import { type ScriptedXdsClient, startWeirLikeClient } from '../support/xds-client.ts';
+
+const namespace = 'weir-system';
+const service = 'weir-limiter';
+
+let replica: ControlPlaneProcess | undefined;
+const clients: ScriptedXdsClient[] = [];
+afterEach(async () => {
+  for (const client of clients.splice(0)) client.close();
+  await replica?.stop();
+});
+
+describeWithApiServer('RateLimitFleets on the API server', (api) => {
+  const uids = new Map<string, string>();
+
+  beforeAll(() => {
+    installPrerequisites(api());
+    api().mustKubectl(['create', 'serviceaccount', 'limiter', '-n', namespace]);
+    for (const name of ['lim-0', 'lim-1', 'lim-2']) createPod(name);
+  });
+
+  /** Nothing runs it: it is there for its uid. */
+  function createPod(name: string): void {
+    const pod = {
+      apiVersion: 'v1',
+      kind: 'Pod',
+      metadata: { name, namespace },
+      spec: {
+        serviceAccountName: 'limiter',
+        automountServiceAccountToken: false,
+        containers: [{ name: 'limiter', image: 'weir' }],
+      },
+    };
+    api().mustKubectl(['create', '-f', '-'], { input: JSON.stringify(pod) });
+    uids.set(
+      name,
+      api().mustKubectl(['get', 'pod', name, '-n', namespace, '-o', 'jsonpath={.metadata.uid}']),
+    );
+  }
+
+  /** As the cluster's own controller writes them: the pods that are ready, then those that are not. */
+  function writeEndpoints(ready: readonly string[], unready: readonly string[] = []): void {
+    const endpoint = (name: string, isReady: boolean, index: number) => ({
+      addresses: [`10.0.${Number(isReady)}.${index + 1}`],
+      conditions: { ready: isReady },
+      targetRef: { kind: 'Pod', name, namespace, uid: uids.get(name) },
+    });
+    const slice = {
+      apiVersion: 'discovery.k8s.io/v1',
+      kind: 'EndpointSlice',
+      metadata: { name: `${service}-x`, namespace, labels: { 'kubernetes.io/service-name': service } },
+      addressType: 'IPv4',
+      endpoints: [
+        ...ready.map((name, index) => endpoint(name, true, index)),
+        ...unready.map((name, index) => endpoint(name, false, index)),
+      ],
+      ports: [{ port: 8081 }],
+    };
+    api().mustKubectl(['apply', '-f', '-'], { input: JSON.stringify(slice) });
+  }
+
+  async function start(name: string): Promise<number> {
+    replica = await startReplica(api(), name, {
+      FLEET_SERVICES: `default=${namespace}/${service}`,
+      XDS_CLIENT_FLEETS: `system:serviceaccount:${namespace}:limiter=default`,
+      LEASE_DURATION: '4s',
+      LEASE_RENEW_DEADLINE: '3s',
+      LEASE_RETRY_PERIOD: '500ms',
+    });
+    await replica.program.printed(/Leading/);
+    return replica.ports.xds;
+  }
+
+  async function limiter(port: number, pod: string): Promise<ScriptedXdsClient> {
+    const token = api().accountToken('limiter', { namespace, audience: 'weir-control-plane', pod });
+    const client = await startWeirLikeClient({ port, pod, authorization: () => `Bearer ${token}` });
+    clients.push(client);
+    return client;
+  }
+
+  const apply = (requests: number): string =>
+    api().mustKubectl(['apply', '-f', '-'], {
+      input: rateLimitConfigText({ name: 'shop', domain: 'shop', requests }),
+    });
+  /** `2 True AllLimiters`: the generation, and what is said of it. */
+  const programmed = (): string => {
+    const generation = ['get', 'rlc', 'shop', '-o', 'jsonpath={.status.observedGeneration}'];
+    return `${api().mustKubectl(generation)} ${conditionOf(api(), 'shop', 'Programmed')}`;
+  };
+  const fleet = (): string[] => {
+    const [, row = ''] = api().mustKubectl(['get', 'rlf', '-n', namespace]).trim().split('\n');
+    return row.split(/\s+/).slice(0, -1);
+  };
+
+  it('are created for Services, and never changed', async () => {
+    await start('creates');
+    const get = ['get', 'rlf', 'default', '-n', namespace, '-o', 'jsonpath={.spec}'];
+    await eventually(() =>
+      expect(JSON.parse(api().kubectl(get).stdout || '{}')).toEqual({
+        service: { namespace, name: service },
+        disconnectedGraceSeconds: 30,
+        onDisconnected: 'Unknown',
+      }),
+    );
+    await replica?.stop();
+    const patch = '{"spec":{"service":{"name":"another"}}}';
+    api().mustKubectl(['patch', 'rlf', 'default', '-n', namespace, '--type=merge', '-p', patch]);
+    await start('leaves-alone');
+    await eventually(() => expect(fleet()).toEqual(['default', '0/0', '0']));
+    expect(JSON.parse(api().mustKubectl(get))).toMatchObject({ service: { name: 'another' } });
+    api().mustKubectl(['delete', 'rlf', 'default', '-n', namespace]);
+    await eventually(() =>
+      expect(JSON.parse(api().kubectl(get).stdout || '{}').service).toEqual({ namespace, name: service }),
+    );
+  }, 60_000);
+
+  it('let an object be Programmed only on all limiters that are expected, not on those that are connected', async () => {
+    writeEndpoints(['lim-0', 'lim-1'], ['lim-2']);
+    const port = await start('expects');
+    apply(1);
+    const cutOff = await limiter(port, 'lim-0');
+    await limiter(port, 'lim-1');
+    await eventually(() => expect(programmed()).toBe('1 True AllLimiters'));
+    await eventually(() => expect(fleet()).toEqual(['default', '2/2', '2']));
+    const reason = 'jsonpath={.status.conditions[?(@.type=="Progressing")].message}';
+    expect(api().mustKubectl(['get', 'rlf', 'default', '-n', namespace, '-o', reason])).toBe(
+      'joining: lim-2',
+    );
+
+    cutOff.close();
+    await eventually(() => expect(fleet()).toEqual(['default', '1/2', '1']));
+    expect(programmed()).toBe('1 True AllLimiters');
+    apply(2);
+    await eventually(() => expect(programmed()).toBe('2 Unknown Disconnected'));
+    expect(messageOf(api(), 'shop', 'Ready')).toMatch(/; no word from lim-0 since \d\d:\d\d:\d\dZ$/);
+    await limiter(port, 'lim-0');
+    await eventually(() => expect(programmed()).toBe('2 True AllLimiters'));
+    await eventually(() => expect(fleet()).toEqual(['default', '2/2', '2']));
+
+    // One that becomes ready and was never heard of runs nobody knows what.
+    writeEndpoints(['lim-0', 'lim-1', 'lim-2']);
+    await eventually(() => expect(programmed()).toBe('2 Unknown Disconnected'));
+    const version = ['get', 'rlc', 'shop', '-o', 'jsonpath={.metadata.resourceVersion}'];
+    await limiter(port, 'lim-2');
+    await eventually(() => expect(programmed()).toBe('2 True AllLimiters'));
+    const before = api().mustKubectl(version);
+    writeEndpoints(['lim-0', 'lim-1']);
+    clients.pop()?.close();
+    await eventually(() => expect(fleet()).toEqual(['default', '2/2', '2']));
+    await sleep(500);
+    expect(api().mustKubectl(version)).toBe(before);
+  }, 120_000);
+});
