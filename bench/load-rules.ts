@@ -130,6 +130,7 @@ function listenForLoads(): { listener: ConfigListener; next(): Promise<Load> } {
   });
   let table: Load['table'] | undefined;
   const listener: ConfigListener = {
+    unchanged: () => undefined,
     loaded: (load) => {
       table = load.table;
       if (!table.hasDomain('bench')) throw new Error('the rules are not those written');

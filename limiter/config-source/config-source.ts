@@ -19,6 +19,8 @@ export type ReviewOutcome = RulesReview | { problem: string };
 export interface ConfigListener {
   /** With a promise the rules are in force everywhere only when it settles: nothing is acknowledged or loaded before. */
   loaded(result: LoadedRules): void | Promise<void>;
+  /** What was to be loaded is what is in force: also after loads that failed. */
+  unchanged(loadMs: number): void;
   /**
    * What is to be said of the rules last loaded: some time after `loaded`, and not of rules that others replace before. Where
    * nobody could look at them to the end, why.

@@ -139,6 +139,12 @@ export class RulesInForce {
         const everywhere = parts.useRules(result.table);
         return everywhere === undefined ? tell(result) : everywhere.then(() => tell(result));
       },
+      unchanged: (loadMs) => {
+        if (!this.#lastLoadFailed || this.#table === undefined) return;
+        const { domainCount: domains, ruleCount: rules } = this.#table;
+        lines.configLoaded(log, { domains, rules, loadMs }, true);
+        this.#lastLoadFailed = false;
+      },
       reviewed: (review) => this.#reviewLog.tell(review),
       failed: (errors, total) => {
         runtime?.loadAttempt();

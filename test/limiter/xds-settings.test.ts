@@ -377,6 +377,24 @@ describe('a limiter with rules from an xDS server', () => {
     await stream.ended;
   });
 
+  it.each(['GRPC_XDS_SOTW', 'GRPC_XDS_DELTA'])(
+    'says that trouble is over when what is in force comes again, with %s',
+    async (type) => {
+      const limiter = await start({ CONFIG_TYPE: type });
+      const stream = await ads.stream();
+      await stream.request();
+      for (const requests of [[1], [1, 2], [1]]) {
+        const sources = requests.map((one) => oneRule('d', one, `r${one}`));
+        stream.respond({ version: `${requests.length}`, sources });
+        await stream.request();
+        const { length } = requests;
+        expect((await limiter.stats()).get('ratelimit.rules.load_failed')).toBe(length - 1);
+      }
+      const told = limiter.lines.filter((line) => line.includes('Successfully loaded new configuration'));
+      expect(told.map((line) => line.split(' ')[0])).toEqual(['level=info', 'level=warning']);
+    },
+  );
+
   it('counts its loads, and shows no statistics of files', async () => {
     const limiter = await start();
     const stream = await ads.stream();

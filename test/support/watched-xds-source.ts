@@ -47,6 +47,7 @@ export class WatchedXdsSource {
       },
       failed: (errors) =>
         this.told.push(`refused: ${errors.map(({ source, text }) => `${source}: ${text}`).join()}`),
+      unchanged: () => {},
       reviewed: (review) => {
         if ('problem' in review) this.told.push(`not reviewed: ${review.problem}`);
         else if (review.meetings !== undefined) this.told.push(`could meet: ${review.meetings.first}`);

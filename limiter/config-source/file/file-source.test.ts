@@ -68,6 +68,7 @@ async function start(setup: Setup = {}): Promise<void> {
   });
   await source.start({
     loaded: (loaded) => void events.push({ loaded }),
+    unchanged: () => expect.unreachable('files are loaded each time'),
     failed: (errors, total) => events.push({ failed: errors.map(formatRuleError), total }),
     reviewed: (review) => {
       if ('problem' in review) expect.unreachable(review.problem);

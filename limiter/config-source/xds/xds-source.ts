@@ -307,6 +307,7 @@ export class XdsConfigSource implements ConfigSource {
     }
     const { rules, hash, refused } = outcome;
     if (rules !== undefined) await this.#listener?.loaded(loadedRules(rules, loadMs));
+    else if (refused === undefined) this.#listener?.unchanged(loadMs);
     this.#hashInForce = hash;
     const resources = refused?.resources ?? [];
     this.#worldInForce = world && worldInForce(world, this.#worldInForce, resources);
