@@ -357,6 +357,16 @@ describe('who is expected', () => {
     expect([at(31 * second, [b]), view.dueMs]).toEqual([['1/1', '1/1'], Number.POSITIVE_INFINITY]);
   });
 
+  it('have what they had when they come back and say nothing of it', () => {
+    at(0, [a, b]);
+    at(1, [b]);
+    expect(at(2, [{ ...a, acceptedVersion: undefined }, b])).toEqual(['2/2', '1/2']);
+    const go = (id: string) => limiter('go (10.0.0.9:1)', { id, instance: undefined });
+    at(3, [{ ...go('s1'), acceptedVersion: 'v1' }, b]);
+    at(4, [b]);
+    expect(at(5, [go('s2'), b])[1]).toBe('1/3, away a');
+  });
+
   it('have what they refused of a snapshot not in force when they go', () => {
     const refusal = { version: 'v2', message: 'no', resources: [{ name: 'team/bad', message: 'no' }] };
     at(0, [{ ...a, refusal }, b]);

@@ -30,6 +30,7 @@ interface LastKnown {
 /** A limiter that has answered and is not connected any more. */
 interface Gone extends AbsentLimiter {
   report: LimiterReport;
+  known: LastKnown;
 }
 
 /** For a fleet without an object. */
@@ -115,22 +116,32 @@ export class LimiterView {
       const joiner = limiterIdentity(report);
       const sinceMs = this.#joinedMs.get(joiner) ?? nowMs;
       joinedMs.set(joiner, sinceMs);
-      const known = this.#known(report, this.#lastKnown.get(identity), nowMs);
+      const last = this.#lastKnown.get(identity) ?? this.#leftBy(identity, report);
+      const known = this.#known(report, last, nowMs);
       lastKnown.set(identity, known);
       const list = states.get(report.fleet) ?? [];
       list.push(this.#state(known, { sinceMs, nowMs }));
       states.set(report.fleet, list);
     }
-    for (const [identity, { report, accepted, hasAnswered }] of this.#lastKnown) {
+    for (const [identity, known] of this.#lastKnown) {
+      const { report, accepted, hasAnswered } = known;
       if (lastKnown.has(identity) || !hasAnswered) continue;
-      const refused = report.refusal && keptOut(report.refusal);
-      const left = { accepted, sinceMs: nowMs, keptOut: new Set(refused?.keys()) };
-      this.#gone.set(identity, { report, name: report.name, ...left });
+      const keptOutNames = new Set((report.refusal && keptOut(report.refusal))?.keys());
+      const left = { accepted, sinceMs: nowMs, keptOut: keptOutNames };
+      this.#gone.set(identity, { report, known, name: report.name, ...left });
     }
     for (const identity of lastKnown.keys()) this.#gone.delete(identity);
     this.#lastKnown = lastKnown;
     this.#joinedMs = joinedMs;
     return states;
+  }
+
+  /** What it had when it went away: over another stream it may say nothing of it. */
+  #leftBy(identity: string, report: LimiterReport): LastKnown | undefined {
+    const same = this.#gone.get(identity)?.known;
+    if (same !== undefined || report.instance !== undefined || this.#gone.size === 0) return same;
+    const wanted = limiterIdentity(report);
+    return [...this.#gone.values()].find((gone) => limiterIdentity(gone.report) === wanted)?.known;
   }
 
   #known(report: LimiterReport, last: LastKnown | undefined, nowMs: number): LastKnown {
@@ -201,6 +212,8 @@ export class LimiterView {
       const byReport = new Map([...gone.values()].map((one) => [one.report, one]));
       const left = new EndpointNames([...byReport.keys()]);
       for (const endpoint of endpoints) {
+        const place = placeOf(fleet, endpoint);
+        if (endpoint.isReady) readyMs.set(place, this.#readyMs.get(place) ?? nowMs);
         if (endpoint.isTerminating || there.find(endpoint) !== undefined) continue;
         const report = left.find(endpoint);
         const before = report && byReport.get(report);
@@ -239,7 +252,7 @@ export class LimiterView {
 
   /** The limiter at an endpoint that nobody is connected from; undefined: none is expected there. */
   #absentAt(
-    { key, name, isReady }: Endpoint,
+    endpoint: Endpoint,
     {
       fleet,
       before,
@@ -254,13 +267,12 @@ export class LimiterView {
       nowMs: number;
     },
   ): AbsentLimiter | 'coming' | undefined {
+    const { name, isReady } = endpoint;
     if (before !== undefined) {
       return isReady || this.#isBefore(before.sinceMs + graceMs, nowMs) ? absentPart(before) : undefined;
     }
     if (!isReady) return 'coming';
-    const place = JSON.stringify([fleet, key]);
-    const sinceMs = this.#readyMs.get(place) ?? nowMs;
-    readyMs.set(place, sinceMs);
+    const sinceMs = readyMs.get(placeOf(fleet, endpoint)) ?? nowMs;
     return this.#isBefore(sinceMs + readyPatienceMs, nowMs)
       ? 'coming'
       : { name, sinceMs, accepted: 0, keptOut: new Set() };
@@ -275,6 +287,10 @@ export class LimiterView {
   #numberOf(fleet: string, version: string | undefined): number | undefined {
     return version === undefined ? undefined : this.#ledger.numberOf(fleet, version);
   }
+}
+
+function placeOf(fleet: string, { key }: Endpoint): string {
+  return JSON.stringify([fleet, key]);
 }
 
 function absentPart({ name, sinceMs, accepted, keptOut }: AbsentLimiter): AbsentLimiter {
