@@ -202,6 +202,7 @@ describe('log lines', () => {
       (log) => {
         const xds = lines.xdsLines(log, 'cp:18000');
         xds.connected();
+        xds.notIncremental();
         xds.noRulesYet();
         xds.noRules();
         xds.unreachable('it broke', true);
@@ -211,6 +212,7 @@ describe('log lines', () => {
       },
       [
         'level=info msg="Connected to the xDS server" server="cp:18000"',
+        'level=warning msg="The xDS server does not know incremental xDS: it is asked for the state of the world" server="cp:18000"',
         'level=warning msg="The xDS server has not sent any rules yet" server="cp:18000"',
         'level=warning msg="No rules are loaded: no request is limited" server="cp:18000"',
         'level=error msg="No rules come from the xDS server: trying again, what is loaded stays in force" server="cp:18000" reason="it broke"',
