@@ -207,6 +207,7 @@ export class ControlPlane {
       },
       statusShown: () => this.#statuses.update(),
       changed: () => this.#distribution.changed(),
+      cutOff: (isCutOff) => this.#distribution.cutOff(isCutOff),
     };
   }
 

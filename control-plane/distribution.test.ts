@@ -13,12 +13,14 @@ let timers: ManualTimers;
 let objects: ConfigObject[];
 /** Domains of the default fleet, by push. */
 let served: string[][];
+let cutOff: boolean;
 let distribution: Distribution;
 
 beforeEach(() => {
   timers = new ManualTimers();
   objects = [];
   served = [];
+  cutOff = false;
   distribution = start();
 });
 
@@ -31,6 +33,9 @@ function start(): Distribution {
     xds: {
       serve: (fleets: ReadonlyMap<string, FleetSnapshot>) =>
         served.push(fleets.get('default')?.resources.map(({ domain }) => domain) ?? []),
+      cutOff: (isCutOff: boolean) => {
+        cutOff = isCutOff;
+      },
     },
     clock: { nowMs: () => timers.nowMs, monotonicMs: () => timers.nowMs },
     timers,
@@ -60,6 +65,26 @@ describe('Distribution', () => {
     distribution.useKept(new Map([['u1', { generation: 1, spec: configSpec({ domain: 'shop' }) }]]));
     timers.advance(10_000);
     expect(served).toEqual([['shop']]);
+  });
+
+  it('takes objects for the newest a second after they are reachable', () => {
+    distribution.useKept(new Map());
+    distribution.listed();
+    timers.advance(100);
+    distribution.cutOff(true);
+    expect(cutOff).toBe(true);
+    distribution.cutOff(false);
+    timers.advance(999);
+    distribution.cutOff(true);
+    timers.advance(10_000);
+    expect(cutOff).toBe(true);
+    distribution.cutOff(false);
+    timers.advance(999);
+    expect(cutOff).toBe(true);
+    expect(served).toHaveLength(1);
+    timers.advance(200);
+    expect(cutOff).toBe(false);
+    expect(served).toHaveLength(2);
   });
 
   it('leaves the last accepted rules in force', () => {

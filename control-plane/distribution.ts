@@ -16,7 +16,7 @@ export interface DistributionOptions extends Telemetry {
   source: Pick<ObjectSource, 'objects'>;
   decider: Decider;
   ledger: VersionLedger;
-  xds: Pick<XdsServer, 'serve'>;
+  xds: Pick<XdsServer, 'serve' | 'cutOff'>;
   clock: Clock;
   timers: Timers;
   decided(): void;
@@ -26,6 +26,8 @@ export interface DistributionOptions extends Telemetry {
 const gatherMs = 5;
 /** Chosen: a storm of changes is decided ten times a second at most. */
 const intervalMs = 100;
+/** Chosen: what happened meanwhile comes over a watch that is open again in far less. */
+const catchUpMs = 1_000;
 
 export class Distribution {
   readonly #options: DistributionOptions;
@@ -36,6 +38,7 @@ export class Distribution {
   #hasKept = false;
   /** When the source told of a change that no limiter was sent yet. */
   #unsentChangeMs: number | undefined;
+  #callOffReturn = (): void => {};
 
   constructor(options: DistributionOptions) {
     const { clock, timers } = options;
@@ -75,6 +78,20 @@ export class Distribution {
     this.#ask();
   }
 
+  /** See `XdsServer.cutOff`. Objects that are reachable again are the newest after a moment. */
+  cutOff(isCutOff: boolean): void {
+    const { xds, timers } = this.#options;
+    this.#callOffReturn();
+    if (isCutOff) {
+      xds.cutOff(true);
+      return;
+    }
+    this.#callOffReturn = timers.after(catchUpMs, () => {
+      xds.cutOff(false);
+      this.#ask();
+    });
+  }
+
   /** The first limiter is sent what came of a change. */
   sent(): void {
     if (this.#unsentChangeMs === undefined) return;
@@ -83,6 +100,7 @@ export class Distribution {
   }
 
   close(): void {
+    this.#callOffReturn();
     this.#pace.close();
   }
 

@@ -48,6 +48,7 @@ async function start(limits: { maxBytes?: number } = {}): Promise<DirectorySourc
     listed: () => {},
     statusShown: () => told.push('status shown'),
     changed: () => changes++,
+    cutOff: () => {},
   });
   return source;
 }

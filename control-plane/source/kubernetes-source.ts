@@ -30,6 +30,8 @@ export interface SourceListener {
   statusShown(): void;
   /** `objects` may have changed. Comes only after `listed`, maybe several times for one change. */
   changed(): void;
+  /** Whether `objects` may be older than what the place has by now. */
+  cutOff(isCutOff: boolean): void;
 }
 
 export interface KubernetesSourceOptions extends Telemetry {
@@ -192,6 +194,7 @@ export class KubernetesSource implements ObjectSource {
       unreachable: (reason) => {
         if (!isOut) this.#out++;
         isOut = true;
+        listener.cutOff(true);
         if (this.#told.has(reason)) return;
         this.#told.add(reason);
         metrics.sourceLost();
@@ -204,6 +207,7 @@ export class KubernetesSource implements ObjectSource {
         this.#told.clear();
         metrics.sourceConnected();
         lines.sourceReachable(log);
+        listener.cutOff(false);
       },
       skipped: (object, reason) => {
         metrics.sourceSkipped();

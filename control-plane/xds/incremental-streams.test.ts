@@ -1,4 +1,4 @@
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, onTestFinished } from 'vitest';
 import { DeltaClient } from '../../test/support/delta-client.ts';
 import { eventually } from '../../test/support/eventually.ts';
 import { ScriptedXdsClient } from '../../test/support/xds-client.ts';
@@ -7,7 +7,9 @@ import { fleetsOf, startXdsServer, testSnapshot } from '../../test/support/xds-s
 const v1 = testSnapshot('default', ['a', 'b']);
 const v2 = testSnapshot('default', ['b', 'c']);
 const v3 = testSnapshot('default', ['b', 'c', 'd']);
-const versions = Object.fromEntries(v1.resources.map(({ name, hash }) => [name, hash]));
+const versionsOf = ({ resources }: typeof v1) =>
+  Object.fromEntries(resources.map(({ name, hash }) => [name, hash]));
+const versions = versionsOf(v1);
 
 async function serving(snapshot = v1, options: { accepts?: boolean } = {}) {
   const running = await startXdsServer();
@@ -45,6 +47,32 @@ describe('an incremental stream', () => {
     client.request({ initialResourceVersions: versions });
     expect(await client.responses(1)).toMatchObject({ version: v1.version, names: [], removed: [] });
     expect(server.limiters()).toMatchObject([{ acceptedVersion: v1.version, refusal: undefined }]);
+  });
+
+  it('brings rules to a limiter without any while the source is out of reach, and no old ones to others', async () => {
+    const { server, port, client } = await serving();
+    server.cutOff(true);
+    const newer = new DeltaClient(port, { pod: 'q' });
+    const whole = new ScriptedXdsClient({ port, userAgentName: 'weir', claims: v2.version });
+    onTestFinished(() => whole.close());
+    newer.request({ initialResourceVersions: versionsOf(v2) });
+    await eventually(() => expect(server.limiters()).toHaveLength(2));
+    client.request();
+    await client.responses(1);
+    server.serve(fleetsOf(v2));
+    await eventually(() =>
+      expect(
+        server
+          .limiters()
+          .map(({ acceptedVersion }) => acceptedVersion)
+          .sort(),
+      ).toEqual([v1.version, v2.version, v2.version].sort()),
+    );
+    expect([client.received.length, newer.received.length, whole.received.length]).toEqual([1, 0, 0]);
+    server.cutOff(false);
+    server.serve(fleetsOf(v3));
+    for (const one of [client, newer]) await one.responses(one === client ? 2 : 1);
+    await eventually(() => expect(whole.received).toMatchObject([{ version: v3.version }]));
   });
 
   it('of a limiter that comes again brings what has changed meanwhile', async () => {

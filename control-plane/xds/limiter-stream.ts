@@ -112,6 +112,8 @@ export interface StreamContext extends Telemetry {
   /** Undefined: every client may ask for every fleet. */
   fleetsOfClients?: FleetsOfClients;
   answerTimeoutMs: number;
+  /** Whether what is served may be older than what limiters have from other replicas. */
+  isCutOff(): boolean;
   /** What the server's `limiters` gives is different now. */
   changed(): void;
   sent(limiter: LimiterReport): void;
@@ -203,7 +205,7 @@ export class LimiterStream implements Sender {
     this.#offered = this.#context.responses.get(this.#report.fleet);
     if (this.#offered === undefined) return;
     this.#state.offer(this.#offered.version);
-    if (this.#state.isDue) this.#context.turns.ask(this);
+    if (this.#isDue) this.#context.turns.ask(this);
   }
 
   /** Called when the tokens that are known have changed. */
@@ -229,8 +231,15 @@ export class LimiterStream implements Sender {
     this.end(status);
   }
 
+  /** Who has rules keeps them while ours may be older; who has none is better off with old ones. */
+  get #isDue(): boolean {
+    if (!this.#state.isDue) return false;
+    const hasRules = this.#form.claimedVersion !== '' || this.#report?.acceptedVersion !== undefined;
+    return !(hasRules && this.#context.isCutOff());
+  }
+
   dueBytes(): number {
-    if (this.#isEnding || this.#offered === undefined || !this.#state.isDue) return 0;
+    if (this.#isEnding || this.#offered === undefined || !this.#isDue) return 0;
     return this.#form.bytesOf(this.#offered).length;
   }
 
@@ -363,7 +372,7 @@ export class LimiterStream implements Sender {
     if (isAsking) this.#state.ask();
     const answer = this.#state.answer(nonce, refusal !== undefined);
     if (answer !== undefined) this.#settle(report, answer.version, refusal);
-    if (this.#state.isDue) this.#context.turns.ask(this);
+    if (this.#isDue) this.#context.turns.ask(this);
   }
 
   #settle(report: LimiterReport, version: string, refusal: RequestRefusal | undefined): void {

@@ -99,6 +99,7 @@ export class XdsServer {
   /** Streams whose token the API server is asked about. */
   #unproven = 0;
   #shutdown: Promise<void> | undefined;
+  #isCutOff = false;
 
   constructor(options: XdsServerOptions) {
     const { clock, log, metrics, maxStreams } = options;
@@ -153,6 +154,14 @@ export class XdsServer {
     for (const stream of this.#streams) stream.update();
   }
 
+  /**
+   * What is served may be older than what the API server has: limiters that hold rules, from another replica perhaps, are sent
+   * nothing. When it no longer is, they are with the next call of `serve`.
+   */
+  cutOff(isCutOff: boolean): void {
+    this.#isCutOff = isCutOff;
+  }
+
   /** Of every stream that asked for rules, and of limiters that are between two streams: see `UnansweredDepartures`. */
   limiters(): LimiterReport[] {
     const present = [...this.#streams].flatMap(({ report }) => report ?? []);
@@ -177,6 +186,7 @@ export class XdsServer {
       answerTimeoutMs,
       identity: this.#identity,
       responses: this.#responses,
+      isCutOff: () => this.#isCutOff,
       turns: new SendTurns({ timers, maxBytes: sendingBytes, patienceMs: sendingPatienceMs }),
       refuse: (peer, reason) => this.#refusals.note({ peer, reason }),
       cutConnection: (peer) => this.#transport?.cut(peer),

@@ -40,6 +40,7 @@ function startSource(
     listed: () => {},
     statusShown: () => counts.shown++,
     changed: () => counts.changed++,
+    cutOff: () => {},
   });
   onTestFinished(() => source.close());
   const names = () =>

@@ -76,7 +76,7 @@ describe('the Dockerfile', () => {
 
 describe('the bundle', () => {
   it('has the program of every thread, by its name', () => {
-    const programs = globSync('{limiter,control-plane,rules,process}/**/{*-worker,program}.ts', {
+    const programs = globSync('{limiter,control-plane,rules,process}/**/{*-worker,worker-program}.ts', {
       cwd: root,
     });
     expect(programs.length).toBeGreaterThan(3);
