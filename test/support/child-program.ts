@@ -1,5 +1,7 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { outOfTime } from './second-tries.ts';
 
 export interface ChildProgramOptions {
@@ -107,6 +109,17 @@ export class ChildProgram {
     return end;
   }
 
+  /** Stops it until `SIGCONT`. The signal is there at once, but a thread on another core may answer something yet: it is waited for. */
+  async pause(): Promise<void> {
+    this.#kill('SIGSTOP');
+    while (!this.#exited && !isStopped(this.pid)) await sleep(1);
+  }
+
+  /** Goes on after `pause`. */
+  resume(): void {
+    this.#kill('SIGCONT');
+  }
+
   #kill(signal: NodeJS.Signals): void {
     if (!this.#exited) process.kill(this.#group ? -this.pid : this.pid, signal);
   }
@@ -115,5 +128,20 @@ export class ChildProgram {
     this.#output += text;
     if (isStdout) this.#stdout += text;
     for (const check of this.#waiting) check();
+  }
+}
+
+/** Whether all its threads are; true where the system has no /proc. proc(5), /proc/pid/stat. */
+function isStopped(pid: number): boolean {
+  const threads = `/proc/${pid}/task`;
+  if (!existsSync(threads)) return true;
+  try {
+    return readdirSync(threads).every((thread) => {
+      const stat = readFileSync(`${threads}/${thread}/stat`, 'latin1');
+      return stat.slice(stat.lastIndexOf(')') + 2).startsWith('T');
+    });
+  } catch {
+    // One of them ended meanwhile.
+    return false;
   }
 }

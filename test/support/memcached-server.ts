@@ -57,8 +57,9 @@ export class MemcachedServer {
   async kill(signal: 'SIGKILL' | 'SIGSTOP' | 'SIGCONT'): Promise<void> {
     const program = this.#program;
     if (program === undefined || !program.running) return;
-    if (signal === 'SIGKILL') await program.stop(signal);
-    else program.process.kill(signal);
+    if (signal === 'SIGSTOP') await program.pause();
+    else if (signal === 'SIGCONT') program.resume();
+    else await program.stop(signal);
   }
 
   async stop(): Promise<void> {
