@@ -1,4 +1,5 @@
 import { isDeepStrictEqual } from 'node:util';
+import { Webhook } from 'standardwebhooks';
 import { watchFiles } from '../../process/files/watched-files.ts';
 import type { Clock, Timers } from '../../process/time/clock.ts';
 
@@ -8,6 +9,15 @@ export interface SigningKeysOptions {
   /** How long a secret that was replaced still signs beside its successors. */
   overlapMs: number;
   clock: Clock;
+}
+
+/** `webhook-signature` header: one for each secret, in their order. */
+export function signatures(
+  secrets: readonly string[],
+  { id, body }: { id: string; body: string },
+  now: Date,
+): string {
+  return secrets.map((secret) => new Webhook(secret).sign(id, now, body)).join(' ');
 }
 
 /** Chosen: secrets that are replaced faster than the overlap ends do not make the header grow without end. */

@@ -1,7 +1,7 @@
 /** The receiver's side: whether a delivery was signed with one of these secrets, and when. */
 import { isUtf8 } from 'node:buffer';
 import { timingSafeEqual } from 'node:crypto';
-import { signatures } from './webhook-sender.ts';
+import { signatures } from './signing-keys.ts';
 
 export interface Delivery {
   /** By lower-case name. */

@@ -1,10 +1,10 @@
 /** Posts one event to one endpoint, signed as the Standard Webhooks say, and says what came of it. */
-import { Webhook } from 'standardwebhooks';
 import { systemErrorReason } from '../../process/log/error-text.ts';
 import { packageVersion } from '../../process/log/process-lines.ts';
 import type { Clock } from '../../process/time/clock.ts';
 import type { DeliveryFailure } from './delivery-queue.ts';
 import type { WebhookEndpoint } from './endpoint-url.ts';
+import { signatures } from './signing-keys.ts';
 
 export interface WebhookMessage {
   /** Header `webhook-id`. */
@@ -32,11 +32,6 @@ export type AttemptResult =
 const longestRetryAfterMs = 3_600_000;
 /** Chosen: enough to keep the connection for the next event after any sensible answer. */
 const mostAnswerBytes = 65_536;
-
-/** `signature` header: one for each secret, in their order. */
-export function signatures(secrets: readonly string[], { id, body }: WebhookMessage, now: Date): string {
-  return secrets.map((secret) => new Webhook(secret).sign(id, now, body)).join(' ');
-}
 
 export class WebhookSender {
   readonly #options: WebhookSenderOptions;

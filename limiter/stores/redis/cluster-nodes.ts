@@ -1,7 +1,7 @@
 import { ReplyError } from 'ioredis';
 import { looseAttendedTimers, type Timers } from '../../../process/time/clock.ts';
-import { CallBreaker } from '../calm/call-breaker.ts';
 import { StoreError } from '../counter-store.ts';
+import { NodeBreaker } from './node-breaker.ts';
 import type { ConnectionCounts, RedisConnection } from './redis-connection.ts';
 
 /** Where a node listens. */
@@ -37,7 +37,7 @@ interface ClusterNodeOptions extends NodeSilence {
 export class ClusterNode {
   readonly place: NodePlace;
   readonly connection: RedisConnection;
-  readonly #breaker: CallBreaker;
+  readonly #breaker: NodeBreaker;
   readonly #onChange: (reached: boolean, reason?: string) => void;
   #reached = false;
   #wasMissed = false;
@@ -51,7 +51,7 @@ export class ClusterNode {
     this.place = place;
     this.#onChange = options.onChange;
     this.connection = options.newConnection((_, reason) => this.#note(reason));
-    this.#breaker = new CallBreaker({
+    this.#breaker = new NodeBreaker({
       timers,
       random,
       silenceMs,

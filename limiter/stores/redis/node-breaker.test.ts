@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { ManualTimers } from '../../../test/support/manual-timers.ts';
-import { CallBreaker } from './call-breaker.ts';
+import { NodeBreaker } from './node-breaker.ts';
 
 class Answered extends Error {}
 
@@ -8,7 +8,7 @@ function setUp() {
   const timers = new ManualTimers();
   const changes: boolean[] = [];
   const probes: PromiseWithResolvers<void>[] = [];
-  const breaker = new CallBreaker({
+  const breaker = new NodeBreaker({
     timers,
     random: () => 0,
     silenceMs: 800,
@@ -56,7 +56,7 @@ async function opened() {
   return { ...parts, waiting };
 }
 
-describe('CallBreaker', () => {
+describe('NodeBreaker', () => {
   it('hands answers and errors on, and sets no timer while nothing waits', async () => {
     const { timers, sent, call, breaker } = setUp();
     const [first, second] = [call(), call()];

@@ -1,6 +1,6 @@
-import { BreakerState, BreakerTimer, type BreakerTimes } from './breaker-state.ts';
+import { BreakerState, BreakerTimer, type BreakerTimes } from '../calm/breaker-state.ts';
 
-export interface CallBreakerOptions extends BreakerTimes {
+export interface NodeBreakerOptions extends BreakerTimes {
   /** One call beside the breaker. */
   probe: () => Promise<unknown>;
   /** What calls reject with that were sent and not answered. */
@@ -19,14 +19,14 @@ const quietTicks = 6;
  * A breaker around the calls to one server of several: those that wait when it falls silent reject, and all others at
  * once until it answers a probe. Unlike `BreakerStore` it lets everybody through then: who calls is bounded already.
  */
-export class CallBreaker {
-  readonly #options: CallBreakerOptions;
+export class NodeBreaker {
+  readonly #options: NodeBreakerOptions;
   readonly #state = new BreakerState({ quietTicks });
   /** Rejects each call under way. */
   readonly #waiting = new Set<(error: Error) => void>();
   readonly #timer: BreakerTimer;
 
-  constructor(options: CallBreakerOptions) {
+  constructor(options: NodeBreakerOptions) {
     this.#options = options;
     this.#timer = new BreakerTimer(this.#state, options, {
       onTick: () => this.#tick(),
