@@ -1,7 +1,7 @@
 /** The status of a RateLimitFleet: counts, and who refuses; the counts that no object carries. */
 import { isDeepStrictEqual } from 'node:util';
 import type { FleetObject, FleetStatus } from '../model/fleet-object.ts';
-import { ProgrammedReason, progress, shortened, timeText } from '../reconcile/conditions.ts';
+import { progress, shortened, statusFor, timeText } from '../reconcile/conditions.ts';
 import type { FleetStanding, Since } from '../reconcile/fleet-standing.ts';
 
 export interface FleetFacts {
@@ -62,13 +62,7 @@ function readiness(name: string, standing: Standing, newest: FleetFacts['newest'
     return { type: 'Ready', status: 'False', reason: 'NoRules', message };
   }
   const { reason, message } = progress(name, standing);
-  const status =
-    reason === ProgrammedReason.AllLimiters
-      ? 'True'
-      : reason === ProgrammedReason.Disconnected
-        ? 'Unknown'
-        : 'False';
-  return { type: 'Ready', status, reason, message };
+  return { type: 'Ready', status: statusFor(reason), reason, message };
 }
 
 function progressing(

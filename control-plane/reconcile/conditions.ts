@@ -125,11 +125,15 @@ const statusBy: Partial<Record<string, Condition['status']>> = {
   [ProgrammedReason.Disconnected]: 'Unknown',
 };
 
+/** What a reason makes of the condition, of an object or of a whole fleet. */
+export function statusFor(reason: string): Condition['status'] {
+  return statusBy[reason] ?? 'False';
+}
+
 function programmedFinding({ verdict, standing }: ConditionFacts): Finding {
   const { object, accepted, served } = verdict;
   const found = (reason: string, message: string): Finding => {
-    const status = statusBy[reason] ?? 'False';
-    return { type: 'Programmed', status, reason, message };
+    return { type: 'Programmed', status: statusFor(reason), reason, message };
   };
   if (served === undefined || standing === undefined) {
     return found(
