@@ -92,6 +92,10 @@ export class ApiServer {
     }
   }
 
+  get serverRuns(): boolean {
+    return this.#server?.running === true;
+  }
+
   /** Ends the server alone; etcd keeps what there is. */
   async stopServer(signal: 'SIGTERM' | 'SIGKILL' = 'SIGKILL'): Promise<void> {
     await this.#server?.stop(signal);

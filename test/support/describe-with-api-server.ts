@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, it } from 'vitest';
+import { afterAll, afterEach, beforeAll, describe, it } from 'vitest';
 import { type ApiServer, startApiServer } from './api-server.ts';
 import { apiServerProgram, etcdProgram, findServer, kubectlProgram } from './find-server.ts';
 
@@ -16,6 +16,10 @@ export function describeWithApiServer(name: string, suite: (api: () => ApiServer
       let server: ApiServer | undefined;
       beforeAll(async () => {
         server = await startApiServer();
+      });
+      // A test that failed while it had stopped the server leaves it to the next one as it found it.
+      afterEach(async () => {
+        if (server?.serverRuns === false) await server.startServer();
       });
       afterAll(async () => {
         await server?.stop();
