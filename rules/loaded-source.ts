@@ -37,7 +37,7 @@ export interface LoadedSource {
   source: RuleSource;
   /** Limiters that load it; undefined where the spelling does not say. */
   fleet: string | undefined;
-  /** The class of a manifest: which control plane serves it. */
+  /** The class of a manifest: which control plane serves it. Undefined for other kinds. */
   className?: string;
   /** Of a manifest. */
   object: LoadedObject | undefined;

@@ -43,7 +43,6 @@ const allowed: Record<string, string[]> = {
     'process/settings',
     'rules',
     'rules/documents',
-    'rules/manifest',
     'rules/reader',
     'rules/write',
     'rules/yaml',

@@ -8,7 +8,8 @@ import {
   printInputErrors,
   type RuleInput,
   readInput,
-  sourcesOfFleet,
+  servedByFlags,
+  sourcesServedBy,
 } from '../shared/read-input.ts';
 import { type Conversion, convertRules, type Target, targets } from './converted-rules.ts';
 
@@ -22,6 +23,7 @@ the same requests under the same counter keys. What the new spelling has no room
   --domain <domain>         this domain alone, where there are several
   --name <name>             name of the object or the resource (default: as before, else made of the domain)
   --namespace <namespace>   namespace of the object (default: as before, else none)
+  --class <class>           class of the object; with other spellings: whose manifests to read
   --fleet <fleet>           fleet of the object; with other spellings: whose manifests to read
   --merge-domain-configs    several files may name one domain, as with MERGE_DOMAIN_CONFIG=true
   --allow-loss              leave out what the new spelling has no room for, with a warning
@@ -42,6 +44,7 @@ export const convertCommand = commandOf(
     domain: { type: 'string' },
     name: { type: 'string' },
     namespace: { type: 'string' },
+    class: { type: 'string' },
     fleet: { type: 'string' },
     'merge-domain-configs': { type: 'boolean' },
     'allow-loss': { type: 'boolean' },
@@ -60,18 +63,19 @@ function convert(flags: ParsedFlags): number {
   const mergeDomains = flags.on('merge-domain-configs');
   const input = readInput(path, { mergeDomains });
   if (printInputErrors(input)) return 2;
-  const fleet = flags.text('fleet');
-  const ofFleet = target === 'manifest' ? input.sources : sourcesOfFleet(input.sources, fleet);
+  const chosen = servedByFlags(flags);
+  const served = target === 'manifest' ? input.sources : sourcesServedBy(input.sources, chosen);
   const domain = flags.text('domain');
-  const sources = ofFleet.filter(({ source }) => domain === undefined || source.domain === domain);
-  if (sources.length === 0) throw new UsageError(`${path}: there are no rules for that domain and fleet`);
+  const sources = served.filter(({ source }) => domain === undefined || source.domain === domain);
+  if (sources.length === 0)
+    throw new UsageError(`${path}: there are no rules for that domain, class and fleet`);
   // Objects may claim one domain: the control plane decides between them.
   if (target !== 'manifest' && printClashes(sources, { mergeDomains })) return 2;
   const name = flags.text('name');
   if (name !== undefined && sources.length > 1) {
     throw new UsageError(`--name is for one domain, and there are ${sources.length} sets of rules`);
   }
-  const conversion = convertRules(sources, target, { name, namespace: flags.text('namespace'), fleet });
+  const conversion = convertRules(sources, target, { name, namespace: flags.text('namespace'), ...chosen });
   if (isRefused(conversion, flags.on('allow-loss'))) return 1;
   if (format === 'text' && target !== 'xds') noteComments(input);
   process.stdout.write(written(conversion.documents, target === 'xds' ? 'json' : format));

@@ -15,6 +15,7 @@ export type Target = (typeof targets)[number];
 export interface GivenIdentity {
   name: string | undefined;
   namespace: string | undefined;
+  className: string | undefined;
   fleet: string | undefined;
 }
 
@@ -102,7 +103,7 @@ function identityOf(
     namespace: given.namespace ?? object?.namespace,
     labels: object?.labels ?? {},
     fleet: given.fleet ?? fleet ?? defaultFleet,
-    className,
+    className: given.className ?? className,
   };
 }
 

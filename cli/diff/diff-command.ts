@@ -1,14 +1,9 @@
 import { compareSources } from '../../rules/compare/compare-domain.ts';
 import type { RuleChange } from '../../rules/compare/limit-effect.ts';
 import type { LoadedSource } from '../../rules/loaded-source.ts';
+import { defaultClass, defaultFleet } from '../../rules/manifest/manifest-bounds.ts';
 import { commandOf, outputFormat, paintFor, UsageError } from '../shared/flags.ts';
-import {
-  byFleet,
-  printClashes,
-  printInputErrors,
-  type RuleInput,
-  readInputOrUrl,
-} from '../shared/read-input.ts';
+import { printClashes, printInputErrors, type RuleInput, readInputOrUrl } from '../shared/read-input.ts';
 import { diffJson, diffText, effectOrder } from './diff-report.ts';
 
 /** What `--fail-on` may name: effects, and the two ways of being looser that let everything pass. */
@@ -61,6 +56,7 @@ Compares two sets of rules: which are added, removed, changed or moved, and what
 may be a file, a folder, - for standard input, a pipe, or the debug listener of a running limiter
 (http://host:6070/rlconfig); a rule file may be compared with a manifest. An empty file, /dev/null for one, has no rules.
 
+  --class <name>           compare the manifests of this class alone (default: those of each class with each other)
   --merge-domain-configs   several files may name one domain, as with MERGE_DOMAIN_CONFIG=true
   --fail-on <effect>[,...] status 1 for changes of these effects alone; none: for no change
   --output text|json       how to print the changes (default text)
@@ -78,6 +74,7 @@ or rules that cannot be read.
 export const diffCommand = commandOf(
   help,
   {
+    class: { type: 'string' },
     'merge-domain-configs': { type: 'boolean' },
     'fail-on': { type: 'string', multiple: true },
     output: { type: 'string' },
@@ -93,8 +90,11 @@ export const diffCommand = commandOf(
     const options = { mergeDomains: flags.on('merge-domain-configs'), mayBeEmpty: true };
     const before = await readInputOrUrl(oldPath, options);
     const after = await readInputOrUrl(newPath, options);
-    if (cannotBeUsed(before, options) || cannotBeUsed(after, options)) return 2;
-    const changes = changesOf(before.sources, after.sources);
+    if (cannotBeUsed(before) || cannotBeUsed(after)) return 2;
+    const loads = loadsOf(before.sources, after.sources, flags.text('class'));
+    const sides = loads.flatMap((load) => [load.before, load.after]);
+    if (sides.some((sources) => printClashes(sources, options))) return 2;
+    const changes = loads.flatMap(changesOf);
     process.stdout.write(format === 'json' ? diffJson(changes) : diffText(changes, paintFor(process.stdout)));
     const failures = failing === undefined ? changes : failingChanges(changes, failing);
     if (failing !== undefined && failures.length > 0)
@@ -104,16 +104,44 @@ export const diffCommand = commandOf(
 );
 
 /** An empty set of rules is one: what is compared with it is all new, or all gone. */
-function cannotBeUsed(input: RuleInput, options: { mergeDomains: boolean }): boolean {
-  if (input.errorCount > 0 && printInputErrors(input)) return true;
-  return [...byFleet(input.sources).values()].some((sources) => printClashes(sources, options));
+function cannotBeUsed(input: RuleInput): boolean {
+  return input.errorCount > 0 && printInputErrors(input);
 }
 
-function changesOf(before: readonly LoadedSource[], after: readonly LoadedSource[]): RuleChange[] {
-  const was = byFleet(before);
-  const is = byFleet(after);
-  const sourcesOf = (sources: readonly LoadedSource[] = []) => sources.map(({ source }) => source);
-  return [...new Set([...was.keys(), ...is.keys()])].flatMap((fleet) =>
-    compareSources(sourcesOf(was.get(fleet)), sourcesOf(is.get(fleet)), fleet),
-  );
+/** What limiters of one fleet of one class load, before and after. */
+interface ComparedLoad {
+  /** Undefined where there is one class only. */
+  className: string | undefined;
+  fleet: string;
+  before: LoadedSource[];
+  after: LoadedSource[];
+}
+
+/** What names no class is for the only one that there is, else for the default one; what names no fleet for the default one. */
+function loadsOf(
+  before: readonly LoadedSource[],
+  after: readonly LoadedSource[],
+  chosen: string | undefined,
+): ComparedLoad[] {
+  const classes = new Set([...before, ...after].flatMap((one) => chosen ?? one.className ?? []));
+  const [only = defaultClass] = classes.size === 1 ? classes : [];
+  const loads = new Map<string, ComparedLoad>();
+  for (const side of ['before', 'after'] as const) {
+    for (const source of side === 'before' ? before : after) {
+      const { className = only, fleet = defaultFleet } = source;
+      if (chosen !== undefined && className !== chosen) continue;
+      const key = `${className} ${fleet}`;
+      const named = classes.size > 1 ? className : undefined;
+      const load = loads.get(key) ?? { className: named, fleet, before: [], after: [] };
+      loads.set(key, load);
+      load[side].push(source);
+    }
+  }
+  return [...loads.values()];
+}
+
+function changesOf({ className, fleet, before, after }: ComparedLoad): RuleChange[] {
+  const [was, is] = [before, after].map((sources) => sources.map(({ source }) => source));
+  const changes = compareSources(was!, is!, fleet);
+  return className === undefined ? changes : changes.map((change) => ({ className, ...change }));
 }

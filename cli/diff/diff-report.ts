@@ -21,12 +21,15 @@ export function diffJson(changes: readonly RuleChange[]): string {
 }
 
 function changeLines(
-  { kind, fleet, domain, rule, fields, effect, notes }: RuleChange,
+  { kind, className, fleet, domain, rule, fields, effect, notes }: RuleChange,
   paint: Paint,
 ): string[] {
   const [mark, style] = marks[kind];
-  const place = fleet === defaultFleet ? domain : `${domain} (fleet ${fleet})`;
-  const lines = [paint(style, `${mark} ${place}: ${rule.join(' > ')}`)];
+  const names = [className && `class ${className}`, fleet !== defaultFleet && `fleet ${fleet}`].filter(
+    Boolean,
+  );
+  const place = names.length === 0 ? '' : ` (${names.join(', ')})`;
+  const lines = [paint(style, `${mark} ${domain}${place}: ${rule.join(' > ')}`)];
   if (fields.length > 0) lines.push(`    ${fieldWords(kind, fields)}`);
   const [first, ...more] = notes;
   lines.push(`    ${paint('bold', effect)}: ${first}`);

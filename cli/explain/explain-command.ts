@@ -7,7 +7,13 @@ import {
   paintFor,
   UsageError,
 } from '../shared/flags.ts';
-import { printClashes, printInputErrors, readInputOrUrl, sourcesOfFleet } from '../shared/read-input.ts';
+import {
+  printClashes,
+  printInputErrors,
+  readInputOrUrl,
+  servedByFlags,
+  sourcesServedBy,
+} from '../shared/read-input.ts';
 import { ExplainReport, explainJson } from './explain-report.ts';
 import { explainRequest } from './explain-request.ts';
 
@@ -87,6 +93,7 @@ counted. <rules> is a file, a folder, - for standard input, or the debug listene
   --descriptors <k=v,k2=v2>   one descriptor; repeat the flag for several; a value in double quotes may hold commas:
                               'path="/a,b",user=x', with \\" and \\\\ inside
   --entry <key=value>         one entry, as it is; all of these flags together are one more descriptor
+  --class <name>              whose manifests to read, where there are several classes (of control planes)
   --fleet <name>              whose manifests to read, where there are several fleets
   --merge-domain-configs      several files may name one domain, as with MERGE_DOMAIN_CONFIG=true
   --at <time>                 the moment to name the counter for: RFC 3339 or seconds since 1970 (default now)
@@ -110,6 +117,7 @@ export const explainCommand = commandOf(
     domain: { type: 'string' },
     descriptors: { type: 'string', multiple: true },
     entry: { type: 'string', multiple: true },
+    class: { type: 'string' },
     fleet: { type: 'string' },
     'merge-domain-configs': { type: 'boolean' },
     at: { type: 'string' },
@@ -139,7 +147,7 @@ async function explain(flags: ParsedFlags): Promise<number> {
   const mergeDomains = flags.on('merge-domain-configs');
   const input = await readInputOrUrl(path, { mergeDomains });
   if (printInputErrors(input)) return 2;
-  const sources = sourcesOfFleet(input.sources, flags.text('fleet'));
+  const sources = sourcesServedBy(input.sources, servedByFlags(flags));
   if (printClashes(sources, { mergeDomains })) return 2;
   const request = explainRequest(sources, {
     domain,

@@ -4,21 +4,30 @@ import { Replay } from '../../replay/replay.ts';
 import { type ReplayReport, reportOf, TooManyBadLines } from '../../replay/replay-report.ts';
 import type { RuleSource } from '../../rules/model.ts';
 import { commandOf, outputFormat, type ParsedFlags, UsageError, wholeNumber } from '../shared/flags.ts';
-import { printClashes, printInputErrors, readInput, sourcesOfFleet } from '../shared/read-input.ts';
+import {
+  printClashes,
+  printInputErrors,
+  readInput,
+  type ServedBy,
+  servedByFlags,
+  sourcesServedBy,
+} from '../shared/read-input.ts';
 import { Progress } from './progress.ts';
 import { type OpenedRecording, openRecording } from './recording-lines.ts';
 import { reportText } from './report-text.ts';
 
-/** Those of one fleet, which a limiter could load together. Undefined when they cannot be loaded; the reasons are then on standard error. @throws UsageError */
+/** Those of one class and fleet, which a limiter could load together. Undefined when they cannot be loaded; the reasons are then on standard error. @throws UsageError */
 export function readReplayRules(
   path: string,
-  options: { mergeDomains: boolean; fleet: string | undefined },
+  options: { mergeDomains: boolean; chosen: ServedBy },
 ): RuleSource[] | undefined {
   const input = readInput(path, options);
   if (printInputErrors(input)) return undefined;
-  const sources = sourcesOfFleet(input.sources, options.fleet);
+  const sources = sourcesServedBy(input.sources, options.chosen);
   if (sources.length === 0 && input.sources.length > 0) {
-    throw new UsageError(`${path} has no rules of the fleet "${options.fleet}"`);
+    const { className, fleet } = options.chosen;
+    const names = [className && `the class "${className}"`, fleet && `the fleet "${fleet}"`];
+    throw new UsageError(`${path} has no rules of ${names.filter(Boolean).join(' and ')}`);
   }
   return printClashes(sources, options) ? undefined : sources.map(({ source }) => source);
 }
@@ -82,6 +91,7 @@ get a recording from Envoy's access log is in docs/replay.md. A line is a reques
 
   --from <file>              the recording, one request a line; .gz is unpacked, "-" is standard input
   --against <rules>          play it through these as well, and report the difference to them
+  --class <name>             whose manifests to read, where there are several classes (of control planes)
   --fleet <name>             whose manifests to read, where there are several fleets
   --output text|json         how to print the report (default text)
   --top <n>                  how many of the counters that were limited most to list (default 10)
@@ -116,6 +126,7 @@ export const replayCommand = commandOf(
   {
     from: { type: 'string' },
     against: { type: 'string' },
+    class: { type: 'string' },
     fleet: { type: 'string' },
     output: { type: 'string' },
     top: { type: 'string' },
@@ -130,7 +141,7 @@ export const replayCommand = commandOf(
     const wanted = readWanted(flags);
     const merging = flags.on('merge-domain-configs') ? ['MERGE_DOMAIN_CONFIG=true'] : [];
     const settings = readReplaySettings([...flags.list('setting'), ...merging]);
-    const options = { mergeDomains: settings.mergeDomainConfig, fleet: flags.text('fleet') };
+    const options = { mergeDomains: settings.mergeDomainConfig, chosen: servedByFlags(flags) };
     const rules = readReplayRules(wanted.rules, options);
     const against = wanted.against === undefined ? [] : readReplayRules(wanted.against, options);
     if (rules === undefined || against === undefined) return 2;

@@ -6,14 +6,13 @@ import { systemErrorReason } from '../../process/log/error-text.ts';
 import { textKind } from '../../rules/documents/read-rule-file-texts.ts';
 import { readRuleTexts, type TextsReading } from '../../rules/documents/read-rule-texts.ts';
 import type { LoadedSource, RuleText } from '../../rules/loaded-source.ts';
-import { defaultFleet } from '../../rules/manifest/manifest-bounds.ts';
 import type { JsonObject, RuleSource } from '../../rules/model.ts';
 import { looksLikeRules } from '../../rules/reader/read-rule-files.ts';
 import { formatRuleError, type RuleError } from '../../rules/rule-error.ts';
 import { checkSources } from '../../rules/validate-sources.ts';
 import { yamlText } from '../../rules/write/yaml-text.ts';
 import { decodeYaml } from '../../rules/yaml/text.ts';
-import { fetchGiven, UsageError } from './flags.ts';
+import { fetchGiven, type ParsedFlags, UsageError } from './flags.ts';
 
 /** What one argument of a command holds: a folder, a file, a pipe, or `-` for standard input. */
 export interface RuleInput extends TextsReading {
@@ -118,21 +117,35 @@ export function printInputErrors({ path, errors, errorCount, sources }: RuleInpu
   return true;
 }
 
-/**
- * The sources that limiters of one fleet load: all but the manifests of other fleets. Without a choice there must be one
- * fleet only. @throws UsageError
- */
-export function sourcesOfFleet(sources: readonly LoadedSource[], fleet: string | undefined): LoadedSource[] {
-  const fleets = [...new Set(sources.flatMap((one) => one.fleet ?? []))];
-  if (fleet === undefined && fleets.length > 1) {
-    throw new UsageError(`there are rules of several fleets, choose one by --fleet: ${fleets.join(', ')}`);
-  }
-  return sources.filter((one) => fleet === undefined || one.fleet === undefined || one.fleet === fleet);
+/** Which manifests: of one class, which one control plane serves, and of one of its fleets; undefined: not said. */
+export interface ServedBy {
+  className: string | undefined;
+  fleet: string | undefined;
 }
 
-/** By fleet; what names none is for the default one. */
-export function byFleet(sources: readonly LoadedSource[]): Map<string, LoadedSource[]> {
-  return Map.groupBy(sources, ({ fleet }) => fleet ?? defaultFleet);
+/** What `--class` and `--fleet` choose. */
+export function servedByFlags(flags: ParsedFlags): ServedBy {
+  return { className: flags.text('class'), fleet: flags.text('fleet') };
+}
+
+/**
+ * The sources that limiters load together: all but the manifests of other classes and fleets. Without a choice there must
+ * be one class, and one fleet of it. @throws UsageError
+ */
+export function sourcesServedBy(sources: readonly LoadedSource[], chosen: ServedBy): readonly LoadedSource[] {
+  const ofClass = chosenBy(sources, 'className', { given: chosen.className, flag: 'class', all: 'classes' });
+  return chosenBy(ofClass, 'fleet', { given: chosen.fleet, flag: 'fleet', all: 'fleets' });
+}
+
+function chosenBy(
+  sources: readonly LoadedSource[],
+  field: keyof ServedBy,
+  { given, flag, all }: { given: string | undefined; flag: string; all: string },
+): readonly LoadedSource[] {
+  if (given !== undefined) return sources.filter((one) => (one[field] ?? given) === given);
+  const names = [...new Set(sources.flatMap((one) => one[field] ?? []))];
+  if (names.length <= 1) return sources;
+  throw new UsageError(`there are rules of several ${all}, choose one by --${flag}: ${names.join(', ')}`);
 }
 
 /** Prints why sources cannot be loaded together, each being well by itself; returns whether there is a reason. */

@@ -20,6 +20,8 @@ export type Passing = 'unlimited' | 'shadow';
 
 export interface RuleChange {
   kind: 'added' | 'removed' | 'changed' | 'moved';
+  /** Of the manifests; only where those that are compared are of several classes. */
+  className?: string;
   fleet: string;
   domain: string;
   /** Names of the rules that lead to it, itself the last: `path=/search*`, `plan`. */

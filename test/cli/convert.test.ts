@@ -56,6 +56,8 @@ spec:
     expect(runWeir(['convert', path, '--to', 'rules']).stderr).toContain(
       "a rule file names no class: 'edge' of default/a is lost",
     );
+    const given = runWeir(['convert', path, '--to', 'manifest', '--class', 'inner']);
+    expect(given.stdout).toContain('className: inner\n');
   });
 
   it('names what is lost, and writes nothing unless that is allowed', () => {

@@ -2,6 +2,7 @@ import { spawnSync } from 'node:child_process';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
+import { rateLimitConfigTexts } from '../support/rate-limit-config.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
 import { runWeir } from '../support/weir-command.ts';
 
@@ -131,6 +132,23 @@ describe('weir diff', () => {
 `,
       stderr: 'failed: 1 change that --fail-on names: d: tenant=acme (gone)\n',
     });
+  });
+
+  it('compares manifests of several classes within their class, and those of one with files of none', () => {
+    const objects = (edge: number): string =>
+      rateLimitConfigTexts(
+        { name: 'a', domain: 'd', requests: 5 },
+        { name: 'b', domain: 'd', className: 'edge', requests: edge },
+      );
+    const path = join(temporaryFolder(), 'objects.yaml');
+    writeFileSync(path, objects(7));
+    const diff = (input: string, ...flags: string[]) => runWeir(['diff', path, '-', ...flags], { input });
+    expect(diff(objects(7))).toEqual({ status: 0, stdout: 'no changes\n', stderr: '' });
+    const changed = diff(objects(6));
+    expect(changed.stdout).toContain('~ d (class edge): key\n    requests_per_unit: 7 -> 6\n    stricter');
+    expect(diff(objects(6), '--class', 'weir').status).toBe(0);
+    const file = 'domain: d\ndescriptors: [{ key: key, rate_limit: { unit: day, requests_per_unit: 7 } }]\n';
+    expect(diff(file, '--class', 'edge')).toEqual({ status: 0, stdout: 'no changes\n', stderr: '' });
   });
 
   it.each([

@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { startLimiter } from '../support/limiter-process.ts';
+import { rateLimitConfigTexts } from '../support/rate-limit-config.ts';
 import { runWeir } from '../support/weir-command.ts';
 
 const root = new URL('../..', import.meta.url).pathname;
@@ -150,6 +151,22 @@ describe('weir explain', () => {
       ),
     });
     expect(explain(holders, '--merge-domain-configs').stdout).toContain('limit: 7 per day');
+  });
+
+  it('takes the manifests of one class, which it asks for where there are several', () => {
+    const manifests = rateLimitConfigTexts(
+      { name: 'a', domain: 'd', requests: 5 },
+      { name: 'b', domain: 'd', className: 'edge', requests: 7 },
+    );
+    const explain = (...flags: string[]) =>
+      runWeir(['explain', '-', '--domain', 'd', '--entry', 'key=x', ...flags], { input: manifests });
+    expect(explain()).toMatchObject({
+      status: 2,
+      stderr: expect.stringContaining('several classes, choose one by --class: weir, edge'),
+    });
+    expect(explain('--class', 'edge').stdout).toContain('limit: 7 per day');
+    expect(explain('--class', 'weir').stdout).toContain('limit: 5 per day');
+    expect(explain('--class', 'other').stdout).toContain("no rules for the domain 'd'");
   });
 
   it.each([

@@ -29,6 +29,11 @@ export function rateLimitConfig(options: ManifestOptions): Record<string, unknow
   };
 }
 
+/** Several in one text. */
+export function rateLimitConfigTexts(...all: ManifestOptions[]): string {
+  return all.map(rateLimitConfigText).join('\n---\n');
+}
+
 /** The same as text for `kubectl apply -f -`. */
 export function rateLimitConfigText(options: ManifestOptions): string {
   return JSON.stringify(rateLimitConfig(options));
