@@ -155,7 +155,7 @@ function buildTool({ command }: ServerProgram, folder: string, path: string): vo
   run('go', ['build', '-ldflags', '-s -w', '-o', join(serversFolder, command), path], { cwd });
 }
 
-/** Of a folder of test/support with a go.mod: `1.34.4`. */
+/** Of a folder of test/support with a go.mod: `1.37.2`. */
 export function kubernetesVersion(folder: string): string {
   const text = readFileSync(join(import.meta.dirname, '../test/support', folder, 'go.mod'), 'utf8');
   const version = /k8s\.io\/kubernetes v(\S+)/.exec(text)?.[1];

@@ -76,9 +76,11 @@ describe('the CRD file', () => {
   });
 });
 
-/** Kubernetes 1.30 says it in other words. */
+/** Kubernetes 1.30 says these in other words. */
 function inNewerWords(text: string): string {
-  return text.replaceAll('Too long: may not be longer than', 'Too long: may not be more than');
+  return text
+    .replaceAll('Too long: may not be longer than', 'Too long: may not be more than')
+    .replaceAll('in body must be of type integer', 'in body must be of type int64');
 }
 
 interface Schema {

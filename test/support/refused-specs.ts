@@ -169,7 +169,7 @@ export const refusedSpecs: readonly RefusedSpec[] = [
   limit(
     'a fraction',
     { unit: 'day', requestsPerUnit: 1.5 },
-    'spec.descriptors[0].rateLimit.requestsPerUnit in body must be of type integer',
+    'spec.descriptors[0].rateLimit.requestsPerUnit in body must be of type int64',
     'spec.descriptors[0].rateLimit.requestsPerUnit: must be a whole number from 0 to 4294967295, found 1.5',
   ),
   limit(
