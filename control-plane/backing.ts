@@ -1,7 +1,10 @@
 import type { Environment } from '../process/settings/settings-reader.ts';
 import type { Clock, Timers } from '../process/time/clock.ts';
 import type { FleetStore } from './fleets/fleet-store.ts';
+import type { ApiObject, Reading } from './kubernetes/reflector.ts';
+import type { ConfigObject } from './model/config-object.ts';
 import type { KeptSpec } from './model/decision.ts';
+import type { FleetObject } from './model/fleet-object.ts';
 import type { LimiterReport, ReplicaReport } from './model/fleet-snapshot.ts';
 import type { RecordedEvent } from './replicas/event-recorder.ts';
 import type { StoredSpec } from './replicas/kept-specs.ts';
@@ -30,6 +33,14 @@ export interface Backing {
     token: string,
     audience: string,
   ) => Promise<{ user: string; podUid?: string } | { problem: string }>;
+  /**
+   * Objects that are not stored yet, as they would be read; undefined: this control plane would not look at them. The whole is
+   * undefined where nobody is asked before they are stored.
+   */
+  readonly foreseen?: {
+    config(object: ApiObject): Reading<ConfigObject> | undefined;
+    fleet(object: ApiObject): Reading<FleetObject> | undefined;
+  };
   /** Begins to take part; what comes of it is told to the listener. */
   start(): void;
   publish(limiters: readonly LimiterReport[]): void;

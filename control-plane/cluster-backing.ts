@@ -1,5 +1,6 @@
 import { packageVersion } from '../process/log/process-lines.ts';
 import type { Backing, OpenBackingOptions } from './backing.ts';
+import { readFleet } from './fleets/fleet-readings.ts';
 import { FleetStore } from './fleets/fleet-store.ts';
 import { KubernetesClient } from './kubernetes/client.ts';
 import { loadKubernetesConfig } from './kubernetes/client-config.ts';
@@ -85,6 +86,12 @@ class ClusterBacking implements Backing {
 
   readonly reviewToken: NonNullable<Backing['reviewToken']> = (token, audience) =>
     reviewToken(this.#options.client, { token, audience });
+
+  readonly foreseen: NonNullable<Backing['foreseen']> = {
+    config: (object) => this.source.foreseen(object),
+    fleet: (object) =>
+      object.metadata.namespace === this.#options.namespace ? readFleet(object) : undefined,
+  };
 
   start(): void {
     this.#replicas.start();

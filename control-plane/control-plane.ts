@@ -8,6 +8,8 @@ import type { Environment } from '../process/settings/settings-reader.ts';
 import type { Clock, Timers } from '../process/time/clock.ts';
 import { Pace } from '../process/time/pacing.ts';
 import { type ShutdownStep, type SignalSource, shutdownOnSignal } from '../process/time/shutdown.ts';
+import { type AdmissionView, admissionAnswer } from './admission/admission-answer.ts';
+import { openAdmissionServer } from './admission/admission-server.ts';
 import type { Backing, BackingListener, OpenBacking } from './backing.ts';
 import { Distribution } from './distribution.ts';
 import { createControlPlaneListener, Readiness } from './http/listener.ts';
@@ -47,6 +49,8 @@ export interface ControlPlanePorts {
   http: { port: number };
   /** Undefined: there is no token, so the secret lookup is closed. */
   api: { port: number } | undefined;
+  /** Undefined: there is no certificate for it. */
+  admission: { port: number } | undefined;
 }
 
 /** How long requests and streams may take to end. */
@@ -71,6 +75,7 @@ export class ControlPlane {
   /** Answers of limiters come in bursts. */
   readonly #reportPace: Pace;
   readonly #ledger = new VersionLedger();
+  readonly #decider: Decider;
   readonly #distribution: Distribution;
   readonly #statuses: StatusKeeper;
   readonly #announcer: Announcer;
@@ -79,6 +84,7 @@ export class ControlPlane {
   readonly #http: HttpListener;
   #webhooks: Webhooks | undefined;
   #api: HttpListener | undefined;
+  #admission: HttpListener | undefined;
   #isListed = false;
   /** Since the first decision there is something to serve. */
   #isServing = false;
@@ -104,6 +110,7 @@ export class ControlPlane {
       intervalMs: reportIntervalMs,
       run: () => this.#backing.publish(this.#xds.limiters()),
     });
+    this.#decider = this.#createDecider();
     this.#distribution = this.#createDistribution();
     this.#announcer = new Announcer({
       clock: options.clock,
@@ -142,6 +149,7 @@ export class ControlPlane {
     const { settings, log } = this.#options;
     this.#webhooks = await openNotifications(this.#parts);
     this.#api = await openSecretLookup(this.#parts, this.#webhooks);
+    this.#admission = await this.#openAdmission();
     const httpAddress = { host: settings.httpHost, port: settings.httpPort };
     const http = await this.#http.listen(httpAddress);
     lines.listeningForHttp(log, addressText({ ...httpAddress, ...http }));
@@ -152,9 +160,12 @@ export class ControlPlane {
     const apiAddress = { host: settings.apiHost, port: settings.apiPort };
     const api = await this.#api?.listen(apiAddress);
     if (api !== undefined) lines.listeningForApi(log, addressText({ ...apiAddress, ...api }));
+    const admissionAddress = { host: settings.admissionHost, port: settings.admissionPort };
+    const admission = await this.#admission?.listen(admissionAddress);
+    if (admission) lines.listeningForAdmission(log, addressText({ ...admissionAddress, ...admission }));
     this.#backing.start();
     await this.#backing.source.start(this.#sourceListener());
-    if (!this.#isEnding) this.#options.onListening({ xds, http, api });
+    if (!this.#isEnding) this.#options.onListening({ xds, http, api, admission });
   }
 
   #untilSignal(): Promise<number> {
@@ -186,6 +197,7 @@ export class ControlPlane {
       { name: 'replicas', timeoutMs, run: () => this.#backing.close() },
       { name: 'webhooks', timeoutMs, run: () => this.#webhooks?.close(webhooksGraceMs) },
       { name: 'secret lookup', timeoutMs, run: () => this.#api?.close() },
+      { name: 'admission', timeoutMs, run: () => this.#admission?.close() },
       { name: 'HTTP listener', timeoutMs, run: () => this.#http.close() },
     ];
   }
@@ -233,21 +245,47 @@ export class ControlPlane {
     };
   }
 
-  #createDistribution(): Distribution {
+  #createDecider(): Decider {
     const { settings } = this.#options;
     const parsed = parseDomainOwners(settings.domainOwners, settings.domainOwnership);
     if (!parsed.ok) throw new Error(`DOMAIN_OWNERS: ${parsed.errors.join('; ')}`);
+    return new Decider({
+      mergeDomains: settings.mergeDomainConfig,
+      domainOwners: parsed.owners,
+      controllerName: this.#backing.controllerName,
+    });
+  }
+
+  #createDistribution(): Distribution {
     return new Distribution({
       ...this.#parts,
       source: this.#backing.source,
-      decider: new Decider({
-        mergeDomains: settings.mergeDomainConfig,
-        domainOwners: parsed.owners,
-        controllerName: this.#backing.controllerName,
-      }),
+      decider: this.#decider,
       ledger: this.#ledger,
       xds: this.#xds,
       decided: () => this.#decided(),
+    });
+  }
+
+  async #openAdmission(): Promise<HttpListener | undefined> {
+    const {
+      admissionTlsCert: certFile,
+      admissionTlsKey: keyFile,
+      mergeDomainConfig,
+    } = this.#options.settings;
+    const { foreseen } = this.#backing;
+    if (certFile === '' || foreseen === undefined) return undefined;
+    const view: AdmissionView = {
+      ...foreseen,
+      foresee: (object) => this.#decider.foresee(object),
+      isListed: () => this.#isServing,
+      mergeDomains: mergeDomainConfig,
+    };
+    return openAdmissionServer({
+      ...this.#parts,
+      files: { certFile, keyFile },
+      answer: (request) => admissionAnswer(request, view),
+      closeGraceMs: shutdownGraceMs,
     });
   }
 

@@ -49,6 +49,7 @@ const allowed: Record<string, string[]> = {
   ],
   'cli/webhook': ['cli/shared', 'control-plane/webhooks', 'process/settings'],
   'control-plane': [
+    'control-plane/admission',
     'control-plane/fleets',
     'control-plane/http',
     'control-plane/kubernetes',
@@ -66,6 +67,20 @@ const allowed: Record<string, string[]> = {
     'process/net',
     'process/settings',
     'process/time',
+  ],
+  'control-plane/admission': [
+    'control-plane/kubernetes',
+    'control-plane/model',
+    'control-plane/reconcile',
+    'control-plane/telemetry',
+    'process/http',
+    'process/log',
+    'process/net',
+    'process/time',
+    'rules',
+    'rules/manifest',
+    'rules/review',
+    'rules/xds',
   ],
   'control-plane/fleets': [
     'control-plane/kubernetes',

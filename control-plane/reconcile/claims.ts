@@ -156,6 +156,11 @@ export class SettledClaims {
     }
   }
 
+  /** What a claim that was not heard could not stand beside. */
+  clashOf(claim: Claim): Clash | undefined {
+    return this.#places.get(claim.rules.fleet)?.get(claim.rules.domain)?.holders.clash(claim);
+  }
+
   /** Of the domain that is claimed, whether the claim is among them or not. */
   holdersFor(claim: Claim): DomainHolders {
     return this.#placeOf(claim).holders;

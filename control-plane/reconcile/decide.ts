@@ -7,7 +7,15 @@ import { encodeResource } from '../../rules/xds/resource.ts';
 import { byAge, type ConfigObject } from '../model/config-object.ts';
 import type { Decision, KeptSpec, ServedConfig, Verdict } from '../model/decision.ts';
 import { type FleetSnapshot, fleetSnapshot, hashOf, type Resource } from '../model/fleet-snapshot.ts';
-import { type Candidate, candidateOf, type DeciderOptions, domainConflict, rejected } from './candidate.ts';
+import {
+  type Candidate,
+  candidateOf,
+  type DeciderOptions,
+  domainConflict,
+  type ReadRules,
+  type Rejection,
+  rejected,
+} from './candidate.ts';
 import { type Claim, SettledClaims } from './claims.ts';
 
 /** What one decision worked out, for the next one; what that does not need any more is forgotten with it. */
@@ -15,6 +23,15 @@ interface Round {
   /** By uid. */
   candidates: ReadonlyMap<string, Candidate>;
   fleets: ReadonlyMap<string, ServedFleet>;
+  /** Undefined before the first round. */
+  settled: SettledClaims | undefined;
+}
+
+/** What would be said of an object. */
+export interface Foresight {
+  rejection: Rejection | undefined;
+  /** Undefined: it cannot be accepted, whoever has its domain. */
+  rules: ReadRules | undefined;
 }
 
 interface ServedFleet {
@@ -31,7 +48,7 @@ interface Merged {
 
 export class Decider {
   readonly #options: DeciderOptions;
-  #last: Round = { candidates: new Map(), fleets: new Map() };
+  #last: Round = { candidates: new Map(), fleets: new Map(), settled: undefined };
 
   constructor(options: DeciderOptions) {
     this.#options = options;
@@ -47,10 +64,20 @@ export class Decider {
     const lists = [...candidates.values()].map(({ claims }) => claims);
     const settled = new SettledClaims(lists, this.#options);
     const { resources, fleets } = this.#serve(settled);
-    this.#last = { candidates, fleets };
+    this.#last = { candidates, fleets, settled };
     const verdicts = new Map<string, Verdict>();
     for (const [uid, candidate] of candidates) verdicts.set(uid, verdictOn(candidate, settled, resources));
     return { fleets: new Map([...fleets].map(([fleet, { snapshot }]) => [fleet, snapshot])), verdicts };
+  }
+
+  /** Of an object that may come, or may come to this, after all that was decided. Nothing is remembered of it. */
+  foresee(object: ConfigObject): Foresight {
+    const { newest, rejection } = candidateOf(object, undefined, undefined, this.#options);
+    const clash = newest && this.#last.settled?.clashOf(newest);
+    return {
+      rejection: newest && clash ? domainConflict(newest, clash) : rejection,
+      rules: newest?.rules,
+    };
   }
 
   /** The resource that each served claim is in, and what fleets with any are served. */
@@ -98,10 +125,7 @@ function verdictOn(
   const accepted: Verdict['accepted'] =
     claim !== undefined && claim === newest
       ? { status: true }
-      : rejected(
-          rejection ?? domainConflict(newest!, settled.holdersFor(newest!).clash(newest!)!),
-          claim?.generation,
-        );
+      : rejected(rejection ?? domainConflict(newest!, settled.clashOf(newest!)!), claim?.generation);
   if (given?.resourceName === resourceName && given && isSame(given.verdict.accepted, accepted)) {
     return given.verdict;
   }

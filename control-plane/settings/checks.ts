@@ -54,6 +54,7 @@ function ownerProblems({ domainOwners }: ReadSettings): SettingsError[] {
 
 function tlsProblems(settings: ReadSettings): SettingsError[] {
   const { xdsTlsCert, xdsTlsKey, xdsTlsClientCacert, apiTlsCert, apiTlsKey, apiHost } = settings;
+  const { admissionTlsCert, admissionTlsKey } = settings;
   const hasToken = isSet(settings.apiToken) || isSet(settings.apiTokenFile);
   return problems([
     [isSet(xdsTlsCert) && xdsTlsKey === '', 'XDS_TLS_KEY', 'is needed with XDS_TLS_CERT'],
@@ -61,6 +62,21 @@ function tlsProblems(settings: ReadSettings): SettingsError[] {
     [isSet(xdsTlsClientCacert) && xdsTlsCert === '', 'XDS_TLS_CERT', 'is needed with XDS_TLS_CLIENT_CACERT'],
     [isSet(apiTlsCert) && apiTlsKey === '', 'API_TLS_KEY', 'is needed with API_TLS_CERT'],
     [isSet(apiTlsKey) && apiTlsCert === '', 'API_TLS_CERT', 'is needed with API_TLS_KEY'],
+    [
+      isSet(admissionTlsCert) && admissionTlsKey === '',
+      'ADMISSION_TLS_KEY',
+      'is needed with ADMISSION_TLS_CERT',
+    ],
+    [
+      isSet(admissionTlsKey) && admissionTlsCert === '',
+      'ADMISSION_TLS_CERT',
+      'is needed with ADMISSION_TLS_KEY',
+    ],
+    [
+      isSet(admissionTlsCert) && settings.source === 'DIRECTORY',
+      'ADMISSION_TLS_CERT',
+      'has no effect with SOURCE=DIRECTORY: remove it',
+    ],
     [
       isSet(apiTlsCert) && settings.apiToken === '' && settings.apiTokenFile === '',
       'API_TOKEN_FILE',

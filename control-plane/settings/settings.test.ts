@@ -63,6 +63,10 @@ describe('parseControlPlaneSettings', () => {
         apiTlsKey: '',
         apiToken: '',
         apiTokenFile: '',
+        admissionHost: '0.0.0.0',
+        admissionPort: 19_002,
+        admissionTlsCert: '',
+        admissionTlsKey: '',
         apiAllowPlain: false,
         httpHost: '0.0.0.0',
         httpPort: 19_000,
@@ -167,6 +171,12 @@ describe('parseControlPlaneSettings', () => {
     [
       { STATUS_WRITES_PER_SECOND: '0' },
       'STATUS_WRITES_PER_SECOND: "0" is not accepted, expected a whole number from 1 to 10000',
+    ],
+    [{ ADMISSION_TLS_CERT: '/c.pem' }, 'ADMISSION_TLS_KEY: is needed with ADMISSION_TLS_CERT'],
+    [{ ADMISSION_TLS_KEY: '/k.pem' }, 'ADMISSION_TLS_CERT: is needed with ADMISSION_TLS_KEY'],
+    [
+      { ...directory, ADMISSION_TLS_CERT: '/c.pem', ADMISSION_TLS_KEY: '/k.pem' },
+      'ADMISSION_TLS_CERT: has no effect with SOURCE=DIRECTORY: remove it',
     ],
     [
       { WEBHOOK_URLS: 'https://a.example' },

@@ -12,6 +12,7 @@ const schema: SettingsSchema<typeof table> = {
   table,
   aliases: { prefixes: [], names: {} },
   ownPrefixes: [
+    'ADMISSION_',
     'API_ALLOW_',
     'API_TLS_',
     'API_TOKEN_',
@@ -30,7 +31,12 @@ const schema: SettingsSchema<typeof table> = {
     'XDS_',
   ],
   warn: warningsOf,
-  unsafeToIgnore: ['XDS_TLS_CACERT', 'XDS_TLS_CLIENT_CA', 'API_TLS_CLIENT_CACERT'],
+  unsafeToIgnore: [
+    'XDS_TLS_CACERT',
+    'XDS_TLS_CLIENT_CA',
+    'API_TLS_CLIENT_CACERT',
+    'ADMISSION_TLS_CLIENT_CACERT',
+  ],
   check: problemsOf,
 };
 

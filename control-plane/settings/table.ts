@@ -27,6 +27,7 @@ const hourMs = 60 * minuteMs;
 
 const fromCluster: SettingNeed = { name: 'SOURCE', is: ['KUBERNETES'] };
 const withToken: SettingNeed = { name: 'API_TOKEN', is: 'set', or: { name: 'API_TOKEN_FILE', is: 'set' } };
+const withAdmission: readonly SettingNeed[] = [fromCluster, { name: 'ADMISSION_TLS_CERT', is: 'set' }];
 const withUrls: readonly SettingNeed[] = [{ name: 'WEBHOOK_URLS', is: 'set' }];
 
 const source = {
@@ -328,6 +329,33 @@ const api = {
   },
 } as const satisfies SettingsTable;
 
+const admission = needing(withAdmission, {
+  admissionHost: {
+    name: 'ADMISSION_HOST',
+    kind: bindHost(),
+    default: '0.0.0.0',
+    summary: 'Address of the listener for admission reviews (`/validate`), which the API server asks.',
+  },
+  admissionPort: {
+    name: 'ADMISSION_PORT',
+    kind: port({ min: 0 }),
+    default: 19_002,
+    summary: 'Port of the listener for admission reviews; 0 takes any free one.',
+  },
+  admissionTlsCert: {
+    name: 'ADMISSION_TLS_CERT',
+    needs: [fromCluster],
+    kind: text(),
+    summary:
+      'File with the certificate chain (PEM) of that listener, read again when it changes; it opens only with one.',
+  },
+  admissionTlsKey: {
+    name: 'ADMISSION_TLS_KEY',
+    kind: text(),
+    summary: 'File with the key (PEM) of `ADMISSION_TLS_CERT`.',
+  },
+} as const satisfies SettingsTable);
+
 const operations = {
   httpHost: {
     name: 'HOST',
@@ -370,10 +398,20 @@ export const controlPlaneSettingGroups: readonly { title: string; settings: Sett
   { title: 'Replicas and status', settings: replicas },
   { title: 'Webhooks', settings: webhooks },
   { title: 'Secret lookup', settings: api },
+  { title: 'Admission', settings: admission },
   { title: 'Operations', settings: operations },
 ];
 
-export const table = { ...source, ...decisions, ...xds, ...replicas, ...webhooks, ...api, ...operations };
+export const table = {
+  ...source,
+  ...decisions,
+  ...xds,
+  ...replicas,
+  ...webhooks,
+  ...api,
+  ...admission,
+  ...operations,
+};
 
 export type ControlPlaneSettings = SettingsOf<typeof table>;
 

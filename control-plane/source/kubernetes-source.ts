@@ -106,6 +106,15 @@ export class KubernetesSource implements ObjectSource {
     return seen?.isOurs && seen.object.uid === object.uid ? seen.object : undefined;
   }
 
+  /** One that is not stored yet, as `objects` would have it; undefined: it would not, by namespace, class or labels. */
+  foreseen(object: ApiObject): Reading<ConfigObject> | undefined {
+    const { namespace = '' } = object.metadata;
+    if (!this.#watches.has(undefined) && !this.#watches.has(namespace)) return undefined;
+    const reading = this.#read(object);
+    if (!('item' in reading)) return reading;
+    return reading.item.isOurs ? { item: reading.item.object } : undefined;
+  }
+
   #chosen(isWanted: (seen: Seen) => boolean): ConfigObject[] {
     if (!this.#isListed) return [];
     return [...this.#watches.values()].flatMap(({ items }) =>

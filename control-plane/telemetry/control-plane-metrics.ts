@@ -83,12 +83,20 @@ export interface ControlPlaneMetricsOptions {
 export type StreamRefusal = 'identity' | 'limit' | 'request';
 export type LookupRefusal = 'no token' | 'wrong token' | 'slowed';
 export type TokenReviewOutcome = 'known' | 'unknown' | 'failed' | 'not asked';
+export type AdmissionOutcome = 'allowed' | 'warned' | 'refused' | 'bad request' | 'busy';
 export type WebhookDropReason = 'queue full' | 'too old' | 'endpoint gone' | 'shutdown';
 
 /** Values of labels that are there from the start, at 0, so that the first one counts as a change. */
 const streamRefusals: readonly StreamRefusal[] = ['identity', 'limit', 'request'];
 const lookupRefusals: readonly LookupRefusal[] = ['no token', 'wrong token', 'slowed'];
 const reviewOutcomes: readonly TokenReviewOutcome[] = ['known', 'unknown', 'failed', 'not asked'];
+const admissionOutcomes: readonly AdmissionOutcome[] = [
+  'allowed',
+  'warned',
+  'refused',
+  'bad request',
+  'busy',
+];
 const dropReasons: readonly WebhookDropReason[] = ['queue full', 'too old', 'endpoint gone', 'shutdown'];
 const acceptedReasons: readonly ('Valid' | RejectionReason)[] = [
   'Valid',
@@ -122,6 +130,7 @@ export class ControlPlaneMetrics {
     for (const reason of dropReasons) webhookDropped.inc({ reason }, 0);
     for (const reason of lookupRefusals) secretLookupsRefused.inc({ reason }, 0);
     for (const outcome of reviewOutcomes) tokenReviews.inc({ outcome }, 0);
+    for (const answer of admissionOutcomes) this.#set.admissionReviews.inc({ answer }, 0);
     collectDefaultMetrics({ register: this.registry });
   }
 
@@ -263,6 +272,10 @@ export class ControlPlaneMetrics {
 
   lookupRefused(reason: LookupRefusal): void {
     this.#set.secretLookupsRefused.inc({ reason });
+  }
+
+  admissionReviewed(answer: AdmissionOutcome): void {
+    this.#set.admissionReviews.inc({ answer });
   }
 
   fault(): void {

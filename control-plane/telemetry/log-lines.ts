@@ -27,6 +27,10 @@ export function listeningForApi(log: Logger, address: string): void {
   log.warn(`Listening for the secret lookup on '${address}'`);
 }
 
+export function listeningForAdmission(log: Logger, address: string): void {
+  log.warn(`Listening for admission reviews on '${address}'`);
+}
+
 /** From here on limiters are served. */
 export function sourceListed(log: Logger, objects: number): void {
   log.info('The first complete list of RateLimitConfigs is in', { objects });
@@ -321,6 +325,19 @@ export function secretRead(log: Logger, reader: { from: string; token: string; u
 /** Once a second at most; `from` and `reason` are those of the last one. */
 export function lookupRefused(log: Logger, refusal: { from: string; reason: string; times: number }): void {
   log.warn('Refused a lookup of the signing secret', refusal);
+}
+
+/** Once a second at most, the last one. */
+export function admissionRefused(
+  log: Logger,
+  refusal: { object: string; reason: string; message: string; times: number },
+): void {
+  log.info('Refused an object before it was stored', refusal);
+}
+
+/** Once a second at most of each reason: nobody was told anything of the object. */
+export function admissionUnread(log: Logger, unread: { from: string; reason: string; times: number }): void {
+  log.warn('Could not take an admission review', unread);
 }
 
 /** A fault of this program. */

@@ -186,6 +186,12 @@ function webhookMetrics(registry: Registry) {
       'Lookups of the signing secret that were refused for the token.',
       ['reason'],
     ),
+    admissionReviews: counter(
+      registry,
+      'admission_reviews_total',
+      'Objects that the API server asked about before it stored them, by the answer.',
+      ['answer'],
+    ),
   };
 }
 

@@ -15,11 +15,11 @@ import {
 } from '../../process/grpc/handlers.ts';
 import { bytesOfPiece, freePieces } from '../../process/http/http-connection.ts';
 import type { HttpCall } from '../../process/http/http-server.ts';
+import { discardBody, readBody } from '../../process/http/request-body.ts';
 import { sendError, writeErrorHead } from '../../process/http/text-response.ts';
 import { bearerChallenge } from '../../process/net/bearer-token.ts';
 import { peerName, SocketPeer } from '../../process/net/peer.ts';
 import { type RequestBounds, RequestTooLarge } from '../decide/request-bounds.ts';
-import { discardBody, readBody } from './request-body.ts';
 
 /** Chosen: how long the rest of a body that is not wanted is taken in. */
 const discardMs = 2_000;

@@ -820,6 +820,7 @@ describe('a control plane', () => {
 });
 
 const withCluster = 'test/control-plane/settings.test.ts';
+const withWebhook = 'test/control-plane/admission.test.ts';
 
 /** Settings that only a cluster shows, and the tests that name them. */
 const elsewhere: Record<string, string> = {
@@ -835,6 +836,10 @@ const elsewhere: Record<string, string> = {
   REPLICA_LEASE_DURATION: withCluster,
   XDS_TOKEN_AUDIENCE: withCluster,
   XDS_TOKEN_REVIEWS_PER_SECOND: withCluster,
+  ADMISSION_HOST: withWebhook,
+  ADMISSION_PORT: withWebhook,
+  ADMISSION_TLS_CERT: withWebhook,
+  ADMISSION_TLS_KEY: withWebhook,
 };
 
 describe('these tests', () => {

@@ -55,11 +55,11 @@ export class InProcessControlPlane {
     return controlPlane;
   }
 
-  /** `api` is 0 while the secret lookup is closed. Throws, with the log, when it could not start. */
-  get ports(): { xds: number; http: number; api: number } {
+  /** `api` is 0 while the secret lookup is closed, and so is `admission`. Throws, with the log, when it could not start. */
+  get ports(): { xds: number; http: number; api: number; admission: number } {
     if (this.#ports === undefined) throw new Error(`it did not start:\n${this.lines.join('\n')}`);
-    const { xds, http, api } = this.#ports;
-    return { xds: xds.port, http: http.port, api: api?.port ?? 0 };
+    const { xds, http, api, admission } = this.#ports;
+    return { xds: xds.port, http: http.port, api: api?.port ?? 0, admission: admission?.port ?? 0 };
   }
 
   /** Asks the listener for operators. */

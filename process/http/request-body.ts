@@ -1,6 +1,6 @@
 /** Reads the body of a request up to a bound. */
 import type { IncomingMessage } from 'node:http';
-import type { RequestHolding } from '../../process/http/http-connection.ts';
+import type { RequestHolding } from './http-connection.ts';
 
 /**
  * `tooLong`, `tooManyPieces` and `givenUp` (what it held is needed) settle at once, while the sender may still be sending.

@@ -1,0 +1,221 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { configObject, configSpec, invalidSpec } from '../../test/support/config-object-builder.ts';
+import { readFleet } from '../fleets/fleet-readings.ts';
+import type { ConfigObject } from '../model/config-object.ts';
+import { anyoneOwnsAnything, parseDomainOwners } from '../reconcile/claims.ts';
+import { Decider } from '../reconcile/decide.ts';
+import { readConfigObject } from '../source/kubernetes-source.ts';
+import { type AdmissionView, admissionAnswer } from './admission-answer.ts';
+import {
+  type AdmissionAnswer,
+  type AdmissionRequest,
+  boundedWarnings,
+  readReview,
+  reviewAnswer,
+} from './admission-review.ts';
+
+type Asked = NonNullable<AdmissionRequest['object']>;
+
+function asked(name: string, spec: unknown, namespace = 'shop'): Asked {
+  return { metadata: { name, namespace, uid: `uid-${name}`, generation: 2 }, spec, status: undefined };
+}
+
+function request(object: Asked | undefined, more: Partial<AdmissionRequest> = {}): AdmissionRequest {
+  const resource = { group: 'ratelimit.weir.dev', resource: 'ratelimitconfigs' };
+  return { uid: 'u', resource, object, ...more };
+}
+
+interface World {
+  objects?: ConfigObject[];
+  owners?: string;
+  mergeDomains?: boolean;
+  isListed?: boolean;
+}
+
+function viewOf({
+  objects = [],
+  owners = '',
+  mergeDomains = false,
+  isListed = true,
+}: World = {}): AdmissionView {
+  const parsed = parseDomainOwners(owners, 'open');
+  const domainOwners = parsed.ok ? parsed.owners : anyoneOwnsAnything;
+  const decider = new Decider({ mergeDomains, domainOwners });
+  decider.decide(objects, new Map());
+  return {
+    config: (object) => (object.metadata.labels?.['ours'] === 'no' ? undefined : readConfigObject(object)),
+    fleet: (object) => (object.metadata.namespace === 'weir-system' ? readFleet(object) : undefined),
+    foresee: (object) => decider.foresee(object),
+    isListed: () => isListed,
+    mergeDomains,
+  };
+}
+
+const answer = (spec: unknown, world: World = {}, more: Partial<AdmissionRequest> = {}): AdmissionAnswer =>
+  admissionAnswer(request(asked('a', spec), more), viewOf(world));
+
+const noWord = { allowed: true, warnings: [] };
+
+describe('admissionAnswer', () => {
+  it('says nothing of an object that will be served', () => {
+    expect(answer(configSpec())).toEqual(noWord);
+  });
+
+  it('refuses an invalid spec with every error and its path, as the status would say it', () => {
+    expect(answer(invalidSpec())).toEqual({
+      allowed: false,
+      reason: 'Invalid',
+      message: expect.stringMatching(
+        /^spec\.domain: .*; spec\.descriptors\[0\]\.key: descriptor has empty key$/,
+      ),
+    });
+  });
+
+  it('refuses a domain that the namespace may not use', () => {
+    expect(answer(configSpec({ domain: 'mail' }), { owners: 'mail=mail' })).toEqual({
+      allowed: false,
+      reason: 'DomainNotAllowed',
+      message: "domain 'mail' is for these namespaces only: mail",
+    });
+  });
+
+  it('warns of a domain that another object has, and not of its own', () => {
+    const world = { objects: [configObject({ name: 'first' })] };
+    expect(answer(configSpec(), world)).toEqual({
+      allowed: true,
+      warnings: [
+        "DomainConflict: domain 'shop' of fleet 'default' is taken by default/first: it would not be served",
+      ],
+    });
+    const own = configObject({ name: 'a', namespace: 'shop', uid: 'uid-a' });
+    expect(answer(configSpec({ requestsPerUnit: 7 }), { objects: [own] })).toEqual(noWord);
+  });
+
+  it('warns of a key that another object has in a merged domain', () => {
+    const objects = [configObject({ name: 'first' })];
+    const merged = { objects, mergeDomains: true };
+    expect(answer(configSpec({ keys: ['key'] }), merged)).toMatchObject({
+      warnings: [expect.stringContaining("descriptor 'key' in domain 'shop'")],
+    });
+    expect(answer(configSpec({ keys: ['other'] }), merged)).toEqual(noWord);
+  });
+
+  it('remembers nothing of what it was asked about', () => {
+    const view = viewOf();
+    const ask = (name: string) => admissionAnswer(request(asked(name, configSpec())), view);
+    expect([ask('a'), ask('b')]).toEqual([noWord, noWord]);
+  });
+
+  it('warns of what check warns about, with the place in the object', () => {
+    const descriptors = [
+      { key: 'path', value: '*', rateLimit: { unit: 'minute', requestsPerUnit: 0 } },
+      { key: 'path', value: '/api*', rateLimit: { unit: 'minute', requestsPerUnit: 5 } },
+    ];
+    expect(answer({ domain: 'shop', descriptors })).toEqual({
+      allowed: true,
+      warnings: [
+        "shadowed-wildcard: spec.descriptors[1].value: 'path_/api*' never takes effect: 'path_*' stands before it and matches all that it matches (spec.descriptors[0])",
+      ],
+    });
+  });
+
+  it('does not look for names of limits that a merged domain may have in other objects', () => {
+    const rateLimit = { unit: 'minute', requestsPerUnit: 5, name: 'b', replaces: [{ name: 'elsewhere' }] };
+    const spec = { domain: 'shop', descriptors: [{ key: 'k', rateLimit }] };
+    expect(answer(spec)).toMatchObject({ warnings: [expect.stringMatching(/^replaces-nothing: /)] });
+    expect(answer(spec, { mergeDomains: true })).toEqual(noWord);
+  });
+
+  it('says that it does not look for such things in rules that would take long', () => {
+    const descriptors = Array.from({ length: 10_000 }, (_, i) => ({ key: 'k', value: `*ab*c${i}` }));
+    expect(answer({ domain: 'shop', descriptors })).toEqual({
+      allowed: true,
+      warnings: ['10000 rules are too many to look here for what is hardly meant: weir check does'],
+    });
+  });
+
+  it('lets pass what is invalid already, as long as its spec stays', () => {
+    const oldObject = asked('a', invalidSpec());
+    expect(answer(invalidSpec(), {}, { oldObject })).toEqual(noWord);
+    expect(answer({ ...invalidSpec(), fleet: 'edge' }, {}, { oldObject })).toMatchObject({ allowed: false });
+  });
+
+  it('lets pass deletions, statuses, other kinds and what others serve', () => {
+    expect(admissionAnswer(request(undefined, { oldObject: asked('a', {}) }), viewOf())).toEqual(noWord);
+    expect(answer(invalidSpec(), {}, { subResource: 'status' })).toEqual(noWord);
+    expect(answer(invalidSpec(), {}, { resource: { group: 'apps', resource: 'deployments' } })).toEqual(
+      noWord,
+    );
+    const other = asked('a', invalidSpec());
+    other.metadata.labels = { ours: 'no' };
+    expect(admissionAnswer(request(other), viewOf())).toEqual(noWord);
+  });
+
+  it('refuses what is invalid before the list is in, and says then that nobody knows who has the domain', () => {
+    const world = { isListed: false };
+    expect(answer(invalidSpec(), world)).toMatchObject({ allowed: false });
+    expect(answer(configSpec(), world)).toEqual({
+      allowed: true,
+      warnings: ['who has its domain is not known yet: no complete list of objects is in'],
+    });
+  });
+
+  it('refuses a RateLimitFleet that cannot be read, in the namespace of the fleets alone', () => {
+    const resource = { group: 'ratelimit.weir.dev', resource: 'ratelimitfleets' };
+    const ask = (namespace: string) =>
+      admissionAnswer(request(asked('default', { count: -1 }, namespace), { resource }), viewOf());
+    expect(ask('weir-system')).toMatchObject({ allowed: false, reason: 'Invalid' });
+    expect(ask('shop')).toEqual(noWord);
+  });
+});
+
+describe('boundedWarnings', () => {
+  it('keeps below what the API server cuts, prints what can be printed, and counts the rest', () => {
+    fc.assert(
+      fc.property(fc.array(fc.string({ maxLength: 300, unit: 'binary' }), { maxLength: 20 }), (texts) => {
+        const bounded = boundedWarnings(texts);
+        expect(bounded.length).toBe(Math.min(texts.length, 15));
+        for (const text of bounded) {
+          expect(text.length).toBeLessThanOrEqual(256);
+          expect(text).not.toMatch(/[\p{C}\n]/u);
+        }
+        expect(bounded.join('').length).toBeLessThan(4096);
+        if (texts.length > 15) expect(bounded[14]).toContain(`${texts.length - 14} more`);
+      }),
+    );
+  });
+});
+
+describe('readReview', () => {
+  const review = {
+    apiVersion: 'admission.k8s.io/v1',
+    kind: 'AdmissionReview',
+    request: request(asked('a', configSpec())),
+  };
+  const read = (value: unknown) => readReview(Buffer.from(JSON.stringify(value)));
+
+  it('reads what the API server sends, and answers with the uid of the request', () => {
+    expect(read(review)).toMatchObject({ uid: 'u', object: { metadata: { name: 'a' } } });
+    expect(
+      JSON.parse(reviewAnswer('u', { allowed: false, reason: 'DomainNotAllowed', message: 'm' })),
+    ).toEqual({
+      apiVersion: 'admission.k8s.io/v1',
+      kind: 'AdmissionReview',
+      response: { uid: 'u', allowed: false, status: { code: 403, reason: 'Forbidden', message: 'm' } },
+    });
+  });
+
+  it.each([
+    ['the body is not JSON', Buffer.from('{')],
+    ['apiVersion: Invalid input', Buffer.from(JSON.stringify({ ...review, apiVersion: 'v1beta1' }))],
+    ['request: Invalid input', Buffer.from('{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview"}')],
+    ['Invalid input', Buffer.from('null')],
+  ])('says what is wrong with a body: %s', (problem, body) => {
+    expect(readReview(body)).toEqual({ problem: expect.stringContaining(problem) });
+  });
+
+  it('takes any JSON without a fault', () => {
+    fc.assert(fc.property(fc.json(), (text) => void readReview(Buffer.from(text))));
+  });
+});

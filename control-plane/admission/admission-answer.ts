@@ -1,0 +1,81 @@
+/** What is said of an object before it is stored, by the same functions that decide about those that are. */
+import { isDeepStrictEqual } from 'node:util';
+import { fleetPlural } from '../../rules/manifest/fleet-model.ts';
+import { fieldName } from '../../rules/manifest/read-spec.ts';
+import { group, plural } from '../../rules/manifest/spec-model.ts';
+import { type RuleWarning, reviewSources } from '../../rules/review/review-sources.ts';
+import { fieldPath } from '../../rules/rule-error.ts';
+import { decodeResource } from '../../rules/xds/resource.ts';
+import type { ApiObject, Reading } from '../kubernetes/reflector.ts';
+import type { ConfigObject } from '../model/config-object.ts';
+import type { ReadRules } from '../reconcile/candidate.ts';
+import { AcceptedReason } from '../reconcile/conditions.ts';
+import type { Foresight } from '../reconcile/decide.ts';
+import { type AdmissionAnswer, type AdmissionRequest, boundedWarnings } from './admission-review.ts';
+
+/** What is known here. */
+export interface AdmissionView {
+  /** Undefined: of another class, namespace or label than is served here. */
+  config(object: ApiObject): Reading<ConfigObject> | undefined;
+  /** Undefined: not in the namespace of the fleets. */
+  fleet(object: ApiObject): Reading<unknown> | undefined;
+  foresee(object: ConfigObject): Foresight;
+  /** Whether all objects are known. */
+  isListed(): boolean;
+  /** MERGE_DOMAIN_CONFIG. */
+  mergeDomains: boolean;
+}
+
+/** Chosen, in bytes by rules, of which the cost of a review is at most a nanosecond each: 800 usual rules. */
+const mostReviewWork = 50_000_000;
+
+const noWord: AdmissionAnswer = { allowed: true, warnings: [] };
+
+/** Only a change of the spec is judged: whatever an object says already, its labels, finalizers and its end pass. */
+export function admissionAnswer(
+  { resource, subResource = '', object, oldObject }: AdmissionRequest,
+  view: AdmissionView,
+): AdmissionAnswer {
+  if (object == null || subResource !== '' || resource.group !== group) return noWord;
+  if (oldObject != null && isDeepStrictEqual(object.spec, oldObject.spec)) return noWord;
+  if (resource.resource === plural) return answerOn(view.config(object), view);
+  const fleet = resource.resource === fleetPlural ? view.fleet(object) : undefined;
+  return fleet !== undefined && 'unreadable' in fleet ? refused('Invalid', fleet.unreadable) : noWord;
+}
+
+function answerOn(reading: Reading<ConfigObject> | undefined, view: AdmissionView): AdmissionAnswer {
+  if (reading === undefined) return noWord;
+  if ('unreadable' in reading) return refused('Invalid', reading.unreadable);
+  const { rules, rejection } = view.foresee(reading.item);
+  const isTaken = rejection?.reason === AcceptedReason.DomainConflict;
+  if (rejection !== undefined && !isTaken) return refused(rejection.reason, rejection.problem);
+  const warnings = isTaken ? [`DomainConflict: ${rejection.problem}: it would not be served`] : [];
+  if (!view.isListed()) {
+    warnings.push('who has its domain is not known yet: no complete list of objects is in');
+  }
+  if (rules !== undefined) warnings.push(...warningsOf(rules, view.mergeDomains));
+  return { allowed: true, warnings: boundedWarnings(warnings) };
+}
+
+function refused(reason: string, message: string): AdmissionAnswer {
+  return { allowed: false, reason, message };
+}
+
+/** As `weir check` tells them, but for what follows from more than this object, or from how limiters are set up. */
+function warningsOf({ resource: { bytes }, rules }: ReadRules, mergeDomains: boolean): string[] {
+  if (bytes.length * rules > mostReviewWork) {
+    return [`${rules} rules are too many to look here for what is hardly meant: weir check does`];
+  }
+  const untold = new Set<RuleWarning['code']>(
+    // A manifest says a limit of 0 in so many words; a merged domain has names of limits in other objects.
+    mergeDomains ? ['limit-of-zero', 'replaces-nothing', 'replaces-unlimited'] : ['limit-of-zero'],
+  );
+  return reviewSources([decodeResource(bytes)])
+    .filter(({ code }) => !untold.has(code))
+    .map(warningText);
+}
+
+function warningText({ code, path, text, other }: RuleWarning): string {
+  const placeOf = (steps: RuleWarning['path']) => fieldPath(['spec', ...steps.map(fieldName)]);
+  return `${code}: ${placeOf(path)}: ${text}${other === undefined ? '' : ` (${placeOf(other.path)})`}`;
+}

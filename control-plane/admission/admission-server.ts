@@ -1,0 +1,190 @@
+/** The listener of the ValidatingWebhookConfiguration: `POST /validate`, over TLS, asked by the API server. It changes nothing. */
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import { type HttpCall, type HttpListener, HttpServer } from '../../process/http/http-server.ts';
+import { discardBody, readBody } from '../../process/http/request-body.ts';
+import { sendError, sendNotFound } from '../../process/http/text-response.ts';
+import { Seldom } from '../../process/log/seldom.ts';
+import { type TlsFiles, watchTlsCredentials } from '../../process/net/tls-credentials.ts';
+import type { Clock, Timers } from '../../process/time/clock.ts';
+import type { Telemetry } from '../telemetry/control-plane-metrics.ts';
+import * as lines from '../telemetry/log-lines.ts';
+import { type AdmissionAnswer, type AdmissionRequest, readReview, reviewAnswer } from './admission-review.ts';
+
+export interface AdmissionServerOptions extends Telemetry {
+  files: TlsFiles;
+  answer(request: AdmissionRequest): AdmissionAnswer;
+  clock: Clock;
+  timers: Timers;
+  /** How often files are looked at. Defaults to 5 s. */
+  reloadIntervalMs?: number;
+  /** How long requests may take at the end before they are cut. */
+  closeGraceMs: number;
+}
+
+/** Chosen: the API server takes requests of 3 MiB, and stores 1.5 MiB; a review has an object and the one before. */
+const mostBodyBytes = 8 * 1024 * 1024;
+/** Chosen: requests at a time, and their bodies together. */
+const mostRequests = 64;
+const mostBytes = 4 * mostBodyBytes;
+/** Chosen: far above what a body takes within a cluster. */
+const bodyTimeoutMs = 5_000;
+const discardMs = 1_000;
+const toldMs = 1_000;
+/** In log lines. */
+const listenerName = 'admission';
+
+/** Rejects with a WatchedFilesError when the certificate is not good to begin with. It has yet to `listen`. */
+export async function openAdmissionServer(options: AdmissionServerOptions): Promise<HttpListener> {
+  const { log, metrics, timers, files, closeGraceMs, reloadIntervalMs } = options;
+  const desk = new AdmissionDesk(options);
+  const handshakes = new Seldom<{ peer: string; reason: string }>(timers, toldMs, (failure, times) =>
+    lines.handshakeFailed(log, { ...failure, times }),
+  );
+  const credentials = await watchTlsCredentials({
+    files,
+    timers,
+    ...(reloadIntervalMs === undefined ? {} : { reloadIntervalMs }),
+    changed: (next) => {
+      server.useTls(next);
+      lines.certificateChanged(log, listenerName);
+    },
+    refused: (reason) => lines.certificateRefused(log, listenerName, reason),
+  });
+  const server = new HttpServer({
+    serve: (call) => desk.serve(call),
+    closeGraceMs,
+    tls: credentials.first,
+    onFault: (error) => {
+      metrics.fault();
+      lines.fault(log, listenerName, error);
+    },
+    onHandshakeFailed: (peer, reason) => handshakes.note({ peer, reason }),
+  });
+  return {
+    listen: (address) => server.listen(address),
+    async close() {
+      credentials.close();
+      await server.close();
+      handshakes.close();
+      desk.close();
+    },
+  };
+}
+
+/** Takes reviews one at a time, and rests after each for as long as it took: limiters are served meanwhile. */
+class AdmissionDesk {
+  readonly #options: AdmissionServerOptions;
+  readonly #refusals: Seldom<{ object: string; reason: string; message: string }>;
+  readonly #unread: Seldom<{ from: string; reason: string }>;
+  #requests = 0;
+  #bytes = 0;
+  #turn: Promise<void> = Promise.resolve();
+
+  constructor(options: AdmissionServerOptions) {
+    const { timers, log } = options;
+    this.#options = options;
+    this.#refusals = new Seldom(timers, toldMs, (refusal, times) =>
+      lines.admissionRefused(log, { ...refusal, times }),
+    );
+    this.#unread = new Seldom(timers, toldMs, (unread, times) =>
+      lines.admissionUnread(log, { ...unread, times }),
+    );
+  }
+
+  /** Tells what is left. */
+  close(): void {
+    this.#refusals.close();
+    this.#unread.close();
+  }
+
+  async serve({ target, request, response, holding }: HttpCall): Promise<void> {
+    if (target.path !== '/validate') return sendNotFound(response);
+    const length = Number(request.headers['content-length'] ?? Number.NaN);
+    const problem = headProblem(request, length) ?? this.#crowd(length);
+    if (problem !== undefined) {
+      // Who is still sending would see a connection that breaks, and no answer.
+      await discardBody(request, { longestMs: discardMs, holding });
+      if (problem.status === 405) response.setHeader('Allow', 'POST');
+      this.#refuse(request, response, problem);
+      return;
+    }
+    this.#requests += 1;
+    this.#bytes += length;
+    const callOff = this.#options.timers.after(bodyTimeoutMs, () => request.destroy());
+    try {
+      const body = await readBody(request, { maxBytes: length, keptBytes: length, holding });
+      callOff();
+      if (body.kind === 'whole') await this.#inTurn(() => this.#review(request, response, body.bytes));
+      else if (body.kind !== 'aborted')
+        this.#refuse(request, response, { status: 400, text: 'damaged body' });
+    } finally {
+      callOff();
+      this.#requests -= 1;
+      this.#bytes -= length;
+    }
+  }
+
+  #crowd(length: number): Problem | undefined {
+    if (this.#requests < mostRequests && this.#bytes + length <= mostBytes) return undefined;
+    return { status: 503, text: 'too many reviews at a time' };
+  }
+
+  async #inTurn(work: () => void): Promise<void> {
+    const { clock, timers } = this.#options;
+    const { promise, resolve } = Promise.withResolvers<void>();
+    const before = this.#turn;
+    this.#turn = promise;
+    await before;
+    const startMs = clock.monotonicMs();
+    try {
+      work();
+    } finally {
+      timers.after(clock.monotonicMs() - startMs, resolve);
+    }
+  }
+
+  #review(request: IncomingMessage, response: ServerResponse, bytes: Uint8Array): void {
+    // The API server waits no longer.
+    if (response.destroyed) return;
+    const review = readReview(bytes);
+    if ('problem' in review) {
+      this.#refuse(request, response, { status: 400, text: review.problem });
+      return;
+    }
+    const answer = this.#options.answer(review);
+    if (answer.allowed) {
+      this.#options.metrics.admissionReviewed(answer.warnings.length === 0 ? 'allowed' : 'warned');
+    } else {
+      this.#options.metrics.admissionReviewed('refused');
+      const { namespace = '', name = '' } = review.object?.metadata ?? {};
+      const { reason, message } = answer;
+      this.#refusals.note({ object: `${namespace}/${name}`, reason, message });
+    }
+    response.setHeader('Content-Type', 'application/json');
+    response.end(reviewAnswer(review.uid, answer));
+  }
+
+  #refuse(request: IncomingMessage, response: ServerResponse, problem: Problem): void {
+    this.#options.metrics.admissionReviewed(problem.status === 503 ? 'busy' : 'bad request');
+    this.#unread.note(
+      { from: request.socket.remoteAddress ?? 'unknown', reason: problem.text },
+      problem.text,
+    );
+    sendError(response, problem.status, problem.text);
+  }
+}
+
+interface Problem {
+  status: number;
+  text: string;
+}
+
+function headProblem({ method, headers }: IncomingMessage, length: number): Problem | undefined {
+  if (method !== 'POST') return { status: 405, text: 'Method Not Allowed' };
+  if (!/^application\/json *(;|$)/i.test(headers['content-type'] ?? '')) {
+    return { status: 415, text: 'the content type must be application/json' };
+  }
+  if (Number.isNaN(length)) return { status: 411, text: 'the content length is missing' };
+  if (length <= mostBodyBytes) return undefined;
+  return { status: 413, text: `the body is longer than ${mostBodyBytes} bytes` };
+}

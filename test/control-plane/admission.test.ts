@@ -1,0 +1,246 @@
+/** What kubectl says of objects that an API server asks the control plane about, before it stores them. */
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { request as httpsRequest } from 'node:https';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { afterAll, beforeAll, expect, it } from 'vitest';
+import type { ApiServer, KubectlResult } from '../support/api-server.ts';
+import {
+  type CertificatePair,
+  createAuthority,
+  overwritePair,
+  type TestAuthority,
+} from '../support/certificates.ts';
+import { installPrerequisites, startReplica } from '../support/cluster.ts';
+import type { ControlPlaneProcess } from '../support/control-plane-process.ts';
+import { describeWithApiServer } from '../support/describe-with-api-server.ts';
+import { eventually } from '../support/eventually.ts';
+import { findServer, opensslProgram } from '../support/find-server.ts';
+import { freePort } from '../support/free-port.ts';
+import { type HttpAnswer, httpAsk } from '../support/http-ask.ts';
+import { type ManifestOptions, rateLimitConfig } from '../support/rate-limit-config.ts';
+
+const denied = 'admission webhook "ratelimitconfigs.ratelimit.weir.dev" denied the request: ';
+/** The CRD cannot say that a key stands twice. */
+const twice = [{ key: 'key' }];
+const alternativeNames = 'DNS:localhost,IP:127.0.0.1';
+
+describeWithApiServer('admission', (server) => {
+  const folder = mkdtempSync(join(tmpdir(), 'weir-admission-'));
+  let api: ApiServer;
+  let authority: TestAuthority;
+  let pair: CertificatePair;
+  /** A process of its own: kubectl holds up this one. */
+  let plane: ControlPlaneProcess;
+  let port: number;
+
+  beforeAll(async () => {
+    api = server();
+    installPrerequisites(api);
+    const openssl = findServer(opensslProgram);
+    if ('missing' in openssl) throw new Error(openssl.missing);
+    authority = createAuthority(openssl.path, folder, 'authority');
+    pair = authority.issue({ name: 'webhook', alternativeNames });
+    for (const namespace of ['shop', 'mail', 'away']) api.mustKubectl(['create', 'namespace', namespace]);
+    // Stored before anybody is asked.
+    for (const name of ['broken', 'broken-too'])
+      apply({ name, namespace: 'shop', domain: name, more: twice });
+    port = await freePort();
+    plane = await startReplica(api, 'replica', {
+      WATCH_NAMESPACES: 'shop,mail',
+      DOMAIN_OWNERS: 'mail=mail',
+      ADMISSION_HOST: '127.0.0.1',
+      ADMISSION_PORT: String(port),
+      ADMISSION_TLS_CERT: pair.certFile,
+      ADMISSION_TLS_KEY: pair.keyFile,
+    });
+    await eventually(async () => expect((await httpAsk(plane.ports.http, '/readyz')).status).toBe(200));
+    installWebhook();
+    const refused = { name: 'x', namespace: 'shop', domain: 'x', more: twice };
+    await eventually(() => expect(tryOut(refused).status).toBe(1), { timeoutMs: 30_000 });
+  });
+  afterAll(async () => {
+    await plane?.stop();
+    rmSync(folder, { recursive: true, force: true });
+  });
+
+  function installWebhook(): void {
+    const webhook = (plural: string) => ({
+      name: `${plural}.ratelimit.weir.dev`,
+      clientConfig: {
+        url: `https://127.0.0.1:${port}/validate`,
+        caBundle: readFileSync(authority.caFile).toString('base64'),
+      },
+      rules: [
+        {
+          apiGroups: ['ratelimit.weir.dev'],
+          apiVersions: ['v1alpha1'],
+          operations: ['CREATE', 'UPDATE'],
+          resources: [plural],
+        },
+      ],
+      failurePolicy: 'Ignore',
+      sideEffects: 'None',
+      admissionReviewVersions: ['v1'],
+      timeoutSeconds: 10,
+    });
+    const input = JSON.stringify({
+      apiVersion: 'admissionregistration.k8s.io/v1',
+      kind: 'ValidatingWebhookConfiguration',
+      metadata: { name: 'weir' },
+      webhooks: [webhook('ratelimitconfigs'), webhook('ratelimitfleets')],
+    });
+    api.mustKubectl(['apply', '-f', '-'], { input });
+  }
+
+  async function metric(series: string): Promise<number> {
+    const { body } = await httpAsk(plane.ports.http, '/metrics');
+    const line = body.split('\n').find((one) => one.startsWith(`weir_control_plane_${series} `)) ?? '';
+    return Number(line.slice(line.lastIndexOf(' ')));
+  }
+
+  type Wish = Omit<ManifestOptions, 'requests'>;
+
+  function tryApply(wish: Wish, ...flags: string[]): KubectlResult {
+    const input = JSON.stringify(rateLimitConfig({ requests: 1, ...wish }));
+    return api.kubectl(['apply', '-f', '-', ...flags], { input });
+  }
+
+  function apply(wish: Wish): string {
+    const { status, stderr } = tryApply(wish);
+    expect(status, stderr).toBe(0);
+    return stderr;
+  }
+
+  const tryOut = (wish: Wish): KubectlResult => tryApply(wish, '--dry-run=server');
+
+  it('refuses an invalid object in words, and stores nothing for a dry run', () => {
+    const { status, stderr } = tryOut({ name: 'a', namespace: 'shop', domain: 'a', more: twice });
+    expect(stderr).toContain(`${denied}spec.descriptors[1].key: duplicate descriptor`);
+    expect(status).toBe(1);
+    expect(api.kubectl(['get', 'rlc', 'a', '-n', 'shop']).status).toBe(1);
+  });
+
+  it('refuses a domain that is of another namespace', () => {
+    const { status, stderr } = tryOut({ name: 'a', namespace: 'shop', domain: 'mail' });
+    expect(stderr).toContain(`${denied}domain 'mail' is for these namespaces only: mail`);
+    expect(status).toBe(1);
+    expect(tryOut({ name: 'a', namespace: 'mail', domain: 'mail' })).toMatchObject({ status: 0, stderr: '' });
+  });
+
+  it('warns of a domain that another object has, and of what check warns about', async () => {
+    expect(apply({ name: 'first', namespace: 'mail', domain: 'taken' })).toBe('');
+    const second = () => tryOut({ name: 'second', namespace: 'shop', domain: 'taken' });
+    await eventually(() =>
+      expect(second()).toMatchObject({
+        status: 0,
+        stderr:
+          "Warning: DomainConflict: domain 'taken' of fleet 'default' is taken by mail/first: it would not be served\n",
+      }),
+    );
+    expect(apply({ name: 'first', namespace: 'mail', domain: 'taken', rule: { value: 'new' } })).toBe('');
+    const more = [
+      { key: 'other', value: '*', rateLimit: { unit: 'day', requestsPerUnit: 1 } },
+      { key: 'other' },
+    ];
+    expect(apply({ name: 'odd', namespace: 'shop', domain: 'odd', more })).toMatch(
+      /^Warning: never-matches: spec\.descriptors\[2\]\.key: .* \(spec\.descriptors\[1\]\)\n$/,
+    );
+    expect(await metric('admission_reviews_total{answer="warned"}')).toBeGreaterThan(1);
+  });
+
+  it('lets pass what does not change the spec of an invalid object, and its end', () => {
+    const object = ['rlc', 'broken', '-n', 'shop'];
+    api.mustKubectl(['annotate', ...object, 'seen=1']);
+    api.mustKubectl(['label', ...object, 'tier=gold']);
+    const finalizers = (list: string) => `{"metadata":{"finalizers":[${list}]}}`;
+    api.mustKubectl(['patch', ...object, '--type=merge', '-p', finalizers('"shop.example/hold"')]);
+    api.mustKubectl(['patch', ...object, '--type=merge', '-p', finalizers('')]);
+    const changed = api.kubectl(['patch', ...object, '--type=merge', '-p', '{"spec":{"domain":"new"}}']);
+    expect(changed.stderr).toContain(denied);
+    api.mustKubectl(['delete', ...object]);
+  });
+
+  it('says nothing of other classes and namespaces', () => {
+    const other = { name: 'a', namespace: 'shop', domain: 'a', className: 'other', more: twice };
+    expect(tryOut(other)).toMatchObject({ status: 0, stderr: '' });
+    const away = { name: 'a', namespace: 'away', domain: 'a', more: twice };
+    expect(tryOut(away)).toMatchObject({ status: 0, stderr: '' });
+    const fleet = { apiVersion: 'ratelimit.weir.dev/v1alpha1', kind: 'RateLimitFleet', spec: { count: 2 } };
+    const input = JSON.stringify({ ...fleet, metadata: { name: 'default', namespace: 'weir-system' } });
+    const { status, stderr } = api.kubectl(['apply', '-f', '-', '--dry-run=server'], { input });
+    expect(stderr).toBe('');
+    expect(status).toBe(0);
+  });
+
+  it('answers what is no review clearly, and goes on', async () => {
+    const ask = (body: string, options: Parameters<typeof httpAsk>[2] = {}): Promise<HttpAnswer> =>
+      httpAsk(port, '/validate', {
+        method: 'POST',
+        headers: { 'content-type': 'application/json', 'content-length': String(Buffer.byteLength(body)) },
+        body,
+        tls: { ca: readFileSync(authority.caFile) },
+        ...options,
+      });
+    const said = async (answer: Promise<HttpAnswer>): Promise<string> => {
+      const { status, body } = await answer;
+      return `${status} ${body.trim()}`;
+    };
+    expect(await said(ask('{'))).toBe('400 the body is not JSON');
+    expect(await said(ask('{}'))).toMatch(/^400 not an AdmissionReview: apiVersion: /);
+    expect(await said(ask('', { method: 'GET', headers: {} }))).toBe('405 Method Not Allowed');
+    expect(await said(ask('a', { headers: { 'content-type': 'text/plain' } }))).toBe(
+      '415 the content type must be application/json',
+    );
+    const chunked = { 'content-type': 'application/json', 'transfer-encoding': 'chunked' };
+    expect(await said(ask('a', { headers: chunked }))).toBe('411 the content length is missing');
+    const tooLong = { 'content-type': 'application/json', 'content-length': String(8 * 1024 * 1024 + 1) };
+    expect(await said(ask('a', { headers: tooLong }))).toBe('413 the body is longer than 8388608 bytes');
+    expect((await httpAsk(port, '/', { tls: {} })).status).toBe(404);
+    expect(await metric('admission_reviews_total{answer="bad request"}')).toBe(6);
+    expect(await metric('faults_total')).toBe(0);
+    expect(tryOut({ name: 'a', namespace: 'shop', domain: 'a', more: twice }).stderr).toContain(denied);
+  });
+
+  it('takes no more at a time than it has room for, and goes on', async () => {
+    const tls = { ca: readFileSync(authority.caFile) };
+    const headers = (length: number) => ({
+      'content-type': 'application/json',
+      'content-length': String(length),
+    });
+    const ask = async (): Promise<number> =>
+      (await httpAsk(port, '/validate', { method: 'POST', headers: headers(1), body: '{', tls })).status;
+    await eventually(async () => {
+      const slow = Array.from({ length: 4 }, () => {
+        const request = httpsRequest({
+          ...{ host: '127.0.0.1', port, path: '/validate', method: 'POST', ...tls },
+          headers: headers(8 * 1024 * 1024),
+          agent: false,
+        });
+        request.on('error', () => {});
+        request.flushHeaders();
+        return request;
+      });
+      await sleep(200);
+      const status = await ask();
+      for (const request of slow) request.destroy();
+      expect(status).toBe(503);
+    });
+    expect(await metric('admission_reviews_total{answer="busy"}')).toBeGreaterThan(0);
+    await eventually(async () => expect(await ask()).toBe(400));
+  });
+
+  it('shows a new certificate without a restart', async () => {
+    overwritePair(authority.issue({ name: 'next', alternativeNames }), pair);
+    await plane.program.printed(/A new certificate is in use/);
+    expect(tryOut({ name: 'a', namespace: 'shop', domain: 'a', more: twice }).stderr).toContain(denied);
+  });
+
+  it('is passed over with failurePolicy Ignore while no control plane runs', async () => {
+    await plane.stop();
+    const { status, stdout } = tryApply({ name: 'a', namespace: 'shop', domain: 'a', more: twice });
+    expect(stdout).toContain('created');
+    expect(status).toBe(0);
+  });
+});
