@@ -46,6 +46,10 @@ export class MemorySource implements ObjectSource {
     return [];
   }
 
+  isGone(object: ConfigObject): boolean {
+    return this.newest(object) === undefined;
+  }
+
   newest({ uid }: ConfigObject): ConfigObject | undefined {
     return this.#objects[this.#places.get(uid) as number];
   }

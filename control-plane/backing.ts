@@ -6,12 +6,14 @@ import type { ConfigObject } from './model/config-object.ts';
 import type { KeptSpec } from './model/decision.ts';
 import type { FleetObject } from './model/fleet-object.ts';
 import type { LimiterReport, ReplicaReport } from './model/fleet-snapshot.ts';
+import type { RemovedObject } from './reconcile/removals.ts';
 import type { RecordedEvent } from './replicas/event-recorder.ts';
 import type { StoredSpec } from './replicas/kept-specs.ts';
 import type { StatusWriter } from './replicas/status-writer.ts';
 import type { ControlPlaneSettings } from './settings/table.ts';
 import type { ObjectSource } from './source/kubernetes-source.ts';
 import type { Telemetry } from './telemetry/control-plane-metrics.ts';
+import type { RemovedObjectStore } from './webhooks/removed-objects.ts';
 
 /** What stands behind a replica: a cluster with other replicas and an API to write to, or this process alone. */
 export interface Backing {
@@ -24,6 +26,8 @@ export interface Backing {
   readonly leader: string | undefined;
   /** Undefined: there are no RateLimitFleets. */
   readonly fleets?: FleetStore;
+  /** Undefined: deleted objects do not outlive this process, or nobody is told of them. */
+  readonly removed?: RemovedObjectStore | undefined;
   readonly statusWriter: Pick<StatusWriter, 'write'>;
   /**
    * Whose token this is, by the API server, if it is made for this audience; or why it is nobody's. Rejects when it
@@ -62,6 +66,8 @@ export interface BackingListener {
   fleetsChanged(): void;
   /** A status of a RateLimitFleet was seen. */
   fleetsShown(): void;
+  /** What is stored of deleted objects; returns what should be, if this replica leads. */
+  removedShown(stored: readonly RemovedObject[]): readonly RemovedObject[];
   /** What outlived other processes, by uid. Comes at least once, before anything may be decided. */
   keptChanged(stored: ReadonlyMap<string, KeptSpec>): void;
 }

@@ -12,6 +12,7 @@ import { KeptSpecStore } from './replicas/kept-specs.ts';
 import { Replicas } from './replicas/replicas.ts';
 import { StatusWriter } from './replicas/status-writer.ts';
 import { KubernetesSource } from './source/kubernetes-source.ts';
+import { RemovedObjectStore } from './webhooks/removed-objects.ts';
 
 interface ClusterBackingOptions extends OpenBackingOptions {
   client: KubernetesClient;
@@ -25,6 +26,7 @@ class ClusterBacking implements Backing {
   readonly controllerName: string;
   readonly statusWriter: StatusWriter;
   readonly fleets: FleetStore;
+  readonly removed: RemovedObjectStore | undefined;
   readonly #options: ClusterBackingOptions;
   readonly #replicas: Replicas;
   readonly #kept: KeptSpecStore;
@@ -72,6 +74,10 @@ class ClusterBacking implements Backing {
       mayWrite: () => this.leads,
       changed: listener.keptChanged,
     });
+    const hasWebhooks = settings.webhookUrls.length > 0;
+    this.removed = hasWebhooks
+      ? new RemovedObjectStore({ ...options, mayWrite: () => this.leads, changed: listener.removedShown })
+      : undefined;
     this.#events = new EventRecorder({ ...options, instance: replica });
   }
 
@@ -96,6 +102,7 @@ class ClusterBacking implements Backing {
   start(): void {
     this.#replicas.start();
     void this.#kept.load();
+    this.removed?.start();
     this.fleets.start();
   }
 
@@ -116,7 +123,7 @@ class ClusterBacking implements Backing {
   }
 
   async close(): Promise<void> {
-    await Promise.all([this.#kept.close(), this.fleets.close(), this.#events.close()]);
+    await Promise.all([this.#kept.close(), this.removed?.close(), this.fleets.close(), this.#events.close()]);
     await this.#replicas.close();
     this.#options.client.close();
   }

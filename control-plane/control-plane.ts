@@ -3,6 +3,7 @@ import { Health } from '../process/grpc/health.ts';
 import type { HttpListener } from '../process/http/http-server.ts';
 import type { Logger } from '../process/log/logger.ts';
 import { packageVersion } from '../process/log/process-lines.ts';
+import { Seldom } from '../process/log/seldom.ts';
 import { addressText } from '../process/net/bind.ts';
 import type { Environment } from '../process/settings/settings-reader.ts';
 import type { Clock, Timers } from '../process/time/clock.ts';
@@ -20,6 +21,7 @@ import { searchInThread } from './reconcile/counter-meetings.ts';
 import { Decider } from './reconcile/decide.ts';
 import { VersionLedger } from './reconcile/fleet-standing.ts';
 import { MeetingWatch } from './reconcile/meeting-watch.ts';
+import { Removals } from './reconcile/removals.ts';
 import { replicaName } from './replicas/replica-name.ts';
 import type { ControlPlaneSettings } from './settings/table.ts';
 import type { SourceListener } from './source/kubernetes-source.ts';
@@ -61,6 +63,8 @@ const reportIntervalMs = 100;
 const webhooksGraceMs = 5_000;
 /** A leader may be dead for the Lease's duration, and its last status a moment older. */
 const webhookRepeatMarginMs = 30_000;
+/** Chosen: between two log lines about deleted objects that nobody is told of. */
+const seldomMs = 60_000;
 
 export class ControlPlane {
   readonly #options: ControlPlaneOptions;
@@ -115,9 +119,9 @@ export class ControlPlane {
     this.#announcer = new Announcer({
       clock: options.clock,
       recordEvent: (event) => this.#backing.recordEvent(event),
-      notify: (event) => this.#webhooks?.notify(event),
+      notify: (event, settled) => this.#webhooks?.notify(event, settled),
       limitersOf: (object) => this.#statuses.countsFor(object),
-      repeatMs: settings.leaseDurationMs + webhookRepeatMarginMs,
+      repeatMs: this.#repeatMs,
     });
     this.#statuses = new StatusKeeper({
       ...this.#parts,
@@ -127,6 +131,7 @@ export class ControlPlane {
       isOversize: (fleet) => this.#xds.isOversize(fleet),
       writesPerSecond: settings.statusWritesPerSecond,
       announcer: this.#announcer,
+      removals: settings.webhookUrls.length === 0 ? undefined : this.#createRemovals(),
     });
     this.#meetings = settings.source === 'KUBERNETES' ? this.#createMeetings() : undefined;
     this.#http = this.#createHttp();
@@ -241,6 +246,7 @@ export class ControlPlane {
       },
       fleetsChanged: () => this.#statuses.update(),
       fleetsShown: () => this.#statuses.fleetsShown(),
+      removedShown: (stored) => this.#statuses.removedShown(stored),
       keptChanged: (stored) => this.#distribution.useKept(stored),
     };
   }
@@ -286,6 +292,28 @@ export class ControlPlane {
       files: { certFile, keyFile },
       answer: (request) => admissionAnswer(request, view),
       closeGraceMs: shutdownGraceMs,
+    });
+  }
+
+  /** What a leader before may have lost of webhooks is not older. */
+  get #repeatMs(): number {
+    return this.#options.settings.leaseDurationMs + webhookRepeatMarginMs;
+  }
+
+  #createRemovals(): Removals {
+    const { settings, log, clock } = this.#options;
+    const { webhookQueueSize: most } = settings;
+    const drops = new Seldom<undefined>(clock, seldomMs, (_, count) =>
+      lines.removedDropped(log, { count, most }),
+    );
+    return new Removals({
+      most,
+      forgetAfterMs: this.#repeatMs,
+      dropped: () => {
+        if (!this.#backing.leads) return;
+        this.#metrics.webhookDropped('queue full', 1);
+        drops.note(undefined);
+      },
     });
   }
 

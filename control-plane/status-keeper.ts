@@ -9,6 +9,7 @@ import { type ConfigObject, type ConfigStatus, objectKey } from './model/config-
 import type { Decision } from './model/decision.ts';
 import type { VersionLedger } from './reconcile/fleet-standing.ts';
 import { LimiterView, patienceMs } from './reconcile/limiter-view.ts';
+import type { Removals, RemovedObject } from './reconcile/removals.ts';
 import {
   type LimiterCounts,
   limiterCounts,
@@ -22,10 +23,13 @@ import type { RecordedEvent } from './replicas/event-recorder.ts';
 import { type StatusEntry, StatusPump } from './replicas/status-pump.ts';
 import type { Telemetry } from './telemetry/control-plane-metrics.ts';
 import * as lines from './telemetry/log-lines.ts';
-import { type WebhookEvent, webhookEvents } from './webhooks/webhook-event.ts';
+import { removedEvent, type WebhookEvent, webhookEvents } from './webhooks/webhook-event.ts';
 
 export interface StatusKeeperOptions extends Telemetry {
-  backing: Pick<Backing, 'source' | 'controllerName' | 'leads' | 'reports' | 'statusWriter' | 'fleets'>;
+  backing: Pick<
+    Backing,
+    'source' | 'controllerName' | 'leads' | 'reports' | 'statusWriter' | 'fleets' | 'removed'
+  >;
   ledger: VersionLedger;
   /** Undefined before the first complete list. */
   decision(): Decision | undefined;
@@ -36,6 +40,8 @@ export interface StatusKeeperOptions extends Telemetry {
   timers: Timers;
   random(): number;
   announcer: Announcer;
+  /** Undefined without webhooks: nobody is told of them. */
+  removals?: Removals | undefined;
 }
 
 interface WrittenStatus {
@@ -113,6 +119,14 @@ export class StatusKeeper {
     this.#pace.ask();
   }
 
+  /** What is stored of deleted objects; returns what should be, if this replica leads. */
+  removedShown(stored: readonly RemovedObject[]): readonly RemovedObject[] {
+    const { removals, backing, clock } = this.#options;
+    removals?.useStored(stored, { leads: backing.leads, nowMs: clock.nowMs() });
+    this.update();
+    return removals?.objects ?? [];
+  }
+
   /** A status of a RateLimitFleet was seen. */
   fleetsShown(): void {
     this.#fleets?.update();
@@ -147,9 +161,10 @@ export class StatusKeeper {
     this.#limiters.update(backing.reports(), nowMs, backing.fleets?.expectations());
     this.#fleets?.update();
     const newest = decision();
+    if (backing.leads && newest !== undefined) this.#leadsSinceMs ??= nowMs;
+    const awaitsLimiters = nowMs - (this.#leadsSinceMs ?? nowMs) < patienceMs;
+    if (newest !== undefined) this.#tellRemoved(newest, { awaitsLimiters, nowMs });
     if (newest !== undefined && backing.leads) {
-      this.#leadsSinceMs ??= nowMs;
-      const awaitsLimiters = nowMs - this.#leadsSinceMs < patienceMs;
       this.#board.evaluate({
         decision: newest,
         newest: (object) => backing.source.newest(object),
@@ -161,6 +176,33 @@ export class StatusKeeper {
       this.#pump.wake();
     }
     this.#setTimer(nowMs);
+  }
+
+  #tellRemoved(
+    decision: Decision,
+    { awaitsLimiters, nowMs }: { awaitsLimiters: boolean; nowMs: number },
+  ): void {
+    const { removals, backing, ledger, announcer, clock } = this.#options;
+    if (removals === undefined) return;
+    removals.observe(decision, (object) => backing.source.isGone(object), nowMs);
+    if (!backing.leads) {
+      removals.follow(nowMs);
+      return;
+    }
+    const due = awaitsLimiters
+      ? []
+      : removals.due(
+          (fleet) => ledger.newest(fleet)?.number,
+          (fleet, resource, since) => this.#limiters.fleet(fleet).mayRun(resource, since),
+        );
+    for (const object of due) {
+      const total = object.served === null ? 0 : this.#limiters.fleet(object.served.fleet).total;
+      announcer.removed(object, total, () => {
+        removals.done(object.uid, clock.nowMs());
+        backing.removed?.sync(removals.objects);
+      });
+    }
+    backing.removed?.sync(removals.objects);
   }
 
   #createFleetKeeper(store: FleetStore): FleetKeeper {
@@ -213,7 +255,8 @@ export class StatusKeeper {
 export interface AnnouncerOptions {
   clock: Clock;
   recordEvent(event: RecordedEvent): void;
-  notify(event: WebhookEvent): void;
+  /** See `Webhooks.notify`. */
+  notify(event: WebhookEvent, settled?: () => void): void;
   /** Of the limiters of an object, as far as they are known; undefined: not at all. */
   limitersOf(object: ConfigObject): LimiterCounts | undefined;
   /** How far back a new leader repeats webhooks, which the one before may have lost. */
@@ -238,6 +281,12 @@ export class Announcer {
     }
     for (const event of webhookEvents({ object, previous, next, limiters, nowMs: clock.nowMs() }))
       notify(event);
+  }
+
+  /** No limiter runs what was deleted; of all that are expected, so many are known. */
+  removed(object: RemovedObject, total: number, settled: () => void): void {
+    const { clock, notify } = this.#options;
+    notify(removedEvent(object, { total, nowMs: clock.nowMs() }), settled);
   }
 
   /** Somebody else writes the object's status. */

@@ -134,7 +134,10 @@ const allowed: Record<string, string[]> = {
   ],
   'control-plane/telemetry': ['control-plane/model', 'process/log'],
   'control-plane/webhooks': [
+    'control-plane/kubernetes',
     'control-plane/model',
+    'control-plane/reconcile',
+    'control-plane/replicas',
     'control-plane/telemetry',
     'process/files',
     'process/http',

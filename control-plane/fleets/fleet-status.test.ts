@@ -14,7 +14,8 @@ const fleet: FleetObject = {
 const newest = { number: 2, ms: noonMs, version: 'v2' };
 
 function limiter(name: string, accepted: number, traits: Partial<LimiterState> = {}): LimiterState {
-  return { name, isWeir: true, sinceMs: noonMs, accepted, refusal: undefined, isJoining: false, ...traits };
+  const usual = { isWeir: true, sinceMs: noonMs, hasNothing: false, refusal: undefined, isJoining: false };
+  return { name, accepted, ...usual, ...traits };
 }
 
 function statusWith(limiters: Partial<Limiters>, facts: Partial<FleetFacts> = {}) {
@@ -57,7 +58,7 @@ describe('fleetStatus', () => {
     });
   });
 
-  const absent = [{ name: 'c', sinceMs: noonMs, accepted: 1, keptOut: new Set<string>() }];
+  const absent = [{ name: 'c', sinceMs: noonMs, accepted: 1, hasNothing: false, keptOut: new Set<string>() }];
   const cases: [what: string, limiters: Partial<Limiters>, facts: Partial<FleetFacts>, said: string[]][] = [
     ['all current', { connected: well }, {}, ['2/2 current 2', 'True AllLimiters', 'False Settled']],
     ['nobody', {}, {}, ['0/0 current 0', 'False NoLimiters', 'False Settled']],
@@ -76,7 +77,10 @@ describe('fleetStatus', () => {
     ['one away', { connected: well, absent }, {}, ['2/3 current 2', 'Unknown Disconnected', 'False Settled']],
     [
       'one away that had the newest rules',
-      { connected: well, absent: [{ name: 'c', sinceMs: noonMs, accepted: 2, keptOut: new Set<string>() }] },
+      {
+        connected: well,
+        absent: [{ name: 'c', sinceMs: noonMs, accepted: 2, hasNothing: false, keptOut: new Set<string>() }],
+      },
       {},
       ['2/3 current 2', 'True AllLimiters', 'False Settled'],
     ],

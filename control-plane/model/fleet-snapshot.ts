@@ -40,6 +40,9 @@ export function versionOfResources(versions: ReadonlyMap<string, string>): strin
   return versionOf(names.map((name) => ({ name, hash: versions.get(name)! })));
 }
 
+/** Of a snapshot without resources: what a limiter of a fleet without objects is served. */
+export const versionOfNothing = versionOf([]);
+
 /** What is known of one limiter: one stream to one replica of the control plane. */
 export interface LimiterReport {
   /** Different for every stream of every replica. */

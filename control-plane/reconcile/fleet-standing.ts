@@ -105,6 +105,8 @@ export interface LimiterState {
   sinceMs: number;
   /** Of the snapshot that it has in force; 0: of none that is known. */
   accepted: number;
+  /** Whether it has no rules in force at all. */
+  hasNothing: boolean;
   /** The newest snapshot that it refused since it accepted one. `resources`: what of it, where it has the rest in force. */
   refusal:
     | { number: number; message: string; sinceMs: number; resources: ReadonlyMap<string, string> | undefined }
@@ -120,6 +122,7 @@ export interface AbsentLimiter {
   sinceMs: number;
   /** What it had in force then; 0: nothing that is known. */
   accepted: number;
+  hasNothing: boolean;
   /** Resources that it had refused of that. */
   keptOut: ReadonlySet<string>;
 }
@@ -209,6 +212,20 @@ export class FleetStanding {
       this.#answers.set(key, answer);
     }
     return answer;
+  }
+
+  /** Whether some limiter may run rules of this resource that are in no snapshot from this one on. */
+  mayRun(resource: string, sinceNumber: number): boolean {
+    const { connected, absent, isShort } = this.#limiters;
+    if (isShort || this.#keptOut.has(resource)) return true;
+    return [...connected, ...absent].some(
+      ({ accepted, hasNothing }) => !hasNothing && accepted < sinceNumber,
+    );
+  }
+
+  /** All that are expected. */
+  get total(): number {
+    return this.#expected.length + this.#limiters.absent.length;
   }
 
   /** Whether these limiters would give the same answers. */

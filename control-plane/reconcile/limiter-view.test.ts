@@ -1,7 +1,7 @@
 import { beforeEach, describe, expect, it } from 'vitest';
 import type { Decision } from '../model/decision.ts';
 import type { Endpoint, FleetExpectation } from '../model/fleet-object.ts';
-import type { LimiterReport, ReplicaReport } from '../model/fleet-snapshot.ts';
+import { type LimiterReport, type ReplicaReport, versionOfNothing } from '../model/fleet-snapshot.ts';
 import { type Since, type Standing, VersionLedger } from './fleet-standing.ts';
 import { LimiterView, patienceMs } from './limiter-view.ts';
 
@@ -72,6 +72,30 @@ describe('LimiterView', () => {
       '1/4, b, c, d',
       '0/4, a, b, c, d',
     ]);
+  });
+
+  it('knows who may run rules that were taken out of the snapshots', () => {
+    const ledger = ledgerOf('v1', 'v2');
+    const mayRun = (traits: Partial<LimiterReport>, resource = 'team/gone'): boolean =>
+      viewOf(ledger, replica(limiter('a', traits)))
+        .fleet('default')
+        .mayRun(resource, 2);
+    const keeps = { version: 'v2', message: '', resources: [{ name: 'team/gone', message: 'no' }] };
+    expect(mayRun({ acceptedVersion: 'v2' })).toBe(false);
+    expect(mayRun({ acceptedVersion: 'v1' })).toBe(true);
+    expect(mayRun({ acceptedVersion: 'of before' })).toBe(true);
+    expect(mayRun({ acceptedVersion: versionOfNothing })).toBe(false);
+    // One of ours would say what it has.
+    expect([mayRun({}), mayRun({ isWeir: false })]).toEqual([false, true]);
+    expect([mayRun({ refusal: keeps }), mayRun({ refusal: keeps }, 'team/other')]).toEqual([true, false]);
+    expect(viewOf(ledger).fleet('default').mayRun('team/gone', 2)).toBe(false);
+
+    const stays = limiter('b', { acceptedVersion: 'v2' });
+    const view = viewOf(ledger, replica(stays, limiter('a', { acceptedVersion: 'v1' })));
+    view.update([replica(stays)], patienceMs);
+    expect(view.fleet('default').mayRun('team/gone', 2)).toBe(true);
+    view.update([replica(stays)], patienceMs + 30_000);
+    expect(view.fleet('default').mayRun('team/gone', 2)).toBe(false);
   });
 
   it('has nobody in a fleet without limiters', () => {

@@ -6,6 +6,7 @@ import {
   limiterIdentity,
   type Refusal,
   type ReplicaReport,
+  versionOfNothing,
 } from '../model/fleet-snapshot.ts';
 import {
   type AbsentLimiter,
@@ -127,7 +128,7 @@ export class LimiterView {
       const { report, accepted, hasAnswered } = known;
       if (lastKnown.has(identity) || !hasAnswered) continue;
       const keptOutNames = new Set((report.refusal && keptOut(report.refusal))?.keys());
-      const left = { accepted, sinceMs: nowMs, keptOut: keptOutNames };
+      const left = { accepted, hasNothing: hasNothing(report), sinceMs: nowMs, keptOut: keptOutNames };
       this.#gone.set(identity, { report, known, name: report.name, ...left });
     }
     for (const identity of lastKnown.keys()) this.#gone.delete(identity);
@@ -163,9 +164,10 @@ export class LimiterView {
   }
 
   #state(
-    { report: { name, fleet, isWeir, refusal }, accepted, refusesSinceMs = 0 }: LastKnown,
+    { report, accepted, refusesSinceMs = 0 }: LastKnown,
     { sinceMs, nowMs }: { sinceMs: number; nowMs: number },
   ): LimiterState {
+    const { name, fleet, isWeir, refusal } = report;
     const number = this.#numberOf(fleet, refusal?.version);
     const hasAnswered = accepted > 0 || refusal !== undefined;
     return {
@@ -173,6 +175,7 @@ export class LimiterView {
       isWeir,
       sinceMs,
       accepted,
+      hasNothing: hasNothing(report),
       refusal:
         refusal === undefined || number === undefined
           ? undefined
@@ -275,7 +278,7 @@ export class LimiterView {
     const sinceMs = readyMs.get(placeOf(fleet, endpoint)) ?? nowMs;
     return this.#isBefore(sinceMs + readyPatienceMs, nowMs)
       ? 'coming'
-      : { name, sinceMs, accepted: 0, keptOut: new Set() };
+      : { name, sinceMs, accepted: 0, hasNothing: false, keptOut: new Set() };
   }
 
   #isBefore(untilMs: number, nowMs: number): boolean {
@@ -293,8 +296,14 @@ function placeOf(fleet: string, { key }: Endpoint): string {
   return JSON.stringify([fleet, key]);
 }
 
-function absentPart({ name, sinceMs, accepted, keptOut }: AbsentLimiter): AbsentLimiter {
-  return { name, sinceMs, accepted, keptOut };
+function absentPart({ name, sinceMs, accepted, hasNothing: isEmpty, keptOut }: AbsentLimiter): AbsentLimiter {
+  return { name, sinceMs, accepted, hasNothing: isEmpty, keptOut };
+}
+
+/** Weir's limiters say what they have when they connect; of others without a version nobody knows. */
+function hasNothing(report: LimiterReport): boolean {
+  const version = versionInForce(report);
+  return version === versionOfNothing || (version === undefined && report.isWeir);
 }
 
 /** Of a snapshot that it refused in part it has the rest in force. */

@@ -271,7 +271,8 @@ const webhooks = needing(withUrls, {
     name: 'WEBHOOK_QUEUE_SIZE',
     kind: integer({ min: 1, max: 100_000 }),
     default: 1000,
-    summary: 'Events that may wait for each URL; what exceeds it is dropped and counted.',
+    summary:
+      'Events that may wait for each URL, and deleted objects that may wait for limiters; what exceeds it is dropped and counted.',
   },
   webhookTimeoutMs: {
     name: 'WEBHOOK_TIMEOUT',

@@ -123,6 +123,10 @@ export class DirectorySource implements ObjectSource {
     return this.#objects.newest(object);
   }
 
+  isGone(object: ConfigObject): boolean {
+    return this.newest(object) === undefined;
+  }
+
   /** Kept until the object is gone; `objects` gives it back. */
   setStatus(uid: string, status: ConfigStatus): void {
     if (this.#objects.setStatus(uid, status)) this.#listener?.statusShown();

@@ -19,6 +19,8 @@ export interface ObjectSource {
   left(): readonly ConfigObject[];
   /** The same object as it is in `objects` now; undefined when it is gone. */
   newest(object: ConfigObject): ConfigObject | undefined;
+  /** Whether the object exists no longer, also not as one that is not ours. */
+  isGone(object: ConfigObject): boolean;
   /** Settles when nothing of it runs any more; the listener is not called after that. */
   close(): Promise<void>;
 }
@@ -113,6 +115,10 @@ export class KubernetesSource implements ObjectSource {
     const reading = this.#read(object);
     if (!('item' in reading)) return reading;
     return reading.item.isOurs ? { item: reading.item.object } : undefined;
+  }
+
+  isGone(object: ConfigObject): boolean {
+    return this.#seen(object)?.object.uid !== object.uid;
   }
 
   #chosen(isWanted: (seen: Seen) => boolean): ConfigObject[] {

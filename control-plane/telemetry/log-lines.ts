@@ -250,6 +250,31 @@ export function keptSpecTooLarge(
   log.error('A spec that stays in force is too large to be stored: a restart would lose it', fields);
 }
 
+export function removedUnreachable(log: Logger, reason: string): void {
+  log.error('Deleted objects that webhooks are to tell of cannot be followed', { reason });
+}
+
+export function removedReachable(log: Logger): void {
+  log.warn('Deleted objects that webhooks are to tell of are followed again');
+}
+
+export function removedSkipped(log: Logger, name: string, reason: string): void {
+  log.error('Deleted objects that webhooks are to tell of cannot be read', { name, reason });
+}
+
+export function removedNotStored(log: Logger, error: unknown): void {
+  log.error('Deleted objects could not be stored: a restart would lose their webhooks', { error });
+}
+
+export function removedTooLarge(log: Logger, counts: { objects: number; stored: number }): void {
+  log.error('Not all deleted objects have room in a ConfigMap: a restart would lose their webhooks', counts);
+}
+
+/** `most` is WEBHOOK_QUEUE_SIZE. */
+export function removedDropped(log: Logger, fields: { count: number; most: number }): void {
+  log.error('Too many deleted objects wait for limiters: webhooks of the oldest are dropped', fields);
+}
+
 /** `what` is a kind of objects, or whose endpoints. */
 export function fleetsUnreachable(log: Logger, what: string, reason: string): void {
   log.error('Who is expected in a fleet cannot be followed', { what, reason });

@@ -8,6 +8,8 @@ import type { AttemptResult, WebhookMessage } from './webhook-sender.ts';
 
 export interface QueuedEvent extends WebhookMessage {
   event: EventName;
+  /** The endpoint has taken it, or never will. */
+  settled?(): void;
 }
 
 /** What an endpoint will never hear of. */
@@ -139,6 +141,7 @@ export class EndpointDelivery {
       this.#lastError = undefined;
       metrics.webhookDelivered();
       lines.webhookDelivered(log, { endpoint, event, attempt });
+      message.settled?.();
       return;
     }
     this.#failed += 1;
@@ -162,6 +165,7 @@ export class EndpointDelivery {
     if (lost.length === 0) return;
     const { label: endpoint, metrics, drops } = this.#options;
     this.#dropped += lost.length;
+    if (reason !== 'shutdown') for (const { settled } of lost) settled?.();
     metrics.webhookDropped(reason, lost.length);
     drops.note({ endpoint, reason }, JSON.stringify([endpoint, reason]), lost.length);
   }

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import type { Condition, ConfigStatus } from '../model/config-object.ts';
-import { type WebhookEvent, webhookEvents } from './webhook-event.ts';
+import { removedEvent, type WebhookEvent, webhookEvents } from './webhook-event.ts';
 
 const object = {
   namespace: 'shop',
@@ -136,5 +136,34 @@ describe('webhookEvents', () => {
     const [one] = events(undefined, status(accepted));
     const [other] = events(undefined, status(changed), { ...object, uid });
     expect(other?.id).not.toBe(one?.id);
+  });
+});
+
+describe('removedEvent', () => {
+  const served = { fleet: 'edge', domain: 'checkout', resource: 'shop/checkout' };
+  const removedMs = Date.UTC(2026, 0, 31, 12);
+  const gone = { namespace: 'shop', name: 'checkout', uid: '2f1c', generation: 3, served, removedMs };
+
+  it('has the fields of the other events', () => {
+    const nowMs = removedMs + 1_000;
+    expect(removedEvent(gone, { total: 3, nowMs })).toMatchObject({
+      type: 'ratelimitconfig.removed',
+      timestamp: '2026-01-31T12:00:01.000Z',
+      data: {
+        generation: 3,
+        domain: 'checkout',
+        fleet: 'edge',
+        condition: { reason: 'Removed', lastTransitionTime: '2026-01-31T12:00:00Z' },
+        limiters: { inForce: 0, refused: 0, total: 3 },
+      },
+    });
+    const { data } = removedEvent({ ...gone, served: null }, { total: 0, nowMs });
+    expect([data.domain, data.fleet, data.limiters]).toEqual([null, null, null]);
+  });
+
+  it('has one id for one object, whoever tells of it and when', () => {
+    const [one, other] = [0, 1].map((number) => removedEvent(gone, { total: number, nowMs: number }).id);
+    expect(one).toBe(other);
+    expect(removedEvent({ ...gone, uid: '2f1d' }, { total: 0, nowMs: 0 }).id).not.toBe(one);
   });
 });

@@ -9,12 +9,15 @@ import {
   type ConfigStatus,
   findCondition,
 } from '../model/config-object.ts';
+import { timeText } from '../reconcile/conditions.ts';
+import type { RemovedObject } from '../reconcile/removals.ts';
 
 export type WebhookEventType =
   | 'ratelimitconfig.accepted'
   | 'ratelimitconfig.rejected'
   | 'ratelimitconfig.programmed'
-  | 'ratelimitconfig.refused';
+  | 'ratelimitconfig.refused'
+  | 'ratelimitconfig.removed';
 
 export interface WebhookEvent {
   /** Header `webhook-id`: follows from uid, generation, condition and its transition. */
@@ -69,6 +72,37 @@ export function webhookEvents({ object, previous, next, limiters, nowMs }: Statu
     .filter(({ id }) => !known.has(id));
 }
 
+/** Of a deleted object whose rules no limiter runs any more. Its id follows from the uid alone: it is told once. */
+export function removedEvent(
+  { namespace, name, uid, generation, served, removedMs }: RemovedObject,
+  { total, nowMs }: { total: number; nowMs: number },
+): WebhookEvent {
+  const condition = {
+    type: 'Programmed',
+    status: 'False',
+    reason: 'Removed',
+    message: 'the object was deleted, and no limiter runs its rules any more',
+    lastTransitionTime: timeText(removedMs),
+  } as const;
+  return {
+    id: idOf([uid, condition.reason]),
+    type: 'ratelimitconfig.removed',
+    timestamp: new Date(nowMs).toISOString(),
+    data: {
+      namespace,
+      name,
+      uid,
+      generation,
+      domain: served?.domain ?? null,
+      fleet: served?.fleet ?? null,
+      condition,
+      servedGeneration: null,
+      servedVersion: null,
+      limiters: total === 0 ? null : { inForce: 0, refused: 0, total },
+    },
+  };
+}
+
 function toldConditions(
   status: ConfigStatus | undefined,
 ): { type: WebhookEventType; condition: Condition }[] {
@@ -87,8 +121,11 @@ function toldConditions(
 /** Without the message: its words may change while the condition stays. Without full stops: they part what is signed. */
 function eventId(uid: string, condition: Condition): string {
   const { observedGeneration, type, status, reason, lastTransitionTime } = condition;
-  const parts = JSON.stringify([uid, observedGeneration, type, status, reason, lastTransitionTime]);
-  return `msg_${createHash('sha256').update(parts).digest('hex').slice(0, 32)}`;
+  return idOf([uid, observedGeneration, type, status, reason, lastTransitionTime]);
+}
+
+function idOf(parts: readonly (string | number)[]): string {
+  return `msg_${createHash('sha256').update(JSON.stringify(parts)).digest('hex').slice(0, 32)}`;
 }
 
 function eventData(

@@ -276,6 +276,18 @@ describe('close', () => {
     expect(webhooks.status()[0]).toMatchObject({ queued: 0, dropped: 9 });
     await eventually(() => expect(receiver.open).toBe(0));
   });
+
+  it('says when every endpoint has taken an event or never will, and not because of its own end', async () => {
+    const [takes, hangs] = [await startReceiver(), (await startReceiver()).answer(503)];
+    const webhooks = await open([takes.url, hangs.url], { queueSize: 1 });
+    const settled: number[] = [];
+    for (const number of [1, 2, 3]) webhooks.notify(event(number), () => settled.push(number));
+    // Where one endpoint is down, there is room for the newest.
+    await eventually(() => expect(settled.toSorted()).toEqual([1, 2]));
+    await eventually(() => expect(takes.deliveries).toHaveLength(3));
+    await webhooks.close(0);
+    expect(settled).toHaveLength(2);
+  });
 });
 
 describe('the signing secret', () => {

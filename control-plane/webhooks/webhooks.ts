@@ -32,8 +32,11 @@ export interface WebhooksOptions extends Telemetry {
 
 /** Only the leader notifies. */
 export interface Webhooks {
-  /** Queues the event for every endpoint and returns at once. */
-  notify(event: WebhookEvent): void;
+  /**
+   * Queues the event for every endpoint and returns at once. `settled` is called when each has taken it or never will, not when
+   * this process ends before.
+   */
+  notify(event: WebhookEvent, settled?: () => void): void;
   /** One for each endpoint, in the order of `urls`. */
   status(): EndpointStatus[];
   /** For receivers; never for logs. */
@@ -77,11 +80,21 @@ export async function openWebhooks(options: WebhooksOptions): Promise<Webhooks> 
     });
   });
   return {
-    notify(event) {
+    notify(event, settled) {
       // The id travels in its header.
       const { id, type, timestamp, data } = event;
       const name = { id, type, object: objectKey(data), generation: data.generation };
-      const queued = { id, body: JSON.stringify({ type, timestamp, data }), event: name };
+      let open = deliveries.length;
+      const settledOne = (): void => {
+        open -= 1;
+        if (open === 0) settled?.();
+      };
+      const queued = {
+        id,
+        body: JSON.stringify({ type, timestamp, data }),
+        event: name,
+        settled: settledOne,
+      };
       for (const delivery of deliveries) delivery.add(queued);
     },
     status: () => deliveries.map(({ status }) => status),

@@ -61,6 +61,32 @@ describeWithApiServer('webhooks of two replicas', (api) => {
       .filter(({ data }) => data.name === name)
       .map(({ type, data }) => `${type.replace('ratelimitconfig.', '')} ${data.generation}`);
 
+  const program = async (name: string): Promise<void> => {
+    apply({ name, domain: name, requests: 1 });
+    await eventually(() => expect(told(name)).toContain('programmed 1'));
+  };
+
+  /** The limiter that runs the object is silent from now on. */
+  const deleteUnanswered = async (name: string): Promise<void> => {
+    limiter.fallSilent();
+    api().mustKubectl(['delete', 'rlc', name]);
+    await eventually(() => expect(limiter.last?.domains).not.toContain(name));
+    await eventually(() => expect(keptObjects()).toBe('weir-removed'));
+  };
+
+  /** The name of the ConfigMap of deleted objects, empty while there is none. */
+  const keptObjects = (): string =>
+    api().mustKubectl([
+      'get',
+      'configmaps',
+      '-n',
+      'weir-system',
+      '-l',
+      'ratelimit.weir.dev/role=removed',
+      '-o',
+      'jsonpath={.items[*].metadata.name}',
+    ]);
+
   it('tell of what becomes accepted and programmed, refused, rejected', async () => {
     apply({ name: 'shop', domain: 'shop', requests: 1 });
     await eventually(() => expect(told('shop').toSorted()).toEqual(['accepted 1', 'programmed 1']));
@@ -108,7 +134,28 @@ describeWithApiServer('webhooks of two replicas', (api) => {
     }
   });
 
+  it('tell that an object was deleted, once no limiter runs its rules any more', async () => {
+    await program('gone');
+    await deleteUnanswered('gone');
+    expect(told('gone')).not.toContain('removed 1');
+    limiter.acceptAgain();
+    limiter.answer();
+    // A leader waits 15 s at first for limiters that may be on their way.
+    await eventually(() => expect(told('gone')).toContain('removed 1'), { timeoutMs: 30_000 });
+    const event = receiver.deliveries.map(read).find(({ type }) => type === 'ratelimitconfig.removed');
+    expect(event?.data).toMatchObject({
+      namespace: 'default',
+      domain: 'gone',
+      fleet: 'default',
+      condition: { type: 'Programmed', status: 'False', reason: 'Removed' },
+      servedGeneration: null,
+      limiters: { inForce: 0, refused: 0, total: 1 },
+    });
+    await eventually(() => expect(keptObjects()).toBe(''));
+  }, 60_000);
+
   it('come from the next leader, under the same ids, when the one before died with them', async () => {
+    await program('lost');
     const before = receiver.deliveries.length;
     receiver.answer(503);
     apply({ name: 'shop', domain: 'shop', requests: 5 });
@@ -121,6 +168,7 @@ describeWithApiServer('webhooks of two replicas', (api) => {
       // Accepted and programmed, of each.
       expect(asked()).toBe(4);
     });
+    await deleteUnanswered('lost');
     const died = undelivered();
     expect(died.size).toBeGreaterThan(0);
     process.kill((replicas[0] as ControlPlaneProcess).pid, 'SIGKILL');
@@ -136,7 +184,17 @@ describeWithApiServer('webhooks of two replicas', (api) => {
         .map(({ type, data }) => `${type.replace('ratelimitconfig.', '')} ${data.generation}`);
     await eventually(() => expect([...new Set(arrived())].sort()).toEqual(expected), { timeoutMs: 15_000 });
     for (const id of died) expect(receiver.ids.slice(after)).toContain(id);
-  });
+  }, 60_000);
+
+  it('tell that an object was deleted, when the leader that saw it died before', async () => {
+    await replicas[1]?.program.printed(/Leading/);
+    limiter.acceptAgain();
+    limiter.answer();
+    await eventually(() => expect(told('lost')).toContain('removed 1'), { timeoutMs: 30_000 });
+    await eventually(() => expect(keptObjects()).toBe(''));
+    expect(told('lost').filter((one) => one === 'removed 1')).toHaveLength(1);
+    expect(told('gone').filter((one) => one === 'removed 1')).toHaveLength(1);
+  }, 60_000);
 
   it('never show a secret in a log', () => {
     for (const { program } of replicas) {

@@ -24,7 +24,7 @@
   resources: [leases]
   verbs: [list, watch, create, patch, delete]
 # What each replica's limiters answered, and the last accepted rules of objects whose newest are not accepted: named
-# after pods and by uids.
+# after pods and by uids; and deleted objects that webhooks are to tell of.
 - apiGroups: [""]
   resources: [configmaps]
   verbs: [list, watch, create, patch, delete]

@@ -1,0 +1,168 @@
+import { beforeEach, describe, expect, it } from 'vitest';
+import { configObject } from '../../test/support/config-object-builder.ts';
+import type { Decision, Verdict } from '../model/decision.ts';
+import { Removals } from './removals.ts';
+
+const startMs = 1_000_000;
+const forgetAfterMs = 45_000;
+
+let nowMs: number;
+let dropped: number;
+/** Number of the newest snapshot by fleet. */
+let newest: Map<string, number>;
+/** What each limiter of each fleet has: the number of a snapshot. */
+let accepted: Map<string, number[]>;
+beforeEach(() => {
+  nowMs = startMs;
+  dropped = 0;
+  newest = new Map([['default', 1]]);
+  accepted = new Map([['default', [1]]]);
+});
+
+function removals(most = 3): Removals {
+  return new Removals({ most, forgetAfterMs, dropped: () => dropped++ });
+}
+
+function verdictOf(name: string, isServed = true): Verdict {
+  const object = configObject({ name });
+  const served = { fleet: 'default', domain: name, resource: `default/${name}`, generation: 1 };
+  const rest = { hash: '', bytes: new Uint8Array(), rules: 1, ownFields: [] };
+  return { object, accepted: { status: true }, served: isServed ? { ...served, ...rest } : undefined };
+}
+
+function decisionOf(...verdicts: Verdict[]): Decision {
+  return { fleets: new Map(), verdicts: new Map(verdicts.map((one) => [one.object.uid, one])) };
+}
+
+const gone = (): boolean => true;
+const [a, b, c, d] = ['a', 'b', 'c', 'd'].map((name) => verdictOf(name)) as [
+  Verdict,
+  Verdict,
+  Verdict,
+  Verdict,
+];
+
+/** Names of what is to be told of now. */
+function due(of: Removals): string[] {
+  const mayRun = (fleet: string, _: string, since: number): boolean =>
+    (accepted.get(fleet) ?? []).some((number) => number < since);
+  return of.due((fleet) => newest.get(fleet), mayRun).map(({ name }) => name);
+}
+
+describe('a deleted object', () => {
+  it('is told of once, when no limiter runs its rules any more', () => {
+    const leader = removals();
+    leader.observe(decisionOf(a, b), gone, nowMs);
+    newest.set('default', 2);
+    leader.observe(decisionOf(b), gone, nowMs);
+    expect(due(leader)).toEqual([]);
+    newest.set('default', 3);
+    expect(due(leader)).toEqual([]);
+    // The snapshot without it is enough, also if there is a newer one.
+    accepted.set('default', [2, 3]);
+    expect(due(leader)).toEqual(['a']);
+    expect(due(leader)).toEqual([]);
+    expect(leader.objects).toHaveLength(1);
+    leader.done(a.object.uid, nowMs);
+    expect(leader.objects).toEqual([]);
+  });
+
+  it('is told of at once when nothing was served for it', () => {
+    const leader = removals();
+    leader.observe(decisionOf(verdictOf('bad', false)), gone, nowMs);
+    leader.observe(decisionOf(), gone, nowMs);
+    expect(due(leader)).toEqual(['bad']);
+  });
+
+  it('of a fleet that nothing is served to is told of when no limiter runs anything', () => {
+    const leader = removals();
+    leader.observe(decisionOf(a), gone, nowMs);
+    newest.delete('default');
+    leader.observe(decisionOf(), gone, nowMs);
+    accepted.set('default', [7]);
+    expect(due(leader)).toEqual([]);
+    accepted.set('default', []);
+    expect(due(leader)).toEqual(['a']);
+  });
+
+  it('that is created again is told of: it had another uid', () => {
+    const leader = removals();
+    leader.observe(decisionOf(a), gone, nowMs);
+    const again = { ...a, object: { ...a.object, uid: 'another' } };
+    leader.observe(decisionOf(again), gone, nowMs);
+    expect(leader.objects.map(({ uid }) => uid)).toEqual([a.object.uid]);
+    expect(due(leader)).toEqual(['a']);
+  });
+
+  it('is not one that is merely not ours any more', () => {
+    const leader = removals();
+    leader.observe(decisionOf(a, b), gone, nowMs);
+    leader.observe(decisionOf(), ({ name }) => name === 'b', nowMs);
+    expect(leader.objects.map(({ name }) => name)).toEqual(['b']);
+  });
+
+  it('makes room for newer ones beyond the bound, and that is counted', () => {
+    const leader = removals(2);
+    leader.observe(decisionOf(a, b, c), gone, nowMs);
+    leader.observe(decisionOf(), gone, nowMs);
+    expect([leader.objects.map(({ name }) => name), dropped]).toEqual([['b', 'c'], 1]);
+  });
+});
+
+describe('the next leader', () => {
+  const others = { leads: false, nowMs: startMs };
+
+  it('tells of what the one before stored', () => {
+    const first = removals();
+    first.observe(decisionOf(a, b), gone, nowMs);
+    first.observe(decisionOf(), gone, nowMs);
+    const second = removals();
+    second.useStored(first.objects, others);
+    second.observe(decisionOf(), gone, nowMs);
+    expect(due(second)).toEqual(['a', 'b']);
+  });
+
+  it('tells of what it saw itself, unless the one before has taken it out', () => {
+    const second = removals();
+    second.observe(decisionOf(a, b), gone, nowMs);
+    second.observe(decisionOf(), gone, nowMs);
+    second.useStored([second.objects[0]!], others);
+    second.useStored([], others);
+    expect(due(second)).toEqual(['b']);
+  });
+
+  it('takes for told what was deleted long ago and is not stored', () => {
+    const second = removals();
+    second.observe(decisionOf(a, b), gone, nowMs);
+    second.observe(decisionOf(), gone, nowMs);
+    second.useStored([second.objects[0]!], others);
+    second.follow(nowMs + forgetAfterMs - 1);
+    expect(second.objects).toHaveLength(2);
+    second.follow(nowMs + forgetAfterMs);
+    expect(second.objects.map(({ name }) => name)).toEqual(['a']);
+  });
+
+  it('does not tell of what it still has itself: its watch is behind', () => {
+    const second = removals();
+    second.observe(decisionOf(a, d), gone, nowMs);
+    const { namespace, name, uid, generation } = a.object;
+    const stored = { namespace, name, uid, generation, served: null, removedMs: startMs };
+    second.useStored([stored], others);
+    expect(due(second)).toEqual([]);
+    second.observe(decisionOf(d), gone, nowMs);
+    expect(due(second)).toEqual(['a']);
+  });
+
+  it('is no victim of a watch that shows again what was told', () => {
+    const leader = removals();
+    leader.observe(decisionOf(a), gone, nowMs);
+    leader.observe(decisionOf(), gone, nowMs);
+    const stored = leader.objects;
+    expect(due(leader)).toEqual(['a']);
+    leader.done(a.object.uid, nowMs);
+    leader.useStored(stored, { leads: true, nowMs });
+    expect(due(leader)).toEqual([]);
+    leader.useStored([], { leads: true, nowMs: nowMs + 60_000 });
+    expect(leader.objects).toEqual([]);
+  });
+});

@@ -1,0 +1,116 @@
+/**
+ * Objects that were deleted, until no limiter runs their rules any more and receivers of webhooks were told. Every replica
+ * sees deletions and what the leader stores of them, so that each could lead. Pure: what it asks for is passed in.
+ */
+import type { ConfigObject } from '../model/config-object.ts';
+import type { Decision, Verdict } from '../model/decision.ts';
+
+export interface RemovedObject extends Pick<ConfigObject, 'namespace' | 'name' | 'uid' | 'generation'> {
+  /** What was served for it last; null: nothing, so that no limiter runs it. */
+  served: { fleet: string; domain: string; resource: string } | null;
+  /** When it was found to be gone, in milliseconds since 1970. */
+  removedMs: number;
+}
+
+interface Waiting {
+  object: RemovedObject;
+  /** From which snapshot of its fleet on it is in none; undefined while the fleet is served nothing. */
+  since: number | undefined;
+  /** Receivers are being told. */
+  isTold: boolean;
+}
+
+export interface RemovalsOptions {
+  /** Objects that may wait; beyond it the oldest goes. */
+  most: number;
+  /** So long after a deletion another leader would have stored it. */
+  forgetAfterMs: number;
+  dropped(): void;
+}
+
+/** Chosen: a watch that is further behind shows again what was told, and it is told twice. */
+const mostLagMs = 60_000;
+
+export class Removals {
+  readonly #options: RemovalsOptions;
+  /** By uid, oldest first. */
+  readonly #waiting = new Map<string, Waiting>();
+  /** By uid: when receivers had been told. */
+  readonly #doneMs = new Map<string, number>();
+  #verdicts: Decision['verdicts'] = new Map();
+  /** By uid. */
+  #stored: ReadonlySet<string> = new Set();
+
+  constructor(options: RemovalsOptions) {
+    this.#options = options;
+  }
+
+  /** What has to outlive this process, oldest first. */
+  get objects(): RemovedObject[] {
+    return [...this.#waiting.values()].map(({ object }) => object);
+  }
+
+  /** `isGone`: it exists no longer, neither as an object of this control plane nor of another. */
+  observe({ verdicts }: Decision, isGone: (object: ConfigObject) => boolean, nowMs: number): void {
+    if (verdicts === this.#verdicts) return;
+    for (const [uid, verdict] of this.#verdicts) {
+      if (!verdicts.has(uid) && isGone(verdict.object)) this.#add(removedObject(verdict, nowMs));
+    }
+    this.#verdicts = verdicts;
+  }
+
+  /** What is stored now. What the leader took out again was told. */
+  useStored(stored: readonly RemovedObject[], { leads, nowMs }: { leads: boolean; nowMs: number }): void {
+    const uids = new Set(stored.map(({ uid }) => uid));
+    if (!leads) for (const uid of this.#stored) if (!uids.has(uid)) this.#waiting.delete(uid);
+    this.#stored = uids;
+    for (const [uid, doneMs] of this.#doneMs) if (nowMs - doneMs >= mostLagMs) this.#doneMs.delete(uid);
+    for (const object of stored) this.#add(object);
+  }
+
+  /** While another one leads: what it has not stored after this time it has told of. */
+  follow(nowMs: number): void {
+    for (const [uid, { object, isTold }] of this.#waiting) {
+      const isOld = nowMs - object.removedMs >= this.#options.forgetAfterMs;
+      if (isOld && !isTold && !this.#stored.has(uid)) this.#waiting.delete(uid);
+    }
+  }
+
+  /** Those to tell of now, each once; call `done` when its receivers know. `newest` is the number of a fleet's snapshot. */
+  due(
+    newest: (fleet: string) => number | undefined,
+    mayRun: (fleet: string, resource: string, sinceNumber: number) => boolean,
+  ): RemovedObject[] {
+    const due = [...this.#waiting.values()].filter((waiting) => {
+      const { uid, served } = waiting.object;
+      // Another replica saw the deletion before this one.
+      if (waiting.isTold || this.#verdicts.has(uid)) return false;
+      if (served === null) return true;
+      waiting.since ??= newest(served.fleet);
+      return !mayRun(served.fleet, served.resource, waiting.since ?? Number.POSITIVE_INFINITY);
+    });
+    for (const waiting of due) waiting.isTold = true;
+    return due.map(({ object }) => object);
+  }
+
+  done(uid: string, nowMs: number): void {
+    this.#waiting.delete(uid);
+    this.#doneMs.set(uid, nowMs);
+  }
+
+  #add(object: RemovedObject): void {
+    const { uid } = object;
+    if (this.#waiting.has(uid) || this.#doneMs.has(uid)) return;
+    this.#waiting.set(uid, { object, since: undefined, isTold: false });
+    if (this.#waiting.size <= this.#options.most) return;
+    const [oldest] = this.#waiting.keys();
+    this.#waiting.delete(oldest!);
+    this.#options.dropped();
+  }
+}
+
+function removedObject({ object, served }: Verdict, removedMs: number): RemovedObject {
+  const { namespace, name, uid, generation } = object;
+  const last = served && { fleet: served.fleet, domain: served.domain, resource: served.resource };
+  return { namespace, name, uid, generation, served: last ?? null, removedMs };
+}

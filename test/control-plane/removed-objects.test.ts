@@ -1,0 +1,105 @@
+import { randomBytes } from 'node:crypto';
+import { beforeAll, beforeEach, expect, it, onTestFinished } from 'vitest';
+import type { RemovedObject } from '../../control-plane/reconcile/removals.ts';
+import { RemovedObjectStore } from '../../control-plane/webhooks/removed-objects.ts';
+import { systemClock, systemTimers } from '../../process/time/clock.ts';
+import { recordedTelemetry, tellTo } from '../support/control-plane-telemetry.ts';
+import { describeWithApiServer } from '../support/describe-with-api-server.ts';
+import { eventually } from '../support/eventually.ts';
+import { clientOf } from '../support/kubernetes-client.ts';
+
+const namespace = 'weir-system';
+
+function removed(name: string): RemovedObject {
+  const served = { fleet: 'default', domain: 'ü', resource: `team/${name}` };
+  return { namespace: 'team', name, uid: `uid-${name}`, generation: 2, served, removedMs: 1_700_000_000_000 };
+}
+
+describeWithApiServer('deleted objects on the API server', (api) => {
+  beforeAll(() => {
+    api().mustKubectl(['apply', '-f', 'examples/kubernetes/rbac.yaml']);
+  });
+  beforeEach(() => {
+    api().mustKubectl(['delete', 'configmap', 'weir-removed', '-n', namespace, '--ignore-not-found']);
+  });
+
+  function open({ leads = true } = {}) {
+    const told: string[] = [];
+    const seen: { names: string[] | undefined } = { names: undefined };
+    let wanted: readonly RemovedObject[] | undefined;
+    const objects = new RemovedObjectStore({
+      client: clientOf(api(), { user: 'control-plane' }),
+      namespace,
+      mayWrite: () => leads,
+      clock: systemClock,
+      timers: systemTimers,
+      random: Math.random,
+      ...recordedTelemetry(tellTo(told)),
+      changed: (stored) => {
+        seen.names = stored.map(({ name }) => name);
+        return wanted ?? stored;
+      },
+    });
+    objects.start();
+    onTestFinished(() => objects.close());
+    const want = (next: readonly RemovedObject[]): void => {
+      wanted = next;
+      objects.sync(next);
+    };
+    return { objects, want, told, seen };
+  }
+
+  it('outlive the process that stored them, and take no room once they were told', async () => {
+    const first = open();
+    first.want([removed('a'), removed('b')]);
+    const other = open({ leads: false });
+    await eventually(() => expect(other.seen.names).toEqual(['a', 'b']));
+    other.want([]);
+    await first.objects.close();
+    const second = open();
+    await eventually(() => expect(second.seen.names).toEqual(['a', 'b']));
+    second.want([removed('b')]);
+    await eventually(() => expect(other.seen.names).toEqual(['b']));
+    second.want([]);
+    const maps = [
+      'get',
+      'configmaps',
+      '-n',
+      namespace,
+      '-l',
+      'ratelimit.weir.dev/role=removed',
+      '-o',
+      'name',
+    ];
+    await eventually(() => expect(api().mustKubectl(maps).trim()).toBe(''));
+    expect([...first.told, ...second.told, ...other.told]).toEqual([]);
+  });
+
+  it('are the newest ones where not all have room', async () => {
+    const { want, seen, told } = open();
+    const long = (): string => randomBytes(300_000).toString('base64');
+    const many = ['a', 'b', 'c', 'd', 'e'].map((name): RemovedObject => {
+      const served = { fleet: 'default', domain: long(), resource: 'r' };
+      return { ...removed(name), served };
+    });
+    want(many);
+    await eventually(() => expect(seen.names).toEqual(['d', 'e']));
+    expect(told).toEqual([expect.stringMatching(/^Not all deleted objects have room .*: 5: 2$/)]);
+  });
+
+  it('that cannot be read are told of, and written over', async () => {
+    const metadata = { name: 'weir-removed', namespace, labels: { 'ratelimit.weir.dev/role': 'removed' } };
+    const damaged = {
+      apiVersion: 'v1',
+      kind: 'ConfigMap',
+      metadata,
+      binaryData: { 'objects.json.gz': 'AAAA' },
+    };
+    api().mustKubectl(['apply', '-f', '-'], { input: JSON.stringify(damaged) });
+    const { want, seen, told } = open();
+    await eventually(() => expect(seen.names).toEqual([]));
+    expect(told).toEqual([expect.stringMatching(/^Deleted objects .* cannot be read: weir-removed: /)]);
+    want([removed('a')]);
+    await eventually(() => expect(seen.names).toEqual(['a']));
+  });
+});
