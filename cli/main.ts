@@ -10,7 +10,7 @@ interface CommandEntry {
   load(): Promise<Command>;
 }
 
-const commands: Record<string, CommandEntry> = {
+const ofWeir: Record<string, CommandEntry> = {
   limiter: {
     summary: 'answer rate limit requests over gRPC and HTTP; settings come from the environment',
     load: async () => (await import('./limiter-command.ts')).limiterCommand,
@@ -55,51 +55,70 @@ const commands: Record<string, CommandEntry> = {
   },
 };
 
-function helpText(): string {
+/** What asks a cluster, under the name by which kubectl finds it: `kubectl-weir`. */
+const ofKubectl: Record<string, CommandEntry> = {
+  status: {
+    summary: 'show the fleets of limiters, and which objects are not Ready, and why',
+    load: async () => (await import('./kubectl/status-command.ts')).statusCommand,
+  },
+  explain: {
+    summary: "tell which rule of the cluster's objects applies to a request, and why; nothing is counted",
+    load: async () => (await import('./kubectl/explain-command.ts')).explainCommand,
+  },
+};
+
+/** The names that this program goes by, and the commands of each. */
+const programs = { weir: ofWeir, 'kubectl weir': ofKubectl };
+
+function helpText(program: keyof typeof programs): string {
+  const commands = programs[program];
   const width = Math.max(...Object.keys(commands).map((name) => name.length));
   const lines = Object.entries(commands).map(([name, { summary }]) => `  ${name.padEnd(width)}  ${summary}`);
   return [
-    'Usage: weir <command> [flags]',
+    `Usage: ${program} <command> [flags]`,
     '',
     ...lines,
     '',
-    '  weir <command> --help   what a command takes',
-    '  weir --version',
+    `  ${program} <command> --help   what a command takes`,
+    `  ${program} --version`,
     '',
   ].join('\n');
 }
 
-async function dispatch(args: string[]): Promise<number> {
+async function dispatch(args: string[], program: keyof typeof programs): Promise<number> {
   const [name = '', ...rest] = args;
+  const commands = programs[program];
   if (/^(--?version|version)$/.test(name)) {
     process.stdout.write(`weir ${packageVersion()} (node ${process.versions.node})\n`);
     return 0;
   }
   if (name === 'help' && Object.hasOwn(commands, rest[0] ?? ''))
-    return dispatch([rest[0] as string, '--help']);
+    return dispatch([rest[0] as string, '--help'], program);
   if (/^(--?help|-h|help)$/.test(name)) {
-    process.stdout.write(helpText());
+    process.stdout.write(helpText(program));
     return 0;
   }
   const command = Object.hasOwn(commands, name) ? commands[name] : undefined;
   if (command === undefined) {
-    throw new UsageError(name === '' ? 'no command given' : `there is no command "${name}"`);
+    const [other] = Object.entries(programs).filter(([, more]) => Object.hasOwn(more, name));
+    const elsewhere = other === undefined ? '' : `; "${other[0]} ${name}" is one`;
+    throw new UsageError(name === '' ? 'no command given' : `there is no command "${name}"${elsewhere}`);
   }
   return (await command.load())(rest);
 }
 
 /** Runs the command that the arguments name and ends the process with its status; 2 for a wrong command line. */
-export async function main(args: string[]): Promise<void> {
+export async function main(args: string[], program: keyof typeof programs = 'weir'): Promise<void> {
   endureClosedPipes([process.stdout, process.stderr]);
   try {
-    process.exitCode = await dispatch(args);
+    process.exitCode = await dispatch(args, program);
   } catch (error) {
     if (!(error instanceof UsageError)) throw error;
     const [name = ''] = args;
-    const more = Object.hasOwn(commands, name)
-      ? `"weir ${name} --help" says what it takes.\n`
-      : `\n${helpText()}`;
-    process.stderr.write(`weir: ${error.message}\n${more}`);
+    const more = Object.hasOwn(programs[program], name)
+      ? `"${program} ${name} --help" says what it takes.\n`
+      : `\n${helpText(program)}`;
+    process.stderr.write(`${program}: ${error.message}\n${more}`);
     process.exitCode = 2;
   }
 }

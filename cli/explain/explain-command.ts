@@ -1,3 +1,4 @@
+import type { LoadedSource } from '../../rules/loaded-source.ts';
 import type { Entry } from '../../rules/model.ts';
 import {
   commandOf,
@@ -15,7 +16,7 @@ import {
   sourcesServedBy,
 } from '../shared/read-input.ts';
 import { ExplainReport, explainJson } from './explain-report.ts';
-import { explainRequest } from './explain-request.ts';
+import { type ExplainOptions, explainRequest } from './explain-request.ts';
 
 /**
  * Reads one descriptor: `key=value,key2=value2`. A pair ends its key at the first `=`. A value, or a key, may stand in
@@ -83,26 +84,76 @@ class DescriptorReader {
   }
 }
 
-const help = `Usage: weir explain <rules> --domain <domain> --descriptors <key=value,...> [flags]
-
-Tells which rule applies to a request and why, level by level; where it counts, and what else nearly matched. Nothing is
-counted. <rules> is a file, a folder, - for standard input, or the debug listener of a running limiter
-(http://host:6070/rlconfig).
-
-  --domain <domain>           domain of the request
+/** The flags that say what is asked, and how the limiter is set. */
+export const requestHelp = `  --domain <domain>           domain of the request
   --descriptors <k=v,k2=v2>   one descriptor; repeat the flag for several; a value in double quotes may hold commas:
                               'path="/a,b",user=x', with \\" and \\\\ inside
   --entry <key=value>         one entry, as it is; all of these flags together are one more descriptor
-  --class <name>              whose manifests to read, where there are several classes (of control planes)
-  --fleet <name>              whose manifests to read, where there are several fleets
-  --merge-domain-configs      several files may name one domain, as with MERGE_DOMAIN_CONFIG=true
   --at <time>                 the moment to name the counter for: RFC 3339 or seconds since 1970 (default now)
   --cache-key-prefix <text>   the limiter's CACHE_KEY_PREFIX
   --calendar-month            the limiter has USE_CALENDAR_MONTH_RATE_LIMIT=true
   --counter-keys <form>       the limiter's COUNTER_KEYS, compatible or unambiguous (default: the variable of this name, else
                               compatible)
   --undotted-metrics          the limiter has SANITIZE_DESCRIPTOR_METRIC_DOTS=true
-  --output text|json          how to print the result (default text)
+`;
+
+export const requestFlags = {
+  domain: { type: 'string' },
+  descriptors: { type: 'string', multiple: true },
+  entry: { type: 'string', multiple: true },
+  class: { type: 'string' },
+  fleet: { type: 'string' },
+  at: { type: 'string' },
+  'cache-key-prefix': { type: 'string' },
+  'calendar-month': { type: 'boolean' },
+  'counter-keys': { type: 'string' },
+  'undotted-metrics': { type: 'boolean' },
+  output: { type: 'string', short: 'o' },
+} as const;
+
+/** What the flags ask. @throws UsageError */
+export function requestOf(flags: ParsedFlags): ExplainOptions {
+  const domain = flags.text('domain');
+  const descriptors = givenDescriptors(flags);
+  if (domain === undefined || descriptors.length === 0) {
+    throw new UsageError(
+      'explain needs --domain and at least one --descriptors key=value or --entry key=value',
+    );
+  }
+  return {
+    domain,
+    descriptors,
+    nowSeconds: time(flags.text('at')),
+    cacheKeyPrefix: flags.text('cache-key-prefix') ?? '',
+    useCalendarMonthRateLimit: flags.on('calendar-month'),
+    names: { sanitizeDescriptorMetricDots: flags.on('undotted-metrics'), counterKeys: counterKeysOf(flags) },
+  };
+}
+
+/** Prints what the sources of one load make of the request; returns the exit status. */
+export function printExplanation(
+  sources: readonly LoadedSource[],
+  options: ExplainOptions,
+  format: 'text' | 'json',
+): number {
+  const request = explainRequest(sources, options);
+  const report = new ExplainReport(sources, paintFor(process.stdout));
+  process.stdout.write(
+    format === 'json' ? explainJson(options.domain, request, sources) : report.text(options.domain, request),
+  );
+  return request.descriptors.every(({ effect }) => effect !== 'none') ? 0 : 1;
+}
+
+const help = `Usage: weir explain <rules> --domain <domain> --descriptors <key=value,...> [flags]
+
+Tells which rule applies to a request and why, level by level; where it counts, and what else nearly matched. Nothing is
+counted. <rules> is a file, a folder, - for standard input, or the debug listener of a running limiter
+(http://host:6070/rlconfig). "kubectl weir explain" reads the objects of a cluster.
+
+${requestHelp}  --class <name>              whose manifests to read, where there are several classes (of control planes)
+  --fleet <name>              whose manifests to read, where there are several fleets
+  --merge-domain-configs      several files may name one domain, as with MERGE_DOMAIN_CONFIG=true
+  -o, --output text|json      how to print the result (default text)
 
   weir explain examples/rules --domain shop --descriptors path=/search/shoes,plan=gold
   weir explain http://localhost:6070/rlconfig --domain shop --entry 'path=/a,b'
@@ -113,56 +164,21 @@ Exit status: 0 when a rule limits each descriptor, or lets it pass as unlimited 
 
 export const explainCommand = commandOf(
   help,
-  {
-    domain: { type: 'string' },
-    descriptors: { type: 'string', multiple: true },
-    entry: { type: 'string', multiple: true },
-    class: { type: 'string' },
-    fleet: { type: 'string' },
-    'merge-domain-configs': { type: 'boolean' },
-    at: { type: 'string' },
-    'cache-key-prefix': { type: 'string' },
-    'calendar-month': { type: 'boolean' },
-    'counter-keys': { type: 'string' },
-    'undotted-metrics': { type: 'boolean' },
-    output: { type: 'string' },
+  { ...requestFlags, 'merge-domain-configs': { type: 'boolean' } },
+  async (flags) => {
+    const format = outputFormat(flags);
+    const [path, stray] = flags.positionals;
+    if (path === undefined)
+      throw new UsageError('explain needs rules: a file, a folder or the URL of a limiter');
+    if (stray !== undefined) throw new UsageError(`explain takes one set of rules, "${stray}" is another`);
+    const options = requestOf(flags);
+    const mergeDomains = flags.on('merge-domain-configs');
+    const input = await readInputOrUrl(path, { mergeDomains });
+    if (printInputErrors(input)) return 2;
+    const sources = sourcesServedBy(input.sources, servedByFlags(flags));
+    return printClashes(sources, { mergeDomains }) ? 2 : printExplanation(sources, options, format);
   },
-  explain,
 );
-
-async function explain(flags: ParsedFlags): Promise<number> {
-  const format = outputFormat(flags);
-  const [path, stray] = flags.positionals;
-  if (path === undefined)
-    throw new UsageError('explain needs rules: a file, a folder or the URL of a limiter');
-  if (stray !== undefined) throw new UsageError(`explain takes one set of rules, "${stray}" is another`);
-  const domain = flags.text('domain');
-  const descriptors = givenDescriptors(flags);
-  if (domain === undefined || descriptors.length === 0) {
-    throw new UsageError(
-      'explain needs --domain and at least one --descriptors key=value or --entry key=value',
-    );
-  }
-  const nowSeconds = time(flags.text('at'));
-  const mergeDomains = flags.on('merge-domain-configs');
-  const input = await readInputOrUrl(path, { mergeDomains });
-  if (printInputErrors(input)) return 2;
-  const sources = sourcesServedBy(input.sources, servedByFlags(flags));
-  if (printClashes(sources, { mergeDomains })) return 2;
-  const request = explainRequest(sources, {
-    domain,
-    descriptors,
-    nowSeconds,
-    cacheKeyPrefix: flags.text('cache-key-prefix') ?? '',
-    useCalendarMonthRateLimit: flags.on('calendar-month'),
-    names: { sanitizeDescriptorMetricDots: flags.on('undotted-metrics'), counterKeys: counterKeysOf(flags) },
-  });
-  const report = new ExplainReport(sources, paintFor(process.stdout));
-  process.stdout.write(
-    format === 'json' ? explainJson(domain, request, sources) : report.text(domain, request),
-  );
-  return request.descriptors.every(({ effect }) => effect !== 'none') ? 0 : 1;
-}
 
 function givenDescriptors(flags: ParsedFlags): Entry[][] {
   const descriptors = flags.list('descriptors').map(parseQuotedDescriptor);

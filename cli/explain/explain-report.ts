@@ -31,7 +31,7 @@ export class ExplainReport {
     if (!request.hasDomain) {
       this.#lines.push(`no rules for the domain '${domain}': every request is OK`);
       const known = request.domains.slice(0, 10).join(', ') + (request.domains.length > 10 ? ' ...' : '');
-      this.#lines.push(`  there are rules for: ${known}`);
+      if (known !== '') this.#lines.push(`  there are rules for: ${known}`);
       return `${this.#lines.join('\n')}\n`;
     }
     for (const descriptor of request.descriptors) this.#descriptor(domain, descriptor);
@@ -89,12 +89,15 @@ export class ExplainReport {
     const limit = placed.rule.rateLimit;
     const loaded = this.#sources[placed.source];
     const place = loaded?.placeOf([...placed.path, 'key']);
-    const words = [
-      limit === undefined ? 'no limit' : limitWords(limit),
-      ...(place === undefined ? [] : [`${loaded!.file}:${place.line}`]),
-    ];
+    const words = [limit === undefined ? 'no limit' : limitWords(limit), ...placeWords(loaded, place?.line)];
     return `${this.#paint('cyan', ruleName(placed))} (${words.join(', ')})`;
   }
+}
+
+/** Where a rule is from: a line, else the object. */
+function placeWords(loaded: LoadedSource | undefined, line: number | undefined): string[] {
+  if (line !== undefined) return [`${loaded!.file}:${line}`];
+  return loaded?.object === undefined ? [] : [loaded.source.name];
 }
 
 function noLimitWords(outcome: Exclude<Outcome, { kind: 'found' }>): string {
@@ -173,6 +176,7 @@ function ruleJson(placed: PlacedRule, sources: readonly LoadedSource[]): object 
     rateLimit,
     shadowMode,
     quotaMode,
+    object: loaded?.object && loaded.source.name,
     ...(place === undefined ? {} : { file: loaded?.file, line: place.line, column: place.column }),
   };
 }

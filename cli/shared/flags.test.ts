@@ -1,11 +1,13 @@
 import { EventEmitter } from 'node:events';
 import { describe, expect, it } from 'vitest';
-import { endureClosedPipes, parseFlags, UsageError } from './flags.ts';
+import { endureClosedPipes, escaped, parseFlags, UsageError } from './flags.ts';
 
 const types = {
   'dial-string': { type: 'string' },
   descriptors: { type: 'string', multiple: true },
   merge: { type: 'boolean' },
+  namespace: { type: 'string', short: 'n' },
+  all: { type: 'boolean', short: 'A' },
 } as const;
 
 describe('parseFlags', () => {
@@ -52,18 +54,39 @@ describe('parseFlags', () => {
     expect(parseFlags([arg], types).on('help')).toBe(true);
   });
 
+  it.each([['-n', 'a-b'], ['-n=a-b'], ['-na-b'], ['-namespace', 'a-b'], ['--namespace=a-b']])(
+    'reads a flag that may be short: %s %s',
+    (...args) => {
+      expect(parseFlags(args, types).text('namespace')).toBe('a-b');
+    },
+  );
+
+  it('reads a short boolean, and none with a word behind it', () => {
+    expect(parseFlags(['-A'], types).on('all')).toBe(true);
+    expect(parseFlags(['-A=false'], types).on('all')).toBe(false);
+    expect(() => parseFlags(['-Ab'], types)).toThrow("Unknown option '--Ab'");
+  });
+
   it('leaves a boolean off that is not there', () => {
     expect(parseFlags(['folder'], types).on('merge')).toBe(false);
     expect(parseFlags(['folder'], types).positionals).toEqual(['folder']);
   });
 
   it('names a flag that does not exist', () => {
-    expect(() => parseFlags(['-nope'], types)).toThrow(UsageError);
-    expect(() => parseFlags(['-nope'], types)).toThrow("Unknown option '--nope'");
+    expect(() => parseFlags(['-vague'], types)).toThrow(UsageError);
+    expect(() => parseFlags(['-vague'], types)).toThrow("Unknown option '--vague'");
   });
 
   it('names a flag whose value is missing', () => {
     expect(() => parseFlags(['-dial_string'], types)).toThrow(/--dial-string/);
+  });
+});
+
+describe('escaped', () => {
+  it('spells out what could act on a terminal, and leaves all else', () => {
+    expect(escaped('r\u001b[31m\n\u009b\u202e "ä" \u{1f600}')).toBe(
+      'r\\u001b[31m\\n\\u009b\\u202e "ä" \u{1f600}',
+    );
   });
 });
 

@@ -9,7 +9,8 @@ export class UsageError extends Error {
   override readonly name = 'UsageError';
 }
 
-export type FlagTypes = Record<string, { type: 'string' | 'boolean'; multiple?: boolean }>;
+/** `short` is one letter, as in `-n shop`. */
+export type FlagTypes = Record<string, { type: 'string' | 'boolean'; multiple?: boolean; short?: string }>;
 
 export interface ParsedFlags {
   text(name: string): string | undefined;
@@ -68,7 +69,7 @@ function longFlags(args: readonly string[], types: FlagTypes): string[] {
   for (let i = 0; i < args.length; i++) {
     const arg = args[i] as string;
     if (arg === '--') return [...flags, ...args.slice(i)];
-    const match = /^--?([A-Za-z][\w-]+)(?:=(.*))?$/s.exec(arg);
+    const match = shortFlag(arg, types) ?? /^--?([A-Za-z][\w-]+)(?:=(.*))?$/s.exec(arg);
     const name = match?.[1]?.replaceAll('_', '-') ?? '';
     const value = match?.[2];
     const type = Object.hasOwn(types, name) ? types[name]?.type : undefined;
@@ -85,6 +86,16 @@ function longFlags(args: readonly string[], types: FlagTypes): string[] {
     }
   }
   return flags;
+}
+
+/** `-n`, `-n=shop`, `-nshop` as a match of the long flag that it stands for; `-namespace` is the long one itself. */
+function shortFlag(arg: string, types: FlagTypes): [string, string, string | undefined] | undefined {
+  const [, letter, rest, value] = /^-([A-Za-z])((?:=(.*)|.*))$/s.exec(arg) ?? [];
+  const isLong = Object.hasOwn(types, `${letter}${rest}`.split('=', 1)[0]!.replaceAll('_', '-'));
+  const [name, type] = Object.entries(types).find(([, { short }]) => short === (letter ?? '')) ?? [];
+  if (name === undefined || isLong) return undefined;
+  if (rest === '' || value !== undefined) return [arg, name, value];
+  return type?.type === 'string' ? [arg, name, rest] : undefined;
 }
 
 function isTrue(name: string, value: string): boolean {
@@ -145,6 +156,14 @@ export type Paint = (style: 'red' | 'yellow' | 'green' | 'cyan' | 'bold' | 'dim'
 
 export function paintFor(stream: NodeJS.WriteStream): Paint {
   return (style, text) => styleText(style, text, { stream, validateStream: true });
+}
+
+/** A text of others on one line: what could act on a terminal is spelled out. */
+export function escaped(text: string): string {
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what is looked for
+  return text.replace(/[\u0000-\u001f\u007f-\u009f\u200b-\u200f\u2028-\u202e\u2066-\u2069\ufeff]/g, (one) =>
+    one < ' ' ? JSON.stringify(one).slice(1, -1) : `\\u${one.charCodeAt(0).toString(16).padStart(4, '0')}`,
+  );
 }
 
 /** `a minute`, `an hour`: what a limit counts for. */

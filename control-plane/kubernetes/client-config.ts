@@ -9,6 +9,8 @@ import { errorText, isSystemError, systemErrorReason } from '../../process/log/e
 export interface KubernetesConfigOptions {
   /** KUBECONFIG: paths separated by `:`, of which those that do not exist are passed over; empty: not set. */
   kubeconfig?: string | undefined;
+  /** The context of the files that counts instead of `current-context`. */
+  context?: string | undefined;
   /** KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT, which every pod has. */
   serviceHost?: string | undefined;
   servicePort?: string | undefined;
@@ -28,18 +30,21 @@ const defaultServiceAccountFolder = '/var/run/secrets/kubernetes.io/serviceaccou
 /** The first that is there: KUBECONFIG, the pod's service account, `~/.kube/config`. Throws a KubernetesConfigError. */
 export function loadKubernetesConfig(options: KubernetesConfigOptions): KubeConfig {
   const paths = (options.kubeconfig ?? '').split(':').filter((path) => path !== '');
-  if (paths.length > 0) return fromFiles(paths, `KUBECONFIG=${options.kubeconfig}`);
+  if (paths.length > 0) return fromFiles(paths, { what: `KUBECONFIG=${options.kubeconfig}`, ...options });
   const inCluster = fromServiceAccount(options);
   if (inCluster !== undefined) return inCluster;
   const inHome = options.home ? join(options.home, '.kube', 'config') : undefined;
-  if (inHome !== undefined && existsSync(inHome)) return fromFiles([inHome], inHome);
+  if (inHome !== undefined && existsSync(inHome)) return fromFiles([inHome], { what: inHome, ...options });
   throw new KubernetesConfigError(
     `no way to the Kubernetes API: KUBECONFIG is not set, this is not a pod with a service account, and ${inHome ?? '~/.kube/config'} does not exist`,
   );
 }
 
 /** Merges several files as kubectl does: of two that define the same thing the first one counts. */
-function fromFiles(paths: readonly string[], what: string): KubeConfig {
+function fromFiles(
+  paths: readonly string[],
+  { what, context }: Pick<KubernetesConfigOptions, 'context'> & { what: string },
+): KubeConfig {
   const present = paths.filter((path) => existsSync(path));
   if (present.length === 0) throw new KubernetesConfigError(`${what}: no such file`);
   const merged = new KubeConfig();
@@ -52,7 +57,8 @@ function fromFiles(paths: readonly string[], what: string): KubeConfig {
     }
     merged.currentContext ||= next.currentContext;
   }
-  checkContext(merged, what);
+  if (context !== undefined) merged.currentContext = context;
+  checkContext(merged, { what, name: context === undefined ? 'current-context' : 'context' });
   return merged;
 }
 
@@ -85,11 +91,11 @@ function addTokenFiles(config: KubeConfig, document: unknown): void {
   }
 }
 
-function checkContext(config: KubeConfig, what: string): void {
+function checkContext(config: KubeConfig, { what, name }: { what: string; name: string }): void {
   const { currentContext } = config;
-  if (!currentContext) throw new KubernetesConfigError(`${what}: current-context is not set`);
+  if (!currentContext) throw new KubernetesConfigError(`${what}: ${name} is not set`);
   if (!config.contexts.some(({ name }) => name === currentContext)) {
-    throw new KubernetesConfigError(`${what}: current-context "${currentContext}" is not among its contexts`);
+    throw new KubernetesConfigError(`${what}: ${name} "${currentContext}" is not among its contexts`);
   }
   const cluster = config.getCurrentCluster();
   if (cluster === null) {

@@ -41,8 +41,10 @@ export function withStatus(
   return { ...object, status, ...(version === undefined ? {} : { resourceVersion: version }) };
 }
 
+type Aged = Pick<ConfigObject, 'createdMs' | 'namespace' | 'name'>;
+
 /** Older objects first: by creation, then namespace, then name. */
-export function byAge(a: ConfigObject, b: ConfigObject): number {
+export function byAge(a: Aged, b: Aged): number {
   return a.createdMs - b.createdMs || compare(a.namespace, b.namespace) || compare(a.name, b.name);
 }
 

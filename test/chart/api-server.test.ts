@@ -155,7 +155,8 @@ describeWithChart('the objects of the chart', (api, definitions) => {
       };
       const rules = (...verbs: string[]) =>
         verbs.map((verb) => `${verb} ratelimitconfigs.ratelimit.weir.dev`);
-      expect(await rightsBy('view')).toEqual(rules('get', 'list', 'watch'));
+      const fleets = ['get', 'list', 'watch'].map((verb) => `${verb} ratelimitfleets.ratelimit.weir.dev`);
+      expect(await rightsBy('view')).toEqual([...rules('get', 'list', 'watch'), ...fleets].sort());
       expect(await rightsBy('edit')).toEqual(rules('create', 'delete', 'patch', 'update'));
       expect(await rightsBy('admin')).toEqual(rules('deletecollection'));
     });

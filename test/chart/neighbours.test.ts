@@ -72,14 +72,14 @@ describeWithServer('the chart', helmProgram, () => {
       Object.keys(metadata.labels).filter((label) => label.startsWith('rbac.')),
       rules,
     ]);
-    const rule = (...verbs: string[]) => [
-      { apiGroups: ['ratelimit.weir.dev'], resources: ['ratelimitconfigs'], verbs },
+    const rule = (verbs: string[], ...more: string[]) => [
+      { apiGroups: ['ratelimit.weir.dev'], resources: ['ratelimitconfigs', ...more], verbs },
     ];
     const label = (role: string) => [`rbac.authorization.k8s.io/aggregate-to-${role}`];
     expect(aggregated).toEqual([
-      ['ClusterRole weir-system-weir-view', label('view'), rule('get', 'list', 'watch')],
-      ['ClusterRole weir-system-weir-edit', label('edit'), rule('create', 'delete', 'patch', 'update')],
-      ['ClusterRole weir-system-weir-admin', label('admin'), rule('deletecollection')],
+      ['ClusterRole weir-system-weir-view', label('view'), rule(['get', 'list', 'watch'], 'ratelimitfleets')],
+      ['ClusterRole weir-system-weir-edit', label('edit'), rule(['create', 'delete', 'patch', 'update'])],
+      ['ClusterRole weir-system-weir-admin', label('admin'), rule(['deletecollection'])],
     ]);
   });
 

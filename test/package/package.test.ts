@@ -1,4 +1,4 @@
-import { execFileSync } from 'node:child_process';
+import { execFileSync, spawnSync } from 'node:child_process';
 import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -68,6 +68,13 @@ describe('the packed package, alone in an empty folder with production dependenc
     const { version } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as { version: string };
     const weir = join(folder, 'node_modules', '.bin', 'weir');
     expect(String(execFileSync(process.execPath, [weir, '--version']))).toMatch(`weir ${version} `);
+  });
+
+  it('is a plugin of kubectl, too', () => {
+    const plugin = join(folder, 'node_modules', '.bin', 'kubectl-weir');
+    const env = { PATH: `${join(process.execPath, '..')}:${process.env['PATH']}`, KUBECONFIG: '/nowhere' };
+    const { status, stderr } = spawnSync(plugin, ['status'], { encoding: 'utf8', env });
+    expect([status, stderr]).toEqual([2, 'kubectl weir: KUBECONFIG=/nowhere: no such file\n']);
   });
 
   it('starts and decides', async () => {

@@ -108,10 +108,14 @@ export class ApiServer {
     rmSync(this.folder, { recursive: true, force: true });
   }
 
-  /** Runs kubectl, with `input` as its standard input. */
-  kubectl(args: readonly string[], options: { input?: string; user?: ApiUser } = {}): KubectlResult {
+  /** Runs kubectl, with `input` as its standard input and more of an environment. */
+  kubectl(
+    args: readonly string[],
+    options: { input?: string; user?: ApiUser; env?: NodeJS.ProcessEnv } = {},
+  ): KubectlResult {
+    const { PATH } = process.env;
     const { status, stdout, stderr } = spawnSync(path(kubectlProgram), args, {
-      env: { PATH: process.env['PATH'], HOME: this.folder, KUBECONFIG: this.kubeconfig(options.user) },
+      env: { PATH, HOME: this.folder, KUBECONFIG: this.kubeconfig(options.user), ...options.env },
       input: options.input ?? '',
       encoding: 'utf8',
       timeout: 60_000,

@@ -1,4 +1,15 @@
-import { readFileSync } from 'node:fs';
+// Plain JavaScript on purpose: it has to run on a Node too old for the rest, to say so.
+import { existsSync, readFileSync } from 'node:fs';
+
+/** Runs this program under one of its names. */
+export async function runProgram(name) {
+  refuseOldNode();
+  const source = new URL('../cli/main.ts', import.meta.url);
+  const { main } = await import(
+    existsSync(source) ? source.href : new URL('../dist/cli/main.js', import.meta.url).href
+  );
+  await main(process.argv.slice(2), name);
+}
 
 /** Ends the process with one sentence, and the status of what cannot be run, when the running Node is older than package.json's `engines` asks for. */
 export function refuseOldNode() {

@@ -1,0 +1,175 @@
+/** The cluster that kubectl would ask: its kubeconfig, contexts and namespaces, with kubectl's flags. */
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
+import { ApiError, unreadable } from '../../control-plane/kubernetes/api-error.ts';
+import { KubernetesClient } from '../../control-plane/kubernetes/client.ts';
+import { KubernetesConfigError, loadKubernetesConfig } from '../../control-plane/kubernetes/client-config.ts';
+import { packageVersion } from '../../process/log/process-lines.ts';
+import { parseGoDuration } from '../../process/settings/go-values.ts';
+import { namespaceProblem } from '../../rules/manifest/read-manifests.ts';
+import { group, version } from '../../rules/manifest/spec-model.ts';
+import { commandOf, escaped, type FlagTypes, type ParsedFlags, UsageError } from '../shared/flags.ts';
+
+/** What these commands take in the same way as kubectl. */
+export const clusterHelp = `  -n, --namespace <name>      look in this namespace (default: that of the context, else "default")
+  -A, --all-namespaces        look in all namespaces
+      --context <name>        a context of the kubeconfig (default: its current-context)
+      --kubeconfig <file>     the kubeconfig (default: the files of KUBECONFIG, else ~/.kube/config, else the pod's account)
+      --request-timeout <t>   of each request, such as 5s; 0 waits for ever (default 30s)
+`;
+
+export const clusterFlags = {
+  namespace: { type: 'string', short: 'n' },
+  'all-namespaces': { type: 'boolean', short: 'A' },
+  context: { type: 'string' },
+  kubeconfig: { type: 'string' },
+  'request-timeout': { type: 'string' },
+} as const;
+
+/** A command that asks a cluster. What goes wrong there is one line on standard error, and status 2. */
+export function clusterCommand(
+  help: string,
+  types: FlagTypes,
+  run: (flags: ParsedFlags, cluster: Cluster) => Promise<number>,
+): (args: string[]) => Promise<number> {
+  return commandOf(help, { ...types, ...clusterFlags }, async (flags) => {
+    try {
+      const cluster = new Cluster(flags);
+      return await run(flags, cluster).finally(() => cluster.close());
+    } catch (error) {
+      if (!(error instanceof ApiError || error instanceof KubernetesConfigError)) throw error;
+      process.stderr.write(`kubectl weir: ${escaped(error.message)}\n`);
+      return 2;
+    }
+  });
+}
+
+/** Chosen: kubectl's own. Some objects have 1 MB. */
+const pageSize = 500;
+
+interface Page {
+  metadata?: { continue?: string };
+  items?: unknown;
+}
+
+export class Cluster {
+  readonly #client: KubernetesClient;
+  /** Undefined: all of them. */
+  readonly namespace: string | undefined;
+
+  /** Throws a UsageError, or a KubernetesConfigError where there is no way to a cluster. */
+  constructor(flags: ParsedFlags) {
+    const given = flags.text('namespace');
+    const problem = given === undefined ? undefined : namespaceProblem(given);
+    if (problem !== undefined) throw new UsageError(`--namespace ${problem}`);
+    const timeoutMs = requestTimeoutMs(flags.text('request-timeout'));
+    const config = loadKubernetesConfig({
+      kubeconfig: kubeconfigPaths(flags.text('kubeconfig')),
+      context: flags.text('context'),
+      serviceHost: process.env['KUBERNETES_SERVICE_HOST'],
+      servicePort: process.env['KUBERNETES_SERVICE_PORT'],
+      home: process.env['HOME'],
+    });
+    this.#client = new KubernetesClient({ config, userAgent: `kubectl-weir/${packageVersion()}`, timeoutMs });
+    this.namespace = flags.on('all-namespaces') ? undefined : (given ?? this.#client.namespace ?? 'default');
+  }
+
+  /** `in namespace shop`. */
+  get place(): string {
+    return placeText(this.namespace);
+  }
+
+  /** All objects of a kind in a namespace, or in all of them, page by page; of each only what `read` makes of it stays. */
+  async list<T>(plural: string, namespace: string | undefined, read: (object: unknown) => T): Promise<T[]> {
+    let all: T[] = [];
+    let query: { limit?: number; continue?: string } = { limit: pageSize };
+    for (;;) {
+      try {
+        const { metadata, items } = await this.#get<Page>(plural, { namespace, query });
+        if (!Array.isArray(items)) throw unreadable(`${this.#client.server}: the answer is no list`);
+        for (const item of items) all.push(read(item));
+        if (!metadata?.continue) return all;
+        query = { limit: pageSize, continue: metadata.continue };
+      } catch (error) {
+        // The server does not keep the pages of an old list for long: as kubectl, all at once then.
+        if (!(error instanceof ApiError && error.status === 410 && query.continue !== undefined)) throw error;
+        all = [];
+        query = {};
+      }
+    }
+  }
+
+  /** One object of the namespace. */
+  get(plural: string, name: string): Promise<unknown> {
+    return this.#get(plural, { namespace: this.namespace, name, query: {} });
+  }
+
+  close(): void {
+    this.#client.close();
+  }
+
+  async #get<T>(
+    plural: string,
+    {
+      namespace,
+      name,
+      query,
+    }: { namespace: string | undefined; name?: string; query: Record<string, unknown> },
+  ): Promise<T> {
+    const within = namespace === undefined ? '' : `/namespaces/${namespace}`;
+    const path = `/apis/${group}/${version}${within}/${plural}${name === undefined ? '' : `/${name}`}`;
+    try {
+      return await this.#client.request<T>({ path, query: query as Record<string, string> });
+    } catch (error) {
+      if (!(error instanceof ApiError)) throw error;
+      const message = this.#refusalText(error, { plural, namespace, name });
+      throw new ApiError({ status: error.status, reason: error.reason, message, cause: error });
+    }
+  }
+
+  /** What to do about it, in front of the server's words. */
+  #refusalText(
+    { status, reason, message }: ApiError,
+    { plural, namespace, name }: { plural: string; namespace: string | undefined; name: string | undefined },
+  ): string {
+    const place = placeText(namespace);
+    if (status === 401) return `${this.#client.server} does not take these credentials (${message})`;
+    if (status === 403) {
+      const right = `"${name === undefined ? 'list' : 'get'}" on ${plural}.${group} ${place}`;
+      const other = namespace === undefined ? '; -n looks in one namespace' : '';
+      return `the right to ${right} is missing${other} (${message})`;
+    }
+    if (status === 404 && name !== undefined && reason === 'NotFound' && /"[^"]+" not found$/.test(message))
+      return `there is no ${plural}.${group} "${name}" ${place}`;
+    if (status === 404) {
+      const what = `${this.#client.server} knows no ${plural} of ${group}/${version}`;
+      return `${what}: install the definitions by "kubectl apply -f crds/"`;
+    }
+    return message;
+  }
+}
+
+export function placeText(namespace: string | undefined): string {
+  return namespace === undefined ? 'in all namespaces' : `in namespace ${namespace}`;
+}
+
+/** kubectl's order: a kubeconfig goes before the account of a pod. */
+function kubeconfigPaths(given: string | undefined): string | undefined {
+  if (given !== undefined) {
+    if (existsSync(given)) return given;
+    throw new KubernetesConfigError(`--kubeconfig ${given}: no such file`);
+  }
+  if (process.env['KUBECONFIG']) return process.env['KUBECONFIG'];
+  const inHome = join(process.env['HOME'] ?? '', '.kube', 'config');
+  return existsSync(inHome) ? inHome : undefined;
+}
+
+/** As kubectl reads it: a duration, or seconds. Zero is no end. @throws UsageError */
+function requestTimeoutMs(text: string | undefined): number {
+  if (text === undefined) return 30_000;
+  const ms = /^\d+$/.test(text) ? Number(text) * 1000 : parseGoDuration(text);
+  // What a timer of Node takes at most: 24 days.
+  const longest = 2 ** 31 - 1;
+  if (ms !== undefined && ms >= 0 && ms <= longest) return ms === 0 ? longest : ms;
+  throw new UsageError(`--request-timeout is a duration such as 5s, or 0, not "${text}"`);
+}

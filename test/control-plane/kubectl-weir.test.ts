@@ -1,0 +1,200 @@
+import { mkdirSync, symlinkSync, writeFileSync } from 'node:fs';
+import { delimiter, dirname, join } from 'node:path';
+import { afterAll, beforeAll, expect, it } from 'vitest';
+import type { ApiUser, KubectlResult } from '../support/api-server.ts';
+import { compileCache } from '../support/child-program.ts';
+import { applyFleet, conditionOf, installPrerequisites, startReplica } from '../support/cluster.ts';
+import type { ControlPlaneProcess } from '../support/control-plane-process.ts';
+import { describeWithApiServer } from '../support/describe-with-api-server.ts';
+import { eventually } from '../support/eventually.ts';
+import { freePort } from '../support/free-port.ts';
+import { rateLimitConfigTexts } from '../support/rate-limit-config.ts';
+import { temporaryFolder } from '../support/temporary-folder.ts';
+import { weirProgram } from '../support/weir-program.ts';
+import { type ScriptedXdsClient, startWeirLikeClient } from '../support/xds-client.ts';
+
+describeWithApiServer('kubectl weir', (api) => {
+  let PATH: string;
+  let withoutDefinitions: KubectlResult;
+  let replica: ControlPlaneProcess;
+  const limiters: ScriptedXdsClient[] = [];
+
+  /** kubectl finds the program by its name, as it is installed. */
+  const weir = (
+    args: readonly string[],
+    options: { user?: ApiUser; env?: NodeJS.ProcessEnv } = {},
+  ): KubectlResult =>
+    api().kubectl(['weir', ...args], { ...options, env: { PATH, ...compileCache(), ...options.env } });
+
+  beforeAll(async () => {
+    const folder = join(api().folder, 'bin');
+    mkdirSync(folder);
+    symlinkSync(join(dirname(weirProgram), 'kubectl-weir.js'), join(folder, 'kubectl-weir'));
+    PATH = [folder, dirname(process.execPath), process.env['PATH']].join(delimiter);
+    withoutDefinitions = weir(['status']);
+
+    installPrerequisites(api());
+    for (const name of ['mail', 'empty']) api().mustKubectl(['create', 'namespace', name]);
+    applyFleet(api(), { count: 2 });
+    replica = await startReplica(api(), 'kubectl-weir-0');
+    await replica.program.printed(/Leading/);
+    for (const [pod, refuses] of [['lim-0'], ['lim-1', 'I cannot \u001b[2J load that']] as const) {
+      limiters.push(await startWeirLikeClient({ port: replica.ports.xds, pod, ...(refuses && { refuses }) }));
+    }
+    api().mustKubectl(['apply', '-f', '-'], {
+      input: rateLimitConfigTexts(
+        { name: 'shop', domain: 'shop', requests: 5 },
+        { name: 'squatter', namespace: 'mail', domain: 'shop', requests: 9 },
+        { name: 'elsewhere', namespace: 'mail', domain: 'shop', className: 'other', requests: 7 },
+      ),
+    });
+    await eventually(() => {
+      expect(conditionOf(api(), 'shop', 'Programmed')).toBe('False Refused');
+      expect(conditionOf(api(), 'squatter', 'Accepted', 'mail')).toBe('False DomainConflict');
+      const fleet = '-o=jsonpath={.status.limiters} {.status.current} {.status.refusing[0].name}';
+      expect(api().mustKubectl(['get', 'rlf', 'default', '-n', 'weir-system', fleet])).toBe('2/2 1 lim-1');
+    });
+  }, 120_000);
+
+  afterAll(async () => {
+    for (const limiter of limiters) limiter.close();
+    await replica?.stop();
+  });
+
+  it('says what is missing in a cluster without the definitions', () => {
+    expect(withoutDefinitions.stderr).toMatch(
+      /^kubectl weir: https:\S+ knows no ratelimitconfigs of ratelimit\.weir\.dev\/v1alpha1: install the definitions by "kubectl apply -f crds\/"\n/,
+    );
+    expect(withoutDefinitions.status).toBe(2);
+  });
+
+  it('shows fleets and what is not ready in all namespaces, with status 1', () => {
+    const { status, stdout, stderr } = weir(['status', '-A']);
+    expect(stderr).toBe('');
+    const rows = stdout.split('\n').map((row) => row.split(/ {3,}/));
+    expect(rows[0]).toEqual(expect.arrayContaining(['FLEET', 'LIMITERS', 'REFUSING', 'VERSION', 'MESSAGE']));
+    expect(rows[1]?.slice(0, 5)).toEqual(['weir-system', 'default', '2/2', '1', 'lim-1']);
+    const found = rows.filter((row) => /=/.test(row[4] ?? '')).map((row) => [row[0], row[1], row[4], row[5]]);
+    expect(found).toEqual([
+      ['default', 'shop', 'Programmed=False', 'Refused'],
+      ['mail', 'elsewhere', 'Ready=Unknown', 'NoStatus'],
+      ['mail', 'squatter', 'Accepted=False', 'DomainConflict'],
+    ]);
+    expect(stdout).toMatch(/; refused by lim-1 since \d\d:\d\d:\d\dZ: I cannot \\u001b\[2J load that\n/);
+    expect(stdout).toMatch(/\n1 fleet, 0 ready, 1 not; 3 objects, 0 ready, 3 not\n$/);
+    expect(status).toBe(1);
+  });
+
+  it('keeps to a namespace, a class, or one object', () => {
+    expect(weir(['status', '-n', 'empty'])).toEqual({
+      status: 0,
+      stdout: 'no RateLimitConfigs in namespace empty\n',
+      stderr: '',
+    });
+    expect(weir(['status', '-nmail', '--class=other']).stdout).toMatch(
+      /elsewhere.*\n\n1 object, 0 ready, 1 not\n$/,
+    );
+    const { status, stdout } = weir(['status', 'squatter', '-n', 'mail', '-ojson']);
+    expect(JSON.parse(stdout)).toMatchObject({
+      name: 'squatter',
+      ready: false,
+      conditions: [{ type: 'Accepted', reason: 'DomainConflict' }, {}, {}],
+    });
+    expect(status).toBe(1);
+    expect(weir(['status', 'nobody'])).toMatchObject({
+      status: 2,
+      stderr: expect.stringContaining(
+        'there is no ratelimitconfigs.ratelimit.weir.dev "nobody" in namespace default\n',
+      ),
+    });
+  });
+
+  it('takes files and contexts as kubectl does', () => {
+    const other = join(temporaryFolder(), 'other.kubeconfig');
+    const context = '{ name: of-mail, context: { cluster: test, user: admin, namespace: mail } }';
+    writeFileSync(
+      other,
+      `{ apiVersion: v1, kind: Config, current-context: of-mail, contexts: [${context}] }`,
+    );
+    const KUBECONFIG = [other, api().kubeconfig()].join(delimiter);
+    expect(weir(['status'], { env: { KUBECONFIG } }).stdout).toContain('squatter');
+    expect(weir(['status', '--context', 'test'], { env: { KUBECONFIG } }).stdout).not.toContain('squatter');
+    expect(
+      weir(['status', '--kubeconfig', api().kubeconfig()], { env: { KUBECONFIG: '/nowhere' } }).status,
+    ).toBe(1);
+  });
+
+  it('names the right that is missing, and shows objects without fleets', () => {
+    const denied = weir(['status'], { user: 'nobody' });
+    expect(denied.stderr).toMatch(
+      /^kubectl weir: the right to "list" on ratelimitconfigs\.ratelimit\.weir\.dev in namespace default is missing \(/,
+    );
+    expect(denied.stderr).not.toContain('nobody-token');
+    expect([denied.status, denied.stdout]).toEqual([2, '']);
+    expect(weir(['explain', '--domain', 'shop', '--entry', 'a=b'], { user: 'nobody' }).stderr).toContain(
+      'in all namespaces is missing; -n looks in one namespace (',
+    );
+    const reader = ['--clusterrole=reader', '--user=nobody', '-n', 'mail'];
+    api().mustKubectl([
+      'create',
+      'clusterrole',
+      'reader',
+      '--verb=list',
+      '--resource=ratelimitconfigs.ratelimit.weir.dev',
+    ]);
+    api().mustKubectl(['create', 'rolebinding', 'reader', ...reader]);
+    const allowed = weir(['status', '-n', 'mail'], { user: 'nobody' });
+    expect(allowed.stdout).toMatch(/\n2 objects, 0 ready, 2 not\n$/);
+    expect(allowed.stderr).toMatch(
+      /no fleets are shown in namespace weir-system: the right to "list" on ratelimitfleets/,
+    );
+    expect(allowed.status).toBe(1);
+  });
+
+  it('says that the server does not answer', async () => {
+    const { stderr, status } = weir(['status', '--kubeconfig', await deadKubeconfig()]);
+    expect([stderr, status]).toEqual([
+      expect.stringMatching(/^kubectl weir: https:\S+: connection refused\n/),
+      2,
+    ]);
+  });
+
+  it('explains a request by the accepted objects of a class', () => {
+    const explain = (...flags: string[]) =>
+      weir(['explain', '--domain', 'shop', '--descriptors', 'key=x', ...flags]);
+    const { status, stdout, stderr } = explain();
+    expect(stdout).toContain('key (5 per day, default/shop) has the key and no value');
+    expect(stderr).toContain('kubectl weir: mail/squatter is not used: DomainConflict, ');
+    expect(stderr).toContain('kubectl weir: default/shop is not in force everywhere: Refused, ');
+    expect(status).toBe(0);
+    const json = JSON.parse(explain('-o', 'json').stdout);
+    expect(json.descriptors[0].rule).toMatchObject({ object: 'default/shop' });
+    const mail = explain('-n', 'mail');
+    expect([mail.status, mail.stdout]).toEqual([
+      1,
+      expect.stringContaining("no rules for the domain 'shop'"),
+    ]);
+  });
+
+  it('has the two commands of a cluster, and says where others are', () => {
+    expect(weir(['--help']).stdout).toMatch(
+      /^Usage: kubectl weir <command> \[flags\]\n\n {2}status .*\n {2}explain .*\n\n/,
+    );
+    expect(weir(['version']).stdout).toMatch(/^weir \d/);
+    expect(weir(['status', '--help']).stdout).toContain('Usage: kubectl weir status');
+    expect(weir(['check'])).toMatchObject({
+      status: 2,
+      stderr: expect.stringContaining('kubectl weir: there is no command "check"; "weir check" is one\n'),
+    });
+  });
+
+  /** Of a server that is not there. */
+  async function deadKubeconfig(): Promise<string> {
+    const file = join(temporaryFolder(), 'dead');
+    const cluster = `{ name: c, cluster: { server: 'https://127.0.0.1:${await freePort()}' } }`;
+    const more =
+      'users: [{ name: c, user: { token: t } }], contexts: [{ name: c, context: { cluster: c, user: c } }]';
+    writeFileSync(file, `{ current-context: c, clusters: [${cluster}], ${more} }`);
+    return file;
+  }
+});
