@@ -1,6 +1,6 @@
 import type { ReviewedLoad, RulesReview } from '../../rules/review/reviewed-load.ts';
 import type { RuleError, RuleErrorCode } from '../../rules/rule-error.ts';
-import { RuleTable } from '../../rules/table/rule-table.ts';
+import { type RuleLayer, RuleTable } from '../../rules/table/rule-table.ts';
 
 /** A good load: replaces all rules of the load before it. */
 export interface LoadedRules {
@@ -58,8 +58,8 @@ export class ConfigSourceError extends Error {
   }
 }
 
-/** A good load as a thread hands it over: the bytes of a RuleTable. */
-export interface CompiledRules {
+/** A good load as a thread hands it over: the bytes of a RuleTable, or of what goes over the one in force. */
+export interface CompiledRules extends RuleLayer {
   ok: true;
   bytes: ArrayBuffer;
   sources: number;
@@ -90,8 +90,12 @@ export interface MadeLoad<Outcome> {
   reviewed: (() => ReviewedLoad) | undefined;
 }
 
-/** Throws when the bytes are not those of a table. */
-export function loadedRules({ bytes, sources }: CompiledRules, loadMs: number): LoadedRules {
-  const table = new RuleTable(bytes);
+/** Throws when the bytes are not those of a table. `before`: the rules in force. */
+export function loadedRules(
+  { sources, ...layer }: CompiledRules,
+  loadMs: number,
+  before?: RuleTable,
+): LoadedRules {
+  const table = RuleTable.with(before, layer);
   return { table, domains: table.domainCount, rules: table.ruleCount, sources, loadMs };
 }

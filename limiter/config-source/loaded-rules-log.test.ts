@@ -84,7 +84,16 @@ describe('the lines of loaded rules', () => {
 
 describe('the lines of what a review found', () => {
   const warning = (name: string, line: number) => ({
-    ...{ identity: name, source: 'a.yaml', text: name, line, column: 1, rule: undefined, hint: undefined },
+    ...{
+      identity: name,
+      domain: 'd',
+      source: 'a.yaml',
+      text: name,
+      line,
+      column: 1,
+      rule: undefined,
+      hint: undefined,
+    },
   });
   const review = (names: string[], total = names.length) => ({
     ...{ warnings: names.map((name, index) => warning(name, index)), total, meetings: undefined },

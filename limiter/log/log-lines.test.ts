@@ -283,7 +283,7 @@ describe('log lines', () => {
     [
       'warnings about rules',
       (log) => {
-        const warning = { identity: '', source: 'a.yaml', text: 'a key has no effect' };
+        const warning = { identity: '', domain: 'd', source: 'a.yaml', text: 'a key has no effect' };
         const place = { rule: 'a.b_c', line: 4, column: 3, hint: 'leave it out' };
         lines.ruleWarning(log, { ...warning, ...place });
         const none = { rule: undefined, line: undefined, column: undefined, hint: undefined };

@@ -2,6 +2,7 @@
 import type { LogFields, LogLevelName } from '../../process/log/logger.ts';
 import type { ListenAddress } from '../../process/net/bind.ts';
 import type { SharedHoldings } from '../../process/net/held-bytes.ts';
+import type { RuleLayer } from '../../rules/table/rule-table.ts';
 import type { CallersInForce } from '../callers/callers.ts';
 import type { ProfileQuestion } from '../http/debug-listener.ts';
 import type { LimiterSettings } from '../settings/settings.ts';
@@ -13,8 +14,8 @@ export interface WorkerStart {
   /** Whether it is the one that tells of what all threads find in the TLS files. */
   tellsOfCertificates: boolean;
   settings: LimiterSettings;
-  /** The rules in force: the bytes of a RuleTable, which all threads read in one place. */
-  rules: SharedArrayBuffer | undefined;
+  /** Of the rules in force: all threads read them in one place. Empty: there are none yet. */
+  rules: readonly RuleLayer[];
   /** Those of CALLERS_FILE; undefined before it was read, and without one. */
   callers: CallersInForce | undefined;
   /** Health of the whole process. */
@@ -28,7 +29,8 @@ export interface WorkerStart {
 export type WorkerTask =
   /** Done when the store answered first. */
   | { do: 'connect-store' }
-  | { do: 'use-rules'; rules: SharedArrayBuffer }
+  /** What goes over the rules that it has. */
+  | { do: 'use-rules'; layers: readonly RuleLayer[] }
   | { do: 'use-callers'; callers: CallersInForce }
   | { do: 'listen'; listener: 'grpc' | 'http'; address: ListenAddress }
   | { do: 'set-health'; healthy: boolean }

@@ -6,7 +6,7 @@ import { Health } from '../../process/grpc/health.ts';
 import { createLogger } from '../../process/log/logger.ts';
 import { sharedCells } from '../../process/net/held-bytes.ts';
 import { compileRules } from '../../rules/table/compile-rules.ts';
-import { RuleTable } from '../../rules/table/rule-table.ts';
+import { type RuleLayer, RuleTable } from '../../rules/table/rule-table.ts';
 import { eventually } from '../../test/support/eventually.ts';
 import { ManualClock } from '../../test/support/manual-clock.ts';
 import { ManualTimers } from '../../test/support/manual-timers.ts';
@@ -18,6 +18,8 @@ import { WorkerPool } from './worker-pool.ts';
 /** Does at once what it is asked, but for what it is told to leave. */
 class PlayedThread extends EventEmitter {
   readonly tasks: WorkerTask['do'][] = [];
+  /** Domains of the layers that it was sent; undefined: of all. */
+  readonly layers: RuleLayer['domains'][] = [];
   readonly #left: NumberedTask[] = [];
   readonly #leaves: ReadonlySet<WorkerTask['do']>;
 
@@ -28,6 +30,9 @@ class PlayedThread extends EventEmitter {
 
   postMessage(message: NumberedTask): void {
     this.tasks.push(message.task.do);
+    if (message.task.do === 'use-rules') {
+      this.layers.push(...message.task.layers.map(({ domains }) => domains));
+    }
     if (this.#leaves.has(message.task.do)) this.#left.push(message);
     else this.#done(message);
     if (message.task.do === 'end') queueMicrotask(() => this.emit('exit', 0));
@@ -108,6 +113,17 @@ it('rules do not wait for a worker that does not listen yet', async () => {
   const fresh = await replaceFirst();
   await pool.useRules(rules());
   expect(fresh.tasks).toEqual(['connect-store', 'use-rules']);
+});
+
+it('threads are sent of a change what is new, and with other rules the whole', async () => {
+  const pool = await serving();
+  const first = rules();
+  await pool.useRules(first);
+  const changed = RuleTable.with(first, { bytes: compileRules([]), domains: ['a'] });
+  await pool.useRules(changed);
+  await pool.useRules(RuleTable.with(changed, { bytes: compileRules([]), domains: ['b'] }));
+  await pool.useRules(rules());
+  expect(threads.map(({ layers }) => layers)).toEqual(Array(2).fill([undefined, ['a'], ['b'], undefined]));
 });
 
 it('a worker that is still starting at the end opens no listener', async () => {

@@ -1,7 +1,7 @@
 import { createServer } from 'node:net';
 import { BindError, bind, type ListenAddress } from '../../process/net/bind.ts';
 import { inTime } from '../../process/time/clock.ts';
-import type { RuleTable } from '../../rules/table/rule-table.ts';
+import type { RuleLayer, RuleTable } from '../../rules/table/rule-table.ts';
 import type { LimiterContext } from '../assembly/context.ts';
 import type { Serving } from '../assembly/serving.ts';
 import type { CallersInForce } from '../callers/callers.ts';
@@ -64,13 +64,20 @@ interface WorkerPoolOptions {
 /** Chosen: so long /stats and a flush wait for workers to say what they counted. */
 const statisticsWaitMs = 1_000;
 
+function sharedLayer({ bytes, domains }: RuleLayer): RuleLayer {
+  const shared = new SharedArrayBuffer(bytes.byteLength);
+  new Uint8Array(shared).set(new Uint8Array(bytes));
+  return { bytes: shared, domains };
+}
+
 /** Serves by several threads that share the ports, as one: their statistics, health and log lines are the process's. */
 export class WorkerPool implements Serving, WorkerProfiles {
   readonly #context: LimiterContext;
   readonly top: TopSource | undefined;
   readonly #places: readonly WorkerPlace[];
   readonly #addresses = new Map<ListenerName, ListenAddress>();
-  #rules: SharedArrayBuffer | undefined;
+  /** In their order, by the bytes that they are copies of. */
+  #rules = new Map<ArrayBufferLike, RuleLayer>();
   #callers: CallersInForce | undefined;
 
   constructor(context: LimiterContext, options: WorkerPoolOptions) {
@@ -89,7 +96,7 @@ export class WorkerPool implements Serving, WorkerProfiles {
           tellsOfCertificates: number === 1,
           settings,
           held: { cells: heldCells, own: number },
-          rules: this.#rules,
+          rules: [...this.#rules.values()],
           callers: this.#callers,
           healthy: health.healthy,
           timers: sinkOf(settings) !== 'none',
@@ -115,12 +122,15 @@ export class WorkerPool implements Serving, WorkerProfiles {
     await Promise.all(this.#places.map((place) => place.begin()));
   }
 
-  /** The bytes are copied once, for all threads. Settles when all that serve decide by them. */
-  async useRules({ bytes }: RuleTable): Promise<void> {
-    const rules = new SharedArrayBuffer(bytes.byteLength);
-    new Uint8Array(rules).set(new Uint8Array(bytes));
-    this.#rules = rules;
-    await this.#comeIntoForce({ do: 'use-rules', rules });
+  /** Bytes are copied once, for all threads. Settles when all that serve decide by them. */
+  async useRules(table: RuleTable): Promise<void> {
+    const former = this.#rules;
+    this.#rules = new Map(
+      table.layers.map((layer) => [layer.bytes, former.get(layer.bytes) ?? sharedLayer(layer)]),
+    );
+    // Of a table that follows from the former one, only the last layer is new.
+    const layers = [...this.#rules].flatMap(([bytes, layer]) => (former.has(bytes) ? [] : [layer]));
+    await this.#comeIntoForce({ do: 'use-rules', layers });
   }
 
   /** Their rates lie in memory that all threads read and write. */

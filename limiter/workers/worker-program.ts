@@ -4,7 +4,7 @@ import { Health } from '../../process/grpc/health.ts';
 import { errorText, routeLibraryWarnings } from '../../process/log/error-text.ts';
 import { libraryWarning } from '../../process/log/process-lines.ts';
 import { systemClock, systemTimers } from '../../process/time/clock.ts';
-import { RuleTable } from '../../rules/table/rule-table.ts';
+import { type RuleLayer, RuleTable } from '../../rules/table/rule-table.ts';
 import { openConnections } from '../assembly/connections.ts';
 import type { LimiterContext } from '../assembly/context.ts';
 import { loadServingModules } from '../assembly/optional-modules.ts';
@@ -53,12 +53,18 @@ void heap.start();
 const modules = await loadServingModules(settings);
 
 let serving: ThreadServing | undefined;
+let table: RuleTable | undefined;
+
+function rulesWith(layers: readonly RuleLayer[]): RuleTable {
+  for (const layer of layers) table = RuleTable.with(table, layer);
+  return table!;
+}
 
 /** At the first task, so that a store that cannot be opened is an answer and no crash. */
 function opened(): ThreadServing {
   if (serving !== undefined) return serving;
   serving = openServing(context, { modules, connections, storeHealth, tellsOfCertificates });
-  if (rules !== undefined) void serving.useRules(new RuleTable(rules));
+  if (rules.length > 0) void serving.useRules(rulesWith(rules));
   if (callers !== undefined) void serving.useCallers(callers);
   return serving;
 }
@@ -74,7 +80,7 @@ type TaskHandlers = {
 
 const handlers: TaskHandlers = {
   'connect-store': () => opened().connectStore(),
-  'use-rules': (task) => opened().useRules(new RuleTable(task.rules)),
+  'use-rules': (task) => opened().useRules(rulesWith(task.layers)),
   'use-callers': (task) => opened().useCallers(task.callers),
   listen: ({ listener, address }) =>
     listener === 'grpc' ? opened().listenForGrpc(address) : opened().listenForHttp(address),

@@ -43,6 +43,8 @@ export interface MeetingsSummary {
 export interface LoadWarning extends Pick<RuleError, 'source' | 'text' | 'line' | 'column'> {
   /** As long as it is equal the warning is the same, wherever its lines have moved to. */
   identity: string;
+  /** Empty where what it is about has none. */
+  domain: string;
   /** By keys and values, from the top level down: `database_users.path`. Undefined for a whole file. */
   rule: string | undefined;
   hint: string | undefined;
@@ -75,6 +77,7 @@ export function reviewLoad({ sources, warnings: read }: ReviewedLoad, options: R
     const rule = ruleName(byName.get(source), path);
     return {
       identity: identityOf([code, source, rule, text]),
+      domain: byName.get(source)?.domain ?? '',
       source,
       text,
       line,
@@ -88,11 +91,57 @@ export function reviewLoad({ sources, warnings: read }: ReviewedLoad, options: R
     const rule = ruleName(plain[warning.source], warning.path);
     // The text that is shown may name lines of another rule.
     const identity = identityOf([code, source, rule, warning.text, ...warning.path.slice(-2)]);
-    warnings.push({ identity, source, text, line, column, rule, hint });
+    warnings.push({
+      identity,
+      domain: plain[warning.source]!.domain,
+      source,
+      text,
+      line,
+      column,
+      rule,
+      hint,
+    });
   }
   const meetings =
     options.counterKeys === 'compatible' ? meetingsSummary(meetingCounters(plain), sources) : undefined;
   return { warnings, total: read.length + found.length, meetings };
+}
+
+/**
+ * Which domains to look at once more when some have changed since a review of all; undefined: all of them, as what it said of
+ * the others is not known to hold. Compatible keys of a domain can be those of another that begins as it does.
+ */
+export function domainsToReview(
+  before: RulesReview,
+  {
+    changed,
+    all,
+    counterKeys,
+  }: { changed: ReadonlySet<string>; all: Iterable<string>; counterKeys: CounterKeys },
+): ReadonlySet<string> | undefined {
+  if (before.meetings !== undefined || before.total > before.warnings.length) return undefined;
+  if (counterKeys === 'unambiguous') return changed;
+  const beginnings = new Set([...changed].flatMap(keyBeginnings));
+  const related = [...all].filter(
+    (domain) => beginnings.has(domain) || keyBeginnings(domain).some((beginning) => changed.has(beginning)),
+  );
+  return new Set([...changed, ...related]);
+}
+
+/** Domains whose keys can begin as those of this one do: `a` and `a_b` for `a_b`. */
+function keyBeginnings(domain: string): string[] {
+  return domain.split('_').map((_, index, parts) => parts.slice(0, index + 1).join('_'));
+}
+
+/** A review of all, where `part` is that of some domains, and the one before holds for the others. */
+export function joinedReviews(
+  before: RulesReview,
+  part: RulesReview,
+  domains: ReadonlySet<string>,
+): RulesReview {
+  const kept = before.warnings.filter(({ domain }) => !domains.has(domain));
+  const warnings = [...kept, ...part.warnings].slice(0, maxListed);
+  return { warnings, total: kept.length + part.total, meetings: part.meetings };
 }
 
 /** Of sources that are loaded together. `beside`: see `reviewSources`. */

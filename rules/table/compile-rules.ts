@@ -1,7 +1,7 @@
 import { type Rule, type RuleSource, ruleFlags, unitFromText } from '../model.ts';
 import { type Wildcard, WildcardCompiler } from './compile-wildcards.ts';
-import { compilePairIndex, hashSeed, hashUnits, StringPool, WordList } from './pair-index.ts';
-import { NodeFlag, nodeUnitShift, packRuleTable } from './rule-table-format.ts';
+import { ContentHash, compilePairIndex, hashSeed, hashUnits, StringPool, WordList } from './pair-index.ts';
+import { Domain, Extra, Node, NodeFlag, nodeUnitShift, packRuleTable } from './rule-table-format.ts';
 
 /**
  * All rules of all sources as numbered nodes; the numbering is that of the table's `nodes`. Composite keys are written
@@ -95,6 +95,7 @@ export function compileRules(sources: readonly RuleSource[]): ArrayBuffer {
       nodeIndex: compileNodeIndex(tree),
       sortedChildren,
       extras,
+      domains: compileDomains(tree, nodes, extras),
       ...wildcards.finish(),
       strings: tree.strings.toUnits(),
     },
@@ -154,6 +155,54 @@ function wildcardChildren(tree: NumberedTree, node: number): Wildcard[] {
       found.push({ node: child, composite: compositeOf(tree, child) });
   }
   return found;
+}
+
+/**
+ * A domain's hash is of what its rules say, in their order, and of no number that what stands beside it has a part in. Its
+ * rules of one level have consecutive numbers, and their composites stand one after the other.
+ */
+function compileDomains(
+  { strings, domainCount }: NumberedTree,
+  nodes: Int32Array,
+  extras: Int32Array,
+): Int32Array {
+  const domains = new Int32Array(domainCount * Domain.words);
+  const { units } = strings;
+  for (let domain = 1; domain <= domainCount; domain++) {
+    const hash = new ContentHash();
+    let rules = -1;
+    for (let first = domain, end = domain + 1; first < end; ) {
+      rules += end - first;
+      for (let at = first * Node.words; at < end * Node.words; at += Node.words) {
+        hash.addWord(nodes[at + Node.compositeLength]!);
+        hash.addWord(nodes[at + Node.flags]!);
+        hash.addWord(nodes[at + Node.requestsPerUnit]!);
+        hash.addWord(nodes[at + Node.childCount]!);
+        const extra = nodes[at + Node.extra]!;
+        if (extra >= 0) hashExtra(hash, extras, extra, units);
+      }
+      const last = (end - 1) * Node.words;
+      const textEnd = nodes[last + Node.compositeOffset]! + nodes[last + Node.compositeLength]!;
+      hash.addUnits(units, nodes[first * Node.words + Node.compositeOffset]!, textEnd);
+      first = nodes[first * Node.words + Node.firstChild]!;
+      end = nodes[last + Node.firstChild]! + nodes[last + Node.childCount]!;
+    }
+    domains.set([hash.a, hash.b, rules], (domain - 1) * Domain.words);
+  }
+  return domains;
+}
+
+/** Name, metadata, and what is replaced. */
+function hashExtra(hash: ContentHash, extras: Int32Array, extra: number, units: Uint16Array): void {
+  const replaced = extras[extra + Extra.replacesCount]!;
+  hash.addWord(~replaced);
+  const addText = (at: number): void => {
+    hash.addWord(extras[at + 1]!);
+    hash.addUnits(units, extras[at]!, extras[at]! + extras[at + 1]!);
+  };
+  addText(extra + Extra.nameOffset);
+  addText(extra + Extra.metadataOffset);
+  for (let i = 0; i < replaced; i++) addText(extra + Extra.words + 2 * i);
 }
 
 function compileNodeIndex({ rules, strings, offsets, lengths, parents }: NumberedTree): Int32Array {

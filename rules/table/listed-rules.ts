@@ -1,4 +1,4 @@
-/** The rules of a table one after the other, for whoever shows them: parents before children, siblings by composite key. */
+/** The rules of a table one after the other, for whoever shows them: domains by name, parents before children, siblings by composite key. */
 import type { MatchedRule } from '../match-result.ts';
 import { type Rule, type RuleFlag, type UnitName, unitName } from '../model.ts';
 import { ruleValue } from '../write/rule-file-value.ts';
@@ -21,41 +21,49 @@ export interface ListedLimit {
   quotaMode: boolean;
 }
 
+export interface PlacedDomain {
+  name: string;
+  /** What its rules are among, and where it stands there. */
+  rules: RuleNodes;
+  node: number;
+}
+
 /** Lazy, so that a long list can be written in slices. */
-export function* listedRules(rules: RuleNodes): Generator<ListedRule, void> {
-  for (const { node, path, isDomain } of visitedNodes(rules)) {
-    yield { path, isDomain, limit: limitOf(rules, node) };
+export function* listedRules(domains: Iterable<PlacedDomain>): Generator<ListedRule, void> {
+  for (const { name, rules, node: domain } of domains) {
+    yield { path: name, isDomain: true, limit: undefined };
+    for (const { node, path } of rulesBelow(rules, domain, name)) {
+      yield { path, isDomain: false, limit: limitOf(rules, node) };
+    }
   }
 }
 
 /** The path of every rule with a limit, by the object that its matches hold. */
-export function rulePaths(rules: RuleNodes): Map<MatchedRule, string> {
+export function rulePaths(domains: Iterable<PlacedDomain>): Map<MatchedRule, string> {
   const paths = new Map<MatchedRule, string>();
-  for (const { node, path } of visitedNodes(rules)) {
-    if ((rules.flags(node) & NodeFlag.hasLimit) !== 0) paths.set(rules.rule(node), path);
+  for (const { name, rules, node: domain } of domains) {
+    for (const { node, path } of rulesBelow(rules, domain, name)) {
+      if ((rules.flags(node) & NodeFlag.hasLimit) !== 0) paths.set(rules.rule(node), path);
+    }
   }
   return paths;
 }
 
-interface VisitedNode {
-  node: number;
-  path: string;
-  isDomain: boolean;
-}
-
-function* visitedNodes(rules: RuleNodes): Generator<VisitedNode, void> {
-  /** From the root to the node last visited: the node, its path, and which child comes next. */
-  const open = [{ node: 0, path: '', nextChild: 0 }];
+function* rulesBelow(
+  rules: RuleNodes,
+  domain: number,
+  name: string,
+): Generator<{ node: number; path: string }, void> {
+  /** From the domain to the node last visited: the node, its path, and which child comes next. */
+  const open = [{ node: domain, path: name, nextChild: 0 }];
   for (let top = open.at(-1); top !== undefined; top = open.at(-1)) {
     if (top.nextChild === rules.childCount(top.node)) {
       open.pop();
       continue;
     }
-    const isDomain = top.node === 0;
     const node = rules.sortedChild(top.node, top.nextChild++);
-    const composite = rules.readComposite(node);
-    const path = isDomain ? composite : `${top.path}.${composite}`;
-    yield { node, path, isDomain };
+    const path = `${top.path}.${rules.readComposite(node)}`;
+    yield { node, path };
     if (rules.childCount(node) > 0) open.push({ node, path, nextChild: 0 });
   }
 }
@@ -73,8 +81,8 @@ function limitOf(rules: RuleNodes, node: number): ListedLimit | undefined {
 }
 
 /** The debug listener's `/rlconfig`: a line for each rule with a limit. Lazy, so that a long list can be written in slices. */
-export function* rlconfigLines(rules: RuleNodes): Generator<string, void> {
-  for (const { path, limit } of listedRules(rules)) {
+export function* rlconfigLines(domains: Iterable<PlacedDomain>): Generator<string, void> {
+  for (const { path, limit } of listedRules(domains)) {
     if (limit === undefined) continue;
     const { unit, requestsPerUnit, shadowMode, quotaMode } = limit;
     const words = `unit=${unit} requests_per_unit=${requestsPerUnit}`;
@@ -87,17 +95,15 @@ export function* rlconfigLines(rules: RuleNodes): Generator<string, void> {
  * `_` only, which is what it compares; so that is the `key`, and there is no `value`. A line for each top-level rule, so
  * that a long list can be written in slices.
  */
-export function* ruleFileLines(rules: RuleNodes): Generator<string, void> {
-  const domains = rules.childCount(0);
+export function* ruleFileLines(domains: readonly PlacedDomain[]): Generator<string, void> {
   yield '[';
-  for (let n = 0; n < domains; n++) {
-    const domain = rules.child(0, n);
-    yield `{"domain":${JSON.stringify(rules.readComposite(domain))},"descriptors":[`;
-    const last = rules.childCount(domain) - 1;
+  for (const [n, { name, rules, node }] of domains.entries()) {
+    yield `{"domain":${JSON.stringify(name)},"descriptors":[`;
+    const last = rules.childCount(node) - 1;
     for (let i = 0; i <= last; i++) {
-      yield JSON.stringify(ruleValue(ruleOf(rules, rules.child(domain, i)))) + (i < last ? ',' : '');
+      yield JSON.stringify(ruleValue(ruleOf(rules, rules.child(node, i)))) + (i < last ? ',' : '');
     }
-    yield n < domains - 1 ? ']},' : ']}';
+    yield n < domains.length - 1 ? ']},' : ']}';
   }
   yield ']';
 }

@@ -11,6 +11,7 @@
  *  nodeIndex       (parent, hash of the composite key) -> node. A composite is `key`, or `key_value`. A domain's is its name.
  *  sortedChildren  at a node's first child: the numbers of its children sorted by composite
  *  extras          name, replaces and metadata of the rules that have any
+ *  domains         (`Domain`) of each domain, in their order, the hash of its content and the number of its rules
  *  strings         all text; records point into it with offset and length
  *
  * Rules with a `*` stand in `nodeIndex` too (for values that equal the pattern) and in a level, one for each parent:
@@ -25,7 +26,6 @@
  *  literals        the length of each literal, by its number
  *  states, labels  an Aho-Corasick automaton a level, which finds all its literals in one pass (`State`)
  */
-import { createHash } from 'node:crypto';
 import type { MatchedRule } from '../match-result.ts';
 import type { JsonObject, Unit } from '../model.ts';
 import { readText } from './pair-index.ts';
@@ -35,6 +35,7 @@ const wordSections = [
   'nodeIndex',
   'sortedChildren',
   'extras',
+  'domains',
   'levels',
   'lengths',
   'prefixes',
@@ -67,8 +68,8 @@ export interface RuleTableCounts {
 export interface OpenRuleTable {
   sections: RuleTableSections;
   counts: RuleTableCounts;
-  /** 16 hexadecimal digits: equal for equal content, whatever the split into files. */
-  contentHash: string;
+  /** Sum of the hashes of the domains: 64 bits, equal for equal content, whatever the split into files. */
+  contentHash: bigint;
 }
 
 /** Words of a record in `nodes`. */
@@ -101,7 +102,7 @@ export const NodeFlag = {
 export const nodeUnitShift = 8;
 
 /** In `extras`: these five, then offset and length of each replaced name. */
-const Extra = {
+export const Extra = {
   nameOffset: 0,
   nameLength: 1,
   metadataOffset: 2,
@@ -110,6 +111,9 @@ const Extra = {
   replacesCount: 4,
   words: 5,
 } as const;
+
+/** Words of a record in `domains`; that of node 1 is the first. */
+export const Domain = { hash: 0, rules: 2, words: 3 } as const;
 
 /** Record 0 is unused, so that 0 can say "no level". */
 export const Level = {
@@ -182,7 +186,7 @@ const Header = {
   words: 8 + 2 * (wordSections.length + unitSections.length),
 } as const;
 const magic = 0x52495745;
-const version = 1;
+const version = 2;
 
 /** Lays the sections into one buffer of exactly their size. */
 export function packRuleTable(sections: RuleTableSections, counts: RuleTableCounts): ArrayBuffer {
@@ -205,9 +209,10 @@ export function packRuleTable(sections: RuleTableSections, counts: RuleTableCoun
     bytes.set(new Uint8Array(section.buffer, section.byteOffset, section.byteLength), offset);
     offset += section.byteLength;
   }
-  const digest = createHash('sha256').update(bytes).digest();
-  header[Header.contentHash] = digest.readInt32BE(0);
-  header[Header.contentHash + 1] = digest.readInt32BE(4);
+  let hash = 0n;
+  for (let at = 0; at < sections.domains.length; at += Domain.words) hash += hashAt(sections.domains, at);
+  header[Header.contentHash] = Number(BigInt.asIntN(32, hash));
+  header[Header.contentHash + 1] = Number(BigInt.asIntN(32, hash >> 32n));
   header[Header.checksum] = headerChecksum(header);
   return buffer;
 }
@@ -226,7 +231,7 @@ export function openRuleTable(buffer: ArrayBufferLike): OpenRuleTable {
   return {
     sections: sections as RuleTableSections,
     counts: { rules: header[Header.rules]!, maxDepth: header[Header.maxDepth]! },
-    contentHash: hexWord(header[Header.contentHash]!) + hexWord(header[Header.contentHash + 1]!),
+    contentHash: hashAt(header, Header.contentHash),
   };
 }
 
@@ -261,8 +266,8 @@ function headerChecksum(header: Int32Array): number {
   return sum;
 }
 
-function hexWord(word: number): string {
-  return (word >>> 0).toString(16).padStart(8, '0');
+function hashAt(words: Int32Array, at: number): bigint {
+  return BigInt.asUintN(32, BigInt(words[at]!)) | (BigInt.asUintN(32, BigInt(words[at + 1]!)) << 32n);
 }
 
 /** The records of a rule table by node number. Text and rules become objects at their first use, once each. */
@@ -289,6 +294,13 @@ export class RuleNodes {
 
   requestsPerUnit(node: number): number {
     return this.#s.nodes[node * Node.words + Node.requestsPerUnit]! >>> 0;
+  }
+
+  /** What a domain says, whatever stands beside it in its table: 64 bits of hash, and how many rules it has. */
+  domainFigures(domain: number): { hash: bigint; rules: number } {
+    const { domains } = this.#s;
+    const at = (domain - 1) * Domain.words;
+    return { hash: hashAt(domains, at), rules: domains[at + Domain.rules]! };
   }
 
   level(node: number): number {

@@ -127,7 +127,7 @@ class Pair {
       return;
     }
     this.#told = changedWorld(this.#told, delta);
-    const { bytes, ...parts } = worldParts(this.#told, this.inForce, delta.typeUrl);
+    const { bytes, ...parts } = worldParts(this.#told, this.inForce, { typeUrl: delta.typeUrl, share: 1 });
     const { outcome } = loadResources({ bytes, parts, mergeDomains: false, hashInForce: this.#hash });
     if (!outcome.ok) return;
     this.#hash = outcome.hash;

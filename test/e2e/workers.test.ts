@@ -262,6 +262,39 @@ describeWithServer('a limiter with two workers', redisProgram, (path) => {
     expect(await limits(opened)).toEqual(new Set([8]));
   });
 
+  it('decides by a change of one domain in every worker, also in one that starts after it', async () => {
+    const server = await AdsServer.start({ incremental: true });
+    onTestFinished(() => server.stop());
+    const starting = start({
+      ...env,
+      CONFIG_TYPE: 'GRPC_XDS_DELTA',
+      CONFIG_GRPC_XDS_SERVER_URL: `127.0.0.1:${server.port}`,
+    });
+    const resource = (version: string, domain: string, requestsPerUnit: number) => {
+      const rules = [rule({ key: 'k', rateLimit: limit({ unit: 'year', requestsPerUnit }) })];
+      return [`team/${domain}`, [version, source(domain, rules)]] as const;
+    };
+    const others = Array.from({ length: 20 }, (_, i) => resource('v1', `w${i}`, 5));
+    const stream = await server.deltaStream();
+    await stream.request();
+    stream.respond({ version: '1', resources: Object.fromEntries([resource('v1', 'w', 7), ...others]) });
+    await stream.request();
+    const limiter = await starting;
+    const opened = connect(limiter);
+    stream.respond({ version: '2', resources: Object.fromEntries([resource('v2', 'w', 8)]) });
+    await stream.request();
+    expect(await limits(opened)).toEqual(new Set([8]));
+    expect(await limits(opened, 'w19')).toEqual(new Set([5]));
+    await threads.workers[0]?.terminate();
+    const back = 'level=warning msg="A new worker thread answers" worker=1';
+    await eventually(() => expect(limiter.lines).toContain(back), { timeoutMs: 20_000 });
+    stream.respond({ version: '3', removed: ['team/w19'] });
+    await stream.request();
+    const fresh = connect(limiter);
+    expect(await limits(fresh)).toEqual(new Set([8]));
+    expect(await limits(fresh, 'w19')).toEqual(new Set([undefined]));
+  });
+
   it('replaces a worker that ends, while the other one goes on, and loses nothing that was counted', async () => {
     const limiter = await start(env);
     const opened = connect(limiter);

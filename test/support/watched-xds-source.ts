@@ -8,6 +8,8 @@ export class WatchedXdsSource {
   readonly told: string[] = [];
   /** Lines of `/rlconfig`, in short: `d.k 10`. */
   rules: string[] = [];
+  /** The rules of each warning, of one review after the other. */
+  readonly warned: string[][] = [];
 
   constructor(options: Partial<XdsConfigSourceOptions> & { port: number }) {
     const { port, ...rest } = options;
@@ -49,8 +51,12 @@ export class WatchedXdsSource {
         this.told.push(`refused: ${errors.map(({ source, text }) => `${source}: ${text}`).join()}`),
       unchanged: () => {},
       reviewed: (review) => {
-        if ('problem' in review) this.told.push(`not reviewed: ${review.problem}`);
-        else if (review.meetings !== undefined) this.told.push(`could meet: ${review.meetings.first}`);
+        if ('problem' in review) {
+          this.told.push(`not reviewed: ${review.problem}`);
+          return;
+        }
+        this.warned.push(review.warnings.map(({ source, rule }) => `${source} ${rule}`));
+        if (review.meetings !== undefined) this.told.push(`could meet: ${review.meetings.first}`);
       },
       unreachable: (reason) => this.told.push(`lost: ${reason}`),
       reachable: () => this.told.push('found'),

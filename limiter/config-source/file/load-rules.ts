@@ -130,7 +130,8 @@ export function loadRules({
       ...contents.files.flatMap(({ name, text }) => unreadDocuments({ path: name, text })),
     ],
   });
-  return { outcome: { ok: true, bytes: compileRules(sources), sources: sources.length }, reviewed };
+  const bytes = compileRules(sources);
+  return { outcome: { ok: true, bytes, domains: undefined, sources: sources.length }, reviewed };
 }
 
 function failed(errors: RuleError[], total: number): MadeLoad<LoadOutcome> {

@@ -3,17 +3,23 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { DeltaDiscoveryResponseSchema } from '../../../gen/envoy/service/discovery/v3/discovery_pb.ts';
 import type { RuleSource } from '../../../rules/model.ts';
+import { type RulesReview, reviewLoad } from '../../../rules/review/reviewed-load.ts';
 import { RuleTable } from '../../../rules/table/rule-table.ts';
 import { encodeResource, rateLimitConfigTypeUrl } from '../../../rules/xds/resource.ts';
 import { caseCount } from '../../../test/support/property-cases.ts';
+import { meetingRules, shortKey } from '../../../test/support/rule-arbitraries.ts';
 import { limit, rule, source } from '../../../test/support/rule-builder.ts';
 import {
   changedWorld,
   claimableWorld,
   emptyWorld,
+  type ReviewedWorld,
+  shareToChange,
   type World,
+  type WorldParts,
   worldInForce,
   worldParts,
+  worldToReview,
 } from './delta-world.ts';
 import { loadResources } from './load-resources.ts';
 
@@ -36,34 +42,63 @@ function response(told: Told, removed: readonly string[] = []) {
   return create(DeltaDiscoveryResponseSchema, { resources, removedResources: [...removed] });
 }
 
-/** A limiter's two worlds and its rules. */
+const review = { counterKeys: 'compatible', sanitizeDescriptorMetricDots: false } as const;
+
+/** A limiter's two worlds, its rules, and what was found in them. */
 class Limiter {
   told: World = emptyWorld;
   inForce: World | undefined;
-  rules: string[] = [];
+  table: RuleTable | undefined;
+  reviewed: ReviewedWorld | undefined;
   /** Names, with the words of the last load. */
   refused: Record<string, string> = {};
+  /** Domains that the last load compiled; undefined: all of them. */
+  compiled: readonly string[] | undefined = [];
   #hash: string | undefined;
+  readonly #mergeDomains: boolean;
+
+  constructor({ mergeDomains = false } = {}) {
+    this.#mergeDomains = mergeDomains;
+  }
+
+  get rules(): string[] {
+    const lines = [...(this.table?.rlconfigLines() ?? [])];
+    return lines.map((line) => line.replace(/: .*requests_per_unit=(\d+),.*/, ' $1'));
+  }
 
   /** False when it is refused as a whole. */
-  take(told: Told, removed: readonly string[] = []): boolean {
+  take(told: Told, removed: readonly string[] = [], share = 1): boolean {
     this.told = changedWorld(this.told, response(told, removed));
-    const { bytes, ...parts } = worldParts(this.told, this.inForce, rateLimitConfigTypeUrl);
-    const { outcome } = loadResources({ bytes, parts, mergeDomains: false, hashInForce: this.#hash });
+    const typeUrl = rateLimitConfigTypeUrl;
+    const { bytes, ...parts } = worldParts(this.told, this.inForce, { typeUrl, share });
+    const { outcome } = this.#load(bytes, parts, this.#hash);
+    this.compiled = [];
     if (!outcome.ok) return false;
     const { rules, hash, refused } = outcome;
     this.#hash = hash;
     this.inForce = worldInForce(this.told, this.inForce, refused?.resources ?? []);
     this.refused = Object.fromEntries((refused?.resources ?? []).map(({ name, message }) => [name, message]));
-    if (rules !== undefined) {
-      const lines = [...new RuleTable(rules.bytes).rlconfigLines()];
-      this.rules = lines.map((line) => line.replace(/: .*requests_per_unit=(\d+),.*/, ' $1'));
-    }
+    if (rules === undefined) return true;
+    this.table = RuleTable.with(this.table, rules);
+    this.compiled = rules.domains;
+    expect(rules.sources).toBe(this.inForce.size);
     return true;
+  }
+
+  review(): RulesReview {
+    const world = this.inForce!;
+    const { bytes, parts, join } = worldToReview(world, this.reviewed, review.counterKeys);
+    const found = reviewLoad(this.#load(bytes, parts, undefined).reviewed!(), review);
+    this.reviewed = { world, review: join(found) };
+    return this.reviewed.review;
   }
 
   reconnect(): void {
     this.told = claimableWorld(this.inForce);
+  }
+
+  #load(bytes: Uint8Array, parts: Omit<WorldParts, 'bytes'>, hashInForce: string | undefined) {
+    return loadResources({ bytes, parts, mergeDomains: this.#mergeDomains, hashInForce });
   }
 }
 
@@ -145,10 +180,13 @@ describe('a limiter with incremental xDS', () => {
   it('claims nothing when that would not fit into a request', () => {
     const field = new Uint8Array();
     const world = new Map(
-      Array.from({ length: 20_000 }, (_, i) => [`${'n'.repeat(50)}${i}`, { version: 'v', field }]),
+      Array.from({ length: 20_000 }, (_, i) => [
+        `${'n'.repeat(50)}${i}`,
+        { version: 'v', field, domain: 'd' },
+      ]),
     );
     expect(claimableWorld(world)).toBe(emptyWorld);
-    expect(claimableWorld(new Map([['a', { version: 'v', field }]])).size).toBe(1);
+    expect(claimableWorld(new Map([['a', { version: 'v', field, domain: 'd' }]])).size).toBe(1);
   });
 
   it('has after any responses exactly what is good of the last state, or was good before under that name', () => {
@@ -188,5 +226,137 @@ describe('a limiter with incremental xDS', () => {
       }),
       { numRuns: caseCount(100) },
     );
+  });
+});
+
+describe('rules that come by changes', () => {
+  const change = fc.record({
+    name: fc.constantFrom<string>('a', 'b', 'c', 'd', 'e'),
+    domain: fc.constantFrom('k', 'k_a', 'x', 'own', 'own', 'own'),
+    rules: meetingRules,
+    state: fc.constantFrom<'good' | 'good' | 'good' | 'bad' | 'gone'>('good', 'good', 'good', 'bad', 'gone'),
+  });
+  const requests = fc.array(
+    fc.array(fc.record({ key: shortKey, value: shortKey }), { minLength: 1, maxLength: 3 }),
+    {
+      minLength: 5,
+      maxLength: 5,
+    },
+  );
+
+  /** Of all that is in force, as the first response of a stream would bring it. */
+  function whole(inForce: World, mergeDomains: boolean) {
+    const limiter = new Limiter({ mergeDomains });
+    limiter.inForce = inForce;
+    const { bytes, parts } = worldToReview(inForce, undefined, 'compatible');
+    const { outcome, reviewed } = loadResources({ bytes, parts, mergeDomains, hashInForce: undefined });
+    if (!outcome.ok || outcome.rules === undefined) throw new Error('what is in force cannot be loaded');
+    return { table: new RuleTable(outcome.rules.bytes), review: reviewLoad(reviewed!(), review) };
+  }
+
+  function shown(table: RuleTable) {
+    const { domainCount, ruleCount, contentHash } = table;
+    const lines = [...table.rlconfigLines(), ...table.ruleFileLines()];
+    return {
+      domainCount,
+      ruleCount,
+      contentHash,
+      lines,
+      listed: [...table.listedRules()],
+      paths: [...table.rulePaths()],
+    };
+  }
+
+  it('are those that all of it would be, compiled anew: shown, matched, refused and reviewed', () => {
+    let patched = 0;
+    const steps = fc.array(
+      fc.tuple(fc.array(change, { minLength: 1, maxLength: 3 }), fc.boolean(), fc.boolean()),
+      {
+        maxLength: 8,
+      },
+    );
+    fc.assert(
+      fc.property(fc.boolean(), steps, requests, (mergeDomains, history, asked) => {
+        const limiter = new Limiter({ mergeDomains });
+        const anew = new Limiter({ mergeDomains });
+        const first = { y: rulesOf('y', 1), z: rulesOf('z', 1) };
+        for (const one of [limiter, anew]) one.take(first);
+        for (const [changes, isReviewed, isWhole] of history) {
+          const last = new Map(changes.map((one) => [one.name, one]));
+          const gone = [...last.values()].filter(({ state }) => state === 'gone').map(({ name }) => name);
+          const told: Told = {};
+          for (const { name, domain, rules, state } of last.values()) {
+            if (state === 'gone') continue;
+            const own = domain === 'own' ? `k_${name}` : domain;
+            told[name] = state === 'bad' ? bad(own) : source(own, rules, '');
+          }
+          expect(limiter.take(told, gone, isWhole ? 0 : 1)).toBe(anew.take(told, gone, 0));
+          if (limiter.compiled !== undefined && limiter.compiled.length > 0) patched++;
+          expect(limiter.refused).toEqual(anew.refused);
+          expect([...limiter.inForce!].sort()).toEqual([...anew.inForce!].sort());
+          const all = whole(limiter.inForce!, mergeDomains);
+          const table = limiter.table!;
+          expect(shown(table)).toEqual(shown(all.table));
+          const [base, ...over] = table.layers;
+          const inWorker = over.reduce(
+            (before, layer) => RuleTable.with(before, layer),
+            new RuleTable(base.bytes),
+          );
+          for (const domain of ['k', 'k_a', 'k_b', 'x', 'y', 'none']) {
+            for (const entries of asked) {
+              const expected = all.table.match(domain, entries);
+              expect(table.match(domain, entries)).toEqual(expected);
+              expect(inWorker.match(domain, entries)).toEqual(expected);
+            }
+            expect(table.hasDomain(domain)).toBe(all.table.hasDomain(domain));
+          }
+          if (!isReviewed) continue;
+          const { warnings, ...rest } = limiter.review();
+          const byIdentity = (found: RulesReview) => found.warnings.map(({ identity }) => identity).sort();
+          expect({ warnings: byIdentity({ warnings, ...rest }), ...rest }).toEqual({
+            ...all.review,
+            warnings: byIdentity(all.review),
+          });
+        }
+      }),
+      { numRuns: caseCount(150) },
+    );
+    expect(patched).toBeGreaterThan(100);
+  });
+
+  it('cost what has changed: of that alone is the rest compiled', () => {
+    const limiter = new Limiter();
+    const many = Object.fromEntries(Array.from({ length: 50 }, (_, i) => [`n${i}`, rulesOf(`d${i}`, 1)]));
+    const share = () => (limiter.table === undefined ? 0 : shareToChange(limiter.table));
+    limiter.take(many, [], share());
+    expect(limiter.compiled).toBe(undefined);
+    limiter.take({ n7: rulesOf('d7', 2) }, [], share());
+    expect(limiter.compiled).toEqual(['d7']);
+    limiter.take({ n7: rulesOf('e7', 2) }, ['n8'], share());
+    expect(limiter.compiled).toEqual(['e7', 'd7', 'd8']);
+    expect(limiter.table?.layers).toHaveLength(2);
+    limiter.reconnect();
+    limiter.take({}, [], share());
+    expect(limiter.compiled).toEqual([]);
+    // Where the server says it all once more.
+    limiter.told = emptyWorld;
+    limiter.take({ ...many, n7: rulesOf('e7', 2) }, ['n8'], share());
+    expect(limiter.compiled).toEqual(['d8']);
+  });
+
+  it('are compiled with all others from time to time, so that little is held twice', () => {
+    const limiter = new Limiter();
+    const one = (i: number, requests: number) => ({ [`n${i}`]: rulesOf(`d${i}`, requests) });
+    limiter.take(Object.assign({}, ...Array.from({ length: 2_000 }, (_, i) => one(i, 1))));
+    let wholes = 0;
+    for (let i = 0; i < 1_000; i++) {
+      limiter.take(one(i, 2), [], shareToChange(limiter.table!));
+      if (limiter.compiled === undefined) wholes++;
+      const [base, ...over] = limiter.table!.layers.map(({ bytes }) => bytes.byteLength);
+      expect(over.length).toBeLessThanOrEqual(256);
+      expect(over.reduce((sum, bytes) => sum + bytes, 0)).toBeLessThan(base! / 3);
+    }
+    expect(wholes).toBeGreaterThan(0);
+    expect(wholes).toBeLessThan(10);
   });
 });

@@ -2,21 +2,27 @@
  * Resources as incremental xDS has them, by names and with versions. Pure.
  *
  * Two worlds are kept: what the server told over the stream that is open, and what is in force. A response changes the first;
- * the whole of that is then loaded, and what of it is good is in force. So a resource that was refused is tried again with every
- * response, as what it did not go with may be gone; and of responses that come while one is loaded the last one stands for all.
- * A stream begins with what is in force, and says so.
+ * the domains in which the two differ are then loaded, and what of them is good is in force. So a resource that was refused is
+ * tried again with every response, as what it did not go with may be gone; and of responses that come while one is loaded the
+ * last one stands for all. A stream begins with what is in force, and says so.
  */
 import { fromBinary } from '@bufbuild/protobuf';
-import { BinaryWriter, WireType } from '@bufbuild/protobuf/wire';
+import { BinaryReader, BinaryWriter, WireType } from '@bufbuild/protobuf/wire';
 import {
   type DeltaDiscoveryResponse,
   DeltaDiscoveryResponseSchema,
 } from '../../../gen/envoy/service/discovery/v3/discovery_pb.ts';
+import type { CounterKeys } from '../../../rules/counter-keys.ts';
+import { domainsToReview, joinedReviews, type RulesReview } from '../../../rules/review/reviewed-load.ts';
+import type { RuleTable } from '../../../rules/table/rule-table.ts';
+import { rateLimitConfigTypeUrl } from '../../../rules/xds/resource.ts';
 
 interface WorldResource {
   version: string;
   /** As a field of a DiscoveryResponse. */
   field: Uint8Array;
+  /** Empty: none that can be read. */
+  domain: string;
 }
 
 /** By name. */
@@ -37,7 +43,7 @@ export function changedWorld(
   const next = new Map(told);
   for (const name of removedResources) next.delete(name);
   for (const { name, version, resource } of resources) {
-    next.set(name, { version, field: resourceField(resource) });
+    next.set(name, { version, field: resourceField(resource), domain: domainOf(resource) });
   }
   return next;
 }
@@ -45,6 +51,24 @@ export function changedWorld(
 /** Numbers of fields. */
 const responseFields = { resources: 2, typeUrl: 4 } as const;
 const anyFields = { typeUrl: 1, value: 2 } as const;
+
+const domainField = 2;
+
+/** Without reading the rules. */
+function domainOf(resource: DeltaDiscoveryResponse['resources'][number]['resource']): string {
+  const reader = new BinaryReader(resource?.value ?? new Uint8Array());
+  let domain = '';
+  try {
+    while (reader.pos < reader.len) {
+      const [field, wireType] = reader.tag();
+      if (field === domainField && wireType === WireType.LengthDelimited) domain = reader.string();
+      else reader.skip(wireType, field);
+    }
+    return domain;
+  } catch {
+    return '';
+  }
+}
 
 /** A copy: what it was read from may be a large response of which little is needed for long. */
 function resourceField(resource: DeltaDiscoveryResponse['resources'][number]['resource']): Uint8Array {
@@ -77,24 +101,111 @@ export function versionsOf(world: World): Record<string, string> {
 
 /** What is to be loaded, as plain data for a thread. */
 export interface WorldParts {
-  /** A DiscoveryResponse with all resources in the order of their names. */
+  /** A DiscoveryResponse with the resources in the order of their names. */
   bytes: Uint8Array;
   /** In the same order. */
   names: string[];
   /** Of each resource that is not in force as it is told: what is in force in its place, a DiscoveryResponse with that alone. */
   former: Map<string, Uint8Array | undefined>;
+  /** Undefined: these are all resources. */
+  change: WorldChange | undefined;
 }
 
-export function worldParts(told: World, inForce: World | undefined, typeUrl: string): WorldParts {
-  const names = [...told.keys()].sort();
+/** The resources are all that are told for these domains, and rules in force for others have nothing to do with them. */
+interface WorldChange {
+  domains: string[];
+  /** Number of the resources that are not among them. */
+  others: number;
+  /** Something that is in force is not told any more. */
+  removes: boolean;
+}
+
+/**
+ * Chosen: what a change may be of all, with the changes before it that were not compiled with the rest. So what is out of date
+ * takes a quarter of the memory at most, and 256 changes of different domains share the cost of one load of everything.
+ */
+const mostShare = 1 / 4;
+const mostLayers = 256;
+
+/** What the next change of these rules may be of all. */
+export function shareToChange({ layers }: Pick<RuleTable, 'layers'>): number {
+  const [whole, ...over] = layers;
+  if (over.length >= mostLayers) return 0;
+  return mostShare - over.reduce((sum, { bytes }) => sum + bytes.byteLength, 0) / whole.bytes.byteLength;
+}
+
+/** `share`: of all bytes, at most so many in a change; else everything is loaded. */
+export function worldParts(
+  told: World,
+  inForce: World | undefined,
+  { typeUrl, share }: { typeUrl: string; share: number },
+): WorldParts {
+  const { domains, former, removes } = differences(told, inForce ?? emptyWorld);
+  const part = inForce && resourcesOf(told, typeUrl, domains);
+  const isPart = part && (domains.size === 0 || part.bytes.length <= share * lengthOf(told));
+  if (!isPart) return { ...resourcesOf(told, typeUrl), former, change: undefined };
+  const others = told.size - part.names.length;
+  return { ...part, former, change: { domains: [...domains], others, removes } };
+}
+
+/** Of both worlds the domains that are not the same, which resources those are now, and whether any is gone. */
+function differences(
+  now: World,
+  before: World,
+): { domains: Set<string> } & Pick<WorldParts, 'former'> & Pick<WorldChange, 'removes'> {
+  const domains = new Set<string>();
   const former = new Map<string, Uint8Array | undefined>();
-  for (const name of names) {
-    const before = inForce?.get(name);
-    if (before !== told.get(name)) former.set(name, before?.field);
+  for (const [name, resource] of now) {
+    const known = before.get(name);
+    // Most are the very same; a server may have sent one again.
+    if (known === resource || (known && Buffer.compare(known.field, resource.field) === 0)) continue;
+    former.set(name, known?.field);
+    domains.add(resource.domain);
+    if (known !== undefined) domains.add(known.domain);
   }
+  const removed = [...before].filter(([name]) => !now.has(name));
+  for (const [, { domain }] of removed) domains.add(domain);
+  return { domains, former, removes: removed.length > 0 };
+}
+
+function lengthOf(world: World): number {
+  let length = 0;
+  for (const { field } of world.values()) length += field.length;
+  return length;
+}
+
+/** By their names; of these domains alone, where some are given. */
+function resourcesOf(
+  world: World,
+  typeUrl: string,
+  domains?: ReadonlySet<string>,
+): Pick<WorldParts, 'bytes' | 'names'> {
+  const names: string[] = [];
+  for (const [name, { domain }] of world) if (domains?.has(domain) ?? true) names.push(name);
+  names.sort();
   const type = new BinaryWriter().tag(responseFields.typeUrl, WireType.LengthDelimited).string(typeUrl);
-  const bytes = Buffer.concat([...names.map((name) => told.get(name)!.field), type.finish()]);
-  return { bytes, names, former };
+  return { bytes: Buffer.concat([...names.map((name) => world.get(name)!.field), type.finish()]), names };
+}
+
+/** Resources that were looked at, and what there was to say of them. */
+export interface ReviewedWorld {
+  world: World;
+  review: RulesReview;
+}
+
+/** What to look at of what is in force: the domains that have changed since, where that is enough; `join` adds what is known of the others. */
+export function worldToReview(
+  inForce: World,
+  before: ReviewedWorld | undefined,
+  counterKeys: CounterKeys,
+): { bytes: Uint8Array; parts: Omit<WorldParts, 'bytes'>; join(found: RulesReview): RulesReview } {
+  const changed = differences(inForce, before?.world ?? emptyWorld).domains;
+  const all = [...inForce.values()].map(({ domain }) => domain);
+  const domains = before && domainsToReview(before.review, { changed, all, counterKeys });
+  const { bytes, names } = resourcesOf(inForce, rateLimitConfigTypeUrl, domains);
+  const join = (found: RulesReview): RulesReview =>
+    domains === undefined ? found : joinedReviews(before!.review, found, domains);
+  return { bytes, parts: { names, former: new Map(), change: undefined }, join };
 }
 
 /** What is in force once all of `told` is but what was refused. */

@@ -94,6 +94,28 @@ describe('incremental xDS', () => {
     ]);
   });
 
+  it('looks at what has changed, and still knows what was said of the rest', async () => {
+    const server = await AdsServer.start({ incremental: true });
+    onTestFinished(() => server.stop());
+    const limits = { reviewDelayMs: 0 };
+    const watched = await WatchedXdsSource.start({ port: server.port, incremental: true, limits });
+    const stream = await server.deltaStream();
+    const of = (name: string, key: string) =>
+      [name, ['v', source(name, [rule({ key, rateLimit: limit() })], name)]] as const;
+    const plain = Array.from({ length: 30 }, (_, i) => of(`n${i}`, 'k'));
+    const said = async (expected: string[]) =>
+      eventually(() => expect(watched.warned.at(-1)?.toSorted()).toEqual(expected));
+    stream.respond({ version: '1', resources: Object.fromEntries([...plain, of('a', 'k.a')]) });
+    await said(['a k.a']);
+    stream.respond({ version: '2', resources: Object.fromEntries([of('n3', 'k.n')]) });
+    await said(['a k.a', 'n3 k.n']);
+    stream.respond({ version: '3', resources: Object.fromEntries([of('a', 'k')]) });
+    await said(['n3 k.n']);
+    expect(watched.told.filter((one) => one.startsWith('loaded'))).toEqual(
+      Array(3).fill('loaded: 31 sources, 31 domains, 31 rules'),
+    );
+  });
+
   it('takes the newest of what comes while it loads', async () => {
     const { watched, stream } = await incremental();
     await stream.request();

@@ -12,7 +12,7 @@ interface Given {
   resources: { typeUrl: string; value: Uint8Array }[];
   typeUrl?: string;
   mergeDomains?: boolean;
-  hashInForce?: string;
+  hashInForce?: string | undefined;
 }
 
 const wrongUrl = 'type.googleapis.com/envoy.config.listener.v3.Listener';

@@ -38,13 +38,14 @@ export interface ResourcesRequest extends ReviewOptions {
   /** `hash` of the load whose rules are in force. */
   hashInForce: string | undefined;
   /** With it, what cannot be loaded gives way to what is in force, see `WorldParts`. Undefined: a response is good or bad as a whole. */
-  parts?: Pick<WorldParts, 'names' | 'former'> | undefined;
+  parts?: Omit<WorldParts, 'bytes'> | undefined;
 }
 
 /** `rules` undefined: the very resources whose rules are in force. After a new connection that is the usual case. */
 export interface LoadedResources {
   ok: true;
-  hash: string;
+  /** Of all resources in force; undefined: not known any more, as only some of them were loaded. */
+  hash: string | undefined;
   rules: CompiledRules | undefined;
   /** What was left as it was, and all that was wrong. Undefined: nothing was. */
   refused: (Pick<FailedLoad, 'errors' | 'total'> & { resources: RefusedRules[] }) | undefined;
@@ -57,7 +58,8 @@ export function loadResources(
   const { typeUrl, resources } = decodeAnswer(request.bytes);
   if (typeUrl !== rateLimitConfigTypeUrl) return failed([wrongType('response', typeUrl)]);
   const { parts, hashInForce } = request;
-  if (hashOf(resources) === hashInForce) return unchanged(hashInForce, undefined);
+  const change = parts?.change;
+  if (!change && hashOf(resources) === hashInForce) return unchanged(hashInForce, undefined);
   const places = resources.map((resource, index) => new Place(resource, index, parts));
   const list = new RuleErrorList();
   const problems = new Map<string, string[]>();
@@ -72,14 +74,24 @@ export function loadResources(
     for (const place of bad) if (!place.giveWay()) return failed(list.errors, list.count);
   }
   const sources = places.flatMap(({ source }) => source ?? []);
-  const isNothingLeft = sources.length === 0 && resources.length > 0;
+  const count = sources.length + (change?.others ?? 0);
+  const isNothingLeft = count === 0 && resources.length > 0;
   if (isNothingLeft || problems.size > mostRefused) return failed(list.errors, list.count);
   const { errors, count: total } = list;
   const refused = total === 0 ? undefined : { errors, total, resources: refusedRules(problems) };
+  if (change) {
+    if (!change.removes && places.every(({ isFormer }) => isFormer)) return unchanged(hashInForce, refused);
+    const rules: CompiledRules = { ...compiled(sources, count), domains: change.domains };
+    return { outcome: { ok: true, hash: undefined, rules, refused }, reviewed: undefined };
+  }
   const hash = hashOf(places.flatMap(({ resource }) => resource ?? []));
   if (hash === hashInForce) return unchanged(hash, refused);
-  const rules: CompiledRules = { ok: true, bytes: compileRules(sources), sources: sources.length };
+  const rules = compiled(sources, count);
   return { outcome: { ok: true, hash, rules, refused }, reviewed: () => unplaced(sources) };
+}
+
+function compiled(sources: readonly RuleSource[], count: number): CompiledRules {
+  return { ok: true, bytes: compileRules(sources), domains: undefined, sources: count };
 }
 
 /** Chosen: more is no longer some, and is refused as a whole. */
@@ -99,7 +111,7 @@ function refusedRules(problems: ReadonlyMap<string, readonly string[]>): Refused
   });
 }
 
-function unchanged(hash: string, refused: LoadedResources['refused']): MadeLoad<LoadedResources> {
+function unchanged(hash: string | undefined, refused: LoadedResources['refused']): MadeLoad<LoadedResources> {
   return { outcome: { ok: true, hash, rules: undefined, refused }, reviewed: undefined };
 }
 

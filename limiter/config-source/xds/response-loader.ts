@@ -13,6 +13,12 @@ export interface ResponseLoaderOptions extends LoadThreadLimits {
   timers: Timers;
 }
 
+/** What is to be looked at, and who learns what was found. */
+export interface Reviewing {
+  request: ResourcesRequest;
+  tell(review: ReviewOutcome): void;
+}
+
 export class ResponseLoader {
   readonly #options: ResponseLoaderOptions;
   #running: { thread: LoadThread<LoadedResources>; request: ResourcesRequest } | undefined;
@@ -37,18 +43,21 @@ export class ResponseLoader {
 
   /**
    * Call when the rules of the last good load are in force. Tells what there is to say of them, unless it was told, or another
-   * load comes before; never on this thread are they looked at.
+   * load comes before; never on this thread are they looked at. `begin`: what to look at instead of the last load, where
+   * that is over.
    */
-  review(tell: (review: ReviewOutcome) => void): void {
+  review(tell: (review: ReviewOutcome) => void, begin?: () => Reviewing): void {
     const request = this.#unreviewed;
     if (request === undefined) return;
-    if (this.#running?.request === request) {
-      void this.#follow(this.#running.thread, tell);
+    const running = this.#running;
+    if (running?.request === request && request.parts?.change === undefined) {
+      void this.#follow(running.thread, tell);
       return;
     }
     const { timers, reviewDelayMs } = this.#options;
     this.#callOffReview = timers.after(reviewDelayMs, () => {
-      void this.#follow(this.#start({ ...request, hashInForce: undefined }), tell);
+      const reviewing = begin?.() ?? { request, tell };
+      void this.#follow(this.#start({ ...reviewing.request, hashInForce: undefined }), reviewing.tell);
     });
   }
 

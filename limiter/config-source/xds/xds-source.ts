@@ -2,7 +2,14 @@ import type { Node } from '../../../gen/envoy/config/core/v3/base_pb.ts';
 import { errorText } from '../../../process/log/error-text.ts';
 import type { Clock, Timers } from '../../../process/time/clock.ts';
 import type { ReviewOptions } from '../../../rules/review/reviewed-load.ts';
-import { type ConfigListener, type ConfigSource, type FailedLoad, loadedRules } from '../config-source.ts';
+import type { RuleTable } from '../../../rules/table/rule-table.ts';
+import {
+  type ConfigListener,
+  type ConfigSource,
+  type FailedLoad,
+  loadedRules,
+  type ReviewOutcome,
+} from '../config-source.ts';
 import { type AdsTls, adsCredentials, readTokenFile } from './ads-credentials.ts';
 import {
   AdsStream,
@@ -20,13 +27,17 @@ import {
   claimableWorld,
   decodeDelta,
   emptyWorld,
+  type ReviewedWorld,
+  shareToChange,
   versionsOf,
   type World,
+  type WorldParts,
   worldInForce,
   worldParts,
+  worldToReview,
 } from './delta-world.ts';
 import { decodeAnswer, type LoadedResources } from './load-resources.ts';
-import { ResponseLoader, type ResponseLoaderOptions } from './response-loader.ts';
+import { ResponseLoader, type ResponseLoaderOptions, type Reviewing } from './response-loader.ts';
 import {
   type SessionAction,
   type SessionOptions,
@@ -101,8 +112,11 @@ export class XdsConfigSource implements ConfigSource {
   #stream: AdsStream | undefined;
   #callOffTimer: (() => void) | undefined;
   #hashInForce: string | undefined;
+  #table: RuleTable | undefined;
   /** The resources of these rules; undefined where they came without names. */
   #worldInForce: World | undefined;
+  /** What was said of the rules that were reviewed last. */
+  #reviewed: ReviewedWorld | undefined;
   /** Of the stream that is open, or was last: what the server has told; undefined: it tells the state of the world. */
   #told: World | undefined;
   /** The server has just said that it does not know incremental xDS. */
@@ -275,10 +289,7 @@ export class XdsConfigSource implements ConfigSource {
   async #load({ content }: Response): Promise<void> {
     const startMs = this.#options.clock.monotonicMs();
     const { mergeDomains, review } = this.#options;
-    const { bytes, ...parts } =
-      'world' in content
-        ? worldParts(content.world, this.#worldInForce, content.typeUrl)
-        : { bytes: content };
+    const { bytes, ...parts } = 'world' in content ? this.#partsOf(content) : { bytes: content };
     const outcome = await this.#loader.load({
       bytes,
       mergeDomains,
@@ -291,9 +302,31 @@ export class XdsConfigSource implements ConfigSource {
     const verdict = await this.#apply(outcome, loadMs, 'world' in content ? content.world : undefined);
     if (this.#isClosed) return;
     this.#carryOut(this.#session.loaded(verdict));
-    this.#loader.review((review) => {
-      if (!this.#isClosed) this.#listener?.reviewed(review);
-    });
+    const inForce = this.#worldInForce;
+    this.#loader.review(
+      (found) => this.#tellReview(found, inForce),
+      inForce && (() => this.#nextReview(inForce)),
+    );
+  }
+
+  #partsOf({ world, typeUrl }: { world: World; typeUrl: string }): WorldParts {
+    const share = this.#table === undefined ? 0 : shareToChange(this.#table);
+    return worldParts(world, this.#worldInForce, { typeUrl, share });
+  }
+
+  #nextReview(inForce: World): Reviewing {
+    const { mergeDomains, review } = this.#options;
+    const { bytes, parts, join } = worldToReview(inForce, this.#reviewed, review.counterKeys);
+    return {
+      request: { bytes, parts, mergeDomains, ...review, hashInForce: undefined },
+      tell: (found) => this.#tellReview('total' in found ? join(found) : found, inForce),
+    };
+  }
+
+  #tellReview(review: ReviewOutcome, world: World | undefined): void {
+    if (this.#isClosed) return;
+    this.#reviewed = 'total' in review && world !== undefined ? { world, review } : undefined;
+    this.#listener?.reviewed(review);
   }
 
   async #apply(
@@ -306,8 +339,13 @@ export class XdsConfigSource implements ConfigSource {
       return { accepted: false, message: refusalMessage(outcome) };
     }
     const { rules, hash, refused } = outcome;
-    if (rules !== undefined) await this.#listener?.loaded(loadedRules(rules, loadMs));
-    else if (refused === undefined) this.#listener?.unchanged(loadMs);
+    if (rules !== undefined) {
+      const loaded = loadedRules(rules, loadMs, this.#table);
+      this.#table = loaded.table;
+      await this.#listener?.loaded(loaded);
+    } else if (refused === undefined) {
+      this.#listener?.unchanged(loadMs);
+    }
     this.#hashInForce = hash;
     const resources = refused?.resources ?? [];
     this.#worldInForce = world && worldInForce(world, this.#worldInForce, resources);
