@@ -94,6 +94,62 @@ describeWithServer('the chart', helmProgram, () => {
     expect(objectOf(objects, 'Secret').metadata.name).toBe('weir-limiter-more');
   });
 
+  it('has the API server ask about what is served here, by a certificate of cert-manager or of a Secret', () => {
+    const asked = (values: Values) => {
+      const objects = renderChart({ redis, networkPolicy: { enabled: true }, ...values });
+      const { metadata, ...own } = objectOf(objects, 'ValidatingWebhookConfiguration', '-control-plane');
+      const { webhooks } = own as unknown as { webhooks: Record<string, unknown>[] };
+      const policy = objectOf(objects, 'NetworkPolicy', '-control-plane').spec.ingress;
+      return { objects, name: metadata.name, annotations: metadata.annotations, webhooks, policy };
+    };
+    const made = asked({ certManager: { enabled: true }, admission: { enabled: true } });
+    expect(made.name).toBe('weir-system-weir-control-plane');
+    expect(made.annotations).toEqual({
+      'cert-manager.io/inject-ca-from': 'weir-system/weir-control-plane-admission-tls',
+    });
+    const certificate = objectOf(made.objects, 'Certificate', '-admission-tls').spec;
+    expect(certificate.dnsNames).toContain('weir-control-plane.weir-system.svc');
+    const service = {
+      ...{ name: 'weir-control-plane', namespace: 'weir-system' },
+      ...{ path: '/validate', port: 19_002 },
+    };
+    const [configs, fleets] = made.webhooks;
+    expect(configs).toMatchObject({
+      clientConfig: { service },
+      failurePolicy: 'Ignore',
+      sideEffects: 'None',
+    });
+    expect(configs?.['namespaceSelector']).toBeUndefined();
+    const ownNamespace = { matchLabels: { 'kubernetes.io/metadata.name': 'weir-system' } };
+    expect(fleets).toMatchObject({ clientConfig: { service }, namespaceSelector: ownNamespace });
+    expect(volumesOf(made.objects, 'control-plane')).toMatchObject({
+      'admission-tls': 'weir-control-plane-admission-tls',
+    });
+    expect(variablesOf(made.objects, 'control-plane')).toMatchObject({
+      ADMISSION_PORT: '19002',
+      ADMISSION_TLS_CERT: '/etc/weir/admission-tls/tls.crt',
+    });
+    expect(made.policy).toContainEqual({ ports: [{ port: 'admission' }] });
+
+    const caBundle = '-----BEGIN CERTIFICATE-----';
+    const from = [{ ipBlock: { cidr: '10.0.0.0/28' } }];
+    const given = asked({
+      admission: { enabled: true, tlsSecret: 'own', caBundle, failurePolicy: 'Fail' },
+      controlPlane: { watchNamespaces: ['shop'] },
+      networkPolicy: { enabled: true, admissionFrom: from },
+    });
+    expect(given.annotations).toBeUndefined();
+    expect(given.webhooks[0]).toMatchObject({
+      clientConfig: { caBundle: Buffer.from(caBundle).toString('base64') },
+      failurePolicy: 'Fail',
+      namespaceSelector: {
+        matchExpressions: [{ key: 'kubernetes.io/metadata.name', operator: 'In', values: ['shop'] }],
+      },
+    });
+    expect(volumesOf(given.objects, 'control-plane')).toMatchObject({ 'admission-tls': 'own' });
+    expect(given.policy).toContainEqual({ ports: [{ port: 'admission' }], from });
+  });
+
   it('has cert-manager make what both ends of xDS mount, and binds the limiters by the name in theirs', () => {
     const controlPlane = { webhooks: { signingSecret: 'a' }, secretLookup: { tokenSecret: 'b' } };
     const objects = renderChart({

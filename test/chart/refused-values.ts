@@ -75,6 +75,43 @@ export const refusedValues: readonly [said: string, values: Values][] = [
     { redis, certManager: { duration: '90 days' } },
   ],
   [
+    'admission.enabled needs a certificate: set admission.tlsSecret and admission.caBundle, or certManager.enabled=true',
+    { redis, admission: { enabled: true } },
+  ],
+  [
+    'admission.enabled needs controlPlane.enabled=true',
+    {
+      redis,
+      admission: { enabled: true, tlsSecret: 'a', caBundle: '-----BEGIN CERTIFICATE-----' },
+      controlPlane: { enabled: false },
+      limiter: { xdsAddress: 'weir:18000' },
+    },
+  ],
+  [
+    'admission.tlsSecret needs admission.caBundle, or an annotation in admission.annotations',
+    { redis, admission: { enabled: true, tlsSecret: 'a' } },
+  ],
+  [
+    'admission.caBundle needs admission.tlsSecret',
+    {
+      redis,
+      certManager: { enabled: true },
+      admission: { enabled: true, caBundle: '-----BEGIN CERTIFICATE-----' },
+    },
+  ],
+  [
+    'admission.caBundle is no certificate in PEM',
+    { redis, admission: { enabled: true, tlsSecret: 'a', caBundle: 'TUlJ' } },
+  ],
+  [
+    'controlPlane.ports.admission and controlPlane.ports.xds are both 18000',
+    {
+      redis,
+      admission: { enabled: true, tlsSecret: 'a', annotations: { 'cert-manager.io/inject-ca-from': 'a/b' } },
+      controlPlane: { ports: { admission: 18000 } },
+    },
+  ],
+  [
     'limiter.service.trafficDistribution has no effect with limiter.service.headless',
     { redis, limiter: { service: { headless: true, trafficDistribution: 'PreferClose' } } },
   ],

@@ -210,6 +210,32 @@ export const valueCases: readonly ValueCase[] = [
     },
   },
   {
+    name: 'admission with a certificate of cert-manager',
+    values: {
+      redis,
+      certManager: { enabled: true },
+      admission: { enabled: true },
+      networkPolicy: { enabled: true },
+      controlPlane: { watchNamespaces: ['shop', 'weir-system'] },
+    },
+  },
+  {
+    name: 'admission with a certificate of a Secret',
+    values: {
+      redis,
+      admission: {
+        enabled: true,
+        tlsSecret: 'admission-tls',
+        caBundle: '-----BEGIN CERTIFICATE-----\nMII=\n-----END CERTIFICATE-----\n',
+        failurePolicy: 'Fail',
+        timeoutSeconds: 10,
+        namespaceSelector: { matchLabels: { limits: 'checked' } },
+      },
+      controlPlane: { ports: { admission: 9443 } },
+      networkPolicy: { enabled: true, admissionFrom: [{ ipBlock: { cidr: '10.0.0.0/28' } }] },
+    },
+  },
+  {
     name: 'two watched namespaces',
     values: {
       redis,

@@ -15,18 +15,30 @@ import {
 import { installPrerequisites, startReplica } from '../support/cluster.ts';
 import type { ControlPlaneProcess } from '../support/control-plane-process.ts';
 import { describeWithApiServer } from '../support/describe-with-api-server.ts';
+import { describeWithServer } from '../support/describe-with-server.ts';
 import { eventually } from '../support/eventually.ts';
-import { findServer, opensslProgram } from '../support/find-server.ts';
+import { helmProgram, opensslProgram } from '../support/find-server.ts';
 import { freePort } from '../support/free-port.ts';
+import { objectOf, type RenderedObject, renderChart } from '../support/helm-chart.ts';
 import { type HttpAnswer, httpAsk } from '../support/http-ask.ts';
 import { type ManifestOptions, rateLimitConfig } from '../support/rate-limit-config.ts';
 
 const denied = 'admission webhook "ratelimitconfigs.ratelimit.weir.dev" denied the request: ';
 /** The CRD cannot say that a key stands twice. */
 const twice = [{ key: 'key' }];
+interface Webhook {
+  clientConfig: { caBundle: string };
+}
+
 const alternativeNames = 'DNS:localhost,IP:127.0.0.1';
 
-describeWithApiServer('admission', (server) => {
+describeWithServer('admission by the chart', helmProgram, () => {
+  describeWithServer('over TLS', opensslProgram, (openssl) => {
+    describeWithApiServer('of a real API server', (server) => suite(server, openssl));
+  });
+});
+
+function suite(server: () => ApiServer, openssl: string): void {
   const folder = mkdtempSync(join(tmpdir(), 'weir-admission-'));
   let api: ApiServer;
   let authority: TestAuthority;
@@ -38,9 +50,7 @@ describeWithApiServer('admission', (server) => {
   beforeAll(async () => {
     api = server();
     installPrerequisites(api);
-    const openssl = findServer(opensslProgram);
-    if ('missing' in openssl) throw new Error(openssl.missing);
-    authority = createAuthority(openssl.path, folder, 'authority');
+    authority = createAuthority(openssl, folder, 'authority');
     pair = authority.issue({ name: 'webhook', alternativeNames });
     for (const namespace of ['shop', 'mail', 'away']) api.mustKubectl(['create', 'namespace', namespace]);
     // Stored before anybody is asked.
@@ -66,31 +76,23 @@ describeWithApiServer('admission', (server) => {
   });
 
   function installWebhook(): void {
-    const webhook = (plural: string) => ({
-      name: `${plural}.ratelimit.weir.dev`,
-      clientConfig: {
-        url: `https://127.0.0.1:${port}/validate`,
-        caBundle: readFileSync(authority.caFile).toString('base64'),
+    const values = {
+      redis: { url: 'redis:6379' },
+      admission: {
+        enabled: true,
+        tlsSecret: 'a',
+        caBundle: readFileSync(authority.caFile, 'utf8'),
+        timeoutSeconds: 30,
       },
-      rules: [
-        {
-          apiGroups: ['ratelimit.weir.dev'],
-          apiVersions: ['v1alpha1'],
-          operations: ['CREATE', 'UPDATE'],
-          resources: [plural],
-        },
-      ],
-      failurePolicy: 'Ignore',
-      sideEffects: 'None',
-      admissionReviewVersions: ['v1'],
-      timeoutSeconds: 10,
-    });
-    const input = JSON.stringify({
-      apiVersion: 'admissionregistration.k8s.io/v1',
-      kind: 'ValidatingWebhookConfiguration',
-      metadata: { name: 'weir' },
-      webhooks: [webhook('ratelimitconfigs'), webhook('ratelimitfleets')],
-    });
+    };
+    const object = objectOf(renderChart(values), 'ValidatingWebhookConfiguration', '-control-plane');
+    const { webhooks, ...rest } = object as RenderedObject & { webhooks: Webhook[] };
+    // This API server reaches no Service.
+    const here = webhooks.map(({ clientConfig: { caBundle }, ...webhook }) => ({
+      ...webhook,
+      clientConfig: { caBundle, url: `https://127.0.0.1:${port}/validate` },
+    }));
+    const input = JSON.stringify({ ...rest, webhooks: here });
     api.mustKubectl(['apply', '-f', '-'], { input });
   }
 
@@ -243,4 +245,4 @@ describeWithApiServer('admission', (server) => {
     expect(stdout).toContain('created');
     expect(status).toBe(0);
   });
-});
+}

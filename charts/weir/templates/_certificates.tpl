@@ -31,6 +31,13 @@ TLS between limiters and control plane: what the values say, or what cert-manage
 {{- end -}}
 {{- end -}}
 
+{{/* The Secret of admission reviews; nothing where the API server does not ask. */}}
+{{- define "weir.controlPlane.admissionTlsSecret" -}}
+{{- if .Values.admission.enabled -}}
+{{- default (printf "%s-admission-tls" (include "weir.controlPlane.name" .)) .Values.admission.tlsSecret -}}
+{{- end -}}
+{{- end -}}
+
 {{/* The name in the certificate that cert-manager makes for the limiters, by which they are bound to their fleet. */}}
 {{- define "weir.limiter.certificateName" -}}
 {{- include "weir.limiter.name" . }}.{{ .Release.Namespace }}.svc
@@ -47,11 +54,33 @@ TLS between limiters and control plane: what the values say, or what cert-manage
 {{- if and .Values.controlPlane.secretLookup.tokenSecret (not .Values.controlPlane.secretLookup.tlsSecret) -}}
 {{- $certificates = append $certificates (dict "name" (printf "%s-api-tls" $controlPlane) "component" "control-plane" "usage" "server auth" "dnsNames" $names) -}}
 {{- end -}}
+{{- if and .Values.admission.enabled (not .Values.admission.tlsSecret) -}}
+{{- $certificates = append $certificates (dict "name" (include "weir.controlPlane.admissionTlsSecret" .) "component" "control-plane" "usage" "server auth" "dnsNames" $names) -}}
+{{- end -}}
 {{- end -}}
 {{- if .Values.limiter.enabled -}}
 {{- $certificates = append $certificates (dict "name" (printf "%s-xds-tls" (include "weir.limiter.name" .)) "component" "limiter" "usage" "client auth" "dnsNames" (list (include "weir.limiter.certificateName" .))) -}}
 {{- end -}}
 {{- toYaml $certificates -}}
+{{- end -}}
+
+{{- define "weir.checks.admission" -}}
+{{- $admission := .Values.admission -}}
+{{- if not .Values.controlPlane.enabled -}}
+{{- fail "admission.enabled needs controlPlane.enabled=true: nobody would answer" -}}
+{{- end -}}
+{{- if not (or $admission.tlsSecret .Values.certManager.enabled) -}}
+{{- fail "admission.enabled needs a certificate: set admission.tlsSecret and admission.caBundle, or certManager.enabled=true" -}}
+{{- end -}}
+{{- if and $admission.tlsSecret (not $admission.caBundle) (not $admission.annotations) -}}
+{{- fail "admission.tlsSecret needs admission.caBundle, or an annotation in admission.annotations by which it comes: the API server would not know the certificate" -}}
+{{- end -}}
+{{- if and $admission.caBundle (not $admission.tlsSecret) -}}
+{{- fail "admission.caBundle needs admission.tlsSecret: cert-manager adds the authority of its own certificate" -}}
+{{- end -}}
+{{- if and $admission.caBundle (not (contains "-----BEGIN CERTIFICATE-----" $admission.caBundle)) -}}
+{{- fail "admission.caBundle is no certificate in PEM: --set-file admission.caBundle=ca.crt reads it from a file" -}}
+{{- end -}}
 {{- end -}}
 
 {{- define "weir.checks.certManager" -}}

@@ -3,6 +3,7 @@
 {{- $limiter := .Values.limiter -}}
 {{- $controlPlane := .Values.controlPlane -}}
 {{- if .Values.certManager.enabled }}{{ include "weir.checks.certManager" . }}{{ end -}}
+{{- if .Values.admission.enabled }}{{ include "weir.checks.admission" . }}{{ end -}}
 {{- if $limiter.enabled -}}
 {{- include "weir.checks.store" . -}}
 {{- include "weir.checks.rules" . -}}

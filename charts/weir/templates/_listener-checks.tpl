@@ -19,6 +19,7 @@
 {{- define "weir.checks.controlPlanePorts" -}}
 {{- $ports := .Values.controlPlane.ports -}}
 {{- if not .Values.controlPlane.secretLookup.tokenSecret }}{{ $ports = omit $ports "api" }}{{ end -}}
+{{- if not .Values.admission.enabled }}{{ $ports = omit $ports "admission" }}{{ end -}}
 {{- include "weir.checks.samePort" (dict "name" "controlPlane.ports" "ports" $ports) -}}
 {{- end -}}
 

@@ -69,6 +69,12 @@
 - { name: API_TLS_KEY, value: /etc/weir/api-tls/tls.key }
 {{- end }}
 {{- end }}
+{{- if .Values.admission.enabled }}
+- { name: ADMISSION_HOST, value: {{ .Values.listenAddress | quote }} }
+- { name: ADMISSION_PORT, value: {{ $controlPlane.ports.admission | quote }} }
+- { name: ADMISSION_TLS_CERT, value: /etc/weir/admission-tls/tls.crt }
+- { name: ADMISSION_TLS_KEY, value: /etc/weir/admission-tls/tls.key }
+{{- end }}
 {{- end -}}
 
 {{/* Not empty where service accounts are known and bound to fleets. */}}

@@ -5,6 +5,9 @@
 {{- if $controlPlane.secretLookup.tokenSecret }}
 - { name: api, containerPort: {{ $controlPlane.ports.api }} }
 {{- end }}
+{{- if .Values.admission.enabled }}
+- { name: admission, containerPort: {{ $controlPlane.ports.admission }} }
+{{- end }}
 {{- end -}}
 
 {{- define "weir.controlPlane.probes" -}}
@@ -31,6 +34,9 @@ api-token: {{ . }}
 {{- end }}
 {{- with include "weir.controlPlane.apiTlsSecret" . }}
 api-tls: {{ . }}
+{{- end }}
+{{- with include "weir.controlPlane.admissionTlsSecret" . }}
+admission-tls: {{ . }}
 {{- end }}
 {{- end -}}
 
