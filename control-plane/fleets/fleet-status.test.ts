@@ -19,7 +19,7 @@ function limiter(name: string, accepted: number, traits: Partial<LimiterState> =
 }
 
 function statusWith(limiters: Partial<Limiters>, facts: Partial<FleetFacts> = {}) {
-  const all = { connected: [], absent: [], coming: [], isShort: false, ...limiters };
+  const all = { connected: [], absent: [], coming: [], isShort: false, mayBeMore: false, ...limiters };
   const standing = new FleetStanding(all);
   return fleetStatus({ fleet, limiters: standing, newest, previous: undefined, nowMs: noonMs, ...facts });
 }

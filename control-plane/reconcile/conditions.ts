@@ -93,6 +93,8 @@ interface ConditionFacts {
   verdict: Verdict;
   /** Of what is served for the object; undefined: nothing is. */
   standing: Standing | undefined;
+  /** Whether limiters may have other rules of the object in force that nobody has heard of yet. */
+  awaitsMore: boolean;
   /** Whether limiters of the object's fleet are not Weir's. */
   hasOthers: boolean;
   /** Whether the fleet's snapshot is longer than the usual client of gRPC takes. */
@@ -130,7 +132,7 @@ export function statusFor(reason: string): Condition['status'] {
   return statusBy[reason] ?? 'False';
 }
 
-function programmedFinding({ verdict, standing }: ConditionFacts): Finding {
+function programmedFinding({ verdict, standing, awaitsMore }: ConditionFacts): Finding {
   const { object, accepted, served } = verdict;
   const found = (reason: string, message: string): Finding => {
     return { type: 'Programmed', status: statusFor(reason), reason, message };
@@ -141,7 +143,7 @@ function programmedFinding({ verdict, standing }: ConditionFacts): Finding {
       `generation ${object.generation} is not accepted; nothing is in force`,
     );
   }
-  const { reason, message } = progress(served.fleet, standing);
+  const { reason, message } = progress(served.fleet, standing, awaitsMore);
   if (accepted.status) return found(reason, message);
   const stays = reason === ProgrammedReason.AllLimiters ? 'stays ' : 'is served as before, but ';
   const older = `generation ${served.generation} ${stays}${message}`;
@@ -149,15 +151,20 @@ function programmedFinding({ verdict, standing }: ConditionFacts): Finding {
 }
 
 /** How far the limiters of a fleet are with some rules. What is known to be wrong is said before what is not known. */
-export function progress(fleet: string, standing: Standing): { reason: string; message: string } {
+export function progress(
+  fleet: string,
+  standing: Standing,
+  awaitsMore = false,
+): { reason: string; message: string } {
   const { connected, refused, pending } = standing;
   if (connected === 0) {
     return { reason: ProgrammedReason.NoLimiters, message: `no limiter of fleet '${fleet}' is connected` };
   }
   const unheard = unheardText(standing);
   if (refused.count + pending.count === 0) {
-    if (unheard !== '') {
-      const message = `nobody knows whether it is in force on every limiter of fleet '${fleet}'${unheard}`;
+    if (unheard !== '' || awaitsMore) {
+      const more = awaitsMore ? '; others may be on their way to this new leader' : '';
+      const message = `nobody knows whether it is in force on every limiter of fleet '${fleet}'${unheard}${more}`;
       return { reason: ProgrammedReason.Disconnected, message };
     }
     return { reason: ProgrammedReason.AllLimiters, message: `in force on every limiter of fleet '${fleet}'` };

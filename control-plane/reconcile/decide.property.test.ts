@@ -111,12 +111,10 @@ function* played(
 }
 
 function withStatus({ verdicts }: Decision): ConfigObject[] {
-  const standing = new FleetStanding({ connected: [], absent: [], coming: [], isShort: false }).of({
-    number: 1,
-    ms: 0,
-  });
+  const nobody = { connected: [], absent: [], coming: [], isShort: false, mayBeMore: false };
+  const standing = new FleetStanding(nobody).of({ number: 1, ms: 0 });
   return [...verdicts.values()].map((verdict) => {
-    const facts = { verdict, standing, hasOthers: false, isOversize: false };
+    const facts = { verdict, standing, awaitsMore: false, hasOthers: false, isOversize: false };
     return { ...verdict.object, status: statusOf({ ...facts, previous: verdict.object.status, nowMs: 0 }) };
   });
 }

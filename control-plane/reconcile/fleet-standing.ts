@@ -135,6 +135,8 @@ export interface Limiters {
   coming: readonly string[];
   /** There should be more, whose names nobody knows. */
   isShort: boolean;
+  /** Nothing but who was seen says who is expected, and this process looks for a moment only. */
+  mayBeMore: boolean;
 }
 
 /** Where the limiters of a fleet stand with the rules of one object. Lists are in the order of names. */
@@ -151,6 +153,7 @@ export interface Standing {
   /** Those that are not connected, and may have other rules in force. */
   away: FirstFew<{ name: string; sinceMs: number }>;
   isShort: boolean;
+  mayBeMore: boolean;
   /** Whether one that is connected has older rules in force, and not merely some that nobody knows. */
   hasOlder: boolean;
 }
@@ -248,7 +251,7 @@ export class FleetStanding {
         hasOlder ||= accepted > 0;
       }
     }
-    const { absent, isShort } = this.#limiters;
+    const { absent, isShort, mayBeMore } = this.#limiters;
     const away = absent
       .filter(({ accepted, keptOut }) => accepted < since || keptOut.has(resource))
       .map(({ name, sinceMs }) => ({ name, sinceMs }));
@@ -262,17 +265,18 @@ export class FleetStanding {
       pending: firstFew(pending),
       away: firstFew(away),
       isShort,
+      mayBeMore,
       hasOlder,
     };
   }
 }
 
-function sorted({ connected, absent, coming, isShort }: Limiters): Limiters {
+function sorted({ connected, absent, coming, ...rest }: Limiters): Limiters {
   return {
+    ...rest,
     connected: connected.toSorted(byName),
     absent: absent.toSorted(byName),
     coming: coming.toSorted(),
-    isShort,
   };
 }
 

@@ -42,7 +42,7 @@ const usualExpectation: FleetExpectation = {
   ignoresDisconnected: false,
 };
 
-const nobody = new FleetStanding({ connected: [], absent: [], coming: [], isShort: false });
+const nobody = new FleetStanding({ connected: [], absent: [], coming: [], isShort: false, mayBeMore: false });
 
 /**
  * Chosen: longer than limiters wait by default before they open a lost stream again. So long a limiter may take for its
@@ -66,6 +66,8 @@ export class LimiterView {
   #readyMs = new Map<string, number>();
   #fleets = new Map<string, FleetStanding>();
   #dueMs = Number.POSITIVE_INFINITY;
+  /** Of the first update. */
+  #sinceMs: number | undefined;
 
   constructor(ledger: VersionLedger) {
     this.#ledger = ledger;
@@ -86,6 +88,7 @@ export class LimiterView {
     expectations: ReadonlyMap<string, FleetExpectation> = new Map(),
   ): void {
     this.#dueMs = Number.POSITIVE_INFINITY;
+    this.#sinceMs ??= nowMs;
     const connected = this.#connected(living, nowMs);
     const readyMs = new Map<string, number>();
     const fleets = new Map<string, FleetStanding>();
@@ -198,7 +201,7 @@ export class LimiterView {
       nowMs: number;
     },
   ): Limiters {
-    const { endpoints, count = 0, ignoresDisconnected } = expectation;
+    const { endpoints, count, ignoresDisconnected } = expectation;
     const reports = [...this.#lastKnown.values()].map(({ report }) => report);
     const present = reports.filter((report) => report.fleet === fleet);
     const gone = this.#goneOf(fleet, present);
@@ -234,8 +237,10 @@ export class LimiterView {
         if (!endpoints.some((endpoint) => isAt(report, endpoint))) this.#gone.delete(identity);
       }
     }
-    const isShort = !ignoresDisconnected && states.length + absent.length < count;
-    return { connected: states, absent, coming, isShort };
+    const isShort = !ignoresDisconnected && states.length + absent.length < (count ?? 0);
+    const isSeen = endpoints === undefined && count === undefined && !ignoresDisconnected;
+    const mayBeMore = isSeen && this.#isBefore(this.#sinceMs! + patienceMs, nowMs);
+    return { connected: states, absent, coming, isShort, mayBeMore };
   }
 
   /** Who came back is not gone: over another stream, or as a container that was started again under the pod's name. */

@@ -6,7 +6,7 @@ import type { StatusEntry } from '../replicas/status-pump.ts';
 import { anyoneOwnsAnything } from './claims.ts';
 import { Decider } from './decide.ts';
 import { VersionLedger } from './fleet-standing.ts';
-import { LimiterView } from './limiter-view.ts';
+import { LimiterView, patienceMs } from './limiter-view.ts';
 import { StatusBoard, StatusQueue } from './status-board.ts';
 import type { OwnershipNews } from './status-ownership.ts';
 
@@ -454,6 +454,22 @@ describe('StatusBoard', () => {
       next.hasLimiter = false;
       next.evaluate();
       expect(next.write()).toEqual(['a False NoLimiters', 'b False NoLimiters']);
+    });
+
+    it('does not call an object in force that was changed, where nothing says who else should be there', () => {
+      const spec = configSpec({ domain: 'b', requestsPerUnit: 11 });
+      next.objects = next.objects.map((object) =>
+        object.uid === b.uid ? { ...object, generation: 2, spec } : object,
+      );
+      Object.assign(next, { hasLimiter: true, hasAccepted: true });
+      next.evaluate();
+      expect(next.write()).toEqual(['b Unknown Disconnected']);
+      next.nowMs = patienceMs - 1;
+      next.evaluate();
+      expect(next.write()).toEqual([]);
+      Object.assign(next, { nowMs: patienceMs, awaitsLimiters: false });
+      next.evaluate();
+      expect(next.write()).toEqual(['b True AllLimiters']);
     });
 
     it('says all of an object that somebody changes', () => {

@@ -53,6 +53,7 @@ interface Found {
 interface Grounds {
   verdict: Verdict;
   standing: Standing | undefined;
+  awaitsMore: boolean;
   hasOthers: boolean;
   isOversize: boolean;
   previous: ConfigStatus | undefined;
@@ -193,11 +194,15 @@ export class StatusBoard {
     const { object, served } = verdict;
     const previous = known.status;
     if (served === undefined) {
-      return { verdict, standing: undefined, hasOthers: false, isOversize: false, previous };
+      const nothing = { standing: undefined, awaitsMore: false, hasOthers: false, isOversize: false };
+      return { verdict, ...nothing, previous };
     }
     const fleet = limiters.fleet(served.fleet);
     const standing = fleet.of(ledger.since(object.uid) ?? never, served.resource);
-    return { verdict, standing, hasOthers: fleet.hasOthers, isOversize: isOversize(served.fleet), previous };
+    const { status: before } = this.#foundAt(known);
+    const awaitsMore = standing.mayBeMore && hadOtherRules(before, served.hash);
+    const { hasOthers } = fleet;
+    return { verdict, standing, awaitsMore, hasOthers, isOversize: isOversize(served.fleet), previous };
   }
 
   /** What another control plane said of its limiters says nothing of ours. */
@@ -244,6 +249,13 @@ function mayBeAsBefore(
   );
 }
 
+/** Whether limiters had rules of the object in force when this process found it, and not these. */
+function hadOtherRules(found: ConfigStatus | undefined, hash: string): boolean {
+  const { servedVersion } = found ?? {};
+  const hadLimiters = findCondition(found, 'Programmed')?.reason !== ProgrammedReason.NoLimiters;
+  return servedVersion !== undefined && servedVersion !== hash && hadLimiters;
+}
+
 /** For webhooks. */
 export function limiterCounts({ inForce, refused, total }: Standing): LimiterCounts {
   return { inForce, refused: refused.count, total };
@@ -253,6 +265,7 @@ function isSame(a: Grounds, b: Grounds): boolean {
   return (
     a.verdict === b.verdict &&
     a.standing === b.standing &&
+    a.awaitsMore === b.awaitsMore &&
     a.hasOthers === b.hasOthers &&
     a.isOversize === b.isOversize &&
     a.previous === b.previous

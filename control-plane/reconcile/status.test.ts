@@ -44,6 +44,7 @@ function standing(inForce: number, traits: { refused?: string[]; pending?: strin
     connected: inForce + refused.length + pending.length,
     away: { items: [], count: 0 },
     isShort: false,
+    mayBeMore: false,
     hasOlder: false,
   };
 }
@@ -52,6 +53,7 @@ function statusWith(facts: Partial<StatusFacts>): ConfigStatus {
   return statusOf({
     verdict: accepted,
     standing: standing(3),
+    awaitsMore: false,
     hasOthers: false,
     isOversize: false,
     previous: undefined,

@@ -117,9 +117,12 @@ describeWithApiServer('a limit from kubectl to a decision', (api) => {
 
   it('accepts the mended one', async () => {
     apply({ name: 'shop', domain: 'shop', requests: 11 });
+    // Who else had the old rules, the control plane that started only now knows after 15 s.
     await eventually(async () => expect(await limitIn('shop')).toBe(11));
-    await eventually(() => expect(conditionOf(api(), 'shop', 'Ready')).toMatch(/^True/));
-  });
+    await eventually(() => expect(conditionOf(api(), 'shop', 'Ready')).toMatch(/^True/), {
+      timeoutMs: 30_000,
+    });
+  }, 60_000);
 
   it('is not said of the objects beside one that a limiter refuses alone', async () => {
     apply({ name: 'beside', domain: 'beside', requests: 1 });
