@@ -87,6 +87,11 @@ const initial = {
   'secret_lookups_refused_total{reason="no token"}': 0,
   'secret_lookups_refused_total{reason="wrong token"}': 0,
   'secret_lookups_refused_total{reason="slowed"}': 0,
+  'admission_reviews_total{answer="allowed"}': 0,
+  'admission_reviews_total{answer="warned"}': 0,
+  'admission_reviews_total{answer="refused"}': 0,
+  'admission_reviews_total{answer="bad request"}': 0,
+  'admission_reviews_total{answer="busy"}': 0,
 };
 
 describe('ControlPlaneMetrics', () => {
@@ -132,6 +137,11 @@ describe('ControlPlaneMetrics', () => {
       'lookupRefused',
       (metrics) => metrics.lookupRefused('slowed'),
       { 'secret_lookups_refused_total{reason="slowed"}': 1 },
+    ],
+    [
+      'admissionReviewed',
+      (metrics) => metrics.admissionReviewed('refused'),
+      { 'admission_reviews_total{answer="refused"}': 1 },
     ],
     [
       'tokenReviewed',

@@ -21,6 +21,7 @@ import { helmProgram, opensslProgram } from '../support/find-server.ts';
 import { freePort } from '../support/free-port.ts';
 import { objectOf, type RenderedObject, renderChart } from '../support/helm-chart.ts';
 import { type HttpAnswer, httpAsk } from '../support/http-ask.ts';
+import { InProcessControlPlane } from '../support/in-process-control-plane.ts';
 import { type ManifestOptions, rateLimitConfig } from '../support/rate-limit-config.ts';
 
 const denied = 'admission webhook "ratelimitconfigs.ratelimit.weir.dev" denied the request: ';
@@ -231,6 +232,32 @@ function suite(server: () => ApiServer, openssl: string): void {
     });
     expect(await metric('admission_reviews_total{answer="busy"}')).toBeGreaterThan(0);
     await eventually(async () => expect(await ask()).toBe(400));
+  });
+
+  it.each([
+    { setting: 'ADMISSION_HOST', value: () => '127.0.0.2', seen: / reviews on '127\.0\.0\.2:\d+'/ },
+    { setting: 'ADMISSION_PORT', value: () => '0', seen: / reviews on '127\.0\.0\.1:(?!0')\d+'/ },
+    { setting: 'ADMISSION_TLS_CERT', value: () => '', seen: /is needed with ADMISSION_TLS_KEY/ },
+    {
+      setting: 'ADMISSION_TLS_KEY',
+      value: () => authority.issue({ name: 'stranger' }).keyFile,
+      seen: /its key does not belong to the first certificate/,
+    },
+  ])('obeys $setting', async ({ setting, value, seen }) => {
+    const other = await InProcessControlPlane.start({
+      env: {
+        KUBECONFIG: api.kubeconfig(),
+        POD_NAMESPACE: 'away',
+        WATCH_NAMESPACES: 'away',
+        ADMISSION_HOST: '127.0.0.1',
+        ADMISSION_PORT: String(await freePort()),
+        ADMISSION_TLS_CERT: pair.certFile,
+        ADMISSION_TLS_KEY: pair.keyFile,
+        [setting]: value(),
+      },
+    });
+    await other.stop();
+    expect(other.lines.join('\n')).toMatch(seen);
   });
 
   it('shows a new certificate without a restart', async () => {
