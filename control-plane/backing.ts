@@ -9,7 +9,7 @@ import type { LimiterReport, ReplicaReport } from './model/fleet-snapshot.ts';
 import type { RemovedObject } from './reconcile/removals.ts';
 import type { RecordedEvent } from './replicas/event-recorder.ts';
 import type { StoredSpec } from './replicas/kept-specs.ts';
-import type { StatusWriter } from './replicas/status-writer.ts';
+import type { StatusWriter } from './replicas/status-pump.ts';
 import type { ControlPlaneSettings } from './settings/table.ts';
 import type { ObjectSource } from './source/kubernetes-source.ts';
 import type { Telemetry } from './telemetry/control-plane-metrics.ts';

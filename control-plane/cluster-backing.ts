@@ -7,10 +7,9 @@ import { loadKubernetesConfig } from './kubernetes/client-config.ts';
 import { reviewToken } from './kubernetes/token-review.ts';
 import type { LimiterReport, ReplicaReport } from './model/fleet-snapshot.ts';
 import { EventRecorder, type RecordedEvent } from './replicas/event-recorder.ts';
-import type { StoredSpec } from './replicas/kept-specs.ts';
-import { KeptSpecStore } from './replicas/kept-specs.ts';
+import { KeptSpecStore, type StoredSpec } from './replicas/kept-specs.ts';
 import { Replicas } from './replicas/replicas.ts';
-import { StatusWriter } from './replicas/status-writer.ts';
+import { StatusWriter } from './replicas/status-pump.ts';
 import { KubernetesSource } from './source/kubernetes-source.ts';
 import { RemovedObjectStore } from './webhooks/removed-objects.ts';
 

@@ -1,7 +1,7 @@
 /** ConfigMaps of the control plane's namespace: how they are written and watched, and the values that they hold. */
 import type { KubernetesClient } from '../kubernetes/client.ts';
 import { ResourceWatch, type ResourceWatchOptions } from '../kubernetes/watch.ts';
-import { deleteObject } from './lease-api.ts';
+import { deleteObject } from './leases.ts';
 import { managedLabels, type ObjectRole, serverSideApply } from './replica-name.ts';
 
 export interface ConfigMapApiOptions {

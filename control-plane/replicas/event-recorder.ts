@@ -7,9 +7,9 @@ import type { KubernetesClient } from '../kubernetes/client.ts';
 import type { ConfigObject } from '../model/config-object.ts';
 import type { Telemetry } from '../telemetry/control-plane-metrics.ts';
 import * as lines from '../telemetry/log-lines.ts';
-import { microTime } from './lease-api.ts';
+import { microTime } from './leases.ts';
 import { Pump } from './pump.ts';
-import { apiVersion, kind } from './status-writer.ts';
+import { apiVersion, kind } from './status-pump.ts';
 
 export interface EventContent {
   uid: string;

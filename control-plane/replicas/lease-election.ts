@@ -2,7 +2,7 @@
 import type { Clock, Timers } from '../../process/time/clock.ts';
 import type { Telemetry } from '../telemetry/control-plane-metrics.ts';
 import * as lines from '../telemetry/log-lines.ts';
-import type { LeaseApi, LeaseClaim, LeaseRecord } from './lease-api.ts';
+import type { LeaseApi, LeaseClaim, LeaseRecord } from './leases.ts';
 
 export interface ElectionOptions {
   /** Another one for every process that runs at the same time. */

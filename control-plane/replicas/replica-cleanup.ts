@@ -3,8 +3,8 @@ import type { Clock, Timers } from '../../process/time/clock.ts';
 import type { Telemetry } from '../telemetry/control-plane-metrics.ts';
 import * as lines from '../telemetry/log-lines.ts';
 import type { ConfigMapApi } from './config-maps.ts';
-import type { LeaseApi } from './lease-api.ts';
-import type { ReportReader } from './report-reader.ts';
+import type { LeaseApi } from './leases.ts';
+import type { ReportReader } from './replica-reports.ts';
 
 export interface ReplicaCleanupOptions extends Pick<Telemetry, 'log'> {
   reader: Pick<ReportReader, 'remains'>;

@@ -7,13 +7,11 @@ import type { LimiterReport, ReplicaReport } from '../model/fleet-snapshot.ts';
 import type { Telemetry } from '../telemetry/control-plane-metrics.ts';
 import * as lines from '../telemetry/log-lines.ts';
 import { ConfigMapApi } from './config-maps.ts';
-import { LeaseApi } from './lease-api.ts';
 import { type ElectionOptions, LeaseElection } from './lease-election.ts';
+import { LeaseApi, ReplicaLease } from './leases.ts';
 import { ReplicaCleanup } from './replica-cleanup.ts';
-import { ReplicaLease } from './replica-lease.ts';
+import { ReportPublisher, ReportReader } from './replica-reports.ts';
 import { boundedReport } from './report-encoding.ts';
-import { ReportPublisher } from './report-publisher.ts';
-import { ReportReader } from './report-reader.ts';
 
 /** Chosen: how often a Lease that fails again and again is told of. */
 const seldomMs = 60_000;

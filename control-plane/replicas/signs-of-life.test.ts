@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { SignsOfLife } from './replica-lease.ts';
+import { SignsOfLife } from './leases.ts';
 
 const sign = (resourceVersion: string) => ({ name: 'a', resourceVersion, durationMs: 5_000 });
 

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { caseCount } from '../../../test/support/property-cases.ts';
-import { SortedNames } from './sorted-names.ts';
+import { SortedNames } from './slot-table.ts';
 
 describe('SortedNames', () => {
   it('gives every slot once, by name, over any number of runs', () => {

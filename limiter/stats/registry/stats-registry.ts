@@ -1,8 +1,15 @@
 import { noTags, type Tags, tagsSuffix } from './metric-name.ts';
 import { RuleMetrics } from './rule-metrics.ts';
 import { type RuleMetric, type RuleStats, ruleStatNames } from './rule-stats.ts';
-import { DomainSlots, type GaugeJoin, Role, type SlotKind, type SlotName, SlotTable } from './slot-table.ts';
-import { SortedNames } from './sorted-names.ts';
+import {
+  DomainSlots,
+  type GaugeJoin,
+  Role,
+  type SlotKind,
+  type SlotName,
+  SlotTable,
+  SortedNames,
+} from './slot-table.ts';
 
 /** Durations by name; what is recorded goes to the listeners at once and is kept nowhere. */
 export interface Timer {
