@@ -161,6 +161,22 @@ describe('KubernetesClient', () => {
     expect(await failure(api.request({ path }))).toMatchObject({ status: 0, reason: 'Unreachable' });
   });
 
+  it('sends nothing again that was answered when the connection is reset within the answer', async () => {
+    const api = await clientOf((request, response) => {
+      if (request.url === '/base/first') response.end('{}');
+      else response.write('{');
+    });
+    await api.request({ path: '/first' });
+    const stream = await api.stream({ path: '/second' });
+    // The connection that the first one left.
+    expect(sockets).toHaveLength(1);
+    const ended = new Promise((resolve) => stream.on('error', () => {}).once('close', resolve));
+    sockets[0]?.resetAndDestroy();
+    await ended;
+    await new Promise((resolve) => setTimeout(resolve, 50));
+    expect(requests.map(({ request }) => request.url)).toEqual(['/base/first', '/base/second']);
+  });
+
   it('never shows what a log-in plugin printed', async () => {
     const exec = { command: 'echo', args: ['tok3n'], apiVersion: 'client.authentication.k8s.io/v1' };
     const api = await clientOf((_, response) => response.end('{}'), { exec });

@@ -198,11 +198,17 @@ export class KubernetesClient {
         return;
       }
       const open = options.protocol === 'http:' ? httpRequest : httpsRequest;
-      const request = open(options, resolve);
+      let isAnswered = false;
+      const request = open(options, (response) => {
+        isAnswered = true;
+        resolve(response);
+      });
       const onAbort = () => request.destroy(signal.reason);
       signal.addEventListener('abort', onAbort, { once: true });
       request.once('close', () => signal.removeEventListener('abort', onAbort));
       request.on('error', (error) => {
+        // Of a connection that is reset within the answer Node tells here, too; whoever reads the answer hears it there.
+        if (isAnswered) return;
         if (signal.aborted) reject(signal.reason);
         else if (request.reusedSocket && mayRepeat(attempt, error)) {
           resolve(this.#send({ ...attempt, isSecondAttempt: true }));
