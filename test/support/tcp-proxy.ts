@@ -5,7 +5,7 @@ import { DelayLine } from './delay-line.ts';
 /** A TCP proxy on loopback between a program and its server, which does to their connections what networks do. */
 export class TcpProxy {
   readonly #server: Server;
-  readonly #targetPort: number;
+  readonly #targetPort: () => number;
   readonly #sockets = new Set<Socket>();
   readonly #lines = new Set<DelayLine>();
   #port = 0;
@@ -14,13 +14,14 @@ export class TcpProxy {
   /** How often `forget` was called: connections made before the last time pass nothing. */
   #forgotten = 0;
 
-  private constructor(targetPort: number) {
+  private constructor(targetPort: () => number) {
     this.#targetPort = targetPort;
     this.#server = createServer((socket) => this.#join(socket));
   }
 
-  static async to(targetPort: number): Promise<TcpProxy> {
-    const proxy = new TcpProxy(targetPort);
+  /** A function is asked for each connection. */
+  static async to(targetPort: number | (() => number)): Promise<TcpProxy> {
+    const proxy = new TcpProxy(typeof targetPort === 'number' ? () => targetPort : targetPort);
     await proxy.#listen();
     return proxy;
   }
@@ -77,7 +78,7 @@ export class TcpProxy {
   }
 
   #join(client: Socket): void {
-    const server = connect(this.#targetPort, '127.0.0.1');
+    const server = connect(this.#targetPort(), '127.0.0.1');
     this.#pass(client, server);
     this.#pass(server, client);
   }

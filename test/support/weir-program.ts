@@ -12,10 +12,10 @@ import { projectRoot } from '../../scripts/commands.ts';
 const variable = 'WEIR_PROGRAM';
 
 /** The path of `weir.js`, for Node. */
-export const weirProgram = process.env[variable] ?? join(projectRoot, 'bin/weir.js');
+export let weirProgram = process.env[variable] ?? join(projectRoot, 'bin/weir.js');
 
-/** What vitest calls once a project: the first makes the bundle of the run. */
-export default async function setup(project: TestProject): Promise<(() => void) | undefined> {
+/** What vitest calls once a project: the first makes the bundle of the run. A script that runs many calls it, too. */
+export default async function setup(project?: TestProject): Promise<(() => void) | undefined> {
   if (process.env[variable] !== undefined) return undefined;
   const folder = mkdtempSync(join(tmpdir(), 'weir-program-'));
   for (const name of ['bin', 'package.json']) {
@@ -24,9 +24,10 @@ export default async function setup(project: TestProject): Promise<(() => void) 
   symlinkSync(join(projectRoot, 'node_modules'), join(folder, 'node_modules'));
   const build = () => bundle(join(folder, 'dist/cli'));
   await build();
-  project.onTestsRerun(build);
+  project?.onTestsRerun(build);
   // https://nodejs.org/api/module.html#module-compile-cache
   process.env['NODE_COMPILE_CACHE'] = join(folder, 'compiled');
-  process.env[variable] = join(folder, 'bin/weir.js');
+  weirProgram = join(folder, 'bin/weir.js');
+  process.env[variable] = weirProgram;
   return () => rmSync(folder, { recursive: true, force: true });
 }

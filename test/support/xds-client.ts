@@ -53,6 +53,8 @@ export interface ReceivedResponse {
   names: string[];
   /** Of its resources. */
   domains: string[];
+  /** Of its resources, by domain: the limit of the first rule. */
+  limits: Map<string, number>;
   /** `performance.now()` of its arrival. */
   atMs: number;
 }
@@ -186,6 +188,9 @@ export class ScriptedXdsClient {
       nonce,
       names: configs.map(({ name }) => name),
       domains: configs.map(({ domain }) => domain),
+      limits: new Map(
+        configs.map(({ domain, descriptors: [rule] }) => [domain, rule?.rateLimit?.requestsPerUnit ?? 0]),
+      ),
       atMs: performance.now(),
     });
     if (!this.#isSilent) this.answer();

@@ -1,0 +1,330 @@
+/** What happens by chance, one thing after the other, and what ends again after a while. */
+import type { Random } from '../fuzz/random.ts';
+import { RealLimiter, ScriptedLimiter } from './limiters.ts';
+import { isRefused, namespaces } from './objects.ts';
+import type { SeenObject } from './oracle.ts';
+import type { Replica } from './replica.ts';
+import { type Cut, cut, domains, type Limiter, type World } from './world.ts';
+
+export const mostObjects = 40;
+const mostLimiters = 6;
+/** Between two things that happen to the leader there is time in which its statuses have to be true. */
+const calmOfLeaderMs = 15_000;
+
+interface Ending {
+  atMs: number;
+  end(): Promise<void> | void;
+}
+
+export interface ChanceOptions {
+  world: World;
+  random: Random;
+  nowMs(): number;
+  tell(text: string): void;
+}
+
+export class Chance {
+  readonly #options: ChanceOptions;
+  readonly #world: World;
+  readonly #random: Random;
+  #endings: Ending[] = [];
+  #names = 0;
+  #limiterNames = 0;
+  #busyLimiter = false;
+  #busyReplica = false;
+  #nextRivalMs: number;
+  #nextApiMs: number;
+  /** As they were seen last. */
+  objects: readonly SeenObject[] = [];
+
+  constructor(options: ChanceOptions) {
+    this.#options = options;
+    this.#world = options.world;
+    this.#random = options.random;
+    this.#nextRivalMs = options.nowMs() + 30_000 + this.#random.below(120_000);
+    this.#nextApiMs = options.nowMs() + 30_000 + this.#random.below(120_000);
+  }
+
+  /** A fleet of three limiters of this project and one that is played, another of one; half of the objects. */
+  async begin(): Promise<void> {
+    for (const kind of ['delta', 'state of the world', 'delta', 'scripted'] as const)
+      await this.#world.join(this.#limiterName(), 'default', kind);
+    await this.#world.join(this.#limiterName(), 'edge', 'delta');
+    await this.#world.join(this.#limiterName(), 'edge', 'scripted');
+    for (const domain of domains) await this.#create(domain);
+  }
+
+  /** One thing, and how long to wait for the next. */
+  async happen(): Promise<number> {
+    await this.#end(this.#options.nowMs());
+    const dice = this.#random.below(100);
+    try {
+      if (dice < 78) await this.#happenToObject();
+      else if (dice < 90) await this.#happenToLimiter();
+      else await this.#happenToControlPlane();
+    } catch (error) {
+      // The API server may be away, or hold another object of that name.
+      if (!isRefused(error) && !this.#world.isApiServerAway) throw error;
+    }
+    return 50 + this.#random.below(this.#random.below(4) === 0 ? 2_000 : 500);
+  }
+
+  /** Ends all that is under way. */
+  async heal(): Promise<void> {
+    while (this.#endings.length > 0) await this.#end(Number.POSITIVE_INFINITY);
+    for (const { running } of this.#world.limiters)
+      if (running instanceof ScriptedLimiter && running.refuses) await this.#accept(running);
+  }
+
+  async #end(nowMs: number): Promise<void> {
+    const due = this.#endings.filter(({ atMs }) => atMs <= nowMs);
+    this.#endings = this.#endings.filter(({ atMs }) => atMs > nowMs);
+    for (const { end } of due) await end();
+  }
+
+  #later(leastMs: number, mostMs: number, end: () => Promise<void> | void): void {
+    const atMs = this.#options.nowMs() + leastMs + this.#random.below(mostMs - leastMs);
+    this.#endings.push({ atMs, end });
+  }
+
+  #pick<T>(items: readonly T[]): T | undefined {
+    return items[this.#random.below(items.length)];
+  }
+
+  // Objects.
+
+  async #create(domain: string): Promise<void> {
+    const name = `o${++this.#names}`;
+    const namespace = this.#pick(namespaces) as string;
+    const number = await this.#world.objects.create({ namespace, name }, domain);
+    this.#options.tell(`${namespace}/${name} is created for ${domain}: ${number}`);
+  }
+
+  async #happenToObject(): Promise<void> {
+    const object = this.#pick(this.objects);
+    const dice = this.#random.below(100);
+    if (object === undefined || (dice < 12 && this.objects.length < mostObjects)) {
+      await this.#create(this.#pick(domains) as string);
+    } else if (dice < 55) await this.#change(object, {}, 'is changed');
+    else if (dice < 60) {
+      for (let count = 3 + this.#random.below(12); count > 0; count -= 1)
+        await this.#change(this.#pick(this.objects) as SeenObject, {}, 'is changed');
+    } else if (dice < 68) await this.#change(object, { isValid: !object.isValid }, 'turns valid or invalid');
+    else if (dice < 74) {
+      const domain = this.#pick(domains.filter((one) => one[0] === object.domain[0])) as string;
+      await this.#change(object, { domain }, `moves to ${domain}`);
+    } else if (dice < 80) await this.#change(object, { isOut: object.isOurs }, 'gets or loses its label');
+    else if (dice < 86) {
+      await this.#change(object, { isOfOtherClass: object.isOurs, isOut: false }, 'changes its class');
+    } else if (dice < 94) {
+      await this.#world.objects.delete(object);
+      this.#options.tell(`${object.key} is deleted`);
+    } else {
+      const [namespace = '', name = ''] = object.key.split('/');
+      await this.#world.objects.delete(object);
+      const number = await this.#world.objects.create({ namespace, name }, object.domain);
+      this.#options.tell(`${object.key} is replaced: ${number}`);
+    }
+  }
+
+  async #change(
+    object: SeenObject,
+    change: Parameters<World['objects']['change']>[1],
+    what: string,
+  ): Promise<void> {
+    const number = await this.#world.objects.change(object, change);
+    this.#options.tell(`${object.key} ${what}: ${number}`);
+  }
+
+  // Limiters.
+
+  #limiterName(): string {
+    return `lim-${this.#limiterNames++}`;
+  }
+
+  async #happenToLimiter(): Promise<void> {
+    const { limiters } = this.#world;
+    const leaving = limiters.find(({ isTerminating }) => isTerminating);
+    if (leaving !== undefined) return this.#world.leave(leaving);
+    if (this.#busyLimiter) return;
+    const limiter = this.#pick(limiters) as Limiter;
+    const { running, pod } = limiter;
+    const dice = this.#random.below(100);
+    if (dice < 15 && limiters.length < mostLimiters + 2) {
+      const kind = (['delta', 'state of the world', 'scripted'] as const)[this.#random.below(3)]!;
+      const name = this.#limiterName();
+      this.#options.tell(`${name} joins: ${kind}`);
+      await this.#world.join(name, 'default', kind);
+    } else if (dice < 30) {
+      if (limiters.filter(({ pod: { fleet } }) => fleet === pod.fleet).length < 3) return;
+      this.#options.tell(`${pod.name} leaves`);
+      await this.#world.leave(limiter);
+    } else if (running instanceof ScriptedLimiter) await this.#play(limiter, running, dice);
+    else if (running instanceof RealLimiter && dice < 55) {
+      this.#options.tell(`${pod.name} stands still`);
+      limiter.stoppedMs = this.#options.nowMs();
+      await running.program.pause();
+      this.#busyLimiter = true;
+      this.#later(2_000, 20_000, () => this.#goOn(limiter, running));
+    } else if (dice < 75) await this.#kill(limiter);
+    else await this.#cutLimiter(limiter);
+  }
+
+  #goOn(limiter: Limiter, running: RealLimiter): void {
+    this.#busyLimiter = false;
+    this.#options.tell(`${limiter.pod.name} goes on`);
+    running.program.resume();
+    limiter.stoppedMs = undefined;
+    limiter.troubledMs = this.#options.nowMs();
+  }
+
+  async #kill(limiter: Limiter): Promise<void> {
+    const { running, pod } = limiter;
+    this.#options.tell(`${pod.name} is killed`);
+    limiter.readySinceMs = undefined;
+    await running.kill();
+    this.#busyLimiter = true;
+    this.#later(0, 5_000, () => {
+      this.#busyLimiter = false;
+      this.#options.tell(`${pod.name} is started again`);
+      limiter.troubledMs = this.#options.nowMs();
+      running.restart();
+    });
+  }
+
+  async #cutLimiter(limiter: Limiter): Promise<void> {
+    const how = this.#howToCut();
+    this.#options.tell(`${limiter.pod.name} is cut off from the replicas: ${how}`);
+    limiter.troubledMs = this.#options.nowMs();
+    await cut(limiter.pod.proxy, how);
+    if (how === 'reset') return;
+    limiter.cutMs = this.#options.nowMs();
+    this.#busyLimiter = true;
+    this.#later(2_000, 25_000, async () => {
+      this.#busyLimiter = false;
+      this.#options.tell(`${limiter.pod.name} reaches the replicas again`);
+      await limiter.pod.proxy.heal();
+      limiter.cutMs = undefined;
+      limiter.troubledMs = this.#options.nowMs();
+    });
+  }
+
+  async #play(limiter: Limiter, running: ScriptedLimiter, dice: number): Promise<void> {
+    const { name } = limiter.pod;
+    if (dice < 55) {
+      this.#options.tell(`${name} refuses what comes`);
+      running.refuse(true);
+      this.#later(2_000, 20_000, () => this.#accept(running));
+    } else if (dice < 70) await this.#cutLimiter(limiter);
+    else {
+      const claims = dice < 80 ? 'unknown' : { age: 1 + this.#random.below(20) };
+      await running.kill();
+      this.#busyLimiter = true;
+      this.#options.tell(`${name} goes away`);
+      this.#later(0, 10_000, () => {
+        this.#busyLimiter = false;
+        const what =
+          claims === 'unknown' ? 'a version that nobody knows' : `its last version but ${claims.age - 1}`;
+        this.#options.tell(`${name} comes back with ${what}${running.refuses ? ', and refuses' : ''}`);
+        limiter.troubledMs = this.#options.nowMs();
+        running.restart(claims);
+      });
+    }
+  }
+
+  /** It answers the next response; to have one, it connects anew. */
+  async #accept(running: ScriptedLimiter): Promise<void> {
+    if (!running.refuses) return;
+    running.refuse(false);
+    await running.kill();
+    running.restart({ age: 1 });
+  }
+
+  // The control plane.
+
+  #howToCut(): Cut {
+    return (['reset', 'refuse', 'swallow'] as const)[this.#random.below(3)] as Cut;
+  }
+
+  async #happenToControlPlane(): Promise<void> {
+    const nowMs = this.#options.nowMs();
+    const mayTouchLeader = nowMs > this.#world.graceUntilMs + calmOfLeaderMs;
+    if (nowMs > this.#nextRivalMs) return this.#startRival(nowMs);
+    if (this.#busyReplica) return;
+    if (nowMs > this.#nextApiMs && mayTouchLeader) return this.#restartApiServer(nowMs);
+    const replica = this.#pick(this.#world.replicas) as Replica;
+    if (replica === this.#world.leader && !mayTouchLeader) return;
+    const dice = this.#random.below(100);
+    this.#world.troubled(replica);
+    if (dice < 40) await this.#endReplica(replica, dice < 30 ? 'SIGKILL' : 'SIGTERM');
+    else if (dice < 70) await this.#pauseReplica(replica);
+    else await this.#cutReplica(replica);
+  }
+
+  async #endReplica(replica: Replica, signal: 'SIGKILL' | 'SIGTERM'): Promise<void> {
+    this.#options.tell(`${replica.podName} ends by ${signal}`);
+    this.#busyReplica = true;
+    await replica.stop(signal);
+    this.#later(0, 8_000, () =>
+      this.#back(replica, 'is started', () => replica.start(this.#options.nowMs())),
+    );
+  }
+
+  async #pauseReplica(replica: Replica): Promise<void> {
+    this.#options.tell(`${replica.podName} stands still`);
+    this.#busyReplica = true;
+    await replica.pause();
+    this.#later(1_000, 15_000, () => this.#back(replica, 'goes on', () => replica.resume()));
+  }
+
+  async #cutReplica(replica: Replica): Promise<void> {
+    const how = this.#howToCut();
+    this.#options.tell(`${replica.podName} is cut off from the API server: ${how}`);
+    await cut(replica.api, how);
+    if (how === 'reset') return;
+    this.#busyReplica = true;
+    replica.isCut = true;
+    this.#later(2_000, 20_000, () =>
+      this.#back(replica, 'reaches the API server again', async () => {
+        await replica.api.heal();
+        replica.isCut = false;
+      }),
+    );
+  }
+
+  async #back(replica: Replica, what: string, end: () => Promise<void> | void): Promise<void> {
+    await end();
+    this.#busyReplica = false;
+    this.#options.tell(`${replica.podName} ${what}`);
+    this.#world.troubled(replica);
+  }
+
+  #startRival(nowMs: number): void {
+    const { rival } = this.#world;
+    this.#nextRivalMs = nowMs + 180_000 + this.#random.below(240_000);
+    this.#options.tell('a second control plane of this class starts');
+    rival.start(nowMs);
+    this.#later(10_000, 30_000, async () => {
+      await rival.stop('SIGKILL');
+      this.#options.tell('the second control plane of this class ends');
+    });
+  }
+
+  async #restartApiServer(nowMs: number): Promise<void> {
+    const { server } = this.#world;
+    this.#nextApiMs = nowMs + 120_000 + this.#random.below(240_000);
+    this.#options.tell('the API server is killed');
+    this.#world.isApiServerAway = true;
+    this.#world.leaderTroubled();
+    this.#busyReplica = true;
+    await server.stopServer();
+    this.#later(0, 10_000, async () => {
+      await server.startServer();
+      this.#options.tell('the API server is back');
+      this.#world.isApiServerAway = false;
+      this.#busyReplica = false;
+      this.#world.leaderTroubled();
+      for (const replica of this.#world.replicas) this.#world.troubled(replica);
+    });
+  }
+}

@@ -1,0 +1,161 @@
+/** The RateLimitConfigs that the test writes, and what it knows of each: it is the only one who writes specs. */
+import { ApiError } from '../../control-plane/kubernetes/api-error.ts';
+import type { ApiRequest, KubernetesClient } from '../../control-plane/kubernetes/client.ts';
+import { rateLimitConfig } from '../support/rate-limit-config.ts';
+import type { SeenObject } from './oracle.ts';
+
+export const namespaces = ['team-a', 'team-b', 'team-c'];
+/** Of the object that a control plane with the selector of `selector` leaves alone. */
+const outLabel = 'truth.weir.dev/out';
+export const selector = `!${outLabel}`;
+export const otherClass = 'other';
+const ownClass = 'weir';
+
+export interface Place {
+  namespace: string;
+  name: string;
+}
+
+/** What the test made of an object. */
+interface Made {
+  /** By number, when it was sent. */
+  sentMs: Map<number, number>;
+  claimsSinceMs: number;
+}
+
+interface StoredObject {
+  metadata: Place & { uid: string; generation: number; labels?: Record<string, string> };
+  spec: {
+    className?: string;
+    fleet?: string;
+    domain: string;
+    descriptors: { rateLimit?: { requestsPerUnit: number } }[];
+  };
+  status?: {
+    observedGeneration?: number;
+    controllerName?: string;
+    conditions?: { type: string; status: string; reason: string; observedGeneration?: number }[];
+  };
+}
+
+export interface Change {
+  domain?: string;
+  isValid?: boolean;
+  isOut?: boolean;
+  isOfOtherClass?: boolean;
+}
+
+const root = '/apis/ratelimit.weir.dev/v1alpha1';
+const path = ({ namespace, name }: Place): string =>
+  `${root}/namespaces/${namespace}/ratelimitconfigs/${name}`;
+
+/** Domains of the fleet `edge` begin with its first letter. */
+export function fleetOf(domain: string): string {
+  return domain.startsWith('e') ? 'edge' : 'default';
+}
+
+export class TestObjects {
+  readonly #client: KubernetesClient;
+  readonly #nowMs: () => number;
+  readonly #made = new Map<string, Made>();
+  readonly #owners = new Map<number, string>();
+  #lastNumber = 1_000;
+
+  constructor(client: KubernetesClient, nowMs: () => number) {
+    this.#client = client;
+    this.#nowMs = nowMs;
+  }
+
+  /** The uid of the object that was ever given this number. */
+  readonly ownerOf = (number: number): string | undefined => this.#owners.get(number);
+
+  /** @throws ApiError also when the API server cannot be reached */
+  async create(place: Place, domain: string): Promise<number> {
+    const requests = ++this.#lastNumber;
+    const sentMs = this.#nowMs();
+    const object = rateLimitConfig({ ...place, domain, fleet: fleetOf(domain), requests });
+    const { uid } = await this.#write({ method: 'POST', path: path({ ...place, name: '' }), body: object });
+    this.#adopt(uid, requests, sentMs);
+    return requests;
+  }
+
+  /** One whose creation was not answered is seen first. */
+  #adopt(uid: string, number: number, sentMs = this.#nowMs()): Made {
+    const made = { sentMs: new Map([[number, sentMs]]), claimsSinceMs: sentMs };
+    this.#owners.set(number, uid);
+    this.#made.set(uid, made);
+    return made;
+  }
+
+  /** Always with a new number. What is left out stays. */
+  async change(object: SeenObject, change: Change): Promise<number> {
+    const [namespace = '', name = ''] = object.key.split('/');
+    const requestsPerUnit = ++this.#lastNumber;
+    const { isValid = object.isValid, domain = object.domain, isOut, isOfOtherClass } = change;
+    const rule = { key: 'key', rateLimit: { unit: 'day', requestsPerUnit } };
+    const className =
+      isOfOtherClass === undefined ? {} : { className: isOfOtherClass ? otherClass : ownClass };
+    const labels = isOut === undefined ? {} : { [outLabel]: isOut ? '' : null };
+    const made = this.#made.get(object.uid) as Made;
+    made.sentMs.set(requestsPerUnit, this.#nowMs());
+    this.#owners.set(requestsPerUnit, object.uid);
+    if (Object.keys(change).some((what) => what !== 'isValid')) made.claimsSinceMs = this.#nowMs();
+    await this.#write({
+      method: 'PATCH',
+      contentType: 'application/merge-patch+json',
+      path: path({ namespace, name }),
+      // The same key twice is something that only the control plane refuses.
+      body: {
+        metadata: { labels },
+        spec: { domain, ...className, descriptors: isValid ? [rule] : [rule, rule] },
+      },
+    });
+    return requestsPerUnit;
+  }
+
+  async delete({ key }: SeenObject): Promise<void> {
+    const [namespace = '', name = ''] = key.split('/');
+    await this.#client.request({ method: 'DELETE', path: path({ namespace, name }) });
+  }
+
+  async list(): Promise<SeenObject[]> {
+    const { items } = await this.#client.request<{ items: StoredObject[] }>({
+      path: `${root}/ratelimitconfigs`,
+      timeoutMs: 5_000,
+    });
+    return items.map((item) => this.#seen(item));
+  }
+
+  async #write(request: ApiRequest): Promise<{ uid: string }> {
+    const { metadata } = await this.#client.request<StoredObject>({ timeoutMs: 5_000, ...request });
+    return metadata;
+  }
+
+  #seen({ metadata, spec, status = {} }: StoredObject): SeenObject {
+    const { namespace, name, uid, generation, labels = {} } = metadata;
+    const number = spec.descriptors[0]?.rateLimit?.requestsPerUnit ?? 0;
+    const ready = status.conditions?.find(({ type }) => type === 'Ready');
+    const isOfPresent = status.observedGeneration === generation && ready?.observedGeneration === generation;
+    const made = this.#made.get(uid) ?? this.#adopt(uid, number);
+    return {
+      key: `${namespace}/${name}`,
+      uid,
+      generation,
+      fleet: spec.fleet ?? 'default',
+      domain: spec.domain,
+      number,
+      isOurs: (spec.className ?? ownClass) === ownClass && labels[outLabel] === undefined,
+      isValid: spec.descriptors.length === 1,
+      isReady: isOfPresent && ready?.status === 'True',
+      says: `Ready=${ready?.status} ${ready?.reason}${isOfPresent ? '' : ` of generation ${ready?.observedGeneration}`}`,
+      controllerName: status.controllerName,
+      changedMs: made.sentMs.get(number) ?? 0,
+      claimsSinceMs: made.claimsSinceMs,
+    };
+  }
+}
+
+/** Whether the API server answered, and did not want it: somebody was faster. */
+export function isRefused(error: unknown): boolean {
+  return error instanceof ApiError && error.status > 0;
+}

@@ -1,0 +1,210 @@
+/** What the statuses of objects say against what limiters decide. Pure, and knows nothing of how the control plane works. */
+
+/** A RateLimitConfig as the API server has it. */
+export interface SeenObject {
+  /** `namespace/name`. */
+  key: string;
+  uid: string;
+  generation: number;
+  fleet: string;
+  domain: string;
+  /** The limit of its one rule: no two objects, and no two generations of one, have the same. */
+  number: number;
+  /** Of the class and with the labels that the control plane serves. */
+  isOurs: boolean;
+  isValid: boolean;
+  /** `Ready=True` of the present generation. */
+  isReady: boolean;
+  /** `Ready=False Pending`; ends with the reason only where it speaks of the present generation. */
+  says: string;
+  /** Who wrote the status. */
+  controllerName: string | undefined;
+  /** When the test gave it its present spec, in milliseconds of the monotonic clock, as all times here. */
+  changedMs: number;
+  /** Since when it names this domain, and is ours. */
+  claimsSinceMs: number;
+}
+
+/** What one limiter decides by. */
+export interface SeenLimiter {
+  name: string;
+  fleet: string;
+  /** It is one of those that a status speaks of. */
+  isExpected: boolean;
+  /** Nothing keeps it from its replica, nor this one from the API server: what it runs is known to the control plane. */
+  isHeard: boolean;
+  /** Limits by domain; undefined: it did not answer. */
+  answers: ReadonlyMap<string, number> | undefined;
+  /** Since when its process stands still: it has nothing that is newer. */
+  stoppedMs: number | undefined;
+}
+
+export interface Sight {
+  atMs: number;
+  objects: readonly SeenObject[];
+  limiters: readonly SeenLimiter[];
+  /** Until then there may be no leader, or one that has just begun. */
+  graceUntilMs: number;
+  /** How long the test itself stood still since its beginning. */
+  stalledMs: number;
+}
+
+export interface Violation {
+  atMs: number;
+  key: string;
+  what: string;
+}
+
+/** So long a status may say `Ready=True` while a limiter decides differently. */
+export const mostLieMs = 2_000;
+/** So long it may not say so although all limiters run what the object says. */
+export const mostDelayMs = 5_000;
+
+interface Streak {
+  sinceMs: number;
+  stalledMs: number;
+}
+
+export class Oracle {
+  readonly #ownName: string;
+  #streaks = new Map<string, Streak>();
+  /** How often an object was compared with its limiters, and found as it must be or not. */
+  readonly looks = { ready: 0, due: 0 };
+  /** The longest that was allowed, in milliseconds. */
+  readonly longest = { lieMs: 0, delayMs: 0 };
+
+  /** `ownName` is that of the control plane; what bears another name is another one's word. */
+  constructor(ownName: string) {
+    this.#ownName = ownName;
+  }
+
+  look(sight: Sight): Violation[] {
+    const streaks = new Map<string, Streak>();
+    const violations: Violation[] = [];
+    for (const object of sight.objects) {
+      const ofFleet = sight.limiters.filter(({ fleet }) => fleet === object.fleet);
+      const limiters = ofFleet.filter(({ isExpected }) => isExpected);
+      if (object.isReady) {
+        this.looks.ready += 1;
+        for (const limiter of limiters.filter((one) => decidesDifferently(one, object))) {
+          const key = `${object.uid} ${object.generation} lie ${limiter.name}`;
+          const lastsMs = this.#lasts(key, sight, streaks);
+          this.longest.lieMs = Math.max(this.longest.lieMs, lastsMs);
+          if (lastsMs > mostLieMs) violations.push(lie(object, limiter, lastsMs, sight.atMs));
+        }
+      } else if (isDue(object, ofFleet, this.#ownName)) {
+        this.looks.due += 1;
+        const lastsMs = this.#lasts(`${object.uid} ${object.generation} due`, sight, streaks);
+        this.longest.delayMs = Math.max(this.longest.delayMs, lastsMs);
+        if (lastsMs > mostDelayMs) violations.push(delay(object, ofFleet, lastsMs, sight.atMs));
+      }
+    }
+    this.#streaks = streaks;
+    return violations;
+  }
+
+  /** After a time in which nothing was seen. */
+  forget(): void {
+    this.#streaks.clear();
+  }
+
+  /** For how long it is seen without a break, without the time of grace and the test's own stalls. */
+  #lasts(key: string, { atMs, graceUntilMs, stalledMs }: Sight, streaks: Map<string, Streak>): number {
+    const known = this.#streaks.get(key);
+    const streak =
+      known === undefined || atMs <= graceUntilMs
+        ? { sinceMs: Math.max(atMs, graceUntilMs), stalledMs }
+        : known;
+    streaks.set(key, streak);
+    return Math.max(0, atMs - streak.sinceMs - (stalledMs - streak.stalledMs));
+  }
+}
+
+function decidesDifferently({ answers, stoppedMs }: SeenLimiter, object: SeenObject): boolean {
+  if (answers !== undefined) return answers.get(object.domain) !== object.number;
+  return stoppedMs !== undefined && object.changedMs > stoppedMs;
+}
+
+/**
+ * Whether it should be `Ready=True`: whoever runs an object's present rules was given them, so they were accepted. One that is
+ * no longer ready may still be waited for.
+ */
+function isDue(object: SeenObject, limiters: readonly SeenLimiter[], ownName: string): boolean {
+  const { isOurs, domain, number, controllerName = ownName } = object;
+  if (!isOurs || controllerName !== ownName || !limiters.some(({ isExpected }) => isExpected)) return false;
+  return limiters.every(({ isHeard, answers }) => isHeard && answers?.get(domain) === number);
+}
+
+function lie(object: SeenObject, { name, answers }: SeenLimiter, lastsMs: number, atMs: number): Violation {
+  const { key, generation, domain, number } = object;
+  const runs = answers === undefined ? 'stood still before' : `has ${answers.get(domain) ?? 'no limit'}`;
+  const what = `Ready=True of generation ${generation} (${domain}: ${number}) for ${seconds(lastsMs)}, but ${name} ${runs}`;
+  return { atMs, key, what };
+}
+
+function delay(
+  { key, generation, domain, number, says }: SeenObject,
+  limiters: readonly SeenLimiter[],
+  lastsMs: number,
+  atMs: number,
+): Violation {
+  const names = limiters.map(({ name }) => name).join(', ');
+  const what = `${says}, although ${names} have generation ${generation} (${domain}: ${number}) for ${seconds(lastsMs)}`;
+  return { atMs, key, what };
+}
+
+function seconds(ms: number): string {
+  return `${(ms / 1_000).toFixed(1)} s`;
+}
+
+/**
+ * What must not be so when nothing has happened for a while and nothing is cut off; empty when all is as it must be.
+ * `former` is the last such moment, by uid; `ownerOf` is the uid of the object that was ever given a number.
+ */
+export function unsettled(
+  { objects, limiters }: Sight,
+  former: ReadonlyMap<string, SeenObject>,
+  ownerOf: (number: number) => string | undefined,
+): string[] {
+  const byUid = new Map(objects.map((object) => [object.uid, object]));
+  const expected = limiters.filter(({ isExpected }) => isExpected);
+  const ofFleet = (name: string) => expected.filter(({ fleet }) => fleet === name);
+  const ofLimiters = expected.flatMap(({ name, fleet, answers }) => {
+    if (answers === undefined) return [`${name} does not answer`];
+    const others = ofFleet(fleet)[0]?.answers ?? answers;
+    const domains = [...new Set([...answers.keys(), ...others.keys()])];
+    const differs = domains.filter((domain) => answers.get(domain) !== others.get(domain));
+    const foreign = [...answers].filter(([, number]) => !mayRun(number, byUid.get(ownerOf(number) ?? '')));
+    return [
+      ...differs.map((domain) => `${name} has ${answers.get(domain)} for ${domain}, and another has not`),
+      ...foreign.map(([domain, number]) => `${name} has ${number} for ${domain}, of ${ownerOf(number)}`),
+    ];
+  });
+  const ofObjects = objects.flatMap((object) => {
+    const runs = ofFleet(object.fleet)[0]?.answers?.get(object.domain);
+    const problem = problemOf(object, runs, former.get(object.uid));
+    return problem === undefined ? [] : [`${object.key} (${object.domain}: ${object.number}) ${problem}`];
+  });
+  return [...ofLimiters, ...ofObjects];
+}
+
+/** A generation that is not accepted leaves an older one in force. */
+function mayRun(number: number, object: SeenObject | undefined): boolean {
+  return object?.isOurs === true && (object.number === number || !object.isReady);
+}
+
+/** `runs` is what limiters have for its domain. */
+function problemOf(
+  object: SeenObject,
+  runs: number | undefined,
+  before: SeenObject | undefined,
+): string | undefined {
+  const { number, says, isOurs, isValid, isReady } = object;
+  const found = `is ${says}, and limiters have ${runs ?? 'no limit'}`;
+  const isRun = runs === number;
+  if (!isOurs) return isReady || isRun ? `is not ours, ${found}` : undefined;
+  if (!isValid) return says.endsWith(' Invalid') ? undefined : `is invalid, ${found}`;
+  if (isReady) return isRun ? undefined : found;
+  if (before?.isReady && before.claimsSinceMs === object.claimsSinceMs) return `lost its domain, ${found}`;
+  return says.endsWith(' DomainConflict') && runs !== undefined && !isRun ? undefined : found;
+}

@@ -1,0 +1,224 @@
+/** One run of the truth test: things happen, and every second what statuses say is compared with what limiters decide. */
+import { mkdirSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { Random } from '../fuzz/random.ts';
+import { Chance } from './events.ts';
+import { Oracle, type SeenObject, type Sight, unsettled } from './oracle.ts';
+import { leaderGraceMs, ownName, World } from './world.ts';
+
+export interface TruthOptions {
+  seed: number;
+  durationMs: number;
+  /** A line a minute. */
+  progress(line: string): void;
+}
+
+export interface TruthReport {
+  seed: number;
+  /** Of objects with limiters: Ready=True, or run by all and not yet Ready=True. */
+  looks: { ready: number; due: number };
+  /** The longest that a status was wrong, within what is allowed. */
+  longest: { lieMs: number; delayMs: number };
+  calmMoments: number;
+  stalledMs: number;
+  violations: string[];
+  /** What happened before, and the statuses and answers at the end; empty without violations. */
+  history: string[];
+  /** Where the rest of it is; undefined without violations. */
+  folder: string | undefined;
+}
+
+const lookEveryMs = 1_000;
+const calmEveryMs = 60_000;
+/** How long everything may take to be as it must be when all is healed. */
+const settleMs = leaderGraceMs + 20_000;
+/** What the watcher takes for the usual delay of a timer. */
+const usualLagMs = 50;
+
+/** How long this process was kept from doing anything. */
+class StallWatch {
+  stalledMs = 0;
+  readonly #timer: NodeJS.Timeout;
+  #lastMs = performance.now();
+
+  constructor() {
+    this.#timer = setInterval(() => {
+      const nowMs = performance.now();
+      this.stalledMs += Math.max(0, nowMs - this.#lastMs - 100 - usualLagMs);
+      this.#lastMs = nowMs;
+    }, 100);
+  }
+
+  close(): void {
+    clearInterval(this.#timer);
+  }
+}
+
+export async function runTruth(options: TruthOptions): Promise<TruthReport> {
+  const random = new Random(options.seed);
+  const history: string[] = [];
+  const startMs = performance.now();
+  const nowMs = (): number => performance.now() - startMs;
+  const tell = (text: string): void => void history.push(`${(nowMs() / 1_000).toFixed(2)} ${text}`);
+  // Of its own, so that who connects when changes nothing else.
+  const connections = new Random(options.seed + 1);
+  const world = await World.start({ nowMs, choose: (count) => connections.below(count), tell });
+  const run = new TruthRun(options, {
+    world,
+    chance: new Chance({ world, random, nowMs, tell }),
+    nowMs,
+    tell,
+  });
+  try {
+    await run.run();
+    return run.report(history);
+  } finally {
+    await run.close();
+    await world.close();
+  }
+}
+
+class TruthRun {
+  readonly #options: TruthOptions;
+  readonly #world: World;
+  readonly #chance: Chance;
+  readonly #nowMs: () => number;
+  readonly #tell: (text: string) => void;
+  readonly #oracle = new Oracle(ownName);
+  readonly #stalls = new StallWatch();
+  readonly #violations: string[] = [];
+  #sight: Sight | undefined;
+  #former = new Map<string, SeenObject>();
+  #calmMoments = 0;
+  #isEnding = false;
+
+  constructor(
+    options: TruthOptions,
+    parts: { world: World; chance: Chance; nowMs: () => number; tell: (text: string) => void },
+  ) {
+    this.#options = options;
+    this.#world = parts.world;
+    this.#chance = parts.chance;
+    this.#nowMs = parts.nowMs;
+    this.#tell = parts.tell;
+  }
+
+  async run(): Promise<void> {
+    const { durationMs, progress } = this.#options;
+    const looks = this.#lookOnAndOn();
+    try {
+      await this.#chance.begin();
+      await this.#calmDown();
+      const endMs = this.#nowMs() + durationMs;
+      let calmMs = this.#nowMs() + calmEveryMs;
+      while (this.#nowMs() < endMs && this.#violations.length === 0) {
+        await sleep(await this.#chance.happen());
+        if (this.#nowMs() < calmMs) continue;
+        await this.#calmDown();
+        progress(this.#progressLine());
+        calmMs = this.#nowMs() + calmEveryMs;
+      }
+      if (this.#violations.length === 0) await this.#calmDown();
+    } finally {
+      this.#isEnding = true;
+      await looks;
+    }
+  }
+
+  report(history: readonly string[]): TruthReport {
+    const isClean = this.#violations.length === 0;
+    const folder = isClean ? undefined : this.#keep(history);
+    return {
+      seed: this.#options.seed,
+      looks: this.#oracle.looks,
+      longest: this.#oracle.longest,
+      calmMoments: this.#calmMoments,
+      stalledMs: Math.round(this.#stalls.stalledMs),
+      violations: this.#violations,
+      history: isClean ? [] : history.slice(-100),
+      folder,
+    };
+  }
+
+  async close(): Promise<void> {
+    this.#isEnding = true;
+    this.#stalls.close();
+  }
+
+  async #lookOnAndOn(): Promise<void> {
+    for (let dueMs = this.#nowMs(); !this.#isEnding; dueMs = Math.max(dueMs + lookEveryMs, this.#nowMs())) {
+      await sleep(Math.max(0, dueMs - this.#nowMs()));
+      for (const name of this.#world.died) this.#violated(`${name} ended by itself`);
+      try {
+        await this.#world.keepPods();
+        const sight = await this.#world.look(() => this.#stalls.stalledMs);
+        this.#sight = sight;
+        this.#chance.objects = sight.objects;
+        for (const { key, what } of this.#oracle.look(sight)) this.#violated(`${key}: ${what}`);
+      } catch (error) {
+        this.#oracle.forget();
+        this.#sight = undefined;
+        this.#tell(`nothing is seen: ${(error as Error).message}`);
+      }
+    }
+  }
+
+  /** Ends all that is under way and waits until everything is as it must be. */
+  async #calmDown(): Promise<void> {
+    await this.#chance.heal();
+    this.#tell('all is healed');
+    const endMs = this.#nowMs() + settleMs;
+    const stalledMs = this.#stalls.stalledMs;
+    for (;;) {
+      const before = this.#sight;
+      while (this.#sight === before && this.#violations.length === 0) await sleep(100);
+      if (this.#violations.length > 0) return;
+      const problems =
+        this.#sight === undefined
+          ? ['the API server does not answer']
+          : unsettled(this.#sight, this.#former, this.#world.objects.ownerOf);
+      if (problems.length === 0) break;
+      if (this.#nowMs() - (this.#stalls.stalledMs - stalledMs) > endMs) {
+        for (const problem of problems)
+          this.#violated(`${problem}, ${settleMs / 1_000} s after all was healed`);
+        return;
+      }
+    }
+    this.#tell('all is as it must be');
+    this.#former = new Map(this.#sight?.objects.map((object) => [object.uid, object]));
+    this.#calmMoments += 1;
+  }
+
+  #violated(text: string): void {
+    this.#tell(`VIOLATION ${text}`);
+    this.#violations.push(text);
+  }
+
+  #progressLine(): string {
+    const { looks, longest } = this.#oracle;
+    const minutes = (this.#nowMs() / 60_000).toFixed(1);
+    const stalled = (this.#stalls.stalledMs / 1_000).toFixed(1);
+    return (
+      `${minutes} min: ${looks.ready} looks at Ready=True (wrong for ${Math.round(longest.lieMs)} ms at most), ` +
+      `${looks.due} at what should be (late by ${Math.round(longest.delayMs)} ms at most); stalled ${stalled} s`
+    );
+  }
+
+  /** History, what the control plane printed, and what was seen last, in a folder. */
+  #keep(history: readonly string[]): string {
+    const folder = join(tmpdir(), `weir-truth-${this.#options.seed}-${process.pid}`);
+    mkdirSync(folder, { recursive: true });
+    writeFileSync(join(folder, 'history.txt'), `${history.join('\n')}\n`);
+    for (const [index, replica] of [...this.#world.replicas, this.#world.rival].entries())
+      writeFileSync(join(folder, `replica-${index}.log`), replica.output);
+    const sight = JSON.stringify(
+      this.#sight,
+      (_, value) => (value instanceof Map ? Object.fromEntries(value) : value),
+      1,
+    );
+    writeFileSync(join(folder, 'last-sight.json'), sight ?? '');
+    return folder;
+  }
+}

@@ -1,0 +1,289 @@
+/** Everything that runs, and what can happen to it; what is seen of it at one moment. */
+import { KubernetesClient } from '../../control-plane/kubernetes/client.ts';
+import { loadKubernetesConfig } from '../../control-plane/kubernetes/client-config.ts';
+import { type ApiServer, startApiServer } from '../support/api-server.ts';
+import { installPrerequisites } from '../support/cluster.ts';
+import type { TcpProxy } from '../support/tcp-proxy.ts';
+import {
+  LimiterPod,
+  RealLimiter,
+  type RunningLimiter,
+  ScriptedLimiter,
+  systemNamespace,
+} from './limiters.ts';
+import { namespaces, otherClass, selector, TestObjects } from './objects.ts';
+import type { SeenLimiter, Sight } from './oracle.ts';
+import { leaseDurationMs, Replica } from './replica.ts';
+
+export const ownName = `${systemNamespace}/weir-control-plane`;
+/** A leader that is killed, paused or cut off: another leads after that, and waits for its limiters. */
+export const leaderGraceMs = leaseDurationMs + 15_000;
+/** A fleet without an object expects whom it saw within 30 s. */
+const graceOfFleetsMs = 28_000;
+/** From when on a ready endpoint must be known: it is expected a second after it is ready. */
+const readyKnownMs = 1_500;
+const service = 'weir-limiter';
+
+export const domains = [
+  ...Array.from({ length: 24 }, (_, index) => `d${index}`),
+  ...Array.from({ length: 4 }, (_, index) => `e${index}`),
+];
+
+export interface Limiter {
+  pod: LimiterPod;
+  running: RunningLimiter;
+  /** To which replica it connected last. */
+  home: Replica | undefined;
+  stoppedMs: number | undefined;
+  /** Since when it is cut off from all replicas. */
+  cutMs: number | undefined;
+  /** When it was last not as it should be: cut, killed, or at a replica that was. */
+  troubledMs: number;
+  isTerminating: boolean;
+  /** As the API server was told. */
+  readySinceMs: number | undefined;
+}
+
+export interface WorldOptions {
+  nowMs(): number;
+  /** Which replica a limiter connects to: an index. */
+  choose(count: number): number;
+  tell(text: string): void;
+}
+
+export class World {
+  readonly server: ApiServer;
+  readonly objects: TestObjects;
+  readonly replicas: Replica[];
+  /** Of another class, and of ours. */
+  readonly other: Replica;
+  readonly rival: Replica;
+  readonly limiters: Limiter[] = [];
+  readonly #client: KubernetesClient;
+  readonly #options: WorldOptions;
+  #toldEndpoints = '';
+  #leader: string | undefined;
+  #graceUntilMs: number;
+  isApiServerAway = false;
+
+  private constructor(
+    options: WorldOptions,
+    parts: {
+      server: ApiServer;
+      client: KubernetesClient;
+      replicas: Replica[];
+      other: Replica;
+      rival: Replica;
+    },
+  ) {
+    this.#options = options;
+    this.server = parts.server;
+    this.#client = parts.client;
+    this.replicas = parts.replicas;
+    this.other = parts.other;
+    this.rival = parts.rival;
+    this.objects = new TestObjects(parts.client, options.nowMs);
+    this.#graceUntilMs = options.nowMs() + leaderGraceMs;
+  }
+
+  static async start(options: WorldOptions): Promise<World> {
+    const server = await startApiServer();
+    try {
+      installPrerequisites(server);
+      const create = (...args: string[]) => server.mustKubectl(['create', ...args]);
+      for (const name of [...namespaces, 'weir-other', 'weir-zrival']) create('namespace', name);
+      for (const fleet of ['default', 'edge'])
+        create('serviceaccount', `limiter-${fleet}`, '-n', systemNamespace);
+      const accounts = ['default', 'edge'].map(
+        (fleet) => `system:serviceaccount:${systemNamespace}:limiter-${fleet}=${fleet}`,
+      );
+      const own = {
+        POD_NAMESPACE: systemNamespace,
+        LABEL_SELECTOR: selector,
+        FLEET_SERVICES: `default=${systemNamespace}/${service}`,
+        XDS_CLIENT_FLEETS: accounts.join(','),
+      };
+      const replica = (name: string, env: Record<string, string>, isOurs = false) =>
+        Replica.create(server, { name, user: isOurs ? 'control-plane' : 'admin', env });
+      const replicas = await Promise.all(['cp-a', 'cp-b'].map((name) => replica(name, own, true)));
+      const other = await replica('other', { POD_NAMESPACE: 'weir-other', CLASS_NAME: otherClass });
+      const rival = await replica('rival', { POD_NAMESPACE: 'weir-zrival', LABEL_SELECTOR: selector });
+      const config = loadKubernetesConfig({ kubeconfig: server.kubeconfig('admin') });
+      const client = new KubernetesClient({ config, userAgent: 'weir-truth', timeoutMs: 5_000 });
+      const world = new World(options, { server, client, replicas, other, rival });
+      for (const one of [...replicas, other]) one.start(options.nowMs());
+      return world;
+    } catch (error) {
+      await server.stop();
+      throw error;
+    }
+  }
+
+  async close(): Promise<void> {
+    await Promise.all(this.limiters.map(({ running }) => running.stop()));
+    await Promise.all([...this.replicas, this.other, this.rival].map((replica) => replica.close()));
+    await Promise.all(this.limiters.map(({ pod }) => pod.delete().catch(() => {})));
+    this.#client.close();
+    await this.server.stop();
+  }
+
+  /** Processes that ended, and nobody ended them. */
+  get died(): string[] {
+    const limiters = this.limiters.filter(({ running }) => running.hasDied).map(({ pod }) => pod.name);
+    const replicas = [...this.replicas, this.other, this.rival].filter(({ hasDied }) => hasDied);
+    return [...replicas.map(({ podName }) => podName), ...limiters];
+  }
+
+  get graceUntilMs(): number {
+    return this.#graceUntilMs;
+  }
+
+  get leader(): Replica | undefined {
+    return this.replicas.find(({ podName }) => podName === this.#leader);
+  }
+
+  /** Something happens to this replica, or is over: call it at both times. */
+  troubled(replica: Replica): void {
+    const nowMs = this.#options.nowMs();
+    if (replica === this.leader || !this.replicas.some((other) => other !== replica && other.isWell))
+      this.leaderTroubled();
+    for (const limiter of this.limiters) if (limiter.home === replica) limiter.troubledMs = nowMs;
+  }
+
+  leaderTroubled(): void {
+    this.#graceUntilMs = this.#options.nowMs() + leaderGraceMs;
+  }
+
+  async join(name: string, fleet: string, kind: 'delta' | 'state of the world' | 'scripted'): Promise<void> {
+    let limiter: Limiter | undefined;
+    const replicaPort = (): number => {
+      const fit = this.replicas.filter(({ isRunning, isPaused }) => isRunning && !isPaused);
+      const home = fit.length === 0 ? this.replicas[0] : fit[this.#options.choose(fit.length)];
+      if (limiter !== undefined) limiter.home = home;
+      return (home as Replica).xdsPort;
+    };
+    const pod = await LimiterPod.create(this.#client, { name, fleet, replicaPort });
+    const type = kind === 'delta' ? 'GRPC_XDS_DELTA' : 'GRPC_XDS_SOTW';
+    const running = kind === 'scripted' ? new ScriptedLimiter(pod) : new RealLimiter(pod, type);
+    const troubledMs = this.#options.nowMs();
+    const none = { home: undefined, stoppedMs: undefined, cutMs: undefined, readySinceMs: undefined };
+    limiter = { pod, running, troubledMs, isTerminating: false, ...none };
+    this.limiters.push(limiter);
+  }
+
+  /** As a pod goes: out of the Service first, then its process ends. */
+  async leave(limiter: Limiter): Promise<void> {
+    limiter.isTerminating = true;
+    await this.keepPods();
+    await limiter.running.stop();
+    this.limiters.splice(this.limiters.indexOf(limiter), 1);
+    await limiter.pod.delete();
+  }
+
+  async cut({ pod: { proxy } }: Limiter, how: Cut): Promise<void> {
+    await cut(proxy, how);
+  }
+
+  /** What kubelet and the controller of EndpointSlices do. */
+  async keepPods(): Promise<void> {
+    const nowMs = this.#options.nowMs();
+    for (const limiter of this.limiters) {
+      if (limiter.running.isReady && limiter.readySinceMs === undefined) limiter.readySinceMs = nowMs;
+      if (!limiter.running.isReady) limiter.readySinceMs = undefined;
+      await limiter.pod.refreshToken(nowMs);
+    }
+    const endpoints = this.limiters
+      .filter(({ pod }) => pod.fleet === 'default')
+      .map(({ pod: { name, uid }, readySinceMs, isTerminating }, index) => ({
+        addresses: [`10.1.0.${index + 1}`],
+        conditions: { ready: readySinceMs !== undefined && !isTerminating, terminating: isTerminating },
+        targetRef: { kind: 'Pod', name, namespace: systemNamespace, uid },
+      }));
+    const text = JSON.stringify(endpoints);
+    if (text === this.#toldEndpoints) return;
+    const slice = {
+      apiVersion: 'discovery.k8s.io/v1',
+      kind: 'EndpointSlice',
+      metadata: {
+        name: `${service}-x`,
+        namespace: systemNamespace,
+        labels: { 'kubernetes.io/service-name': service },
+      },
+      addressType: 'IPv4',
+      endpoints,
+      ports: [{ port: 8081 }],
+    };
+    await this.#client.request({
+      method: 'PATCH',
+      contentType: 'application/apply-patch+yaml',
+      path: `/apis/discovery.k8s.io/v1/namespaces/${systemNamespace}/endpointslices/${service}-x`,
+      query: { fieldManager: 'truth', force: true },
+      body: slice,
+    });
+    this.#toldEndpoints = text;
+  }
+
+  /** Rejects while the API server does not answer. Objects are looked at before limiters: who is asked later knows more. */
+  async look(stalledMs: () => number): Promise<Sight> {
+    const lease = `/apis/coordination.k8s.io/v1/namespaces/${systemNamespace}/leases/weir-control-plane`;
+    const [objects, { spec = {} }] = await Promise.all([
+      this.objects.list(),
+      this.#client
+        .request<{ spec?: { holderIdentity?: string } }>({ path: lease })
+        .catch((): { spec?: { holderIdentity?: string } } => ({})),
+    ]);
+    this.#sawLeader(spec.holderIdentity);
+    const limiters = await Promise.all(this.limiters.map((limiter) => this.#seen(limiter)));
+    const atMs = this.#options.nowMs();
+    return { atMs, objects, limiters, graceUntilMs: this.#graceUntilMs, stalledMs: stalledMs() };
+  }
+
+  #sawLeader(holder: string | undefined): void {
+    if (holder === this.#leader) return;
+    this.#options.tell(`${holder ?? 'nobody'} leads`);
+    // Whatever the reason, one that has just begun has its time.
+    if (this.#options.nowMs() > this.#graceUntilMs)
+      this.#options.tell('nothing was done to the leader before');
+    this.#graceUntilMs = Math.max(
+      this.#graceUntilMs,
+      this.#options.nowMs() + leaderGraceMs - leaseDurationMs,
+    );
+    this.#leader = holder;
+  }
+
+  async #seen(limiter: Limiter): Promise<SeenLimiter> {
+    const { pod, running, home, stoppedMs, cutMs } = limiter;
+    const isRightFleet = domains.filter((domain) => domain.startsWith('e') === (pod.fleet === 'edge'));
+    const answers = stoppedMs === undefined ? await running.answers(isRightFleet) : undefined;
+    const nowMs = this.#options.nowMs();
+    const isHeard =
+      stoppedMs === undefined &&
+      cutMs === undefined &&
+      !running.refuses &&
+      home?.isWell === true &&
+      nowMs - limiter.troubledMs > 5_000;
+    return {
+      name: pod.name,
+      fleet: pod.fleet,
+      isExpected: this.#isExpected(limiter, nowMs),
+      isHeard,
+      answers,
+      stoppedMs,
+    };
+  }
+
+  #isExpected({ pod, readySinceMs, cutMs, isTerminating }: Limiter, nowMs: number): boolean {
+    if (isTerminating || readySinceMs === undefined || nowMs - readySinceMs < readyKnownMs) return false;
+    if (pod.fleet === 'default' || cutMs === undefined) return true;
+    return nowMs - cutMs < graceOfFleetsMs && (this.leader?.startedMs ?? nowMs) < cutMs;
+  }
+}
+
+/** All connections are reset; so, and new ones are refused; or nothing passes any more, without a word. */
+export type Cut = 'reset' | 'refuse' | 'swallow';
+
+export async function cut(proxy: TcpProxy, how: Cut): Promise<void> {
+  if (how === 'reset') proxy.cut();
+  else if (how === 'refuse') await proxy.refuse();
+  else proxy.swallow();
+}
