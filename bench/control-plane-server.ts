@@ -5,6 +5,7 @@
 import type { Backing } from '../control-plane/backing.ts';
 import { ControlPlane } from '../control-plane/control-plane.ts';
 import type { LimiterReport } from '../control-plane/model/fleet-snapshot.ts';
+import { noPolicy } from '../control-plane/reconcile/decide.ts';
 import { parseControlPlaneSettings } from '../control-plane/settings/settings.ts';
 import { createLogger } from '../process/log/logger.ts';
 import { systemClock, systemTimers } from '../process/time/clock.ts';
@@ -38,6 +39,7 @@ const controlPlane = new ControlPlane({
       leads: true,
       controllerName: undefined,
       leader: 'bench',
+      policy: noPolicy,
       statusWriter: {
         write: async ({ uid }, status) => {
           source.setStatus(uid, status);
@@ -55,6 +57,7 @@ const controlPlane = new ControlPlane({
       reports: () => [{ replica: 'bench', limiters }],
       recordEvent: () => {},
       keep: () => {},
+      decided: () => {},
       close: async () => {},
     };
     return backing;

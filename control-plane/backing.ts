@@ -3,9 +3,10 @@ import type { Clock, Timers } from '../process/time/clock.ts';
 import type { FleetStore } from './fleets/fleet-store.ts';
 import type { ApiObject, Reading } from './kubernetes/reflector.ts';
 import type { ConfigObject } from './model/config-object.ts';
-import type { KeptSpec } from './model/decision.ts';
+import type { Decision, KeptSpec } from './model/decision.ts';
 import type { FleetObject } from './model/fleet-object.ts';
 import type { LimiterReport, ReplicaReport } from './model/fleet-snapshot.ts';
+import type { Policy } from './reconcile/decide.ts';
 import type { RemovedObject } from './reconcile/removals.ts';
 import type { RecordedEvent } from './replicas/event-recorder.ts';
 import type { StoredSpec } from './replicas/kept-specs.ts';
@@ -45,6 +46,8 @@ export interface Backing {
     config(object: ApiObject): Reading<ConfigObject> | undefined;
     fleet(object: ApiObject): Reading<FleetObject> | undefined;
   };
+  /** Who may use fleets and whose domains were last; undefined while it is not known. */
+  readonly policy: Policy | undefined;
   /** Begins to take part; what comes of it is told to the listener. */
   start(): void;
   publish(limiters: readonly LimiterReport[]): void;
@@ -53,6 +56,8 @@ export interface Backing {
   recordEvent(event: RecordedEvent): void;
   /** By uid: the kept specs that have to outlive this process. Only the leader's are taken. */
   keep(specs: ReadonlyMap<string, StoredSpec>): void;
+  /** The newest decision of a leader; undefined: it may be older than what the place has by now. */
+  decided(decision: Decision | undefined): void;
   /** Gives up the lead and leaves nothing behind. Rejects when that could not be done. */
   close(): Promise<void>;
 }
@@ -68,6 +73,8 @@ export interface BackingListener {
   fleetsShown(): void;
   /** What is stored of deleted objects; returns what should be, if this replica leads. */
   removedShown(stored: readonly RemovedObject[]): readonly RemovedObject[];
+  /** `policy` is another one. */
+  policyChanged(): void;
   /** What outlived other processes, by uid. Comes at least once, before anything may be decided. */
   keptChanged(stored: ReadonlyMap<string, KeptSpec>): void;
 }

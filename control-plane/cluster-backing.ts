@@ -1,11 +1,15 @@
 import { packageVersion } from '../process/log/process-lines.ts';
 import type { Backing, OpenBackingOptions } from './backing.ts';
+import { accessProblem } from './fleets/fleet-access.ts';
 import { readFleet } from './fleets/fleet-readings.ts';
 import { FleetStore } from './fleets/fleet-store.ts';
 import { KubernetesClient } from './kubernetes/client.ts';
 import { loadKubernetesConfig } from './kubernetes/client-config.ts';
 import { reviewToken } from './kubernetes/token-review.ts';
+import type { Decision } from './model/decision.ts';
 import type { LimiterReport, ReplicaReport } from './model/fleet-snapshot.ts';
+import { noPolicy, type Policy } from './reconcile/decide.ts';
+import { DomainRecordStore } from './replicas/domain-records.ts';
 import { EventRecorder, type RecordedEvent } from './replicas/event-recorder.ts';
 import { KeptSpecStore, type StoredSpec } from './replicas/kept-specs.ts';
 import { Replicas } from './replicas/replicas.ts';
@@ -29,6 +33,8 @@ class ClusterBacking implements Backing {
   readonly #options: ClusterBackingOptions;
   readonly #replicas: Replicas;
   readonly #kept: KeptSpecStore;
+  /** Undefined where a domain that comes free is anybody's at once. */
+  readonly #domains: DomainRecordStore | undefined;
   readonly #events: EventRecorder;
 
   constructor(options: ClusterBackingOptions) {
@@ -56,6 +62,7 @@ class ClusterBacking implements Backing {
       },
       stoppedLeading: () => {
         this.fleets.leadChanged();
+        this.#domains?.stoppedLeading();
         this.#events.clear();
         listener.stoppedLeading();
       },
@@ -67,6 +74,7 @@ class ClusterBacking implements Backing {
       mayWrite: () => this.leads,
       changed: listener.fleetsChanged,
       shown: listener.fleetsShown,
+      accessChanged: listener.policyChanged,
     });
     this.#kept = new KeptSpecStore({
       ...options,
@@ -77,6 +85,16 @@ class ClusterBacking implements Backing {
     this.removed = hasWebhooks
       ? new RemovedObjectStore({ ...options, mayWrite: () => this.leads, changed: listener.removedShown })
       : undefined;
+    const releaseMs = settings.domainReleaseDelayMs;
+    if (releaseMs > 0) {
+      const mayWrite = () => this.leads;
+      this.#domains = new DomainRecordStore({
+        ...options,
+        releaseMs,
+        mayWrite,
+        changed: listener.policyChanged,
+      });
+    }
     this.#events = new EventRecorder({ ...options, instance: replica });
   }
 
@@ -94,14 +112,25 @@ class ClusterBacking implements Backing {
 
   readonly foreseen: NonNullable<Backing['foreseen']> = {
     config: (object) => this.source.foreseen(object),
-    fleet: (object) =>
-      object.metadata.namespace === this.#options.namespace ? readFleet(object) : undefined,
+    fleet: (object) => {
+      if (object.metadata.namespace !== this.#options.namespace) return undefined;
+      const reading = readFleet(object);
+      const problem = 'item' in reading ? accessProblem(reading.item) : undefined;
+      return problem === undefined ? reading : { unreadable: problem };
+    },
   };
+
+  get policy(): Policy | undefined {
+    const { accesses } = this.fleets;
+    const records = this.#domains === undefined ? noPolicy.records : this.#domains.records;
+    return accesses && records && { fleets: accesses, records };
+  }
 
   start(): void {
     this.#replicas.start();
     void this.#kept.load();
     this.removed?.start();
+    this.#domains?.start();
     this.fleets.start();
   }
 
@@ -121,8 +150,18 @@ class ClusterBacking implements Backing {
     this.#kept.sync(specs);
   }
 
+  decided(decision: Decision | undefined): void {
+    this.#domains?.decided(decision);
+  }
+
   async close(): Promise<void> {
-    await Promise.all([this.#kept.close(), this.removed?.close(), this.fleets.close(), this.#events.close()]);
+    await Promise.all([
+      this.#kept.close(),
+      this.#domains?.close(),
+      this.removed?.close(),
+      this.fleets.close(),
+      this.#events.close(),
+    ]);
     await this.#replicas.close();
     this.#options.client.close();
   }

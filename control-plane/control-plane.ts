@@ -224,7 +224,10 @@ export class ControlPlane {
       },
       statusShown: () => this.#statuses.update(),
       changed: () => this.#distribution.changed(),
-      cutOff: (isCutOff) => this.#distribution.cutOff(isCutOff),
+      cutOff: (isCutOff) => {
+        this.#distribution.cutOff(isCutOff);
+        if (isCutOff) this.#backing.decided(undefined);
+      },
     };
   }
 
@@ -247,6 +250,7 @@ export class ControlPlane {
       fleetsChanged: () => this.#statuses.update(),
       fleetsShown: () => this.#statuses.fleetsShown(),
       removedShown: (stored) => this.#statuses.removedShown(stored),
+      policyChanged: () => this.#distribution.policyChanged(),
       keptChanged: (stored) => this.#distribution.useKept(stored),
     };
   }
@@ -267,6 +271,7 @@ export class ControlPlane {
       ...this.#parts,
       source: this.#backing.source,
       decider: this.#decider,
+      policy: () => this.#backing.policy,
       ledger: this.#ledger,
       xds: this.#xds,
       decided: () => this.#decided(),
@@ -341,8 +346,10 @@ export class ControlPlane {
 
   /** Before the first decision nobody can say what may be forgotten. */
   #keep(): void {
-    const { decision, kept } = this.#distribution;
-    if (decision !== undefined && this.#backing.leads) this.#backing.keep(persistedKept(decision, kept));
+    const { decision, kept, isCutOff } = this.#distribution;
+    if (decision === undefined || !this.#backing.leads) return;
+    this.#backing.keep(persistedKept(decision, kept));
+    if (!isCutOff) this.#backing.decided(decision);
   }
 
   #createXds(): XdsServer {

@@ -1,5 +1,6 @@
 import type { Backing, BackingListener } from './backing.ts';
 import type { LimiterReport, ReplicaReport } from './model/fleet-snapshot.ts';
+import { noPolicy } from './reconcile/decide.ts';
 import { DirectorySource, type DirectorySourceOptions } from './source/directory-source.ts';
 
 export interface DirectoryBackingOptions extends DirectorySourceOptions {
@@ -12,6 +13,8 @@ export class DirectoryBacking implements Backing {
   readonly source: DirectorySource;
   readonly leads = true;
   readonly controllerName = undefined;
+  /** Whoever has the folder says whose a domain is; there are no RateLimitFleets. */
+  readonly policy = noPolicy;
   readonly #options: DirectoryBackingOptions;
   #limiters: readonly LimiterReport[] = [];
 
@@ -51,6 +54,8 @@ export class DirectoryBacking implements Backing {
 
   /** A restart reads the manifests anew; what is wrong with them then is not served. */
   keep(): void {}
+
+  decided(): void {}
 
   async close(): Promise<void> {}
 }

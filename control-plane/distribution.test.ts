@@ -6,7 +6,7 @@ import { Distribution } from './distribution.ts';
 import type { ConfigObject } from './model/config-object.ts';
 import type { FleetSnapshot } from './model/fleet-snapshot.ts';
 import { anyoneOwnsAnything } from './reconcile/claims.ts';
-import { Decider } from './reconcile/decide.ts';
+import { Decider, noPolicy } from './reconcile/decide.ts';
 import { VersionLedger } from './reconcile/fleet-standing.ts';
 
 let timers: ManualTimers;
@@ -29,6 +29,7 @@ function start(): Distribution {
     ...recordedTelemetry(),
     source: { objects: () => objects },
     decider: new Decider({ mergeDomains: false, domainOwners: anyoneOwnsAnything }),
+    policy: () => noPolicy,
     ledger: new VersionLedger(),
     xds: {
       serve: (fleets: ReadonlyMap<string, FleetSnapshot>) =>

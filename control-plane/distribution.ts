@@ -5,7 +5,7 @@ import { Pace } from '../process/time/pacing.ts';
 import { objectKey } from './model/config-object.ts';
 import type { Decision, KeptSpec, Verdict } from './model/decision.ts';
 import { nextKept } from './reconcile/candidate.ts';
-import type { Decider } from './reconcile/decide.ts';
+import type { Decider, Policy } from './reconcile/decide.ts';
 import type { VersionLedger } from './reconcile/fleet-standing.ts';
 import type { ObjectSource } from './source/kubernetes-source.ts';
 import type { Telemetry } from './telemetry/control-plane-metrics.ts';
@@ -15,6 +15,8 @@ import type { XdsServer } from './xds/xds-server.ts';
 export interface DistributionOptions extends Telemetry {
   source: Pick<ObjectSource, 'objects'>;
   decider: Decider;
+  /** Undefined while it is not known: nothing is decided before. */
+  policy(): Policy | undefined;
   ledger: VersionLedger;
   xds: Pick<XdsServer, 'serve' | 'cutOff'>;
   clock: Clock;
@@ -39,6 +41,7 @@ export class Distribution {
   /** When the source told of a change that no limiter was sent yet. */
   #unsentChangeMs: number | undefined;
   #callOffReturn = (): void => {};
+  #isCutOff = false;
 
   constructor(options: DistributionOptions) {
     const { clock, timers } = options;
@@ -78,16 +81,30 @@ export class Distribution {
     this.#ask();
   }
 
+  /** Who may use what has changed, or is known from now on. */
+  policyChanged(): void {
+    this.#ask();
+  }
+
+  /** Whether the objects may be older than what the place has by now. */
+  get isCutOff(): boolean {
+    return this.#isCutOff;
+  }
+
   /** See `XdsServer.cutOff`. Objects that are reachable again are the newest after a moment. */
   cutOff(isCutOff: boolean): void {
     const { xds, timers } = this.#options;
+    const tell = (): void => {
+      this.#isCutOff = isCutOff;
+      xds.cutOff(isCutOff);
+    };
     this.#callOffReturn();
     if (isCutOff) {
-      xds.cutOff(true);
+      tell();
       return;
     }
     this.#callOffReturn = timers.after(catchUpMs, () => {
-      xds.cutOff(false);
+      tell();
       this.#ask();
     });
   }
@@ -105,14 +122,15 @@ export class Distribution {
   }
 
   #ask(): void {
-    if (this.#isListed && this.#hasKept) this.#pace.ask();
+    const isReady = this.#isListed && this.#hasKept && this.#options.policy() !== undefined;
+    if (isReady) this.#pace.ask();
   }
 
   #decide(): void {
-    const { source, decider, ledger, xds, clock, metrics, log } = this.#options;
+    const { source, decider, policy, ledger, xds, clock, metrics, log } = this.#options;
     const startMs = clock.monotonicMs();
     const last = this.#decision;
-    const decision = decider.decide(source.objects(), this.#kept);
+    const decision = decider.decide(source.objects(), this.#kept, policy());
     this.#kept = nextKept(decision, this.#kept);
     this.#decision = decision;
     ledger.observe(decision, clock.nowMs());

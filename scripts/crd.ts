@@ -32,14 +32,19 @@ function openApiSchema(model: z.ZodType): Schema {
 
 function structural(schema: Schema): Schema {
   const entries = Object.entries(schema)
-    .filter(([word]) => !foreign.includes(word))
+    .filter(([word, value]) => !foreign.includes(word) || isMapOfValues(word, value))
     .sort(([a], [b]) => rank(a) - rank(b))
     .map(([word, value]) => [word, below(word, value)]);
   return Object.fromEntries(entries);
 }
 
+/** Whose values have a schema; those of any content need other words. */
+function isMapOfValues(word: string, value: unknown): boolean {
+  return word === 'additionalProperties' && Object.keys(value as object).length > 0;
+}
+
 function below(word: string, value: unknown): unknown {
-  if (word === 'items') return structural(value as Schema);
+  if (word === 'items' || word === 'additionalProperties') return structural(value as Schema);
   if (word !== 'properties') return value;
   const fields = Object.entries(value as Record<string, Schema>);
   return Object.fromEntries(fields.map(([field, schema]) => [field, structural(schema)]));

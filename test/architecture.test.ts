@@ -98,6 +98,7 @@ const allowed: Record<string, string[]> = {
     'control-plane/model',
     'control-plane/reconcile',
     'control-plane/replicas',
+    'control-plane/source',
     'control-plane/telemetry',
     'process/log',
     'process/time',

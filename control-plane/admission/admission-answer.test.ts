@@ -4,7 +4,7 @@ import { configObject, configSpec, invalidSpec } from '../../test/support/config
 import { readFleet } from '../fleets/fleet-readings.ts';
 import type { ConfigObject } from '../model/config-object.ts';
 import { anyoneOwnsAnything, parseDomainOwners } from '../reconcile/claims.ts';
-import { Decider } from '../reconcile/decide.ts';
+import { Decider, noPolicy, type Policy } from '../reconcile/decide.ts';
 import { readConfigObject } from '../source/kubernetes-source.ts';
 import { type AdmissionView, admissionAnswer } from './admission-answer.ts';
 import {
@@ -26,7 +26,7 @@ function request(object: Asked | undefined, more: Partial<AdmissionRequest> = {}
   return { uid: 'u', resource, object, ...more };
 }
 
-interface World {
+interface World extends Partial<Policy> {
   objects?: ConfigObject[];
   owners?: string;
   mergeDomains?: boolean;
@@ -38,11 +38,13 @@ function viewOf({
   owners = '',
   mergeDomains = false,
   isListed = true,
+  fleets = noPolicy.fleets,
+  records = noPolicy.records,
 }: World = {}): AdmissionView {
   const parsed = parseDomainOwners(owners, 'open');
   const domainOwners = parsed.ok ? parsed.owners : anyoneOwnsAnything;
   const decider = new Decider({ mergeDomains, domainOwners });
-  decider.decide(objects, new Map());
+  decider.decide(objects, new Map(), { fleets, records });
   return {
     config: (object) => (object.metadata.labels?.['ours'] === 'no' ? undefined : readConfigObject(object)),
     fleet: (object) => (object.metadata.namespace === 'weir-system' ? readFleet(object) : undefined),
@@ -90,6 +92,23 @@ describe('admissionAnswer', () => {
     });
     const own = configObject({ name: 'a', namespace: 'shop', uid: 'uid-a' });
     expect(answer(configSpec({ requestsPerUnit: 7 }), { objects: [own] })).toEqual(noWord);
+  });
+
+  it('warns of a fleet that is for other namespaces, which may get its labels in a moment', () => {
+    const fleets = new Map([['default', { unknown: 'nobody looked yet' }]]);
+    expect(answer(configSpec(), { fleets })).toEqual({
+      allowed: true,
+      warnings: [
+        "FleetNotAllowed: who may use fleet 'default' is not known: nobody looked yet: it would not be served",
+      ],
+    });
+  });
+
+  it('warns of a domain that is held for the namespace that had it last', () => {
+    const records = new Map([['default/shop', { namespaces: ['before'] }]]);
+    expect(answer(configSpec(), { records })).toMatchObject({
+      warnings: [expect.stringContaining('is held for namespace before')],
+    });
   });
 
   it('warns of a key that another object has in a merged domain', () => {

@@ -29,6 +29,9 @@ export interface AdmissionView {
 /** Chosen, in bytes by rules, of which the cost of a review is at most a nanosecond each: 800 usual rules. */
 const mostReviewWork = 50_000_000;
 
+/** What follows from other objects and may be otherwise in a moment: a namespace may have got its labels just now. */
+const passing: ReadonlySet<string> = new Set([AcceptedReason.DomainConflict, AcceptedReason.FleetNotAllowed]);
+
 const noWord: AdmissionAnswer = { allowed: true, warnings: [] };
 
 /** Only a change of the spec is judged: whatever an object says already, its labels, finalizers and its end pass. */
@@ -47,9 +50,9 @@ function answerOn(reading: Reading<ConfigObject> | undefined, view: AdmissionVie
   if (reading === undefined) return noWord;
   if ('unreadable' in reading) return refused('Invalid', reading.unreadable);
   const { rules, rejection } = view.foresee(reading.item);
-  const isTaken = rejection?.reason === AcceptedReason.DomainConflict;
-  if (rejection !== undefined && !isTaken) return refused(rejection.reason, rejection.problem);
-  const warnings = isTaken ? [`DomainConflict: ${rejection.problem}: it would not be served`] : [];
+  const mayPass = rejection !== undefined && passing.has(rejection.reason);
+  if (rejection !== undefined && !mayPass) return refused(rejection.reason, rejection.problem);
+  const warnings = mayPass ? [`${rejection.reason}: ${rejection.problem}: it would not be served`] : [];
   if (!view.isListed()) {
     warnings.push('who has its domain is not known yet: no complete list of objects is in');
   }

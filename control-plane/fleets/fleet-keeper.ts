@@ -8,7 +8,7 @@ import { fleetStatus, sameFleetStatus } from './fleet-status.ts';
 import type { FleetStore } from './fleet-store.ts';
 
 export interface FleetKeeperOptions {
-  store: Pick<FleetStore, 'fleets' | 'writeStatus'>;
+  store: Pick<FleetStore, 'fleets' | 'problemOf' | 'writeStatus'>;
   leads(): boolean;
   limiters: LimiterView;
   ledger: VersionLedger;
@@ -55,7 +55,8 @@ export class FleetKeeper {
       const isLate = written !== undefined && nowMs - written.atMs < trustWrittenMs;
       const previous = isLate ? written.status : shown;
       const newest = ledger.newest(name);
-      const next = fleetStatus({ fleet, limiters: limiters.fleet(name), newest, previous, nowMs });
+      const problem = store.problemOf(name);
+      const next = fleetStatus({ fleet, limiters: limiters.fleet(name), newest, problem, previous, nowMs });
       if (sameFleetStatus(next, previous)) continue;
       this.#written.set(name, { status: next, atMs: nowMs });
       store.writeStatus(name, next);

@@ -108,4 +108,14 @@ describe('fleetStatus', () => {
     const [ready] = statusWith({}, later).conditions;
     expect(ready?.lastTransitionTime).toBe('2026-01-02T12:00:01Z');
   });
+
+  it('is not ready while something is wrong with who may use it', () => {
+    const problem = { reason: 'Invalid', message: 'no', meanwhile: 'what held stays' } as const;
+    const { conditions } = statusWith({ connected: well }, { problem });
+    expect(conditions[0]).toMatchObject({
+      status: 'False',
+      reason: 'Invalid',
+      message: 'no; what held stays',
+    });
+  });
 });

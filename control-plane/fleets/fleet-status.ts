@@ -3,12 +3,15 @@ import { isDeepStrictEqual } from 'node:util';
 import type { FleetObject, FleetStatus } from '../model/fleet-object.ts';
 import { progress, shortened, statusFor, timeText } from '../reconcile/conditions.ts';
 import type { FleetStanding, Since } from '../reconcile/fleet-standing.ts';
+import type { FleetProblem } from './fleet-access.ts';
 
 export interface FleetFacts {
   fleet: FleetObject;
   limiters: FleetStanding;
   /** The newest snapshot; undefined: nothing is served to the fleet. */
   newest: (Since & { version: string }) | undefined;
+  /** What is wrong with who may use it. */
+  problem?: FleetProblem | undefined;
   /** What was written last. */
   previous: FleetStatus | undefined;
   nowMs: number;
@@ -19,15 +22,18 @@ type Finding = Pick<FleetCondition, 'type' | 'status' | 'reason' | 'message'>;
 
 /** Chosen: for people; `/snapshot` has all. */
 const longestWords = 1_000;
+const longestProblem = 8_000;
 const namesShown = 5;
 
 /** Follows from its arguments; the same facts a second later give the same status. */
-export function fleetStatus({ fleet, limiters, newest, previous, nowMs }: FleetFacts): FleetStatus {
+export function fleetStatus(facts: FleetFacts): FleetStatus {
+  const { fleet, limiters, newest, problem, previous, nowMs } = facts;
   // Without a snapshot nobody lacks anything.
   const standing = limiters.of(newest ?? { number: 0, ms: 0 });
   const { joining } = limiters;
   const expected = Math.max(standing.total, fleet.spec.count ?? 0);
-  const findings = [readiness(fleet.name, standing, newest), progressing(standing, joining, newest)];
+  const ready = problem === undefined ? readiness(fleet.name, standing, newest) : unready(problem);
+  const findings = [ready, progressing(standing, joining, newest)];
   return {
     observedGeneration: fleet.generation,
     limiters: `${standing.connected}/${expected}`,
@@ -54,6 +60,11 @@ type Standing = ReturnType<FleetStanding['of']>;
 /** Who went away with the newest rules is expected, and nobody knows what it runs now. */
 function awayButCurrent({ total, connected, away }: Standing): number {
   return total - connected - away.count;
+}
+
+function unready({ reason, message, meanwhile }: FleetProblem): Finding {
+  const told = `${shortened(message, longestProblem)}; ${meanwhile}`;
+  return { type: 'Ready', status: 'False', reason, message: told };
 }
 
 function readiness(name: string, standing: Standing, newest: FleetFacts['newest']): Finding {

@@ -1,4 +1,7 @@
-/** The RateLimitFleets of the control plane's namespace, and the endpoints of their Services: followed, created, told of. */
+/**
+ * The RateLimitFleets of the control plane's namespace, the endpoints of their Services, and the labels of namespaces where
+ * some fleet asks for them: followed, created, told of.
+ */
 import { Seldom } from '../../process/log/seldom.ts';
 import type { Clock, Timers } from '../../process/time/clock.ts';
 import { fleetKind, fleetPlural } from '../../rules/manifest/fleet-model.ts';
@@ -8,10 +11,13 @@ import type { KubernetesClient } from '../kubernetes/client.ts';
 import { resourcePath } from '../kubernetes/reflector.ts';
 import { ResourceWatch, type WatchListener } from '../kubernetes/watch.ts';
 import type { Endpoint, FleetExpectation, FleetObject, FleetStatus } from '../model/fleet-object.ts';
+import type { FleetAccesses } from '../reconcile/claims.ts';
 import { Pump } from '../replicas/pump.ts';
 import { serverSideApply } from '../replicas/replica-name.ts';
+import type { Labels } from '../source/label-selector.ts';
 import type { Telemetry } from '../telemetry/control-plane-metrics.ts';
 import * as lines from '../telemetry/log-lines.ts';
+import { type AccessReading, type FleetProblem, readAccess, selectsNamespaces } from './fleet-access.ts';
 import { expectationOf, joinedEndpoints, readFleet, readSlice } from './fleet-readings.ts';
 
 export interface FleetStoreOptions extends Pick<Telemetry, 'log'> {
@@ -25,12 +31,21 @@ export interface FleetStoreOptions extends Pick<Telemetry, 'log'> {
   changed(): void;
   /** A status may not be what was written. */
   shown(): void;
+  /** `accesses` answers differently. */
+  accessChanged(): void;
   clock: Clock;
   timers: Timers;
   random(): number;
 }
 
 type SliceWatch = ResourceWatch<Endpoint[]>;
+
+interface Outage {
+  reason: string;
+  status: number;
+  /** Waiting does not end it. */
+  isRefusal: boolean;
+}
 
 /** Chosen: how often a write that fails again and again is told of. */
 const seldomMs = 60_000;
@@ -40,13 +55,18 @@ export class FleetStore {
   readonly #fleets: ResourceWatch<FleetObject>;
   /** By `namespace/name` of the Service. */
   readonly #slices = new Map<string, SliceWatch>();
+  /** While some fleet asks for labels. */
+  #namespaces: ResourceWatch<Labels> | undefined;
+  /** Why they are not followed now. */
+  #namespacesOutage: Outage | undefined;
+  /** By fleet. */
+  #accesses: ReadonlyMap<string, AccessReading> = new Map();
+  #told: { accesses: FleetAccesses | undefined; specs: string } = { accesses: undefined, specs: '' };
   readonly #path: string;
   /** Names of fleets that something is to be written of. */
   readonly #due = new Set<string>();
   readonly #statuses = new Map<string, FleetStatus>();
   readonly #pump: Pump<string, ApiError>;
-  /** Specs that were told of, by uid and generation. */
-  #told = '';
   #isClosed = false;
 
   constructor(options: FleetStoreOptions) {
@@ -58,7 +78,11 @@ export class FleetStore {
       ...options,
       resource,
       read: readFleet,
-      listener: this.#listener(fleetPlural, () => this.#fleetsChanged()),
+      listener: this.#listener(
+        fleetPlural,
+        () => this.#fleetsChanged(),
+        (failure) => this.#fleetsFailed(failure),
+      ),
     });
     const failures = new Seldom<string>(clock, seldomMs, (reason, times) => {
       lines.fleetNotWritten(log, { reason, times });
@@ -91,6 +115,16 @@ export class FleetStore {
     return [...this.#fleets.items.values()];
   }
 
+  /** Who may use which fleet; undefined while it is not known. Another value whenever it says something else. */
+  get accesses(): FleetAccesses | undefined {
+    return this.#told.accesses;
+  }
+
+  /** What is wrong with who may use the fleet. */
+  problemOf(name: string): FleetProblem | undefined {
+    return this.#accesses.get(name)?.problem;
+  }
+
   /** By fleet. */
   expectations(): ReadonlyMap<string, FleetExpectation> {
     return new Map(this.fleets.map((fleet) => [fleet.name, expectationOf(fleet, this.#endpointsOf(fleet))]));
@@ -104,8 +138,8 @@ export class FleetStore {
 
   async close(): Promise<void> {
     this.#isClosed = true;
-    const watches = [this.#fleets, ...this.#slices.values()];
-    await Promise.all([this.#pump.close(), ...watches.map((watch) => watch.close())]);
+    const watches = [this.#fleets, this.#namespaces, ...this.#slices.values()];
+    await Promise.all([this.#pump.close(), ...watches.map((watch) => watch?.close())]);
   }
 
   #endpointsOf({ spec: { service } }: FleetObject): Endpoint[] | undefined {
@@ -126,10 +160,73 @@ export class FleetStore {
     }
     for (const [key, service] of services) if (!this.#slices.has(key)) this.#watchSlices(key, service);
     this.#createMissing();
-    const told = JSON.stringify(this.fleets.map(({ uid, generation }) => [uid, generation]));
-    if (told === this.#told) this.#options.shown();
+    this.#followNamespaces();
+    this.#readAccesses();
+    const specs = JSON.stringify(this.fleets.map(({ uid, generation }) => [uid, generation]));
+    const isTold = specs === this.#told.specs;
+    this.#told.specs = specs;
+    if (isTold) this.#options.shown();
     else this.#options.changed();
-    this.#told = told;
+  }
+
+  /** Without the definition there are no fleets; without the right to read them nobody knows. */
+  #fleetsFailed(failure: Outage | undefined): void {
+    if (failure === undefined || this.#told.accesses !== undefined || !failure.isRefusal) return;
+    const unknown = `RateLimitFleets cannot be read: ${failure.reason}`;
+    this.#tellAccesses(failure.status === 404 ? new Map() : { get: () => ({ unknown }) });
+  }
+
+  #followNamespaces(): void {
+    const isAsked = this.fleets.some(selectsNamespaces);
+    if (isAsked === (this.#namespaces !== undefined)) return;
+    void this.#namespaces?.close();
+    this.#namespaces = isAsked ? this.#watchNamespaces() : undefined;
+    this.#namespacesOutage = undefined;
+    this.#namespaces?.start();
+  }
+
+  #watchNamespaces(): ResourceWatch<Labels> {
+    const watch: ResourceWatch<Labels> = new ResourceWatch({
+      ...this.#options,
+      resource: { group: '', version: 'v1', plural: 'namespaces', namespace: undefined },
+      read: ({ metadata: { labels = {} } }) => ({ item: labels }),
+      listener: this.#listener(
+        'namespaces',
+        () => this.#namespacesChanged(watch),
+        (failure) => this.#namespacesChanged(watch, failure),
+      ),
+    });
+    return watch;
+  }
+
+  #namespacesChanged(watch: ResourceWatch<Labels>, outage?: Outage): void {
+    if (watch !== this.#namespaces) return;
+    this.#namespacesOutage = outage;
+    this.#readAccesses();
+    this.#options.shown();
+  }
+
+  #readAccesses(): void {
+    const { isListed = false, items } = this.#namespaces ?? {};
+    const outage = this.#namespacesOutage;
+    const namespaces = { labels: isListed ? items : undefined, outage: outage?.reason };
+    const before = this.#accesses;
+    this.#accesses = new Map(
+      this.fleets.map((fleet) => [fleet.name, readAccess(fleet, namespaces, before.get(fleet.name))]),
+    );
+    const isAwaited = this.#namespaces !== undefined && !isListed && outage?.isRefusal !== true;
+    const { accesses } = this.#told;
+    if (accesses === undefined && isAwaited) return;
+    const isSame =
+      accesses instanceof Map &&
+      accesses.size === this.#accesses.size &&
+      [...this.#accesses].every(([name, { access }]) => accesses.get(name) === access);
+    if (!isSame) this.#tellAccesses(new Map([...this.#accesses].map(([name, { access }]) => [name, access])));
+  }
+
+  #tellAccesses(accesses: FleetAccesses): void {
+    this.#told.accesses = accesses;
+    this.#options.accessChanged();
   }
 
   #watchSlices(key: string, { namespace, name }: { namespace: string; name: string }): void {
@@ -144,7 +241,11 @@ export class FleetStore {
     watch.start();
   }
 
-  #listener(what: string, changed: () => void): WatchListener {
+  #listener(
+    what: string,
+    changed: () => void,
+    turned: (outage: Outage | undefined) => void = () => {},
+  ): WatchListener {
     const { log } = this.#options;
     const told = () => {
       if (!this.#isClosed) changed();
@@ -152,8 +253,14 @@ export class FleetStore {
     return {
       listed: told,
       changed: told,
-      unreachable: (reason) => lines.fleetsUnreachable(log, what, reason),
-      reachable: () => lines.fleetsReachable(log, what),
+      unreachable: (reason, status) => {
+        lines.fleetsUnreachable(log, what, reason);
+        if (!this.#isClosed) turned({ reason, status, isRefusal: [401, 403, 404].includes(status) });
+      },
+      reachable: () => {
+        lines.fleetsReachable(log, what);
+        if (!this.#isClosed) turned(undefined);
+      },
       skipped: (name, reason) => lines.fleetSkipped(log, name, reason),
     };
   }

@@ -54,8 +54,8 @@ export interface WatchListener {
   listed(): void;
   /** `items` changed after that; comes once an event, and once for each later list. */
   changed(): void;
-  /** Once an outage; `items` stay as they are meanwhile. */
-  unreachable(reason: string): void;
+  /** Once an outage, or once more as a refusal; `items` stay as they are meanwhile. */
+  unreachable(reason: string, status: number): void;
   reachable(): void;
   /** An object that cannot be read; what was read of it before stays. */
   skipped(key: string, reason: string): void;
@@ -279,7 +279,7 @@ export class ResourceWatch<T> {
 
   #failed(error: ApiError): void {
     const reason = reasonText(error, this.#options.resource);
-    if (this.#outage.failed(error, reason)) this.#options.listener.unreachable(reason);
+    if (this.#outage.failed(error, reason)) this.#options.listener.unreachable(reason, error.status);
   }
 
   #recovered(): void {

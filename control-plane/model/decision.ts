@@ -18,7 +18,7 @@ export interface Verdict {
 
 export type Acceptance = { status: true } | { status: false; reason: RejectionReason; message: string };
 
-export type RejectionReason = 'Invalid' | 'DomainConflict' | 'DomainNotAllowed';
+export type RejectionReason = 'Invalid' | 'DomainConflict' | 'DomainNotAllowed' | 'FleetNotAllowed';
 
 export interface ServedConfig {
   fleet: string;
@@ -41,4 +41,20 @@ export interface ServedConfig {
 export interface KeptSpec {
   generation: number;
   spec: unknown;
+}
+
+/** Whose a domain of a fleet was last. */
+export interface DomainRecord {
+  /** One; with merging all that have rules of the domain. Never empty. */
+  namespaces: readonly string[];
+  /** Milliseconds since 1970: the domain is free and given to nobody else before; undefined while they have it. */
+  heldUntilMs?: number;
+}
+
+/** By `domainKey`. */
+export type DomainRecords = ReadonlyMap<string, DomainRecord>;
+
+/** No name of a fleet has a slash. */
+export function domainKey({ fleet, domain }: { fleet: string; domain: string }): string {
+  return `${fleet}/${domain}`;
 }

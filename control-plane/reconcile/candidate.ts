@@ -7,8 +7,16 @@ import { encodeResource } from '../../rules/xds/resource.ts';
 import { type ConfigObject, isOfOther, objectKey } from '../model/config-object.ts';
 import type { Acceptance, Decision, KeptSpec, RejectionReason, Verdict } from '../model/decision.ts';
 import { hashOf, type Resource } from '../model/fleet-snapshot.ts';
-import { type Claim, type Clash, claimStanding, type DomainOwners } from './claims.ts';
-import { AcceptedReason, joinedWithin, shortened } from './conditions.ts';
+import {
+  type Claim,
+  type Clash,
+  claimStanding,
+  type DomainOwners,
+  type FleetAccesses,
+  type Hold,
+  isServed,
+} from './claims.ts';
+import { AcceptedReason, joinedWithin, shortened, timeText } from './conditions.ts';
 
 /** Why a newest spec is not accepted, in words for its owner. */
 export interface Rejection {
@@ -30,21 +38,65 @@ function invalid({ errors, errorCount }: UnreadableSpec): Rejection {
   };
 }
 
-function domainNotAllowed(domain: string, owners: readonly string[]): Rejection {
-  const whom =
-    owners.length === 0
-      ? 'no namespace: DOMAIN_OWNERS has no entry for it, and DOMAIN_OWNERSHIP is claimed'
-      : `these namespaces only: ${name(owners.join(', '))}`;
-  return { reason: AcceptedReason.DomainNotAllowed, problem: `domain '${name(domain)}' is for ${whom}` };
+/** What one object wants, and whether its status says that it has it. */
+interface Wish {
+  namespace: string;
+  fleet: string;
+  domain: string;
+  isServed: boolean;
 }
 
-export function domainConflict({ rules: { domain, fleet } }: Claim, { holder, key }: Clash): Rejection {
+/** Why a namespace may not have a domain of a fleet, whoever has it now; undefined: it may. Pure. */
+export function accessRejection(
+  { namespace, fleet, domain, isServed }: Wish,
+  domainOwners: DomainOwners,
+  fleets: FleetAccesses,
+): Rejection | undefined {
+  const found = fleets.get(fleet);
+  const unknown = found !== undefined && 'unknown' in found ? found.unknown : undefined;
+  if (unknown !== undefined && !isServed)
+    return fleetNotAllowed(`who may use fleet '${name(fleet)}' is not known: ${unknown}`);
+  const access = found !== undefined && 'admits' in found ? found : undefined;
+  if (access?.admits(namespace) === false)
+    return fleetNotAllowed(`fleet '${name(fleet)}' is not for namespace '${namespace}': ${access.admitted}`);
+  const ofAll = domainOwners.ownersOf(domain);
+  const ofFleet = access?.domains.ownersOf(domain);
+  const isNamedByFleetAlone = ofFleet !== undefined && ofAll?.length === 0;
+  if (!isNamedByFleetAlone && !domainOwners.mayUse(namespace, domain))
+    return domainNotAllowed(`domain '${name(domain)}'`, ofAll!);
+  if (access?.domains.mayUse(namespace, domain) === false)
+    return domainNotAllowed(`domain '${name(domain)}' of fleet '${name(fleet)}'`, ofFleet!);
+  return undefined;
+}
+
+function fleetNotAllowed(problem: string): Rejection {
+  return { reason: AcceptedReason.FleetNotAllowed, problem };
+}
+
+function domainNotAllowed(place: string, owners: readonly string[]): Rejection {
+  const whom =
+    owners.length === 0
+      ? 'no namespace: neither DOMAIN_OWNERS nor the RateLimitFleet has an entry for it, and DOMAIN_OWNERSHIP is claimed'
+      : `these namespaces only: ${name(owners.join(', '))}`;
+  return { reason: AcceptedReason.DomainNotAllowed, problem: `${place} is for ${whom}` };
+}
+
+/** Of a claim that was turned down. */
+export function domainConflict({ rules: { domain, fleet } }: Claim, clash: Clash | Hold): Rejection {
   const place = `domain '${name(domain)}' of fleet '${name(fleet)}'`;
-  const what = key === undefined ? place : `descriptor '${name(key)}' in ${place}`;
-  return {
-    reason: AcceptedReason.DomainConflict,
-    problem: `${what} is taken by ${objectKey(holder.object)}`,
-  };
+  return { reason: AcceptedReason.DomainConflict, problem: conflictText(place, clash) };
+}
+
+function conflictText(place: string, clash: Clash | Hold): string {
+  if ('held' in clash) {
+    const { namespaces, heldUntilMs } = clash.held;
+    const whom = `${namespaces.length === 1 ? 'namespace' : 'namespaces'} ${name(namespaces.join(', '))}`;
+    // Rounded up: it is not given away before.
+    const until = heldUntilMs === undefined ? '' : ` until ${timeText(heldUntilMs + 999)}`;
+    return `${place} is held for ${whom}, which had it last,${until === '' ? ' for a while' : until}`;
+  }
+  const what = clash.key === undefined ? place : `descriptor '${name(clash.key)}' in ${place}`;
+  return `${what} is taken by ${objectKey(clash.holder.object)}`;
 }
 
 export function rejected({ reason, problem }: Rejection, servedGeneration: number | undefined): Acceptance {
@@ -105,6 +157,8 @@ export interface Candidate {
   rejection: Rejection | undefined;
   /** The newest first, then that of the kept spec. */
   claims: readonly Claim[];
+  /** What `rejection` follows from. */
+  fleets: FleetAccesses;
   /** The last verdict on it, and the resource that it is served in. */
   given: { verdict: Verdict; resourceName: string | undefined } | undefined;
 }
@@ -118,16 +172,16 @@ export interface DeciderOptions {
 }
 
 /**
- * `last` is the candidate of the object in the round before: it is given again as long as the object and what was kept
- * for it are the same. What was read of a generation is not read again.
+ * `last` is the candidate of the object in the round before: it is given again as long as the object, what was kept
+ * for it and who may use fleets are the same. What was read of a generation is not read again.
  */
 export function candidateOf(
-  object: ConfigObject,
-  kept: KeptSpec | undefined,
+  { object, kept, fleets }: Pick<Candidate, 'object' | 'kept' | 'fleets'>,
   last: Candidate | undefined,
   options: DeciderOptions,
 ): Candidate {
-  if (last !== undefined && last.object === object && last.kept === kept) return last;
+  const isSame = last !== undefined && last.object === object && last.kept === kept;
+  if (isSame && last.fleets === fleets) return last;
   const read = (spec: KeptSpec): SpecReading => {
     if (last !== undefined && isSameSpec(last.object, spec)) return last.readings.newest;
     const keptBefore = last?.kept && isSameSpec(last.kept, spec) ? last.readings.kept : undefined;
@@ -135,11 +189,17 @@ export function candidateOf(
   };
   const newestReading = read(object);
   const keptReading = kept && (kept.spec === object.spec ? newestReading : read(kept));
-  const rejection = rejectionOf(object, newestReading, options);
-  const rules = newestReading.ok && rejection === undefined ? newestReading : undefined;
-  const mayServeKept = keptReading?.ok && rejectionOf(object, keptReading, options) === undefined;
-  const older = kept && mayServeKept ? { rules: keptReading, generation: kept.generation } : undefined;
   const status = isOfOther(object.status, options.controllerName) ? undefined : object.status;
+  const rejectionOf = (reading: SpecReading): Rejection | undefined => {
+    if (!reading.ok) return invalid(reading);
+    const { fleet, domain } = reading;
+    const wish = { namespace: object.namespace, fleet, domain, isServed: isServed(status, reading) };
+    return accessRejection(wish, options.domainOwners, fleets);
+  };
+  const rejection = rejectionOf(newestReading);
+  const rules = newestReading.ok && rejection === undefined ? newestReading : undefined;
+  const mayServeKept = keptReading?.ok && rejectionOf(keptReading) === undefined;
+  const older = kept && mayServeKept ? { rules: keptReading, generation: kept.generation } : undefined;
   const claim = (generation: number, claimed: ReadRules): Claim => {
     const standing = claimStanding({ status, generation, claimed, kept: older });
     return { object, generation, rules: claimed, standing };
@@ -151,23 +211,13 @@ export function candidateOf(
     if (!isHopeless) claims.push(claim(older.generation, older.rules));
   }
   const readings = { newest: newestReading, kept: keptReading };
-  return { object, kept, readings, newest, rejection, claims, given: undefined };
+  const given = isSame ? last.given : undefined;
+  return { object, kept, readings, newest, rejection, claims, fleets, given };
 }
 
 /** A source may read a spec anew although only the status has changed; a backup that is restored has old generations. */
 function isSameSpec(a: KeptSpec, b: KeptSpec): boolean {
   return a.generation === b.generation && isDeepStrictEqual(a.spec, b.spec);
-}
-
-/** Why a spec may not be served, even if its domain is free. */
-function rejectionOf(
-  { namespace }: ConfigObject,
-  reading: SpecReading,
-  { domainOwners }: DeciderOptions,
-): Rejection | undefined {
-  if (!reading.ok) return invalid(reading);
-  if (domainOwners.mayUse(namespace, reading.domain)) return undefined;
-  return domainNotAllowed(reading.domain, domainOwners.ownersOf(reading.domain) ?? []);
 }
 
 /** Where a domain has one holder, what turns down the newer spec turns down the older one too. */

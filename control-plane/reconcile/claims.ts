@@ -1,6 +1,8 @@
 /** Who is served where several objects want one domain, and whose namespaces may want it. */
+import type { DomainEntry } from '../../rules/manifest/fleet-model.ts';
 import { patternMatches } from '../../rules/model.ts';
 import { byAge, type ConfigObject, type ConfigStatus, findCondition } from '../model/config-object.ts';
+import { type DomainRecord, type DomainRecords, domainKey } from '../model/decision.ts';
 import type { ReadRules } from './candidate.ts';
 
 /**
@@ -40,7 +42,7 @@ interface StandingFacts {
 
 export function claimStanding({ status, generation, claimed, kept }: StandingFacts): ClaimStanding {
   const served = servedGeneration(status);
-  const isServedHere = status !== undefined && served !== undefined && isSamePlace(claimed, status);
+  const isServedHere = isServed(status, claimed);
   const isKeptHere = kept !== undefined && isSamePlace(claimed, kept.rules);
   if (isServedHere && served === generation) return ClaimStanding.specServed;
   if (isKeptHere && kept.generation === generation) return ClaimStanding.specKept;
@@ -48,9 +50,18 @@ export function claimStanding({ status, generation, claimed, kept }: StandingFac
   return isKeptHere ? ClaimStanding.domainKept : ClaimStanding.newcomer;
 }
 
-/** The order in which claims to one domain are heard. */
-function byStanding(a: Claim, b: Claim): number {
-  return a.standing - b.standing || byAge(a.object, b.object);
+/** Whether the status says that something of the object is served for this domain of this fleet. */
+export function isServed(
+  status: ConfigStatus | undefined,
+  place: { fleet: string; domain: string },
+): boolean {
+  return status !== undefined && servedGeneration(status) !== undefined && isSamePlace(place, status);
+}
+
+/** The order in which claims to one domain are heard: of newcomers first those whose namespace had it last. */
+function byStanding(record: DomainRecord | undefined): (a: Claim, b: Claim) => number {
+  const isStranger = ({ object }: Claim) => Number(record?.namespaces.includes(object.namespace) === false);
+  return (a, b) => a.standing - b.standing || isStranger(a) - isStranger(b) || byAge(a.object, b.object);
 }
 
 function servedGeneration(status: ConfigStatus | undefined): number | undefined {
@@ -58,7 +69,7 @@ function servedGeneration(status: ConfigStatus | undefined): number | undefined 
   return findCondition(status, 'Accepted')?.status === 'True' ? status?.observedGeneration : undefined;
 }
 
-function isSamePlace(a: ReadRules, b: { fleet?: string; domain?: string }): boolean {
+function isSamePlace(a: { fleet: string; domain: string }, b: { fleet?: string; domain?: string }): boolean {
   return a.fleet === b.fleet && a.domain === b.domain;
 }
 
@@ -69,15 +80,31 @@ export interface Clash {
   key: string | undefined;
 }
 
+/** The domain is free, and kept for those who had it last. */
+export interface Hold {
+  held: DomainRecord;
+}
+
+export interface ClaimOptions {
+  /** Whether several objects may hold rules for one domain of a fleet. */
+  mergeDomains: boolean;
+  /** Nobody is new to a domain whose record names others that could come back to it. */
+  records: DomainRecords;
+  /** Whether a namespace that had the domain still may. */
+  mayUse(namespace: string, place: { fleet: string; domain: string }): boolean;
+}
+
 /** The claims that one domain of one fleet is given to: one, or with merging several without a common top-level rule. */
 class DomainHolders {
-  readonly #isShared: boolean;
+  readonly #options: ClaimOptions;
+  readonly #record: DomainRecord | undefined;
   #claims: Claim[] = [];
   /** Made when it is first asked for: most domains have one holder for good. */
   #holderOfKey: Map<string, Claim> | undefined;
 
-  constructor(isShared: boolean) {
-    this.#isShared = isShared;
+  constructor(options: ClaimOptions, record: DomainRecord | undefined) {
+    this.#options = options;
+    this.#record = record;
   }
 
   /** In no order. */
@@ -85,11 +112,26 @@ class DomainHolders {
     return this.#claims;
   }
 
+  /** What speaks against the claim; undefined: nothing does. */
+  clash(claim: Claim): Clash | Hold | undefined {
+    return this.#taken(claim) ?? (this.#isHeldFrom(claim) ? { held: this.#record! } : undefined);
+  }
+
+  /** With merging, whoever may share the domain comes to it while it is not free. */
+  #isHeldFrom({ standing, object, rules }: Claim): boolean {
+    if (this.#record === undefined || standing !== ClaimStanding.newcomer) return false;
+    const { namespaces } = this.#record;
+    if (namespaces.includes(object.namespace)) return false;
+    if (this.#claims.some((claim) => namespaces.includes(claim.object.namespace))) return false;
+    return namespaces.some((namespace) => this.#options.mayUse(namespace, rules));
+  }
+
   /** What another object holds that `claim` cannot stand beside; of several such objects the oldest. */
-  clash(claim: Claim): Clash | undefined {
+  #taken(claim: Claim): Clash | undefined {
     const [first] = this.#claims;
     if (first === undefined) return undefined;
-    if (!this.#isShared) return isOneObject(first, claim) ? undefined : { holder: first, key: undefined };
+    if (!this.#options.mergeDomains)
+      return isOneObject(first, claim) ? undefined : { holder: first, key: undefined };
     this.#holderOfKey ??= holdersByKey(this.#claims);
     let clash: Clash | undefined;
     for (const key of claim.rules.topKeys) {
@@ -127,6 +169,7 @@ type ClaimList = readonly Claim[];
 interface Place {
   asked: Claim[];
   holders: DomainHolders;
+  record: DomainRecord | undefined;
 }
 
 /**
@@ -139,14 +182,14 @@ interface Place {
  * acceptance does not know; so at the end those that fit after all are let in, older objects first.
  */
 export class SettledClaims {
-  readonly #isShared: boolean;
+  readonly #options: ClaimOptions;
   /** By fleet and domain. */
   readonly #places = new Map<string, Map<string, Place>>();
 
-  constructor(lists: readonly ClaimList[], { mergeDomains }: { mergeDomains: boolean }) {
-    this.#isShared = mergeDomains;
+  constructor(lists: readonly ClaimList[], options: ClaimOptions) {
+    this.#options = options;
     this.#defer(lists);
-    if (mergeDomains) this.#letInWhoFits(lists);
+    if (options.mergeDomains) this.#letInWhoFits(lists);
   }
 
   /** A domain that nobody holds in the end may be among them. */
@@ -156,9 +199,11 @@ export class SettledClaims {
     }
   }
 
-  /** What a claim that was not heard could not stand beside. */
-  clashOf(claim: Claim): Clash | undefined {
-    return this.#places.get(claim.rules.fleet)?.get(claim.rules.domain)?.holders.clash(claim);
+  /** What speaks against a claim that was turned down, or was not heard. */
+  clashOf(claim: Claim): Clash | Hold | undefined {
+    const { fleet, domain } = claim.rules;
+    const place = this.#places.get(fleet)?.get(domain) ?? this.#newPlace(claim.rules);
+    return place.holders.clash(claim);
   }
 
   /** Of the domain that is claimed, whether the claim is among them or not. */
@@ -194,8 +239,9 @@ export class SettledClaims {
   /** Returns those that are turned down. */
   #choose(place: Place): Claim[] {
     const refused: Claim[] = [];
-    if (place.asked.length > 1) place.asked.sort(byStanding);
-    place.holders = new DomainHolders(this.#isShared);
+    const { record } = place;
+    if (place.asked.length > 1) place.asked.sort(byStanding(record));
+    place.holders = new DomainHolders(this.#options, record);
     for (const claim of place.asked) {
       if (place.holders.clash(claim) === undefined) place.holders.add(claim);
       else refused.push(claim);
@@ -232,6 +278,12 @@ export class SettledClaims {
     return true;
   }
 
+  #newPlace(place: { fleet: string; domain: string }): Place {
+    const { records } = this.#options;
+    const record = records.size === 0 ? undefined : records.get(domainKey(place));
+    return { asked: [], holders: new DomainHolders(this.#options, record), record };
+  }
+
   #placeOf({ rules: { fleet, domain } }: Claim): Place {
     let domains = this.#places.get(fleet);
     if (domains === undefined) {
@@ -240,7 +292,7 @@ export class SettledClaims {
     }
     let place = domains.get(domain);
     if (place === undefined) {
-      place = { asked: [], holders: new DomainHolders(this.#isShared) };
+      place = this.#newPlace({ fleet, domain });
       domains.set(domain, place);
     }
     return place;
@@ -265,6 +317,20 @@ export interface DomainOwners {
 export const domainOwnerships = ['open', 'claimed'] as const;
 export type DomainOwnership = (typeof domainOwnerships)[number];
 
+/** Who may use a fleet and its domains, as its RateLimitFleet says. */
+export interface FleetAccess {
+  /** Whether objects of the namespace may be of the fleet. */
+  admits(namespace: string): boolean;
+  /** In words, whose may. */
+  admitted: string;
+  domains: DomainOwners;
+}
+
+/** By fleet; undefined: open to all. While it is `unknown`, for the reason given, what is served stays and nothing comes to it. */
+export interface FleetAccesses {
+  get(fleet: string): FleetAccess | { unknown: string } | undefined;
+}
+
 export type ParsedDomainOwners = { ok: true; owners: DomainOwners } | { ok: false; errors: string[] };
 
 interface Entry {
@@ -276,10 +342,29 @@ export const anyoneOwnsAnything: DomainOwners = { ownersOf: () => undefined, may
 
 /** Each error names the entry by its number and text. */
 export function parseDomainOwners(text: string, ownership: DomainOwnership): ParsedDomainOwners {
+  return ownersOfEntries(
+    parts(text).map((part) => [part, parseEntry(part)]),
+    ownership,
+  );
+}
+
+/** `spec.domains` of a RateLimitFleet, which leaves to others whose a domain is that it does not name. */
+export function fleetDomainOwners(list: readonly DomainEntry[]): ParsedDomainOwners {
+  const read = list.map(({ match, namespaces }) => {
+    const part = `${match}=${namespaces.join(',')}`;
+    return [part, entryOf(match, namespaces)] as const;
+  });
+  return ownersOfEntries(read, 'open');
+}
+
+/** By their texts: entries, or what is wrong with them. */
+function ownersOfEntries(
+  read: readonly (readonly [part: string, entry: Entry | string])[],
+  ownership: DomainOwnership,
+): ParsedDomainOwners {
   const entries: Entry[] = [];
   const errors: string[] = [];
-  for (const [index, part] of parts(text).entries()) {
-    const entry = parseEntry(part);
+  for (const [index, [part, entry]] of read.entries()) {
     const problem = typeof entry === 'string' ? entry : coveredBy(entry, entries);
     if (problem !== undefined) errors.push(`entry ${index + 1} '${part}' ${problem}`);
     if (typeof entry !== 'string') entries.push(entry);
@@ -306,6 +391,10 @@ function parseEntry(part: string): Entry | string {
     .slice(mark + 1)
     .split(',')
     .map((name) => name.trim());
+  return entryOf(domain, namespaces);
+}
+
+function entryOf(domain: string, namespaces: readonly string[]): Entry | string {
   if (namespaces.every((name) => name === '')) return "names no namespace after '='";
   const bad = namespaces.find((name) => !/^[a-z0-9*-]{1,63}$/.test(name));
   if (bad !== undefined) return `has '${bad}' where a namespace must stand`;

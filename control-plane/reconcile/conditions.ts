@@ -51,10 +51,12 @@ export const AcceptedReason = {
   Valid: 'Valid',
   /** The spec has errors, all of them in the message. */
   Invalid: 'Invalid',
-  /** Another object has the domain, or with merging a top-level descriptor of it. */
+  /** Another object has the domain, or with merging a top-level descriptor of it; or it is held for a namespace. */
   DomainConflict: 'DomainConflict',
-  /** DOMAIN_OWNERS gives the domain to other namespaces, or to none. */
+  /** DOMAIN_OWNERS or the RateLimitFleet gives the domain to other namespaces, or nobody does. */
   DomainNotAllowed: 'DomainNotAllowed',
+  /** The RateLimitFleet does not let objects of this namespace be of the fleet. */
+  FleetNotAllowed: 'FleetNotAllowed',
   /** Class or labels of the object are not those that this control plane serves any more. */
   NotWatched: 'NotWatched',
 } as const;

@@ -151,7 +151,7 @@ describe('Decider', () => {
     if (!parsed.ok) throw new Error(parsed.errors.join());
     const mine = configObject({ name: 'mine' });
     expect(saidOf(decide([mine], { domainOwners: parsed.owners }), mine)).toBe(
-      "DomainNotAllowed: domain 'shop' is for no namespace: DOMAIN_OWNERS has no entry for it, and DOMAIN_OWNERSHIP is claimed; nothing is in force",
+      "DomainNotAllowed: domain 'shop' is for no namespace: neither DOMAIN_OWNERS nor the RateLimitFleet has an entry for it, and DOMAIN_OWNERSHIP is claimed; nothing is in force",
     );
   });
 

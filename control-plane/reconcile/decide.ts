@@ -1,13 +1,14 @@
 /**
  * What follows from all objects: what each fleet is served, and what is said about each object. The result depends on
- * the objects and the kept specs alone, not on their order, nor on what was decided before; the `Decider` remembers
+ * the objects, the kept specs and the policy alone, not on their order, nor on what was decided before; the `Decider` remembers
  * only what it need not work out again, and gives the same values for what did not change.
  */
 import { encodeResource } from '../../rules/xds/resource.ts';
 import { byAge, type ConfigObject } from '../model/config-object.ts';
-import type { Decision, KeptSpec, ServedConfig, Verdict } from '../model/decision.ts';
+import type { Decision, DomainRecords, KeptSpec, ServedConfig, Verdict } from '../model/decision.ts';
 import { type FleetSnapshot, fleetSnapshot, hashOf, type Resource } from '../model/fleet-snapshot.ts';
 import {
+  accessRejection,
   type Candidate,
   candidateOf,
   type DeciderOptions,
@@ -16,13 +17,24 @@ import {
   type Rejection,
   rejected,
 } from './candidate.ts';
-import { type Claim, SettledClaims } from './claims.ts';
+import { type Claim, type FleetAccesses, SettledClaims } from './claims.ts';
+
+/** What is known beside the objects. */
+export interface Policy {
+  /** Another value whenever something in it is another one. */
+  fleets: FleetAccesses;
+  records: DomainRecords;
+}
+
+/** Where nobody says anything of fleets, and nothing is remembered of domains. */
+export const noPolicy: Policy = { fleets: new Map(), records: new Map() };
 
 /** What one decision worked out, for the next one; what that does not need any more is forgotten with it. */
 interface Round {
   /** By uid. */
   candidates: ReadonlyMap<string, Candidate>;
   fleets: ReadonlyMap<string, ServedFleet>;
+  accesses: FleetAccesses;
   /** Undefined before the first round. */
   settled: SettledClaims | undefined;
 }
@@ -48,23 +60,34 @@ interface Merged {
 
 export class Decider {
   readonly #options: DeciderOptions;
-  #last: Round = { candidates: new Map(), fleets: new Map(), settled: undefined };
+  #last: Round = { candidates: new Map(), fleets: new Map(), accesses: new Map(), settled: undefined };
 
   constructor(options: DeciderOptions) {
     this.#options = options;
   }
 
   /** `kept` by uid: see `nextKept`. */
-  decide(objects: readonly ConfigObject[], kept: ReadonlyMap<string, KeptSpec>): Decision {
+  decide(
+    objects: readonly ConfigObject[],
+    kept: ReadonlyMap<string, KeptSpec>,
+    { fleets: accesses, records }: Policy = noPolicy,
+  ): Decision {
+    const { domainOwners, mergeDomains } = this.#options;
     const candidates = new Map<string, Candidate>();
     for (const object of objects) {
-      const last = this.#last.candidates.get(object.uid);
-      candidates.set(object.uid, candidateOf(object, kept.get(object.uid), last, this.#options));
+      const { uid } = object;
+      const facts = { object, kept: kept.get(uid), fleets: accesses };
+      candidates.set(uid, candidateOf(facts, this.#last.candidates.get(uid), this.#options));
     }
     const lists = [...candidates.values()].map(({ claims }) => claims);
-    const settled = new SettledClaims(lists, this.#options);
+    const settled = new SettledClaims(lists, {
+      mergeDomains,
+      records,
+      mayUse: (namespace, place) =>
+        accessRejection({ namespace, ...place, isServed: true }, domainOwners, accesses) === undefined,
+    });
     const { resources, fleets } = this.#serve(settled);
-    this.#last = { candidates, fleets, settled };
+    this.#last = { candidates, fleets, accesses, settled };
     const verdicts = new Map<string, Verdict>();
     for (const [uid, candidate] of candidates) verdicts.set(uid, verdictOn(candidate, settled, resources));
     return { fleets: new Map([...fleets].map(([fleet, { snapshot }]) => [fleet, snapshot])), verdicts };
@@ -72,8 +95,10 @@ export class Decider {
 
   /** Of an object that may come, or may come to this, after all that was decided. Nothing is remembered of it. */
   foresee(object: ConfigObject): Foresight {
-    const { newest, rejection } = candidateOf(object, undefined, undefined, this.#options);
-    const clash = newest && this.#last.settled?.clashOf(newest);
+    const { accesses, settled } = this.#last;
+    const facts = { object, kept: undefined, fleets: accesses };
+    const { newest, rejection } = candidateOf(facts, undefined, this.#options);
+    const clash = newest && settled?.clashOf(newest);
     return {
       rejection: newest && clash ? domainConflict(newest, clash) : rejection,
       rules: newest?.rules,

@@ -45,7 +45,7 @@ export const serverSideApply = {
 /** Says what an object of ours is for; the watches select by it. */
 export const roleLabel = 'ratelimit.weir.dev/role';
 
-export type ObjectRole = 'replica' | 'limiters' | 'kept-spec' | 'removed';
+export type ObjectRole = 'replica' | 'limiters' | 'kept-spec' | 'removed' | 'domains';
 
 export function managedLabels(role?: ObjectRole): Record<string, string> {
   const labels = { 'app.kubernetes.io/name': 'weir', 'app.kubernetes.io/managed-by': fieldManager };

@@ -146,7 +146,9 @@ export function warningsOf(settings: ControlPlaneSettings): string[] {
   const warnings: [is: boolean, text: string][] = [
     [
       settings.domainOwnership === 'claimed' && settings.domainOwners.trim() === '',
-      'DOMAIN_OWNERSHIP=claimed without DOMAIN_OWNERS: nobody may use any domain, so no RateLimitConfig is accepted',
+      settings.source === 'DIRECTORY'
+        ? 'DOMAIN_OWNERSHIP=claimed without DOMAIN_OWNERS: nobody may use any domain, so no RateLimitConfig is accepted'
+        : 'DOMAIN_OWNERSHIP=claimed without DOMAIN_OWNERS: only domains that a RateLimitFleet names may be used',
     ],
     [
       xdsAllowAnonymous && isOffLoopback(xdsHost),

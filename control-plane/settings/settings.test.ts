@@ -30,6 +30,7 @@ describe('parseControlPlaneSettings', () => {
         mergeDomainConfig: false,
         domainOwners: '',
         domainOwnership: 'open',
+        domainReleaseDelayMs: 60_000,
         xdsHost: '127.0.0.1',
         xdsPort: 18_000,
         xdsTlsCert: '',

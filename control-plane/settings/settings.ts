@@ -19,6 +19,7 @@ const schema: SettingsSchema<typeof table> = {
     'CLASS_',
     'DOMAIN_OWNERS_',
     'DOMAIN_OWNERSHIP_',
+    'DOMAIN_RELEASE_',
     'FLEET_SERVICES_',
     'LABEL_SELECTOR_',
     'LEASE_',

@@ -98,7 +98,15 @@ const decisions = {
     kind: choice({ values: domainOwnerships }),
     default: 'open',
     summary:
-      'Whose a domain is that `DOMAIN_OWNERS` has no entry for: `open` lets every namespace use it, `claimed` none.',
+      'Whose a domain is that neither `DOMAIN_OWNERS` nor `domains` of the RateLimitFleet has an entry for: `open` lets every namespace use it, `claimed` none.',
+  },
+  domainReleaseDelayMs: {
+    name: 'DOMAIN_RELEASE_DELAY',
+    needs: [fromCluster],
+    kind: duration({ min: 0, max: 24 * hourMs }),
+    default: minuteMs,
+    summary:
+      'How long a domain that came free is held for the namespace that had it last, before another one gets it; 0 gives it at once.',
   },
 } as const satisfies SettingsTable;
 

@@ -41,6 +41,7 @@ const initial = {
   'objects{accepted="Invalid"}': 0,
   'objects{accepted="DomainConflict"}': 0,
   'objects{accepted="DomainNotAllowed"}': 0,
+  'objects{accepted="FleetNotAllowed"}': 0,
   objects_served_older: 0,
   fleets: 0,
   snapshot_changes_total: 0,

@@ -103,6 +103,7 @@ const acceptedReasons: readonly ('Valid' | RejectionReason)[] = [
   'Invalid',
   'DomainConflict',
   'DomainNotAllowed',
+  'FleetNotAllowed',
 ];
 
 /** Where each part says what happens in it. */

@@ -275,13 +275,39 @@ export function removedDropped(log: Logger, fields: { count: number; most: numbe
   log.error('Too many deleted objects wait for limiters: webhooks of the oldest are dropped', fields);
 }
 
+export function domainsUnreachable(log: Logger, reason: string): void {
+  log.error('Whose domains were last cannot be followed: what was known stays', { reason });
+}
+
+export function domainsReachable(log: Logger): void {
+  log.warn('Whose domains were last is followed again');
+}
+
+export function domainsSkipped(log: Logger, name: string, reason: string): void {
+  log.error('The record of whose domains were last cannot be read: the leader makes it anew', {
+    name,
+    reason,
+  });
+}
+
+export function domainsMissing(log: Logger): void {
+  log.error('The record of whose domains were last was deleted: the leader makes it anew');
+}
+
+export function domainsNotStored(log: Logger, error: unknown): void {
+  log.error('Whose domains were last could not be stored: trying again', { error });
+}
+
 /** `what` is a kind of objects, or whose endpoints. */
 export function fleetsUnreachable(log: Logger, what: string, reason: string): void {
-  log.error('Who is expected in a fleet cannot be followed', { what, reason });
+  log.error('Who is expected in a fleet, or may use it, cannot be followed: what was known stays', {
+    what,
+    reason,
+  });
 }
 
 export function fleetsReachable(log: Logger, what: string): void {
-  log.warn('Who is expected in a fleet is followed again', { what });
+  log.warn('Who is expected in a fleet, or may use it, is followed again', { what });
 }
 
 export function fleetSkipped(log: Logger, name: string, reason: string): void {

@@ -1,4 +1,4 @@
-/** The models of a RateLimitFleet: who should run the rules of a fleet, and who does. The CRD is generated from them. */
+/** The models of a RateLimitFleet: who should run the rules of a fleet, who may bring them, and who runs them. The CRD is generated from them. */
 import { z } from 'zod';
 import { bounds, dnsLabelPattern } from './manifest-bounds.ts';
 import { conditionModel, count } from './spec-model.ts';
@@ -12,6 +12,87 @@ const serviceModel = z
     name: label('Of the Service.'),
   })
   .meta({ description: 'The Service in front of the limiters: they are its endpoints.' });
+
+const labelValue = z
+  .string()
+  .max(63)
+  .regex(/^(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?$/);
+
+/** As metav1.LabelSelector. */
+const selectorModel = z
+  .object({
+    matchLabels: z
+      .record(z.string(), labelValue)
+      .meta({ maxProperties: 100, description: 'Labels that a namespace has, all of them.' })
+      .exactOptional(),
+    matchExpressions: z
+      .array(
+        z
+          .object({
+            key: z.string().min(1).max(317).meta({ description: 'Of the label.' }),
+            operator: z.enum(['In', 'NotIn', 'Exists', 'DoesNotExist']).meta({
+              description: 'NotIn holds without the label, too.',
+            }),
+            values: z
+              .array(labelValue)
+              .max(100)
+              .meta({ description: 'Of In and NotIn.', 'x-kubernetes-list-type': 'atomic' })
+              .exactOptional(),
+          })
+          .meta({
+            'x-kubernetes-validations': [
+              {
+                rule: "(self.operator in ['In', 'NotIn']) == (has(self.values) && size(self.values) > 0)",
+                message: 'values are needed with In and NotIn, and with nothing else',
+              },
+            ],
+          }),
+      )
+      .max(100)
+      .meta({ description: 'What else has to hold of its labels.', 'x-kubernetes-list-type': 'atomic' })
+      .exactOptional(),
+  })
+  .meta({ description: 'Of namespaces, by their labels; empty: all of them.' });
+
+export type NamespaceSelector = z.infer<typeof selectorModel>;
+
+const allowedNamespacesModel = z
+  .object({
+    from: z.enum(['All', 'Selector']).default('All').meta({ description: 'Whether labels choose them.' }),
+    selector: selectorModel.exactOptional(),
+  })
+  .meta({
+    description: 'Namespaces whose objects may be of the fleet; all of them by default.',
+    'x-kubernetes-validations': [
+      {
+        rule: "(self.from == 'Selector') == has(self.selector)",
+        message: 'selector is needed with from: Selector, and with nothing else',
+      },
+    ],
+  });
+
+const domainEntryModel = z
+  .object({
+    match: z.string().min(1).max(bounds.domainLength).meta({
+      description: 'A domain; * stands for any characters.',
+    }),
+    namespaces: z
+      .array(
+        z
+          .string()
+          .max(63)
+          .regex(/^[a-z0-9*-]+$/),
+      )
+      .min(1)
+      .max(100)
+      .meta({
+        description: 'That may use the domain; * stands for any characters.',
+        'x-kubernetes-list-type': 'atomic',
+      }),
+  })
+  .meta({ description: 'The first entry that matches a domain decides.' });
+
+export type DomainEntry = z.infer<typeof domainEntryModel>;
 
 /** Chosen: longer than a limiter takes to come back to another replica, by default. */
 export const usualGraceSeconds = 30;
@@ -36,9 +117,20 @@ export const fleetSpecModel = z
       description:
         'What becomes of objects that changed since an expected limiter went away: Programmed is Unknown, or only who is connected counts.',
     }),
+    allowedNamespaces: allowedNamespacesModel.exactOptional(),
+    domains: z
+      .array(domainEntryModel)
+      .max(1_000)
+      .meta({
+        description:
+          'Which namespaces may use which domains of the fleet, as DOMAIN_OWNERS says it for all fleets: both have to allow it.',
+        'x-kubernetes-list-type': 'atomic',
+      })
+      .exactOptional(),
   })
   .meta({
-    description: 'Who should run the rules of the fleet. The name of the object is that of the fleet.',
+    description:
+      'Who should run the rules of the fleet, and who may bring them. The name of the object is that of the fleet.',
     'x-kubernetes-validations': [
       { rule: '!(has(self.service) && has(self.count))', message: 'service and count exclude each other' },
     ],

@@ -9,6 +9,8 @@ const allowed = [
   'create events.events.k8s.io -n default',
   'patch events.events.k8s.io -n default',
   'create tokenreviews.authentication.k8s.io',
+  'list namespaces',
+  'watch namespaces',
   ...['get', 'update'].map((verb) => `${verb} leases.coordination.k8s.io/weir-control-plane -n weir-system`),
   ...['list', 'watch', 'create', 'patch', 'delete'].map(
     (verb) => `${verb} leases.coordination.k8s.io -n weir-system`,
@@ -39,6 +41,8 @@ const denied = [
   'get configmaps -n weir-system',
   'get secrets -n weir-system',
   'list pods -n weir-system',
+  'patch namespaces',
+  'get namespaces',
 ];
 
 describeWithApiServer('the permissions in examples/kubernetes/rbac.yaml', (api) => {

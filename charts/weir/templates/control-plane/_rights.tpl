@@ -12,6 +12,14 @@
   verbs: [create, patch]
 {{- end -}}
 
+{{/* What it may do with what is of no namespace. */}}
+{{- define "weir.controlPlane.clusterRules" -}}
+# The labels by which a RateLimitFleet may choose namespaces; asked for while one does.
+- apiGroups: [""]
+  resources: [namespaces]
+  verbs: [list, watch]
+{{- end -}}
+
 {{/* What it may do in the namespace of the release. */}}
 {{- define "weir.controlPlane.ownRules" -}}
 # The Lease of the leader, by name.
@@ -23,8 +31,8 @@
 - apiGroups: [coordination.k8s.io]
   resources: [leases]
   verbs: [list, watch, create, patch, delete]
-# What each replica's limiters answered, and the last accepted rules of objects whose newest are not accepted: named
-# after pods and by uids; and deleted objects that webhooks are to tell of.
+# What each replica's limiters answered, the last accepted rules of objects whose newest are not accepted, whose domains
+# were last, and deleted objects that webhooks are to tell of: named after pods, by uids, weir-domains and the like.
 - apiGroups: [""]
   resources: [configmaps]
   verbs: [list, watch, create, patch, delete]

@@ -1,0 +1,119 @@
+/** Who may use a fleet, as its RateLimitFleet and the labels of namespaces say, and what is wrong with that. Pure. */
+import { isDeepStrictEqual } from 'node:util';
+import type { NamespaceSelector } from '../../rules/manifest/fleet-model.ts';
+import type { FleetObject } from '../model/fleet-object.ts';
+import { type FleetAccess, fleetDomainOwners } from '../reconcile/claims.ts';
+import { type LabelSelector, type Labels, parseLabelSelector } from '../source/label-selector.ts';
+
+/** What is known of the cluster's namespaces. */
+export interface KnownNamespaces {
+  /** By name; undefined while nothing is known. */
+  labels: ReadonlyMap<string, Labels> | undefined;
+  /** Why they are not followed now; undefined: they are, or are about to be. */
+  outage: string | undefined;
+}
+
+export interface FleetProblem {
+  reason: 'Invalid' | 'NamespacesUnknown';
+  message: string;
+  /** What holds meanwhile. */
+  meanwhile: string;
+}
+
+type Fault = Omit<FleetProblem, 'meanwhile'>;
+
+const staysKnown = 'what held before stays';
+const staysServed = 'what is served stays, nothing new comes to it';
+
+/** What follows from one RateLimitFleet. */
+export interface AccessReading {
+  access: FleetAccess | { unknown: string };
+  problem: FleetProblem | undefined;
+  /** What it was made of. */
+  facts: Facts;
+}
+
+interface Facts extends Pick<FleetObject, 'uid' | 'generation'> {
+  /** Namespaces that the labels choose; undefined: nothing is chosen, or it is not known. */
+  names: readonly string[] | undefined;
+  outage: string | undefined;
+}
+
+export function selectsNamespaces({ spec }: FleetObject): boolean {
+  return spec.allowedNamespaces?.from === 'Selector';
+}
+
+/**
+ * What cannot be read, or is not known, leaves in force what was `before` for the same fleet; which is given again as
+ * long as nothing has changed.
+ */
+export function readAccess(
+  fleet: FleetObject,
+  namespaces: KnownNamespaces,
+  before: AccessReading | undefined,
+): AccessReading {
+  const { uid, generation, spec } = fleet;
+  const selector = selectsNamespaces(fleet) ? spec.allowedNamespaces?.selector : undefined;
+  const selecting = selector && selectorText(selector);
+  const parsed = parseLabelSelector(selecting ?? '');
+  const names = selector && 'selects' in parsed ? chosen(namespaces, parsed.selects) : undefined;
+  const outage = selector && namespaces.outage;
+  const facts = { uid, generation, names, outage };
+  if (isDeepStrictEqual(before?.facts, facts)) return before!;
+  const invalid = (message: string) =>
+    staying({ reason: 'Invalid', message: `spec.${message}` }, facts, before);
+  if ('problem' in parsed) return invalid(`allowedNamespaces.selector: ${parsed.problem}`);
+  const domains = fleetDomainOwners(spec.domains ?? []);
+  if (!domains.ok) return invalid(`domains: ${domains.errors.join('; ')}`);
+  const told = outage === undefined ? undefined : namespacesUnknown(outage);
+  if (selector !== undefined && names === undefined) return staying(told, facts, before);
+  const admitted = names && new Set(names);
+  const access: FleetAccess = {
+    admits: (namespace) => admitted?.has(namespace) ?? true,
+    admitted: `allowedNamespaces of its RateLimitFleet takes those with the labels ${selecting}`,
+    domains: domains.owners,
+  };
+  return { access, problem: told && { ...told, meanwhile: staysKnown }, facts };
+}
+
+/** What is wrong with the object by itself, whatever is known of namespaces. */
+export function accessProblem(fleet: FleetObject): string | undefined {
+  return readAccess(fleet, { labels: new Map(), outage: undefined }, undefined).problem?.message;
+}
+
+function chosen({ labels }: KnownNamespaces, selects: LabelSelector): string[] | undefined {
+  return labels && [...labels].flatMap(([name, its]) => (selects(its) ? name : [])).sort();
+}
+
+function namespacesUnknown(outage: string): Fault {
+  const message = `spec.allowedNamespaces: the labels of namespaces cannot be followed: ${outage}`;
+  return { reason: 'NamespacesUnknown', message };
+}
+
+/** Without a fault, namespaces are about to be read. */
+function staying(fault: Fault | undefined, facts: Facts, before: AccessReading | undefined): AccessReading {
+  const why = fault?.message ?? 'the labels of namespaces are not read yet';
+  const isUnknown = before === undefined || 'unknown' in before.access;
+  const meanwhile = isUnknown ? staysServed : staysKnown;
+  return {
+    access: isUnknown ? { unknown: why } : before.access,
+    problem: fault && { ...fault, meanwhile },
+    facts,
+  };
+}
+
+/** As the selectors of `kubectl get -l`. */
+function selectorText({ matchLabels = {}, matchExpressions = [] }: NamespaceSelector): string {
+  const pairs = Object.entries(matchLabels).map(([key, value]) => `${keyText(key)}=${value}`);
+  const others = matchExpressions.map(({ key, operator, values = [] }) => {
+    if (operator === 'Exists') return keyText(key);
+    if (operator === 'DoesNotExist') return `!${keyText(key)}`;
+    return `${keyText(key)} ${operator === 'In' ? 'in' : 'notin'} (${values.join(',')})`;
+  });
+  return [...pairs, ...others].join(',');
+}
+
+/** A sign of the selectors' language in a key makes it none, instead of another selector. */
+function keyText(key: string): string {
+  return key.replace(/[\s=!(),<>]/g, '?');
+}

@@ -1,0 +1,220 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { configObject, configSpec } from '../../test/support/config-object-builder.ts';
+import type { ConfigObject, ConfigStatus } from '../model/config-object.ts';
+import type { DomainRecord, DomainRecords } from '../model/decision.ts';
+import type { DeciderOptions } from './candidate.ts';
+import {
+  anyoneOwnsAnything,
+  type DomainOwnership,
+  type FleetAccess,
+  fleetDomainOwners,
+  parseDomainOwners,
+} from './claims.ts';
+import { Decider, noPolicy, type Policy } from './decide.ts';
+
+const options: DeciderOptions = { mergeDomains: false, domainOwners: anyoneOwnsAnything };
+
+/** `team/a: Valid`, or the reason and message without what stays in force. */
+function said(
+  objects: readonly ConfigObject[],
+  policy: Partial<Policy>,
+  traits: Partial<DeciderOptions> = {},
+): string[] {
+  const decider = new Decider({ ...options, ...traits });
+  return saidBy(decider, objects, policy);
+}
+
+function saidBy(decider: Decider, objects: readonly ConfigObject[], policy: Partial<Policy>): string[] {
+  const { verdicts } = decider.decide(objects, new Map(), { ...noPolicy, ...policy });
+  return objects.map(({ uid, namespace, name }) => {
+    const { accepted } = verdicts.get(uid)!;
+    const words = accepted.status ? 'Valid' : `${accepted.reason}: ${accepted.message}`;
+    return `${namespace}/${name}: ${words.replace('; nothing is in force', '')}`;
+  });
+}
+
+function owners(text: string, ownership: DomainOwnership = 'open') {
+  const parsed = parseDomainOwners(text, ownership);
+  if (!parsed.ok) throw new Error(parsed.errors.join());
+  return parsed.owners;
+}
+
+function access(domains: Record<string, string[]>, admitted?: string[]): FleetAccess {
+  const list = Object.entries(domains).map(([match, namespaces]) => ({ match, namespaces }));
+  const parsed = fleetDomainOwners(list);
+  if (!parsed.ok) throw new Error(parsed.errors.join());
+  const admits = (namespace: string) => admitted?.includes(namespace) ?? true;
+  return { admits, admitted: 'those with the labels team', domains: parsed.owners };
+}
+
+const of = (namespace: string, domain: string, traits: Partial<ConfigObject> = {}): ConfigObject =>
+  configObject({ name: 'limits', namespace, spec: configSpec({ domain }), ...traits });
+
+function servedStatus(domain: string): ConfigStatus {
+  return { observedGeneration: 1, domain, fleet: 'default', servedGeneration: 1, conditions: [] };
+}
+
+const held = (...namespaces: string[]): DomainRecords => new Map([['default/shop', { namespaces }]]);
+
+describe('a RateLimitFleet', () => {
+  const mails = access({ 'mail-*': ['mail'] });
+
+  it('gives its domains to namespaces, beside DOMAIN_OWNERS: both must allow', () => {
+    const fleets = new Map([['default', mails]]);
+    const objects = [of('mail', 'mail-eu'), of('shop', 'mail-eu'), of('web', 'web')];
+    expect(said(objects, { fleets })).toEqual([
+      'mail/limits: Valid',
+      "shop/limits: DomainNotAllowed: domain 'mail-eu' of fleet 'default' is for these namespaces only: mail",
+      'web/limits: Valid',
+    ]);
+    const domainOwners = owners('mail-eu=platform');
+    expect(said([of('mail', 'mail-eu'), of('platform', 'mail-eu')], { fleets }, { domainOwners })).toEqual([
+      "mail/limits: DomainNotAllowed: domain 'mail-eu' is for these namespaces only: platform",
+      "platform/limits: DomainNotAllowed: domain 'mail-eu' of fleet 'default' is for these namespaces only: mail",
+    ]);
+  });
+
+  it('names domains that DOMAIN_OWNERSHIP=claimed gives to nobody else, and so does DOMAIN_OWNERS', () => {
+    const fleets = new Map([['default', mails]]);
+    const domainOwners = owners('shop=shop', 'claimed');
+    const objects = [of('mail', 'mail-eu'), of('shop', 'shop'), of('web', 'web')];
+    expect(said(objects, { fleets }, { domainOwners })).toEqual([
+      'mail/limits: Valid',
+      'shop/limits: Valid',
+      "web/limits: DomainNotAllowed: domain 'web' is for no namespace: neither DOMAIN_OWNERS nor the RateLimitFleet has an entry for it, and DOMAIN_OWNERSHIP is claimed",
+    ]);
+  });
+
+  it('says nothing of other fleets', () => {
+    const fleets = new Map([['edge', access({ '*': ['nobody'] }, [])]]);
+    expect(said([of('shop', 'shop')], { fleets })).toEqual(['shop/limits: Valid']);
+  });
+
+  it('is not for a namespace that it does not admit', () => {
+    const fleets = new Map([['default', access({}, ['mail'])]]);
+    expect(said([of('mail', 'mail'), of('shop', 'shop')], { fleets })).toEqual([
+      'mail/limits: Valid',
+      "shop/limits: FleetNotAllowed: fleet 'default' is not for namespace 'shop': those with the labels team",
+    ]);
+  });
+
+  it('changes verdicts as it changes, and gives those again that stay', () => {
+    const decider = new Decider(options);
+    const objects = [of('mail', 'mail'), of('shop', 'shop')];
+    const verdictsBy = (...admitted: string[]) =>
+      decider.decide(objects, new Map(), {
+        ...noPolicy,
+        fleets: new Map([['default', access({}, admitted)]]),
+      }).verdicts;
+    const first = verdictsBy('mail', 'shop');
+    const second = verdictsBy('mail');
+    expect(second.get(objects[0]!.uid)).toBe(first.get(objects[0]!.uid));
+    expect(second.get(objects[1]!.uid)?.accepted).toMatchObject({ reason: 'FleetNotAllowed' });
+    expect(verdictsBy('mail', 'shop').get(objects[1]!.uid)?.accepted).toEqual({ status: true });
+  });
+
+  it('that nobody can read leaves what is served, and lets nothing new in', () => {
+    const fleets = new Map([['default', { unknown: 'no right to look' }]]);
+    const served = of('mail', 'mail', { status: servedStatus('mail') });
+    const elsewhere = of('web', 'web', { status: servedStatus('other') });
+    expect(said([served, of('shop', 'shop'), elsewhere], { fleets })).toEqual([
+      'mail/limits: Valid',
+      "shop/limits: FleetNotAllowed: who may use fleet 'default' is not known: no right to look",
+      "web/limits: FleetNotAllowed: who may use fleet 'default' is not known: no right to look",
+    ]);
+  });
+});
+
+describe('a domain that a namespace had last', () => {
+  const squatter = of('evil', 'shop');
+  const back = of('shop', 'shop', { uid: 'new', createdMs: 99 });
+
+  it('is held for it, whoever has waited, and says until when', () => {
+    const words = "evil/limits: DomainConflict: domain 'shop' of fleet 'default' is held for namespace shop";
+    expect(said([squatter], { records: held('shop') })).toEqual([`${words}, which had it last, for a while`]);
+    const records = new Map<string, DomainRecord>([
+      ['default/shop', { namespaces: ['shop'], heldUntilMs: Date.UTC(2026, 0, 2, 12, 0, 0, 1) }],
+    ]);
+    expect(said([squatter], { records })).toEqual([
+      `${words}, which had it last, until 2026-01-02T12:00:01Z`,
+    ]);
+  });
+
+  it('passes at once within the namespace', () => {
+    expect(said([squatter, back], { records: held('shop') })).toEqual([
+      "evil/limits: DomainConflict: domain 'shop' of fleet 'default' is taken by shop/limits",
+      'shop/limits: Valid',
+    ]);
+  });
+
+  it("is anybody's without a record, and in other fleets", () => {
+    expect(said([squatter], { records: new Map() })).toEqual(['evil/limits: Valid']);
+    const records: DomainRecords = new Map([['edge/shop', { namespaces: ['shop'] }]]);
+    expect(said([squatter], { records })).toEqual(['evil/limits: Valid']);
+  });
+
+  it('stays with whom a status says that it is served for', () => {
+    const holder = of('evil', 'shop', { status: servedStatus('shop') });
+    expect(said([holder], { records: held('shop') })).toEqual(['evil/limits: Valid']);
+  });
+
+  it('is not held for a namespace that may not have it any more', () => {
+    const domainOwners = owners('shop=evil');
+    expect(said([squatter], { records: held('shop') }, { domainOwners })).toEqual(['evil/limits: Valid']);
+    const fleets = new Map([['default', access({}, ['evil'])]]);
+    expect(said([squatter], { records: held('shop'), fleets })).toEqual(['evil/limits: Valid']);
+  });
+
+  it('with merging is shared while the namespace has it, and held as soon as it is free', () => {
+    const merging = { mergeDomains: true };
+    const guest = of('evil', 'shop', { spec: configSpec({ domain: 'shop', keys: ['other'] }) });
+    expect(said([guest, back], { records: held('shop') }, merging)).toEqual([
+      'evil/limits: Valid',
+      'shop/limits: Valid',
+    ]);
+    expect(said([guest], { records: held('shop') }, merging)).toEqual([
+      expect.stringMatching(/^evil\/limits: DomainConflict: .* is held for namespace shop/),
+    ]);
+    expect(said([squatter, back], { records: held('shop') }, merging)).toEqual([
+      "evil/limits: DomainConflict: descriptor 'key' in domain 'shop' of fleet 'default' is taken by shop/limits",
+      'shop/limits: Valid',
+    ]);
+  });
+
+  it('is never given to a newcomer of another one, in no order of objects', () => {
+    const namespaces = ['a', 'b', 'c'];
+    const object = fc.record({
+      namespace: fc.constantFrom(...namespaces),
+      name: fc.constantFrom('x', 'y'),
+      createdMs: fc.nat(3),
+      domain: fc.constantFrom('shop', 'mail'),
+      key: fc.constantFrom('k', 'l'),
+    });
+    const world = fc.record({
+      objects: fc.uniqueArray(object, { maxLength: 6, selector: ({ namespace, name }) => namespace + name }),
+      last: fc.uniqueArray(fc.constantFrom(...namespaces), { minLength: 1, maxLength: 2 }),
+      mergeDomains: fc.boolean(),
+    });
+    fc.assert(
+      fc.property(world, ({ objects, last, mergeDomains }) => {
+        const list = objects.map(({ domain, key, ...traits }) =>
+          configObject({ ...traits, spec: configSpec({ domain, keys: [key] }) }),
+        );
+        const policy = { ...noPolicy, records: held(...last) };
+        const decide = (order: ConfigObject[]) =>
+          new Decider({ ...options, mergeDomains }).decide(order, new Map(), policy);
+        const { verdicts } = decide(list);
+        const holders = [...verdicts.values()].filter(({ served }) => served?.domain === 'shop');
+        const isOfLast = ({ object: { namespace } }: (typeof holders)[number]) => last.includes(namespace);
+        const claims = [...verdicts.values()].filter(
+          ({ object }) => (object.spec as { domain: string }).domain === 'shop',
+        );
+        expect(holders.length === 0 || holders.some(isOfLast)).toBe(true);
+        expect(claims.some(isOfLast)).toBe(holders.length > 0);
+        const reversed = decide(list.toReversed()).verdicts;
+        for (const [uid, { accepted }] of verdicts) expect(reversed.get(uid)?.accepted).toEqual(accepted);
+      }),
+    );
+  });
+});

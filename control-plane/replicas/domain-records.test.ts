@@ -1,0 +1,78 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { configObject } from '../../test/support/config-object-builder.ts';
+import type { Decision, DomainRecord, DomainRecords, ServedConfig, Verdict } from '../model/decision.ts';
+import { nextRecords } from './domain-records.ts';
+
+const noonMs = Date.UTC(2026, 0, 2, 12);
+const releaseMs = 60_000;
+
+/** Of objects `namespace/domain` that are served to the fleet `edge`; `!namespace/domain` is not. */
+function decision(...objects: string[]): Decision {
+  const verdicts = objects.map((text, index): [string, Verdict] => {
+    const [namespace = '', domain = ''] = text.replace('!', '').split('/');
+    const served = text.startsWith('!') ? undefined : ({ fleet: 'edge', domain } as ServedConfig);
+    const object = configObject({ name: `n${index}`, namespace });
+    return [object.uid, { object, accepted: { status: true }, served }];
+  });
+  return { fleets: new Map(), verdicts: new Map(verdicts) };
+}
+
+const records = (entries: Record<string, DomainRecord>): DomainRecords => new Map(Object.entries(entries));
+const next = (before: DomainRecords, now: Decision, nowMs = noonMs): DomainRecords =>
+  nextRecords(before, now, { nowMs, releaseMs });
+
+describe('nextRecords', () => {
+  it('begins with whoever is served', () => {
+    expect(next(records({}), decision('shop/a', '!evil/a', 'shop/b'))).toEqual(
+      records({ 'edge/a': { namespaces: ['shop'] }, 'edge/b': { namespaces: ['shop'] } }),
+    );
+  });
+
+  it('holds what came free for a minute, and forgets it then', () => {
+    const had = records({ 'edge/a': { namespaces: ['shop'] } });
+    const free = next(had, decision('!evil/a'));
+    const heldUntilMs = noonMs + releaseMs;
+    expect(free).toEqual(records({ 'edge/a': { namespaces: ['shop'], heldUntilMs } }));
+    expect(next(free, decision('!evil/a'), heldUntilMs - 1)).toBe(free);
+    expect(next(free, decision('!evil/a'), heldUntilMs)).toEqual(records({}));
+  });
+
+  it('is the same as long as nothing changes, and drops the end when the namespace is back', () => {
+    const had = records({ 'edge/a': { namespaces: ['shop'] } });
+    expect(next(had, decision('shop/a'))).toBe(had);
+    expect(next(next(had, decision()), decision('shop/a'))).toEqual(had);
+  });
+
+  it('has all namespaces that share a domain', () => {
+    const shared = next(records({}), decision('b/a', 'a/a', 'b/a'));
+    expect(shared).toEqual(records({ 'edge/a': { namespaces: ['a', 'b'] } }));
+    expect(next(shared, decision('a/a', 'b/a'))).toBe(shared);
+    expect(next(shared, decision('b/a'))).toEqual(records({ 'edge/a': { namespaces: ['b'] } }));
+  });
+
+  it('holds nothing for longer than the delay, also when it was shortened', () => {
+    const far = records({ 'edge/a': { namespaces: ['shop'], heldUntilMs: noonMs + 10 * releaseMs } });
+    expect(next(far, decision())).toEqual(
+      records({ 'edge/a': { namespaces: ['shop'], heldUntilMs: noonMs + releaseMs } }),
+    );
+  });
+
+  it('gives no domain to another namespace within the delay, whatever happens', () => {
+    const step = fc.record({ owner: fc.constantFrom('shop/a', '!evil/a'), afterMs: fc.nat(90_000) });
+    fc.assert(
+      fc.property(fc.array(step, { maxLength: 20 }), (steps) => {
+        let [known, nowMs, freeMs] = [next(records({}), decision('shop/a')), noonMs, 0];
+        let isFree = false;
+        for (const { owner, afterMs } of steps) {
+          nowMs += afterMs;
+          const comesFree = owner === '!evil/a' && !isFree;
+          if (comesFree) freeMs = nowMs;
+          isFree = owner === '!evil/a';
+          known = next(known, decision(owner), nowMs);
+          expect(known.has('edge/a')).toBe(!isFree || nowMs - freeMs < releaseMs);
+        }
+      }),
+    );
+  });
+});

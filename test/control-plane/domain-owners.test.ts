@@ -1,0 +1,262 @@
+import { afterEach, beforeAll, beforeEach, expect, it } from 'vitest';
+import { conditionOf, installPrerequisites, messageOf, startReplica } from '../support/cluster.ts';
+import type { ControlPlaneProcess } from '../support/control-plane-process.ts';
+import { describeWithApiServer } from '../support/describe-with-api-server.ts';
+import { eventually } from '../support/eventually.ts';
+import { type ManifestOptions, rateLimitConfigText } from '../support/rate-limit-config.ts';
+
+const running: ControlPlaneProcess[] = [];
+afterEach(async () => {
+  await Promise.all(running.splice(0).map((replica) => replica.stop()));
+});
+
+const patient = { timeoutMs: 30_000 };
+
+describeWithApiServer('domains and fleets', (api) => {
+  beforeAll(() => {
+    installPrerequisites(api());
+    for (const namespace of ['owner', 'squatter']) api().mustKubectl(['create', 'namespace', namespace]);
+  });
+  beforeEach(() => {
+    api().mustKubectl(['delete', 'rlc', '--all', '--all-namespaces']);
+    api().mustKubectl(['delete', 'rlf', '--all', '-n', 'weir-system']);
+    api().mustKubectl(['delete', 'configmaps', '--all', '-n', 'weir-system']);
+  });
+
+  const start = async (name: string, env: Record<string, string> = {}): Promise<ControlPlaneProcess> => {
+    const replica = await startReplica(api(), name, env);
+    running.push(replica);
+    return replica;
+  };
+  const manifest = (namespace: string, traits: Partial<ManifestOptions> = {}) => ({
+    input: rateLimitConfigText({ name: 'limits', namespace, domain: 'shop', requests: 1, ...traits }),
+  });
+  const apply = (namespace: string, traits: Partial<ManifestOptions> = {}): string =>
+    api().mustKubectl(['apply', '-f', '-'], manifest(namespace, traits));
+  const accepted = (namespace: string): string => conditionOf(api(), 'limits', 'Accepted', namespace);
+  const words = (namespace: string): string => messageOf(api(), 'limits', 'Accepted', namespace);
+  const awaitAccepted = (namespace: string, status: string): Promise<void> =>
+    eventually(() => expect(accepted(namespace)).toBe(status), patient);
+  const record = (): string =>
+    api().mustKubectl(['get', 'configmap', 'weir-domains', '-n', 'weir-system', '-o', 'jsonpath={.data}']);
+  const awaitRecord = (namespace: string): Promise<void> =>
+    eventually(
+      () => expect(record()).toContain(`default/shop\\":{\\"namespaces\\":[\\"${namespace}\\"]}`),
+      patient,
+    );
+  /** `domain: namespace of the object that is served`, by each replica. */
+  const servedBy = async ({ ports }: ControlPlaneProcess): Promise<string> => {
+    const headers = { accept: 'application/json' };
+    const answer = await fetch(`http://127.0.0.1:${ports.http}/snapshot`, { headers });
+    return answer.text();
+  };
+
+  it('keeps a domain for its namespace over kubectl replace --force, whoever has waited', async () => {
+    const slow = { DOMAIN_RELEASE_DELAY: '10m' };
+    const replicas = [await start('a', slow), await start('b', slow)];
+    apply('owner');
+    await awaitAccepted('owner', 'True Valid');
+    await awaitRecord('owner');
+    apply('squatter');
+    await awaitAccepted('squatter', 'False DomainConflict');
+    for (let round = 0; round < 3; round++) {
+      api().mustKubectl(['replace', '--force', '-f', '-'], manifest('owner', { requests: 2 + round }));
+      await awaitAccepted('owner', 'True Valid');
+    }
+    expect(accepted('squatter')).toBe('False DomainConflict');
+    for (const replica of replicas) {
+      await eventually(async () => expect(await servedBy(replica)).toContain('owner/limits'));
+    }
+
+    api().mustKubectl(['delete', 'rlc', 'limits', '-n', 'owner']);
+    await eventually(() => {
+      expect(words('squatter')).toMatch(
+        /^domain 'shop' of fleet 'default' is held for namespace owner, which had it last, until \d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ; nothing is in force$/,
+      );
+    }, patient);
+
+    // Neither a new leader nor new replicas give it away.
+    await Promise.all(running.splice(0).map((replica) => replica.stop()));
+    await start('c', slow);
+    apply('squatter', { requests: 9 });
+    await eventually(() => expect(words('squatter')).toContain('is held for namespace owner'), patient);
+    apply('owner');
+    await awaitAccepted('owner', 'True Valid');
+    expect(accepted('squatter')).toBe('False DomainConflict');
+  }, 120_000);
+
+  it('gives a domain to another namespace when the delay is over', async () => {
+    await start('a', { DOMAIN_RELEASE_DELAY: '2s' });
+    apply('owner');
+    await awaitAccepted('owner', 'True Valid');
+    await awaitRecord('owner');
+    apply('squatter');
+    await awaitAccepted('squatter', 'False DomainConflict');
+    api().mustKubectl(['delete', 'rlc', 'limits', '-n', 'owner']);
+    await awaitAccepted('squatter', 'True Valid');
+    await awaitRecord('squatter');
+  }, 60_000);
+
+  it('makes a record anew that is deleted or damaged, and holds what it knew', async () => {
+    const replica = await start('a');
+    apply('owner');
+    await awaitRecord('owner');
+    api().mustKubectl(['delete', 'configmap', 'weir-domains', '-n', 'weir-system']);
+    await replica.program.printed(/was deleted: the leader makes it anew/);
+    await awaitRecord('owner');
+    const damage = JSON.stringify({ data: { 'domains.json': '{"x":1}' } });
+    api().mustKubectl([
+      'patch',
+      'configmap',
+      'weir-domains',
+      '-n',
+      'weir-system',
+      '--type=merge',
+      '-p',
+      damage,
+    ]);
+    await replica.program.printed(/cannot be read: the leader makes it anew/);
+    await awaitRecord('owner');
+    await replica.stop();
+    api().mustKubectl([
+      'patch',
+      'configmap',
+      'weir-domains',
+      '-n',
+      'weir-system',
+      '--type=merge',
+      '-p',
+      damage,
+    ]);
+    await start('b');
+    await awaitRecord('owner');
+    expect(accepted('owner')).toBe('True Valid');
+  }, 60_000);
+
+  it('gives a domain to anybody at once with DOMAIN_RELEASE_DELAY=0', async () => {
+    await start('a', { DOMAIN_RELEASE_DELAY: '0s' });
+    apply('owner');
+    await awaitAccepted('owner', 'True Valid');
+    apply('squatter');
+    await awaitAccepted('squatter', 'False DomainConflict');
+    api().mustKubectl(['delete', 'rlc', 'limits', '-n', 'owner']);
+    await awaitAccepted('squatter', 'True Valid');
+    expect(api().mustKubectl(['get', 'configmaps', '-n', 'weir-system', '-o', 'name'])).not.toContain(
+      'domains',
+    );
+  }, 60_000);
+
+  const fleet = (spec: object): string =>
+    api().mustKubectl(['apply', '--server-side', '--force-conflicts', '-f', '-'], {
+      input: JSON.stringify({
+        apiVersion: 'ratelimit.weir.dev/v1alpha1',
+        kind: 'RateLimitFleet',
+        metadata: { name: 'default', namespace: 'weir-system' },
+        spec,
+      }),
+    });
+  const fleetReady = (): string =>
+    api().mustKubectl([
+      'get',
+      'rlf',
+      'default',
+      '-n',
+      'weir-system',
+      '-o',
+      'jsonpath={.status.conditions[?(@.type=="Ready")].reason}',
+    ]);
+
+  it('follows the domains of a RateLimitFleet, and keeps what held when they are bad', async () => {
+    fleet({ domains: [{ match: 'sh*', namespaces: ['owner'] }] });
+    await start('a');
+    apply('squatter');
+    await awaitAccepted('squatter', 'False DomainNotAllowed');
+    apply('owner');
+    await awaitAccepted('owner', 'True Valid');
+    fleet({
+      domains: [
+        { match: '*', namespaces: ['squatter'] },
+        { match: 'shop', namespaces: ['owner'] },
+      ],
+    });
+    await eventually(() => expect(fleetReady()).toBe('Invalid'), patient);
+    expect(accepted('owner')).toBe('True Valid');
+    fleet({ domains: [{ match: 'shop', namespaces: ['squatter'] }] });
+    await awaitAccepted('owner', 'False DomainNotAllowed');
+    await awaitAccepted('squatter', 'True Valid');
+    await eventually(() => expect(fleetReady()).not.toBe('Invalid'), patient);
+  }, 60_000);
+
+  it('lets namespaces into a fleet by their labels, which it follows', async () => {
+    const selector = { matchLabels: { limits: 'yes' } };
+    fleet({ allowedNamespaces: { from: 'Selector', selector } });
+    await start('a');
+    apply('owner');
+    await awaitAccepted('owner', 'False FleetNotAllowed');
+    expect(words('owner')).toBe(
+      "fleet 'default' is not for namespace 'owner': allowedNamespaces of its RateLimitFleet takes those with the labels limits=yes; nothing is in force",
+    );
+    api().mustKubectl(['label', 'namespace', 'owner', 'limits=yes']);
+    await awaitAccepted('owner', 'True Valid');
+    api().mustKubectl(['label', 'namespace', 'owner', 'limits-']);
+    await awaitAccepted('owner', 'False FleetNotAllowed');
+    fleet({ allowedNamespaces: { from: 'All' } });
+    await awaitAccepted('owner', 'True Valid');
+  }, 60_000);
+
+  it('says that it may not read namespaces, and leaves what is served', async () => {
+    const first = await start('a');
+    apply('owner');
+    await awaitAccepted('owner', 'True Valid');
+    await first.stop();
+    const rules = api().mustKubectl(['get', 'clusterrole', 'weir-control-plane', '-o', 'json']);
+    const role = JSON.parse(rules) as { rules: { resources: string[] }[] };
+    const without = role.rules.filter(({ resources }) => !resources.includes('namespaces'));
+    expect(without).toHaveLength(role.rules.length - 1);
+    const setRules = (list: object[]): string =>
+      api().mustKubectl([
+        'patch',
+        'clusterrole',
+        'weir-control-plane',
+        '--type=merge',
+        '-p',
+        JSON.stringify({ rules: list }),
+      ]);
+    setRules(without);
+    try {
+      fleet({ allowedNamespaces: { from: 'Selector', selector: { matchLabels: { limits: 'yes' } } } });
+      const replica = await start('b');
+      await replica.program.printed(/may use it, cannot be followed.*namespaces is forbidden/);
+      apply('squatter', { domain: 'mail' });
+      await awaitAccepted('squatter', 'False FleetNotAllowed');
+      expect(words('squatter')).toMatch(
+        /^who may use fleet 'default' is not known: .*namespaces is forbidden/,
+      );
+      expect(accepted('owner')).toBe('True Valid');
+      await eventually(() => expect(fleetReady()).toBe('NamespacesUnknown'), patient);
+    } finally {
+      setRules(role.rules);
+    }
+    await awaitAccepted('owner', 'False FleetNotAllowed');
+  }, 90_000);
+
+  it('refuses specs of fleets that say nothing', () => {
+    for (const [spec, problem] of [
+      [{ allowedNamespaces: { from: 'Selector' } }, 'selector is needed with from: Selector'],
+      [{ allowedNamespaces: { selector: {} } }, 'selector is needed with from: Selector'],
+      [{ domains: [{ match: 'a', namespaces: [] }] }, 'should have at least 1 items'],
+      [{ domains: [{ match: 'a', namespaces: ['No'] }] }, 'should match'],
+      [
+        {
+          allowedNamespaces: {
+            from: 'Selector',
+            selector: { matchExpressions: [{ key: 'a', operator: 'In' }] },
+          },
+        },
+        'values are needed with In and NotIn',
+      ],
+    ] as const) {
+      expect(() => fleet(spec), problem).toThrow(problem);
+    }
+  });
+});
