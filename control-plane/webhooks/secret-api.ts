@@ -3,11 +3,8 @@
  * path, `GET /v1/webhooks/default/secret`, for whoever has the token.
  */
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { createSecureContext, type SecureContextOptions } from 'node:tls';
-import { watchFiles } from '../../process/files/watched-files.ts';
 import { type HttpCall, type HttpListener, HttpServer } from '../../process/http/http-server.ts';
 import { sendError, sendNotFound } from '../../process/http/text-response.ts';
-import { errorText } from '../../process/log/error-text.ts';
 import { Seldom } from '../../process/log/seldom.ts';
 import {
   bearerChallenge,
@@ -16,6 +13,7 @@ import {
   shortestToken,
   tokenProblem,
 } from '../../process/net/bearer-token.ts';
+import { type TlsFiles, watchTlsCredentials } from '../../process/net/tls-credentials.ts';
 import type { Clock, Timers } from '../../process/time/clock.ts';
 import type { LookupRefusal, Telemetry } from '../telemetry/control-plane-metrics.ts';
 import * as lines from '../telemetry/log-lines.ts';
@@ -35,7 +33,7 @@ export interface SecretApiOptions extends Telemetry {
   /** Undefined while webhooks are off: every path answers 404. */
   signingSecret(): string | undefined;
   /** PEM files; without them callers speak plain HTTP. */
-  tls?: { certFile: string; keyFile: string };
+  tls?: TlsFiles;
   clock: Clock;
   timers: Timers;
   /** How often files are looked at. Defaults to 5 s. */
@@ -48,10 +46,19 @@ export interface SecretApiOptions extends Telemetry {
 export async function openSecretApi(options: SecretApiOptions): Promise<HttpListener> {
   const { log, metrics } = options;
   const token = await openToken(options);
-  const tls = await openCertificate(options, (pair) => {
-    server.useTls(pair);
-    lines.certificateChanged(log, listenerName);
-  }).catch((error: unknown) => {
+  const certificate =
+    options.tls &&
+    watchTlsCredentials({
+      files: options.tls,
+      timers: options.timers,
+      ...(options.intervalMs === undefined ? {} : { reloadIntervalMs: options.intervalMs }),
+      changed: (pair) => {
+        server.useTls(pair);
+        lines.certificateChanged(log, listenerName);
+      },
+      refused: (reason) => lines.certificateRefused(log, listenerName, reason),
+    });
+  const tls = await certificate?.catch((error: unknown) => {
     token.close();
     throw error;
   });
@@ -184,29 +191,6 @@ async function openToken(options: SecretApiOptions): Promise<{ current(): string
   return { current: () => current, close: () => opened.close() };
 }
 
-async function openCertificate(
-  options: SecretApiOptions,
-  changed: (pair: SecureContextOptions) => void,
-): Promise<{ first: SecureContextOptions; close(): void } | undefined> {
-  if (options.tls === undefined) return undefined;
-  return watchFiles({
-    ...watchOptions(options),
-    paths: [options.tls.certFile, options.tls.keyFile],
-    read: ([cert = '', key = '']) => usablePair(cert, key),
-    changed,
-    refused: (reason) => lines.certificateRefused(options.log, listenerName, reason),
-  });
-}
-
 function watchOptions({ timers, intervalMs }: SecretApiOptions): { timers: Timers; intervalMs?: number } {
   return intervalMs === undefined ? { timers } : { timers, intervalMs };
-}
-
-function usablePair(cert: string, key: string): SecureContextOptions {
-  try {
-    createSecureContext({ cert, key });
-    return { cert, key };
-  } catch (error) {
-    throw new SecretError(`not a certificate and its key: ${errorText(error)}`, { cause: error });
-  }
 }

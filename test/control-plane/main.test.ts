@@ -530,7 +530,7 @@ const lookupCertificate = { API_TLS_CERT: pem('server'), API_TLS_KEY: keyOf('ser
 /** The common name in the certificate that a listener shows, or why the control plane did not start. */
 const certificate = (listener: 'xds' | 'api'): Row['observe'] => {
   return async (controlPlane) => {
-    const problem = /[A-Z]+_TLS_\w+: is needed with \w+|its key does not belong|key values mismatch/;
+    const problem = /[A-Z]+_TLS_\w+: is needed with \w+|its key does not belong/;
     const refusal = problem.exec(controlPlane.lines.join())?.[0];
     return refusal ?? (await shownName(controlPlane.ports[listener]));
   };
@@ -606,7 +606,7 @@ const tlsRows: Row[] = [
     seen: {
       unset: 'API_TLS_KEY: is needed with API_TLS_CERT',
       [keyOf('server')]: 'server',
-      [keyOf('limiter')]: 'key values mismatch',
+      [keyOf('limiter')]: 'its key does not belong',
     },
     observe: certificate('api'),
   },
