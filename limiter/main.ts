@@ -22,10 +22,10 @@ import { openServing, type Serving } from './assembly/serving.ts';
 import { openSink } from './assembly/sinks.ts';
 import { listenerErrors, StartWatch } from './assembly/start-trouble.ts';
 import { type ConfigSource, ConfigSourceError } from './config-source/config-source.ts';
-import { RulesInForce } from './config-source/rules-in-force.ts';
+import { RulesInForce, type RulesInForceParts } from './config-source/rules-in-force.ts';
 import { DebugListener } from './http/debug-listener.ts';
 import * as lines from './log/lines.ts';
-import { parseLimiterSettings } from './settings/settings.ts';
+import { type LimiterSettings, parseLimiterSettings } from './settings/settings.ts';
 import { withInstanceId } from './settings/tracing-settings.ts';
 import { workersWanted } from './settings/worker-settings.ts';
 import {
@@ -103,6 +103,12 @@ export async function runLimiter(host: LimiterHost): Promise<number> {
   }
 }
 
+/** Who takes rules from a control plane counts there as one that runs them once it is ready, unless it may start without. */
+function healthNeeds(settings: LimiterSettings): RulesInForceParts['healthNeeds'] {
+  if (settings.healthyWithAtLeastOneConfigLoaded) return 'domains';
+  return settings.configType === 'FILE' || settings.forceStartWithoutInitialConfig ? 'nothing' : 'rules';
+}
+
 class Limiter {
   readonly #context: LimiterContext;
   readonly #host: LimiterHost;
@@ -159,7 +165,7 @@ class Limiter {
     this.#configSource = source;
     this.#rules = new RulesInForce({
       useRules: (table) => this.#serving.useRules(table),
-      healthNeedsDomains: settings.healthyWithAtLeastOneConfigLoaded,
+      healthNeeds: healthNeeds(settings),
       origin,
       isFiles: settings.configType === 'FILE',
       health,

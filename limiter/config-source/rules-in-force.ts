@@ -86,8 +86,8 @@ export interface RulesInForceParts {
   /** With a promise they are in force everywhere when it settles. */
   useRules(table: RuleTable): void | Promise<void>;
   health: Health;
-  /** HEALTHY_WITH_AT_LEAST_ONE_CONFIG_LOADED. */
-  healthNeedsDomains: boolean;
+  /** What has to be loaded to be healthy: rules for a domain, some rules even if there are none in them, or nothing. */
+  healthNeeds: 'domains' | 'rules' | 'nothing';
   registry: StatsRegistry;
   clock: Clock;
   stats: LimiterStats;
@@ -110,7 +110,7 @@ export class RulesInForce {
   #lastLoadFailed = false;
 
   constructor(parts: RulesInForceParts) {
-    const { health, stats, log, origin } = parts;
+    const { health, stats, log, origin, healthNeeds: needs } = parts;
     this.#loadedRules = new LoadedRulesLog(log);
     this.#reviewLog = new ReviewLog(log);
     let firstLoadEnded = (): void => {};
@@ -119,12 +119,12 @@ export class RulesInForce {
     });
     const runtime = parts.isFiles ? createRuntimeStats(parts.registry, () => this.#sources) : undefined;
     const inForce = createRulesStats(parts.registry, parts.clock, () => this.#lastLoadFailed);
-    if (parts.healthNeedsDomains) health.set('config', false);
+    if (needs !== 'nothing') health.set('config', false);
     const tell = (result: LoadedRules): void => {
       this.#table = result.table;
       this.#sources = result.sources;
       stats.configLoadSuccess();
-      if (parts.healthNeedsDomains) health.set('config', result.domains > 0);
+      if (needs !== 'nothing') health.set('config', needs === 'rules' || result.domains > 0);
       const { domains, rules, loadMs } = result;
       inForce({ version: result.table.contentHash, domains, rules });
       lines.configLoaded(log, { domains, rules, loadMs }, this.#lastLoadFailed);

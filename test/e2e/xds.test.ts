@@ -1,7 +1,8 @@
 /** A limiter in a process of its own, with rules from an xDS server that a test plays. */
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
+import { HealthCheckResponse_ServingStatus } from '../../gen/grpc/health/v1/health_pb.ts';
 import type { RuleSource } from '../../rules/model.ts';
-import { AdsServer, type AdsServerStream } from '../support/ads-server.ts';
+import { AdsServer, AdsServerStream } from '../support/ads-server.ts';
 import { eventually } from '../support/eventually.ts';
 import { LimiterClient } from '../support/limiter-client.ts';
 import { type LimiterProcess, spawnLimiter, startLimiter } from '../support/limiter-process.ts';
@@ -108,6 +109,46 @@ describe('a limiter with rules from an xDS server', () => {
     );
     expect(asked).toBeGreaterThan(10);
     expect(longestMs).toBeLessThan(loadMs);
+  });
+});
+
+describe.each(['GRPC_XDS_SOTW', 'GRPC_XDS_DELTA'])('a limiter of a control plane, with %s', (configType) => {
+  it('is ready only after it accepted rules', async () => {
+    const server = await AdsServer.start({ incremental: true });
+    onTestFinished(() => server.stop());
+    const program = spawnLimiter({ env: { ...env(server), CONFIG_TYPE: configType } });
+    onTestFinished(async () => void (await program.stop()));
+    const isDelta = configType === 'GRPC_XDS_DELTA';
+    const stream = await (isDelta ? server.deltaStream() : server.stream());
+    const push = (version: string, one: RuleSource): void => {
+      if (stream instanceof AdsServerStream) stream.respond({ version, sources: [one] });
+      else stream.respond({ version, resources: { 'team/shop': [version, one] } });
+    };
+    await stream.request();
+    await program.printed(/Listening for debug/);
+    expect(program.output).not.toMatch(/Listening for (gRPC|HTTP)/);
+
+    push('1', source('', [], 'team/shop'));
+    expect((await stream.request()).errorDetail).toBeDefined();
+    const [, http] = await program.printed(/Listening for HTTP on '[^']*:(\d+)'/);
+    const [, grpc] = await program.printed(/Listening for gRPC on '[^']*:(\d+)'/);
+    const healthcheck = async (): Promise<number> =>
+      (await fetch(`http://127.0.0.1:${http}/healthcheck`)).status;
+    const client = new LimiterClient(Number(grpc));
+    onTestFinished(() => client.close());
+    const statuses: number[] = [];
+    void client.watchHealth('', (status) => statuses.push(status));
+    await eventually(() => expect(statuses).toEqual([HealthCheckResponse_ServingStatus.NOT_SERVING]));
+    expect(await healthcheck()).toBe(500);
+
+    push('2', ticketRule(1));
+    expect((await stream.request()).errorDetail).toBeUndefined();
+    await eventually(() => expect(statuses.at(-1)).toBe(HealthCheckResponse_ServingStatus.SERVING));
+    expect(await healthcheck()).toBe(200);
+
+    push('3', source('', [], 'team/shop'));
+    expect((await stream.request()).errorDetail).toBeDefined();
+    expect(await healthcheck()).toBe(200);
   });
 });
 
