@@ -70,7 +70,7 @@ function suite(server: () => ApiServer, openssl: string): void {
     installWebhook();
     const refused = { name: 'x', namespace: 'shop', domain: 'x', more: twice };
     await eventually(() => expect(tryOut(refused).status).toBe(1), { timeoutMs: 30_000 });
-  });
+  }, 120_000);
   afterAll(async () => {
     await plane?.stop();
     rmSync(folder, { recursive: true, force: true });
