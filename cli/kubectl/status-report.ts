@@ -17,70 +17,57 @@ export function allReady({ fleets, objects }: StatusFacts): boolean {
 /** Fleets, what is not ready and why, and the sum of it, for a person. `wide` has more columns. */
 export function statusText({ fleets, objects, place }: StatusFacts, options: { wide: boolean }): string {
   const waiting = objects.filter(({ why }) => why !== undefined);
-  const tables = [
-    ...(fleets.length === 0 ? [] : [table(fleets.map(fleetRow))]),
-    ...(waiting.length === 0 ? [] : [table(waiting.map((one) => objectRow(one, options)))]),
-  ];
-  const ready = fleets.filter(({ why }) => why === undefined).length;
-  const sums = [
-    ...(fleets.length === 0 ? [] : [sumText(fleets.length, 'fleet', ready)]),
-    objects.length === 0
-      ? `no RateLimitConfigs ${place}`
-      : sumText(objects.length, 'object', objects.length - waiting.length),
-  ];
+  const rows = [fleets.map(fleetRow), waiting.map((one) => objectRow(one, options))];
+  const tables = rows.filter(({ length }) => length > 0).map(table);
+  const sums = [sumText(fleets, 'fleet'), sumText(objects, 'object')].filter((sum) => sum !== '');
+  if (objects.length === 0) sums.push(`no RateLimitConfigs ${place}`);
   return [...tables, `${sums.join('; ')}\n`].join('\n');
 }
 
-function sumText(total: number, noun: string, ready: number): string {
-  const rest = total === ready ? '' : `, ${total - ready} not`;
-  return `${total} ${noun}${total === 1 ? '' : 's'}, ${ready} ready${rest}`;
+function sumText(all: readonly (ShownFleet | ShownObject)[], noun: string): string {
+  if (all.length === 0) return '';
+  const ready = all.filter(({ why }) => why === undefined).length;
+  const rest = all.length === ready ? '' : `, ${all.length - ready} not`;
+  return `${all.length} ${noun}${all.length === 1 ? '' : 's'}, ${ready} ready${rest}`;
 }
 
-/** Columns in their order; empty texts are shown as `-`. */
-type Row = Record<string, string>;
+/** Columns in their order; what is empty or missing is shown as `-`. */
+type Row = Record<string, string | number | undefined>;
 
-function fleetRow({
-  namespace,
-  name,
-  limiters,
-  current,
-  refusing,
-  version,
-  conditions,
-  why,
-}: ShownFleet): Row {
+function fleetRow(fleet: ShownFleet): Row {
+  const { namespace, name, limiters, current, refusing, version, conditions, why } = fleet;
   const ready = why ?? conditions.find(({ type }) => type === 'Ready');
   const progressing = conditions.find(({ type, status }) => type === 'Progressing' && status === 'True');
-  const words = [why?.message, progressing?.message].filter((message) => message !== undefined);
   return {
     NAMESPACE: namespace,
     FLEET: name,
     LIMITERS: limiters,
-    CURRENT: current === undefined ? '' : String(current),
+    CURRENT: current,
     REFUSING: refusing.map((one) => one.name).join(','),
     VERSION: version,
-    READY: ready?.status ?? '',
+    READY: ready?.status,
     PROGRESSING: progressing === undefined ? 'False' : 'True',
-    REASON: ready?.reason ?? '',
-    SINCE: ready?.since ?? '',
-    MESSAGE: words.join('; '),
+    REASON: ready?.reason,
+    SINCE: ready?.since,
+    MESSAGE: [why?.message, progressing?.message].filter((words) => words !== undefined).join('; '),
   };
 }
 
 function objectRow(object: ShownObject, { wide }: { wide: boolean }): Row {
   const { namespace, name, domain, fleet, className, generation, servedGeneration, controllerName } = object;
   const { type, status, reason, since, message } = object.why!;
+  const more = {
+    CLASS: className,
+    GENERATION: generation,
+    SERVED: servedGeneration,
+    CONTROLLER: controllerName,
+  };
   return {
     NAMESPACE: namespace,
     NAME: name,
     DOMAIN: domain,
     FLEET: fleet,
-    ...(wide && {
-      CLASS: className,
-      GENERATION: String(generation),
-      SERVED: servedGeneration === undefined ? '' : String(servedGeneration),
-      CONTROLLER: controllerName ?? '',
-    }),
+    ...(wide && more),
     CONDITION: `${type}=${status}`,
     REASON: reason,
     SINCE: since,
@@ -90,25 +77,21 @@ function objectRow(object: ShownObject, { wide }: { wide: boolean }): Row {
 
 /** One object with all that its status says. */
 export function objectText(object: ShownObject): string {
-  const { namespace, name, className, domain, fleet, generation, observedGeneration, why } = object;
-  const { servedGeneration = 'none', controllerName = 'none' } = object;
-  const facts: Row[] = [
-    {
-      NAMESPACE: namespace,
-      NAME: name,
-      CLASS: className,
-      DOMAIN: domain,
-      FLEET: fleet,
-      GENERATION: String(generation),
-      OBSERVED: String(observedGeneration ?? 'none'),
-      SERVED: String(servedGeneration),
-      CONTROLLER: controllerName,
-    },
-  ];
+  const { conditions, why } = object;
+  const facts = {
+    NAMESPACE: object.namespace,
+    NAME: object.name,
+    CLASS: object.className,
+    DOMAIN: object.domain,
+    FLEET: object.fleet,
+    GENERATION: object.generation,
+    OBSERVED: object.observedGeneration,
+    SERVED: object.servedGeneration,
+    CONTROLLER: object.controllerName,
+  };
   // What is missing in the status stands in it as if it were said there.
-  const isSaid = why === undefined || object.conditions.includes(why);
-  const conditions = isSaid ? object.conditions : [why, ...object.conditions];
-  return `${table(facts)}\n${table(conditions.map(conditionRow))}`;
+  const said = why === undefined || conditions.includes(why) ? conditions : [why, ...conditions];
+  return `${table([facts])}\n${table(said.map(conditionRow))}`;
 }
 
 function conditionRow({ type, status, reason, since, message }: ShownCondition): Row {
@@ -118,8 +101,10 @@ function conditionRow({ type, status, reason, since, message }: ShownCondition):
 /** In kubectl's form. All texts are the cluster's, so that none may act on the terminal. */
 function table(rows: readonly Row[]): string {
   const columns = Object.keys(rows[0]!);
-  const lines = [columns, ...rows.map((row) => columns.map((name) => escaped(row[name] || '-')))];
-  const widths = columns.map((_, index) => Math.max(...lines.map((line) => line[index]!.length)));
+  const lines = [columns, ...rows.map((row) => columns.map((name) => escaped(`${row[name] ?? ''}` || '-')))];
+  const widths = columns.map((_, index) =>
+    lines.reduce((widest, line) => Math.max(widest, line[index]!.length), 0),
+  );
   const padded = lines.map((line) => line.map((cell, index) => cell.padEnd(widths[index]!)).join('   '));
   return padded.map((line) => `${line.trimEnd()}\n`).join('');
 }

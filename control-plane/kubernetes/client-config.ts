@@ -30,21 +30,18 @@ const defaultServiceAccountFolder = '/var/run/secrets/kubernetes.io/serviceaccou
 /** The first that is there: KUBECONFIG, the pod's service account, `~/.kube/config`. Throws a KubernetesConfigError. */
 export function loadKubernetesConfig(options: KubernetesConfigOptions): KubeConfig {
   const paths = (options.kubeconfig ?? '').split(':').filter((path) => path !== '');
-  if (paths.length > 0) return fromFiles(paths, { what: `KUBECONFIG=${options.kubeconfig}`, ...options });
+  if (paths.length > 0) return fromFiles(paths, `KUBECONFIG=${options.kubeconfig}`, options.context);
   const inCluster = fromServiceAccount(options);
   if (inCluster !== undefined) return inCluster;
   const inHome = options.home ? join(options.home, '.kube', 'config') : undefined;
-  if (inHome !== undefined && existsSync(inHome)) return fromFiles([inHome], { what: inHome, ...options });
+  if (inHome !== undefined && existsSync(inHome)) return fromFiles([inHome], inHome, options.context);
   throw new KubernetesConfigError(
     `no way to the Kubernetes API: KUBECONFIG is not set, this is not a pod with a service account, and ${inHome ?? '~/.kube/config'} does not exist`,
   );
 }
 
 /** Merges several files as kubectl does: of two that define the same thing the first one counts. */
-function fromFiles(
-  paths: readonly string[],
-  { what, context }: Pick<KubernetesConfigOptions, 'context'> & { what: string },
-): KubeConfig {
+function fromFiles(paths: readonly string[], what: string, context: string | undefined): KubeConfig {
   const present = paths.filter((path) => existsSync(path));
   if (present.length === 0) throw new KubernetesConfigError(`${what}: no such file`);
   const merged = new KubeConfig();
