@@ -425,7 +425,7 @@ export class ControlPlane {
       },
       closeGraceMs: shutdownGraceMs,
       onFault: (error) => {
-        this.#metrics.fault();
+        this.#metrics.all.faults.inc();
         lines.fault(this.#options.log, 'HTTP', error);
       },
     });

@@ -35,7 +35,7 @@ export class DirectoryBacking implements Backing {
   };
 
   start(): void {
-    this.#options.metrics.leading(true);
+    this.#options.metrics.all.leader.set(1);
     this.#options.listener.keptChanged(new Map());
     this.#options.listener.startedLeading();
   }

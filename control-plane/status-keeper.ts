@@ -242,11 +242,11 @@ export class StatusKeeper {
     announcer.contested(object, news);
     const name = objectKey(object);
     if (news.is === 'overwritten') {
-      metrics.statusOverwritten();
+      metrics.all.statusOverwrites.inc();
       this.#overwrites.note({ object: name, by: news.by });
     } else {
       const { by, yields } = news;
-      metrics.classConflict();
+      metrics.all.classConflicts.inc();
       this.#conflicts.note({ object: name, by, yields }, by);
     }
   }

@@ -55,7 +55,7 @@ export async function openAdmissionServer(options: AdmissionServerOptions): Prom
     closeGraceMs,
     tls: credentials.first,
     onFault: (error) => {
-      metrics.fault();
+      metrics.all.faults.inc();
       lines.fault(log, listenerName, error);
     },
     onHandshakeFailed: (peer, reason) => handshakes.note({ peer, reason }),

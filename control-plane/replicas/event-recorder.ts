@@ -184,12 +184,12 @@ export class EventRecorder {
   /** Written soon. Leaders only. */
   record(event: RecordedEvent): void {
     const { clock, metrics } = this.#options;
-    metrics.eventRecorded();
+    metrics.all.eventsRecorded.inc();
     if (this.#isClosed) return;
     const { uid } = event.object;
     const note = cutNote(event.note);
     const named = { ...event, note, uid, eventName: this.#nameOf(event) };
-    if (this.#queue.add(named, clock.nowMs()) !== undefined) metrics.eventsDropped(1);
+    if (this.#queue.add(named, clock.nowMs()) !== undefined) metrics.all.eventsDropped.inc();
     this.#pump.wake();
   }
 

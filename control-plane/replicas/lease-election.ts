@@ -260,7 +260,7 @@ export class LeaseElection {
     const leads = this.leads;
     if (leads !== this.#wasLeading) {
       this.#wasLeading = leads;
-      metrics.leading(leads);
+      metrics.all.leader.set(leads ? 1 : 0);
       if (leads) lines.startedLeading(log, identity);
       else lines.stoppedLeading(log, identity);
       if (leads) startedLeading();

@@ -113,7 +113,7 @@ export class ReportPublisher {
       this.#notBeforeMs = startMs + intervalMs;
       return undefined;
     } catch (error) {
-      metrics.reportNotPublished();
+      metrics.all.reportsNotPublished.inc();
       lines.reportNotPublished(log, error);
       return error instanceof ApiError ? error : {};
     }

@@ -54,7 +54,7 @@ export class Replicas {
       lines.leaseFailed(log, { reason, times });
     });
     const failed = (error: unknown): void => {
-      metrics.leaseRenewalFailed();
+      metrics.all.leaseRenewalsFailed.inc();
       failures.note(errorText(error));
     };
     this.#reader = new ReportReader({

@@ -156,7 +156,7 @@ export class StatusPump {
     if (outcome.is === 'written') {
       const { version } = outcome;
       queue.done(uid, withStatus(entry.object, { status: entry.status, version }));
-      metrics.statusWritten();
+      metrics.all.statusWrites.inc({ outcome: 'written' });
       written(entry, version);
       return undefined;
     }
@@ -164,7 +164,7 @@ export class StatusPump {
       queue.withdraw(uid);
       queue.done(uid);
       if (outcome.is === 'gone') return undefined;
-      metrics.statusOutdated();
+      metrics.all.statusWrites.inc({ outcome: 'outdated' });
       outdated(entry, failures > 1);
       return undefined;
     }
@@ -177,7 +177,7 @@ export class StatusPump {
 
   /** `retryInMs` undefined: this status is given up, a newer one of the object is tried. */
   #failed({ object }: StatusEntry, error: ApiError, retryInMs?: number): void {
-    this.#options.metrics.statusWriteFailed();
+    this.#options.metrics.all.statusWrites.inc({ outcome: 'failed' });
     lines.statusNotWritten(this.#options.log, { object: objectKey(object), error, retryInMs });
   }
 

@@ -186,7 +186,7 @@ export class DirectorySource implements ObjectSource {
   }
 
   #problem(place: string, text: string): void {
-    this.#options.metrics.sourceSkipped();
+    this.#options.metrics.all.sourceSkipped.inc();
     lines.manifestProblem(this.#options.log, place, text);
   }
 }

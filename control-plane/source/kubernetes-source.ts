@@ -225,7 +225,7 @@ export class KubernetesSource implements ObjectSource {
         listener.cutOff(false);
       },
       skipped: (object, reason) => {
-        metrics.sourceSkipped();
+        metrics.all.sourceSkipped.inc();
         lines.objectSkipped(log, object, reason);
       },
     };

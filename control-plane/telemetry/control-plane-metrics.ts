@@ -112,10 +112,11 @@ export interface Telemetry {
   metrics: ControlPlaneMetrics;
 }
 
-/** What the control plane counts: one method for each thing that happens, and `metrics` for who asks. */
+/** What the control plane counts, and `metrics` for who asks. */
 export class ControlPlaneMetrics {
   readonly registry = new Registry();
-  readonly #set: MetricSet = createMetricSet(this.registry);
+  /** Each metric, for what is counted as it happens; what needs more than that has a method below. */
+  readonly all: MetricSet = createMetricSet(this.registry);
   readonly #sources: MetricSources;
   /** By fleet, of the newest decision. */
   #versions = new Map<string, string>();
@@ -123,15 +124,15 @@ export class ControlPlaneMetrics {
 
   constructor({ sources, version, nodeVersion }: ControlPlaneMetricsOptions) {
     this.#sources = sources;
-    const { buildInfo, streamsRefused, statusWrites, webhookDropped } = this.#set;
-    const { secretLookupsRefused, tokenReviews } = this.#set;
+    const { buildInfo, streamsRefused, statusWrites, webhookDropped } = this.all;
+    const { secretLookupsRefused, tokenReviews } = this.all;
     buildInfo.set({ version, node: nodeVersion }, 1);
     for (const reason of streamRefusals) streamsRefused.inc({ reason }, 0);
     for (const outcome of ['written', 'failed', 'outdated']) statusWrites.inc({ outcome }, 0);
     for (const reason of dropReasons) webhookDropped.inc({ reason }, 0);
     for (const reason of lookupRefusals) secretLookupsRefused.inc({ reason }, 0);
     for (const outcome of reviewOutcomes) tokenReviews.inc({ outcome }, 0);
-    for (const answer of admissionOutcomes) this.#set.admissionReviews.inc({ answer }, 0);
+    for (const answer of admissionOutcomes) this.all.admissionReviews.inc({ answer }, 0);
     collectDefaultMetrics({ register: this.registry });
   }
 
@@ -148,139 +149,61 @@ export class ControlPlaneMetrics {
   /** At the first complete list, and after every outage. */
   sourceConnected(): void {
     this.#isSourceLost = false;
-    this.#set.sourceConnected.set(1);
+    this.all.sourceConnected.set(1);
   }
 
   /** Maybe several times in one outage, which counts once. */
   sourceLost(): void {
     if (this.#isSourceLost) return;
     this.#isSourceLost = true;
-    this.#set.sourceConnected.set(0);
-    this.#set.sourceOutages.inc();
-  }
-
-  sourceSkipped(): void {
-    this.#set.sourceSkipped.inc();
+    this.all.sourceConnected.set(0);
+    this.all.sourceOutages.inc();
   }
 
   /** At every decision, whether it changes anything or not. Returns how many fleets are served something else now. */
   decided(decision: Decision, durationMs: number): number {
-    this.#set.reconcileDuration.observe(durationMs / 1000);
+    this.all.reconcileDuration.observe(durationMs / 1000);
     const versions = new Map([...decision.fleets].map(([fleet, { version }]) => [fleet, version]));
     const fleets = new Set([...versions.keys(), ...this.#versions.keys()]);
     const changed = [...fleets].filter((fleet) => versions.get(fleet) !== this.#versions.get(fleet)).length;
-    this.#set.snapshotChanges.inc(changed);
+    this.all.snapshotChanges.inc(changed);
     this.#versions = versions;
     return changed;
   }
 
   /** Once for each change that the source told of, when the first limiter is sent it. */
   changePushed(sinceChangeMs: number): void {
-    this.#set.changeToPush.observe(sinceChangeMs / 1000);
+    this.all.changeToPush.observe(sinceChangeMs / 1000);
   }
 
   pushed(bytes: number): void {
-    this.#set.pushes.inc();
-    this.#set.pushedBytes.inc(bytes);
+    this.all.pushes.inc();
+    this.all.pushedBytes.inc(bytes);
   }
 
   acknowledged(afterMs: number): void {
-    this.#set.acks.inc();
-    this.#set.pushToAck.observe(afterMs / 1000);
-  }
-
-  refused(): void {
-    this.#set.nacks.inc();
-  }
-
-  unanswered(): void {
-    this.#set.unanswered.inc();
+    this.all.acks.inc();
+    this.all.pushToAck.observe(afterMs / 1000);
   }
 
   streamsRefused(reason: StreamRefusal, times: number): void {
-    this.#set.streamsRefused.inc({ reason }, times);
+    this.all.streamsRefused.inc({ reason }, times);
   }
 
   tokenReviewed(outcome: TokenReviewOutcome): void {
-    this.#set.tokenReviews.inc({ outcome });
-  }
-
-  handshakesFailed(times: number): void {
-    this.#set.handshakesFailed.inc(times);
-  }
-
-  oversize(): void {
-    this.#set.oversize.inc();
-  }
-
-  leading(isLeading: boolean): void {
-    this.#set.leader.set(isLeading ? 1 : 0);
-  }
-
-  leaseRenewalFailed(): void {
-    this.#set.leaseRenewalsFailed.inc();
-  }
-
-  reportNotPublished(): void {
-    this.#set.reportsNotPublished.inc();
-  }
-
-  statusWritten(): void {
-    this.#set.statusWrites.inc({ outcome: 'written' });
-  }
-
-  /** At every attempt. */
-  statusWriteFailed(): void {
-    this.#set.statusWrites.inc({ outcome: 'failed' });
-  }
-
-  /** The object had changed meanwhile. */
-  statusOutdated(): void {
-    this.#set.statusWrites.inc({ outcome: 'outdated' });
-  }
-
-  statusOverwritten(): void {
-    this.#set.statusOverwrites.inc();
-  }
-
-  classConflict(): void {
-    this.#set.classConflicts.inc();
-  }
-
-  eventRecorded(): void {
-    this.#set.eventsRecorded.inc();
-  }
-
-  eventsDropped(count: number): void {
-    this.#set.eventsDropped.inc(count);
-  }
-
-  webhookDelivered(): void {
-    this.#set.webhookDelivered.inc();
-  }
-
-  webhookAttemptFailed(): void {
-    this.#set.webhookFailed.inc();
+    this.all.tokenReviews.inc({ outcome });
   }
 
   webhookDropped(reason: WebhookDropReason, count: number): void {
-    this.#set.webhookDropped.inc({ reason }, count);
-  }
-
-  secretRead(): void {
-    this.#set.secretReads.inc();
+    this.all.webhookDropped.inc({ reason }, count);
   }
 
   lookupRefused(reason: LookupRefusal): void {
-    this.#set.secretLookupsRefused.inc({ reason });
+    this.all.secretLookupsRefused.inc({ reason });
   }
 
   admissionReviewed(answer: AdmissionOutcome): void {
-    this.#set.admissionReviews.inc({ answer });
-  }
-
-  fault(): void {
-    this.#set.faults.inc();
+    this.all.admissionReviews.inc({ answer });
   }
 
   #readSources(): void {
@@ -288,9 +211,9 @@ export class ControlPlaneMetrics {
     const decision = sources.decision();
     this.#readDecision(decision);
     this.#readFleets(decision, sources.limiters());
-    this.#set.replicasAlive.set(sources.replicasAlive());
-    this.#set.statusWritesWaiting.set(sources.statusWritesWaiting());
-    this.#set.webhookQueued.set(sources.webhookEventsQueued());
+    this.all.replicasAlive.set(sources.replicasAlive());
+    this.all.statusWritesWaiting.set(sources.statusWritesWaiting());
+    this.all.webhookQueued.set(sources.webhookEventsQueued());
   }
 
   #readDecision(decision: Decision | undefined): void {
@@ -301,14 +224,14 @@ export class ControlPlaneMetrics {
       counts.set(reason, (counts.get(reason) ?? 0) + 1);
       if (served !== undefined && served.generation !== object.generation) older += 1;
     }
-    for (const [accepted, count] of counts) this.#set.objects.set({ accepted }, count);
-    this.#set.objectsServedOlder.set(older);
-    this.#set.fleets.set(decision?.fleets.size ?? 0);
+    for (const [accepted, count] of counts) this.all.objects.set({ accepted }, count);
+    this.all.objectsServedOlder.set(older);
+    this.all.fleets.set(decision?.fleets.size ?? 0);
   }
 
   /** Fleets that are gone leave no series. */
   #readFleets(decision: Decision | undefined, reports: Iterable<LimiterReport>): void {
-    const { fleetRules, fleetSnapshotBytes, limiters } = this.#set;
+    const { fleetRules, fleetSnapshotBytes, limiters } = this.all;
     for (const metric of [fleetRules, fleetSnapshotBytes, limiters]) metric.reset();
     for (const [fleet, totals] of fleetTotals(decision, reports)) {
       fleetRules.set({ fleet }, totals.rules);

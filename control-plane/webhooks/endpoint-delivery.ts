@@ -139,7 +139,7 @@ export class EndpointDelivery {
       queue.delivered(id, this.#nowMs());
       this.#delivered += 1;
       this.#lastError = undefined;
-      metrics.webhookDelivered();
+      metrics.all.webhookDelivered.inc();
       lines.webhookDelivered(log, { endpoint, event, attempt });
       message.settled?.();
       return;
@@ -156,7 +156,7 @@ export class EndpointDelivery {
       return;
     }
     const { retryInMs, dropped } = queue.failed(id, this.#nowMs(), result);
-    metrics.webhookAttemptFailed();
+    metrics.all.webhookFailed.inc();
     lines.webhookFailed(log, { endpoint, event, attempt, reason: result.reason, retryInMs });
     this.#drop('queue full', dropped);
   }

@@ -68,7 +68,7 @@ export async function openSecretApi(options: SecretApiOptions): Promise<HttpList
     serve: (call) => answerSecret(call, options),
     closeGraceMs: options.closeGraceMs,
     onFault: (error) => {
-      metrics.fault();
+      metrics.all.faults.inc();
       lines.fault(log, listenerName, error);
     },
     ...(tls === undefined ? {} : { tls: tls.first }),
@@ -156,7 +156,7 @@ function answerSecret(
     response.writeHead(200, { 'Content-Type': 'application/json', 'Content-Length': body.length });
     response.end(body);
     const userAgent = (request.headers['user-agent'] ?? '').slice(0, longestUserAgent);
-    metrics.secretRead();
+    metrics.all.secretReads.inc();
     lines.secretRead(log, {
       from: addressOf(request),
       token: 'file' in token ? token.file : token.variable,

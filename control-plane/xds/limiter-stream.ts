@@ -301,7 +301,7 @@ export class LimiterStream implements Sender {
       else this.#refuse(bytes.length > longest ? tooLong(bytes.length, longest) : undecodable);
     } catch (error) {
       const { log, metrics } = this.#context;
-      metrics.fault();
+      metrics.all.faults.inc();
       lines.fault(log, 'aggregated discovery', error);
       this.end({ code: GrpcCode.INTERNAL, message: 'internal error' });
     }
@@ -386,7 +386,7 @@ export class LimiterStream implements Sender {
     } else {
       const told = boundedRefusal(version, refusal);
       this.#report = { ...report, refusal: told };
-      metrics.refused();
+      metrics.all.nacks.inc();
       lines.limiterRefused(log, this.#report, { version, message: told.message });
     }
     changed();
@@ -395,7 +395,7 @@ export class LimiterStream implements Sender {
   #giveUp(version: string): void {
     const { answerTimeoutMs: timeoutMs, log, metrics, timers, cutConnection } = this.#context;
     this.#gaveUp = true;
-    metrics.unanswered();
+    metrics.all.unanswered.inc();
     lines.limiterUnanswered(log, this.#report as LimiterReport, { version, timeoutMs });
     this.end({
       code: GrpcCode.UNAVAILABLE,

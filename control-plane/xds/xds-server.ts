@@ -114,7 +114,7 @@ export class XdsServer {
       lines.streamRefused(log, { ...it, times });
     });
     this.#handshakes = new Seldom(clock, seldomMs, (it, times) => {
-      metrics.handshakesFailed(times);
+      metrics.all.handshakesFailed.inc(times);
       lines.handshakeFailed(log, { ...it, times });
     });
     this.#strangers = new Seldom(clock, seldomMs, (it, times) => lines.streamRefused(log, { ...it, times }));
@@ -146,7 +146,7 @@ export class XdsServer {
     for (const { fleet, version, wholeBytes, isOversize } of changed) {
       if (!isOversize) continue;
       const { log, metrics } = this.#options;
-      metrics.oversize();
+      metrics.all.oversize.inc();
       const sizes = { bytes: wholeBytes, limitBytes: usualClientLimitBytes };
       lines.snapshotOversize(log, { fleet, version, ...sizes });
     }
@@ -219,7 +219,7 @@ export class XdsServer {
       'grpc.enable_channelz': 0,
     });
     registerHealth(grpc, this.#health, (method, error) => {
-      metrics.fault();
+      metrics.all.faults.inc();
       lines.fault(log, method, error);
     });
     const forms = {
