@@ -170,11 +170,26 @@ function suite(server: () => ApiServer, openssl: string): void {
     expect(tryOut(other)).toMatchObject({ status: 0, stderr: '' });
     const away = { name: 'a', namespace: 'away', domain: 'a', more: twice };
     expect(tryOut(away)).toMatchObject({ status: 0, stderr: '' });
-    const fleet = { apiVersion: 'ratelimit.weir.dev/v1alpha1', kind: 'RateLimitFleet', spec: { count: 2 } };
-    const input = JSON.stringify({ ...fleet, metadata: { name: 'default', namespace: 'weir-system' } });
-    const { status, stderr } = api.kubectl(['apply', '-f', '-', '--dry-run=server'], { input });
-    expect(stderr).toBe('');
-    expect(status).toBe(0);
+  });
+
+  it('refuses a RateLimitFleet that is wrong by itself, and says nothing of others', () => {
+    const apply = (spec: Record<string, unknown>): KubectlResult => {
+      const metadata = { name: 'default', namespace: 'weir-system' };
+      const fleet = { apiVersion: 'ratelimit.weir.dev/v1alpha1', kind: 'RateLimitFleet', metadata, spec };
+      return api.kubectl(['apply', '-f', '-', '--dry-run=server'], { input: JSON.stringify(fleet) });
+    };
+    expect(apply({ count: 2 })).toMatchObject({ status: 0, stderr: '' });
+    const namespaces = ['shop'];
+    const { status, stderr } = apply({
+      domains: [
+        { match: '*', namespaces },
+        { match: 'mail', namespaces },
+      ],
+    });
+    expect(stderr).toContain(
+      'admission webhook "ratelimitfleets.ratelimit.weir.dev" denied the request: spec.domains: ',
+    );
+    expect(status).toBe(1);
   });
 
   it('answers what is no review clearly, and goes on', async () => {
