@@ -256,8 +256,8 @@ results.push(
     rules,
   })),
 );
-// Chosen: state of the world sends all of it to each of them, and this process reads it.
-results.push(...(await measureForms({ limiters: Math.min(limiters, 300), fleets: 1, objects, rules: 1 })));
+// One rule: state of the world sends all of it to each of them, and this process reads it.
+results.push(...(await measureForms({ limiters, fleets: 1, objects, rules: 1 })));
 if (json) console.log(JSON.stringify(results));
 else {
   console.log(

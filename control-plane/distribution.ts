@@ -26,8 +26,9 @@ export interface DistributionOptions extends Telemetry {
 
 /** Chosen: changes that come at once are decided at once. */
 const gatherMs = 5;
-/** Chosen: a storm of changes is decided ten times a second at most. */
+/** Chosen: a storm of changes is decided ten times a second; two changes in a row are no storm, and each is decided at once. */
 const intervalMs = 100;
+const burst = 3;
 /** Chosen: what happened meanwhile comes over a watch that is open again in far less. */
 const catchUpMs = 1_000;
 
@@ -46,7 +47,7 @@ export class Distribution {
   constructor(options: DistributionOptions) {
     const { clock, timers } = options;
     this.#options = options;
-    this.#pace = new Pace({ clock, timers, gatherMs, intervalMs, run: () => this.#decide() });
+    this.#pace = new Pace({ clock, timers, gatherMs, intervalMs, burst, run: () => this.#decide() });
   }
 
   /** The newest one; undefined before the first complete list. */

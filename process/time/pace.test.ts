@@ -2,10 +2,11 @@ import { describe, expect, it } from 'vitest';
 import { ManualTimers } from '../../test/support/manual-timers.ts';
 import { Pace } from './pacing.ts';
 
-function pace(run: (nowMs: number) => void) {
+function pace(run: (nowMs: number) => void, burst = 1) {
   const timers = new ManualTimers();
   const clock = { nowMs: () => timers.nowMs, monotonicMs: () => timers.nowMs };
-  const paced = new Pace({ clock, timers, gatherMs: 10, intervalMs: 100, run: () => run(timers.nowMs) });
+  const options = { clock, timers, gatherMs: 10, intervalMs: 100, burst };
+  const paced = new Pace({ ...options, run: () => run(timers.nowMs) });
   return { timers, paced };
 }
 
@@ -30,6 +31,17 @@ describe('Pace', () => {
     }
     timers.advance(1000);
     expect(runs).toEqual([10, 110, 210, 310, 410, 510, 610, 710, 810, 910, 1010]);
+  });
+
+  it('lets a few runs come at once after a rest, and no more', () => {
+    const runs: number[] = [];
+    const { timers, paced } = pace((nowMs) => runs.push(nowMs), 3);
+    for (let i = 0; i < 500; i++) {
+      paced.ask();
+      timers.advance(1);
+    }
+    timers.advance(1000);
+    expect(runs).toEqual([10, 20, 30, 110, 210, 310, 410, 510]);
   });
 
   it('runs again for what is asked during a run', () => {

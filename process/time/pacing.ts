@@ -74,27 +74,31 @@ export interface PaceOptions {
   timers: Timers;
   /** How long the first call waits for others to join it. */
   gatherMs: number;
-  /** Between the starts of two runs. */
+  /** Between the starts of two runs, in the long run. */
   intervalMs: number;
+  /** So many runs need not keep the interval after a rest. Defaults to 1. */
+  burst?: number;
   run(): void;
 }
 
 /** Runs something soon after it was asked for, and never too often: a storm of wishes collapses into few runs. */
 export class Pace {
   readonly #options: PaceOptions;
-  #lastRunMs = Number.NEGATIVE_INFINITY;
+  readonly #budget: TokenBucket;
   #callOff: (() => void) | undefined;
   #isClosed = false;
 
   constructor(options: PaceOptions) {
+    const { intervalMs, burst = 1 } = options;
     this.#options = options;
+    this.#budget = new TokenBucket({ burst, perSecond: 1000 / intervalMs });
   }
 
   ask(): void {
     if (this.#isClosed || this.#callOff !== undefined) return;
-    const { clock, timers, gatherMs, intervalMs } = this.#options;
-    const sinceMs = clock.monotonicMs() - this.#lastRunMs;
-    this.#callOff = timers.after(Math.max(gatherMs, intervalMs - sinceMs), () => this.#run());
+    const { clock, timers, gatherMs } = this.#options;
+    const waitMs = Math.max(gatherMs, this.#budget.waitMs(clock.monotonicMs()));
+    this.#callOff = timers.after(waitMs, () => this.#run());
   }
 
   close(): void {
@@ -106,7 +110,7 @@ export class Pace {
   /** A wish that comes up during the run makes another one. */
   #run(): void {
     this.#callOff = undefined;
-    this.#lastRunMs = this.#options.clock.monotonicMs();
+    this.#budget.take(this.#options.clock.monotonicMs());
     this.#options.run();
   }
 }

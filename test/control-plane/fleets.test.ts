@@ -1,6 +1,13 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, beforeAll, expect, it } from 'vitest';
-import { conditionOf, installPrerequisites, messageOf, startReplica } from '../support/cluster.ts';
+import {
+  conditionOf,
+  createPods,
+  writeEndpoints as endpoints,
+  installPrerequisites,
+  messageOf,
+  startReplica,
+} from '../support/cluster.ts';
 import type { ControlPlaneProcess } from '../support/control-plane-process.ts';
 import { describeWithApiServer } from '../support/describe-with-api-server.ts';
 import { eventually } from '../support/eventually.ts';
@@ -22,49 +29,11 @@ describeWithApiServer('RateLimitFleets on the API server', (api) => {
 
   beforeAll(() => {
     installPrerequisites(api());
-    api().mustKubectl(['create', 'serviceaccount', 'limiter', '-n', namespace]);
-    for (const name of ['lim-0', 'lim-1', 'lim-2']) createPod(name);
+    for (const [name, uid] of createPods(api(), ['lim-0', 'lim-1', 'lim-2'])) uids.set(name, uid);
   });
 
-  /** Nothing runs it: it is there for its uid. */
-  function createPod(name: string): void {
-    const pod = {
-      apiVersion: 'v1',
-      kind: 'Pod',
-      metadata: { name, namespace },
-      spec: {
-        serviceAccountName: 'limiter',
-        automountServiceAccountToken: false,
-        containers: [{ name: 'limiter', image: 'weir' }],
-      },
-    };
-    api().mustKubectl(['create', '-f', '-'], { input: JSON.stringify(pod) });
-    uids.set(
-      name,
-      api().mustKubectl(['get', 'pod', name, '-n', namespace, '-o', 'jsonpath={.metadata.uid}']),
-    );
-  }
-
-  /** As the cluster's own controller writes them: the pods that are ready, then those that are not. */
-  function writeEndpoints(ready: readonly string[], unready: readonly string[] = []): void {
-    const endpoint = (name: string, isReady: boolean, index: number) => ({
-      addresses: [`10.0.${Number(isReady)}.${index + 1}`],
-      conditions: { ready: isReady },
-      targetRef: { kind: 'Pod', name, namespace, uid: uids.get(name) },
-    });
-    const slice = {
-      apiVersion: 'discovery.k8s.io/v1',
-      kind: 'EndpointSlice',
-      metadata: { name: `${service}-x`, namespace, labels: { 'kubernetes.io/service-name': service } },
-      addressType: 'IPv4',
-      endpoints: [
-        ...ready.map((name, index) => endpoint(name, true, index)),
-        ...unready.map((name, index) => endpoint(name, false, index)),
-      ],
-      ports: [{ port: 8081 }],
-    };
-    api().mustKubectl(['apply', '-f', '-'], { input: JSON.stringify(slice) });
-  }
+  const writeEndpoints = (ready: readonly string[], unready: readonly string[] = []): void =>
+    endpoints(api(), { service, uids, ready, unready });
 
   async function start(name: string): Promise<number> {
     replica = await startReplica(api(), name, {

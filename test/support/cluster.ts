@@ -76,6 +76,53 @@ export function startXdsLimiter(
   });
 }
 
+const namespace = 'weir-system';
+
+/** Pods of the service account `limiter` in the control plane's namespace. Nothing runs them: they are there for their uids. */
+export function createPods(api: ApiServer, names: readonly string[]): Map<string, string> {
+  api.mustKubectl(['create', 'serviceaccount', 'limiter', '-n', namespace]);
+  const uids = names.map((name): [string, string] => {
+    const containers = [{ name: 'limiter', image: 'weir' }];
+    const spec = { serviceAccountName: 'limiter', automountServiceAccountToken: false, containers };
+    const pod = { apiVersion: 'v1', kind: 'Pod', metadata: { name, namespace }, spec };
+    api.mustKubectl(['create', '-f', '-'], { input: JSON.stringify(pod) });
+    return [name, api.mustKubectl(['get', 'pod', name, '-n', namespace, '-o', 'jsonpath={.metadata.uid}'])];
+  });
+  return new Map(uids);
+}
+
+export interface PlayedEndpoints {
+  /** Beside the pods. */
+  service: string;
+  uids: ReadonlyMap<string, string>;
+  ready: readonly string[];
+  unready?: readonly string[];
+}
+
+/** As the cluster's own controller writes them. */
+export function writeEndpoints(
+  api: ApiServer,
+  { service, uids, ready, unready = [] }: PlayedEndpoints,
+): void {
+  const endpoint = (name: string, isReady: boolean, index: number) => ({
+    addresses: [`10.0.${Number(isReady)}.${index + 1}`],
+    conditions: { ready: isReady },
+    targetRef: { kind: 'Pod', name, namespace, uid: uids.get(name) },
+  });
+  const slice = {
+    apiVersion: 'discovery.k8s.io/v1',
+    kind: 'EndpointSlice',
+    metadata: { name: `${service}-x`, namespace, labels: { 'kubernetes.io/service-name': service } },
+    addressType: 'IPv4',
+    endpoints: [
+      ...ready.map((name, index) => endpoint(name, true, index)),
+      ...unready.map((name, index) => endpoint(name, false, index)),
+    ],
+    ports: [{ port: 8081 }],
+  };
+  api.mustKubectl(['apply', '-f', '-'], { input: JSON.stringify(slice) });
+}
+
 /** The status of a RateLimitConfig's condition as `True AllLimiters`, empty while there is none. */
 export function conditionOf(api: ApiServer, name: string, type: string, namespace = 'default'): string {
   const path = `{.status.conditions[?(@.type=="${type}")]['status','reason']}`;
