@@ -67,6 +67,8 @@ export interface BackingListener {
   stoppedLeading(): void;
   /** `reports` may answer differently. */
   reportsChanged(): void;
+  /** Objects may be older than what the API server has, although their watch is still open. */
+  cutOff(isCutOff: boolean): void;
   /** Who is expected in which fleet has changed. */
   fleetsChanged(): void;
   /** A status of a RateLimitFleet was seen. */

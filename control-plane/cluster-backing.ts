@@ -67,6 +67,7 @@ class ClusterBacking implements Backing {
         listener.stoppedLeading();
       },
       changed: listener.reportsChanged,
+      cutOff: listener.cutOff,
     });
     this.fleets = new FleetStore({
       ...options,

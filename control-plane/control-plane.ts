@@ -224,11 +224,13 @@ export class ControlPlane {
       },
       statusShown: () => this.#statuses.update(),
       changed: () => this.#distribution.changed(),
-      cutOff: (isCutOff) => {
-        this.#distribution.cutOff(isCutOff);
-        if (isCutOff) this.#backing.decided(undefined);
-      },
+      cutOff: (isCutOff) => this.#cutOff('watch', isCutOff),
     };
+  }
+
+  #cutOff(by: 'watch' | 'lease', isCutOff: boolean): void {
+    this.#distribution.cutOff(by, isCutOff);
+    if (isCutOff) this.#backing.decided(undefined);
   }
 
   #backingListener(): BackingListener {
@@ -247,6 +249,7 @@ export class ControlPlane {
         this.#statuses.update();
         this.#meetings?.update();
       },
+      cutOff: (isCutOff) => this.#cutOff('lease', isCutOff),
       fleetsChanged: () => this.#statuses.update(),
       fleetsShown: () => this.#statuses.fleetsShown(),
       removedShown: (stored) => this.#statuses.removedShown(stored),

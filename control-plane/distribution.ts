@@ -41,6 +41,7 @@ export class Distribution {
   #hasKept = false;
   /** When the source told of a change that no limiter was sent yet. */
   #unsentChangeMs: number | undefined;
+  readonly #cutOffBy = new Set<'watch' | 'lease'>();
   #callOffReturn = (): void => {};
   #isCutOff = false;
 
@@ -92,22 +93,23 @@ export class Distribution {
     return this.#isCutOff;
   }
 
-  /** See `XdsServer.cutOff`. Objects that are reachable again are the newest after a moment. */
-  cutOff(isCutOff: boolean): void {
+  /** See `XdsServer.cutOff`; `by` is what tells of it. Objects that are reachable again are the newest after a moment. */
+  cutOff(by: 'watch' | 'lease', isCutOff: boolean): void {
     const { xds, timers } = this.#options;
     const tell = (): void => {
       this.#isCutOff = isCutOff;
       xds.cutOff(isCutOff);
     };
-    this.#callOffReturn();
     if (isCutOff) {
+      this.#cutOffBy.add(by);
+      this.#callOffReturn();
       tell();
-      return;
+    } else if (this.#cutOffBy.delete(by) && this.#cutOffBy.size === 0) {
+      this.#callOffReturn = timers.after(catchUpMs, () => {
+        tell();
+        this.#ask();
+      });
     }
-    this.#callOffReturn = timers.after(catchUpMs, () => {
-      tell();
-      this.#ask();
-    });
   }
 
   /** The first limiter is sent what came of a change. */

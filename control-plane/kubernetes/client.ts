@@ -100,7 +100,7 @@ export class KubernetesClient {
     }
   }
 
-  /** Ends all connections; requests under way fail. */
+  /** Ends all connections; requests under way fail. Later ones would take new connections. */
   close(): void {
     this.#agent.destroy();
   }

@@ -2,6 +2,7 @@
 import { errorText } from '../../process/log/error-text.ts';
 import { Seldom } from '../../process/log/seldom.ts';
 import type { Clock, Timers } from '../../process/time/clock.ts';
+import { ApiError } from '../kubernetes/api-error.ts';
 import type { KubernetesClient } from '../kubernetes/client.ts';
 import type { LimiterReport, ReplicaReport } from '../model/fleet-snapshot.ts';
 import type { Telemetry } from '../telemetry/control-plane-metrics.ts';
@@ -35,6 +36,8 @@ export interface ReplicasOptions extends Omit<ElectionOptions, 'identity'>, Tele
   stoppedLeading(): void;
   /** `living` may answer differently. */
   changed(): void;
+  /** Our Lease cannot be renewed, or can be again: a watch over a connection that is dead says nothing for minutes. */
+  cutOff(isCutOff: boolean): void;
 }
 
 export class Replicas {
@@ -44,6 +47,8 @@ export class Replicas {
   readonly #publisher: ReportPublisher;
   readonly #election: LeaseElection;
   readonly #cleanup: ReplicaCleanup;
+  /** Some renewal since the last good one had none. */
+  #hadNoAnswer = false;
 
   constructor(options: ReplicasOptions) {
     this.#options = options;
@@ -71,11 +76,13 @@ export class Replicas {
       durationMs: options.replicaLeaseDurationMs,
       api: leases(options.replicaLeaseDurationMs / 2),
       renewed: (owner) => {
-        this.#reader.renewed(true);
+        this.#renewed();
         this.#publisher.ownedBy(owner);
       },
       failed: (error) => {
+        this.#hadNoAnswer ||= error instanceof ApiError && error.reason === 'Timeout';
         this.#reader.renewed(false);
+        options.cutOff(true);
         failed(error);
       },
     });
@@ -123,6 +130,14 @@ export class Replicas {
   /** Our own report first. */
   living(): ReplicaReport[] {
     return this.#reader.living();
+  }
+
+  #renewed(): void {
+    this.#reader.renewed(true);
+    // Watches may be silent over dead connections as well: they begin anew, and what they missed is here a moment later.
+    if (this.#hadNoAnswer) this.#options.client.close();
+    this.#hadNoAnswer = false;
+    this.#options.cutOff(false);
   }
 
   /** Gives up the lead and takes back every sign of this replica; rejects when the API server does not let it. */

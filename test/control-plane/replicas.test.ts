@@ -63,6 +63,7 @@ function replica(api: ApiServer, name: string, options: Partial<ReplicasOptions>
     startedLeading: () => {},
     stoppedLeading: () => {},
     changed: () => {},
+    cutOff: () => {},
     ...options,
   });
   const kill = () => {

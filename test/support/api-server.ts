@@ -54,6 +54,14 @@ export class ApiServer {
     return join(this.folder, `${user}.kubeconfig`);
   }
 
+  /** As `kubeconfig`, over a proxy that listens on this port. */
+  kubeconfigOver(port: number, user: ApiUser): string {
+    const path = join(this.folder, `${user}-${port}.kubeconfig`);
+    const text = readFileSync(this.kubeconfig(user), 'utf8');
+    writeFileSync(path, text.replaceAll(this.url, `https://127.0.0.1:${port}`));
+    return path;
+  }
+
   async start(): Promise<void> {
     await this.#startEtcd();
     this.#port = await freePort();

@@ -55,3 +55,5 @@ try {
 } finally {
   removeProgram?.();
 }
+// A connection that was cut without a word may stay open for long.
+process.exit();

@@ -1,6 +1,4 @@
 /** One control plane process after the other in one place, each with its way to the API server, which the test can cut. */
-import { readFileSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
 import type { ApiServer } from '../support/api-server.ts';
 import type { ChildProgram } from '../support/child-program.ts';
 import { spawnControlPlane } from '../support/control-plane-process.ts';
@@ -49,11 +47,8 @@ export class Replica {
   }
 
   static async create(server: ApiServer, options: ReplicaOptions): Promise<Replica> {
-    const port = Number(new URL(server.url).port);
-    const api = await TcpProxy.to(port);
-    const kubeconfig = join(server.folder, `${options.name}.kubeconfig`);
-    const text = readFileSync(server.kubeconfig(options.user), 'utf8');
-    writeFileSync(kubeconfig, text.replaceAll(`:${port}`, `:${api.port}`));
+    const api = await TcpProxy.to(Number(new URL(server.url).port));
+    const kubeconfig = server.kubeconfigOver(api.port, options.user);
     return new Replica(options, { xdsPort: await freePort(), api, kubeconfig });
   }
 
