@@ -8,9 +8,8 @@ import { fieldPath } from '../../rules/rule-error.ts';
 import { decodeResource } from '../../rules/xds/resource.ts';
 import type { ApiObject, Reading } from '../kubernetes/reflector.ts';
 import type { ConfigObject } from '../model/config-object.ts';
-import type { ReadRules } from '../reconcile/candidate.ts';
 import { AcceptedReason } from '../reconcile/conditions.ts';
-import type { Foresight } from '../reconcile/decide.ts';
+import type { Foresight, ReadRules } from '../reconcile/decide.ts';
 import { type AdmissionAnswer, type AdmissionRequest, boundedWarnings } from './admission-review.ts';
 
 /** What is known here. */

@@ -2,8 +2,10 @@
  * The RateLimitFleets of the control plane's namespace, the endpoints of their Services, and the labels of namespaces where
  * some fleet asks for them: followed, created, told of.
  */
+
 import { Seldom } from '../../process/log/seldom.ts';
 import type { Clock, Timers } from '../../process/time/clock.ts';
+import { Pace } from '../../process/time/pacing.ts';
 import { fleetKind, fleetPlural } from '../../rules/manifest/fleet-model.ts';
 import { apiVersion, group, version } from '../../rules/manifest/spec-model.ts';
 import { ApiError } from '../kubernetes/api-error.ts';
@@ -12,6 +14,8 @@ import { resourcePath } from '../kubernetes/reflector.ts';
 import { ResourceWatch, type WatchListener } from '../kubernetes/watch.ts';
 import type { Endpoint, FleetExpectation, FleetObject, FleetStatus } from '../model/fleet-object.ts';
 import type { FleetAccesses } from '../reconcile/claims.ts';
+import type { VersionLedger } from '../reconcile/fleet-standing.ts';
+import type { LimiterView } from '../reconcile/limiter-view.ts';
 import { Pump } from '../replicas/pump.ts';
 import { serverSideApply } from '../replicas/replica-name.ts';
 import type { Labels } from '../source/label-selector.ts';
@@ -19,6 +23,7 @@ import type { Telemetry } from '../telemetry/control-plane-metrics.ts';
 import * as lines from '../telemetry/log-lines.ts';
 import { type AccessReading, type FleetProblem, readAccess, selectsNamespaces } from './fleet-access.ts';
 import { expectationOf, joinedEndpoints, readFleet, readSlice } from './fleet-readings.ts';
+import { fleetStatus, sameFleetStatus } from './fleet-status.ts';
 
 export interface FleetStoreOptions extends Pick<Telemetry, 'log'> {
   client: KubernetesClient;
@@ -328,6 +333,64 @@ export class FleetStore {
       lines.fleetCreated(log, name, service);
     } catch (error) {
       if (!(error instanceof ApiError && error.status === 409)) throw error;
+    }
+  }
+}
+
+export interface FleetKeeperOptions {
+  store: Pick<FleetStore, 'fleets' | 'problemOf' | 'writeStatus'>;
+  leads(): boolean;
+  limiters: LimiterView;
+  ledger: VersionLedger;
+  clock: Clock;
+  timers: Timers;
+}
+
+const gatherMs = 100;
+const intervalMs = 1_000;
+/** Chosen: so long what a watch shows may be older than what was written. */
+const trustWrittenMs = 5_000;
+
+/** Keeps the statuses of RateLimitFleets true, once a second at most. Leaders only. */
+export class FleetKeeper {
+  readonly #options: FleetKeeperOptions;
+  readonly #pace: Pace;
+  readonly #written = new Map<string, { status: FleetStatus; atMs: number }>();
+
+  constructor(options: FleetKeeperOptions) {
+    this.#options = options;
+    const { clock, timers } = options;
+    this.#pace = new Pace({ clock, timers, gatherMs, intervalMs, run: () => this.#evaluate() });
+  }
+
+  /** What is known of limiters or fleets has changed. */
+  update(): void {
+    this.#pace.ask();
+  }
+
+  stoppedLeading(): void {
+    this.#written.clear();
+  }
+
+  close(): void {
+    this.#pace.close();
+  }
+
+  #evaluate(): void {
+    const { store, leads, limiters, ledger, clock } = this.#options;
+    if (!leads()) return;
+    const nowMs = clock.nowMs();
+    for (const fleet of store.fleets) {
+      const { name, status: shown } = fleet;
+      const written = this.#written.get(name);
+      const isLate = written !== undefined && nowMs - written.atMs < trustWrittenMs;
+      const previous = isLate ? written.status : shown;
+      const newest = ledger.newest(name);
+      const problem = store.problemOf(name);
+      const next = fleetStatus({ fleet, limiters: limiters.fleet(name), newest, problem, previous, nowMs });
+      if (sameFleetStatus(next, previous)) continue;
+      this.#written.set(name, { status: next, atMs: nowMs });
+      store.writeStatus(name, next);
     }
   }
 }

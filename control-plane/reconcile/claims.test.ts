@@ -3,7 +3,6 @@ import { describe, expect, it } from 'vitest';
 import { configObject, configSpec } from '../../test/support/config-object-builder.ts';
 import type { ConfigObject, ConfigStatus } from '../model/config-object.ts';
 import type { DomainRecord, DomainRecords } from '../model/decision.ts';
-import type { DeciderOptions } from './candidate.ts';
 import {
   anyoneOwnsAnything,
   type DomainOwnership,
@@ -11,7 +10,7 @@ import {
   fleetDomainOwners,
   parseDomainOwners,
 } from './claims.ts';
-import { Decider, noPolicy, type Policy } from './decide.ts';
+import { Decider, type DeciderOptions, noPolicy, type Policy } from './decide.ts';
 
 const options: DeciderOptions = { mergeDomains: false, domainOwners: anyoneOwnsAnything };
 

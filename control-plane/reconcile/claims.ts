@@ -3,7 +3,7 @@ import type { DomainEntry } from '../../rules/manifest/fleet-model.ts';
 import { patternMatches } from '../../rules/model.ts';
 import { byAge, type ConfigObject, type ConfigStatus, findCondition } from '../model/config-object.ts';
 import { type DomainRecord, type DomainRecords, domainKey } from '../model/decision.ts';
-import type { ReadRules } from './candidate.ts';
+import type { ReadRules } from './decide.ts';
 
 /**
  * One spec of one object wants its domain in its fleet. What is served already comes first, so that nobody loses rules to a

@@ -6,11 +6,9 @@ import { caseCount } from '../../test/support/property-cases.ts';
 import { validateSources } from '../../test/support/rule-builder.ts';
 import { type ConfigObject, objectKey } from '../model/config-object.ts';
 import type { Decision, KeptSpec } from '../model/decision.ts';
-import type { DeciderOptions } from './candidate.ts';
-import { nextKept } from './candidate.ts';
 import { anyoneOwnsAnything, parseDomainOwners } from './claims.ts';
 import { statusOf } from './conditions.ts';
-import { Decider } from './decide.ts';
+import { Decider, type DeciderOptions, nextKept } from './decide.ts';
 import { FleetStanding } from './fleet-standing.ts';
 
 type Kept = ReadonlyMap<string, KeptSpec>;

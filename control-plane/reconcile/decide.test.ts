@@ -3,10 +3,8 @@ import { decodeResource } from '../../rules/xds/resource.ts';
 import { configObject, configSpec, invalidSpec } from '../../test/support/config-object-builder.ts';
 import type { ConfigObject, ConfigStatus } from '../model/config-object.ts';
 import type { Decision, KeptSpec, Verdict } from '../model/decision.ts';
-import type { DeciderOptions } from './candidate.ts';
-import { nextKept, persistedKept } from './candidate.ts';
 import { anyoneOwnsAnything, parseDomainOwners } from './claims.ts';
-import { Decider } from './decide.ts';
+import { Decider, type DeciderOptions, nextKept, persistedKept } from './decide.ts';
 
 type Kept = ReadonlyMap<string, KeptSpec>;
 

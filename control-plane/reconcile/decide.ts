@@ -3,21 +3,270 @@
  * the objects, the kept specs and the policy alone, not on their order, nor on what was decided before; the `Decider` remembers
  * only what it need not work out again, and gives the same values for what did not change.
  */
+import { isDeepStrictEqual } from 'node:util';
+import { readSpec } from '../../rules/manifest/read-spec.ts';
+import type { RuleSource } from '../../rules/model.ts';
+import { formatManifestError, type RuleError } from '../../rules/rule-error.ts';
 import { encodeResource } from '../../rules/xds/resource.ts';
-import { byAge, type ConfigObject } from '../model/config-object.ts';
-import type { Decision, DomainRecords, KeptSpec, ServedConfig, Verdict } from '../model/decision.ts';
+import { byAge, type ConfigObject, isOfOther, objectKey } from '../model/config-object.ts';
+import type {
+  Acceptance,
+  Decision,
+  DomainRecords,
+  KeptSpec,
+  RejectionReason,
+  ServedConfig,
+  Verdict,
+} from '../model/decision.ts';
 import { type FleetSnapshot, fleetSnapshot, hashOf, type Resource } from '../model/fleet-snapshot.ts';
 import {
-  accessRejection,
-  type Candidate,
-  candidateOf,
-  type DeciderOptions,
-  domainConflict,
-  type ReadRules,
-  type Rejection,
-  rejected,
-} from './candidate.ts';
-import { type Claim, type FleetAccesses, SettledClaims } from './claims.ts';
+  type Claim,
+  type Clash,
+  claimStanding,
+  type DomainOwners,
+  type FleetAccesses,
+  type Hold,
+  isServed,
+  SettledClaims,
+} from './claims.ts';
+import { AcceptedReason, joinedWithin, shortened, timeText } from './conditions.ts';
+
+/** Why a newest spec is not accepted, in words for its owner. */
+interface Rejection {
+  reason: RejectionReason;
+  /** Without what stays in force. */
+  problem: string;
+}
+
+/** Conditions take 32,768 characters; what stays in force comes after this. */
+const longestProblem = 32_000;
+/** Chosen: one long key leaves room for the other errors. */
+const longestError = 2_000;
+
+function invalid({ errors, errorCount }: UnreadableSpec): Rejection {
+  const items = errors.map((error) => shortened(formatManifestError(error), longestError));
+  return {
+    reason: AcceptedReason.Invalid,
+    problem: joinedWithin({ items, count: errorCount }, longestProblem),
+  };
+}
+
+/** What one object wants, and whether its status says that it has it. */
+interface Wish {
+  namespace: string;
+  fleet: string;
+  domain: string;
+  isServed: boolean;
+}
+
+/** Why a namespace may not have a domain of a fleet, whoever has it now; undefined: it may. Pure. */
+function accessRejection(
+  { namespace, fleet, domain, isServed }: Wish,
+  domainOwners: DomainOwners,
+  fleets: FleetAccesses,
+): Rejection | undefined {
+  const found = fleets.get(fleet);
+  const unknown = found !== undefined && 'unknown' in found ? found.unknown : undefined;
+  if (unknown !== undefined && !isServed)
+    return fleetNotAllowed(`who may use fleet '${name(fleet)}' is not known: ${unknown}`);
+  const access = found !== undefined && 'admits' in found ? found : undefined;
+  if (access?.admits(namespace) === false)
+    return fleetNotAllowed(`fleet '${name(fleet)}' is not for namespace '${namespace}': ${access.admitted}`);
+  const ofAll = domainOwners.ownersOf(domain);
+  const ofFleet = access?.domains.ownersOf(domain);
+  const isNamedByFleetAlone = ofFleet !== undefined && ofAll?.length === 0;
+  if (!isNamedByFleetAlone && !domainOwners.mayUse(namespace, domain))
+    return domainNotAllowed(`domain '${name(domain)}'`, ofAll!);
+  if (access?.domains.mayUse(namespace, domain) === false)
+    return domainNotAllowed(`domain '${name(domain)}' of fleet '${name(fleet)}'`, ofFleet!);
+  return undefined;
+}
+
+function fleetNotAllowed(problem: string): Rejection {
+  return { reason: AcceptedReason.FleetNotAllowed, problem };
+}
+
+function domainNotAllowed(place: string, owners: readonly string[]): Rejection {
+  const whom =
+    owners.length === 0
+      ? 'no namespace: neither DOMAIN_OWNERS nor the RateLimitFleet has an entry for it, and DOMAIN_OWNERSHIP is claimed'
+      : `these namespaces only: ${name(owners.join(', '))}`;
+  return { reason: AcceptedReason.DomainNotAllowed, problem: `${place} is for ${whom}` };
+}
+
+/** Of a claim that was turned down. */
+function domainConflict({ rules: { domain, fleet } }: Claim, clash: Clash | Hold): Rejection {
+  const place = `domain '${name(domain)}' of fleet '${name(fleet)}'`;
+  return { reason: AcceptedReason.DomainConflict, problem: conflictText(place, clash) };
+}
+
+function conflictText(place: string, clash: Clash | Hold): string {
+  if ('held' in clash) {
+    const { namespaces, heldUntilMs } = clash.held;
+    const whom = `${namespaces.length === 1 ? 'namespace' : 'namespaces'} ${name(namespaces.join(', '))}`;
+    // Rounded up: it is not given away before.
+    const until = heldUntilMs === undefined ? '' : ` until ${timeText(heldUntilMs + 999)}`;
+    return `${place} is held for ${whom}, which had it last,${until === '' ? ' for a while' : until}`;
+  }
+  const what = clash.key === undefined ? place : `descriptor '${name(clash.key)}' in ${place}`;
+  return `${what} is taken by ${objectKey(clash.holder.object)}`;
+}
+
+export function rejected({ reason, problem }: Rejection, servedGeneration: number | undefined): Acceptance {
+  const rest =
+    servedGeneration === undefined ? 'nothing is in force' : `generation ${servedGeneration} stays in force`;
+  return { status: false, reason, message: `${problem}; ${rest}` };
+}
+
+function name(text: string): string {
+  return shortened(text, longestError);
+}
+
+/** A spec that validates, as limiters get it. */
+export interface ReadRules {
+  ok: true;
+  fleet: string;
+  domain: string;
+  /** Rules of all levels. */
+  rules: number;
+  /** As `ServedConfig.ownFields`. */
+  ownFields: readonly string[];
+  /** The object's rules alone, whatever they are merged with. */
+  resource: Resource;
+  /** `key` or `key_value` of each rule on the top level: objects of one domain may not share any. */
+  topKeys: readonly string[];
+}
+
+interface UnreadableSpec {
+  ok: false;
+  errors: readonly RuleError[];
+  /** More than are listed, when there are very many. */
+  errorCount: number;
+}
+
+type SpecReading = ReadRules | UnreadableSpec;
+
+function readingOf(spec: unknown, name: string): SpecReading {
+  const result = readSpec(spec, name);
+  if (!result.ok) return { ok: false, errors: result.errors, errorCount: result.errorCount };
+  const { fleet, source, rules, ownFields } = result;
+  const bytes = encodeResource(source);
+  const resource = { name, domain: source.domain, bytes, hash: hashOf(bytes) };
+  return { ok: true, fleet, domain: source.domain, rules, ownFields, resource, topKeys: topKeysOf(source) };
+}
+
+function topKeysOf({ descriptors }: RuleSource): string[] {
+  return descriptors.map(({ key, value }) => (value === '' ? key : `${key}_${value}`));
+}
+
+/** An object and what it may be served, whatever others claim. */
+export interface Candidate {
+  object: ConfigObject;
+  kept: KeptSpec | undefined;
+  /** Of the newest spec, and of the kept one. */
+  readings: { newest: SpecReading; kept: SpecReading | undefined };
+  /** The claim of the newest spec; undefined: it cannot be accepted, for the reason in `rejection`. */
+  newest: Claim | undefined;
+  rejection: Rejection | undefined;
+  /** The newest first, then that of the kept spec. */
+  claims: readonly Claim[];
+  /** What `rejection` follows from. */
+  fleets: FleetAccesses;
+  /** The last verdict on it, and the resource that it is served in. */
+  given: { verdict: Verdict; resourceName: string | undefined } | undefined;
+}
+
+export interface DeciderOptions {
+  /** Whether several objects may hold rules for one domain of a fleet. */
+  mergeDomains: boolean;
+  domainOwners: DomainOwners;
+  /** Whose statuses say what is served: those of other control planes say nothing of it. */
+  controllerName?: string | undefined;
+}
+
+/**
+ * `last` is the candidate of the object in the round before: it is given again as long as the object, what was kept
+ * for it and who may use fleets are the same. What was read of a generation is not read again.
+ */
+function candidateOf(
+  { object, kept, fleets }: Pick<Candidate, 'object' | 'kept' | 'fleets'>,
+  last: Candidate | undefined,
+  options: DeciderOptions,
+): Candidate {
+  const isSame = last !== undefined && last.object === object && last.kept === kept;
+  if (isSame && last.fleets === fleets) return last;
+  const read = (spec: KeptSpec): SpecReading => {
+    if (last !== undefined && isSameSpec(last.object, spec)) return last.readings.newest;
+    const keptBefore = last?.kept && isSameSpec(last.kept, spec) ? last.readings.kept : undefined;
+    return keptBefore ?? readingOf(spec.spec, objectKey(object));
+  };
+  const newestReading = read(object);
+  const keptReading = kept && (kept.spec === object.spec ? newestReading : read(kept));
+  const status = isOfOther(object.status, options.controllerName) ? undefined : object.status;
+  const rejectionOf = (reading: SpecReading): Rejection | undefined => {
+    if (!reading.ok) return invalid(reading);
+    const { fleet, domain } = reading;
+    const wish = { namespace: object.namespace, fleet, domain, isServed: isServed(status, reading) };
+    return accessRejection(wish, options.domainOwners, fleets);
+  };
+  const rejection = rejectionOf(newestReading);
+  const rules = newestReading.ok && rejection === undefined ? newestReading : undefined;
+  const mayServeKept = keptReading?.ok && rejectionOf(keptReading) === undefined;
+  const older = kept && mayServeKept ? { rules: keptReading, generation: kept.generation } : undefined;
+  const claim = (generation: number, claimed: ReadRules): Claim => {
+    const standing = claimStanding({ status, generation, claimed, kept: older });
+    return { object, generation, rules: claimed, standing };
+  };
+  const newest = rules && claim(object.generation, rules);
+  const claims = newest === undefined ? [] : [newest];
+  if (older !== undefined && older.generation < object.generation) {
+    const isHopeless = !options.mergeDomains && isForSameDomain(older.rules, rules);
+    if (!isHopeless) claims.push(claim(older.generation, older.rules));
+  }
+  const readings = { newest: newestReading, kept: keptReading };
+  const given = isSame ? last.given : undefined;
+  return { object, kept, readings, newest, rejection, claims, fleets, given };
+}
+
+/** A source may read a spec anew although only the status has changed; a backup that is restored has old generations. */
+function isSameSpec(a: KeptSpec, b: KeptSpec): boolean {
+  return a.generation === b.generation && isDeepStrictEqual(a.spec, b.spec);
+}
+
+/** Where a domain has one holder, what turns down the newer spec turns down the older one too. */
+function isForSameDomain(a: ReadRules, b: ReadRules | undefined): boolean {
+  return a.fleet === b?.fleet && a.domain === b.domain;
+}
+
+/** By uid: what stays in force should an object's next spec not be accepted. What is neither accepted nor served goes. */
+export function nextKept(decision: Decision, kept: ReadonlyMap<string, KeptSpec>): Map<string, KeptSpec> {
+  const next = new Map<string, KeptSpec>();
+  for (const [uid, { object, accepted, served }] of decision.verdicts) {
+    const before = kept.get(uid);
+    const { generation, spec } = object;
+    if (!accepted.status) {
+      if (served !== undefined && before !== undefined) next.set(uid, before);
+    } else {
+      const isKnown = before?.generation === generation && before.spec === spec;
+      next.set(uid, isKnown ? before : { generation, spec });
+    }
+  }
+  return next;
+}
+
+/** By uid: the kept specs that are served in place of a newer one. These alone must outlive the process. */
+export function persistedKept(
+  decision: Decision,
+  kept: ReadonlyMap<string, KeptSpec>,
+): Map<string, KeptSpec & Pick<ConfigObject, 'namespace' | 'name'>> {
+  const persisted = new Map<string, KeptSpec & Pick<ConfigObject, 'namespace' | 'name'>>();
+  for (const [uid, { object, accepted, served }] of decision.verdicts) {
+    const spec = kept.get(uid);
+    if (accepted.status || served === undefined || spec === undefined) continue;
+    persisted.set(uid, { ...spec, namespace: object.namespace, name: object.name });
+  }
+  return persisted;
+}
 
 /** What is known beside the objects. */
 export interface Policy {

@@ -12,8 +12,16 @@ import type { KubernetesClient } from '../kubernetes/client.ts';
 import { type Decision, type DomainRecord, type DomainRecords, domainKey } from '../model/decision.ts';
 import type { Telemetry } from '../telemetry/control-plane-metrics.ts';
 import * as lines from '../telemetry/log-lines.ts';
-import { ConfigMapApi, type FoundValue, type StoredConfigMap, WatchedValues } from './config-maps.ts';
-import { jsonOfParts, partedJson, readPart, wholeOf } from './parted-json.ts';
+import {
+  ConfigMapApi,
+  type FoundValue,
+  jsonOfParts,
+  partedJson,
+  readPart,
+  type StoredConfigMap,
+  WatchedValues,
+  wholeOf,
+} from './config-maps.ts';
 import { type Failure, Pump } from './pump.ts';
 import { type ObjectRole, roleLabel } from './replica-name.ts';
 

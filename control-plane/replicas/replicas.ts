@@ -11,8 +11,7 @@ import { ConfigMapApi } from './config-maps.ts';
 import { type ElectionOptions, LeaseElection } from './lease-election.ts';
 import { LeaseApi, ReplicaLease } from './leases.ts';
 import { ReplicaCleanup } from './replica-cleanup.ts';
-import { ReportPublisher, ReportReader } from './replica-reports.ts';
-import { boundedReport } from './report-encoding.ts';
+import { boundedReport, ReportPublisher, ReportReader } from './replica-reports.ts';
 
 /** Chosen: how often a Lease that fails again and again is told of. */
 const seldomMs = 60_000;

@@ -12,7 +12,7 @@ import {
   type ReportPart,
   readReportPart,
   reportName,
-} from './report-encoding.ts';
+} from './replica-reports.ts';
 
 const limiter: LimiterReport = {
   id: 'plane-a/1',
