@@ -14,6 +14,7 @@ import { openAdmissionServer } from './admission/admission-server.ts';
 import type { Backing, BackingListener, OpenBacking } from './backing.ts';
 import { Distribution } from './distribution.ts';
 import { createControlPlaneListener, Readiness } from './http/listener.ts';
+import { heldDomains } from './model/decision.ts';
 import { openNotifications, openSecretLookup } from './notifications.ts';
 import { parseDomainOwners } from './reconcile/claims.ts';
 import { searchInThread } from './reconcile/counter-meetings.ts';
@@ -403,6 +404,7 @@ export class ControlPlane {
       sources: {
         decision: () => this.#distribution.decision,
         limiters: () => this.#xds.limiters(),
+        domainsHeld: () => heldDomains(this.#backing.policy?.records),
         replicasAlive: () => this.#backing.reports().length,
         statusWritesWaiting: () => this.#statuses.waiting,
         webhookEventsQueued: () => this.#webhooks?.status().reduce((sum, { queued }) => sum + queued, 0) ?? 0,

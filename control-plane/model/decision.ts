@@ -58,3 +58,8 @@ export type DomainRecords = ReadonlyMap<string, DomainRecord>;
 export function domainKey({ fleet, domain }: { fleet: string; domain: string }): string {
   return `${fleet}/${domain}`;
 }
+
+/** How many are free and kept for those who had them. */
+export function heldDomains(records: DomainRecords = new Map()): number {
+  return [...records.values()].filter(({ heldUntilMs }) => heldUntilMs !== undefined).length;
+}

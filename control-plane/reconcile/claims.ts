@@ -97,14 +97,14 @@ export interface ClaimOptions {
 /** The claims that one domain of one fleet is given to: one, or with merging several without a common top-level rule. */
 class DomainHolders {
   readonly #options: ClaimOptions;
-  readonly #record: DomainRecord | undefined;
+  readonly #place: Pick<Place, 'fleet' | 'domain'>;
   #claims: Claim[] = [];
   /** Made when it is first asked for: most domains have one holder for good. */
   #holderOfKey: Map<string, Claim> | undefined;
 
-  constructor(options: ClaimOptions, record: DomainRecord | undefined) {
+  constructor(options: ClaimOptions, place: Pick<Place, 'fleet' | 'domain'>) {
     this.#options = options;
-    this.#record = record;
+    this.#place = place;
   }
 
   /** In no order. */
@@ -112,18 +112,24 @@ class DomainHolders {
     return this.#claims;
   }
 
+  get record(): DomainRecord | undefined {
+    const { records } = this.#options;
+    return records.size === 0 ? undefined : records.get(domainKey(this.#place));
+  }
+
   /** What speaks against the claim; undefined: nothing does. */
   clash(claim: Claim): Clash | Hold | undefined {
-    return this.#taken(claim) ?? (this.#isHeldFrom(claim) ? { held: this.#record! } : undefined);
+    return this.#taken(claim) ?? this.#hold(claim);
   }
 
   /** With merging, whoever may share the domain comes to it while it is not free. */
-  #isHeldFrom({ standing, object, rules }: Claim): boolean {
-    if (this.#record === undefined || standing !== ClaimStanding.newcomer) return false;
-    const { namespaces } = this.#record;
-    if (namespaces.includes(object.namespace)) return false;
-    if (this.#claims.some((claim) => namespaces.includes(claim.object.namespace))) return false;
-    return namespaces.some((namespace) => this.#options.mayUse(namespace, rules));
+  #hold({ standing, object }: Claim): Hold | undefined {
+    const held = standing === ClaimStanding.newcomer ? this.record : undefined;
+    if (held === undefined || held.namespaces.includes(object.namespace)) return undefined;
+    const { namespaces } = held;
+    if (this.#claims.some((claim) => namespaces.includes(claim.object.namespace))) return undefined;
+    const isWanted = namespaces.some((namespace) => this.#options.mayUse(namespace, this.#place));
+    return isWanted ? { held } : undefined;
   }
 
   /** What another object holds that `claim` cannot stand beside; of several such objects the oldest. */
@@ -167,9 +173,10 @@ function isOneObject(a: Claim, b: Claim): boolean {
 type ClaimList = readonly Claim[];
 
 interface Place {
+  fleet: string;
+  domain: string;
   asked: Claim[];
   holders: DomainHolders;
-  record: DomainRecord | undefined;
 }
 
 /**
@@ -239,9 +246,8 @@ export class SettledClaims {
   /** Returns those that are turned down. */
   #choose(place: Place): Claim[] {
     const refused: Claim[] = [];
-    const { record } = place;
-    if (place.asked.length > 1) place.asked.sort(byStanding(record));
-    place.holders = new DomainHolders(this.#options, record);
+    if (place.asked.length > 1) place.asked.sort(byStanding(place.holders.record));
+    place.holders = new DomainHolders(this.#options, place);
     for (const claim of place.asked) {
       if (place.holders.clash(claim) === undefined) place.holders.add(claim);
       else refused.push(claim);
@@ -278,13 +284,12 @@ export class SettledClaims {
     return true;
   }
 
-  #newPlace(place: { fleet: string; domain: string }): Place {
-    const { records } = this.#options;
-    const record = records.size === 0 ? undefined : records.get(domainKey(place));
-    return { asked: [], holders: new DomainHolders(this.#options, record), record };
+  #newPlace({ fleet, domain }: ReadRules): Place {
+    return { fleet, domain, asked: [], holders: new DomainHolders(this.#options, { fleet, domain }) };
   }
 
-  #placeOf({ rules: { fleet, domain } }: Claim): Place {
+  #placeOf({ rules }: Claim): Place {
+    const { fleet, domain } = rules;
     let domains = this.#places.get(fleet);
     if (domains === undefined) {
       domains = new Map();
@@ -292,7 +297,7 @@ export class SettledClaims {
     }
     let place = domains.get(domain);
     if (place === undefined) {
-      place = this.#newPlace({ fleet, domain });
+      place = this.#newPlace(rules);
       domains.set(domain, place);
     }
     return place;

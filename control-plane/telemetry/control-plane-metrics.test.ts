@@ -9,6 +9,7 @@ function create(sources: Partial<MetricSources> = {}): ControlPlaneMetrics {
     sources: {
       decision: () => undefined,
       limiters: () => [],
+      domainsHeld: () => 0,
       replicasAlive: () => 0,
       statusWritesWaiting: () => 0,
       webhookEventsQueued: () => 0,
@@ -68,6 +69,7 @@ const initial = {
   leader: 0,
   lease_renewals_failed_total: 0,
   report_publishes_failed_total: 0,
+  domains_held: 0,
   replicas_alive: 0,
   'status_writes_total{outcome="written"}': 0,
   'status_writes_total{outcome="failed"}': 0,
@@ -208,11 +210,18 @@ describe('ControlPlaneMetrics', () => {
     const metrics = create({
       decision: () => decision,
       limiters: () => [limiterReport({ fleet: 'edge', acceptedVersion: version })],
+      domainsHeld: () => 3,
       replicasAlive: () => 2,
       statusWritesWaiting: () => 9,
       webhookEventsQueued: () => 4,
     });
-    const always = { ...initial, replicas_alive: 2, status_writes_waiting: 9, webhook_events_queued: 4 };
+    const always = {
+      ...initial,
+      domains_held: 3,
+      replicas_alive: 2,
+      status_writes_waiting: 9,
+      webhook_events_queued: 4,
+    };
     expect(await series(metrics)).toEqual({
       ...always,
       'objects{accepted="Valid"}': 2,

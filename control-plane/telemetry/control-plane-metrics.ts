@@ -68,6 +68,7 @@ export interface MetricSources {
   decision(): Decision | undefined;
   /** Of this replica alone: the sum over all replicas is for who asks the metrics. */
   limiters(): Iterable<LimiterReport>;
+  domainsHeld(): number;
   replicasAlive(): number;
   statusWritesWaiting(): number;
   /** Over all endpoints. */
@@ -211,6 +212,7 @@ export class ControlPlaneMetrics {
     const decision = sources.decision();
     this.#readDecision(decision);
     this.#readFleets(decision, sources.limiters());
+    this.all.domainsHeld.set(sources.domainsHeld());
     this.all.replicasAlive.set(sources.replicasAlive());
     this.all.statusWritesWaiting.set(sources.statusWritesWaiting());
     this.all.webhookQueued.set(sources.webhookEventsQueued());

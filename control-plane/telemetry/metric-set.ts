@@ -136,6 +136,7 @@ function statusMetrics(registry: Registry) {
       'report_publishes_failed_total',
       'Attempts to publish what the limiters of this replica answered that failed.',
     ),
+    domainsHeld: gauge(registry, 'domains_held', 'Domains that came free and are held for a namespace.'),
     replicasAlive: gauge(registry, 'replicas_alive', 'Replicas whose Lease is renewed, this one included.'),
     statusWrites: counter(registry, 'status_writes_total', 'Statuses written, and attempts that failed.', [
       'outcome',

@@ -4,9 +4,12 @@ import type { ControlPlaneProcess } from '../support/control-plane-process.ts';
 import { describeWithApiServer } from '../support/describe-with-api-server.ts';
 import { eventually } from '../support/eventually.ts';
 import { type ManifestOptions, rateLimitConfigText } from '../support/rate-limit-config.ts';
+import { type ScriptedXdsClient, startWeirLikeClient } from '../support/xds-client.ts';
 
 const running: ControlPlaneProcess[] = [];
+const clients: ScriptedXdsClient[] = [];
 afterEach(async () => {
+  for (const client of clients.splice(0)) client.close();
   await Promise.all(running.splice(0).map((replica) => replica.stop()));
 });
 
@@ -34,6 +37,7 @@ describeWithApiServer('domains and fleets', (api) => {
   const apply = (namespace: string, traits: Partial<ManifestOptions> = {}): string =>
     api().mustKubectl(['apply', '-f', '-'], manifest(namespace, traits));
   const accepted = (namespace: string): string => conditionOf(api(), 'limits', 'Accepted', namespace);
+  const programmed = (namespace: string): string => conditionOf(api(), 'limits', 'Programmed', namespace);
   const words = (namespace: string): string => messageOf(api(), 'limits', 'Accepted', namespace);
   const awaitAccepted = (namespace: string, status: string): Promise<void> =>
     eventually(() => expect(accepted(namespace)).toBe(status), patient);
@@ -44,16 +48,18 @@ describeWithApiServer('domains and fleets', (api) => {
       () => expect(record()).toContain(`default/shop\\":{\\"namespaces\\":[\\"${namespace}\\"]}`),
       patient,
     );
-  /** `domain: namespace of the object that is served`, by each replica. */
-  const servedBy = async ({ ports }: ControlPlaneProcess): Promise<string> => {
-    const headers = { accept: 'application/json' };
-    const answer = await fetch(`http://127.0.0.1:${ports.http}/snapshot`, { headers });
-    return answer.text();
+  const connect = async ({ ports }: ControlPlaneProcess, pod: string): Promise<ScriptedXdsClient> => {
+    const client = await startWeirLikeClient({ port: ports.xds, pod });
+    clients.push(client);
+    return client;
   };
+  const everServed = (): string[] =>
+    clients.flatMap(({ received }) => received.flatMap(({ names }) => names)).sort();
 
   it('keeps a domain for its namespace over kubectl replace --force, whoever has waited', async () => {
     const slow = { DOMAIN_RELEASE_DELAY: '10m' };
     const replicas = [await start('a', slow), await start('b', slow)];
+    const limiters = await Promise.all(replicas.map((replica, i) => connect(replica, `lim-${i}`)));
     apply('owner');
     await awaitAccepted('owner', 'True Valid');
     await awaitRecord('owner');
@@ -61,12 +67,11 @@ describeWithApiServer('domains and fleets', (api) => {
     await awaitAccepted('squatter', 'False DomainConflict');
     for (let round = 0; round < 3; round++) {
       api().mustKubectl(['replace', '--force', '-f', '-'], manifest('owner', { requests: 2 + round }));
-      await awaitAccepted('owner', 'True Valid');
+      await eventually(() => expect(programmed('owner')).toBe('True AllLimiters'), patient);
     }
     expect(accepted('squatter')).toBe('False DomainConflict');
-    for (const replica of replicas) {
-      await eventually(async () => expect(await servedBy(replica)).toContain('owner/limits'));
-    }
+    for (const { last } of limiters) expect(last?.limits).toEqual(new Map([['shop', 4]]));
+    expect([...new Set(everServed())]).toEqual(['owner/limits']);
 
     api().mustKubectl(['delete', 'rlc', 'limits', '-n', 'owner']);
     await eventually(() => {
@@ -240,6 +245,22 @@ describeWithApiServer('domains and fleets', (api) => {
     await awaitAccepted('owner', 'False FleetNotAllowed');
   }, 90_000);
 
+  it('takes the example, beside what the control plane set', async () => {
+    const services = { FLEET_SERVICES: 'default=weir-system/weir-limiter' };
+    const replica = await start('a', services);
+    await replica.program.printed(/Created a RateLimitFleet/);
+    api().mustKubectl(['apply', '--server-side', '-f', 'examples/kubernetes/fleet.yaml']);
+    apply('owner');
+    await awaitAccepted('owner', 'False FleetNotAllowed');
+    api().mustKubectl(['label', 'namespace', 'owner', 'limits=yes']);
+    await awaitAccepted('owner', 'True Valid');
+    apply('owner', { domain: 'mail-eu' });
+    await awaitAccepted('owner', 'False DomainNotAllowed');
+    api().mustKubectl(['label', 'namespace', 'owner', 'limits-']);
+    const service = ['get', 'rlf', 'default', '-n', 'weir-system', '-o', 'jsonpath={.spec.service.name}'];
+    expect(api().mustKubectl(service)).toBe('weir-limiter');
+  }, 60_000);
+
   it('refuses specs of fleets that say nothing', () => {
     for (const [spec, problem] of [
       [{ allowedNamespaces: { from: 'Selector' } }, 'selector is needed with from: Selector'],
@@ -259,4 +280,15 @@ describeWithApiServer('domains and fleets', (api) => {
       expect(() => fleet(spec), problem).toThrow(problem);
     }
   });
+
+  it('leaves all fleets open to all where their definition is missing', async () => {
+    api().mustKubectl(['delete', 'crd', 'ratelimitfleets.ratelimit.weir.dev']);
+    try {
+      await start('a');
+      apply('owner');
+      await awaitAccepted('owner', 'True Valid');
+    } finally {
+      installPrerequisites(api());
+    }
+  }, 60_000);
 });

@@ -23,6 +23,7 @@ export function recordedTelemetry(
     sources: {
       decision: () => undefined,
       limiters: () => [],
+      domainsHeld: () => 0,
       replicasAlive: () => 0,
       statusWritesWaiting: () => 0,
       webhookEventsQueued: () => 0,
