@@ -84,6 +84,8 @@ export const longestRequestBytes = 4 * 1024 * 1024;
 const mostNames = 1_000;
 /** Chosen: what a refusal lists goes into the reports of replicas, a thousand times where a fleet is large. */
 const mostRefused = 100;
+/** Chosen: a namespace, a slash and the name of an object take 317 characters, a merged domain takes fewer. */
+const longestName = 320;
 
 /** Without names everything is wanted, and whoever wants everything (`*`) beside names gets no more for them. */
 export class Incremental implements DiscoveryForm {
@@ -157,7 +159,10 @@ function refusalOf({ message, details }: Status): RequestRefusal {
   const { typeName } = RefusedResourcesSchema;
   const listed = details.filter(({ typeUrl }) => typeUrl.endsWith(`/${typeName}`)).map(refusedResources);
   const resources = listed.flatMap((list) => list ?? []);
-  const isWhole = listed.includes(undefined) || resources.length === 0 || resources.length > mostRefused;
+  // A name is compared with those of resources: a part of one would leave its object Programmed.
+  const isBad = ({ name }: RefusedResource) => name === '' || name.length > longestName;
+  const isNoList = listed.includes(undefined) || resources.length === 0 || resources.some(isBad);
+  const isWhole = isNoList || resources.length > mostRefused;
   return { message, resources: isWhole ? undefined : resources };
 }
 

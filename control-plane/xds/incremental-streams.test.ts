@@ -101,11 +101,27 @@ describe('an incremental stream', () => {
     );
   });
 
-  it('takes an error without such a list for one of everything', async () => {
+  it('names a resource of the longest name as it is, however long the words are', async () => {
+    const name = `${'n'.repeat(63)}/${'o'.repeat(253)}`;
     const { server, client } = await serving(v1, { accepts: false });
     client.request();
     await client.responses(1);
-    client.refuse('out of memory');
+    client.refuse('bad', [{ name, message: 'w'.repeat(300) }]);
+    const message = `${'w'.repeat(256)}...`;
+    await eventually(() =>
+      expect(server.limiters()[0]?.refusal?.resources).toEqual([{ name, message }]),
+    );
+  });
+
+  it.each([
+    ['without such a list', []],
+    ['with a name that no resource can have', [{ name: 'x'.repeat(321), message: 'bad' }]],
+    ['with an empty name', [{ name: '', message: 'bad' }]],
+  ])('takes an error %s for one of everything', async (_, list) => {
+    const { server, client } = await serving(v1, { accepts: false });
+    client.request();
+    await client.responses(1);
+    client.refuse('out of memory', list);
     await eventually(() =>
       expect(server.limiters()[0]?.refusal).toEqual({
         version: v1.version,

@@ -137,7 +137,7 @@ const longestVersion = 128;
 /** Chosen. A request holds a node, a nonce and perhaps every error of a validator; for the first one see `DiscoveryForm`. */
 const longestRequestBytes = 1024 * 1024;
 /** Chosen: for each of the resources that a limiter refuses, of which there may be 100. */
-const longestResourceText = 256;
+const longestResourceMessage = 256;
 /** Chosen: timers of Node take no more than 24 days. */
 const longestTimerMs = 86_400_000;
 /** Chosen: a peer that reads takes the end of its stream in far less. */
@@ -434,8 +434,8 @@ function knowableVersion(version: string): string | undefined {
 function boundedRefusal(version: string, { message, resources }: RequestRefusal): Refusal {
   const bounded = resources?.map(
     ({ name, message: why }): RefusedResource => ({
-      name: refusalText(name, longestResourceText),
-      message: refusalText(why, longestResourceText),
+      name,
+      message: refusalText(why, longestResourceMessage),
     }),
   );
   return { version, message: refusalText(message, longestMessage), resources: bounded };
