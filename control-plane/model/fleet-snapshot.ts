@@ -64,6 +64,8 @@ export interface LimiterReport {
   connectedMs: number;
   /** Version of the snapshot that it has in force as a whole, as far as it said so. */
   acceptedVersion: string | undefined;
+  /** It was sent this one and has not answered: it may have either in force. */
+  sentVersion?: string | undefined;
   /** The newest snapshot it refused, while it has accepted none since. */
   refusal: Refusal | undefined;
 }

@@ -116,6 +116,23 @@ describe('LimiterView', () => {
     ]);
   });
 
+  it.each([
+    ['was sent another one meanwhile', { sentVersion: 'v2' }],
+    ['refused another one meanwhile', { refusal: { version: 'v2', message: 'no' } }],
+  ])('waits for a limiter that has a version which comes back, and %s', (_, traits) => {
+    const ledger = ledgerOf('v1', 'v2');
+    const stays = limiter('b', { acceptedVersion: 'v1' });
+    const both = replica(limiter('a', { acceptedVersion: 'v1', ...traits }), stays);
+    const view = viewOf(ledger, both);
+    observe(ledger, 'v1');
+    view.update([both], patienceMs);
+    expect(said(view.fleet('default').of(since(3)))).toBe('1/2, a');
+    view.update([replica(stays)], patienceMs);
+    expect(view.fleet('default').of(since(3)).away).toMatchObject({ items: [{ name: 'a' }] });
+    view.update([replica(limiter('a', { acceptedVersion: 'v1' }), stays)], patienceMs);
+    expect(said(view.fleet('default').of(since(3)))).toBe('2/2');
+  });
+
   it('counts a resource that is refused against that alone: the rest of the snapshot is in force', () => {
     const resources = [{ name: 'team/bad', message: 'bad' }];
     const refusal = { version: 'v3', message: 'team/bad: bad', resources };

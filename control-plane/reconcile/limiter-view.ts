@@ -152,7 +152,7 @@ export class LimiterView {
     const { fleet, refusal } = report;
     const acceptedVersion = versionInForce(report);
     const before = last?.report.fleet === fleet ? last : undefined;
-    const number = this.#numberOf(fleet, acceptedVersion);
+    const number = this.#inForce(report);
     const isUnknown = acceptedVersion !== undefined && number === undefined;
     const unknownSinceMs = isUnknown ? (before?.unknownSinceMs ?? nowMs) : undefined;
     const keeps = unknownSinceMs === undefined || this.#isBefore(unknownSinceMs + patienceMs, nowMs);
@@ -164,6 +164,18 @@ export class LimiterView {
       refusesSinceMs: refusal === undefined ? undefined : (before?.refusesSinceMs ?? nowMs),
       hasAnswered: accepted > 0 || refusal !== undefined || before?.hasAnswered === true,
     };
+  }
+
+  /**
+   * Number of what it has in force for sure. A version that comes back has a new number, and was not sent again yet to whom
+   * another one was sent since: it may have had that in force, or a part of it.
+   */
+  #inForce(report: LimiterReport): number | undefined {
+    const { fleet, sentVersion, refusal } = report;
+    const number = this.#numberOf(fleet, versionInForce(report));
+    if (number === undefined) return undefined;
+    const since = [sentVersion, refusal?.version].map((version) => this.#numberOf(fleet, version) ?? number);
+    return Math.min(number, ...since);
   }
 
   #state(

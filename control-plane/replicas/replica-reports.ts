@@ -414,6 +414,8 @@ const limiterSchema = z.object({
   podUid: z.string().optional(),
   address: z.string().optional(),
   acceptedVersion: z.string().optional(),
+  /** Replicas of before do not say it. */
+  sentVersion: z.string().optional(),
   refusal: z
     .object({
       version: z.string(),

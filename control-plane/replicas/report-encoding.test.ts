@@ -38,6 +38,7 @@ const anyLimiter: fc.Arbitrary<LimiterReport> = fc.record({
   countsCompatibly: fc.boolean(),
   connectedMs: fc.nat(),
   acceptedVersion: optionalText,
+  sentVersion: optionalText,
   refusal: fc.option(
     fc.record(
       {

@@ -108,9 +108,7 @@ describe('an incremental stream', () => {
     await client.responses(1);
     client.refuse('bad', [{ name, message: 'w'.repeat(300) }]);
     const message = `${'w'.repeat(256)}...`;
-    await eventually(() =>
-      expect(server.limiters()[0]?.refusal?.resources).toEqual([{ name, message }]),
-    );
+    await eventually(() => expect(server.limiters()[0]?.refusal?.resources).toEqual([{ name, message }]));
   });
 
   it.each([
@@ -142,6 +140,27 @@ describe('an incremental stream', () => {
       version: v3.version,
       names: ['team/c', 'team/d'],
       removed: ['team/a'],
+    });
+  });
+
+  it('does not say that a limiter has the version which comes back while it has not answered another one', async () => {
+    const { server, client, changes } = await serving(v1, { accepts: false });
+    client.request();
+    await client.responses(1);
+    client.accept();
+    await eventually(() => expect(server.limiters()).toMatchObject([{ acceptedVersion: v1.version }]));
+    server.serve(fleetsOf(v2));
+    await client.responses(2);
+    const before = changes();
+    server.serve(fleetsOf(v1));
+    expect(changes()).toBe(before + 1);
+    expect(server.limiters()).toMatchObject([{ acceptedVersion: v1.version, sentVersion: v2.version }]);
+    client.accept();
+    await client.responses(3);
+    client.accept();
+    await eventually(() => {
+      expect(server.limiters()).toMatchObject([{ acceptedVersion: v1.version }]);
+      expect(server.limiters()[0]).not.toHaveProperty('sentVersion');
     });
   });
 

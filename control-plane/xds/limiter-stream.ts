@@ -196,7 +196,9 @@ export class LimiterStream implements Sender {
 
   /** Undefined before the first request for rules. */
   get report(): LimiterReport | undefined {
-    return this.#report;
+    const { phase, sentVersion } = this.#state;
+    if (this.#report === undefined || phase !== 'in flight') return this.#report;
+    return { ...this.#report, sentVersion };
   }
 
   /** Called when what is served has changed. */
@@ -205,6 +207,9 @@ export class LimiterStream implements Sender {
     this.#offered = this.#context.responses.get(this.#report.fleet);
     if (this.#offered === undefined) return;
     this.#state.offer(this.#offered.version);
+    // What it accepted is what it should have again, and nobody knows whether it has it.
+    const isBack = this.#offered.version === this.#report.acceptedVersion;
+    if (isBack && this.#state.phase === 'in flight') this.#context.changed();
     if (this.#isDue) this.#context.turns.ask(this);
   }
 
@@ -274,8 +279,9 @@ export class LimiterStream implements Sender {
   /** Comes right after the end of the stream. Not when we end it, nor after a caller that listens no further. */
   #givenUp(): void {
     this.#close();
-    if (this.#report === undefined || this.#isRefused || this.#state.phase !== 'in flight') return;
-    this.#context.leftUnanswered(this.#report);
+    const { report } = this;
+    if (report === undefined || this.#isRefused || this.#state.phase !== 'in flight') return;
+    this.#context.leftUnanswered(report);
   }
 
   #close(): void {
