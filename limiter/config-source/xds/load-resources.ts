@@ -59,7 +59,8 @@ export function loadResources(
   if (typeUrl !== rateLimitConfigTypeUrl) return failed([wrongType('response', typeUrl)]);
   const { parts, hashInForce } = request;
   const change = parts?.change;
-  if (!change && hashOf(resources) === hashInForce) return unchanged(hashInForce, undefined);
+  const mayBeInForce = change === undefined && hashInForce !== undefined;
+  if (mayBeInForce && hashOf(resources) === hashInForce) return unchanged(hashInForce, undefined);
   const places = resources.map((resource, index) => new Place(resource, index, parts));
   const list = new RuleErrorList();
   const problems = new Map<string, string[]>();
