@@ -10,9 +10,11 @@ import {
 import type { ControlPlaneProcess } from '../support/control-plane-process.ts';
 import { describeWithApiServer } from '../support/describe-with-api-server.ts';
 import { eventually } from '../support/eventually.ts';
-import { rateLimitConfigText } from '../support/rate-limit-config.ts';
+import { httpAsk } from '../support/http-ask.ts';
+import { rateLimitConfigText, rateLimitConfigTexts } from '../support/rate-limit-config.ts';
 import { TcpProxy } from '../support/tcp-proxy.ts';
-import { ScriptedXdsClient, startWeirLikeClient } from '../support/xds-client.ts';
+import { startReceiver } from '../support/webhook-receiver.ts';
+import { ScriptedXdsClient, startWeirLikeClient, type WeirLikeClientOptions } from '../support/xds-client.ts';
 
 /** Shorter than the default, so that the next leader leads soon. */
 const leases = { LEASE_DURATION: '4s', LEASE_RENEW_DEADLINE: '3s', LEASE_RETRY_PERIOD: '500ms' };
@@ -30,14 +32,22 @@ describeWithApiServer('Programmed', (api) => {
     applyFleet(api(), { onDisconnected: 'Ignore' });
   });
 
-  const startLeader = async (name: string, env: Record<string, string> = {}): Promise<number> => {
+  const start = async (name: string, env: Record<string, string> = {}): Promise<ControlPlaneProcess> => {
     const replica = await startReplica(api(), name, { ...leases, ...env });
     running.push(replica);
+    return replica;
+  };
+  const startLeader = async (name: string, env: Record<string, string> = {}): Promise<number> => {
+    const replica = await start(name, env);
     await replica.program.printed(/Leading/);
     return replica.ports.xds;
   };
-  const limiter = async (port: number, pod: string): Promise<ScriptedXdsClient> => {
-    const client = await startWeirLikeClient({ port, pod, reconnects: false });
+  const limiter = async (
+    port: number,
+    pod: string,
+    options: Partial<WeirLikeClientOptions> = {},
+  ): Promise<ScriptedXdsClient> => {
+    const client = await startWeirLikeClient({ port, pod, reconnects: false, ...options });
     clients.push(client);
     return client;
   };
@@ -99,17 +109,118 @@ describeWithApiServer('Programmed', (api) => {
     process.kill((running[0] as ControlPlaneProcess).pid, 'SIGKILL');
     const nextPort = await startLeader('second');
     await limiter(nextPort, 'lim-0');
-    const back = await startWeirLikeClient({
-      port: nextPort,
-      pod: 'lim-1',
-      claims: old,
-      refuses: 'I cannot load that',
-      reconnects: false,
-    });
-    clients.push(back);
+    await limiter(nextPort, 'lim-1', { claims: old, refuses: 'I cannot load that' });
     await eventually(() => expect(programmed()).toBe('False Refused'));
     expect(messageOf(api(), 'shop', 'Programmed')).toMatch(
       /; refused by lim-1 since \d\d:\d\d:\d\dZ: I cannot load that$/,
     );
   }, 60_000);
+
+  it('is False NoLimiters, told by a Warning event, while no limiter is connected', async () => {
+    await startLeader('alone');
+    apply(3);
+    await eventually(() => expect(programmed()).toBe('False NoLimiters'));
+    const events = [
+      'get',
+      'events',
+      '--field-selector',
+      'reason=NoLimiters',
+      '-o',
+      'jsonpath={.items[*].type}',
+    ];
+    await eventually(() => expect(api().mustKubectl(events)).toMatch(/^Warning/));
+  }, 60_000);
+
+  it('does not depend on a replica cut off from the API server: it sends no old rules to who has rules', async () => {
+    const proxy = await TcpProxy.to(Number(new URL(api().url).port));
+    onTestFinished(() => proxy.close());
+    applyFleet(api(), { count: 2 });
+    const port = await startLeader('connected');
+    const cutOff = await start('cut-off', {
+      KUBECONFIG: api().kubeconfigOver(proxy.port, 'control-plane'),
+    });
+    await limiter(port, 'lim-0');
+    const moves = await limiter(port, 'lim-1');
+    apply(4);
+    await eventually(() => expect(programmed()).toBe('True AllLimiters'));
+    const old = moves.acceptedVersion;
+    const served = async (): Promise<string> => (await httpAsk(cutOff.ports.http, '/snapshot')).body;
+    await eventually(async () => expect(await served()).toContain(old));
+
+    await proxy.refuse();
+    await cutOff.program.printed(/RateLimitConfigs cannot be followed/);
+    apply(5);
+    await eventually(() => expect(moves.acceptedVersion).not.toBe(old));
+    const newer = moves.acceptedVersion;
+    moves.close();
+    const moved = new ScriptedXdsClient({
+      port: cutOff.ports.xds,
+      userAgentName: 'weir',
+      metadata: { pod: 'lim-1', instance: 'lim-1-1' },
+      claims: newer,
+      reconnects: false,
+    });
+    clients.push(moved);
+    // One without rules is better off with old ones.
+    const starts = await limiter(cutOff.ports.xds, 'lim-2');
+    await eventually(() => expect(starts.acceptedVersion).toBe(old));
+    // The leader, which has no word of those that are there, does not call in force what they do not have.
+    apply(6);
+    await eventually(() => expect(programmed()).toBe('Unknown Disconnected'), { timeoutMs: 20_000 });
+    expect(moved.received).toEqual([]);
+
+    await proxy.heal();
+    await eventually(() => expect(programmed()).toBe('True AllLimiters'), { timeoutMs: 30_000 });
+    expect([moved.acceptedVersion, starts.acceptedVersion]).not.toContain(old);
+    expect(moved.received.map(({ version }) => version)).not.toContain(old);
+  }, 120_000);
+
+  it('costs no write of an object, no NotReady and no webhook when a fourth limiter joins 501 objects', async () => {
+    const receiver = await startReceiver();
+    const port = await startLeader('joined', {
+      WEBHOOK_URLS: receiver.url,
+      WEBHOOK_SECRET: `whsec_${Buffer.alloc(32, 7).toString('base64')}`,
+      WEBHOOK_QUEUE_SIZE: '10000',
+      STATUS_WRITES_PER_SECOND: '1000',
+    });
+    for (const pod of ['lim-0', 'lim-1', 'lim-2']) await limiter(port, pod, { reconnects: true });
+    const many = Array.from({ length: 501 }, (_, index) => {
+      return { namespace: 'many', name: `many-${index}`, domain: `many-${index}`, requests: 1 };
+    });
+    api().mustKubectl(['create', 'namespace', 'many']);
+    // kubectl holds this process up, and with it the limiters that live here.
+    for (let from = 0; from < many.length; from += 50) {
+      const input = rateLimitConfigTexts(...many.slice(from, from + 50));
+      api().mustKubectl(['create', '-f', '-'], { input });
+      await sleep(50);
+    }
+    const states = (): string[] =>
+      api()
+        .mustKubectl([
+          'get',
+          'rlc',
+          '-n',
+          'many',
+          '-o',
+          'jsonpath={range .items[*]}{.metadata.name} {.metadata.resourceVersion} {.status.conditions[?(@.type=="Ready")].status}{"\\n"}{end}',
+        ])
+        .trim()
+        .split('\n');
+    const isReady = (line: string): boolean => line.endsWith(' True');
+    await eventually(() => expect(states().filter(isReady)).toHaveLength(501), { timeoutMs: 60_000 });
+    const page = async (): Promise<string> =>
+      (await httpAsk((running[0] as ControlPlaneProcess).ports.http, '/metrics')).body;
+    await eventually(async () => expect(await page()).toMatch(/webhook_events_queued 0\n/), {
+      timeoutMs: 60_000,
+    });
+    const before = states();
+    const told = receiver.deliveries.length;
+    const newest = await limiter(port, 'lim-3');
+    await eventually(() => expect(newest.acceptedVersion).not.toBe(''));
+    for (let look = 0; look < 6; look++) {
+      await sleep(500);
+      expect(states()).toEqual(before);
+    }
+    expect(receiver.deliveries).toHaveLength(told);
+  }, 180_000);
 });

@@ -117,7 +117,7 @@ describeWithApiServer('two replicas and three limiters', (api) => {
     expect(programmed('shop')).toBe('True AllLimiters');
   });
 
-  it('go on after the leader was killed', async () => {
+  it('do not take limiters that a dead replica served for ones that have the new rule', async () => {
     process.kill((replicas[0] as ControlPlaneProcess).pid, 'SIGKILL');
     apply({ name: 'late', domain: 'late', requests: 3 });
     // Its two limiters are cut off, and still answer by the old rules: the third one alone has the new ones.
