@@ -1,8 +1,16 @@
-import { afterEach, beforeAll, beforeEach, expect, it } from 'vitest';
+import { createHash } from 'node:crypto';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { afterEach, beforeAll, beforeEach, expect, it, onTestFinished } from 'vitest';
+import type { Decision, ServedConfig, Verdict } from '../../control-plane/model/decision.ts';
+import { DomainRecordStore } from '../../control-plane/replicas/domain-records.ts';
+import { systemClock, systemTimers } from '../../process/time/clock.ts';
 import { conditionOf, installPrerequisites, messageOf, startReplica } from '../support/cluster.ts';
+import { configObject } from '../support/config-object-builder.ts';
 import type { ControlPlaneProcess } from '../support/control-plane-process.ts';
+import { recordedTelemetry } from '../support/control-plane-telemetry.ts';
 import { describeWithApiServer } from '../support/describe-with-api-server.ts';
 import { eventually } from '../support/eventually.ts';
+import { clientOf } from '../support/kubernetes-client.ts';
 import { type ManifestOptions, rateLimitConfigText } from '../support/rate-limit-config.ts';
 import { type ScriptedXdsClient, startWeirLikeClient } from '../support/xds-client.ts';
 
@@ -100,6 +108,79 @@ describeWithApiServer('domains and fleets', (api) => {
     api().mustKubectl(['delete', 'rlc', 'limits', '-n', 'owner']);
     await awaitAccepted('squatter', 'True Valid');
     await awaitRecord('squatter');
+  }, 60_000);
+
+  it('gives it when the API server was away meanwhile, and not before', async () => {
+    const replica = await start('a', { DOMAIN_RELEASE_DELAY: '10s' });
+    const limiter = await connect(replica, 'lim-0');
+    apply('owner');
+    await awaitRecord('owner');
+    apply('squatter');
+    await awaitAccepted('squatter', 'False DomainConflict');
+    api().mustKubectl(['delete', 'rlc', 'limits', '-n', 'owner']);
+    await api().stopServer();
+    await sleep(10_000);
+    expect(limiter.last?.names).not.toContain('squatter/limits');
+    await api().startServer();
+    await awaitAccepted('squatter', 'True Valid');
+  }, 90_000);
+
+  /** Every domain has a name that compresses badly. */
+  const decisionOf = (count: number): Decision => {
+    const verdicts = Array.from({ length: count }, (_, index): [string, Verdict] => {
+      const object = configObject({ name: `n${index}`, namespace: `team-${index % 300}` });
+      const domain = createHash('sha256').update(String(index)).digest('hex');
+      const served = { fleet: 'default', domain } as ServedConfig;
+      return [object.uid, { object, accepted: { status: true }, served }];
+    });
+    return { fleets: new Map(), verdicts: new Map(verdicts) };
+  };
+  const openStore = (leads: boolean): DomainRecordStore => {
+    const store = new DomainRecordStore({
+      client: clientOf(api(), { user: 'control-plane' }),
+      namespace: 'weir-system',
+      releaseMs: 60_000,
+      maxPartBytes: 100_000,
+      mayWrite: () => leads,
+      clock: systemClock,
+      timers: systemTimers,
+      random: Math.random,
+      ...recordedTelemetry(),
+      changed: () => {},
+    });
+    onTestFinished(() => store.close());
+    store.start();
+    return store;
+  };
+
+  it('writes 5,000 domains at once, into as many ConfigMaps as they take', async () => {
+    const [leader, other] = [openStore(true), openStore(false)];
+    await eventually(() => expect(leader.records?.size).toBe(0));
+    for (const count of [1, 1_000, 4_000, 5_000]) leader.decided(decisionOf(count));
+    await eventually(() => expect(other.records?.size).toBe(5_000), patient);
+    expect(other.records).toEqual(leader.records);
+    const names = () =>
+      api()
+        .mustKubectl([
+          'get',
+          'configmaps',
+          '-n',
+          'weir-system',
+          '-l',
+          'ratelimit.weir.dev/role=domains',
+          '-o',
+          'name',
+        ])
+        .split('\n');
+    expect(names().length).toBeGreaterThan(1);
+    leader.stoppedLeading();
+    const next = openStore(true);
+    await eventually(() => expect(next.records?.size).toBe(5_000), patient);
+    next.decided(decisionOf(2));
+    await eventually(() => {
+      const held = [...(other.records ?? [])].filter(([, { heldUntilMs }]) => heldUntilMs !== undefined);
+      expect(held).toHaveLength(4_998);
+    }, patient);
   }, 60_000);
 
   it('makes a record anew that is deleted or damaged, and holds what it knew', async () => {
