@@ -3,7 +3,7 @@ import type { RuleChange } from '../../rules/compare/limit-effect.ts';
 import type { LoadedSource } from '../../rules/loaded-source.ts';
 import { defaultClass, defaultFleet } from '../../rules/manifest/manifest-bounds.ts';
 import { commandOf, outputFormat, paintFor, UsageError } from '../shared/flags.ts';
-import { printClashes, printInputErrors, type RuleInput, readInputOrUrl } from '../shared/read-input.ts';
+import { printClashes, printInputErrors, readInputOrUrl } from '../shared/read-input.ts';
 import { diffJson, diffText, effectOrder } from './diff-report.ts';
 
 /** What `--fail-on` may name: effects, and the two ways of being looser that let everything pass. */
@@ -90,10 +90,11 @@ export const diffCommand = commandOf(
     const options = { mergeDomains: flags.on('merge-domain-configs'), mayBeEmpty: true };
     const before = await readInputOrUrl(oldPath, options);
     const after = await readInputOrUrl(newPath, options);
-    if (cannotBeUsed(before) || cannotBeUsed(after)) return 2;
+    // An empty set of rules is one: what is compared with it is all new, or all gone.
+    if ([before, after].some((input) => input.errorCount > 0 && printInputErrors(input))) return 2;
     const loads = loadsOf(before.sources, after.sources, flags.text('class'));
-    const sides = loads.flatMap((load) => [load.before, load.after]);
-    if (sides.some((sources) => printClashes(sources, options))) return 2;
+    if (loads.flatMap((load) => [load.before, load.after]).some((side) => printClashes(side, options)))
+      return 2;
     const changes = loads.flatMap(changesOf);
     process.stdout.write(format === 'json' ? diffJson(changes) : diffText(changes, paintFor(process.stdout)));
     const failures = failing === undefined ? changes : failingChanges(changes, failing);
@@ -102,11 +103,6 @@ export const diffCommand = commandOf(
     return failures.length === 0 ? 0 : 1;
   },
 );
-
-/** An empty set of rules is one: what is compared with it is all new, or all gone. */
-function cannotBeUsed(input: RuleInput): boolean {
-  return input.errorCount > 0 && printInputErrors(input);
-}
 
 /** What limiters of one fleet of one class load, before and after. */
 interface ComparedLoad {
@@ -131,8 +127,8 @@ function loadsOf(
       const { className = only, fleet = defaultFleet } = source;
       if (chosen !== undefined && className !== chosen) continue;
       const key = `${className} ${fleet}`;
-      const named = classes.size > 1 ? className : undefined;
-      const load = loads.get(key) ?? { className: named, fleet, before: [], after: [] };
+      const fresh = { className: classes.size > 1 ? className : undefined, fleet, before: [], after: [] };
+      const load = loads.get(key) ?? fresh;
       loads.set(key, load);
       load[side].push(source);
     }

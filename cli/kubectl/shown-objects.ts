@@ -65,14 +65,13 @@ export function shownObject(value: unknown): ShownObject {
 export function shownFleet(value: unknown): ShownFleet {
   const { metadata, status } = partsOf(value);
   const conditions = conditionsOf(status);
-  const refusing = list(status['refusing']).map(record);
   const none = condition('Ready', 'NoStatus', 'no control plane has written a status', metadata);
   return {
     namespace: text(metadata['namespace']),
     name: text(metadata['name']),
     limiters: text(status['limiters']),
     current: number(status['current']),
-    refusing: refusing.map(({ name, message }) => ({ name: text(name), message: text(message) })),
+    refusing: list(status['refusing'], ({ name, message }) => ({ name: text(name), message: text(message) })),
     version: text(status['version']),
     conditions,
     why: conditions.length === 0 ? none : notTrue(conditions, ['Ready']),
@@ -106,8 +105,9 @@ function notTrue(
   conditions: readonly ShownCondition[],
   types: readonly string[],
 ): ShownCondition | undefined {
-  const named = types.flatMap((type) => conditions.filter((one) => one.type === type));
-  return named.find(({ status }) => status !== 'True');
+  return types.flatMap(
+    (type) => conditions.find((one) => one.type === type && one.status !== 'True') ?? [],
+  )[0];
 }
 
 type Fields = Readonly<Record<string, unknown>>;
@@ -118,8 +118,7 @@ function partsOf(value: unknown): { metadata: Fields; spec: Fields; status: Fiel
 }
 
 function conditionsOf(status: Fields): ShownCondition[] {
-  return list(status['conditions']).map((one) => {
-    const { type, status: value, reason, message, lastTransitionTime } = record(one);
+  return list(status['conditions'], ({ type, status: value, reason, message, lastTransitionTime }) => {
     const since = text(lastTransitionTime);
     return { type: text(type), status: text(value), reason: text(reason), message: text(message), since };
   });
@@ -129,8 +128,8 @@ function record(value: unknown): Fields {
   return typeof value === 'object' && value !== null ? (value as Fields) : {};
 }
 
-function list(value: unknown): unknown[] {
-  return Array.isArray(value) ? value : [];
+function list<T>(value: unknown, read: (element: Fields) => T): T[] {
+  return Array.isArray(value) ? value.map((element) => read(record(element))) : [];
 }
 
 function text(value: unknown, otherwise = ''): string {

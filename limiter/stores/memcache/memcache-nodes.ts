@@ -117,9 +117,7 @@ function parseMemcacheAddress(label: string): MemcacheAddress {
   return { endpoint: { host, port }, label };
 }
 
-// MEMCACHE_SRV: nodes by the SRV records of a name. RFC 2782.
-
-/** Like `resolveSrv` of node:dns/promises. */
+/** Like `resolveSrv` of node:dns/promises. For MEMCACHE_SRV: nodes by the SRV records of a name. RFC 2782. */
 export type ResolveSrv = (name: string) => Promise<readonly { name: string; port: number }[]>;
 
 /** Whether a name has the form `_service._proto.name`, as the Go service wants it. */
