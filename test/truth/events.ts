@@ -1,13 +1,21 @@
 /** What happens by chance, one thing after the other, and what ends again after a while. */
 import type { Random } from '../fuzz/random.ts';
-import { RealLimiter, ScriptedLimiter } from './limiters.ts';
+import { PartlyRefusingLimiter } from './delta-limiter.ts';
+import { RealLimiter, type RunningLimiter, ScriptedLimiter } from './limiters.ts';
 import { isRefused, namespaces } from './objects.ts';
 import type { SeenObject } from './oracle.ts';
 import type { Replica } from './replica.ts';
-import { type Cut, cut, domains, type Limiter, type World } from './world.ts';
+import { type Cut, cut, cuts, domains, type Limiter, type LimiterKind, type World } from './world.ts';
 
 export const mostObjects = 40;
 const mostLimiters = 6;
+const kinds = ['delta', 'state of the world', 'played state of the world', 'played delta'] as const;
+
+type Played = ScriptedLimiter | PartlyRefusingLimiter;
+
+function isPlayed(running: RunningLimiter): running is Played {
+  return running instanceof ScriptedLimiter || running instanceof PartlyRefusingLimiter;
+}
 /** Between two things that happen to the leader there is time in which its statuses have to be true. */
 const calmOfLeaderMs = 15_000;
 
@@ -47,10 +55,9 @@ export class Chance {
 
   /** A fleet of three limiters of this project and one that is played, another of one; half of the objects. */
   async begin(): Promise<void> {
-    for (const kind of ['delta', 'state of the world', 'delta', 'scripted'] as const)
-      await this.#world.join(this.#limiterName(), 'default', kind);
-    await this.#world.join(this.#limiterName(), 'edge', 'delta');
-    await this.#world.join(this.#limiterName(), 'edge', 'scripted');
+    for (const kind of kinds) await this.#world.join(this.#limiterName(), 'default', kind);
+    for (const kind of ['delta', 'played state of the world'] as const)
+      await this.#world.join(this.#limiterName(), 'edge', kind);
     for (const domain of domains) await this.#create(domain);
   }
 
@@ -72,8 +79,7 @@ export class Chance {
   /** Ends all that is under way. */
   async heal(): Promise<void> {
     while (this.#endings.length > 0) await this.#end(Number.POSITIVE_INFINITY);
-    for (const { running } of this.#world.limiters)
-      if (running instanceof ScriptedLimiter && running.refuses) await this.#accept(running);
+    for (const { running } of this.#world.limiters) if (isPlayed(running)) await this.#accept(running);
   }
 
   async #end(nowMs: number): Promise<void> {
@@ -151,7 +157,7 @@ export class Chance {
     const { running, pod } = limiter;
     const dice = this.#random.below(100);
     if (dice < 15 && limiters.length < mostLimiters + 2) {
-      const kind = (['delta', 'state of the world', 'scripted'] as const)[this.#random.below(3)]!;
+      const kind = this.#pick(kinds) as LimiterKind;
       const name = this.#limiterName();
       this.#options.tell(`${name} joins: ${kind}`);
       await this.#world.join(name, 'default', kind);
@@ -159,7 +165,7 @@ export class Chance {
       if (limiters.filter(({ pod: { fleet } }) => fleet === pod.fleet).length < 3) return;
       this.#options.tell(`${pod.name} leaves`);
       await this.#world.leave(limiter);
-    } else if (running instanceof ScriptedLimiter) await this.#play(limiter, running, dice);
+    } else if (isPlayed(running)) await this.#play(limiter, running, dice);
     else if (running instanceof RealLimiter && dice < 55) {
       this.#options.tell(`${pod.name} stands still`);
       limiter.stoppedMs = this.#options.nowMs();
@@ -200,7 +206,8 @@ export class Chance {
     if (how === 'reset') return;
     limiter.cutMs = this.#options.nowMs();
     this.#busyLimiter = true;
-    this.#later(2_000, 25_000, async () => {
+    // What is dead for good is noticed after 20 s.
+    this.#later(how === 'forget' ? 22_000 : 2_000, 25_000, async () => {
       this.#busyLimiter = false;
       this.#options.tell(`${limiter.pod.name} reaches the replicas again`);
       await limiter.pod.proxy.heal();
@@ -209,7 +216,7 @@ export class Chance {
     });
   }
 
-  async #play(limiter: Limiter, running: ScriptedLimiter, dice: number): Promise<void> {
+  async #play(limiter: Limiter, running: Played, dice: number): Promise<void> {
     const { name } = limiter.pod;
     if (dice < 55) {
       this.#options.tell(`${name} refuses what comes`);
@@ -227,23 +234,25 @@ export class Chance {
           claims === 'unknown' ? 'a version that nobody knows' : `its last version but ${claims.age - 1}`;
         this.#options.tell(`${name} comes back with ${what}${running.refuses ? ', and refuses' : ''}`);
         limiter.troubledMs = this.#options.nowMs();
-        running.restart(claims);
+        if (running instanceof ScriptedLimiter) running.restart(claims);
+        else running.restart(claims === 'unknown' ? 'nothing' : 'what it has');
       });
     }
   }
 
   /** It answers the next response; to have one, it connects anew. */
-  async #accept(running: ScriptedLimiter): Promise<void> {
+  async #accept(running: Played): Promise<void> {
     if (!running.refuses) return;
     running.refuse(false);
     await running.kill();
-    running.restart({ age: 1 });
+    if (running instanceof ScriptedLimiter) running.restart({ age: 1 });
+    else running.restart('what it has');
   }
 
   // The control plane.
 
   #howToCut(): Cut {
-    return (['reset', 'refuse', 'swallow'] as const)[this.#random.below(3)] as Cut;
+    return this.#pick(cuts) as Cut;
   }
 
   async #happenToControlPlane(): Promise<void> {
@@ -284,7 +293,7 @@ export class Chance {
     if (how === 'reset') return;
     this.#busyReplica = true;
     replica.isCut = true;
-    this.#later(2_000, 20_000, () =>
+    this.#later(how === 'forget' ? 10_000 : 2_000, 20_000, () =>
       this.#back(replica, 'reaches the API server again', async () => {
         await replica.api.heal();
         replica.isCut = false;

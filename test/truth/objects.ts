@@ -81,7 +81,8 @@ export class TestObjects {
 
   /** One whose creation was not answered is seen first. */
   #adopt(uid: string, number: number, sentMs = this.#nowMs()): Made {
-    const made = { sentMs: new Map([[number, sentMs]]), claimsSinceMs: sentMs };
+    const sent = this.#made.get(uid)?.sentMs ?? new Map<number, number>();
+    const made = { sentMs: sent.set(number, sentMs), claimsSinceMs: sentMs };
     this.#owners.set(number, uid);
     this.#made.set(uid, made);
     return made;
@@ -100,7 +101,7 @@ export class TestObjects {
     made.sentMs.set(requestsPerUnit, this.#nowMs());
     this.#owners.set(requestsPerUnit, object.uid);
     if (Object.keys(change).some((what) => what !== 'isValid')) made.claimsSinceMs = this.#nowMs();
-    await this.#write({
+    const { uid } = await this.#write({
       method: 'PATCH',
       contentType: 'application/merge-patch+json',
       path: path({ namespace, name }),
@@ -110,6 +111,8 @@ export class TestObjects {
         spec: { domain, ...className, descriptors: isValid ? [rule] : [rule, rule] },
       },
     });
+    // Another one under that name, since it was seen.
+    if (uid !== object.uid) this.#adopt(uid, requestsPerUnit);
     return requestsPerUnit;
   }
 

@@ -31,6 +31,7 @@ export class Replica {
   #starts = 0;
   /** What all its processes printed but for the present one. */
   #printed = '';
+  #readTo = 0;
   startedMs = 0;
   isPaused = false;
   /** From the API server. */
@@ -69,6 +70,14 @@ export class Replica {
   /** Whether limiters that are connected to it are heard of. */
   get isWell(): boolean {
     return this.isRunning && !this.isPaused && !this.isCut;
+  }
+
+  /** How often it told that it lost the lead since this was last asked. */
+  takeLostLeads(): number {
+    const output = this.output;
+    const count = output.slice(this.#readTo).split('"No longer leading"').length - 1;
+    this.#readTo = output.length;
+    return count;
   }
 
   get output(): string {

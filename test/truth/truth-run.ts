@@ -23,6 +23,8 @@ export interface TruthReport {
   longest: { lieMs: number; delayMs: number };
   calmMoments: number;
   stalledMs: number;
+  /** Leaders that lost their Lease although nothing was done to them. */
+  leadsLost: number;
   violations: string[];
   /** What happened before, and the statuses and answers at the end; empty without violations. */
   history: string[];
@@ -36,8 +38,10 @@ const calmEveryMs = 60_000;
 const settleMs = leaderGraceMs + 20_000;
 /** What the watcher takes for the usual delay of a timer. */
 const usualLagMs = 50;
+/** What is longer is the machine's: an API server and limiters that get no processor. */
+const usualLookMs = 500;
 
-/** How long this process was kept from doing anything. */
+/** How long this process, or what it asks, was kept from doing anything. */
 class StallWatch {
   stalledMs = 0;
   readonly #timer: NodeJS.Timeout;
@@ -46,9 +50,13 @@ class StallWatch {
   constructor() {
     this.#timer = setInterval(() => {
       const nowMs = performance.now();
-      this.stalledMs += Math.max(0, nowMs - this.#lastMs - 100 - usualLagMs);
+      this.add(nowMs - this.#lastMs - 100 - usualLagMs);
       this.#lastMs = nowMs;
     }, 100);
+  }
+
+  add(ms: number): void {
+    this.stalledMs += Math.max(0, ms);
   }
 
   close(): void {
@@ -136,6 +144,7 @@ class TruthRun {
       longest: this.#oracle.longest,
       calmMoments: this.#calmMoments,
       stalledMs: Math.round(this.#stalls.stalledMs),
+      leadsLost: this.#world.leadsLost,
       violations: this.#violations,
       history: isClean ? [] : history.slice(-100),
       folder,
@@ -153,7 +162,11 @@ class TruthRun {
       for (const name of this.#world.died) this.#violated(`${name} ended by itself`);
       try {
         await this.#world.keepPods();
-        const sight = await this.#world.look(() => this.#stalls.stalledMs);
+        const beganMs = this.#nowMs();
+        const sight = await this.#world.look(() => {
+          this.#stalls.add(this.#nowMs() - beganMs - usualLookMs);
+          return this.#stalls.stalledMs;
+        });
         this.#sight = sight;
         this.#chance.objects = sight.objects;
         for (const { key, what } of this.#oracle.look(sight)) this.#violated(`${key}: ${what}`);

@@ -4,6 +4,7 @@ import { loadKubernetesConfig } from '../../control-plane/kubernetes/client-conf
 import { type ApiServer, startApiServer } from '../support/api-server.ts';
 import { installPrerequisites } from '../support/cluster.ts';
 import type { TcpProxy } from '../support/tcp-proxy.ts';
+import { PartlyRefusingLimiter } from './delta-limiter.ts';
 import {
   LimiterPod,
   RealLimiter,
@@ -28,6 +29,15 @@ export const domains = [
   ...Array.from({ length: 24 }, (_, index) => `d${index}`),
   ...Array.from({ length: 4 }, (_, index) => `e${index}`),
 ];
+
+/** Real ones, and some that are played and do what real ones cannot be brought to. */
+const limiterKinds = {
+  delta: (pod: LimiterPod) => new RealLimiter(pod, 'GRPC_XDS_DELTA'),
+  'state of the world': (pod: LimiterPod) => new RealLimiter(pod, 'GRPC_XDS_SOTW'),
+  'played state of the world': (pod: LimiterPod) => new ScriptedLimiter(pod),
+  'played delta': (pod: LimiterPod) => new PartlyRefusingLimiter(pod),
+};
+export type LimiterKind = keyof typeof limiterKinds;
 
 export interface Limiter {
   pod: LimiterPod;
@@ -65,6 +75,8 @@ export class World {
   #leader: string | undefined;
   #graceUntilMs: number;
   isApiServerAway = false;
+  /** How often a leader stopped to lead without a reason: on a machine that is too slow for its Leases. */
+  leadsLost = 0;
 
   private constructor(
     options: WorldOptions,
@@ -100,6 +112,7 @@ export class World {
       const own = {
         POD_NAMESPACE: systemNamespace,
         LABEL_SELECTOR: selector,
+        DOMAIN_RELEASE_DELAY: '3s',
         FLEET_SERVICES: `default=${systemNamespace}/${service}`,
         XDS_CLIENT_FLEETS: accounts.join(','),
       };
@@ -154,7 +167,7 @@ export class World {
     this.#graceUntilMs = this.#options.nowMs() + leaderGraceMs;
   }
 
-  async join(name: string, fleet: string, kind: 'delta' | 'state of the world' | 'scripted'): Promise<void> {
+  async join(name: string, fleet: string, kind: LimiterKind): Promise<void> {
     let limiter: Limiter | undefined;
     const replicaPort = (): number => {
       const fit = this.replicas.filter(({ isRunning, isPaused }) => isRunning && !isPaused);
@@ -163,8 +176,7 @@ export class World {
       return (home as Replica).xdsPort;
     };
     const pod = await LimiterPod.create(this.#client, { name, fleet, replicaPort });
-    const type = kind === 'delta' ? 'GRPC_XDS_DELTA' : 'GRPC_XDS_SOTW';
-    const running = kind === 'scripted' ? new ScriptedLimiter(pod) : new RealLimiter(pod, type);
+    const running = limiterKinds[kind](pod);
     const troubledMs = this.#options.nowMs();
     const none = { home: undefined, stoppedMs: undefined, cutMs: undefined, readySinceMs: undefined };
     limiter = { pod, running, troubledMs, isTerminating: false, ...none };
@@ -178,10 +190,6 @@ export class World {
     await limiter.running.stop();
     this.limiters.splice(this.limiters.indexOf(limiter), 1);
     await limiter.pod.delete();
-  }
-
-  async cut({ pod: { proxy } }: Limiter, how: Cut): Promise<void> {
-    await cut(proxy, how);
   }
 
   /** What kubelet and the controller of EndpointSlices do. */
@@ -239,15 +247,19 @@ export class World {
   }
 
   #sawLeader(holder: string | undefined): void {
+    const nowMs = this.#options.nowMs();
+    const lost = this.replicas.reduce((sum, replica) => sum + replica.takeLostLeads(), 0);
+    if (lost > 0) {
+      if (nowMs > this.#graceUntilMs) {
+        this.leadsLost += 1;
+        this.#options.tell('the leader lost its Lease, and nothing was done to it');
+      }
+      this.leaderTroubled();
+    }
     if (holder === this.#leader) return;
     this.#options.tell(`${holder ?? 'nobody'} leads`);
     // Whatever the reason, one that has just begun has its time.
-    if (this.#options.nowMs() > this.#graceUntilMs)
-      this.#options.tell('nothing was done to the leader before');
-    this.#graceUntilMs = Math.max(
-      this.#graceUntilMs,
-      this.#options.nowMs() + leaderGraceMs - leaseDurationMs,
-    );
+    this.#graceUntilMs = Math.max(this.#graceUntilMs, nowMs + leaderGraceMs - leaseDurationMs);
     this.#leader = holder;
   }
 
@@ -279,11 +291,13 @@ export class World {
   }
 }
 
-/** All connections are reset; so, and new ones are refused; or nothing passes any more, without a word. */
-export type Cut = 'reset' | 'refuse' | 'swallow';
+/** All connections are reset; so, and new ones are refused; nothing passes any more, without a word; only new ones pass. */
+export const cuts = ['reset', 'refuse', 'swallow', 'forget'] as const;
+export type Cut = (typeof cuts)[number];
 
 export async function cut(proxy: TcpProxy, how: Cut): Promise<void> {
   if (how === 'reset') proxy.cut();
   else if (how === 'refuse') await proxy.refuse();
+  else if (how === 'forget') proxy.forget();
   else proxy.swallow();
 }
