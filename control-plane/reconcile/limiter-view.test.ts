@@ -268,7 +268,8 @@ describe('LimiterView', () => {
     const view = viewOf(ledgerOf('v1'), replica(limiter('a', { acceptedVersion: 'v1' })));
     view.update([], patienceMs);
     expect(said(view.fleet('default').of(since(1)))).toBe('0/0');
-    view.update([replica(limiter('a'))], patienceMs);
+    view.update([], patienceMs + 30_000);
+    view.update([replica(limiter('a'))], patienceMs + 30_000);
     expect(said(view.fleet('default').of(since(1)))).toBe('0/1, a');
   });
 
@@ -437,6 +438,15 @@ describe('who is expected', () => {
     at(0, [a]);
     expect(at(1, [])).toEqual(['0/0', '0/0']);
     expect(view.fleet('default').of(since(1)).connected).toBe(0);
+  });
+
+  it('are those that were there before the last one moved, too, when that one is back', () => {
+    at(0, [a, b]);
+    at(second, [b]);
+    expect(at(2 * second, [])).toEqual(['0/0', '0/0']);
+    expect(at(3 * second, [b])).toEqual(['2/2', '1/2, away a']);
+    at(4 * second, []);
+    expect(at(31 * second, [b])).toEqual(['1/1', '1/1']);
   });
 
   it('are not those that came back, over another stream or as another process of their pod', () => {

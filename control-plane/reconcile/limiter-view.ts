@@ -101,9 +101,12 @@ export class LimiterView {
     }
     this.#readyMs = readyMs;
     this.#fleets = fleets;
-    // A fleet without an object that nobody is connected to has no limiters, whoever they were.
-    for (const [identity, { report }] of this.#gone)
-      if (!fleets.has(report.fleet)) this.#gone.delete(identity);
+    // A fleet without an object that nobody is connected to has no limiters, until one of them is back.
+    for (const [identity, { report, sinceMs }] of this.#gone) {
+      const isForgotten =
+        !fleets.has(report.fleet) && !this.#isBefore(sinceMs + usualExpectation.graceMs, nowMs);
+      if (isForgotten) this.#gone.delete(identity);
+    }
   }
 
   /** Without limiters for a fleet that none is connected to. */
