@@ -32,6 +32,9 @@ const inServed = [
 /** Of no namespace. */
 const everywhere = ['create tokenreviews.authentication.k8s.io'];
 
+/** Of no namespace either; not where namespaces are named. */
+const unlessNamed = ['list namespaces', 'watch namespaces'];
+
 /** What it does in its own namespace. */
 const inOwn = [
   ...['get', 'update'].map((verb) => `${verb} leases.coordination.k8s.io weir-control-plane`),
@@ -131,8 +134,10 @@ describeWithChart('the objects of the chart', (api, definitions) => {
       expect(own).toEqual([]);
       install({ redis });
       await eventually(() => {
-        expect(listed(account, 'shop')).toEqual([...inServed, ...everywhere].sort());
-        expect(listed(account, 'weir-system')).toEqual([...inServed, ...inOwn, ...everywhere].sort());
+        expect(listed(account, 'shop')).toEqual([...inServed, ...everywhere, ...unlessNamed].sort());
+        expect(listed(account, 'weir-system')).toEqual(
+          [...inServed, ...inOwn, ...everywhere, ...unlessNamed].sort(),
+        );
       });
       expect(can(account, 'shop', 'list ratelimitconfigs.ratelimit.weir.dev -A')).toBe('yes');
       expect(can(account, 'shop', 'list configmaps')).toBe('no');
