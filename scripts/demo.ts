@@ -4,12 +4,12 @@ import { runLimiter } from '../limiter/main.ts';
 const demoSettings = {
   BACKEND_TYPE: 'memory',
   COUNTER_KEYS: 'unambiguous',
-  RUNTIME_ROOT: 'examples',
-  RUNTIME_APPDIRECTORY: 'rules',
-  RUNTIME_WATCH_ROOT: 'false',
   // So that it says when it has loaded rules again.
   LOG_LEVEL: 'info',
 };
+
+/** Of its rules, unless they come from a control plane. */
+const demoFolder = { RUNTIME_ROOT: 'examples', RUNTIME_APPDIRECTORY: 'rules', RUNTIME_WATCH_ROOT: 'false' };
 
 const question =
   '{"domain":"shop","descriptors":[{"entries":[{"key":"remote_address","value":"203.0.113.7"}]}]}';
@@ -22,7 +22,8 @@ const sinkSettings =
 export async function startDemo(): Promise<void> {
   const choosesSink = Object.keys(process.env).some((name) => sinkSettings.test(name));
   const noSink = choosesSink ? {} : { DISABLE_STATS: 'true' };
-  const env = { ...demoSettings, ...noSink, ...process.env };
+  const folder = isXds(process.env) ? {} : demoFolder;
+  const env = { ...demoSettings, ...folder, ...noSink, ...process.env };
   const status = await runLimiter({
     env,
     onListening: ({ grpc, http, debug }) => {
@@ -55,7 +56,7 @@ function isXds(env: NodeJS.ProcessEnv): boolean {
 /** Whether the rules are those that come with `npm start`. */
 function isDemoFolder(env: NodeJS.ProcessEnv): boolean {
   const names = ['RUNTIME_ROOT', 'RUNTIME_SUBDIRECTORY', 'RUNTIME_APPDIRECTORY'] as const;
-  const demo: NodeJS.ProcessEnv = demoSettings;
+  const demo: NodeJS.ProcessEnv = demoFolder;
   return names.every((name) => (env[name] ?? '') === (demo[name] ?? ''));
 }
 

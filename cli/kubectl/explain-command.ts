@@ -42,6 +42,8 @@ export const explainCommand = clusterCommand(help, requestFlags, async (flags, c
   const namespace = flags.text('namespace') === undefined ? undefined : cluster.namespace;
   const objects = await cluster.list(plural, namespace, clusterRules);
   const { sources, notes, problems } = rulesInForce(objects, options.domain, servedByFlags(flags));
+  if (namespace !== undefined && !sources.some(({ source }) => source.domain === options.domain))
+    notes.push(`only namespace ${namespace} was looked at: the domain may have rules in another one`);
   for (const text of [...notes, ...problems]) process.stderr.write(`kubectl weir: ${escaped(text)}\n`);
   // The control plane has let them in beside each other, so that domains are merged where there are several.
   if (problems.length > 0 || printClashes(sources, { mergeDomains: true })) return 2;
