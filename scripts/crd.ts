@@ -90,6 +90,8 @@ const fleetColumns = [
     description: 'The first limiter that refuses the newest rules.',
   },
   { name: 'Ready', type: 'string', jsonPath: condition('Ready'), priority: 1 },
+  { name: 'Reason', type: 'string', jsonPath: condition('Ready', 'reason'), priority: 1 },
+  { name: 'Message', type: 'string', jsonPath: condition('Ready', 'message'), priority: 1 },
   { name: 'Version', type: 'string', jsonPath: '.status.version', priority: 1 },
   { name: 'Age', type: 'date', jsonPath: '.metadata.creationTimestamp' },
 ];

@@ -103,7 +103,7 @@ interface ConditionFacts {
   isOversize: boolean;
 }
 
-/** Chosen: a limiter's own words are as long as it likes. */
+/** Chosen: a limiter's own words are as long as it likes, and what Ready repeats stands in full beside it. */
 const longestRefusal = 2_000;
 
 /** In the order in which they are read. */
@@ -194,7 +194,7 @@ function refusalText({ items, count }: Standing['refused']): string {
 
 function readyFinding(accepted: Finding, programmed: Finding): Finding {
   if (accepted.status !== 'True') {
-    const message = `not accepted: ${accepted.reason}`;
+    const message = `not accepted: ${shortened(accepted.message, longestRefusal)}`;
     return { type: 'Ready', status: 'False', reason: accepted.reason, message };
   }
   if (programmed.status !== 'True') return { ...programmed, type: 'Ready' };

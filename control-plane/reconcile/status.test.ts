@@ -134,26 +134,26 @@ describe('statusOf', () => {
       'an older generation in force',
       { verdict: keptInForce, standing: standing(1) },
       "False NotAccepted: generation 2 is not accepted; generation 1 stays in force on every limiter of fleet 'edge'",
-      'False Invalid: not accepted: Invalid',
+      `False Invalid: not accepted: ${rejection.message}`,
     ],
     [
       'an older generation that is not in force everywhere',
       { verdict: keptInForce, standing: standing(1, { pending: ['p'] }) },
       'False NotAccepted: generation 2 is not accepted; generation 1 is served as before, but ' +
         "not in force on every limiter of fleet 'edge'; waiting for p since 12:00:59Z",
-      'False Invalid: not accepted: Invalid',
+      `False Invalid: not accepted: ${rejection.message}`,
     ],
     [
       'an older generation that nobody takes',
       { verdict: keptInForce, standing: standing(0) },
       "False NotAccepted: generation 2 is not accepted; generation 1 is served as before, but no limiter of fleet 'edge' is connected",
-      'False Invalid: not accepted: Invalid',
+      `False Invalid: not accepted: ${rejection.message}`,
     ],
     [
       'nothing in force',
       { verdict: rejected, standing: undefined },
       'False NotAccepted: generation 2 is not accepted; nothing is in force',
-      'False DomainConflict: not accepted: DomainConflict',
+      'False DomainConflict: not accepted: taken; nothing is in force',
     ],
   ];
   it.each(progress)('tells of %s', (_, facts, programmed, ready) => {
