@@ -36,7 +36,8 @@ describeWithApiServer('kubectl weir', (api) => {
     installPrerequisites(api());
     for (const name of ['mail', 'empty']) api().mustKubectl(['create', 'namespace', name]);
     applyFleet(api(), { count: 2 });
-    replica = await startReplica(api(), 'kubectl-weir-0');
+    // kubectl holds up this process, and so its limiters: on a busy machine for longer than the usual 5 s.
+    replica = await startReplica(api(), 'kubectl-weir-0', { XDS_KEEPALIVE_TIMEOUT: '2m' });
     await replica.program.printed(/Leading/);
     for (const [pod, refuses] of [['lim-0'], ['lim-1', 'I cannot \u001b[2J load that']] as const) {
       limiters.push(await startWeirLikeClient({ port: replica.ports.xds, pod, ...(refuses && { refuses }) }));
