@@ -14,7 +14,7 @@ export interface KnownNamespaces {
 }
 
 export interface FleetProblem {
-  reason: 'Invalid' | 'NamespacesUnknown';
+  reason: 'Invalid' | 'NamespacesUnknown' | 'EndpointsUnknown';
   message: string;
   /** What holds meanwhile. */
   meanwhile: string;

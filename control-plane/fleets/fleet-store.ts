@@ -54,12 +54,16 @@ interface Outage {
 
 /** Chosen: how often a write that fails again and again is told of. */
 const seldomMs = 60_000;
+/** Chosen: until a write is tried again that the API server did not take. */
+const refusedPauseMs = 30_000;
 
 export class FleetStore {
   readonly #options: FleetStoreOptions;
   readonly #fleets: ResourceWatch<FleetObject>;
   /** By `namespace/name` of the Service. */
   readonly #slices = new Map<string, SliceWatch>();
+  /** By the same: why they may not be followed. */
+  readonly #slicesRefused = new Map<string, string>();
   /** While some fleet asks for labels. */
   #namespaces: ResourceWatch<Labels> | undefined;
   /** Why they are not followed now. */
@@ -71,6 +75,7 @@ export class FleetStore {
   /** Names of fleets that something is to be written of. */
   readonly #due = new Set<string>();
   readonly #statuses = new Map<string, FleetStatus>();
+  readonly #failures: Seldom<string>;
   readonly #pump: Pump<string, ApiError>;
   #isClosed = false;
 
@@ -89,7 +94,7 @@ export class FleetStore {
         (failure) => this.#fleetsFailed(failure),
       ),
     });
-    const failures = new Seldom<string>(clock, seldomMs, (reason, times) => {
+    this.#failures = new Seldom<string>(clock, seldomMs, (reason, times) => {
       lines.fleetNotWritten(log, { reason, times });
     });
     this.#pump = new Pump({
@@ -98,7 +103,7 @@ export class FleetStore {
       concurrency: 1,
       mayRun: () => !this.#isClosed && options.mayWrite(),
       attempt: (name) => this.#write(name),
-      failed: (_, error) => failures.note(error.message),
+      failed: (_, error) => this.#failures.note(error.message),
       firstRetryMs: 500,
       mostRetryMs: 30_000,
     });
@@ -125,9 +130,18 @@ export class FleetStore {
     return this.#told.accesses;
   }
 
-  /** What is wrong with who may use the fleet. */
-  problemOf(name: string): FleetProblem | undefined {
-    return this.#accesses.get(name)?.problem;
+  /** What is wrong with who may use the fleet, or with how it is known who is expected. */
+  problemOf({ name, spec: { service } }: FleetObject): FleetProblem | undefined {
+    const { problem } = this.#accesses.get(name) ?? {};
+    if (problem !== undefined || service === undefined) return problem;
+    const key = `${service.namespace}/${service.name}`;
+    const refusal = this.#slicesRefused.get(key);
+    if (refusal === undefined) return undefined;
+    const message = `spec.service: the endpoints of ${key} cannot be followed: ${refusal}`;
+    const meanwhile = this.#slices.get(key)?.isListed
+      ? 'who was expected still is'
+      : 'whoever was connected within the grace is expected';
+    return { reason: 'EndpointsUnknown', message, meanwhile };
   }
 
   /** By fleet. */
@@ -161,6 +175,7 @@ export class FleetStore {
     for (const [key, watch] of this.#slices) {
       if (services.has(key)) continue;
       this.#slices.delete(key);
+      this.#slicesRefused.delete(key);
       void watch.close();
     }
     for (const [key, service] of services) if (!this.#slices.has(key)) this.#watchSlices(key, service);
@@ -240,10 +255,21 @@ export class FleetStore {
       resource: { group: 'discovery.k8s.io', version: 'v1', plural: 'endpointslices', namespace },
       labelSelector: `kubernetes.io/service-name=${name}`,
       read: readSlice,
-      listener: this.#listener(`endpoints of ${key}`, () => this.#options.changed()),
+      listener: this.#listener(
+        `endpoints of ${key}`,
+        () => this.#options.changed(),
+        (failure) => this.#slicesFailed(key, watch, failure),
+      ),
     });
     this.#slices.set(key, watch);
     watch.start();
+  }
+
+  #slicesFailed(key: string, watch: SliceWatch, failure: Outage | undefined): void {
+    if (watch !== this.#slices.get(key)) return;
+    if (failure?.isRefusal) this.#slicesRefused.set(key, failure.reason);
+    else this.#slicesRefused.delete(key);
+    this.#options.shown();
   }
 
   #listener(
@@ -299,7 +325,11 @@ export class FleetStore {
       return undefined;
     } catch (error) {
       if (!(error instanceof ApiError)) throw error;
-      return error;
+      if (![400, 403, 404, 422].includes(error.status)) return error;
+      // The others go on meanwhile.
+      this.#failures.note(error.message);
+      this.#pump.later(refusedPauseMs, () => this.#ask(name));
+      return undefined;
     }
   }
 
@@ -386,7 +416,7 @@ export class FleetKeeper {
       const isLate = written !== undefined && nowMs - written.atMs < trustWrittenMs;
       const previous = isLate ? written.status : shown;
       const newest = ledger.newest(name);
-      const problem = store.problemOf(name);
+      const problem = store.problemOf(fleet);
       const next = fleetStatus({ fleet, limiters: limiters.fleet(name), newest, problem, previous, nowMs });
       if (sameFleetStatus(next, previous)) continue;
       this.#written.set(name, { status: next, atMs: nowMs });

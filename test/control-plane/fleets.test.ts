@@ -90,6 +90,46 @@ describeWithApiServer('RateLimitFleets on the API server', (api) => {
     );
   }, 60_000);
 
+  it('say that their endpoints may not be read, also where another one may not be created', async () => {
+    const edit = (change: (verbs: string[]) => string[]): void => {
+      const args = ['role', 'weir-control-plane', '-n', namespace];
+      const role = JSON.parse(api().mustKubectl(['get', ...args, '-o', 'json']));
+      for (const rule of role.rules)
+        if (rule.resources.includes('ratelimitfleets')) rule.verbs = change(rule.verbs);
+      const patch = JSON.stringify({ rules: role.rules });
+      api().mustKubectl(['patch', ...args, '--type=merge', '-p', patch]);
+    };
+    api().mustKubectl(['delete', 'rlf', '--all', '-n', namespace]);
+    edit((verbs) => verbs.filter((verb) => verb !== 'create'));
+    try {
+      await start('may-not');
+      const metadata = { name: 'edge', namespace };
+      const spec = { service: { namespace: 'default', name: 'edge' } };
+      const input = JSON.stringify({
+        apiVersion: 'ratelimit.weir.dev/v1alpha1',
+        kind: 'RateLimitFleet',
+        metadata,
+        spec,
+      });
+      api().mustKubectl(['apply', '-f', '-'], { input });
+      const ready = ['get', 'rlf', 'edge', '-n', namespace, '-o', 'jsonpath={.status.conditions[0]}'];
+      await eventually(() =>
+        expect(JSON.parse(api().mustKubectl(ready) || '{}')).toMatchObject({
+          status: 'False',
+          reason: 'EndpointsUnknown',
+          message: expect.stringMatching(
+            /^spec.service: the endpoints of default\/edge cannot be followed: .*forbidden.*; whoever was connected within the grace is expected$/,
+          ),
+        }),
+      );
+      const rows = api().mustKubectl(['get', 'rlf', '-n', namespace, '-o', 'name']);
+      expect(rows.trim()).toBe('ratelimitfleet.ratelimit.weir.dev/edge');
+    } finally {
+      edit((verbs) => [...verbs, 'create']);
+      api().mustKubectl(['delete', 'rlf', '--all', '-n', namespace]);
+    }
+  }, 60_000);
+
   it('let an object be Programmed only on all limiters that are expected, not on those that are connected', async () => {
     writeEndpoints(['lim-0', 'lim-1'], ['lim-2']);
     const port = await start('expects');
