@@ -35,7 +35,7 @@ export interface ReplicasOptions extends Omit<ElectionOptions, 'identity'>, Tele
   stoppedLeading(): void;
   /** `living` may answer differently. */
   changed(): void;
-  /** Our Lease cannot be renewed, or can be again: a watch over a connection that is dead says nothing for minutes. */
+  /** Renewals of our Lease have no answer, or have one again: a watch over a connection that is dead says nothing for minutes. */
   cutOff(isCutOff: boolean): void;
 }
 
@@ -75,13 +75,14 @@ export class Replicas {
       durationMs: options.replicaLeaseDurationMs,
       api: leases(options.replicaLeaseDurationMs / 2),
       renewed: (owner) => {
-        this.#renewed();
+        this.#reader.renewed(true);
+        this.#answered();
         this.#publisher.ownedBy(owner);
       },
       failed: (error) => {
-        this.#hadNoAnswer ||= error instanceof ApiError && error.reason === 'Timeout';
         this.#reader.renewed(false);
-        options.cutOff(true);
+        if (wasRefused(error)) this.#answered();
+        else this.#unanswered(error);
         failed(error);
       },
     });
@@ -131,8 +132,12 @@ export class Replicas {
     return this.#reader.living();
   }
 
-  #renewed(): void {
-    this.#reader.renewed(true);
+  #unanswered(error: unknown): void {
+    this.#hadNoAnswer ||= error instanceof ApiError && error.reason === 'Timeout';
+    this.#options.cutOff(true);
+  }
+
+  #answered(): void {
     // Watches may be silent over dead connections as well: they begin anew, and what they missed is here a moment later.
     if (this.#hadNoAnswer) this.#options.client.close();
     this.#hadNoAnswer = false;
@@ -145,4 +150,9 @@ export class Replicas {
     const outcomes = await Promise.allSettled([this.#lease.close(), this.#publisher.close()]);
     for (const outcome of outcomes) if (outcome.status === 'rejected') throw outcome.reason;
   }
+}
+
+/** Without a right, or too often: the API server is there all the same. */
+function wasRefused(error: unknown): boolean {
+  return error instanceof ApiError && error.status >= 400 && error.status < 500;
 }

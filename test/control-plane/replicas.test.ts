@@ -4,7 +4,7 @@ import { loadKubernetesConfig } from '../../control-plane/kubernetes/client-conf
 import type { LimiterReport } from '../../control-plane/model/fleet-snapshot.ts';
 import { Replicas, type ReplicasOptions } from '../../control-plane/replicas/replicas.ts';
 import { systemClock, systemTimers } from '../../process/time/clock.ts';
-import type { ApiServer } from '../support/api-server.ts';
+import type { ApiServer, ApiUser } from '../support/api-server.ts';
 import { recordedTelemetry, tellTo } from '../support/control-plane-telemetry.ts';
 import { describeWithApiServer } from '../support/describe-with-api-server.ts';
 import { eventually } from '../support/eventually.ts';
@@ -33,8 +33,12 @@ function limiter(id: string, fields: Partial<LimiterReport> = {}): LimiterReport
 }
 
 /** `kill` ends it as kill -9 does: no timer fires, and nothing is sent or received. */
-function replica(api: ApiServer, name: string, options: Partial<ReplicasOptions> = {}) {
-  const config = loadKubernetesConfig({ kubeconfig: api.kubeconfig('control-plane') });
+function replica(
+  api: ApiServer,
+  name: string,
+  { user = 'control-plane', ...options }: Partial<ReplicasOptions> & { user?: ApiUser } = {},
+) {
+  const config = loadKubernetesConfig({ kubeconfig: api.kubeconfig(user) });
   const client = new KubernetesClient({ config, userAgent: 'weir-test' });
   const told: string[] = [];
   const callOffs = new Set<() => void>();
@@ -250,8 +254,20 @@ describeWithApiServer('replicas on the API server', (api) => {
     });
   });
 
+  it('take a Lease that they may not renew for no dead connection', async () => {
+    const heard: boolean[] = [];
+    const cutOff = (isCutOff: boolean): void => void heard.push(isCutOff);
+    const { told, kill } = replica(api(), 'a', { user: 'nobody', cutOff });
+    await eventually(() => expect(told.join()).toContain('A Lease could not be read or written'));
+    expect(new Set(heard)).toEqual(new Set([false]));
+    // It may not delete its Lease either.
+    kill();
+  });
+
   it('count nobody out while the API server is away', async () => {
-    const [a, b] = [replica(api(), 'a'), replica(api(), 'b')];
+    const heard: boolean[] = [];
+    const a = replica(api(), 'a', { cutOff: (isCutOff) => void heard.push(isCutOff) });
+    const b = replica(api(), 'b');
     a.replicas.publish([limiter('1')]);
     b.replicas.publish([limiter('2')]);
     await eventually(() =>
@@ -267,6 +283,7 @@ describeWithApiServer('replicas on the API server', (api) => {
     await eventually(() => expect(leader.told.join()).toContain('No longer leading'));
     await new Promise((resolve) => setTimeout(resolve, times.replicaLeaseDurationMs));
     expect(namesOf(a)).toEqual(['a', 'b']);
+    expect(heard.at(-1)).toBe(true);
     await api().startServer();
     const least = setInterval(() => {
       if (namesOf(a).length < 2) a.told.push('b went missing');
