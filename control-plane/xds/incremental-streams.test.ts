@@ -113,7 +113,7 @@ describe('an incremental stream', () => {
 
   it.each([
     ['without such a list', []],
-    ['with a name that no resource can have', [{ name: 'x'.repeat(321), message: 'bad' }]],
+    ['with a name that no resource can have', [{ name: 'x'.repeat(521), message: 'bad' }]],
     ['with an empty name', [{ name: '', message: 'bad' }]],
   ])('takes an error %s for one of everything', async (_, list) => {
     const { server, client } = await serving(v1, { accepts: false });
