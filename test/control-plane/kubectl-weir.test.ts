@@ -175,6 +175,7 @@ describeWithApiServer('kubectl weir', (api) => {
       1,
       expect.stringContaining("no rules for the domain 'shop'"),
     ]);
+    expect(mail.stderr).toContain('only namespace mail was looked at');
   });
 
   it('has the two commands of a cluster, and says where others are', () => {
