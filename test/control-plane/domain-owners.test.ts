@@ -32,6 +32,7 @@ describeWithApiServer('domains and fleets', (api) => {
     api().mustKubectl(['delete', 'rlc', '--all', '--all-namespaces']);
     api().mustKubectl(['delete', 'rlf', '--all', '-n', 'weir-system']);
     api().mustKubectl(['delete', 'configmaps', '--all', '-n', 'weir-system']);
+    api().mustKubectl(['label', 'namespace', 'owner', 'limits-']);
   });
 
   const start = async (name: string, env: Record<string, string> = {}): Promise<ControlPlaneProcess> => {
@@ -158,7 +159,7 @@ describeWithApiServer('domains and fleets', (api) => {
     await eventually(() => expect(leader.records?.size).toBe(0));
     for (const count of [1, 1_000, 4_000, 5_000]) leader.decided(decisionOf(count));
     await eventually(() => expect(other.records?.size).toBe(5_000), patient);
-    expect(other.records).toEqual(leader.records);
+    await eventually(() => expect(leader.records).toEqual(other.records), patient);
     const names = () =>
       api()
         .mustKubectl([
@@ -310,6 +311,9 @@ describeWithApiServer('domains and fleets', (api) => {
       ]);
     setRules(without);
     try {
+      const mayList = ['auth', 'can-i', 'list', 'namespaces'];
+      const answer = () => api().kubectl(mayList, { user: 'control-plane' }).stdout.trim();
+      await eventually(() => expect(answer()).toBe('no'), patient);
       fleet({ allowedNamespaces: { from: 'Selector', selector: { matchLabels: { limits: 'yes' } } } });
       const replica = await start('b');
       await replica.program.printed(/may use it, cannot be followed.*namespaces is forbidden/);
