@@ -92,10 +92,14 @@ export class LimiterView {
     const connected = this.#connected(living, nowMs);
     const readyMs = new Map<string, number>();
     const fleets = new Map<string, FleetStanding>();
+    const reports = [...this.#lastKnown.values()].map(({ report }) => report);
+    const present = Map.groupBy(reports, (report) => report.fleet);
+    const gone = Map.groupBy(this.#gone, ([, { report }]) => report.fleet);
     for (const fleet of new Set([...connected.keys(), ...expectations.keys()])) {
       const states = connected.get(fleet) ?? [];
       const expectation = expectations.get(fleet) ?? usualExpectation;
-      const limiters = this.#limiters(fleet, { states, expectation, readyMs, nowMs });
+      const seen = { present: present.get(fleet) ?? [], gone: gone.get(fleet) ?? [] };
+      const limiters = this.#limiters(fleet, { ...seen, states, expectation, readyMs, nowMs });
       const former = this.#fleets.get(fleet);
       fleets.set(fleet, former?.isOf(limiters) ? former : new FleetStanding(limiters, former));
     }
@@ -205,11 +209,15 @@ export class LimiterView {
   #limiters(
     fleet: string,
     {
+      present,
+      gone: goneBefore,
       states,
       expectation,
       readyMs,
       nowMs,
     }: {
+      present: readonly LimiterReport[];
+      gone: readonly [string, Gone][];
       states: readonly LimiterState[];
       expectation: FleetExpectation;
       readyMs: Map<string, number>;
@@ -217,9 +225,7 @@ export class LimiterView {
     },
   ): Limiters {
     const { endpoints, count, ignoresDisconnected } = expectation;
-    const reports = [...this.#lastKnown.values()].map(({ report }) => report);
-    const present = reports.filter((report) => report.fleet === fleet);
-    const gone = this.#goneOf(fleet, present);
+    const gone = this.#stillGone(goneBefore, present);
     const absent: AbsentLimiter[] = [];
     const coming: string[] = [];
     if (endpoints === undefined) {
@@ -248,9 +254,8 @@ export class LimiterView {
         if (found === 'coming') coming.push(endpoint.name);
         else if (found !== undefined && !ignoresDisconnected) absent.push(found);
       }
-      for (const [identity, { report }] of gone) {
-        if (!endpoints.some((endpoint) => isAt(report, endpoint))) this.#gone.delete(identity);
-      }
+      const isThere = endpointFinder(endpoints);
+      for (const [identity, { report }] of gone) if (!isThere(report)) this.#gone.delete(identity);
     }
     const isShort = !ignoresDisconnected && states.length + absent.length < (count ?? 0);
     const isSeen = endpoints === undefined && count === undefined && !ignoresDisconnected;
@@ -259,12 +264,11 @@ export class LimiterView {
   }
 
   /** Who came back is not gone: over another stream, or as a container that was started again under the pod's name. */
-  #goneOf(fleet: string, present: readonly LimiterReport[]): Map<string, Gone> {
+  #stillGone(before: readonly [string, Gone][], present: readonly LimiterReport[]): Map<string, Gone> {
     const names = new Set(present.filter(({ instance }) => instance !== undefined).map(({ name }) => name));
     const identities = new Set(present.map(limiterIdentity));
     const gone = new Map<string, Gone>();
-    for (const [identity, one] of this.#gone) {
-      if (one.report.fleet !== fleet) continue;
+    for (const [identity, one] of before) {
       const isBack =
         one.report.instance === undefined ? identities.has(limiterIdentity(one.report)) : names.has(one.name);
       if (isBack) this.#gone.delete(identity);
@@ -340,6 +344,16 @@ function keptOut({ resources }: Refusal): ReadonlyMap<string, string> | undefine
 function isAt({ podUid, name, address }: LimiterReport, endpoint: Endpoint): boolean {
   if (podUid !== undefined && endpoint.podUid !== undefined) return podUid === endpoint.podUid;
   return address !== undefined && name === endpoint.name && endpoint.addresses.includes(address);
+}
+
+/** Whether a limiter runs at one of these. */
+function endpointFinder(endpoints: readonly Endpoint[]): (report: LimiterReport) => boolean {
+  const uids = new Set(endpoints.map(({ podUid }) => podUid));
+  const byName = Map.groupBy(endpoints, ({ name }) => name);
+  return (report) => {
+    if (report.podUid !== undefined && uids.has(report.podUid)) return true;
+    return byName.get(report.name)?.some((endpoint) => isAt(report, endpoint)) ?? false;
+  };
 }
 
 /** Limiters by what `isAt` asks for. */
