@@ -234,6 +234,10 @@ export class FleetStore {
     this.#accesses = new Map(
       this.fleets.map((fleet) => [fleet.name, readAccess(fleet, namespaces, before.get(fleet.name))]),
     );
+    for (const [name, { problem }] of this.#accesses) {
+      if (problem === undefined || problem.message === before.get(name)?.problem?.message) continue;
+      lines.fleetNotObeyed(this.#options.log, name, problem);
+    }
     const isAwaited = this.#namespaces !== undefined && !isListed && outage?.isRefusal !== true;
     const { accesses } = this.#told;
     if (accesses === undefined && isAwaited) return;

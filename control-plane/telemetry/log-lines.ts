@@ -314,6 +314,15 @@ export function fleetSkipped(log: Logger, name: string, reason: string): void {
   log.error('A RateLimitFleet or its endpoints cannot be read', { name, reason });
 }
 
+/** `meanwhile`: what holds as long. */
+export function fleetNotObeyed(
+  log: Logger,
+  fleet: string,
+  problem: { reason: string; message: string; meanwhile: string },
+): void {
+  log.error('What a RateLimitFleet says cannot be obeyed', { fleet, ...problem });
+}
+
 export function fleetCreated(log: Logger, fleet: string, service: string): void {
   log.info('Created a RateLimitFleet', { fleet, service });
 }

@@ -255,7 +255,7 @@ describeWithApiServer('domains and fleets', (api) => {
 
   it('follows the domains of a RateLimitFleet, and keeps what held when they are bad', async () => {
     fleet({ domains: [{ match: 'sh*', namespaces: ['owner'] }] });
-    await start('a');
+    const { program } = await start('a');
     apply('squatter');
     await awaitAccepted('squatter', 'False DomainNotAllowed');
     apply('owner');
@@ -267,6 +267,7 @@ describeWithApiServer('domains and fleets', (api) => {
       ],
     });
     await eventually(() => expect(fleetReady()).toBe('Invalid'), patient);
+    await program.printed(/What a RateLimitFleet says cannot be obeyed/);
     expect(accepted('owner')).toBe('True Valid');
     fleet({ domains: [{ match: 'shop', namespaces: ['squatter'] }] });
     await awaitAccepted('owner', 'False DomainNotAllowed');
