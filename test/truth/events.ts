@@ -199,7 +199,7 @@ export class Chance {
   }
 
   async #cutLimiter(limiter: Limiter): Promise<void> {
-    const how = this.#howToCut();
+    const how = this.#pick(cuts) as Cut;
     this.#options.tell(`${limiter.pod.name} is cut off from the replicas: ${how}`);
     limiter.troubledMs = this.#options.nowMs();
     await cut(limiter.pod.proxy, how);
@@ -251,10 +251,6 @@ export class Chance {
 
   // The control plane.
 
-  #howToCut(): Cut {
-    return this.#pick(cuts) as Cut;
-  }
-
   async #happenToControlPlane(): Promise<void> {
     const nowMs = this.#options.nowMs();
     const mayTouchLeader = nowMs > this.#world.graceUntilMs + calmOfLeaderMs;
@@ -287,13 +283,14 @@ export class Chance {
   }
 
   async #cutReplica(replica: Replica): Promise<void> {
-    const how = this.#howToCut();
+    // Not `forget`: a watch alone over a dead connection is found by TCP's own probes, which this proxy answers.
+    const how = this.#pick(['reset', 'refuse', 'swallow'] as const) as Cut;
     this.#options.tell(`${replica.podName} is cut off from the API server: ${how}`);
     await cut(replica.api, how);
     if (how === 'reset') return;
     this.#busyReplica = true;
     replica.isCut = true;
-    this.#later(how === 'forget' ? 10_000 : 2_000, 20_000, () =>
+    this.#later(2_000, 20_000, () =>
       this.#back(replica, 'reaches the API server again', async () => {
         await replica.api.heal();
         replica.isCut = false;
