@@ -190,8 +190,10 @@ export class FleetStanding {
       Number.POSITIVE_INFINITY,
     );
     this.hasOthers = connected.some(({ isWeir }) => !isWeir);
+    // Limiters that refuse alike share what they refuse.
+    const refused = new Set(this.#expected.map(({ refusal }) => refusal?.resources));
     this.#keptOut = new Set([
-      ...this.#expected.flatMap(({ refusal }) => [...(refusal?.resources?.keys() ?? [])]),
+      ...[...refused].flatMap((resources) => [...(resources?.keys() ?? [])]),
       ...absent.flatMap(({ keptOut }) => [...keptOut]),
     ]);
   }

@@ -5,6 +5,7 @@ import {
   type LimiterReport,
   limiterIdentity,
   type Refusal,
+  type RefusedResource,
   type ReplicaReport,
   versionOfNothing,
 } from '../model/fleet-snapshot.ts';
@@ -337,8 +338,14 @@ function versionInForce({ acceptedVersion, refusal }: LimiterReport): string | u
 
 /** Words by names. */
 function keptOut({ resources }: Refusal): ReadonlyMap<string, string> | undefined {
-  return resources && new Map(resources.map(({ name, message }) => [name, message]));
+  if (resources === undefined) return undefined;
+  const found = keptOutOf.get(resources) ?? new Map(resources.map(({ name, message }) => [name, message]));
+  keptOutOf.set(resources, found);
+  return found;
 }
+
+/** By list: the limiters of a report that refuse alike share one. */
+const keptOutOf = new WeakMap<readonly RefusedResource[], ReadonlyMap<string, string>>();
 
 /** Whether it runs there: by the pod's uid, as the API server vouches for it, else by name and address together. */
 function isAt({ podUid, name, address }: LimiterReport, endpoint: Endpoint): boolean {

@@ -379,8 +379,22 @@ export function encodeReport(
   options: { revision: string; maxPartBytes?: number },
 ): Promise<ConfigMap[]> {
   const { replica } = report;
-  const json = JSON.stringify(report);
+  const json = reportJson(report);
   return partedJson({ ...options, name: reportName(replica), key: jsonKey, json, head: { replica } });
+}
+
+/** Limiters that refuse alike name one list. */
+function reportJson({ replica, limiters }: ReplicaReport): string {
+  const refused = [
+    ...new Set(limiters.flatMap(({ refusal }) => (refusal?.resources ? [refusal.resources] : []))),
+  ];
+  if (refused.length === 0) return JSON.stringify({ replica, limiters });
+  const numbers = new Map(refused.map((list, number) => [list, number]));
+  const written = limiters.map((limiter) => {
+    const { resources, ...refusal } = limiter.refusal ?? {};
+    return resources ? { ...limiter, refusal: { ...refusal, refused: numbers.get(resources) } } : limiter;
+  });
+  return JSON.stringify({ replica, limiters: written, refused });
 }
 
 export interface ReportPart extends Part {
@@ -399,9 +413,10 @@ export async function decodeReport(parts: readonly ReportPart[]): Promise<Replic
   const [first] = parts;
   if (first === undefined) throw new Error('a report has no parts');
   const report = reportSchema.parse(await jsonOfParts(parts, jsonKey));
-  return { replica: first.replica, limiters: report.limiters.map(limiterOf) };
+  return { replica: first.replica, limiters: report.limiters.map((one) => limiterOf(one, report.refused)) };
 }
 
+const refusedSchema = z.array(z.object({ name: z.string(), message: z.string() }));
 const limiterSchema = z.object({
   id: z.string(),
   instance: z.string().optional(),
@@ -420,17 +435,27 @@ const limiterSchema = z.object({
     .object({
       version: z.string(),
       message: z.string(),
-      /** A replica of before says nothing of it, and was told of whole refusals only. */
-      resources: z.array(z.object({ name: z.string(), message: z.string() })).optional(),
+      /** As replicas of before say it. */
+      resources: refusedSchema.optional(),
+      /** The number of a list of the report. Undefined: everything is refused. */
+      refused: z.number().optional(),
     })
     .optional(),
 });
 /** What another version of this program adds is passed over. */
-const reportSchema = z.object({ limiters: z.array(limiterSchema) });
+const reportSchema = z.object({
+  limiters: z.array(limiterSchema),
+  refused: z.array(refusedSchema).default([]),
+});
 
-function limiterOf(parsed: z.infer<typeof limiterSchema>): LimiterReport {
-  const { instance, acceptedVersion, refusal, ...rest } = parsed;
-  return { ...rest, instance, acceptedVersion, refusal };
+function limiterOf(
+  parsed: z.infer<typeof limiterSchema>,
+  lists: readonly z.infer<typeof refusedSchema>[],
+): LimiterReport {
+  const { instance, acceptedVersion, refusal: said, ...rest } = parsed;
+  if (said?.refused === undefined) return { ...rest, instance, acceptedVersion, refusal: said };
+  const { refused, ...refusal } = said;
+  return { ...rest, instance, acceptedVersion, refusal: { ...refusal, resources: lists[refused] } };
 }
 
 function boundedLimiter(limiter: LimiterReport): LimiterReport {

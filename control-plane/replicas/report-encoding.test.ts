@@ -109,6 +109,24 @@ describe('a report in ConfigMaps', () => {
     }
   });
 
+  it('has once what all limiters of a fleet refuse', async () => {
+    const resources = Array.from({ length: 1_000 }, (_, n) => ({ name: `team/${n}`, message: `bad ${n}` }));
+    const refusal = { version: 'v', message: 'bad', resources };
+    const limiters = many.map((one) => ({ ...one, refusal }));
+    const maps = await encodeReport({ replica: 'plane-a', limiters }, { revision: 'r1' });
+    const { limiters: read } = await decodeReport(partsOf(maps));
+    expect(read).toEqual(limiters);
+    expect(new Set(read.map((one) => one.refusal?.resources)).size).toBe(1);
+  });
+
+  it('still has what a replica of before says that is refused', async () => {
+    const refusal = { version: 'v', message: 'bad', resources: [{ name: 'a', message: 'x' }] };
+    const report = { replica: 'plane-a', limiters: [{ ...limiter, refusal }] };
+    const [map] = await encodeReport({ replica: 'plane-a', limiters: [] }, { revision: 'r' });
+    const before = { ...map!, data: { ...map!.data, 'report.json': JSON.stringify(report) } };
+    expect(await decodeReport(partsOf([before]))).toEqual(report);
+  });
+
   it('is refused when it is damaged', async () => {
     const map = {
       name: 'x',

@@ -127,10 +127,13 @@ describe('incremental discovery', () => {
       )?.refusal?.resources;
     const typeUrl = 'type.googleapis.com/weir.xds.v1.RefusedResources';
     const one = Buffer.from('0a060a01611201' + '78', 'hex');
-    expect(refusal([{ typeUrl, value: one }])).toEqual([{ name: 'a', message: 'x' }]);
+    const resources = refusal([{ typeUrl, value: one }]);
+    expect(resources).toEqual([{ name: 'a', message: 'x' }]);
+    expect(refusal([{ typeUrl, value: one }])).toBe(resources);
     expect(refusal([{ typeUrl: 'type.googleapis.com/a.B', value: one }])).toBeUndefined();
     expect(refusal([{ typeUrl, value: Buffer.from('0aff', 'hex') }])).toBeUndefined();
-    expect(refusal([{ typeUrl, value: Buffer.concat(Array(101).fill(one)) }])).toBeUndefined();
+    expect(refusal([{ typeUrl, value: Buffer.concat(Array(1_000).fill(one)) }])).toHaveLength(1_000);
+    expect(refusal([{ typeUrl, value: Buffer.concat(Array(1_001).fill(one)) }])).toBeUndefined();
   });
 });
 

@@ -7,6 +7,7 @@
  * What was told counts as such whatever became of it: a limiter that refuses something keeps what it was told beside what it has
  * in force, and tries it again with the next response. Envoy's xDS protocol, "Incremental xDS".
  */
+import { hash } from 'node:crypto';
 import { fromBinary, type Message } from '@bufbuild/protobuf';
 import type { GenMessage } from '@bufbuild/protobuf/codegenv2';
 import type { Any } from '@bufbuild/protobuf/wkt';
@@ -82,8 +83,12 @@ export class StateOfTheWorld implements DiscoveryForm {
 export const longestRequestBytes = 4 * 1024 * 1024;
 /** Chosen: who wants more wants all. */
 const mostNames = 1_000;
-/** Chosen: what a refusal lists goes into the reports of replicas, a thousand times where a fleet is large. */
-const mostRefused = 100;
+/** As many as Weir's limiter lists before it refuses everything. */
+const mostRefused = 1_000;
+/** Chosen: as Weir's limiter says of one; it is for a condition, which people read. */
+const longestMessage = 1_024;
+/** Chosen: in a rollout the limiters of a fleet refuse in two ways. */
+const keptLists = 64;
 /** Chosen: a merged domain of 253 characters takes up to 513 here (`domain ` before it, two for some), the name of an object 317. */
 const longestName = 520;
 
@@ -97,13 +102,18 @@ export class Incremental implements DiscoveryForm {
   /** Of names that there are not: an empty version. */
   #told: ResourceVersions = nothingTold;
   claimedVersion = '';
+  readonly #refused: RefusedLists;
+
+  constructor(refused = new RefusedLists()) {
+    this.#refused = refused;
+  }
 
   read(bytes: Uint8Array): StreamRequest | undefined {
     const request = decode(DeltaDiscoveryRequestSchema, bytes);
     this.#request = request;
     if (request === undefined) return undefined;
     const { node, typeUrl, responseNonce: nonce, errorDetail } = request;
-    return { node, typeUrl, nonce, refusal: errorDetail && refusalOf(errorDetail) };
+    return { node, typeUrl, nonce, refusal: errorDetail && this.#refusalOf(errorDetail) };
   }
 
   subscribe(isFirst: boolean): boolean | { problem: string } {
@@ -137,6 +147,10 @@ export class Incremental implements DiscoveryForm {
       : new Map([...this.#names].map((name) => [name, versions.get(name) ?? '']));
   }
 
+  #refusalOf({ message, details }: Status): RequestRefusal {
+    return { message, resources: this.#refused.of(details) };
+  }
+
   #begin({ resourceNamesSubscribe, initialResourceVersions }: DeltaDiscoveryRequest): void {
     this.#wantsAll = resourceNamesSubscribe.length === 0 || resourceNamesSubscribe.includes('*');
     const versions = new Map(Object.entries(initialResourceVersions));
@@ -155,20 +169,35 @@ function unsure(told: ResourceVersions, names: readonly string[]): ResourceVersi
   return new Map([...told, ...known.map((name) => [name, unsureVersion] as const)]);
 }
 
-function refusalOf({ message, details }: Status): RequestRefusal {
-  const { typeName } = RefusedResourcesSchema;
-  const listed = details.filter(({ typeUrl }) => typeUrl.endsWith(`/${typeName}`)).map(refusedResources);
-  const resources = listed.flatMap((list) => list ?? []);
+/**
+ * What limiters say that they refused. All of a fleet refuse alike, and name it in the same bytes: one list stands for
+ * all of them, here and in the reports of replicas.
+ */
+export class RefusedLists {
+  /** By a hash of the bytes, the one asked for last at the end. */
+  readonly #kept = new Map<string, readonly RefusedResource[] | undefined>();
+
+  /** Undefined: everything is refused. */
+  of(details: readonly Any[]): readonly RefusedResource[] | undefined {
+    const { typeName } = RefusedResourcesSchema;
+    const listed = details.filter(({ typeUrl }) => typeUrl.endsWith(`/${typeName}`));
+    const key = hash('sha256', Buffer.concat(listed.map(({ value }) => value)));
+    const list = this.#kept.has(key) ? this.#kept.get(key) : readLists(listed);
+    this.#kept.delete(key);
+    this.#kept.set(key, list);
+    if (this.#kept.size > keptLists) this.#kept.delete(this.#kept.keys().next().value as string);
+    return list;
+  }
+}
+
+function readLists(details: readonly Any[]): RefusedResource[] | undefined {
+  const listed = details.map(({ value }) => decode(RefusedResourcesSchema, value));
+  const resources = listed.flatMap((list) => list?.resources ?? []);
   // A name is compared with those of resources: a part of one would leave its object Programmed.
   const isBad = ({ name }: RefusedResource) => name === '' || name.length > longestName;
   const isNoList = listed.includes(undefined) || resources.length === 0 || resources.some(isBad);
-  const isWhole = isNoList || resources.length > mostRefused;
-  return { message, resources: isWhole ? undefined : resources };
-}
-
-/** Undefined for bytes that are none. */
-function refusedResources({ value }: Any): RefusedResource[] | undefined {
-  return decode(RefusedResourcesSchema, value)?.resources.map(({ name, message }) => ({ name, message }));
+  if (isNoList || resources.length > mostRefused) return undefined;
+  return resources.map(({ name, message }) => ({ name, message: message.slice(0, longestMessage + 3) }));
 }
 
 function decode<M extends Message>(schema: GenMessage<M>, bytes: Uint8Array): M | undefined {

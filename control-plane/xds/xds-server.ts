@@ -15,7 +15,13 @@ import { type FleetSnapshot, type LimiterReport, limiterIdentity } from '../mode
 import type { Telemetry } from '../telemetry/control-plane-metrics.ts';
 import * as lines from '../telemetry/log-lines.ts';
 import { CallerIdentity, type Identity, parseTokens, type TokenNames } from './caller-identity.ts';
-import { type DiscoveryForm, Incremental, longestRequestBytes, StateOfTheWorld } from './discovery-form.ts';
+import {
+  type DiscoveryForm,
+  Incremental,
+  longestRequestBytes,
+  RefusedLists,
+  StateOfTheWorld,
+} from './discovery-form.ts';
 import type { FleetsOfClients } from './fleet-permissions.ts';
 import { FleetResponses, SendTurns, usualClientLimitBytes } from './fleet-response.ts';
 import { registerHealth } from './health-calls.ts';
@@ -222,9 +228,10 @@ export class XdsServer {
       metrics.all.faults.inc();
       lines.fault(log, method, error);
     });
+    const refused = new RefusedLists();
     const forms = {
       StreamAggregatedResources: () => new StateOfTheWorld(),
-      DeltaAggregatedResources: () => new Incremental(),
+      DeltaAggregatedResources: () => new Incremental(refused),
     };
     for (const [method, form] of Object.entries(forms)) {
       const open = (call: DiscoveryCall) => this.#open(call, form());

@@ -74,11 +74,17 @@ export function encodeDeltaRequest(
   return toBinary(DeltaDiscoveryRequestSchema, request);
 }
 
+/** Chosen: control planes take requests of 1 MiB. */
+const longestListBytes = 900 * 1024;
+
 /** There is one error for a response: what of it is refused stands in the details. */
 function deltaError(message: string, refused: SessionRequest['refused']): Status {
   if (refused === undefined) return create(StatusSchema, { message });
   const resources = refused.map(({ name, message: why }) => ({ name, message: why }));
   const listed = create(RefusedResourcesSchema, { resources });
+  // A server ends a stream with a longer request; an error without a list is of everything.
+  if (toBinary(RefusedResourcesSchema, listed).length > longestListBytes)
+    return create(StatusSchema, { message });
   return create(StatusSchema, { message, details: [anyPack(RefusedResourcesSchema, listed)] });
 }
 

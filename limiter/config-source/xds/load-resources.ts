@@ -99,9 +99,11 @@ function compiled(sources: readonly RuleSource[], count: number): CompiledRules 
 const mostRefused = 1_000;
 /** Chosen: what is said of one resource. */
 const mostTexts = 10;
-const longestWords = 1_024;
+const longestWordsOfOne = 1_024;
+const longestWordsOfAll = 200_000;
 
 function refusedRules(problems: ReadonlyMap<string, readonly string[]>): RefusedRules[] {
+  const longestWords = Math.min(longestWordsOfOne, Math.floor(longestWordsOfAll / problems.size));
   return [...problems].map(([name, texts]) => {
     const message = texts.join('; ');
     return {

@@ -7,9 +7,8 @@ import {
 } from 'node:http2';
 import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net';
 import { join } from 'node:path';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { status } from '@grpc/grpc-js';
-import { afterEach, beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest';
+import { describe, expect, it, onTestFinished } from 'vitest';
 import type { RuleSource } from '../../../rules/model.ts';
 import { rateLimitConfigTypeUrl } from '../../../rules/xds/resource.ts';
 import { AdsServer } from '../../../test/support/ads-server.ts';
@@ -360,78 +359,6 @@ describe('an xDS source after an outage', () => {
     await server.stream();
     await watched.source.close();
     expect(timers.size).toBe(0);
-  });
-});
-
-describe('the connections of an xDS source', () => {
-  /** A port, and the connections that came to it, each of which `treat` gets. */
-  async function counted(treat: (socket: Socket) => void) {
-    const came: Socket[] = [];
-    const port = await listen(
-      createServer((socket) => {
-        came.push(socket);
-        treat(socket);
-      }),
-    );
-    return { port, came };
-  }
-  const refusing = () => counted((socket) => socket.destroy());
-
-  /** Moves the time of grpc-js, which is not handed in, and gives its sockets a moment. */
-  async function passInGrpc(ms: number): Promise<void> {
-    for (let passedMs = 0; passedMs < ms; passedMs += 500) {
-      vi.advanceTimersByTime(500);
-      await sleep(2);
-    }
-    await sleep(50);
-  }
-
-  async function until(isSo: () => boolean): Promise<void> {
-    for (let turn = 0; turn < 1_000 && !isSo(); turn++) await sleep(5);
-  }
-
-  beforeEach(() => {
-    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'setInterval', 'clearInterval'] });
-  });
-  afterEach(() => {
-    vi.useRealTimers();
-  });
-
-  it('are those of its own waits, and leave no timer behind', async () => {
-    const { port, came } = await refusing();
-    const timers = new ManualTimers();
-    const backoff = {
-      initialMs: 7_000,
-      maxMs: 9_000,
-      factor: 1,
-      jitter: false,
-      exactFirst: false,
-      random: () => 0,
-    };
-    const watched = await WatchedXdsSource.start({ port, timers, connectRetryMs: 4_000, backoff });
-    for (const attempt of [1, 2, 3]) {
-      await until(() => watched.told.length >= attempt);
-      await passInGrpc(5_000);
-      expect([came.length, watched.told.length]).toEqual([attempt, attempt]);
-      timers.advance(4_000);
-    }
-    await until(() => watched.told.length >= 4);
-    await watched.source.close();
-    await passInGrpc(20_000);
-    // The last socket may still be on its way out.
-    await until(() => vi.getTimerCount() === 0);
-    expect([came.length, vi.getTimerCount()]).toEqual([4, 0]);
-  });
-
-  it('are one to each address, while another address keeps it waiting', async () => {
-    const [bad, silent] = [await refusing(), await counted((socket) => socket.resume())];
-    const timers = new ManualTimers();
-    const target = `ipv4:127.0.0.1:${bad.port},127.0.0.1:${silent.port}`;
-    const watched = await WatchedXdsSource.start({ port: 0, target, timers });
-    await passInGrpc(15_000);
-    expect([bad.came.length, silent.came.length, watched.told]).toEqual([1, 1, []]);
-    timers.advance(20_000);
-    expect(watched.told).toEqual(['lost: no connection within 20 s']);
   });
 });
 
