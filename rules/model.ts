@@ -103,19 +103,19 @@ export function limitWords(limit: RateLimit): string {
  * matches all that this one matches.
  */
 export function patternMatches(pattern: string, text: string): boolean {
-  const star = pattern.indexOf('*');
+  let star = pattern.indexOf('*');
   if (star === -1) return text === pattern;
-  // Of many patterns most fail here: they need not be parted.
-  if (star > 0 && !text.startsWith(pattern.slice(0, star))) return false;
-  const [first = '', ...others] = pattern.split('*');
-  const last = others.pop() ?? '';
-  if (text.length < first.length + last.length || !text.startsWith(first) || !text.endsWith(last))
+  const lastStar = pattern.lastIndexOf('*');
+  const end = text.length - (pattern.length - lastStar - 1);
+  if (star > end || !text.startsWith(pattern.slice(0, star)) || !text.endsWith(pattern.slice(lastStar + 1)))
     return false;
-  let from = first.length;
-  for (const piece of others) {
-    const at = text.indexOf(piece, from);
+  let from = star;
+  while (star < lastStar) {
+    const nextStar = pattern.indexOf('*', star + 1);
+    const at = text.indexOf(pattern.slice(star + 1, nextStar), from);
     if (at === -1) return false;
-    from = at + piece.length;
+    from = at + nextStar - star - 1;
+    star = nextStar;
   }
-  return from + last.length <= text.length;
+  return from <= end;
 }

@@ -315,7 +315,11 @@ export class SettledClaims {
 export interface DomainOwners {
   /** The namespaces (as written) that may use the domain, maybe none; undefined: all. */
   ownersOf(domain: string): readonly string[] | undefined;
-  mayUse(namespace: string, domain: string): boolean;
+}
+
+/** `owners` as `DomainOwners` gives them. */
+export function isOwner(namespace: string, owners: readonly string[] | undefined): boolean {
+  return owners?.some((pattern) => patternMatches(pattern, namespace)) ?? true;
 }
 
 /** Whether domains that nobody is named for are everybody's. */
@@ -343,7 +347,7 @@ interface Entry {
   namespaces: readonly string[];
 }
 
-export const anyoneOwnsAnything: DomainOwners = { ownersOf: () => undefined, mayUse: () => true };
+export const anyoneOwnsAnything: DomainOwners = { ownersOf: () => undefined };
 
 /** Each error names the entry by its number and text. */
 export function parseDomainOwners(text: string, ownership: DomainOwnership): ParsedDomainOwners {
@@ -367,16 +371,20 @@ function ownersOfEntries(
   read: readonly (readonly [part: string, entry: Entry | string])[],
   ownership: DomainOwnership,
 ): ParsedDomainOwners {
-  const entries: Entry[] = [];
+  const entries = new EntryIndex();
+  const domains = read.flatMap(([, entry]) => (typeof entry === 'string' ? [] : entry.domain));
+  const clueOf = clueChooser(domains);
   const errors: string[] = [];
   for (const [index, [part, entry]] of read.entries()) {
-    const problem = typeof entry === 'string' ? entry : coveredBy(entry, entries);
+    const problem = typeof entry === 'string' ? entry : coverProblem(entries.first(entry.domain));
     if (problem !== undefined) errors.push(`entry ${index + 1} '${part}' ${problem}`);
-    if (typeof entry !== 'string') entries.push(entry);
+    if (typeof entry !== 'string') entries.add(entry, clueOf(entry.domain));
   }
   if (errors.length > 0) return { ok: false, errors };
-  const isFree = entries.length === 0 && ownership === 'open';
-  return { ok: true, owners: isFree ? anyoneOwnsAnything : ownersIn(entries, ownership) };
+  const isFree = entries.size === 0 && ownership === 'open';
+  const unlisted = ownership === 'open' ? undefined : [];
+  const owners = { ownersOf: (domain: string) => entries.first(domain)?.namespaces ?? unlisted };
+  return { ok: true, owners: isFree ? anyoneOwnsAnything : owners };
 }
 
 function parts(text: string): string[] {
@@ -406,16 +414,75 @@ function entryOf(domain: string, namespaces: readonly string[]): Entry | string 
   return { domain, namespaces };
 }
 
-function coveredBy(entry: Entry, earlier: readonly Entry[]): string | undefined {
-  const cover = earlier.find(({ domain }) => patternMatches(domain, entry.domain));
+function coverProblem(cover: Entry | undefined): string | undefined {
   return cover && `is never asked: '${cover.domain}' stands before it and matches the same domains`;
 }
 
-function ownersIn(entries: readonly Entry[], ownership: DomainOwnership): DomainOwners {
-  const unlisted = ownership === 'open' ? undefined : [];
-  const ownersOf = (domain: string): readonly string[] | undefined =>
-    entries.find((entry) => patternMatches(entry.domain, domain))?.namespaces ?? unlisted;
-  const mayUse = (namespace: string, domain: string): boolean =>
-    ownersOf(domain)?.some((pattern) => patternMatches(pattern, namespace)) ?? true;
-  return { ownersOf, mayUse };
+/** Finds the first entry that matches a domain: a pattern is asked only about domains that have its clue. */
+class EntryIndex {
+  /** By domain: those without a star. */
+  readonly #exact = new Map<string, RankedEntry>();
+  /** Those with stars, in their order. */
+  readonly #byClue = new Map<string, RankedEntry[]>();
+  readonly #clueLengths = new Set<number>();
+  size = 0;
+
+  add(entry: Entry, clue: string): void {
+    const ranked = { ...entry, rank: this.size++ };
+    const { domain } = entry;
+    if (!domain.includes('*')) {
+      if (!this.#exact.has(domain)) this.#exact.set(domain, ranked);
+      return;
+    }
+    this.#clueLengths.add(clue.length);
+    const alike = this.#byClue.get(clue);
+    if (alike === undefined) this.#byClue.set(clue, [ranked]);
+    else alike.push(ranked);
+  }
+
+  /** Of a domain, or of a pattern: the first entry that matches all that it matches. */
+  first(text: string): Entry | undefined {
+    let first = this.#exact.get(text);
+    for (const length of this.#clueLengths) {
+      for (let at = 0; at + length <= text.length; at++) {
+        const clue = text.slice(at, at + length);
+        const alike = this.#byClue.get(clue);
+        if (alike === undefined || text.indexOf(clue) < at) continue;
+        const before = first?.rank ?? this.size;
+        const match = alike.find(({ domain, rank }) => rank >= before || patternMatches(domain, text));
+        if (match !== undefined && match.rank < before) first = match;
+      }
+    }
+    return first;
+  }
+}
+
+interface RankedEntry extends Entry {
+  rank: number;
+}
+
+/** Gives of the texts between the stars of a pattern the one that the fewest of the patterns have; with stars alone, none. */
+function clueChooser(patterns: readonly string[]): (pattern: string) => string {
+  const counts = new Map<string, number>();
+  for (const pattern of patterns) {
+    for (const clue of cluesOf(pattern)) counts.set(clue, (counts.get(clue) ?? 0) + 1);
+  }
+  const rarer = (a: string, b: string) => (counts.get(b)! < counts.get(a)! ? b : a);
+  return (pattern) => {
+    const clues = cluesOf(pattern);
+    return clues.length === 0 ? '' : clues.reduce(rarer);
+  };
+}
+
+/** Chosen: long enough to tell most domains apart. */
+const longestClue = 8;
+
+/** None of a domain, which needs none. */
+function cluesOf(pattern: string): string[] {
+  if (!pattern.includes('*')) return [];
+  return pattern.split('*').flatMap((piece) => {
+    const length = Math.min(piece.length, longestClue);
+    const count = length === 0 ? 0 : piece.length - length + 1;
+    return Array.from({ length: count }, (_, at) => piece.slice(at, at + length));
+  });
 }

@@ -26,6 +26,7 @@ import {
   type DomainOwners,
   type FleetAccesses,
   type Hold,
+  isOwner,
   isServed,
   SettledClaims,
 } from './claims.ts';
@@ -75,9 +76,9 @@ function accessRejection(
   const ofAll = domainOwners.ownersOf(domain);
   const ofFleet = access?.domains.ownersOf(domain);
   const isNamedByFleetAlone = ofFleet !== undefined && ofAll?.length === 0;
-  if (!isNamedByFleetAlone && !domainOwners.mayUse(namespace, domain))
+  if (!isNamedByFleetAlone && !isOwner(namespace, ofAll))
     return domainNotAllowed(`domain '${name(domain)}'`, ofAll!);
-  if (access?.domains.mayUse(namespace, domain) === false)
+  if (!isOwner(namespace, ofFleet))
     return domainNotAllowed(`domain '${name(domain)}' of fleet '${name(fleet)}'`, ofFleet!);
   return undefined;
 }

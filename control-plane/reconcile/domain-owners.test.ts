@@ -1,10 +1,24 @@
+import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { type DomainOwners, type DomainOwnership, parseDomainOwners } from './claims.ts';
+import { patternMatches } from '../../rules/model.ts';
+import { cpuMs } from '../../test/support/cpu-time.ts';
+import { caseCount } from '../../test/support/property-cases.ts';
+import {
+  type DomainOwners,
+  type DomainOwnership,
+  fleetDomainOwners,
+  isOwner,
+  parseDomainOwners,
+} from './claims.ts';
 
 function owners(text: string, ownership: DomainOwnership = 'open'): DomainOwners {
   const parsed = parseDomainOwners(text, ownership);
   if (!parsed.ok) throw new Error(parsed.errors.join('\n'));
   return parsed.owners;
+}
+
+function mayUse(owned: DomainOwners, namespace: string, domain: string): boolean {
+  return isOwner(namespace, owned.ownersOf(domain));
 }
 
 describe('parseDomainOwners', () => {
@@ -25,30 +39,30 @@ describe('parseDomainOwners', () => {
     ['platform', '', true],
     ['payments', '__proto__', false],
   ])('asks whether %s may use %s', (namespace, domain, may) => {
-    expect(owners(rules).mayUse(namespace, domain)).toBe(may);
+    expect(mayUse(owners(rules), namespace, domain)).toBe(may);
   });
 
   it.each(['', ' ', ';\n;'])('leaves everything to everyone with %j', (text) => {
-    expect(owners(text).mayUse('a', 'b')).toBe(true);
+    expect(mayUse(owners(text), 'a', 'b')).toBe(true);
     expect(owners(text).ownersOf('b')).toBeUndefined();
   });
 
   it('leaves a domain to everyone that no entry matches', () => {
-    expect(owners('a*=x').mayUse('y', 'b')).toBe(true);
+    expect(mayUse(owners('a*=x'), 'y', 'b')).toBe(true);
   });
 
   it.each(['', 'a*=x'])(
     'leaves a domain to nobody that no entry of %j matches, when domains are claimed',
     (text) => {
-      expect(owners(text, 'claimed').mayUse('x', 'b')).toBe(false);
+      expect(mayUse(owners(text, 'claimed'), 'x', 'b')).toBe(false);
       expect(owners(text, 'claimed').ownersOf('b')).toEqual([]);
-      expect(owners('a*=x', 'claimed').mayUse('x', 'ab')).toBe(true);
+      expect(mayUse(owners('a*=x', 'claimed'), 'x', 'ab')).toBe(true);
     },
   );
 
   it('does not count one character for both sides of a star', () => {
-    expect(owners('ab*ba=x').mayUse('y', 'aba')).toBe(true);
-    expect(owners('ab*ba=x').mayUse('y', 'abba')).toBe(false);
+    expect(mayUse(owners('ab*ba=x'), 'y', 'aba')).toBe(true);
+    expect(mayUse(owners('ab*ba=x'), 'y', 'abba')).toBe(false);
   });
 
   it('names each bad entry', () => {
@@ -65,5 +79,59 @@ describe('parseDomainOwners', () => {
         "entry 9 'd=w' is never asked: 'd' stands before it and matches the same domains",
       ],
     });
+  });
+});
+
+describe('many entries', () => {
+  const piece = fc.constantFrom('*', '*', 'a', 'b', 'ab', '-', 'team-eu-1', 'team-eu-2');
+  const text = fc.array(piece, { minLength: 1, maxLength: 5 }).map((pieces) => pieces.join(''));
+
+  it('are found as by asking one after the other, and so is what stands before one that is never asked', () => {
+    const domain = text.map((some) => some.replaceAll('*', 'x'));
+    const lists = fc.tuple(
+      fc.array(text, { maxLength: 12 }),
+      fc.array(domain, { minLength: 20, maxLength: 20 }),
+    );
+    fc.assert(
+      fc.property(lists, ([matches, domains]) => {
+        const read = (list: string[]) =>
+          fleetDomainOwners(list.map((match, at) => ({ match, namespaces: [`ns-${at}`] })));
+        const cover = (match: string, at: number) =>
+          matches.slice(0, at).find((earlier) => patternMatches(earlier, match));
+        const errors = matches.flatMap((match, at) => {
+          const found = cover(match, at);
+          const words = `is never asked: '${found}' stands before it and matches the same domains`;
+          return found === undefined ? [] : `entry ${at + 1} '${match}=ns-${at}' ${words}`;
+        });
+        const all = read(matches);
+        expect(all.ok ? [] : all.errors).toEqual(errors);
+        const asked = matches.filter((match, at) => cover(match, at) === undefined);
+        const kept = read(asked);
+        if (!kept.ok) throw new Error(kept.errors.join());
+        for (const some of domains) {
+          const first = asked.findIndex((match) => patternMatches(match, some));
+          expect(kept.owners.ownersOf(some)).toEqual(first === -1 ? undefined : [`ns-${first}`]);
+        }
+      }),
+      { numRuns: caseCount(300) },
+    );
+  });
+
+  it.each(['#', '#-*', '*-#', '*-#-*', 'a*-#-*z'])('of the form %s need not be asked one by one', (form) => {
+    const matches = Array.from({ length: 2_000 }, (_, index) => form.replace('#', `team-${index}`));
+    const domains = matches.map((match) => match.replaceAll('*', 'x'));
+    const text = matches.map((match, index) => `${match}=ns-${index}`).join(';');
+    let found = 0;
+    const atOnce = cpuMs(() => {
+      const { ownersOf } = owners(text);
+      for (const domain of domains) found += Number(ownersOf(domain) !== undefined);
+    });
+    const oneByOne = cpuMs(() => {
+      const firstFor = (asked: string) => matches.findIndex((match) => patternMatches(match, asked));
+      for (const [at, match] of matches.entries()) found += Number(firstFor(match) === at);
+      for (const domain of domains) found += Number(firstFor(domain) !== -1);
+    });
+    expect(found).toBe(6_000);
+    expect(atOnce).toBeLessThan(oneByOne / 3);
   });
 });
