@@ -9,13 +9,13 @@ export function readFleet({
   metadata,
   ...fields
 }: ApiObject): { item: FleetObject } | { unreadable: string } {
-  const { name, uid, generation } = metadata;
+  const { name, uid, generation, resourceVersion } = metadata;
   if (typeof uid !== 'string') return { unreadable: 'it has no metadata.uid' };
   if (typeof generation !== 'number') return { unreadable: 'it has no metadata.generation' };
   const spec = fleetSpecModel.safeParse(fields['spec'] ?? {});
   if (!spec.success) return { unreadable: z.prettifyError(spec.error) };
   const status = fleetStatusModel.safeParse(fields['status']);
-  return { item: { name, uid, generation, spec: spec.data, status: status.data } };
+  return { item: { name, uid, generation, resourceVersion, spec: spec.data, status: status.data } };
 }
 
 const endpointModel = z.object({

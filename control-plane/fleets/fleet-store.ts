@@ -74,7 +74,10 @@ export class FleetStore {
   readonly #path: string;
   /** Names of fleets that something is to be written of. */
   readonly #due = new Set<string>();
-  readonly #statuses = new Map<string, FleetStatus>();
+  /** By fleet, with the object that the status follows from. */
+  readonly #statuses = new Map<string, { fleet: FleetObject; status: FleetStatus }>();
+  /** By fleet: what the last write followed from, and what it made of that; the watch may be behind. */
+  readonly #written = new Map<string, { from: string | undefined; version: string }>();
   readonly #failures: Seldom<string>;
   readonly #pump: Pump<string, ApiError>;
   #isClosed = false;
@@ -149,10 +152,13 @@ export class FleetStore {
     return new Map(this.fleets.map((fleet) => [fleet.name, expectationOf(fleet, this.#endpointsOf(fleet))]));
   }
 
-  /** Soon, and again after failures, unless a newer one takes its place. */
-  writeStatus(name: string, status: FleetStatus): void {
-    this.#statuses.set(name, status);
-    this.#ask(name);
+  /**
+   * Soon, and again after failures, unless a newer one takes its place, or somebody wrote to the object since it was as
+   * `fleet` says: then the watch shows that, and what is due follows from it.
+   */
+  writeStatus(fleet: FleetObject, status: FleetStatus): void {
+    this.#statuses.set(fleet.name, { fleet, status });
+    this.#ask(fleet.name);
   }
 
   async close(): Promise<void> {
@@ -338,20 +344,25 @@ export class FleetStore {
   }
 
   async #writeStatus(name: string): Promise<void> {
-    const status = this.#statuses.get(name);
-    if (status === undefined) return;
+    const due = this.#statuses.get(name);
+    if (due === undefined) return;
+    const { status, fleet } = due;
     const { client, namespace } = this.#options;
+    const from = fleet.resourceVersion;
+    const last = this.#written.get(name);
+    const resourceVersion = last !== undefined && last.from === from ? last.version : from;
     try {
-      await client.request({
+      const { metadata } = await client.request<{ metadata: { resourceVersion: string } }>({
         ...serverSideApply,
         path: `${this.#path}/${name}/status`,
         timeoutMs: 10_000,
-        body: { apiVersion, kind: fleetKind, metadata: { namespace, name }, status },
+        body: { apiVersion, kind: fleetKind, metadata: { namespace, name, resourceVersion }, status },
       });
+      this.#written.set(name, { from, version: metadata.resourceVersion });
     } catch (error) {
-      if (!(error instanceof ApiError && error.status === 404)) throw error;
+      if (!(error instanceof ApiError && [404, 409].includes(error.status))) throw error;
     }
-    if (this.#statuses.get(name) === status) this.#statuses.delete(name);
+    if (this.#statuses.get(name) === due) this.#statuses.delete(name);
   }
 
   /** Whoever was faster may have made another one of it, which stays as it is. */
@@ -382,14 +393,13 @@ export interface FleetKeeperOptions {
 
 const gatherMs = 100;
 const intervalMs = 1_000;
-/** Chosen: so long what a watch shows may be older than what was written. */
-const trustWrittenMs = 5_000;
 
 /** Keeps the statuses of RateLimitFleets true, once a second at most. Leaders only. */
 export class FleetKeeper {
   readonly #options: FleetKeeperOptions;
   readonly #pace: Pace;
-  readonly #written = new Map<string, { status: FleetStatus; atMs: number }>();
+  /** By fleet: what was given to be written, and the version of the object that it follows from. */
+  readonly #given = new Map<string, { status: FleetStatus; version: string | undefined }>();
 
   constructor(options: FleetKeeperOptions) {
     this.#options = options;
@@ -403,7 +413,7 @@ export class FleetKeeper {
   }
 
   stoppedLeading(): void {
-    this.#written.clear();
+    this.#given.clear();
   }
 
   close(): void {
@@ -415,16 +425,16 @@ export class FleetKeeper {
     if (!leads()) return;
     const nowMs = clock.nowMs();
     for (const fleet of store.fleets) {
-      const { name, status: shown } = fleet;
-      const written = this.#written.get(name);
-      const isLate = written !== undefined && nowMs - written.atMs < trustWrittenMs;
-      const previous = isLate ? written.status : shown;
+      const { name, resourceVersion: version } = fleet;
+      const given = this.#given.get(name);
+      // Until the watch shows a newer version it shows neither what was written nor what others wrote meanwhile.
+      const previous = given !== undefined && given.version === version ? given.status : fleet.status;
       const newest = ledger.newest(name);
       const problem = store.problemOf(fleet);
       const next = fleetStatus({ fleet, limiters: limiters.fleet(name), newest, problem, previous, nowMs });
       if (sameFleetStatus(next, previous)) continue;
-      this.#written.set(name, { status: next, atMs: nowMs });
-      store.writeStatus(name, next);
+      this.#given.set(name, { status: next, version });
+      store.writeStatus(fleet, next);
     }
   }
 }

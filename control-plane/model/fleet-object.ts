@@ -9,6 +9,8 @@ export interface FleetObject {
   name: string;
   uid: string;
   generation: number;
+  /** Of the whole object; changes with each write to it. */
+  resourceVersion?: string | undefined;
   spec: FleetSpec;
   /** Undefined before the first time, and where it cannot be read. */
   status: FleetStatus | undefined;

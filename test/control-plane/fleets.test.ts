@@ -1,5 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { afterEach, beforeAll, expect, it } from 'vitest';
+import { afterEach, beforeAll, expect, it, onTestFinished } from 'vitest';
+import { FleetStore } from '../../control-plane/fleets/fleet-store.ts';
+import { systemClock, systemTimers } from '../../process/time/clock.ts';
 import {
   conditionOf,
   createPods,
@@ -9,8 +11,10 @@ import {
   startReplica,
 } from '../support/cluster.ts';
 import type { ControlPlaneProcess } from '../support/control-plane-process.ts';
+import { recordedTelemetry, tellTo } from '../support/control-plane-telemetry.ts';
 import { describeWithApiServer } from '../support/describe-with-api-server.ts';
 import { eventually } from '../support/eventually.ts';
+import { clientOf } from '../support/kubernetes-client.ts';
 import { rateLimitConfigText } from '../support/rate-limit-config.ts';
 import { type ScriptedXdsClient, startWeirLikeClient } from '../support/xds-client.ts';
 
@@ -129,6 +133,68 @@ describeWithApiServer('RateLimitFleets on the API server', (api) => {
       api().mustKubectl(['delete', 'rlf', '--all', '-n', namespace]);
     }
   }, 60_000);
+
+  it('get no status that follows from an object that somebody has written to since', async () => {
+    const apiVersion = 'ratelimit.weir.dev/v1alpha1';
+    const create = (name: string): string =>
+      JSON.stringify({
+        apiVersion,
+        kind: 'RateLimitFleet',
+        metadata: { name, namespace: 'default' },
+        spec: {},
+      });
+    for (const name of ['a', 'b']) api().mustKubectl(['create', '-f', '-'], { input: create(name) });
+    const told: string[] = [];
+    const store = new FleetStore({
+      ...recordedTelemetry(tellTo(told)),
+      client: clientOf(api()),
+      namespace: 'default',
+      services: new Map(),
+      mayWrite: () => true,
+      changed: () => {},
+      shown: () => {},
+      accessChanged: () => {},
+      clock: systemClock,
+      timers: systemTimers,
+      random: Math.random,
+    });
+    onTestFinished(() => store.close());
+    store.start();
+    const known = (name: string) => {
+      const fleet = store.fleets.find((one) => one.name === name);
+      if (fleet === undefined) throw new Error(`${name} is not known`);
+      return fleet;
+    };
+    const connected = () => store.fleets.map(({ status }) => status?.connected);
+    const status = (count: number) => ({
+      ...{
+        observedGeneration: 1,
+        limiters: `${count}/9`,
+        expected: 9,
+        connected: count,
+        current: 0,
+        joining: 0,
+      },
+      ...{ refusing: [], conditions: [] },
+    });
+    await eventually(() => expect(connected()).toEqual([undefined, undefined]));
+    const before = known('a');
+    const other = known('b');
+    // Each follows from the one before, whether the watch shows that or not.
+    store.writeStatus(before, status(1));
+    await eventually(() => expect(connected()).toEqual([1, undefined]));
+    const first = known('a');
+    store.writeStatus(before, status(2));
+    await eventually(() => expect(connected()).toEqual([2, undefined]));
+
+    // What a leader does that was paused since it knew `first`.
+    store.writeStatus(first, status(3));
+    store.writeStatus(other, status(4));
+    await eventually(() => expect(connected()).toEqual([2, 4]));
+    store.writeStatus(known('a'), status(5));
+    await eventually(() => expect(connected()).toEqual([5, 4]));
+    expect(told).toEqual([]);
+  });
 
   it('let an object be Programmed only on all limiters that are expected, not on those that are connected', async () => {
     writeEndpoints(['lim-0', 'lim-1'], ['lim-2']);
