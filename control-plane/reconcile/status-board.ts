@@ -375,6 +375,10 @@ export class StatusQueue {
     if (held !== undefined) this.offer(now ?? held.object, held.status);
   }
 
+  spared(): void {
+    this.#budget.putBack();
+  }
+
   /** What is being written for the object. */
   inFlight(uid: string): ConfigStatus | undefined {
     return this.#inFlight.get(uid)?.status;

@@ -8,6 +8,13 @@ import { type StatusEntry, StatusPump, type WriteOutcome } from './status-pump.t
 
 const unreachable = new ApiError({ status: 0, reason: 'Unreachable', message: 'away' });
 const failed = 'Could not write a status: n/a';
+/** In the words of an API server 1.36. */
+const forbidden = new ApiError({
+  status: 403,
+  reason: 'Forbidden',
+  message:
+    'PATCH x: ratelimitconfigs.ratelimit.weir.dev "a" is forbidden: User "u" cannot patch resource "ratelimitconfigs/status" in API group "ratelimit.weir.dev" in the namespace "n"',
+});
 const invalid = new ApiError({ status: 422, reason: 'Invalid', message: 'bad' });
 
 function entry(uid: string): StatusEntry {
@@ -39,6 +46,7 @@ function setUp({ concurrency = 2 } = {}) {
       nextDueMs: () => (waiting.length === 0 ? undefined : Math.max(0, state.dueMs - timers.nowMs)),
       done: (uid) => done.push(uid),
       withdraw: (uid) => told.push(`withdrawn ${uid}`),
+      spared: () => told.push('spared'),
     },
     writer: {
       write: ({ uid }) => new Promise((resolve) => answers.set(uid, resolve)),
@@ -146,6 +154,71 @@ describe('a status pump', () => {
     timers.advance(5_000);
     expect(done).toEqual(['a']);
     expect(told).toEqual([`${failed}: bad`, 'released']);
+  });
+
+  it('waits longer each time with a status that is refused again', async () => {
+    const { pump, waiting, done, timers, answer } = setUp();
+    const pauses: number[] = [];
+    for (let refusals = 0; refusals < 6; refusals++) {
+      waiting.push(entry('a'));
+      pump.wake();
+      await answer('a', { is: 'refused', error: invalid });
+      const beforeMs = timers.nowMs;
+      timers.advanceToNext();
+      pauses.push(timers.nowMs - beforeMs);
+    }
+    expect(pauses).toEqual([2_500, 5_000, 10_000, 20_000, 30_000, 30_000]);
+    expect(done).toHaveLength(6);
+  });
+
+  it('tries one status of a namespace where the right is missing, and all others once it is there', async () => {
+    const { pump, waiting, told, done, answers, timers, answer, counted } = setUp();
+    const all = () => ['a', 'b', 'c', 'd'].map(entry);
+    const elsewhere = entry('e');
+    elsewhere.object.namespace = 'other';
+    waiting.push(...all(), elsewhere);
+    pump.wake();
+    await answer('a', { is: 'refused', error: forbidden });
+    await answer('b', { is: 'refused', error: forbidden });
+    expect([...answers.keys()]).toEqual(['e']);
+    await answer('e', { is: 'written' });
+    const missing =
+      "The right to patch 'ratelimitconfigs/status' is missing: no status of the namespace is written";
+    expect(told.filter((line) => !line.startsWith(missing))).toEqual(['spared', 'spared', 'written e']);
+    expect(told.filter((line) => line.startsWith(missing))).toHaveLength(1);
+    expect(done).toEqual(['e']);
+
+    timers.advance(2_500);
+    expect(done.slice(1).sort()).toEqual(['a', 'b', 'c', 'd']);
+    waiting.push(...all());
+    pump.wake();
+    await answer('a', { is: 'refused', error: forbidden });
+    expect([...answers.keys()]).toEqual([]);
+    timers.advance(4_999);
+    expect(done).toHaveLength(5);
+    timers.advance(1);
+    expect(done.slice(5).sort()).toEqual(['a', 'b', 'c', 'd']);
+    waiting.push(...all());
+    pump.wake();
+    await new Promise((settled) => setImmediate(settled));
+    expect([...answers.keys()]).toEqual(['a']);
+    await answer('a', { is: 'written' });
+    expect(done.slice(9).sort()).toEqual(['a', 'b', 'c', 'd']);
+    waiting.push(...all());
+    pump.wake();
+    expect([...answers.keys()]).toEqual(['a', 'b']);
+    expect(await counted()).toEqual({ written: 2, failed: 3 });
+  });
+
+  it('leaves other objects of the namespace alone when a webhook refuses one', async () => {
+    const { pump, waiting, done, answers, answer } = setUp({ concurrency: 1 });
+    waiting.push(entry('a'), entry('b'));
+    pump.wake();
+    const message = 'admission webhook "w" denied the request';
+    const denied = new ApiError({ status: 403, reason: 'Forbidden', message });
+    await answer('a', { is: 'refused', error: denied });
+    expect([...answers.keys()]).toEqual(['b']);
+    expect(done).toEqual([]);
   });
 
   it('takes a status for refused that the server stumbles over again and again', async () => {

@@ -1,6 +1,7 @@
 /** Statuses of RateLimitConfigs on their way to the API server: one attempt, and the pump that tries a few at a time until each is written. */
 
 import type { Clock, Timers } from '../../process/time/clock.ts';
+import { retryDelayMs } from '../../process/time/pacing.ts';
 import { ApiError } from '../kubernetes/api-error.ts';
 import type { KubernetesClient } from '../kubernetes/client.ts';
 import { type ConfigObject, type ConfigStatus, objectKey, withStatus } from '../model/config-object.ts';
@@ -88,6 +89,8 @@ export interface StatusEntries {
   done(uid: string, now?: ConfigObject): void;
   /** What waits for the object is not to be written. */
   withdraw(uid: string): void;
+  /** What `next` gave is not sent: the budget has it back. */
+  spared(): void;
 }
 
 export interface StatusPumpOptions extends Telemetry {
@@ -108,14 +111,32 @@ export interface StatusPumpOptions extends Telemetry {
   released(): void;
 }
 
-/** Chosen: how long an object whose status was refused waits, so that it does not use up the budget. */
-const refusedPauseMs = 5_000;
+/** Chosen: how long what was refused waits, longer each time, so that it does not use up the budget. */
+const firstPauseMs = 5_000;
+const mostPauseMs = 60_000;
 /** Chosen: a status that the server answers with its own fault so often counts as refused; what is not typed right is. */
 const mostFaults = 6;
+
+/** After a refusal: of one object, or of a namespace where the right to write statuses is missing. */
+interface Pause {
+  refusals: number;
+  /** Objects that wait: they keep their places in flight, but none of ours. */
+  uids: Set<string>;
+  /** Once it is over one write tries for all whether it is taken now. */
+  is: 'running' | 'over' | 'tried';
+  overAtMs: number;
+}
+
+/** In the words of the API server's authorizer; a webhook that refuses one object answers 403 as well. */
+export function lacksRight({ status, message }: ApiError): boolean {
+  return status === 403 && message.includes(' cannot patch resource "ratelimitconfigs/status"');
+}
 
 export class StatusPump {
   readonly #options: StatusPumpOptions;
   readonly #pump: Pump<StatusEntry, ApiError>;
+  /** By namespace or uid. */
+  readonly #pauses = new Map<string, Pause>();
   #isClosed = false;
 
   constructor(options: StatusPumpOptions) {
@@ -141,6 +162,7 @@ export class StatusPump {
   /** This process no longer leads: nothing is tried again. Call `wake` when it leads anew. */
   stop(): void {
     this.#pump.endWaits();
+    for (const key of this.#pauses.keys()) this.#endPause(key);
   }
 
   /** Settles when no write is under way any more. */
@@ -151,8 +173,19 @@ export class StatusPump {
 
   async #write(entry: StatusEntry, failures: number): Promise<ApiError | undefined> {
     const { writer, queue, metrics, written, outdated } = this.#options;
+    const { uid, namespace } = entry.object;
+    const pause = failures === 1 ? this.#pauses.get(namespace) : undefined;
+    if (pause?.is === 'over') pause.is = 'tried';
+    else if (pause !== undefined) {
+      pause.uids.add(uid);
+      queue.spared();
+      return undefined;
+    }
     const outcome = await writer.write(entry.object, entry.status);
-    const { uid } = entry.object;
+    if (!('error' in outcome)) {
+      this.#endPause(namespace);
+      this.#endPause(uid);
+    }
     if (outcome.is === 'written') {
       const { version } = outcome;
       queue.done(uid, withStatus(entry.object, { status: entry.status, version }));
@@ -170,8 +203,7 @@ export class StatusPump {
     }
     const { is, error } = outcome;
     if (is === 'failed' && (error.status < 500 || failures < mostFaults)) return error;
-    this.#failed(entry, error);
-    this.#holdBack(entry);
+    this.#refused(entry, error);
     return undefined;
   }
 
@@ -181,13 +213,54 @@ export class StatusPump {
     lines.statusNotWritten(this.#options.log, { object: objectKey(object), error, retryInMs });
   }
 
-  /** Leaves the object's place in flight for a while, but none of ours. */
-  #holdBack(entry: StatusEntry): void {
-    const { queue, released } = this.#options;
-    this.#pump.later(refusedPauseMs, () => {
-      queue.done(entry.object.uid);
-      released();
-      this.wake();
+  #refused(entry: StatusEntry, error: ApiError): void {
+    const { clock, random, log } = this.#options;
+    const { namespace, uid } = entry.object;
+    const isOfAll = lacksRight(error);
+    const key = isOfAll ? namespace : uid;
+    const before = this.#pauses.get(key);
+    if (isOfAll) this.#options.metrics.all.statusWrites.inc({ outcome: 'failed' });
+    else {
+      this.#failed(entry, error);
+      this.#endPause(namespace);
+    }
+    if (before?.is === 'running') {
+      before.uids.add(uid);
+      return;
+    }
+    const failures = (before?.refusals ?? 0) + 1;
+    const pauseMs = retryDelayMs({ failures, firstMs: firstPauseMs, mostMs: mostPauseMs, random });
+    if (isOfAll) lines.statusesForbidden(log, { namespace, error, retryInMs: pauseMs });
+    const uids = new Set(before?.uids).add(uid);
+    const pause: Pause = { refusals: failures, uids, is: 'running', overAtMs: clock.monotonicMs() + pauseMs };
+    this.#forgetOld();
+    this.#pauses.set(key, pause);
+    this.#pump.later(pauseMs, () => {
+      pause.is = 'over';
+      this.#release(pause);
     });
+  }
+
+  /** What became of objects that were not written again is not known. */
+  #forgetOld(): void {
+    const longAgoMs = this.#options.clock.monotonicMs() - mostPauseMs;
+    for (const [key, { is, overAtMs }] of this.#pauses)
+      if (is === 'over' && overAtMs < longAgoMs) this.#pauses.delete(key);
+  }
+
+  #endPause(key: string): void {
+    const pause = this.#pauses.get(key);
+    if (pause === undefined) return;
+    this.#pauses.delete(key);
+    this.#release(pause);
+  }
+
+  #release({ uids }: Pause): void {
+    const { queue, released } = this.#options;
+    if (uids.size === 0) return;
+    for (const uid of uids) queue.done(uid);
+    uids.clear();
+    released();
+    this.wake();
   }
 }

@@ -207,6 +207,17 @@ export function statusNotWritten(
   log.error('Could not write a status', failure);
 }
 
+/** Once for all objects of the namespace, and again when the one that is tried then is refused, too. */
+export function statusesForbidden(
+  log: Logger,
+  failure: { namespace: string; error: unknown; retryInMs: number },
+): void {
+  log.error(
+    "The right to patch 'ratelimitconfigs/status' is missing: no status of the namespace is written",
+    failure,
+  );
+}
+
 /** At once, then once a minute while it lasts; the object is the last one. `by` undefined: no control plane. */
 export function statusOverwritten(
   log: Logger,

@@ -1,7 +1,7 @@
 import { beforeAll, expect, it, onTestFinished } from 'vitest';
 import type { Condition, ConfigObject, ConfigStatus } from '../../control-plane/model/config-object.ts';
 import { EventRecorder, type RecordedEvent } from '../../control-plane/replicas/event-recorder.ts';
-import { StatusWriter } from '../../control-plane/replicas/status-pump.ts';
+import { lacksRight, StatusWriter } from '../../control-plane/replicas/status-pump.ts';
 import { systemClock, systemTimers } from '../../process/time/clock.ts';
 import type { ApiServer } from '../support/api-server.ts';
 import { awaitCrd } from '../support/cluster.ts';
@@ -129,6 +129,14 @@ describeWithApiServer('what the leader writes about RateLimitConfigs', (api) => 
     const conditions = [condition('Accepted', { message: 'x'.repeat(40_000) })];
     const outcome = await writer.write(object, { observedGeneration: 1, conditions });
     expect(outcome).toMatchObject({ is: 'refused', error: { status: 422 } });
+  });
+
+  it('is refused in words that name the right where that is missing', async () => {
+    const object = create(api(), 'forbidden');
+    const writer = new StatusWriter({ client: clientOf(api(), { user: 'nobody' }) });
+    const outcome = await writer.write(object, { observedGeneration: 1, conditions: [] });
+    expect(outcome).toMatchObject({ is: 'refused' });
+    expect('error' in outcome && lacksRight(outcome.error)).toBe(true);
   });
 
   it('is worth another attempt when there is no answer', async () => {
