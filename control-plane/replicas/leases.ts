@@ -176,7 +176,7 @@ export interface ReplicaLeaseOptions {
   clock: Clock;
   timers: Timers;
   /** Another owner only after somebody deleted the Lease. */
-  renewed(owner: Owner): void;
+  renewed(owner: Owner, resourceVersion: string): void;
   failed(error: unknown): void;
 }
 
@@ -225,7 +225,8 @@ export class ReplicaLease {
     const claim = { name, holder: replica, durationMs, transitions: 0, acquireTime: this.#acquireTime };
     try {
       const { metadata } = await api.apply(claim, managedLabels('replica'));
-      renewed({ apiVersion: 'coordination.k8s.io/v1', kind: 'Lease', name, uid: metadata.uid });
+      const owner = { apiVersion: 'coordination.k8s.io/v1', kind: 'Lease', name, uid: metadata.uid };
+      renewed(owner, metadata.resourceVersion);
       return Math.max(0, nextMs - clock.monotonicMs());
     } catch (error) {
       failed(error);

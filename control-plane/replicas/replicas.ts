@@ -4,6 +4,7 @@ import { Seldom } from '../../process/log/seldom.ts';
 import type { Clock, Timers } from '../../process/time/clock.ts';
 import { ApiError } from '../kubernetes/api-error.ts';
 import type { KubernetesClient } from '../kubernetes/client.ts';
+import { isNewerVersion } from '../model/config-object.ts';
 import type { LimiterReport, ReplicaReport } from '../model/fleet-snapshot.ts';
 import type { Telemetry } from '../telemetry/control-plane-metrics.ts';
 import * as lines from '../telemetry/log-lines.ts';
@@ -11,10 +12,13 @@ import { ConfigMapApi } from './config-maps.ts';
 import { type ElectionOptions, LeaseElection } from './lease-election.ts';
 import { LeaseApi, ReplicaLease } from './leases.ts';
 import { ReplicaCleanup } from './replica-cleanup.ts';
+import { replicaLeaseName } from './replica-name.ts';
 import { boundedReport, ReportPublisher, ReportReader } from './replica-reports.ts';
 
 /** Chosen: how often a Lease that fails again and again is told of. */
 const seldomMs = 60_000;
+/** Chosen: connections that are not shown to be dead are taken anew once in so long, and up to half of it later. */
+const rareMs = 60_000;
 
 export interface ReplicasOptions extends Omit<ElectionOptions, 'identity'>, Telemetry {
   client: KubernetesClient;
@@ -46,8 +50,7 @@ export class Replicas {
   readonly #publisher: ReportPublisher;
   readonly #election: LeaseElection;
   readonly #cleanup: ReplicaCleanup;
-  /** Some renewal since the last good one had none. */
-  #hadNoAnswer = false;
+  readonly #doubt: WatchDoubt;
 
   constructor(options: ReplicasOptions) {
     this.#options = options;
@@ -66,23 +69,31 @@ export class Replicas {
       listed: () => this.#election.start(),
       leaseChanged: (name, record) => {
         if (name === leaseName) this.#election.heard(record);
+        if (name === replicaLeaseName(replica) && record !== undefined) {
+          this.#doubt.shown(record.resourceVersion);
+        }
       },
       configMapDeleted: (name) => this.#publisher.deleted(name),
+    });
+    this.#doubt = new WatchDoubt({
+      ...options,
+      patienceMs: options.replicaLeaseDurationMs / 2,
+      reconnect: () => client.close(),
     });
     // A sign of life that hangs must fail before others take this replica for dead.
     this.#lease = new ReplicaLease({
       ...options,
       durationMs: options.replicaLeaseDurationMs,
       api: leases(options.replicaLeaseDurationMs / 2),
-      renewed: (owner) => {
+      renewed: (owner, resourceVersion) => {
         this.#reader.renewed(true);
-        this.#answered();
+        this.#doubt.answered(resourceVersion);
         this.#publisher.ownedBy(owner);
       },
       failed: (error) => {
         this.#reader.renewed(false);
-        if (wasRefused(error)) this.#answered();
-        else this.#unanswered(error);
+        if (wasRefused(error)) this.#doubt.answered(undefined);
+        else this.#doubt.unanswered(error instanceof ApiError && error.reason === 'Timeout');
         failed(error);
       },
     });
@@ -132,23 +143,101 @@ export class Replicas {
     return this.#reader.living();
   }
 
-  #unanswered(error: unknown): void {
-    this.#hadNoAnswer ||= error instanceof ApiError && error.reason === 'Timeout';
-    this.#options.cutOff(true);
-  }
-
-  #answered(): void {
-    // Watches may be silent over dead connections as well: they begin anew, and what they missed is here a moment later.
-    if (this.#hadNoAnswer) this.#options.client.close();
-    this.#hadNoAnswer = false;
-    this.#options.cutOff(false);
-  }
-
   /** Gives up the lead and takes back every sign of this replica; rejects when the API server does not let it. */
   async close(): Promise<void> {
     await Promise.all([this.#election.close(), this.#cleanup.close(), this.#reader.close()]);
     const outcomes = await Promise.allSettled([this.#lease.close(), this.#publisher.close()]);
+    this.#doubt.close();
     for (const outcome of outcomes) if (outcome.status === 'rejected') throw outcome.reason;
+  }
+}
+
+export interface WatchDoubtOptions extends Pick<ReplicasOptions, 'clock' | 'timers' | 'random' | 'cutOff'> {
+  /** How long the watch of Leases may take to show a renewal. */
+  patienceMs: number;
+  /** Ends all connections. Watches begin anew, and what they missed is here a moment later. */
+  reconnect(): void;
+}
+
+/**
+ * A renewal of our Lease that has no answer may mean that watches are silent over dead connections as well, or that the
+ * API server is slow. After it all connections are taken anew as soon as there is an answer; when that was done a moment
+ * ago only if the watch of Leases does not show the renewal, else later, for a slow server is not helped by it.
+ */
+export class WatchDoubt {
+  readonly #options: WatchDoubtOptions;
+  #state: 'sure' | 'unanswered' | 'doubt' = 'sure';
+  /** Versions of our Lease: the last one that the watch showed, and the one that it is to show. */
+  #shown: string | undefined;
+  #awaited: string | undefined;
+  #rareUntilMs = Number.NEGATIVE_INFINITY;
+  /** Of the one timer: until the renewal is shown, or until connections may be taken anew. */
+  #callOff = (): void => {};
+
+  constructor(options: WatchDoubtOptions) {
+    this.#options = options;
+  }
+
+  unanswered(isTimeout: boolean): void {
+    if (isTimeout || this.#state === 'doubt') {
+      this.#callOff();
+      this.#state = 'unanswered';
+    }
+    this.#options.cutOff(true);
+  }
+
+  /** `version`: the one that the renewal made; undefined: it was refused. */
+  answered(version: string | undefined): void {
+    const { timers, patienceMs, cutOff } = this.#options;
+    if (this.#state === 'sure') cutOff(false);
+    if (this.#state !== 'unanswered') return;
+    if (this.#rareForMs() <= 0) this.#beginAnew();
+    else if (version === undefined) this.#believe();
+    else {
+      this.#state = 'doubt';
+      this.#awaited = version;
+      this.#callOff = timers.after(patienceMs, () => this.#beginAnew());
+      this.#look();
+    }
+  }
+
+  /** The watch of Leases shows our own at this version. */
+  shown(version: string): void {
+    this.#shown = version;
+    this.#look();
+  }
+
+  close(): void {
+    this.#callOff();
+  }
+
+  #look(): void {
+    if (this.#state !== 'doubt' || this.#shown === undefined || this.#awaited === undefined) return;
+    if (!isNewerVersion(this.#awaited, this.#shown)) this.#believe();
+  }
+
+  /** The other watches may have had other connections, which died. */
+  #believe(): void {
+    this.#callOff();
+    this.#callOff = this.#options.timers.after(this.#rareForMs(), () => this.#reconnect());
+    this.#state = 'sure';
+    this.#options.cutOff(false);
+  }
+
+  #beginAnew(): void {
+    this.#reconnect();
+    this.#state = 'sure';
+    this.#options.cutOff(false);
+  }
+
+  #reconnect(): void {
+    const { clock, random, reconnect } = this.#options;
+    this.#rareUntilMs = clock.monotonicMs() + rareMs * (1 + random() / 2);
+    reconnect();
+  }
+
+  #rareForMs(): number {
+    return this.#rareUntilMs - this.#options.clock.monotonicMs();
   }
 }
 

@@ -89,9 +89,12 @@ describeWithApiServer('Programmed', (api) => {
     apply(21, 'mail');
     const { proxy, port } = await startBehindProxy('forgotten');
     const client = await limiter(port, 'lim-0');
-    proxy.forget();
-    apply(22, 'mail');
-    await eventually(() => expect(client.last?.limits.get('mail')).toBe(22), { timeoutMs: 20_000 });
+    // The second time within a minute, too.
+    for (const requests of [22, 23]) {
+      proxy.forget();
+      apply(requests, 'mail');
+      await eventually(() => expect(client.last?.limits.get('mail')).toBe(requests), { timeoutMs: 20_000 });
+    }
   }, 60_000);
 
   it('is False when a limiter comes back with rules of before a restart and refuses the new ones', async () => {

@@ -1,0 +1,89 @@
+import { expect, it } from 'vitest';
+import { ManualTimers } from '../../test/support/manual-timers.ts';
+import { WatchDoubt } from './replicas.ts';
+
+function setUp() {
+  const told: string[] = [];
+  const timers = new ManualTimers();
+  const doubt = new WatchDoubt({
+    patienceMs: 2_500,
+    clock: { nowMs: () => timers.nowMs, monotonicMs: () => timers.nowMs },
+    timers,
+    random: () => 0,
+    cutOff: (isCutOff) => told.push(isCutOff ? 'cut off' : 'back'),
+    reconnect: () => told.push(`reconnect at ${timers.nowMs}`),
+  });
+  /** A slow renewal and a good one. */
+  const slow = (version: string): void => {
+    doubt.unanswered(true);
+    doubt.answered(version);
+  };
+  const since = (): string[] => told.splice(0);
+  return { doubt, slow, timers, since };
+}
+
+it('takes connections anew after a renewal that had no answer, before anything is trusted', () => {
+  const { slow, since } = setUp();
+  slow('9');
+  expect(since()).toEqual(['cut off', 'reconnect at 0', 'back']);
+});
+
+it('takes none anew where the API server was not reached, or a renewal was refused', () => {
+  const { doubt, since } = setUp();
+  doubt.unanswered(false);
+  doubt.answered('1');
+  doubt.answered(undefined);
+  expect(since()).toEqual(['cut off', 'back', 'back']);
+});
+
+it('leaves connections alone while a slow API server shows renewals, but for once a minute', () => {
+  const { doubt, slow, timers, since } = setUp();
+  slow('9');
+  since();
+  // Shown after the answer, before it, and by a later renewal.
+  for (const [made, before, after] of [
+    ['10', '9', '10'],
+    ['12', '12', '12'],
+    ['14', '12', '15'],
+  ] as const) {
+    doubt.shown(before);
+    slow(made);
+    doubt.shown(after);
+    timers.advance(5_000);
+    expect(since()).toEqual(['cut off', 'back']);
+  }
+  // Away meanwhile: nothing says that it is back.
+  doubt.unanswered(false);
+  timers.advance(60_000);
+  expect(since()).toEqual(['cut off', 'reconnect at 60000']);
+  timers.advance(600_000);
+  expect(since()).toEqual([]);
+});
+
+it('takes connections anew at once, however often, when the watch does not show the renewal', () => {
+  const { doubt, slow, timers, since } = setUp();
+  doubt.shown('9');
+  slow('10');
+  timers.advance(5_000);
+  since();
+  for (const version of ['11', '12']) {
+    slow(version);
+    expect(since()).toEqual(['cut off']);
+    doubt.answered('13');
+    const atMs = timers.nowMs + 2_500;
+    timers.advance(2_500);
+    expect(since()).toEqual([`reconnect at ${atMs}`, 'back']);
+  }
+});
+
+it('stays in doubt while renewals go unanswered, and sets no timer after its end', () => {
+  const { doubt, slow, timers, since } = setUp();
+  slow('9');
+  slow('10');
+  doubt.unanswered(true);
+  timers.advance(5_000);
+  expect(since().slice(-2)).toEqual(['cut off', 'cut off']);
+  doubt.answered('11');
+  doubt.close();
+  expect(timers.size).toBe(0);
+});
