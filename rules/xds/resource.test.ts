@@ -151,6 +151,13 @@ describe('a resource', () => {
     ]);
   });
 
+  it('is refused with a field of another wire type, in which readers would differ', () => {
+    const bytes = Buffer.from(encodeResource(source('d', [rule({ key: 'k' })])));
+    const start = bytes.indexOf(0x12);
+    bytes[start] = 0x13;
+    expect(() => decodeResource(bytes)).toThrow('field 2 has wire type 3');
+  });
+
   it('takes fields that it does not know', () => {
     const bytes = encodeResource(source('d', [rule({ key: 'k' })]));
     const unknown = new BinaryWriter().tag(5000, WireType.LengthDelimited).string('x').finish();

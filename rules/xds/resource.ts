@@ -3,6 +3,7 @@
  * give the same bytes, because versions are hashes of them: fields in the order of their numbers, keys of metadata sorted.
  */
 import { create, fromBinary, toBinary } from '@bufbuild/protobuf';
+import { BinaryReader, WireType } from '@bufbuild/protobuf/wire';
 import {
   type RateLimitConfig,
   RateLimitConfigSchema,
@@ -38,7 +39,25 @@ export function encodeResource(source: RuleSource): Uint8Array {
 /** Throws on bytes that are no such message. What the rules mean is not looked at. */
 export function decodeResource(bytes: Uint8Array): RuleSource {
   const options = { readUnknownFields: false, recursionLimit: maxDepth };
+  domainOfResource(bytes);
   return fromMessage(fromBinary(RateLimitConfigSchema, bytes, options));
+}
+
+/** Without reading the rules. Throws where the message's own fields are damaged; the library takes some of these for sound. */
+export function domainOfResource(bytes: Uint8Array): string {
+  const { field } = RateLimitConfigSchema;
+  const known = [field.name.number, field.domain.number, field.descriptors.number];
+  const reader = new BinaryReader(bytes);
+  let domain = '';
+  while (reader.pos < reader.len) {
+    const [number, wireType] = reader.tag();
+    if (known.includes(number) && wireType !== WireType.LengthDelimited) {
+      throw new Error(`field ${number} has wire type ${wireType}`);
+    }
+    if (number === field.domain.number) domain = reader.string();
+    else reader.skip(wireType, number);
+  }
+  return domain;
 }
 
 /** The message itself, for encodings other than bytes. */

@@ -21,7 +21,7 @@ export const fuzzHelp = `Usage: npm run fuzz -- [target ...] [flags]
 Mutates inputs of what parses bytes from the network, each target in turn, until something is found or Ctrl-C, which
 ends with a summary. An input must not crash, take 10 s, or leave memory behind.
 
-  hpack, connection, grpc-message, rate-limit-request   the targets (default all of them)
+  hpack, connection, grpc-message, rate-limit-request, delta-xds   the targets (default all of them)
   --seconds <n>      how long one target has its turn, 0.1 to 86400 (default 60)
   --rounds <n>       turns of every target, 1 to 1000000 (default: no end)
   --seed <n>         of the first round, 0 to 4294967295; a round has the next one (default: by the clock)

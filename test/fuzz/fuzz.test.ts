@@ -116,7 +116,7 @@ describe('npm run fuzz', () => {
     expect(await run('hpak')).toEqual({
       code: 2,
       output:
-        'there is no target hpak; there are hpack, connection, grpc-message, rate-limit-request\n"npm run fuzz -- --help" says what it takes.\n',
+        'there is no target hpak; there are hpack, connection, grpc-message, rate-limit-request, delta-xds\n"npm run fuzz -- --help" says what it takes.\n',
     });
     const gone = await run('--replay', '/nowhere/hpack/crash.bin');
     expect(gone.output).toMatch(/^--replay: there is no file \/nowhere\/hpack\/crash\.bin\n/);

@@ -1,4 +1,5 @@
 import { connectionTarget } from './connection-target.ts';
+import { deltaTarget } from './delta-target.ts';
 import type { FuzzTarget } from './fuzz-target.ts';
 import { hpackTarget } from './hpack-target.ts';
 import { messageTarget } from './message-target.ts';
@@ -9,4 +10,5 @@ export const fuzzTargets: readonly FuzzTarget[] = [
   connectionTarget,
   messageTarget,
   requestTarget,
+  deltaTarget,
 ];

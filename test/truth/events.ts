@@ -111,7 +111,8 @@ export class Chance {
     const dice = this.#random.below(100);
     if (object === undefined || (dice < 12 && this.objects.length < mostObjects)) {
       await this.#create(this.#pick(domains) as string);
-    } else if (dice < 55) await this.#change(object, {}, 'is changed');
+    } else if (dice < 45) await this.#change(object, {}, 'is changed');
+    else if (dice < 55) await this.#change(object, { isReverted: true }, 'goes back to what it was');
     else if (dice < 60) {
       for (let count = 3 + this.#random.below(12); count > 0; count -= 1)
         await this.#change(this.#pick(this.objects) as SeenObject, {}, 'is changed');

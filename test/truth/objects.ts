@@ -18,7 +18,7 @@ export interface Place {
 
 /** What the test made of an object. */
 interface Made {
-  /** By number, when it was sent. */
+  /** By number, when it was first sent; the last number that was new at the end. */
   sentMs: Map<number, number>;
   claimsSinceMs: number;
 }
@@ -43,6 +43,8 @@ export interface Change {
   isValid?: boolean;
   isOut?: boolean;
   isOfOtherClass?: boolean;
+  /** To the number before the present one, where there is one. */
+  isReverted?: boolean;
 }
 
 const root = '/apis/ratelimit.weir.dev/v1alpha1';
@@ -88,19 +90,22 @@ export class TestObjects {
     return made;
   }
 
-  /** Always with a new number. What is left out stays. */
+  /** With a new number, unless it goes back to a former one. What is left out stays. */
   async change(object: SeenObject, change: Change): Promise<number> {
     const [namespace = '', name = ''] = object.key.split('/');
-    const requestsPerUnit = ++this.#lastNumber;
+    const made = this.#made.get(object.uid) as Made;
+    const former = [...made.sentMs.keys()].filter((number) => number !== object.number).at(-1);
+    const requestsPerUnit = (change.isReverted ? former : undefined) ?? ++this.#lastNumber;
     const { isValid = object.isValid, domain = object.domain, isOut, isOfOtherClass } = change;
     const rule = { key: 'key', rateLimit: { unit: 'day', requestsPerUnit } };
     const className =
       isOfOtherClass === undefined ? {} : { className: isOfOtherClass ? otherClass : ownClass };
     const labels = isOut === undefined ? {} : { [outLabel]: isOut ? '' : null };
-    const made = this.#made.get(object.uid) as Made;
-    made.sentMs.set(requestsPerUnit, this.#nowMs());
+    // A limiter that stands still since may well run a former number.
+    made.sentMs.set(requestsPerUnit, made.sentMs.get(requestsPerUnit) ?? this.#nowMs());
     this.#owners.set(requestsPerUnit, object.uid);
-    if (Object.keys(change).some((what) => what !== 'isValid')) made.claimsSinceMs = this.#nowMs();
+    if (Object.keys(change).some((what) => what !== 'isValid' && what !== 'isReverted'))
+      made.claimsSinceMs = this.#nowMs();
     const { uid } = await this.#write({
       method: 'PATCH',
       contentType: 'application/merge-patch+json',

@@ -8,7 +8,7 @@ export interface SeenObject {
   generation: number;
   fleet: string;
   domain: string;
-  /** The limit of its one rule: no two objects, and no two generations of one, have the same. */
+  /** The limit of its one rule: no two objects have the same; an object that goes back to what it was has that again. */
   number: number;
   /** Of the class and with the labels that the control plane serves. */
   isOurs: boolean;
@@ -19,7 +19,7 @@ export interface SeenObject {
   says: string;
   /** Who wrote the status. */
   controllerName: string | undefined;
-  /** When the test gave it its present spec, in milliseconds of the monotonic clock, as all times here. */
+  /** When the test first gave it its present number, in milliseconds of the monotonic clock, as all times here. */
   changedMs: number;
   /** Since when it names this domain, and is ours. */
   claimsSinceMs: number;

@@ -7,7 +7,7 @@
  * last one stands for all. A stream begins with what is in force, and says so.
  */
 import { fromBinary } from '@bufbuild/protobuf';
-import { BinaryReader, BinaryWriter, WireType } from '@bufbuild/protobuf/wire';
+import { BinaryWriter, WireType } from '@bufbuild/protobuf/wire';
 import {
   type DeltaDiscoveryResponse,
   DeltaDiscoveryResponseSchema,
@@ -15,7 +15,7 @@ import {
 import type { CounterKeys } from '../../../rules/counter-keys.ts';
 import { domainsToReview, joinedReviews, type RulesReview } from '../../../rules/review/reviewed-load.ts';
 import type { RuleTable } from '../../../rules/table/rule-table.ts';
-import { rateLimitConfigTypeUrl } from '../../../rules/xds/resource.ts';
+import { domainOfResource, rateLimitConfigTypeUrl } from '../../../rules/xds/resource.ts';
 
 interface WorldResource {
   version: string;
@@ -52,19 +52,9 @@ export function changedWorld(
 const responseFields = { resources: 2, typeUrl: 4 } as const;
 const anyFields = { typeUrl: 1, value: 2 } as const;
 
-const domainField = 2;
-
-/** Without reading the rules. */
 function domainOf(resource: DeltaDiscoveryResponse['resources'][number]['resource']): string {
-  const reader = new BinaryReader(resource?.value ?? new Uint8Array());
-  let domain = '';
   try {
-    while (reader.pos < reader.len) {
-      const [field, wireType] = reader.tag();
-      if (field === domainField && wireType === WireType.LengthDelimited) domain = reader.string();
-      else reader.skip(wireType, field);
-    }
-    return domain;
+    return domainOfResource(resource?.value ?? new Uint8Array());
   } catch {
     return '';
   }
