@@ -110,7 +110,7 @@ export class StatusKeeper {
 
   /** Statuses that wait to be written. */
   get waiting(): number {
-    return this.#queue.size;
+    return this.#queue.size + this.#pump.paused;
   }
 
   /** A decision was made, what limiters answered has changed, or this replica has come to lead. */

@@ -187,8 +187,10 @@ describe('a status pump', () => {
     expect(told.filter((line) => !line.startsWith(missing))).toEqual(['spared', 'spared', 'written e']);
     expect(told.filter((line) => line.startsWith(missing))).toHaveLength(1);
     expect(done).toEqual(['e']);
+    expect(pump.paused).toBe(4);
 
     timers.advance(2_500);
+    expect(pump.paused).toBe(0);
     expect(done.slice(1).sort()).toEqual(['a', 'b', 'c', 'd']);
     waiting.push(...all());
     pump.wake();

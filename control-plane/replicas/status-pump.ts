@@ -154,6 +154,11 @@ export class StatusPump {
     });
   }
 
+  /** Statuses that wait because the API server refused them, or the right to write any in their namespace is missing. */
+  get paused(): number {
+    return [...this.#pauses.values()].reduce((sum, { uids }) => sum + uids.size, 0);
+  }
+
   /** Something was put into the queue, or this process leads from now on. */
   wake(): void {
     this.#pump.wake();
