@@ -2,7 +2,9 @@
  * What receivers are told, as a function of an object's status: an event is new when the status before did not have it.
  * So the id of an event is the same whoever sends it, and however often.
  */
+
 import { createHash } from 'node:crypto';
+import { shortened } from '../../process/log/error-text.ts';
 import {
   type Condition,
   type ConfigObject,
@@ -141,7 +143,13 @@ function eventData(
     generation: observedGeneration,
     domain: status.domain ?? namedInSpec(object.spec, 'domain') ?? null,
     fleet: status.fleet ?? namedInSpec(object.spec, 'fleet') ?? null,
-    condition: { type, status: condition.status, reason, message: shortened(message), lastTransitionTime },
+    condition: {
+      type,
+      status: condition.status,
+      reason,
+      message: shortened(message, longestMessage),
+      lastTransitionTime,
+    },
     servedGeneration: status.servedGeneration ?? null,
     servedVersion: status.servedVersion ?? null,
     limiters,
@@ -152,10 +160,6 @@ function namedInSpec(spec: unknown, field: 'domain' | 'fleet'): string | undefin
   if (typeof spec !== 'object' || spec === null) return undefined;
   const value: unknown = (spec as Record<string, unknown>)[field];
   return typeof value === 'string' && value.length <= longestName ? value : undefined;
-}
-
-function shortened(message: string): string {
-  return message.length <= longestMessage ? message : `${message.slice(0, longestMessage).toWellFormed()}...`;
 }
 
 /** An event as log lines name it. */

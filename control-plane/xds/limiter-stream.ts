@@ -1,7 +1,9 @@
 /** The stream of one limiter: what it is owed and what it says, and how that comes over the connection. */
+
 import type { ServerDuplexStream } from '@grpc/grpc-js';
 import type { Node } from '../../gen/envoy/config/core/v3/base_pb.ts';
 import { GrpcCode, type GrpcStatus, statusText } from '../../process/grpc/handlers.ts';
+import { shortened } from '../../process/log/error-text.ts';
 import type { Clock, Timers } from '../../process/time/clock.ts';
 import { rateLimitConfigTypeUrl } from '../../rules/xds/resource.ts';
 import type { LimiterReport, Refusal, RefusedResource } from '../model/fleet-snapshot.ts';
@@ -448,7 +450,5 @@ function boundedRefusal(version: string, { message, resources }: RequestRefusal)
 }
 
 function refusalText(message: string, longest: number): string {
-  if (message === '') return 'refused without a message';
-  const cut = message.length > longest ? `${message.slice(0, longest)}...` : message;
-  return cut.toWellFormed();
+  return message === '' ? 'refused without a message' : shortened(message, longest);
 }

@@ -1,5 +1,7 @@
 /** Who a limiter says it is, in the `node` of its first request. */
+
 import type { Node } from '../../gen/envoy/config/core/v3/base_pb.ts';
+import { shortened } from '../../process/log/error-text.ts';
 import { bounds, defaultFleet, dnsLabelPattern } from '../../rules/manifest/manifest-bounds.ts';
 
 export interface NodeIdentity {
@@ -28,10 +30,10 @@ export function nodeIdentity(node: Node | undefined, peer: string): NodeIdentity
     return {
       problem:
         `the node metadata "fleet" is not a DNS label of at most ${bounds.fleetLength} lower case letters, ` +
-        `digits and inner hyphens: ${JSON.stringify(bounded(fleet))}`,
+        `digits and inner hyphens: ${JSON.stringify(shortened(fleet, longestName))}`,
     };
   }
-  const id = bounded(node?.id ?? '');
+  const id = shortened(node?.id ?? '', longestName);
   return {
     name: text(metadata['pod']) ?? (id === '' ? peer : `${id} (${peer})`),
     fleet: fleet === '' ? defaultFleet : fleet,
@@ -42,10 +44,5 @@ export function nodeIdentity(node: Node | undefined, peer: string): NodeIdentity
 }
 
 function text(value: unknown): string | undefined {
-  return typeof value === 'string' && value !== '' ? bounded(value) : undefined;
-}
-
-function bounded(value: string): string {
-  const cut = value.length > longestName ? `${value.slice(0, longestName)}...` : value;
-  return cut.toWellFormed();
+  return typeof value === 'string' && value !== '' ? shortened(value, longestName) : undefined;
 }

@@ -5,6 +5,11 @@ export function errorText(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }
 
+/** At most so many characters and, where more were there, `...` behind them; without halves of a character. */
+export function shortened(text: string, mostChars: number): string {
+  return (text.length > mostChars ? `${text.slice(0, mostChars)}...` : text).toWellFormed();
+}
+
 /** `ENOENT` and the like; undefined for what is not an error of a system call. */
 export function systemErrorCode(error: unknown): string | undefined {
   return error instanceof Error ? (error as NodeJS.ErrnoException).code : undefined;

@@ -191,30 +191,16 @@ describeWithApiServer('domains and fleets', (api) => {
     api().mustKubectl(['delete', 'configmap', 'weir-domains', '-n', 'weir-system']);
     await replica.program.printed(/was deleted: the leader makes it anew/);
     await awaitRecord('owner');
-    const damage = JSON.stringify({ data: { 'domains.json': '{"x":1}' } });
-    api().mustKubectl([
-      'patch',
-      'configmap',
-      'weir-domains',
-      '-n',
-      'weir-system',
-      '--type=merge',
-      '-p',
-      damage,
-    ]);
+    const damage = (): void => {
+      const data = JSON.stringify({ data: { 'domains.json': '{"x":1}' } });
+      const args = ['configmap', 'weir-domains', '-n', 'weir-system', '--type=merge', '-p', data];
+      api().mustKubectl(['patch', ...args]);
+    };
+    damage();
     await replica.program.printed(/cannot be read: the leader makes it anew/);
     await awaitRecord('owner');
     await replica.stop();
-    api().mustKubectl([
-      'patch',
-      'configmap',
-      'weir-domains',
-      '-n',
-      'weir-system',
-      '--type=merge',
-      '-p',
-      damage,
-    ]);
+    damage();
     await start('b');
     await awaitRecord('owner');
     expect(accepted('owner')).toBe('True Valid');

@@ -1,33 +1,17 @@
-import { once } from 'node:events';
-import { type AddressInfo, createServer, type Server, type Socket } from 'node:net';
+import { createServer, type Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { afterEach, beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { listenInTest } from '../support/listen-in-test.ts';
 import { ManualTimers } from '../support/manual-timers.ts';
 import { WatchedXdsSource } from '../support/watched-xds-source.ts';
 
 // Apart from the tests beside the source, which share a process with others: the timers of grpc-js are those of the process.
 
-/** A port of 127.0.0.1 with what a test does to each of its connections. */
-async function listen(server: Server): Promise<number> {
-  const sockets = new Set<Socket>();
-  server.on('connection', (socket: Socket) => {
-    sockets.add(socket);
-    socket.on('error', () => {});
-  });
-  server.listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  onTestFinished(async () => {
-    server.close();
-    for (const socket of sockets) socket.destroy();
-  });
-  return (server.address() as AddressInfo).port;
-}
-
 describe('the connections of an xDS source', () => {
   /** A port, and the connections that came to it, each of which `treat` gets. */
   async function counted(treat: (socket: Socket) => void) {
     const came: Socket[] = [];
-    const port = await listen(
+    const port = await listenInTest(
       createServer((socket) => {
         came.push(socket);
         treat(socket);

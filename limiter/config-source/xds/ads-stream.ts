@@ -1,4 +1,5 @@
 /** The stream to the xDS server, and what goes out over it. Unlike other clients', each request says who we are, as envoyproxy/ratelimit has it. */
+
 import type { Socket } from 'node:net';
 import { create, type JsonObject, toBinary } from '@bufbuild/protobuf';
 import { anyPack } from '@bufbuild/protobuf/wkt';
@@ -21,6 +22,7 @@ import {
 import { type Status, StatusSchema } from '../../../gen/google/rpc/status_pb.ts';
 import { RefusedResourcesSchema } from '../../../gen/weir/xds/v1/refused_resources_pb.ts';
 import { decodeBytes, encodeBytes } from '../../../process/grpc/grpc-js.ts';
+import { shortened } from '../../../process/log/error-text.ts';
 import type { Timers } from '../../../process/time/clock.ts';
 import { rateLimitConfigTypeUrl } from '../../../rules/xds/resource.ts';
 import type { FailedLoad } from '../config-source.ts';
@@ -96,8 +98,7 @@ const maxLength = 4_096;
 export function refusalMessage({ errors, total }: FailedLoad): string {
   const listed = errors.slice(0, maxErrors).map(({ source, text }) => `${source}: ${text}`);
   const more = total > listed.length ? [`and ${total - listed.length} more errors`] : [];
-  const message = [...listed, ...more].join('; ');
-  return message.length > maxLength ? `${message.slice(0, maxLength).toWellFormed()}...` : message;
+  return shortened([...listed, ...more].join('; '), maxLength);
 }
 
 type CreateConnector = ChannelCredentials['_createSecureConnector'];

@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto';
 import { fromBinary } from '@bufbuild/protobuf';
 import type { Any } from '@bufbuild/protobuf/wkt';
 import { DiscoveryResponseSchema } from '../../../gen/envoy/service/discovery/v3/discovery_pb.ts';
-import { errorText } from '../../../process/log/error-text.ts';
+import { errorText, shortened } from '../../../process/log/error-text.ts';
 import type { RuleSource } from '../../../rules/model.ts';
 import type { ReviewedLoad, ReviewOptions } from '../../../rules/review/reviewed-load.ts';
 import { type RuleError, RuleErrorList } from '../../../rules/rule-error.ts';
@@ -104,14 +104,7 @@ const longestWordsOfAll = 200_000;
 
 function refusedRules(problems: ReadonlyMap<string, readonly string[]>): RefusedRules[] {
   const longestWords = Math.min(longestWordsOfOne, Math.floor(longestWordsOfAll / problems.size));
-  return [...problems].map(([name, texts]) => {
-    const message = texts.join('; ');
-    return {
-      name,
-      message:
-        message.length > longestWords ? `${message.slice(0, longestWords).toWellFormed()}...` : message,
-    };
-  });
+  return [...problems].map(([name, texts]) => ({ name, message: shortened(texts.join('; '), longestWords) }));
 }
 
 function unchanged(hash: string | undefined, refused: LoadedResources['refused']): MadeLoad<LoadedResources> {

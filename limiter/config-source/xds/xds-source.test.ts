@@ -1,11 +1,10 @@
-import { once } from 'node:events';
 import { writeFileSync } from 'node:fs';
 import {
   createServer as createHttp2Server,
   type ServerHttp2Session,
   type ServerHttp2Stream,
 } from 'node:http2';
-import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net';
+import { connect, createServer, type Socket } from 'node:net';
 import { join } from 'node:path';
 import { status } from '@grpc/grpc-js';
 import { describe, expect, it, onTestFinished } from 'vitest';
@@ -14,6 +13,7 @@ import { rateLimitConfigTypeUrl } from '../../../rules/xds/resource.ts';
 import { AdsServer } from '../../../test/support/ads-server.ts';
 import { eventually } from '../../../test/support/eventually.ts';
 import { freePort } from '../../../test/support/free-port.ts';
+import { listenInTest } from '../../../test/support/listen-in-test.ts';
 import { ManualTimers } from '../../../test/support/manual-timers.ts';
 import { limit, rule, source } from '../../../test/support/rule-builder.ts';
 import { temporaryFolder } from '../../../test/support/temporary-folder.ts';
@@ -28,22 +28,6 @@ async function startServer(port = 0): Promise<AdsServer> {
   const server = await AdsServer.start({ port });
   onTestFinished(() => server.stop());
   return server;
-}
-
-/** A port of 127.0.0.1 with what a test does to each of its connections. */
-async function listen(server: Server): Promise<number> {
-  const sockets = new Set<Socket>();
-  server.on('connection', (socket: Socket) => {
-    sockets.add(socket);
-    socket.on('error', () => {});
-  });
-  server.listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  onTestFinished(async () => {
-    server.close();
-    for (const socket of sockets) socket.destroy();
-  });
-  return (server.address() as AddressInfo).port;
 }
 
 const bad = [oneRule('dom', 1, 'r1'), oneRule('dom', 2, 'r2')];
@@ -376,7 +360,7 @@ describe('an xDS source and a silent server', () => {
   it('gives up a connection on which nothing comes', async () => {
     const timers = new ManualTimers();
     const accepted: Socket[] = [];
-    const port = await listen(createServer((socket) => accepted.push(socket.resume())));
+    const port = await listenInTest(createServer((socket) => accepted.push(socket.resume())));
     const watched = await WatchedXdsSource.start({ port, timers });
     await eventually(() => expect(accepted).toHaveLength(1));
     timers.advance(20_000);
@@ -387,7 +371,7 @@ describe('an xDS source and a silent server', () => {
   it('notices by pings that a server is gone', async () => {
     const server = await startServer();
     const pipes: Socket[] = [];
-    const port = await listen(
+    const port = await listenInTest(
       createServer((socket) => {
         const onward = connect(server.port, '127.0.0.1');
         onward.on('error', () => {});
@@ -426,7 +410,7 @@ describe('an xDS source and a silent server', () => {
       stream.on('error', () => {});
       stream.respond({ ':status': 200, 'content-type': 'application/grpc' });
     });
-    const watched = await WatchedXdsSource.start({ port: await listen(server), keepaliveMs: 100 });
+    const watched = await WatchedXdsSource.start({ port: await listenInTest(server), keepaliveMs: 100 });
     await eventually(() => expect(pingTimes[1]?.length).toBeGreaterThan(1), { timeoutMs: 20_000 });
     const [first = 0, second = 0] = pingTimes[1] ?? [];
     expect(second - first).toBeGreaterThan(150);
