@@ -160,9 +160,10 @@ export interface WatchDoubtOptions extends Pick<ReplicasOptions, 'clock' | 'time
 }
 
 /**
- * A renewal of our Lease that has no answer may mean that watches are silent over dead connections as well, or that the
- * API server is slow. After it all connections are taken anew as soon as there is an answer; when that was done a moment
- * ago only if the watch of Leases does not show the renewal, else later, for a slow server is not helped by it.
+ * Whether watches are silent over dead connections. The watch of Leases has to say something after a renewal of our own: where
+ * it does not, all connections are taken anew. A renewal that has no answer may mean the same, or that the API server is slow: after
+ * it connections are taken anew as soon as there is an answer; when that was done a moment ago only if the renewal is not
+ * shown, else later, for a slow server is not helped by it.
  */
 export class WatchDoubt {
   readonly #options: WatchDoubtOptions;
@@ -171,8 +172,12 @@ export class WatchDoubt {
   #shown: string | undefined;
   #awaited: string | undefined;
   #rareUntilMs = Number.NEGATIVE_INFINITY;
+  /** The watch has shown something since connections were taken anew: it is known to work. */
+  #hasShown = false;
   /** Of the one timer: until the renewal is shown, or until connections may be taken anew. */
   #callOff = (): void => {};
+  /** Ends the wait for the watch to show anything, after a renewal that was answered at once. */
+  #expected: (() => void) | undefined;
 
   constructor(options: WatchDoubtOptions) {
     this.#options = options;
@@ -181,6 +186,7 @@ export class WatchDoubt {
   unanswered(isTimeout: boolean): void {
     if (isTimeout || this.#state === 'doubt') {
       this.#callOff();
+      this.#expectNothing();
       this.#state = 'unanswered';
     }
     this.#options.cutOff(true);
@@ -189,7 +195,10 @@ export class WatchDoubt {
   /** `version`: the one that the renewal made; undefined: it was refused. */
   answered(version: string | undefined): void {
     const { timers, patienceMs, cutOff } = this.#options;
-    if (this.#state === 'sure') cutOff(false);
+    if (this.#state === 'sure') {
+      cutOff(false);
+      this.#expect(version);
+    }
     if (this.#state !== 'unanswered') return;
     if (this.#rareForMs() <= 0) this.#beginAnew();
     else if (version === undefined) this.#believe();
@@ -204,11 +213,30 @@ export class WatchDoubt {
   /** The watch of Leases shows our own at this version. */
   shown(version: string): void {
     this.#shown = version;
+    this.#hasShown = true;
+    // Also of a renewal before: what comes late comes over a connection that lives.
+    this.#expectNothing();
     this.#look();
   }
 
   close(): void {
     this.#callOff();
+    this.#expectNothing();
+  }
+
+  /** Not of a watch that never worked, or does not since connections were last taken anew: that happens once in a while only. */
+  #expect(version: string | undefined): void {
+    if (version === undefined || this.#expected || this.#shown === undefined) return;
+    if (!isNewerVersion(version, this.#shown)) return;
+    this.#expected = this.#options.timers.after(this.#options.patienceMs, () => {
+      this.#expected = undefined;
+      if (this.#hasShown || this.#rareForMs() <= 0) this.#beginAnew();
+    });
+  }
+
+  #expectNothing(): void {
+    this.#expected?.();
+    this.#expected = undefined;
   }
 
   #look(): void {
@@ -233,6 +261,7 @@ export class WatchDoubt {
   #reconnect(): void {
     const { clock, random, reconnect } = this.#options;
     this.#rareUntilMs = clock.monotonicMs() + rareMs * (1 + random() / 2);
+    this.#hasShown = false;
     reconnect();
   }
 

@@ -76,6 +76,50 @@ it('takes connections anew at once, however often, when the watch does not show 
   }
 });
 
+it('takes connections anew when the watch does not show renewals that have answers', () => {
+  const { doubt, timers, since } = setUp();
+  // Not while it has shown nothing at all: the right to watch may be missing.
+  doubt.answered('5');
+  timers.advance(10_000);
+  doubt.shown('5');
+  doubt.answered('6');
+  timers.advance(2_499);
+  doubt.shown('6');
+  timers.advance(10_000);
+  expect(since()).toEqual(['back', 'back']);
+
+  // Two renewals in its silence, and the first one counts.
+  doubt.answered('7');
+  timers.advance(1_500);
+  doubt.answered('8');
+  since();
+  timers.advance(1_000);
+  expect(since()).toEqual([`reconnect at ${timers.nowMs}`, 'back']);
+
+  // It lags, but lives.
+  for (let version = 8; version < 20; version++) {
+    doubt.answered(String(version + 2));
+    timers.advance(1_500);
+    doubt.shown(String(version));
+  }
+  expect(since().filter((line) => line !== 'back')).toEqual([]);
+  doubt.shown('21');
+
+  // At once again when it has worked meanwhile, else once a minute.
+  doubt.answered('22');
+  timers.advance(2_500);
+  expect(since()).toEqual(['back', `reconnect at ${timers.nowMs}`, 'back']);
+  const lastMs = timers.nowMs;
+  for (let version = 30; timers.nowMs < lastMs + 70_000; version++) {
+    doubt.answered(String(version));
+    timers.advance(5_000);
+  }
+  expect(since().filter((line) => line !== 'back')).toEqual([`reconnect at ${lastMs + 62_500}`]);
+  doubt.answered('99');
+  doubt.close();
+  expect(timers.size).toBe(0);
+});
+
 it('stays in doubt while renewals go unanswered, and sets no timer after its end', () => {
   const { doubt, slow, timers, since } = setUp();
   slow('9');

@@ -284,14 +284,14 @@ export class Chance {
   }
 
   async #cutReplica(replica: Replica): Promise<void> {
-    // Not `forget`: a watch alone over a dead connection is found by TCP's own probes, which this proxy answers.
-    const how = this.#pick(['reset', 'refuse', 'swallow'] as const) as Cut;
+    const how = this.#pick(cuts) as Cut;
     this.#options.tell(`${replica.podName} is cut off from the API server: ${how}`);
     await cut(replica.api, how);
     if (how === 'reset') return;
     this.#busyReplica = true;
     replica.isCut = true;
-    this.#later(2_000, 20_000, () =>
+    // What is dead for good is noticed within REPLICA_LEASE_DURATION, which is 5 s.
+    this.#later(how === 'forget' ? 8_000 : 2_000, 20_000, () =>
       this.#back(replica, 'reaches the API server again', async () => {
         await replica.api.heal();
         replica.isCut = false;
