@@ -2,6 +2,7 @@
 
 import { promisify } from 'node:util';
 import { gunzip, gzip } from 'node:zlib';
+import type { Clock } from '../../process/time/clock.ts';
 import type { KubernetesClient } from '../kubernetes/client.ts';
 import { ResourceWatch, type ResourceWatchOptions } from '../kubernetes/watch.ts';
 import { deleteObject } from './leases.ts';
@@ -245,6 +246,11 @@ export interface Part {
   part: number;
   parts: number;
   map: ConfigMap;
+}
+
+/** A `revision` that no other process, and no other moment, comes to. */
+export function newRevision(clock: Clock, random: () => number): string {
+  return `${clock.nowMs().toString(36)}-${Math.floor(random() * 36 ** 6).toString(36)}`;
 }
 
 export function partName(name: string, part: number): string {

@@ -16,6 +16,7 @@ import {
   ConfigMapApi,
   type FoundValue,
   jsonOfParts,
+  newRevision,
   partedJson,
   readPart,
   type StoredConfigMap,
@@ -236,7 +237,7 @@ export class DomainRecordStore {
     const { clock, random, log, maxPartBytes } = this.#options;
     this.#notBeforeMs = clock.monotonicMs() + intervalMs;
     const json = JSON.stringify(Object.fromEntries(this.#wanted!));
-    const revision = `${clock.nowMs().toString(36)}-${Math.floor(random() * 36 ** 6).toString(36)}`;
+    const revision = newRevision(clock, random);
     try {
       const maps = await partedJson({ name: mapName, key: jsonKey, json, revision, maxPartBytes });
       for (const map of maps) await this.#api.apply(map, { role: 'domains' });

@@ -15,6 +15,7 @@ import {
   type ConfigMapApi,
   type FoundValue,
   jsonOfParts,
+  newRevision,
   type Owner,
   type Part,
   partedJson,
@@ -61,7 +62,7 @@ export class ReportPublisher {
 
   constructor(options: ReportPublisherOptions) {
     this.#options = options;
-    this.#run = `${options.clock.nowMs().toString(36)}-${Math.floor(options.random() * 36 ** 6).toString(36)}`;
+    this.#run = newRevision(options.clock, () => options.random());
     this.#pump = new Pump({
       ...options,
       queue: {

@@ -3,7 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { listenInTest } from '../support/listen-in-test.ts';
 import { ManualTimers } from '../support/manual-timers.ts';
-import { WatchedXdsSource } from '../support/watched-xds-source.ts';
+import { steadyBackoff, WatchedXdsSource } from '../support/watched-xds-source.ts';
 
 // Apart from the tests beside the source, which share a process with others: the timers of grpc-js are those of the process.
 
@@ -44,15 +44,12 @@ describe('the connections of an xDS source', () => {
   it('are those of its own waits, and leave no timer behind', async () => {
     const { port, came } = await refusing();
     const timers = new ManualTimers();
-    const backoff = {
-      initialMs: 7_000,
-      maxMs: 9_000,
-      factor: 1,
-      jitter: false,
-      exactFirst: false,
-      random: () => 0,
-    };
-    const watched = await WatchedXdsSource.start({ port, timers, connectRetryMs: 4_000, backoff });
+    const watched = await WatchedXdsSource.start({
+      port,
+      timers,
+      connectRetryMs: 4_000,
+      backoff: steadyBackoff,
+    });
     for (const attempt of [1, 2, 3]) {
       await until(() => watched.told.length >= attempt);
       await passInGrpc(5_000);

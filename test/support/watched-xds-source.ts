@@ -2,6 +2,12 @@ import { onTestFinished } from 'vitest';
 import { XdsConfigSource, type XdsConfigSourceOptions } from '../../limiter/config-source/xds/xds-source.ts';
 import { systemClock, systemTimers } from '../../process/time/clock.ts';
 
+/** Waits of seven seconds, one like the other. */
+export const steadyBackoff = {
+  ...{ initialMs: 7_000, maxMs: 9_000, factor: 1, jitter: false, exactFirst: false },
+  random: () => 0,
+};
+
 /** An xDS source and what it told, an entry each; it ends with the test. */
 export class WatchedXdsSource {
   readonly source: XdsConfigSource;

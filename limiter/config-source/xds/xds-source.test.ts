@@ -17,7 +17,7 @@ import { listenInTest } from '../../../test/support/listen-in-test.ts';
 import { ManualTimers } from '../../../test/support/manual-timers.ts';
 import { limit, rule, source } from '../../../test/support/rule-builder.ts';
 import { temporaryFolder } from '../../../test/support/temporary-folder.ts';
-import { WatchedXdsSource } from '../../../test/support/watched-xds-source.ts';
+import { steadyBackoff, WatchedXdsSource } from '../../../test/support/watched-xds-source.ts';
 import { routeGrpcErrors } from './ads-stream.ts';
 
 function oneRule(domain: string, requestsPerUnit: number, name = `team/${domain}`): RuleSource {
@@ -315,15 +315,12 @@ describe('an xDS source after an outage', () => {
   it('waits for the retry interval when it cannot connect, and for the backoff when a stream broke', async () => {
     const timers = new ManualTimers();
     const port = await freePort();
-    const backoff = {
-      initialMs: 7_000,
-      maxMs: 9_000,
-      factor: 1,
-      jitter: false,
-      exactFirst: false,
-      random: () => 0,
-    };
-    const watched = await WatchedXdsSource.start({ port, timers, connectRetryMs: 4_000, backoff });
+    const watched = await WatchedXdsSource.start({
+      port,
+      timers,
+      connectRetryMs: 4_000,
+      backoff: steadyBackoff,
+    });
     const refusal = `connect ECONNREFUSED 127.0.0.1:${port}`;
     await eventually(() => expect(watched.told).toEqual([`lost: ${refusal}`]));
     timers.advance(3_999);
