@@ -6,7 +6,7 @@
  */
 import { parseArgs } from 'node:util';
 import { BreakerStore } from '../limiter/stores/calm/breaker-store.ts';
-import type { CounterOp, CounterStore } from '../limiter/stores/counter-store.ts';
+import { type CounterOp, type CounterStore, unboundAnswer } from '../limiter/stores/counter-store.ts';
 import { parseRedisAddress } from '../limiter/stores/redis/redis-address.ts';
 import { RedisStore } from '../limiter/stores/redis/redis-store.ts';
 import { systemClock, systemTimers } from '../process/time/clock.ts';
@@ -70,9 +70,7 @@ function newOp(key: string): CounterOp {
     lookOnly: false,
     holdsBack: 'alone' as const,
     perSecond: false,
-    applied: 0,
-    after: 0,
-    error: undefined,
+    ...unboundAnswer,
   };
 }
 

@@ -245,8 +245,13 @@ export class RateLimitService {
       caller: undefined,
       lookOnly: false,
       holdsBack: 'alone',
+      bound: undefined,
+      groupSize: 1,
       applied: 0,
       after: 0,
+      over: false,
+      waitMicros: 0,
+      held: undefined,
       error: undefined,
     };
   }

@@ -1,5 +1,6 @@
 /** What every store of counters can do. Knows keys and numbers, neither rules nor requests. */
 import type { CallSpan } from '../../process/grpc/handlers.ts';
+import type { Bound, Held } from './bound.ts';
 
 /** Who asked. */
 export interface Caller {
@@ -28,10 +29,20 @@ export interface CounterOp {
   readonly hits: number;
   /** Take the hits back: never below zero, and a missing key stays missing. */
   readonly negative: boolean;
-  /** Life of the key from its first hit, in seconds, jitter included. At least 1. */
+  /** Life of the key in seconds, jitter included: from its first hit, of one with a sliding window or a bucket from its last. At least 1. */
   readonly ttlSeconds: number;
-  /** Used by `SubmitOptions.stopWhenOver` only: over when the total exceeds it. */
+  /** The most that fits in: over when the total exceeds it. */
   readonly limit: number;
+  /**
+   * Undefined: a fixed window alone, which counts all hits, those that are over too. Else the hits are counted only if this
+   * lets them pass.
+   */
+  readonly bound: Bound | undefined;
+  /**
+   * How many neighbouring ops of the request, this one among them, pass only together: those of all limits of one rule.
+   * They have bounds, the same hits, and keys of one hash tag, each its own. 1 for one alone.
+   */
+  readonly groupSize: number;
   /**
    * Used by `SubmitOptions.stopWhenOver` only: the caller already knows that the request is refused, so this one is
    * looked at, not incremented.
@@ -47,10 +58,19 @@ export interface CounterOp {
    */
   readonly caller?: Caller | undefined;
 
-  /** Answer: hits that the store really applied: `hits`, or 0 where stop-when-over held them back. */
+  /** Answer: hits that the store really applied: `hits`, or 0 where they did not pass or stop-when-over held them back. */
   applied: number;
-  /** Answer: the total after this op, saturating at 2^53 - 1. */
+  /** Answer: the total after this op, saturating at 2^53 - 1. With a bound what is used of `limit`. */
   after: number;
+  /** Answer with a bound: this one did not let the hits pass. */
+  over: boolean;
+  /**
+   * Answer with a bound other than a fixed window: when over, how long until a single hit passes, else until nothing is used
+   * any more.
+   */
+  waitMicros: number;
+  /** Answer with a bound: what the counter holds after this op, undefined for one that is not there. */
+  held: Held | undefined;
   /** Answer: set when this key failed; `after` then means nothing. */
   error: StoreError | undefined;
 }
@@ -126,3 +146,15 @@ export function failOp(op: CounterOp, error: StoreError): void {
   op.after = 0;
   op.error = error;
 }
+
+/** What an op has that stands alone, counts all its hits and has no answer yet. */
+export const unboundAnswer = {
+  bound: undefined,
+  groupSize: 1,
+  applied: 0,
+  after: 0,
+  over: false,
+  waitMicros: 0,
+  held: undefined,
+  error: undefined,
+} as const satisfies Partial<CounterOp>;

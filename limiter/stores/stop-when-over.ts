@@ -5,16 +5,18 @@ import { type CounterOp, type CounterStore, failOp } from './counter-store.ts';
  * Decides what each op of one request may count and writes it to `applied`; `after` must hold its key's total before the
  * request, and `error` why that is not known. When ops that would exceed their limits refuse the request, the ops that
  * would not count nothing. All are judged by the totals before the request, as the Go service does it, even when a key
- * comes twice; an unknown total is not over. Refunds are never held back, and hold nobody back.
+ * comes twice; an unknown total is not over. Refunds are never held back, and hold nobody back. Those of one group are as
+ * one. What is over itself is told to count: with a bound it will not.
  */
 export function holdBack(ops: readonly CounterOp[]): void {
   let refused = false;
   let together = 0;
   let togetherOver = 0;
-  for (const op of ops) {
+  for (let first = 0; first < ops.length; first += ops[first]!.groupSize) {
+    const op = ops[first]!;
     const takesPart = !op.negative && !op.lookOnly;
-    const over = takesPart && op.error === undefined && op.after + op.hits > op.limit;
-    op.applied = over ? op.hits : 0;
+    const over = takesPart && isAnyOver(ops, first);
+    setApplied(ops, first, over);
     if (over && op.holdsBack === 'alone') refused = true;
     if (takesPart && op.holdsBack === 'together') {
       together += 1;
@@ -23,6 +25,18 @@ export function holdBack(ops: readonly CounterOp[]): void {
   }
   if (together > 0 && together === togetherOver) refused = true;
   for (const op of ops) if (op.negative || (!refused && !op.lookOnly)) op.applied = op.hits;
+}
+
+function isAnyOver(ops: readonly CounterOp[], first: number): boolean {
+  for (let i = first; i < first + ops[first]!.groupSize; i += 1) {
+    const op = ops[i]!;
+    if (op.error === undefined && op.after + op.hits > op.limit) return true;
+  }
+  return false;
+}
+
+function setApplied(ops: readonly CounterOp[], first: number, over: boolean): void {
+  for (let i = first; i < first + ops[first]!.groupSize; i += 1) ops[i]!.applied = over ? ops[i]!.hits : 0;
 }
 
 /**
@@ -50,8 +64,8 @@ export function lookThenCount(
     for (const op of ops) if (op.error !== undefined) op.applied = 0;
     const counts = seen.map((op) => ({ ...op, hits: op.applied }));
     store.submit(counts, { stopWhenOver: false }, () => {
-      for (const [i, { applied, after, error }] of counts.entries())
-        Object.assign(seen[i] as CounterOp, { applied, after, error });
+      for (const [i, { applied, after, error, over, waitMicros, held }] of counts.entries())
+        Object.assign(seen[i] as CounterOp, { applied, after, error, over, waitMicros, held });
       done();
     });
   });

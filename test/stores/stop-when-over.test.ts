@@ -11,6 +11,7 @@ import {
   failOp,
   StoreError,
   type SubmitOptions,
+  unboundAnswer,
 } from '../../limiter/stores/counter-store.ts';
 import { BoundedLocalCache } from '../../limiter/stores/local-cache.ts';
 import { PerSecondStore } from '../../limiter/stores/per-second-store.ts';
@@ -311,9 +312,7 @@ class RealLimiter {
       lookOnly: false,
       holdsBack: 'never',
       perSecond,
-      applied: 0,
-      after: 0,
-      error: undefined,
+      ...unboundAnswer,
     };
     return new Promise((resolve) =>
       this.#store.submit([op], { stopWhenOver: false }, () => resolve([name, op.after])),

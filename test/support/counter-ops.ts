@@ -1,4 +1,4 @@
-import type { CounterOp, CounterStore } from '../../limiter/stores/counter-store.ts';
+import { type CounterOp, type CounterStore, unboundAnswer } from '../../limiter/stores/counter-store.ts';
 
 /** An op that adds one hit; what the test is about is given. */
 export function counterOp(given: Partial<CounterOp> & { key: string }): CounterOp {
@@ -10,9 +10,9 @@ export function counterOp(given: Partial<CounterOp> & { key: string }): CounterO
     lookOnly: false,
     holdsBack: 'alone',
     perSecond: false,
+    ...unboundAnswer,
     applied: -1,
     after: -1,
-    error: undefined,
     ...given,
   };
 }

@@ -4,6 +4,7 @@ import {
   type CounterStore,
   type StoreError,
   type SubmitOptions,
+  unboundAnswer,
   wasLeftOut,
 } from '../counter-store.ts';
 import type { MemoryStore } from '../memory/memory-store.ts';
@@ -104,7 +105,7 @@ export class LocalFallbackStore implements CounterStore {
   #learn(op: CounterOp): void {
     if (this.#underWay.size > 0) op.after = this.#underWay.get(op.key)?.appliedTo(op.after) ?? op.after;
     if (this.#owed.size > 0) op.after = this.#owed.get(op.key)?.appliedTo(op.after) ?? op.after;
-    this.#options.local.learn(op.key, op.after, op.ttlSeconds);
+    this.#options.local.learn(op);
   }
 
   #countLocally(ops: readonly CounterOp[], options: SubmitOptions): void {
@@ -118,7 +119,9 @@ export class LocalFallbackStore implements CounterStore {
       this.#options.local.submit(failed, options, () => {});
     }
     const nowMs = this.#options.clock.nowMs();
-    for (const [index, { key, applied, negative, perSecond, ttlSeconds, error }] of failed.entries()) {
+    for (const [index, { key, applied, negative, perSecond, ttlSeconds, bound, error }] of failed.entries()) {
+      // What is counted only if it passes cannot be added later: the store would have to take it.
+      if (bound !== undefined) continue;
       if (error !== undefined || applied === 0 || errors[index]?.notCounted !== true) continue;
       this.#owed.owe({ key, hits: applied, negative, perSecond, endMs: nowMs + ttlSeconds * 1000 });
     }
@@ -221,9 +224,7 @@ function deliveryOf(counter: OwedCounter, nowMs: number): Delivery {
     limit: Number.MAX_SAFE_INTEGER,
     lookOnly: false,
     holdsBack: 'never' as const,
-    applied: 0,
-    after: 0,
-    error: undefined,
+    ...unboundAnswer,
   };
   const ops: CounterOp[] = [];
   if (toTakeBack > 0) ops.push({ ...common, hits: toTakeBack, negative: true });

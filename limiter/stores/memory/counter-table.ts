@@ -1,3 +1,4 @@
+import type { Held } from '../bound.ts';
 import { keyBytes } from '../folded-run.ts';
 import { ExpiryQueue } from './expiry-queue.ts';
 
@@ -7,13 +8,17 @@ export interface Counter {
   readonly bytes: number;
   readonly expiresAtMs: number;
   value: number;
+  /** Of a sliding window or a bucket, in place of the value. */
+  held: Held | undefined;
   /** False once it left the table, though the expiry queue may still hold it. */
   live: boolean;
   nextInSecond: Counter | undefined;
 }
 
 /** What a counter occupies besides its key's characters: measured with a million of them on Node 26, rounded up. */
-const counterOverheadBytes = 160;
+const counterOverheadBytes = 168;
+/** And what it holds in place of a value. */
+const heldBytes = 64;
 
 /** Counters by key, bounded in number and in bytes: when full, one of those that end soonest goes. */
 export class CounterTable {
@@ -45,23 +50,23 @@ export class CounterTable {
   get(key: string, nowMs: number): Counter | undefined {
     const counter = this.#counters.get(key);
     if (counter === undefined || counter.expiresAtMs > nowMs) return counter;
-    this.#drop(counter);
+    this.drop(counter);
     return undefined;
   }
 
   /** Only for a key that `get` does not know. False when it is too long for the table, even an empty one. */
-  create(options: { key: string; value: number; expiresAtMs: number }): boolean {
-    const bytes = keyBytes(options.key) + counterOverheadBytes;
+  create(options: { key: string; value: number; held?: Held | undefined; expiresAtMs: number }): boolean {
+    const { key, value, held, expiresAtMs } = options;
+    const bytes = keyBytes(key) + counterOverheadBytes + (held === undefined ? 0 : heldBytes);
     if (bytes > this.maxBytes) return false;
     while (this.#counters.size >= this.#maxCounters || this.#bytes + bytes > this.maxBytes) {
       const soonest = this.#queue.take();
       if (soonest === undefined) break;
       if (!soonest.live) continue;
-      this.#drop(soonest);
+      this.drop(soonest);
       this.#evicted += 1;
     }
-    const { key, value, expiresAtMs } = options;
-    const counter: Counter = { key, bytes, expiresAtMs, value, live: true, nextInSecond: undefined };
+    const counter: Counter = { key, bytes, expiresAtMs, value, held, live: true, nextInSecond: undefined };
     this.#counters.set(key, counter);
     this.#bytes += bytes;
     this.#queue.add(counter);
@@ -73,11 +78,12 @@ export class CounterTable {
     for (let left = limit; left > 0; left -= 1) {
       const ended = this.#queue.takeEndedBy(nowMs);
       if (ended === undefined) return;
-      if (ended.live) this.#drop(ended);
+      if (ended.live) this.drop(ended);
     }
   }
 
-  #drop(counter: Counter): void {
+  /** Also makes room for one of the same key that ends later. */
+  drop(counter: Counter): void {
     counter.live = false;
     this.#bytes -= counter.bytes;
     this.#counters.delete(counter.key);

@@ -1,4 +1,6 @@
 import type { Clock } from '../../../process/time/clock.ts';
+import { admit, used } from '../admission.ts';
+import type { Bound, Held } from '../bound.ts';
 import {
   type CounterOp,
   type CounterStore,
@@ -8,7 +10,7 @@ import {
 } from '../counter-store.ts';
 import { totalAfter } from '../folded-run.ts';
 import { holdBack } from '../stop-when-over.ts';
-import { CounterTable } from './counter-table.ts';
+import { type Counter, CounterTable } from './counter-table.ts';
 
 export interface MemoryStoreOptions {
   clock: Clock;
@@ -58,26 +60,33 @@ export class MemoryStore implements CounterStore {
       const nowMs = this.#clock.nowMs();
       this.#table.sweep(nowMs, ops.length * sweptPerOp);
       if (options.stopWhenOver) {
-        for (const op of ops) {
-          op.after = this.#table.get(op.key, nowMs)?.value ?? 0;
-          op.error = undefined;
-        }
+        for (const op of ops) this.#look(op, nowMs);
         holdBack(ops);
       } else {
         for (const op of ops) op.applied = op.hits;
       }
-      for (const op of ops) this.#apply(op, nowMs);
+      for (let first = 0; first < ops.length; ) {
+        const op = ops[first]!;
+        if (op.bound === undefined) this.#apply(op, nowMs);
+        else this.#admit(ops, first, nowMs);
+        first += op.groupSize;
+      }
     }
     done();
   }
 
-  /** Takes over a total that another store counted. A counter that is new here lives for `ttlSeconds`. */
-  learn(key: string, total: number, ttlSeconds: number): void {
+  /** Takes over what another store answered to the op. A counter that is new here lives for its `ttlSeconds`. */
+  learn({ key, after, bound, held, ttlSeconds }: CounterOp): void {
     const nowMs = this.#clock.nowMs();
     this.#table.sweep(nowMs, sweptPerOp);
     const counter = this.#table.get(key, nowMs);
-    if (counter !== undefined) counter.value = total;
-    else if (total > 0) this.#table.create({ key, value: total, expiresAtMs: nowMs + ttlSeconds * 1000 });
+    const inPlaceOfValue = bound === undefined || bound.kind === 'fixed' ? undefined : held;
+    if (counter !== undefined) {
+      counter.value = after;
+      counter.held = inPlaceOfValue;
+    } else if (after > 0) {
+      this.#table.create({ key, value: after, held: inPlaceOfValue, expiresAtMs: nowMs + ttlSeconds * 1000 });
+    }
   }
 
   ping(): Promise<void> {
@@ -87,6 +96,18 @@ export class MemoryStore implements CounterStore {
   close(): Promise<void> {
     this.#closed = true;
     return Promise.resolve();
+  }
+
+  #look(op: CounterOp, nowMs: number): void {
+    const { bound } = op;
+    const counter = this.#table.get(op.key, nowMs);
+    op.error = undefined;
+    if (bound === undefined) {
+      op.after = counter?.value ?? 0;
+    } else {
+      const nowMicros = nowMs * 1000;
+      op.after = used(bound, bound.heldAt(heldBy(counter, bound), nowMicros), nowMicros);
+    }
   }
 
   #apply(op: CounterOp, nowMs: number): void {
@@ -104,6 +125,47 @@ export class MemoryStore implements CounterStore {
       if (!created) failOp(op, keyTooLong(op.key, this.#table.maxBytes));
     }
   }
+
+  #admit(ops: readonly CounterOp[], first: number, nowMs: number): void {
+    const { groupSize, hits, applied } = ops[first]!;
+    const end = first + groupSize;
+    for (let i = first; i < end; i += 1) {
+      const op = ops[i]!;
+      op.held = heldBy(this.#table.get(op.key, nowMs), op.bound!);
+    }
+    if (!admit(ops, first, nowMs * 1000, applied < hits)) return;
+    for (let i = first; i < end; i += 1) {
+      const op = ops[i]!;
+      if (op.held === undefined || this.#keep(op, op.held, nowMs)) continue;
+      const error = keyTooLong(op.key, this.#table.maxBytes);
+      for (let other = first; other < end; other += 1) failOp(ops[other]!, error);
+    }
+  }
+
+  /** False when the key does not fit. A counter that has to live longer than it was to is made anew, for twice as long. */
+  #keep({ key, bound, ttlSeconds }: CounterOp, held: Held, nowMs: number): boolean {
+    const counter = this.#table.get(key, nowMs);
+    const isFixed = bound!.kind === 'fixed';
+    const untilUnusedMs = bound!.untilUnusedMicros(held, nowMs * 1000) / 1000;
+    if (counter !== undefined && counter.expiresAtMs >= nowMs + untilUnusedMs) {
+      if (isFixed) counter.value = held[0];
+      else counter.held = held;
+      return true;
+    }
+    if (counter !== undefined) this.#table.drop(counter);
+    const lifeMs = isFixed ? ttlSeconds * 1000 : 2 * untilUnusedMs;
+    return this.#table.create({
+      key,
+      value: isFixed ? held[0] : 0,
+      held: isFixed ? undefined : held,
+      expiresAtMs: nowMs + lifeMs,
+    });
+  }
+}
+
+function heldBy(counter: Counter | undefined, bound: Bound): Held | undefined {
+  if (counter === undefined || bound.kind !== 'fixed') return counter?.held;
+  return [counter.value, 0, 0];
 }
 
 function keyTooLong(key: string, maxBytes: number): StoreError {

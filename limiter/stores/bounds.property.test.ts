@@ -1,0 +1,255 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { caseCount } from '../../test/support/property-cases.ts';
+import type { Bound, Held } from './bound.ts';
+import { SlidingWindow } from './sliding-window.ts';
+import { isExactBucket, TokenBucket } from './token-bucket.ts';
+
+/** 2026-11-22T12:00:00Z and a bit. */
+const start = 1_795_348_800_123_456;
+
+/** What the algorithm is to do, in exact numbers and without regard to cost. */
+interface Model {
+  room(nowMicros: number): bigint;
+  take(nowMicros: number, hits: number): void;
+  giveBack(nowMicros: number, hits: number): void;
+}
+
+class SlidingModel implements Model {
+  readonly #counts = new Map<bigint, bigint>();
+  readonly #limit: bigint;
+  readonly #length: bigint;
+
+  constructor(limit: number, windowMicros: number) {
+    this.#limit = BigInt(limit);
+    this.#length = BigInt(windowMicros);
+  }
+
+  room(nowMicros: number): bigint {
+    const now = BigInt(nowMicros);
+    const window = now / this.#length;
+    const rest = this.#length - (now % this.#length);
+    // The most h with former x rest + current + h <= limit.
+    const free = (this.#limit - this.#count(window)) * this.#length - this.#count(window - 1n) * rest;
+    return free < 0n ? 0n : free / this.#length;
+  }
+
+  take(nowMicros: number, hits: number): void {
+    const window = BigInt(nowMicros) / this.#length;
+    this.#counts.set(window, this.#count(window) + BigInt(hits));
+  }
+
+  giveBack(nowMicros: number, hits: number): void {
+    let left = BigInt(hits);
+    const current = BigInt(nowMicros) / this.#length;
+    for (const window of [current, current - 1n]) {
+      const count = this.#count(window);
+      const taken = left < count ? left : count;
+      this.#counts.set(window, count - taken);
+      left -= taken;
+    }
+  }
+
+  #count(window: bigint): bigint {
+    return this.#counts.get(window) ?? 0n;
+  }
+}
+
+/** Tokens as a real number: here in parts of one, a window's length of them. */
+class BucketModel implements Model {
+  readonly #requests: bigint;
+  readonly #full: bigint;
+  readonly #token: bigint;
+  #tokens: bigint;
+  #at = BigInt(start);
+
+  constructor(requests: number, burst: number, windowMicros: number) {
+    this.#requests = BigInt(requests);
+    this.#token = BigInt(windowMicros);
+    this.#full = BigInt(burst) * this.#token;
+    this.#tokens = this.#full;
+  }
+
+  room(nowMicros: number): bigint {
+    this.#fill(nowMicros);
+    return this.#tokens / this.#token;
+  }
+
+  take(nowMicros: number, hits: number): void {
+    this.#fill(nowMicros);
+    this.#tokens -= BigInt(hits) * this.#token;
+  }
+
+  giveBack(nowMicros: number, hits: number): void {
+    this.#fill(nowMicros);
+    this.#add(BigInt(hits) * this.#token);
+  }
+
+  #fill(nowMicros: number): void {
+    this.#add((BigInt(nowMicros) - this.#at) * this.#requests);
+    this.#at = BigInt(nowMicros);
+  }
+
+  #add(parts: bigint): void {
+    const more = this.#tokens + parts;
+    if (more < this.#full) this.#tokens = more;
+    else this.#tokens = this.#full;
+  }
+}
+
+const seconds = fc.oneof(
+  fc.constantFrom(1, 30, 60, 300, 3600, 86_400),
+  fc.integer({ min: 1, max: 40_000_000 }),
+);
+const requests = fc.oneof(fc.integer({ min: 1, max: 20 }), fc.integer({ min: 1, max: 10_000_000 }));
+
+/** Steps in parts of a window and of the limit, so that edges come often. */
+const steps = fc.array(
+  fc.record({
+    /** Of a window, a million of them. */
+    later: fc.oneof(fc.nat(300_000), fc.constantFrom(0, 1_000_000, 2_500_000)),
+    /** Of the limit, a hundred of them; below: so many hits. */
+    share: fc.oneof(fc.nat(40), fc.constantFrom(100, 101)),
+    hits: fc.nat(3),
+    byShare: fc.boolean(),
+    back: fc.boolean(),
+  }),
+  { minLength: 1, maxLength: 40 },
+);
+
+function agree(
+  bound: Bound,
+  model: Model,
+  windowMicros: number,
+  plan: typeof steps extends fc.Arbitrary<infer T> ? T : never,
+): void {
+  let now = start;
+  let held: Held | undefined;
+  for (const { later, share, hits: few, byShare, back } of plan) {
+    now += Math.floor((later / 1_000_000) * windowMicros);
+    const hits = byShare ? Math.floor((bound.capacity * share) / 100) : few;
+    held = bound.heldAt(held, now);
+    const room = bound.room(held, now);
+    expect(BigInt(room)).toBe(model.room(now));
+    if (back && hits > 0) {
+      held = bound.giveBack(held, hits, now);
+      model.giveBack(now, hits);
+    } else if (hits <= room) {
+      held = bound.take(held, hits);
+      model.take(now, hits);
+    }
+    expectWaits(bound, held, now);
+  }
+}
+
+/** That the waits are neither too short nor too long. */
+function expectWaits(bound: Bound, held: Held, now: number): void {
+  const roomAt = (at: number) => bound.room(bound.heldAt(held, at), at);
+  if (roomAt(now) === 0) {
+    const free = now + bound.untilRoomMicros(held, now);
+    expect(roomAt(free)).toBeGreaterThan(0);
+    expect(roomAt(free - 1)).toBe(0);
+  }
+  const unused = now + bound.untilUnusedMicros(held, now);
+  expect(roomAt(unused)).toBe(bound.capacity);
+}
+
+describe('a sliding window', () => {
+  it("admits just what Cloudflare's formula allows", () => {
+    fc.assert(
+      fc.property(requests, seconds, steps, (limit, length, plan) => {
+        const windowMicros = length * 1_000_000;
+        fc.pre(limit * windowMicros <= Number.MAX_SAFE_INTEGER);
+        const bound = new SlidingWindow({ requests: limit, windowMicros });
+        agree(bound, new SlidingModel(limit, windowMicros), windowMicros, plan);
+      }),
+      { numRuns: caseCount(500) },
+    );
+  });
+
+  it('admits nothing beyond it, and hardly less, where its numbers are too large for microseconds', () => {
+    const large = fc.integer({ min: 10_000_000, max: 4_294_967_295 });
+    fc.assert(
+      fc.property(
+        large,
+        fc.integer({ min: 86_400, max: 315_360_000 }),
+        fc.array(fc.nat(1_200_000)),
+        (limit, length, laters) => {
+          const windowMicros = length * 1_000_000;
+          const bound = new SlidingWindow({ requests: limit, windowMicros });
+          const model = new SlidingModel(limit, windowMicros);
+          let now = start;
+          let held: Held | undefined;
+          for (const later of laters) {
+            now += later * length;
+            held = bound.heldAt(held, now);
+            const room = bound.room(held, now);
+            const exact = Number(model.room(now));
+            expect(room).toBeLessThanOrEqual(exact);
+            expect(room).toBeGreaterThanOrEqual(exact - Math.ceil(limit / 100_000));
+            held = bound.take(held, Math.ceil(room / 2));
+            model.take(now, Math.ceil(room / 2));
+          }
+        },
+      ),
+      { numRuns: caseCount(200) },
+    );
+  });
+
+  it('takes a window that has not begun for the one of now, and forgets older ones', () => {
+    const bound = new SlidingWindow({ requests: 10, windowMicros: 60_000_000 });
+    const window = Math.floor(start / 60_000_000);
+    expect(bound.heldAt([window + 9, 3, 4], start)).toEqual([window, 3, 4]);
+    expect(bound.heldAt([window - 1, 3, 4], start)).toEqual([window, 4, 0]);
+    expect(bound.heldAt([window - 2, 3, 4], start)).toEqual([window, 0, 0]);
+  });
+
+  it('lets nobody pass by a limit of 0', () => {
+    const bound = new SlidingWindow({ requests: 0, windowMicros: 60_000_000 });
+    expect(bound.room(bound.heldAt(undefined, start), start)).toBe(0);
+    expect(bound.untilRoomMicros(bound.heldAt(undefined, start), start)).toBe(60_000_000);
+  });
+});
+
+describe('a token bucket', () => {
+  it('admits just what a bucket of real numbers allows', () => {
+    fc.assert(
+      fc.property(requests, requests, seconds, steps, (rate, burst, length, plan) => {
+        const windowMicros = length * 1_000_000;
+        const numbers = { requests: rate, burst, windowMicros };
+        fc.pre(isExactBucket(numbers));
+        agree(new TokenBucket(numbers), new BucketModel(rate, burst, windowMicros), windowMicros, plan);
+      }),
+      { numRuns: caseCount(500) },
+    );
+  });
+
+  it('cuts a time beyond a full bucket to that', () => {
+    const bound = new TokenBucket({ requests: 60, burst: 10, windowMicros: 60_000_000 });
+    expect(bound.heldAt([start + 99_000_000, 5, 60], start)).toEqual([start + 10_000_000, 0, 60]);
+  });
+
+  it('keeps the time under a new rate, the rest rounded up', () => {
+    const bound = new TokenBucket({ requests: 7, burst: 10, windowMicros: 60_000_000 });
+    expect(bound.heldAt([start + 5_000_000, 2, 3], start)).toEqual([start + 5_000_001, 0, 7]);
+    expect(bound.heldAt([start + 5_000_000, 0, 3], start)).toEqual([start + 5_000_000, 0, 7]);
+  });
+
+  it('lets nobody pass by 0 requests or a burst of 0', () => {
+    for (const numbers of [
+      { requests: 0, burst: 9 },
+      { requests: 9, burst: 0 },
+    ]) {
+      const bound = new TokenBucket({ ...numbers, windowMicros: 60_000_000 });
+      expect(bound.room(bound.heldAt(undefined, start), start)).toBe(0);
+      expect(bound.untilRoomMicros(bound.heldAt(undefined, start), start)).toBe(60_000_000);
+    }
+  });
+
+  it('knows which numbers are too large', () => {
+    const year = 31_536_000_000_000;
+    expect(isExactBucket({ requests: 1_000_000, burst: 1_000_000, windowMicros: year })).toBe(true);
+    expect(isExactBucket({ requests: 1, burst: 1000, windowMicros: 10 * year })).toBe(false);
+    expect(isExactBucket({ requests: 4_294_967_295, burst: 4_294_967_295, windowMicros: year })).toBe(false);
+  });
+});

@@ -1,0 +1,78 @@
+import { type Bound, exactMost, type Held } from './bound.ts';
+
+/**
+ * Two neighbouring windows, aligned to the epoch: the former counts with the share of it that the last window's length
+ * still covers (Cloudflare's sliding window counter). Hits pass when former x rest + current + hits <= requests.
+ * Held: the number of the current window, the former count, the current count.
+ *
+ * The rest is measured in ticks: a microsecond, or the power of ten of them with which requests x ticks of a window stay
+ * exact. Elapsed ticks are rounded down, so that no more passes than the formula allows.
+ */
+export class SlidingWindow implements Bound {
+  readonly kind = 'sliding';
+  readonly capacity: number;
+  readonly scriptNumbers: readonly number[];
+  readonly #windowMicros: number;
+  readonly #tickMicros: number;
+  readonly #ticks: number;
+
+  constructor({ requests, windowMicros }: { requests: number; windowMicros: number }) {
+    let tickMicros = 1;
+    while (requests * Math.ceil(windowMicros / tickMicros) > exactMost) tickMicros *= 10;
+    this.capacity = requests;
+    this.#windowMicros = windowMicros;
+    this.#tickMicros = tickMicros;
+    this.#ticks = Math.ceil(windowMicros / tickMicros);
+    this.scriptNumbers = [requests, windowMicros, tickMicros, this.#ticks];
+  }
+
+  /** A window that has not begun yet, by a clock that was set back, becomes the one of now. */
+  heldAt(held: Held | undefined, nowMicros: number): Held {
+    const window = Math.floor(nowMicros / this.#windowMicros);
+    if (held === undefined || held[0] + 1 < window) return [window, 0, 0];
+    const [at, former, current] = held;
+    if (at === window) return held;
+    return at > window ? [window, former, current] : [window, current, 0];
+  }
+
+  room([, former, current]: Held, nowMicros: number): number {
+    const budget = this.capacity * this.#ticks - former * this.#restTicks(nowMicros);
+    return Math.max(0, Math.floor(budget / this.#ticks) - current);
+  }
+
+  take([window, former, current]: Held, hits: number): Held {
+    return [window, former, current + hits];
+  }
+
+  /** From the current window, then from the former. */
+  giveBack([window, former, current]: Held, hits: number): Held {
+    const fromCurrent = Math.min(current, hits);
+    return [window, Math.max(0, former - (hits - fromCurrent)), current - fromCurrent];
+  }
+
+  untilRoomMicros([, former, current]: Held, nowMicros: number): number {
+    if (this.capacity === 0) return this.#windowMicros;
+    const elapsedMicros = nowMicros % this.#windowMicros;
+    if (current < this.capacity) return Math.max(0, this.#freeFrom(former, current) - elapsedMicros);
+    return this.#windowMicros - elapsedMicros + this.#freeFrom(current, 0);
+  }
+
+  untilUnusedMicros([, former, current]: Held, nowMicros: number): number {
+    const leftMicros = this.#windowMicros - (nowMicros % this.#windowMicros);
+    if (current > 0) return leftMicros + this.#windowMicros;
+    return former > 0 ? leftMicros : 0;
+  }
+
+  /** Of the window, rounded up. */
+  #restTicks(nowMicros: number): number {
+    return this.#ticks - Math.floor((nowMicros % this.#windowMicros) / this.#tickMicros);
+  }
+
+  /** How far the window has to be for one more hit, with `current` below the limit. */
+  #freeFrom(former: number, current: number): number {
+    const free = this.capacity - current - 1;
+    if (former <= free) return 0;
+    const restTicks = Math.floor((free * this.#ticks) / former);
+    return Math.min(this.#windowMicros, (this.#ticks - restTicks) * this.#tickMicros);
+  }
+}

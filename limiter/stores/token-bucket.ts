@@ -1,0 +1,121 @@
+import { type Bound, exactMost, type Held } from './bound.ts';
+
+/** The last moment that a limiter has to count at: the year 2100. */
+const latestMicros = Date.UTC(2100, 0) * 1000;
+
+/**
+ * A bucket of `burst` tokens that fills at `requests` a window, as the generic cell rate algorithm: all that is held is the
+ * moment at which the bucket is full again, in whole microseconds and a rest in parts of one. Each hit moves it on by
+ * window / requests; hits pass when it is then no further away than a whole bucket. So never more than burst + rate x t
+ * passes in any time t.
+ * Held: whole microseconds, the rest, and the parts that the rest counts, which are `requests` of the limit that wrote it.
+ */
+export class TokenBucket implements Bound {
+  readonly kind = 'bucket';
+  readonly capacity: number;
+  readonly scriptNumbers: readonly number[];
+  readonly #requests: number;
+  readonly #windowMicros: number;
+  /** A token's time. */
+  readonly #whole: number;
+  readonly #rest: number;
+  /** A full bucket's time. */
+  readonly #fullWhole: number;
+  readonly #fullRest: number;
+
+  constructor({ requests, burst, windowMicros }: BucketNumbers) {
+    this.capacity = requests === 0 ? 0 : burst;
+    this.#requests = Math.max(1, requests);
+    this.#windowMicros = windowMicros;
+    this.#whole = Math.floor(windowMicros / this.#requests);
+    this.#rest = windowMicros % this.#requests;
+    const restOfAll = this.capacity * this.#rest;
+    this.#fullWhole = this.capacity * this.#whole + Math.floor(restOfAll / this.#requests);
+    this.#fullRest = restOfAll % this.#requests;
+    this.scriptNumbers = [
+      this.capacity,
+      this.#requests,
+      this.#whole,
+      this.#rest,
+      this.#fullWhole,
+      this.#fullRest,
+    ];
+  }
+
+  /** A moment before now is now; one beyond a full bucket is cut to that: a clock was set back, or the burst is smaller. */
+  heldAt(held: Held | undefined, nowMicros: number): Held {
+    const parts = this.#requests;
+    if (held === undefined || held[0] < nowMicros) return [nowMicros, 0, parts];
+    // A rest of another rate is rounded up.
+    const [whole, rest] = held[2] === parts || held[1] === 0 ? held : ([held[0] + 1, 0] as const);
+    const ahead = whole - nowMicros;
+    if (ahead > this.#fullWhole || (ahead === this.#fullWhole && rest > this.#fullRest)) {
+      return [nowMicros + this.#fullWhole, this.#fullRest, parts];
+    }
+    return [whole, rest, parts];
+  }
+
+  room([whole, rest]: Held, nowMicros: number): number {
+    const parts = this.#requests;
+    let freeWhole = this.#fullWhole - (whole - nowMicros);
+    let freeRest = this.#fullRest - rest;
+    if (freeRest < 0) {
+      freeRest += parts;
+      freeWhole -= 1;
+    }
+    // The quotient of two roundings, then put right exactly.
+    const quotient = Math.floor((freeWhole + freeRest / parts) / (this.#whole + this.#rest / parts));
+    let tokens = Math.min(this.capacity, Math.max(0, quotient));
+    while (tokens > 0 && !this.#fits(tokens, freeWhole, freeRest)) tokens -= 1;
+    while (tokens < this.capacity && this.#fits(tokens + 1, freeWhole, freeRest)) tokens += 1;
+    return tokens;
+  }
+
+  take([whole, rest]: Held, hits: number): Held {
+    const restOfAll = rest + ((hits * this.#rest) % this.#requests);
+    const carried = Math.floor((hits * this.#rest) / this.#requests) + Math.floor(restOfAll / this.#requests);
+    return [whole + hits * this.#whole + carried, restOfAll % this.#requests, this.#requests];
+  }
+
+  giveBack([whole, rest]: Held, hits: number, nowMicros: number): Held {
+    const unused: Held = [nowMicros, 0, this.#requests];
+    // More than a bucket holds fills it, and would not be exact.
+    if (hits >= this.capacity) return unused;
+    const [givenWhole, givenRest] = this.take(unused, hits);
+    const restLeft = rest - givenRest;
+    const wholeLeft = whole - (givenWhole - nowMicros) - (restLeft < 0 ? 1 : 0);
+    if (wholeLeft < nowMicros) return unused;
+    return [wholeLeft, restLeft < 0 ? restLeft + this.#requests : restLeft, this.#requests];
+  }
+
+  untilRoomMicros(held: Held, nowMicros: number): number {
+    if (this.capacity === 0) return this.#windowMicros;
+    const [whole, rest] = this.take(held, 1);
+    const beyond = whole - nowMicros - this.#fullWhole + (rest > this.#fullRest ? 1 : 0);
+    return Math.max(0, beyond);
+  }
+
+  untilUnusedMicros([whole, rest]: Held, nowMicros: number): number {
+    return whole - nowMicros + (rest > 0 ? 1 : 0);
+  }
+
+  #fits(tokens: number, freeWhole: number, freeRest: number): boolean {
+    const restOfAll = tokens * this.#rest;
+    const whole = tokens * this.#whole + Math.floor(restOfAll / this.#requests);
+    return whole < freeWhole || (whole === freeWhole && restOfAll % this.#requests <= freeRest);
+  }
+}
+
+export interface BucketNumbers {
+  requests: number;
+  burst: number;
+  windowMicros: number;
+}
+
+/** Whether all that a bucket of these numbers is computed with is exact. */
+export function isExactBucket({ requests, burst, windowMicros }: BucketNumbers): boolean {
+  if (requests === 0) return true;
+  const rest = burst * (windowMicros % requests);
+  const whole = burst * Math.floor(windowMicros / requests);
+  return rest <= exactMost && whole + Math.floor(rest / requests) + latestMicros <= exactMost;
+}
