@@ -117,9 +117,10 @@ function ruleSetOf(set: ReplayedRules, total: number, top: number): RuleSetRepor
 }
 
 function ruleOf({ path, rule, decisions, stats, limited }: RuleTally): RuleReport {
+  const limit = rule?.limits[0];
   return {
     rule: path,
-    limit: rule ? { requestsPerUnit: rule.requestsPerUnit, unit: unitName(rule.unit) ?? 'UNKNOWN' } : null,
+    limit: limit ? { requestsPerUnit: limit.requestsPerUnit, unit: unitName(limit.unit) ?? 'UNKNOWN' } : null,
     shadowMode: rule?.shadowMode ?? false,
     decisions,
     hits: stats[RuleStat.totalHits]!,

@@ -1,16 +1,27 @@
 import type { CounterKeys } from './counter-keys.ts';
-import type { Entry, JsonObject, Unit } from './model.ts';
+import type { Algorithm, Entry, JsonObject, Unit } from './model.ts';
 
-/** The limit of one rule as decisions need it. One object per rule and rule table, however often it matches. */
-export interface MatchedRule {
-  /** UNKNOWN exactly when unlimited. */
+/** One limit of a rule as decisions need it. */
+export interface MatchedLimit {
   readonly unit: Unit;
+  /** How many units its window has. */
+  readonly unitMultiplier: number;
   readonly requestsPerUnit: number;
+  readonly algorithm: Algorithm;
+  /** The most that may come at once: of a token bucket what it says, else `requestsPerUnit`. */
+  readonly burst: number;
+  /** Empty when it has none. */
+  readonly name: string;
+}
+
+/** The limits of one rule as decisions need them. One object per rule and rule table, however often it matches. */
+export interface MatchedRule {
+  /** All have to allow. None exactly when unlimited. */
+  readonly limits: readonly MatchedLimit[];
   readonly unlimited: boolean;
   readonly shadowMode: boolean;
   readonly quotaMode: boolean;
-  /** Empty when the limit has no name. */
-  readonly name: string;
+  /** Names of limits of other rules, of all its limits together. */
   readonly replaces: readonly string[];
   readonly metadata: JsonObject | undefined;
 }

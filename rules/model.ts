@@ -37,6 +37,20 @@ export function unitFromText(text: string): Unit | undefined {
   return unitsByText.get(text) ?? unitsByText.get(text.toUpperCase());
 }
 
+/** How the hits of a limit are counted. The numbers are those of the enum in resources. */
+export const Algorithm = {
+  /** Hits of each window are counted apart. */
+  FIXED_WINDOW: 0,
+  /** The window before counts for the part of it that one length back still reaches. */
+  SLIDING_WINDOW: 1,
+  /** Tokens come back evenly, up to `burst` of them. */
+  TOKEN_BUCKET: 2,
+} as const;
+export type Algorithm = (typeof Algorithm)[keyof typeof Algorithm];
+
+/** As rule files spell them, by their numbers. */
+export const algorithmNames = Object.keys(Algorithm).map((name) => name.toLowerCase());
+
 export type JsonValue = null | boolean | number | string | JsonValue[] | JsonObject;
 export interface JsonObject {
   [key: string]: JsonValue;
@@ -54,7 +68,8 @@ export interface Rule {
   key: string;
   /** Empty: any value matches. May contain `*`. */
   value: string;
-  rateLimit: RateLimit | undefined;
+  /** None, the one of `rate_limit`, or the 2 to 8 of `rate_limits`, which all have to allow. */
+  limits: RateLimit[];
   shadowMode: boolean;
   quotaMode: boolean;
   detailedMetric: boolean;
@@ -78,24 +93,42 @@ export type RuleFlag = (typeof ruleFlags)[keyof typeof ruleFlags];
 export interface RateLimit {
   /** As written; the validator resolves it, in any letter case. Empty when there is none. */
   unit: string;
-  /** 0 blocks everything. 0..4294967295. */
+  /** How many units a window has; 1 where none is written. */
+  unitMultiplier: number;
+  /** How many requests each window allows. 0 blocks everything. 0..4294967295. */
   requestsPerUnit: number;
+  algorithm: Algorithm;
+  /** Of a token bucket, the most that may come at once, where that is written. */
+  burst: number | undefined;
   unlimited: boolean;
   /** Empty: no rule can replace this limit. */
   name: string;
   replaces: string[];
 }
 
+/** A limit of which nothing is written. */
+export function emptyLimit(): RateLimit {
+  return {
+    unit: '',
+    unitMultiplier: 1,
+    requestsPerUnit: 0,
+    algorithm: Algorithm.FIXED_WINDOW,
+    burst: undefined,
+    unlimited: false,
+    name: '',
+    replaces: [],
+  };
+}
+
+/** Whether the Go service could have been told of it: no other length of a window than a unit's, no other algorithm. */
+export function isPlainLimit(limit: Pick<RateLimit, 'unitMultiplier' | 'algorithm'>): boolean {
+  return limit.unitMultiplier === 1 && limit.algorithm === Algorithm.FIXED_WINDOW;
+}
+
 /** One tuple of a request's descriptor. Case-sensitive. */
 export interface Entry {
   key: string;
   value: string;
-}
-
-/** `20 per minute`, `unlimited`. */
-export function limitWords(limit: RateLimit): string {
-  if (limit.unlimited) return 'unlimited';
-  return `${limit.requestsPerUnit} per ${limit.unit.toLowerCase()}`;
 }
 
 /**

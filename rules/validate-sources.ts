@@ -92,7 +92,7 @@ class SourceCheck {
         );
       }
     }
-    if (rule.rateLimit !== undefined) this.#limit(rule.rateLimit);
+    for (const limit of rule.limits) this.#limit(limit);
     if (rule.shareThreshold && !composite.includes('*')) {
       const words = "share_threshold can only be used with wildcard values (containing '*')";
       this.report(

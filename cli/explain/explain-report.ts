@@ -1,7 +1,8 @@
 import type { LoadedSource } from '../../rules/loaded-source.ts';
-import { type Entry, limitWords } from '../../rules/model.ts';
+import type { Entry } from '../../rules/model.ts';
 import { type ExplainedStep, type Outcome, ruleName } from '../../rules/review/explain-descriptor.ts';
 import type { FoundHow, PlacedRule } from '../../rules/review/rule-level.ts';
+import { limitsWords, limitWords } from '../../rules/window.ts';
 import type { Paint } from '../shared/flags.ts';
 import type { ExplainedCounter, ExplainedDescriptor, ExplainedRequest } from './explain-request.ts';
 
@@ -64,7 +65,7 @@ export class ExplainReport {
   #result({ explanation: { outcome }, replacedName }: ExplainedDescriptor): string {
     if (outcome.kind !== 'found') return `no limit: ${noLimitWords(outcome)}; the answer is OK`;
     const { rule } = outcome.placed;
-    const limit = rule.rateLimit!;
+    const limit = rule.limits[0]!;
     if (limit.unlimited) return 'unlimited: the answer is OK, nothing is counted';
     const modes = [
       ...(rule.shadowMode ? ['shadow mode: never refuses'] : []),
@@ -86,10 +87,9 @@ export class ExplainReport {
   }
 
   #ruleText(placed: PlacedRule): string {
-    const limit = placed.rule.rateLimit;
     const loaded = this.#sources[placed.source];
     const place = loaded?.placeOf([...placed.path, 'key']);
-    const words = [limit === undefined ? 'no limit' : limitWords(limit), ...placeWords(loaded, place?.line)];
+    const words = [limitsWords(placed.rule.limits), ...placeWords(loaded, place?.line)];
     return `${this.#paint('cyan', ruleName(placed))} (${words.join(', ')})`;
   }
 }
@@ -168,12 +168,12 @@ function stepJson(
 function ruleJson(placed: PlacedRule, sources: readonly LoadedSource[]): object {
   const loaded = sources[placed.source];
   const place = loaded?.placeOf([...placed.path, 'key']);
-  const { key, value, rateLimit, shadowMode, quotaMode } = placed.rule;
+  const { key, value, limits, shadowMode, quotaMode } = placed.rule;
   return {
     name: ruleName(placed),
     key,
     value,
-    rateLimit,
+    rateLimit: limits[0],
     shadowMode,
     quotaMode,
     object: loaded?.object && loaded.source.name,

@@ -63,7 +63,7 @@ export function explainRequest(sources: readonly LoadedSource[], options: Explai
       entries,
       explanation: explainDescriptor(top, entries),
       effect,
-      replacedName: effect === 'replaced' ? match?.rule.name : undefined,
+      replacedName: effect === 'replaced' ? match?.rule.limits[0]?.name : undefined,
       counter: match === undefined || effect === 'unlimited' ? undefined : counterOf(match, options),
     };
   });
@@ -78,14 +78,15 @@ function effectOf(
 ): ExplainedDescriptor['effect'] {
   if (match === undefined) return 'none';
   if (match.rule.unlimited) return 'unlimited';
-  return match.rule.name !== '' && replaced.has(match.rule.name) ? 'replaced' : 'limited';
+  const { name } = match.rule.limits[0]!;
+  return name !== '' && replaced.has(name) ? 'replaced' : 'limited';
 }
 
 function counterOf(
   { rule, counterStem, metricKey }: RuleMatch,
   { cacheKeyPrefix, nowSeconds, useCalendarMonthRateLimit, names }: ExplainOptions,
 ): ExplainedCounter {
-  const window = windowAt(rule.unit, nowSeconds, {
+  const window = windowAt(rule.limits[0]!.unit, nowSeconds, {
     useCalendarMonthRateLimit,
     counterKeys: names.counterKeys,
   });

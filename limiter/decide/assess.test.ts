@@ -12,7 +12,11 @@ import {
 } from './assess.ts';
 
 function threshold(requestsPerUnit: number, shadowMode = false, ratio = 0.8): Threshold {
-  return { rule: { requestsPerUnit, shadowMode }, nearThreshold: nearThreshold(requestsPerUnit, ratio) };
+  return {
+    rule: { shadowMode },
+    limit: { requestsPerUnit },
+    nearThreshold: nearThreshold(requestsPerUnit, ratio),
+  };
 }
 
 function assessed(limit: Threshold, before: number, hits: number): Assessment {

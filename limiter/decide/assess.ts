@@ -1,5 +1,5 @@
 /** Arithmetic of one limit: from hits and total to the decision and its statistics. */
-import type { MatchedRule } from '../../rules/match-result.ts';
+import type { MatchedLimit, MatchedRule } from '../../rules/match-result.ts';
 import { RuleStat, type RuleStats } from '../stats/registry/rule-stats.ts';
 
 /**
@@ -39,7 +39,8 @@ export class Assessment {
 
 /** What of a plan decides. */
 export interface Threshold {
-  readonly rule: Pick<MatchedRule, 'requestsPerUnit' | 'shadowMode'>;
+  readonly rule: Pick<MatchedRule, 'shadowMode'>;
+  readonly limit: Pick<MatchedLimit, 'requestsPerUnit'>;
   readonly nearThreshold: number;
 }
 
@@ -49,7 +50,7 @@ export interface Threshold {
  */
 export function assessTotal(threshold: Threshold, hits: number, after: number, into: Assessment): void {
   into.reset();
-  const limit = threshold.rule.requestsPerUnit;
+  const limit = threshold.limit.requestsPerUnit;
   const near = threshold.nearThreshold;
   const before = after > hits ? after - hits : 0;
   if (after <= limit) {
@@ -80,7 +81,7 @@ export function assessRemembered(threshold: Threshold, hits: number, into: Asses
 /** Hits were taken back: always OK, whatever is left, and without any effect of being over or near. */
 export function assessRefund(threshold: Threshold, after: number, into: Assessment): void {
   into.reset();
-  into.remaining = Math.max(0, threshold.rule.requestsPerUnit - after);
+  into.remaining = Math.max(0, threshold.limit.requestsPerUnit - after);
 }
 
 function overrule(threshold: Threshold, into: Assessment): void {

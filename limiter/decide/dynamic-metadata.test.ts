@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import type { MatchedRule } from '../../rules/match-result.ts';
 import { type JsonObject, Unit } from '../../rules/model.ts';
-import { matchedRule } from '../../test/support/matched-rule.ts';
+import { matchedLimit, matchedRule } from '../../test/support/matched-rule.ts';
 import { Code, type Descriptor, type DescriptorStatus, type RateLimitRequest } from './messages.ts';
 import { noLimit, type Plan } from './plan.ts';
 import { dynamicMetadata, mergeMetadata, okStatus } from './response.ts';
@@ -22,6 +22,7 @@ function rule(metadata: JsonObject | undefined, unlimited = false): MatchedRule 
 const limited = (metadata: JsonObject | undefined): Plan => ({
   kind: 'limited',
   rule: rule(metadata),
+  limit: matchedLimit(),
   counterStem: '',
   metric: { key: '', slot: 0, lastUse: 0 },
   nearThreshold: 0,

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { type MatchedRule, type RuleMatcher, usualNames } from '../../rules/match-result.ts';
 import { Unit } from '../../rules/model.ts';
-import { matchedRule as rule } from '../../test/support/matched-rule.ts';
+import { type MatchedTraits, matchedRule as rule } from '../../test/support/matched-rule.ts';
 import type { RuleStats } from '../stats/registry/rule-stats.ts';
 import { type Descriptor, ServiceError } from './messages.ts';
 import { applyReplaces, type LimitedPlan, noLimit, type Plan, Planner } from './plan.ts';
@@ -63,6 +63,7 @@ describe('Planner', () => {
     expect(plans.plan('d', descriptor([['k', 'v']]))).toEqual({
       kind: 'limited',
       rule: limited,
+      limit: limited.limits[0],
       counterStem: 'pre:d_k_',
       metric: { key: 'd.k', slot: 0, lastUse: Number.POSITIVE_INFINITY },
       nearThreshold: 4,
@@ -149,16 +150,17 @@ describe('Planner', () => {
 });
 
 describe('applyReplaces', () => {
-  const limited = (fields: Partial<MatchedRule>): LimitedPlan => ({
+  const limited = (fields: MatchedTraits): LimitedPlan => ({
     kind: 'limited',
     rule: rule(fields),
+    limit: rule(fields).limits[0]!,
     counterStem: '',
     metric: { key: '', slot: 0, lastUse: 0 },
     nearThreshold: 0,
     window: undefined,
     key: '',
   });
-  const unlimited = (fields: Partial<MatchedRule>): Plan => ({
+  const unlimited = (fields: MatchedTraits): Plan => ({
     kind: 'unlimited',
     rule: rule({ ...fields, unlimited: true }),
   });

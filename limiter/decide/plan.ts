@@ -1,7 +1,7 @@
 /** What is to be done for each descriptor of a request, and the keys that its counters and metrics have. */
 import { stemOfValues } from '../../rules/counter-keys.ts';
-import type { MatchedRule, NameForm, RuleMatcher } from '../../rules/match-result.ts';
-import type { Entry } from '../../rules/model.ts';
+import type { MatchedLimit, MatchedRule, NameForm, RuleMatcher } from '../../rules/match-result.ts';
+import { Algorithm, type Entry } from '../../rules/model.ts';
 import type { RuleMetric, RuleStats } from '../stats/registry/rule-stats.ts';
 import { nearThreshold } from './assess.ts';
 import { type Descriptor, ServiceError } from './messages.ts';
@@ -28,6 +28,7 @@ export function overrideMetricKey(domain: string, entries: readonly Entry[], und
 export interface LimitedPlan {
   readonly kind: 'limited';
   readonly rule: MatchedRule;
+  readonly limit: MatchedLimit;
   /** The counter key without its window; the prefix is in it. */
   readonly counterStem: string;
   /** The rule's statistics. */
@@ -135,13 +136,19 @@ export class Planner {
         `the limit of a request's descriptor must have a unit from 1 (SECOND) to 7 (WEEK), not ${unit}`,
       );
     }
-    const rule: MatchedRule = {
+    const own: MatchedLimit = {
       unit,
+      unitMultiplier: 1,
       requestsPerUnit,
+      algorithm: Algorithm.FIXED_WINDOW,
+      burst: requestsPerUnit,
+      name: '',
+    };
+    const rule: MatchedRule = {
+      limits: [own],
       unlimited: false,
       shadowMode: false,
       quotaMode: false,
-      name: '',
       replaces: [],
       metadata: undefined,
     };
@@ -155,12 +162,14 @@ export class Planner {
   }
 
   #limited(rule: MatchedRule, stem: string, metric: RuleMetric): LimitedPlan {
+    const limit = rule.limits[0]!;
     return {
       kind: 'limited',
       rule,
+      limit,
       counterStem: this.#cacheKeyPrefix + stem,
       metric,
-      nearThreshold: nearThreshold(rule.requestsPerUnit, this.#nearLimitRatio),
+      nearThreshold: nearThreshold(limit.requestsPerUnit, this.#nearLimitRatio),
       window: undefined,
       key: '',
     };
@@ -181,7 +190,7 @@ export function applyReplaces(plans: Plan[]): void {
   }
   if (replaced === undefined) return;
   for (const [index, plan] of plans.entries()) {
-    if (plan.kind !== 'limited' || plan.rule.name === '') continue;
-    if (replaced.has(plan.rule.name)) plans[index] = noLimit;
+    if (plan.kind !== 'limited' || plan.limit.name === '') continue;
+    if (replaced.has(plan.limit.name)) plans[index] = noLimit;
   }
 }

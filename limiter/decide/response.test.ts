@@ -1,7 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import type { MatchedRule } from '../../rules/match-result.ts';
 import { Unit } from '../../rules/model.ts';
-import { matchedRule } from '../../test/support/matched-rule.ts';
+import { type MatchedTraits, matchedRule } from '../../test/support/matched-rule.ts';
 import { Code, type DescriptorStatus, type RateLimitRequest, type RateLimitResponse } from './messages.ts';
 import { noLimit, type Plan } from './plan.ts';
 import { assembleResponse, okStatus, type ResponseOptions, unlimitedStatus } from './response.ts';
@@ -11,24 +10,26 @@ interface Part {
   status: DescriptorStatus;
 }
 
-function limited(code: Code, remaining: number, fields: Partial<MatchedRule> = {}): Part {
+function limited(code: Code, remaining: number, fields: MatchedTraits = {}): Part {
   const rule = matchedRule(fields);
+  const limit = rule.limits[0]!;
   return {
     plan: {
       kind: 'limited',
       rule,
+      limit,
       counterStem: '',
       metric: { key: '', slot: 0, lastUse: 0 },
       nearThreshold: 0,
       window: undefined,
       key: '',
     },
-    status: { code, currentLimit: rule, limitRemaining: remaining, durationUntilResetSeconds: 37 },
+    status: { code, currentLimit: limit, limitRemaining: remaining, durationUntilResetSeconds: 37 },
   };
 }
 
-const ok = (remaining: number, fields?: Partial<MatchedRule>): Part => limited(Code.OK, remaining, fields);
-const over = (fields?: Partial<MatchedRule>): Part => limited(Code.OVER_LIMIT, 0, fields);
+const ok = (remaining: number, fields?: MatchedTraits): Part => limited(Code.OK, remaining, fields);
+const over = (fields?: MatchedTraits): Part => limited(Code.OVER_LIMIT, 0, fields);
 const quotaOver = over({ quotaMode: true });
 const unmatched: Part = { plan: noLimit, status: okStatus };
 const unlimited: Part = {

@@ -259,7 +259,7 @@ function addHeaders(response: RateLimitResponse, plans: readonly Plan[], options
 export type StoreFailureAnswer = 'error' | 'allow' | 'deny';
 
 export interface UncountedHit {
-  readonly plan: { readonly rule: LimitedPlan['rule'] };
+  readonly plan: Pick<LimitedPlan, 'rule' | 'limit'>;
   readonly negative: boolean;
   readonly secondsToReset: number;
 }
@@ -272,7 +272,7 @@ export function uncountedStatus(hit: UncountedHit, answer: StoreFailureAnswer): 
   if (answer !== 'deny' || hit.negative || hit.plan.rule.shadowMode) return okStatus;
   return {
     code: Code.OVER_LIMIT,
-    currentLimit: hit.plan.rule,
+    currentLimit: hit.plan.limit,
     limitRemaining: 0,
     durationUntilResetSeconds: hit.secondsToReset,
   };

@@ -3,7 +3,7 @@ import { errorText } from '../../process/log/error-text.ts';
 import type { LogFields, Logger } from '../../process/log/logger.ts';
 import type { LoadWarning } from '../../rules/review/reviewed-load.ts';
 import type { RuleError } from '../../rules/rule-error.ts';
-import type { ListedLimit } from '../../rules/table/listed-rules.ts';
+import { type ListedLimits, limitFields } from '../../rules/table/listed-rules.ts';
 
 export {
   libraryWarning,
@@ -110,14 +110,18 @@ export function loadingDomain(log: Logger, domain: string): void {
 }
 
 /** In the Go service's words. `key` is the whole path, from the domain on; a rule may have no limit of its own. */
-export function loadingDescriptor(log: Logger, key: string, limit: ListedLimit | undefined): void {
-  log.debug(`loading descriptor: key=${key}${limit === undefined ? '' : ` ratelimit={${limitText(limit)}}`}`);
+export function loadingDescriptor(log: Logger, key: string, limits: ListedLimits | undefined): void {
+  log.debug(`loading descriptor: key=${key}${limits === undefined ? '' : limitsText(limits)}`);
 }
 
-function limitText(limit: ListedLimit): string {
-  const { requestsPerUnit, unit, unlimited, shadowMode, quotaMode } = limit;
-  const modes = `shadow_mode=${shadowMode}, quota_mode=${quotaMode}`;
-  return `requests_per_unit=${requestsPerUnit}, unit=${unit}, unlimited=${unlimited}, ${modes}`;
+function limitsText({ limits, unlimited, shadowMode, quotaMode }: ListedLimits): string {
+  const modes = `unlimited=${unlimited}, shadow_mode=${shadowMode}, quota_mode=${quotaMode}`;
+  return limits
+    .map((limit) => {
+      const [window, requests, ...more] = limitFields(limit);
+      return ` ratelimit={${[requests, window, ...more, modes].join(', ')}}`;
+    })
+    .join('');
 }
 
 /** The rest of a listing is left out: the rules that came meanwhile are listed instead. */

@@ -1,7 +1,9 @@
 import { describe, expect, it } from 'vitest';
 import { createLogger, type Logger } from '../../process/log/logger.ts';
+import { Unit } from '../../rules/model.ts';
 import type { RuleError } from '../../rules/rule-error.ts';
 import { ManualClock } from '../../test/support/manual-clock.ts';
+import { matchedLimit } from '../../test/support/matched-rule.ts';
 import * as allLines from './lines.ts';
 
 /** What the rows below called: `name` of a line, `name.line` where a function gives several. */
@@ -147,8 +149,7 @@ describe('log lines', () => {
         lines.loadingDomain(log, 'mongo_cps');
         lines.loadingDescriptor(log, 'mongo_cps.database', undefined);
         lines.loadingDescriptor(log, 'mongo_cps.database_users', {
-          requestsPerUnit: 5,
-          unit: 'SECOND',
+          limits: [matchedLimit({ requestsPerUnit: 5, unit: Unit.SECOND })],
           unlimited: false,
           shadowMode: true,
           quotaMode: false,

@@ -3,7 +3,7 @@ import { beforeEach, describe, expect, it } from 'vitest';
 import type { MatchedRule, RuleMatcher } from '../../rules/match-result.ts';
 import { Unit } from '../../rules/model.ts';
 import { ManualClock } from '../../test/support/manual-clock.ts';
-import { matchedRule as rule } from '../../test/support/matched-rule.ts';
+import { matchedLimit, matchedRule as rule } from '../../test/support/matched-rule.ts';
 import { openMemoryStore } from '../../test/support/open-memory-store.ts';
 import {
   Code,
@@ -242,7 +242,7 @@ describe('RateLimitService', () => {
       statuses: [
         {
           code: Code.OK,
-          currentLimit: rule({ requestsPerUnit: 2, name: 'n' }),
+          currentLimit: matchedLimit({ requestsPerUnit: 2, name: 'n' }),
           limitRemaining: 1,
           durationUntilResetSeconds: 30,
         },
@@ -730,7 +730,12 @@ describe('RateLimitService', () => {
       const answer = outcome(decider, request('a')) as RateLimitResponse;
       expect(answer.overallCode).toBe(Code.OVER_LIMIT);
       expect(answer.statuses).toEqual([
-        { code: Code.OVER_LIMIT, currentLimit: rules.a, limitRemaining: 0, durationUntilResetSeconds: 30 },
+        {
+          code: Code.OVER_LIMIT,
+          currentLimit: matchedLimit(),
+          limitRemaining: 0,
+          durationUntilResetSeconds: 30,
+        },
       ]);
       expect(answer.responseHeadersToAdd.map(({ value }) => value)).toEqual(['10', '0', '30']);
       expect(stats.counted).toEqual({ 'd.a.total_hits': 1 });

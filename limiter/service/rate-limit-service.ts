@@ -220,7 +220,7 @@ export class RateLimitService {
     const nowSeconds = Math.floor(nowMs / 1000);
     let window = plan.window;
     if (window === undefined || nowSeconds >= window.endSeconds || nowSeconds < window.startSeconds) {
-      window = enterWindow(plan, this.#windows.at(plan.rule.unit, nowSeconds));
+      window = enterWindow(plan, this.#windows.at(plan.limit.unit, nowSeconds));
     }
     const key = plan.key;
     const secondsToReset = window.endSeconds - nowSeconds;
@@ -237,11 +237,11 @@ export class RateLimitService {
       hits,
       negative,
       ttlSeconds,
-      limit: plan.rule.requestsPerUnit,
+      limit: plan.limit.requestsPerUnit,
       secondsToReset,
       windowEndSeconds: window.endSeconds,
       remembered: !negative && localCache !== undefined && localCache.has(key, nowMs),
-      perSecond: plan.rule.unit === Unit.SECOND,
+      perSecond: plan.limit.unit === Unit.SECOND,
       caller: undefined,
       lookOnly: false,
       holdsBack: 'alone',
@@ -303,7 +303,7 @@ export class RateLimitService {
     if (assessment.overLimit !== 0) events.onOverLimit?.(request.domain, hit, assessment.overLimit);
     return {
       code: assessment.refused ? Code.OVER_LIMIT : Code.OK,
-      currentLimit: plan.rule,
+      currentLimit: plan.limit,
       limitRemaining: assessment.remaining,
       durationUntilResetSeconds: hit.secondsToReset,
     };

@@ -1,6 +1,7 @@
 /** What changes of rules mean for requests: those that the rules are for are asked of both versions. */
-import { type Entry, limitWords, type Rule } from '../model.ts';
+import type { Entry, Rule } from '../model.ts';
 import { ruleName } from '../review/explain-descriptor.ts';
+import { limitsWords } from '../window.ts';
 import type { Crossing, CrossingEffect, Crossings } from './crossing.ts';
 import type { DomainSide, Sides } from './domain-side.ts';
 import {
@@ -90,7 +91,12 @@ export function crossingMeaning(
   const found = [first, ...telling.map((one) => ({ ...one, note: otherNote(kind, one) })), ...doubts];
   const meaning = meaningOf(found);
   const last = first.other?.at(-1);
-  if (last?.rateLimit === undefined || (first.effect === 'same' && meaning.effect !== 'same')) return meaning;
+  if (
+    last === undefined ||
+    last.limits.length === 0 ||
+    (first.effect === 'same' && meaning.effect !== 'same')
+  )
+    return meaning;
   const name = ruleName({ rule: last });
   const where = kind === 'added' ? `before, '${name}' was for them` : `now '${name}' is for them`;
   return { ...meaning, notes: meaning.notes.toSpliced(1, 0, where) };
@@ -132,9 +138,9 @@ export function changedMeaning(
 /** `takes requests from 'path=/ab*' (10 per minute): 1000 per minute instead of 10 per minute`. */
 function otherNote(kind: 'added' | 'removed', { other, note, longerKey }: CrossingEffect): string {
   if (longerKey !== undefined) return `of requests with a longer key, such as '${longerKey}': ${note}`;
-  const limit = other?.at(-1)?.rateLimit;
-  if (other === undefined || limit === undefined) return `of some of its requests: ${note}`;
+  const limits = other?.at(-1)?.limits ?? [];
+  if (other === undefined || limits.length === 0) return `of some of its requests: ${note}`;
   const verb = kind === 'added' ? 'takes requests from' : 'leaves requests to';
   const path = other.map((rule) => ruleName({ rule })).join(' > ');
-  return `${verb} '${path}' (${limitWords(limit)}): ${note}`;
+  return `${verb} '${path}' (${limitsWords(limits)}): ${note}`;
 }

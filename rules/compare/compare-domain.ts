@@ -25,8 +25,8 @@ function written(rule: Rule): Map<string, string> {
   return new Map(fields.map(([name, value]) => [name, fieldText(rule, name, value)]));
 }
 
-function fieldText({ rateLimit }: Rule, name: string, value: JsonValue): string {
-  if (name === 'replaces') return rateLimit!.replaces.toSorted().join(', ');
+function fieldText({ limits }: Rule, name: string, value: JsonValue): string {
+  if (name === 'replaces') return limits[0]!.replaces.toSorted().join(', ');
   return typeof value === 'string' ? value : sortedJson(value);
 }
 

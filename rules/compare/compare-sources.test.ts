@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { caseCount } from '../../test/support/property-cases.ts';
 import { entriesFor, meetingRules } from '../../test/support/rule-arbitraries.ts';
-import { limit, rule, source } from '../../test/support/rule-builder.ts';
+import { limit, type RuleTraits, rule, source } from '../../test/support/rule-builder.ts';
 import type { Rule } from '../model.ts';
 import { compileRules } from '../table/compile-rules.ts';
 import { RuleTable } from '../table/rule-table.ts';
@@ -263,7 +263,7 @@ describe('a comparison', () => {
     expect(compare(before, after)).toEqual(expected);
   });
 
-  it.each<[string, Partial<Rule>]>([
+  it.each<[string, Partial<RuleTraits>]>([
     ['unit', { rateLimit: limit({ unit: 'hour' }) }],
     ['requests_per_unit', { rateLimit: limit({ requestsPerUnit: 9 }) }],
     ['unlimited', { rateLimit: limit({ unit: '', unlimited: true }) }],
@@ -276,8 +276,9 @@ describe('a comparison', () => {
     ['share_threshold', { shareThreshold: true }],
     ['metadata', { metadata: { a: 1 } }],
   ])('sees another %s', (name, traits) => {
-    const before = rule({ key: 'k', value: 'a*', rateLimit: limit() });
-    const [change] = compareSources([source('d', [before])], [source('d', [{ ...before, ...traits }])], 'f');
+    const one = { key: 'k', value: 'a*', rateLimit: limit() };
+    const after = source('d', [rule({ ...one, ...traits })]);
+    const [change] = compareSources([source('d', [rule(one)])], [after], 'f');
     expect(change?.fields.map((field) => field.name)).toContain(name);
   });
 

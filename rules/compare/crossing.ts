@@ -92,11 +92,11 @@ export class Crossings {
   #between(own: readonly Rule[], other: readonly Rule[] | undefined): LimitEffect[] {
     const [mine, theirs] = [own.at(-1)!, other?.at(-1)];
     const limit = this.#limitEffect(mine, theirs);
-    if (other === undefined || theirs?.rateLimit === undefined) return [limit];
+    if (other === undefined || theirs === undefined || theirs.limits.length === 0) return [limit];
     const isAfter = this.#own === this.#sides.after;
     const [before, after] = isAfter ? [other, own] : [own, other];
     const more = sharingEffects(before, after);
-    if (mine.rateLimit !== undefined) {
+    if (mine.limits.length > 0) {
       more.push(...replacingEffects(before.at(-1)!, after.at(-1)!, this.#sides));
     }
     return [limit, ...more];

@@ -143,7 +143,7 @@ export class DomainSide {
   }
 
   #collect(rule: Rule): void {
-    for (const name of rule.rateLimit?.replaces ?? []) this.#replaced.add(name);
+    for (const name of rule.limits.flatMap(({ replaces }) => replaces)) this.#replaced.add(name);
     this.#composites += compositeOf(rule);
     for (const below of rule.descriptors) this.#collect(below);
   }

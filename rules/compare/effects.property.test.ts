@@ -58,7 +58,7 @@ function edited(rules: readonly Rule[], { kind, places, rules: given }: Edit): R
   const isNew = (added: Rule) => rules.every((other) => compositeOf(other) !== compositeOf(added));
   if (kind <= 1 || one === undefined) return rules.toSpliced(at, 0, ...given.filter(isNew));
   if (kind === 2) return rules.toSpliced(at, 1);
-  if (kind === 3) return rules.with(at, { ...one, rateLimit: given[0]?.rateLimit });
+  if (kind === 3) return rules.with(at, { ...one, limits: given[0]?.limits ?? [] });
   if (kind === 4) return rules.toReversed();
   if (kind === 5) return rules.with(at, { ...one, descriptors: one.descriptors.length > 0 ? [] : given });
   const shareThreshold = compositeOf(one).includes('*') && !one.shareThreshold;
@@ -80,7 +80,7 @@ const requests = fc.array(
 function held(table: RuleTable, entries: Entry[]): { most: number; isShared: boolean } {
   const match = table.match('d', entries);
   const isRefused = match !== undefined && !match.rule.unlimited && !match.rule.shadowMode;
-  const most = isRefused ? match.rule.requestsPerUnit : Number.POSITIVE_INFINITY;
+  const most = isRefused ? match.rule.limits[0]!.requestsPerUnit : Number.POSITIVE_INFINITY;
   return { most, isShared: isRefused && match.counterStem.includes('*') };
 }
 

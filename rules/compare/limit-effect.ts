@@ -1,5 +1,6 @@
-import { limitWords, type RateLimit, type Rule } from '../model.ts';
+import type { RateLimit, Rule } from '../model.ts';
 import { compositeOf } from '../review/rule-level.ts';
+import { limitWords } from '../window.ts';
 import type { Sides } from './domain-side.ts';
 
 /** What a change means for the requests that the rule is for. */
@@ -151,8 +152,9 @@ function rateEffect(before: RateLimit, after: RateLimit): LimitEffect {
 
 /** Undefined for a rule without a limit, and for no rule. */
 export function limitTraits(rule: Rule | undefined): LimitTraits | undefined {
-  if (rule?.rateLimit === undefined) return undefined;
-  const { rateLimit, shadowMode, quotaMode, shareThreshold } = rule;
+  const rateLimit = rule?.limits[0];
+  if (rule === undefined || rateLimit === undefined) return undefined;
+  const { shadowMode, quotaMode, shareThreshold } = rule;
   return { rateLimit, shadowMode, quotaMode, shareThreshold };
 }
 
@@ -188,16 +190,17 @@ function effectOfAll(found: readonly LimitEffect[]): Effect {
 /** A limit that others replace, or that replaces others, changes what applies beside it. */
 export function replacingEffects(was: Rule, is: Rule, { before, after }: Sides): LimitEffect[] {
   const found: LimitEffect[] = [];
-  const [old, now] = [was.rateLimit?.replaces ?? [], is.rateLimit?.replaces ?? []];
+  const [wasLimit, isLimit] = [was.limits[0], is.limits[0]];
+  const [old, now] = [wasLimit?.replaces ?? [], isLimit?.replaces ?? []];
   const added = now.filter((name) => !old.includes(name));
   const dropped = old.filter((name) => !now.includes(name));
   const taking = `takes the place of ${added.join(', ')} in a request that has both`;
   if (added.length > 0) found.push({ effect: 'looser', note: taking });
   if (dropped.length > 0)
     found.push({ effect: 'stricter', note: `no longer takes the place of ${dropped.join(', ')}` });
-  const wasReplaced = was.rateLimit !== undefined && before.isReplaced(was.rateLimit.name);
-  const isReplaced = is.rateLimit !== undefined && after.isReplaced(is.rateLimit.name);
-  if (was.rateLimit?.name === is.rateLimit?.name || wasReplaced === isReplaced) return found;
+  const wasReplaced = wasLimit !== undefined && before.isReplaced(wasLimit.name);
+  const isReplaced = isLimit !== undefined && after.isReplaced(isLimit.name);
+  if (wasLimit?.name === isLimit?.name || wasReplaced === isReplaced) return found;
   if (wasReplaced) found.push({ effect: 'stricter', note: 'no other rule replaces it any more' });
   else found.push({ effect: 'looser', note: 'another rule replaces it now' });
   return found;

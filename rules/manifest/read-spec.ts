@@ -1,5 +1,6 @@
 import type { z } from 'zod';
 import {
+  emptyLimit,
   type JsonObject,
   type RateLimit,
   type Rule,
@@ -53,7 +54,7 @@ class SpecRules {
     return {
       key: textOf(given['key'], unreadable),
       value: textOf(given['value'] ?? '', unreadable),
-      rateLimit: isObject(given['rateLimit']) ? this.#rateLimit(given['rateLimit']) : undefined,
+      limits: isObject(given['rateLimit']) ? [this.#rateLimit(given['rateLimit'])] : [],
       shadowMode: given['shadowMode'] === true,
       quotaMode: given['quotaMode'] === true,
       detailedMetric: given['detailedMetric'] === true,
@@ -73,6 +74,7 @@ class SpecRules {
       this.#report('wrong-type', 'is required (0 blocks everything)', 'requestsPerUnit');
     }
     return {
+      ...emptyLimit(),
       unit: textOf(unit, ''),
       requestsPerUnit: typeof requestsPerUnit === 'number' ? requestsPerUnit : 0,
       unlimited: unlimited === true,

@@ -1,4 +1,4 @@
-import { type RateLimit, type Rule, type RuleSource, ruleFlags } from '../model.ts';
+import { emptyLimit, type RateLimit, type Rule, type RuleSource, ruleFlags } from '../model.ts';
 import type { SourceProblem } from '../validate-sources.ts';
 import { NodeKind, type YamlTape } from '../yaml/tape.ts';
 import { DocumentWalk, Unreadable } from './document-walk.ts';
@@ -74,7 +74,7 @@ class RuleReader {
         rule.value = values.string(value);
         break;
       case 'rate_limit':
-        rule.rateLimit = this.#rateLimit(value, rule.rateLimit);
+        rule.limits = this.#rateLimit(value, rule.limits[0]);
         break;
       case 'descriptors':
         rule.descriptors = this.#descriptors(value);
@@ -88,14 +88,14 @@ class RuleReader {
   }
 
   /** A repeated or merged block adds to the earlier one. */
-  #rateLimit(node: number, earlier: RateLimit | undefined): RateLimit | undefined {
+  #rateLimit(node: number, earlier: RateLimit | undefined): RateLimit[] {
     if (this.#walk.tape.kind(node) !== NodeKind.MAP) {
       this.#values.refuse(node, goTypes.rateLimit);
-      return undefined;
+      return [];
     }
-    const limit = earlier ?? { unit: '', requestsPerUnit: 0, unlimited: false, name: '', replaces: [] };
+    const limit = earlier ?? emptyLimit();
     this.#walk.eachField(node, Place.RATE_LIMIT, (name, value) => this.#limitField(limit, name, value));
-    return limit;
+    return [limit];
   }
 
   #limitField(limit: RateLimit, name: string, value: number): void {
@@ -139,7 +139,7 @@ function emptyRule(): Rule {
   return {
     key: '',
     value: '',
-    rateLimit: undefined,
+    limits: [],
     shadowMode: false,
     quotaMode: false,
     detailedMetric: false,
@@ -201,5 +201,5 @@ function unitAt(source: RuleSource, path: readonly (string | number)[]): string 
     if (typeof step === 'number') rules = rules[step]?.descriptors ?? [];
   }
   const index = path.at(-3);
-  return typeof index === 'number' ? rules[index]?.rateLimit?.unit : undefined;
+  return typeof index === 'number' ? rules[index]?.limits[0]?.unit : undefined;
 }

@@ -109,7 +109,7 @@ function rules(depth: number): fc.Arbitrary<Rule[]> {
 
 /** A rule as a file spells it, without what is at its default. */
 function written(given: Rule): object {
-  const { rateLimit: limits } = given;
+  const [limits] = given.limits;
   return {
     key: given.key,
     ...(given.value === '' ? {} : { value: given.value }),

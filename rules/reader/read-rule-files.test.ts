@@ -448,7 +448,7 @@ describe('readRuleFiles, values', () => {
     ['~', 0],
   ])('reads the number %s', (written, number) => {
     const rule = firstRule(`- key: k\n  rate_limit: {unit: day, requests_per_unit: ${written}}\n`);
-    expect(rule?.rateLimit?.requestsPerUnit).toBe(number);
+    expect(rule?.limits[0]?.requestsPerUnit).toBe(number);
   });
 
   it.each([
@@ -466,12 +466,12 @@ describe('readRuleFiles, values', () => {
   });
 
   it.each(['second', 'MINUTE', 'Hour', 'day', 'week', 'month', 'yEAR'])('accepts the unit %s', (unit) => {
-    expect(firstRule(`- key: k\n  rate_limit: {unit: ${unit}}\n`)?.rateLimit?.unit).toBe(unit);
+    expect(firstRule(`- key: k\n  rate_limit: {unit: ${unit}}\n`)?.limits[0]?.unit).toBe(unit);
   });
 
   it('takes a null limit for none and null lists for empty ones', () => {
     expect(firstRule('- key: k\n  rate_limit:\n  descriptors:\n')).toMatchObject({
-      rateLimit: undefined,
+      limits: [],
       descriptors: [],
     });
     expect(read('domain: d\ndescriptors:\n').sources).toEqual([
@@ -481,7 +481,7 @@ describe('readRuleFiles, values', () => {
 
   it('accepts an unlimited rule with a misspelt unit', () => {
     const text = '- key: k\n  rate_limit: {unlimited: true, unit: dya, requests_per_unit: 5}\n';
-    expect(firstRule(text)?.rateLimit).toMatchObject({ unlimited: true, requestsPerUnit: 5 });
+    expect(firstRule(text)?.limits[0]).toMatchObject({ unlimited: true, requestsPerUnit: 5 });
   });
 
   it('reads metadata of any content', () => {
@@ -536,12 +536,12 @@ describe('readRuleFiles, values', () => {
     expect(sources[0]?.descriptors).toMatchObject([
       {
         key: 'a',
-        rateLimit: { unit: 'day', requestsPerUnit: 5, name: 'n' },
+        limits: [{ unit: 'day', requestsPerUnit: 5, name: 'n' }],
         metadata: { x: 1, y: { z: 1 } },
       },
       {
         key: 'b',
-        rateLimit: { unit: 'day', requestsPerUnit: 6, name: 'n' },
+        limits: [{ unit: 'day', requestsPerUnit: 6, name: 'n' }],
         metadata: { x: 1, y: { w: 2 } },
       },
       { key: 'd', value: 'v' },

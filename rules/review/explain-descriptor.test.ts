@@ -73,11 +73,11 @@ describe('an explanation', () => {
           expect(matched === undefined).toBe(limited === undefined);
           if (matched === undefined || limited === undefined) continue;
           found++;
+          const limit = limited.limits[0]!;
           expect(matched).toMatchObject({
-            unlimited: limited.rateLimit!.unlimited,
-            requestsPerUnit: limited.rateLimit!.requestsPerUnit,
-            name: limited.rateLimit!.name,
-            replaces: limited.rateLimit!.replaces,
+            unlimited: limit.unlimited,
+            limits: limit.unlimited ? [] : [{ requestsPerUnit: limit.requestsPerUnit, name: limit.name }],
+            replaces: limit.replaces,
             shadowMode: limited.shadowMode,
             quotaMode: limited.quotaMode,
             metadata: limited.metadata,

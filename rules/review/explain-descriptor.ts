@@ -79,7 +79,7 @@ export function explainDescriptor(top: readonly PlacedRule[], entries: readonly 
     level = placedRules(last.rule.descriptors, last.source, last.path);
   }
   if (last === undefined) return { steps, outcome: { kind: 'no-entries' } };
-  if (last.rule.rateLimit !== undefined) return { steps, outcome: { kind: 'found', placed: last } };
+  if (last.rule.limits.length > 0) return { steps, outcome: { kind: 'found', placed: last } };
   return { steps, outcome: { kind: 'rule-without-limit', placed: last, below: level.length } };
 }
 

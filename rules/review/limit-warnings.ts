@@ -15,7 +15,8 @@ export function limitWarnings(
   const replaced = replacedNames(rules);
   const warnings: RuleWarning[] = [];
   for (const one of rules) {
-    const { rateLimit, shadowMode } = one.rule;
+    const { limits, shadowMode } = one.rule;
+    const rateLimit = limits[0];
     if (rateLimit === undefined) continue;
     if (!rateLimit.unlimited && rateLimit.requestsPerUnit === 0) {
       const effect = shadowMode ? 'reports every request as over the limit' : 'refuses every request';
@@ -39,8 +40,8 @@ export function limitWarnings(
 /** By name: whether a limit of that name is counted. One that is unlimited cannot be replaced. */
 function limitNames(rules: readonly Rule[]): Map<string, boolean> {
   const names = new Map<string, boolean>();
-  for (const { rateLimit: limit } of rules) {
-    if (limit === undefined || limit.name === '') continue;
+  for (const limit of rules.flatMap(({ limits }) => limits)) {
+    if (limit.name === '') continue;
     names.set(limit.name, names.get(limit.name) === true || !limit.unlimited);
   }
   return names;
@@ -50,7 +51,7 @@ function limitNames(rules: readonly Rule[]): Map<string, boolean> {
 function replacedNames(rules: readonly PlacedRule[]): Map<string, Set<string>> {
   const replaced = new Map<string, Set<string>>();
   for (const { rule } of rules) {
-    const limit = rule.rateLimit;
+    const limit = rule.limits[0];
     if (limit === undefined || limit.unlimited || limit.name === '') continue;
     const names = replaced.get(limit.name) ?? new Set();
     for (const name of limit.replaces) names.add(name);
@@ -70,7 +71,7 @@ function ringWarnings(
   const knots = knotsOf(replaced);
   const told = new Set<number>();
   return rules.flatMap((one) => {
-    const { rateLimit: limit } = one.rule;
+    const limit = one.rule.limits[0];
     const knot = limit === undefined || limit.unlimited ? undefined : knots.get(limit.name);
     if (limit === undefined || knot === undefined || told.has(knot)) return [];
     const index = limit.replaces.findIndex(
@@ -202,6 +203,6 @@ function dottedWarnings(domain: string, rules: readonly PlacedRule[]): RuleWarni
 }
 
 function isCounted(rule: PlacedRule['rule']): boolean {
-  if (rule.rateLimit !== undefined && !rule.rateLimit.unlimited) return true;
+  if (rule.limits.length > 0 && !rule.limits[0]!.unlimited) return true;
   return rule.descriptors.some(isCounted);
 }

@@ -1,13 +1,9 @@
 import { describe, expect, it } from 'vitest';
+import { limit, rule, source } from '../../test/support/rule-builder.ts';
 import { reviewSources } from './review-sources.ts';
 
 function warningsOf(key: string, value: string): string[] {
-  const rule = {
-    ...{ key, value, shadowMode: false, quotaMode: false, detailedMetric: false, valueToMetric: false },
-    ...{ shareThreshold: false, metadata: undefined, descriptors: [] },
-    rateLimit: { unit: 'minute', requestsPerUnit: 5, unlimited: false, name: '', replaces: [] },
-  };
-  return reviewSources([{ name: 'a', domain: 'd', descriptors: [rule] }])
+  return reviewSources([source('d', [rule({ key, value, rateLimit: limit() })])])
     .filter(({ code }) => code === 'taken-as-written')
     .map(({ path, text }) => `${path.join('.')}: ${text}`);
 }

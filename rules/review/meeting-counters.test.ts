@@ -1,14 +1,14 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { caseCount } from '../../test/support/property-cases.ts';
-import { limit, rule, source } from '../../test/support/rule-builder.ts';
+import { limit, type RuleTraits, rule, source } from '../../test/support/rule-builder.ts';
 import type { Rule } from '../model.ts';
 import { compileRules } from '../table/compile-rules.ts';
 import { RuleTable } from '../table/rule-table.ts';
 import { meetingCounters } from './meeting-counters.ts';
 import { compositeOf } from './rule-level.ts';
 
-function limited(key: string, value = '', traits: Partial<Rule> = {}): Rule {
+function limited(key: string, value = '', traits: Partial<RuleTraits> = {}): Rule {
   return rule({ key, value, rateLimit: limit(), ...traits });
 }
 
@@ -104,9 +104,9 @@ describe('rules whose counters could meet', () => {
           for (const request of requests) {
             const match = table.match(domain, request);
             // Keys are the configuration's: `a_b` is not sent where a rule says a=b.
-            if (match === undefined || !match.rule.name.endsWith(keysOf(request))) continue;
+            if (match === undefined || !match.rule.limits[0]!.name.endsWith(keysOf(request))) continue;
             const names = byStem.get(match.counterStem) ?? new Set();
-            byStem.set(match.counterStem, names.add(match.rule.name.split(' ')[0]!));
+            byStem.set(match.counterStem, names.add(match.rule.limits[0]!.name.split(' ')[0]!));
           }
         }
         for (const names of byStem.values()) {
@@ -179,8 +179,8 @@ function named(rules: readonly Rule[], above: string, keysAbove: readonly string
   return rules.map((one, index) => {
     const name = `${above}.descriptors.${index}`;
     const keys = [...keysAbove, one.key];
-    const rateLimit = one.rateLimit && limit({ name: `${name} ${keys.join(' ')}` });
-    return { ...one, rateLimit, descriptors: named(one.descriptors, name, keys) };
+    const limits = one.limits.map(() => limit({ name: `${name} ${keys.join(' ')}` }));
+    return { ...one, limits, descriptors: named(one.descriptors, name, keys) };
   });
 }
 

@@ -119,7 +119,7 @@ function countedRules(sources: readonly RuleSource[]): Counted[] {
         prefix: above.prefix + String.fromCharCode(...literal),
         hasAnyText: above.hasAnyText || end >= 0,
       };
-      if (rule.rateLimit !== undefined && !rule.rateLimit.unlimited) found.push(here);
+      if (rule.limits.length > 0 && !rule.limits[0]!.unlimited) found.push(here);
       if (rule.descriptors.length > 0) walk(here, rule.descriptors);
     }
   };

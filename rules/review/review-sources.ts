@@ -19,7 +19,7 @@ export function idleRules(level: readonly Rule[]): number[] {
   const known = new Set(composites);
   const patterns = new FirstPattern(composites);
   const isIdle = (rule: Rule, composite: string): boolean => {
-    if (rule.rateLimit !== undefined || rule.descriptors.length > 0 || composite.includes('*')) return false;
+    if (rule.limits.length > 0 || rule.descriptors.length > 0 || composite.includes('*')) return false;
     // Whatever splits into key and value in this text would find a rule for that key alone.
     for (let end = composite.indexOf('_'); end !== -1; end = composite.indexOf('_', end + 1)) {
       if (known.has(composite.slice(0, end))) return false;

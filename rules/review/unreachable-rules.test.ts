@@ -1,8 +1,8 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { caseCount } from '../../test/support/property-cases.ts';
-import { rule } from '../../test/support/rule-builder.ts';
-import type { Rule } from '../model.ts';
+import { limit, rule } from '../../test/support/rule-builder.ts';
+import type { RateLimit, Rule } from '../model.ts';
 import { compileRules } from '../table/compile-rules.ts';
 import { RuleTable } from '../table/rule-table.ts';
 import { unreachableRules } from './review-sources.ts';
@@ -13,8 +13,8 @@ function level(...written: [key: string, value: string][]): Rule[] {
   return written.map(([key, value]) => rule({ key, value, rateLimit: named(`${key}|${value}`) }));
 }
 
-function named(name: string): Rule['rateLimit'] {
-  return { unit: 'minute', requestsPerUnit: 1, unlimited: false, name, replaces: [] };
+function named(name: string): RateLimit {
+  return limit({ requestsPerUnit: 1, name });
 }
 
 function names(rules: readonly Rule[]): string[] {
@@ -150,7 +150,7 @@ describe('rules that are never found', () => {
             // The key of a rule without value; as the key of a request, a pattern stands for itself.
             if ((requestKey === composite) !== (kind === 'key')) continue;
             const match = table.match('d', [{ key: requestKey, value }]);
-            expect(match?.rule.name).not.toBe(one[index]!.rateLimit!.name);
+            expect(match?.rule.limits[0]?.name).not.toBe(one[index]!.limits[0]!.name);
           }
         }
       }),
@@ -164,7 +164,7 @@ describe('rules that are never found', () => {
       fc.property(rules, (one) => {
         const table = new RuleTable(compileRules([{ name: 'n', domain: 'd', descriptors: one }]));
         const unreachable = new Set(unreachableRules(one).map(({ index }) => index));
-        for (const [index, { key: own, value, rateLimit }] of one.entries()) {
+        for (const [index, { key: own, value, limits }] of one.entries()) {
           if (unreachable.has(index)) continue;
           // Characters that no rule has: the most general request that the rule is for.
           const request = {
@@ -172,7 +172,8 @@ describe('rules that are never found', () => {
             value: value === '' ? '\u{1f601}' : value.replaceAll('*', '\u{1f600}'),
           };
           // A pattern of keys is for all texts with a _, of which more can be known.
-          if (!own.includes('*')) expect(table.match('d', [request])?.rule.name).toBe(rateLimit!.name);
+          if (!own.includes('*'))
+            expect(table.match('d', [request])?.rule.limits[0]?.name).toBe(limits[0]!.name);
         }
       }),
       { numRuns: caseCount(500) },

@@ -1,7 +1,16 @@
-import { type Rule, type RuleSource, ruleFlags, unitFromText } from '../model.ts';
+import { type RateLimit, type Rule, type RuleSource, ruleFlags, Unit, unitFromText } from '../model.ts';
 import { type Wildcard, WildcardCompiler } from './compile-wildcards.ts';
 import { ContentHash, compilePairIndex, hashSeed, hashUnits, StringPool, WordList } from './pair-index.ts';
-import { Domain, Extra, Node, NodeFlag, nodeUnitShift, packRuleTable } from './rule-table-format.ts';
+import {
+  Domain,
+  Extra,
+  Limit,
+  Node,
+  NodeFlag,
+  nodeLimitsShift,
+  packRuleTable,
+  replacedWords,
+} from './rule-table-format.ts';
 
 /**
  * All rules of all sources as numbered nodes; the numbering is that of the table's `nodes`. Composite keys are written
@@ -88,38 +97,40 @@ export function compileRules(sources: readonly RuleSource[]): ArrayBuffer {
   const tree = numberRules(sources);
   const wildcards = new WildcardCompiler(tree.strings);
   const sortedChildren = sortChildren(tree);
-  const { nodes, extras } = compileNodes(tree, wildcards);
+  const { nodes, limits, extras } = compileNodes(tree, wildcards);
   return packRuleTable(
     {
       nodes,
       nodeIndex: compileNodeIndex(tree),
       sortedChildren,
-      extras,
-      domains: compileDomains(tree, nodes, extras),
       ...wildcards.finish(),
+      limits,
+      extras,
+      domains: compileDomains(tree, { nodes, limits, extras }),
       strings: tree.strings.toUnits(),
     },
     { rules: tree.rules.length - 1 - tree.domainCount, maxDepth: tree.maxDepth },
   );
 }
 
-function compileNodes(
-  tree: NumberedTree,
-  wildcards: WildcardCompiler,
-): { nodes: Int32Array; extras: Int32Array } {
+type RuleRecords = Record<'nodes' | 'limits' | 'extras', Int32Array>;
+
+function compileNodes(tree: NumberedTree, wildcards: WildcardCompiler): RuleRecords {
   const nodes = new WordList();
+  const limits = new WordList();
   const extras = new WordList();
   for (const [node, rule] of tree.rules.entries()) {
     nodes.push(tree.offsets.words[node]!);
     nodes.push(tree.lengths.words[node]!);
     nodes.push(rule === undefined ? 0 : nodeFlags(rule));
-    nodes.push(rule?.rateLimit?.requestsPerUnit ?? 0);
+    nodes.push(limits.length / Limit.words);
+    for (const limit of rule?.limits ?? []) addLimit(limit, limits, tree.strings);
     nodes.push(node === 0 ? 0 : wildcards.addLevel(wildcardChildren(tree, node)));
     nodes.push(rule === undefined ? -1 : addExtra(rule, extras, tree.strings));
     nodes.push(tree.firstChild.words[node]!);
     nodes.push(tree.childCount.words[node]!);
   }
-  return { nodes: nodes.toWords(), extras: extras.toWords() };
+  return { nodes: nodes.toWords(), limits: limits.toWords(), extras: extras.toWords() };
 }
 
 const flagNames = Object.values(ruleFlags);
@@ -127,21 +138,38 @@ const flagNames = Object.values(ruleFlags);
 function nodeFlags(rule: Rule): number {
   let flags = 0;
   for (const flag of flagNames) if (rule[flag]) flags |= NodeFlag[flag];
-  if (rule.rateLimit === undefined) return flags;
-  flags |= NodeFlag.hasLimit;
-  if (rule.rateLimit.unlimited) return flags | NodeFlag.unlimited;
-  const unit = unitFromText(rule.rateLimit.unit);
-  if (unit === undefined) throw new RangeError(`cannot compile rate limit unit '${rule.rateLimit.unit}'`);
-  return flags | (unit << nodeUnitShift);
+  const { length } = rule.limits;
+  if (length === 0) return flags;
+  if (rule.limits[0]!.unlimited) flags |= NodeFlag.unlimited;
+  return flags | NodeFlag.hasLimit | (length << nodeLimitsShift);
+}
+
+/** What is unlimited has no unit. */
+function addLimit(limit: RateLimit, limits: WordList, strings: StringPool): void {
+  const unit = limit.unlimited ? Unit.UNKNOWN : unitFromText(limit.unit);
+  if (unit === undefined) throw new RangeError(`cannot compile rate limit unit '${limit.unit}'`);
+  const { name, requestsPerUnit } = limit;
+  limits.pushAll([
+    unit,
+    limit.unitMultiplier,
+    requestsPerUnit,
+    limit.algorithm,
+    limit.burst ?? requestsPerUnit,
+  ]);
+  limits.pushAll([name === '' ? 0 : strings.add(name), name.length]);
 }
 
 function addExtra(rule: Rule, extras: WordList, strings: StringPool): number {
-  const { name, replaces } = rule.rateLimit ?? { name: '', replaces: [] };
-  if (name === '' && replaces.length === 0 && rule.metadata === undefined) return -1;
+  const { limits, metadata } = rule;
+  let replaced = 0;
+  for (const { replaces } of limits) replaced += replaces.length;
+  if (replaced === 0 && metadata === undefined) return -1;
   const extra = extras.length;
-  const metadata = rule.metadata === undefined ? '' : JSON.stringify(rule.metadata);
-  extras.pushAll([strings.add(name), name.length, strings.add(metadata), metadata.length, replaces.length]);
-  for (const replaced of replaces) extras.pushAll([strings.add(replaced), replaced.length]);
+  const text = metadata === undefined ? '' : JSON.stringify(metadata);
+  extras.pushAll([strings.add(text), text.length, replaced]);
+  for (const [index, { replaces }] of limits.entries()) {
+    for (const name of replaces) extras.pushAll([index, strings.add(name), name.length]);
+  }
   return extra;
 }
 
@@ -163,8 +191,7 @@ function wildcardChildren(tree: NumberedTree, node: number): Wildcard[] {
  */
 function compileDomains(
   { strings, domainCount }: NumberedTree,
-  nodes: Int32Array,
-  extras: Int32Array,
+  { nodes, limits, extras }: RuleRecords,
 ): Int32Array {
   const domains = new Int32Array(domainCount * Domain.words);
   const { units } = strings;
@@ -176,7 +203,12 @@ function compileDomains(
       for (let at = first * Node.words; at < end * Node.words; at += Node.words) {
         hash.addWord(nodes[at + Node.compositeLength]!);
         hash.addWord(nodes[at + Node.flags]!);
-        hash.addWord(nodes[at + Node.requestsPerUnit]!);
+        hashLimits(
+          hash,
+          limits,
+          { first: nodes[at + Node.firstLimit]!, count: nodes[at + Node.flags]! >>> nodeLimitsShift },
+          units,
+        );
         hash.addWord(nodes[at + Node.childCount]!);
         const extra = nodes[at + Node.extra]!;
         if (extra >= 0) hashExtra(hash, extras, extra, units);
@@ -192,7 +224,23 @@ function compileDomains(
   return domains;
 }
 
-/** Name, metadata, and what is replaced. */
+function hashLimits(
+  hash: ContentHash,
+  limits: Int32Array,
+  { first, count }: { first: number; count: number },
+  units: Uint16Array,
+): void {
+  const end = (first + count) * Limit.words;
+  for (let at = first * Limit.words; at < end; at += Limit.words) {
+    for (let word = 0; word < Limit.nameOffset; word++) hash.addWord(limits[at + word]!);
+    const offset = limits[at + Limit.nameOffset]!;
+    const length = limits[at + Limit.nameLength]!;
+    hash.addWord(length);
+    hash.addUnits(units, offset, offset + length);
+  }
+}
+
+/** Metadata, and what is replaced. */
 function hashExtra(hash: ContentHash, extras: Int32Array, extra: number, units: Uint16Array): void {
   const replaced = extras[extra + Extra.replacesCount]!;
   hash.addWord(~replaced);
@@ -200,9 +248,15 @@ function hashExtra(hash: ContentHash, extras: Int32Array, extra: number, units: 
     hash.addWord(extras[at + 1]!);
     hash.addUnits(units, extras[at]!, extras[at]! + extras[at + 1]!);
   };
-  addText(extra + Extra.nameOffset);
   addText(extra + Extra.metadataOffset);
-  for (let i = 0; i < replaced; i++) addText(extra + Extra.words + 2 * i);
+  for (
+    let at = extra + Extra.words;
+    at < extra + Extra.words + replaced * replacedWords;
+    at += replacedWords
+  ) {
+    hash.addWord(extras[at]!);
+    addText(at + 1);
+  }
 }
 
 function compileNodeIndex({ rules, strings, offsets, lengths, parents }: NumberedTree): Int32Array {

@@ -94,7 +94,7 @@ interface Parsed {
 
 type WildcardSections = Omit<
   RuleTableSections,
-  'nodes' | 'nodeIndex' | 'sortedChildren' | 'extras' | 'domains' | 'strings'
+  'nodes' | 'nodeIndex' | 'sortedChildren' | 'limits' | 'extras' | 'domains' | 'strings'
 >;
 
 /** What is numbered within one level. */

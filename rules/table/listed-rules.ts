@@ -1,6 +1,15 @@
 /** The rules of a table one after the other, for whoever shows them: domains by name, parents before children, siblings by composite key. */
-import type { MatchedRule } from '../match-result.ts';
-import { type Rule, type RuleFlag, type UnitName, unitName } from '../model.ts';
+import type { MatchedLimit, MatchedRule } from '../match-result.ts';
+import {
+  Algorithm,
+  algorithmNames,
+  isPlainLimit,
+  type RateLimit,
+  type Rule,
+  type RuleFlag,
+  unitName,
+} from '../model.ts';
+import { windowText } from '../window.ts';
 import { ruleValue } from '../write/rule-file-value.ts';
 import { NodeFlag, type RuleNodes } from './rule-table-format.ts';
 
@@ -9,13 +18,14 @@ export interface ListedRule {
   /** `domain`, or `domain.key_value.key...` with patterns as written. */
   path: string;
   isDomain: boolean;
-  limit: ListedLimit | undefined;
+  /** Undefined for a domain and for a rule without a limit. */
+  limits: ListedLimits | undefined;
 }
 
-export interface ListedLimit {
-  requestsPerUnit: number;
-  /** UNKNOWN when unlimited. */
-  unit: UnitName;
+/** The limits of a rule. */
+export interface ListedLimits {
+  /** At least one; of what is unlimited one with the unit UNKNOWN. */
+  limits: MatchedLimit[];
   unlimited: boolean;
   shadowMode: boolean;
   quotaMode: boolean;
@@ -31,9 +41,9 @@ export interface PlacedDomain {
 /** Lazy, so that a long list can be written in slices. */
 export function* listedRules(domains: Iterable<PlacedDomain>): Generator<ListedRule, void> {
   for (const { name, rules, node: domain } of domains) {
-    yield { path: name, isDomain: true, limit: undefined };
+    yield { path: name, isDomain: true, limits: undefined };
     for (const { node, path } of rulesBelow(rules, domain, name)) {
-      yield { path, isDomain: false, limit: limitOf(rules, node) };
+      yield { path, isDomain: false, limits: limitsOf(rules, node) };
     }
   }
 }
@@ -68,26 +78,38 @@ function* rulesBelow(
   }
 }
 
-function limitOf(rules: RuleNodes, node: number): ListedLimit | undefined {
+function limitsOf(rules: RuleNodes, node: number): ListedLimits | undefined {
   const flags = rules.flags(node);
   if ((flags & NodeFlag.hasLimit) === 0) return undefined;
   return {
-    requestsPerUnit: rules.requestsPerUnit(node),
-    unit: unitName(rules.unit(node)) ?? 'UNKNOWN',
+    limits: rules.limits(node),
     unlimited: (flags & NodeFlag.unlimited) !== 0,
     shadowMode: (flags & NodeFlag.shadowMode) !== 0,
     quotaMode: (flags & NodeFlag.quotaMode) !== 0,
   };
 }
 
-/** The debug listener's `/rlconfig`: a line for each rule with a limit. Lazy, so that a long list can be written in slices. */
+/** The debug listener's `/rlconfig`: a line for each limit. Lazy, so that a long list can be written in slices. */
 export function* rlconfigLines(domains: Iterable<PlacedDomain>): Generator<string, void> {
-  for (const { path, limit } of listedRules(domains)) {
-    if (limit === undefined) continue;
-    const { unit, requestsPerUnit, shadowMode, quotaMode } = limit;
-    const words = `unit=${unit} requests_per_unit=${requestsPerUnit}`;
-    yield `${path}: ${words}, shadow_mode: ${shadowMode}, quota_mode: ${quotaMode}`;
+  for (const { path, limits: found } of listedRules(domains)) {
+    if (found === undefined) continue;
+    const { limits, shadowMode, quotaMode } = found;
+    for (const limit of limits) {
+      const words = limitFields(limit).join(' ');
+      yield `${path}: ${words}, shadow_mode: ${shadowMode}, quota_mode: ${quotaMode}`;
+    }
   }
+}
+
+/** `unit=MINUTE`, `requests_per_unit=10`: as the Go service writes what it knows, with the window where that is no unit. */
+export function limitFields(limit: MatchedLimit): string[] {
+  const { unit, unitMultiplier, requestsPerUnit, algorithm, burst } = limit;
+  const window =
+    unitMultiplier === 1 ? `unit=${unitName(unit)}` : `window=${windowText(unit, unitMultiplier)}`;
+  const fields = [window, `requests_per_unit=${requestsPerUnit}`];
+  if (!isPlainLimit(limit)) fields.push(`algorithm=${algorithmNames[algorithm]}`);
+  if (algorithm === Algorithm.TOKEN_BUCKET) fields.push(`burst=${burst}`);
+  return fields;
 }
 
 /**
@@ -110,13 +132,23 @@ export function* ruleFileLines(domains: readonly PlacedDomain[]): Generator<stri
 
 function ruleOf(rules: RuleNodes, node: number): Rule {
   const flags = rules.flags(node);
-  const { unit, requestsPerUnit, unlimited, name, replaces, metadata } = rules.readRule(node);
-  const limit = { unit: unitName(unit) ?? '', requestsPerUnit, unlimited, name, replaces: [...replaces] };
+  const { unlimited, metadata } = rules.readRule(node);
+  const replaced = rules.replaced(node);
+  const limits = rules.limits(node).map((limit, index): RateLimit => {
+    const { unit, requestsPerUnit, burst } = limit;
+    return {
+      ...limit,
+      unit: unitName(unit) ?? '',
+      burst: burst === requestsPerUnit ? undefined : burst,
+      unlimited,
+      replaces: replaced.filter((one) => one.limit === index).map(({ name }) => name),
+    };
+  });
   const flag = (one: RuleFlag): boolean => (flags & NodeFlag[one]) !== 0;
   return {
     key: rules.readComposite(node),
     value: '',
-    rateLimit: (flags & NodeFlag.hasLimit) === 0 ? undefined : limit,
+    limits,
     shadowMode: flag('shadowMode'),
     quotaMode: flag('quotaMode'),
     detailedMetric: flag('detailedMetric'),

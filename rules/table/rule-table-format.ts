@@ -10,7 +10,8 @@
  *                  "declared first" means "smaller number".
  *  nodeIndex       (parent, hash of the composite key) -> node. A composite is `key`, or `key_value`. A domain's is its name.
  *  sortedChildren  at a node's first child: the numbers of its children sorted by composite
- *  extras          name, replaces and metadata of the rules that have any
+ *  limits          one record (`Limit`) a limit; those of one rule have consecutive numbers
+ *  extras          metadata, and what its limits replace, of the rules that have any
  *  domains         (`Domain`) of each domain, in their order, the hash of its content and the number of its rules
  *  strings         all text; records point into it with offset and length
  *
@@ -26,14 +27,15 @@
  *  literals        the length of each literal, by its number
  *  states, labels  an Aho-Corasick automaton a level, which finds all its literals in one pass (`State`)
  */
-import type { MatchedRule } from '../match-result.ts';
-import type { JsonObject, Unit } from '../model.ts';
+import type { MatchedLimit, MatchedRule } from '../match-result.ts';
+import type { Algorithm, JsonObject, Unit } from '../model.ts';
 import { readText } from './pair-index.ts';
 
 const wordSections = [
   'nodes',
   'nodeIndex',
   'sortedChildren',
+  'limits',
   'extras',
   'domains',
   'levels',
@@ -76,10 +78,10 @@ export interface OpenRuleTable {
 export const Node = {
   compositeOffset: 0,
   compositeLength: 1,
-  /** `NodeFlag`s, and the unit from bit 8 on. */
+  /** `NodeFlag`s, and the number of limits from bit 8 on. */
   flags: 2,
-  /** uint32 bits. */
-  requestsPerUnit: 3,
+  /** The number of its first record in `limits`. */
+  firstLimit: 3,
   /** Number of the level that holds the children with a `*`; 0 for none. */
   level: 4,
   /** Position in `extras`, -1 for none. */
@@ -99,18 +101,29 @@ export const NodeFlag = {
   valueToMetric: 32,
   shareThreshold: 64,
 } as const;
-export const nodeUnitShift = 8;
+export const nodeLimitsShift = 8;
 
-/** In `extras`: these five, then offset and length of each replaced name. */
-export const Extra = {
-  nameOffset: 0,
-  nameLength: 1,
-  metadataOffset: 2,
-  /** 0: no metadata. The text is JSON. */
-  metadataLength: 3,
-  replacesCount: 4,
-  words: 5,
+/** Words of a record in `limits`. Requests and burst are uint32 bits. */
+export const Limit = {
+  unit: 0,
+  unitMultiplier: 1,
+  requestsPerUnit: 2,
+  algorithm: 3,
+  burst: 4,
+  nameOffset: 5,
+  nameLength: 6,
+  words: 7,
 } as const;
+
+/** In `extras`: these three, then for each replaced name which of the rule's limits replaces it, offset and length. */
+export const Extra = {
+  metadataOffset: 0,
+  /** 0: no metadata. The text is JSON. */
+  metadataLength: 1,
+  replacesCount: 2,
+  words: 3,
+} as const;
+export const replacedWords = 3;
 
 /** Words of a record in `domains`; that of node 1 is the first. */
 export const Domain = { hash: 0, rules: 2, words: 3 } as const;
@@ -186,7 +199,7 @@ const Header = {
   words: 8 + 2 * (wordSections.length + unitSections.length),
 } as const;
 const magic = 0x52495745;
-const version = 2;
+const version = 3;
 
 /** Lays the sections into one buffer of exactly their size. */
 export function packRuleTable(sections: RuleTableSections, counts: RuleTableCounts): ArrayBuffer {
@@ -283,17 +296,39 @@ export class RuleNodes {
     this.#rules = new Array(count);
   }
 
-  /** `NodeFlag`s, and the unit from bit 8 on. */
+  /** `NodeFlag`s, and the number of limits from bit 8 on. */
   flags(node: number): number {
     return this.#s.nodes[node * Node.words + Node.flags]!;
   }
 
-  unit(node: number): Unit {
-    return (this.flags(node) >>> nodeUnitShift) as Unit;
+  /** All limits of a rule as they are written, an unlimited one with the unit UNKNOWN. */
+  limits(node: number): MatchedLimit[] {
+    const { nodes, limits, strings } = this.#s;
+    const found: MatchedLimit[] = [];
+    let at = nodes[node * Node.words + Node.firstLimit]! * Limit.words;
+    const end = at + (this.flags(node) >>> nodeLimitsShift) * Limit.words;
+    for (; at < end; at += Limit.words) {
+      found.push({
+        unit: limits[at + Limit.unit] as Unit,
+        unitMultiplier: limits[at + Limit.unitMultiplier]!,
+        requestsPerUnit: limits[at + Limit.requestsPerUnit]! >>> 0,
+        algorithm: limits[at + Limit.algorithm] as Algorithm,
+        burst: limits[at + Limit.burst]! >>> 0,
+        name: readText(strings, limits[at + Limit.nameOffset]!, limits[at + Limit.nameLength]!),
+      });
+    }
+    return found;
   }
 
-  requestsPerUnit(node: number): number {
-    return this.#s.nodes[node * Node.words + Node.requestsPerUnit]! >>> 0;
+  /** The names that limits of a rule replace, each with the number of the limit. */
+  replaced(node: number): { limit: number; name: string }[] {
+    const { extras, nodes, strings } = this.#s;
+    const extra = nodes[node * Node.words + Node.extra]!;
+    if (extra < 0) return [];
+    return Array.from({ length: extras[extra + Extra.replacesCount]! }, (_, index) => {
+      const at = extra + Extra.words + index * replacedWords;
+      return { limit: extras[at]!, name: readText(strings, extras[at + 1]!, extras[at + 2]!) };
+    });
   }
 
   /** What a domain says, whatever stands beside it in its table: 64 bits of hash, and how many rules it has. */
@@ -348,31 +383,22 @@ export class RuleNodes {
   /** As `rule`, without keeping it. */
   readRule(node: number): MatchedRule {
     const flags = this.flags(node);
-    const { extras, nodes, strings } = this.#s;
-    const extra = nodes[node * Node.words + Node.extra]!;
-    const replaces: string[] = [];
-    let name = '';
-    let metadata: JsonObject | undefined;
-    if (extra >= 0) {
-      name = readText(strings, extras[extra + Extra.nameOffset]!, extras[extra + Extra.nameLength]!);
-      const end = extra + Extra.words + 2 * extras[extra + Extra.replacesCount]!;
-      for (let at = extra + Extra.words; at < end; at += 2) {
-        replaces.push(readText(strings, extras[at]!, extras[at + 1]!));
-      }
-      const length = extras[extra + Extra.metadataLength]!;
-      if (length > 0) {
-        metadata = JSON.parse(readText(strings, extras[extra + Extra.metadataOffset]!, length)) as JsonObject;
-      }
-    }
+    const unlimited = (flags & NodeFlag.unlimited) !== 0;
     return {
-      unit: this.unit(node),
-      requestsPerUnit: this.requestsPerUnit(node),
-      unlimited: (flags & NodeFlag.unlimited) !== 0,
+      limits: unlimited ? [] : this.limits(node),
+      unlimited,
       shadowMode: (flags & NodeFlag.shadowMode) !== 0,
       quotaMode: (flags & NodeFlag.quotaMode) !== 0,
-      name,
-      replaces,
-      metadata,
+      replaces: this.replaced(node).map(({ name }) => name),
+      metadata: this.#metadata(node),
     };
+  }
+
+  #metadata(node: number): JsonObject | undefined {
+    const { extras, nodes, strings } = this.#s;
+    const extra = nodes[node * Node.words + Node.extra]!;
+    const length = extra < 0 ? 0 : extras[extra + Extra.metadataLength]!;
+    if (length === 0) return undefined;
+    return JSON.parse(readText(strings, extras[extra + Extra.metadataOffset]!, length)) as JsonObject;
   }
 }

@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { composite, NaiveMatcher } from '../../test/support/naive-matcher.ts';
 import { caseCount } from '../../test/support/property-cases.ts';
-import { rule, source } from '../../test/support/rule-builder.ts';
+import { limit, rule, source } from '../../test/support/rule-builder.ts';
 import { countedEntry, unambiguousStem } from '../counter-keys.ts';
 import { usualNames } from '../match-result.ts';
 import type { Entry, JsonObject, Rule, RuleSource } from '../model.ts';
@@ -32,13 +32,15 @@ const value = fc.oneof(
   { weight: 6, arbitrary: fc.array(units, { maxLength: 5 }).map((list) => list.join('')) },
   { weight: 1, arbitrary: special },
 );
-const rateLimit = fc.record({
-  unit: fc.constantFrom('second', 'MINUTE', 'Hour', 'day', 'week', 'month', 'year'),
-  requestsPerUnit: fc.constantFrom(0, 1, 2 ** 31, 2 ** 32 - 1),
-  unlimited: fc.boolean(),
-  name: fc.constantFrom('', 'n', 'é'),
-  replaces: fc.subarray(['x', 'y']),
-});
+const rateLimit = fc
+  .record({
+    unit: fc.constantFrom('second', 'MINUTE', 'Hour', 'day', 'week', 'month', 'year'),
+    requestsPerUnit: fc.constantFrom(0, 1, 2 ** 31, 2 ** 32 - 1),
+    unlimited: fc.boolean(),
+    name: fc.constantFrom('', 'n', 'é'),
+    replaces: fc.subarray(['x', 'y']),
+  })
+  .map(limit);
 const bare = fc.record({
   key,
   value,
@@ -148,7 +150,7 @@ describe('RuleTable', () => {
         fc.uniqueArray(pattern, { minLength: 1, maxLength: 60 }),
         fc.array(text, { minLength: 20, maxLength: 40 }),
         (patterns, values) => {
-          const rateLimit = { unit: 'day', requestsPerUnit: 1, unlimited: false, name: '', replaces: [] };
+          const rateLimit = limit({ unit: 'day', requestsPerUnit: 1 });
           const rules = [
             source(
               'd',

@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { limit, rule, source } from '../../test/support/rule-builder.ts';
+import { matchedLimit } from '../../test/support/matched-rule.ts';
+import { limit, type RuleTraits, rule, source } from '../../test/support/rule-builder.ts';
 import { usualNames } from '../match-result.ts';
 import { type Entry, type JsonObject, type Rule, type RuleSource, Unit } from '../model.ts';
 import { compileRules } from './compile-rules.ts';
@@ -9,7 +10,7 @@ function tableOf(...sources: RuleSource[]): RuleTable {
   return new RuleTable(compileRules(sources));
 }
 
-function limited(key: string, value = '', traits: Partial<Rule> = {}): Rule {
+function limited(key: string, value = '', traits: Partial<RuleTraits> = {}): Rule {
   return rule({ key, value, rateLimit: limit(), ...traits });
 }
 
@@ -213,12 +214,10 @@ describe('the matched rule', () => {
         metadata,
       }),
       expected: {
-        unit: Unit.WEEK,
-        requestsPerUnit: 4294967295,
+        limits: [matchedLimit({ unit: Unit.WEEK, requestsPerUnit: 4294967295, name: 'n' })],
         unlimited: false,
         shadowMode: true,
         quotaMode: true,
-        name: 'n',
         replaces: ['a', 'ä'],
         metadata,
       },
@@ -227,12 +226,10 @@ describe('the matched rule', () => {
       name: 'an unlimited one',
       given: limited('k', '', { rateLimit: limit({ unit: '', requestsPerUnit: 7, unlimited: true }) }),
       expected: {
-        unit: Unit.UNKNOWN,
-        requestsPerUnit: 7,
+        limits: [],
         unlimited: true,
         shadowMode: false,
         quotaMode: false,
-        name: '',
         replaces: [],
         metadata: undefined,
       },
@@ -240,7 +237,7 @@ describe('the matched rule', () => {
     {
       name: 'metadata beside detailed_metric and value_to_metric',
       given: limited('k', '', { metadata: {}, detailedMetric: true, valueToMetric: true }),
-      expected: expect.objectContaining({ metadata: {}, requestsPerUnit: 10, unit: Unit.MINUTE }),
+      expected: expect.objectContaining({ metadata: {}, limits: [matchedLimit()] }),
     },
   ];
   for (const { name, given, expected } of traits) {

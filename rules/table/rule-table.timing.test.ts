@@ -23,7 +23,9 @@ describe('a table of 100,000 rules', () => {
     const table = new RuleTable(bytes);
     expect(performance.now() - opened).toBeLessThan(20);
     expect(table.ruleCount).toBe(100_000);
-    expect(table.match('d', [{ key: 'tenant', value: 'customer-99999' }])?.rule.requestsPerUnit).toBe(99_999);
+    expect(
+      table.match('d', [{ key: 'tenant', value: 'customer-99999' }])?.rule.limits[0]?.requestsPerUnit,
+    ).toBe(99_999);
   });
 });
 

@@ -20,7 +20,7 @@ const source = fc.record({
 function plain(rules: readonly Rule[]): Rule[] {
   return rules.map((rule) => ({
     ...rule,
-    rateLimit: rule.rateLimit && { ...rule.rateLimit, unit: rule.rateLimit.unit.toLowerCase() },
+    limits: rule.limits.map((limit) => ({ ...limit, unit: limit.unit.toLowerCase() })),
     descriptors: plain(rule.descriptors),
   }));
 }

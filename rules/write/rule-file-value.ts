@@ -16,11 +16,13 @@ const flags = Object.entries(ruleFlags);
 
 /** As `ruleFileValue`, of one rule. */
 export function ruleValue(rule: Rule): JsonObject {
-  const { key, value, rateLimit, metadata, descriptors } = rule;
+  const { key, value, limits, metadata, descriptors } = rule;
+  const [limit, ...others] = limits;
   return {
     key,
     ...(value === '' ? {} : { value }),
-    ...(rateLimit === undefined ? {} : { rate_limit: limitValue(rateLimit) }),
+    ...(limit === undefined || others.length > 0 ? {} : { rate_limit: limitValue(limit) }),
+    ...(others.length === 0 ? {} : { rate_limits: limits.map(limitValue) }),
     ...Object.fromEntries(flags.filter(([, flag]) => rule[flag]).map(([name]) => [name, true])),
     ...(metadata === undefined ? {} : { metadata }),
     ...rulesBelow(descriptors),

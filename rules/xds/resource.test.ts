@@ -29,13 +29,15 @@ const { metadata } = fc.letrec<{ value: JsonValue; metadata: JsonObject }>((tie)
     .map((entries) => Object.fromEntries(entries)),
 }));
 
-const limited = fc.record({
-  unit: fc.constantFrom('SECOND', 'MINUTE', 'HOUR', 'DAY', 'WEEK', 'MONTH', 'YEAR'),
-  requestsPerUnit: fc.oneof(fc.constantFrom(0, 2 ** 32 - 1), fc.nat()),
-  unlimited: fc.constant(false),
-  name: text,
-  replaces: fc.array(text, { maxLength: 3 }),
-});
+const limited = fc
+  .record({
+    unit: fc.constantFrom('SECOND', 'MINUTE', 'HOUR', 'DAY', 'WEEK', 'MONTH', 'YEAR'),
+    requestsPerUnit: fc.oneof(fc.constantFrom(0, 2 ** 32 - 1), fc.nat()),
+    unlimited: fc.constant(false),
+    name: text,
+    replaces: fc.array(text, { maxLength: 3 }),
+  })
+  .map(limit);
 const rateLimit: fc.Arbitrary<RateLimit> = fc.oneof(
   limited,
   limited.map((one) => ({ ...one, unit: '', unlimited: true })),
@@ -46,7 +48,7 @@ const { rules } = fc.letrec<{ rules: Rule[] }>((tie) => ({
     fc.record({
       key: text,
       value: text,
-      rateLimit: fc.option(rateLimit, { nil: undefined }),
+      limits: fc.array(rateLimit, { maxLength: 1 }),
       shadowMode: fc.boolean(),
       quotaMode: fc.boolean(),
       detailedMetric: fc.boolean(),
@@ -135,7 +137,7 @@ describe('a resource', () => {
   ];
   it.each(units)('has unit "%s" with unlimited %s for "%s"', (unit, unlimited, read) => {
     const one = source('d', [rule({ key: 'k', rateLimit: limit({ unit, unlimited }) })]);
-    expect(decodeResource(encodeResource(one)).descriptors[0]?.rateLimit?.unit).toBe(read);
+    expect(decodeResource(encodeResource(one)).descriptors[0]?.limits[0]?.unit).toBe(read);
   });
 
   it('has an unknown unit by its number, which the validator refuses in the Go service’s words', () => {

@@ -14,6 +14,7 @@ import {
   RateLimitReplaceSchema,
 } from '../../gen/ratelimit/config/ratelimit/v3/rls_conf_pb.ts';
 import {
+  emptyLimit,
   type JsonObject,
   type JsonValue,
   type RateLimit,
@@ -77,7 +78,9 @@ function toDescriptor(rule: Rule): RateLimitDescriptor {
   const descriptor = create(RateLimitDescriptorSchema);
   descriptor.key = rule.key;
   descriptor.value = rule.value;
-  if (rule.rateLimit !== undefined) descriptor.rateLimit = toPolicy(rule.rateLimit);
+  const [limit, ...others] = rule.limits;
+  if (others.length > 0) descriptor.rateLimits = rule.limits.map(toPolicy);
+  else if (limit !== undefined) descriptor.rateLimit = toPolicy(limit);
   descriptor.descriptors = rule.descriptors.map(toDescriptor);
   descriptor.shadowMode = rule.shadowMode;
   descriptor.detailedMetric = rule.detailedMetric;
@@ -102,7 +105,7 @@ function toRule(descriptor: RateLimitDescriptor): Rule {
   return {
     key: descriptor.key,
     value: descriptor.value,
-    rateLimit: descriptor.rateLimit === undefined ? undefined : toLimit(descriptor.rateLimit),
+    limits: descriptor.rateLimit === undefined ? [] : [toLimit(descriptor.rateLimit)],
     shadowMode: descriptor.shadowMode,
     quotaMode: descriptor.quotaMode,
     detailedMetric: descriptor.detailedMetric,
@@ -115,6 +118,7 @@ function toRule(descriptor: RateLimitDescriptor): Rule {
 
 function toLimit({ unit, requestsPerUnit, unlimited, name, replaces }: RateLimitPolicy): RateLimit {
   return {
+    ...emptyLimit(),
     unit: unlimited && unit === Unit.UNKNOWN ? '' : (unitName(unit) ?? String(unit)),
     requestsPerUnit,
     unlimited,

@@ -1,17 +1,34 @@
-import type { MatchedRule } from '../../rules/match-result.ts';
-import { Unit } from '../../rules/model.ts';
+import type { MatchedLimit, MatchedRule } from '../../rules/match-result.ts';
+import { Algorithm, Unit } from '../../rules/model.ts';
 
-/** A rule as it is matched: 10 a minute and nothing else; what the test is about is given. */
-export function matchedRule(given: Partial<MatchedRule> = {}): MatchedRule {
+/** A limit as it is matched: 10 a minute unless told otherwise. */
+export function matchedLimit(given: Partial<MatchedLimit> = {}): MatchedLimit {
+  const requestsPerUnit = given.requestsPerUnit ?? 10;
   return {
     unit: Unit.MINUTE,
-    requestsPerUnit: 10,
+    unitMultiplier: 1,
+    requestsPerUnit,
+    algorithm: Algorithm.FIXED_WINDOW,
+    burst: requestsPerUnit,
+    name: '',
+    ...given,
+  };
+}
+
+export type MatchedTraits = Partial<MatchedRule & MatchedLimit>;
+
+/** A rule as it is matched, with one limit, unless it is told to be unlimited or has its own; what the test is about is given. */
+export function matchedRule(given: MatchedTraits = {}): MatchedRule {
+  const { unit, unitMultiplier, requestsPerUnit, algorithm, burst, name, ...traits } = given;
+  const written = Object.entries({ unit, unitMultiplier, requestsPerUnit, algorithm, burst, name });
+  const one = Object.fromEntries(written.filter(([, value]) => value !== undefined));
+  return {
+    limits: traits.unlimited === true ? [] : [matchedLimit(one)],
     unlimited: false,
     shadowMode: false,
     quotaMode: false,
-    name: '',
     replaces: [],
     metadata: undefined,
-    ...given,
+    ...traits,
   };
 }

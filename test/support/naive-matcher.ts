@@ -3,8 +3,15 @@
  * Tests hold `RuleTable` equal to it.
  */
 import { EntryMark } from '../../rules/counter-keys.ts';
-import type { MatchedRule, RuleMatch, RuleMatcher } from '../../rules/match-result.ts';
-import { type Entry, type Rule, type RuleSource, Unit, type UnitName } from '../../rules/model.ts';
+import type { MatchedLimit, MatchedRule, RuleMatch, RuleMatcher } from '../../rules/match-result.ts';
+import {
+  type Entry,
+  type RateLimit,
+  type Rule,
+  type RuleSource,
+  Unit,
+  type UnitName,
+} from '../../rules/model.ts';
 
 /** "A rule with key and value is tried before a rule with the same key and no value." */
 interface Step {
@@ -29,8 +36,8 @@ export class NaiveMatcher implements RuleMatcher {
 
   match(domain: string, entries: readonly Entry[]): RuleMatch | undefined {
     const steps = this.#steps(domain, entries);
-    const limit = steps?.at(-1)?.rule.rateLimit;
-    if (steps === undefined || limit === undefined) return undefined;
+    const limits = steps?.at(-1)?.rule.limits ?? [];
+    if (steps === undefined || limits.length === 0) return undefined;
     return {
       rule: matchedRule(steps.at(-1)!.rule),
       metricKey: [domain, ...metricSegments(entries, steps)].join('.'),
@@ -140,16 +147,26 @@ function joined(key: string, value: string): string {
   return value === '' ? key : `${key}_${value}`;
 }
 
-function matchedRule({ rateLimit, shadowMode, quotaMode, metadata }: Rule): MatchedRule {
-  const { unit, requestsPerUnit, unlimited, name, replaces } = rateLimit!;
+function matchedRule({ limits, shadowMode, quotaMode, metadata }: Rule): MatchedRule {
+  const unlimited = limits[0]!.unlimited;
   return {
-    unit: unlimited ? Unit.UNKNOWN : Unit[unit.toUpperCase() as UnitName],
-    requestsPerUnit,
+    limits: unlimited ? [] : limits.map(matchedLimit),
     unlimited,
     shadowMode,
     quotaMode,
-    name,
-    replaces,
+    replaces: limits.flatMap(({ replaces }) => replaces),
     metadata,
+  };
+}
+
+function matchedLimit(limit: RateLimit): MatchedLimit {
+  const { unit, unitMultiplier, requestsPerUnit, algorithm, burst, name } = limit;
+  return {
+    unit: Unit[unit.toUpperCase() as UnitName],
+    unitMultiplier,
+    requestsPerUnit,
+    algorithm,
+    burst: burst ?? requestsPerUnit,
+    name,
   };
 }

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import type { Entry, JsonObject, JsonValue, RateLimit, Rule } from '../../rules/model.ts';
 import { compositeOf } from '../../rules/review/rule-level.ts';
-import { limit, rule } from './rule-builder.ts';
+import { limit, type RuleTraits, rule } from './rule-builder.ts';
 
 /** Few letters, so that rules and requests often meet. */
 const shortText = fc
@@ -111,8 +111,8 @@ function level(key: fc.Arbitrary<string>, value: fc.Arbitrary<string>, depth: nu
 }
 
 /** As the validator wants it. */
-function valid(traits: Rule): Rule {
-  const shareThreshold = traits.shareThreshold && compositeOf(traits).includes('*');
+function valid(traits: RuleTraits & Pick<Rule, 'key' | 'value'>): Rule {
+  const shareThreshold = traits.shareThreshold === true && compositeOf(traits).includes('*');
   return rule({ ...traits, shareThreshold });
 }
 

@@ -1,12 +1,12 @@
-import type { RateLimit, Rule, RuleSource } from '../../rules/model.ts';
+import { emptyLimit, type RateLimit, type Rule, type RuleSource } from '../../rules/model.ts';
 import { type RuleError, RuleErrorList } from '../../rules/rule-error.ts';
 import { checkSources } from '../../rules/validate-sources.ts';
 
-/** A rule with the given traits, all others at their defaults. */
-export function rule(traits: Partial<Rule> & { key: string }): Rule {
+/** A rule with the given traits, all others at their defaults. `rateLimit`: its only limit. */
+export function rule({ rateLimit, ...traits }: RuleTraits): Rule {
   return {
     value: '',
-    rateLimit: undefined,
+    limits: rateLimit === undefined ? [] : [rateLimit],
     shadowMode: false,
     quotaMode: false,
     detailedMetric: false,
@@ -18,9 +18,11 @@ export function rule(traits: Partial<Rule> & { key: string }): Rule {
   };
 }
 
+export type RuleTraits = Partial<Rule> & { key: string; rateLimit?: RateLimit | undefined };
+
 /** 10 a minute unless told otherwise. */
 export function limit(traits: Partial<RateLimit> = {}): RateLimit {
-  return { unit: 'minute', requestsPerUnit: 10, unlimited: false, name: '', replaces: [], ...traits };
+  return { ...emptyLimit(), unit: 'minute', requestsPerUnit: 10, ...traits };
 }
 
 export function source(domain: string, descriptors: Rule[], name = `${domain}.yaml`): RuleSource {

@@ -132,7 +132,9 @@ describe('FileConfigSource', () => {
     expect(event).toMatchObject({ loaded: { domains: 2, rules: 2, sources: 2 } });
     if ('loaded' in event) {
       expect(event.loaded.loadMs).toBeGreaterThan(0);
-      expect(event.loaded.table.match('a', [{ key: 'k', value: 'v' }])?.rule.requestsPerUnit).toBe(5);
+      expect(event.loaded.table.match('a', [{ key: 'k', value: 'v' }])?.rule.limits[0]?.requestsPerUnit).toBe(
+        5,
+      );
     }
   });
 

@@ -14,7 +14,7 @@ import type { JsonObject, Message, UnknownEnum } from "@bufbuild/protobuf";
  * Describes the file ratelimit/config/ratelimit/v3/rls_conf.proto.
  */
 export const file_ratelimit_config_ratelimit_v3_rls_conf: GenFile = /*@__PURE__*/
-  fileDesc("CixyYXRlbGltaXQvY29uZmlnL3JhdGVsaW1pdC92My9ybHNfY29uZi5wcm90bxIdcmF0ZWxpbWl0LmNvbmZpZy5yYXRlbGltaXQudjMieAoPUmF0ZUxpbWl0Q29uZmlnEgwKBG5hbWUYASABKAkSDgoGZG9tYWluGAIgASgJEkcKC2Rlc2NyaXB0b3JzGAMgAygLMjIucmF0ZWxpbWl0LmNvbmZpZy5yYXRlbGltaXQudjMuUmF0ZUxpbWl0RGVzY3JpcHRvciLfAgoTUmF0ZUxpbWl0RGVzY3JpcHRvchILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAkSQgoKcmF0ZV9saW1pdBgDIAEoCzIuLnJhdGVsaW1pdC5jb25maWcucmF0ZWxpbWl0LnYzLlJhdGVMaW1pdFBvbGljeRJHCgtkZXNjcmlwdG9ycxgEIAMoCzIyLnJhdGVsaW1pdC5jb25maWcucmF0ZWxpbWl0LnYzLlJhdGVMaW1pdERlc2NyaXB0b3ISEwoLc2hhZG93X21vZGUYBSABKAgSFwoPZGV0YWlsZWRfbWV0cmljGAYgASgIEhIKCnF1b3RhX21vZGUYByABKAgSKQoIbWV0YWRhdGEYCCABKAsyFy5nb29nbGUucHJvdG9idWYuU3RydWN0EhgKD3ZhbHVlX3RvX21ldHJpYxjoByABKAgSGAoPc2hhcmVfdGhyZXNob2xkGOkHIAEoCCLMAQoPUmF0ZUxpbWl0UG9saWN5EjoKBHVuaXQYASABKA4yLC5yYXRlbGltaXQuY29uZmlnLnJhdGVsaW1pdC52My5SYXRlTGltaXRVbml0EhkKEXJlcXVlc3RzX3Blcl91bml0GAIgASgNEhEKCXVubGltaXRlZBgDIAEoCBIMCgRuYW1lGAQgASgJEkEKCHJlcGxhY2VzGAUgAygLMi8ucmF0ZWxpbWl0LmNvbmZpZy5yYXRlbGltaXQudjMuUmF0ZUxpbWl0UmVwbGFjZSIgChBSYXRlTGltaXRSZXBsYWNlEgwKBG5hbWUYASABKAkqZgoNUmF0ZUxpbWl0VW5pdBILCgdVTktOT1dOEAASCgoGU0VDT05EEAESCgoGTUlOVVRFEAISCAoESE9VUhADEgcKA0RBWRAEEgkKBU1PTlRIEAUSCAoEWUVBUhAGEggKBFdFRUsQB2IGcHJvdG8z", [file_google_protobuf_struct]);
+  fileDesc("CixyYXRlbGltaXQvY29uZmlnL3JhdGVsaW1pdC92My9ybHNfY29uZi5wcm90bxIdcmF0ZWxpbWl0LmNvbmZpZy5yYXRlbGltaXQudjMieAoPUmF0ZUxpbWl0Q29uZmlnEgwKBG5hbWUYASABKAkSDgoGZG9tYWluGAIgASgJEkcKC2Rlc2NyaXB0b3JzGAMgAygLMjIucmF0ZWxpbWl0LmNvbmZpZy5yYXRlbGltaXQudjMuUmF0ZUxpbWl0RGVzY3JpcHRvciKlAwoTUmF0ZUxpbWl0RGVzY3JpcHRvchILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAkSQgoKcmF0ZV9saW1pdBgDIAEoCzIuLnJhdGVsaW1pdC5jb25maWcucmF0ZWxpbWl0LnYzLlJhdGVMaW1pdFBvbGljeRJHCgtkZXNjcmlwdG9ycxgEIAMoCzIyLnJhdGVsaW1pdC5jb25maWcucmF0ZWxpbWl0LnYzLlJhdGVMaW1pdERlc2NyaXB0b3ISEwoLc2hhZG93X21vZGUYBSABKAgSFwoPZGV0YWlsZWRfbWV0cmljGAYgASgIEhIKCnF1b3RhX21vZGUYByABKAgSKQoIbWV0YWRhdGEYCCABKAsyFy5nb29nbGUucHJvdG9idWYuU3RydWN0EhgKD3ZhbHVlX3RvX21ldHJpYxjoByABKAgSGAoPc2hhcmVfdGhyZXNob2xkGOkHIAEoCBJECgtyYXRlX2xpbWl0cxjqByADKAsyLi5yYXRlbGltaXQuY29uZmlnLnJhdGVsaW1pdC52My5SYXRlTGltaXRQb2xpY3kizAIKD1JhdGVMaW1pdFBvbGljeRI6CgR1bml0GAEgASgOMiwucmF0ZWxpbWl0LmNvbmZpZy5yYXRlbGltaXQudjMuUmF0ZUxpbWl0VW5pdBIZChFyZXF1ZXN0c19wZXJfdW5pdBgCIAEoDRIRCgl1bmxpbWl0ZWQYAyABKAgSDAoEbmFtZRgEIAEoCRJBCghyZXBsYWNlcxgFIAMoCzIvLnJhdGVsaW1pdC5jb25maWcucmF0ZWxpbWl0LnYzLlJhdGVMaW1pdFJlcGxhY2USGAoPdW5pdF9tdWx0aXBsaWVyGOgHIAEoDRJFCglhbGdvcml0aG0Y6QcgASgOMjEucmF0ZWxpbWl0LmNvbmZpZy5yYXRlbGltaXQudjMuUmF0ZUxpbWl0QWxnb3JpdGhtEhMKBWJ1cnN0GOoHIAEoDUgAiAEBQggKBl9idXJzdCIgChBSYXRlTGltaXRSZXBsYWNlEgwKBG5hbWUYASABKAkqZgoNUmF0ZUxpbWl0VW5pdBILCgdVTktOT1dOEAASCgoGU0VDT05EEAESCgoGTUlOVVRFEAISCAoESE9VUhADEgcKA0RBWRAEEgkKBU1PTlRIEAUSCAoEWUVBUhAGEggKBFdFRUsQBypMChJSYXRlTGltaXRBbGdvcml0aG0SEAoMRklYRURfV0lORE9XEAASEgoOU0xJRElOR19XSU5ET1cQARIQCgxUT0tFTl9CVUNLRVQQAmIGcHJvdG8z", [file_google_protobuf_struct]);
 
 /**
  * @generated from message ratelimit.config.ratelimit.v3.RateLimitConfig
@@ -98,6 +98,13 @@ export type RateLimitDescriptor = Message<"ratelimit.config.ratelimit.v3.RateLim
    * @generated from field: bool share_threshold = 1001;
    */
   shareThreshold: boolean;
+
+  /**
+   * In place of rate_limit: 2 to 8 limits that all have to allow.
+   *
+   * @generated from field: repeated ratelimit.config.ratelimit.v3.RateLimitPolicy rate_limits = 1002;
+   */
+  rateLimits: RateLimitPolicy[];
 };
 
 /**
@@ -135,6 +142,25 @@ export type RateLimitPolicy = Message<"ratelimit.config.ratelimit.v3.RateLimitPo
    * @generated from field: repeated ratelimit.config.ratelimit.v3.RateLimitReplace replaces = 5;
    */
   replaces: RateLimitReplace[];
+
+  /**
+   * How many units a window has; 0 is 1.
+   *
+   * @generated from field: uint32 unit_multiplier = 1000;
+   */
+  unitMultiplier: number;
+
+  /**
+   * @generated from field: ratelimit.config.ratelimit.v3.RateLimitAlgorithm algorithm = 1001;
+   */
+  algorithm: RateLimitAlgorithm;
+
+  /**
+   * The most that a token bucket lets come at once; requests_per_unit where it is not there.
+   *
+   * @generated from field: optional uint32 burst = 1002;
+   */
+  burst?: number | undefined;
 };
 
 /**
@@ -216,4 +242,35 @@ export type RateLimitUnit = (typeof RateLimitUnit)[keyof typeof RateLimitUnit] |
  */
 export const RateLimitUnitSchema: GenEnum<RateLimitUnit> = /*@__PURE__*/
   enumDesc(file_ratelimit_config_ratelimit_v3_rls_conf, 0);
+
+/**
+ * @generated from enum ratelimit.config.ratelimit.v3.RateLimitAlgorithm
+ */
+export const RateLimitAlgorithm = {
+  /**
+   * @generated from enum value: FIXED_WINDOW = 0;
+   */
+  FIXED_WINDOW: 0,
+
+  /**
+   * @generated from enum value: SLIDING_WINDOW = 1;
+   */
+  SLIDING_WINDOW: 1,
+
+  /**
+   * @generated from enum value: TOKEN_BUCKET = 2;
+   */
+  TOKEN_BUCKET: 2,
+} as const;
+
+/**
+ * @generated from enum ratelimit.config.ratelimit.v3.RateLimitAlgorithm
+ */
+export type RateLimitAlgorithm = (typeof RateLimitAlgorithm)[keyof typeof RateLimitAlgorithm] | UnknownEnum;
+
+/**
+ * Describes the enum ratelimit.config.ratelimit.v3.RateLimitAlgorithm.
+ */
+export const RateLimitAlgorithmSchema: GenEnum<RateLimitAlgorithm> = /*@__PURE__*/
+  enumDesc(file_ratelimit_config_ratelimit_v3_rls_conf, 1);
 

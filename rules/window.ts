@@ -1,0 +1,111 @@
+/**
+ * Lengths of windows, and how people write them: `5m`, `30s`, `1w`. A unit is a window of its own length, a multiplier makes
+ * it longer. Months have 30 days and years 365, unless the limiter counts months of the calendar.
+ */
+import { Algorithm, type RateLimit, Unit, unitFromText, unitName } from './model.ts';
+
+/** By the number of the unit. UNKNOWN has no length. */
+const unitSeconds: readonly (number | undefined)[] = [
+  undefined,
+  1,
+  60,
+  3600,
+  86_400,
+  2_592_000,
+  31_536_000,
+  604_800,
+];
+
+/** Chosen: of a window, in seconds. Ten years. */
+export const longestWindowSeconds = 315_360_000;
+/** Of `unit_multiplier`. */
+export const largestMultiplier = 65_535;
+
+/** Undefined for a number that is no unit, or UNKNOWN. */
+export function windowSeconds(unit: number, multiplier = 1): number | undefined {
+  const seconds = unitSeconds[unit];
+  return seconds === undefined ? undefined : seconds * multiplier;
+}
+
+/** From the longest to the shortest. Weeks and shorter make up longer windows; a month and a year stand alone. */
+const letters: readonly { letter: string; unit: Unit }[] = [
+  { letter: 'w', unit: Unit.WEEK },
+  { letter: 'd', unit: Unit.DAY },
+  { letter: 'h', unit: Unit.HOUR },
+  { letter: 'm', unit: Unit.MINUTE },
+  { letter: 's', unit: Unit.SECOND },
+];
+const lettersAlone: readonly { letter: string; unit: Unit }[] = [
+  { letter: 'mo', unit: Unit.MONTH },
+  { letter: 'y', unit: Unit.YEAR },
+];
+
+/** As people write a window: `5m`, and `1d` for 24 hours; windows of months and years in these. Empty where there is none. */
+export function windowText(unit: number, multiplier = 1): string {
+  const alone = lettersAlone.find((one) => one.unit === unit);
+  if (alone !== undefined) return `${multiplier}${alone.letter}`;
+  const seconds = windowSeconds(unit, multiplier);
+  if (seconds === undefined) return '';
+  const { letter, count } = wholeUnits(seconds);
+  return `${count}${letter}`;
+}
+
+/** The longest unit, of a week at most, that fits whole times. */
+function wholeUnits(seconds: number): { letter: string; unit: Unit; count: number } {
+  const found = letters.find(({ unit }) => seconds % unitSeconds[unit]! === 0)!;
+  return { ...found, count: seconds / unitSeconds[found.unit]! };
+}
+
+/** `5m`, `1h30m`, `90s`, `1mo`, `2y`: the unit that fits whole times, and how often; else what is wrong, to follow the text. */
+export function windowFromText(text: string): { unit: Unit; multiplier: number } | string {
+  const alone = /^(\d{1,9})(mo|y)$/.exec(text);
+  if (alone !== null) {
+    return inBounds(lettersAlone.find(({ letter }) => letter === alone[2])!.unit, Number(alone[1]));
+  }
+  const parts = /^(?=.)(?:(\d{1,9})w)?(?:(\d{1,9})d)?(?:(\d{1,9})h)?(?:(\d{1,9})m)?(?:(\d{1,9})s)?$/.exec(
+    text,
+  );
+  if (parts === null) return 'is no length of time such as 30s, 5m, 1h30m, 1d, 2w, 1mo or 1y';
+  let seconds = 0;
+  for (const [index, { unit }] of letters.entries()) {
+    seconds += Number(parts[index + 1] ?? 0) * unitSeconds[unit]!;
+  }
+  if (seconds === 0) return 'is no time at all';
+  const { unit, count } = wholeUnits(seconds);
+  return inBounds(unit, count);
+}
+
+function inBounds(unit: Unit, multiplier: number): { unit: Unit; multiplier: number } | string {
+  if (multiplier === 0) return 'is no time at all';
+  const problem = windowProblem(unit, multiplier);
+  if (problem !== undefined) return problem;
+  if (multiplier <= largestMultiplier) return { unit, multiplier };
+  return `is ${multiplier} ${unitName(unit)!.toLowerCase()}s, and a window has at most ${largestMultiplier} of one unit`;
+}
+
+/** Why a window cannot be so long; undefined where it can. */
+export function windowProblem(unit: number, multiplier: number): string | undefined {
+  const seconds = windowSeconds(unit, multiplier) ?? 0;
+  if (seconds <= longestWindowSeconds) return undefined;
+  return `is ${seconds} seconds, and a window has at most ${longestWindowSeconds} (10 years)`;
+}
+
+/** `20 per minute`, `100 in 5m, sliding window`, `5 per second, token bucket, burst 10`, `unlimited`. */
+export function limitWords(limit: RateLimit): string {
+  const { requestsPerUnit, unit, unitMultiplier, algorithm, burst } = limit;
+  if (limit.unlimited) return 'unlimited';
+  const isUnit = unitMultiplier === 1;
+  const window = isUnit
+    ? `per ${unit.toLowerCase()}`
+    : `in ${windowText(unitFromText(unit) ?? Unit.UNKNOWN, unitMultiplier)}`;
+  const rate = `${requestsPerUnit} ${window}`;
+  if (algorithm === Algorithm.SLIDING_WINDOW) return `${rate}, sliding window`;
+  return algorithm === Algorithm.TOKEN_BUCKET
+    ? `${rate}, token bucket, burst ${burst ?? requestsPerUnit}`
+    : rate;
+}
+
+/** As `limitWords`, of all limits of a rule: `20 per minute and 1000 per day`. */
+export function limitsWords(limits: readonly RateLimit[]): string {
+  return limits.length === 0 ? 'no limit' : limits.map(limitWords).join(' and ');
+}
