@@ -4,7 +4,7 @@ import type { Clock, Timers } from '../process/time/clock.ts';
 import { Pace } from '../process/time/pacing.ts';
 import { objectKey } from './model/config-object.ts';
 import type { Decision, KeptSpec, Verdict } from './model/decision.ts';
-import { type Decider, nextKept, type Policy } from './reconcile/decide.ts';
+import { type Decider, joinedKept, nextKept, type Policy } from './reconcile/decide.ts';
 import type { VersionLedger } from './reconcile/fleet-standing.ts';
 import type { ObjectSource } from './source/kubernetes-source.ts';
 import type { Telemetry } from './telemetry/control-plane-metrics.ts';
@@ -74,9 +74,7 @@ export class Distribution {
   /** What outlived other processes. Nothing is decided before the first call; what is known here is as new or newer. */
   useKept(stored: ReadonlyMap<string, KeptSpec>): void {
     const kept = new Map(this.#kept);
-    for (const [uid, spec] of stored) {
-      if ((kept.get(uid)?.generation ?? 0) < spec.generation) kept.set(uid, spec);
-    }
+    for (const [uid, spec] of stored) kept.set(uid, joinedKept(kept.get(uid), spec));
     this.#kept = kept;
     this.#hasKept = true;
     this.#ask();

@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { Unit, unitFromText } from './model.ts';
+import { limit, rule } from '../test/support/rule-builder.ts';
+import { Algorithm, rulesVersionNeeded, Unit, unitFromText } from './model.ts';
 
 describe('unitFromText', () => {
   it.each([
@@ -18,5 +19,21 @@ describe('unitFromText', () => {
     ['constructor', undefined],
   ])('takes %j for %s', (text, unit) => {
     expect(unitFromText(text)).toBe(unit);
+  });
+});
+
+describe('rulesVersionNeeded', () => {
+  it.each([
+    ['no limit', {}, 1],
+    ['a limit that the Go service knows', { rateLimit: limit({ unit: 'week' }) }, 1],
+    ['no limit at all', { rateLimit: limit({ unit: '', unlimited: true }) }, 1],
+    ['several units in a window', { rateLimit: limit({ unitMultiplier: 5 }) }, 2],
+    ['a sliding window', { rateLimit: limit({ algorithm: Algorithm.SLIDING_WINDOW }) }, 2],
+    ['a token bucket', { rateLimit: limit({ algorithm: Algorithm.TOKEN_BUCKET }) }, 2],
+    ['two limits', { limits: [limit(), limit({ unit: 'day' })] }, 2],
+  ])('of a rule with %s', (_, traits, version) => {
+    const found = rule({ key: 'k', ...traits });
+    expect(rulesVersionNeeded([rule({ key: 'plain', rateLimit: limit() }), found])).toBe(version);
+    expect(rulesVersionNeeded([rule({ key: 'above', descriptors: [found] })])).toBe(version);
   });
 });

@@ -125,6 +125,16 @@ export function isPlainLimit(limit: Pick<RateLimit, 'unitMultiplier' | 'algorith
   return limit.unitMultiplier === 1 && limit.algorithm === Algorithm.FIXED_WINDOW;
 }
 
+/**
+ * What a limiter has to obey for these rules. Limiters say in their node metadata (`rules_version`) how far they do, and who
+ * says nothing obeys 1: it would take a window, algorithm or list of limits that it does not know for a plain limit.
+ */
+export function rulesVersionNeeded(rules: readonly Rule[]): 1 | 2 {
+  const needsMore = ({ limits, descriptors }: Rule): boolean =>
+    limits.length > 1 || !limits.every(isPlainLimit) || rulesVersionNeeded(descriptors) > 1;
+  return rules.some(needsMore) ? 2 : 1;
+}
+
 /** One tuple of a request's descriptor. Case-sensitive. */
 export interface Entry {
   key: string;

@@ -11,7 +11,7 @@ const fleet: FleetObject = {
   spec: { disconnectedGraceSeconds: 30, onDisconnected: 'Unknown' },
   status: undefined,
 };
-const newest = { number: 2, ms: noonMs, version: 'v2' };
+const newest = { number: 2, ms: noonMs, version: 'v2', rulesVersion: 1 };
 
 function limiter(name: string, accepted: number, traits: Partial<LimiterState> = {}): LimiterState {
   const usual = { isWeir: true, sinceMs: noonMs, hasNothing: false, refusal: undefined, isJoining: false };
@@ -83,6 +83,17 @@ describe('fleetStatus', () => {
       },
       {},
       ['2/3 current 2', 'True AllLimiters', 'False Settled'],
+    ],
+    [
+      'one that is too old for some of its rules',
+      {
+        connected: [
+          ...well.map((one) => ({ ...one, rulesVersion: 2 })),
+          limiter('c', 2, { rulesVersion: 1 }),
+        ],
+      },
+      { newest: { ...newest, rulesVersion: 2 } },
+      ['3/3 current 2', 'False LimiterTooOld', 'False Settled'],
     ],
     [
       'fewer than there should be',

@@ -29,7 +29,7 @@ const namesShown = 5;
 export function fleetStatus(facts: FleetFacts): FleetStatus {
   const { fleet, limiters, newest, problem, previous, nowMs } = facts;
   // Without a snapshot nobody lacks anything.
-  const standing = limiters.of(newest ?? { number: 0, ms: 0 });
+  const standing = limiters.of(newest ?? { number: 0, ms: 0, rulesVersion: 0 });
   const { joining } = limiters;
   const expected = Math.max(standing.total, fleet.spec.count ?? 0);
   const ready = problem === undefined ? readiness(fleet.name, standing, newest) : unready(problem);

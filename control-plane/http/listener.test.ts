@@ -121,7 +121,7 @@ const programmed: ConfigStatus = {
 };
 
 const decision = decisionOf([
-  { name: 'shop', generation: 2, rules: 3, status: programmed },
+  { name: 'shop', generation: 2, rules: 3, status: programmed, rulesVersion: 2, forOld: 1 },
   {
     name: 'mail',
     generation: 5,
@@ -160,7 +160,7 @@ const view: ControlPlaneView = viewOf({
     {
       replica: 'replica-a',
       limiters: [
-        limiterReport({ name: 'pod-a', acceptedVersion: version }),
+        limiterReport({ name: 'pod-a', acceptedVersion: version, rulesVersion: 2 }),
         limiterReport({ name: 'go', isWeir: false, fleet: 'lost' }),
       ],
     },
@@ -184,10 +184,10 @@ describe('/snapshot', () => {
 fleet default: version ${version}, 4 rules, 150 bytes
   resource team/mail: domain mail, 1 rule, 50 bytes, hash ${hashes['mail']}
   resource team/shop: domain shop, 3 rules, 100 bytes, hash ${hashes['shop']}
-  limiter pod-a: acknowledged ${version} (current), Weir, at replica-a since 2026-01-02T03:04:05.000Z
+  limiter pod-a: acknowledged ${version} (current), Weir, rules version 2, at replica-a since 2026-01-02T03:04:05.000Z
   limiter pod-b: acknowledged old, refused ${version}: no\\u001b[2J\\u009b\\u2028\\u202e\\n, Weir, at replica-b since 2026-01-02T03:04:05.000Z
   object team/mail: generation 5, not accepted (Invalid: spec.domain: empty), served as generation 4, 1 rule, hash ${hashes['mail']}, programmed unknown
-  object team/shop: generation 2, accepted, served as generation 2, 3 rules, hash ${hashes['shop']}, not programmed (Refused: pod-b refused it:\\nno)
+  object team/shop: generation 2, accepted, served as generation 2, 3 rules, hash ${hashes['shop']}, rules version 2, to older limiters generation 1, not programmed (Refused: pod-b refused it:\\nno)
 
 ${edgeText}
 fleet lost: version e3b0c44298fc1c14, 0 rules, 0 bytes
@@ -222,6 +222,7 @@ fleet lost: version e3b0c44298fc1c14, 0 rules, 0 bytes
               name: 'pod-a',
               replica: 'replica-a',
               isWeir: true,
+              rulesVersion: 2,
               connectedSince,
               acceptedVersion: version,
               isCurrent: true,
@@ -231,6 +232,7 @@ fleet lost: version e3b0c44298fc1c14, 0 rules, 0 bytes
               name: 'pod-b',
               replica: 'replica-b',
               isWeir: true,
+              rulesVersion: null,
               connectedSince,
               acceptedVersion: 'old',
               isCurrent: false,
@@ -248,6 +250,8 @@ fleet lost: version e3b0c44298fc1c14, 0 rules, 0 bytes
                 resource: 'team/mail',
                 rules: 1,
                 hash: hashes['mail'],
+                rulesVersion: 1,
+                generationForOld: null,
               },
               programmed: null,
             },
@@ -261,6 +265,8 @@ fleet lost: version e3b0c44298fc1c14, 0 rules, 0 bytes
                 resource: 'team/shop',
                 rules: 3,
                 hash: hashes['shop'],
+                rulesVersion: 2,
+                generationForOld: 1,
               },
               programmed: {
                 status: 'False',
@@ -282,6 +288,7 @@ fleet lost: version e3b0c44298fc1c14, 0 rules, 0 bytes
               name: 'go',
               replica: 'replica-a',
               isWeir: false,
+              rulesVersion: null,
               connectedSince,
               acceptedVersion: null,
               isCurrent: false,

@@ -15,6 +15,8 @@ export interface LimiterRow {
   name: string;
   replica: string;
   isWeir: boolean;
+  /** Up to which version it obeys rules; null: its replica does not say it. */
+  rulesVersion: number | null;
   connectedSince: string;
   /** Null while it has accepted nothing. */
   acceptedVersion: string | null;
@@ -27,18 +29,24 @@ export interface ObjectRow {
   name: string;
   generation: number;
   accepted: { status: boolean; reason: string; message: string };
-  served: Pick<ServedConfig, 'generation' | 'domain' | 'resource' | 'rules' | 'hash'> | null;
+  served:
+    | (Pick<ServedConfig, 'generation' | 'domain' | 'resource' | 'rules' | 'hash' | 'rulesVersion'> & {
+        /** What limiters are served that obey less; null: nothing, or the same. */
+        generationForOld: number | null;
+      })
+    | null;
   /** Null before its status was made for the first time. */
   programmed: { status: string; reason: string; message: string } | null;
 }
 
 /** `current` is the version that is served. */
 export function limiterRow(replica: string, limiter: LimiterReport, current: string | undefined): LimiterRow {
-  const { name, isWeir, connectedMs, acceptedVersion, refusal } = limiter;
+  const { name, isWeir, rulesVersion = null, connectedMs, acceptedVersion, refusal } = limiter;
   return {
     name,
     replica,
     isWeir,
+    rulesVersion,
     connectedSince: new Date(connectedMs).toISOString(),
     acceptedVersion: acceptedVersion ?? null,
     isCurrent: acceptedVersion !== undefined && acceptedVersion === current,
@@ -59,8 +67,9 @@ export function objectRow(name: string, verdict: Verdict, status: ConfigStatus |
 
 function servedPart(served: ServedConfig | undefined): ObjectRow['served'] {
   if (served === undefined) return null;
-  const { generation, domain, resource, rules, hash } = served;
-  return { generation, domain, resource, rules, hash };
+  const { generation, domain, resource, rules, hash, rulesVersion, forOld } = served;
+  const generationForOld = forOld?.generation ?? null;
+  return { generation, domain, resource, rules, hash, rulesVersion, generationForOld };
 }
 
 function programmedPart(status: ConfigStatus | undefined): ObjectRow['programmed'] {

@@ -35,12 +35,21 @@ export interface ServedConfig {
   rules: number;
   /** Fields in use that only this project's limiters know, as manifests spell them: `valueToMetric`. */
   ownFields: readonly string[];
+  /** What a limiter has to obey for these rules: see `rulesVersionNeeded`. */
+  rulesVersion: number;
+  /** Older limiters are served this generation in their place; undefined: nothing, or these rules too. */
+  forOld: SpecGeneration | undefined;
+}
+
+export interface SpecGeneration {
+  generation: number;
+  spec: unknown;
 }
 
 /** The last spec of an object that was accepted: it stays in force while a newer one is not. */
-export interface KeptSpec {
-  generation: number;
-  spec: unknown;
+export interface KeptSpec extends SpecGeneration {
+  /** The last one before it that limiters of rules version 1 can obey, while this one is more than that. */
+  forOld?: SpecGeneration | undefined;
 }
 
 /** Whose a domain of a fleet was last. */

@@ -17,6 +17,16 @@ export interface FleetSnapshot {
   /** 16 hexadecimal digits. The same for the same resources, on every replica. */
   version: string;
   resources: readonly Resource[];
+  /** For limiters of rules version 1, where that is something else. */
+  forOld?: FleetSnapshot;
+}
+
+/** Of limiters that say nothing of it: rules as they were before versions of them were told apart. */
+export const oldRulesVersion = 1;
+
+/** Of rules: all limiters obey them. Of a limiter: it obeys no others. */
+export function isOld(rulesVersion = oldRulesVersion): boolean {
+  return rulesVersion <= oldRulesVersion;
 }
 
 export function hashOf(bytes: Uint8Array | string): string {
@@ -60,6 +70,8 @@ export interface LimiterReport {
   isWeir: boolean;
   /** Whether its counters have the Go service's keys, in which two of them could meet. */
   countsCompatibly: boolean;
+  /** Up to which version it obeys rules; undefined: a replica of before does not say it, and serves what all obey. */
+  rulesVersion?: number | undefined;
   /** Milliseconds since 1970. */
   connectedMs: number;
   /** Version of the snapshot that it has in force as a whole, as far as it said so. */

@@ -68,6 +68,8 @@ export const ProgrammedReason = {
   Pending: 'Pending',
   /** Some limiter refused the rules, or others that came with them. */
   Refused: 'Refused',
+  /** Some limiter cannot obey the rules, and is served older ones of the object or none. */
+  LimiterTooOld: 'LimiterTooOld',
   /** Expected limiters that may have other rules in force went away, or never came. */
   Disconnected: 'Disconnected',
   /** No limiter of the fleet is connected. */
@@ -145,25 +147,29 @@ function programmedFinding({ verdict, standing, awaitsMore }: ConditionFacts): F
       `generation ${object.generation} is not accepted; nothing is in force`,
     );
   }
-  const { reason, message } = progress(served.fleet, standing, awaitsMore);
+  const forOld = served.forOld === undefined ? 'nothing of it' : `generation ${served.forOld.generation}`;
+  const { reason, message } = progress(served.fleet, standing, { awaitsMore, forOld });
   if (accepted.status) return found(reason, message);
   const stays = reason === ProgrammedReason.AllLimiters ? 'stays ' : 'is served as before, but ';
   const older = `generation ${served.generation} ${stays}${message}`;
   return found(ProgrammedReason.NotAccepted, `generation ${object.generation} is not accepted; ${older}`);
 }
 
-/** How far the limiters of a fleet are with some rules. What is known to be wrong is said before what is not known. */
+/**
+ * How far the limiters of a fleet are with some rules. What is known to be wrong is said before what is not known, and what
+ * does not pass by itself before what does. `forOld`: what those are served that cannot obey them.
+ */
 export function progress(
   fleet: string,
   standing: Standing,
-  awaitsMore = false,
+  { awaitsMore = false, forOld = 'older ones' }: { awaitsMore?: boolean; forOld?: string } = {},
 ): { reason: string; message: string } {
-  const { connected, refused, pending } = standing;
+  const { connected, refused, tooOld, pending } = standing;
   if (connected === 0) {
     return { reason: ProgrammedReason.NoLimiters, message: `no limiter of fleet '${fleet}' is connected` };
   }
   const unheard = unheardText(standing);
-  if (refused.count + pending.count === 0) {
+  if (refused.count + tooOld.count + pending.count === 0) {
     if (unheard !== '' || awaitsMore) {
       const more = awaitsMore ? '; others may be on their way to this new leader' : '';
       const message = `nobody knows whether it is in force on every limiter of fleet '${fleet}'${unheard}${more}`;
@@ -172,13 +178,16 @@ export function progress(
     return { reason: ProgrammedReason.AllLimiters, message: `in force on every limiter of fleet '${fleet}'` };
   }
   const missing = `not in force on every limiter of fleet '${fleet}'`;
+  const refusal = refused.count === 0 ? '' : `; ${refusalText(refused)}`;
+  const old = tooOld.count === 0 ? '' : `; ${tooOldText(standing, forOld)}`;
   const waiting = pending.count === 0 ? '' : `; waiting for ${listed(pending)}`;
-  if (refused.count === 0)
-    return { reason: ProgrammedReason.Pending, message: `${missing}${waiting}${unheard}` };
-  return {
-    reason: ProgrammedReason.Refused,
-    message: `${missing}; ${refusalText(refused)}${waiting}${unheard}`,
-  };
+  const lasting = refusal === '' ? ProgrammedReason.LimiterTooOld : ProgrammedReason.Refused;
+  const reason = refusal + old === '' ? ProgrammedReason.Pending : lasting;
+  return { reason, message: `${missing}${refusal}${old}${waiting}${unheard}` };
+}
+
+function tooOldText({ tooOld, rulesVersion }: Standing, forOld: string): string {
+  return `too old for rules of version ${rulesVersion} and served ${forOld}: ${listed(tooOld)}`;
 }
 
 function unheardText({ away, isShort }: Standing): string {

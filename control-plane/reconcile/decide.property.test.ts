@@ -110,7 +110,7 @@ function* played(
 
 function withStatus({ verdicts }: Decision): ConfigObject[] {
   const nobody = { connected: [], absent: [], coming: [], isShort: false, mayBeMore: false };
-  const standing = new FleetStanding(nobody).of({ number: 1, ms: 0 });
+  const standing = new FleetStanding(nobody).of({ number: 1, ms: 0, rulesVersion: 1 });
   return [...verdicts.values()].map((verdict) => {
     const facts = { verdict, standing, awaitsMore: false, hasOthers: false, isOversize: false };
     return { ...verdict.object, status: statusOf({ ...facts, previous: verdict.object.status, nowMs: 0 }) };

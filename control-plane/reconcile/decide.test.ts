@@ -4,7 +4,7 @@ import { configObject, configSpec, invalidSpec } from '../../test/support/config
 import type { ConfigObject, ConfigStatus } from '../model/config-object.ts';
 import type { Decision, KeptSpec, Verdict } from '../model/decision.ts';
 import { anyoneOwnsAnything, parseDomainOwners } from './claims.ts';
-import { Decider, type DeciderOptions, nextKept, persistedKept } from './decide.ts';
+import { Decider, type DeciderOptions, joinedKept, nextKept, persistedKept } from './decide.ts';
 
 type Kept = ReadonlyMap<string, KeptSpec>;
 
@@ -64,6 +64,8 @@ describe('Decider', () => {
         resource: 'default/a',
         rules: 2,
         ownFields: [],
+        rulesVersion: 1,
+        forOld: undefined,
         bytes: expect.any(Uint8Array),
       },
     });
@@ -366,5 +368,33 @@ describe('a merged domain', () => {
     expect(saidOf(decision, rival)).toContain(
       "descriptor 'x' in domain 'shop' of fleet 'default' is taken by default/holder",
     );
+  });
+});
+
+describe('joinedKept', () => {
+  const old = { generation: 1, spec: 'one' };
+  it.each([
+    ['takes what is newer', { generation: 2, spec: 'two' }, { generation: 3, spec: 'three' }, undefined],
+    [
+      'takes what old limiters keep',
+      { generation: 2, spec: 'two' },
+      old,
+      { generation: 2, spec: 'two', forOld: old },
+    ],
+    [
+      'takes it of two as well',
+      { generation: 3, spec: 'three' },
+      { generation: 2, spec: 'two', forOld: old },
+      { generation: 3, spec: 'three', forOld: old },
+    ],
+    [
+      'knows better than what was stored before',
+      { generation: 3, spec: 'three', forOld: { generation: 2, spec: 'two' } },
+      old,
+      { generation: 3, spec: 'three', forOld: { generation: 2, spec: 'two' } },
+    ],
+  ])('%s', (_, known, stored, joined: KeptSpec = stored) => {
+    expect(joinedKept(known, stored)).toEqual(joined);
+    expect(joinedKept(undefined, stored)).toBe(stored);
   });
 });

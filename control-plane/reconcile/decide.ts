@@ -5,7 +5,7 @@
  */
 import { isDeepStrictEqual } from 'node:util';
 import { readSpec } from '../../rules/manifest/read-spec.ts';
-import type { RuleSource } from '../../rules/model.ts';
+import { type RuleSource, rulesVersionNeeded } from '../../rules/model.ts';
 import { formatManifestError, type RuleError } from '../../rules/rule-error.ts';
 import { encodeResource } from '../../rules/xds/resource.ts';
 import { byAge, type ConfigObject, isOfOther, objectKey } from '../model/config-object.ts';
@@ -16,9 +16,10 @@ import type {
   KeptSpec,
   RejectionReason,
   ServedConfig,
+  SpecGeneration,
   Verdict,
 } from '../model/decision.ts';
-import { type FleetSnapshot, fleetSnapshot, hashOf, type Resource } from '../model/fleet-snapshot.ts';
+import { type FleetSnapshot, fleetSnapshot, hashOf, isOld, type Resource } from '../model/fleet-snapshot.ts';
 import {
   type Claim,
   type Clash,
@@ -130,8 +131,9 @@ export interface ReadRules {
   domain: string;
   /** Rules of all levels. */
   rules: number;
-  /** As `ServedConfig.ownFields`. */
+  /** As `ServedConfig` has them. */
   ownFields: readonly string[];
+  rulesVersion: number;
   /** The object's rules alone, whatever they are merged with. */
   resource: Resource;
   /** `key` or `key_value` of each rule on the top level: objects of one domain may not share any. */
@@ -152,8 +154,10 @@ function readingOf(spec: unknown, name: string): SpecReading {
   if (!result.ok) return { ok: false, errors: result.errors, errorCount: result.errorCount };
   const { fleet, source, rules, ownFields } = result;
   const bytes = encodeResource(source);
-  const resource = { name, domain: source.domain, bytes, hash: hashOf(bytes) };
-  return { ok: true, fleet, domain: source.domain, rules, ownFields, resource, topKeys: topKeysOf(source) };
+  const { domain, descriptors } = source;
+  const resource = { name, domain, bytes, hash: hashOf(bytes) };
+  const rulesVersion = rulesVersionNeeded(descriptors);
+  return { ok: true, fleet, domain, rules, ownFields, rulesVersion, resource, topKeys: topKeysOf(source) };
 }
 
 function topKeysOf({ descriptors }: RuleSource): string[] {
@@ -164,17 +168,25 @@ function topKeysOf({ descriptors }: RuleSource): string[] {
 export interface Candidate {
   object: ConfigObject;
   kept: KeptSpec | undefined;
-  /** Of the newest spec, and of the kept one. */
-  readings: { newest: SpecReading; kept: SpecReading | undefined };
+  /** Of the newest spec, of the kept one, and of the one that was kept for old limiters. */
+  readings: { newest: SpecReading; kept: SpecReading | undefined; forOld: SpecReading | undefined };
   /** The claim of the newest spec; undefined: it cannot be accepted, for the reason in `rejection`. */
   newest: Claim | undefined;
   rejection: Rejection | undefined;
   /** The newest first, then that of the kept spec. */
   claims: readonly Claim[];
+  /** The last rules that limiters of any version obey, where the claims are more than that. */
+  forOld: OldRules | undefined;
   /** What `rejection` follows from. */
   fleets: FleetAccesses;
   /** The last verdict on it, and the resource that it is served in. */
   given: { verdict: Verdict; resourceName: string | undefined } | undefined;
+}
+
+/** What limiters of rules version 1 are served in place of what they cannot obey. */
+interface OldRules {
+  spec: SpecGeneration;
+  rules: ReadRules;
 }
 
 export interface DeciderOptions {
@@ -196,13 +208,16 @@ function candidateOf(
 ): Candidate {
   const isSame = last !== undefined && last.object === object && last.kept === kept;
   if (isSame && last.fleets === fleets) return last;
-  const read = (spec: KeptSpec): SpecReading => {
+  const read = (spec: SpecGeneration): SpecReading => {
     if (last !== undefined && isSameSpec(last.object, spec)) return last.readings.newest;
     const keptBefore = last?.kept && isSameSpec(last.kept, spec) ? last.readings.kept : undefined;
-    return keptBefore ?? readingOf(spec.spec, objectKey(object));
+    const oldBefore =
+      last?.kept?.forOld && isSameSpec(last.kept.forOld, spec) ? last.readings.forOld : undefined;
+    return keptBefore ?? oldBefore ?? readingOf(spec.spec, objectKey(object));
   };
   const newestReading = read(object);
   const keptReading = kept && (kept.spec === object.spec ? newestReading : read(kept));
+  const oldReading = kept?.forOld && read(kept.forOld);
   const status = isOfOther(object.status, options.controllerName) ? undefined : object.status;
   const rejectionOf = (reading: SpecReading): Rejection | undefined => {
     if (!reading.ok) return invalid(reading);
@@ -224,13 +239,18 @@ function candidateOf(
     const isHopeless = !options.mergeDomains && isForSameDomain(older.rules, rules);
     if (!isHopeless) claims.push(claim(older.generation, older.rules));
   }
-  const readings = { newest: newestReading, kept: keptReading };
+  const forOld = oldRulesOf(kept, keptReading) ?? oldRulesOf(kept?.forOld, oldReading);
+  const readings = { newest: newestReading, kept: keptReading, forOld: oldReading };
   const given = isSame ? last.given : undefined;
-  return { object, kept, readings, newest, rejection, claims, fleets, given };
+  return { object, kept, readings, newest, rejection, claims, forOld, fleets, given };
+}
+
+function oldRulesOf(spec: SpecGeneration | undefined, rules: SpecReading | undefined): OldRules | undefined {
+  return spec !== undefined && rules?.ok && isOld(rules.rulesVersion) ? { spec, rules } : undefined;
 }
 
 /** A source may read a spec anew although only the status has changed; a backup that is restored has old generations. */
-function isSameSpec(a: KeptSpec, b: KeptSpec): boolean {
+function isSameSpec(a: SpecGeneration, b: SpecGeneration): boolean {
   return a.generation === b.generation && isDeepStrictEqual(a.spec, b.spec);
 }
 
@@ -248,22 +268,31 @@ export function nextKept(decision: Decision, kept: ReadonlyMap<string, KeptSpec>
     if (!accepted.status) {
       if (served !== undefined && before !== undefined) next.set(uid, before);
     } else {
-      const isKnown = before?.generation === generation && before.spec === spec;
-      next.set(uid, isKnown ? before : { generation, spec });
+      const { forOld } = served!;
+      const isKnown = before?.generation === generation && before.spec === spec && before.forOld === forOld;
+      next.set(uid, isKnown ? before : { generation, spec, forOld });
     }
   }
   return next;
 }
 
-/** By uid: the kept specs that are served in place of a newer one. These alone must outlive the process. */
+/** What is known of an object here, and what another process stored of it. */
+export function joinedKept(known: KeptSpec | undefined, stored: KeptSpec): KeptSpec {
+  if (known === undefined || known.generation < stored.generation) return stored;
+  const { generation, spec } = stored.forOld ?? stored;
+  const isNews = known.forOld === undefined && generation < known.generation;
+  return isNews ? { ...known, forOld: { generation, spec } } : known;
+}
+
+/** By uid: the specs that are served in place of a newer one, to all or to old limiters. These alone must outlive the process. */
 export function persistedKept(
   decision: Decision,
   kept: ReadonlyMap<string, KeptSpec>,
 ): Map<string, KeptSpec & Pick<ConfigObject, 'namespace' | 'name'>> {
   const persisted = new Map<string, KeptSpec & Pick<ConfigObject, 'namespace' | 'name'>>();
   for (const [uid, { object, accepted, served }] of decision.verdicts) {
-    const spec = kept.get(uid);
-    if (accepted.status || served === undefined || spec === undefined) continue;
+    const spec = accepted.status ? served?.forOld : kept.get(uid);
+    if (served === undefined || spec === undefined) continue;
     persisted.set(uid, { ...spec, namespace: object.namespace, name: object.name });
   }
   return persisted;
@@ -296,7 +325,21 @@ export interface Foresight {
   rules: ReadRules | undefined;
 }
 
+interface ServedClaims {
+  resources: ReadonlyMap<Claim, Resource>;
+  forOld: ReadonlyMap<Claim, OldRules>;
+  /** Those that some object is served to. */
+  fleets: ReadonlyMap<string, ServedFleet>;
+}
+
 interface ServedFleet {
+  newest: Gathered;
+  /** The same where limiters of any version obey everything. */
+  forOld: Gathered;
+  snapshot: FleetSnapshot;
+}
+
+interface Gathered {
   resources: ReadonlySet<Resource>;
   snapshot: FleetSnapshot;
   /** By domain: what several objects have rules for. */
@@ -306,6 +349,43 @@ interface ServedFleet {
 interface Merged {
   parts: readonly Resource[];
   resource: Resource;
+}
+
+/** What limiters of a fleet are to be served, as it comes together; `last` is what they were served in the round before. */
+class Gathering {
+  readonly #last: Gathered | undefined;
+  readonly #list: Resource[] = [];
+  readonly #merged = new Map<string, Merged>();
+
+  constructor(last: Gathered | undefined) {
+    this.#last = last;
+  }
+
+  add(resource: Resource): void {
+    this.#list.push(resource);
+  }
+
+  /** Returns the resource that they are in. */
+  addMerged(parts: readonly Resource[]): Resource {
+    const { domain } = parts[0]!;
+    const whole = merge(parts, this.#last?.merged.get(domain));
+    this.#merged.set(domain, whole);
+    this.add(whole.resource);
+    return whole.resource;
+  }
+
+  isAs(other: Gathering): boolean {
+    return this.#list.length === other.#list.length && this.#list.every((one, i) => one === other.#list[i]);
+  }
+
+  gathered(fleet: string): Gathered {
+    const [last, list] = [this.#last, this.#list];
+    const isSame = last?.resources.size === list.length && list.every((one) => last.resources.has(one));
+    const { resources, snapshot } = isSame
+      ? last
+      : { resources: new Set(list), snapshot: fleetSnapshot(fleet, list) };
+    return { resources, snapshot, merged: this.#merged };
+  }
 }
 
 export class Decider {
@@ -336,10 +416,11 @@ export class Decider {
       mayUse: (namespace, place) =>
         accessRejection({ namespace, ...place, isServed: true }, domainOwners, accesses) === undefined,
     });
-    const { resources, fleets } = this.#serve(settled);
+    const served = this.#serve(settled, candidates);
+    const { fleets } = served;
     this.#last = { candidates, fleets, accesses, settled };
     const verdicts = new Map<string, Verdict>();
-    for (const [uid, candidate] of candidates) verdicts.set(uid, verdictOn(candidate, settled, resources));
+    for (const [uid, candidate] of candidates) verdicts.set(uid, verdictOn(candidate, settled, served));
     return { fleets: new Map([...fleets].map(([fleet, { snapshot }]) => [fleet, snapshot])), verdicts };
   }
 
@@ -355,56 +436,103 @@ export class Decider {
     };
   }
 
-  /** The resource that each served claim is in, and what fleets with any are served. */
-  #serve(settled: SettledClaims): { resources: Map<Claim, Resource>; fleets: Map<string, ServedFleet> } {
+  /** The resource that each served claim is in, what old limiters get in place of claims, and what fleets are served. */
+  #serve(settled: SettledClaims, candidates: ReadonlyMap<string, Candidate>): ServedClaims {
     const resources = new Map<Claim, Resource>();
-    const byFleet = new Map<string, { list: Resource[]; merged: Map<string, Merged> }>();
+    const forOld = new Map<Claim, OldRules>();
+    const gatherings = new Map<string, { newest: Gathering; old: Gathering }>();
     for (const { fleet, holders } of settled.places()) {
-      const { claims } = holders;
-      const [first] = claims;
-      if (first === undefined) continue;
-      const { list, merged } = byFleet.get(fleet) ?? { list: [], merged: new Map<string, Merged>() };
-      if (list.length === 0) byFleet.set(fleet, { list, merged });
-      let { resource } = first.rules;
-      if (claims.length > 1) {
-        const { domain } = first.rules;
-        const whole = merge(claims, this.#last.fleets.get(fleet)?.merged.get(domain));
-        merged.set(domain, whole);
-        resource = whole.resource;
-      }
+      if (holders.claims.length === 0) continue;
+      const last = this.#last.fleets.get(fleet);
+      const { newest, old } = gatherings.get(fleet) ?? {
+        newest: new Gathering(last?.newest),
+        old: new Gathering(last?.forOld),
+      };
+      gatherings.set(fleet, { newest, old });
+      // In the order of the objects' age, whoever was accepted first: so the order of their rules never flips.
+      const claims = holders.claims.toSorted((a, b) => byAge(a.object, b.object));
+      const gather = (into: Gathering, parts: readonly Resource[]): Resource => {
+        if (claims.length > 1) return into.addMerged(parts);
+        into.add(parts[0]!);
+        return parts[0]!;
+      };
+      const parts = claims.map(({ rules }) => rules.resource);
+      const resource = gather(newest, parts);
       for (const claim of claims) resources.set(claim, resource);
-      list.push(resource);
+      if (claims.every(isForAll)) {
+        old.add(resource);
+        continue;
+      }
+      for (const [claim, rules] of oldRulesInPlaceOf(claims, candidates)) forOld.set(claim, rules);
+      const oldParts = claims.flatMap((claim) => {
+        const rules = isForAll(claim) ? claim.rules : forOld.get(claim)?.rules;
+        return rules?.resource ?? [];
+      });
+      if (oldParts.length > 0) gather(old, oldParts);
     }
     const fleets = new Map<string, ServedFleet>();
-    for (const [fleet, { list, merged }] of byFleet) {
-      const last = this.#last.fleets.get(fleet);
-      const isSame = last?.resources.size === list.length && list.every((one) => last.resources.has(one));
-      const { resources: all, snapshot } = isSame
-        ? last
-        : { resources: new Set(list), snapshot: fleetSnapshot(fleet, list) };
-      fleets.set(fleet, { resources: all, snapshot, merged });
-    }
-    return { resources, fleets };
+    for (const [fleet, gathering] of gatherings)
+      fleets.set(fleet, servedFleet(fleet, gathering, this.#last.fleets.get(fleet)));
+    return { resources, forOld, fleets };
   }
+}
+
+function servedFleet(
+  fleet: string,
+  { newest, old }: { newest: Gathering; old: Gathering },
+  last: ServedFleet | undefined,
+): ServedFleet {
+  const gathered = newest.gathered(fleet);
+  if (old.isAs(newest)) return { newest: gathered, forOld: gathered, snapshot: gathered.snapshot };
+  const forOld = old.gathered(fleet);
+  const isSame = last?.newest.snapshot === gathered.snapshot && last.snapshot.forOld === forOld.snapshot;
+  const snapshot = isSame ? last.snapshot : { ...gathered.snapshot, forOld: forOld.snapshot };
+  return { newest: gathered, forOld, snapshot };
+}
+
+/** Whether limiters of any version obey its rules. */
+function isForAll({ rules }: Claim): boolean {
+  return isOld(rules.rulesVersion);
+}
+
+/**
+ * What old limiters are served in place of claims on one domain: what is known for the same domain, unless somebody else
+ * has one of its descriptors by now.
+ */
+function oldRulesInPlaceOf(
+  claims: readonly Claim[],
+  candidates: ReadonlyMap<string, Candidate>,
+): Map<Claim, OldRules> {
+  const taken = new Set(claims.filter(isForAll).flatMap(({ rules }) => rules.topKeys));
+  const found = new Map<Claim, OldRules>();
+  for (const claim of claims) {
+    const old = isForAll(claim) ? undefined : candidates.get(claim.object.uid)?.forOld;
+    if (old === undefined || !isForSameDomain(old.rules, claim.rules)) continue;
+    if (old.rules.topKeys.some((key) => taken.has(key))) continue;
+    for (const key of old.rules.topKeys) taken.add(key);
+    found.set(claim, old);
+  }
+  return found;
 }
 
 /** The last one again as long as it says the same. */
 function verdictOn(
   candidate: Candidate,
   settled: SettledClaims,
-  resources: ReadonlyMap<Claim, Resource>,
+  { resources, forOld: forOldOf }: ServedClaims,
 ): Verdict {
   const { object, newest, claims, rejection, given } = candidate;
   const claim = claims.find((one) => resources.has(one));
   const resourceName = claim && resources.get(claim)!.name;
+  const forOld = claim && forOldOf.get(claim)?.spec;
   const accepted: Verdict['accepted'] =
     claim !== undefined && claim === newest
       ? { status: true }
       : rejected(rejection ?? domainConflict(newest!, settled.clashOf(newest!)!), claim?.generation);
-  if (given?.resourceName === resourceName && given && isSame(given.verdict.accepted, accepted)) {
-    return given.verdict;
-  }
-  const verdict = { object, accepted, served: claim && servedConfig(claim, resourceName!) };
+  const isServedAsBefore = given?.resourceName === resourceName && given?.verdict.served?.forOld === forOld;
+  if (given && isServedAsBefore && isSame(given.verdict.accepted, accepted)) return given.verdict;
+  const served = claim && { ...servedConfig(claim, resourceName!), forOld };
+  const verdict = { object, accepted, served };
   candidate.given = { verdict, resourceName };
   return verdict;
 }
@@ -415,19 +543,17 @@ function isSame(a: Verdict['accepted'], b: Verdict['accepted']): boolean {
   return a.reason === b.reason && a.message === b.message;
 }
 
-function servedConfig({ generation, rules }: Claim, resource: string): ServedConfig {
-  const { fleet, domain, ownFields } = rules;
-  const { hash, bytes } = rules.resource;
-  return { fleet, domain, generation, hash, bytes, resource, rules: rules.rules, ownFields };
+function servedConfig({ generation, rules: read }: Claim, resource: string): Omit<ServedConfig, 'forOld'> {
+  const { fleet, domain, rules, ownFields, rulesVersion } = read;
+  const { hash, bytes } = read.resource;
+  return { fleet, domain, generation, hash, bytes, resource, rules, ownFields, rulesVersion };
 }
 
 /**
  * Encoded messages one after the other are their merge, as the encoding of Protocol Buffers has it: lists add up, and
- * of a single field the last value counts, here the name. The rules stand in the order of the objects' age, whoever was
- * accepted first: so their order never flips.
+ * of a single field the last value counts, here the name.
  */
-function merge(claims: readonly Claim[], last: Merged | undefined): Merged {
-  const parts = claims.toSorted((a, b) => byAge(a.object, b.object)).map(({ rules }) => rules.resource);
+function merge(parts: readonly Resource[], last: Merged | undefined): Merged {
   const isKnown = last?.parts.length === parts.length && last.parts.every((part, i) => part === parts[i]);
   if (isKnown) return last;
   const { domain } = parts[0]!;

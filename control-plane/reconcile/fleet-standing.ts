@@ -1,14 +1,18 @@
 /** Which limiters have which rules in force: what was served in which order, and what limiters said of it. */
 import { isDeepStrictEqual } from 'node:util';
 import type { Decision } from '../model/decision.ts';
+import { type FleetSnapshot, isOld, oldRulesVersion } from '../model/fleet-snapshot.ts';
 import type { FirstFew } from './conditions.ts';
 
 interface FleetVersions {
-  newest: string;
+  newest: FleetSnapshot;
   /** When it was first served. */
   newestMs: number;
+  number: number;
   /** In the order of their numbers. */
   numbers: Map<string, number>;
+  /** Of what old limiters were served. */
+  oldNumbers: Map<string, number>;
 }
 
 interface Served {
@@ -22,6 +26,8 @@ export interface Since {
   number: number;
   /** When that one was first served here, in milliseconds since 1970. */
   ms: number;
+  /** What a limiter has to obey for the rules. */
+  rulesVersion: number;
 }
 
 /** Chosen: at one change a second, an hour. A limiter that is further behind counts as it did before. */
@@ -31,6 +37,7 @@ const versionsRemembered = 4096;
  * Which snapshots hold the present rules of which objects. Versions are numbered as they appear, over all fleets, and no
  * number comes twice; an object's rules are in every snapshot of its fleet from their `since` number on. So a limiter
  * has them in force if the version that it accepted has no smaller number. A version that comes back counts as new.
+ * What old limiters are served at the same time has the same number: they have all of it in force that they can obey.
  */
 export class VersionLedger {
   readonly #versionsRemembered: number;
@@ -46,21 +53,22 @@ export class VersionLedger {
   /** Call for every decision, on leaders and others, so that a new leader knows what limiters have. */
   observe({ fleets, verdicts }: Decision, nowMs: number): void {
     for (const fleet of this.#fleets.keys()) if (!fleets.has(fleet)) this.#fleets.delete(fleet);
-    for (const { fleet, version } of fleets.values()) this.#number(fleet, version, nowMs);
+    for (const snapshot of fleets.values()) this.#number(snapshot, nowMs);
     const next = new Map<string, Served>();
     for (const [uid, { served }] of verdicts) {
       if (served === undefined) continue;
-      const { fleet, hash } = served;
+      const { fleet, hash, rulesVersion } = served;
       const known = this.#served.get(uid);
       const isKnown = known?.fleet === fleet && known.hash === hash;
-      next.set(uid, isKnown ? known : { fleet, hash, since: this.#newest(fleet) });
+      next.set(uid, isKnown ? known : { fleet, hash, since: { ...this.#newest(fleet), rulesVersion } });
     }
     this.#served = next;
   }
 
-  /** Undefined for a version that was never served here, or too long ago. */
-  numberOf(fleet: string, version: string): number | undefined {
-    return this.#fleets.get(fleet)?.numbers.get(version);
+  /** Undefined for a version that was never served here to who obeys rules of this version, or too long ago. */
+  numberOf(fleet: string, version: string, rulesVersion = Number.POSITIVE_INFINITY): number | undefined {
+    const known = this.#fleets.get(fleet);
+    return (isOld(rulesVersion) ? known?.oldNumbers : known?.numbers)?.get(version);
   }
 
   /** Undefined while none of its rules are served. */
@@ -71,29 +79,33 @@ export class VersionLedger {
   /** Undefined for a fleet that nothing is served to. */
   newest(fleet: string): (Since & { version: string }) | undefined {
     const known = this.#fleets.get(fleet);
-    return known && { ...this.#newest(fleet), version: known.newest };
+    return known && { ...this.#newest(fleet), version: known.newest.version };
   }
 
-  #number(fleet: string, version: string, nowMs: number): void {
+  #number(newest: FleetSnapshot, nowMs: number): void {
+    const { fleet, version, forOld = newest } = newest;
     const known = this.#fleets.get(fleet);
-    if (known?.newest === version) return;
-    const versions = known ?? { newest: version, newestMs: nowMs, numbers: new Map() };
-    versions.newest = version;
-    versions.newestMs = nowMs;
-    versions.numbers.delete(version);
-    versions.numbers.set(version, ++this.#lastNumber);
-    if (versions.numbers.size > this.#versionsRemembered) {
-      for (const oldest of versions.numbers.keys()) {
-        versions.numbers.delete(oldest);
-        break;
-      }
-    }
-    this.#fleets.set(fleet, versions);
+    const isServedAsBefore = known?.newest.version === version;
+    if (isServedAsBefore && (known.newest.forOld ?? known.newest).version === forOld.version) return;
+    const number = ++this.#lastNumber;
+    const { numbers = new Map<string, number>(), oldNumbers = new Map<string, number>() } = known ?? {};
+    this.#renumber(numbers, version, number);
+    this.#renumber(oldNumbers, forOld.version, number);
+    const newestMs = isServedAsBefore ? known.newestMs : nowMs;
+    this.#fleets.set(fleet, { newest, newestMs, number, numbers, oldNumbers });
+  }
+
+  #renumber(numbers: Map<string, number>, version: string, number: number): void {
+    numbers.delete(version);
+    numbers.set(version, number);
+    const [oldest] = numbers.keys();
+    if (numbers.size > this.#versionsRemembered) numbers.delete(oldest!);
   }
 
   #newest(fleet: string): Since {
-    const { newest, newestMs, numbers } = this.#fleets.get(fleet)!;
-    return { number: numbers.get(newest)!, ms: newestMs };
+    const { newest, newestMs, number } = this.#fleets.get(fleet)!;
+    const rulesVersion = newest.forOld === undefined ? oldRulesVersion : oldRulesVersion + 1;
+    return { number, ms: newestMs, rulesVersion };
   }
 }
 
@@ -107,6 +119,8 @@ export interface LimiterState {
   accepted: number;
   /** Whether it has no rules in force at all. */
   hasNothing: boolean;
+  /** Up to which version it obeys rules; undefined: not known, and no more than old ones. */
+  rulesVersion?: number | undefined;
   /** The newest snapshot that it refused since it accepted one. `resources`: what of it, where it has the rest in force. */
   refusal:
     | { number: number; message: string; sinceMs: number; resources: ReadonlyMap<string, string> | undefined }
@@ -123,6 +137,7 @@ export interface AbsentLimiter {
   /** What it had in force then; 0: nothing that is known. */
   accepted: number;
   hasNothing: boolean;
+  rulesVersion?: number | undefined;
   /** Resources that it had refused of that. */
   keptOut: ReadonlySet<string>;
 }
@@ -148,6 +163,10 @@ export interface Standing {
   inForce: number;
   /** Those that refused the rules. */
   refused: FirstFew<{ name: string; sinceMs: number; message: string }>;
+  /** Those that cannot obey them. */
+  tooOld: FirstFew<{ name: string; sinceMs: number }>;
+  /** What they would have to obey. */
+  rulesVersion: number;
   /** Those that have not answered yet. */
   pending: FirstFew<{ name: string; sinceMs: number }>;
   /** Those that are not connected, and may have other rules in force. */
@@ -172,11 +191,12 @@ export class FleetStanding {
   /** Connected limiters that count. */
   readonly #expected: readonly LimiterState[];
   readonly #leastAccepted: number;
+  readonly #leastObeyed: number;
   /** Resources that some limiter keeps out of a snapshot that it has in force. */
   readonly #keptOut: ReadonlySet<string>;
-  readonly #answers = new Map<number | string, Standing>();
+  readonly #answers = new Map<string, Standing>();
   /** Given again where they still hold, so that what was derived from them holds too. */
-  readonly #formerAnswers: ReadonlyMap<number | string, Standing>;
+  readonly #formerAnswers: ReadonlyMap<string, Standing>;
 
   /** `former` is the same fleet a moment ago. */
   constructor(limiters: Limiters, former?: FleetStanding) {
@@ -185,10 +205,10 @@ export class FleetStanding {
     const { connected, absent } = this.#limiters;
     const settled = connected.filter(({ isJoining }) => !isJoining);
     this.#expected = settled.length > 0 ? settled : connected;
-    this.#leastAccepted = [...this.#expected, ...absent].reduce(
-      (least, { accepted }) => Math.min(least, accepted),
-      Number.POSITIVE_INFINITY,
-    );
+    const all = [...this.#expected, ...absent];
+    const none = Number.POSITIVE_INFINITY;
+    this.#leastAccepted = all.reduce((least, { accepted }) => Math.min(least, accepted), none);
+    this.#leastObeyed = all.reduce((least, limiter) => Math.min(least, obeyedBy(limiter)), none);
     this.hasOthers = connected.some(({ isWeir }) => !isWeir);
     // Limiters that refuse alike share what they refuse.
     const refused = new Set(this.#expected.map(({ refusal }) => refusal?.resources));
@@ -209,11 +229,12 @@ export class FleetStanding {
     const isKeptOut = this.#keptOut.has(resource);
     // All that everybody has share the answer for 0, which everybody has.
     const isShared = !isKeptOut && since.number <= this.#leastAccepted;
-    const { number, ms } = isShared ? { number: 0, ms: 0 } : since;
-    const key = isKeptOut ? `${number} ${resource}` : number;
+    const rulesVersion = since.rulesVersion <= this.#leastObeyed ? 0 : since.rulesVersion;
+    const asked = isShared ? { number: 0, ms: 0, rulesVersion } : { ...since, rulesVersion };
+    const key = `${asked.number} ${rulesVersion} ${isKeptOut ? resource : ''}`;
     let answer = this.#answers.get(key);
     if (answer === undefined) {
-      answer = formerIfSame(this.#formerAnswers.get(key), this.#answer(number, ms, resource));
+      answer = formerIfSame(this.#formerAnswers.get(key), this.#answer(asked, resource));
       this.#answers.set(key, answer);
     }
     return answer;
@@ -238,14 +259,20 @@ export class FleetStanding {
     return isDeepStrictEqual(this.#limiters, sorted(limiters));
   }
 
-  #answer(since: number, servedMs: number, resource: string): Standing {
+  #answer({ number: since, ms: servedMs, rulesVersion }: Since, resource: string): Standing {
+    const tooOld: { name: string; sinceMs: number }[] = [];
     const refused: { name: string; sinceMs: number; message: string }[] = [];
     const pending: { name: string; sinceMs: number }[] = [];
     let hasOlder = false;
-    for (const { name, accepted, refusal, sinceMs } of this.#expected) {
+    for (const limiter of this.#expected) {
+      const { name, accepted, refusal, sinceMs } = limiter;
       const keptOut = refusal?.resources?.get(resource);
-      if (accepted >= since && keptOut === undefined) continue;
-      if (refusal !== undefined && refusal.number >= since) {
+      const isTooOld = obeyedBy(limiter) < rulesVersion;
+      if (accepted >= since && keptOut === undefined && !isTooOld) continue;
+      if (isTooOld && limiter.rulesVersion !== undefined) {
+        tooOld.push({ name, sinceMs });
+        hasOlder = true;
+      } else if (refusal !== undefined && refusal.number >= since) {
         const message = keptOut ?? refusal.message;
         refused.push({ name, sinceMs: Math.max(servedMs, refusal.sinceMs), message });
       } else {
@@ -255,15 +282,17 @@ export class FleetStanding {
     }
     const { absent, isShort, mayBeMore } = this.#limiters;
     const away = absent
-      .filter(({ accepted, keptOut }) => accepted < since || keptOut.has(resource))
+      .filter((one) => one.accepted < since || one.keptOut.has(resource) || obeyedBy(one) < rulesVersion)
       .map(({ name, sinceMs }) => ({ name, sinceMs }));
     const connected = this.#expected.length;
     const total = connected + absent.length;
     return {
       total,
       connected,
-      inForce: total - refused.length - pending.length - away.length,
+      inForce: total - refused.length - tooOld.length - pending.length - away.length,
       refused: firstFew(refused),
+      tooOld: firstFew(tooOld),
+      rulesVersion,
       pending: firstFew(pending),
       away: firstFew(away),
       isShort,
@@ -271,6 +300,10 @@ export class FleetStanding {
       hasOlder,
     };
   }
+}
+
+function obeyedBy({ rulesVersion = oldRulesVersion }: LimiterState | AbsentLimiter): number {
+  return rulesVersion;
 }
 
 function sorted({ connected, absent, coming, ...rest }: Limiters): Limiters {

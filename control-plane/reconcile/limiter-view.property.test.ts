@@ -65,7 +65,7 @@ it('never says of rules that all have them while a ready pod was last heard of w
           else if (!readySince.has(name)) readySince.set(name, nowMs);
         }
         for (const number of [1, 2, 3]) {
-          const { connected, total, inForce } = view.fleet('default').of({ number, ms: 0 });
+          const { connected, total, inForce } = view.fleet('default').of({ number, ms: 0, rulesVersion: 1 });
           if (connected === 0 || inForce < total) continue;
           for (const [index, pod] of pods.entries()) {
             const name = names[index]!;

@@ -12,8 +12,10 @@ function ledgerOf(...versions: string[]): VersionLedger {
   return ledger;
 }
 
-function observe(ledger: VersionLedger, version: string): void {
-  const snapshot = { fleet: 'default', version, resources: [] };
+/** `forOld`: the version that old limiters are served, where that is another one. */
+function observe(ledger: VersionLedger, version: string, forOld?: string): void {
+  const served = { fleet: 'default', resources: [] };
+  const snapshot = { ...served, version, ...(forOld && { forOld: { ...served, version: forOld } }) };
   const decision: Decision = { fleets: new Map([['default', snapshot]]), verdicts: new Map() };
   ledger.observe(decision, 0);
 }
@@ -45,14 +47,15 @@ function viewOf(ledger: VersionLedger, ...replicas: ReplicaReport[]): LimiterVie
   return view;
 }
 
-function since(number: number): Since {
-  return { number, ms: 0 };
+function since(number: number, traits: Partial<Since> = {}): Since {
+  return { number, ms: 0, rulesVersion: 1, ...traits };
 }
 
-/** `2/3`, then who refused and who has not answered. */
-function said({ total, inForce, refused, pending }: Standing): string {
+/** `2/3`, then who refused, who is too old and who has not answered. */
+function said({ total, inForce, refused, tooOld, pending }: Standing): string {
   const refusals = refused.items.map(({ name, message }) => `${name}: ${message}`);
-  return [`${inForce}/${total}`, ...refusals, ...pending.items.map(({ name }) => name)].join(', ');
+  const old = tooOld.items.map(({ name }) => `${name} too old`);
+  return [`${inForce}/${total}`, ...refusals, ...old, ...pending.items.map(({ name }) => name)].join(', ');
 }
 
 describe('LimiterView', () => {
@@ -144,7 +147,7 @@ describe('LimiterView', () => {
         limiter('c', { acceptedVersion: 'v3' }),
       ),
     ).fleet('default');
-    const all = [1, 3, 4].map(since);
+    const all = [1, 3, 4].map((number) => since(number));
     expect(all.map((one) => said(fleet.of(one, 'team/good')))).toEqual(['3/3', '3/3', '0/3, a, b, c']);
     expect(all.map((one) => said(fleet.of(one, 'team/bad')))).toEqual([
       '2/3, a: bad',
@@ -257,10 +260,10 @@ describe('LimiterView', () => {
     view.update([refused('v2', 'no')], 5);
     observe(ledger, 'v3');
     view.update([refused('v3', 'still no')], 9);
-    const { refused: refusals, pending } = view.fleet('default').of({ number: 2, ms: 3 });
+    const { refused: refusals, pending } = view.fleet('default').of(since(2, { ms: 3 }));
     expect(refusals.items).toEqual([{ name: 'a', sinceMs: 5, message: 'still no' }]);
     expect(pending.items).toEqual([{ name: 'b', sinceMs: 3 }]);
-    const later = view.fleet('default').of({ number: 3, ms: 7 });
+    const later = view.fleet('default').of(since(3, { ms: 7 }));
     expect(later.refused.items[0]?.sinceMs).toBe(7);
   });
 
@@ -344,6 +347,96 @@ describe('LimiterView', () => {
     view.update([replica({ ...b, acceptedVersion: 'v2' }, { ...a })], patienceMs);
     expect(view.fleet('default').of(since(1))).toBe(inForce);
     expect(said(view.fleet('default').of(since(2)))).toBe('1/2, a');
+  });
+});
+
+describe('limiters that obey less than some rules need', () => {
+  /** New limiters were served v1, v2 and v3, and old ones v1, v1 and w3. */
+  function ledgerOfBoth(): VersionLedger {
+    const ledger = ledgerOf('v1');
+    observe(ledger, 'v2', 'v1');
+    observe(ledger, 'v3', 'w3');
+    return ledger;
+  }
+  const newer = (number: number) => since(number, { rulesVersion: 2 });
+  /** Of plain rules and of newer ones that came with each snapshot. */
+  function both(view: LimiterView): string[] {
+    const fleet = view.fleet('default');
+    return [1, 2, 3].flatMap((number) => [said(fleet.of(since(number))), said(fleet.of(newer(number)))]);
+  }
+  const one = (traits: Partial<LimiterReport>) => viewOf(ledgerOfBoth(), replica(limiter('a', traits)));
+
+  it('have the others in force that they are served, and never these', () => {
+    const tooOld = '0/1, a too old';
+    const old = { rulesVersion: 1 };
+    expect(both(one({ ...old, acceptedVersion: 'w3' }))).toEqual([
+      '1/1',
+      tooOld,
+      '1/1',
+      tooOld,
+      '1/1',
+      tooOld,
+    ]);
+    expect(both(one({ ...old, acceptedVersion: 'v1' }))).toEqual([
+      '1/1',
+      tooOld,
+      '1/1',
+      tooOld,
+      '0/1, a',
+      tooOld,
+    ]);
+    const refusal = { version: 'w3', message: 'no' };
+    expect(both(one({ ...old, acceptedVersion: 'v1', refusal })).slice(4)).toEqual(['0/1, a: no', tooOld]);
+    // Versions of new limiters say nothing of what an old one has.
+    expect(both(one({ ...old, acceptedVersion: 'v3' }))[0]).toBe('0/1, a');
+  });
+
+  it('are not those that obey them', () => {
+    const current = { rulesVersion: 2 };
+    expect(both(one({ ...current, acceptedVersion: 'v3' }))).toEqual(Array.from({ length: 6 }, () => '1/1'));
+    // It still has what is now for old ones alone.
+    expect(both(one({ ...current, acceptedVersion: 'v1' })).slice(2, 4)).toEqual(['0/1, a', '0/1, a']);
+  });
+
+  it('are not known where a replica of before says nothing of it, which serves what all obey', () => {
+    expect(both(one({ acceptedVersion: 'w3' }))).toEqual(['1/1', '0/1, a', '1/1', '0/1, a', '1/1', '0/1, a']);
+    expect(both(one({ acceptedVersion: 'v1' })).slice(2, 4)).toEqual(['1/1', '0/1, a']);
+    // Nothing needs more than that one serves: who says it and who does not are the same.
+    const view = viewOf(ledgerOf('v1', 'v2'), replica(limiter('a', { acceptedVersion: 'v2' })));
+    const before = view.fleet('default').of(since(2));
+    view.update([replica(limiter('a', { acceptedVersion: 'v2', rulesVersion: 2 }))], patienceMs);
+    expect(view.fleet('default').of(since(2))).toBe(before);
+  });
+
+  it('are expected for a while when they go, and then no longer in the way', () => {
+    const [a, b] = ['a', 'b'].map((name, index) =>
+      limiter(name, { rulesVersion: index + 1, acceptedVersion: index === 0 ? 'w3' : 'v3' }),
+    );
+    const view = viewOf(ledgerOfBoth(), replica(a!, b!));
+    const found = () => {
+      const { inForce, total, tooOld, away } = view.fleet('default').of(newer(3));
+      return [inForce, total, tooOld.count, away.items.map(({ name }) => name).join()];
+    };
+    expect(found()).toEqual([1, 2, 1, '']);
+    view.update([replica(b!)], patienceMs);
+    expect(found()).toEqual([1, 2, 0, 'a']);
+    view.update([replica(b!)], patienceMs + 30_000);
+    expect(found()).toEqual([1, 1, 0, '']);
+  });
+
+  it('are replaced by a process of their pod that is newer', () => {
+    const view = one({ rulesVersion: 1, acceptedVersion: 'w3' });
+    view.update(
+      [replica(limiter('a', { instance: 'next', rulesVersion: 2, acceptedVersion: 'v3' }))],
+      patienceMs,
+    );
+    expect(said(view.fleet('default').of(newer(3)))).toBe('1/1');
+  });
+
+  it('share one answer for all that is too new for them', () => {
+    const fleet = one({ rulesVersion: 1, acceptedVersion: 'w3' }).fleet('default');
+    expect(fleet.of(newer(1))).toBe(fleet.of(newer(3)));
+    expect(fleet.of(newer(3)).tooOld.items).toEqual([{ name: 'a', sinceMs: 0 }]);
   });
 });
 

@@ -4,6 +4,7 @@ import type { Endpoint, FleetExpectation } from '../model/fleet-object.ts';
 import {
   type LimiterReport,
   limiterIdentity,
+  oldRulesVersion,
   type Refusal,
   type RefusedResource,
   type ReplicaReport,
@@ -139,8 +140,9 @@ export class LimiterView {
       const { report, accepted, hasAnswered } = known;
       if (lastKnown.has(identity) || !hasAnswered) continue;
       const keptOutNames = new Set((report.refusal && keptOut(report.refusal))?.keys());
+      const { name, rulesVersion } = report;
       const left = { accepted, hasNothing: hasNothing(report), sinceMs: nowMs, keptOut: keptOutNames };
-      this.#gone.set(identity, { report, known, name: report.name, ...left });
+      this.#gone.set(identity, { report, known, name, rulesVersion, ...left });
     }
     for (const identity of lastKnown.keys()) this.#gone.delete(identity);
     this.#lastKnown = lastKnown;
@@ -179,10 +181,10 @@ export class LimiterView {
    * another one was sent since: it may have had that in force, or a part of it.
    */
   #inForce(report: LimiterReport): number | undefined {
-    const { fleet, sentVersion, refusal } = report;
-    const number = this.#numberOf(fleet, versionInForce(report));
+    const { sentVersion, refusal } = report;
+    const number = this.#numberOf(report, versionInForce(report));
     if (number === undefined) return undefined;
-    const since = [sentVersion, refusal?.version].map((version) => this.#numberOf(fleet, version) ?? number);
+    const since = [sentVersion, refusal?.version].map((version) => this.#numberOf(report, version) ?? number);
     return Math.min(number, ...since);
   }
 
@@ -190,8 +192,8 @@ export class LimiterView {
     { report, accepted, refusesSinceMs = 0 }: LastKnown,
     { sinceMs, nowMs }: { sinceMs: number; nowMs: number },
   ): LimiterState {
-    const { name, fleet, isWeir, refusal } = report;
-    const number = this.#numberOf(fleet, refusal?.version);
+    const { name, isWeir, rulesVersion, refusal } = report;
+    const number = this.#numberOf(report, refusal?.version);
     const hasAnswered = accepted > 0 || refusal !== undefined;
     return {
       name,
@@ -199,6 +201,7 @@ export class LimiterView {
       sinceMs,
       accepted,
       hasNothing: hasNothing(report),
+      rulesVersion,
       refusal:
         refusal === undefined || number === undefined
           ? undefined
@@ -312,8 +315,11 @@ export class LimiterView {
     return true;
   }
 
-  #numberOf(fleet: string, version: string | undefined): number | undefined {
-    return version === undefined ? undefined : this.#ledger.numberOf(fleet, version);
+  /** A replica that does not know which rules a limiter obeys serves what all do, or is of our version and serves nothing else. */
+  #numberOf({ fleet, rulesVersion }: LimiterReport, version: string | undefined): number | undefined {
+    if (version === undefined) return undefined;
+    if (rulesVersion !== undefined) return this.#ledger.numberOf(fleet, version, rulesVersion);
+    return this.#ledger.numberOf(fleet, version, oldRulesVersion) ?? this.#ledger.numberOf(fleet, version);
   }
 }
 
@@ -321,8 +327,8 @@ function placeOf(fleet: string, { key }: Endpoint): string {
   return JSON.stringify([fleet, key]);
 }
 
-function absentPart({ name, sinceMs, accepted, hasNothing: isEmpty, keptOut }: AbsentLimiter): AbsentLimiter {
-  return { name, sinceMs, accepted, hasNothing: isEmpty, keptOut };
+function absentPart({ report: _, known: __, ...limiter }: Gone): AbsentLimiter {
+  return limiter;
 }
 
 /** Weir's limiters say what they have when they connect; of others without a version nobody knows. */

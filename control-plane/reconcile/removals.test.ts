@@ -26,7 +26,14 @@ function removals(most = 3): Removals {
 function verdictOf(name: string, isServed = true): Verdict {
   const object = configObject({ name });
   const served = { fleet: 'default', domain: name, resource: `default/${name}`, generation: 1 };
-  const rest = { hash: '', bytes: new Uint8Array(), rules: 1, ownFields: [] };
+  const rest = {
+    hash: '',
+    bytes: new Uint8Array(),
+    rules: 1,
+    ownFields: [],
+    rulesVersion: 1,
+    forOld: undefined,
+  };
   return { object, accepted: { status: true }, served: isServed ? { ...served, ...rest } : undefined };
 }
 

@@ -67,7 +67,7 @@ interface Evaluated {
 }
 
 /** Nothing of an object is in any snapshot. */
-const never: Since = { number: Number.POSITIVE_INFINITY, ms: 0 };
+const never: Since = { number: Number.POSITIVE_INFINITY, ms: 0, rulesVersion: 0 };
 
 /** What webhooks tell of an object; its status does not, since each limiter that comes or goes would change it. */
 export interface LimiterCounts {

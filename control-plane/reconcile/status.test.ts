@@ -14,6 +14,8 @@ const served: ServedConfig = {
   resource: 'default/a',
   rules: 3,
   ownFields: [],
+  rulesVersion: 1,
+  forOld: undefined,
   bytes: new Uint8Array(),
 };
 const object = configObject({ name: 'a', generation: 2 });
@@ -41,6 +43,8 @@ function standing(inForce: number, traits: { refused?: string[]; pending?: strin
     inForce,
     refused: { items: refusals, count: refused.length },
     pending: { items: waited, count: pending.length },
+    tooOld: { items: [], count: 0 },
+    rulesVersion: 0,
     connected: inForce + refused.length + pending.length,
     away: { items: [], count: 0 },
     isShort: false,
@@ -48,6 +52,16 @@ function standing(inForce: number, traits: { refused?: string[]; pending?: strin
     hasOlder: false,
   };
 }
+
+/** Of two limiters more, which are too old. */
+function withOld(others: Standing): Standing {
+  const tooOld = { items: [{ name: 'o', sinceMs: noonMs }], count: 2 };
+  return { ...others, tooOld, rulesVersion: 2, total: others.total + 2, connected: others.connected + 2 };
+}
+const needsNew: Verdict = {
+  ...accepted,
+  served: { ...served, rulesVersion: 2, forOld: { generation: 1, spec: {} } },
+};
 
 function statusWith(facts: Partial<StatusFacts>): ConfigStatus {
   return statusOf({
@@ -119,6 +133,32 @@ describe('statusOf', () => {
       'several that refuse',
       { standing: standing(0, { refused: ['r', 's', 't'] }) },
       "False Refused: not in force on every limiter of fleet 'edge'; refused by r since 12:00:00Z: r says no; also refused by s since 12:00:01Z, t since 12:00:02Z",
+    ],
+    [
+      'limiters that are too old',
+      { verdict: needsNew, standing: withOld(standing(1, { pending: ['p'] })) },
+      "False LimiterTooOld: not in force on every limiter of fleet 'edge'; too old for rules of version 2 " +
+        'and served generation 1: o since 12:00:00Z and others; waiting for p since 12:00:59Z',
+    ],
+    [
+      'limiters that are too old for all of its generations',
+      { verdict: { ...accepted, served: { ...served, rulesVersion: 2 } }, standing: withOld(standing(0)) },
+      "False LimiterTooOld: not in force on every limiter of fleet 'edge'; too old for rules of version 2 " +
+        'and served nothing of it: o since 12:00:00Z and others',
+    ],
+    [
+      'one that refuses before those that are too old',
+      { verdict: needsNew, standing: withOld(standing(0, { refused: ['r'] })) },
+      "False Refused: not in force on every limiter of fleet 'edge'; refused by r since 12:00:00Z: r says no; " +
+        'too old for rules of version 2 and served generation 1: o since 12:00:00Z and others',
+    ],
+    [
+      'limiters that are too old for an older generation',
+      { verdict: { ...needsNew, accepted: rejection }, standing: withOld(standing(0)) },
+      'False NotAccepted: generation 2 is not accepted; generation 2 is served as before, but ' +
+        "not in force on every limiter of fleet 'edge'; too old for rules of version 2 " +
+        'and served generation 1: o since 12:00:00Z and others',
+      `False Invalid: not accepted: ${rejection.message}`,
     ],
     [
       'limiters that are away',

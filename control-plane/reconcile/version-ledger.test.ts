@@ -25,8 +25,8 @@ describe('VersionLedger', () => {
     const third = observe(ledger, a, changedB);
     expect([first, second, third].map((version) => ledger.numberOf('default', version))).toEqual([1, 2, 3]);
     expect([ledger.since(a.uid), ledger.since(b.uid)]).toEqual([
-      { number: 1, ms: 7 },
-      { number: 3, ms: 7 },
+      { number: 1, ms: 7, rulesVersion: 1 },
+      { number: 3, ms: 7, rulesVersion: 1 },
     ]);
   });
 

@@ -1,6 +1,8 @@
 /**
  * Kept specs that are served in place of a newer generation, in ConfigMaps of the control plane's own namespace: read
- * by every replica, written by the leader, so that no restart drops the limits of a team whose last change was bad.
+ * by every replica, written by the leader, so that no restart drops the limits of a team whose last change was bad, or
+ * more than its old limiters obey. Of two that are kept for one object the older one is where a control plane of the
+ * version before looks, which obeys that one too.
  */
 import { promisify } from 'node:util';
 import { gunzip, gzip } from 'node:zlib';
@@ -9,7 +11,7 @@ import type { Clock, Timers } from '../../process/time/clock.ts';
 import { ApiError } from '../kubernetes/api-error.ts';
 import type { KubernetesClient } from '../kubernetes/client.ts';
 import type { ConfigObject } from '../model/config-object.ts';
-import type { KeptSpec } from '../model/decision.ts';
+import type { KeptSpec, SpecGeneration } from '../model/decision.ts';
 import type { Telemetry } from '../telemetry/control-plane-metrics.ts';
 import * as lines from '../telemetry/log-lines.ts';
 import { type ConfigMap, ConfigMapApi, maxConfigMapBytes, WatchedValues } from './config-maps.ts';
@@ -20,6 +22,8 @@ import { type ObjectRole, roleLabel } from './replica-name.ts';
 export type StoredSpec = KeptSpec & Pick<ConfigObject, 'namespace' | 'name'>;
 
 const specKey = 'spec.json.gz';
+/** Of the later one of two. */
+const laterKeys = { generation: 'laterGeneration', spec: 'later-spec.json.gz' } as const;
 /** Chosen: far above what the API server takes as an object. */
 const longestJson = 64 * 1024 * 1024;
 
@@ -28,18 +32,27 @@ function keptSpecName(uid: string): string {
 }
 
 async function encodeKeptSpec(uid: string, stored: StoredSpec): Promise<ConfigMap> {
-  const { namespace, name, generation, spec } = stored;
-  const bytes = await promisify(gzip)(JSON.stringify(spec));
-  return {
+  const { namespace, name, forOld } = stored;
+  const map = {
     name: keptSpecName(uid),
-    data: { uid, namespace, name, generation: String(generation) },
-    binaryData: { [specKey]: bytes.toString('base64') },
+    data: { uid, namespace, name, generation: String((forOld ?? stored).generation) },
+    binaryData: { [specKey]: await encodeSpec(forOld ?? stored) },
   };
+  if (forOld === undefined) return map;
+  return {
+    ...map,
+    data: { ...map.data, [laterKeys.generation]: String(stored.generation) },
+    binaryData: { ...map.binaryData, [laterKeys.spec]: await encodeSpec(stored) },
+  };
+}
+
+async function encodeSpec({ spec }: SpecGeneration): Promise<string> {
+  return (await promisify(gzip)(JSON.stringify(spec))).toString('base64');
 }
 
 /** How many bytes of a ConfigMap it takes. */
 function keptSpecBytes({ binaryData }: ConfigMap): number {
-  return Buffer.byteLength(binaryData[specKey] ?? '', 'base64');
+  return Object.values(binaryData).reduce((sum, text) => sum + Buffer.byteLength(text, 'base64'), 0);
 }
 
 /** Rejects when the ConfigMap does not hold a kept spec. */
@@ -49,11 +62,23 @@ async function decodeKeptSpec(map: ConfigMap): Promise<{ uid: string; kept: Stor
   if (uid === undefined || namespace === undefined || name === undefined || compressed === undefined) {
     throw new Error(`uid, namespace, name or ${specKey} is missing`);
   }
+  if (keptSpecName(uid) !== map.name) throw new Error(`its uid ${uid} does not fit its name`);
+  const first = await decodeSpec(generation, compressed);
+  const later = map.binaryData[laterKeys.spec];
+  if (later === undefined) return { uid, kept: { namespace, name, ...first } };
+  const second = await decodeSpec(map.data[laterKeys.generation], later);
+  return { uid, kept: { namespace, name, ...second, forOld: first } };
+}
+
+async function decodeSpec(generation: string | undefined, compressed: string): Promise<SpecGeneration> {
   if (!/^[1-9]\d{0,15}$/.test(generation ?? '')) throw new Error(`generation ${generation} is not a number`);
   const bytes = await promisify(gunzip)(Buffer.from(compressed, 'base64'), { maxOutputLength: longestJson });
-  const spec: unknown = JSON.parse(bytes.toString('utf8'));
-  if (keptSpecName(uid) !== map.name) throw new Error(`its uid ${uid} does not fit its name`);
-  return { uid, kept: { namespace, name, generation: Number(generation), spec } };
+  return { generation: Number(generation), spec: JSON.parse(bytes.toString('utf8')) as unknown };
+}
+
+/** Which generations it holds. */
+function generationsOf({ generation, forOld }: KeptSpec): string {
+  return [forOld?.generation ?? [], generation].flat().join(' ');
 }
 
 export interface KeptSpecStoreOptions extends Pick<Telemetry, 'log'> {
@@ -75,9 +100,9 @@ export class KeptSpecStore {
   #stored: ReadonlyMap<string, StoredSpec> = new Map();
   readonly #loaded = Promise.withResolvers<ReadonlyMap<string, StoredSpec>>();
   #wanted: ReadonlyMap<string, StoredSpec> | undefined;
-  /** By uid: what was written or deleted, in which generation, while the watch does not show it yet. */
-  readonly #written = new Map<string, number | undefined>();
-  readonly #toldTooLarge = new Map<string, number>();
+  /** By uid: what was written or deleted, in which generations, while the watch does not show it yet. */
+  readonly #written = new Map<string, string | undefined>();
+  readonly #toldTooLarge = new Map<string, string>();
   readonly #pump: Pump<ReadonlyMap<string, StoredSpec>, Failure>;
   /** What is stored may differ from what is wanted. */
   #isDue = false;
@@ -180,19 +205,21 @@ export class KeptSpecStore {
   }
 
   async #store(uid: string, spec: StoredSpec): Promise<boolean> {
-    const present = this.#written.has(uid) ? this.#written.get(uid) : this.stored.get(uid)?.generation;
-    if (present === spec.generation || this.#toldTooLarge.get(uid) === spec.generation) return true;
+    const stored = this.stored.get(uid);
+    const present = this.#written.has(uid) ? this.#written.get(uid) : stored && generationsOf(stored);
+    const wanted = generationsOf(spec);
+    if (present === wanted || this.#toldTooLarge.get(uid) === wanted) return true;
     const map = await encodeKeptSpec(uid, spec);
     const bytes = keptSpecBytes(map);
     if (bytes > maxConfigMapBytes) {
-      this.#toldTooLarge.set(uid, spec.generation);
+      this.#toldTooLarge.set(uid, wanted);
       const fields = { object: objectText(uid, spec), bytes, mostBytes: maxConfigMapBytes };
       lines.keptSpecTooLarge(this.#options.log, fields);
       return true;
     }
     return this.#attempt(objectText(uid, spec), async () => {
       await this.#api.apply(map, { role: 'kept-spec' });
-      this.#written.set(uid, spec.generation);
+      this.#written.set(uid, wanted);
     });
   }
 

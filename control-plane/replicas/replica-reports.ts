@@ -426,6 +426,7 @@ const limiterSchema = z.object({
   isWeir: z.boolean(),
   /** Replicas that say nothing of it were there before it was. */
   countsCompatibly: z.boolean().default(true),
+  rulesVersion: z.number().optional(),
   connectedMs: z.number(),
   podUid: z.string().optional(),
   address: z.string().optional(),

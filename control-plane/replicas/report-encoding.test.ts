@@ -36,6 +36,7 @@ const anyLimiter: fc.Arbitrary<LimiterReport> = fc.record({
   podUid: optionalText,
   address: optionalText,
   countsCompatibly: fc.boolean(),
+  rulesVersion: fc.option(fc.integer(), { nil: undefined }),
   connectedMs: fc.nat(),
   acceptedVersion: optionalText,
   sentVersion: optionalText,

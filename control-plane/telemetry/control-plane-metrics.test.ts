@@ -235,9 +235,11 @@ describe('ControlPlaneMetrics', () => {
       'limiters{fleet="default",state="in_force"}': 0,
       'limiters{fleet="default",state="pending"}': 0,
       'limiters{fleet="default",state="refused"}': 0,
+      'limiters{fleet="default",state="too_old"}': 0,
       'limiters{fleet="edge",state="in_force"}': 1,
       'limiters{fleet="edge",state="pending"}': 0,
       'limiters{fleet="edge",state="refused"}': 0,
+      'limiters{fleet="edge",state="too_old"}': 0,
     });
     decision = decisionOf([]);
     expect(await series(metrics)).toEqual({
@@ -247,6 +249,7 @@ describe('ControlPlaneMetrics', () => {
       'limiters{fleet="_other",state="in_force"}': 0,
       'limiters{fleet="_other",state="pending"}': 1,
       'limiters{fleet="_other",state="refused"}': 0,
+      'limiters{fleet="_other",state="too_old"}': 0,
     });
   });
 

@@ -2,7 +2,7 @@
 import { collectDefaultMetrics, Registry } from 'prom-client';
 import type { Logger } from '../../process/log/logger.ts';
 import type { Decision, RejectionReason } from '../model/decision.ts';
-import { fleetSnapshot, type LimiterReport } from '../model/fleet-snapshot.ts';
+import { type FleetSnapshot, fleetSnapshot, isOld, type LimiterReport } from '../model/fleet-snapshot.ts';
 import { createMetricSet, type MetricSet } from './metric-set.ts';
 
 /** No fleet can be called so. */
@@ -11,11 +11,11 @@ export const otherFleets = '_other';
 /** Chosen: what a scrape takes in a few milliseconds. */
 export const mostFleets = 500;
 
-const limiterStates = ['in_force', 'pending', 'refused'] as const;
+const limiterStates = ['in_force', 'pending', 'refused', 'too_old'] as const;
 export type LimiterState = (typeof limiterStates)[number];
 
-/** Of what fleets without objects are served. */
-const emptyVersion = fleetSnapshot('', []).version;
+/** What fleets without objects are served. */
+const nothing = fleetSnapshot('', []);
 
 /** Numbers by fleet, for labels: bounded, because whoever may create an object can make up fleets. */
 export interface FleetTotals {
@@ -46,20 +46,23 @@ export function fleetTotals(
     if (served !== undefined) totalsOf(served.fleet).rules += served.rules;
   }
   for (const limiter of limiters) {
-    const version = decision && (decision.fleets.get(limiter.fleet)?.version ?? emptyVersion);
-    totalsOf(limiter.fleet).limiters[stateOf(limiter, version)] += 1;
+    const snapshot = decision && (decision.fleets.get(limiter.fleet) ?? nothing);
+    totalsOf(limiter.fleet).limiters[stateOf(limiter, snapshot)] += 1;
   }
   return totals;
 }
 
-function stateOf({ acceptedVersion, refusal }: LimiterReport, version: string | undefined): LimiterState {
-  if (version === undefined) return 'pending';
-  if (acceptedVersion === version) return 'in_force';
+function stateOf(limiter: LimiterReport, snapshot: FleetSnapshot | undefined): LimiterState {
+  if (snapshot === undefined) return 'pending';
+  const { acceptedVersion, refusal } = limiter;
+  const isTooOld = snapshot.forOld !== undefined && isOld(limiter.rulesVersion);
+  const { version } = isTooOld ? snapshot.forOld! : snapshot;
+  if (acceptedVersion === version) return isTooOld ? 'too_old' : 'in_force';
   return refusal?.version === version ? 'refused' : 'pending';
 }
 
 function noTotals(): FleetTotals {
-  return { rules: 0, snapshotBytes: 0, limiters: { in_force: 0, pending: 0, refused: 0 } };
+  return { rules: 0, snapshotBytes: 0, limiters: { in_force: 0, pending: 0, refused: 0, too_old: 0 } };
 }
 
 /** Read at every scrape. */

@@ -9,7 +9,7 @@ const decision = decisionOf([
   { name: 'd', fleet: 'none', servedGeneration: undefined },
 ]);
 const edge = decision.fleets.get('edge')?.version as string;
-const none = { in_force: 0, pending: 0, refused: 0 };
+const none = { in_force: 0, pending: 0, refused: 0, too_old: 0 };
 
 describe('fleetTotals', () => {
   it('adds up what each fleet is served, and how its limiters stand to it', () => {
@@ -22,7 +22,10 @@ describe('fleetTotals', () => {
     ];
     expect([...fleetTotals(decision, limiters)]).toEqual([
       ['core', { rules: 5, snapshotBytes: 30, limiters: none }],
-      ['edge', { rules: 5, snapshotBytes: 30, limiters: { in_force: 2, pending: 2, refused: 1 } }],
+      [
+        'edge',
+        { rules: 5, snapshotBytes: 30, limiters: { in_force: 2, pending: 2, refused: 1, too_old: 0 } },
+      ],
     ]);
   });
 
@@ -35,8 +38,20 @@ describe('fleetTotals', () => {
     expect(fleetTotals(decision, limiters).get(otherFleets)).toEqual({
       rules: 0,
       snapshotBytes: 0,
-      limiters: { in_force: 1, pending: 1, refused: 0 },
+      limiters: { in_force: 1, pending: 1, refused: 0, too_old: 0 },
     });
+  });
+
+  it('tells old limiters with all that they can obey from those that are behind', () => {
+    const snapshot = { fleet: 'edge', version: 'new', resources: [] };
+    const served = { ...snapshot, forOld: { ...snapshot, version: 'old' } };
+    const reports = [1, 2].flatMap((rulesVersion) => [
+      limiterReport({ fleet: 'edge', rulesVersion, acceptedVersion: 'old' }),
+      limiterReport({ fleet: 'edge', rulesVersion, acceptedVersion: 'new' }),
+      limiterReport({ fleet: 'edge', rulesVersion, refusal: { version: 'old', message: '' } }),
+    ]);
+    const totals = fleetTotals({ fleets: new Map([['edge', served]]), verdicts: new Map() }, reports);
+    expect(totals.get('edge')?.limiters).toEqual({ in_force: 1, pending: 3, refused: 1, too_old: 1 });
   });
 
   it('names the first fleets alone', () => {
@@ -48,7 +63,10 @@ describe('fleetTotals', () => {
 
   it('knows nothing in force before the first list', () => {
     expect([...fleetTotals(undefined, [limiterReport({ acceptedVersion: 'old' })])]).toEqual([
-      [otherFleets, { rules: 0, snapshotBytes: 0, limiters: { in_force: 0, pending: 1, refused: 0 } }],
+      [
+        otherFleets,
+        { rules: 0, snapshotBytes: 0, limiters: { in_force: 0, pending: 1, refused: 0, too_old: 0 } },
+      ],
     ]);
   });
 });

@@ -7,7 +7,7 @@
 import { BinaryWriter, WireType } from '@bufbuild/protobuf/wire';
 import type { Timers } from '../../process/time/clock.ts';
 import { rateLimitConfigTypeUrl } from '../../rules/xds/resource.ts';
-import { type FleetSnapshot, fleetSnapshot, type Resource } from '../model/fleet-snapshot.ts';
+import { type FleetSnapshot, fleetSnapshot, isOld, type Resource } from '../model/fleet-snapshot.ts';
 
 /** The longest message that clients of gRPC take unless they are told otherwise. */
 export const usualClientLimitBytes = 4 * 1024 * 1024;
@@ -155,11 +155,17 @@ export function withNonce(bytes: Uint8Array, nonce: string): Buffer {
   return Buffer.concat([bytes, writer.tag(fields.nonce, WireType.LengthDelimited).string(nonce).finish()]);
 }
 
+/** Of one fleet; both the same where all limiters obey everything. */
+interface ResponsePair {
+  newest: FleetResponse;
+  forOld: FleetResponse;
+}
+
 /** What is served to every fleet. Knows nothing until the first `update`. */
 export class FleetResponses {
   readonly #replicaName: string;
   readonly #empty: FleetResponse;
-  #responses: ReadonlyMap<string, FleetResponse> | undefined;
+  #responses: ReadonlyMap<string, ResponsePair> | undefined;
 
   constructor(replicaName: string) {
     this.#replicaName = replicaName;
@@ -168,22 +174,30 @@ export class FleetResponses {
 
   /** Returns what changed. */
   update(fleets: ReadonlyMap<string, FleetSnapshot>): FleetResponse[] {
-    const next = new Map<string, FleetResponse>();
+    const next = new Map<string, ResponsePair>();
     const changed: FleetResponse[] = [];
     for (const [fleet, snapshot] of fleets) {
       const before = this.#responses?.get(fleet);
-      const response =
-        before?.version === snapshot.version ? before : new FleetResponse(snapshot, this.#replicaName);
-      if (response !== before) changed.push(response);
-      next.set(fleet, response);
+      const known = before === undefined ? [] : [before.newest, before.forOld];
+      const responseTo = (served: FleetSnapshot): FleetResponse => {
+        const same = known.find(({ version }) => version === served.version);
+        if (same !== undefined) return same;
+        const response = new FleetResponse(served, this.#replicaName);
+        changed.push(response);
+        known.push(response);
+        return response;
+      };
+      next.set(fleet, { newest: responseTo(snapshot), forOld: responseTo(snapshot.forOld ?? snapshot) });
     }
     this.#responses = next;
     return changed;
   }
 
   /** Of a fleet that nothing is served to: no rules. Undefined before the first update. */
-  get(fleet: string): FleetResponse | undefined {
-    return this.#responses === undefined ? undefined : (this.#responses.get(fleet) ?? this.#empty);
+  get(fleet: string, rulesVersion = Number.POSITIVE_INFINITY): FleetResponse | undefined {
+    if (this.#responses === undefined) return undefined;
+    const pair = this.#responses.get(fleet);
+    return (isOld(rulesVersion) ? pair?.forOld : pair?.newest) ?? this.#empty;
   }
 }
 

@@ -206,11 +206,12 @@ export class LimiterStream implements Sender {
   /** Called when what is served has changed. */
   update(): void {
     if (this.#report === undefined || this.#isEnding) return;
-    this.#offered = this.#context.responses.get(this.#report.fleet);
+    const { fleet, rulesVersion, acceptedVersion } = this.#report;
+    this.#offered = this.#context.responses.get(fleet, rulesVersion);
     if (this.#offered === undefined) return;
     this.#state.offer(this.#offered.version);
     // What it accepted is what it should have again, and nobody knows whether it has it.
-    const isBack = this.#offered.version === this.#report.acceptedVersion;
+    const isBack = this.#offered.version === acceptedVersion;
     if (isBack && this.#state.phase === 'in flight') this.#context.changed();
     if (this.#isDue) this.#context.turns.ask(this);
   }

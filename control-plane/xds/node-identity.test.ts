@@ -16,6 +16,7 @@ describe('nodeIdentity', () => {
       instance: 'abc',
       isWeir: true,
       countsCompatibly: true,
+      rulesVersion: 1,
     });
   });
 
@@ -26,6 +27,7 @@ describe('nodeIdentity', () => {
       instance: undefined,
       isWeir: false,
       countsCompatibly: true,
+      rulesVersion: 1,
     });
   });
 
@@ -40,6 +42,18 @@ describe('nodeIdentity', () => {
     [{}, true],
   ])('takes a limiter with %j for one that counts compatibly: %j', (metadata, countsCompatibly) => {
     expect(identityOf({ id: 'default', metadata })).toMatchObject({ countsCompatibly });
+  });
+
+  it.each([
+    [{ rules_version: 2 }, 2],
+    [{ rules_version: 3 }, 3],
+    [{ rules_version: 0 }, 0],
+    [{ rules_version: '2' }, 1],
+    [{ rules_version: Number.NaN }, 1],
+    [{ rules_version: Number.POSITIVE_INFINITY }, 1],
+    [{}, 1],
+  ])('takes a limiter with %j for one that obeys rules of version %j', (metadata, rulesVersion) => {
+    expect(identityOf({ id: 'default', metadata })).toMatchObject({ rulesVersion });
   });
 
   it('shortens names', () => {

@@ -3,6 +3,7 @@
 import type { Node } from '../../gen/envoy/config/core/v3/base_pb.ts';
 import { shortened } from '../../process/log/error-text.ts';
 import { bounds, defaultFleet, dnsLabelPattern } from '../../rules/manifest/manifest-bounds.ts';
+import { oldRulesVersion } from '../model/fleet-snapshot.ts';
 
 export interface NodeIdentity {
   name: string;
@@ -11,6 +12,7 @@ export interface NodeIdentity {
   isWeir: boolean;
   /** Whoever does not say otherwise counts as the Go service does. */
   countsCompatibly: boolean;
+  rulesVersion: number;
 }
 
 /** How Weir's limiters name themselves in `node.user_agent_name`. */
@@ -40,7 +42,12 @@ export function nodeIdentity(node: Node | undefined, peer: string): NodeIdentity
     instance: text(metadata['instance']),
     isWeir: node?.userAgentName === weirUserAgent,
     countsCompatibly: metadata['counter_keys'] !== 'unambiguous',
+    rulesVersion: rulesVersion(metadata['rules_version']),
   };
+}
+
+function rulesVersion(value: unknown): number {
+  return typeof value === 'number' && Number.isFinite(value) ? value : oldRulesVersion;
 }
 
 function text(value: unknown): string | undefined {

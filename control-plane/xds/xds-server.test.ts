@@ -7,6 +7,7 @@ import { describe, expect, it, onTestFinished } from 'vitest';
 import { DiscoveryRequestSchema } from '../../gen/envoy/service/discovery/v3/discovery_pb.ts';
 import { HealthListResponseSchema } from '../../gen/grpc/health/v1/health_pb.ts';
 import { bind } from '../../process/net/bind.ts';
+import { DeltaClient } from '../../test/support/delta-client.ts';
 import { eventually } from '../../test/support/eventually.ts';
 import { LimiterClient } from '../../test/support/limiter-client.ts';
 import { ManualTimers } from '../../test/support/manual-timers.ts';
@@ -78,6 +79,55 @@ describe('a stream', () => {
     await eventually(() => expect(blue.last?.domains).toEqual([]));
     expect(blue.received.map(({ domains }) => domains)).toEqual([['b'], []]);
     expect(green.received.map(({ domains }) => domains)).toEqual([['g'], ['g', 'h']]);
+  });
+
+  it('of an old limiter gets what that obeys, beside new ones, in both forms', async () => {
+    const running = await startXdsServer();
+    const { server, port } = running;
+    const forOld = testSnapshot('default', ['a', 'old']);
+    server.serve(fleetsOf({ ...v2, forOld }));
+    const worlds = await Promise.all(
+      [{}, { rulesVersion: 1 }, { rulesVersion: 2 }].map((traits, index) =>
+        weirLike({ port, pod: `pod-${index}`, ...traits }),
+      ),
+    );
+    expect(worlds.map(({ last }) => last?.names.join())).toEqual([
+      'team/a,team/old',
+      'team/a,team/old',
+      'team/a,team/b',
+    ]);
+    const [oldDelta, newDelta] = [1, 2].map(
+      (version) => new DeltaClient(port, { pod: `delta-${version}`, metadata: { rules_version: version } }),
+    );
+    for (const client of [oldDelta!, newDelta!]) client.request();
+    expect(await oldDelta!.responses(1)).toMatchObject({
+      names: ['team/a', 'team/old'],
+      version: forOld.version,
+    });
+    expect(await newDelta!.responses(1)).toMatchObject({ names: ['team/a', 'team/b'], version: v2.version });
+    await eventually(() =>
+      expect(server.limiters().map(({ name, rulesVersion }) => `${name} ${rulesVersion}`)).toEqual([
+        'pod-0 1',
+        'pod-1 1',
+        'pod-2 2',
+        'delta-1 1',
+        'delta-2 2',
+      ]),
+    );
+    // What changes for new ones alone is not sent to old ones.
+    server.serve(fleetsOf({ ...v3, forOld: testSnapshot('default', ['a', 'old']) }));
+    expect(await newDelta!.responses(2)).toMatchObject({ names: ['team/c'], removed: [] });
+    // They obey everything again: who has it already is sent nothing.
+    server.serve(fleetsOf(v3));
+    expect(await oldDelta!.responses(2)).toMatchObject({
+      names: ['team/b', 'team/c'],
+      removed: ['team/old'],
+    });
+    await eventually(() =>
+      expect(server.limiters().map((one) => one.acceptedVersion)).toEqual(Array(5).fill(v3.version)),
+    );
+    expect(worlds.map(({ received }) => received.length)).toEqual([2, 2, 2]);
+    expect([oldDelta, newDelta].map((client) => client?.received.length)).toEqual([2, 2]);
   });
 
   it('does not get a version twice', async () => {
@@ -170,6 +220,7 @@ describe('the report of a limiter', () => {
         instance: 'i',
         isWeir: true,
         countsCompatibly: true,
+        rulesVersion: 1,
         connectedMs: expect.any(Number),
         acceptedVersion: v1.version,
         refusal: undefined,

@@ -57,9 +57,22 @@ export function openXds(context: LimiterContext): OpenedConfigSource {
   return { source, origin: listener };
 }
 
+/**
+ * What of rules this limiter obeys; one that says nothing counts as 1. 2: windows of any length, `algorithm`, `rate_limits`. A
+ * control plane serves no rules that need more than a limiter says, see `rulesVersionNeeded`.
+ */
+const rules_version = 2;
+
 /** `instance` is this process, over all of its connections. By `counter_keys` the control plane knows whether counters may meet. */
-function nodeMetadata(settings: LimiterSettings): Record<string, string> {
+function nodeMetadata(settings: LimiterSettings): Record<string, string | number> {
   const { podName, xdsFleet: fleet, counterKeys: counter_keys, xdsNodeMetadata } = settings;
   const pod = podName === '' ? hostname() : podName;
-  return { pod, fleet, instance: randomUUID(), ...Object.fromEntries(xdsNodeMetadata), counter_keys };
+  return {
+    pod,
+    fleet,
+    instance: randomUUID(),
+    ...Object.fromEntries(xdsNodeMetadata),
+    counter_keys,
+    rules_version,
+  };
 }

@@ -136,13 +136,15 @@ const rows: Row[] = [
         fleet: 'default',
         instance: expect.stringMatching(/^[-0-9a-f]{36}$/),
         counter_keys: 'compatible',
+        rules_version: 2,
       },
-      'fleet=edge,team=a=b,instance=i,x': {
+      'fleet=edge,team=a=b,instance=i,x,rules_version=1': {
         pod: hostname(),
         fleet: 'edge',
         instance: 'i',
         team: 'a=b',
         counter_keys: 'compatible',
+        rules_version: 2,
       },
     },
     observe: node((request) => request.node?.metadata),

@@ -250,6 +250,13 @@ export const alertCases: Record<string, AlertCase> = {
     kept: [...perJob],
     summary: '3 limiters of the fleet eu do not answer what they were sent',
   },
+  WeirLimitersTooOld: {
+    fires: { [fleet('too_old')]: '2x60' },
+    quiet: { [fleet('too_old')]: '0x60', [fleet('pending')]: '1x60' },
+    labels: { fleet: 'eu' },
+    kept: [...perJob],
+    summary: '2 limiters of the fleet eu are too old for some of its rules',
+  },
   WeirObjectsNotServed: {
     fires: { 'weir_control_plane_objects{accepted="Invalid"}': '1x60' },
     quiet: {

@@ -19,6 +19,9 @@ export interface DecidedObject {
   /** Size of its resource. */
   bytes?: number;
   accepted?: Acceptance;
+  rulesVersion?: number;
+  /** The generation that old limiters are served. */
+  forOld?: number;
   status?: ConfigStatus;
 }
 
@@ -63,6 +66,8 @@ function verdictOf(decided: DecidedObject): Verdict {
           resource: objectKey(object),
           rules: decided.rules ?? 1,
           ownFields: [],
+          rulesVersion: decided.rulesVersion ?? 1,
+          forOld: decided.forOld === undefined ? undefined : { generation: decided.forOld, spec: {} },
           bytes: new Uint8Array(),
         };
   return { object, accepted: decided.accepted ?? { status: true }, served };

@@ -1,5 +1,5 @@
 /** A client of incremental aggregated discovery that says what a test tells it, and keeps what it was sent. */
-import { create, fromBinary, type MessageInitShape, toBinary } from '@bufbuild/protobuf';
+import { create, fromBinary, type JsonObject, type MessageInitShape, toBinary } from '@bufbuild/protobuf';
 import { anyPack } from '@bufbuild/protobuf/wkt';
 import { Client, type ClientDuplexStream, credentials } from '@grpc/grpc-js';
 import { onTestFinished } from 'vitest';
@@ -29,14 +29,22 @@ export class DeltaClient {
   readonly world = new Map<string, string>();
   /** How the stream ended: `14 UNAVAILABLE: ...`. */
   end: string | undefined;
-  readonly #node: { id: string; userAgentName: string; metadata: { pod: string; instance: string } };
+  readonly #node: { id: string; userAgentName: string; metadata: JsonObject };
   readonly #client: Client;
   readonly #call: ClientDuplexStream<Uint8Array, Buffer>;
   readonly #accepts: boolean;
 
-  /** Ends with the test. `accepts`: each response is answered at once. */
-  constructor(port: number, { pod = 'p', accepts = true }: { pod?: string; accepts?: boolean } = {}) {
-    this.#node = { id: 'default', userAgentName: 'weir', metadata: { pod, instance: `${pod}-1` } };
+  /** Ends with the test. `accepts`: each response is answered at once. `metadata`: more of the node. */
+  constructor(
+    port: number,
+    {
+      pod = 'p',
+      accepts = true,
+      metadata = {},
+    }: { pod?: string; accepts?: boolean; metadata?: JsonObject } = {},
+  ) {
+    const who = { pod, instance: `${pod}-1`, ...metadata };
+    this.#node = { id: 'default', userAgentName: 'weir', metadata: who };
     this.#accepts = accepts;
     this.#client = new Client(`127.0.0.1:${port}`, credentials.createInsecure(), {
       'grpc.use_local_subchannel_pool': 1,

@@ -215,12 +215,15 @@ export interface WeirLikeClientOptions extends ScriptedXdsClientOptions {
   fleet?: string;
   /** Of the process. Defaults to one of its pod. */
   instance?: string;
+  /** Defaults to none: an old one. */
+  rulesVersion?: number;
 }
 
 /** As `startGoLikeClient`. */
 export async function startWeirLikeClient(options: WeirLikeClientOptions): Promise<ScriptedXdsClient> {
-  const { pod, fleet, instance = `${pod}-1`, ...rest } = options;
-  const metadata = { pod, instance, ...(fleet === undefined ? {} : { fleet }) };
+  const { pod, fleet, instance = `${pod}-1`, rulesVersion, ...rest } = options;
+  const version = rulesVersion === undefined ? {} : { rules_version: rulesVersion };
+  const metadata = { pod, instance, ...version, ...(fleet === undefined ? {} : { fleet }) };
   return withFirstResponse(
     new ScriptedXdsClient({ nodeId: 'default', metadata, userAgentName: 'weir', ...rest }),
   );
