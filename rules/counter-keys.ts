@@ -1,17 +1,18 @@
 /**
  * Names of counters in a store. `compatible` are the Go service's, `bank_ip_192.0.2.7_1700000000`, which do not say
- * where a domain, a key or a value ends. `unambiguous` are Weir's:
+ * where a domain, a key or a value ends. `unambiguous` are Weir's, and those of all limits that the Go service does not know:
  *
  *     1{bank;ip=192.0.2.7;path~=/api/*}60:1700000000
  *
  * The version of the format, then between braces, which makes it Redis' hash tag, the domain and the entries as they are
- * counted, then the length of the window (`month` for one of the calendar) and its start. `=` stands before a value,
+ * counted, then the length of the window (`month` for one of the calendar) and its start, or `sliding` or `bucket` where the
+ * counter has none. `=` stands before a value,
  * `~=` before a pattern that values share, `~*=` before one for key and value together. What has a meaning in a key, or
  * none that can be seen, is written `%20` or `%u0085`. A part of more than 128 bytes is its first 32, `~` and the SHA-256
  * of it as it would have been written; entries of more than 1,024 bytes together are the first 32, `~~` and the same.
  */
 import { hash } from 'node:crypto';
-import type { Entry } from './model.ts';
+import { Algorithm, type Entry } from './model.ts';
 
 export const counterKeyForms = ['compatible', 'unambiguous'] as const;
 /** COUNTER_KEYS. */
@@ -68,6 +69,11 @@ export function windowSuffix(
   startSeconds: number,
 ): string {
   return form === 'compatible' ? String(startSeconds) : `${lengthSeconds ?? 'month'}:${startSeconds}`;
+}
+
+/** The same where one key counts for good: in a sliding window or a bucket. Always in the form of unambiguous keys. */
+export function steadySuffix(algorithm: Algorithm, lengthSeconds: number): string {
+  return `${lengthSeconds}:${algorithm === Algorithm.TOKEN_BUCKET ? 'bucket' : 'sliding'}`;
 }
 
 function part(text: string): string {

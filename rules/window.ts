@@ -2,7 +2,7 @@
  * Lengths of windows, and how people write them: `5m`, `30s`, `1w`. A unit is a window of its own length, a multiplier makes
  * it longer. Months have 30 days and years 365, unless the limiter counts months of the calendar.
  */
-import { Algorithm, type RateLimit, Unit, unitFromText, unitName } from './model.ts';
+import { Algorithm, algorithmNames, type RateLimit, Unit, unitFromText, unitName } from './model.ts';
 
 /** By the number of the unit. UNKNOWN has no length. */
 const unitSeconds: readonly (number | undefined)[] = [
@@ -108,4 +108,32 @@ export function limitWords(limit: RateLimit): string {
 /** As `limitWords`, of all limits of a rule: `20 per minute and 1000 per day`. */
 export function limitsWords(limits: readonly RateLimit[]): string {
   return limits.length === 0 ? 'no limit' : limits.map(limitWords).join(' and ');
+}
+
+/**
+ * What tells one limit of a rule from its others: its name, else its window, with the algorithm behind it where another one
+ * without a name has the same.
+ */
+export function limitLabel(limits: readonly LabelledLimit[], limit: LabelledLimit): string {
+  if (limit.name !== '') return limit.name;
+  const seconds = windowSeconds(limit.unit, limit.unitMultiplier);
+  const window = windowText(limit.unit, limit.unitMultiplier);
+  const isShared = limits.some(
+    (other) =>
+      other !== limit && other.name === '' && windowSeconds(other.unit, other.unitMultiplier) === seconds,
+  );
+  return isShared ? `${window}_${algorithmNames[limit.algorithm]}` : window;
+}
+
+interface LabelledLimit {
+  readonly name: string;
+  readonly unit: Unit;
+  readonly unitMultiplier: number;
+  readonly algorithm: Algorithm;
+}
+
+/** The unit that a window of so many seconds has the length of. */
+export function unitOfSeconds(seconds: number): Unit {
+  const unit = unitSeconds.indexOf(seconds);
+  return unit === -1 ? Unit.UNKNOWN : (unit as Unit);
 }

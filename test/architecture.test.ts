@@ -259,7 +259,7 @@ const allowed: Record<string, string[]> = {
     'rules/table',
     'rules/xds',
   ],
-  'limiter/decide': ['limiter/stats/registry', 'rules'],
+  'limiter/decide': ['limiter/stats/registry', 'limiter/stores', 'rules'],
   'limiter/grpc': ['gen', 'limiter/http2', 'limiter/sockets', 'process/grpc', 'process/net', 'process/time'],
   'limiter/hpack': [],
   'limiter/http': ['gen', 'limiter/decide', 'process/grpc', 'process/http', 'process/net', 'process/time'],

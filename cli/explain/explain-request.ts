@@ -1,9 +1,9 @@
 import { counterKey } from '../../limiter/decide/plan.ts';
-import { windowAt } from '../../limiter/decide/windows.ts';
+import { counterWindow } from '../../limiter/decide/windows.ts';
 import { sanitizeMetricKey } from '../../limiter/stats/registry/metric-name.ts';
 import type { LoadedSource } from '../../rules/loaded-source.ts';
 import type { NameForm, RuleMatch } from '../../rules/match-result.ts';
-import type { Entry } from '../../rules/model.ts';
+import { type Entry, isPlainLimit } from '../../rules/model.ts';
 import { type Explanation, explainDescriptor } from '../../rules/review/explain-descriptor.ts';
 import { placedRules } from '../../rules/review/rule-level.ts';
 import { compileRules } from '../../rules/table/compile-rules.ts';
@@ -86,7 +86,8 @@ function counterOf(
   { rule, counterStem, metricKey }: RuleMatch,
   { cacheKeyPrefix, nowSeconds, useCalendarMonthRateLimit, names }: ExplainOptions,
 ): ExplainedCounter {
-  const window = windowAt(rule.limits[0]!.unit, nowSeconds, {
+  const limit = rule.limits[0]!;
+  const window = counterWindow(limit, rule.limits.length > 1 || !isPlainLimit(limit), nowSeconds, {
     useCalendarMonthRateLimit,
     counterKeys: names.counterKeys,
   });

@@ -14,7 +14,7 @@ import {
 function threshold(requestsPerUnit: number, shadowMode = false, ratio = 0.8): Threshold {
   return {
     rule: { shadowMode },
-    limit: { requestsPerUnit },
+    capacity: requestsPerUnit,
     nearThreshold: nearThreshold(requestsPerUnit, ratio),
   };
 }

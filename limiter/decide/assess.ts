@@ -1,5 +1,5 @@
 /** Arithmetic of one limit: from hits and total to the decision and its statistics. */
-import type { MatchedLimit, MatchedRule } from '../../rules/match-result.ts';
+import type { MatchedRule } from '../../rules/match-result.ts';
 import { RuleStat, type RuleStats } from '../stats/registry/rule-stats.ts';
 
 /**
@@ -40,7 +40,7 @@ export class Assessment {
 /** What of a plan decides. */
 export interface Threshold {
   readonly rule: Pick<MatchedRule, 'shadowMode'>;
-  readonly limit: Pick<MatchedLimit, 'requestsPerUnit'>;
+  readonly capacity: number;
   readonly nearThreshold: number;
 }
 
@@ -50,7 +50,7 @@ export interface Threshold {
  */
 export function assessTotal(threshold: Threshold, hits: number, after: number, into: Assessment): void {
   into.reset();
-  const limit = threshold.limit.requestsPerUnit;
+  const limit = threshold.capacity;
   const near = threshold.nearThreshold;
   const before = after > hits ? after - hits : 0;
   if (after <= limit) {
@@ -81,7 +81,16 @@ export function assessRemembered(threshold: Threshold, hits: number, into: Asses
 /** Hits were taken back: always OK, whatever is left, and without any effect of being over or near. */
 export function assessRefund(threshold: Threshold, after: number, into: Assessment): void {
   into.reset();
-  into.remaining = Math.max(0, threshold.limit.requestsPerUnit - after);
+  into.remaining = Math.max(0, threshold.capacity - after);
+}
+
+/** Hits that are counted only if they pass did not, by this limit: `after` is what is used without them. */
+export function assessRefused(threshold: Threshold, hits: number, after: number, into: Assessment): void {
+  into.reset();
+  into.over = true;
+  into.overLimit = hits;
+  into.remaining = Math.max(0, threshold.capacity - after);
+  overrule(threshold, into);
 }
 
 function overrule(threshold: Threshold, into: Assessment): void {

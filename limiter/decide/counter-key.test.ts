@@ -19,7 +19,10 @@ describe('counterKey', () => {
     expect(
       counterKey(
         'd_k_v_',
-        windowAt(Unit[unit], nowSeconds, { useCalendarMonthRateLimit: false, counterKeys: 'compatible' }),
+        windowAt({ unit: Unit[unit], unitMultiplier: 1 }, nowSeconds, {
+          useCalendarMonthRateLimit: false,
+          counterKeys: 'compatible',
+        }),
       ),
     ).toBe(key);
   });

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import type { MatchedRule } from '../../rules/match-result.ts';
 import { type JsonObject, Unit } from '../../rules/model.ts';
-import { matchedLimit, matchedRule } from '../../test/support/matched-rule.ts';
+import { limitedPlan, matchedRule } from '../../test/support/matched-rule.ts';
 import { Code, type Descriptor, type DescriptorStatus, type RateLimitRequest } from './messages.ts';
 import { noLimit, type Plan } from './plan.ts';
 import { dynamicMetadata, mergeMetadata, okStatus } from './response.ts';
@@ -19,16 +19,8 @@ function rule(metadata: JsonObject | undefined, unlimited = false): MatchedRule 
   return matchedRule({ unit, requestsPerUnit: 1, unlimited, metadata });
 }
 
-const limited = (metadata: JsonObject | undefined): Plan => ({
-  kind: 'limited',
-  rule: rule(metadata),
-  limit: matchedLimit(),
-  counterStem: '',
-  metric: { key: '', slot: 0, lastUse: 0 },
-  nearThreshold: 0,
-  window: undefined,
-  key: '',
-});
+const limited = (metadata: JsonObject | undefined): Plan =>
+  limitedPlan({ unit: Unit.DAY, requestsPerUnit: 1, metadata });
 const overStatus: DescriptorStatus = { ...okStatus, code: Code.OVER_LIMIT };
 
 describe('dynamicMetadata', () => {

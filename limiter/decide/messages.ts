@@ -36,9 +36,20 @@ export interface RateLimitResponse {
   dynamicMetadata: JsonObject | undefined;
 }
 
+export interface CurrentLimit {
+  readonly name: string;
+  readonly requestsPerUnit: number;
+  /** The unit that the window has the length of, else UNKNOWN. */
+  readonly unit: number;
+  /** Where number and unit do not say all, our own headers do: `100, 100;w=300`, with every limit of the rule. */
+  readonly policy?: string;
+  /** The window then, `5m`. */
+  readonly window?: string;
+}
+
 export interface DescriptorStatus {
   code: Code;
-  currentLimit: { name: string; requestsPerUnit: number; unit: number } | undefined;
+  currentLimit: CurrentLimit | undefined;
   /** uint32. */
   limitRemaining: number;
   durationUntilResetSeconds: number | undefined;

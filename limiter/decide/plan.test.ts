@@ -1,10 +1,15 @@
 import { describe, expect, it } from 'vitest';
 import { type MatchedRule, type RuleMatcher, usualNames } from '../../rules/match-result.ts';
-import { Unit } from '../../rules/model.ts';
-import { type MatchedTraits, matchedRule as rule } from '../../test/support/matched-rule.ts';
+import { Algorithm, Unit } from '../../rules/model.ts';
+import {
+  limitedPlan,
+  type MatchedTraits,
+  matchedLimit,
+  matchedRule as rule,
+} from '../../test/support/matched-rule.ts';
 import type { RuleStats } from '../stats/registry/rule-stats.ts';
 import { type Descriptor, ServiceError } from './messages.ts';
-import { applyReplaces, type LimitedPlan, noLimit, type Plan, Planner } from './plan.ts';
+import { applyReplaces, noLimit, type Plan, Planner } from './plan.ts';
 import { KnownEntries } from './wire-reader.ts';
 
 /** Matches by the first entry's key alone. */
@@ -42,6 +47,7 @@ function planner(rules: Record<string, MatchedRule> = {}) {
       ...usualNames,
       cacheKeyPrefix: 'pre:',
       nearLimitRatio: 0.5,
+      useCalendarMonthRateLimit: false,
     }),
   };
 }
@@ -63,11 +69,21 @@ describe('Planner', () => {
     expect(plans.plan('d', descriptor([['k', 'v']]))).toEqual({
       kind: 'limited',
       rule: limited,
-      limit: limited.limits[0],
-      counterStem: 'pre:d_k_',
-      metric: { key: 'd.k', slot: 0, lastUse: Number.POSITIVE_INFINITY },
-      nearThreshold: 4,
-      key: '',
+      limits: [
+        {
+          rule: limited,
+          limit: limited.limits[0],
+          currentLimit: limited.limits[0],
+          capacity: 9,
+          secondsUncounted: 60,
+          perSecond: false,
+          isOwn: false,
+          counterStem: 'pre:d_k_',
+          metric: { key: 'd.k', slot: 0, lastUse: Number.POSITIVE_INFINITY },
+          nearThreshold: 4,
+          key: '',
+        },
+      ],
     });
     expect(slots).toEqual(['d.k']);
   });
@@ -102,9 +118,11 @@ describe('Planner', () => {
   it('asks for metrics that may leave where the limit comes with the request', () => {
     const { planner: plans } = planner({ k: rule() });
     const limit = { requestsPerUnit: 5, unit: Unit.DAY };
-    expect(plans.plan('d', descriptor([['k', 'v']], { limit }))).toMatchObject({ metric: { lastUse: 1 } });
+    expect(plans.plan('d', descriptor([['k', 'v']], { limit }))).toMatchObject({
+      limits: [{ metric: { lastUse: 1 } }],
+    });
     expect(plans.plan('d', descriptor([['k', 'v']]))).toMatchObject({
-      metric: { lastUse: Number.POSITIVE_INFINITY },
+      limits: [{ metric: { lastUse: Number.POSITIVE_INFINITY } }],
     });
   });
 
@@ -128,10 +146,50 @@ describe('Planner', () => {
     expect(plan).toMatchObject({
       kind: 'limited',
       rule: rule({ requestsPerUnit: 5, unit: Unit.WEEK }),
-      counterStem: stem,
-      nearThreshold: 2,
+      limits: [{ counterStem: stem, nearThreshold: 2 }],
     });
     expect(slots).toEqual([metricKey]);
+  });
+
+  it('has the algorithm of the rule whose only limit the request replaces, in a counter of its own form', () => {
+    const bucket = { algorithm: Algorithm.TOKEN_BUCKET, requestsPerUnit: 9, burst: 100 };
+    const limit = { requestsPerUnit: 5, unit: Unit.DAY };
+    const of = (replaced: MatchedRule) =>
+      planner({ k: replaced }).planner.plan('d', descriptor([['k', 'v']], { limit }));
+    expect(of(rule(bucket))).toMatchObject({
+      limits: [
+        { limit: { algorithm: Algorithm.TOKEN_BUCKET, burst: 5 }, capacity: 5, counterStem: 'pre:1{d;k=v}' },
+      ],
+    });
+    expect(of(rule({ limits: [matchedLimit(bucket), matchedLimit()] }))).toMatchObject({
+      limits: [{ limit: { algorithm: Algorithm.FIXED_WINDOW }, counterStem: 'pre:d_k_v_' }],
+    });
+  });
+
+  it('refuses a limit of the request that is too large for the bucket of its rule', () => {
+    const { planner: plans } = planner({ k: rule({ algorithm: Algorithm.TOKEN_BUCKET }) });
+    const limit = { requestsPerUnit: 4_294_967_295, unit: Unit.DAY };
+    expect(() => plans.plan('d', descriptor([['k', 'v']], { limit }))).toThrow(
+      "the limit of a request's descriptor, 4294967295 a DAY, is too large for a token bucket",
+    );
+  });
+
+  it('gives each of several limits a counter, statistics and words of its own', () => {
+    const limits = [
+      matchedLimit({ requestsPerUnit: 5, unit: Unit.SECOND, algorithm: Algorithm.TOKEN_BUCKET, burst: 10 }),
+      matchedLimit({ requestsPerUnit: 60, unit: Unit.SECOND, unitMultiplier: 30 }),
+      matchedLimit({ requestsPerUnit: 1000, unit: Unit.DAY, name: 'daily' }),
+    ];
+    const { planner: plans, slots } = planner({ k: rule({ limits }) });
+    const policy = '5;w=1;burst=10, 60;w=30, 1000;w=86400;name="daily"';
+    expect(plans.plan('d', descriptor([['k', 'v']]))).toMatchObject({
+      limits: [
+        { capacity: 10, perSecond: false, currentLimit: { unit: Unit.SECOND, policy: `5, ${policy}` } },
+        { capacity: 60, currentLimit: { unit: Unit.UNKNOWN, policy: `60, ${policy}`, window: '30s' } },
+        { capacity: 1000, currentLimit: { name: 'daily', unit: Unit.DAY, policy: `1000, ${policy}` } },
+      ],
+    });
+    expect(slots).toEqual(['d.k.1s', 'd.k.30s', 'd.k.daily']);
   });
 
   it.each([0, 8, -1])('refuses the unit %d in a limit of the request', (unit) => {
@@ -150,16 +208,7 @@ describe('Planner', () => {
 });
 
 describe('applyReplaces', () => {
-  const limited = (fields: MatchedTraits): LimitedPlan => ({
-    kind: 'limited',
-    rule: rule(fields),
-    limit: rule(fields).limits[0]!,
-    counterStem: '',
-    metric: { key: '', slot: 0, lastUse: 0 },
-    nearThreshold: 0,
-    window: undefined,
-    key: '',
-  });
+  const limited = limitedPlan;
   const unlimited = (fields: MatchedTraits): Plan => ({
     kind: 'unlimited',
     rule: rule({ ...fields, unlimited: true }),
@@ -170,6 +219,17 @@ describe('applyReplaces', () => {
     for (const [index, plan] of after.entries()) expect([plans[index], noLimit]).toContain(plan);
     return after.map((plan, index) => plan !== plans[index]);
   };
+
+  it('leaves those of several limits that have other names', () => {
+    const two = { limits: [matchedLimit({ name: 'a' }), matchedLimit({ name: 'b' })] };
+    const names = (plan: Plan) => (plan.kind === 'limited' ? plan.limits.map(({ limit }) => limit.name) : []);
+    const plans: Plan[] = [limited({ replaces: ['b'] }), limited(two)];
+    applyReplaces(plans);
+    expect(plans.map(names)).toEqual([[''], ['a']]);
+    const both: Plan[] = [limited({ replaces: ['b', 'a'] }), limited(two)];
+    applyReplaces(both);
+    expect(both[1]).toBe(noLimit);
+  });
 
   it.each<[string, Plan[], boolean[]]>([
     ['a later limit', [limited({ replaces: ['b'] }), limited({ name: 'b' })], [false, true]],

@@ -1,11 +1,22 @@
 /** What is to be done for each descriptor of a request, and the keys that its counters and metrics have. */
 import { stemOfValues } from '../../rules/counter-keys.ts';
 import type { MatchedLimit, MatchedRule, NameForm, RuleMatcher } from '../../rules/match-result.ts';
-import { Algorithm, type Entry } from '../../rules/model.ts';
+import { Algorithm, type Entry, isPlainLimit, unitName } from '../../rules/model.ts';
+import { limitLabel, windowText } from '../../rules/window.ts';
 import type { RuleMetric, RuleStats } from '../stats/registry/rule-stats.ts';
+import { type Bound, FixedWindow } from '../stores/bound.ts';
+import { SlidingWindow } from '../stores/sliding-window.ts';
+import { type BucketNumbers, isExactBucket, TokenBucket } from '../stores/token-bucket.ts';
 import { nearThreshold } from './assess.ts';
-import { type Descriptor, ServiceError } from './messages.ts';
-import { isCountable, type Window } from './windows.ts';
+import { type CurrentLimit, type Descriptor, ServiceError } from './messages.ts';
+import {
+  isCalendarMonth,
+  isCountable,
+  lengthOf,
+  unitOfWindow,
+  type Window,
+  type WindowOptions,
+} from './windows.ts';
 import { type KnownEntries, knownEntriesSlots } from './wire-reader.ts';
 
 /** `stem`: prefix, domain and entries, as `stemOfValues` or the matcher wrote them. */
@@ -25,25 +36,44 @@ export function overrideMetricKey(domain: string, entries: readonly Entry[], und
   return `${domain}.${segments.join('.')}`;
 }
 
-export interface LimitedPlan {
-  readonly kind: 'limited';
+/** One limit of a plan, with its counter. */
+export interface LimitPlan {
   readonly rule: MatchedRule;
   readonly limit: MatchedLimit;
+  /** What answers say of it. */
+  readonly currentLimit: CurrentLimit;
+  /** The most that fits into its counter: of a token bucket the burst, else the requests. */
+  readonly capacity: number;
+  readonly nearThreshold: number;
+  /** How hits pass that are counted only if they do; undefined for a fixed window alone, which counts all. */
+  readonly bound: Bound | undefined;
+  /** What an answer says until reset where nothing is known of a counter without a window's end. */
+  readonly secondsUncounted: number;
+  /** REDIS_PERSECOND: whether it is counted there. */
+  readonly perSecond: boolean;
+  /** Whether its keys are unambiguous in any case. */
+  readonly isOwn: boolean;
   /** The counter key without its window; the prefix is in it. */
   readonly counterStem: string;
-  /** The rule's statistics. */
+  /** The limit's statistics. */
   readonly metric: RuleMetric;
-  readonly nearThreshold: number;
   /** The window counted in last, undefined before the first hit, and the counter's key in it. */
   window: Window | undefined;
   key: string;
 }
 
 /** Gives the plan its key in this window. The same string for all requests of a window spares the store hashing it again. */
-export function enterWindow(plan: LimitedPlan, window: Window): Window {
+export function enterWindow(plan: LimitPlan, window: Window): Window {
   plan.window = window;
   plan.key = counterKey(plan.counterStem, window);
   return window;
+}
+
+export interface LimitedPlan {
+  readonly kind: 'limited';
+  readonly rule: MatchedRule;
+  /** All have to allow. At least one. */
+  readonly limits: readonly LimitPlan[];
 }
 
 export interface UnlimitedPlan {
@@ -67,7 +97,7 @@ export const noLimit: NoLimitPlan = { kind: 'no-limit', rule: undefined };
 const domainNotFound: NoLimitPlan = { kind: 'domain-not-found', rule: undefined };
 
 /** The settings of these names. */
-export interface PlanSettings extends NameForm {
+export interface PlanSettings extends NameForm, WindowOptions {
   cacheKeyPrefix: string;
   /** 0 to 1. */
   nearLimitRatio: number;
@@ -83,18 +113,14 @@ interface Memo {
 export class Planner {
   readonly #matcher: RuleMatcher;
   readonly #stats: RuleStats;
-  readonly #cacheKeyPrefix: string;
-  readonly #nearLimitRatio: number;
-  readonly #names: NameForm;
+  readonly #settings: PlanSettings;
   /** Plans made before, by the slot of the entries; they end with the rules that they were made for. */
   readonly #memos: (Memo | undefined)[] = new Array(knownEntriesSlots).fill(undefined);
 
   constructor(matcher: RuleMatcher, stats: RuleStats, settings: PlanSettings) {
     this.#matcher = matcher;
     this.#stats = stats;
-    this.#cacheKeyPrefix = settings.cacheKeyPrefix;
-    this.#nearLimitRatio = settings.nearLimitRatio;
-    this.#names = settings;
+    this.#settings = settings;
   }
 
   /** Throws a `ServiceError` when the descriptor carries a limit without a usable unit. */
@@ -115,70 +141,140 @@ export class Planner {
       return this.#planOverride(domain, descriptor, descriptor.limit);
     }
     // Matching first spares the usual request a second look for its domain.
-    const match = this.#matcher.match(domain, descriptor.entries, this.#names);
+    const match = this.#matcher.match(domain, descriptor.entries, this.#settings);
     if (match === undefined) return this.#matcher.hasDomain(domain) ? noLimit : domainNotFound;
     if (match.rule.unlimited) return { kind: 'unlimited', rule: match.rule };
-    return this.#limited(
-      match.rule,
-      match.counterStem,
-      this.#stats.ruleMetric(match.metricKey, match.metricPerValue),
-    );
+    const { rule, counterStem, metricKey, metricPerValue } = match;
+    const { limits } = rule;
+    if (limits.length === 1) {
+      const metric = this.#stats.ruleMetric(metricKey, metricPerValue);
+      return { kind: 'limited', rule, limits: [this.#limitPlan(rule, limits[0]!, counterStem, metric)] };
+    }
+    return {
+      kind: 'limited',
+      rule,
+      limits: limits.map((limit) => {
+        const label = this.#segment(limitLabel(limits, limit));
+        const metric = this.#stats.ruleMetric(`${metricKey}.${label}`, metricPerValue);
+        return this.#limitPlan(rule, limit, counterStem, metric);
+      }),
+    };
   }
 
+  /** The limit of the request replaces all those of the rule that it matches, and counts by its algorithm if that has one limit. */
   #planOverride(
     domain: string,
-    descriptor: Descriptor,
-    limit: NonNullable<Descriptor['limit']>,
+    { entries }: Descriptor,
+    { unit, requestsPerUnit }: NonNullable<Descriptor['limit']>,
   ): LimitedPlan {
-    const { unit, requestsPerUnit } = limit;
     if (!isCountable(unit)) {
       throw new ServiceError(
         `the limit of a request's descriptor must have a unit from 1 (SECOND) to 7 (WEEK), not ${unit}`,
       );
     }
-    const own: MatchedLimit = {
+    const replaced = this.#matcher.match(domain, entries, this.#settings)?.rule.limits;
+    const isCalendar = isCalendarMonth({ unit, unitMultiplier: 1 }, this.#settings);
+    const limit: MatchedLimit = {
       unit,
       unitMultiplier: 1,
       requestsPerUnit,
-      algorithm: Algorithm.FIXED_WINDOW,
+      algorithm: replaced?.length === 1 && !isCalendar ? replaced[0]!.algorithm : Algorithm.FIXED_WINDOW,
       burst: requestsPerUnit,
       name: '',
     };
+    if (limit.algorithm === Algorithm.TOKEN_BUCKET && !isExactBucket(bucketNumbers(limit))) {
+      throw new ServiceError(
+        `the limit of a request's descriptor, ${requestsPerUnit} a ${unitName(unit)}, is too large for a token bucket`,
+      );
+    }
     const rule: MatchedRule = {
-      limits: [own],
+      limits: [limit],
       unlimited: false,
       shadowMode: false,
       quotaMode: false,
       replaces: [],
       metadata: undefined,
     };
-    const entries = descriptor.entries;
-    const metric = this.#stats.ruleMetric(
-      overrideMetricKey(domain, entries, this.#names.sanitizeDescriptorMetricDots),
-      true,
-    );
+    const metricKey = overrideMetricKey(domain, entries, this.#settings.sanitizeDescriptorMetricDots);
+    const metric = this.#stats.ruleMetric(metricKey, true);
     // No rule, hence no pattern in place of a value.
-    return this.#limited(rule, stemOfValues(this.#names.counterKeys, domain, entries), metric);
+    const keys = isPlainLimit(limit) ? this.#settings.counterKeys : 'unambiguous';
+    const stem = stemOfValues(keys, domain, entries);
+    return { kind: 'limited', rule, limits: [this.#limitPlan(rule, limit, stem, metric)] };
   }
 
-  #limited(rule: MatchedRule, stem: string, metric: RuleMetric): LimitedPlan {
-    const limit = rule.limits[0]!;
+  #limitPlan(rule: MatchedRule, limit: MatchedLimit, stem: string, metric: RuleMetric): LimitPlan {
+    const { cacheKeyPrefix, nearLimitRatio } = this.#settings;
+    const { limits } = rule;
+    const isOwn = limits.length > 1 || !isPlainLimit(limit);
+    const bound = boundOf(limit, limits.length > 1);
+    const capacity = bound?.capacity ?? limit.requestsPerUnit;
     return {
-      kind: 'limited',
       rule,
       limit,
-      counterStem: this.#cacheKeyPrefix + stem,
+      currentLimit: isOwn ? this.#currentLimit(limits, limit) : limit,
+      capacity,
+      nearThreshold: nearThreshold(capacity, nearLimitRatio),
+      bound,
+      // A token's time, or a window.
+      secondsUncounted: Math.ceil(
+        lengthOf(limit) /
+          (limit.algorithm === Algorithm.TOKEN_BUCKET ? Math.max(1, limit.requestsPerUnit) : 1),
+      ),
+      perSecond: limits.every((one) => lengthOf(one) < 60),
+      isOwn,
+      counterStem: cacheKeyPrefix + stem,
       metric,
-      nearThreshold: nearThreshold(limit.requestsPerUnit, this.#nearLimitRatio),
       window: undefined,
       key: '',
     };
   }
+
+  #currentLimit(limits: readonly MatchedLimit[], limit: MatchedLimit): CurrentLimit {
+    const { name, requestsPerUnit, unit, unitMultiplier } = limit;
+    return {
+      name,
+      requestsPerUnit,
+      unit: unitOfWindow(limit, this.#settings),
+      policy: [String(requestsPerUnit), ...limits.map(policyOf)].join(', '),
+      window: windowText(unit, unitMultiplier),
+    };
+  }
+
+  #segment(text: string): string {
+    return this.#settings.sanitizeDescriptorMetricDots ? text.replaceAll('.', '_') : text;
+  }
+}
+
+/** As Envoy's own header says it (draft-polli-ratelimit-headers-03): `100;w=300;name="daily"`. */
+function policyOf(limit: MatchedLimit): string {
+  const burst = limit.algorithm === Algorithm.TOKEN_BUCKET ? `;burst=${limit.burst}` : '';
+  // What a header has no room for would end it.
+  const name = /^[\x20\x21\x23-\x5b\x5d-\x7e]+$/.test(limit.name) ? `;name="${limit.name}"` : '';
+  return `${limit.requestsPerUnit};w=${lengthOf(limit)}${burst}${name}`;
+}
+
+/** `isOneOfSeveral`: the other limits of its rule have to allow, too. */
+function boundOf(limit: MatchedLimit, isOneOfSeveral: boolean): Bound | undefined {
+  const { requestsPerUnit: requests } = limit;
+  if (limit.algorithm === Algorithm.SLIDING_WINDOW) {
+    return new SlidingWindow({ requests, windowMicros: lengthOf(limit) * 1_000_000 });
+  }
+  if (limit.algorithm === Algorithm.TOKEN_BUCKET) return new TokenBucket(bucketNumbers(limit));
+  return isOneOfSeveral ? new FixedWindow(requests) : undefined;
+}
+
+function bucketNumbers(limit: MatchedLimit): BucketNumbers {
+  return {
+    requests: limit.requestsPerUnit,
+    burst: limit.burst,
+    windowMicros: lengthOf(limit) * 1_000_000,
+  };
 }
 
 /**
  * Drops, in place, the limits whose name another matched rule of the same request replaces. An unlimited rule
- * replaces others but is not replaced itself.
+ * replaces others but is not replaced itself. Of several limits of a rule those of other names stay.
  */
 export function applyReplaces(plans: Plan[]): void {
   let replaced: Set<string> | undefined;
@@ -190,7 +286,9 @@ export function applyReplaces(plans: Plan[]): void {
   }
   if (replaced === undefined) return;
   for (const [index, plan] of plans.entries()) {
-    if (plan.kind !== 'limited' || plan.limit.name === '') continue;
-    if (replaced.has(plan.limit.name)) plans[index] = noLimit;
+    if (plan.kind !== 'limited') continue;
+    const limits = plan.limits.filter(({ limit }) => limit.name === '' || !replaced.has(limit.name));
+    if (limits.length === plan.limits.length) continue;
+    plans[index] = limits.length === 0 ? noLimit : { ...plan, limits };
   }
 }

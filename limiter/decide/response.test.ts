@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { Unit } from '../../rules/model.ts';
-import { type MatchedTraits, matchedRule } from '../../test/support/matched-rule.ts';
+import { limitedPlan, type MatchedTraits, matchedRule } from '../../test/support/matched-rule.ts';
 import { Code, type DescriptorStatus, type RateLimitRequest, type RateLimitResponse } from './messages.ts';
 import { noLimit, type Plan } from './plan.ts';
 import { assembleResponse, okStatus, type ResponseOptions, unlimitedStatus } from './response.ts';
@@ -11,20 +11,11 @@ interface Part {
 }
 
 function limited(code: Code, remaining: number, fields: MatchedTraits = {}): Part {
-  const rule = matchedRule(fields);
-  const limit = rule.limits[0]!;
+  const plan = limitedPlan(fields);
+  const currentLimit = plan.rule.limits[0]!;
   return {
-    plan: {
-      kind: 'limited',
-      rule,
-      limit,
-      counterStem: '',
-      metric: { key: '', slot: 0, lastUse: 0 },
-      nearThreshold: 0,
-      window: undefined,
-      key: '',
-    },
-    status: { code, currentLimit: limit, limitRemaining: remaining, durationUntilResetSeconds: 37 },
+    plan,
+    status: { code, currentLimit, limitRemaining: remaining, durationUntilResetSeconds: 37 },
   };
 }
 

@@ -8,7 +8,7 @@ import {
   type RateLimitRequest,
   type RateLimitResponse,
 } from './messages.ts';
-import type { LimitedPlan, Plan } from './plan.ts';
+import type { LimitPlan, Plan } from './plan.ts';
 
 /** What RESPONSE_DYNAMIC_METADATA tells the proxy: the request, and the metadata of the rules that let it pass. */
 export function dynamicMetadata(
@@ -134,10 +134,11 @@ function statusForHeaders(
   return chosen;
 }
 
-/** Limit, remaining and reset, in this order. */
+/** Limit, remaining and reset, in this order. What is not a number of requests in one of the units alone is told whole. */
 function limitHeaders(status: DescriptorStatus, names: LimitHeaderNames): Header[] {
+  const limit = status.currentLimit;
   return [
-    { key: names.limit, value: String(status.currentLimit?.requestsPerUnit ?? 0) },
+    { key: names.limit, value: limit?.policy ?? String(limit?.requestsPerUnit ?? 0) },
     { key: names.remaining, value: String(status.limitRemaining) },
     { key: names.reset, value: String(status.durationUntilResetSeconds ?? 0) },
   ];
@@ -167,7 +168,24 @@ function perUnitHeaders(statuses: readonly DescriptorStatus[]): Header[] {
     headers.push({ key: names.limit, value: String(least.currentLimit.requestsPerUnit) });
     headers.push({ key: names.remaining, value: String(least.limitRemaining) });
   }
+  addWindowHeaders(statuses, headers);
   return headers;
+}
+
+/** The same for windows that are no unit, as they first come: `RateLimit-Limit-5m`. */
+function addWindowHeaders(statuses: readonly DescriptorStatus[], headers: Header[]): void {
+  const leastByWindow = new Map<string, DescriptorStatus>();
+  for (const status of statuses) {
+    const { unit, window } = status.currentLimit ?? {};
+    if (window === undefined || unit !== Unit.UNKNOWN) continue;
+    const least = leastByWindow.get(window);
+    if (least === undefined || status.limitRemaining < least.limitRemaining)
+      leastByWindow.set(window, status);
+  }
+  for (const [window, { currentLimit, limitRemaining }] of leastByWindow) {
+    headers.push({ key: `RateLimit-Limit-${window}`, value: String(currentLimit!.requestsPerUnit) });
+    headers.push({ key: `RateLimit-Remaining-${window}`, value: String(limitRemaining) });
+  }
 }
 
 export interface ResponseOptions {
@@ -259,7 +277,7 @@ function addHeaders(response: RateLimitResponse, plans: readonly Plan[], options
 export type StoreFailureAnswer = 'error' | 'allow' | 'deny';
 
 export interface UncountedHit {
-  readonly plan: Pick<LimitedPlan, 'rule' | 'limit'>;
+  readonly plan: Pick<LimitPlan, 'rule' | 'currentLimit'>;
   readonly negative: boolean;
   readonly secondsToReset: number;
 }
@@ -272,7 +290,7 @@ export function uncountedStatus(hit: UncountedHit, answer: StoreFailureAnswer): 
   if (answer !== 'deny' || hit.negative || hit.plan.rule.shadowMode) return okStatus;
   return {
     code: Code.OVER_LIMIT,
-    currentLimit: hit.plan.limit,
+    currentLimit: hit.plan.currentLimit,
     limitRemaining: 0,
     durationUntilResetSeconds: hit.secondsToReset,
   };

@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { Unit, unitName } from '../../rules/model.ts';
+import { matchedLimit } from '../../test/support/matched-rule.ts';
 import { isCountable, type Window, Windows, windowAt } from './windows.ts';
 
 const units = [Unit.SECOND, Unit.MINUTE, Unit.HOUR, Unit.DAY, Unit.WEEK, Unit.MONTH, Unit.YEAR];
@@ -18,7 +19,10 @@ const seconds = (text: string): number => Date.parse(text) / 1000;
 const moment = fc.integer({ min: 0, max: 7_258_118_400 });
 
 function at(unit: Unit, nowSeconds: number, calendarMonth: boolean): Window {
-  return windowAt(unit, nowSeconds, { useCalendarMonthRateLimit: calendarMonth, counterKeys: 'compatible' });
+  return windowAt({ unit, unitMultiplier: 1 }, nowSeconds, {
+    useCalendarMonthRateLimit: calendarMonth,
+    counterKeys: 'compatible',
+  });
 }
 
 describe('windowAt', () => {
@@ -38,7 +42,7 @@ describe('windowAt', () => {
           expect(window.endSeconds).toBeGreaterThan(now);
           expect(window.keySuffix).toBe(`${Math.floor(now / length) * length}`);
           expect(window.endSeconds - now).toBe(length - (now % length));
-          expect(window.calendar).toBe(false);
+          expect(window.lifeSeconds).toBe(length);
         }),
       );
     },
@@ -58,7 +62,7 @@ describe('windowAt', () => {
     expect(window.startSeconds).toBe(seconds(start));
     expect(window.keySuffix).toBe(`${seconds(start)}`);
     expect(window.endSeconds - seconds(now)).toBe(rest);
-    expect(window.calendar).toBe(true);
+    expect(window.lifeSeconds).toBeUndefined();
   });
 
   it('joins calendar months without gap or overlap', () => {
@@ -96,7 +100,7 @@ describe('Windows', () => {
             counterKeys: 'compatible',
           });
           for (const [unit, now] of steps)
-            expect(windows.at(unit, now)).toEqual(at(unit, now, calendarMonth));
+            expect(windows.at(matchedLimit({ unit }), false, now)).toEqual(at(unit, now, calendarMonth));
         },
       ),
     );
@@ -104,8 +108,9 @@ describe('Windows', () => {
 
   it('makes a window once', () => {
     const windows = new Windows({ useCalendarMonthRateLimit: false, counterKeys: 'compatible' });
-    expect(windows.at(Unit.MINUTE, 119)).toBe(windows.at(Unit.MINUTE, 60));
-    expect(windows.at(Unit.MINUTE, 120)).not.toBe(windows.at(Unit.MINUTE, 60));
+    const at = (now: number) => windows.at(matchedLimit(), false, now);
+    expect(at(119)).toBe(at(60));
+    expect(at(120)).not.toBe(at(60));
   });
 });
 

@@ -1,32 +1,22 @@
 /** Windows of time that hits are counted in, aligned to the epoch, in whole seconds of UTC. */
-import { type CounterKeys, windowSuffix } from '../../rules/counter-keys.ts';
-import { Unit } from '../../rules/model.ts';
+import { type CounterKeys, steadySuffix, windowSuffix } from '../../rules/counter-keys.ts';
+import type { MatchedLimit } from '../../rules/match-result.ts';
+import { Algorithm, Unit } from '../../rules/model.ts';
+import { unitOfSeconds, windowSeconds } from '../../rules/window.ts';
 
 export interface Window {
   readonly startSeconds: number;
   /** The first second that is no longer in the window. */
   readonly endSeconds: number;
-  /** A calendar month: a counter then lives until its end. */
-  readonly calendar: boolean;
+  /** How long a counter lives from its first hit on. Undefined: until the window's end, as in a month of the calendar. */
+  readonly lifeSeconds: number | undefined;
   /** What counter keys end in. */
   readonly keySuffix: string;
 }
 
-/** By the number of the unit. UNKNOWN has no length. */
-const unitSeconds: readonly (number | undefined)[] = [
-  undefined,
-  1,
-  60,
-  3600,
-  86_400,
-  2_592_000,
-  31_536_000,
-  604_800,
-];
-
 /** Whether there are windows for this number, which a request may choose freely. */
 export function isCountable(unit: number): unit is Unit {
-  return unitSeconds[unit] !== undefined;
+  return windowSeconds(unit) !== undefined;
 }
 
 export interface WindowOptions {
@@ -35,19 +25,38 @@ export interface WindowOptions {
   readonly counterKeys: CounterKeys;
 }
 
+/** What of a limit says which windows it has. */
+export type WindowedLimit = Pick<MatchedLimit, 'unit' | 'unitMultiplier'>;
+
 /** The window that a moment is in. */
-export function windowAt(unit: Unit, nowSeconds: number, options: WindowOptions): Window {
-  if (unit === Unit.MONTH && options.useCalendarMonthRateLimit)
-    return calendarMonthAt(nowSeconds, options.counterKeys);
-  const length = unitSeconds[unit];
-  if (length === undefined) throw new RangeError(`the unit ${unit} has no windows`);
+export function windowAt(limit: WindowedLimit, nowSeconds: number, options: WindowOptions): Window {
+  if (isCalendarMonth(limit, options)) return calendarMonthAt(nowSeconds, options.counterKeys);
+  const length = lengthOf(limit);
   const startSeconds = Math.floor(nowSeconds / length) * length;
   return {
     startSeconds,
     endSeconds: startSeconds + length,
-    calendar: false,
+    lifeSeconds: length,
     keySuffix: windowSuffix(options.counterKeys, length, startSeconds),
   };
+}
+
+/** The length of a limit's windows; of a month of the calendar that of a usual one. */
+export function lengthOf({ unit, unitMultiplier }: WindowedLimit): number {
+  const length = windowSeconds(unit, unitMultiplier);
+  if (length === undefined) throw new RangeError(`the unit ${unit} has no windows`);
+  return length;
+}
+
+export function isCalendarMonth({ unit }: WindowedLimit, options: WindowOptions): boolean {
+  return unit === Unit.MONTH && options.useCalendarMonthRateLimit;
+}
+
+/** The unit that a window has the length of, UNKNOWN for none. 30 days are no month where that is one of the calendar. */
+export function unitOfWindow(limit: WindowedLimit, options: WindowOptions): Unit {
+  if (limit.unitMultiplier === 1) return limit.unit;
+  const unit = unitOfSeconds(lengthOf(limit));
+  return unit === Unit.MONTH && options.useCalendarMonthRateLimit ? Unit.UNKNOWN : unit;
 }
 
 function calendarMonthAt(nowSeconds: number, counterKeys: CounterKeys): Window {
@@ -55,23 +64,55 @@ function calendarMonthAt(nowSeconds: number, counterKeys: CounterKeys): Window {
   const startSeconds = Date.UTC(now.getUTCFullYear(), now.getUTCMonth()) / 1000;
   const endSeconds = Date.UTC(now.getUTCFullYear(), now.getUTCMonth() + 1) / 1000;
   const keySuffix = windowSuffix(counterKeys, undefined, startSeconds);
-  return { startSeconds, endSeconds, calendar: true, keySuffix };
+  return { startSeconds, endSeconds, lifeSeconds: undefined, keySuffix };
+}
+
+/**
+ * Where one counter counts for good: no moment is outside of it. A sliding window's counter lives for two windows from its
+ * last hit, that of a bucket until it is full.
+ */
+function steadyWindow(limit: MatchedLimit): Window {
+  const length = lengthOf(limit);
+  const isBucket = limit.algorithm === Algorithm.TOKEN_BUCKET;
+  const lifeSeconds = isBucket
+    ? Math.ceil((limit.burst * length) / Math.max(1, limit.requestsPerUnit)) + 1
+    : 2 * length;
+  return {
+    startSeconds: Number.NEGATIVE_INFINITY,
+    endSeconds: Number.POSITIVE_INFINITY,
+    lifeSeconds,
+    keySuffix: steadySuffix(limit.algorithm, length),
+  };
+}
+
+/** The window that a limit counts in. `isOwn`: what the Go service does not know, and has unambiguous keys for that. */
+export function counterWindow(
+  limit: MatchedLimit,
+  isOwn: boolean,
+  nowSeconds: number,
+  options: WindowOptions,
+): Window {
+  if (limit.algorithm !== Algorithm.FIXED_WINDOW) return steadyWindow(limit);
+  return windowAt(limit, nowSeconds, isOwn ? { ...options, counterKeys: 'unambiguous' } : options);
 }
 
 /** The current window of each unit, made once a window instead of once a plan. */
 export class Windows {
   readonly #options: WindowOptions;
-  readonly #current: (Window | undefined)[] = new Array(unitSeconds.length).fill(undefined);
+  readonly #current: (Window | undefined)[] = [];
 
   constructor(options: WindowOptions) {
     this.#options = options;
   }
 
-  at(unit: Unit, nowSeconds: number): Window {
+  /** As `counterWindow`. */
+  at(limit: MatchedLimit, isOwn: boolean, nowSeconds: number): Window {
+    if (isOwn) return counterWindow(limit, isOwn, nowSeconds, this.#options);
+    const { unit } = limit;
     const known = this.#current[unit];
     if (known !== undefined && nowSeconds >= known.startSeconds && nowSeconds < known.endSeconds)
       return known;
-    const window = windowAt(unit, nowSeconds, this.#options);
+    const window = windowAt(limit, nowSeconds, this.#options);
     this.#current[unit] = window;
     return window;
   }

@@ -1,14 +1,19 @@
-import type { LimitedPlan, Plan } from '../decide/plan.ts';
+import type { LimitPlan, Plan } from '../decide/plan.ts';
 import { isQuota } from '../decide/response.ts';
 import type { Caller, CounterOp, HoldsBack } from '../stores/counter-store.ts';
 
-/** The hits of one limited descriptor, on their way to the store and back. One object a descriptor. */
+/** The hits of one limit of a descriptor, on their way to the store and back. One object a limit. */
 export interface CountedHit extends CounterOp {
-  readonly plan: LimitedPlan;
+  readonly plan: LimitPlan;
+  /** Of a fixed window; of any other what to say where nothing is known of its counter. */
   readonly secondsToReset: number;
   readonly windowEndSeconds: number;
-  /** The local cache knows the counter to be over its limit: the store is not asked. */
-  readonly remembered: boolean;
+  /** Until then the local cache knows the counter to be full; 0 when it knows nothing. */
+  readonly fullUntilMs: number;
+  /** The local cache refuses: the store is not asked for this hit, nor for others of its group. */
+  remembered: boolean;
+  /** On the first of several limits of a rule: all of them. */
+  group: readonly CountedHit[] | undefined;
   caller: Caller | undefined;
   lookOnly: boolean;
   holdsBack: HoldsBack;
@@ -17,7 +22,8 @@ export interface CountedHit extends CounterOp {
 /**
  * Stop-when-over: says of every hit what it does to the others, so that they are held back just when the request as a
  * whole would be refused by the totals before it (`overallCode`, whatever SHADOW_MODE makes of that). Where what the
- * local cache remembers refuses it, the others are only looked at. Hits are one a plan, undefined where nothing is counted.
+ * local cache remembers refuses it, the others are only looked at. Hits are one a plan, the first of its group, undefined
+ * where nothing is counted.
  */
 export function planHoldingBack(
   plans: readonly Plan[],
@@ -46,5 +52,10 @@ export function planHoldingBack(
     if (hit === undefined) continue;
     if (quotaIsNeverOver && hit.holdsBack === 'together') hit.holdsBack = 'never';
     if (isRefused) hit.lookOnly = !hit.negative;
+    if (hit.group === undefined) continue;
+    for (const other of hit.group) {
+      other.holdsBack = hit.holdsBack;
+      other.lookOnly = hit.lookOnly;
+    }
   }
 }

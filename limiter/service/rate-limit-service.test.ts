@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { beforeEach, describe, expect, it } from 'vitest';
 import type { MatchedRule, RuleMatcher } from '../../rules/match-result.ts';
-import { Unit } from '../../rules/model.ts';
+import { Algorithm, isPlainLimit, Unit } from '../../rules/model.ts';
 import { ManualClock } from '../../test/support/manual-clock.ts';
 import { matchedLimit, matchedRule as rule } from '../../test/support/matched-rule.ts';
 import { openMemoryStore } from '../../test/support/open-memory-store.ts';
@@ -70,6 +70,7 @@ class WatchedStore implements CounterStore {
   }[] = [];
   readonly held: (() => void)[] = [];
   failing = new Map<string, Error>();
+  onSubmit: (ops: readonly CounterOp[]) => void = () => {};
   holding = false;
 
   constructor(store: CounterStore) {
@@ -77,6 +78,7 @@ class WatchedStore implements CounterStore {
   }
 
   submit(ops: CounterOp[], options: SubmitOptions, done: () => void): void {
+    this.onSubmit(ops);
     this.asked.push({
       ops: ops.map(({ key, hits, negative, ttlSeconds, limit, lookOnly }) => ({
         key,
@@ -114,10 +116,16 @@ function matcher(rules: Record<string, MatchedRule>): RuleMatcher {
         rule: found,
         metricKey: `${domain}.${entry.key}`,
         metricPerValue: false,
-        counterStem: `${domain}_${entry.key}_${entry.value}_`,
+        counterStem: isPlain(found)
+          ? `${domain}_${entry.key}_${entry.value}_`
+          : `1{${domain};${entry.key}=${entry.value}}`,
       };
     },
   };
+}
+
+function isPlain({ limits }: MatchedRule): boolean {
+  return limits.length < 2 && limits.every(isPlainLimit);
 }
 
 function descriptor(key: string, fields: Partial<Descriptor> = {}): Descriptor {
@@ -385,9 +393,9 @@ describe('RateLimitService', () => {
       const decider = service({ rules: { k: rule({ requestsPerUnit: 1 }) }, localCache: true });
       times(2, () => answer(decider, request('k')));
       const key = `d_k_v_${minuteSuffix}`;
-      expect(cache.has(key, clock.ms)).toBe(true);
+      expect(cache.until(key, clock.ms)).toBeGreaterThan(0);
       expect(statuses(decider, refund(1))).toEqual(['OK 0']);
-      expect(cache.has(key, clock.ms)).toBe(false);
+      expect(cache.until(key, clock.ms)).toBe(0);
       expect(statuses(decider, refund(1))).toEqual(['OK 1']);
       expect(statuses(decider, request('k'))).toEqual(['OK 0']);
     });
@@ -472,8 +480,8 @@ describe('RateLimitService', () => {
     it('forgets when the window ends', () => {
       const decider = service({ rules: { k: rule({ requestsPerUnit: 1 }) }, localCache: true });
       times(2, () => answer(decider, request('k')));
-      expect(cache.has(`d_k_v_${minuteSuffix}`, clock.ms + 29_999)).toBe(true);
-      expect(cache.has(`d_k_v_${minuteSuffix}`, clock.ms + 30_000)).toBe(false);
+      expect(cache.until(`d_k_v_${minuteSuffix}`, clock.ms + 29_999)).toBeGreaterThan(0);
+      expect(cache.until(`d_k_v_${minuteSuffix}`, clock.ms + 30_000)).toBe(0);
       clock.ms += 30_000;
       expect(statuses(decider, request('k'))).toEqual(['OK 0']);
     });
@@ -797,6 +805,225 @@ describe('RateLimitService', () => {
         }
       }),
     );
+  });
+
+  describe('a sliding window', () => {
+    const sliding = (fields = {}) =>
+      rule({ algorithm: Algorithm.SLIDING_WINDOW, requestsPerUnit: 10, ...fields });
+
+    it('counts the former window by the share of it that is left, and no refused hits', () => {
+      const decider = service({ rules: { k: sliding() } });
+      expect(times(11, () => statuses(decider, request('k'))[0]).slice(-2)).toEqual(['OK 0', 'OVER 0']);
+      clock.ms += 30_000 + 15_000;
+      // 7.5 of the former.
+      expect(times(3, () => statuses(decider, request('k'))[0])).toEqual(['OK 1', 'OK 0', 'OVER 0']);
+      expect(store.asked.at(-1)?.ops[0]?.key).toBe('1{d;k=v}60:sliding');
+    });
+
+    it('says how long until a hit passes, else until all is free again, in whole seconds', () => {
+      const decider = service({ rules: { k: sliding() } });
+      const reset = (asked: RateLimitRequest) =>
+        answer(decider, asked).statuses[0]?.durationUntilResetSeconds;
+      expect(reset(request(descriptor('k', { hitsAddend: 10 })))).toBe(30 + 60);
+      // In the next window 10 x rest has to be 9.
+      expect(reset(request('k'))).toBe(30 + 6);
+      clock.ms += 30_000 + 5_999;
+      expect(reset(request('k'))).toBe(1);
+      clock.ms += 1;
+      expect(statuses(decider, request('k'))).toEqual(['OK 0']);
+    });
+
+    it('says what is left when more hits than that are refused', () => {
+      const decider = service({ rules: { k: sliding() }, localCache: true });
+      expect(statuses(decider, request(descriptor('k', { hitsAddend: 7 })))).toEqual(['OK 3']);
+      expect(statuses(decider, request(descriptor('k', { hitsAddend: 4 })))).toEqual(['OVER 3']);
+      expect(statuses(decider, request(descriptor('k', { hitsAddend: 3 })))).toEqual(['OK 0']);
+      expect(stats.counted).toEqual({
+        'd.k.total_hits': 14,
+        'd.k.within_limit': 10,
+        'd.k.near_limit': 2,
+        'd.k.over_limit': 4,
+      });
+    });
+
+    it('is remembered by the local cache until the moment when a hit passes', () => {
+      const decider = service({ rules: { k: sliding() }, localCache: true });
+      answer(decider, request(descriptor('k', { hitsAddend: 10 })));
+      times(2, () => answer(decider, request('k')));
+      expect(store.asked).toHaveLength(2);
+      expect(stats.counted['d.k.over_limit_with_local_cache']).toBe(1);
+      clock.ms += 36_000 - 1;
+      expect(answer(decider, request('k')).statuses[0]).toMatchObject({
+        code: Code.OVER_LIMIT,
+        durationUntilResetSeconds: 1,
+      });
+      expect(store.asked).toHaveLength(2);
+      clock.ms += 1;
+      expect(statuses(decider, request('k'))).toEqual(['OK 0']);
+    });
+
+    it('takes hits back, and lets a shadow rule pass without counting', () => {
+      const decider = service({ rules: { k: sliding({ shadowMode: true }) } });
+      const back = request(descriptor('k', { hitsAddend: 4, isNegativeHits: true }));
+      expect(statuses(decider, request(descriptor('k', { hitsAddend: 8 })))).toEqual(['OK 2']);
+      expect(statuses(decider, request(descriptor('k', { hitsAddend: 8 })))).toEqual(['OK 2']);
+      expect(stats.counted['d.k.shadow_mode']).toBe(8);
+      expect(statuses(decider, back)).toEqual(['OK 6']);
+    });
+  });
+
+  describe('a token bucket', () => {
+    const bucket = (fields = {}) =>
+      rule({ algorithm: Algorithm.TOKEN_BUCKET, requestsPerUnit: 60, burst: 5, ...fields });
+
+    it('lets its burst pass at once, then as many as the rate gives', () => {
+      const decider = service({ rules: { k: bucket() } });
+      expect(times(6, () => statuses(decider, request('k'))[0])).toEqual([
+        'OK 4',
+        'OK 3',
+        'OK 2',
+        'OK 1',
+        'OK 0',
+        'OVER 0',
+      ]);
+      clock.ms += 999;
+      expect(statuses(decider, request('k'))).toEqual(['OVER 0']);
+      clock.ms += 1;
+      expect(statuses(decider, request('k'))).toEqual(['OK 0']);
+      expect(store.asked.at(-1)?.ops[0]?.key).toBe('1{d;k=v}60:bucket');
+    });
+
+    it('never lets more than the burst pass, and is near by what is used of it', () => {
+      const decider = service({ rules: { k: bucket() } });
+      expect(statuses(decider, request(descriptor('k', { hitsAddend: 6 })))).toEqual(['OVER 5']);
+      expect(answer(decider, request(descriptor('k', { hitsAddend: 5 }))).statuses[0]).toMatchObject({
+        code: Code.OK,
+        limitRemaining: 0,
+        durationUntilResetSeconds: 5,
+      });
+      expect(stats.counted['d.k.near_limit']).toBe(1);
+      clock.ms += 3600_000;
+      expect(statuses(decider, request('k'))).toEqual(['OK 4']);
+    });
+  });
+
+  describe('several limits of a rule', () => {
+    const three = (fields = {}) =>
+      rule({
+        limits: [
+          matchedLimit({
+            requestsPerUnit: 1,
+            unit: Unit.SECOND,
+            algorithm: Algorithm.TOKEN_BUCKET,
+            burst: 3,
+          }),
+          matchedLimit({ requestsPerUnit: 5, unit: Unit.MINUTE }),
+          matchedLimit({ requestsPerUnit: 100, unit: Unit.DAY, name: 'daily' }),
+        ],
+        ...fields,
+      });
+    const status = (decider: RateLimitService, hits = 1) =>
+      answer(decider, request(descriptor('k', { hitsAddend: hits }))).statuses[0]!;
+
+    it.each([false, true])('count in none what one of them refuses, stop when over %s', (stop) => {
+      const decider = service({
+        rules: { k: three() },
+        counting: { stopCacheKeyIncrementWhenOverLimit: stop },
+      });
+      expect(status(decider, 3)).toMatchObject({ limitRemaining: 0, currentLimit: { requestsPerUnit: 1 } });
+      times(9, () => status(decider));
+      expect(status(decider)).toMatchObject({ code: Code.OVER_LIMIT, durationUntilResetSeconds: 1 });
+      clock.ms += 3000;
+      // The minute has 2 left, though 13 were asked for.
+      expect(status(decider, 2)).toMatchObject({ code: Code.OK, limitRemaining: 0 });
+      clock.ms += 3000;
+      expect(status(decider)).toMatchObject({
+        code: Code.OVER_LIMIT,
+        currentLimit: { requestsPerUnit: 5 },
+        durationUntilResetSeconds: 24,
+      });
+      expect(stats.counted).toMatchObject({
+        'd.k.1s.over_limit': 10,
+        'd.k.1m.over_limit': 1,
+        'd.k.daily.total_hits': 16,
+      });
+      expect(stats.counted['d.k.daily.over_limit']).toBeUndefined();
+    });
+
+    it('answer by the one that refuses longest, else by the one with the least left', () => {
+      clock.ms -= 3600_000;
+      const decider = service({ rules: { k: three() } });
+      expect(status(decider, 0)).toMatchObject({ limitRemaining: 3, currentLimit: { requestsPerUnit: 1 } });
+      expect(status(decider, 6)).toMatchObject({ limitRemaining: 5, currentLimit: { requestsPerUnit: 5 } });
+      expect(status(decider, 101)).toMatchObject({ limitRemaining: 100, currentLimit: { name: 'daily' } });
+    });
+
+    it('are refused by the local cache as soon as it knows one of them to be full', () => {
+      const decider = service({ rules: { k: three() }, localCache: true });
+      times(2, () => status(decider, 3));
+      expect(store.asked).toHaveLength(2);
+      expect(status(decider)).toMatchObject({ code: Code.OVER_LIMIT, currentLimit: { requestsPerUnit: 1 } });
+      expect(store.asked).toHaveLength(2);
+      clock.ms += 1000;
+      expect(status(decider)).toMatchObject({ code: Code.OK });
+    });
+
+    it('go to the store of limits per second only when all of them are shorter than a minute', () => {
+      const perSecond: boolean[] = [];
+      for (const unitMultiplier of [30, 60]) {
+        const limits = [
+          matchedLimit({ unit: Unit.SECOND }),
+          matchedLimit({ unit: Unit.SECOND, unitMultiplier }),
+        ];
+        const decider = service({ rules: { k: rule({ limits }) } });
+        store.onSubmit = (ops) => perSecond.push(...ops.map((op) => op.perSecond));
+        answer(decider, request('k'));
+      }
+      expect(perSecond).toEqual([true, true, false, false]);
+    });
+
+    it('hold other descriptors back as one', () => {
+      const decider = service({
+        rules: { k: three(), other: rule() },
+        counting: { stopCacheKeyIncrementWhenOverLimit: true },
+      });
+      const both = () => statuses(decider, request(descriptor('k', { hitsAddend: 3 }), 'other'));
+      expect([both(), both(), both()]).toEqual([
+        ['OK 0', 'OK 9'],
+        ['OVER 2', 'OK 9'],
+        ['OVER 2', 'OK 9'],
+      ]);
+    });
+
+    it('get one answer where the store fails', () => {
+      const decider = service({ rules: { k: three() }, counting: { storeFailureMode: 'deny' } });
+      const error = new StoreError('gone', { transient: true });
+      for (const suffix of ['1:bucket', `60:${minuteSuffix}`, `86400:${Date.UTC(2026, 2, 31) / 1000}`])
+        store.failing.set(`1{d;k=v}${suffix}`, error);
+      expect(status(decider)).toMatchObject({
+        code: Code.OVER_LIMIT,
+        limitRemaining: 0,
+        durationUntilResetSeconds: 30,
+      });
+    });
+  });
+
+  it('tells the true window in our own headers, and UNKNOWN where it is no unit', () => {
+    const names = { limit: 'L', remaining: 'R', reset: 'T' };
+    const decider = service({
+      rules: { k: rule({ unitMultiplier: 5, requestsPerUnit: 100 }), hour: rule({ unitMultiplier: 60 }) },
+      response: { responseHeaders: names, perUnitHeaders: true },
+    });
+    const { statuses: told, responseHeadersToAdd: headers } = answer(decider, request('k'));
+    expect(told[0]?.currentLimit?.unit).toBe(Unit.UNKNOWN);
+    expect(headers).toEqual([
+      { key: 'RateLimit-Limit-5m', value: '100' },
+      { key: 'RateLimit-Remaining-5m', value: '99' },
+      { key: 'L', value: '100, 100;w=300' },
+      { key: 'R', value: '99' },
+      { key: 'T', value: '30' },
+    ]);
+    expect(answer(decider, request('hour')).statuses[0]?.currentLimit?.unit).toBe(Unit.HOUR);
   });
 
   describe('a caller that gives up', () => {

@@ -4,10 +4,10 @@
  */
 import type { Clock } from '../../process/time/clock.ts';
 import type { RuleMatcher } from '../../rules/match-result.ts';
-import { Unit } from '../../rules/model.ts';
 import {
   Assessment,
   assessRefund,
+  assessRefused,
   assessRemembered,
   assessTotal,
   countAssessment,
@@ -22,7 +22,7 @@ import {
 import {
   applyReplaces,
   enterWindow,
-  type LimitedPlan,
+  type LimitPlan,
   type Plan,
   Planner,
   type PlanSettings,
@@ -103,7 +103,7 @@ interface Decision {
   /** The rules it is decided by, which may be replaced while the store counts. */
   readonly planner: Planner;
   readonly plans: readonly Plan[];
-  /** One a descriptor; undefined where nothing is counted. */
+  /** One a descriptor, the first of its group; undefined where nothing is counted. */
   readonly hits: readonly (CountedHit | undefined)[];
   /** Those of `hits` that the store is asked for. */
   readonly ops: CountedHit[];
@@ -161,7 +161,8 @@ export class RateLimitService {
     for (const op of ops) op.caller = asker;
     // One alone is held back by nobody in the store, but may be by what the local cache remembers.
     const stop =
-      this.#options.counting.stopCacheKeyIncrementWhenOverLimit && (ops.length > 1 || ops[0]!.lookOnly);
+      this.#options.counting.stopCacheKeyIncrementWhenOverLimit &&
+      (ops.length > ops[0]!.groupSize || ops[0]!.lookOnly);
     this.#options.store.submit(ops, stop ? stopWhenOver : countAll, conclude);
   }
 
@@ -203,9 +204,11 @@ export class RateLimitService {
       const descriptor = request.descriptors[index]!;
       // Its own addend, 0 included, else the request's, which counts as at least 1.
       const addend = descriptor.hitsAddend ?? Math.max(1, request.hitsAddend);
-      const hit = this.#countedHit(plan, addend, descriptor.isNegativeHits, nowMs);
+      const { limits } = plan;
+      const hit = this.#countedHit(limits[0]!, addend, descriptor.isNegativeHits, nowMs);
       hits.push(hit);
-      if (!hit.remembered) ops.push(hit);
+      if (limits.length > 1) this.#gatherGroup(hit, limits, nowMs, ops);
+      else if (!hit.remembered) ops.push(hit);
     }
     const { counting, response } = this.#options;
     if (counting.stopCacheKeyIncrementWhenOverLimit && hits.length > 1)
@@ -213,39 +216,59 @@ export class RateLimitService {
     return { request, planner, plans, hits, ops };
   }
 
-  #countedHit(plan: LimitedPlan, hits: number, negative: boolean, nowMs: number): CountedHit {
+  /** The store is asked for all of them or, where the local cache knows one to be full, for none. */
+  #gatherGroup(first: CountedHit, limits: readonly LimitPlan[], nowMs: number, ops: CountedHit[]): void {
+    const group: CountedHit[] = [];
+    let remembered = false;
+    for (const plan of limits) {
+      const hit = group.length === 0 ? first : this.#countedHit(plan, first.hits, first.negative, nowMs);
+      hit.groupSize = limits.length;
+      if (hit.remembered) remembered = true;
+      group.push(hit);
+    }
+    first.group = group;
+    first.remembered = remembered;
+    if (!remembered) for (const hit of group) ops.push(hit);
+  }
+
+  #countedHit(plan: LimitPlan, hits: number, negative: boolean, nowMs: number): CountedHit {
     const { stats, localCache, random, counting } = this.#options;
     // Hits taken back are no hits: they count in their own statistic alone.
     stats.add(stats.slotOf(plan.metric) + (negative ? RuleStat.totalNegativeHits : RuleStat.totalHits), hits);
     const nowSeconds = Math.floor(nowMs / 1000);
     let window = plan.window;
     if (window === undefined || nowSeconds >= window.endSeconds || nowSeconds < window.startSeconds) {
-      window = enterWindow(plan, this.#windows.at(plan.limit.unit, nowSeconds));
+      window = enterWindow(plan, this.#windows.at(plan.limit, plan.isOwn, nowSeconds));
     }
     const key = plan.key;
-    const secondsToReset = window.endSeconds - nowSeconds;
-    let ttlSeconds = secondsToReset;
+    const { endSeconds, lifeSeconds } = window;
+    const isSteady = endSeconds === Number.POSITIVE_INFINITY;
+    const secondsToReset = isSteady ? plan.secondsUncounted : endSeconds - nowSeconds;
+    let ttlSeconds = isSteady ? lifeSeconds! : secondsToReset;
     if (!counting.countersEndWithWindow) {
       // From the first hit on the whole length, or the rest of a calendar month.
-      if (!window.calendar) ttlSeconds = window.endSeconds - window.startSeconds;
+      if (lifeSeconds !== undefined) ttlSeconds = lifeSeconds;
       const jitter = counting.expirationJitterMaxSeconds;
       if (jitter > 0) ttlSeconds += Math.floor(random() * jitter);
     }
+    const fullUntilMs = negative || localCache === undefined ? 0 : localCache.until(key, nowMs);
     return {
       plan,
       key,
       hits,
       negative,
       ttlSeconds,
-      limit: plan.limit.requestsPerUnit,
+      limit: plan.capacity,
       secondsToReset,
-      windowEndSeconds: window.endSeconds,
-      remembered: !negative && localCache !== undefined && localCache.has(key, nowMs),
-      perSecond: plan.limit.unit === Unit.SECOND,
+      windowEndSeconds: endSeconds,
+      fullUntilMs,
+      remembered: fullUntilMs !== 0,
+      group: undefined,
+      perSecond: plan.perSecond,
       caller: undefined,
       lookOnly: false,
       holdsBack: 'alone',
-      bound: undefined,
+      bound: plan.bound,
       groupSize: 1,
       applied: 0,
       after: 0,
@@ -283,30 +306,69 @@ export class RateLimitService {
     this.#options.events.onUncounted();
   }
 
-  #statusOf(hit: CountedHit, { planner, request }: Decision): DescriptorStatus {
+  /** Of several limits that which refuses longest, else that of which the least is left. */
+  #statusOf(hit: CountedHit, decision: Decision): DescriptorStatus {
+    const { group, remembered } = hit;
+    if (group === undefined) return this.#limitStatus(hit, decision);
+    let chosen: DescriptorStatus | undefined;
+    let chosenRefuses = false;
+    for (const one of group) {
+      // The others were neither asked for nor known.
+      if (remembered && one.fullUntilMs === 0) continue;
+      const status = this.#limitStatus(one, decision);
+      const refuses = one.error === undefined ? this.#assessment.over : status.code === Code.OVER_LIMIT;
+      const first = chosen === undefined || (refuses && !chosenRefuses);
+      if (first || (refuses === chosenRefuses && isTighter(status, chosen!, refuses))) {
+        chosen = status;
+        chosenRefuses = refuses;
+      }
+    }
+    return chosen!;
+  }
+
+  #limitStatus(hit: CountedHit, { planner, request }: Decision): DescriptorStatus {
     const { stats, localCache, counting, events } = this.#options;
     if (hit.error !== undefined) return uncountedStatus(hit, counting.storeFailureMode);
     const { plan, hits, after } = hit;
     const assessment = this.#assessment;
-    if (hit.remembered) {
+    if (hit.fullUntilMs !== 0) {
       assessRemembered(plan, hits, assessment);
     } else if (hit.negative) {
       assessRefund(plan, after, assessment);
     } else {
-      assessTotal(plan, hits, after, assessment);
+      if (hit.over) assessRefused(plan, hits, after, assessment);
+      else assessTotal(plan, hits, after, assessment);
       // Rules that came meanwhile may allow more: then the cache was cleared and is not to learn from the old ones.
       if (assessment.over && localCache !== undefined && planner === this.#planner) {
-        localCache.remember(hit.key, hit.windowEndSeconds * 1000);
+        this.#remember(hit, localCache);
       }
     }
     countAssessment(stats, stats.slotOf(plan.metric), assessment);
     if (assessment.overLimit !== 0) events.onOverLimit?.(request.domain, hit, assessment.overLimit);
     return {
       code: assessment.refused ? Code.OVER_LIMIT : Code.OK,
-      currentLimit: plan.limit,
+      currentLimit: plan.currentLimit,
       limitRemaining: assessment.remaining,
-      durationUntilResetSeconds: hit.secondsToReset,
+      durationUntilResetSeconds:
+        hit.windowEndSeconds === Number.POSITIVE_INFINITY ? this.#steadySeconds(hit) : hit.secondsToReset,
     };
+  }
+
+  /** Until a single hit would pass; not at all where fewer hits than these would pass now. */
+  #remember(hit: CountedHit, localCache: BoundedLocalCache): void {
+    if (hit.windowEndSeconds !== Number.POSITIVE_INFINITY) {
+      if (hit.bound === undefined || hit.after >= hit.limit)
+        localCache.remember(hit.key, hit.windowEndSeconds * 1000);
+    } else if (hit.after >= hit.limit) {
+      localCache.remember(hit.key, this.#options.clock.nowMs() + Math.floor(hit.waitMicros / 1000));
+    }
+  }
+
+  /** Of a sliding window or a bucket: whole seconds, at least 1. */
+  #steadySeconds({ fullUntilMs, waitMicros }: CountedHit): number {
+    const seconds =
+      fullUntilMs === 0 ? waitMicros / 1_000_000 : (fullUntilMs - this.#options.clock.nowMs()) / 1000;
+    return Math.max(1, Math.ceil(seconds));
   }
 
   #noteRefusal(error: unknown): void {
@@ -315,6 +377,12 @@ export class RateLimitService {
     else if (error instanceof StoreError) events.onStoreError(error);
     else if (error instanceof ServiceError) events.onServiceError();
   }
+}
+
+/** Of two limits that both refuse, or both do not. */
+function isTighter(status: DescriptorStatus, other: DescriptorStatus, refuse: boolean): boolean {
+  if (!refuse) return status.limitRemaining < other.limitRemaining;
+  return (status.durationUntilResetSeconds ?? 0) > (other.durationUntilResetSeconds ?? 0);
 }
 
 /** Also when the request fails by another counter: what was given back, or may have been, is to be seen. */

@@ -42,7 +42,7 @@ export interface CounterOp {
    * How many neighbouring ops of the request, this one among them, pass only together: those of all limits of one rule.
    * They have bounds, the same hits, and keys of one hash tag, each its own. 1 for one alone.
    */
-  readonly groupSize: number;
+  groupSize: number;
   /**
    * Used by `SubmitOptions.stopWhenOver` only: the caller already knows that the request is refused, so this one is
    * looked at, not incremented.

@@ -59,24 +59,24 @@ export class BoundedLocalCache {
     return this.#bytes;
   }
 
-  /** Whether the key is still over at `nowMs`; counts as one lookup. */
-  has(key: string, nowMs: number): boolean {
+  /** Until when the key is over, 0 when it is not at `nowMs`; counts as one lookup. */
+  until(key: string, nowMs: number): number {
     this.stats.lookupCount += 1;
     const entry = this.#entries.get(key);
     if (entry !== undefined && entry.expiresAtMs > nowMs) {
       this.stats.hitCount += 1;
-      return true;
+      return entry.expiresAtMs;
     }
     this.stats.missCount += 1;
     if (entry !== undefined) {
       this.stats.expiredCount += 1;
       this.#remove(entry);
     }
-    return false;
+    return 0;
   }
 
   /**
-   * `expiresAtMs` is the end of the key's window: from then on the key is not over. A key too large for the whole cache is not
+   * `expiresAtMs` is when a hit passes again: from then on the key is not over. A key too large for the whole cache is not
    * remembered.
    */
   remember(key: string, expiresAtMs: number): void {

@@ -42,7 +42,7 @@ export const anyCounter: fc.Arbitrary<NamedCounter> = fc.record({
 export function unambiguousKey(counter: NamedCounter, prefix = ''): string {
   const { domain, entries, unit, calendarMonth, nowSeconds } = counter;
   const text = entries.map((one) => countedEntry(one.key, one.mark, one.text)).join('');
-  const { keySuffix } = windowAt(unit, nowSeconds, {
+  const { keySuffix } = windowAt({ unit, unitMultiplier: 1 }, nowSeconds, {
     useCalendarMonthRateLimit: calendarMonth,
     counterKeys: 'unambiguous',
   });
@@ -51,10 +51,15 @@ export function unambiguousKey(counter: NamedCounter, prefix = ''): string {
 
 /** Equal for equal counters. */
 export function identityOf({ domain, entries, unit, calendarMonth, nowSeconds }: NamedCounter): string {
-  const { startSeconds, calendar, endSeconds } = windowAt(unit, nowSeconds, {
+  const { startSeconds, lifeSeconds, endSeconds } = windowAt({ unit, unitMultiplier: 1 }, nowSeconds, {
     useCalendarMonthRateLimit: calendarMonth,
     counterKeys: 'compatible',
   });
   const texts = entries.map(({ key, mark, text }) => [key, mark, text]);
-  return JSON.stringify([domain, texts, calendar ? 'month' : endSeconds - startSeconds, startSeconds]);
+  return JSON.stringify([
+    domain,
+    texts,
+    lifeSeconds === undefined ? 'month' : endSeconds - startSeconds,
+    startSeconds,
+  ]);
 }

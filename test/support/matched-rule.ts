@@ -1,3 +1,4 @@
+import type { LimitedPlan } from '../../limiter/decide/plan.ts';
 import type { MatchedLimit, MatchedRule } from '../../rules/match-result.ts';
 import { Algorithm, Unit } from '../../rules/model.ts';
 
@@ -31,4 +32,25 @@ export function matchedRule(given: MatchedTraits = {}): MatchedRule {
     metadata: undefined,
     ...traits,
   };
+}
+
+/** A plan for the rule, as far as tests of answers look at it. */
+export function limitedPlan(given: MatchedTraits = {}): LimitedPlan {
+  const rule = matchedRule(given);
+  const limits = rule.limits.map((limit) => ({
+    rule,
+    limit,
+    currentLimit: limit,
+    capacity: limit.requestsPerUnit,
+    nearThreshold: 0,
+    bound: undefined,
+    secondsUncounted: 0,
+    perSecond: false,
+    isOwn: false,
+    counterStem: '',
+    metric: { key: '', slot: 0, lastUse: 0 },
+    window: undefined,
+    key: '',
+  }));
+  return { kind: 'limited', rule, limits };
 }
