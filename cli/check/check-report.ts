@@ -44,6 +44,8 @@ export const warningKinds = [
   'replaces-unlimited',
   'replaces-each-other',
   'limit-of-zero',
+  'burst-of-zero',
+  'never-tighter',
   'taken-as-written',
   'dotted-metric',
   'meeting-counters',

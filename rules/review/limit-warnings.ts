@@ -1,8 +1,18 @@
-import type { Rule, RuleSource } from '../model.ts';
+import type { RateLimit, Rule, RuleSource } from '../model.ts';
+import { limitWords } from '../window.ts';
+import { covers, mostAtOnce } from './limit-order.ts';
 import type { RuleWarning } from './review-sources.ts';
 import { type PlacedRule, warningAt } from './rule-level.ts';
 
-/** What is odd about single limits and their names, of all rules of a domain. `beside`: others that have names too. */
+/** A limit and where it stands. */
+interface PlacedLimit {
+  one: PlacedRule;
+  limit: RateLimit;
+  /** Below its rule. */
+  path: (string | number)[];
+}
+
+/** What is odd about limits and their names, of all rules of a domain. `beside`: others that have names too. */
 export function limitWarnings(
   domain: string,
   rules: readonly PlacedRule[],
@@ -12,29 +22,54 @@ export function limitWarnings(
     ...rules.map(({ rule }) => rule),
     ...beside.flatMap(({ descriptors }) => rulesOf(descriptors)),
   ]);
-  const replaced = replacedNames(rules);
+  const limits = rules.flatMap(placedLimits);
+  const replaced = replacedNames(limits);
   const warnings: RuleWarning[] = [];
-  for (const one of rules) {
-    const { limits, shadowMode } = one.rule;
-    const rateLimit = limits[0];
-    if (rateLimit === undefined) continue;
-    if (!rateLimit.unlimited && rateLimit.requestsPerUnit === 0) {
-      const effect = shadowMode ? 'reports every request as over the limit' : 'refuses every request';
-      const text = `a limit of 0 ${effect}`;
-      const hint =
-        'a limit that does not say requests_per_unit is 0: write it, also where all shall be refused';
-      warnings.push(
-        warningAt(one, ['rate_limit', 'requests_per_unit'], { code: 'limit-of-zero', text, hint }),
-      );
-    }
-    for (const [index, name] of rateLimit.replaces.entries()) {
-      const isMutual = !rateLimit.unlimited && replaced.get(name)?.has(rateLimit.name) === true;
+  for (const placed of limits) {
+    const { one, limit, path } = placed;
+    const odd = refusingAll(one.rule, limit) ?? neverTighter(one.rule, limit);
+    if (odd !== undefined) warnings.push(warningAt(one, [...path, ...odd.below], odd));
+    for (const [index, name] of limit.replaces.entries()) {
+      const isMutual = !limit.unlimited && replaced.get(name)?.has(limit.name) === true;
       const found = replacingTrouble({ name, domain, isCounted: names.get(name), isMutual });
-      if (found !== undefined) warnings.push(warningAt(one, replacedPath(index), found));
+      if (found !== undefined) warnings.push(warningAt(one, replacedPath(placed, index), found));
     }
   }
-  warnings.push(...ringWarnings(rules, replaced), ...dottedWarnings(domain, rules));
+  warnings.push(...ringWarnings(limits, replaced), ...dottedWarnings(domain, rules));
   return warnings;
+}
+
+function placedLimits(one: PlacedRule): PlacedLimit[] {
+  const { limits } = one.rule;
+  return limits.map((limit, index) => {
+    return { one, limit, path: limits.length === 1 ? ['rate_limit'] : ['rate_limits', index] };
+  });
+}
+
+type OddLimit = Pick<RuleWarning, 'code' | 'text' | 'hint'> & { below: string[] };
+
+function refusingAll({ shadowMode }: Rule, limit: RateLimit): OddLimit | undefined {
+  if (limit.unlimited || mostAtOnce(limit) > 0) return undefined;
+  const effect = shadowMode ? 'reports every request as over the limit' : 'refuses every request';
+  if (limit.requestsPerUnit === 0) {
+    const hint =
+      'a limit that does not say requests_per_unit is 0: write it, also where all shall be refused';
+    return { code: 'limit-of-zero', text: `a limit of 0 ${effect}`, hint, below: ['requests_per_unit'] };
+  }
+  const hint = 'burst is the most that may come at once: leave it out for as many as requests_per_unit';
+  return { code: 'burst-of-zero', text: `a burst of 0 ${effect}`, hint, below: ['burst'] };
+}
+
+/** Of two that cover each other the later one is told. One that lets nothing pass is told by itself. */
+function neverTighter({ limits }: Rule, limit: RateLimit): OddLimit | undefined {
+  const place = limits.indexOf(limit);
+  const tighter = limits.find((other, index) => {
+    if (other === limit || mostAtOnce(other) === 0 || !covers(other, limit)) return false;
+    return index < place || !covers(limit, other);
+  });
+  if (tighter === undefined) return undefined;
+  const text = `'${limitWords(limit)}' never refuses anything: what '${limitWords(tighter)}' beside it lets pass is always within it`;
+  return { code: 'never-tighter', text, hint: 'leave it out, or let it allow less', below: [] };
 }
 
 /** By name: whether a limit of that name is counted. One that is unlimited cannot be replaced. */
@@ -48,11 +83,10 @@ function limitNames(rules: readonly Rule[]): Map<string, boolean> {
 }
 
 /** What the counted limits of a name replace. */
-function replacedNames(rules: readonly PlacedRule[]): Map<string, Set<string>> {
+function replacedNames(limits: readonly PlacedLimit[]): Map<string, Set<string>> {
   const replaced = new Map<string, Set<string>>();
-  for (const { rule } of rules) {
-    const limit = rule.limits[0];
-    if (limit === undefined || limit.unlimited || limit.name === '') continue;
+  for (const { limit } of limits) {
+    if (limit.unlimited || limit.name === '') continue;
     const names = replaced.get(limit.name) ?? new Set();
     for (const name of limit.replaces) names.add(name);
     replaced.set(limit.name, names);
@@ -65,15 +99,15 @@ function replacedNames(rules: readonly PlacedRule[]): Map<string, Set<string>> {
  * directly are told by themselves.
  */
 function ringWarnings(
-  rules: readonly PlacedRule[],
+  limits: readonly PlacedLimit[],
   replaced: ReadonlyMap<string, ReadonlySet<string>>,
 ): RuleWarning[] {
   const knots = knotsOf(replaced);
   const told = new Set<number>();
-  return rules.flatMap((one) => {
-    const limit = one.rule.limits[0];
-    const knot = limit === undefined || limit.unlimited ? undefined : knots.get(limit.name);
-    if (limit === undefined || knot === undefined || told.has(knot)) return [];
+  return limits.flatMap((placed) => {
+    const { one, limit } = placed;
+    const knot = limit.unlimited ? undefined : knots.get(limit.name);
+    if (knot === undefined || told.has(knot)) return [];
     const index = limit.replaces.findIndex(
       (name) => knots.get(name) === knot && name !== limit.name && !replaced.get(name)?.has(limit.name),
     );
@@ -84,7 +118,7 @@ function ringWarnings(
     const way = others.length <= 5 ? others : [...others.slice(0, 4), `${others.length - 4} more`];
     const text = `replaces '${name}', which replaces it by way of ${way.join(', ')}: a request that all of them apply to is limited by none`;
     const hint = 'leave one of them out';
-    return [warningAt(one, replacedPath(index), { code: 'replaces-each-other', text, hint })];
+    return [warningAt(one, replacedPath(placed, index), { code: 'replaces-each-other', text, hint })];
   });
 }
 
@@ -139,8 +173,8 @@ function wayFrom(start: string, end: string, next: ReadonlyMap<string, ReadonlyS
   return way.reverse();
 }
 
-function replacedPath(index: number): (string | number)[] {
-  return ['rate_limit', 'replaces', index, 'name'];
+function replacedPath({ path }: PlacedLimit, index: number): (string | number)[] {
+  return [...path, 'replaces', index, 'name'];
 }
 
 /** Of all levels. */

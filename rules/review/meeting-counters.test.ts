@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { caseCount } from '../../test/support/property-cases.ts';
 import { limit, type RuleTraits, rule, source } from '../../test/support/rule-builder.ts';
-import type { Rule } from '../model.ts';
+import { Algorithm, type Rule } from '../model.ts';
 import { compileRules } from '../table/compile-rules.ts';
 import { RuleTable } from '../table/rule-table.ts';
 import { meetingCounters } from './meeting-counters.ts';
@@ -122,6 +122,17 @@ describe('rules whose counters could meet', () => {
       { numRuns: caseCount(100) },
     );
     expect(met).toBeGreaterThan(100);
+  });
+
+  it('are those alone that the Go service knows: all others have keys that tell where an entry ends', () => {
+    const meeting = (other: Partial<RuleTraits>): number => {
+      const two = rule({ key: 'a', descriptors: [rule({ key: 'b', rateLimit: limit(), ...other })] });
+      return meetingCounters([source('d', [limited('a'), two])]).count;
+    };
+    expect(meeting({})).toBe(1);
+    expect(meeting({ rateLimit: limit({ unitMultiplier: 5 }) })).toBe(0);
+    expect(meeting({ rateLimit: limit({ algorithm: Algorithm.SLIDING_WINDOW }) })).toBe(0);
+    expect(meeting({ limits: [limit(), limit({ unit: 'day' })] })).toBe(0);
   });
 
   it('are told until a bound of steps, and that there may be more', () => {

@@ -2,11 +2,14 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { caseCount } from '../../test/support/property-cases.ts';
 import { limit, rule, source } from '../../test/support/rule-builder.ts';
-import type { Rule } from '../model.ts';
+import { Algorithm, type Rule } from '../model.ts';
 import { compileRules } from '../table/compile-rules.ts';
 import { RuleTable } from '../table/rule-table.ts';
 import { idleRules, reviewSources } from './review-sources.ts';
 import { compositeOf } from './rule-level.ts';
+
+const bucket = (requestsPerUnit: number, burst: number) =>
+  limit({ requestsPerUnit, burst, algorithm: Algorithm.TOKEN_BUCKET });
 
 function review(...rules: Rule[]): string[] {
   return reviewSources([source('d', rules)]).map(
@@ -115,6 +118,57 @@ describe('a review', () => {
       [
         'limit-of-zero descriptors.0.rate_limit.requests_per_unit: a limit of 0 refuses every request',
         'limit-of-zero descriptors.1.rate_limit.requests_per_unit: a limit of 0 reports every request as over the limit',
+      ],
+    ],
+    [
+      'bursts of 0, where the limit is none of 0',
+      [
+        rule({ key: 'a', rateLimit: bucket(5, 0) }),
+        rule({ key: 'b', limits: [limit(), bucket(5, 0)], shadowMode: true }),
+        rule({ key: 'c', rateLimit: bucket(0, 0) }),
+        rule({ key: 'd', rateLimit: bucket(5, 1) }),
+      ],
+      [
+        'burst-of-zero descriptors.0.rate_limit.burst: a burst of 0 refuses every request',
+        'burst-of-zero descriptors.1.rate_limits.1.burst: a burst of 0 reports every request as over the limit',
+        'limit-of-zero descriptors.2.rate_limit.requests_per_unit: a limit of 0 refuses every request',
+      ],
+    ],
+    [
+      'limits that another one of their rule always keeps, once where two keep each other',
+      [
+        rule({
+          key: 'a',
+          limits: [limit({ requestsPerUnit: 6000, unit: 'hour' }), limit({ requestsPerUnit: 100 })],
+        }),
+        rule({
+          key: 'b',
+          limits: [limit({ requestsPerUnit: 5999, unit: 'hour' }), limit({ requestsPerUnit: 100 })],
+        }),
+        rule({ key: 'c', limits: [limit(), limit({ unit: 'hour', requestsPerUnit: 10 })] }),
+        rule({
+          key: 'd',
+          limits: [limit({ requestsPerUnit: 0 }), limit({ unit: 'hour', requestsPerUnit: 0 })],
+        }),
+      ],
+      [
+        "never-tighter descriptors.0.rate_limits.0: '6000 per hour' never refuses anything: what '100 per minute' beside it lets pass is always within it",
+        "never-tighter descriptors.2.rate_limits.0: '10 per minute' never refuses anything: what '10 per hour' beside it lets pass is always within it",
+        'limit-of-zero descriptors.3.rate_limits.0.requests_per_unit: a limit of 0 refuses every request',
+        'limit-of-zero descriptors.3.rate_limits.1.requests_per_unit: a limit of 0 refuses every request',
+      ],
+    ],
+    [
+      'what any of several limits replaces',
+      [
+        rule({ key: 'a', limits: [limit(), limit({ unit: 'day', name: 'a', replaces: ['b', 'nobody'] })] }),
+        rule({ key: 'b', rateLimit: limit({ name: 'b', replaces: ['a'] }) }),
+      ],
+      [
+        "never-tighter descriptors.0.rate_limits.0: '10 per minute' never refuses anything: what '10 per day' beside it lets pass is always within it",
+        "replaces-each-other descriptors.0.rate_limits.1.replaces.0.name: replaces 'b', which replaces it: a request that both apply to is limited by neither",
+        "replaces-nothing descriptors.0.rate_limits.1.replaces.1.name: replaces 'nobody', and no limit in the domain 'd' has that name",
+        "replaces-each-other descriptors.1.rate_limit.replaces.0.name: replaces 'a', which replaces it: a request that both apply to is limited by neither",
       ],
     ],
     [

@@ -168,6 +168,8 @@ export type RuleWarningCode =
   | 'replaces-unlimited'
   | 'replaces-each-other'
   | 'limit-of-zero'
+  | 'burst-of-zero'
+  | 'never-tighter'
   | 'taken-as-written'
   | 'no-rules'
   | 'dotted-metric'

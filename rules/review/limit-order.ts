@@ -1,0 +1,100 @@
+/**
+ * Which of two limits is never the tighter one: what the other lets pass, it lets pass as well. Only what can be proven
+ * counts: for any traffic, hits that are given back among it, and for clocks of limiters and stores that differ (unless
+ * hits are then given back in another window than they were counted in).
+ *
+ * A limit with windows lets at most its requests pass in each, a sliding one in those that it is aligned to; a bucket at
+ * most burst + rate x t in any time t. That bounds what the other limit can come to hold.
+ */
+import { Algorithm, type RateLimit, Unit, unitFromText } from '../model.ts';
+import { windowSeconds } from '../window.ts';
+
+/** Chosen: no two clocks of limiters and stores are further apart, in seconds. */
+const clocksApart = 120;
+
+const day = 86_400;
+
+/** In seconds. A month may be one of the calendar, so lengths may differ. */
+interface Windows {
+  shortest: number;
+  longest: number;
+  /** All begin at multiples of it. */
+  step: number;
+}
+
+function windowsOf(limit: RateLimit): Windows {
+  const seconds = secondsOf(limit);
+  const isPlainMonth = unitFromText(limit.unit) === Unit.MONTH && limit.unitMultiplier === 1;
+  return isPlainMonth && limit.algorithm === Algorithm.FIXED_WINDOW
+    ? { shortest: 28 * day, longest: 31 * day, step: day }
+    : { shortest: seconds, longest: seconds, step: seconds };
+}
+
+/** The length of a window; a second for what is no unit. */
+export function secondsOf({ unit, unitMultiplier }: RateLimit): number {
+  return windowSeconds(unitFromText(unit) ?? Unit.UNKNOWN, unitMultiplier) ?? 1;
+}
+
+/** What passes at once, where nothing passed before. */
+export function mostAtOnce({ requestsPerUnit, algorithm, burst = requestsPerUnit }: RateLimit): number {
+  return algorithm === Algorithm.TOKEN_BUCKET && requestsPerUnit > 0 ? burst : requestsPerUnit;
+}
+
+/**
+ * Whether `other` never refuses what `limit` lets pass. `isOneClock`: as if all clocks were one; else fixed windows are told
+ * by the limiter's, the others by the store's.
+ */
+export function covers(limit: RateLimit, other: RateLimit, isOneClock = false): boolean {
+  if (mostAtOnce(limit) === 0) return true;
+  const isFixed = (one: RateLimit): boolean => one.algorithm === Algorithm.FIXED_WINDOW;
+  const apart = isOneClock || isFixed(limit) === isFixed(other) ? 0 : clocksApart;
+  return other.algorithm === Algorithm.TOKEN_BUCKET
+    ? bucketCovers(limit, other, apart)
+    : windowsCover(limit, other, apart);
+}
+
+/** `other` is a bucket. */
+function bucketCovers(limit: RateLimit, other: RateLimit, apart: number): boolean {
+  const { shortest } = windowsOf(limit);
+  const isSlower =
+    product(limit.requestsPerUnit, secondsOf(other)) <= product(other.requestsPerUnit, shortest);
+  if (!isSlower) return false;
+  if (limit.algorithm === Algorithm.TOKEN_BUCKET) return mostAtOnce(limit) <= mostAtOnce(other);
+  // The ends of two neighbouring windows meet, and of more where clocks differ.
+  return product(limit.requestsPerUnit, 2 * shortest + apart) <= product(mostAtOnce(other), shortest);
+}
+
+/** `other` has windows. */
+function windowsCover(limit: RateLimit, other: RateLimit, apart: number): boolean {
+  const [own, its] = [windowsOf(limit), windowsOf(other)];
+  const isSliding = other.algorithm === Algorithm.SLIDING_WINDOW;
+  // Beyond, its arithmetic is rounded, a little to the tighter side.
+  if (isSliding && other.requestsPerUnit * its.longest * 1e6 > Number.MAX_SAFE_INTEGER) return false;
+  if (limit.algorithm === Algorithm.TOKEN_BUCKET) {
+    const most =
+      product(mostAtOnce(limit), own.longest) + product(limit.requestsPerUnit, its.longest + apart);
+    return most <= product(other.requestsPerUnit, own.longest);
+  }
+  let windows = touched(own, its, apart);
+  if (isSliding && (windows > 1 || limit.algorithm !== Algorithm.SLIDING_WINDOW)) {
+    // The former one whole, and as much of the current as its share has sunk, but for windows that have just begun.
+    windows += Math.min(windows, 2 + Math.ceil(apart / own.shortest));
+  }
+  return product(limit.requestsPerUnit, windows) <= BigInt(other.requestsPerUnit);
+}
+
+/** How many windows one of the others can have a part of. */
+function touched({ shortest, step }: Windows, other: Windows, apart: number): number {
+  if (apart > 0) return Math.floor((other.longest + apart) / shortest) + 2;
+  const common = commonDivisor(step, other.step);
+  return other.longest < 2 * common ? 1 : Math.floor((other.longest - 2 * common) / shortest) + 2;
+}
+
+function commonDivisor(a: number, b: number): number {
+  return b === 0 ? a : commonDivisor(b, a % b);
+}
+
+/** Exact. */
+function product(a: number, b: number): bigint {
+  return BigInt(a) * BigInt(b);
+}
