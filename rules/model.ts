@@ -125,13 +125,18 @@ export function isPlainLimit(limit: Pick<RateLimit, 'unitMultiplier' | 'algorith
   return limit.unitMultiplier === 1 && limit.algorithm === Algorithm.FIXED_WINDOW;
 }
 
+/** Whether that is so of a rule with these limits, of which there is one then, or none: its counters have the Go service's keys, if any have. */
+export function arePlainLimits(limits: readonly Pick<RateLimit, 'unitMultiplier' | 'algorithm'>[]): boolean {
+  return limits.length === 0 || (limits.length === 1 && isPlainLimit(limits[0]!));
+}
+
 /**
  * What a limiter has to obey for these rules. Limiters say in their node metadata (`rules_version`) how far they do, and who
  * says nothing obeys 1: it would take a window, algorithm or list of limits that it does not know for a plain limit.
  */
 export function rulesVersionNeeded(rules: readonly Rule[]): 1 | 2 {
   const needsMore = ({ limits, descriptors }: Rule): boolean =>
-    limits.length > 1 || !limits.every(isPlainLimit) || rulesVersionNeeded(descriptors) > 1;
+    !arePlainLimits(limits) || rulesVersionNeeded(descriptors) > 1;
   return rules.some(needsMore) ? 2 : 1;
 }
 

@@ -1,7 +1,7 @@
 /** What is to be done for each descriptor of a request, and the keys that its counters and metrics have. */
 import { stemOfValues } from '../../rules/counter-keys.ts';
 import type { MatchedLimit, MatchedRule, NameForm, RuleMatcher } from '../../rules/match-result.ts';
-import { Algorithm, type Entry, isPlainLimit, unitName } from '../../rules/model.ts';
+import { Algorithm, arePlainLimits, type Entry, isPlainLimit, unitName } from '../../rules/model.ts';
 import { limitLabel, windowText } from '../../rules/window.ts';
 import type { RuleMetric, RuleStats } from '../stats/registry/rule-stats.ts';
 import { type Bound, FixedWindow } from '../stores/bound.ts';
@@ -206,7 +206,7 @@ export class Planner {
   #limitPlan(rule: MatchedRule, limit: MatchedLimit, stem: string, metric: RuleMetric): LimitPlan {
     const { cacheKeyPrefix, nearLimitRatio } = this.#settings;
     const { limits } = rule;
-    const isOwn = limits.length > 1 || !isPlainLimit(limit);
+    const isOwn = !arePlainLimits(limits);
     const bound = boundOf(limit, limits.length > 1);
     const capacity = bound?.capacity ?? limit.requestsPerUnit;
     return {

@@ -6,7 +6,7 @@
  * Only rules are compared of which one's keys begin as the other's all do, and only until a bound of steps: 100,000 rules
  * take 0.4 to 1.2 s of a processor, so whoever answers requests has it done in a thread of its own.
  */
-import { isPlainLimit, type Rule, type RuleSource } from '../model.ts';
+import { arePlainLimits, type Rule, type RuleSource } from '../model.ts';
 import { compositeOf } from './rule-level.ts';
 
 /** A rule with a limit that is counted, and where it stands. */
@@ -131,7 +131,7 @@ function countedRules(sources: readonly RuleSource[]): Counted[] {
 
 /** Counters that the Go service does not know have unambiguous keys, whatever COUNTER_KEYS is: nothing meets those. */
 function hasCompatibleKey({ limits }: Rule): boolean {
-  return limits.length === 1 && !limits[0]!.unlimited && isPlainLimit(limits[0]!);
+  return limits.length > 0 && arePlainLimits(limits) && !limits[0]!.unlimited;
 }
 
 /** The keys of a rule, character by character. */

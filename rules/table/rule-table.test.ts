@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { matchedLimit } from '../../test/support/matched-rule.ts';
 import { limit, type RuleTraits, rule, source } from '../../test/support/rule-builder.ts';
 import { usualNames } from '../match-result.ts';
-import { type Entry, type JsonObject, type Rule, type RuleSource, Unit } from '../model.ts';
+import { Algorithm, type Entry, type JsonObject, type Rule, type RuleSource, Unit } from '../model.ts';
 import { compileRules } from './compile-rules.ts';
 import { RuleTable } from './rule-table.ts';
 
@@ -245,6 +245,18 @@ describe('the matched rule', () => {
       expect(tableOf(source('d', [given])).match('d', entriesOf('k=v'))?.rule).toEqual(expected);
     });
   }
+
+  it.each([
+    ['a multiplied window', { rateLimit: limit({ unitMultiplier: 5 }) }],
+    ['another algorithm', { rateLimit: limit({ algorithm: Algorithm.SLIDING_WINDOW }) }],
+    ['several limits', { limits: [limit(), limit({ unit: 'day' })] }],
+  ])('counts with unambiguous keys whatever the others have, with %s', (_, traits) => {
+    const table = tableOf(source('d', [limited('k', 'a*', { shareThreshold: true, ...traits })]));
+    const stems = (['compatible', 'unambiguous'] as const).map((counterKeys) => {
+      return table.match('d', entriesOf('k=ab'), { ...usualNames, counterKeys })?.counterStem;
+    });
+    expect(stems).toEqual(['1{d;k~=a*}', '1{d;k~=a*}']);
+  });
 
   it('is one object however often it matches', () => {
     const table = tableOf(source('d', [limited('k')]));

@@ -6,7 +6,7 @@ import {
   type RuleMatcher,
   usualNames,
 } from '../match-result.ts';
-import type { Entry } from '../model.ts';
+import { arePlainLimits, type Entry } from '../model.ts';
 import {
   type ListedRule,
   listedRules,
@@ -200,7 +200,11 @@ class TableSegment implements RuleMatcher {
       rule,
       metricKey: this.#path.metricKey(domain, entries, names.sanitizeDescriptorMetricDots),
       metricPerValue: this.#path.metricPerValue,
-      counterStem: this.#path.counterStem(domain, entries, names.counterKeys),
+      counterStem: this.#path.counterStem(
+        domain,
+        entries,
+        arePlainLimits(rule.limits) ? names.counterKeys : 'unambiguous',
+      ),
     };
   }
 
