@@ -8,7 +8,7 @@ import { readSpec } from '../../rules/manifest/read-spec.ts';
 import { type RuleSource, rulesVersionNeeded } from '../../rules/model.ts';
 import { formatManifestError, type RuleError } from '../../rules/rule-error.ts';
 import { encodeResource } from '../../rules/xds/resource.ts';
-import { byAge, type ConfigObject, isOfOther, objectKey } from '../model/config-object.ts';
+import { type ConfigObject, isOfOther, objectKey } from '../model/config-object.ts';
 import type {
   Acceptance,
   Decision,
@@ -19,7 +19,7 @@ import type {
   SpecGeneration,
   Verdict,
 } from '../model/decision.ts';
-import { type FleetSnapshot, fleetSnapshot, hashOf, isOld, type Resource } from '../model/fleet-snapshot.ts';
+import { hashOf, isOld, type Resource } from '../model/fleet-snapshot.ts';
 import {
   type Claim,
   type Clash,
@@ -32,6 +32,7 @@ import {
   SettledClaims,
 } from './claims.ts';
 import { AcceptedReason, joinedWithin, shortened, timeText } from './conditions.ts';
+import { type OldRules, type ServedClaims, type ServedFleet, serveClaims } from './served-fleets.ts';
 
 /** Why a newest spec is not accepted, in words for its owner. */
 interface Rejection {
@@ -183,12 +184,6 @@ export interface Candidate {
   given: { verdict: Verdict; resourceName: string | undefined } | undefined;
 }
 
-/** What limiters of rules version 1 are served in place of what they cannot obey. */
-interface OldRules {
-  spec: SpecGeneration;
-  rules: ReadRules;
-}
-
 export interface DeciderOptions {
   /** Whether several objects may hold rules for one domain of a fleet. */
   mergeDomains: boolean;
@@ -236,6 +231,7 @@ function candidateOf(
   const newest = rules && claim(object.generation, rules);
   const claims = newest === undefined ? [] : [newest];
   if (older !== undefined && older.generation < object.generation) {
+    // Where a domain has one holder, what turns down the newer spec turns down the older one too.
     const isHopeless = !options.mergeDomains && isForSameDomain(older.rules, rules);
     if (!isHopeless) claims.push(claim(older.generation, older.rules));
   }
@@ -254,7 +250,6 @@ function isSameSpec(a: SpecGeneration, b: SpecGeneration): boolean {
   return a.generation === b.generation && isDeepStrictEqual(a.spec, b.spec);
 }
 
-/** Where a domain has one holder, what turns down the newer spec turns down the older one too. */
 function isForSameDomain(a: ReadRules, b: ReadRules | undefined): boolean {
   return a.fleet === b?.fleet && a.domain === b.domain;
 }
@@ -325,69 +320,6 @@ export interface Foresight {
   rules: ReadRules | undefined;
 }
 
-interface ServedClaims {
-  resources: ReadonlyMap<Claim, Resource>;
-  forOld: ReadonlyMap<Claim, OldRules>;
-  /** Those that some object is served to. */
-  fleets: ReadonlyMap<string, ServedFleet>;
-}
-
-interface ServedFleet {
-  newest: Gathered;
-  /** The same where limiters of any version obey everything. */
-  forOld: Gathered;
-  snapshot: FleetSnapshot;
-}
-
-interface Gathered {
-  resources: ReadonlySet<Resource>;
-  snapshot: FleetSnapshot;
-  /** By domain: what several objects have rules for. */
-  merged: ReadonlyMap<string, Merged>;
-}
-
-interface Merged {
-  parts: readonly Resource[];
-  resource: Resource;
-}
-
-/** What limiters of a fleet are to be served, as it comes together; `last` is what they were served in the round before. */
-class Gathering {
-  readonly #last: Gathered | undefined;
-  readonly #list: Resource[] = [];
-  readonly #merged = new Map<string, Merged>();
-
-  constructor(last: Gathered | undefined) {
-    this.#last = last;
-  }
-
-  add(resource: Resource): void {
-    this.#list.push(resource);
-  }
-
-  /** Returns the resource that they are in. */
-  addMerged(parts: readonly Resource[]): Resource {
-    const { domain } = parts[0]!;
-    const whole = merge(parts, this.#last?.merged.get(domain));
-    this.#merged.set(domain, whole);
-    this.add(whole.resource);
-    return whole.resource;
-  }
-
-  isAs(other: Gathering): boolean {
-    return this.#list.length === other.#list.length && this.#list.every((one, i) => one === other.#list[i]);
-  }
-
-  gathered(fleet: string): Gathered {
-    const [last, list] = [this.#last, this.#list];
-    const isSame = last?.resources.size === list.length && list.every((one) => last.resources.has(one));
-    const { resources, snapshot } = isSame
-      ? last
-      : { resources: new Set(list), snapshot: fleetSnapshot(fleet, list) };
-    return { resources, snapshot, merged: this.#merged };
-  }
-}
-
 export class Decider {
   readonly #options: DeciderOptions;
   #last: Round = { candidates: new Map(), fleets: new Map(), accesses: new Map(), settled: undefined };
@@ -416,7 +348,11 @@ export class Decider {
       mayUse: (namespace, place) =>
         accessRejection({ namespace, ...place, isServed: true }, domainOwners, accesses) === undefined,
     });
-    const served = this.#serve(settled, candidates);
+    const oldRulesOf = ({ object, rules }: Claim) => {
+      const old = candidates.get(object.uid)?.forOld;
+      return isForSameDomain(rules, old?.rules) ? old : undefined;
+    };
+    const served = serveClaims({ places: settled.places(), oldRulesOf }, this.#last.fleets);
     const { fleets } = served;
     this.#last = { candidates, fleets, accesses, settled };
     const verdicts = new Map<string, Verdict>();
@@ -435,84 +371,6 @@ export class Decider {
       rules: newest?.rules,
     };
   }
-
-  /** The resource that each served claim is in, what old limiters get in place of claims, and what fleets are served. */
-  #serve(settled: SettledClaims, candidates: ReadonlyMap<string, Candidate>): ServedClaims {
-    const resources = new Map<Claim, Resource>();
-    const forOld = new Map<Claim, OldRules>();
-    const gatherings = new Map<string, { newest: Gathering; old: Gathering }>();
-    for (const { fleet, holders } of settled.places()) {
-      if (holders.claims.length === 0) continue;
-      const last = this.#last.fleets.get(fleet);
-      const { newest, old } = gatherings.get(fleet) ?? {
-        newest: new Gathering(last?.newest),
-        old: new Gathering(last?.forOld),
-      };
-      gatherings.set(fleet, { newest, old });
-      // In the order of the objects' age, whoever was accepted first: so the order of their rules never flips.
-      const claims = holders.claims.toSorted((a, b) => byAge(a.object, b.object));
-      const gather = (into: Gathering, parts: readonly Resource[]): Resource => {
-        if (claims.length > 1) return into.addMerged(parts);
-        into.add(parts[0]!);
-        return parts[0]!;
-      };
-      const parts = claims.map(({ rules }) => rules.resource);
-      const resource = gather(newest, parts);
-      for (const claim of claims) resources.set(claim, resource);
-      if (claims.every(isForAll)) {
-        old.add(resource);
-        continue;
-      }
-      for (const [claim, rules] of oldRulesInPlaceOf(claims, candidates)) forOld.set(claim, rules);
-      const oldParts = claims.flatMap((claim) => {
-        const rules = isForAll(claim) ? claim.rules : forOld.get(claim)?.rules;
-        return rules?.resource ?? [];
-      });
-      if (oldParts.length > 0) gather(old, oldParts);
-    }
-    const fleets = new Map<string, ServedFleet>();
-    for (const [fleet, gathering] of gatherings)
-      fleets.set(fleet, servedFleet(fleet, gathering, this.#last.fleets.get(fleet)));
-    return { resources, forOld, fleets };
-  }
-}
-
-function servedFleet(
-  fleet: string,
-  { newest, old }: { newest: Gathering; old: Gathering },
-  last: ServedFleet | undefined,
-): ServedFleet {
-  const gathered = newest.gathered(fleet);
-  if (old.isAs(newest)) return { newest: gathered, forOld: gathered, snapshot: gathered.snapshot };
-  const forOld = old.gathered(fleet);
-  const isSame = last?.newest.snapshot === gathered.snapshot && last.snapshot.forOld === forOld.snapshot;
-  const snapshot = isSame ? last.snapshot : { ...gathered.snapshot, forOld: forOld.snapshot };
-  return { newest: gathered, forOld, snapshot };
-}
-
-/** Whether limiters of any version obey its rules. */
-function isForAll({ rules }: Claim): boolean {
-  return isOld(rules.rulesVersion);
-}
-
-/**
- * What old limiters are served in place of claims on one domain: what is known for the same domain, unless somebody else
- * has one of its descriptors by now.
- */
-function oldRulesInPlaceOf(
-  claims: readonly Claim[],
-  candidates: ReadonlyMap<string, Candidate>,
-): Map<Claim, OldRules> {
-  const taken = new Set(claims.filter(isForAll).flatMap(({ rules }) => rules.topKeys));
-  const found = new Map<Claim, OldRules>();
-  for (const claim of claims) {
-    const old = isForAll(claim) ? undefined : candidates.get(claim.object.uid)?.forOld;
-    if (old === undefined || !isForSameDomain(old.rules, claim.rules)) continue;
-    if (old.rules.topKeys.some((key) => taken.has(key))) continue;
-    for (const key of old.rules.topKeys) taken.add(key);
-    found.set(claim, old);
-  }
-  return found;
 }
 
 /** The last one again as long as it says the same. */
@@ -547,19 +405,4 @@ function servedConfig({ generation, rules: read }: Claim, resource: string): Omi
   const { fleet, domain, rules, ownFields, rulesVersion } = read;
   const { hash, bytes } = read.resource;
   return { fleet, domain, generation, hash, bytes, resource, rules, ownFields, rulesVersion };
-}
-
-/**
- * Encoded messages one after the other are their merge, as the encoding of Protocol Buffers has it: lists add up, and
- * of a single field the last value counts, here the name.
- */
-function merge(parts: readonly Resource[], last: Merged | undefined): Merged {
-  const isKnown = last?.parts.length === parts.length && last.parts.every((part, i) => part === parts[i]);
-  if (isKnown) return last;
-  const { domain } = parts[0]!;
-  // One with a slash is marked, since it may read like the name of an object, which holds no blank.
-  const name = domain.includes('/') ? `domain ${domain}` : domain;
-  const head = encodeResource({ name, domain, descriptors: [] });
-  const bytes = Buffer.concat([...parts.map((part) => part.bytes), head]);
-  return { parts, resource: { name, domain, bytes, hash: hashOf(bytes) } };
 }

@@ -71,6 +71,23 @@ describeWithApiServer('kept specs on the API server', (api) => {
     expect([...first.told, ...second.told]).toEqual([]);
   });
 
+  it('are two of one object where old limiters keep another one, which comes first for a version that knows no two', async () => {
+    const first = store(api());
+    await first.specs.load();
+    const later = { ...kept(3, { domain: 'later' }), forOld: { generation: 1, spec: { domain: 'd' } } };
+    first.specs.sync(new Map([['u1', kept(1)]]));
+    await eventually(() => expect(first.specs.stored.get('u1')).toEqual(kept(1)));
+    first.specs.sync(new Map([['u1', later]]));
+    await eventually(() => expect(first.specs.stored.get('u1')).toEqual(later));
+    const path = 'jsonpath={.data.generation} {.data.laterGeneration}';
+    const generations = () => api().mustKubectl(['get', 'cm', 'weir-kept-u1', '-n', namespace, '-o', path]);
+    expect(generations()).toBe('1 3');
+    first.specs.sync(new Map([['u1', kept(1)]]));
+    await eventually(() => expect(first.specs.stored.get('u1')).toEqual(kept(1)));
+    expect(generations()).toBe('1 ');
+    expect(first.told).toEqual([]);
+  });
+
   it('are changed and deleted as they are wanted', async () => {
     const { specs } = store(api());
     await specs.load();
