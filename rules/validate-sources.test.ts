@@ -1,7 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import { limit, rule, source, validateSources } from '../test/support/rule-builder.ts';
-import type { Rule, RuleSource } from './model.ts';
+import { Algorithm, type RateLimit, type Rule, type RuleSource } from './model.ts';
 import { formatRuleError } from './rule-error.ts';
+import type { RuleSupport } from './validate-limits.ts';
 
 function errorsOf(...sources: RuleSource[]): string[] {
   return validateSources(sources, { mergeDomains: false }).map(formatRuleError);
@@ -9,6 +10,17 @@ function errorsOf(...sources: RuleSource[]): string[] {
 
 function errorsOfRules(...rules: Rule[]): string[] {
   return errorsOf(source('d', rules, 'r'));
+}
+
+const bucket = { algorithm: Algorithm.TOKEN_BUCKET };
+const sliding = { algorithm: Algorithm.SLIDING_WINDOW };
+
+function one(traits: Partial<RateLimit>): Rule {
+  return rule({ key: `one${traits.unitMultiplier ?? ''}${traits.unit ?? ''}`, rateLimit: limit(traits) });
+}
+
+function several(...limits: RateLimit[]): Rule {
+  return rule({ key: 'k', limits });
 }
 
 describe('checkSources', () => {
@@ -54,6 +66,90 @@ describe('checkSources', () => {
     [
       'its own name in replaces',
       [rule({ key: 'k', rateLimit: limit({ name: 'n', replaces: ['n'] }) })],
+      'replaces should not contain name of same descriptor',
+    ],
+    [
+      'windows of any length',
+      [one({ unitMultiplier: 65_535, unit: 'second' }), one({ unit: 'year', unitMultiplier: 10 })],
+    ],
+    ['a bucket that lets nothing through', [one({ requestsPerUnit: 0, burst: 2 ** 32 - 1, ...bucket })]],
+    [
+      'a bucket that is large, and not too large',
+      [one({ requestsPerUnit: 2 ** 24, unit: 'year', burst: 2 ** 26, ...bucket })],
+    ],
+    [
+      'several limits',
+      [
+        several(
+          limit(),
+          limit({ unitMultiplier: 2 }),
+          limit({ ...sliding }),
+          limit({ unit: 'day', name: 'n', replaces: ['m'] }),
+        ),
+      ],
+    ],
+    ['a window of no units', [one({ unitMultiplier: 0 })], 'unit_multiplier must be 1 to 65535, found 0'],
+    [
+      'a window of too many',
+      [one({ unitMultiplier: 65_536 })],
+      'unit_multiplier must be 1 to 65535, found 65536',
+    ],
+    [
+      'a window of more than ten years',
+      [one({ unit: 'day', unitMultiplier: 3651, ...sliding })],
+      'the window 3651d is 315446400 seconds, and a window has at most 315360000 (10 years)',
+    ],
+    [
+      'an algorithm by a number that is none',
+      [one({ algorithm: 7 as Algorithm })],
+      "unknown algorithm '7': there are fixed_window, sliding_window and token_bucket",
+    ],
+    ['a burst without bucket', [one({ burst: 5 })], 'burst is for algorithm token_bucket alone'],
+    [
+      'traits of a window that is not there',
+      [one({ unlimited: true, unit: '', unitMultiplier: 2, burst: 1, ...bucket })],
+      'should not specify unit_multiplier when unlimited',
+      'should not specify algorithm when unlimited',
+      'should not specify burst when unlimited',
+    ],
+    [
+      'a bucket beyond exact numbers',
+      [one({ requestsPerUnit: 3, unit: 'year', burst: 4_000_000_000, ...bucket })],
+      'a token bucket with a burst of 4000000000 at 3 in 31536000 seconds cannot be counted exactly: it needs numbers beyond 2^53',
+    ],
+    [
+      'a bucket whose rest is beyond exact numbers',
+      [one({ requestsPerUnit: 2 ** 32 - 1, burst: 2 ** 32 - 1, unit: 'year', ...bucket })],
+      'a token bucket with a burst of 4294967295 at 4294967295 in 31536000 seconds cannot be counted exactly: it needs numbers beyond 2^53',
+    ],
+    [
+      'something unlimited among several',
+      [several(limit(), limit({ unlimited: true, unit: '' }))],
+      'unlimited cannot be one of rate_limits',
+    ],
+    [
+      'equal names',
+      [several(limit({ name: 'n' }), limit({ name: 'n', unit: 'day' }))],
+      "two of its rate_limits are called 'n', by name",
+    ],
+    [
+      'a name that is the window of another',
+      [several(limit({ unitMultiplier: 5 }), limit({ name: '5m', unit: 'day' }))],
+      "two of its rate_limits are called '5m', one by name and one by its window",
+    ],
+    [
+      'equal windows and algorithms',
+      [several(limit(), limit({ unit: 'second', unitMultiplier: 60 }), limit({ ...bucket }))],
+      'two of its rate_limits have the window 1m and the algorithm fixed_window',
+    ],
+    [
+      'a month beside 30 days',
+      [several(limit({ unit: 'month' }), limit({ unit: 'day', unitMultiplier: 30 }))],
+      'two of its rate_limits have the window 30d and the algorithm fixed_window',
+    ],
+    [
+      'the name of another of its limits in replaces',
+      [several(limit({ name: 'n' }), limit({ unit: 'day', replaces: ['n'] }))],
       'replaces should not contain name of same descriptor',
     ],
     [
@@ -132,6 +228,44 @@ describe('checkSources', () => {
         column: undefined,
       },
     ]);
+  });
+
+  it('places what is wrong with several limits', () => {
+    const limits = [limit({ name: 'n' }), limit({ unitMultiplier: 0 }), limit({ name: 'n', ...sliding })];
+    const errors = validateSources([source('d', [rule({ key: 'k', limits })])], { mergeDomains: false });
+    expect(errors.map(({ code, path }) => [code, path.slice(2).join('.')])).toEqual([
+      ['invalid-window', 'rate_limits.1.unit_multiplier'],
+      ['duplicate-limit', 'rate_limits.2.name'],
+    ]);
+  });
+
+  const rules = [
+    one(sliding),
+    one({ unit: 'day', ...bucket }),
+    one({ unit: 'month', unitMultiplier: 2 }),
+    one({ unit: 'month' }),
+    one({ unit: 'hour', unitMultiplier: 3 }),
+    several(limit(), limit({ unit: 'day' })),
+  ];
+  const all = { admission: undefined, groups: undefined, calendarMonths: false };
+  it.each<[string, RuleSupport, ...string[]]>([
+    ['everything', all],
+    [
+      'fixed windows alone',
+      { ...all, admission: 'because' },
+      'algorithm sliding_window cannot be counted: because',
+      'algorithm token_bucket cannot be counted: because',
+      'rate_limits cannot be counted: because',
+    ],
+    ['one limit a rule', { ...all, groups: 'so it is' }, 'rate_limits cannot be counted: so it is'],
+    [
+      'calendar months',
+      { ...all, calendarMonths: true },
+      'a window of 2 months cannot be counted: USE_CALENDAR_MONTH_RATE_LIMIT=true gives them no fixed length',
+    ],
+  ])('refuses what a limiter cannot count that counts %s', (_, support, ...errors) => {
+    const found = validateSources([source('d', rules)], { mergeDomains: false, support });
+    expect(found.map(({ text }) => text)).toEqual(errors);
   });
 
   it('lists 1,000 errors at most', () => {

@@ -1,5 +1,6 @@
-import { type JsonValue, type RateLimit, type Rule, type RuleSource, unitFromText } from './model.ts';
+import type { JsonValue, Rule, RuleSource } from './model.ts';
 import type { RuleErrorCode } from './rule-error.ts';
+import { checkLimits, type RuleSupport } from './validate-limits.ts';
 
 /** Why metadata cannot be a google.protobuf.Struct, or undefined when it can. */
 function metadataProblem(value: JsonValue, place = ''): string | undefined {
@@ -28,18 +29,24 @@ export interface SourceProblem {
   path: (string | number)[];
 }
 
+export interface CheckOptions {
+  /** Several sources may add rules to one domain. */
+  mergeDomains: boolean;
+  /** What the limiter that loads them can count; all where it is left out. */
+  support?: RuleSupport | undefined;
+}
+
 /**
  * Checks what rules mean, wherever they were read. The first problem is the one that the Go service would report.
- * `mergeDomains`: several sources may add rules to one domain.
  */
 export function checkSources(
   sources: readonly RuleSource[],
-  { mergeDomains }: { mergeDomains: boolean },
+  { mergeDomains, support }: CheckOptions,
   report: (problem: SourceProblem) => void,
 ): void {
   const levels = new Map<string, Set<string>>();
   for (const source of sources) {
-    const check = new SourceCheck(source, report);
+    const check = new SourceCheck(source, support, report);
     const { domain } = source;
     if (domain === '') check.report('empty-domain', 'config file cannot have empty domain', 'domain');
     const earlier = levels.get(domain);
@@ -54,11 +61,18 @@ export function checkSources(
 
 class SourceCheck {
   readonly #source: RuleSource;
+  readonly #support: RuleSupport | undefined;
   readonly #report: (problem: SourceProblem) => void;
+  readonly #reportLimit = this.report.bind(this);
   readonly #path: (string | number)[] = [];
 
-  constructor(source: RuleSource, report: (problem: SourceProblem) => void) {
+  constructor(
+    source: RuleSource,
+    support: RuleSupport | undefined,
+    report: (problem: SourceProblem) => void,
+  ) {
     this.#source = source;
+    this.#support = support;
     this.#report = report;
   }
 
@@ -92,7 +106,7 @@ class SourceCheck {
         );
       }
     }
-    for (const limit of rule.limits) this.#limit(limit);
+    if (rule.limits.length > 0) checkLimits(rule, this.#support, this.#reportLimit);
     if (rule.shareThreshold && !composite.includes('*')) {
       const words = "share_threshold can only be used with wildcard values (containing '*')";
       this.report(
@@ -107,24 +121,5 @@ class SourceCheck {
         this.report('invalid-metadata', `error parsing metadata: ${problem}`, 'metadata');
     }
     if (rule.descriptors.length > 0) this.rules(rule.descriptors, `${parent}${composite}.`, new Set());
-  }
-
-  #limit(limit: RateLimit): void {
-    const hasUnit = unitFromText(limit.unit) !== undefined;
-    if (limit.unlimited && hasUnit) {
-      const text = 'should not specify rate limit unit when unlimited';
-      this.report('unit-when-unlimited', text, 'rate_limit', 'unit');
-    } else if (!limit.unlimited && !hasUnit) {
-      this.report('invalid-unit', `invalid rate limit unit '${limit.unit}'`, 'rate_limit', 'unit');
-    }
-    for (const [index, name] of limit.replaces.entries()) {
-      if (name === undefined) continue;
-      const path = ['rate_limit', 'replaces', index, 'name'];
-      if (name === '') {
-        this.report('empty-replaces', 'should not have an empty replaces entry', ...path);
-      } else if (name === limit.name) {
-        this.report('replaces-itself', 'replaces should not contain name of same descriptor', ...path);
-      }
-    }
   }
 }

@@ -75,12 +75,17 @@ export function windowFromText(text: string): { unit: Unit; multiplier: number }
   return inBounds(unit, count);
 }
 
+/** As rule files write it. */
+export function unitWord(unit: Unit): string {
+  return unitName(unit)!.toLowerCase();
+}
+
 function inBounds(unit: Unit, multiplier: number): { unit: Unit; multiplier: number } | string {
   if (multiplier === 0) return 'is no time at all';
   const problem = windowProblem(unit, multiplier);
   if (problem !== undefined) return problem;
   if (multiplier <= largestMultiplier) return { unit, multiplier };
-  return `is ${multiplier} ${unitName(unit)!.toLowerCase()}s, and a window has at most ${largestMultiplier} of one unit`;
+  return `is ${multiplier} ${unitWord(unit)}s in the largest unit that fits, and a window has at most ${largestMultiplier} of one`;
 }
 
 /** Why a window cannot be so long; undefined where it can. */

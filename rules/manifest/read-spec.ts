@@ -1,6 +1,6 @@
 import type { z } from 'zod';
 import {
-  emptyLimit,
+  Algorithm,
   type JsonObject,
   type RateLimit,
   type Rule,
@@ -9,9 +9,10 @@ import {
   unitFromText,
 } from '../model.ts';
 import { fieldPath, type RuleError, type RuleErrorCode, RuleErrorList } from '../rule-error.ts';
+import { listProblem, type OwnLimitField, ownLimitFields, settleLimit } from '../validate-limits.ts';
 import { checkSources } from '../validate-sources.ts';
 import { bounds, defaultClass, defaultFleet } from './manifest-bounds.ts';
-import { jsonProblem, specModel } from './spec-model.ts';
+import { algorithmEnum, jsonProblem, specModel } from './spec-model.ts';
 
 /**
  * Stands for a key or a value that cannot be read: found to be no duplicate of a readable one, and to be no reason why
@@ -54,7 +55,7 @@ class SpecRules {
     return {
       key: textOf(given['key'], unreadable),
       value: textOf(given['value'] ?? '', unreadable),
-      limits: isObject(given['rateLimit']) ? [this.#rateLimit(given['rateLimit'])] : [],
+      limits: this.#limits(given),
       shadowMode: given['shadowMode'] === true,
       quotaMode: given['quotaMode'] === true,
       detailedMetric: given['detailedMetric'] === true,
@@ -65,28 +66,61 @@ class SpecRules {
     };
   }
 
-  #rateLimit(given: Record<string, unknown>): RateLimit {
-    const { unit, requestsPerUnit, unlimited, replaces } = given;
+  #limits({ rateLimit, rateLimits }: Record<string, unknown>): RateLimit[] {
+    if (Array.isArray(rateLimits)) {
+      this.#ownFields.add('rateLimits');
+      const problem = listProblem(rateLimits.length, isObject(rateLimit));
+      if (problem !== undefined) this.#report('invalid-limits', problem, 'rateLimits');
+      const limits = rateLimits.map((one, index) =>
+        this.#rateLimit(isObject(one) ? one : {}, 'rateLimits', index),
+      );
+      return problem === undefined ? limits : [];
+    }
+    return isObject(rateLimit) ? [this.#rateLimit(rateLimit, 'rateLimit')] : [];
+  }
+
+  #rateLimit(given: Record<string, unknown>, ...above: (string | number)[]): RateLimit {
+    const { unit, requestsPerUnit, unlimited, replaces, algorithm, burst } = given;
     if (unlimited === true && typeof unit === 'string' && unitFromText(unit) === undefined) {
-      this.#report('unit-when-unlimited', 'should not specify rate limit unit when unlimited', 'unit');
+      const text = 'should not specify rate limit unit when unlimited';
+      this.#report('unit-when-unlimited', text, ...above, 'unit');
     }
     if (unlimited !== true && requestsPerUnit == null) {
-      this.#report('wrong-type', 'is required (0 blocks everything)', 'requestsPerUnit');
+      this.#report('wrong-type', 'is required (0 blocks everything)', ...above, 'requestsPerUnit');
     }
-    return {
-      ...emptyLimit(),
+    const known = algorithmEnum.indexOf(textOf(algorithm, ''));
+    const limit: RateLimit = {
       unit: textOf(unit, ''),
-      requestsPerUnit: typeof requestsPerUnit === 'number' ? requestsPerUnit : 0,
+      unitMultiplier: numberOf(given['unitMultiplier'] ?? 1),
+      requestsPerUnit: numberOf(requestsPerUnit),
+      algorithm: known < 0 ? Algorithm.FIXED_WINDOW : (known as Algorithm),
+      burst: burst === undefined ? undefined : numberOf(burst),
       unlimited: unlimited === true,
       name: textOf(given['name'], ''),
       replaces: Array.isArray(replaces)
         ? replaces.map((one) => (isObject(one) ? textOf(one['name'], '') : ''))
         : [],
     };
+    const own = ownLimitFields.filter((field) => fieldName(field) in given);
+    if (own.length > 0) this.#settle(limit, given, own, above);
+    return limit;
   }
 
-  #report(code: RuleErrorCode, text: string, field: string): void {
-    this.problems.push({ code, text, path: [...this.#path, 'rateLimit', field] });
+  #settle(
+    limit: RateLimit,
+    given: Record<string, unknown>,
+    own: readonly OwnLimitField[],
+    above: readonly (string | number)[],
+  ): void {
+    for (const field of own) this.#ownFields.add(String(fieldName(field)));
+    const window = typeof given['window'] === 'string' ? given['window'] : undefined;
+    settleLimit(limit, { window, has: (field) => own.includes(field) }, (field, code, text) => {
+      this.#report(code, text, ...above, fieldName(field));
+    });
+  }
+
+  #report(code: RuleErrorCode, text: string, ...below: (string | number)[]): void {
+    this.problems.push({ code, text, path: [...this.#path, ...below] });
   }
 }
 
@@ -96,6 +130,11 @@ export function isObject(value: unknown): value is Record<string, unknown> {
 
 function textOf(value: unknown, otherwise: string): string {
   return typeof value === 'string' ? value : otherwise;
+}
+
+/** 0 for what the model refuses. */
+function numberOf(value: unknown): number {
+  return typeof value === 'number' ? value : 0;
 }
 
 /** Undefined when there is nothing in it, or what the model refuses. */
@@ -211,10 +250,9 @@ class SpecErrors {
 
 /** Names of fields of which rule files have another spelling. */
 const fieldNames = new Map(
-  ['rateLimit', 'requestsPerUnit', ...Object.values(ruleFlags)].map((name) => [
-    name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`),
-    name,
-  ]),
+  ['rateLimit', 'rateLimits', 'requestsPerUnit', 'unitMultiplier', ...Object.values(ruleFlags)].map(
+    (name) => [name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`), name],
+  ),
 );
 
 /** `rateLimit` for `rate_limit`, whose spelling the validator's paths have. */

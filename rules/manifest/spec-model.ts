@@ -4,7 +4,9 @@
  * refuses it, so that `rateLimit:` with nothing below is no rule without a limit.
  */
 import { z } from 'zod';
-import { maxUint32 } from '../model.ts';
+import { algorithmNames, maxUint32 } from '../model.ts';
+import { fewestLimits, mostLimits, unknownAlgorithm } from '../validate-limits.ts';
+import { largestMultiplier } from '../window.ts';
 import { bounds, defaultClass, defaultFleet, dnsLabelPattern } from './manifest-bounds.ts';
 
 /** Facts that go into the CRD as they are, beside what a field refuses in its own words. */
@@ -109,39 +111,113 @@ function kindOf(value: unknown): string {
   return 'an object';
 }
 
+/** Fields of a limit that may not stand beside unlimited. */
+export const ownLimitNames = ['unitMultiplier', 'window', 'algorithm', 'burst'] as const;
+
+/** `SlidingWindow` for `sliding_window`: enums as Kubernetes spells them. */
+export function enumName(word: string): string {
+  return word.replace(/(?:^|_)([a-z])/g, (_, letter: string) => letter.toUpperCase());
+}
+export const algorithmEnum: readonly string[] = algorithmNames.map(enumName);
+
 const replacesModel = object(
   { name: text(bounds.limitNameLength, { minLength: 1, description: 'Name of the limit.' }) },
   { description: 'A limit, by its name.' },
 );
 
+const algorithmModel = z
+  .string(typed('a string'))
+  .refine((value) => algorithmEnum.includes(value), {
+    error: ({ input }) => unknownAlgorithm(String(input), algorithmEnum),
+  })
+  .meta({
+    type: 'string',
+    enum: [...algorithmEnum],
+    description:
+      "How hits are counted; FixedWindow where it is not written. Others are known to Weir's limiters only.",
+  });
+
+/** Of one limit, but for `unlimited`. */
+const limitFields = {
+  unit: text(16, {
+    pattern: '^(?i:second|minute|hour|day|week|month|year)$',
+    description:
+      'Length of the window: second, minute, hour, day, week, month or year, in any letter case. Required unless unlimited or window is written.',
+  }).optional(),
+  unitMultiplier: uint32({
+    minimum: 1,
+    maximum: largestMultiplier,
+    description:
+      "How many units the window has, ten years at most; 1 where it is not written. Known to Weir's limiters only.",
+  }).optional(),
+  window: text(32, {
+    pattern: '^([0-9]+(w|d|h|m|s|mo|y))+$',
+    description:
+      "Length of the window as 30s, 5m, 1h30m, 1d, 2w, 1mo or 1y, in place of unit and unitMultiplier. Known to Weir's limiters only.",
+  }).optional(),
+  requestsPerUnit: uint32({
+    description: 'Requests that each window allows; 0 blocks everything. Required unless unlimited.',
+  }).optional(),
+  algorithm: algorithmModel.optional(),
+  burst: uint32({
+    description: 'The most that a token bucket lets come at once; requestsPerUnit where it is not written.',
+  }).optional(),
+  name: text(bounds.limitNameLength, {
+    description: 'Name by which other limits can replace this one.',
+  }).optional(),
+  replaces: list(replacesModel, bounds.replaces, {
+    description: 'Limits that this one takes the place of, when both apply to one request.',
+  }).optional(),
+};
+
+const counted = { properties: { unlimited: { enum: [false] } } };
+const windowSpellings = [
+  { required: ['unit', 'requestsPerUnit'], ...counted },
+  { required: ['window', 'requestsPerUnit'], ...counted, not: { required: ['unitMultiplier'] } },
+];
+const burstOfBuckets = [
+  { not: { required: ['burst'] } },
+  { required: ['algorithm'], properties: { algorithm: { enum: ['TokenBucket'] } } },
+];
+
 const rateLimitModel = object(
   {
-    unit: text(16, {
-      pattern: '^(?i:second|minute|hour|day|week|month|year)$',
-      description:
-        'Length of the window: second, minute, hour, day, week, month or year, in any letter case. Required unless unlimited.',
-    }).optional(),
-    requestsPerUnit: uint32({
-      description: 'Requests that each window allows; 0 blocks everything. Required unless unlimited.',
-    }).optional(),
+    ...limitFields,
     unlimited: flag({ description: 'Whether requests are never limited and never counted.' }).optional(),
-    name: text(bounds.limitNameLength, {
-      description: 'Name by which other limits can replace this one.',
-    }).optional(),
-    replaces: list(replacesModel, bounds.replaces, {
-      description: 'Limits that this one takes the place of, when both apply to one request.',
-    }).optional(),
   },
   {
-    description: 'The limit: either unit and requestsPerUnit, or unlimited.',
-    oneOf: [
-      { required: ['unit', 'requestsPerUnit'], properties: { unlimited: { enum: [false] } } },
-      { required: ['unlimited'], properties: { unlimited: { enum: [true] } } },
-    ],
+    description: 'The limit: either a window (unit or window) and requestsPerUnit, or unlimited.',
+    oneOf: [...windowSpellings, { required: ['unlimited'], properties: { unlimited: { enum: [true] } } }],
     // Apart from oneOf, because the API server then names the one field that is too many.
-    anyOf: [{ properties: { unlimited: { enum: [false] } } }, { properties: { unit: { maxLength: 0 } } }],
+    anyOf: [counted, { properties: { unit: { maxLength: 0 } } }],
+    allOf: [
+      { anyOf: [counted, { not: { anyOf: ownLimitNames.map((name) => ({ required: [name] })) } }] },
+      { anyOf: burstOfBuckets },
+    ],
   },
 );
+
+const rateLimitsModel = z
+  .array(
+    object(
+      {
+        ...limitFields,
+        unlimited: flag({
+          enum: [false],
+          description: 'Must be false where there are several limits.',
+        }).optional(),
+      },
+      { description: 'One of the limits.', oneOf: windowSpellings, anyOf: burstOfBuckets },
+    ),
+    typed('a list'),
+  )
+  .meta({
+    minItems: fewestLimits,
+    maxItems: mostLimits,
+    'x-kubernetes-list-type': 'atomic',
+    description:
+      "In place of rateLimit, several limits that all have to allow; what one refuses counts in none. Known to Weir's limiters only.",
+  });
 
 const flags = {
   shadowMode: flag({
@@ -177,6 +253,7 @@ function descriptorModel(levelsBelow: number): z.ZodType {
           'Value of the entry; empty fits every value, and counts each apart. * stands for any text, anywhere and several times.',
       }).optional(),
       rateLimit: rateLimitModel.optional(),
+      rateLimits: rateLimitsModel.optional(),
       ...flags,
       metadata: freeObject({
         description: "Any content, sent back in an answer's dynamic metadata where the limiter is set to.",
@@ -185,6 +262,7 @@ function descriptorModel(levelsBelow: number): z.ZodType {
     },
     {
       description: "A rule for one entry of a request's descriptor.",
+      not: { required: ['rateLimit', 'rateLimits'] },
       anyOf: [
         { properties: { shareThreshold: { enum: [false] } } },
         { properties: { value: { pattern: '[*]' } }, required: ['value'] },

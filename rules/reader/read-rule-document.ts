@@ -1,4 +1,13 @@
-import { emptyLimit, type RateLimit, type Rule, type RuleSource, ruleFlags } from '../model.ts';
+import {
+  Algorithm,
+  algorithmNames,
+  emptyLimit,
+  type RateLimit,
+  type Rule,
+  type RuleSource,
+  ruleFlags,
+} from '../model.ts';
+import { listProblem, type OwnLimitField, settleLimit, unknownAlgorithm } from '../validate-limits.ts';
 import type { SourceProblem } from '../validate-sources.ts';
 import { NodeKind, type YamlTape } from '../yaml/tape.ts';
 import { DocumentWalk, Unreadable } from './document-walk.ts';
@@ -27,8 +36,23 @@ export function readRuleDocument(tape: YamlTape): {
   return { document, problems: walk.log.problems, warnings: walk.log.warnings };
 }
 
+/** A list of limits as it is written; `count` is undefined where it is none. */
+interface LimitList {
+  node: number;
+  limits: RateLimit[];
+  count: number | undefined;
+}
+
+/** What one limit says that the Go service does not know. */
+interface OwnFields {
+  window: string | undefined;
+  nodes: Map<OwnLimitField, number>;
+}
+
 class RuleReader {
   readonly #walk: DocumentWalk;
+  /** Of the limits that have any and are still being read. */
+  readonly #ownFields = new Map<RateLimit, OwnFields>();
   readonly #values: ValueReader;
 
   constructor(walk: DocumentWalk) {
@@ -58,7 +82,13 @@ class RuleReader {
     }
     this.#walk.eachMap(list, (map, index) => {
       const rule = emptyRule();
-      this.#walk.eachField(map, Place.DESCRIPTOR, (name, value) => this.#ruleField(rule, name, value));
+      let several: LimitList | undefined;
+      this.#walk.eachField(map, Place.DESCRIPTOR, (name, value) => {
+        if (name === 'rate_limits') several = this.#rateLimits(value);
+        else this.#ruleField(rule, name, value);
+      });
+      if (several !== undefined) this.#takeList(rule, several);
+      if (this.#ownFields.size > 0) this.#settleLimits(rule.limits);
       rules[index] = rule;
     });
     return rules;
@@ -116,6 +146,67 @@ class RuleReader {
       case 'replaces':
         limit.replaces = this.#replaces(value);
         break;
+      default:
+        this.#ownField(limit, name as OwnLimitField, value);
+    }
+  }
+
+  /** What the Go service does not know. */
+  #ownField(limit: RateLimit, name: OwnLimitField, value: number): void {
+    const fields: OwnFields = this.#ownFields.get(limit) ?? { window: undefined, nodes: new Map() };
+    this.#ownFields.set(limit, fields);
+    fields.nodes.set(name, value);
+    const values = this.#values;
+    if (name === 'unit_multiplier') limit.unitMultiplier = values.uint32(value);
+    else if (name === 'burst') limit.burst = values.uint32(value);
+    else if (name === 'window') fields.window = values.string(value);
+    else limit.algorithm = this.#algorithm(value);
+  }
+
+  #algorithm(node: number): Algorithm {
+    const text = this.#values.string(node);
+    const found = algorithmNames.indexOf(text.toLowerCase());
+    if (found >= 0) return found as Algorithm;
+    if (this.#walk.scalarType(node) !== undefined) {
+      this.#walk.log.value(node, 'invalid-algorithm', unknownAlgorithm(text, algorithmNames));
+    }
+    return Algorithm.FIXED_WINDOW;
+  }
+
+  #rateLimits(node: number): LimitList {
+    const limits: RateLimit[] = [];
+    const { tape } = this.#walk;
+    if (tape.kind(node) !== NodeKind.LIST) {
+      this.#values.refuse(node, goTypes.rateLimits);
+      return { node, limits, count: this.#walk.scalarType(node) === 'null' ? 0 : undefined };
+    }
+    let count = 0;
+    for (let at = node + 1; at < tape.next(node); at = tape.next(at)) count++;
+    this.#walk.eachMap(node, (map) => {
+      const limit = emptyLimit();
+      this.#walk.eachField(map, Place.RATE_LIMIT, (name, value) => this.#limitField(limit, name, value));
+      limits.push(limit);
+    });
+    return { node, limits, count };
+  }
+
+  /** Of a list that is not as it has to be nothing is kept. */
+  #takeList(rule: Rule, { node, limits, count }: LimitList): void {
+    const problem = count === undefined ? undefined : listProblem(count, rule.limits.length > 0);
+    if (problem !== undefined) this.#walk.log.value(node, 'invalid-limits', problem, 'rate_limits');
+    rule.limits = problem === undefined && limits.length === count ? limits : [];
+  }
+
+  #settleLimits(limits: readonly RateLimit[]): void {
+    for (const [index, limit] of limits.entries()) {
+      const fields = this.#ownFields.get(limit);
+      if (fields === undefined) continue;
+      const { window, nodes } = fields;
+      const above = limits.length === 1 ? ['rate_limit'] : ['rate_limits', index];
+      settleLimit(limit, { window, has: (field) => nodes.has(field) }, (field, code, text) => {
+        this.#walk.log.value(nodes.get(field)!, code, text, ...above, field);
+      });
+      this.#ownFields.delete(limit);
     }
   }
 
@@ -185,6 +276,11 @@ export class FollowUps {
         return this.#maps.has(JSON.stringify(path.slice(0, -1))) && !isWritten();
       case 'share-threshold-without-wildcard':
         return this.#maps.has(JSON.stringify(path.slice(0, -1)));
+      case 'burst-without-bucket':
+      case 'duplicate-limit':
+      case 'invalid-window':
+      case 'uncountable':
+        return this.#maps.has(JSON.stringify(path.slice(0, -1)));
       case 'invalid-unit':
         return this.#maps.has(JSON.stringify(path.slice(0, -1))) && unitAt(source, path) === '';
       case 'duplicate-descriptor':
@@ -197,9 +293,11 @@ export class FollowUps {
 
 function unitAt(source: RuleSource, path: readonly (string | number)[]): string | undefined {
   let rules = source.descriptors;
-  for (const step of path.slice(0, -4)) {
-    if (typeof step === 'number') rules = rules[step]?.descriptors ?? [];
+  let rule: Rule | undefined;
+  for (let step = 0; path[step] === 'descriptors'; step += 2) {
+    rule = rules[path[step + 1] as number];
+    rules = rule?.descriptors ?? [];
   }
-  const index = path.at(-3);
-  return typeof index === 'number' ? rules[index]?.limits[0]?.unit : undefined;
+  const position = path.at(-2);
+  return rule?.limits[typeof position === 'number' ? position : 0]?.unit;
 }

@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest';
+import type { RateLimit } from '../model.ts';
 import { formatRuleError } from '../rule-error.ts';
 import { readRuleFiles } from './read-rule-files.ts';
 
@@ -254,6 +255,80 @@ describe('readRuleFiles, errors', () => {
       "5:20: share_threshold can only be used with wildcard values (containing '*'), but found key 'k_v'",
     ],
     [
+      'a multiplier that is no number',
+      `${head}- key: k\n  rate_limit: {unit: day, unit_multiplier: five}\n`,
+      `4:44: ${unmarshal}line 4: cannot unmarshal !!str \`five\` into uint32`,
+    ],
+    [
+      'a multiplier of none',
+      `${head}- key: k\n  rate_limit: {unit: day, unit_multiplier: 0}\n`,
+      '4:44: unit_multiplier must be 1 to 65535, found 0',
+    ],
+    [
+      'a window that is no time',
+      `${head}- key: k\n  rate_limit: {window: 5 minutes, requests_per_unit: 1}\n`,
+      "4:24: the window '5 minutes' is no length of time such as 30s, 5m, 1h30m, 1d, 2w, 1mo or 1y",
+    ],
+    [
+      'a window beside a unit, by way of a merged map',
+      `${head}- key: k\n  rate_limit: {<<: {unit: day}, window: 5m}\n`,
+      '4:41: window takes the place of unit and unit_multiplier, found unit beside it',
+    ],
+    [
+      'a window beside a multiplier',
+      `${head}- key: k\n  rate_limit: {unit_multiplier: 1, window: 5m}\n`,
+      '4:44: window takes the place of unit and unit_multiplier, found unit_multiplier beside it',
+    ],
+    [
+      'an unknown algorithm, and not what follows from it',
+      `${head}- key: k\n  rate_limit: {unit: day, algorithm: leaky, burst: 5}\n`,
+      "4:38: unknown algorithm 'leaky': there are fixed_window, sliding_window and token_bucket",
+    ],
+    [
+      'a burst of something else than a bucket',
+      `${head}- key: k\n  rate_limit: {unit: day, burst: 5}\n`,
+      '4:34: burst is for algorithm token_bucket alone',
+    ],
+    [
+      'an algorithm of something unlimited',
+      `${head}- key: k\n  rate_limit: {unlimited: true, algorithm: fixed_window, window: 5m}\n`,
+      '4:44: should not specify algorithm when unlimited',
+      '4:66: should not specify window when unlimited',
+    ],
+    [
+      'no list of limits',
+      `${head}- key: k\n  rate_limits: {unit: day}\n`,
+      `4:16: ${unmarshal}line 4: cannot unmarshal !!map into []config.YamlRateLimit`,
+    ],
+    [
+      'an empty list of limits',
+      `${head}- key: k\n  rate_limits:\n`,
+      '4:15: rate_limits must have 2 to 8 limits, found 0',
+    ],
+    [
+      'a list of one limit',
+      `${head}- key: k\n  rate_limits: [{unit: dya}]\n`,
+      '4:16: rate_limits must have 2 to 8 limits, found 1',
+    ],
+    [
+      'one limit beside several',
+      `${head}- key: k\n  rate_limits: [{unit: day}, {unit: hour}]\n  rate_limit: {unit: minute}\n`,
+      '4:16: a rule has either rate_limit or rate_limits, found both',
+    ],
+    [
+      'what is wrong with one of several limits',
+      `${head}- key: k\n  rate_limits:\n  - {unit: day, name: n}\n  - {unit: dya}\n  - {unlimited: true}\n  - 5\n`,
+      '8:5: config error, yaml file contains list of type other than map: 5',
+    ],
+    [
+      'the meaning of several limits',
+      `${head}- key: k\n  rate_limits:\n  - {unit: day, name: n}\n  - {unit: dya, name: n}\n  - {unlimited: true}\n  - {window: 24h, name: m}\n`,
+      "6:12: invalid rate limit unit 'dya'",
+      '7:17: unlimited cannot be one of rate_limits',
+      "6:23: two of its rate_limits are called 'n', by name",
+      '8:5: two of its rate_limits have the window 1d and the algorithm fixed_window',
+    ],
+    [
       'metadata without JSON form',
       `${head}- key: k\n  metadata: {a: [.nan]}\n`,
       "4:13: error parsing metadata: number NaN at 'a.0' has no JSON form",
@@ -467,6 +542,23 @@ describe('readRuleFiles, values', () => {
 
   it.each(['second', 'MINUTE', 'Hour', 'day', 'week', 'month', 'yEAR'])('accepts the unit %s', (unit) => {
     expect(firstRule(`- key: k\n  rate_limit: {unit: ${unit}}\n`)?.limits[0]?.unit).toBe(unit);
+  });
+
+  it.each<[string, Partial<RateLimit>]>([
+    ['{unit: day, unit_multiplier: 7}', { unit: 'day', unitMultiplier: 7 }],
+    ['{window: 1h30m, algorithm: SLIDING_window}', { unit: 'minute', unitMultiplier: 90, algorithm: 1 }],
+    ['{unit: day, algorithm: token_bucket, burst: 0}', { algorithm: 2, burst: 0, requestsPerUnit: 0 }],
+    ['{unit: day, algorithm: fixed_window}', { algorithm: 0, burst: undefined, unitMultiplier: 1 }],
+  ])('reads the limit %s', (written, limit) => {
+    expect(firstRule(`- key: k\n  rate_limit: ${written}\n`)?.limits).toMatchObject([limit]);
+  });
+
+  it('reads several limits, the last list where it is repeated', () => {
+    const lists = '  rate_limits: [{}]\n  rate_limits: [{unit: second}, {window: 5m, name: n}]\n';
+    expect(firstRule(`- key: k\n${lists}`)?.limits).toMatchObject([
+      { unit: 'second', unitMultiplier: 1, name: '' },
+      { unit: 'minute', unitMultiplier: 5, name: 'n' },
+    ]);
   });
 
   it('takes a null limit for none and null lists for empty ones', () => {

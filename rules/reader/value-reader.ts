@@ -29,14 +29,19 @@ const placesByKey: Record<string, number> = {
   value_to_metric: DESCRIPTOR,
   share_threshold: DESCRIPTOR,
   metadata: DESCRIPTOR,
+  rate_limits: DESCRIPTOR,
   unit: RATE_LIMIT,
   requests_per_unit: RATE_LIMIT,
   unlimited: RATE_LIMIT,
   replaces: RATE_LIMIT,
+  unit_multiplier: RATE_LIMIT,
+  algorithm: RATE_LIMIT,
+  window: RATE_LIMIT,
+  burst: RATE_LIMIT,
   name: RATE_LIMIT | REPLACES,
 };
 
-/** Every key of the rule language. The Go service accepts each of them in any map. */
+/** Every key of the rule language. Each of them is accepted in any map, as the Go service does with those it knows. */
 export const fields: ReadonlyMap<string, Field> = new Map(
   Object.entries(placesByKey).map(([name, places], index) => [name, { name, places, bit: 1 << index }]),
 );
@@ -56,6 +61,7 @@ export const goTypes = {
   file: 'map[interface {}]interface {}',
   descriptors: '[]config.YamlDescriptor',
   rateLimit: 'config.YamlRateLimit',
+  rateLimits: '[]config.YamlRateLimit',
   replaces: '[]config.yamlReplaces',
   metadata: 'map[string]interface {}',
   string: 'string',
@@ -220,9 +226,9 @@ export class ProblemLog {
     this.#add(this.warnings, node, { stage: Stage.KEYS, code, text, dress: 'plain' }, this.#tape.text(node));
   }
 
-  /** A value that the Go service refuses while it looks at the keys. */
-  value(node: number, code: RuleErrorCode, text: string): void {
-    this.#add(this.problems, node, { stage: Stage.KEYS, code, text, dress: 'plain' });
+  /** A value that the Go service refuses while it looks at the keys. `below` leads to it from where the reading is. */
+  value(node: number, code: RuleErrorCode, text: string, ...below: (string | number)[]): void {
+    this.#add(this.problems, node, { stage: Stage.KEYS, code, text, dress: 'plain' }, ...below);
   }
 
   /** A value of the wrong type. */
@@ -239,9 +245,8 @@ export class ProblemLog {
     list: DocumentProblem[],
     node: number,
     problem: Omit<DocumentProblem, 'offset' | 'path'>,
-    key?: string,
+    ...below: (string | number)[]
   ): void {
-    const path = key === undefined ? [...this.path] : [...this.path, key];
-    list.push({ ...problem, offset: this.#tape.place(node), path });
+    list.push({ ...problem, offset: this.#tape.place(node), path: [...this.path, ...below] });
   }
 }

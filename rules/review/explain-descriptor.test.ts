@@ -76,8 +76,10 @@ describe('an explanation', () => {
           const limit = limited.limits[0]!;
           expect(matched).toMatchObject({
             unlimited: limit.unlimited,
-            limits: limit.unlimited ? [] : [{ requestsPerUnit: limit.requestsPerUnit, name: limit.name }],
-            replaces: limit.replaces,
+            limits: limit.unlimited
+              ? []
+              : limited.limits.map(({ requestsPerUnit, name }) => ({ requestsPerUnit, name })),
+            replaces: limited.limits.flatMap(({ replaces }) => replaces),
             shadowMode: limited.shadowMode,
             quotaMode: limited.quotaMode,
             metadata: limited.metadata,

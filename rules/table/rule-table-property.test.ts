@@ -5,7 +5,7 @@ import { caseCount } from '../../test/support/property-cases.ts';
 import { limit, rule, source } from '../../test/support/rule-builder.ts';
 import { countedEntry, unambiguousStem } from '../counter-keys.ts';
 import { usualNames } from '../match-result.ts';
-import type { Entry, JsonObject, Rule, RuleSource } from '../model.ts';
+import { Algorithm, type Entry, type JsonObject, type Rule, type RuleSource } from '../model.ts';
 import { compileRules } from './compile-rules.ts';
 import { RuleTable } from './rule-table.ts';
 
@@ -36,6 +36,9 @@ const rateLimit = fc
   .record({
     unit: fc.constantFrom('second', 'MINUTE', 'Hour', 'day', 'week', 'month', 'year'),
     requestsPerUnit: fc.constantFrom(0, 1, 2 ** 31, 2 ** 32 - 1),
+    unitMultiplier: fc.constantFrom(1, 1, 65_535),
+    algorithm: fc.constantFrom<Algorithm>(...Object.values(Algorithm)),
+    burst: fc.constantFrom(undefined, 0, 2 ** 32 - 1),
     unlimited: fc.boolean(),
     name: fc.constantFrom('', 'n', 'é'),
     replaces: fc.subarray(['x', 'y']),
@@ -44,7 +47,13 @@ const rateLimit = fc
 const bare = fc.record({
   key,
   value,
-  rateLimit: fc.option(rateLimit, { nil: undefined, freq: 4 }),
+  limits: fc.oneof(
+    fc.array(rateLimit, { maxLength: 1 }),
+    fc.array(
+      rateLimit.map((one) => ({ ...one, unlimited: false })),
+      { maxLength: 3 },
+    ),
+  ),
   shadowMode: fc.boolean(),
   quotaMode: fc.boolean(),
   detailedMetric: fc.boolean(),

@@ -1,6 +1,6 @@
 import { defaultClass, defaultFleet } from '../manifest/manifest-bounds.ts';
 import { fieldName } from '../manifest/read-spec.ts';
-import { apiVersion, kind } from '../manifest/spec-model.ts';
+import { apiVersion, enumName, kind } from '../manifest/spec-model.ts';
 import type { JsonObject, JsonValue, RuleSource } from '../model.ts';
 import { ruleFileValue } from './rule-file-value.ts';
 
@@ -36,11 +36,18 @@ function camelCaseRule(rule: JsonObject): JsonObject {
   return Object.fromEntries(
     Object.entries(rule).map(([name, value]): [string, JsonValue] => {
       if (name === 'descriptors') return [name, (value as JsonObject[]).map(camelCaseRule)];
-      if (name === 'rate_limit') {
-        const fields = Object.entries(value as JsonObject);
-        return ['rateLimit', Object.fromEntries(fields.map(([field, given]) => [fieldName(field), given]))];
-      }
+      if (name === 'rate_limit') return ['rateLimit', camelCaseLimit(value as JsonObject)];
+      if (name === 'rate_limits') return ['rateLimits', (value as JsonObject[]).map(camelCaseLimit)];
       return [fieldName(name), value];
     }),
+  );
+}
+
+function camelCaseLimit(limit: JsonObject): JsonObject {
+  return Object.fromEntries(
+    Object.entries(limit).map(([field, given]) => [
+      fieldName(field),
+      field === 'algorithm' ? enumName(String(given)) : given,
+    ]),
   );
 }

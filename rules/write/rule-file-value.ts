@@ -1,4 +1,12 @@
-import { type JsonObject, type RateLimit, type Rule, type RuleSource, ruleFlags } from '../model.ts';
+import {
+  Algorithm,
+  algorithmNames,
+  type JsonObject,
+  type RateLimit,
+  type Rule,
+  type RuleSource,
+  ruleFlags,
+} from '../model.ts';
 
 /** A source as a rule file has it; only what differs from the defaults. */
 export function ruleFileValue({
@@ -29,10 +37,21 @@ export function ruleValue(rule: Rule): JsonObject {
   };
 }
 
-function limitValue({ unit, requestsPerUnit, unlimited, name, replaces }: RateLimit): JsonObject {
+function limitValue(limit: RateLimit): JsonObject {
+  const { unlimited, name, replaces } = limit;
   return {
-    ...(unlimited ? { unlimited } : { unit: unit.toLowerCase(), requests_per_unit: requestsPerUnit }),
+    ...(unlimited ? { unlimited } : countedValue(limit)),
     ...(name === '' ? {} : { name }),
     ...(replaces.length === 0 ? {} : { replaces: replaces.map((replaced) => ({ name: replaced })) }),
+  };
+}
+
+function countedValue({ unit, unitMultiplier, requestsPerUnit, algorithm, burst }: RateLimit): JsonObject {
+  return {
+    unit: unit.toLowerCase(),
+    ...(unitMultiplier === 1 ? {} : { unit_multiplier: unitMultiplier }),
+    requests_per_unit: requestsPerUnit,
+    ...(algorithm === Algorithm.FIXED_WINDOW ? {} : { algorithm: algorithmNames[algorithm]! }),
+    ...(burst === undefined ? {} : { burst }),
   };
 }

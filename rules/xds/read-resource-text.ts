@@ -3,6 +3,7 @@ import { readManifestDocument } from '../manifest/read-manifests.ts';
 import { fieldName } from '../manifest/read-spec.ts';
 import { checkSources } from '../validate-sources.ts';
 import { type TextPlace, valuePlacer } from '../yaml/places.ts';
+import type { ResourceProblem } from './resource.ts';
 import { type JsonResource, resourcesFromJson } from './resource-json.ts';
 
 /** Reads resources of xDS in JSON. Resources of other types are passed over. */
@@ -38,9 +39,11 @@ function addResource(
   const placeIn = (below: readonly (string | number)[]): TextPlace =>
     placeOf([...path, ...below.map(fieldName)]);
   const before = lists.errors.count;
-  checkSources([source], { mergeDomains: false }, ({ code, text: words, path: below }) => {
-    lists.errors.add({ code, source: file, text: words, path: [...path, ...below], ...placeIn(below) });
-  });
+  const add = ({ code, text, path: below }: ResourceProblem): void => {
+    lists.errors.add({ code, source: file, text, path: [...path, ...below], ...placeIn(below) });
+  };
+  resource.problems.forEach(add);
+  checkSources([source], { mergeDomains: false }, add);
   if (lists.errors.count > before) return;
   lists.sources.push({
     kind: 'resources',

@@ -6,11 +6,11 @@ import { create, fromJson, type JsonValue, toJson } from '@bufbuild/protobuf';
 import { RateLimitConfigSchema } from '../../gen/ratelimit/config/ratelimit/v3/rls_conf_pb.ts';
 import { isObject } from '../manifest/read-spec.ts';
 import type { RuleSource } from '../model.ts';
-import { fromMessage, rateLimitConfigTypeUrl, toMessage } from './resource.ts';
+import { fromMessage, type ResourceProblem, rateLimitConfigTypeUrl, toMessage } from './resource.ts';
 
 /** One resource of a text, or why it is none. `path` leads to it from the root of the text. */
 export type JsonResource = { path: (string | number)[] } & (
-  | { source: RuleSource }
+  | { source: RuleSource; problems: ResourceProblem[] }
   | { problem: string }
   | { otherType: string }
 );
@@ -40,7 +40,8 @@ function resourceFromJson(value: unknown, path: (string | number)[]): JsonResour
   if (type !== rateLimitConfigTypeUrl) return { path, otherType: type };
   try {
     const message = create(RateLimitConfigSchema, fromJson(RateLimitConfigSchema, fields as JsonValue));
-    return { path, source: fromMessage(message) };
+    const problems: ResourceProblem[] = [];
+    return { path, source: fromMessage(message, (problem) => problems.push(problem)), problems };
   } catch (error) {
     return { path, problem: error instanceof Error ? error.message : String(error) };
   }

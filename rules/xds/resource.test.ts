@@ -4,8 +4,8 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { RateLimitConfigSchema } from '../../gen/ratelimit/config/ratelimit/v3/rls_conf_pb.ts';
 import { limit, rule, source, validateSources } from '../../test/support/rule-builder.ts';
-import type { JsonObject, JsonValue, RateLimit, Rule } from '../model.ts';
-import { decodeResource, encodeResource, rateLimitConfigTypeUrl } from './resource.ts';
+import { Algorithm, type JsonObject, type JsonValue, type RateLimit, type Rule } from '../model.ts';
+import { decodeResource, encodeResource, type ResourceProblem, rateLimitConfigTypeUrl } from './resource.ts';
 
 const text = fc.oneof(
   fc.constantFrom('', 'k', '__proto__', 'constructor', '*', '\ufeff', '\0', '\ud83d\ude00', 'é'.repeat(100)),
@@ -33,6 +33,9 @@ const limited = fc
   .record({
     unit: fc.constantFrom('SECOND', 'MINUTE', 'HOUR', 'DAY', 'WEEK', 'MONTH', 'YEAR'),
     requestsPerUnit: fc.oneof(fc.constantFrom(0, 2 ** 32 - 1), fc.nat()),
+    unitMultiplier: fc.constantFrom(1, 2, 65_535),
+    algorithm: fc.constantFrom<Algorithm>(...Object.values(Algorithm)),
+    burst: fc.constantFrom(undefined, 0, 2 ** 32 - 1),
     unlimited: fc.constant(false),
     name: text,
     replaces: fc.array(text, { maxLength: 3 }),
@@ -48,7 +51,10 @@ const { rules } = fc.letrec<{ rules: Rule[] }>((tie) => ({
     fc.record({
       key: text,
       value: text,
-      limits: fc.array(rateLimit, { maxLength: 1 }),
+      limits: fc.oneof(
+        fc.array(rateLimit, { maxLength: 1 }),
+        fc.array(rateLimit, { minLength: 2, maxLength: 8 }),
+      ),
       shadowMode: fc.boolean(),
       quotaMode: fc.boolean(),
       detailedMetric: fc.boolean(),
@@ -124,6 +130,9 @@ describe('a resource', () => {
       '0a0e 0a01 62 1209 11 000000000000f03f', // b, a number
       'c03e 01 c83e 01', // value_to_metric, share_threshold
     ];
+    const window = { unitMultiplier: 300, algorithm: Algorithm.TOKEN_BUCKET, burst: 0 };
+    const own = encodeResource(source('d', [rule({ key: 'k', rateLimit: limit(window) })], ''));
+    expect(Buffer.from(own).subarray(-14).toString('hex')).toBe('0802100ac03eac02c83e02d03e00'.slice(-28));
     expect(rateLimitConfigTypeUrl).toBe(`type.googleapis.com/${RateLimitConfigSchema.typeName}`);
     expect(Buffer.from(encodeResource(one)).toString('hex')).toBe(hex.join('').replaceAll(' ', ''));
   });
@@ -151,6 +160,28 @@ describe('a resource', () => {
     expect(validateSources([one], { mergeDomains: false }).map(({ text: words }) => words)).toEqual([
       "invalid rate limit unit '9'",
     ]);
+  });
+
+  it.each([
+    [1, false, 'rate_limits must have 2 to 8 limits, found 1'],
+    [9, false, 'rate_limits must have 2 to 8 limits, found 9'],
+    [2, true, 'a rule has either rate_limit or rate_limits, found both'],
+  ])('is told to be wrong with %i limits in a list, beside another: %s', (count, beside, text) => {
+    const limits = Array.from({ length: Math.max(2, count) }, () => limit());
+    const message = fromBinary(
+      RateLimitConfigSchema,
+      encodeResource(source('d', [rule({ key: 'a', descriptors: [rule({ key: 'k', limits })] })])),
+    );
+    const descriptor = message.descriptors[0]!.descriptors[0]!;
+    descriptor.rateLimits.length = count;
+    if (beside) descriptor.rateLimit = descriptor.rateLimits[0]!;
+    const bytes = toBinary(RateLimitConfigSchema, message);
+    const problems: ResourceProblem[] = [];
+    const read = decodeResource(bytes, (problem) => problems.push(problem));
+    const path = ['descriptors', 0, 'descriptors', 0, 'rate_limits'];
+    expect(problems).toEqual([{ code: 'invalid-limits', text, path }]);
+    expect(read.descriptors[0]?.descriptors[0]?.limits).toEqual([]);
+    expect(() => decodeResource(bytes)).toThrow(`descriptors[0].descriptors[0].rate_limits: ${text}`);
   });
 
   it('is refused with a field of another wire type, in which readers would differ', () => {

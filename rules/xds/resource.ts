@@ -14,7 +14,7 @@ import {
   RateLimitReplaceSchema,
 } from '../../gen/ratelimit/config/ratelimit/v3/rls_conf_pb.ts';
 import {
-  emptyLimit,
+  type Algorithm,
   type JsonObject,
   type JsonValue,
   type RateLimit,
@@ -24,6 +24,8 @@ import {
   unitFromText,
   unitName,
 } from '../model.ts';
+import { formatManifestError, type RuleError } from '../rule-error.ts';
+import { listProblem } from '../validate-limits.ts';
 
 export const rateLimitConfigTypeUrl = 'type.googleapis.com/ratelimit.config.ratelimit.v3.RateLimitConfig';
 
@@ -37,11 +39,21 @@ export function encodeResource(source: RuleSource): Uint8Array {
   return toBinary(RateLimitConfigSchema, toMessage(source));
 }
 
-/** Throws on bytes that are no such message. What the rules mean is not looked at. */
-export function decodeResource(bytes: Uint8Array): RuleSource {
+/** Something wrong with the form of a resource that the message has room for. */
+export type ResourceProblem = Pick<RuleError, 'code' | 'text' | 'path'>;
+
+function refuse({ path, text }: ResourceProblem): never {
+  throw new Error(formatManifestError({ path, text }));
+}
+
+/** Throws on bytes that are no such message; also, unless it can report them, on problems. What the rules mean is not looked at. */
+export function decodeResource(
+  bytes: Uint8Array,
+  report: (problem: ResourceProblem) => void = refuse,
+): RuleSource {
   const options = { readUnknownFields: false, recursionLimit: maxDepth };
   domainOfResource(bytes);
-  return fromMessage(fromBinary(RateLimitConfigSchema, bytes, options));
+  return fromMessage(fromBinary(RateLimitConfigSchema, bytes, options), report);
 }
 
 /** Without reading the rules. Throws where the message's own fields are damaged; the library takes some of these for sound. */
@@ -70,8 +82,11 @@ export function toMessage({ name, domain, descriptors }: RuleSource): RateLimitC
   return config;
 }
 
-export function fromMessage({ name, domain, descriptors }: RateLimitConfig): RuleSource {
-  return { name, domain, descriptors: descriptors.map(toRule) };
+export function fromMessage(
+  { name, domain, descriptors }: RateLimitConfig,
+  report: (problem: ResourceProblem) => void,
+): RuleSource {
+  return { name, domain, descriptors: toRules(descriptors, [], report) };
 }
 
 function toDescriptor(rule: Rule): RateLimitDescriptor {
@@ -98,29 +113,58 @@ function toPolicy(limit: RateLimit): RateLimitPolicy {
   policy.unlimited = limit.unlimited;
   policy.name = limit.name;
   policy.replaces = limit.replaces.map((name) => create(RateLimitReplaceSchema, { name }));
+  policy.unitMultiplier = limit.unitMultiplier === 1 ? 0 : limit.unitMultiplier;
+  policy.algorithm = limit.algorithm;
+  if (limit.burst !== undefined) policy.burst = limit.burst;
   return policy;
 }
 
-function toRule(descriptor: RateLimitDescriptor): Rule {
+/** `path` leads to what the rules are in; it is the same list for all of them. */
+function toRules(
+  descriptors: readonly RateLimitDescriptor[],
+  path: (string | number)[],
+  report: (problem: ResourceProblem) => void,
+): Rule[] {
+  const rules: Rule[] = [];
+  path.push('descriptors', 0);
+  for (const [index, descriptor] of descriptors.entries()) {
+    path[path.length - 1] = index;
+    const { rateLimit, rateLimits } = descriptor;
+    const problem =
+      rateLimits.length === 0 ? undefined : listProblem(rateLimits.length, rateLimit !== undefined);
+    if (problem !== undefined)
+      report({ code: 'invalid-limits', text: problem, path: [...path, 'rate_limits'] });
+    const policies = rateLimits.length > 0 ? rateLimits : rateLimit === undefined ? [] : [rateLimit];
+    const limits = problem === undefined ? policies.map(toLimit) : [];
+    rules.push(toRule(descriptor, limits, toRules(descriptor.descriptors, path, report)));
+  }
+  path.length -= 2;
+  return rules;
+}
+
+function toRule(descriptor: RateLimitDescriptor, limits: RateLimit[], descriptors: Rule[]): Rule {
   return {
     key: descriptor.key,
     value: descriptor.value,
-    limits: descriptor.rateLimit === undefined ? [] : [toLimit(descriptor.rateLimit)],
+    limits,
     shadowMode: descriptor.shadowMode,
     quotaMode: descriptor.quotaMode,
     detailedMetric: descriptor.detailedMetric,
     valueToMetric: descriptor.valueToMetric,
     shareThreshold: descriptor.shareThreshold,
     metadata: descriptor.metadata,
-    descriptors: descriptor.descriptors.map(toRule),
+    descriptors,
   };
 }
 
-function toLimit({ unit, requestsPerUnit, unlimited, name, replaces }: RateLimitPolicy): RateLimit {
+function toLimit(policy: RateLimitPolicy): RateLimit {
+  const { unit, requestsPerUnit, unlimited, name, replaces, unitMultiplier, algorithm, burst } = policy;
   return {
-    ...emptyLimit(),
     unit: unlimited && unit === Unit.UNKNOWN ? '' : (unitName(unit) ?? String(unit)),
+    unitMultiplier: unitMultiplier === 0 ? 1 : unitMultiplier,
     requestsPerUnit,
+    algorithm: algorithm as number as Algorithm,
+    burst,
     unlimited,
     name,
     replaces: replaces.map((replaced) => replaced.name),

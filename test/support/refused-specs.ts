@@ -19,6 +19,10 @@ function limit(name: string, rateLimit: unknown, server: string, ...reader: stri
   return rule(name, { key: 'k', rateLimit }, server, ...reader);
 }
 
+function limits(name: string, rateLimits: unknown, server: string, ...reader: string[]): RefusedSpec {
+  return rule(name, { key: 'k', rateLimits }, server, ...reader);
+}
+
 /** Rules nested `levels` deep. */
 export function nested(levels: number): Record<string, unknown> {
   return levels === 1 ? { key: 'k' } : { key: 'k', descriptors: [nested(levels - 1)] };
@@ -184,6 +188,91 @@ export const refusedSpecs: readonly RefusedSpec[] = [
     'spec.descriptors[0].rateLimit.replaces: Too many: 65: must have at most 64 items',
     'spec.descriptors[0].rateLimit.replaces: must have at most 64 elements, found 65',
   ),
+  limit(
+    'a window of no units',
+    { unit: 'day', unitMultiplier: 0, requestsPerUnit: 1 },
+    'spec.descriptors[0].rateLimit.unitMultiplier in body should be greater than or equal to 1',
+    'spec.descriptors[0].rateLimit.unitMultiplier: unit_multiplier must be 1 to 65535, found 0',
+  ),
+  limit(
+    'a window of too many units',
+    { unit: 'second', unitMultiplier: 65536, requestsPerUnit: 1 },
+    'spec.descriptors[0].rateLimit.unitMultiplier in body should be less than or equal to 65535',
+    'spec.descriptors[0].rateLimit.unitMultiplier: unit_multiplier must be 1 to 65535, found 65536',
+  ),
+  limit(
+    'a window that is no time',
+    { window: 'soon', requestsPerUnit: 1 },
+    'spec.descriptors[0].rateLimit.window in body should match',
+    "spec.descriptors[0].rateLimit.window: the window 'soon' is no length of time such as 30s, 5m, 1h30m, 1d, 2w, 1mo or 1y",
+  ),
+  limit(
+    'two spellings of a window',
+    { unit: 'minute', window: '5m', requestsPerUnit: 1 },
+    '"spec.descriptors[0].rateLimit" must validate one and only one schema (oneOf)',
+    'spec.descriptors[0].rateLimit.window: window takes the place of unit and unit_multiplier, found unit beside it',
+  ),
+  limit(
+    'a multiple of a window',
+    { unitMultiplier: 5, window: '5m', requestsPerUnit: 1 },
+    '"spec.descriptors[0].rateLimit" must validate one and only one schema (oneOf)',
+    'spec.descriptors[0].rateLimit.window: window takes the place of unit and unit_multiplier, found unit_multiplier beside it',
+  ),
+  limit(
+    'an algorithm as rule files spell it',
+    { unit: 'minute', requestsPerUnit: 1, algorithm: 'sliding_window' },
+    'spec.descriptors[0].rateLimit.algorithm: Unsupported value: "sliding_window"',
+    "spec.descriptors[0].rateLimit.algorithm: unknown algorithm 'sliding_window': there are FixedWindow, SlidingWindow and TokenBucket",
+  ),
+  limit(
+    'a burst of something else than a bucket',
+    { unit: 'minute', requestsPerUnit: 1, algorithm: 'SlidingWindow', burst: 5 },
+    'spec.descriptors[0].rateLimit.algorithm: Unsupported value: "SlidingWindow"',
+    'spec.descriptors[0].rateLimit.burst: burst is for algorithm token_bucket alone',
+  ),
+  limit(
+    'an algorithm of something unlimited',
+    { unlimited: true, algorithm: 'TokenBucket' },
+    '"spec.descriptors[0].rateLimit" must validate at least one schema (anyOf)',
+    'spec.descriptors[0].rateLimit.algorithm: should not specify algorithm when unlimited',
+  ),
+  limits(
+    'a list of one limit',
+    [{ unit: 'minute', requestsPerUnit: 1 }],
+    'spec.descriptors[0].rateLimits in body should have at least 2 items',
+    'spec.descriptors[0].rateLimits: rate_limits must have 2 to 8 limits, found 1',
+  ),
+  limits(
+    'nine limits',
+    Array.from({ length: 9 }, (_, n) => ({ unit: 'minute', requestsPerUnit: 1, name: `n${n}` })),
+    'spec.descriptors[0].rateLimits: Too many: 9: must have at most 8 items',
+    'spec.descriptors[0].rateLimits: rate_limits must have 2 to 8 limits, found 9',
+  ),
+  limits(
+    'something unlimited among several limits',
+    [{ unit: 'minute', requestsPerUnit: 1 }, { unlimited: true }],
+    'spec.descriptors[0].rateLimits[1].unlimited: Unsupported value: true',
+    'spec.descriptors[0].rateLimits[1].unlimited: unlimited cannot be one of rate_limits',
+  ),
+  limits(
+    'a limit without a window among several',
+    [{ unit: 'minute', requestsPerUnit: 1 }, { requestsPerUnit: 1 }],
+    'spec.descriptors[0].rateLimits[1].unit: Required value',
+    "spec.descriptors[0].rateLimits[1].unit: invalid rate limit unit ''",
+  ),
+  rule(
+    'one limit beside several',
+    {
+      key: 'k',
+      rateLimit: { unit: 'day', requestsPerUnit: 1 },
+      rateLimits: [
+        { unit: 'day', requestsPerUnit: 1 },
+        { unit: 'hour', requestsPerUnit: 1 },
+      ],
+    },
+    '"spec.descriptors[0]" must not validate the schema (not)',
+    'spec.descriptors[0].rateLimits: a rule has either rate_limit or rate_limits, found both',
+  ),
 ];
 
 /** Every feature, each at its bounds. */
@@ -228,6 +317,41 @@ export const acceptedSpecs: readonly { name: string; spec: Record<string, unknow
         key: unit,
         rateLimit: { unit, requestsPerUnit: 0 },
       })),
+    },
+  },
+  {
+    name: 'windows of any length, and every algorithm',
+    spec: {
+      domain: 'shop',
+      descriptors: [
+        {
+          key: 'a',
+          rateLimit: { unit: 'minute', unitMultiplier: 5, requestsPerUnit: 1, algorithm: 'SlidingWindow' },
+        },
+        { key: 'b', rateLimit: { window: '10y', requestsPerUnit: 1, unlimited: false } },
+        { key: 'c', rateLimit: { window: '1h30m', requestsPerUnit: 1, algorithm: 'TokenBucket', burst: 0 } },
+        {
+          key: 'd',
+          rateLimit: { unit: 'second', unitMultiplier: 65535, requestsPerUnit: 1, algorithm: 'FixedWindow' },
+        },
+      ],
+    },
+  },
+  {
+    name: 'eight limits of one rule',
+    spec: {
+      domain: 'shop',
+      descriptors: [
+        {
+          key: 'k',
+          rateLimits: Array.from({ length: 8 }, (_, n) => ({
+            unit: 'second',
+            unitMultiplier: n + 1,
+            requestsPerUnit: n,
+            ...(n === 0 ? { unlimited: false, replaces: [{ name: 'x' }] } : { name: `n${n}` }),
+          })),
+        },
+      ],
     },
   },
   {

@@ -1,7 +1,14 @@
 import fc from 'fast-check';
-import type { Entry, JsonObject, JsonValue, RateLimit, Rule } from '../../rules/model.ts';
+import {
+  Algorithm,
+  type Entry,
+  type JsonObject,
+  type JsonValue,
+  type RateLimit,
+  type Rule,
+} from '../../rules/model.ts';
 import { compositeOf } from '../../rules/review/rule-level.ts';
-import { limit, type RuleTraits, rule } from './rule-builder.ts';
+import { limit, rule } from './rule-builder.ts';
 
 /** Few letters, so that rules and requests often meet. */
 const shortText = fc
@@ -13,19 +20,51 @@ export const shortKey = fc.oneof(
   { weight: 1, arbitrary: shortText },
 );
 
-const rateLimit: fc.Arbitrary<RateLimit> = fc.oneof(
+const counted = fc
+  .record({
+    unit: fc.constantFrom('second', 'minute', 'hour', 'day', 'week', 'month', 'year'),
+    requestsPerUnit: fc.constantFrom(0, 1, 5, 100, 2 ** 32 - 1),
+    name: fc.constantFrom('', '', 'n', 'm'),
+    replaces: fc.subarray(['x', 'y']),
+  })
+  .map(limit);
+
+/** What the Go service does not know, too. */
+const ownLimit: fc.Arbitrary<RateLimit> = fc
+  .tuple(
+    counted,
+    fc.constantFrom(1, 2, 5, 10),
+    fc.constantFrom<Algorithm>(...Object.values(Algorithm)),
+    fc.constantFrom(undefined, 0, 1, 7),
+  )
+  .map(([one, unitMultiplier, algorithm, burst]) => {
+    if (algorithm !== Algorithm.TOKEN_BUCKET) return { ...one, unitMultiplier, algorithm };
+    const requestsPerUnit = Math.min(one.requestsPerUnit, 100);
+    return {
+      ...one,
+      unitMultiplier,
+      algorithm,
+      requestsPerUnit,
+      burst: burst === requestsPerUnit ? undefined : burst,
+    };
+  });
+
+const several = fc
+  .array(ownLimit, { minLength: 2, maxLength: 8 })
+  .map((limits) =>
+    limits.map((one, n) => ({ ...one, unit: 'second', unitMultiplier: 7 + n, name: n === 0 ? '' : `n${n}` })),
+  );
+
+/** None, one, or several that may stand beside each other. */
+const limits: fc.Arbitrary<RateLimit[]> = fc.oneof(
+  { weight: 2, arbitrary: fc.constant<RateLimit[]>([]) },
+  { weight: 4, arbitrary: counted.map((one): RateLimit[] => [one]) },
   {
-    weight: 4,
-    arbitrary: fc
-      .record({
-        unit: fc.constantFrom('second', 'minute', 'hour', 'day', 'week', 'month', 'year'),
-        requestsPerUnit: fc.constantFrom(0, 1, 5, 100, 2 ** 32 - 1),
-        name: fc.constantFrom('', '', 'n', 'm'),
-        replaces: fc.subarray(['x', 'y']),
-      })
-      .map(limit),
+    weight: 1,
+    arbitrary: fc.constant<RateLimit[]>([limit({ unit: '', requestsPerUnit: 0, unlimited: true })]),
   },
-  { weight: 1, arbitrary: fc.constant(limit({ unit: '', requestsPerUnit: 0, unlimited: true })) },
+  { weight: 1, arbitrary: ownLimit.map((one): RateLimit[] => [one]) },
+  { weight: 1, arbitrary: several },
 );
 
 /** Texts that YAML may take for something else. */
@@ -97,7 +136,7 @@ function level(key: fc.Arbitrary<string>, value: fc.Arbitrary<string>, depth: nu
   const one = fc.record({
     key,
     value,
-    rateLimit: fc.option(rateLimit, { nil: undefined, freq: 4 }),
+    limits,
     shadowMode: fc.boolean(),
     quotaMode: fc.boolean(),
     detailedMetric: fc.boolean(),
@@ -111,8 +150,8 @@ function level(key: fc.Arbitrary<string>, value: fc.Arbitrary<string>, depth: nu
 }
 
 /** As the validator wants it. */
-function valid(traits: RuleTraits & Pick<Rule, 'key' | 'value'>): Rule {
-  const shareThreshold = traits.shareThreshold === true && compositeOf(traits).includes('*');
+function valid(traits: Rule): Rule {
+  const shareThreshold = traits.shareThreshold && compositeOf(traits).includes('*');
   return rule({ ...traits, shareThreshold });
 }
 

@@ -1,0 +1,249 @@
+/** What limits mean: whether one can be counted, and several of one rule beside each other. */
+import {
+  Algorithm,
+  algorithmNames,
+  isPlainLimit,
+  type RateLimit,
+  type Rule,
+  Unit,
+  unitFromText,
+} from './model.ts';
+import type { RuleErrorCode } from './rule-error.ts';
+import {
+  largestMultiplier,
+  limitLabel,
+  unitWord,
+  windowFromText,
+  windowProblem,
+  windowSeconds,
+  windowText,
+} from './window.ts';
+
+/** Of `rate_limits`. */
+export const fewestLimits = 2;
+export const mostLimits = 8;
+
+/** What settings let a limiter count; whoever reads rules for any limiter knows of none. */
+export interface RuleSupport {
+  /** Why its store counts fixed windows alone, one a rule: `BACKEND_TYPE=memcache cannot count it`. */
+  admission: string | undefined;
+  /** Why it cannot count several limits together. */
+  groups: string | undefined;
+  /** Months are those of the calendar, which have no multiples and no evenly moving edge. */
+  calendarMonths: boolean;
+}
+
+/** Reports at a path below the rule. */
+type Report = (code: RuleErrorCode, text: string, ...below: (string | number)[]) => void;
+
+export function checkLimits(
+  { limits }: Pick<Rule, 'limits'>,
+  support: RuleSupport | undefined,
+  report: Report,
+): void {
+  const isOne = limits.length === 1;
+  if (isOne && isUsual(limits[0]!)) return;
+  const names = new Set(limits.map(({ name }) => name));
+  for (const [index, limit] of limits.entries()) {
+    const above = isOne ? ['rate_limit'] : ['rate_limits', index];
+    const reportBelow: Report = (code, text, ...below) => report(code, text, ...above, ...below);
+    checkUnit(limit, isOne, reportBelow);
+    for (const [at, name] of limit.replaces.entries())
+      checkReplaced(name, names, (code, text) => reportBelow(code, text, 'replaces', at, 'name'));
+    if (isPlainLimit(limit) && limit.burst === undefined) continue;
+    if (limit.unlimited) checkUnlimited(limit, reportBelow);
+    else checkCounting(limit, support, reportBelow);
+  }
+  if (limits.length > 1) checkTogether(limits, support, report);
+}
+
+/** What nearly all rules have, and nothing can be wrong with. */
+function isUsual(limit: RateLimit): boolean {
+  const { unit, unlimited, replaces, burst } = limit;
+  if (unlimited || replaces.length > 0 || burst !== undefined) return false;
+  return isPlainLimit(limit) && unitFromText(unit) !== undefined;
+}
+
+function checkUnit({ unit, unlimited }: RateLimit, isOne: boolean, report: Report): void {
+  const hasUnit = unitFromText(unit) !== undefined;
+  if (unlimited && !isOne) {
+    report('invalid-limits', 'unlimited cannot be one of rate_limits', 'unlimited');
+  } else if (unlimited && hasUnit) {
+    report('unit-when-unlimited', 'should not specify rate limit unit when unlimited', 'unit');
+  } else if (!unlimited && !hasUnit) {
+    report('invalid-unit', `invalid rate limit unit '${unit}'`, 'unit');
+  }
+}
+
+function checkReplaced(name: string | undefined, own: ReadonlySet<string>, report: Report): void {
+  if (name === '') report('empty-replaces', 'should not have an empty replaces entry');
+  else if (name !== undefined && own.has(name)) {
+    report('replaces-itself', 'replaces should not contain name of same descriptor');
+  }
+}
+
+function checkUnlimited(limit: RateLimit, report: Report): void {
+  const written = [];
+  if (limit.unitMultiplier !== 1) written.push('unit_multiplier');
+  if (limit.algorithm !== Algorithm.FIXED_WINDOW) written.push('algorithm');
+  if (limit.burst !== undefined) written.push('burst');
+  for (const field of written) report('unit-when-unlimited', whenUnlimited(field), field);
+}
+
+function whenUnlimited(field: string): string {
+  return `should not specify ${field} when unlimited`;
+}
+
+function checkCounting(limit: RateLimit, support: RuleSupport | undefined, report: Report): void {
+  const { unitMultiplier, algorithm, burst } = limit;
+  const unit = unitFromText(limit.unit);
+  const name = algorithmNames[algorithm];
+  if (unitMultiplier < 1 || unitMultiplier > largestMultiplier) {
+    const text = `unit_multiplier must be 1 to ${largestMultiplier}, found ${unitMultiplier}`;
+    report('invalid-window', text, 'unit_multiplier');
+    return;
+  }
+  if (unit !== undefined) {
+    const problem = windowProblem(unit, unitMultiplier);
+    if (problem !== undefined) {
+      report(
+        'invalid-window',
+        `the window ${windowText(unit, unitMultiplier)} ${problem}`,
+        'unit_multiplier',
+      );
+      return;
+    }
+  }
+  if (name === undefined) {
+    report('invalid-algorithm', unknownAlgorithm(String(algorithm), algorithmNames), 'algorithm');
+    return;
+  }
+  if (algorithm !== Algorithm.TOKEN_BUCKET) {
+    if (burst !== undefined)
+      report('burst-without-bucket', 'burst is for algorithm token_bucket alone', 'burst');
+  } else if (unit !== undefined) {
+    const problem = bucketProblem(limit, windowSeconds(unit, unitMultiplier)!);
+    if (problem !== undefined) report('uncountable', problem, 'burst');
+  }
+  if (support !== undefined) checkSupport(limit, support, report);
+}
+
+function checkSupport(
+  { unit, unitMultiplier, algorithm }: RateLimit,
+  support: RuleSupport,
+  report: Report,
+): void {
+  const isFixed = algorithm === Algorithm.FIXED_WINDOW;
+  const name = algorithmNames[algorithm]!;
+  if (!isFixed && support.admission !== undefined) {
+    report('uncountable', `algorithm ${name} cannot be counted: ${support.admission}`, 'algorithm');
+  } else if (support.calendarMonths && unitFromText(unit) === Unit.MONTH) {
+    const field = isFixed ? 'unit_multiplier' : 'algorithm';
+    const what = isFixed ? `a window of ${unitMultiplier} months` : `algorithm ${name} with months`;
+    report(
+      'uncountable',
+      `${what} cannot be counted: USE_CALENDAR_MONTH_RATE_LIMIT=true gives them no fixed length`,
+      field,
+    );
+  }
+}
+
+export function unknownAlgorithm(found: string, known: readonly string[]): string {
+  return `unknown algorithm '${found}': there are ${known.slice(0, -1).join(', ')} and ${known.at(-1)}`;
+}
+
+/** Microseconds from the epoch until the year 2100. */
+const lastTime = Date.UTC(2100) * 1000;
+
+/**
+ * A bucket is counted in whole microseconds and a rest of `requestsPerUnit`ths of one. What cannot be exact in numbers of 53
+ * bits is refused; a bucket of 0 requests is never counted.
+ */
+function bucketProblem(
+  { requestsPerUnit, burst = requestsPerUnit }: RateLimit,
+  seconds: number,
+): string | undefined {
+  if (requestsPerUnit === 0) return undefined;
+  const micros = seconds * 1_000_000;
+  const rest = micros % requestsPerUnit;
+  const whole = (micros - rest) / requestsPerUnit;
+  const most = Math.max(
+    burst * whole,
+    burst * rest,
+    lastTime + Math.ceil((burst * micros) / requestsPerUnit),
+  );
+  if (most <= Number.MAX_SAFE_INTEGER) return undefined;
+  return `a token bucket with a burst of ${burst} at ${requestsPerUnit} in ${seconds} seconds cannot be counted exactly: it needs numbers beyond 2^53`;
+}
+
+function checkTogether(limits: readonly RateLimit[], support: RuleSupport | undefined, report: Report): void {
+  const reason = support?.admission ?? support?.groups;
+  if (reason !== undefined) report('uncountable', `rate_limits cannot be counted: ${reason}`, 'rate_limits');
+  const names = new Map<string, string>();
+  const windows = new Set<string>();
+  const all = limits.map((limit) => ({ ...limit, unit: unitFromText(limit.unit) ?? Unit.UNKNOWN }));
+  for (const [index, limit] of all.entries()) {
+    const { name, unit, unitMultiplier, algorithm } = limit;
+    const words = algorithmNames[algorithm];
+    const label = limitLabel(all, limit);
+    const other = names.get(label);
+    if (other !== undefined && (name !== '' || other !== '')) {
+      const text = `two of its rate_limits are called '${label}', ${name === other ? 'by name' : 'one by name and one by its window'}`;
+      report('duplicate-limit', text, 'rate_limits', index, name === '' ? 'unit' : 'name');
+    }
+    if (name !== '' || unit !== Unit.UNKNOWN) names.set(label, name);
+    if (unit === Unit.UNKNOWN || words === undefined) continue;
+    const window = `${windowSeconds(unit, unitMultiplier)} ${algorithm}`;
+    if (windows.has(window)) {
+      const text = `two of its rate_limits have the window ${windowText(unit, unitMultiplier)} and the algorithm ${words}`;
+      report('duplicate-limit', text, 'rate_limits', index, 'unit');
+    }
+    windows.add(window);
+  }
+}
+
+/** How many limits `rate_limits` may have, and that nothing stands beside it; undefined where all is well. */
+export function listProblem(count: number, hasSingle: boolean): string | undefined {
+  if (hasSingle) return 'a rule has either rate_limit or rate_limits, found both';
+  if (count >= fewestLimits && count <= mostLimits) return undefined;
+  return `rate_limits must have ${fewestLimits} to ${mostLimits} limits, found ${count}`;
+}
+
+/** The fields that stand beside others only where these allow it, by their names in rule files. */
+export const ownLimitFields = ['unit_multiplier', 'algorithm', 'window', 'burst'] as const;
+export type OwnLimitField = (typeof ownLimitFields)[number];
+
+/**
+ * Ends the reading of a limit with some of `ownLimitFields`: makes unit and multiplier of its `window`, and takes back what may
+ * not stand where it is unlimited. After a problem the limit has some window, so that nothing more is said of it.
+ */
+export function settleLimit(
+  limit: RateLimit,
+  { window, has }: { window: string | undefined; has: (field: OwnLimitField) => boolean },
+  report: (field: OwnLimitField, code: RuleErrorCode, text: string) => void,
+): void {
+  if (limit.unlimited) {
+    for (const field of ownLimitFields)
+      if (has(field)) report(field, 'unit-when-unlimited', whenUnlimited(field));
+    limit.unitMultiplier = 1;
+    limit.algorithm = Algorithm.FIXED_WINDOW;
+    limit.burst = undefined;
+    return;
+  }
+  if (window === undefined) return;
+  if (limit.unit !== '' || has('unit_multiplier')) {
+    const other = limit.unit === '' ? 'unit_multiplier' : 'unit';
+    if (limit.unit === '') limit.unit = unitWord(Unit.SECOND);
+    report(
+      'window',
+      'invalid-window',
+      `window takes the place of unit and unit_multiplier, found ${other} beside it`,
+    );
+    return;
+  }
+  const read = windowFromText(window);
+  if (typeof read === 'string') report('window', 'invalid-window', `the window '${window}' ${read}`);
+  const { unit, multiplier } = typeof read === 'string' ? { unit: Unit.SECOND, multiplier: 1 } : read;
+  limit.unit = unitWord(unit);
+  limit.unitMultiplier = multiplier;
+}

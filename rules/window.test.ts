@@ -1,0 +1,96 @@
+import { describe, expect, it } from 'vitest';
+import { matchedLimit } from '../test/support/matched-rule.ts';
+import { limit } from '../test/support/rule-builder.ts';
+import { Algorithm, Unit } from './model.ts';
+import { limitLabel, limitsWords, windowFromText, windowSeconds, windowText } from './window.ts';
+
+describe('windowText', () => {
+  it.each<[Unit, number, string, number]>([
+    [Unit.SECOND, 1, '1s', 1],
+    [Unit.SECOND, 30, '30s', 30],
+    [Unit.SECOND, 60, '1m', 60],
+    [Unit.SECOND, 90, '90s', 90],
+    [Unit.MINUTE, 5, '5m', 300],
+    [Unit.MINUTE, 90, '90m', 5400],
+    [Unit.HOUR, 24, '1d', 86_400],
+    [Unit.DAY, 1, '1d', 86_400],
+    [Unit.DAY, 7, '1w', 604_800],
+    [Unit.WEEK, 2, '2w', 1_209_600],
+    [Unit.DAY, 30, '30d', 2_592_000],
+    [Unit.MONTH, 1, '1mo', 2_592_000],
+    [Unit.YEAR, 10, '10y', 315_360_000],
+  ])('writes unit %i times %i as %s', (unit, multiplier, text, seconds) => {
+    expect(windowText(unit, multiplier)).toBe(text);
+    expect(windowSeconds(unit, multiplier)).toBe(seconds);
+    const read = windowFromText(text);
+    expect(typeof read === 'string' ? read : windowSeconds(read.unit, read.multiplier)).toBe(seconds);
+  });
+
+  it('has none for no unit', () => {
+    expect([windowText(Unit.UNKNOWN), windowSeconds(8)]).toEqual(['', undefined]);
+  });
+});
+
+describe('windowFromText', () => {
+  it.each<[string, Unit, number]>([
+    ['1h30m', Unit.MINUTE, 90],
+    ['90s', Unit.SECOND, 90],
+    ['60s', Unit.MINUTE, 1],
+    ['1d12h', Unit.HOUR, 36],
+    ['7d', Unit.WEEK, 1],
+    ['1mo', Unit.MONTH, 1],
+    ['2y', Unit.YEAR, 2],
+    ['65535s', Unit.SECOND, 65_535],
+    ['10y', Unit.YEAR, 10],
+  ])('reads %s', (text, unit, multiplier) => {
+    expect(windowFromText(text)).toEqual({ unit, multiplier });
+  });
+
+  const noLength = 'is no length of time such as 30s, 5m, 1h30m, 1d, 2w, 1mo or 1y';
+  it.each([
+    ['', noLength],
+    ['5', noLength],
+    ['5 m', noLength],
+    ['-5m', noLength],
+    ['1.5h', noLength],
+    ['30m1h', noLength],
+    ['1mo2d', noLength],
+    ['5M', noLength],
+    ['0s', 'is no time at all'],
+    ['0mo', 'is no time at all'],
+    ['11y', 'is 346896000 seconds, and a window has at most 315360000 (10 years)'],
+    ['99999999w', 'is 60479999395200 seconds, and a window has at most 315360000 (10 years)'],
+    ['100001s', 'is 100001 seconds in the largest unit that fits, and a window has at most 65535 of one'],
+  ])('refuses %j: it %s', (text, problem) => {
+    expect(windowFromText(text)).toBe(problem);
+  });
+});
+
+describe('limitsWords', () => {
+  it.each([
+    ['no limit', []],
+    ['unlimited', [limit({ unlimited: true })]],
+    ['10 per minute', [limit({ unit: 'MINUTE' })]],
+    ['10 in 5m, sliding window', [limit({ unitMultiplier: 5, algorithm: Algorithm.SLIDING_WINDOW })]],
+    ['10 per minute, token bucket, burst 10', [limit({ algorithm: Algorithm.TOKEN_BUCKET })]],
+    [
+      '10 per minute and 60 in 30s',
+      [limit(), limit({ unit: 'second', unitMultiplier: 30, requestsPerUnit: 60 })],
+    ],
+  ])('says %s', (words, limits) => {
+    expect(limitsWords(limits)).toBe(words);
+  });
+});
+
+describe('limitLabel', () => {
+  it('is a name, else the window, with the algorithm where two windows are equal', () => {
+    const limits = [
+      matchedLimit({ name: 'daily', unit: Unit.DAY }),
+      matchedLimit({ unitMultiplier: 5 }),
+      matchedLimit({ unitMultiplier: 5, algorithm: Algorithm.TOKEN_BUCKET }),
+      matchedLimit({ unit: Unit.DAY }),
+    ];
+    const labels = limits.map((one) => limitLabel(limits, one));
+    expect(labels).toEqual(['daily', '5m_fixed_window', '5m_token_bucket', '1d']);
+  });
+});
