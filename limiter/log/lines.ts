@@ -217,7 +217,10 @@ export function redisNodeBack(log: Logger, node: string): void {
 
 /** Once a process. */
 export function redisScriptsRefused(log: Logger, url: string, reason: string): void {
-  log.warn('Redis refuses scripts: counting goes on by plain commands', { url, reason });
+  log.warn('Redis refuses scripts: fixed windows go on, STORE_FAILURE_MODE answers for others', {
+    url,
+    reason,
+  });
 }
 
 /** Once an outage, and `storeAskedAgain` once at its end. */

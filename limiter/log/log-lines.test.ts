@@ -353,7 +353,7 @@ describe('log lines', () => {
         lines.redisPipelineLimitIgnored(log, 'cache:6379');
       },
       [
-        'level=warning msg="Redis refuses scripts: counting goes on by plain commands" url="cache:6379" reason="Redis answered: NOPERM"',
+        'level=warning msg="Redis refuses scripts: fixed windows go on, STORE_FAILURE_MODE answers for others" url="cache:6379" reason="Redis answered: NOPERM"',
         'level=warning msg="REDIS_PIPELINE_LIMIT is deprecated and has no effect" url="cache:6379"',
       ],
     ],

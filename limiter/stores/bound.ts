@@ -15,8 +15,8 @@ export interface Bound {
   readonly kind: 'fixed' | 'sliding' | 'bucket';
   /** The most that may pass at once, from a counter that was never used. */
   readonly capacity: number;
-  /** Its numbers for the script. */
-  readonly scriptNumbers: readonly number[];
+  /** Kind and numbers for the script; equal for bounds that do the same. */
+  readonly scriptText: string;
   /** What a counter holds at this moment that held `held` before; undefined is one that is not there. */
   heldAt(held: Held | undefined, nowMicros: number): Held;
   /** The most hits that pass at this moment, 0 to `capacity`. `held` is of this moment, as in the following. */
@@ -38,11 +38,11 @@ export interface Bound {
 export class FixedWindow implements Bound {
   readonly kind = 'fixed';
   readonly capacity: number;
-  readonly scriptNumbers: readonly number[];
+  readonly scriptText: string;
 
   constructor(requests: number) {
     this.capacity = requests;
-    this.scriptNumbers = [requests];
+    this.scriptText = `fixed ${requests}`;
   }
 
   heldAt(held: Held | undefined): Held {

@@ -1,5 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { type BoundModel, BucketModel, SlidingModel } from '../../test/stores/counter-model.ts';
 import { caseCount } from '../../test/support/property-cases.ts';
 import type { Bound, Held } from './bound.ts';
 import { SlidingWindow } from './sliding-window.ts';
@@ -7,95 +8,6 @@ import { isExactBucket, TokenBucket } from './token-bucket.ts';
 
 /** 2026-11-22T12:00:00Z and a bit. */
 const start = 1_795_348_800_123_456;
-
-/** What the algorithm is to do, in exact numbers and without regard to cost. */
-interface Model {
-  room(nowMicros: number): bigint;
-  take(nowMicros: number, hits: number): void;
-  giveBack(nowMicros: number, hits: number): void;
-}
-
-class SlidingModel implements Model {
-  readonly #counts = new Map<bigint, bigint>();
-  readonly #limit: bigint;
-  readonly #length: bigint;
-
-  constructor(limit: number, windowMicros: number) {
-    this.#limit = BigInt(limit);
-    this.#length = BigInt(windowMicros);
-  }
-
-  room(nowMicros: number): bigint {
-    const now = BigInt(nowMicros);
-    const window = now / this.#length;
-    const rest = this.#length - (now % this.#length);
-    // The most h with former x rest + current + h <= limit.
-    const free = (this.#limit - this.#count(window)) * this.#length - this.#count(window - 1n) * rest;
-    return free < 0n ? 0n : free / this.#length;
-  }
-
-  take(nowMicros: number, hits: number): void {
-    const window = BigInt(nowMicros) / this.#length;
-    this.#counts.set(window, this.#count(window) + BigInt(hits));
-  }
-
-  giveBack(nowMicros: number, hits: number): void {
-    let left = BigInt(hits);
-    const current = BigInt(nowMicros) / this.#length;
-    for (const window of [current, current - 1n]) {
-      const count = this.#count(window);
-      const taken = left < count ? left : count;
-      this.#counts.set(window, count - taken);
-      left -= taken;
-    }
-  }
-
-  #count(window: bigint): bigint {
-    return this.#counts.get(window) ?? 0n;
-  }
-}
-
-/** Tokens as a real number: here in parts of one, a window's length of them. */
-class BucketModel implements Model {
-  readonly #requests: bigint;
-  readonly #full: bigint;
-  readonly #token: bigint;
-  #tokens: bigint;
-  #at = BigInt(start);
-
-  constructor(requests: number, burst: number, windowMicros: number) {
-    this.#requests = BigInt(requests);
-    this.#token = BigInt(windowMicros);
-    this.#full = BigInt(burst) * this.#token;
-    this.#tokens = this.#full;
-  }
-
-  room(nowMicros: number): bigint {
-    this.#fill(nowMicros);
-    return this.#tokens / this.#token;
-  }
-
-  take(nowMicros: number, hits: number): void {
-    this.#fill(nowMicros);
-    this.#tokens -= BigInt(hits) * this.#token;
-  }
-
-  giveBack(nowMicros: number, hits: number): void {
-    this.#fill(nowMicros);
-    this.#add(BigInt(hits) * this.#token);
-  }
-
-  #fill(nowMicros: number): void {
-    this.#add((BigInt(nowMicros) - this.#at) * this.#requests);
-    this.#at = BigInt(nowMicros);
-  }
-
-  #add(parts: bigint): void {
-    const more = this.#tokens + parts;
-    if (more < this.#full) this.#tokens = more;
-    else this.#tokens = this.#full;
-  }
-}
 
 const seconds = fc.oneof(
   fc.constantFrom(1, 30, 60, 300, 3600, 86_400),
@@ -119,7 +31,7 @@ const steps = fc.array(
 
 function agree(
   bound: Bound,
-  model: Model,
+  model: BoundModel,
   windowMicros: number,
   plan: typeof steps extends fc.Arbitrary<infer T> ? T : never,
 ): void {

@@ -11,7 +11,7 @@ import { type Bound, exactMost, type Held } from './bound.ts';
 export class SlidingWindow implements Bound {
   readonly kind = 'sliding';
   readonly capacity: number;
-  readonly scriptNumbers: readonly number[];
+  readonly scriptText: string;
   readonly #windowMicros: number;
   readonly #tickMicros: number;
   readonly #ticks: number;
@@ -23,7 +23,7 @@ export class SlidingWindow implements Bound {
     this.#windowMicros = windowMicros;
     this.#tickMicros = tickMicros;
     this.#ticks = Math.ceil(windowMicros / tickMicros);
-    this.scriptNumbers = [requests, windowMicros, tickMicros, this.#ticks];
+    this.scriptText = `sliding ${requests} ${windowMicros} ${tickMicros} ${this.#ticks}`;
   }
 
   /** A window that has not begun yet, by a clock that was set back, becomes the one of now. */

@@ -62,11 +62,25 @@ export function lookThenCount(
     }
     holdBack([...ops, ...beside]);
     for (const op of ops) if (op.error !== undefined) op.applied = 0;
-    const counts = seen.map((op) => ({ ...op, hits: op.applied }));
+    const counts = seen.map(toCount);
     store.submit(counts, { stopWhenOver: false }, () => {
-      for (const [i, { applied, after, error, over, waitMicros, held }] of counts.entries())
-        Object.assign(seen[i] as CounterOp, { applied, after, error, over, waitMicros, held });
+      for (const [i, { applied, after, error, waitMicros, held, over }] of counts.entries()) {
+        const op = seen[i] as CounterOp;
+        const isOver = isHeldBack(op) ? after + op.hits > op.limit : over;
+        Object.assign(op, { applied, after, error, waitMicros, held, over: isOver });
+      }
       done();
     });
   });
+}
+
+/** What the op counts after all. One that is held back learns how long it waits by its own bound: by more hits than pass, or none. */
+function toCount(op: CounterOp): CounterOp {
+  if (!isHeldBack(op)) return { ...op, hits: op.applied };
+  const wasOver = op.after + op.hits > op.limit;
+  return { ...op, groupSize: 1, hits: wasOver ? Number.MAX_SAFE_INTEGER : 0 };
+}
+
+function isHeldBack({ bound, applied, hits }: CounterOp): boolean {
+  return bound !== undefined && applied < hits;
 }

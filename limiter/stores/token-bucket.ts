@@ -13,7 +13,7 @@ const latestMicros = Date.UTC(2100, 0) * 1000;
 export class TokenBucket implements Bound {
   readonly kind = 'bucket';
   readonly capacity: number;
-  readonly scriptNumbers: readonly number[];
+  readonly scriptText: string;
   readonly #requests: number;
   readonly #windowMicros: number;
   /** A token's time. */
@@ -32,14 +32,8 @@ export class TokenBucket implements Bound {
     const restOfAll = this.capacity * this.#rest;
     this.#fullWhole = this.capacity * this.#whole + Math.floor(restOfAll / this.#requests);
     this.#fullRest = restOfAll % this.#requests;
-    this.scriptNumbers = [
-      this.capacity,
-      this.#requests,
-      this.#whole,
-      this.#rest,
-      this.#fullWhole,
-      this.#fullRest,
-    ];
+    const numbers = [this.capacity, this.#requests, this.#whole, this.#rest, this.#fullWhole, this.#fullRest];
+    this.scriptText = `bucket ${numbers.join(' ')}`;
   }
 
   /** A moment before now is now; one beyond a full bucket is cut to that: a clock was set back, or the burst is smaller. */

@@ -2,11 +2,15 @@
 import { randomUUID } from 'node:crypto';
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { FixedWindow } from '../../limiter/stores/bound.ts';
 import type { CounterOp, CounterStore } from '../../limiter/stores/counter-store.ts';
+import { SlidingWindow } from '../../limiter/stores/sliding-window.ts';
+import { TokenBucket } from '../../limiter/stores/token-bucket.ts';
 import { anyCounter, identityOf, unambiguousKey } from '../support/any-counter.ts';
 import { counterOp, submit, totalOf } from '../support/counter-ops.ts';
+import type { ManualClock } from '../support/manual-clock.ts';
 import { caseCount } from '../support/property-cases.ts';
-import { CounterModel } from './counter-model.ts';
+import { BucketModel, CounterModel, type ModelledBound, SlidingModel } from './counter-model.ts';
 
 const max = Number.MAX_SAFE_INTEGER;
 
@@ -31,7 +35,8 @@ const requests = fc.array(
   { minLength: 1, maxLength: 12 },
 );
 
-const answers = (ops: CounterOp[]) => ops.map(({ applied, after, error }) => ({ applied, after, error }));
+const answers = (ops: CounterOp[]) =>
+  ops.map(({ applied, after, over, error }) => ({ applied, after, over, error }));
 
 export interface CounterStoreSuiteOptions {
   /**
@@ -39,11 +44,15 @@ export interface CounterStoreSuiteOptions {
    * Defaults to true: they are taken one after another.
    */
   stopsInOrder?: boolean;
+  /** What it does with ops that have bounds; `none`: it is never given any. Defaults to `counted`. */
+  bounds?: 'counted' | 'refused' | 'none';
+  /** What the store reads the time from; where the test cannot set it, time hardly moves within the windows. */
+  clock?: ManualClock;
 }
 
 export function counterStoreSuite(
   open: () => Promise<CounterStore>,
-  { stopsInOrder = true }: CounterStoreSuiteOptions = {},
+  { stopsInOrder = true, bounds = 'counted', clock }: CounterStoreSuiteOptions = {},
 ): void {
   let store: CounterStore;
   let runs = 0;
@@ -99,7 +108,7 @@ export function counterStoreSuite(
   it('says how many hits it applied, and clears old answers', async () => {
     const op = counterOp({ key: fresh(), hits: 3, applied: 7, after: 7 });
     await submit(store, [op]);
-    expect(answers([op])).toEqual([{ applied: 3, after: 3, error: undefined }]);
+    expect(answers([op])).toEqual([{ applied: 3, after: 3, over: false, error: undefined }]);
   });
 
   it('saturates at 2^53 - 1', async () => {
@@ -265,6 +274,176 @@ export function counterStoreSuite(
       expect(new Set(ops.map((op) => op.after))).toEqual(new Set([1, 2]));
       expect(ops.map((op) => op.applied)).toEqual([...request.map(() => 0), 1]);
     });
+  });
+
+  if (bounds === 'counted')
+    describe('with bounds', () => boundsSuite({ store: () => store, fresh, stopsInOrder, clock }));
+
+  const refusing = bounds === 'refused' ? it : undefined;
+  refusing?.('refuses ops with bounds, each time, and counts the others', async () => {
+    const bound = new FixedWindow(9);
+    for (const stopWhenOver of [false, true]) {
+      const [plain, tag] = [fresh(), `{${fresh()}}`];
+      const request = () => [
+        counterOp({ key: `${tag} 1`, bound, groupSize: 2 }),
+        counterOp({ key: `${tag} 2`, bound, groupSize: 2 }),
+        counterOp({ key: plain, limit: 1 }),
+      ];
+      for (const after of [1, 2]) {
+        const ops = await submit(store, request(), { stopWhenOver });
+        for (const op of ops.slice(0, 2)) {
+          expect(op.error).toMatchObject({ transient: false, notCounted: true, unheard: true });
+          expect(op.error?.message).toMatch(/^this Redis runs no scripts, and limits with .* need them/);
+        }
+        expect([ops[2]?.after, ops[2]?.error]).toEqual([after, undefined]);
+      }
+      expect(await totalOf(store, { key: `${tag} 1`, hits: 0 })).toBe(0);
+    }
+  });
+}
+
+/** Windows so long that no test sees one end, or short ones of a clock that the test sets. */
+function boundsOf(windowMicros: number) {
+  const sliding = { requests: 6, windowMicros };
+  const bucket = { requests: 3, burst: 5, windowMicros };
+  const quick = { requests: 40, burst: 2, windowMicros };
+  const bound = {
+    s: new SlidingWindow(sliding),
+    u: new TokenBucket(bucket),
+    w: new FixedWindow(7),
+    y: new TokenBucket(quick),
+  };
+  const newBucket = (given: typeof bucket) => ({
+    newModel: () => new BucketModel(given.requests, given.burst, windowMicros),
+    capacity: given.burst,
+  });
+  const modelled = new Map<CounterOp['bound'], ModelledBound>([
+    [bound.s, { newModel: () => new SlidingModel(sliding.requests, windowMicros), capacity: 6 }],
+    [bound.u, newBucket(bucket)],
+    [bound.y, newBucket(quick)],
+  ]);
+  return { bound, modelled };
+}
+
+interface BoundsSuiteOptions {
+  store: () => CounterStore;
+  fresh: (name?: string) => string;
+  stopsInOrder: boolean;
+  clock: ManualClock | undefined;
+}
+
+function boundsSuite({ store, fresh, stopsInOrder, clock }: BoundsSuiteOptions): void {
+  const { bound, modelled } = boundsOf(clock === undefined ? 315_360_000_000_000 : 10_000_000);
+  const hour = 3_600_000_000;
+
+  /**
+   * Ops of one group, by the names of their keys, all under one hash tag. A name in capitals is a plain one's, with few
+   * hits: a total beyond 2^53 - 1 is not taken back in one step everywhere.
+   */
+  function groupOf(tag: string, names: string, given: Partial<CounterOp>): CounterOp[] {
+    return [...names].map((name) => {
+      const key = `{${tag}}:${name.toLowerCase()}`;
+      const own = bound[name as keyof typeof bound] as CounterOp['bound'];
+      const limit = own?.capacity ?? 7;
+      const hits = own === undefined ? (given.hits ?? 1) % 8 : (given.hits ?? 1);
+      const groupSize = names.length;
+      return counterOp({ ...given, key, hits, ttlSeconds: 1_000_000, limit, bound: own, groupSize });
+    });
+  }
+
+  for (const stopWhenOver of [false, true]) {
+    const group = fc.record({
+      // A plain window and one of several limits may be one counter, which stop-when-over in two steps need not order.
+      names: fc.constantFrom('A', 'B', 's', 's', 'u', 'u', 'wy', 'su', 'ws', 'wuy', stopWhenOver ? 'C' : 'W'),
+      hits: fc.oneof(
+        { weight: 19, arbitrary: fc.nat(4) },
+        { weight: 1, arbitrary: fc.nat(3).map((n) => max - n) },
+      ),
+      negative: fc.oneof(
+        { weight: 3, arbitrary: fc.constant(false) },
+        { weight: 1, arbitrary: fc.constant(true) },
+      ),
+      lookOnly: fc.oneof(
+        { weight: 3, arbitrary: fc.constant(false) },
+        { weight: 1, arbitrary: fc.constant(true) },
+      ),
+      holdsBack: fc.constantFrom('alone', 'together', 'never' as const),
+    });
+    const workload = fc.array(
+      fc.record({
+        groups: fc.array(group, { minLength: 1, maxLength: 4 }),
+        wait: fc.boolean(),
+        /** How often it comes, in one turn. */
+        times: fc.integer({ min: 1, max: 3 }),
+        laterMs: fc.oneof(fc.constant(0), fc.nat(3_000), fc.nat(25_000)),
+      }),
+      { minLength: 1, maxLength: 12 },
+    );
+
+    it(`answers as if every request had come alone, stop when over ${stopWhenOver}`, async () => {
+      await fc.assert(
+        fc.asyncProperty(workload, async (list) => {
+          const tag = fresh('bounds');
+          const model = new CounterModel(modelled);
+          const pending: Promise<CounterOp[]>[] = [];
+          const expected: unknown[] = [];
+          if (clock !== undefined) clock.ms = 1_795_348_800_123;
+          for (const { groups, wait, times, laterMs } of list) {
+            if (clock !== undefined) clock.ms += laterMs;
+            for (let time = 0; time < times; time += 1) {
+              const ops = groups.flatMap(({ names, ...given }) => groupOf(tag, names, given));
+              expected.push(model.submit(ops, stopWhenOver, (clock?.ms ?? 0) * 1000));
+              pending.push(submit(store(), ops, { stopWhenOver }));
+              if (wait || (stopWhenOver && !stopsInOrder)) await Promise.all(pending);
+            }
+          }
+          expect((await Promise.all(pending)).map(answers)).toEqual(expected);
+        }),
+        { numRuns: caseCount(150) },
+      );
+    });
+  }
+
+  it('lets just as many callers of one turn pass as there is room for', async () => {
+    const key = fresh();
+    const tokens = new TokenBucket({ requests: 1, burst: 700, windowMicros: 24 * hour });
+    const one = () => submit(store(), [counterOp({ key, limit: 700, bound: tokens })]);
+    const all = (await Promise.all(Array.from({ length: 2000 }, one))).flat();
+    expect(all.map((op) => op.applied)).toEqual(all.map((_, i) => (i < 700 ? 1 : 0)));
+    expect(all.map((op) => op.after)).toEqual(all.map((_, i) => Math.min(700, i + 1)));
+    expect(all.map((op) => op.over)).toEqual(all.map((_, i) => i >= 700));
+  });
+
+  it('counts a request of 300 groups, whose keys one call does not take', async () => {
+    const tags = Array.from({ length: 300 }, () => fresh('large'));
+    for (const stopWhenOver of [false, true]) {
+      const ops = tags.flatMap((tag) => groupOf(tag, 'suw', {}));
+      await submit(store(), ops, { stopWhenOver });
+      expect(new Set(ops.map(({ applied, after }) => `${applied} ${after}`))).toEqual(
+        new Set([stopWhenOver ? '1 2' : '1 1']),
+      );
+    }
+  });
+
+  it('says how long until one hit passes, and until nothing is used', async () => {
+    const key = fresh();
+    const tokens = new TokenBucket({ requests: 1, burst: 2, windowMicros: hour });
+    const take = async (hits: number) =>
+      (await submit(store(), [counterOp({ key, hits, limit: 2, bound: tokens })]))[0]!;
+    const waits = [await take(1), await take(1), await take(1), await take(2)].map((op) => op.waitMicros);
+    for (const [i, hours] of [1, 2, 1, 1].entries()) {
+      expect(waits[i]).toBeLessThanOrEqual(hours * hour);
+      expect(waits[i]).toBeGreaterThan(hours * hour - 60_000_000);
+    }
+  });
+
+  it('goes on with the total of a plain window that becomes one of several limits', async () => {
+    const tag = fresh();
+    const [plain] = await submit(store(), groupOf(tag, 'W', { hits: 5 }));
+    const [window] = await submit(store(), groupOf(tag, 'ws', { hits: 2 }));
+    const [, other] = await submit(store(), groupOf(tag, 'ws', { hits: 1 }));
+    const [again] = await submit(store(), groupOf(tag, 'W', { hits: 1 }));
+    expect([plain?.after, window?.after, other?.after, again?.after]).toEqual([5, 7, 2, 8]);
   });
 }
 

@@ -4,6 +4,7 @@ import { PerSecondStore } from '../../limiter/stores/per-second-store.ts';
 import { systemClock } from '../../process/time/clock.ts';
 import { describeWithServer } from '../support/describe-with-server.ts';
 import { redisProgram } from '../support/find-server.ts';
+import { ManualClock } from '../support/manual-clock.ts';
 import { openMemoryStore } from '../support/open-memory-store.ts';
 import { type RedisServer, startRedis } from '../support/redis-server.ts';
 import { openRedisStore } from '../support/redis-stores.ts';
@@ -13,6 +14,11 @@ describe('memory', () => {
   const open = async () => openMemoryStore({ clock: systemClock });
   counterStoreSuite(open);
   closedStoreSuite(open);
+
+  describe('by a clock that the test sets', () => {
+    const clock = new ManualClock();
+    counterStoreSuite(async () => openMemoryStore({ clock }), { clock });
+  });
 });
 
 describeWithServer('redis', redisProgram, (path) => {

@@ -43,7 +43,7 @@ describeWithServer('Redis Cluster', redisProgram, (path) => {
 
   describe('without scripts', () => {
     const open = () => openClusterStore(settings(), { scripts: 'never', parallelism: 1 });
-    counterStoreSuite(open);
+    counterStoreSuite(open, { bounds: 'refused' });
     closedStoreSuite(open);
   });
 

@@ -40,13 +40,13 @@ describeWithServer('Redis without scripts', redisProgram, (path) => {
 
   describe('by REDIS_SCRIPTS=never', () => {
     const open = () => openRedisStore({ url }, { scripts: 'never' });
-    counterStoreSuite(open);
+    counterStoreSuite(open, { bounds: 'refused' });
     closedStoreSuite(open);
   });
 
   describe('by an ACL, found out by auto', () => {
     const open = () => openRedisStore({ url: `redis://plain:pw@${url}` });
-    counterStoreSuite(open);
+    counterStoreSuite(open, { bounds: 'refused' });
     closedStoreSuite(open);
   });
 
@@ -187,7 +187,7 @@ describeWithServer('Redis behind twemproxy', nutcrackerProgram, (nutcracker) => 
     });
 
     const open = () => openRedisStore({ url }, { scripts: 'never' });
-    counterStoreSuite(open);
+    counterStoreSuite(open, { bounds: 'refused' });
     closedStoreSuite(open);
 
     it('counts on both servers, and every key on one of them only', async () => {

@@ -1,6 +1,8 @@
 import { attendedMs, attendedTimers } from '../../../process/time/clock.ts';
 import { StoreError } from '../counter-store.ts';
 import type { FoldedRun } from '../folded-run.ts';
+import { admitByScript } from './bounded-scripts.ts';
+import { failSteps, needsScripts, type Step } from './bounded-steps.ts';
 import { ClusterCommands } from './cluster-commands.ts';
 import { ClusterNodes, type NodePlace, type NodeSilence, placeName } from './cluster-nodes.ts';
 import { ClusterTopology } from './cluster-topology.ts';
@@ -22,7 +24,7 @@ export interface RedisClusterStoreOptions extends GatheringStoreOptions, Partial
 
 /**
  * Counts in a Redis Cluster: what arrives in one turn of the event loop is folded by key and goes out as INCRBY and
- * EXPIRE, all of one node together.
+ * EXPIRE, or as a script where a bound decides, all of one node together.
  */
 export class RedisClusterStore extends GatheringStore {
   readonly #options: RedisClusterStoreOptions;
@@ -58,6 +60,7 @@ export class RedisClusterStore extends GatheringStore {
     this.#plain = new PlainCounting({
       commands: this.#commands,
       clamp: (run) => this.#clamp(run),
+      admit: (steps) => this.#admit(steps),
       timeoutMs,
       ...(parallelism === undefined ? {} : { parallelism }),
       timedOut: () => errors.timedOut(),
@@ -118,6 +121,16 @@ export class RedisClusterStore extends GatheringStore {
     } catch (error) {
       if (!this.refusesScripts(error)) throw error;
       await applyPlainly(this.#commands, run);
+    }
+  }
+
+  async #admit(steps: readonly Step[]): Promise<void> {
+    try {
+      if (this.withoutScripts) failSteps(steps, needsScripts);
+      else await admitByScript(this.#commands, steps);
+    } catch (error) {
+      if (!this.refusesScripts(error)) throw error;
+      failSteps(steps, needsScripts);
     }
   }
 

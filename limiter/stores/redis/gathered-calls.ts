@@ -146,10 +146,10 @@ export class TurnGathering {
 
   add(ops: CounterOp[], request: PendingRequest): void {
     let batch = this.#open instanceof CountBatch ? this.#open : this.#begin(new CountBatch());
-    for (const op of ops) {
-      if (batch.add(op, request)) continue;
+    for (let first = 0; first < ops.length; first += ops[first]!.groupSize) {
+      if (addTo(batch, ops, first, request)) continue;
       batch = this.#begin(new CountBatch());
-      batch.add(op, request);
+      addTo(batch, ops, first, request);
     }
   }
 
@@ -183,4 +183,14 @@ export class TurnGathering {
     for (const batch of full) calls.take(batch);
     if (last !== undefined) calls.take(last);
   };
+}
+
+function addTo(
+  batch: CountBatch,
+  ops: readonly CounterOp[],
+  first: number,
+  request: PendingRequest,
+): boolean {
+  const op = ops[first]!;
+  return op.bound === undefined ? batch.add(op, request) : batch.addGroup(ops, first, request);
 }

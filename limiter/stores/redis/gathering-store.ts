@@ -34,7 +34,7 @@ export interface GatheringStoreOptions {
   /** Defaults to Node's. */
   timers?: Timers | undefined;
   random: () => number;
-  /** REDIS_SCRIPTS; in a cluster refunds alone use one. Defaults to `auto`. */
+  /** REDIS_SCRIPTS; in a cluster refunds and ops with bounds alone use one. Defaults to `auto`. */
   scripts?: RedisScripts | undefined;
   /** Told once, when `auto` goes on without scripts. The reason holds no credentials. */
   onScriptsRefused?: ((reason: string) => void) | undefined;

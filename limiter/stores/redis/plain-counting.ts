@@ -1,8 +1,12 @@
 /** Counting in Redis by plain commands, where it runs no scripts. */
 import { ReplyError } from 'ioredis';
+import { admit, used } from '../admission.ts';
+import type { Held } from '../bound.ts';
 import { type CounterOp, failOp, StoreError } from '../counter-store.ts';
 import { FoldedRun, maxTotal, totalAfter } from '../folded-run.ts';
 import { holdBack } from '../stop-when-over.ts';
+import { failSteps, needsScripts, type Step, Steps } from './bounded-steps.ts';
+import { keySlot } from './cluster-topology.ts';
 import type { KeyedCommands } from './scripts.ts';
 
 /** The client reads integers beyond this one off; text it reads exactly. */
@@ -104,22 +108,41 @@ function isOverflow(error: unknown): boolean {
 export class PlainStop {
   /** The total of every key before the first request, or why it is not known; written by the caller. */
   readonly totals = new Map<string, number | StoreError>();
+  /** The same of ops with bounds: answered by the caller. */
+  readonly looks = new Steps();
+  /** What ops with bounds may count, once it was judged: for the caller to count and answer. */
+  readonly steps = new Steps();
   readonly #requests: readonly (readonly CounterOp[])[];
   readonly #runs = new Map<string, FoldedRun>();
   readonly #copies: { op: CounterOp; copy: CounterOp }[] = [];
 
   constructor(requests: readonly (readonly CounterOp[])[]) {
     this.#requests = requests;
-    for (const ops of requests) for (const op of ops) this.totals.set(op.key, 0);
+    for (const ops of requests) {
+      for (let first = 0; first < ops.length; first += ops[first]!.groupSize) {
+        const op = ops[first]!;
+        if (op.bound === undefined) this.totals.set(op.key, 0);
+        else this.looks.add(looksAt(ops, first), 0, Number.POSITIVE_INFINITY);
+      }
+    }
   }
 
   /** What each key may count. Runs that only look need not be applied: they are answered here. */
   judge(): FoldedRun[] {
     const expected = new Map(this.totals);
+    const held = heldBefore(this.looks);
     for (const ops of this.#requests) {
-      for (const op of ops) readTotal(op, expected.get(op.key));
-      holdBack(ops);
       for (const op of ops) {
+        if (op.bound === undefined) readTotal(op, expected.get(op.key));
+        else readHeld(op, held.get(op.key)!);
+      }
+      holdBack(ops);
+      for (let first = 0; first < ops.length; first += ops[first]!.groupSize) {
+        const op = ops[first]!;
+        if (op.bound !== undefined) {
+          this.#judgeGroup(ops, first, held);
+          continue;
+        }
         if (op.error !== undefined) {
           op.applied = 0;
           continue;
@@ -146,6 +169,21 @@ export class PlainStop {
     }
   }
 
+  #judgeGroup(ops: readonly CounterOp[], first: number, held: ReadonlyMap<string, HeldBefore>): void {
+    const { groupSize, applied, hits, key } = ops[first]!;
+    const group = ops.slice(first, first + groupSize);
+    const failed = group.find(({ error }) => error !== undefined);
+    if (failed !== undefined) {
+      for (const op of group) failOp(op, failed.error!);
+      return;
+    }
+    const heldBack = applied < hits;
+    const copies = group.map((op) => ({ ...op, held: held.get(op.key)!.held }));
+    admit(copies, 0, held.get(key)!.nowMicros, heldBack);
+    for (const copy of copies) held.get(copy.key)!.held = copy.held;
+    this.steps.add(group, 0, Number.POSITIVE_INFINITY, heldBack);
+  }
+
   #fold(op: CounterOp): void {
     const copy = { ...op, hits: op.applied };
     this.#copies.push({ op, copy });
@@ -165,10 +203,42 @@ function readTotal(op: CounterOp, total: number | StoreError | undefined): void 
   op.error = undefined;
 }
 
+function looksAt(ops: readonly CounterOp[], first: number): CounterOp[] {
+  const group = ops.slice(first, first + ops[first]!.groupSize);
+  return group.map((op) => ({ ...op, hits: 0, negative: false }));
+}
+
+/** Of one key, as the requests before leave it. */
+interface HeldBefore {
+  held: Held | undefined;
+  nowMicros: number;
+  error: StoreError | undefined;
+}
+
+function heldBefore(looks: Steps): Map<string, HeldBefore> {
+  const before = new Map<string, HeldBefore>();
+  for (const { ops, nowMicros } of looks.list) {
+    for (const { key, held, error } of ops) before.set(key, { held, nowMicros, error: error?.marked(true) });
+  }
+  return before;
+}
+
+function readHeld(op: CounterOp, { held, nowMicros, error }: HeldBefore): void {
+  const bound = op.bound!;
+  if (error !== undefined) {
+    failOp(op, error);
+    return;
+  }
+  op.after = used(bound, bound.heldAt(held, nowMicros), nowMicros);
+  op.error = undefined;
+}
+
 export interface PlainCountingOptions {
   commands: KeyedCommands;
   /** Applies and answers a run with refunds, where a script of one key may run. Defaults to GET, then DECRBY. */
   clamp?: (run: FoldedRun) => Promise<void>;
+  /** Counts and answers ops with bounds whose keys have one slot, where scripts may run. Where there are none they fail. */
+  admit?: (steps: readonly Step[]) => Promise<void>;
   /** Servers that are asked at a time for one batch. Defaults to all. */
   parallelism?: number;
   /** What still waits for its turn so long after the batch went out is given up. */
@@ -185,8 +255,26 @@ export class PlainCounting {
     this.#options = options;
   }
 
-  /** Runs of different keys. */
-  async count(runs: readonly FoldedRun[]): Promise<void> {
+  /** Runs of different keys, and steps of others. */
+  async count(runs: readonly FoldedRun[], steps: readonly Step[] = []): Promise<void> {
+    await Promise.all([this.#countRuns(runs), this.#countSteps(steps)]);
+  }
+
+  async #countSteps(steps: readonly Step[]): Promise<void> {
+    const { admit } = this.#options;
+    if (admit === undefined) {
+      failSteps(steps, needsScripts);
+      return;
+    }
+    await this.#byPlace({
+      items: [...Map.groupBy(steps, ({ ops }) => keySlot(ops[0]!.key)).values()],
+      keyOf: ([step]) => step!.ops[0]!.key,
+      work: admit,
+      fail: failSteps,
+    });
+  }
+
+  async #countRuns(runs: readonly FoldedRun[]): Promise<void> {
     const { commands, clamp } = this.#options;
     await this.#byPlace({
       items: runs,
@@ -203,13 +291,15 @@ export class PlainCounting {
    */
   async countWhole(requests: readonly (readonly CounterOp[])[]): Promise<void> {
     const stop = new PlainStop(requests);
+    const looks = this.#countSteps(stop.looks.list);
     await this.#byPlace({
       items: [...stop.totals.keys()],
       keyOf: (key) => key,
       work: async (key) => void stop.totals.set(key, await totalHeld(this.#options.commands, key)),
       fail: (key, error) => void stop.totals.set(key, error.marked(true)),
     });
-    await this.count(stop.judge());
+    await looks;
+    await this.count(stop.judge(), stop.steps.list);
     stop.answer();
   }
 

@@ -1,5 +1,8 @@
+import { admit } from '../admission.ts';
 import { type CounterOp, callAbandoned, failOp, type StoreError } from '../counter-store.ts';
 import { FoldedRun } from '../folded-run.ts';
+import { boundedCountScript, boundedStopScript } from './bounded-scripts.ts';
+import { answerSteps, BoundTable, failSteps, heldIn, Steps, stepArgs, stepKeys } from './bounded-steps.ts';
 import type { PlainCounting } from './plain-counting.ts';
 import type { RedisErrors } from './redis-error.ts';
 import { countScript, type RedisScript, replyNumber, stopScript } from './scripts.ts';
@@ -43,32 +46,58 @@ export function settle(batch: Batch): void {
   if (thrown !== undefined) throw thrown.error;
 }
 
-/** Ops of many requests, folded by key, for one call of `countScript`. */
+/** Ops of many requests, folded by key, for one call of `countScript`, or of `boundedCountScript` once one has a bound. */
 export class CountBatch implements Batch {
-  readonly script = countScript;
   readonly requests: PendingRequest[] = [];
   readonly #runs = new Map<string, FoldedRun>();
   /** In the order of the script's keys. */
   #sent: FoldedRun[] = [];
+  /** Of other keys than the runs: a plain window may also be one of several limits. */
+  #steps: Steps | undefined;
 
-  /** False when the op's key would be one too many. */
+  get script(): RedisScript {
+    return this.#steps === undefined ? countScript : boundedCountScript;
+  }
+
+  /** An op without a bound. False when its key would be one too many. */
   add(op: CounterOp, request: PendingRequest): boolean {
     const run = this.#runs.get(op.key);
     if (run !== undefined) run.add(op);
-    else if (this.#runs.size < maxKeysPerCall) this.#runs.set(op.key, new FoldedRun(op));
+    else if (this.#takesKey(op.key)) this.#runs.set(op.key, new FoldedRun(op));
     else return false;
+    this.#note(request);
+    return true;
+  }
+
+  /** The group of ops with bounds that begins at `first`. False when its keys would be too many. */
+  addGroup(ops: readonly CounterOp[], first: number, request: PendingRequest): boolean {
+    const { groupSize } = ops[first]!;
+    for (let i = first; i < first + groupSize; i += 1) if (this.#runs.has(ops[i]!.key)) return false;
+    this.#steps ??= new Steps();
+    if (!this.#steps.add(ops, first, maxKeysPerCall - this.#runs.size - this.#steps.keys)) return false;
+    this.#note(request);
+    return true;
+  }
+
+  #takesKey(key: string): boolean {
+    const steps = this.#steps;
+    if (steps === undefined) return this.#runs.size < maxKeysPerCall;
+    return this.#runs.size + steps.keys < maxKeysPerCall && !steps.has(key);
+  }
+
+  #note(request: PendingRequest): void {
     if (this.requests[this.requests.length - 1] !== request) {
       this.requests.push(request);
       request.callsLeft += 1;
     }
-    return true;
   }
 
   leaveOutAbandoned(): boolean {
     for (const run of this.#runs.values()) {
       if (!run.leaveOutAbandoned()) this.#runs.delete(run.key);
     }
-    return this.#runs.size > 0;
+    if (this.#steps?.leaveOutAbandoned() === false) this.#steps = undefined;
+    return this.#runs.size > 0 || this.#steps !== undefined;
   }
 
   toArgs(): string[] {
@@ -76,48 +105,72 @@ export class CountBatch implements Batch {
     const others: FoldedRun[] = [];
     for (const run of this.#runs.values()) (run.isAddition ? additions : others).push(run);
     this.#sent = others.length === 0 ? additions : additions.concat(others);
-    const args = [String(this.#sent.length)];
+    const steps = this.#steps;
+    const args = [String(this.#sent.length + (steps?.keys ?? 0))];
     for (const run of this.#sent) args.push(run.key);
-    args.push(String(additions.length));
+    let forSteps: string[] = [];
+    if (steps === undefined) {
+      args.push(String(additions.length));
+    } else {
+      const bounds = new BoundTable();
+      forSteps = stepArgs(steps.list, bounds);
+      for (const step of steps.list) args.push(...stepKeys(step));
+      args.push(String(additions.length), String(others.length), ...bounds.toArgs());
+    }
     for (const run of additions) args.push(String(run.shift), String(run.ttlSeconds));
     for (const run of others) {
       args.push(String(run.shift), String(run.low), String(run.high), String(run.ttlSeconds));
     }
+    for (const arg of forSteps) args.push(arg);
     return args;
   }
 
   answer(reply: unknown, errors: RedisErrors): boolean {
-    if (!Array.isArray(reply) || reply.length !== this.#sent.length) return false;
-    for (let i = 0; i < reply.length; i += 1) {
-      const run = this.#sent[i] as FoldedRun;
+    const sent = this.#sent;
+    const steps = this.#steps;
+    const expected = sent.length + (steps === undefined ? 0 : steps.keys + 1);
+    if (!Array.isArray(reply) || reply.length !== expected) return false;
+    for (let i = 0; i < sent.length; i += 1) {
+      const run = sent[i] as FoldedRun;
       const before = replyNumber(reply[i]);
       if (before === undefined) run.fail(errors.fromCommand(reply[i]));
       else run.answer(before);
     }
+    if (steps === undefined) return true;
+    const translate = (refusal: unknown) => errors.fromCommand(refusal);
+    answerSteps(steps.list, { replies: reply, at: sent.length, translate });
     return true;
   }
 
   fail(error: StoreError): void {
     for (const run of this.#runs.values()) run.fail(error);
+    if (this.#steps !== undefined) failSteps(this.#steps.list, error);
   }
 
   countPlainly(plain: PlainCounting): Promise<void> {
-    return plain.count([...this.#runs.values()]);
+    return plain.count([...this.#runs.values()], this.#steps?.list);
   }
 }
 
 /** Whole requests for one call of `stopScript`. Nothing is folded: what a request may count depends on those before it. */
 export class StopBatch implements Batch {
-  readonly script = stopScript;
   readonly requests: PendingRequest[] = [];
   #ops: CounterOp[] = [];
+  #hasBounds = false;
   /** How many ops each request has. */
   #sizes: number[] = [];
+
+  get script(): RedisScript {
+    return this.#hasBounds ? boundedStopScript : stopScript;
+  }
 
   /** False when the request's keys would be too many; an empty batch takes any up to `maxKeysPerCall`. */
   add(ops: CounterOp[], request: PendingRequest): boolean {
     if (this.#ops.length + ops.length > maxKeysPerCall) return false;
-    for (const op of ops) this.#ops.push(op);
+    for (const op of ops) {
+      this.#ops.push(op);
+      if (op.bound !== undefined) this.#hasBounds = true;
+    }
     this.#sizes.push(ops.length);
     this.requests.push(request);
     request.callsLeft += 1;
@@ -147,6 +200,12 @@ export class StopBatch implements Batch {
   toArgs(): string[] {
     const args = [String(this.#ops.length)];
     for (const op of this.#ops) args.push(op.key);
+    if (this.#hasBounds) this.#pushBounded(args);
+    else this.#pushPlain(args);
+    return args;
+  }
+
+  #pushPlain(args: string[]): void {
     let next = 0;
     for (const size of this.#sizes) {
       args.push(String(size));
@@ -155,22 +214,31 @@ export class StopBatch implements Batch {
         args.push(hitsArgument(op), String(op.ttlSeconds), String(op.limit), op.holdsBack.charAt(0));
       }
     }
-    return args;
+  }
+
+  #pushBounded(args: string[]): void {
+    const bounds = new BoundTable();
+    const rest: string[] = [];
+    let next = 0;
+    for (const size of this.#sizes) {
+      rest.push(String(size));
+      for (const end = next + size; next < end; next += 1) {
+        const op = this.#ops[next] as CounterOp;
+        rest.push(bounds.numberOf(op), String(op.ttlSeconds), hitsArgument(op), String(op.limit));
+        rest.push(op.holdsBack.charAt(0), String(op.groupSize));
+      }
+    }
+    for (const arg of bounds.toArgs()) args.push(arg);
+    for (const arg of rest) args.push(arg);
   }
 
   answer(reply: unknown, errors: RedisErrors): boolean {
-    if (!Array.isArray(reply) || reply.length !== this.#ops.length) return false;
-    for (let i = 0; i < reply.length; i += 1) {
-      const op = this.#ops[i] as CounterOp;
-      const after = replyNumber(reply[i]);
-      if (after === undefined) {
-        failOp(op, errors.fromCommand(reply[i]));
-        continue;
-      }
-      const heldBack = after < 0;
-      op.applied = heldBack ? 0 : op.hits;
-      op.after = heldBack ? -1 - after : after;
-      op.error = undefined;
+    const ops = this.#ops;
+    if (!Array.isArray(reply) || reply.length !== ops.length + (this.#hasBounds ? 1 : 0)) return false;
+    for (let i = 0; i < ops.length; i += ops[i]!.groupSize) {
+      const op = ops[i] as CounterOp;
+      if (op.bound === undefined) answerPlain(op, reply[i], errors);
+      else answerGroup(ops, i, reply, errors);
     }
     return true;
   }
@@ -189,6 +257,38 @@ export class StopBatch implements Batch {
     return plain.countWhole(requests);
   }
 }
+
+function answerPlain(op: CounterOp, reply: unknown, errors: RedisErrors): void {
+  const after = replyNumber(reply);
+  if (after === undefined) {
+    failOp(op, errors.fromCommand(reply));
+    return;
+  }
+  const heldBack = after < 0;
+  op.applied = heldBack ? 0 : op.hits;
+  op.after = heldBack ? -1 - after : after;
+  op.error = undefined;
+}
+
+/** What `boundedStopScript` says of the ops of a group. */
+function answerGroup(
+  ops: readonly CounterOp[],
+  first: number,
+  replies: readonly unknown[],
+  errors: RedisErrors,
+): void {
+  const reply = replies[first];
+  const end = first + ops[first]!.groupSize;
+  if (!(reply instanceof Buffer)) {
+    const error = errors.fromCommand(reply);
+    for (let i = first; i < end; i += 1) failOp(ops[i]!, error);
+    return;
+  }
+  for (let i = first; i < end; i += 1) ops[i]!.held = heldIn(replies[i] as Buffer, 1, ops[i]!);
+  admit(ops, first, Number(replies[replies.length - 1]), reply[0] === minus);
+}
+
+const minus = 0x2d;
 
 function hitsArgument(op: CounterOp): string {
   if (op.negative) return op.hits === 0 ? '' : `-${op.hits}`;

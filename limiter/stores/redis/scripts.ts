@@ -9,7 +9,8 @@ export interface RedisScript {
   readonly sha1: string;
 }
 
-function redisScript(source: string): RedisScript {
+/** Ready to be named by its digest. */
+export function redisScript(source: string): RedisScript {
   return { source, sha1: createHash('sha1').update(source).digest('hex') };
 }
 
@@ -18,7 +19,7 @@ function redisScript(source: string): RedisScript {
  * Totals stop at 2^53 - 1, the last number that Lua's doubles hold exactly. No key is created without a life: that is
  * why counting is a script and not INCRBY and EXPIRE on two lines, of which a lost connection could leave the first.
  */
-const luaCounting = `
+export const luaCounting = `
 local pcall = redis.pcall
 local max = 9007199254740991
 
@@ -112,15 +113,23 @@ return out
 export async function applyByScript(commands: KeyedCommands, run: FoldedRun): Promise<void> {
   const { key } = run;
   const args = ['1', key, '0', run.shift, run.low, run.high, run.ttlSeconds].map(String);
-  const reply = await commands.send(key, 'evalsha', [countScript.sha1, ...args]).catch((error: unknown) => {
-    // Redis ran nothing when it does not know the script.
-    if (!isNoScript(error)) throw error;
-    return commands.send(key, 'eval', [countScript.source, ...args]);
-  });
+  const reply = await runScript(commands, { key, script: countScript, args });
   const first = Array.isArray(reply) ? (reply[0] as unknown) : reply;
   const before = replyNumber(first);
   if (before === undefined) throw first;
   run.answer(before);
+}
+
+/** Where the key is. Rejects with what `send` rejected with. */
+export function runScript(
+  commands: KeyedCommands,
+  { key, script, args }: { key: string; script: RedisScript; args: string[] },
+): Promise<unknown> {
+  return commands.send(key, 'evalsha', [script.sha1, ...args]).catch((error: unknown) => {
+    // Redis ran nothing when it does not know the script.
+    if (!isNoScript(error)) throw error;
+    return commands.send(key, 'eval', [script.source, ...args]);
+  });
 }
 
 /** A number of a script's reply; undefined for the error of one key. Beyond 2^52 the scripts write it as text. */
