@@ -74,7 +74,7 @@ describe('limitsWords', () => {
     ['10 in 5m, sliding window', [limit({ unitMultiplier: 5, algorithm: Algorithm.SLIDING_WINDOW })]],
     ['10 per minute, token bucket, burst 10', [limit({ algorithm: Algorithm.TOKEN_BUCKET })]],
     [
-      '10 per minute and 60 in 30s',
+      '10 per minute; 60 in 30s',
       [limit(), limit({ unit: 'second', unitMultiplier: 30, requestsPerUnit: 60 })],
     ],
   ])('says %s', (words, limits) => {

@@ -110,9 +110,9 @@ export function limitWords(limit: RateLimit): string {
     : rate;
 }
 
-/** As `limitWords`, of all limits of a rule: `20 per minute and 1000 per day`. */
+/** As `limitWords`, of all limits of a rule: `20 per minute; 1000 per day`. */
 export function limitsWords(limits: readonly RateLimit[]): string {
-  return limits.length === 0 ? 'no limit' : limits.map(limitWords).join(' and ');
+  return limits.length === 0 ? 'no limit' : limits.map(limitWords).join('; ');
 }
 
 /**

@@ -1,8 +1,16 @@
 import type { LoadedSource } from '../../rules/loaded-source.ts';
-import type { Entry } from '../../rules/model.ts';
+import type { MatchedLimit } from '../../rules/match-result.ts';
+import {
+  Algorithm,
+  algorithmNames,
+  type Entry,
+  type RateLimit,
+  Unit,
+  unitFromText,
+} from '../../rules/model.ts';
 import { type ExplainedStep, type Outcome, ruleName } from '../../rules/review/explain-descriptor.ts';
 import type { FoundHow, PlacedRule } from '../../rules/review/rule-level.ts';
-import { limitsWords, limitWords } from '../../rules/window.ts';
+import { limitsWords, limitWords, windowSeconds, windowText } from '../../rules/window.ts';
 import type { Paint } from '../shared/flags.ts';
 import type { ExplainedCounter, ExplainedDescriptor, ExplainedRequest } from './explain-request.ts';
 
@@ -40,11 +48,17 @@ export class ExplainReport {
   }
 
   #descriptor(domain: string, descriptor: ExplainedDescriptor): void {
-    const { entries, explanation, effect, counter } = descriptor;
+    const { entries, explanation, effect, counters } = descriptor;
     this.#lines.push(this.#paint('bold', `${domain}: ${entries.map(entryText).join(', ')}`));
     for (const [index, step] of explanation.steps.entries()) this.#step(index, step);
     this.#lines.push(`  ${this.#paint(effect === 'limited' ? 'green' : 'yellow', this.#result(descriptor))}`);
-    if (counter !== undefined && effect === 'limited') this.#counter(counter);
+    const { outcome } = explanation;
+    if (outcome.kind !== 'found') return;
+    const { limits } = outcome.placed.rule;
+    for (const [index, counter] of counters.entries()) {
+      if (limits.length > 1) this.#lines.push(`    ${limitOfSeveral(limits[index]!, counter)}`);
+      if (!counter.isReplaced) this.#counter(limits.length > 1 ? '      ' : '  ', limits[index]!, counter);
+    }
   }
 
   #step(index: number, { entry, found, passedOver, near, levelSize }: ExplainedStep): void {
@@ -62,28 +76,34 @@ export class ExplainReport {
     for (const placed of near) this.#lines.push(`    nearly: ${this.#ruleText(placed)}`);
   }
 
-  #result({ explanation: { outcome }, replacedName }: ExplainedDescriptor): string {
+  #result({ explanation: { outcome }, effect }: ExplainedDescriptor): string {
     if (outcome.kind !== 'found') return `no limit: ${noLimitWords(outcome)}; the answer is OK`;
     const { rule } = outcome.placed;
-    const limit = rule.limits[0]!;
-    if (limit.unlimited) return 'unlimited: the answer is OK, nothing is counted';
+    const [limit, ...others] = rule.limits;
+    if (limit!.unlimited) return 'unlimited: the answer is OK, nothing is counted';
     const modes = [
       ...(rule.shadowMode ? ['shadow mode: never refuses'] : []),
       ...(rule.quotaMode ? ['quota mode: refuses when all quotas of the request are over'] : []),
-      ...(limit.name === '' ? [] : [`name ${limit.name}`]),
-      ...(limit.replaces.length === 0 ? [] : [`replaces ${limit.replaces.join(', ')}`]),
+      ...(others.length > 0 ? [] : namesOf(limit!)),
     ];
     const more = modes.length === 0 ? '' : ` (${modes.join('; ')})`;
-    if (replacedName !== undefined) {
-      return `no limit: another descriptor's rule replaces '${replacedName}', ${limitWords(limit)}`;
+    if (others.length > 0 && effect === 'replaced')
+      return "no limit: other descriptors' rules replace all of them";
+    if (others.length > 0) {
+      return `${rule.limits.length} limits: all have to allow, and what one refuses counts in none${more}`;
     }
-    return `limit: ${limitWords(limit)}${more}`;
+    if (effect === 'replaced') {
+      return `no limit: another descriptor's rule replaces '${limit!.name}', ${limitWords(limit!)}`;
+    }
+    return `limit: ${limitWords(limit!)}${more}`;
   }
 
-  #counter({ key, metric, windowStartSeconds, windowEndSeconds }: ExplainedCounter): void {
-    this.#lines.push(`  counter key: ${key}`);
-    this.#lines.push(`  window: ${timeText(windowStartSeconds)} to ${timeText(windowEndSeconds)}`);
-    this.#lines.push(`  metric: ${metric}`);
+  #counter(indent: string, limit: RateLimit, { key, metric, window }: ExplainedCounter): void {
+    const where =
+      window === undefined
+        ? `${steadyWords(limit)}, by the clock of the store`
+        : `window: ${timeText(window.startSeconds)} to ${timeText(window.endSeconds)}`;
+    this.#lines.push(...[`counter key: ${key}`, where, `metric: ${metric}`].map((text) => indent + text));
   }
 
   #ruleText(placed: PlacedRule): string {
@@ -92,6 +112,35 @@ export class ExplainReport {
     const words = [limitsWords(placed.rule.limits), ...placeWords(loaded, place?.line)];
     return `${this.#paint('cyan', ruleName(placed))} (${words.join(', ')})`;
   }
+}
+
+/** `name n`, `replaces a, b`. */
+function namesOf({ name, replaces }: RateLimit): string[] {
+  return [
+    ...(name === '' ? [] : [`name ${name}`]),
+    ...(replaces.length === 0 ? [] : [`replaces ${replaces.join(', ')}`]),
+  ];
+}
+
+function limitOfSeveral(limit: RateLimit, { isReplaced }: ExplainedCounter): string {
+  if (isReplaced)
+    return `${limitWords(limit)}: not applied, another descriptor's rule replaces '${limit.name}'`;
+  const names = namesOf(limit);
+  return `${limitWords(limit)}${names.length === 0 ? '' : ` (${names.join('; ')})`}`;
+}
+
+/** Of what counts for good in one counter. */
+function steadyWords(limit: RateLimit): string {
+  const { unit, unitMultiplier, requestsPerUnit, burst = requestsPerUnit } = limit;
+  if (limit.algorithm === Algorithm.SLIDING_WINDOW) {
+    return `window: the last ${windowText(unitFromText(unit) ?? Unit.UNKNOWN, unitMultiplier)}`;
+  }
+  const rate = limitWords({ ...limit, algorithm: Algorithm.FIXED_WINDOW });
+  return `bucket: ${burst} when full, filled at ${rate}`;
+}
+
+function windowOf({ unit, unitMultiplier }: MatchedLimit): string {
+  return windowText(unit, unitMultiplier);
 }
 
 /** Where a rule is from: a line, else the object. */
@@ -134,20 +183,37 @@ export function explainJson(
   return `${JSON.stringify({ domain, hasDomain, domains, descriptors }, undefined, 2)}\n`;
 }
 
+/** What one limit alone has stands beside its rule, as it did before there were several. */
 function descriptorJson(
-  { entries, explanation: { steps, outcome }, effect, replacedName, counter }: ExplainedDescriptor,
+  { entries, explanation: { steps, outcome }, effect, counters }: ExplainedDescriptor,
   sources: readonly LoadedSource[],
 ): object {
+  const limits = counters.map(({ limit, isReplaced, key, metric, window }) => ({
+    name: limit.name,
+    window: windowOf(limit),
+    windowSeconds: windowSeconds(limit.unit, limit.unitMultiplier),
+    requestsPerUnit: limit.requestsPerUnit,
+    algorithm: algorithmNames[limit.algorithm],
+    burst: limit.algorithm === Algorithm.TOKEN_BUCKET ? limit.burst : undefined,
+    replaced: isReplaced,
+    counterKey: key,
+    windowStart: window?.startSeconds,
+    windowEnd: window?.endSeconds,
+    metric,
+  }));
+  const [one, ...others] = limits;
+  const only = others.length === 0 ? one : undefined;
   return {
     entries,
     effect,
     reason: outcome.kind === 'found' ? undefined : { kind: outcome.kind, text: noLimitWords(outcome) },
     rule: outcome.kind === 'found' ? ruleJson(outcome.placed, sources) : undefined,
-    replacedName,
-    counterKey: counter?.key,
-    windowStart: counter?.windowStartSeconds,
-    windowEnd: counter?.windowEndSeconds,
-    metric: counter?.metric,
+    replacedName: only?.replaced === true ? only.name : undefined,
+    limits,
+    counterKey: only?.counterKey,
+    windowStart: only?.windowStart,
+    windowEnd: only?.windowEnd,
+    metric: only?.metric,
     levels: steps.map((step) => stepJson(step, sources)),
   };
 }
@@ -173,10 +239,14 @@ function ruleJson(placed: PlacedRule, sources: readonly LoadedSource[]): object 
     name: ruleName(placed),
     key,
     value,
-    rateLimit: limits[0],
+    ...(limits.length > 1 ? { rateLimits: limits.map(limitJson) } : { rateLimit: limits.map(limitJson)[0] }),
     shadowMode,
     quotaMode,
     object: loaded?.object && loaded.source.name,
     ...(place === undefined ? {} : { file: loaded?.file, line: place.line, column: place.column }),
   };
+}
+
+function limitJson({ algorithm, ...limit }: RateLimit): object {
+  return { ...limit, algorithm: algorithmNames[algorithm] };
 }

@@ -1,9 +1,10 @@
-import { counterKey } from '../../limiter/decide/plan.ts';
+import { applyReplaces, counterKey, type LimitPlan, Planner } from '../../limiter/decide/plan.ts';
 import { counterWindow } from '../../limiter/decide/windows.ts';
 import { sanitizeMetricKey } from '../../limiter/stats/registry/metric-name.ts';
+import type { RuleStats } from '../../limiter/stats/registry/rule-stats.ts';
 import type { LoadedSource } from '../../rules/loaded-source.ts';
-import type { NameForm, RuleMatch } from '../../rules/match-result.ts';
-import { type Entry, isPlainLimit } from '../../rules/model.ts';
+import type { MatchedLimit, NameForm } from '../../rules/match-result.ts';
+import type { Entry } from '../../rules/model.ts';
 import { type Explanation, explainDescriptor } from '../../rules/review/explain-descriptor.ts';
 import { placedRules } from '../../rules/review/rule-level.ts';
 import { compileRules } from '../../rules/table/compile-rules.ts';
@@ -24,20 +25,22 @@ export interface ExplainOptions {
 export interface ExplainedDescriptor {
   entries: readonly Entry[];
   explanation: Explanation;
+  /** `replaced`: all limits of its rule are. */
   effect: 'limited' | 'unlimited' | 'replaced' | 'none';
-  /** Name of the limit that another descriptor of the request replaces. */
-  replacedName: string | undefined;
-  counter: ExplainedCounter | undefined;
+  /** One for each limit of its rule, in their order. */
+  counters: readonly ExplainedCounter[];
 }
 
 /** Where a limit counts. */
 export interface ExplainedCounter {
+  limit: MatchedLimit;
+  /** Another descriptor of the request replaces the limit: nothing is counted. */
+  isReplaced: boolean;
   key: string;
   /** Without the name of the counter, such as `total_hits`. */
   metric: string;
-  windowStartSeconds: number;
-  /** The first second after the window. */
-  windowEndSeconds: number;
+  /** Undefined for a sliding window and a bucket, which have one counter for good. */
+  window: { startSeconds: number /** The first second after it. */; endSeconds: number } | undefined;
 }
 
 export interface ExplainedRequest {
@@ -47,54 +50,61 @@ export interface ExplainedRequest {
   descriptors: ExplainedDescriptor[];
 }
 
-/** Asks the very matcher that limiters ask; nothing is counted. The sources are those of one load. */
+/** Asks the very planner that limiters ask; nothing is counted. The sources are those of one load. */
 export function explainRequest(sources: readonly LoadedSource[], options: ExplainOptions): ExplainedRequest {
   const rules = sources.map(({ source }) => source);
   const table = new RuleTable(compileRules(rules));
-  const top = rules.flatMap(({ domain, descriptors }, index) =>
-    domain === options.domain ? placedRules(descriptors, index, []) : [],
+  const { domain, names, ...settings } = options;
+  const top = rules.flatMap((source, index) =>
+    source.domain === domain ? placedRules(source.descriptors, index, []) : [],
   );
-  const matches = options.descriptors.map((entries) => table.match(options.domain, entries, options.names));
-  const replaced = new Set(matches.flatMap((match) => match?.rule.replaces ?? []));
-  const descriptors = options.descriptors.map((entries, index) => {
-    const match = matches[index];
-    const effect = effectOf(match, replaced);
-    return {
+  const planner = new Planner(table, namesAlone, { ...settings, ...names, nearLimitRatio: 1 });
+  const plans = options.descriptors.map((entries) =>
+    planner.plan(domain, {
       entries,
-      explanation: explainDescriptor(top, entries),
-      effect,
-      replacedName: effect === 'replaced' ? match?.rule.limits[0]?.name : undefined,
-      counter: match === undefined || effect === 'unlimited' ? undefined : counterOf(match, options),
-    };
+      limit: undefined,
+      hitsAddend: undefined,
+      isNegativeHits: false,
+      known: undefined,
+    }),
+  );
+  const left = [...plans];
+  applyReplaces(left);
+  const descriptors = options.descriptors.map((entries, index): ExplainedDescriptor => {
+    const [plan, applied] = [plans[index]!, left[index]!];
+    const explanation = explainDescriptor(top, entries);
+    if (plan.kind !== 'limited') {
+      return { entries, explanation, effect: plan.kind === 'unlimited' ? 'unlimited' : 'none', counters: [] };
+    }
+    const inForce = new Set(applied.kind === 'limited' ? applied.limits : []);
+    const counters = plan.limits.map((one) => counterOf(one, !inForce.has(one), options));
+    return { entries, explanation, effect: inForce.size > 0 ? 'limited' : 'replaced', counters };
   });
-  const domains = [...new Set(rules.map(({ domain }) => domain))];
-  return { hasDomain: table.hasDomain(options.domain), domains, descriptors };
+  const domains = [...new Set(rules.map((source) => source.domain))];
+  return { hasDomain: table.hasDomain(domain), domains, descriptors };
 }
 
-/** An unlimited rule replaces others and is not replaced itself. */
-function effectOf(
-  match: RuleMatch | undefined,
-  replaced: ReadonlySet<string>,
-): ExplainedDescriptor['effect'] {
-  if (match === undefined) return 'none';
-  if (match.rule.unlimited) return 'unlimited';
-  const { name } = match.rule.limits[0]!;
-  return name !== '' && replaced.has(name) ? 'replaced' : 'limited';
-}
+/** Statistics of a limiter that are only named. */
+const namesAlone: RuleStats = {
+  ruleMetric: (key) => ({ key, slot: 0, lastUse: Number.POSITIVE_INFINITY }),
+  slotOf: () => 0,
+  domainNotFound: () => {},
+  add: () => {},
+};
 
 function counterOf(
-  { rule, counterStem, metricKey }: RuleMatch,
-  { cacheKeyPrefix, nowSeconds, useCalendarMonthRateLimit, names }: ExplainOptions,
+  { limit, isOwn, counterStem, metric }: LimitPlan,
+  isReplaced: boolean,
+  { nowSeconds, useCalendarMonthRateLimit, names }: ExplainOptions,
 ): ExplainedCounter {
-  const limit = rule.limits[0]!;
-  const window = counterWindow(limit, rule.limits.length > 1 || !isPlainLimit(limit), nowSeconds, {
-    useCalendarMonthRateLimit,
-    counterKeys: names.counterKeys,
-  });
+  const { counterKeys } = names;
+  const window = counterWindow(limit, isOwn, nowSeconds, { useCalendarMonthRateLimit, counterKeys });
+  const { startSeconds, endSeconds } = window;
   return {
-    key: counterKey(cacheKeyPrefix + counterStem, window),
-    metric: `ratelimit.service.rate_limit.${sanitizeMetricKey(metricKey)}`,
-    windowStartSeconds: window.startSeconds,
-    windowEndSeconds: window.endSeconds,
+    limit,
+    isReplaced,
+    key: counterKey(counterStem, window),
+    metric: `ratelimit.service.rate_limit.${sanitizeMetricKey(metric.key)}`,
+    window: Number.isFinite(startSeconds) ? { startSeconds, endSeconds } : undefined,
   };
 }

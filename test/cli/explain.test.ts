@@ -77,6 +77,76 @@ describe('weir explain', () => {
     expect(status).toBe(0);
   });
 
+  const several = `domain: d
+descriptors:
+  - key: tenant
+    rate_limit: { requests_per_unit: 100, window: 5m, algorithm: sliding_window, name: all }
+  - key: message
+    shadow_mode: true
+    rate_limits:
+      - { requests_per_unit: 5, unit: second, algorithm: token_bucket, burst: 10 }
+      - { requests_per_unit: 60, unit: second, unit_multiplier: 30 }
+      - { requests_per_unit: 1000, unit: day, name: daily }
+  - key: contract
+    rate_limit: { requests_per_unit: 9, unit: day, replaces: [{ name: daily }, { name: all }] }
+`;
+  const explainSeveral = (...descriptors: string[]) =>
+    runWeir(
+      ['explain', '-', '--domain', 'd', ...at, ...descriptors.flatMap((one) => ['--descriptors', one])],
+      { input: several },
+    ).stdout.replace(/^ {2}level.*\n/gm, '');
+
+  it('tells every limit of a rule with its counter, of those that slide and of buckets too', () => {
+    expect(explainSeveral('tenant=a', 'message=b')).toBe(`d: tenant=a
+  limit: 100 in 5m, sliding window (name all)
+  counter key: 1{d;tenant=a}300:sliding
+  window: the last 5m, by the clock of the store
+  metric: ratelimit.service.rate_limit.d.tenant
+d: message=b
+  3 limits: all have to allow, and what one refuses counts in none (shadow mode: never refuses)
+    5 per second, token bucket, burst 10
+      counter key: 1{d;message=b}1:bucket
+      bucket: 10 when full, filled at 5 per second, by the clock of the store
+      metric: ratelimit.service.rate_limit.d.message.1s
+    60 in 30s
+      counter key: 1{d;message=b}30:1769860830
+      window: 2026-01-31T12:00:30Z to 2026-01-31T12:01:00Z
+      metric: ratelimit.service.rate_limit.d.message.30s
+    1000 per day (name daily)
+      counter key: 1{d;message=b}86400:1769817600
+      window: 2026-01-31T00:00:00Z to 2026-02-01T00:00:00Z
+      metric: ratelimit.service.rate_limit.d.message.daily
+`);
+  });
+
+  it('tells which of several limits another descriptor replaces', () => {
+    const stdout = explainSeveral('message=b', 'contract=c', 'tenant=a');
+    expect(stdout).toContain("    1000 per day: not applied, another descriptor's rule replaces 'daily'\n");
+    expect(stdout).toContain('      metric: ratelimit.service.rate_limit.d.message.30s\n');
+    expect(stdout).not.toContain('d.message.daily');
+    expect(stdout).toContain(
+      "d: tenant=a\n  no limit: another descriptor's rule replaces 'all', 100 in 5m, sliding window\n",
+    );
+  });
+
+  it('prints every limit as JSON', () => {
+    const args = ['explain', '-', '--domain', 'd', '--descriptors', 'message=b', '-o', 'json', ...at];
+    const { descriptors } = JSON.parse(runWeir(args, { input: several }).stdout);
+    expect(descriptors).toMatchObject([
+      {
+        effect: 'limited',
+        rule: { rateLimits: [{ algorithm: 'token_bucket', burst: 10 }, { unitMultiplier: 30 }, {}] },
+        limits: [
+          { window: '1s', windowSeconds: 1, requestsPerUnit: 5, algorithm: 'token_bucket', burst: 10 },
+          { window: '30s', windowSeconds: 30, counterKey: '1{d;message=b}30:1769860830', replaced: false },
+          { name: 'daily', window: '1d', algorithm: 'fixed_window', windowEnd: 1769904000 },
+        ],
+      },
+    ]);
+    expect(descriptors[0]).not.toHaveProperty('counterKey');
+    expect(descriptors[0].limits[0]).not.toHaveProperty('windowStart');
+  });
+
   it('prints JSON', () => {
     const args = ['explain', 'examples/rules', '--domain', 'shop', '--entry', 'remote_address=192.0.2.9'];
     const { stdout } = runWeir([...args, ...at, '--output', 'json']);
