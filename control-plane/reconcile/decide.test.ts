@@ -371,6 +371,115 @@ describe('a merged domain', () => {
   });
 });
 
+describe('limiters that obey less', () => {
+  const sliding = (requestsPerUnit: number) => configSpec({ requestsPerUnit, algorithm: 'SlidingWindow' });
+
+  /** `resource: limits` of new limiters, then of old ones. */
+  function limitsFor({ fleets }: Decision, fleet = 'default'): [newest: string[], forOld: string[]] {
+    const snapshot = fleets.get(fleet)!;
+    const texts = [snapshot, snapshot.forOld ?? snapshot].map(({ resources }) =>
+      resources.map(({ name, bytes }) => {
+        const limits = decodeResource(bytes).descriptors.flatMap((rule) => rule.limits);
+        return `${name}: ${limits.map(({ requestsPerUnit }) => requestsPerUnit).join(' ')}`;
+      }),
+    );
+    return [texts[0]!, texts[1]!];
+  }
+
+  /** Decides one object's generations one after the other, as specs. */
+  function story(...specs: unknown[]) {
+    const decider = new Decider({ mergeDomains: false, domainOwners: anyoneOwnsAnything });
+    let kept: Kept = new Map();
+    let decision = decider.decide([], kept);
+    let object = configObject({ name: 'a' });
+    for (const [index, spec] of specs.entries()) {
+      object = configObject({ name: 'a', generation: index + 1, spec });
+      decision = decider.decide([object], kept);
+      kept = nextKept(decision, kept);
+    }
+    return { object, kept, decision };
+  }
+
+  it('keep the last generation that they can obey', () => {
+    const { object, decision, kept } = story(configSpec({ requestsPerUnit: 1 }), sliding(2), sliding(3));
+    expect(limitsFor(decision)).toEqual([['default/a: 3'], ['default/a: 1']]);
+    expect(verdict(decision, object)).toMatchObject({
+      accepted: { status: true },
+      served: { generation: 3, rulesVersion: 2, forOld: { generation: 1 } },
+    });
+    expect(kept.get(object.uid)).toMatchObject({ generation: 3, forOld: { generation: 1 } });
+  });
+
+  it('get nothing of an object that was never for them, and all of the others', () => {
+    const { decision } = story(sliding(2));
+    expect(limitsFor(decision)).toEqual([['default/a: 2'], []]);
+    expect(decision.verdicts.get('uid-default-a')?.served?.forOld).toBeUndefined();
+    const other = configObject({ name: 'b', spec: configSpec({ domain: 'b' }) });
+    const both = decide([configObject({ name: 'a', spec: sliding(2) }), other]);
+    expect(limitsFor(both)).toEqual([['default/a: 2', 'default/b: 10'], ['default/b: 10']]);
+  });
+
+  it('get what all get as soon as they can obey it', () => {
+    const { object, decision, kept } = story(configSpec(), sliding(2), configSpec({ requestsPerUnit: 3 }));
+    expect(decision.fleets.get('default')).not.toHaveProperty('forOld');
+    expect(kept.get(object.uid)?.forOld).toBeUndefined();
+  });
+
+  it('keep it while a newer generation is not accepted, and another one stays in force for the others', () => {
+    const { object, decision, kept } = story(configSpec({ requestsPerUnit: 1 }), sliding(2), invalidSpec());
+    expect(limitsFor(decision)).toEqual([['default/a: 2'], ['default/a: 1']]);
+    const persisted = persistedKept(decision, kept).get(object.uid);
+    expect(persisted).toMatchObject({ generation: 2, forOld: { generation: 1 } });
+    const restarted = decide([object], { kept: new Map([[object.uid, persisted!]]) });
+    expect(restarted.fleets.get('default')).toEqual(decision.fleets.get('default'));
+  });
+
+  it('keep it over a restart', () => {
+    const { object, decision, kept } = story(configSpec({ requestsPerUnit: 1 }), sliding(2), sliding(3));
+    const persisted = persistedKept(decision, kept);
+    expect(persisted.get(object.uid)).toMatchObject({ generation: 1, namespace: 'default', name: 'a' });
+    const restarted = decide([object], { kept: persisted });
+    expect(restarted.fleets.get('default')).toEqual(decision.fleets.get('default'));
+    expect(nextKept(restarted, persisted).get(object.uid)).toMatchObject({
+      generation: 3,
+      forOld: { generation: 1 },
+    });
+  });
+
+  it('lose it with the domain that it was for', () => {
+    const elsewhere = { ...sliding(2), domain: 'elsewhere' };
+    const { decision, object, kept } = story(configSpec(), elsewhere, sliding(3));
+    expect(limitsFor(decision)).toEqual([['default/a: 3'], []]);
+    expect(kept.get(object.uid)?.forOld).toBeUndefined();
+  });
+
+  it('share a merged domain with the objects that they can obey, unless those took a descriptor over', () => {
+    const was = configSpec({ keys: ['x', 'y'], requestsPerUnit: 1 });
+    const a = configObject({
+      name: 'a',
+      generation: 2,
+      spec: configSpec({ keys: ['x'], requestsPerUnit: 2, algorithm: 'SlidingWindow' }),
+    });
+    const kept = new Map([[a.uid, { generation: 1, spec: was }]]);
+    const withKey = (key: string) => [
+      a,
+      configObject({ name: 'b', createdMs: 1, spec: configSpec({ keys: [key] }) }),
+    ];
+    expect(limitsFor(decide(withKey('z'), { ...merging, kept }))).toEqual([['shop: 2 10'], ['shop: 1 1 10']]);
+    expect(limitsFor(decide(withKey('y'), { ...merging, kept }))).toEqual([['shop: 2 10'], ['shop: 10']]);
+  });
+
+  it('are given the same again when nothing changed', () => {
+    const decider = new Decider({ mergeDomains: true, domainOwners: anyoneOwnsAnything });
+    const a = configObject({ name: 'a', spec: configSpec({ keys: ['a'], algorithm: 'SlidingWindow' }) });
+    const b = configObject({ name: 'b', spec: configSpec({ keys: ['b'] }) });
+    const first = decider.decide([a, b], new Map());
+    const second = decider.decide([b, a], new Map());
+    expect(second.fleets.get('default')).toBe(first.fleets.get('default'));
+    expect(second.verdicts.get(a.uid)).toBe(first.verdicts.get(a.uid));
+  });
+});
+
 describe('joinedKept', () => {
   const old = { generation: 1, spec: 'one' };
   it.each([

@@ -82,6 +82,25 @@ describe('VersionLedger', () => {
     expect(versions.map((version) => ledger.numberOf('default', version))).toEqual([3, undefined, 3, 4]);
   });
 
+  it('tells what old limiters are served from the same version served to all before', () => {
+    const ledger = new VersionLedger();
+    const decider = new Decider({ mergeDomains: false, domainOwners: anyoneOwnsAnything });
+    const spec = configSpec({ domain: 'a', algorithm: 'SlidingWindow' });
+    const first = observe(ledger, a);
+    const kept = new Map([[a.uid, { generation: 1, spec: a.spec }]]);
+    const decision = decider.decide([{ ...a, generation: 2, spec }], kept);
+    ledger.observe(decision, 9);
+    const { version, forOld } = decision.fleets.get('default')!;
+    expect(forOld?.version).toBe(first);
+    expect([1, 2].map((rules) => ledger.numberOf('default', first, rules))).toEqual([2, 1]);
+    expect([1, 2].map((rules) => ledger.numberOf('default', version, rules))).toEqual([undefined, 2]);
+    expect(ledger.since(a.uid)).toEqual({ number: 2, ms: 9, rulesVersion: 2 });
+    ledger.observe(decider.decide([{ ...a, generation: 2, spec }], new Map()), 10);
+    expect(ledger.since(a.uid)).toEqual({ number: 2, ms: 9, rulesVersion: 2 });
+    expect(ledger.newest('default')).toEqual({ number: 3, ms: 9, rulesVersion: 2, version });
+    expect([1, 2].map((rules) => ledger.numberOf('default', first, rules))).toEqual([2, 1]);
+  });
+
   it('knows nothing of other fleets', () => {
     const ledger = new VersionLedger();
     expect(ledger.numberOf('edge', observe(ledger, a))).toBeUndefined();

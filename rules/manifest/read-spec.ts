@@ -29,7 +29,7 @@ class SpecRules {
   readonly #ownFields = new Set<string>();
   readonly #path: (string | number)[] = [];
 
-  /** Fields in use that only this project's limiters know. */
+  /** Fields in use that limiters of other makers ignore. What these would misunderstand they are not sent: see `rulesVersionNeeded`. */
   get ownFields(): string[] {
     return [...this.#ownFields].sort();
   }
@@ -68,7 +68,6 @@ class SpecRules {
 
   #limits({ rateLimit, rateLimits }: Record<string, unknown>): RateLimit[] {
     if (Array.isArray(rateLimits)) {
-      this.#ownFields.add('rateLimits');
       const problem = listProblem(rateLimits.length, isObject(rateLimit));
       if (problem !== undefined) this.#report('invalid-limits', problem, 'rateLimits');
       const limits = rateLimits.map((one, index) =>
@@ -112,7 +111,6 @@ class SpecRules {
     own: readonly OwnLimitField[],
     above: readonly (string | number)[],
   ): void {
-    for (const field of own) this.#ownFields.add(String(fieldName(field)));
     const window = typeof given['window'] === 'string' ? given['window'] : undefined;
     settleLimit(limit, { window, has: (field) => own.includes(field) }, (field, code, text) => {
       this.#report(code, text, ...above, fieldName(field));

@@ -122,6 +122,50 @@ describeWithApiServer('Programmed', (api) => {
     );
   }, 60_000);
 
+  it('is False while a limiter cannot obey the rules, which keeps the generation before, over a restart too', async () => {
+    const first = await startLeader('plane-1');
+    const old = await limiter(first, 'lim-old');
+    await limiter(first, 'lim-new', { rulesVersion: 2 });
+    const applySliding = (requests: number) => {
+      const rateLimit = { unit: 'day', requestsPerUnit: requests, algorithm: 'SlidingWindow' };
+      const text = rateLimitConfigText({ name: 'slide', domain: 'slide', requests, rule: { rateLimit } });
+      api().mustKubectl(['apply', '-f', '-'], { input: text });
+    };
+    const said = () => conditionOf(api(), 'slide', 'Programmed');
+    const fleet = (path: string) =>
+      api().mustKubectl(['get', 'rlf', 'default', '-n', 'weir-system', '-o', `jsonpath=${path}`]);
+    apply(31, 'slide');
+    await eventually(() => expect(said()).toBe('True AllLimiters'));
+    applySliding(32);
+    await eventually(() =>
+      expect(messageOf(api(), 'slide', 'Programmed')).toMatch(
+        /; too old for rules of version 2 and served generation 1: lim-old since \d\d:\d\d:\d\dZ$/,
+      ),
+    );
+    expect(said()).toBe('False LimiterTooOld');
+    expect(conditionOf(api(), 'slide', 'Ready')).toBe('False LimiterTooOld');
+    await eventually(() => expect(fleet('{.status.limiters} {.status.current}')).toBe('2/2 1'));
+    expect(fleet('{.status.conditions[0].reason}')).toBe('LimiterTooOld');
+    expect(clients.map(({ last }) => last?.limits.get('slide'))).toEqual([31, 32]);
+    await eventually(() =>
+      expect(api().mustKubectl(['get', 'cm', '-n', 'weir-system', '-o', 'name'])).toContain('weir-kept-'),
+    );
+
+    await running.shift()?.stop();
+    const second = await startLeader('plane-2');
+    const again = await limiter(second, 'lim-old', { claims: old.acceptedVersion });
+    await limiter(second, 'lim-new', { rulesVersion: 2 });
+    applySliding(33);
+    await eventually(() => expect(clients.at(-1)?.last?.limits.get('slide')).toBe(33));
+    await eventually(() => expect(fleet('{.status.current}')).toBe('1'));
+    expect(said()).toBe('False LimiterTooOld');
+    expect(again.received.map(({ limits }) => limits.get('slide'))).toEqual([31]);
+
+    again.close();
+    await limiter(second, 'lim-old', { rulesVersion: 2, instance: 'its next process' });
+    await eventually(() => expect(said()).toBe('True AllLimiters'));
+  }, 60_000);
+
   it('is False NoLimiters, told by a Warning event, while no limiter is connected', async () => {
     await startLeader('alone');
     apply(3);

@@ -39,10 +39,10 @@ function answering(recorded: string, version: string, nonce: string): Buffer {
 describe('a control plane', () => {
   it('serves a limiter of the version before, and hears what it accepts and refuses', async () => {
     const folder = temporaryFolder();
-    const apply = (requests: number): void =>
+    const apply = (requests: number, rule = {}): void =>
       writeFileSync(
         join(folder, 'shop.yaml'),
-        rateLimitConfigText({ name: 'shop', domain: 'shop', requests }),
+        rateLimitConfigText({ name: 'shop', domain: 'shop', requests, rule }),
       );
     apply(3);
     const env = { SOURCE: 'DIRECTORY', MANIFESTS_DIRECTORY: folder };
@@ -72,6 +72,10 @@ describe('a control plane', () => {
     await eventually(async () => expect(await programmed()).toMatchObject({ reason: 'AllLimiters' }));
     const { limiters } = (await plane.snapshot()).fleets[0];
     expect(limiters).toMatchObject([{ name: 'lim-0', isWeir: true, isCurrent: true }]);
+
+    apply(9, { rateLimit: { unit: 'day', requestsPerUnit: 9, algorithm: 'SlidingWindow' } });
+    await eventually(async () => expect(await programmed()).toMatchObject({ reason: 'LimiterTooOld' }));
+    expect(responses).toHaveLength(1);
 
     apply(4);
     const second = await next(2);

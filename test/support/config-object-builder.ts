@@ -20,12 +20,15 @@ export interface SpecTraits {
   /** Keys of the rules on the top level. */
   keys?: string[];
   requestsPerUnit?: number;
+  /** Of all its limits. */
+  algorithm?: 'SlidingWindow';
 }
 
 /** A valid spec, as it comes from the API server. */
 export function configSpec(traits: SpecTraits = {}): Record<string, unknown> {
-  const { domain = 'shop', fleet, keys = ['key'], requestsPerUnit = 10 } = traits;
-  const descriptors = keys.map((key) => ({ key, rateLimit: { unit: 'minute', requestsPerUnit } }));
+  const { domain = 'shop', fleet, keys = ['key'], requestsPerUnit = 10, algorithm } = traits;
+  const rateLimit = { unit: 'minute', requestsPerUnit, ...(algorithm && { algorithm }) };
+  const descriptors = keys.map((key) => ({ key, rateLimit }));
   return { ...(fleet === undefined ? {} : { fleet }), domain, descriptors };
 }
 

@@ -24,6 +24,7 @@ interface Rules {
 export class PartlyRefusingLimiter implements RunningLimiter {
   readonly hasDied = false;
   refuses = false;
+  isOld = false;
   readonly #pod: LimiterPod;
   /** By the names of resources: in force, and those that came last and are not. */
   #inForce = new Map<string, Rules>();
@@ -98,7 +99,8 @@ export class PartlyRefusingLimiter implements RunningLimiter {
 
   #request(fields: Omit<MessageInitShape<typeof DeltaDiscoveryRequestSchema>, '$typeName'>): void {
     const { name, fleet } = this.#pod;
-    const metadata = { pod: name, instance: `${name}-${this.#starts}`, fleet };
+    const instance = `${name}-${this.#starts}`;
+    const metadata = { pod: name, instance, fleet, ...(this.isOld ? {} : { rules_version: 2 }) };
     const node = { id: 'default', userAgentName: 'weir', metadata };
     const request = create(DeltaDiscoveryRequestSchema, { node, typeUrl: rateLimitConfigType, ...fields });
     this.#call?.write(toBinary(DeltaDiscoveryRequestSchema, request));

@@ -219,7 +219,15 @@ export class Chance {
 
   async #play(limiter: Limiter, running: Played, dice: number): Promise<void> {
     const { name } = limiter.pod;
-    if (dice < 55) {
+    if (dice < 40) {
+      this.#options.tell(`${name} is replaced by an older one`);
+      await this.#replace(limiter, running, true);
+      this.#later(5_000, 20_000, async () => {
+        if (!this.#world.limiters.includes(limiter)) return;
+        this.#options.tell(`${name} is new again`);
+        await this.#replace(limiter, running, false);
+      });
+    } else if (dice < 55) {
       this.#options.tell(`${name} refuses what comes`);
       running.refuse(true);
       this.#later(2_000, 20_000, () => this.#accept(running));
@@ -239,6 +247,13 @@ export class Chance {
         else running.restart(claims === 'unknown' ? 'nothing' : 'what it has');
       });
     }
+  }
+
+  async #replace(limiter: Limiter, running: Played, isOld: boolean): Promise<void> {
+    limiter.troubledMs = this.#options.nowMs();
+    await running.kill();
+    running.isOld = isOld;
+    running.restart();
   }
 
   /** It answers the next response; to have one, it connects anew. */

@@ -204,6 +204,8 @@ export class ScriptedLimiter implements RunningLimiter {
   #starts = 0;
   readonly hasDied = false;
   refuses = false;
+  /** From its next start on it is one that obeys no rules of version 2. */
+  isOld = false;
 
   constructor(pod: LimiterPod) {
     this.#pod = pod;
@@ -244,6 +246,7 @@ export class ScriptedLimiter implements RunningLimiter {
         pod: this.#pod.name,
         instance: `${this.#pod.name}-${this.#starts}`,
         fleet: this.#pod.fleet,
+        ...(this.isOld ? {} : { rules_version: 2 }),
       },
       authorization: () => `Bearer ${this.#pod.token}`,
       ...(version === undefined ? {} : { claims: version }),

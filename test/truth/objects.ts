@@ -56,6 +56,11 @@ export function fleetOf(domain: string): string {
   return domain.startsWith('e') ? 'edge' : 'default';
 }
 
+/** Every third one is more than old limiters obey. */
+function rateLimitOf(requestsPerUnit: number): Record<string, unknown> {
+  return { unit: 'day', requestsPerUnit, ...(requestsPerUnit % 3 === 0 && { algorithm: 'SlidingWindow' }) };
+}
+
 export class TestObjects {
   readonly #client: KubernetesClient;
   readonly #nowMs: () => number;
@@ -75,7 +80,8 @@ export class TestObjects {
   async create(place: Place, domain: string): Promise<number> {
     const requests = ++this.#lastNumber;
     const sentMs = this.#nowMs();
-    const object = rateLimitConfig({ ...place, domain, fleet: fleetOf(domain), requests });
+    const rule = { rateLimit: rateLimitOf(requests) };
+    const object = rateLimitConfig({ ...place, domain, fleet: fleetOf(domain), requests, rule });
     const { uid } = await this.#write({ method: 'POST', path: path({ ...place, name: '' }), body: object });
     this.#adopt(uid, requests, sentMs);
     return requests;
@@ -97,7 +103,7 @@ export class TestObjects {
     const former = [...made.sentMs.keys()].filter((number) => number !== object.number).at(-1);
     const requestsPerUnit = (change.isReverted ? former : undefined) ?? ++this.#lastNumber;
     const { isValid = object.isValid, domain = object.domain, isOut, isOfOtherClass } = change;
-    const rule = { key: 'key', rateLimit: { unit: 'day', requestsPerUnit } };
+    const rule = { key: 'key', rateLimit: rateLimitOf(requestsPerUnit) };
     const className =
       isOfOtherClass === undefined ? {} : { className: isOfOtherClass ? otherClass : ownClass };
     const labels = isOut === undefined ? {} : { [outLabel]: isOut ? '' : null };
