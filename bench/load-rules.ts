@@ -98,7 +98,7 @@ async function measure(root: string): Promise<LoadFigures> {
   const loads = listenForLoads();
   const source = new FileConfigSource({
     paths: { root, subdirectory: '', appDirectory: 'config', ignoreDotFiles: false, watchRoot: false },
-    mergeDomains: false,
+    checks: { mergeDomains: false },
     review: { counterKeys: 'unambiguous', sanitizeDescriptorMetricDots: false },
     clock: systemClock,
     timers: systemTimers,
@@ -142,7 +142,7 @@ async function measureChange(domains: number): Promise<void> {
   const source = new XdsConfigSource({
     ...{ target: `127.0.0.1:${server.port}`, headers: [], tls: undefined, tokenFile: undefined },
     ...{ maxMessageBytes: -1, keepaliveMs: 0, connectRetryMs: 100, backoff, incremental: true },
-    ...{ node: { id: 'bench', metadata: {}, version: '1' }, mergeDomains: false, review },
+    ...{ node: { id: 'bench', metadata: {}, version: '1' }, checks: { mergeDomains: false }, review },
     ...{ clock: systemClock, timers: systemTimers },
     listener: { connected() {}, attemptFailed() {}, noRulesYet() {}, notIncremental() {} },
   });

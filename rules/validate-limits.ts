@@ -36,13 +36,21 @@ export interface RuleSupport {
 /** Reports at a path below the rule. */
 type Report = (code: RuleErrorCode, text: string, ...below: (string | number)[]) => void;
 
+/** What is checked, and what errors that name the rule call it. */
+interface Checked {
+  rule: string;
+  support: RuleSupport | undefined;
+}
+
+/** `parent`: the composite keys above the rule, with a dot behind each. */
 export function checkLimits(
-  { limits }: Pick<Rule, 'limits'>,
-  support: RuleSupport | undefined,
+  { key, value, limits }: Pick<Rule, 'key' | 'value' | 'limits'>,
+  { parent, support }: { parent: string; support: RuleSupport | undefined },
   report: Report,
 ): void {
   const isOne = limits.length === 1;
   if (isOne && isUsual(limits[0]!)) return;
+  const checked = { rule: `${parent}${key}${value === '' ? '' : `_${value}`}`, support };
   const names = new Set(limits.map(({ name }) => name));
   for (const [index, limit] of limits.entries()) {
     const above = isOne ? ['rate_limit'] : ['rate_limits', index];
@@ -52,9 +60,9 @@ export function checkLimits(
       checkReplaced(name, names, (code, text) => reportBelow(code, text, 'replaces', at, 'name'));
     if (isPlainLimit(limit) && limit.burst === undefined) continue;
     if (limit.unlimited) checkUnlimited(limit, reportBelow);
-    else checkCounting(limit, support, reportBelow);
+    else checkCounting(limit, checked, reportBelow);
   }
-  if (limits.length > 1) checkTogether(limits, support, report);
+  if (limits.length > 1) checkTogether(limits, checked, report);
 }
 
 /** What nearly all rules have, and nothing can be wrong with. */
@@ -94,7 +102,7 @@ function whenUnlimited(field: string): string {
   return `should not specify ${field} when unlimited`;
 }
 
-function checkCounting(limit: RateLimit, support: RuleSupport | undefined, report: Report): void {
+function checkCounting(limit: RateLimit, checked: Checked, report: Report): void {
   const { unitMultiplier, algorithm, burst } = limit;
   const unit = unitFromText(limit.unit);
   const name = algorithmNames[algorithm];
@@ -125,24 +133,28 @@ function checkCounting(limit: RateLimit, support: RuleSupport | undefined, repor
     const problem = bucketProblem(limit, windowSeconds(unit, unitMultiplier)!);
     if (problem !== undefined) report('uncountable', problem, 'burst');
   }
-  if (support !== undefined) checkSupport(limit, support, report);
+  checkSupport(limit, checked, report);
 }
 
 function checkSupport(
   { unit, unitMultiplier, algorithm }: RateLimit,
-  support: RuleSupport,
+  { rule, support }: Checked,
   report: Report,
 ): void {
   const isFixed = algorithm === Algorithm.FIXED_WINDOW;
   const name = algorithmNames[algorithm]!;
-  if (!isFixed && support.admission !== undefined) {
-    report('uncountable', `algorithm ${name} cannot be counted: ${support.admission}`, 'algorithm');
-  } else if (support.calendarMonths && unitFromText(unit) === Unit.MONTH) {
-    const field = isFixed ? 'unit_multiplier' : 'algorithm';
-    const what = isFixed ? `a window of ${unitMultiplier} months` : `algorithm ${name} with months`;
+  if (!isFixed && support?.admission !== undefined) {
     report(
       'uncountable',
-      `${what} cannot be counted: USE_CALENDAR_MONTH_RATE_LIMIT=true gives them no fixed length`,
+      `algorithm ${name} of '${rule}' cannot be counted: ${support.admission}`,
+      'algorithm',
+    );
+  } else if (support?.calendarMonths === true && unitFromText(unit) === Unit.MONTH) {
+    const field = isFixed ? 'unit_multiplier' : 'algorithm';
+    const what = isFixed ? `the window of ${unitMultiplier} months` : `algorithm ${name} with months`;
+    report(
+      'uncountable',
+      `${what} of '${rule}' cannot be counted: USE_CALENDAR_MONTH_RATE_LIMIT=true gives them no fixed length`,
       field,
     );
   }
@@ -152,33 +164,37 @@ export function unknownAlgorithm(found: string, known: readonly string[]): strin
   return `unknown algorithm '${found}': there are ${known.slice(0, -1).join(', ')} and ${known.at(-1)}`;
 }
 
-/** Microseconds from the epoch until the year 2100. */
-const lastTime = Date.UTC(2100) * 1000;
+/** The last moment that a limiter has to count at: the year 2100. */
+const latestMicros = Date.UTC(2100, 0) * 1000;
 
-/**
- * A bucket is counted in whole microseconds and a rest of `requestsPerUnit`ths of one. What cannot be exact in numbers of 53
- * bits is refused; a bucket of 0 requests is never counted.
- */
-function bucketProblem(
-  { requestsPerUnit, burst = requestsPerUnit }: RateLimit,
-  seconds: number,
-): string | undefined {
-  if (requestsPerUnit === 0) return undefined;
-  const micros = seconds * 1_000_000;
-  const rest = micros % requestsPerUnit;
-  const whole = (micros - rest) / requestsPerUnit;
-  const most = Math.max(
-    burst * whole,
-    burst * rest,
-    lastTime + Math.ceil((burst * micros) / requestsPerUnit),
-  );
-  if (most <= Number.MAX_SAFE_INTEGER) return undefined;
-  return `a token bucket with a burst of ${burst} at ${requestsPerUnit} in ${seconds} seconds cannot be counted exactly: it needs numbers beyond 2^53`;
+/** Whether a token bucket of these numbers can be counted without a number beyond 2^53, in microseconds and `requests`ths of one. */
+export function isExactBucket({
+  requests,
+  burst,
+  windowMicros,
+}: {
+  requests: number;
+  burst: number;
+  windowMicros: number;
+}): boolean {
+  if (requests === 0) return true;
+  const rest = burst * (windowMicros % requests);
+  const whole = burst * Math.floor(windowMicros / requests);
+  return Math.max(rest, whole + Math.floor(rest / requests) + latestMicros) <= Number.MAX_SAFE_INTEGER;
 }
 
-function checkTogether(limits: readonly RateLimit[], support: RuleSupport | undefined, report: Report): void {
+function bucketProblem(
+  { requestsPerUnit: requests, burst = requests }: RateLimit,
+  seconds: number,
+): string | undefined {
+  if (isExactBucket({ requests, burst, windowMicros: seconds * 1_000_000 })) return undefined;
+  return `a token bucket with a burst of ${burst} at ${requests} in ${seconds} seconds cannot be counted exactly: it needs numbers beyond 2^53`;
+}
+
+function checkTogether(limits: readonly RateLimit[], { rule, support }: Checked, report: Report): void {
   const reason = support?.admission ?? support?.groups;
-  if (reason !== undefined) report('uncountable', `rate_limits cannot be counted: ${reason}`, 'rate_limits');
+  if (reason !== undefined)
+    report('uncountable', `rate_limits of '${rule}' cannot be counted: ${reason}`, 'rate_limits');
   const names = new Map<string, string>();
   const windows = new Set<string>();
   const all = limits.map((limit) => ({ ...limit, unit: unitFromText(limit.unit) ?? Unit.UNKNOWN }));

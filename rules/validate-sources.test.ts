@@ -253,15 +253,15 @@ describe('checkSources', () => {
     [
       'fixed windows alone',
       { ...all, admission: 'because' },
-      'algorithm sliding_window cannot be counted: because',
-      'algorithm token_bucket cannot be counted: because',
-      'rate_limits cannot be counted: because',
+      "algorithm sliding_window of 'd.one' cannot be counted: because",
+      "algorithm token_bucket of 'd.oneday' cannot be counted: because",
+      "rate_limits of 'd.k' cannot be counted: because",
     ],
-    ['one limit a rule', { ...all, groups: 'so it is' }, 'rate_limits cannot be counted: so it is'],
+    ['one limit a rule', { ...all, groups: 'so it is' }, "rate_limits of 'd.k' cannot be counted: so it is"],
     [
       'calendar months',
       { ...all, calendarMonths: true },
-      'a window of 2 months cannot be counted: USE_CALENDAR_MONTH_RATE_LIMIT=true gives them no fixed length',
+      "the window of 2 months of 'd.one2month' cannot be counted: USE_CALENDAR_MONTH_RATE_LIMIT=true gives them no fixed length",
     ],
   ])('refuses what a limiter cannot count that counts %s', (_, support, ...errors) => {
     const found = validateSources([source('d', rules)], { mergeDomains: false, support });

@@ -106,7 +106,7 @@ class SourceCheck {
         );
       }
     }
-    if (rule.limits.length > 0) checkLimits(rule, this.#support, this.#reportLimit);
+    if (rule.limits.length > 0) checkLimits(rule, { parent, support: this.#support }, this.#reportLimit);
     if (rule.shareThreshold && !composite.includes('*')) {
       const words = "share_threshold can only be used with wildcard values (containing '*')";
       this.report(

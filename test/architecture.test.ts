@@ -217,6 +217,7 @@ const allowed: Record<string, string[]> = {
     'process/net',
     'process/time',
     'rules/table',
+    'rules',
   ],
   'limiter/callers': [
     'process/grpc',

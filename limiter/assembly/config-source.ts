@@ -1,6 +1,7 @@
 /** Where the settings say that rules come from, and what is logged of it. */
 import { join } from 'node:path';
 import type { LogFields } from '../../process/log/logger.ts';
+import type { CheckOptions } from '../../rules/validate-sources.ts';
 import { FileConfigSource } from '../config-source/file/file-source.ts';
 import { ruleFileLines } from '../log/lines.ts';
 import type { LimiterSettings } from '../settings/settings.ts';
@@ -22,7 +23,7 @@ export function openConfigSource(
   return {
     source: new FileConfigSource({
       paths,
-      mergeDomains: settings.mergeDomainConfig,
+      checks: ruleChecks(settings),
       review: {
         counterKeys: settings.counterKeys,
         sanitizeDescriptorMetricDots: settings.sanitizeDescriptorMetricDots,
@@ -31,6 +32,30 @@ export function openConfigSource(
       timers,
     }),
     origin: ruleFileLines(log, join(paths.root, paths.subdirectory, paths.appDirectory)),
+  };
+}
+
+/** What is checked of rules, as the settings want it and the store can count. */
+export function ruleChecks(settings: LimiterSettings): CheckOptions {
+  const { backendType, redisScripts, cacheKeyPrefix } = settings;
+  const isRedis = backendType === 'redis';
+  const narrow =
+    backendType === 'memcache'
+      ? 'BACKEND_TYPE=memcache'
+      : isRedis && redisScripts === 'never'
+        ? 'REDIS_SCRIPTS=never'
+        : undefined;
+  // Redis takes what stands between the first pair of braces for what decides where a key is.
+  const noTag = isRedis && /^[^{]*\{\}/.test(cacheKeyPrefix);
+  return {
+    mergeDomains: settings.mergeDomainConfig,
+    support: {
+      admission: narrow && `${narrow} counts fixed windows alone, one a rule`,
+      groups: noTag
+        ? 'CACHE_KEY_PREFIX has {} for its first braces, by which Redis spreads them over nodes'
+        : undefined,
+      calendarMonths: settings.useCalendarMonthRateLimit,
+    },
   };
 }
 

@@ -8,6 +8,7 @@ import { xdsLines } from '../log/lines.ts';
 import type { LimiterSettings } from '../settings/settings.ts';
 import { xdsMaxMessageBytes, xdsSettings } from '../settings/xds-settings.ts';
 import { registerXdsStats } from '../stats/registry/limiter-stats.ts';
+import { ruleChecks } from './config-source.ts';
 import type { LimiterContext, OpenedConfigSource } from './context.ts';
 
 export function openXds(context: LimiterContext): OpenedConfigSource {
@@ -35,7 +36,7 @@ export function openXds(context: LimiterContext): OpenedConfigSource {
     keepaliveMs: settings.xdsKeepaliveMs,
     node: { id: settings.xdsNodeId, metadata: nodeMetadata(settings), version: packageVersion() },
     incremental: settings.configType === 'GRPC_XDS_DELTA',
-    mergeDomains: settings.mergeDomainConfig,
+    checks: ruleChecks(settings),
     review: {
       counterKeys: settings.counterKeys,
       sanitizeDescriptorMetricDots: settings.sanitizeDescriptorMetricDots,

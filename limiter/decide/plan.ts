@@ -2,11 +2,12 @@
 import { stemOfValues } from '../../rules/counter-keys.ts';
 import type { MatchedLimit, MatchedRule, NameForm, RuleMatcher } from '../../rules/match-result.ts';
 import { Algorithm, arePlainLimits, type Entry, isPlainLimit, unitName } from '../../rules/model.ts';
+import { isExactBucket } from '../../rules/validate-limits.ts';
 import { limitLabel, windowText } from '../../rules/window.ts';
 import type { RuleMetric, RuleStats } from '../stats/registry/rule-stats.ts';
 import { type Bound, FixedWindow } from '../stores/bound.ts';
 import { SlidingWindow } from '../stores/sliding-window.ts';
-import { type BucketNumbers, isExactBucket, TokenBucket } from '../stores/token-bucket.ts';
+import { type BucketNumbers, TokenBucket } from '../stores/token-bucket.ts';
 import { nearThreshold } from './assess.ts';
 import { type CurrentLimit, type Descriptor, ServiceError } from './messages.ts';
 import {

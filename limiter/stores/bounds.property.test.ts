@@ -1,10 +1,11 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { isExactBucket } from '../../rules/validate-limits.ts';
 import { type BoundModel, BucketModel, SlidingModel } from '../../test/stores/counter-model.ts';
 import { caseCount } from '../../test/support/property-cases.ts';
 import type { Bound, Held } from './bound.ts';
 import { SlidingWindow } from './sliding-window.ts';
-import { isExactBucket, TokenBucket } from './token-bucket.ts';
+import { TokenBucket } from './token-bucket.ts';
 
 /** 2026-11-22T12:00:00Z and a bit. */
 const start = 1_795_348_800_123_456;

@@ -1,7 +1,4 @@
-import { type Bound, exactMost, type Held } from './bound.ts';
-
-/** The last moment that a limiter has to count at: the year 2100. */
-const latestMicros = Date.UTC(2100, 0) * 1000;
+import type { Bound, Held } from './bound.ts';
 
 /**
  * A bucket of `burst` tokens that fills at `requests` a window, as the generic cell rate algorithm: all that is held is the
@@ -104,12 +101,4 @@ export interface BucketNumbers {
   requests: number;
   burst: number;
   windowMicros: number;
-}
-
-/** Whether all that a bucket of these numbers is computed with is exact. */
-export function isExactBucket({ requests, burst, windowMicros }: BucketNumbers): boolean {
-  if (requests === 0) return true;
-  const rest = burst * (windowMicros % requests);
-  const whole = burst * Math.floor(windowMicros / requests);
-  return rest <= exactMost && whole + Math.floor(rest / requests) + latestMicros <= exactMost;
 }

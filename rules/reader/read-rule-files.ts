@@ -1,6 +1,6 @@
 import type { RuleSource } from '../model.ts';
 import { type RuleError, RuleErrorList } from '../rule-error.ts';
-import { checkSources } from '../validate-sources.ts';
+import { type CheckOptions, checkSources } from '../validate-sources.ts';
 import type { SyntaxProblem } from '../yaml/cursor.ts';
 import { parseYaml } from '../yaml/parse.ts';
 import { LineIndex, PathLocator, type TextPlace } from '../yaml/places.ts';
@@ -111,7 +111,7 @@ export interface RuleReading {
  */
 export function readRuleFiles(
   files: readonly RuleFile[],
-  options: { mergeDomains: boolean; maxErrors?: number },
+  options: CheckOptions & { maxErrors?: number },
 ): RuleReading {
   const errors = new RuleErrorList(options.maxErrors);
   const warnings = new RuleErrorList(options.maxErrors);

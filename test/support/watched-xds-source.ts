@@ -28,7 +28,7 @@ export class WatchedXdsSource {
       keepaliveMs: 0,
       node: { id: 'node-1', metadata: { pod: 'pod-1' }, version: '1.2.3' },
       incremental: false,
-      mergeDomains: false,
+      checks: { mergeDomains: false },
       review: { counterKeys: 'unambiguous', sanitizeDescriptorMetricDots: false },
       connectRetryMs: 20,
       backoff: { initialMs: 20, maxMs: 20, factor: 1, jitter: false, exactFirst: false, random: () => 0 },

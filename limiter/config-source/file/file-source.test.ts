@@ -14,6 +14,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { type Clock, systemClock, systemTimers, type Timers } from '../../../process/time/clock.ts';
 import type { CounterKeys } from '../../../rules/counter-keys.ts';
 import { formatRuleError } from '../../../rules/rule-error.ts';
+import type { CheckOptions } from '../../../rules/validate-sources.ts';
 import { eventually } from '../../../test/support/eventually.ts';
 import { ManualTimers } from '../../../test/support/manual-timers.ts';
 import { temporaryFolder } from '../../../test/support/temporary-folder.ts';
@@ -41,7 +42,7 @@ afterEach(() => source?.close());
 
 interface Setup {
   paths?: Partial<RuntimePaths>;
-  mergeDomains?: boolean;
+  checks?: CheckOptions;
   counterKeys?: CounterKeys;
   limits?: Partial<FileSourceLimits>;
   clock?: Clock;
@@ -49,7 +50,7 @@ interface Setup {
 }
 
 async function start(setup: Setup = {}): Promise<void> {
-  const { paths, mergeDomains = false, counterKeys = 'unambiguous' } = setup;
+  const { paths, checks = { mergeDomains: false }, counterKeys = 'unambiguous' } = setup;
   const { limits, clock = systemClock, timers = systemTimers } = setup;
   source = new FileConfigSource({
     paths: {
@@ -60,7 +61,7 @@ async function start(setup: Setup = {}): Promise<void> {
       watchRoot: false,
       ...paths,
     },
-    mergeDomains,
+    checks,
     review: { counterKeys, sanitizeDescriptorMetricDots: false },
     clock,
     timers,
@@ -213,7 +214,7 @@ describe('FileConfigSource', () => {
   it('merges files of one domain only when told to', async () => {
     write('config/a.yaml', domain('a'));
     write('config/b.yaml', domain('a').replace('key: k', 'key: l'));
-    await start({ mergeDomains: true });
+    await start({ checks: { mergeDomains: true } });
     await nextDomains('a');
     await source?.close();
     await start();
@@ -221,6 +222,16 @@ describe('FileConfigSource', () => {
       failed: ["b.yaml:1:9: duplicate domain 'a' in config file"],
       total: 1,
     });
+  });
+
+  it('refuses what the store cannot count, by rule and place', async () => {
+    const sliding = '{window: 5m, requests_per_unit: 1, algorithm: sliding_window}';
+    write('config/a.yaml', domain('a'));
+    write('config/b.yaml', `domain: b\ndescriptors:\n  - key: k\n    value: v\n    rate_limit: ${sliding}\n`);
+    const support = { admission: 'this store cannot', groups: undefined, calendarMonths: false };
+    await start({ checks: { mergeDomains: false, support } });
+    const refusal = "algorithm sliding_window of 'b.k_v' cannot be counted: this store cannot";
+    expect(await next()).toEqual({ failed: [`b.yaml:5:63: ${refusal}`], total: 1 });
   });
 
   it('refuses more bytes than the bound and names it', async () => {

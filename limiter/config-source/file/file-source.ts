@@ -2,6 +2,7 @@ import { ReloadSchedule } from '../../../process/files/reload-schedule.ts';
 import { errorText } from '../../../process/log/error-text.ts';
 import type { Clock, Timers } from '../../../process/time/clock.ts';
 import type { ReviewOptions } from '../../../rules/review/reviewed-load.ts';
+import type { CheckOptions } from '../../../rules/validate-sources.ts';
 import {
   type CompiledRules,
   type ConfigListener,
@@ -28,8 +29,8 @@ export function startLoadThread(request: LoadRequest, options: LoadThreadOptions
 
 export interface FileConfigSourceOptions {
   paths: RuntimePaths;
-  /** MERGE_DOMAIN_CONFIG. */
-  mergeDomains: boolean;
+  /** What is checked of rules: MERGE_DOMAIN_CONFIG, and what the store can count. */
+  checks: CheckOptions;
   /** How rules are reviewed once they are in force. */
   review: ReviewOptions;
   clock: Clock;
@@ -123,12 +124,12 @@ export class FileConfigSource implements ConfigSource {
   async #load(layout: FileLayout, listener: ConfigListener): Promise<void> {
     const startMs = this.#options.clock.monotonicMs();
     this.#schedule.started();
-    const { mergeDomains, review: reviewOptions, timers } = this.#options;
+    const { checks, review: reviewOptions, timers } = this.#options;
     // Rules that are in force do not go because their root is missing for a moment.
     const mustExist = layout.mustExist || this.#hasRules;
     const request = {
       layout: { ...layout, mustExist },
-      mergeDomains,
+      ...checks,
       ...reviewOptions,
       maxBytes: this.#limits.maxBytes,
     };

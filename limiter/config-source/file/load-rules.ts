@@ -6,6 +6,7 @@ import { looksLikeRules, readRuleFiles } from '../../../rules/reader/read-rule-f
 import type { ReviewedLoad, ReviewOptions } from '../../../rules/review/reviewed-load.ts';
 import type { RuleError } from '../../../rules/rule-error.ts';
 import { compileRules } from '../../../rules/table/compile-rules.ts';
+import type { CheckOptions } from '../../../rules/validate-sources.ts';
 import { type LoadOutcome, type MadeLoad, unplacedError } from '../config-source.ts';
 import type { FileLayout } from './change-watch.ts';
 import { type FileListing, type ListedFile, listRuleFiles } from './list-files.ts';
@@ -100,9 +101,8 @@ function textOr(otherwise: string, read: () => string): string {
 }
 
 /** What one load needs to know. Plain data: it goes to the loading thread. */
-export interface LoadRequest extends ReviewOptions {
+export interface LoadRequest extends ReviewOptions, CheckOptions {
   layout: FileLayout;
-  mergeDomains: boolean;
   /** Of all rule files together. */
   maxBytes: number;
 }
@@ -111,6 +111,7 @@ export interface LoadRequest extends ReviewOptions {
 export function loadRules({
   layout,
   mergeDomains,
+  support,
   maxBytes,
 }: Omit<LoadRequest, keyof ReviewOptions>): MadeLoad<LoadOutcome> {
   const { listing, contents } = readConsistently(layout, maxBytes);
@@ -118,7 +119,10 @@ export function loadRules({
   if (fileErrors.some((error) => error.code === 'too-large')) {
     return failed(fileErrors, fileErrors.length);
   }
-  const { sources, places, errors, errorCount, warnings } = readRuleFiles(contents.files, { mergeDomains });
+  const { sources, places, errors, errorCount, warnings } = readRuleFiles(contents.files, {
+    mergeDomains,
+    support,
+  });
   const total = fileErrors.length + errorCount;
   if (total > 0) return failed([...fileErrors, ...errors], total);
   const reviewed = (): ReviewedLoad => ({

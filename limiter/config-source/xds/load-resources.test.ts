@@ -1,17 +1,18 @@
 import { create, toBinary } from '@bufbuild/protobuf';
 import { describe, expect, it } from 'vitest';
 import { DiscoveryResponseSchema } from '../../../gen/envoy/service/discovery/v3/discovery_pb.ts';
-import type { RuleSource } from '../../../rules/model.ts';
+import { RateLimitConfigSchema } from '../../../gen/ratelimit/config/ratelimit/v3/rls_conf_pb.ts';
+import { Algorithm, type RuleSource, Unit } from '../../../rules/model.ts';
 import { RuleTable } from '../../../rules/table/rule-table.ts';
+import type { CheckOptions } from '../../../rules/validate-sources.ts';
 import { encodeResource, rateLimitConfigTypeUrl } from '../../../rules/xds/resource.ts';
 import { limit, rule, source } from '../../../test/support/rule-builder.ts';
 import { refusalMessage } from './ads-stream.ts';
 import { loadResources } from './load-resources.ts';
 
-interface Given {
+interface Given extends Partial<CheckOptions> {
   resources: { typeUrl: string; value: Uint8Array }[];
   typeUrl?: string;
-  mergeDomains?: boolean;
   hashInForce?: string | undefined;
 }
 
@@ -21,11 +22,18 @@ function resource(one: RuleSource): { typeUrl: string; value: Uint8Array } {
   return { typeUrl: rateLimitConfigTypeUrl, value: encodeResource(one) };
 }
 
-function load({ resources, typeUrl = rateLimitConfigTypeUrl, mergeDomains = false, hashInForce }: Given) {
+function load({
+  resources,
+  typeUrl = rateLimitConfigTypeUrl,
+  mergeDomains = false,
+  support,
+  hashInForce,
+}: Given) {
   const response = create(DiscoveryResponseSchema, { versionInfo: '1', nonce: 'n', typeUrl, resources });
   return loadResources({
     bytes: toBinary(DiscoveryResponseSchema, response),
     mergeDomains,
+    support,
     hashInForce,
   }).outcome;
 }
@@ -39,6 +47,13 @@ function rules(given: Given): string[] {
 
 const some = source('d', [rule({ key: 'k', rateLimit: limit() })], 'r1');
 const twice = source('d', [rule({ key: 'l', rateLimit: limit({ unit: 'HOUR' }) })], 'r2');
+
+const bucket = limit({ algorithm: Algorithm.TOKEN_BUCKET });
+const several = source('d', [rule({ key: 'k', limits: [limit(), bucket] })], 'r3');
+const day = { unit: Unit.DAY, requestsPerUnit: 1 };
+const mixed = create(RateLimitConfigSchema, {
+  ...{ name: 'r4', domain: 'd', descriptors: [{ key: 'k', rateLimit: day, rateLimits: [day, day] }] },
+});
 
 describe('loadResources', () => {
   it('makes one table of all resources', () => {
@@ -102,6 +117,19 @@ describe('loadResources', () => {
         ],
       },
       `resource 2: type URL is '${wrongUrl}', expected '${rateLimitConfigTypeUrl}'; resource 3: cannot be decoded: premature EOF`,
+    ],
+    [
+      'what the store cannot count',
+      {
+        resources: [resource(several)],
+        support: { admission: 'no', groups: undefined, calendarMonths: false },
+      },
+      "r3: algorithm token_bucket of 'd.k' cannot be counted: no; r3: rate_limits of 'd.k' cannot be counted: no",
+    ],
+    [
+      'a list of limits beside a limit',
+      { resources: [{ typeUrl: rateLimitConfigTypeUrl, value: toBinary(RateLimitConfigSchema, mixed) }] },
+      'resource 1: a rule has either rate_limit or rate_limits, found both',
     ],
   ];
   it.each(bad)('refuses %s', (_, given, message) => {

@@ -8,7 +8,7 @@ import type { RuleSource } from '../../../rules/model.ts';
 import type { ReviewedLoad, ReviewOptions } from '../../../rules/review/reviewed-load.ts';
 import { type RuleError, RuleErrorList } from '../../../rules/rule-error.ts';
 import { compileRules } from '../../../rules/table/compile-rules.ts';
-import { checkSources } from '../../../rules/validate-sources.ts';
+import { type CheckOptions, checkSources } from '../../../rules/validate-sources.ts';
 import { decodeResource, rateLimitConfigTypeUrl } from '../../../rules/xds/resource.ts';
 import { type CompiledRules, type FailedLoad, type MadeLoad, unplacedError } from '../config-source.ts';
 import type { WorldParts } from './delta-world.ts';
@@ -30,11 +30,9 @@ export function decodeAnswer(bytes: Uint8Array): DiscoveryAnswer {
 }
 
 /** Plain data: it may go to a loading thread. */
-export interface ResourcesRequest extends ReviewOptions {
+export interface ResourcesRequest extends ReviewOptions, CheckOptions {
   /** A DiscoveryResponse. */
   bytes: Uint8Array;
-  /** MERGE_DOMAIN_CONFIG. */
-  mergeDomains: boolean;
   /** `hash` of the load whose rules are in force. */
   hashInForce: string | undefined;
   /** With it, what cannot be loaded gives way to what is in force, see `WorldParts`. Undefined: a response is good or bad as a whole. */
@@ -117,7 +115,7 @@ class Place {
   readonly name: string | undefined;
   resource: Any | undefined;
   source: RuleSource | undefined;
-  problem: RuleError | undefined;
+  problems: RuleError[] = [];
   /** Whether it is what is in force. */
   isFormer: boolean;
   readonly #index: number;
@@ -142,18 +140,20 @@ class Place {
   #take(resource: Any | undefined): void {
     this.resource = resource;
     this.source = undefined;
-    this.problem = undefined;
+    this.problems = [];
     if (resource === undefined) return;
     const place = this.name ?? `resource ${this.#index + 1}`;
     if (resource.typeUrl !== rateLimitConfigTypeUrl) {
-      this.problem = wrongType(place, resource.typeUrl);
+      this.problems = [wrongType(place, resource.typeUrl)];
       return;
     }
     try {
-      const source = decodeResource(resource.value);
+      const source = decodeResource(resource.value, ({ code, text, path }) => {
+        this.problems.push({ ...unplacedError(code, place, text), path });
+      });
       this.source = source.name === '' ? { ...source, name: place } : source;
     } catch (error) {
-      this.problem = unplacedError('syntax', place, `cannot be decoded: ${errorText(error)}`);
+      this.problems = [unplacedError('syntax', place, `cannot be decoded: ${errorText(error)}`)];
     }
   }
 }
@@ -161,7 +161,7 @@ class Place {
 /** Those that cannot be in force with the others. What is in force goes before what is new: it is the new one that is bad. */
 function badPlaces(
   places: readonly Place[],
-  options: { mergeDomains: boolean },
+  options: CheckOptions,
   report: (place: Place, error: RuleError) => void,
 ): Set<Place> {
   const bad = new Set<Place>();
@@ -169,7 +169,7 @@ function badPlaces(
     bad.add(place);
     report(place, error);
   };
-  for (const place of places) if (place.problem !== undefined) tell(place, place.problem);
+  for (const place of places) for (const problem of place.problems) tell(place, problem);
   if (bad.size > 0) return bad;
   const ordered = [...places.filter(({ isFormer }) => isFormer), ...places.filter((it) => !it.isFormer)];
   const placeOf = new Map(ordered.flatMap((place) => (place.source ? [[place.source, place]] : [])));

@@ -179,7 +179,7 @@ describe('an xDS source', () => {
 
   it('merges domains where it may', async () => {
     const server = await startServer();
-    const watched = await WatchedXdsSource.start({ port: server.port, mergeDomains: true });
+    const watched = await WatchedXdsSource.start({ port: server.port, checks: { mergeDomains: true } });
     const other = source('dom', [rule({ key: 'l', rateLimit: limit({ requestsPerUnit: 2 }) })], 'r2');
     (await server.stream()).respond({ version: '1', sources: [oneRule('dom', 1, 'r1'), other] });
     await eventually(() => expect(watched.rules).toEqual(['dom.k 1', 'dom.l 2']));

@@ -3,6 +3,7 @@ import { errorText } from '../../../process/log/error-text.ts';
 import type { Clock, Timers } from '../../../process/time/clock.ts';
 import type { ReviewOptions } from '../../../rules/review/reviewed-load.ts';
 import type { RuleTable } from '../../../rules/table/rule-table.ts';
+import type { CheckOptions } from '../../../rules/validate-sources.ts';
 import {
   brokenLoad,
   type ConfigListener,
@@ -168,8 +169,8 @@ export interface XdsConfigSourceOptions
   node: XdsNode;
   /** Ask for incremental xDS first. A server that does not know it is asked for the state of the world. */
   incremental: boolean;
-  /** MERGE_DOMAIN_CONFIG. */
-  mergeDomains: boolean;
+  /** What is checked of rules: MERGE_DOMAIN_CONFIG, and what the store can count. */
+  checks: CheckOptions;
   /** How rules are reviewed once they are in force. */
   review: ReviewOptions;
   clock: Clock;
@@ -399,11 +400,11 @@ export class XdsConfigSource implements ConfigSource {
 
   async #load({ content }: Response): Promise<void> {
     const startMs = this.#options.clock.monotonicMs();
-    const { mergeDomains, review } = this.#options;
+    const { checks, review } = this.#options;
     const { bytes, ...parts } = 'world' in content ? this.#partsOf(content) : { bytes: content };
     const outcome = await this.#loader.load({
       bytes,
-      mergeDomains,
+      ...checks,
       ...review,
       hashInForce: this.#hashInForce,
       parts: 'names' in parts ? parts : undefined,
@@ -426,10 +427,10 @@ export class XdsConfigSource implements ConfigSource {
   }
 
   #nextReview(inForce: World): Reviewing {
-    const { mergeDomains, review } = this.#options;
+    const { checks, review } = this.#options;
     const { bytes, parts, join } = worldToReview(inForce, this.#reviewed, review.counterKeys);
     return {
-      request: { bytes, parts, mergeDomains, ...review, hashInForce: undefined },
+      request: { bytes, parts, ...checks, ...review, hashInForce: undefined },
       tell: (found) => this.#tellReview('total' in found ? join(found) : found, inForce),
     };
   }
