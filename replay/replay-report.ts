@@ -1,9 +1,11 @@
 /** What came out of a replay, as plain data: `--output json` prints it as it is. */
 import { RuleStat } from '../limiter/stats/registry/rule-stats.ts';
-import { unitName } from '../rules/model.ts';
+import type { MatchedLimit } from '../rules/match-result.ts';
+import { Algorithm, algorithmNames, unitName } from '../rules/model.ts';
+import { windowText } from '../rules/window.ts';
 import type { Replay } from './replay.ts';
 import type { ChangedRequests, ReplayedRules } from './replayed-rules.ts';
-import type { Offenders, RuleTally, Times } from './rule-tallies.ts';
+import type { LimitTally, Offenders, RuleTally, Times } from './rule-tallies.ts';
 
 export interface ReplayReport {
   requests: number;
@@ -40,20 +42,38 @@ export interface RuleSetReport {
   countersEvicted: number;
 }
 
-export interface RuleReport {
+/** A rule with one limit has what that did beside it, a rule with several for each of them. */
+export interface RuleReport extends Partial<LimitFigures> {
   rule: string;
-  /** Null for limits that came with requests, which may differ. */
-  limit: { requestsPerUnit: number; unit: string } | null;
+  /** Null for limits that came with requests, which may differ, and for a rule with several. */
+  limit: ReportedLimit | null;
+  /** Of a rule with several. */
+  limits?: (LimitFigures & { label: string; limit: ReportedLimit; limited: LimitedReport })[];
   shadowMode: boolean;
   decisions: number;
   hits: number;
   negativeHits: number;
+  limited: LimitedReport;
+}
+
+export interface ReportedLimit {
+  requestsPerUnit: number;
+  unit: string;
+  /** Units in a window. */
+  unitMultiplier: number;
+  /** `5m` */
+  window: string;
+  algorithm: string;
+  /** Of a token bucket. */
+  burst?: number;
+}
+
+export interface LimitFigures {
   withinLimit: number;
   nearLimit: number;
   overLimit: number;
   /** Hits over the limit that shadow mode let pass. */
   shadowed: number;
-  limited: LimitedReport;
 }
 
 export interface OffendersReport {
@@ -116,20 +136,48 @@ function ruleSetOf(set: ReplayedRules, total: number, top: number): RuleSetRepor
   };
 }
 
-function ruleOf({ path, rule, decisions, stats, limited }: RuleTally): RuleReport {
-  const limit = rule?.limits[0];
-  return {
+function ruleOf({ path, rule, limits, limited }: RuleTally): RuleReport {
+  const mostOf = (pick: (limit: LimitTally) => number): number => Math.max(...limits.map(pick));
+  const decisions = mostOf((limit) => limit.decisions);
+  const matched = rule?.limits ?? [];
+  const whole = {
     rule: path,
-    limit: limit ? { requestsPerUnit: limit.requestsPerUnit, unit: unitName(limit.unit) ?? 'UNKNOWN' } : null,
+    limit: matched.length === 1 ? limitOf(matched[0]!) : null,
     shadowMode: rule?.shadowMode ?? false,
+    // Limits of one rule count alike, but for those that are replaced now and then.
     decisions,
-    hits: stats[RuleStat.totalHits]!,
-    negativeHits: stats[RuleStat.totalNegativeHits]!,
+    hits: mostOf(({ stats }) => stats[RuleStat.totalHits]!),
+    negativeHits: mostOf(({ stats }) => stats[RuleStat.totalNegativeHits]!),
+  };
+  if (limits.length === 1)
+    return { ...whole, ...figuresOf(limits[0]!), limited: limitedOf(limited, decisions) };
+  const each = limits.map((tally, index) => ({
+    label: tally.label,
+    limit: limitOf(matched[index]!),
+    ...figuresOf(tally),
+    limited: limitedOf(tally.limited, tally.decisions),
+  }));
+  return { ...whole, limits: each, limited: limitedOf(limited, decisions) };
+}
+
+function figuresOf({ stats }: LimitTally): LimitFigures {
+  return {
     withinLimit: stats[RuleStat.withinLimit]!,
     nearLimit: stats[RuleStat.nearLimit]!,
     overLimit: stats[RuleStat.overLimit]!,
     shadowed: stats[RuleStat.shadowMode]!,
-    limited: limitedOf(limited, decisions),
+  };
+}
+
+function limitOf(limit: MatchedLimit): ReportedLimit {
+  const { requestsPerUnit, unit, unitMultiplier, algorithm, burst } = limit;
+  return {
+    requestsPerUnit,
+    unit: unitName(unit) ?? 'UNKNOWN',
+    unitMultiplier,
+    window: windowText(unit, unitMultiplier),
+    algorithm: algorithmNames[algorithm]!,
+    ...(algorithm === Algorithm.TOKEN_BUCKET ? { burst } : {}),
   };
 }
 

@@ -5,11 +5,13 @@ import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { Code } from '../limiter/decide/messages.ts';
 import { parseLimiterSettings } from '../limiter/settings/settings.ts';
+import { Algorithm, type Rule } from '../rules/model.ts';
 import { readRuleFiles } from '../rules/reader/read-rule-files.ts';
 import { InProcessLimiter } from '../test/support/in-process-limiter.ts';
 import { ManualClock } from '../test/support/manual-clock.ts';
 import { caseCount } from '../test/support/property-cases.ts';
-import { Replay, type ReplayOptions } from './replay.ts';
+import { limit, rule } from '../test/support/rule-builder.ts';
+import { Replay, type ReplayOptions, rulesCountedAs } from './replay.ts';
 import { type ReplayReport, reportOf } from './replay-report.ts';
 import type { ReplayDecision } from './replayed-rules.ts';
 
@@ -76,7 +78,13 @@ describe('Replay', () => {
     expect(report.rules.rules).toEqual([
       {
         rule: 'd.client',
-        limit: { requestsPerUnit: 2, unit: 'MINUTE' },
+        limit: {
+          requestsPerUnit: 2,
+          unit: 'MINUTE',
+          unitMultiplier: 1,
+          window: '1m',
+          algorithm: 'fixed_window',
+        },
         shadowMode: false,
         decisions: 5,
         hits: 5,
@@ -255,6 +263,88 @@ descriptors:
     expect(() => replay.addLine('more nonsense', 6)).toThrow('more than 3 lines could not be replayed');
   });
 
+  it('tells what a sliding window refuses, and what a bucket does', () => {
+    const at = [0, 1_000, 29_000, 31_000, 45_000, 61_000];
+    const lines = at.map((atMs) => ({ atMs, descriptors: [by('client', 'a')] }));
+    const refusedBy = (words: string) => {
+      const report = replayed(twoAMinute.replace('{ ', `{ ${words}, `), lines);
+      const [{ limit, overLimit }] = report.rules.rules as [(typeof report.rules.rules)[0]];
+      return [limit, overLimit, report.rules.limited.first?.slice(14, 19)];
+    };
+    const limit = { requestsPerUnit: 2, unit: 'MINUTE', unitMultiplier: 1, window: '1m' };
+    expect(refusedBy('algorithm: fixed_window')).toEqual([
+      { ...limit, algorithm: 'fixed_window' },
+      2,
+      '59:59',
+    ]);
+    expect(refusedBy('algorithm: sliding_window')).toEqual([
+      { ...limit, algorithm: 'sliding_window' },
+      3,
+      '59:59',
+    ]);
+    expect(refusedBy('algorithm: token_bucket, burst: 1')).toEqual([
+      { ...limit, algorithm: 'token_bucket', burst: 1 },
+      3,
+      '59:31',
+    ]);
+  });
+
+  it('tallies several limits by their rule, with what each of them refused', () => {
+    const yaml = `
+domain: d
+descriptors:
+  - key: client
+    rate_limits:
+      - { requests_per_unit: 2, unit: second }
+      - { requests_per_unit: 3, unit: minute, name: all }
+`;
+    const at = [0, 1, 2, 1_000, 1_001, 2_000];
+    const lines = at.map((atMs) => ({ atMs, descriptors: [by('client', 'a')] }));
+    const { rules } = replayed(yaml, lines);
+    expect(rules.rules).toMatchObject([
+      {
+        rule: 'd.client',
+        limit: null,
+        decisions: 6,
+        hits: 6,
+        limited: { requests: 3 },
+        limits: [
+          { label: '1s', limit: { window: '1s' }, overLimit: 1, limited: { requests: 1 } },
+          { label: 'all', limit: { requestsPerUnit: 3 }, overLimit: 2, limited: { requests: 2 } },
+        ],
+      },
+    ]);
+    expect(rules.offenders.top).toMatchObject([{ counter: '1{d;client=a}', requests: 3 }]);
+  });
+
+  it('leaves out rules that decided nothing, being replaced by limits of requests', () => {
+    const limit = { requestsPerUnit: 1, unit: 'HOUR' };
+    const report = replayed(twoAMinute, [{ descriptors: [{ entries: by('client', 'x'), limit }] }]);
+    expect(report.rules.rules.map(({ rule }) => rule)).toEqual(['d (limit of the request)']);
+  });
+
+  it('counts fixed windows by another algorithm, but for what a limiter would refuse', () => {
+    const month = limit({ unit: 'month' });
+    const sliding = limit({ algorithm: Algorithm.SLIDING_WINDOW });
+    const rules = [
+      rule({
+        key: 'a',
+        limits: [limit({ unit: 'day' }), limit({ unit: 'second', unitMultiplier: 60 }), sliding],
+      }),
+      rule({ key: 'b', descriptors: [rule({ key: 'c', rateLimit: month })] }),
+      rule({ key: 'd', rateLimit: limit({ unit: '', unlimited: true }) }),
+    ];
+    const algorithmsOf = (list: readonly Rule[]): number[][] =>
+      list.flatMap(({ limits, descriptors }) => [
+        limits.map(({ algorithm }) => algorithm),
+        ...algorithmsOf(descriptors),
+      ]);
+    const as = (calendarMonths: boolean) =>
+      algorithmsOf(rulesCountedAs(rules, Algorithm.SLIDING_WINDOW, { calendarMonths }));
+    expect(as(false)).toEqual([[1, 0, 1], [], [1], [0]]);
+    expect(as(true)).toEqual([[1, 0, 1], [], [0], [0]]);
+  });
+
   it('says when counters found no room', () => {
     const lines = Array.from({ length: 5 }, (_, i) => ({ descriptors: [by('client', `c${i}`)] }));
     const report = replayed(twoAMinute, lines, { settings: settingsOf({ MEMORY_STORE_MAX_COUNTERS: '2' }) });
@@ -284,8 +374,18 @@ descriptors:
     descriptors:
       - key: c
         rate_limit: { unit: minute, requests_per_unit: 1 }
+  - key: c
+    rate_limit: { window: 90s, requests_per_unit: 4, algorithm: sliding_window, name: slides }
+  - key: e
+    rate_limits:
+      - { unit: second, requests_per_unit: 2, algorithm: token_bucket, burst: 3 }
+      - { window: 5m, requests_per_unit: 5, name: each }
+      - { unit: hour, requests_per_unit: 9, algorithm: sliding_window }
 `;
-  const entry = fc.tuple(fc.constantFrom('a', 'b', 'c'), fc.constantFrom('x1', 'x2', 'off', 'free', 'y'));
+  const entry = fc.tuple(
+    fc.constantFrom('a', 'b', 'c', 'e'),
+    fc.constantFrom('x1', 'x2', 'off', 'free', 'y'),
+  );
   const descriptor = fc.record({
     entries: fc.array(entry, { minLength: 1, maxLength: 2 }),
     hitsAddend: fc.option(fc.nat(3), { nil: undefined }),

@@ -1,7 +1,8 @@
 import type { LimiterSettings } from '../limiter/settings/settings.ts';
-import type { RuleSource } from '../rules/model.ts';
+import { Algorithm, type RateLimit, type Rule, type RuleSource, Unit, unitFromText } from '../rules/model.ts';
 import { compileRules } from '../rules/table/compile-rules.ts';
 import { RuleTable } from '../rules/table/rule-table.ts';
+import { windowSeconds } from '../rules/window.ts';
 import { type RecordedRequest, RecordingError, readRecordedRequest } from './recorded-request.ts';
 import { BadLines } from './replay-report.ts';
 import { type ReplayDecision, ReplayedRules, RuleSetsDifference } from './replayed-rules.ts';
@@ -128,6 +129,32 @@ export class Replay {
     note(this.requests, timeMs);
     if (this.against !== undefined) this.difference.compare(timeMs, this.rules, this.against);
   }
+}
+
+/**
+ * The same rules with an algorithm in the place of fixed windows: all those that a limiter could count by it. Left as they
+ * are: months of the calendar, and what the rule has by that algorithm already, for as long a window.
+ */
+export function rulesCountedAs(
+  rules: readonly Rule[],
+  algorithm: Algorithm,
+  options: { calendarMonths: boolean },
+): Rule[] {
+  return rules.map((rule) => {
+    const lengths = new Set(
+      rule.limits.filter((limit) => limit.algorithm === algorithm).map(windowSecondsOf),
+    );
+    const limits = rule.limits.map((limit): RateLimit => {
+      const isMonth = options.calendarMonths && unitFromText(limit.unit) === Unit.MONTH;
+      const isFixed = limit.algorithm === Algorithm.FIXED_WINDOW && !limit.unlimited;
+      return isFixed && !isMonth && !lengths.has(windowSecondsOf(limit)) ? { ...limit, algorithm } : limit;
+    });
+    return { ...rule, limits, descriptors: rulesCountedAs(rule.descriptors, algorithm, options) };
+  });
+}
+
+function windowSecondsOf({ unit, unitMultiplier }: RateLimit): number | undefined {
+  return windowSeconds(unitFromText(unit) ?? Unit.UNKNOWN, unitMultiplier);
 }
 
 function tableOf(sources: readonly RuleSource[]): RuleTable {

@@ -6,7 +6,15 @@ import type { LimiterSettings } from '../limiter/settings/settings.ts';
 import { MemoryStore } from '../limiter/stores/memory/memory-store.ts';
 import type { Clock } from '../process/time/clock.ts';
 import type { RuleTable } from '../rules/table/rule-table.ts';
-import { newTimes, note, Offenders, RuleTallies, type RuleTally, type Times } from './rule-tallies.ts';
+import {
+  type LimitTally,
+  newTimes,
+  note,
+  Offenders,
+  RuleTallies,
+  type RuleTally,
+  type Times,
+} from './rule-tallies.ts';
 
 /** Stands where the request under way says. */
 class VirtualClock implements Clock {
@@ -31,7 +39,7 @@ export interface DomainTally {
 interface RefusingHit {
   /** As `Offender.counter`. */
   readonly counter: string;
-  readonly tally: RuleTally;
+  readonly tally: LimitTally;
 }
 
 export interface ReplayedAnswer {
@@ -108,8 +116,9 @@ export class ReplayedRules {
     this.#service.useRules(this.#tallies);
   }
 
+  /** Those that decided something. */
   get rules(): readonly RuleTally[] {
-    return this.#tallies.tallies;
+    return this.#tallies.tallies.filter(({ limits }) => limits.some(({ decisions }) => decisions > 0));
   }
 
   get unknownDomains(): ReadonlyMap<string, number> {
@@ -158,12 +167,14 @@ export class ReplayedRules {
     this.#countRefusing(timeMs);
   }
 
-  /** A rule, or a counter, that several descriptors of a request have is counted once. */
+  /** A rule, a limit, or a counter, that several descriptors of a request have is counted once. */
   #countRefusing(timeMs: number): void {
     this.refusing.forEach(({ counter, tally }, index) => {
       const before = this.refusing.slice(0, index);
+      const { rule } = tally;
       if (!before.some((hit) => hit.tally === tally)) note(tally.limited, timeMs);
-      if (!before.some((hit) => hit.counter === counter)) this.offenders.note(counter, tally.path, timeMs);
+      if (!before.some((hit) => hit.tally.rule === rule)) note(rule.limited, timeMs);
+      if (!before.some((hit) => hit.counter === counter)) this.offenders.note(counter, rule.path, timeMs);
     });
   }
 }
@@ -197,9 +208,9 @@ function noChangedRequests(): ChangedRequests {
 
 function noteChanged(changed: ChangedRequests, refusing: readonly RefusingHit[], timeMs: number): void {
   note(changed.requests, timeMs);
-  for (const path of new Set(refusing.map(({ tally }) => tally.path))) {
+  for (const path of new Set(refusing.map(({ tally }) => tally.rule.path))) {
     changed.byRule.set(path, (changed.byRule.get(path) ?? 0) + 1);
   }
-  const rules = new Map(refusing.map(({ counter, tally }) => [counter, tally.path]));
+  const rules = new Map(refusing.map(({ counter, tally }) => [counter, tally.rule.path]));
   for (const [counter, rule] of rules) changed.offenders.note(counter, rule, timeMs);
 }

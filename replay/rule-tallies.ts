@@ -7,6 +7,7 @@ import {
 import type { MatchedRule, RuleMatch, RuleMatcher } from '../rules/match-result.ts';
 import type { Entry } from '../rules/model.ts';
 import type { RuleTable } from '../rules/table/rule-table.ts';
+import { limitLabel } from '../rules/window.ts';
 
 /** How often something happened, and when first and last. */
 export interface Times {
@@ -33,6 +34,19 @@ export interface RuleTally {
   readonly path: string;
   /** Undefined for limits that came with requests. */
   readonly rule: MatchedRule | undefined;
+  /** One for each of its limits, and one for limits that came with requests. */
+  readonly limits: readonly LimitTally[];
+  /** Requests that were refused and over one of its limits. */
+  readonly limited: Times;
+}
+
+/** What one limit of a rule did. */
+export interface LimitTally {
+  readonly rule: RuleTally;
+  /** What tells it from the other limits of its rule; empty for one alone. */
+  readonly label: string;
+  /** Its metric's. */
+  readonly slot: number;
   /** Descriptors that it decided. */
   decisions: number;
   /** By `RuleStat`. */
@@ -46,11 +60,12 @@ const statCount = ruleStatNames.length;
 const numberMark = '\0';
 
 /**
- * The service's statistics, by rule instead of by metric key: a recording of a day may have any number of those. The
- * matcher names each rule to the service by its number here, as if it were the metric key.
+ * The service's statistics, by limit of a rule instead of by metric key: a recording of a day may have any number of those.
+ * The matcher names each rule to the service by its number here, as if it were the metric key; the service puts the label of
+ * a limit behind it where there are several.
  */
 export class RuleTallies implements RuleMatcher, RuleStats {
-  /** Those that decided something, in the order in which they first did. */
+  /** In the order in which they were first found. */
   readonly tallies: RuleTally[] = [];
   /** Descriptors of domains without rules, by domain. */
   readonly unknownDomains = new Map<string, number>();
@@ -58,7 +73,10 @@ export class RuleTallies implements RuleMatcher, RuleStats {
   domain = '';
   readonly #table: RuleTable;
   readonly #paths: ReadonlyMap<MatchedRule, string>;
-  readonly #metrics = new Map<MatchedRule | string, RuleMetric>();
+  readonly #limits: LimitTally[] = [];
+  /** Numbers of tallies. */
+  readonly #numbers = new Map<MatchedRule | string, number>();
+  readonly #metrics = new Map<string, RuleMetric>();
 
   constructor(table: RuleTable) {
     this.#table = table;
@@ -72,19 +90,26 @@ export class RuleTallies implements RuleMatcher, RuleStats {
   match(domain: string, entries: readonly Entry[]): RuleMatch | undefined {
     const match = this.#table.match(domain, entries);
     if (match === undefined || match.rule.unlimited) return match;
-    const metricKey = this.#metricOf(match.rule, match.rule).key;
+    const metricKey = `${numberMark}${this.#numberOf(match.rule, match.rule)}`;
     return { ...match, metricKey, metricPerValue: false };
   }
 
   /** The tally of a plan's metric. */
-  tallyOf({ slot }: RuleMetric): RuleTally {
-    return this.tallies[slot / statCount]!;
+  tallyOf({ slot }: RuleMetric): LimitTally {
+    return this.#limits[slot / statCount]!;
   }
 
   ruleMetric(metricKey: string): RuleMetric {
-    if (!metricKey.startsWith(numberMark)) return this.#metricOf(this.domain, undefined);
-    const number = Number(metricKey.slice(1));
-    return { key: metricKey, slot: number * statCount, lastUse: Number.POSITIVE_INFINITY };
+    const known = this.#metrics.get(metricKey);
+    if (known !== undefined) return known;
+    const isOfRule = metricKey.startsWith(numberMark);
+    const [, number, label = ''] = isOfRule ? /^.(\d+)\.?(.*)$/s.exec(metricKey)! : [];
+    const tally = this.tallies[isOfRule ? Number(number) : this.#numberOf(this.domain, undefined)]!;
+    const { slot } = tally.limits.find((one) => one.label === label)!;
+    const metric = { key: metricKey, slot, lastUse: Number.POSITIVE_INFINITY };
+    // Those of limits that come with requests are any number.
+    if (isOfRule) this.#metrics.set(metricKey, metric);
+    return metric;
   }
 
   slotOf({ slot }: RuleMetric): number {
@@ -97,22 +122,30 @@ export class RuleTallies implements RuleMatcher, RuleStats {
 
   add(slot: number, amount: number): void {
     const stat = slot % statCount;
-    const tally = this.tallies[(slot - stat) / statCount]!;
+    const tally = this.#limits[(slot - stat) / statCount]!;
     tally.stats[stat]! += amount;
     // One of the two is counted for each descriptor, also for no hits.
     if (stat === RuleStat.totalHits || stat === RuleStat.totalNegativeHits) tally.decisions++;
   }
 
-  #metricOf(of: MatchedRule | string, rule: MatchedRule | undefined): RuleMetric {
-    const known = this.#metrics.get(of);
+  #numberOf(of: MatchedRule | string, rule: MatchedRule | undefined): number {
+    const known = this.#numbers.get(of);
     if (known !== undefined) return known;
     const number = this.tallies.length;
     const path = rule === undefined ? `${of} (limit of the request)` : (this.#paths.get(rule) ?? '');
-    this.tallies.push({ path, rule, decisions: 0, stats: new Float64Array(statCount), limited: newTimes() });
-    const key = `${numberMark}${number}`;
-    const metric = { key, slot: number * statCount, lastUse: Number.POSITIVE_INFINITY };
-    this.#metrics.set(of, metric);
-    return metric;
+    const limits: LimitTally[] = [];
+    const tally: RuleTally = { path, rule, limits, limited: newTimes() };
+    const several = rule !== undefined && rule.limits.length > 1 ? rule.limits : [];
+    for (const label of several.length === 0 ? [''] : several.map((limit) => limitLabel(several, limit))) {
+      const slot = this.#limits.length * statCount;
+      const stats = new Float64Array(statCount);
+      const limit = { rule: tally, label, slot, decisions: 0, stats, limited: newTimes() };
+      limits.push(limit);
+      this.#limits.push(limit);
+    }
+    this.tallies.push(tally);
+    this.#numbers.set(of, number);
+    return number;
   }
 }
 

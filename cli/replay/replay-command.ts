@@ -1,8 +1,9 @@
 import { type LimiterSettings, parseLimiterSettings } from '../../limiter/settings/settings.ts';
 import { systemErrorReason } from '../../process/log/error-text.ts';
-import { Replay } from '../../replay/replay.ts';
+import { Replay, rulesCountedAs } from '../../replay/replay.ts';
 import { type ReplayReport, reportOf, TooManyBadLines } from '../../replay/replay-report.ts';
-import type { RuleSource } from '../../rules/model.ts';
+import { Algorithm, type RuleSource } from '../../rules/model.ts';
+import type { CheckOptions } from '../../rules/validate-sources.ts';
 import { commandOf, outputFormat, type ParsedFlags, UsageError, wholeNumber } from '../shared/flags.ts';
 import {
   printClashes,
@@ -16,11 +17,14 @@ import { Progress } from './progress.ts';
 import { type OpenedRecording, openRecording } from './recording-lines.ts';
 import { reportText } from './report-text.ts';
 
+interface ReadOptions extends CheckOptions {
+  chosen: ServedBy;
+  /** By which algorithm fixed windows are counted. */
+  as?: Algorithm | undefined;
+}
+
 /** Those of one class and fleet, which a limiter could load together. Undefined when they cannot be loaded; the reasons are then on standard error. @throws UsageError */
-export function readReplayRules(
-  path: string,
-  options: { mergeDomains: boolean; chosen: ServedBy },
-): RuleSource[] | undefined {
+export function readReplayRules(path: string, options: ReadOptions): RuleSource[] | undefined {
   const input = readInput(path, options);
   if (printInputErrors(input)) return undefined;
   const sources = sourcesServedBy(input.sources, options.chosen);
@@ -29,7 +33,14 @@ export function readReplayRules(
     const names = [className && `the class "${className}"`, fleet && `the fleet "${fleet}"`];
     throw new UsageError(`${path} has no rules of ${names.filter(Boolean).join(' and ')}`);
   }
-  return printClashes(sources, options) ? undefined : sources.map(({ source }) => source);
+  const counted = sources.map((loaded) => ({ ...loaded, source: countedAs(loaded.source, options) }));
+  return printClashes(counted, options) ? undefined : counted.map(({ source }) => source);
+}
+
+function countedAs(source: RuleSource, { as, support }: ReadOptions): RuleSource {
+  if (as === undefined) return source;
+  const calendarMonths = support?.calendarMonths === true;
+  return { ...source, descriptors: rulesCountedAs(source.descriptors, as, { calendarMonths }) };
 }
 
 /** The settings of a limiter that change what it answers, given by flags: a replay reads no environment. */
@@ -91,6 +102,8 @@ get a recording from Envoy's access log is in docs/replay.md. A line is a reques
 
   --from <file>              the recording, one request a line; .gz is unpacked, "-" is standard input
   --against <rules>          play it through these as well, and report the difference to them
+  --as <algorithm>           count fixed windows by another algorithm, sliding_window or token_bucket, and report the
+                             difference to the rules as they are written, or to --against
   --class <name>             whose manifests to read, where there are several classes (of control planes)
   --fleet <name>             whose manifests to read, where there are several fleets
   --output text|json         how to print the report (default text)
@@ -112,6 +125,7 @@ cannot be used, or for a wrong command line.
 interface Wanted {
   rules: string;
   against: string | undefined;
+  as: Algorithm | undefined;
   from: string;
   output: 'text' | 'json';
   top: number;
@@ -126,6 +140,7 @@ export const replayCommand = commandOf(
   {
     from: { type: 'string' },
     against: { type: 'string' },
+    as: { type: 'string' },
     class: { type: 'string' },
     fleet: { type: 'string' },
     output: { type: 'string' },
@@ -141,8 +156,13 @@ export const replayCommand = commandOf(
     const wanted = readWanted(flags);
     const merging = flags.on('merge-domain-configs') ? ['MERGE_DOMAIN_CONFIG=true'] : [];
     const settings = readReplaySettings([...flags.list('setting'), ...merging]);
-    const options = { mergeDomains: settings.mergeDomainConfig, chosen: servedByFlags(flags) };
-    const rules = readReplayRules(wanted.rules, options);
+    const calendarMonths = settings.useCalendarMonthRateLimit;
+    const options = {
+      mergeDomains: settings.mergeDomainConfig,
+      chosen: servedByFlags(flags),
+      support: { admission: undefined, groups: undefined, calendarMonths },
+    };
+    const rules = readReplayRules(wanted.rules, { ...options, as: wanted.as });
     const against = wanted.against === undefined ? [] : readReplayRules(wanted.against, options);
     if (rules === undefined || against === undefined) return 2;
     const replay = new Replay({
@@ -164,19 +184,26 @@ export const replayCommand = commandOf(
 function readWanted(flags: ParsedFlags): Wanted {
   const [rules, ...stray] = flags.positionals;
   const from = flags.text('from');
-  const against = flags.text('against');
+  const as = algorithmOf(flags.text('as'));
+  // Read twice: as it is written, too.
+  const against = flags.text('against') ?? (as === undefined ? undefined : rules);
   if (rules === undefined || from === undefined) throw new UsageError('replay needs rules and --from <file>');
   if (stray.length > 0)
     throw new UsageError(`replay takes one set of rules and --against another, "${stray[0]}" is too many`);
   if ([rules, against, from].filter((path) => path === '-').length > 1) {
-    throw new UsageError('only one of them can be "-", standard input');
+    throw new UsageError(
+      as === undefined || flags.text('against') !== undefined
+        ? 'only one of them can be "-", standard input'
+        : 'with --as the rules are read twice: they cannot be "-", standard input, without --against',
+    );
   }
   if (flags.text('max-newly-limited') !== undefined && against === undefined) {
-    throw new UsageError('--max-newly-limited has no effect without --against');
+    throw new UsageError('--max-newly-limited has no effect without --against or --as');
   }
   return {
     rules,
     against,
+    as,
     from,
     output: outputFormat(flags),
     top: wholeNumber(flags, 'top', { default: 10, least: 0, most: 100_000 }),
@@ -185,6 +212,14 @@ function readWanted(flags: ParsedFlags): Wanted {
     maxLimited: readRequestBound('--max-limited', flags.text('max-limited')),
     maxNewlyLimited: readRequestBound('--max-newly-limited', flags.text('max-newly-limited')),
   };
+}
+
+/** @throws UsageError */
+function algorithmOf(text: string | undefined): Algorithm | undefined {
+  if (text === undefined) return undefined;
+  if (text === 'sliding_window') return Algorithm.SLIDING_WINDOW;
+  if (text === 'token_bucket') return Algorithm.TOKEN_BUCKET;
+  throw new UsageError(`--as is sliding_window or token_bucket, not "${text}"`);
 }
 
 /** False when it could not be replayed to its end; the reason is then on standard error. */

@@ -1,8 +1,10 @@
 import type {
   ChangeReport,
   LimitedReport,
+  LimitFigures,
   OffendersReport,
   ReplayReport,
+  ReportedLimit,
   RuleReport,
   RuleSetReport,
 } from '../../replay/replay-report.ts';
@@ -80,20 +82,39 @@ function domainLines({ domains }: RuleSetReport): string[] {
 
 function ruleLines(rules: readonly RuleReport[]): string[] {
   const head = ['rule', 'limit', 'decisions', 'near', 'over', 'shadow', 'limited', 'share', 'first', 'last'];
-  const rows = rules.map((rule) => [
-    printable(rule.rule),
-    limitText(rule),
-    count(rule.decisions),
-    count(rule.nearLimit),
-    count(rule.overLimit),
-    count(rule.shadowed),
-    ...limitedCells(rule.limited),
+  const rows = rules.flatMap(({ limits = [], ...rule }) => [
+    [
+      printable(rule.rule),
+      limits.length > 0 ? `${limits.length} limits` : limitText(rule.limit),
+      count(rule.decisions),
+      ...figureCells(rule),
+      ...limitedCells(rule.limited),
+    ],
+    ...limits.map((one) => [
+      `  ${printable(one.label)}`,
+      limitText(one.limit),
+      '',
+      ...figureCells(one),
+      ...limitedCells(one.limited),
+    ]),
   ]);
   return textTable([head, ...rows], new Set([2, 3, 4, 5, 6, 7]));
 }
 
-function limitText({ limit }: RuleReport): string {
-  return limit === null ? 'its own' : `${count(limit.requestsPerUnit)} ${perUnit(limit.unit)}`;
+/** Empty where each of several limits has its own. */
+function figureCells({ nearLimit, overLimit, shadowed }: Partial<LimitFigures>): string[] {
+  return [nearLimit, overLimit, shadowed].map((figure) => (figure === undefined ? '' : count(figure)));
+}
+
+function limitText(limit: ReportedLimit | null): string {
+  if (limit === null) return 'its own';
+  const { requestsPerUnit, unit, unitMultiplier, window, algorithm, burst } = limit;
+  const words = [
+    `${count(requestsPerUnit)} ${unitMultiplier === 1 ? perUnit(unit) : `in ${window}`}`,
+    ...(algorithm === 'fixed_window' ? [] : [algorithm.replace('_', ' ')]),
+    ...(burst === undefined ? [] : [`burst ${count(burst)}`]),
+  ];
+  return words.join(', ');
 }
 
 function limitedCells({ requests, share, first, last }: LimitedReport): string[] {

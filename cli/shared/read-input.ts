@@ -9,7 +9,7 @@ import type { LoadedSource, RuleText } from '../../rules/loaded-source.ts';
 import type { JsonObject, RuleSource } from '../../rules/model.ts';
 import { looksLikeRules } from '../../rules/reader/read-rule-files.ts';
 import { formatRuleError, type RuleError } from '../../rules/rule-error.ts';
-import { checkSources } from '../../rules/validate-sources.ts';
+import { type CheckOptions, checkSources } from '../../rules/validate-sources.ts';
 import { yamlText } from '../../rules/write/yaml-text.ts';
 import { decodeYaml } from '../../rules/yaml/text.ts';
 import { fetchGiven, type ParsedFlags, UsageError } from './flags.ts';
@@ -149,7 +149,7 @@ function chosenBy(
 }
 
 /** Prints why sources cannot be loaded together, each being well by itself; returns whether there is a reason. */
-export function printClashes(sources: readonly LoadedSource[], options: { mergeDomains: boolean }): boolean {
+export function printClashes(sources: readonly LoadedSource[], options: CheckOptions): boolean {
   const bySource = new Map<RuleSource, LoadedSource>(sources.map((loaded) => [loaded.source, loaded]));
   let found = false;
   checkSources([...bySource.keys()], options, ({ source, code, text, path }) => {

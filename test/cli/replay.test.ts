@@ -91,6 +91,69 @@ describe('weir replay', () => {
     });
   });
 
+  it('tells what another algorithm would have refused, beside the rules as written', () => {
+    const edge = join(root, 'examples/replay/edge.ndjson');
+    const args = ['examples/rules', '--as', 'sliding_window', '--from', edge];
+    const { status, stdout } = replay([...args, '--max-newly-limited', '2']);
+    expect(status).toBe(1);
+    expect(stdout).toContain(
+      '\nNewly limited: 3 requests (30.00 %), 2026-11-20T09:01:01.000Z to 2026-11-20T09:01:03.000Z\n',
+    );
+    expect(stdout).toMatch(/\n {2}shop\.remote_address {2}5 a minute, sliding window {2}/);
+    expect(stdout).toMatch(/\n {2}shop\.remote_address {2}5 a minute {2}/);
+    const bucket = replay([
+      ...args.with(2, 'token_bucket'),
+      '--against',
+      'examples/rules',
+      '--output',
+      'json',
+    ]);
+    expect(JSON.parse(bucket.stdout).rules.rules).toMatchObject([
+      { limit: { algorithm: 'token_bucket', burst: 5, window: '1m' } },
+    ]);
+  });
+
+  it('says what it cannot count by another algorithm', () => {
+    const wrong = replay(['examples/rules', '--as', 'leaky', '--from', example]);
+    expect([wrong.status, wrong.stderr]).toEqual([
+      2,
+      expect.stringContaining('--as is sliding_window or token_bucket, not "leaky"'),
+    ]);
+    const twice = replay(['-', '--as', 'sliding_window', '--from', example]);
+    expect(twice.stderr).toContain('with --as the rules are read twice: they cannot be "-"');
+    const path = manifests({ name: 'a', limit: 4_294_967_295 });
+    const large = replay([path, '--as', 'token_bucket', '--from', example]);
+    expect([large.status, large.stderr]).toEqual([2, expect.stringContaining('4294967295')]);
+  });
+
+  it('shows several limits of a rule below it', () => {
+    const rules = join(folder, 'rules.yaml');
+    writeFileSync(
+      rules,
+      `domain: shop
+descriptors:
+  - key: remote_address
+    rate_limits:
+      - { requests_per_unit: 1, unit: second }
+      - { requests_per_unit: 3000, window: 5m, algorithm: token_bucket, burst: 2000, name: steady }
+`,
+    );
+    const { stdout } = replay([rules, '--from', recorded(request(0), request(0), request(1))]);
+    const rows = stdout.split('\n').slice(7, 10);
+    expect(
+      rows.map((row) =>
+        row
+          .slice(2)
+          .split(/ {2,}(?=\S)/)
+          .slice(0, 5),
+      ),
+    ).toEqual([
+      ['shop.remote_address', '2 limits', '3', '1', '33.33 %'],
+      ['', '1s', '1 a second', '2', '1'],
+      ['', 'steady', '3,000 in 5m, token bucket, burst 2,000', '0', '0'],
+    ]);
+  });
+
   it.each([
     [['--max-limited', '4'], 0],
     [['--max-limited', '3'], 1],
