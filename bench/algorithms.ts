@@ -1,0 +1,192 @@
+/**
+ * How often fixed and sliding windows decide otherwise than an exact log of hits: `node bench/algorithms.ts [--requests N]`.
+ * Each algorithm and the log decide the same requests, each from what it let pass itself; the log keeps the time of every
+ * hit that it let pass, and lets one more pass where fewer than the limit lie in the window's length before it. Time is made
+ * up and traffic has a seed: every run gives the same figures. docs/performance.md shows them.
+ */
+import { parseArgs } from 'node:util';
+import { type Bound, FixedWindow, type Held } from '../limiter/stores/bound.ts';
+import { SlidingWindow } from '../limiter/stores/sliding-window.ts';
+import { seededRandom, zipfSequence } from './zipf.ts';
+
+const { values: flags } = parseArgs({ options: { requests: { type: 'string', default: '1000000' } } });
+const requests = Number(flags.requests);
+const windowMicros = 60_000_000;
+/** In the middle of a minute. */
+const startMicros = 29_000_000 * windowMicros + 23_000_000;
+
+/** Attackers begin one after the other, so that they do so all over a window. */
+const attackersApartMicros = 17_300_000;
+
+interface Traffic {
+  title: string;
+  sources: number;
+  /** Of all of these together. */
+  perMinute: number;
+  limit: number;
+  /** Sources beside them, each of which sends so many times the limit. */
+  attackers: number;
+  attack: number;
+  /** Requests that a source sends at once, on average; 1 is a Poisson process. */
+  burst: number;
+  /** What a refused source does: it goes on as before, or is blocked for so many minutes, as by Cloudflare while it goes on. */
+  blockedMinutes: number;
+}
+
+const usual = {
+  sources: 270_000,
+  perMinute: 100_000,
+  limit: 1500,
+  attackers: 0,
+  attack: 20,
+  burst: 1,
+  blockedMinutes: 0,
+};
+const attacked = { ...usual, perMinute: 15_000, attackers: 3, blockedMinutes: Number.POSITIVE_INFINITY };
+const traffics: Traffic[] = [
+  {
+    ...attacked,
+    title: 'sources well below the limit, and 3 at 20 times it; who is refused stays blocked',
+  },
+  { ...attacked, title: 'the same, the 3 at 4 times the limit', attack: 4 },
+  { ...attacked, title: 'the same, the 3 at twice the limit', attack: 2 },
+  {
+    ...usual,
+    title: 'six sources above the limit, some near it; blocked likewise',
+    blockedMinutes: Number.POSITIVE_INFINITY,
+  },
+  { ...usual, title: 'the same; who is refused goes on' },
+  { ...usual, title: 'a third of all requests are too many', limit: 100 },
+  { ...usual, title: 'the same in bursts of 20', limit: 100, burst: 20 },
+  {
+    ...usual,
+    title: 'sources near the limit send most, in bursts of 20',
+    sources: 1000,
+    limit: 100,
+    burst: 20,
+  },
+];
+
+/** Arrivals in order: all sources together are a Poisson process of bursts, each of one source. */
+function* arrivals({ sources, perMinute, burst, limit, attackers, attack }: Traffic): Generator<Arrival> {
+  const random = seededRandom(20_261_122);
+  const sequence = zipfSequence({ count: sources, length: requests, random });
+  const attacks = attackers * limit * attack;
+  const meanMicros = (windowMicros / (perMinute + attacks)) * burst;
+  let atMicros = startMicros;
+  for (let made = 0; made < requests; ) {
+    atMicros += Math.round(-Math.log(1 - random()) * meanMicros);
+    const isAttack = random() * (perMinute + attacks) < attacks;
+    const attacker = Math.floor(random() * attackers);
+    if (isAttack && atMicros < startMicros + attacker * attackersApartMicros) continue;
+    const source = isAttack ? -1 - attacker : (sequence[made] as number);
+    const size = burst === 1 ? 1 : 1 + Math.floor(random() * (2 * burst - 1));
+    for (let i = 0; i < size && made < requests; i += 1, made += 1) yield { source, atMicros };
+  }
+}
+
+interface Arrival {
+  source: number;
+  atMicros: number;
+}
+
+/** One source, as the algorithm and as the log see it. */
+interface Source {
+  held: Held | undefined;
+  /** Of the held count: a fixed window has a counter each. */
+  window: number;
+  blockedUntilMicros: number;
+  /** When hits passed by the algorithm. */
+  passed: number[];
+  logged: number[];
+  logBlockedUntilMicros: number;
+}
+
+interface Outcome {
+  /** Decisions that differ from the log's. */
+  passedInstead: number;
+  refusedInstead: number;
+  passed: number;
+  logged: number;
+  /** The most that passed in one window's length, of the limit. */
+  worst: number;
+}
+
+function run(traffic: Traffic, bound: Bound): Outcome {
+  const outcome: Outcome = { passedInstead: 0, refusedInstead: 0, passed: 0, logged: 0, worst: 0 };
+  const sources = new Map<number, Source>();
+  for (const { source, atMicros } of arrivals(traffic)) {
+    let state = sources.get(source);
+    if (state === undefined) {
+      state = {
+        held: undefined,
+        window: 0,
+        passed: [],
+        logged: [],
+        blockedUntilMicros: 0,
+        logBlockedUntilMicros: 0,
+      };
+      sources.set(source, state);
+    }
+    const passes = decide(state, atMicros, bound, traffic);
+    const isLogged = decideByLog(state, atMicros, traffic);
+    if (passes) {
+      outcome.passed += 1;
+      outcome.worst = Math.max(outcome.worst, inWindow(state.passed, atMicros) / traffic.limit);
+    }
+    if (isLogged) outcome.logged += 1;
+    if (passes && !isLogged) outcome.passedInstead += 1;
+    if (!passes && isLogged) outcome.refusedInstead += 1;
+  }
+  return outcome;
+}
+
+/** How many of the times lie in the window's length before; earlier ones are dropped. */
+function inWindow(times: number[], atMicros: number): number {
+  while (times.length > 0 && (times[0] as number) <= atMicros - windowMicros) times.shift();
+  return times.length;
+}
+
+function decide(state: Source, atMicros: number, bound: Bound, traffic: Traffic): boolean {
+  if (atMicros < state.blockedUntilMicros) return false;
+  const window = Math.floor(atMicros / windowMicros);
+  if (bound.kind === 'fixed' && window !== state.window) state.held = undefined;
+  state.window = window;
+  state.held = bound.heldAt(state.held, atMicros);
+  if (bound.room(state.held, atMicros) === 0) {
+    state.blockedUntilMicros = atMicros + traffic.blockedMinutes * windowMicros;
+    return false;
+  }
+  state.held = bound.take(state.held, 1);
+  state.passed.push(atMicros);
+  return true;
+}
+
+function decideByLog(state: Source, atMicros: number, traffic: Traffic): boolean {
+  if (atMicros < state.logBlockedUntilMicros) return false;
+  if (inWindow(state.logged, atMicros) >= traffic.limit) {
+    state.logBlockedUntilMicros = atMicros + traffic.blockedMinutes * windowMicros;
+    return false;
+  }
+  state.logged.push(atMicros);
+  return true;
+}
+
+const percent = (count: number): string => `${Number(((100 * count) / requests).toPrecision(2))} %`;
+const rows = traffics.map((traffic) => {
+  const { title, limit, sources, perMinute } = traffic;
+  const cells = [new FixedWindow(limit), new SlidingWindow({ requests: limit, windowMicros })].map(
+    (bound) => {
+      const { passedInstead, refusedInstead, passed, logged, worst } = run(traffic, bound);
+      const share = percent(passedInstead + refusedInstead);
+      return `${share} | ${percent(passed - logged)} | ${worst.toFixed(2)}`;
+    },
+  );
+  return `| ${title} | ${sources}, ${perMinute}, ${limit} | ${cells.join(' | ')} |`;
+});
+console.log(`${requests} requests, sources by Zipf's law, a window of a minute.\n`);
+console.log(
+  '| traffic | sources, requests a minute, limit | fixed: differ | more passed | worst minute | sliding: differ | more passed | worst minute |',
+);
+console.log('|---|---|---|---|---|---|---|---|');
+console.log(rows.join('\n'));
