@@ -1,10 +1,11 @@
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, expect, it } from 'vitest';
+import { FixedWindow } from '../../limiter/stores/bound.ts';
 import { type CounterOp, type CounterStore, callAbandoned } from '../../limiter/stores/counter-store.ts';
 import { counterOp, submit, totalOf } from '../support/counter-ops.ts';
 
 /** What every store does that does not count within `submit`. */
-export function abandonedOpsSuite(open: () => Promise<CounterStore>): void {
+export function abandonedOpsSuite(open: () => Promise<CounterStore>, { bounds = false } = {}): void {
   let store: CounterStore;
   beforeAll(async () => {
     store = await open();
@@ -57,6 +58,39 @@ export function abandonedOpsSuite(open: () => Promise<CounterStore>): void {
     ]);
     expect(await totalOf(store, { key, hits: 0 })).toBe(3);
   });
+
+  const counting = bounds ? it : undefined;
+  counting?.(
+    'leaves out the groups of an abandoned request, and lets the others have their room',
+    async () => {
+      const bound = new FixedWindow(4);
+      for (const stopWhenOver of [false, true]) {
+        const key = `{${randomUUID()}}`;
+        const caller = { abandoned: false };
+        const ops = (given: Partial<CounterOp>) => [
+          counterOp({ key, limit: 4, bound, groupSize: 2, ...given }),
+          counterOp({ key: `${key} other`, limit: 4, bound, groupSize: 2, ...given }),
+        ];
+        // All of one step, and one of another that the abandoned ones stand around.
+        const requests = [ops({ caller }), ops({}), ops({ caller }), ops({ hits: 3 }), ops({ caller })];
+        const answered = Promise.all(requests.map((request) => submit(store, request, { stopWhenOver })));
+        caller.abandoned = true;
+        const left = [callAbandoned, callAbandoned];
+        expect((await answered).flat().map(answerOf)).toEqual([
+          ...left,
+          [1, 1],
+          [1, 1],
+          ...left,
+          [3, 4],
+          [3, 4],
+          ...left,
+        ]);
+        const all = ops({ caller });
+        await submit(store, all, { stopWhenOver });
+        expect(all.map(({ error }) => error)).toEqual(left);
+      }
+    },
+  );
 
   it('leaves out a request of more keys than one call takes', async () => {
     const key = randomUUID();

@@ -22,7 +22,7 @@ describeWithServer('abandoned ops in Redis', redisProgram, (path) => {
   afterAll(() => server.stop());
   const url = () => `127.0.0.1:${server.port}`;
 
-  describe('by scripts', () => abandonedOpsSuite(() => openRedisStore({ url: url() })));
+  describe('by scripts', () => abandonedOpsSuite(() => openRedisStore({ url: url() }), { bounds: true }));
   describe('without scripts', () =>
     abandonedOpsSuite(() => openRedisStore({ url: url() }, { scripts: 'never' })));
 
@@ -60,7 +60,7 @@ describeWithServer('abandoned ops in Redis Cluster', redisProgram, (path) => {
     cluster = await startRedisCluster({ path });
   });
   afterAll(() => cluster?.stop());
-  abandonedOpsSuite(() => openClusterStore({ url: cluster.url }));
+  abandonedOpsSuite(() => openClusterStore({ url: cluster.url }), { bounds: true });
 });
 
 describeWithServer('abandoned ops in memcache', memcachedProgram, (path) => {

@@ -3,7 +3,11 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { Redis } from 'ioredis';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { FixedWindow } from '../../limiter/stores/bound.ts';
+import { BreakerStore } from '../../limiter/stores/calm/breaker-store.ts';
+import { needsScripts } from '../../limiter/stores/redis/bounded-steps.ts';
 import type { RedisStore } from '../../limiter/stores/redis/redis-store.ts';
+import { attendedTimers } from '../../process/time/clock.ts';
 import { ChildProgram } from '../support/child-program.ts';
 import { counterOp, submit, totalOf } from '../support/counter-ops.ts';
 import { describeWithServer } from '../support/describe-with-server.ts';
@@ -110,6 +114,27 @@ describeWithServer('Redis without scripts', redisProgram, (path) => {
       'plain:pw@',
     );
   });
+
+  it('leaves its breaker closed, however many limits need scripts', () =>
+    withStore({ scripts: 'never', windowMs: 20 }, async (store) => {
+      const breaker = new BreakerStore({
+        store,
+        timers: attendedTimers,
+        random: Math.random,
+        silenceMs: 160,
+        probeIntervalMs: 100,
+        patienceMs: 5000,
+        maxWaiting: 1000,
+        maxWaitingBytes: 1_000_000,
+      });
+      const endMs = performance.now() + 600;
+      while (performance.now() < endMs) {
+        const [op] = await submit(breaker, [counterOp({ key: 'k', bound: new FixedWindow(5) })]);
+        expect(op?.error).toBe(needsScripts);
+        await new Promise((resolve) => setTimeout(resolve, 5));
+      }
+      expect([breaker.phase, breaker.opened, breaker.refused]).toEqual(['closed', 0, 0]);
+    }));
 
   it('never leaves a key below zero when refunds meet', () =>
     withStore({ scripts: 'never' }, async (first) =>

@@ -4,6 +4,7 @@ import { counterOp, submit } from '../../../test/support/counter-ops.ts';
 import { ManualClock } from '../../../test/support/manual-clock.ts';
 import { ManualTimers } from '../../../test/support/manual-timers.ts';
 import { openMemoryStore } from '../../../test/support/open-memory-store.ts';
+import { FixedWindow } from '../bound.ts';
 import {
   type CounterOp,
   type CounterStore,
@@ -12,6 +13,7 @@ import {
   StoreError,
   type SubmitOptions,
 } from '../counter-store.ts';
+import { TokenBucket } from '../token-bucket.ts';
 import {
   deliveryIntervalMs,
   keysPerDelivery,
@@ -106,6 +108,39 @@ describe('LocalFallbackStore', () => {
     await deliverAll(parts);
     expect([inner.total('a'), inner.total('b'), store.owedCounters, store.undelivered]).toEqual([7, 1, 0, 0]);
     expect(timers.size).toBe(0);
+  });
+
+  it('lets pass what a bucket and a window of one rule still have room for, and owes none of it', async () => {
+    for (const stopWhenOver of [false, true]) {
+      const { inner, store, clock } = setUp();
+      const bucket = new TokenBucket({ requests: 60, burst: 3, windowMicros: 60_000_000 });
+      const window = new FixedWindow(10);
+      const take = async () => {
+        const ops = [bucket, window].map((bound, i) =>
+          counterOp({ key: `k${i}`, bound, groupSize: 2, limit: bound.capacity }),
+        );
+        return (await submit(store, ops, { stopWhenOver })).map(
+          ({ error, over, after }) => error ?? [over, after],
+        );
+      };
+      expect(await take()).toEqual([
+        [false, 1],
+        [false, 1],
+      ]);
+      inner.mode = 'down';
+      await take();
+      await take();
+      expect(await take()).toEqual([
+        [true, 3],
+        [false, 3],
+      ]);
+      clock.ms += 1000;
+      expect(await take()).toEqual([
+        [false, 3],
+        [false, 4],
+      ]);
+      expect([store.owedCounters, store.undelivered]).toEqual([0, 0]);
+    }
   });
 
   it('counts and owes nothing that was left out, and learns nothing of it', async () => {

@@ -118,7 +118,7 @@ end
 -- ARGV has each key's bound and life, the first at at, the others each stride further. Gives what the keys held before, or
 -- an error.
 local function step(first, size, at, stride, hits, times)
-  if not now then return time end
+  if not now then return redis.error_reply('NOPERM limits with bounds need TIME: ' .. time.err) end
   local texts, held = {}, {}
   for i = 1, size do
     local bound = bounds[tonumber(ARGV[at + (i - 1) * stride])]

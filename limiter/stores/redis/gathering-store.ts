@@ -10,6 +10,7 @@ import {
   type SubmitOptions,
 } from '../counter-store.ts';
 import { lookThenCount } from '../stop-when-over.ts';
+import { needsScripts } from './bounded-steps.ts';
 import {
   type CallBounds,
   type CallCounts,
@@ -126,6 +127,11 @@ export abstract class GatheringStore implements CounterStore {
       done();
     } else if (ops.length === 0) {
       done();
+    } else if (this.withoutScripts && ops.some(hasBound)) {
+      // At once, so that the breaker does not wait for a word of Redis, which is not asked.
+      for (const op of ops) if (hasBound(op)) failOp(op, needsScripts);
+      const plain = ops.filter((op) => !hasBound(op));
+      this.submit(plain, options, done);
     } else if (!options.stopWhenOver) {
       this.#gathering.add(ops, { callsLeft: 0, done });
     } else if (ops.length > maxKeysPerCall) {
@@ -153,6 +159,10 @@ export abstract class GatheringStore implements CounterStore {
     this.withoutScripts = true;
     return true;
   }
+}
+
+function hasBound({ bound }: CounterOp): boolean {
+  return bound !== undefined;
 }
 
 export interface StartRetryOptions {

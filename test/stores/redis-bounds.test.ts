@@ -1,0 +1,290 @@
+/** Limits that count hits only if they pass, in a real Redis: what its keys hold, what it is asked, and what many at once get. */
+import { randomUUID } from 'node:crypto';
+import fc from 'fast-check';
+import { Redis } from 'ioredis';
+import { afterAll, beforeAll, expect, it, onTestFinished } from 'vitest';
+import { type Bound, FixedWindow, type Held } from '../../limiter/stores/bound.ts';
+import type { CounterOp, CounterStore } from '../../limiter/stores/counter-store.ts';
+import { boundedCountScript } from '../../limiter/stores/redis/bounded-scripts.ts';
+import type { RedisStore } from '../../limiter/stores/redis/redis-store.ts';
+import { countScript, stopScript } from '../../limiter/stores/redis/scripts.ts';
+import { SlidingWindow } from '../../limiter/stores/sliding-window.ts';
+import { TokenBucket } from '../../limiter/stores/token-bucket.ts';
+import { isExactBucket } from '../../rules/validate-limits.ts';
+import { counterOp, submit } from '../support/counter-ops.ts';
+import { describeWithServer } from '../support/describe-with-server.ts';
+import { redisProgram } from '../support/find-server.ts';
+import { caseCount } from '../support/property-cases.ts';
+import { type RedisServer, startRedis } from '../support/redis-server.ts';
+import { openRedisStore } from '../support/redis-stores.ts';
+import { BucketModel, SlidingModel } from './counter-model.ts';
+
+const minute = 60_000_000;
+const stop = { stopWhenOver: true };
+const sliding = new SlidingWindow({ requests: 10, windowMicros: 60 * minute });
+const bucket = new TokenBucket({ requests: 10, burst: 5, windowMicros: 60 * minute });
+
+/** Ops of one group under a hash tag, each with a bound of its own. */
+function groupOf(tag: string, bounds: readonly Bound[], given: Partial<CounterOp> = {}): CounterOp[] {
+  return bounds.map((bound, i) =>
+    counterOp({ key: `{${tag}}:${i}`, bound, groupSize: bounds.length, limit: bound.capacity, ...given }),
+  );
+}
+
+function textOf({ kind }: Bound, held: Held): string {
+  return kind === 'fixed' ? String(held[0]) : held.join(':');
+}
+
+describeWithServer('limits with bounds in Redis', redisProgram, (path) => {
+  let server: RedisServer;
+  let store: RedisStore;
+  let client: Redis;
+
+  beforeAll(async () => {
+    server = await startRedis({ path });
+    store = await openRedisStore({ url: `127.0.0.1:${server.port}` });
+    client = new Redis(server.port, '127.0.0.1', { protocol: 2 });
+  });
+  afterAll(async () => {
+    client.disconnect();
+    await store.close();
+    await server.stop();
+  });
+
+  async function calls(command: string): Promise<number> {
+    const stats = await client.info('commandstats');
+    return Number(new RegExp(`cmdstat_${command}:calls=(\\d+)`).exec(stats)?.[1] ?? 0);
+  }
+
+  it('leaves what the answers say, from whatever the keys held', async () => {
+    const seconds = fc.oneof(fc.constantFrom(1, 60, 86_400), fc.integer({ min: 1, max: 315_360_000 }));
+    const requests = fc.oneof(fc.nat(20), fc.integer({ min: 1, max: 4_294_967_295 }));
+    const numbers = fc.record({ requests, burst: requests, windowMicros: seconds.map((n) => n * 1_000_000) });
+    /** Shares of a window, or of a limit, that the key holds; times and windows also ahead of now. */
+    const share = fc.oneof(fc.constantFrom(0, 0.5, 1), fc.double({ min: 0, max: 1.2, noNaN: true }));
+    const counter = fc.record({
+      kind: fc.constantFrom('fixed', 'sliding', 'bucket' as const),
+      numbers,
+      held: fc.option(fc.tuple(fc.integer({ min: -3, max: 2 }), share, share), { nil: undefined }),
+    });
+    const change = fc.record({
+      /** Of the limit, in eighths, or so many. */
+      eighths: fc.option(fc.nat(8), { nil: undefined }),
+      hits: fc.nat(3),
+      negative: fc.oneof(
+        { weight: 3, arbitrary: fc.constant(false) },
+        { weight: 1, arbitrary: fc.constant(true) },
+      ),
+    });
+
+    const boundOf = ({
+      kind,
+      numbers,
+    }: {
+      kind: Bound['kind'];
+      numbers: { requests: number; burst: number; windowMicros: number };
+    }) =>
+      kind === 'fixed'
+        ? new FixedWindow(numbers.requests)
+        : kind === 'sliding'
+          ? new SlidingWindow(numbers)
+          : new TokenBucket(numbers);
+    const heldText = ({
+      kind,
+      numbers,
+      held,
+    }: Parameters<typeof boundOf>[0] & { held: [number, number, number] | undefined }) => {
+      if (held === undefined) return undefined;
+      const [steps, a, b] = held;
+      const { requests, burst, windowMicros } = numbers;
+      const now = Date.now() * 1000;
+      if (kind === 'fixed') return String(Math.floor(requests * a) + steps);
+      if (kind === 'sliding')
+        return [
+          Math.floor(now / windowMicros) + steps,
+          Math.floor(requests * a),
+          Math.floor(requests * b),
+        ].join(':');
+      const full = requests === 0 ? 0 : Math.floor((burst * windowMicros) / requests);
+      const parts = steps === 1 ? 7 : Math.max(1, requests);
+      return [
+        Math.max(0, now + Math.floor(full * a) - (steps < 0 ? full : 0)),
+        Math.floor((parts - 1) * Math.min(1, b)),
+        parts,
+      ].join(':');
+    };
+
+    await fc.assert(
+      fc.asyncProperty(
+        fc.array(counter, { minLength: 1, maxLength: 3 }),
+        fc.array(change, { minLength: 1, maxLength: 8 }),
+        async (counters, changes) => {
+          fc.pre(counters.every(({ kind, numbers }) => kind !== 'bucket' || isExactBucket(numbers)));
+          const tag = randomUUID();
+          const bounds = counters.map(boundOf);
+          const texts = counters.map(heldText);
+          for (const [i, text] of texts.entries())
+            if (text !== undefined) await client.set(`{${tag}}:${i}`, text, 'EX', 50);
+          const least = Math.min(...bounds.map(({ capacity }) => capacity));
+          const answered = await Promise.all(
+            changes.map(({ eighths, hits, negative }) => {
+              const share = eighths === undefined ? hits : Math.floor((least * eighths) / 8);
+              return submit(store, groupOf(tag, bounds, { hits: share, negative, ttlSeconds: 70 }));
+            }),
+          );
+          const lives: number[] = texts.map((text) => (text === undefined ? -2 : 50));
+          for (const [i, bound] of bounds.entries()) {
+            for (const op of answered.map((ops) => ops[i]!)) {
+              expect(op.error).toBeUndefined();
+              if (op.applied === 0 || op.held === undefined) continue;
+              // A total below 0 is taken for 0, which the key does not become.
+              texts[i] =
+                bound.kind === 'fixed' && Number(texts[i]) < 0 ? String(op.held[0]) : textOf(bound, op.held);
+              if (bound.kind !== 'fixed' || lives[i] === -2) lives[i] = 70;
+            }
+            const key = `{${tag}}:${i}`;
+            expect(await client.get(key)).toBe(texts[i] ?? null);
+            const life = await client.ttl(key);
+            expect(life).toBeLessThanOrEqual(lives[i]!);
+            expect(life).toBeGreaterThan(lives[i]! - 20);
+          }
+        },
+      ),
+      { numRuns: caseCount(600) },
+    );
+  });
+
+  it('sends one call for all of a turn, and other scripts only where a bound is in it', async () => {
+    await client.script('FLUSH');
+    await client.config('RESETSTAT');
+    const tag = randomUUID();
+    await Promise.all([
+      submit(store, groupOf(tag, [bucket, sliding])),
+      submit(store, [counterOp({ key: randomUUID() }), ...groupOf(tag, [bucket, sliding])]),
+      submit(store, groupOf(tag, [bucket, sliding], { hits: 2 })),
+    ]);
+    expect(await Promise.all(['evalsha', 'eval', 'time', 'get', 'setex'].map(calls))).toEqual([
+      1, 1, 1, 4, 4,
+    ]);
+    await submit(store, [counterOp({ key: randomUUID() })]);
+    await submit(store, [counterOp({ key: randomUUID() })], stop);
+    const known = await client.script('EXISTS', boundedCountScript.sha1, countScript.sha1, stopScript.sha1);
+    expect([known, await calls('time')]).toEqual([[1, 1, 1], 1]);
+  });
+
+  it('answers a group with an error, and counts none of it, where one key holds something else', async () => {
+    for (const [i, [foreign, error]] of [
+      ['10', 'ERR value is not what a sliding limit holds'],
+      ['1:2:9007199254740992', 'ERR value is not what a sliding limit holds'],
+      ['', 'ERR value is not what a sliding limit holds'],
+      [undefined, 'WRONGTYPE Operation against a key holding the wrong kind of value'],
+    ].entries()) {
+      const options = i % 2 === 0 ? {} : stop;
+      const [tag, other] = [randomUUID(), randomUUID()];
+      if (foreign === undefined) await client.rpush(`{${tag}}:1`, 'x');
+      else await client.set(`{${tag}}:1`, foreign);
+      const [bad, good] = await Promise.all([
+        submit(store, [...groupOf(tag, [new FixedWindow(9), sliding]), counterOp({ key: other })], options),
+        submit(store, groupOf(other, [bucket]), options),
+      ]);
+      const messages = bad!.map((op) => op.error?.message);
+      expect(messages).toEqual([`Redis answered: ${error}`, `Redis answered: ${error}`, undefined]);
+      expect([good![0]?.error, good![0]?.after, await client.exists(`{${tag}}:0`)]).toEqual([
+        undefined,
+        1,
+        0,
+      ]);
+    }
+  });
+
+  it('counts none of a group in a full Redis', async () => {
+    const tag = randomUUID();
+    await submit(store, groupOf(tag, [new FixedWindow(9), bucket]));
+    await client.config('SET', 'maxmemory', '1');
+    try {
+      for (const options of [{}, stop]) {
+        const ops = await submit(store, groupOf(tag, [new FixedWindow(9), bucket]), options);
+        for (const op of ops) expect(op.error).toMatchObject({ transient: true, notCounted: true });
+      }
+    } finally {
+      await client.config('SET', 'maxmemory', '0');
+    }
+    const ops = await submit(store, groupOf(tag, [new FixedWindow(9), bucket]));
+    expect(ops.map(({ after }) => after)).toEqual([2, 2]);
+  });
+
+  it('counts plain windows for a user who may not ask for the time, and nothing with a bound', async () => {
+    await client.acl('SETUSER', 'timeless', 'on', '>pw', '~*', '+@all', '-time');
+    const timeless = await openRedisStore({ url: `redis://timeless:pw@127.0.0.1:${server.port}` });
+    onTestFinished(() => timeless.close());
+    for (const options of [{}, stop]) {
+      const [plain, tag] = [randomUUID(), randomUUID()];
+      for (const after of [1, 2]) {
+        const ops = await submit(
+          timeless,
+          [...groupOf(tag, [sliding, bucket]), counterOp({ key: plain })],
+          options,
+        );
+        expect(ops.map((op) => op.error?.message)).toEqual([
+          expect.stringMatching(/^Redis answered: NOPERM limits with bounds need TIME: /),
+          expect.stringMatching(/^Redis answered: NOPERM limits with bounds need TIME: /),
+          undefined,
+        ]);
+        expect(ops[2]?.after).toBe(after);
+      }
+      expect(await client.exists(`{${tag}}:0`)).toBe(0);
+    }
+  });
+
+  it('never lets more pass than a bound allows, whoever asks and when, by the clock of Redis', async () => {
+    const windowMicros = 1_000_000;
+    const limits = {
+      sliding: { requests: 50, windowMicros },
+      bucket: { requests: 100, burst: 20, windowMicros },
+    };
+    const bounds = { sliding: new SlidingWindow(limits.sliding), bucket: new TokenBucket(limits.bucket) };
+    const tag = randomUUID();
+    const stores = await Promise.all(
+      Array.from({ length: 4 }, () => openRedisStore({ url: `127.0.0.1:${server.port}` })),
+    );
+    onTestFinished(async () => void (await Promise.all(stores.map((each) => each.close()))));
+    const admitted: { kind: 'sliding' | 'bucket'; hits: number; atMicros: number }[] = [];
+    let refused = 0;
+    const endMs = performance.now() + 2_500;
+    const askOnAndOn = async (from: CounterStore, number: number) => {
+      for (let i = number; performance.now() < endMs; i += 1) {
+        const kind = i % 2 === 0 ? 'sliding' : 'bucket';
+        const hits = 1 + (i % 3);
+        const [op] = await submit(
+          from,
+          [counterOp({ key: `${tag} ${kind}`, hits, bound: bounds[kind], limit: bounds[kind].capacity })],
+          { stopWhenOver: i % 5 === 0 },
+        );
+        const { applied, error, held } = op!;
+        expect(error).toBeUndefined();
+        if (applied === 0) refused += 1;
+        else admitted.push({ kind, hits, atMicros: decidedAt(kind, held!, op!.waitMicros, windowMicros) });
+      }
+    };
+    await Promise.all(Array.from({ length: 40 }, (_, i) => askOnAndOn(stores[i % 4]!, i)));
+    expect(refused).toBeGreaterThan(100);
+    for (const kind of ['sliding', 'bucket'] as const) {
+      const model =
+        kind === 'sliding'
+          ? new SlidingModel(limits.sliding.requests, windowMicros)
+          : new BucketModel(limits.bucket.requests, limits.bucket.burst, windowMicros);
+      const own = admitted.filter((each) => each.kind === kind).sort((a, b) => a.atMicros - b.atMicros);
+      for (const { hits, atMicros } of own) {
+        expect(model.room(atMicros)).toBeGreaterThanOrEqual(BigInt(hits));
+        model.take(atMicros, hits);
+      }
+      expect(own.length).toBeGreaterThan(10);
+    }
+  });
+});
+
+/** When Redis let it pass, from the answer: what is used is used until then plus the wait. */
+function decidedAt(kind: 'sliding' | 'bucket', held: Held, waitMicros: number, windowMicros: number): number {
+  if (kind === 'sliding') return (held[0] + 2) * windowMicros - waitMicros;
+  return held[0] + (held[1] > 0 ? 1 : 0) - waitMicros;
+}
