@@ -156,7 +156,8 @@ function readLimit(value: unknown, where: string): Descriptor['limit'] {
       ? Unit[written as keyof typeof Unit]
       : written;
   if (typeof unit !== 'number') throw new RecordingError(`${where}.unit is not a unit such as "MINUTE"`);
-  return { requestsPerUnit, unit };
+  const unitMultiplier = readHits(field(value, 'unitMultiplier', 'unit_multiplier'), where);
+  return unitMultiplier === undefined ? { requestsPerUnit, unit } : { requestsPerUnit, unit, unitMultiplier };
 }
 
 /** Whole numbers, which proto3 JSON writes as text from 64 bits on; as the decoder of requests saturates them. */

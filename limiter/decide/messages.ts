@@ -18,11 +18,18 @@ export interface Descriptor {
   entries: readonly Entry[];
   /** Set where the same entries came before, and may be planned for already. */
   known?: KnownEntries | undefined;
-  /** A limit in the request, which takes the place of the rule's. `unit` may be any number. */
-  limit: { requestsPerUnit: number; unit: number } | undefined;
+  limit: RequestedLimit | undefined;
   /** Undefined: the request's. Saturates at 2^53 - 1; Infinity stands for anything above 2^63 - 1. */
   hitsAddend: number | undefined;
   isNegativeHits: boolean;
+}
+
+/** A limit in the request, which takes the place of the rule's. `unit` may be any number. */
+export interface RequestedLimit {
+  requestsPerUnit: number;
+  unit: number;
+  /** How many units its window has: any uint32. Undefined: one. */
+  unitMultiplier?: number | undefined;
 }
 
 export const Code = { UNKNOWN: 0, OK: 1, OVER_LIMIT: 2 } as const;

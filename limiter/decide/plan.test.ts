@@ -166,11 +166,25 @@ describe('Planner', () => {
     });
   });
 
+  it('counts the limit of the request in windows of its own length, up to ten years', () => {
+    const { planner: plans } = planner();
+    const of = (unitMultiplier: number, unit: Unit = Unit.MINUTE) =>
+      plans.plan('d', descriptor([['k', 'v']], { limit: { requestsPerUnit: 5, unit, unitMultiplier } }));
+    expect(of(5)).toMatchObject({
+      limits: [{ counterStem: 'pre:1{d;k=v}', currentLimit: { window: '5m' } }],
+    });
+    expect(of(1)).toMatchObject({ limits: [{ counterStem: 'pre:d_k_v_' }] });
+    const words = "the unit_multiplier of the limit of a request's descriptor";
+    expect(() => of(0)).toThrow(`${words} must be from 1 to 65535, not 0`);
+    expect(() => of(65_536)).toThrow(`${words} must be from 1 to 65535, not 65536`);
+    expect(() => of(11, Unit.YEAR)).toThrow(`${words} makes a window that is 346896000 seconds`);
+  });
+
   it('refuses a limit of the request that is too large for the bucket of its rule', () => {
     const { planner: plans } = planner({ k: rule({ algorithm: Algorithm.TOKEN_BUCKET }) });
     const limit = { requestsPerUnit: 4_294_967_295, unit: Unit.DAY };
     expect(() => plans.plan('d', descriptor([['k', 'v']], { limit }))).toThrow(
-      "the limit of a request's descriptor, 4294967295 a DAY, is too large for a token bucket",
+      "the limit of a request's descriptor, 4294967295 in 1d, is too large for a token bucket",
     );
   });
 

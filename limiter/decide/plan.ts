@@ -1,15 +1,15 @@
 /** What is to be done for each descriptor of a request, and the keys that its counters and metrics have. */
 import { stemOfValues } from '../../rules/counter-keys.ts';
 import type { MatchedLimit, MatchedRule, NameForm, RuleMatcher } from '../../rules/match-result.ts';
-import { Algorithm, arePlainLimits, type Entry, isPlainLimit, unitName } from '../../rules/model.ts';
+import { Algorithm, arePlainLimits, type Entry, isPlainLimit, type Unit } from '../../rules/model.ts';
 import { isExactBucket } from '../../rules/validate-limits.ts';
-import { limitLabel, windowText } from '../../rules/window.ts';
+import { largestMultiplier, limitLabel, windowProblem, windowText } from '../../rules/window.ts';
 import type { RuleMetric, RuleStats } from '../stats/registry/rule-stats.ts';
 import { type Bound, FixedWindow } from '../stores/bound.ts';
 import { SlidingWindow } from '../stores/sliding-window.ts';
 import { type BucketNumbers, TokenBucket } from '../stores/token-bucket.ts';
 import { nearThreshold } from './assess.ts';
-import { type CurrentLimit, type Descriptor, ServiceError } from './messages.ts';
+import { type CurrentLimit, type Descriptor, type RequestedLimit, ServiceError } from './messages.ts';
 import {
   isCalendarMonth,
   isCountable,
@@ -166,7 +166,7 @@ export class Planner {
   #planOverride(
     domain: string,
     { entries }: Descriptor,
-    { unit, requestsPerUnit }: NonNullable<Descriptor['limit']>,
+    { unit, requestsPerUnit, unitMultiplier = 1 }: RequestedLimit,
   ): LimitedPlan {
     if (!isCountable(unit)) {
       throw new ServiceError(
@@ -174,10 +174,14 @@ export class Planner {
       );
     }
     const replaced = this.#matcher.match(domain, entries, this.#settings)?.rule.limits;
-    const isCalendar = isCalendarMonth({ unit, unitMultiplier: 1 }, this.#settings);
+    const isCalendar = isCalendarMonth({ unit, unitMultiplier }, this.#settings);
+    const problem = multiplierProblem(unit, unitMultiplier, isCalendar);
+    if (problem !== undefined) {
+      throw new ServiceError(`the unit_multiplier of the limit of a request's descriptor ${problem}`);
+    }
     const limit: MatchedLimit = {
       unit,
-      unitMultiplier: 1,
+      unitMultiplier,
       requestsPerUnit,
       algorithm: replaced?.length === 1 && !isCalendar ? replaced[0]!.algorithm : Algorithm.FIXED_WINDOW,
       burst: requestsPerUnit,
@@ -185,7 +189,7 @@ export class Planner {
     };
     if (limit.algorithm === Algorithm.TOKEN_BUCKET && !isExactBucket(bucketNumbers(limit))) {
       throw new ServiceError(
-        `the limit of a request's descriptor, ${requestsPerUnit} a ${unitName(unit)}, is too large for a token bucket`,
+        `the limit of a request's descriptor, ${requestsPerUnit} in ${windowText(unit, unitMultiplier)}, is too large for a token bucket`,
       );
     }
     const rule: MatchedRule = {
@@ -245,6 +249,17 @@ export class Planner {
   #segment(text: string): string {
     return this.#settings.sanitizeDescriptorMetricDots ? text.replaceAll('.', '_') : text;
   }
+}
+
+function multiplierProblem(unit: Unit, multiplier: number, isCalendarMonth: boolean): string | undefined {
+  if (multiplier < 1 || multiplier > largestMultiplier) {
+    return `must be from 1 to ${largestMultiplier}, not ${multiplier}`;
+  }
+  if (isCalendarMonth && multiplier > 1) {
+    return `must be 1 with months of the calendar, not ${multiplier}`;
+  }
+  const tooLong = windowProblem(unit, multiplier);
+  return tooLong && `makes a window that ${tooLong}`;
 }
 
 /** As Envoy's own header says it (draft-polli-ratelimit-headers-03): `100;w=300;name="daily"`. */

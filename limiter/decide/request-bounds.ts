@@ -183,13 +183,14 @@ export class RequestBounds {
   }
 }
 
-/** The limit (2), which has two numbers, or the addend (3), which has one. */
+/** The limit (2), which has two numbers and a multiplier (4) with one, or the addend (3), which has one. */
 function walkNumbers(message: number): void {
   const end = reader.messageEnd();
   while (reader.position < end) {
     const field = reader.fieldNumber();
     if (field === 1 && message === 3) reader.uint64();
     else if (field === 1 || (field === 2 && message === 2)) reader.uint32();
-    else reader.skip(field, 3);
+    else if (field === 3 && message === 2) walkNumbers(4);
+    else reader.skip(field, message === 4 ? 4 : 3);
   }
 }

@@ -42,6 +42,9 @@ function overrideText(limit: NonNullable<Descriptor['limit']>): string {
   const fields: string[] = [];
   if (limit.requestsPerUnit !== 0) fields.push(`requests_per_unit:${limit.requestsPerUnit}`);
   if (limit.unit !== 0) fields.push(`unit:${overrideUnitName(limit.unit)}`);
+  if (limit.unitMultiplier !== undefined) {
+    fields.push(`unit_multiplier:{${limit.unitMultiplier === 0 ? '' : `value:${limit.unitMultiplier}`}}`);
+  }
   return fields.join(' ');
 }
 

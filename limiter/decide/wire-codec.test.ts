@@ -56,6 +56,7 @@ const generatedRequest: fc.Arbitrary<MessageInitShape<typeof RateLimitRequestSch
           limit: fc.record({
             requestsPerUnit: uint32,
             unit: fc.integer({ min: -2, max: 9 }).map((unit) => unit as RateLimitUnit),
+            unitMultiplier: fc.option(uint32, { nil: undefined }),
           }),
           hitsAddend: uint64,
           isNegativeHits: fc.boolean(),
@@ -86,7 +87,11 @@ function fromGenerated(descriptor: RateLimitDescriptor): Descriptor {
   const { limit, hitsAddend } = descriptor;
   return {
     entries: descriptor.entries.map(({ key, value }) => ({ key, value })),
-    limit: limit && { requestsPerUnit: limit.requestsPerUnit, unit: limit.unit },
+    limit: limit && {
+      requestsPerUnit: limit.requestsPerUnit,
+      unit: limit.unit,
+      ...(limit.unitMultiplier === undefined ? {} : { unitMultiplier: limit.unitMultiplier }),
+    },
     hitsAddend: hitsAddend === undefined ? undefined : saturated(hitsAddend),
     isNegativeHits: descriptor.isNegativeHits,
   };

@@ -9,6 +9,7 @@ import type {
   Header,
   RateLimitRequest,
   RateLimitResponse,
+  RequestedLimit,
 } from './messages.ts';
 import { KnownEntriesCache, WireReader } from './wire-reader.ts';
 
@@ -236,14 +237,26 @@ function readEntry(): Entry {
   return entry;
 }
 
-function mergeOverride(limit: { requestsPerUnit: number; unit: number }): void {
+function mergeOverride(limit: RequestedLimit): void {
   const end = reader.messageEnd();
   while (reader.position < end) {
     const field = reader.fieldNumber();
     if (field === 1) limit.requestsPerUnit = reader.uint32();
     else if (field === 2) limit.unit = reader.int32();
+    else if (field === 3) limit.unitMultiplier = readUInt32Value(limit.unitMultiplier ?? 0);
     else reader.skip(field, 3);
   }
+}
+
+function readUInt32Value(before: number): number {
+  let value = before;
+  const end = reader.messageEnd();
+  while (reader.position < end) {
+    const field = reader.fieldNumber();
+    if (field === 1) value = reader.uint32();
+    else reader.skip(field, 4);
+  }
+  return value;
 }
 
 function readUInt64Value(before: number): number {

@@ -8,6 +8,8 @@ export interface EnvoyConfigOptions {
   domain: string;
   /** Authority of the limiter's certificate; without it there is no TLS to the limiter. */
   limiterCaFile?: string | undefined;
+  /** More of the rate limit filter. */
+  filter?: object;
 }
 
 const rateLimits = [
@@ -34,6 +36,7 @@ export function envoyConfig(options: EnvoyConfigOptions): object {
         transport_api_version: 'V3',
         grpc_service: { envoy_grpc: { cluster_name: 'limiter' } },
       },
+      ...options.filter,
     },
   };
   const router = {

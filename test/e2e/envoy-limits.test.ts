@@ -1,0 +1,115 @@
+import { writeFileSync } from 'node:fs';
+import { createServer, type Server } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { join } from 'node:path';
+import { afterAll, beforeAll, expect, it } from 'vitest';
+import { describeWithServer } from '../support/describe-with-server.ts';
+import { type EnvoyProcess, startEnvoy } from '../support/envoy.ts';
+import { envoyConfig } from '../support/envoy-config.ts';
+import { envoyProgram } from '../support/find-server.ts';
+import { freePort } from '../support/free-port.ts';
+import { type LimiterProcess, startLimiter } from '../support/limiter-process.ts';
+import { suiteFolder } from '../support/suite-folder.ts';
+
+const rules = `
+domain: edge
+descriptors:
+  - key: path
+    value: /fixed
+    rate_limit: { requests_per_unit: 2, window: 50h }
+  - key: path
+    value: /sliding
+    rate_limit: { requests_per_unit: 2, window: 2d, algorithm: sliding_window }
+  - key: path
+    value: /bucket
+    rate_limit: { requests_per_unit: 1, unit: minute, unit_multiplier: 5, algorithm: token_bucket, burst: 2 }
+  - key: path
+    value: /several
+    rate_limits:
+      - { requests_per_unit: 1, unit: hour, algorithm: token_bucket, burst: 2 }
+      - { requests_per_unit: 100, window: 30s }
+      - { requests_per_unit: 1000, unit: week, name: weekly }
+`;
+
+/** Seconds of a window of so many since 1970 that are over. */
+const elapsed = (windowSeconds: number): number => (Date.now() / 1000) % windowSeconds;
+
+describeWithServer('a limiter of all algorithms behind a real Envoy', envoyProgram, (envoyPath) => {
+  const folder = suiteFolder();
+  let limiter: LimiterProcess;
+  let upstream: Server;
+  let envoy: EnvoyProcess;
+  let port: number;
+
+  /** Asks until it is refused; gives how often it passed, and the answer that refused. */
+  const askUntilRefused = async (path: string): Promise<{ passed: number; refusal: Response }> => {
+    for (let passed = 0; ; passed++) {
+      const response = await fetch(`http://127.0.0.1:${port}${path}`);
+      await response.arrayBuffer();
+      if (response.status !== 200) return { passed, refusal: response };
+      expect(response.headers.has('retry-after')).toBe(false);
+    }
+  };
+
+  /** Between the two ends, of a wait that began a moment ago. */
+  const expectRetryAfter = ({ headers, status }: Response, seconds: number): void => {
+    expect(status).toBe(429);
+    const told = Number(headers.get('retry-after'));
+    expect(told).toBeLessThanOrEqual(Math.ceil(seconds) + 1);
+    expect(told).toBeGreaterThanOrEqual(Math.ceil(seconds) - 60);
+  };
+
+  beforeAll(async () => {
+    writeFileSync(join(folder, 'edge.yaml'), rules);
+    limiter = await startLimiter({
+      env: { BACKEND_TYPE: 'memory', RUNTIME_ROOT: folder, RUNTIME_APPDIRECTORY: '.' },
+    });
+    upstream = createServer((_, response) => response.end());
+    await new Promise<void>((resolve) => upstream.listen(0, '127.0.0.1', resolve));
+    port = await freePort();
+    envoy = await startEnvoy(
+      envoyPath,
+      envoyConfig({
+        listenPort: port,
+        limiterPort: limiter.ports.grpc,
+        upstreamPort: (upstream.address() as AddressInfo).port,
+        domain: 'edge',
+        filter: { enable_retry_after_header: true, enable_x_ratelimit_headers: 'DRAFT_VERSION_03' },
+      }),
+    );
+  });
+
+  afterAll(async () => {
+    await envoy?.stop();
+    await limiter?.stop();
+    upstream?.close();
+  });
+
+  it('is told when a fixed window of 50 hours ends', async () => {
+    const { passed, refusal } = await askUntilRefused('/fixed');
+    expect(passed).toBe(2);
+    expectRetryAfter(refusal, 180_000 - elapsed(180_000));
+    // Envoy names windows by their unit, and this one has none.
+    expect(refusal.headers.get('x-ratelimit-limit')).toBe('2');
+  });
+
+  it('is told when one more hit passes a sliding window', async () => {
+    const { passed, refusal } = await askUntilRefused('/sliding');
+    expect(passed).toBe(2);
+    // In the next window, when half of this one's two hits are out of sight.
+    expectRetryAfter(refusal, 172_800 - elapsed(172_800) + 86_400);
+  });
+
+  it('is told when a bucket has the next token', async () => {
+    const { passed, refusal } = await askUntilRefused('/bucket');
+    expect(passed).toBe(2);
+    expectRetryAfter(refusal, 300);
+  });
+
+  it('is told of the limit that refuses longest where there are several', async () => {
+    const { passed, refusal } = await askUntilRefused('/several');
+    expect(passed).toBe(2);
+    expectRetryAfter(refusal, 3600);
+    expect(refusal.headers.get('x-ratelimit-limit')).toBe('1, 1;w=3600');
+  });
+});
