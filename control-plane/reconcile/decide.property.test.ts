@@ -1,5 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { rulesVersionNeeded } from '../../rules/model.ts';
 import { compileRules } from '../../rules/table/compile-rules.ts';
 import { decodeResource } from '../../rules/xds/resource.ts';
 import { caseCount } from '../../test/support/property-cases.ts';
@@ -14,6 +15,7 @@ import { FleetStanding } from './fleet-standing.ts';
 type Kept = ReadonlyMap<string, KeptSpec>;
 
 const limit = fc.record({ unit: fc.constantFrom('second', 'day', 'fortnight'), requestsPerUnit: fc.nat(5) });
+const sliding = { unit: 'day', requestsPerUnit: 5, algorithm: 'SlidingWindow' };
 const key = fc.constantFrom('k', 'l', 'm', 'k_v', '__proto__', 'é*', '');
 const rule = fc.record({ key, value: fc.constantFrom('v', 'v*', '😀') }, { requiredKeys: ['key'] });
 const level = fc.array(
@@ -39,8 +41,12 @@ const spec = fc.oneof(
       .record({
         domain: fc.constantFrom('a', 'b', 'c', 'x/0', '__proto__'),
         keys: fc.subarray(['k', 'l', 'm', 'k_v']),
+        rateLimit: fc.constantFrom(undefined, undefined, sliding),
       })
-      .map(({ domain, keys }) => ({ domain, descriptors: keys.map((name) => ({ key: name })) })),
+      .map(({ domain, keys, rateLimit }) => ({
+        domain,
+        descriptors: keys.map((name) => ({ key: name, ...(rateLimit && { rateLimit }) })),
+      })),
   },
 );
 
@@ -120,7 +126,9 @@ function withStatus({ verdicts }: Decision): ConfigObject[] {
 /** Everything that follows, in an order of its own. Without names of resources, which change when domains are merged. */
 function outcomeOf({ fleets, verdicts }: Decision, without?: ConfigObject) {
   return {
-    fleets: [...fleets.values()].map(({ fleet, version }) => `${fleet} ${version}`).sort(),
+    fleets: [...fleets.values()]
+      .map(({ fleet, version, forOld }) => `${fleet} ${version} ${forOld?.version}`)
+      .sort(),
     verdicts: [...verdicts.values()]
       .filter(({ object }) => object.uid !== without?.uid)
       .map(({ object, accepted, served }) => ({
@@ -145,11 +153,28 @@ function forEveryHistory(check: (world: World, decision: Decision, options: Deci
 describe('decide, whatever happened before', () => {
   it('serves only what a limiter without any setting loads', () => {
     forEveryHistory((_, { fleets }) => {
-      for (const { resources } of fleets.values()) {
-        const sources = resources.map(({ bytes }) => decodeResource(bytes));
-        expect(validateSources(sources, { mergeDomains: false })).toEqual([]);
-        compileRules(sources);
-        expect(new Set(resources.map(({ name }) => name)).size).toBe(resources.length);
+      for (const { resources, forOld } of fleets.values()) {
+        for (const served of [resources, forOld?.resources ?? []]) {
+          const sources = served.map(({ bytes }) => decodeResource(bytes));
+          expect(validateSources(sources, { mergeDomains: false })).toEqual([]);
+          compileRules(sources);
+          expect(new Set(served.map(({ name }) => name)).size).toBe(served.length);
+        }
+      }
+    });
+  });
+
+  it('serves old limiters only what they obey, and of everything else what the others are served', () => {
+    forEveryHistory((_, { fleets, verdicts }) => {
+      for (const { resources, forOld } of fleets.values()) {
+        const sources = (forOld?.resources ?? resources).map(({ bytes }) => decodeResource(bytes));
+        expect(rulesVersionNeeded(sources.flatMap(({ descriptors }) => descriptors))).toBe(1);
+      }
+      for (const { served } of verdicts.values()) {
+        if (served === undefined || served.rulesVersion > 1) continue;
+        const { resources, forOld } = fleets.get(served.fleet)!;
+        const found = (forOld?.resources ?? resources).find(({ name }) => name === served.resource);
+        expect(Buffer.from(found!.bytes).includes(served.bytes)).toBe(true);
       }
     });
   });

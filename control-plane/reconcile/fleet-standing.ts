@@ -269,8 +269,9 @@ export class FleetStanding {
       const keptOut = refusal?.resources?.get(resource);
       const isTooOld = obeyedBy(limiter) < rulesVersion;
       if (accepted >= since && keptOut === undefined && !isTooOld) continue;
-      if (isTooOld && limiter.rulesVersion !== undefined) {
-        tooOld.push({ name, sinceMs });
+      if (isTooOld) {
+        const isKnown = limiter.rulesVersion !== undefined;
+        (isKnown ? tooOld : pending).push({ name, sinceMs });
         hasOlder = true;
       } else if (refusal !== undefined && refusal.number >= since) {
         const message = keptOut ?? refusal.message;

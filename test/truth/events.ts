@@ -219,7 +219,7 @@ export class Chance {
 
   async #play(limiter: Limiter, running: Played, dice: number): Promise<void> {
     const { name } = limiter.pod;
-    if (dice < 40) {
+    if (dice < 45) {
       this.#options.tell(`${name} is replaced by an older one`);
       await this.#replace(limiter, running, true);
       this.#later(5_000, 20_000, async () => {
@@ -227,7 +227,7 @@ export class Chance {
         this.#options.tell(`${name} is new again`);
         await this.#replace(limiter, running, false);
       });
-    } else if (dice < 55) {
+    } else if (dice < 58) {
       this.#options.tell(`${name} refuses what comes`);
       running.refuse(true);
       this.#later(2_000, 20_000, () => this.#accept(running));

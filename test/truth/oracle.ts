@@ -130,8 +130,10 @@ function decidesDifferently({ answers, stoppedMs }: SeenLimiter, object: SeenObj
  * no longer ready may still be waited for.
  */
 function isDue(object: SeenObject, limiters: readonly SeenLimiter[], ownName: string): boolean {
-  const { isOurs, domain, number, controllerName = ownName } = object;
-  if (!isOurs || controllerName !== ownName || !limiters.some(({ isExpected }) => isExpected)) return false;
+  const { isOurs, isValid, domain, number, controllerName = ownName } = object;
+  // One that is not valid may have gone back to a number that is in force.
+  if (!isOurs || !isValid || controllerName !== ownName || !limiters.some(({ isExpected }) => isExpected))
+    return false;
   return limiters.every(({ isHeard, answers }) => isHeard && answers?.get(domain) === number);
 }
 
