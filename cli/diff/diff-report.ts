@@ -48,6 +48,8 @@ function fieldWords(kind: RuleChange['kind'], fields: readonly FieldChange[]): s
 
 /** What a field is that a rule does not have. */
 function unwritten(name: string): string {
+  if (name === 'algorithm') return 'fixed_window';
+  if (name === 'unit_multiplier') return '1';
   return /_mode$|_metric$|^share_threshold$|^unlimited$/.test(name) ? 'false' : 'none';
 }
 

@@ -1,7 +1,8 @@
 /** What changes of rules mean for requests: those that the rules are for are asked of both versions. */
-import type { Entry, Rule } from '../model.ts';
+import { type MatchedLimit, type NameForm, type RuleMatch, usualNames } from '../match-result.ts';
+import { arePlainLimits, type Entry, emptyLimit, type Rule, unitName } from '../model.ts';
 import { ruleName } from '../review/explain-descriptor.ts';
-import { limitsWords } from '../window.ts';
+import { limitLabel, limitsWords, limitWords, windowSeconds } from '../window.ts';
 import type { Crossing, CrossingEffect, Crossings } from './crossing.ts';
 import type { DomainSide, Sides } from './domain-side.ts';
 import {
@@ -46,7 +47,7 @@ function nameNotes(
   sides: Sides,
 ): string[] {
   const names = new Set(fields.map(({ name }) => name));
-  const notes = ownNames(after, names, sides);
+  const notes = ownNames(after, sides);
   if (after.at(-1)!.descriptors.length > 0) {
     if (names.has('share_threshold')) notes.push('other counter keys for the rules below it, too');
     if (names.has('value_to_metric')) notes.push('other metric names for the rules below it, too');
@@ -55,21 +56,55 @@ function nameNotes(
   return notes;
 }
 
-function ownNames(after: readonly Rule[], names: ReadonlySet<string>, sides: Sides): string[] {
-  const notes: string[] = [];
+function ownNames(after: readonly Rule[], sides: Sides): string[] {
   const sample = sampleRequest(after, sides.after);
   const was = sample === undefined ? undefined : sides.before.match(sample);
   const is = sample === undefined ? undefined : sides.after.match(sample);
-  if (was === undefined || is === undefined || was.rule.unlimited || is.rule.unlimited) return notes;
+  if (was === undefined || is === undefined || was.rule.unlimited || is.rule.unlimited) return [];
+  const notes: string[] = [];
+  const [old, now] = [was.rule.limits, is.rule.limits];
+  const kept = now.filter((limit) => old.some((other) => counterOf(other) === counterOf(limit)));
   if (was.counterStem !== is.counterStem) {
-    notes.push(`other counter key, so counting starts anew: ${was.counterStem} -> ${is.counterStem}`);
-  } else if (names.has('unit')) {
-    notes.push('another window, so counting starts anew');
+    const goesOn =
+      kept.length > 0 && arePlainLimits(old) !== arePlainLimits(now) && isSameStem(sample!, sides);
+    const unless = goesOn ? ` (with COUNTER_KEYS=unambiguous ${kept.map(wordsOf).join('; ')} goes on)` : '';
+    notes.push(
+      `other counter key, so counting starts anew${unless}: ${was.counterStem} -> ${is.counterStem}`,
+    );
+  } else if (kept.length < now.length) {
+    const anew = now.filter((limit) => !kept.includes(limit));
+    const [limit, ...others] = anew;
+    const isOne = old.length === 1 && now.length === 1;
+    const what = old[0]!.algorithm === limit!.algorithm ? 'another window' : 'another algorithm';
+    notes.push(
+      isOne && others.length === 0
+        ? `${what}, so counting starts anew`
+        : `a counter of its own, so counting starts anew: ${anew.map(wordsOf).join('; ')}`,
+    );
   }
-  if (was.metricKey !== is.metricKey) {
-    notes.push(`other metric name: ${was.metricKey} -> ${is.metricKey}`);
-  }
+  const [oldName, newName] = [metricNames(was), metricNames(is)];
+  if (oldName !== newName) notes.push(`other metric name: ${oldName} -> ${newName}`);
   return notes;
+}
+
+/** What a counter's key says of its limit. */
+function counterOf({ unit, unitMultiplier, algorithm }: MatchedLimit): string {
+  return `${windowSeconds(unit, unitMultiplier)} ${algorithm}`;
+}
+
+function isSameStem(entries: readonly Entry[], { before, after }: Sides): boolean {
+  const names: NameForm = { ...usualNames, counterKeys: 'unambiguous' };
+  return before.match(entries, names)?.counterStem === after.match(entries, names)?.counterStem;
+}
+
+function wordsOf({ unit, ...limit }: MatchedLimit): string {
+  return limitWords({ ...emptyLimit(), ...limit, unit: unitName(unit) ?? '' });
+}
+
+/** Each limit of several has its own. */
+function metricNames({ metricKey, rule: { limits } }: RuleMatch): string {
+  if (limits.length === 1) return metricKey;
+  return limits.map((limit) => `${metricKey}.${limitLabel(limits, limit)}`).join(', ');
 }
 
 const neverFound = 'no request finds this rule: other rules of its level come first';

@@ -1,7 +1,8 @@
 /** Walks the rules of one domain in two versions, level by level: rules are the same when the matcher cannot tell them apart. */
-import type { JsonObject, JsonValue, Rule, RuleSource } from '../model.ts';
+import type { JsonObject, JsonValue, RateLimit, Rule, RuleSource } from '../model.ts';
 import { ruleName } from '../review/explain-descriptor.ts';
 import { compositeOf } from '../review/rule-level.ts';
+import { limitWords } from '../window.ts';
 import { ruleValue } from '../write/rule-file-value.ts';
 import { changedMeaning, crossingMeaning, movedMeaning } from './change-effect.ts';
 import { type Crossing, Crossings, overtakenPatterns } from './crossing.ts';
@@ -27,7 +28,18 @@ function written(rule: Rule): Map<string, string> {
 
 function fieldText({ limits }: Rule, name: string, value: JsonValue): string {
   if (name === 'replaces') return limits[0]!.replaces.toSorted().join(', ');
+  if (name === 'rate_limits') return limits.map(limitText).join('; ');
   return typeof value === 'string' ? value : sortedJson(value);
+}
+
+/** One of several: `1000 per day (name daily, replaces x)`. */
+function limitText(limit: RateLimit): string {
+  const { name, replaces } = limit;
+  const more = [
+    ...(name === '' ? [] : [`name ${name}`]),
+    ...(replaces.length === 0 ? [] : [`replaces ${replaces.toSorted().join(', ')}`]),
+  ];
+  return `${limitWords(limit)}${more.length === 0 ? '' : ` (${more.join(', ')})`}`;
 }
 
 function sortedJson(value: unknown): string {

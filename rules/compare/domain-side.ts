@@ -1,4 +1,4 @@
-import type { RuleMatch } from '../match-result.ts';
+import type { NameForm, RuleMatch } from '../match-result.ts';
 import type { Entry, Rule, RuleSource } from '../model.ts';
 import { characterOutside, compositeOf, FirstPattern } from '../review/rule-level.ts';
 import { compileRules } from '../table/compile-rules.ts';
@@ -119,8 +119,8 @@ export class DomainSide {
     return found;
   }
 
-  match(entries: readonly Entry[]): RuleMatch | undefined {
-    return this.#table.match(this.#domain, entries);
+  match(entries: readonly Entry[], names?: NameForm): RuleMatch | undefined {
+    return this.#table.match(this.#domain, entries, names);
   }
 
   get composites(): string {

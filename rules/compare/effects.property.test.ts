@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { caseCount } from '../../test/support/property-cases.ts';
 import { limit, rule, source } from '../../test/support/rule-builder.ts';
-import type { Entry, RateLimit, Rule } from '../model.ts';
+import { Algorithm, type Entry, type RateLimit, type Rule } from '../model.ts';
 import { compositeOf } from '../review/rule-level.ts';
 import { compileRules } from '../table/compile-rules.ts';
 import { RuleTable } from '../table/rule-table.ts';
@@ -13,13 +13,27 @@ import type { Effect } from './limit-effect.ts';
 const keys = ['a', 'a', 'c', 'a*', '*', '*a', 'a_k'];
 const values = ['', '', 'x', 'x*', '*', '*x', 'x*x', 'b_x', '_', 'y', '*_*', 'b*', 'yx', '*b*'];
 
-const rateLimit: fc.Arbitrary<RateLimit | undefined> = fc.oneof(
-  { weight: 2, arbitrary: fc.constant(undefined) },
-  {
-    weight: 3,
-    arbitrary: fc.integer({ min: 1, max: 4 }).map((requestsPerUnit) => limit({ requestsPerUnit })),
-  },
-  { weight: 1, arbitrary: fc.constant(limit({ unit: '', requestsPerUnit: 0, unlimited: true })) },
+const most = fc.integer({ min: 1, max: 4 });
+const plainLimit = most.map((requestsPerUnit) => limit({ requestsPerUnit }));
+const otherLimit = fc
+  .record({
+    requestsPerUnit: most,
+    burst: most,
+    isBucket: fc.boolean(),
+    unitMultiplier: fc.constantFrom(1, 5),
+  })
+  .map(({ requestsPerUnit, burst, isBucket, unitMultiplier }) =>
+    isBucket
+      ? limit({ requestsPerUnit, unitMultiplier, algorithm: Algorithm.TOKEN_BUCKET, burst })
+      : limit({ requestsPerUnit, unitMultiplier, algorithm: Algorithm.SLIDING_WINDOW }),
+  );
+
+const limits = fc.oneof<fc.MaybeWeightedArbitrary<RateLimit[]>[]>(
+  { weight: 2, arbitrary: fc.constant([]) },
+  { weight: 3, arbitrary: plainLimit.map((one) => [one]) },
+  { weight: 1, arbitrary: otherLimit.map((one) => [one]) },
+  { weight: 1, arbitrary: fc.tuple(plainLimit, otherLimit) },
+  { weight: 1, arbitrary: fc.constant([limit({ unit: '', requestsPerUnit: 0, unlimited: true })]) },
 );
 
 function level(depth: number): fc.Arbitrary<Rule[]> {
@@ -27,7 +41,7 @@ function level(depth: number): fc.Arbitrary<Rule[]> {
   const one = fc.record({
     key: fc.constantFrom(...keys),
     value: fc.constantFrom(...values),
-    rateLimit,
+    limits,
     shadowMode: fc.integer({ min: 0, max: 4 }).map((number) => number === 0),
     shareThreshold: fc.boolean(),
     descriptors: depth === 1 ? none : fc.oneof(none, level(depth - 1)),
@@ -80,7 +94,9 @@ const requests = fc.array(
 function held(table: RuleTable, entries: Entry[]): { most: number; isShared: boolean } {
   const match = table.match('d', entries);
   const isRefused = match !== undefined && !match.rule.unlimited && !match.rule.shadowMode;
-  const most = isRefused ? match.rule.limits[0]!.requestsPerUnit : Number.POSITIVE_INFINITY;
+  // What passes at once: of windows `burst` is their requests.
+  const atOnce = match?.rule.limits.map(({ burst }) => burst) ?? [];
+  const most = isRefused ? Math.min(...atOnce) : Number.POSITIVE_INFINITY;
   return { most, isShared: isRefused && match.counterStem.includes('*') };
 }
 

@@ -1,12 +1,16 @@
+import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { caseCount } from '../../test/support/property-cases.ts';
 import { limit } from '../../test/support/rule-builder.ts';
+import { Algorithm, type RateLimit } from '../model.ts';
+import { covers, mostAtOnce, secondsOf } from '../review/limit-order.ts';
 import { type LimitTraits, limitEffect } from './limit-effect.ts';
 
 function traits(requestsPerUnit: number, unit: string, more: Partial<LimitTraits> = {}): LimitTraits {
-  const rateLimit = limit({ requestsPerUnit, unit });
-  return { rateLimit, shadowMode: false, quotaMode: false, shareThreshold: false, ...more };
+  const limits = [limit({ requestsPerUnit, unit })];
+  return { limits, shadowMode: false, quotaMode: false, shareThreshold: false, ...more };
 }
-const unlimited = traits(0, '', { rateLimit: limit({ unit: '', unlimited: true }) });
+const unlimited = traits(0, '', { limits: [limit({ unit: '', unlimited: true })] });
 const shadow = traits(5, 'minute', { shadowMode: true });
 
 const cases: [string, LimitTraits | undefined, LimitTraits | undefined, string, string][] = [
@@ -40,7 +44,7 @@ const cases: [string, LimitTraits | undefined, LimitTraits | undefined, string, 
   [
     'shadow to another',
     shadow,
-    { ...shadow, rateLimit: limit() },
+    { ...shadow, limits: [limit()] },
     'same',
     'in shadow mode, which refuses nothing: only reports change',
   ],
@@ -104,6 +108,133 @@ const cases: [string, LimitTraits | undefined, LimitTraits | undefined, string, 
     'being over it alone no longer refuses a request that has other quotas',
   ],
 ];
+
+const { SLIDING_WINDOW, TOKEN_BUCKET } = Algorithm;
+const fixed = limit({ requestsPerUnit: 100 });
+const sliding = limit({ requestsPerUnit: 100, algorithm: SLIDING_WINDOW });
+const bucket = (burst?: number) => limit({ requestsPerUnit: 100, algorithm: TOKEN_BUCKET, burst });
+const daily = limit({ requestsPerUnit: 1000, unit: 'day' });
+
+const ofAlgorithms: [string, RateLimit[], RateLimit[], string, string][] = [
+  [
+    'a sliding window',
+    [fixed],
+    [sliding],
+    'stricter',
+    '100 per minute, sliding window instead of 100 per minute; what the window before counted still weighs: no second burst at its edge',
+  ],
+  [
+    'a bucket of as many',
+    [fixed],
+    [bucket()],
+    'mixed',
+    '100 per minute, token bucket, burst 100 instead of 100 per minute: as much at once and in the long run; after its burst a bucket lets pass what comes back, one by one',
+  ],
+  [
+    'a bucket that holds what meets at an edge',
+    [fixed],
+    [bucket(200)],
+    'looser',
+    '100 per minute, token bucket, burst 200 instead of 100 per minute; after its burst a bucket lets pass what comes back, one by one',
+  ],
+  [
+    'a smaller burst',
+    [bucket(50)],
+    [bucket(20)],
+    'stricter',
+    '100 per minute, token bucket, burst 20 instead of 100 per minute, token bucket, burst 50',
+  ],
+  [
+    'a burst that is as it was',
+    [bucket()],
+    [bucket(100)],
+    'same',
+    '100 per minute, token bucket, burst 100, as before',
+  ],
+  [
+    'a longer window',
+    [fixed],
+    [limit({ requestsPerUnit: 500, unitMultiplier: 5 })],
+    'mixed',
+    '500 in 5m instead of 100 per minute: more at once, as much in the long run',
+  ],
+  [
+    'a second limit',
+    [fixed],
+    [fixed, daily],
+    'stricter',
+    '100 per minute; 1000 per day instead of 100 per minute',
+  ],
+  [
+    'a second limit that is never the tighter one',
+    [fixed],
+    [fixed, limit({ requestsPerUnit: 6000, unit: 'hour' })],
+    'same',
+    '100 per minute; 6000 per hour instead of 100 per minute: refuses the same',
+  ],
+  [
+    'one limit of two for another',
+    [fixed, daily],
+    [fixed, limit({ requestsPerUnit: 10, unit: 'second' })],
+    'mixed',
+    '100 per minute; 10 per second instead of 100 per minute; 1000 per day: less at once, more in the long run',
+  ],
+];
+
+describe('the effect of another algorithm, window or number of limits', () => {
+  it.each(ofAlgorithms)('%s', (_, before, after, effect, note) => {
+    const of = (limits: RateLimit[]): LimitTraits => ({ ...traits(0, 'minute'), limits });
+    expect(limitEffect(of(before), of(after))).toEqual({ effect, note });
+  });
+
+  const anyLimit = fc
+    .record({
+      unit: fc.constantFrom('second', 'minute', 'month'),
+      unitMultiplier: fc.constantFrom(1, 1, 2, 60),
+      requestsPerUnit: fc.oneof(fc.nat(3), fc.nat(4000)),
+      algorithm: fc.constantFrom<Algorithm>(...Object.values(Algorithm)),
+      burst: fc.option(fc.oneof(fc.nat(3), fc.nat(4000)), { nil: undefined }),
+    })
+    .map((one) => limit({ ...one, burst: one.algorithm === TOKEN_BUCKET ? one.burst : undefined }));
+  const anyTraits = fc
+    .array(anyLimit, { minLength: 1, maxLength: 3 })
+    .map((limits): LimitTraits => ({ ...traits(0, 'minute'), limits }));
+
+  it('is the opposite the other way round, and never says less where more passes at once or in the long run', () => {
+    const opposite: Record<string, string> = { looser: 'stricter', stricter: 'looser' };
+    const atOnce = ({ limits }: LimitTraits) => Math.min(...limits.map(mostAtOnce));
+    const inAll = ({ limits }: LimitTraits) =>
+      Math.min(...limits.map((one) => (mostAtOnce(one) === 0 ? 0 : one.requestsPerUnit / secondsOf(one))));
+    const seen = new Set<string>();
+    fc.assert(
+      fc.property(anyTraits, anyTraits, (before, after) => {
+        const { effect } = limitEffect(before, after);
+        seen.add(effect);
+        expect(limitEffect(after, before).effect).toBe(opposite[effect] ?? effect);
+        for (const measure of [atOnce, inAll]) {
+          const [was, is] = [measure(before), measure(after)];
+          if (effect !== 'mixed' && is > was) expect(effect).toBe('looser');
+          if (effect !== 'mixed' && is < was) expect(effect).toBe('stricter');
+        }
+      }),
+      { numRuns: caseCount(2_000) },
+    );
+    expect([...seen].sort()).toEqual(['looser', 'mixed', 'same', 'stricter']);
+  });
+
+  it('is none where a limit is added that another one always keeps', () => {
+    fc.assert(
+      fc.property(anyTraits, anyLimit, (before, added) => {
+        const after = { ...before, limits: [...before.limits, added] };
+        const { effect } = limitEffect(before, after);
+        const isKept = before.limits.some((one) => covers(one, added, true));
+        expect(['same', 'stricter']).toContain(effect);
+        if (isKept) expect(effect).toBe('same');
+      }),
+      { numRuns: caseCount(1_000) },
+    );
+  });
+});
 
 describe('the effect of another limit', () => {
   it.each(cases)('%s', (_, before, after, effect, note) => {

@@ -1,6 +1,7 @@
-import type { RateLimit, Rule } from '../model.ts';
+import { Algorithm, type RateLimit, type Rule } from '../model.ts';
+import { covers, mostAtOnce, secondsOf } from '../review/limit-order.ts';
 import { compositeOf } from '../review/rule-level.ts';
-import { limitWords } from '../window.ts';
+import { limitsWords } from '../window.ts';
 import type { Sides } from './domain-side.ts';
 
 /** What a change means for the requests that the rule is for. */
@@ -45,26 +46,14 @@ export interface FieldChange {
   after: string | undefined;
 }
 
-/** What decides whether a request is refused, of the rule that it finds; undefined where it finds none with a limit. */
-export type LimitTraits = Pick<Rule, 'shadowMode' | 'quotaMode' | 'shareThreshold'> & {
-  rateLimit: RateLimit;
-};
+/** What decides whether a request is refused, of the rule that it finds, which has a limit; undefined where it finds none. */
+export type LimitTraits = Pick<Rule, 'limits' | 'shadowMode' | 'quotaMode' | 'shareThreshold'>;
 
 export interface LimitEffect {
   effect: Effect;
   note: string;
   passes?: Passing;
 }
-
-const unitSeconds: Record<string, number> = {
-  second: 1,
-  minute: 60,
-  hour: 3600,
-  day: 86_400,
-  week: 604_800,
-  month: 2_592_000,
-  year: 31_536_000,
-};
 
 /** What it means for requests to be under `after` instead of `before`. */
 export function limitEffect(before: LimitTraits | undefined, after: LimitTraits | undefined): LimitEffect {
@@ -79,31 +68,33 @@ export function limitEffect(before: LimitTraits | undefined, after: LimitTraits 
   }
   if (isNowRefusing) return both(before, after!);
   if (after === undefined) return { effect: 'gone', note: nowWords(after) };
-  const passes = after.rateLimit.unlimited ? 'unlimited' : 'shadow';
+  const passes = isUnlimited(after) ? 'unlimited' : 'shadow';
   return { effect: 'looser', note: nowWords(after), passes };
 }
 
 /** Whether a request over it is refused. */
-export function isRefusing({ rateLimit, shadowMode }: LimitTraits): boolean {
-  return !rateLimit.unlimited && !shadowMode;
+export function isRefusing(traits: LimitTraits): boolean {
+  return !isUnlimited(traits) && !traits.shadowMode;
+}
+
+function isUnlimited({ limits }: LimitTraits): boolean {
+  return limits[0]!.unlimited;
 }
 
 function wasWords(before: LimitTraits | undefined): string {
   if (before === undefined) return 'these requests had no limit, and are limited now';
-  return before.rateLimit.unlimited
+  return isUnlimited(before)
     ? 'these requests were unlimited, and are limited now'
     : 'shadow mode let these requests pass: what is over the limit is refused now';
 }
 
 function nowWords(after: LimitTraits | undefined): string {
   if (after === undefined) return 'these requests have no limit any more';
-  return after.rateLimit.unlimited
-    ? 'these requests are unlimited now'
-    : 'shadow mode lets these requests pass now';
+  return isUnlimited(after) ? 'these requests are unlimited now' : 'shadow mode lets these requests pass now';
 }
 
 function unrefusedNote(before: LimitTraits | undefined, after: LimitTraits | undefined): string {
-  const isCounted = (one: LimitTraits | undefined) => one !== undefined && !one.rateLimit.unlimited;
+  const isCounted = (one: LimitTraits | undefined) => one !== undefined && !isUnlimited(one);
   if (isCounted(before) && isCounted(after))
     return 'in shadow mode, which refuses nothing: only reports change';
   if (isCounted(after)) return 'counted and reported from now on, and never refused';
@@ -113,7 +104,7 @@ function unrefusedNote(before: LimitTraits | undefined, after: LimitTraits | und
 }
 
 function both(before: LimitTraits, after: LimitTraits): LimitEffect {
-  const rate = rateEffect(before.rateLimit, after.rateLimit);
+  const rate = rateEffect(before.limits, after.limits);
   const parts = [rate];
   if (before.shareThreshold !== after.shareThreshold) {
     parts.push(
@@ -134,28 +125,91 @@ function both(before: LimitTraits, after: LimitTraits): LimitEffect {
   return { effect: effectOfAll(telling), note: notes.join('; ') };
 }
 
-function rateEffect(before: RateLimit, after: RateLimit): LimitEffect {
-  const secondsOf = ({ unit }: RateLimit) => unitSeconds[unit.toLowerCase()] ?? 1;
-  const a = { requests: before.requestsPerUnit, seconds: secondsOf(before), words: limitWords(before) };
-  const b = { requests: after.requestsPerUnit, seconds: secondsOf(after), words: limitWords(after) };
-  if (a.requests === b.requests && (a.seconds === b.seconds || a.requests === 0)) {
-    return { effect: 'same', note: `${b.words}, as before` };
+function rateEffect(before: readonly RateLimit[], after: readonly RateLimit[]): LimitEffect {
+  const [was, is] = [limitsWords(before), limitsWords(after)];
+  const isStricter = areWithin(after, before);
+  const isLooser = areWithin(before, after);
+  if (isStricter && isLooser) {
+    const isOther = was !== is && Math.max(before.length, after.length) > 1;
+    return {
+      effect: 'same',
+      note: isOther ? `${is} instead of ${was}: refuses the same` : `${is}, as before`,
+    };
   }
-  const note = `${b.words} instead of ${a.words}`;
-  if (b.requests <= a.requests && b.seconds >= a.seconds) return { effect: 'stricter', note };
-  if (b.requests >= a.requests && b.seconds <= a.seconds) return { effect: 'looser', note };
-  const total = b.requests * a.seconds - a.requests * b.seconds;
-  const inAll = total === 0 ? 'as much' : total > 0 ? 'more' : 'less';
-  const atOnce = b.requests > a.requests ? 'more' : 'less';
-  return { effect: 'mixed', note: `${note}: ${atOnce} at once, ${inAll} in the long run` };
+  const note = `${is} instead of ${was}`;
+  const algorithm = algorithmNote(before, after);
+  if (isStricter || isLooser) {
+    return { effect: isStricter ? 'stricter' : 'looser', note: [note, ...algorithm].join('; ') };
+  }
+  const atOnce = Math.sign(least(after, atOnceOf) - least(before, atOnceOf));
+  const inAll = Math.sign(least(after, rateOf) - least(before, rateOf));
+  const words =
+    atOnce === 0 && inAll === 0
+      ? 'as much at once and in the long run'
+      : `${amount(atOnce)} at once, ${amount(inAll)} in the long run`;
+  return { effect: 'mixed', note: [`${note}: ${words}`, ...algorithm].join('; ') };
+}
+
+/** Whether the others let everything pass that these let pass, by one clock and with one hit a request. */
+function areWithin(limits: readonly RateLimit[], others: readonly RateLimit[]): boolean {
+  const isPlainPair = limits.length === 1 && others.length === 1;
+  return others.every((other) =>
+    limits.some((limit) =>
+      isPlainPair && isFixed(limit) && isFixed(other) ? isFewer(limit, other) : isWithin(limit, other),
+    ),
+  );
+}
+
+function isWithin(limit: RateLimit, other: RateLimit): boolean {
+  return covers(limit, other, true) || (isFixed(limit) && isFixed(other) && isFewer(limit, other));
+}
+
+/** Of fixed windows: no more, in no less time. What two windows let pass that meet within one of the other's is left out. */
+function isFewer(limit: RateLimit, other: RateLimit): boolean {
+  const isLonger = limit.requestsPerUnit === 0 || secondsOf(limit) >= secondsOf(other);
+  return limit.requestsPerUnit <= other.requestsPerUnit && isLonger;
+}
+
+function isFixed({ algorithm }: RateLimit): boolean {
+  return algorithm === Algorithm.FIXED_WINDOW;
+}
+
+const atOnceOf = mostAtOnce;
+
+/** A second. */
+function rateOf(limit: RateLimit): number {
+  return mostAtOnce(limit) === 0 ? 0 : limit.requestsPerUnit / secondsOf(limit);
+}
+
+function least(limits: readonly RateLimit[], pick: (limit: RateLimit) => number): number {
+  return Math.min(...limits.map(pick));
+}
+
+function amount(sign: number): string {
+  return sign === 0 ? 'as much' : sign > 0 ? 'more' : 'less';
+}
+
+/** What the algorithms are about that one side alone has. */
+function algorithmNote(before: readonly RateLimit[], after: readonly RateLimit[]): string[] {
+  const isNew = (algorithm: Algorithm): boolean =>
+    !before.some((limit) => limit.algorithm === algorithm) &&
+    after.some((limit) => limit.algorithm === algorithm);
+  return [
+    ...(isNew(Algorithm.FIXED_WINDOW) ? ["twice as much may come around a fixed window's edge"] : []),
+    ...(isNew(Algorithm.SLIDING_WINDOW)
+      ? ['what the window before counted still weighs: no second burst at its edge']
+      : []),
+    ...(isNew(Algorithm.TOKEN_BUCKET)
+      ? ['after its burst a bucket lets pass what comes back, one by one']
+      : []),
+  ];
 }
 
 /** Undefined for a rule without a limit, and for no rule. */
 export function limitTraits(rule: Rule | undefined): LimitTraits | undefined {
-  const rateLimit = rule?.limits[0];
-  if (rule === undefined || rateLimit === undefined) return undefined;
-  const { shadowMode, quotaMode, shareThreshold } = rule;
-  return { rateLimit, shadowMode, quotaMode, shareThreshold };
+  if (rule === undefined || rule.limits.length === 0) return undefined;
+  const { limits, shadowMode, quotaMode, shareThreshold } = rule;
+  return { limits, shadowMode, quotaMode, shareThreshold };
 }
 
 /** What a change means, of everything that it does to some requests. */
@@ -190,17 +244,20 @@ function effectOfAll(found: readonly LimitEffect[]): Effect {
 /** A limit that others replace, or that replaces others, changes what applies beside it. */
 export function replacingEffects(was: Rule, is: Rule, { before, after }: Sides): LimitEffect[] {
   const found: LimitEffect[] = [];
-  const [wasLimit, isLimit] = [was.limits[0], is.limits[0]];
-  const [old, now] = [wasLimit?.replaces ?? [], isLimit?.replaces ?? []];
+  const [old, now] = [was, is].map(({ limits }) => limits.flatMap(({ replaces }) => replaces)) as [
+    string[],
+    string[],
+  ];
   const added = now.filter((name) => !old.includes(name));
   const dropped = old.filter((name) => !now.includes(name));
   const taking = `takes the place of ${added.join(', ')} in a request that has both`;
   if (added.length > 0) found.push({ effect: 'looser', note: taking });
   if (dropped.length > 0)
     found.push({ effect: 'stricter', note: `no longer takes the place of ${dropped.join(', ')}` });
-  const wasReplaced = wasLimit !== undefined && before.isReplaced(wasLimit.name);
-  const isReplaced = isLimit !== undefined && after.isReplaced(isLimit.name);
-  if (wasLimit?.name === isLimit?.name || wasReplaced === isReplaced) return found;
+  const names = ({ limits }: Rule): string[] => limits.map(({ name }) => name);
+  const wasReplaced = names(was).some((name) => before.isReplaced(name));
+  const isReplaced = names(is).some((name) => after.isReplaced(name));
+  if (names(was).join('\0') === names(is).join('\0') || wasReplaced === isReplaced) return found;
   if (wasReplaced) found.push({ effect: 'stricter', note: 'no other rule replaces it any more' });
   else found.push({ effect: 'looser', note: 'another rule replaces it now' });
   return found;

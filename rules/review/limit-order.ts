@@ -45,12 +45,20 @@ export function mostAtOnce({ requestsPerUnit, algorithm, burst = requestsPerUnit
  * by the limiter's, the others by the store's.
  */
 export function covers(limit: RateLimit, other: RateLimit, isOneClock = false): boolean {
-  if (mostAtOnce(limit) === 0) return true;
+  if (mostAtOnce(limit) === 0 || areSame(limit, other)) return true;
   const isFixed = (one: RateLimit): boolean => one.algorithm === Algorithm.FIXED_WINDOW;
   const apart = isOneClock || isFixed(limit) === isFixed(other) ? 0 : clocksApart;
   return other.algorithm === Algorithm.TOKEN_BUCKET
     ? bucketCovers(limit, other, apart)
     : windowsCover(limit, other, apart);
+}
+
+function areSame(limit: RateLimit, other: RateLimit): boolean {
+  const hasSameWindow =
+    unitFromText(limit.unit) === unitFromText(other.unit) && limit.unitMultiplier === other.unitMultiplier;
+  const hasSameNumbers =
+    limit.requestsPerUnit === other.requestsPerUnit && mostAtOnce(limit) === mostAtOnce(other);
+  return hasSameWindow && hasSameNumbers && limit.algorithm === other.algorithm;
 }
 
 /** `other` is a bucket. */
@@ -68,19 +76,25 @@ function bucketCovers(limit: RateLimit, other: RateLimit, apart: number): boolea
 function windowsCover(limit: RateLimit, other: RateLimit, apart: number): boolean {
   const [own, its] = [windowsOf(limit), windowsOf(other)];
   const isSliding = other.algorithm === Algorithm.SLIDING_WINDOW;
-  // Beyond, its arithmetic is rounded, a little to the tighter side.
-  if (isSliding && other.requestsPerUnit * its.longest * 1e6 > Number.MAX_SAFE_INTEGER) return false;
+  const room = BigInt(other.requestsPerUnit - (isSliding ? roundedOff(other) : 0));
   if (limit.algorithm === Algorithm.TOKEN_BUCKET) {
     const most =
       product(mostAtOnce(limit), own.longest) + product(limit.requestsPerUnit, its.longest + apart);
-    return most <= product(other.requestsPerUnit, own.longest);
+    return most <= room * BigInt(own.longest);
   }
   let windows = touched(own, its, apart);
   if (isSliding && (windows > 1 || limit.algorithm !== Algorithm.SLIDING_WINDOW)) {
     // The former one whole, and as much of the current as its share has sunk, but for windows that have just begun.
     windows += Math.min(windows, 2 + Math.ceil(apart / own.shortest));
   }
-  return product(limit.requestsPerUnit, windows) <= BigInt(other.requestsPerUnit);
+  return product(limit.requestsPerUnit, windows) <= room;
+}
+
+/** Hits that the arithmetic of a large sliding window may take for more than they are: a tick of its former window, which it counts in. */
+function roundedOff({ requestsPerUnit, ...limit }: RateLimit): number {
+  const exactMost = Number.MAX_SAFE_INTEGER;
+  const isExact = requestsPerUnit * secondsOf({ ...limit, requestsPerUnit }) * 1e6 <= exactMost;
+  return isExact ? 0 : Math.ceil((11 * requestsPerUnit ** 2) / exactMost);
 }
 
 /** How many windows one of the others can have a part of. */

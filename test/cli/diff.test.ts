@@ -35,6 +35,50 @@ describe('weir diff', () => {
     });
   });
 
+  it('says what another algorithm, window or number of limits means, and what counts anew', () => {
+    const folder = temporaryFolder();
+    const [before, after] = ['before.yaml', 'after.yaml'].map((name) => join(folder, name));
+    const rules = (...limits: string[]) =>
+      `domain: d\ndescriptors:\n${limits.map((one, index) => `  - { key: k${index}, ${one} }\n`).join('')}`;
+    const minute = 'requests_per_unit: 100, unit: minute';
+    const bucket = '{ requests_per_unit: 10, unit: second, algorithm: token_bucket, burst: 20 }';
+    const day = '{ requests_per_unit: 5000, unit: day, name: daily }';
+    const was = [`{ ${minute} }`, `{ ${minute} }`, `{ ${minute}, algorithm: sliding_window }`];
+    writeFileSync(
+      before!,
+      rules(...was.map((one) => `rate_limit: ${one}`), `rate_limits: [{ ${minute} }, ${bucket}]`),
+    );
+    writeFileSync(
+      after!,
+      rules(
+        `rate_limit: { ${minute}, algorithm: sliding_window }`,
+        `rate_limits: [{ ${minute} }, ${day}]`,
+        `rate_limit: { ${minute}, unit_multiplier: 5, algorithm: sliding_window }`,
+        `rate_limits: [{ ${minute} }, ${bucket}, ${day}]`,
+      ),
+    );
+    expect(runWeir(['diff', before!, after!]).stdout).toBe(`~ d: k0
+    algorithm: fixed_window -> sliding_window
+    stricter: 100 per minute, sliding window instead of 100 per minute; what the window before counted still weighs: no second burst at its edge
+    other counter key, so counting starts anew: d_k0_<any>_ -> 1{d;k0=<any>}
+~ d: k1
+    unit: minute -> none, requests_per_unit: 100 -> none, rate_limits: none -> 100 per minute; 5000 per day (name daily)
+    stricter: 100 per minute; 5000 per day instead of 100 per minute
+    other counter key, so counting starts anew (with COUNTER_KEYS=unambiguous 100 per minute goes on): d_k1_<any>_ -> 1{d;k1=<any>}
+    other metric name: d.k1 -> d.k1.1m, d.k1.daily
+~ d: k2
+    unit_multiplier: 1 -> 5
+    stricter: 100 in 5m, sliding window instead of 100 per minute, sliding window
+    another window, so counting starts anew
+~ d: k3
+    rate_limits: 100 per minute; 10 per second, token bucket, burst 20 -> 100 per minute; 10 per second, token bucket, burst 20; 5000 per day (name daily)
+    stricter: 100 per minute; 10 per second, token bucket, burst 20; 5000 per day instead of 100 per minute; 10 per second, token bucket, burst 20
+    a counter of its own, so counting starts anew: 5000 per day
+    other metric name: d.k3.1m, d.k3.1s -> d.k3.1m, d.k3.1s, d.k3.daily
+4 changes: 4 stricter
+`);
+  });
+
   it('finds no difference between a rule file, its manifest and its xDS resource', () => {
     const folder = temporaryFolder();
     for (const target of ['manifest', 'xds']) {

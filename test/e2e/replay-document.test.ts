@@ -38,11 +38,17 @@ function run(command: string) {
 }
 
 describe('docs/replay.md', () => {
-  it('shows what its first command prints', () => {
-    const [command = ''] = commands;
-    const index = blocks.findIndex(({ language, text }) => language === 'sh' && text.trim() === command);
-    const { status, stdout } = run(command);
-    expect([status, stdout]).toEqual([0, `${blocks[index + 1]?.text}\n`]);
+  it('shows what its commands print, where it shows it', () => {
+    const shown = commands.flatMap((command) => {
+      const index = blocks.findIndex(({ language, text }) => language === 'sh' && text.trim() === command);
+      const next = blocks[index + 1];
+      return next?.language === '' ? [{ command, text: next.text }] : [];
+    });
+    expect(shown).toHaveLength(2);
+    for (const { command, text } of shown) {
+      const { status, stdout } = run(command);
+      expect([status, stdout]).toEqual([0, `${text}\n`]);
+    }
   });
 
   it('has commands that run', () => {
