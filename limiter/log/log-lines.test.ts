@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { createLogger, type Logger } from '../../process/log/logger.ts';
-import { Unit } from '../../rules/model.ts';
+import { Algorithm, Unit } from '../../rules/model.ts';
 import type { RuleError } from '../../rules/rule-error.ts';
 import { ManualClock } from '../../test/support/manual-clock.ts';
 import { matchedLimit } from '../../test/support/matched-rule.ts';
@@ -154,12 +154,23 @@ describe('log lines', () => {
           shadowMode: true,
           quotaMode: false,
         });
+        const limits = [
+          matchedLimit({ unitMultiplier: 5, algorithm: Algorithm.TOKEN_BUCKET }),
+          matchedLimit({ unit: Unit.DAY }),
+        ];
+        lines.loadingDescriptor(log, 'd.k', {
+          limits,
+          unlimited: false,
+          shadowMode: false,
+          quotaMode: false,
+        });
         lines.listingReplaced(log);
       },
       [
         'level=debug msg="loading domain: mongo_cps"',
         'level=debug msg="loading descriptor: key=mongo_cps.database"',
         'level=debug msg="loading descriptor: key=mongo_cps.database_users ratelimit={requests_per_unit=5, unit=SECOND, unlimited=false, shadow_mode=true, quota_mode=false}"',
+        'level=debug msg="loading descriptor: key=d.k ratelimit={requests_per_unit=10, window=5m, algorithm=token_bucket, burst=10, unlimited=false, shadow_mode=false, quota_mode=false} ratelimit={requests_per_unit=10, unit=DAY, unlimited=false, shadow_mode=false, quota_mode=false}"',
         'level=debug msg="newer rules were loaded before all rules were listed"',
       ],
     ],

@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { acceptedSpecs, refusedSpecs } from '../../test/support/refused-specs.ts';
 import { limit, rule } from '../../test/support/rule-builder.ts';
+import { Algorithm } from '../model.ts';
 import { formatManifestError } from '../rule-error.ts';
 import { readSpec } from './read-spec.ts';
 
@@ -47,6 +48,33 @@ describe('readSpec', () => {
         ],
       },
     });
+  });
+
+  it('makes limits of what only this project knows', () => {
+    const spec = acceptedSpecs.find(({ name }) => name.startsWith('windows of any length'))?.spec;
+    const result = readSpec(spec, 'n');
+    const limits = result.ok ? result.source.descriptors.flatMap((one) => one.limits) : [];
+    expect(limits).toEqual([
+      limit({ requestsPerUnit: 1, unitMultiplier: 5, algorithm: Algorithm.SLIDING_WINDOW }),
+      limit({ requestsPerUnit: 1, unit: 'year', unitMultiplier: 10 }),
+      limit({ requestsPerUnit: 1, unitMultiplier: 90, algorithm: Algorithm.TOKEN_BUCKET, burst: 0 }),
+      limit({ requestsPerUnit: 1, unit: 'second', unitMultiplier: 65_535 }),
+    ]);
+    const several = acceptedSpecs.find(({ name }) => name.startsWith('eight limits'))?.spec;
+    const read = readSpec(several, 'n');
+    expect(read.ok && read.source.descriptors[0]?.limits.map((one) => one.name)).toEqual(
+      ['', ...'1234567'].map((n) => n && `n${n}`),
+    );
+  });
+
+  it('refuses limits that cannot stand beside each other', () => {
+    const minute = { unit: 'minute', requestsPerUnit: 1 };
+    const rateLimits = [minute, { window: '60s', requestsPerUnit: 2, name: 'n' }, { ...minute, name: 'n' }];
+    expect(errorsOf({ domain: 'd', descriptors: [{ key: 'k', rateLimits }] })).toEqual([
+      'spec.descriptors[0].rateLimits[1].unit: two of its rate_limits have the window 1m and the algorithm fixed_window',
+      "spec.descriptors[0].rateLimits[2].name: two of its rate_limits are called 'n', by name",
+      'spec.descriptors[0].rateLimits[2].unit: two of its rate_limits have the window 1m and the algorithm fixed_window',
+    ]);
   });
 
   it('is of the default fleet where none is written', () => {

@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { limit, rule, source } from '../../test/support/rule-builder.ts';
 import type { RuleSource } from '../model.ts';
+import { Algorithm } from '../model.ts';
 import { compileRules } from './compile-rules.ts';
 import { RuleTable } from './rule-table.ts';
 
@@ -35,6 +36,16 @@ describe('compileRules', () => {
       [source('d', [rule({ ...base, metadata: {} })])],
       [source('d', [rule({ ...base, rateLimit: limit({ requestsPerUnit: 11 }) })])],
       [source('d', [rule({ ...base, rateLimit: limit({ name: 'n' }) })])],
+      [source('d', [rule({ ...base, rateLimit: limit({ unitMultiplier: 2 }) })])],
+      [source('d', [rule({ ...base, rateLimit: limit({ algorithm: Algorithm.SLIDING_WINDOW }) })])],
+      [source('d', [rule({ ...base, rateLimit: limit({ algorithm: Algorithm.TOKEN_BUCKET }) })])],
+      [source('d', [rule({ ...base, rateLimit: limit({ algorithm: Algorithm.TOKEN_BUCKET, burst: 5 }) })])],
+      ...[0, 1].map((first) => {
+        const limits = [0, 1].map((n) =>
+          limit({ unitMultiplier: 2 + n, replaces: n === first ? ['m'] : [] }),
+        );
+        return [source('d', [{ ...rule(base), limits }])];
+      }),
       [source('d', [rule({ ...base, descriptors: [rule({ key: 'c' })] })])],
     ];
     const hashes = contents.map((sources) => new RuleTable(compileRules(sources)).contentHash);

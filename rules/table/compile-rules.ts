@@ -1,4 +1,12 @@
-import { type RateLimit, type Rule, type RuleSource, ruleFlags, Unit, unitFromText } from '../model.ts';
+import {
+  arePlainLimits,
+  type RateLimit,
+  type Rule,
+  type RuleSource,
+  ruleFlags,
+  Unit,
+  unitFromText,
+} from '../model.ts';
 import { type Wildcard, WildcardCompiler } from './compile-wildcards.ts';
 import { ContentHash, compilePairIndex, hashSeed, hashUnits, StringPool, WordList } from './pair-index.ts';
 import {
@@ -141,6 +149,7 @@ function nodeFlags(rule: Rule): number {
   const { length } = rule.limits;
   if (length === 0) return flags;
   if (rule.limits[0]!.unlimited) flags |= NodeFlag.unlimited;
+  if (!arePlainLimits(rule.limits)) flags |= NodeFlag.ownKeys;
   return flags | NodeFlag.hasLimit | (length << nodeLimitsShift);
 }
 

@@ -100,6 +100,8 @@ export const NodeFlag = {
   detailedMetric: 16,
   valueToMetric: 32,
   shareThreshold: 64,
+  /** Of limits that the Go service does not know: their counters have unambiguous keys. */
+  ownKeys: 128,
 } as const;
 export const nodeLimitsShift = 8;
 

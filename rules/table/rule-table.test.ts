@@ -312,6 +312,21 @@ describe('RuleTable.rlconfigLines', () => {
     ]);
   });
 
+  it('writes windows as people do, a line for each limit of a rule', () => {
+    const limits = [
+      limit({ unit: 'second', algorithm: Algorithm.TOKEN_BUCKET, burst: 20 }),
+      limit({ unitMultiplier: 5, algorithm: Algorithm.SLIDING_WINDOW }),
+      limit({ unit: 'day', name: 'daily' }),
+    ];
+    const table = tableOf(source('d', [rule({ key: 'k', limits, shadowMode: true })]));
+    const modes = 'shadow_mode: true, quota_mode: false';
+    expect([...table.rlconfigLines()]).toEqual([
+      `d.k: unit=SECOND requests_per_unit=10 algorithm=token_bucket burst=20, ${modes}`,
+      `d.k: window=5m requests_per_unit=10 algorithm=sliding_window, ${modes}`,
+      `d.k: unit=DAY requests_per_unit=10, ${modes}`,
+    ]);
+  });
+
   it('goes through rules nested thousands of levels deep', () => {
     let deep = limited('leaf');
     for (let i = 0; i < 5_000; i++) deep = rule({ key: 'k', descriptors: [deep] });

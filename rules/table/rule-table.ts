@@ -6,7 +6,7 @@ import {
   type RuleMatcher,
   usualNames,
 } from '../match-result.ts';
-import { arePlainLimits, type Entry } from '../model.ts';
+import type { Entry } from '../model.ts';
 import {
   type ListedRule,
   listedRules,
@@ -194,17 +194,15 @@ class TableSegment implements RuleMatcher {
       node = this.#step(node, i, key, value);
       if (node < 0) return undefined;
     }
-    if ((this.rules.flags(node) & NodeFlag.hasLimit) === 0) return undefined;
+    const flags = this.rules.flags(node);
+    if ((flags & NodeFlag.hasLimit) === 0) return undefined;
     const rule: MatchedRule = this.rules.rule(node);
+    const form = (flags & NodeFlag.ownKeys) === 0 ? names.counterKeys : 'unambiguous';
     return {
       rule,
       metricKey: this.#path.metricKey(domain, entries, names.sanitizeDescriptorMetricDots),
       metricPerValue: this.#path.metricPerValue,
-      counterStem: this.#path.counterStem(
-        domain,
-        entries,
-        arePlainLimits(rule.limits) ? names.counterKeys : 'unambiguous',
-      ),
+      counterStem: this.#path.counterStem(domain, entries, form),
     };
   }
 

@@ -93,9 +93,8 @@ function toDescriptor(rule: Rule): RateLimitDescriptor {
   const descriptor = create(RateLimitDescriptorSchema);
   descriptor.key = rule.key;
   descriptor.value = rule.value;
-  const [limit, ...others] = rule.limits;
-  if (others.length > 0) descriptor.rateLimits = rule.limits.map(toPolicy);
-  else if (limit !== undefined) descriptor.rateLimit = toPolicy(limit);
+  if (rule.limits.length > 1) descriptor.rateLimits = rule.limits.map(toPolicy);
+  else if (rule.limits.length > 0) descriptor.rateLimit = toPolicy(rule.limits[0]!);
   descriptor.descriptors = rule.descriptors.map(toDescriptor);
   descriptor.shadowMode = rule.shadowMode;
   descriptor.detailedMetric = rule.detailedMetric;
@@ -127,34 +126,44 @@ function toRules(
 ): Rule[] {
   const rules: Rule[] = [];
   path.push('descriptors', 0);
-  for (const [index, descriptor] of descriptors.entries()) {
+  for (let index = 0; index < descriptors.length; index++) {
     path[path.length - 1] = index;
-    const { rateLimit, rateLimits } = descriptor;
-    const problem =
-      rateLimits.length === 0 ? undefined : listProblem(rateLimits.length, rateLimit !== undefined);
-    if (problem !== undefined)
-      report({ code: 'invalid-limits', text: problem, path: [...path, 'rate_limits'] });
-    const policies = rateLimits.length > 0 ? rateLimits : rateLimit === undefined ? [] : [rateLimit];
-    const limits = problem === undefined ? policies.map(toLimit) : [];
-    rules.push(toRule(descriptor, limits, toRules(descriptor.descriptors, path, report)));
+    rules.push(toRule(descriptors[index]!, path, report));
   }
   path.length -= 2;
   return rules;
 }
 
-function toRule(descriptor: RateLimitDescriptor, limits: RateLimit[], descriptors: Rule[]): Rule {
+function toRule(
+  descriptor: RateLimitDescriptor,
+  path: (string | number)[],
+  report: (problem: ResourceProblem) => void,
+): Rule {
   return {
     key: descriptor.key,
     value: descriptor.value,
-    limits,
+    limits: toLimits(descriptor, path, report),
     shadowMode: descriptor.shadowMode,
     quotaMode: descriptor.quotaMode,
     detailedMetric: descriptor.detailedMetric,
     valueToMetric: descriptor.valueToMetric,
     shareThreshold: descriptor.shareThreshold,
     metadata: descriptor.metadata,
-    descriptors,
+    descriptors: toRules(descriptor.descriptors, path, report),
   };
+}
+
+/** Of a list that is not as it has to be nothing is kept. */
+function toLimits(
+  { rateLimit, rateLimits }: RateLimitDescriptor,
+  path: readonly (string | number)[],
+  report: (problem: ResourceProblem) => void,
+): RateLimit[] {
+  if (rateLimits.length === 0) return rateLimit === undefined ? [] : [toLimit(rateLimit)];
+  const text = listProblem(rateLimits.length, rateLimit !== undefined);
+  if (text === undefined) return rateLimits.map(toLimit);
+  report({ code: 'invalid-limits', text, path: [...path, 'rate_limits'] });
+  return [];
 }
 
 function toLimit(policy: RateLimitPolicy): RateLimit {

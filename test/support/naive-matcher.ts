@@ -2,9 +2,10 @@
  * The matching rules written down sentence by sentence, without an index: an object tree, scanned from the front.
  * Tests hold `RuleTable` equal to it.
  */
-import { EntryMark } from '../../rules/counter-keys.ts';
+import { countedEntry, EntryMark, unambiguousStem } from '../../rules/counter-keys.ts';
 import type { MatchedLimit, MatchedRule, RuleMatch, RuleMatcher } from '../../rules/match-result.ts';
 import {
+  arePlainLimits,
   type Entry,
   type RateLimit,
   type Rule,
@@ -42,24 +43,24 @@ export class NaiveMatcher implements RuleMatcher {
       rule: matchedRule(steps.at(-1)!.rule),
       metricKey: [domain, ...metricSegments(entries, steps)].join('.'),
       metricPerValue: entries.some((entry, i) => isPerValue(entry, steps, i)),
-      counterStem: `${domain}_${entries.map((entry, i) => `${entry.key}_${counterValue(entry, steps[i]!)}_`).join('')}`,
+      counterStem: arePlainLimits(limits)
+        ? `${domain}_${entries.map((entry, i) => `${entry.key}_${counterValue(entry, steps[i]!)}_`).join('')}`
+        : this.unambiguousStem(domain, entries),
     };
   }
 
-  /** The entries as an unambiguous key says them: all values that share a threshold, be it the pattern itself, as the pattern. */
-  countedEntries(
-    domain: string,
-    entries: readonly Entry[],
-  ): { key: string; mark: EntryMark; text: string }[] {
+  /** All values that share a threshold, be it the pattern itself, count as the pattern. */
+  unambiguousStem(domain: string, entries: readonly Entry[]): string {
     const steps = this.#steps(domain, entries) ?? [];
-    return entries.map(({ key, value }, i) => {
+    const counted = entries.map(({ key, value }, i) => {
       const { rule, how } = steps[i]!;
-      if (how === 'key' || !rule.shareThreshold) return { key, mark: EntryMark.value, text: value };
+      if (how === 'key' || !rule.shareThreshold) return countedEntry(key, EntryMark.value, value);
       const whole = composite(rule);
       return whole.startsWith(`${key}_`)
-        ? { key, mark: EntryMark.pattern, text: whole.slice(key.length + 1) }
-        : { key, mark: EntryMark.wholePattern, text: whole };
+        ? countedEntry(key, EntryMark.pattern, whole.slice(key.length + 1))
+        : countedEntry(key, EntryMark.wholePattern, whole);
     });
+    return unambiguousStem(domain, counted.join(''));
   }
 
   #steps(domain: string, entries: readonly Entry[]): Step[] | undefined {
