@@ -5,10 +5,13 @@
  * over a unix socket, its own CPU beside ours.
  */
 import { parseArgs } from 'node:util';
+import { type Bound, FixedWindow } from '../limiter/stores/bound.ts';
 import { BreakerStore } from '../limiter/stores/calm/breaker-store.ts';
 import { type CounterOp, type CounterStore, unboundAnswer } from '../limiter/stores/counter-store.ts';
 import { parseRedisAddress } from '../limiter/stores/redis/redis-address.ts';
 import { RedisStore } from '../limiter/stores/redis/redis-store.ts';
+import { SlidingWindow } from '../limiter/stores/sliding-window.ts';
+import { TokenBucket } from '../limiter/stores/token-bucket.ts';
 import { systemClock, systemTimers } from '../process/time/clock.ts';
 import { findServer, redisProgram } from '../test/support/find-server.ts';
 import { openMemoryStore } from '../test/support/open-memory-store.ts';
@@ -20,22 +23,34 @@ const countersPerRequest = 2;
 const keyCount = 10_000;
 const random = seededRandom(20_240_601);
 const sequence = zipfSequence({ count: keyCount, length: 1 << 16, random });
-const keys = Array.from({ length: keyCount }, (_, i) => `bench_user_${i}_path_/api/v1/items_1735689600`);
+const keysOf = (end: string) =>
+  Array.from({ length: keyCount }, (_, i) => `bench_user_${i}_path_/api/v1/items_${end}`);
+const keys = { fixed: keysOf('1735689600'), sliding: keysOf('60:sliding'), bucket: keysOf('60:bucket') };
 const { values: flags } = parseArgs({
   options: { seconds: { type: 'string', default: '3' }, rounds: { type: 'string', default: '1' } },
 });
 const durationMs = Number(flags.seconds) * 1000;
 const rounds = Number(flags.rounds);
 
+/** What each counter of a request is: the bounds of its limits, none for a plain fixed window. */
+type Limits = readonly Bound[];
+
+const windowMicros = 60_000_000;
+const sliding = new SlidingWindow({ requests: 1e6, windowMicros });
+const bucket = new TokenBucket({ requests: 1e6, burst: 1e6, windowMicros });
+const several: Limits = [new FixedWindow(1e6), sliding, bucket];
+
 interface Load {
   store: CounterStore;
   underWay: number;
   stopWhenOver: boolean;
+  /** Defaults to none. */
+  limits?: Limits;
 }
 
 /** Keeps `underWay` requests under way until the time is over; gives requests and latencies. */
 function run(load: Load): Promise<{ requests: number; latenciesMs: Float64Array }> {
-  const { store, underWay, stopWhenOver } = load;
+  const { store, underWay, stopWhenOver, limits = [] } = load;
   const latenciesMs = new Float64Array(1 << 16);
   const endMs = performance.now() + durationMs;
   let requests = 0;
@@ -45,7 +60,7 @@ function run(load: Load): Promise<{ requests: number; latenciesMs: Float64Array 
     const start = () => {
       const ops: CounterOp[] = [];
       for (let i = 0; i < countersPerRequest; i += 1)
-        ops.push(newOp(keys[sequence[next++ & 0xffff] as number] as string));
+        pushOps(ops, sequence[next++ & 0xffff] as number, limits);
       const startedMs = performance.now();
       store.submit(ops, { stopWhenOver }, () => {
         const nowMs = performance.now();
@@ -60,7 +75,12 @@ function run(load: Load): Promise<{ requests: number; latenciesMs: Float64Array 
   });
 }
 
-function newOp(key: string): CounterOp {
+function pushOps(ops: CounterOp[], number: number, limits: Limits): void {
+  if (limits.length === 0) ops.push(newOp(keys.fixed[number] as string, undefined, 1));
+  for (const bound of limits) ops.push(newOp(keys[bound.kind][number] as string, bound, limits.length));
+}
+
+function newOp(key: string, bound: Bound | undefined, groupSize: number): CounterOp {
   return {
     key,
     hits: 1,
@@ -71,6 +91,8 @@ function newOp(key: string): CounterOp {
     holdsBack: 'alone' as const,
     perSecond: false,
     ...unboundAnswer,
+    bound,
+    groupSize,
   };
 }
 
@@ -119,9 +141,14 @@ function median(values: number[]): number {
 
 console.log(`Node ${process.version}, ${keyCount} keys, ${countersPerRequest} counters a request`);
 console.log(`${'store, requests under way'.padEnd(34)} counters/s  us each server us   p50 ms   p99 ms`);
-const rows: Row[] = [
-  { name: 'memory, 256', store: openMemoryStore({ clock: systemClock }), underWay: 256, stopWhenOver: false },
+const kinds: readonly [name: string, limits: Limits][] = [
+  ['sliding', [sliding]],
+  ['bucket', [bucket]],
+  ['three limits', several],
 ];
+const memory = { store: openMemoryStore({ clock: systemClock }), underWay: 256, stopWhenOver: false };
+const rows: Row[] = [{ ...memory, name: 'memory, 256' }];
+for (const [name, limits] of kinds) rows.push({ ...memory, name: `memory, ${name}, 256`, limits });
 const found = findServer(redisProgram);
 if ('missing' in found) {
   await report(rows);
@@ -150,6 +177,10 @@ if ('missing' in found) {
     rows.push({ ...redis, name: `redis behind its breaker, ${underWay}`, store: breaker, underWay });
   }
   rows.push({ ...redis, name: 'redis, stop when over, 256', underWay: 256, stopWhenOver: true });
+  for (const [name, limits] of kinds) {
+    for (const underWay of [16, 256])
+      rows.push({ ...redis, name: `redis, ${name}, ${underWay}`, underWay, limits });
+  }
   await report(rows);
   await breaker.close();
   await server.stop();

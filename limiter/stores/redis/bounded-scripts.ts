@@ -2,7 +2,14 @@
  * The scripts of calls that have ops with bounds among others. What a bound lets pass is decided here once more, in the
  * same doubles as in bound.ts, sliding-window.ts and token-bucket.ts: read them side by side.
  */
-import { answerSteps, BoundTable, type Step, stepArgs, stepKeys } from './bounded-steps.ts';
+import {
+  answerSteps,
+  BoundTable,
+  HeldTexts,
+  pushStepKeys,
+  type Step,
+  stepArgument,
+} from './bounded-steps.ts';
 import { type KeyedCommands, luaCounting, redisScript, runScript } from './scripts.ts';
 
 /**
@@ -13,21 +20,23 @@ import { type KeyedCommands, luaCounting, redisScript, runScript } from './scrip
 const luaBounds = `
 local floor = math.floor
 local bounds = {}
+-- What keys held, each with a space behind, and the errors of those that could not be read.
+local texts, errors = {}, {}
+-- Of the argument that says what to do with groups.
+local words = {}
 
 -- Redis before 5.0 writes nothing after TIME otherwise.
 if redis.replicate_commands then redis.replicate_commands() end
 local time = pcall('TIME')
 local now = not time.err and time[1] * 1000000 + time[2]
 
--- From ARGV: how many they are, then each. Gives where ARGV goes on.
-local function readBounds(at)
-  local count = tonumber(ARGV[at])
-  for i = 1, count do
+local function readArguments(ofBounds, ofGroups)
+  for text in string.gmatch(ofBounds, '[^;]+') do
     local bound = {}
-    for part in string.gmatch(ARGV[at + i], '%S+') do bound[#bound + 1] = tonumber(part) or part end
-    bounds[i] = bound
+    for part in string.gmatch(text, '%S+') do bound[#bound + 1] = tonumber(part) or part end
+    bounds[#bounds + 1] = bound
   end
-  return at + count + 1
+  for word in string.gmatch(ofGroups, '%S+') do words[#words + 1] = word end
 end
 
 -- Gives the text that the key holds, false where it is missing, and its numbers; or an error.
@@ -114,47 +123,64 @@ local function write(key, bound, ttl, text, a, b, c)
   return pcall('SETEX', key, ttl, a)
 end
 
+-- Of the keys of one group: their texts, and their numbers of now. A table for each key costs more.
+local before, as, bs, cs = {}, {}, {}, {}
+
 -- Counts a group of size keys, those of KEYS behind first, so many times as it passes whole; hits below 0 are given back.
--- ARGV has each key's bound and life, the first at at, the others each stride further. Gives what the keys held before, or
--- an error.
+-- Each key's bound and life are among the words, the first at at, the others each stride further. Gives an error, or nothing:
+-- what each key held is in before.
 local function step(first, size, at, stride, hits, times)
   if not now then return redis.error_reply('NOPERM limits with bounds need TIME: ' .. time.err) end
-  local texts, held = {}, {}
   for i = 1, size do
-    local bound = bounds[tonumber(ARGV[at + (i - 1) * stride])]
+    local bound = bounds[tonumber(words[at + (i - 1) * stride])]
     local text, a, b, c = read(KEYS[first + i], bound)
     if type(text) == 'table' then return text end
-    texts[i] = text
+    before[i] = text
     if hits > 0 or (text and hits < 0) then
       a, b, c = heldAt(bound, a, b, c)
       if hits > 0 then times = math.min(times, floor(room(bound, a, b, c) / hits)) end
-      held[i] = { bound, a, b, c }
+      as[i], bs[i], cs[i] = a, b, c
     end
   end
-  if times == 0 then return texts end
+  if times == 0 or hits == 0 then return end
   for i = 1, size do
-    if held[i] then
-      local bound, a, b, c = unpack(held[i])
+    if hits > 0 or before[i] then
+      local bound = bounds[tonumber(words[at + (i - 1) * stride])]
+      local a, b, c = as[i], bs[i], cs[i]
       if hits > 0 then a, b, c = take(bound, a, b, c, times * hits)
       else a, b, c = giveBack(bound, a, b, c, times * -hits) end
-      local wrote = write(KEYS[first + i], bound, ARGV[at + (i - 1) * stride + 1], texts[i], a, b, c)
+      local wrote = write(KEYS[first + i], bound, words[at + (i - 1) * stride + 1], before[i], a, b, c)
       if type(wrote) == 'table' and wrote.err then return wrote end
     end
   end
-  return texts
+end
+
+local function tell(err, size, mark)
+  if err then errors[#errors + 1] = err end
+  for i = 1, size do texts[#texts + 1] = err and '!' or mark .. (before[i] or '') end
+end
+
+-- Behind the values of plain keys.
+local function told(out)
+  texts[#texts + 1] = ''
+  out[#out + 1] = table.concat(texts, ' ')
+  out[#out + 1] = now or 0
+  for i = 1, #errors do out[#out + 1] = errors[i] end
+  return out
 end
 `;
 
 /**
  * As `countScript`, then groups, one after another. ARGV is how many additions and how many other plain keys there are, the
- * bounds, what `countScript` wants for the plain keys, then for each group its size, hits, how many times, and for each of
- * its keys the number of its bound and its life. Answers for each key of a group with what it held before, and at the end
- * with the time in microseconds.
+ * bounds, the groups, and what `countScript` wants for the plain keys. A group is its size, hits, how many times, and for
+ * each of its keys the number of its bound and its life. Answers for the plain keys as `countScript`, then with what
+ * all others held before (`HeldTexts`), the time in microseconds, and an error for each group that has one.
  */
 export const boundedCountScript = redisScript(`${luaCounting}${luaBounds}
+readArguments(ARGV[3], ARGV[4])
 local additions, plain = tonumber(ARGV[1]), ARGV[1] + ARGV[2]
-local at = readBounds(3)
 local out = {}
+local at = 5
 for i = 1, additions do
   out[i] = exact(add(KEYS[i], ARGV[at], ARGV[at + 1]))
   at = at + 2
@@ -164,33 +190,34 @@ for i = additions + 1, plain do
   at = at + 4
 end
 local first = plain
-while at <= #ARGV do
-  local size = tonumber(ARGV[at])
-  local before = step(first, size, at + 3, 2, tonumber(ARGV[at + 1]), tonumber(ARGV[at + 2]))
-  for i = 1, size do out[first + i] = before.err and before or before[i] end
+at = 1
+while at <= #words do
+  local size = tonumber(words[at])
+  tell(step(first, size, at + 3, 2, tonumber(words[at + 1]), tonumber(words[at + 2])), size, '')
   first = first + size
   at = at + 3 + 2 * size
 end
-out[first + 1] = now or 0
-return out
+return told(out)
 `);
 
 /** Counts and answers steps whose keys have one slot, atomically. Rejects with what `send` rejected with. */
 export async function admitByScript(commands: KeyedCommands, steps: readonly Step[]): Promise<void> {
-  const keys = steps.flatMap(stepKeys);
   const bounds = new BoundTable();
-  const rest = stepArgs(steps, bounds);
-  const args = [String(keys.length), ...keys, '0', '0', ...bounds.toArgs(), ...rest];
+  const groups = stepArgument(steps, bounds);
+  const keys: string[] = [];
+  pushStepKeys(keys, steps);
+  const args = [String(keys.length), ...keys, '0', '0', bounds.toArgument(), groups];
   const reply = await runScript(commands, { key: keys[0]!, script: boundedCountScript, args });
-  if (!Array.isArray(reply) || reply.length !== keys.length + 1) throw reply;
-  answerSteps(steps, { replies: reply, at: 0, translate: (refusal) => commands.translate(refusal) });
+  const texts = HeldTexts.of(reply, 0, (refusal) => commands.translate(refusal));
+  if (texts === undefined) throw reply;
+  answerSteps(steps, texts);
 }
 
 /**
- * As `stopScript`, with groups among the ops. ARGV is the bounds, then for each request how many ops it has, and for each of
- * them the number of its bound, 0 without one, ttl, hits, limit, how it holds back, and the size of the group that begins
- * there. Answers for an op with a bound with '-' where others held it back, else '+', and behind that what its key held
- * before; at the end with the time in microseconds.
+ * As `stopScript`, with groups among the ops. ARGV is the bounds, and all requests: of each how many ops it has, and of each of
+ * them the number of its bound, 0 without one, ttl, hits, or '?' to look only, limit, how it holds back, and the size of the
+ * group that begins there. Answers for ops without a bound as `stopScript`, then as `boundedCountScript`, with a star before
+ * what is told of a group that others held back.
  */
 export const boundedStopScript = redisScript(`${luaCounting}${luaBounds}
 local function used(key, bound)
@@ -204,8 +231,8 @@ end
 
 local function isAnyOver(first, size, at, hits)
   for i = 0, size - 1 do
-    local total = used(KEYS[first + i], bounds[tonumber(ARGV[at + 6 * i])])
-    if type(total) == 'number' and total + hits > tonumber(ARGV[at + 6 * i + 3]) then return true end
+    local total = used(KEYS[first + i], bounds[tonumber(words[at + 6 * i])])
+    if type(total) == 'number' and total + hits > tonumber(words[at + 6 * i + 3]) then return true end
   end
   return false
 end
@@ -216,7 +243,7 @@ local function countPlain(key, at, hits, heldBack)
     after = clamp(key, hits, '0', max, '0')
     if type(after) == 'number' then after = math.max(0, after + hits) end
   elseif hits and hits > 0 and not heldBack then
-    after = add(key, ARGV[at + 2], ARGV[at + 1])
+    after = add(key, words[at + 2], words[at + 1])
     if type(after) == 'number' then after = math.min(max, after + hits) end
   else
     after = look(key)
@@ -225,17 +252,18 @@ local function countPlain(key, at, hits, heldBack)
   return exact(after)
 end
 
+readArguments(ARGV[1], ARGV[2])
 local out = {}
 local first = 1
-local at = readBounds(1)
-while at <= #ARGV do
-  local count = tonumber(ARGV[at])
+local at = 1
+while at <= #words do
+  local count = tonumber(words[at])
   at = at + 1
   local over, stop, together, overTogether = {}, false, 0, 0
   local i = 0
   while i < count do
     local arg = at + 6 * i
-    local hits, holdsBack, size = tonumber(ARGV[arg + 2]), ARGV[arg + 4], tonumber(ARGV[arg + 5])
+    local hits, holdsBack, size = tonumber(words[arg + 2]), words[arg + 4], tonumber(words[arg + 5])
     if hits and hits >= 0 then
       over[i] = isAnyOver(first + i, size, arg, hits)
       if holdsBack == 't' then
@@ -251,21 +279,17 @@ while at <= #ARGV do
   i = 0
   while i < count do
     local arg = at + 6 * i
-    local hits, size = tonumber(ARGV[arg + 2]), tonumber(ARGV[arg + 5])
+    local hits, size = tonumber(words[arg + 2]), tonumber(words[arg + 5])
     local heldBack = not hits or (hits >= 0 and stop and not over[i])
-    if ARGV[arg] == '0' then
-      out[first + i] = countPlain(KEYS[first + i], arg, hits, heldBack)
+    if words[arg] == '0' then
+      out[#out + 1] = countPlain(KEYS[first + i], arg, hits, heldBack)
     else
-      local before = step(first + i - 1, size, arg, 6, heldBack and 0 or hits, 1)
-      for j = 1, size do
-        out[first + i + j - 1] = before.err and before or (heldBack and '-' or '+') .. (before[j] or '')
-      end
+      tell(step(first + i - 1, size, arg, 6, heldBack and 0 or hits, 1), size, heldBack and '*' or '')
     end
     i = i + size
   end
   first = first + count
   at = at + 6 * count
 end
-out[first] = now or 0
-return out
+return told(out)
 `);

@@ -4,7 +4,7 @@
  * had come alone, in order.
  */
 import { admit } from '../admission.ts';
-import type { Held } from '../bound.ts';
+import type { Bound, Held } from '../bound.ts';
 import { type CounterOp, callAbandoned, failOp, StoreError } from '../counter-store.ts';
 import { maxTotal } from '../folded-run.ts';
 
@@ -16,11 +16,14 @@ export const needsScripts = new StoreError(
 
 /** One group of ops, or the same from several callers. */
 export interface Step {
-  /** Group behind group. */
-  ops: CounterOp[];
+  /** The first group, in the request that it is of. */
+  readonly ops: readonly CounterOp[];
+  readonly first: number;
   readonly size: number;
   /** Others of the request do not let it pass: it is only looked at. */
   readonly heldBack: boolean;
+  /** Those behind it, group behind group. */
+  rest: CounterOp[] | undefined;
   /** Answer: when the store decided. */
   nowMicros: number;
 }
@@ -41,19 +44,16 @@ export class Steps {
   add(ops: readonly CounterOp[], first: number, room: number, heldBack = false): boolean {
     const op = ops[first]!;
     const size = op.groupSize;
+    const end = first + size;
     const last = this.#last.get(op.key);
     if (last !== undefined && last.heldBack === heldBack && this.#isSame(last, ops, first)) {
-      for (let i = first; i < first + size; i += 1) last.ops.push(ops[i]!);
+      last.rest ??= [];
+      for (let i = first; i < end; i += 1) last.rest.push(ops[i]!);
       return true;
     }
     if (size > room) return false;
-    const step: Step = {
-      ops: size === 1 ? [op] : ops.slice(first, first + size),
-      size,
-      heldBack,
-      nowMicros: 0,
-    };
-    for (const { key } of step.ops) this.#last.set(key, step);
+    const step: Step = { ops, first, size, heldBack, rest: undefined, nowMicros: 0 };
+    for (let i = first; i < end; i += 1) this.#last.set(ops[i]!.key, step);
     this.list.push(step);
     this.keys += size;
     return true;
@@ -61,11 +61,16 @@ export class Steps {
 
   /** Answers the ops whose callers gave up, and forgets them; false when none is left. */
   leaveOutAbandoned(): boolean {
-    for (const step of this.list) {
-      if (step.ops.some(isAbandoned)) step.ops = step.ops.filter((op) => !isAbandoned(op) || leaveOut(op));
+    let left: Step[] | undefined;
+    for (const [i, step] of this.list.entries()) {
+      const ops = opsOf(step).some(isAbandoned) ? leaveOut(opsOf(step)) : undefined;
+      if (ops !== undefined) left ??= this.list.slice(0, i);
+      if (ops === undefined) left?.push(step);
+      else if (ops.length > 0) left?.push({ ...step, ops, first: 0, rest: ops.slice(step.size) });
     }
-    this.list = this.list.filter(({ ops }) => ops.length > 0);
-    this.keys = this.list.reduce((keys, { size }) => keys + size, 0);
+    if (left === undefined) return true;
+    this.list = left;
+    this.keys = left.reduce((keys, { size }) => keys + size, 0);
     return this.keys > 0;
   }
 
@@ -73,7 +78,7 @@ export class Steps {
   #isSame(last: Step, ops: readonly CounterOp[], first: number): boolean {
     const { size } = last;
     for (let i = 0; i < size; i += 1) {
-      const before = last.ops[i]!;
+      const before = last.ops[last.first + i]!;
       const op = ops[first + i]!;
       if (op.groupSize !== size || op.hits !== before.hits || op.negative !== before.negative) return false;
       if (op.key !== before.key || op.bound!.scriptText !== before.bound!.scriptText) return false;
@@ -83,110 +88,158 @@ export class Steps {
   }
 }
 
+export function opsOf({ ops, first, size, rest }: Step): readonly CounterOp[] {
+  const group = ops.length === size ? ops : ops.slice(first, first + size);
+  return rest === undefined ? group : group.concat(rest);
+}
+
 function isAbandoned({ caller }: CounterOp): boolean {
   return caller?.abandoned === true;
 }
 
-function leaveOut(op: CounterOp): false {
-  failOp(op, callAbandoned);
-  return false;
+function leaveOut(ops: readonly CounterOp[]): CounterOp[] {
+  for (const op of ops) if (isAbandoned(op)) failOp(op, callAbandoned);
+  return ops.filter((op) => !isAbandoned(op));
 }
 
 export function failSteps(steps: readonly Step[], error: StoreError): void {
-  for (const { ops } of steps) for (const op of ops) failOp(op, error);
+  for (const step of steps) for (const op of opsOf(step)) failOp(op, error);
 }
 
 /** Numbers the bounds of a call, so that each goes there once. */
 export class BoundTable {
-  readonly #numbers = new Map<string, string>();
+  readonly #numbers = new Map<string, number>();
 
-  numberOf({ bound }: CounterOp): string {
-    if (bound === undefined) return '0';
+  numberOf({ bound }: CounterOp): number {
+    if (bound === undefined) return 0;
     const known = this.#numbers.get(bound.scriptText);
     if (known !== undefined) return known;
-    const number = String(this.#numbers.size + 1);
+    const number = this.#numbers.size + 1;
     this.#numbers.set(bound.scriptText, number);
     return number;
   }
 
-  /** How many they are, then each. */
-  toArgs(): string[] {
-    return [String(this.#numbers.size), ...this.#numbers.keys()];
+  toArgument(): string {
+    return [...this.#numbers.keys()].join(';');
   }
 }
 
-/** The arguments of `boundedCountScript` for each step. */
-export function stepArgs(steps: readonly Step[], bounds: BoundTable): string[] {
-  const args: string[] = [];
-  for (const { ops, size, heldBack } of steps) {
-    const { hits, negative } = ops[0]!;
-    args.push(String(size), heldBack ? '0' : String(negative ? -hits : hits), String(ops.length / size));
-    for (let i = 0; i < size; i += 1) args.push(bounds.numberOf(ops[i]!), String(ops[i]!.ttlSeconds));
+/** The argument of `boundedCountScript` that says what to do: one text, as many arguments cost more than their bytes. */
+export function stepArgument(steps: readonly Step[], bounds: BoundTable): string {
+  let text = '';
+  for (const { ops, first, size, rest, heldBack } of steps) {
+    const { hits, negative } = ops[first]!;
+    const times = rest === undefined ? 1 : 1 + rest.length / size;
+    text += `${size} ${heldBack ? 0 : negative ? -hits : hits} ${times} `;
+    for (let i = first; i < first + size; i += 1)
+      text += `${bounds.numberOf(ops[i]!)} ${ops[i]!.ttlSeconds} `;
   }
-  return args;
+  return text;
 }
 
-export function stepKeys({ ops, size }: Step): string[] {
-  return ops.slice(0, size).map(({ key }) => key);
+export function pushStepKeys(args: string[], steps: readonly Step[]): void {
+  for (const { ops, first, size } of steps)
+    for (let i = first; i < first + size; i += 1) args.push(ops[i]!.key);
+}
+
+/** Writes the answers from what the keys of all steps held. */
+export function answerSteps(steps: readonly Step[], texts: HeldTexts): void {
+  for (const step of steps) {
+    const { ops, first, size, rest, heldBack } = step;
+    step.nowMicros = texts.nowMicros;
+    if (!texts.read(ops, first)) {
+      for (const op of opsOf(step)) failOp(op, ops[first]!.error!);
+      continue;
+    }
+    admit(ops, first, texts.nowMicros, heldBack);
+    if (rest === undefined) continue;
+    for (let next = 0; next < rest.length; next += size) {
+      for (let i = 0; i < size; i += 1)
+        rest[next + i]!.held = (next === 0 ? ops[first + i]! : rest[next - size + i]!).held;
+      admit(rest, next, texts.nowMicros, heldBack);
+    }
+  }
 }
 
 /**
- * Writes the answers from the script's: `replies` hold those of the first step's keys at `at`, the others behind, and then
- * the time. `translate` makes errors of what is no answer.
+ * What the scripts tell of groups, read one after another: a text of each key's, with a space behind it, nothing for a key
+ * that is missing, an exclamation mark where the group has an error. One text, as many replies cost more than their bytes.
  */
-export function answerSteps(
-  steps: readonly Step[],
-  {
-    replies,
-    at,
-    translate,
-  }: { replies: readonly unknown[]; at: number; translate: (reply: unknown) => StoreError },
-): void {
-  const nowMicros = Number(replies[replies.length - 1]);
-  let next = at;
-  for (const step of steps) {
-    const { ops, size, heldBack } = step;
-    step.nowMicros = nowMicros;
-    let failure: unknown;
-    for (let i = 0; i < size; i += 1) {
-      const reply = replies[next + i];
-      if (isHeld(reply)) ops[i]!.held = heldIn(reply, 0, ops[i]!);
-      else failure ??= reply;
+export class HeldTexts {
+  readonly nowMicros: number;
+  /** Whether others of the request held back the group that was read last. */
+  heldBack = false;
+  readonly #text: Buffer;
+  readonly #errors: readonly unknown[];
+  readonly #translate: (error: unknown) => StoreError;
+  #at = 0;
+  #failed = 0;
+
+  /** Undefined when the reply is not one of those scripts, with so many plain values first. */
+  static of(reply: unknown, plain: number, translate: (error: unknown) => StoreError): HeldTexts | undefined {
+    if (!Array.isArray(reply) || reply.length < plain + 2) return undefined;
+    const text: unknown = reply[plain];
+    if (!(text instanceof Buffer)) return undefined;
+    return new HeldTexts(text, {
+      nowMicros: Number(reply[plain + 1]),
+      errors: reply.slice(plain + 2),
+      translate,
+    });
+  }
+
+  private constructor(
+    text: Buffer,
+    given: { nowMicros: number; errors: readonly unknown[]; translate: (error: unknown) => StoreError },
+  ) {
+    this.nowMicros = given.nowMicros;
+    this.#text = text;
+    this.#errors = given.errors;
+    this.#translate = given.translate;
+  }
+
+  /** Writes to the ops of a group what their keys held. False when the group has an error, which is written then. */
+  read(ops: readonly CounterOp[], first: number): boolean {
+    const end = first + ops[first]!.groupSize;
+    const text = this.#text;
+    this.heldBack = text[this.#at] === star;
+    if (text[this.#at] === exclamation) {
+      const error = this.#translate(this.#errors[this.#failed++]);
+      this.#at += 2 * (end - first);
+      for (let i = first; i < end; i += 1) failOp(ops[i]!, error);
+      return false;
     }
-    next += size;
-    if (failure !== undefined) {
-      const error = translate(failure);
-      for (const op of ops) failOp(op, error);
-      continue;
+    for (let i = first; i < end; i += 1) {
+      if (this.heldBack) this.#at += 1;
+      ops[i]!.held = this.#next(ops[i]!.bound!.kind);
     }
-    for (let first = 0; first < ops.length; first += size) {
-      if (first > 0) for (let i = first; i < first + size; i += 1) ops[i]!.held = ops[i - size]!.held;
-      admit(ops, first, nowMicros, heldBack);
+    return true;
+  }
+
+  #next(kind: Bound['kind']): Held | undefined {
+    const text = this.#text;
+    const start = this.#at;
+    const held: [number, number, number] = [0, 0, 0];
+    let part = 0;
+    let number = 0;
+    let byte = text[this.#at++];
+    for (; byte !== space && byte !== undefined; byte = text[this.#at++]) {
+      if (byte === colon) {
+        held[part++] = number;
+        number = 0;
+      } else {
+        number = number * 10 + byte - zero;
+      }
     }
+    if (this.#at === start + 1) return undefined;
+    held[part] = number;
+    if (kind === 'fixed') held[0] = text[start] === minus ? 0 : Math.min(maxTotal, number);
+    return held;
   }
 }
 
-/** Of a key that is there, or missing. */
-export function isHeld(reply: unknown): reply is Buffer | null {
-  return reply === null || reply instanceof Buffer;
-}
-
-/** What a key held, from its text, which begins at `from`. */
-export function heldIn(reply: Buffer | null, from: number, { bound }: CounterOp): Held | undefined {
-  if (reply === null || reply.length === from) return undefined;
-  if (bound!.kind === 'fixed') {
-    const total = Number(reply.toString('latin1', from));
-    return [Math.min(maxTotal, Math.max(0, total)), 0, 0];
-  }
-  const held: [number, number, number] = [0, 0, 0];
-  let part = 0;
-  for (let i = from; i < reply.length; i += 1) {
-    const byte = reply[i]!;
-    if (byte === colon) part += 1;
-    else held[part] = held[part]! * 10 + byte - zero;
-  }
-  return held;
-}
-
-const colon = 0x3a;
+const space = 0x20;
+const exclamation = 0x21;
+const star = 0x2a;
+const minus = 0x2d;
 const zero = 0x30;
+const colon = 0x3a;

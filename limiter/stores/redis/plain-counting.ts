@@ -5,7 +5,7 @@ import type { Held } from '../bound.ts';
 import { type CounterOp, failOp, StoreError } from '../counter-store.ts';
 import { FoldedRun, maxTotal, totalAfter } from '../folded-run.ts';
 import { holdBack } from '../stop-when-over.ts';
-import { failSteps, needsScripts, type Step, Steps } from './bounded-steps.ts';
+import { failSteps, needsScripts, opsOf, type Step, Steps } from './bounded-steps.ts';
 import { keySlot } from './cluster-topology.ts';
 import type { KeyedCommands } from './scripts.ts';
 
@@ -217,8 +217,10 @@ interface HeldBefore {
 
 function heldBefore(looks: Steps): Map<string, HeldBefore> {
   const before = new Map<string, HeldBefore>();
-  for (const { ops, nowMicros } of looks.list) {
-    for (const { key, held, error } of ops) before.set(key, { held, nowMicros, error: error?.marked(true) });
+  for (const step of looks.list) {
+    const { nowMicros } = step;
+    for (const { key, held, error } of opsOf(step))
+      before.set(key, { held, nowMicros, error: error?.marked(true) });
   }
   return before;
 }
@@ -267,8 +269,8 @@ export class PlainCounting {
       return;
     }
     await this.#byPlace({
-      items: [...Map.groupBy(steps, ({ ops }) => keySlot(ops[0]!.key)).values()],
-      keyOf: ([step]) => step!.ops[0]!.key,
+      items: [...Map.groupBy(steps, ({ ops, first }) => keySlot(ops[first]!.key)).values()],
+      keyOf: ([step]) => step!.ops[step!.first]!.key,
       work: admit,
       fail: failSteps,
     });

@@ -2,7 +2,15 @@ import { admit } from '../admission.ts';
 import { type CounterOp, callAbandoned, failOp, type StoreError } from '../counter-store.ts';
 import { FoldedRun } from '../folded-run.ts';
 import { boundedCountScript, boundedStopScript } from './bounded-scripts.ts';
-import { answerSteps, BoundTable, failSteps, heldIn, Steps, stepArgs, stepKeys } from './bounded-steps.ts';
+import {
+  answerSteps,
+  BoundTable,
+  failSteps,
+  HeldTexts,
+  pushStepKeys,
+  Steps,
+  stepArgument,
+} from './bounded-steps.ts';
 import type { PlainCounting } from './plain-counting.ts';
 import type { RedisErrors } from './redis-error.ts';
 import { countScript, type RedisScript, replyNumber, stopScript } from './scripts.ts';
@@ -108,37 +116,35 @@ export class CountBatch implements Batch {
     const steps = this.#steps;
     const args = [String(this.#sent.length + (steps?.keys ?? 0))];
     for (const run of this.#sent) args.push(run.key);
-    let forSteps: string[] = [];
     if (steps === undefined) {
       args.push(String(additions.length));
     } else {
       const bounds = new BoundTable();
-      forSteps = stepArgs(steps.list, bounds);
-      for (const step of steps.list) args.push(...stepKeys(step));
-      args.push(String(additions.length), String(others.length), ...bounds.toArgs());
+      const groups = stepArgument(steps.list, bounds);
+      pushStepKeys(args, steps.list);
+      args.push(String(additions.length), String(others.length), bounds.toArgument(), groups);
     }
     for (const run of additions) args.push(String(run.shift), String(run.ttlSeconds));
     for (const run of others) {
       args.push(String(run.shift), String(run.low), String(run.high), String(run.ttlSeconds));
     }
-    for (const arg of forSteps) args.push(arg);
     return args;
   }
 
   answer(reply: unknown, errors: RedisErrors): boolean {
     const sent = this.#sent;
     const steps = this.#steps;
-    const expected = sent.length + (steps === undefined ? 0 : steps.keys + 1);
-    if (!Array.isArray(reply) || reply.length !== expected) return false;
+    const texts = steps === undefined ? undefined : textsOf(reply, sent.length, errors);
+    if (steps !== undefined ? texts === undefined : !Array.isArray(reply) || reply.length !== sent.length)
+      return false;
+    const replies = reply as readonly unknown[];
     for (let i = 0; i < sent.length; i += 1) {
       const run = sent[i] as FoldedRun;
-      const before = replyNumber(reply[i]);
-      if (before === undefined) run.fail(errors.fromCommand(reply[i]));
+      const before = replyNumber(replies[i]);
+      if (before === undefined) run.fail(errors.fromCommand(replies[i]));
       else run.answer(before);
     }
-    if (steps === undefined) return true;
-    const translate = (refusal: unknown) => errors.fromCommand(refusal);
-    answerSteps(steps.list, { replies: reply, at: sent.length, translate });
+    if (texts !== undefined) answerSteps(steps!.list, texts);
     return true;
   }
 
@@ -156,12 +162,13 @@ export class CountBatch implements Batch {
 export class StopBatch implements Batch {
   readonly requests: PendingRequest[] = [];
   #ops: CounterOp[] = [];
-  #hasBounds = false;
+  /** Those without a bound. */
+  #plain = 0;
   /** How many ops each request has. */
   #sizes: number[] = [];
 
   get script(): RedisScript {
-    return this.#hasBounds ? boundedStopScript : stopScript;
+    return this.#plain < this.#ops.length ? boundedStopScript : stopScript;
   }
 
   /** False when the request's keys would be too many; an empty batch takes any up to `maxKeysPerCall`. */
@@ -169,7 +176,7 @@ export class StopBatch implements Batch {
     if (this.#ops.length + ops.length > maxKeysPerCall) return false;
     for (const op of ops) {
       this.#ops.push(op);
-      if (op.bound !== undefined) this.#hasBounds = true;
+      if (op.bound === undefined) this.#plain += 1;
     }
     this.#sizes.push(ops.length);
     this.requests.push(request);
@@ -193,6 +200,7 @@ export class StopBatch implements Batch {
       }
     }
     this.#ops = kept;
+    this.#plain = kept.filter(({ bound }) => bound === undefined).length;
     this.#sizes = sizes;
     return kept.length > 0;
   }
@@ -200,8 +208,8 @@ export class StopBatch implements Batch {
   toArgs(): string[] {
     const args = [String(this.#ops.length)];
     for (const op of this.#ops) args.push(op.key);
-    if (this.#hasBounds) this.#pushBounded(args);
-    else this.#pushPlain(args);
+    if (this.script === stopScript) this.#pushPlain(args);
+    else this.#pushBounded(args);
     return args;
   }
 
@@ -218,27 +226,29 @@ export class StopBatch implements Batch {
 
   #pushBounded(args: string[]): void {
     const bounds = new BoundTable();
-    const rest: string[] = [];
+    let text = '';
     let next = 0;
     for (const size of this.#sizes) {
-      rest.push(String(size));
+      text += `${size} `;
       for (const end = next + size; next < end; next += 1) {
         const op = this.#ops[next] as CounterOp;
-        rest.push(bounds.numberOf(op), String(op.ttlSeconds), hitsArgument(op), String(op.limit));
-        rest.push(op.holdsBack.charAt(0), String(op.groupSize));
+        text += `${bounds.numberOf(op)} ${op.ttlSeconds} ${hitsArgument(op) || '?'} ${op.limit} `;
+        text += `${op.holdsBack.charAt(0)} ${op.groupSize} `;
       }
     }
-    for (const arg of bounds.toArgs()) args.push(arg);
-    for (const arg of rest) args.push(arg);
+    args.push(bounds.toArgument(), text);
   }
 
   answer(reply: unknown, errors: RedisErrors): boolean {
+    const isPlain = this.script === stopScript;
+    const texts = isPlain ? undefined : textsOf(reply, this.#plain, errors);
+    if (isPlain ? !Array.isArray(reply) || reply.length !== this.#plain : texts === undefined) return false;
     const ops = this.#ops;
-    if (!Array.isArray(reply) || reply.length !== ops.length + (this.#hasBounds ? 1 : 0)) return false;
+    let plain = 0;
     for (let i = 0; i < ops.length; i += ops[i]!.groupSize) {
       const op = ops[i] as CounterOp;
-      if (op.bound === undefined) answerPlain(op, reply[i], errors);
-      else answerGroup(ops, i, reply, errors);
+      if (op.bound === undefined) answerPlain(op, (reply as readonly unknown[])[plain++], errors);
+      else if (texts!.read(ops, i)) admit(ops, i, texts!.nowMicros, texts!.heldBack);
     }
     return true;
   }
@@ -270,25 +280,9 @@ function answerPlain(op: CounterOp, reply: unknown, errors: RedisErrors): void {
   op.error = undefined;
 }
 
-/** What `boundedStopScript` says of the ops of a group. */
-function answerGroup(
-  ops: readonly CounterOp[],
-  first: number,
-  replies: readonly unknown[],
-  errors: RedisErrors,
-): void {
-  const reply = replies[first];
-  const end = first + ops[first]!.groupSize;
-  if (!(reply instanceof Buffer)) {
-    const error = errors.fromCommand(reply);
-    for (let i = first; i < end; i += 1) failOp(ops[i]!, error);
-    return;
-  }
-  for (let i = first; i < end; i += 1) ops[i]!.held = heldIn(replies[i] as Buffer, 1, ops[i]!);
-  admit(ops, first, Number(replies[replies.length - 1]), reply[0] === minus);
+function textsOf(reply: unknown, plain: number, errors: RedisErrors): HeldTexts | undefined {
+  return HeldTexts.of(reply, plain, (error) => errors.fromCommand(error));
 }
-
-const minus = 0x2d;
 
 function hitsArgument(op: CounterOp): string {
   if (op.negative) return op.hits === 0 ? '' : `-${op.hits}`;
