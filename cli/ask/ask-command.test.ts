@@ -4,6 +4,7 @@ import {
   RateLimitRequestSchema,
   RateLimitResponseSchema,
 } from '../../gen/envoy/service/ratelimit/v3/rls_pb.ts';
+import { Unit } from '../../rules/model.ts';
 import { describeAnswer, parseDescriptor } from './ask-command.ts';
 
 it('tells of every descriptor whether a limit applies and what is left of it', () => {
@@ -53,6 +54,23 @@ it('says an hour', () => {
   });
   expect(describeAnswer(request, response)).toBe('OK\n  k=v: OK, 4 of 5 an hour left\n');
 });
+
+it.each<[number, Unit, number, string]>([
+  [100, Unit.UNKNOWN, 95, '95 of 100 left'],
+  [5, Unit.SECOND, 19, '19 left, 5 a second'],
+])(
+  'says what is left of a window that is no unit, and of a bucket: %d, unit %d, %d left',
+  (requestsPerUnit, unit, limitRemaining, words) => {
+    const request = create(RateLimitRequestSchema, {
+      descriptors: [{ entries: [{ key: 'k', value: 'v' }] }],
+    });
+    const response = create(RateLimitResponseSchema, {
+      overallCode: 1,
+      statuses: [{ code: 1, currentLimit: { requestsPerUnit, unit }, limitRemaining }],
+    });
+    expect(describeAnswer(request, response)).toBe(`OK\n  k=v: OK, ${words}\n`);
+  },
+);
 
 describe('parseDescriptor', () => {
   it('reads pairs in their order', () => {

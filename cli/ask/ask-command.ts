@@ -12,7 +12,7 @@ import {
 import { shouldRateLimitPath } from '../../limiter/service/should-rate-limit.ts';
 import { tlsTarget } from '../../process/grpc/grpc-js.ts';
 import { errorText } from '../../process/log/error-text.ts';
-import { maxUint32, unitName } from '../../rules/model.ts';
+import { maxUint32, Unit, unitName } from '../../rules/model.ts';
 import { commandOf, outputFormat, perUnit, UsageError, wholeNumber } from '../shared/flags.ts';
 import { diagnose } from './ask-diagnosis.ts';
 import { type AskAddress, type AskTls, askTls, askTlsFlags, askToken, parseAddress } from './ask-target.ts';
@@ -206,10 +206,17 @@ function describeLimit(status: DescriptorStatus): string {
     return status.limitRemaining === maxUint32 ? 'unlimited' : 'no rule limits it ("weir explain" tells why)';
   }
   const name = limit.name === '' ? '' : ` (${limit.name})`;
-  const unit = perUnit(unitName(limit.unit) ?? `unit ${limit.unit}`);
+  // A window that is no unit: with headers of the limiter they say which.
+  const unit = limit.unit === Unit.UNKNOWN ? '' : ` ${perUnit(unitName(limit.unit) ?? `unit ${limit.unit}`)}`;
+  const { requestsPerUnit } = limit;
   const reset =
     status.durationUntilReset === undefined ? '' : `, resets in ${status.durationUntilReset.seconds} s`;
-  return `${status.limitRemaining} of ${limit.requestsPerUnit} ${unit} left${name}${reset}`;
+  // A bucket may hold more than comes back in a window.
+  const left =
+    status.limitRemaining > requestsPerUnit
+      ? `${status.limitRemaining} left, ${requestsPerUnit}${unit}`
+      : `${status.limitRemaining} of ${requestsPerUnit}${unit} left`;
+  return `${left}${name}${reset}`;
 }
 
 function codeName(code: Code): string {

@@ -1,4 +1,6 @@
 /** The settings of decisions, headers and counting, read into the service that uses them. */
+
+import { limitLabel } from '../../rules/window.ts';
 import type { ResponseOptions, StoreFailureAnswer } from '../decide/response.ts';
 import type { CountedHit } from '../service/counted-hit.ts';
 import { type CountingOptions, RateLimitService } from '../service/rate-limit-service.ts';
@@ -51,10 +53,12 @@ export function countingOptions(settings: LimiterSettings): CountingOptions {
 }
 
 function offence(domain: string, { key, plan }: CountedHit, hits: number): Offence {
-  const { counterStem, metric, rule } = plan;
+  const { counterStem, limit, metric, rule } = plan;
   // The stem itself is still in pieces, which take longer to put together than all the rest; the key is in one since
   // the store, or the local cache, looked for it.
-  const name = key.slice(0, counterStem.length);
+  let name = key.slice(0, counterStem.length);
+  // Counters of one stem.
+  if (rule.limits.length > 1) name += limitLabel(rule.limits, limit);
   return { domain, key: name, hits, rule: metric.key, shadowMode: rule.shadowMode };
 }
 

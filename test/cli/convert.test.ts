@@ -36,6 +36,48 @@ spec:
     expect(status).toBe(0);
   });
 
+  it('carries windows, algorithms and several limits over, from each spelling to each', () => {
+    const folder = temporaryFolder();
+    const path = (name: string): string => join(folder, name);
+    const targets = ['rules', 'manifest', 'xds'];
+    writeFileSync(
+      path('rules'),
+      `domain: d
+descriptors:
+  - key: tenant
+    rate_limit: { requests_per_unit: 100, window: 5m, algorithm: sliding_window }
+  - key: message
+    rate_limits:
+      - { requests_per_unit: 5, unit: second, algorithm: token_bucket, burst: 0 }
+      - { requests_per_unit: 1000, unit: month, name: monthly, replaces: [{ name: x }] }
+`,
+    );
+    const convert = (from: string, to: string): string => {
+      const { status, stdout } = runWeir(['convert', path(from), '--to', to]);
+      expect(status).toBe(0);
+      return stdout;
+    };
+    expect(convert('rules', 'rules')).toContain('      unit: minute\n      unit_multiplier: 5\n');
+    const manifest = convert('rules', 'manifest');
+    expect(manifest).toContain('        unitMultiplier: 5\n');
+    expect(manifest).toContain('          algorithm: TokenBucket\n          burst: 0\n');
+    writeFileSync(path('manifest'), manifest);
+    const xds = convert('rules', 'xds');
+    expect(JSON.parse(xds).resources[0].descriptors[1].rateLimits[0]).toEqual({
+      unit: 'SECOND',
+      requestsPerUnit: 5,
+      algorithm: 'TOKEN_BUCKET',
+      burst: 0,
+    });
+    writeFileSync(path('xds'), xds);
+    for (const from of ['manifest', 'xds']) {
+      for (const to of targets) {
+        writeFileSync(path('converted'), convert(from, to));
+        expect(runWeir(['diff', path('rules'), path('converted')]).stdout).toBe('no changes\n');
+      }
+    }
+  });
+
   it('makes names of objects out of domains', () => {
     const names = ['Shop_API', 'a..b', '*', 'x/y.z'].map((domain) => {
       const input = JSON.stringify({ domain, descriptors: [] });

@@ -25,6 +25,10 @@ descriptors:
     value: a*
     share_threshold: true
     rate_limit: { unit: day, requests_per_unit: 2 }
+  - key: several
+    rate_limits:
+      - { window: 5m, requests_per_unit: 2, algorithm: sliding_window }
+      - { unit: day, requests_per_unit: 3, name: daily }
 `,
   );
 }
@@ -47,6 +51,13 @@ async function shown(running: InProcessLimiter, domain = 'd0'): Promise<Record<s
 }
 
 describe('/top of a limiter', () => {
+  it('tells several limits of a rule apart, by name or window', async () => {
+    const running = await start();
+    await running.ask('d0', [{ several: 'a' }], 3);
+    await running.ask('d0', [{ several: 'a' }], 4);
+    expect(await shown(running)).toEqual({ 'several=a (5m)': 7, 'several=a (daily)': 4 });
+  });
+
   it('tells who is over limit by which rule, as over_limit counts it', async () => {
     const running = await start({ CACHE_KEY_PREFIX: 'prefix_', LOCAL_CACHE_SIZE_IN_BYTES: '1000000' });
     await running.ask('d0', [{ user: 'alice' }], 5);

@@ -54,6 +54,9 @@ describe('/top', () => {
     const key = stemOfValues('unambiguous', 'a;b', [{ key: 'user', value: 'x}' }]);
     threads[0]!.add({ domain: 'a;b', key: `p:${key}`, hits: 3, rule: 'a;b.user', shadowMode: false });
     expect((await page('', 'p:')).lines.at(-1)).toContain('"user=x%7D"  "a;b.user"');
+    const daily = { key: `p:${key}5m`, hits: 4, rule: 'a;b.user.5m', shadowMode: false };
+    threads[0]!.add({ domain: 'a;b', ...daily });
+    expect((await page('', 'p:')).lines.at(-2)).toContain('"user=x%7D (5m)"  "a;b.user.5m"');
   });
 
   it('says how much may be wrong once there are more keys than are held', async () => {

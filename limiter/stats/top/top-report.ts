@@ -79,12 +79,20 @@ export class TopReporter {
     return { domain, overLimit: total, missed, keys: shown };
   }
 
-  /** The counter's name without what all of the domain have in common. `key` is the stem of one of either form. */
+  /**
+   * The counter's name without what all of the domain have in common. `key` is the stem of one of either form; of one of
+   * several limits of a rule, the limit's label stands behind it.
+   */
   #entriesOf(domain: string, key: string): string {
     const { cacheKeyPrefix: prefix } = this.#options;
-    const starts = [`${prefix}${unambiguousStem(domain, ';').slice(0, -1)}`, `${prefix}${domain}_`];
-    const start = starts.find((one) => key.startsWith(one)) ?? '';
-    return key.slice(start.length).replace(/[_}]$/, '');
+    const unambiguous = `${prefix}${unambiguousStem(domain, ';').slice(0, -1)}`;
+    if (!key.startsWith(unambiguous)) {
+      const compatible = `${prefix}${domain}_`;
+      return key.slice(key.startsWith(compatible) ? compatible.length : 0).replace(/_$/, '');
+    }
+    const [entries] = key.slice(unambiguous.length).split('}', 1);
+    const label = key.slice(unambiguous.length + entries!.length + 1);
+    return label === '' ? entries! : `${entries} (${label})`;
   }
 }
 
