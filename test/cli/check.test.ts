@@ -79,10 +79,10 @@ describe('weir check', () => {
   });
 
   it('finds mistakes in manifests, each with its line', () => {
-    const path = write('m.yaml', `${manifest('a', 'a')}---\n${manifest('b', 'b', '      rateLimits: 1\n')}`);
+    const path = write('m.yaml', `${manifest('a', 'a')}---\n${manifest('b', 'b', '      rateLimitz: 1\n')}`);
     const { status, stderr } = runWeir(['check', path]);
-    expect(stderr).toContain(`${path}:18:19: spec.descriptors[0].rateLimits: unknown field`);
-    expect(stderr).toContain('  18 |       rateLimits: 1\n     |                   ^\n');
+    expect(stderr).toContain(`${path}:18:19: spec.descriptors[0].rateLimitz: unknown field`);
+    expect(stderr).toContain('  18 |       rateLimitz: 1\n     |                   ^\n');
     expect(status).toBe(1);
   });
 
