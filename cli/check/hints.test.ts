@@ -10,6 +10,11 @@ describe('the field that is meant', () => {
     ['descriptor', 'descriptors'],
     ['Domain', 'domain'],
     ['limit', 'rate_limit'],
+    ['limits', 'rate_limits'],
+    ['period', 'unit or window'],
+    ['multiplier', 'unit_multiplier'],
+    ['unitMultiplier', 'unit_multiplier'],
+    ['algoritm', 'algorithm'],
     ['rules', 'descriptors'],
     ['foo', undefined],
     ['static_resources', undefined],
@@ -27,6 +32,10 @@ describe('a hint', () => {
     ).toBeUndefined();
     expect(hintFor({ code: 'invalid-unit', path, text: 'x' })).toBe(
       'units are second, minute, hour, day, week, month and year',
+    );
+    const list = 'cannot unmarshal !!map into []config.YamlRateLimit';
+    expect(hintFor({ code: 'wrong-type', path: [], text: list })).toContain(
+      'rate_limits is a list of 2 to 8',
     );
     expect(hintFor({ code: 'syntax', path: [], text: 'x' })).toBeUndefined();
   });

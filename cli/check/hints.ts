@@ -21,7 +21,11 @@ const hints: Partial<Record<RuleErrorCode, string>> = {
 const typeHints: readonly (readonly [RegExp, string])[] = [
   [/into map\[interface/, 'a rule file is a mapping: "domain: <name>", then "descriptors:"'],
   [/into \[\]config\.YamlDescriptor/, 'descriptors is a list: each rule begins with "- key:"'],
-  [/into config\.YamlRateLimit/, 'rate_limit is a mapping: { unit: minute, requests_per_unit: 5 }'],
+  [
+    /into config\.YamlRateLimit/,
+    'rate_limit is a mapping: { unit: minute, requests_per_unit: 5 }; several of them stand in rate_limits',
+  ],
+  [/into \[]config\.YamlRateLimit/, 'rate_limits is a list of 2 to 8 limits; one alone stands in rate_limit'],
   [/into \[\]config\.yamlReplaces/, replacesHint()],
   [/into map\[string]interface/, 'metadata is a mapping'],
   [/into bool/, 'write true or false'],
@@ -55,11 +59,11 @@ function typeHint({ path, text }: Pick<RuleError, 'path' | 'text'>): string | un
 /** Fields that are called otherwise elsewhere. */
 const otherNames = new Map([
   ['limit', 'rate_limit'],
-  ['limits', 'rate_limit'],
+  ['limits', 'rate_limits'],
   ['rules', 'descriptors'],
   ['requests', 'requests_per_unit'],
-  ['period', 'unit'],
-  ['window', 'unit'],
+  ['period', 'unit or window'],
+  ['multiplier', 'unit_multiplier'],
 ]);
 
 /** What to do about an error; undefined where its text says it all. */

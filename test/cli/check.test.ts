@@ -63,6 +63,27 @@ describe('weir check', () => {
     expect(runWeir(['check', '--allow', 'never', path]).status).toBe(2);
   });
 
+  it('places warnings of one of several limits, and of a burst', () => {
+    const path = write(
+      'several.yaml',
+      `domain: d
+descriptors:
+  - key: a
+    rate_limits:
+      - { requests_per_unit: 100, unit: minute }
+      - requests_per_unit: 10000
+        unit: hour
+  - { key: b, rate_limit: { requests_per_unit: 5, unit: day, algorithm: token_bucket, burst: 0 } }
+`,
+    );
+    const { stderr } = runWeir(['check', path]);
+    expect(stderr).toContain(
+      `warning (never-tighter): ${path}:6:9: '10000 per hour' never refuses anything: what '100 per minute' beside it lets pass is always within it\n`,
+    );
+    expect(stderr).toContain(`warning (burst-of-zero): ${path}:8:94: a burst of 0 refuses every request\n`);
+    expect(runWeir(['check', '--strict', '--allow', 'never-tighter,burst-of-zero', path]).status).toBe(0);
+  });
+
   it('reads a rendered chart from standard input, and counts what is not its business', () => {
     const chart = [
       '# Source: a.yaml',
