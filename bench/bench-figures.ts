@@ -63,6 +63,29 @@ function ratioToEcho({ load, run, cpuUs }: Figures, all: readonly Figures[]): nu
   return echo === undefined ? undefined : cpuUs / echo.cpuUs;
 }
 
+/** The load whose other rules are held against its usual one; their loads begin with this name. */
+export const fixedWindowLoad = '8 connections x 50 streams';
+
+/** CPU an answer under other limits against that of a fixed window, in the same run; medians. */
+export function ratiosToFixedWindow(runs: readonly Figures[]): Record<string, number> {
+  const others = runs.filter(({ load }) => load.startsWith(`${fixedWindowLoad}, `));
+  const byName = Map.groupBy(
+    others,
+    ({ target, load }) => `${targetTitles[target]}, ${load.slice(fixedWindowLoad.length + 2)}`,
+  );
+  return Object.fromEntries(
+    [...byName].map(([name, same]) => {
+      const ratios = same.map(({ target, run, cpuUs }) => {
+        const fixed = runs.find(
+          (figures) => figures.target === target && figures.run === run && figures.load === fixedWindowLoad,
+        );
+        return cpuUs / (fixed?.cpuUs ?? Number.NaN);
+      });
+      return [name, median(ratios)];
+    }),
+  );
+}
+
 export function tableOf(rows: readonly MedianFigures[]): string {
   const head = [
     'server',

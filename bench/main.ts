@@ -15,7 +15,16 @@ import { create, toBinary } from '@bufbuild/protobuf';
 import { RateLimitRequestSchema } from '../gen/envoy/service/ratelimit/v3/rls_pb.ts';
 import { shouldRateLimitPath } from '../limiter/service/should-rate-limit.ts';
 import { findServer, h2loadProgram } from '../test/support/find-server.ts';
-import { type Figures, mediansOf, type Ratios, ratiosOf, regressions, tableOf } from './bench-figures.ts';
+import {
+  type Figures,
+  fixedWindowLoad,
+  mediansOf,
+  type Ratios,
+  ratiosOf,
+  ratiosToFixedWindow,
+  regressions,
+  tableOf,
+} from './bench-figures.ts';
 import { startRedisIfFound } from './bench-redis.ts';
 import {
   keepOffServerCore,
@@ -43,8 +52,30 @@ const usage =
 const flags = parseFlags();
 const durationMs = Number(flags.seconds) * 1000;
 
-const loads: { name: string; options: Pick<LoadOptions, 'connections' | 'streams' | 'perSecond'> }[] = [
-  { name: '8 connections x 50 streams', options: { connections: 8, streams: 50 } },
+/** Rules of the limiter beside the usual one, by the key that asks for them: what they cost is held against that. */
+const otherLimits = {
+  sliding: '    rate_limit: { unit: hour, requests_per_unit: 1000000000, algorithm: sliding_window }\n',
+  bucket:
+    '    rate_limit: { unit: second, requests_per_unit: 1000000, algorithm: token_bucket, burst: 1000000000 }\n',
+  three: `    rate_limits:
+      - { unit: second, requests_per_unit: 1000000, algorithm: token_bucket, burst: 1000000000 }
+      - { unit: minute, unit_multiplier: 5, requests_per_unit: 1000000000 }
+      - { unit: day, requests_per_unit: 1000000000, algorithm: sliding_window }\n`,
+} as const;
+
+interface Load {
+  name: string;
+  options: Pick<LoadOptions, 'connections' | 'streams' | 'perSecond'>;
+  /** Undefined: a fixed window. Others are for the limiter without options alone. */
+  limits?: keyof typeof otherLimits;
+}
+
+const busy = { connections: 8, streams: 50 };
+const loads: Load[] = [
+  { name: fixedWindowLoad, options: busy },
+  { name: `${fixedWindowLoad}, sliding window`, options: busy, limits: 'sliding' },
+  { name: `${fixedWindowLoad}, token bucket`, options: busy, limits: 'bucket' },
+  { name: `${fixedWindowLoad}, three limits on a key`, options: busy, limits: 'three' },
   { name: '4 connections x 1 stream', options: { connections: 4, streams: 1 } },
   { name: '5,000/s on a schedule', options: { connections: 8, streams: 200, perSecond: 5_000 } },
 ];
@@ -75,9 +106,7 @@ function parseFlags() {
 }
 
 const cores = keepOffServerCore();
-const messages = Array.from({ length: keyCount }, (_, i) =>
-  requestMessage(`10.${i >> 16}.${(i >> 8) & 255}.${i & 255}`),
-);
+const messages = messagesOf('remote_address');
 /** Of the limiter with CALLERS_FILE: the bench's own, worth nothing anywhere else. */
 const callersToken = `bench.${'x'.repeat(43)}`;
 const knownCalls = messages.map((message) =>
@@ -88,10 +117,20 @@ const load = {
   sequence: zipfSequence({ count: keyCount, length: 1 << 16, random: seededRandom(20_240_601) }),
 };
 
-function requestMessage(address: string): Uint8Array {
-  const descriptors = [{ entries: [{ key: 'remote_address', value: address }] }];
-  return toBinary(RateLimitRequestSchema, create(RateLimitRequestSchema, { domain: 'bench', descriptors }));
+function messagesOf(key: string): Uint8Array[] {
+  return Array.from({ length: keyCount }, (_, i) => {
+    const value = `10.${i >> 16}.${(i >> 8) & 255}.${i & 255}`;
+    const descriptors = [{ entries: [{ key, value }] }];
+    return toBinary(RateLimitRequestSchema, create(RateLimitRequestSchema, { domain: 'bench', descriptors }));
+  });
 }
+
+const otherCalls = Object.fromEntries(
+  Object.keys(otherLimits).map((key) => [
+    key,
+    messagesOf(key).map((message) => callTemplate(shouldRateLimitPath, message)),
+  ]),
+);
 
 /** With a few hundred rules beside the one in use, so that loading them again is not nothing. */
 function rulesText(version: number): string {
@@ -101,18 +140,16 @@ function rulesText(version: number): string {
       `  - { key: path, value: /${i}, rate_limit: { unit: hour, requests_per_unit: ${1_000 + version} } }\n`,
   );
   const used = '  - key: remote_address\n    rate_limit: { unit: hour, requests_per_unit: 4000000000 }\n';
-  return `domain: bench\ndescriptors:\n${used}${others.join('')}`;
+  const algorithms = Object.entries(otherLimits).map(([key, limits]) => `  - key: ${key}\n${limits}`);
+  return `domain: bench\ndescriptors:\n${used}${algorithms.join('')}${others.join('')}`;
 }
 
-async function measure(
-  target: Target,
-  { name, options }: (typeof loads)[number],
-  run: number,
-): Promise<Figures> {
+async function measure(target: Target, { name, options, limits }: Load, run: number): Promise<Figures> {
   const all = {
     port: target.port,
     ...load,
     ...(target.name === 'callers' && { calls: knownCalls }),
+    ...(limits !== undefined && { calls: otherCalls[limits]! }),
     ...options,
   };
   await runLoad({ ...all, durationMs: warmUpMs });
@@ -136,7 +173,10 @@ async function measureAll(targets: readonly Target[]): Promise<Figures[]> {
   const all: Figures[] = [];
   for (let run = 0; run < flags.runs; run++) {
     for (const one of loads) {
-      for (const target of targets) all.push(await measure(target, one, run));
+      for (const target of targets) {
+        const isFor = one.limits === undefined || target.name === 'memory' || target.name === 'redis';
+        if (isFor) all.push(await measure(target, one, run));
+      }
     }
   }
   return all;
@@ -204,15 +244,22 @@ try {
     targets.push(await startWeir({ rules, redisPort: redis.port, cores }));
   }
   const machine = `${cpus()[0]?.model}, ${cpus().length} cores, node ${process.versions.node}; ${keyCount} keys by Zipf; medians of ${flags.runs} runs of ${flags.seconds} s`;
-  const rows = mediansOf(await measureAll(targets));
+  const figures = await measureAll(targets);
+  const rows = mediansOf(figures);
+  const toFixedWindow = ratiosToFixedWindow(figures);
   const hotKey = await hotKeyOf(targets.find(({ name }) => name === 'redis'));
   const latency = await latencyBesideIdle();
   if (flags.json)
-    console.log(JSON.stringify({ machine, rows, ratios: ratiosOf(rows), hotKey, latency }, null, 2));
+    console.log(
+      JSON.stringify({ machine, rows, ratios: ratiosOf(rows), toFixedWindow, hotKey, latency }, null, 2),
+    );
   else {
     console.log(machine);
     if (redis === undefined) console.log('redis-server not found: measured without Redis');
     console.log(tableOf(rows));
+    for (const [what, ratio] of Object.entries(toFixedWindow)) {
+      console.log(`${what}: ${ratio.toFixed(2)} of the CPU of a fixed window`);
+    }
     if (hotKey !== undefined) console.log(hotKeyLine(hotKey));
     if (latency !== undefined) console.log(latencyLine(latency));
   }

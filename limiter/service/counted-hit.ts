@@ -5,12 +5,13 @@ import type { Caller, CounterOp, HoldsBack } from '../stores/counter-store.ts';
 /** The hits of one limit of a descriptor, on their way to the store and back. One object a limit. */
 export interface CountedHit extends CounterOp {
   readonly plan: LimitPlan;
-  /** Of a fixed window; of any other what to say where nothing is known of its counter. */
+  /** Of a fixed window; of any other what to say where its store says nothing. */
   readonly secondsToReset: number;
+  /** 0 where there is no window's end. Small numbers cost no allocation: infinity would. */
   readonly windowEndSeconds: number;
-  /** Until then the local cache knows the counter to be full; 0 when it knows nothing. */
-  readonly fullUntilMs: number;
-  /** The local cache refuses: the store is not asked for this hit, nor for others of its group. */
+  /** The local cache knows the counter to be full. */
+  readonly full: boolean;
+  /** The local cache knows this counter, or another one of its group, to be full: the store is not asked. */
   remembered: boolean;
   /** On the first of several limits of a rule: all of them. */
   group: readonly CountedHit[] | undefined;

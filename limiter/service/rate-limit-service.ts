@@ -243,7 +243,7 @@ export class RateLimitService {
     const key = plan.key;
     const { endSeconds, lifeSeconds } = window;
     const isSteady = endSeconds === Number.POSITIVE_INFINITY;
-    const secondsToReset = isSteady ? plan.secondsUncounted : endSeconds - nowSeconds;
+    let secondsToReset = isSteady ? plan.secondsUncounted : endSeconds - nowSeconds;
     let ttlSeconds = isSteady ? lifeSeconds! : secondsToReset;
     if (!counting.countersEndWithWindow) {
       // From the first hit on the whole length, or the rest of a calendar month.
@@ -252,6 +252,8 @@ export class RateLimitService {
       if (jitter > 0) ttlSeconds += Math.floor(random() * jitter);
     }
     const fullUntilMs = negative || localCache === undefined ? 0 : localCache.until(key, nowMs);
+    const full = fullUntilMs !== 0;
+    if (full && isSteady) secondsToReset = Math.max(1, Math.ceil((fullUntilMs - nowMs) / 1000));
     return {
       plan,
       key,
@@ -260,9 +262,9 @@ export class RateLimitService {
       ttlSeconds,
       limit: plan.capacity,
       secondsToReset,
-      windowEndSeconds: endSeconds,
-      fullUntilMs,
-      remembered: fullUntilMs !== 0,
+      windowEndSeconds: isSteady ? 0 : endSeconds,
+      full,
+      remembered: full,
       group: undefined,
       perSecond: plan.perSecond,
       caller: undefined,
@@ -308,30 +310,48 @@ export class RateLimitService {
 
   /** Of several limits that which refuses longest, else that of which the least is left. */
   #statusOf(hit: CountedHit, decision: Decision): DescriptorStatus {
-    const { group, remembered } = hit;
-    if (group === undefined) return this.#limitStatus(hit, decision);
-    let chosen: DescriptorStatus | undefined;
-    let chosenRefuses = false;
+    const { group, remembered, plan } = hit;
+    const assessment = this.#assessment;
+    if (group === undefined) {
+      if (hit.error !== undefined) return uncountedStatus(hit, this.#options.counting.storeFailureMode);
+      this.#assess(hit, decision);
+      return statusOf(plan, assessment.refused, assessment.remaining, secondsToReset(hit));
+    }
+    for (const { error } of group) if (error !== undefined) return this.#uncountedGroup(group);
+    let chosen: LimitPlan | undefined;
+    let over = false;
+    let refused = false;
+    let remaining = 0;
+    let seconds = 0;
     for (const one of group) {
       // The others were neither asked for nor known.
-      if (remembered && one.fullUntilMs === 0) continue;
-      const status = this.#limitStatus(one, decision);
-      const refuses = one.error === undefined ? this.#assessment.over : status.code === Code.OVER_LIMIT;
-      const first = chosen === undefined || (refuses && !chosenRefuses);
-      if (first || (refuses === chosenRefuses && isTighter(status, chosen!, refuses))) {
-        chosen = status;
-        chosenRefuses = refuses;
-      }
+      if (remembered && !one.full) continue;
+      this.#assess(one, decision);
+      const itsSeconds = secondsToReset(one);
+      const isOver = assessment.over;
+      const isTighter = isOver ? itsSeconds > seconds : assessment.remaining < remaining;
+      if (chosen !== undefined && (isOver === over ? !isTighter : over)) continue;
+      chosen = one.plan;
+      over = isOver;
+      refused = assessment.refused;
+      remaining = assessment.remaining;
+      seconds = itsSeconds;
     }
-    return chosen!;
+    return statusOf(chosen!, refused, remaining, seconds);
   }
 
-  #limitStatus(hit: CountedHit, { planner, request }: Decision): DescriptorStatus {
-    const { stats, localCache, counting, events } = this.#options;
-    if (hit.error !== undefined) return uncountedStatus(hit, counting.storeFailureMode);
+  /** They fail together. */
+  #uncountedGroup(group: readonly CountedHit[]): DescriptorStatus {
+    const longest = group.reduce((one, other) => (other.secondsToReset > one.secondsToReset ? other : one));
+    return uncountedStatus(longest, this.#options.counting.storeFailureMode);
+  }
+
+  /** Writes the assessment, and counts it in the limit's statistics. */
+  #assess(hit: CountedHit, { planner, request }: Decision): void {
+    const { stats, localCache, events } = this.#options;
     const { plan, hits, after } = hit;
     const assessment = this.#assessment;
-    if (hit.fullUntilMs !== 0) {
+    if (hit.full) {
       assessRemembered(plan, hits, assessment);
     } else if (hit.negative) {
       assessRefund(plan, after, assessment);
@@ -345,30 +365,16 @@ export class RateLimitService {
     }
     countAssessment(stats, stats.slotOf(plan.metric), assessment);
     if (assessment.overLimit !== 0) events.onOverLimit?.(request.domain, hit, assessment.overLimit);
-    return {
-      code: assessment.refused ? Code.OVER_LIMIT : Code.OK,
-      currentLimit: plan.currentLimit,
-      limitRemaining: assessment.remaining,
-      durationUntilResetSeconds:
-        hit.windowEndSeconds === Number.POSITIVE_INFINITY ? this.#steadySeconds(hit) : hit.secondsToReset,
-    };
   }
 
   /** Until a single hit would pass; not at all where fewer hits than these would pass now. */
   #remember(hit: CountedHit, localCache: BoundedLocalCache): void {
-    if (hit.windowEndSeconds !== Number.POSITIVE_INFINITY) {
+    if (hit.windowEndSeconds !== 0) {
       if (hit.bound === undefined || hit.after >= hit.limit)
         localCache.remember(hit.key, hit.windowEndSeconds * 1000);
     } else if (hit.after >= hit.limit) {
       localCache.remember(hit.key, this.#options.clock.nowMs() + Math.floor(hit.waitMicros / 1000));
     }
-  }
-
-  /** Of a sliding window or a bucket: whole seconds, at least 1. */
-  #steadySeconds({ fullUntilMs, waitMicros }: CountedHit): number {
-    const seconds =
-      fullUntilMs === 0 ? waitMicros / 1_000_000 : (fullUntilMs - this.#options.clock.nowMs()) / 1000;
-    return Math.max(1, Math.ceil(seconds));
   }
 
   #noteRefusal(error: unknown): void {
@@ -379,10 +385,19 @@ export class RateLimitService {
   }
 }
 
-/** Of two limits that both refuse, or both do not. */
-function isTighter(status: DescriptorStatus, other: DescriptorStatus, refuse: boolean): boolean {
-  if (!refuse) return status.limitRemaining < other.limitRemaining;
-  return (status.durationUntilResetSeconds ?? 0) > (other.durationUntilResetSeconds ?? 0);
+/** Of a sliding window or a bucket what the store said: whole seconds, at least 1. */
+function secondsToReset({ windowEndSeconds, secondsToReset: known, full, waitMicros }: CountedHit): number {
+  return windowEndSeconds !== 0 || full ? known : Math.max(1, Math.ceil(waitMicros / 1_000_000));
+}
+
+function statusOf(
+  plan: LimitPlan,
+  refused: boolean,
+  limitRemaining: number,
+  durationUntilResetSeconds: number,
+): DescriptorStatus {
+  const code = refused ? Code.OVER_LIMIT : Code.OK;
+  return { code, currentLimit: plan.currentLimit, limitRemaining, durationUntilResetSeconds };
 }
 
 /** Also when the request fails by another counter: what was given back, or may have been, is to be seen. */

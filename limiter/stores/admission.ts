@@ -1,6 +1,6 @@
 /** Deciding ops with a bound, one alone or those of all limits of a rule, from what their counters hold. Pure. */
 
-import { FixedWindow, type Held } from './bound.ts';
+import type { Bound, Held } from './bound.ts';
 import type { CounterOp } from './counter-store.ts';
 
 /**
@@ -16,40 +16,55 @@ export function admit(
 ): boolean {
   const { groupSize, hits, negative } = ops[first]!;
   const end = first + groupSize;
-  let passes = !heldBack;
-  if (!negative) {
-    for (let i = first; i < end; i += 1) {
-      const op = ops[i]!;
-      const bound = op.bound!;
-      const held = bound.heldAt(op.held, nowMicros);
-      op.held = held;
-      op.over = hits > bound.room(held, nowMicros);
-      if (op.over) passes = false;
-    }
+  if (negative) {
+    for (let i = first; i < end; i += 1) giveBack(ops[i]!, nowMicros);
+    return hits > 0;
   }
-  const changes = hits > 0 && (negative || passes);
-  for (let i = first; i < end; i += 1) answer(ops[i]!, nowMicros, changes);
-  return changes;
+  let passes = !heldBack;
+  for (let i = first; i < end; i += 1) {
+    const op = ops[i]!;
+    const bound = op.bound!;
+    const held = bound.heldAt(op.held, nowMicros);
+    const room = bound.room(held, nowMicros);
+    op.held = held;
+    op.over = hits > room;
+    if (op.over) passes = false;
+    // Until the answer is known.
+    op.after = room;
+  }
+  const taken = passes ? hits : 0;
+  for (let i = first; i < end; i += 1) {
+    const op = ops[i]!;
+    const bound = op.bound!;
+    let held = op.held!;
+    if (taken > 0) {
+      held = bound.take(held, taken);
+      op.held = held;
+    }
+    op.applied = taken;
+    op.after = bound.kind === 'fixed' ? held[0] : bound.capacity - (op.after - taken);
+    op.waitMicros = op.over
+      ? bound.untilRoomMicros(held, nowMicros)
+      : bound.untilUnusedMicros(held, nowMicros);
+    op.error = undefined;
+  }
+  return taken > 0;
 }
 
-function answer(op: CounterOp, nowMicros: number, changes: boolean): void {
+/** What is not there stays so. */
+function giveBack(op: CounterOp, nowMicros: number): void {
   const bound = op.bound!;
-  const { hits, negative } = op;
-  if (negative) {
-    op.over = false;
-    // What is not there stays so.
-    if (op.held !== undefined) op.held = bound.giveBack(bound.heldAt(op.held, nowMicros), hits, nowMicros);
-  } else if (changes) {
-    op.held = bound.take(op.held!, hits);
-  }
-  const held = op.held ?? bound.heldAt(undefined, nowMicros);
-  op.applied = changes ? hits : 0;
+  const before = bound.heldAt(op.held, nowMicros);
+  const held = bound.giveBack(before, op.hits, nowMicros);
+  if (op.held !== undefined) op.held = held;
+  op.applied = op.hits;
+  op.over = false;
   op.after = used(bound, held, nowMicros);
-  op.waitMicros = op.over ? bound.untilRoomMicros(held, nowMicros) : bound.untilUnusedMicros(held, nowMicros);
+  op.waitMicros = bound.untilUnusedMicros(held, nowMicros);
   op.error = undefined;
 }
 
 /** What is used of a limit: of a fixed window the total, which may be more than a limit that was lowered. */
-export function used(bound: CounterOp['bound'] & {}, held: Held, nowMicros: number): number {
-  return bound instanceof FixedWindow ? held[0] : bound.capacity - bound.room(held, nowMicros);
+export function used(bound: Bound, held: Held, nowMicros: number): number {
+  return bound.kind === 'fixed' ? held[0] : bound.capacity - bound.room(held, nowMicros);
 }

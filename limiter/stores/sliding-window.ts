@@ -35,8 +35,11 @@ export class SlidingWindow implements Bound {
     return at > window ? [window, former, current] : [window, current, 0];
   }
 
-  room([, former, current]: Held, nowMicros: number): number {
-    const budget = this.capacity * this.#ticks - former * this.#restTicks(nowMicros);
+  room([window, former, current]: Held, nowMicros: number): number {
+    const elapsedMicros = nowMicros - window * this.#windowMicros;
+    // Rounded up.
+    const restTicks = this.#ticks - Math.floor(elapsedMicros / this.#tickMicros);
+    const budget = this.capacity * this.#ticks - former * restTicks;
     return Math.max(0, Math.floor(budget / this.#ticks) - current);
   }
 
@@ -50,22 +53,17 @@ export class SlidingWindow implements Bound {
     return [window, Math.max(0, former - (hits - fromCurrent)), current - fromCurrent];
   }
 
-  untilRoomMicros([, former, current]: Held, nowMicros: number): number {
+  untilRoomMicros([window, former, current]: Held, nowMicros: number): number {
     if (this.capacity === 0) return this.#windowMicros;
-    const elapsedMicros = nowMicros % this.#windowMicros;
+    const elapsedMicros = nowMicros - window * this.#windowMicros;
     if (current < this.capacity) return Math.max(0, this.#freeFrom(former, current) - elapsedMicros);
     return this.#windowMicros - elapsedMicros + this.#freeFrom(current, 0);
   }
 
-  untilUnusedMicros([, former, current]: Held, nowMicros: number): number {
-    const leftMicros = this.#windowMicros - (nowMicros % this.#windowMicros);
+  untilUnusedMicros([window, former, current]: Held, nowMicros: number): number {
+    const leftMicros = (window + 1) * this.#windowMicros - nowMicros;
     if (current > 0) return leftMicros + this.#windowMicros;
     return former > 0 ? leftMicros : 0;
-  }
-
-  /** Of the window, rounded up. */
-  #restTicks(nowMicros: number): number {
-    return this.#ticks - Math.floor((nowMicros % this.#windowMicros) / this.#tickMicros);
   }
 
   /** How far the window has to be for one more hit, with `current` below the limit. */

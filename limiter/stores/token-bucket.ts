@@ -54,6 +54,8 @@ export class TokenBucket implements Bound {
       freeRest += parts;
       freeWhole -= 1;
     }
+    // Whole numbers, of which the quotient is exact.
+    if (this.#rest === 0) return Math.min(this.capacity, Math.max(0, Math.floor(freeWhole / this.#whole)));
     // The quotient of two roundings, then put right exactly.
     const quotient = Math.floor((freeWhole + freeRest / parts) / (this.#whole + this.#rest / parts));
     let tokens = Math.min(this.capacity, Math.max(0, quotient));
@@ -63,6 +65,7 @@ export class TokenBucket implements Bound {
   }
 
   take([whole, rest]: Held, hits: number): Held {
+    if (this.#rest === 0) return [whole + hits * this.#whole, rest, this.#requests];
     const restOfAll = rest + ((hits * this.#rest) % this.#requests);
     const carried = Math.floor((hits * this.#rest) / this.#requests) + Math.floor(restOfAll / this.#requests);
     return [whole + hits * this.#whole + carried, restOfAll % this.#requests, this.#requests];

@@ -22,6 +22,8 @@ export interface MemoryStoreOptions {
 
 /** More than one, so that ended counters go faster than new ones can come. */
 const sweptPerOp = 4;
+/** Of a bucket that is full again at once: making it anew for each hit would cost more than keeping it. */
+const leastLifeMs = 1000;
 /** Holds the thread for a few milliseconds at most. */
 const sweptPerSizeReading = 10_000;
 
@@ -29,6 +31,8 @@ const sweptPerSizeReading = 10_000;
 export class MemoryStore implements CounterStore {
   readonly #clock: Clock;
   readonly #table: CounterTable;
+  /** Of the group under way. */
+  readonly #counters: (Counter | undefined)[] = [];
   #closed = false;
 
   constructor({ clock, maxCounters, maxBytes }: MemoryStoreOptions) {
@@ -128,37 +132,40 @@ export class MemoryStore implements CounterStore {
 
   #admit(ops: readonly CounterOp[], first: number, nowMs: number): void {
     const { groupSize, hits, applied } = ops[first]!;
-    const end = first + groupSize;
-    for (let i = first; i < end; i += 1) {
-      const op = ops[i]!;
-      op.held = heldBy(this.#table.get(op.key, nowMs), op.bound!);
+    const counters = this.#counters;
+    for (let i = 0; i < groupSize; i += 1) {
+      const op = ops[first + i]!;
+      const counter = this.#table.get(op.key, nowMs);
+      counters[i] = counter;
+      op.held = heldBy(counter, op.bound!);
     }
     if (!admit(ops, first, nowMs * 1000, applied < hits)) return;
-    for (let i = first; i < end; i += 1) {
-      const op = ops[i]!;
-      if (op.held === undefined || this.#keep(op, op.held, nowMs)) continue;
+    for (let i = 0; i < groupSize; i += 1) {
+      const op = ops[first + i]!;
+      if (op.held === undefined || this.#keep(op, op.held, counters[i], nowMs)) continue;
       const error = keyTooLong(op.key, this.#table.maxBytes);
-      for (let other = first; other < end; other += 1) failOp(ops[other]!, error);
+      for (let other = 0; other < groupSize; other += 1) failOp(ops[first + other]!, error);
     }
   }
 
   /** False when the key does not fit. A counter that has to live longer than it was to is made anew, for twice as long. */
-  #keep({ key, bound, ttlSeconds }: CounterOp, held: Held, nowMs: number): boolean {
-    const counter = this.#table.get(key, nowMs);
-    const isFixed = bound!.kind === 'fixed';
-    const untilUnusedMs = bound!.untilUnusedMicros(held, nowMs * 1000) / 1000;
-    if (counter !== undefined && counter.expiresAtMs >= nowMs + untilUnusedMs) {
+  #keep(op: CounterOp, held: Held, counter: Counter | undefined, nowMs: number): boolean {
+    const { key, waitMicros, ttlSeconds } = op;
+    const isFixed = op.bound!.kind === 'fixed';
+    // Nothing is kept that is over: it is how long until the counter is unused.
+    const untilUnusedMs = isFixed ? 0 : waitMicros / 1000;
+    // One of the same request may have made room by it.
+    if (counter?.live && counter.expiresAtMs >= nowMs + untilUnusedMs) {
       if (isFixed) counter.value = held[0];
       else counter.held = held;
       return true;
     }
-    if (counter !== undefined) this.#table.drop(counter);
-    const lifeMs = isFixed ? ttlSeconds * 1000 : 2 * untilUnusedMs;
+    if (counter?.live) this.#table.drop(counter);
     return this.#table.create({
       key,
       value: isFixed ? held[0] : 0,
       held: isFixed ? undefined : held,
-      expiresAtMs: nowMs + lifeMs,
+      expiresAtMs: nowMs + (isFixed ? ttlSeconds * 1000 : Math.max(leastLifeMs, 2 * untilUnusedMs)),
     });
   }
 }
