@@ -25,9 +25,9 @@ export const mostLimits = 8;
 
 /** What settings let a limiter count; whoever reads rules for any limiter knows of none. */
 export interface RuleSupport {
-  /** Why its store counts fixed windows alone, one a rule: `BACKEND_TYPE=memcache cannot count it`. */
+  /** Why its store cannot count other algorithms, nor several limits together. */
   admission: string | undefined;
-  /** Why it cannot count several limits together. */
+  /** Why it cannot count several limits together, whatever their algorithms. */
   groups: string | undefined;
   /** Months are those of the calendar, which have no multiples and no evenly moving edge. */
   calendarMonths: boolean;
@@ -104,36 +104,28 @@ function whenUnlimited(field: string): string {
 
 function checkCounting(limit: RateLimit, checked: Checked, report: Report): void {
   const { unitMultiplier, algorithm, burst } = limit;
-  const unit = unitFromText(limit.unit);
-  const name = algorithmNames[algorithm];
-  if (unitMultiplier < 1 || unitMultiplier > largestMultiplier) {
-    const text = `unit_multiplier must be 1 to ${largestMultiplier}, found ${unitMultiplier}`;
-    report('invalid-window', text, 'unit_multiplier');
-    return;
-  }
-  if (unit !== undefined) {
-    const problem = windowProblem(unit, unitMultiplier);
-    if (problem !== undefined) {
-      report(
-        'invalid-window',
-        `the window ${windowText(unit, unitMultiplier)} ${problem}`,
-        'unit_multiplier',
-      );
-      return;
-    }
-  }
-  if (name === undefined) {
+  const unit = unitFromText(limit.unit) ?? Unit.UNKNOWN;
+  const problem = multiplierProblem(unit, unitMultiplier);
+  if (problem !== undefined) {
+    report('invalid-window', problem, 'unit_multiplier');
+  } else if (algorithmNames[algorithm] === undefined) {
     report('invalid-algorithm', unknownAlgorithm(String(algorithm), algorithmNames), 'algorithm');
-    return;
+  } else if (burst !== undefined && algorithm !== Algorithm.TOKEN_BUCKET) {
+    report('burst-without-bucket', 'burst is for algorithm token_bucket alone', 'burst');
+  } else {
+    const inexact =
+      algorithm === Algorithm.TOKEN_BUCKET && bucketProblem(limit, windowSeconds(unit, unitMultiplier));
+    if (inexact) report('uncountable', inexact, 'burst');
+    checkSupport(limit, checked, report);
   }
-  if (algorithm !== Algorithm.TOKEN_BUCKET) {
-    if (burst !== undefined)
-      report('burst-without-bucket', 'burst is for algorithm token_bucket alone', 'burst');
-  } else if (unit !== undefined) {
-    const problem = bucketProblem(limit, windowSeconds(unit, unitMultiplier)!);
-    if (problem !== undefined) report('uncountable', problem, 'burst');
+}
+
+function multiplierProblem(unit: Unit, multiplier: number): string | undefined {
+  if (multiplier < 1 || multiplier > largestMultiplier) {
+    return `unit_multiplier must be 1 to ${largestMultiplier}, found ${multiplier}`;
   }
-  checkSupport(limit, checked, report);
+  const problem = windowProblem(unit, multiplier);
+  return problem && `the window ${windowText(unit, multiplier)} ${problem}`;
 }
 
 function checkSupport(
@@ -185,7 +177,7 @@ export function isExactBucket({
 
 function bucketProblem(
   { requestsPerUnit: requests, burst = requests }: RateLimit,
-  seconds: number,
+  seconds = 0,
 ): string | undefined {
   if (isExactBucket({ requests, burst, windowMicros: seconds * 1_000_000 })) return undefined;
   return `a token bucket with a burst of ${burst} at ${requests} in ${seconds} seconds cannot be counted exactly: it needs numbers beyond 2^53`;

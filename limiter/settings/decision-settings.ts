@@ -16,7 +16,8 @@ export const decisionSettings = {
   useCalendarMonthRateLimit: {
     name: 'USE_CALENDAR_MONTH_RATE_LIMIT',
     kind: bool(),
-    summary: 'The unit month is the calendar month in UTC instead of 30 days.',
+    summary:
+      'The unit month is the calendar month in UTC instead of 30 days. Rules with several months, or another algorithm for months, are then refused.',
   },
   shadowMode: {
     name: 'SHADOW_MODE',
