@@ -1,5 +1,7 @@
 /** Limits that count hits only if they pass, in a real Redis: what its keys hold, what it is asked, and what many at once get. */
 import { randomUUID } from 'node:crypto';
+import { mkdirSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import fc from 'fast-check';
 import { Redis } from 'ioredis';
 import { afterAll, beforeAll, expect, it, onTestFinished } from 'vitest';
@@ -10,13 +12,16 @@ import type { RedisStore } from '../../limiter/stores/redis/redis-store.ts';
 import { countScript, stopScript } from '../../limiter/stores/redis/scripts.ts';
 import { SlidingWindow } from '../../limiter/stores/sliding-window.ts';
 import { TokenBucket } from '../../limiter/stores/token-bucket.ts';
+import { systemClock } from '../../process/time/clock.ts';
 import { isExactBucket } from '../../rules/validate-limits.ts';
 import { counterOp, submit } from '../support/counter-ops.ts';
 import { describeWithServer } from '../support/describe-with-server.ts';
 import { redisProgram } from '../support/find-server.ts';
+import { InProcessLimiter } from '../support/in-process-limiter.ts';
 import { caseCount } from '../support/property-cases.ts';
 import { type RedisServer, startRedis } from '../support/redis-server.ts';
 import { openRedisStore } from '../support/redis-stores.ts';
+import { temporaryFolder } from '../support/temporary-folder.ts';
 import { BucketModel, SlidingModel } from './counter-model.ts';
 
 const minute = 60_000_000;
@@ -279,6 +284,78 @@ describeWithServer('limits with bounds in Redis', redisProgram, (path) => {
         model.take(atMicros, hits);
       }
       expect(own.length).toBeGreaterThan(10);
+    }
+  });
+});
+
+interface Pass {
+  /** By the clock that Redis has, too: it passed between the two. */
+  fromMs: number;
+  toMs: number;
+}
+
+describeWithServer('four limiters whose clocks are up to 5 s apart', redisProgram, (path) => {
+  it('let no more pass together than a bucket and a sliding window allow', { timeout: 30_000 }, async () => {
+    const server = await startRedis({ path });
+    const folder = temporaryFolder();
+    mkdirSync(join(folder, 'config'));
+    writeFileSync(
+      join(folder, 'config/d.yaml'),
+      `domain: d
+descriptors:
+  - key: bucket
+    rate_limit: { unit: second, requests_per_unit: 40, algorithm: token_bucket, burst: 15 }
+  - key: sliding
+    rate_limit: { unit: second, requests_per_unit: 30, algorithm: sliding_window }
+`,
+    );
+    const limiters: InProcessLimiter[] = [];
+    onTestFinished(async () => {
+      // In this order, as each gives back what it found.
+      for (const limiter of limiters.reverse()) await limiter.stop();
+      await server.stop();
+    });
+    for (const aheadMs of [0, 1_700, 3_400, 5_000]) {
+      limiters.push(
+        await InProcessLimiter.start({
+          env: {
+            RUNTIME_ROOT: folder,
+            BACKEND_TYPE: 'redis',
+            REDIS_SOCKET_TYPE: 'tcp',
+            REDIS_URL: `127.0.0.1:${server.port}`,
+          },
+          clock: { nowMs: () => Date.now() + aheadMs, monotonicMs: systemClock.monotonicMs },
+        }),
+      );
+    }
+    const passed = { bucket: [] as Pass[], sliding: [] as Pass[] };
+    const endMs = performance.now() + 3_000;
+    const askOnAndOn = async (limiter: InProcessLimiter, number: number) => {
+      for (let i = number; performance.now() < endMs; i += 1) {
+        const key = i % 2 === 0 ? 'bucket' : 'sliding';
+        const fromMs = Date.now();
+        const { body } = await limiter.ask('d', [{ [key]: 'all' }]);
+        if (body.overallCode === 'OK') passed[key].push({ fromMs, toMs: Date.now() });
+      }
+    };
+    await Promise.all(Array.from({ length: 40 }, (_, i) => askOnAndOn(limiters[i % 4]!, i)));
+
+    expect(passed.bucket.length).toBeGreaterThan(15);
+    expect(passed.sliding.length).toBeGreaterThan(15);
+    for (const { fromMs } of passed.bucket) {
+      const later = passed.bucket.filter((pass) => pass.fromMs >= fromMs).sort((a, b) => a.toMs - b.toMs);
+      for (const [i, { toMs }] of later.entries())
+        expect(i + 1).toBeLessThanOrEqual(15 + 0.04 * (toMs + 1 - fromMs));
+    }
+    for (const one of passed.sliding) {
+      const window = Math.floor(one.toMs / 1000);
+      const within = (number: number) => (pass: Pass) =>
+        Math.floor(pass.fromMs / 1000) === number && Math.floor(pass.toMs / 1000) === number;
+      if (!within(window)(one)) continue;
+      const former = passed.sliding.filter(within(window - 1)).length;
+      const current = passed.sliding.filter((pass) => within(window)(pass) && pass.toMs < one.fromMs).length;
+      const rest = 1 - ((one.toMs + 1) % 1000) / 1000;
+      if (rest < 1) expect(former * rest + current + 1).toBeLessThanOrEqual(30);
     }
   });
 });

@@ -15,6 +15,15 @@ import { counterStoreSuite } from './counter-store.suite.ts';
 
 const rule = (key: string) => `  - key: ${key}\n    rate_limit: { unit: year, requests_per_unit: 5 }\n`;
 
+const needingScripts = `
+  - key: bucket
+    rate_limit: { unit: year, requests_per_unit: 2, algorithm: token_bucket }
+  - key: several
+    rate_limits:
+      - { unit: year, requests_per_unit: 2 }
+      - { unit: year, requests_per_unit: 3, algorithm: sliding_window }
+`;
+
 interface Refusal {
   name: string;
   args: () => Promise<string[]>;
@@ -52,7 +61,10 @@ describeWithServer('REDIS_SCRIPTS=auto with a Redis that', redisProgram, (path) 
   const folder = suiteFolder();
   beforeAll(() => {
     mkdirSync(join(folder, 'config'));
-    writeFileSync(join(folder, 'config/d.yaml'), `domain: d\ndescriptors:\n${rule('one')}${rule('two')}`);
+    writeFileSync(
+      join(folder, 'config/d.yaml'),
+      `domain: d\ndescriptors:\n${rule('one')}${rule('two')}${needingScripts}`,
+    );
   });
 
   describe.each(refusals)('$name', ({ args, prepare, user, reason }) => {
@@ -98,6 +110,34 @@ describeWithServer('REDIS_SCRIPTS=auto with a Redis that', redisProgram, (path) 
           `level=warning msg="Redis refuses scripts: fixed windows go on, STORE_FAILURE_MODE answers for others" url="${shown}" reason="${reason}`,
         ),
       ]);
+    });
+
+    it.each([
+      { mode: 'deny', codes: ['OVER_LIMIT', 'OVER_LIMIT', 'OVER_LIMIT'] },
+      { mode: 'local', codes: ['OK', 'OK', 'OVER_LIMIT'] },
+    ])('answers for limits that need scripts by STORE_FAILURE_MODE=$mode', async ({ mode, codes }) => {
+      const limiter = await InProcessLimiter.start({
+        env: {
+          RUNTIME_ROOT: folder,
+          BACKEND_TYPE: 'redis',
+          REDIS_SOCKET_TYPE: 'tcp',
+          REDIS_URL: url,
+          STORE_FAILURE_MODE: mode,
+        },
+      });
+      onTestFinished(async () => void (await limiter.stop()));
+      // Two keys at once show what scripts are refused for.
+      await limiter.ask('d', [{ one: mode }, { two: mode }]);
+      for (const key of ['bucket', 'several']) {
+        const answers: string[] = [];
+        for (const _ of codes) {
+          const { body, error } = await limiter.ask('d', [{ [key]: mode }]);
+          answers.push(error ?? body.overallCode);
+        }
+        expect(answers).toEqual(codes);
+      }
+      expect((await limiter.ask('d', [{ one: mode }])).body.overallCode).toBe('OK');
+      expect(limiter.lines.filter((line) => line.includes('scripts'))).toHaveLength(1);
     });
 
     counterStoreSuite(() => openRedisStore({ url }), { bounds: 'refused' });
