@@ -130,12 +130,15 @@ export function requestOf(flags: ParsedFlags): ExplainOptions {
   };
 }
 
-/** Prints what the sources of one load make of the request; returns the exit status. */
+/** Prints what the sources of one load make of the request, or why no limiter would load them; returns the exit status. */
 export function printExplanation(
   sources: readonly LoadedSource[],
   options: ExplainOptions,
-  format: 'text' | 'json',
+  { format, mergeDomains }: { format: 'text' | 'json'; mergeDomains: boolean },
 ): number {
+  const calendarMonths = options.useCalendarMonthRateLimit;
+  const support = { admission: undefined, groups: undefined, calendarMonths };
+  if (printClashes(sources, { mergeDomains, support })) return 2;
   const request = explainRequest(sources, options);
   const report = new ExplainReport(sources, paintFor(process.stdout));
   process.stdout.write(
@@ -176,7 +179,7 @@ export const explainCommand = commandOf(
     const input = await readInputOrUrl(path, { mergeDomains });
     if (printInputErrors(input)) return 2;
     const sources = sourcesServedBy(input.sources, servedByFlags(flags));
-    return printClashes(sources, { mergeDomains }) ? 2 : printExplanation(sources, options, format);
+    return printExplanation(sources, options, { format, mergeDomains });
   },
 );
 

@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest';
+import { limitsWords } from '../../rules/window.ts';
 import { type ClusterRules, rulesInForce } from './explain-command.ts';
 import { shownObject } from './shown-objects.ts';
 
@@ -46,6 +47,27 @@ describe('rules of a cluster', () => {
       notes: ['shop/b is not used: DomainConflict, words'],
       problems: [],
     });
+  });
+
+  it('have windows, algorithms and several limits, of objects that old limiters cannot obey as well', () => {
+    const rateLimits = [
+      { requestsPerUnit: 5, unit: 'second', algorithm: 'TokenBucket', burst: 10 },
+      { requestsPerUnit: 60, window: '5m' },
+    ];
+    const conditions = [
+      { type: 'Accepted', status: 'True' },
+      { type: 'Programmed', status: 'False', reason: 'LimiterTooOld', message: 'words' },
+    ];
+    const one = object({
+      name: 'a',
+      spec: { descriptors: [{ key: 'k', rateLimits }] },
+      status: { conditions },
+    });
+    const { sources, notes } = rulesInForce([one], 'd', none);
+    expect(notes).toEqual(['shop/a is not in force everywhere: LimiterTooOld, words']);
+    expect(limitsWords(sources[0]!.source.descriptors[0]!.limits)).toBe(
+      '5 per second, token bucket, burst 10; 60 in 5m',
+    );
   });
 
   it('are not known of an object of which an older generation is served', () => {

@@ -5,7 +5,7 @@ import { plural } from '../../rules/manifest/spec-model.ts';
 import { formatManifestError } from '../../rules/rule-error.ts';
 import { printExplanation, requestFlags, requestHelp, requestOf } from '../explain/explain-command.ts';
 import { escaped, outputFormat, UsageError } from '../shared/flags.ts';
-import { printClashes, type ServedBy, servedByFlags, sourcesServedBy } from '../shared/read-input.ts';
+import { type ServedBy, servedByFlags, sourcesServedBy } from '../shared/read-input.ts';
 import { clusterCommand, clusterHelp } from './cluster.ts';
 import { type ShownObject, shownObject } from './shown-objects.ts';
 
@@ -45,9 +45,9 @@ export const explainCommand = clusterCommand(help, requestFlags, async (flags, c
   if (namespace !== undefined && !sources.some(({ source }) => source.domain === options.domain))
     notes.push(`only namespace ${namespace} was looked at: the domain may have rules in another one`);
   for (const text of [...notes, ...problems]) process.stderr.write(`kubectl weir: ${escaped(text)}\n`);
+  if (problems.length > 0) return 2;
   // The control plane has let them in beside each other, so that domains are merged where there are several.
-  if (problems.length > 0 || printClashes(sources, { mergeDomains: true })) return 2;
-  return printExplanation(sources, options, format);
+  return printExplanation(sources, options, { format, mergeDomains: true });
 });
 
 function clusterRules(value: unknown): ClusterRules {

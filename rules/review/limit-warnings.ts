@@ -221,17 +221,22 @@ const ipv4Like = /\d{1,3}\.\d{1,3}\.\d{1,3}\.\d{1,3}/g;
 
 function dottedWarnings(domain: string, rules: readonly PlacedRule[]): RuleWarning[] {
   const warnings: RuleWarning[] = [];
+  const look = (one: PlacedRule, text: string, path: (string | number)[]): void => {
+    const dots = text.replace(ipv4Like, '').split('.').length - 1;
+    if (dots === 0) return;
+    const words = `'${text}' has dots: its statistics in '${domain}' get ${dots} more level${dots === 1 ? '' : 's'} of names`;
+    const hint =
+      'mappings that count levels miss them; SANITIZE_DESCRIPTOR_METRIC_DOTS=true writes _ instead';
+    warnings.push(warningAt(one, path, { code: 'dotted-metric', text: words, hint }));
+  };
   for (const one of rules) {
     const { rule } = one;
     if (!isCounted(rule)) continue;
-    for (const field of ['key', 'value'] as const) {
-      const dots = rule[field].replace(ipv4Like, '').split('.').length - 1;
-      if (dots === 0) continue;
-      const text = `'${rule[field]}' has dots: its statistics in '${domain}' get ${dots} more level${dots === 1 ? '' : 's'} of names`;
-      const hint =
-        'mappings that count levels miss them; SANITIZE_DESCRIPTOR_METRIC_DOTS=true writes _ instead';
-      warnings.push(warningAt(one, [field], { code: 'dotted-metric', text, hint }));
-    }
+    look(one, rule.key, ['key']);
+    look(one, rule.value, ['value']);
+    // Only where there are several their names are those of statistics, too.
+    if (rule.limits.length < 2) continue;
+    for (const [index, { name }] of rule.limits.entries()) look(one, name, ['rate_limits', index, 'name']);
   }
   return warnings;
 }

@@ -178,10 +178,13 @@ describe('a review', () => {
         rule({ key: 'host', value: 'a.example.org', descriptors: [rule({ key: 'p', rateLimit: limit() })] }),
         rule({ key: 'address', value: '10.0.0.1', rateLimit: limit() }),
         rule({ key: 'free', value: 'x.y', rateLimit: limit({ unit: '', unlimited: true }) }),
+        rule({ key: 'one', rateLimit: limit({ name: 'v1.0' }) }),
+        rule({ key: 'two', limits: [limit({ name: 'v1.0' }), limit({ unit: 'hour', requestsPerUnit: 20 })] }),
       ],
       [
         "dotted-metric descriptors.0.key: 'a.b' has dots: its statistics in 'd' get 1 more level of names",
         "dotted-metric descriptors.1.value: 'a.example.org' has dots: its statistics in 'd' get 2 more levels of names",
+        "dotted-metric descriptors.5.rate_limits.0.name: 'v1.0' has dots: its statistics in 'd' get 1 more level of names",
       ],
     ],
   ])('finds %s', (_, rules, expected) => {

@@ -129,6 +129,14 @@ d: message=b
     );
   });
 
+  it('refuses what no limiter with these settings would load', () => {
+    const input = several.replace('window: 5m', 'unit: month');
+    const args = ['explain', '-', '--domain', 'd', '--descriptors', 'tenant=a', ...at];
+    expect(runWeir(args, { input }).stdout).toContain('counter key: 1{d;tenant=a}2592000:sliding\n');
+    const { status, stderr } = runWeir([...args, '--calendar-month'], { input });
+    expect([status, stderr]).toEqual([2, expect.stringContaining('<stdin>:4:')]);
+  });
+
   it('prints every limit as JSON', () => {
     const args = ['explain', '-', '--domain', 'd', '--descriptors', 'message=b', '-o', 'json', ...at];
     const { descriptors } = JSON.parse(runWeir(args, { input: several }).stdout);
