@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
+import { FixedWindow } from '../../limiter/stores/bound.ts';
 import type { RedisClusterStore } from '../../limiter/stores/redis/cluster-store.ts';
 import { keySlot } from '../../limiter/stores/redis/cluster-topology.ts';
 import { openClusterStore } from '../support/cluster-stores.ts';
@@ -134,6 +135,45 @@ describeWithServer('Redis Cluster', redisProgram, (path) => {
     await expect.poll(() => waiting(first)).toBe(1);
     expect(await Promise.all(masters().map(waiting))).toEqual(together);
     expect((await answered).map((op) => op.after)).toEqual([1, 1, 1]);
+  });
+
+  it('sends one script for all groups of one slot in one turn', async () => {
+    const store = await storeForTest();
+    const bound = new FixedWindow(100);
+    const run = randomUUID();
+    const request = (tag: string) =>
+      ['a', 'b'].map((name) => counterOp({ key: `{${tag}}${run}${name}`, bound, groupSize: 2, limit: 100 }));
+    const tags = ['one', 'two'];
+    await Promise.all(tags.map((tag) => submit(store, request(tag))));
+    await resetCalls();
+    const all = await Promise.all(
+      Array.from({ length: 40 }, (_, i) => submit(store, request(tags[i % 2] ?? ''))),
+    );
+    expect(sum(await calls('evalsha'))).toBe(2);
+    expect(all.flat().map((op) => op.after)).toEqual(all.flatMap((_, i) => Array(2).fill(2 + (i >> 1))));
+  });
+
+  it('finds a bucket in a slot that moves; a group whose keys are new there fails uncounted until it has moved', async () => {
+    const store = await storeForTest();
+    const tag = randomUUID();
+    const slot = keySlot(`{${tag}}`);
+    const from = await cluster.ownerOf(slot);
+    const to = masters().find((member) => member !== from) as ClusterMember;
+    await to.client.cluster('SETSLOT', slot, 'IMPORTING', from.id);
+    await from.client.cluster('SETSLOT', slot, 'MIGRATING', to.id);
+    const alone = counterOp({ key: `{${tag}}:alone`, bound: new FixedWindow(9), limit: 9 });
+    const group = () =>
+      ['a', 'b'].map((name) => counterOp({ ...alone, key: `{${tag}}:${name}`, groupSize: 2 }));
+    await submit(store, [alone]);
+    expect([alone.error, alone.after]).toEqual([undefined, 1]);
+    const refused = await submit(store, group());
+    for (const { error } of refused) {
+      expect(error?.message).toMatch(/^Redis answered: TRYAGAIN /);
+      expect(error).toMatchObject({ transient: true, notCounted: true });
+    }
+    await cluster.moveSlot(slot, to);
+    expect((await submit(store, group())).map(({ after, error }) => error ?? after)).toEqual([1, 1]);
+    expect(await to.client.get(`{${tag}}:alone`)).toBe('1');
   });
 
   it('sends once in its window what comes soon after another call', async () => {
