@@ -3,7 +3,11 @@ import type { RuleError, RuleErrorCode } from '../../rules/rule-error.ts';
 
 const hints: Partial<Record<RuleErrorCode, string>> = {
   'invalid-unit': 'units are second, minute, hour, day, week, month and year',
-  'unit-when-unlimited': 'leave out unit, or unlimited',
+  'unit-when-unlimited': 'leave out what it names, or unlimited',
+  'invalid-window': 'write unit, with unit_multiplier if need be, or window: 5m',
+  'burst-without-bucket': 'write algorithm: token_bucket, or leave burst out',
+  'invalid-limits': 'write rate_limit for one limit, rate_limits for several',
+  'duplicate-limit': 'each limit of a rule needs a name, window or algorithm of its own',
   'empty-domain': 'the first line of a rule file is "domain: <name>"',
   'empty-key': 'each rule needs "key:"; it is what a request\'s entry is looked up by',
   'duplicate-domain':
