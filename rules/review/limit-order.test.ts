@@ -136,7 +136,7 @@ describe.each([
       }),
       { numRuns: caseCount(4_000) },
     );
-    expect(covered).toBeGreaterThan(200);
-    expect(passed).toBeGreaterThan(2_000);
+    expect(covered).toBeGreaterThan(500);
+    expect(passed).toBeGreaterThan(1_000);
   });
 });
