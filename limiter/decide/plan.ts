@@ -37,8 +37,8 @@ export function overrideMetricKey(domain: string, entries: readonly Entry[], und
   return `${domain}.${segments.join('.')}`;
 }
 
-/** One limit of a plan, with its counter. */
-export interface LimitPlan {
+/** What all plans for one limit of a rule have in common. */
+interface LimitTraits {
   readonly rule: MatchedRule;
   readonly limit: MatchedLimit;
   /** What answers say of it. */
@@ -54,6 +54,10 @@ export interface LimitPlan {
   readonly perSecond: boolean;
   /** Whether its keys are unambiguous in any case. */
   readonly isOwn: boolean;
+}
+
+/** One limit of a plan, with its counter. */
+export interface LimitPlan extends LimitTraits {
   /** The counter key without its window; the prefix is in it. */
   readonly counterStem: string;
   /** The limit's statistics. */
@@ -117,6 +121,7 @@ export class Planner {
   readonly #settings: PlanSettings;
   /** Plans made before, by the slot of the entries; they end with the rules that they were made for. */
   readonly #memos: (Memo | undefined)[] = new Array(knownEntriesSlots).fill(undefined);
+  readonly #traits = new Map<MatchedRule, LimitTraits[]>();
 
   constructor(matcher: RuleMatcher, stats: RuleStats, settings: PlanSettings) {
     this.#matcher = matcher;
@@ -146,20 +151,16 @@ export class Planner {
     if (match === undefined) return this.#matcher.hasDomain(domain) ? noLimit : domainNotFound;
     if (match.rule.unlimited) return { kind: 'unlimited', rule: match.rule };
     const { rule, counterStem, metricKey, metricPerValue } = match;
-    const { limits } = rule;
-    if (limits.length === 1) {
-      const metric = this.#stats.ruleMetric(metricKey, metricPerValue);
-      return { kind: 'limited', rule, limits: [this.#limitPlan(rule, limits[0]!, counterStem, metric)] };
+    let all = this.#traits.get(rule);
+    if (all === undefined) {
+      all = rule.limits.map((limit) => this.#traitsOf(rule, limit));
+      this.#traits.set(rule, all);
     }
-    return {
-      kind: 'limited',
-      rule,
-      limits: limits.map((limit) => {
-        const label = this.#segment(limitLabel(limits, limit));
-        const metric = this.#stats.ruleMetric(`${metricKey}.${label}`, metricPerValue);
-        return this.#limitPlan(rule, limit, counterStem, metric);
-      }),
-    };
+    const limits = all.map((traits) => {
+      const key = all.length === 1 ? metricKey : `${metricKey}.${this.#label(traits)}`;
+      return this.#limitPlan(traits, counterStem, this.#stats.ruleMetric(key, metricPerValue));
+    });
+    return { kind: 'limited', rule, limits };
   }
 
   /** The limit of the request replaces all those of the rule that it matches, and counts by its algorithm if that has one limit. */
@@ -205,11 +206,20 @@ export class Planner {
     // No rule, hence no pattern in place of a value.
     const keys = isPlainLimit(limit) ? this.#settings.counterKeys : 'unambiguous';
     const stem = stemOfValues(keys, domain, entries);
-    return { kind: 'limited', rule, limits: [this.#limitPlan(rule, limit, stem, metric)] };
+    return {
+      kind: 'limited',
+      rule,
+      limits: [this.#limitPlan(this.#traitsOf(rule, limit), stem, metric)],
+    };
   }
 
-  #limitPlan(rule: MatchedRule, limit: MatchedLimit, stem: string, metric: RuleMetric): LimitPlan {
-    const { cacheKeyPrefix, nearLimitRatio } = this.#settings;
+  #limitPlan(traits: LimitTraits, stem: string, metric: RuleMetric): LimitPlan {
+    const counterStem = this.#settings.cacheKeyPrefix + stem;
+    return { ...traits, counterStem, metric, window: undefined, key: '' };
+  }
+
+  #traitsOf(rule: MatchedRule, limit: MatchedLimit): LimitTraits {
+    const { nearLimitRatio } = this.#settings;
     const { limits } = rule;
     const isOwn = !arePlainLimits(limits);
     const bound = boundOf(limit, limits.length > 1);
@@ -228,10 +238,6 @@ export class Planner {
       ),
       perSecond: limits.every((one) => lengthOf(one) < 60),
       isOwn,
-      counterStem: cacheKeyPrefix + stem,
-      metric,
-      window: undefined,
-      key: '',
     };
   }
 
@@ -246,8 +252,9 @@ export class Planner {
     };
   }
 
-  #segment(text: string): string {
-    return this.#settings.sanitizeDescriptorMetricDots ? text.replaceAll('.', '_') : text;
+  #label({ rule, limit }: LimitTraits): string {
+    const label = limitLabel(rule.limits, limit);
+    return this.#settings.sanitizeDescriptorMetricDots ? label.replaceAll('.', '_') : label;
   }
 }
 

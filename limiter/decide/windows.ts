@@ -96,10 +96,11 @@ export function counterWindow(
   return windowAt(limit, nowSeconds, isOwn ? { ...options, counterKeys: 'unambiguous' } : options);
 }
 
-/** The current window of each unit, made once a window instead of once a plan. */
+/** The current window of each unit and each limit of our own, made once a window instead of once a plan. */
 export class Windows {
   readonly #options: WindowOptions;
   readonly #current: (Window | undefined)[] = [];
+  readonly #ofOwn = new WeakMap<MatchedLimit, Window>();
 
   constructor(options: WindowOptions) {
     this.#options = options;
@@ -107,13 +108,12 @@ export class Windows {
 
   /** As `counterWindow`. */
   at(limit: MatchedLimit, isOwn: boolean, nowSeconds: number): Window {
-    if (isOwn) return counterWindow(limit, isOwn, nowSeconds, this.#options);
-    const { unit } = limit;
-    const known = this.#current[unit];
+    const known = isOwn ? this.#ofOwn.get(limit) : this.#current[limit.unit];
     if (known !== undefined && nowSeconds >= known.startSeconds && nowSeconds < known.endSeconds)
       return known;
-    const window = windowAt(limit, nowSeconds, this.#options);
-    this.#current[unit] = window;
+    const window = counterWindow(limit, isOwn, nowSeconds, this.#options);
+    if (isOwn) this.#ofOwn.set(limit, window);
+    else this.#current[limit.unit] = window;
     return window;
   }
 }
