@@ -68,9 +68,10 @@ export class Steps {
       if (ops === undefined) left?.push(step);
       else if (ops.length > 0) left?.push({ ...step, ops, first: 0, rest: ops.slice(step.size) });
     }
-    if (left === undefined) return true;
-    this.list = left;
-    this.keys = left.reduce((keys, { size }) => keys + size, 0);
+    if (left !== undefined) {
+      this.list = left;
+      this.keys = left.reduce((keys, { size }) => keys + size, 0);
+    }
     return this.keys > 0;
   }
 

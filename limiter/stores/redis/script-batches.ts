@@ -134,14 +134,13 @@ export class CountBatch implements Batch {
   answer(reply: unknown, errors: RedisErrors): boolean {
     const sent = this.#sent;
     const steps = this.#steps;
+    if (!Array.isArray(reply)) return false;
     const texts = steps === undefined ? undefined : textsOf(reply, sent.length, errors);
-    if (steps !== undefined ? texts === undefined : !Array.isArray(reply) || reply.length !== sent.length)
-      return false;
-    const replies = reply as readonly unknown[];
+    if (steps === undefined ? reply.length !== sent.length : texts === undefined) return false;
     for (let i = 0; i < sent.length; i += 1) {
       const run = sent[i] as FoldedRun;
-      const before = replyNumber(replies[i]);
-      if (before === undefined) run.fail(errors.fromCommand(replies[i]));
+      const before = replyNumber(reply[i]);
+      if (before === undefined) run.fail(errors.fromCommand(reply[i]));
       else run.answer(before);
     }
     if (texts !== undefined) answerSteps(steps!.list, texts);
@@ -240,14 +239,15 @@ export class StopBatch implements Batch {
   }
 
   answer(reply: unknown, errors: RedisErrors): boolean {
+    if (!Array.isArray(reply)) return false;
     const isPlain = this.script === stopScript;
     const texts = isPlain ? undefined : textsOf(reply, this.#plain, errors);
-    if (isPlain ? !Array.isArray(reply) || reply.length !== this.#plain : texts === undefined) return false;
+    if (isPlain ? reply.length !== this.#plain : texts === undefined) return false;
     const ops = this.#ops;
     let plain = 0;
     for (let i = 0; i < ops.length; i += ops[i]!.groupSize) {
       const op = ops[i] as CounterOp;
-      if (op.bound === undefined) answerPlain(op, (reply as readonly unknown[])[plain++], errors);
+      if (op.bound === undefined) answerPlain(op, reply[plain++], errors);
       else if (texts!.read(ops, i)) admit(ops, i, texts!.nowMicros, texts!.heldBack);
     }
     return true;
@@ -280,7 +280,7 @@ function answerPlain(op: CounterOp, reply: unknown, errors: RedisErrors): void {
   op.error = undefined;
 }
 
-function textsOf(reply: unknown, plain: number, errors: RedisErrors): HeldTexts | undefined {
+function textsOf(reply: readonly unknown[], plain: number, errors: RedisErrors): HeldTexts | undefined {
   return HeldTexts.of(reply, plain, (error) => errors.fromCommand(error));
 }
 
