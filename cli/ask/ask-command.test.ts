@@ -37,7 +37,7 @@ it('tells of every descriptor whether a limit applies and what is left of it', (
   expect(describeAnswer(request, response)).toBe(
     [
       'OVER_LIMIT',
-      '  path=/a,plan=: OVER_LIMIT, 0 of 5 a week left (per_plan), resets in 37 s',
+      '  path=/a,plan=: OVER_LIMIT, 0 left, limit 5 a week (per_plan), resets in 37 s',
       '  k=v: OK, no rule limits it ("weir explain" tells why)',
       '  free=1: OK, unlimited',
       '  RateLimit-Limit: 5',
@@ -52,12 +52,13 @@ it('says an hour', () => {
     overallCode: 1,
     statuses: [{ code: 1, currentLimit: { requestsPerUnit: 5, unit: 3 }, limitRemaining: 4 }],
   });
-  expect(describeAnswer(request, response)).toBe('OK\n  k=v: OK, 4 of 5 an hour left\n');
+  expect(describeAnswer(request, response)).toBe('OK\n  k=v: OK, 4 left, limit 5 an hour\n');
 });
 
 it.each<[number, Unit, number, string]>([
-  [100, Unit.UNKNOWN, 95, '95 of 100 left'],
-  [5, Unit.SECOND, 19, '19 left, 5 a second'],
+  [100, Unit.UNKNOWN, 95, '95 left, limit 100'],
+  [10, Unit.MINUTE, 1, '1 left, limit 10 a minute'],
+  [5, Unit.SECOND, 19, '19 left, limit 5 a second'],
 ])(
   'says what is left of a window that is no unit, and of a bucket: %d, unit %d, %d left',
   (requestsPerUnit, unit, limitRemaining, words) => {

@@ -211,12 +211,8 @@ function describeLimit(status: DescriptorStatus): string {
   const { requestsPerUnit } = limit;
   const reset =
     status.durationUntilReset === undefined ? '' : `, resets in ${status.durationUntilReset.seconds} s`;
-  // A bucket may hold more than comes back in a window.
-  const left =
-    status.limitRemaining > requestsPerUnit
-      ? `${status.limitRemaining} left, ${requestsPerUnit}${unit}`
-      : `${status.limitRemaining} of ${requestsPerUnit}${unit} left`;
-  return `${left}${name}${reset}`;
+  // Not "1 of 10": what is left of a bucket is of its burst, which the answer does not tell.
+  return `${status.limitRemaining} left, limit ${requestsPerUnit}${unit}${name}${reset}`;
 }
 
 function codeName(code: Code): string {

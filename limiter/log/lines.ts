@@ -118,7 +118,7 @@ function limitsText({ limits, unlimited, shadowMode, quotaMode }: ListedLimits):
   const modes = `unlimited=${unlimited}, shadow_mode=${shadowMode}, quota_mode=${quotaMode}`;
   return limits
     .map((limit) => {
-      const [window, requests, ...more] = limitFields(limit);
+      const [window, requests, ...more] = limitFields(limit, limits);
       return ` ratelimit={${[requests, window, ...more, modes].join(', ')}}`;
     })
     .join('');

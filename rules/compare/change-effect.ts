@@ -82,8 +82,12 @@ function ownNames(after: readonly Rule[], sides: Sides): string[] {
         : `a counter of its own, so counting starts anew: ${anew.map(wordsOf).join('; ')}`,
     );
   }
-  const [oldName, newName] = [metricNames(was), metricNames(is)];
-  if (oldName !== newName) notes.push(`other metric name: ${oldName} -> ${newName}`);
+  const [oldNames, newNames] = [metricNames(was), metricNames(is)];
+  const gone = oldNames.filter((name) => !newNames.includes(name));
+  const come = newNames.filter((name) => !oldNames.includes(name));
+  // A limit more or less gives no other one a new name.
+  if (gone.length > 0 && come.length > 0)
+    notes.push(`other metric name: ${gone.join(', ')} -> ${come.join(', ')}`);
   return notes;
 }
 
@@ -102,9 +106,9 @@ function wordsOf({ unit, ...limit }: MatchedLimit): string {
 }
 
 /** Each limit of several has its own. */
-function metricNames({ metricKey, rule: { limits } }: RuleMatch): string {
-  if (limits.length === 1) return metricKey;
-  return limits.map((limit) => `${metricKey}.${limitLabel(limits, limit)}`).join(', ');
+function metricNames({ metricKey, rule: { limits } }: RuleMatch): string[] {
+  if (limits.length === 1) return [metricKey];
+  return limits.map((limit) => `${metricKey}.${limitLabel(limits, limit)}`);
 }
 
 const neverFound = 'no request finds this rule: other rules of its level come first';

@@ -83,6 +83,22 @@ describe('a comparison', () => {
       ['changed k [detailed_metric ->true] same: other metric name: d.k -> d.k_<any>'],
     ],
     [
+      'other places of limits in one rule',
+      [rule({ key: 'k', limits: [limit(), limit({ unit: 'hour' })] })],
+      [rule({ key: 'k', limits: [limit({ unit: 'hour' }), limit()] })],
+      [
+        'changed k [rate_limits 10 per minute; 10 per hour>10 per hour; 10 per minute] same: 10 per hour; 10 per minute instead of 10 per minute; 10 per hour: refuses the same',
+      ],
+    ],
+    [
+      'another name of one limit of a rule',
+      [rule({ key: 'k', limits: [limit(), limit({ unit: 'hour' })] })],
+      [rule({ key: 'k', limits: [limit(), limit({ unit: 'hour', name: 'hourly' })] })],
+      [
+        'changed k [rate_limits 10 per minute; 10 per hour>10 per minute; 10 per hour (name hourly)] same: other metric name: d.k.1h -> d.k.hourly',
+      ],
+    ],
+    [
       'a name that another rule replaces',
       [
         rule({ key: 'k', rateLimit: limit({ name: 'n' }) }),

@@ -145,6 +145,13 @@ const ofAlgorithms: [string, RateLimit[], RateLimit[], string, string][] = [
     '100 per minute, token bucket, burst 20 instead of 100 per minute, token bucket, burst 50',
   ],
   [
+    'a bucket that holds nothing',
+    [fixed],
+    [bucket(0)],
+    'stricter',
+    '100 per minute, token bucket, burst 0 instead of 100 per minute: nothing passes any more',
+  ],
+  [
     'a burst that is as it was',
     [bucket()],
     [bucket(100)],

@@ -137,11 +137,12 @@ function rateEffect(before: readonly RateLimit[], after: readonly RateLimit[]): 
     };
   }
   const note = `${is} instead of ${was}`;
+  if (least(after, mostAtOnce) === 0) return { effect: 'stricter', note: `${note}: nothing passes any more` };
   const algorithm = algorithmNote(before, after);
   if (isStricter || isLooser) {
     return { effect: isStricter ? 'stricter' : 'looser', note: [note, ...algorithm].join('; ') };
   }
-  const atOnce = Math.sign(least(after, atOnceOf) - least(before, atOnceOf));
+  const atOnce = Math.sign(least(after, mostAtOnce) - least(before, mostAtOnce));
   const inAll = Math.sign(least(after, rateOf) - least(before, rateOf));
   const words =
     atOnce === 0 && inAll === 0
@@ -173,8 +174,6 @@ function isFewer(limit: RateLimit, other: RateLimit): boolean {
 function isFixed({ algorithm }: RateLimit): boolean {
   return algorithm === Algorithm.FIXED_WINDOW;
 }
-
-const atOnceOf = mostAtOnce;
 
 /** A second. */
 function rateOf(limit: RateLimit): number {

@@ -95,20 +95,24 @@ export function* rlconfigLines(domains: Iterable<PlacedDomain>): Generator<strin
     if (found === undefined) continue;
     const { limits, shadowMode, quotaMode } = found;
     for (const limit of limits) {
-      const words = limitFields(limit).join(' ');
+      const words = limitFields(limit, limits).join(' ');
       yield `${path}: ${words}, shadow_mode: ${shadowMode}, quota_mode: ${quotaMode}`;
     }
   }
 }
 
-/** `unit=MINUTE`, `requests_per_unit=10`: as the Go service writes what it knows, with the window where that is no unit. */
-export function limitFields(limit: MatchedLimit): string[] {
-  const { unit, unitMultiplier, requestsPerUnit, algorithm, burst } = limit;
+/**
+ * `unit=MINUTE`, `requests_per_unit=10`: as the Go service writes what it knows, with the window where that is no unit. Names
+ * only tell the limits of one rule apart.
+ */
+export function limitFields(limit: MatchedLimit, limits: readonly MatchedLimit[]): string[] {
+  const { unit, unitMultiplier, requestsPerUnit, algorithm, burst, name } = limit;
   const window =
     unitMultiplier === 1 ? `unit=${unitName(unit)}` : `window=${windowText(unit, unitMultiplier)}`;
   const fields = [window, `requests_per_unit=${requestsPerUnit}`];
   if (!isPlainLimit(limit)) fields.push(`algorithm=${algorithmNames[algorithm]}`);
   if (algorithm === Algorithm.TOKEN_BUCKET) fields.push(`burst=${burst}`);
+  if (limits.length > 1 && name !== '') fields.push(`name=${name}`);
   return fields;
 }
 

@@ -318,12 +318,14 @@ describe('RuleTable.rlconfigLines', () => {
       limit({ unitMultiplier: 5, algorithm: Algorithm.SLIDING_WINDOW }),
       limit({ unit: 'day', name: 'daily' }),
     ];
-    const table = tableOf(source('d', [rule({ key: 'k', limits, shadowMode: true })]));
+    const named = rule({ key: 'one', rateLimit: limit({ name: 'unsaid' }) });
+    const table = tableOf(source('d', [rule({ key: 'k', limits, shadowMode: true }), named]));
     const modes = 'shadow_mode: true, quota_mode: false';
     expect([...table.rlconfigLines()]).toEqual([
       `d.k: unit=SECOND requests_per_unit=10 algorithm=token_bucket burst=20, ${modes}`,
       `d.k: window=5m requests_per_unit=10 algorithm=sliding_window, ${modes}`,
-      `d.k: unit=DAY requests_per_unit=10, ${modes}`,
+      `d.k: unit=DAY requests_per_unit=10 name=daily, ${modes}`,
+      'd.one: unit=MINUTE requests_per_unit=10, shadow_mode: false, quota_mode: false',
     ]);
   });
 

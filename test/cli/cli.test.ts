@@ -203,7 +203,7 @@ describe('weir ask', () => {
         '3',
       );
       expect(text.stdout).toMatch(
-        /^OK\n {2}tenant=acme: OK, 997 of 1000 a day left \(per_tenant\), resets in \d+ s\n {2}other=1: OK, no rule limits it \("weir explain" tells why\)\n$/,
+        /^OK\n {2}tenant=acme: OK, 997 left, limit 1000 a day \(per_tenant\), resets in \d+ s\n {2}other=1: OK, no rule limits it \("weir explain" tells why\)\n$/,
       );
       const look = weir(
         'ask',
@@ -222,7 +222,7 @@ describe('weir ask', () => {
       expect(look.status).toBe(0);
       weir('ask', ...target, '-descriptors', 'tenant=acme', '--hits-addend', '-3');
       const refunded = weir('ask', ...target, '-descriptors', 'tenant=acme', '--hits-addend', '0');
-      expect(refunded.stdout).toContain('1000 of 1000 a day left');
+      expect(refunded.stdout).toContain('1000 left, limit 1000 a day');
       const wrong = weir('ask', ...target.slice(0, 2), '-descriptors', 'a=b');
       expect(weir('help', 'ask').stdout).toMatch('Usage: weir ask');
       expect(wrong.stderr).toBe('request error: UNKNOWN: rate limit domain must not be empty\n');
@@ -240,7 +240,7 @@ describe('weir ask', () => {
         );
       const over = many('tenant=other', '20');
       expect([over.status, over.stderr]).toEqual([0, '']);
-      expect(over.stdout).toMatch(/^OVER_LIMIT\n {2}tenant=other: OVER_LIMIT, 0 of 1000 a day left/);
+      expect(over.stdout).toMatch(/^OVER_LIMIT\n {2}tenant=other: OVER_LIMIT, 0 left, limit 1000 a day/);
       const never = many('other=1', '4');
       expect([never.status, never.stdout]).toEqual([1, '']);
       expect(never.stderr).toMatch(

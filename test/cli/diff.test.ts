@@ -74,7 +74,6 @@ describe('weir diff', () => {
     rate_limits: 100 per minute; 10 per second, token bucket, burst 20 -> 100 per minute; 10 per second, token bucket, burst 20; 5000 per day (name daily)
     stricter: 100 per minute; 10 per second, token bucket, burst 20; 5000 per day instead of 100 per minute; 10 per second, token bucket, burst 20
     a counter of its own, so counting starts anew: 5000 per day
-    other metric name: d.k3.1m, d.k3.1s -> d.k3.1m, d.k3.1s, d.k3.daily
 4 changes: 4 stricter
 `);
   });
