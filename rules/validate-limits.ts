@@ -12,6 +12,7 @@ import type { RuleErrorCode } from './rule-error.ts';
 import {
   largestMultiplier,
   limitLabel,
+  limitWords,
   unitWord,
   windowFromText,
   windowProblem,
@@ -115,7 +116,7 @@ function checkCounting(limit: RateLimit, checked: Checked, report: Report): void
   } else {
     const inexact =
       algorithm === Algorithm.TOKEN_BUCKET && bucketProblem(limit, windowSeconds(unit, unitMultiplier));
-    if (inexact) report('uncountable', inexact, 'burst');
+    if (inexact) report('uncountable', inexact, burst === undefined ? 'requests_per_unit' : 'burst');
     checkSupport(limit, checked, report);
   }
 }
@@ -175,12 +176,22 @@ export function isExactBucket({
   return Math.max(rest, whole + Math.floor(rest / requests) + latestMicros) <= Number.MAX_SAFE_INTEGER;
 }
 
-function bucketProblem(
-  { requestsPerUnit: requests, burst = requests }: RateLimit,
-  seconds = 0,
-): string | undefined {
-  if (isExactBucket({ requests, burst, windowMicros: seconds * 1_000_000 })) return undefined;
-  return `a token bucket with a burst of ${burst} at ${requests} in ${seconds} seconds cannot be counted exactly: it needs numbers beyond 2^53`;
+function bucketProblem(limit: RateLimit, seconds = 0): string | undefined {
+  const { requestsPerUnit: requests, burst } = limit;
+  const isExact = (tokens: number): boolean =>
+    isExactBucket({ requests, burst: tokens, windowMicros: seconds * 1_000_000 });
+  if (isExact(burst ?? requests)) return undefined;
+  let [most, tooMany] = [0, burst ?? requests];
+  while (tooMany - most > 1) {
+    const middle = Math.floor((most + tooMany) / 2);
+    if (isExact(middle)) most = middle;
+    else tooMany = middle;
+  }
+  const rate = limitWords({ ...limit, algorithm: Algorithm.FIXED_WINDOW });
+  const words = `burst can be at most ${most} at ${rate}, to be counted exactly`;
+  return burst === undefined
+    ? `${words}: none is written, so it is requests_per_unit; write a smaller burst`
+    : `${words}, found ${burst}`;
 }
 
 function checkTogether(limits: readonly RateLimit[], { rule, support }: Checked, report: Report): void {

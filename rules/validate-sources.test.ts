@@ -115,12 +115,22 @@ describe('checkSources', () => {
     [
       'a bucket beyond exact numbers',
       [one({ requestsPerUnit: 3, unit: 'year', burst: 4_000_000_000, ...bucket })],
-      'a token bucket with a burst of 4000000000 at 3 in 31536000 seconds cannot be counted exactly: it needs numbers beyond 2^53',
+      'burst can be at most 466 at 3 per year, to be counted exactly, found 4000000000',
     ],
     [
       'a bucket whose rest is beyond exact numbers',
       [one({ requestsPerUnit: 2 ** 32 - 1, burst: 2 ** 32 - 1, unit: 'year', ...bucket })],
-      'a token bucket with a burst of 4294967295 at 4294967295 in 31536000 seconds cannot be counted exactly: it needs numbers beyond 2^53',
+      'burst can be at most 3832654 at 4294967295 per year, to be counted exactly, found 4294967295',
+    ],
+    [
+      'the least bucket that is too large',
+      [one({ requestsPerUnit: 1, burst: 156, unit: 'year', ...bucket })],
+      'burst can be at most 155 at 1 per year, to be counted exactly, found 156',
+    ],
+    [
+      'a bucket as large as its rate, where that is too large',
+      [one({ requestsPerUnit: 123_456_789, unit: 'day', ...bucket })],
+      'burst can be at most 86854477 at 123456789 per day, to be counted exactly: none is written, so it is requests_per_unit; write a smaller burst',
     ],
     [
       'something unlimited among several',

@@ -347,7 +347,7 @@ const allowed: Record<string, string[]> = {
   rules: ['rules/yaml'],
   'rules/compare': ['rules', 'rules/review', 'rules/table', 'rules/write'],
   'rules/documents': ['rules', 'rules/manifest', 'rules/reader', 'rules/xds', 'rules/yaml'],
-  'rules/manifest': ['rules', 'rules/yaml'],
+  'rules/manifest': ['rules', 'rules/reader', 'rules/yaml'],
   'rules/reader': ['rules', 'rules/yaml'],
   'rules/review': ['rules'],
   'rules/table': ['rules', 'rules/write'],

@@ -30,6 +30,8 @@ describe('a hint', () => {
     expect(
       hintFor({ code: 'unknown-key', path, text: "unknown field, did you mean 'key'?" }),
     ).toBeUndefined();
+    const placed = "unknown field, 'algorithm' belongs to rateLimit";
+    expect(hintFor({ code: 'unknown-key', path: ['algorithm'], text: placed })).toBeUndefined();
     expect(hintFor({ code: 'invalid-unit', path, text: 'x' })).toBe(
       'units are second, minute, hour, day, week, month and year',
     );
@@ -38,5 +40,17 @@ describe('a hint', () => {
       'rate_limits is a list of 2 to 8',
     );
     expect(hintFor({ code: 'syntax', path: [], text: 'x' })).toBeUndefined();
+  });
+
+  it.each([
+    ['burst', 'a whole number from 0 to 4294967295, '],
+    ['requests_per_unit', 'a whole number from 0 to 4294967295, '],
+    ['unit_multiplier', 'a whole number from 1 to 65535, '],
+    ['key', 'put the number into quotes'],
+  ])('at a fraction in %s asks for what belongs there', (field, wanted) => {
+    const path = ['descriptors', 0, 'rate_limit', field];
+    expect(hintFor({ code: 'wrong-type', path, text: 'error checking config' })).toContain(wanted);
+    const uint32 = 'cannot unmarshal !!int `5000000000` into uint32';
+    if (field !== 'key') expect(hintFor({ code: 'wrong-type', path, text: uint32 })).toContain(wanted);
   });
 });

@@ -1,5 +1,7 @@
+import { maxUint32 } from '../../rules/model.ts';
 import { fields } from '../../rules/reader/value-reader.ts';
 import type { RuleError, RuleErrorCode } from '../../rules/rule-error.ts';
+import { largestMultiplier } from '../../rules/window.ts';
 
 const hints: Partial<Record<RuleErrorCode, string>> = {
   'invalid-unit': 'units are second, minute, hour, day, week, month and year',
@@ -33,7 +35,6 @@ const typeHints: readonly (readonly [RegExp, string])[] = [
   [/into \[\]config\.yamlReplaces/, replacesHint()],
   [/into map\[string]interface/, 'metadata is a mapping'],
   [/into bool/, 'write true or false'],
-  [/into uint32/, numberHint()],
   [/into string/, 'write one text here, not a list or a mapping'],
 ];
 
@@ -41,8 +42,14 @@ function replacesHint(): string {
   return 'replaces is a list of mappings: [{ name: <name of a limit> }]';
 }
 
-function numberHint(): string {
-  return 'write a whole number from 0 to 4294967295, without fraction and exponent; for a fraction take a longer unit';
+/** Of the fields that are numbers. */
+function numberHint(field: unknown): string | undefined {
+  const plain = ', without fraction and exponent';
+  if (field === 'unit_multiplier')
+    return `write a whole number from 1 to ${largestMultiplier}${plain}; for a fraction take a shorter unit, or window: 1h30m`;
+  const words = `write a whole number from 0 to ${maxUint32}${plain}`;
+  if (field === 'burst') return words;
+  return field === 'requests_per_unit' ? `${words}; for a fraction take a longer unit` : undefined;
 }
 
 /** What a value of the wrong type is to be. */
@@ -52,11 +59,9 @@ function typeHint({ path, text }: Pick<RuleError, 'path' | 'text'>): string | un
       ? replacesHint()
       : 'each element of descriptors is a mapping: "- key: <key>"';
   }
-  if (text === 'error checking config') {
-    return path.at(-1) === 'requests_per_unit'
-      ? numberHint()
-      : 'put the number into quotes to make it a text';
-  }
+  if (text === 'error checking config')
+    return numberHint(path.at(-1)) ?? 'put the number into quotes to make it a text';
+  if (/into uint32/.test(text)) return numberHint(path.at(-1));
   return typeHints.find(([type]) => type.test(text))?.[1];
 }
 
@@ -73,7 +78,7 @@ const otherNames = new Map([
 /** What to do about an error; undefined where its text says it all. */
 export function hintFor({ code, path, text }: Pick<RuleError, 'code' | 'path' | 'text'>): string | undefined {
   const last = path.at(-1);
-  if (code === 'unknown-key' && typeof last === 'string' && !text.includes('did you mean')) {
+  if (code === 'unknown-key' && typeof last === 'string' && !/did you mean|belongs to/.test(text)) {
     const meant = nearestField(last);
     if (meant !== undefined) return `did you mean ${meant}?`;
   }

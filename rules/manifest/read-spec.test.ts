@@ -77,6 +77,31 @@ describe('readSpec', () => {
     ]);
   });
 
+  it('says what numbers a field can have', () => {
+    const rateLimit = { unit: 'day', requestsPerUnit: 0.5, unitMultiplier: 1.5 };
+    expect(errorsOf({ domain: 'd', descriptors: [{ key: 'k', rateLimit }] })).toEqual([
+      'spec.descriptors[0].rateLimit.unitMultiplier: must be a whole number from 1 to 65535, found 1.5',
+      'spec.descriptors[0].rateLimit.requestsPerUnit: must be a whole number from 0 to 4294967295, found 0.5',
+    ]);
+  });
+
+  it('says where fields belong', () => {
+    const limits = [{ window: '1s', requestsPerUnit: 1, shadowMode: true, unit_multiplier: 2 }];
+    const rules = [
+      { key: 'k', algorithm: 'TokenBucket', rateLimits: [...limits, ...limits], unit_multiplier: 1 },
+    ];
+    expect(errorsOf({ domain: 'd', descriptors: rules }).slice(0, 4)).toEqual([
+      "spec.descriptors[0].rateLimits[0].shadowMode: unknown field, 'shadowMode' belongs to a descriptor",
+      "spec.descriptors[0].rateLimits[0].unit_multiplier: unknown field, did you mean 'unitMultiplier'?",
+      "spec.descriptors[0].rateLimits[1].shadowMode: unknown field, 'shadowMode' belongs to a descriptor",
+      "spec.descriptors[0].rateLimits[1].unit_multiplier: unknown field, did you mean 'unitMultiplier'?",
+    ]);
+    expect(errorsOf({ domain: 'd', descriptors: rules }).slice(4, 6)).toEqual([
+      "spec.descriptors[0].algorithm: unknown field, 'algorithm' belongs to rateLimit",
+      "spec.descriptors[0].unit_multiplier: unknown field, 'unitMultiplier' belongs to rateLimit",
+    ]);
+  });
+
   it('is of the default fleet where none is written', () => {
     expect(readSpec({ domain: 'd' }, 'n')).toMatchObject({
       ok: true,

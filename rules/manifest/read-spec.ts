@@ -8,6 +8,7 @@ import {
   ruleFlags,
   unitFromText,
 } from '../model.ts';
+import { fields, Place, placesInWords } from '../reader/value-reader.ts';
 import { fieldPath, type RuleError, type RuleErrorCode, RuleErrorList } from '../rule-error.ts';
 import { listProblem, type OwnLimitField, ownLimitFields, settleLimit } from '../validate-limits.ts';
 import { checkSources } from '../validate-sources.ts';
@@ -221,7 +222,7 @@ class SpecErrors {
     for (const issue of issues) {
       const path = ['spec', ...(issue.path as (string | number)[])];
       if (issue.code === 'unrecognized_keys') {
-        for (const key of issue.keys) this.#add('unknown-key', unknownField(key), [...path, key]);
+        for (const key of issue.keys) this.#add('unknown-key', unknownField(key, path), [...path, key]);
       } else {
         this.#refused.add(fieldPath(path));
         this.#add('wrong-type', issue.message, path);
@@ -258,7 +259,24 @@ export function fieldName<Step extends string | number>(step: Step): Step | stri
   return typeof step === 'number' ? step : (fieldNames.get(step) ?? step);
 }
 
-function unknownField(key: string): string {
+/** Whose fields those of the map at a path are. */
+function placeOf(path: readonly (string | number)[]): number | undefined {
+  const name = path.findLast((step) => typeof step === 'string');
+  if (name === 'descriptors') return Place.DESCRIPTOR;
+  if (name === 'replaces') return Place.REPLACES;
+  return name === 'rateLimit' || name === 'rateLimits' ? Place.RATE_LIMIT : undefined;
+}
+
+/** `path` leads to the map that has the field. */
+function unknownField(key: string, path: readonly (string | number)[]): string {
   const meant = fieldNames.get(key);
+  const place = placeOf(path);
+  const field = [...fields.values()].find(({ name }) => name === key || fieldNames.get(name) === key);
+  if (field !== undefined && place !== undefined && (field.places & place) === 0) {
+    const where = placesInWords(field.places)
+      .replace('the top level', 'spec')
+      .replace('rate_limit', 'rateLimit');
+    return `unknown field, '${meant ?? key}' belongs to ${where}`;
+  }
   return meant === undefined ? 'unknown field' : `unknown field, did you mean '${meant}'?`;
 }

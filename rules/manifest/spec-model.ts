@@ -51,13 +51,15 @@ function flag(facts: SchemaFacts): z.ZodType<boolean> {
   return z.boolean(typed('true or false')).meta(facts);
 }
 
-function uint32(facts: SchemaFacts): z.ZodType<number> {
+function uint32(given: SchemaFacts): z.ZodType<number> {
+  const facts = { minimum: 0, maximum: maxUint32, ...given };
   return z
     .number(typed('a whole number'))
     .refine((value) => Number.isInteger(value) && value >= 0 && value <= maxUint32, {
-      error: ({ input }) => `must be a whole number from 0 to ${maxUint32}, found ${input}`,
+      error: ({ input }) =>
+        `must be a whole number from ${facts.minimum} to ${facts.maximum}, found ${input}`,
     })
-    .meta({ type: 'integer', format: 'int64', minimum: 0, maximum: maxUint32, ...facts });
+    .meta({ type: 'integer', format: 'int64', ...facts });
 }
 
 /** A list whose order matters: it is replaced as a whole when several parties apply it. */

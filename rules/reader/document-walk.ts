@@ -7,7 +7,7 @@ import {
   scalarType,
   TagMismatch,
 } from '../yaml/values.ts';
-import { type Field, fields, type Place, ProblemLog, placesInWords } from './value-reader.ts';
+import { type Field, fields, Place, ProblemLog, placesInWords } from './value-reader.ts';
 
 /** Stops the reading of a document that is too deep or too large once its aliases are followed. */
 export class Unreadable extends Error {}
@@ -173,9 +173,17 @@ export class DocumentWalk {
   #fieldOf(key: number, given: number, place: Place): Field | undefined {
     const field = this.#knownField(key);
     if (field === undefined || (field.places & place) !== 0) return field;
-    const where = placesInWords(field);
-    const text = `config warning, key '${field.name}' has no effect here, it belongs to ${where}`;
-    this.log.warnKey(this.tape.resolve(key), 'misplaced-key', text);
+    const where = placesInWords(field.places);
+    const node = this.tape.resolve(key);
+    // What the Go service lets pass where it means nothing passes here, too.
+    if (field.isOwn || place === Place.RATE_LIMITS)
+      this.log.key(node, 'misplaced-key', `config error, key '${field.name}' belongs to ${where}`);
+    else
+      this.log.warnKey(
+        node,
+        'misplaced-key',
+        `config warning, key '${field.name}' has no effect here, it belongs to ${where}`,
+      );
     this.#keysBelow(field, given);
     return undefined;
   }

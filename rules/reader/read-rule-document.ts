@@ -184,7 +184,7 @@ class RuleReader {
     for (let at = node + 1; at < tape.next(node); at = tape.next(at)) count++;
     this.#walk.eachMap(node, (map) => {
       const limit = emptyLimit();
-      this.#walk.eachField(map, Place.RATE_LIMIT, (name, value) => this.#limitField(limit, name, value));
+      this.#walk.eachField(map, Place.RATE_LIMITS, (name, value) => this.#limitField(limit, name, value));
       limits.push(limit);
     });
     return { node, limits, count };

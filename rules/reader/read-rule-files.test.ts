@@ -296,6 +296,18 @@ describe('readRuleFiles, errors', () => {
       '4:66: should not specify window when unlimited',
     ],
     [
+      'what the Go service does not know beside a limit',
+      `${head}- key: k\n  algorithm: token_bucket\n  burst: 5\n  rate_limit: {unit: day, rate_limits: []}\n`,
+      "4:3: config error, key 'algorithm' belongs to rate_limit",
+      "5:3: config error, key 'burst' belongs to rate_limit",
+      "6:27: config error, key 'rate_limits' belongs to a descriptor",
+    ],
+    [
+      'words of a rule in one of its limits',
+      `${head}- key: k\n  rate_limits:\n  - {unit: day, shadow_mode: true}\n  - {unit: hour}\n`,
+      "5:17: config error, key 'shadow_mode' belongs to a descriptor",
+    ],
+    [
       'no list of limits',
       `${head}- key: k\n  rate_limits: {unit: day}\n`,
       `4:16: ${unmarshal}line 4: cannot unmarshal !!map into []config.YamlRateLimit`,

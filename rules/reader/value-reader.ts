@@ -1,21 +1,26 @@
 import { type JsonObject, type JsonValue, maxUint32 } from '../model.ts';
 import type { RuleErrorCode } from '../rule-error.ts';
+import { ownLimitFields } from '../validate-limits.ts';
 import { NodeKind, type YamlTape } from '../yaml/tape.ts';
 import { booleanValue, integerValue, printedScalar, scalarValue, shortTag, typeTag } from '../yaml/values.ts';
 import type { DocumentWalk } from './document-walk.ts';
 
 /** Kinds of map in a rule file, as bits, so that a key can belong to several. */
-export const Place = { FILE: 1, DESCRIPTOR: 2, RATE_LIMIT: 4, REPLACES: 8 } as const;
+export const Place = { FILE: 1, DESCRIPTOR: 2, RATE_LIMIT: 4, REPLACES: 8, RATE_LIMITS: 16 } as const;
 export type Place = (typeof Place)[keyof typeof Place];
 
 /** A key of the rule language: where it means something, and a bit of its own to notice it twice. */
 export interface Field {
   readonly name: string;
   readonly places: number;
+  /** Whether the Go service does not know it. */
+  readonly isOwn: boolean;
   readonly bit: number;
 }
 
-const { FILE, DESCRIPTOR, RATE_LIMIT, REPLACES } = Place;
+const { FILE, DESCRIPTOR, REPLACES } = Place;
+/** Alone, or an element of a list. */
+const LIMIT = Place.RATE_LIMIT | Place.RATE_LIMITS;
 
 const placesByKey: Record<string, number> = {
   domain: FILE,
@@ -30,29 +35,32 @@ const placesByKey: Record<string, number> = {
   share_threshold: DESCRIPTOR,
   metadata: DESCRIPTOR,
   rate_limits: DESCRIPTOR,
-  unit: RATE_LIMIT,
-  requests_per_unit: RATE_LIMIT,
-  unlimited: RATE_LIMIT,
-  replaces: RATE_LIMIT,
-  unit_multiplier: RATE_LIMIT,
-  algorithm: RATE_LIMIT,
-  window: RATE_LIMIT,
-  burst: RATE_LIMIT,
-  name: RATE_LIMIT | REPLACES,
+  unit: LIMIT,
+  requests_per_unit: LIMIT,
+  unlimited: LIMIT,
+  replaces: LIMIT,
+  unit_multiplier: LIMIT,
+  algorithm: LIMIT,
+  window: LIMIT,
+  burst: LIMIT,
+  name: LIMIT | REPLACES,
 };
 
 /** Every key of the rule language. Each of them is accepted in any map, as the Go service does with those it knows. */
 export const fields: ReadonlyMap<string, Field> = new Map(
-  Object.entries(placesByKey).map(([name, places], index) => [name, { name, places, bit: 1 << index }]),
+  Object.entries(placesByKey).map(([name, places], index) => {
+    const isOwn = name === 'rate_limits' || ownLimitFields.some((own) => own === name);
+    return [name, { name, places, isOwn, bit: 1 << index }];
+  }),
 );
 
 /** Where a key belongs, in words. */
-export function placesInWords(field: Field): string {
+export function placesInWords(places: number): string {
   const words: string[] = [];
-  if (field.places & FILE) words.push('the top level');
-  if (field.places & DESCRIPTOR) words.push('a descriptor');
-  if (field.places & RATE_LIMIT) words.push('rate_limit');
-  if (field.places & REPLACES) words.push('an element of replaces');
+  if (places & FILE) words.push('the top level');
+  if (places & DESCRIPTOR) words.push('a descriptor');
+  if (places & LIMIT) words.push('rate_limit');
+  if (places & REPLACES) words.push('an element of replaces');
   return words.join(' or ');
 }
 
