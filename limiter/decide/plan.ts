@@ -247,7 +247,7 @@ export class Planner {
       name,
       requestsPerUnit,
       unit: unitOfWindow(limit, this.#settings),
-      policy: [String(requestsPerUnit), ...limits.map(policyOf)].join(', '),
+      policy: policiesOf(limit, limits),
       window: windowText(unit, unitMultiplier),
     };
   }
@@ -312,6 +312,20 @@ export function applyReplaces(plans: Plan[]): void {
     if (plan.kind !== 'limited') continue;
     const limits = plan.limits.filter(({ limit }) => limit.name === '' || !replaced.has(limit.name));
     if (limits.length === plan.limits.length) continue;
-    plans[index] = limits.length === 0 ? noLimit : { ...plan, limits };
+    plans[index] = limits.length === 0 ? noLimit : { ...plan, limits: withoutOthers(limits) };
   }
+}
+
+/** Their words name no limit that was replaced. */
+function withoutOthers(limits: readonly LimitPlan[]): LimitPlan[] {
+  const left = limits.map(({ limit }) => limit);
+  return limits.map((plan) => ({
+    ...plan,
+    currentLimit: { ...plan.currentLimit, policy: policiesOf(plan.limit, left) },
+  }));
+}
+
+/** The number of one, then what all of them say. */
+function policiesOf({ requestsPerUnit }: MatchedLimit, limits: readonly MatchedLimit[]): string {
+  return [String(requestsPerUnit), ...limits.map(policyOf)].join(', ');
 }

@@ -862,6 +862,20 @@ describe('RateLimitService', () => {
       expect(statuses(decider, request('k'))).toEqual(['OK 0']);
     });
 
+    it('lets a request of 0 hits look though the local cache knows the counter to be full', () => {
+      const decider = service({ rules: { k: sliding() }, localCache: true });
+      for (const hits of [10, 1]) answer(decider, request(descriptor('k', { hitsAddend: hits })));
+      expect(statuses(decider, request(descriptor('k', { hitsAddend: 0 })))).toEqual(['OK 0']);
+      expect(statuses(decider, request('k'))).toEqual(['OVER 0']);
+    });
+
+    it('is remembered for as long as it takes, whatever becomes of the date', () => {
+      const decider = service({ rules: { k: sliding() }, localCache: true });
+      for (const hits of [10, 1]) answer(decider, request(descriptor('k', { hitsAddend: hits })));
+      clock.dateMs -= 3_600_000;
+      expect(answer(decider, request('k')).statuses[0]?.durationUntilResetSeconds).toBe(36);
+    });
+
     it('takes hits back, and lets a shadow rule pass without counting', () => {
       const decider = service({ rules: { k: sliding({ shadowMode: true }) } });
       const back = request(descriptor('k', { hitsAddend: 4, isNegativeHits: true }));
@@ -948,6 +962,8 @@ describe('RateLimitService', () => {
         'd.k.daily.total_hits': 16,
       });
       expect(stats.counted['d.k.daily.over_limit']).toBeUndefined();
+      // 3 and 2 passed.
+      expect(stats.counted['d.k.daily.within_limit']).toBe(5);
     });
 
     it('answer by the one that refuses longest, else by the one with the least left', () => {
@@ -980,6 +996,17 @@ describe('RateLimitService', () => {
         answer(decider, request('k'));
       }
       expect(perSecond).toEqual([true, true, false, false]);
+    });
+
+    it('name none in headers that another rule replaces', () => {
+      const limits = [matchedLimit({ name: 'a' }), matchedLimit({ name: 'b', unit: Unit.DAY })];
+      const names = { limit: 'L', remaining: 'R', reset: 'T' };
+      const decider = service({
+        rules: { k: rule({ limits }), other: rule({ replaces: ['a'], requestsPerUnit: 99 }) },
+        response: { responseHeaders: names },
+      });
+      const { responseHeadersToAdd: headers } = answer(decider, request('k', 'other'));
+      expect(headers[0]).toEqual({ key: 'L', value: '10, 10;w=86400;name="b"' });
     });
 
     it('hold other descriptors back as one', () => {

@@ -232,7 +232,7 @@ export class RateLimitService {
   }
 
   #countedHit(plan: LimitPlan, hits: number, negative: boolean, nowMs: number): CountedHit {
-    const { stats, localCache, random, counting } = this.#options;
+    const { stats, localCache, random, counting, clock } = this.#options;
     // Hits taken back are no hits: they count in their own statistic alone.
     stats.add(stats.slotOf(plan.metric) + (negative ? RuleStat.totalNegativeHits : RuleStat.totalHits), hits);
     const nowSeconds = Math.floor(nowMs / 1000);
@@ -251,9 +251,13 @@ export class RateLimitService {
       const jitter = counting.expirationJitterMaxSeconds;
       if (jitter > 0) ttlSeconds += Math.floor(random() * jitter);
     }
-    const fullUntilMs = negative || localCache === undefined ? 0 : localCache.until(key, nowMs);
+    // What takes nothing looks, and a bound refuses it never.
+    const asksCache = localCache !== undefined && !negative && (hits > 0 || plan.bound === undefined);
+    // A wait has no date: the clock of dates may be set.
+    const cacheMs = asksCache && isSteady ? clock.monotonicMs() : nowMs;
+    const fullUntilMs = asksCache ? localCache.until(key, cacheMs) : 0;
     const full = fullUntilMs !== 0;
-    if (full && isSteady) secondsToReset = Math.max(1, Math.ceil((fullUntilMs - nowMs) / 1000));
+    if (full && isSteady) secondsToReset = Math.max(1, Math.ceil((fullUntilMs - cacheMs) / 1000));
     return {
       plan,
       key,
@@ -353,7 +357,8 @@ export class RateLimitService {
     const assessment = this.#assessment;
     if (hit.full) {
       assessRemembered(plan, hits, assessment);
-    } else if (hit.negative) {
+    } else if (hit.negative || (plan.bound !== undefined && !hit.over && hit.applied < hits)) {
+      // Refused by another limit, the hits count in no statistic of what passed.
       assessRefund(plan, after, assessment);
     } else {
       if (hit.over) assessRefused(plan, hits, after, assessment);
@@ -373,7 +378,7 @@ export class RateLimitService {
       if (hit.bound === undefined || hit.after >= hit.limit)
         localCache.remember(hit.key, hit.windowEndSeconds * 1000);
     } else if (hit.after >= hit.limit) {
-      localCache.remember(hit.key, this.#options.clock.nowMs() + Math.floor(hit.waitMicros / 1000));
+      localCache.remember(hit.key, this.#options.clock.monotonicMs() + Math.floor(hit.waitMicros / 1000));
     }
   }
 

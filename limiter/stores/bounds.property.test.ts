@@ -109,10 +109,11 @@ describe('a sliding window', () => {
     );
   });
 
-  it('takes a window that has not begun for the one of now, and forgets older ones', () => {
+  it('keeps the next window where the clock went back over its edge, takes later ones for now, forgets older ones', () => {
     const bound = new SlidingWindow({ requests: 10, windowMicros: 60_000_000 });
     const window = Math.floor(start / 60_000_000);
-    expect(bound.heldAt([window + 9, 3, 4], start)).toEqual([window, 3, 4]);
+    expect(bound.heldAt([window + 1, 3, 4], start)).toEqual([window + 1, 3, 4]);
+    expect(bound.heldAt([window + 9, 3, 4], start)).toEqual([window, 0, 7]);
     expect(bound.heldAt([window - 1, 3, 4], start)).toEqual([window, 4, 0]);
     expect(bound.heldAt([window - 2, 3, 4], start)).toEqual([window, 0, 0]);
   });
@@ -122,6 +123,27 @@ describe('a sliding window', () => {
     expect(bound.room(bound.heldAt(undefined, start), start)).toBe(0);
     expect(bound.untilRoomMicros(bound.heldAt(undefined, start), start)).toBe(60_000_000);
   });
+});
+
+it.each<[string, Bound]>([
+  ['a sliding window', new SlidingWindow({ requests: 100, windowMicros: 60_000_000 })],
+  ['a token bucket', new TokenBucket({ requests: 70, burst: 100, windowMicros: 60_000_000 })],
+])('%s has no more room when the clock goes back', (_, bound) => {
+  const hits = fc.array(fc.tuple(fc.nat(40_000_000), fc.nat(100)), { minLength: 1, maxLength: 6 });
+  fc.assert(
+    fc.property(hits, fc.oneof(fc.nat(3_000_000), fc.nat(400_000_000)), (taken, backMicros) => {
+      let now = start;
+      let held: Held | undefined;
+      for (const [later, count] of taken) {
+        now += later;
+        held = bound.heldAt(held, now);
+        held = bound.take(held, Math.min(count, bound.room(held, now)));
+      }
+      const then = now - backMicros;
+      expect(bound.room(bound.heldAt(held, then), then)).toBeLessThanOrEqual(bound.room(held!, now));
+    }),
+    { numRuns: caseCount(500) },
+  );
 });
 
 describe('a token bucket', () => {

@@ -26,17 +26,20 @@ export class SlidingWindow implements Bound {
     this.scriptText = `sliding ${requests} ${windowMicros} ${tickMicros} ${this.#ticks}`;
   }
 
-  /** A window that has not begun yet, by a clock that was set back, becomes the one of now. */
+  /**
+   * The clock may have been set back. In the next window, which has begun before, the counter stays, as at its beginning; what
+   * is further ahead is taken for hits of now.
+   */
   heldAt(held: Held | undefined, nowMicros: number): Held {
     const window = Math.floor(nowMicros / this.#windowMicros);
     if (held === undefined || held[0] + 1 < window) return [window, 0, 0];
     const [at, former, current] = held;
-    if (at === window) return held;
-    return at > window ? [window, former, current] : [window, current, 0];
+    if (at === window || at === window + 1) return held;
+    return at > window ? [window, 0, former + current] : [window, current, 0];
   }
 
   room([window, former, current]: Held, nowMicros: number): number {
-    const elapsedMicros = nowMicros - window * this.#windowMicros;
+    const elapsedMicros = Math.max(0, nowMicros - window * this.#windowMicros);
     // Rounded up.
     const restTicks = this.#ticks - Math.floor(elapsedMicros / this.#tickMicros);
     const budget = this.capacity * this.#ticks - former * restTicks;

@@ -2,11 +2,13 @@ import type { Held } from '../bound.ts';
 import { keyBytes } from '../folded-run.ts';
 import { ExpiryQueue } from './expiry-queue.ts';
 
-/** One counter. Its end is set when it is created and never moves. */
+/** One counter. */
 export interface Counter {
   readonly key: string;
   readonly bytes: number;
-  readonly expiresAtMs: number;
+  /** Set when it is created. That of a sliding window or a bucket moves later with its hits. */
+  expiresAtMs: number;
+  queuedSecond: number;
   value: number;
   /** Of a sliding window or a bucket, in place of the value. */
   held: Held | undefined;
@@ -16,9 +18,16 @@ export interface Counter {
 }
 
 /** What a counter occupies besides its key's characters: measured with a million of them on Node 26, rounded up. */
-const counterOverheadBytes = 168;
+const counterOverheadBytes = 176;
 /** And what it holds in place of a value. */
 const heldBytes = 64;
+
+/** Counters whose end moved are queued anew, at most so many for one that is new: then any of them goes. */
+const mostRequeued = 100;
+
+function hasMoved({ expiresAtMs, queuedSecond }: Counter): boolean {
+  return Math.ceil(expiresAtMs / 1000) > queuedSecond;
+}
 
 /** Counters by key, bounded in number and in bytes: when full, one of those that end soonest goes. */
 export class CounterTable {
@@ -50,7 +59,7 @@ export class CounterTable {
   get(key: string, nowMs: number): Counter | undefined {
     const counter = this.#counters.get(key);
     if (counter === undefined || counter.expiresAtMs > nowMs) return counter;
-    this.drop(counter);
+    this.#drop(counter);
     return undefined;
   }
 
@@ -59,14 +68,29 @@ export class CounterTable {
     const { key, value, held, expiresAtMs } = options;
     const bytes = keyBytes(key) + counterOverheadBytes + (held === undefined ? 0 : heldBytes);
     if (bytes > this.maxBytes) return false;
+    let requeued = 0;
     while (this.#counters.size >= this.#maxCounters || this.#bytes + bytes > this.maxBytes) {
       const soonest = this.#queue.take();
       if (soonest === undefined) break;
       if (!soonest.live) continue;
-      this.drop(soonest);
+      if (hasMoved(soonest) && requeued < mostRequeued) {
+        requeued += 1;
+        this.#queue.add(soonest);
+        continue;
+      }
+      this.#drop(soonest);
       this.#evicted += 1;
     }
-    const counter: Counter = { key, bytes, expiresAtMs, value, held, live: true, nextInSecond: undefined };
+    const counter: Counter = {
+      key,
+      bytes,
+      expiresAtMs,
+      queuedSecond: 0,
+      value,
+      held,
+      live: true,
+      nextInSecond: undefined,
+    };
     this.#counters.set(key, counter);
     this.#bytes += bytes;
     this.#queue.add(counter);
@@ -78,12 +102,13 @@ export class CounterTable {
     for (let left = limit; left > 0; left -= 1) {
       const ended = this.#queue.takeEndedBy(nowMs);
       if (ended === undefined) return;
-      if (ended.live) this.drop(ended);
+      if (!ended.live) continue;
+      if (ended.expiresAtMs > nowMs && hasMoved(ended)) this.#queue.add(ended);
+      else this.#drop(ended);
     }
   }
 
-  /** Also makes room for one of the same key that ends later. */
-  drop(counter: Counter): void {
+  #drop(counter: Counter): void {
     counter.live = false;
     this.#bytes -= counter.bytes;
     this.#counters.delete(counter.key);

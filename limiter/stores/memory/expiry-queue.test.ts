@@ -2,7 +2,11 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { type Expiring, ExpiryQueue } from './expiry-queue.ts';
 
-const newElement = (expiresAtMs: number): Expiring => ({ expiresAtMs, nextInSecond: undefined });
+const newElement = (expiresAtMs: number): Expiring => ({
+  expiresAtMs,
+  queuedSecond: 0,
+  nextInSecond: undefined,
+});
 
 describe('ExpiryQueue', () => {
   it('gives elements in the order of the seconds they end in', () => {

@@ -1,6 +1,9 @@
 /** Which counter ends next, to the second: a list for each second in which something ends, and a heap of those seconds. */
 export interface Expiring {
+  /** May move later: whoever takes the element when its old second comes adds it again. */
   readonly expiresAtMs: number;
+  /** Owned by the queue: the second that it is queued for. */
+  queuedSecond: number;
   /** Owned by the queue: the next one that ends in the same second. */
   nextInSecond: Expiring | undefined;
 }
@@ -16,6 +19,7 @@ export class ExpiryQueue<T extends Expiring> {
 
   add(element: T): void {
     const second = Math.ceil(element.expiresAtMs / 1000);
+    element.queuedSecond = second;
     const head = this.#heads.get(second);
     element.nextInSecond = head;
     this.#heads.set(second, element);

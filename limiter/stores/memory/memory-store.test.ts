@@ -3,6 +3,10 @@ import { describe, expect, it } from 'vitest';
 import { counterOp, submit, totalOf } from '../../../test/support/counter-ops.ts';
 import { ManualClock } from '../../../test/support/manual-clock.ts';
 import { openMemoryStore } from '../../../test/support/open-memory-store.ts';
+import type { Bound } from '../bound.ts';
+import { SlidingWindow } from '../sliding-window.ts';
+import { TokenBucket } from '../token-bucket.ts';
+import type { MemoryStore } from './memory-store.ts';
 
 describe('MemoryStore', () => {
   it('answers before submit returns', () => {
@@ -127,5 +131,59 @@ describe('MemoryStore', () => {
     await store.close();
     const [op] = await submit(store, [counterOp({ key: 'a' })]);
     expect(op?.error?.message).toBe('memory store is closed');
+  });
+
+  describe('counters with bounds', () => {
+    const minute = 60_000_000;
+    const bucket = new TokenBucket({ requests: 60, burst: 60, windowMicros: minute });
+    const sliding = new SlidingWindow({ requests: 60, windowMicros: minute });
+    const ask = async (store: MemoryStore, bound: Bound, key: string, hits: number): Promise<number> => {
+      const given = { key, hits, bound, limit: bound.capacity, ttlSeconds: 120 };
+      const [op] = await submit(store, [counterOp(given)]);
+      return op!.applied;
+    };
+
+    it.each<[string, Bound]>([
+      ['a bucket', bucket],
+      ['a sliding window', sliding],
+    ])('of %s live as long as they say anything, however often they are hit', async (_, bound) => {
+      const clock = new ManualClock(Date.UTC(2026, 0, 1));
+      const store = openMemoryStore({ clock });
+      let passed = 0;
+      for (let second = 0; second < 600; second++) {
+        passed += await ask(store, bound, 'key', 2);
+        passed += await ask(store, bound, 'key', 1);
+        clock.ms += 1000;
+      }
+      // As many as the rate gives in ten minutes, and one burst.
+      expect(passed).toBeLessThanOrEqual(660);
+      expect(passed).toBeGreaterThan(560);
+      expect(store.size).toBe(1);
+      clock.ms += 600_000;
+      expect(store.size).toBe(0);
+    });
+
+    it('go by their present end when there is no room', async () => {
+      const clock = new ManualClock(Date.UTC(2026, 0, 1));
+      const store = openMemoryStore({ clock, maxCounters: 2 });
+      await ask(store, bucket, 'grown', 1);
+      await ask(store, bucket, 'small', 5);
+      await ask(store, bucket, 'grown', 59);
+      await ask(store, bucket, 'new', 1);
+      expect(await ask(store, bucket, 'grown', 5)).toBe(0);
+    });
+
+    it('that another store told of live from the last time on', async () => {
+      const clock = new ManualClock(Date.UTC(2026, 0, 1));
+      const store = openMemoryStore({ clock });
+      for (const seconds of [0, 100]) {
+        clock.ms += seconds * 1000;
+        const held = bucket.take(bucket.heldAt(undefined, clock.ms * 1000), 60);
+        store.learn(counterOp({ key: 'key', bound: bucket, after: 60, held, ttlSeconds: 120 }));
+      }
+      clock.ms += 30_000;
+      expect(await ask(store, bucket, 'key', 31)).toBe(0);
+      expect(await ask(store, bucket, 'key', 30)).toBe(30);
+    });
   });
 });

@@ -22,7 +22,7 @@ export interface MemoryStoreOptions {
 
 /** More than one, so that ended counters go faster than new ones can come. */
 const sweptPerOp = 4;
-/** Of a bucket that is full again at once: making it anew for each hit would cost more than keeping it. */
+/** Of a bucket that is full again at once: making it anew for each hit would cost more than keeping it. In milliseconds. */
 const leastLifeMs = 1000;
 /** Holds the thread for a few milliseconds at most. */
 const sweptPerSizeReading = 10_000;
@@ -88,6 +88,9 @@ export class MemoryStore implements CounterStore {
     if (counter !== undefined) {
       counter.value = after;
       counter.held = inPlaceOfValue;
+      // Its life counts from the last hit.
+      if (inPlaceOfValue !== undefined)
+        counter.expiresAtMs = Math.max(counter.expiresAtMs, nowMs + ttlSeconds * 1000);
     } else if (after > 0) {
       this.#table.create({ key, value: after, held: inPlaceOfValue, expiresAtMs: nowMs + ttlSeconds * 1000 });
     }
@@ -148,25 +151,23 @@ export class MemoryStore implements CounterStore {
     }
   }
 
-  /** False when the key does not fit. A counter that has to live longer than it was to is made anew, for twice as long. */
+  /** False when the key does not fit. One that has to live longer than it was to gets twice as long, lest each hit move its end. */
   #keep(op: CounterOp, held: Held, counter: Counter | undefined, nowMs: number): boolean {
     const { key, waitMicros, ttlSeconds } = op;
     const isFixed = op.bound!.kind === 'fixed';
     // Nothing is kept that is over: it is how long until the counter is unused.
     const untilUnusedMs = isFixed ? 0 : waitMicros / 1000;
-    // One of the same request may have made room by it.
-    if (counter?.live && counter.expiresAtMs >= nowMs + untilUnusedMs) {
-      if (isFixed) counter.value = held[0];
-      else counter.held = held;
-      return true;
+    const lifeMs = isFixed ? ttlSeconds * 1000 : Math.max(leastLifeMs, 2 * untilUnusedMs);
+    // Another one of the group may have taken its room.
+    if (counter === undefined || !counter.live) {
+      const inPlaceOfValue = isFixed ? undefined : held;
+      const value = isFixed ? held[0] : 0;
+      return this.#table.create({ key, value, held: inPlaceOfValue, expiresAtMs: nowMs + lifeMs });
     }
-    if (counter?.live) this.#table.drop(counter);
-    return this.#table.create({
-      key,
-      value: isFixed ? held[0] : 0,
-      held: isFixed ? undefined : held,
-      expiresAtMs: nowMs + (isFixed ? ttlSeconds * 1000 : Math.max(leastLifeMs, 2 * untilUnusedMs)),
-    });
+    if (isFixed) counter.value = held[0];
+    else counter.held = held;
+    if (counter.expiresAtMs < nowMs + untilUnusedMs) counter.expiresAtMs = nowMs + lifeMs;
+    return true;
   }
 }
 

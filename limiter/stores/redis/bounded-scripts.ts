@@ -59,7 +59,8 @@ local function heldAt(bound, a, b, c)
     local window = floor(now / bound[3])
     if not a or a + 1 < window then return window, 0, 0 end
     if a < window then return window, c, 0 end
-    return window, b, c
+    if a > window + 1 then return window, 0, b + c end
+    return a, b, c
   end
   local parts, fullWhole, fullRest = bound[3], bound[6], bound[7]
   if not a or a < now then return now, 0, parts end
@@ -90,7 +91,7 @@ local function room(bound, a, b, c)
   if bound[1] == 'fixed' then return math.max(0, capacity - a) end
   if bound[1] == 'bucket' then return roomOfBucket(bound, a, b) end
   local ticks = bound[5]
-  local restTicks = ticks - floor((now % bound[3]) / bound[4])
+  local restTicks = ticks - floor(math.max(0, now - a * bound[3]) / bound[4])
   return math.max(0, floor((capacity * ticks - b * restTicks) / ticks) - c)
 end
 
