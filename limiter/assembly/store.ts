@@ -14,6 +14,7 @@ import type { CounterStore } from '../stores/counter-store.ts';
 import type { ResolveSrv } from '../stores/memcache/memcache-nodes.ts';
 import { MemoryStore } from '../stores/memory/memory-store.ts';
 import { PerSecondStore } from '../stores/per-second-store.ts';
+import { needsScripts } from '../stores/redis/bounded-steps.ts';
 import type { SpanMaker } from '../tracing/call-tracers.ts';
 import { TracedStore } from '../tracing/traced-store.ts';
 import { type LimiterContext, loaded, type OpenedStore, type ServingModules } from './context.ts';
@@ -112,13 +113,19 @@ function withBreaker(
   return { store: breaker, connect };
 }
 
-/** STORE_FAILURE_MODE=local around all stores together; the other modes are answered by the service. */
+/**
+ * STORE_FAILURE_MODE=local around all stores together; the other modes are answered by the service. With `allow` one that runs
+ * no scripts would let limits that need them pass for good, which is no outage: these alone are counted here.
+ */
 function withLocalFallback(context: LimiterContext, opened: OpenedStore): OpenedStore {
   const { settings, clock, timers, registry, log } = context;
-  if (settings.storeFailureMode !== 'local') return opened;
+  const { storeFailureMode: mode, backendType } = settings;
+  const isForScripts = mode === 'allow' && backendType === 'redis';
+  if (mode !== 'local' && !isForScripts) return opened;
   const fallback = new LocalFallbackStore({
     store: opened.store,
     local: newMemoryStore(context),
+    answersOnly: isForScripts ? (error) => error === needsScripts : undefined,
     clock,
     timers,
     maxOwedKeys: settings.memoryStoreMaxCounters,

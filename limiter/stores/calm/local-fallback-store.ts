@@ -20,6 +20,11 @@ export interface LocalFallbackStoreOptions {
   /** Keys that hits may be owed to, and what they may occupy. */
   maxOwedKeys: number;
   maxOwedBytes: number;
+  /**
+   * The errors that are answered locally, all of ops with bounds. Undefined: all errors. What is set here is no outage: nothing is
+   * learned from what the store answers, which would cost each request.
+   */
+  answersOnly?: ((error: StoreError) => boolean) | undefined;
   /** Some of what was counted locally never reached the store; once a round of deliveries. */
   onUndelivered?: (undelivered: { counters: number; reason: string }) => void;
 }
@@ -72,6 +77,10 @@ export class LocalFallbackStore implements CounterStore {
   }
 
   submit(ops: CounterOp[], options: SubmitOptions, done: () => void): void {
+    if (this.#options.answersOnly !== undefined && !ops.some(({ bound }) => bound !== undefined)) {
+      this.#options.store.submit(ops, options, done);
+      return;
+    }
     this.#options.store.submit(ops, options, () => {
       this.#answered(ops, options);
       done();
@@ -93,10 +102,11 @@ export class LocalFallbackStore implements CounterStore {
 
   #answered(ops: readonly CounterOp[], options: SubmitOptions): void {
     if (wasLeftOut(ops)) return;
+    const { answersOnly } = this.#options;
     let anyFailed = false;
     for (const op of ops) {
-      if (op.error !== undefined) anyFailed = true;
-      else this.#learn(op);
+      if (op.error !== undefined) anyFailed ||= answersOnly === undefined || answersOnly(op.error);
+      else if (answersOnly === undefined) this.#learn(op);
     }
     if (!anyFailed || this.#closed) return;
     this.#countLocally(ops, options);
@@ -110,7 +120,10 @@ export class LocalFallbackStore implements CounterStore {
 
   #countLocally(ops: readonly CounterOp[], options: SubmitOptions): void {
     this.#countedLocally += 1;
-    const failed = ops.filter((op) => op.error !== undefined);
+    const { answersOnly } = this.#options;
+    const failed = ops.filter(
+      ({ error }) => error !== undefined && (answersOnly === undefined || answersOnly(error)),
+    );
     const errors = failed.map((op) => op.error as StoreError);
     if (options.stopWhenOver) {
       const answered = ops.filter((op) => op.error === undefined);
