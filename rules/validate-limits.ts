@@ -1,4 +1,6 @@
 /** What limits mean: whether one can be counted, and several of one rule beside each other. */
+
+import { sanitizeMetricKey } from './match-result.ts';
 import {
   Algorithm,
   algorithmNames,
@@ -205,12 +207,17 @@ function checkTogether(limits: readonly RateLimit[], { rule, support }: Checked,
     const { name, unit, unitMultiplier, algorithm } = limit;
     const words = algorithmNames[algorithm];
     const label = limitLabel(all, limit);
-    const other = names.get(label);
-    if (other !== undefined && (name !== '' || other !== '')) {
-      const text = `two of its rate_limits are called '${label}', ${name === other ? 'by name' : 'one by name and one by its window'}`;
-      report('duplicate-limit', text, 'rate_limits', index, name === '' ? 'unit' : 'name');
-    }
-    if (name !== '' || unit !== Unit.UNKNOWN) names.set(label, name);
+    const metric = sanitizeMetricKey(label);
+    const other = names.get(metric);
+    if (other !== undefined && (name !== '' || other !== ''))
+      report(
+        'duplicate-limit',
+        equalNames(metric, name, other),
+        'rate_limits',
+        index,
+        name === '' ? 'unit' : 'name',
+      );
+    if (name !== '' || unit !== Unit.UNKNOWN) names.set(metric, name);
     if (unit === Unit.UNKNOWN || words === undefined) continue;
     const window = `${windowSeconds(unit, unitMultiplier)} ${algorithm}`;
     if (windows.has(window)) {
@@ -219,6 +226,14 @@ function checkTogether(limits: readonly RateLimit[], { rule, support }: Checked,
     }
     windows.add(window);
   }
+}
+
+/** `metric`: what both are called in statistics. Empty names: that of the window stands for it. */
+function equalNames(metric: string, name: string, other: string): string {
+  if (name === other) return `two of its rate_limits have the name '${name}'`;
+  return name === '' || other === ''
+    ? `two of its rate_limits are called '${metric}', one by its name and one by its window`
+    : `two of its rate_limits have the names '${other}' and '${name}', which are one in statistics: '${metric}'`;
 }
 
 /** How many limits `rate_limits` may have, and that nothing stands beside it; undefined where all is well. */

@@ -140,12 +140,17 @@ describe('checkSources', () => {
     [
       'equal names',
       [several(limit({ name: 'n' }), limit({ name: 'n', unit: 'day' }))],
-      "two of its rate_limits are called 'n', by name",
+      "two of its rate_limits have the name 'n'",
+    ],
+    [
+      'names that are one in statistics',
+      [several(limit({ name: 'a:b' }), limit({ name: 'a_b', unit: 'day' }))],
+      "two of its rate_limits have the names 'a:b' and 'a_b', which are one in statistics: 'a_b'",
     ],
     [
       'a name that is the window of another',
       [several(limit({ unitMultiplier: 5 }), limit({ name: '5m', unit: 'day' }))],
-      "two of its rate_limits are called '5m', one by name and one by its window",
+      "two of its rate_limits are called '5m', one by its name and one by its window",
     ],
     [
       'equal windows and algorithms',

@@ -1,6 +1,7 @@
 import { readCallersFile } from '../../limiter/callers/callers-file.ts';
 import type { CounterKeys } from '../../rules/counter-keys.ts';
 import type { LoadedSource, SkippedObject } from '../../rules/loaded-source.ts';
+import { manifestWords } from '../../rules/manifest/read-spec.ts';
 import type { RuleSource } from '../../rules/model.ts';
 import { meetingCounters } from '../../rules/review/meeting-counters.ts';
 import { meetingWarning, placedWarnings } from '../../rules/review/reviewed-load.ts';
@@ -104,12 +105,13 @@ function reviewFindings(
   for (const loaded of sources) {
     if (loaded.kind === 'rule-file') continue;
     const beside = sources.filter((other) => other !== loaded && isMergedWith(other, loaded, options));
-    warnings.push(
-      ...placedWarnings(
-        [loaded],
-        beside.map(({ source }) => source),
-      ),
+    const found = placedWarnings(
+      [loaded],
+      beside.map(({ source }) => source),
     );
+    const inWords = loaded.kind === 'manifests' ? manifestWords : (text: string) => text;
+    for (const { text, hint, ...place } of found)
+      warnings.push({ ...place, text: inWords(text), hint: inWords(hint) });
   }
   const findings = warnings.map((warning) => findingOf('warning', warning, warning.hint, linesOf));
   if (options.counterKeys === 'compatible') {

@@ -53,4 +53,30 @@ describe('a hint', () => {
     const uint32 = 'cannot unmarshal !!int `5000000000` into uint32';
     if (field !== 'key') expect(hintFor({ code: 'wrong-type', path, text: uint32 })).toContain(wanted);
   });
+
+  it.each([
+    ['SlidingWindow', 'sliding_window', 'SlidingWindow'],
+    ['slidingwindow', 'sliding_window', 'SlidingWindow'],
+    ['token', 'token_bucket', 'TokenBucket'],
+    ['sliding_window', 'sliding_window', 'SlidingWindow'],
+  ])('names the algorithm that %s is meant for, as the text spells it', (written, inFiles, inManifests) => {
+    const error = {
+      code: 'invalid-algorithm',
+      text: `unknown algorithm '${written}': there are some`,
+    } as const;
+    expect(hintFor({ ...error, path: ['algorithm'] })).toBe(`did you mean ${inFiles}?`);
+    expect(hintFor({ ...error, path: ['spec', 'algorithm'] })).toBe(`did you mean ${inManifests}?`);
+    expect(hintFor({ ...error, path: [], text: "unknown algorithm 'leaky'" })).toBeUndefined();
+  });
+
+  it('speaks of what a list of limits is made of, and of windows where there is none', () => {
+    const text = 'config error, yaml file contains list of type other than map: 5';
+    const path = ['descriptors', 0, 'rate_limits', 1];
+    expect(hintFor({ code: 'list-element-not-a-map', path, text })).toContain('each element of rate_limits');
+    const noUnit = { code: 'invalid-unit', text: "invalid rate limit unit ''" } as const;
+    expect(hintFor({ ...noUnit, path })).toContain('window: 5m');
+    expect(hintFor({ code: 'invalid-window', path: ['spec', 'window'], text: '' })).toContain(
+      'unitMultiplier',
+    );
+  });
 });

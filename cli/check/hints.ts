@@ -1,4 +1,5 @@
-import { maxUint32 } from '../../rules/model.ts';
+import { manifestWords } from '../../rules/manifest/read-spec.ts';
+import { algorithmNames, maxUint32 } from '../../rules/model.ts';
 import { fields } from '../../rules/reader/value-reader.ts';
 import type { RuleError, RuleErrorCode } from '../../rules/rule-error.ts';
 import { largestMultiplier } from '../../rules/window.ts';
@@ -55,8 +56,9 @@ function numberHint(field: unknown): string | undefined {
 /** What a value of the wrong type is to be. */
 function typeHint({ path, text }: Pick<RuleError, 'path' | 'text'>): string | undefined {
   if (text.startsWith('config error, yaml file contains list of type other than map')) {
-    return path.includes('replaces')
-      ? replacesHint()
+    if (path.includes('replaces')) return replacesHint();
+    return path.at(-2) === 'rate_limits'
+      ? 'each element of rate_limits is a mapping: { unit: minute, requests_per_unit: 5 }'
       : 'each element of descriptors is a mapping: "- key: <key>"';
   }
   if (text === 'error checking config')
@@ -75,15 +77,33 @@ const otherNames = new Map([
   ['multiplier', 'unit_multiplier'],
 ]);
 
-/** What to do about an error; undefined where its text says it all. */
-export function hintFor({ code, path, text }: Pick<RuleError, 'code' | 'path' | 'text'>): string | undefined {
+/** What to do about an error, in the words of its kind of text; undefined where it says it all. */
+export function hintFor(error: Pick<RuleError, 'code' | 'path' | 'text'>): string | undefined {
+  const hint = plainHint(error);
+  return error.path[0] === 'spec' && hint !== undefined ? manifestWords(hint) : hint;
+}
+
+function plainHint({ code, path, text }: Pick<RuleError, 'code' | 'path' | 'text'>): string | undefined {
   const last = path.at(-1);
   if (code === 'unknown-key' && typeof last === 'string' && !/did you mean|belongs to/.test(text)) {
     const meant = nearestField(last);
     if (meant !== undefined) return `did you mean ${meant}?`;
   }
   if (code === 'wrong-type' || code === 'list-element-not-a-map') return typeHint({ path, text });
+  if (code === 'invalid-algorithm') return meantAlgorithm(text);
+  if (code === 'invalid-unit' && text.endsWith("''"))
+    return 'write unit: minute, or window: 5m for other lengths';
   return hints[code];
+}
+
+/** `did you mean sliding_window?` for `SlidingWindow` and `sliding`. */
+function meantAlgorithm(text: string): string | undefined {
+  const written = /unknown algorithm '([^']*)'/
+    .exec(text)?.[1]
+    ?.toLowerCase()
+    .replace(/[^a-z]/g, '');
+  const meant = algorithmNames.find((name) => written && name.replace('_', '').startsWith(written));
+  return meant && `did you mean ${meant}?`;
 }
 
 /** The field that a misspelt one is nearest to, if any is near. */

@@ -1,9 +1,8 @@
 import { applyReplaces, counterKey, type LimitPlan, Planner } from '../../limiter/decide/plan.ts';
 import { counterWindow } from '../../limiter/decide/windows.ts';
-import { sanitizeMetricKey } from '../../limiter/stats/registry/metric-name.ts';
 import type { RuleStats } from '../../limiter/stats/registry/rule-stats.ts';
 import type { LoadedSource } from '../../rules/loaded-source.ts';
-import type { MatchedLimit, NameForm } from '../../rules/match-result.ts';
+import { type MatchedLimit, type NameForm, sanitizeMetricKey } from '../../rules/match-result.ts';
 import type { Entry } from '../../rules/model.ts';
 import { type Explanation, explainDescriptor } from '../../rules/review/explain-descriptor.ts';
 import { placedRules } from '../../rules/review/rule-level.ts';

@@ -1,7 +1,7 @@
 /** What is said of an object before it is stored, by the same functions that decide about those that are. */
 import { isDeepStrictEqual } from 'node:util';
 import { fleetPlural } from '../../rules/manifest/fleet-model.ts';
-import { fieldName } from '../../rules/manifest/read-spec.ts';
+import { fieldName, manifestWords } from '../../rules/manifest/read-spec.ts';
 import { group, plural } from '../../rules/manifest/spec-model.ts';
 import { type RuleWarning, reviewSources } from '../../rules/review/review-sources.ts';
 import { fieldPath } from '../../rules/rule-error.ts';
@@ -79,5 +79,5 @@ function warningsOf({ resource: { bytes }, rules }: ReadRules, mergeDomains: boo
 
 function warningText({ code, path, text, other }: RuleWarning): string {
   const placeOf = (steps: RuleWarning['path']) => fieldPath(['spec', ...steps.map(fieldName)]);
-  return `${code}: ${placeOf(path)}: ${text}${other === undefined ? '' : ` (${placeOf(other.path)})`}`;
+  return `${code}: ${placeOf(path)}: ${manifestWords(text)}${other === undefined ? '' : ` (${placeOf(other.path)})`}`;
 }

@@ -3,7 +3,7 @@ import { acceptedSpecs, refusedSpecs } from '../../test/support/refused-specs.ts
 import { limit, rule } from '../../test/support/rule-builder.ts';
 import { Algorithm } from '../model.ts';
 import { formatManifestError } from '../rule-error.ts';
-import { readSpec } from './read-spec.ts';
+import { manifestWords, readSpec } from './read-spec.ts';
 
 function errorsOf(spec: unknown): string[] {
   const reading = readSpec(spec, 'team/shop');
@@ -71,9 +71,9 @@ describe('readSpec', () => {
     const minute = { unit: 'minute', requestsPerUnit: 1 };
     const rateLimits = [minute, { window: '60s', requestsPerUnit: 2, name: 'n' }, { ...minute, name: 'n' }];
     expect(errorsOf({ domain: 'd', descriptors: [{ key: 'k', rateLimits }] })).toEqual([
-      'spec.descriptors[0].rateLimits[1].unit: two of its rate_limits have the window 1m and the algorithm fixed_window',
-      "spec.descriptors[0].rateLimits[2].name: two of its rate_limits are called 'n', by name",
-      'spec.descriptors[0].rateLimits[2].unit: two of its rate_limits have the window 1m and the algorithm fixed_window',
+      'spec.descriptors[0].rateLimits[1].unit: two of its rateLimits have the window 1m and the algorithm FixedWindow',
+      "spec.descriptors[0].rateLimits[2].name: two of its rateLimits have the name 'n'",
+      'spec.descriptors[0].rateLimits[2].unit: two of its rateLimits have the window 1m and the algorithm FixedWindow',
     ]);
   });
 
@@ -83,6 +83,12 @@ describe('readSpec', () => {
       'spec.descriptors[0].rateLimit.unitMultiplier: must be a whole number from 1 to 65535, found 1.5',
       'spec.descriptors[0].rateLimit.requestsPerUnit: must be a whole number from 0 to 4294967295, found 0.5',
     ]);
+  });
+
+  it('speaks of rules in the words of manifests, but for what is quoted', () => {
+    expect(manifestWords("algorithm token_bucket of 'rate_limits' needs requests_per_unit, not 5m_x")).toBe(
+      "algorithm TokenBucket of 'rate_limits' needs requestsPerUnit, not 5m_x",
+    );
   });
 
   it('says where fields belong', () => {

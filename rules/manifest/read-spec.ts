@@ -1,6 +1,7 @@
 import type { z } from 'zod';
 import {
   Algorithm,
+  algorithmNames,
   type JsonObject,
   type RateLimit,
   type Rule,
@@ -13,7 +14,7 @@ import { fieldPath, type RuleError, type RuleErrorCode, RuleErrorList } from '..
 import { listProblem, type OwnLimitField, ownLimitFields, settleLimit } from '../validate-limits.ts';
 import { checkSources } from '../validate-sources.ts';
 import { bounds, defaultClass, defaultFleet } from './manifest-bounds.ts';
-import { algorithmEnum, jsonProblem, specModel } from './spec-model.ts';
+import { algorithmEnum, enumName, jsonProblem, specModel } from './spec-model.ts';
 
 /**
  * Stands for a key or a value that cannot be read: found to be no duplicate of a readable one, and to be no reason why
@@ -232,7 +233,7 @@ class SpecErrors {
 
   addMeaning(code: RuleErrorCode, text: string, below: readonly (string | number)[]): void {
     const path = ['spec', ...below];
-    if (this.#refused.size === 0 || !this.#follows(code, path)) this.#add(code, text, path);
+    if (this.#refused.size === 0 || !this.#follows(code, path)) this.#add(code, manifestWords(text), path);
   }
 
   /** Whether the value, what it stands in, or a key's value is not of its form. */
@@ -259,6 +260,16 @@ export function fieldName<Step extends string | number>(step: Step): Step | stri
   return typeof step === 'number' ? step : (fieldNames.get(step) ?? step);
 }
 
+const manifestSpellings = new Map([
+  ...fieldNames,
+  ...algorithmNames.map((name) => [name, enumName(name)] as const),
+]);
+
+/** A message about rules in the words of manifests, `rateLimits` for `rate_limits`; what is in quotes stays. */
+export function manifestWords(text: string): string {
+  return text.replace(/'[^']*'|\b[a-z]+(?:_[a-z]+)+\b/g, (word) => manifestSpellings.get(word) ?? word);
+}
+
 /** Whose fields those of the map at a path are. */
 function placeOf(path: readonly (string | number)[]): number | undefined {
   const name = path.findLast((step) => typeof step === 'string');
@@ -273,9 +284,7 @@ function unknownField(key: string, path: readonly (string | number)[]): string {
   const place = placeOf(path);
   const field = [...fields.values()].find(({ name }) => name === key || fieldNames.get(name) === key);
   if (field !== undefined && place !== undefined && (field.places & place) === 0) {
-    const where = placesInWords(field.places)
-      .replace('the top level', 'spec')
-      .replace('rate_limit', 'rateLimit');
+    const where = manifestWords(placesInWords(field.places).replace('the top level', 'spec'));
     return `unknown field, '${meant ?? key}' belongs to ${where}`;
   }
   return meant === undefined ? 'unknown field' : `unknown field, did you mean '${meant}'?`;

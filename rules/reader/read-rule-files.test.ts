@@ -337,7 +337,7 @@ describe('readRuleFiles, errors', () => {
       `${head}- key: k\n  rate_limits:\n  - {unit: day, name: n}\n  - {unit: dya, name: n}\n  - {unlimited: true}\n  - {window: 24h, name: m}\n`,
       "6:12: invalid rate limit unit 'dya'",
       '7:17: unlimited cannot be one of rate_limits',
-      "6:23: two of its rate_limits are called 'n', by name",
+      "6:23: two of its rate_limits have the name 'n'",
       '8:5: two of its rate_limits have the window 1d and the algorithm fixed_window',
     ],
     [

@@ -84,6 +84,17 @@ descriptors:
     expect(runWeir(['check', '--strict', '--allow', 'never-tighter,burst-of-zero', path]).status).toBe(0);
   });
 
+  it('speaks of manifests in their words', () => {
+    const bucket = '{ unit: minute, unitMultiplier: 2, requestsPerUnit: 5, burst: 5 }';
+    const zero = '{ unit: day, requestsPerUnit: 5, algorithm: TokenBucket, burst: 0 }';
+    const path = write('m.yaml', manifest('a', 'a', `    - { key: l, rateLimit: ${bucket} }\n`));
+    expect(runWeir(['check', path]).stderr).toMatch(
+      /burst is for algorithm TokenBucket alone\n.*\n.*\n {2}hint: write algorithm: TokenBucket, or leave burst out\n/,
+    );
+    const odd = write('o.yaml', manifest('a', 'a', `    - { key: l, rateLimit: ${zero} }\n`));
+    expect(runWeir(['check', odd]).stderr).toContain('leave it out for as many as requestsPerUnit\n');
+  });
+
   it('reads a rendered chart from standard input, and counts what is not its business', () => {
     const chart = [
       '# Source: a.yaml',

@@ -120,7 +120,7 @@ export const refusedSpecs: readonly RefusedSpec[] = [
     'a shared threshold without wildcard',
     { key: 'k', value: 'v', shareThreshold: true },
     'spec.descriptors[0].value in body should match',
-    "spec.descriptors[0].shareThreshold: share_threshold can only be used with wildcard values (containing '*'), but found key 'k_v'",
+    "spec.descriptors[0].shareThreshold: shareThreshold can only be used with wildcard values (containing '*'), but found key 'k_v'",
   ),
   rule(
     'metadata that is no object',
@@ -192,13 +192,13 @@ export const refusedSpecs: readonly RefusedSpec[] = [
     'a window of no units',
     { unit: 'day', unitMultiplier: 0, requestsPerUnit: 1 },
     'spec.descriptors[0].rateLimit.unitMultiplier in body should be greater than or equal to 1',
-    'spec.descriptors[0].rateLimit.unitMultiplier: unit_multiplier must be 1 to 65535, found 0',
+    'spec.descriptors[0].rateLimit.unitMultiplier: unitMultiplier must be 1 to 65535, found 0',
   ),
   limit(
     'a window of too many units',
     { unit: 'second', unitMultiplier: 65536, requestsPerUnit: 1 },
     'spec.descriptors[0].rateLimit.unitMultiplier in body should be less than or equal to 65535',
-    'spec.descriptors[0].rateLimit.unitMultiplier: unit_multiplier must be 1 to 65535, found 65536',
+    'spec.descriptors[0].rateLimit.unitMultiplier: unitMultiplier must be 1 to 65535, found 65536',
   ),
   limit(
     'a window that is no time',
@@ -210,13 +210,13 @@ export const refusedSpecs: readonly RefusedSpec[] = [
     'two spellings of a window',
     { unit: 'minute', window: '5m', requestsPerUnit: 1 },
     '"spec.descriptors[0].rateLimit" must validate one and only one schema (oneOf)',
-    'spec.descriptors[0].rateLimit.window: window takes the place of unit and unit_multiplier, found unit beside it',
+    'spec.descriptors[0].rateLimit.window: window takes the place of unit and unitMultiplier, found unit beside it',
   ),
   limit(
     'a multiple of a window',
     { unitMultiplier: 5, window: '5m', requestsPerUnit: 1 },
     '"spec.descriptors[0].rateLimit" must validate one and only one schema (oneOf)',
-    'spec.descriptors[0].rateLimit.window: window takes the place of unit and unit_multiplier, found unit_multiplier beside it',
+    'spec.descriptors[0].rateLimit.window: window takes the place of unit and unitMultiplier, found unitMultiplier beside it',
   ),
   limit(
     'an algorithm as rule files spell it',
@@ -228,7 +228,7 @@ export const refusedSpecs: readonly RefusedSpec[] = [
     'a burst of something else than a bucket',
     { unit: 'minute', requestsPerUnit: 1, algorithm: 'SlidingWindow', burst: 5 },
     'spec.descriptors[0].rateLimit.algorithm: Unsupported value: "SlidingWindow"',
-    'spec.descriptors[0].rateLimit.burst: burst is for algorithm token_bucket alone',
+    'spec.descriptors[0].rateLimit.burst: burst is for algorithm TokenBucket alone',
   ),
   limit(
     'an algorithm of something unlimited',
@@ -240,19 +240,19 @@ export const refusedSpecs: readonly RefusedSpec[] = [
     'a list of one limit',
     [{ unit: 'minute', requestsPerUnit: 1 }],
     'spec.descriptors[0].rateLimits in body should have at least 2 items',
-    'spec.descriptors[0].rateLimits: rate_limits must have 2 to 8 limits, found 1',
+    'spec.descriptors[0].rateLimits: rateLimits must have 2 to 8 limits, found 1',
   ),
   limits(
     'nine limits',
     Array.from({ length: 9 }, (_, n) => ({ unit: 'minute', requestsPerUnit: 1, name: `n${n}` })),
     'spec.descriptors[0].rateLimits: Too many: 9: must have at most 8 items',
-    'spec.descriptors[0].rateLimits: rate_limits must have 2 to 8 limits, found 9',
+    'spec.descriptors[0].rateLimits: rateLimits must have 2 to 8 limits, found 9',
   ),
   limits(
     'something unlimited among several limits',
     [{ unit: 'minute', requestsPerUnit: 1 }, { unlimited: true }],
     'spec.descriptors[0].rateLimits[1].unlimited: Unsupported value: true',
-    'spec.descriptors[0].rateLimits[1].unlimited: unlimited cannot be one of rate_limits',
+    'spec.descriptors[0].rateLimits[1].unlimited: unlimited cannot be one of rateLimits',
   ),
   limits(
     'a limit without a window among several',
@@ -271,7 +271,7 @@ export const refusedSpecs: readonly RefusedSpec[] = [
       ],
     },
     '"spec.descriptors[0]" must not validate the schema (not)',
-    'spec.descriptors[0].rateLimits: a rule has either rate_limit or rate_limits, found both',
+    'spec.descriptors[0].rateLimits: a rule has either rateLimit or rateLimits, found both',
   ),
 ];
 

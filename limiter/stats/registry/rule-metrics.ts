@@ -3,7 +3,8 @@
  * bounded in number: an idle one leaves for a new one, and where none is idle the new one is counted in the overflow
  * until there is room.
  */
-import { NameBudget, sanitizeMetricKey } from './metric-name.ts';
+import { sanitizeMetricKey } from '../../../rules/match-result.ts';
+import { NameBudget } from './metric-name.ts';
 import type { RuleMetric } from './rule-stats.ts';
 
 interface Member extends RuleMetric {

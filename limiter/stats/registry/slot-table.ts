@@ -1,5 +1,6 @@
 /** What each slot of the registry stands for, a name with tags or one statistic of a metric key, and their order by name. */
-import { NameBudget, orderedTags, sanitizeMetricKey, type Tags, tagsSuffix } from './metric-name.ts';
+import { sanitizeMetricKey } from '../../../rules/match-result.ts';
+import { NameBudget, orderedTags, type Tags, tagsSuffix } from './metric-name.ts';
 import { overflowKey } from './rule-metrics.ts';
 import { ruleStatNames } from './rule-stats.ts';
 
