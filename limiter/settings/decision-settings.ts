@@ -48,7 +48,8 @@ export const headerSettings = {
     needs: responseHeaders,
     kind: headerName(),
     default: 'RateLimit-Limit',
-    summary: 'Response header with the limit.',
+    summary:
+      'Response header with the limit: `4`. Of a rule with a `unit_multiplier`, another `algorithm` or several limits all of them follow, with their windows in seconds: `4, 4;w=1;burst=4, 10;w=15;name="quarter"`.',
   },
   limitRemainingHeader: {
     name: 'LIMIT_REMAINING_HEADER',
@@ -62,13 +63,14 @@ export const headerSettings = {
     needs: responseHeaders,
     kind: headerName(),
     default: 'RateLimit-Reset',
-    summary: 'Response header with the seconds to the end of the window.',
+    summary:
+      'Response header with the seconds to the end of the window; of a sliding window or a bucket that refuses until one more hit passes, of one that does not until nothing of it is used any more.',
   },
   limitPerUnitHeadersEnabled: {
     name: 'LIMIT_PER_UNIT_HEADERS_ENABLED',
     kind: bool(),
     summary:
-      'Answers carry `RateLimit-Limit-<Unit>` and `RateLimit-Remaining-<Unit>` for every unit that applied.',
+      'Answers carry `RateLimit-Limit-<Unit>` and `RateLimit-Remaining-<Unit>` for every unit that applied, and for other windows such as `RateLimit-Limit-10s` or `-90m`; of a rule with several limits for the one that its answer is about.',
   },
   limitRequestHeadersEnabled: {
     name: 'LIMIT_REQUEST_HEADERS_ENABLED',
@@ -80,7 +82,7 @@ export const headerSettings = {
     needs: requestHeaders,
     kind: headerName(),
     default: 'RateLimit-Limit',
-    summary: 'Request header with the limit.',
+    summary: 'Request header with the limit, as `LIMIT_LIMIT_HEADER`.',
   },
   limitRequestRemainingHeader: {
     name: 'LIMIT_REQUEST_REMAINING_HEADER',
@@ -94,7 +96,7 @@ export const headerSettings = {
     needs: requestHeaders,
     kind: headerName(),
     default: 'RateLimit-Reset',
-    summary: 'Request header with the seconds to the end of the window.',
+    summary: 'Request header with the seconds until reset, as `LIMIT_RESET_HEADER`.',
   },
 } as const satisfies SettingsTable;
 

@@ -230,7 +230,8 @@ export const redisSettings = needing(inRedis, {
   redisPerSecond: {
     name: 'REDIS_PERSECOND',
     kind: bool(),
-    summary: 'Limits per second are counted in a Redis of their own.',
+    summary:
+      'Limits per second, and all others whose windows are shorter than a minute, are counted in a Redis of their own.',
   },
   ...perSecondRows(),
 } as const satisfies SettingsTable);

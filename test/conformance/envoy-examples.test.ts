@@ -115,7 +115,7 @@ describeWithServer('Envoy with the snippets of examples/', envoyProgram, (envoyP
       expect(statuses).toEqual([200, 200, 200, 200, 200, 429]);
       expect([await login('bob'), await login('bob'), await login('bob')]).toEqual([200, 200, 429]);
       expect(await login('bob', '/elsewhere')).toBe(200);
-      expect(await stat('login-throttling.page_login.remote_address.over_limit')).toBe(1);
+      expect(await stat('login-throttling.page_login.remote_address.1m.over_limit')).toBe(1);
     });
 
     it('for the tokens that answers have used', async () => {
