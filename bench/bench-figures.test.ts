@@ -1,6 +1,16 @@
 import { describe, expect, it } from 'vitest';
 
-import { type Figures, median, mediansOf, ratiosOf, regressions, tableOf } from './bench-figures.ts';
+import {
+  costlyLimits,
+  type Figures,
+  fixedWindowLoad,
+  median,
+  mediansOf,
+  ratiosOf,
+  ratiosToFixedWindow,
+  regressions,
+  tableOf,
+} from './bench-figures.ts';
 
 const figures = (target: Figures['target'], cpuUs: number, load = '4 x 1', run = 0): Figures => ({
   target,
@@ -45,6 +55,23 @@ describe('figures of a benchmark', () => {
       ['memory', '8 x 50', 7, undefined, 3],
     ]);
     expect(ratiosOf(medians)).toEqual({ '4 x 1': { memory: 0.5 } });
+  });
+
+  it('of other limits are held against a fixed window of the same run', () => {
+    const of = (limits: string, cpus: number[]) =>
+      cpus.map((cpu, run) => figures('memory', cpu, `${fixedWindowLoad}${limits}`, run));
+    const ratios = ratiosToFixedWindow([
+      ...of('', [10, 20, 30]),
+      ...of(', sliding window', [11, 26, 33]),
+      ...of(', three limits on a key', [18, 36, 54]),
+    ]);
+    expect(ratios).toEqual({
+      'weir, memory, sliding window': 1.1,
+      'weir, memory, three limits on a key': 1.8,
+    });
+    expect(costlyLimits(ratios)).toEqual([
+      'weir, memory, three limits on a key: 1.80 of the CPU of a fixed window, at most 1.7 is allowed',
+    ]);
   });
 
   it('are printed as a table', () => {

@@ -66,6 +66,18 @@ function ratioToEcho({ load, run, cpuUs }: Figures, all: readonly Figures[]): nu
 /** The load whose other rules are held against its usual one; their loads begin with this name. */
 export const fixedWindowLoad = '8 connections x 50 streams';
 
+/** How much more CPU than a fixed window other limits may take. */
+const mostToFixedWindow = { 'sliding window': 1.25, 'token bucket': 1.25, 'three limits on a key': 1.7 };
+
+/** Those that take more, in words. */
+export function costlyLimits(toFixedWindow: Record<string, number>): string[] {
+  return Object.entries(toFixedWindow).flatMap(([what, ratio]) => {
+    const most = Object.entries(mostToFixedWindow).find(([limits]) => what.endsWith(limits))?.[1];
+    if (most === undefined || ratio <= most) return [];
+    return `${what}: ${ratio.toFixed(2)} of the CPU of a fixed window, at most ${most} is allowed`;
+  });
+}
+
 /** CPU an answer under other limits against that of a fixed window, in the same run; medians. */
 export function ratiosToFixedWindow(runs: readonly Figures[]): Record<string, number> {
   const others = runs.filter(({ load }) => load.startsWith(`${fixedWindowLoad}, `));

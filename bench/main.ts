@@ -16,6 +16,7 @@ import { RateLimitRequestSchema } from '../gen/envoy/service/ratelimit/v3/rls_pb
 import { shouldRateLimitPath } from '../limiter/service/should-rate-limit.ts';
 import { findServer, h2loadProgram } from '../test/support/find-server.ts';
 import {
+  costlyLimits,
   type Figures,
   fixedWindowLoad,
   mediansOf,
@@ -265,7 +266,8 @@ try {
   }
   if (flags['write-ratios']) writeFileSync(ratiosFile, `${JSON.stringify(ratiosOf(rows), null, 2)}\n`);
   if (flags.check) {
-    const problems = regressions(ratiosOf(rows), JSON.parse(readFileSync(ratiosFile, 'utf8')) as Ratios);
+    const committed = JSON.parse(readFileSync(ratiosFile, 'utf8')) as Ratios;
+    const problems = [...regressions(ratiosOf(rows), committed), ...costlyLimits(toFixedWindow)];
     for (const problem of problems) console.error(`bench:check: ${problem}`);
     if (problems.length > 0) process.exitCode = 1;
   }
