@@ -50,17 +50,23 @@ describe('windowFromText', () => {
   it.each([
     ['', noLength],
     ['5', noLength],
-    ['5 m', noLength],
+    ['5 m', 'has blanks in it: write 1h30m'],
     ['-5m', noLength],
-    ['1.5h', noLength],
-    ['30m1h', noLength],
-    ['1mo2d', noLength],
+    ['soon', noLength],
+    ['5 minutes', noLength],
+    ['1.5h', 'has a fraction: write whole numbers, 1h30m for 1.5h'],
+    ['500ms', 'is not of whole seconds, and nothing is shorter than one'],
+    ['30m1h', 'is out of order: longer units come first, and each once, as in 1h30m'],
+    ['1mo2d', 'has months or years beside others: 1mo and 2y stand alone'],
+    ['9999999999s', 'is longer than 10 years'],
     ['5M', noLength],
     ['0s', 'is no time at all'],
     ['0mo', 'is no time at all'],
     ['11y', 'is 346896000 seconds, and a window has at most 315360000 (10 years)'],
     ['99999999w', 'is 60479999395200 seconds, and a window has at most 315360000 (10 years)'],
-    ['100001s', 'is 100001 seconds in the largest unit that fits, and a window has at most 65535 of one'],
+    ['20h1s', 'is 72001s, and one of whole seconds has at most 65535 of them (18h12m15s)'],
+    ['6w4d1m', 'is 66241m, and one of whole minutes has at most 65535 of them (6w3d12h15m)'],
+    ['3000d1h', 'is 72001h, and one of whole hours has at most 65535 of them (390w15h)'],
   ])('refuses %j: it %s', (text, problem) => {
     expect(windowFromText(text)).toBe(problem);
   });

@@ -65,7 +65,7 @@ export function windowFromText(text: string): { unit: Unit; multiplier: number }
   const parts = /^(?=.)(?:(\d{1,9})w)?(?:(\d{1,9})d)?(?:(\d{1,9})h)?(?:(\d{1,9})m)?(?:(\d{1,9})s)?$/.exec(
     text,
   );
-  if (parts === null) return 'is no length of time such as 30s, 5m, 1h30m, 1d, 2w, 1mo or 1y';
+  if (parts === null) return noWindow(text);
   let seconds = 0;
   for (const [index, { unit }] of letters.entries()) {
     seconds += Number(parts[index + 1] ?? 0) * unitSeconds[unit]!;
@@ -85,7 +85,36 @@ function inBounds(unit: Unit, multiplier: number): { unit: Unit; multiplier: num
   const problem = windowProblem(unit, multiplier);
   if (problem !== undefined) return problem;
   if (multiplier <= largestMultiplier) return { unit, multiplier };
-  return `is ${multiplier} ${unitWord(unit)}s in the largest unit that fits, and a window has at most ${largestMultiplier} of one`;
+  const letter = letters.find((one) => one.unit === unit)!.letter;
+  return `is ${multiplier}${letter}, and one of whole ${unitWord(unit)}s has at most ${largestMultiplier} of them (${mixedText(unit)})`;
+}
+
+/** The longest window of this unit, as people would write it: `18h12m15s`. */
+function mixedText(longestOf: Unit): string {
+  let seconds = unitSeconds[longestOf]! * largestMultiplier;
+  let text = '';
+  for (const { letter, unit } of letters) {
+    const length = unitSeconds[unit]!;
+    if (seconds >= length) text += `${Math.floor(seconds / length)}${letter}`;
+    seconds %= length;
+  }
+  return text;
+}
+
+/** Which rule of the spelling a text breaks. */
+function noWindow(text: string): string {
+  if (/^\d+(?:ms|us|µs|ns)$/.test(text)) return 'is not of whole seconds, and nothing is shorter than one';
+  if (/^[\d.,]+(?:mo|[wdhmsy])/.test(text) && /[.,]/.test(text))
+    return 'has a fraction: write whole numbers, 1h30m for 1.5h';
+  if (/\d\s|\s\d|[a-z]\s/.test(text) && /^(?:mo|[\d\swdhmsy])+$/.test(text))
+    return 'has blanks in it: write 1h30m';
+  if (/^(?:\d+(?:mo|[wdhmsy]))+$/.test(text)) {
+    if (/\d{10}/.test(text)) return 'is longer than 10 years';
+    return /mo|y/.test(text)
+      ? 'has months or years beside others: 1mo and 2y stand alone'
+      : 'is out of order: longer units come first, and each once, as in 1h30m';
+  }
+  return 'is no length of time such as 30s, 5m, 1h30m, 1d, 2w, 1mo or 1y';
 }
 
 /** Why a window cannot be so long; undefined where it can. */

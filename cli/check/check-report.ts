@@ -48,6 +48,7 @@ export const warningKinds = [
   'never-tighter',
   'taken-as-written',
   'dotted-metric',
+  'shared-metric',
   'meeting-counters',
   'duplicate-domain',
   'duplicate-object',

@@ -12,11 +12,19 @@ describe('what a limiter can count', () => {
     [redis, none],
     [
       { ...redis, REDIS_SCRIPTS: 'never' },
-      { ...none, admission: 'REDIS_SCRIPTS=never counts fixed windows alone, one a rule' },
+      {
+        ...none,
+        admission:
+          'REDIS_SCRIPTS=never counts fixed windows alone, one a rule; others need a Redis with scripts, or memory',
+      },
     ],
     [
       { BACKEND_TYPE: 'memcache', MEMCACHE_HOST_PORT: 'a:1' },
-      { ...none, admission: 'BACKEND_TYPE=memcache counts fixed windows alone, one a rule' },
+      {
+        ...none,
+        admission:
+          'BACKEND_TYPE=memcache counts fixed windows alone, one a rule; others need a Redis with scripts, or memory',
+      },
     ],
     [
       { ...redis, CACHE_KEY_PREFIX: 'a{}' },

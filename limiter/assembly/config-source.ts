@@ -50,7 +50,9 @@ export function ruleChecks(settings: LimiterSettings): CheckOptions {
   return {
     mergeDomains: settings.mergeDomainConfig,
     support: {
-      admission: narrow && `${narrow} counts fixed windows alone, one a rule`,
+      admission:
+        narrow &&
+        `${narrow} counts fixed windows alone, one a rule; others need a Redis with scripts, or memory`,
       groups: noTag
         ? 'CACHE_KEY_PREFIX has {} for its first braces, by which Redis spreads them over nodes'
         : undefined,

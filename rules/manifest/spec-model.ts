@@ -155,7 +155,7 @@ const limitFields = {
   window: text(32, {
     pattern: '^([0-9]+(w|d|h|m|s|mo|y))+$',
     description:
-      "Length of the window as 30s, 5m, 1h30m, 1d, 2w, 1mo or 1y, in place of unit and unitMultiplier. Known to Weir's limiters only.",
+      "Length of the window as 30s, 5m, 1h30m, 1d, 2w, 1mo or 1y, in place of unit and unitMultiplier; at most ten years, with hours in it 390w15h, with minutes 6w3d12h15m, with seconds 18h12m15s. Known to Weir's limiters only.",
   }).optional(),
   requestsPerUnit: uint32({
     description: 'Requests that each window allows; 0 blocks everything. Required unless unlimited.',

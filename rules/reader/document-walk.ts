@@ -27,8 +27,8 @@ export class DocumentWalk {
     this.log = new ProblemLog(tape);
   }
 
-  /** Calls back with each key that belongs to this kind of map, and its value. */
-  eachField(map: number, place: Place, take: (name: string, value: number) => void): void {
+  /** Calls back with each key that belongs to this kind of map, and its value; `key`: its own node. */
+  eachField(map: number, place: Place, take: (name: string, value: number, key: number) => void): void {
     const { tape } = this;
     const end = tape.next(map);
     let seen = 0;
@@ -41,7 +41,7 @@ export class DocumentWalk {
         if (field !== undefined) {
           if ((seen & field.bit) !== 0) this.#warnOfRepetition(key, field);
           seen |= field.bit;
-          take(field.name, this.enter(given, field.name));
+          take(field.name, this.enter(given, field.name), key);
           this.leave(given);
         }
       }

@@ -41,6 +41,8 @@ interface LimitList {
   node: number;
   limits: RateLimit[];
   count: number | undefined;
+  /** Of it and a `rate_limit` beside it, the key that comes second. */
+  second?: number | undefined;
 }
 
 /** What one limit says that the Go service does not know. */
@@ -83,9 +85,10 @@ class RuleReader {
     this.#walk.eachMap(list, (map, index) => {
       const rule = emptyRule();
       let several: LimitList | undefined;
-      this.#walk.eachField(map, Place.DESCRIPTOR, (name, value) => {
-        if (name === 'rate_limits') several = this.#rateLimits(value);
-        else this.#ruleField(rule, name, value);
+      this.#walk.eachField(map, Place.DESCRIPTOR, (name, value, key) => {
+        if (name === 'rate_limit' && several !== undefined) several.second = key;
+        if (name !== 'rate_limits') this.#ruleField(rule, name, value);
+        else several = { ...this.#rateLimits(value), second: rule.limits.length > 0 ? key : undefined };
       });
       if (several !== undefined) this.#takeList(rule, several);
       if (this.#ownFields.size > 0) this.#settleLimits(rule.limits);
@@ -191,9 +194,9 @@ class RuleReader {
   }
 
   /** Of a list that is not as it has to be nothing is kept. */
-  #takeList(rule: Rule, { node, limits, count }: LimitList): void {
+  #takeList(rule: Rule, { node, limits, count, second = node }: LimitList): void {
     const problem = count === undefined ? undefined : listProblem(count, rule.limits.length > 0);
-    if (problem !== undefined) this.#walk.log.value(node, 'invalid-limits', problem, 'rate_limits');
+    if (problem !== undefined) this.#walk.log.value(second, 'invalid-limits', problem, 'rate_limits');
     rule.limits = problem === undefined && limits.length === count ? limits : [];
   }
 

@@ -325,7 +325,12 @@ describe('readRuleFiles, errors', () => {
     [
       'one limit beside several',
       `${head}- key: k\n  rate_limits: [{unit: day}, {unit: hour}]\n  rate_limit: {unit: minute}\n`,
-      '4:16: a rule has either rate_limit or rate_limits, found both',
+      '5:3: a rule has either rate_limit or rate_limits, found both',
+    ],
+    [
+      'several limits beside one',
+      `${head}- key: k\n  rate_limit: {unit: minute}\n  rate_limits: [{unit: day}, {unit: hour}]\n`,
+      '5:3: a rule has either rate_limit or rate_limits, found both',
     ],
     [
       'what is wrong with one of several limits',

@@ -1,8 +1,9 @@
-import type { RateLimit, Rule, RuleSource } from '../model.ts';
-import { limitWords } from '../window.ts';
+import { sanitizeMetricKey } from '../match-result.ts';
+import { type RateLimit, type Rule, type RuleSource, Unit, unitFromText } from '../model.ts';
+import { limitLabel, limitWords } from '../window.ts';
 import { covers, mostAtOnce } from './limit-order.ts';
 import type { RuleWarning } from './review-sources.ts';
-import { type PlacedRule, warningAt } from './rule-level.ts';
+import { compositeOf, type PlacedRule, placedRules, warningAt } from './rule-level.ts';
 
 /** A limit and where it stands. */
 interface PlacedLimit {
@@ -35,7 +36,7 @@ export function limitWarnings(
       if (found !== undefined) warnings.push(warningAt(one, replacedPath(placed, index), found));
     }
   }
-  warnings.push(...ringWarnings(limits, replaced), ...dottedWarnings(domain, rules));
+  warnings.push(...ringWarnings(limits, replaced), ...dottedWarnings(domain, rules), ...sharedMetrics(rules));
   return warnings;
 }
 
@@ -51,13 +52,19 @@ type OddLimit = Pick<RuleWarning, 'code' | 'text' | 'hint'> & { below: string[] 
 function refusingAll({ shadowMode }: Rule, limit: RateLimit): OddLimit | undefined {
   if (limit.unlimited || mostAtOnce(limit) > 0) return undefined;
   const effect = shadowMode ? 'reports every request as over the limit' : 'refuses every request';
-  if (limit.requestsPerUnit === 0) {
+  if (limit.requestsPerUnit === 0 && !limit.burst) {
     const hint =
       'a limit that does not say requests_per_unit is 0: write it, also where all shall be refused';
     return { code: 'limit-of-zero', text: `a limit of 0 ${effect}`, hint, below: ['requests_per_unit'] };
   }
-  const hint = 'burst is the most that may come at once: leave it out for as many as requests_per_unit';
-  return { code: 'burst-of-zero', text: `a burst of 0 ${effect}`, hint, below: ['burst'] };
+  const [words, hint] =
+    limit.burst === 0
+      ? ['0', 'burst is the most that may come at once: leave it out for as many as requests_per_unit']
+      : [
+          `${limit.burst} at 0 requests_per_unit`,
+          'nothing fills it: write requests_per_unit, or leave burst out',
+        ];
+  return { code: 'burst-of-zero', text: `a burst of ${words} ${effect}`, hint, below: ['burst'] };
 }
 
 /** Of two that cover each other the later one is told. One that lets nothing pass is told by itself. */
@@ -239,6 +246,28 @@ function dottedWarnings(domain: string, rules: readonly PlacedRule[]): RuleWarni
     for (const [index, { name }] of rule.limits.entries()) look(one, name, ['rate_limits', index, 'name']);
   }
   return warnings;
+}
+
+/** Rules below one with several limits that are called in statistics as one of these is: `<its key>.<name>`. */
+function sharedMetrics(rules: readonly PlacedRule[]): RuleWarning[] {
+  return rules.flatMap(({ rule: { limits, descriptors }, source, path }) => {
+    if (limits.length < 2) return [];
+    const all = limits.map((limit) => ({ ...limit, unit: unitFromText(limit.unit) ?? Unit.UNKNOWN }));
+    const labels = new Set(all.map((limit) => sanitizeMetricKey(limitLabel(all, limit))));
+    const shared = placedRules(descriptors, source, path).filter(
+      ({ rule }) => rule.limits.length === 1 && labels.has(sanitizeMetricKey(compositeOf(rule))),
+    );
+    return shared.map((one) => {
+      const text = `'${compositeOf(one.rule)}' has the statistics of the limit of that name in the rule above it`;
+      const hint = 'both count in one metric: give the limit another name';
+      return warningAt(one, ['key'], {
+        code: 'shared-metric',
+        text,
+        hint,
+        other: { source, path: [...path, 'key'] },
+      });
+    });
+  });
 }
 
 function isCounted(rule: PlacedRule['rule']): boolean {

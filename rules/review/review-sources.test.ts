@@ -127,11 +127,33 @@ describe('a review', () => {
         rule({ key: 'b', limits: [limit(), bucket(5, 0)], shadowMode: true }),
         rule({ key: 'c', rateLimit: bucket(0, 0) }),
         rule({ key: 'd', rateLimit: bucket(5, 1) }),
+        rule({ key: 'e', rateLimit: bucket(0, 7) }),
       ],
       [
         'burst-of-zero descriptors.0.rate_limit.burst: a burst of 0 refuses every request',
         'burst-of-zero descriptors.1.rate_limits.1.burst: a burst of 0 reports every request as over the limit',
         'limit-of-zero descriptors.2.rate_limit.requests_per_unit: a limit of 0 refuses every request',
+        'burst-of-zero descriptors.4.rate_limit.burst: a burst of 7 at 0 requests_per_unit refuses every request',
+      ],
+    ],
+    [
+      'rules that share the statistics of a limit above them',
+      [
+        rule({
+          key: 'a',
+          limits: [limit({ name: 'n' }), limit({ unit: 'hour', requestsPerUnit: 20 })],
+          descriptors: ['n', '1h', 'm', 'below'].map((key) =>
+            rule(
+              key === 'below'
+                ? { key, descriptors: [rule({ key: 'n', rateLimit: limit() })] }
+                : { key, rateLimit: limit() },
+            ),
+          ),
+        }),
+      ],
+      [
+        "shared-metric descriptors.0.descriptors.0.key: 'n' has the statistics of the limit of that name in the rule above it",
+        "shared-metric descriptors.0.descriptors.1.key: '1h' has the statistics of the limit of that name in the rule above it",
       ],
     ],
     [

@@ -173,5 +173,6 @@ export type RuleWarningCode =
   | 'taken-as-written'
   | 'no-rules'
   | 'dotted-metric'
+  | 'shared-metric'
   | 'meeting-counters'
   | 'duplicate-domain';
