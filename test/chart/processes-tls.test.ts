@@ -144,7 +144,7 @@ describeWithServer('the programs as the chart starts them with TLS', helmProgram
             { encoding: 'utf8', timeout: 30_000 },
           );
         const shown = ['-grpc-cert-file', proxy.certFile, '-grpc-key-file', proxy.keyFile];
-        expect(ask(shown).stdout).toMatch(/^OK\n {2}key=v: .* of 1 a day/);
+        expect(ask(shown).stdout).toMatch(/^OK\n {2}key=v: .* left, limit 1 a day/);
         expect(ask([]).stdout).not.toMatch(/^OK/);
       });
 
@@ -159,7 +159,7 @@ describeWithServer('the programs as the chart starts them with TLS', helmProgram
           });
           try {
             expect(await pod.program.ended).toEqual({ code: 0, signal: null });
-            expect(pod.program.output).toMatch(/^OVER_LIMIT\n {2}key=helm: OVER_LIMIT, 0 of 1 a day/);
+            expect(pod.program.output).toMatch(/^OVER_LIMIT\n {2}key=helm: OVER_LIMIT, 0 left, limit 1 a day/);
           } finally {
             await pod.stop('SIGKILL');
           }

@@ -120,7 +120,7 @@ describe('the README', () => {
 
   it('asks over gRPC', () => {
     expect(shell(block('npx weir ask'))).toMatch(
-      /^(OK|OVER_LIMIT)\n {2}remote_address=203\.0\.113\.7: .* of 5 a minute/,
+      /^(OK|OVER_LIMIT)\n {2}remote_address=203\.0\.113\.7: .* left, limit 5 a minute/,
     );
   });
 
