@@ -75,8 +75,8 @@ export function explainRequest(sources: readonly LoadedSource[], options: Explai
     if (plan.kind !== 'limited') {
       return { entries, explanation, effect: plan.kind === 'unlimited' ? 'unlimited' : 'none', counters: [] };
     }
-    const inForce = new Set(applied.kind === 'limited' ? applied.limits : []);
-    const counters = plan.limits.map((one) => counterOf(one, !inForce.has(one), options));
+    const inForce = new Set(applied.kind === 'limited' ? applied.limits.map(({ limit }) => limit) : []);
+    const counters = plan.limits.map((one) => counterOf(one, !inForce.has(one.limit), options));
     return { entries, explanation, effect: inForce.size > 0 ? 'limited' : 'replaced', counters };
   });
   const domains = [...new Set(rules.map((source) => source.domain))];

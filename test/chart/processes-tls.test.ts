@@ -159,7 +159,9 @@ describeWithServer('the programs as the chart starts them with TLS', helmProgram
           });
           try {
             expect(await pod.program.ended).toEqual({ code: 0, signal: null });
-            expect(pod.program.output).toMatch(/^OVER_LIMIT\n {2}key=helm: OVER_LIMIT, 0 left, limit 1 a day/);
+            expect(pod.program.output).toMatch(
+              /^OVER_LIMIT\n {2}key=helm: OVER_LIMIT, 0 left, limit 1 a day/,
+            );
           } finally {
             await pod.stop('SIGKILL');
           }
