@@ -26,7 +26,9 @@ const allowed: Record<string, string[]> = {
   'cli/callers': ['cli/shared', 'limiter/callers'],
   'cli/check': [
     'cli/shared',
+    'limiter/assembly',
     'limiter/callers',
+    'limiter/settings',
     'rules',
     'rules/manifest',
     'rules/reader',

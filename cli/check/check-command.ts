@@ -1,5 +1,15 @@
 import { statSync } from 'node:fs';
-import { commandOf, counterKeysOf, outputFormat, paintFor, UsageError } from '../shared/flags.ts';
+import { ruleChecks } from '../../limiter/assembly/config-source.ts';
+import { parseLimiterSettings } from '../../limiter/settings/settings.ts';
+import type { RuleSupport } from '../../rules/validate-limits.ts';
+import {
+  commandOf,
+  counterKeysOf,
+  givenSettings,
+  outputFormat,
+  paintFor,
+  UsageError,
+} from '../shared/flags.ts';
 import { readInput } from '../shared/read-input.ts';
 import { type CheckedInput, checkInput } from './check-input.ts';
 import {
@@ -11,6 +21,29 @@ import {
   summaryText,
   warningKinds,
 } from './check-report.ts';
+
+/** The settings of a limiter that decide which rules it can count, given by flags. */
+const checkSettingNames = [
+  'BACKEND_TYPE',
+  'REDIS_SCRIPTS',
+  'USE_CALENDAR_MONTH_RATE_LIMIT',
+  'CACHE_KEY_PREFIX',
+] as const;
+
+/** What such a limiter can count; where nothing is said all. @throws UsageError */
+function supportOf(given: readonly string[]): RuleSupport | undefined {
+  if (given.length === 0) return undefined;
+  // A store has an address, and rules are checked without it.
+  const address = {
+    REDIS_SOCKET_TYPE: 'tcp',
+    REDIS_URL: 'localhost:6379',
+    MEMCACHE_HOST_PORT: 'localhost:11211',
+  };
+  const settings = givenSettings(given, checkSettingNames, (env) =>
+    parseLimiterSettings({ ...address, DISABLE_STATS: 'true', ...env }),
+  );
+  return ruleChecks(settings).support;
+}
 
 const help = `Usage: weir check <folder, file or -> [...] [flags]
 
@@ -24,6 +57,8 @@ ConfigMaps are read; other objects are passed over, and counted), JSON of xDS, a
   --counter-keys <form>      the limiter's COUNTER_KEYS, compatible or unambiguous (default: the variable of this name, else
                              compatible): with compatible, warns of rules whose counters could meet
   --undotted-metrics         the limiter has SANITIZE_DESCRIPTOR_METRIC_DOTS=true: no word of dots
+  --setting <NAME=VALUE>     a setting by which the limiter refuses rules that it cannot count; repeat the flag for several. It takes
+                             ${checkSettingNames.join(', ')}
   --strict                   warnings fail the check
   --allow <warning>[,...]    waives warnings of these kinds
   --output text|json         how to print the result (default text)
@@ -49,6 +84,7 @@ export const checkCommand = commandOf(
     'merge-domain-configs': { type: 'boolean' },
     'counter-keys': { type: 'string' },
     'undotted-metrics': { type: 'boolean' },
+    setting: { type: 'string', multiple: true },
     strict: { type: 'boolean' },
     allow: { type: 'string', multiple: true },
     output: { type: 'string' },
@@ -65,8 +101,9 @@ export const checkCommand = commandOf(
       sanitizeDescriptorMetricDots: flags.on('undotted-metrics'),
       allowed: allowedKinds(flags.list('allow')),
     };
+    const support = supportOf(flags.list('setting'));
     const check = (path: string): CheckedInput =>
-      checkInput(readInput(path, { mergeDomains, callersToo: true }), options);
+      checkInput(readInput(path, { mergeDomains, support, callersToo: true }), options);
     const inputs = format === 'json' ? paths.map(check) : printAll(paths, check);
     const sums = sumsOf(inputs);
     const isFailed = sums.errors > 0 || (flags.on('strict') && sums.warnings > 0);

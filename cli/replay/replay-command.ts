@@ -4,7 +4,14 @@ import { Replay, rulesCountedAs } from '../../replay/replay.ts';
 import { type ReplayReport, reportOf, TooManyBadLines } from '../../replay/replay-report.ts';
 import { Algorithm, type RuleSource } from '../../rules/model.ts';
 import type { CheckOptions } from '../../rules/validate-sources.ts';
-import { commandOf, outputFormat, type ParsedFlags, UsageError, wholeNumber } from '../shared/flags.ts';
+import {
+  commandOf,
+  givenSettings,
+  outputFormat,
+  type ParsedFlags,
+  UsageError,
+  wholeNumber,
+} from '../shared/flags.ts';
 import {
   printClashes,
   printInputErrors,
@@ -58,20 +65,9 @@ export const replaySettingNames = [
 
 /** From `NAME=VALUE` each. */
 export function readReplaySettings(given: readonly string[]): LimiterSettings {
-  const env: Record<string, string> = { BACKEND_TYPE: 'memory', DISABLE_STATS: 'true' };
-  for (const text of given) {
-    const [name = '', ...rest] = text.split('=');
-    if (rest.length === 0) throw new UsageError(`--setting is NAME=VALUE, not "${text}"`);
-    if (!replaySettingNames.some((known) => known === name)) {
-      throw new UsageError(`--setting takes ${replaySettingNames.join(', ')}; not "${name}"`);
-    }
-    env[name] = rest.join('=');
-  }
-  const parsed = parseLimiterSettings(env);
-  if (parsed.errors !== undefined) {
-    throw new UsageError(parsed.errors.map(({ message }) => `--setting: ${message}`).join('; '));
-  }
-  return parsed.settings;
+  return givenSettings(given, replaySettingNames, (env) =>
+    parseLimiterSettings({ BACKEND_TYPE: 'memory', DISABLE_STATS: 'true', ...env }),
+  );
 }
 
 /** How many requests are too many: a number, or a percentage of all. */

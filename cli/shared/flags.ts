@@ -134,6 +134,27 @@ export function counterKeysOf(flags: ParsedFlags): CounterKeys {
   throw new UsageError(`${name} is ${counterKeyForms.join(' or ')}, not "${given}"`);
 }
 
+/** Settings of a limiter from `--setting NAME=VALUE` each, of these names. @throws UsageError */
+export function givenSettings<Settings>(
+  given: readonly string[],
+  names: readonly string[],
+  parse: (env: Record<string, string>) => {
+    settings?: Settings | undefined;
+    errors?: readonly { message: string }[] | undefined;
+  },
+): Settings {
+  const env: Record<string, string> = {};
+  for (const text of given) {
+    const [name = '', ...rest] = text.split('=');
+    if (rest.length === 0) throw new UsageError(`--setting is NAME=VALUE, not "${text}"`);
+    if (!names.includes(name)) throw new UsageError(`--setting takes ${names.join(', ')}; not "${name}"`);
+    env[name] = rest.join('=');
+  }
+  const { settings, errors = [] } = parse(env);
+  if (settings !== undefined) return settings;
+  throw new UsageError(errors.map(({ message }) => `--setting: ${message}`).join('; '));
+}
+
 /** What a process has to know of a stream that it prints to. */
 export interface PrintedStream {
   on(event: 'error', listener: (error: NodeJS.ErrnoException) => void): unknown;

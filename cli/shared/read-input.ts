@@ -28,8 +28,7 @@ export interface RuleInput extends TextsReading {
 /** The name of standard input in messages. */
 export const standardInput = '<stdin>';
 
-export interface InputOptions {
-  mergeDomains: boolean;
+export interface InputOptions extends CheckOptions {
   /** Whether an empty text is one without rules, instead of a rule file without a domain. */
   mayBeEmpty?: boolean;
   /** Whether callers files are told from rules. */

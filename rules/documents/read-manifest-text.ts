@@ -2,6 +2,7 @@ import type { ReadingLists, RuleText } from '../loaded-source.ts';
 import { type Manifest, readManifests } from '../manifest/read-manifests.ts';
 import { fieldName, readSpec, type SpecReading } from '../manifest/read-spec.ts';
 import { formatManifestError } from '../rule-error.ts';
+import type { CheckOptions } from '../validate-sources.ts';
 import { readRuleFileTexts, textKind } from './read-rule-file-texts.ts';
 
 /** The rule files among the entries of a ConfigMap: `*.yaml` and `*.yml`, as a limiter reads its folder. */
@@ -34,7 +35,7 @@ function fieldsOf(value: unknown): Record<string, unknown> {
 export function readManifestText(
   file: string,
   text: string,
-  options: { mergeDomains: boolean },
+  options: CheckOptions,
   lists: ReadingLists,
 ): void {
   const { manifests, refused, errors, skipped } = readManifests(text, file);
@@ -46,14 +47,19 @@ export function readManifestText(
     else readRuleFileTexts(files, { ...options, load: files[0]!.path }, lists);
     for (const one of files) lists.embedded.push({ ...one, container: file });
   }
-  for (const manifest of manifests) addManifest(file, manifest, lists);
+  for (const manifest of manifests) addManifest(file, manifest, options, lists);
   for (const { spec, metadata, placeOf } of refused) {
-    addSpecErrors(file, { reading: readSpec(spec, metadata.name), placeOf }, lists);
+    addSpecErrors(file, { reading: readSpec(spec, metadata.name, options.support), placeOf }, lists);
   }
 }
 
-function addManifest(file: string, { metadata, spec, placeOf }: Manifest, lists: ReadingLists): void {
-  const reading = readSpec(spec, `${metadata.namespace}/${metadata.name}`);
+function addManifest(
+  file: string,
+  { metadata, spec, placeOf }: Manifest,
+  { support }: CheckOptions,
+  lists: ReadingLists,
+): void {
+  const reading = readSpec(spec, `${metadata.namespace}/${metadata.name}`, support);
   if (!reading.ok) {
     addSpecErrors(file, { reading, placeOf }, lists);
     return;

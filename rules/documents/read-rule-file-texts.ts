@@ -2,12 +2,13 @@ import type { ReadingLists, RuleText, TextKind } from '../loaded-source.ts';
 import { documentTexts, readManifestDocument } from '../manifest/read-manifests.ts';
 import { readRuleFiles } from '../reader/read-rule-files.ts';
 import type { RuleError } from '../rule-error.ts';
+import type { CheckOptions } from '../validate-sources.ts';
 import { decodeYaml } from '../yaml/text.ts';
 
 /** Reads rule files as a limiter does: all of them together. Their sources count only when none of them has an error. */
 export function readRuleFileTexts(
   files: readonly RuleText[],
-  options: { mergeDomains: boolean; load?: string },
+  options: CheckOptions & { load?: string },
   lists: ReadingLists,
 ): void {
   const named = files.map(({ path, text }) => ({ name: path, text }));

@@ -1,5 +1,6 @@
 import type { EmbeddedText, LoadedSource, ReadingLists, RuleText, SkippedObject } from '../loaded-source.ts';
 import { type RuleError, RuleErrorList } from '../rule-error.ts';
+import type { CheckOptions } from '../validate-sources.ts';
 import { readResourceText } from '../xds/read-resource-text.ts';
 import { decodeYaml } from '../yaml/text.ts';
 import { readManifestText } from './read-manifest-text.ts';
@@ -22,7 +23,7 @@ export interface TextsReading {
  * Reads texts of any of the three spellings. Rule files are read as one load of a limiter; manifests and resources each
  * by itself, because what they are loaded with is decided elsewhere.
  */
-export function readRuleTexts(texts: readonly RuleText[], options: { mergeDomains: boolean }): TextsReading {
+export function readRuleTexts(texts: readonly RuleText[], options: CheckOptions): TextsReading {
   const lists: ReadingLists = {
     sources: [],
     skipped: [],
@@ -36,7 +37,7 @@ export function readRuleTexts(texts: readonly RuleText[], options: { mergeDomain
     const kind = typeof text === 'string' ? textKind(text) : 'rule-file';
     if (kind === 'rule-file') ruleFiles.push(file);
     else if (kind === 'manifests') readManifestText(file.path, text as string, options, lists);
-    else readResourceText(file.path, text as string, lists);
+    else readResourceText(file.path, text as string, { lists, support: options.support });
   }
   readRuleFileTexts(ruleFiles, options, lists);
   const order = new Map(texts.map(({ path }, index) => [path, index]));

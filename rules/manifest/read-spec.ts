@@ -11,7 +11,13 @@ import {
 } from '../model.ts';
 import { fields, Place, placesInWords } from '../reader/value-reader.ts';
 import { fieldPath, type RuleError, type RuleErrorCode, RuleErrorList } from '../rule-error.ts';
-import { listProblem, type OwnLimitField, ownLimitFields, settleLimit } from '../validate-limits.ts';
+import {
+  listProblem,
+  type OwnLimitField,
+  ownLimitFields,
+  type RuleSupport,
+  settleLimit,
+} from '../validate-limits.ts';
 import { checkSources } from '../validate-sources.ts';
 import { bounds, defaultClass, defaultFleet } from './manifest-bounds.ts';
 import { algorithmEnum, enumName, jsonProblem, specModel } from './spec-model.ts';
@@ -174,8 +180,8 @@ export function classNameOf(spec: unknown): string | undefined {
   return typeof className === 'string' ? className : undefined;
 }
 
-/** Reads `spec` of a RateLimitConfig whose source is to be called `name`. Never throws. */
-export function readSpec(spec: unknown, name: string): SpecReading {
+/** Reads `spec` of a RateLimitConfig whose source is to be called `name`. `support`: of the limiters that load it, all where it is left out. Never throws. */
+export function readSpec(spec: unknown, name: string, support?: RuleSupport): SpecReading {
   const found = new SpecErrors(name);
   const parsed = specModel.safeParse(spec);
   if (!parsed.success) found.addIssues(parsed.error.issues);
@@ -186,7 +192,7 @@ export function readSpec(spec: unknown, name: string): SpecReading {
   const fleet = given['fleet'] ?? defaultFleet;
   const source = { name, domain, descriptors };
   for (const { code, text, path } of rules.problems) found.addMeaning(code, text, path);
-  checkSources([source], { mergeDomains: false }, ({ code, text, path }) => {
+  checkSources([source], { mergeDomains: false, support }, ({ code, text, path }) => {
     found.addMeaning(code, text, path.map(fieldName));
   });
   if (found.list.count === 0) {

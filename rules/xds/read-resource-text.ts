@@ -1,30 +1,34 @@
 import type { ReadingLists } from '../loaded-source.ts';
 import { readManifestDocument } from '../manifest/read-manifests.ts';
 import { fieldName } from '../manifest/read-spec.ts';
-import { checkSources } from '../validate-sources.ts';
+import { type CheckOptions, checkSources } from '../validate-sources.ts';
 import { type TextPlace, valuePlacer } from '../yaml/places.ts';
 import type { ResourceProblem } from './resource.ts';
 import { type JsonResource, resourcesFromJson } from './resource-json.ts';
 
+interface ResourceTarget extends Pick<CheckOptions, 'support'> {
+  lists: ReadingLists;
+}
+
 /** Reads resources of xDS in JSON. Resources of other types are passed over. */
-export function readResourceText(file: string, text: string, lists: ReadingLists): void {
+export function readResourceText(file: string, text: string, target: ResourceTarget): void {
   // JSON is YAML, and the reader of YAML knows lines.
   const document = readManifestDocument(text);
   if (!document.ok) {
     if (document.empty) return;
     const { line, column } = document;
-    lists.errors.add({ code: 'syntax', source: file, text: document.text, path: [], line, column });
+    target.lists.errors.add({ code: 'syntax', source: file, text: document.text, path: [], line, column });
     return;
   }
   const placeOf = valuePlacer(document.tape);
-  for (const resource of resourcesFromJson(document.value)) addResource(file, resource, placeOf, lists);
+  for (const resource of resourcesFromJson(document.value)) addResource(file, resource, placeOf, target);
 }
 
 function addResource(
   file: string,
   resource: JsonResource,
   placeOf: (path: readonly (string | number)[]) => TextPlace,
-  lists: ReadingLists,
+  { lists, support }: ResourceTarget,
 ): void {
   const { path } = resource;
   if ('otherType' in resource) {
@@ -43,7 +47,7 @@ function addResource(
     lists.errors.add({ code, source: file, text, path: [...path, ...below], ...placeIn(below) });
   };
   resource.problems.forEach(add);
-  checkSources([source], { mergeDomains: false }, add);
+  checkSources([source], { mergeDomains: false, support }, add);
   if (lists.errors.count > before) return;
   lists.sources.push({
     kind: 'resources',

@@ -95,6 +95,38 @@ descriptors:
     expect(runWeir(['check', odd]).stderr).toContain('leave it out for as many as requestsPerUnit\n');
   });
 
+  it('refuses what a limiter with these settings refuses, in all spellings', () => {
+    const rules = write(
+      'a.yaml',
+      `domain: d
+descriptors:
+  - { key: a, rate_limit: { requests_per_unit: 5, unit: day, algorithm: sliding_window } }
+  - { key: b, rate_limits: [{ requests_per_unit: 5, window: 1m }, { requests_per_unit: 50, window: 1h }] }
+  - { key: c, rate_limit: { requests_per_unit: 5, window: 2mo } }
+`,
+    );
+    const json = write('a.json', runWeir(['convert', '--to', 'xds', rules]).stdout);
+    const objects = write('m.yaml', runWeir(['convert', '--to', 'manifest', '--name', 'a', rules]).stdout);
+    // Each is said of all three.
+    const refusedBy = (...settings: string[]) => {
+      const flags = settings.flatMap((one) => ['--setting', one]);
+      const { status, stderr } = runWeir(['check', rules, json, objects, ...flags]);
+      const found = stderr.match(/(?<=of 'd\.)\w+' cannot be counted: [A-Z_]+/g) ?? [];
+      expect(found).toHaveLength(3 * new Set(found).size);
+      return [status, ...new Set(found)];
+    };
+    const narrow = (why: string) => [1, `a' cannot be counted: ${why}`, `b' cannot be counted: ${why}`];
+    expect(refusedBy()).toEqual([0]);
+    expect(refusedBy('BACKEND_TYPE=memory', 'REDIS_SCRIPTS=never')).toEqual([0]);
+    expect(refusedBy('BACKEND_TYPE=memcache')).toEqual(narrow('BACKEND_TYPE'));
+    expect(refusedBy('REDIS_SCRIPTS=never')).toEqual(narrow('REDIS_SCRIPTS'));
+    expect(refusedBy('CACHE_KEY_PREFIX=x{}')).toEqual([1, "b' cannot be counted: CACHE_KEY_PREFIX"]);
+    const months = 'USE_CALENDAR_MONTH_RATE_LIMIT';
+    expect(refusedBy(`${months}=true`)).toEqual([1, `c' cannot be counted: ${months}`]);
+    for (const wrong of ['BACKEND_TYPE', 'BACKEND_TYPE=disk', 'NEAR_LIMIT_RATIO=1'])
+      expect(refusedBy(wrong)).toEqual([2]);
+  });
+
   it('reads a rendered chart from standard input, and counts what is not its business', () => {
     const chart = [
       '# Source: a.yaml',
