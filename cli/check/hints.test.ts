@@ -39,6 +39,8 @@ describe('a hint', () => {
     expect(hintFor({ code: 'wrong-type', path: [], text: list })).toContain(
       'rate_limits is a list of 2 to 8',
     );
+    const tooLong = "the window '20h1s' is 72001s";
+    expect(hintFor({ code: 'invalid-window', path: [], text: tooLong })).toBeUndefined();
     expect(hintFor({ code: 'syntax', path: [], text: 'x' })).toBeUndefined();
   });
 

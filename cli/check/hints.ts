@@ -93,6 +93,8 @@ function plainHint({ code, path, text }: Pick<RuleError, 'code' | 'path' | 'text
   if (code === 'invalid-algorithm') return meantAlgorithm(text);
   if (code === 'invalid-unit' && text.endsWith("''"))
     return 'write unit: minute, or window: 5m for other lengths';
+  // It says itself which rule of the spelling is broken.
+  if (code === 'invalid-window' && text.startsWith('the window ')) return undefined;
   return hints[code];
 }
 

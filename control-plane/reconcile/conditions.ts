@@ -1,5 +1,6 @@
 /** The conditions of one object, in words for its owner. */
 import { isDeepStrictEqual } from 'node:util';
+import { manifestWords } from '../../rules/manifest/read-spec.ts';
 import {
   type Condition,
   type ConditionType,
@@ -197,7 +198,7 @@ function unheardText({ away, isShort }: Standing): string {
 
 function refusalText({ items, count }: Standing['refused']): string {
   const [first, ...others] = items;
-  const words = `refused by ${named(first!)}: ${shortened(first!.message, longestRefusal)}`;
+  const words = `refused by ${named(first!)}: ${shortened(manifestWords(first!.message), longestRefusal)}`;
   return count === 1 ? words : `${words}; also refused by ${listed({ items: others, count: count - 1 })}`;
 }
 

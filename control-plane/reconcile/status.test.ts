@@ -130,6 +130,11 @@ describe('statusOf', () => {
       "False Refused: not in force on every limiter of fleet 'edge'; refused by r since 12:00:00Z: r says no; waiting for p since 12:00:59Z",
     ],
     [
+      'a limiter that refuses in the words of rule files, which are put into those of manifests',
+      { standing: standing(0, { refused: ['token_bucket'] }) },
+      "False Refused: not in force on every limiter of fleet 'edge'; refused by token_bucket since 12:00:00Z: TokenBucket says no",
+    ],
+    [
       'several that refuse',
       { standing: standing(0, { refused: ['r', 's', 't'] }) },
       "False Refused: not in force on every limiter of fleet 'edge'; refused by r since 12:00:00Z: r says no; also refused by s since 12:00:01Z, t since 12:00:02Z",
