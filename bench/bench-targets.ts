@@ -24,6 +24,8 @@ export interface Target {
   name: TargetName;
   pid: number;
   port: number;
+  /** A process of its own for limits other than a fixed window, lest their counters cost the usual row anything. */
+  forLimits?: boolean;
   stop(): Promise<unknown>;
 }
 

@@ -175,8 +175,8 @@ async function measureAll(targets: readonly Target[]): Promise<Figures[]> {
   for (let run = 0; run < flags.runs; run++) {
     for (const one of loads) {
       for (const target of targets) {
-        const isFor = one.limits === undefined || target.name === 'memory' || target.name === 'redis';
-        if (isFor) all.push(await measure(target, one, run));
+        if ((one.limits !== undefined) === (target.forLimits ?? false))
+          all.push(await measure(target, one, run));
       }
     }
   }
@@ -236,13 +236,17 @@ try {
   for (const name of Object.keys(yardsticks) as Yardstick[]) {
     if (wanted(name)) targets.push(await startYardstick(name, cores));
   }
-  if (wanted('memory')) targets.push(await startWeir({ rules, redisPort: undefined, cores }));
+  if (wanted('memory')) {
+    targets.push(await startWeir({ rules, redisPort: undefined, cores }));
+    targets.push({ ...(await startWeir({ rules, redisPort: undefined, cores })), forLimits: true });
+  }
   if (wanted('callers') && !flags.check) {
     const env = { CALLERS_FILE: writeCallersFile() };
     targets.push({ ...(await startWeir({ rules, redisPort: undefined, cores, env })), name: 'callers' });
   }
   if (wanted('redis') && redis !== undefined) {
     targets.push(await startWeir({ rules, redisPort: redis.port, cores }));
+    targets.push({ ...(await startWeir({ rules, redisPort: redis.port, cores })), forLimits: true });
   }
   const machine = `${cpus()[0]?.model}, ${cpus().length} cores, node ${process.versions.node}; ${keyCount} keys by Zipf; medians of ${flags.runs} runs of ${flags.seconds} s`;
   const figures = await measureAll(targets);
