@@ -2,7 +2,7 @@ import type { LimiterSettings } from '../limiter/settings/settings.ts';
 import { Algorithm, type RateLimit, type Rule, type RuleSource, Unit, unitFromText } from '../rules/model.ts';
 import { compileRules } from '../rules/table/compile-rules.ts';
 import { RuleTable } from '../rules/table/rule-table.ts';
-import { windowSeconds } from '../rules/window.ts';
+import { secondsOfLimit } from '../rules/window.ts';
 import { type RecordedRequest, RecordingError, readRecordedRequest } from './recorded-request.ts';
 import { BadLines } from './replay-report.ts';
 import { type ReplayDecision, ReplayedRules, RuleSetsDifference } from './replayed-rules.ts';
@@ -141,20 +141,14 @@ export function rulesCountedAs(
   options: { calendarMonths: boolean },
 ): Rule[] {
   return rules.map((rule) => {
-    const lengths = new Set(
-      rule.limits.filter((limit) => limit.algorithm === algorithm).map(windowSecondsOf),
-    );
+    const lengths = new Set(rule.limits.filter((limit) => limit.algorithm === algorithm).map(secondsOfLimit));
     const limits = rule.limits.map((limit): RateLimit => {
       const isMonth = options.calendarMonths && unitFromText(limit.unit) === Unit.MONTH;
       const isFixed = limit.algorithm === Algorithm.FIXED_WINDOW && !limit.unlimited;
-      return isFixed && !isMonth && !lengths.has(windowSecondsOf(limit)) ? { ...limit, algorithm } : limit;
+      return isFixed && !isMonth && !lengths.has(secondsOfLimit(limit)) ? { ...limit, algorithm } : limit;
     });
     return { ...rule, limits, descriptors: rulesCountedAs(rule.descriptors, algorithm, options) };
   });
-}
-
-function windowSecondsOf({ unit, unitMultiplier }: RateLimit): number | undefined {
-  return windowSeconds(unitFromText(unit) ?? Unit.UNKNOWN, unitMultiplier);
 }
 
 function tableOf(sources: readonly RuleSource[]): RuleTable {

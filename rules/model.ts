@@ -37,6 +37,11 @@ export function unitFromText(text: string): Unit | undefined {
   return unitsByText.get(text) ?? unitsByText.get(text.toUpperCase());
 }
 
+/** The unit of a limit; UNKNOWN where its text names none. */
+export function unitOf({ unit }: Pick<RateLimit, 'unit'>): Unit {
+  return unitFromText(unit) ?? Unit.UNKNOWN;
+}
+
 /** How the hits of a limit are counted. The numbers are those of the enum in resources. */
 export const Algorithm = {
   /** Hits of each window are counted apart. */

@@ -9,6 +9,7 @@ import {
   type Rule,
   Unit,
   unitFromText,
+  unitOf,
 } from './model.ts';
 import type { RuleErrorCode } from './rule-error.ts';
 import {
@@ -107,7 +108,7 @@ function whenUnlimited(field: string): string {
 
 function checkCounting(limit: RateLimit, checked: Checked, report: Report): void {
   const { unitMultiplier, algorithm, burst } = limit;
-  const unit = unitFromText(limit.unit) ?? Unit.UNKNOWN;
+  const unit = unitOf(limit);
   const problem = multiplierProblem(unit, unitMultiplier);
   if (problem !== undefined) {
     report('invalid-window', problem, 'unit_multiplier');
@@ -202,7 +203,7 @@ function checkTogether(limits: readonly RateLimit[], { rule, support }: Checked,
     report('uncountable', `rate_limits of '${rule}' cannot be counted: ${reason}`, 'rate_limits');
   const names = new Map<string, string>();
   const windows = new Set<string>();
-  const all = limits.map((limit) => ({ ...limit, unit: unitFromText(limit.unit) ?? Unit.UNKNOWN }));
+  const all = limits.map((limit) => ({ ...limit, unit: unitOf(limit) }));
   for (const [index, limit] of all.entries()) {
     const { name, unit, unitMultiplier, algorithm } = limit;
     const words = algorithmNames[algorithm];

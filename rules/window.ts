@@ -2,7 +2,7 @@
  * Lengths of windows, and how people write them: `5m`, `30s`, `1w`. A unit is a window of its own length, a multiplier makes
  * it longer. Months have 30 days and years 365, unless the limiter counts months of the calendar.
  */
-import { Algorithm, algorithmNames, type RateLimit, Unit, unitFromText, unitName } from './model.ts';
+import { Algorithm, algorithmNames, type RateLimit, Unit, unitName, unitOf } from './model.ts';
 
 /** By the number of the unit. UNKNOWN has no length. */
 const unitSeconds: readonly (number | undefined)[] = [
@@ -25,6 +25,11 @@ export const largestMultiplier = 65_535;
 export function windowSeconds(unit: number, multiplier = 1): number | undefined {
   const seconds = unitSeconds[unit];
   return seconds === undefined ? undefined : seconds * multiplier;
+}
+
+/** The length of a limit's window; a second for what is no unit. */
+export function secondsOfLimit(limit: RateLimit): number {
+  return windowSeconds(unitOf(limit), limit.unitMultiplier) ?? 1;
 }
 
 /** From the longest to the shortest. Weeks and shorter make up longer windows; a month and a year stand alone. */
@@ -129,9 +134,7 @@ export function limitWords(limit: RateLimit): string {
   const { requestsPerUnit, unit, unitMultiplier, algorithm, burst } = limit;
   if (limit.unlimited) return 'unlimited';
   const isUnit = unitMultiplier === 1;
-  const window = isUnit
-    ? `per ${unit.toLowerCase()}`
-    : `in ${windowText(unitFromText(unit) ?? Unit.UNKNOWN, unitMultiplier)}`;
+  const window = isUnit ? `per ${unit.toLowerCase()}` : `in ${windowText(unitOf(limit), unitMultiplier)}`;
   const rate = `${requestsPerUnit} ${window}`;
   if (algorithm === Algorithm.SLIDING_WINDOW) return `${rate}, sliding window`;
   return algorithm === Algorithm.TOKEN_BUCKET

@@ -1,13 +1,6 @@
 import type { LoadedSource } from '../../rules/loaded-source.ts';
 import type { MatchedLimit } from '../../rules/match-result.ts';
-import {
-  Algorithm,
-  algorithmNames,
-  type Entry,
-  type RateLimit,
-  Unit,
-  unitFromText,
-} from '../../rules/model.ts';
+import { Algorithm, algorithmNames, type Entry, type RateLimit, unitOf } from '../../rules/model.ts';
 import { type ExplainedStep, type Outcome, ruleName } from '../../rules/review/explain-descriptor.ts';
 import type { FoundHow, PlacedRule } from '../../rules/review/rule-level.ts';
 import { limitsWords, limitWords, windowSeconds, windowText } from '../../rules/window.ts';
@@ -131,9 +124,9 @@ function limitOfSeveral(limit: RateLimit, { isReplaced }: ExplainedCounter): str
 
 /** Of what counts for good in one counter. */
 function steadyWords(limit: RateLimit): string {
-  const { unit, unitMultiplier, requestsPerUnit, burst = requestsPerUnit } = limit;
+  const { unitMultiplier, requestsPerUnit, burst = requestsPerUnit } = limit;
   if (limit.algorithm === Algorithm.SLIDING_WINDOW) {
-    return `window: the last ${windowText(unitFromText(unit) ?? Unit.UNKNOWN, unitMultiplier)}`;
+    return `window: the last ${windowText(unitOf(limit), unitMultiplier)}`;
   }
   const rate = limitWords({ ...limit, algorithm: Algorithm.FIXED_WINDOW });
   return `bucket: ${burst} when full, filled at ${rate}`;

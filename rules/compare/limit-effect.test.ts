@@ -3,7 +3,8 @@ import { describe, expect, it } from 'vitest';
 import { caseCount } from '../../test/support/property-cases.ts';
 import { limit } from '../../test/support/rule-builder.ts';
 import { Algorithm, type RateLimit } from '../model.ts';
-import { covers, mostAtOnce, secondsOf } from '../review/limit-order.ts';
+import { covers, mostAtOnce } from '../review/limit-order.ts';
+import { secondsOfLimit } from '../window.ts';
 import { type LimitTraits, limitEffect } from './limit-effect.ts';
 
 function traits(requestsPerUnit: number, unit: string, more: Partial<LimitTraits> = {}): LimitTraits {
@@ -211,7 +212,9 @@ describe('the effect of another algorithm, window or number of limits', () => {
     const opposite: Record<string, string> = { looser: 'stricter', stricter: 'looser' };
     const atOnce = ({ limits }: LimitTraits) => Math.min(...limits.map(mostAtOnce));
     const inAll = ({ limits }: LimitTraits) =>
-      Math.min(...limits.map((one) => (mostAtOnce(one) === 0 ? 0 : one.requestsPerUnit / secondsOf(one))));
+      Math.min(
+        ...limits.map((one) => (mostAtOnce(one) === 0 ? 0 : one.requestsPerUnit / secondsOfLimit(one))),
+      );
     const seen = new Set<string>();
     fc.assert(
       fc.property(anyTraits, anyTraits, (before, after) => {

@@ -1,7 +1,7 @@
 import { Algorithm, type RateLimit, type Rule } from '../model.ts';
-import { covers, mostAtOnce, secondsOf } from '../review/limit-order.ts';
+import { covers, mostAtOnce } from '../review/limit-order.ts';
 import { compositeOf } from '../review/rule-level.ts';
-import { limitsWords } from '../window.ts';
+import { limitsWords, secondsOfLimit } from '../window.ts';
 import type { Sides } from './domain-side.ts';
 
 /** What a change means for the requests that the rule is for. */
@@ -167,7 +167,7 @@ function isWithin(limit: RateLimit, other: RateLimit): boolean {
 
 /** Of fixed windows: no more, in no less time. What two windows let pass that meet within one of the other's is left out. */
 function isFewer(limit: RateLimit, other: RateLimit): boolean {
-  const isLonger = limit.requestsPerUnit === 0 || secondsOf(limit) >= secondsOf(other);
+  const isLonger = limit.requestsPerUnit === 0 || secondsOfLimit(limit) >= secondsOfLimit(other);
   return limit.requestsPerUnit <= other.requestsPerUnit && isLonger;
 }
 
@@ -177,7 +177,7 @@ function isFixed({ algorithm }: RateLimit): boolean {
 
 /** A second. */
 function rateOf(limit: RateLimit): number {
-  return mostAtOnce(limit) === 0 ? 0 : limit.requestsPerUnit / secondsOf(limit);
+  return mostAtOnce(limit) === 0 ? 0 : limit.requestsPerUnit / secondsOfLimit(limit);
 }
 
 function least(limits: readonly RateLimit[], pick: (limit: RateLimit) => number): number {

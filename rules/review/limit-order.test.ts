@@ -6,8 +6,8 @@ import { TokenBucket } from '../../limiter/stores/token-bucket.ts';
 import { caseCount } from '../../test/support/property-cases.ts';
 import { limit } from '../../test/support/rule-builder.ts';
 import { Algorithm, type RateLimit } from '../model.ts';
-import { limitWords } from '../window.ts';
-import { covers, mostAtOnce, secondsOf } from './limit-order.ts';
+import { limitWords, secondsOfLimit } from '../window.ts';
+import { covers, mostAtOnce } from './limit-order.ts';
 
 const { FIXED_WINDOW, SLIDING_WINDOW, TOKEN_BUCKET } = Algorithm;
 const of = (requestsPerUnit: number, unit: string, more: Partial<RateLimit> = {}): RateLimit =>
@@ -61,7 +61,7 @@ class Counter {
 
   constructor(one: RateLimit) {
     const requests = one.requestsPerUnit;
-    const windowMicros = secondsOf(one) * 1e6;
+    const windowMicros = secondsOfLimit(one) * 1e6;
     this.#limit = one;
     if (one.algorithm === FIXED_WINDOW) this.#bound = new FixedWindow(requests);
     else if (one.algorithm === SLIDING_WINDOW) this.#bound = new SlidingWindow({ requests, windowMicros });
@@ -83,7 +83,9 @@ class Counter {
   }
 
   #windowAt(micros: number): number {
-    return this.#limit.algorithm === FIXED_WINDOW ? Math.floor(micros / secondsOf(this.#limit) / 1e6) : 0;
+    return this.#limit.algorithm === FIXED_WINDOW
+      ? Math.floor(micros / secondsOfLimit(this.#limit) / 1e6)
+      : 0;
   }
 }
 
@@ -124,7 +126,7 @@ describe.each([
         const [tight, loose] = [new Counter(one), new Counter(other)];
         let now = 1e15;
         for (const { pass, hits, limiter } of steps) {
-          now += Math.round(pass * secondsOf(limit({ unit })) * 1e6);
+          now += Math.round(pass * secondsOfLimit(limit({ unit })) * 1e6);
           const at = [now, now + (limiter * apart * 1e6) / 2] as const;
           // A limiter of another clock could give back in another window than the hits were counted in.
           if (hits < 0 ? apart > 0 : hits > tight.room(...at)) continue;

@@ -7,7 +7,7 @@
  * most burst + rate x t in any time t. That bounds what the other limit can come to hold.
  */
 import { Algorithm, type RateLimit, Unit, unitFromText } from '../model.ts';
-import { windowSeconds } from '../window.ts';
+import { secondsOfLimit } from '../window.ts';
 
 /** Chosen: no two clocks of limiters and stores are further apart, in seconds. */
 const clocksApart = 120;
@@ -23,16 +23,11 @@ interface Windows {
 }
 
 function windowsOf(limit: RateLimit): Windows {
-  const seconds = secondsOf(limit);
+  const seconds = secondsOfLimit(limit);
   const isPlainMonth = unitFromText(limit.unit) === Unit.MONTH && limit.unitMultiplier === 1;
   return isPlainMonth && limit.algorithm === Algorithm.FIXED_WINDOW
     ? { shortest: 28 * day, longest: 31 * day, step: day }
     : { shortest: seconds, longest: seconds, step: seconds };
-}
-
-/** The length of a window; a second for what is no unit. */
-export function secondsOf({ unit, unitMultiplier }: RateLimit): number {
-  return windowSeconds(unitFromText(unit) ?? Unit.UNKNOWN, unitMultiplier) ?? 1;
 }
 
 /** What passes at once, where nothing passed before. */
@@ -65,7 +60,7 @@ function areSame(limit: RateLimit, other: RateLimit): boolean {
 function bucketCovers(limit: RateLimit, other: RateLimit, apart: number): boolean {
   const { shortest } = windowsOf(limit);
   const isSlower =
-    product(limit.requestsPerUnit, secondsOf(other)) <= product(other.requestsPerUnit, shortest);
+    product(limit.requestsPerUnit, secondsOfLimit(other)) <= product(other.requestsPerUnit, shortest);
   if (!isSlower) return false;
   if (limit.algorithm === Algorithm.TOKEN_BUCKET) return mostAtOnce(limit) <= mostAtOnce(other);
   // The ends of two neighbouring windows meet, and of more where clocks differ.
@@ -93,7 +88,7 @@ function windowsCover(limit: RateLimit, other: RateLimit, apart: number): boolea
 /** Hits that the arithmetic of a large sliding window may take for more than they are: a tick of its former window, which it counts in. */
 function roundedOff({ requestsPerUnit, ...limit }: RateLimit): number {
   const exactMost = Number.MAX_SAFE_INTEGER;
-  const isExact = requestsPerUnit * secondsOf({ ...limit, requestsPerUnit }) * 1e6 <= exactMost;
+  const isExact = requestsPerUnit * secondsOfLimit({ ...limit, requestsPerUnit }) * 1e6 <= exactMost;
   return isExact ? 0 : Math.ceil((11 * requestsPerUnit ** 2) / exactMost);
 }
 

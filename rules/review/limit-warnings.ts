@@ -1,5 +1,5 @@
 import { sanitizeMetricKey } from '../match-result.ts';
-import { type RateLimit, type Rule, type RuleSource, Unit, unitFromText } from '../model.ts';
+import { type RateLimit, type Rule, type RuleSource, unitOf } from '../model.ts';
 import { limitLabel, limitWords } from '../window.ts';
 import { covers, mostAtOnce } from './limit-order.ts';
 import type { RuleWarning } from './review-sources.ts';
@@ -252,7 +252,7 @@ function dottedWarnings(domain: string, rules: readonly PlacedRule[]): RuleWarni
 function sharedMetrics(rules: readonly PlacedRule[]): RuleWarning[] {
   return rules.flatMap(({ rule: { limits, descriptors }, source, path }) => {
     if (limits.length < 2) return [];
-    const all = limits.map((limit) => ({ ...limit, unit: unitFromText(limit.unit) ?? Unit.UNKNOWN }));
+    const all = limits.map((limit) => ({ ...limit, unit: unitOf(limit) }));
     const labels = new Set(all.map((limit) => sanitizeMetricKey(limitLabel(all, limit))));
     const shared = placedRules(descriptors, source, path).filter(
       ({ rule }) => rule.limits.length === 1 && labels.has(sanitizeMetricKey(compositeOf(rule))),

@@ -21,8 +21,8 @@ import {
   type Rule,
   type RuleSource,
   Unit,
-  unitFromText,
   unitName,
+  unitOf,
 } from '../model.ts';
 import { formatManifestError, type RuleError } from '../rule-error.ts';
 import { listProblem } from '../validate-limits.ts';
@@ -107,7 +107,7 @@ function toDescriptor(rule: Rule): RateLimitDescriptor {
 
 function toPolicy(limit: RateLimit): RateLimitPolicy {
   const policy = create(RateLimitPolicySchema);
-  policy.unit = unitFromText(limit.unit) ?? Unit.UNKNOWN;
+  policy.unit = unitOf(limit);
   policy.requestsPerUnit = limit.requestsPerUnit;
   policy.unlimited = limit.unlimited;
   policy.name = limit.name;

@@ -19,7 +19,7 @@ import { describeWithServer } from '../support/describe-with-server.ts';
 import { redisProgram } from '../support/find-server.ts';
 import { InProcessLimiter } from '../support/in-process-limiter.ts';
 import { caseCount } from '../support/property-cases.ts';
-import { type RedisServer, startRedis } from '../support/redis-server.ts';
+import { commandCalls, type RedisServer, startRedis } from '../support/redis-server.ts';
 import { openRedisStore } from '../support/redis-stores.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
 import { BucketModel, SlidingModel } from './counter-model.ts';
@@ -58,7 +58,7 @@ describeWithServer('limits with bounds in Redis', redisProgram, (path) => {
 
   async function calls(command: string): Promise<number> {
     const stats = await client.info('commandstats');
-    return Number(new RegExp(`cmdstat_${command}:calls=(\\d+)`).exec(stats)?.[1] ?? 0);
+    return commandCalls(stats, command);
   }
 
   it('leaves what the answers say, from whatever the keys held', async () => {

@@ -8,6 +8,7 @@ import { counterOp, submit, totalOf } from '../support/counter-ops.ts';
 import { describeWithServer } from '../support/describe-with-server.ts';
 import { redisProgram } from '../support/find-server.ts';
 import { type ClusterMember, type RedisCluster, startRedisCluster } from '../support/redis-cluster.ts';
+import { commandCalls } from '../support/redis-server.ts';
 import { closedStoreSuite, counterStoreSuite } from './counter-store.suite.ts';
 
 describeWithServer('Redis Cluster', redisProgram, (path) => {
@@ -31,7 +32,7 @@ describeWithServer('Redis Cluster', redisProgram, (path) => {
   /** How often each master ran a command since `resetCalls`. */
   async function calls(command: string): Promise<number[]> {
     const stats = await Promise.all(masters().map(({ client }) => client.info('commandstats')));
-    return stats.map((text) => Number(new RegExp(`cmdstat_${command}:calls=(\\d+)`).exec(text)?.[1] ?? 0));
+    return stats.map((text) => commandCalls(text, command));
   }
   const sum = (numbers: number[]) => numbers.reduce((total, n) => total + n, 0);
   const resetCalls = () => Promise.all(masters().map(({ client }) => client.config('RESETSTAT')));

@@ -13,7 +13,7 @@ import { counterOp, submit, totalOf } from '../support/counter-ops.ts';
 import { describeWithServer } from '../support/describe-with-server.ts';
 import { nutcrackerProgram, redisProgram } from '../support/find-server.ts';
 import { freePort } from '../support/free-port.ts';
-import { type RedisServer, startRedis } from '../support/redis-server.ts';
+import { commandCalls, type RedisServer, startRedis } from '../support/redis-server.ts';
 import { openRedisStore } from '../support/redis-stores.ts';
 import { suiteFolder } from '../support/suite-folder.ts';
 import { closedStoreSuite, counterStoreSuite } from './counter-store.suite.ts';
@@ -23,7 +23,7 @@ const stop = { stopWhenOver: true };
 /** How often the server ran a command since `CONFIG RESETSTAT`. */
 async function calls(client: Redis, command: string): Promise<number> {
   const stats = await client.info('commandstats');
-  return Number(new RegExp(`cmdstat_${command}:calls=(\\d+)`).exec(stats)?.[1] ?? 0);
+  return commandCalls(stats, command);
 }
 
 describeWithServer('Redis without scripts', redisProgram, (path) => {

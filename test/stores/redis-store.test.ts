@@ -7,7 +7,7 @@ import { counterOp, submit, totalOf } from '../support/counter-ops.ts';
 import { describeWithServer } from '../support/describe-with-server.ts';
 import { redisProgram } from '../support/find-server.ts';
 import { caseCount } from '../support/property-cases.ts';
-import { type RedisServer, startRedis } from '../support/redis-server.ts';
+import { commandCalls, type RedisServer, startRedis } from '../support/redis-server.ts';
 import { openRedisStore } from '../support/redis-stores.ts';
 
 const max = Number.MAX_SAFE_INTEGER;
@@ -32,7 +32,7 @@ describeWithServer('what RedisStore leaves in Redis', redisProgram, (path) => {
   /** How often the server ran a command since `CONFIG RESETSTAT`. */
   async function calls(command: string): Promise<number> {
     const stats = await client.info('commandstats');
-    return Number(new RegExp(`cmdstat_${command}:calls=(\\d+)`).exec(stats)?.[1] ?? 0);
+    return commandCalls(stats, command);
   }
 
   it('gives a new key its life, and leaves it alone from then on', async () => {

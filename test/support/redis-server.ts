@@ -88,3 +88,8 @@ export async function startRedis(options: RedisServerOptions): Promise<RedisServ
   }
   return server;
 }
+
+/** How often the server ran a command, by its `INFO commandstats`. */
+export function commandCalls(stats: string, command: string): number {
+  return Number(new RegExp(`cmdstat_${command}:calls=(\\d+)`).exec(stats)?.[1] ?? 0);
+}
