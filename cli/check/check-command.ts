@@ -1,6 +1,4 @@
 import { statSync } from 'node:fs';
-import { ruleChecks } from '../../limiter/assembly/config-source.ts';
-import { parseLimiterSettings } from '../../limiter/settings/settings.ts';
 import type { RuleSupport } from '../../rules/validate-limits.ts';
 import {
   commandOf,
@@ -30,9 +28,11 @@ const checkSettingNames = [
   'CACHE_KEY_PREFIX',
 ] as const;
 
-/** What such a limiter can count; where nothing is said all. @throws UsageError */
-function supportOf(given: readonly string[]): RuleSupport | undefined {
+/** What such a limiter can count; where nothing is said all, and nothing of a limiter is loaded. Rejects with a UsageError. */
+async function supportOf(given: readonly string[]): Promise<RuleSupport | undefined> {
   if (given.length === 0) return undefined;
+  const { ruleChecks } = await import('../../limiter/assembly/config-source.ts');
+  const { parseLimiterSettings } = await import('../../limiter/settings/settings.ts');
   // A store has an address, and rules are checked without it.
   const address = {
     REDIS_SOCKET_TYPE: 'tcp',
@@ -89,7 +89,7 @@ export const checkCommand = commandOf(
     allow: { type: 'string', multiple: true },
     output: { type: 'string' },
   },
-  (flags) => {
+  async (flags) => {
     const format = outputFormat(flags);
     const folder = flags.text('config-dir');
     const paths = [...(folder === undefined ? [] : [folder]), ...flags.positionals];
@@ -101,7 +101,7 @@ export const checkCommand = commandOf(
       sanitizeDescriptorMetricDots: flags.on('undotted-metrics'),
       allowed: allowedKinds(flags.list('allow')),
     };
-    const support = supportOf(flags.list('setting'));
+    const support = await supportOf(flags.list('setting'));
     const check = (path: string): CheckedInput =>
       checkInput(readInput(path, { mergeDomains, support, callersToo: true }), options);
     const inputs = format === 'json' ? paths.map(check) : printAll(paths, check);
