@@ -8,7 +8,7 @@ import {
 import type { Logger } from '../../process/log/logger.ts';
 import { Seldom } from '../../process/log/seldom.ts';
 import { HeldBytes, type SharedHoldings } from '../../process/net/held-bytes.ts';
-import { LoopTurns } from '../../process/time/loop-turns.ts';
+import { FlushTurn, LoopTurns } from '../../process/time/loop-turns.ts';
 import type { HttpTls } from '../http/listener.ts';
 import type { ConnectionEnd } from '../log/connection-lines.ts';
 import * as lines from '../log/lines.ts';
@@ -41,6 +41,8 @@ export interface OpenedConnections {
   held: HeldBytes;
   /** In which what comes over them is served. */
   turns: LoopTurns;
+  /** When answers are written that waited for the store, and what comes alone is sent to it. */
+  flushTurn: FlushTurn;
   /** Of each HTTP listener. */
   http: HttpConnectionsOptions;
 }
@@ -61,6 +63,7 @@ export function openConnections(
   return {
     held,
     turns,
+    flushTurn: new FlushTurn(),
     http: {
       held,
       turns,

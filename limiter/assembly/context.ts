@@ -3,6 +3,7 @@ import type { Health } from '../../process/grpc/health.ts';
 import type { HttpConnectionsOptions } from '../../process/http/http-connections.ts';
 import type { Logger } from '../../process/log/logger.ts';
 import type { Clock, Timers } from '../../process/time/clock.ts';
+import type { FlushTurn } from '../../process/time/loop-turns.ts';
 import type { ConfigSource } from '../config-source/config-source.ts';
 import type { GrpcServerOptions } from '../grpc/server.ts';
 import type { OriginLines } from '../log/lines.ts';
@@ -46,7 +47,13 @@ export interface Sink {
 /** Modules of a thread that serves which only some settings need; undefined: they do not. */
 export interface ServingModules {
   readonly redis:
-    | { openRedis(context: LimiterContext, storeName: 'store' | 'per_second_store'): OpenedStore }
+    | {
+        openRedis(
+          context: LimiterContext,
+          storeName: 'store' | 'per_second_store',
+          flushTurn: FlushTurn,
+        ): OpenedStore;
+      }
     | undefined;
   readonly memcache:
     | { openMemcache(context: LimiterContext, resolveSrv: ResolveSrv | undefined): OpenedStore }

@@ -37,6 +37,7 @@ export function openGrpc(
     maxConnections: settings.grpcMaxConnections,
     held: connections.held,
     turns: connections.turns,
+    flushTurn: connections.flushTurn,
     tls: serverTls(settings, 'grpc'),
     listener: connectionListener(context, {
       connections: () => server.connections,

@@ -1,6 +1,7 @@
 /** A store in Redis, of whatever kind the settings name, with its statistics and its part in the process's health. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { withFields } from '../../process/log/logger.ts';
+import type { FlushTurn } from '../../process/time/loop-turns.ts';
 import { redisConnectionRetry, redisPipelineLimitIgnored, redisScriptsRefused } from '../log/lines.ts';
 import { redisLines } from '../log/redis-lines.ts';
 import { callsAtATime, nodesAtATime, perSecondRedis, redisAddress } from '../settings/redis-settings.ts';
@@ -22,7 +23,11 @@ const roles = {
 } as const;
 
 /** Throws an Error without credentials on an address that cannot be read, and on files of TLS that are no good. */
-export function openRedis(context: LimiterContext, storeName: keyof typeof roles): OpenedStore {
+export function openRedis(
+  context: LimiterContext,
+  storeName: keyof typeof roles,
+  flushTurn: FlushTurn,
+): OpenedStore {
   const { settings, clock, random, registry, health } = context;
   const { pool, component, prefix } = roles[storeName];
   const own = storeName === 'store' ? settings : perSecondRedis(settings);
@@ -45,6 +50,7 @@ export function openRedis(context: LimiterContext, storeName: keyof typeof roles
     timeoutMs: own.redisTimeoutMs,
     closeOnReadOnly: settings.redisCloseConnectionOnReadOnlyError,
     random,
+    flushTurn,
     // Timers know whole milliseconds.
     windowMs: Math.ceil(own.redisPipelineWindowMs),
     onFailure: lines.onFailure,

@@ -63,7 +63,7 @@ export function openServing(context: LimiterContext, parts: ServingParts): Threa
   const tracing = openTracing(context);
   const { store, connect } = openStore(
     { ...context, health: storeHealth },
-    { modules, resolveSrv, spanMaker: tracing?.maker },
+    { modules, resolveSrv, flushTurn: connections.flushTurn, spanMaker: tracing?.maker },
   );
   const stats = createLimiterStats(registry);
   const top = openTop(context);

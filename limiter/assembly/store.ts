@@ -1,5 +1,6 @@
 /** The store that the settings name, and what stands before one that may fail: a breaker around each, and the answer of last resort. */
 import { ticksAfterReading } from '../../process/time/clock.ts';
+import type { FlushTurn } from '../../process/time/loop-turns.ts';
 import { hitsNotDelivered, storeAskedAgain, storeNotAsked } from '../log/lines.ts';
 import type { LimiterSettings } from '../settings/settings.ts';
 import {
@@ -23,6 +24,7 @@ interface StoreParts {
   modules: ServingModules;
   /** Of MEMCACHE_SRV. Defaults to the system's. */
   resolveSrv: ResolveSrv | undefined;
+  flushTurn: FlushTurn;
   /** Makes the spans of what the store does. Undefined where tracing is off. */
   spanMaker: (() => SpanMaker | undefined) | undefined;
 }
@@ -30,7 +32,7 @@ interface StoreParts {
 /** `health` of the context has a part for the store. Throws an Error without credentials when it cannot be opened as the settings say. */
 export function openStore(
   context: LimiterContext,
-  { modules, resolveSrv, spanMaker }: StoreParts,
+  { modules, resolveSrv, flushTurn, spanMaker }: StoreParts,
 ): OpenedStore {
   const { settings } = context;
   const traced = (name: string, opened: OpenedStore): OpenedStore => {
@@ -49,7 +51,7 @@ export function openStore(
   // Inside the breaker, so that what it answers itself is no work of the store.
   const redis = loaded(modules.redis, 'the Redis client');
   const calm = (name: 'store' | 'per_second_store', patienceMs: number): OpenedStore =>
-    withBreaker(context, { name, patienceMs }, traced(name, redis.openRedis(context, name)));
+    withBreaker(context, { name, patienceMs }, traced(name, redis.openRedis(context, name, flushTurn)));
   const main = calm('store', settings.redisTimeoutMs);
   if (!settings.redisPerSecond) return withLocalFallback(context, main);
   const perSecond = calm('per_second_store', settings.redisPerSecondTimeoutMs);

@@ -12,12 +12,12 @@ import { HeldBytes, type Holding } from '../../process/net/held-bytes.ts';
 import { peerName, SocketPeer, unixPeer } from '../../process/net/peer.ts';
 import { type CertificateListener, watchCertificate } from '../../process/net/tls-credentials.ts';
 import type { Clock, Timers } from '../../process/time/clock.ts';
-import { LoopTurns } from '../../process/time/loop-turns.ts';
+import { FlushTurn, LoopTurns } from '../../process/time/loop-turns.ts';
 import { Http2Connection } from '../http2/connection.ts';
 import type { Http2Limits } from '../http2/limits.ts';
 import type { RequestHandler } from '../http2/request-handler.ts';
 import { type ViolationReason, violationReasons, violationTexts } from '../http2/violation.ts';
-import { FlushTurn, SocketTransport } from './socket-transport.ts';
+import { SocketTransport } from './socket-transport.ts';
 import { createTlsListener, type TlsOptions } from './tls-listener.ts';
 
 /**
@@ -128,6 +128,8 @@ export interface Http2SocketServerOptions {
   held?: HeldBytes | undefined;
   /** In which what the connections sent is served. Defaults to turns of its own. */
   turns?: LoopTurns | undefined;
+  /** When answers are written that did not come at once. Defaults to one of its own. */
+  flushTurn?: FlushTurn | undefined;
   /** Undefined: no TLS. */
   tls?: TlsOptions | undefined;
   clock: Clock;
@@ -160,7 +162,7 @@ export class Http2SocketServer {
   readonly #turns: LoopTurns;
   readonly #sockets = new OpenSockets();
   readonly #connections = new Set<OpenConnection>();
-  readonly #flushTurn = new FlushTurn();
+  readonly #flushTurn: FlushTurn;
   #server: Server | undefined;
   /** Set while there are connections. */
   #endTicks: (() => void) | undefined;
@@ -173,6 +175,7 @@ export class Http2SocketServer {
     this.#held =
       options.held ?? new HeldBytes({ maxBytes: Number.POSITIVE_INFINITY, timers: options.timers });
     this.#turns = options.turns ?? new LoopTurns();
+    this.#flushTurn = options.flushTurn ?? new FlushTurn();
   }
 
   /** That speak HTTP/2, or are about to. */
@@ -265,7 +268,7 @@ export class Http2SocketServer {
   #accept(socket: Socket): void {
     const { clock, handler, limits, ages = noAges, random } = this.#options;
     this.#sockets.add(socket);
-    const transport = new SocketTransport(socket, { turns: this.#turns, clock });
+    const transport = new SocketTransport(socket, { turns: this.#turns, flushTurn: this.#flushTurn, clock });
     const peer = this.#nameOf(socket);
     const nowMs = clock.monotonicMs();
     const http2 = new Http2Connection({

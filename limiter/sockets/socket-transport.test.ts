@@ -3,7 +3,7 @@ import { Duplex } from 'node:stream';
 import { setImmediate as turnOfLoop } from 'node:timers/promises';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { LoopTurns } from '../../process/time/loop-turns.ts';
+import { FlushTurn, LoopTurns } from '../../process/time/loop-turns.ts';
 import { SocketTransport } from './socket-transport.ts';
 
 /** So much is handed over at a time. */
@@ -19,6 +19,7 @@ class Thread {
     clock: this.clock,
     later: (callback) => void this.#later.push(callback),
   });
+  readonly flushTurn = new FlushTurn();
   /** Who was handed how many bytes. */
   readonly pieces: [who: string, bytes: number][] = [];
 

@@ -10,7 +10,7 @@ import type { Socket } from 'node:net';
 import { TLSSocket } from 'node:tls';
 import { addressGroup } from '../../process/net/peer.ts';
 import type { Clock } from '../../process/time/clock.ts';
-import type { LoopTurns, TurnTaker } from '../../process/time/loop-turns.ts';
+import type { FlushTurn, LoopTurns, TurnTaker } from '../../process/time/loop-turns.ts';
 import type { Transport } from '../http2/request-handler.ts';
 
 /** Chosen: how long what was written may take to go out once nothing follows. `OpenSockets` bounds the time after that. */
@@ -39,6 +39,7 @@ const littleBytes = 1024;
 
 export interface SocketTransportOptions {
   turns: LoopTurns;
+  flushTurn: FlushTurn;
   clock: Pick<Clock, 'monotonicMs'>;
 }
 
@@ -55,6 +56,7 @@ export class SocketTransport implements Transport, TurnTaker {
   readonly group: string;
   readonly #socket: Socket;
   readonly #turns: LoopTurns;
+  readonly #flushTurn: FlushTurn;
   readonly #clock: Pick<Clock, 'monotonicMs'>;
   #reader: SocketReader | undefined;
   #onUnread = (): void => {};
@@ -69,9 +71,10 @@ export class SocketTransport implements Transport, TurnTaker {
   #tellEnd: (() => void) | undefined;
   #isEnding = false;
 
-  constructor(socket: Socket, { turns, clock }: SocketTransportOptions) {
+  constructor(socket: Socket, { turns, flushTurn, clock }: SocketTransportOptions) {
     this.#socket = socket;
     this.#turns = turns;
+    this.#flushTurn = flushTurn;
     this.#clock = clock;
     this.group = addressGroup(socket.remoteAddress);
   }
@@ -156,7 +159,9 @@ export class SocketTransport implements Transport, TurnTaker {
     let at = 0;
     while (this.#isTurn || !this.#turns.isSpent(nowMs)) {
       const piece = at === 0 && bytes.length <= pieceBytes ? bytes : bytes.subarray(at, at + pieceBytes);
+      this.#flushTurn.begin();
       reader.receive(piece, nowMs);
+      this.#flushTurn.end();
       at += piece.length;
       if (at === bytes.length || this.#isEnding) return;
       if (this.#isPaused) break;
@@ -180,28 +185,4 @@ export class SocketTransport implements Transport, TurnTaker {
     this.#turnBytes = isLittle ? littleBytes : pieceBytes;
     this.#turns.wait(this, isLittle ? 'little' : 'much');
   }
-}
-
-/** What has answers to write. */
-interface Flushable {
-  flush(): void;
-}
-
-/**
- * Writes what was gathered once a turn of the event loop, after all of its input was handled: the answers of one batch of
- * the store become one write for each connection.
- */
-export class FlushTurn {
-  #waiting: Flushable[] = [];
-
-  /** Called at most once by each until it was flushed. */
-  readonly schedule = (connection: Flushable): void => {
-    if (this.#waiting.push(connection) === 1) setImmediate(this.#flush);
-  };
-
-  readonly #flush = (): void => {
-    const waiting = this.#waiting;
-    this.#waiting = [];
-    for (const connection of waiting) connection.flush();
-  };
 }

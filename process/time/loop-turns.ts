@@ -284,3 +284,39 @@ export class LoopTurns {
     return untilMs !== undefined && this.#options.clock.monotonicMs() < untilMs;
   }
 }
+
+/** What has something to write or to send. */
+export interface Flushable {
+  flush(): void;
+}
+
+/**
+ * Writes what was gathered once the work that filled it is done, so that the answers of one batch of the store become one
+ * write for each connection. Who drives work says when that ends: the reader of a socket after what it read, the store's
+ * connection after all replies of one read. What comes of anything else is flushed when this turn of the event loop ends.
+ */
+export class FlushTurn {
+  #waiting: Flushable[] = [];
+  #isDriven = false;
+
+  /** What is scheduled from now on waits for `end`, which has to follow at once. */
+  readonly begin = (): void => {
+    this.#isDriven = true;
+  };
+
+  readonly end = (): void => {
+    this.#isDriven = false;
+    if (this.#waiting.length > 0) this.#flush();
+  };
+
+  /** Called at most once by each until it was flushed. */
+  readonly schedule = (one: Flushable): void => {
+    if (this.#waiting.push(one) === 1 && !this.#isDriven) setImmediate(this.#flush);
+  };
+
+  readonly #flush = (): void => {
+    const waiting = this.#waiting;
+    this.#waiting = [];
+    for (const one of waiting) one.flush();
+  };
+}

@@ -1,5 +1,6 @@
 /** What a store in one Redis and one in a cluster have in common: gathering what is submitted, and places for calls. */
 import { attendedTimers, systemTimers, type Timers } from '../../../process/time/clock.ts';
+import type { FlushTurn } from '../../../process/time/loop-turns.ts';
 import { retryDelayMs } from '../../../process/time/pacing.ts';
 import type { ClientTls } from '../client-tls.ts';
 import {
@@ -34,6 +35,11 @@ export interface GatheringStoreOptions {
   windowMs?: number | undefined;
   /** Defaults to Node's. */
   timers?: Timers | undefined;
+  /**
+   * Whose answers are written at the end of its work: who hands over the replies of one read says when it begins and ends.
+   * Defaults to one that nobody else uses.
+   */
+  flushTurn?: FlushTurn | undefined;
   random: () => number;
   /** REDIS_SCRIPTS; in a cluster refunds and ops with bounds alone use one. Defaults to `auto`. */
   scripts?: RedisScripts | undefined;
