@@ -1,5 +1,14 @@
 /** How counters are named, how long they live and what is kept of them here. Rows of the table in `settings.ts`. */
-import { bool, choice, duration, integer, text } from '../../process/settings/settings-kinds.ts';
+import { z } from 'zod';
+import {
+  bool,
+  choice,
+  duration,
+  integer,
+  onOff,
+  type SettingKind,
+  text,
+} from '../../process/settings/settings-kinds.ts';
 import { needing, type SettingNeed } from '../../process/settings/settings-needs.ts';
 import {
   problems,
@@ -8,6 +17,7 @@ import {
   type SettingsTable,
 } from '../../process/settings/settings-reader.ts';
 import { counterKeyForms, unambiguousPrefixProblem } from '../../rules/counter-keys.ts';
+import { leaseForm, leaseFromText, leaseText } from '../../rules/lease.ts';
 import { RequestBounds, usualRequestLimits } from '../decide/request-bounds.ts';
 import { memcachePrefixProblem } from '../stores/memcache/memcache-key.ts';
 
@@ -66,6 +76,76 @@ export const counterSettings = {
       'Where a request would be refused by the totals before it, only counters over their limit count it; see [stop when over](#stop-when-over).',
   },
 } as const satisfies SettingsTable;
+
+const leasing: readonly SettingNeed[] = [{ name: 'LEASES', is: 'set' }];
+
+/** Hits that a limiter takes ahead. */
+export const leaseSettings = {
+  leases: {
+    name: 'LEASES',
+    needs: [
+      { name: 'BACKEND_TYPE', is: ['redis'], otherwise: 'every hit is counted as it comes' },
+      { name: 'REDIS_SCRIPTS', is: ['auto'], otherwise: 'a script counts leases' },
+      {
+        name: 'STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT',
+        is: [false],
+        otherwise: 'what is held back depends on totals that Redis alone knows',
+      },
+    ],
+    kind: onOff(),
+    summary:
+      'Hits of busy counters are taken ahead from Redis and spent without asking it again, never beyond the limit; see [leases](rules.md#leases). Not in the Go service.',
+  },
+  leaseShare: {
+    name: 'LEASE_SHARE',
+    needs: leasing,
+    kind: share(),
+    default: 5_000,
+    summary:
+      'The part of a limit that one limiter (with `LIMITER_WORKERS` one thread of it) takes ahead at most, where a rule has no `lease` of its own; `0`: only rules with one are leased. Not in the Go service.',
+  },
+  leasesMaxCounters: {
+    name: 'LEASES_MAX_COUNTERS',
+    needs: leasing,
+    kind: integer({ min: 1, max: 16_000_000 }),
+    default: 65_536,
+    summary:
+      'Counters whose use is watched, and which are leased once they are busy, at most; of others every hit goes to Redis. With `LIMITER_WORKERS`, of each worker. Not in the Go service.',
+  },
+} as const satisfies SettingsTable;
+
+function share(): SettingKind<number> {
+  return {
+    expected: leaseForm,
+    brief: 'share, `0.0001%` to `100%`, or `0`',
+    schema: z.string().transform((text, context) => {
+      const lease = leaseFromText(text);
+      if (lease !== undefined) return lease;
+      context.addIssue({ code: 'custom', message: leaseForm });
+      return z.NEVER;
+    }),
+    format: leaseText,
+  };
+}
+
+type LeaseSettings = SettingsOf<
+  typeof leaseSettings & Pick<typeof counterSettings, 'stopCacheKeyIncrementWhenOverLimit'>
+> & {
+  backendType: string;
+  redisScripts: string;
+};
+
+/** The share of limits that is leased where rules do not say; undefined: nothing is, whatever they say. */
+export function usualLease(settings: LeaseSettings): number | undefined {
+  const {
+    leases,
+    leaseShare,
+    backendType,
+    redisScripts,
+    stopCacheKeyIncrementWhenOverLimit: stop,
+  } = settings;
+  return leases && backendType === 'redis' && redisScripts === 'auto' && !stop ? leaseShare : undefined;
+}
 
 /** A prefix that no key can have would turn all limits off, or let counters meet. */
 export function prefixProblems(

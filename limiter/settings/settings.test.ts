@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { defaultOf } from '../../process/settings/settings-reader.ts';
 import { aliasesOf, canonicalName } from '../../process/settings/settings-unknown.ts';
+import { usualLease } from './counting-settings.ts';
 import { limiterAliases, limiterSettingGroups, parseLimiterSettings } from './settings.ts';
 
 const all = limiterSettingGroups.flatMap(({ settings }) => Object.values(settings));
@@ -131,6 +132,9 @@ describe('parseLimiterSettings', () => {
         expirationJitterMaxSeconds: 300,
         localCacheSizeInBytes: 0,
         stopCacheKeyIncrementWhenOverLimit: false,
+        leases: false,
+        leaseShare: 5_000,
+        leasesMaxCounters: 65_536,
         storeFailureMode: 'error',
         dogStatsdMogrifiers: '',
         mogrifiers: [],
@@ -245,6 +249,12 @@ describe('parseLimiterSettings', () => {
       'LOG_LEVEL: "" is not accepted, expected panic, fatal, error, warn, warning, info, debug or trace, in any letter case',
     ],
     ['GRPC_PORT', '65536', 'GRPC_PORT: "65536" is not accepted, expected a whole number from 0 to 65535'],
+    ['LEASES', 'yes', 'LEASES: "yes" is not accepted, expected on or off, in any letter case'],
+    [
+      'LEASE_SHARE',
+      '0.5',
+      'LEASE_SHARE: "0.5" is not accepted, expected a share of the limit such as 2% or 0.5%, of 100% at most, or 0',
+    ],
     ['NEAR_LIMIT_RATIO', '-0.1', 'NEAR_LIMIT_RATIO: "-0.1" is not accepted, expected a number from 0 to 1'],
   ];
   for (const [variable, value, message] of refused) {
@@ -395,6 +405,36 @@ describe('parseLimiterSettings of an xDS server', () => {
     expect(parseLimiterSettings(env).errors).toBeUndefined();
     expect(parseLimiterSettings({ ...env, CONFIG_GRPC_XDS_SERVER_USE_TLS: 'true' }).errors).toEqual([
       { variable, message: `${variable}: needs CONFIG_GRPC_XDS_CLIENT_TLS_${missing} as well` },
+    ]);
+  });
+
+  it.each([
+    [{ BACKEND_TYPE: 'memory' }, 'without BACKEND_TYPE=redis: every hit is counted as it comes'],
+    [{ BACKEND_TYPE: 'memcache' }, 'without BACKEND_TYPE=redis: every hit is counted as it comes'],
+    [{ REDIS_SCRIPTS: 'never' }, 'without REDIS_SCRIPTS=auto: a script counts leases'],
+    [
+      { STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT: 'true' },
+      'with STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT=true: what is held back depends on totals that Redis alone knows',
+    ],
+  ])('leases nothing, and says why, with %o', (other, why) => {
+    const servers = { MEMCACHE_HOST_PORT: 'm:11211' };
+    const { settings, warnings } = parseLimiterSettings({ ...servers, ...other, LEASES: 'on' });
+    expect(warnings).toContain(`LEASES has no effect ${why}`);
+    expect(usualLease(settings!)).toBeUndefined();
+    expect(parseLimiterSettings({ ...servers, ...other, LEASES: 'off' }).warnings?.join()).not.toContain(
+      'LEASES',
+    );
+  });
+
+  it('leases a share of limits where LEASES is on', () => {
+    const lease = (env: Record<string, string>) => usualLease(parseLimiterSettings(env).settings!);
+    expect(lease({ LEASES: 'on' })).toBe(5_000);
+    // As YAML reads the word.
+    expect(lease({ LEASES: 'true', LEASE_SHARE: '2%' })).toBe(20_000);
+    expect(lease({ LEASES: 'On', LEASE_SHARE: '0' })).toBe(0);
+    expect(lease({ LEASE_SHARE: '2%' })).toBeUndefined();
+    expect(parseLimiterSettings({ LEASE_SHARE: '2%' }).warnings).toEqual([
+      'LEASE_SHARE has no effect without LEASES',
     ]);
   });
 

@@ -28,6 +28,7 @@ import { cacheEntryOverheadBytes } from '../stores/local-cache.ts';
 import { accessSettings, serverTlsProblems } from './access-settings.ts';
 import {
   counterSettings,
+  leaseSettings,
   prefixProblems,
   requestSettings,
   requestSettingsProblems,
@@ -230,6 +231,7 @@ const groups = [
   { title: 'Rules', settings: configuration },
   { title: 'Rules from an xDS server', settings: xdsSettings },
   { title: 'Counters', settings: store },
+  { title: 'Leases', settings: leaseSettings },
   { title: 'When the store fails', settings: storeFailureSettings },
   { title: 'Decisions', settings: decisionSettings },
   { title: 'Headers', settings: headerSettings },
@@ -295,6 +297,8 @@ const ownPrefixes = [
   'GRPC_UDS',
   'HTTP_CLIENT_TLS_',
   'HTTP_SERVER_',
+  'LEASES',
+  'LEASE_SHARE',
   'LIMITER_',
   'LIMIT_',
   'LOCAL_CACHE_',

@@ -48,6 +48,18 @@ export function bool(): UsualKind<boolean> {
   };
 }
 
+/** As `bool`, for a switch that documents call `on` and `off`. */
+export function onOff(): UsualKind<boolean> {
+  // YAML reads the words as true and false.
+  const words = choice({ values: ['on', 'off'], synonyms: { true: 'on', false: 'off' } });
+  return {
+    ...words,
+    usual: false,
+    schema: words.schema.transform((word) => word === 'on'),
+    format: (isOn) => (isOn ? 'on' : 'off'),
+  };
+}
+
 export function integer(bounds: Bounds): SettingKind<number> {
   return {
     expected: `a whole number from ${bounds.min} to ${bounds.max}`,

@@ -1,0 +1,32 @@
+/**
+ * The share of its limit that one limiter may take ahead, and spend by itself. Everywhere in millionths, so that shares of
+ * limits are whole numbers without rounding.
+ */
+
+/** A share of 100 %. */
+export const wholeLimit = 1_000_000;
+
+/** What a share is written as; `0`: nothing is taken ahead. */
+export const leasePattern = '^(0|(100(\\.0{1,4})?|[0-9]{1,2}(\\.[0-9]{1,4})?)%)$';
+const expression = new RegExp(leasePattern);
+
+/** Continues "lease must be", for texts without `leasePattern`. */
+export const leaseForm = 'a share of the limit such as 2% or 0.5%, of 100% at most, or 0';
+
+/** `2%` is 20,000; undefined for what is no share. */
+export function leaseFromText(text: string): number | undefined {
+  if (!expression.test(text)) return undefined;
+  const [percent = '', decimals = ''] = text.replace('%', '').split('.');
+  return Number(percent + decimals.padEnd(4, '0'));
+}
+
+/** As `leaseFromText` reads it, in one form for each share: `0.5%`, `0`. */
+export function leaseText(lease: number): string {
+  return lease === 0 ? '0' : `${lease / 10_000}%`;
+}
+
+/** Hits that a limiter takes of such a limit at most. Below 2 it takes none: each would cost a call as before. */
+export function leaseMost(lease: number, requestsPerUnit: number): number {
+  const most = Math.floor((lease * requestsPerUnit) / wholeLimit);
+  return most < 2 ? 0 : most;
+}
