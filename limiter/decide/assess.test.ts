@@ -21,7 +21,7 @@ function threshold(requestsPerUnit: number, shadowMode = false, ratio = 0.8): Th
 
 function assessed(limit: Threshold, before: number, hits: number): Assessment {
   const assessment = new Assessment();
-  assessTotal(limit, hits, before + hits, assessment);
+  assessTotal(limit, hits, before + hits, 0, assessment);
   return assessment;
 }
 
@@ -104,20 +104,28 @@ describe('assessTotal', () => {
 
   it('takes a total below the hits to have been 0 before', () => {
     const assessment = new Assessment();
-    assessTotal(threshold(10), 7, 2, assessment);
+    assessTotal(threshold(10), 7, 2, 0, assessment);
     expect(assessment).toMatchObject({ refused: false, remaining: 8, nearLimit: 0, withinLimit: 7 });
-    assessTotal(threshold(10), 70, 12, assessment);
+    assessTotal(threshold(10), 70, 12, 0, assessment);
     expect(assessment).toMatchObject({ refused: true, nearLimit: 2, overLimit: 2, withinLimit: 0 });
-    assessTotal(threshold(0), 5, 3, assessment);
+    assessTotal(threshold(0), 5, 3, 0, assessment);
     expect(assessment).toMatchObject({ refused: true, nearLimit: 0, overLimit: 5, withinLimit: 0 });
+  });
+
+  it('counts what is leased as used, and as nothing else', () => {
+    const assessment = new Assessment();
+    assessTotal(threshold(10), 1, 4, 5, assessment);
+    expect(assessment).toMatchObject({ remaining: 1, nearLimit: 0, withinLimit: 1 });
+    assessTotal(threshold(10), 1, 4, 7, assessment);
+    expect(assessment).toMatchObject({ refused: false, remaining: 0, withinLimit: 1 });
   });
 
   it('leaves nothing of the assessment before', () => {
     const assessment = new Assessment();
     assessRemembered(threshold(10, true), 5, assessment);
-    assessTotal(threshold(10), 1, 1, assessment);
+    assessTotal(threshold(10), 1, 1, 0, assessment);
     const fresh = new Assessment();
-    assessTotal(threshold(10), 1, 1, fresh);
+    assessTotal(threshold(10), 1, 1, 0, fresh);
     expect(assessment).toEqual(fresh);
   });
 

@@ -46,15 +46,21 @@ export interface Threshold {
 
 /**
  * The store's total is known. Where stop-when-over held hits back, `after` holds none of them: they are then assessed
- * as if they were the last of the total.
+ * as if they were the last of the total. `leased` is charged besides: as much less is left.
  */
-export function assessTotal(threshold: Threshold, hits: number, after: number, into: Assessment): void {
+export function assessTotal(
+  threshold: Threshold,
+  hits: number,
+  after: number,
+  leased: number,
+  into: Assessment,
+): void {
   into.reset();
   const limit = threshold.capacity;
   const near = threshold.nearThreshold;
   const before = after > hits ? after - hits : 0;
   if (after <= limit) {
-    into.remaining = limit - after;
+    into.remaining = after + leased < limit ? limit - after - leased : 0;
     into.withinLimit = hits;
     if (after > near) into.nearLimit = before >= near ? hits : after - near;
     return;

@@ -76,6 +76,7 @@ describe('Planner', () => {
           currentLimit: limited.limits[0],
           capacity: 9,
           secondsUncounted: 60,
+          leaseMost: 0,
           perSecond: false,
           isOwn: false,
           counterStem: 'pre:d_k_',

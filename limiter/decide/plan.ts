@@ -52,6 +52,8 @@ interface LimitTraits {
   readonly secondsUncounted: number;
   /** REDIS_PERSECOND: whether it is counted there. */
   readonly perSecond: boolean;
+  /** Hits of its counter that a limiter may lease at a time; 0: none. */
+  readonly leaseMost: number;
   /** Whether its keys are unambiguous in any case. */
   readonly isOwn: boolean;
 }
@@ -237,6 +239,7 @@ export class Planner {
           (limit.algorithm === Algorithm.TOKEN_BUCKET ? Math.max(1, limit.requestsPerUnit) : 1),
       ),
       perSecond: limits.every((one) => lengthOf(one) < 60),
+      leaseMost: 0,
       isOwn,
     };
   }

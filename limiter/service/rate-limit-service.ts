@@ -276,11 +276,15 @@ export class RateLimitService {
       holdsBack: 'alone',
       bound: plan.bound,
       groupSize: 1,
+      leaseMost: plan.leaseMost,
+      lease: undefined,
       applied: 0,
       after: 0,
       over: false,
       waitMicros: 0,
       held: undefined,
+      leased: 0,
+      mayReturn: plan.leaseMost !== 0,
       error: undefined,
     };
   }
@@ -353,18 +357,18 @@ export class RateLimitService {
   /** Writes the assessment, and counts it in the limit's statistics. */
   #assess(hit: CountedHit, { planner, request }: Decision): void {
     const { stats, localCache, events } = this.#options;
-    const { plan, hits, after } = hit;
+    const { plan, hits, after, leased } = hit;
     const assessment = this.#assessment;
     if (hit.full) {
       assessRemembered(plan, hits, assessment);
     } else if (hit.negative || (plan.bound !== undefined && !hit.over && hit.applied < hits)) {
       // Refused by another limit, the hits count in no statistic of what passed.
-      assessRefund(plan, after, assessment);
+      assessRefund(plan, after + leased, assessment);
     } else {
       if (hit.over) assessRefused(plan, hits, after, assessment);
-      else assessTotal(plan, hits, after, assessment);
+      else assessTotal(plan, hits, after, leased, assessment);
       // Rules that came meanwhile may allow more: then the cache was cleared and is not to learn from the old ones.
-      if (assessment.over && localCache !== undefined && planner === this.#planner) {
+      if (assessment.over && !hit.mayReturn && localCache !== undefined && planner === this.#planner) {
         this.#remember(hit, localCache);
       }
     }

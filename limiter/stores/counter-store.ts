@@ -17,6 +17,32 @@ export interface Caller {
 export type HoldsBack = 'alone' | 'together' | 'never';
 
 /**
+ * What a limiter tells the ledger of a counter's leases in the call that counts, and what it is granted: see
+ * leases/lease-book.ts. With each message it gives back what it did not spend.
+ */
+export interface LeaseAsk {
+  /** Beside the counter, in its slot. */
+  readonly ledgerKey: string;
+  /** Who tells. */
+  readonly limiter: string;
+  /** Grows with each message of a limiter. 0: nothing is told; hits that are taken back only stop at what is leased. */
+  readonly sequence: number;
+  /** The message that was granted what this one tells of, and how many of those hits were spent. */
+  readonly grantedBy: number;
+  readonly spent: number;
+  /** Hits to be leased anew, and the most that any limiter leases of this counter. 0 wants none. */
+  readonly want: number;
+  readonly most: number;
+  readonly limit: number;
+  /** Nothing that was sent before is unanswered, and the limiter forgets the counter: so may the ledger. */
+  readonly isLast: boolean;
+  /** Answer: hits granted; -1 as long as there is none. */
+  granted: number;
+  /** Answer: the counter after everything, what was granted included. */
+  top: number;
+}
+
+/**
  * One counter's part in one request: written by the caller, answered in place by the store.
  * The total is as if every caller had come alone, in the order of `submit`.
  * It is made for one `submit` and its answer is read when `done` is called, not later: a store that was given up on may
@@ -33,6 +59,8 @@ export interface CounterOp {
   readonly ttlSeconds: number;
   /** The most that fits in: over when the total exceeds it. */
   readonly limit: number;
+  /** Hits of the counter that a limiter may take ahead at a time; 0: none, as with a bound. */
+  readonly leaseMost: number;
   /**
    * Undefined: a fixed window alone, which counts all hits, those that are over too. Else the hits are counted only if this
    * lets them pass.
@@ -57,6 +85,8 @@ export interface CounterOp {
    * Undefined where nobody can give up. A store that counts within `submit` need not look.
    */
   readonly caller?: Caller | undefined;
+  /** What is told to the ledger along with the hits: written by the store of leases for the store that it asks. */
+  lease: LeaseAsk | undefined;
 
   /** Answer: hits that the store really applied: `hits`, or 0 where they did not pass or stop-when-over held them back. */
   applied: number;
@@ -71,6 +101,10 @@ export interface CounterOp {
   waitMicros: number;
   /** Answer with a bound: what the counter holds after this op, undefined for one that is not there. */
   held: Held | undefined;
+  /** Answer: hits beyond `after` that are charged as well, as leased: as little is left. */
+  leased: number;
+  /** Answer: leases may give back some of the total, so that one that is over need not stay so. */
+  mayReturn: boolean;
   /** Answer: set when this key failed; `after` then means nothing. */
   error: StoreError | undefined;
 }
@@ -147,14 +181,18 @@ export function failOp(op: CounterOp, error: StoreError): void {
   op.error = error;
 }
 
-/** What an op has that stands alone, counts all its hits and has no answer yet. */
+/** What an op has that stands alone, counts all its hits, leases none and has no answer yet. */
 export const unboundAnswer = {
   bound: undefined,
   groupSize: 1,
+  leaseMost: 0,
+  lease: undefined,
   applied: 0,
   after: 0,
   over: false,
   waitMicros: 0,
   held: undefined,
+  leased: 0,
+  mayReturn: false,
   error: undefined,
 } as const satisfies Partial<CounterOp>;

@@ -46,6 +46,7 @@ export function limitedPlan(given: MatchedTraits = {}): LimitedPlan {
     bound: undefined,
     secondsUncounted: 0,
     perSecond: false,
+    leaseMost: 0,
     isOwn: false,
     counterStem: '',
     metric: { key: '', slot: 0, lastUse: 0 },
