@@ -1,9 +1,11 @@
 import { describe, expect, it } from 'vitest';
 
 import {
+  callByCallLoads,
   costlyLimits,
   type Figures,
   fixedWindowLoad,
+  floorLines,
   median,
   mediansOf,
   ratiosOf,
@@ -22,6 +24,7 @@ const figures = (target: Figures['target'], cpuUs: number, load = '4 x 1', run =
   p99Ms: 2,
   p999Ms: 3,
   failed: 1,
+  alone: target.startsWith('floor') ? run / 4 : undefined,
 });
 
 describe('figures of a benchmark', () => {
@@ -30,7 +33,7 @@ describe('figures of a benchmark', () => {
     expect(median([9, 1, 5, 6])).toBe(5.5);
   });
 
-  it("are medians of all runs, with the median of each run's own ratio to the echo", () => {
+  it("are medians of all runs, with the median of each run's own ratios to echo, floor and the one beside", () => {
     // A machine that is slower from run to run: the ratio of the medians would be 15 / 20.
     const runs = [
       [10, 5],
@@ -38,23 +41,36 @@ describe('figures of a benchmark', () => {
       [80, 40],
     ].flatMap(([echo, memory], run) => [
       figures('echo', echo as number, '4 x 1', run),
+      figures('floor', (memory as number) / 2, '4 x 1', run),
       figures('memory', memory as number, '4 x 1', run),
+      figures('memory-beside', (memory as number) / 4, '4 x 1', run),
       figures('memory', 7, '8 x 50', run),
     ]);
     const medians = mediansOf(runs);
-    const shown = medians.map(({ target, load, cpuUs, toEcho, failed }) => [
-      target,
-      load,
-      cpuUs,
-      toEcho,
-      failed,
+    const shown = medians.map(({ target, load, cpuUs, toEcho, toFloor, toBeside, alone, failed }) => [
+      ...[target, load, cpuUs, toEcho, toFloor, toBeside, alone, failed],
     ]);
     expect(shown).toEqual([
-      ['echo', '4 x 1', 20, 1, 3],
-      ['memory', '4 x 1', 15, 0.5, 3],
-      ['memory', '8 x 50', 7, undefined, 3],
+      ['echo', '4 x 1', 20, 1, 4, undefined, undefined, 3],
+      ['floor', '4 x 1', 7.5, 0.25, 1, undefined, 0.25, 3],
+      ['memory', '4 x 1', 15, 0.5, 2, 4, undefined, 3],
+      ['memory-beside', '4 x 1', 3.75, 0.125, 0.5, undefined, undefined, 3],
+      ['memory', '8 x 50', 7, undefined, undefined, undefined, undefined, 3],
     ]);
-    expect(ratiosOf(medians)).toEqual({ '4 x 1': { memory: 0.5 } });
+    expect(ratiosOf(medians)).toEqual({ '4 x 1': { memory: { echo: 0.5, floor: 2 } } });
+  });
+
+  it('with Redis are held against the floor with Redis, and so is the time of the median answer', () => {
+    const load = callByCallLoads[1];
+    const runs = [
+      figures('floor', 1, load),
+      figures('floor-redis', 4, load),
+      { ...figures('redis', 6, load), p50Ms: 1.2 },
+    ];
+    expect(floorLines(mediansOf(runs))).toEqual([
+      `weir, Redis, CPU to its floor, target 1.5: 1.50 (${load})`,
+      `weir, Redis, p50 to its floor, target 1.3: 1.20 (${load})`,
+    ]);
   });
 
   it('of other limits are held against a fixed window of the same run', () => {
@@ -79,14 +95,16 @@ describe('figures of a benchmark', () => {
       tableOf(mediansOf([figures('echo', 20), figures('memory', 10)]))
         .split('\n')
         .at(-1),
-    ).toBe('| weir, memory | 4 x 1 | 1000 | 10.0 | 0.50 | 1.00 | 2.00 | 3.00 | 1 |');
+    ).toBe('| weir, memory | 4 x 1 | 1000 | 10.0 | - | 0.50 | - | 1.00 | - | 2.00 | 3.00 | 1 |');
   });
 
   it('are worse from 25 % above the ratio that is committed, or when they are missing', () => {
-    const committed = { '4 x 1': { memory: 0.4, redis: 0.8 } };
-    expect(regressions({ '4 x 1': { memory: 0.5, redis: 0.8 } }, committed)).toEqual([]);
-    expect(regressions({ '4 x 1': { memory: 0.51 } }, committed)).toEqual([
+    const committed = { '4 x 1': { memory: { echo: 0.4, floor: 2 }, redis: { echo: 0.8, floor: 2 } } };
+    const redis = { echo: 0.8, floor: 2.5 };
+    expect(regressions({ '4 x 1': { memory: { echo: 0.5, floor: 2 }, redis } }, committed)).toEqual([]);
+    expect(regressions({ '4 x 1': { memory: { echo: 0.51, floor: 2.6 } } }, committed)).toEqual([
       "weir, memory, 4 x 1: 0.51 of the echo's CPU, 27 % above 0.40",
+      "weir, memory, 4 x 1: 2.60 of the floor's CPU, 30 % above 2.00",
       'weir, Redis, 4 x 1: not measured',
     ]);
   });

@@ -1,5 +1,5 @@
-/** Figures of several runs, made into medians, ratios to the echo, a table, and a comparison with earlier ratios. */
-import { type TargetName, targetTitles, yardsticks } from './bench-targets.ts';
+/** Figures of several runs, made into medians, ratios to the yardsticks, a table, and a comparison with earlier ratios. */
+import { floorOf, type TargetName, targetTitles } from './bench-targets.ts';
 
 export interface Figures {
   target: TargetName;
@@ -12,18 +12,24 @@ export interface Figures {
   p99Ms: number;
   p999Ms: number;
   failed: number;
+  /** The share of calls that came alone in their turn of the event loop; the floors count it. */
+  alone: number | undefined;
 }
 
 export interface MedianFigures extends Omit<Figures, 'run'> {
   /**
-   * CPU an answer against the echo's under the same load in the same run, the median of all runs; undefined where the
-   * echo was not measured.
+   * CPU an answer against the echo's, the floor's, and that of the same limiter of another checkout, under the same load in the same
+   * run: the median of all runs. Undefined where that was not measured.
    */
   toEcho: number | undefined;
+  toFloor: number | undefined;
+  toBeside: number | undefined;
+  /** The median answer's time against the floor's. */
+  p50ToFloor: number | undefined;
 }
 
-/** CPU an answer, as a ratio to the echo's: load, target, ratio. */
-export type Ratios = Record<string, Partial<Record<TargetName, number>>>;
+/** CPU an answer, as ratios to the echo's and the floor's: load, target, ratios. */
+export type Ratios = Record<string, Partial<Record<TargetName, { echo: number; floor: number }>>>;
 
 /** How far above its committed ratio one may be. */
 export const allowedGrowth = 0.25;
@@ -41,13 +47,25 @@ export function mediansOf(runs: readonly Figures[]): MedianFigures[] {
   return [...Map.groupBy(runs, ({ load, target }) => `${load}\n${target}`).values()].map((same) => {
     const of = (pick: (figures: Figures) => number): number => median(same.map(pick));
     const { target, load } = same[0] as Figures;
-    const ratios = same.flatMap((figures) => ratioToEcho(figures, runs) ?? []);
+    const to = (other: string, pick = ({ cpuUs }: Figures): number => cpuUs): number | undefined => {
+      const ratios = same.flatMap((figures) => {
+        const others = runs.find(
+          ({ target, load, run }) => target === other && load === figures.load && run === figures.run,
+        );
+        return others === undefined ? [] : pick(figures) / pick(others);
+      });
+      return ratios.length === 0 ? undefined : median(ratios);
+    };
     return {
       target,
       load,
       perSecond: of((figures) => figures.perSecond),
       cpuUs: of((figures) => figures.cpuUs),
-      toEcho: ratios.length === 0 ? undefined : median(ratios),
+      toEcho: to('echo'),
+      toFloor: to(floorOf(target)),
+      toBeside: to(`${target}-beside`),
+      p50ToFloor: to(floorOf(target), ({ p50Ms }) => p50Ms),
+      alone: same[0]?.alone === undefined ? undefined : of(({ alone = Number.NaN }) => alone),
       p50Ms: of((figures) => figures.p50Ms),
       p99Ms: of((figures) => figures.p99Ms),
       p999Ms: of((figures) => figures.p999Ms),
@@ -56,15 +74,34 @@ export function mediansOf(runs: readonly Figures[]): MedianFigures[] {
   });
 }
 
-function ratioToEcho({ load, run, cpuUs }: Figures, all: readonly Figures[]): number | undefined {
-  const echo = all.find(
-    (figures) => figures.target === 'echo' && figures.load === load && figures.run === run,
-  );
-  return echo === undefined ? undefined : cpuUs / echo.cpuUs;
-}
-
 /** The load whose other rules are held against its usual one; their loads begin with this name. */
 export const fixedWindowLoad = '8 connections x 50 streams';
+
+/** Loads of which each call is a write of its own, as proxies send them. */
+export const callByCallLoads = [
+  `${fixedWindowLoad}, one write a call`,
+  '4 connections x 1 stream',
+  '5,000/s, each alone',
+] as const;
+
+/** How much more CPU than its floor a limiter may take under them, and its median answer more time. */
+const mostToFloor = [
+  { target: 'memory', what: 'CPU', most: 1.4, of: ({ toFloor }: MedianFigures) => toFloor },
+  { target: 'redis', what: 'CPU', most: 1.5, of: ({ toFloor }: MedianFigures) => toFloor },
+  { target: 'redis', what: 'p50', most: 1.3, of: ({ p50ToFloor }: MedianFigures) => p50ToFloor },
+] as const;
+
+/** A line for each that was measured. */
+export function floorLines(rows: readonly MedianFigures[]): string[] {
+  return mostToFloor.flatMap(({ target, what, most, of }) => {
+    const measured = callByCallLoads.flatMap((load) => {
+      const ratio = rows.filter((row) => row.target === target && row.load === load).map(of)[0];
+      return ratio === undefined ? [] : `${ratio.toFixed(2)} (${load})`;
+    });
+    const all = measured.join(', ');
+    return all === '' ? [] : `${targetTitles[target]}, ${what} to its floor, target ${most}: ${all}`;
+  });
+}
 
 /** How much more CPU than a fixed window other limits may take. */
 const mostToFixedWindow = { 'sliding window': 1.25, 'token bucket': 1.25, 'three limits on a key': 1.7 };
@@ -80,7 +117,9 @@ export function costlyLimits(toFixedWindow: Record<string, number>): string[] {
 
 /** CPU an answer under other limits against that of a fixed window, in the same run; medians. */
 export function ratiosToFixedWindow(runs: readonly Figures[]): Record<string, number> {
-  const others = runs.filter(({ load }) => load.startsWith(`${fixedWindowLoad}, `));
+  const others = runs.filter(({ load }) =>
+    Object.keys(mostToFixedWindow).some((limits) => load === `${fixedWindowLoad}, ${limits}`),
+  );
   const byName = Map.groupBy(
     others,
     ({ target, load }) => `${targetTitles[target]}, ${load.slice(fixedWindowLoad.length + 2)}`,
@@ -99,56 +138,59 @@ export function ratiosToFixedWindow(runs: readonly Figures[]): Record<string, nu
 }
 
 export function tableOf(rows: readonly MedianFigures[]): string {
-  const head = [
-    'server',
-    'load',
-    'answers/s',
-    'CPU µs an answer',
-    'to the echo',
-    'p50 ms',
-    'p99 ms',
-    'p99.9 ms',
-    'failed',
+  const two = (value: number | undefined): string => value?.toFixed(2) ?? '-';
+  const columns: [head: string, cell: (row: MedianFigures) => string][] = [
+    ['server', ({ target }) => targetTitles[target]],
+    ['load', ({ load }) => load],
+    ['answers/s', ({ perSecond }) => String(Math.round(perSecond))],
+    ['CPU µs an answer', ({ cpuUs }) => cpuUs.toFixed(1)],
+    ['to its floor', ({ toFloor }) => two(toFloor)],
+    ['to the echo', ({ toEcho }) => two(toEcho)],
+    ['to the one beside', ({ toBeside }) => two(toBeside)],
+    ['came alone', ({ alone }) => (alone === undefined ? '-' : `${(100 * alone).toFixed(0)} %`)],
+    ['p50 ms', ({ p50Ms }) => two(p50Ms)],
+    ['to its floor', ({ p50ToFloor }) => two(p50ToFloor)],
+    ['p99 ms', ({ p99Ms }) => two(p99Ms)],
+    ['p99.9 ms', ({ p999Ms }) => two(p999Ms)],
+    ['failed', ({ failed }) => String(failed)],
   ];
-  const lines = rows.map((row) => [
-    targetTitles[row.target],
-    row.load,
-    String(Math.round(row.perSecond)),
-    row.cpuUs.toFixed(1),
-    row.toEcho?.toFixed(2) ?? '-',
-    row.p50Ms.toFixed(2),
-    row.p99Ms.toFixed(2),
-    row.p999Ms.toFixed(2),
-    String(row.failed),
-  ]);
+  const shown = columns.filter(
+    ([head]) => head !== 'to the one beside' || rows.some(({ toBeside }) => toBeside !== undefined),
+  );
+  const head = shown.map(([name]) => name);
+  const lines = rows.map((row) => shown.map(([, cell]) => cell(row)));
   return [head, head.map(() => '---'), ...lines].map((cells) => `| ${cells.join(' | ')} |`).join('\n');
 }
 
-/** Those of the limiter without options. */
+/** Those of the limiter without options, of this checkout. */
 export function ratiosOf(rows: readonly MedianFigures[]): Ratios {
   const ratios: Ratios = {};
-  for (const { load, target, toEcho } of rows) {
-    if (target in yardsticks || target === 'callers' || toEcho === undefined) continue;
-    ratios[load] = { ...ratios[load], [target]: Number(toEcho.toFixed(3)) };
+  for (const { load, target, toEcho, toFloor } of rows) {
+    if ((target !== 'memory' && target !== 'redis') || toEcho === undefined || toFloor === undefined)
+      continue;
+    const both = { echo: Number(toEcho.toFixed(3)), floor: Number(toFloor.toFixed(3)) };
+    ratios[load] = { ...ratios[load], [target]: both };
   }
   return ratios;
 }
 
 /** What is worse than it was by more than is allowed, and what was not measured, in words; empty when all is well. */
 export function regressions(now: Ratios, committed: Ratios): string[] {
-  const problems: string[] = [];
-  for (const [load, targets] of Object.entries(committed)) {
-    for (const [target, before] of Object.entries(targets) as [TargetName, number][]) {
-      const ratio = now[load]?.[target];
-      const what = `${targetTitles[target]}, ${load}`;
-      if (ratio === undefined) problems.push(`${what}: not measured`);
-      else if (ratio > before * (1 + allowedGrowth)) {
-        const growth = Math.round((ratio / before - 1) * 100);
-        problems.push(
-          `${what}: ${ratio.toFixed(2)} of the echo's CPU, ${growth} % above ${before.toFixed(2)}`,
-        );
-      }
-    }
-  }
-  return problems;
+  return Object.entries(committed).flatMap(([load, targets]) =>
+    (Object.entries(targets) as [TargetName, { echo: number; floor: number }][]).flatMap(
+      ([target, before]) => {
+        const ratios = now[load]?.[target];
+        const what = `${targetTitles[target]}, ${load}`;
+        if (ratios === undefined) return [`${what}: not measured`];
+        return (['echo', 'floor'] as const).flatMap((yardstick) => {
+          const [ratio, committedRatio] = [ratios[yardstick], before[yardstick]];
+          if (ratio <= committedRatio * (1 + allowedGrowth)) return [];
+          const growth = Math.round((ratio / committedRatio - 1) * 100);
+          return [
+            `${what}: ${ratio.toFixed(2)} of the ${yardstick}'s CPU, ${growth} % above ${committedRatio.toFixed(2)}`,
+          ];
+        });
+      },
+    ),
+  );
 }

@@ -1,24 +1,44 @@
 /** What `npm run bench` measures: a limiter in memory, one with Redis, and the two yardsticks beside them, each a process. */
 import { execFileSync } from 'node:child_process';
 import { availableParallelism } from 'node:os';
+import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
 import { ChildProgram } from '../test/support/child-program.ts';
 import { startLimiter } from '../test/support/limiter-process.ts';
 
 /** What the limiter is compared with: the usual way to answer, and the least that any server on `node:net` takes. */
-export const yardsticks = { echo: './echo-server.ts', fixed: './fixed-answer-server.ts' } as const;
+export const yardsticks = {
+  echo: './echo-server.ts',
+  floor: './fixed-answer-server.ts',
+  'floor-redis': './fixed-answer-server.ts',
+} as const;
 
 export type Yardstick = keyof typeof yardsticks;
-export type TargetName = Yardstick | 'memory' | 'callers' | 'redis';
+export type TargetName =
+  | Yardstick
+  | 'memory'
+  | 'callers'
+  | 'redis'
+  /** Of another checkout. */
+  | 'memory-beside'
+  | 'redis-beside';
 
 export const targetTitles: Record<TargetName, string> = {
   echo: 'empty echo on node:http2',
-  fixed: 'fixed answer on node:net',
+  floor: 'floor: fixed answer on node:net',
+  'floor-redis': 'floor with Redis: an INCRBY by hand',
   memory: 'weir, memory',
   callers: 'weir, memory, CALLERS_FILE',
   redis: 'weir, Redis',
+  'memory-beside': 'weir beside, memory',
+  'redis-beside': 'weir beside, Redis',
 };
+
+/** Whose CPU is the least that one could take. */
+export function floorOf(target: TargetName): Yardstick {
+  return target.includes('redis') ? 'floor-redis' : 'floor';
+}
 
 export interface Target {
   name: TargetName;
@@ -26,6 +46,8 @@ export interface Target {
   port: number;
   /** A process of its own for limits other than a fixed window, lest their counters cost the usual row anything. */
   forLimits?: boolean;
+  /** Of a floor: the share of calls that came alone in their turn of its event loop, while `load` runs. */
+  aloneDuring?: (load: () => Promise<unknown>) => Promise<number>;
   stop(): Promise<unknown>;
 }
 
@@ -58,10 +80,28 @@ export function startScript(script: string, cores: Cores | undefined, env?: Node
   });
 }
 
-export async function startYardstick(name: Yardstick, cores: Cores | undefined): Promise<Target> {
-  const program = startScript(yardsticks[name], cores);
+export async function startYardstick(
+  name: Yardstick,
+  cores: Cores | undefined,
+  redisPort?: number,
+): Promise<Target> {
+  const env = name === 'floor-redis' ? { REDIS_PORT: String(redisPort) } : undefined;
+  const program = startScript(yardsticks[name], cores, env);
   const [, port] = await program.printed(/listening (\d+)/);
-  return { name, pid: program.pid, port: Number(port), stop: () => program.stop() };
+  const target = { name, pid: program.pid, port: Number(port), stop: () => program.stop() };
+  if (name === 'echo') return target;
+  let counted = 0;
+  const aloneDuring = async (load: () => Promise<unknown>): Promise<number> => {
+    process.kill(program.pid, 'SIGUSR2');
+    await load();
+    process.kill(program.pid, 'SIGUSR2');
+    counted += 1;
+    const [, alone, calls] = await program.printed(
+      new RegExp(`(?:alone (\\d+) of (\\d+)\\n[^]*?){${counted}}`),
+    );
+    return Number(alone) / Number(calls);
+  };
+  return { ...target, aloneDuring };
 }
 
 /** Kept for Prometheus: on standard output each call would be a line. */
@@ -73,8 +113,10 @@ export async function startWeir(options: {
   redisPort: number | undefined;
   cores: Cores | undefined;
   env?: Record<string, string>;
+  /** Another checkout, instead of this one. */
+  checkout?: string;
 }): Promise<Target & { debugPort: number }> {
-  const { rules, redisPort, cores, env = {} } = options;
+  const { rules, redisPort, cores, checkout, env = {} } = options;
   const store: Record<string, string> =
     redisPort === undefined
       ? { BACKEND_TYPE: 'memory' }
@@ -82,8 +124,9 @@ export async function startWeir(options: {
   const limiter = await startLimiter({
     env: { RUNTIME_ROOT: rules, RUNTIME_APPDIRECTORY: '.', ...store, ...statistics, ...env },
     ...(cores === undefined ? {} : { core: cores.server }),
+    ...(checkout === undefined ? {} : { entry: join(checkout, 'bin/weir.js') }),
   });
-  const name = redisPort === undefined ? 'memory' : 'redis';
+  const name: TargetName = `${redisPort === undefined ? 'memory' : 'redis'}${checkout === undefined ? '' : '-beside'}`;
   const { grpc: port, debug: debugPort } = limiter.ports;
   return { name, pid: limiter.pid, port, debugPort, stop: () => limiter.stop() };
 }

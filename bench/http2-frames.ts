@@ -1,7 +1,6 @@
-/**
- * As much of HTTP/2 as a load generator needs to say (RFC 9113, section 4.1; RFC 7541, section 6.2.2): it sends
- * header fields as literals that enter no table, so that one block serves every request.
- */
+/** As much of HTTP/2 as a load generator needs to say. RFC 9113, section 4.1. */
+import { HpackEncoder, Indexing, maxEncodedBytes } from '../limiter/hpack/encoder.ts';
+
 export const FrameType = {
   DATA: 0,
   HEADERS: 1,
@@ -50,23 +49,53 @@ export interface CallTemplate {
   streamIdOffsets: readonly [number, number];
 }
 
-/** `metadata`: further fields, name and value. */
-export function callTemplate(
-  path: string,
-  message: Uint8Array,
-  metadata: readonly (readonly [name: string, value: string])[] = [],
-): CallTemplate {
-  const block = Buffer.concat(
-    [
-      [':method', 'POST'],
-      [':scheme', 'http'],
-      [':path', path],
-      [':authority', 'localhost'],
-      ['te', 'trailers'],
-      ['content-type', 'application/grpc'],
-      ...metadata,
-    ].flatMap(([name, value]) => [literalField(name as string, value as string)]),
+/** With header fields as literals that enter no table (RFC 7541, section 6.2.2), so that it may come at any time. */
+export function callTemplate(path: string, message: Uint8Array): CallTemplate {
+  const fields = [':method', 'POST', ':scheme', 'http', ':path', path, ':authority', 'localhost'];
+  const literals = new HpackEncoder({ maxTableBytes: 4096, indexing: () => Indexing.NONE });
+  return templateOf(
+    encoded(literals, [...fields, 'te', 'trailers', 'content-type', 'application/grpc']),
+    message,
   );
+}
+
+/** The calls of one client: `opening` comes first on each connection, then `calls` in any order. */
+export interface ClientCalls {
+  opening: CallTemplate;
+  calls: readonly CallTemplate[];
+}
+
+/**
+ * As Envoy calls its rate limit service (its log at debug level shows the fields in this order), with nghttp2's choice of what enters
+ * the table: all but the path and what is secret. `metadata`: further fields, names and values in turns.
+ */
+export function envoyCalls(
+  path: string,
+  messages: readonly Uint8Array[],
+  metadata: readonly string[] = [],
+): ClientCalls {
+  const fields = [
+    ...[':method', 'POST', ':path', path, ':authority', 'ratelimit', ':scheme', 'http', 'te', 'trailers'],
+    ...['grpc-timeout', '20m', 'content-type', 'application/grpc', 'x-envoy-internal', 'true'],
+    ...['x-forwarded-for', '10.0.0.1', 'x-envoy-expected-rq-timeout-ms', '20', ...metadata],
+  ];
+  const encoder = new HpackEncoder({ maxTableBytes: 4096, indexing });
+  const opening = templateOf(encoded(encoder, fields), messages[0] as Uint8Array);
+  const block = encoded(encoder, fields);
+  return { opening, calls: messages.map((message) => templateOf(block, message)) };
+}
+
+function indexing(name: string): Indexing {
+  if (name === 'authorization') return Indexing.NEVER;
+  return name === ':path' ? Indexing.NONE : Indexing.INCREMENTAL;
+}
+
+function encoded(encoder: HpackEncoder, fields: readonly string[]): Buffer {
+  const target = Buffer.alloc(maxEncodedBytes(fields));
+  return target.subarray(0, encoder.encode(fields, target, 0));
+}
+
+function templateOf(block: Buffer, message: Uint8Array): CallTemplate {
   const body = Buffer.alloc(5 + message.length);
   body.writeUInt32BE(message.length, 1);
   body.set(message, 5);
@@ -75,12 +104,4 @@ export function callTemplate(
     bytes: Buffer.concat([headers, frame(FrameType.DATA, END_STREAM, 0, body)]),
     streamIdOffsets: [5, headers.length + 5],
   };
-}
-
-function literalField(name: string, value: string): Buffer {
-  if (name.length > 126 || value.length > 126) throw new RangeError('a header of more than 126 bytes');
-  return Buffer.from(
-    `\0${String.fromCharCode(name.length)}${name}${String.fromCharCode(value.length)}${value}`,
-    'latin1',
-  );
 }

@@ -8,6 +8,7 @@ import { connect, type Socket } from 'node:net';
 import {
   ACK,
   type CallTemplate,
+  type ClientCalls,
   clientPreface,
   END_STREAM,
   FrameType,
@@ -16,10 +17,10 @@ import {
   windowUpdateFrame,
 } from './http2-frames.ts';
 import { LatencyHistogram } from './latency-histogram.ts';
+import { startTicks } from './ticks.ts';
 
-export interface LoadOptions {
+export interface LoadOptions extends ClientCalls {
   port: number;
-  calls: readonly CallTemplate[];
   /** Which of `calls` comes next, over and over. */
   sequence: Uint32Array;
   connections: number;
@@ -27,6 +28,11 @@ export interface LoadOptions {
   streams: number;
   /** Sends on a schedule instead of after an answer: the time an answer is late counts from when it was due. */
   perSecond?: number;
+  /**
+   * Each call is a write of its own, as proxies send them; on a schedule all are evenly apart. Otherwise what
+   * one read sets free goes out in one write, and so does what is due in the same millisecond.
+   */
+  oneWriteACall?: boolean;
   durationMs: number;
 }
 
@@ -40,11 +46,13 @@ export interface LoadResult {
 const SETTINGS_INITIAL_WINDOW_SIZE = 4;
 const largestWindow = 2 ** 31 - 1;
 const refillBytes = 2 ** 30;
+/** Of the opening call, which is not measured. */
+const firstStreamId = 1;
 
-/** Runs the load to its end and closes its connections. Rejects when a connection fails. */
+/** Runs the load to its end, once all connections answered a call, and closes them. Rejects when one fails. */
 export async function runLoad(options: LoadOptions): Promise<LoadResult> {
   const run = new LoadRun(options);
-  await Promise.all(run.connections.map((connection) => connection.opened));
+  await Promise.all(run.connections.map(({ opened, failed }) => Promise.race([opened, failed])));
   return run.finished();
 }
 
@@ -59,13 +67,12 @@ class LoadRun {
 
   constructor(options: LoadOptions) {
     this.#options = options;
-    for (let i = 0; i < options.connections; i++)
-      this.connections.push(new LoadConnection(options.port, this));
+    for (let i = 0; i < options.connections; i++) this.connections.push(new LoadConnection(options, this));
   }
 
   async finished(): Promise<LoadResult> {
     const startedMs = performance.now();
-    const timer =
+    const stop =
       this.#options.perSecond === undefined ? this.#fill() : this.#schedule(this.#options.perSecond);
     await Promise.race([
       new Promise((resolve) => setTimeout(resolve, this.#options.durationMs)),
@@ -78,23 +85,24 @@ class LoadRun {
       latency: this.latency,
     };
     this.#running = false;
-    clearInterval(timer);
+    stop();
     for (const connection of this.connections) connection.close();
     return result;
   }
 
-  #fill(): undefined {
+  /** As `#schedule`, returns what ends it. */
+  #fill(): () => void {
     for (const connection of this.connections) {
       for (let i = 0; i < this.#options.streams; i++) connection.call(this.nextCall(), performance.now());
       connection.flush();
     }
-    return undefined;
+    return () => {};
   }
 
-  #schedule(perSecond: number): NodeJS.Timeout {
+  #schedule(perSecond: number): () => void {
     const startMs = performance.now();
     let sent = 0;
-    return setInterval(() => {
+    const sendDue = (): void => {
       const due = Math.floor(((performance.now() - startMs) * perSecond) / 1000);
       for (; sent < due; sent++) {
         const connection = this.connections[sent % this.connections.length] as LoadConnection;
@@ -102,7 +110,10 @@ class LoadRun {
         else connection.call(this.nextCall(), startMs + (sent * 1000) / perSecond);
       }
       for (const connection of this.connections) connection.flush();
-    }, 1);
+    };
+    if (this.#options.oneWriteACall === true) return startTicks(1000 / perSecond, sendDue);
+    const timer = setInterval(sendDue, 1);
+    return () => clearInterval(timer);
   }
 
   nextCall(): CallTemplate {
@@ -125,16 +136,21 @@ class LoadConnection {
   readonly failed: Promise<never>;
   readonly #socket: Socket;
   readonly #run: LoadRun;
+  readonly #oneWriteACall: boolean;
   readonly #open = new Map<number, { dueMs: number; data: boolean }>();
-  #nextStreamId = 1;
+  #nextStreamId = firstStreamId;
   #output: Buffer[] = [];
+  #whenOpen: () => void = () => {};
   #rest: Buffer = Buffer.alloc(0);
   #received = 0;
 
-  constructor(port: number, run: LoadRun) {
+  constructor({ port, opening, oneWriteACall = false }: LoadOptions, run: LoadRun) {
     this.#run = run;
+    this.#oneWriteACall = oneWriteACall;
     this.#socket = connect({ host: '127.0.0.1', port, noDelay: true });
-    this.opened = new Promise((resolve) => this.#socket.once('connect', resolve));
+    this.opened = new Promise((resolve) => {
+      this.#whenOpen = resolve;
+    });
     this.failed = new Promise((_, reject) => {
       this.#socket.on('error', reject);
       this.#socket.on('close', () => reject(new Error('the server closed a connection')));
@@ -143,6 +159,8 @@ class LoadConnection {
     this.#socket.on('data', (chunk: Buffer) => this.#read(chunk));
     const settings = settingsFrame([[SETTINGS_INITIAL_WINDOW_SIZE, largestWindow]]);
     this.#output.push(clientPreface, settings, windowUpdateFrame(0, largestWindow - 65_535));
+    this.#send(opening);
+    this.flush();
   }
 
   get underWay(): number {
@@ -150,9 +168,14 @@ class LoadConnection {
   }
 
   call(template: CallTemplate, dueMs: number): void {
+    this.#open.set(this.#nextStreamId, { dueMs, data: false });
+    this.#send(template);
+    if (this.#oneWriteACall) this.flush();
+  }
+
+  #send(template: CallTemplate): void {
     const bytes = Buffer.from(template.bytes);
     for (const offset of template.streamIdOffsets) bytes.writeUInt32BE(this.#nextStreamId, offset);
-    this.#open.set(this.#nextStreamId, { dueMs, data: false });
     this.#nextStreamId += 2;
     this.#output.push(bytes);
   }
@@ -212,6 +235,7 @@ class LoadConnection {
   }
 
   #end(streamId: number, well: boolean): void {
+    if (streamId === firstStreamId) this.#whenOpen();
     const stream = this.#open.get(streamId);
     if (stream === undefined) return;
     this.#open.delete(streamId);

@@ -32,7 +32,7 @@ export interface LatencyOptions {
   rulesText: (version: number) => string;
   redisPort: number | undefined;
   cores: Cores | undefined;
-  load: Pick<LoadOptions, 'calls' | 'sequence'>;
+  load: Pick<LoadOptions, 'opening' | 'calls' | 'sequence'>;
   durationMs: number;
 }
 

@@ -16,9 +16,11 @@ import { RateLimitRequestSchema } from '../gen/envoy/service/ratelimit/v3/rls_pb
 import { shouldRateLimitPath } from '../limiter/service/should-rate-limit.ts';
 import { findServer, h2loadProgram } from '../test/support/find-server.ts';
 import {
+  callByCallLoads,
   costlyLimits,
   type Figures,
   fixedWindowLoad,
+  floorLines,
   mediansOf,
   type Ratios,
   ratiosOf,
@@ -32,12 +34,13 @@ import {
   startWeir,
   startYardstick,
   type Target,
+  type TargetName,
   targetTitles,
   type Yardstick,
   yardsticks,
 } from './bench-targets.ts';
 import { type HotKeyFigures, measureHotKey } from './hot-key.ts';
-import { callTemplate } from './http2-frames.ts';
+import { envoyCalls } from './http2-frames.ts';
 import { type LoadOptions, runLoad } from './http2-load.ts';
 import { type LatencyFigures, measureLatency } from './latency.ts';
 import { processCpuUs } from './process-cpu.ts';
@@ -48,10 +51,7 @@ const warmUpMs = 1_000;
 const hotKeyCalls = 1_000_000;
 const ratiosFile = new URL('./ratios.json', import.meta.url);
 const usage =
-  'npm run bench -- [--seconds N] [--runs N] [--json] [--only memory|callers|redis|echo|fixed] [--check] [--write-ratios]';
-
-const flags = parseFlags();
-const durationMs = Number(flags.seconds) * 1000;
+  'npm run bench -- [--seconds N] [--runs N] [--json] [--only echo,floor,floor-redis,memory,callers,redis] [--load PART-OF-NAME] [--beside CHECKOUT] [--check] [--write-ratios]';
 
 /** Rules of the limiter beside the usual one, by the key that asks for them: what they cost is held against that. */
 const otherLimits = {
@@ -66,20 +66,29 @@ const otherLimits = {
 
 interface Load {
   name: string;
-  options: Pick<LoadOptions, 'connections' | 'streams' | 'perSecond'>;
+  options: Pick<LoadOptions, 'connections' | 'streams' | 'perSecond' | 'oneWriteACall'>;
   /** Undefined: a fixed window. Others are for the limiter without options alone. */
   limits?: keyof typeof otherLimits;
 }
 
 const busy = { connections: 8, streams: 50 };
-const loads: Load[] = [
+const allLoads: Load[] = [
   { name: fixedWindowLoad, options: busy },
   { name: `${fixedWindowLoad}, sliding window`, options: busy, limits: 'sliding' },
   { name: `${fixedWindowLoad}, token bucket`, options: busy, limits: 'bucket' },
   { name: `${fixedWindowLoad}, three limits on a key`, options: busy, limits: 'three' },
-  { name: '4 connections x 1 stream', options: { connections: 4, streams: 1 } },
   { name: '5,000/s on a schedule', options: { connections: 8, streams: 200, perSecond: 5_000 } },
+  { name: callByCallLoads[0], options: { ...busy, oneWriteACall: true } },
+  { name: callByCallLoads[1], options: { connections: 4, streams: 1, oneWriteACall: true } },
+  {
+    name: callByCallLoads[2],
+    options: { connections: 8, streams: 200, perSecond: 5_000, oneWriteACall: true },
+  },
 ];
+
+const flags = parseFlags();
+const durationMs = Number(flags.seconds) * 1000;
+const loads = allLoads.filter(({ name }) => name.includes(flags.load));
 
 function parseFlags() {
   try {
@@ -89,15 +98,21 @@ function parseFlags() {
         runs: { type: 'string' },
         json: { type: 'boolean', default: false },
         only: { type: 'string' },
+        load: { type: 'string', default: '' },
+        beside: { type: 'string' },
         check: { type: 'boolean', default: false },
         'write-ratios': { type: 'boolean', default: false },
       },
     });
     const comparing = values.check || values['write-ratios'];
     const runs = Number(values.runs ?? (comparing ? 5 : 3));
-    const known = values.only === undefined || (values.only in targetTitles && !comparing);
+    const only = values.only?.split(',');
+    const known =
+      (only === undefined || (only.every((name) => name in targetTitles) && !comparing)) &&
+      allLoads.some(({ name }) => name.includes(values.load)) &&
+      (!comparing || (values.load === '' && values.beside === undefined));
     if (Number(values.seconds) > 0 && Number.isInteger(runs) && runs > 0 && known) {
-      return { ...values, runs, comparing };
+      return { ...values, only, runs, comparing };
     }
   } catch {
     // Told below.
@@ -110,11 +125,9 @@ const cores = keepOffServerCore();
 const messages = messagesOf('remote_address');
 /** Of the limiter with CALLERS_FILE: the bench's own, worth nothing anywhere else. */
 const callersToken = `bench.${'x'.repeat(43)}`;
-const knownCalls = messages.map((message) =>
-  callTemplate(shouldRateLimitPath, message, [['authorization', `Bearer ${callersToken}`]]),
-);
+const knownCalls = envoyCalls(shouldRateLimitPath, messages, ['authorization', `Bearer ${callersToken}`]);
 const load = {
-  calls: messages.map((message) => callTemplate(shouldRateLimitPath, message)),
+  ...envoyCalls(shouldRateLimitPath, messages),
   sequence: zipfSequence({ count: keyCount, length: 1 << 16, random: seededRandom(20_240_601) }),
 };
 
@@ -127,10 +140,7 @@ function messagesOf(key: string): Uint8Array[] {
 }
 
 const otherCalls = Object.fromEntries(
-  Object.keys(otherLimits).map((key) => [
-    key,
-    messagesOf(key).map((message) => callTemplate(shouldRateLimitPath, message)),
-  ]),
+  Object.keys(otherLimits).map((key) => [key, envoyCalls(shouldRateLimitPath, messagesOf(key))]),
 );
 
 /** With a few hundred rules beside the one in use, so that loading them again is not nothing. */
@@ -149,11 +159,14 @@ async function measure(target: Target, { name, options, limits }: Load, run: num
   const all = {
     port: target.port,
     ...load,
-    ...(target.name === 'callers' && { calls: knownCalls }),
-    ...(limits !== undefined && { calls: otherCalls[limits]! }),
+    ...(target.name === 'callers' && knownCalls),
+    ...(limits !== undefined && otherCalls[limits]),
     ...options,
   };
-  await runLoad({ ...all, durationMs: warmUpMs });
+  const warmUp = () => runLoad({ ...all, durationMs: warmUpMs });
+  // Counting costs the floor something: it is done before its CPU is measured.
+  const alone = target.aloneDuring === undefined ? undefined : await target.aloneDuring(warmUp);
+  if (alone === undefined) await warmUp();
   const cpuBeforeUs = processCpuUs(target.pid);
   const { answered, failed, seconds, latency } = await runLoad({ ...all, durationMs });
   return {
@@ -166,6 +179,7 @@ async function measure(target: Target, { name, options, limits }: Load, run: num
     p99Ms: latency.quantileMs(0.99),
     p999Ms: latency.quantileMs(0.999),
     failed,
+    alone,
   };
 }
 
@@ -196,7 +210,7 @@ function writeCallersFile(): string {
 
 async function hotKeyOf(target: Target | undefined): Promise<HotKeyFigures | undefined> {
   const found = findServer(h2loadProgram);
-  if ('missing' in found || target === undefined || flags.comparing) return undefined;
+  if ('missing' in found || target === undefined || flags.comparing || flags.load !== '') return undefined;
   const { pid, port } = target;
   const message = messages[0] as Uint8Array;
   const bodyFile = join(folder, 'hot-key');
@@ -204,8 +218,8 @@ async function hotKeyOf(target: Target | undefined): Promise<HotKeyFigures | und
 }
 
 async function latencyBesideIdle(): Promise<LatencyFigures | undefined> {
-  if (flags.comparing || (flags.only ?? 'redis') in yardsticks) return undefined;
-  const redisPort = flags.only === 'memory' || flags.only === 'callers' ? undefined : redis?.port;
+  if (flags.comparing || flags.only !== undefined || flags.load !== '') return undefined;
+  const redisPort = redis?.port;
   mkdirSync(join(folder, 'latency', 'rules'), { recursive: true });
   const own = join(folder, 'latency');
   return measureLatency({ folder: own, rulesText, redisPort, cores, load, durationMs: 2 * durationMs });
@@ -231,10 +245,11 @@ mkdirSync(rules);
 writeFileSync(join(rules, 'bench.yaml'), rulesText(0));
 const redis = await startRedisIfFound(cores?.others);
 const targets: Target[] = [];
-const wanted = (name: string): boolean => flags.only === undefined || flags.only === name;
+const wanted = (name: TargetName): boolean => flags.only?.includes(name) ?? true;
 try {
   for (const name of Object.keys(yardsticks) as Yardstick[]) {
-    if (wanted(name)) targets.push(await startYardstick(name, cores));
+    if (wanted(name) && (name !== 'floor-redis' || redis !== undefined))
+      targets.push(await startYardstick(name, cores, redis?.port));
   }
   if (wanted('memory')) {
     targets.push(await startWeir({ rules, redisPort: undefined, cores }));
@@ -247,6 +262,11 @@ try {
   if (wanted('redis') && redis !== undefined) {
     targets.push(await startWeir({ rules, redisPort: redis.port, cores }));
     targets.push({ ...(await startWeir({ rules, redisPort: redis.port, cores })), forLimits: true });
+  }
+  for (const checkout of flags.beside === undefined ? [] : [flags.beside]) {
+    if (wanted('memory')) targets.push(await startWeir({ rules, redisPort: undefined, cores, checkout }));
+    if (wanted('redis') && redis !== undefined)
+      targets.push(await startWeir({ rules, redisPort: redis.port, cores, checkout }));
   }
   const machine = `${cpus()[0]?.model}, ${cpus().length} cores, node ${process.versions.node}; ${keyCount} keys by Zipf; medians of ${flags.runs} runs of ${flags.seconds} s`;
   const figures = await measureAll(targets);
@@ -262,6 +282,7 @@ try {
     console.log(machine);
     if (redis === undefined) console.log('redis-server not found: measured without Redis');
     console.log(tableOf(rows));
+    for (const line of floorLines(rows)) console.log(line);
     for (const [what, ratio] of Object.entries(toFixedWindow)) {
       console.log(`${what}: ${ratio.toFixed(2)} of the CPU of a fixed window`);
     }
