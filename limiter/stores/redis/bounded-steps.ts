@@ -7,6 +7,7 @@ import { admit } from '../admission.ts';
 import type { Bound, Held } from '../bound.ts';
 import { type CounterOp, callAbandoned, failOp, StoreError } from '../counter-store.ts';
 import { maxTotal } from '../folded-run.ts';
+import type { Arguments } from './scripts.ts';
 
 /** For ops that only a script can count. Nobody asked the server. */
 export const needsScripts = new StoreError(
@@ -138,7 +139,7 @@ export function stepArgument(steps: readonly Step[], bounds: BoundTable): string
   return text;
 }
 
-export function pushStepKeys(args: string[], steps: readonly Step[]): void {
+export function pushStepKeys(args: Arguments, steps: readonly Step[]): void {
   for (const { ops, first, size } of steps)
     for (let i = first; i < first + size; i += 1) args.push(ops[i]!.key);
 }

@@ -106,8 +106,9 @@ function gathering(windowMs?: number) {
     monotonicMs: () => timers.nowMs,
     calls: {
       take: (batch: Batch) => {
-        const [count, ...args] = batch.toArgs();
-        sent.push({ atMs: timers.nowMs, keys: args.slice(0, Number(count)) });
+        const args: string[] = [];
+        batch.pushArguments(args);
+        sent.push({ atMs: timers.nowMs, keys: args.slice(1, 1 + Number(args[0])) });
       },
     },
   });

@@ -69,7 +69,8 @@ export class RedisStore extends GatheringStore {
       this.#countPlainly(batch);
       return;
     }
-    const args = batch.toArgs();
+    const args: string[] = [];
+    batch.pushArguments(args);
     this.#connection.send('evalsha', [batch.script.sha1, ...args]).then(
       (reply) => this.#answered(batch, reply),
       // Redis ran nothing when it does not know the script, so the same call may go out again.

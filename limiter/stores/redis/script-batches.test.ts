@@ -58,7 +58,9 @@ describe('CountBatch', () => {
       batch.addGroup(group(...keys), 0, request);
     expect(batch.add(counterOp({ key: 'b' }), request)).toBe(false);
     batch.leaveOutAbandoned();
-    expect(batch.toArgs().join(' ')).toBe(
+    const args: string[] = [];
+    batch.pushArguments(args);
+    expect(args.join(' ')).toBe(
       '6 a b c b a b 0 0 fixed 9 2 1 3 1 60 1 60 1 1 1 1 60 1 1 1 1 60 2 1 1 1 60 1 60 ',
     );
   });

@@ -13,7 +13,7 @@ import {
 } from './bounded-steps.ts';
 import type { PlainCounting } from './plain-counting.ts';
 import type { RedisErrors } from './redis-error.ts';
-import { countScript, type RedisScript, replyNumber, stopScript } from './scripts.ts';
+import { type Arguments, countScript, type RedisScript, replyNumber, stopScript } from './scripts.ts';
 
 /** More would hold up Redis's other users: it does nothing else while a script runs. */
 export const maxKeysPerCall = 512;
@@ -29,8 +29,8 @@ export interface Batch {
   readonly script: RedisScript;
   /** Asked right before it is sent: answers the ops whose callers gave up, and drops them. False when none is left. */
   leaveOutAbandoned(): boolean;
-  /** Arguments after the script itself: the number of keys, the keys, the rest. */
-  toArgs(): string[];
+  /** Hands over the arguments after the script itself: the number of keys, the keys, the rest. */
+  pushArguments(args: Arguments): void;
   /** Writes the answers; false when the reply is not what the script gives, and nothing was written. */
   answer(reply: unknown, errors: RedisErrors): boolean;
   fail(error: StoreError): void;
@@ -57,9 +57,12 @@ export function settle(batch: Batch): void {
 /** Ops of many requests, folded by key, for one call of `countScript`, or of `boundedCountScript` once one has a bound. */
 export class CountBatch implements Batch {
   readonly requests: PendingRequest[] = [];
-  readonly #runs = new Map<string, FoldedRun>();
+  /** In the order of their arrival. */
+  #runs: FoldedRun[] = [];
+  /** By their keys, only from the second run on: most calls that come alone have one. */
+  #byKey: Map<string, FoldedRun> | undefined;
   /** In the order of the script's keys. */
-  #sent: FoldedRun[] = [];
+  #sent: readonly FoldedRun[] = [];
   /** Of other keys than the runs: a plain window may also be one of several limits. */
   #steps: Steps | undefined;
 
@@ -69,9 +72,9 @@ export class CountBatch implements Batch {
 
   /** An op without a bound. False when its key would be one too many. */
   add(op: CounterOp, request: PendingRequest): boolean {
-    const run = this.#runs.get(op.key);
+    const run = this.#runOf(op.key);
     if (run !== undefined) run.add(op);
-    else if (this.#takesKey(op.key)) this.#runs.set(op.key, new FoldedRun(op));
+    else if (this.#takesKey(op.key)) this.#begin(op);
     else return false;
     this.#note(request);
     return true;
@@ -80,17 +83,37 @@ export class CountBatch implements Batch {
   /** The group of ops with bounds that begins at `first`. False when its keys would be too many. */
   addGroup(ops: readonly CounterOp[], first: number, request: PendingRequest): boolean {
     const { groupSize } = ops[first]!;
-    for (let i = first; i < first + groupSize; i += 1) if (this.#runs.has(ops[i]!.key)) return false;
+    for (let i = first; i < first + groupSize; i += 1)
+      if (this.#runOf(ops[i]!.key) !== undefined) return false;
     this.#steps ??= new Steps();
-    if (!this.#steps.add(ops, first, maxKeysPerCall - this.#runs.size - this.#steps.keys)) return false;
+    if (!this.#steps.add(ops, first, maxKeysPerCall - this.#runs.length - this.#steps.keys)) return false;
     this.#note(request);
     return true;
   }
 
+  #runOf(key: string): FoldedRun | undefined {
+    if (this.#byKey !== undefined) return this.#byKey.get(key);
+    const [only] = this.#runs;
+    return only?.key === key ? only : undefined;
+  }
+
+  #begin(op: CounterOp): void {
+    const run = new FoldedRun(op);
+    const [first] = this.#runs;
+    this.#runs.push(run);
+    if (this.#byKey !== undefined) this.#byKey.set(run.key, run);
+    else if (first !== undefined) {
+      this.#byKey = new Map([
+        [first.key, first],
+        [run.key, run],
+      ]);
+    }
+  }
+
   #takesKey(key: string): boolean {
     const steps = this.#steps;
-    if (steps === undefined) return this.#runs.size < maxKeysPerCall;
-    return this.#runs.size + steps.keys < maxKeysPerCall && !steps.has(key);
+    if (steps === undefined) return this.#runs.length < maxKeysPerCall;
+    return this.#runs.length + steps.keys < maxKeysPerCall && !steps.has(key);
   }
 
   #note(request: PendingRequest): void {
@@ -101,34 +124,53 @@ export class CountBatch implements Batch {
   }
 
   leaveOutAbandoned(): boolean {
-    for (const run of this.#runs.values()) {
-      if (!run.leaveOutAbandoned()) this.#runs.delete(run.key);
-    }
+    let left = 0;
+    for (const run of this.#runs) if (run.leaveOutAbandoned()) this.#runs[left++] = run;
+    this.#runs.length = left;
+    // Nothing is added any more.
+    this.#byKey = undefined;
     if (this.#steps?.leaveOutAbandoned() === false) this.#steps = undefined;
-    return this.#runs.size > 0 || this.#steps !== undefined;
+    return left > 0 || this.#steps !== undefined;
   }
 
-  toArgs(): string[] {
-    const additions: FoldedRun[] = [];
-    const others: FoldedRun[] = [];
-    for (const run of this.#runs.values()) (run.isAddition ? additions : others).push(run);
-    this.#sent = others.length === 0 ? additions : additions.concat(others);
+  pushArguments(args: Arguments): void {
     const steps = this.#steps;
-    const args = [String(this.#sent.length + (steps?.keys ?? 0))];
-    for (const run of this.#sent) args.push(run.key);
+    const additions = this.#arrange();
+    const sent = this.#sent;
+    args.push(String(sent.length + (steps?.keys ?? 0)));
+    for (let i = 0; i < sent.length; i += 1) args.push(sent[i]!.key);
     if (steps === undefined) {
-      args.push(String(additions.length));
+      args.push(String(additions));
     } else {
       const bounds = new BoundTable();
       const groups = stepArgument(steps.list, bounds);
       pushStepKeys(args, steps.list);
-      args.push(String(additions.length), String(others.length), bounds.toArgument(), groups);
+      args.push(String(additions));
+      args.push(String(sent.length - additions));
+      args.push(bounds.toArgument());
+      args.push(groups);
     }
-    for (const run of additions) args.push(String(run.shift), String(run.ttlSeconds));
-    for (const run of others) {
-      args.push(String(run.shift), String(run.low), String(run.high), String(run.ttlSeconds));
+    for (let i = 0; i < sent.length; i += 1) {
+      const run = sent[i]!;
+      args.push(String(run.shift));
+      if (i >= additions) {
+        args.push(String(run.low));
+        args.push(String(run.high));
+      }
+      args.push(String(run.ttlSeconds));
     }
-    return args;
+  }
+
+  /** Additions first; gives how many there are. */
+  #arrange(): number {
+    const runs = this.#runs;
+    let additions = 0;
+    for (let i = 0; i < runs.length; i += 1) if (runs[i]!.isAddition) additions += 1;
+    this.#sent =
+      additions === runs.length
+        ? runs
+        : runs.filter((run) => run.isAddition).concat(runs.filter((run) => !run.isAddition));
+    return additions;
   }
 
   answer(reply: unknown, errors: RedisErrors): boolean {
@@ -148,12 +190,12 @@ export class CountBatch implements Batch {
   }
 
   fail(error: StoreError): void {
-    for (const run of this.#runs.values()) run.fail(error);
+    for (const run of this.#runs) run.fail(error);
     if (this.#steps !== undefined) failSteps(this.#steps.list, error);
   }
 
   countPlainly(plain: PlainCounting): Promise<void> {
-    return plain.count([...this.#runs.values()], this.#steps?.list);
+    return plain.count(this.#runs, this.#steps?.list);
   }
 }
 
@@ -204,26 +246,28 @@ export class StopBatch implements Batch {
     return kept.length > 0;
   }
 
-  toArgs(): string[] {
-    const args = [String(this.#ops.length)];
+  pushArguments(args: Arguments): void {
+    args.push(String(this.#ops.length));
     for (const op of this.#ops) args.push(op.key);
     if (this.script === stopScript) this.#pushPlain(args);
     else this.#pushBounded(args);
-    return args;
   }
 
-  #pushPlain(args: string[]): void {
+  #pushPlain(args: Arguments): void {
     let next = 0;
     for (const size of this.#sizes) {
       args.push(String(size));
       for (const end = next + size; next < end; next += 1) {
         const op = this.#ops[next] as CounterOp;
-        args.push(hitsArgument(op), String(op.ttlSeconds), String(op.limit), op.holdsBack.charAt(0));
+        args.push(hitsArgument(op));
+        args.push(String(op.ttlSeconds));
+        args.push(String(op.limit));
+        args.push(op.holdsBack.charAt(0));
       }
     }
   }
 
-  #pushBounded(args: string[]): void {
+  #pushBounded(args: Arguments): void {
     const bounds = new BoundTable();
     let text = '';
     let next = 0;
@@ -235,7 +279,8 @@ export class StopBatch implements Batch {
         text += `${op.holdsBack.charAt(0)} ${op.groupSize} `;
       }
     }
-    args.push(bounds.toArgument(), text);
+    args.push(bounds.toArgument());
+    args.push(text);
   }
 
   answer(reply: unknown, errors: RedisErrors): boolean {

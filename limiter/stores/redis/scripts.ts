@@ -3,6 +3,11 @@ import type { StoreError } from '../counter-store.ts';
 import type { FoldedRun } from '../folded-run.ts';
 import { isNoScript } from './redis-error.ts';
 
+/** Takes a command's arguments, one after another. */
+export interface Arguments {
+  push(argument: string): unknown;
+}
+
 export interface RedisScript {
   readonly source: string;
   /** How EVALSHA names it. */
