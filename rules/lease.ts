@@ -2,6 +2,7 @@
  * The share of its limit that one limiter may take ahead, and spend by itself. Everywhere in millionths, so that shares of
  * limits are whole numbers without rounding.
  */
+import { Algorithm, algorithmNames, type Rule } from './model.ts';
 
 /** A share of 100 %. */
 export const wholeLimit = 1_000_000;
@@ -12,6 +13,11 @@ const expression = new RegExp(leasePattern);
 
 /** Continues "lease must be", for texts without `leasePattern`. */
 export const leaseForm = 'a share of the limit such as 2% or 0.5%, of 100% at most, or 0';
+
+/** The message of an error. */
+export function unknownLease(found: string): string {
+  return `lease must be ${leaseForm}, found '${found}'`;
+}
 
 /** `2%` is 20,000; undefined for what is no share. */
 export function leaseFromText(text: string): number | undefined {
@@ -29,4 +35,17 @@ export function leaseText(lease: number): string {
 export function leaseMost(lease: number, requestsPerUnit: number): number {
   const most = Math.floor((lease * requestsPerUnit) / wholeLimit);
   return most < 2 ? 0 : most;
+}
+
+/** Why a rule cannot have the lease that it says; undefined where it can. */
+export function leaseProblem({ lease, limits }: Pick<Rule, 'lease' | 'limits'>): string | undefined {
+  const [limit, ...others] = limits;
+  if (lease === undefined) return undefined;
+  if (limit === undefined) return 'lease needs a rate_limit beside it';
+  if (limit.unlimited) return 'should not specify lease when unlimited';
+  if (lease === 0) return undefined;
+  if (others.length > 0) return 'lease can only be 0 beside rate_limits, which are counted together';
+  return limit.algorithm === Algorithm.FIXED_WINDOW
+    ? undefined
+    : `lease can only be 0 with algorithm ${algorithmNames[limit.algorithm] ?? limit.algorithm}: only fixed windows are leased`;
 }

@@ -21,6 +21,8 @@ export interface MatchedRule {
   readonly unlimited: boolean;
   readonly shadowMode: boolean;
   readonly quotaMode: boolean;
+  /** As `Rule.lease`. */
+  readonly lease: number | undefined;
   /** Names of limits of other rules, of all its limits together. */
   readonly replaces: readonly string[];
   readonly metadata: JsonObject | undefined;

@@ -27,6 +27,7 @@ describe('rulesVersionNeeded', () => {
     ['no limit', {}, 1],
     ['a limit that the Go service knows', { rateLimit: limit({ unit: 'week' }) }, 1],
     ['no limit at all', { rateLimit: limit({ unit: '', unlimited: true }) }, 1],
+    ['a lease, which nobody has to take', { rateLimit: limit(), lease: 20_000 }, 1],
     ['several units in a window', { rateLimit: limit({ unitMultiplier: 5 }) }, 2],
     ['a sliding window', { rateLimit: limit({ algorithm: Algorithm.SLIDING_WINDOW }) }, 2],
     ['a token bucket', { rateLimit: limit({ algorithm: Algorithm.TOKEN_BUCKET }) }, 2],

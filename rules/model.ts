@@ -80,6 +80,8 @@ export interface Rule {
   detailedMetric: boolean;
   valueToMetric: boolean;
   shareThreshold: boolean;
+  /** Millionths of its limit that one limiter may take ahead at most, 0 for none; undefined: as the limiter is set. See `lease.ts`. */
+  lease: number | undefined;
   /** Copied into the dynamic metadata of an answer. */
   metadata: JsonObject | undefined;
   descriptors: Rule[];
@@ -137,7 +139,8 @@ export function arePlainLimits(limits: readonly Pick<RateLimit, 'unitMultiplier'
 
 /**
  * What a limiter has to obey for these rules. Limiters say in their node metadata (`rules_version`) how far they do, and who
- * says nothing obeys 1: it would take a window, algorithm or list of limits that it does not know for a plain limit.
+ * says nothing obeys 1: it would take a window, algorithm or list of limits that it does not know for a plain limit. Who
+ * does not know `lease` takes nothing ahead, and obeys the limit.
  */
 export function rulesVersionNeeded(rules: readonly Rule[]): 1 | 2 {
   const needsMore = ({ limits, descriptors }: Rule): boolean =>

@@ -31,6 +31,7 @@ export type RuleErrorCode =
   | 'burst-without-bucket'
   | 'invalid-limits'
   | 'duplicate-limit'
+  | 'invalid-lease'
   | 'uncountable'
   | 'empty-replaces'
   | 'replaces-itself'

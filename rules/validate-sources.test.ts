@@ -173,6 +173,24 @@ describe('checkSources', () => {
       "share_threshold can only be used with wildcard values (containing '*'), but found key 'k_v'",
     ],
     [
+      'leases of one fixed window, and none of anything',
+      [
+        rule({ key: 'k', rateLimit: limit({ unitMultiplier: 5 }), lease: 20_000 }),
+        rule({ key: 'l', rateLimit: limit(sliding), lease: 0 }),
+        rule({ key: 'm', limits: [limit(), limit({ unit: 'day' })], lease: 0 }),
+      ],
+    ],
+    [
+      'a lease of a sliding window',
+      [rule({ key: 'k', rateLimit: limit(sliding), lease: 1 })],
+      'lease can only be 0 with algorithm sliding_window: only fixed windows are leased',
+    ],
+    [
+      'a lease of several limits',
+      [rule({ key: 'k', limits: [limit(), limit({ unit: 'day' })], lease: 1 })],
+      'lease can only be 0 beside rate_limits, which are counted together',
+    ],
+    [
       'a number without JSON form',
       [rule({ key: 'k', metadata: { a: { b: Infinity } } })],
       "error parsing metadata: number Infinity at 'a.b' has no JSON form",

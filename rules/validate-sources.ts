@@ -1,3 +1,4 @@
+import { leaseProblem } from './lease.ts';
 import type { JsonValue, Rule, RuleSource } from './model.ts';
 import type { RuleErrorCode } from './rule-error.ts';
 import { checkLimits, type RuleSupport } from './validate-limits.ts';
@@ -107,6 +108,8 @@ class SourceCheck {
       }
     }
     if (rule.limits.length > 0) checkLimits(rule, { parent, support: this.#support }, this.#reportLimit);
+    const unleasable = leaseProblem(rule);
+    if (unleasable !== undefined) this.report('invalid-lease', unleasable, 'lease');
     if (rule.shareThreshold && !composite.includes('*')) {
       const words = "share_threshold can only be used with wildcard values (containing '*')";
       this.report(

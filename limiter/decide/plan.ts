@@ -200,6 +200,7 @@ export class Planner {
       unlimited: false,
       shadowMode: false,
       quotaMode: false,
+      lease: 0,
       replaces: [],
       metadata: undefined,
     };

@@ -1,6 +1,7 @@
 /** Every line that the limiter logs, one function each; three parts of it stand beside it. Wording that people search for is the Go service's. */
 import { errorText } from '../../process/log/error-text.ts';
 import type { LogFields, Logger } from '../../process/log/logger.ts';
+import { leaseText } from '../../rules/lease.ts';
 import type { LoadWarning } from '../../rules/review/reviewed-load.ts';
 import type { RuleError } from '../../rules/rule-error.ts';
 import { type ListedLimits, limitFields } from '../../rules/table/listed-rules.ts';
@@ -114,8 +115,9 @@ export function loadingDescriptor(log: Logger, key: string, limits: ListedLimits
   log.debug(`loading descriptor: key=${key}${limits === undefined ? '' : limitsText(limits)}`);
 }
 
-function limitsText({ limits, unlimited, shadowMode, quotaMode }: ListedLimits): string {
-  const modes = `unlimited=${unlimited}, shadow_mode=${shadowMode}, quota_mode=${quotaMode}`;
+function limitsText({ limits, unlimited, shadowMode, quotaMode, lease }: ListedLimits): string {
+  const leased = lease === undefined ? '' : `, lease=${leaseText(lease)}`;
+  const modes = `unlimited=${unlimited}, shadow_mode=${shadowMode}, quota_mode=${quotaMode}${leased}`;
   return limits
     .map((limit) => {
       const [window, requests, ...more] = limitFields(limit, limits);

@@ -153,6 +153,7 @@ describe('log lines', () => {
           unlimited: false,
           shadowMode: true,
           quotaMode: false,
+          lease: 20_000,
         });
         const limits = [
           matchedLimit({ unitMultiplier: 5, algorithm: Algorithm.TOKEN_BUCKET }),
@@ -163,13 +164,14 @@ describe('log lines', () => {
           unlimited: false,
           shadowMode: false,
           quotaMode: false,
+          lease: undefined,
         });
         lines.listingReplaced(log);
       },
       [
         'level=debug msg="loading domain: mongo_cps"',
         'level=debug msg="loading descriptor: key=mongo_cps.database"',
-        'level=debug msg="loading descriptor: key=mongo_cps.database_users ratelimit={requests_per_unit=5, unit=SECOND, unlimited=false, shadow_mode=true, quota_mode=false}"',
+        'level=debug msg="loading descriptor: key=mongo_cps.database_users ratelimit={requests_per_unit=5, unit=SECOND, unlimited=false, shadow_mode=true, quota_mode=false, lease=2%}"',
         'level=debug msg="loading descriptor: key=d.k ratelimit={requests_per_unit=10, window=5m, algorithm=token_bucket, burst=10, unlimited=false, shadow_mode=false, quota_mode=false} ratelimit={requests_per_unit=10, unit=DAY, unlimited=false, shadow_mode=false, quota_mode=false}"',
         'level=debug msg="newer rules were loaded before all rules were listed"',
       ],

@@ -19,6 +19,12 @@ describe('readSpec', () => {
     expect(errorsOf(spec)).toEqual([]);
   });
 
+  it('says nothing of a lease whose limit is not of its form', () => {
+    expect(errorsOf({ domain: 'd', descriptors: [{ key: 'k', rateLimit: 5, lease: '2%' }] })).toEqual([
+      'spec.descriptors[0].rateLimit: must be an object, found 5',
+    ]);
+  });
+
   it('makes rules of every field', () => {
     const spec = acceptedSpecs.find(({ name }) => name === 'every field of a rule')?.spec;
     expect(readSpec(spec, 'team/shop')).toEqual({

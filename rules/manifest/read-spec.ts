@@ -1,4 +1,5 @@
 import type { z } from 'zod';
+import { leaseFromText } from '../lease.ts';
 import {
   Algorithm,
   algorithmNames,
@@ -60,6 +61,7 @@ class SpecRules {
     const shareThreshold = given['shareThreshold'] === true;
     if (valueToMetric) this.#ownFields.add('valueToMetric');
     if (shareThreshold) this.#ownFields.add('shareThreshold');
+    if (given['lease'] !== undefined) this.#ownFields.add('lease');
     return {
       key: textOf(given['key'], unreadable),
       value: textOf(given['value'] ?? '', unreadable),
@@ -69,6 +71,7 @@ class SpecRules {
       detailedMetric: given['detailedMetric'] === true,
       valueToMetric,
       shareThreshold,
+      lease: leaseFromText(String(given['lease'])),
       metadata: metadataOf(given['metadata']),
       descriptors: this.read(given['descriptors']),
     };
@@ -242,11 +245,16 @@ class SpecErrors {
     if (this.#refused.size === 0 || !this.#follows(code, path)) this.#add(code, manifestWords(text), path);
   }
 
-  /** Whether the value, what it stands in, or a key's value is not of its form. */
+  /** Whether the value, what it stands in, a key's value or a lease's limit is not of its form. */
   #follows(code: RuleErrorCode, path: readonly (string | number)[]): boolean {
     const isAbove = path.some((_, index) => this.#refused.has(fieldPath(path.slice(0, index + 1))));
-    if (isAbove || code !== 'duplicate-descriptor') return isAbove;
-    return this.#refused.has(fieldPath([...path.slice(0, -1), 'value']));
+    const beside =
+      code === 'duplicate-descriptor'
+        ? ['value']
+        : code === 'invalid-lease'
+          ? ['rateLimit', 'rateLimits']
+          : [];
+    return isAbove || beside.some((field) => this.#refused.has(fieldPath([...path.slice(0, -1), field])));
   }
 
   #add(code: RuleErrorCode, text: string, path: readonly (string | number)[]): void {

@@ -4,6 +4,7 @@
  * refuses it, so that `rateLimit:` with nothing below is no rule without a limit.
  */
 import { z } from 'zod';
+import { leaseForm, leaseFromText, leasePattern } from '../lease.ts';
 import { algorithmNames, maxUint32 } from '../model.ts';
 import { fewestLimits, mostLimits, unknownAlgorithm } from '../validate-limits.ts';
 import { largestMultiplier } from '../window.ts';
@@ -242,6 +243,38 @@ const flags = {
   }).optional(),
 };
 
+/** As rule files write it: a text, or the number 0. */
+const leaseModel = z
+  .union([z.string(), z.number()], { error: ({ input }) => `must be ${leaseForm}, found ${kindOf(input)}` })
+  .refine((value) => leaseFromText(String(value)) !== undefined, {
+    error: ({ input }) => `must be ${leaseForm}, found ${kindOf(input)}`,
+  })
+  .meta({
+    'x-kubernetes-int-or-string': true,
+    anyOf: [{ type: 'integer' }, { type: 'string' }],
+    pattern: leasePattern,
+    minimum: 0,
+    maximum: 0,
+    description:
+      "The share of the limit that one limiter may take ahead and spend by itself, as 2%, or 0 for none; as the limiter is set where it is not written. Known to Weir's limiters only.",
+  });
+
+/** The number 0 needs no pattern: there is no other one. */
+const noLease = { pattern: '^0[0.]*%?$' };
+
+/** What a lease may stand beside. */
+const leasable = [
+  { not: { required: ['lease'] } },
+  { required: ['rateLimits'], properties: { lease: noLease } },
+  { required: ['rateLimit'], properties: { lease: noLease, rateLimit: counted } },
+  {
+    required: ['rateLimit'],
+    properties: {
+      rateLimit: { properties: { ...counted.properties, algorithm: { enum: ['FixedWindow'] } } },
+    },
+  },
+];
+
 /** A rule, with as many levels of rules below it as `levelsBelow` says. */
 function descriptorModel(levelsBelow: number): z.ZodType {
   return object(
@@ -256,6 +289,7 @@ function descriptorModel(levelsBelow: number): z.ZodType {
       }).optional(),
       rateLimit: rateLimitModel.optional(),
       rateLimits: rateLimitsModel.optional(),
+      lease: leaseModel.optional(),
       ...flags,
       metadata: freeObject({
         description: "Any content, sent back in an answer's dynamic metadata where the limiter is set to.",
@@ -270,6 +304,7 @@ function descriptorModel(levelsBelow: number): z.ZodType {
         { properties: { value: { pattern: '[*]' } }, required: ['value'] },
         { properties: { key: { pattern: '[*]' } } },
       ],
+      allOf: [{ anyOf: leasable }],
     },
   );
 }

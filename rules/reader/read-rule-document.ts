@@ -1,3 +1,4 @@
+import { leaseFromText, unknownLease } from '../lease.ts';
 import {
   Algorithm,
   algorithmNames,
@@ -112,12 +113,25 @@ class RuleReader {
       case 'descriptors':
         rule.descriptors = this.#descriptors(value);
         break;
+      case 'lease':
+        rule.lease = this.#lease(value);
+        break;
       case 'metadata':
         rule.metadata = values.metadata(value, rule.metadata);
         break;
       default:
         rule[ruleFlags[name as keyof typeof ruleFlags]] = values.boolean(value);
     }
+  }
+
+  #lease(node: number): number | undefined {
+    const type = this.#walk.scalarType(node);
+    if (type === undefined) this.#values.refuse(node, goTypes.string);
+    if (type === undefined || type === 'null') return undefined;
+    const text = this.#walk.text(node);
+    const lease = leaseFromText(text);
+    if (lease === undefined) this.#walk.log.value(node, 'invalid-lease', unknownLease(text));
+    return lease;
   }
 
   /** A repeated or merged block adds to the earlier one. */
@@ -239,6 +253,7 @@ function emptyRule(): Rule {
     detailedMetric: false,
     valueToMetric: false,
     shareThreshold: false,
+    lease: undefined,
     metadata: undefined,
     descriptors: [],
   };
@@ -277,6 +292,7 @@ export class FollowUps {
       case 'empty-replaces':
         if (this.#paths.has(JSON.stringify(path))) return true;
         return this.#maps.has(JSON.stringify(path.slice(0, -1))) && !isWritten();
+      case 'invalid-lease':
       case 'share-threshold-without-wildcard':
         return this.#maps.has(JSON.stringify(path.slice(0, -1)));
       case 'burst-without-bucket':

@@ -346,6 +346,36 @@ describe('readRuleFiles, errors', () => {
       '8:5: two of its rate_limits have the window 1d and the algorithm fixed_window',
     ],
     [
+      'leases that are none',
+      `${head}${['2', '0.02', '-1', '101%', 'half'].map((lease, n) => `- {key: k${n}, rate_limit: {unit: day}, lease: ${lease}}\n`).join('')}`,
+      ...['2', '0.02', '-1', '101%', 'half'].map(
+        (lease, n) =>
+          `${3 + n}:45: lease must be a share of the limit such as 2% or 0.5%, of 100% at most, or 0, found '${lease}'`,
+      ),
+    ],
+    [
+      'a lease that is a list',
+      `${head}- key: k\n  rate_limit: {unit: day}\n  lease: []\n`,
+      '5:10: error loading config file: yaml: unmarshal errors:\n  line 5: cannot unmarshal !!seq into string',
+    ],
+    [
+      'a lease in a limit',
+      `${head}- key: k\n  rate_limit: {unit: day, lease: 2%}\n`,
+      "4:27: config error, key 'lease' belongs to a descriptor",
+    ],
+    [
+      'a lease of what cannot be leased',
+      `${head}- {key: k, lease: 2%}\n- {key: l, lease: 0, rate_limit: {unlimited: true}}\n- {key: m, lease: 1%, rate_limit: {unit: day, algorithm: token_bucket}}\n`,
+      '3:19: lease needs a rate_limit beside it',
+      '4:19: should not specify lease when unlimited',
+      '5:19: lease can only be 0 with algorithm token_bucket: only fixed windows are leased',
+    ],
+    [
+      'a lease beside a limit that cannot be read, by that alone',
+      `${head}- key: k\n  rate_limit: 5\n  lease: 2%\n`,
+      '4:15: error loading config file: yaml: unmarshal errors:\n  line 4: cannot unmarshal !!int `5` into config.YamlRateLimit',
+    ],
+    [
       'metadata without JSON form',
       `${head}- key: k\n  metadata: {a: [.nan]}\n`,
       "4:13: error parsing metadata: number NaN at 'a.0' has no JSON form",
@@ -505,6 +535,15 @@ describe('readRuleFiles, warnings', () => {
 });
 
 describe('readRuleFiles, values', () => {
+  it.each([
+    ['2%', 20_000],
+    ['"0.5%"', 5_000],
+    ['0', 0],
+    ['~', undefined],
+  ])('reads the lease %s', (written, lease) => {
+    expect(firstRule(`- key: k\n  rate_limit: {unit: day}\n  lease: ${written}\n`)?.lease).toBe(lease);
+  });
+
   it.each([
     ['5', '5'],
     ['010', '010'],

@@ -35,6 +35,7 @@ const placesByKey: Record<string, number> = {
   share_threshold: DESCRIPTOR,
   metadata: DESCRIPTOR,
   rate_limits: DESCRIPTOR,
+  lease: DESCRIPTOR,
   unit: LIMIT,
   requests_per_unit: LIMIT,
   unlimited: LIMIT,
@@ -49,7 +50,7 @@ const placesByKey: Record<string, number> = {
 /** Every key of the rule language. Each of them is accepted in any map, as the Go service does with those it knows. */
 export const fields: ReadonlyMap<string, Field> = new Map(
   Object.entries(placesByKey).map(([name, places], index) => {
-    const isOwn = name === 'rate_limits' || ownLimitFields.some((own) => own === name);
+    const isOwn = ['rate_limits', 'lease', ...ownLimitFields].includes(name);
     return [name, { name, places, isOwn, bit: 1 << index }];
   }),
 );

@@ -169,13 +169,13 @@ function addLimit(limit: RateLimit, limits: WordList, strings: StringPool): void
 }
 
 function addExtra(rule: Rule, extras: WordList, strings: StringPool): number {
-  const { limits, metadata } = rule;
+  const { limits, metadata, lease = -1 } = rule;
   let replaced = 0;
   for (const { replaces } of limits) replaced += replaces.length;
-  if (replaced === 0 && metadata === undefined) return -1;
+  if (replaced === 0 && metadata === undefined && lease < 0) return -1;
   const extra = extras.length;
   const text = metadata === undefined ? '' : JSON.stringify(metadata);
-  extras.pushAll([strings.add(text), text.length, replaced]);
+  extras.pushAll([strings.add(text), text.length, replaced, lease]);
   for (const [index, { replaces }] of limits.entries()) {
     for (const name of replaces) extras.pushAll([index, strings.add(name), name.length]);
   }
@@ -249,10 +249,11 @@ function hashLimits(
   }
 }
 
-/** Metadata, and what is replaced. */
+/** Metadata, what is replaced, and the lease. */
 function hashExtra(hash: ContentHash, extras: Int32Array, extra: number, units: Uint16Array): void {
   const replaced = extras[extra + Extra.replacesCount]!;
   hash.addWord(~replaced);
+  hash.addWord(extras[extra + Extra.lease]!);
   const addText = (at: number): void => {
     hash.addWord(extras[at + 1]!);
     hash.addUnits(units, extras[at]!, extras[at]! + extras[at + 1]!);

@@ -1,4 +1,5 @@
 /** The rules of a table one after the other, for whoever shows them: domains by name, parents before children, siblings by composite key. */
+import { leaseText } from '../lease.ts';
 import type { MatchedLimit, MatchedRule } from '../match-result.ts';
 import {
   Algorithm,
@@ -29,6 +30,8 @@ export interface ListedLimits {
   unlimited: boolean;
   shadowMode: boolean;
   quotaMode: boolean;
+  /** As `Rule.lease`. */
+  lease: number | undefined;
 }
 
 export interface PlacedDomain {
@@ -86,6 +89,7 @@ function limitsOf(rules: RuleNodes, node: number): ListedLimits | undefined {
     unlimited: (flags & NodeFlag.unlimited) !== 0,
     shadowMode: (flags & NodeFlag.shadowMode) !== 0,
     quotaMode: (flags & NodeFlag.quotaMode) !== 0,
+    lease: rules.lease(node),
   };
 }
 
@@ -93,10 +97,11 @@ function limitsOf(rules: RuleNodes, node: number): ListedLimits | undefined {
 export function* rlconfigLines(domains: Iterable<PlacedDomain>): Generator<string, void> {
   for (const { path, limits: found } of listedRules(domains)) {
     if (found === undefined) continue;
-    const { limits, shadowMode, quotaMode } = found;
+    const { limits, shadowMode, quotaMode, lease } = found;
+    const leased = lease === undefined ? '' : `, lease: ${leaseText(lease)}`;
     for (const limit of limits) {
       const words = limitFields(limit, limits).join(' ');
-      yield `${path}: ${words}, shadow_mode: ${shadowMode}, quota_mode: ${quotaMode}`;
+      yield `${path}: ${words}, shadow_mode: ${shadowMode}, quota_mode: ${quotaMode}${leased}`;
     }
   }
 }
@@ -158,6 +163,7 @@ function ruleOf(rules: RuleNodes, node: number): Rule {
     detailedMetric: flag('detailedMetric'),
     valueToMetric: flag('valueToMetric'),
     shareThreshold: flag('shareThreshold'),
+    lease: rules.lease(node),
     metadata,
     descriptors: Array.from({ length: rules.childCount(node) }, (_, i) =>
       ruleOf(rules, rules.child(node, i)),

@@ -11,7 +11,7 @@
  *  nodeIndex       (parent, hash of the composite key) -> node. A composite is `key`, or `key_value`. A domain's is its name.
  *  sortedChildren  at a node's first child: the numbers of its children sorted by composite
  *  limits          one record (`Limit`) a limit; those of one rule have consecutive numbers
- *  extras          metadata, and what its limits replace, of the rules that have any
+ *  extras          metadata, what its limits replace, and its lease, of the rules that have any
  *  domains         (`Domain`) of each domain, in their order, the hash of its content and the number of its rules
  *  strings         all text; records point into it with offset and length
  *
@@ -117,13 +117,15 @@ export const Limit = {
   words: 7,
 } as const;
 
-/** In `extras`: these three, then for each replaced name which of the rule's limits replaces it, offset and length. */
+/** In `extras`: these four, then for each replaced name which of the rule's limits replaces it, offset and length. */
 export const Extra = {
   metadataOffset: 0,
   /** 0: no metadata. The text is JSON. */
   metadataLength: 1,
   replacesCount: 2,
-  words: 3,
+  /** -1 where the rule says none. */
+  lease: 3,
+  words: 4,
 } as const;
 export const replacedWords = 3;
 
@@ -201,7 +203,7 @@ const Header = {
   words: 8 + 2 * (wordSections.length + unitSections.length),
 } as const;
 const magic = 0x52495745;
-const version = 3;
+const version = 4;
 
 /** Lays the sections into one buffer of exactly their size. */
 export function packRuleTable(sections: RuleTableSections, counts: RuleTableCounts): ArrayBuffer {
@@ -340,6 +342,13 @@ export class RuleNodes {
     return { hash: hashAt(domains, at), rules: domains[at + Domain.rules]! };
   }
 
+  /** As `Rule.lease`. */
+  lease(node: number): number | undefined {
+    const extra = this.#s.nodes[node * Node.words + Node.extra]!;
+    const lease = extra < 0 ? -1 : this.#s.extras[extra + Extra.lease]!;
+    return lease < 0 ? undefined : lease;
+  }
+
   level(node: number): number {
     return this.#s.nodes[node * Node.words + Node.level]!;
   }
@@ -391,6 +400,7 @@ export class RuleNodes {
       unlimited,
       shadowMode: (flags & NodeFlag.shadowMode) !== 0,
       quotaMode: (flags & NodeFlag.quotaMode) !== 0,
+      lease: this.lease(node),
       replaces: this.replaced(node).map(({ name }) => name),
       metadata: this.#metadata(node),
     };

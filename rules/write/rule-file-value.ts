@@ -1,3 +1,4 @@
+import { leaseText } from '../lease.ts';
 import {
   Algorithm,
   algorithmNames,
@@ -24,13 +25,14 @@ const flags = Object.entries(ruleFlags);
 
 /** As `ruleFileValue`, of one rule. */
 export function ruleValue(rule: Rule): JsonObject {
-  const { key, value, limits, metadata, descriptors } = rule;
+  const { key, value, limits, lease, metadata, descriptors } = rule;
   const [limit, ...others] = limits;
   return {
     key,
     ...(value === '' ? {} : { value }),
     ...(limit === undefined || others.length > 0 ? {} : { rate_limit: limitValue(limit) }),
     ...(others.length === 0 ? {} : { rate_limits: limits.map(limitValue) }),
+    ...(lease === undefined ? {} : { lease: lease === 0 ? 0 : leaseText(lease) }),
     ...Object.fromEntries(flags.filter(([, flag]) => rule[flag]).map(([name]) => [name, true])),
     ...(metadata === undefined ? {} : { metadata }),
     ...rulesBelow(descriptors),

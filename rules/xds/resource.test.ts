@@ -1,4 +1,4 @@
-import { fromBinary, toBinary } from '@bufbuild/protobuf';
+import { create, fromBinary, toBinary } from '@bufbuild/protobuf';
 import { BinaryWriter, WireType } from '@bufbuild/protobuf/wire';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
@@ -58,6 +58,7 @@ const { rules } = fc.letrec<{ rules: Rule[] }>((tie) => ({
       shadowMode: fc.boolean(),
       quotaMode: fc.boolean(),
       detailedMetric: fc.boolean(),
+      lease: fc.constantFrom(undefined, 0, 1, 20_000, 1_000_000),
       valueToMetric: fc.boolean(),
       shareThreshold: fc.boolean(),
       metadata: fc.option(metadata, { nil: undefined }),
@@ -133,6 +134,8 @@ describe('a resource', () => {
     const window = { unitMultiplier: 300, algorithm: Algorithm.TOKEN_BUCKET, burst: 0 };
     const own = encodeResource(source('d', [rule({ key: 'k', rateLimit: limit(window) })], ''));
     expect(Buffer.from(own).subarray(-14).toString('hex')).toBe('0802100ac03eac02c83e02d03e00'.slice(-28));
+    const leased = encodeResource(source('d', [rule({ key: 'k', lease: 20_000 })], ''));
+    expect(Buffer.from(leased).subarray(-5).toString('hex')).toBe('da3e023225');
     expect(rateLimitConfigTypeUrl).toBe(`type.googleapis.com/${RateLimitConfigSchema.typeName}`);
     expect(Buffer.from(encodeResource(one)).toString('hex')).toBe(hex.join('').replaceAll(' ', ''));
   });
@@ -182,6 +185,15 @@ describe('a resource', () => {
     expect(problems).toEqual([{ code: 'invalid-limits', text, path }]);
     expect(read.descriptors[0]?.descriptors[0]?.limits).toEqual([]);
     expect(() => decodeResource(bytes)).toThrow(`descriptors[0].descriptors[0].rate_limits: ${text}`);
+  });
+
+  it('is read without a lease that is no share, which is reported', () => {
+    const message = create(RateLimitConfigSchema, { descriptors: [{ key: 'k', lease: '2' }] });
+    const problems: ResourceProblem[] = [];
+    const read = decodeResource(toBinary(RateLimitConfigSchema, message), (one) => problems.push(one));
+    const text = "lease must be a share of the limit such as 2% or 0.5%, of 100% at most, or 0, found '2'";
+    expect(problems).toEqual([{ code: 'invalid-lease', text, path: ['descriptors', 0, 'lease'] }]);
+    expect(read.descriptors[0]?.lease).toBeUndefined();
   });
 
   it('is refused with a field of another wire type, in which readers would differ', () => {

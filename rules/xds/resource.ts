@@ -13,6 +13,7 @@ import {
   RateLimitPolicySchema,
   RateLimitReplaceSchema,
 } from '../../gen/ratelimit/config/ratelimit/v3/rls_conf_pb.ts';
+import { leaseFromText, leaseText, unknownLease } from '../lease.ts';
 import {
   type Algorithm,
   type JsonObject,
@@ -102,6 +103,7 @@ function toDescriptor(rule: Rule): RateLimitDescriptor {
   if (rule.metadata !== undefined) descriptor.metadata = sortedKeys(rule.metadata);
   descriptor.valueToMetric = rule.valueToMetric;
   descriptor.shareThreshold = rule.shareThreshold;
+  if (rule.lease !== undefined) descriptor.lease = leaseText(rule.lease);
   return descriptor;
 }
 
@@ -148,9 +150,21 @@ function toRule(
     detailedMetric: descriptor.detailedMetric,
     valueToMetric: descriptor.valueToMetric,
     shareThreshold: descriptor.shareThreshold,
+    lease: toLease(descriptor.lease, path, report),
     metadata: descriptor.metadata,
     descriptors: toRules(descriptor.descriptors, path, report),
   };
+}
+
+function toLease(
+  text: string,
+  path: readonly (string | number)[],
+  report: (problem: ResourceProblem) => void,
+): number | undefined {
+  const lease = leaseFromText(text);
+  if (lease === undefined && text !== '')
+    report({ code: 'invalid-lease', text: unknownLease(text), path: [...path, 'lease'] });
+  return lease;
 }
 
 /** Of a list that is not as it has to be nothing is kept. */

@@ -28,6 +28,7 @@ export function matchedRule(given: MatchedTraits = {}): MatchedRule {
     unlimited: false,
     shadowMode: false,
     quotaMode: false,
+    lease: undefined,
     replaces: [],
     metadata: undefined,
     ...traits,

@@ -148,13 +148,14 @@ function joined(key: string, value: string): string {
   return value === '' ? key : `${key}_${value}`;
 }
 
-function matchedRule({ limits, shadowMode, quotaMode, metadata }: Rule): MatchedRule {
+function matchedRule({ limits, shadowMode, quotaMode, lease, metadata }: Rule): MatchedRule {
   const unlimited = limits[0]!.unlimited;
   return {
     limits: unlimited ? [] : limits.map(matchedLimit),
     unlimited,
     shadowMode,
     quotaMode,
+    lease,
     replaces: limits.flatMap(({ replaces }) => replaces),
     metadata,
   };

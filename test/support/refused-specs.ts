@@ -23,6 +23,19 @@ function limits(name: string, rateLimits: unknown, server: string, ...reader: st
   return rule(name, { key: 'k', rateLimits }, server, ...reader);
 }
 
+const daily = { unit: 'day', requestsPerUnit: 1 };
+const noShare = 'must be a share of the limit such as 2% or 0.5%, of 100% at most, or 0, found ';
+
+function lease(name: string, given: unknown, server: string, reader: string): RefusedSpec {
+  const at = 'spec.descriptors[0].lease';
+  return rule(
+    `a lease ${name}`,
+    { key: 'k', rateLimit: daily, lease: given },
+    `${at} ${server}`,
+    `${at}: ${reader}`,
+  );
+}
+
 /** Rules nested `levels` deep. */
 export function nested(levels: number): Record<string, unknown> {
   return levels === 1 ? { key: 'k' } : { key: 'k', descriptors: [nested(levels - 1)] };
@@ -273,6 +286,40 @@ export const refusedSpecs: readonly RefusedSpec[] = [
     '"spec.descriptors[0]" must not validate the schema (not)',
     'spec.descriptors[0].rateLimits: a rule has either rateLimit or rateLimits, found both',
   ),
+  ...[
+    lease('that is no share', '0.02', "in body should match '^(0|(100", `${noShare}the text '0.02'`),
+    lease('of more than all', '100.1%', "in body should match '^(0|(100", `${noShare}the text '100.1%'`),
+    lease('of a number', 2, 'in body should be less than or equal to 0', `${noShare}2`),
+    lease('below nothing', -1, 'in body should be greater than or equal to 0', `${noShare}-1`),
+    lease('that is true', true, 'in body must be of type', `${noShare}true`),
+  ],
+  ...(
+    [
+      ['without a limit', {}, 'lease needs a rateLimit beside it'],
+      [
+        'of something unlimited',
+        { rateLimit: { unlimited: true } },
+        'should not specify lease when unlimited',
+      ],
+      [
+        'of a sliding window',
+        { rateLimit: { ...daily, algorithm: 'SlidingWindow' } },
+        'lease can only be 0 with algorithm SlidingWindow: only fixed windows are leased',
+      ],
+      [
+        'of several limits',
+        { rateLimits: [daily, { ...daily, unit: 'hour' }] },
+        'lease can only be 0 beside rateLimits, which are counted together',
+      ],
+    ] as const
+  ).map(([name, limits, reader]) =>
+    rule(
+      `a lease ${name}`,
+      { key: 'k', lease: '2%', ...limits },
+      'spec.descriptors[0]',
+      `spec.descriptors[0].lease: ${reader}`,
+    ),
+  ),
 ];
 
 /** Every feature, each at its bounds. */
@@ -351,6 +398,18 @@ export const acceptedSpecs: readonly { name: string; spec: Record<string, unknow
             ...(n === 0 ? { unlimited: false, replaces: [{ name: 'x' }] } : { name: `n${n}` }),
           })),
         },
+      ],
+    },
+  },
+  {
+    name: 'leases',
+    spec: {
+      domain: 'shop',
+      descriptors: [
+        ...['2%', '0.0001%', '100%', 0, '0'].map((lease, n) => ({ key: `k${n}`, rateLimit: daily, lease })),
+        { key: 'a', rateLimit: { ...daily, algorithm: 'FixedWindow', unlimited: false }, lease: '99.5%' },
+        { key: 'b', rateLimit: { ...daily, algorithm: 'TokenBucket' }, lease: 0 },
+        { key: 'c', rateLimits: [daily, { ...daily, unit: 'hour' }], lease: '0' },
       ],
     },
   },

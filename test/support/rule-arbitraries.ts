@@ -1,4 +1,5 @@
 import fc from 'fast-check';
+import { leaseProblem } from '../../rules/lease.ts';
 import {
   Algorithm,
   type Entry,
@@ -142,6 +143,7 @@ function level(key: fc.Arbitrary<string>, value: fc.Arbitrary<string>, depth: nu
     detailedMetric: fc.boolean(),
     valueToMetric: fc.boolean(),
     shareThreshold: fc.boolean(),
+    lease: fc.constantFrom(undefined, undefined, 0, 1, 5_000, 1_000_000),
     metadata: fc.option(metadata, { nil: undefined, freq: 1 }),
     descriptors:
       depth === 1 ? fc.constant<Rule[]>([]) : fc.oneof(fc.constant<Rule[]>([]), level(key, value, depth - 1)),
@@ -152,7 +154,8 @@ function level(key: fc.Arbitrary<string>, value: fc.Arbitrary<string>, depth: nu
 /** As the validator wants it. */
 function valid(traits: Rule): Rule {
   const shareThreshold = traits.shareThreshold && compositeOf(traits).includes('*');
-  return rule({ ...traits, shareThreshold });
+  const lease = leaseProblem(traits) === undefined ? traits.lease : undefined;
+  return rule({ ...traits, shareThreshold, lease });
 }
 
 /** Rules that often meet `entriesFor` them; up to three levels. */
