@@ -6,6 +6,7 @@ import {
   type Figures,
   fixedWindowLoad,
   floorLines,
+  leaseLines,
   median,
   mediansOf,
   ratiosOf,
@@ -25,6 +26,8 @@ const figures = (target: Figures['target'], cpuUs: number, load = '4 x 1', run =
   p999Ms: 3,
   failed: 1,
   alone: target.startsWith('floor') ? run / 4 : undefined,
+  scripts: 0,
+  leased: 0,
 });
 
 describe('figures of a benchmark', () => {
@@ -34,16 +37,17 @@ describe('figures of a benchmark', () => {
   });
 
   it("are medians of all runs, with the median of each run's own ratios to echo, floor and the one beside", () => {
+    const load = callByCallLoads[1];
     // A machine that is slower from run to run: the ratio of the medians would be 15 / 20.
     const runs = [
       [10, 5],
       [20, 15],
       [80, 40],
     ].flatMap(([echo, memory], run) => [
-      figures('echo', echo as number, '4 x 1', run),
-      figures('floor', (memory as number) / 2, '4 x 1', run),
-      figures('memory', memory as number, '4 x 1', run),
-      figures('memory-beside', (memory as number) / 4, '4 x 1', run),
+      figures('echo', echo as number, load, run),
+      figures('floor', (memory as number) / 2, load, run),
+      figures('memory', memory as number, load, run),
+      figures('memory-beside', (memory as number) / 4, load, run),
       figures('memory', 7, '8 x 50', run),
     ]);
     const medians = mediansOf(runs);
@@ -51,13 +55,16 @@ describe('figures of a benchmark', () => {
       ...[target, load, cpuUs, toEcho, toFloor, toBeside, alone, failed],
     ]);
     expect(shown).toEqual([
-      ['echo', '4 x 1', 20, 1, 4, undefined, undefined, 3],
-      ['floor', '4 x 1', 7.5, 0.25, 1, undefined, 0.25, 3],
-      ['memory', '4 x 1', 15, 0.5, 2, 4, undefined, 3],
-      ['memory-beside', '4 x 1', 3.75, 0.125, 0.5, undefined, undefined, 3],
+      ['echo', load, 20, 1, 4, undefined, undefined, 3],
+      ['floor', load, 7.5, 0.25, 1, undefined, 0.25, 3],
+      ['memory', load, 15, 0.5, 2, 4, undefined, 3],
+      ['memory-beside', load, 3.75, 0.125, 0.5, undefined, undefined, 3],
       ['memory', '8 x 50', 7, undefined, undefined, undefined, undefined, 3],
     ]);
-    expect(ratiosOf(medians)).toEqual({ '4 x 1': { memory: { echo: 0.5, floor: 2 } } });
+    expect(ratiosOf(medians)).toEqual({ [load]: { memory: { echo: 0.5, floor: 2 } } });
+    expect(ratiosOf(mediansOf(runs.map((run) => ({ ...run, load: 'gathered' }))))).toEqual({
+      gathered: { memory: { echo: 0.5 } },
+    });
   });
 
   it('with Redis are held against the floor with Redis, and so is the time of the median answer', () => {
@@ -90,6 +97,34 @@ describe('figures of a benchmark', () => {
     ]);
   });
 
+  it('of leases are held against memory and Redis of the same run', () => {
+    const alone = callByCallLoads[2];
+    const runs = [0, 1, 2].flatMap((run) => [
+      figures('memory', 10, callByCallLoads[0], run),
+      figures('redis', 20, callByCallLoads[0], run),
+      figures('leases', 14, callByCallLoads[0], run),
+      figures('memory', 40 + run, alone, run),
+      { ...figures('redis', 80 + run, alone, run), scripts: 0.8 },
+      { ...figures('leases', 44 + run, alone, run), scripts: 0.22, leased: 0.75 },
+    ]);
+    expect(leaseLines(runs)).toEqual([
+      {
+        line: `leases, ${alone}: share s of calls that they answer: 0.75, target at least 0.6`,
+        isReached: true,
+      },
+      {
+        line: `leases, ${alone}: CPU to s x memory + (1 - s) x Redis: 0.88, target at most 1.1`,
+        isReached: true,
+      },
+      {
+        line: `leases, ${alone}: scripts at Redis to (1 - s) x those without: 1.10, target at most 1.1`,
+        isReached: true,
+      },
+      { line: `leases, ${callByCallLoads[0]}: CPU to memory's: 1.40, target at most 1.3`, isReached: false },
+    ]);
+    expect(leaseLines(runs.filter(({ target }) => target !== 'redis'))).toEqual([]);
+  });
+
   it('are printed as a table', () => {
     expect(
       tableOf(mediansOf([figures('echo', 20), figures('memory', 10)]))
@@ -105,7 +140,8 @@ describe('figures of a benchmark', () => {
     expect(regressions({ '4 x 1': { memory: { echo: 0.51, floor: 2.6 } } }, committed)).toEqual([
       "weir, memory, 4 x 1: 0.51 of the echo's CPU, 27 % above 0.40",
       "weir, memory, 4 x 1: 2.60 of the floor's CPU, 30 % above 2.00",
-      'weir, Redis, 4 x 1: not measured',
+      'weir, Redis, 4 x 1: not measured beside the echo',
+      'weir, Redis, 4 x 1: not measured beside the floor',
     ]);
   });
 });

@@ -14,9 +14,13 @@ export interface Figures {
   failed: number;
   /** The share of calls that came alone in their turn of the event loop; the floors count it. */
   alone: number | undefined;
+  /** Scripts that Redis ran, a call. */
+  scripts: number;
+  /** The share of calls that a lease answered. */
+  leased: number;
 }
 
-export interface MedianFigures extends Omit<Figures, 'run'> {
+export interface MedianFigures extends Omit<Figures, 'run' | 'scripts' | 'leased'> {
   /**
    * CPU an answer against the echo's, the floor's, and that of the same limiter of another checkout, under the same load in the same
    * run: the median of all runs. Undefined where that was not measured.
@@ -28,8 +32,8 @@ export interface MedianFigures extends Omit<Figures, 'run'> {
   p50ToFloor: number | undefined;
 }
 
-/** CPU an answer, as ratios to the echo's and the floor's: load, target, ratios. */
-export type Ratios = Record<string, Partial<Record<TargetName, { echo: number; floor: number }>>>;
+/** CPU an answer, as ratios to a yardstick's: load, target, yardstick. */
+export type Ratios = Record<string, Partial<Record<TargetName, Partial<Record<'echo' | 'floor', number>>>>>;
 
 /** How far above its committed ratio one may be. */
 export const allowedGrowth = 0.25;
@@ -162,35 +166,87 @@ export function tableOf(rows: readonly MedianFigures[]): string {
   return [head, head.map(() => '---'), ...lines].map((cells) => `| ${cells.join(' | ')} |`).join('\n');
 }
 
-/** Those of the limiter without options, of this checkout. */
+/**
+ * Those of the limiter without options, of this checkout. Where a floor gathers what comes together its cost is that of the gathering
+ * alone, so it is a yardstick only where each call is a write of its own.
+ */
 export function ratiosOf(rows: readonly MedianFigures[]): Ratios {
   const ratios: Ratios = {};
   for (const { load, target, toEcho, toFloor } of rows) {
-    if ((target !== 'memory' && target !== 'redis') || toEcho === undefined || toFloor === undefined)
-      continue;
-    const both = { echo: Number(toEcho.toFixed(3)), floor: Number(toFloor.toFixed(3)) };
-    ratios[load] = { ...ratios[load], [target]: both };
+    if ((target !== 'memory' && target !== 'redis') || toEcho === undefined) continue;
+    const echo = Number(toEcho.toFixed(3));
+    const floor =
+      toFloor !== undefined && isCallByCall(load) ? { floor: Number(toFloor.toFixed(3)) } : undefined;
+    ratios[load] = { ...ratios[load], [target]: { echo, ...floor } };
   }
   return ratios;
 }
 
+function isCallByCall(load: string): boolean {
+  return callByCallLoads.some((name) => name === load);
+}
+
 /** What is worse than it was by more than is allowed, and what was not measured, in words; empty when all is well. */
 export function regressions(now: Ratios, committed: Ratios): string[] {
-  return Object.entries(committed).flatMap(([load, targets]) =>
-    (Object.entries(targets) as [TargetName, { echo: number; floor: number }][]).flatMap(
-      ([target, before]) => {
-        const ratios = now[load]?.[target];
-        const what = `${targetTitles[target]}, ${load}`;
-        if (ratios === undefined) return [`${what}: not measured`];
-        return (['echo', 'floor'] as const).flatMap((yardstick) => {
-          const [ratio, committedRatio] = [ratios[yardstick], before[yardstick]];
-          if (ratio <= committedRatio * (1 + allowedGrowth)) return [];
-          const growth = Math.round((ratio / committedRatio - 1) * 100);
-          return [
-            `${what}: ${ratio.toFixed(2)} of the ${yardstick}'s CPU, ${growth} % above ${committedRatio.toFixed(2)}`,
-          ];
-        });
-      },
-    ),
-  );
+  const problems: string[] = [];
+  for (const [load, targets] of Object.entries(committed)) {
+    for (const [target, ratios] of Object.entries(targets)) {
+      for (const [yardstick, before] of Object.entries(ratios)) {
+        const ratio = now[load]?.[target as TargetName]?.[yardstick as 'echo' | 'floor'];
+        const what = `${targetTitles[target as TargetName]}, ${load}`;
+        if (ratio === undefined) problems.push(`${what}: not measured beside the ${yardstick}`);
+        else if (ratio > before * (1 + allowedGrowth)) {
+          const growth = Math.round((ratio / before - 1) * 100);
+          problems.push(
+            `${what}: ${ratio.toFixed(2)} of the ${yardstick}'s CPU, ${growth} % above ${before.toFixed(2)}`,
+          );
+        }
+      }
+    }
+  }
+  return problems;
+}
+
+const [burstLoad, , aloneLoad] = callByCallLoads;
+
+/** What leases have to reach, beside memory and Redis of the same run: `least` or `most`. */
+const leasesReach: readonly {
+  what: string;
+  load: string;
+  least?: number;
+  most?: number;
+  of: (leases: Figures, memory: Figures, redis: Figures) => number;
+}[] = [
+  { what: 'share s of calls that they answer', load: aloneLoad, least: 0.6, of: ({ leased }) => leased },
+  {
+    what: 'CPU to s x memory + (1 - s) x Redis',
+    load: aloneLoad,
+    most: 1.1,
+    of: ({ cpuUs, leased }, memory, redis) => cpuUs / (leased * memory.cpuUs + (1 - leased) * redis.cpuUs),
+  },
+  {
+    what: 'scripts at Redis to (1 - s) x those without',
+    load: aloneLoad,
+    most: 1.1,
+    of: ({ scripts, leased }, _, redis) => scripts / ((1 - leased) * redis.scripts),
+  },
+  { what: "CPU to memory's", load: burstLoad, most: 1.3, of: ({ cpuUs }, memory) => cpuUs / memory.cpuUs },
+];
+
+/** A line for each that was measured, medians of all runs, and whether it is reached. */
+export function leaseLines(runs: readonly Figures[]): { line: string; isReached: boolean }[] {
+  return leasesReach.flatMap(({ what, load, least, most, of }) => {
+    const values = runs.flatMap((leases) => {
+      if (leases.target !== 'leases' || leases.load !== load) return [];
+      const [memory, redis] = (['memory', 'redis'] as const).map((name) =>
+        runs.find(({ target, run, load: other }) => target === name && run === leases.run && other === load),
+      );
+      return memory === undefined || redis === undefined ? [] : of(leases, memory, redis);
+    });
+    if (values.length === 0) return [];
+    const value = median(values);
+    const bound = least === undefined ? `at most ${most}` : `at least ${least}`;
+    const isReached = value >= (least ?? 0) && value <= (most ?? Number.POSITIVE_INFINITY);
+    return [{ line: `leases, ${load}: ${what}: ${value.toFixed(2)}, target ${bound}`, isReached }];
+  });
 }

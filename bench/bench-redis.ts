@@ -1,4 +1,5 @@
 import { execFileSync } from 'node:child_process';
+import { connect } from 'node:net';
 
 import { findServer, redisProgram } from '../test/support/find-server.ts';
 import { type RedisServer, startRedis } from '../test/support/redis-server.ts';
@@ -10,4 +11,12 @@ export async function startRedisIfFound(core: number | undefined): Promise<Redis
   const server = await startRedis({ path: found.path });
   if (core !== undefined) execFileSync('taskset', ['-apc', String(core), String(server.pid)]);
   return server;
+}
+
+/** How many scripts a Redis has run, by what it tells itself: as many as the limiters sent it commands that count. */
+export async function scriptsRun(port: number): Promise<number> {
+  const socket = connect(port, '127.0.0.1').end('INFO commandstats\r\nQUIT\r\n');
+  let text = '';
+  for await (const chunk of socket) text += chunk;
+  return Number(/^cmdstat_evalsha:calls=(\d+)/m.exec(text)?.[1] ?? 0);
 }

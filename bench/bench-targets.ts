@@ -20,6 +20,7 @@ export type TargetName =
   | 'memory'
   | 'callers'
   | 'redis'
+  | 'leases'
   /** Of another checkout. */
   | 'memory-beside'
   | 'redis-beside';
@@ -31,13 +32,14 @@ export const targetTitles: Record<TargetName, string> = {
   memory: 'weir, memory',
   callers: 'weir, memory, CALLERS_FILE',
   redis: 'weir, Redis',
+  leases: 'weir, Redis, LEASES=on',
   'memory-beside': 'weir beside, memory',
   'redis-beside': 'weir beside, Redis',
 };
 
 /** Whose CPU is the least that one could take. */
 export function floorOf(target: TargetName): Yardstick {
-  return target.includes('redis') ? 'floor-redis' : 'floor';
+  return target.includes('redis') || target === 'leases' ? 'floor-redis' : 'floor';
 }
 
 export interface Target {
@@ -48,6 +50,8 @@ export interface Target {
   forLimits?: boolean;
   /** Of a floor: the share of calls that came alone in their turn of its event loop, while `load` runs. */
   aloneDuring?: (load: () => Promise<unknown>) => Promise<number>;
+  /** Of a limiter with leases: the calls that they answered so far. */
+  leasedCalls?: () => Promise<number>;
   stop(): Promise<unknown>;
 }
 
@@ -129,4 +133,15 @@ export async function startWeir(options: {
   const name: TargetName = `${redisPort === undefined ? 'memory' : 'redis'}${checkout === undefined ? '' : '-beside'}`;
   const { grpc: port, debug: debugPort } = limiter.ports;
   return { name, pid: limiter.pid, port, debugPort, stop: () => limiter.stop() };
+}
+
+/** With `LEASES=on`. */
+export async function startLeasing(options: Parameters<typeof startWeir>[0]): Promise<Target> {
+  const limiter = await startWeir({ ...options, env: { LEASES: 'on' } });
+  const leasedCalls = async (): Promise<number> => {
+    const text = await (await fetch(`http://127.0.0.1:${limiter.debugPort}/stats`)).text();
+    const counts = [...text.matchAll(/\.leased_hits: (\d+)$/gm)];
+    return counts.reduce((sum, [, count]) => sum + Number(count), 0);
+  };
+  return { ...limiter, name: 'leases', leasedCalls };
 }

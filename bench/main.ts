@@ -21,6 +21,7 @@ import {
   type Figures,
   fixedWindowLoad,
   floorLines,
+  leaseLines,
   mediansOf,
   type Ratios,
   ratiosOf,
@@ -28,9 +29,10 @@ import {
   regressions,
   tableOf,
 } from './bench-figures.ts';
-import { startRedisIfFound } from './bench-redis.ts';
+import { scriptsRun, startRedisIfFound } from './bench-redis.ts';
 import {
   keepOffServerCore,
+  startLeasing,
   startWeir,
   startYardstick,
   type Target,
@@ -51,7 +53,7 @@ const warmUpMs = 1_000;
 const hotKeyCalls = 1_000_000;
 const ratiosFile = new URL('./ratios.json', import.meta.url);
 const usage =
-  'npm run bench -- [--seconds N] [--runs N] [--json] [--only echo,floor,floor-redis,memory,callers,redis] [--load PART-OF-NAME] [--beside CHECKOUT] [--check] [--write-ratios]';
+  'npm run bench -- [--seconds N] [--runs N] [--json] [--only echo,floor,floor-redis,memory,callers,redis,leases] [--load PART-OF-NAME] [--beside CHECKOUT] [--check] [--write-ratios]';
 
 /** Rules of the limiter beside the usual one, by the key that asks for them: what they cost is held against that. */
 const otherLimits = {
@@ -62,6 +64,7 @@ const otherLimits = {
       - { unit: second, requests_per_unit: 1000000, algorithm: token_bucket, burst: 1000000000 }
       - { unit: minute, unit_multiplier: 5, requests_per_unit: 1000000000 }
       - { unit: day, requests_per_unit: 1000000000, algorithm: sliding_window }\n`,
+  leased: '    rate_limit: { unit: hour, requests_per_unit: 1000000 }\n',
 } as const;
 
 interface Load {
@@ -160,6 +163,7 @@ async function measure(target: Target, { name, options, limits }: Load, run: num
     port: target.port,
     ...load,
     ...(target.name === 'callers' && knownCalls),
+    ...(target.name === 'leases' && otherCalls['leased']),
     ...(limits !== undefined && otherCalls[limits]),
     ...options,
   };
@@ -167,19 +171,28 @@ async function measure(target: Target, { name, options, limits }: Load, run: num
   // Counting costs the floor something: it is done before its CPU is measured.
   const alone = target.aloneDuring === undefined ? undefined : await target.aloneDuring(warmUp);
   if (alone === undefined) await warmUp();
+  const counted = async () => ({
+    scripts: redis === undefined ? 0 : await scriptsRun(redis.port),
+    leased: (await target.leasedCalls?.()) ?? 0,
+  });
+  const before = await counted();
   const cpuBeforeUs = processCpuUs(target.pid);
   const { answered, failed, seconds, latency } = await runLoad({ ...all, durationMs });
+  const cpuUs = (processCpuUs(target.pid) - cpuBeforeUs) / answered;
+  const after = await counted();
   return {
     target: target.name,
     load: name,
     run,
     perSecond: answered / seconds,
-    cpuUs: (processCpuUs(target.pid) - cpuBeforeUs) / answered,
+    cpuUs,
     p50Ms: latency.quantileMs(0.5),
     p99Ms: latency.quantileMs(0.99),
     p999Ms: latency.quantileMs(0.999),
     failed,
     alone,
+    scripts: (after.scripts - before.scripts) / answered,
+    leased: (after.leased - before.leased) / answered,
   };
 }
 
@@ -189,8 +202,11 @@ async function measureAll(targets: readonly Target[]): Promise<Figures[]> {
   for (let run = 0; run < flags.runs; run++) {
     for (const one of loads) {
       for (const target of targets) {
-        if ((one.limits !== undefined) === (target.forLimits ?? false))
-          all.push(await measure(target, one, run));
+        const fits =
+          target.name === 'leases'
+            ? one.options.oneWriteACall === true
+            : (one.limits !== undefined) === (target.forLimits ?? false);
+        if (fits) all.push(await measure(target, one, run));
       }
     }
   }
@@ -263,6 +279,9 @@ try {
     targets.push(await startWeir({ rules, redisPort: redis.port, cores }));
     targets.push({ ...(await startWeir({ rules, redisPort: redis.port, cores })), forLimits: true });
   }
+  if (wanted('leases') && redis !== undefined) {
+    targets.push(await startLeasing({ rules, redisPort: redis.port, cores }));
+  }
   for (const checkout of flags.beside === undefined ? [] : [flags.beside]) {
     if (wanted('memory')) targets.push(await startWeir({ rules, redisPort: undefined, cores, checkout }));
     if (wanted('redis') && redis !== undefined)
@@ -271,18 +290,23 @@ try {
   const machine = `${cpus()[0]?.model}, ${cpus().length} cores, node ${process.versions.node}; ${keyCount} keys by Zipf; medians of ${flags.runs} runs of ${flags.seconds} s`;
   const figures = await measureAll(targets);
   const rows = mediansOf(figures);
+  const leases = leaseLines(figures);
   const toFixedWindow = ratiosToFixedWindow(figures);
   const hotKey = await hotKeyOf(targets.find(({ name }) => name === 'redis'));
   const latency = await latencyBesideIdle();
   if (flags.json)
     console.log(
-      JSON.stringify({ machine, rows, ratios: ratiosOf(rows), toFixedWindow, hotKey, latency }, null, 2),
+      JSON.stringify(
+        { machine, rows, ratios: ratiosOf(rows), leases, toFixedWindow, hotKey, latency },
+        null,
+        2,
+      ),
     );
   else {
     console.log(machine);
     if (redis === undefined) console.log('redis-server not found: measured without Redis');
     console.log(tableOf(rows));
-    for (const line of floorLines(rows)) console.log(line);
+    for (const line of [...floorLines(rows), ...leases.map(({ line }) => line)]) console.log(line);
     for (const [what, ratio] of Object.entries(toFixedWindow)) {
       console.log(`${what}: ${ratio.toFixed(2)} of the CPU of a fixed window`);
     }
@@ -292,7 +316,11 @@ try {
   if (flags['write-ratios']) writeFileSync(ratiosFile, `${JSON.stringify(ratiosOf(rows), null, 2)}\n`);
   if (flags.check) {
     const committed = JSON.parse(readFileSync(ratiosFile, 'utf8')) as Ratios;
-    const problems = [...regressions(ratiosOf(rows), committed), ...costlyLimits(toFixedWindow)];
+    const problems = [
+      ...regressions(ratiosOf(rows), committed),
+      ...costlyLimits(toFixedWindow),
+      ...leases.filter(({ isReached }) => !isReached).map(({ line }) => line),
+    ];
     for (const problem of problems) console.error(`bench:check: ${problem}`);
     if (problems.length > 0) process.exitCode = 1;
   }
