@@ -60,7 +60,7 @@ const noStream = {
   id: 1,
   isOpen: true,
   queuedBytes: 0,
-  connection: { peer: undefined, callerMemo: undefined },
+  connection: { peer: undefined, callerMemo: undefined, fieldsMemo: undefined },
   requestIsStream: false,
   answerIsStream: false,
   respond: () => {},

@@ -72,6 +72,32 @@ describe('a unary call', () => {
     expect(given?.buffer).toBe(piece.buffer);
   });
 
+  it('is read as the one before it when its fields are the same array, refusals too, and anew when not', () => {
+    const fixture = new PlayedCalls();
+    const [first, ...others] = Array.from({ length: 4 }, () => new PlayedStream());
+    for (const stream of others) stream.connection = first!.connection;
+    const fields = [':method', 'POST', ':path', '/test.Service/Echo', 'content-type', 'application/grpc'];
+    const unknown = [...fields, 'grpc-encoding', 'gzip'];
+    const body = withPrefix(Uint8Array.of(7));
+    for (const [stream, its] of [
+      [first!, unknown],
+      [others[0]!, unknown],
+      [others[1]!, fields],
+      [others[2]!, fields],
+    ] as const) {
+      fixture.handler.onRequest(stream, its, false);
+      if (its === fields) fixture.handler.onData(stream, body, true);
+    }
+    const refused = failed(GrpcCode.UNIMPLEMENTED, 'Decompressor is not installed for grpc-encoding "gzip"');
+    const [{ 'grpc-accept-encoding': _named, ...told }] = first!.sections as [Record<string, string>];
+    expect([told]).toEqual(refused);
+    expect(others.map(({ sections }) => sections)).toEqual([first!.sections, okAnswer, okAnswer]);
+    expect(fixture.calls).toEqual([
+      ['Echo', 0],
+      ['Echo', 0],
+    ]);
+  });
+
   const notOne: Record<string, { pieces: Uint8Array[]; want: [number, string] }> = {
     'no message': { pieces: [], want: [13, 'cardinality violation: received no request message'] },
     'two messages in one piece': {
@@ -313,7 +339,7 @@ describe('callers that have to say who they are', () => {
     expect(new PlayedCalls({ gate }).call(new Uint8Array(), { ':path': path }).sections).toEqual(okAnswer);
   });
 
-  it('need not where there is no gate: nothing of the connection is looked at', () => {
+  it('need not where there is no gate: nobody looks who is at the other end', () => {
     const replies: UnaryReply[] = [];
     const fixture = new PlayedCalls({
       unary: (_request, reply) => {
@@ -322,9 +348,8 @@ describe('callers that have to say who they are', () => {
       },
     });
     const stream = new PlayedStream();
-    Object.defineProperty(stream, 'connection', {
-      get: () => expect.unreachable('the connection is looked at'),
-    });
+    const unreachable = { get: () => expect.unreachable('the peer is looked at') };
+    Object.defineProperties(stream.connection, { peer: unreachable, callerMemo: unreachable });
     fixture.request({ authorization: 'Bearer a.b' }, false, stream);
     fixture.handler.onData(stream, withPrefix(Uint8Array.of(1)), true);
     expect(stream.sections).toEqual(okAnswer);

@@ -11,7 +11,12 @@ import {
   severalAuthorizations,
 } from '../../process/grpc/handlers.ts';
 import type { Timers } from '../../process/time/clock.ts';
-import type { HeaderFields, RequestHandler, RequestStream } from '../http2/request-handler.ts';
+import type {
+  HeaderFields,
+  RequestConnection,
+  RequestHandler,
+  RequestStream,
+} from '../http2/request-handler.ts';
 import { type Call, type CallSite, deadlineExceeded, encodingRefused, trailersOnly } from './call.ts';
 import { defaultGrpcLimits, type GrpcLimits } from './message-reader.ts';
 import type { GrpcMethod } from './server.ts';
@@ -51,6 +56,7 @@ export function timeoutMsOf(text: string): number | undefined {
  * do. https://github.com/grpc/grpc/blob/v1.60.0/doc/PROTOCOL-HTTP2.md
  */
 interface RequestHead {
+  readonly fields: HeaderFields;
   method: string;
   path: string;
   contentType: string;
@@ -62,10 +68,18 @@ interface RequestHead {
   encoding: string;
   /** Empty when there is none. */
   authorization: string;
+  /** What is called; undefined when that is unknown. */
+  target: GrpcMethod | undefined;
+  /** The answer to a request that is no call which can begin; undefined for one that is. */
+  refusal: HeaderFields | undefined;
 }
+
+/** Chosen: of longer ones nothing is kept for the next request, which is usually the same. */
+const mostKeptCharacters = 4096;
 
 function readHead(fields: HeaderFields): RequestHead {
   const head: RequestHead = {
+    fields,
     method: '',
     path: '',
     contentType: '',
@@ -73,6 +87,8 @@ function readHead(fields: HeaderFields): RequestHead {
     timeoutMs: Number.POSITIVE_INFINITY,
     encoding: 'identity',
     authorization: '',
+    target: undefined,
+    refusal: undefined,
   };
   for (let index = 0; index < fields.length; index += 2) {
     const value = fields[index + 1]!;
@@ -159,31 +175,38 @@ export class GrpcRequestHandler implements RequestHandler {
   }
 
   onRequest(stream: RequestStream, fields: HeaderFields, endStream: boolean): void {
-    const head = readHead(fields);
-    const method = this.#methods.get(head.path);
-    const refusal = headRefusal(head);
-    if (refusal !== undefined) stream.sendHeaders(refusal, true);
-    else if (head.timeoutMs === 0) stream.sendHeaders(deadlineExceeded, true);
-    else if (method === undefined) stream.sendHeaders(this.#unimplemented(head.path), true);
-    else if (head.encoding !== 'identity' && head.encoding !== '')
-      stream.sendHeaders(encodingRefused(head.encoding), true);
-    else {
-      const call =
-        method.kind === 'unary'
-          ? this.#beginUnary(stream, method, head, fields)
-          : new StreamCall(stream, method, this.#site, head.timeoutMs);
-      stream.context = call;
-      if (endStream) call?.receive(noBytes, true);
+    const { connection } = stream;
+    const known = connection.fieldsMemo as RequestHead | undefined;
+    const head = known !== undefined && known.fields === fields ? known : this.#headOf(connection, fields);
+    if (head.refusal !== undefined) {
+      stream.sendHeaders(head.refusal, true);
+      return;
     }
+    const method = head.target!;
+    const call =
+      method.kind === 'unary'
+        ? this.#beginUnary(stream, method, head)
+        : new StreamCall(stream, method, this.#site, head.timeoutMs);
+    stream.context = call;
+    if (endStream) call?.receive(noBytes, true);
+  }
+
+  #headOf(connection: RequestConnection, fields: HeaderFields): RequestHead {
+    const head = readHead(fields);
+    head.target = this.#methods.get(head.path);
+    head.refusal =
+      headRefusal(head) ??
+      (head.timeoutMs === 0 ? deadlineExceeded : undefined) ??
+      (head.target === undefined ? this.#unimplemented(head.path) : undefined) ??
+      (head.encoding !== 'identity' && head.encoding !== '' ? encodingRefused(head.encoding) : undefined);
+    let characters = 0;
+    for (const text of fields) characters += text.length;
+    connection.fieldsMemo = characters <= mostKeptCharacters ? head : undefined;
+    return head;
   }
 
   /** Undefined for a caller who may not call, and who was told so. */
-  #beginUnary(
-    stream: RequestStream,
-    method: UnaryMethod,
-    head: RequestHead,
-    fields: HeaderFields,
-  ): UnaryCall | undefined {
+  #beginUnary(stream: RequestStream, method: UnaryMethod, head: RequestHead): UnaryCall | undefined {
     const gate = method.isFree ? undefined : this.#gate;
     const caller = gate?.admit(stream.connection as CallerConnection, head.authorization);
     if (caller?.refused !== undefined) {
@@ -192,7 +215,7 @@ export class GrpcRequestHandler implements RequestHandler {
     }
     const call = new UnaryCall(stream, method, this.#site, head.timeoutMs);
     call.caller = caller;
-    call.span = this.#tracer?.begin(head.path, fields);
+    call.span = this.#tracer?.begin(head.path, head.fields);
     return call;
   }
 

@@ -162,3 +162,43 @@ it('reads strings of any length, Huffman-coded too', () => {
   // Forty thousand zero bytes are sixty-four thousand times the symbol "0", whose code is five zeros.
   expect(decode(open(), block)).toEqual(['a', '0'.repeat(64_000)]);
 });
+
+describe('a block that came before', () => {
+  const fieldsOf = (decoder: HpackDecoder, hex: string) => {
+    const bytes = Buffer.from(`ff${hex.replaceAll(' ', '')}ff`, 'hex');
+    const fields = decoder.fieldsOf(bytes, 1, bytes.length - 1);
+    bytes.fill(0);
+    return fields;
+  };
+
+  it('has the same fields, in the same array', () => {
+    const decoder = open();
+    const fields = fieldsOf(decoder, '82 84 000161 0162');
+    expect(fields).toEqual([':method', 'GET', ':path', '/', 'a', 'b']);
+    expect(fieldsOf(decoder, '82 84 000161 0162')).toBe(fields);
+    expect(fieldsOf(decoder, '82 84 000161 0163')).toEqual([':method', 'GET', ':path', '/', 'a', 'c']);
+    expect(fieldsOf(decoder, '82')).toEqual([':method', 'GET']);
+    expect(fields).toEqual([':method', 'GET', ':path', '/', 'a', 'b']);
+  });
+
+  it('is read anew when the table has changed, and when it changes the table itself', () => {
+    const decoder = open();
+    expect(fieldsOf(decoder, '400161 0162')).toEqual(['a', 'b']);
+    expect(fieldsOf(decoder, 'be')).toEqual(['a', 'b']);
+    expect(fieldsOf(decoder, '400161 0163')).toEqual(['a', 'c']);
+    expect(fieldsOf(decoder, '400161 0163')).toEqual(['a', 'c']);
+    expect(decoder.tableBytes).toBe(3 * 34);
+    expect(fieldsOf(decoder, 'be')).toEqual(['a', 'c']);
+    expect(fieldsOf(decoder, '20')).toEqual([]);
+    expect(() => fieldsOf(decoder, 'be')).toThrow(HpackError);
+  });
+
+  it('is not kept when it is long, or its fields are too many', () => {
+    const decoder = open({ maxListBytes: 3000 });
+    const long = `${'82'.repeat(40)}0001617fff02${'62'.repeat(510)}`;
+    expect(fieldsOf(decoder, long)).toHaveLength(82);
+    expect(fieldsOf(decoder, long)).not.toBe(fieldsOf(decoder, long));
+    expect(fieldsOf(decoder, '82'.repeat(100))).toBeUndefined();
+    expect(fieldsOf(decoder, '82'.repeat(100))).toBeUndefined();
+  });
+});

@@ -13,6 +13,9 @@ import {
 const latin1Slice = Buffer.prototype.latin1Slice;
 const noBytes = new Uint8Array(0);
 
+/** Chosen: a longer block is not kept. A proxy's request to a limiter has some hundred bytes, some two hundred if nothing is indexed. */
+const mostKeptBytes = 512;
+
 /** One for each connection, as the blocks of a connection build on each other. */
 export class HpackDecoder {
   readonly #announcedTableBytes: number;
@@ -23,6 +26,13 @@ export class HpackDecoder {
   #block: Uint8Array = noBytes;
   #position = 0;
   #end = 0;
+  /** Counts what may give a block another meaning. */
+  #changes = 0;
+  /** The last block that changed nothing and was short: its bytes, its fields, and when that was. */
+  #kept = noBytes;
+  #keptLength = -1;
+  #keptFields: readonly string[] = [];
+  #keptChanges = 0;
 
   /**
    * `maxTableBytes` is what SETTINGS_HEADER_TABLE_SIZE announced, `maxListBytes` bounds the fields of one block,
@@ -45,6 +55,36 @@ export class HpackDecoder {
    */
   settingsAcknowledged(): void {
     this.#maxTableBytes = this.#announcedTableBytes;
+    this.#changes += 1;
+  }
+
+  /**
+   * The fields of the complete block in `block` from `start` to `end`: the same array as the last time for one that says the
+   * same in the same bytes, as the requests of a caller mostly do. Undefined when they are more than `maxListBytes`.
+   * @throws HpackError after which the decoder is of no use
+   */
+  fieldsOf(block: Uint8Array, start: number, end: number): readonly string[] | undefined {
+    const length = end - start;
+    const changes = this.#changes;
+    if (length === this.#keptLength && changes === this.#keptChanges && this.#isKept(block, start)) {
+      return this.#keptFields;
+    }
+    const fields: string[] = [];
+    if (!this.decode(block, start, end, fields)) return undefined;
+    if (changes === this.#changes && length <= mostKeptBytes) {
+      if (length > this.#kept.length) this.#kept = new Uint8Array(2 * length);
+      for (let at = 0; at < length; at++) this.#kept[at] = block[start + at]!;
+      this.#keptLength = length;
+      this.#keptFields = fields;
+      this.#keptChanges = changes;
+    }
+    return fields;
+  }
+
+  #isKept(block: Uint8Array, start: number): boolean {
+    const kept = this.#kept;
+    for (let at = this.#keptLength - 1; at >= 0; at--) if (kept[at] !== block[start + at]) return false;
+    return true;
   }
 
   /**
@@ -84,7 +124,10 @@ export class HpackDecoder {
         if (index === 0) name = this.#string();
         else name = index <= staticTableLength ? staticNames[index]! : table.names[table.slotOf(index)]!;
         value = this.#string();
-        if (isIndexed) table.insert(name, value);
+        if (isIndexed) {
+          table.insert(name, value);
+          this.#changes += 1;
+        }
       }
       roomBytes -= name.length + value.length + entryOverheadBytes;
       if (roomBytes >= 0) into.push(name, value);
@@ -95,6 +138,7 @@ export class HpackDecoder {
 
   /** At most two, before the first field. RFC 7541, sections 4.2 and 6.3. */
   #sizeUpdates(): void {
+    this.#changes += 1;
     for (let count = 0; this.#position < this.#end; count++) {
       const byte = this.#block[this.#position]!;
       if ((byte & 0xe0) !== 0x20) break;

@@ -6,7 +6,7 @@ import type { ErrorCode } from './constants.ts';
 
 /**
  * Header fields in the order of the wire: name, value, name, value. Names are in lower case, pseudo-header fields come
- * first and were checked (RFC 9113, section 8.3.1); one character a byte.
+ * first and were checked (RFC 9113, section 8.3.1); one character a byte. Never changed.
  */
 export type HeaderFields = readonly string[];
 
@@ -27,12 +27,14 @@ export interface RequestHandler {
   onShed?(stream: RequestStream): void;
 }
 
-/** What all requests of a connection share. Both fields mean something to those around HTTP/2 alone. */
+/** What all requests of a connection share. All fields mean something to those around HTTP/2 alone. */
 export interface RequestConnection {
   /** Who is at the other end, as the owner of the connection gave it. */
   readonly peer: unknown;
   /** The handler's own: what it knows of its caller. */
   callerMemo: unknown;
+  /** The handler's own: what it read in the fields of a request, which are the same array for one that repeats the last. */
+  fieldsMemo: unknown;
 }
 
 /** One request and its response. Everything that is called after the end of the stream does nothing. */

@@ -113,25 +113,28 @@ const connectionFields: ReadonlySet<string> = new Set([
 
 const pseudoFields: readonly string[] = [':method', ':scheme', ':path', ':authority'];
 
+const noFields: HeaderFields = [];
+
 /**
  * Which header sections are well-formed. RFC 9113, sections 8.2 and 8.3; what is not is an error of its stream.
  * Checks the sections of one connection. Its requests mostly repeat each other, and a field that equals the last
  * request's at the same place (with HPACK's tables often the same string) is not looked at again.
  */
 export class RequestFields {
-  #last: HeaderFields = [];
+  #last: HeaderFields = noFields;
   #lastLength = malformed;
 
   /** Returns the content-length, `noLength` or `malformed`. */
   checkRequest(fields: HeaderFields): number {
     const last = this.#last;
+    if (fields === last) return this.#lastLength;
     let same = 0;
     const most = Math.min(fields.length, last.length);
     while (same < most && fields[same] === last[same]) same += 1;
     if (same === fields.length && same === last.length) return this.#lastLength;
     const length = checkFields(fields, last);
     if (length === malformed || !hasPseudoFields(fields)) return malformed;
-    this.#last = bytesOf(fields) <= mostKeptBytes ? fields : [];
+    this.#last = bytesOf(fields) <= mostKeptBytes ? fields : noFields;
     this.#lastLength = this.#last === fields ? length : malformed;
     return length;
   }
@@ -286,13 +289,12 @@ export class RequestReader {
     start: number,
     end: number,
   ): void {
-    const fields: string[] = [];
-    const whole = this.#decoder.decode(bytes, start, end, fields);
+    const fields = this.#decoder.fieldsOf(bytes, start, end);
     const { streams } = this.#context;
     const stream = streams.open.get(id);
     if (stream !== undefined) {
       if (dependsOnItself) this.#context.streamError(id, ErrorCode.PROTOCOL_ERROR);
-      else this.#trailers(stream, fields, whole, endStream);
+      else this.#trailers(stream, fields, endStream);
       return;
     }
     if ((id & 1) === 0) throw protocolError();
@@ -303,16 +305,16 @@ export class RequestReader {
     streams.lastId = id;
     if (id > this.#context.lastServedId) streams.closed.add(id, ClosedBy.SERVER_RESET);
     else if (dependsOnItself) this.#context.streamError(id, ErrorCode.PROTOCOL_ERROR);
-    else this.#request(id, fields, whole, endStream);
+    else this.#request(id, fields, endStream);
   }
 
-  #request(id: number, fields: HeaderFields, whole: boolean, endStream: boolean): void {
+  #request(id: number, fields: HeaderFields | undefined, endStream: boolean): void {
     const { streams, writer, limits } = this.#context;
     if (streams.open.size >= limits.maxConcurrentStreams || writer.queuedBytes > limits.pauseQueuedBytes) {
       this.#refuse(id);
       return;
     }
-    if (!whole) {
+    if (fields === undefined) {
       this.#answerTooLarge(id, endStream);
       return;
     }
@@ -352,10 +354,10 @@ export class RequestReader {
   }
 
   /** RFC 9113, section 8.1: they end the request, and only once. */
-  #trailers(stream: Http2Stream, fields: HeaderFields, whole: boolean, endStream: boolean): void {
+  #trailers(stream: Http2Stream, fields: HeaderFields | undefined, endStream: boolean): void {
     if (stream.state !== StreamState.OPEN) {
       this.#context.streamError(stream.id, ErrorCode.STREAM_CLOSED);
-    } else if (!whole) {
+    } else if (fields === undefined) {
       this.#context.streamError(stream.id, ErrorCode.ENHANCE_YOUR_CALM);
     } else if (
       !endStream ||

@@ -52,6 +52,7 @@ export class SendQueue {
 export class ResponseWriter implements RequestConnection {
   readonly peer: unknown;
   callerMemo: unknown = undefined;
+  fieldsMemo: unknown = undefined;
   readonly encoder = new HpackEncoder({ maxTableBytes: initialHeaderTableBytes });
   /** The peer's SETTINGS_INITIAL_WINDOW_SIZE. */
   initialStreamWindow = initialWindowBytes;

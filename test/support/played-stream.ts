@@ -10,7 +10,7 @@ export class PlayedStream implements RequestStream {
   requestIsStream = false;
   answerIsStream = false;
   /** Of its own, unless told otherwise. */
-  connection: RequestConnection = { peer: undefined, callerMemo: undefined };
+  connection: RequestConnection = { peer: undefined, callerMemo: undefined, fieldsMemo: undefined };
   /** Every header section, the trailers included. */
   readonly sections: Record<string, string>[] = [];
   readonly body: Uint8Array[] = [];
