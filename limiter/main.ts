@@ -25,6 +25,7 @@ import { type ConfigSource, ConfigSourceError } from './config-source/config-sou
 import { RulesInForce, type RulesInForceParts } from './config-source/rules-in-force.ts';
 import { DebugListener } from './http/debug-listener.ts';
 import * as lines from './log/lines.ts';
+import { usualLease } from './settings/counting-settings.ts';
 import { type LimiterSettings, parseLimiterSettings } from './settings/settings.ts';
 import { withInstanceId } from './settings/tracing-settings.ts';
 import { workersWanted } from './settings/worker-settings.ts';
@@ -92,6 +93,7 @@ export async function runLimiter(host: LimiterHost): Promise<number> {
       registry: new StatsRegistry({
         extraTags: settings.extraTags,
         maxDetailedMetrics: settings.statsMaxDetailedMetrics,
+        countsLeases: usualLease(settings) !== undefined,
       }),
       health: new Health(),
       log,

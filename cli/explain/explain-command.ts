@@ -1,3 +1,4 @@
+import { leaseForm, leaseFromText } from '../../rules/lease.ts';
 import type { LoadedSource } from '../../rules/loaded-source.ts';
 import type { Entry } from '../../rules/model.ts';
 import {
@@ -94,6 +95,8 @@ export const requestHelp = `  --domain <domain>           domain of the request
   --calendar-month            the limiter has USE_CALENDAR_MONTH_RATE_LIMIT=true
   --counter-keys <form>       the limiter's COUNTER_KEYS, compatible or unambiguous (default: the variable of this name, else
                               compatible)
+  --leases <share>            the limiter has LEASES=on and this LEASE_SHARE: tells of all rules what is leased, not only of those
+                              with a lease of their own
   --undotted-metrics          the limiter has SANITIZE_DESCRIPTOR_METRIC_DOTS=true
 `;
 
@@ -107,6 +110,7 @@ export const requestFlags = {
   'cache-key-prefix': { type: 'string' },
   'calendar-month': { type: 'boolean' },
   'counter-keys': { type: 'string' },
+  leases: { type: 'string' },
   'undotted-metrics': { type: 'boolean' },
   output: { type: 'string', short: 'o' },
 } as const;
@@ -126,6 +130,7 @@ export function requestOf(flags: ParsedFlags): ExplainOptions {
     nowSeconds: time(flags.text('at')),
     cacheKeyPrefix: flags.text('cache-key-prefix') ?? '',
     useCalendarMonthRateLimit: flags.on('calendar-month'),
+    usualLease: share(flags.text('leases') ?? '0'),
     names: { sanitizeDescriptorMetricDots: flags.on('undotted-metrics'), counterKeys: counterKeysOf(flags) },
   };
 }
@@ -187,6 +192,12 @@ function givenDescriptors(flags: ParsedFlags): Entry[][] {
   const descriptors = flags.list('descriptors').map(parseQuotedDescriptor);
   const entries = flags.list('entry').map(parseEntry);
   return entries.length === 0 ? descriptors : [...descriptors, entries];
+}
+
+function share(text: string): number {
+  const lease = leaseFromText(text);
+  if (lease === undefined) throw new UsageError(`--leases is ${leaseForm}, not "${text}"`);
+  return lease;
 }
 
 function time(text: string | undefined): number {

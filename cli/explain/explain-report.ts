@@ -1,3 +1,4 @@
+import { leaseText } from '../../rules/lease.ts';
 import type { LoadedSource } from '../../rules/loaded-source.ts';
 import type { MatchedLimit } from '../../rules/match-result.ts';
 import { Algorithm, algorithmNames, type Entry, type RateLimit, unitOf } from '../../rules/model.ts';
@@ -52,6 +53,7 @@ export class ExplainReport {
       if (limits.length > 1) this.#lines.push(`    ${limitOfSeveral(limits[index]!, counter)}`);
       if (!counter.isReplaced) this.#counter(limits.length > 1 ? '      ' : '  ', limits[index]!, counter);
     }
+    if (effect === 'limited') this.#leases(outcome.placed.rule.lease, counters[0]!.leaseMost);
   }
 
   #step(index: number, { entry, found, passedOver, near, levelSize }: ExplainedStep): void {
@@ -97,6 +99,15 @@ export class ExplainReport {
         ? `${steadyWords(limit)}, by the clock of the store`
         : `window: ${timeText(window.startSeconds)} to ${timeText(window.endSeconds)}`;
     this.#lines.push(...[`counter key: ${key}`, where, `metric: ${metric}`].map((text) => indent + text));
+  }
+
+  /** Of several limits none is leased. */
+  #leases(lease: number | undefined, leaseMost: number): void {
+    const most = `up to ${leaseMost} hits at a time, so at most ${leaseMost} a limiter refused too early`;
+    if (leaseMost > 0) this.#lines.push(`  leases with LEASES=on: ${most}`);
+    else if (lease === 0) this.#lines.push('  leases: none, as the rule says');
+    else if (lease !== undefined)
+      this.#lines.push(`  leases: none, as ${leaseText(lease)} of the limit is less than 2 hits`);
   }
 
   #ruleText(placed: PlacedRule): string {
@@ -181,13 +192,14 @@ function descriptorJson(
   { entries, explanation: { steps, outcome }, effect, counters }: ExplainedDescriptor,
   sources: readonly LoadedSource[],
 ): object {
-  const limits = counters.map(({ limit, isReplaced, key, metric, window }) => ({
+  const limits = counters.map(({ limit, isReplaced, key, metric, window, leaseMost }) => ({
     name: limit.name,
     window: windowOf(limit),
     windowSeconds: windowSeconds(limit.unit, limit.unitMultiplier),
     requestsPerUnit: limit.requestsPerUnit,
     algorithm: algorithmNames[limit.algorithm],
     burst: limit.algorithm === Algorithm.TOKEN_BUCKET ? limit.burst : undefined,
+    leaseMost,
     replaced: isReplaced,
     counterKey: key,
     windowStart: window?.startSeconds,
@@ -227,12 +239,13 @@ function stepJson(
 function ruleJson(placed: PlacedRule, sources: readonly LoadedSource[]): object {
   const loaded = sources[placed.source];
   const place = loaded?.placeOf([...placed.path, 'key']);
-  const { key, value, limits, shadowMode, quotaMode } = placed.rule;
+  const { key, value, limits, lease, shadowMode, quotaMode } = placed.rule;
   return {
     name: ruleName(placed),
     key,
     value,
     ...(limits.length > 1 ? { rateLimits: limits.map(limitJson) } : { rateLimit: limits.map(limitJson)[0] }),
+    lease: lease === undefined ? undefined : leaseText(lease),
     shadowMode,
     quotaMode,
     object: loaded?.object && loaded.source.name,

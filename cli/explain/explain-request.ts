@@ -17,6 +17,8 @@ export interface ExplainOptions {
   cacheKeyPrefix: string;
   /** USE_CALENDAR_MONTH_RATE_LIMIT. */
   useCalendarMonthRateLimit: boolean;
+  /** LEASE_SHARE in millionths where LEASES is on; 0: only rules with a `lease` are leased. */
+  usualLease: number;
   names: NameForm;
 }
 
@@ -38,6 +40,8 @@ export interface ExplainedCounter {
   key: string;
   /** Without the name of the counter, such as `total_hits`. */
   metric: string;
+  /** Hits that one limiter may lease at a time; 0: none. */
+  leaseMost: number;
   /** Undefined for a sliding window and a bucket, which have one counter for good. */
   window: { startSeconds: number /** The first second after it. */; endSeconds: number } | undefined;
 }
@@ -92,7 +96,7 @@ const namesAlone: RuleStats = {
 };
 
 function counterOf(
-  { limit, isOwn, counterStem, metric }: LimitPlan,
+  { limit, isOwn, counterStem, metric, leaseMost }: LimitPlan,
   isReplaced: boolean,
   { nowSeconds, useCalendarMonthRateLimit, names }: ExplainOptions,
 ): ExplainedCounter {
@@ -104,6 +108,7 @@ function counterOf(
     isReplaced,
     key: counterKey(counterStem, window),
     metric: `ratelimit.service.rate_limit.${sanitizeMetricKey(metric.key)}`,
+    leaseMost,
     window: Number.isFinite(startSeconds) ? { startSeconds, endSeconds } : undefined,
   };
 }

@@ -4,6 +4,7 @@ import { limitLabel } from '../../rules/window.ts';
 import type { ResponseOptions, StoreFailureAnswer } from '../decide/response.ts';
 import type { CountedHit } from '../service/counted-hit.ts';
 import { type CountingOptions, RateLimitService } from '../service/rate-limit-service.ts';
+import { usualLease } from '../settings/counting-settings.ts';
 import type { LimiterSettings } from '../settings/settings.ts';
 import { createLimiterStats, registerLocalCacheStats } from '../stats/registry/limiter-stats.ts';
 import type { StatsRegistry } from '../stats/registry/stats-registry.ts';
@@ -43,6 +44,7 @@ export function countingOptions(settings: LimiterSettings): CountingOptions {
     cacheKeyPrefix: settings.cacheKeyPrefix,
     counterKeys: settings.counterKeys,
     nearLimitRatio: settings.nearLimitRatio,
+    usualLease: usualLease(settings),
     sanitizeDescriptorMetricDots: settings.sanitizeDescriptorMetricDots,
     useCalendarMonthRateLimit: settings.useCalendarMonthRateLimit,
     expirationJitterMaxSeconds: settings.expirationJitterMaxSeconds,

@@ -30,7 +30,7 @@ function matcher(rules: Record<string, MatchedRule>): RuleMatcher {
   };
 }
 
-function planner(rules: Record<string, MatchedRule> = {}) {
+function planner(rules: Record<string, MatchedRule> = {}, usualLease?: number) {
   const slots: string[] = [];
   const stats: RuleStats = {
     ruleMetric: (key, perValue) => {
@@ -47,6 +47,7 @@ function planner(rules: Record<string, MatchedRule> = {}) {
       ...usualNames,
       cacheKeyPrefix: 'pre:',
       nearLimitRatio: 0.5,
+      usualLease,
       useCalendarMonthRateLimit: false,
     }),
   };
@@ -87,6 +88,35 @@ describe('Planner', () => {
       ],
     });
     expect(slots).toEqual(['d.k']);
+  });
+
+  it.each([
+    ['the usual share', {}, 5],
+    ['its own share', { lease: 20_000 }, 20],
+    ['nothing by its own word', { lease: 0 }, 0],
+    ['nothing of less than 2 hits', { requestsPerUnit: 399 }, 0],
+    ['a share of a window of its own', { unitMultiplier: 5 }, 5],
+    ['nothing of a sliding window', { algorithm: Algorithm.SLIDING_WINDOW }, 0],
+    ['nothing of a bucket', { algorithm: Algorithm.TOKEN_BUCKET, burst: 1_000 }, 0],
+  ])('leases of a rule %s', (_, traits, most) => {
+    const leased = rule({ requestsPerUnit: 1_000, ...traits });
+    const mostOf = (usual: number | undefined, fields: Partial<Descriptor> = {}): number => {
+      const plan = planner({ k: leased }, usual).planner.plan('d', descriptor([['k', 'v']], fields));
+      return plan.kind === 'limited' ? plan.limits[0]!.leaseMost : Number.NaN;
+    };
+    expect(mostOf(5_000)).toBe(most);
+    // LEASES=off, and a limit of the request.
+    expect(mostOf(undefined)).toBe(0);
+    expect(mostOf(5_000, { limit: { requestsPerUnit: 1_000, unit: Unit.DAY } })).toBe(0);
+  });
+
+  it('leases nothing of several limits', () => {
+    const limits = [
+      matchedLimit({ requestsPerUnit: 1_000 }),
+      matchedLimit({ unit: Unit.DAY, requestsPerUnit: 5_000 }),
+    ];
+    const plan = planner({ k: rule({ limits }) }, 5_000).planner.plan('d', descriptor([['k', 'v']]));
+    expect(plan.kind === 'limited' && plan.limits.map(({ leaseMost }) => leaseMost)).toEqual([0, 0]);
   });
 
   it('plans once for entries that came before, in each domain, and anew for a limit of the request', () => {
@@ -146,7 +176,7 @@ describe('Planner', () => {
     const plan = plans.plan('d', descriptor(entries, { limit: { requestsPerUnit: 5, unit: Unit.WEEK } }));
     expect(plan).toMatchObject({
       kind: 'limited',
-      rule: rule({ requestsPerUnit: 5, unit: Unit.WEEK }),
+      rule: rule({ requestsPerUnit: 5, unit: Unit.WEEK, lease: 0 }),
       limits: [{ counterStem: stem, nearThreshold: 2 }],
     });
     expect(slots).toEqual([metricKey]);

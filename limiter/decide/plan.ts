@@ -1,5 +1,6 @@
 /** What is to be done for each descriptor of a request, and the keys that its counters and metrics have. */
 import { stemOfValues } from '../../rules/counter-keys.ts';
+import { leaseMost } from '../../rules/lease.ts';
 import type { MatchedLimit, MatchedRule, NameForm, RuleMatcher } from '../../rules/match-result.ts';
 import { Algorithm, arePlainLimits, type Entry, isPlainLimit, type Unit } from '../../rules/model.ts';
 import { isExactBucket } from '../../rules/validate-limits.ts';
@@ -108,6 +109,8 @@ export interface PlanSettings extends NameForm, WindowOptions {
   cacheKeyPrefix: string;
   /** 0 to 1. */
   nearLimitRatio: number;
+  /** Millionths of its limit that are leased where a rule does not say; undefined: nothing is, whatever rules say. */
+  usualLease: number | undefined;
 }
 
 interface Memo {
@@ -222,7 +225,7 @@ export class Planner {
   }
 
   #traitsOf(rule: MatchedRule, limit: MatchedLimit): LimitTraits {
-    const { nearLimitRatio } = this.#settings;
+    const { nearLimitRatio, usualLease } = this.#settings;
     const { limits } = rule;
     const isOwn = !arePlainLimits(limits);
     const bound = boundOf(limit, limits.length > 1);
@@ -240,7 +243,10 @@ export class Planner {
           (limit.algorithm === Algorithm.TOKEN_BUCKET ? Math.max(1, limit.requestsPerUnit) : 1),
       ),
       perSecond: limits.every((one) => lengthOf(one) < 60),
-      leaseMost: 0,
+      leaseMost:
+        bound === undefined && usualLease !== undefined
+          ? leaseMost(rule.lease ?? usualLease, limit.requestsPerUnit)
+          : 0,
       isOwn,
     };
   }

@@ -14,8 +14,8 @@ import {
 } from '../decide/messages.ts';
 import type { ResponseOptions } from '../decide/response.ts';
 import {
+  leasedHitsName,
   type RuleMetric,
-  type RuleStatName,
   type RuleStats,
   ruleStatNames,
 } from '../stats/registry/rule-stats.ts';
@@ -32,6 +32,8 @@ import { type CountingOptions, RateLimitService } from './rate-limit-service.ts'
 /** 2026-03-31T23:59:30Z: half a minute before a minute, an hour, a day and a month end. */
 const start = Date.UTC(2026, 2, 31, 23, 59, 30);
 
+const statNames = [...ruleStatNames, leasedHitsName];
+
 /** Statistics by the full name's last parts: `d.k.total_hits`. */
 class NamedStats implements RuleStats {
   readonly counted: Record<string, number> = {};
@@ -39,7 +41,7 @@ class NamedStats implements RuleStats {
 
   ruleMetric(key: string): RuleMetric {
     const known = this.#keys.indexOf(key);
-    const slot = (known >= 0 ? known : this.#keys.push(key) - 1) * ruleStatNames.length;
+    const slot = (known >= 0 ? known : this.#keys.push(key) - 1) * statNames.length;
     return { key, slot, lastUse: Number.POSITIVE_INFINITY };
   }
 
@@ -52,8 +54,8 @@ class NamedStats implements RuleStats {
   }
 
   add(slot: number, amount: number): void {
-    const stat: RuleStatName = ruleStatNames[slot % ruleStatNames.length]!;
-    this.#add(`${this.#keys[Math.floor(slot / ruleStatNames.length)]}.${stat}`, amount);
+    const stat = statNames[slot % statNames.length]!;
+    this.#add(`${this.#keys[Math.floor(slot / statNames.length)]}.${stat}`, amount);
   }
 
   #add(name: string, amount: number): void {
@@ -184,6 +186,7 @@ function service({ rules, counting, response, localCache, random }: ServiceField
       cacheKeyPrefix: '',
       counterKeys: 'compatible',
       nearLimitRatio: 0.8,
+      usualLease: undefined,
       sanitizeDescriptorMetricDots: false,
       useCalendarMonthRateLimit: false,
       expirationJitterMaxSeconds: 0,
@@ -278,6 +281,21 @@ describe('RateLimitService', () => {
       'd.k.near_limit': 1,
       'd.k.over_limit': 3,
     });
+  });
+
+  it('counts what a lease covers in a statistic of its own, besides the others', () => {
+    const decider = service({
+      rules: { k: rule({ requestsPerUnit: 1_000 }) },
+      counting: { usualLease: 5_000 },
+    });
+    answer(decider, request('k'));
+    store.onSubmit = ([op]) => {
+      expect(op?.leaseMost).toBe(5);
+      op!.fromLease = true;
+      op!.leased = 4;
+    };
+    expect(statuses(decider, { ...request('k'), hitsAddend: 3 })).toEqual(['OK 992']);
+    expect(stats.counted).toEqual({ 'd.k.total_hits': 4, 'd.k.within_limit': 4, 'd.k.leased_hits': 3 });
   });
 
   it('blocks everything by a limit of 0', () => {

@@ -36,7 +36,7 @@ import {
   unlimitedStatus,
 } from '../decide/response.ts';
 import { type WindowOptions, Windows } from '../decide/windows.ts';
-import { RuleStat, type RuleStats } from '../stats/registry/rule-stats.ts';
+import { leasedHitsStat, RuleStat, type RuleStats } from '../stats/registry/rule-stats.ts';
 import {
   type Caller,
   type CounterStore,
@@ -285,6 +285,7 @@ export class RateLimitService {
       held: undefined,
       leased: 0,
       mayReturn: plan.leaseMost !== 0,
+      fromLease: false,
       error: undefined,
     };
   }
@@ -372,7 +373,9 @@ export class RateLimitService {
         this.#remember(hit, localCache);
       }
     }
-    countAssessment(stats, stats.slotOf(plan.metric), assessment);
+    const slot = stats.slotOf(plan.metric);
+    countAssessment(stats, slot, assessment);
+    if (hit.fromLease) stats.add(slot + leasedHitsStat, hits);
     if (assessment.overLimit !== 0) events.onOverLimit?.(request.domain, hit, assessment.overLimit);
   }
 

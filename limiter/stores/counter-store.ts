@@ -105,6 +105,8 @@ export interface CounterOp {
   leased: number;
   /** Answer: leases may give back some of the total, so that one that is over need not stay so. */
   mayReturn: boolean;
+  /** Answer: a lease covers the hits, and the store was not asked. */
+  fromLease: boolean;
   /** Answer: set when this key failed; `after` then means nothing. */
   error: StoreError | undefined;
 }
@@ -194,5 +196,6 @@ export const unboundAnswer = {
   held: undefined,
   leased: 0,
   mayReturn: false,
+  fromLease: false,
   error: undefined,
 } as const satisfies Partial<CounterOp>;

@@ -22,6 +22,7 @@ interface PostedStatisticsOptions {
   durations: boolean;
   /** STATS_MAX_DETAILED_METRICS. */
   maxDetailedMetrics: number;
+  countsLeases?: boolean;
   /** After so long without use a metric made of values of requests is idle. */
   idlePeriodMs: number;
   timers: Timers;
@@ -42,10 +43,18 @@ export class PostedStatistics {
   #pairWords = 0;
   #postedTimers = 0;
 
-  constructor({ post, durations, maxDetailedMetrics, idlePeriodMs, timers }: PostedStatisticsOptions) {
+  constructor({
+    post,
+    durations,
+    maxDetailedMetrics,
+    countsLeases = false,
+    idlePeriodMs,
+    timers,
+  }: PostedStatisticsOptions) {
     this.#post = post;
     this.registry = new StatsRegistry({
       maxDetailedMetrics,
+      countsLeases,
       shared: {
         onValues: (values) => post({ is: 'values', values }),
         onReuse: (slot) => this.#reused.push(slot),

@@ -12,6 +12,7 @@ import { openServing, type ThreadServing } from '../assembly/serving.ts';
 import { CpuProfiler } from '../http/cpu-profile.ts';
 import type { ProfileQuestion } from '../http/debug-listener.ts';
 import { HeapSampler } from '../http/heap-profile.ts';
+import { usualLease } from '../settings/counting-settings.ts';
 import { registerRefusedMetrics } from '../stats/registry/limiter-stats.ts';
 import type { NumberedTask, WorkerNews, WorkerStart, WorkerTask } from './messages.ts';
 import { createPostedLog, PostedStatistics } from './posted-news.ts';
@@ -28,6 +29,7 @@ const statistics = new PostedStatistics({
   post,
   durations: timers,
   maxDetailedMetrics: settings.statsMaxDetailedMetrics,
+  countsLeases: usualLease(settings) !== undefined,
   idlePeriodMs: settings.statsFlushIntervalMs,
   timers: systemTimers,
 });

@@ -2,7 +2,7 @@
  * One worker's statistics as a part of those of the process. Counters and most gauges are sums over all workers: what
  * changed since the last look is added to the slot of the same name in the process's registry. The other gauges are joined.
  */
-import { type RuleMetric, ruleStatNames } from '../stats/registry/rule-stats.ts';
+import type { RuleMetric } from '../stats/registry/rule-stats.ts';
 import type { GaugeJoin, SlotName } from '../stats/registry/slot-table.ts';
 import type { StatsRegistry, Timer } from '../stats/registry/stats-registry.ts';
 
@@ -37,7 +37,7 @@ export class WorkerStatistics {
       const { kind } = name;
       if (kind === 'rule' || kind === 'detailed') {
         this.#metrics.set(this.#slotCount, this.#registry.metricNamed(name));
-        for (let offset = 0; offset < ruleStatNames.length; offset += 1) this.#push(-1 - offset);
+        for (let offset = 0; offset < this.#registry.ruleStatCount; offset += 1) this.#push(-1 - offset);
       } else {
         if (name.join !== undefined) this.#joins.set(this.#slotCount, name.join);
         this.#push(this.#registry.slotNamed({ ...name, kind }));
@@ -48,7 +48,7 @@ export class WorkerStatistics {
   /** Metrics took slots that others left. */
   reuse(slots: readonly { slot: number; name: SlotName }[]): void {
     for (const { slot, name } of slots) {
-      this.#added.fill(0, slot, slot + ruleStatNames.length);
+      this.#added.fill(0, slot, slot + this.#registry.ruleStatCount);
       this.#metrics.set(slot, this.#registry.metricNamed(name));
     }
   }
@@ -56,7 +56,7 @@ export class WorkerStatistics {
   /** Metrics left these first slots, whose values are the last ones. */
   leave(slots: readonly number[]): void {
     for (const slot of slots) {
-      for (let offset = 0; offset < ruleStatNames.length; offset += 1) this.#mergeSlot(slot + offset);
+      for (let offset = 0; offset < this.#registry.ruleStatCount; offset += 1) this.#mergeSlot(slot + offset);
       this.#metrics.delete(slot);
     }
   }

@@ -223,6 +223,7 @@ class RealLimiter {
         counterKeys: 'compatible',
         cacheKeyPrefix: this.#prefix,
         nearLimitRatio: 0.8,
+        usualLease: undefined,
         sanitizeDescriptorMetricDots: false,
         useCalendarMonthRateLimit: false,
         // Longer than the test, for counters of a second, too.

@@ -1,4 +1,5 @@
 import { RE2JS } from 're2js';
+import { leasedHitsName } from '../registry/rule-stats.ts';
 import { metricName } from './exposition.ts';
 import {
   type Captured,
@@ -216,7 +217,14 @@ function mapped({ rule, name, labels }: PreparedRule, captured: Captured): Mappe
 
 // The mapping that applies without PROMETHEUS_MAPPER_YAML. Names and labels are the Go service's.
 
-const ruleStats = ['near_limit', 'over_limit', 'total_hits', 'within_limit', 'shadow_mode'] as const;
+const ruleStats = [
+  'near_limit',
+  'over_limit',
+  'total_hits',
+  'within_limit',
+  'shadow_mode',
+  leasedHitsName,
+] as const;
 
 /** response_time may stay in milliseconds; its name says seconds all the same, as in the Go service. */
 export function builtInMapping(options: { responseTimeAsMilliseconds: boolean }): Mapping {

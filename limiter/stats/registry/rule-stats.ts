@@ -11,7 +11,9 @@ export const ruleStatNames = [
   'shadow_mode',
   'total_negative_hits',
 ] as const;
-export type RuleStatName = (typeof ruleStatNames)[number];
+/** Behind those of `RuleStat`, where limiters take hits ahead: hits that a lease covered, for which the store was not asked. */
+export const leasedHitsStat = ruleStatNames.length;
+export const leasedHitsName = 'leased_hits';
 
 /** Offsets from the first slot of a metric key. */
 export const RuleStat = {

@@ -2,7 +2,7 @@
 import { sanitizeMetricKey } from '../../../rules/match-result.ts';
 import { NameBudget, orderedTags, type Tags, tagsSuffix } from './metric-name.ts';
 import { overflowKey } from './rule-metrics.ts';
-import { ruleStatNames } from './rule-stats.ts';
+import { leasedHitsName, ruleStatNames } from './rule-stats.ts';
 
 export type SlotKind = 'counter' | 'gauge';
 
@@ -11,7 +11,7 @@ export type GaugeJoin = 'sum' | 'max' | 'min';
 
 /** What a slot stands for, so that another registry can have it too. `name` is already sanitised. */
 export interface SlotName {
-  /** A rule has as many slots side by side as `ruleStatNames` says, the others one. `detailed`: a rule's that may leave. */
+  /** A rule has as many slots side by side as `ruleStatCount` says, the others one. `detailed`: a rule's that may leave. */
   kind: 'rule' | 'detailed' | 'domain' | SlotKind;
   name: string;
   tags?: Tags | undefined;
@@ -21,7 +21,7 @@ export interface SlotName {
 
 export const rulePrefix = 'ratelimit.service.rate_limit.';
 
-/** What a slot is: 0..6 a statistic of a metric key, otherwise one of these. */
+/** What a slot is: 0..7 a statistic of a metric key, otherwise one of these. */
 export const Role = {
   counter: 255,
   gauge: 254,
@@ -97,7 +97,7 @@ export class SlotTable {
   plainNameOf(slot: number): string {
     const role = this.roleOf(slot);
     if (role >= Role.domain) return this.#names[slot] as string;
-    return `${rulePrefix}${this.#names[slot - role]}.${ruleStatNames[role]}`;
+    return `${rulePrefix}${this.#names[slot - role]}.${ruleStatNames[role] ?? leasedHitsName}`;
   }
 
   nameOf(slot: number): string {

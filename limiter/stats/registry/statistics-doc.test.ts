@@ -6,7 +6,7 @@ import { httpRefusals } from '../../../process/http/http-connections.ts';
 import { documentedStatistics } from '../../../test/support/documented-statistics.ts';
 import * as stats from './limiter-stats.ts';
 import { createMemcacheStats, registerHealthStats, registerMemcacheNodes } from './limiter-stats.ts';
-import { ruleStatNames } from './rule-stats.ts';
+import { leasedHitsName, ruleStatNames } from './rule-stats.ts';
 import { StatsRegistry } from './stats-registry.ts';
 
 /** Every name but those of rules, without tags, with what differs between them in angle brackets as the document has it. */
@@ -67,7 +67,7 @@ describe('docs/statistics.md', () => {
 
   it('has the statistics of rules', () => {
     const text = readFileSync(new URL('../../../docs/statistics.md', import.meta.url), 'utf8');
-    for (const name of ruleStatNames) expect(text).toContain(`| \`.${name}\` |`);
+    for (const name of [...ruleStatNames, leasedHitsName]) expect(text).toContain(`| \`.${name}\` |`);
   });
 
   it('has none that the program does not have', () => {

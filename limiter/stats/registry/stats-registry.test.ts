@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { RuleStat, ruleStatNames } from './rule-stats.ts';
+import { leasedHitsStat, RuleStat, ruleStatNames } from './rule-stats.ts';
 import { StatsRegistry } from './stats-registry.ts';
 
 describe('StatsRegistry', () => {
@@ -41,6 +41,22 @@ describe('StatsRegistry', () => {
       ruleStatNames.map((name) => `ratelimit.service.rate_limit.d.k.${name}`),
     );
     expect(Object.values(RuleStat)).toEqual(ruleStatNames.map((_, offset) => offset));
+  });
+
+  it('has the statistic of leases behind those of a rule, where leases are counted', () => {
+    const registry = new StatsRegistry({ countsLeases: true, maxDetailedMetrics: 1 });
+    const first = registry.ruleMetric('d.k_a', true);
+    registry.add(first.slot + leasedHitsStat, 5);
+    const lines = () => [...registry.statsLines()].filter((line) => line.includes('leased'));
+    expect(lines()).toEqual(['ratelimit.service.rate_limit.d.k_a.leased_hits: 5']);
+    registry.nextPeriod();
+    registry.nextPeriod();
+    registry.ruleMetric('d.k_b', true);
+    expect(lines()).toEqual([
+      'ratelimit.service.rate_limit._overflow.leased_hits: 0',
+      'ratelimit.service.rate_limit.d.k_b.leased_hits: 0',
+    ]);
+    expect(registry.slotCount).toBe(2 * (ruleStatNames.length + 1));
   });
 
   it('counts metric keys that differ only in what is replaced as one', () => {

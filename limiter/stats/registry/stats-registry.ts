@@ -32,6 +32,8 @@ export interface StatsRegistryOptions {
   extraTags?: Tags;
   /** Metric keys made of values of requests that are kept at most. Defaults to 5,000. */
   maxDetailedMetrics?: number;
+  /** Whether rules have the statistic of leases. False by default. */
+  countsLeases?: boolean;
   /** Bound of what names of rules may occupy; further ones are counted together. Defaults to 128 MiB. */
   maxRuleNameBytes?: number;
   /** Bound for the names of unknown domains. Defaults to 4 MiB. */
@@ -49,6 +51,8 @@ export interface StatsRegistryOptions {
 }
 
 export class StatsRegistry implements RuleStats, StatsSource {
+  /** Slots of a rule: `RuleStat`, and where leases are counted `leasedHitsStat`. */
+  readonly ruleStatCount: number;
   #values: Float64Array;
   readonly #table: SlotTable;
   /** Of everything but rules, by name and own tags. */
@@ -64,6 +68,7 @@ export class StatsRegistry implements RuleStats, StatsSource {
   #readOthers: () => Promise<void> = () => Promise.resolve();
 
   constructor(options: StatsRegistryOptions = {}) {
+    this.ruleStatCount = ruleStatNames.length + (options.countsLeases === true ? 1 : 0);
     this.#shared = options.shared;
     this.#table = new SlotTable(options.extraTags ?? noTags);
     this.#sorted = new SortedNames(this.#table);
@@ -77,7 +82,7 @@ export class StatsRegistry implements RuleStats, StatsSource {
       maxNameBytes: options.maxRuleNameBytes ?? 128 * 1024 * 1024,
       reuseAtOnce: options.shared === undefined,
       addSlots: (name) => this.#addRule(name),
-      leaveSlots: (first) => this.#leave(first, ruleStatNames.length),
+      leaveSlots: (first) => this.#leave(first, this.ruleStatCount),
       reuseSlots: (first, name) => this.#reuseRule(first, name),
     });
   }
@@ -295,8 +300,7 @@ export class StatsRegistry implements RuleStats, StatsSource {
 
   #addRule(name: string): number {
     const first = this.slotCount;
-    for (let role = 0; role < ruleStatNames.length; role += 1)
-      this.#push(role === 0 ? name : '', role, noTags);
+    for (let role = 0; role < this.ruleStatCount; role += 1) this.#push(role === 0 ? name : '', role, noTags);
     for (let slot = first; slot < this.slotCount; slot += 1) this.#sorted.add(slot);
     return first;
   }
@@ -310,7 +314,7 @@ export class StatsRegistry implements RuleStats, StatsSource {
   }
 
   #reuseRule(first: number, name: string): void {
-    for (let role = 0; role < ruleStatNames.length; role += 1) {
+    for (let role = 0; role < this.ruleStatCount; role += 1) {
       this.#values[first + role] = 0;
       this.#table.enter(first + role, role === 0 ? name : '');
       this.#sorted.add(first + role);
