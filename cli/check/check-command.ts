@@ -26,11 +26,18 @@ const checkSettingNames = [
   'REDIS_SCRIPTS',
   'USE_CALENDAR_MONTH_RATE_LIMIT',
   'CACHE_KEY_PREFIX',
+  'LEASES',
+  'STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT',
 ] as const;
 
-/** What such a limiter can count; where nothing is said all, and nothing of a limiter is loaded. Rejects with a UsageError. */
-async function supportOf(given: readonly string[]): Promise<RuleSupport | undefined> {
-  if (given.length === 0) return undefined;
+/**
+ * What such a limiter can count, and why it leases nothing, if LEASES is said; where nothing is said it can all, and nothing of a
+ * limiter is loaded. Rejects with a UsageError.
+ */
+async function abilitiesOf(
+  given: readonly string[],
+): Promise<{ support?: RuleSupport | undefined; unleased?: string | undefined }> {
+  if (given.length === 0) return {};
   const { ruleChecks } = await import('../../limiter/assembly/config-source.ts');
   const { parseLimiterSettings } = await import('../../limiter/settings/settings.ts');
   // A store has an address, and rules are checked without it.
@@ -39,10 +46,14 @@ async function supportOf(given: readonly string[]): Promise<RuleSupport | undefi
     REDIS_URL: 'localhost:6379',
     MEMCACHE_HOST_PORT: 'localhost:11211',
   };
-  const settings = givenSettings(given, checkSettingNames, (env) =>
-    parseLimiterSettings({ ...address, DISABLE_STATS: 'true', ...env }),
-  );
-  return ruleChecks(settings).support;
+  let unleased: string | undefined;
+  const settings = givenSettings(given, checkSettingNames, (env) => {
+    const parsed = parseLimiterSettings({ ...address, DISABLE_STATS: 'true', ...env });
+    if (parsed.settings?.leases === false && env['LEASES'] !== undefined) unleased = 'LEASES is off';
+    else unleased = parsed.warnings?.find((warning) => warning.startsWith('LEASES '));
+    return parsed;
+  });
+  return { support: ruleChecks(settings).support, unleased };
 }
 
 const help = `Usage: weir check <folder, file or -> [...] [flags]
@@ -57,7 +68,7 @@ ConfigMaps are read; other objects are passed over, and counted), JSON of xDS, a
   --counter-keys <form>      the limiter's COUNTER_KEYS, compatible or unambiguous (default: the variable of this name, else
                              compatible): with compatible, warns of rules whose counters could meet
   --undotted-metrics         the limiter has SANITIZE_DESCRIPTOR_METRIC_DOTS=true: no word of dots
-  --setting <NAME=VALUE>     a setting by which the limiter refuses rules that it cannot count; repeat the flag for several. It takes
+  --setting <NAME=VALUE>     a setting by which the limiter refuses rules that it cannot count, or leases nothing; repeat the flag for several. It takes
                              ${checkSettingNames.join(', ')}
   --strict                   warnings fail the check
   --allow <warning>[,...]    waives warnings of these kinds
@@ -95,13 +106,14 @@ export const checkCommand = commandOf(
     const paths = [...(folder === undefined ? [] : [folder]), ...flags.positionals];
     if (paths.length === 0) throw new UsageError('check needs a folder or a file');
     const mergeDomains = flags.on('merge-domain-configs');
+    const { support, unleased } = await abilitiesOf(flags.list('setting'));
     const options = {
       mergeDomains,
+      unleased,
       counterKeys: counterKeysOf(flags),
       sanitizeDescriptorMetricDots: flags.on('undotted-metrics'),
       allowed: allowedKinds(flags.list('allow')),
     };
-    const support = await supportOf(flags.list('setting'));
     const check = (path: string): CheckedInput =>
       checkInput(readInput(path, { mergeDomains, support, callersToo: true }), options);
     const inputs = format === 'json' ? paths.map(check) : printAll(paths, check);

@@ -2,7 +2,7 @@ import { readCallersFile } from '../../limiter/callers/callers-file.ts';
 import type { CounterKeys } from '../../rules/counter-keys.ts';
 import type { LoadedSource, SkippedObject } from '../../rules/loaded-source.ts';
 import { manifestWords } from '../../rules/manifest/read-spec.ts';
-import type { RuleSource } from '../../rules/model.ts';
+import type { Rule } from '../../rules/model.ts';
 import { meetingCounters } from '../../rules/review/meeting-counters.ts';
 import { meetingWarning, placedWarnings } from '../../rules/review/reviewed-load.ts';
 import { LineIndex } from '../../rules/yaml/places.ts';
@@ -38,6 +38,8 @@ export interface CheckOptions {
   sanitizeDescriptorMetricDots: boolean;
   /** COUNTER_KEYS of the limiter. */
   counterKeys: CounterKeys;
+  /** Why the limiter leases nothing, where that is known. */
+  unleased: string | undefined;
   /** Kinds of warning that are waived. */
   allowed: ReadonlySet<string>;
 }
@@ -56,6 +58,7 @@ export function checkInput(input: RuleInput, options: CheckOptions): CheckedInpu
   const rules = input.sources.reduce((sum, { source }) => sum + countRules(source.descriptors), 0);
   const found = input.warnings.map((warning) => findingOf('warning', warning, hintFor(warning), linesOf));
   found.push(...reviewFindings(input.sources, options, linesOf));
+  if (options.unleased !== undefined) found.push(...unleasedRules(input, options.unleased));
   if (errorCount === 0 && input.sources.length + input.callersFiles.length === 0)
     found.push(nothingChecked(input));
   const warnings = found.filter(({ code }) => !options.allowed.has(code));
@@ -185,12 +188,30 @@ function nothingChecked({ path, skipped }: RuleInput): Finding {
   );
 }
 
+function unleasedRules({ path, sources }: RuleInput, reason: string): Finding[] {
+  const count = sources.reduce((sum, { source }) => sum + countRules(source.descriptors, isLeased), 0);
+  if (count === 0) return [];
+  const rules = `${count} rule${count === 1 ? ' has' : 's have'}`;
+  const text = `${rules} a lease, and nothing is leased: ${reason}`;
+  const found = { code: 'never-leased', source: path, text, line: undefined, column: undefined };
+  return [
+    findingOf('warning', found, 'leases need LEASES=on and a Redis that runs scripts', () => undefined),
+  ];
+}
+
+function isLeased({ lease = 0 }: Rule): boolean {
+  return lease > 0;
+}
+
 /** Files of a folder that nobody reads, and that may be taken for rules. */
 function passedOver({ otherFiles, warnings }: RuleInput): SkippedObject[] {
   const files = warnings.filter(({ code }) => code === 'passed-over').map(({ source }) => source);
   return [...new Set([...files, ...otherFiles])].map((file) => ({ file, type: 'file', line: undefined }));
 }
 
-function countRules(rules: RuleSource['descriptors']): number {
-  return rules.reduce((sum, rule) => sum + 1 + countRules(rule.descriptors), 0);
+function countRules(rules: readonly Rule[], isCounted: (rule: Rule) => boolean = () => true): number {
+  return rules.reduce(
+    (sum, rule) => sum + (isCounted(rule) ? 1 : 0) + countRules(rule.descriptors, isCounted),
+    0,
+  );
 }

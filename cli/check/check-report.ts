@@ -46,6 +46,7 @@ export const warningKinds = [
   'limit-of-zero',
   'burst-of-zero',
   'never-tighter',
+  'never-leased',
   'taken-as-written',
   'dotted-metric',
   'shared-metric',

@@ -11,6 +11,7 @@ const hints: Partial<Record<RuleErrorCode, string>> = {
   'burst-without-bucket': 'write algorithm: token_bucket, or leave burst out',
   'invalid-limits': 'write rate_limit for one limit, rate_limits for several',
   'duplicate-limit': 'each limit of a rule needs a name, window or algorithm of its own',
+  'invalid-lease': 'write it with a percent sign: lease: 2%',
   'empty-domain': 'the first line of a rule file is "domain: <name>"',
   'empty-key': 'each rule needs "key:"; it is what a request\'s entry is looked up by',
   'duplicate-domain':
@@ -93,6 +94,7 @@ function plainHint({ code, path, text }: Pick<RuleError, 'code' | 'path' | 'text
   if (code === 'invalid-algorithm') return meantAlgorithm(text);
   if (code === 'invalid-unit' && text.endsWith("''"))
     return 'write unit: minute, or window: 5m for other lengths';
+  if (code === 'invalid-lease' && !text.startsWith('lease must be')) return 'leave it out';
   // It says itself which rule of the spelling is broken.
   if (code === 'invalid-window' && text.startsWith('the window ')) return undefined;
   return hints[code];

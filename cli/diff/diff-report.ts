@@ -50,6 +50,7 @@ function fieldWords(kind: RuleChange['kind'], fields: readonly FieldChange[]): s
 function unwritten(name: string): string {
   if (name === 'algorithm') return 'fixed_window';
   if (name === 'unit_multiplier') return '1';
+  if (name === 'lease') return 'LEASE_SHARE';
   return /_mode$|_metric$|^share_threshold$|^unlimited$/.test(name) ? 'false' : 'none';
 }
 

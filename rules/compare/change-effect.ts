@@ -1,4 +1,5 @@
 /** What changes of rules mean for requests: those that the rules are for are asked of both versions. */
+import { leaseMost } from '../lease.ts';
 import { type MatchedLimit, type NameForm, type RuleMatch, usualNames } from '../match-result.ts';
 import { arePlainLimits, type Entry, emptyLimit, type Rule, unitName } from '../model.ts';
 import { ruleName } from '../review/explain-descriptor.ts';
@@ -52,8 +53,17 @@ function nameNotes(
     if (names.has('share_threshold')) notes.push('other counter keys for the rules below it, too');
     if (names.has('value_to_metric')) notes.push('other metric names for the rules below it, too');
   }
+  if (names.has('lease')) notes.push(leaseNote(after.at(-1)!));
   if (names.has('metadata')) notes.push('answers carry other dynamic metadata');
   return notes;
+}
+
+function leaseNote({ lease, limits: [limit] }: Rule): string {
+  if (lease === undefined) return 'limiters lease of it as they are set';
+  const most = limit === undefined ? 0 : leaseMost(lease, limit.requestsPerUnit);
+  return most === 0
+    ? 'limiters lease nothing of it'
+    : `a limiter leases up to ${most} hits of it at a time, where LEASES is on`;
 }
 
 function ownNames(after: readonly Rule[], sides: Sides): string[] {

@@ -77,6 +77,24 @@ describe('a comparison', () => {
       ],
     ],
     [
+      'another lease',
+      [rule({ key: 'k', rateLimit: limit({ requestsPerUnit: 1_000 }) })],
+      [rule({ key: 'k', rateLimit: limit({ requestsPerUnit: 1_000 }), lease: 20_000 })],
+      ['changed k [lease ->2%] same: a limiter leases up to 20 hits of it at a time, where LEASES is on'],
+    ],
+    [
+      'a lease that is forbidden',
+      [rule({ key: 'k', rateLimit: limit(), lease: 500_000 })],
+      [rule({ key: 'k', rateLimit: limit(), lease: 0 })],
+      ['changed k [lease 50%>0] same: limiters lease nothing of it'],
+    ],
+    [
+      'a lease that is no longer its own',
+      [rule({ key: 'k', rateLimit: limit(), lease: 0 })],
+      [rule({ key: 'k', rateLimit: limit() })],
+      ['changed k [lease 0>-] same: limiters lease of it as they are set'],
+    ],
+    [
       'other names of metrics alone',
       [rule({ key: 'k', rateLimit: limit() })],
       [rule({ key: 'k', rateLimit: limit(), detailedMetric: true })],

@@ -1,3 +1,4 @@
+import { leaseMost, leaseText, wholeLimit } from '../lease.ts';
 import { sanitizeMetricKey } from '../match-result.ts';
 import { type RateLimit, type Rule, type RuleSource, unitOf } from '../model.ts';
 import { limitLabel, limitWords } from '../window.ts';
@@ -36,7 +37,8 @@ export function limitWarnings(
       if (found !== undefined) warnings.push(warningAt(one, replacedPath(placed, index), found));
     }
   }
-  warnings.push(...ringWarnings(limits, replaced), ...dottedWarnings(domain, rules), ...sharedMetrics(rules));
+  warnings.push(...ringWarnings(limits, replaced), ...neverLeased(rules));
+  warnings.push(...dottedWarnings(domain, rules), ...sharedMetrics(rules));
   return warnings;
 }
 
@@ -77,6 +79,19 @@ function neverTighter({ limits }: Rule, limit: RateLimit): OddLimit | undefined 
   if (tighter === undefined) return undefined;
   const text = `'${limitWords(limit)}' never refuses anything: what '${limitWords(tighter)}' beside it lets pass is always within it`;
   return { code: 'never-tighter', text, hint: 'leave it out, or let it allow less', below: [] };
+}
+
+function neverLeased(rules: readonly PlacedRule[]): RuleWarning[] {
+  return rules.flatMap((one) => {
+    const { lease = 0, limits } = one.rule;
+    const [limit] = limits;
+    if (lease === 0 || limit === undefined || leaseMost(lease, limit.requestsPerUnit) > 0) return [];
+    const text = `a lease of ${leaseText(lease)} of '${limitWords(limit)}' is less than 2 hits: nothing is leased`;
+    const least = Math.ceil((2 * wholeLimit) / limit.requestsPerUnit);
+    const hint =
+      least <= wholeLimit ? `write ${leaseText(least)} or more, or leave it out` : 'leave it out, or write 0';
+    return [warningAt(one, ['lease'], { code: 'never-leased', text, hint })];
+  });
 }
 
 /** By name: whether a limit of that name is counted. One that is unlimited cannot be replaced. */

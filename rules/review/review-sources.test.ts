@@ -157,6 +157,18 @@ describe('a review', () => {
       ],
     ],
     [
+      'leases of less than 2 hits',
+      [
+        rule({ key: 'a', rateLimit: limit({ requestsPerUnit: 399 }), lease: 5_000 }),
+        rule({ key: 'b', rateLimit: limit({ requestsPerUnit: 400 }), lease: 5_000 }),
+        rule({ key: 'c', rateLimit: limit({ requestsPerUnit: 399 }) }),
+        rule({ key: 'd', rateLimit: limit({ requestsPerUnit: 399 }), lease: 0 }),
+      ],
+      [
+        "never-leased descriptors.0.lease: a lease of 0.5% of '399 per minute' is less than 2 hits: nothing is leased",
+      ],
+    ],
+    [
       'limits that another one of their rule always keeps, once where two keep each other',
       [
         rule({

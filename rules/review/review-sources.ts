@@ -170,6 +170,7 @@ export type RuleWarningCode =
   | 'limit-of-zero'
   | 'burst-of-zero'
   | 'never-tighter'
+  | 'never-leased'
   | 'taken-as-written'
   | 'no-rules'
   | 'dotted-metric'

@@ -127,6 +127,36 @@ descriptors:
       expect(refusedBy(wrong)).toEqual([2]);
   });
 
+  it('warns of leases that take nothing, by the rule or by settings, in all spellings', () => {
+    const rules = write(
+      'a.yaml',
+      `domain: d
+descriptors:
+  - { key: a, lease: 50%, rate_limit: { requests_per_unit: 5, unit: day } }
+  - { key: b, lease: 1%, rate_limit: { requests_per_unit: 5, unit: day } }
+  - { key: c, lease: 0, rate_limit: { requests_per_unit: 5, unit: day } }
+`,
+    );
+    const json = write('a.json', runWeir(['convert', '--to', 'xds', rules]).stdout);
+    const objects = write('m.yaml', runWeir(['convert', '--to', 'manifest', '--name', 'a', rules]).stdout);
+    for (const path of [rules, json, objects]) {
+      const warned = (...settings: string[]) => {
+        const { status, stderr } = runWeir(['check', path, ...settings.flatMap((one) => ['--setting', one])]);
+        return [status, ...(stderr.match(/(?<=warning \(never-leased\): ).*/g) ?? [])];
+      };
+      const few = expect.stringContaining(
+        "a lease of 1% of '5 per day' is less than 2 hits: nothing is leased",
+      );
+      expect(warned()).toEqual([0, few]);
+      expect(warned('LEASES=on')).toEqual([0, few]);
+      const unleased = `${path}: 2 rules have a lease, and nothing is leased: `;
+      expect(warned('LEASES=off')).toEqual([0, few, `${unleased}LEASES is off`]);
+      const why = 'LEASES has no effect without BACKEND_TYPE=redis: every hit is counted as it comes';
+      expect(warned('LEASES=on', 'BACKEND_TYPE=memory')).toEqual([0, few, `${unleased}${why}`]);
+    }
+    expect(runWeir(['check', '--strict', '--allow', 'never-leased', rules]).status).toBe(0);
+  });
+
   it('reads a rendered chart from standard input, and counts what is not its business', () => {
     const chart = [
       '# Source: a.yaml',

@@ -35,6 +35,21 @@ describe('weir diff', () => {
     });
   });
 
+  it('says what becomes of leases', () => {
+    const folder = temporaryFolder();
+    const [before, after] = ['', 'lease: 2%, '].map((lease, n) => {
+      const path = join(folder, `${n}.yaml`);
+      const rule = `{ key: k, ${lease}rate_limit: { requests_per_unit: 100, unit: minute } }`;
+      writeFileSync(path, `domain: d\ndescriptors: [${rule}]\n`);
+      return path;
+    });
+    expect(runWeir(['diff', before!, after!]).stdout).toBe(`~ d: k
+    lease: LEASE_SHARE -> 2%
+    same: a limiter leases up to 2 hits of it at a time, where LEASES is on
+1 change: 1 same
+`);
+  });
+
   it('says what another algorithm, window or number of limits means, and what counts anew', () => {
     const folder = temporaryFolder();
     const [before, after] = ['before.yaml', 'after.yaml'].map((name) => join(folder, name));

@@ -119,6 +119,33 @@ d: message=b
 `);
   });
 
+  it('tells what limiters lease, of rules without a word of it where the limiter is said to', () => {
+    const hour = 'rate_limit: { unit: hour, requests_per_unit: 10000 }';
+    const rules = ['', 'lease: 2%,', 'lease: 0,', 'lease: 0.01%,'].map(
+      (lease, n) => `- { key: k${n}, ${lease} ${hour} }\n`,
+    );
+    const explained = (key: string, ...flags: string[]) => {
+      const args = ['explain', '-', '--domain', 'd', '--descriptors', `${key}=a`, ...at, ...flags];
+      return runWeir(args, { input: `domain: d\ndescriptors:\n${rules.join('')}` });
+    };
+    const leases = (key: string, ...flags: string[]) =>
+      explained(key, ...flags).stdout.match(/leases.*/)?.[0];
+    const words = (most: number) =>
+      `leases with LEASES=on: up to ${most} hits at a time, so at most ${most} a limiter refused too early`;
+    expect(leases('k0')).toBeUndefined();
+    expect(leases('k0', '--leases', '0.5%')).toBe(words(50));
+    expect(leases('k1')).toBe(words(200));
+    expect(leases('k1', '--leases', '0.5%')).toBe(words(200));
+    expect(leases('k2', '--leases', '0.5%')).toBe('leases: none, as the rule says');
+    expect(leases('k3')).toBe('leases: none, as 0.01% of the limit is less than 2 hits');
+    expect(JSON.parse(explained('k1', '-o', 'json').stdout).descriptors).toMatchObject([
+      { rule: { lease: '2%' }, limits: [{ leaseMost: 200 }] },
+    ]);
+    const wrong = explained('k0', '--leases', '5');
+    expect(wrong.status).toBe(2);
+    expect(wrong.stderr).toContain('--leases is a share of the limit such as 2% or 0.5%');
+  });
+
   it('tells which of several limits another descriptor replaces', () => {
     const stdout = explainSeveral('message=b', 'contract=c', 'tenant=a');
     expect(stdout).toContain("    1000 per day: not applied, another descriptor's rule replaces 'daily'\n");
