@@ -79,10 +79,7 @@ export async function runLimiter(host: LimiterHost): Promise<number> {
   const log = openLog(parsed, host);
   if (parsed.errors !== undefined) return 1;
   const { settings } = parsed;
-  routeLibraryWarnings((text) => {
-    if (/ does not require a password, but /.test(text)) lines.redisAsksForNoPassword(log);
-    else lines.libraryWarning(log, text);
-  });
+  routeLibraryWarnings((text) => lines.libraryWarning(log, text));
   try {
     const modules = await loadOptionalModules(settings);
     const context = {

@@ -2,7 +2,12 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { withFields } from '../../process/log/logger.ts';
 import type { FlushTurn } from '../../process/time/loop-turns.ts';
-import { redisConnectionRetry, redisPipelineLimitIgnored, redisScriptsRefused } from '../log/lines.ts';
+import {
+  redisAsksForNoPassword,
+  redisConnectionRetry,
+  redisPipelineLimitIgnored,
+  redisScriptsRefused,
+} from '../log/lines.ts';
 import { redisLines } from '../log/redis-lines.ts';
 import { callsAtATime, nodesAtATime, perSecondRedis, redisAddress } from '../settings/redis-settings.ts';
 import { registerNodeStats, registerPoolStats } from '../stats/registry/limiter-stats.ts';
@@ -44,6 +49,7 @@ export function openRedis(
       waitMs: own.redisPoolOnEmptyWaitMs,
     },
     onRefusal: lines.onRefusal,
+    onNeedlessPassword: () => redisAsksForNoPassword(log),
     scripts: settings.redisScripts,
     onScriptsRefused: (reason: string) => redisScriptsRefused(log, label, reason),
     tls: own.redisTls ? new ClientTls(clientTlsFiles(settings, 'redis')) : undefined,

@@ -1,5 +1,11 @@
 /** TLS of a store's client: how the server is known, and the limiter to it. */
-import { type ConnectionOptions, createSecureContext, type SecureContext } from 'node:tls';
+import { connect, isIP, type OnReadOpts, type Socket } from 'node:net';
+import {
+  type ConnectionOptions,
+  connect as connectTls,
+  createSecureContext,
+  type SecureContext,
+} from 'node:tls';
 import { errorText } from '../../process/log/error-text.ts';
 import { readPemFile, trustedAuthorities } from '../../process/net/tls-credentials.ts';
 
@@ -91,6 +97,22 @@ function secureContext(files: ClientTlsFiles, { cert, key, ca }: Pem): SecureCon
   } catch (error) {
     throw new Error(`${pairProblem(files)}: ${errorText(error)}`, { cause: error });
   }
+}
+
+const keepAliveMs = 30_000;
+
+/** Begins a connection to a store; with TLS it is open at `secureConnect`. `onread` as in Node's `net.connect`. */
+export function dial(
+  endpoint: { host: string; port: number } | { path: string },
+  tls: ClientTls | undefined,
+  onread?: OnReadOpts,
+): Socket {
+  const options = { ...endpoint, ...(onread === undefined ? {} : { onread }) };
+  const named = 'host' in endpoint && isIP(endpoint.host) === 0 ? { servername: endpoint.host } : {};
+  const socket = tls === undefined ? connect(options) : connectTls({ ...options, ...named, ...tls.options });
+  socket.setNoDelay(true);
+  socket.setKeepAlive(true, keepAliveMs);
+  return socket;
 }
 
 /** What TLS says in plain words; its own text also names places in the library's source. */

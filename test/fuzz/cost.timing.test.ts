@@ -14,7 +14,7 @@ import { requestFromJson, responseToJson } from '../../limiter/http/json-codec.t
 import { createShouldRateLimit } from '../../limiter/service/should-rate-limit.ts';
 import { parseLimiterSettings } from '../../limiter/settings/settings.ts';
 import { StatsRegistry } from '../../limiter/stats/registry/stats-registry.ts';
-import { SentCommands } from '../../limiter/stores/redis/redis-connection.ts';
+import { ReplyReader } from '../../limiter/stores/redis/resp.ts';
 import type { GrpcStatus, UnaryHandler } from '../../process/grpc/handlers.ts';
 import { systemClock } from '../../process/time/clock.ts';
 import { compileRules } from '../../rules/table/compile-rules.ts';
@@ -185,16 +185,18 @@ describe('CPU grows by 2.5 at most where the input doubles', { timeout: 120_000 
     },
   );
 
-  it('in the line of commands to Redis', () => {
-    const runs = doubled(20_000).map((n) => {
-      const sent = new SentCommands<{ isSettled: boolean; next: undefined }>();
-      const send = () => sent.add({ isSettled: false, next: undefined });
-      repeat(send, n);
-      return () =>
-        repeat(() => {
-          sent.oldest()!.isSettled = true;
-          send();
-        }, n);
+  it.each([
+    ['a list', (n: number) => `*${n}\r\n${':12345\r\n'.repeat(n)}`],
+    ['bytes', (n: number) => `$${n * 4}\r\n${'abcd'.repeat(n)}\r\n`],
+    ['an error', (n: number) => `-${'ERR '.repeat(n / 2)}\r\n`],
+  ])('in a reply of Redis that comes a byte at a time: %s', (_, reply) => {
+    const runs = doubled(8_000).map((n) => {
+      const bytes = Buffer.from(reply(n));
+      const pieces = Array.from(bytes, (byte) => Buffer.from([byte]));
+      return () => {
+        const reader = new ReplyReader(() => {});
+        for (const piece of pieces) expect(reader.push(piece, 1)).toBe(true);
+      };
     });
     expect(growth(runs)).toBeLessThan(mostGrowth);
   });

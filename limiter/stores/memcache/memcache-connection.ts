@@ -9,11 +9,10 @@
  *
  * While it connects for the first time, or again after it was lost, commands wait; nothing is sent twice.
  */
-import { connect, isIP, type Socket } from 'node:net';
-import { connect as connectTls } from 'node:tls';
+import type { Socket } from 'node:net';
 import { attendedMs, attendedTimers } from '../../../process/time/clock.ts';
 import { retryDelayMs } from '../../../process/time/pacing.ts';
-import { type ClientTls, tlsErrorText } from '../client-tls.ts';
+import { type ClientTls, dial, tlsErrorText } from '../client-tls.ts';
 import type { StoreError } from '../counter-store.ts';
 import { type Command, CommandQueue, versionCommand } from './command.ts';
 import type { MemcacheAddress } from './memcache-nodes.ts';
@@ -40,7 +39,6 @@ export interface MemcacheConnectionOptions {
 
 /** Chosen: a node that reads no more must not take the memory of the process. */
 const maxWaitingBytes = 16 * 1024 * 1024;
-const keepAliveMs = 30_000;
 const reconnecting = { firstMs: 125, mostMs: 4_000, spread: 0.25 };
 
 export class MemcacheConnection {
@@ -103,7 +101,7 @@ export class MemcacheConnection {
 
   #connect(): void {
     this.#state = 'connecting';
-    const socket = this.#dial();
+    const socket = dial(this.#options.address.endpoint, this.#options.tls);
     this.#socket = socket;
     this.#reader = new ReplyReader({
       onValue: (key, value) => {
@@ -111,8 +109,6 @@ export class MemcacheConnection {
       },
       onLine: (line) => this.#line(socket, line),
     });
-    socket.setNoDelay(true);
-    socket.setKeepAlive(true, keepAliveMs);
     const opened = this.#options.tls === undefined ? 'connect' : 'secureConnect';
     socket.once(opened, () => this.#probe(socket));
     socket.on('data', (chunk: Buffer) => {
@@ -125,14 +121,6 @@ export class MemcacheConnection {
       if (this.#state === 'connecting') this.#lost(socket, timedOut(this.#options.timeoutMs).message);
     });
     socket.once('close', callOff);
-  }
-
-  #dial(): Socket {
-    const { address, tls } = this.#options;
-    const { endpoint } = address;
-    if (tls === undefined) return connect(endpoint);
-    const named = 'host' in endpoint && isIP(endpoint.host) === 0 ? { servername: endpoint.host } : {};
-    return connectTls({ ...endpoint, ...named, ...tls.options });
   }
 
   /** A hung process takes connections, so the node has to answer once before decisions wait for it. */

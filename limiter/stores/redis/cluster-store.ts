@@ -92,9 +92,9 @@ export class RedisClusterStore extends GatheringStore {
     if (outcome instanceof AggregateError) throw outcome.errors[0];
   }
 
-  protected override disconnect(): Promise<void> {
+  protected override disconnect(): void {
     this.#topology.close();
-    return this.#nodes.close();
+    this.#nodes.close();
   }
 
   /** Reads the topology; from then on the store follows the cluster by itself. */
@@ -135,14 +135,17 @@ export class RedisClusterStore extends GatheringStore {
   }
 
   #newConnection(place: NodePlace, onChange: RedisConnectionOptions['onChange']): RedisConnection {
-    const { address, timeoutMs, random, tls, closeOnReadOnly, onFailure } = this.#options;
+    const { address, timeoutMs, random, tls, flushTurn, closeOnReadOnly, onFailure, onNeedlessPassword } =
+      this.#options;
     const { username, password } = address;
     return new RedisConnection({
       address: { endpoint: place, username, password, db: 0, label: placeName(place) },
       tls,
       closeOnReadOnly,
       timeoutMs,
+      flushTurn,
       random,
+      onNeedlessPassword,
       onFailure: (message) => onFailure?.(`node ${placeName(place)}: ${message}`),
       onChange,
     });

@@ -1,5 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { FlushTurn } from '../../../process/time/loop-turns.ts';
 import { counterOp } from '../../../test/support/counter-ops.ts';
 import { ManualTimers } from '../../../test/support/manual-timers.ts';
 import { type CallBounds, CallPlaces, TurnGathering } from './gathered-calls.ts';
@@ -98,12 +99,14 @@ describe('CallPlaces', () => {
 const turn = () => new Promise(setImmediate);
 
 function gathering(windowMs?: number) {
+  const flushTurn = new FlushTurn();
   const timers = new ManualTimers();
   const sent: { atMs: number; keys: string[] }[] = [];
   const subject = new TurnGathering({
     windowMs,
     timers,
     monotonicMs: () => timers.nowMs,
+    flushTurn,
     calls: {
       take: (batch: Batch) => {
         const args: string[] = [];
@@ -117,7 +120,13 @@ function gathering(windowMs?: number) {
       keys.map((key) => counterOp({ key })),
       { callsLeft: 0, done: () => {} },
     );
-  return { timers, sent, subject, add };
+  /** As the read of a socket. */
+  const read = (...keys: string[]) => {
+    flushTurn.begin();
+    for (const key of keys) add(key);
+    flushTurn.end();
+  };
+  return { timers, sent, subject, add, read };
 }
 
 describe('TurnGathering', () => {
@@ -138,6 +147,38 @@ describe('TurnGathering', () => {
     add(...Array.from({ length: maxKeysPerCall + 1 }, (_, i) => `key${i}`));
     await turn();
     expect(sent.map(({ keys }) => keys.length)).toEqual([maxKeysPerCall, 1]);
+  });
+
+  it('sends what a read brought when that ends, once requests have come alone for a while', async () => {
+    const { sent, read } = gathering();
+    for (let i = 0; i < 16; i += 1) {
+      read(`${i}`);
+      expect(sent).toHaveLength(i);
+      await turn();
+    }
+    read('alone');
+    expect(sent.at(-1)?.keys).toEqual(['alone']);
+  });
+
+  it.each([
+    ['one read', (read: (...keys: string[]) => void) => read('x', 'y')],
+    ['two reads of a turn', (read: (...keys: string[]) => void) => void [read('x'), read('y')]],
+  ])('gathers for a turn again soon after %s brought two', async (_, several) => {
+    const { sent, read } = gathering();
+    for (let i = 0; i < 17; i += 1) {
+      read(`${i}`);
+      await turn();
+    }
+    for (let i = 0; i < 16; i += 1) {
+      several(read);
+      await turn();
+    }
+    const before = sent.length;
+    read('a');
+    read('b');
+    expect(sent).toHaveLength(before);
+    await turn();
+    expect(sent.at(-1)?.keys).toEqual(['a', 'b']);
   });
 
   it('with a window, sends what comes alone at the end of its turn', async () => {

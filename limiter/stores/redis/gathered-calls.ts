@@ -5,6 +5,7 @@
  * behind it.
  */
 import type { Timers } from '../../../process/time/clock.ts';
+import type { FlushTurn } from '../../../process/time/loop-turns.ts';
 import type { CounterOp } from '../counter-store.ts';
 import { type Batch, CountBatch, type PendingRequest, StopBatch } from './script-batches.ts';
 
@@ -130,7 +131,15 @@ export interface TurnGatheringOptions {
   windowMs?: number | undefined;
   timers: Timers;
   monotonicMs: () => number;
+  /** Says when the read ends that brought a request. */
+  flushTurn: FlushTurn;
 }
+
+/**
+ * Chosen: after so many turns in a row with one request each, the next is sent when the read that brought it ends. How many
+ * reads a turn has is seen at the turn's end alone, so one turn in so many is looked at then.
+ */
+const turnsOfOne = 16;
 
 /** Gathers what arrives in one turn of the event loop, or in a window, into as few batches as possible. */
 export class TurnGathering {
@@ -140,11 +149,20 @@ export class TurnGathering {
   #open: CountBatch | StopBatch | undefined;
   #scheduled = false;
   #sentAtMs = Number.NEGATIVE_INFINITY;
+  /** Since the last sending. */
+  #requests = 0;
+  /** Each request has its turn for itself. */
+  #comeAlone = false;
+  /** In a row; while requests come alone, those that were not looked at. */
+  #turns = 0;
+  #isLooking = false;
+
   constructor(options: TurnGatheringOptions) {
     this.#options = options;
   }
 
   add(ops: CounterOp[], request: PendingRequest): void {
+    this.#requests += 1;
     let batch = this.#open instanceof CountBatch ? this.#open : this.#begin(new CountBatch());
     for (let first = 0; first < ops.length; first += ops[first]!.groupSize) {
       if (addTo(batch, ops, first, request)) continue;
@@ -155,6 +173,7 @@ export class TurnGathering {
 
   /** For stop-when-over: the ops stay together. At most `maxKeysPerCall` of them. */
   addWhole(ops: CounterOp[], request: PendingRequest): void {
+    this.#requests += 1;
     if (this.#open instanceof StopBatch && this.#open.add(ops, request)) return;
     this.#begin(new StopBatch()).add(ops, request);
   }
@@ -164,18 +183,20 @@ export class TurnGathering {
     this.#open = batch;
     if (this.#scheduled) return batch;
     this.#scheduled = true;
-    const { windowMs = 0, timers, monotonicMs } = this.#options;
+    const { windowMs = 0, timers, monotonicMs, flushTurn } = this.#options;
     // Without a window the clock need not be read.
     const waitMs = windowMs === 0 ? 0 : this.#sentAtMs + windowMs - monotonicMs();
-    if (waitMs > 0) timers.after(Math.ceil(waitMs), this.#flush);
-    else setImmediate(this.#flush);
+    if (waitMs > 0) timers.after(Math.ceil(waitMs), this.flush);
+    else if (this.#comeAlone) flushTurn.schedule(this);
+    else setImmediate(this.flush);
     return batch;
   }
 
-  readonly #flush = (): void => {
+  readonly flush = (): void => {
     this.#scheduled = false;
     const { windowMs = 0, monotonicMs, calls } = this.#options;
     if (windowMs > 0) this.#sentAtMs = monotonicMs();
+    this.#judge();
     const full = this.#full;
     const last = this.#open;
     this.#full = [];
@@ -183,6 +204,27 @@ export class TurnGathering {
     for (const batch of full) calls.take(batch);
     if (last !== undefined) calls.take(last);
   };
+
+  #judge(): void {
+    const isOne = this.#requests === 1 && !this.#isLooking;
+    this.#requests = 0;
+    this.#turns = isOne ? this.#turns + 1 : 0;
+    if (!isOne) {
+      this.#comeAlone = false;
+    } else if (this.#turns === turnsOfOne) {
+      this.#turns = 0;
+      if (this.#comeAlone) this.#look();
+      else this.#comeAlone = true;
+    }
+  }
+
+  /** What else is sent in this turn did not come alone. */
+  #look(): void {
+    this.#isLooking = true;
+    setImmediate(() => {
+      this.#isLooking = false;
+    });
+  }
 }
 
 function addTo(

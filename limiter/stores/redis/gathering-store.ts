@@ -1,6 +1,6 @@
 /** What a store in one Redis and one in a cluster have in common: gathering what is submitted, and places for calls. */
 import { attendedTimers, systemTimers, type Timers } from '../../../process/time/clock.ts';
-import type { FlushTurn } from '../../../process/time/loop-turns.ts';
+import { FlushTurn } from '../../../process/time/loop-turns.ts';
 import { retryDelayMs } from '../../../process/time/pacing.ts';
 import type { ClientTls } from '../client-tls.ts';
 import {
@@ -51,6 +51,8 @@ export interface GatheringStoreOptions {
   onFailure?: ((message: string) => void) | undefined;
   /** Redis answered a command that counts with an error: its first word, and its text without credentials. */
   onRefusal?: ((code: string, text: string) => void) | undefined;
+  /** Redis asks for no password, though one is set. */
+  onNeedlessPassword?: (() => void) | undefined;
 }
 
 /** What arrives in one turn of the event loop, or in a window, goes out together, so many calls at a time as have places. */
@@ -82,6 +84,7 @@ export abstract class GatheringStore implements CounterStore {
       windowMs,
       timers: timers ?? systemTimers,
       monotonicMs: () => performance.now(),
+      flushTurn: options.flushTurn ?? new FlushTurn(),
     });
   }
 
@@ -93,7 +96,7 @@ export abstract class GatheringStore implements CounterStore {
   /** One attempt, until something answers. */
   protected abstract attempt(): Promise<void>;
 
-  protected abstract disconnect(): Promise<void>;
+  protected abstract disconnect(): void;
 
   protected abstract notConnected(): StoreError;
 
@@ -150,7 +153,8 @@ export abstract class GatheringStore implements CounterStore {
   close(): Promise<void> {
     this.#closed = true;
     this.#places.close();
-    return this.disconnect();
+    this.disconnect();
+    return Promise.resolve();
   }
 
   protected settle(batch: Batch): void {

@@ -1,5 +1,4 @@
 /** Counting in Redis by plain commands, where it runs no scripts. */
-import { ReplyError } from 'ioredis';
 import { admit, used } from '../admission.ts';
 import type { Held } from '../bound.ts';
 import { type CounterOp, failOp, StoreError } from '../counter-store.ts';
@@ -7,9 +6,10 @@ import { FoldedRun, maxTotal, totalAfter } from '../folded-run.ts';
 import { holdBack } from '../stop-when-over.ts';
 import { failSteps, needsScripts, opsOf, type Step, Steps } from './bounded-steps.ts';
 import { keySlot } from './cluster-topology.ts';
+import { ReplyError } from './resp.ts';
 import type { KeyedCommands } from './scripts.ts';
 
-/** The client reads integers beyond this one off; text it reads exactly. */
+/** Integers beyond this may be read one off; text is read exactly. */
 const exactReply = 2 ** 52;
 
 /**

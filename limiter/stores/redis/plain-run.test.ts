@@ -1,10 +1,10 @@
-import { ReplyError } from 'ioredis';
 import { describe, expect, it } from 'vitest';
 import { counterOp } from '../../../test/support/counter-ops.ts';
 import { StoreError } from '../counter-store.ts';
 import { FoldedRun } from '../folded-run.ts';
 import { applyPlainly, inParallel } from './plain-counting.ts';
 import { RedisErrors } from './redis-error.ts';
+import { ReplyError } from './resp.ts';
 import type { KeyedCommands } from './scripts.ts';
 
 const errors = new RedisErrors({ timeoutMs: 1000, password: undefined });

@@ -1,6 +1,6 @@
-import { ReplyError } from 'ioredis';
 import { describe, expect, it } from 'vitest';
 import { RedisErrors } from './redis-error.ts';
+import { ReplyError } from './resp.ts';
 
 const errors = new RedisErrors({ timeoutMs: 250, password: 'hunter2' });
 
@@ -19,11 +19,7 @@ describe('RedisErrors', () => {
       false,
     ],
     [new Error('Command timed out'), 'Redis did not answer within 250 ms', true],
-    [
-      new Error("Stream isn't writeable and enableOfflineQueue options is false"),
-      'Redis is not connected',
-      true,
-    ],
+    [errors.notConnected(), 'Redis is not connected', true],
     [new Error('Connection is closed.'), 'connection to Redis was lost before it answered', true],
     ['text', 'Redis gave an answer of an unexpected form', false],
   ])('words %s of a command', (foreign, message, transient) => {

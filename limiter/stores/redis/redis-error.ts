@@ -1,6 +1,6 @@
-import { ReplyError } from 'ioredis';
 import { tlsErrorText } from '../client-tls.ts';
 import { StoreError } from '../counter-store.ts';
+import { ReplyError } from './resp.ts';
 
 /** First words of Redis's replies after which the same command may succeed a moment later. Redis ran nothing then. */
 const transientReplies = new Set([
@@ -15,10 +15,7 @@ const transientReplies = new Set([
   'TRYAGAIN',
 ]);
 
-/**
- * Every error of the client library and of Redis becomes one of ours here. None is kept as the cause: the library hangs
- * a command's arguments on its errors, AUTH's among them.
- */
+/** Every error of a connection and of Redis becomes one of a store's here. */
 export class RedisErrors {
   readonly #timeoutMs: number;
   readonly #password: string;
@@ -88,9 +85,8 @@ export class RedisErrors {
         notCounted: transient,
       });
     }
-    // The library's own errors have neither class nor code, only these texts.
+    if (error instanceof StoreError && error.notCounted) return error;
     if (isTimeout(error)) return this.timedOut();
-    if (error.message.startsWith("Stream isn't writeable")) return this.notConnected();
     return new StoreError('connection to Redis was lost before it answered', { transient: true });
   }
 
@@ -104,7 +100,7 @@ export class RedisErrors {
   }
 
   unexpectedAnswer(): StoreError {
-    return new StoreError('Redis gave an answer of an unexpected form', { transient: false });
+    return unexpectedAnswer();
   }
 
   /** Servers that do not know a command repeat its arguments, shortened and escaped, which may be those of AUTH. */
@@ -153,12 +149,27 @@ export function isTimeout(error: unknown): boolean {
   return error instanceof Error && error.message === timedOutText;
 }
 
-/** As the library says it of the commands that it sends by itself. */
 export function commandTimedOut(): Error {
   return new Error(timedOutText);
 }
 
 const timedOutText = 'Command timed out';
+
+/** Whether the connection ended, by whomever, and no error says why. */
+export function isClosed(error: unknown): boolean {
+  return error instanceof Error && error.message === closedText;
+}
+
+export function connectionClosed(): Error {
+  return new Error(closedText);
+}
+
+const closedText = 'Connection is closed.';
+
+/** It is no Redis, or one in another mode. */
+export function unexpectedAnswer(): StoreError {
+  return new StoreError('Redis gave an answer of an unexpected form', { transient: false });
+}
 
 /** REDIS_SCRIPTS: `never` runs none; `auto` runs them until the server refuses one. */
 export type RedisScripts = 'auto' | 'never';
@@ -213,6 +224,6 @@ export function connectingHint(error: unknown, given: { tls: boolean; wasConnect
     if (code === 'ETIMEDOUT') return ' (no connection, or no answer to TLS: is it a port that speaks TLS?)';
     return unknownSigner.has(String(code)) ? ' (REDIS_TLS_CACERT names authorities to trust)' : '';
   }
-  const wasHungUp = code === 'ECONNRESET' || code === 'EPIPE' || error.message === 'Connection is closed.';
+  const wasHungUp = code === 'ECONNRESET' || code === 'EPIPE' || isClosed(error);
   return wasHungUp && !given.wasConnected ? ' (if it speaks TLS, set REDIS_TLS=true)' : '';
 }

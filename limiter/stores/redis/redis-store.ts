@@ -4,12 +4,20 @@ import { GatheringStore, type GatheringStoreOptions } from './gathering-store.ts
 import { PlainCounting } from './plain-counting.ts';
 import type { RedisAddress, SentinelAddress } from './redis-address.ts';
 import { type ConnectionCounts, connectionCommands, RedisConnection } from './redis-connection.ts';
-import { isNoScript, isTimeout } from './redis-error.ts';
+import { isNoScript } from './redis-error.ts';
+import type { SentCall } from './redis-link.ts';
+import { type Reply, ReplyError } from './resp.ts';
 import type { Batch } from './script-batches.ts';
 
 export interface RedisStoreOptions extends GatheringStoreOptions {
   /** One server, or the master that sentinels know. */
   address: RedisAddress | SentinelAddress;
+}
+
+/** What became of a batch. */
+interface Outcome {
+  answered: (batch: Batch, reply: Reply) => void;
+  failed: (batch: Batch, error: Error) => void;
 }
 
 /**
@@ -20,6 +28,10 @@ export interface RedisStoreOptions extends GatheringStoreOptions {
 export class RedisStore extends GatheringStore {
   readonly #connection: RedisConnection;
   readonly #plain: PlainCounting;
+  readonly #outcome: Outcome = {
+    answered: (batch, reply) => this.#answered(batch, reply),
+    failed: (batch, error) => this.#failed(batch, error),
+  };
 
   constructor(options: RedisStoreOptions) {
     const connection = new RedisConnection(options);
@@ -46,8 +58,8 @@ export class RedisStore extends GatheringStore {
     await this.#connection.ping(patienceMs);
   }
 
-  protected override disconnect(): Promise<void> {
-    return this.#connection.close();
+  protected override disconnect(): void {
+    this.#connection.close();
   }
 
   protected override async attempt(): Promise<void> {
@@ -69,24 +81,21 @@ export class RedisStore extends GatheringStore {
       this.#countPlainly(batch);
       return;
     }
-    const args: string[] = [];
-    batch.pushArguments(args);
-    this.#connection.send('evalsha', [batch.script.sha1, ...args]).then(
-      (reply) => this.#answered(batch, reply),
-      // Redis ran nothing when it does not know the script, so the same call may go out again.
-      (error: unknown) => (isNoScript(error) ? this.#sendSource(batch, args) : this.#failed(batch, error)),
-    );
+    this.#sendScript(batch, 'evalsha');
   }
 
-  #sendSource(batch: Batch, args: string[]): void {
-    this.#connection.send('eval', [batch.script.source, ...args]).then(
-      (reply) => this.#answered(batch, reply),
-      (error: unknown) => this.#failed(batch, error),
-    );
+  #sendScript(batch: Batch, how: 'evalsha' | 'eval'): void {
+    const command = batch.script.command(how);
+    batch.pushArguments(command);
+    this.#connection.call(command, new ScriptCall(this.#outcome, batch));
   }
 
-  #answered(batch: Batch, reply: unknown): void {
+  #answered(batch: Batch, reply: Reply): void {
     const { errors } = this.#connection;
+    if (reply instanceof ReplyError) {
+      this.#refused(batch, reply);
+      return;
+    }
     if (!batch.answer(reply, errors)) batch.fail(errors.unexpectedAnswer());
     this.settle(batch);
   }
@@ -95,13 +104,36 @@ export class RedisStore extends GatheringStore {
     batch.countPlainly(this.#plain).then(() => this.settle(batch));
   }
 
-  #failed(batch: Batch, error: unknown): void {
-    if (this.refusesScripts(error)) {
-      this.#countPlainly(batch);
-      return;
-    }
-    if (isTimeout(error)) this.#connection.reset();
+  #refused(batch: Batch, error: ReplyError): void {
+    // Redis ran nothing when it does not know the script, so the same call may go out again.
+    if (isNoScript(error)) this.#sendScript(batch, 'eval');
+    else if (this.refusesScripts(error)) this.#countPlainly(batch);
+    else this.#failed(batch, error);
+  }
+
+  #failed(batch: Batch, error: Error): void {
     batch.fail(this.#connection.errors.fromCommand(error));
     this.settle(batch);
+  }
+}
+
+/** A batch under way. */
+class ScriptCall implements SentCall {
+  dueMs = 0;
+  next: SentCall | undefined = undefined;
+  readonly #outcome: Outcome;
+  readonly #batch: Batch;
+
+  constructor(outcome: Outcome, batch: Batch) {
+    this.#outcome = outcome;
+    this.#batch = batch;
+  }
+
+  answered(reply: Reply): void {
+    this.#outcome.answered(this.#batch, reply);
+  }
+
+  failed(error: Error): void {
+    this.#outcome.failed(this.#batch, error);
   }
 }

@@ -1,40 +1,9 @@
-/** Connections to Redis behind sentinels: their options, who says where the master is, and who goes there. */
-import { connect as connectTcp, Socket } from 'node:net';
-import { connect as connectTls } from 'node:tls';
-import { AbstractConnector, Redis, type RedisOptions } from 'ioredis';
 import type { ClientTls } from '../client-tls.ts';
 import { StoreError } from '../counter-store.ts';
 import type { SentinelAddress } from './redis-address.ts';
 import { connectingHint, RedisErrors } from './redis-error.ts';
-
-/** Options of ioredis with which nothing waits for a connection and nothing is sent twice. */
-export function redisOptions({
-  credentials: { username, password },
-  timeoutMs,
-  tls,
-}: {
-  credentials: { username: string | undefined; password: string | undefined };
-  /** Bounds connecting and every command. */
-  timeoutMs: number;
-  tls: ClientTls | undefined;
-}): Omit<RedisOptions, 'replyMapping'> {
-  return {
-    ...(username === undefined ? {} : { username }),
-    ...(password === undefined ? {} : { password }),
-    ...(tls === undefined ? {} : { tls: tls.options }),
-    protocol: 2,
-    lazyConnect: true,
-    connectTimeout: timeoutMs,
-    commandTimeout: timeoutMs,
-    disconnectTimeout: 1,
-    enableOfflineQueue: false,
-    autoResendUnfulfilledCommands: false,
-    maxRetriesPerRequest: 0,
-    // INFO and CLIENT SETINFO are unknown to proxies and often forbidden.
-    enableReadyCheck: false,
-    disableClientInfo: true,
-  };
-}
+import { RedisLink, type RedisLinkOptions } from './redis-link.ts';
+import type { Reply } from './resp.ts';
 
 export interface MasterPlace {
   host: string;
@@ -46,6 +15,8 @@ export interface SentinelsOptions {
   /** Bounds connecting to a sentinel, and its answer. */
   timeoutMs: number;
   tls: ClientTls | undefined;
+  /** One of them asks for no password, though one is set. */
+  onNeedlessPassword?: (() => void) | undefined;
 }
 
 /** A lost watch is opened again so much later; nobody waits for it. */
@@ -55,132 +26,88 @@ const watchRetryMs = 1_000;
 export class Sentinels {
   readonly #options: SentinelsOptions;
   readonly #errors: RedisErrors;
-  /** Asked right now. */
-  readonly #asked = new Set<Redis>();
-  #watching: Redis[] = [];
+  /** To sentinels, be they asked or watched. */
+  readonly #links = new Set<RedisLink>();
+  #closed = false;
 
   constructor(options: SentinelsOptions) {
     this.#options = options;
-    this.#errors = new RedisErrors({
-      timeoutMs: options.timeoutMs,
-      password: options.address.sentinelAuth.password,
-    });
+    const { timeoutMs, address } = options;
+    this.#errors = new RedisErrors({ timeoutMs, password: address.sentinelAuth.password });
   }
 
   /** Asks all of them at once and takes the first answer: one that hangs holds up nobody. Rejects with a StoreError. */
   async master(): Promise<MasterPlace> {
-    const asked = this.#options.address.sentinels.map((sentinel) => this.#ask(sentinel));
+    const links = this.#options.address.sentinels.map((place) => ({ place, link: this.#link(place) }));
     try {
-      return await Promise.any(asked);
+      return await Promise.any(links.map(({ place, link }) => this.#ask(place, link)));
     } catch (error) {
       throw (error as AggregateError).errors[0];
     } finally {
-      this.stopAsking();
+      for (const { link } of links) link.close();
     }
-  }
-
-  /** `master` under way rejects. */
-  stopAsking(): void {
-    for (const client of this.#asked) client.disconnect();
-    this.#asked.clear();
   }
 
   /** Calls back when a sentinel says that the master is another, once for each sentinel. */
   watch(onSwitch: (master: MasterPlace) => void): void {
-    this.#watching = this.#options.address.sentinels.map((sentinel) => {
-      const client = this.#client(sentinel, () => watchRetryMs);
-      client.on('ready', () => client.subscribe('+switch-master').catch(() => client.disconnect(true)));
-      client.on('message', (_channel: string, text: string) => {
-        const [name, , , host = '', port] = text.split(' ');
-        if (name === this.#options.address.masterName) onSwitch({ host, port: Number(port) });
-      });
-      client.connect().catch(() => {});
-      return client;
-    });
+    for (const place of this.#options.address.sentinels) this.#watch(place, onSwitch);
   }
 
   close(): void {
-    this.stopAsking();
-    for (const client of this.#watching) client.disconnect();
-    this.#watching = [];
+    this.#closed = true;
+    for (const link of this.#links) link.close();
   }
 
-  async #ask(sentinel: MasterPlace): Promise<MasterPlace> {
-    const client = this.#client(sentinel, () => null);
-    let failure: StoreError | undefined;
-    let hint = '';
-    client.on('error', (error: Error) => {
-      failure ??= this.#errors.fromConnecting(error);
-      hint ||= connectingHint(error, { tls: this.#options.tls !== undefined, wasConnected: false });
-    });
-    this.#asked.add(client);
-    let reply: unknown;
+  async #ask(place: MasterPlace, link: RedisLink): Promise<MasterPlace> {
+    const { masterName } = this.#options.address;
+    const name = `sentinel ${place.host}:${place.port}`;
+    let reply: Reply;
     try {
-      await client.connect();
-      reply = await client.call('SENTINEL', 'get-master-addr-by-name', this.#options.address.masterName);
+      await this.#login(link);
+      reply = await link.ask('sentinel', ['get-master-addr-by-name', masterName]);
     } catch (error) {
-      const { message, transient } = failure ?? this.#errors.fromConnecting(error);
-      throw new StoreError(`sentinel ${sentinel.host}:${sentinel.port}: ${message}${hint}`, { transient });
+      const { message, transient } = this.#errors.fromConnecting(error);
+      const hint = connectingHint(error, { tls: this.#options.tls !== undefined, wasConnected: false });
+      throw new StoreError(`${name}: ${message}${hint}`, { transient });
     }
-    if (!Array.isArray(reply)) {
-      const text = `sentinel ${sentinel.host}:${sentinel.port} knows no master "${this.#options.address.masterName}"`;
-      throw new StoreError(text, { transient: true });
-    }
+    if (!Array.isArray(reply))
+      throw new StoreError(`${name} knows no master "${masterName}"`, { transient: true });
     return { host: String(reply[0]), port: Number(reply[1]) };
   }
 
-  #client({ host, port }: MasterPlace, retryStrategy: () => number | null): Redis {
-    const { address, timeoutMs, tls } = this.#options;
-    const client = new Redis({
-      host,
-      port,
-      ...redisOptions({ credentials: address.sentinelAuth, timeoutMs, tls }),
-      autoResubscribe: false,
-      retryStrategy,
+  #watch(place: MasterPlace, onSwitch: (master: MasterPlace) => void): void {
+    if (this.#closed) return;
+    const link = this.#link(place, {
+      onMessage: (message) => {
+        const text = Array.isArray(message) ? String(message[2]) : '';
+        const [name, , , host = '', port] = text.split(' ');
+        if (name === this.#options.address.masterName) onSwitch({ host, port: Number(port) });
+      },
+      onEnd: () => void setTimeout(() => this.#watch(place, onSwitch), watchRetryMs).unref(),
     });
-    client.on('error', () => {});
-    return client;
+    this.#login(link)
+      .then(() => link.ask('subscribe', ['+switch-master']))
+      .catch(() => link.close());
   }
-}
 
-// How ioredis comes to a connection with the master that the sentinels name, anew at every attempt.
+  #login(link: RedisLink): Promise<void> {
+    const { address, onNeedlessPassword = () => {} } = this.#options;
+    return link.login(address.sentinelAuth, onNeedlessPassword);
+  }
 
-/**
- * Not the library's own: that one gives up for good when no sentinel answers, or tries again by itself without an end
- * that the connection could see.
- */
-export function masterConnector(given: {
-  sentinels: Sentinels;
-  tls: ClientTls | undefined;
-  /** Where the attempt under way goes. */
-  onPlace: (place: MasterPlace) => void;
-}): NonNullable<RedisOptions['Connector']> {
-  return class extends AbstractConnector {
-    constructor() {
-      super(1);
-    }
-
-    override async connect(): Promise<Socket> {
-      this.connecting = true;
-      let place: MasterPlace;
-      try {
-        place = await given.sentinels.master();
-      } catch (error) {
-        if (!this.connecting) throw error;
-        // A socket that is broken already makes this a failed attempt like any other; a rejection would be the last one.
-        this.firstError = error as Error;
-        return new Socket().destroy();
-      }
-      if (!this.connecting) throw new Error('Connection is closed.');
-      given.onPlace(place);
-      this.stream =
-        given.tls === undefined ? connectTcp(place) : connectTls({ ...place, ...given.tls.options });
-      return this.stream;
-    }
-
-    override disconnect(): void {
-      super.disconnect();
-      given.sentinels.stopAsking();
-    }
-  };
+  #link(endpoint: MasterPlace, told: Pick<RedisLinkOptions, 'onMessage' | 'onEnd'> = {}): RedisLink {
+    const { timeoutMs, tls } = this.#options;
+    const link: RedisLink = new RedisLink({
+      ...told,
+      endpoint,
+      tls,
+      timeoutMs,
+      onEnd: (error) => {
+        this.#links.delete(link);
+        told.onEnd?.(error);
+      },
+    });
+    this.#links.add(link);
+    return link;
+  }
 }

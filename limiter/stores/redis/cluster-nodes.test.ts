@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { ManualTimers } from '../../../test/support/manual-timers.ts';
-import { NodeBreaker } from './node-breaker.ts';
+import { NodeBreaker } from './cluster-nodes.ts';
 
 class Answered extends Error {}
 

@@ -1,0 +1,137 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { CommandText, type Reply, ReplyError, ReplyReader } from './resp.ts';
+
+/** What each push hands over, and whether all of it was the protocol. */
+function read(pieces: readonly Uint8Array[]): { replies: Reply[]; isProtocol: boolean } {
+  const replies: Reply[] = [];
+  const reader = new ReplyReader((reply) => replies.push(reply));
+  // As a socket reads: all into one buffer, which the next read overwrites.
+  const buffer = Buffer.alloc(Math.max(0, ...pieces.map(({ length }) => length)));
+  const isProtocol = pieces.every((piece) => {
+    buffer.fill(0xff).set(piece);
+    return reader.push(buffer, piece.length);
+  });
+  return { replies, isProtocol };
+}
+
+const readText = (text: string) => read([Buffer.from(text)]);
+
+/** As a server writes it. */
+function written(reply: Reply): Buffer {
+  if (reply === null || reply === undefined) return Buffer.from('$-1\r\n');
+  if (typeof reply === 'number') return Buffer.from(`:${reply}\r\n`);
+  if (typeof reply === 'string') return Buffer.from(`+${reply}\r\n`);
+  if (reply instanceof ReplyError) return Buffer.from(`-${reply.message}\r\n`);
+  if (Buffer.isBuffer(reply))
+    return Buffer.concat([Buffer.from(`$${reply.length}\r\n`), reply, Buffer.from('\r\n')]);
+  return Buffer.concat([Buffer.from(`*${reply.length}\r\n`), ...reply.map(written)]);
+}
+
+const line = fc.string({ unit: 'grapheme', maxLength: 40 }).map((text) => text.replace(/[\r\n]/g, ' '));
+const reply: fc.Arbitrary<Reply> = fc.letrec<{ reply: Reply; list: Reply[] }>((tie) => ({
+  reply: fc.oneof(
+    { maxDepth: 6 },
+    fc.maxSafeInteger(),
+    line,
+    line.map((text) => new ReplyError(text)),
+    fc.uint8Array({ maxLength: 80 }).map((bytes) => Buffer.from(bytes)),
+    fc.constant(null),
+    tie('list'),
+  ),
+  list: fc.array(tie('reply'), { maxLength: 5 }),
+})).reply;
+
+function cut(bytes: Buffer, places: readonly number[]): Buffer[] {
+  const at = [0, ...places.map((place) => place % (bytes.length + 1)).sort((a, b) => a - b), bytes.length];
+  return at.slice(1).map((end, i) => bytes.subarray(at[i], end));
+}
+
+describe('ReplyReader', () => {
+  it('reads what a server wrote, wherever it is cut', () => {
+    fc.assert(
+      fc.property(fc.array(reply), fc.array(fc.nat(10_000)), (replies, places) => {
+        const bytes = Buffer.concat(replies.map(written));
+        expect(read(cut(bytes, places))).toEqual({ replies, isProtocol: true });
+      }),
+    );
+  });
+
+  it('says the same of any bytes, wherever they are cut, and nothing more once they are no protocol', () => {
+    const part = fc.oneof(
+      fc.constantFrom('*', '$', ':', '+', '-', '\r\n', '\r', '\n', '0', '1', '2', '-1', '99999999999', 'x'),
+      reply.map((value) => written(value).toString('latin1')),
+    );
+    fc.assert(
+      fc.property(fc.array(part, { maxLength: 30 }), fc.array(fc.nat(500)), (parts, places) => {
+        const bytes = Buffer.from(parts.join(''), 'latin1');
+        expect(read(cut(bytes, places))).toEqual(read([bytes]));
+      }),
+    );
+  });
+
+  it.each([
+    [':9007199254740991\r\n', 9_007_199_254_740_991],
+    [':-9007199254740991\r\n', -9_007_199_254_740_991],
+    ['*-1\r\n', null],
+    ['*0\r\n', []],
+    ['$0\r\n\r\n', Buffer.alloc(0)],
+    ['+\r\n', ''],
+    ['-ERR r\u00e9sum\u00e9\r\n', new ReplyError('ERR r\u00e9sum\u00e9')],
+  ])('reads %j', (text, value) => {
+    expect(readText(text)).toEqual({ replies: [value], isProtocol: true });
+  });
+
+  it.each([
+    'HTTP/1.1 400 Bad Request\r\n',
+    ':\r\n',
+    ':-\r\n',
+    ':1\n',
+    ':1 \r\n',
+    ':1\r\r\n',
+    ':1-\r\n',
+    `:${'1'.repeat(22)}\r\n`,
+    '$-2\r\n',
+    '$1\r\nab\r\n',
+    '+a\rb',
+    '*1\r\n'.repeat(9),
+    '_\r\n',
+  ])('refuses %j', (text) => {
+    expect(readText(text)).toEqual({ replies: [], isProtocol: false });
+  });
+
+  it('reads over bytes that nobody asks for, and on behind them', () => {
+    const long = Buffer.alloc(1024 * 1024 + 1, 'x');
+    const { replies } = read([written([long, 1]), written(Buffer.from('y'))]);
+    expect(replies).toEqual([[undefined, 1], Buffer.from('y')]);
+    const longest = long.subarray(1);
+    expect(read(cut(written(longest), [5, 70_000])).replies).toEqual([longest]);
+  });
+
+  it.each([
+    ['a line', Buffer.alloc(1000, 'x'), '-'],
+    ['a list of lists', Buffer.from('*0\r\n'.repeat(250)), '*99999999\r\n'],
+    ['a list of bytes', written(Buffer.alloc(1000, 'x')), '*99999999\r\n'],
+  ])('takes no more than it may hold of %s', (_, piece, start) => {
+    const reader = new ReplyReader(() => expect.fail('it has no end'));
+    expect(reader.push(Buffer.from(start), start.length)).toBe(true);
+    let taken = 0;
+    while (reader.push(piece, piece.length)) taken += piece.length;
+    expect(taken).toBeLessThan(64 * 1024 * 1024);
+  });
+});
+
+describe('CommandText', () => {
+  it('is read by a server as the arguments that were pushed', () => {
+    const text = fc.oneof(fc.string({ unit: 'binary' }), fc.constant('\ud800 alone'));
+    fc.assert(
+      fc.property(fc.array(text, { minLength: 1 }), (args) => {
+        const command = new CommandText(args.slice(0, 1));
+        const copy = command.copy();
+        for (const argument of args.slice(1)) copy.push(argument);
+        const { replies } = readText(`${copy}${command}`);
+        expect(replies).toEqual([args.map((arg) => Buffer.from(arg)), [Buffer.from(args[0]!)]]);
+      }),
+    );
+  });
+});

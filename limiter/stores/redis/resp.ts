@@ -1,0 +1,221 @@
+/**
+ * Redis's protocol, RESP2: commands as text, and replies taken apart as they come, a byte at a time or many together.
+ * https://redis.io/docs/latest/develop/reference/protocol-spec/
+ */
+import type { Arguments } from './scripts.ts';
+
+/** A command as it is written: how many arguments it has, its name among them, then each behind its length in bytes. */
+export class CommandText implements Arguments {
+  #count = 0;
+  #arguments = '';
+
+  constructor(given: readonly string[]) {
+    for (const argument of given) this.push(argument);
+  }
+
+  push(argument: string): void {
+    this.#count += 1;
+    this.#arguments += `$${Buffer.byteLength(argument)}\r\n${argument}\r\n`;
+  }
+
+  copy(): CommandText {
+    const copy = new CommandText([]);
+    copy.#count = this.#count;
+    copy.#arguments = this.#arguments;
+    return copy;
+  }
+
+  toString(): string {
+    return `*${this.#count}\r\n${this.#arguments}`;
+  }
+}
+
+/** Redis answered with an error: its first word says which. */
+export class ReplyError extends Error {
+  override readonly name = 'ReplyError';
+}
+
+/**
+ * A number, exact up to 2^53; text (a status); bytes; null for what is not there; an error; a list of these. Undefined for bytes
+ * that are more than anybody asks for.
+ */
+export type Reply = number | string | Buffer | null | ReplyError | undefined | Reply[];
+
+/** Chosen. Longer ones are read over: a key that is somebody else's may hold anything. */
+const maxBulkBytes = 1024 * 1024;
+/** Chosen: Redis's longest errors repeat a part of a command. */
+const maxLineBytes = 64 * 1024;
+/** Chosen: what one reply may hold, so many bytes counted for each of its values. That of CLUSTER SLOTS is the largest. */
+const maxReplyBytes = 64 * 1024 * 1024;
+const bytesPerValue = 64;
+/** Chosen: CLUSTER SLOTS has four. */
+const maxDepth = 8;
+/** Of -2^63. */
+const maxNumberLength = 20;
+
+const minus = 0x2d;
+const plus = 0x2b;
+const colon = 0x3a;
+const dollar = 0x24;
+const star = 0x2a;
+const zero = 0x30;
+const carriageReturn = 0x0d;
+const lineFeed = 0x0a;
+
+/** A list whose values still come. */
+interface OpenList {
+  readonly values: Reply[];
+  left: number;
+  readonly outer: OpenList | undefined;
+  readonly depth: number;
+}
+
+/** Hands over each reply as soon as it is whole. Each byte is looked at once, however they come. */
+export class ReplyReader {
+  readonly #onReply: (reply: Reply) => void;
+  /** The first byte of the line under way; 0 between two lines. */
+  #type = 0;
+  #number = 0;
+  /** Characters of the number under way, sign included. */
+  #length = 0;
+  #isNegative = false;
+  /** Of a status or an error under way; a character for each byte. */
+  #text = '';
+  /** The carriage return of the line under way has come. */
+  #isEnding = false;
+  /** Bytes of a value still to come, its line end included; 0 for none under way. */
+  #bulkLeft = 0;
+  /** Filled as it comes; undefined for one that is read over. */
+  #bulk: Buffer | undefined;
+  #list: OpenList | undefined;
+  #replyBytes = 0;
+
+  constructor(onReply: (reply: Reply) => void) {
+    this.#onReply = onReply;
+  }
+
+  /** False when this is not the protocol, or is more than a reply may hold: what follows would mean nothing. */
+  push(bytes: Buffer, length: number): boolean {
+    let at = 0;
+    while (at < length) {
+      if (this.#bulkLeft > 0) {
+        at = this.#readBulk(bytes, at, length);
+      } else if (this.#type === 0) {
+        this.#type = bytes[at++]!;
+      } else if (this.#type === plus || this.#type === minus) {
+        at = this.#readText(bytes, at, length);
+      } else if (this.#type === colon || this.#type === dollar || this.#type === star) {
+        at = this.#readNumber(bytes, at, length);
+      } else {
+        return false;
+      }
+      if (at < 0) return false;
+    }
+    return true;
+  }
+
+  /** These give where the next byte is, or -1 for what is no reply. */
+  #readNumber(bytes: Buffer, start: number, length: number): number {
+    let number = this.#number;
+    for (let at = start; at < length; at += 1) {
+      const byte = bytes[at]!;
+      const digit = byte - zero;
+      if (this.#isEnding) {
+        this.#number = number;
+        return byte === lineFeed && this.#endNumber() ? at + 1 : -1;
+      }
+      if (digit >= 0 && digit <= 9) number = number * 10 + digit;
+      else if (byte === minus && this.#length === 0) this.#isNegative = true;
+      else if (byte === carriageReturn && this.#length > (this.#isNegative ? 1 : 0)) this.#isEnding = true;
+      else return -1;
+      this.#length += 1;
+      if (this.#length > maxNumberLength + 1) return -1;
+    }
+    this.#number = number;
+    return length;
+  }
+
+  #endNumber(): boolean {
+    const type = this.#type;
+    const number = this.#isNegative ? -this.#number : this.#number;
+    this.#type = 0;
+    this.#number = 0;
+    this.#length = 0;
+    this.#isNegative = false;
+    this.#isEnding = false;
+    if (type === colon) return this.#take(number);
+    if (number < 0) return number === -1 && this.#take(null);
+    if (type === star) return this.#beginList(number);
+    this.#bulkLeft = number + 2;
+    if (number <= maxBulkBytes) {
+      this.#bulk = Buffer.allocUnsafe(number);
+      this.#replyBytes += number;
+    }
+    return true;
+  }
+
+  #beginList(left: number): boolean {
+    if (left === 0) return this.#take([]);
+    const outer = this.#list;
+    const depth = outer === undefined ? 1 : outer.depth + 1;
+    this.#list = { values: [], left, outer, depth };
+    return depth <= maxDepth;
+  }
+
+  #readText(bytes: Buffer, start: number, length: number): number {
+    if (this.#isEnding) {
+      if (bytes[start] !== lineFeed) return -1;
+      const isError = this.#type === minus;
+      const text = Buffer.from(this.#text, 'latin1').toString();
+      this.#type = 0;
+      this.#text = '';
+      this.#isEnding = false;
+      return this.#take(isError ? new ReplyError(text) : text) ? start + 1 : -1;
+    }
+    let end = start;
+    while (end < length && bytes[end] !== carriageReturn) end += 1;
+    this.#text += bytes.toString('latin1', start, end);
+    if (this.#text.length > maxLineBytes) return -1;
+    if (end === length) return end;
+    this.#isEnding = true;
+    return end + 1;
+  }
+
+  #readBulk(bytes: Buffer, start: number, length: number): number {
+    const bulk = this.#bulk;
+    const data = this.#bulkLeft - 2;
+    let at = start;
+    if (data > 0) {
+      at = Math.min(length, start + data);
+      bulk?.set(bytes.subarray(start, at), bulk.length - data);
+      this.#bulkLeft -= at - start;
+    }
+    for (; at < length && this.#bulkLeft > 0; at += 1) {
+      if (bytes[at] !== (this.#bulkLeft === 2 ? carriageReturn : lineFeed)) return -1;
+      this.#bulkLeft -= 1;
+    }
+    if (this.#bulkLeft > 0) return at;
+    this.#bulk = undefined;
+    return this.#take(bulk) ? at : -1;
+  }
+
+  /** The value is whole, and with it perhaps lists that it is the last of. */
+  #take(value: Reply): boolean {
+    this.#replyBytes += bytesPerValue;
+    if (this.#replyBytes > maxReplyBytes) return false;
+    let whole = value;
+    for (let list = this.#list; list !== undefined; list = list.outer) {
+      list.values.push(whole);
+      list.left -= 1;
+      if (list.left > 0) {
+        this.#list = list;
+        return true;
+      }
+      whole = list.values;
+    }
+    this.#list = undefined;
+    this.#replyBytes = 0;
+    this.#onReply(whole);
+    return true;
+  }
+}
