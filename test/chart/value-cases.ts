@@ -38,7 +38,7 @@ export const valueCases: readonly ValueCase[] = [
           tls: true,
         },
       },
-      store: { failureMode: 'local', keyPrefix: 'prod:' },
+      store: { failureMode: 'local', keyPrefix: 'prod:', leases: true },
     },
   },
   {

@@ -79,6 +79,25 @@ describeWithApiServer('a limit from kubectl to a decision', (api) => {
     await eventually(() => expect(conditionOf(api(), 'shop', 'Programmed')).toBe('True AllLimiters'));
   });
 
+  it('brings a lease to limiters as it is written, and takes it away again', async () => {
+    const rateLimit = { unit: 'hour', requestsPerUnit: 1_000 };
+    const leased = (lease: { lease?: string | number }) =>
+      apply({ name: 'shop', domain: 'shop', requests: 7, more: [{ key: 'k', rateLimit, ...lease }] });
+    const line = 'shop.k: unit=HOUR requests_per_unit=1000, shadow_mode: false, quota_mode: false';
+    for (const [lease, words] of [
+      [{ lease: '2.5%' }, ', lease: 2.5%'],
+      [{ lease: 0 }, ', lease: 0'],
+      [{}, ''],
+    ] as const) {
+      leased(lease);
+      await eventually(async () => {
+        const page = await fetch(`http://127.0.0.1:${limiter.ports.debug}/rlconfig`);
+        expect(await page.text()).toContain(`${line}${words}\n`);
+      });
+      await eventually(() => expect(conditionOf(api(), 'shop', 'Programmed')).toBe('True AllLimiters'));
+    }
+  });
+
   it('rejects a bad change by every error, and the old rules stay in force', async () => {
     const twice = { key: 'key', rateLimit: { unit: 'day', requestsPerUnit: 1 } };
     const replacing = { unit: 'day', requestsPerUnit: 1, name: 'n', replaces: [{ name: 'n' }] };
@@ -91,7 +110,7 @@ describeWithApiServer('a limit from kubectl to a decision', (api) => {
     expect(message).toContain(
       'spec.descriptors[2].rateLimit.replaces[0].name: replaces should not contain name',
     );
-    expect(message).toContain('generation 2 stays in force');
+    expect(message).toContain('generation 5 stays in force');
     await sleep(300);
     expect(await limitIn('shop')).toBe(7);
     expect(conditionOf(api(), 'shop', 'Ready')).toMatch(/^False/);

@@ -9,6 +9,9 @@
 - { name: STORE_FAILURE_MODE, value: {{ $store.failureMode }} }
 {{- end }}
 {{- if eq $store.type "redis" }}
+{{- if $store.leases }}
+- { name: LEASES, value: "on" }
+{{- end }}
 {{ include "weir.limiter.redisEnv" (dict "prefix" "REDIS" "redis" .Values.redis "tls" .Values.redis.tls.enabled) }}
 {{- with .Values.redis.sentinelAuthSecret }}
 {{ include "weir.secretEnv" (dict "name" "REDIS_SENTINEL_AUTH" "secret" . "key" $.Values.redis.sentinelAuthSecretKey) }}
