@@ -29,6 +29,8 @@ export interface OpenedStore {
   store: CounterStore;
   /** Waits for the first answer of the store, for as long as it takes. */
   connect(): Promise<void>;
+  /** Gives leases back, as they end with the rules that they were taken by. Undefined without leases. */
+  endLeases?: () => void;
 }
 
 export interface OpenedConfigSource {
@@ -51,7 +53,7 @@ export interface ServingModules {
         openRedis(
           context: LimiterContext,
           storeName: 'store' | 'per_second_store',
-          flushTurn: FlushTurn,
+          parts: { flushTurn: FlushTurn; onScriptsRefused: () => void },
         ): OpenedStore;
       }
     | undefined;

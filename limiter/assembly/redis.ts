@@ -31,7 +31,7 @@ const roles = {
 export function openRedis(
   context: LimiterContext,
   storeName: keyof typeof roles,
-  flushTurn: FlushTurn,
+  { flushTurn, onScriptsRefused }: { flushTurn: FlushTurn; onScriptsRefused: () => void },
 ): OpenedStore {
   const { settings, clock, random, registry, health } = context;
   const { pool, component, prefix } = roles[storeName];
@@ -51,7 +51,10 @@ export function openRedis(
     onRefusal: lines.onRefusal,
     onNeedlessPassword: () => redisAsksForNoPassword(log),
     scripts: settings.redisScripts,
-    onScriptsRefused: (reason: string) => redisScriptsRefused(log, label, reason),
+    onScriptsRefused: (reason: string) => {
+      redisScriptsRefused(log, label, reason);
+      onScriptsRefused();
+    },
     tls: own.redisTls ? new ClientTls(clientTlsFiles(settings, 'redis')) : undefined,
     timeoutMs: own.redisTimeoutMs,
     closeOnReadOnly: settings.redisCloseConnectionOnReadOnlyError,

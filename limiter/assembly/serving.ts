@@ -61,7 +61,7 @@ export function openServing(context: LimiterContext, parts: ServingParts): Threa
   const { settings, registry, log } = context;
   const { modules, connections, storeHealth, resolveSrv, tellsOfCertificates } = parts;
   const tracing = openTracing(context);
-  const { store, connect } = openStore(
+  const { store, connect, endLeases } = openStore(
     { ...context, health: storeHealth },
     { modules, resolveSrv, flushTurn: connections.flushTurn, spanMaker: tracing?.maker },
   );
@@ -84,7 +84,10 @@ export function openServing(context: LimiterContext, parts: ServingParts): Threa
   const grpc = openGrpc(context, { ...shared, reflection, tracer: tracing?.grpc });
   const http = openHttp(context, { ...shared, bounds, onTooLarge, tracer: tracing?.http });
   return {
-    useRules: (table) => service.useRules(table),
+    useRules: (table) => {
+      service.useRules(table);
+      endLeases?.();
+    },
     useCallers: (inForce) => callers?.use(inForce),
     connectStore: async () => {
       await tracing?.start();

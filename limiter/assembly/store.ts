@@ -1,10 +1,13 @@
 /** The store that the settings name, and what stands before one that may fail: a breaker around each, and the answer of last resort. */
+import { randomBytes } from 'node:crypto';
 import { ticksAfterReading } from '../../process/time/clock.ts';
 import type { FlushTurn } from '../../process/time/loop-turns.ts';
 import { hitsNotDelivered, storeAskedAgain, storeNotAsked } from '../log/lines.ts';
+import { usualLease } from '../settings/counting-settings.ts';
 import type { LimiterSettings } from '../settings/settings.ts';
 import {
   registerBreakerStats,
+  registerLeaseStats,
   registerLocalFallbackStats,
   registerMemoryStoreStats,
 } from '../stats/registry/limiter-stats.ts';
@@ -12,6 +15,7 @@ import { BreakerStore } from '../stores/calm/breaker-store.ts';
 import { LocalFallbackStore } from '../stores/calm/local-fallback-store.ts';
 import type { ClientTlsFiles } from '../stores/client-tls.ts';
 import type { CounterStore } from '../stores/counter-store.ts';
+import { LeaseStore } from '../stores/leases/lease-store.ts';
 import type { ResolveSrv } from '../stores/memcache/memcache-nodes.ts';
 import { MemoryStore } from '../stores/memory/memory-store.ts';
 import { PerSecondStore } from '../stores/per-second-store.ts';
@@ -50,19 +54,46 @@ export function openStore(
   }
   // Inside the breaker, so that what it answers itself is no work of the store.
   const redis = loaded(modules.redis, 'the Redis client');
+  let leases: LeaseStore | undefined;
+  const parts = { flushTurn, onScriptsRefused: () => leases?.stop() };
   const calm = (name: 'store' | 'per_second_store', patienceMs: number): OpenedStore =>
-    withBreaker(context, { name, patienceMs }, traced(name, redis.openRedis(context, name, flushTurn)));
+    withBreaker(context, { name, patienceMs }, traced(name, redis.openRedis(context, name, parts)));
   const main = calm('store', settings.redisTimeoutMs);
-  if (!settings.redisPerSecond) return withLocalFallback(context, main);
-  const perSecond = calm('per_second_store', settings.redisPerSecondTimeoutMs);
-  return withLocalFallback(context, {
+  const perSecond = settings.redisPerSecond
+    ? calm('per_second_store', settings.redisPerSecondTimeoutMs)
+    : undefined;
+  const both = perSecond === undefined ? main : besides(main, perSecond);
+  if (usualLease(settings) === undefined) return withLocalFallback(context, both);
+  leases = newLeaseStore(context, both.store);
+  const { connect } = both;
+  return withLocalFallback(context, { store: leases, connect, endLeases: () => leases.endAll() });
+}
+
+function besides(main: OpenedStore, perSecond: OpenedStore): OpenedStore {
+  return {
     store: new PerSecondStore({ main: main.store, perSecond: perSecond.store }),
     // As the Go service: that of limits per second first.
     connect: async () => {
       await perSecond.connect();
       await main.connect();
     },
+  };
+}
+
+/** Outside of the breaker, so that a lease is spent to its end while Redis is away. */
+function newLeaseStore(
+  { settings, clock, timers, registry }: LimiterContext,
+  store: CounterStore,
+): LeaseStore {
+  const leases = new LeaseStore({
+    store,
+    clock,
+    timers,
+    limiter: randomBytes(12).toString('base64url'),
+    maxCounters: settings.leasesMaxCounters,
   });
+  registerLeaseStats(registry, leases.book);
+  return leases;
 }
 
 function tracedStore(

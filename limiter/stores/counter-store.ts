@@ -34,8 +34,8 @@ export interface LeaseAsk {
   readonly want: number;
   readonly most: number;
   readonly limit: number;
-  /** Nothing that was sent before is unanswered, and the limiter forgets the counter: so may the ledger. */
-  readonly isLast: boolean;
+  /** The ledger may forget this limiter where it grants nothing: no message of before can arrive later. */
+  readonly forgets: boolean;
   /** Answer: hits granted; -1 as long as there is none. */
   granted: number;
   /** Answer: the counter after everything, what was granted included. */

@@ -4,7 +4,7 @@
  * clamps compose: any run of them is x -> min(high, max(low, x + shift)) with three numbers. The store applies that once
  * and gives the value before; each total follows from it. Pure.
  */
-import { type CounterOp, callAbandoned, failOp, type StoreError } from './counter-store.ts';
+import { type CounterOp, callAbandoned, failOp, type LeaseAsk, type StoreError } from './counter-store.ts';
 
 /** Totals stop here: the largest number that is exact both in JavaScript and in Redis's Lua. */
 export const maxTotal = Number.MAX_SAFE_INTEGER;
@@ -17,6 +17,8 @@ export class FoldedRun {
   high = maxTotal;
   /** Life of the key should it be missing; 0 when nothing in the run creates it. */
   ttlSeconds = 0;
+  /** What is told to the ledger of leases along with it. */
+  lease: LeaseAsk | undefined;
   #first: CounterOp;
   /** Only from the second op on: most runs have one. */
   #rest: CounterOp[] | undefined;
@@ -38,9 +40,9 @@ export class FoldedRun {
     return this.ttlSeconds === 0 ? this.#first.ttlSeconds : this.ttlSeconds;
   }
 
-  /** Whether plain INCRBY by `shift` does the same: something is added, and no subtraction left a trace. */
+  /** Whether plain INCRBY by `shift` does the same: something is added, no subtraction left a trace, and nothing is told. */
   get isAddition(): boolean {
-    return this.shift > 0 && this.low === this.shift && this.high === maxTotal;
+    return this.lease === undefined && this.shift > 0 && this.low === this.shift && this.high === maxTotal;
   }
 
   /** Whether it changes no total, whatever that is. */
@@ -70,6 +72,7 @@ export class FoldedRun {
     this.low = 0;
     this.high = maxTotal;
     this.ttlSeconds = 0;
+    this.lease = undefined;
     for (const op of kept) this.#fold(op);
     return true;
   }
@@ -87,6 +90,26 @@ export class FoldedRun {
     }
   }
 
+  /**
+   * The same of a run with `lease`: `before` is the value once what the limiter gave back was taken off, `outstanding` what
+   * is leased then. Hits that are taken back stop at that.
+   */
+  answerLeased(before: number, outstanding: number, granted: number): void {
+    const floor = Math.min(before, outstanding);
+    this.answer(before - floor);
+    const rest = this.#rest;
+    let next = 0;
+    let after = before;
+    for (let op: CounterOp | undefined = this.#first; op !== undefined; op = rest?.[next++]) {
+      after = Math.min(maxTotal, op.after + floor);
+      op.after = after;
+      op.leased = granted;
+      op.mayReturn = outstanding + granted > 0;
+    }
+    this.lease!.granted = granted;
+    this.lease!.top = after + granted;
+  }
+
   fail(error: StoreError): void {
     failOp(this.#first, error);
     if (this.#rest === undefined) return;
@@ -94,7 +117,9 @@ export class FoldedRun {
   }
 
   #fold(op: CounterOp): void {
-    const { hits } = op;
+    const { hits, lease } = op;
+    // A limiter has one message under way for a counter; of one that was given up meanwhile nobody waits for the answer.
+    if (lease !== undefined && lease.sequence >= (this.lease?.sequence ?? 0)) this.lease = lease;
     if (op.negative) {
       this.low = Math.max(0, this.low - hits);
       this.high = Math.max(0, this.high - hits);

@@ -280,6 +280,29 @@ export function registerBreakerStats(
   registry.counterFrom(`ratelimit.${breaker}.refused`, () => store.refused);
 }
 
+/** Hits that were taken ahead, and what became of them. */
+export function registerLeaseStats(
+  registry: StatsRegistry,
+  book: {
+    readonly [name in
+      | 'counters'
+      | 'outstanding'
+      | 'granted'
+      | 'spent'
+      | 'returned'
+      | 'lostAtMost'
+      | 'unwatched']: number;
+  },
+): void {
+  registry.gauge('ratelimit.leases.counters', () => book.counters);
+  registry.gauge('ratelimit.leases.outstanding', () => book.outstanding);
+  registry.counterFrom('ratelimit.leases.granted', () => book.granted);
+  registry.counterFrom('ratelimit.leases.spent', () => book.spent);
+  registry.counterFrom('ratelimit.leases.returned', () => book.returned);
+  registry.counterFrom('ratelimit.leases.lost_at_most', () => book.lostAtMost);
+  registry.counterFrom('ratelimit.leases.unwatched', () => book.unwatched);
+}
+
 /** What STORE_FAILURE_MODE=local counted in memory, and what of it the store does not have. */
 export function registerLocalFallbackStats(
   registry: StatsRegistry,

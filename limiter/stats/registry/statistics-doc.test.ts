@@ -39,6 +39,16 @@ function namesOfTheProgram(): string[] {
     calls: { active: 0, waiting: 0, refused: 0 },
   });
   stats.registerNodeStats(registry, 'redis_pool', () => ({ known: 0, reached: 0 }));
+  const leases = {
+    counters: 0,
+    outstanding: 0,
+    granted: 0,
+    spent: 0,
+    returned: 0,
+    lostAtMost: 0,
+    unwatched: 0,
+  };
+  stats.registerLeaseStats(registry, leases);
   const breaker = { phase: 'closed', waiting: 0, opened: 0, refused: 0 };
   stats.registerBreakerStats(registry, 'store_breaker', breaker);
   const fallback = { countedLocally: 0, owedCounters: 0, undelivered: 0 };

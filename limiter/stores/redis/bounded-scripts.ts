@@ -1,7 +1,8 @@
 /**
- * The scripts of calls that have ops with bounds among others. What a bound lets pass is decided here once more, in the
+ * The scripts of calls that have ops with bounds, or leases, among others. What a bound lets pass is decided here once more, in the
  * same doubles as in bound.ts, sliding-window.ts and token-bucket.ts: read them side by side.
  */
+import type { FoldedRun } from '../folded-run.ts';
 import {
   answerSteps,
   BoundTable,
@@ -10,6 +11,7 @@ import {
   type Step,
   stepArgument,
 } from './bounded-steps.ts';
+import { answerLeased, leaseArgument, luaLeases } from './leased-runs.ts';
 import { type KeyedCommands, luaCounting, redisScript, runScript } from './scripts.ts';
 
 /**
@@ -172,16 +174,16 @@ end
 `;
 
 /**
- * As `countScript`, then groups, one after another. ARGV is how many additions and how many other plain keys there are, the
- * bounds, the groups, and what `countScript` wants for the plain keys. A group is its size, hits, how many times, and for
- * each of its keys the number of its bound and its life. Answers for the plain keys as `countScript`, then with what
- * all others held before (`HeldTexts`), the time in microseconds, and an error for each group that has one.
+ * As `countScript`, then keys with leases, then groups, one after another. ARGV is how many additions and how many other plain
+ * keys there are, the bounds, the groups, the leases (`leaseArgument`), and what `countScript` wants for the plain keys. A group is its size, hits, how many times, and for
+ * each of its keys the number of its bound and its life. Answers for the plain keys as `countScript`, with three numbers for
+ * each key with leases (`answerLeased`), then with what all others held before (`HeldTexts`), the time in microseconds, and an error for each group that has one.
  */
-export const boundedCountScript = redisScript(`${luaCounting}${luaBounds}
+export const boundedCountScript = redisScript(`${luaCounting}${luaBounds}${luaLeases}
 readArguments(ARGV[3], ARGV[4])
 local additions, plain = tonumber(ARGV[1]), ARGV[1] + ARGV[2]
 local out = {}
-local at = 5
+local at = 6
 for i = 1, additions do
   out[i] = exact(add(KEYS[i], ARGV[at], ARGV[at + 1]))
   at = at + 2
@@ -190,7 +192,7 @@ for i = additions + 1, plain do
   out[i] = exact(clamp(KEYS[i], ARGV[at], ARGV[at + 1], ARGV[at + 2], ARGV[at + 3]))
   at = at + 4
 end
-local first = plain
+local first = countLeased(plain, ARGV[5], out)
 at = 1
 while at <= #words do
   local size = tonumber(words[at])
@@ -207,11 +209,20 @@ export async function admitByScript(commands: KeyedCommands, steps: readonly Ste
   const groups = stepArgument(steps, bounds);
   const keys: string[] = [];
   pushStepKeys(keys, steps);
-  const args = [String(keys.length), ...keys, '0', '0', bounds.toArgument(), groups];
+  const args = [String(keys.length), ...keys, '0', '0', bounds.toArgument(), groups, ''];
   const reply = await runScript(commands, { key: keys[0]!, script: boundedCountScript, args });
   const texts = HeldTexts.of(reply, 0, (refusal) => commands.translate(refusal));
   if (texts === undefined) throw reply;
   answerSteps(steps, texts);
+}
+
+/** Counts and answers a run with a lease, atomically. Rejects with what `send` rejected with. */
+export async function leaseByScript(commands: KeyedCommands, run: FoldedRun): Promise<void> {
+  const { key } = run;
+  const args = ['2', key, run.lease!.ledgerKey, '0', '0', '', '', leaseArgument([run])];
+  const reply = await runScript(commands, { key, script: boundedCountScript, args });
+  if (!Array.isArray(reply)) throw reply;
+  answerLeased(run, reply, 0, (refusal) => commands.translate(refusal));
 }
 
 /**

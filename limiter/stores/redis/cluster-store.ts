@@ -1,7 +1,7 @@
 import { attendedMs, attendedTimers } from '../../../process/time/clock.ts';
 import { StoreError } from '../counter-store.ts';
 import type { FoldedRun } from '../folded-run.ts';
-import { admitByScript } from './bounded-scripts.ts';
+import { admitByScript, leaseByScript } from './bounded-scripts.ts';
 import { failSteps, needsScripts, type Step } from './bounded-steps.ts';
 import { ClusterCommands } from './cluster-commands.ts';
 import { ClusterNodes, type NodePlace, type NodeSilence, placeName } from './cluster-nodes.ts';
@@ -10,7 +10,7 @@ import { GatheringStore, type GatheringStoreOptions } from './gathering-store.ts
 import { applyPlainly, PlainCounting } from './plain-counting.ts';
 import type { ClusterAddress } from './redis-address.ts';
 import { type ConnectionCounts, RedisConnection, type RedisConnectionOptions } from './redis-connection.ts';
-import { RedisErrors } from './redis-error.ts';
+import { isTryAgain, RedisErrors } from './redis-error.ts';
 import type { Batch } from './script-batches.ts';
 import { applyByScript } from './scripts.ts';
 
@@ -117,9 +117,11 @@ export class RedisClusterStore extends GatheringStore {
   async #clamp(run: FoldedRun): Promise<void> {
     if (this.withoutScripts) return applyPlainly(this.#commands, run);
     try {
-      await applyByScript(this.#commands, run);
+      await (run.lease === undefined ? applyByScript : leaseByScript)(this.#commands, run);
     } catch (error) {
-      if (!this.refusesScripts(error)) throw error;
+      // While a slot moves, its counter and a ledger that is yet to be made are not in one place.
+      const isMoving = run.lease !== undefined && isTryAgain(error);
+      if (!isMoving && !this.refusesScripts(error)) throw error;
       await applyPlainly(this.#commands, run);
     }
   }

@@ -18,6 +18,8 @@ const exactReply = 2 ** 52;
  * with, or with a StoreError.
  */
 export async function applyPlainly(commands: KeyedCommands, run: FoldedRun): Promise<void> {
+  // The ledger hears nothing.
+  run.lease = undefined;
   if (run.isAddition) run.answer(await add(commands, run, run.shift));
   else if (run.isLook) run.answer(await totalHeld(commands, run.key));
   else run.answer(await clamp(commands, run));
@@ -237,7 +239,7 @@ function readHeld(op: CounterOp, { held, nowMicros, error }: HeldBefore): void {
 
 export interface PlainCountingOptions {
   commands: KeyedCommands;
-  /** Applies and answers a run with refunds, where a script of one key may run. Defaults to GET, then DECRBY. */
+  /** Applies and answers a run with refunds or a lease, where a script may run. Defaults to commands of one key each. */
   clamp?: (run: FoldedRun) => Promise<void>;
   /** Counts and answers ops with bounds whose keys have one slot, where scripts may run. Where there are none they fail. */
   admit?: (steps: readonly Step[]) => Promise<void>;
@@ -282,7 +284,9 @@ export class PlainCounting {
       items: runs,
       keyOf: (run) => run.key,
       work: (run) =>
-        clamp === undefined || run.isAddition || run.isLook ? applyPlainly(commands, run) : clamp(run),
+        clamp === undefined || run.isAddition || (run.isLook && run.lease === undefined)
+          ? applyPlainly(commands, run)
+          : clamp(run),
       fail: (run, error) => run.fail(error),
     });
   }

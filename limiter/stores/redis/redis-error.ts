@@ -144,6 +144,11 @@ export function isNoScript(error: unknown): boolean {
   return error instanceof Error && error.message.startsWith('NOSCRIPT');
 }
 
+/** Whether keys of one slot are, for now, on two nodes. The node that says so ran nothing. */
+export function isTryAgain(error: unknown): boolean {
+  return error instanceof Error && error.message.startsWith('TRYAGAIN');
+}
+
 /** Whether the server took the command and said nothing in time: the connection is no good any more. */
 export function isTimeout(error: unknown): boolean {
   return error instanceof Error && error.message === timedOutText;

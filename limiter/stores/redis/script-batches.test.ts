@@ -61,7 +61,7 @@ describe('CountBatch', () => {
     const args: string[] = [];
     batch.pushArguments(args);
     expect(args.join(' ')).toBe(
-      '6 a b c b a b 0 0 fixed 9 2 1 3 1 60 1 60 1 1 1 1 60 1 1 1 1 60 2 1 1 1 60 1 60 ',
+      '6 a b c b a b 0 0 fixed 9 2 1 3 1 60 1 60 1 1 1 1 60 1 1 1 1 60 2 1 1 1 60 1 60  ',
     );
   });
 });

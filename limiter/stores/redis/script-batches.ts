@@ -11,6 +11,7 @@ import {
   Steps,
   stepArgument,
 } from './bounded-steps.ts';
+import { answerLeased, leaseArgument } from './leased-runs.ts';
 import type { PlainCounting } from './plain-counting.ts';
 import type { RedisErrors } from './redis-error.ts';
 import { type Arguments, countScript, type RedisScript, replyNumber, stopScript } from './scripts.ts';
@@ -54,7 +55,7 @@ export function settle(batch: Batch): void {
   if (thrown !== undefined) throw thrown.error;
 }
 
-/** Ops of many requests, folded by key, for one call of `countScript`, or of `boundedCountScript` once one has a bound. */
+/** Ops of many requests, folded by key, for one call of `countScript`, or of `boundedCountScript` once one has a bound or a lease. */
 export class CountBatch implements Batch {
   readonly requests: PendingRequest[] = [];
   /** In the order of their arrival. */
@@ -63,11 +64,13 @@ export class CountBatch implements Batch {
   #byKey: Map<string, FoldedRun> | undefined;
   /** In the order of the script's keys. */
   #sent: readonly FoldedRun[] = [];
+  /** Ops, and from when it is sent on runs, that come with a lease. */
+  #leased = 0;
   /** Of other keys than the runs: a plain window may also be one of several limits. */
   #steps: Steps | undefined;
 
   get script(): RedisScript {
-    return this.#steps === undefined ? countScript : boundedCountScript;
+    return this.#steps === undefined && this.#leased === 0 ? countScript : boundedCountScript;
   }
 
   /** An op without a bound. False when its key would be one too many. */
@@ -76,6 +79,7 @@ export class CountBatch implements Batch {
     if (run !== undefined) run.add(op);
     else if (this.#takesKey(op.key)) this.#begin(op);
     else return false;
+    if (op.lease !== undefined) this.#leased += 1;
     this.#note(request);
     return true;
   }
@@ -86,7 +90,7 @@ export class CountBatch implements Batch {
     for (let i = first; i < first + groupSize; i += 1)
       if (this.#runOf(ops[i]!.key) !== undefined) return false;
     this.#steps ??= new Steps();
-    if (!this.#steps.add(ops, first, maxKeysPerCall - this.#runs.length - this.#steps.keys)) return false;
+    if (!this.#steps.add(ops, first, maxKeysPerCall - this.#runKeys - this.#steps.keys)) return false;
     this.#note(request);
     return true;
   }
@@ -112,8 +116,13 @@ export class CountBatch implements Batch {
 
   #takesKey(key: string): boolean {
     const steps = this.#steps;
-    if (steps === undefined) return this.#runs.length < maxKeysPerCall;
-    return this.#runs.length + steps.keys < maxKeysPerCall && !steps.has(key);
+    if (steps === undefined) return this.#runKeys < maxKeysPerCall;
+    return this.#runKeys + steps.keys < maxKeysPerCall && !steps.has(key);
+  }
+
+  /** Ledgers are keys, too. */
+  get #runKeys(): number {
+    return this.#runs.length + this.#leased;
   }
 
   #note(request: PendingRequest): void {
@@ -127,6 +136,7 @@ export class CountBatch implements Batch {
     let left = 0;
     for (const run of this.#runs) if (run.leaveOutAbandoned()) this.#runs[left++] = run;
     this.#runs.length = left;
+    if (this.#leased > 0) this.#leased = this.#runs.filter(({ lease }) => lease !== undefined).length;
     // Nothing is added any more.
     this.#byKey = undefined;
     if (this.#steps?.leaveOutAbandoned() === false) this.#steps = undefined;
@@ -137,20 +147,23 @@ export class CountBatch implements Batch {
     const steps = this.#steps;
     const additions = this.#arrange();
     const sent = this.#sent;
-    args.push(String(sent.length + (steps?.keys ?? 0)));
-    for (let i = 0; i < sent.length; i += 1) args.push(sent[i]!.key);
-    if (steps === undefined) {
-      args.push(String(additions));
-    } else {
+    const plain = sent.length - this.#leased;
+    args.push(String(this.#runKeys + (steps?.keys ?? 0)));
+    for (let i = 0; i < sent.length; i += 1) {
+      args.push(sent[i]!.key);
+      if (i >= plain) args.push(sent[i]!.lease!.ledgerKey);
+    }
+    if (steps !== undefined) pushStepKeys(args, steps.list);
+    args.push(String(additions));
+    if (this.script === boundedCountScript) {
       const bounds = new BoundTable();
-      const groups = stepArgument(steps.list, bounds);
-      pushStepKeys(args, steps.list);
-      args.push(String(additions));
-      args.push(String(sent.length - additions));
+      const groups = steps === undefined ? '' : stepArgument(steps.list, bounds);
+      args.push(String(plain - additions));
       args.push(bounds.toArgument());
       args.push(groups);
+      args.push(leaseArgument(sent.slice(plain)));
     }
-    for (let i = 0; i < sent.length; i += 1) {
+    for (let i = 0; i < plain; i += 1) {
       const run = sent[i]!;
       args.push(String(run.shift));
       if (i >= additions) {
@@ -161,15 +174,13 @@ export class CountBatch implements Batch {
     }
   }
 
-  /** Additions first; gives how many there are. */
+  /** Additions first, and leases last; gives how many additions there are. */
   #arrange(): number {
     const runs = this.#runs;
     let additions = 0;
     for (let i = 0; i < runs.length; i += 1) if (runs[i]!.isAddition) additions += 1;
     this.#sent =
-      additions === runs.length
-        ? runs
-        : runs.filter((run) => run.isAddition).concat(runs.filter((run) => !run.isAddition));
+      additions === runs.length ? runs : runs.toSorted((one, other) => orderOf(one) - orderOf(other));
     return additions;
   }
 
@@ -177,15 +188,20 @@ export class CountBatch implements Batch {
     const sent = this.#sent;
     const steps = this.#steps;
     if (!Array.isArray(reply)) return false;
-    const texts = steps === undefined ? undefined : textsOf(reply, sent.length, errors);
-    if (steps === undefined ? reply.length !== sent.length : texts === undefined) return false;
-    for (let i = 0; i < sent.length; i += 1) {
+    const isPlain = this.script === countScript;
+    const plain = sent.length - this.#leased;
+    const texts = isPlain ? undefined : textsOf(reply, plain + 3 * this.#leased, errors);
+    if (isPlain ? reply.length !== sent.length : texts === undefined) return false;
+    for (let i = 0; i < plain; i += 1) {
       const run = sent[i] as FoldedRun;
       const before = replyNumber(reply[i]);
       if (before === undefined) run.fail(errors.fromCommand(reply[i]));
       else run.answer(before);
     }
-    if (texts !== undefined) answerSteps(steps!.list, texts);
+    for (let i = plain; i < sent.length; i += 1) {
+      answerLeased(sent[i]!, reply, 3 * i - 2 * plain, (error) => errors.fromCommand(error));
+    }
+    if (steps !== undefined) answerSteps(steps.list, texts!);
     return true;
   }
 
@@ -197,6 +213,11 @@ export class CountBatch implements Batch {
   countPlainly(plain: PlainCounting): Promise<void> {
     return plain.count(this.#runs, this.#steps?.list);
   }
+}
+
+function orderOf(run: FoldedRun): number {
+  if (run.lease !== undefined) return 2;
+  return run.isAddition ? 0 : 1;
 }
 
 /** Whole requests for one call of `stopScript`. Nothing is folded: what a request may count depends on those before it. */

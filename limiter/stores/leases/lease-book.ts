@@ -1,0 +1,333 @@
+/**
+ * Leases: hits of a counter that a limiter takes ahead and spends by itself. The counter in Redis is charged with them at
+ * once, so all limiters together never admit more than the limit, whatever becomes of one of them.
+ *
+ * A ledger beside the counter says what each limiter was granted last and has not told of since. Every message to it, sent
+ * along with hits or alone, tells how many of those were spent, gives back the rest, and may ask for as many as this limiter
+ * used in the last second:
+ *
+ *         used twice in a second            answered                spent, and used again
+ *   cold ------------------------> asking ------------> holding ---------------------------> asking
+ *                                    |  \                  |  idle for a second, rules changed, the end
+ *                      not answered  |   ------ told <-----'
+ *                                    '----> unsure: told once more before anything else
+ *
+ * While a message is under way nothing is spent, so that what it told stays true. When its reply is lost the ledger may hold
+ * what it granted, of which nothing was spent: the next message tells of the grant before, from which the ledger sees that,
+ * and gives all of it back. An old message that comes late is known by its number. Pure: time is passed in.
+ */
+import { type CounterOp, type LeaseAsk, type StoreError, unboundAnswer } from '../counter-store.ts';
+
+/** The last second is counted in so many parts, the present one among them: less than what was used in it, never more. */
+const ticksPerSecond = 4;
+export const tickMs = 1000 / ticksPerSecond;
+/** Chosen: how long a system may go on sending what was written to a connection that was given up. */
+const lateMs = 15 * 60_000;
+
+/** What this limiter knows of one counter. Times are in ticks. */
+interface Watched {
+  readonly key: string;
+  readonly ledgerKey: string | undefined;
+  readonly perSecond: boolean;
+  /** For which its leases are. Rules with other limits may share the counter. */
+  limit: number;
+  /** Hits that may be spent without asking. */
+  held: number;
+  /** Of the last grant: its message, what it granted, and how much of that was spent. */
+  grantedBy: number;
+  granted: number;
+  spent: number;
+  /** The counter after that grant. */
+  top: number;
+  /** When it was used last, and how many hits in that tick and each of the three before. */
+  tick: number;
+  used: number;
+  used1: number;
+  used2: number;
+  used3: number;
+  /** The message under way. */
+  asking: LeaseAsk | undefined;
+  /** The most that the ledger may hold by messages of which no answer came. */
+  unsure: number;
+  /** What it holds is to be given back, not spent. */
+  ends: boolean;
+  /** The last message was not answered. Until then none is sent; nor after one that was granted nothing. */
+  unheard: boolean;
+  quietUntil: number;
+  /** When the counter's life is over at the latest, in milliseconds. */
+  endMs: number;
+}
+
+/** What ledgers of `key` are named; undefined where no such name has the slot of the key in a Redis Cluster. */
+export function ledgerKeyOf(key: string): string | undefined {
+  const open = key.indexOf('{');
+  const close = open === -1 ? -1 : key.indexOf('}', open + 1);
+  if (close > open + 1) return `weir:lease:${key}`;
+  return key.includes('}') ? undefined : `weir:lease:{${key}}`;
+}
+
+export class LeaseBook {
+  readonly #limiter: string;
+  readonly #maxCounters: number;
+  readonly #watched = new Map<string, Watched>();
+  #tick = 0;
+  /** Until then a message that was not answered may still arrive. */
+  #lateUntil = 0;
+  #sequence = 0;
+  /** Hits, since the start. */
+  granted = 0;
+  spent = 0;
+  returned = 0;
+  lostAtMost = 0;
+  /** Hits of counters that were not watched, as `maxCounters` others were. */
+  unwatched = 0;
+
+  /** `limiter`: its name in ledgers, which no other limiter has, and no other thread. */
+  constructor({ limiter, maxCounters }: { limiter: string; maxCounters: number }) {
+    this.#limiter = limiter;
+    this.#maxCounters = maxCounters;
+  }
+
+  get counters(): number {
+    return this.#watched.size;
+  }
+
+  /** Hits that are held, or may be: those of messages without an answer among them. */
+  get outstanding(): number {
+    let outstanding = 0;
+    for (const one of this.#watched.values()) outstanding += outstandingOf(one);
+    return outstanding;
+  }
+
+  /** Messages under way, and leases to be given back. */
+  get unsettled(): number {
+    let unsettled = 0;
+    for (const one of this.#watched.values()) if (one.asking !== undefined || isListed(one)) unsettled += 1;
+    return unsettled;
+  }
+
+  /** Answers the op where what is held covers it: hits that are added, and more than none. */
+  spend(op: CounterOp): boolean {
+    const one = this.#watched.get(op.key);
+    if (one === undefined) return false;
+    const { hits } = op;
+    if (one.tick !== this.#tick) moveTo(one, this.#tick);
+    one.used += hits;
+    if (one.held < hits || one.limit !== op.limit) return false;
+    const held = one.held - hits;
+    one.held = held;
+    one.spent += hits;
+    this.spent += hits;
+    op.applied = hits;
+    op.after = one.top - held;
+    op.leased = held;
+    op.fromLease = true;
+    return true;
+  }
+
+  /**
+   * The message to go along with an op that was not spent, or takes back: undefined where there is nothing to tell. Hits
+   * that are taken back stop at what is leased, whoever holds it.
+   */
+  ask(op: CounterOp, nowMs: number): LeaseAsk | undefined {
+    this.moveTo(nowMs);
+    const one = this.#watched.get(op.key) ?? this.#watch(op);
+    const want = one === undefined || op.leaseMost === 0 ? 0 : this.#wanted(one, op);
+    const tells = one !== undefined && one.asking === undefined && one.quietUntil <= this.#tick;
+    const mayAsk = one !== undefined && (one.held === 0 || one.limit === op.limit);
+    if (tells && mayAsk && one.ledgerKey !== undefined && (want >= 2 || (op.negative && isListed(one)))) {
+      one.limit = op.limit;
+      one.endMs = Math.max(one.endMs, nowMs + op.ttlSeconds * 1000);
+      return this.#message(one, want >= 2 ? want : 0, op.leaseMost);
+    }
+    const ledgerKey = op.negative ? (one?.ledgerKey ?? ledgerKeyOf(op.key)) : undefined;
+    return ledgerKey === undefined ? undefined : floorOnly(ledgerKey, this.#limiter);
+  }
+
+  /** What became of a message. One that is known to be lost, or that another one followed, has been told of before. */
+  answered(key: string, ask: LeaseAsk, error: StoreError | undefined): void {
+    const one = this.#watched.get(key);
+    if (one === undefined || one.asking !== ask) return;
+    one.asking = undefined;
+    const unspent = one.granted - one.spent;
+    if (error === undefined && ask.granted >= 0) {
+      this.returned += unspent;
+      this.granted += ask.granted;
+      one.grantedBy = ask.sequence;
+      one.granted = ask.granted;
+      one.spent = 0;
+      one.held = one.ends ? 0 : ask.granted;
+      one.top = ask.top;
+      one.unsure = 0;
+      one.unheard = false;
+      if (ask.granted === 0) one.quietUntil = this.#tick + 1;
+      return;
+    }
+    one.unheard = true;
+    one.quietUntil = this.#tick + (ask.want > 0 ? 1 : ticksPerSecond);
+    if (error === undefined || error.notCounted) {
+      // The ledger did not hear of it.
+      one.held = one.ends || one.unsure > 0 ? 0 : unspent;
+    } else {
+      one.unsure = Math.max(one.unsure, unspent, ask.want);
+      this.#lateUntil = this.#tick + lateMs / tickMs;
+    }
+  }
+
+  /** Ends all leases: they are no longer spent, and go back with the next sweep. */
+  endAll(): void {
+    for (const one of this.#watched.values()) {
+      one.held = 0;
+      one.quietUntil = 0;
+      one.ends = one.asking !== undefined || isListed(one);
+    }
+  }
+
+  /** Forgets counters that are idle for a second; those with leases only once their messages are answered. */
+  sweep(nowMs: number): CounterOp[] {
+    this.moveTo(nowMs);
+    const messages: CounterOp[] = [];
+    for (const one of this.#watched.values()) {
+      if (one.asking !== undefined) continue;
+      const isIdle = this.#tick - one.tick > ticksPerSecond;
+      if (!isIdle && !one.ends && one.unsure === 0) continue;
+      if (!isListed(one)) {
+        if (isIdle) this.#watched.delete(one.key);
+        else one.ends = false;
+      } else if (nowMs >= one.endMs) {
+        this.#giveUp(one);
+      } else if (one.quietUntil <= this.#tick) {
+        messages.push(this.#returnOf(one, nowMs));
+      }
+    }
+    return messages;
+  }
+
+  /** Nothing goes back any more. */
+  close(): void {
+    for (const one of this.#watched.values()) this.lostAtMost += outstandingOf(one);
+    this.#watched.clear();
+  }
+
+  /** What is used from now on is used in this tick. A clock that is read late counts hits as older, never as younger. */
+  moveTo(nowMs: number): void {
+    this.#tick = Math.max(this.#tick, Math.floor(nowMs / tickMs));
+  }
+
+  #watch(op: CounterOp): Watched | undefined {
+    if (op.leaseMost === 0 || op.negative) return undefined;
+    if (this.#watched.size >= this.#maxCounters) {
+      this.unwatched += op.hits;
+      return undefined;
+    }
+    const one: Watched = {
+      key: op.key,
+      ledgerKey: ledgerKeyOf(op.key),
+      perSecond: op.perSecond,
+      limit: op.limit,
+      held: 0,
+      grantedBy: 0,
+      granted: 0,
+      spent: 0,
+      top: 0,
+      tick: this.#tick,
+      used: op.hits,
+      used1: 0,
+      used2: 0,
+      used3: 0,
+      asking: undefined,
+      unsure: 0,
+      ends: false,
+      unheard: false,
+      quietUntil: 0,
+      endMs: 0,
+    };
+    this.#watched.set(op.key, one);
+    return one;
+  }
+
+  #wanted(one: Watched, op: CounterOp): number {
+    if (one.tick !== this.#tick) moveTo(one, this.#tick);
+    return Math.min(one.used + one.used1 + one.used2 + one.used3, op.leaseMost);
+  }
+
+  #message(one: Watched, want: number, most: number): LeaseAsk {
+    this.#sequence += 1;
+    const ask: LeaseAsk = {
+      ledgerKey: one.ledgerKey!,
+      limiter: this.#limiter,
+      sequence: this.#sequence,
+      grantedBy: one.grantedBy,
+      spent: one.spent,
+      want,
+      most,
+      limit: one.limit,
+      forgets: this.#tick >= this.#lateUntil,
+      granted: -1,
+      top: 0,
+    };
+    one.held = 0;
+    // What was to end is not spent even if nobody hears of it.
+    if (one.ends) one.unsure = Math.max(one.unsure, one.granted - one.spent);
+    one.ends = false;
+    one.asking = ask;
+    return ask;
+  }
+
+  #returnOf(one: Watched, nowMs: number): CounterOp {
+    const { key, perSecond, limit, endMs } = one;
+    const lease = this.#message(one, 0, 0);
+    return {
+      ...unboundAnswer,
+      key,
+      hits: 0,
+      negative: false,
+      ttlSeconds: Math.max(1, Math.ceil((endMs - nowMs) / 1000)),
+      limit,
+      lookOnly: false,
+      holdsBack: 'never',
+      perSecond,
+      lease,
+    };
+  }
+
+  #giveUp(one: Watched): void {
+    if (one.unheard) this.lostAtMost += outstandingOf(one);
+    this.#watched.delete(one.key);
+  }
+}
+
+/** What the ledger may still charge to this limiter. */
+function outstandingOf({ granted, spent, unsure }: Watched): number {
+  return Math.max(granted - spent, unsure);
+}
+
+/** The ledger knows something of this limiter, as far as that is known here. */
+function isListed({ granted, unsure }: Watched): boolean {
+  return granted > 0 || unsure > 0;
+}
+
+function floorOnly(ledgerKey: string, limiter: string): LeaseAsk {
+  return {
+    ledgerKey,
+    limiter,
+    sequence: 0,
+    grantedBy: 0,
+    spent: 0,
+    want: 0,
+    most: 0,
+    limit: 0,
+    forgets: false,
+    granted: -1,
+    top: 0,
+  };
+}
+
+function moveTo(one: Watched, tick: number): void {
+  const passed = tick - one.tick;
+  one.used3 = passed === 1 ? one.used2 : passed === 2 ? one.used1 : passed === 3 ? one.used : 0;
+  one.used2 = passed === 1 ? one.used1 : passed === 2 ? one.used : 0;
+  one.used1 = passed === 1 ? one.used : 0;
+  one.used = 0;
+  one.tick = tick;
+}

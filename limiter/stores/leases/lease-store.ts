@@ -1,0 +1,162 @@
+import { type Clock, inTime, type Timers } from '../../../process/time/clock.ts';
+import type { CounterOp, CounterStore, SubmitOptions } from '../counter-store.ts';
+import { LeaseBook, tickMs } from './lease-book.ts';
+
+export interface LeaseStoreOptions {
+  /** Hands `CounterOp.lease` on to the counters, or leaves it unanswered. */
+  store: CounterStore;
+  clock: Pick<Clock, 'monotonicMs'>;
+  timers: Timers;
+  /** The name of this thread of this process in ledgers, unlike any other's. */
+  limiter: string;
+  /** LEASES_MAX_COUNTERS. */
+  maxCounters: number;
+}
+
+/** Leases that go back together; the next ones do so beside them. */
+const returnsPerRequest = 128;
+/** How long an end waits for leases to go back. */
+export const lastReturnsMs = 1_000;
+
+/**
+ * Counts hits of busy counters by leases of a store (`LeaseBook`), and all others in that store. A hit that a lease covers
+ * is answered at once, whether or not the store is there.
+ */
+export class LeaseStore implements CounterStore {
+  readonly #options: LeaseStoreOptions;
+  readonly #store: CounterStore;
+  readonly #book: LeaseBook;
+  #endSweeps: (() => void) | undefined;
+  #stopped = false;
+  #onSettled: (() => void) | undefined;
+
+  constructor(options: LeaseStoreOptions) {
+    this.#options = options;
+    this.#store = options.store;
+    this.#book = new LeaseBook(options);
+  }
+
+  /** For statistics. */
+  get book(): LeaseBook {
+    return this.#book;
+  }
+
+  get connected(): boolean {
+    return this.#store.connected ?? true;
+  }
+
+  submit(ops: CounterOp[], options: SubmitOptions, done: () => void): void {
+    if (this.#stopped || options.stopWhenOver) {
+      for (const op of ops) op.mayReturn = false;
+      this.#store.submit(ops, options, done);
+    } else if (ops.length > 1) {
+      this.#submitSeveral(ops, options, done);
+    } else {
+      this.#submitOne(ops, options, done);
+    }
+  }
+
+  #submitOne(ops: CounterOp[], options: SubmitOptions, done: () => void): void {
+    const op = ops[0];
+    if (op === undefined || !mayLease(op)) {
+      this.#store.submit(ops, options, done);
+      return;
+    }
+    if (!op.negative && this.#book.spend(op)) {
+      done();
+      return;
+    }
+    if (this.#ask(op)) {
+      this.#store.submit(ops, options, () => {
+        this.#book.answered(op.key, op.lease!, op.error);
+        done();
+      });
+    } else {
+      this.#store.submit(ops, options, done);
+    }
+  }
+
+  #submitSeveral(ops: CounterOp[], options: SubmitOptions, done: () => void): void {
+    const left: CounterOp[] = [];
+    let asked = false;
+    for (const op of ops) {
+      if (mayLease(op)) {
+        if (!op.negative && this.#book.spend(op)) continue;
+        if (this.#ask(op)) asked = true;
+      }
+      left.push(op);
+    }
+    if (left.length === 0) done();
+    else if (asked) this.#submitAsking(left, options, done);
+    else this.#store.submit(left.length === ops.length ? ops : left, options, done);
+  }
+
+  #submitAsking(ops: CounterOp[], options: SubmitOptions, done: () => void): void {
+    this.#store.submit(ops, options, () => {
+      for (const op of ops) if (op.lease !== undefined) this.#book.answered(op.key, op.lease, op.error);
+      done();
+    });
+  }
+
+  /** Whether anything goes along with the op. */
+  #ask(op: CounterOp): boolean {
+    op.lease = this.#book.ask(op, this.#options.clock.monotonicMs());
+    if (this.#endSweeps === undefined && this.#book.counters > 0) {
+      this.#endSweeps = this.#options.timers.every(tickMs, () => this.#sweep());
+    }
+    return op.lease !== undefined;
+  }
+
+  ping(patienceMs?: number): Promise<void> {
+    return this.#store.ping(patienceMs);
+  }
+
+  /** Leases end with the rules that they were taken by. */
+  endAll(): void {
+    this.#book.endAll();
+    this.#sweep();
+  }
+
+  /** From now on the store counts everything. */
+  stop(): void {
+    this.#stopped = true;
+    this.endAll();
+  }
+
+  /** What is not spent goes back first, if the store takes it soon. */
+  async close(): Promise<void> {
+    this.stop();
+    if (this.#book.unsettled > 0) {
+      const settled = new Promise<void>((resolve) => {
+        this.#onSettled = resolve;
+      });
+      await inTime(this.#options.timers, lastReturnsMs, settled, undefined);
+    }
+    this.#endSweeps?.();
+    this.#book.close();
+    await this.#store.close();
+  }
+
+  #sweep(): void {
+    const returns = this.#book.sweep(this.#options.clock.monotonicMs());
+    for (let first = 0; first < returns.length; first += returnsPerRequest) {
+      this.#submitAsking(returns.slice(first, first + returnsPerRequest), countAll, () => this.#returned());
+    }
+    if (this.#book.counters === 0) {
+      this.#endSweeps?.();
+      this.#endSweeps = undefined;
+    }
+    this.#returned();
+  }
+
+  #returned(): void {
+    if (this.#onSettled !== undefined && this.#book.unsettled === 0) this.#onSettled();
+  }
+}
+
+const countAll: SubmitOptions = { stopWhenOver: false };
+
+/** Hits of one fixed window; of those that are taken back also such as may not be leased here, but by others. */
+function mayLease(op: CounterOp): boolean {
+  return op.negative ? op.bound === undefined && op.hits > 0 : op.leaseMost !== 0 && op.hits > 0;
+}

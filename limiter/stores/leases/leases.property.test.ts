@@ -1,0 +1,201 @@
+/** Limiters with leases before one store that loses messages, replies and limiters, and gets some messages late. */
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { counterOp } from '../../../test/support/counter-ops.ts';
+import { LedgerModel } from '../../../test/support/lease-ledger.ts';
+import { ManualTimers } from '../../../test/support/manual-timers.ts';
+import { caseCount } from '../../../test/support/property-cases.ts';
+import { type CounterOp, type CounterStore, failOp, StoreError } from '../counter-store.ts';
+import { FoldedRun } from '../folded-run.ts';
+import { LeaseStore } from './lease-store.ts';
+
+const lost = new StoreError('the reply was lost', { transient: true });
+const notSent = new StoreError('not sent', { transient: true, notCounted: true });
+
+/** What becomes of a request at the store. */
+type Fate = 'answered' | 'reply lost' | 'lost' | 'not sent' | 'late';
+
+interface Request {
+  readonly ops: readonly CounterOp[];
+  done(): void;
+}
+
+class LossyStore implements CounterStore {
+  readonly waiting: Request[] = [];
+
+  submit(ops: CounterOp[], _options: unknown, done: () => void): void {
+    this.waiting.push({ ops, done });
+  }
+
+  async ping(): Promise<void> {}
+
+  async close(): Promise<void> {}
+}
+
+interface Hit {
+  limiter: number;
+  key: number;
+  hits: number;
+  negative: boolean;
+  strict: boolean;
+}
+
+/** One store, some limiters, and what was answered by them all. */
+class World {
+  readonly timers = new ManualTimers();
+  readonly counters = new Map<string, LedgerModel>();
+  readonly limiters: { store: LeaseStore; link: LossyStore; uses: Map<string, [number, number][]> }[] = [];
+  /** Written to connections that were given up. */
+  readonly late: Request[] = [];
+  /** Hits that passed, by key and limit, and those of them that a lease covered, by key. */
+  readonly passed = new Map<string, number>();
+  readonly spent = new Map<string, number>();
+  #started = 0;
+
+  constructor(count: number) {
+    for (let i = 0; i < count; i += 1) this.start(i);
+  }
+
+  start(at: number): void {
+    const link = new LossyStore();
+    const clock = { monotonicMs: () => this.timers.nowMs };
+    const limiter = `limiter-${this.#started++}`;
+    const store = new LeaseStore({ store: link, clock, timers: this.timers, limiter, maxCounters: 2 });
+    this.limiters[at] = { store, link, uses: new Map() };
+  }
+
+  counter(key: string): LedgerModel {
+    const counter = this.counters.get(key) ?? new LedgerModel();
+    this.counters.set(key, counter);
+    return counter;
+  }
+
+  hit({ limiter, key: number, hits, negative, strict }: Hit): void {
+    const { store, link, uses } = this.limiters[limiter]!;
+    const key = `key-${number}`;
+    const limit = strict ? 30 : 60;
+    const op = counterOp({ key, hits, negative, limit, leaseMost: strict ? 3 : 6 });
+    if (!negative) uses.set(key, [...(uses.get(key) ?? []), [this.timers.nowMs, hits]]);
+    store.submit([op], { stopWhenOver: false }, () => {
+      if (op.error !== undefined || negative || op.after > limit) return;
+      const name = `${key} ${limit}`;
+      this.passed.set(name, (this.passed.get(name) ?? 0) + hits);
+      if (op.fromLease) this.spent.set(key, (this.spent.get(key) ?? 0) + hits);
+    });
+    const want = link.waiting.at(-1)?.ops[0] === op ? (op.lease?.want ?? 0) : 0;
+    const lastSecond = (uses.get(key) ?? []).filter(([atMs]) => atMs > this.timers.nowMs - 1000);
+    expect(want).toBeLessThanOrEqual(lastSecond.reduce((sum, [, one]) => sum + one, 0));
+    expect(want).toBeLessThanOrEqual(op.leaseMost);
+  }
+
+  deliver(link: LossyStore, fate: Fate): void {
+    const request = link.waiting.shift();
+    if (request === undefined) return;
+    if (fate === 'answered' || fate === 'reply lost') this.apply(request);
+    if (fate === 'late') this.late.push({ ops: request.ops.map((op) => ({ ...op })), done: () => {} });
+    if (fate !== 'answered') for (const op of request.ops) failOp(op, fate === 'not sent' ? notSent : lost);
+    request.done();
+    this.check();
+  }
+
+  apply({ ops }: Request): void {
+    for (const op of ops) this.counter(op.key).apply(new FoldedRun(op));
+    this.check();
+  }
+
+  check(): void {
+    for (const [key, { value = 0, counted, outstanding }] of this.counters) {
+      const spent = this.spent.get(key) ?? 0;
+      expect(value).toBeGreaterThanOrEqual(counted + spent);
+      expect(value).toBeLessThanOrEqual(counted + spent + outstanding);
+      expect(value).toBeGreaterThanOrEqual(outstanding);
+    }
+  }
+}
+
+const limiter = fc.nat(2);
+const fate = fc.constantFrom<Fate>(
+  'answered',
+  'answered',
+  'answered',
+  'reply lost',
+  'lost',
+  'not sent',
+  'late',
+);
+const step = fc.oneof(
+  {
+    weight: 12,
+    arbitrary: fc.record({
+      is: fc.constant('hit' as const),
+      limiter,
+      key: fc.nat(2).map((key) => Math.min(1, key)),
+      hits: fc.constantFrom(1, 1, 1, 2, 5),
+      negative: fc.nat(9).map((n) => n === 0),
+      strict: fc.nat(4).map((n) => n === 0),
+    }),
+  },
+  { weight: 10, arbitrary: fc.record({ is: fc.constant('deliver' as const), limiter, fate }) },
+  {
+    weight: 3,
+    arbitrary: fc.record({ is: fc.constant('later' as const), ms: fc.constantFrom(10, 250, 700, 1500) }),
+  },
+  { weight: 1, arbitrary: fc.record({ is: fc.constant('late' as const), at: fc.nat(5) }) },
+  { weight: 1, arbitrary: fc.record({ is: fc.constant('rules' as const), limiter }) },
+  { weight: 1, arbitrary: fc.record({ is: fc.constant('kill' as const), limiter, isApplied: fc.boolean() }) },
+);
+
+describe('LeaseStore', () => {
+  it('charges the counter with every hit and every lease, whatever is lost', () => {
+    const steps = fc.array(step, { minLength: 1, maxLength: 120, size: 'max' });
+    fc.assert(
+      fc.property(steps, (all) => {
+        const world = new World(3);
+        let refunds = false;
+        for (const one of all) {
+          if (one.is === 'hit') {
+            refunds ||= one.negative;
+            world.hit(one);
+          } else if (one.is === 'deliver') {
+            world.deliver(world.limiters[one.limiter]!.link, one.fate);
+          } else if (one.is === 'later') {
+            world.timers.advance(one.ms);
+          } else if (one.is === 'late') {
+            for (const request of world.late.splice(one.at, 1)) world.apply(request);
+          } else if (one.is === 'rules') {
+            world.limiters[one.limiter]!.store.endAll();
+          } else {
+            const { link } = world.limiters[one.limiter]!;
+            while (link.waiting.length > 0) world.deliver(link, one.isApplied ? 'reply lost' : 'lost');
+            world.start(one.limiter);
+          }
+          world.check();
+        }
+        if (!refunds) {
+          for (const [name, passed] of world.passed)
+            expect(passed).toBeLessThanOrEqual(Number(name.split(' ')[1]));
+        }
+        settle(world);
+        const killed = all.some(({ is }) => is === 'kill');
+        for (const [key, { value = 0, counted, outstanding }] of world.counters) {
+          if (killed) continue;
+          // A take that comes later than the counter ends, or begins, finds no ledger that knows it to be old.
+          if (!all.some((one) => one.is === 'deliver' && one.fate === 'late')) expect(outstanding).toBe(0);
+          expect(value).toBe(counted + (world.spent.get(key) ?? 0) + outstanding);
+        }
+        for (const { store } of world.limiters) expect(store.book.outstanding).toBe(0);
+      }),
+      { numRuns: caseCount(200) },
+    );
+  });
+});
+
+/** The store answers everything from now on, and all leases go back. */
+function settle(world: World): void {
+  for (const request of world.late.splice(0)) world.apply(request);
+  for (const { store } of world.limiters) store.endAll();
+  for (let round = 0; round < 12; round += 1) {
+    for (const { link } of world.limiters) while (link.waiting.length > 0) world.deliver(link, 'answered');
+    world.timers.advance(250);
+  }
+}

@@ -1,0 +1,181 @@
+/** Leases in a real Redis: what the script does to counter and ledger, and limiters that race, die and lose their Redis. */
+import fc from 'fast-check';
+import { Redis } from 'ioredis';
+import { afterAll, beforeAll, expect, it, onTestFinished } from 'vitest';
+import type { CounterOp, LeaseAsk } from '../../limiter/stores/counter-store.ts';
+import { FoldedRun } from '../../limiter/stores/folded-run.ts';
+import { LeaseStore } from '../../limiter/stores/leases/lease-store.ts';
+import { leaseByScript } from '../../limiter/stores/redis/bounded-scripts.ts';
+import type { KeyedCommands } from '../../limiter/stores/redis/scripts.ts';
+import { counterOp, submit } from '../support/counter-ops.ts';
+import { describeWithServer } from '../support/describe-with-server.ts';
+import { redisProgram } from '../support/find-server.ts';
+import { LedgerModel } from '../support/lease-ledger.ts';
+import { ManualTimers } from '../support/manual-timers.ts';
+import { caseCount } from '../support/property-cases.ts';
+import { type RedisServer, startRedis } from '../support/redis-server.ts';
+import { openRedisStore } from '../support/redis-stores.ts';
+
+describeWithServer('leases in Redis', redisProgram, (path) => {
+  let server: RedisServer;
+  let client: Redis;
+
+  beforeAll(async () => {
+    server = await startRedis({ path });
+    client = new Redis(server.port, '127.0.0.1', { protocol: 2 });
+  });
+  afterAll(async () => {
+    client.disconnect();
+    await server.stop();
+  });
+
+  const commands: KeyedCommands = {
+    send: (_key, name, args) => client.call(name, args),
+    translate: (error) => {
+      throw error;
+    },
+    placeOf: () => 0,
+  };
+
+  /** A limiter whose time stands still until it is told. */
+  async function newLimiter(limiter: string): Promise<{ leases: LeaseStore; timers: ManualTimers }> {
+    const timers = new ManualTimers();
+    const store = await openRedisStore({ url: `127.0.0.1:${server.port}` });
+    const clock = { monotonicMs: () => timers.nowMs };
+    const leases = new LeaseStore({ store, clock, timers, limiter, maxCounters: 100 });
+    onTestFinished(() => leases.close());
+    return { leases, timers };
+  }
+
+  async function count(leases: LeaseStore, given: Partial<CounterOp> & { key: string }): Promise<CounterOp> {
+    const [op] = await submit(leases, [counterOp({ limit: 100, leaseMost: 10, mayReturn: true, ...given })]);
+    if (op!.error !== undefined) throw op!.error;
+    return op!;
+  }
+
+  it('leases what was used in the last second, and gives it back after an idle one', async () => {
+    const { leases, timers } = await newLimiter('usual');
+    expect(await count(leases, { key: 'usual' })).toMatchObject({ after: 1, leased: 0, fromLease: false });
+    expect(await count(leases, { key: 'usual' })).toMatchObject({ after: 2, leased: 2, fromLease: false });
+    expect(await client.get('usual')).toBe('4');
+    expect(await client.hgetall('weir:lease:{usual}')).toEqual({ t: '2', n: '1', usual: '1 2' });
+    const op = counterOp({ key: 'usual', limit: 100, leaseMost: 10 });
+    let isAnswered = false;
+    leases.submit([op], { stopWhenOver: false }, () => {
+      isAnswered = true;
+    });
+    expect(isAnswered).toBe(true);
+    expect(op).toMatchObject({ after: 3, leased: 1, fromLease: true, error: undefined });
+    timers.advance(1250);
+    expect(await count(leases, { key: 'usual', hits: 0 })).toMatchObject({ after: 3 });
+    expect(await client.exists('weir:lease:{usual}')).toBe(0);
+    expect(leases.book).toMatchObject({ granted: 2, spent: 1, returned: 1, lostAtMost: 0, outstanding: 0 });
+  });
+
+  it('leases what is left divided by those that lease, and nothing where that is less than each may have', async () => {
+    const { leases: one } = await newLimiter('one');
+    const { leases: two } = await newLimiter('two');
+    expect(await count(one, { key: 'near', hits: 60 })).toMatchObject({ after: 60, leased: 10 });
+    expect(await count(two, { key: 'near' })).toMatchObject({ after: 71, leased: 0, mayReturn: true });
+    const over = await count(two, { key: 'near', hits: 20, limit: 90 });
+    expect(over).toMatchObject({ after: 91, leased: 0, mayReturn: true });
+    expect(await count(one, { key: 'near', hits: 10 })).toMatchObject({ after: 70, fromLease: true });
+    expect(await count(one, { key: 'near' })).toMatchObject({ after: 92, leased: 0, mayReturn: false });
+  });
+
+  it('takes hits back down to what is leased, whoever takes them back', async () => {
+    const { leases: one } = await newLimiter('one');
+    const { leases: two } = await newLimiter('two');
+    await count(one, { key: 'refunded', hits: 2 });
+    expect(await count(one, { key: 'refunded', hits: 3 })).toMatchObject({ after: 5, leased: 5 });
+    expect(await count(two, { key: 'refunded', hits: 4, negative: true })).toMatchObject({ after: 6 });
+    expect(await count(two, { key: 'refunded', hits: 4, negative: true, leaseMost: 0 })).toMatchObject({
+      after: 5,
+    });
+    expect(await count(one, { key: 'refunded', hits: 3 })).toMatchObject({ after: 8, fromLease: true });
+    // It tells of what it spent, so that can be taken back.
+    expect(await count(one, { key: 'refunded', hits: 9, negative: true })).toMatchObject({
+      after: 0,
+      leased: 8,
+    });
+  });
+
+  it('ends leases with their rules, and answers the limits of others as ever', async () => {
+    const { leases } = await newLimiter('ends');
+    await count(leases, { key: 'ends', hits: 5 });
+    expect(await count(leases, { key: 'ends', limit: 12 })).toMatchObject({ after: 11, fromLease: false });
+    expect(await count(leases, { key: 'ends' })).toMatchObject({ after: 6, fromLease: true });
+    leases.endAll();
+    expect(await count(leases, { key: 'ends' })).toMatchObject({ after: 8, fromLease: false });
+  });
+
+  it('does to counter and ledger what they are meant to become', async () => {
+    const message = fc.record({
+      limiter: fc.constantFrom('one', 'two', 'three'),
+      /** Behind or before the last one that was sent. */
+      late: fc.nat(9).map((n) => (n === 0 ? 2 : 0)),
+      unheard: fc.nat(5).map((n) => n === 0),
+      spent: fc.nat(6),
+      want: fc.nat(6),
+      limit: fc.constantFrom(20, 60),
+      forgets: fc.boolean(),
+      isFloor: fc.nat(6).map((n) => n === 0),
+      ops: fc.array(fc.record({ hits: fc.nat(6), negative: fc.nat(4).map((n) => n === 0) }), {
+        minLength: 1,
+        maxLength: 3,
+      }),
+      loses: fc.constantFrom(...Array<''>(14).fill(''), 'counter', 'ledger'),
+    });
+    let cases = 0;
+    await fc.assert(
+      fc.asyncProperty(fc.array(message, { minLength: 1, maxLength: 25 }), async (all) => {
+        cases += 1;
+        const key = `random-${cases}`;
+        const ledgerKey = `weir:lease:{${key}}`;
+        const model = new LedgerModel();
+        const grantedBy = new Map<string, number>();
+        let sequence = 10;
+        for (const { limiter, late, unheard, isFloor, ops, loses, ...told } of all) {
+          sequence += 1;
+          const asks = [0, 1].map(
+            (): LeaseAsk => ({
+              ...told,
+              ledgerKey,
+              limiter,
+              sequence: isFloor ? 0 : sequence - late,
+              grantedBy: grantedBy.get(limiter) ?? 0,
+              most: 6,
+              granted: -1,
+              top: 0,
+            }),
+          );
+          const [script, plain] = asks.map((lease) => {
+            const both = ops.map((op) => counterOp({ key, ...op, lease }));
+            const run = new FoldedRun(both[0]!);
+            for (const op of both.slice(1)) run.add(op);
+            return { run, ops: both };
+          });
+          await leaseByScript(commands, script!.run);
+          model.apply(plain!.run);
+          expect(script!.ops).toEqual(plain!.ops);
+          if (!unheard && late === 0 && !isFloor) grantedBy.set(limiter, sequence);
+          expect(await client.get(key)).toBe(model.value === undefined ? null : String(model.value));
+          const { t = '0', n = '0', ...own } = await client.hgetall(ledgerKey);
+          const told0 = [...model.grants].filter(([, { granted }]) => granted > 0);
+          expect(Number(t)).toBe(model.outstanding);
+          expect(Number(n)).toBe(told0.length);
+          for (const [name, { granted }] of told0) expect(own[name]).toMatch(new RegExp(`^\\d+ ${granted}$`));
+          if (t !== '0') expect(await client.pttl(ledgerKey)).toBeGreaterThan(0);
+          if (loses === 'counter') {
+            await client.del(key);
+            model.value = undefined;
+          } else if (loses === 'ledger') {
+            await client.del(ledgerKey);
+            model.grants.clear();
+          }
+        }
+      }),
+      { numRuns: caseCount(60) },
+    );
+  });
+});
