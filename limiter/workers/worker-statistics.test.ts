@@ -3,6 +3,7 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { ManualTimers } from '../../test/support/manual-timers.ts';
 import { caseCount } from '../../test/support/property-cases.ts';
+import { ruleStatNames } from '../stats/registry/rule-stats.ts';
 import { StatsRegistry } from '../stats/registry/stats-registry.ts';
 import { PostedStatistics } from './posted-news.ts';
 import { JoinedGauges, WorkerStatistics } from './worker-statistics.ts';
@@ -19,6 +20,7 @@ function worker(
   const theirs = new PostedStatistics({
     durations: true,
     maxDetailedMetrics,
+    countsLeases: whole.ruleStatCount > ruleStatNames.length,
     idlePeriodMs: 10_000,
     timers,
     post: (news) => {
@@ -38,16 +40,17 @@ describe('the statistics of workers', () => {
       worker: fc.nat(2),
       what: fc.constantFrom('rule', 'domain', 'counter', 'show', 'merge'),
       name: fc.constantFrom('a', 'b', 'n_1.2.3.4.5.6.7:8', 'c|d', '_overflow'),
-      amount: fc.nat(5),
+      amount: fc.nat(7),
     });
-    const property = fc.property(fc.array(event, { maxLength: 60 }), (events) => {
-      const whole = new StatsRegistry();
-      const alone = new StatsRegistry();
+    const property = fc.property(fc.boolean(), fc.array(event, { maxLength: 60 }), (countsLeases, events) => {
+      const whole = new StatsRegistry({ countsLeases });
+      const alone = new StatsRegistry({ countsLeases });
       const workers = [worker(whole), worker(whole), worker(whole)];
       for (const { worker: index, what, name, amount } of events) {
         const one = workers[index]!;
         for (const registry of [one.registry, alone]) {
-          if (what === 'rule') registry.add(registry.ruleMetric(name, false).slot + (amount % 7), amount);
+          if (what === 'rule')
+            registry.add(registry.ruleMetric(name, false).slot + (amount % whole.ruleStatCount), amount);
           if (what === 'domain') registry.domainNotFound(name);
           if (what === 'counter') registry.add(registry.counter(`x.${name}`), amount);
         }

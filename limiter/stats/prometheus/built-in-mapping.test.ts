@@ -12,7 +12,14 @@ function mapped(stat: string, kind: StatKind = 'counter') {
 const rule = 'ratelimit.service.rate_limit';
 
 describe('the built-in mapping', () => {
-  for (const stat of ['near_limit', 'over_limit', 'total_hits', 'within_limit', 'shadow_mode']) {
+  for (const stat of [
+    'near_limit',
+    'over_limit',
+    'total_hits',
+    'within_limit',
+    'shadow_mode',
+    'leased_hits',
+  ]) {
     const name = `ratelimit_service_rate_limit_${stat}`;
     it(`labels ${stat} with domain and keys`, () => {
       expect(mapped(`${rule}.d.k_v.${stat}`)).toEqual([name, { domain: 'd', key1: 'k_v' }]);
