@@ -88,6 +88,7 @@ async function observeFleet(
       REDIS_PERSECOND_SOCKET_TYPE: 'tcp',
       REDIS_PERSECOND_URL: redisUrl,
       STORE_FAILURE_MODE: 'local',
+      LEASES: 'on',
     },
     {
       BACKEND_TYPE: 'memory',
