@@ -30,6 +30,13 @@ mkdirSync(join(folder, 'config'));
 const lines = Object.entries(rules).map(([key, words]) => `  - { key: ${key}, ${words} }\n`);
 writeFileSync(join(folder, 'config/l.yaml'), `domain: l\ndescriptors:\n${lines.join('')}`);
 
+/** A folder of rules with one alone. */
+const single = join(folder, 'single');
+mkdirSync(join(single, 'config'), { recursive: true });
+function writeSingle(words: string): void {
+  writeFileSync(join(single, 'config/l.yaml'), `domain: l\ndescriptors: [{ key: own, ${words} }]\n`);
+}
+
 const name = (key: string): string => `ratelimit.service.rate_limit.l.${key}.leased_hits`;
 
 /** What is left after each of so many requests; undefined for one that was refused. */
@@ -125,6 +132,16 @@ describeWithServer('LEASES', redisProgram, (path) => {
     expect(await inRedis('usual')).toBe(2);
   });
 
+  it('go back when a rule comes into force that forbids them', async () => {
+    writeSingle(rules['own']!);
+    const limiter = await start({ RUNTIME_ROOT: single, RUNTIME_WATCH_ROOT: 'false' });
+    await left(limiter, 'own', 2);
+    expect(await inRedis('own')).toBeGreaterThan(2);
+    writeSingle(rules['never']!);
+    await eventually(async () => expect(await inRedis('own')).toBe(2));
+    expect(await left(limiter, 'own', 3)).toEqual([997, 996, 995]);
+  });
+
   it('are not there where they are off, nor is anything said of them', async () => {
     const limiter = await start({ LEASES: 'off' });
     expect((await left(limiter, 'own', 12)).at(-1)).toBe(988);
@@ -142,8 +159,10 @@ describeWithServer('LEASES', redisProgram, (path) => {
         'with STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT=true',
       ],
       [{ BACKEND_TYPE: 'memory' }, 'without BACKEND_TYPE=redis'],
+      [{ REDIS_SCRIPTS: 'never' }, 'without REDIS_SCRIPTS=auto'],
     ])('with %o', async (env, why) => {
-      const limiter = await start(env);
+      writeSingle(rules['own']!);
+      const limiter = await start({ ...env, RUNTIME_ROOT: single });
       expect(limiter.lines.join('\n')).toContain(`LEASES has no effect ${why}`);
       expect((await left(limiter, 'own', 12)).at(-1)).toBe(988);
       expect([...(await limiter.stats()).keys()].filter((stat) => stat.includes('lease'))).toEqual([]);
