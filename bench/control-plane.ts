@@ -11,7 +11,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
 import type { ObjectNumbers } from './control-plane-objects.ts';
 import type { Order, Told } from './control-plane-server.ts';
-import { keepOnCore } from './core.ts';
+import { keepOnCore } from './process-cpu.ts';
 import { type Arrival, type StreamForm, XdsStreams } from './xds-streams.ts';
 
 const usage =

@@ -60,7 +60,7 @@ export async function measureLatency(options: LatencyOptions): Promise<LatencyFi
       STATS_FLUSH_INTERVAL: '1s',
     },
   });
-  const idle = startScript('./idle-process.ts', cores, { BENCH_PAUSES: idleFile });
+  const idle = startScript('./loop-pauses.ts', cores, { BENCH_PAUSES: idleFile });
   try {
     await idle.printed(/idle/);
     const load = { port: limiter.port, connections: 8, streams: 200, perSecond, ...options.load };

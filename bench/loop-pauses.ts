@@ -27,3 +27,9 @@ if (file !== undefined && isMainThread) {
     renameSync(`${file}.new`, file);
   });
 }
+
+if (import.meta.main) {
+  console.log('idle');
+  setInterval(() => {}, 60_000);
+  process.on('SIGTERM', () => process.exit(0));
+}

@@ -1,3 +1,4 @@
+import { spawnSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 
 /** CPU time that a process has used, user and system, all threads, in µs. Linux: /proc/<pid>/schedstat per thread is finer, /proc/<pid>/stat counts ended threads too. */
@@ -7,4 +8,9 @@ export function processCpuUs(pid: number): number {
   const fields = text.slice(text.lastIndexOf(')') + 2).split(' ');
   const ticks = Number(fields[11]) + Number(fields[12]);
   return ticks * 10_000;
+}
+
+/** Keeps a process and its threads on one core, where the system has `taskset`; elsewhere it runs where it likes. */
+export function keepOnCore(pid: number, core: number): void {
+  spawnSync('taskset', ['-a', '-p', '-c', String(core), String(pid)], { stdio: 'ignore' });
 }
