@@ -20,7 +20,7 @@ export interface Figures {
   leased: number;
 }
 
-export interface MedianFigures extends Omit<Figures, 'run' | 'scripts' | 'leased'> {
+export interface MedianFigures extends Omit<Figures, 'run'> {
   /**
    * CPU an answer against the echo's, the floor's, and that of the same limiter of another checkout, under the same load in the same
    * run: the median of all runs. Undefined where that was not measured.
@@ -73,6 +73,8 @@ export function mediansOf(runs: readonly Figures[]): MedianFigures[] {
       p50Ms: of((figures) => figures.p50Ms),
       p99Ms: of((figures) => figures.p99Ms),
       p999Ms: of((figures) => figures.p999Ms),
+      scripts: of(({ scripts }) => scripts),
+      leased: of(({ leased }) => leased),
       failed: same.reduce((sum, { failed }) => sum + failed, 0),
     };
   });

@@ -71,11 +71,11 @@ class LoadRun {
   }
 
   async finished(): Promise<LoadResult> {
+    const { perSecond, durationMs } = this.#options;
+    const stop = await (perSecond === undefined ? this.#fill() : this.#schedule(perSecond));
     const startedMs = performance.now();
-    const stop =
-      this.#options.perSecond === undefined ? this.#fill() : this.#schedule(this.#options.perSecond);
     await Promise.race([
-      new Promise((resolve) => setTimeout(resolve, this.#options.durationMs)),
+      new Promise((resolve) => setTimeout(resolve, durationMs)),
       ...this.connections.map((connection) => connection.failed),
     ]);
     const result = {
@@ -99,10 +99,11 @@ class LoadRun {
     return () => {};
   }
 
-  #schedule(perSecond: number): () => void {
-    const startMs = performance.now();
+  #schedule(perSecond: number): (() => void) | Promise<() => void> {
+    let startMs: number | undefined;
     let sent = 0;
     const sendDue = (): void => {
+      startMs ??= performance.now();
       const due = Math.floor(((performance.now() - startMs) * perSecond) / 1000);
       for (; sent < due; sent++) {
         const connection = this.connections[sent % this.connections.length] as LoadConnection;

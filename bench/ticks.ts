@@ -1,9 +1,11 @@
 /** Ticks finer than the timers of Node, whose unit is a millisecond: a thread of its own sleeps from one to the next. */
+import { once } from 'node:events';
 import { isMainThread, parentPort, Worker, workerData } from 'node:worker_threads';
 
-/** Calls `onTick` every so many milliseconds, 0.05 at least, late ticks at once. Returns what ends it. */
-export function startTicks(everyMs: number, onTick: () => void): () => void {
+/** Calls `onTick` every so many milliseconds, 0.05 at least, late ticks at once. Resolves at the first one, with what ends them. */
+export async function startTicks(everyMs: number, onTick: () => void): Promise<() => void> {
   const worker = new Worker(new URL(import.meta.url), { workerData: everyMs });
+  await once(worker, 'message');
   worker.on('message', onTick);
   return () => {
     worker.off('message', onTick);
