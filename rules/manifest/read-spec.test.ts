@@ -32,7 +32,7 @@ describe('readSpec', () => {
       className: 'weir',
       fleet: 'blue-2',
       rules: 2,
-      ownFields: ['shareThreshold', 'valueToMetric'],
+      ownFields: ['lease', 'shareThreshold', 'valueToMetric'],
       source: {
         name: 'team/shop',
         domain: 'shop',
@@ -46,6 +46,7 @@ describe('readSpec', () => {
             detailedMetric: true,
             valueToMetric: true,
             shareThreshold: true,
+            lease: 5_000,
             metadata: { team: 'search', list: [1, null, { deep: true }] },
             descriptors: [
               rule({ key: 'plan', rateLimit: limit({ unit: '', requestsPerUnit: 0, unlimited: true }) }),

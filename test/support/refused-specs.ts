@@ -345,6 +345,7 @@ export const acceptedSpecs: readonly { name: string; spec: Record<string, unknow
             name: 'search',
             replaces: [{ name: 'all' }],
           },
+          lease: '0.5%',
           shadowMode: true,
           quotaMode: true,
           detailedMetric: true,
