@@ -53,7 +53,7 @@ export interface ServingModules {
         openRedis(
           context: LimiterContext,
           storeName: 'store' | 'per_second_store',
-          parts: { flushTurn: FlushTurn; onScriptsRefused: () => void },
+          parts: { flushTurn: FlushTurn; stopLeases: () => void },
         ): OpenedStore;
       }
     | undefined;

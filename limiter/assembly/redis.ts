@@ -5,6 +5,7 @@ import type { FlushTurn } from '../../process/time/loop-turns.ts';
 import {
   redisAsksForNoPassword,
   redisConnectionRetry,
+  redisLeasesRefused,
   redisPipelineLimitIgnored,
   redisScriptsRefused,
 } from '../log/lines.ts';
@@ -31,7 +32,7 @@ const roles = {
 export function openRedis(
   context: LimiterContext,
   storeName: keyof typeof roles,
-  { flushTurn, onScriptsRefused }: { flushTurn: FlushTurn; onScriptsRefused: () => void },
+  { flushTurn, stopLeases }: { flushTurn: FlushTurn; stopLeases: () => void },
 ): OpenedStore {
   const { settings, clock, random, registry, health } = context;
   const { pool, component, prefix } = roles[storeName];
@@ -53,7 +54,11 @@ export function openRedis(
     scripts: settings.redisScripts,
     onScriptsRefused: (reason: string) => {
       redisScriptsRefused(log, label, reason);
-      onScriptsRefused();
+      stopLeases();
+    },
+    onLeasesRefused: (reason: string) => {
+      redisLeasesRefused(log, label, reason);
+      stopLeases();
     },
     tls: own.redisTls ? new ClientTls(clientTlsFiles(settings, 'redis')) : undefined,
     timeoutMs: own.redisTimeoutMs,

@@ -55,7 +55,7 @@ export function openStore(
   // Inside the breaker, so that what it answers itself is no work of the store.
   const redis = loaded(modules.redis, 'the Redis client');
   let leases: LeaseStore | undefined;
-  const parts = { flushTurn, onScriptsRefused: () => leases?.stop() };
+  const parts = { flushTurn, stopLeases: () => leases?.stop() };
   const calm = (name: 'store' | 'per_second_store', patienceMs: number): OpenedStore =>
     withBreaker(context, { name, patienceMs }, traced(name, redis.openRedis(context, name, parts)));
   const main = calm('store', settings.redisTimeoutMs);

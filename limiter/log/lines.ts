@@ -225,6 +225,15 @@ export function redisScriptsRefused(log: Logger, url: string, reason: string): v
   });
 }
 
+/** Once a process. */
+export function redisLeasesRefused(log: Logger, url: string, reason: string): void {
+  log.warn('Redis refuses the ledgers of leases: every hit is counted as it comes', {
+    url,
+    hint: "the user's ACL has to allow the keys weir:lease:*: see docs/operations.md for what a limiter needs",
+    reason,
+  });
+}
+
 /** Once an outage, and `storeAskedAgain` once at its end. */
 export function storeNotAsked(log: Logger, outage: { store: string; reason: string; mode: string }): void {
   log.error('The store does not answer: it is not asked until it does', outage);

@@ -363,10 +363,12 @@ describe('log lines', () => {
       'Redis without scripts, and settings of it that do nothing',
       (log) => {
         lines.redisScriptsRefused(log, 'cache:6379', 'Redis answered: NOPERM');
+        lines.redisLeasesRefused(log, 'cache:6379', 'Redis answered: NOPERM');
         lines.redisPipelineLimitIgnored(log, 'cache:6379');
       },
       [
         'level=warning msg="Redis refuses scripts: fixed windows go on, STORE_FAILURE_MODE answers for others" url="cache:6379" reason="Redis answered: NOPERM"',
+        'level=warning msg="Redis refuses the ledgers of leases: every hit is counted as it comes" url="cache:6379" hint="the user\'s ACL has to allow the keys weir:lease:*: see docs/operations.md for what a limiter needs" reason="Redis answered: NOPERM"',
         'level=warning msg="REDIS_PIPELINE_LIMIT is deprecated and has no effect" url="cache:6379"',
       ],
     ],

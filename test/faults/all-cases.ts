@@ -3,7 +3,7 @@ import { failureModeCases } from './cases/failure-modes.ts';
 import { longKeyCases } from './cases/long-keys.ts';
 import { memcachedKilledCases } from './cases/memcached-killed.ts';
 import { redisCertificateCases } from './cases/redis-certificate.ts';
-import { redisKilledCases } from './cases/redis-killed.ts';
+import { leaseCases, redisKilledCases } from './cases/redis-killed.ts';
 import { redisNetworkCases } from './cases/redis-network.ts';
 import { redisRefusesCases } from './cases/redis-refuses.ts';
 import { sentinelFailoverCases } from './cases/sentinel-failover.ts';
@@ -12,6 +12,7 @@ import type { FaultCase } from './fault-case.ts';
 /** In the order of the table. Every file of `cases/` is in it. */
 export const allCases: readonly FaultCase[] = [
   ...redisKilledCases,
+  ...leaseCases,
   ...redisNetworkCases,
   ...redisRefusesCases,
   ...longKeyCases,

@@ -1,6 +1,6 @@
 import { expect } from 'vitest';
 import { machineSlowness } from '../support/machine-slowness.ts';
-import { redisKilledCases } from './cases/redis-killed.ts';
+import { leaseCases, redisKilledCases } from './cases/redis-killed.ts';
 import { faultSuite } from './fault-suite.ts';
 
 /** Long enough for the code of both sides to be compiled before the fault. */
@@ -12,3 +12,5 @@ faultSuite('a limiter whose breaker is open answers at once', redisKilledCases, 
   check: ({ figures: { openP99Ms, calmP99Ms } }) =>
     expect(openP99Ms).toBeLessThan(Math.max(5 * machineSlowness(), calmP99Ms!)),
 });
+
+faultSuite('a limiter that leases', leaseCases);

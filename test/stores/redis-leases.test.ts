@@ -1,4 +1,5 @@
 /** Leases in a real Redis: what the script does to counter and ledger, and limiters that race, die and lose their Redis. */
+import { readFileSync } from 'node:fs';
 import fc from 'fast-check';
 import { Redis } from 'ioredis';
 import { afterAll, beforeAll, expect, it, onTestFinished } from 'vitest';
@@ -7,6 +8,7 @@ import { FoldedRun } from '../../limiter/stores/folded-run.ts';
 import { LeaseStore } from '../../limiter/stores/leases/lease-store.ts';
 import { leaseByScript } from '../../limiter/stores/redis/bounded-scripts.ts';
 import type { KeyedCommands } from '../../limiter/stores/redis/scripts.ts';
+import { systemClock, systemTimers } from '../../process/time/clock.ts';
 import { counterOp, submit } from '../support/counter-ops.ts';
 import { describeWithServer } from '../support/describe-with-server.ts';
 import { redisProgram } from '../support/find-server.ts';
@@ -15,6 +17,8 @@ import { ManualTimers } from '../support/manual-timers.ts';
 import { caseCount } from '../support/property-cases.ts';
 import { type RedisServer, startRedis } from '../support/redis-server.ts';
 import { openRedisStore } from '../support/redis-stores.ts';
+
+const operations = new URL('../../docs/operations.md', import.meta.url);
 
 describeWithServer('leases in Redis', redisProgram, (path) => {
   let server: RedisServer;
@@ -107,6 +111,34 @@ describeWithServer('leases in Redis', redisProgram, (path) => {
     expect(await count(leases, { key: 'ends' })).toMatchObject({ after: 6, fromLease: true });
     leases.endAll();
     expect(await count(leases, { key: 'ends' })).toMatchObject({ after: 8, fromLease: false });
+  });
+
+  it.each([
+    ['counts every hit as it comes where the user may not touch ledgers', ['~count*'], 0],
+    ['leases with a user who may do what docs/operations.md says', ['~*'], 2],
+  ])('%s', async (_, keys, granted) => {
+    const commands = /ACL SETUSER weir on >\S+ ~\* (.*)/
+      .exec(readFileSync(operations, 'utf8'))![1]!
+      .split(' ');
+    await client.call('ACL', 'SETUSER', 'weir', 'reset', 'on', '>secret', ...keys, ...commands);
+    const refusals: string[] = [];
+    const store = await openRedisStore(
+      { url: `127.0.0.1:${server.port}`, auth: 'weir:secret' },
+      { onLeasesRefused: (reason) => refusals.push(reason) },
+    );
+    const leases = new LeaseStore({
+      store,
+      clock: systemClock,
+      timers: systemTimers,
+      limiter: 'weir',
+      maxCounters: 9,
+    });
+    onTestFinished(() => leases.close());
+    const key = `counted-${granted}`;
+    expect(await count(leases, { key, hits: 2 })).toMatchObject({ after: 2, leased: granted });
+    expect(await count(leases, { key, hits: 2 })).toMatchObject({ after: 4, leased: 0 });
+    expect(refusals.length).toBe(granted === 0 ? 1 : 0);
+    expect(leases.book).toMatchObject({ granted, spent: granted });
   });
 
   it('does to counter and ledger what they are meant to become', async () => {

@@ -80,19 +80,21 @@ export class MemoryStore implements CounterStore {
   }
 
   /** Takes over what another store answered to the op. A counter that is new here lives for its `ttlSeconds`. */
-  learn({ key, after, bound, held, ttlSeconds }: CounterOp): void {
+  learn({ key, after, leased, bound, held, ttlSeconds }: CounterOp): void {
     const nowMs = this.#clock.nowMs();
+    // Its own leases are spent before anything is counted here.
+    const value = after + leased;
     this.#table.sweep(nowMs, sweptPerOp);
     const counter = this.#table.get(key, nowMs);
     const inPlaceOfValue = bound === undefined || bound.kind === 'fixed' ? undefined : held;
     if (counter !== undefined) {
-      counter.value = after;
+      counter.value = value;
       counter.held = inPlaceOfValue;
       // Its life counts from the last hit.
       if (inPlaceOfValue !== undefined)
         counter.expiresAtMs = Math.max(counter.expiresAtMs, nowMs + ttlSeconds * 1000);
-    } else if (after > 0) {
-      this.#table.create({ key, value: after, held: inPlaceOfValue, expiresAtMs: nowMs + ttlSeconds * 1000 });
+    } else if (value > 0) {
+      this.#table.create({ key, value, held: inPlaceOfValue, expiresAtMs: nowMs + ttlSeconds * 1000 });
     }
   }
 

@@ -120,8 +120,8 @@ export class RedisClusterStore extends GatheringStore {
       await (run.lease === undefined ? applyByScript : leaseByScript)(this.#commands, run);
     } catch (error) {
       // While a slot moves, its counter and a ledger that is yet to be made are not in one place.
-      const isMoving = run.lease !== undefined && isTryAgain(error);
-      if (!isMoving && !this.refusesScripts(error)) throw error;
+      const isLedgerAway = run.lease !== undefined && (isTryAgain(error) || this.refusesLeases(error));
+      if (!isLedgerAway && !this.refusesScripts(error)) throw error;
       await applyPlainly(this.#commands, run);
     }
   }

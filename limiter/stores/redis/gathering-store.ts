@@ -19,7 +19,7 @@ import {
   TurnGathering,
   usualCallBounds,
 } from './gathered-calls.ts';
-import { areScriptsRefused, type RedisErrors, type RedisScripts } from './redis-error.ts';
+import { areScriptsRefused, isKeyRefused, type RedisErrors, type RedisScripts } from './redis-error.ts';
 import { type Batch, maxKeysPerCall, settle } from './script-batches.ts';
 
 export interface GatheringStoreOptions {
@@ -45,6 +45,8 @@ export interface GatheringStoreOptions {
   scripts?: RedisScripts | undefined;
   /** Told once, when `auto` goes on without scripts. The reason holds no credentials. */
   onScriptsRefused?: ((reason: string) => void) | undefined;
+  /** Told once, when ledgers of leases may not be used. The reason holds no credentials. */
+  onLeasesRefused?: ((reason: string) => void) | undefined;
   /** Told at every change of `connected`. */
   onChange?: ((connected: boolean, reason?: string) => void) | undefined;
   /** An attempt to connect failed, or an open connection broke; for the log. Holds no credentials. */
@@ -63,6 +65,7 @@ export abstract class GatheringStore implements CounterStore {
   readonly #gathering: TurnGathering;
   readonly #places: CallPlaces<Batch>;
   readonly #onScriptsRefused: ((reason: string) => void) | undefined;
+  #onLeasesRefused: ((reason: string) => void) | undefined;
   protected withoutScripts: boolean;
   #closed = false;
 
@@ -73,6 +76,7 @@ export abstract class GatheringStore implements CounterStore {
     this.#random = random;
     this.withoutScripts = scripts === 'never';
     this.#onScriptsRefused = options.onScriptsRefused;
+    this.#onLeasesRefused = options.onLeasesRefused;
     this.#places = new CallPlaces<Batch>({
       ...calls,
       timeoutMs,
@@ -160,6 +164,14 @@ export abstract class GatheringStore implements CounterStore {
   protected settle(batch: Batch): void {
     this.#places.free();
     settle(batch);
+  }
+
+  /** Whether `error` may be about a ledger of leases alone, so that what comes with it is to be counted without. */
+  protected refusesLeases(error: unknown): boolean {
+    if (!isKeyRefused(error)) return false;
+    this.#onLeasesRefused?.(this.#errors.fromOwnCommand(error).message);
+    this.#onLeasesRefused = undefined;
+    return true;
   }
 
   /** Whether `error` says that this Redis runs no scripts: then none is sent any more. */

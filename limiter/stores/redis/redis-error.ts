@@ -185,6 +185,11 @@ export function areScriptsRefused(error: unknown): error is Error {
   return /^(?:NOPERM|CROSSSLOT|ERR unknown command)\b/i.test(error.message) && !isAboutKey(error.message);
 }
 
+/** Whether the user may not touch a key of the call. It ran nothing then. */
+export function isKeyRefused(error: unknown): error is Error {
+  return error instanceof Error && isAboutKey(error.message);
+}
+
 /** A user who may not touch a key may not do so by plain commands either. Redis 6 says it in other words than later ones. */
 function isAboutKey(text: string): boolean {
   return /^NOPERM\b.*\baccess (?:a key|one of the keys)\b/i.test(text);

@@ -108,7 +108,13 @@ export class RedisStore extends GatheringStore {
     // Redis ran nothing when it does not know the script, so the same call may go out again.
     if (isNoScript(error)) this.#sendScript(batch, 'eval');
     else if (this.refusesScripts(error)) this.#countPlainly(batch);
+    else if (batch.hasLeases && this.refusesLeases(error)) this.#sendWithoutLeases(batch);
     else this.#failed(batch, error);
+  }
+
+  #sendWithoutLeases(batch: Batch): void {
+    batch.dropLeases();
+    this.#sendScript(batch, 'evalsha');
   }
 
   #failed(batch: Batch, error: Error): void {

@@ -32,6 +32,9 @@ export interface Batch {
   leaveOutAbandoned(): boolean;
   /** Hands over the arguments after the script itself: the number of keys, the keys, the rest. */
   pushArguments(args: Arguments): void;
+  /** Whether it comes with leases, and how it goes on without: nothing is told to their ledgers. */
+  readonly hasLeases: boolean;
+  dropLeases(): void;
   /** Writes the answers; false when the reply is not what the script gives, and nothing was written. */
   answer(reply: unknown, errors: RedisErrors): boolean;
   fail(error: StoreError): void;
@@ -143,6 +146,15 @@ export class CountBatch implements Batch {
     return left > 0 || this.#steps !== undefined;
   }
 
+  get hasLeases(): boolean {
+    return this.#leased > 0;
+  }
+
+  dropLeases(): void {
+    for (const run of this.#runs) run.lease = undefined;
+    this.#leased = 0;
+  }
+
   pushArguments(args: Arguments): void {
     const steps = this.#steps;
     const additions = this.#arrange();
@@ -222,6 +234,7 @@ function orderOf(run: FoldedRun): number {
 
 /** Whole requests for one call of `stopScript`. Nothing is folded: what a request may count depends on those before it. */
 export class StopBatch implements Batch {
+  readonly hasLeases = false;
   readonly requests: PendingRequest[] = [];
   #ops: CounterOp[] = [];
   /** Those without a bound. */
@@ -232,6 +245,8 @@ export class StopBatch implements Batch {
   get script(): RedisScript {
     return this.#plain < this.#ops.length ? boundedStopScript : stopScript;
   }
+
+  dropLeases(): void {}
 
   /** False when the request's keys would be too many; an empty batch takes any up to `maxKeysPerCall`. */
   add(ops: CounterOp[], request: PendingRequest): boolean {
