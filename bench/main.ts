@@ -319,7 +319,7 @@ try {
     const problems = [
       ...regressions(ratiosOf(rows), committed),
       ...costlyLimits(toFixedWindow),
-      ...leases.filter(({ isReached }) => !isReached).map(({ line }) => line),
+      ...leases.filter(({ holds }) => !holds).map(({ line }) => line),
     ];
     for (const problem of problems) console.error(`bench:check: ${problem}`);
     if (problems.length > 0) process.exitCode = 1;
