@@ -1,0 +1,159 @@
+import { once } from 'node:events';
+import { type AddressInfo, createServer, type Socket } from 'node:net';
+import { describe, expect, it, onTestFinished } from 'vitest';
+import { RedisLink, type RedisLinkOptions } from './redis-link.ts';
+import { CommandText, type Reply, ReplyReader } from './resp.ts';
+
+/** A server that answers each command as `answer` says, or not at all, and a link to it. */
+async function linked(
+  answer: (command: string, socket: Socket) => string | undefined,
+  options: Partial<RedisLinkOptions> = {},
+) {
+  const reads: string[][] = [];
+  const server = createServer((socket) => {
+    let commands: string[] = [];
+    const reader = new ReplyReader((command) => commands.push((command as Reply[]).join(' ')));
+    socket.on('error', () => {});
+    socket.on('data', (bytes: Buffer) => {
+      commands = [];
+      reader.push(bytes, bytes.length);
+      reads.push(commands);
+      for (const command of commands) socket.write(answer(command, socket) ?? '');
+    });
+  });
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const { port } = server.address() as AddressInfo;
+  const endpoint = { host: '127.0.0.1', port };
+  const events: string[] = [];
+  const onEnd = (error: Error) => void events.push(`end: ${error.message}`);
+  const link = new RedisLink({ endpoint, tls: undefined, timeoutMs: 5000, onEnd, ...options });
+  onTestFinished(() => {
+    link.close();
+    server.close();
+  });
+  const ask = (command: string) => {
+    const [name = '', ...args] = command.split(' ');
+    const told = (outcome: unknown) => void events.push(`${command}: ${outcome}`);
+    return link.ask(name, args).then(told, told);
+  };
+  return { link, ask, reads, events };
+}
+
+const nobody = { username: undefined, password: undefined };
+const echo = (command: string) => `+${command}\r\n`;
+
+describe('RedisLink', () => {
+  it('sends what one event asks in one write, and answers in order', async () => {
+    const { link, ask, reads, events } = await linked(echo);
+    await link.login(nobody, () => {});
+    await Promise.all(['a', 'b 1', 'c'].map(ask));
+    expect(reads).toEqual([['a', 'b 1', 'c']]);
+    expect(events).toEqual(['a: a', 'b 1: b 1', 'c: c']);
+    expect(link.isIdle).toBe(true);
+  });
+
+  it('sends what waits for the end of an event before what does not wait', async () => {
+    const { link, ask, reads, events } = await linked(echo);
+    await link.login(nobody, () => {});
+    const first = ask('first');
+    await new Promise<void>((resolve) =>
+      link.send(new CommandText(['second']), {
+        dueMs: 0,
+        next: undefined,
+        answered: (reply) => {
+          events.push(`sent: ${reply}`);
+          resolve();
+        },
+        failed: () => {},
+      }),
+    );
+    await first;
+    expect(reads.flat()).toEqual(['first', 'second']);
+    expect(events.sort()).toEqual(['first: first', 'sent: second']);
+  });
+
+  it('reads replies that come a byte at a time', async () => {
+    const { link, ask, events } = await linked((command, socket) => {
+      for (const byte of Buffer.from(`*2\r\n$${command.length}\r\n${command}\r\n:7\r\n`))
+        socket.write(Buffer.of(byte));
+      return undefined;
+    });
+    await link.login(nobody, () => {});
+    await Promise.all([ask('one'), ask('other')]);
+    expect(events).toEqual(['one: one,7', 'other: other,7']);
+  });
+
+  it('ends when a call is not answered in time, and fails those behind it otherwise', async () => {
+    const { link, ask, events } = await linked((command) => (command === 'a' ? echo(command) : undefined), {
+      timeoutMs: 800,
+    });
+    await link.login(nobody, () => {});
+    await ask('a');
+    const silent = ask('b');
+    await new Promise((resolve) => setTimeout(resolve, 600));
+    await Promise.all([silent, ask('c')]);
+    await ask('d');
+    const [answer, ...others] = events;
+    expect(answer).toBe('a: a');
+    expect(others.sort()).toEqual([
+      'b: Error: Command timed out',
+      'c: Error: Connection is closed.',
+      'd: Error: Connection is closed.',
+      'end: Command timed out',
+    ]);
+  });
+
+  it.each([
+    ['what is no reply', 'HTTP/1.1 400 Bad Request\r\n'],
+    ['a reply that nobody asked for', '+OK\r\n+OK\r\n'],
+  ])('ends at %s', async (_, text) => {
+    const { link, ask, events } = await linked(() => text);
+    await link.login(nobody, () => {});
+    await ask('a');
+    await expect.poll(() => events).toContain('end: Redis gave an answer of an unexpected form');
+    expect(link.failure?.message).toBe('Redis gave an answer of an unexpected form');
+  });
+
+  it('hands over what comes unasked where that is expected', async () => {
+    const messages: Reply[] = [];
+    const { link, ask } = await linked(() => '+OK\r\n+first\r\n+second\r\n', {
+      onMessage: (message) => messages.push(message),
+    });
+    await link.login(nobody, () => {});
+    await ask('subscribe news');
+    await expect.poll(() => messages).toEqual(['first', 'second']);
+  });
+
+  it.each([
+    [{ ...nobody }, [], []],
+    [{ username: undefined, password: 'pw', db: 3 }, ['auth pw', 'select 3'], []],
+    [{ username: 'me', password: 'pw' }, ['auth me pw'], []],
+    [{ username: undefined, password: 'needless' }, ['auth needless'], ['needless']],
+    [{ username: undefined, password: 'old' }, ['auth old'], ['needless']],
+    [{ username: 'wrong', password: 'pw' }, ['auth wrong pw'], ['WRONGPASS no such user']],
+    [
+      { username: 'nobody', password: 'pw' },
+      ['auth nobody pw'],
+      ["ERR wrong number of arguments for 'auth' command"],
+    ],
+    [
+      { username: undefined, password: 'pw', db: 99 },
+      ['auth pw', 'select 99'],
+      ['ERR DB index is out of range'],
+    ],
+  ])('logs in with %j', async (credentials, commands, told) => {
+    const replies: Record<string, string> = {
+      'auth needless':
+        '-ERR AUTH <password> called without any password configured for the default user. Are you sure?',
+      'auth old': '-ERR Client sent AUTH, but no password is set',
+      'auth wrong pw': '-WRONGPASS no such user',
+      'auth nobody pw': "-ERR wrong number of arguments for 'auth' command",
+      'select 99': '-ERR DB index is out of range',
+    };
+    const { link, reads } = await linked((command) => `${replies[command] ?? '+OK'}\r\n`);
+    const heard: string[] = [];
+    await link.login(credentials, () => heard.push('needless')).catch((error) => heard.push(error.message));
+    expect([reads.flat(), heard]).toEqual([commands, told]);
+  });
+});
