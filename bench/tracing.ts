@@ -58,6 +58,7 @@ interface Answered {
 
 const noStream = {
   id: 1,
+  openedMs: 0,
   isOpen: true,
   queuedBytes: 0,
   connection: { peer: undefined, callerMemo: undefined, fieldsMemo: undefined },

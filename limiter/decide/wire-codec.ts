@@ -121,6 +121,8 @@ class WireWriter {
 export { DecodeError } from './wire-reader.ts';
 
 const noEntries: readonly Entry[] = [];
+const noDescriptors: Descriptor[] = [];
+Object.freeze(noDescriptors);
 const reader = new WireReader();
 const writer = new WireWriter();
 const knownEntries = new KnownEntriesCache();
@@ -128,7 +130,12 @@ const knownEntries = new KnownEntriesCache();
 /** Throws a `DecodeError` when the bytes are no such message. Keeps nothing of `bytes`. Its time is linear in them. */
 export function decodeRateLimitRequest(bytes: Uint8Array): RateLimitRequest {
   const end = bytes.length;
-  const request: RateLimitRequest = { domain: '', descriptors: [], hitsAddend: 0, mendedValues: undefined };
+  const request: RateLimitRequest = {
+    domain: '',
+    descriptors: noDescriptors,
+    hitsAddend: 0,
+    mendedValues: undefined,
+  };
   reader.reset(bytes);
   try {
     while (reader.position < end) {
@@ -138,7 +145,9 @@ export function decodeRateLimitRequest(bytes: Uint8Array): RateLimitRequest {
           request.domain = reader.string();
           break;
         case 2:
-          request.descriptors.push(readDescriptor(bytes));
+          // One that begins with its element has no room to spare, as most requests need none.
+          if (request.descriptors === noDescriptors) request.descriptors = [readDescriptor(bytes)];
+          else request.descriptors.push(readDescriptor(bytes));
           break;
         case 3:
           request.hitsAddend = reader.uint32();

@@ -126,13 +126,20 @@ export function heldBytes(buffer: Uint8Array | undefined): number {
   return buffer === undefined ? 0 : roomBytes + buffer.length;
 }
 
+const prefix = new Uint8Array(prefixBytes);
+
+/** What stands before the message; valid until the next one is asked for. */
+export function prefixOf({ length }: Uint8Array): Uint8Array {
+  prefix[1] = length >>> 24;
+  prefix[2] = length >>> 16;
+  prefix[3] = length >>> 8;
+  prefix[4] = length;
+  return prefix;
+}
+
 /** The message with its prefix, in a buffer of its own. */
 export function withPrefix(message: Uint8Array): Uint8Array {
-  const framed = Buffer.allocUnsafe(prefixBytes + message.length);
-  framed[0] = 0;
-  framed.writeUInt32BE(message.length, 1);
-  framed.set(message, prefixBytes);
-  return framed;
+  return Buffer.concat([prefixOf(message), message]);
 }
 
 function prefixRefusal(

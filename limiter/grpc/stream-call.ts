@@ -108,7 +108,7 @@ export class StreamCall implements Call, MessageStream {
     this.#stream = stream;
     this.#name = method.name;
     this.#site = site;
-    this.deadlineMs = site.observer.clock.monotonicMs() + timeoutMs;
+    this.deadlineMs = stream.openedMs + timeoutMs;
     if (timeoutMs !== Number.POSITIVE_INFINITY) site.deadlines.add(this);
     stream.answerIsStream = true;
     stream.requestIsStream = method.kind === 'duplex';

@@ -22,7 +22,7 @@ import {
   tooMuchUnfinished,
   trailersOnly,
 } from './call.ts';
-import { prefixBytes, SingleMessage, withPrefix } from './message-reader.ts';
+import { prefixBytes, prefixOf, SingleMessage } from './message-reader.ts';
 
 export interface UnaryMethod {
   readonly kind: 'unary';
@@ -61,7 +61,6 @@ export class UnaryCall implements Call, UnaryReply {
   readonly #stream: RequestStream;
   readonly #method: UnaryMethod;
   readonly #site: CallSite;
-  readonly #startedMs: number;
   #state: State = receiving;
   /** Only of a request that comes in pieces. */
   #pieces: SingleMessage | undefined;
@@ -70,8 +69,7 @@ export class UnaryCall implements Call, UnaryReply {
     this.#stream = stream;
     this.#method = method;
     this.#site = site;
-    this.#startedMs = site.observer.clock.monotonicMs();
-    this.deadlineMs = this.#startedMs + timeoutMs;
+    this.deadlineMs = stream.openedMs + timeoutMs;
     if (timeoutMs !== Number.POSITIVE_INFINITY) site.deadlines.add(this);
   }
 
@@ -111,7 +109,7 @@ export class UnaryCall implements Call, UnaryReply {
     const stream = this.#stream;
     this.#end(answered);
     this.span?.end(0);
-    stream.respond(okHeaders, withPrefix(message), okTrailers);
+    stream.respond(okHeaders, message, okTrailers, prefixOf(message));
   }
 
   fail(status: GrpcStatus): void {
@@ -180,7 +178,7 @@ export class UnaryCall implements Call, UnaryReply {
     const reached = this.#state === running;
     this.#state = state;
     if (this.deadlineMs !== Number.POSITIVE_INFINITY) deadlines.remove(this);
-    if (reached) observer.onCall(this.#method.name, observer.clock.monotonicMs() - this.#startedMs);
+    if (reached) observer.onCall(this.#method.name, observer.clock.monotonicMs() - this.#stream.openedMs);
     else this.#pieces?.release();
   }
 }

@@ -55,6 +55,8 @@ export interface HpackEncoderOptions {
  * One for each connection. Fields go out in the order given: one character a byte, names in lower case.
  */
 export class HpackEncoder {
+  /** Counts what may give fields another encoding: as long as it stays the same, so do their bytes. For reading alone. */
+  changes = 0;
   readonly #maxTableBytes: number;
   readonly #indexing: (name: string) => Indexing;
   readonly #huffman: boolean;
@@ -84,6 +86,7 @@ export class HpackEncoder {
     this.#tableBytes = Math.min(bytes, this.#maxTableBytes);
     this.#smallestTableBytes = Math.min(this.#smallestTableBytes, this.#tableBytes);
     this.#isResized = true;
+    this.changes += 1;
   }
 
   /**
@@ -121,6 +124,7 @@ export class HpackEncoder {
     }
     this.#smallestTableBytes = this.#tableBytes;
     this.#isResized = false;
+    this.changes += 1;
     return position;
   }
 
@@ -141,7 +145,10 @@ export class HpackEncoder {
     );
     if (nameIndex === 0) position = this.#string(name, target, position);
     position = this.#string(value, target, position);
-    if (indexing === Indexing.INCREMENTAL) this.#table.insert(name, value);
+    if (indexing === Indexing.INCREMENTAL) {
+      this.#table.insert(name, value);
+      this.changes += 1;
+    }
     return position;
   }
 

@@ -1,8 +1,15 @@
 import { describe, expect, it } from 'vitest';
 
-import { data, goAway, ping, settings, settingsAck } from '../../test/support/http2-frame-script.ts';
+import {
+  data,
+  goAway,
+  ping,
+  settings,
+  settingsAck,
+  windowUpdate,
+} from '../../test/support/http2-frame-script.ts';
 import { Http2Peer, requestFields } from '../../test/support/http2-peer.ts';
-import { clientPreface, Flag } from './constants.ts';
+import { clientPreface, Flag, Setting } from './constants.ts';
 import type { RequestStream } from './request-handler.ts';
 
 const answered = (id: number, body: string) => [
@@ -35,6 +42,52 @@ describe('a connection', () => {
       'data 3 5 end',
     ]);
     expect(peer.connection.openStreams).toBe(0);
+  });
+
+  it('gives a response the sections of the one before, whatever the tables did meanwhile', () => {
+    const peer = Http2Peer.opened();
+    const other = ['grpc-status', '7', 'server', 'x'];
+    let id = 1;
+    const next = () => {
+      peer.send(peer.call(id, 'a'), peer.call(id + 2, 'b'), peer.call(id + 4, 'c'));
+      expect(peer.frames()).toEqual(
+        [id, id + 2, id + 4].flatMap((one, at) => answered(one, 'abc'.charAt(at))),
+      );
+      id += 6;
+    };
+    next();
+    for (const tableBytes of [0, 60, 4096]) {
+      peer.send(settings([Setting.HEADER_TABLE_SIZE, tableBytes]));
+      expect(peer.frames()).toEqual(['SETTINGS ACK']);
+      next();
+      peer.handler.silent = true;
+      peer.send(peer.call(id));
+      peer.handler.streams.get(id)?.sendHeaders(other, true);
+      peer.handler.silent = false;
+      expect(peer.frames()).toEqual([`HEADERS ${id} ${other.join(' ')} end`]);
+      id += 2;
+      next();
+    }
+  });
+
+  it('sends what leads a body in front of it, in however many pieces', () => {
+    const peer = Http2Peer.opened();
+    peer.handler.silent = true;
+    peer.send(settings([Setting.INITIAL_WINDOW_SIZE, 4]), peer.call(1), peer.call(3));
+    const respond = (id: number, lead: string, body: string) =>
+      peer.handler.streams
+        .get(id)
+        ?.respond(
+          [':status', '200', 'content-type', 'application/grpc'],
+          Buffer.from(body),
+          ['grpc-status', '0'],
+          Buffer.from(lead),
+        );
+    respond(1, 'ab', 'cd');
+    respond(3, 'ab', 'cde');
+    peer.send(windowUpdate(3, 1));
+    const [status, long, more, tail] = [answered(3, '')[0]!, 'DATA 3 abcd', 'DATA 3 e', answered(3, '')[2]!];
+    expect(peer.frames()).toEqual(['SETTINGS ACK', ...answered(1, 'abcd'), status, long, more, tail]);
   });
 
   it('writes all answers of one piece at once', () => {

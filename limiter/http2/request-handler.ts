@@ -40,6 +40,8 @@ export interface RequestConnection {
 /** One request and its response. Everything that is called after the end of the stream does nothing. */
 export interface RequestStream {
   readonly id: number;
+  /** When its header section came, on the clock of who owns the connection. */
+  readonly openedMs: number;
   /** The handler's own: what it knows of this request. */
   context: unknown;
   /** False once the response ended or the stream was aborted. */
@@ -55,10 +57,10 @@ export interface RequestStream {
   /** The handler keeps so many bytes more for this request while its peer has not done its part; of less, below 0. */
   hold(bytes: number): void;
   /**
-   * A whole response at once, which is the fast way: fields, one piece of body, trailers. The body is copied or
-   * written before it returns.
+   * A whole response at once, which is the fast way: fields, one piece of body, trailers. The body begins with `lead`, by default
+   * with nothing; both are copied or written before it returns.
    */
-  respond(fields: HeaderFields, body: Uint8Array, trailers: HeaderFields): void;
+  respond(fields: HeaderFields, body: Uint8Array, trailers: HeaderFields, lead?: Uint8Array): void;
   /** The response's header section; with `endStream` that is the whole response ("trailers only" in gRPC). */
   sendHeaders(fields: HeaderFields, endStream: boolean): void;
   /** A piece of body, as far as the peer's windows allow; the rest waits. */

@@ -221,7 +221,9 @@ export class RequestReader {
   onHeaders(flags: number, id: number, bytes: Uint8Array, start: number, end: number): void {
     if (id === 0) throw protocolError();
     const endStream = (flags & Flag.END_STREAM) !== 0;
-    let [from, to, dependsOnItself] = [start, end, false];
+    let from = start;
+    let to = end;
+    let dependsOnItself = false;
     if ((flags & (Flag.PADDED | Flag.PRIORITY)) !== 0) {
       const place = placeOfBlock(flags, id, bytes, start, end);
       from = place.start;
@@ -248,9 +250,10 @@ export class RequestReader {
 
   onData(flags: number, id: number, bytes: Uint8Array, start: number, end: number): void {
     const { streams, limits } = this.#context;
-    const stream = streams.open.get(id);
+    const stream = streams.find(id);
     if (stream === undefined && streams.isIdle(id)) throw protocolError();
-    let [from, to] = [start, end];
+    let from = start;
+    let to = end;
     if ((flags & Flag.PADDED) !== 0) {
       if (start === end) throw frameSizeError();
       from = start + 1;
@@ -291,7 +294,7 @@ export class RequestReader {
   ): void {
     const fields = this.#decoder.fieldsOf(bytes, start, end);
     const { streams } = this.#context;
-    const stream = streams.open.get(id);
+    const stream = id <= streams.lastId ? streams.find(id) : undefined;
     if (stream !== undefined) {
       if (dependsOnItself) this.#context.streamError(id, ErrorCode.PROTOCOL_ERROR);
       else this.#trailers(stream, fields, endStream);

@@ -44,6 +44,22 @@ export class SendQueue {
   }
 }
 
+/** The header sections of the last response, which the next one mostly has too, and their bytes as long as the table stays the same. */
+interface KnownSections {
+  readonly fields: HeaderFields;
+  readonly trailers: HeaderFields;
+  readonly head: Uint8Array;
+  readonly tail: Uint8Array;
+  /** Of the encoder, when it was so. */
+  readonly changes: number;
+}
+
+const noFields: HeaderFields = [];
+const noBytes = new Uint8Array(0);
+
+/** Chosen: longer frames are not kept. That of a usual response has 12 bytes. */
+const mostKnownBytes = 64;
+
 /**
  * The sending half: responses to frames, within the peer's windows (RFC 9113, section 6.9). What the windows do not
  * allow is copied and waits with its stream; WINDOW_UPDATE and SETTINGS send it on, the longest waiting stream first.
@@ -68,6 +84,7 @@ export class ResponseWriter implements RequestConnection {
   readonly #streams: StreamTable;
   readonly #onWritten: () => void;
   #connectionWindow = initialWindowBytes;
+  #known: KnownSections = { fields: noFields, trailers: noFields, head: noBytes, tail: noBytes, changes: -1 };
 
   constructor(options: {
     peer: unknown;
@@ -82,10 +99,21 @@ export class ResponseWriter implements RequestConnection {
     this.#onWritten = options.onWritten;
   }
 
-  respond(stream: Http2Stream, fields: HeaderFields, body: Uint8Array, trailers: HeaderFields): void {
-    const length = body.length;
-    const headBytes = maxEncodedBytes(fields);
-    const tailBytes = maxEncodedBytes(trailers);
+  /** As `RequestStream.respond`. */
+  respond(
+    stream: Http2Stream,
+    fields: HeaderFields,
+    body: Uint8Array,
+    trailers: HeaderFields,
+    lead: Uint8Array,
+  ): void {
+    const leadBytes = lead.length;
+    const length = leadBytes + body.length;
+    const known = this.#known;
+    const isKnown =
+      fields === known.fields && trailers === known.trailers && this.encoder.changes === known.changes;
+    const headBytes = isKnown ? known.head.length : maxEncodedBytes(fields);
+    const tailBytes = isKnown ? known.tail.length : maxEncodedBytes(trailers);
     const fits =
       length <= stream.sendWindow &&
       length <= this.#connectionWindow &&
@@ -95,24 +123,36 @@ export class ResponseWriter implements RequestConnection {
       stream.queue === undefined;
     if (!fits) {
       this.sendHeaders(stream, fields, false);
-      this.sendData(stream, body);
+      this.sendData(stream, leadBytes === 0 ? body : Buffer.concat([lead, body]));
       this.sendTrailers(stream, trailers);
       return;
     }
     stream.isOpen = false;
     const output = this.#output;
     output.reserve(3 * frameHeaderBytes + headBytes + length + tailBytes);
-    this.#writeShortBlock(stream.id, fields, Flag.END_HEADERS);
+    const { changes } = this.encoder;
+    const start = output.end;
+    if (isKnown) this.#writeKnownBlock(stream.id, known.head, Flag.END_HEADERS);
+    else this.#writeShortBlock(stream.id, fields, Flag.END_HEADERS);
+    const headEnd = output.end;
     if (length > 0) {
-      const at = output.end;
-      writeFrameHeader(output.bytes, at, length, FrameType.DATA, 0, stream.id);
-      output.bytes.set(body, at + frameHeaderBytes);
-      output.end = at + frameHeaderBytes + length;
+      const at = headEnd + frameHeaderBytes;
+      const { bytes } = output;
+      writeFrameHeader(bytes, headEnd, length, FrameType.DATA, 0, stream.id);
+      for (let index = 0; index < leadBytes; index++) bytes[at + index] = lead[index]!;
+      bytes.set(body, at + leadBytes);
+      output.end = at + length;
       stream.sendWindow -= length;
       this.#connectionWindow -= length;
+      this.served += 1;
     }
-    this.#writeShortBlock(stream.id, trailers, Flag.END_HEADERS | Flag.END_STREAM);
-    if (length > 0) this.served += 1;
+    const tailStart = output.end;
+    const lastFlags = Flag.END_HEADERS | Flag.END_STREAM;
+    if (isKnown) this.#writeKnownBlock(stream.id, known.tail, lastFlags);
+    else {
+      this.#writeShortBlock(stream.id, trailers, lastFlags);
+      if (this.encoder.changes === changes) this.#know(fields, trailers, [start, headEnd, tailStart]);
+    }
     this.#completed(stream);
     this.#onWritten();
   }
@@ -199,6 +239,20 @@ export class ResponseWriter implements RequestConnection {
     return true;
   }
 
+  /** The HEADERS frames of a response that was written last begin and end there in the output, at whose end the second one ends. */
+  #know(
+    fields: HeaderFields,
+    trailers: HeaderFields,
+    [start, headEnd, tailStart]: [number, number, number],
+  ): void {
+    const { bytes, end } = this.#output;
+    if (headEnd - start > mostKnownBytes || end - tailStart > mostKnownBytes) return;
+    const { changes } = this.encoder;
+    const head = Uint8Array.from(bytes.subarray(start + frameHeaderBytes, headEnd));
+    const tail = Uint8Array.from(bytes.subarray(tailStart + frameHeaderBytes, end));
+    this.#known = { fields, trailers, head, tail, changes };
+  }
+
   #sendWaiting(): void {
     for (const stream of this.waiting) {
       if (this.#connectionWindow <= 0) return;
@@ -277,6 +331,16 @@ export class ResponseWriter implements RequestConnection {
     output.end = this.encoder.encode(fields, output.bytes, at + frameHeaderBytes);
     const length = output.end - at - frameHeaderBytes;
     writeFrameHeader(output.bytes, at, length, FrameType.HEADERS, flags, streamId);
+  }
+
+  /** Room was made. */
+  #writeKnownBlock(streamId: number, block: Uint8Array, flags: number): void {
+    const { bytes, end } = this.#output;
+    const { length } = block;
+    writeFrameHeader(bytes, end, length, FrameType.HEADERS, flags, streamId);
+    const at = end + frameHeaderBytes;
+    for (let index = 0; index < length; index++) bytes[at + index] = block[index]!;
+    this.#output.end = at + length;
   }
 
   /** HEADERS and as many CONTINUATION frames as it takes. RFC 9113, section 6.10. */

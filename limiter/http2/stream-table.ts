@@ -22,6 +22,8 @@ import type { ResponseWriter, SendQueue } from './response-writer.ts';
 export const StreamState = { OPEN: 0, HALF_CLOSED_REMOTE: 1, CLOSED: 2 } as const;
 export type StreamState = (typeof StreamState)[keyof typeof StreamState];
 
+const noBytes = new Uint8Array(0);
+
 /** Fields beyond `RequestStream` belong to the connection. */
 export class Http2Stream implements RequestStream {
   readonly id: number;
@@ -78,8 +80,8 @@ export class Http2Stream implements RequestStream {
     return this.queue === undefined ? 0 : this.queue.bytes;
   }
 
-  respond(fields: HeaderFields, body: Uint8Array, trailers: HeaderFields): void {
-    if (this.isOpen) this.#writer.respond(this, fields, body, trailers);
+  respond(fields: HeaderFields, body: Uint8Array, trailers: HeaderFields, lead: Uint8Array = noBytes): void {
+    if (this.isOpen) this.#writer.respond(this, fields, body, trailers, lead);
   }
 
   sendHeaders(fields: HeaderFields, endStream: boolean): void {
@@ -190,6 +192,8 @@ export class StreamTable {
   readonly open = new Map<number, Http2Stream>();
   readonly closed: ClosedStreams;
   readonly #time: { readonly nowMs: number };
+  /** Whose next frame is the likeliest to come: the one that was opened last. */
+  #latest: Http2Stream | undefined;
 
   /** `maxStreams` is how many may be open. */
   constructor(maxStreams: number, time: { readonly nowMs: number }) {
@@ -198,8 +202,15 @@ export class StreamTable {
     this.emptySinceMs = time.nowMs;
   }
 
+  /** One that is open. */
+  find(id: number): Http2Stream | undefined {
+    const latest = this.#latest;
+    return latest !== undefined && latest.id === id ? latest : this.open.get(id);
+  }
+
   add(stream: Http2Stream): void {
     this.open.set(stream.id, stream);
+    this.#latest = stream;
     if (stream.state === StreamState.OPEN) this.unfinished += 1;
   }
 
@@ -229,6 +240,7 @@ export class StreamTable {
     this.handlerBytes -= stream.heldBytes;
     stream.heldBytes = 0;
     this.open.delete(stream.id);
+    if (stream === this.#latest) this.#latest = undefined;
     this.closed.add(stream.id, how);
     if (this.open.size === 0) this.emptySinceMs = this.#time.nowMs;
   }

@@ -109,6 +109,15 @@ interface Decision {
   readonly ops: CountedHit[];
 }
 
+const noOps: CountedHit[] = [];
+
+/** The list with the element, made with the first: then it has no room to spare, which most requests do not need. */
+function added<Element>(list: Element[] | undefined, element: Element): Element[] {
+  if (list === undefined) return [element];
+  list.push(element);
+  return list;
+}
+
 const countAll = { stopWhenOver: false } as const;
 const stopWhenOver = { stopWhenOver: true } as const;
 
@@ -178,12 +187,15 @@ export class RateLimitService {
       if (descriptors[index]!.hitsAddend !== Number.POSITIVE_INFINITY) continue;
       throw new ServiceError(`hits_addend of descriptor ${index} must be at most 9223372036854775807`);
     }
-    const plans: Plan[] = [];
+    // Most requests have one, and an array that begins with its element has no room to spare.
+    const plans: Plan[] = [planner.plan(domain, descriptors[0]!)];
+    for (let index = 1; index < descriptors.length; index++) {
+      plans.push(planner.plan(domain, descriptors[index]!));
+    }
     let replaces = false;
-    for (let index = 0; index < descriptors.length; index++) {
-      const plan = planner.plan(domain, descriptors[index]!);
-      if (plan.rule !== undefined && plan.rule.replaces.length > 0) replaces = true;
-      plans.push(plan);
+    for (let index = 0; index < plans.length; index++) {
+      const { rule } = plans[index]!;
+      if (rule !== undefined && rule.replaces.length > 0) replaces = true;
     }
     if (replaces) applyReplaces(plans);
     return this.#gatherHits(request, planner, plans);
@@ -192,13 +204,13 @@ export class RateLimitService {
   /** Counts the hits as asked in the rules' statistics, whatever becomes of the request, and picks those that the store is to count. */
   #gatherHits(request: RateLimitRequest, planner: Planner, plans: readonly Plan[]): Decision {
     const nowMs = this.#options.clock.nowMs();
-    const hits: (CountedHit | undefined)[] = [];
-    const ops: CountedHit[] = [];
+    let hits: (CountedHit | undefined)[] | undefined;
+    let ops: CountedHit[] | undefined;
     for (let index = 0; index < plans.length; index++) {
       const plan = plans[index]!;
       if (plan.kind !== 'limited') {
         if (plan.kind === 'domain-not-found') this.#options.stats.domainNotFound(request.domain);
-        hits.push(undefined);
+        hits = added(hits, undefined);
         continue;
       }
       const descriptor = request.descriptors[index]!;
@@ -206,14 +218,16 @@ export class RateLimitService {
       const addend = descriptor.hitsAddend ?? Math.max(1, request.hitsAddend);
       const { limits } = plan;
       const hit = this.#countedHit(limits[0]!, addend, descriptor.isNegativeHits, nowMs);
-      hits.push(hit);
-      if (limits.length > 1) this.#gatherGroup(hit, limits, nowMs, ops);
-      else if (!hit.remembered) ops.push(hit);
+      hits = added(hits, hit);
+      if (limits.length > 1) {
+        ops ??= [];
+        this.#gatherGroup(hit, limits, nowMs, ops);
+      } else if (!hit.remembered) ops = added(ops, hit);
     }
     const { counting, response } = this.#options;
-    if (counting.stopCacheKeyIncrementWhenOverLimit && hits.length > 1)
-      planHoldingBack(plans, hits, response.quotaMode);
-    return { request, planner, plans, hits, ops };
+    if (counting.stopCacheKeyIncrementWhenOverLimit && plans.length > 1)
+      planHoldingBack(plans, hits!, response.quotaMode);
+    return { request, planner, plans, hits: hits!, ops: ops ?? noOps };
   }
 
   /** The store is asked for all of them or, where the local cache knows one to be full, for none. */
@@ -299,13 +313,13 @@ export class RateLimitService {
     if (anyFailed && wasLeftOut(ops)) throw callAbandoned;
     if (localCache !== undefined) forgetRefunded(ops, localCache);
     if (anyFailed) this.#acceptFailures(ops);
-    const statuses: DescriptorStatus[] = [];
+    let statuses: DescriptorStatus[] | undefined;
     for (let index = 0; index < plans.length; index++) {
       const hit = hits[index];
-      if (hit !== undefined) statuses.push(this.#statusOf(hit, decision));
-      else statuses.push(plans[index]!.kind === 'unlimited' ? unlimitedStatus : okStatus);
+      const other = plans[index]!.kind === 'unlimited' ? unlimitedStatus : okStatus;
+      statuses = added(statuses, hit !== undefined ? this.#statusOf(hit, decision) : other);
     }
-    return assembleResponse({ request, plans, statuses }, response, events);
+    return assembleResponse({ request, plans, statuses: statuses! }, response, events);
   }
 
   #acceptFailures(ops: readonly CountedHit[]): void {

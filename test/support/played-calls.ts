@@ -67,6 +67,7 @@ export class PlayedCalls {
       ...given,
     };
     const list = Object.entries(fields).filter(([, value]) => value !== '');
+    stream.openedMs = this.clock.ms;
     this.handler.onRequest(stream, list.flat(), endStream);
     return stream;
   }

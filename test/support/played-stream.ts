@@ -4,6 +4,7 @@ import type { HeaderFields, RequestConnection, RequestStream } from '../../limit
 /** A stream of a connection that does not exist: writes down what the handler answers. */
 export class PlayedStream implements RequestStream {
   readonly id = 1;
+  openedMs = 1_000;
   context: unknown = undefined;
   isOpen = true;
   queuedBytes = 0;
@@ -18,9 +19,9 @@ export class PlayedStream implements RequestStream {
   /** What the handler keeps of it. */
   heldBytes = 0;
 
-  respond(fields: HeaderFields, body: Uint8Array, trailers: HeaderFields): void {
+  respond(fields: HeaderFields, body: Uint8Array, trailers: HeaderFields, lead = new Uint8Array(0)): void {
     this.sendHeaders(fields, false);
-    this.sendData(body);
+    this.sendData(Buffer.concat([lead, body]));
     this.sendTrailers(trailers);
   }
 
