@@ -1,10 +1,12 @@
-import type { Socket } from 'node:net';
+import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { Duplex } from 'node:stream';
 import { setImmediate as turnOfLoop } from 'node:timers/promises';
 import fc from 'fast-check';
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, onTestFinished } from 'vitest';
 import { FlushTurn, LoopTurns } from '../../process/time/loop-turns.ts';
-import { SocketTransport } from './socket-transport.ts';
+import { readsInPlace, SocketTransport } from './socket-transport.ts';
 
 /** So much is handed over at a time. */
 const pieceBytes = 16_384;
@@ -54,9 +56,9 @@ class Peer {
   toldUnread = 0;
   mostUnread = 0;
 
-  constructor(thread: Thread, who: string, address = who) {
+  constructor(thread: Thread, who: string, address = who, accepted?: Socket) {
     const unread: Duplex = new Duplex({ read: () => {}, write: (_bytes, _encoding, done) => done() });
-    this.socket = Object.assign(unread, { remoteAddress: address });
+    this.socket = accepted ?? Object.assign(unread, { remoteAddress: address });
     this.transport = new SocketTransport(this.socket as Socket, thread);
     const reader = {
       receive: (bytes: Uint8Array) => {
@@ -218,5 +220,66 @@ describe('a connection that also waits for its peer to read', () => {
         },
       ),
     );
+  });
+});
+
+describe('a socket that a server accepted', () => {
+  const places = {
+    TCP: { port: 0, host: '127.0.0.1' },
+    'a Unix socket': { path: join(tmpdir(), `weir-transport-${process.pid}.sock`) },
+  };
+
+  /** Both ends. */
+  async function accepted(place: (typeof places)[keyof typeof places]): Promise<[Socket, Socket]> {
+    const server = createServer({ allowHalfOpen: true });
+    await new Promise<void>((resolve) => void server.listen(place, resolve));
+    const client = 'path' in place ? connect(place.path) : connect((server.address() as AddressInfo).port);
+    const socket = await new Promise<Socket>((resolve) => void server.once('connection', resolve));
+    onTestFinished(() => {
+      client.destroy();
+      socket.destroy();
+      server.close();
+    });
+    return [client, socket];
+  }
+
+  it.each(Object.entries(places))('is read in place, by this Node: %s', async (_name, place) => {
+    const [client, socket] = await accepted(place);
+    const texts: string[] = [];
+    const isInPlace = readsInPlace(socket, (length, buffer) => {
+      texts.push(buffer.toString('latin1', 0, length));
+      return true;
+    });
+    expect(isInPlace).toBe(true);
+    socket.resume();
+    client.write('abc');
+    while (texts.length === 0) await turnOfLoop();
+    expect(texts).toEqual(['abc']);
+  });
+
+  it('is read as a stream where Node has no such parts', () => {
+    const thread = new Thread(1);
+    const { socket } = new Peer(thread, 'a');
+    expect(readsInPlace(socket as Socket, () => true)).toBe(false);
+    expect(socket.listenerCount('data')).toBe(1);
+  });
+
+  it.each(Object.entries(places))('loses nothing that waits, whoever is late: %s', async (_name, place) => {
+    const [client, socket] = await accepted(place);
+    const thread = new Thread(2);
+    const peer = new Peer(thread, 'a', 'a', socket);
+    const sent = Buffer.from(Array.from({ length: 600_000 }, (_, at) => (at * 7 + (at >> 8)) & 0xff));
+    for (let at = 0; at < sent.length; at += 50_000) client.write(sent.subarray(at, at + 50_000));
+    client.end();
+    for (let turn = 0; !peer.hasEnded; turn += 1) {
+      if (turn % 7 === 3) peer.transport.pause();
+      if (turn % 7 === 5) peer.transport.resume();
+      // No more than a stream keeps, and one read.
+      expect(peer.transport.unreadBytes).toBeLessThanOrEqual(2 * 65_536);
+      await thread.turn();
+    }
+    expect(peer.received.equals(sent)).toBe(true);
+    expect(peer.mostUnread).toBeGreaterThan(0);
+    expect(peer.transport.unreadBytes).toBe(0);
   });
 });

@@ -7,6 +7,7 @@
  * What is left waits in the socket, which takes little more from the system then.
  */
 import type { Socket } from 'node:net';
+import { Readable } from 'node:stream';
 import { TLSSocket } from 'node:tls';
 import { addressGroup } from '../../process/net/peer.ts';
 import type { Clock } from '../../process/time/clock.ts';
@@ -51,6 +52,38 @@ export interface SocketReader {
   peerEnded(): void;
 }
 
+/** What one read may bring, as libuv asks for it. */
+const readBytes = 65_536;
+
+/** All sockets of a thread are read into this one, each after the other: what came is served or copied before the next read. */
+const readBuffer = Buffer.allocUnsafeSlow(readBytes);
+
+/** Called after each read. False: no more for now. */
+type OnRead = (length: number, buffer: Buffer) => boolean;
+
+/**
+ * Has a socket read into `readBuffer`, as `onread` of `new net.Socket` does, which Node has for sockets that connect and not for
+ * those that a server accepts: each read of those makes a buffer, and takes it through a stream, which costs more than a lone
+ * call's frames. False where that is not to be had, in this Node or of this socket: then it has to be read as a stream.
+ */
+export function readsInPlace(socket: Socket, onRead: OnRead): boolean {
+  // Elsewhere a read may be under way while there is nothing to read.
+  if (process.platform === 'win32' || socket instanceof TLSSocket) return false;
+  const parts = socket as unknown as Record<symbol, unknown> & {
+    _handle?: { useUserBuffer?: unknown } | null;
+  };
+  const symbols = Object.getOwnPropertySymbols(socket);
+  const buffer = symbols.find(({ description }) => description === 'kBuffer');
+  const callback = symbols.find(({ description }) => description === 'kBufferCb');
+  const handle = parts._handle;
+  if (buffer === undefined || callback === undefined || typeof handle?.useUserBuffer !== 'function')
+    return false;
+  handle.useUserBuffer(readBuffer);
+  parts[buffer] = readBuffer;
+  parts[callback] = onRead;
+  return true;
+}
+
 /** What is asked of a socket that is gone does nothing. */
 export class SocketTransport implements Transport, TurnTaker {
   readonly group: string;
@@ -70,6 +103,8 @@ export class SocketTransport implements Transport, TurnTaker {
   /** Set once its peer has ended and that could not be told at once. */
   #tellEnd: (() => void) | undefined;
   #isEnding = false;
+  /** Else as a stream, which hands over all that it reads by itself. */
+  #isReadInPlace = false;
 
   constructor(socket: Socket, { turns, flushTurn, clock }: SocketTransportOptions) {
     this.#socket = socket;
@@ -88,7 +123,9 @@ export class SocketTransport implements Transport, TurnTaker {
   read(reader: SocketReader, onUnread: () => void): void {
     this.#reader = reader;
     this.#onUnread = onUnread;
-    this.#socket.on('data', this.#came);
+    this.#isReadInPlace = readsInPlace(this.#socket, this.#read);
+    if (this.#isReadInPlace) this.#socket.resume();
+    else this.#socket.on('data', this.#came);
     this.#socket.on('end', () => {
       if (this.#isEnding) return;
       if (!this.#turns.isSpent()) {
@@ -109,7 +146,7 @@ export class SocketTransport implements Transport, TurnTaker {
     this.#isWaiting = false;
     this.#isTurn = true;
     const bytes = Math.min(this.#socket.readableLength, this.#turnBytes);
-    if (bytes > 0) this.#socket.read(bytes);
+    if (bytes > 0) this.#takeLeft(bytes);
     this.#isTurn = false;
     if (!this.#isPaused) this.#readOn();
     this.#onUnread();
@@ -136,7 +173,7 @@ export class SocketTransport implements Transport, TurnTaker {
     this.#isPaused = true;
     this.#isWaiting = false;
     this.#turns.leave(this);
-    this.#socket.pause();
+    this.#holdUp();
   }
 
   resume(): void {
@@ -151,6 +188,14 @@ export class SocketTransport implements Transport, TurnTaker {
     this.#isPaused = false;
     this.#turns.leave(this);
   }
+
+  readonly #read = (length: number, buffer: Buffer): boolean => {
+    const bytes = buffer.subarray(0, length);
+    // Behind what is left.
+    if (this.#isWaiting || this.#isPaused) return this.#socket.push(Buffer.from(bytes));
+    this.#came(bytes);
+    return true;
+  };
 
   readonly #came = (bytes: Buffer): void => {
     const reader = this.#reader;
@@ -167,11 +212,24 @@ export class SocketTransport implements Transport, TurnTaker {
       if (this.#isPaused) break;
       nowMs = this.#clock.monotonicMs();
     }
-    this.#socket.pause();
-    this.#socket.unshift(bytes.subarray(at));
+    this.#holdUp();
+    const left = bytes.subarray(at);
+    this.#socket.unshift(this.#isReadInPlace ? Buffer.from(left) : left);
     if (!this.#isPaused) this.#wait();
     this.#onUnread();
   };
+
+  // A socket that is read in place has a `pause` that takes nothing more and a `read` that takes more whatever it has: those of
+  // streams let as much wait as a stream lets.
+
+  #holdUp(): void {
+    Readable.prototype.pause.call(this.#socket);
+  }
+
+  #takeLeft(length: number): void {
+    const bytes: Buffer | null = Readable.prototype.read.call(this.#socket, length);
+    if (this.#isReadInPlace && bytes !== null) this.#came(bytes);
+  }
 
   #readOn(): void {
     if (this.#isEnding) return;
