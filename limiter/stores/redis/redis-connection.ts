@@ -5,8 +5,8 @@ import type { ClientTls } from '../client-tls.ts';
 import { StoreError } from '../counter-store.ts';
 import type { RedisAddress, SentinelAddress } from './redis-address.ts';
 import { connectingHint, isClosed, isTimeout, RedisErrors } from './redis-error.ts';
-import { RedisLink, type SentCall } from './redis-link.ts';
-import { type CommandText, type Reply, ReplyError } from './resp.ts';
+import { RedisLink } from './redis-link.ts';
+import { type Reply, ReplyError } from './resp.ts';
 import type { KeyedCommands } from './scripts.ts';
 import { type MasterPlace, Sentinels } from './sentinels.ts';
 
@@ -87,6 +87,11 @@ export class RedisConnection {
     return this.#lastFailure;
   }
 
+  /** For calls that need no promise; undefined without a connection. */
+  get link(): RedisLink | undefined {
+    return this.#connected ? this.#link : undefined;
+  }
+
   /** Nothing is under way. */
   get isIdle(): boolean {
     return this.#link?.isIdle ?? true;
@@ -109,13 +114,6 @@ export class RedisConnection {
   /** Settles with the reply; rejects with an error that `errors` translates. */
   send(name: string, args: readonly string[]): Promise<Reply> {
     return this.#connected ? this.#link!.ask(name, args) : Promise.reject(this.notConnected());
-  }
-
-  /** Written before it returns, if there is a connection. */
-  call(command: CommandText, call: SentCall): void {
-    if (this.#connected) this.#link!.send(command, call);
-    // Not at once: who waits for a place behind it is such a one, too, and so on.
-    else queueMicrotask(() => call.failed(this.notConnected()));
   }
 
   /** Rejects with a StoreError. Without an answer after `patienceMs`, or the timeout, the connection is given up. */

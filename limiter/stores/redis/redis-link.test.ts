@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { type AddressInfo, createServer, type Socket } from 'node:net';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { RedisLink, type RedisLinkOptions } from './redis-link.ts';
-import { CommandText, type Reply, ReplyReader } from './resp.ts';
+import { type Reply, ReplyReader } from './resp.ts';
 
 /** A server that answers each command as `answer` says, or not at all, and a link to it. */
 async function linked(
@@ -57,8 +57,9 @@ describe('RedisLink', () => {
     const { link, ask, reads, events } = await linked(echo);
     await link.login(nobody, () => {});
     const first = ask('first');
-    await new Promise<void>((resolve) =>
-      link.send(new CommandText(['second']), {
+    await new Promise<void>((resolve) => {
+      link.begin().push('second');
+      link.send({
         dueMs: 0,
         next: undefined,
         answered: (reply) => {
@@ -66,8 +67,8 @@ describe('RedisLink', () => {
           resolve();
         },
         failed: () => {},
-      }),
-    );
+      });
+    });
     await first;
     expect(reads.flat()).toEqual(['first', 'second']);
     expect(events.sort()).toEqual(['first: first', 'sent: second']);

@@ -4,7 +4,8 @@ import type { FlushTurn } from '../../../process/time/loop-turns.ts';
 import { type ClientTls, dial } from '../client-tls.ts';
 import type { RedisAddress } from './redis-address.ts';
 import { commandTimedOut, connectionClosed, isTimeout, unexpectedAnswer } from './redis-error.ts';
-import { CommandText, type Reply, ReplyError, ReplyReader } from './resp.ts';
+import { CommandWriter, type Reply, ReplyError, ReplyReader } from './resp.ts';
+import type { Arguments } from './scripts.ts';
 
 /** A command that was sent, in the line of those that wait for their replies. */
 export interface SentCall {
@@ -46,8 +47,7 @@ export class RedisLink {
   readonly #opened = Promise.withResolvers<void>();
   #oldest: SentCall | undefined;
   #latest: SentCall | undefined;
-  /** Of calls that may wait until this event was handled. */
-  #unwritten = '';
+  readonly #writer = new CommandWriter();
   #isWatching = false;
   #failure: Error | undefined;
 
@@ -103,15 +103,20 @@ export class RedisLink {
     const { promise, resolve, reject } = Promise.withResolvers<Reply>();
     const answered = (reply: Reply) => (reply instanceof ReplyError ? reject(reply) : resolve(reply));
     this.#await({ dueMs: 0, next: undefined, answered, failed: reject });
-    if (this.#unwritten === '') process.nextTick(() => this.#write());
-    this.#unwritten += new CommandText([name, ...args]);
+    if (this.#writer.isEmpty) process.nextTick(() => this.#write());
+    this.#writer.command([name, ...args]);
     return promise;
   }
 
-  /** Written before it returns. */
-  send(command: CommandText, call: SentCall): void {
+  /** For the name and the arguments of a command, which `send` has to follow at once. */
+  begin(): Arguments {
+    this.#write();
+    return this.#writer;
+  }
+
+  /** What was begun is written before this returns. */
+  send(call: SentCall): void {
     this.#await(call);
-    this.#unwritten += command;
     this.#write();
   }
 
@@ -131,9 +136,16 @@ export class RedisLink {
   }
 
   #write(): void {
-    const text = this.#unwritten;
-    this.#unwritten = '';
-    if (text !== '' && this.#failure === undefined) this.#socket.write(text);
+    if (this.#writer.isEmpty) return;
+    const bytes = this.#writer.take();
+    if (this.#failure !== undefined) return;
+    if (this.#options.tls !== undefined) {
+      this.#socket.write(Buffer.from(bytes));
+      return;
+    }
+    this.#socket.write(bytes);
+    // Else the system has taken all of it.
+    if (this.#socket.writableLength > 0) this.#writer.keep();
   }
 
   #received(bytes: Buffer, length: number): boolean {

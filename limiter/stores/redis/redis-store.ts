@@ -85,9 +85,18 @@ export class RedisStore extends GatheringStore {
   }
 
   #sendScript(batch: Batch, how: 'evalsha' | 'eval'): void {
-    const command = batch.script.command(how);
+    const { link } = this.#connection;
+    if (link === undefined) {
+      // Not at once: who waits for a place behind it is such a one, too, and so on.
+      queueMicrotask(() => this.#failed(batch, this.notConnected()));
+      return;
+    }
+    const { sha1, source } = batch.script;
+    const command = link.begin();
+    command.push(how);
+    command.push(how === 'evalsha' ? sha1 : source);
     batch.pushArguments(command);
-    this.#connection.call(command, new ScriptCall(this.#outcome, batch));
+    link.send(new ScriptCall(this.#outcome, batch));
   }
 
   #answered(batch: Batch, reply: Reply): void {

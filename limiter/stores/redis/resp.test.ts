@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { CommandText, type Reply, ReplyError, ReplyReader } from './resp.ts';
+import { CommandWriter, type Reply, ReplyError, ReplyReader } from './resp.ts';
 
 /** What each push hands over, and whether all of it was the protocol. */
 function read(pieces: readonly Uint8Array[]): { replies: Reply[]; isProtocol: boolean } {
@@ -121,17 +121,44 @@ describe('ReplyReader', () => {
   });
 });
 
-describe('CommandText', () => {
-  it('is read by a server as the arguments that were pushed', () => {
-    const text = fc.oneof(fc.string({ unit: 'binary' }), fc.constant('\ud800 alone'));
+describe('CommandWriter', () => {
+  const text = fc.oneof(
+    fc.string({ unit: 'binary', maxLength: 12 }),
+    fc.nat().map(String),
+    fc.string({ unit: 'binary', minLength: 500, maxLength: 9000 }),
+    fc.constant('\ud800 alone'),
+  );
+  const command = fc.array(text, { minLength: 1, maxLength: 20 });
+  const bytes = (words: readonly string[]) => words.map((word) => Buffer.from(word));
+
+  it('is read by a server as what was written, whole commands or one by its arguments, again and again', () => {
+    const kept = fc.array(fc.tuple(fc.array(command, { minLength: 1, maxLength: 3 }), command));
     fc.assert(
-      fc.property(fc.array(text, { minLength: 1 }), (args) => {
-        const command = new CommandText(args.slice(0, 1));
-        const copy = command.copy();
-        for (const argument of args.slice(1)) copy.push(argument);
-        const { replies } = readText(`${copy}${command}`);
-        expect(replies).toEqual([args.map((arg) => Buffer.from(arg)), [Buffer.from(args[0]!)]]);
+      fc.property(kept, (rounds) => {
+        const writer = new CommandWriter();
+        for (const [whole, pushed] of rounds) {
+          for (const words of whole) writer.command(words);
+          expect(read([writer.take()]).replies).toEqual(whole.map(bytes));
+          expect(writer.isEmpty).toBe(true);
+          for (const word of pushed) writer.push(word);
+          expect(read([writer.take()]).replies).toEqual([bytes(pushed)]);
+        }
       }),
     );
+  });
+
+  it('leaves alone what was taken and is kept', () => {
+    const writer = new CommandWriter();
+    const written = ['first', 'x'.repeat(70_000), 'last'].map((word) => {
+      writer.push(word);
+      const taken = writer.take();
+      writer.keep();
+      return taken;
+    });
+    expect(read(written).replies).toEqual([
+      [Buffer.from('first')],
+      bytes(['x'.repeat(70_000)]),
+      bytes(['last']),
+    ]);
   });
 });

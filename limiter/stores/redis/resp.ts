@@ -1,32 +1,111 @@
 /**
- * Redis's protocol, RESP2: commands as text, and replies taken apart as they come, a byte at a time or many together.
+ * Redis's protocol, RESP2: commands written as bytes, and replies taken apart as they come, a byte at a time or many together.
  * https://redis.io/docs/latest/develop/reference/protocol-spec/
  */
 import type { Arguments } from './scripts.ts';
 
-/** A command as it is written: how many arguments it has, its name among them, then each behind its length in bytes. */
-export class CommandText implements Arguments {
+const minus = 0x2d;
+const plus = 0x2b;
+const colon = 0x3a;
+const dollar = 0x24;
+const star = 0x2a;
+const zero = 0x30;
+const carriageReturn = 0x0d;
+const lineFeed = 0x0a;
+
+/** Chosen: what a call of the most keys needs as a rule. Larger ones get a buffer of their own. */
+const usualBytes = 65_536;
+/** For `*<count>` before the first argument, once it is known how many there are. */
+const headBytes = 16;
+/** Of an argument: `$`, its length, and two line ends. */
+const frameBytes = 16;
+
+/** Writes commands behind each other into one buffer: how many arguments one has, then each behind its length in bytes. */
+export class CommandWriter implements Arguments {
+  #bytes = Buffer.allocUnsafeSlow(usualBytes);
+  #at = headBytes;
+  /** Of the command that is pushed. */
   #count = 0;
-  #arguments = '';
 
-  constructor(given: readonly string[]) {
-    for (const argument of given) this.push(argument);
+  get isEmpty(): boolean {
+    return this.#at === headBytes;
   }
 
+  /** A whole command. */
+  command(words: readonly string[]): void {
+    this.#reserve(frameBytes);
+    this.#line(star, words.length);
+    for (const word of words) this.push(word);
+    this.#count = 0;
+  }
+
+  /** The next argument of a command that is alone here: what is taken ends it. */
   push(argument: string): void {
+    const { length } = argument;
     this.#count += 1;
-    this.#arguments += `$${Buffer.byteLength(argument)}\r\n${argument}\r\n`;
+    // No character takes more than three bytes of UTF-8.
+    this.#reserve(3 * length + frameBytes);
+    if (length < 10 && this.#pushShort(argument)) return;
+    this.#line(dollar, Buffer.byteLength(argument));
+    this.#at += this.#bytes.write(argument, this.#at);
+    this.#lineEnd();
   }
 
-  copy(): CommandText {
-    const copy = new CommandText([]);
-    copy.#count = this.#count;
-    copy.#arguments = this.#arguments;
-    return copy;
+  /** What was written. It is overwritten by what follows unless `keep` is called first. */
+  take(): Buffer {
+    let start = headBytes;
+    if (this.#count > 0) {
+      const head = `*${this.#count}\r\n`;
+      start -= head.length;
+      this.#bytes.write(head, start, 'latin1');
+    }
+    const taken = this.#bytes.subarray(start, this.#at);
+    this.#at = headBytes;
+    this.#count = 0;
+    if (this.#bytes.length > usualBytes) this.keep();
+    return taken;
   }
 
-  toString(): string {
-    return `*${this.#count}\r\n${this.#arguments}`;
+  /** Leaves to others what was taken. */
+  keep(): void {
+    this.#bytes = Buffer.allocUnsafeSlow(usualBytes);
+  }
+
+  /** Most arguments are a number of a few digits. False when this one is not ASCII. */
+  #pushShort(argument: string): boolean {
+    const bytes = this.#bytes;
+    const { length } = argument;
+    const start = this.#at + 4;
+    for (let i = 0; i < length; i += 1) {
+      const code = argument.charCodeAt(i);
+      if (code > 0x7f) return false;
+      bytes[start + i] = code;
+    }
+    bytes[this.#at] = dollar;
+    bytes[this.#at + 1] = zero + length;
+    bytes[this.#at + 2] = carriageReturn;
+    bytes[this.#at + 3] = lineFeed;
+    this.#at = start + length;
+    this.#lineEnd();
+    return true;
+  }
+
+  #line(type: number, number: number): void {
+    this.#bytes[this.#at++] = type;
+    this.#at += this.#bytes.write(String(number), this.#at, 'latin1');
+    this.#lineEnd();
+  }
+
+  #lineEnd(): void {
+    this.#bytes[this.#at++] = carriageReturn;
+    this.#bytes[this.#at++] = lineFeed;
+  }
+
+  #reserve(more: number): void {
+    if (this.#at + more <= this.#bytes.length) return;
+    const larger = Buffer.allocUnsafeSlow(2 * (this.#at + more));
+    larger.set(this.#bytes.subarray(0, this.#at));
+    this.#bytes = larger;
   }
 }
 
@@ -52,15 +131,6 @@ const bytesPerValue = 64;
 const maxDepth = 8;
 /** Of -2^63. */
 const maxNumberLength = 20;
-
-const minus = 0x2d;
-const plus = 0x2b;
-const colon = 0x3a;
-const dollar = 0x24;
-const star = 0x2a;
-const zero = 0x30;
-const carriageReturn = 0x0d;
-const lineFeed = 0x0a;
 
 /** A list whose values still come. */
 interface OpenList {

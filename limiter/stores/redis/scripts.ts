@@ -2,7 +2,6 @@ import { createHash } from 'node:crypto';
 import type { StoreError } from '../counter-store.ts';
 import type { FoldedRun } from '../folded-run.ts';
 import { isNoScript } from './redis-error.ts';
-import { CommandText } from './resp.ts';
 
 /** Takes a command's arguments, one after another. */
 export interface Arguments {
@@ -13,15 +12,11 @@ export interface RedisScript {
   readonly source: string;
   /** How EVALSHA names it. */
   readonly sha1: string;
-  /** A command that runs it, up to its arguments. */
-  command(how: 'evalsha' | 'eval'): CommandText;
 }
 
 /** Ready to be named by its digest. */
 export function redisScript(source: string): RedisScript {
-  const sha1 = createHash('sha1').update(source).digest('hex');
-  const commands = { evalsha: new CommandText(['evalsha', sha1]), eval: new CommandText(['eval', source]) };
-  return { source, sha1, command: (how) => commands[how].copy() };
+  return { source, sha1: createHash('sha1').update(source).digest('hex') };
 }
 
 /**
