@@ -250,7 +250,7 @@ export class RequestReader {
 
   onData(flags: number, id: number, bytes: Uint8Array, start: number, end: number): void {
     const { streams, limits } = this.#context;
-    const stream = streams.find(id);
+    const stream = streams.open.get(id);
     if (stream === undefined && streams.isIdle(id)) throw protocolError();
     let from = start;
     let to = end;
@@ -294,7 +294,7 @@ export class RequestReader {
   ): void {
     const fields = this.#decoder.fieldsOf(bytes, start, end);
     const { streams } = this.#context;
-    const stream = id <= streams.lastId ? streams.find(id) : undefined;
+    const stream = id <= streams.lastId ? streams.open.get(id) : undefined;
     if (stream !== undefined) {
       if (dependsOnItself) this.#context.streamError(id, ErrorCode.PROTOCOL_ERROR);
       else this.#trailers(stream, fields, endStream);

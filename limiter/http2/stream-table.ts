@@ -176,6 +176,41 @@ class Ring {
   }
 }
 
+/**
+ * By identifier. The one that was opened last stands beside the map: its next frame is the likeliest to come, and calls that come
+ * one after the other need no map, whose every fourth change makes it anew.
+ */
+class OpenStreams {
+  readonly #older = new Map<number, Http2Stream>();
+  #latest: Http2Stream | undefined;
+
+  get size(): number {
+    return this.#latest === undefined ? this.#older.size : this.#older.size + 1;
+  }
+
+  get(id: number): Http2Stream | undefined {
+    const latest = this.#latest;
+    return latest !== undefined && latest.id === id ? latest : this.#older.get(id);
+  }
+
+  /** Its identifier is higher than those of all others. */
+  add(stream: Http2Stream): void {
+    if (this.#latest !== undefined) this.#older.set(this.#latest.id, this.#latest);
+    this.#latest = stream;
+  }
+
+  delete(stream: Http2Stream): void {
+    if (stream === this.#latest) this.#latest = undefined;
+    else this.#older.delete(stream.id);
+  }
+
+  /** The one that was opened first comes first. Any may be closed meanwhile, and none opened. */
+  *values(): Generator<Http2Stream, void> {
+    yield* this.#older.values();
+    if (this.#latest !== undefined) yield this.#latest;
+  }
+}
+
 /** The streams of one connection that are not closed, and what is remembered of the others. */
 export class StreamTable {
   /** The highest identifier that the peer opened, refused streams included. RFC 9113, section 5.1.1. */
@@ -188,12 +223,10 @@ export class StreamTable {
   handlerBytes = 0;
   /** When the last stream closed, or the connection began: means something while there is none. */
   emptySinceMs: number;
-  /** By identifier: the one that was opened first comes first. For reading alone. */
-  readonly open = new Map<number, Http2Stream>();
+  /** For reading alone. */
+  readonly open = new OpenStreams();
   readonly closed: ClosedStreams;
   readonly #time: { readonly nowMs: number };
-  /** Whose next frame is the likeliest to come: the one that was opened last. */
-  #latest: Http2Stream | undefined;
 
   /** `maxStreams` is how many may be open. */
   constructor(maxStreams: number, time: { readonly nowMs: number }) {
@@ -202,15 +235,8 @@ export class StreamTable {
     this.emptySinceMs = time.nowMs;
   }
 
-  /** One that is open. */
-  find(id: number): Http2Stream | undefined {
-    const latest = this.#latest;
-    return latest !== undefined && latest.id === id ? latest : this.open.get(id);
-  }
-
   add(stream: Http2Stream): void {
-    this.open.set(stream.id, stream);
-    this.#latest = stream;
+    this.open.add(stream);
     if (stream.state === StreamState.OPEN) this.unfinished += 1;
   }
 
@@ -239,8 +265,7 @@ export class StreamTable {
     stream.isOpen = false;
     this.handlerBytes -= stream.heldBytes;
     stream.heldBytes = 0;
-    this.open.delete(stream.id);
-    if (stream === this.#latest) this.#latest = undefined;
+    this.open.delete(stream);
     this.closed.add(stream.id, how);
     if (this.open.size === 0) this.emptySinceMs = this.#time.nowMs;
   }
