@@ -1,14 +1,15 @@
 import { once } from 'node:events';
 import { type AddressInfo, createServer, type Socket } from 'node:net';
 import { describe, expect, it, onTestFinished } from 'vitest';
+import { counterOp, submit } from '../../../test/support/counter-ops.ts';
 import { RedisLink, type RedisLinkOptions } from './redis-link.ts';
+import { RedisStore } from './redis-store.ts';
 import { type Reply, ReplyReader } from './resp.ts';
 
-/** A server that answers each command as `answer` says, or not at all, and a link to it. */
-async function linked(
-  answer: (command: string, socket: Socket) => string | undefined,
-  options: Partial<RedisLinkOptions> = {},
-) {
+type Answer = (command: string, socket: Socket) => string | undefined;
+
+/** A server that answers each command as `answer` says, or not at all. */
+async function serverThat(answer: Answer) {
   const reads: string[][] = [];
   const server = createServer((socket) => {
     let commands: string[] = [];
@@ -24,14 +25,17 @@ async function linked(
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');
   const { port } = server.address() as AddressInfo;
-  const endpoint = { host: '127.0.0.1', port };
+  onTestFinished(() => void server.close());
+  return { endpoint: { host: '127.0.0.1', port }, reads };
+}
+
+/** A link to such a server. */
+async function linked(answer: Answer, options: Partial<RedisLinkOptions> = {}) {
+  const { endpoint, reads } = await serverThat(answer);
   const events: string[] = [];
   const onEnd = (error: Error) => void events.push(`end: ${error.message}`);
   const link = new RedisLink({ endpoint, tls: undefined, timeoutMs: 5000, onEnd, ...options });
-  onTestFinished(() => {
-    link.close();
-    server.close();
-  });
+  onTestFinished(() => link.close());
   const ask = (command: string) => {
     const [name = '', ...args] = command.split(' ');
     const told = (outcome: unknown) => void events.push(`${command}: ${outcome}`);
@@ -156,5 +160,24 @@ describe('RedisLink', () => {
     const heard: string[] = [];
     await link.login(credentials, () => heard.push('needless')).catch((error) => heard.push(error.message));
     expect([reads.flat(), heard]).toEqual([commands, told]);
+  });
+});
+
+describe('RedisStore', () => {
+  it('names a script, sends its source where that is not known, and takes the next answer as it is', async () => {
+    const replies: Record<string, string> = { ping: '+PONG', evalsha: '-NOSCRIPT', eval: '-NOSCRIPT again' };
+    const { endpoint, reads } = await serverThat((command) => `${replies[command.split(' ', 1)[0]!]}\r\n`);
+    const address = { ...nobody, endpoint, db: 0, label: 'fake' };
+    const store = new RedisStore({ address, timeoutMs: 5000, random: Math.random });
+    onTestFinished(() => store.close());
+    await store.connect({ monotonicMs: () => 0, sleep: () => Promise.reject(new Error('retried')) });
+    const [op] = await submit(store, [counterOp({ key: 'k' })]);
+    expect(op?.error?.message).toBe('Redis answered: NOSCRIPT again');
+    expect(reads.flat().map((command) => command.split(' ', 1)[0])).toEqual([
+      'ping',
+      'ping',
+      'evalsha',
+      'eval',
+    ]);
   });
 });

@@ -81,7 +81,7 @@ export class RedisLink {
     return this.#oldest === undefined;
   }
 
-  /** Waits for the connection, then says who is there. Gives whether the server was told a password that it does not ask for. */
+  /** Waits for the connection, then says who is there. A server that asks for no password is told of, and is good. */
   async login(
     { username, password, db = 0 }: Pick<RedisAddress, 'username' | 'password'> & { db?: number },
     onNeedlessPassword: () => void,

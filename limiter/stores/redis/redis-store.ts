@@ -14,9 +14,12 @@ export interface RedisStoreOptions extends GatheringStoreOptions {
   address: RedisAddress | SentinelAddress;
 }
 
+/** A script by its name, or with its source. */
+type How = 'evalsha' | 'eval';
+
 /** What became of a batch. */
 interface Outcome {
-  answered: (batch: Batch, reply: Reply) => void;
+  answered: (batch: Batch, reply: Reply, how: How) => void;
   failed: (batch: Batch, error: Error) => void;
 }
 
@@ -29,7 +32,7 @@ export class RedisStore extends GatheringStore {
   readonly #connection: RedisConnection;
   readonly #plain: PlainCounting;
   readonly #outcome: Outcome = {
-    answered: (batch, reply) => this.#answered(batch, reply),
+    answered: (batch, reply, how) => this.#answered(batch, reply, how),
     failed: (batch, error) => this.#failed(batch, error),
   };
 
@@ -84,7 +87,7 @@ export class RedisStore extends GatheringStore {
     this.#sendScript(batch, 'evalsha');
   }
 
-  #sendScript(batch: Batch, how: 'evalsha' | 'eval'): void {
+  #sendScript(batch: Batch, how: How): void {
     const { link } = this.#connection;
     if (link === undefined) {
       // Not at once: who waits for a place behind it is such a one, too, and so on.
@@ -96,13 +99,13 @@ export class RedisStore extends GatheringStore {
     command.push(how);
     command.push(how === 'evalsha' ? sha1 : source);
     batch.pushArguments(command);
-    link.send(new ScriptCall(this.#outcome, batch));
+    link.send(new ScriptCall(this.#outcome, batch, how));
   }
 
-  #answered(batch: Batch, reply: Reply): void {
+  #answered(batch: Batch, reply: Reply, how: How): void {
     const { errors } = this.#connection;
     if (reply instanceof ReplyError) {
-      this.#refused(batch, reply);
+      this.#refused(batch, reply, how);
       return;
     }
     if (!batch.answer(reply, errors)) batch.fail(errors.unexpectedAnswer());
@@ -113,9 +116,9 @@ export class RedisStore extends GatheringStore {
     batch.countPlainly(this.#plain).then(() => this.settle(batch));
   }
 
-  #refused(batch: Batch, error: ReplyError): void {
+  #refused(batch: Batch, error: ReplyError, how: How): void {
     // Redis ran nothing when it does not know the script, so the same call may go out again.
-    if (isNoScript(error)) this.#sendScript(batch, 'eval');
+    if (how === 'evalsha' && isNoScript(error)) this.#sendScript(batch, 'eval');
     else if (this.refusesScripts(error)) this.#countPlainly(batch);
     else if (batch.hasLeases && this.refusesLeases(error)) this.#sendWithoutLeases(batch);
     else this.#failed(batch, error);
@@ -138,14 +141,16 @@ class ScriptCall implements SentCall {
   next: SentCall | undefined = undefined;
   readonly #outcome: Outcome;
   readonly #batch: Batch;
+  readonly #how: How;
 
-  constructor(outcome: Outcome, batch: Batch) {
+  constructor(outcome: Outcome, batch: Batch, how: How) {
     this.#outcome = outcome;
     this.#batch = batch;
+    this.#how = how;
   }
 
   answered(reply: Reply): void {
-    this.#outcome.answered(this.#batch, reply);
+    this.#outcome.answered(this.#batch, reply, this.#how);
   }
 
   failed(error: Error): void {
