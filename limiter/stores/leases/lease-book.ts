@@ -24,9 +24,11 @@ export const tickMs = 1000 / ticksPerSecond;
 /** Chosen: how long a system may go on sending what was written to a connection that was given up. */
 const lateMs = 15 * 60_000;
 
+/** A counter that nobody used for so long is forgotten; sooner for want of room, once a second at most. */
+const rememberedTicks = 60 * ticksPerSecond;
+
 /** What this limiter knows of one counter. Times are in ticks. */
 interface Watched {
-  readonly key: string;
   readonly ledgerKey: string | undefined;
   readonly perSecond: boolean;
   /** For which its leases are. Rules with other limits may share the counter. */
@@ -69,7 +71,13 @@ export function ledgerKeyOf(key: string): string | undefined {
 export class LeaseBook {
   readonly #limiter: string;
   readonly #maxCounters: number;
-  readonly #watched = new Map<string, Watched>();
+  /** Of a counter with no more than one hit in a second, as most are, only when that was. */
+  readonly #watched = new Map<string, Watched | number>();
+  /** Those with a message under way, and those that the ledger knows of. */
+  readonly #listed = new Map<string, Watched>();
+  /** What the last op that was not spent is about. */
+  #found: Watched | undefined;
+  #cleanedAt = 0;
   #tick = 0;
   /** Until then a message that was not answered may still arrive. */
   #lateUntil = 0;
@@ -95,58 +103,82 @@ export class LeaseBook {
   /** Hits that are held, or may be: those of messages without an answer among them. */
   get outstanding(): number {
     let outstanding = 0;
-    for (const one of this.#watched.values()) outstanding += outstandingOf(one);
+    for (const one of this.#listed.values()) outstanding += outstandingOf(one);
     return outstanding;
   }
 
   /** Messages under way, and leases to be given back. */
   get unsettled(): number {
     let unsettled = 0;
-    for (const one of this.#watched.values()) if (one.asking !== undefined || isListed(one)) unsettled += 1;
+    for (const one of this.#listed.values()) if (one.asking !== undefined || isListed(one)) unsettled += 1;
     return unsettled;
   }
 
   /** Answers the op where what is held covers it: hits that are added, and more than none. */
   spend(op: CounterOp): boolean {
-    const one = this.#watched.get(op.key);
-    if (one === undefined) return false;
+    const found = this.#watched.get(op.key);
+    if (typeof found !== 'object') {
+      this.#found = this.#watch(op, found);
+      return false;
+    }
     const { hits } = op;
-    if (one.tick !== this.#tick) moveTo(one, this.#tick);
-    one.used += hits;
-    if (one.held < hits || one.limit !== op.limit) return false;
-    const held = one.held - hits;
-    one.held = held;
-    one.spent += hits;
+    if (found.tick !== this.#tick) moveTo(found, this.#tick);
+    found.used += hits;
+    if (found.held < hits || found.limit !== op.limit) {
+      this.#found = found;
+      return false;
+    }
+    const held = found.held - hits;
+    found.held = held;
+    found.spent += hits;
     this.spent += hits;
     op.applied = hits;
-    op.after = one.top - held;
+    op.after = found.top - held;
     op.leased = held;
     op.fromLease = true;
     return true;
   }
 
+  /** Whether there is anything to tell along with an op that was just not spent; the clock need not be read for most. */
+  mayAsk(op: CounterOp): boolean {
+    if (op.negative) return true;
+    const one = this.#found;
+    return one !== undefined && this.#maySend(one, op) && wanted(one, op) >= 2;
+  }
+
   /**
-   * The message to go along with an op that was not spent, or takes back: undefined where there is nothing to tell. Hits
-   * that are taken back stop at what is leased, whoever holds it.
+   * The message to go along with such an op, or with one that takes back: undefined where there is nothing to tell. Hits that
+   * are taken back stop at what is leased, whoever holds it.
    */
   ask(op: CounterOp, nowMs: number): LeaseAsk | undefined {
     this.moveTo(nowMs);
-    const one = this.#watched.get(op.key) ?? this.#watch(op);
-    const want = one === undefined || op.leaseMost === 0 ? 0 : this.#wanted(one, op);
-    const tells = one !== undefined && one.asking === undefined && one.quietUntil <= this.#tick;
-    const mayAsk = one !== undefined && (one.held === 0 || one.limit === op.limit);
-    if (tells && mayAsk && one.ledgerKey !== undefined && (want >= 2 || (op.negative && isListed(one)))) {
-      one.limit = op.limit;
-      one.endMs = Math.max(one.endMs, nowMs + op.ttlSeconds * 1000);
-      return this.#message(one, want >= 2 ? want : 0, op.leaseMost);
+    let one = this.#found;
+    if (op.negative) {
+      const found = this.#watched.get(op.key);
+      one = typeof found === 'object' ? found : undefined;
+    }
+    if (one !== undefined && this.#maySend(one, op)) {
+      if (one.tick !== this.#tick) moveTo(one, this.#tick);
+      const want = wanted(one, op);
+      if (want >= 2 || (op.negative && isListed(one))) {
+        one.limit = op.limit;
+        one.endMs = Math.max(one.endMs, nowMs + op.ttlSeconds * 1000);
+        this.#listed.set(op.key, one);
+        return this.#message(one, want >= 2 ? want : 0, op.leaseMost);
+      }
     }
     const ledgerKey = op.negative ? (one?.ledgerKey ?? ledgerKeyOf(op.key)) : undefined;
     return ledgerKey === undefined ? undefined : floorOnly(ledgerKey, this.#limiter);
   }
 
+  #maySend({ asking, quietUntil, ledgerKey, held, limit }: Watched, op: CounterOp): boolean {
+    const isQuiet = asking !== undefined || quietUntil > this.#tick || ledgerKey === undefined;
+    return !isQuiet && (held === 0 || limit === op.limit);
+  }
+
   /** What became of a message. One that is known to be lost, or that another one followed, has been told of before. */
   answered(key: string, ask: LeaseAsk, error: StoreError | undefined): void {
-    const one = this.#watched.get(key);
+    const one = this.#listed.get(key);
     if (one === undefined || one.asking !== ask) return;
     one.asking = undefined;
     const unspent = one.granted - one.spent;
@@ -176,36 +208,37 @@ export class LeaseBook {
 
   /** Ends all leases: they are no longer spent, and go back with the next sweep. */
   endAll(): void {
-    for (const one of this.#watched.values()) {
+    for (const one of this.#listed.values()) {
       one.held = 0;
       one.quietUntil = 0;
       one.ends = one.asking !== undefined || isListed(one);
     }
   }
 
-  /** Forgets counters that are idle for a second; those with leases only once their messages are answered. */
+  /** Once a tick: the messages that give back leases that are idle for a second. */
   sweep(nowMs: number): CounterOp[] {
     this.moveTo(nowMs);
     const messages: CounterOp[] = [];
-    for (const one of this.#watched.values()) {
+    if (this.#tick - this.#cleanedAt >= rememberedTicks) this.#forget(rememberedTicks);
+    for (const [key, one] of this.#listed) {
       if (one.asking !== undefined) continue;
+      if (!isListed(one)) {
+        one.ends = false;
+        this.#listed.delete(key);
+        continue;
+      }
       const isIdle = this.#tick - one.tick > ticksPerSecond;
       if (!isIdle && !one.ends && one.unsure === 0) continue;
-      if (!isListed(one)) {
-        if (isIdle) this.#watched.delete(one.key);
-        else one.ends = false;
-      } else if (nowMs >= one.endMs) {
-        this.#giveUp(one);
-      } else if (one.quietUntil <= this.#tick) {
-        messages.push(this.#returnOf(one, nowMs));
-      }
+      if (nowMs >= one.endMs) this.#giveUp(key, one);
+      else if (one.quietUntil <= this.#tick) messages.push(this.#returnOf(key, one, nowMs));
     }
     return messages;
   }
 
   /** Nothing goes back any more. */
   close(): void {
-    for (const one of this.#watched.values()) this.lostAtMost += outstandingOf(one);
+    this.lostAtMost += this.outstanding;
+    this.#listed.clear();
     this.#watched.clear();
   }
 
@@ -214,14 +247,19 @@ export class LeaseBook {
     this.#tick = Math.max(this.#tick, Math.floor(nowMs / tickMs));
   }
 
-  #watch(op: CounterOp): Watched | undefined {
-    if (op.leaseMost === 0 || op.negative) return undefined;
-    if (this.#watched.size >= this.#maxCounters) {
+  /** After a first use, or the first one for a while; `usedAt` is when the one before was. */
+  #watch(op: CounterOp, usedAt: number | undefined): Watched | undefined {
+    const tick = this.#tick;
+    const ago = usedAt === undefined ? ticksPerSecond : tick - usedAt;
+    if (usedAt === undefined && !this.#hasRoom()) {
       this.unwatched += op.hits;
       return undefined;
     }
+    if (ago >= ticksPerSecond && op.hits === 1) {
+      this.#watched.set(op.key, tick);
+      return undefined;
+    }
     const one: Watched = {
-      key: op.key,
       ledgerKey: ledgerKeyOf(op.key),
       perSecond: op.perSecond,
       limit: op.limit,
@@ -230,11 +268,11 @@ export class LeaseBook {
       granted: 0,
       spent: 0,
       top: 0,
-      tick: this.#tick,
-      used: op.hits,
-      used1: 0,
-      used2: 0,
-      used3: 0,
+      tick,
+      used: op.hits + (ago === 0 ? 1 : 0),
+      used1: ago === 1 ? 1 : 0,
+      used2: ago === 2 ? 1 : 0,
+      used3: ago === 3 ? 1 : 0,
       asking: undefined,
       unsure: 0,
       ends: false,
@@ -246,9 +284,19 @@ export class LeaseBook {
     return one;
   }
 
-  #wanted(one: Watched, op: CounterOp): number {
-    if (one.tick !== this.#tick) moveTo(one, this.#tick);
-    return Math.min(one.used + one.used1 + one.used2 + one.used3, op.leaseMost);
+  #hasRoom(): boolean {
+    if (this.#watched.size < this.#maxCounters) return true;
+    if (this.#tick - this.#cleanedAt >= ticksPerSecond) this.#forget(ticksPerSecond);
+    return this.#watched.size < this.#maxCounters;
+  }
+
+  /** Those that are idle for longer. */
+  #forget(ticks: number): void {
+    this.#cleanedAt = this.#tick;
+    for (const [key, one] of this.#watched) {
+      const usedAt = typeof one === 'object' ? one.tick : one;
+      if (this.#tick - usedAt > ticks && !this.#listed.has(key)) this.#watched.delete(key);
+    }
   }
 
   #message(one: Watched, want: number, most: number): LeaseAsk {
@@ -274,8 +322,8 @@ export class LeaseBook {
     return ask;
   }
 
-  #returnOf(one: Watched, nowMs: number): CounterOp {
-    const { key, perSecond, limit, endMs } = one;
+  #returnOf(key: string, one: Watched, nowMs: number): CounterOp {
+    const { perSecond, limit, endMs } = one;
     const lease = this.#message(one, 0, 0);
     return {
       ...unboundAnswer,
@@ -291,10 +339,16 @@ export class LeaseBook {
     };
   }
 
-  #giveUp(one: Watched): void {
+  #giveUp(key: string, one: Watched): void {
     if (one.unheard) this.lostAtMost += outstandingOf(one);
-    this.#watched.delete(one.key);
+    this.#listed.delete(key);
+    this.#watched.delete(key);
   }
+}
+
+/** What was used of it in the last second, as far as it may be leased. */
+function wanted(one: Watched, op: CounterOp): number {
+  return Math.min(one.used + one.used1 + one.used2 + one.used3, op.leaseMost);
 }
 
 /** What the ledger may still charge to this limiter. */

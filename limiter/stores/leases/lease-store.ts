@@ -49,11 +49,11 @@ export class LeaseStore implements CounterStore {
     if (this.#stopped || options.stopWhenOver) {
       for (const op of ops) op.mayReturn = false;
       this.#store.submit(ops, options, done);
-    } else if (ops.length > 1) {
-      this.#submitSeveral(ops, options, done);
-    } else {
-      this.#submitOne(ops, options, done);
+      return;
     }
+    if (this.#endSweeps === undefined) this.#startSweeps();
+    if (ops.length > 1) this.#submitSeveral(ops, options, done);
+    else this.#submitOne(ops, options, done);
   }
 
   #submitOne(ops: CounterOp[], options: SubmitOptions, done: () => void): void {
@@ -98,13 +98,17 @@ export class LeaseStore implements CounterStore {
     });
   }
 
-  /** Whether anything goes along with the op. */
+  /** Whether anything goes along with an op that was not spent. */
   #ask(op: CounterOp): boolean {
+    if (!this.#book.mayAsk(op)) return false;
     op.lease = this.#book.ask(op, this.#options.clock.monotonicMs());
-    if (this.#endSweeps === undefined && this.#book.counters > 0) {
-      this.#endSweeps = this.#options.timers.every(tickMs, () => this.#sweep());
-    }
     return op.lease !== undefined;
+  }
+
+  #startSweeps(): void {
+    const { clock, timers } = this.#options;
+    this.#book.moveTo(clock.monotonicMs());
+    this.#endSweeps = timers.every(tickMs, () => this.#sweep());
   }
 
   ping(patienceMs?: number): Promise<void> {
