@@ -1,11 +1,14 @@
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import { FixedWindow } from '../../limiter/stores/bound.ts';
+import { LeaseStore } from '../../limiter/stores/leases/lease-store.ts';
 import type { RedisClusterStore } from '../../limiter/stores/redis/cluster-store.ts';
 import { keySlot } from '../../limiter/stores/redis/cluster-topology.ts';
+import { systemClock, systemTimers } from '../../process/time/clock.ts';
 import { openClusterStore } from '../support/cluster-stores.ts';
 import { counterOp, submit, totalOf } from '../support/counter-ops.ts';
 import { describeWithServer } from '../support/describe-with-server.ts';
+import { eventually } from '../support/eventually.ts';
 import { redisProgram } from '../support/find-server.ts';
 import { type ClusterMember, type RedisCluster, startRedisCluster } from '../support/redis-cluster.ts';
 import { commandCalls } from '../support/redis-server.ts';
@@ -154,12 +157,11 @@ describeWithServer('Redis Cluster', redisProgram, (path) => {
     expect(all.flat().map((op) => op.after)).toEqual(all.flatMap((_, i) => Array(2).fill(2 + (i >> 1))));
   });
 
-  it('finds a bucket in a slot that moves; a group whose keys are new there fails uncounted until it has moved', async () => {
-    const store = await storeForTest();
+  /** A slot without keys of other tests, which would have to move, on its way to another master. */
+  async function slotThatMoves(): Promise<{ tag: string; slot: number; to: ClusterMember }> {
     let tag = '';
     let slot = 0;
     let from = masters()[0] as ClusterMember;
-    // Without keys of other tests, which would have to move.
     do {
       tag = randomUUID();
       slot = keySlot(`{${tag}}`);
@@ -168,6 +170,12 @@ describeWithServer('Redis Cluster', redisProgram, (path) => {
     const to = masters().find((member) => member !== from) as ClusterMember;
     await to.client.cluster('SETSLOT', slot, 'IMPORTING', from.id);
     await from.client.cluster('SETSLOT', slot, 'MIGRATING', to.id);
+    return { tag, slot, to };
+  }
+
+  it('finds a bucket in a slot that moves; a group whose keys are new there fails uncounted until it has moved', async () => {
+    const store = await storeForTest();
+    const { tag, slot, to } = await slotThatMoves();
     const alone = counterOp({ key: `{${tag}}:alone`, bound: new FixedWindow(9), limit: 9 });
     const group = () =>
       ['a', 'b'].map((name) => counterOp({ ...alone, key: `{${tag}}:${name}`, groupSize: 2 }));
@@ -181,6 +189,26 @@ describeWithServer('Redis Cluster', redisProgram, (path) => {
     await cluster.moveSlot(slot, to);
     expect((await submit(store, group())).map(({ after, error }) => error ?? after)).toEqual([1, 1]);
     expect(await to.client.get(`{${tag}}:alone`)).toBe('1');
+  });
+
+  it('leases in the slot of a counter, and counts every hit as it comes where that is moving', async () => {
+    const store = await storeForTest();
+    const common = { clock: systemClock, timers: systemTimers, maxCounters: 9 };
+    const leases = new LeaseStore({ store, limiter: 'weir', ...common });
+    const { tag, slot, to } = await slotThatMoves();
+    const key = `{${tag}}:leased`;
+    const count = async () =>
+      (await submit(leases, [counterOp({ key, hits: 2, limit: 99, leaseMost: 3 })]))[0];
+    expect(await count()).toMatchObject({ error: undefined, after: 2, leased: 0 });
+    await cluster.moveSlot(slot, to);
+    // The last message was not heard: another one is sent a little later.
+    await eventually(async () => expect(await count()).toMatchObject({ error: undefined, leased: 3 }));
+    expect(await count()).toMatchObject({ error: undefined, leased: 1, fromLease: true });
+    const charged = Number(await to.client.get(key));
+    expect(await to.client.hget(`weir:lease:${key}`, 'weir')).toMatch(/^\d+ 3$/);
+    await leases.close();
+    expect(await to.client.get(key)).toBe(String(charged - 1));
+    expect(await to.client.exists(`weir:lease:${key}`)).toBe(0);
   });
 
   it('sends once in its window what comes soon after another call', async () => {
