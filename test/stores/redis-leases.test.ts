@@ -113,6 +113,27 @@ describeWithServer('leases in Redis', redisProgram, (path) => {
     expect(await count(leases, { key: 'ends' })).toMatchObject({ after: 8, fromLease: false });
   });
 
+  it('counts on beside a ledger that somebody spoilt', async () => {
+    const { leases } = await newLimiter('usual');
+    const ledger = 'weir:lease:{spoilt}';
+    const spoil = [
+      () => client.hdel(ledger, 'n'),
+      () => client.hset(ledger, 't', 'x'),
+      () => client.hset(ledger, 'usual', 'x'),
+      () => client.set(ledger, 'x'),
+      () => client.del(ledger),
+    ];
+    let hits = 0;
+    for (const one of spoil) {
+      for (let i = 0; i < 9; i += 1) {
+        hits += 1;
+        expect((await count(leases, { key: 'spoilt', limit: 1000 })).after).toBeGreaterThanOrEqual(hits);
+      }
+      await one();
+    }
+    await count(leases, { key: 'spoilt', limit: 1000 });
+  });
+
   it.each([
     ['counts every hit as it comes where the user may not touch ledgers', ['~count*'], 0],
     ['leases with a user who may do what docs/operations.md says', ['~*'], 2],

@@ -21,6 +21,11 @@ import { type CounterOp, type LeaseAsk, type StoreError, unboundAnswer } from '.
 /** The last second is counted in so many parts, the present one among them: less than what was used in it, never more. */
 const ticksPerSecond = 4;
 export const tickMs = 1000 / ticksPerSecond;
+/** Chosen: what a sweep looks at and gives back, unless all is to go: callers wait meanwhile. */
+const leastLooks = 8_192;
+export const returnsPerSweep = 1_024;
+const sweepsPerRound = 2 * ticksPerSecond;
+
 /** Chosen: how long a system may go on sending what was written to a connection that was given up. */
 const lateMs = 15 * 60_000;
 
@@ -75,6 +80,8 @@ export class LeaseBook {
   readonly #watched = new Map<string, Watched | number>();
   /** Those with a message under way, and those that the ledger knows of. */
   readonly #listed = new Map<string, Watched>();
+  /** Where the next sweep goes on. */
+  #round = this.#listed.entries();
   /** What the last op that was not spent is about. */
   #found: Watched | undefined;
   #cleanedAt = 0;
@@ -215,24 +222,39 @@ export class LeaseBook {
     }
   }
 
-  /** Once a tick: the messages that give back leases that are idle for a second. */
-  sweep(nowMs: number): CounterOp[] {
+  /**
+   * Once a tick: the messages that give back leases that are idle for a second. Of many leases it leaves some to the next sweeps;
+   * none where `isLast`.
+   */
+  sweep(nowMs: number, isLast = false): CounterOp[] {
     this.moveTo(nowMs);
     const messages: CounterOp[] = [];
     if (this.#tick - this.#cleanedAt >= rememberedTicks) this.#forget(rememberedTicks);
-    for (const [key, one] of this.#listed) {
-      if (one.asking !== undefined) continue;
-      if (!isListed(one)) {
-        one.ends = false;
-        this.#listed.delete(key);
-        continue;
-      }
-      const isIdle = this.#tick - one.tick > ticksPerSecond;
-      if (!isIdle && !one.ends && one.unsure === 0) continue;
-      if (nowMs >= one.endMs) this.#giveUp(key, one);
-      else if (one.quietUntil <= this.#tick) messages.push(this.#returnOf(key, one, nowMs));
+    if (isLast) this.#round = this.#listed.entries();
+    let looks = Math.max(leastLooks, Math.ceil(this.#listed.size / sweepsPerRound));
+    for (const [key, one] of this.#round) {
+      const message = this.#dueOf(key, one, nowMs);
+      if (message !== undefined) messages.push(message);
+      looks -= 1;
+      if (!isLast && (looks === 0 || messages.length === returnsPerSweep)) return messages;
     }
+    this.#round = this.#listed.entries();
     return messages;
+  }
+
+  /** What is to be told of a counter now. */
+  #dueOf(key: string, one: Watched, nowMs: number): CounterOp | undefined {
+    if (one.asking !== undefined) return undefined;
+    if (!isListed(one)) {
+      one.ends = false;
+      this.#listed.delete(key);
+      return undefined;
+    }
+    const isIdle = this.#tick - one.tick > ticksPerSecond;
+    if (!isIdle && !one.ends && one.unsure === 0) return undefined;
+    if (nowMs >= one.endMs) this.#giveUp(key, one);
+    else if (one.quietUntil <= this.#tick) return this.#returnOf(key, one, nowMs);
+    return undefined;
   }
 
   /** Nothing goes back any more. */
@@ -341,6 +363,7 @@ export class LeaseBook {
 
   #giveUp(key: string, one: Watched): void {
     if (one.unheard) this.lostAtMost += outstandingOf(one);
+    else this.returned += one.granted - one.spent;
     this.#listed.delete(key);
     this.#watched.delete(key);
   }

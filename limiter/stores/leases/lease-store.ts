@@ -142,7 +142,7 @@ export class LeaseStore implements CounterStore {
   }
 
   #sweep(): void {
-    const returns = this.#book.sweep(this.#options.clock.monotonicMs());
+    const returns = this.#book.sweep(this.#options.clock.monotonicMs(), this.#stopped);
     for (let first = 0; first < returns.length; first += returnsPerRequest) {
       this.#submitAsking(returns.slice(first, first + returnsPerRequest), countAll, () => this.#returned());
     }

@@ -7,6 +7,7 @@ import { ManualTimers } from '../../../test/support/manual-timers.ts';
 import { caseCount } from '../../../test/support/property-cases.ts';
 import { type CounterOp, type CounterStore, failOp, StoreError } from '../counter-store.ts';
 import { FoldedRun } from '../folded-run.ts';
+import { LeaseBook, returnsPerSweep } from './lease-book.ts';
 import { LeaseStore } from './lease-store.ts';
 
 const lost = new StoreError('the reply was lost', { transient: true });
@@ -199,3 +200,40 @@ function settle(world: World): void {
     world.timers.advance(250);
   }
 }
+
+describe('LeaseBook', () => {
+  const leased = (count: number, ttlSeconds: number): LeaseBook => {
+    const book = new LeaseBook({ limiter: 'one', maxCounters: count });
+    for (let i = 0; i < count; i += 1) {
+      const op = counterOp({ key: `key-${i}`, hits: 2, limit: 1000, leaseMost: 5, ttlSeconds });
+      book.spend(op);
+      const ask = book.ask(op, 0)!;
+      book.answered(op.key, Object.assign(ask, { granted: 2, top: 4 }), undefined);
+    }
+    return book;
+  };
+
+  it('gives back no more leases at a time than callers can wait for, and all of them at the end', () => {
+    const count = 20 * returnsPerSweep;
+    const book = leased(count, 3600);
+    let back = 0;
+    for (let ms = 1_500; book.outstanding > 0 && ms < 30_000; ms += 250) {
+      const returns = book.sweep(ms);
+      expect(returns.length).toBeLessThanOrEqual(returnsPerSweep);
+      for (const { key, lease } of returns)
+        book.answered(key, Object.assign(lease!, { granted: 0 }), undefined);
+      back += returns.length;
+    }
+    expect([back, book.returned]).toEqual([count, 2 * count]);
+    expect(leased(count, 3600).sweep(1, true)).toEqual([]);
+    const ending = leased(count, 3600);
+    ending.endAll();
+    expect(ending.sweep(1, true)).toHaveLength(count);
+  });
+
+  it('has given back what is left when its window ends', () => {
+    const book = leased(3, 1);
+    expect(book.sweep(1_500)).toEqual([]);
+    expect(book).toMatchObject({ granted: 6, returned: 6, lostAtMost: 0, outstanding: 0, counters: 0 });
+  });
+});

@@ -18,6 +18,18 @@ describe('MemoryStore', () => {
     expect([answered, op.after]).toEqual([true, 1]);
   });
 
+  it('learns no less from a lease than from what was counted since it was taken', async () => {
+    const store = openMemoryStore();
+    const learn = (after: number, given: object) => store.learn(counterOp({ key: 'a', after, ...given }));
+    learn(50, { leased: 9, fromLease: true });
+    expect(await totalOf(store, { key: 'a', hits: 0 })).toBe(59);
+    learn(70, {});
+    learn(51, { leased: 8, fromLease: true });
+    expect(await totalOf(store, { key: 'a', hits: 0 })).toBe(70);
+    learn(60, {});
+    expect(await totalOf(store, { key: 'a', hits: 0 })).toBe(60);
+  });
+
   it('ends a counter with its life, which starts with its first hit', async () => {
     const clock = new ManualClock();
     const store = openMemoryStore({ clock });

@@ -80,7 +80,7 @@ export class MemoryStore implements CounterStore {
   }
 
   /** Takes over what another store answered to the op. A counter that is new here lives for its `ttlSeconds`. */
-  learn({ key, after, leased, bound, held, ttlSeconds }: CounterOp): void {
+  learn({ key, after, leased, fromLease, bound, held, ttlSeconds }: CounterOp): void {
     const nowMs = this.#clock.nowMs();
     // Its own leases are spent before anything is counted here.
     const value = after + leased;
@@ -88,7 +88,8 @@ export class MemoryStore implements CounterStore {
     const counter = this.#table.get(key, nowMs);
     const inPlaceOfValue = bound === undefined || bound.kind === 'fixed' ? undefined : held;
     if (counter !== undefined) {
-      counter.value = value;
+      // A lease knows of no hits since it was taken.
+      counter.value = fromLease ? Math.max(counter.value, value) : value;
       counter.held = inPlaceOfValue;
       // Its life counts from the last hit.
       if (inPlaceOfValue !== undefined)

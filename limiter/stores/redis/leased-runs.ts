@@ -24,10 +24,10 @@ local function lease(at, limiter, key, ledger, refused)
   elseif missing then
     if held[1] then pcall('DEL', ledger) end
   elseif not isNew then
-    total, holders = tonumber(held[1]), tonumber(held[2])
+    total, holders = tonumber(held[1]) or 0, tonumber(held[2]) or 0
     if held[3] then
       local a, b = string.match(held[3], '^(%d+) (%d+)$')
-      last, mine = tonumber(a), tonumber(b)
+      last, mine = tonumber(a) or 0, tonumber(b) or 0
     end
   end
   local ttl = words[at + 10]
@@ -37,7 +37,7 @@ local function lease(at, limiter, key, ledger, refused)
   if heard and mine > 0 then
     -- Of a grant that the limiter did not hear of nothing was spent.
     now = math.max(0, now - mine + (number(1) == last and math.min(mine, number(2)) or 0))
-    total, holders = total - mine, holders - 1
+    total, holders = math.max(0, total - mine), math.max(0, holders - 1)
   end
   local floor = math.min(total, now)
   local after = math.min(max, floor + math.min(number(9), math.max(number(8), now - floor + number(7))))
