@@ -7,6 +7,7 @@ import { isExactBucket } from '../../rules/validate-limits.ts';
 import { largestMultiplier, limitLabel, windowProblem, windowText } from '../../rules/window.ts';
 import type { RuleMetric, RuleStats } from '../stats/registry/rule-stats.ts';
 import { type Bound, FixedWindow } from '../stores/bound.ts';
+import type { CounterPlace } from '../stores/counter-store.ts';
 import { SlidingWindow } from '../stores/sliding-window.ts';
 import { type BucketNumbers, TokenBucket } from '../stores/token-bucket.ts';
 import { nearThreshold } from './assess.ts';
@@ -60,7 +61,7 @@ interface LimitTraits {
 }
 
 /** One limit of a plan, with its counter. */
-export interface LimitPlan extends LimitTraits {
+export interface LimitPlan extends LimitTraits, CounterPlace {
   /** The counter key without its window; the prefix is in it. */
   readonly counterStem: string;
   /** The limit's statistics. */
@@ -74,6 +75,7 @@ export interface LimitPlan extends LimitTraits {
 export function enterWindow(plan: LimitPlan, window: Window): Window {
   plan.window = window;
   plan.key = counterKey(plan.counterStem, window);
+  plan.counter = undefined;
   return window;
 }
 
@@ -221,7 +223,7 @@ export class Planner {
 
   #limitPlan(traits: LimitTraits, stem: string, metric: RuleMetric): LimitPlan {
     const counterStem = this.#settings.cacheKeyPrefix + stem;
-    return { ...traits, counterStem, metric, window: undefined, key: '' };
+    return { ...traits, counterStem, metric, window: undefined, key: '', counter: undefined };
   }
 
   #traitsOf(rule: MatchedRule, limit: MatchedLimit): LimitTraits {

@@ -42,6 +42,11 @@ export interface LeaseAsk {
   top: number;
 }
 
+/** What a store found for a key, of no meaning to others; made anew with the key. */
+export interface CounterPlace {
+  counter: unknown;
+}
+
 /**
  * One counter's part in one request: written by the caller, answered in place by the store.
  * The total is as if every caller had come alone, in the order of `submit`.
@@ -87,6 +92,8 @@ export interface CounterOp {
   readonly caller?: Caller | undefined;
   /** What is told to the ledger along with the hits: written by the store of leases for the store that it asks. */
   lease: LeaseAsk | undefined;
+  /** The same for all ops of one key that are made for one plan: a store that looks the key up may keep there what it found. */
+  readonly plan?: CounterPlace | undefined;
 
   /** Answer: hits that the store really applied: `hits`, or 0 where they did not pass or stop-when-over held them back. */
   applied: number;

@@ -53,6 +53,7 @@ export function limitedPlan(given: MatchedTraits = {}): LimitedPlan {
     metric: { key: '', slot: 0, lastUse: 0 },
     window: undefined,
     key: '',
+    counter: undefined,
   }));
   return { kind: 'limited', rule, limits };
 }

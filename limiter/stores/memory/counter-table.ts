@@ -1,4 +1,5 @@
 import type { Held } from '../bound.ts';
+import type { CounterOp } from '../counter-store.ts';
 import { keyBytes } from '../folded-run.ts';
 import { ExpiryQueue } from './expiry-queue.ts';
 
@@ -12,8 +13,8 @@ export interface Counter {
   value: number;
   /** Of a sliding window or a bucket, in place of the value. */
   held: Held | undefined;
-  /** False once it left the table, though the expiry queue may still hold it. */
-  live: boolean;
+  /** Where it is; undefined once it left, though the expiry queue, or who found it, may still hold it. */
+  table: CounterTable | undefined;
   nextInSecond: Counter | undefined;
 }
 
@@ -56,14 +57,19 @@ export class CounterTable {
     return this.#evicted;
   }
 
-  get(key: string, nowMs: number): Counter | undefined {
-    const counter = this.#counters.get(key);
+  /** Of an op, whose plan keeps what was found: the map need not be asked again. */
+  find({ key, plan }: CounterOp, nowMs: number): Counter | undefined {
+    let counter = plan?.counter as Counter | undefined;
+    if (counter === undefined || counter.table !== this || counter.key !== key) {
+      counter = this.#counters.get(key);
+      if (plan !== undefined) plan.counter = counter;
+    }
     if (counter === undefined || counter.expiresAtMs > nowMs) return counter;
     this.#drop(counter);
     return undefined;
   }
 
-  /** Only for a key that `get` does not know. False when it is too long for the table, even an empty one. */
+  /** Only for a key that `find` does not know. False when it is too long for the table, even an empty one. */
   create(options: { key: string; value: number; held?: Held | undefined; expiresAtMs: number }): boolean {
     const { key, value, held, expiresAtMs } = options;
     const bytes = keyBytes(key) + counterOverheadBytes + (held === undefined ? 0 : heldBytes);
@@ -72,7 +78,7 @@ export class CounterTable {
     while (this.#counters.size >= this.#maxCounters || this.#bytes + bytes > this.maxBytes) {
       const soonest = this.#queue.take();
       if (soonest === undefined) break;
-      if (!soonest.live) continue;
+      if (soonest.table === undefined) continue;
       if (hasMoved(soonest) && requeued < mostRequeued) {
         requeued += 1;
         this.#queue.add(soonest);
@@ -88,7 +94,7 @@ export class CounterTable {
       queuedSecond: 0,
       value,
       held,
-      live: true,
+      table: this,
       nextInSecond: undefined,
     };
     this.#counters.set(key, counter);
@@ -102,14 +108,14 @@ export class CounterTable {
     for (let left = limit; left > 0; left -= 1) {
       const ended = this.#queue.takeEndedBy(nowMs);
       if (ended === undefined) return;
-      if (!ended.live) continue;
+      if (ended.table === undefined) continue;
       if (ended.expiresAtMs > nowMs && hasMoved(ended)) this.#queue.add(ended);
       else this.#drop(ended);
     }
   }
 
   #drop(counter: Counter): void {
-    counter.live = false;
+    counter.table = undefined;
     this.#bytes -= counter.bytes;
     this.#counters.delete(counter.key);
   }

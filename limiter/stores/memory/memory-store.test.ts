@@ -98,6 +98,18 @@ describe('MemoryStore', () => {
     expect([store.size, await totalOf(store, { key: 'a', hits: 0 })]).toEqual([2, 1]);
   });
 
+  it('finds by its plan no counter that had to go, nor that of another store or key', async () => {
+    const [store, other] = [openMemoryStore({ maxCounters: 1 }), openMemoryStore()];
+    const plan = { counter: undefined as unknown };
+    const total = async (of: MemoryStore, key: string) =>
+      (await submit(of, [counterOp({ key, plan })]))[0]!.after;
+    expect([await total(store, 'a'), await total(store, 'a')]).toEqual([1, 2]);
+    expect([await total(other, 'a'), await total(store, 'a')]).toEqual([1, 3]);
+    await totalOf(store, { key: 'b' });
+    expect(await total(store, 'a')).toBe(1);
+    expect(await total(store, 'c')).toBe(1);
+  });
+
   it('does not grow when every second brings new counters', async () => {
     const clock = new ManualClock();
     const store = openMemoryStore({ clock, maxCounters: 200 });
@@ -117,20 +129,26 @@ describe('MemoryStore', () => {
       negative: fc.boolean(),
       ttlSeconds: fc.integer({ min: 1, max: 5 }),
       passMs: fc.constantFrom(0, 1, 999, 1000, 2500),
+      // A counter may be that of several plans.
+      place: fc.constantFrom(undefined, 0, 1),
     });
     fc.assert(
       fc.property(fc.array(step, { maxLength: 50 }), (steps) => {
         const clock = new ManualClock();
         const store = openMemoryStore({ clock });
         const model = new Map<string, { value: number; end: number }>();
-        for (const { key, hits, negative, ttlSeconds, passMs } of steps) {
+        const plans = new Map<string, { counter: unknown }>();
+        for (const { key, hits, negative, ttlSeconds, passMs, place } of steps) {
+          const its = plans.get(`${key}${place}`) ?? { counter: undefined };
+          plans.set(`${key}${place}`, its);
+          const plan = place === undefined ? undefined : its;
           clock.ms += passMs;
           if ((model.get(key)?.end ?? 0) <= clock.ms) model.delete(key);
           const held = model.get(key);
           const after = negative ? Math.max(0, (held?.value ?? 0) - hits) : (held?.value ?? 0) + hits;
           if (held !== undefined) held.value = after;
           else if (!negative && hits > 0) model.set(key, { value: after, end: clock.ms + ttlSeconds * 1000 });
-          const op = counterOp({ key, hits, negative, ttlSeconds });
+          const op = counterOp({ key, hits, negative, ttlSeconds, plan });
           store.submit([op], { stopWhenOver: false }, () => {});
           expect(op.after).toBe(after);
         }

@@ -80,12 +80,13 @@ export class MemoryStore implements CounterStore {
   }
 
   /** Takes over what another store answered to the op. A counter that is new here lives for its `ttlSeconds`. */
-  learn({ key, after, leased, fromLease, bound, held, ttlSeconds }: CounterOp): void {
+  learn(op: CounterOp): void {
+    const { key, after, leased, fromLease, bound, held, ttlSeconds } = op;
     const nowMs = this.#clock.nowMs();
     // Its own leases are spent before anything is counted here.
     const value = after + leased;
     this.#table.sweep(nowMs, sweptPerOp);
-    const counter = this.#table.get(key, nowMs);
+    const counter = this.#table.find(op, nowMs);
     const inPlaceOfValue = bound === undefined || bound.kind === 'fixed' ? undefined : held;
     if (counter !== undefined) {
       // A lease knows of no hits since it was taken.
@@ -110,7 +111,7 @@ export class MemoryStore implements CounterStore {
 
   #look(op: CounterOp, nowMs: number): void {
     const { bound } = op;
-    const counter = this.#table.get(op.key, nowMs);
+    const counter = this.#table.find(op, nowMs);
     op.error = undefined;
     if (bound === undefined) {
       op.after = counter?.value ?? 0;
@@ -121,7 +122,7 @@ export class MemoryStore implements CounterStore {
   }
 
   #apply(op: CounterOp, nowMs: number): void {
-    const counter = this.#table.get(op.key, nowMs);
+    const counter = this.#table.find(op, nowMs);
     op.error = undefined;
     op.after = totalAfter(counter?.value ?? 0, op.applied, op.negative);
     if (counter !== undefined) {
@@ -141,7 +142,7 @@ export class MemoryStore implements CounterStore {
     const counters = this.#counters;
     for (let i = 0; i < groupSize; i += 1) {
       const op = ops[first + i]!;
-      const counter = this.#table.get(op.key, nowMs);
+      const counter = this.#table.find(op, nowMs);
       counters[i] = counter;
       op.held = heldBy(counter, op.bound!);
     }
@@ -162,7 +163,7 @@ export class MemoryStore implements CounterStore {
     const untilUnusedMs = isFixed ? 0 : waitMicros / 1000;
     const lifeMs = isFixed ? ttlSeconds * 1000 : Math.max(leastLifeMs, 2 * untilUnusedMs);
     // Another one of the group may have taken its room.
-    if (counter === undefined || !counter.live) {
+    if (counter === undefined || counter.table === undefined) {
       const inPlaceOfValue = isFixed ? undefined : held;
       const value = isFixed ? held[0] : 0;
       return this.#table.create({ key, value, held: inPlaceOfValue, expiresAtMs: nowMs + lifeMs });
