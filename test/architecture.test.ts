@@ -322,7 +322,7 @@ const allowed: Record<string, string[]> = {
   'limiter/stores/leases': ['limiter/stores', 'process/time'],
   'limiter/stores/memcache': ['limiter/stores', 'process/time'],
   'limiter/stores/memory': ['limiter/stores', 'process/time'],
-  'limiter/stores/redis': ['limiter/stores', 'limiter/stores/calm', 'process/time'],
+  'limiter/stores/redis': ['limiter/stores', 'limiter/stores/calm', 'limiter/stores/leases', 'process/time'],
   'limiter/tracing': ['limiter/stores', 'process/grpc'],
   'limiter/workers': [
     'limiter/assembly',

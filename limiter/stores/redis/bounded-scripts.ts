@@ -2,7 +2,9 @@
  * The scripts of calls that have ops with bounds, or leases, among others. What a bound lets pass is decided here once more, in the
  * same doubles as in bound.ts, sliding-window.ts and token-bucket.ts: read them side by side.
  */
+import type { StoreError } from '../counter-store.ts';
 import type { FoldedRun } from '../folded-run.ts';
+import { leaseArgument, luaLeases } from '../leases/ledger.ts';
 import {
   answerSteps,
   BoundTable,
@@ -11,8 +13,7 @@ import {
   type Step,
   stepArgument,
 } from './bounded-steps.ts';
-import { answerLeased, leaseArgument, luaLeases } from './leased-runs.ts';
-import { type KeyedCommands, luaCounting, redisScript, runScript } from './scripts.ts';
+import { type KeyedCommands, luaCounting, redisScript, replyNumber, runScript } from './scripts.ts';
 
 /**
  * A bound is a table of its kind and its numbers (`Bound.scriptText`), what a counter holds three numbers. A key holds a
@@ -214,6 +215,23 @@ export async function admitByScript(commands: KeyedCommands, steps: readonly Ste
   const texts = HeldTexts.of(reply, 0, (refusal) => commands.translate(refusal));
   if (texts === undefined) throw reply;
   answerSteps(steps, texts);
+}
+
+/** Writes the answers from the three numbers that begin at `at`. An error in the place of the last leaves the message unanswered. */
+export function answerLeased(
+  run: FoldedRun,
+  reply: readonly unknown[],
+  at: number,
+  translate: (error: unknown) => StoreError,
+): void {
+  const before = replyNumber(reply[at]);
+  const granted = replyNumber(reply[at + 2]);
+  if (before === undefined) run.fail(translate(reply[at]));
+  else if (granted !== undefined) run.answerLeased(before, replyNumber(reply[at + 1])!, granted);
+  else {
+    translate(reply[at + 2]);
+    run.answer(before);
+  }
 }
 
 /** Counts and answers a run with a lease, atomically. Rejects with what `send` rejected with. */

@@ -1,7 +1,8 @@
 import { admit } from '../admission.ts';
 import { type CounterOp, callAbandoned, failOp, type StoreError } from '../counter-store.ts';
 import { FoldedRun } from '../folded-run.ts';
-import { boundedCountScript, boundedStopScript } from './bounded-scripts.ts';
+import { leaseArgument } from '../leases/ledger.ts';
+import { answerLeased, boundedCountScript, boundedStopScript } from './bounded-scripts.ts';
 import {
   answerSteps,
   BoundTable,
@@ -11,7 +12,6 @@ import {
   Steps,
   stepArgument,
 } from './bounded-steps.ts';
-import { answerLeased, leaseArgument } from './leased-runs.ts';
 import type { PlainCounting } from './plain-counting.ts';
 import type { RedisErrors } from './redis-error.ts';
 import { type Arguments, countScript, type RedisScript, replyNumber, stopScript } from './scripts.ts';

@@ -1,7 +1,5 @@
-/** Runs that tell the ledger of a counter's leases something: what `leases/lease-book.ts` says, in the script that counts. */
-import type { StoreError } from '../counter-store.ts';
+/** Runs that tell the ledger of a counter's leases something: what lease-book.ts says, in the script that counts. */
 import type { FoldedRun } from '../folded-run.ts';
-import { replyNumber } from './scripts.ts';
 
 /**
  * The ledger is a hash beside the counter: `t` hits outstanding, of `n` limiters, and for each of them the number of its last
@@ -100,21 +98,4 @@ export function leaseArgument(runs: readonly FoldedRun[]): string {
     text += ` ${shift} ${low} ${high} ${ttlSeconds}`;
   }
   return text;
-}
-
-/** Writes the answers from the three numbers that begin at `at`. An error in the place of the last leaves the message unanswered. */
-export function answerLeased(
-  run: FoldedRun,
-  reply: readonly unknown[],
-  at: number,
-  translate: (error: unknown) => StoreError,
-): void {
-  const before = replyNumber(reply[at]);
-  const granted = replyNumber(reply[at + 2]);
-  if (before === undefined) run.fail(translate(reply[at]));
-  else if (granted !== undefined) run.answerLeased(before, replyNumber(reply[at + 1])!, granted);
-  else {
-    translate(reply[at + 2]);
-    run.answer(before);
-  }
 }
