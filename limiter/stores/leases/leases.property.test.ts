@@ -228,6 +228,8 @@ describe('LeaseBook', () => {
     expect(leased(count, 3600).sweep(1, true)).toEqual([]);
     const ending = leased(count, 3600);
     ending.endAll();
+    // Even where the turn of its return is yet to come.
+    expect(ending.spend(counterOp({ key: 'key-1', limit: 1000, leaseMost: 5 }))).toBe(false);
     expect(ending.sweep(1, true)).toHaveLength(count);
   });
 
