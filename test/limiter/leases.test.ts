@@ -106,6 +106,15 @@ describeWithServer('LEASES', redisProgram, (path) => {
     expect(await least('own')).toBeGreaterThanOrEqual(880 - 20);
   });
 
+  it('are not taken of more counters than LEASES_MAX_COUNTERS lets be watched', async () => {
+    const limiter = await start({ LEASES_MAX_COUNTERS: '1' });
+    await left(limiter, 'usual', 12);
+    expect((await left(limiter, 'own', 12)).at(-1)).toBe(988);
+    const stats = await limiter.stats();
+    expect(stats.get(name('usual'))).toBeGreaterThan(4);
+    expect(stats.get(name('own')) ?? 0).toBe(0);
+  });
+
   it('admit no hit beyond the limit, and every one up to it', async () => {
     const limiter = await start({ LOCAL_CACHE_SIZE_IN_BYTES: '100000' });
     const answers = await left(limiter, 'scarce', 60);

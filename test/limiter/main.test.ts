@@ -983,6 +983,7 @@ const otherFiles: Record<string, string[]> = {
   'test/limiter/redis-batch-settings.test.ts': names(redisSettings).filter((name) =>
     /_(?:PIPELINE|POOL|SCRIPTS)/.test(name),
   ),
+  'test/limiter/leases.test.ts': ['LEASES', 'LEASE_SHARE', 'LEASES_MAX_COUNTERS'],
   'test/e2e/workers.test.ts': ['LIMITER_WORKERS'],
   'test/limiter/top-settings.test.ts': names(topSettings),
   'test/limiter/grpc-settings.test.ts': names(grpcSettings),
