@@ -98,10 +98,16 @@ describe('CallPlaces', () => {
 
 const turn = () => new Promise(setImmediate);
 
-function gathering(windowMs?: number) {
+function gathering(windowMs?: number, isFull = () => false) {
   const flushTurn = new FlushTurn();
   const timers = new ManualTimers();
   const sent: { atMs: number; keys: string[] }[] = [];
+  const waiting: Batch[] = [];
+  const send = (batch: Batch): void => {
+    const args: string[] = [];
+    batch.pushArguments(args);
+    sent.push({ atMs: timers.nowMs, keys: args.slice(1, 1 + Number(args[0])) });
+  };
   const subject = new TurnGathering({
     windowMs,
     timers,
@@ -109,9 +115,9 @@ function gathering(windowMs?: number) {
     flushTurn,
     calls: {
       take: (batch: Batch) => {
-        const args: string[] = [];
-        batch.pushArguments(args);
-        sent.push({ atMs: timers.nowMs, keys: args.slice(1, 1 + Number(args[0])) });
+        if (isFull()) waiting.push(batch);
+        else send(batch);
+        return !isFull();
       },
     },
   });
@@ -126,7 +132,13 @@ function gathering(windowMs?: number) {
     for (const key of keys) add(key);
     flushTurn.end();
   };
-  return { timers, sent, subject, add, read };
+  /** The first of those that wait gets a place. */
+  const free = (): void => {
+    const batch = waiting.shift()!;
+    subject.left(batch);
+    send(batch);
+  };
+  return { timers, sent, subject, add, read, waiting, free };
 }
 
 describe('TurnGathering', () => {
@@ -206,5 +218,37 @@ describe('TurnGathering', () => {
     expect(sent).toHaveLength(1);
     timers.advance(1);
     expect(sent[1]).toEqual({ atMs: 10, keys: ['b', 'c'] });
+  });
+
+  it('has what comes soon join the last batch that waits for a place', async () => {
+    const { sent, add, waiting, free, timers } = gathering(undefined, () => true);
+    for (const key of ['a', 'b', 'a']) {
+      add(key);
+      await turn();
+    }
+    expect(waiting).toHaveLength(1);
+    free();
+    add('c');
+    await turn();
+    timers.advance(5);
+    add('d');
+    await turn();
+    add('e');
+    free();
+    free();
+    expect(sent.map(({ keys }) => keys)).toEqual([['a', 'b'], ['c'], ['d', 'e']]);
+  });
+
+  it('joins no full batch, and none of those before the last', async () => {
+    const { sent, add, waiting, free } = gathering(undefined, () => true);
+    add(...Array.from({ length: maxKeysPerCall }, (_, i) => `${i}`));
+    await turn();
+    add('x');
+    await turn();
+    add('y', '0');
+    expect(waiting).toHaveLength(2);
+    free();
+    free();
+    expect(sent.map(({ keys }) => keys.length)).toEqual([maxKeysPerCall, 3]);
   });
 });

@@ -70,13 +70,15 @@ export class CallPlaces<Call> {
     return this.#waiting.size;
   }
 
-  take(call: Call): void {
+  /** False when it has to wait for a place. */
+  take(call: Call): boolean {
     if (this.#taken >= this.#options.places) {
       this.#wait(call);
-      return;
+      return false;
     }
     this.#taken += 1;
     this.#options.carrier.send(call);
+    return true;
   }
 
   /** Once for each call that was sent. */
@@ -122,8 +124,8 @@ export class CallPlaces<Call> {
 }
 
 export interface TurnGatheringOptions {
-  /** Take the batches of one turn, in order. */
-  calls: { take(batch: Batch): void };
+  /** Takes the batches of one turn, in order. False when one has to wait: `left` says when it does no more. */
+  calls: { take(batch: Batch): boolean };
   /**
    * At most one sending in so long, whole milliseconds: what comes soon after one is gathered until the time is over. What
    * comes alone does not wait. Defaults to 0: everything goes out at the end of its turn.
@@ -141,12 +143,18 @@ export interface TurnGatheringOptions {
  */
 const turnsOfOne = 16;
 
+/** Chosen: so long what comes joins a batch that waits for a place. Its wait is bounded, and theirs is this much shorter at most. */
+const joinMs = 5;
+
 /** Gathers what arrives in one turn of the event loop, or in a window, into as few batches as possible. */
 export class TurnGathering {
   readonly #options: TurnGatheringOptions;
   /** Closed to new ops, to be sent when the turn ends. */
   #full: Batch[] = [];
   #open: CountBatch | StopBatch | undefined;
+  /** The last in the line of those that wait for a place. */
+  #waiting: CountBatch | StopBatch | undefined;
+  #joinUntilMs = 0;
   #scheduled = false;
   #sentAtMs = Number.NEGATIVE_INFINITY;
   /** Since the last sending. */
@@ -163,7 +171,8 @@ export class TurnGathering {
 
   add(ops: CounterOp[], request: PendingRequest): void {
     this.#requests += 1;
-    let batch = this.#open instanceof CountBatch ? this.#open : this.#begin(new CountBatch());
+    const last = this.#last();
+    let batch = last instanceof CountBatch ? last : this.#begin(new CountBatch());
     for (let first = 0; first < ops.length; first += ops[first]!.groupSize) {
       if (addTo(batch, ops, first, request)) continue;
       batch = this.#begin(new CountBatch());
@@ -174,8 +183,20 @@ export class TurnGathering {
   /** For stop-when-over: the ops stay together. At most `maxKeysPerCall` of them. */
   addWhole(ops: CounterOp[], request: PendingRequest): void {
     this.#requests += 1;
-    if (this.#open instanceof StopBatch && this.#open.add(ops, request)) return;
+    const last = this.#last();
+    if (last instanceof StopBatch && last.add(ops, request)) return;
     this.#begin(new StopBatch()).add(ops, request);
+  }
+
+  /** The batch goes out, or is refused: nothing joins it any more. */
+  left(batch: Batch): void {
+    if (batch === this.#waiting) this.#waiting = undefined;
+  }
+
+  /** That everything else comes before. */
+  #last(): CountBatch | StopBatch | undefined {
+    if (this.#open !== undefined || this.#waiting === undefined) return this.#open;
+    return this.#options.monotonicMs() < this.#joinUntilMs ? this.#waiting : undefined;
   }
 
   #begin<T extends CountBatch | StopBatch>(batch: T): T {
@@ -202,7 +223,9 @@ export class TurnGathering {
     this.#full = [];
     this.#open = undefined;
     for (const batch of full) calls.take(batch);
-    if (last !== undefined) calls.take(last);
+    if (last === undefined || calls.take(last)) return;
+    this.#waiting = last;
+    this.#joinUntilMs = monotonicMs() + joinMs;
   };
 
   #judge(): void {

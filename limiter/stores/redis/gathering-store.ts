@@ -81,7 +81,17 @@ export abstract class GatheringStore implements CounterStore {
       ...calls,
       timeoutMs,
       timers: timers ?? attendedTimers,
-      carrier: this,
+      carrier: {
+        send: (batch) => {
+          this.#gathering.left(batch);
+          this.send(batch);
+        },
+        refuse: (batch, waitedMs) => {
+          this.#gathering.left(batch);
+          batch.fail(this.#errors.noPlace(waitedMs));
+          settle(batch);
+        },
+      },
     });
     this.#gathering = new TurnGathering({
       calls: this.#places,
@@ -106,12 +116,6 @@ export abstract class GatheringStore implements CounterStore {
 
   /** The batch has a place until it is given to `settle`. */
   abstract send(batch: Batch): void;
-
-  /** The batch got no place. */
-  refuse(batch: Batch, waitedMs: number | undefined): void {
-    batch.fail(this.#errors.noPlace(waitedMs));
-    settle(batch);
-  }
 
   protected get closed(): boolean {
     return this.#closed;
