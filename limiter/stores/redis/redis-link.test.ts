@@ -3,7 +3,7 @@ import { type AddressInfo, createServer, type Socket } from 'node:net';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { counterOp, submit } from '../../../test/support/counter-ops.ts';
 import { RedisLink, type RedisLinkOptions } from './redis-link.ts';
-import { RedisStore } from './redis-store.ts';
+import { RedisStore, type RedisStoreOptions } from './redis-store.ts';
 import { type Reply, ReplyReader } from './resp.ts';
 
 type Answer = (command: string, socket: Socket) => string | undefined;
@@ -11,7 +11,9 @@ type Answer = (command: string, socket: Socket) => string | undefined;
 /** A server that answers each command as `answer` says, or not at all. */
 async function serverThat(answer: Answer) {
   const reads: string[][] = [];
+  const sockets: Socket[] = [];
   const server = createServer((socket) => {
+    sockets.push(socket);
     let commands: string[] = [];
     const reader = new ReplyReader((command) => commands.push((command as Reply[]).join(' ')));
     socket.on('error', () => {});
@@ -26,12 +28,12 @@ async function serverThat(answer: Answer) {
   await once(server, 'listening');
   const { port } = server.address() as AddressInfo;
   onTestFinished(() => void server.close());
-  return { endpoint: { host: '127.0.0.1', port }, reads };
+  return { endpoint: { host: '127.0.0.1', port }, reads, sockets };
 }
 
 /** A link to such a server. */
 async function linked(answer: Answer, options: Partial<RedisLinkOptions> = {}) {
-  const { endpoint, reads } = await serverThat(answer);
+  const { endpoint, reads, sockets } = await serverThat(answer);
   const events: string[] = [];
   const onEnd = (error: Error) => void events.push(`end: ${error.message}`);
   const link = new RedisLink({ endpoint, tls: undefined, timeoutMs: 5000, onEnd, ...options });
@@ -41,7 +43,7 @@ async function linked(answer: Answer, options: Partial<RedisLinkOptions> = {}) {
     const told = (outcome: unknown) => void events.push(`${command}: ${outcome}`);
     return link.ask(name, args).then(told, told);
   };
-  return { link, ask, reads, events };
+  return { link, ask, reads, events, sockets };
 }
 
 const nobody = { username: undefined, password: undefined };
@@ -76,6 +78,30 @@ describe('RedisLink', () => {
     await first;
     expect(reads.flat()).toEqual(['first', 'second']);
     expect(events.sort()).toEqual(['first: first', 'sent: second']);
+  });
+
+  it('writes over nothing that waits for a server which does not read', async () => {
+    const { link, ask, reads, sockets } = await linked((command, socket) => {
+      if (command === 'wait') socket.pause();
+      return echo('OK');
+    });
+    await link.login(nobody, () => {});
+    await ask('wait');
+    const commands = Array.from({ length: 600 }, (_, i) => `${i} ${String(i % 10).repeat(15_000)}`);
+    const answers: Promise<unknown>[] = [];
+    for (const command of commands) {
+      answers.push(ask(command));
+      await new Promise(setImmediate);
+    }
+    sockets.at(-1)!.resume();
+    await Promise.all(answers);
+    expect(
+      reads
+        .flat()
+        .slice(1)
+        .every((command, i) => command === commands[i]),
+    ).toBe(true);
+    expect(reads.flat()).toHaveLength(1 + commands.length);
   });
 
   it('reads replies that come a byte at a time', async () => {
@@ -163,21 +189,38 @@ describe('RedisLink', () => {
   });
 });
 
+/** A store in such a server, that is connected to it. */
+async function storeIn(answer: Answer, options: Partial<RedisStoreOptions> = {}) {
+  const { endpoint, reads } = await serverThat(answer);
+  const address = { ...nobody, endpoint, db: 0, label: 'fake' };
+  const store = new RedisStore({ address, timeoutMs: 5000, random: Math.random, ...options });
+  onTestFinished(() => store.close());
+  await store.connect({ monotonicMs: () => 0, sleep: () => Promise.reject(new Error('retried')) });
+  const commands = () => reads.flat().map((command) => command.split(' ', 1)[0]);
+  return { store, commands };
+}
+
 describe('RedisStore', () => {
   it('names a script, sends its source where that is not known, and takes the next answer as it is', async () => {
     const replies: Record<string, string> = { ping: '+PONG', evalsha: '-NOSCRIPT', eval: '-NOSCRIPT again' };
-    const { endpoint, reads } = await serverThat((command) => `${replies[command.split(' ', 1)[0]!]}\r\n`);
-    const address = { ...nobody, endpoint, db: 0, label: 'fake' };
-    const store = new RedisStore({ address, timeoutMs: 5000, random: Math.random });
-    onTestFinished(() => store.close());
-    await store.connect({ monotonicMs: () => 0, sleep: () => Promise.reject(new Error('retried')) });
+    const { store, commands } = await storeIn((command) => `${replies[command.split(' ', 1)[0]!]}\r\n`);
     const [op] = await submit(store, [counterOp({ key: 'k' })]);
     expect(op?.error?.message).toBe('Redis answered: NOSCRIPT again');
-    expect(reads.flat().map((command) => command.split(' ', 1)[0])).toEqual([
-      'ping',
-      'ping',
-      'evalsha',
-      'eval',
+    expect(commands()).toEqual(['ping', 'ping', 'evalsha', 'eval']);
+  });
+
+  it('sends nothing more by a connection that is given up, whatever waits for a place', async () => {
+    const { store, commands } = await storeIn((command) => (command === 'ping' ? '+PONG\r\n' : undefined), {
+      timeoutMs: 1200,
+      calls: { places: 1, whenEmpty: 'WAIT', waitMs: 0 },
+    });
+    const unanswered = submit(store, [counterOp({ key: 'unanswered' })]);
+    await new Promise((resolve) => setTimeout(resolve, 600));
+    const ops = [...(await submit(store, [counterOp({ key: 'waiting' })])), ...(await unanswered)];
+    expect(ops.map(({ error }) => [error?.message, error?.notCounted])).toEqual([
+      ['Redis is not connected', true],
+      ['Redis did not answer within 1200 ms', false],
     ]);
+    expect(commands().filter((name) => name === 'evalsha')).toHaveLength(1);
   });
 });

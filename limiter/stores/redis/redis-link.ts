@@ -139,13 +139,11 @@ export class RedisLink {
     if (this.#writer.isEmpty) return;
     const bytes = this.#writer.take();
     if (this.#failure !== undefined) return;
-    if (this.#options.tls !== undefined) {
-      this.#socket.write(Buffer.from(bytes));
-      return;
-    }
-    this.#socket.write(bytes);
+    // What waits takes no more memory than it has bytes.
+    const isToWait = this.#options.tls !== undefined || this.#socket.writableLength > 0;
+    this.#socket.write(isToWait ? Buffer.from(bytes) : bytes);
     // Else the system has taken all of it.
-    if (this.#socket.writableLength > 0) this.#writer.keep();
+    if (!isToWait && this.#socket.writableLength > 0) this.#writer.keep();
   }
 
   #received(bytes: Buffer, length: number): boolean {
@@ -194,9 +192,11 @@ export class RedisLink {
         return;
       }
       const nowMs = attendedMs();
-      while (this.#oldest !== undefined && this.#oldest.dueMs <= nowMs)
-        this.#shift()!.failed(commandTimedOut());
+      const late: SentCall[] = [];
+      while (this.#oldest !== undefined && this.#oldest.dueMs <= nowMs) late.push(this.#shift()!);
+      // First, so that nobody sends what waited for one of these.
       this.#end(commandTimedOut());
+      for (const call of late) call.failed(commandTimedOut());
     });
   }
 
