@@ -193,6 +193,15 @@ describe('a block that came before', () => {
     expect(() => fieldsOf(decoder, 'be')).toThrow(HpackError);
   });
 
+  it('is refused when it lacks a table size update that was not due before', () => {
+    const decoder = open({ maxTableBytes: 0 });
+    expect(fieldsOf(decoder, '82')).toEqual([':method', 'GET']);
+    decoder.settingsAcknowledged();
+    expect(() => fieldsOf(decoder, '82')).toThrow(
+      'the block lacks a table size update from 4096 to at most 0',
+    );
+  });
+
   it('is not kept when it is long, or its fields are too many', () => {
     const decoder = open({ maxListBytes: 3000 });
     const long = `${'82'.repeat(40)}0001617fff02${'62'.repeat(510)}`;

@@ -142,3 +142,26 @@ it('agrees with the naive decoder on every Huffman code of up to two bytes', () 
     if (String(actual) !== String(expected)) expect(actual, bytes.toString()).toEqual(expected);
   }
 });
+
+it('gives fields the same bytes as long as nothing has changed', () => {
+  const steps = fc.array(
+    fc.oneof({ weight: 3, arbitrary: fc.constantFrom(0, 1, 2) }, tableBytes.map(String)),
+  );
+  fc.assert(
+    fc.property(fc.array(block, { minLength: 3, maxLength: 3 }), steps, (blocks, items) => {
+      const encoder = new HpackEncoder({ maxTableBytes: 4096 });
+      const known: { bytes: string; changes: number }[] = [];
+      for (const item of items) {
+        if (typeof item === 'string') {
+          encoder.setPeerTableBytes(Number(item));
+          continue;
+        }
+        const { changes } = encoder;
+        const bytes = encoded(encoder, blocks[item]!).toString('hex');
+        const before = known[item];
+        if (before?.changes === changes) expect(bytes).toBe(before.bytes);
+        if (encoder.changes === changes) known[item] = { bytes, changes };
+      }
+    }),
+  );
+});

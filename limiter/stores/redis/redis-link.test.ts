@@ -1,8 +1,9 @@
 import { once } from 'node:events';
 import { type AddressInfo, createServer, type Socket } from 'node:net';
 import { describe, expect, it, onTestFinished } from 'vitest';
+import { FlushTurn } from '../../../process/time/loop-turns.ts';
 import { counterOp, submit } from '../../../test/support/counter-ops.ts';
-import { RedisLink, type RedisLinkOptions } from './redis-link.ts';
+import { RedisLink, type RedisLinkOptions, type SentCall } from './redis-link.ts';
 import { RedisStore, type RedisStoreOptions } from './redis-store.ts';
 import { type Reply, ReplyReader } from './resp.ts';
 
@@ -144,6 +145,27 @@ describe('RedisLink', () => {
     await ask('a');
     await expect.poll(() => events).toContain('end: Redis gave an answer of an unexpected form');
     expect(link.failure?.message).toBe('Redis gave an answer of an unexpected form');
+  });
+
+  it('has answers written once the replies of a read are handed over', async () => {
+    const flushTurn = new FlushTurn();
+    const { link, events } = await linked(() => '+1\r\n+2\r\n', { flushTurn });
+    await link.login(nobody, () => {});
+    const call = (): SentCall => ({
+      dueMs: 0,
+      next: undefined,
+      answered: (reply) => {
+        setImmediate(() => events.push('the next phase'));
+        events.push(`${reply}`);
+        flushTurn.schedule({ flush: () => events.push(`written ${reply}`) });
+      },
+      failed: () => {},
+    });
+    link.begin().push('both');
+    link.send(call());
+    link.send(call());
+    await expect.poll(() => events).toContain('the next phase');
+    expect(events.slice(0, 5)).toEqual(['1', '2', 'written 1', 'written 2', 'the next phase']);
   });
 
   it('hands over what comes unasked where that is expected', async () => {
