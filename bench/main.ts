@@ -52,8 +52,18 @@ const keyCount = 10_000;
 const warmUpMs = 1_000;
 const hotKeyCalls = 1_000_000;
 const ratiosFile = new URL('./ratios.json', import.meta.url);
-const usage =
-  'npm run bench -- [--seconds N] [--runs N] [--json] [--only echo,floor,floor-redis,memory,callers,redis,leases] [--load PART-OF-NAME] [--beside CHECKOUT] [--check] [--write-ratios]';
+const usage = `npm run bench -- [flags]
+
+  --seconds N        how long each load lasts (default 5)
+  --runs N           each figure is the median of so many (default 3; 5 with --check and --write-ratios)
+  --only A,B         of echo, floor, floor-redis, memory, callers, redis, leases
+  --load TEXT        the loads with this in their name, such as "each alone"
+  --beside CHECKOUT  the limiter of another checkout takes turns with this one
+  --json             prints the figures as JSON
+  --check            fails where a ratio is more than 25 % above bench/ratios.json
+  --write-ratios     writes bench/ratios.json
+
+docs/performance.md says what is measured.`;
 
 /** Rules of the limiter beside the usual one, by the key that asks for them: what they cost is held against that. */
 const otherLimits = {

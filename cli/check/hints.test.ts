@@ -36,7 +36,9 @@ describe('a hint', () => {
       'units are second, minute, hour, day, week, month and year',
     );
     const share = 'lease must be a share of the limit';
-    expect(hintFor({ code: 'invalid-lease', path, text: share })).toContain('lease: 2%');
+    expect(hintFor({ code: 'invalid-lease', path, text: share })).toContain(
+      'at most four decimals and a percent sign: lease: 2%',
+    );
     expect(hintFor({ code: 'invalid-lease', path, text: 'lease needs' })).toBe('leave it out');
     const list = 'cannot unmarshal !!map into []config.YamlRateLimit';
     expect(hintFor({ code: 'wrong-type', path: [], text: list })).toContain(

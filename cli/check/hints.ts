@@ -11,7 +11,7 @@ const hints: Partial<Record<RuleErrorCode, string>> = {
   'burst-without-bucket': 'write algorithm: token_bucket, or leave burst out',
   'invalid-limits': 'write rate_limit for one limit, rate_limits for several',
   'duplicate-limit': 'each limit of a rule needs a name, window or algorithm of its own',
-  'invalid-lease': 'write it with a percent sign: lease: 2%',
+  'invalid-lease': 'write a number with at most four decimals and a percent sign: lease: 2%',
   'empty-domain': 'the first line of a rule file is "domain: <name>"',
   'empty-key': 'each rule needs "key:"; it is what a request\'s entry is looked up by',
   'duplicate-domain':

@@ -145,7 +145,7 @@ export function printExplanation(
   const support = { admission: undefined, groups: undefined, calendarMonths };
   if (printClashes(sources, { mergeDomains, support })) return 2;
   const request = explainRequest(sources, options);
-  const report = new ExplainReport(sources, paintFor(process.stdout));
+  const report = new ExplainReport(sources, paintFor(process.stdout), options.usualLease);
   process.stdout.write(
     format === 'json' ? explainJson(options.domain, request, sources) : report.text(options.domain, request),
   );

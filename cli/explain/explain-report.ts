@@ -1,7 +1,14 @@
 import { leaseText } from '../../rules/lease.ts';
 import type { LoadedSource } from '../../rules/loaded-source.ts';
 import type { MatchedLimit } from '../../rules/match-result.ts';
-import { Algorithm, algorithmNames, type Entry, type RateLimit, unitOf } from '../../rules/model.ts';
+import {
+  Algorithm,
+  algorithmNames,
+  type Entry,
+  type RateLimit,
+  type Rule,
+  unitOf,
+} from '../../rules/model.ts';
 import { type ExplainedStep, type Outcome, ruleName } from '../../rules/review/explain-descriptor.ts';
 import type { FoundHow, PlacedRule } from '../../rules/review/rule-level.ts';
 import { limitsWords, limitWords, windowSeconds, windowText } from '../../rules/window.ts';
@@ -23,11 +30,14 @@ const passedOverWords: Record<FoundHow, string> = {
 export class ExplainReport {
   readonly #sources: readonly LoadedSource[];
   readonly #paint: Paint;
+  readonly #usualLease: number;
   readonly #lines: string[] = [];
 
-  constructor(sources: readonly LoadedSource[], paint: Paint) {
+  /** `usualLease` is that of rules without one of their own. */
+  constructor(sources: readonly LoadedSource[], paint: Paint, usualLease: number) {
     this.#sources = sources;
     this.#paint = paint;
+    this.#usualLease = usualLease;
   }
 
   text(domain: string, request: ExplainedRequest): string {
@@ -53,7 +63,7 @@ export class ExplainReport {
       if (limits.length > 1) this.#lines.push(`    ${limitOfSeveral(limits[index]!, counter)}`);
       if (!counter.isReplaced) this.#counter(limits.length > 1 ? '      ' : '  ', limits[index]!, counter);
     }
-    if (effect === 'limited') this.#leases(outcome.placed.rule.lease, counters[0]!.leaseMost);
+    if (effect === 'limited') this.#leases(outcome.placed.rule, counters[0]!.leaseMost);
   }
 
   #step(index: number, { entry, found, passedOver, near, levelSize }: ExplainedStep): void {
@@ -101,13 +111,18 @@ export class ExplainReport {
     this.#lines.push(...[`counter key: ${key}`, where, `metric: ${metric}`].map((text) => indent + text));
   }
 
-  /** Of several limits none is leased. */
-  #leases(lease: number | undefined, leaseMost: number): void {
+  #leases({ lease, limits }: Rule, leaseMost: number): void {
+    const share = lease ?? this.#usualLease;
     const most = `up to ${leaseMost} hits at a time, so at most ${leaseMost} a limiter refused too early`;
     if (leaseMost > 0) this.#lines.push(`  leases with LEASES=on: ${most}`);
     else if (lease === 0) this.#lines.push('  leases: none, as the rule says');
-    else if (lease !== undefined)
-      this.#lines.push(`  leases: none, as ${leaseText(lease)} of the limit is less than 2 hits`);
+    else if (share > 0) {
+      const isSmall = limits.length === 1 && limits[0]!.algorithm === Algorithm.FIXED_WINDOW;
+      const small = `${leaseText(share)} of the limit is less than 2 hits`;
+      this.#lines.push(
+        `  leases: none, as ${isSmall ? small : 'only fixed windows without other limits are leased'}`,
+      );
+    }
   }
 
   #ruleText(placed: PlacedRule): string {

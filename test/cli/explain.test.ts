@@ -124,6 +124,9 @@ d: message=b
     const rules = ['', 'lease: 2%,', 'lease: 0,', 'lease: 0.01%,'].map(
       (lease, n) => `- { key: k${n}, ${lease} ${hour} }\n`,
     );
+    rules.push(
+      '- { key: k4, rate_limit: { unit: hour, requests_per_unit: 10000, algorithm: sliding_window } }\n',
+    );
     const explained = (key: string, ...flags: string[]) => {
       const args = ['explain', '-', '--domain', 'd', '--descriptors', `${key}=a`, ...at, ...flags];
       return runWeir(args, { input: `domain: d\ndescriptors:\n${rules.join('')}` });
@@ -138,6 +141,11 @@ d: message=b
     expect(leases('k1', '--leases', '0.5%')).toBe(words(200));
     expect(leases('k2', '--leases', '0.5%')).toBe('leases: none, as the rule says');
     expect(leases('k3')).toBe('leases: none, as 0.01% of the limit is less than 2 hits');
+    expect(leases('k0', '--leases', '0.01%')).toBe('leases: none, as 0.01% of the limit is less than 2 hits');
+    expect(leases('k4')).toBeUndefined();
+    expect(leases('k4', '--leases', '0.5%')).toBe(
+      'leases: none, as only fixed windows without other limits are leased',
+    );
     expect(JSON.parse(explained('k1', '-o', 'json').stdout).descriptors).toMatchObject([
       { rule: { lease: '2%' }, limits: [{ leaseMost: 200 }] },
     ]);
